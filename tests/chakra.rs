@@ -145,7 +145,9 @@ fn files_that_are_wrong_are_refused_with_their_place() {
     long.extend([0xFF, 0xFF, 0xFF, 0xFF, 0x7F]);
     refused(&long, &["message 1 at byte", "the longest is"]);
     refused(&file(&[kernel(5, &[], 1), kernel(5, &[], 1)]), &["messages 1 and 2 are both node 5"]);
-    refused(&file(&[node(1, 77, &[], Vec::new())]), &["type 77"]);
+    for kind in [-1, 11, 77] {
+        refused(&file(&[node(1, kind, &[], Vec::new())]), &[&format!("type {kind}")]);
+    }
 
     let error = |trace: Vec<RawNode>| step(&[trace], &System::default()).unwrap_err();
     let strange = |name: &str, value: AnyValue| {

@@ -90,6 +90,24 @@ fn ranks_that_begin_together_wait_for_the_last() {
     assert_eq!(by("class reduce")["slowdown"].as_f64().unwrap(), 6.5 / 4.5);
 }
 
+/// Up to 65,536 micro-batches, and up to 10,000,000 units, were every pass of every stage done in turn.
+#[test]
+fn a_file_may_be_as_large_as_this_and_no_larger() {
+    let refused = |micro_batches: u32, time: f64, twice: &str| {
+        let content = json!({
+            "stages": 2, "micro_batches": micro_batches, "after": [{"name": "a"}, {"name": twice}],
+            "steps": [{"name": "1", "times": {"F": time}}],
+        });
+        replay(&content, &["--kind", "1f1b"]).err().unwrap_or_default()
+    };
+    // The numbers are read before the names.
+    let (most, more) = (refused(65_536, 1.0, "a"), refused(65_537, 1.0, "a"));
+    assert!(most.contains("`a` is taken") && more.contains("65537 is not allowed"), "{most} {more}");
+    // Twice eight passes.
+    let (most, more) = (refused(8, 625_000.0, "b"), refused(8, 625_001.0, "b"));
+    assert!(most.is_empty() && more.contains("units may pass"), "{most} {more}");
+}
+
 #[test]
 fn wrong_files_are_refused_with_path_and_value() {
     let refused = |content: Value| replay(&content, &["--kind", "1f1b"]).unwrap_err();

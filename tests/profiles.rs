@@ -190,6 +190,16 @@ fn idle_time_has_its_cause_and_a_gap_what_ended_it() {
     assert_eq!(ended, ["communication", "launch late", "event wait", "queue"]);
 }
 
+/// Of eleven gaps, of 1 to 11 us, the shortest is not listed.
+#[test]
+fn the_ten_longest_gaps_are_listed() {
+    let kernels: Vec<String> =
+        (0..12).map(|i| kernel("a", &(10 * i + i * (i + 1) / 2).to_string(), "10", 7, 0)).collect();
+    let gaps = of_events(&kernels).gaps;
+    let us: Vec<i64> = gaps.iter().map(|g| (g.length_s * 1e6).round() as i64).collect();
+    assert_eq!(us, [11, 10, 9, 8, 7, 6, 5, 4, 3, 2]);
+}
+
 /// Newer profiles name the event that a stream waited for: neither the op that ended last is taken, nor a wait that another
 /// stream had.
 #[test]
@@ -394,25 +404,36 @@ fn a_page_about_profiles_stands_alone() {
 }
 
 /// Three ranks, the third with a clock one second ahead and a profile that begins one collective later.
+/// A rank's profile of all-reduces: elements, start and end in microseconds.
+fn with_collectives(rank: i64, calls: &[(usize, i64, i64)]) -> String {
+    let collective = |&(elements, start, end): &(usize, i64, i64)| {
+        kernel("ncclDevKernel_AllReduce", &start.to_string(), &(end - start).to_string(), 7, 0).replace(
+            "\"device\":0",
+            &format!(
+                r#""device":0,"Collective name":"allreduce","dtype":"Float","In msg nelems":{elements},"Out msg nelems":1,"Group size":3,"Process Group Name":"0","Process Group Ranks":"as rank {rank} has them""#
+            ),
+        )
+    };
+    let events: Vec<String> = calls.iter().map(collective).collect();
+    format!(r#"{{"distributedInfo":{{"rank": {rank},"world_size":4}},"traceEvents":[{}]}}"#, events.join(","))
+}
+
+fn skew_of(texts: &[String]) -> stepsim::read::profile::skew::Skew {
+    let mut profiles: Vec<_> = texts
+        .iter()
+        .flat_map(|t| read_from(t.as_bytes(), "rank.json", &Classes::shipped()).unwrap())
+        .collect();
+    report(&mut profiles, Window::All).collectives.unwrap()
+}
+
 #[test]
 fn collectives_are_matched_over_ranks_whose_clocks_differ() {
     let rank = |rank: i64, begin: usize, clock: i64, late: &[i64]| {
-        let collective = |i: usize| {
+        let call = |i: usize| {
             let end = 1000 * i as i64 + 500;
-            let start = end - 400 + late[i];
-            kernel("ncclDevKernel_AllReduce", &(start + clock).to_string(), &(end - start).to_string(), 7, 0).replace(
-                "\"device\":0",
-                &format!(
-                    r#""device":0,"Collective name":"allreduce","dtype":"Float","In msg nelems":{},"Out msg nelems":1,"Group size":3,"Process Group Name":"0","Process Group Ranks":"as rank {rank} has them""#,
-                    100 + i
-                ),
-            )
+            (100 + i, end - 400 + late[i] + clock, end + clock)
         };
-        let events: Vec<String> = (begin..late.len()).map(collective).collect();
-        format!(
-            r#"{{"distributedInfo":{{"rank": {rank},"world_size":4}},"traceEvents":[{}]}}"#,
-            events.join(",")
-        )
+        with_collectives(rank, &(begin..late.len()).map(call).collect::<Vec<_>>())
     };
     let texts = [
         rank(0, 0, 0, &[0, 0, 0, 0, 90, 0]),
@@ -433,6 +454,39 @@ fn collectives_are_matched_over_ranks_whose_clocks_differ() {
     assert_eq!(skew.ranks[2].clock_offset_s, Some(1.0));
     assert_eq!(skew.ranks[1].clock_offset_s, None, "3 us are no other clock");
     assert!((skew.ranks[2].waited_for_s - 267e-6).abs() < 1e-9, "{:?}", skew.ranks);
+}
+
+/// Ranks of a group never run different collectives: two pairs that agree outweigh five that do beside two that do not.
+#[test]
+fn a_pair_of_collectives_that_differ_costs_two_that_agree() {
+    let calls = |elements: [usize; 7]| {
+        let calls: Vec<_> = (0..).zip(elements).map(|(i, n)| (n, 1000 * i, 1000 * i + 400)).collect();
+        calls
+    };
+    let texts = [
+        with_collectives(0, &calls([1, 2, 3, 4, 5, 6, 7])),
+        with_collectives(1, &calls([1, 2, 3, 4, 5, 1, 2])),
+    ];
+    let skew = skew_of(&texts);
+    assert_eq!((skew.matched, skew.unmatched), (2, 10));
+}
+
+/// A clock differs where the ends lie apart by more than four times their spread: by 300 us, give or take 50, not 100.
+#[test]
+fn ends_that_scatter_tell_no_clock_apart() {
+    let offset = |spread: i64| {
+        let calls = |apart: [i64; 3]| {
+            let calls: Vec<_> =
+                (1..).zip(apart).map(|(i, by)| (i as usize, 1000 * i + by, 1000 * i + 400 + by)).collect();
+            calls
+        };
+        let texts = [
+            with_collectives(0, &calls([0; 3])),
+            with_collectives(1, &calls([300 - spread, 300, 300 + spread])),
+        ];
+        skew_of(&texts).ranks[1].clock_offset_s
+    };
+    assert_eq!((offset(50), offset(100)), (Some(300e-6), None));
 }
 
 #[test]
@@ -464,6 +518,8 @@ fn a_timeline_of_ours_reads_as_its_report() {
     near(r.communication["dp"].under_kernels_s, &dp["under_kernels_s"]);
     let rest = dp["while_idle_s"].as_f64().unwrap() + dp["exposed_s"].as_f64().unwrap();
     near(r.communication["dp"].exposed_s, &json!(rest));
+    let names: BTreeSet<&str> = r.streams.iter().map(|s| s.stream.as_str()).collect();
+    assert_eq!(names.len(), r.streams.len(), "each stream is kept once");
 }
 
 #[test]
@@ -593,6 +649,10 @@ fn a_step_becomes_programs_whose_replay_is_the_step() {
     ];
     let text = format!("[{}]", events.join(","));
     let (programs, end) = played(std::slice::from_ref(&text), None);
+    let ops = programs.ranks[0].ops.iter();
+    let collectives: Vec<&str> =
+        ops.filter(|op| op.collective.is_some()).map(|op| op.name.as_str()).collect();
+    assert_eq!(collectives, ["ncclDevKernel_AllReduce"]);
     // The step begins with gemm_a, at 5.
     assert_eq!((end, programs.measured_ns), (50_000, 50_000));
     let scale = |what: &str, factor: f64| {
@@ -606,6 +666,31 @@ fn a_step_becomes_programs_whose_replay_is_the_step() {
     // The host's work before the last launch is 10, and 2 after the all-reduce in the synchronisation.
     assert_eq!(scale("host", 0.0), 50_000 - 12_000);
     assert_eq!(scale("other GEMM", 2.0), 50_000 + 10_000 + 5_000);
+}
+
+/// A step holds what is launched from its first moment up to its last, which is the next one's first.
+#[test]
+fn a_step_begins_with_its_first_moment() {
+    let mark = |n: i64| {
+        let start = 100 * n;
+        format!(
+            r#"{{"ph":"X","cat":"user_annotation","name":"ProfilerStep#{n}","pid":9,"tid":9,"ts":{start},"dur":100}}"#
+        )
+    };
+    let launched = |name: &str, at: i64, id: i64| {
+        let (launch, start) = (at.to_string(), (at + 5).to_string());
+        [call("cudaLaunchKernel", &launch, "2", id), kernel(name, &start, "10", 7, id)]
+    };
+    let [a, b, c] = [launched("gemm_a", 100, 1), launched("gemm_b", 150, 2), launched("gemm_c", 200, 3)];
+    let events = [vec![mark(1), mark(2)], a.to_vec(), b.to_vec(), c.to_vec()].concat();
+    let (programs, _) = played(&[format!("[{}]", events.join(","))], Some("1"));
+    let names: Vec<&str> = programs.ranks[0]
+        .ops
+        .iter()
+        .map(|op| op.name.as_str())
+        .filter(|name| name.starts_with("gemm"))
+        .collect();
+    assert_eq!(names, ["gemm_a", "gemm_b"]);
 }
 
 #[test]

@@ -95,6 +95,30 @@ fn copies_between_layouts_move_what_is_sent() {
     assert!(both.record.step_end > plain.record.step_end);
 }
 
+/// What the host does before the first launch of a step comes before all else, in the closed form too.
+#[test]
+fn work_of_the_host_before_a_step_is_added_to_it() {
+    let with = |us: f64| {
+        let step = run(json!({"host": {"step_us": us}}), json!({"pipeline": {"size": 2}}), "switch:2,100,1");
+        [closed_form(&step.inputs).expect("a form").terms.total(), step.record.step_end.s()]
+    };
+    let (free, late) = (with(0.0), with(100_000.0));
+    let more = [late[0] - free[0], late[1] - free[1]];
+    assert!(more.iter().all(|s| (s - 0.1).abs() < 1e-6), "{more:?}");
+}
+
+/// What runs beside kernels piece by piece is laid out by nobody.
+#[test]
+fn sequences_that_move_beside_kernels_are_not_copied() {
+    let copies = |overlap: &str| {
+        let cuts = json!({"tensor": 2, "sequence_parallel": true, "tensor_overlap": overlap});
+        let step = run(json!({"copies": {"sequences": true}}), cuts, "switch:2,100,1");
+        ["copy gathered sequences", "copy sequences to scatter"].map(|name| ops(&step, name).0 > 0)
+    };
+    assert_eq!(copies("none"), [true; 2]);
+    assert_eq!([copies("ring"), copies("pipelined")], [[false; 2]; 2]);
+}
+
 /// nanotron copies heads on their way to attention and back: forward all three once, keys and values twice more; backward keys and
 /// values once, all three twice; of several sequences what attention writes, each way.
 #[test]

@@ -184,4 +184,11 @@ mod tests {
             assert!(model_named(name).is_none(), "{name}");
         }
     }
+
+    #[test]
+    fn a_file_is_no_model_of_that_name() {
+        let file = "Mixtral-8x7B.yaml";
+        assert!(model_named(file).is_some(), "a name with an ending is known");
+        assert_eq!(model_of_word(file), file);
+    }
 }

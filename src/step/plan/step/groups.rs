@@ -282,3 +282,29 @@ pub fn axis(axis: crate::step::spec::workload::GroupAxis) -> Axis {
         GroupAxis::Pipeline => Axis::Pp,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn context_ranks_are_inner_groups_times_outer_ones() {
+        let degrees = Degrees {
+            tensor: 2,
+            context: 8,
+            context_inner: 2,
+            dynamic: false,
+            expert: 1,
+            expert_tensor: 1,
+            data: 1,
+            pipeline: 1,
+            front: None,
+            ends: [0; 2],
+            dense: UNCUT,
+            experts: UNCUT,
+            front_dense: UNCUT,
+        };
+        let of = |group| degrees.size(Group::Layer(group));
+        assert_eq!([CommGroup::Context, CommGroup::ContextInner, CommGroup::ContextOuter].map(of), [8, 2, 4]);
+    }
+}
