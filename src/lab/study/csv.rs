@@ -200,7 +200,7 @@ mod tests {
     use serde_json::json;
 
     use super::super::outcome::Outcome;
-    use super::super::rows::write_rows;
+    use super::super::rows::write_text;
     use super::*;
 
     /// What a finished sweep wrote as comma-separated values is what it found, whatever stands in a cell.
@@ -225,7 +225,7 @@ mod tests {
         let rows = vec![row(0, "=a,\"b\"", None), row(1, "-c", Some("no, \"never\"; 'why'"))];
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("rows.csv");
-        write_rows(&path, &rows).expect("a file");
+        write_text(&path, &csv(&rows)).expect("a file");
         let mut read = Vec::new();
         each_of_csv(&path, &mut |row| read.push(row)).expect("rows");
         assert_eq!(read, rows);

@@ -8,8 +8,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::csv::{csv, of_csv};
-use super::journal::each_row;
 use super::outcome::Outcome;
 use crate::lab::simulate::{Fault, Status};
 use crate::read::analysis::kind::OpKind;
@@ -79,9 +77,6 @@ impl Row {
     }
 }
 
-/// Rows that are written in one piece into a finished file.
-const ROWS_AT_ONCE: usize = 256;
-
 /// Why a study has no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -120,19 +115,6 @@ pub fn present(path: &Path) -> SpecError {
         .hint("remove it to begin again; --resume goes on with one that was interrupted")
 }
 
-/// Reads the rows of a finished or interrupted result file; a line that was cut off is passed over.
-///
-/// # Errors
-/// It cannot be read or holds something else.
-pub fn read_rows(path: &Path) -> Result<Vec<Row>, SpecError> {
-    let name = path.display().to_string();
-    let file = std::fs::File::open(path)
-        .map_err(|e| SpecError::file(&name, format!("cannot be read: {e}")).hint("check the path"))?;
-    let mut rows = Vec::new();
-    each_row(&file, &name, &mut |row, _| rows.push(row))?;
-    Ok(rows)
-}
-
 /// Rows of parts of one study in the order of its points, and how many points below the last one are missing.
 ///
 /// # Errors
@@ -153,22 +135,6 @@ pub fn merge(parts: Vec<(String, Vec<Row>)>) -> Result<(Vec<Row>, u64), SpecErro
     let end = rows.keys().next_back().map_or(0, |last| last + 1);
     let missing = end - rows.len() as u64;
     Ok((rows.into_values().collect(), missing))
-}
-
-/// Writes rows as their file's name says: comma-separated values, or JSON lines.
-///
-/// # Errors
-/// The file cannot be written.
-pub fn write_rows(path: &Path, rows: &[Row]) -> Result<(), StudyError> {
-    if of_csv(path) {
-        return write_text(path, &csv(rows));
-    }
-    let mut output = Output::create(path, false)?;
-    for some in rows.chunks(ROWS_AT_ONCE) {
-        let lines: String = some.iter().map(Row::line).collect();
-        output.write_all(lines.as_bytes()).map_err(|e| output.error(e))?;
-    }
-    Ok(output.finish()?)
 }
 
 /// Writes a text whole or not at all.
