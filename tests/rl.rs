@@ -62,8 +62,8 @@ fn the_longest_response_ends_a_replica_and_the_cache_admits() {
     // Half at a time takes twice the steps.
     let halves = replica(&decoder, &[500; 32], 100, 1, 16).unwrap();
     assert_eq!(halves.steps, 1000);
-    // Room for the weights and 0.6 GB: seven sequences of 600 tokens.
-    let share = (2.0 * 8.03e9 + 0.6e9) / 80e9;
+    // Room in 81,559 MiB for the weights and 0.6 GB: seven sequences of 600 tokens.
+    let share = (2.0 * 8.03e9 + 0.6e9) / (81_559.0 * 1_048_576.0);
     let (tight, ..) = self::decoder(1, share);
     assert!(tight.room() > 0.0);
     let waves = replica(&tight, &[500; 32], 100, 1, 256).unwrap();
