@@ -300,6 +300,9 @@ fn flops_with_recomputation_over_those_without_are_layers() {
     };
     assert_eq!(row(json!({"hfu": 0.50})), json!({"granularity": "full", "layers": 9}));
     assert_eq!(row(json!({"hfu": 0.65})), json!({"granularity": "full", "layers": 28}));
+    // As printed, none was, or nobody says how many.
+    assert_eq!(row(json!({"hfu": 0.45}))["layers"], Value::Null);
+    assert_eq!(row(json!({}))["layers"], Value::Null);
 }
 
 /// Whole layers that are said to be computed again may still have their inputs on the host, other words not.

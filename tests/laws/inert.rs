@@ -35,6 +35,10 @@ fn fields() -> Vec<(&'static str, Vec<Value>)> {
         whole("parallelism.pipeline.activation_limit", &[3, 4]),
         words("parallelism.sharding.kind", &shardings()[2..]),
         off("parallelism.sharding.reshard_after_forward"),
+        on("parallelism.sharding.by_matrix"),
+        on("parallelism.keep_gathered"),
+        words("loss.logits", &["bf16"]),
+        whole("loss.tiles", &[4]),
         whole("parallelism.sharding.group", &[2]),
         whole("parallelism.sharding.prefetch.depth", &[0, 3]),
         whole("parallelism.sharding.gather_bucket_bytes", &[1]),
@@ -145,7 +149,7 @@ fn played(step: &Value) -> Option<(Inputs, Report)> {
 fn what_is_called_without_effect_has_none() {
     let (mut draws, fields) = (Draws(0x5eed_0007), fields());
     let (mut acted, mut silent): (BTreeMap<&str, u32>, BTreeMap<&str, u32>) = Default::default();
-    for i in 0..3 * count() {
+    for i in 0..4 * count() {
         let (field, values) = &fields[i as usize % fields.len()];
         let without = drawn(&mut draws);
         let mut with = without.clone();

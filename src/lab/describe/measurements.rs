@@ -37,6 +37,9 @@ pub fn recomputed(c: &mut Columns) {
     else {
         return;
     };
+    if !(with > without && without > 0.0) {
+        return;
+    }
     let again = (3.0 * layers * (with / without - 1.0)).round().min(layers);
     fill(
         c,

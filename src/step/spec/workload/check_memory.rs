@@ -1,6 +1,8 @@
 //! What a workload may say of where its bytes are: sharding, recomputation, optimizer state, offload.
 
-use super::{Granularity, OptimizerKind, OptimizerPlace, Placement, RecomputeSpec, WorkloadSpec};
+use super::{
+    Granularity, OptimizerKind, OptimizerPlace, Placement, RecomputeModule, RecomputeSpec, WorkloadSpec,
+};
 use crate::step::spec::model::{Mixer, ModelSpec};
 use crate::step::spec::problem::Problems;
 
@@ -199,7 +201,16 @@ impl RecomputeSpec {
                 format!("{at}.modules"),
                 format!("{} modules", self.modules.len()),
                 "at least one with granularity modules, none with any other",
-                "norm, qkv, attention-core, activation, mlp, moe",
+                "norm, qkv, attention-core, projection, activation, mlp, moe, every-second-matrix",
+            );
+        }
+        let named = |module| self.modules.contains(&module);
+        if named(RecomputeModule::Projection) && !named(RecomputeModule::AttentionCore) {
+            p.add(
+                format!("{at}.modules"),
+                "projection without attention-core",
+                "projection beside attention-core",
+                "add attention-core: its output, which the projection reads, is not kept",
             );
         }
     }

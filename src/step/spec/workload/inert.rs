@@ -77,7 +77,7 @@ impl Situation<'_> {
 /// Fields, when they act, and what is the case where they do not.
 type Rule = (&'static [&'static str], fn(&Situation) -> bool, &'static str);
 
-const RULES: [Rule; 40] = [
+const RULES: [Rule; 41] = [
     (
         &["parallelism.sequence_parallel", "parallelism.tensor_overlap"],
         |s| s.w.parallelism.tensor > 1,
@@ -193,6 +193,11 @@ const RULES: [Rule; 40] = [
         ],
         |s| s.sharding().cuts_weights(),
         "sharding.kind cuts no weights",
+    ),
+    (
+        &["parallelism.sharding.by_matrix"],
+        |s| s.w.parallelism.sharding.reshard_after_forward != Some(false),
+        "a layer stays gathered until its backward pass",
     ),
     (
         &["gradient_buckets.all_reduce"],

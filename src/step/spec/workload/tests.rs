@@ -139,6 +139,10 @@ fn what_one_choice_needs_of_another_is_checked() {
     for (changes, path) in [
         (vec![("recompute.every_layers", json!(2))], "recompute.every_layers"),
         (vec![("recompute.granularity", json!("modules"))], "recompute.modules"),
+        (
+            vec![("recompute", json!({"granularity": "modules", "modules": ["projection"]}))],
+            "recompute.modules",
+        ),
         (vec![("parallelism.pipeline.order_file", json!("order.json"))], "parallelism.pipeline.order_file"),
         (vec![("parallelism.expert", json!(2))], "parallelism.expert"),
         (vec![("parallelism.sharding.group", json!(2))], "parallelism.sharding.group"),

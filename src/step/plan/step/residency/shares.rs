@@ -169,7 +169,8 @@ impl<'a> Shares<'a> {
     pub(super) fn live_share(&self, unit: &Unit) -> f64 {
         let sharding = &self.workload.parallelism.sharding;
         let whole = unit.plan.parameters.total() as f64;
-        if !sharding.by_matrix || sharding.reshard_after_forward == Some(false) || whole == 0.0 {
+        let cut = self.workload.sharding().cuts_weights();
+        if !(sharding.by_matrix && cut) || sharding.reshard_after_forward == Some(false) || whole == 0.0 {
             return 1.0;
         }
         unit.plan.matrices.iter().map(tensor).max().map_or(1.0, |widest| (widest as f64 / whole).min(1.0))
