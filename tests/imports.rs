@@ -251,6 +251,18 @@ fn cases() -> Vec<Case> {
         ),
         (
             "torchtitan",
+            "torchtitan-llama3-405b-pipeline.toml",
+            devices(512),
+            vec![
+                ("/batch/micro_batch", json!(1)),
+                ("/batch/global", json!(256)),
+                ("/parallelism/data", json!(8)),
+                ("/parallelism/pipeline/schedule", json!("1f1b")),
+            ],
+            0,
+        ),
+        (
+            "torchtitan",
             "torchtitan-deepseek-v3-671b.toml",
             given(None, Some(512), &["parallelism.expert=32"]),
             vec![
@@ -421,6 +433,25 @@ fn imports_go_round() {
         assert_eq!(once.value, again.value, "{name}");
         assert_eq!(once.hash, again.hash, "{name}");
     }
+}
+
+/// Under a pipeline torchtitan cuts what a replica has: into single sequences, into pieces of a size or number, and before April
+/// 2025 (`batch_size`) into as many as there are stages.
+#[test]
+fn a_pipeline_cuts_the_batch_of_a_replica() {
+    let text = std::fs::read_to_string(file("torchtitan-llama3-405b-pipeline.toml")).unwrap();
+    let micro = |batch: &str, pipeline: &str| {
+        let text = text
+            .replace("local_batch_size", batch)
+            .replace("[parallelism]", &format!("[parallelism]\n{pipeline}"));
+        let made = import("torchtitan", &text, "x.toml", &given(None, Some(512), &[])).expect("a workload");
+        assert_eq!(made.workload["batch"]["global"], 256);
+        made.workload["batch"]["micro_batch"].as_u64().unwrap()
+    };
+    assert_eq!(micro("local_batch_size", ""), 1);
+    assert_eq!(micro("local_batch_size", "pipeline_parallel_microbatch_size = 2"), 2);
+    assert_eq!(micro("batch_size", ""), 4);
+    assert_eq!(micro("batch_size", "pipeline_parallel_microbatches = 16"), 2);
 }
 
 /// Functions of Python: what they are given, what they call, what they set.

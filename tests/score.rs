@@ -143,6 +143,15 @@ fn steps_far_from_the_peak_are_held_apart() {
         let all = &said["overall"];
         assert_eq!((&all["simulated"], &all["apart_errors"]["rows"]), (&simulated.into(), &apart), "{said}");
     }
+    // What was not measured as a step is held apart whatever it took, and says why.
+    let mut row = row.clone();
+    row["apart"] = "made by a model".into();
+    std::fs::write(&rows, row.to_string()).expect("rows");
+    assert!(stepsim(&["score", &rows, "--report", &report]).status.success());
+    let said: Value = serde_json::from_slice(&std::fs::read(&report).expect("a report")).expect("JSON");
+    let told =
+        (&said["rows"][0]["status"], &said["rows"][0]["skipped"], &said["overall"]["apart_errors"]["rows"]);
+    assert_eq!(told, (&"apart".into(), &"made by a model".into(), &1.into()), "{said}");
 }
 
 /// Rows that differ in one column from a small model on eight H100.
@@ -254,6 +263,30 @@ fn words_of_this_kind_change_this_field() {
     };
     assert_eq!((schedule("V-Half"), schedule("v_min")), (json!("v-half"), json!("v-min")));
     assert_eq!((held("nanotron v0.5"), held("Megatron-LM")), (Some(0.05), None));
+}
+
+/// What a software does unless it is told otherwise: how it cuts a batch, what it trains on, what it cannot overlap.
+#[test]
+fn softwares_have_their_own_defaults() {
+    let of = |columns: Value| rows_with(&[columns])[0].workload.clone();
+    let micro = |software: &str| of(json!({"software": software, "pp": 4}))["batch"]["micro_batch"].clone();
+    assert_eq!((micro("torchtitan 2024-12"), micro("torchtitan 2025-06")), (json!(8), json!(1)));
+    let documents = |software: &str, notes: &str| {
+        of(json!({"software": software, "notes": notes}))["documents"]["lengths"].clone()
+    };
+    assert_eq!(documents("NeMo 24.07", "task: LoRA"), json!([200]));
+    assert_eq!(documents("Megatron-Bridge 26.04", "SFT Performance"), json!([200]));
+    assert_eq!(documents("Megatron-Bridge 26.04", "Pre-Training Performance"), Value::Null);
+    assert_eq!(documents("torchtune", "task: LoRA"), Value::Null);
+    let overlap = |format: &str| {
+        let row =
+            json!({"software": "torchtitan 2025-06", "tp": 8, "overlap": "async TP", "precision": format});
+        of(row)["parallelism"]["tensor_overlap"].clone()
+    };
+    assert_eq!(
+        (overlap("float8 rowwise"), overlap("float8 tensorwise")),
+        (json!("none"), json!("pipelined"))
+    );
 }
 
 /// What a row's software holds of its memory, read from its words.

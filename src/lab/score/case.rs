@@ -41,6 +41,8 @@ pub struct Case {
     pub tokens: f64,
     /// Model FLOPs over the peak below which a measured step is held apart: something else than its ops took most of it.
     pub apart_below_mfu: Option<f64>,
+    /// Why the row is held apart whatever its time.
+    pub apart: Option<String>,
     /// Measured peak memory in GiB.
     pub peak_mem_gib: Option<f64>,
     /// Model and machine, within which rows can be ranked.
@@ -86,6 +88,7 @@ pub fn case(row: &Row, book: &RuleBook) -> Result<Case, String> {
         scale: layout.printed / layout.global as f64,
         tokens: layout.printed * said.model.sequence as f64,
         apart_below_mfu: c.number("apart_below_mfu"),
+        apart: Some(c.text("apart").to_string()).filter(|why| !why.is_empty()),
         peak_mem_gib: c.number("peak_mem_gib"),
         block: ["source", "model", "device", "n_devices"].map(|name| c.text(name)).join(", "),
         choice: CHOICE.map(|name| c.text(name)).join(", "),

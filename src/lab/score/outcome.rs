@@ -27,8 +27,8 @@ pub enum Status {
     Done,
     /// It was simulated, but needs more memory than the device has; the time is that of a device with enough.
     OverMemory(String),
-    /// It was simulated, but what was measured is so far from the peak that its rules hold it apart.
-    Apart,
+    /// It was simulated, but its rules hold it apart, and why: no measured step, or one far below the peak.
+    Apart(String),
     /// It could not be mapped, and why.
     Skipped(String),
     /// The simulator refused it, and why.
@@ -69,7 +69,7 @@ impl Outcome {
     }
     /// Whether it was simulated as it ran.
     pub fn fits(&self) -> bool {
-        matches!(self.status, Status::Done | Status::Apart)
+        matches!(self.status, Status::Done | Status::Apart(_))
     }
     /// The same, whether the step counts or not.
     pub fn off(&self) -> Option<f64> {
@@ -158,8 +158,10 @@ impl Outcome {
         };
         let predicted = played.seconds * case.scale;
         let measured_mfu = played.mfu * predicted / case.measured_s;
-        if self.status == Status::Done && case.apart_below_mfu.is_some_and(|least| measured_mfu < least) {
-            self.status = Status::Apart;
+        if self.status == Status::Done
+            && let Some(why) = held_apart(case, measured_mfu)
+        {
+            self.status = Status::Apart(why);
         }
         self.predicted_s = Some(predicted);
         self.memory_gib = played.memory_gib;
@@ -281,6 +283,12 @@ fn passes(inputs: Inputs) -> Result<f64, String> {
             .then(|| run.record.span(RankId(0), OpId(i as u32)).1.s())
     });
     Ok(ends.fold(0.0, f64::max))
+}
+
+/// Why a row is in no mean, if it is not: its rules say so, or what was measured is too far from the peak.
+fn held_apart(case: &Case, measured_mfu: f64) -> Option<String> {
+    let least = case.apart_below_mfu.filter(|least| measured_mfu < *least);
+    case.apart.clone().or_else(|| Some(format!("measured below {:.0} % of the peak", 100.0 * least?)))
 }
 
 fn device(inputs: &Inputs) -> String {

@@ -44,7 +44,7 @@ pub struct Group {
     /// Errors of those rows; they are in no other figure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over_memory_errors: Option<Statistics>,
-    /// Errors of rows that rules hold apart (column `apart_below_mfu`); they are in no other figure but the choice of
+    /// Errors of rows that rules hold apart (columns `apart` and `apart_below_mfu`); they are in no other figure but the choice of
     /// layouts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub apart_errors: Option<Statistics>,
@@ -75,7 +75,7 @@ pub struct ScoredRow {
     pub source: String,
     /// `done`, `mapped` (not played), `over memory`, `apart`, `skipped` or `failed`.
     pub status: &'static str,
-    /// Why it was skipped.
+    /// Why it was skipped, or is held apart.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skipped: Option<String>,
     /// Why it failed, or what does not fit.
@@ -185,7 +185,7 @@ impl Group {
             kendall_tau: kendall(per_token),
             over_memory: count(|s| matches!(s, Status::OverMemory(_))),
             over_memory_errors: apart(|s| matches!(s, Status::OverMemory(_))),
-            apart_errors: apart(|s| *s == Status::Apart),
+            apart_errors: apart(|s| matches!(s, Status::Apart(_))),
             with_gaps: outcomes.iter().filter(gaps).count(),
             skipped: count(|s| matches!(s, Status::Skipped(_))),
             failed: count(|s| matches!(s, Status::Failed(_))),
@@ -204,7 +204,7 @@ impl ScoredRow {
             Status::Mapped => ("mapped", None, None),
             Status::Done => ("done", None, None),
             Status::OverMemory(why) => ("over memory", None, Some(why.clone())),
-            Status::Apart => ("apart", None, None),
+            Status::Apart(why) => ("apart", Some(why.clone()), None),
             Status::Skipped(why) => ("skipped", Some(why.clone()), None),
             Status::Failed(why) => ("failed", None, Some(why.clone())),
         };

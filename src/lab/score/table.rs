@@ -31,7 +31,7 @@ pub fn text(report: &ScoreReport) -> String {
         text.push('\n');
     }
     text + &apart_from_means(report, "over memory", |g| g.over_memory_errors.as_ref())
-        + &apart_from_means(report, "held apart for their MFU", |g| g.apart_errors.as_ref())
+        + &apart_from_means(report, "held apart by rules", |g| g.apart_errors.as_ref())
         + &choice(report)
         + &apart(report)
         + &warned(report)

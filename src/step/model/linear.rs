@@ -206,7 +206,7 @@ impl Blocks<'_> {
         let only = |kernel: Kernel, when: bool| when.then_some(Item::Kernel(kernel)).into_iter().collect();
         (only(sums, !s.fuses_accumulation()), only(bias, l.biases))
     }
-    /// Column-cut: gather the input before; sum its gradient after, beside the weight gradient.
+    /// Column-cut: gather the input before; sum its gradient after, beside the weight gradient or behind it.
     fn columns(
         &self,
         forward: Kernel,
@@ -223,19 +223,12 @@ impl Blocks<'_> {
         if s.sequence_parallel {
             let again = CommPoint { name: "all-gather saved input", ..gather };
             let scatter = tensor("reduce-scatter input gradient", CommOp::ReduceScatter, gathered * s.act());
-            if s.keep_gathered {
-                return (
-                    vec![Item::Comm(gather), fwd],
-                    vec![igrad.clone(), Item::Comm(scatter)],
-                    vec![wgrad.clone()],
-                    vec![igrad, Item::Comm(scatter.behind(1)), wgrad],
-                );
-            }
+            let again = (!s.keep_gathered).then_some(again);
             (
                 vec![Item::Comm(gather), fwd],
                 vec![igrad.clone(), Item::Comm(scatter)],
-                vec![Item::Comm(again), wgrad.clone()],
-                vec![Item::Comm(again.behind(1)), igrad, Item::Comm(scatter.behind(1)), wgrad],
+                again.map(Item::Comm).into_iter().chain([wgrad.clone()]).collect(),
+                self.both_gradients(again, igrad, wgrad, scatter),
             )
         } else {
             let sum = tensor("all-reduce input gradient", CommOp::AllReduce, gathered * s.act());
@@ -243,9 +236,24 @@ impl Blocks<'_> {
                 vec![fwd],
                 vec![igrad.clone(), Item::Comm(sum)],
                 vec![wgrad.clone()],
-                vec![igrad, Item::Comm(sum.behind(1)), wgrad],
+                self.both_gradients(None, igrad, wgrad, sum),
             )
         }
+    }
+    /// The gradients of input and weights, with what gathers the input again and what sums its gradient.
+    fn both_gradients(
+        &self,
+        again: Option<CommPoint>,
+        input: Item,
+        weights: Item,
+        sum: CommPoint,
+    ) -> Vec<Item> {
+        let again = |beside| again.map(|again| Item::Comm(again.behind(beside)));
+        let order = match self.shard.waits_for_tensor {
+            true => [Some(input), again(0), Some(weights), Some(Item::Comm(sum))],
+            false => [again(1), Some(input), Some(Item::Comm(sum.behind(1))), Some(weights)],
+        };
+        order.into_iter().flatten().collect()
     }
     /// Row-cut: sum the output after; gather its gradient before.
     fn rows(

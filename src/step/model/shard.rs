@@ -71,6 +71,8 @@ pub struct Shard {
     pub attention: Option<AttentionGeneration>,
     /// Whether heads are copied between the layout of their projection and that of attention.
     pub copies_heads: bool,
+    /// Whether backward waits for each message between tensor-parallel ranks.
+    pub waits_for_tensor: bool,
     /// Whether image tokens need a gradient: something in front of the language model is trained.
     pub image_gradients: bool,
     /// Whether the layer keeps the image tokens that it reads: the first of its stage that reads them.
@@ -128,6 +130,7 @@ impl Shard {
             loss: workload.loss,
             attention: workload.stack().attention,
             copies_heads: workload.stack().copies.heads,
+            waits_for_tensor: workload.stack().waits_for_tensor,
             image_gradients: workload.trains_modules(),
             keeps_images: false,
             trained: Trained::default(),
@@ -163,6 +166,7 @@ impl Shard {
             loss: LossSpec::default(),
             attention: None,
             copies_heads: false,
+            waits_for_tensor: false,
             image_gradients: true,
             keeps_images: false,
             trained: Trained::default(),

@@ -118,6 +118,26 @@ fn a_gathered_input_that_is_kept_is_not_gathered_again() {
     assert_eq!((gathers(&cut), gathers(&whole)), (2, 0));
 }
 
+/// Beside the gradients, a sum and a gather of tensor-parallel ranks stand next to what hides them; where they are waited for,
+/// the same messages follow the products.
+#[test]
+fn what_waits_for_tensor_parallel_ranks_hides_nothing() {
+    let m = model("llama3-8b");
+    let beside = Shard { tensor: 4, sequence_parallel: true, ..Shard::whole(&m) };
+    let waits = Shard { waits_for_tensor: true, ..beside.clone() };
+    let backward = |shard: &Shard| LayerPlan::transformer(&m, shard).backward;
+    let (beside, waits) = (backward(&beside), backward(&waits));
+    let hidden = |items: &[Item]| items.iter().filter_map(Item::comm).filter(|c| c.hidden_behind > 0).count();
+    assert_eq!((hidden(&beside), hidden(&waits)), (4, 0));
+    let sent = |items: &[Item]| items.iter().filter_map(Item::comm).map(|c| c.bytes).sum::<u64>();
+    assert_eq!((sent(&beside), beside.len()), (sent(&waits), waits.len()));
+    let sums = waits.windows(2).filter(|pair| {
+        let sums = pair[1].comm().is_some_and(|c| c.name == "reduce-scatter input gradient");
+        sums && pair[0].kernel().is_some_and(|k| k.class == KernelClass::GemmWeightGrad)
+    });
+    assert_eq!(sums.count(), 2);
+}
+
 /// Logits in the format of activations are the product's output; tiles are made twice, one at a time.
 #[test]
 fn logits_are_kept_in_their_format_or_made_again_in_tiles() {

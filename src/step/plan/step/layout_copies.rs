@@ -9,12 +9,13 @@
 //!
 //! They run between the layer's own kernels.
 
+use super::overlap::is_cut;
 use super::residency::Shares;
 use super::unit::{FullRecompute, Unit};
 use crate::core::kernel_class::KernelClass;
 use crate::step::model::{CommGroup, CommOp, CommPoint, Item, Kernel};
 use crate::step::schedule::Pass;
-use crate::step::spec::workload::{TensorOverlap, WorkloadSpec};
+use crate::step::spec::workload::WorkloadSpec;
 
 /// Whether a step copies shards.
 pub fn copies_shards(shares: &Shares<'_>) -> bool {
@@ -58,25 +59,25 @@ fn gathers(unit: &Unit, pass: Pass, repeats: bool) -> bool {
 /// Items with copies behind gathers and in front of scatters of sequences, those that run beside kernels left out.
 fn of_sequences(shares: &Shares<'_>, items: Vec<Item>) -> Vec<Item> {
     let workload: &WorkloadSpec = shares.workload;
-    let whole = workload.parallelism.tensor_overlap == TensorOverlap::None;
-    if !(workload.stack().copies.sequences && whole && shares.degrees.tensor > 1) {
+    if !(workload.stack().copies.sequences && shares.degrees.tensor > 1) {
         return items;
     }
+    let (overlap, ranks) = (workload.parallelism.tensor_overlap, workload.parallelism.tensor);
     let moves = |c: &CommPoint, op| c.group == CommGroup::Tensor && c.op == op && c.hidden_behind == 0;
-    let around = |item: Item| {
+    let around = |(at, item): (usize, &Item)| {
         let of = |name, c: &CommPoint| {
             let elements = (c.bytes as f64 / workload.precision.compute.bytes()) as u64;
             copy(shares, name, elements, 2.0 * c.bytes as f64)
         };
-        let copies = item.comm().map(|c| {
+        let copies = item.comm().filter(|_| !is_cut(&items, at, overlap, ranks)).map(|c| {
             let front = moves(c, CommOp::ReduceScatter).then(|| of("copy sequences to scatter", c));
             let behind = moves(c, CommOp::AllGather).then(|| of("copy gathered sequences", c));
             [front, behind]
         });
         let [front, behind] = copies.unwrap_or_default();
-        [front, Some(item), behind].into_iter().flatten()
+        [front, Some(item.clone()), behind].into_iter().flatten()
     };
-    items.into_iter().flat_map(around).collect()
+    items.iter().enumerate().flat_map(around).collect()
 }
 
 fn copy(shares: &Shares<'_>, name: &'static str, elements: u64, bytes: f64) -> Item {

@@ -52,6 +52,19 @@ pub fn decompose(items: &[Item], kind: TensorOverlap, ranks: u64) -> Vec<Item> {
     cut
 }
 
+/// Whether the message at `at` is cut.
+pub fn is_cut(items: &[Item], at: usize, kind: TensorOverlap, ranks: u64) -> bool {
+    let cuts = |i: Option<usize>| {
+        i.and_then(|i| items.get(i)?.kernel()).is_some_and(|kernel| piece(kernel, ranks).is_some())
+    };
+    kind != TensorOverlap::None
+        && ranks > 1
+        && items[at].comm().is_some_and(|c| {
+            is_whole(c, CommOp::AllGather) && cuts(at.checked_add(1))
+                || is_whole(c, CommOp::ReduceScatter) && cuts(at.checked_sub(1))
+        })
+}
+
 fn is_whole(c: &CommPoint, op: CommOp) -> bool {
     c.group == CommGroup::Tensor && c.op == op && c.hidden_behind == 0
 }

@@ -201,6 +201,7 @@ impl Draft {
         if let Some((tokens, length)) = self.variable("micro_batch_tokens").zip(sequence) {
             self.put("batch.micro_batch", (tokens / length.max(1)).max(1).into());
         }
+        self.cut_replica(data);
         // Sequences of one device and step, a fraction where several devices share one.
         let per_device = self.variables.get("per_device_batch").and_then(Value::as_f64);
         let others = ["parallelism.tensor", "parallelism.context.size", "parallelism.pipeline.size"];
@@ -243,6 +244,25 @@ impl Draft {
             self.put("batch.global", global.into());
         }
         Ok(())
+    }
+
+    /// Micro-batches of what a replica has at once: it as a whole, or under a pipeline pieces of it; their size or number is
+    /// given, else they have one sequence each, or (`over_stages`) are as many as there are stages.
+    fn cut_replica(&mut self, data: Option<u64>) {
+        let over_stages = self.variable("replica_batch_over_stages");
+        let Some(whole) = self.variable("replica_batch").or(over_stages) else { return };
+        let stages = self.degree("parallelism.pipeline.size");
+        let pieces = self.variable("pipeline_micro_batches").or(over_stages.map(|_| stages));
+        let micro = match self.variable("pipeline_micro_batch") {
+            _ if stages == 1 => whole,
+            Some(size) => size,
+            None => pieces.map_or(1, |pieces| whole / pieces.max(1)),
+        };
+        self.put("batch.micro_batch", micro.max(1).into());
+        if let (None, Some(data)) = (self.number("batch.global"), data) {
+            let steps = self.variable("accumulation").unwrap_or(1).max(1);
+            self.put("batch.global", whole.saturating_mul(data).saturating_mul(steps).into());
+        }
     }
 
     /// The model: named, or written out with what follows from the rest.

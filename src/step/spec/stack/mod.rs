@@ -45,6 +45,10 @@ pub struct StackSpec {
     /// What is copied by kernels of their own from one layout to another.
     #[serde(skip_serializing_if = "CopySpec::is_none")]
     pub copies: CopySpec,
+    /// Whether the sum of input gradients over tensor-parallel ranks, and the gathering of an input again, are waited for.
+    /// Otherwise they run beside the gradients of input and weights.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub waits_for_tensor: bool,
     /// How it comes from gradients to new weights.
     pub optimizer: UpdateSpec,
     /// What the host does to launch kernels; absent: nothing, and kernels start as soon as the device may.
