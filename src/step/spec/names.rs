@@ -203,6 +203,10 @@ fn sized(letters: &[char], at: usize, end: usize) -> (Piece, usize) {
     if unit(spaced) && (spaced == end || letters.get(spaced) == Some(&'b')) {
         return (Piece::Size(text(at, end) + &text(spaced, spaced + 1)), spaced + 1);
     }
+    // A letter of the number's own makes another version of it: `gemma-3n`, `gpt-4o`.
+    let own = letters.get(end).is_some_and(char::is_ascii_alphabetic)
+        && !letters.get(end + 1).is_some_and(char::is_ascii_alphanumeric);
+    let end = end + usize::from(own);
     (Piece::Number(text(at, end)), end)
 }
 
@@ -257,6 +261,7 @@ mod tests {
             ("gpt 3 5b", "GPT-3 175B"),
             ("llama 3 8b", "Llama 3.1 8B"),
             ("llama 3 1b", "Llama 3 8B"),
+            ("gemma 3 4b", "google/gemma-3n-E4B-it"),
             ("gpt 20b", "GPT-NeoX-20B"),
             ("qwen 3 8b", "Qwen3-VL-30B-A3B"),
             ("nemotron 8b", "Nemotron-H 8B"),

@@ -76,7 +76,7 @@ fn shipped_models_have_their_published_parameters_and_flops() {
     let file: serde_json::Value =
         serde_json::from_str(include_str!("../../../../tests/data/models.json")).unwrap();
     let rows = file["models"].as_array().unwrap();
-    assert_eq!(rows.len(), 76);
+    assert_eq!(rows.len(), 92);
     let mut wrong = Vec::new();
     for row in rows {
         let name = row["model"].as_str().unwrap();
@@ -143,6 +143,11 @@ fn layers_of_every_kind_hold_what_is_counted() {
         "step-3.5-flash",
         "hunyuan-a13b",
         "llama-3.2-11b-vision",
+        "mimo-v2-flash",
+        "minimax-m3",
+        "nemotron-3-ultra-550b-a55b",
+        "qwen3.5-27b",
+        "longcat-flash-560b",
     ] {
         let m = model(name);
         let s = Shard::whole(&m);

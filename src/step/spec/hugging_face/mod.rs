@@ -52,6 +52,7 @@ const FAMILIES: &[(&str, Family)] = &[
     ("cohere", windowed::cohere),
     ("cohere2", windowed::cohere),
     ("qwen2", decoder::qwen2),
+    ("mimo", decoder::qwen2),
     ("qwen2_5_vl", decoder::qwen2),
     ("qwen2_5_vl_text", decoder::qwen2),
     ("qwen2_moe", decoder::qwen2_moe),
