@@ -1,4 +1,4 @@
-//! How much is drawn and tried: everything with `STEPSIM_SLOW=1` (`.ci/run --slow`), less where tests run unoptimised on every change.
+//! How much is drawn and tried: everything with `STEPSIM_SLOW=1` (`.ci/run --slow`), less on every change.
 
 /// Whether everything is tried.
 pub fn slow() -> bool {

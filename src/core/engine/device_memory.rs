@@ -86,7 +86,7 @@ impl<O: Observer> Play<'_, O> {
     pub fn kernel_uses_memory(&mut self, s: u32, code: Code) {
         let r = self.streams[s as usize].rank;
         let Some(resource) = self.device_memory.of_rank[r as usize] else { return };
-        debug_assert_eq!(code.slot, NO_SLOT);
+        assert_eq!(code.slot, NO_SLOT);
         if self.device_memory.filled[resource.index()] || self.comms.sharing.is_used(resource) {
             self.share_memory(s);
         }

@@ -155,7 +155,7 @@ impl<'w, O: Observer> Play<'w, O> {
                 continue;
             }
             let time = time?;
-            debug_assert!(time >= self.now);
+            assert!(time >= self.now);
             if self.observer.wants_state() {
                 self.tell_state();
                 continue;

@@ -124,7 +124,7 @@ impl Sweep<'_> {
     fn place(&mut self, rank: RankId, s: usize, start: Time, end: Time) {
         let r = rank.index();
         let op = self.code[self.cursor[r][s] as usize].op;
-        debug_assert_ne!(op, NONE);
+        assert_ne!(op, NONE);
         let i = self.record.first[r] as usize + op as usize;
         self.record.spans[i] = (start, end);
         self.record.step_end = self.record.step_end.max(end);

@@ -71,7 +71,7 @@ impl Rounds {
     /// Adds a flow that waits for flows added before it, or queues behind them ([`BEHIND`]); returns its number.
     pub fn flow(&mut self, flow: Flow, parents: &[u32]) -> u32 {
         let number = self.len();
-        debug_assert!(parents.iter().all(|p| *p & !BEHIND < number), "a flow follows those before it");
+        assert!(parents.iter().all(|p| *p & !BEHIND < number), "a flow follows those before it");
         self.parents.push(Span { start: self.parent_ids.len() as u32, len: parents.len() as u32 });
         self.parent_ids.extend_from_slice(parents);
         self.flows.push(flow);

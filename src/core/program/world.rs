@@ -87,7 +87,7 @@ impl World {
     #[inline]
     pub fn path(&self, comm: CommId, path: u32) -> &[(ResourceId, u32)] {
         let span = self.comms[comm.index()].paths;
-        debug_assert!(path < span.len, "path {path} of a communicator that has {}", span.len);
+        assert!(path < span.len, "path {path} of a communicator that has {}", span.len);
         &self.uses[self.paths[(span.start + path) as usize].range()]
     }
     /// The members of a communicator, in order.

@@ -116,7 +116,7 @@ impl Gaps {
     }
     pub(crate) fn finish(self, what: String, rank: String, simulated: Time, terms: Vec<Term>) -> Comparison {
         let sum = self.rest + self.effects.iter().map(|e| e.picoseconds).sum::<i64>();
-        debug_assert_eq!(sum, gap(simulated, self.closed_form));
+        assert_eq!(sum, gap(simulated, self.closed_form));
         let seconds = |ps: i64| ps as f64 / PS_PER_S;
         Comparison {
             what,

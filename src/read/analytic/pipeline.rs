@@ -282,7 +282,7 @@ impl<'f, 'a> Walk<'f, 'a> {
             if next.iter().sum::<usize>() == before && !self.posted {
                 // Orders that stand still are refused before.
                 let left = order.ranks.iter().zip(&next).position(|(slots, next)| *next < slots.len());
-                debug_assert!(left.is_none(), "rank {left:?} stands still: {next:?}");
+                assert!(left.is_none(), "rank {left:?} stands still: {next:?}");
                 return times;
             }
         }

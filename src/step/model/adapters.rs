@@ -85,7 +85,7 @@ impl Adapters {
             // No weight gradient beside which the sum of the input gradient could run.
             return (forward, input_grad.clone(), Vec::new(), input_grad);
         }
-        debug_assert!(weight_grad.iter().all(|i| i.comm().is_none_or(|c| c.op == CommOp::AllGather)));
+        assert!(weight_grad.iter().all(|i| i.comm().is_none_or(|c| c.op == CommOp::AllGather)));
         (replaced(forward), replaced(input_grad), replaced(weight_grad), replaced(backward))
     }
 }

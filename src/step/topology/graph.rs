@@ -144,7 +144,7 @@ impl Net {
         if of.combined.is_some() {
             self.resources.push(edge * 4 + 2);
         }
-        debug_assert_eq!(self.resources.len() as u32 - first, of.resources());
+        assert_eq!(self.resources.len() as u32 - first, of.resources());
         Hop(edge * 2)
     }
     pub fn resources(&self) -> u32 {

@@ -135,7 +135,7 @@ impl Builder<'_> {
                 }
             }
         }
-        debug_assert!(spec.via != Via::Nic || !to_nic.is_empty());
+        assert!(spec.via != Via::Nic || !to_nic.is_empty());
         chains
     }
 }

@@ -188,7 +188,7 @@ impl<'a> Run<'a> {
         // What is not lost yet counts as progress.
         self.total.add(self.written);
         self.total.add(self.fresh);
-        debug_assert!((self.total.wall() - self.end).abs() <= 1e-6 * self.end);
+        assert!((self.total.wall() - self.end).abs() <= 1e-6 * self.end);
         self.total
     }
 

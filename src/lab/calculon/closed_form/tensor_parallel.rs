@@ -153,7 +153,7 @@ impl<'a> Group<'a> {
 
     /// A GEMM in t tiles that overlaps its collective. Returns processing time by stage and the collectives.
     pub fn tiled(&self, side: Side, recommunicated: bool, shape: &Shape) -> ([f64; 3], LayerComm) {
-        debug_assert_eq!(shape.unit, EngineKind::Matrix);
+        assert_eq!(shape.unit, EngineKind::Matrix);
         let stage = |backward: bool, redo: bool, index: usize| {
             let PerBlock { base, edge } = self.splits();
             let comm = |split| {

@@ -135,6 +135,6 @@ fn actions(world: &mut World, step: &Step) {
         Action::Fixed(copies.activations),
         Action::Fixed(copies.state),
     ];
-    debug_assert_eq!(world.actions.len(), Move::State as usize + 1);
+    assert_eq!(world.actions.len(), Move::State as usize + 1);
     world.profiles = vec![(0..world.actions.len() as u32).collect()];
 }

@@ -262,7 +262,7 @@ impl Degrees {
             }
             _ => members.push(rank),
         }
-        debug_assert!(members.contains(&rank) || group == Group::Embedding, "{rank:?} in its own {group:?}");
+        assert!(members.contains(&rank) || group == Group::Embedding, "{rank:?} in its own {group:?}");
     }
 }
 
