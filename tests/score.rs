@@ -265,6 +265,15 @@ fn words_of_this_kind_change_this_field() {
     assert_eq!((held("nanotron v0.5"), held("Megatron-LM")), (Some(0.05), None));
 }
 
+/// A fraction of the peak is of the peak of the row's format.
+#[test]
+fn a_fraction_of_the_peak_is_of_the_rows_format() {
+    let seconds = |format: &str| {
+        rows_with(&[json!({"precision": format, "mfu": 0.4, "step_time_s": null})])[0].measured_s
+    };
+    assert!(seconds("fp32") > 1.5 * seconds("bf16"), "{} {}", seconds("fp32"), seconds("bf16"));
+}
+
 /// What a software does unless it is told otherwise: how it cuts a batch, what it trains on, what it cannot overlap.
 #[test]
 fn softwares_have_their_own_defaults() {

@@ -159,6 +159,25 @@ fn gradients_are_sent_in_buckets_and_summed_as_the_stack_says() {
     assert_eq!(ops(&summed, "reduce-scatter gradients").0, 0);
 }
 
+/// A bucket is full at its size, not beyond: as many bytes as a layer has make a message a layer, one more of two.
+#[test]
+fn a_bucket_is_full_at_its_size() {
+    let messages = |bytes: f64| {
+        let buckets = json!({"overlap": true, "all_reduce": true, "bucket_bytes": bytes as u64});
+        let stack = json!({"defaults": {"gradient_buckets": buckets}});
+        run(stack, json!({"data": 2, "sharding": {"kind": "zero1"}}), "switch:2,100,1")
+    };
+    let each = messages(1.0);
+    let program = &each.plan.world.programs()[0];
+    let sums = program.infos.iter().filter(|info| info.name == "all-reduce gradients");
+    let mut sizes: Vec<u64> = sums.map(|info| info.bytes as u64).collect();
+    sizes.sort_unstable();
+    let layer =
+        sizes.windows(2).find(|pair| pair[0] == pair[1]).map_or(sizes[sizes.len() / 2], |pair| pair[0]);
+    let count = |bytes: u64| ops(&messages(bytes as f64), "all-reduce gradients").0;
+    assert!(count(layer) > count(layer + 1), "{sizes:?}: {} {}", count(layer), count(layer + 1));
+}
+
 /// Weights are gathered in messages of whole matrices from a size on: as many bytes in more messages, which take longer, and the
 /// closed form says so.
 #[test]
