@@ -10,9 +10,13 @@ const CLOSE: f64 = 0.01;
 /// Where they are farther apart, in percent of the simulated peak (least and most), and what makes the difference.
 const NAMED: [(&str, [f64; 2], &str); 6] = [
     ("11t-offload", [0.0, 10.0], "gradients of the pass before are taken to wait still"),
-    ("95t-offload", [0.0, 3.0], "gradients of the pass before are taken to wait still"),
+    (
+        "95t-offload",
+        [0.0, 27.0],
+        "two layers' gathered weights are taken to be there where one is: 25.1 GiB, not 12.6",
+    ),
     ("cxl-pool-8", [-3.0, 1.0], "eight devices share the pool's port: more activations wait for it"),
-    ("kimi-k2", [-5.0, 1.0], "activations of one more layer on their way to the host"),
+    ("kimi-k2", [-7.0, 1.0], "activations of two more layers on their way to the host"),
     ("llama3-70b-offload", [-3.0, 1.0], "shards on their way to the gather"),
     (
         "qwen-vl-7b",
@@ -26,19 +30,12 @@ const SLOW: [&str; 2] = ["11t-offload", "95t-offload"];
 /// Simulated for seconds there: by hand.
 const LARGE: [&str; 5] = ["deepseek-v3", "kimi-k2", "llama3-405b", "megatron-1t", "wan-72t"];
 
-/// Tried by hand: 26 % above and 6 % below, which is not explained yet.
-const UNEXPLAINED: [&str; 2] = ["95t-offload", "kimi-k2"];
-
 #[test]
 fn memory_of_the_closed_form_is_the_peak_of_the_simulation() {
     let mut wrong = Vec::new();
     for name in catalog::names(Kind::Workload) {
         if cfg!(debug_assertions) && (SLOW.contains(&name) || !crate::slow::slow() && LARGE.contains(&name)) {
             println!("skipped: {name} without optimisation");
-            continue;
-        }
-        if UNEXPLAINED.contains(&name) && !crate::slow::slow() {
-            println!("skipped: {name} is not near");
             continue;
         }
         let inputs = Inputs::load(name, None, &[]).unwrap_or_else(|e| panic!("{name}: {e}"));

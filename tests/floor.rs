@@ -74,17 +74,6 @@ fn the_floor_is_near_the_step_where_little_is_exposed() {
     }
 }
 
-/// Where passes enter at both ends of a pipeline, the floor has the work of both directions.
-#[test]
-fn both_directions_are_in_the_floor() {
-    let sets = ["data=2", "pipeline.size=4", "pipeline.schedule=dualpipe", "pipeline.chunks=2"];
-    let sets = sets.map(|set| format!("parallelism.{set}"));
-    let sets: Vec<&str> =
-        sets.iter().map(String::as_str).chain(["stack=simple", "batch.global=64"]).collect();
-    let (floor, step) = floor_and_step("gpt2-8", &sets);
-    assert!(floor > 0.7 * step, "{floor} of {step}");
-}
-
 /// Kernels whose times are drawn may all be short.
 #[test]
 fn drawn_times_have_no_floor() {

@@ -293,5 +293,5 @@ fn padded_experts_are_captured_with_their_layer() {
     // the first.
     let one_by_one = 2.0 * (1.2e-3 + 1.6e-3) + 2.0 * 6.0 * 15.0 * 8e-6;
     assert!(counted - padded > one_by_one, "{counted} s with counts, {padded} s without");
-    assert!(padded < 0.1 * counted, "{padded} s of {counted}");
+    assert!(padded < 0.2 * counted, "{padded} s of {counted}");
 }

@@ -129,11 +129,8 @@ fn peak(ruling: &Ruling, machine: &MachineCase) -> Result<f64, String> {
         return Ok(1e12 * tflops);
     }
     let (_, built) = Machine::load(&machine.topology, &machine.sets).map_err(|e| e.to_string())?;
-    let format = match ruling.workload["precision"]["compute"].as_str() {
-        Some("fp32") => Dtype::Fp32,
-        Some("fp16") => Dtype::Fp16,
-        _ => Dtype::Bf16,
-    };
+    let format =
+        serde_json::from_value(ruling.workload["precision"]["compute"].clone()).unwrap_or(Dtype::Bf16);
     Ok(DeviceCost::new(built.device(DeviceId(0))).peak(format).0)
 }
 
