@@ -446,12 +446,16 @@ fn a_pipeline_cuts_the_batch_of_a_replica() {
             .replace("[parallelism]", &format!("[parallelism]\n{pipeline}"));
         let made = import("torchtitan", &text, "x.toml", &given(None, Some(512), &[])).expect("a workload");
         assert_eq!(made.workload["batch"]["global"], 256);
+        // Gathered weights stay for the backward pass, unless the file says otherwise.
+        let stays = !pipeline.contains("always");
+        assert_eq!(made.workload["parallelism"]["sharding"]["reshard_after_forward"], !stays);
         made.workload["batch"]["micro_batch"].as_u64().unwrap()
     };
     assert_eq!(micro("local_batch_size", ""), 1);
     assert_eq!(micro("local_batch_size", "pipeline_parallel_microbatch_size = 2"), 2);
     assert_eq!(micro("batch_size", ""), 4);
     assert_eq!(micro("batch_size", "pipeline_parallel_microbatches = 16"), 2);
+    assert_eq!(micro("batch_size", "fsdp_reshard_after_forward = \"always\""), 4);
 }
 
 /// Functions of Python: what they are given, what they call, what they set.
