@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use stepsim::lab::compare::workload::closed_form;
 use stepsim::lab::simulate::{Inputs, Options, Simulation};
+use stepsim::step::model::{LayerPlan, Shard};
 use stepsim::step::spec::{WorkloadSpec, from_value};
 use stepsim::step::topology::Machine;
 
@@ -159,23 +160,33 @@ fn gradients_are_sent_in_buckets_and_summed_as_the_stack_says() {
     assert_eq!(ops(&summed, "reduce-scatter gradients").0, 0);
 }
 
-/// A bucket is full at its size, not beyond: as many bytes as a layer has make a message a layer, one more of two.
+/// A bucket is full at its size, not beyond: one of the gradients of one, two or four layers is sent as often as any smaller one
+/// down to the next of these.
 #[test]
 fn a_bucket_is_full_at_its_size() {
-    let messages = |bytes: f64| {
-        let buckets = json!({"overlap": true, "all_reduce": true, "bucket_bytes": bytes as u64});
+    let waits = |bytes: u64| {
+        let buckets = json!({"overlap": true, "all_reduce": true, "bucket_bytes": bytes});
         let stack = json!({"defaults": {"gradient_buckets": buckets}});
-        run(stack, json!({"data": 2, "sharding": {"kind": "zero1"}}), "switch:2,100,1")
+        let step = run(stack, json!({"data": 2, "sharding": {"kind": "zero1"}}), "switch:2,100,1");
+        ops(&step, "all-reduce gradients").0
     };
-    let each = messages(1.0);
-    let program = &each.plan.world.programs()[0];
-    let sums = program.infos.iter().filter(|info| info.name == "all-reduce gradients");
-    let mut sizes: Vec<u64> = sums.map(|info| info.bytes as u64).collect();
-    sizes.sort_unstable();
-    let layer =
-        sizes.windows(2).find(|pair| pair[0] == pair[1]).map_or(sizes[sizes.len() / 2], |pair| pair[0]);
-    let count = |bytes: u64| ops(&messages(bytes as f64), "all-reduce gradients").0;
-    assert!(count(layer) > count(layer + 1), "{sizes:?}: {} {}", count(layer), count(layer + 1));
+    // The largest size up to which a bucket is sent as often as one of this size is.
+    let until = |from: u64| {
+        let (mut same, mut fewer) = (from, 1 << 40);
+        while fewer - same > 1 {
+            let middle = (same + fewer) / 2;
+            *(if waits(middle) == waits(from) { &mut same } else { &mut fewer }) = middle;
+        }
+        same
+    };
+    let model = run(json!({}), json!({}), "switch:1,100,1").inputs.model.clone();
+    let layer = LayerPlan::transformer(&model, &Shard::whole(&model)).parameters.total();
+    let mut sizes = vec![until(1 << 24)];
+    while sizes.len() < 4 {
+        sizes.push(until(sizes[sizes.len() - 1] + 1));
+    }
+    // Below, pieces of the table; then one layer, two and all four, in 16 bits.
+    assert_eq!(sizes[1..], [1, 2, 4].map(|layers| 2 * layers * layer));
 }
 
 /// Weights are gathered in messages of whole matrices from a size on: as many bytes in more messages, which take longer, and the
