@@ -6,7 +6,7 @@ use stepsim::core::program::{MemoryClass, MemoryWhen};
 use stepsim::lab::simulate::{Inputs, Options, Simulation};
 use stepsim::step::model::{CommGroup, CommOp, Item, LayerPlan, Shard};
 use stepsim::step::moe::Exchange;
-use stepsim::step::plan::step::overlap::decompose;
+use stepsim::step::plan::step::overlap::{decompose, is_cut};
 use stepsim::step::spec::workload::{ContextKind, ContextSpec, Fp8Communication, Fp8Spec, TensorOverlap};
 use stepsim::step::spec::{ModelSpec, WorkloadSpec, from_value, load};
 use stepsim::step::topology::Machine;
@@ -113,6 +113,10 @@ fn pieces_do_the_work_and_move_the_bytes_of_the_whole() {
             let products =
                 |list: &[Item]| list.iter().filter_map(Item::kernel).map(|k| 1.0 / k.pieces()).sum::<f64>();
             assert!((products(&cut) - products(items)).abs() < 1e-9, "{kind:?}");
+            // What is said to be cut is gone, and all other messages are there as they were.
+            for (at, item) in items.iter().enumerate().filter(|(_, item)| item.comm().is_some()) {
+                assert_eq!(is_cut(items, at, kind, t), !cut.contains(item), "{kind:?}: {item:?}");
+            }
         }
     }
     // Two gathers and two scatters of the forward pass are cut: 4·8 GEMM pieces, 4·7 shifts.

@@ -287,6 +287,7 @@ fn softwares_have_their_own_defaults() {
     assert_eq!(documents("Megatron-Bridge 26.04", "SFT Performance"), json!([200]));
     assert_eq!(documents("Megatron-Bridge 26.04", "Pre-Training Performance"), Value::Null);
     assert_eq!(documents("torchtune", "task: LoRA"), Value::Null);
+    assert_eq!(documents("NeMo 24.07", "an exploration of layouts"), Value::Null);
     let overlap = |format: &str| {
         let row =
             json!({"software": "torchtitan 2025-06", "tp": 8, "overlap": "async TP", "precision": format});
