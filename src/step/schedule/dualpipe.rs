@@ -36,11 +36,8 @@ impl Schedule for DualPipe {
                  stages: {even} stages and {} micro-batches would run",
                 m.next_multiple_of(2).max(2 * even)
             );
-            return Err(ScheduleError::new(
-                self,
-                format!("{p} stages with {m} micro-batches do not fit"),
-                remedy,
-            ));
+            let problem = format!("{p} stages with {m} micro-batches do not fit");
+            return Err(ScheduleError::new(self, problem, remedy));
         }
         let rank = |r: u32| {
             let at = Ends { r: r.min(p - 1 - r), h: p / 2, overlapped: m / 2 - p + r.min(p - 1 - r) + 1 };

@@ -98,12 +98,10 @@ pub(super) fn exaone4(c: &Config) -> Model {
 /// not known here: they are counted as if they had a projection of their own.
 pub(super) fn gemma4(c: &Config) -> Model {
     if c.or(&["hidden_size_per_layer_input"], 0)? > 0 {
-        return Err(SpecError::at(
-            "hidden_size_per_layer_input",
-            "embeddings of single layers are not known",
-        )
-        .allowed("0")
-        .hint("write a model file without them by hand: stepsim schema model"));
+        let problem = "embeddings of single layers are not known";
+        return Err(SpecError::at("hidden_size_per_layer_input", problem)
+            .allowed("0")
+            .hint("write a model file without them by hand: stepsim schema model"));
     }
     let mut m = ModelSpec { tied_embeddings: c.tied(true), norms: Some(4), ..c.decoder()? };
     m.attention.qk_norm = QkNorm::Head;
