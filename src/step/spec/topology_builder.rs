@@ -34,6 +34,15 @@ impl Device {
     }
 }
 
+impl Clos {
+    /// One switch that limits nothing: the fabric of a site that gives none.
+    pub(crate) fn one_switch(name: &str, latency_us: f64) -> Clos {
+        let name = name.to_string();
+        let tier = Tier { name, serves: None, oversubscription: 1.0, uplinks: 1, latency_us };
+        Clos { tiers: vec![tier], ..Clos::default() }
+    }
+}
+
 impl Topology {
     /// One node of one device.
     pub fn of(device: Device) -> Topology {
@@ -76,14 +85,7 @@ impl Topology {
     }
     /// So many nodes on one switch of a latency in µs, a network interface for each device.
     pub fn nodes(self, nodes: u32, nic: Link, switch_us: f64) -> Topology {
-        let tier = Tier {
-            name: "switch".to_string(),
-            serves: None,
-            oversubscription: 1.0,
-            uplinks: 1,
-            latency_us: switch_us,
-        };
-        let fabric = Some(Fabric::Clos(Clos { tiers: vec![tier], ..Clos::default() }));
+        let fabric = Some(Fabric::Clos(Clos::one_switch("switch", switch_us)));
         let nics = Nics { shared_by: 1, bundle: 1, link: nic };
         Topology { nodes, fabric, ..self.with_node(|node| node.nics = Some(nics)) }
     }

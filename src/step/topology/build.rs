@@ -16,7 +16,7 @@ use super::{Machine, drawing};
 use crate::core::ids::{DeviceId, TierId};
 use crate::step::spec::device::Device;
 use crate::step::spec::topology::{
-    Clos as ClosSpec, Ecmp, Fabric as FabricSpec, Nics, ScaleUp as ScaleUpSpec, Tier, Topology, Via,
+    Clos as ClosSpec, Ecmp, Fabric as FabricSpec, Nics, ScaleUp as ScaleUpSpec, Topology, Via,
 };
 use crate::step::spec::{Loaded, Spec, SpecError, load};
 
@@ -215,7 +215,7 @@ impl Builder<'_> {
                 Out::Clos(clos, wan)
             }
             (None, Some(sites)) => {
-                let clos = Clos::build(&one_switch(), &below, &mut self.net);
+                let clos = Clos::build(&ClosSpec::one_switch("site", 0.0), &below, &mut self.net);
                 let wan = Wan::build(sites, &clos, &mut self.net);
                 Out::Clos(clos, Some(wan))
             }
@@ -233,23 +233,6 @@ impl Builder<'_> {
             })
             .collect();
         (out, uplink)
-    }
-}
-
-/// The fabric of a site that gives none: one switch that limits nothing.
-fn one_switch() -> ClosSpec {
-    ClosSpec {
-        rails: false,
-        pxn: false,
-        tiers: vec![Tier {
-            name: "site".into(),
-            serves: None,
-            oversubscription: 1.0,
-            uplinks: 1,
-            latency_us: 0.0,
-        }],
-        ecmp: Ecmp::Adaptive,
-        in_switch_reduction: false,
     }
 }
 
