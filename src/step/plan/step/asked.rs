@@ -83,9 +83,7 @@ fn degrees(w: &WorkloadSpec, devices: u64) -> Degrees {
         pipeline: p.pipeline.size as u32,
         front: w.module_devices().map(|own| Front { tensor: own.tensor as u32, data: own.data as u32 }),
         ends: [(w.module_stages() as u32).min(last), last],
-        dense: UNCUT,
-        experts: UNCUT,
-        front_dense: UNCUT,
+        ..Degrees::ONE_RANK
     }
 }
 
