@@ -14,6 +14,7 @@ use super::torus::Torus;
 use super::wan::Wan;
 use super::{Machine, drawing};
 use crate::core::ids::{DeviceId, TierId};
+use crate::core::known::number_of;
 use crate::step::spec::device::Device;
 use crate::step::spec::topology::{
     Clos as ClosSpec, Ecmp, Fabric as FabricSpec, Nics, ScaleUp as ScaleUpSpec, Topology, Via,
@@ -115,12 +116,8 @@ impl Builder<'_> {
         let mut classes = vec![self.spec.device.clone()];
         let mut of_node = vec![0; self.nodes as usize];
         for other in &self.spec.other_nodes {
-            let known = classes.iter().position(|class| *class == other.device);
-            let class = known.unwrap_or_else(|| {
-                classes.push(other.device.clone());
-                classes.len() - 1
-            });
-            of_node[other.first as usize..][..other.count as usize].fill(class as u32);
+            let class = number_of(&mut classes, other.device.clone());
+            of_node[other.first as usize..][..other.count as usize].fill(class);
         }
         (classes, of_node)
     }
