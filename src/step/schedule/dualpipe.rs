@@ -45,11 +45,8 @@ impl Schedule for DualPipe {
             let near = u16::from(r >= p / 2);
             eight_steps(&at, [near, 1 - near], [u32::from(near) * m / 2, u32::from(1 - near) * m / 2])
         };
-        Ok(Order {
-            placement: Placement::two_directions(p),
-            micro_batches: m,
-            ranks: (0..p).map(rank).collect(),
-        })
+        let ranks = (0..p).map(rank).collect();
+        Ok(Order { placement: Placement::two_directions(p), micro_batches: m, ranks })
     }
     fn turns(&self, shape: &Shape) -> Option<Turns> {
         // At the turn the first pair of passes runs apart.

@@ -5,6 +5,7 @@ use super::PlanError;
 use super::groups::{self, Degrees, Group, UNCUT};
 use super::residency::Placed;
 use crate::core::ids::RankId;
+use crate::core::known::number_of;
 use crate::step::model::CommGroup;
 use crate::step::model::flops::TokenFlops;
 use crate::step::schedule::{self, Choice, LayerSplit, Order, Pass, Slot, split_layers};
@@ -271,9 +272,7 @@ pub(super) fn groups_of(w: &WorkloadSpec, model: &ModelSpec, d: &Degrees, p: &Pl
     }
     groups.retain(|g| d.grids().any(|grid| grid.size(*g) > 1));
     let mut add = |group: Group| {
-        if !groups.contains(&group) {
-            groups.push(group);
-        }
+        number_of(&mut groups, group);
     };
     for away in p.weights.iter().chain(&p.gradients).chain(&p.optimizer).chain(&p.activations) {
         add(Group::CopyIn(away.near()));
