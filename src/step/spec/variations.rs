@@ -18,8 +18,10 @@ use super::load::{Draft, Loaded, typed};
 use super::workload::WorkloadSpec;
 use super::{SpecError, dependents, json};
 
-/// The sections: their names, and how each is typed.
-const SECTIONS: [(&str, fn(&Value) -> Option<Section>); 5] = [
+/// The name of a section, and how it is typed.
+type Typed = (&'static str, fn(&Value) -> Option<Section>);
+
+const SECTIONS: [Typed; 5] = [
     ("batch", |value| Section::of(value, |workload, batch| workload.batch = batch)),
     ("parallelism", |value| Section::of(value, |workload, parallelism| workload.parallelism = parallelism)),
     ("gradient_buckets", |value| Section::of(value, |workload, buckets| workload.gradient_buckets = buckets)),
