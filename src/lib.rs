@@ -24,7 +24,7 @@
 //! A step is a set of **rank programs** running on a **machine**. The modules stand on five floors, and within a floor in
 //! the order in which data flows; each uses only those before it (a test reads the `crate::` paths and holds it so):
 //!
-//! - `core`: `declare`, `units`, `ids`, `kernel_class`, `interrupt`, `pool`, `program`, `fold`, `engine`
+//! - `core`: `declare`, `known`, `units`, `ids`, `kernel_class`, `interrupt`, `pool`, `program`, `fold`, `engine`
 //! - `step`: `schedule`, `sharding`, `spec`, `documents`, `moe`, `model`, `cost`, `topology`, `collective`, `plan`
 //! - `read`: `profile`, `analytic`, `page`, `analysis`, `palette`, `trace`, `allocator`
 //! - `lab`: `simulate`, `page`, `compare`, `calculon`, `describe`, `score`, `study`, `plan`, `around`

@@ -9,6 +9,7 @@ pub mod fold;
 pub mod ids;
 pub mod interrupt;
 pub mod kernel_class;
+pub(crate) mod known;
 pub mod pool;
 pub mod program;
 pub mod units;

@@ -380,34 +380,15 @@ pub(super) fn measure(net: &dyn Network, fabric: &Fabric, devices: &[DeviceId]) 
 
 /// Devices grouped by node in order of first appearance, the number of nodes, and members per node (0 if uneven).
 fn by_node(net: &dyn Network, devices: &[DeviceId]) -> (Vec<DeviceId>, u32, u32) {
-    let mut runs: Vec<(u32, u32)> = Vec::new();
-    for &d in devices {
-        let node = net.node_of(d);
-        match runs.last_mut() {
-            Some(last) if last.0 == node => last.1 += 1,
-            _ => runs.push((node, 1)),
-        }
+    let mut first = FxHashMap::default();
+    for (i, d) in devices.iter().enumerate() {
+        first.entry(net.node_of(*d)).or_insert(i);
     }
-    let mut seen = FxHashMap::default();
-    for (i, run) in runs.iter().enumerate() {
-        seen.entry(run.0).or_insert(i);
-    }
-    if seen.len() == runs.len() {
-        let per_node = even(runs.iter().map(|r| r.1));
-        return (devices.to_vec(), runs.len() as u32, per_node);
-    }
-    let mut groups: Vec<Vec<DeviceId>> = Vec::new();
-    let mut slot = FxHashMap::default();
-    for &d in devices {
-        let g = *slot.entry(net.node_of(d)).or_insert_with(|| {
-            groups.push(Vec::new());
-            groups.len() - 1
-        });
-        groups[g].push(d);
-    }
-    let per_node = even(groups.iter().map(|g| g.len() as u32));
-    let nodes = groups.len() as u32;
-    (groups.concat(), nodes, per_node)
+    let mut devices = devices.to_vec();
+    devices.sort_by_cached_key(|d| first[&net.node_of(*d)]);
+    let nodes = devices.chunk_by(|a, b| net.node_of(*a) == net.node_of(*b));
+    let per_node = even(nodes.map(|node| node.len() as u32));
+    (devices, first.len() as u32, per_node)
 }
 
 /// Network ports that the members of a node use, if each is used by as many.

@@ -52,12 +52,8 @@ impl Algorithm for Nvls {
             Op::AllGather => vec![Phase::new(multicast, 1, shard)],
             Op::ReduceScatter => vec![Phase::new(reduce, 1, shard)],
             _ => {
-                let both = [reduce, multicast].map(|pattern| Part {
-                    pattern,
-                    weight: 1,
-                    times: chunks - 1,
-                    lane: 0,
-                });
+                let part = |pattern| Part { pattern, weight: 1, times: chunks - 1, lane: 0 };
+                let both = [reduce, multicast].map(part);
                 let mut phases = vec![Phase::new(reduce, 1, unit), Phase::new(multicast, 1, unit)];
                 if chunks > 1 {
                     phases.insert(1, Phase::beside(both.to_vec(), unit));

@@ -10,6 +10,11 @@ use crate::core::ids::ResourceId;
 use crate::core::program::{Span, World};
 use crate::core::units::Time;
 
+/// A machine's routes, and the devices of a group on it.
+type Ground<'a> = (&'a dyn Network, &'a Layout);
+/// The latency of a route.
+type Routed = Result<Time, CollectiveError>;
+
 /// Counts how often a path crosses each resource; kept between paths so that nothing is allocated for one.
 #[derive(Default)]
 pub(super) struct Tally {
@@ -44,26 +49,14 @@ impl Tally {
     }
 
     /// Adds a route's resources, `weight` times each; returns its latency.
-    fn add_route(
-        &mut self,
-        net: &dyn Network,
-        layout: &Layout,
-        route: Route<'_>,
-        weight: u32,
-    ) -> Result<Time, CollectiveError> {
+    fn add_route(&mut self, ground: Ground<'_>, route: Route<'_>, weight: u32) -> Routed {
         match route {
-            Route::Walk(walk) => self.add_walk(net, layout, walk, weight),
-            Route::Gather(at) => self.add_tree(net, layout, at, true, weight),
-            Route::Scatter(at) => self.add_tree(net, layout, at, false, weight),
+            Route::Walk(walk) => self.add_walk(ground, walk, weight),
+            Route::Gather(at) => self.add_tree(ground, at, true, weight),
+            Route::Scatter(at) => self.add_tree(ground, at, false, weight),
         }
     }
-    fn add_walk(
-        &mut self,
-        net: &dyn Network,
-        layout: &Layout,
-        walk: &[u32],
-        weight: u32,
-    ) -> Result<Time, CollectiveError> {
+    fn add_walk(&mut self, (net, layout): Ground<'_>, walk: &[u32], weight: u32) -> Routed {
         let mut latency = Time::ZERO;
         let mut route = std::mem::take(&mut self.route);
         for hop in walk.windows(2) {
@@ -77,14 +70,7 @@ impl Tally {
     }
     /// A tree over a switch: each link of the routes between `at` and all members once, and `at`'s own port on the
     /// other side as well, since its contribution passes the switch too.
-    fn add_tree(
-        &mut self,
-        net: &dyn Network,
-        layout: &Layout,
-        at: u32,
-        gather: bool,
-        weight: u32,
-    ) -> Result<Time, CollectiveError> {
+    fn add_tree(&mut self, (net, layout): Ground<'_>, at: u32, gather: bool, weight: u32) -> Routed {
         let mut latency = Time::ZERO;
         let mut route = std::mem::take(&mut self.route);
         let mut tree = std::mem::take(&mut self.tree);
@@ -110,18 +96,13 @@ impl Tally {
     /// The trees of [`Tally::add_tree`] for every member, added up. A route over one switch is the way that all routes
     /// from its sender share and the way that all routes to its receiver share: two routes show each, so that the work
     /// grows with the members and not with their pairs.
-    fn add_trees(
-        &mut self,
-        net: &dyn Network,
-        layout: &Layout,
-        gather: bool,
-        weight: u32,
-    ) -> Result<Time, CollectiveError> {
+    fn add_trees(&mut self, ground: Ground<'_>, gather: bool, weight: u32) -> Routed {
+        let (net, layout) = ground;
         let n = layout.devices.len();
         let mut latency = Time::ZERO;
         if n < 3 {
             for at in 0..n as u32 {
-                latency = latency.max(self.add_tree(net, layout, at, gather, weight)?);
+                latency = latency.max(self.add_tree(ground, at, gather, weight)?);
             }
             return Ok(latency);
         }
@@ -191,12 +172,12 @@ pub(super) fn fluid_paths(
             let pattern_of = plan.patterns[pattern as usize];
             if let Pattern::ReduceToEach | Pattern::MulticastFromEach = pattern_of {
                 let gather = pattern_of == Pattern::ReduceToEach;
-                latencies[pattern as usize].longest = tally.add_trees(net, layout, gather, weight)?;
+                latencies[pattern as usize].longest = tally.add_trees((net, layout), gather, weight)?;
                 continue;
             }
             pattern_of.links(&plan.geometry, &mut |route, times, leg| {
                 if result.is_ok() {
-                    match tally.add_route(net, layout, route, weight * times) {
+                    match tally.add_route((net, layout), route, weight * times) {
                         Ok(latency) => {
                             worst[leg] = latency.max(worst[leg]);
                             let [from, to] = [route.sender(), route.receiver()]
@@ -241,7 +222,7 @@ pub(super) fn step_paths(
         pattern.routes(&plan.geometry, &mut |route, _| {
             if result.is_ok() {
                 let begin = tally.begin(world);
-                match tally.add_route(net, layout, route, 1) {
+                match tally.add_route((net, layout), route, 1) {
                     Ok(latency) => latencies.push(latency),
                     Err(e) => result = Err(e),
                 }
@@ -283,18 +264,13 @@ mod tests {
     }
 
     /// Links and latency of the trees of all members, summed up tree by tree or at once.
-    fn trees(
-        net: &dyn Network,
-        layout: &Layout,
-        gather: bool,
-        at_once: bool,
-    ) -> (Vec<(ResourceId, u32)>, Time) {
+    fn trees(ground: Ground<'_>, gather: bool, at_once: bool) -> (Vec<(ResourceId, u32)>, Time) {
         let (mut world, mut tally) = (World::default(), Tally::default());
         let begin = tally.begin(&world);
         let latency = if at_once {
-            tally.add_trees(net, layout, gather, 3).expect("connected")
+            tally.add_trees(ground, gather, 3).expect("connected")
         } else {
-            let all = (0..layout.devices.len() as u32).map(|at| tally.add_tree(net, layout, at, gather, 3));
+            let all = (0..ground.1.devices.len() as u32).map(|at| tally.add_tree(ground, at, gather, 3));
             all.map(|latency| latency.expect("connected")).max().expect("members")
         };
         tally.end(&mut world, begin);
@@ -308,7 +284,8 @@ mod tests {
             let devices: Vec<_> = (0..machine.devices()).map(DeviceId).collect();
             let layout = measure(&machine, &Network::fabric(&machine), &devices).expect("a layout");
             for gather in [true, false] {
-                assert_eq!(trees(&machine, &layout, gather, true), trees(&machine, &layout, gather, false));
+                let ground: Ground<'_> = (&machine, &layout);
+                assert_eq!(trees(ground, gather, true), trees(ground, gather, false));
             }
         }
     }
@@ -319,7 +296,7 @@ mod tests {
         let devices: Vec<_> = (0..1000).map(DeviceId).collect();
         let layout = measure(&machine, &Network::fabric(&machine), &devices).expect("a layout");
         let counted = Counted(&machine, Cell::new(0));
-        trees(&counted, &layout, true, true);
+        trees((&counted, &layout), true, true);
         assert_eq!(counted.1.get(), 4000);
     }
 }

@@ -8,6 +8,7 @@ use super::pattern::Pattern;
 use super::schedule::{Adjust, Phase, Routes, limit, routes_of};
 use super::steps::steps;
 use crate::core::ids::TransferId;
+use crate::core::known::number_of;
 use crate::core::program::{Action, Flow};
 use crate::core::units::Time;
 
@@ -49,20 +50,9 @@ impl GroupPlan {
 
     /// The index of a phase's path among the fluid paths, added if new.
     fn fluid_path(&mut self, phase: &Phase) -> u32 {
-        let weights: Vec<(u32, u32)> =
-            phase.fluid().1.into_iter().map(|(pattern, weight)| (self.pattern(pattern), weight)).collect();
-        let at = self.fluid_paths.iter().position(|p| *p == weights).unwrap_or_else(|| {
-            self.fluid_paths.push(weights);
-            self.fluid_paths.len() - 1
-        });
-        at as u32
-    }
-    fn pattern(&mut self, pattern: Pattern) -> u32 {
-        let at = self.patterns.iter().position(|p| *p == pattern).unwrap_or_else(|| {
-            self.patterns.push(pattern);
-            self.patterns.len() - 1
-        });
-        at as u32
+        let number = |(pattern, weight)| (number_of(&mut self.patterns, pattern), weight);
+        let weights = phase.fluid().1.into_iter().map(number).collect();
+        number_of(&mut self.fluid_paths, weights)
     }
     fn index_of(&self, pattern: Pattern) -> usize {
         self.patterns.iter().position(|p| *p == pattern).unwrap_or(0)

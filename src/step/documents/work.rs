@@ -2,6 +2,7 @@
 
 use super::Dealt;
 use super::shards::{Cut, Seen, Shares};
+use crate::core::known::number_of;
 use crate::step::spec::model::{AttentionSpec, ModelSpec};
 use crate::step::spec::workload::ContextSpec;
 
@@ -29,9 +30,7 @@ impl Mask {
         for (layer, _) in model.layer_counts() {
             let both = [Mask::whole(&layer.attention), Mask::of(&layer.attention)];
             for mask in both.into_iter().filter(|_| layer.mixer.is_attention()) {
-                if !masks.contains(&mask) {
-                    masks.push(mask);
-                }
+                number_of(&mut masks, mask);
             }
         }
         masks

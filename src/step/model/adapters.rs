@@ -70,11 +70,11 @@ impl Adapters {
     /// what was gathered for it.
     pub(super) fn around(&self, l: &Linear, (forward, input_grad, weight_grad, backward): Passes) -> Passes {
         let is = |item: &Item, name: &str| item.kernel().is_some_and(|k| k.name == name);
-        let [input, weight] = l.grad_names;
+        let [product, input, weight] = l.names;
         let [before, behind] = &self.input_grad;
         let replaced = |items: Vec<Item>| -> Vec<Item> {
             let with = |item: Item| match item {
-                item if is(&item, l.name) => [vec![item], self.forward.clone()].concat(),
+                item if is(&item, product) => [vec![item], self.forward.clone()].concat(),
                 item if is(&item, input) => [before.clone(), vec![item], behind.clone()].concat(),
                 item if is(&item, weight) => self.weight_grad.clone(),
                 item => vec![item],

@@ -1,7 +1,7 @@
 //! A layer under construction: blocks of forward kernels with their backward, undone in reverse.
 
 use super::KernelClass;
-use super::item::{Item, Kernel};
+use super::item::Item;
 use super::layer::{LayerKind, LayerPlan, Parameters, Saved, SavedBy};
 use super::shard::Shard;
 use crate::step::moe::Exchange;
@@ -20,6 +20,14 @@ pub(super) struct Block {
     pub(super) again: Option<Vec<Item>>,
     /// Its input gradient and its backward where its input needs no gradient but it trains something.
     pub(super) lowest: Option<[Vec<Item>; 2]>,
+}
+
+impl Block {
+    /// One without weights of its own: all of its backward pass is the gradient of its input.
+    pub(super) fn of(forward: Vec<Item>, backward: Vec<Item>, modules: &[RecomputeModule]) -> Block {
+        let modules = modules.to_vec();
+        Block { forward, input_grad: backward.clone(), backward, modules, ..Block::default() }
+    }
 }
 
 /// A layer under construction.
@@ -127,75 +135,55 @@ impl<'a> Blocks<'a> {
     pub(super) fn norm(&mut self, name: &'static str) {
         let (m, s) = (self.model, self.shard);
         let elements = s.local_tokens() * m.hidden;
-        let (e, act) = (elements as f64, s.act());
-        self.save("norm input", e * act, self.stream, false);
+        self.save("norm input", elements as f64 * s.act(), self.stream, false);
         self.parameters.dense += m.norm_parameters(m.hidden);
         // RMSNorm in PyTorch, operation by operation: cast, square, mean, product, cast back, product with the scales; in
         // fp32, so that it moves 36 bytes an element, and 64 backward.
         let eager = m.norm == Norm::Rms && !s.fuses_chains();
-        let (ahead, back) = if eager { (36.0 * e, 64.0 * e) } else { (2.0 * e * act, 3.0 * e * act) };
-        let forward = Kernel::elementwise(KernelClass::Norm, name, elements, ahead, s.compute);
-        let pass =
-            |class, name, bytes| Item::Kernel(Kernel::elementwise(class, name, elements, bytes, s.compute));
+        let (ahead, back) = if eager { (36.0 / s.act(), 64.0 / s.act()) } else { (2.0, 3.0) };
+        let pass = |class, name, times| s.pass(class, name, elements, times);
+        let scales = pass(KernelClass::Reduction, "norm weight gradient", 2.0);
         let of_norm = match m.norm {
             Norm::Rms => KernelClass::NormBackward,
             Norm::Layer | Norm::LayerNoBias | Norm::Plain => KernelClass::LayerNormBackward,
         };
         let backward: Vec<Item> = if s.fuses_gradients() {
             // Reads input, gradient and the gradient that came through the residual; writes their sum.
-            let sum = pass(of_norm, "norm backward", 4.0 * e * act);
-            let scales = pass(KernelClass::Reduction, "norm weight gradient", 2.0 * e * act);
+            let sum = pass(of_norm, "norm backward", 4.0);
             let apart = s.fusion == KernelFusion::Compiled && s.trained.weights();
-            std::iter::once(sum).chain(apart.then_some(scales)).collect()
+            std::iter::once(sum).chain(apart.then(|| scales.clone())).collect()
         } else {
-            vec![
-                pass(of_norm, "norm backward", back),
-                pass(KernelClass::Reduction, "norm weight gradient", 2.0 * e * act),
-                pass(KernelClass::Residual, "add gradients", 3.0 * e * act),
-            ]
-            .into_iter()
-            .filter(|item| {
-                s.trained.weights() || item.kernel().is_none_or(|k| k.name != "norm weight gradient")
-            })
-            .collect()
+            let sum = pass(KernelClass::Residual, "add gradients", 3.0);
+            let own = s.trained.weights().then(|| scales.clone());
+            [Some(pass(of_norm, "norm backward", back)), own, Some(sum)].into_iter().flatten().collect()
         };
-        let scales = vec![pass(KernelClass::Reduction, "norm weight gradient", 2.0 * e * act)];
         let trains = s.trained.weights() && m.norm_parameters(m.hidden) > 0;
+        let forward = vec![pass(KernelClass::Norm, name, ahead)];
         self.push(Block {
-            forward: vec![Item::Kernel(forward)],
-            input_grad: backward.clone(),
-            backward,
-            lowest: trains.then(|| [scales.clone(), scales]),
-            modules: vec![RecomputeModule::Norm],
-            ..Block::default()
+            lowest: trains.then(|| [vec![scales.clone()], vec![scales]]),
+            ..Block::of(forward, backward, &[RecomputeModule::Norm])
         });
     }
     /// The gradient of a tensor that `branches` layers read: their gradients added up.
     pub(super) fn sum_of_branches(&mut self, branches: u64) {
         let s = self.shard;
         let elements = s.local_tokens() * self.model.hidden;
-        let bytes = 3.0 * elements as f64 * s.act();
-        let sum = Kernel::elementwise(KernelClass::Residual, "add gradients", elements, bytes, s.compute);
-        let sums: Vec<Item> = (1..branches).map(|_| Item::Kernel(sum)).collect();
-        self.push(Block { input_grad: sums.clone(), backward: sums, ..Block::default() });
+        let sum = |_| s.pass(KernelClass::Residual, "add gradients", elements, 3.0);
+        self.push(Block::of(Vec::new(), (1..branches).map(sum).collect(), &[]));
     }
     /// A learned number that scales what a part adds to the stream. Forward it is fused with that sum; backward the gradient is scaled, and
     /// the number's own is the product of both, for which the part's output is kept.
     pub(super) fn gate(&mut self) {
         let (s, trains) = (self.shard, self.shard.trained.weights());
         let elements = s.local_tokens() * self.model.hidden;
-        let moved = elements as f64 * s.act();
         self.parameters.dense += 1;
         if trains {
-            self.save("gated output", moved, &[], false);
+            self.save("gated output", elements as f64 * s.act(), &[], false);
         }
-        let pass = |name, times: f64| {
-            let class = KernelClass::Residual;
-            vec![Item::Kernel(Kernel::elementwise(class, name, elements, times * moved, s.compute))]
-        };
+        let pass = |name, times| vec![s.pass(KernelClass::Residual, name, elements, times)];
         let forward = if s.fuses_chains() { Vec::new() } else { pass("gate", 2.0) };
         let backward = pass("gate backward", if trains { 3.0 } else { 2.0 });
-        self.push(Block { forward, input_grad: backward.clone(), backward, ..Block::default() });
+        self.push(Block::of(forward, backward, &[]));
     }
     /// Dropout and the addition to the residual stream, fused.
     pub(super) fn residual(&mut self, name: &'static str) {
@@ -203,28 +191,18 @@ impl<'a> Blocks<'a> {
         let elements = s.local_tokens() * m.hidden;
         let (e, act) = (elements as f64, s.act());
         let mask = if m.dropout { e } else { 0.0 };
-        let pass = |name, bytes| {
-            Item::Kernel(Kernel::elementwise(KernelClass::Residual, name, elements, bytes, s.compute))
-        };
+        let pass = |name, bytes| s.elementwise(KernelClass::Residual, name, elements, bytes);
         let forward = if m.dropout && !s.fuses_chains() {
             vec![pass("dropout", 2.0 * e * act + mask), pass(name, 3.0 * e * act)]
         } else {
             vec![pass(name, 3.0 * e * act + mask)]
         };
-        let mut block = Block { forward, ..Block::default() };
+        let mut backward = Vec::new();
         if m.dropout {
             self.save("dropout mask", mask, &[], false);
-            let back = Kernel::elementwise(
-                KernelClass::Residual,
-                "dropout backward",
-                elements,
-                2.0 * e * act + mask,
-                s.compute,
-            );
-            block.input_grad = vec![Item::Kernel(back)];
-            block.backward = block.input_grad.clone();
+            backward.push(pass("dropout backward", 2.0 * e * act + mask));
         }
-        self.push(block);
+        self.push(Block::of(forward, backward, &[]));
     }
     /// Leaves nothing of backward passes, and nothing that they would read.
     fn forward_alone(&mut self) {
@@ -293,11 +271,6 @@ impl<'a> Blocks<'a> {
         let delayed = if weight_grad.is_empty() { 0.0 } else { for_weight_grad + self.gradients };
         LayerPlan {
             trained,
-            matrices: Vec::new(),
-            image_bytes: 0,
-            sums_over_tensor: false,
-            sums_over_pipeline: false,
-            is_apart: false,
             expert_weight_grads: between.map_or(0, |(first, _)| kernels(&self.blocks[first..])),
             between,
             kind,
@@ -312,6 +285,7 @@ impl<'a> Blocks<'a> {
             weight_casts: self.weight_casts,
             saved,
             modules: self.blocks.into_iter().map(|b| (b.modules, b.again.unwrap_or(b.forward))).collect(),
+            ..LayerPlan::default()
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Kernels that cast the operands of a linear layer, as the precision recipe says.
 
-use super::item::{Item, Kernel};
+use super::item::Item;
 use super::shard::Shard;
 use crate::core::kernel_class::KernelClass;
 use crate::step::spec::recipe::{Cast, CastRole, Casts, Recipe};
@@ -89,7 +89,7 @@ impl Shard {
             _ => "cast",
         };
         let bytes = (cast.read + cast.written) * elements as f64;
-        Item::Kernel(Kernel::elementwise(cast.class, name, elements, bytes, self.compute))
+        self.elementwise(cast.class, name, elements, bytes)
     }
 }
 

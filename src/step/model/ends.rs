@@ -4,7 +4,7 @@ use super::KernelClass;
 use super::blocks::{Block, Blocks};
 use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel};
 use super::layer::{LayerKind, LayerPlan};
-use super::linear::{Cut, Linear};
+use super::linear::{Cut, Linear, products};
 use super::shard::Shard;
 use crate::step::spec::model::{ModelSpec, Positions};
 use crate::step::spec::workload::{Dtype, Fp8Gemm, KernelFusion};
@@ -32,25 +32,11 @@ impl LayerPlan {
         b.norm("norm");
         b.norm("norm");
         let elements = 2 * shard.local_tokens() * model.hidden;
-        let moved = 2.0 * elements as f64 * shard.act();
-        let copy = |name| {
-            vec![Item::Kernel(Kernel::elementwise(KernelClass::Copy, name, elements, moved, shard.compute))]
-        };
-        let backward = copy("part gradients");
-        let forward = copy("join with embedding");
-        b.push(Block { forward, input_grad: backward.clone(), backward, ..Block::default() });
+        let copy = |name| vec![shard.pass(KernelClass::Copy, name, elements, 2.0)];
+        b.push(Block::of(copy("join with embedding"), copy("part gradients"), &[]));
         b.save_input("joined input", elements as f64 * shard.saved_input(Fp8Gemm::Projection), &[], &[]);
-        b.linear(Linear {
-            name: "join projection",
-            grad_names: ["join projection input gradient", "join projection weight gradient"],
-            inputs: 2 * model.hidden,
-            outputs: model.hidden,
-            cut: Cut::No,
-            biases: false,
-            gemm: Fp8Gemm::Projection,
-            modules: &[],
-            parts: Vec::new(),
-        });
+        let (h, gemm) = (model.hidden, Fp8Gemm::Projection);
+        b.linear(Linear::new(products!("join projection"), 2 * h, h, Cut::No, gemm));
         b.transformer(&layer);
         lm_head(&mut b);
         b.finish(LayerKind::Prediction)
@@ -80,17 +66,11 @@ fn lookup(b: &mut Blocks) {
     if model.dropout {
         b.save("dropout mask", local, &[], false);
     }
-    let lookup =
-        Kernel::elementwise(KernelClass::Embedding, "embedding", elements, 2.0 * moved, shard.compute);
+    let lookup = shard.pass(KernelClass::Embedding, "embedding", elements, 2.0);
     // Reads the output gradient, reads and writes the rows of the table's gradient.
-    let scatter = Kernel::elementwise(
-        KernelClass::Embedding,
-        "embedding weight gradient",
-        elements,
-        moved + 2.0 * elements as f64 * shard.gradient_bytes,
-        shard.compute,
-    );
-    let (mut forward, mut backward) = (vec![Item::Kernel(lookup)], Vec::new());
+    let bytes = moved + 2.0 * elements as f64 * shard.gradient_bytes;
+    let scatter = shard.elementwise(KernelClass::Embedding, "embedding weight gradient", elements, bytes);
+    let (mut forward, mut backward) = (vec![lookup], Vec::new());
     if shard.tensor > 1 {
         let comm = |name, op| Item::Comm(CommPoint::new(name, CommGroup::Tensor, op, moved));
         if shard.sequence_parallel {
@@ -102,15 +82,9 @@ fn lookup(b: &mut Blocks) {
     }
     if model.dropout {
         let bytes = local * (2.0 * shard.act() + 1.0);
-        forward.push(Item::Kernel(Kernel::elementwise(
-            KernelClass::Residual,
-            "dropout",
-            local as u64,
-            bytes,
-            shard.compute,
-        )));
+        forward.push(shard.elementwise(KernelClass::Residual, "dropout", local as u64, bytes));
     }
-    backward.push(Item::Kernel(scatter));
+    backward.push(scatter);
     if !shard.trained.weights() {
         backward.clear();
     }
@@ -128,15 +102,8 @@ fn lm_head(b: &mut Blocks) {
     let before = b.parameters.dense;
     b.output_share = if keeps_output(shard) { 0.0 } else { 1.0 / shard.loss.tiles as f64 };
     b.linear(Linear {
-        name: "lm head",
-        grad_names: ["lm head input gradient", "lm head weight gradient"],
-        inputs: model.hidden,
-        outputs: columns,
-        cut: Cut::Columns,
         biases: model.biases,
-        gemm: Fp8Gemm::LmHead,
-        modules: &[],
-        parts: Vec::new(),
+        ..Linear::new(products!("lm head"), model.hidden, columns, Cut::Columns, Fp8Gemm::LmHead)
     });
     b.output_share = 1.0;
     b.parameters.dense = before;
@@ -196,14 +163,10 @@ fn loss(b: &mut Blocks, tokens: u64, columns: u64) {
     let mut forward = vec![kernel("loss", of_loss)];
     if s.tensor > 1 {
         let bytes = 3.0 * 4.0 * tokens as f64;
-        forward.push(Item::Comm(CommPoint::new(
-            "all-reduce loss",
-            CommGroup::Tensor,
-            CommOp::AllReduce,
-            bytes,
-        )));
+        let sum = CommPoint::new("all-reduce loss", CommGroup::Tensor, CommOp::AllReduce, bytes);
+        forward.push(Item::Comm(sum));
     }
     let again = if tiled { [b.last_forward(), &forward].concat() } else { Vec::new() };
     let backward = [again, vec![kernel("loss backward", of_gradient)]].concat();
-    b.push(Block { forward, input_grad: backward.clone(), backward, ..Block::default() });
+    b.push(Block::of(forward, backward, &[]));
 }

@@ -4,7 +4,7 @@ use super::item::Item;
 use crate::step::spec::workload::{Granularity, RecomputeModule, RecomputeSpec};
 
 /// What one layer does on one rank for one micro-batch.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct LayerPlan {
     /// What kind of layer it is.
     pub kind: LayerKind,
@@ -49,12 +49,13 @@ pub struct LayerPlan {
 }
 
 /// Kinds of layers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum LayerKind {
     /// Token embedding, before the first transformer layer.
     Embedding,
     /// A transformer layer with a dense MLP.
+    #[default]
     Dense,
     /// A transformer layer with experts.
     Moe,
@@ -110,24 +111,7 @@ pub struct SavedBy(pub Vec<RecomputeModule>);
 impl LayerPlan {
     /// The plan where the layer is left out: its weights are held, nothing is computed and nothing trained.
     pub(super) fn left_out(self) -> LayerPlan {
-        LayerPlan {
-            forward: Vec::new(),
-            input_grad: Vec::new(),
-            weight_grad: Vec::new(),
-            backward: Vec::new(),
-            saved: Vec::new(),
-            boundary_bytes: 0,
-            image_bytes: 0,
-            workspace_bytes: 0,
-            weight_grad_bytes: 0,
-            trained: Parameters::default(),
-            matrices: Vec::new(),
-            weight_casts: Vec::new(),
-            expert_weight_grads: 0,
-            modules: Vec::new(),
-            between: None,
-            ..self
-        }
+        LayerPlan { kind: self.kind, parameters: self.parameters, ..LayerPlan::default() }
     }
     /// What is recomputed before this layer's backward under a policy, in order.
     ///
@@ -145,11 +129,10 @@ impl LayerPlan {
     /// dispatch (and behind the combine), and for that of the experts.
     pub fn recompute_parts(&self, policy: &RecomputeSpec) -> (Vec<Item>, Vec<Item>) {
         let repeated = self.repeated_modules(policy);
-        let hit = |m: &Vec<RecomputeModule>| m.iter().any(|x| repeated.contains(x));
         let (mut rest, mut experts) = (Vec::new(), Vec::new());
         for (block, (modules, items)) in self.modules.iter().enumerate() {
             let between = self.between.is_some_and(|(first, last)| (first..=last).contains(&block));
-            if hit(modules) {
+            if modules.iter().any(|module| repeated.contains(module)) {
                 if between { &mut experts } else { &mut rest }.extend(items.iter().cloned());
             }
         }

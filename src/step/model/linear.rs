@@ -26,11 +26,18 @@ pub(super) enum Cut {
 pub(super) type Passes = (Passed, Passed, Passed, Passed);
 pub(super) type Passed = Vec<Item>;
 
+/// Names of a layer's product, of its input gradient and of its weight gradient.
+macro_rules! products {
+    ($name:literal) => {
+        [$name, concat!($name, " input gradient"), concat!($name, " weight gradient")]
+    };
+}
+pub(super) use products;
+
 /// A linear layer on one rank.
 pub(super) struct Linear {
-    pub(super) name: &'static str,
-    /// Names of the input-gradient and weight-gradient kernels.
-    pub(super) grad_names: [&'static str; 2],
+    /// Of its product, its input gradient and its weight gradient.
+    pub(super) names: [&'static str; 3],
     /// Input width on this rank.
     pub(super) inputs: u64,
     /// Output width on this rank.
@@ -43,6 +50,19 @@ pub(super) struct Linear {
     pub(super) parts: Vec<(AdaptedMatrix, u64)>,
 }
 
+impl Linear {
+    /// One without biases, whose matrices have no adapters and which only a whole layer computes again.
+    pub(super) fn new(
+        names: [&'static str; 3],
+        inputs: u64,
+        outputs: u64,
+        cut: Cut,
+        gemm: Fp8Gemm,
+    ) -> Linear {
+        Linear { names, inputs, outputs, cut, biases: false, gemm, modules: &[], parts: Vec::new() }
+    }
+}
+
 impl Blocks<'_> {
     /// A linear layer of `inputs`×`outputs` weights on this rank, with its tensor-parallel communication.
     pub(super) fn linear(&mut self, l: Linear) {
@@ -52,16 +72,16 @@ impl Blocks<'_> {
         let t = tokens as f64;
         let dtype = s.gemm_dtype(l.gemm);
         let scaling = s.scaling(dtype);
-        let forward = Kernel::gemm(l.name, tokens, outputs, inputs, 1, dtype, s.act()).scaled(scaling);
-        let input_grad = Kernel::gemm(l.grad_names[0], tokens, inputs, outputs, 1, dtype, s.act())
+        let [name, input, weight] = l.names;
+        let forward = Kernel::gemm(name, tokens, outputs, inputs, 1, dtype, s.act()).scaled(scaling);
+        let input_grad = Kernel::gemm(input, tokens, inputs, outputs, 1, dtype, s.act())
             .of(KernelClass::GemmInputGrad)
             .scaled(scaling);
         let wdtype = s.weight_gradient_dtype(l.gemm);
         let weight_grad = if s.fuses_accumulation() {
-            Kernel::weight_gradient(l.grad_names[1], outputs, inputs, tokens, wdtype, s.gradient_bytes)
+            Kernel::weight_gradient(weight, outputs, inputs, tokens, wdtype, s.gradient_bytes)
         } else {
-            Kernel::gemm(l.grad_names[1], outputs, inputs, tokens, 1, wdtype, s.act())
-                .of(KernelClass::GemmWeightGrad)
+            Kernel::gemm(weight, outputs, inputs, tokens, 1, wdtype, s.act()).of(KernelClass::GemmWeightGrad)
         }
         .scaled(s.scaling(wdtype));
         self.parameters.dense += inputs * outputs + if l.biases { outputs } else { 0 };
@@ -75,25 +95,19 @@ impl Blocks<'_> {
         self.note_gemm(t * inputs as f64 * s.act(), output * s.act(), gradient);
         let prepared = self.prepare(&l, tokens);
         let gathered = t * inputs as f64;
-        let (f, i, w, b) = match l.cut {
-            Cut::Columns if s.tensor > 1 => self.columns(forward, input_grad, weight_grad, gathered, l.gemm),
-            Cut::Rows if s.tensor > 1 => {
-                self.rows(forward, input_grad, weight_grad, t * outputs as f64, l.gemm)
-            }
-            Cut::ColumnsGathered if s.sequence_parallel => {
+        let products = [forward, input_grad, weight_grad].map(Item::Kernel);
+        let (f, i, w, b) = match (l.cut, products) {
+            (Cut::Columns, products) if s.tensor > 1 => self.columns(products, gathered, l.gemm),
+            (Cut::Rows, products) if s.tensor > 1 => self.rows(products, t * outputs as f64, l.gemm),
+            (Cut::ColumnsGathered, products) if s.sequence_parallel => {
                 // The sum of the input gradient is that of the layer which gathered; the saved shard is gathered
                 // anew for this weight gradient.
-                let (_, _, w, b) = self.columns(forward, input_grad, weight_grad, gathered, l.gemm);
+                let (_, _, w, b) = self.columns(products, gathered, l.gemm);
                 let b =
                     b.into_iter().filter(|i| i.comm().is_none_or(|c| c.op == CommOp::AllGather)).collect();
                 (vec![Item::Kernel(forward)], vec![Item::Kernel(input_grad)], w, b)
             }
-            _ => (
-                vec![Item::Kernel(forward)],
-                vec![Item::Kernel(input_grad)],
-                vec![Item::Kernel(weight_grad)],
-                vec![Item::Kernel(input_grad), Item::Kernel(weight_grad)],
-            ),
+            (_, [f, i, w]) => (vec![f], vec![i.clone()], vec![w.clone()], vec![i, w]),
         };
         let (sums, bias) = self.unfused_gradients(&l, tokens);
         let behind = |items: Passed, name: &str, more: &[&Passed]| -> Passed {
@@ -106,7 +120,6 @@ impl Blocks<'_> {
                 )
                 .collect()
         };
-        let [input, weight] = l.grad_names;
         let modules = l.modules.to_vec();
         let (f, i, w, b) = match s.trained.weights() {
             true => (f, i, w, b),
@@ -153,7 +166,7 @@ impl Blocks<'_> {
         let outputs: u64 =
             widths.iter().enumerate().filter(|(i, _)| (from + i) % 2 == 1).map(|(_, w)| w).sum();
         if let (KernelShape::Gemm { m, k, .. }, true) = (forward.shape, outputs > 0) {
-            let again = Kernel::gemm(l.name, m, outputs, k, 1, forward.dtype, self.shard.act());
+            let again = Kernel::gemm(l.names[0], m, outputs, k, 1, forward.dtype, self.shard.act());
             self.push(Block {
                 modules: vec![RecomputeModule::EverySecondMatrix],
                 again: Some(vec![Item::Kernel(again.scaled(forward.scaling))]),
@@ -178,7 +191,8 @@ impl Blocks<'_> {
             grouped: false,
         };
         let cut = |operand: [u64; 2]| operand[0] < operand[1];
-        let input = if cut(of.input) { CastRole::InputGathered } else { super::casts::input_role(l.name) };
+        let whole = super::casts::input_role(l.names[0]);
+        let input = if cut(of.input) { CastRole::InputGathered } else { whole };
         let gradient =
             if cut(of.gradient) { CastRole::OutputGradientGathered } else { CastRole::OutputGradient };
         s.casts(l.gemm, [input, gradient], &of)
@@ -193,31 +207,14 @@ impl Blocks<'_> {
         }
         let weights = l.inputs * l.outputs;
         let bytes = weights as f64 * (s.act() + 2.0 * s.gradient_bytes);
-        let sums =
-            Kernel::elementwise(KernelClass::Accumulate, "accumulate gradient", weights, bytes, s.compute);
-        let elements = tokens * l.outputs;
-        let bias = Kernel::elementwise(
-            KernelClass::Reduction,
-            "bias gradient",
-            elements,
-            elements as f64 * s.act(),
-            s.compute,
-        );
-        let only = |kernel: Kernel, when: bool| when.then_some(Item::Kernel(kernel)).into_iter().collect();
+        let sums = s.elementwise(KernelClass::Accumulate, "accumulate gradient", weights, bytes);
+        let bias = s.pass(KernelClass::Reduction, "bias gradient", tokens * l.outputs, 1.0);
+        let only = |item: Item, when: bool| when.then_some(item).into_iter().collect();
         (only(sums, !s.fuses_accumulation()), only(bias, l.biases))
     }
     /// Column-cut: gather the input before; sum its gradient after, beside the weight gradient or behind it.
-    fn columns(
-        &self,
-        forward: Kernel,
-        input_grad: Kernel,
-        weight_grad: Kernel,
-        gathered: f64,
-        gemm: Fp8Gemm,
-    ) -> Passes {
+    fn columns(&self, [fwd, igrad, wgrad]: [Item; 3], gathered: f64, gemm: Fp8Gemm) -> Passes {
         let s = self.shard;
-        let (fwd, igrad, wgrad) =
-            (Item::Kernel(forward), Item::Kernel(input_grad), Item::Kernel(weight_grad));
         let tensor = |name, op, bytes| CommPoint::new(name, CommGroup::Tensor, op, bytes);
         let gather = tensor("all-gather input", CommOp::AllGather, gathered * s.gathered_input(gemm));
         if s.sequence_parallel {
@@ -256,17 +253,8 @@ impl Blocks<'_> {
         order.into_iter().flatten().collect()
     }
     /// Row-cut: sum the output after; gather its gradient before.
-    fn rows(
-        &self,
-        forward: Kernel,
-        input_grad: Kernel,
-        weight_grad: Kernel,
-        output: f64,
-        gemm: Fp8Gemm,
-    ) -> Passes {
+    fn rows(&self, [fwd, igrad, wgrad]: [Item; 3], output: f64, gemm: Fp8Gemm) -> Passes {
         let s = self.shard;
-        let (fwd, igrad, wgrad) =
-            (Item::Kernel(forward), Item::Kernel(input_grad), Item::Kernel(weight_grad));
         let tensor = |name, op, bytes| Item::Comm(CommPoint::new(name, CommGroup::Tensor, op, bytes));
         if s.sequence_parallel {
             let scatter = tensor("reduce-scatter output", CommOp::ReduceScatter, output * s.act());

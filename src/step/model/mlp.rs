@@ -2,8 +2,7 @@
 
 use super::KernelClass;
 use super::blocks::{Block, Blocks};
-use super::item::{Item, Kernel};
-use super::linear::{Cut, Linear};
+use super::linear::{Cut, Linear, products};
 use crate::step::spec::recipe::CastRole;
 use crate::step::spec::workload::AdaptedMatrix::{Down, Gate, Up};
 use crate::step::spec::workload::{Fp8Gemm, RecomputeModule};
@@ -43,20 +42,13 @@ impl Mlp {
             let bytes = s.kept_tokens() as f64 * m.hidden as f64 * s.saved_input(gemm);
             b.save_input("MLP input", bytes, &[RecomputeModule::Norm], &[Gate, Up]);
         }
+        let names = if self.is_shared() { products!("shared expert up") } else { products!("mlp up") };
+        let cut = if m.parallel_block { Cut::ColumnsGathered } else { Cut::Columns };
         b.linear(Linear {
-            name: if self.is_shared() { "shared expert up" } else { "mlp up" },
-            grad_names: if self.is_shared() {
-                ["shared expert up input gradient", "shared expert up weight gradient"]
-            } else {
-                ["mlp up input gradient", "mlp up weight gradient"]
-            },
-            inputs: m.hidden,
-            outputs: up,
-            cut: if m.parallel_block { Cut::ColumnsGathered } else { Cut::Columns },
             biases: m.mlp_biases(),
-            gemm,
             modules,
             parts: if m.gated_mlp { vec![(Gate, width), (Up, width)] } else { vec![(Up, width)] },
+            ..Linear::new(names, m.hidden, up, cut, gemm)
         });
         let input = t as f64 * width as f64 * s.saved_activation();
         b.save("activation input", input, modules, false);
@@ -80,20 +72,12 @@ impl Mlp {
 
     /// Adds the last product.
     pub(super) fn down(&self, b: &mut Blocks) {
+        let names = if self.is_shared() { products!("shared expert down") } else { products!("mlp down") };
         b.linear(Linear {
-            name: if self.is_shared() { "shared expert down" } else { "mlp down" },
-            grad_names: if self.is_shared() {
-                ["shared expert down input gradient", "shared expert down weight gradient"]
-            } else {
-                ["mlp down input gradient", "mlp down weight gradient"]
-            },
-            inputs: self.width(b),
-            outputs: b.model.hidden,
-            cut: Cut::Rows,
             biases: b.model.mlp_biases(),
-            gemm: self.gemm,
             modules: self.modules,
             parts: vec![(Down, b.model.hidden)],
+            ..Linear::new(names, self.width(b), b.model.hidden, Cut::Rows, self.gemm)
         });
     }
 }
@@ -108,17 +92,13 @@ pub(super) fn activation(
     modules: &[RecomputeModule],
 ) {
     let s = b.shard;
-    let moved = elements as f64 * s.act();
     let (reads_and_writes, backward) = match (gated, s.fuses_chains()) {
         (false, _) => (2.0, 3.0),
         (true, true) => (3.0, 5.0),
         // The function, then the product; backward both gradients of the product, then that of the function.
         (true, false) => (2.0 + 3.0, 3.0 + 3.0 + 3.0),
     };
-    let pass = |name, times: f64| {
-        let class = KernelClass::Activation;
-        vec![Item::Kernel(Kernel::elementwise(class, name, elements, times * moved, s.compute))]
-    };
+    let pass = |name, times| vec![s.pass(KernelClass::Activation, name, elements, times)];
     let (forward, backward) = (pass(names[0], reads_and_writes), pass(names[1], backward));
     let (keep, back) = match s.fp8.as_ref().is_some_and(|fp8| fp8.saved_activations) {
         true => s.casts_beside(CastRole::ActivationInput, elements * if gated { 2 } else { 1 }).into(),
@@ -128,12 +108,5 @@ pub(super) fn activation(
     let modules_of_cast: Vec<RecomputeModule> =
         modules.iter().copied().filter(|m| *m != RecomputeModule::Activation).collect();
     b.push(Block { forward: keep, modules: modules_of_cast, ..Block::default() });
-    let backward = [back, backward].concat();
-    b.push(Block {
-        forward,
-        input_grad: backward.clone(),
-        backward,
-        modules: modules.to_vec(),
-        ..Block::default()
-    });
+    b.push(Block::of(forward, [back, backward].concat(), modules));
 }

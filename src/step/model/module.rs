@@ -22,9 +22,8 @@
 
 use super::KernelClass;
 use super::blocks::{Block, Blocks};
-use super::item::{Item, Kernel};
 use super::layer::{LayerKind, LayerPlan};
-use super::linear::{Cut, Linear};
+use super::linear::{Cut, Linear, products};
 use super::mlp::activation;
 use super::shard::Shard;
 use crate::step::spec::model::{ModelSpec, ModuleSpec, ProjectorSpec};
@@ -32,8 +31,9 @@ use crate::step::spec::workload::{
     ContextSpec, Fp8Gemm, ModuleParallelism, Trained, TrainedPart, UsedModule, WorkloadSpec,
 };
 
+const PATCH_EMBEDDING: [&str; 3] = products!("patch embedding");
 /// The product that a module begins with.
-pub const MODULE_INPUT: &str = "patch embedding";
+pub const MODULE_INPUT: &str = PATCH_EMBEDDING[0];
 
 /// A module on one rank.
 #[derive(Clone, Debug)]
@@ -127,12 +127,7 @@ impl<'a> ModuleShard<'a> {
             }
             let kept = b.shard.tokens() as f64 * *inputs as f64 * b.shard.act();
             b.save_input("patches", kept, &[], &[]);
-            b.linear(Linear {
-                name: MODULE_INPUT,
-                grad_names: ["patch embedding input gradient", "patch embedding weight gradient"],
-                cut: Cut::No,
-                ..linear(*inputs, *outputs, input.biases)
-            });
+            b.linear(linear(PATCH_EMBEDDING, *inputs, *outputs, Cut::No, input.biases));
         }
         b.shard = &positions;
         add_positions(&mut b, self.module.spec);
@@ -208,19 +203,9 @@ impl<'a> ModuleShard<'a> {
     }
 }
 
-/// A linear layer between widths, named later.
-fn linear(inputs: u64, outputs: u64, biases: bool) -> Linear {
-    Linear {
-        name: "",
-        grad_names: [""; 2],
-        inputs,
-        outputs,
-        cut: Cut::No,
-        biases,
-        gemm: Fp8Gemm::Projection,
-        modules: &[],
-        parts: Vec::new(),
-    }
+/// A linear layer of a module.
+fn linear(names: [&'static str; 3], inputs: u64, outputs: u64, cut: Cut, biases: bool) -> Linear {
+    Linear { biases, ..Linear::new(names, inputs, outputs, cut, Fp8Gemm::Projection) }
 }
 
 /// Learned positions added to patches, and learned vectors put beside them.
@@ -231,13 +216,9 @@ fn add_positions(b: &mut Blocks, spec: &ModuleSpec) {
     }
     b.parameters.dense += rows * spec.hidden + spec.input.gates;
     let elements = s.tokens() * spec.hidden;
-    let pass = |class, name, times: f64| {
-        let bytes = times * elements as f64 * s.act();
-        vec![Item::Kernel(Kernel::elementwise(class, name, elements, bytes, s.compute))]
-    };
-    let gradient = pass(KernelClass::Reduction, "position gradient", 1.0);
+    let gradient = vec![s.pass(KernelClass::Reduction, "position gradient", elements, 1.0)];
     b.push(Block {
-        forward: pass(KernelClass::Residual, "add positions", 3.0),
+        forward: vec![s.pass(KernelClass::Residual, "add positions", elements, 3.0)],
         weight_grad: gradient.clone(),
         backward: gradient,
         ..Block::default()
@@ -251,14 +232,12 @@ fn merge(b: &mut Blocks, written: u64, beside: u64) {
     let of_layer = s.tokens() * b.model.hidden;
     let elements = (1 + beside) * of_layer;
     let bytes = (elements + written) as f64 * s.act();
-    let copy =
-        |name| vec![Item::Kernel(Kernel::elementwise(KernelClass::Copy, name, elements, bytes, s.compute))];
+    let copy = |name| vec![s.elementwise(KernelClass::Copy, name, elements, bytes)];
     let mut backward = copy("merge gradient");
-    let bytes = 3.0 * (beside * of_layer) as f64 * s.act();
     let name = "add gradients of layers beside";
-    let sum = Kernel::elementwise(KernelClass::Residual, name, beside * of_layer, bytes, s.compute);
-    backward.extend((beside > 0).then_some(Item::Kernel(sum)));
-    b.push(Block { forward: copy("merge"), input_grad: backward.clone(), backward, ..Block::default() });
+    let sum = || s.pass(KernelClass::Residual, name, beside * of_layer, 3.0);
+    backward.extend((beside > 0).then(sum));
+    b.push(Block::of(copy("merge"), backward, &[]));
 }
 
 /// The matrices of the projector, an activation function between two.
@@ -278,11 +257,6 @@ fn project(b: &mut Blocks, matrices: &[[u64; 2]], biases: bool) {
             activation(b, ["projector activation", "projector activation backward"], elements, false, &[]);
         }
         b.save_input("projector input", (tokens * inputs) as f64 * act, &[], &[]);
-        b.linear(Linear {
-            name: "projector",
-            grad_names: ["projector input gradient", "projector weight gradient"],
-            cut,
-            ..linear(inputs, outputs, biases)
-        });
+        b.linear(linear(products!("projector"), inputs, outputs, cut, biases));
     }
 }

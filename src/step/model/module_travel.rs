@@ -13,7 +13,7 @@
 
 use super::KernelClass;
 use super::blocks::{Block, Blocks};
-use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel};
+use super::item::{CommGroup, CommOp, CommPoint, Item};
 use super::layer::{LayerKind, LayerPlan};
 use super::module::ModuleShard;
 use super::shard::Shard;
@@ -87,7 +87,7 @@ impl ModuleShard<'_> {
             forward.push(add);
             backward.insert(0, gradients);
         }
-        b.push(Block { forward, input_grad: backward.clone(), backward, ..Block::default() });
+        b.push(Block::of(forward, backward, &[]));
     }
 
     /// The sets of tokens that are added to what a rank of the language model has at their places, and their gradients.
@@ -95,13 +95,9 @@ impl ModuleShard<'_> {
         let images = s.micro_batch * self.gathers[0];
         let share = if self.cuts_sequence { self.tensor } else { 1 };
         let elements = sets * images * s.sequence / share * self.model.hidden;
-        let pass = |class, name, times: f64| {
-            let bytes = times * elements as f64 * s.act();
-            Item::Kernel(Kernel::elementwise(class, name, elements, bytes, s.compute))
-        };
         [
-            pass(KernelClass::Residual, "add deep tokens", 3.0),
-            pass(KernelClass::Copy, "deep token gradients", 2.0),
+            s.pass(KernelClass::Residual, "add deep tokens", elements, 3.0),
+            s.pass(KernelClass::Copy, "deep token gradients", elements, 2.0),
         ]
     }
 }

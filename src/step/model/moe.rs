@@ -14,7 +14,7 @@
 use super::blocks::{Block, Blocks};
 use super::casts::{Operands, Prepared};
 use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel, KernelShape};
-use super::linear::{Cut, Linear};
+use super::linear::{Cut, Linear, products};
 use super::mlp::Mlp;
 use super::{KernelClass, mlp};
 use crate::step::moe::{Exchange, Travel, payload_bytes};
@@ -46,37 +46,20 @@ pub(super) fn add(b: &mut Blocks, moe: &MoeSpec) {
     let shared = (width > 0).then_some(Mlp { name, ffn: width, gemm, modules, own_input: false });
     b.parameters.dense += if shared.is_some() && moe.shared_gate { m.hidden } else { 0 };
     let routed = Routed::new(b, moe, ffn);
-    let project = |b: &mut Blocks, name, grad_names, inputs, outputs| {
-        let (cut, gemm, modules) = (Cut::No, Fp8Gemm::Experts, MOE);
-        b.linear(Linear {
-            name,
-            grad_names,
-            inputs,
-            outputs,
-            cut,
-            biases: false,
-            gemm,
-            modules,
-            parts: Vec::new(),
-        });
+    let project = |b: &mut Blocks, names, inputs, outputs| {
+        let linear = Linear::new(names, inputs, outputs, Cut::No, Fp8Gemm::Experts);
+        b.linear(Linear { modules: MOE, ..linear });
     };
     let narrow = |b: &mut Blocks| {
         if let Some(latent) = moe.latent {
-            let names = ["latent down input gradient", "latent down weight gradient"];
-            project(b, "latent down", names, m.hidden, latent);
+            project(b, products!("latent down"), m.hidden, latent);
         }
     };
     let widen = |b: &mut Blocks| {
         if let Some(latent) = moe.latent {
             let rows = s.local_tokens() as f64 * latent as f64;
             b.save_input("latent output", rows * s.saved_input(Fp8Gemm::Experts), MOE, &[]);
-            project(
-                b,
-                "latent up",
-                ["latent up input gradient", "latent up weight gradient"],
-                latent,
-                m.hidden,
-            );
+            project(b, products!("latent up"), latent, m.hidden);
         }
     };
     let beside = s.expert_overlap == ExpertOverlap::SharedExpert;
@@ -116,14 +99,8 @@ fn router(b: &mut Blocks, moe: &MoeSpec) {
         over_scores(KernelClass::Router, "top-k backward"),
         gemm("router input gradient", t, m.hidden, moe.experts),
     ];
-    let weight_grad = Kernel::weight_gradient(
-        "router weight gradient",
-        moe.experts,
-        m.hidden,
-        t,
-        Dtype::Tf32,
-        s.gradient_bytes,
-    );
+    let (name, rows) = ("router weight gradient", moe.experts);
+    let weight_grad = Kernel::weight_gradient(name, rows, m.hidden, t, Dtype::Tf32, s.gradient_bytes);
     let weight_grad: Vec<Item> =
         s.trained.weights().then_some(Item::Kernel(weight_grad)).into_iter().collect();
     let mut forward = vec![gemm("router", t, moe.experts, m.hidden)];
@@ -248,8 +225,7 @@ impl<'a> Routed<'a> {
 
     /// A kernel that reads and writes `rows` rows together.
     fn moves(&self, b: &Blocks, class: KernelClass, name: &'static str, rows: f64, row: f64) -> Item {
-        let elements = (rows * self.token as f64) as u64;
-        Item::Kernel(Kernel::elementwise(class, name, elements, rows * row, b.shard.compute))
+        b.shard.elementwise(class, name, (rows * self.token as f64) as u64, rows * row)
     }
     /// Where each received row goes among the experts, from the k indices that came with it.
     fn row_map(&self) -> Option<Item> {
@@ -297,8 +273,7 @@ impl<'a> Routed<'a> {
         self.push(b, forward, backward);
     }
     fn push(&self, b: &mut Blocks, forward: Vec<Item>, backward: Vec<Item>) {
-        let input_grad = backward.clone();
-        b.push(Block { forward, input_grad, backward, modules: MOE.to_vec(), ..Block::default() });
+        b.push(Block::of(forward, backward, MOE));
     }
 
     /// The experts' GEMMs, grouped.
@@ -313,23 +288,13 @@ impl<'a> Routed<'a> {
         let element = s.saved_input(Fp8Gemm::Experts);
         self.pad(b, ["pad rows", "unpad rows backward"]);
         b.save_input("expert input", rows * self.token as f64 * element, MOE, &[]);
-        self.grouped(
-            b,
-            ["expert up", "expert up input gradient", "expert up weight gradient"],
-            self.token,
-            up,
-        );
+        self.grouped(b, products!("expert up"), self.token, up);
         b.save("expert activation input", rows * up as f64 * s.saved_activation(), MOE, false);
         let with_activation = [RecomputeModule::Activation, RecomputeModule::Moe];
         let names = ["activation", "activation backward"];
         mlp::activation(b, names, self.rows * self.width, m.gated_mlp, &with_activation);
         b.save_input("expert down input", rows * self.width as f64 * element, &with_activation, &[]);
-        self.grouped(
-            b,
-            ["expert down", "expert down input gradient", "expert down weight gradient"],
-            self.width,
-            self.token,
-        );
+        self.grouped(b, products!("expert down"), self.width, self.token);
         self.pad(b, ["unpad rows", "pad rows backward"]);
         // Rows are weighed at the activation, so nothing of the combine is kept.
     }

@@ -11,7 +11,7 @@
 use super::KernelClass;
 use super::blocks::{Block, Blocks};
 use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel};
-use super::linear::{Cut, Linear};
+use super::linear::{Cut, Linear, products};
 use super::parameters;
 use crate::step::spec::model::Scan;
 use crate::step::spec::workload::{Dtype, Fp8Gemm, RecomputeModule};
@@ -20,40 +20,16 @@ use crate::step::spec::workload::{Dtype, Fp8Gemm, RecomputeModule};
 pub(super) fn add(b: &mut Blocks, scan: &Scan) {
     let (m, s) = (b.model, b.shard);
     let tokens = s.tokens();
-    b.save_input(
-        "mixer input",
-        s.kept_tokens() as f64 * m.hidden as f64 * s.saved_input(Fp8Gemm::Qkv),
-        &[RecomputeModule::Norm],
-        &[],
-    );
+    let kept = s.kept_tokens() as f64 * m.hidden as f64 * s.saved_input(Fp8Gemm::Qkv);
+    b.save_input("mixer input", kept, &[RecomputeModule::Norm], &[]);
     let before = b.parameters.dense;
-    b.linear(Linear {
-        name: "mixer in",
-        grad_names: ["mixer in input gradient", "mixer in weight gradient"],
-        inputs: m.hidden,
-        outputs: scan.projected,
-        cut: Cut::Columns,
-        biases: false,
-        gemm: Fp8Gemm::Qkv,
-        modules: &[],
-        parts: Vec::new(),
-    });
+    b.linear(Linear::new(products!("mixer in"), m.hidden, scan.projected, Cut::Columns, Fp8Gemm::Qkv));
     b.save("projected", (tokens * scan.projected) as f64 * s.act(), &[], false);
     b.save("scan", (tokens * scan.saved) as f64 * s.act(), &[], false);
     let (forward, backward) = ScanKernels(scan).passes(b);
-    b.push(Block { forward, input_grad: backward.clone(), backward, ..Block::default() });
+    b.push(Block::of(forward, backward, &[]));
     b.save_input("mixer output", (tokens * scan.inner) as f64 * s.act(), &[], &[]);
-    b.linear(Linear {
-        name: "mixer out",
-        grad_names: ["mixer out input gradient", "mixer out weight gradient"],
-        inputs: scan.inner,
-        outputs: m.hidden,
-        cut: Cut::Rows,
-        biases: false,
-        gemm: Fp8Gemm::Projection,
-        modules: &[],
-        parts: Vec::new(),
-    });
+    b.linear(Linear::new(products!("mixer out"), scan.inner, m.hidden, Cut::Rows, Fp8Gemm::Projection));
     // Projections of low rank, convolutions and vectors are counted with the rest.
     b.parameters.dense = before + parameters::mixer(m).div_ceil(s.tensor);
 }
@@ -65,15 +41,13 @@ impl ScanKernels<'_> {
     /// Kernels and communication of the two passes.
     fn passes(&self, b: &Blocks) -> (Vec<Item>, Vec<Item>) {
         let s = b.shard;
-        let moved = |width: u64, times: f64| times * (s.tokens() * width) as f64 * s.act();
         let swap = |name, width: u64| {
-            let point = CommPoint::new(name, CommGroup::Context, CommOp::AllToAll, moved(width, 1.0));
+            let bytes = (s.tokens() * width) as f64 * s.act();
+            let point = CommPoint::new(name, CommGroup::Context, CommOp::AllToAll, bytes);
             (s.context.size > 1).then_some(Item::Comm(point))
         };
         let pass = |class, name, width: u64, times| {
-            let elements = s.tokens() * width;
-            let kernel = Kernel::elementwise(class, name, elements, moved(width, times), s.compute);
-            (width > 0).then_some(Item::Kernel(kernel))
+            (width > 0).then(|| s.pass(class, name, s.tokens() * width, times))
         };
         let mut forward = Vec::new();
         forward.extend(swap("all-to-all mixer input", self.0.projected));
@@ -106,26 +80,13 @@ impl ScanKernels<'_> {
             Item::Kernel(Kernel::gemm(name, rows, columns, inner, batch, s.compute, s.act()).of(class))
         });
         let states = (chunks * self.0.state) as f64 * 12.0 * times as f64;
-        let read = (s.tokens() * self.0.read) as f64 * s.act() * times as f64;
-        let passing = Kernel::elementwise(
-            KernelClass::Other,
-            "state passing",
-            chunks * self.0.state,
-            states,
-            Dtype::Fp32,
-        );
         let mut items: Vec<Item> = products.collect();
         if items.is_empty() {
             // Without products the scan is bound by what it reads and writes.
-            let elements = s.tokens() * self.0.read;
-            items.push(Item::Kernel(Kernel::elementwise(
-                KernelClass::Other,
-                name,
-                elements,
-                read,
-                s.compute,
-            )));
+            items.push(s.pass(KernelClass::Other, name, s.tokens() * self.0.read, times as f64));
         } else {
+            let (class, elements) = (KernelClass::Other, chunks * self.0.state);
+            let passing = Kernel::elementwise(class, "state passing", elements, states, Dtype::Fp32);
             items.push(Item::Kernel(passing));
         }
         items

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use super::KernelClass;
+use super::item::{CommGroup, Item, Kernel};
+use crate::core::declare::defaults;
 use crate::step::documents::Work;
-use crate::step::model::item::CommGroup;
 use crate::step::moe::Travel;
 use crate::step::schedule::Choice;
 use crate::step::spec::kernel::{AttentionGeneration, Scaling};
@@ -14,73 +16,75 @@ use crate::step::spec::workload::{
     WorkloadSpec,
 };
 
-/// What one rank computes: its share of the model and the micro-batch.
-///
-/// Degrees are taken as given: `WorkloadSpec::validate` has checked that they divide what they cut.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Shard {
-    /// Sequences of one micro-batch.
-    pub micro_batch: u64,
-    /// Tokens of one sequence, before context parallelism cuts it.
-    pub sequence: u64,
-    /// Tensor-parallel degree.
-    pub tensor: u64,
-    /// Whether what lies between tensor-parallel parts is cut along the sequence.
-    pub sequence_parallel: bool,
-    /// Whether products keep their gathered input.
-    pub keep_gathered: bool,
-    /// Context parallelism.
-    pub context: ContextSpec,
-    /// Among whom the keys of a sequence travel.
-    pub context_group: CommGroup,
-    /// Position in the context-parallel group; matters for causal rings without zigzag.
-    pub context_rank: u64,
-    /// What attention has to do where the sequences hold documents; `None`: one document each.
-    pub documents: Option<Arc<Work>>,
-    /// Images of a micro-batch by module, where they differ between micro-batches.
-    pub images: Option<Arc<[u64]>>,
-    /// Expert-parallel degree.
-    pub expert: u64,
-    /// Tensor-parallel degree inside an expert.
-    pub expert_tensor: u64,
-    /// Tokens that this rank's experts receive over the mean.
-    pub expert_load: f64,
-    /// How tokens travel to experts; `None` in a model without.
-    pub travel: Option<Travel>,
-    /// What runs beside the exchanges with experts.
-    pub expert_overlap: ExpertOverlap,
-    /// Whether the shared expert runs between dispatch and combine (DualPipe), not before the dispatch.
-    pub shared_between: bool,
-    /// Rows of an expert are padded to a multiple of this.
-    pub pad_rows_to: u64,
-    /// Whether a kernel of its own copies rows into padded ones and back.
-    pub pads_by_copy: bool,
-    /// Format of activations and of GEMMs that `fp8` does not name.
-    pub compute: Dtype,
-    /// Bytes in which gradients are accumulated.
-    pub gradient_bytes: f64,
-    /// Narrow formats where they are used.
-    pub fp8: Option<Fp8Spec>,
-    /// How operands get into narrow formats; `None`: at no cost.
-    pub recipe: Option<Recipe>,
-    /// Which element-wise work runs in kernels of its own.
-    pub fusion: KernelFusion,
-    /// How the loss is computed.
-    pub loss: LossSpec,
-    /// Generation of fused attention kernels; `None`: the best that the device has.
-    pub attention: Option<AttentionGeneration>,
-    /// Whether heads are copied between the layout of their projection and that of attention.
-    pub copies_heads: bool,
-    /// Whether backward waits for each message between tensor-parallel ranks.
-    pub waits_for_tensor: bool,
-    /// Whether image tokens need a gradient: something in front of the language model is trained.
-    pub image_gradients: bool,
-    /// Whether the layer keeps the image tokens that it reads: the first of its stage that reads them.
-    pub keeps_images: bool,
-    /// What of the layer is trained.
-    pub trained: Trained,
-    /// Whether nothing below the layer is trained: then its input needs no gradient.
-    pub lowest: bool,
+defaults! {
+    /// What one rank computes: its share of the model and the micro-batch.
+    ///
+    /// Degrees are taken as given: `WorkloadSpec::validate` has checked that they divide what they cut.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Shard {
+        /// Sequences of one micro-batch.
+        pub micro_batch: u64 = 1,
+        /// Tokens of one sequence, before context parallelism cuts it.
+        pub sequence: u64,
+        /// Tensor-parallel degree.
+        pub tensor: u64 = 1,
+        /// Whether what lies between tensor-parallel parts is cut along the sequence.
+        pub sequence_parallel: bool,
+        /// Whether products keep their gathered input.
+        pub keep_gathered: bool,
+        /// Context parallelism.
+        pub context: ContextSpec,
+        /// Among whom the keys of a sequence travel.
+        pub context_group: CommGroup = CommGroup::Context,
+        /// Position in the context-parallel group; matters for causal rings without zigzag.
+        pub context_rank: u64,
+        /// What attention has to do where the sequences hold documents; `None`: one document each.
+        pub documents: Option<Arc<Work>>,
+        /// Images of a micro-batch by module, where they differ between micro-batches.
+        pub images: Option<Arc<[u64]>>,
+        /// Expert-parallel degree.
+        pub expert: u64 = 1,
+        /// Tensor-parallel degree inside an expert.
+        pub expert_tensor: u64 = 1,
+        /// Tokens that this rank's experts receive over the mean.
+        pub expert_load: f64 = 1.0,
+        /// How tokens travel to experts; `None` in a model without.
+        pub travel: Option<Travel>,
+        /// What runs beside the exchanges with experts.
+        pub expert_overlap: ExpertOverlap,
+        /// Whether the shared expert runs between dispatch and combine (DualPipe), not before the dispatch.
+        pub shared_between: bool,
+        /// Rows of an expert are padded to a multiple of this.
+        pub pad_rows_to: u64 = 1,
+        /// Whether a kernel of its own copies rows into padded ones and back.
+        pub pads_by_copy: bool,
+        /// Format of activations and of GEMMs that `fp8` does not name.
+        pub compute: Dtype,
+        /// Bytes in which gradients are accumulated.
+        pub gradient_bytes: f64 = 4.0,
+        /// Narrow formats where they are used.
+        pub fp8: Option<Fp8Spec>,
+        /// How operands get into narrow formats; `None`: at no cost.
+        pub recipe: Option<Recipe>,
+        /// Which element-wise work runs in kernels of its own.
+        pub fusion: KernelFusion,
+        /// How the loss is computed.
+        pub loss: LossSpec,
+        /// Generation of fused attention kernels; `None`: the best that the device has.
+        pub attention: Option<AttentionGeneration>,
+        /// Whether heads are copied between the layout of their projection and that of attention.
+        pub copies_heads: bool,
+        /// Whether backward waits for each message between tensor-parallel ranks.
+        pub waits_for_tensor: bool,
+        /// Whether image tokens need a gradient: something in front of the language model is trained.
+        pub image_gradients: bool = true,
+        /// Whether the layer keeps the image tokens that it reads: the first of its stage that reads them.
+        pub keeps_images: bool,
+        /// What of the layer is trained.
+        pub trained: Trained,
+        /// Whether nothing below the layer is trained: then its input needs no gradient.
+        pub lowest: bool,
+    }
 }
 
 impl Shard {
@@ -104,14 +108,9 @@ impl Shard {
             sequence_parallel: par.sequence_parallel && par.tensor > 1,
             keep_gathered: par.keep_gathered,
             context: par.context,
-            context_group: CommGroup::Context,
             context_rank: par.context.size.saturating_sub(1),
-            documents: None,
-            images: None,
             expert: par.expert,
             expert_tensor: par.expert_tensor(),
-            expert_load: 1.0,
-            travel: None,
             expert_overlap: workload.expert.overlap,
             shared_between: matches!(
                 workload.parallelism.pipeline.choice(),
@@ -132,46 +131,12 @@ impl Shard {
             copies_heads: workload.stack().copies.heads,
             waits_for_tensor: workload.stack().waits_for_tensor,
             image_gradients: workload.trains_modules(),
-            keeps_images: false,
-            trained: Trained::default(),
-            lowest: false,
+            ..Shard::default()
         }
     }
     /// One device that holds everything: micro-batch 1, the model's sequence, bf16.
     pub fn whole(model: &ModelSpec) -> Shard {
-        Shard {
-            micro_batch: 1,
-            sequence: model.sequence,
-            tensor: 1,
-            sequence_parallel: false,
-            keep_gathered: false,
-            context: ContextSpec::default(),
-            context_group: CommGroup::Context,
-            context_rank: 0,
-            documents: None,
-            images: None,
-            expert: 1,
-            expert_tensor: 1,
-            expert_load: 1.0,
-            travel: None,
-            expert_overlap: ExpertOverlap::None,
-            shared_between: false,
-            pad_rows_to: 1,
-            pads_by_copy: false,
-            compute: Dtype::Bf16,
-            gradient_bytes: 4.0,
-            fp8: None,
-            recipe: None,
-            fusion: KernelFusion::Full,
-            loss: LossSpec::default(),
-            attention: None,
-            copies_heads: false,
-            waits_for_tensor: false,
-            image_gradients: true,
-            keeps_images: false,
-            trained: Trained::default(),
-            lowest: false,
-        }
+        Shard { sequence: model.sequence, ..Shard::default() }
     }
 
     /// The share of so many image tokens of each sequence: whole on every rank of a replica.
@@ -216,6 +181,21 @@ impl Shard {
     /// Bytes of the activations that cross a layer or pipeline border.
     pub fn boundary_bytes(&self, model: &ModelSpec) -> f64 {
         self.local_tokens() as f64 * model.hidden as f64 * self.act()
+    }
+
+    /// A kernel bound by memory on the rank's activations, which moves so many bytes.
+    pub(super) fn elementwise(
+        &self,
+        class: KernelClass,
+        name: &'static str,
+        elements: u64,
+        bytes: f64,
+    ) -> Item {
+        Item::Kernel(Kernel::elementwise(class, name, elements, bytes, self.compute))
+    }
+    /// The same that reads and writes each element so many times, together.
+    pub(super) fn pass(&self, class: KernelClass, name: &'static str, elements: u64, times: f64) -> Item {
+        self.elementwise(class, name, elements, times * elements as f64 * self.act())
     }
 
     /// Whether the gradients of norms, biases and residuals are added up where they are made.

@@ -3,7 +3,7 @@
 use super::{Dispatcher, Exchange, Routing, RowRule, Rows, Traffic, dispatcher};
 use crate::core::units::Time;
 use crate::step::spec::model::{ModelSpec, MoeSpec};
-use crate::step::spec::workload::{DispatcherKind, Fp8Communication, RowFormat, WorkloadSpec};
+use crate::step::spec::workload::{DispatcherKind, Fp8Communication, Fp8Spec, RowFormat, WorkloadSpec};
 
 /// The second stage of an expert exchange, and its kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,11 +48,8 @@ impl Travel {
             domains_per_token: touched(spec.domains_per_token, domains),
             ranks_per_token: touched(spec.ranks_per_token, ranks),
         };
-        let sends_fp8 = w
-            .precision
-            .fp8
-            .as_ref()
-            .is_some_and(|f| f.communications.contains(&Fp8Communication::ExpertDispatch));
+        let sends = |fp8: &Fp8Spec| fp8.communications.contains(&Fp8Communication::ExpertDispatch);
+        let sends_fp8 = w.precision.fp8.as_ref().is_some_and(sends);
         let usual = RowFormat::Bf16;
         let dispatch = spec.formats.dispatch.unwrap_or(if sends_fp8 { RowFormat::Fp8Block } else { usual });
         let formats = [
@@ -62,15 +59,8 @@ impl Travel {
             spec.formats.dispatch_backward.unwrap_or(usual),
         ];
         let (hidden, experts) = (moe.width(model), moe.experts);
-        Travel {
-            traffic,
-            kind: spec.dispatcher,
-            formats,
-            units: spec.units,
-            hidden,
-            top_k: moe.top_k,
-            experts,
-        }
+        let (kind, units, top_k) = (spec.dispatcher, spec.units, moe.top_k);
+        Travel { traffic, kind, formats, units, hidden, top_k, experts }
     }
 
     /// The dispatcher.

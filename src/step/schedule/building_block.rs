@@ -17,8 +17,7 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
 use super::{
-    Backward, Bubble, Chunks, Facts, Order, Part, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape,
-    Slot, Turns,
+    Backward, Chunks, Facts, Order, Part, Pass, Placement, Schedule, ScheduleError, Shape, Slot, Turns,
 };
 
 /// Units from one micro-batch to the next.
@@ -57,12 +56,6 @@ impl Schedule for BuildingBlock {
     }
     fn turns(&self, shape: &Shape) -> Option<Turns> {
         Some(Turns { from: 3 * shape.ranks + 1, every: 1 })
-    }
-    fn bubble(&self, _: &Shape, _: &PassTimes) -> Option<Bubble> {
-        None
-    }
-    fn peak(&self, _: &Shape) -> Option<Vec<u32>> {
-        None
     }
 }
 

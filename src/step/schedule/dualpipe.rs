@@ -36,11 +36,8 @@ impl Schedule for DualPipe {
                  stages: {even} stages and {} micro-batches would run",
                 m.next_multiple_of(2).max(2 * even)
             );
-            return Err(ScheduleError::new(
-                self,
-                format!("{p} stages with {m} micro-batches do not fit"),
-                remedy,
-            ));
+            let problem = format!("{p} stages with {m} micro-batches do not fit");
+            return Err(ScheduleError::new(self, problem, remedy));
         }
         let rank = |r: u32| {
             let at = Ends { r: r.min(p - 1 - r), h: p / 2, overlapped: m / 2 - p + r.min(p - 1 - r) + 1 };
@@ -48,11 +45,8 @@ impl Schedule for DualPipe {
             let near = u16::from(r >= p / 2);
             eight_steps(&at, [near, 1 - near], [u32::from(near) * m / 2, u32::from(1 - near) * m / 2])
         };
-        Ok(Order {
-            placement: Placement::two_directions(p),
-            micro_batches: m,
-            ranks: (0..p).map(rank).collect(),
-        })
+        let ranks = (0..p).map(rank).collect();
+        Ok(Order { placement: Placement::two_directions(p), micro_batches: m, ranks })
     }
     fn turns(&self, shape: &Shape) -> Option<Turns> {
         // At the turn the first pair of passes runs apart.

@@ -26,11 +26,9 @@ impl Schedule for DualPipeV {
     fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {
         let (p, m, _) = shape.checked(self)?;
         if m < 2 * p {
-            return Err(ScheduleError::new(
-                self,
-                format!("{m} micro-batches are too few for {p} stages"),
-                format!("{} or more would run, or up to {} stages", 2 * p, m / 2),
-            ));
+            let problem = format!("{m} micro-batches are too few for {p} stages");
+            let remedy = format!("{} or more would run, or up to {} stages", 2 * p, m / 2);
+            return Err(ScheduleError::new(self, problem, remedy));
         }
         let rank = |r: u32| eight_steps(&Ends { r, h: p, overlapped: m - 2 * p + r + 1 }, [0, 1], [0, 0]);
         Ok(Order { placement: Placement::v_shape(p), micro_batches: m, ranks: (0..p).map(rank).collect() })

@@ -3,8 +3,8 @@
 //! Bubble (p−1)(tF + tB), peak m micro-batches on every rank. Source: Huang et al. 2019 (arXiv 1811.06965); the order
 //! of torch's `ScheduleGPipe` with the backward passes reversed.
 
-use super::order::Lister;
-use super::{Bubble, Facts, Order, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape};
+use super::looped_bfs::breadth_first;
+use super::{Bubble, Facts, Order, PassTimes, Schedule, ScheduleError, Shape};
 
 /// See the module.
 pub(super) struct GPipe;
@@ -15,14 +15,7 @@ impl Schedule for GPipe {
     }
     fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {
         let (p, m, _) = shape.checked(self)?;
-        let mut list = Lister::default();
-        (0..m).for_each(|i| list.push(Pass::Forward, 0, i));
-        (0..m).rev().for_each(|i| list.push(Pass::Backward, 0, i));
-        Ok(Order {
-            placement: Placement::looped(p, 1),
-            micro_batches: m,
-            ranks: vec![list.slots; p as usize],
-        })
+        Ok(breadth_first(p, m, 1))
     }
     fn bubble(&self, shape: &Shape, times: &PassTimes) -> Option<Bubble> {
         Bubble::fill_and_drain(shape.ranks, 1, times)

@@ -29,11 +29,9 @@ impl Schedule for InterleavedTorch {
             let runs = |m: &u32| m.is_multiple_of(rounds(p, *m));
             let below = (1..m).rev().find(runs).unwrap_or(p);
             let above = (m..).find(runs).unwrap_or(p);
-            return Err(ScheduleError::new(
-                self,
-                format!("{m} micro-batches are no multiple of their {n} rounds through {p} stages"),
-                format!("{below} or {above} micro-batches would run"),
-            ));
+            let problem = format!("{m} micro-batches are no multiple of their {n} rounds through {p} stages");
+            let remedy = format!("{below} or {above} micro-batches would run");
+            return Err(ScheduleError::new(self, problem, remedy));
         }
         Ok(interleaved(p, m, v, m / n))
     }

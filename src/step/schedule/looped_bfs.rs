@@ -20,18 +20,7 @@ impl Schedule for LoopedBfs {
     }
     fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {
         let (p, m, v) = shape.checked(self)?;
-        let mut list = Lister::default();
-        for chunk in 0..v {
-            (0..m).for_each(|i| list.push(Pass::Forward, chunk, i));
-        }
-        for chunk in (0..v).rev() {
-            (0..m).rev().for_each(|i| list.push(Pass::Backward, chunk, i));
-        }
-        Ok(Order {
-            placement: Placement::looped(p, v),
-            micro_batches: m,
-            ranks: vec![list.slots; p as usize],
-        })
+        Ok(breadth_first(p, m, v))
     }
     fn bubble(&self, shape: &Shape, times: &PassTimes) -> Option<Bubble> {
         let v = shape.chunks_under(self);
@@ -41,4 +30,16 @@ impl Schedule for LoopedBfs {
     fn peak(&self, shape: &Shape) -> Option<Vec<u32>> {
         Some(vec![shape.micro_batches * u32::from(shape.chunks_under(self)); shape.ranks as usize])
     }
+}
+
+/// All micro-batches forwards through one chunk after the other, then all backwards the same way.
+pub(super) fn breadth_first(p: u32, m: u32, v: u16) -> Order {
+    let mut list = Lister::default();
+    for chunk in 0..v {
+        (0..m).for_each(|i| list.push(Pass::Forward, chunk, i));
+    }
+    for chunk in (0..v).rev() {
+        (0..m).rev().for_each(|i| list.push(Pass::Backward, chunk, i));
+    }
+    Order { placement: Placement::looped(p, v), micro_batches: m, ranks: vec![list.slots; p as usize] }
 }

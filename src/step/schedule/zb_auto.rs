@@ -64,15 +64,9 @@ impl Schedule for ZbAuto {
         let ranks = best.map(|(_, ranks)| ranks).unwrap_or_default();
         Ok(Order { placement: Placement::looped(p, 1), micro_batches: m, ranks })
     }
-    fn bubble(&self, _: &Shape, _: &PassTimes) -> Option<Bubble> {
-        None
-    }
     /// It does at least as well as the hand-made order of the same memory.
     fn expected_bubble(&self, shape: &Shape, times: &PassTimes) -> Option<Bubble> {
         ZbH2.bubble(shape, times)
-    }
-    fn peak(&self, _: &Shape) -> Option<Vec<u32>> {
-        None
     }
 }
 

@@ -22,7 +22,7 @@ impl Schedule for ZbH1 {
     }
     fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {
         let (p, m, _) = shape.checked(self)?;
-        let ranks = (0..p).map(|r| rank(p, m, r)).collect();
+        let ranks = (0..p).map(|r| split(m, p - 1 - r, r, true)).collect();
         Ok(Order { placement: Placement::looped(p, 1), micro_batches: m, ranks })
     }
     fn turns(&self, shape: &Shape) -> Option<Turns> {
@@ -38,19 +38,25 @@ impl Schedule for ZbH1 {
     }
 }
 
-fn rank(p: u32, m: u32, r: u32) -> Vec<super::Slot> {
+/// Forward passes and input gradients in turn behind a warm-up, forward passes first or last in a turn; weight gradients are put off
+/// by so many turns.
+pub(super) fn split(m: u32, warm_up: u32, put_off: u32, forward_first: bool) -> Vec<super::Slot> {
     let mut list = Lister::default();
-    let w = (p - 1 - r).min(m);
+    let w = warm_up.min(m);
     (0..w).for_each(|i| list.push(Pass::Forward, 0, i));
     for k in 0..m {
-        if w + k < m {
-            list.push(Pass::Forward, 0, w + k);
+        let forward = |list: &mut Lister| (w + k..m).take(1).for_each(|i| list.push(Pass::Forward, 0, i));
+        if forward_first {
+            forward(&mut list);
         }
         list.push(Pass::InputGrad, 0, k);
-        if k >= r {
-            list.push(Pass::WeightGrad, 0, k - r);
+        if k >= put_off {
+            list.push(Pass::WeightGrad, 0, k - put_off);
+        }
+        if !forward_first {
+            forward(&mut list);
         }
     }
-    (m.saturating_sub(r)..m).for_each(|i| list.push(Pass::WeightGrad, 0, i));
+    (m.saturating_sub(put_off)..m).for_each(|i| list.push(Pass::WeightGrad, 0, i));
     list.slots
 }

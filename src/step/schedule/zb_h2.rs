@@ -8,10 +8,8 @@
 //! Hazard: the bubble is zero only by the rank's own clock: ranks start and end (p−1)tF apart, so that an optimizer
 //! step that waits for all of them gives the gain back.
 
-use super::order::Lister;
-use super::{
-    Backward, Bubble, Facts, Order, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape, Turns,
-};
+use super::zb_h1::split;
+use super::{Backward, Bubble, Facts, Order, PassTimes, Placement, Schedule, ScheduleError, Shape, Turns};
 use crate::core::units::Time;
 
 /// See the module.
@@ -28,7 +26,7 @@ impl Schedule for ZbH2 {
     }
     fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {
         let (p, m, _) = shape.checked(self)?;
-        let ranks = (0..p).map(|r| rank(p, m, r)).collect();
+        let ranks = (0..p).map(|r| split(m, 2 * (p - r) - 1, 2 * r, false)).collect();
         Ok(Order { placement: Placement::looped(p, 1), micro_batches: m, ranks })
     }
     fn turns(&self, shape: &Shape) -> Option<Turns> {
@@ -45,21 +43,4 @@ impl Schedule for ZbH2 {
         let peak = 2 * shape.ranks - 1;
         (shape.micro_batches >= peak).then(|| vec![peak; shape.ranks as usize])
     }
-}
-
-fn rank(p: u32, m: u32, r: u32) -> Vec<super::Slot> {
-    let mut list = Lister::default();
-    let w = (2 * (p - r) - 1).min(m);
-    (0..w).for_each(|i| list.push(Pass::Forward, 0, i));
-    for k in 0..m {
-        list.push(Pass::InputGrad, 0, k);
-        if k >= 2 * r {
-            list.push(Pass::WeightGrad, 0, k - 2 * r);
-        }
-        if w + k < m {
-            list.push(Pass::Forward, 0, w + k);
-        }
-    }
-    (m.saturating_sub(2 * r)..m).for_each(|i| list.push(Pass::WeightGrad, 0, i));
-    list.slots
 }

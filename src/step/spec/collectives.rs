@@ -163,11 +163,9 @@ impl Spec for Collectives {
                 (other.op, other.ranks, other.nodes) == (table.op, table.ranks, table.nodes)
             };
             if let Some(first) = self.measured[..i].iter().position(|other| same(&other)) {
-                return Err(SpecError::at(
-                    format!("measured[{i}]"),
-                    format!("op, ranks and nodes are those of measured[{first}]"),
-                )
-                .hint("put their points into one table: average what was measured twice"));
+                let problem = format!("op, ranks and nodes are those of measured[{first}]");
+                return Err(SpecError::at(format!("measured[{i}]"), problem)
+                    .hint("put their points into one table: average what was measured twice"));
             }
         }
         Ok(())
@@ -185,11 +183,8 @@ impl Rule {
             if let (Some(min), Some(max)) = (min, max)
                 && min > max
             {
-                return Err(SpecError::at(
-                    format!("max_{what}"),
-                    format!("{max} is below min_{what}, which is {min}"),
-                )
-                .allowed(format!("at least {min}")));
+                let problem = format!("{max} is below min_{what}, which is {min}");
+                return Err(SpecError::at(format!("max_{what}"), problem).allowed(format!("at least {min}")));
             }
         }
         Ok(())

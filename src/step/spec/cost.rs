@@ -232,23 +232,25 @@ impl CostSpec {
     /// Everything wrong with it; `at` is its JSON path in the device file.
     pub fn validate(&self, at: &str) -> Vec<Problem> {
         let mut p = Problems::new(at);
-        let mut fractions = vec![
-            ("matrix_fraction".to_owned(), Some(self.matrix_fraction)),
-            ("grouped_fraction".to_owned(), Some(self.grouped_fraction)),
-            ("grouped_weight_grad".to_owned(), Some(self.grouped_weight_grad)),
-            ("sustained".to_owned(), Some(self.sustained)),
-            ("sustained_memory".to_owned(), Some(self.sustained_memory)),
-            ("memory_fraction".to_owned(), Some(self.memory_fraction)),
-            ("constant_fraction".to_owned(), self.constant_fraction),
-            ("scan.forward".to_owned(), Some(self.scan.forward)),
-            ("scan.backward".to_owned(), Some(self.scan.backward)),
-        ];
+        for (name, value) in [
+            ("matrix_fraction", Some(self.matrix_fraction)),
+            ("grouped_fraction", Some(self.grouped_fraction)),
+            ("grouped_weight_grad", Some(self.grouped_weight_grad)),
+            ("sustained", Some(self.sustained)),
+            ("sustained_memory", Some(self.sustained_memory)),
+            ("memory_fraction", Some(self.memory_fraction)),
+            ("constant_fraction", self.constant_fraction),
+            ("scan.forward", Some(self.scan.forward)),
+            ("scan.backward", Some(self.scan.backward)),
+        ] {
+            p.range(name, value, 1e-6, 1.0);
+        }
         for (map, name) in [
             (&self.formats, "formats"),
             (&self.weight_grad, "weight_grad"),
             (&self.sustained_formats, "sustained_formats"),
         ] {
-            fractions.extend(map.iter().map(|(f, &v)| (format!("{name}.{}", f.name()), Some(v))));
+            map.iter().for_each(|(f, v)| p.range(format!("{name}.{}", f.name()), *v, 1e-6, 1.0));
         }
         for (g, a) in &self.attention {
             for (part, value) in [
@@ -257,41 +259,25 @@ impl CostSpec {
                 ("forward_fp8", a.forward_fp8),
                 ("backward_fp8", a.backward_fp8),
             ] {
-                fractions.push((format!("attention.{}.{part}", g.name()), value));
+                p.range(format!("attention.{}.{part}", g.name()), value, 1e-6, 1.0);
             }
-            p.range(format!("attention.{}.narrow", g.name()), a.narrow.unwrap_or(1.0), 0.1, 10.0);
+            p.range(format!("attention.{}.narrow", g.name()), a.narrow, 0.1, 10.0);
         }
         for (class, c) in &self.classes {
             for (part, value) in [("tuned", c.tuned), ("compiled", c.compiled), ("eager", c.eager)] {
-                fractions.push((format!("classes.{class}.{part}"), value));
+                p.range(format!("classes.{class}.{part}"), value, 1e-6, 1.0);
             }
-            if let Some(floor) = c.floor_us {
-                p.range(format!("classes.{class}.floor_us"), floor, 0.0, 1e6);
-            }
-        }
-        for (name, value) in &fractions {
-            if let Some(v) = value {
-                p.range(name, *v, 1e-6, 1.0);
-            }
+            p.range(format!("classes.{class}.floor_us"), c.floor_us, 0.0, 1e6);
         }
         if self.attention.is_empty() {
-            p.add(
-                "attention",
-                "{}",
-                "at least one generation",
-                "{\"flash-2\": {\"forward\": 0.6, \"backward\": 0.5}}",
-            );
+            let hint = "{\"flash-2\": {\"forward\": 0.6, \"backward\": 0.5}}";
+            p.add("attention", "{}", "at least one generation", hint);
         }
         for (format, shape) in &self.shapes {
             let at = |field| format!("shapes.{}.{field}", format.name());
-            let figures = [
-                ("fill_k", shape.fill_k, 1e6),
-                ("last_wave", shape.last_wave, 1.0),
-                ("floor_us", shape.floor_us, 1e6),
-            ];
-            for (field, value, most) in figures {
-                value.into_iter().for_each(|value| p.range(at(field), value, 0.0, most));
-            }
+            p.range(at("fill_k"), shape.fill_k, 0.0, 1e6);
+            p.range(at("last_wave"), shape.last_wave, 0.0, 1.0);
+            p.range(at("floor_us"), shape.floor_us, 0.0, 1e6);
         }
         for (name, value) in [
             ("last_wave", self.last_wave),
@@ -317,21 +303,15 @@ impl CostSpec {
             p.range(name, value, 0.0, 1e6);
         }
         p.size("attention_rows", self.attention_rows, 1 << 20);
-        if let Some(units) = self.compute_units {
-            p.size("compute_units", u64::from(units), 1 << 20);
-        }
+        p.size("compute_units", self.compute_units.map(u64::from), 1 << 20);
         for (name, curve) in
             [("matrix_by_gflop", &self.matrix_by_gflop), ("memory_by_mb", &self.memory_by_mb)]
         {
             let falls = curve.windows(2).all(|w| w[0].0 > w[1].0);
             let ends = curve.last().is_some_and(|last| last.0 == 0.0);
             if !(falls && ends && curve.iter().all(|&(_, f)| f > 0.0 && f <= 1.0)) {
-                p.add(
-                    name,
-                    format!("{curve:?}"),
-                    "pairs of falling sizes, the last 0, and fractions above 0, at most 1",
-                    "[[128, 0.95], [16, 0.9], [0, 0.1]]",
-                );
+                let allowed = "pairs of falling sizes, the last 0, and fractions above 0, at most 1";
+                p.add(name, format!("{curve:?}"), allowed, "[[128, 0.95], [16, 0.9], [0, 0.1]]");
             }
         }
         for (i, row) in self.table.iter().enumerate() {

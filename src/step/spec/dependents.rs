@@ -22,35 +22,19 @@ const GRANULARITY: &str = "recompute.granularity";
 const BALANCE: &str = "expert_load.balance";
 
 const DEPENDENTS: [Dependent; 13] = [
-    Dependent { field: "parallelism.sharding.reshard_after_forward", kind: SHARDING, takes: gathers },
-    Dependent { field: "parallelism.sharding.prefetch", kind: SHARDING, takes: gathers },
-    Dependent {
-        field: "parallelism.sharding.group",
-        kind: SHARDING,
-        takes: |kind, _| shards(kind, Sharding::has_groups),
-    },
-    Dependent { field: "recompute.every_layers", kind: GRANULARITY, takes: |kind, _| kind == "full" },
-    Dependent { field: "recompute.layers", kind: GRANULARITY, takes: |kind, _| kind == "full" },
-    Dependent { field: "recompute.modules", kind: GRANULARITY, takes: |kind, _| kind == "modules" },
-    Dependent { field: "parallelism.pipeline.chunks", kind: SCHEDULE, takes: takes_chunks },
-    Dependent {
-        field: "parallelism.pipeline.group_size",
-        kind: SCHEDULE,
-        takes: |kind, _| has(kind, |f| f.groups),
-    },
-    Dependent {
-        field: "parallelism.pipeline.activation_limit",
-        kind: SCHEDULE,
-        takes: |kind, _| has(kind, |f| f.searched),
-    },
-    Dependent { field: "parallelism.pipeline.order_file", kind: SCHEDULE, takes: |kind, _| kind == "file" },
-    Dependent { field: "expert_load.counts_file", kind: BALANCE, takes: |kind, _| kind == "file" },
-    Dependent { field: "expert_load.rows_cv", kind: BALANCE, takes: |kind, _| kind == "spread" },
-    Dependent {
-        field: "expert.units",
-        kind: "expert.dispatcher",
-        takes: |kind, _| matches!(kind, "two-stage" | "hybridep"),
-    },
+    Dependent::of("parallelism.sharding.reshard_after_forward", SHARDING, gathers),
+    Dependent::of("parallelism.sharding.prefetch", SHARDING, gathers),
+    Dependent::of("parallelism.sharding.group", SHARDING, |kind, _| shards(kind, Sharding::has_groups)),
+    Dependent::of("recompute.every_layers", GRANULARITY, |kind, _| kind == "full"),
+    Dependent::of("recompute.layers", GRANULARITY, |kind, _| kind == "full"),
+    Dependent::of("recompute.modules", GRANULARITY, |kind, _| kind == "modules"),
+    Dependent::of("parallelism.pipeline.chunks", SCHEDULE, takes_chunks),
+    Dependent::of("parallelism.pipeline.group_size", SCHEDULE, |kind, _| has(kind, |f| f.groups)),
+    Dependent::of("parallelism.pipeline.activation_limit", SCHEDULE, |kind, _| has(kind, |f| f.searched)),
+    Dependent::of("parallelism.pipeline.order_file", SCHEDULE, |kind, _| kind == "file"),
+    Dependent::of("expert_load.counts_file", BALANCE, |kind, _| kind == "file"),
+    Dependent::of("expert_load.rows_cv", BALANCE, |kind, _| kind == "spread"),
+    Dependent::of("expert.units", "expert.dispatcher", |kind, _| matches!(kind, "two-stage" | "hybridep")),
 ];
 
 fn gathers(kind: &str, _: &Value) -> bool {
@@ -104,6 +88,9 @@ pub(super) fn settle_under(defaults: &mut Value, workload: &Value) {
 }
 
 impl Dependent {
+    const fn of(field: &'static str, kind: &'static str, takes: fn(&str, &Value) -> bool) -> Dependent {
+        Dependent { field, kind, takes }
+    }
     /// Takes the field out of a value, if it is there and the kind does not take it.
     fn leave(&self, value: &mut Value, kind: &str) -> Option<Inert> {
         let field = at(value, self.field).filter(|field| !field.is_null())?;

@@ -14,7 +14,7 @@ use super::{Kind, Spec, SpecError, number};
 use crate::core::units::{Bandwidth, Bytes, FlopRate};
 
 /// One accelerator.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
     /// Full name, for readers.

@@ -9,7 +9,7 @@ use super::problem::Problem;
 /// A wrong input: where it stands, what is wrong, what is allowed, what to do.
 ///
 /// Its `Display` is the whole message, several lines, without a trailing newline.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, thiserror::Error)]
 pub struct SpecError {
     /// The file (as the person named it), the embedded name, or the command-line argument.
     pub file: String,
@@ -28,14 +28,7 @@ pub struct SpecError {
 impl SpecError {
     /// A problem at a path of a file that is filled in later ([`SpecError::in_file`]).
     pub fn at(path: impl Into<String>, problem: impl Into<String>) -> SpecError {
-        SpecError {
-            file: String::new(),
-            path: path.into(),
-            problem: problem.into(),
-            value: String::new(),
-            allowed: String::new(),
-            hint: String::new(),
-        }
+        SpecError { path: path.into(), problem: problem.into(), ..SpecError::default() }
     }
     /// A problem with a file as a whole.
     pub fn file(file: impl Into<String>, problem: impl Into<String>) -> SpecError {

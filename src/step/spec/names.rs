@@ -63,12 +63,7 @@ const VARIANTS: [&str; 7] = ["instruct", "base", "chat", "it", "hf", "pt", "pret
 /// The shipped model whose whole name a text is, whoever published it and however it was trained further.
 pub fn shipped_exactly(text: &str) -> Option<&'static str> {
     let mut said = pieces(text.rsplit('/').next().unwrap_or_default());
-    if said
-        .last()
-        .is_some_and(|piece| matches!(piece, Piece::Letters(word) if VARIANTS.contains(&word.as_str())))
-    {
-        said.pop();
-    }
+    said.pop_if(|piece| matches!(piece, Piece::Letters(word) if VARIANTS.contains(&word.as_str())));
     catalog::names(Kind::Model).find(|name| !said.is_empty() && pieces(name) == said)
 }
 

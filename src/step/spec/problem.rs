@@ -68,15 +68,21 @@ impl Problems {
         }
         self.list.push(problem);
     }
-    /// Checks a count that must be at least 1 and at most `max`.
-    pub(crate) fn size(&mut self, path: impl AsRef<str>, value: u64, max: u64) {
-        if value == 0 || value > max {
+    /// Checks a count, where it is given, that must be at least 1 and at most `max`.
+    pub(crate) fn size(&mut self, path: impl AsRef<str>, value: impl Into<Option<u64>>, max: u64) {
+        if let Some(value) = value.into().filter(|value| *value == 0 || *value > max) {
             self.add(path, value, format!("a whole number from 1 to {max}"), "");
         }
     }
-    /// Checks a number that must lie in a closed range.
-    pub(crate) fn range(&mut self, path: impl AsRef<str>, value: f64, low: f64, high: f64) {
-        if !(value >= low && value <= high) {
+    /// Checks a number, where it is given, that must lie in a closed range.
+    pub(crate) fn range(
+        &mut self,
+        path: impl AsRef<str>,
+        value: impl Into<Option<f64>>,
+        low: f64,
+        high: f64,
+    ) {
+        if let Some(value) = value.into().filter(|value| !(low..=high).contains(value)) {
             self.add(path, value, format!("a number from {low} to {high}"), "");
         }
     }

@@ -82,202 +82,180 @@ impl Source {
     }
 }
 
-/// What a name, a path or a form stands for, and how messages name it. A machine may be simple, or a part of another.
-pub(super) fn read_named(
-    kind: Kind,
-    named: &str,
-    folder: Option<&Path>,
+/// Where names and paths are looked up.
+#[derive(Clone, Copy)]
+pub(super) struct Lookup<'a> {
+    /// What paths are relative to.
+    folder: Option<&'a Path>,
+    /// How many files stand on the one that is looked up, as on their base.
     depth: usize,
-    files: &dyn Files,
-) -> Result<(Value, String), SpecError> {
-    if kind == Kind::Topology && simple::looks_simple(named) {
-        return Ok((simple::machine(named)?, named.to_string()));
-    }
-    if kind == Kind::Topology
-        && let Some((devices, name)) = machine_name::count_and_name(named)
-    {
-        let machine = counted(devices, name, folder, depth, files).map_err(|e| e.in_file(named))?;
-        return Ok((machine, named.to_string()));
-    }
-    let source = Source::find(kind, named, folder)?;
-    Ok((read_whole(kind, &source, depth, files)?, source.file()))
+    files: &'a dyn Files,
 }
 
-/// A shipped machine, one on disk, or the one in which devices of that name usually stand, with so many devices.
-fn counted(
-    devices: u64,
-    name: &str,
-    folder: Option<&Path>,
-    depth: usize,
-    files: &dyn Files,
-) -> Result<Value, SpecError> {
-    if machine_name::is_path(name) || catalog::text(Kind::Topology, name).is_some() {
-        let (mut machine, _) = read_named(Kind::Topology, name, folder, depth, files)?;
-        let device = machine["device"]["name"].as_str().unwrap_or_default();
-        let domain = machine_name::usual_machine(device).and_then(|usual| usual.domain);
-        machine_size::resize(&mut machine, devices, domain)?;
-        return Ok(machine);
+impl<'a> Lookup<'a> {
+    /// From here; paths are read from `files`.
+    pub(super) fn here(files: &'a dyn Files) -> Lookup<'a> {
+        Lookup { folder: None, depth: 0, files }
     }
-    let usual = machine_name::usual_machine(name).filter(|_| machine_name::is_device(name));
-    let usual = usual.ok_or_else(|| machine_name::unknown(name))?;
-    let shipped = usual.topology.as_deref().unwrap_or_default();
-    let (mut machine, _) = read_named(Kind::Topology, shipped, None, depth, files)?;
-    if let Some(device) = &usual.device {
-        machine["device"] = read_whole(Kind::Device, &Source::find(Kind::Device, device, None)?, 0, files)?;
-    }
-    for set in &usual.set {
-        let (path, value) = json::setting(set)?;
-        json::set(&mut machine, path, value)?;
-    }
-    let about = machine["description"].as_str().unwrap_or_default().to_string();
-    machine["description"] = format!("{devices} {name}, as in {shipped} ({about})").into();
-    machine_size::resize(&mut machine, devices, usual.domain)?;
-    Ok(machine)
-}
 
-/// Reads a file and completes it.
-fn read_whole(kind: Kind, source: &Source, depth: usize, files: &dyn Files) -> Result<Value, SpecError> {
-    let file = source.file();
-    let text = source.text(files)?;
-    let foreign = match (kind, source) {
-        (Kind::Workload, Source::Disk(_)) => foreign(&text, &file)?,
-        _ => None,
-    };
-    let value = foreign.map_or_else(|| json::read(&file, &text), Ok)?;
-    complete(kind, value, &file, source.folder(), depth, files)
-}
+    /// What a name, a path or a form stands for, and how messages name it. A machine may be simple, or a part of another.
+    pub(super) fn named(self, kind: Kind, named: &str) -> Result<(Value, String), SpecError> {
+        if kind == Kind::Topology && simple::looks_simple(named) {
+            return Ok((simple::machine(named)?, named.to_string()));
+        }
+        if kind == Kind::Topology
+            && let Some((devices, name)) = machine_name::count_and_name(named)
+        {
+            let machine = self.counted(devices, name).map_err(|e| e.in_file(named))?;
+            return Ok((machine, named.to_string()));
+        }
+        let source = Source::find(kind, named, self.folder)?;
+        Ok((self.whole(kind, &source)?, source.file()))
+    }
 
-/// Lays the content of a file over its `base` if it names one, and resolves what it refers to.
-pub(super) fn complete(
-    kind: Kind,
-    mut value: Value,
-    file: &str,
-    folder: Option<&Path>,
-    depth: usize,
-    files: &dyn Files,
-) -> Result<Value, SpecError> {
-    if !value.is_object() {
-        return Err(SpecError::file(file, format!("a {} file holds a JSON object", kind.name()))
-            .hint("see `stepsim schema`"));
+    /// A shipped machine, one on disk, or the one in which devices of that name usually stand, with so many devices.
+    fn counted(self, devices: u64, name: &str) -> Result<Value, SpecError> {
+        if machine_name::is_path(name) || catalog::text(Kind::Topology, name).is_some() {
+            let (mut machine, _) = self.named(Kind::Topology, name)?;
+            let device = machine["device"]["name"].as_str().unwrap_or_default();
+            let domain = machine_name::usual_machine(device).and_then(|usual| usual.domain);
+            machine_size::resize(&mut machine, devices, domain)?;
+            return Ok(machine);
+        }
+        let usual = machine_name::usual_machine(name).filter(|_| machine_name::is_device(name));
+        let usual = usual.ok_or_else(|| machine_name::unknown(name))?;
+        let shipped = usual.topology.as_deref().unwrap_or_default();
+        let (mut machine, _) = Lookup { folder: None, ..self }.named(Kind::Topology, shipped)?;
+        if let Some(device) = &usual.device {
+            let source = Source::find(Kind::Device, device, None)?;
+            machine["device"] = Lookup { depth: 0, ..self }.whole(Kind::Device, &source)?;
+        }
+        for set in &usual.set {
+            let (path, value) = json::setting(set)?;
+            json::set(&mut machine, path, value)?;
+        }
+        let about = machine["description"].as_str().unwrap_or_default().to_string();
+        machine["description"] = format!("{devices} {name}, as in {shipped} ({about})").into();
+        machine_size::resize(&mut machine, devices, usual.domain)?;
+        Ok(machine)
     }
-    if kind == Kind::Model && hugging_face::is_config(&value) {
-        return model_of(value, file);
+
+    /// Reads a file and completes it.
+    fn whole(self, kind: Kind, source: &Source) -> Result<Value, SpecError> {
+        let file = source.file();
+        let text = source.text(self.files)?;
+        let foreign = match (kind, source) {
+            (Kind::Workload, Source::Disk(_)) => foreign(&text, &file)?,
+            _ => None,
+        };
+        let value = foreign.map_or_else(|| json::read(&file, &text), Ok)?;
+        Lookup { folder: source.folder(), ..self }.complete(kind, value, &file)
     }
-    let named: Vec<&str> = ["device", "model", "collectives", "stack"]
-        .into_iter()
-        .filter(|key| value[*key].is_string())
-        .collect();
-    resolve(kind, &mut value, folder, files).map_err(|e| e.in_file(file))?;
-    let Some(base) = value.as_object_mut().and_then(|map| map.shift_remove("base")) else {
-        return Ok(value);
-    };
-    let wrong = |problem: String| SpecError::at("base", problem).in_file(file);
-    let Some(base) = base.as_str() else {
-        return Err(
-            wrong(format!("{base} is not allowed")).allowed("the name or path of another file of this kind")
-        );
-    };
-    if depth == MAX_BASES {
-        return Err(wrong(format!("more than {MAX_BASES} files stand on one another"))
-            .hint("does a base name a file that stands on it?"));
-    }
-    let (mut whole, _) =
-        read_named(kind, base, folder, depth + 1, files).map_err(|e| match e.file.is_empty() {
+
+    /// Lays the content of a file over its `base` if it names one, and resolves what it refers to.
+    pub(super) fn complete(self, kind: Kind, mut value: Value, file: &str) -> Result<Value, SpecError> {
+        if !value.is_object() {
+            return Err(SpecError::file(file, format!("a {} file holds a JSON object", kind.name()))
+                .hint("see `stepsim schema`"));
+        }
+        if kind == Kind::Model && hugging_face::is_config(&value) {
+            return model_of(value, file);
+        }
+        let references = ["device", "model", "collectives", "stack"];
+        let named: Vec<&str> = references.into_iter().filter(|key| value[*key].is_string()).collect();
+        self.resolve(kind, &mut value).map_err(|e| e.in_file(file))?;
+        let Some(base) = value.as_object_mut().and_then(|map| map.shift_remove("base")) else {
+            return Ok(value);
+        };
+        let wrong = |problem: String| SpecError::at("base", problem).in_file(file);
+        let Some(base) = base.as_str() else {
+            let allowed = "the name or path of another file of this kind";
+            return Err(wrong(format!("{base} is not allowed")).allowed(allowed));
+        };
+        if self.depth == MAX_BASES {
+            return Err(wrong(format!("more than {MAX_BASES} files stand on one another"))
+                .hint("does a base name a file that stands on it?"));
+        }
+        let below = Lookup { depth: self.depth + 1, ..self };
+        let (mut whole, _) = below.named(kind, base).map_err(|e| match e.file.is_empty() {
             true => e.under("base").in_file(file),
             false => e,
         })?;
-    for key in named {
-        whole[key].take(); // another device replaces the base's, it is not laid over it
+        for key in named {
+            whole[key].take(); // another device replaces the base's, it is not laid over it
+        }
+        match kind {
+            Kind::Workload => json::lay(&mut whole, value), // its nulls are for the defaults of its stack too
+            _ => json::merge(&mut whole, value),
+        }
+        Ok(whole)
     }
-    match kind {
-        Kind::Workload => json::lay(&mut whole, value), // its nulls are for the defaults of its stack too
-        _ => json::merge(&mut whole, value),
-    }
-    Ok(whole)
-}
 
-/// Puts the content of named files in the place of their names.
-pub(super) fn resolve(
-    kind: Kind,
-    value: &mut Value,
-    folder: Option<&Path>,
-    files: &dyn Files,
-) -> Result<(), SpecError> {
-    match kind {
-        Kind::Topology => {
-            inline(Kind::Device, value.get_mut("device"), "device", folder, files)?;
-            inline(Kind::Collectives, value.get_mut("collectives"), "collectives", folder, files)?;
-            let others = value.get_mut("other_nodes").and_then(Value::as_array_mut);
-            for (i, other) in others.into_iter().flatten().enumerate() {
-                let path = format!("other_nodes[{i}].device");
-                inline(Kind::Device, other.get_mut("device"), &path, folder, files)?;
+    /// Puts the content of named files in the place of their names.
+    pub(super) fn resolve(self, kind: Kind, value: &mut Value) -> Result<(), SpecError> {
+        match kind {
+            Kind::Topology => {
+                self.inline(Kind::Device, value.get_mut("device"), "device")?;
+                self.inline(Kind::Collectives, value.get_mut("collectives"), "collectives")?;
+                for list in ["/other_nodes", "/graph/vertices"] {
+                    let entries = value.pointer_mut(list).and_then(Value::as_array_mut);
+                    for (i, entry) in entries.into_iter().flatten().enumerate() {
+                        let path = format!("{}[{i}].device", list[1..].replace('/', "."));
+                        self.inline(Kind::Device, entry.get_mut("device"), &path)?;
+                    }
+                }
+                Ok(())
             }
-            let vertices =
-                value.get_mut("graph").and_then(|g| g.get_mut("vertices")).and_then(Value::as_array_mut);
-            for (i, vertex) in vertices.into_iter().flatten().enumerate() {
-                let path = format!("graph.vertices[{i}].device");
-                inline(Kind::Device, vertex.get_mut("device"), &path, folder, files)?;
+            Kind::Workload => {
+                for path in ATTACHED {
+                    self.attach(value.pointer_mut(&format!("/{}", path.replace('.', "/"))), path)?;
+                }
+                self.inline(Kind::Model, value.get_mut("model"), "model")?;
+                self.inline(Kind::Recipe, value.pointer_mut("/precision/recipe"), "precision.recipe")?;
+                self.inline(Kind::Stack, value.get_mut("stack"), "stack")
             }
-            Ok(())
+            Kind::Device
+            | Kind::Model
+            | Kind::Stack
+            | Kind::Recipe
+            | Kind::Collectives
+            | Kind::Rules
+            | Kind::Reliability => Ok(()),
         }
-        Kind::Workload => {
-            for path in ATTACHED {
-                let pointer = format!("/{}", path.replace('.', "/"));
-                attach(value.pointer_mut(&pointer), path, folder, files)?;
-            }
-            inline(Kind::Model, value.get_mut("model"), "model", folder, files)?;
-            let recipe = value.pointer_mut("/precision/recipe");
-            inline(Kind::Recipe, recipe, "precision.recipe", folder, files)?;
-            inline(Kind::Stack, value.get_mut("stack"), "stack", folder, files)
+    }
+
+    /// Puts the content of a JSON file in the place of its path.
+    fn attach(self, slot: Option<&mut Value>, at: &str) -> Result<(), SpecError> {
+        let Some(slot) = slot else { return Ok(()) };
+        let Some(path) = slot.as_str() else { return Ok(()) };
+        let path = self.folder.map_or_else(|| PathBuf::from(path), |folder| folder.join(path));
+        let name = path.display().to_string();
+        let text =
+            self.files.read(&path).map_err(|e| SpecError::at(at, format!("{name} cannot be read: {e}")))?;
+        *slot = json::read(&name, &text)?;
+        Ok(())
+    }
+
+    fn inline(self, kind: Kind, slot: Option<&mut Value>, path: &str) -> Result<(), SpecError> {
+        let Some(slot) = slot else { return Ok(()) };
+        let read = |name: &str, path: &str| {
+            let source = Source::find(kind, name, self.folder).map_err(|e| e.under(path))?;
+            Lookup { depth: 0, ..self }.whole(kind, &source)
+        };
+        if let Some(name) = slot.as_str() {
+            *slot = read(name, path)?;
+        } else if let Some(Value::String(base)) =
+            slot.as_object_mut().and_then(|map| map.shift_remove("base"))
+        {
+            // Written in place over a file of its kind.
+            let mut whole = read(&base, &format!("{path}.base"))?;
+            json::merge(&mut whole, slot.take());
+            *slot = whole;
         }
-        Kind::Device
-        | Kind::Model
-        | Kind::Stack
-        | Kind::Recipe
-        | Kind::Collectives
-        | Kind::Rules
-        | Kind::Reliability => Ok(()),
+        Ok(())
     }
 }
 
 /// Fields of a workload that name a JSON file of their own.
 const ATTACHED: [&str; 4] =
     ["parallelism.rank_map", "parallelism.pipeline.order_file", "expert_load.counts_file", "documents.file"];
-
-/// Puts the content of a JSON file in the place of its path.
-fn attach(
-    slot: Option<&mut Value>,
-    at: &str,
-    folder: Option<&Path>,
-    files: &dyn Files,
-) -> Result<(), SpecError> {
-    let Some(slot) = slot else { return Ok(()) };
-    let Some(path) = slot.as_str() else { return Ok(()) };
-    let path = folder.map_or_else(|| PathBuf::from(path), |folder| folder.join(path));
-    let name = path.display().to_string();
-    let text = files.read(&path).map_err(|e| SpecError::at(at, format!("{name} cannot be read: {e}")))?;
-    *slot = json::read(&name, &text)?;
-    Ok(())
-}
-
-fn inline(
-    kind: Kind,
-    slot: Option<&mut Value>,
-    path: &str,
-    folder: Option<&Path>,
-    files: &dyn Files,
-) -> Result<(), SpecError> {
-    let Some(slot) = slot else { return Ok(()) };
-    let read = |name: &str, path: &str| {
-        read_whole(kind, &Source::find(kind, name, folder).map_err(|e| e.under(path))?, 0, files)
-    };
-    if let Some(name) = slot.as_str() {
-        *slot = read(name, path)?;
-    } else if let Some(Value::String(base)) = slot.as_object_mut().and_then(|map| map.shift_remove("base")) {
-        // Written in place over a file of its kind.
-        let mut whole = read(&base, &format!("{path}.base"))?;
-        json::merge(&mut whole, slot.take());
-        *slot = whole;
-    }
-    Ok(())
-}

@@ -15,7 +15,7 @@ use super::number;
 use crate::core::declare::one;
 
 /// A machine.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Topology {
     /// What it is, one sentence.
@@ -115,7 +115,7 @@ pub enum Duplex {
 }
 
 /// A node: one scale-up domain with its hosts, network interfaces and memory tiers.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Node {
     /// Number of devices; may be left out with a torus, whose dimensions say it.
@@ -279,7 +279,7 @@ pub enum Fabric {
 }
 
 /// Tiers of switches, lowest first.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Clos {
     /// Rail-optimised: NIC `i` of every node goes to lowest-tier switch `i` of its unit.

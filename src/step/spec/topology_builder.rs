@@ -15,11 +15,9 @@
 //! # Ok::<(), stepsim::step::spec::SpecError>(())
 //! ```
 
-use std::collections::BTreeMap;
-
 use super::device::{Device, Hbm, Peaks};
 use super::topology::{
-    Clos, Ecmp, Fabric, Host, Link, Memory, Nics, Node, ScaleUp, Switch, Tier, Topology, Torus, Via, Wrap,
+    Clos, Fabric, Host, Link, Memory, Nics, Node, ScaleUp, Switch, Tier, Topology, Torus, Via, Wrap,
 };
 
 impl Device {
@@ -29,36 +27,27 @@ impl Device {
         let peak = Some(peak_tflops);
         Device {
             name: name.to_string(),
-            vendor: None,
-            year: None,
             peak_dense_tflops: Peaks { bf16: peak, fp16: peak, ..Peaks::default() },
             hbm: Some(Hbm { gb: memory_gb, gbps: memory_gbps, kind: None }),
-            compute_units: None,
-            power_w: None,
-            power_cap_w: None,
-            price_usd_per_h: None,
-            cost: None,
-            notes: Vec::new(),
-            sources: BTreeMap::new(),
+            ..Device::default()
         }
+    }
+}
+
+impl Clos {
+    /// One switch that limits nothing: the fabric of a site that gives none.
+    pub(crate) fn one_switch(name: &str, latency_us: f64) -> Clos {
+        let name = name.to_string();
+        let tier = Tier { name, serves: None, oversubscription: 1.0, uplinks: 1, latency_us };
+        Clos { tiers: vec![tier], ..Clos::default() }
     }
 }
 
 impl Topology {
     /// One node of one device.
     pub fn of(device: Device) -> Topology {
-        Topology {
-            description: String::new(),
-            device,
-            nodes: 1,
-            other_nodes: Vec::new(),
-            node: Some(Node { devices: Some(1), scale_up: None, host: None, nics: None, memory: Vec::new() }),
-            fabric: None,
-            sites: None,
-            graph: None,
-            collectives: None,
-            sources: BTreeMap::new(),
-        }
+        let node = Some(Node { devices: Some(1), ..Node::default() });
+        Topology { device, nodes: 1, node, ..Topology::default() }
     }
     /// A node's devices, each with one port of a crossbar.
     pub fn switch(self, devices: u32, port: Link) -> Topology {
@@ -96,25 +85,9 @@ impl Topology {
     }
     /// So many nodes on one switch of a latency in µs, a network interface for each device.
     pub fn nodes(self, nodes: u32, nic: Link, switch_us: f64) -> Topology {
-        let tier = Tier {
-            name: "switch".to_string(),
-            serves: None,
-            oversubscription: 1.0,
-            uplinks: 1,
-            latency_us: switch_us,
-        };
-        let clos = Clos {
-            rails: false,
-            pxn: false,
-            tiers: vec![tier],
-            ecmp: Ecmp::Adaptive,
-            in_switch_reduction: false,
-        };
-        let mut topology =
-            self.with_node(|node| node.nics = Some(Nics { shared_by: 1, bundle: 1, link: nic }));
-        topology.nodes = nodes;
-        topology.fabric = Some(Fabric::Clos(clos));
-        topology
+        let fabric = Some(Fabric::Clos(Clos::one_switch("switch", switch_us)));
+        let nics = Nics { shared_by: 1, bundle: 1, link: nic };
+        Topology { nodes, fabric, ..self.with_node(|node| node.nics = Some(nics)) }
     }
     fn with_node(mut self, change: impl FnOnce(&mut Node)) -> Topology {
         if let Some(node) = &mut self.node {

@@ -89,12 +89,10 @@ impl Topology {
         let per_node = u64::from(node.size());
         let devices = self.total_nodes() * per_node;
         if devices > MAX_COUNT {
-            return Err(SpecError::at(
-                "nodes",
-                format!("{} nodes of {per_node} devices are {devices} devices", self.total_nodes()),
-            )
-            .allowed(format!("at most {MAX_COUNT} devices"))
-            .hint("fewer nodes, sites, or devices of a node"));
+            let problem = format!("{} nodes of {per_node} devices are {devices} devices", self.total_nodes());
+            return Err(SpecError::at("nodes", problem)
+                .allowed(format!("at most {MAX_COUNT} devices"))
+                .hint("fewer nodes, sites, or devices of a node"));
         }
         let mesh = matches!(node.scale_up, Some(ScaleUp::FullMesh(_)));
         let links = self.total_nodes() * per_node * (per_node - 1) / 2;
@@ -123,11 +121,9 @@ impl Topology {
         }
         let via_nic = node.memory.iter().position(|tier| tier.via == super::topology::Via::Nic);
         if let (Some(i), None) = (via_nic, &node.nics) {
-            return Err(SpecError::at(
-                format!("node.memory[{i}].via"),
-                "\"nic\" is not allowed: the node has no NICs",
-            )
-            .hint("add `node.nics`, or attach the tier to the host or the device"));
+            let problem = "\"nic\" is not allowed: the node has no NICs";
+            return Err(SpecError::at(format!("node.memory[{i}].via"), problem)
+                .hint("add `node.nics`, or attach the tier to the host or the device"));
         }
         if self.sites.is_some() && matches!(self.fabric, Some(Fabric::Dragonfly(_))) {
             return Err(SpecError::at("sites", "a dragonfly cannot be one of several sites")
@@ -156,11 +152,8 @@ fn divides(what: &str, part: u32, whole: u32) -> Result<(), SpecError> {
     }
     let divisors: Vec<String> =
         (1..=whole).filter(|d| whole.is_multiple_of(*d)).map(|d| d.to_string()).take(24).collect();
-    Err(SpecError::at(
-        what,
-        format!("{part} is not allowed: it does not divide the {whole} devices of a node"),
-    )
-    .allowed(divisors.join(", ")))
+    let problem = format!("{part} is not allowed: it does not divide the {whole} devices of a node");
+    Err(SpecError::at(what, problem).allowed(divisors.join(", ")))
 }
 
 fn check_node(node: &Node, nodes: u32) -> Result<(), SpecError> {
@@ -176,11 +169,8 @@ fn check_node(node: &Node, nodes: u32) -> Result<(), SpecError> {
         if let Some(devices) = node.devices
             && u64::from(devices) != product
         {
-            return Err(SpecError::at(
-                "devices",
-                format!("{devices} devices, but the torus has {product} places"),
-            )
-            .hint("leave `devices` out: the torus says it"));
+            let problem = format!("{devices} devices, but the torus has {product} places");
+            return Err(SpecError::at("devices", problem).hint("leave `devices` out: the torus says it"));
         }
         check_wrap(&torus.wrap, torus.dims.len()).map_err(|e| e.under("scale_up.torus.wrap"))?;
     }
@@ -196,11 +186,9 @@ fn check_node(node: &Node, nodes: u32) -> Result<(), SpecError> {
     for (i, tier) in node.memory.iter().enumerate() {
         check_tier(node, nodes, i).map_err(|e| e.under(&format!("memory[{i}]")))?;
         if tier.name == "hbm" || node.memory[..i].iter().any(|other| other.name == tier.name) {
-            return Err(SpecError::at(
-                format!("memory[{i}].name"),
-                format!("a second tier is called `{}`", tier.name),
-            )
-            .hint("tiers are told apart by name; `hbm` is the device memory"));
+            let problem = format!("a second tier is called `{}`", tier.name);
+            return Err(SpecError::at(format!("memory[{i}].name"), problem)
+                .hint("tiers are told apart by name; `hbm` is the device memory"));
         }
     }
     Ok(())
@@ -273,12 +261,10 @@ fn check_clos(clos: &Clos, node: &Node, nodes: u32, total_nodes: u64) -> Result<
             let sites = total_nodes.div_ceil(u64::from(nodes));
             links = links.saturating_add(switches.saturating_mul(uplinks).saturating_mul(sites));
             if links > MAX_LINKS || planes > MAX_COUNT {
-                return Err(SpecError::at(
-                    at("uplinks"),
-                    format!("{links} links between switches are too many"),
-                )
-                .allowed(format!("at most {MAX_LINKS} links, {MAX_COUNT} parallel planes"))
-                .hint("fewer uplinks, or adaptive routing, which takes parallel uplinks as one"));
+                let problem = format!("{links} links between switches are too many");
+                return Err(SpecError::at(at("uplinks"), problem)
+                    .allowed(format!("at most {MAX_LINKS} links, {MAX_COUNT} parallel planes"))
+                    .hint("fewer uplinks, or adaptive routing, which takes parallel uplinks as one"));
             }
         }
     }
@@ -332,10 +318,8 @@ fn check_graph(graph: &Graph) -> Result<(), SpecError> {
         known(format!("links[{i}].from"), &edge.from)?;
         known(format!("links[{i}].to"), &edge.to)?;
         if edge.from == edge.to {
-            return Err(SpecError::at(
-                format!("links[{i}].to"),
-                format!("`{}` is linked with itself", edge.to),
-            ));
+            let problem = format!("`{}` is linked with itself", edge.to);
+            return Err(SpecError::at(format!("links[{i}].to"), problem));
         }
     }
     if !graph.vertices.iter().any(|v| v.kind == VertexKind::Device) {
@@ -374,10 +358,8 @@ fn check_vertex(
         known(format!("vertices[{i}].tiers[{t}]"), name)?;
         let target = graph.vertices.iter().find(|v| v.name == *name);
         if target.is_some_and(|v| v.kind != VertexKind::Memory) {
-            return Err(SpecError::at(
-                format!("vertices[{i}].tiers[{t}]"),
-                format!("`{name}` is not a memory"),
-            ));
+            let problem = format!("`{name}` is not a memory");
+            return Err(SpecError::at(format!("vertices[{i}].tiers[{t}]"), problem));
         }
     }
     Ok(())

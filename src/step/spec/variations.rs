@@ -3,8 +3,9 @@
 //! Sections are objects of a workload whose fields ask for nothing outside of them. Where a list sets anything else, or anything is
 //! wrong, the whole workload is typed as for one list alone, which also says what is wrong.
 
+use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
@@ -14,13 +15,19 @@ use serde_json::{Map, Value};
 use super::content::Content;
 use super::files::{Disk, Noted};
 use super::load::{Draft, Loaded, typed};
-use super::workload::{
-    BatchSpec, GradientBucketSpec, OffloadSpec, ParallelismSpec, RecomputeSpec, WorkloadSpec,
-};
+use super::workload::WorkloadSpec;
 use super::{SpecError, dependents, json};
 
-/// The sections.
-const SECTIONS: [&str; 5] = ["batch", "parallelism", "gradient_buckets", "recompute", "offload"];
+/// The name of a section, and how it is typed.
+type Typed = (&'static str, fn(&Value) -> Option<Section>);
+
+const SECTIONS: [Typed; 5] = [
+    ("batch", |value| Section::of(value, |workload, batch| workload.batch = batch)),
+    ("parallelism", |value| Section::of(value, |workload, parallelism| workload.parallelism = parallelism)),
+    ("gradient_buckets", |value| Section::of(value, |workload, buckets| workload.gradient_buckets = buckets)),
+    ("recompute", |value| Section::of(value, |workload, recompute| workload.recompute = recompute)),
+    ("offload", |value| Section::of(value, |workload, offload| workload.offload = offload)),
+];
 
 /// Fields in them that name files.
 const NAMES: [&str; 2] = ["/parallelism/rank_map", "/parallelism/pipeline/order_file"];
@@ -52,28 +59,32 @@ struct Plain {
     defaults: Option<Map<String, Value>>,
 }
 
-/// A section under some settings, and the hash of its content.
-#[derive(Clone, Debug)]
-struct Section(Typed, u64);
-
-#[derive(Clone, Debug)]
-enum Typed {
-    Batch(BatchSpec),
-    Parallelism(Box<ParallelismSpec>),
-    GradientBuckets(GradientBucketSpec),
-    Recompute(RecomputeSpec),
-    Offload(Box<OffloadSpec>),
+/// A section under some settings.
+#[derive(Clone)]
+struct Section {
+    /// Puts it into a workload.
+    put: Arc<dyn Fn(&mut WorkloadSpec) + Send + Sync>,
+    /// The hash of its content.
+    hash: u64,
 }
 
-impl Typed {
-    fn put(self, workload: &mut WorkloadSpec) {
-        match self {
-            Typed::Batch(batch) => workload.batch = batch,
-            Typed::Parallelism(parallelism) => workload.parallelism = *parallelism,
-            Typed::GradientBuckets(buckets) => workload.gradient_buckets = buckets,
-            Typed::Recompute(recompute) => workload.recompute = recompute,
-            Typed::Offload(offload) => workload.offload = *offload,
-        }
+impl fmt::Debug for Section {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.hash)
+    }
+}
+
+impl Section {
+    /// Typed, if its value is one.
+    fn of<T: DeserializeOwned + Serialize + Clone + Send + Sync + 'static>(
+        value: &Value,
+        put: fn(&mut WorkloadSpec, T),
+    ) -> Option<Section> {
+        let own: T = json::typed(value).ok()?;
+        let canonical = serde_json::to_value(&own).ok()?;
+        json::refuse_lists_for_objects(value, &canonical, "").ok()?;
+        let put = move |workload: &mut WorkloadSpec| put(workload, own.clone());
+        Some(Section { put: Arc::new(put), hash: Content::of_field(&canonical) })
     }
 }
 
@@ -115,9 +126,9 @@ impl Variations {
         }
         let (mut value, mut content) = (plain.value.clone(), plain.content.clone());
         for (at, sets) in of_section.into_iter().enumerate().filter(|(_, sets)| !sets.is_empty()) {
-            let Section(typed, hash) = self.section(at, sets)?;
-            typed.put(&mut value);
-            content.put(SECTIONS[at], hash);
+            let section = self.section(at, sets)?;
+            (section.put)(&mut value);
+            content.put(SECTIONS[at].0, section.hash);
         }
         Some((value, content, plain.read.clone()))
     }
@@ -130,7 +141,7 @@ impl Variations {
             return section.clone();
         }
         let always = self.always.iter().filter(|set| in_section(set) == Some(at));
-        let section = self.typed_section(SECTIONS[at], always.chain(&key.1));
+        let section = self.typed_section(at, always.chain(&key.1));
         let mut known = known();
         if known.len() == MOST {
             known.clear();
@@ -140,7 +151,8 @@ impl Variations {
     }
 
     /// A section under what is set in it; `None` where it names a file, or something is wrong.
-    fn typed_section<'s>(&self, name: &str, sets: impl Iterator<Item = &'s String>) -> Option<Section> {
+    fn typed_section<'s>(&self, at: usize, sets: impl Iterator<Item = &'s String>) -> Option<Section> {
+        let (name, typed) = SECTIONS[at];
         let mut workload = Value::Object(Map::new());
         if let Some(own) = self.draft.value().get(name) {
             workload[name] = own.clone();
@@ -161,34 +173,14 @@ impl Variations {
         }
         dependents::settle_under(&mut whole, &workload);
         json::merge(&mut whole, workload);
-        let value = whole.get(name)?;
-        let (typed, hash) = match name {
-            "batch" => of_type(value, Typed::Batch),
-            "parallelism" => of_type(value, |own| Typed::Parallelism(Box::new(own))),
-            "gradient_buckets" => of_type(value, Typed::GradientBuckets),
-            "recompute" => of_type(value, Typed::Recompute),
-            "offload" => of_type(value, |own| Typed::Offload(Box::new(own))),
-            _ => None,
-        }?;
-        Some(Section(typed, hash))
+        typed(whole.get(name)?)
     }
 }
 
 /// The section that a setting is of, if it is of one.
 fn in_section(set: &str) -> Option<usize> {
     let name = &set[..set.find(['.', '[', '='])?];
-    SECTIONS.iter().position(|section| *section == name)
-}
-
-/// A section typed, with the hash of its content.
-fn of_type<T: DeserializeOwned + Serialize>(
-    value: &Value,
-    typed: impl FnOnce(T) -> Typed,
-) -> Option<(Typed, u64)> {
-    let own: T = json::typed(value).ok()?;
-    let canonical = serde_json::to_value(&own).ok()?;
-    json::refuse_lists_for_objects(value, &canonical, "").ok()?;
-    Some((typed(own), Content::of_field(&canonical)))
+    SECTIONS.iter().position(|section| section.0 == name)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::names;
+use super::{glob, names};
 
 /// A text, normalised, with its phrases.
 #[derive(Clone, Debug, Default)]
@@ -105,9 +105,9 @@ pub fn fits(pattern: &str, text: &Text) -> Option<Vec<(usize, usize)>> {
         let found = match one.split_at_checked(1) {
             Some(("~", words)) => as_words(words, &text.whole),
             Some(("@", name)) => names::says(&text.whole, name).then(|| vec![(0, text.whole.len())]),
-            _ => glob(one, &text.whole).or_else(|| {
+            _ => glob::parts(one, &text.whole).or_else(|| {
                 let phrase = |(start, end): &(usize, usize)| {
-                    let parts = glob(one, &text.whole[*start..*end])?;
+                    let parts = glob::parts(one, &text.whole[*start..*end])?;
                     Some(parts.into_iter().map(|(a, b)| (a + start, b + start)).collect())
                 };
                 text.phrases.iter().filter(|_| text.phrases.len() > 1 && !one.is_empty()).find_map(phrase)
@@ -129,30 +129,6 @@ fn as_words(words: &str, text: &str) -> Option<Vec<(usize, usize)>> {
     let found: Vec<(usize, usize)> =
         text.match_indices(words).filter(|(at, _)| whole(*at)).map(|(at, w)| (at, at + w.len())).collect();
     (!found.is_empty()).then_some(found)
-}
-
-/// Where the letters of a pattern stand in a text that it is; `*` stands for anything.
-fn glob(pattern: &str, text: &str) -> Option<Vec<(usize, usize)>> {
-    let Some((head, rest)) = pattern.split_once('*') else {
-        return (pattern == text).then(|| vec![(0, text.len())]);
-    };
-    if !text.starts_with(head) {
-        return None;
-    }
-    let mut known = vec![(0, head.len())];
-    let (mut at, mut parts) = (head.len(), rest.split('*').collect::<Vec<&str>>());
-    let tail = parts.pop().unwrap_or_default();
-    for part in parts {
-        let found = at + text[at..].find(part)?;
-        known.push((found, found + part.len()));
-        at = found + part.len();
-    }
-    if text.len() < at + tail.len() || !text.ends_with(tail) {
-        return None;
-    }
-    known.push((text.len() - tail.len(), text.len()));
-    known.retain(|(a, b)| a < b);
-    Some(known)
 }
 
 #[cfg(test)]

@@ -14,9 +14,10 @@ use super::torus::Torus;
 use super::wan::Wan;
 use super::{Machine, drawing};
 use crate::core::ids::{DeviceId, TierId};
+use crate::core::known::number_of;
 use crate::step::spec::device::Device;
 use crate::step::spec::topology::{
-    Clos as ClosSpec, Ecmp, Fabric as FabricSpec, Nics, ScaleUp as ScaleUpSpec, Tier, Topology, Via,
+    Clos as ClosSpec, Ecmp, Fabric as FabricSpec, Nics, ScaleUp as ScaleUpSpec, Topology, Via,
 };
 use crate::step::spec::{Loaded, Spec, SpecError, load};
 
@@ -115,12 +116,8 @@ impl Builder<'_> {
         let mut classes = vec![self.spec.device.clone()];
         let mut of_node = vec![0; self.nodes as usize];
         for other in &self.spec.other_nodes {
-            let known = classes.iter().position(|class| *class == other.device);
-            let class = known.unwrap_or_else(|| {
-                classes.push(other.device.clone());
-                classes.len() - 1
-            });
-            of_node[other.first as usize..][..other.count as usize].fill(class as u32);
+            let class = number_of(&mut classes, other.device.clone());
+            of_node[other.first as usize..][..other.count as usize].fill(class);
         }
         (classes, of_node)
     }
@@ -215,7 +212,7 @@ impl Builder<'_> {
                 Out::Clos(clos, wan)
             }
             (None, Some(sites)) => {
-                let clos = Clos::build(&one_switch(), &below, &mut self.net);
+                let clos = Clos::build(&ClosSpec::one_switch("site", 0.0), &below, &mut self.net);
                 let wan = Wan::build(sites, &clos, &mut self.net);
                 Out::Clos(clos, Some(wan))
             }
@@ -233,23 +230,6 @@ impl Builder<'_> {
             })
             .collect();
         (out, uplink)
-    }
-}
-
-/// The fabric of a site that gives none: one switch that limits nothing.
-fn one_switch() -> ClosSpec {
-    ClosSpec {
-        rails: false,
-        pxn: false,
-        tiers: vec![Tier {
-            name: "site".into(),
-            serves: None,
-            oversubscription: 1.0,
-            uplinks: 1,
-            latency_us: 0.0,
-        }],
-        ecmp: Ecmp::Adaptive,
-        in_switch_reduction: false,
     }
 }
 

@@ -10,7 +10,7 @@
 use petgraph::graph::NodeIndex;
 
 use super::graph::{Hop, LinkClass, Net};
-use crate::core::units::Bandwidth;
+use crate::core::units::{Bandwidth, Time};
 use crate::step::spec::topology::{Clos as ClosSpec, Ecmp};
 
 /// What the tiers are built on.
@@ -83,12 +83,8 @@ impl Clos {
             let uplinks = self.tiers[l].uplinks;
             link = Bandwidth(link.0 * children / spec.tiers[l].oversubscription / f64::from(uplinks));
             children = f64::from(spec.tiers[l + 1].serves.unwrap_or(0)) * f64::from(self.rails_at(l));
-            let class = net.link_class(LinkClass {
-                capacity: [link; 2],
-                combined: None,
-                half: false,
-                latency: crate::core::units::Time::ZERO,
-            });
+            let class = LinkClass { capacity: [link; 2], combined: None, half: false, latency: Time::ZERO };
+            let class = net.link_class(class);
             self.tiers[l].first_uplink = Hop(2 * net.graph.edge_count() as u32);
             let units = self.nodes_per_site.div_ceil(self.tiers[l].nodes);
             let sites = below.sites;

@@ -9,6 +9,7 @@ use super::fabric::{Fabric, ScaleOut, ScaleUp};
 use super::graph::{Hop, LinkClass, Net, Vertex};
 use super::machine::{Machine, Place, Router, TierClass, TierUse};
 use crate::core::ids::{DeviceId, TierId};
+use crate::core::known::number_of;
 use crate::core::units::Bytes;
 use crate::step::spec::topology::{Graph, Topology, Vertex as VertexSpec, VertexKind};
 use crate::step::spec::{Device, SpecError};
@@ -63,27 +64,18 @@ impl<'a> Drawing<'a> {
         }
     }
     fn device(&mut self, vertex: &VertexSpec) -> DeviceId {
-        let class = vertex.device.as_ref().map_or(0, |device| {
-            self.classes.iter().position(|c| c == device).unwrap_or_else(|| {
-                self.classes.push(device.clone());
-                self.classes.len() - 1
-            })
-        });
-        let hbm = self.tier("hbm", self.classes[class].memory());
+        let own = |device: &Device| number_of(&mut self.classes, device.clone());
+        let class = vertex.device.as_ref().map_or(0, own);
+        let hbm = self.tier("hbm", self.classes[class as usize].memory());
         let filled = self.filled.entry(vertex.node).or_default();
         let slot = std::mem::replace(filled, *filled + 1);
-        let (class, node) = (class as u32, vertex.node);
-        self.devices.push(Place { class, node, slot, memory: Hop::NONE, hbm, tiers: (0, 0) });
+        self.devices.push(Place { class, node: vertex.node, slot, memory: Hop::NONE, hbm, tiers: (0, 0) });
         DeviceId(self.devices.len() as u32 - 1)
     }
     /// Adds a tier instance.
     fn tier(&mut self, name: &str, capacity: Bytes) -> TierId {
-        let tier = TierClass { name: name.into(), capacity };
-        let class = self.tiers.iter().position(|t| *t == tier).unwrap_or_else(|| {
-            self.tiers.push(tier);
-            self.tiers.len() - 1
-        });
-        self.tier_class.push(class as u32);
+        let class = number_of(&mut self.tiers, TierClass { name: name.into(), capacity });
+        self.tier_class.push(class);
         TierId(self.tier_class.len() as u32 - 1)
     }
     fn device_memories(&mut self) {

@@ -99,12 +99,7 @@ impl Fabric {
                 Some(FabricSpec::Dragonfly(fly)) => ScaleOut::Dragonfly {
                     group_nics: fly.switches_per_group.saturating_mul(fly.nics_per_switch),
                 },
-                None if spec.sites.is_some() => ScaleOut::Clos {
-                    rails: false,
-                    pxn: false,
-                    unit_nodes: spec.nodes,
-                    in_switch_reduction: false,
-                },
+                None if spec.sites.is_some() => ScaleOut::of(&Clos::one_switch("site", 0.0), spec.nodes),
                 None => ScaleOut::None,
             },
         }

@@ -3,6 +3,7 @@
 use petgraph::graph::{EdgeIndex, NodeIndex, UnGraph};
 
 use crate::core::ids::{DeviceId, ResourceId, TierId};
+use crate::core::known::number_of;
 use crate::core::units::{Bandwidth, Time};
 use crate::step::spec::Device;
 use crate::step::spec::topology::{Duplex, Link as LinkSpec};
@@ -119,11 +120,7 @@ pub(super) struct Net {
 
 impl Net {
     pub fn link_class(&mut self, class: LinkClass) -> u32 {
-        let at = self.links.iter().position(|c| *c == class).unwrap_or_else(|| {
-            self.links.push(class);
-            self.links.len() - 1
-        });
-        at as u32
+        number_of(&mut self.links, class)
     }
     pub fn switch_class(&mut self, name: &str, numbered: bool, latency_us: f64) -> u32 {
         self.switches.push(SwitchClass { name: name.into(), numbered, latency: Time::from_us(latency_us) });

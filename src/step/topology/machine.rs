@@ -7,6 +7,7 @@ use super::drawn::Drawn;
 use super::fabric::Fabric;
 use super::graph::{Hop, Link, Net, Vertex};
 use crate::core::ids::{DeviceId, ResourceId, TierId};
+use crate::core::known::number_of;
 use crate::core::program::World;
 use crate::core::units::{Bandwidth, Bytes, Time};
 use crate::step::spec::Device;
@@ -245,9 +246,7 @@ impl Machine {
     pub fn tier_names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for tier in &self.tiers {
-            if !names.contains(&tier.name.as_str()) {
-                names.push(&tier.name);
-            }
+            number_of(&mut names, tier.name.as_str());
         }
         names
     }

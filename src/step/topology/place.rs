@@ -106,11 +106,8 @@ impl Layout {
             strides[*axis as usize] = stride as u32;
             stride *= u64::from(by_axis[*axis as usize]);
             if stride > MAX_COUNT {
-                return Err(SpecError::at(
-                    axis.name(),
-                    format!("the parallel degrees multiply to {stride} or more"),
-                )
-                .allowed(format!("at most {MAX_COUNT} ranks")));
+                let problem = format!("the parallel degrees multiply to {stride} or more");
+                return Err(SpecError::at(axis.name(), problem).allowed(format!("at most {MAX_COUNT} ranks")));
             }
         }
         let order = [whole[0], whole[1], whole[2], whole[3], whole[4]];
@@ -140,11 +137,8 @@ impl Layout {
     /// Not one entry for each rank, a device twice, or one that the machine of `machine_devices` devices lacks.
     pub fn with_devices(mut self, devices: Vec<DeviceId>, machine_devices: u32) -> Result<Layout, SpecError> {
         if devices.len() != self.ranks() as usize {
-            return Err(SpecError::at(
-                "rank_map",
-                format!("{} entries for {} ranks", devices.len(), self.ranks()),
-            )
-            .allowed("one device for each rank, in rank order"));
+            let problem = format!("{} entries for {} ranks", devices.len(), self.ranks());
+            return Err(SpecError::at("rank_map", problem).allowed("one device for each rank, in rank order"));
         }
         let mut taken = vec![false; machine_devices as usize];
         for (rank, device) in devices.iter().enumerate() {

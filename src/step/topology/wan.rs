@@ -27,11 +27,8 @@ impl Wan {
         let mut class = LinkClass::of(&spec.link);
         class.latency += Time::from_us(spec.link_km * spec.us_per_km);
         // The way up to the gateway never limits: it is as wide as all links of the gateway together.
-        let exit = net.link_class(LinkClass {
-            half: false,
-            combined: None,
-            ..class.times(f64::from(n.max(2))).instant()
-        });
+        let wide = class.times(f64::from(n.max(2))).instant();
+        let exit = net.link_class(LinkClass { half: false, combined: None, ..wide });
         let class = net.link_class(class);
         let gateway = net.switch_class("gateway", true, 0.0);
         let gateways: Vec<NodeIndex<u32>> = (0..n).map(|site| net.switch(gateway, site)).collect();
@@ -47,18 +44,13 @@ impl Wan {
         let first_link = Hop(2 * net.graph.edge_count() as u32);
         let mut join = |a: u32, b: u32| net.link(gateways[a as usize], gateways[b as usize], class);
         for a in 0..n {
-            match spec.join {
-                Join::FullMesh => (a + 1..n).for_each(|b| {
-                    join(a, b);
-                }),
-                _ if a + 1 < n => {
-                    join(a, a + 1);
-                }
-                Join::Ring if n > 2 => {
-                    join(a, 0);
-                }
-                _ => {}
+            let end = if spec.join == Join::FullMesh { n } else { n.min(a + 2) };
+            for b in a + 1..end {
+                join(a, b);
             }
+        }
+        if spec.join == Join::Ring && n > 2 {
+            join(n - 1, 0);
         }
         Wan { sites: n, join: spec.join, first_link, first_exit, tops }
     }

@@ -1,6 +1,7 @@
 //! What has to be known of a source to read its rows, and which device of the catalogue a name means.
 
 /// How a source measured and writes.
+#[derive(Default)]
 pub(super) struct Source {
     /// Long series on a hot device, rather than short benchmarks.
     pub(super) sustained: bool,
@@ -18,14 +19,7 @@ pub(super) struct Source {
 
 /// A source by its name; an unknown one is taken for short benchmarks with shapes as they run.
 pub(super) fn source(name: &str) -> Source {
-    let plain = Source {
-        sustained: false,
-        in_step: false,
-        forward_shapes: false,
-        masked_counted: false,
-        taken: 0,
-        dynamic_scales: false,
-    };
+    let plain = Source::default();
     match name {
         // simu_tools/efficency_test: series of all shapes of a model, one after the other.
         "simumax-kernels" => Source { sustained: true, forward_shapes: true, masked_counted: true, ..plain },

@@ -8,28 +8,13 @@
 
 use super::super::KernelClass;
 use super::super::blocks::{Block, Blocks};
-use super::super::item::{Item, Kernel};
-use crate::step::spec::workload::RecomputeModule;
+use super::super::item::Item;
+use super::projection::QKV;
 
 /// Kernels that copy so many elements a token.
 fn copies(b: &Blocks, of: &[(&'static str, u64)]) -> Vec<Item> {
     let s = b.shard;
-    let copy = |(name, width): &(&'static str, u64)| {
-        let elements = s.tokens() * width;
-        let bytes = 2.0 * elements as f64 * s.act();
-        Item::Kernel(Kernel::elementwise(KernelClass::Copy, name, elements, bytes, s.compute))
-    };
-    of.iter().map(copy).collect()
-}
-
-fn add(b: &mut Blocks, forward: Vec<Item>, backward: Vec<Item>) {
-    b.push(Block {
-        forward,
-        input_grad: backward.clone(),
-        backward,
-        modules: vec![RecomputeModule::Qkv],
-        ..Block::default()
-    });
+    of.iter().map(|(name, width)| s.pass(KernelClass::Copy, name, s.tokens() * width, 2.0)).collect()
 }
 
 /// Between the projection and the core; of queries, keys and values of these widths.
@@ -51,7 +36,7 @@ pub(super) fn to_the_core(b: &mut Blocks, (q, k, v): (u64, u64, u64)) {
                 ("order gradients of heads", q + k + v),
             ],
         );
-        add(b, forward, backward);
+        b.push(Block::of(forward, backward, QKV));
     }
 }
 
@@ -61,6 +46,6 @@ pub(super) fn from_the_core(b: &mut Blocks) {
     if b.shard.copies_heads && b.shard.micro_batch > 1 {
         let forward = copies(b, &[("order attended rows", width)]);
         let backward = copies(b, &[("order gradients of attended rows", width)]);
-        add(b, forward, backward);
+        b.push(Block::of(forward, backward, QKV));
     }
 }

@@ -336,10 +336,7 @@ impl<'a> Core<'a> {
             let gemm = Kernel::gemm(name, rows, columns, inner, batch, s.compute, act);
             Item::Kernel(gemm.of(KernelClass::AttentionGemm))
         };
-        let pointwise = |name, bytes: f64| {
-            let elements = square as u64;
-            Item::Kernel(Kernel::elementwise(KernelClass::Softmax, name, elements, bytes, s.compute))
-        };
+        let pointwise = |name, bytes| s.elementwise(KernelClass::Softmax, name, square as u64, bytes);
         let mask = if m.dropout { square } else { 0.0 };
         match direction {
             Direction::Forward => {

@@ -12,31 +12,18 @@
 //! Source: transformers, `MllamaTextCrossAttention` and `MllamaCrossAttentionDecoderLayer`. There the text in front of the first image is
 //! computed and masked; so it is here.
 
+use super::projection::projection;
 use crate::step::model::KernelClass;
 use crate::step::model::blocks::{Block, Blocks};
-use crate::step::model::item::{Item, Kernel};
-use crate::step::model::linear::{Cut, Linear};
+use crate::step::model::linear::products;
 use crate::step::model::shard::Shard;
 use crate::step::spec::workload::AdaptedMatrix::{Key, Query, Value};
-use crate::step::spec::workload::{Fp8Gemm, RecomputeModule};
-
-const QKV: &[RecomputeModule] = &[RecomputeModule::Qkv];
 
 /// Adds the projections: of queries from the stream, of keys and values from the images' share.
 pub(super) fn project<'a>(b: &mut Blocks<'a>, images: &'a Shard) {
     let (m, text) = (b.model, b.shard);
     let (queries, keys) = (m.query_width() / text.tensor, text.kv_heads(m) * m.head_size());
-    b.linear(Linear {
-        name: "query",
-        grad_names: ["query input gradient", "query weight gradient"],
-        inputs: m.hidden,
-        outputs: queries,
-        cut: Cut::Columns,
-        biases: m.qkv_biases(),
-        gemm: Fp8Gemm::Qkv,
-        modules: QKV,
-        parts: vec![(Query, queries)],
-    });
+    b.linear(projection(m, products!("query"), queries, vec![(Query, queries)]));
     let tokens = images.tokens() * m.hidden;
     let bytes = tokens as f64 * text.act();
     if text.keeps_images {
@@ -48,17 +35,8 @@ pub(super) fn project<'a>(b: &mut Blocks<'a>, images: &'a Shard) {
         sum_gradients(b, tokens);
     }
     let before = b.count();
-    b.linear(Linear {
-        name: "image key and value",
-        grad_names: ["image key and value input gradient", "image key and value weight gradient"],
-        inputs: m.hidden,
-        outputs: 2 * keys,
-        cut: Cut::Columns,
-        biases: m.qkv_biases(),
-        gemm: Fp8Gemm::Qkv,
-        modules: QKV,
-        parts: vec![(Key, keys), (Value, keys)],
-    });
+    let parts = vec![(Key, keys), (Value, keys)];
+    b.linear(projection(m, products!("image key and value"), 2 * keys, parts));
     if !text.image_gradients {
         b.spare_input_gradient(before);
     }
@@ -67,13 +45,6 @@ pub(super) fn project<'a>(b: &mut Blocks<'a>, images: &'a Shard) {
 
 /// The gradient of the image tokens is added to that of the layers behind.
 fn sum_gradients(b: &mut Blocks, elements: u64) {
-    let bytes = 3.0 * elements as f64 * b.shard.act();
-    let sum = vec![Item::Kernel(Kernel::elementwise(
-        KernelClass::Residual,
-        "add image token gradients",
-        elements,
-        bytes,
-        b.shard.compute,
-    ))];
-    b.push(Block { input_grad: sum.clone(), backward: sum, ..Block::default() });
+    let sum = b.shard.pass(KernelClass::Residual, "add image token gradients", elements, 3.0);
+    b.push(Block::of(Vec::new(), vec![sum], &[]));
 }

@@ -3,20 +3,21 @@
 mod copies;
 mod core;
 mod cross;
+mod projection;
 
 use core::{CORE, Core};
+use projection::{QKV, projection};
 
 use super::KernelClass;
 use super::blocks::{Block, Blocks};
 use super::item::{CommGroup, CommOp, CommPoint, Direction, Item, Kernel};
-use super::linear::{Cut, Linear};
+use super::linear::{Cut, Linear, products};
 use crate::step::documents::Mask;
 use crate::step::spec::model::{AttentionKernel, IndexerSpec, MlaSpec, QkNorm, qk_norm_and_sinks};
 use crate::step::spec::recipe::CastRole;
 use crate::step::spec::workload::AdaptedMatrix::{Key, Projection, Query, Value};
 use crate::step::spec::workload::{Dtype, Fp8Gemm, RecomputeModule};
 
-const QKV: &[RecomputeModule] = &[RecomputeModule::Qkv];
 const PROJECTION: &[RecomputeModule] = &[RecomputeModule::Projection];
 
 /// Adds projections, core and output projection.
@@ -32,17 +33,8 @@ pub(super) fn add(b: &mut Blocks) {
         (None, Some(images)) => cross::project(b, images),
         (None, None) => {
             let (queries, keys) = (m.query_width() / s.tensor, s.kv_heads(m) * m.head_size());
-            b.linear(Linear {
-                name: "qkv",
-                grad_names: ["qkv input gradient", "qkv weight gradient"],
-                inputs: m.hidden,
-                outputs: queries + 2 * keys,
-                cut: Cut::Columns,
-                biases: m.qkv_biases(),
-                gemm: Fp8Gemm::Qkv,
-                modules: QKV,
-                parts: vec![(Query, queries), (Key, keys), (Value, keys)],
-            });
+            let parts = vec![(Query, queries), (Key, keys), (Value, keys)];
+            b.linear(projection(m, products!("qkv"), queries + 2 * keys, parts));
         }
         (Some(mla), _) => add_latent(b, mla),
     }
@@ -73,17 +65,13 @@ pub(super) fn add(b: &mut Blocks) {
         b.save_input("narrow attention output", copy, PROJECTION, &[Projection]);
     }
     let [forward, backward] = s.casts_beside(CastRole::AttentionOutput, s.tokens() * width);
-    b.push(Block { forward, input_grad: backward.clone(), backward, ..Block::default() });
+    b.push(Block::of(forward, backward, &[]));
+    let cut = if m.parallel_block { Cut::RowsUnsummed } else { Cut::Rows };
     b.linear(Linear {
-        name: "projection",
-        grad_names: ["projection input gradient", "projection weight gradient"],
-        inputs: width,
-        outputs: m.hidden,
-        cut: if m.parallel_block { Cut::RowsUnsummed } else { Cut::Rows },
         biases: m.output_bias(),
-        gemm: Fp8Gemm::Projection,
         modules: PROJECTION,
         parts: vec![(Projection, m.hidden)],
+        ..Linear::new(products!("projection"), width, m.hidden, cut, Fp8Gemm::Projection)
     });
 }
 
@@ -104,28 +92,11 @@ fn add_latent(b: &mut Blocks, mla: MlaSpec) {
     let (m, s) = (b.model, b.shard);
     let local = s.local_tokens();
     let heads = s.heads(m);
-    let down = |name, grad_names, outputs| Linear {
-        name,
-        grad_names,
-        inputs: m.hidden,
-        outputs,
-        cut: Cut::No,
+    let down = |names, outputs| Linear {
         biases: m.qkv_biases(),
-        gemm: Fp8Gemm::Qkv,
-        modules: &[],
-        parts: Vec::new(),
+        ..Linear::new(names, m.hidden, outputs, Cut::No, Fp8Gemm::Qkv)
     };
-    let up = |name, grad_names, inputs, outputs| Linear {
-        name,
-        grad_names,
-        inputs,
-        outputs,
-        cut: Cut::Columns,
-        biases: m.qkv_biases(),
-        gemm: Fp8Gemm::Qkv,
-        modules: QKV,
-        parts: Vec::new(),
-    };
+    let up = |names, inputs, outputs| Linear { inputs, ..projection(m, names, outputs, Vec::new()) };
     let q_width = heads * m.qk_head_size();
     let latent_kv = mla.kv_lora_rank + mla.qk_rope_head_size;
     let kv_width = heads * (mla.qk_nope_head_size + mla.v_head_size);
@@ -135,31 +106,22 @@ fn add_latent(b: &mut Blocks, mla: MlaSpec) {
         b.save(name, local as f64 * width as f64 * s.act(), &[], s.trained.weights());
         let elements = local * width;
         b.save_input("latent after its norm", elements as f64 * s.saved_input(Fp8Gemm::Qkv), QKV, &[]);
-        let norm = |class, name, times: f64| {
-            let bytes = times * elements as f64 * s.act();
-            vec![Item::Kernel(Kernel::elementwise(class, name, elements, bytes, s.compute))]
-        };
-        let backward = norm(KernelClass::NormBackward, "latent norm backward", 3.0);
-        b.push(Block {
-            forward: norm(KernelClass::Norm, "latent norm", 2.0),
-            input_grad: backward.clone(),
-            backward,
-            modules: QKV.to_vec(),
-            ..Block::default()
-        });
+        let forward = vec![s.pass(KernelClass::Norm, "latent norm", elements, 2.0)];
+        let backward = vec![s.pass(KernelClass::NormBackward, "latent norm backward", elements, 3.0)];
+        b.push(Block::of(forward, backward, QKV));
     };
     b.sum_of_branches(2);
     match mla.q_lora_rank {
         Some(rank) => {
-            b.linear(down("q down", ["q down input gradient", "q down weight gradient"], rank));
+            b.linear(down(products!("q down"), rank));
             latent(b, "query latent", rank);
-            b.linear(up("q up", ["q up input gradient", "q up weight gradient"], rank, q_width));
+            b.linear(up(products!("q up"), rank, q_width));
         }
-        None => b.linear(up("q", ["q input gradient", "q weight gradient"], m.hidden, q_width)),
+        None => b.linear(up(products!("q"), m.hidden, q_width)),
     }
-    b.linear(down("kv down", ["kv down input gradient", "kv down weight gradient"], latent_kv));
+    b.linear(down(products!("kv down"), latent_kv));
     latent(b, "key-value latent", mla.kv_lora_rank);
-    b.linear(up("kv up", ["kv up input gradient", "kv up weight gradient"], mla.kv_lora_rank, kv_width));
+    b.linear(up(products!("kv up"), mla.kv_lora_rank, kv_width));
     if m.attention.indexer.is_none() {
         heads_from_latents(b, mla);
     }
@@ -172,16 +134,8 @@ fn heads_from_latents(b: &mut Blocks, mla: MlaSpec) {
     let projected = mla.qk_nope_head_size + mla.v_head_size;
     let elements = s.tokens() * s.heads(m) * (projected + mla.qk_rope_head_size);
     let moved = (elements + s.tokens() * s.heads(m) * projected) as f64 * s.act();
-    let copy =
-        |name| vec![Item::Kernel(Kernel::elementwise(KernelClass::Copy, name, elements, moved, s.compute))];
-    let backward = copy("split key and value gradients");
-    b.push(Block {
-        forward: copy("put keys and values together"),
-        input_grad: backward.clone(),
-        backward,
-        modules: QKV.to_vec(),
-        ..Block::default()
-    });
+    let copy = |name| vec![s.elementwise(KernelClass::Copy, name, elements, moved)];
+    b.push(Block::of(copy("put keys and values together"), copy("split key and value gradients"), QKV));
 }
 
 /// Normalisation of queries and keys by heads; its weights (and sinks) are small and alike on all tensor-parallel ranks.
@@ -192,13 +146,9 @@ fn add_qk_norm(b: &mut Blocks) {
         return;
     }
     let elements = (s.tokens() * s.heads(m) + key_tokens(b) * s.kv_heads(m)) * m.head_size();
-    let moved = elements as f64 * s.act();
-    b.save("query and key before their norm", moved, QKV, false);
-    let kernel = |class, name, times: f64| {
-        Item::Kernel(Kernel::elementwise(class, name, elements, times * moved, s.compute))
-    };
-    let mut forward = vec![kernel(KernelClass::Norm, "query and key norm", 2.0)];
-    let mut backward = vec![kernel(KernelClass::NormBackward, "query and key norm backward", 3.0)];
+    b.save("query and key before their norm", elements as f64 * s.act(), QKV, false);
+    let mut forward = vec![s.pass(KernelClass::Norm, "query and key norm", elements, 2.0)];
+    let mut backward = vec![s.pass(KernelClass::NormBackward, "query and key norm backward", elements, 3.0)];
     if m.attention.qk_norm == QkNorm::Full && s.tensor > 1 {
         // A sum of squares of each token, once for queries and once for keys.
         let bytes = 2.0 * 4.0 * s.tokens() as f64;
@@ -206,13 +156,7 @@ fn add_qk_norm(b: &mut Blocks) {
         forward.insert(0, sum("all-reduce query and key norm"));
         backward.insert(0, sum("all-reduce query and key norm gradient"));
     }
-    b.push(Block {
-        forward,
-        input_grad: backward.clone(),
-        backward,
-        modules: QKV.to_vec(),
-        ..Block::default()
-    });
+    b.push(Block::of(forward, backward, QKV));
 }
 
 /// Rotation of queries and keys, in place.
@@ -229,16 +173,8 @@ fn add_rotation(b: &mut Blocks) {
     let elements = s.tokens() * per_token;
     // By itself: halves swapped, both products, their sum.
     let moved = if s.fuses_rotation() { 2.0 } else { 2.0 + 2.0 + 2.0 + 3.0 };
-    let bytes = moved * elements as f64 * s.act();
-    let kernel =
-        |name| Item::Kernel(Kernel::elementwise(KernelClass::Rotary, name, elements, bytes, s.compute));
-    b.push(Block {
-        forward: vec![kernel("rotary")],
-        input_grad: vec![kernel("rotary backward")],
-        backward: vec![kernel("rotary backward")],
-        modules: QKV.to_vec(),
-        ..Block::default()
-    });
+    let rotation = |name| vec![s.pass(KernelClass::Rotary, name, elements, moved)];
+    b.push(Block::of(rotation("rotary"), rotation("rotary backward"), QKV));
 }
 
 /// Scores of the indexer over all tokens before, and the largest of them (DeepSeek-V3.2). Its own loss, which trains it,
@@ -282,17 +218,8 @@ fn add_output_gate(b: &mut Blocks) {
     let moved = elements as f64 * s.act();
     b.save("output gate", moved, QKV, false);
     b.save_input("gated output", moved, &[], &[Projection]);
-    let kernel = |name, times: f64| {
-        let class = KernelClass::Activation;
-        Item::Kernel(Kernel::elementwise(class, name, elements, times * moved, s.compute))
-    };
-    let backward = vec![kernel("output gate backward", 5.0)];
-    b.push(Block {
-        forward: vec![kernel("output gate", 3.0)],
-        input_grad: backward.clone(),
-        backward,
-        ..Block::default()
-    });
+    let gate = |name, times| vec![s.pass(KernelClass::Activation, name, elements, times)];
+    b.push(Block::of(gate("output gate", 3.0), gate("output gate backward", 5.0), &[]));
 }
 
 /// The core with its communication, as one block.
@@ -304,19 +231,10 @@ fn add_core(b: &mut Blocks) {
     if !b.shard.fuses_gradients() && b.model.attention.kernel == AttentionKernel::Standard {
         // Heads are merged into rows for the projection, and the three gradients into one matrix.
         let (q, k, v) = widths(b);
-        let (t, keys, act) = (b.shard.tokens(), key_tokens(b), b.shard.act());
-        let copy = |name, elements: u64| {
-            let bytes = 2.0 * elements as f64 * act;
-            Item::Kernel(Kernel::elementwise(KernelClass::Copy, name, elements, bytes, b.shard.compute))
-        };
+        let (t, keys) = (b.shard.tokens(), key_tokens(b));
+        let copy = |name, elements| b.shard.pass(KernelClass::Copy, name, elements, 2.0);
         forward.push(copy("merge heads", t * b.shard.heads(b.model) * b.model.v_head_size()));
         backward.push(copy("merge gradients", t * q + keys * (k + v)));
     }
-    b.push(Block {
-        forward,
-        input_grad: backward.clone(),
-        backward,
-        modules: CORE.to_vec(),
-        ..Block::default()
-    });
+    b.push(Block::of(forward, backward, CORE));
 }

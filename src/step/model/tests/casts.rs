@@ -4,7 +4,13 @@ use super::super::*;
 use super::model;
 use crate::step::spec::model::QkNorm;
 use crate::step::spec::recipe::CastRole;
-use crate::step::spec::workload::{RecomputeSpec, WorkloadSpec};
+use crate::step::spec::workload::{DispatcherKind, RecomputeSpec, Reference, WorkloadSpec};
+use crate::step::spec::{Recipe, Spec, load};
+
+/// A shipped file by its name.
+fn shipped<T: Spec>(name: &str) -> T {
+    load(name, &[]).unwrap().value
+}
 
 /// Kernels and bytes of casts in a list.
 fn cast_kernels(items: &[Item]) -> [f64; 2] {
@@ -23,7 +29,7 @@ fn recipes_cast_what_was_worked_out_apart() {
     assert_eq!(cases.len(), 43);
     for case in cases {
         let (name, layer) = (case["recipe"].as_str().unwrap(), case["layer"].as_str().unwrap());
-        let recipe: crate::step::spec::Recipe = crate::step::spec::load(name, &[]).unwrap().value;
+        let recipe: Recipe = shipped(name);
         let m = model(layer);
         let whole = Shard { sequence: 8192, ..Shard::whole(&m) };
         let shard = match layer {
@@ -81,10 +87,8 @@ fn deepseek_casts_what_its_profile_shows() {
     let text = include_str!("../../../../tests/data/precision.json");
     let golden: serde_json::Value = serde_json::from_str(text).unwrap();
     let golden = &golden["deepseek"];
-    let mut workload: WorkloadSpec = crate::step::spec::load("deepseek-v3", &[]).unwrap().value;
-    workload.precision.recipe = Some(crate::step::spec::workload::Reference::Inline(Box::new(
-        crate::step::spec::load::<crate::step::spec::Recipe>("deepseek", &[]).unwrap().value,
-    )));
+    let mut workload: WorkloadSpec = shipped("deepseek-v3");
+    workload.precision.recipe = Some(Reference::Inline(Box::new(shipped("deepseek"))));
     workload.expert.pad_rows_to = Some(1);
     let m = model("deepseek-v3");
     let shard = Shard::over_domains(&workload, &m, 8);
@@ -118,14 +122,9 @@ fn deepseek_casts_what_its_profile_shows() {
 /// gets a copy of a token; rows laid out by rank are padded as they are laid out.
 #[test]
 fn rows_are_copied_into_padded_ones() {
-    use crate::step::spec::workload::{DispatcherKind, Reference};
     let copies = |recipe: Option<&str>, kind: DispatcherKind| {
-        let mut workload: WorkloadSpec = crate::step::spec::load("mixtral-8x7b", &[]).unwrap().value;
-        workload.precision.recipe = recipe.map(|name| {
-            Reference::Inline(Box::new(
-                crate::step::spec::load::<crate::step::spec::Recipe>(name, &[]).unwrap().value,
-            ))
-        });
+        let mut workload: WorkloadSpec = shipped("mixtral-8x7b");
+        workload.precision.recipe = recipe.map(|name| Reference::Inline(Box::new(shipped(name))));
         workload.expert.dispatcher = kind;
         let m = model("mixtral-8x7b");
         let plan = LayerPlan::transformer(&m.layer(0), &Shard::over_domains(&workload, &m, 8));

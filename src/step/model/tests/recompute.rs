@@ -6,6 +6,11 @@ use crate::step::spec::workload::{
     Dtype, Granularity, KernelFusion, LossSpec, RecomputeModule, RecomputeSpec,
 };
 
+/// Only these are computed again.
+fn of_modules(modules: &[RecomputeModule]) -> RecomputeSpec {
+    RecomputeSpec { modules: modules.to_vec(), ..policy(Granularity::Modules) }
+}
+
 #[test]
 fn saved_activations_are_korthikantis_table() {
     let (m, sp) = korthikanti();
@@ -41,11 +46,7 @@ fn recomputation_repeats_what_it_does_not_keep() {
     let extra = LayerPlan::flops(&plan.recompute(&policy(Granularity::Selective)))
         / (LayerPlan::flops(&plan.forward) + LayerPlan::flops(&plan.backward));
     assert!((extra - 0.009).abs() < 0.0005, "{extra}");
-    let modules = RecomputeSpec {
-        granularity: Granularity::Modules,
-        modules: vec![RecomputeModule::Activation, RecomputeModule::Norm],
-        ..RecomputeSpec::default()
-    };
+    let modules = of_modules(&[RecomputeModule::Activation, RecomputeModule::Norm]);
     assert_eq!(names(plan.recompute(&modules)), ["norm", "norm", "activation"]);
     // GEMM inputs that norms made (2 × 2sbh) and the down projection's input (8sbh) are not kept: 12 sbh / t.
     let less = plan.all_saved_bytes() - plan.saved_bytes(&modules);
@@ -57,11 +58,7 @@ fn recomputation_repeats_what_it_does_not_keep() {
 fn every_second_matrix_is_multiplied_again() {
     let m = model("llama3-8b");
     let plan = LayerPlan::transformer(&m, &Shard::whole(&m));
-    let policy = RecomputeSpec {
-        granularity: Granularity::Modules,
-        modules: vec![RecomputeModule::EverySecondMatrix],
-        ..RecomputeSpec::default()
-    };
+    let policy = of_modules(&[RecomputeModule::EverySecondMatrix]);
     let (hidden, tokens) = (4096.0, 8192.0);
     let (key, output, up) = (1024.0, 4096.0, 14336.0);
     assert_eq!(LayerPlan::flops(&plan.recompute(&policy)), 2.0 * tokens * hidden * (key + output + up));
@@ -76,11 +73,7 @@ fn without_its_projection_a_layer_keeps_its_input_queries_keys_and_values() {
     let m = model("llama3-8b");
     let plan = LayerPlan::transformer(&m, &Shard::whole(&m));
     let kept = |modules: &[RecomputeModule]| {
-        let policy = RecomputeSpec {
-            granularity: Granularity::Modules,
-            modules: modules.to_vec(),
-            ..RecomputeSpec::default()
-        };
+        let policy = of_modules(modules);
         (plan.saved_bytes(&policy) as f64, LayerPlan::flops(&plan.recompute(&policy)))
     };
     let (hidden, key, tokens) = (4096.0, 1024.0, 8192.0);

@@ -14,12 +14,7 @@ impl Dispatcher for AllToAll {
         DispatcherKind::Alltoall
     }
     fn rows(&self, t: &Traffic) -> Rows {
-        let copies = t.tokens * t.top_k;
-        Rows {
-            network: copies * (t.ranks - t.per_domain) / t.ranks,
-            scale_up: copies * (t.per_domain - 1.0) / t.ranks,
-            handled: copies,
-        }
+        Rows::straight(t, t.tokens * t.top_k)
     }
     fn row_rule(&self, _domains: u64) -> RowRule {
         RowRule::WithProbability

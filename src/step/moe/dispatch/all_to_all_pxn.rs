@@ -15,11 +15,7 @@ impl Dispatcher for AllToAllPxn {
     }
     fn rows(&self, t: &Traffic) -> Rows {
         let copies = t.tokens * t.top_k;
-        Rows {
-            network: copies * (t.ranks - t.per_domain) / t.ranks,
-            scale_up: copies * (t.per_domain - 1.0) / t.per_domain,
-            handled: copies,
-        }
+        Rows { scale_up: copies * (t.per_domain - 1.0) / t.per_domain, ..Rows::straight(t, copies) }
     }
     fn row_rule(&self, _domains: u64) -> RowRule {
         RowRule::WithProbability

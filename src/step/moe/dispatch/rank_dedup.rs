@@ -10,12 +10,7 @@ pub struct RankDedup;
 
 /// Rows sent straight to each distinct rank.
 pub(super) fn rows(t: &Traffic) -> Rows {
-    let rows = t.tokens * t.ranks_per_token;
-    Rows {
-        network: rows * (t.ranks - t.per_domain) / t.ranks,
-        scale_up: rows * (t.per_domain - 1.0) / t.ranks,
-        handled: rows,
-    }
+    Rows::straight(t, t.tokens * t.ranks_per_token)
 }
 
 impl Dispatcher for RankDedup {

@@ -38,6 +38,17 @@ pub struct Rows {
     pub handled: f64,
 }
 
+impl Rows {
+    /// So many rows of a rank sent straight to ranks, all alike often.
+    pub(super) fn straight(t: &Traffic, rows: f64) -> Rows {
+        Rows {
+            network: rows * (t.ranks - t.per_domain) / t.ranks,
+            scale_up: rows * (t.per_domain - 1.0) / t.ranks,
+            handled: rows,
+        }
+    }
+}
+
 /// What the exchange's own kernels cost. Rates are measured beside compute where nothing else is said.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Kernels {

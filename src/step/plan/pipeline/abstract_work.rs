@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Channel, Message, Options, Pipeline, Sends, StageWork, Task, phase, programs};
-use crate::core::ids::{CommId, OpId, ProgramId, RankId, TransferId};
+use super::{Channel, Options, Pipeline, Sends, StageWork, Task, phase, programs};
+use crate::core::ids::{CommId, OpId, ProgramId, RankId};
 use crate::core::program::{Action, OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
 use crate::core::units::Time;
 use crate::step::schedule::{Order, PassTimes, Slot, SlowEdge};
@@ -125,9 +125,5 @@ impl StageWork for AbstractWork {
         let slot = Slot::Overlapped { forward: forward.part, backward: backward.part };
         let op = self.push(b, slot, forward, Some(backward));
         (op, op)
-    }
-    fn end(&mut self, _: &mut ProgramBuilder, _rank: u32) {}
-    fn message(&self, _: &Channel) -> Message {
-        Message { transfer: TransferId(0), bytes: 0.0, fans: [1; 2] }
     }
 }

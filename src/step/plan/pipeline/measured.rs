@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Channel, Message, Options, StageWork, Task, phase, programs};
+use super::{Channel, Options, StageWork, Task, phase, programs};
 use crate::core::ids::{CommId, OpId, ProgramId, RankId, TransferId};
 use crate::core::program::{Action, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
 use crate::core::units::Time;
@@ -201,8 +201,5 @@ impl StageWork for MeasuredWork<'_> {
     fn end(&mut self, b: &mut ProgramBuilder, rank: u32) {
         let before = self.durations.before.len();
         self.do_around(b, rank, before..before + self.durations.after.len());
-    }
-    fn message(&self, _: &Channel) -> Message {
-        Message { transfer: TransferId(0), bytes: 0.0, fans: [1; 2] }
     }
 }

@@ -5,9 +5,9 @@
 //! and transfers begin when both ends have come to them), so the kernels of a pass and the sizes of messages are left out.
 
 use super::abstract_work::world;
-use super::{Channel, Message, Options, Sends, StageWork, Task, phase, programs, reads_before};
+use super::{Options, Sends, StageWork, Task, phase, programs, reads_before};
 use crate::core::engine::{self, EngineError, Waiting};
-use crate::core::ids::{OpId, TransferId};
+use crate::core::ids::OpId;
 use crate::core::program::{OpInfo, ProgramBuilder, StreamKind, Work};
 use crate::core::units::Time;
 use crate::step::plan::launch::{Read, Setting, launch};
@@ -73,9 +73,5 @@ impl StageWork for Passes {
         let waits: Vec<OpId> = forward.input.into_iter().chain(backward.input).collect();
         let op = self.push(b, forward, &waits);
         (op, op)
-    }
-    fn end(&mut self, _: &mut ProgramBuilder, _rank: u32) {}
-    fn message(&self, _: &Channel) -> Message {
-        Message { transfer: TransferId(0), bytes: 0.0, fans: [1; 2] }
     }
 }

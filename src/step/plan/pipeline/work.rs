@@ -81,9 +81,11 @@ pub trait StageWork {
         (self.pass(program, forward), self.pass(program, backward))
     }
     /// Closes a step of a rank's program: whatever comes after its last pass.
-    fn end(&mut self, program: &mut ProgramBuilder, rank: u32);
-    /// What a channel's messages are.
-    fn message(&self, channel: &Channel) -> Message;
+    fn end(&mut self, _program: &mut ProgramBuilder, _rank: u32) {}
+    /// What a channel's messages are; by default the first of its communicator, of no bytes.
+    fn message(&self, _channel: &Channel) -> Message {
+        Message { transfer: TransferId(0), bytes: 0.0, fans: [1; 2] }
+    }
 }
 
 /// The programs of the pipeline ranks and what they talk over.

@@ -5,6 +5,7 @@ use super::PlanError;
 use super::groups::{self, Degrees, Group, UNCUT};
 use super::residency::Placed;
 use crate::core::ids::RankId;
+use crate::core::known::number_of;
 use crate::step::model::CommGroup;
 use crate::step::model::flops::TokenFlops;
 use crate::step::schedule::{self, Choice, LayerSplit, Order, Pass, Slot, split_layers};
@@ -83,9 +84,7 @@ fn degrees(w: &WorkloadSpec, devices: u64) -> Degrees {
         pipeline: p.pipeline.size as u32,
         front: w.module_devices().map(|own| Front { tensor: own.tensor as u32, data: own.data as u32 }),
         ends: [(w.module_stages() as u32).min(last), last],
-        dense: UNCUT,
-        experts: UNCUT,
-        front_dense: UNCUT,
+        ..Degrees::ONE_RANK
     }
 }
 
@@ -273,9 +272,7 @@ pub(super) fn groups_of(w: &WorkloadSpec, model: &ModelSpec, d: &Degrees, p: &Pl
     }
     groups.retain(|g| d.grids().any(|grid| grid.size(*g) > 1));
     let mut add = |group: Group| {
-        if !groups.contains(&group) {
-            groups.push(group);
-        }
+        number_of(&mut groups, group);
     };
     for away in p.weights.iter().chain(&p.gradients).chain(&p.optimizer).chain(&p.activations) {
         add(Group::CopyIn(away.near()));

@@ -6,6 +6,7 @@ use super::groups::Group;
 use super::templates::{Programs, Written};
 use super::{PlanError, Setup, Variant};
 use crate::core::ids::{CommId, DeviceId, ProgramId, RankId, ResourceId, TierId, TransferId};
+use crate::core::known::number_of;
 use crate::core::program::{Program, Rank, Resource, Span, Tier, TierUse, World};
 use crate::core::units::{Bytes, Time};
 use crate::step::collective::{CollectiveError, Lowering};
@@ -124,18 +125,12 @@ impl Assembly<'_, '_> {
             devices.clear();
             devices.extend(members.iter().map(|m| self.layout.device(*m)));
             let mut transfers: Vec<TransferId> = Vec::new();
-            let stages = members.iter().map(|m| self.layout.coordinate(*m, Axis::Pp));
-            for stage in stages.take(2) {
-                let used = &self.used[stage as usize][usize::from(slot)];
-                used.iter().for_each(|t| {
-                    if !transfers.contains(t) {
-                        transfers.push(*t)
-                    }
-                });
+            let stages = members.iter().map(|m| self.layout.coordinate(*m, Axis::Pp) as usize);
+            for transfer in stages.take(2).flat_map(|stage| &self.used[stage][usize::from(slot)]) {
+                number_of(&mut transfers, *transfer);
             }
             let comm = if group.is_local() {
-                let mut route = Vec::new();
-                let latency = local_route(self.machine, self.layout.device(rank), group, &mut route)?;
+                let (route, latency) = local_route(self.machine, self.layout.device(rank), group)?;
                 self.lowering.channel(world, &[rank], &route, latency, &transfers)
             } else {
                 self.lowering.comm(world, &members, &devices, &transfers)?
@@ -231,8 +226,7 @@ fn local_route(
     machine: &Machine,
     device: DeviceId,
     group: Group,
-    route: &mut Vec<ResourceId>,
-) -> Result<Time, PlanError> {
+) -> Result<(Vec<ResourceId>, Time), PlanError> {
     let way = |tier: u8, direction| {
         let mut links = Vec::new();
         let latency = machine
@@ -242,30 +236,18 @@ fn local_route(
     };
     use CopyDirection::{In, Out};
     match group {
-        Group::CopyIn(tier) => {
-            let (links, latency) = way(tier, In)?;
-            route.extend(links);
-            Ok(latency)
-        }
-        Group::CopyOut(tier) => {
-            let (links, latency) = way(tier, Out)?;
-            route.extend(links);
-            Ok(latency)
-        }
+        Group::CopyIn(tier) => way(tier, In),
+        Group::CopyOut(tier) => way(tier, Out),
         Group::TierIn(from, to) | Group::TierOut(from, to) => {
             let ((source, latency), (target, _)) = (way(from, In)?, way(to, Out)?);
             let (out, _) = way(from, Out)?;
             let common = out.iter().zip(&target).take_while(|(a, b)| a == b).count();
-            route.extend(&source[..source.len() - common]);
-            route.extend(&target[common..]);
-            Ok(latency)
+            Ok(([&source[..source.len() - common], &target[common..]].concat(), latency))
         }
         Group::HostUpdate(tier) => {
             let ((read, _), (write, _)) = (way(tier, In)?, way(tier, Out)?);
-            route.extend(read.first());
-            route.extend(write.last());
-            Ok(Time::ZERO)
+            Ok((read.first().into_iter().chain(write.last()).copied().collect(), Time::ZERO))
         }
-        _ => Ok(Time::ZERO),
+        _ => Ok((Vec::new(), Time::ZERO)),
     }
 }

@@ -61,7 +61,7 @@ pub struct Visit {
 pub type Segments = Rc<[(Visit, Rc<[Act]>)]>;
 
 /// A pass of one micro-batch: visits with their ops.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Chain {
     segments: Segments,
     micro_batch: u32,
@@ -99,17 +99,7 @@ impl Chain {
     /// A pass of a micro-batch, whose first op waits for `input`.
     pub fn new(segments: Segments, micro_batch: u32, input: Option<OpId>, compute: u16) -> Chain {
         let pending = input.map(|op| (op, 0)).into_iter().collect();
-        Chain {
-            segments,
-            micro_batch,
-            segment: 0,
-            at: usize::MAX,
-            pending,
-            last: None,
-            effects: Vec::new(),
-            waits: Vec::new(),
-            compute,
-        }
+        Chain { segments, micro_batch, at: usize::MAX, pending, compute, ..Chain::default() }
     }
     /// Makes the next kernel wait for an op.
     pub fn wait(&mut self, op: OpId) {

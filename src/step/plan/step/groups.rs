@@ -93,24 +93,27 @@ pub struct Degrees {
 pub(super) const UNCUT: Cuts<u32> = Cuts { weights: 1, secondary: 1, gradients: 1, summed: 1, optimizer: 1 };
 
 impl Degrees {
+    /// Of a rank alone.
+    pub(super) const ONE_RANK: Degrees = Degrees {
+        tensor: 1,
+        context: 1,
+        context_inner: 1,
+        dynamic: false,
+        expert: 1,
+        expert_tensor: 1,
+        data: 1,
+        pipeline: 1,
+        front: None,
+        ends: [0; 2],
+        dense: UNCUT,
+        experts: UNCUT,
+        front_dense: UNCUT,
+    };
+
     /// Sizes of the groups of a pipeline rank.
     pub fn on(&self, pipeline_rank: u32) -> Degrees {
         let Some(Front { tensor, data }) = self.front.filter(|_| pipeline_rank == 0) else { return *self };
-        Degrees {
-            tensor,
-            context: 1,
-            context_inner: 1,
-            dynamic: false,
-            expert: 1,
-            expert_tensor: 1,
-            data,
-            pipeline: 1,
-            front: None,
-            ends: [0; 2],
-            dense: self.front_dense,
-            experts: UNCUT,
-            front_dense: UNCUT,
-        }
+        Degrees { tensor, data, dense: self.front_dense, ..Degrees::ONE_RANK }
     }
     /// Sizes of the groups of the ranks that hold a unit.
     pub fn of(&self, unit: &LayerPlan) -> Degrees {
@@ -289,21 +292,7 @@ mod tests {
 
     #[test]
     fn context_ranks_are_inner_groups_times_outer_ones() {
-        let degrees = Degrees {
-            tensor: 2,
-            context: 8,
-            context_inner: 2,
-            dynamic: false,
-            expert: 1,
-            expert_tensor: 1,
-            data: 1,
-            pipeline: 1,
-            front: None,
-            ends: [0; 2],
-            dense: UNCUT,
-            experts: UNCUT,
-            front_dense: UNCUT,
-        };
+        let degrees = Degrees { tensor: 2, context: 8, context_inner: 2, ..Degrees::ONE_RANK };
         let of = |group| degrees.size(Group::Layer(group));
         assert_eq!([CommGroup::Context, CommGroup::ContextInner, CommGroup::ContextOuter].map(of), [8, 2, 4]);
     }

@@ -339,14 +339,10 @@ fn check_trained(w: &WorkloadSpec, stages: &[Vec<Unit>]) -> Result<(), SpecError
     let stage = own + stage;
     let frozen = w.training.frozen_layers;
     let modules = if stage == 0 && !w.modules.is_empty() { " and frozen modules" } else { "" };
-    Err(SpecError::at(
-        "training.frozen_layers",
-        format!("{frozen} frozen layers{modules} fill stage {stage}"),
-    )
-    .allowed("frozen layers that leave every pipeline stage one that is trained")
-    .hint(
-        "give the first stage more layers (parallelism.pipeline.layer_split), or use fewer stages or chunks",
-    ))
+    let problem = format!("{frozen} frozen layers{modules} fill stage {stage}");
+    Err(SpecError::at("training.frozen_layers", problem)
+        .allowed("frozen layers that leave every pipeline stage one that is trained")
+        .hint("give the first stage more layers (parallelism.pipeline.layer_split), or use fewer stages or chunks"))
 }
 
 fn sends(p2p: PointToPoint) -> Sends {

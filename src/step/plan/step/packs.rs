@@ -9,6 +9,7 @@ use super::layers::units_of_stages;
 use super::pass_share::{PassShare, scheduled, shares};
 use super::unit::Unit;
 use crate::core::ids::RankId;
+use crate::core::known::number_of;
 use crate::step::documents::{Dealt, DynamicContext, Images, Mask, PackedPass, Work, Works};
 use crate::step::model::Shard;
 use crate::step::model::flops::StepFlops;
@@ -29,8 +30,8 @@ enum Contents {
     Pass(Arc<PassShare>),
 }
 
-impl Contents {
-    fn equals(&self, other: &Contents) -> bool {
+impl PartialEq for Contents {
+    fn eq(&self, other: &Contents) -> bool {
         match (self, other) {
             (Contents::Documents(a), Contents::Documents(b)) => Arc::ptr_eq(a, b),
             (Contents::Images(a), Contents::Images(b)) => a == b,
@@ -38,6 +39,9 @@ impl Contents {
             _ => false,
         }
     }
+}
+
+impl Contents {
     /// The share of a rank with these in its micro-batch.
     fn onto(&self, shard: &Shard) -> Shard {
         match self {
@@ -89,12 +93,7 @@ impl Packs {
         let mut packs = Packs { context: context.size as u32, ..Packs::default() };
         let mut known: Vec<Vec<&Work>> = Vec::new();
         for (d, c) in (0..dealt.ranks()).flat_map(|d| (0..context.size as usize).map(move |c| (d, c))) {
-            let list = works.of_rank(d, c, context);
-            let number = known.iter().position(|k| *k == list).unwrap_or(known.len());
-            packs.of.push(number as u32);
-            if number == known.len() {
-                known.push(list);
-            }
+            packs.of.push(number_of(&mut known, works.of_rank(d, c, context)));
         }
         packs.lists = known.iter().map(|list| shared(list)).collect();
         packs.usual = works.usual().map(Arc::new);
@@ -119,15 +118,7 @@ impl Packs {
         for rank in 0..dynamic.loads.len() as u64 {
             let share =
                 |pass: &PackedPass| Contents::Pass(known[pass][(rank % pass.degree) as usize].clone());
-            let list: Vec<Contents> = dynamic.of_rank(rank).map(share).collect();
-            let same = |other: &Vec<Contents>| {
-                other.len() == list.len() && other.iter().zip(&list).all(|(a, b)| a.equals(b))
-            };
-            let number = packs.lists.iter().position(same).unwrap_or(packs.lists.len());
-            packs.of.push(number as u32);
-            if number == packs.lists.len() {
-                packs.lists.push(list);
-            }
+            packs.of.push(number_of(&mut packs.lists, dynamic.of_rank(rank).map(share).collect()));
         }
         (packs.dealt, packs.dynamic) = (Some(dealt), Some(dynamic));
         Ok(packs)
@@ -139,12 +130,8 @@ impl Packs {
         let mut packs = Packs { context, ..Packs::default() };
         let mut known: Vec<&[Vec<u64>]> = Vec::new();
         for rank in 0..images.ranks() {
-            let list = images.of_rank(rank);
-            let number = known.iter().position(|k| *k == list).unwrap_or(known.len());
-            packs.of.extend((0..context).map(|_| number as u32));
-            if number == known.len() {
-                known.push(list);
-            }
+            let number = number_of(&mut known, images.of_rank(rank));
+            packs.of.extend((0..context).map(|_| number));
         }
         let contents = |counts: &Vec<u64>| Contents::Images(counts.as_slice().into());
         packs.lists = known.iter().map(|list| list.iter().map(contents).collect()).collect();
@@ -219,7 +206,7 @@ impl Packs {
         let mut known: Vec<(&Contents, Rc<Stages>)> = Vec::new();
         let mut units = Vec::new();
         for contents in self.lists.get(list as usize).into_iter().flatten() {
-            let old = known.iter().find(|k| k.0.equals(contents)).map(|k| k.1.clone());
+            let old = known.iter().find(|k| k.0 == contents).map(|k| k.1.clone());
             let of_work = old.unwrap_or_else(|| {
                 let shard = contents.onto(shard);
                 let stages = Rc::new(units_of_stages(model, &shard, workload, split, loads));

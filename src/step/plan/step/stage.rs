@@ -270,14 +270,8 @@ impl<'a, 'm> Stage<'a, 'm> {
         let transfer = self.w.transfer(slot, Transfer::new(Op::AllGather, bytes));
         let what = ("all-gather received", phase, None);
         let info = self.w.describe(b, group, transfer, what, bytes);
-        Some(Act::Comm {
-            slot,
-            stream: self.w.streams[usize::from(slot)],
-            transfer,
-            info,
-            hidden: 0,
-            exchange: false,
-        })
+        let stream = self.w.streams[usize::from(slot)];
+        Some(Act::Comm { slot, stream, transfer, info, hidden: 0, exchange: false })
     }
 
     /// Pushes ops of a chain up to and including its next communication; false when nothing is left.

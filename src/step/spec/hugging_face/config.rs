@@ -1,13 +1,9 @@
 //! Reading a configuration: fields by the names that releases have given them, and what all decoders have in common.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Map, Value};
 
 use crate::step::spec::SpecError;
-use crate::step::spec::model::{
-    AttentionSpec, LayerKindSpec, LayerRun, Mixer, MlpKind, ModelSpec, Norm, Positions,
-};
+use crate::step::spec::model::{AttentionSpec, LayerKindSpec, LayerRun, Mixer, MlpKind, ModelSpec};
 
 /// The decoder's part of a configuration.
 pub(super) struct Config<'a> {
@@ -156,36 +152,28 @@ impl<'a> Config<'a> {
             vocabulary: self.count(&["vocab_size", "padded_vocab_size"])?,
             tied_embeddings: self.tied(false),
             sequence: self.optional(&longest)?.unwrap_or(4096).clamp(1, 4096),
-            positions: Positions::Rotary,
-            biases: false,
-            mlp_biases: None,
-            head_bias: false,
-            norm: Norm::Rms,
-            norms: None,
-            extra_norms: 0,
-            gates: false,
-            extra_rows: 0,
-            dropout: false,
-            parallel_block: false,
-            attention: AttentionSpec::default(),
-            moe: None,
-            mla: None,
-            mixer: Mixer::Attention,
-            mlp: MlpKind::ByLayer,
-            layer_kinds: BTreeMap::new(),
-            layer_pattern: Vec::new(),
-            prediction_modules: 0,
-            modules: Vec::new(),
+            ..ModelSpec::default()
         })
     }
 }
 
-/// Gives a model kinds of layers, layer by layer; the shortest pattern that repeats is kept. One kind is no kind.
-pub(super) fn set_kinds(
-    model: &mut ModelSpec,
+/// A kind of layer with attention of its own.
+pub(super) fn with_attention(attention: AttentionSpec) -> LayerKindSpec {
+    LayerKindSpec { attention: Some(attention), ..LayerKindSpec::default() }
+}
+
+/// A kind of layer by its mixer and its MLP.
+pub(super) fn mixer_and_mlp(mixer: Mixer, mlp: MlpKind) -> LayerKindSpec {
+    LayerKindSpec { mixer: Some(mixer), mlp: Some(mlp), ..LayerKindSpec::default() }
+}
+
+/// A model whose layers are of these kinds, named in their order; the shortest pattern that repeats is kept. One kind is no kind.
+pub(super) fn with_kinds(
+    layers: impl Iterator<Item = &'static str>,
     kinds: impl IntoIterator<Item = (&'static str, LayerKindSpec)>,
-    layers: &[&'static str],
-) {
+    model: ModelSpec,
+) -> ModelSpec {
+    let layers: Vec<&str> = layers.collect();
     let period = (1..=layers.len()).find(|&p| (0..layers.len()).all(|i| layers[i] == layers[i % p]));
     let mut pattern: Vec<LayerRun> = Vec::new();
     for name in &layers[..period.unwrap_or(0)] {
@@ -195,10 +183,7 @@ pub(super) fn set_kinds(
         }
     }
     let used = |name: &str| layers.contains(&name);
-    model.layer_kinds = kinds
-        .into_iter()
-        .filter(|(name, _)| used(name))
-        .map(|(name, kind)| (name.to_owned(), kind))
-        .collect();
-    model.layer_pattern = pattern;
+    let kinds = kinds.into_iter().filter(|(name, _)| used(name));
+    let layer_kinds = kinds.map(|(name, kind)| (name.to_owned(), kind)).collect();
+    ModelSpec { layer_kinds, layer_pattern: pattern, ..model }
 }

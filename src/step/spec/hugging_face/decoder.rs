@@ -1,6 +1,6 @@
 //! Decoders with attention in every layer.
 
-use super::config::{Config, set_kinds};
+use super::config::{Config, with_attention, with_kinds};
 use crate::step::spec::SpecError;
 use crate::step::spec::model::{
     AttentionSpec, GroupScore, IndexerSpec, LayerKindSpec, MlaSpec, MlpKind, ModelSpec, MoeSpec, Norm, QkNorm,
@@ -30,7 +30,7 @@ pub(super) fn llama(c: &Config) -> Model {
 /// Llama 3.2 Vision: some layers attend to the tokens of images, with norms of queries and keys and gates on both parts; the embedding has
 /// eight rows more than the head. A file of the whole model says how many tokens an image has.
 pub(super) fn mllama(c: &Config) -> Model {
-    let mut m = ModelSpec { extra_rows: 8, ..c.decoder()? };
+    let m = ModelSpec { extra_rows: 8, ..c.decoder()? };
     let listed = c.numbers("cross_attention_layers").unwrap_or_else(|| vec![3, 8, 13, 18, 23, 28, 33, 38]);
     let attention = AttentionSpec {
         causal: false,
@@ -39,11 +39,9 @@ pub(super) fn mllama(c: &Config) -> Model {
         image_tokens: Some(0),
         ..m.attention
     };
-    let cross = LayerKindSpec { attention: Some(attention), gates: Some(true), ..LayerKindSpec::default() };
-    let name = |i: u64| if listed.contains(&i) { "cross" } else { "text" };
-    let layers: Vec<&'static str> = (0..m.layers).map(name).collect();
-    set_kinds(&mut m, [("text", LayerKindSpec::default()), ("cross", cross)], &layers);
-    Ok(m)
+    let cross = LayerKindSpec { gates: Some(true), ..with_attention(attention) };
+    let layers = (0..m.layers).map(|i| if listed.contains(&i) { "cross" } else { "text" });
+    Ok(with_kinds(layers, [("text", LayerKindSpec::default()), ("cross", cross)], m))
 }
 
 /// The sliding window, where one is set and in use.
@@ -52,22 +50,16 @@ pub(super) fn window(c: &Config, used: bool) -> Result<Option<u64>, SpecError> {
 }
 
 pub(super) fn smollm3(c: &Config) -> Model {
-    let mut m = ModelSpec { tied_embeddings: c.tied(true), ..llama(c)? };
+    let m = ModelSpec { tied_embeddings: c.tied(true), ..llama(c)? };
     let every = c.or(&["no_rope_layer_interval"], 4)?;
     let rotated = c.numbers("no_rope_layers");
     let plain = |i: usize| match &rotated {
         Some(list) => list.get(i) == Some(&0),
         None => (i as u64 + 1).is_multiple_of(every.max(1)),
     };
-    let layers: Vec<&'static str> =
-        (0..m.layers as usize).map(|i| if plain(i) { "nope" } else { "rope" }).collect();
-    let attention = AttentionSpec { rotary: Some(false), ..m.attention };
-    let kinds = [
-        ("rope", LayerKindSpec::default()),
-        ("nope", LayerKindSpec { attention: Some(attention), ..LayerKindSpec::default() }),
-    ];
-    set_kinds(&mut m, kinds, &layers);
-    Ok(m)
+    let layers = (0..m.layers as usize).map(|i| if plain(i) { "nope" } else { "rope" });
+    let nope = with_attention(AttentionSpec { rotary: Some(false), ..m.attention });
+    Ok(with_kinds(layers, [("rope", LayerKindSpec::default()), ("nope", nope)], m))
 }
 
 pub(super) fn stablelm(c: &Config) -> Model {
@@ -98,34 +90,27 @@ pub(super) fn qwen2(c: &Config) -> Model {
     m.attention.output_bias = c.flag("attention_out_bias", false).then_some(true);
     m.mlp_biases = c.flag("mlp_bias", false).then_some(true);
     let window = window(c, false)?;
-    if window.is_some() {
-        // Layers below max_window_layers see everything.
-        let full = c.or(&["max_window_layers"], m.layers)?;
-        let layers: Vec<&'static str> =
-            (0..m.layers).map(|i| if i < full { "global" } else { "local" }).collect();
-        let attention = AttentionSpec { window, ..m.attention };
-        let kinds = [
-            ("local", LayerKindSpec { attention: Some(attention), ..LayerKindSpec::default() }),
-            ("global", LayerKindSpec::default()),
-        ];
-        set_kinds(&mut m, kinds, &layers);
+    if window.is_none() {
+        return Ok(m);
     }
-    Ok(m)
+    // Layers below max_window_layers see everything.
+    let full = c.or(&["max_window_layers"], m.layers)?;
+    let layers = (0..m.layers).map(|i| if i < full { "global" } else { "local" });
+    let local = with_attention(AttentionSpec { window, ..m.attention });
+    Ok(with_kinds(layers, [("local", local), ("global", LayerKindSpec::default())], m))
 }
 
-/// Which layers have experts: every `decoder_sparse_step`-th but those listed as dense.
-fn sparse_layers(c: &Config, m: &mut ModelSpec) -> Result<(), SpecError> {
+/// The model with experts in every `decoder_sparse_step`-th layer but those listed as dense.
+fn with_sparse_layers(c: &Config, m: ModelSpec) -> Model {
     let step = c.or(&["decoder_sparse_step"], 1)?.max(1);
     let dense = c.numbers("mlp_only_layers").unwrap_or_default();
     if step == 1 && dense.is_empty() {
-        return Ok(());
+        return Ok(m);
     }
     let sparse = |i: u64| !dense.contains(&i) && (i + 1).is_multiple_of(step);
-    let layers: Vec<&'static str> =
-        (0..m.layers).map(|i| if sparse(i) { "experts" } else { "dense" }).collect();
+    let layers = (0..m.layers).map(|i| if sparse(i) { "experts" } else { "dense" });
     let kind = |mlp| LayerKindSpec { mlp: Some(mlp), ..LayerKindSpec::default() };
-    set_kinds(m, [("experts", kind(MlpKind::Experts)), ("dense", kind(MlpKind::Dense))], &layers);
-    Ok(())
+    Ok(with_kinds(layers, [("experts", kind(MlpKind::Experts)), ("dense", kind(MlpKind::Dense))], m))
 }
 
 pub(super) fn qwen2_moe(c: &Config) -> Model {
@@ -133,8 +118,7 @@ pub(super) fn qwen2_moe(c: &Config) -> Model {
     let shared = c.or(&["shared_expert_intermediate_size"], 5632)?;
     let moe = experts(c, Some(c.count(&["moe_intermediate_size"])?))?;
     m.moe = Some(MoeSpec { shared_ffn: Some(shared), shared_gate: true, ..moe });
-    sparse_layers(c, &mut m)?;
-    Ok(m)
+    with_sparse_layers(c, m)
 }
 
 pub(super) fn qwen3(c: &Config) -> Model {
@@ -150,8 +134,7 @@ pub(super) fn qwen3_moe(c: &Config) -> Model {
     // This class takes hidden / heads where the file gives no head size.
     m.head_size = c.optional(&["head_dim"])?.filter(|d| d * m.heads != m.hidden);
     m.moe = Some(experts(c, Some(c.count(&["moe_intermediate_size"])?))?);
-    sparse_layers(c, &mut m)?;
-    Ok(m)
+    with_sparse_layers(c, m)
 }
 
 pub(super) fn gemma(c: &Config) -> Model {
@@ -241,22 +224,16 @@ pub(super) fn llama4(c: &Config) -> Model {
         (true, false) => "nope",
         (true, true) => "nope_experts",
     };
-    let layers: Vec<&'static str> = (0..m.layers).map(name).collect();
     let chunked = AttentionSpec { chunk: Some(c.or(&["attention_chunk_size"], 8192)?), ..m.attention };
     let nope = AttentionSpec { rotary: Some(false), qk_norm: QkNorm::None, ..m.attention };
-    let kind = |attention, mlp| LayerKindSpec {
-        attention: Some(attention),
-        mlp: Some(mlp),
-        ..LayerKindSpec::default()
-    };
+    let kind = |attention, mlp| LayerKindSpec { mlp: Some(mlp), ..with_attention(attention) };
     let kinds = [
         ("chunked", kind(chunked, MlpKind::Dense)),
         ("chunked_experts", kind(chunked, MlpKind::Experts)),
         ("nope", kind(nope, MlpKind::Dense)),
         ("nope_experts", kind(nope, MlpKind::Experts)),
     ];
-    set_kinds(&mut m, kinds, &layers);
-    Ok(m)
+    Ok(with_kinds((0..m.layers).map(name), kinds, m))
 }
 
 /// Latent attention of a configuration.

@@ -1,6 +1,6 @@
 //! Decoders whose layers mix tokens in different ways.
 
-use super::config::{Config, set_kinds};
+use super::config::{Config, mixer_and_mlp, with_kinds};
 use super::decoder::{experts, latent};
 use crate::step::spec::SpecError;
 use crate::step::spec::model::{
@@ -41,10 +41,9 @@ pub(super) fn qwen3_5(c: &Config) -> Model {
         Some(words) => words.get(i as usize).is_some_and(|w| w.starts_with("full")),
         None => (i + 1).is_multiple_of(every),
     };
-    let layers: Vec<&'static str> = (0..m.layers).map(|i| if full(i) { "full" } else { "linear" }).collect();
+    let layers = (0..m.layers).map(|i| if full(i) { "full" } else { "linear" });
     let kinds = [("linear", mixed(Mixer::GatedDelta(delta))), ("full", LayerKindSpec::default())];
-    set_kinds(&mut m, kinds, &layers);
-    Ok(m)
+    Ok(with_kinds(layers, kinds, m))
 }
 
 pub(super) fn kimi_linear(c: &Config) -> Model {
@@ -78,17 +77,14 @@ pub(super) fn kimi_linear(c: &Config) -> Model {
         (true, false) => "full",
         (true, true) => "full_dense",
     };
-    let layers: Vec<&'static str> = (0..m.layers).map(name).collect();
-    let kind = |mixer, mlp| LayerKindSpec { mixer: Some(mixer), mlp: Some(mlp), ..LayerKindSpec::default() };
     let (delta, attention) = (Mixer::KimiDelta(delta), Mixer::Attention);
     let kinds = [
-        ("linear", kind(delta, MlpKind::Experts)),
-        ("linear_dense", kind(delta, MlpKind::Dense)),
-        ("full", kind(attention, MlpKind::Experts)),
-        ("full_dense", kind(attention, MlpKind::Dense)),
+        ("linear", mixer_and_mlp(delta, MlpKind::Experts)),
+        ("linear_dense", mixer_and_mlp(delta, MlpKind::Dense)),
+        ("full", mixer_and_mlp(attention, MlpKind::Experts)),
+        ("full_dense", mixer_and_mlp(attention, MlpKind::Dense)),
     ];
-    set_kinds(&mut m, kinds, &layers);
-    Ok(m)
+    Ok(with_kinds((0..m.layers).map(name), kinds, m))
 }
 
 /// Mamba-2 as several configurations name its fields.
@@ -134,15 +130,13 @@ pub(super) fn nemotron_h(c: &Config) -> Model {
         let problem = format!("{} letters for {} layers", layers.len(), m.layers);
         return Err(SpecError::at("hybrid_override_pattern", problem).allowed("one letter a layer"));
     }
-    let kind = |mixer, mlp| LayerKindSpec { mixer: Some(mixer), mlp: Some(mlp), ..LayerKindSpec::default() };
     let kinds = [
-        ("mamba", kind(Mixer::Mamba2(mamba2(c)?), MlpKind::None)),
-        ("attention", kind(Mixer::Attention, MlpKind::None)),
-        ("mlp", kind(Mixer::None, MlpKind::Dense)),
-        ("experts", kind(Mixer::None, MlpKind::Experts)),
+        ("mamba", mixer_and_mlp(Mixer::Mamba2(mamba2(c)?), MlpKind::None)),
+        ("attention", mixer_and_mlp(Mixer::Attention, MlpKind::None)),
+        ("mlp", mixer_and_mlp(Mixer::None, MlpKind::Dense)),
+        ("experts", mixer_and_mlp(Mixer::None, MlpKind::Experts)),
     ];
-    set_kinds(&mut m, kinds, &layers);
-    Ok(m)
+    Ok(with_kinds(layers.into_iter(), kinds, m))
 }
 
 pub(super) fn granite(c: &Config) -> Model {
@@ -156,11 +150,9 @@ pub(super) fn granite(c: &Config) -> Model {
         m.ffn = shared;
     }
     let words = c.words("layer_types").or(c.words("layers_block_type")).unwrap_or_default();
-    let layers: Vec<&'static str> =
-        words.iter().map(|w| if *w == "attention" { "attention" } else { "mamba" }).collect();
+    let layers = words.iter().map(|w| if *w == "attention" { "attention" } else { "mamba" });
     let kinds = [("mamba", mixed(Mixer::Mamba2(mamba2(c)?))), ("attention", LayerKindSpec::default())];
-    set_kinds(&mut m, kinds, &layers);
-    Ok(m)
+    Ok(with_kinds(layers, kinds, m))
 }
 
 pub(super) fn jamba(c: &Config) -> Model {
@@ -186,16 +178,13 @@ pub(super) fn jamba(c: &Config) -> Model {
         (true, false) => "attention_dense",
         (true, true) => "attention_experts",
     };
-    let layers: Vec<&'static str> = (0..m.layers).map(name).collect();
-    let kind = |mixer, mlp| LayerKindSpec { mixer: Some(mixer), mlp: Some(mlp), ..LayerKindSpec::default() };
     let kinds = [
-        ("mamba_dense", kind(Mixer::Mamba1(mamba), MlpKind::Dense)),
-        ("mamba_experts", kind(Mixer::Mamba1(mamba), MlpKind::Experts)),
-        ("attention_dense", kind(Mixer::Attention, MlpKind::Dense)),
-        ("attention_experts", kind(Mixer::Attention, MlpKind::Experts)),
+        ("mamba_dense", mixer_and_mlp(Mixer::Mamba1(mamba), MlpKind::Dense)),
+        ("mamba_experts", mixer_and_mlp(Mixer::Mamba1(mamba), MlpKind::Experts)),
+        ("attention_dense", mixer_and_mlp(Mixer::Attention, MlpKind::Dense)),
+        ("attention_experts", mixer_and_mlp(Mixer::Attention, MlpKind::Experts)),
     ];
-    set_kinds(&mut m, kinds, &layers);
-    Ok(m)
+    Ok(with_kinds((0..m.layers).map(name), kinds, m))
 }
 
 /// Gated short convolutions with attention in between. The width of the MLP is adjusted by two thirds and rounded up.
@@ -215,10 +204,9 @@ pub(super) fn lfm2(c: &Config) -> Model {
         biases: c.flag("conv_bias", false),
     };
     let full = |word: &&str| if word.starts_with("full") { "full" } else { "convolution" };
-    let layers: Vec<&'static str> = c.words("layer_types").unwrap_or_default().iter().map(full).collect();
+    let words = c.words("layer_types").unwrap_or_default();
     let mixer = mixed(Mixer::ShortConvolution(convolution));
-    set_kinds(&mut m, [("convolution", mixer), ("full", LayerKindSpec::default())], &layers);
-    Ok(m)
+    Ok(with_kinds(words.iter().map(full), [("convolution", mixer), ("full", LayerKindSpec::default())], m))
 }
 
 /// Lightning attention with full attention in between.
@@ -233,10 +221,9 @@ pub(super) fn minimax(c: &Config) -> Model {
         (None, Some(list)) => list.iter().map(|kind| *kind == 1).collect(),
         (None, None) => (1..=m.layers).map(|i| i.is_multiple_of(8)).collect(),
     };
-    let layers: Vec<&'static str> = full.iter().map(|full| if *full { "full" } else { "linear" }).collect();
+    let layers = full.iter().map(|full| if *full { "full" } else { "linear" });
     let kinds = [("linear", mixed(Mixer::Lightning(lightning))), ("full", LayerKindSpec::default())];
-    set_kinds(&mut m, kinds, &layers);
-    Ok(m)
+    Ok(with_kinds(layers, kinds, m))
 }
 
 /// RWKV-7 in every layer, the first without a value residual. Ranks follow from the width as in the layers of

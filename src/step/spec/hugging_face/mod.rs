@@ -27,87 +27,68 @@ use config::Config;
 /// Makes a model of a configuration.
 type Family = fn(&Config) -> Result<ModelSpec, SpecError>;
 
-/// The architectures known, by `model_type`.
-const FAMILIES: &[(&str, Family)] = &[
-    ("llama", decoder::llama),
-    ("mllama", decoder::mllama),
-    ("mllama_text_model", decoder::mllama),
-    ("mistral", decoder::llama),
-    ("ministral", decoder::llama),
-    ("mistral3", decoder::llama),
-    ("ministral3", decoder::llama),
-    ("apertus", decoder::apertus),
-    ("arcee", decoder::arcee),
-    ("exaone4", windowed::exaone4),
-    ("ernie4_5", decoder::ernie),
-    ("ernie4_5_moe", decoder::ernie_moe),
-    ("hunyuan_v1_dense", decoder::hunyuan),
-    ("hunyuan_v1_moe", decoder::hunyuan),
-    ("smollm3", decoder::smollm3),
-    ("seed_oss", decoder::qwen2),
-    ("granite", decoder::llama),
-    ("phi3", decoder::llama),
-    ("stablelm", decoder::stablelm),
-    ("starcoder2", decoder::starcoder2),
-    ("cohere", windowed::cohere),
-    ("cohere2", windowed::cohere),
-    ("qwen2", decoder::qwen2),
-    ("mimo", decoder::qwen2),
-    ("qwen2_5_vl", decoder::qwen2),
-    ("qwen2_5_vl_text", decoder::qwen2),
-    ("qwen2_moe", decoder::qwen2_moe),
-    ("qwen3", decoder::qwen3),
-    ("qwen3_moe", decoder::qwen3_moe),
-    ("qwen3_vl", decoder::qwen3),
-    ("qwen3_vl_text", decoder::qwen3),
-    ("qwen3_vl_moe", decoder::qwen3_moe),
-    ("qwen3_vl_moe_text", decoder::qwen3_moe),
-    ("gemma", decoder::gemma),
-    ("gemma2", windowed::gemma2),
-    ("gemma3", windowed::gemma3),
-    ("gemma3_text", windowed::gemma3),
-    ("gemma4", windowed::gemma4),
-    ("gemma4_text", windowed::gemma4),
-    ("olmo", decoder::olmo),
-    ("olmo2", windowed::olmo2),
-    ("olmo3", windowed::olmo2),
-    ("olmoe", decoder::olmoe),
-    ("mixtral", decoder::mixtral),
-    ("minimax_m2", decoder::minimax_m2),
-    ("gpt_oss", windowed::gpt_oss),
-    ("glm4", decoder::glm4),
-    ("glm4_moe", decoder::glm4_moe),
-    ("llama4", decoder::llama4),
-    ("llama4_text", decoder::llama4),
-    ("deepseek_v2", decoder::deepseek),
-    ("deepseek_v3", decoder::deepseek),
-    ("deepseek_v32", decoder::deepseek),
-    ("kimi_k2", decoder::deepseek),
-    ("glm_moe_dsa", decoder::deepseek),
-    ("dots1", decoder::dots1),
-    ("qwen3_next", hybrid::qwen3_next),
-    ("qwen3_5", hybrid::qwen3_5),
-    ("qwen3_5_text", hybrid::qwen3_5),
-    ("qwen3_5_moe", hybrid::qwen3_next),
-    ("qwen3_5_moe_text", hybrid::qwen3_next),
-    ("kimi_linear", hybrid::kimi_linear),
-    ("nemotron_h", hybrid::nemotron_h),
-    ("granitemoehybrid", hybrid::granite),
-    ("jamba", hybrid::jamba),
-    ("lfm2", hybrid::lfm2),
-    ("rwkv7", hybrid::rwkv7),
-    ("minimax", hybrid::minimax),
-    ("minimax_text_01", hybrid::minimax),
-    ("minimax_m1", hybrid::minimax),
-    ("nemotron", early::nemotron),
-    ("gpt2", early::gpt2),
-    ("gpt_neox", early::gpt_neox),
-    ("gptj", early::gptj),
-    ("phi", early::phi),
-    ("falcon", early::falcon),
-    ("bloom", early::bloom),
-    ("opt", early::opt),
+/// The architectures known, by their `model_type`s.
+const FAMILIES: &[(&[&str], Family)] = &[
+    (&["llama"], decoder::llama),
+    (&["mllama", "mllama_text_model"], decoder::mllama),
+    (&["mistral", "ministral", "mistral3", "ministral3"], decoder::llama),
+    (&["apertus"], decoder::apertus),
+    (&["arcee"], decoder::arcee),
+    (&["exaone4"], windowed::exaone4),
+    (&["ernie4_5"], decoder::ernie),
+    (&["ernie4_5_moe"], decoder::ernie_moe),
+    (&["hunyuan_v1_dense", "hunyuan_v1_moe"], decoder::hunyuan),
+    (&["smollm3"], decoder::smollm3),
+    (&["seed_oss"], decoder::qwen2),
+    (&["granite", "phi3"], decoder::llama),
+    (&["stablelm"], decoder::stablelm),
+    (&["starcoder2"], decoder::starcoder2),
+    (&["cohere", "cohere2"], windowed::cohere),
+    (&["qwen2", "mimo", "qwen2_5_vl", "qwen2_5_vl_text"], decoder::qwen2),
+    (&["qwen2_moe"], decoder::qwen2_moe),
+    (&["qwen3"], decoder::qwen3),
+    (&["qwen3_moe"], decoder::qwen3_moe),
+    (&["qwen3_vl", "qwen3_vl_text"], decoder::qwen3),
+    (&["qwen3_vl_moe", "qwen3_vl_moe_text"], decoder::qwen3_moe),
+    (&["gemma"], decoder::gemma),
+    (&["gemma2"], windowed::gemma2),
+    (&["gemma3", "gemma3_text"], windowed::gemma3),
+    (&["gemma4", "gemma4_text"], windowed::gemma4),
+    (&["olmo"], decoder::olmo),
+    (&["olmo2", "olmo3"], windowed::olmo2),
+    (&["olmoe"], decoder::olmoe),
+    (&["mixtral"], decoder::mixtral),
+    (&["minimax_m2"], decoder::minimax_m2),
+    (&["gpt_oss"], windowed::gpt_oss),
+    (&["glm4"], decoder::glm4),
+    (&["glm4_moe"], decoder::glm4_moe),
+    (&["llama4", "llama4_text"], decoder::llama4),
+    (&["deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "glm_moe_dsa"], decoder::deepseek),
+    (&["dots1"], decoder::dots1),
+    (&["qwen3_next"], hybrid::qwen3_next),
+    (&["qwen3_5", "qwen3_5_text"], hybrid::qwen3_5),
+    (&["qwen3_5_moe", "qwen3_5_moe_text"], hybrid::qwen3_next),
+    (&["kimi_linear"], hybrid::kimi_linear),
+    (&["nemotron_h"], hybrid::nemotron_h),
+    (&["granitemoehybrid"], hybrid::granite),
+    (&["jamba"], hybrid::jamba),
+    (&["lfm2"], hybrid::lfm2),
+    (&["rwkv7"], hybrid::rwkv7),
+    (&["minimax", "minimax_text_01", "minimax_m1"], hybrid::minimax),
+    (&["nemotron"], early::nemotron),
+    (&["gpt2"], early::gpt2),
+    (&["gpt_neox"], early::gpt_neox),
+    (&["gptj"], early::gptj),
+    (&["phi"], early::phi),
+    (&["falcon"], early::falcon),
+    (&["bloom"], early::bloom),
+    (&["opt"], early::opt),
 ];
+
+/// Every `model_type` with its family.
+fn architectures() -> impl Iterator<Item = (&'static str, Family)> {
+    FAMILIES.iter().flat_map(|(names, family)| names.iter().map(|name| (*name, *family)))
+}
 
 /// Whether a JSON document looks like such a configuration: it names an architecture as no model file of ours does.
 pub fn is_config(value: &Value) -> bool {
@@ -123,7 +104,7 @@ pub fn model(value: &Value, file: &str) -> Result<ModelSpec, SpecError> {
     let name = name_of(file);
     let model = Config::new(value, &name).and_then(|config| {
         let kind = config.model_type();
-        let known = FAMILIES.iter().find(|(known, _)| *known == kind);
+        let known = architectures().find(|(known, _)| *known == kind);
         let (_, family) = known.ok_or_else(|| unknown(value, &kind))?;
         let mut model = family(&config)?;
         model.modules = modules::of(value, model.hidden)?;
@@ -144,7 +125,7 @@ pub fn model(value: &Value, file: &str) -> Result<ModelSpec, SpecError> {
 
 fn unknown(value: &Value, kind: &str) -> SpecError {
     let classes = value.get("architectures").map_or(String::new(), |a| format!(" (architectures: {a})"));
-    let names: Vec<&str> = FAMILIES.iter().map(|(name, _)| *name).collect();
+    let names: Vec<&str> = architectures().map(|(name, _)| name).collect();
     SpecError::at("model_type", format!("\"{kind}\" is no architecture known here{classes}"))
         .allowed(names.join(", "))
         .hint("write a model file by hand: stepsim schema model")

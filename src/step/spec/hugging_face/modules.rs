@@ -59,38 +59,20 @@ impl Vit {
     fn module(&self, merge: u64, projector: ProjectorSpec) -> ModuleSpec {
         ModuleSpec {
             name: "vision".into(),
-            source: String::new(),
             input: ModuleInputSpec {
                 matrices: vec![[3 * self.patch * self.patch, self.hidden]],
                 biases: true,
-                stride: 1,
-                position_rows: 0,
-                extra_tokens: 0,
-                extra_become_tokens: false,
-                tile: None,
-                pad_to: 1,
-                gates: 0,
-                norms: 0,
+                ..ModuleInputSpec::default()
             },
             layers: self.layers,
             hidden: self.hidden,
             heads: self.heads,
-            head_size: None,
             ffn: self.ffn,
-            gated_mlp: false,
-            biases: true,
-            key_biases: true,
-            attention_biases: None,
             norm: Norm::Layer,
-            layer_scale: false,
-            gated_layers: 0,
-            rotary: false,
-            window: None,
-            full_every: None,
             sequence: self.patches,
             merge,
             projector,
-            deepstack: None,
+            ..ModuleSpec::default()
         }
     }
 }
@@ -116,8 +98,7 @@ fn gemma3(c: &Config, whole: &Config, hidden: u64) -> Result<ModuleSpec, SpecErr
         norms: 1,
         token_norm: Some(TokenNorm { width: vit.hidden, norm: Norm::Rms }),
         matrices: vec![[vit.hidden, hidden]],
-        biases: false,
-        beside_layers: Vec::new(),
+        ..ProjectorSpec::default()
     };
     let mut module = vit.module(patches / tokens, projector);
     module.input.position_rows = patches;
@@ -138,22 +119,23 @@ fn llama4(c: &Config, hidden: u64) -> Result<ModuleSpec, SpecError> {
     Ok(module)
 }
 
+/// Two frames side by side make a patch, a square of patches becomes one token by two matrices (Qwen-VL).
+fn of_frames(c: &Config, vit: &Vit, hidden: u64) -> Result<ModuleSpec, SpecError> {
+    let along = c.or(&["spatial_merge_size"], 2)?;
+    let (merge, frames) = (along * along, c.or(&["temporal_patch_size"], 2)?);
+    let wide = vit.hidden * merge;
+    let matrices = vec![[wide, wide], [wide, c.or(&["out_hidden_size"], hidden)?]];
+    let projector = ProjectorSpec { norms: 1, matrices, biases: true, ..ProjectorSpec::default() };
+    let mut module = vit.module(merge, projector);
+    module.input.matrices = vec![[frames * 3 * vit.patch * vit.patch, vit.hidden]];
+    Ok(module)
+}
+
 /// RMS norms, a gated MLP, windows with a full layer now and then; two frames side by side make a patch.
 fn qwen2_5_vl(c: &Config, hidden: u64) -> Result<ModuleSpec, SpecError> {
     let class = Vit { layers: 32, hidden: 1280, heads: 16, ffn: 3420, patch: 14, patches: PATCHES };
     let vit = vit(c, class)?;
-    let along = c.or(&["spatial_merge_size"], 2)?;
-    let (merge, frames) = (along * along, c.or(&["temporal_patch_size"], 2)?);
-    let wide = vit.hidden * merge;
-    let projector = ProjectorSpec {
-        norms: 1,
-        token_norm: None,
-        matrices: vec![[wide, wide], [wide, c.or(&["out_hidden_size"], hidden)?]],
-        biases: true,
-        beside_layers: Vec::new(),
-    };
-    let mut module = vit.module(merge, projector);
-    module.input.matrices = vec![[frames * 3 * vit.patch * vit.patch, vit.hidden]];
+    let mut module = of_frames(c, &vit, hidden)?;
     module.input.biases = false;
     (module.norm, module.gated_mlp, module.rotary) = (Norm::Rms, true, true);
     let edge = c.or(&["window_size"], 112)? / vit.patch.max(1);
@@ -168,16 +150,10 @@ fn qwen2_5_vl(c: &Config, hidden: u64) -> Result<ModuleSpec, SpecError> {
 fn qwen3_vl(c: &Config, hidden: u64, deep: Vec<u64>) -> Result<ModuleSpec, SpecError> {
     let class = Vit { layers: 27, hidden: 1152, heads: 16, ffn: 4304, patch: 16, patches: PATCHES };
     let vit = vit(c, class)?;
-    let along = c.or(&["spatial_merge_size"], 2)?;
-    let (merge, frames) = (along * along, c.or(&["temporal_patch_size"], 2)?);
-    let wide = vit.hidden * merge;
-    let matrices = vec![[wide, wide], [wide, c.or(&["out_hidden_size"], hidden)?]];
-    let projector = ProjectorSpec { norms: 1, matrices, biases: true, ..ProjectorSpec::default() };
-    let token_norm = Some(TokenNorm { width: wide, norm: Norm::Layer });
+    let mut module = of_frames(c, &vit, hidden)?;
+    let token_norm = Some(TokenNorm { width: vit.hidden * module.merge, norm: Norm::Layer });
     let layers = c.numbers("deepstack_visual_indexes").unwrap_or(deep);
-    let deep = ProjectorSpec { norms: 0, token_norm, ..projector.clone() };
-    let mut module = vit.module(merge, projector);
-    module.input.matrices = vec![[frames * 3 * vit.patch * vit.patch, vit.hidden]];
+    let deep = ProjectorSpec { norms: 0, token_norm, ..module.projector.clone() };
     module.input.position_rows = c.or(&["num_position_embeddings"], 2304)?;
     module.rotary = true;
     module.deepstack = (!layers.is_empty()).then_some(DeepstackSpec { layers, projector: deep });
@@ -237,11 +213,10 @@ fn internvl(c: &Config, whole: &Config, hidden: u64) -> Result<ModuleSpec, SpecE
     let merge = (1.0 / whole.outer_ratio("downsample_ratio", 0.5).powi(2)).round() as u64;
     let wide = vit.hidden * merge;
     let projector = ProjectorSpec {
-        norms: 0,
         token_norm: Some(TokenNorm { width: wide, norm: Norm::Layer }),
         matrices: vec![[wide, hidden], [hidden, hidden]],
         biases: true,
-        beside_layers: Vec::new(),
+        ..ProjectorSpec::default()
     };
     let mut module = vit.module(merge, projector);
     (module.input.position_rows, module.input.extra_tokens, module.layer_scale) = (patches + 1, 1, true);
@@ -255,13 +230,8 @@ fn kimi_vl(c: &Config, hidden: u64) -> Result<ModuleSpec, SpecError> {
     let merge = c.numbers("merge_kernel_size").unwrap_or_else(|| vec![2, 2]).iter().product();
     let wide = vit.hidden * merge;
     // The last norm of the encoder, and the projector's own.
-    let projector = ProjectorSpec {
-        norms: 2,
-        token_norm: None,
-        matrices: vec![[wide, wide], [wide, hidden]],
-        biases: true,
-        beside_layers: Vec::new(),
-    };
+    let matrices = vec![[wide, wide], [wide, hidden]];
+    let projector = ProjectorSpec { norms: 2, matrices, biases: true, ..ProjectorSpec::default() };
     let mut module = vit.module(merge, projector);
     let rows = c.or(&["init_pos_emb_height"], 64)? * c.or(&["init_pos_emb_width"], 64)?;
     (module.input.position_rows, module.rotary) = (rows, true);

@@ -1,6 +1,6 @@
 //! Decoders of local and global layers: a sliding window in most, all tokens in every few.
 
-use super::config::{Config, set_kinds};
+use super::config::{Config, with_attention, with_kinds};
 use super::decoder::{experts, gemma, llama};
 use crate::step::spec::SpecError;
 use crate::step::spec::model::{AttentionSpec, LayerKindSpec, ModelSpec, MoeSpec, Norm, QkNorm};
@@ -8,27 +8,18 @@ use crate::step::spec::model::{AttentionSpec, LayerKindSpec, ModelSpec, MoeSpec,
 type Model = Result<ModelSpec, SpecError>;
 
 /// Local and global layers: by `layer_types`, else every `period`-th is global.
-fn local_and_global(
-    c: &Config,
-    m: &mut ModelSpec,
-    window: Option<u64>,
-    period: u64,
-) -> Result<(), SpecError> {
-    let Some(window) = window else { return Ok(()) };
-    let local = |i: usize, words: &Option<Vec<&str>>| match words {
+fn local_and_global(c: &Config, m: ModelSpec, window: Option<u64>, period: u64) -> ModelSpec {
+    if window.is_none() {
+        return m;
+    }
+    let words = c.words("layer_types");
+    let local = |i: usize| match &words {
         Some(words) => words.get(i).is_some_and(|w| w.contains("sliding") || w.contains("local")),
         None => !(i as u64 + 1).is_multiple_of(period.max(1)),
     };
-    let words = c.words("layer_types");
-    let layers: Vec<&'static str> =
-        (0..m.layers as usize).map(|i| if local(i, &words) { "local" } else { "global" }).collect();
-    let attention = AttentionSpec { window: Some(window), ..m.attention };
-    let kinds = [
-        ("local", LayerKindSpec { attention: Some(attention), ..LayerKindSpec::default() }),
-        ("global", LayerKindSpec::default()),
-    ];
-    set_kinds(m, kinds, &layers);
-    Ok(())
+    let layers = (0..m.layers as usize).map(|i| if local(i) { "local" } else { "global" });
+    let of_window = with_attention(AttentionSpec { window, ..m.attention });
+    with_kinds(layers, [("local", of_window), ("global", LayerKindSpec::default())], m)
 }
 
 pub(super) fn cohere(c: &Config) -> Model {
@@ -40,16 +31,14 @@ pub(super) fn cohere(c: &Config) -> Model {
     };
     let window = m.attention.window.take();
     let period = c.or(&["sliding_window_pattern"], 4)?;
-    local_and_global(c, &mut m, window, period)?;
-    Ok(m)
+    Ok(local_and_global(c, m, window, period))
 }
 
 pub(super) fn gemma2(c: &Config) -> Model {
     let mut m = ModelSpec { norms: Some(4), ..gemma(c)? };
     m.attention.window = None;
     let window = Some(c.or(&["sliding_window"], 4096)?);
-    local_and_global(c, &mut m, window, 2)?;
-    Ok(m)
+    Ok(local_and_global(c, m, window, 2))
 }
 
 /// The class's own figures stand in for what multimodal releases leave out.
@@ -68,16 +57,14 @@ pub(super) fn gemma3(c: &Config) -> Model {
     m.attention.qk_norm = QkNorm::Head;
     let window = Some(c.or(&["sliding_window"], 4096)?);
     let period = c.or(&["sliding_window_pattern", "_sliding_window_pattern"], 6)?;
-    local_and_global(c, &mut m, window, period)?;
-    Ok(m)
+    Ok(local_and_global(c, m, window, period))
 }
 
 pub(super) fn olmo2(c: &Config) -> Model {
     let mut m = llama(c)?;
     let window = m.attention.window.take();
     m.attention.qk_norm = QkNorm::Full;
-    local_and_global(c, &mut m, window, 4)?;
-    Ok(m)
+    Ok(local_and_global(c, m, window, 4))
 }
 
 pub(super) fn gpt_oss(c: &Config) -> Model {
@@ -87,8 +74,7 @@ pub(super) fn gpt_oss(c: &Config) -> Model {
     m.attention = AttentionSpec { sinks: true, qkv_biases: biased, output_bias: biased, ..m.attention };
     m.moe = Some(MoeSpec { expert_biases: true, router_bias: true, ..experts(c, None)? });
     let window = Some(c.or(&["sliding_window"], 128)?);
-    local_and_global(c, &mut m, window, 2)?;
-    Ok(m)
+    Ok(local_and_global(c, m, window, 2))
 }
 
 /// Norms behind each part alone; layers that see everything are not rotated.
@@ -101,7 +87,7 @@ pub(super) fn exaone4(c: &Config) -> Model {
         Some(letters) => letters.len() as u64,
         None => c.or(&["sliding_window_pattern"], 4)?,
     };
-    local_and_global(c, &mut m, window, period)?;
+    let mut m = local_and_global(c, m, window, period);
     if let Some(global) = m.layer_kinds.get_mut("global") {
         global.attention = Some(AttentionSpec { rotary: Some(false), ..m.attention });
     }
@@ -112,12 +98,10 @@ pub(super) fn exaone4(c: &Config) -> Model {
 /// not known here: they are counted as if they had a projection of their own.
 pub(super) fn gemma4(c: &Config) -> Model {
     if c.or(&["hidden_size_per_layer_input"], 0)? > 0 {
-        return Err(SpecError::at(
-            "hidden_size_per_layer_input",
-            "embeddings of single layers are not known",
-        )
-        .allowed("0")
-        .hint("write a model file without them by hand: stepsim schema model"));
+        let problem = "embeddings of single layers are not known";
+        return Err(SpecError::at("hidden_size_per_layer_input", problem)
+            .allowed("0")
+            .hint("write a model file without them by hand: stepsim schema model"));
     }
     let mut m = ModelSpec { tied_embeddings: c.tied(true), norms: Some(4), ..c.decoder()? };
     m.attention.qk_norm = QkNorm::Head;
@@ -128,7 +112,7 @@ pub(super) fn gemma4(c: &Config) -> Model {
         m.moe = Some(MoeSpec { ffn: width, shared_ffn, ..MoeSpec::of(c.count(&["num_experts"])?, top_k) });
     }
     let window = Some(c.or(&["sliding_window"], 512)?);
-    local_and_global(c, &mut m, window, 6)?;
+    let mut m = local_and_global(c, m, window, 6);
     if let Some(global) = m.layer_kinds.get_mut("global") {
         global.head_size = Some(c.or(&["global_head_dim"], 512)?);
         global.kv_heads =

@@ -25,7 +25,6 @@ impl Draft {
         beside: &Beside,
         file: &str,
     ) -> Result<(Value, Vec<String>), SpecError> {
-        let mut assumed = Vec::new();
         for set in &beside.sets {
             let (path, value) = super::json::setting(set)?;
             match path.strip_prefix('$') {
@@ -35,20 +34,20 @@ impl Draft {
         }
         self.look_up(table);
         self.degrees();
-        self.replicas(beside, &mut assumed);
+        self.replicas(beside);
         self.chunks();
         self.recompute();
         if let Some(batch) = beside.batch {
             self.put("batch.global", batch.into());
         }
-        self.batch(beside, file, &mut assumed)?;
-        self.model(table, beside, file, &mut assumed)?;
+        self.batch(beside, file)?;
+        self.model(table, beside, file)?;
         if let Some(topology) = &beside.topology {
             self.put("topology", topology.as_str().into());
         }
         let mut whole = json!({"description": format!("Imported from {}", name(file))});
         super::json::merge(&mut whole, self.workload);
-        Ok((whole, assumed))
+        Ok((whole, self.assumed))
     }
 
     pub(super) fn put(&mut self, path: &str, value: Value) {
@@ -61,6 +60,10 @@ impl Draft {
     }
     fn degree(&self, path: &str) -> u64 {
         self.number(path).unwrap_or(1).max(1)
+    }
+    fn ranks_of_replica(&self) -> u64 {
+        let degrees = ["parallelism.tensor", "parallelism.context.size", "parallelism.pipeline.size"];
+        degrees.iter().map(|path| self.degree(path)).fold(1, u64::saturating_mul)
     }
     /// A quantity; `None` where it is not given, or all that is left.
     pub(super) fn variable(&self, name: &str) -> Option<u64> {
@@ -101,7 +104,7 @@ impl Draft {
     }
 
     /// The data-parallel degree, of what is given: itself, replicas × shards, or the devices over the rest.
-    fn replicas(&mut self, beside: &Beside, assumed: &mut Vec<String>) {
+    fn replicas(&mut self, beside: &Beside) {
         let nodes = self.variable("nodes");
         let per_node = self.variable("gpus_per_node");
         let devices = beside
@@ -109,8 +112,7 @@ impl Draft {
             .or(self.variable("devices"))
             .or(nodes.zip(per_node).map(|(n, g)| n.saturating_mul(g)))
             .or(self.variable("job_devices"));
-        let others = ["parallelism.tensor", "parallelism.context.size", "parallelism.pipeline.size"];
-        let others = others.iter().map(|path| self.degree(path)).fold(1, u64::saturating_mul);
+        let others = self.ranks_of_replica();
         let left = devices.map(|devices| devices / others);
         let (replicate, shard) = (self.variable("replicate"), self.variable("shard"));
         let both = |a: u64, b: u64| a.saturating_mul(b);
@@ -141,19 +143,12 @@ impl Draft {
             self.put("parallelism.sharding.kind", "none".into());
         }
         let stated = self.number("parallelism.data").or(said);
-        self.data(stated, devices, others, beside.devices.is_some(), assumed);
+        self.data(stated, devices, others, beside.devices.is_some());
     }
 
     /// Puts the data-parallel degree: what is stated, or what the devices leave over `others`, the product of the other
     /// degrees. On a machine that is asked for beside the file (`asked`) the file's own degree is for another one.
-    fn data(
-        &mut self,
-        stated: Option<u64>,
-        devices: Option<u64>,
-        others: u64,
-        asked: bool,
-        assumed: &mut Vec<String>,
-    ) {
+    fn data(&mut self, stated: Option<u64>, devices: Option<u64>, others: u64, asked: bool) {
         let whole = devices.filter(|devices| devices.is_multiple_of(others));
         let follows = match stated {
             None => devices,
@@ -164,7 +159,8 @@ impl Draft {
             let own = stated.map_or_else(String::new, |own| {
                 format!("; the file's {own} are for {}", own.saturating_mul(others))
             });
-            assumed.push(format!("parallelism.data = {data}: {devices} devices over the other degrees{own}"));
+            self.assumed
+                .push(format!("parallelism.data = {data}: {devices} devices over the other degrees{own}"));
         }
         if let Some(data) = data.or(stated) {
             self.put("parallelism.data", data.into());
@@ -195,7 +191,7 @@ impl Draft {
     }
 
     /// Sequences of a step and of a micro-batch.
-    fn batch(&mut self, beside: &Beside, file: &str, assumed: &mut Vec<String>) -> Result<(), SpecError> {
+    fn batch(&mut self, beside: &Beside, file: &str) -> Result<(), SpecError> {
         let data = self.number("parallelism.data");
         let sequence = self.number("sequence");
         if let Some((tokens, length)) = self.variable("micro_batch_tokens").zip(sequence) {
@@ -204,15 +200,14 @@ impl Draft {
         self.cut_replica(data);
         // Sequences of one device and step, a fraction where several devices share one.
         let per_device = self.variables.get("per_device_batch").and_then(Value::as_f64);
-        let others = ["parallelism.tensor", "parallelism.context.size", "parallelism.pipeline.size"];
-        let others = others.iter().map(|path| self.degree(path)).fold(1, u64::saturating_mul) as f64;
+        let others = self.ranks_of_replica() as f64;
         if self.workload.pointer("/batch/micro_batch").is_none() {
             let steps = self.variable("accumulation").unwrap_or(1).max(1) as f64;
             let pieces = self.variable("pipeline_micro_batches").unwrap_or(1).max(1) as f64;
             let micro = per_device.map(|b| b * others / steps / pieces);
             self.put("batch.micro_batch", micro.map_or(1.into(), |m| whole(m.max(1.0))));
             if micro.is_none() {
-                assumed.push("batch.micro_batch = 1: the file does not say".to_string());
+                self.assumed.push("batch.micro_batch = 1: the file does not say".to_string());
             }
         }
         let micro = self.degree("batch.micro_batch");
@@ -226,7 +221,8 @@ impl Draft {
             let usual =
                 beside.usual_batch.filter(|_| by_tokens.or(by_device).is_none() && accumulation.is_none());
             if let Some(usual) = usual {
-                assumed.push(format!("batch.global = {usual}: nothing says how many sequences a step has"));
+                self.assumed
+                    .push(format!("batch.global = {usual}: nothing says how many sequences a step has"));
                 self.put("batch.global", usual.into());
                 return Ok(());
             }
@@ -236,7 +232,7 @@ impl Draft {
                     .hint("give --devices N, or --set batch.global=N"));
             };
             if by_tokens.is_none() {
-                assumed.push(format!(
+                self.assumed.push(format!(
                     "batch.global = {global}: micro-batch {micro} on {} replicas",
                     data.unwrap_or(1)
                 ));
@@ -266,13 +262,7 @@ impl Draft {
     }
 
     /// The model: named, or written out with what follows from the rest.
-    fn model(
-        &mut self,
-        table: &Table,
-        beside: &Beside,
-        file: &str,
-        assumed: &mut Vec<String>,
-    ) -> Result<(), SpecError> {
+    fn model(&mut self, table: &Table, beside: &Beside, file: &str) -> Result<(), SpecError> {
         if let Some(mut whole) = beside.model.clone().or_else(|| self.variables.get("model").cloned()) {
             let own = self.workload.get("model").and_then(Value::as_object).cloned().unwrap_or_default();
             if !own.is_empty() && beside.model.is_none() {
@@ -285,12 +275,13 @@ impl Draft {
             return Ok(());
         }
         self.hybrid_layers()?;
-        self.expert_layers(assumed);
+        self.expert_layers();
         if self.number("model.layers").is_none() {
             if let Some((whole, name)) = self.named_model(beside, file) {
-                assumed.push(format!("the model {}: named {name}", whole.as_str().unwrap_or("by its sizes")));
+                self.assumed
+                    .push(format!("the model {}: named {name}", whole.as_str().unwrap_or("by its sizes")));
                 self.variables.insert("model".into(), whole);
-                return self.model(table, beside, file, assumed);
+                return self.model(table, beside, file);
             }
             let unknown = match self.model_names(file).as_slice() {
                 [] => "does not say which model".to_string(),
@@ -315,9 +306,10 @@ impl Draft {
             let gated = self.workload.pointer("/model/gated_mlp") == Some(&Value::Bool(true));
             let ffn = if gated { (4 * h * 2 / 3) / 64 * 64 } else { 4 * h };
             self.put("model.ffn", ffn.into());
-            assumed.push(format!("model.ffn = {ffn}: as the software computes it where it is not given"));
+            self.assumed
+                .push(format!("model.ffn = {ffn}: as the software computes it where it is not given"));
         }
-        self.vocabulary(assumed);
+        self.vocabulary();
         let sequence = self.number("model.sequence").or(self.number("sequence"));
         let name = super::super::hugging_face::name_of(file);
         if let Some(model) = object(&mut self.workload, "model") {
@@ -330,12 +322,12 @@ impl Draft {
     }
 
     /// Rows of the embedding: given, or by the tokenizer; padded as the software pads them.
-    fn vocabulary(&mut self, assumed: &mut Vec<String>) {
+    fn vocabulary(&mut self) {
         if self.number("model.vocabulary").is_none() {
             let (rows, why) = self.tokenizer().or_else(|| self.same_shape()).unwrap_or_else(|| {
                 (GPT2, "the file names no tokenizer; GPT-2's, as Megatron takes then".to_string())
             });
-            assumed.push(format!("model.vocabulary = {rows}: {why}"));
+            self.assumed.push(format!("model.vocabulary = {rows}: {why}"));
             self.put("model.vocabulary", rows.into());
         }
         if let (Some(rows), Some(multiple)) =
@@ -345,7 +337,7 @@ impl Draft {
             let multiple = multiple.saturating_mul(self.degree("parallelism.tensor"));
             let padded = rows.div_ceil(multiple).saturating_mul(multiple);
             if padded != rows {
-                assumed
+                self.assumed
                     .push(format!("model.vocabulary = {padded}: {rows} padded to a multiple of {multiple}"));
                 self.put("model.vocabulary", padded.into());
             }

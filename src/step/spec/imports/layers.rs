@@ -50,7 +50,7 @@ impl Draft {
     }
 
     /// `[0]*3+[1]*58`, or every how many layers have experts.
-    pub(super) fn expert_layers(&mut self, assumed: &mut Vec<String>) {
+    pub(super) fn expert_layers(&mut self) {
         let Some(given) = self.variables.get("expert_layers").cloned() else { return };
         let list = match &given {
             Value::Number(every) => {
@@ -61,7 +61,7 @@ impl Draft {
             _ => None,
         };
         let Some((first, every)) = list.as_deref().and_then(regular) else {
-            assumed.push(format!("experts in every layer: {given} is no pattern that is followed"));
+            self.assumed.push(format!("experts in every layer: {given} is no pattern that is followed"));
             return;
         };
         self.put("model.moe.first_dense_layers", first.into());

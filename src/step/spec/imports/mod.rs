@@ -245,6 +245,8 @@ struct Draft {
     model: Value,
     /// Quantities that several arguments share.
     variables: BTreeMap<String, Value>,
+    /// What followed from several arguments or was assumed, in words.
+    assumed: Vec<String>,
 }
 
 impl Draft {

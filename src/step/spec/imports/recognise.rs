@@ -38,37 +38,32 @@ pub enum FileKind {
 }
 
 impl FileKind {
+    /// What a reader calls it, and the name of its subcommand of `stepsim import`, where it has one.
+    fn facts(self) -> (&'static str, Option<&'static str>) {
+        match self {
+            FileKind::Workload => ("a workload file of stepsim", None),
+            FileKind::Model => ("a model file of stepsim", None),
+            FileKind::Machine => ("a machine file of stepsim", None),
+            FileKind::HuggingFace => ("a Hugging Face config.json", Some("hf")),
+            FileKind::Arguments(format) => {
+                let words = FORMATS.iter().find(|(name, _)| *name == format);
+                (words.map_or("arguments", |(_, words)| words), Some(format))
+            }
+            FileKind::Calculon => ("a file of Calculon", Some("calculon")),
+            FileKind::Kineto => ("a PyTorch profile", Some("kineto")),
+            FileKind::Chakra => ("a Chakra execution trace", Some("chakra")),
+            FileKind::NcclTests => ("an output of nccl-tests", Some("nccl-tests")),
+            FileKind::NvidiaSmi => ("an output of nvidia-smi topo -m", Some("nvidia-smi")),
+            FileKind::TorchSchedule => ("a pipeline schedule of torch (CSV)", Some("torch-schedule")),
+        }
+    }
     /// What a reader calls it.
     pub fn words(self) -> &'static str {
-        match self {
-            FileKind::Workload => "a workload file of stepsim",
-            FileKind::Model => "a model file of stepsim",
-            FileKind::Machine => "a machine file of stepsim",
-            FileKind::HuggingFace => "a Hugging Face config.json",
-            FileKind::Arguments(format) => {
-                FORMATS.iter().find(|(name, _)| *name == format).map_or("arguments", |(_, words)| words)
-            }
-            FileKind::Calculon => "a file of Calculon",
-            FileKind::Kineto => "a PyTorch profile",
-            FileKind::Chakra => "a Chakra execution trace",
-            FileKind::NcclTests => "an output of nccl-tests",
-            FileKind::NvidiaSmi => "an output of nvidia-smi topo -m",
-            FileKind::TorchSchedule => "a pipeline schedule of torch (CSV)",
-        }
+        self.facts().0
     }
     /// The name of its subcommand of `stepsim import`, where it has one.
     pub fn import(self) -> Option<&'static str> {
-        match self {
-            FileKind::Workload | FileKind::Model | FileKind::Machine => None,
-            FileKind::HuggingFace => Some("hf"),
-            FileKind::Arguments(format) => Some(format),
-            FileKind::Calculon => Some("calculon"),
-            FileKind::Kineto => Some("kineto"),
-            FileKind::Chakra => Some("chakra"),
-            FileKind::NcclTests => Some("nccl-tests"),
-            FileKind::NvidiaSmi => Some("nvidia-smi"),
-            FileKind::TorchSchedule => Some("torch-schedule"),
-        }
+        self.facts().1
     }
 }
 

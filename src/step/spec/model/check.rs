@@ -17,9 +17,7 @@ impl ModelSpec {
         p.size("ffn", self.ffn, 100_000_000);
         p.size("vocabulary", self.vocabulary, 1_000_000_000);
         p.size("sequence", self.sequence, 1_000_000_000);
-        if let Some(k) = self.kv_heads {
-            p.size("kv_heads", k, 1_000_000);
-        }
+        p.size("kv_heads", self.kv_heads, 1_000_000);
         match self.head_size {
             Some(d) => p.size("head_size", d, 1_000_000),
             None if self.heads > 0 && !self.hidden.is_multiple_of(self.heads) && self.mla.is_none() => p.add(
@@ -31,12 +29,8 @@ impl ModelSpec {
             None => {}
         }
         if self.kv_heads() > 0 && !self.heads.is_multiple_of(self.kv_heads()) {
-            p.add(
-                "kv_heads",
-                self.kv_heads(),
-                format!("a divisor of heads ({})", self.heads),
-                "each key–value head serves the same number of query heads",
-            );
+            let hint = "each key–value head serves the same number of query heads";
+            p.add("kv_heads", self.kv_heads(), format!("a divisor of heads ({})", self.heads), hint);
         }
         if let Some(moe) = &self.moe {
             moe.validate(&mut p, self.layers);
@@ -51,18 +45,12 @@ impl ModelSpec {
             p.size("mla.qk_nope_head_size", mla.qk_nope_head_size, 1_000_000);
             p.size("mla.qk_rope_head_size", mla.qk_rope_head_size, 1_000_000);
             p.size("mla.v_head_size", mla.v_head_size, 1_000_000);
-            if let Some(q) = mla.q_lora_rank {
-                p.size("mla.q_lora_rank", q, 10_000_000);
-            }
+            p.size("mla.q_lora_rank", mla.q_lora_rank, 10_000_000);
         }
         let parameters = self.parameters_at_most();
         if parameters > 1e18 {
-            p.add(
-                "hidden",
-                self.hidden,
-                "a model of at most 1e18 parameters",
-                format!("this one has up to {parameters:.1e}"),
-            );
+            let hint = format!("this one has up to {parameters:.1e}");
+            p.add("hidden", self.hidden, "a model of at most 1e18 parameters", hint);
         }
         p.into_list()
     }
@@ -81,12 +69,8 @@ impl ModelSpec {
             && self.prediction_modules > 0
         {
             let hint = "a prediction module is a layer like the last, and has no image tokens";
-            p.add(
-                "prediction_modules",
-                self.prediction_modules,
-                "0 where the last layer attends to images",
-                hint,
-            );
+            let allowed = "0 where the last layer attends to images";
+            p.add("prediction_modules", self.prediction_modules, allowed, hint);
         }
     }
 
@@ -108,11 +92,8 @@ impl ModelSpec {
 
 impl AttentionSpec {
     pub(super) fn validate(&self, p: &mut Problems) {
-        for (name, size) in [("window", self.window), ("chunk", self.chunk)] {
-            if let Some(size) = size {
-                p.size(format!("attention.{name}"), size, 1_000_000_000);
-            }
-        }
+        p.size("attention.window", self.window, 1_000_000_000);
+        p.size("attention.chunk", self.chunk, 1_000_000_000);
         if let (Some(window), Some(_)) = (self.window, self.chunk) {
             p.add("attention.window", window, "a window or chunks, not both", "leave one of them out");
         }
@@ -144,51 +125,29 @@ impl MoeSpec {
         p.size("moe.experts", self.experts, 1_000_000);
         p.size("moe.top_k", self.top_k, 1_000_000);
         p.size("moe.every_layers", self.every_layers, 100_000);
-        if let Some(f) = self.ffn {
-            p.size("moe.ffn", f, 100_000_000);
-        }
+        p.size("moe.ffn", self.ffn, 100_000_000);
         if self.top_k > self.experts {
-            p.add(
-                "moe.top_k",
-                self.top_k,
-                format!("1 to {} (moe.experts)", self.experts),
-                "a token cannot visit more experts than there are",
-            );
+            let hint = "a token cannot visit more experts than there are";
+            p.add("moe.top_k", self.top_k, format!("1 to {} (moe.experts)", self.experts), hint);
         }
         if self.shared_experts > 1_000_000 {
-            p.add(
-                "moe.shared_experts",
-                self.shared_experts,
-                "0 to 1000000",
-                "count experts, not their width",
-            );
+            let hint = "count experts, not their width";
+            p.add("moe.shared_experts", self.shared_experts, "0 to 1000000", hint);
         }
         if self.first_dense_layers > layers {
-            p.add(
-                "moe.first_dense_layers",
-                self.first_dense_layers,
-                format!("0 to {layers} (layers)"),
-                "leave moe out for a model without experts",
-            );
+            let hint = "leave moe out for a model without experts";
+            p.add("moe.first_dense_layers", self.first_dense_layers, format!("0 to {layers} (layers)"), hint);
         }
         p.size("moe.groups", self.groups, 1_000_000);
         let groups = self.groups.max(1);
         if !self.experts.is_multiple_of(groups) {
-            p.add(
-                "moe.groups",
-                groups,
-                format!("a divisor of moe.experts ({})", self.experts),
-                "groups hold equally many experts",
-            );
+            let hint = "groups hold equally many experts";
+            p.add("moe.groups", groups, format!("a divisor of moe.experts ({})", self.experts), hint);
         } else if let Some(limit) = self.group_limit {
             let least = self.top_k.div_ceil((self.experts / groups).max(1)).max(1);
             if limit < least || limit > groups {
-                p.add(
-                    "moe.group_limit",
-                    limit,
-                    format!("{least} to {groups} (moe.groups)"),
-                    "a token's experts must fit into its groups",
-                );
+                let hint = "a token's experts must fit into its groups";
+                p.add("moe.group_limit", limit, format!("{least} to {groups} (moe.groups)"), hint);
             }
         }
         if let Some(c) = self.capacity_factor.filter(|&c| !(c > 0.0 && c <= 1e6)) {

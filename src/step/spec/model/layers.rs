@@ -92,12 +92,9 @@ impl ModelSpec {
             p.size(format!("layer_pattern[{i}][1]"), run.1, 100_000);
             if !self.layer_kinds.contains_key(&run.0) {
                 let known: Vec<_> = self.layer_kinds.keys().map(String::as_str).collect();
-                p.add(
-                    format!("layer_pattern[{i}][0]"),
-                    format!("\"{}\"", run.0),
-                    format!("a name in layer_kinds: {}", known.join(", ")),
-                    "a kind may be empty: {} is a layer as the model says",
-                );
+                let allowed = format!("a name in layer_kinds: {}", known.join(", "));
+                let hint = "a kind may be empty: {} is a layer as the model says";
+                p.add(format!("layer_pattern[{i}][0]"), format!("\"{}\"", run.0), allowed, hint);
             }
         }
     }

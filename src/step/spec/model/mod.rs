@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 use defaults::{is_default, is_zero};
 
 /// A transformer's shape.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ModelSpec {
     /// Name in reports.

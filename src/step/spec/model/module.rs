@@ -9,70 +9,73 @@ use serde::{Deserialize, Serialize};
 
 use super::defaults::{is_default, is_zero, one, yes};
 use super::norm::Norm;
+use crate::core::declare::defaults;
 
-/// An encoder in front of the language model, and the projector of its tokens.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ModuleSpec {
-    /// Name in workloads, reports and timelines: `vision`, `audio`.
-    pub name: String,
-    /// Where the figures come from.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub source: String,
-    /// How patches or frames become positions.
-    pub input: ModuleInputSpec,
-    /// Transformer layers.
-    pub layers: u64,
-    /// Width of the residual stream.
-    pub hidden: u64,
-    /// Attention heads.
-    pub heads: u64,
-    /// Width of one head; default: `hidden / heads`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub head_size: Option<u64>,
-    /// Width of the MLP (of one of its two input matrices where it is gated).
-    pub ffn: u64,
-    /// Whether the MLP has a gate matrix: three matrices instead of two.
-    #[serde(default)]
-    pub gated_mlp: bool,
-    /// Whether the linear layers have biases.
-    #[serde(default = "yes")]
-    pub biases: bool,
-    /// Whether keys have biases where all else has (Whisper's have none).
-    #[serde(default = "yes", skip_serializing_if = "is_yes")]
-    pub key_biases: bool,
-    /// Whether the projections of attention have biases; default: `biases`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub attention_biases: Option<bool>,
-    /// Kind of normalisation in the layers, before and behind them.
-    #[serde(default)]
-    pub norm: Norm,
-    /// Whether learned scales stand behind attention and behind the MLP (InternViT).
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub layer_scale: bool,
-    /// The last so many layers have a learned number each for what attention and for what the MLP add (the global layers of Llama
-    /// 3.2 Vision); not beside `full_every`.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub gated_layers: u64,
-    /// Whether queries and keys are rotated.
-    #[serde(default)]
-    pub rotary: bool,
-    /// Positions of a window, outside which a position sees nothing; default: each sees its whole image or clip.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub window: Option<u64>,
-    /// Every so many-th layer sees the whole image in spite of `window` (Qwen2.5-VL: 8); default: none does.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub full_every: Option<u64>,
-    /// Patches or frames of one image or clip, unless the workload says otherwise.
-    pub sequence: u64,
-    /// Patches or frames that become one token.
-    #[serde(default = "one", skip_serializing_if = "is_one")]
-    pub merge: u64,
-    /// What brings tokens to the width of the language model.
-    pub projector: ProjectorSpec,
-    /// Further projectors, behind layers of the encoder (Qwen3-VL); default: none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deepstack: Option<DeepstackSpec>,
+defaults! {
+    /// An encoder in front of the language model, and the projector of its tokens.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    pub struct ModuleSpec {
+        /// Name in workloads, reports and timelines: `vision`, `audio`.
+        pub name: String,
+        /// Where the figures come from.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        pub source: String,
+        /// How patches or frames become positions.
+        pub input: ModuleInputSpec,
+        /// Transformer layers.
+        pub layers: u64,
+        /// Width of the residual stream.
+        pub hidden: u64,
+        /// Attention heads.
+        pub heads: u64,
+        /// Width of one head; default: `hidden / heads`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub head_size: Option<u64>,
+        /// Width of the MLP (of one of its two input matrices where it is gated).
+        pub ffn: u64,
+        /// Whether the MLP has a gate matrix: three matrices instead of two.
+        #[serde(default)]
+        pub gated_mlp: bool,
+        /// Whether the linear layers have biases.
+        #[serde(default = "yes")]
+        pub biases: bool = true,
+        /// Whether keys have biases where all else has (Whisper's have none).
+        #[serde(default = "yes", skip_serializing_if = "is_yes")]
+        pub key_biases: bool = true,
+        /// Whether the projections of attention have biases; default: `biases`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub attention_biases: Option<bool>,
+        /// Kind of normalisation in the layers, before and behind them.
+        #[serde(default)]
+        pub norm: Norm,
+        /// Whether learned scales stand behind attention and behind the MLP (InternViT).
+        #[serde(default, skip_serializing_if = "is_default")]
+        pub layer_scale: bool,
+        /// The last so many layers have a learned number each for what attention and for what the MLP add (the global layers of Llama
+        /// 3.2 Vision); not beside `full_every`.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub gated_layers: u64,
+        /// Whether queries and keys are rotated.
+        #[serde(default)]
+        pub rotary: bool,
+        /// Positions of a window, outside which a position sees nothing; default: each sees its whole image or clip.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub window: Option<u64>,
+        /// Every so many-th layer sees the whole image in spite of `window` (Qwen2.5-VL: 8); default: none does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub full_every: Option<u64>,
+        /// Patches or frames of one image or clip, unless the workload says otherwise.
+        pub sequence: u64,
+        /// Patches or frames that become one token.
+        #[serde(default = "one", skip_serializing_if = "is_one")]
+        pub merge: u64 = 1,
+        /// What brings tokens to the width of the language model.
+        pub projector: ProjectorSpec,
+        /// Further projectors, behind layers of the encoder (Qwen3-VL); default: none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub deepstack: Option<DeepstackSpec>,
+    }
 }
 
 /// Projectors behind layers of an encoder. Each makes as many tokens as there are; the language model adds those of the
@@ -98,41 +101,43 @@ impl ModuleSpec {
     }
 }
 
-/// The first products of an encoder.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ModuleInputSpec {
-    /// Matrices in order, inputs by outputs: the patch embedding, or convolutions (channels times width of the kernel by
-    /// channels).
-    pub matrices: Vec<[u64; 2]>,
-    /// Whether they have biases.
-    #[serde(default)]
-    pub biases: bool,
-    /// Rows of all matrices but the last for one row of the last: the stride of the last convolution.
-    #[serde(default = "one", skip_serializing_if = "is_one")]
-    pub stride: u64,
-    /// Rows of a learned table of positions; 0: there is none.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub position_rows: u64,
-    /// Learned vectors beside the patches of an image, or of each tile (a class token).
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub extra_tokens: u64,
-    /// Whether these vectors become tokens too.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub extra_become_tokens: bool,
-    /// Patches of a tile: `extra_tokens` and `pad_to` are of each tile, the layers see all tiles of an image. Default: an image is
-    /// one tile.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tile: Option<u64>,
-    /// Positions of a tile are padded to a multiple of so many.
-    #[serde(default = "one", skip_serializing_if = "is_one")]
-    pub pad_to: u64,
-    /// Learned numbers that scale tables of positions.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub gates: u64,
-    /// Normalisations before the layers.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub norms: u64,
+defaults! {
+    /// The first products of an encoder.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    pub struct ModuleInputSpec {
+        /// Matrices in order, inputs by outputs: the patch embedding, or convolutions (channels times width of the kernel by
+        /// channels).
+        pub matrices: Vec<[u64; 2]>,
+        /// Whether they have biases.
+        #[serde(default)]
+        pub biases: bool,
+        /// Rows of all matrices but the last for one row of the last: the stride of the last convolution.
+        #[serde(default = "one", skip_serializing_if = "is_one")]
+        pub stride: u64 = 1,
+        /// Rows of a learned table of positions; 0: there is none.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub position_rows: u64,
+        /// Learned vectors beside the patches of an image, or of each tile (a class token).
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub extra_tokens: u64,
+        /// Whether these vectors become tokens too.
+        #[serde(default, skip_serializing_if = "is_default")]
+        pub extra_become_tokens: bool,
+        /// Patches of a tile: `extra_tokens` and `pad_to` are of each tile, the layers see all tiles of an image. Default: an image is
+        /// one tile.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub tile: Option<u64>,
+        /// Positions of a tile are padded to a multiple of so many.
+        #[serde(default = "one", skip_serializing_if = "is_one")]
+        pub pad_to: u64 = 1,
+        /// Learned numbers that scale tables of positions.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub gates: u64,
+        /// Normalisations before the layers.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub norms: u64,
+    }
 }
 
 /// What brings tokens of an encoder to the width of the language model.

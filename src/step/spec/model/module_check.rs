@@ -86,12 +86,8 @@ impl ModuleSpec {
             }
             if !in_order || deep.layers.is_empty() || deep.layers.iter().any(|layer| *layer >= self.layers) {
                 let allowed = format!("layers in order, each less than {}", self.layers);
-                p.add(
-                    format!("{at}.deepstack.layers"),
-                    format!("{:?}", deep.layers),
-                    allowed,
-                    "as [8, 16, 24]",
-                );
+                let hint = "as [8, 16, 24]";
+                p.add(format!("{at}.deepstack.layers"), format!("{:?}", deep.layers), allowed, hint);
             }
             self.validate_projector(p, &format!("{at}.deepstack.projector"), &deep.projector, hidden);
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::module::ModuleSpec;
-use super::{AttentionSpec, LayerKindSpec, LayerRun, Mixer, MlpKind, ModelSpec, Positions};
+use super::{AttentionSpec, LayerKindSpec, LayerRun, ModelSpec, Positions};
 
 impl ModuleSpec {
     /// Its layers as those of a transformer without a vocabulary, on images or clips of the module's own size.
@@ -35,37 +35,21 @@ impl ModuleSpec {
         };
         ModelSpec {
             name: self.name.clone(),
-            source: String::new(),
             layers: self.layers,
             hidden: self.hidden,
             heads: self.heads,
-            kv_heads: None,
             head_size: self.head_size,
             ffn: self.ffn,
             gated_mlp: self.gated_mlp,
-            vocabulary: 0,
             tied_embeddings: true,
-            extra_rows: 0,
             sequence: self.input.positions(self.sequence),
             positions: if self.rotary { Positions::Rotary } else { Positions::None },
             biases: self.biases,
-            mlp_biases: None,
-            head_bias: false,
             norm: self.norm,
-            norms: None,
-            extra_norms: 0,
-            gates: false,
-            dropout: false,
-            parallel_block: false,
             attention: attention(self.window),
-            moe: None,
-            mla: None,
-            mixer: Mixer::Attention,
-            mlp: MlpKind::ByLayer,
             layer_kinds,
             layer_pattern,
-            prediction_modules: 0,
-            modules: Vec::new(),
+            ..ModelSpec::default()
         }
     }
 }

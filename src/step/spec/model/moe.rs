@@ -4,54 +4,57 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::defaults::{is_default, one};
+use crate::core::declare::defaults;
 
-/// Mixture of experts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct MoeSpec {
-    /// Routed experts of one layer.
-    pub experts: u64,
-    /// Experts that each token visits.
-    pub top_k: u64,
-    /// Width of one expert's MLP; default: the model's `ffn`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ffn: Option<u64>,
-    /// Experts of the same width that every token visits.
-    #[serde(default)]
-    pub shared_experts: u64,
-    /// Width of the shared experts together; default: `shared_experts` times `ffn`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shared_ffn: Option<u64>,
-    /// Whether a gate decides how much of the shared expert counts (Qwen).
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub shared_gate: bool,
-    /// Width to which tokens are projected before they travel to experts; default: they travel whole.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub latent: Option<u64>,
-    /// Whether experts' matrices have biases (gpt-oss).
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub expert_biases: bool,
-    /// Layers at the start that keep a dense MLP.
-    #[serde(default)]
-    pub first_dense_layers: u64,
-    /// One layer in so many has experts (after the first dense ones).
-    #[serde(default = "one")]
-    pub every_layers: u64,
-    /// Tokens that an expert accepts, as a multiple of the mean; default: no limit, no token is dropped.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub capacity_factor: Option<f64>,
-    /// Whether the router has a bias per expert (DeepSeek-V3's balancing without a loss).
-    #[serde(default)]
-    pub router_bias: bool,
-    /// Groups of experts that the router tells apart; 1: none.
-    #[serde(default = "one")]
-    pub groups: u64,
-    /// Groups that one token may use (node-limited routing); default: all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub group_limit: Option<u64>,
-    /// How the router ranks groups of experts, where it may use some of them only.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub group_score: GroupScore,
+defaults! {
+    /// Mixture of experts.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    pub struct MoeSpec {
+        /// Routed experts of one layer.
+        pub experts: u64,
+        /// Experts that each token visits.
+        pub top_k: u64,
+        /// Width of one expert's MLP; default: the model's `ffn`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub ffn: Option<u64>,
+        /// Experts of the same width that every token visits.
+        #[serde(default)]
+        pub shared_experts: u64,
+        /// Width of the shared experts together; default: `shared_experts` times `ffn`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub shared_ffn: Option<u64>,
+        /// Whether a gate decides how much of the shared expert counts (Qwen).
+        #[serde(default, skip_serializing_if = "is_default")]
+        pub shared_gate: bool,
+        /// Width to which tokens are projected before they travel to experts; default: they travel whole.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub latent: Option<u64>,
+        /// Whether experts' matrices have biases (gpt-oss).
+        #[serde(default, skip_serializing_if = "is_default")]
+        pub expert_biases: bool,
+        /// Layers at the start that keep a dense MLP.
+        #[serde(default)]
+        pub first_dense_layers: u64,
+        /// One layer in so many has experts (after the first dense ones).
+        #[serde(default = "one")]
+        pub every_layers: u64 = 1,
+        /// Tokens that an expert accepts, as a multiple of the mean; default: no limit, no token is dropped.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub capacity_factor: Option<f64>,
+        /// Whether the router has a bias per expert (DeepSeek-V3's balancing without a loss).
+        #[serde(default)]
+        pub router_bias: bool,
+        /// Groups of experts that the router tells apart; 1: none.
+        #[serde(default = "one")]
+        pub groups: u64 = 1,
+        /// Groups that one token may use (node-limited routing); default: all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub group_limit: Option<u64>,
+        /// How the router ranks groups of experts, where it may use some of them only.
+        #[serde(default, skip_serializing_if = "is_default")]
+        pub group_score: GroupScore,
+    }
 }
 
 /// How a router ranks groups of experts.
@@ -72,23 +75,7 @@ pub enum GroupScore {
 impl MoeSpec {
     /// So many experts, of which a token visits `top_k`, all else by default.
     pub fn of(experts: u64, top_k: u64) -> MoeSpec {
-        MoeSpec {
-            experts,
-            top_k,
-            ffn: None,
-            shared_experts: 0,
-            shared_ffn: None,
-            shared_gate: false,
-            latent: None,
-            expert_biases: false,
-            first_dense_layers: 0,
-            every_layers: 1,
-            capacity_factor: None,
-            router_bias: false,
-            groups: 1,
-            group_limit: None,
-            group_score: GroupScore::Drawn,
-        }
+        MoeSpec { experts, top_k, ..MoeSpec::default() }
     }
     /// Whether layer `layer` (from 0) is one of those that have experts.
     pub fn covers(&self, layer: u64) -> bool {

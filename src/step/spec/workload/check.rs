@@ -16,9 +16,7 @@ impl WorkloadSpec {
         }
         // What hangs on the model is checked against a sound one only: of 2^64 layers nobody lives to see the end.
         let model = (p.len() == 0).then_some(model);
-        if let Some(s) = self.sequence {
-            p.size("sequence", s, 1_000_000_000);
-        }
+        p.size("sequence", self.sequence, 1_000_000_000);
         p.size("batch.global", self.batch.global, MOST);
         p.size("batch.micro_batch", self.batch.micro_batch, MOST);
         if let Some(model) = model {
@@ -93,12 +91,9 @@ impl WorkloadSpec {
                 let named = std::iter::once(("tier".to_string(), &place.tier))
                     .chain(place.via.iter().enumerate().map(|(j, v)| (format!("via[{j}]"), v)));
                 for (field, tier) in named.filter(|(_, t)| !tiers.contains(&t.as_str())) {
-                    p.add(
-                        format!("offload.{class}[{i}].{field}"),
-                        format!("{tier:?}"),
-                        format!("a memory tier of the topology: {}", tiers.join(", ")),
-                        "add the tier to the topology, or place the share elsewhere",
-                    );
+                    let allowed = format!("a memory tier of the topology: {}", tiers.join(", "));
+                    let hint = "add the tier to the topology, or place the share elsewhere";
+                    p.add(format!("offload.{class}[{i}].{field}"), format!("{tier:?}"), allowed, hint);
                 }
             }
         }
@@ -125,22 +120,15 @@ impl WorkloadSpec {
                 1 => ("parallelism.expert_tensor", par.expert_tensor()),
                 expert => ("parallelism.expert", expert),
             };
-            p.add(
-                field,
-                value,
-                format!("expert × expert_tensor that divides data × context × tensor = {holders}"),
-                "expert-parallel groups are cut from the ranks of one pipeline stage",
-            );
+            let allowed = format!("expert × expert_tensor that divides data × context × tensor = {holders}");
+            let hint = "expert-parallel groups are cut from the ranks of one pipeline stage";
+            p.add(field, value, allowed, hint);
         }
         let all = data.saturating_mul(par.context.size);
         self.check_dynamic_ranks(p, all);
         if let Some(g) = par.sharding.group.filter(|&g| g == 0 || !all.is_multiple_of(g)) {
-            p.add(
-                "parallelism.sharding.group",
-                g,
-                format!("a divisor of data × context = {all}"),
-                "state is cut inside equal groups and replicated across them",
-            );
+            let hint = "state is cut inside equal groups and replicated across them";
+            p.add("parallelism.sharding.group", g, format!("a divisor of data × context = {all}"), hint);
         }
     }
 
@@ -160,12 +148,9 @@ impl WorkloadSpec {
         ];
         let elements = tokens * widest.into_iter().fold(0.0, f64::max);
         if elements > 1e17 {
-            p.add(
-                "batch.micro_batch",
-                self.batch.micro_batch,
-                "a micro-batch whose largest tensor has at most 1e17 elements",
-                format!("{elements:.1e} with sequences of {} tokens", self.sequence(model)),
-            );
+            let allowed = "a micro-batch whose largest tensor has at most 1e17 elements";
+            let hint = format!("{elements:.1e} with sequences of {} tokens", self.sequence(model));
+            p.add("batch.micro_batch", self.batch.micro_batch, allowed, hint);
         }
     }
 
@@ -176,26 +161,16 @@ impl WorkloadSpec {
         p.size("parallelism.expert", par.expert, MOST);
         p.size("parallelism.pipeline.size", par.pipeline.size, MOST);
         p.size("loss.tiles", self.loss.tiles, MOST);
-        let optional = [
-            ("parallelism.data", par.data),
-            ("parallelism.expert_tensor", par.expert_tensor),
-            ("parallelism.pipeline.chunks", par.pipeline.chunks),
-            ("parallelism.pipeline.group_size", par.pipeline.group_size),
-        ];
-        for (path, value) in optional {
-            if let Some(v) = value {
-                p.size(path, v, MOST);
-            }
-        }
+        p.size("parallelism.data", par.data, MOST);
+        p.size("parallelism.expert_tensor", par.expert_tensor, MOST);
+        p.size("parallelism.pipeline.chunks", par.pipeline.chunks, MOST);
+        p.size("parallelism.pipeline.group_size", par.pipeline.group_size, MOST);
         let mut axes = par.order.clone();
         axes.sort();
         if axes != [GroupAxis::Tensor, GroupAxis::Context, GroupAxis::Data, GroupAxis::Pipeline] {
-            p.add(
-                "parallelism.order",
-                format!("{:?}", par.order),
-                "tensor, context, data and pipeline in any order, each once",
-                "the first axis has the nearest neighbours",
-            );
+            let allowed = "tensor, context, data and pipeline in any order, each once";
+            let hint = "the first axis has the nearest neighbours";
+            p.add("parallelism.order", format!("{:?}", par.order), allowed, hint);
         }
     }
 
@@ -203,12 +178,8 @@ impl WorkloadSpec {
         let t = self.parallelism.tensor;
         let must_divide = |p: &mut Problems, what: &str, value: u64| {
             if !value.is_multiple_of(t) {
-                p.add(
-                    "parallelism.tensor",
-                    t,
-                    format!("a divisor of the model's {what} ({value})"),
-                    "each tensor-parallel rank holds an equal share",
-                );
+                let hint = "each tensor-parallel rank holds an equal share";
+                p.add("parallelism.tensor", t, format!("a divisor of the model's {what} ({value})"), hint);
             }
         };
         must_divide(p, "heads", model.heads);
@@ -221,12 +192,9 @@ impl WorkloadSpec {
         }
         let kv = model.kv_heads();
         if kv != 0 && !kv.is_multiple_of(t) && !t.is_multiple_of(kv) {
-            p.add(
-                "parallelism.tensor",
-                t,
-                format!("a divisor or a multiple of the model's kv_heads ({kv})"),
-                "with more ranks than key–value heads, heads are replicated a whole number of times",
-            );
+            let allowed = format!("a divisor or a multiple of the model's kv_heads ({kv})");
+            let hint = "with more ranks than key–value heads, heads are replicated a whole number of times";
+            p.add("parallelism.tensor", t, allowed, hint);
         }
         let cut = t.saturating_mul(self.parallelism.context.size);
         if self.parallelism.sequence_parallel && !self.sequence(model).is_multiple_of(cut) {
@@ -242,12 +210,8 @@ impl WorkloadSpec {
     fn check_context(&self, p: &mut Problems, model: &ModelSpec) {
         let c = &self.parallelism.context;
         if c.per_document && self.documents.is_none() {
-            p.add(
-                "parallelism.context.per_document",
-                true,
-                "false where sequences hold no documents",
-                "say which documents there are (`documents`), or leave it out",
-            );
+            let hint = "say which documents there are (`documents`), or leave it out";
+            p.add("parallelism.context.per_document", true, "false where sequences hold no documents", hint);
         }
         if c.size == 1 {
             return;
@@ -267,12 +231,9 @@ impl WorkloadSpec {
             _ => 1,
         };
         if inner == 0 || !c.size.is_multiple_of(inner) {
-            p.add(
-                "parallelism.context.ulysses_size",
-                inner,
-                format!("a divisor of context.size ({})", c.size),
-                "two-level needs the size of its inner all-to-all group",
-            );
+            let allowed = format!("a divisor of context.size ({})", c.size);
+            let hint = "two-level needs the size of its inner all-to-all group";
+            p.add("parallelism.context.ulysses_size", inner, allowed, hint);
         } else if !model.heads.is_multiple_of(inner.saturating_mul(self.parallelism.tensor)) {
             p.add(
                 "parallelism.context.size",
@@ -326,12 +287,9 @@ impl WorkloadSpec {
 
     fn check_rest(&self, p: &mut Problems) {
         p.range("precision.master_bytes_per_parameter", self.precision.master_bytes_per_parameter, 0.0, 64.0);
-        if let Some(m) = self.precision.moments_bytes_per_parameter {
-            p.range("precision.moments_bytes_per_parameter", m, 0.0, 64.0);
-        }
-        if let Some(f) = self.fidelity.constant_fraction {
-            p.range("fidelity.constant_fraction", f, 1e-6, 1.0);
-        }
+        let moments = self.precision.moments_bytes_per_parameter;
+        p.range("precision.moments_bytes_per_parameter", moments, 0.0, 64.0);
+        p.range("fidelity.constant_fraction", self.fidelity.constant_fraction, 1e-6, 1.0);
         self.check_noise(p);
     }
 
@@ -359,10 +317,9 @@ impl WorkloadSpec {
                 }
             }
         }
-        if let Some(r) = &noise.random_stragglers {
-            p.range("noise.random_stragglers.fraction", r.fraction, 0.0, 1.0);
-            p.range("noise.random_stragglers.slowness", r.slowness, 1.0, 1e6);
-        }
+        let random = noise.random_stragglers;
+        p.range("noise.random_stragglers.fraction", random.map(|r| r.fraction), 0.0, 1.0);
+        p.range("noise.random_stragglers.slowness", random.map(|r| r.slowness), 1.0, 1e6);
         for (i, link) in noise.slow_links.iter().enumerate() {
             p.range(format!("noise.slow_links[{i}].slowness"), link.slowness, 1.0, 1e6);
         }

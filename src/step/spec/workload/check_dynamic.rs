@@ -11,16 +11,10 @@ impl WorkloadSpec {
     /// sizes.
     pub(super) fn check_dynamic(&self, p: &mut Problems, model: &ModelSpec) {
         let Some(dynamic) = self.parallelism.context.dynamic else { return };
-        if let Some(tokens) = dynamic.tokens_per_rank {
-            p.size(format!("{AT}.tokens_per_rank"), tokens, 1_000_000_000);
-        }
+        p.size(format!("{AT}.tokens_per_rank"), dynamic.tokens_per_rank, 1_000_000_000);
         if self.documents.is_none() {
-            p.add(
-                AT,
-                "no documents",
-                "documents, each of which gets a degree",
-                "say which there are: documents={\"drawn\": {\"median\": 1024, \"sigma\": 1.5}}",
-            );
+            let hint = "say which there are: documents={\"drawn\": {\"median\": 1024, \"sigma\": 1.5}}";
+            p.add(AT, "no documents", "documents, each of which gets a degree", hint);
         }
         self.check_dynamic_model(p, model);
         self.check_dynamic_parallelism(p);
@@ -66,12 +60,8 @@ impl WorkloadSpec {
         }
         if self.offload.activations.iter().any(|place| !place.on_device() && place.fraction > 0.0) {
             let hint = "passes keep unequal activations: recompute them instead (recompute.granularity=full)";
-            p.add(
-                "offload.activations",
-                "activations on a tier",
-                "activations on the device, beside dynamic",
-                hint,
-            );
+            let allowed = "activations on the device, beside dynamic";
+            p.add("offload.activations", "activations on a tier", allowed, hint);
         }
     }
 

@@ -26,12 +26,8 @@ impl WorkloadSpec {
         }
         match &model.moe {
             None if self.expert != ExpertSpec::default() => {
-                p.add(
-                    "expert",
-                    "what it says",
-                    "nothing for a model without experts",
-                    "the model has no moe part",
-                );
+                let hint = "the model has no moe part";
+                p.add("expert", "what it says", "nothing for a model without experts", hint);
             }
             None => {}
             Some(moe) => self.check_exchange(p, moe),
@@ -50,12 +46,8 @@ impl WorkloadSpec {
         let fits = std::iter::successors(Some(moe.top_k), |k| Some(k / 2)).find(|k| counted(*k) <= MOST);
         if let Some(fits) = fits.filter(|fits| *fits < moe.top_k) {
             let allowed = format!("some {fits} of {} experts on {parts} ranks", moe.experts);
-            p.add(
-                "model.moe.top_k",
-                moe.top_k,
-                allowed,
-                "no published model sends a token to more than some tens",
-            );
+            let hint = "no published model sends a token to more than some tens";
+            p.add("model.moe.top_k", moe.top_k, allowed, hint);
         }
     }
 
@@ -63,22 +55,13 @@ impl WorkloadSpec {
         self.check_choices(p, moe);
         let e = &self.expert;
         let most = moe.top_k.min(self.parallelism.expert.max(1)) as f64;
-        for (field, value) in
-            [("expert.domains_per_token", e.domains_per_token), ("expert.ranks_per_token", e.ranks_per_token)]
-        {
-            if let Some(value) = value {
-                p.range(field, value, 1.0, most);
-            }
-        }
+        p.range("expert.domains_per_token", e.domains_per_token, 1.0, most);
+        p.range("expert.ranks_per_token", e.ranks_per_token, 1.0, most);
         if let (Some(domains), Some(ranks)) = (e.domains_per_token, e.ranks_per_token)
             && domains > ranks
         {
-            p.add(
-                "expert.domains_per_token",
-                domains,
-                format!("at most expert.ranks_per_token ({ranks})"),
-                "a rank lies in one domain",
-            );
+            let allowed = format!("at most expert.ranks_per_token ({ranks})");
+            p.add("expert.domains_per_token", domains, allowed, "a rank lies in one domain");
         }
         if let Some(units) = e.units {
             p.size("expert.units", u64::from(units), 1000);
@@ -97,9 +80,7 @@ impl WorkloadSpec {
                 );
             }
         }
-        if let Some(pad) = e.pad_rows_to {
-            p.size("expert.pad_rows_to", pad, 4096);
-        }
+        p.size("expert.pad_rows_to", e.pad_rows_to, 4096);
         self.check_overlap(p, moe);
     }
 

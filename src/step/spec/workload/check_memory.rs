@@ -20,20 +20,14 @@ impl WorkloadSpec {
         let prefetch = &s.prefetch;
         let lists = [("forward", &prefetch.forward), ("backward", &prefetch.backward)];
         if !kind.cuts_weights() && *prefetch != super::ShardingPrefetch::default() {
-            p.add(
-                "parallelism.sharding.prefetch",
-                "a rule",
-                "nothing, unless kind cuts weights, as zero3 does",
-                "only cut weights are gathered layer by layer",
-            );
+            let allowed = "nothing, unless kind cuts weights, as zero3 does";
+            let hint = "only cut weights are gathered layer by layer";
+            p.add("parallelism.sharding.prefetch", "a rule", allowed, hint);
         }
         if prefetch.budgets().is_some() && lists.iter().any(|l| l.1.is_some()) {
-            p.add(
-                "parallelism.sharding.prefetch",
-                "lists and element budgets",
-                "either FSDP's lists or DeepSpeed's budgets",
-                "leave out forward and backward, or the three *_elements",
-            );
+            let allowed = "either FSDP's lists or DeepSpeed's budgets";
+            let hint = "leave out forward and backward, or the three *_elements";
+            p.add("parallelism.sharding.prefetch", "lists and element budgets", allowed, hint);
         }
         for (name, list) in lists {
             for (i, entry) in list.iter().flatten().enumerate() {
@@ -51,21 +45,14 @@ impl WorkloadSpec {
             }
         }
         if !kind.has_groups() && s.group.is_some() {
-            p.add(
-                "parallelism.sharding.group",
-                s.group.unwrap_or(0),
-                format!("nothing, where kind is {}", kind.name),
-                "set kind to zero1, zero2 or zero3",
-            );
+            let allowed = format!("nothing, where kind is {}", kind.name);
+            let hint = "set kind to zero1, zero2 or zero3";
+            p.add("parallelism.sharding.group", s.group.unwrap_or(0), allowed, hint);
         }
         let away = |place: &Placement| !place.on_device() && place.fraction > 0.0;
         if kind.keeps_secondary() && self.offload.weights.iter().any(away) {
-            p.add(
-                "offload.weights",
-                "another tier",
-                format!("hbm, where kind is {}", kind.name),
-                "the second copy of weights stays on the device",
-            );
+            let hint = "the second copy of weights stays on the device";
+            p.add("offload.weights", "another tier", format!("hbm, where kind is {}", kind.name), hint);
         }
     }
 
@@ -80,12 +67,8 @@ impl WorkloadSpec {
         }
         if self.sharding().cuts_gradients() {
             let allowed = "none or zero1, where each rank owns whole matrices";
-            p.add(
-                "parallelism.sharding.kind",
-                self.sharding().name,
-                allowed,
-                "optimizer.kind muon works on whole matrices",
-            );
+            let hint = "optimizer.kind muon works on whole matrices";
+            p.add("parallelism.sharding.kind", self.sharding().name, allowed, hint);
         }
         if self.offload.optimizer.iter().any(|x| !x.on_device() && x.fraction > 0.0) {
             p.add("offload.optimizer", "another tier", "hbm", "optimizer.kind muon runs on the device");
@@ -95,12 +78,8 @@ impl WorkloadSpec {
             .iter()
             .any(|(layer, _)| !matches!(layer.mixer, Mixer::Attention | Mixer::None))
         {
-            p.add(
-                "optimizer.kind",
-                "\"muon\"",
-                "adam, adam8bit, lion, momentum, sgd, adafactor",
-                "the matrices of mixers other than attention are not known one by one",
-            );
+            let hint = "the matrices of mixers other than attention are not known one by one";
+            p.add("optimizer.kind", "\"muon\"", "adam, adam8bit, lion, momentum, sgd, adafactor", hint);
         }
     }
 
@@ -110,30 +89,19 @@ impl WorkloadSpec {
             self.check_placements(p, class, placements);
             let away = placements.iter().any(|x| !x.on_device() && x.fraction > 0.0);
             if away && class == "optimizer" && state.optimizer() == 0.0 {
-                p.add(
-                    "offload.optimizer",
-                    format!("{} placements", placements.len()),
-                    "nothing: this recipe keeps no master weights and no moments",
-                    "see optimizer.kind and precision",
-                );
+                let allowed = "nothing: this recipe keeps no master weights and no moments";
+                let hint = "see optimizer.kind and precision";
+                p.add("offload.optimizer", format!("{} placements", placements.len()), allowed, hint);
             }
         }
         let out = |c: &[Placement]| c.iter().any(|x| !x.on_device() && x.fraction > 0.0);
         if self.offload.optimizer_on == OptimizerPlace::Host && !out(&self.offload.optimizer) {
-            p.add(
-                "offload.optimizer_on",
-                "\"host\"",
-                "device, where all optimizer state is in device memory",
-                "place offload.optimizer on the host",
-            );
+            let allowed = "device, where all optimizer state is in device memory";
+            p.add("offload.optimizer_on", "\"host\"", allowed, "place offload.optimizer on the host");
         }
         if self.offload.activations_every_layers == Some(0) {
-            p.add(
-                "offload.activations_every_layers",
-                0,
-                "1 or more",
-                "leave it out to send all layers' activations",
-            );
+            let hint = "leave it out to send all layers' activations";
+            p.add("offload.activations_every_layers", 0, "1 or more", hint);
         }
         if self.offload.pinned_buffer_bytes == Some(0) {
             p.add("offload.pinned_buffer_bytes", 0, "1 or more", "leave it out for no limit");
@@ -144,12 +112,8 @@ impl WorkloadSpec {
         for (i, place) in placements.iter().enumerate() {
             p.range(format!("offload.{class}[{i}].fraction"), place.fraction, 0.0, 1.0);
             if place.tier.is_empty() {
-                p.add(
-                    format!("offload.{class}[{i}].tier"),
-                    "\"\"",
-                    "the name of a memory tier",
-                    "hbm, host, cxl, nvme",
-                );
+                let hint = "hbm, host, cxl, nvme";
+                p.add(format!("offload.{class}[{i}].tier"), "\"\"", "the name of a memory tier", hint);
             }
             let mut stops = vec![&place.tier];
             for (j, via) in place.via.iter().enumerate() {
@@ -164,22 +128,16 @@ impl WorkloadSpec {
                 stops.push(via);
             }
             if placements[..i].iter().any(|q| q.tier == place.tier && q.via == place.via) {
-                p.add(
-                    format!("offload.{class}[{i}].tier"),
-                    format!("{:?}", place.tier),
-                    "each tier once",
-                    "add the fractions up",
-                );
+                let allowed = "each tier once";
+                let hint = "add the fractions up";
+                p.add(format!("offload.{class}[{i}].tier"), format!("{:?}", place.tier), allowed, hint);
             }
         }
         let sum: f64 = placements.iter().map(|x| x.fraction).sum();
         if !placements.is_empty() && (sum - 1.0).abs() > 1e-9 {
-            p.add(
-                format!("offload.{class}"),
-                format!("fractions with sum {sum}"),
-                "fractions whose sum is 1",
-                "name the share that stays in device memory too, as tier hbm",
-            );
+            let allowed = "fractions whose sum is 1";
+            let hint = "name the share that stays in device memory too, as tier hbm";
+            p.add(format!("offload.{class}"), format!("fractions with sum {sum}"), allowed, hint);
         }
     }
 }
@@ -197,21 +155,15 @@ impl RecomputeSpec {
             }
         }
         if (self.granularity == Granularity::Modules) == self.modules.is_empty() {
-            p.add(
-                format!("{at}.modules"),
-                format!("{} modules", self.modules.len()),
-                "at least one with granularity modules, none with any other",
-                "norm, qkv, attention-core, projection, activation, mlp, moe, every-second-matrix",
-            );
+            let allowed = "at least one with granularity modules, none with any other";
+            let hint = "norm, qkv, attention-core, projection, activation, mlp, moe, every-second-matrix";
+            p.add(format!("{at}.modules"), format!("{} modules", self.modules.len()), allowed, hint);
         }
         let named = |module| self.modules.contains(&module);
         if named(RecomputeModule::Projection) && !named(RecomputeModule::AttentionCore) {
-            p.add(
-                format!("{at}.modules"),
-                "projection without attention-core",
-                "projection beside attention-core",
-                "add attention-core: its output, which the projection reads, is not kept",
-            );
+            let allowed = "projection beside attention-core";
+            let hint = "add attention-core: its output, which the projection reads, is not kept";
+            p.add(format!("{at}.modules"), "projection without attention-core", allowed, hint);
         }
     }
 }

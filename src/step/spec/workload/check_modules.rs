@@ -18,12 +18,8 @@ impl WorkloadSpec {
                 [] => format!("nothing: {} has no modules", model.name),
                 _ => format!("modules of {}: {}", model.name, known.join(", ")),
             };
-            p.add(
-                format!("modules.{name}"),
-                format!("{name:?}"),
-                allowed,
-                "stepsim schema model tells their fields",
-            );
+            let hint = "stepsim schema model tells their fields";
+            p.add(format!("modules.{name}"), format!("{name:?}"), allowed, hint);
         }
         let used = self.used_modules(model);
         let before = p.len();
@@ -112,12 +108,8 @@ impl WorkloadSpec {
         p.size(format!("{at}.tensor"), own.tensor, 1 << 20);
         p.size(format!("{at}.data"), own.data, 1 << 20);
         if let Some(stages) = module.usage.stages.filter(|stages| *stages != 1) {
-            p.add(
-                &at,
-                format!("beside stages {stages}"),
-                "stages 1, or none given",
-                "one stage has devices of its own",
-            );
+            let hint = "one stage has devices of its own";
+            p.add(&at, format!("beside stages {stages}"), "stages 1, or none given", hint);
         }
         let Some(data) = par.data else {
             let hint = "how many replicas of the language model the module serves";
@@ -141,12 +133,8 @@ impl WorkloadSpec {
             (if module.usage.counts.is_some() { "counts" } else { "drawn" }, module.is_uneven()),
         ];
         for (what, _) in beside.into_iter().filter(|other| other.1) {
-            p.add(
-                &at,
-                format!("beside {what}"),
-                format!("no {what}"),
-                format!("or give {} stages of its own", module.spec.name),
-            );
+            let hint = format!("or give {} stages of its own", module.spec.name);
+            p.add(&at, format!("beside {what}"), format!("no {what}"), hint);
         }
     }
 
@@ -206,16 +194,10 @@ impl WorkloadSpec {
             let value = if given.is_empty() { "none".into() } else { given.join(" and ") };
             p.add(at, value, "one of items, counts and drawn", "items is the images of each sequence, as 4");
         }
-        if let Some(items) = usage.items {
-            p.size(format!("{at}.items"), items, 1_000_000);
-        }
+        p.size(format!("{at}.items"), usage.items, 1_000_000);
         if usage.counts.as_ref().is_some_and(|counts| counts.iter().all(|n| *n == 0)) {
-            p.add(
-                format!("{at}.counts"),
-                "no images",
-                "a list with an image",
-                "leave the module out for text alone",
-            );
+            let hint = "leave the module out for text alone";
+            p.add(format!("{at}.counts"), "no images", "a list with an image", hint);
         }
         if let Some(drawn) = usage.drawn {
             p.range(format!("{at}.drawn.median"), drawn.median, 1.0, 1e6);
@@ -252,12 +234,9 @@ impl WorkloadSpec {
             let way = if module.is_uneven() { "counts or drawn.most" } else { "items" };
             if tokens > sequence {
                 let items = module.most_items();
-                p.add(
-                    format!("modules.{}.{way}", module.spec.name),
-                    items,
-                    format!("items whose tokens fit in a sequence of {sequence}"),
-                    format!("{items} items of {} tokens are {own}", module.tokens()),
-                );
+                let allowed = format!("items whose tokens fit in a sequence of {sequence}");
+                let hint = format!("{items} items of {} tokens are {own}", module.tokens());
+                p.add(format!("modules.{}.{way}", module.spec.name), items, allowed, hint);
                 return;
             }
         }

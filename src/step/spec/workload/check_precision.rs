@@ -9,12 +9,8 @@ impl WorkloadSpec {
     pub(super) fn check_recipe(&self, p: &mut Problems, model: &ModelSpec) {
         let Some(recipe) = self.precision.recipe() else { return };
         if !recipe.is_narrow() && self.precision.fp8.is_some() {
-            p.add(
-                "precision.fp8",
-                "what it says",
-                "nothing with a recipe of 16 bits",
-                "name a recipe of 8 bits in precision.recipe, or leave precision.fp8 out",
-            );
+            let hint = "name a recipe of 8 bits in precision.recipe, or leave precision.fp8 out";
+            p.add("precision.fp8", "what it says", "nothing with a recipe of 16 bits", hint);
         }
         let Some(divides) = recipe.needs.divides else { return };
         let par = &self.parallelism;

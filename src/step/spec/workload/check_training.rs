@@ -27,12 +27,8 @@ impl WorkloadSpec {
             } else {
                 "name a kind that some layer behind training.frozen_layers has"
             };
-            p.add(
-                "training.kinds",
-                format!("{kinds:?}"),
-                "kinds of which the step has a layer to train",
-                hint,
-            );
+            let allowed = "kinds of which the step has a layer to train";
+            p.add("training.kinds", format!("{kinds:?}"), allowed, hint);
         }
     }
 
@@ -57,12 +53,8 @@ impl WorkloadSpec {
         if matches!(kind, OptimizerKind::Muon | OptimizerKind::Adafactor) {
             let (value, allowed) =
                 (format!("{kind:?}").to_lowercase(), "adam, adam8bit, lion, momentum or sgd");
-            p.add(
-                "optimizer.kind",
-                value,
-                allowed,
-                "its state follows from whole matrices; adapters have none",
-            );
+            let hint = "its state follows from whole matrices; adapters have none";
+            p.add("optimizer.kind", value, allowed, hint);
         }
         let mut wrong = |value: String, allowed: &str, hint: &str| {
             p.add("training.adapters.of", value, allowed, hint);

@@ -99,12 +99,9 @@ impl DocumentsSpec {
         }
         if let Some(lengths) = &self.lengths {
             if lengths.is_empty() || lengths.len() > MOST {
-                p.add(
-                    "documents.lengths",
-                    format!("{} lengths", lengths.len()),
-                    format!("1 to {MOST}"),
-                    "the list begins again where it ends",
-                );
+                let allowed = format!("1 to {MOST}");
+                let hint = "the list begins again where it ends";
+                p.add("documents.lengths", format!("{} lengths", lengths.len()), allowed, hint);
             }
             for (i, length) in lengths.iter().enumerate().take(MOST) {
                 p.size(format!("documents.lengths[{i}]"), *length, 1_000_000_000);
@@ -112,12 +109,8 @@ impl DocumentsSpec {
         }
         let Some(drawn) = &self.drawn else { return };
         if !(1.0..=1e9).contains(&drawn.median) {
-            p.add(
-                "documents.drawn.median",
-                drawn.median,
-                "1 to 1e9 tokens",
-                "half of the documents are longer",
-            );
+            let hint = "half of the documents are longer";
+            p.add("documents.drawn.median", drawn.median, "1 to 1e9 tokens", hint);
         }
         if !(0.0..=10.0).contains(&drawn.sigma) {
             let hint = "1 to 2 for text of the web: a document in six is e to e² times as long as the median";

@@ -39,8 +39,7 @@ impl Residency for Kept {
             let Some(out) = self.moved_out.remove(&(visit.unit, visit.micro_batch, i as u32)) else {
                 continue;
             };
-            let mut waits: Vec<OpId> = w.prefetch_gate(b, kept).into_iter().collect();
-            waits.push(out);
+            let waits: Vec<OpId> = w.prefetch_gate(b, kept).into_iter().chain([out]).collect();
             let what = (MemoryClass::Activations, "prefetch activations");
             let cargo = Cargo::of(w, visit, what, away.of(kept));
             w.fetch(b, away, cargo, &waits, true).into_iter().for_each(|op| chain.wait(op));

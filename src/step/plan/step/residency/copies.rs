@@ -132,7 +132,14 @@ impl Writer<'_, '_> {
         Some(op)
     }
 
-    fn copy(&mut self, b: &mut ProgramBuilder, group: Group, cargo: Cargo, waits: &[OpId]) -> Option<OpId> {
+    /// One hop.
+    pub(in crate::step::plan::step) fn copy(
+        &mut self,
+        b: &mut ProgramBuilder,
+        group: Group,
+        cargo: Cargo,
+        waits: &[OpId],
+    ) -> Option<OpId> {
         let what = (cargo.name, cargo.phase, cargo.layer);
         self.communicate(b, group, Op::SendRecv, cargo.bytes, what, waits, cargo.micro_batch)
     }
@@ -150,12 +157,8 @@ impl Writer<'_, '_> {
     /// The op behind which a copy for the next visit may start: prefetch depth in layers, kernels or bytes.
     pub(in crate::step::plan::step) fn prefetch_gate(&self, b: &ProgramBuilder, bytes: u64) -> Option<OpId> {
         let begun = self.visits.begun();
-        self.gate(
-            b,
-            begun.len(),
-            |back| (begun[begun.len() - back].end, begun[begun.len() - back].bytes),
-            bytes,
-        )
+        let visit = |back| &begun[begun.len() - back];
+        self.gate(b, begun.len(), |back| (visit(back).end, visit(back).bytes), bytes)
     }
 
     /// The same where `steps` steps have been, the one `back` before the next ended with an op and had so many bytes.

@@ -138,13 +138,8 @@ impl<'a> Shares<'a> {
         };
         let size = |exchange| degrees.size(of(exchange));
         let (near, across) = (size(Exchange::Sum), size(Exchange::SumAcross));
-        let between = |exchange, op, parts| Hop {
-            group: of(exchange),
-            op,
-            parts,
-            in_buckets: false,
-            once: facts.across_once,
-        };
+        let once = facts.across_once;
+        let between = |exchange, op, parts| Hop { group: of(exchange), op, parts, in_buckets: false, once };
         [
             Hop { in_buckets: true, once: false, ..between(Exchange::Sum, op, 1) },
             between(Exchange::SumAcross, op, near),

@@ -1,6 +1,5 @@
 //! Attention over all heads: queries, keys and values projected from the stream.
 
-use super::scan::Scan;
 use super::sizes::linear;
 use super::token_mixer::{MixingFlops, TokenMixer};
 use crate::step::spec::model::{ModelSpec, QkNorm};
@@ -11,15 +10,6 @@ pub(super) struct Attention<'m>(pub &'m ModelSpec);
 impl TokenMixer for Attention<'_> {
     fn name(&self) -> &'static str {
         "attention"
-    }
-
-    /// They are the model's own.
-    fn sizes(&self) -> Vec<(&'static str, u64)> {
-        Vec::new()
-    }
-
-    fn heads(&self) -> Option<u64> {
-        None
     }
 
     fn parameters(&self, hidden: u64) -> u64 {
@@ -55,10 +45,6 @@ impl TokenMixer for Attention<'_> {
             // Both sides of the diagonal, and one.
             (true, false) => MixingFlops { full: widths * (2.0 * seen - 1.0), causal: widths * seen },
         }
-    }
-
-    fn scan(&self, _tensor: u64) -> Option<Scan> {
-        None
     }
 }
 

@@ -35,17 +35,6 @@ impl TokenMixer for GatedDeltaSpec {
         "gated delta"
     }
 
-    fn sizes(&self) -> Vec<(&'static str, u64)> {
-        vec![
-            ("key_heads", self.key_heads),
-            ("value_heads", self.value_heads),
-            ("key_size", self.key_size),
-            ("value_size", self.value_size),
-            ("convolution", self.convolution),
-            ("chunk", self.chunk),
-        ]
-    }
-
     fn problem(&self) -> Option<Problem> {
         let wrong = self.key_heads > 0 && !self.value_heads.is_multiple_of(self.key_heads);
         wrong.then(|| Problem {

@@ -30,15 +30,6 @@ impl TokenMixer for KimiDeltaSpec {
         "kimi delta"
     }
 
-    fn sizes(&self) -> Vec<(&'static str, u64)> {
-        vec![
-            ("heads", self.heads),
-            ("head_size", self.head_size),
-            ("convolution", self.convolution),
-            ("chunk", self.chunk),
-        ]
-    }
-
     fn heads(&self) -> Option<u64> {
         Some(self.heads)
     }

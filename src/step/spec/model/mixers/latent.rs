@@ -1,7 +1,6 @@
 //! Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434), with or without an indexer (DeepSeek-V3.2).
 
 use super::attention::Attention;
-use super::scan::Scan;
 use super::sizes::{linear, product};
 use super::token_mixer::{MixingFlops, TokenMixer};
 use crate::step::spec::model::{AttentionSpec, MlaSpec, ModelSpec};
@@ -15,15 +14,6 @@ pub(super) struct LatentAttention<'m> {
 impl TokenMixer for LatentAttention<'_> {
     fn name(&self) -> &'static str {
         Attention(self.model).name()
-    }
-
-    /// They are the model's own.
-    fn sizes(&self) -> Vec<(&'static str, u64)> {
-        Vec::new()
-    }
-
-    fn heads(&self) -> Option<u64> {
-        None
     }
 
     fn parameters(&self, hidden: u64) -> u64 {
@@ -66,10 +56,6 @@ impl TokenMixer for LatentAttention<'_> {
         let latent = 2.0 * m.heads as f64 * (2 * mla.kv_lora_rank + mla.qk_rope_head_size) as f64;
         let scores = 2.0 * x.heads as f64 * (x.head_size as f64 + 1.0);
         MixingFlops { full: kept * latent + scores * s, causal: kept * latent + 0.5 * scores * s }
-    }
-
-    fn scan(&self, _tensor: u64) -> Option<Scan> {
-        None
     }
 }
 

@@ -26,10 +26,6 @@ impl TokenMixer for LightningSpec {
         "lightning"
     }
 
-    fn sizes(&self) -> Vec<(&'static str, u64)> {
-        vec![("heads", self.heads), ("head_size", self.head_size), ("block", self.block)]
-    }
-
     fn heads(&self) -> Option<u64> {
         Some(self.heads)
     }

@@ -31,15 +31,6 @@ impl TokenMixer for Mamba1Spec {
         "mamba-1"
     }
 
-    fn sizes(&self) -> Vec<(&'static str, u64)> {
-        vec![
-            ("inner", self.inner),
-            ("state", self.state),
-            ("dt_rank", self.dt_rank),
-            ("convolution", self.convolution),
-        ]
-    }
-
     /// Channels are independent: any divisor of the width will do.
     fn heads(&self) -> Option<u64> {
         Some(self.inner)

@@ -41,17 +41,6 @@ impl TokenMixer for Mamba2Spec {
         "mamba-2"
     }
 
-    fn sizes(&self) -> Vec<(&'static str, u64)> {
-        vec![
-            ("heads", self.heads),
-            ("head_size", self.head_size),
-            ("groups", self.groups),
-            ("state", self.state),
-            ("convolution", self.convolution),
-            ("chunk", self.chunk),
-        ]
-    }
-
     fn problem(&self) -> Option<Problem> {
         let wrong = self.groups > 0 && !self.heads.is_multiple_of(self.groups);
         wrong.then(|| Problem {

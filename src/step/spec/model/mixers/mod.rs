@@ -74,10 +74,12 @@ impl Mixer {
         matches!(self, Mixer::Attention)
     }
 
+    /// All whole numbers among its own fields are sizes.
     pub(super) fn validate(&self, p: &mut Problems, at: &str) {
         let Some((key, mixer)) = self.own() else { return };
-        for (field, value) in mixer.sizes() {
-            p.size(format!("{at}.{key}.{field}"), value, 10_000_000);
+        let written = serde_json::to_value(self).unwrap_or_default();
+        for (field, value) in written[key].as_object().into_iter().flatten() {
+            p.size(format!("{at}.{key}.{field}"), value.as_u64(), 10_000_000);
         }
         if let Some(problem) = mixer.problem() {
             p.push(Problem { path: format!("{at}.{key}.{}", problem.path), ..problem });

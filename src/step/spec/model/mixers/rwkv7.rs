@@ -57,19 +57,6 @@ impl TokenMixer for Rwkv7Spec {
         "rwkv-7"
     }
 
-    fn sizes(&self) -> Vec<(&'static str, u64)> {
-        let value = self.value_rank.map(|rank| ("value_rank", rank));
-        let sizes = [
-            ("heads", self.heads),
-            ("head_size", self.head_size),
-            ("decay_rank", self.decay_rank),
-            ("rate_rank", self.rate_rank),
-            ("gate_rank", self.gate_rank),
-            ("chunk", self.chunk),
-        ];
-        sizes.into_iter().chain(value).collect()
-    }
-
     fn heads(&self) -> Option<u64> {
         Some(self.heads)
     }

@@ -32,10 +32,6 @@ impl TokenMixer for ShortConvolutionSpec {
         "short convolution"
     }
 
-    fn sizes(&self) -> Vec<(&'static str, u64)> {
-        vec![("channels", self.channels), ("convolution", self.convolution)]
-    }
-
     /// Channels are independent.
     fn heads(&self) -> Option<u64> {
         Some(self.channels)

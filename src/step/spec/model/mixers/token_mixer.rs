@@ -8,16 +8,15 @@ pub trait TokenMixer {
     /// The name in reports.
     fn name(&self) -> &'static str;
 
-    /// Its fields that are sizes, for the checks of the file.
-    fn sizes(&self) -> Vec<(&'static str, u64)>;
-
     /// What else is wrong with the fields; its path begins below them.
     fn problem(&self) -> Option<Problem> {
         None
     }
 
     /// Heads that tensor parallelism cuts, where the mixer names some of its own.
-    fn heads(&self) -> Option<u64>;
+    fn heads(&self) -> Option<u64> {
+        None
+    }
 
     /// Parameters of one layer's mixer on a residual stream of width `hidden`, without the layer's norm.
     fn parameters(&self, hidden: u64) -> u64;
@@ -28,8 +27,10 @@ pub trait TokenMixer {
     /// FLOPs of a token's products with other tokens, forward.
     fn mixing(&self, sequence: u64) -> MixingFlops;
 
-    /// What one of `tensor` ranks that share the heads computes; `None` of attention, which has kernels of its own.
-    fn scan(&self, tensor: u64) -> Option<Scan>;
+    /// What one of so many ranks that share the heads computes; `None` of attention, which has kernels of its own.
+    fn scan(&self, _tensor: u64) -> Option<Scan> {
+        None
+    }
 }
 
 /// FLOPs of a token's products with other tokens, forward.

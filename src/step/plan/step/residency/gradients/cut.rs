@@ -78,8 +78,7 @@ impl Home for Cut {
             let bytes = away.of(bytes);
             let mut waits = behind.to_vec();
             if let Some(before) = before {
-                let mut gates: Vec<OpId> = w.prefetch_gate(b, bytes).into_iter().collect();
-                gates.push(before);
+                let gates: Vec<OpId> = w.prefetch_gate(b, bytes).into_iter().chain([before]).collect();
                 let cargo = cargo(w, unit, "prefetch gradients", bytes, micro_batch);
                 waits.extend(w.fetch(b, away, cargo, &gates, false));
             }

@@ -37,8 +37,7 @@ impl Home for Whole {
             let bytes = away.of(kept);
             match written {
                 Some(written) => {
-                    let mut waits: Vec<OpId> = w.prefetch_gate(b, kept).into_iter().collect();
-                    waits.push(written);
+                    let waits: Vec<OpId> = w.prefetch_gate(b, kept).into_iter().chain([written]).collect();
                     let cargo = cargo(w, visit.unit, "prefetch gradients", bytes, visit.micro_batch);
                     w.fetch(b, away, cargo, &waits, false).into_iter().for_each(|op| chain.wait(op));
                 }

@@ -93,15 +93,7 @@ impl OnHost {
         let here: f64 = placed.weights.iter().filter(|a| a.tier == near).map(|a| a.fraction).sum();
         let back = share as f64 * bytes.weights * (1.0 - here).max(0.0);
         let load = cargo(w, unit, MemoryClass::Weights, "fetch updated weights", back);
-        let fetched = w.communicate(
-            b,
-            Group::CopyIn(near),
-            Op::SendRecv,
-            load.bytes,
-            (load.name, load.phase, layer),
-            &[updated],
-            NO_MICRO_BATCH,
-        );
+        let fetched = w.copy(b, Group::CopyIn(near), load, &[updated]);
         w.fresh[unit].extend(fetched.or(Some(updated)));
     }
 }
@@ -117,11 +109,7 @@ fn stage_out(
     let mut last = updated;
     let cargo = Cargo { name: "write back optimizer state", ..cargo };
     for (i, (to, from)) in away.hops().into_iter().rev().enumerate() {
-        let what = (cargo.name, cargo.phase, cargo.layer);
-        let hop = Group::TierOut(from, to);
-        let Some(op) = w.communicate(b, hop, Op::SendRecv, cargo.bytes, what, &[last], NO_MICRO_BATCH) else {
-            continue;
-        };
+        let Some(op) = w.copy(b, Group::TierOut(from, to), cargo, &[last]) else { continue };
         let home = i + 1 == away.via.len();
         if !home {
             take(b, op, cargo.class, to, cargo.bytes);

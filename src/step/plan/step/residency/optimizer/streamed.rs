@@ -74,8 +74,7 @@ impl Streamed {
         for away in state {
             let part = share as f64 * away.fraction;
             let load = cargo(w, unit, MemoryClass::Optimizer, "prefetch optimizer state", part * read);
-            let mut gates: Vec<OpId> = gate.into_iter().collect();
-            gates.extend(self.written[unit]);
+            let gates: Vec<OpId> = gate.into_iter().chain(self.written[unit]).collect();
             if let Some(op) = w.fetch(b, away, load, &gates, false) {
                 waits.push(op);
                 buffers += load.bytes;
@@ -85,8 +84,7 @@ impl Streamed {
         for away in &placed.gradients {
             let part = share as f64 * away.fraction;
             let load = cargo(w, unit, MemoryClass::Gradients, "prefetch gradients", part * bytes.gradients);
-            let mut gates: Vec<OpId> = gate.into_iter().collect();
-            gates.extend(&w.reduced[unit]);
+            let gates: Vec<OpId> = gate.iter().chain(&w.reduced[unit]).copied().collect();
             if let Some(op) = w.fetch(b, away, load, &gates, false) {
                 waits.push(op);
                 gradients += load.bytes;

@@ -220,14 +220,7 @@ impl<'a> Lexer<'a> {
                     word.push(Piece::Output);
                 }
                 c if c.is_whitespace() || ";&|()<>".contains(c) => break,
-                '\\' => {
-                    self.skip(1);
-                    match self.chars.next() {
-                        Some('\n') | None => {}
-                        Some('\r') => drop(self.chars.next_if_eq(&'\n')),
-                        Some(other) => push(&mut word, other, true),
-                    }
-                }
+                '\\' => self.escaped(&mut word),
                 '\'' => {
                     self.skip(1);
                     let text = self.up_to_quote('\'')?;
@@ -251,6 +244,16 @@ impl<'a> Lexer<'a> {
         Ok(word)
     }
 
+    /// A backslash, and the character or the end of the line that it takes with it.
+    fn escaped(&mut self, word: &mut Word) {
+        self.skip(1);
+        match self.chars.next() {
+            Some('\n') | None => {}
+            Some('\r') => drop(self.chars.next_if_eq(&'\n')),
+            Some(c) => push(word, c, true),
+        }
+    }
+
     fn up_to_quote(&mut self, quote: char) -> Result<String, SpecError> {
         let mut text = String::new();
         loop {
@@ -272,14 +275,7 @@ impl<'a> Lexer<'a> {
                     return Ok(word);
                 }
                 '"' if quote.is_none() => self.skip(1),
-                '\\' => {
-                    self.skip(1);
-                    match self.chars.next() {
-                        Some('\n') | None => {}
-                        Some('\r') => drop(self.chars.next_if_eq(&'\n')),
-                        Some(c) => push(&mut word, c, true),
-                    }
-                }
+                '\\' => self.escaped(&mut word),
                 '$' | '`' => {
                     let piece = self.expansion(true)?;
                     word.push(piece);

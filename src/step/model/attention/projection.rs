@@ -1,0 +1,19 @@
+//! Projections of the stream to heads.
+
+use crate::step::model::linear::{Cut, Linear};
+use crate::step::spec::model::ModelSpec;
+use crate::step::spec::workload::{AdaptedMatrix, Fp8Gemm, RecomputeModule};
+
+/// What computes queries, keys and values again.
+pub(super) const QKV: &[RecomputeModule] = &[RecomputeModule::Qkv];
+
+/// One that is cut by heads; its `parts` may have adapters.
+pub(super) fn projection(
+    m: &ModelSpec,
+    names: [&'static str; 3],
+    outputs: u64,
+    parts: Vec<(AdaptedMatrix, u64)>,
+) -> Linear {
+    let plain = Linear::new(names, m.hidden, outputs, Cut::Columns, Fp8Gemm::Qkv);
+    Linear { biases: m.qkv_biases(), modules: QKV, parts, ..plain }
+}
