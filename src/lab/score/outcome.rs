@@ -1,6 +1,7 @@
 //! What became of a row: predicted seconds beside the measured ones.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::Value;
 
@@ -10,6 +11,7 @@ use super::rows::Row;
 use crate::core::engine::EngineError;
 use crate::core::ids::{DeviceId, OpId, RankId};
 use crate::core::kernel_class::KernelClass;
+use crate::core::pool;
 use crate::core::program::{Phase, Work};
 use crate::lab::compare::workload::closed_form;
 use crate::lab::describe::{Assumed, Origin, RuleBook};
@@ -96,6 +98,21 @@ pub fn outcome(row: &Row, book: &RuleBook, sets: &[String]) -> Outcome {
         }
     }
     outcome
+}
+
+/// The outcomes of all rows, played side by side. `progress` is told how many are done.
+pub fn outcomes(
+    rows: &[Row],
+    book: &RuleBook,
+    sets: &[String],
+    progress: &(dyn Fn(u64) + Sync),
+) -> Vec<Outcome> {
+    let done = AtomicU64::new(0);
+    pool::all(rows.len(), pool::threads(None), &|i| {
+        let outcome = outcome(&rows[i], book, sets);
+        progress(done.fetch_add(1, Ordering::Relaxed) + 1);
+        outcome
+    })
 }
 
 /// Maps a row, and no more.
