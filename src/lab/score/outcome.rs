@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use serde_json::Value;
-
 use super::anchor::{Parts, parts};
 use super::case::{Case, case};
 use super::rows::Row;
@@ -17,13 +15,14 @@ use crate::lab::compare::workload::closed_form;
 use crate::lab::describe::{Assumed, Origin, RuleBook};
 use crate::lab::simulate::{Inputs, Options, Simulation, SimulationError};
 use crate::step::spec::rules::Pace;
-use crate::step::spec::set_at;
+use crate::step::spec::{set_at, setting};
 
 /// How far a row got.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Status {
     /// It was mapped, and not to be simulated.
+    #[default]
     Mapped,
     /// It was simulated.
     Done,
@@ -38,7 +37,7 @@ pub enum Status {
 }
 
 /// A row, simulated and estimated.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// The row's name.
     pub id: String,
@@ -120,15 +119,7 @@ pub fn mapped(row: &Row, book: &RuleBook) -> Outcome {
     let mut outcome = Outcome {
         id: row.id.clone(),
         source: Some(row.text("source")).filter(|s| !s.is_empty()).unwrap_or("unnamed").to_string(),
-        device: String::new(),
-        status: Status::Mapped,
-        case: None,
-        predicted_s: None,
-        closed_form_s: None,
-        memory_gib: None,
-        breakdown: BTreeMap::new(),
-        kernels: BTreeMap::new(),
-        parts: None,
+        ..Outcome::default()
     };
     match case(row, book) {
         Err(reason) => outcome.status = Status::Skipped(reason),
@@ -187,9 +178,7 @@ impl Outcome {
         self.parts = Some(played.parts.map(|seconds| seconds * case.scale));
         Ok(())
     }
-}
 
-impl Outcome {
     fn estimate(&mut self, case: &Case, inputs: &Inputs) -> Result<(), String> {
         let form = closed_form(inputs).map_err(|e| one_line(&e.to_string()))?;
         self.closed_form_s = Some(form.terms.total() * case.scale);
@@ -211,21 +200,13 @@ impl Outcome {
                     value: relief.what.as_str().into(),
                     origin,
                 });
-                for set in &relief.sets {
-                    apply(&mut case.workload, set);
+                for (path, value) in relief.sets.iter().filter_map(|set| setting(set).ok()) {
+                    let _ = set_at(&mut case.workload, path, value);
                 }
             }
             return Some(played);
         }
         None
-    }
-}
-
-/// Writes a setting into a workload as it is reported.
-fn apply(workload: &mut Value, set: &str) {
-    if let Some((path, value)) = set.split_once('=') {
-        let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
-        let _ = set_at(workload, path, value);
     }
 }
 
