@@ -1,7 +1,5 @@
 //! `stepsim fill`: what a step must give up so that it fits.
 
-use std::ops::ControlFlow;
-
 use super::asked::Asked;
 use super::progress::Bar;
 use super::{Failure, say, width};
@@ -40,13 +38,8 @@ const GIB: f64 = (1u64 << 30) as f64;
 pub fn run(args: &Args) -> Result<(), Failure> {
     let topology = args.topology.as_deref();
     args.asked.check_outputs(&args.workload, topology)?;
-    let bar = Bar::new("simulated");
-    let (report, best) = fill(&args.workload, topology, &args.asked.options(), &mut |done| {
-        bar.at(done);
-        ControlFlow::Continue(())
-    })
-    .map_err(Failure::input)?;
-    bar.done();
+    let found = Bar::over("simulated", |tell| fill(&args.workload, topology, &args.asked.options(), tell));
+    let (report, best) = found.map_err(Failure::input)?;
     args.asked.write_report(&report)?;
     let Some(best) = best else {
         let why = report.refused.clone().unwrap_or_else(|| {

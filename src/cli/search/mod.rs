@@ -3,7 +3,6 @@
 mod page;
 mod words;
 
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -140,13 +139,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         placement: args.placement,
         ..args.asked.options()
     };
-    let (bar, begun) = (Bar::new("estimated and simulated"), Instant::now());
-    let found = search(workload, topology, &options, &mut |done| {
-        bar.at(done);
-        ControlFlow::Continue(())
-    })
-    .map_err(Failure::input)?;
-    bar.done();
+    let begun = Instant::now();
+    let found = Bar::over("estimated and simulated", |tell| search(workload, topology, &options, tell))
+        .map_err(Failure::input)?;
     args.asked.write_report(&found.report)?;
     write_page(args.html.as_deref(), || page::page(&found.report, workload))?;
     let text = text(&found.report, begun.elapsed().as_secs_f64());
