@@ -48,6 +48,13 @@ pub struct Shown<'a> {
     pub complete: bool,
 }
 
+impl Shown<'_> {
+    /// Whole ranks of a whole run, and no links.
+    pub fn of(ranks: &[Drawn]) -> Shown<'_> {
+        Shown { ranks, detail: None, window: None, links: 0, per_rank: None, complete: true }
+    }
+}
+
 /// What a file shows beside a timeline.
 #[derive(Clone, Copy)]
 pub enum Also<'a> {
