@@ -98,7 +98,7 @@ pub fn model(ruling: &Ruling) -> Result<Value, String> {
 }
 
 /// Sets a field that is known.
-fn put(value: &mut Value, field: &str, known: Option<impl Into<Value>>) {
+pub(super) fn put(value: &mut Value, field: &str, known: Option<impl Into<Value>>) {
     if let Some(known) = known {
         value[field] = known.into();
     }
