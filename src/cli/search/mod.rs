@@ -9,7 +9,7 @@ use std::time::Instant;
 use comfy_table::{Table, presets};
 
 use super::asked::{Asked, above_zero};
-use super::calculon::search::{Common, OfFiles};
+use super::calculon::search::OfFiles;
 use super::outputs::WRITTEN;
 use super::progress::Bar;
 use super::tables::right;
@@ -113,18 +113,6 @@ fn part(text: &str) -> Result<f64, String> {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let axes = args.vary.iter().map(|text| Axis::parse("--vary", text));
     let vary: Vec<Axis> = axes.collect::<Result<_, _>>().map_err(Failure::input)?;
-    if args.calculon.given() {
-        return args.calculon.run(&Common {
-            fix: &args.asked.fix,
-            vary: &vary,
-            top: args.top as usize,
-            threads: args.asked.threads.map(usize::from),
-            report: args.asked.report.as_deref(),
-            output: args.asked.output.as_deref(),
-        });
-    }
-    let (workload, topology) = (args.workload.as_deref().unwrap_or_default(), args.topology.as_deref());
-    args.asked.check_outputs(workload, topology)?;
     let options = SearchOptions {
         vary,
         objective: Objective::named(&args.objective).unwrap_or_default(),
@@ -139,6 +127,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         placement: args.placement,
         ..args.asked.options()
     };
+    if args.calculon.given() {
+        return args.calculon.run(&options, &args.asked);
+    }
+    let (workload, topology) = (args.workload.as_deref().unwrap_or_default(), args.topology.as_deref());
+    args.asked.check_outputs(workload, topology)?;
     let begun = Instant::now();
     let found = Bar::over("estimated and simulated", |tell| search(workload, topology, &options, tell))
         .map_err(Failure::input)?;
