@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::generation::{MOST_TOKENS, Replica, replica};
 use super::{Decoder, RlSpec};
+use crate::core::declare::named;
 use crate::core::ids::{DeviceId, OpId, RankId};
 use crate::core::program::{Phase as Pass, StreamKind};
 use crate::lab::simulate::{Inputs, Simulation};
@@ -11,16 +12,18 @@ use crate::step::collective::{Op, Transfer};
 use crate::step::model::ParameterCount;
 use crate::step::spec::SpecError;
 
-/// Where a phase runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Lane {
-    /// On the devices that train.
-    Training,
-    /// On those that generate, where they are others.
-    Generation,
-    /// On both, or where neither works.
-    Both,
+named! {
+    /// Where a phase runs.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Lane {
+        /// On the devices that train.
+        Training = "training",
+        /// On those that generate, where they are others.
+        Generation = "generation",
+        /// On both, or where neither works.
+        Both = "both",
+    }
 }
 
 /// A phase.
