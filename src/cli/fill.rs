@@ -2,6 +2,7 @@
 
 use super::asked::Asked;
 use super::progress::Bar;
+use super::tables::gib;
 use super::{Failure, say, width};
 use crate::lab::study::{FillReport, fill};
 use crate::read::analysis::table::new_table;
@@ -28,8 +29,6 @@ pub struct Args {
     #[command(flatten)]
     asked: Asked,
 }
-
-const GIB: f64 = (1u64 << 30) as f64;
 
 /// Runs the command.
 ///
@@ -69,7 +68,7 @@ fn text(report: &FillReport) -> String {
         table.add_row([
             filled.gives_up.clone().unwrap_or_else(|| "nothing".to_string()),
             filled.micro_batch.to_string(),
-            format!("{:.1} GiB", outcome.memory_peak_bytes.unwrap_or_default() as f64 / GIB),
+            format!("{:.1} GiB", gib(outcome.memory_peak_bytes.unwrap_or_default() as f64)),
             format!("{:.1} %", 100.0 * outcome.mfu.unwrap_or_default()),
             format!("{:.4} s", outcome.step_time_s.unwrap_or_default()),
         ]);

@@ -12,11 +12,11 @@ use super::asked::{Asked, above_zero};
 use super::calculon::search::OfFiles;
 use super::outputs::WRITTEN;
 use super::progress::Bar;
-use super::tables::right;
+use super::tables::{gib, right};
 use super::write::write_page;
 use super::{Failure, say};
 use crate::lab::study::{Axis, Objective, Ranked, SearchOptions, SearchReport, search};
-use words::{GIB, layout};
+use words::layout;
 
 /// Find the best layout of a model on a machine.
 #[derive(Debug, clap::Args)]
@@ -242,7 +242,7 @@ fn text(report: &SearchReport, seconds: f64) -> String {
             format!("{:.4} s", outcome.step_time_s.unwrap_or_default()),
             format!("{:.4} s", ranked.closed_form_s),
             format!("{:.1} %", 100.0 * outcome.mfu.unwrap_or_default()),
-            format!("{:.1} GiB", outcome.memory_peak_bytes.unwrap_or_default() as f64 / GIB),
+            format!("{:.1} GiB", gib(outcome.memory_peak_bytes.unwrap_or_default() as f64)),
             ranked.devices.to_string(),
             perhaps(ranked.usd_per_million_tokens),
             perhaps(ranked.joules_per_token),
