@@ -39,6 +39,7 @@ use crate::read::analysis::cause::Causes;
 use crate::read::analysis::idle::IdleTimes;
 use crate::read::analysis::kind::OpKind;
 use crate::read::analysis::memory;
+use crate::read::analysis::overlap;
 use crate::read::analysis::report::{DynamicContextReport, Extent, RankInfo, Report, RunInfo, report};
 use crate::read::analysis::run::Run;
 use crate::read::analysis::slack::{Slack, slack};
@@ -195,7 +196,7 @@ impl Simulation {
 
     /// Seconds of a mean rank that stood still for communication, by its kind: as in the report.
     pub fn exposed(&self) -> BTreeMap<OpKind, f64> {
-        jump::exposed_in(&self.plan, &self.folded, &self.record, None)
+        exposed_in(&self.plan, &self.folded, &self.record, None)
     }
 
     /// The fullest device memory: as in the report.
@@ -338,6 +339,18 @@ impl Brief {
 fn fullest(world: &World, peaks: &[Bytes], tier: &str) -> Option<u64> {
     let named = world.tiers.iter().zip(peaks).filter(|(of, _)| *of.name == *tier);
     named.map(|(_, peak)| peak.0).max()
+}
+
+/// Exposed communication; what lies in a section counts so many times more.
+fn exposed_in(
+    plan: &Plan,
+    folded: &Folded,
+    record: &Record,
+    section: Option<overlap::Section>,
+) -> BTreeMap<OpKind, f64> {
+    let weights: Vec<u64> = folded.ranks.size.iter().map(|size| u64::from(*size)).collect();
+    let mut idle = IdleTimes::unfolded(&plan.world, &folded.comms.representative);
+    overlap::exposed(&folded.world, record, &mut idle, &weights, section)
 }
 
 /// What a report says of a whole step beside what was played of it.

@@ -54,14 +54,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::iter::successors;
 
 use super::common::Rest;
-use super::{Asked, Brief, Common, Inputs, Options, SimulationError, fullest};
+use super::{Asked, Brief, Common, Inputs, Options, SimulationError, exposed_in, fullest};
 use crate::core::engine::{self, Observer, Record, State};
 use crate::core::fold::Folded;
 use crate::core::program::{Edit, Period, World};
 use crate::core::units::{Bytes, Time};
-use crate::read::analysis::idle::IdleTimes;
 use crate::read::analysis::kind::OpKind;
-use crate::read::analysis::overlap;
 use crate::step::model::flops::StepFlops;
 use crate::step::plan::step::{Plan, fewest_micro_batches, order};
 use crate::step::schedule::Choice;
@@ -156,18 +154,6 @@ fn figures_of(asked: Asked, exposed: bool) -> Result<Figures, SimulationError> {
     let exposed = run.exposed();
     let flops = flops(&run.plan);
     Ok(with_speed(inputs, run.record.step_end, flops, memory_peak_bytes, exposed, None))
-}
-
-/// Exposed communication; what lies in a section counts so many times more.
-pub(super) fn exposed_in(
-    plan: &Plan,
-    folded: &Folded,
-    record: &Record,
-    section: Option<overlap::Section>,
-) -> BTreeMap<OpKind, f64> {
-    let weights: Vec<u64> = folded.ranks.size.iter().map(|size| u64::from(*size)).collect();
-    let mut idle = IdleTimes::unfolded(&plan.world, &folded.comms.representative);
-    overlap::exposed(&folded.world, record, &mut idle, &weights, section)
 }
 
 fn with_speed(
