@@ -34,8 +34,6 @@ pub(super) fn above_zero(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| "a number above 0".to_string())
 }
 
-const GIB: f64 = (1u64 << 30) as f64;
-
 impl Asked {
     /// Refuses outputs that are one file, or that the workload or its machine is read from.
     pub fn check_outputs(&self, workload: &str, topology: Option<&str>) -> Result<(), Failure> {
@@ -48,7 +46,7 @@ impl Asked {
     pub fn options(&self) -> SearchOptions {
         SearchOptions {
             fix: self.fix.clone(),
-            max_memory_bytes: self.max_memory.map(|gib| gib * GIB),
+            max_memory_bytes: self.max_memory.map(|gib| gib * (1u64 << 30) as f64),
             threads: self.threads.map(usize::from),
             ..SearchOptions::default()
         }

@@ -1,5 +1,6 @@
 //! `stepsim calibrate`: the few constants of a device and a stack, fitted to measured steps.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -113,7 +114,7 @@ fn to_constants(args: &Args) -> Result<(), Failure> {
                 "set": settings,
                 "fitted_on": on,
                 "mean_abs_error": {"before": fit.before, "in_sample": fit.in_sample, "left_out": fit.leave_one_out},
-                "left_out": fit.left_out.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
+                "left_out": fit.left_out.iter().cloned().collect::<BTreeMap<_, _>>(),
             }),
         )?;
     }
@@ -247,10 +248,8 @@ fn to_parts(args: &Args) -> Result<(), Failure> {
         )));
     }
     let nothing = Anchor { factors: [1.0; 4], z: 0.0 };
-    let mut names: Vec<&String> = groups.iter().collect();
-    names.sort();
-    names.dedup();
-    let left_out: std::collections::BTreeMap<&String, [f64; 2]> = names
+    let names: BTreeSet<&String> = groups.iter().collect();
+    let left_out: BTreeMap<&String, [f64; 2]> = names
         .iter()
         .filter(|name| names.len() > 1 && known.iter().any(|(_, g)| *g == **name))
         .map(|name| {
@@ -311,7 +310,7 @@ fn picked(args: &Args, by_stack: bool) -> Result<(Vec<(Row, Case)>, RuleBook), F
     let path = args.rows.as_deref().ok_or_else(|| Failure::input("--rows is missing"))?;
     let book = RuleBook::load(&args.rules).map_err(Failure::input)?;
     let rows = read(path).map_err(Failure::input)?;
-    let mut kinds = std::collections::BTreeSet::new();
+    let mut kinds = BTreeSet::new();
     let mut picked: Vec<(Row, Case)> = Vec::new();
     for row in rows {
         let Ok(case) = case(&row, &book) else { continue };
@@ -323,7 +322,7 @@ fn picked(args: &Args, by_stack: bool) -> Result<(Vec<(Row, Case)>, RuleBook), F
         }
     }
     let picked: Vec<_> = picked.into_iter().step_by(args.every as usize).collect();
-    let of: std::collections::BTreeSet<_> =
+    let of: BTreeSet<_> =
         picked.iter().map(|(_, c)| (c.class.clone(), by_stack.then(|| c.stack.clone()))).collect();
     if of.len() != 1 {
         return Err(Failure::input(format!(
@@ -371,8 +370,8 @@ fn to_rows(args: &Args, chosen: &[Constant]) -> Result<(Calibration, Value), Fai
     let played: Vec<_> = play(&values).into_iter().filter(Option::is_some).collect();
     fit.in_sample = mean_abs_error(&played).unwrap_or(fit.in_sample);
     bar.done();
-    let stacks: std::collections::BTreeSet<&String> = picked.iter().map(|(_, c)| &c.stack).collect();
-    let distinct: std::collections::BTreeSet<&str> = rows.iter().map(|row| row.text("source")).collect();
+    let stacks: BTreeSet<&String> = picked.iter().map(|(_, c)| &c.stack).collect();
+    let distinct: BTreeSet<&str> = rows.iter().map(|row| row.text("source")).collect();
     let on = json!({
         "device": first.1.class, "stacks": stacks, "rows": groups.len(), "sources": distinct,
         "left_out_by": by,

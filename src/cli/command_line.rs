@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::ffi::OsString;
 
-/// What `stepsim run` simulates when it is given nothing.
+/// What is simulated or estimated when nothing is named.
 pub const EXAMPLE: &str = "gpt3-175b";
 
 thread_local! {

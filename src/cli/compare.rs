@@ -89,10 +89,8 @@ fn workload(args: &Args) -> Result<(compare::Comparison, Option<Drawing>), Failu
         if !ranks.iter().any(|drawn| drawn.rank == rank) {
             ranks.splice(0..0, Drawn::asked([rank]));
         }
-        let shown =
-            Shown { ranks: &ranks, detail: None, window: None, links: 0, per_rank: None, complete: true };
         let rows = Rows { terms: &comparison.terms, rank: &comparison.rank };
-        write_trace(&run, &meta, &shown, path, Also::ClosedForm(rows))?;
+        write_trace(&run, &meta, &Shown::of(&ranks), path, Also::ClosedForm(rows))?;
     }
     let drawing = args.html.as_ref().map(|_| Drawing::of(&run, rank));
     Ok((comparison, drawing))

@@ -71,40 +71,26 @@ impl From<clap::Error> for Failure {
     }
 }
 
-impl From<SimulationError> for Failure {
-    fn from(error: SimulationError) -> Failure {
-        Failure::from(Fault::from(&error))
-    }
+/// Errors that are one kind of failure, whatever they say.
+macro_rules! failures {
+    ($($error:ty => |$name:ident| $failure:expr),* $(,)?) => {$(
+        impl From<$error> for Failure {
+            fn from($name: $error) -> Failure {
+                $failure
+            }
+        }
+    )*};
 }
 
-impl From<SpecError> for Failure {
-    fn from(error: SpecError) -> Failure {
-        Failure::from(Fault::from(&error))
-    }
-}
-
-impl From<EngineError> for Failure {
-    fn from(error: EngineError) -> Failure {
-        Failure::from(Fault::from(&error))
-    }
-}
-
-impl From<ScheduleError> for Failure {
-    fn from(error: ScheduleError) -> Failure {
-        Failure::input(error)
-    }
-}
-
-impl From<CollectiveError> for Failure {
-    fn from(error: CollectiveError) -> Failure {
-        Failure::input(error)
-    }
-}
-
-impl From<TraceError> for Failure {
-    fn from(error: TraceError) -> Failure {
-        Failure::run(error)
-    }
+failures! {
+    SimulationError => |error| Fault::from(&error).into(),
+    SpecError => |error| Fault::from(&error).into(),
+    EngineError => |error| Fault::from(&error).into(),
+    ScheduleError => |error| Failure::input(error),
+    CollectiveError => |error| Failure::input(error),
+    TraceError => |error| Failure::run(error),
+    // Of text on its way to standard output.
+    io::Error => |error| Failure::run(format!("cannot write to standard output: {error}")),
 }
 
 impl From<OutputError> for Failure {
@@ -113,13 +99,6 @@ impl From<OutputError> for Failure {
             OutputError::Input { .. } => Failure::input(error),
             error => Failure::run(error),
         }
-    }
-}
-
-/// Of text on its way to standard output.
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Failure {
-        Failure::run(format!("cannot write to standard output: {error}"))
     }
 }
 

@@ -1,9 +1,8 @@
 //! `stepsim fill`: what a step must give up so that it fits.
 
-use std::ops::ControlFlow;
-
 use super::asked::Asked;
 use super::progress::Bar;
+use super::tables::gib;
 use super::{Failure, say, width};
 use crate::lab::study::{FillReport, fill};
 use crate::read::analysis::table::new_table;
@@ -31,8 +30,6 @@ pub struct Args {
     asked: Asked,
 }
 
-const GIB: f64 = (1u64 << 30) as f64;
-
 /// Runs the command.
 ///
 /// # Errors
@@ -40,13 +37,8 @@ const GIB: f64 = (1u64 << 30) as f64;
 pub fn run(args: &Args) -> Result<(), Failure> {
     let topology = args.topology.as_deref();
     args.asked.check_outputs(&args.workload, topology)?;
-    let bar = Bar::new("simulated");
-    let (report, best) = fill(&args.workload, topology, &args.asked.options(), &mut |done| {
-        bar.at(done);
-        ControlFlow::Continue(())
-    })
-    .map_err(Failure::input)?;
-    bar.done();
+    let found = Bar::over("simulated", |tell| fill(&args.workload, topology, &args.asked.options(), tell));
+    let (report, best) = found.map_err(Failure::input)?;
     args.asked.write_report(&report)?;
     let Some(best) = best else {
         let why = report.refused.clone().unwrap_or_else(|| {
@@ -76,7 +68,7 @@ fn text(report: &FillReport) -> String {
         table.add_row([
             filled.gives_up.clone().unwrap_or_else(|| "nothing".to_string()),
             filled.micro_batch.to_string(),
-            format!("{:.1} GiB", outcome.memory_peak_bytes.unwrap_or_default() as f64 / GIB),
+            format!("{:.1} GiB", gib(outcome.memory_peak_bytes.unwrap_or_default() as f64)),
             format!("{:.1} %", 100.0 * outcome.mfu.unwrap_or_default()),
             format!("{:.4} s", outcome.step_time_s.unwrap_or_default()),
         ]);

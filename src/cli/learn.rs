@@ -5,14 +5,15 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use super::analyze::classes;
 use super::kernels::measured_rows;
 use super::outputs::WRITTEN;
 use super::write::write_json;
-use super::{Failure, inputs, say};
+use super::{Failure, say};
 use crate::lab::score::learned::{Learned, NotLearned, learn, learn_part};
 use crate::lab::score::learned_rows::learn_rows;
 use crate::lab::simulate::Inputs;
-use crate::read::profile::{Classes, ProfileReport, Window, read, report};
+use crate::read::profile::{ProfileReport, Window, read, report};
 use crate::step::spec::SpecError;
 
 /// Take the prices of kernels, host and collectives from profiles of a real step, or those of kernels from their times.
@@ -127,10 +128,7 @@ fn failure(args: &Args, why: NotLearned) -> Failure {
 }
 
 fn profiles(args: &Args, traces: &[PathBuf]) -> Result<ProfileReport, Failure> {
-    let classes = match &args.classes {
-        Some(path) => Classes::with(&inputs::text(path)?, &path.display().to_string())?,
-        None => Classes::shipped(),
-    };
+    let classes = classes(args.classes.as_deref())?;
     let mut profiles = Vec::new();
     for path in traces {
         profiles.extend(read(path, &classes)?);

@@ -110,14 +110,15 @@ fn workload(name: &str) -> String {
 
 fn device(name: &str) -> String {
     let Ok(Loaded { value: d, .. }) = load::<Device>(name, &[]) else { return String::new() };
-    let p = &d.peak_dense_tflops;
-    let peaks = [("bf16", p.bf16), ("fp8", p.fp8), ("fp4", p.fp4)];
-    let mut parts: Vec<String> =
-        peaks.iter().filter_map(|(format, x)| x.map(|x| format!("{format} {x} TFLOP/s"))).collect();
-    if let Some(hbm) = &d.hbm {
-        parts.push(format!("{} GB at {} GB/s", hbm.gb, hbm.gbps));
-    }
-    format!("{}: {}", d.name, parts.join(", "))
+    format!("{}: {}", d.name, rates(&d, 3).join(", "))
+}
+
+/// Peaks of a device in the first `formats` of bf16, fp8 and fp4, where it has them, and its memory.
+pub(super) fn rates(device: &Device, formats: usize) -> Vec<String> {
+    let p = &device.peak_dense_tflops;
+    let peaks = [("bf16", p.bf16), ("fp8", p.fp8), ("fp4", p.fp4)].into_iter().take(formats);
+    let peaks = peaks.filter_map(|(format, peak)| Some(format!("{format} {} TFLOP/s", peak?)));
+    peaks.chain(device.hbm.iter().map(|hbm| format!("{} GB at {} GB/s", hbm.gb, hbm.gbps))).collect()
 }
 
 fn model(name: &str) -> String {

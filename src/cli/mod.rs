@@ -92,68 +92,81 @@ Examples:
 Exit status: 0 done; 1 the run failed or a file could not be written; 2 the input or the command is wrong; 3 the step
 does not fit in memory.";
 
-#[derive(Debug, Subcommand)]
-enum Command {
+/// The subcommands: each with what it does, its arguments, and what runs it.
+macro_rules! commands {
+    ($($(#[$about:meta])* $command:ident($args:ty) = $run:expr,)+) => {
+        #[derive(Debug, Subcommand)]
+        enum Command { $($(#[$about])* $command($args)),+ }
+
+        impl Command {
+            fn run(self) -> Result<(), Failure> {
+                match self { $(Command::$command(args) => ($run)(&args)),+ }
+            }
+        }
+    };
+}
+
+commands! {
     /// Simulate a training step: a report, and a timeline for Perfetto
-    Run(Box<run::Args>),
+    Run(Box<run::Args>) = run::run,
     /// Say how long a step takes, of a model, a script or a recipe of any software, on a machine
-    Plan(plan::Args),
+    Plan(plan::Args) = plan::run,
     /// Show what a workload and a machine expand to, without simulating
-    Inspect(inspect::Args),
+    Inspect(inspect::Args) = inspect::run,
     /// Say where the time went in profiles of real steps
-    Analyze(analyze::Args),
+    Analyze(analyze::Args) = analyze::run,
     /// Say what a faster resource, or the absence of a cost, would buy
-    Whatif(whatif::Args),
+    Whatif(whatif::Args) = whatif::run,
     /// Compare two reports
-    Diff(diff::Args),
+    Diff(diff::Args) = diff::run,
     /// Say which part of days of training is progress: interruptions, restarts, checkpoints
-    Goodput(goodput::Args),
+    Goodput(goodput::Args) = goodput::run,
     /// Say what sites gain that exchange every H steps instead of every step (local SGD, DiLoCo)
-    LocalSgd(local_sgd::Args),
+    LocalSgd(local_sgd::Args) = local_sgd::run,
     /// Estimate a step in closed form
-    Estimate(estimate::Args),
+    Estimate(estimate::Args) = estimate::run,
     /// Compare the closed form of a step with its simulation, term by term
-    Compare(compare::Args),
+    Compare(compare::Args) = compare::run,
     /// Turn files of other tools into a workload and a topology, or a profile into rank programs
-    Import(import::Args),
+    Import(import::Args) = import::run,
     /// Play a measured or imported step again, unchanged, with something faster or slower, or on a machine
-    Replay(replay::Args),
+    Replay(replay::Args) = replay::run,
     /// Put an iteration of reinforcement learning together: generation, forward passes, training, weight exchange
-    Rl(rl::Args),
+    Rl(rl::Args) = rl::run,
     /// Play several jobs on one machine, each on devices of its own
-    Share(share::Args),
+    Share(share::Args) = share::run,
     /// Run a pipeline schedule on abstract durations and draw it
-    Schedule(schedule::Args),
+    Schedule(schedule::Args) = schedule::run,
     /// Say which collectives a sharded matrix product needs, and what bounds it
-    Matmul(matmul::Args),
+    Matmul(matmul::Args) = matmul::run,
     /// Time a collective by size on a machine
-    Collective(collective::Args),
+    Collective(collective::Args) = collective::run,
     /// Simulate measured steps, and tell how far off the simulation is
-    Score(score::Args),
+    Score(score::Args) = score::run,
     /// Fit the constants of a device and a stack to measured steps
-    Calibrate(Box<calibrate::Args>),
+    Calibrate(Box<calibrate::Args>) = calibrate::run,
     /// Take the prices of kernels, host and collectives from profiles of a real step
-    Learn(learn::Args),
+    Learn(learn::Args) = learn::run,
     /// Show what kernels are priced at, and how far measured ones are off
-    Kernels(kernels::Args),
+    Kernels(kernels::Args) = kernels::run,
     /// Run many variants of a step: one row each
-    Sweep(sweep::Args),
+    Sweep(sweep::Args) = sweep::run,
     /// Find the best layout of a model on a machine
-    Search(search::Args),
+    Search(search::Args) = search::run,
     /// Find the least recomputation or offload with which a step fits, and the largest micro-batch
-    Fill(fill::Args),
+    Fill(fill::Args) = fill::run,
     /// Show a timeline in the viewer
-    Open(open::Args),
+    Open(open::Args) = open::run,
     /// List the workloads, machines, devices and models that the program carries
-    List(list::Args),
+    List(list::Args) = list::run,
     /// Print a shipped file, or a file with everything in it resolved
-    Show(show::Args),
+    Show(show::Args) = show::run,
     /// Print the JSON Schema of a kind of file
-    Schema(schema::Args),
+    Schema(schema::Args) = schema::run,
     /// Print completions for a shell
-    Completions(completions::Args),
+    Completions(completions::Args) = |args| completions::run(args, Cli::command()),
     /// Write manual pages
-    Man(completions::Man),
+    Man(completions::Man) = |args| completions::man(args, Cli::command()),
 }
 
 /// The command line as clap has it: for whoever walks its arguments.
@@ -253,43 +266,6 @@ fn parsed(words: &[OsString]) -> Result<(Cli, clap::ArgMatches), clap::Error> {
     command_line::typed(words);
     let matches = help::arranged(Cli::command()).try_get_matches_from(words)?;
     Ok((Cli::from_arg_matches(&matches)?, matches))
-}
-
-impl Command {
-    fn run(self) -> Result<(), Failure> {
-        match self {
-            Command::Run(args) => run::run(&args),
-            Command::Plan(args) => plan::run(&args),
-            Command::Inspect(args) => inspect::run(&args),
-            Command::Analyze(args) => analyze::run(&args),
-            Command::Whatif(args) => whatif::run(&args),
-            Command::Diff(args) => diff::run(&args),
-            Command::Goodput(args) => goodput::run(&args),
-            Command::LocalSgd(args) => local_sgd::run(&args),
-            Command::Estimate(args) => estimate::run(&args),
-            Command::Compare(args) => compare::run(&args),
-            Command::Import(args) => import::run(&args),
-            Command::Replay(args) => replay::run(&args),
-            Command::Rl(args) => rl::run(&args),
-            Command::Share(args) => share::run(&args),
-            Command::Schedule(args) => schedule::run(&args),
-            Command::Collective(args) => collective::run(&args),
-            Command::Matmul(args) => matmul::run(&args),
-            Command::Score(args) => score::run(&args),
-            Command::Calibrate(args) => calibrate::run(&args),
-            Command::Learn(args) => learn::run(&args),
-            Command::Kernels(args) => kernels::run(&args),
-            Command::Sweep(args) => sweep::run(&args),
-            Command::Search(args) => search::run(&args),
-            Command::Fill(args) => fill::run(&args),
-            Command::Open(args) => open::run(&args),
-            Command::List(args) => list::run(&args),
-            Command::Show(args) => show::run(&args),
-            Command::Schema(args) => schema::run(&args),
-            Command::Completions(args) => completions::run(&args, Cli::command()),
-            Command::Man(args) => completions::man(&args, Cli::command()),
-        }
-    }
 }
 
 #[cfg(test)]

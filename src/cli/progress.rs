@@ -1,6 +1,7 @@
 //! Progress bars.
 
 use std::io::IsTerminal;
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use super::screen;
@@ -43,6 +44,16 @@ impl Bar {
     pub fn toward(&self, position: u64, count: u64) {
         self.bar.set_length(count);
         self.at(position);
+    }
+    /// Does work under a bar: what says how far it is, is always told to go on.
+    pub fn over<T>(what: &'static str, work: impl FnOnce(&mut dyn FnMut(u64) -> ControlFlow<()>) -> T) -> T {
+        let bar = Bar::new(what);
+        let done = work(&mut |position| {
+            bar.at(position);
+            ControlFlow::Continue(())
+        });
+        bar.done();
+        done
     }
     /// Takes the bar away.
     pub fn done(&self) {

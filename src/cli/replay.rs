@@ -1,12 +1,10 @@
 //! `stepsim replay`: a measured or imported step played again.
 
-use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use super::outputs::WRITTEN;
-use super::timeline::stalls_shown;
 use super::write::write_json;
-use super::{Failure, inputs, say, width};
+use super::{Failure, inputs, say, timeline, width};
 use crate::core::ids::{OpId, RankId};
 use crate::core::units::Time;
 use crate::lab::simulate::moved::{Moved, Network, moved};
@@ -18,7 +16,7 @@ use crate::read::analysis::stall_cause::StallCause;
 use crate::read::analysis::stalls::stalls;
 use crate::read::analysis::table::{grouped, new_table, seconds};
 use crate::read::profile::programs::StepPrograms;
-use crate::read::trace::{RunMeta, Timeline, TracedRank, write_file};
+use crate::read::trace::{RunMeta, write_file};
 use crate::step::spec::SpecError;
 
 /// Play a measured or imported step again, unchanged, with something faster or slower, or on a machine.
@@ -175,21 +173,13 @@ fn ends(played: &OnMachine) -> Vec<f64> {
 fn draw(step: &StepPrograms, on: &str, played: &OnMachine, path: &Path) -> Result<(), Failure> {
     let width = step.ranks.len().saturating_sub(1).to_string().len();
     let name = |rank: RankId| format!("rank {:0width$}", step.ranks[rank.index()].rank);
-    let ranks: Vec<TracedRank> = (0..played.record.ranks())
-        .map(RankId)
-        .map(|rank| TracedRank { rank, source: rank, name: name(rank) })
-        .collect();
     let mut meta = RunMeta::default();
     meta.text("step", step.step.as_str());
     meta.text("topology", on);
-    let readers = RefCell::new((Causes::new(&played.world, &played.record), IdleTimes::new(&played.world)));
-    let stalls = |rank: RankId| {
-        let (causes, idle) = &mut *readers.borrow_mut();
-        stalls_shown(causes, idle, rank, &name)
-    };
-    let timeline =
-        Timeline { stalls: Some(&stalls), ..Timeline::new(&played.world, &played.record, &ranks, &meta) };
-    write_file(&timeline, path).map(drop).map_err(Failure::run)
+    let ranks = (0..played.record.ranks()).map(RankId);
+    timeline::of_whole((&played.world, &played.record), ranks, &name, &meta, |timeline| {
+        write_file(&timeline, path).map(drop).map_err(Failure::run)
+    })
 }
 
 /// The step with its collectives on another network, or among more ranks.

@@ -82,14 +82,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 fn text(spec: &RlSpec, of: &Iteration) -> String {
     let mut rows = table(&["phase", "on", "from", "takes", "share"]);
     for phase in &of.phases {
-        let on = match phase.on {
-            Lane::Training => "training",
-            Lane::Generation => "generation",
-            Lane::Both => "both",
-        };
         rows.add_row([
             phase.name.to_owned(),
-            on.to_owned(),
+            phase.on.name().to_owned(),
             Time::from_s(phase.start_s).to_string(),
             Time::from_s(phase.s).to_string(),
             format!("{:.1} %", 100.0 * phase.s / of.s),

@@ -8,9 +8,9 @@ use rustc_hash::FxHashMap;
 
 use super::Failure;
 use super::busiest::busiest_links;
-use crate::core::engine::describe;
+use crate::core::engine::{Record, describe};
 use crate::core::ids::{DeviceId, OpId, RankId, ResourceId, TierId};
-use crate::core::program::{MemoryClass, StreamKind, Work};
+use crate::core::program::{MemoryClass, StreamKind, Work, World};
 use crate::core::units::Time;
 use crate::lab::compare::among::Among;
 use crate::lab::compare::measured::Above;
@@ -46,6 +46,13 @@ pub struct Shown<'a> {
     pub per_rank: Option<PerRank>,
     /// Whether the run came to its end: only then it has a critical path.
     pub complete: bool,
+}
+
+impl Shown<'_> {
+    /// Whole ranks of a whole run, and no links.
+    pub fn of(ranks: &[Drawn]) -> Shown<'_> {
+        Shown { ranks, detail: None, window: None, links: 0, per_rank: None, complete: true }
+    }
 }
 
 /// What a file shows beside a timeline.
@@ -310,8 +317,26 @@ fn link_tracks(run: &Simulation, count: usize) -> (Vec<Link>, Vec<LinkUse>) {
     (busiest.iter().map(link).collect(), changes.collect())
 }
 
+/// Hands over the timeline of ranks of a world that was played whole; `name` calls them by their names.
+pub fn of_whole<T>(
+    (world, record): (&World, &Record),
+    ranks: impl IntoIterator<Item = RankId>,
+    name: &dyn Fn(RankId) -> String,
+    meta: &RunMeta,
+    then: impl FnOnce(Timeline) -> T,
+) -> T {
+    let traced = |rank| TracedRank { rank, source: rank, name: name(rank) };
+    let ranks: Vec<TracedRank> = ranks.into_iter().map(traced).collect();
+    let readers = RefCell::new((Causes::new(world, record), IdleTimes::new(world)));
+    let stalls = |rank: RankId| {
+        let (causes, idle) = &mut *readers.borrow_mut();
+        stalls_shown(causes, idle, rank, name)
+    };
+    then(Timeline { stalls: Some(&stalls), ..Timeline::new(world, record, &ranks, meta) })
+}
+
 /// The stalls of a rank for its timeline; `name` calls the others by their names.
-pub fn stalls_shown(
+fn stalls_shown(
     causes: &mut Causes,
     idle: &mut IdleTimes,
     rank: RankId,

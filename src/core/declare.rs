@@ -44,6 +44,29 @@ macro_rules! defaults {
 }
 pub(crate) use defaults;
 
+/// A struct of figures that are summed, each with its name in tables: `named` gives them in the order in which they are
+/// written, `total` is their sum.
+macro_rules! summed {
+    ($(#[$about:meta])* $visible:vis struct $struct:ident {
+        $($(#[$of:meta])* $seen:vis $field:ident: f64 = $name:literal),* $(,)?
+    }) => {
+        $(#[$about])*
+        $visible struct $struct { $($(#[$of])* $seen $field: f64),* }
+
+        impl $struct {
+            /// All of them with their names.
+            pub fn named(&self) -> [(&'static str, f64); [$($name),*].len()] {
+                [$(($name, self.$field)),*]
+            }
+            /// All of them together.
+            pub fn total(&self) -> f64 {
+                self.named().iter().map(|part| part.1).sum()
+            }
+        }
+    };
+}
+pub(crate) use summed;
+
 /// A type whose values files write by name: `find` knows a name or alias, `all` has the values, `name` says one's, `words` what it is
 /// and its aliases. The schema has this title and description.
 macro_rules! by_name {

@@ -2,7 +2,7 @@
 
 mod table;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::command_line::command;
 use super::outputs::WRITTEN;
@@ -62,7 +62,7 @@ pub struct Args {
 /// # Errors
 /// No file holds a profile, or another input is wrong (status 2); a file cannot be written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let classes = classes(args)?;
+    let classes = classes(args.classes.as_deref())?;
     let utilisation = match &args.workload {
         Some(workload) => Some(at_peak(workload, args)?),
         None => None,
@@ -102,8 +102,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     say(&table::table(&report, width()))
 }
 
-fn classes(args: &Args) -> Result<Classes, Failure> {
-    let Some(path) = &args.classes else { return Ok(Classes::shipped()) };
+/// Names of kernels: the shipped ones, behind those of a file.
+pub(super) fn classes(file: Option<&Path>) -> Result<Classes, Failure> {
+    let Some(path) = file else { return Ok(Classes::shipped()) };
     Ok(Classes::with(&inputs::text(path)?, &path.display().to_string())?)
 }
 

@@ -5,20 +5,17 @@ pub(super) mod estimate;
 pub(super) mod run;
 pub(super) mod search;
 
-use std::cell::RefCell;
 use std::path::Path;
 
 use super::Failure;
-use super::timeline::{stalls_shown, write_with_rows};
+use super::timeline::{of_whole, write_with_rows};
 use crate::core::ids::RankId;
 use crate::core::units::Time;
 use crate::lab::calculon::closed_form::{self, Quirks};
 use crate::lab::calculon::files::Calculon;
 use crate::lab::calculon::simulate::{CalculonError, CalculonRun};
 use crate::lab::compare::tracks::Rows;
-use crate::read::analysis::cause::Causes;
-use crate::read::analysis::idle::IdleTimes;
-use crate::read::trace::{Detail, RunMeta, Timeline, TracedRank};
+use crate::read::trace::{Detail, RunMeta, Timeline};
 use estimate::does_not_fit;
 
 /// Reads the three files; a step that does not fit in memory by the closed form is refused, as Calculon refuses it.
@@ -51,13 +48,6 @@ pub(super) fn write_trace(
 ) -> Result<(), Failure> {
     let width = run.step.ranks.saturating_sub(1).to_string().len();
     let name = |rank: RankId| format!("stage {:0width$}", rank.0);
-    let ranks: Vec<TracedRank> =
-        ranks.iter().map(|&rank| TracedRank { rank, source: rank, name: name(rank) }).collect();
-    let readers = RefCell::new((Causes::new(&run.world, &run.record), IdleTimes::new(&run.world)));
-    let stalls = |rank: RankId| {
-        let (causes, idle) = &mut *readers.borrow_mut();
-        stalls_shown(causes, idle, rank, &name)
-    };
     let mut meta = RunMeta::default();
     meta.text("stepsim", env!("CARGO_PKG_VERSION"));
     let names = case.names();
@@ -65,11 +55,7 @@ pub(super) fn write_trace(
     meta.text("execution", &names.execution);
     meta.text("system", &names.system);
     meta.number("step time ms", run.seconds() * 1e3);
-    let timeline = Timeline {
-        detail,
-        window,
-        stalls: Some(&stalls),
-        ..Timeline::new(&run.world, &run.record, &ranks, &meta)
-    };
-    write_with_rows(&timeline, rows, path)
+    of_whole((&run.world, &run.record), ranks.iter().copied(), &name, &meta, |timeline| {
+        write_with_rows(&Timeline { detail, window, ..timeline }, rows, path)
+    })
 }

@@ -8,6 +8,7 @@ use comfy_table::{Table, presets};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::cli::asked::Asked;
 use crate::cli::progress::Bar;
 use crate::cli::sweep::draw;
 use crate::cli::tables::right;
@@ -18,7 +19,7 @@ use crate::lab::calculon::closed_form::Quirks;
 use crate::lab::calculon::files::{Application, Datatype, Execution, Names, System};
 use crate::lab::calculon::search::{Found, Space, search};
 use crate::lab::simulate::Status;
-use crate::lab::study::{Axis, Outcome, Plot, Row};
+use crate::lab::study::{Axis, Outcome, Plot, Row, SearchOptions};
 use crate::step::spec::Draft;
 use crate::step::spec::model::ModelSpec;
 
@@ -46,16 +47,6 @@ pub(in crate::cli) struct OfFiles {
     plot: Vec<String>,
 }
 
-/// What the options of every search say.
-pub(in crate::cli) struct Common<'a> {
-    pub fix: &'a [String],
-    pub vary: &'a [Axis],
-    pub top: usize,
-    pub threads: Option<usize>,
-    pub report: Option<&'a Path>,
-    pub output: Option<&'a Path>,
-}
-
 /// Values that fields of an execution are kept to.
 type Only = BTreeMap<String, Vec<Value>>;
 
@@ -77,13 +68,14 @@ impl OfFiles {
     ///
     /// # Errors
     /// Wrong input, or a space in which nothing fits (status 2); a file that cannot be written (status 1).
-    pub(in crate::cli) fn run(&self, common: &Common<'_>) -> Result<(), Failure> {
+    pub(in crate::cli) fn run(&self, options: &SearchOptions, asked: &Asked) -> Result<(), Failure> {
         let Some([app, sys]) = self.calculon.as_deref() else { return Ok(()) };
         let plots = self.plot.iter().map(|text| Plot::parse(text)).collect::<Result<Vec<_>, _>>();
         let plots = plots.map_err(Failure::input)?;
-        let written = [("--report", common.report), ("--output", common.output)];
+        let (report, output) = (asked.report.as_deref(), asked.output.as_deref());
+        let written = [("--report", report), ("--output", output)];
         outputs::apart(&written, &[app.clone(), sys.clone()])?;
-        let (axes, mut only) = sorted(common)?;
+        let (axes, mut only) = sorted(options)?;
         let begun = Instant::now();
         let mut points = Vec::new();
         let (bar, all) = (Bar::of("parts of the space", 1), product(&axes));
@@ -93,13 +85,13 @@ impl OfFiles {
             let quirks = if self.repaired { Quirks::REPAIRED } else { Quirks::AS_PUBLISHED };
             // Spaces of other points are about as large as this one.
             let mut tell = |done, of| bar.toward(before * of + done, count * of);
-            let found = search(&space, quirks, common.top, pool::threads(common.threads), &mut tell);
+            let found = search(&space, quirks, options.top, pool::threads(options.threads), &mut tell);
             let found = found.map_err(Failure::input)?;
             only = space.only;
             points.push(Point { settings, found });
         }
         bar.done();
-        write_report(common.report, &serde_json::json!({ "points": &points }))?;
+        write_report(report, &serde_json::json!({ "points": &points }))?;
         let mut text = text(&points, begun.elapsed().as_secs_f64());
         let best = points.iter().filter_map(|point| point.found.ranking.first());
         let best = best.max_by(|a, b| a.sample_rate.total_cmp(&b.sample_rate));
@@ -109,10 +101,10 @@ impl OfFiles {
                 "no execution fits in memory: use more processors, or a machine with mem2",
             ));
         };
-        if let Some(path) = common.output {
+        if let Some(path) = output {
             write_json(path, &best.execution)?;
         }
-        text += &drawn(&plots, &points, common.output)?;
+        text += &drawn(&plots, &points, output)?;
         say(&text)
     }
 
@@ -168,15 +160,15 @@ fn application(path: &Path) -> Result<Application, Failure> {
 }
 
 /// Variations of model and machine, and the values that fields of the execution are kept to.
-fn sorted(common: &Common<'_>) -> Result<(Vec<Axis>, Only), Failure> {
-    let fixed = common.fix.iter().map(|text| Axis::parse("--fix", text));
+fn sorted(options: &SearchOptions) -> Result<(Vec<Axis>, Only), Failure> {
+    let fixed = options.fix.iter().map(|text| Axis::parse("--fix", text));
     let fixed: Vec<Axis> = fixed.collect::<Result<_, _>>().map_err(Failure::input)?;
     let varies = |axis: &Axis| {
         let path = axis.paths[0].as_str();
         path.starts_with("system.") || ["application", "processors", "batch"].contains(&path)
     };
     let (axes, fields): (Vec<Axis>, Vec<Axis>) =
-        fixed.into_iter().chain(common.vary.iter().cloned()).partition(varies);
+        fixed.into_iter().chain(options.vary.iter().cloned()).partition(varies);
     let only = fields
         .into_iter()
         .map(|mut axis| (axis.paths.remove(0), axis.values.into_iter().flatten().collect()));

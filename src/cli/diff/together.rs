@@ -64,8 +64,7 @@ fn simulated_below(measured: &[Profile], name: &str, sets: &[String], path: &Pat
         meta.text("measured", &profile.file);
     }
     let ranks = traced(None, &run)?;
-    let shown = Shown { ranks: &ranks, detail: None, window: None, links: 0, per_rank: None, complete: true };
-    if let Some(note) = write_trace(&run, &meta, &shown, path, Also::Measured(measured))? {
+    if let Some(note) = write_trace(&run, &meta, &Shown::of(&ranks), path, Also::Measured(measured))? {
         eprintln!("{note}");
     }
     Ok(())

@@ -7,6 +7,7 @@ pub use args::Args;
 
 use comfy_table::Table;
 
+use super::command_line::EXAMPLE;
 use super::screen::note_without_effect;
 use super::tables::{gib, table, term_table};
 use super::write::{write_json, write_report};
@@ -16,9 +17,6 @@ use crate::lab::compare::workload::closed_form;
 use crate::lab::score::Bands;
 use crate::lab::simulate::Inputs;
 use crate::read::analytic::{Estimate, Rules};
-
-/// What is estimated when nothing is named.
-const EXAMPLE: &str = "gpt3-175b";
 
 /// Estimates, writes the report if one is asked for, prints the tables.
 ///

@@ -12,7 +12,7 @@ use super::write::{write_page, write_report};
 use super::{Failure, outputs, say};
 use crate::lab::around::goodput::{CheckpointTimes, Job, simulate};
 use crate::lab::simulate::jump::{Figures, figures};
-use crate::lab::simulate::{Head, Inputs, Options};
+use crate::lab::simulate::{Head, Inputs, Options, under};
 use crate::step::spec::reliability::{CheckpointMode, Reliability};
 use crate::step::spec::{Loaded, SpecError, blame_setting, load};
 use result::{Goodput, span};
@@ -83,15 +83,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let (of_job, others): (Vec<String>, Vec<String>) =
         args.sets.iter().cloned().partition(|set| set.starts_with("reliability."));
     let of_job: Vec<String> = of_job.iter().map(|set| set["reliability.".len()..].to_string()).collect();
-    let loaded: Loaded<Reliability> = load(&args.reliability, &of_job).map_err(prefixed)?;
+    let loaded: Loaded<Reliability> =
+        load(&args.reliability, &of_job).map_err(|e| under("reliability", e))?;
     let inputs = match &args.workload {
         Some(workload) => Some(Inputs::load(workload, args.topology.as_deref(), &others)?),
         None if others.is_empty() => None,
         None => {
-            return Err(Failure::input(SpecError::file(
-                format!("--set {}", others[0]),
-                "there is no workload to change",
-            )));
+            let set = format!("--set {}", others[0]);
+            return Err(Failure::input(SpecError::file(set, "there is no workload to change")));
         }
     };
     let mut read = loaded.read.clone();
@@ -109,14 +108,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     say(&text(&result, &loaded, args))
 }
 
-/// Names a setting as it was given.
-fn prefixed(mut error: SpecError) -> SpecError {
-    if let Some(setting) = error.file.strip_prefix("--set ") {
-        error.file = format!("--set reliability.{setting}");
-    }
-    error
-}
-
 fn goodput(
     args: &Args,
     loaded: &Loaded<Reliability>,
@@ -129,7 +120,7 @@ fn goodput(
     let devices = args.devices.or(of_machine).unwrap_or(1);
     let step = args.step_s.or(figures.as_ref().map(|f| f.step_end.s())).unwrap_or(1.0);
     let times = CheckpointTimes::new(&reliability.checkpoint, devices, inputs)
-        .map_err(|e| prefixed(blame_setting(e, sets)).in_file(&loaded.file))?;
+        .map_err(|e| under("reliability", blame_setting(e, sets)).in_file(&loaded.file))?;
     let job = Job::new(reliability, devices, step, times);
     let wall = args.days * 86_400.0;
     let slow: f64 =

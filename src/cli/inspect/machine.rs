@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
+use crate::cli::list::rates;
 use crate::core::ids::{DeviceId, ResourceId};
 use crate::core::units::{Bandwidth, Bytes, Time};
 use crate::read::analysis::table::{grouped, new_table};
@@ -156,18 +157,7 @@ fn number(x: f64) -> String {
 }
 
 fn device_words(device: &Device) -> String {
-    let p = &device.peak_dense_tflops;
-    let peaks = [("bf16", p.bf16), ("fp8", p.fp8)];
-    let mut words = device.name.clone();
-    for (format, peak) in peaks {
-        if let Some(peak) = peak {
-            let _ = write!(words, ", {format} {peak} TFLOP/s");
-        }
-    }
-    if let Some(hbm) = &device.hbm {
-        let _ = write!(words, ", {} GB at {} GB/s", hbm.gb, hbm.gbps);
-    }
-    words
+    [vec![device.name.clone()], rates(device, 2)].concat().join(", ")
 }
 
 /// Resources grouped by the names of their ends without digits, capacity and latency; widest first.

@@ -2,7 +2,6 @@
 
 mod page;
 
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use super::outputs::WRITTEN;
@@ -72,12 +71,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         search: args.search,
     };
     let mut plan = request.read()?;
-    let bar = Bar::new("layouts");
-    let laid_out = plan.laid_out(&mut |done| {
-        bar.at(done);
-        ControlFlow::Continue(())
-    });
-    bar.done();
+    let laid_out = Bar::over("layouts", |tell| plan.laid_out(tell));
     let silent = outputs::document_on_stdout();
     if !silent {
         say(&plan.text())?;
@@ -112,12 +106,7 @@ fn stem(word: &str) -> String {
 
 /// The step with the least recomputation or offload that fits, where it does not fit as it is stated.
 fn fitting(plan: &mut RunPlan, failure: Failure, path: &Path, silent: bool) -> Result<Planned, Failure> {
-    let bar = Bar::new("what fits");
-    let found = plan.made_to_fit(&mut |done| {
-        bar.at(done);
-        ControlFlow::Continue(())
-    });
-    bar.done();
+    let found = Bar::over("what fits", |tell| plan.made_to_fit(tell));
     let Some(why) = found.map_err(Failure::input)? else {
         let hint = format!("hint: more devices, or another layout: stepsim search {}", path.display());
         return Err(failure.and(&hint));

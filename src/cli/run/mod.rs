@@ -17,6 +17,7 @@ use super::{Failure, calculon, outputs};
 use crate::core::engine::EngineError;
 use crate::core::units::Time;
 use crate::lab::score::Bands;
+use crate::lab::simulate::behaviour::Drawn;
 use crate::lab::simulate::jump::{self, figures};
 use crate::lab::simulate::whatif::blame;
 use crate::lab::simulate::{FailedReport, Head, Inputs, Options, Simulation, Status};
@@ -167,17 +168,15 @@ pub fn timeline(args: &Args, run: &Simulation) -> Result<Option<String>, Failure
     }
     let Some(path) = &args.output else { return Ok(None) };
     let ranks = traced(args.trace_ranks(), run)?;
-    let shown = Shown {
-        ranks: &ranks,
-        detail: args.detail,
-        window: args.window_ms,
-        links: args.trace_links,
-        per_rank: args.format,
-        complete: true,
-    };
+    let shown = Shown { window: args.window_ms, ..as_asked(args, &ranks) };
     let mut meta = meta(args, run);
     results(&mut meta, run);
     write_trace(run, &meta, &shown, path, Also::Nothing)
+}
+
+/// What a timeline shows, as it was asked for.
+fn as_asked<'a>(args: &Args, ranks: &'a [Drawn]) -> Shown<'a> {
+    Shown { detail: args.detail, links: args.trace_links, per_rank: args.format, ..Shown::of(ranks) }
 }
 
 /// A page about a run.
@@ -231,14 +230,7 @@ fn cut_short(args: &Args, run: &Simulation, failure: EngineError) -> Failure {
     let written = args.output.as_ref().filter(|_| end > Time::ZERO).map(|path| {
         let ranks = traced(args.trace_ranks(), run)?;
         let window = args.window_ms.map_or((Time::ZERO, end), |(from, until)| (from, until.min(end)));
-        let shown = Shown {
-            ranks: &ranks,
-            detail: args.detail,
-            window: Some(window),
-            links: args.trace_links,
-            per_rank: args.format,
-            complete: false,
-        };
+        let shown = Shown { window: Some(window), complete: false, ..as_asked(args, &ranks) };
         let mut meta = meta(args, run);
         meta.text("failed", failure.to_string());
         write_trace(run, &meta, &shown, path, Also::Nothing).map(|_| path)

@@ -1,20 +1,17 @@
 //! One schedule, played.
 
-use std::cell::RefCell;
 use std::io;
 use std::io::Write;
 
 use super::super::Failure;
-use super::super::timeline::stalls_shown;
+use super::super::timeline::of_whole;
 use super::args::{Args, SendMode};
 use super::outcome;
 use super::outcome::Outcome;
 use crate::core::engine::Record;
 use crate::core::ids::RankId;
 use crate::core::units::Time;
-use crate::read::analysis::cause::Causes;
-use crate::read::analysis::idle::IdleTimes;
-use crate::read::trace::{Count, MetaValue, RunMeta, Timeline, TracedRank};
+use crate::read::trace::{Count, RunMeta, Timeline, write_file};
 use crate::step::plan::pipeline::{AbstractPipeline, Sends, abstract_world_over};
 use crate::step::schedule::{Order, PassTimes, Schedule, Shape};
 
@@ -133,23 +130,13 @@ impl<'a> Run<'a> {
     }
 
     pub(super) fn trace(&self, file: &std::path::Path) -> Result<(), Failure> {
-        let name = |rank: u32| format!("rank {rank:04}");
-        let ranks: Vec<TracedRank> = (0..self.record.ranks())
-            .map(RankId)
-            .map(|rank| TracedRank { rank, source: rank, name: name(rank.0) })
-            .collect();
+        let name = |rank: RankId| format!("rank {:04}", rank.0);
         let mut meta = RunMeta::default();
         meta.text("schedule", self.name());
         meta.number("makespan", self.number(self.outcome.makespan));
         meta.number("own_max", self.number(self.outcome.own_max()));
         meta.number("idle_max", self.number(self.outcome.idle_max()));
-        meta.0.push(("micro_batches".to_owned(), MetaValue::Int(u64::from(self.order.micro_batches))));
-        let readers =
-            RefCell::new((Causes::new(&self.step.world, &self.record), IdleTimes::new(&self.step.world)));
-        let stalls = |rank: RankId| {
-            let (causes, idle) = &mut *readers.borrow_mut();
-            stalls_shown(causes, idle, rank, &|rank| name(rank.0))
-        };
+        meta.int("micro_batches", u64::from(self.order.micro_batches));
         let counts: Vec<Count> = (0..self.record.ranks())
             .map(|rank| Count {
                 rank: RankId(rank),
@@ -157,12 +144,10 @@ impl<'a> Run<'a> {
                 points: self.outcome.live(&self.order, rank as usize),
             })
             .collect();
-        let timeline = Timeline {
-            stalls: Some(&stalls),
-            counts: &counts,
-            ..Timeline::new(&self.step.world, &self.record, &ranks, &meta)
-        };
-        crate::read::trace::write_file(&timeline, file)?;
+        let ranks = (0..self.record.ranks()).map(RankId);
+        of_whole((&self.step.world, &self.record), ranks, &name, &meta, |timeline| {
+            write_file(&Timeline { counts: &counts, ..timeline }, file)
+        })?;
         Ok(())
     }
 }

@@ -3,21 +3,20 @@
 mod page;
 mod words;
 
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use comfy_table::{Table, presets};
 
 use super::asked::{Asked, above_zero};
-use super::calculon::search::{Common, OfFiles};
+use super::calculon::search::OfFiles;
 use super::outputs::WRITTEN;
 use super::progress::Bar;
-use super::tables::right;
+use super::tables::{gib, right};
 use super::write::write_page;
 use super::{Failure, say};
 use crate::lab::study::{Axis, Objective, Ranked, SearchOptions, SearchReport, search};
-use words::{GIB, layout};
+use words::layout;
 
 /// Find the best layout of a model on a machine.
 #[derive(Debug, clap::Args)]
@@ -114,18 +113,6 @@ fn part(text: &str) -> Result<f64, String> {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let axes = args.vary.iter().map(|text| Axis::parse("--vary", text));
     let vary: Vec<Axis> = axes.collect::<Result<_, _>>().map_err(Failure::input)?;
-    if args.calculon.given() {
-        return args.calculon.run(&Common {
-            fix: &args.asked.fix,
-            vary: &vary,
-            top: args.top as usize,
-            threads: args.asked.threads.map(usize::from),
-            report: args.asked.report.as_deref(),
-            output: args.asked.output.as_deref(),
-        });
-    }
-    let (workload, topology) = (args.workload.as_deref().unwrap_or_default(), args.topology.as_deref());
-    args.asked.check_outputs(workload, topology)?;
     let options = SearchOptions {
         vary,
         objective: Objective::named(&args.objective).unwrap_or_default(),
@@ -140,13 +127,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         placement: args.placement,
         ..args.asked.options()
     };
-    let (bar, begun) = (Bar::new("estimated and simulated"), Instant::now());
-    let found = search(workload, topology, &options, &mut |done| {
-        bar.at(done);
-        ControlFlow::Continue(())
-    })
-    .map_err(Failure::input)?;
-    bar.done();
+    if args.calculon.given() {
+        return args.calculon.run(&options, &args.asked);
+    }
+    let (workload, topology) = (args.workload.as_deref().unwrap_or_default(), args.topology.as_deref());
+    args.asked.check_outputs(workload, topology)?;
+    let begun = Instant::now();
+    let found = Bar::over("estimated and simulated", |tell| search(workload, topology, &options, tell))
+        .map_err(Failure::input)?;
     args.asked.write_report(&found.report)?;
     write_page(args.html.as_deref(), || page::page(&found.report, workload))?;
     let text = text(&found.report, begun.elapsed().as_secs_f64());
@@ -254,7 +242,7 @@ fn text(report: &SearchReport, seconds: f64) -> String {
             format!("{:.4} s", outcome.step_time_s.unwrap_or_default()),
             format!("{:.4} s", ranked.closed_form_s),
             format!("{:.1} %", 100.0 * outcome.mfu.unwrap_or_default()),
-            format!("{:.1} GiB", outcome.memory_peak_bytes.unwrap_or_default() as f64 / GIB),
+            format!("{:.1} GiB", gib(outcome.memory_peak_bytes.unwrap_or_default() as f64)),
             ranked.devices.to_string(),
             perhaps(ranked.usd_per_million_tokens),
             perhaps(ranked.joules_per_token),

@@ -1,7 +1,8 @@
 //! The page about a search.
 
-use super::words::{GIB, layout, pruned_words, value};
+use super::words::{layout, pruned_words, value};
 use crate::cli::command_line::command;
+use crate::cli::tables;
 use crate::core::units::grouped;
 use crate::lab::page::lane::Looks;
 use crate::lab::page::sheet::{Point, Sheet, Signed, pairs, quoted, seconds, signed, table};
@@ -166,5 +167,5 @@ fn time(ranked: &Ranked) -> f64 {
 }
 
 fn gib(ranked: &Ranked) -> f64 {
-    ranked.outcome.memory_peak_bytes.unwrap_or_default() as f64 / GIB
+    tables::gib(ranked.outcome.memory_peak_bytes.unwrap_or_default() as f64)
 }

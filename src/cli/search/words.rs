@@ -1,8 +1,5 @@
 //! Words about layouts, for text and page.
 
-/// Bytes of a GiB.
-pub(super) const GIB: f64 = (1u64 << 30) as f64;
-
 /// The settings of a layout in short: last words of paths, objects by their first value.
 pub(super) fn layout(settings: &serde_json::Map<String, serde_json::Value>) -> String {
     let word = |path: &str| {

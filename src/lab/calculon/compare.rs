@@ -5,7 +5,7 @@ use crate::core::units::Time;
 use crate::lab::calculon::closed_form::{Quirks, Terms, estimate};
 use crate::lab::calculon::files::Calculon;
 use crate::lab::calculon::simulate::{CalculonError, CalculonRun, Choices};
-use crate::lab::compare::{Comparison, Gaps, Row, Term, read_rank};
+use crate::lab::compare::{Comparison, Gaps, Row, beside, read_rank};
 use crate::read::analysis::idle::IdleTimes;
 
 /// A switch: whether it means anything for a case, and what it sets.
@@ -118,11 +118,7 @@ pub fn compare(case: &Calculon) -> Result<(Comparison, CalculonRun), CalculonErr
     let mut idle = IdleTimes::new(&run.world);
     let rows = read_rank(&run.world, &run.record, &mut idle, RankId(0));
     drop(idle);
-    let terms = rows_of(&closed)
-        .into_iter()
-        .zip(Row::NAMES.into_iter().zip(rows))
-        .map(|(closed_form_s, (name, time))| Term { name, closed_form_s, simulated_s: time.s() })
-        .collect();
+    let terms = beside(&rows_of(&closed), rows);
     let exe = case.exe();
     let what = format!(
         "{}: t {} · p {} · d {} · {} chunks · {} micro-batches of {}",
@@ -140,9 +136,8 @@ pub fn compare(case: &Calculon) -> Result<(Comparison, CalculonRun), CalculonErr
 }
 
 /// Calculon's eleven terms by row.
-fn rows_of(terms: &Terms) -> [f64; Row::COUNT] {
-    let mut rows = [0.0; Row::COUNT];
-    for (row, seconds) in [
+fn rows_of(terms: &Terms) -> [(Row, f64); 9] {
+    [
         (Row::Forward, terms.forward),
         (Row::Recompute, terms.recompute),
         (Row::Backward, terms.backward),
@@ -152,8 +147,5 @@ fn rows_of(terms: &Terms) -> [f64; Row::COUNT] {
         (Row::Pipeline, terms.pipeline_parallel),
         (Row::Data, terms.data_parallel),
         (Row::Offload, terms.forward_offload + terms.backward_offload),
-    ] {
-        rows[row as usize] = seconds;
-    }
-    rows
+    ]
 }

@@ -68,19 +68,6 @@ impl Best {
     }
 }
 
-/// What all executions of a piece of the space have in common.
-#[derive(Clone, Copy, Debug)]
-struct Piece {
-    tensor: u64,
-    pipeline: u64,
-    chunks: u64,
-    data: u64,
-    batch: u64,
-    recompute: Recompute,
-    sharding: bool,
-    comm: TensorComm,
-}
-
 /// Tries all executions of a space and ranks the best `top`. Pieces are shared out to threads; `progress` is told how many of
 /// how many are done.
 ///
@@ -98,7 +85,7 @@ pub fn search(
     let mut found = Found::default();
     let mut all: Vec<Option<Found>> = vec![None; pieces.len()];
     let mut done = 0;
-    pool::each(pieces.len(), threads, &|i| space.of_piece(pieces[i], quirks, top), &mut |i, of_piece| {
+    pool::each(pieces.len(), threads, &|i| space.of_piece(&pieces[i], quirks, top), &mut |i, of_piece| {
         all[i] = Some(of_piece);
         done += 1;
         progress(done, pieces.len() as u64);
@@ -125,11 +112,21 @@ fn insert(ranking: &mut Vec<Best>, new: Best, top: usize) {
     ranking.truncate(top);
 }
 
-const FLAGS: [bool; 2] = [true, false];
-
 /// On and off where an option means anything, else off.
 fn flag(possible: bool) -> Vec<bool> {
-    if possible { FLAGS.to_vec() } else { vec![false] }
+    if possible { vec![true, false] } else { vec![false] }
+}
+
+/// Each execution with each value of a field, the values fastest.
+fn with_each<T: Copy>(all: &[Execution], values: &[T], set: fn(&mut Execution, T)) -> Vec<Execution> {
+    let with = |execution: &Execution, value: T| {
+        let mut execution = execution.clone();
+        set(&mut execution, value);
+        execution
+    };
+    all.iter()
+        .flat_map(|execution| values.iter().map(|value| with(execution, *value)).collect::<Vec<_>>())
+        .collect()
 }
 
 /// All divisors, smallest first.
@@ -204,71 +201,43 @@ impl Space {
         only.iter().filter_map(|value| serde_json::from_value(value.clone()).ok()).collect()
     }
 
-    fn pieces(&self) -> Vec<Piece> {
+    /// The parts of the space that threads take, each by what its executions have in common.
+    fn pieces(&self) -> Vec<Execution> {
         let mut pieces = Vec::new();
         let blocks = self.app.num_blocks;
         let splits = |t: &u64| self.app.hidden.is_multiple_of(*t) && self.app.attn_heads.is_multiple_of(*t);
         let tensor = divisors(self.processors).into_iter().filter(splits).collect();
-        for tensor in self.kept("tensor_par", tensor) {
-            let rest = self.processors / tensor;
+        for tensor_par in self.kept("tensor_par", tensor) {
+            let rest = self.processors / tensor_par;
             let pipeline = divisors(rest).into_iter().filter(|p| blocks.is_multiple_of(*p)).collect();
-            for pipeline in self.kept("pipeline_par", pipeline) {
-                let data = rest / pipeline;
-                let batch = self.batch - self.batch % data;
-                if batch == 0 || self.kept("data_par", vec![data]).is_empty() {
+            for pipeline_par in self.kept("pipeline_par", pipeline) {
+                let data_par = rest / pipeline_par;
+                let batch_size = self.batch - self.batch % data_par;
+                if batch_size == 0 || self.kept("data_par", vec![data_par]).is_empty() {
                     continue;
                 }
-                let chunks = if pipeline == 1 { vec![1] } else { divisors(blocks / pipeline) };
-                for chunks in self.kept("pipeline_interleaving", chunks) {
-                    self.options(Piece {
-                        tensor,
-                        pipeline,
-                        chunks,
-                        data,
-                        batch,
-                        recompute: Recompute::None,
-                        sharding: false,
-                        comm: TensorComm::Ar,
-                    })
-                    .for_each(|piece| pieces.push(piece));
-                }
+                let layout = Execution { tensor_par, pipeline_par, data_par, batch_size, ..self.any() };
+                let chunks = if pipeline_par == 1 { vec![1] } else { divisors(blocks / pipeline_par) };
+                let chunks = self.kept("pipeline_interleaving", chunks);
+                let all = with_each(&[layout], &chunks, |e, chunks| e.pipeline_interleaving = chunks);
+                let recompute = vec![Recompute::Full, Recompute::AttnOnly, Recompute::None];
+                let recompute = self.kept("activation_recompute", recompute);
+                let all = with_each(&all, &recompute, |e, kind| e.activation_recompute = kind);
+                let sharding = self.kept("optimizer_sharding", flag(data_par > 1));
+                let all = with_each(&all, &sharding, |e, on| e.optimizer_sharding = on);
+                let comm = vec![TensorComm::Ar, TensorComm::P2pRsAg, TensorComm::RsAg];
+                let comm = self.kept("tensor_par_comm_type", comm);
+                pieces.extend(with_each(&all, &comm, |e, comm| e.tensor_par_comm_type = comm));
             }
         }
         pieces
     }
 
-    /// A piece with every recomputation, sharding and collective.
-    fn options(&self, piece: Piece) -> impl Iterator<Item = Piece> {
-        let recompute = vec![Recompute::Full, Recompute::AttnOnly, Recompute::None];
-        let recompute = self.kept("activation_recompute", recompute);
-        let sharding = self.kept("optimizer_sharding", flag(piece.data > 1));
-        let comm = vec![TensorComm::Ar, TensorComm::P2pRsAg, TensorComm::RsAg];
-        let comm = self.kept("tensor_par_comm_type", comm);
-        let mut all = Vec::new();
-        for &recompute in &recompute {
-            for &sharding in &sharding {
-                all.extend(comm.iter().map(|&comm| Piece { recompute, sharding, comm, ..piece }));
-            }
-        }
-        all.into_iter()
-    }
-
     /// All executions of a piece.
-    fn of_piece(&self, piece: Piece, quirks: Quirks, top: usize) -> Found {
+    fn of_piece(&self, piece: &Execution, quirks: Quirks, top: usize) -> Found {
         let mut found = Found::default();
-        let start = Execution {
-            tensor_par: piece.tensor,
-            pipeline_par: piece.pipeline,
-            data_par: piece.data,
-            batch_size: piece.batch,
-            activation_recompute: piece.recompute,
-            pipeline_interleaving: piece.chunks,
-            optimizer_sharding: piece.sharding,
-            tensor_par_comm_type: piece.comm,
-            ..self.any()
-        };
         let mut case: Option<Calculon> = None;
-        self.each_software(&start, &mut |execution| {
+        for execution in self.software(piece) {
             found.executions += 1;
             let allowed = match &mut case {
                 Some(case) => case.set_execution(execution).is_ok(),
@@ -279,93 +248,62 @@ impl Space {
                     case.is_some()
                 }
             };
-            let Some(case) = case.as_ref().filter(|_| allowed) else { return };
+            let Some(case) = case.as_ref().filter(|_| allowed) else { continue };
             let estimate = estimate(case, quirks);
             if estimate.fits().is_err() {
-                return;
+                continue;
             }
             found.fit += 1;
             let sample_rate = estimate.efficiency.sample_rate;
             if found.ranking.len() == top
                 && found.ranking.last().is_some_and(|last| last.sample_rate >= sample_rate)
             {
-                return;
+                continue;
             }
             let outputs = estimate.outputs().to_json();
             insert(&mut found.ranking, Best { sample_rate, execution: case.exe().clone(), outputs }, top);
-        });
+        }
         found
     }
 
     /// Overlaps, offloads, micro-batches and networks of a layout.
-    fn each_software(&self, start: &Execution, visit: &mut dyn FnMut(Execution)) {
-        let redo =
-            start.tensor_par_comm_type == TensorComm::RsAg && start.activation_recompute != Recompute::Full;
+    fn software(&self, start: &Execution) -> Vec<Execution> {
+        let full = start.activation_recompute == Recompute::Full;
+        let redo = start.tensor_par_comm_type == TensorComm::RsAg && !full;
         let tiled = if start.tensor_par > 1 {
             vec![TensorOverlap::None, TensorOverlap::Ring, TensorOverlap::Pipe]
         } else {
             vec![TensorOverlap::None]
         };
         let away = self.sys.mem2.capacity_gib > 0.0;
-        let kept = away && start.activation_recompute != Recompute::Full;
         let of = |field: &str, possible: bool| self.kept(field, flag(possible));
-        let mut all = vec![start.clone()];
-        let mut choose = |values: &dyn Fn(&Execution) -> Vec<Execution>| {
-            all = all.iter().flat_map(values).collect();
-        };
-        let with = |values: Vec<bool>, set: fn(&mut Execution, bool)| {
-            move |e: &Execution| -> Vec<Execution> {
-                values
-                    .iter()
-                    .map(|&value| {
-                        let mut e = e.clone();
-                        set(&mut e, value);
-                        e
-                    })
-                    .collect()
-            }
-        };
-        choose(&with(of("seq_par_ag_redo", redo), |e, on| e.seq_par_ag_redo = on));
-        choose(&with(of("data_par_overlap", start.data_par > 1), |e, on| e.data_par_overlap = on));
-        let tiled = self.kept("tensor_par_overlap", tiled);
-        choose(&|e| {
-            tiled.iter().map(|&overlap| Execution { tensor_par_overlap: overlap, ..e.clone() }).collect()
-        });
-        choose(&with(of("weight_offload", away), |e, on| e.weight_offload = on));
-        choose(&with(of("activations_offload", kept), |e, on| e.activations_offload = on));
-        choose(&with(of("optimizer_offload", away), |e, on| e.optimizer_offload = on));
-        choose(&with(self.given("fused_activation", true), |e, on| e.fused_activation = on));
-        choose(&with(self.given("training", true), |e, on| e.training = on));
-        let attention = self.given("attention_type", Attention::Multihead);
-        choose(&|e| attention.iter().map(|&kind| Execution { attention_type: kind, ..e.clone() }).collect());
         let tokens = |b: &u64| (b * self.app.seq_size).is_multiple_of(start.tensor_par);
         let micro = divisors(start.batch_size / start.data_par).into_iter().filter(tokens).collect();
-        let micro = self.kept("microbatch_size", micro);
         let networks = |field: &str, degree: u64| {
             let count = if degree > 1 { self.sys.networks.len() as u64 } else { 1 };
             self.kept(field, (0..count).collect())
         };
-        let (t, p, d) = (
-            networks("tensor_par_net", start.tensor_par),
-            networks("pipeline_par_net", start.pipeline_par),
-            networks("data_par_net", start.data_par),
-        );
-        for e in all {
-            for &microbatch_size in &micro {
-                for (&tensor_par_net, &pipeline_par_net) in
-                    t.iter().flat_map(|t| p.iter().map(move |p| (t, p)))
-                {
-                    for &data_par_net in &d {
-                        visit(Execution {
-                            microbatch_size,
-                            tensor_par_net,
-                            pipeline_par_net,
-                            data_par_net,
-                            ..e.clone()
-                        });
-                    }
-                }
-            }
-        }
+        let all = with_each(std::slice::from_ref(start), &of("seq_par_ag_redo", redo), |e, on| {
+            e.seq_par_ag_redo = on
+        });
+        let all =
+            with_each(&all, &of("data_par_overlap", start.data_par > 1), |e, on| e.data_par_overlap = on);
+        let tiled = self.kept("tensor_par_overlap", tiled);
+        let all = with_each(&all, &tiled, |e, overlap| e.tensor_par_overlap = overlap);
+        let all = with_each(&all, &of("weight_offload", away), |e, on| e.weight_offload = on);
+        let all =
+            with_each(&all, &of("activations_offload", away && !full), |e, on| e.activations_offload = on);
+        let all = with_each(&all, &of("optimizer_offload", away), |e, on| e.optimizer_offload = on);
+        let all = with_each(&all, &self.given("fused_activation", true), |e, on| e.fused_activation = on);
+        let all = with_each(&all, &self.given("training", true), |e, on| e.training = on);
+        let attention = self.given("attention_type", Attention::Multihead);
+        let all = with_each(&all, &attention, |e, kind| e.attention_type = kind);
+        let all = with_each(&all, &self.kept("microbatch_size", micro), |e, size| e.microbatch_size = size);
+        let tensor = networks("tensor_par_net", start.tensor_par);
+        let all = with_each(&all, &tensor, |e, network| e.tensor_par_net = network);
+        let pipeline = networks("pipeline_par_net", start.pipeline_par);
+        let all = with_each(&all, &pipeline, |e, network| e.pipeline_par_net = network);
+        let data = networks("data_par_net", start.data_par);
+        with_each(&all, &data, |e, network| e.data_par_net = network)
     }
 }

@@ -28,7 +28,7 @@ use serde::Serialize;
 
 pub use estimators::Estimators;
 pub use page::{Drawing, page};
-pub use reading::{Row, read_rank};
+pub use reading::{Row, beside, read_rank};
 #[cfg(feature = "cli")]
 pub use table::table;
 

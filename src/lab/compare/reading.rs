@@ -1,5 +1,6 @@
 //! One rank's step in the terms of a closed form: its kernels by phase, its stalls by cause.
 
+use super::Term;
 use crate::core::engine::Record;
 use crate::core::ids::RankId;
 use crate::core::program::{Phase, StreamKind, Work, World};
@@ -17,6 +18,14 @@ fn of_kernel(phase: Phase) -> Row {
         Phase::Backward | Phase::InputGrad | Phase::WeightGrad => Row::Backward,
         Phase::Optimizer => Row::Optimizer,
     }
+}
+
+/// The terms of a closed form, row by row, beside the times of a rank.
+pub fn beside(closed: &[(Row, f64)], rows: [Time; Row::COUNT]) -> Vec<Term> {
+    let term = |(name, time): (_, Time)| Term { name, closed_form_s: 0.0, simulated_s: time.s() };
+    let mut terms: Vec<Term> = Row::NAMES.into_iter().zip(rows).map(term).collect();
+    closed.iter().for_each(|(row, seconds)| terms[*row as usize].closed_form_s = *seconds);
+    terms
 }
 
 /// Where the step of one simulated rank went; the rows sum to the step time.

@@ -5,7 +5,7 @@
 //! memory has no end. Its closed form is that of the same assumptions: settings that are switched off are off for both, and
 //! terms whose messages take no time are left out.
 
-use super::{Comparison, Estimators, Gaps, Row, Term, read_rank};
+use super::{Comparison, Estimators, Gaps, Row, Term, beside, read_rank};
 use crate::core::ids::RankId;
 use crate::core::program::{Edit, StreamKind, World};
 use crate::core::units::Time;
@@ -15,8 +15,8 @@ use crate::read::analysis::idle::IdleTimes;
 use crate::read::analytic::{Estimate, Terms};
 use crate::step::spec::workload::{CollectiveFidelity, TensorOverlap, WorkloadSpec};
 
-/// What is switched on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What is switched on; by default nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct On {
     pieces: bool,
     pipeline: bool,
@@ -32,20 +32,6 @@ struct On {
 }
 
 impl On {
-    const NOTHING: On = On {
-        pieces: false,
-        pipeline: false,
-        data: false,
-        copies: false,
-        queue: false,
-        depth: false,
-        interference: false,
-        contention: false,
-        launch: false,
-        noise: false,
-        capacity: false,
-    };
-
     /// Settings that switch off what is off.
     fn sets(&self, workload: &WorkloadSpec) -> Vec<String> {
         let mut sets = Vec::new();
@@ -229,7 +215,7 @@ pub fn compare(
         Ok([simulated, on.closed_form(&closed_form(&inputs)?.terms)])
     };
     let total = Time::from_s(estimate.terms.total());
-    let mut on = On::NOTHING;
+    let mut on = On::default();
     let [simulated, form] = run(&on)?;
     let mut gaps = Gaps::new(total, simulated, form);
     for switch in SWITCHES {
@@ -258,9 +244,8 @@ pub fn compare(
 fn terms(run: &Simulation, rank: RankId, estimate: &Estimate) -> Vec<Term> {
     let mut idle = IdleTimes::unfolded(&run.plan.world, &run.folded.comms.representative);
     let rows = read_rank(&run.folded.world, &run.record, &mut idle, run.folded.source(rank));
-    let mut closed = [0.0; Row::COUNT];
     let t = &estimate.terms;
-    for (row, seconds) in [
+    let closed = [
         (Row::Forward, t.forward),
         (Row::Recompute, t.recompute),
         (Row::Backward, t.backward),
@@ -273,12 +258,6 @@ fn terms(run: &Simulation, rank: RankId, estimate: &Estimate) -> Vec<Term> {
         (Row::Data, t.data),
         (Row::Offload, t.offload),
         (Row::Host, t.host),
-    ] {
-        closed[row as usize] = seconds;
-    }
-    Row::NAMES
-        .into_iter()
-        .zip(closed.into_iter().zip(rows))
-        .map(|(name, (closed_form_s, time))| Term { name, closed_form_s, simulated_s: time.s() })
-        .collect()
+    ];
+    beside(&closed, rows)
 }

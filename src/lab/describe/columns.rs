@@ -69,22 +69,18 @@ impl Columns {
 
     /// Reads a column under another name.
     pub fn rename(&mut self, name: &str, column: &str) {
-        self.put(column, self.look(name).clone());
+        self.put(column, self.peek(name).clone());
         self.renamed.insert(name.to_string(), column.to_string());
     }
 
     /// Whether a column holds anything.
     pub fn has(&self, column: &str) -> bool {
-        !self.look(column).is_null()
-    }
-
-    fn look(&self, column: &str) -> &Value {
-        self.values.get(column).unwrap_or(&Value::Null)
+        !self.peek(column).is_null()
     }
 
     /// The value of a column, without a note that it was read.
     pub fn peek(&self, column: &str) -> &Value {
-        self.look(column)
+        self.values.get(column).unwrap_or(&Value::Null)
     }
 
     /// Takes back that anything was made of a column.
@@ -157,7 +153,7 @@ impl Columns {
     /// The value of a column.
     pub fn get(&self, column: &str) -> &Value {
         self.heed(column);
-        self.look(column)
+        self.peek(column)
     }
 
     /// Its text; empty where it is null.
@@ -168,7 +164,7 @@ impl Columns {
 
     /// Its text as patterns see it.
     fn pattern_text(&self, column: &str) -> String {
-        match self.look(column) {
+        match self.peek(column) {
             Value::Null => String::new(),
             Value::String(text) => text.clone(),
             other => other.to_string(),
@@ -187,7 +183,7 @@ impl Columns {
     }
 
     fn amount(&self, column: &str) -> Option<f64> {
-        let value = match self.look(column) {
+        let value = match self.peek(column) {
             Value::Number(n) => n.as_f64(),
             Value::String(text) => amount(text, TOKENS.contains(&column)),
             _ => None,
@@ -207,7 +203,7 @@ impl Columns {
 
     /// A count that the mapping cannot do without.
     pub fn needs(&self, column: &str) -> Result<u64, String> {
-        match self.look(column) {
+        match self.peek(column) {
             Value::Null => Err(format!("no {column}")),
             value => self.count(column).ok_or_else(|| format!("{column} is {value}")),
         }
@@ -293,7 +289,7 @@ impl Columns {
         let mut texts = self.texts.borrow_mut();
         let text = match texts.get(column) {
             Some(text) => text,
-            None => texts.entry(column.to_string()).or_insert(Text::of(self.look(column))),
+            None => texts.entry(column.to_string()).or_insert(Text::of(self.peek(column))),
         };
         fits(pattern, text)
     }

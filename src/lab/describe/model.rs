@@ -78,23 +78,14 @@ pub fn model(ruling: &Ruling) -> Result<Value, String> {
         "vocabulary": c.needs("vocab")?,
         "sequence": c.needs("seq")?,
     });
-    for (field, column) in [("kv_heads", "kv_heads"), ("head_size", "head_dim")] {
-        if let Some(value) = c.count(column) {
-            model[field] = value.into();
-        }
-    }
-    if let Some(modules) = c.count("mtp_layers") {
-        model["prediction_modules"] = modules.into();
-    }
-    if let Some(gated) = c.get("gated_mlp").as_bool() {
-        model["gated_mlp"] = gated.into();
-    }
+    put(&mut model, "kv_heads", c.count("kv_heads"));
+    put(&mut model, "head_size", c.count("head_dim"));
+    put(&mut model, "prediction_modules", c.count("mtp_layers"));
+    put(&mut model, "gated_mlp", c.get("gated_mlp").as_bool());
     if c.count("experts").is_some_and(|n| n > 1) {
         model["moe"] = experts(c, layers)?;
     }
-    if let Some(rank) = c.count("kv_lora_rank") {
-        model["mla"] = latent_attention(c, rank);
-    }
+    put(&mut model, "mla", c.count("kv_lora_rank").map(|rank| latent_attention(c, rank)));
     let mut whole = ruling.shape.clone();
     if whole.get("source").is_none()
         && let Some(origin) = c.origin("layers").filter(|origin| origin.from == From::Model)
@@ -104,6 +95,13 @@ pub fn model(ruling: &Ruling) -> Result<Value, String> {
     merge(&mut whole, model);
     merge(&mut whole, ruling.model.clone());
     Ok(whole)
+}
+
+/// Sets a field that is known.
+pub(super) fn put(value: &mut Value, field: &str, known: Option<impl Into<Value>>) {
+    if let Some(known) = known {
+        value[field] = known.into();
+    }
 }
 
 /// The model, checked.
@@ -124,15 +122,9 @@ fn experts(c: &Columns, layers: u64) -> Result<Value, String> {
         "first_dense_layers": c.count("dense_layers").unwrap_or(0).min(layers.saturating_sub(1)),
     });
     let shared = c.count("shared_experts").or_else(|| Some(c.count("shared_ffn")?.div_ceil(width)));
-    if let Some(shared) = shared {
-        moe["shared_experts"] = shared.into();
-    }
-    if let Some(every) = c.count("moe_every_layers") {
-        moe["every_layers"] = every.into();
-    }
-    if let Some(factor) = c.number("capacity_factor") {
-        moe["capacity_factor"] = factor.into();
-    }
+    put(&mut moe, "shared_experts", shared);
+    put(&mut moe, "every_layers", c.count("moe_every_layers"));
+    put(&mut moe, "capacity_factor", c.number("capacity_factor"));
     Ok(moe)
 }
 
@@ -144,9 +136,7 @@ fn latent_attention(c: &Columns, rank: u64) -> Value {
         "qk_rope_head_size": or("qk_rope_head_dim", 64),
         "v_head_size": or("v_head_dim", 128),
     });
-    if let Some(q) = c.count("q_lora_rank") {
-        mla["q_lora_rank"] = q.into();
-    }
+    put(&mut mla, "q_lora_rank", c.count("q_lora_rank"));
     mla
 }
 

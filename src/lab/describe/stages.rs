@@ -96,15 +96,7 @@ fn in_words(text: &str, layers: u64, stages: u64) -> Option<Vec<u64>> {
     if first.is_some() || last.is_some() {
         return with_ends(layers, stages, first, last);
     }
-    if says(&[
-        "ends alone",
-        "alone",
-        "standalone",
-        "own stage",
-        "stages of their own",
-        "stage of its own",
-        "own block",
-    ]) {
+    if says(&["alone", "own stage", "stages of their own", "stage of its own", "own block"]) {
         return Some(spread(layers, stages));
     }
     let both = says(&["ends less", "one less at", "one fewer", "one less layer"]);
@@ -119,7 +111,6 @@ fn in_words(text: &str, layers: u64, stages: u64) -> Option<Vec<u64>> {
     let loss = both
         || says(&[
             "account for loss",
-            "account for embedding and loss",
             "head as a layer",
             "loss as a layer",
             "head counted",

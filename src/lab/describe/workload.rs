@@ -6,6 +6,7 @@ use super::book::Ruling;
 use super::columns::Columns;
 use super::encoders::encoders;
 use super::layout::Layout;
+use super::model::put;
 use super::stages::layer_split;
 use crate::step::schedule::{self, Chunks};
 use crate::step::spec::{ModelSpec, StackSpec, load, merge};
@@ -33,9 +34,7 @@ pub fn workload(
         // With two directions each stage is held twice.
         let stages =
             if scheduled.as_deref() == Some("dualpipe") { layout.pipeline } else { layout.pipeline * chunks };
-        if let Some(split) = layer_split(c, model.layers, stages) {
-            pipeline["layer_split"] = split;
-        }
+        put(&mut pipeline, "layer_split", layer_split(c, model.layers, stages));
     }
     let mut parallelism = json!({
         "tensor": layout.tensor,
@@ -43,14 +42,11 @@ pub fn workload(
         "pipeline": pipeline,
         "data": layout.data,
     });
-    if let Some(parallel) = c.get("seq_parallel").as_bool() {
-        parallelism["sequence_parallel"] = (parallel && layout.tensor > 1).into();
-    }
+    let parallel = c.get("seq_parallel").as_bool();
+    put(&mut parallelism, "sequence_parallel", parallel.map(|parallel| parallel && layout.tensor > 1));
     if model.moe.is_some() {
         parallelism["expert"] = c.degree("ep").into();
-        if let Some(tensor) = c.count("expert_tp") {
-            parallelism["expert_tensor"] = tensor.into();
-        }
+        put(&mut parallelism, "expert_tensor", c.count("expert_tp"));
     } else if c.amount_is("ep", 1) {
         c.heed("ep");
     }
@@ -62,9 +58,7 @@ pub fn workload(
     if c.has("stack") {
         whole["stack"] = stack(&c.text("stack"), ruling.workload.get("stack").is_some())?;
     }
-    if let Some(modules) = encoders(c, model) {
-        whole["modules"] = modules;
-    }
+    put(&mut whole, "modules", encoders(c, model));
     if let Some(fraction) = offloaded(c, model.layers) {
         let stays = (fraction < 1.0).then(|| json!({"fraction": 1.0 - fraction, "tier": "hbm"}));
         let host = json!({"fraction": fraction, "tier": "host"});

@@ -6,8 +6,7 @@ use crate::step::spec::{ModelSpec, load};
 
 /// The model of a workload, where it can be read.
 pub(super) fn model_in(workload: &Value) -> Option<ModelSpec> {
-    match &workload["model"] {
-        Value::String(name) => load::<ModelSpec>(name, &[]).ok().map(|loaded| loaded.value),
-        content => load::<ModelSpec>(&content.to_string(), &[]).ok().map(|loaded| loaded.value),
-    }
+    let content = &workload["model"];
+    let text = content.as_str().map_or_else(|| content.to_string(), str::to_owned);
+    load::<ModelSpec>(&text, &[]).ok().map(|loaded| loaded.value)
 }

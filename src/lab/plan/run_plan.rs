@@ -14,16 +14,17 @@ use crate::step::spec::imports::{Import, Status};
 use crate::step::spec::{SpecError, WorkloadSpec, set_at};
 
 /// Where the layout comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Layout {
     /// It is stated, or the software's own.
+    #[default]
     Stated,
     /// It is to be searched.
     Searched,
 }
 
 /// A run as it was understood.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct RunPlan {
     /// The file or name that says most of it.
     pub name: String,
@@ -43,15 +44,7 @@ pub struct RunPlan {
 
 impl RunPlan {
     pub(super) fn new(name: &str) -> RunPlan {
-        RunPlan {
-            name: name.to_string(),
-            on: String::new(),
-            machine_sets: Vec::new(),
-            workload: Value::Null,
-            layout: Layout::Stated,
-            fields: Vec::new(),
-            not_understood: Vec::new(),
-        }
+        RunPlan { name: name.to_string(), ..RunPlan::default() }
     }
 
     /// Adds a value with where it comes from.
@@ -110,15 +103,10 @@ impl RunPlan {
     pub(super) fn tell_model(&mut self) {
         let Some(model) = model_in(&self.workload) else { return };
         let count = ParameterCount::of(&model);
-        let active = if model.moe.is_some() {
-            format!(", {:.2} B active", count.active as f64 / 1e9)
-        } else {
-            String::new()
-        };
-        let moe = model
-            .moe
-            .as_ref()
-            .map_or(String::new(), |moe| format!(", {} experts, {} a token", moe.experts, moe.top_k));
+        let (active, moe) = model.moe.as_ref().map_or_else(Default::default, |moe| {
+            let active = format!(", {:.2} B active", count.active as f64 / 1e9);
+            (active, format!(", {} experts, {} a token", moe.experts, moe.top_k))
+        });
         let why = format!(
             "{}: {:.2} B parameters{active}; {} layers, hidden {}, {} heads, ffn {}{moe}, vocabulary {}, sequence {}",
             model.name,

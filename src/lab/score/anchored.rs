@@ -127,6 +127,12 @@ impl<'a> Model<'a> {
         let layouts = self.given()[1..].iter().map(|row| row.predicted(&self.rows[..1], Reach::Layout));
         more.chain(layouts)
     }
+
+    /// All other models from this one.
+    fn others(&self, models: &[Model]) -> impl Iterator<Item = AnchoredRow> {
+        let others = models.iter().filter(|other| !std::ptr::eq(*other, self));
+        others.flat_map(|model| &model.rows).map(|row| row.predicted(self.given(), Reach::Model))
+    }
 }
 
 impl Anchored {
@@ -140,7 +146,8 @@ impl Anchored {
         for models in families.into_values() {
             let models: Vec<Model> = models.into_values().map(Model::of).collect();
             rows.extend(models.iter().flat_map(Model::predicted));
-            rows.extend(others(&models));
+            let smallest = models.iter().min_by_key(|model| (model.rows[0].devices * 1e3) as u64);
+            rows.extend(smallest.into_iter().flat_map(|smallest| smallest.others(&models)));
         }
         Anchored { groups: groups(&rows), sources: sources(&rows), rows }
     }
@@ -163,17 +170,6 @@ impl Anchored {
 
 const COLUMNS: &str =
     "rows | mean abs. error before | anchored | median before | anchored | p90 before | anchored |\n|";
-
-/// All other models from the one on the fewest devices.
-fn others<'a>(models: &'a [Model]) -> Box<dyn Iterator<Item = AnchoredRow> + 'a> {
-    let fewest = |(_, model): &(usize, &Model)| (model.rows[0].devices * 1e3) as u64;
-    let Some((first, smallest)) = models.iter().enumerate().min_by_key(fewest) else {
-        return Box::new(std::iter::empty());
-    };
-    let rest = models.iter().enumerate().filter(move |(i, _)| *i != first);
-    let rows = rest.flat_map(|(_, model)| &model.rows);
-    Box::new(rows.map(|row| row.predicted(smallest.given(), Reach::Model)))
-}
 
 fn groups(rows: &[AnchoredRow]) -> Vec<AnchoredGroup> {
     let mut groups = Vec::new();

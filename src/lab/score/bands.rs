@@ -1,7 +1,7 @@
 //! How far simulated steps were off measured ones, by class of device, software stack and kind of model: what a report can honestly
 //! say about its own figure. Shipped as `workloads/score/bands.json`, which `stepsim score --bands` writes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -150,10 +150,8 @@ fn digits(seconds: f64) -> String {
 impl Band {
     fn of((device, stack, experts): (&str, &str, bool), list: &[(&Outcome, f64)]) -> Band {
         let distinct = |f: &dyn Fn(&Outcome) -> String| {
-            let mut names: Vec<String> = list.iter().map(|(o, _)| f(o)).collect();
-            names.sort();
-            names.dedup();
-            names
+            let names: BTreeSet<String> = list.iter().map(|(o, _)| f(o)).collect();
+            names.into_iter().collect()
         };
         let mut errors: Vec<f64> = list.iter().map(|(_, e)| *e).collect();
         errors.sort_by(f64::total_cmp);

@@ -4,6 +4,8 @@
 //! constant stays within its bounds. The same fit without each source in turn says how far it carries over. Rows are
 //! played once for each constant ([`Response`]); the fits go by their response to first order in logarithms.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -102,16 +104,12 @@ impl Response {
     /// Leaves out rows that could not be played, here and in a list that goes with them.
     pub fn keep_played<T>(&mut self, beside: &mut Vec<T>) {
         let played: Vec<bool> = self.ratios.iter().map(Option::is_some).collect();
-        let kept = |i: &mut usize| {
-            *i += 1;
-            played[*i - 1]
-        };
         for slopes in &mut self.slopes {
-            let mut i = 0;
-            slopes.retain(|_| kept(&mut i));
+            let mut played = played.iter();
+            slopes.retain(|_| played.next() == Some(&true));
         }
-        let mut i = 0;
-        beside.retain(|_| kept(&mut i));
+        let mut played = played.iter();
+        beside.retain(|_| played.next() == Some(&true));
         self.ratios.retain(Option::is_some);
     }
 
@@ -149,9 +147,7 @@ pub fn calibrate(
     let before = mean(&all(start), |_| true, |r| (r - 1.0).abs());
     let best = descend(constants, start, &mut |values| mean(&all(values), |_| true, |r| r.ln().abs()));
     let in_sample = mean(&all(&best), |_| true, |r| (r - 1.0).abs());
-    let mut names: Vec<&String> = groups.iter().collect();
-    names.sort();
-    names.dedup();
+    let names: BTreeSet<&String> = groups.iter().collect();
     let mut left_out = Vec::new();
     if names.len() > 1 {
         for name in names {

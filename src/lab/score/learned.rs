@@ -29,6 +29,8 @@ const MEMORY: &str = "memory-bound";
 pub(super) const PRICE: [f64; 2] = [0.25, 4.0];
 /// Plays at most.
 const PLAYS: usize = 16;
+/// Learned factors are rounded to one part of so many.
+pub(super) const ROUNDED: f64 = 1e5;
 /// A step that is so near, as a share, is near enough.
 const NEAR: f64 = 2e-3;
 
@@ -93,11 +95,11 @@ impl Side {
         Side { step_s: summary.step_s, works, exchange_s: summary.communication_s[0] }
     }
 
-    /// The mean of several ranks.
-    fn mean(sides: &[Side]) -> Side {
-        let n = sides.len().max(1) as f64;
+    /// The mean of all ranks.
+    fn mean(profiles: &ProfileReport) -> Side {
+        let n = profiles.ranks.len().max(1) as f64;
         let mut mean = Side::default();
-        for side in sides {
+        for side in profiles.ranks.iter().map(|rank| Side::of(&Summary::from(rank))) {
             mean.step_s += side.step_s / n;
             mean.exchange_s += side.exchange_s / n;
             side.works.iter().for_each(|(work, s)| *mean.works.entry(*work).or_default() += s / n);
@@ -128,9 +130,8 @@ struct Factors {
 impl Factors {
     /// Refuses factors that are no prices.
     fn check(&self, target: &Side, before: &Side) -> Result<(), NotLearned> {
-        self.works
-            .iter()
-            .try_for_each(|(work, times)| check_price(work, *times, target.work(work), before.work(work)))
+        let mut works = self.works.iter();
+        works.try_for_each(|(work, times)| check_price(work, *times, target.work(work), before.work(work)))
     }
 
     fn settings(&self, inputs: &Inputs) -> Vec<String> {
@@ -138,7 +139,7 @@ impl Factors {
             let work = WORKS.iter().find(|work| **work == work_of(class)).copied().unwrap_or(MEMORY);
             self.works.get(work).or(self.works.get(MEMORY)).copied().unwrap_or(1.0)
         };
-        settings(inputs, times, self.host, self.exchange)
+        slower(inputs, ROUNDED, times, self.host, self.exchange)
     }
 }
 
@@ -155,14 +156,15 @@ pub(super) fn check_price(work: &str, times: f64, measured_s: f64, priced_s: f64
     )))
 }
 
-/// Settings that put factors on what the machine's device, host and collectives take.
-pub(super) fn settings(
+/// Settings that put factors on what the machine's device, host and collectives take, each to a part of so many.
+pub(super) fn slower(
     inputs: &Inputs,
+    parts: f64,
     times: impl Fn(KernelClass) -> f64,
     host: f64,
     exchange: f64,
 ) -> Vec<String> {
-    let rounded = |x: f64| (x * 1e5).round() / 1e5;
+    let rounded = |x: f64| (x * parts).round() / parts;
     let cost = inputs.machine.device(DeviceId(0)).cost.clone().unwrap_or_default();
     let of = |class: &KernelClass| {
         let before = cost.slowness.get(class).copied().unwrap_or(1.0);
@@ -204,14 +206,12 @@ pub fn learn(
     profiles: &ProfileReport,
 ) -> Result<Learned, NotLearned> {
     let inputs = load(&[]).map_err(NotLearned::Spec)?;
-    let sides: Vec<Side> = profiles.ranks.iter().map(|rank| Side::of(&Summary::from(rank))).collect();
-    let mut target = Side::mean(&sides);
+    let mut target = Side::mean(profiles);
     let merged = target.work("optimizer") == 0.0;
     if merged {
         target = target.merged();
     }
-    let waits = waits(profiles);
-    target.exchange_s = (target.exchange_s - waits).max(0.0);
+    target.exchange_s = (target.exchange_s - waits(profiles)).max(0.0);
     let player = Player { load, inputs, merged };
     let works =
         WORKS.into_iter().filter(|work| !(merged && *work == "optimizer")).map(|work| (work, 1.0)).collect();
@@ -253,10 +253,7 @@ pub fn learn_part(
     part: &ProfileReport,
 ) -> Result<Learned, NotLearned> {
     let inputs = load(&[]).map_err(NotLearned::Spec)?;
-    let mean = |report: &ProfileReport| {
-        Side::mean(&report.ranks.iter().map(|rank| Side::of(&Summary::from(rank))).collect::<Vec<_>>())
-    };
-    let (mut target, mut before) = (mean(profiles), mean(part));
+    let (mut target, mut before) = (Side::mean(profiles), Side::mean(part));
     if target.work("optimizer") == 0.0 || before.work("optimizer") == 0.0 {
         (target, before) = (target.merged(), before.merged());
     }
@@ -325,7 +322,7 @@ fn waits(profiles: &ProfileReport) -> f64 {
     skew.ranks.iter().map(|rank| rank.waits_s).sum::<f64>() / skew.ranks.len().max(1) as f64 / steps
 }
 
-fn line(what: &str, [profile_s, before_s, after_s]: [f64; 3], times: Option<f64>) -> LearnedLine {
+pub(super) fn line(what: &str, [profile_s, before_s, after_s]: [f64; 3], times: Option<f64>) -> LearnedLine {
     LearnedLine { what: what.to_string(), profile_s, before_s, times, after_s }
 }
 
@@ -358,17 +355,13 @@ fn unmatched(profiles: &ProfileReport, target: &Side, before: &Side) -> Vec<(Str
         _ => format!("work not told by its name, counted as {MEMORY}: {class}"),
     };
     found.extend(untold.into_iter().filter(|(_, s)| *s > 0.0).map(|(class, s)| (why(class), s)));
-    for work in WORKS {
-        match (target.work(work), before.work(work)) {
-            (a, 0.0) if a > 0.0 => found.push((format!("only in the profile, priced as waiting: {work}"), a)),
-            (0.0, b) if b > 0.0 => found.push((format!("only in the plan, priced as before: {work}"), b)),
-            _ => {}
+    let works = WORKS.map(|work| (work, target.work(work), before.work(work)));
+    for (what, a, b) in works.into_iter().chain([("collectives", target.exchange_s, before.exchange_s)]) {
+        if a > 0.0 && b == 0.0 {
+            found.push((format!("only in the profile, priced as waiting: {what}"), a));
+        } else if a == 0.0 && b > 0.0 {
+            found.push((format!("only in the plan, priced as before: {what}"), b));
         }
-    }
-    match (target.exchange_s, before.exchange_s) {
-        (a, 0.0) if a > 0.0 => found.push(("only in the profile, priced as waiting: collectives".into(), a)),
-        (0.0, b) if b > 0.0 => found.push(("only in the plan, priced as before: collectives".into(), b)),
-        _ => {}
     }
     found
 }

@@ -18,7 +18,7 @@ use crate::step::cost::{DeviceCost, level};
 use crate::step::model::Kernel;
 use crate::step::plan::step::PlanError;
 
-use super::learned::{Learned, LearnedLine, NotLearned, PRICE, check_price, settings};
+use super::learned::{Learned, LearnedLine, NotLearned, PRICE, ROUNDED, check_price, line, slower};
 
 /// Keeps the kernels whose price is asked for.
 #[derive(Debug, Default)]
@@ -79,13 +79,14 @@ pub fn learn_rows(inputs: &Inputs, rows: &[Row]) -> Result<Learned, NotLearned> 
     if classes.is_empty() {
         return Err(NotLearned::Other("no row with a time is a kernel of a class".to_string()));
     }
-    let lines: Vec<LearnedLine> = classes.iter().map(|(class, sums)| line(class.name(), *sums)).collect();
+    let lines: Vec<LearnedLine> =
+        classes.iter().map(|(class, sums)| as_measured(class.name(), *sums)).collect();
     for line in &lines {
         check_price(&line.what, line.profile_s / line.before_s, line.profile_s, line.before_s)?;
     }
     let (host, launch_doubt) = host_pace(inputs, &launches);
     let times = |class: KernelClass| times(&classes, class);
-    let set = settings(inputs, times, host.as_ref().and_then(|line| line.times).unwrap_or(1.0), 1.0);
+    let set = slower(inputs, ROUNDED, times, host.as_ref().and_then(|line| line.times).unwrap_or(1.0), 1.0);
     let lines = lines.into_iter().chain(host).collect();
     let doubts = doubts(&device.name, rows).into_iter().chain(launch_doubt).collect();
     Ok(Learned { set, lines, unmatched: unmatched.into_iter().collect(), doubts })
@@ -102,15 +103,8 @@ fn times(classes: &BTreeMap<KernelClass, [f64; 2]>, class: KernelClass) -> f64 {
     if priced > 0.0 { measured / priced } else { 1.0 }
 }
 
-fn line(what: &str, [measured, priced]: [f64; 2]) -> LearnedLine {
-    let times = measured / priced;
-    LearnedLine {
-        what: what.to_string(),
-        profile_s: measured,
-        before_s: priced,
-        times: Some(times),
-        after_s: measured,
-    }
+fn as_measured(what: &str, [measured, priced]: [f64; 2]) -> LearnedLine {
+    line(what, [measured, priced, measured], Some(measured / priced))
 }
 
 /// The fastest launch of a small kernel over the stack's; or why the host keeps its pace although a launch was timed.
@@ -122,8 +116,8 @@ fn host_pace(inputs: &Inputs, launches_ms: &[f64]) -> (Option<LearnedLine>, Opti
             Some("the workload's stack launches for nothing: the launch that was timed has no effect".into()),
         );
     };
-    let line =
-        line("launch of a small kernel (host)", [1e-3 * fastest_ms, 1e-6 * host.launch_us.elementwise]);
+    let seconds = [1e-3 * fastest_ms, 1e-6 * host.launch_us.elementwise];
+    let line = as_measured("launch of a small kernel (host)", seconds);
     if line.times.is_some_and(|times| (PRICE[0]..=PRICE[1]).contains(&times)) {
         return (Some(line), None);
     }

@@ -1,8 +1,7 @@
 //! What became of a row: predicted seconds beside the measured ones.
 
 use std::collections::BTreeMap;
-
-use serde_json::Value;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::anchor::{Parts, parts};
 use super::case::{Case, case};
@@ -10,18 +9,20 @@ use super::rows::Row;
 use crate::core::engine::EngineError;
 use crate::core::ids::{DeviceId, OpId, RankId};
 use crate::core::kernel_class::KernelClass;
+use crate::core::pool;
 use crate::core::program::{Phase, Work};
 use crate::lab::compare::workload::closed_form;
 use crate::lab::describe::{Assumed, Origin, RuleBook};
 use crate::lab::simulate::{Inputs, Options, Simulation, SimulationError};
 use crate::step::spec::rules::Pace;
-use crate::step::spec::set_at;
+use crate::step::spec::{set_at, setting};
 
 /// How far a row got.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Status {
     /// It was mapped, and not to be simulated.
+    #[default]
     Mapped,
     /// It was simulated.
     Done,
@@ -36,7 +37,7 @@ pub enum Status {
 }
 
 /// A row, simulated and estimated.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// The row's name.
     pub id: String,
@@ -98,20 +99,27 @@ pub fn outcome(row: &Row, book: &RuleBook, sets: &[String]) -> Outcome {
     outcome
 }
 
+/// The outcomes of all rows, played side by side. `progress` is told how many are done.
+pub fn outcomes(
+    rows: &[Row],
+    book: &RuleBook,
+    sets: &[String],
+    progress: &(dyn Fn(u64) + Sync),
+) -> Vec<Outcome> {
+    let done = AtomicU64::new(0);
+    pool::all(rows.len(), pool::threads(None), &|i| {
+        let outcome = outcome(&rows[i], book, sets);
+        progress(done.fetch_add(1, Ordering::Relaxed) + 1);
+        outcome
+    })
+}
+
 /// Maps a row, and no more.
 pub fn mapped(row: &Row, book: &RuleBook) -> Outcome {
     let mut outcome = Outcome {
         id: row.id.clone(),
         source: Some(row.text("source")).filter(|s| !s.is_empty()).unwrap_or("unnamed").to_string(),
-        device: String::new(),
-        status: Status::Mapped,
-        case: None,
-        predicted_s: None,
-        closed_form_s: None,
-        memory_gib: None,
-        breakdown: BTreeMap::new(),
-        kernels: BTreeMap::new(),
-        parts: None,
+        ..Outcome::default()
     };
     match case(row, book) {
         Err(reason) => outcome.status = Status::Skipped(reason),
@@ -170,9 +178,7 @@ impl Outcome {
         self.parts = Some(played.parts.map(|seconds| seconds * case.scale));
         Ok(())
     }
-}
 
-impl Outcome {
     fn estimate(&mut self, case: &Case, inputs: &Inputs) -> Result<(), String> {
         let form = closed_form(inputs).map_err(|e| one_line(&e.to_string()))?;
         self.closed_form_s = Some(form.terms.total() * case.scale);
@@ -194,21 +200,13 @@ impl Outcome {
                     value: relief.what.as_str().into(),
                     origin,
                 });
-                for set in &relief.sets {
-                    apply(&mut case.workload, set);
+                for (path, value) in relief.sets.iter().filter_map(|set| setting(set).ok()) {
+                    let _ = set_at(&mut case.workload, path, value);
                 }
             }
             return Some(played);
         }
         None
-    }
-}
-
-/// Writes a setting into a workload as it is reported.
-fn apply(workload: &mut Value, set: &str) {
-    if let Some((path, value)) = set.split_once('=') {
-        let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
-        let _ = set_at(workload, path, value);
     }
 }
 

@@ -1,15 +1,10 @@
 //! One measured workload as prices: the factors of its parts, found by playing it, as settings that any run takes.
 
-use std::collections::BTreeMap;
-
-use serde_json::json;
-
 use super::anchor::{Anchor, BOUND, Given, Part, Parts, parts};
+use super::learned::slower;
 use super::outcome::kernels;
-use crate::core::ids::DeviceId;
 use crate::core::kernel_class::KernelClass;
 use crate::lab::simulate::{Inputs, Options, Simulation, SimulationError};
-use crate::step::collective::Op;
 use crate::step::spec::catalog;
 use crate::step::spec::{Kind, SpecError};
 
@@ -55,24 +50,9 @@ pub struct Implausible {
 
 /// All classes of kernels, the host and all collectives, slower by the factors of their parts.
 pub fn settings(factors: [f64; 4], inputs: &Inputs) -> Vec<String> {
-    let rounded = |x: f64| (x * 1e4).round() / 1e4;
     let of = |part: Part| factors[part as usize];
-    let before = inputs.machine.device(DeviceId(0)).cost.clone().unwrap_or_default();
-    let kernel = |class: &KernelClass| {
-        let was = before.slowness.get(class).copied().unwrap_or(1.0);
-        (class.name(), rounded(was * of(Part::of_kernels(*class))))
-    };
-    let kernels: BTreeMap<&str, f64> = KernelClass::ALL.iter().map(kernel).collect();
-    let own = inputs.topology.value.collectives.clone().unwrap_or_default().slowness;
-    let collectives: BTreeMap<Op, f64> = Op::ALL
-        .iter()
-        .map(|op| (*op, rounded(own.get(op).copied().unwrap_or(1.0) * of(Part::Exchange))))
-        .collect();
-    vec![
-        format!("topology.device.cost.slowness={}", json!(kernels)),
-        format!("topology.device.cost.host_slowness={}", rounded(before.host_slowness * of(Part::Host))),
-        format!("topology.collectives.slowness={}", json!(collectives)),
-    ]
+    let kernels = |class: KernelClass| of(Part::of_kernels(class));
+    slower(inputs, 1e4, kernels, of(Part::Host), of(Part::Exchange))
 }
 
 /// Seconds of a step, and of each of its parts.

@@ -160,11 +160,7 @@ fn left_out(report: &ScoreReport) -> String {
             *reasons.entry(format!("{}: {} ({why})", row.source, row.status)).or_default() += 1;
         }
     }
-    let mut text = String::new();
-    for (reason, rows) in reasons {
-        let _ = writeln!(text, "{rows} × {reason}");
-    }
-    text
+    reasons.iter().map(|(reason, rows)| format!("{rows} × {reason}\n")).collect()
 }
 
 /// Columns that nothing was made of, by source; a few of their values.
@@ -177,12 +173,11 @@ fn not_understood(report: &ScoreReport) -> String {
             entry.1.insert(value.to_string().chars().take(60).collect());
         }
     }
-    let mut text = String::new();
-    for ((source, column), (rows, values)) in told {
+    let line = |((source, column), (rows, values)): ((&str, &str), (usize, BTreeSet<String>))| {
         let some: Vec<String> = values.into_iter().take(3).collect();
-        let _ = writeln!(text, "{rows} × {source}: column `{column}` not understood ({})", some.join(", "));
-    }
-    text
+        format!("{rows} × {source}: column `{column}` not understood ({})\n", some.join(", "))
+    };
+    told.into_iter().map(line).collect()
 }
 
 /// One row of every outcome, for the eye.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::settings::{Settings, expanded};
+use super::settings::{Settings, expanded, under};
 use super::{Head, InputName, MachinePrices, OwnPrices};
 use crate::core::ids::DeviceId;
 use crate::read::analysis::reading::Reading;
@@ -410,13 +410,7 @@ impl Site {
         Inputs::fit(workload, self.clone(), devices.len() as u32).map_err(|e| e.in_file(&file))
     }
     fn read(named: &str, sets: &[String], files: &dyn Files) -> Result<Site, SpecError> {
-        // Messages name a setting as it was given.
-        let whole = |mut e: SpecError| {
-            if let Some(setting) = e.file.strip_prefix("--set ") {
-                e.file = format!("--set topology.{setting}");
-            }
-            e
-        };
+        let whole = |e| under("topology", e);
         let topology: Loaded<Topology> = load_from(named, sets, files).map_err(whole)?;
         let machine = Machine::build(&topology.value).map_err(|e| e.in_file(&topology.file))?;
         let chooser = chooser(&topology, &machine)

@@ -38,11 +38,12 @@ use crate::core::units::{Bytes, FlopRate, Flops, Time};
 use crate::read::analysis::cause::Causes;
 use crate::read::analysis::idle::IdleTimes;
 use crate::read::analysis::kind::OpKind;
+use crate::read::analysis::memory;
+use crate::read::analysis::overlap;
 use crate::read::analysis::report::{DynamicContextReport, Extent, RankInfo, Report, RunInfo, report};
 use crate::read::analysis::run::Run;
 use crate::read::analysis::slack::{Slack, slack};
 use crate::read::analysis::waterfall::Counted;
-use crate::read::analysis::{memory, overlap};
 use crate::step::model::flops::StepFlops;
 use crate::step::plan::step::{Plan, PlanError};
 use crate::step::spec::power::PowerAndPrice;
@@ -53,7 +54,7 @@ pub use common::Common;
 pub use fault::{FailedReport, Fault, MemoryFault};
 pub use inputs::{Inputs, Site};
 pub use prices::{DevicePrices, MachinePrices, OwnPrices};
-pub use settings::{Settings, expanded, is_file};
+pub use settings::{Settings, expanded, is_file, under};
 
 defaults! {
     /// How to run.
@@ -163,21 +164,7 @@ impl Simulation {
         edits: &[Edit],
         progress: &mut dyn FnMut(u64),
     ) -> Result<Simulation, SimulationError> {
-        Simulation::run_among(None, inputs, options, edits, progress)
-    }
-
-    /// The same of one of many steps.
-    fn run_among(
-        common: Option<&Common>,
-        inputs: &Inputs,
-        options: &Options,
-        edits: &[Edit],
-        progress: &mut dyn FnMut(u64),
-    ) -> Result<Simulation, SimulationError> {
-        match Simulation::until_failure_among(common, inputs, options, edits, progress)? {
-            (run, None) => Ok(run),
-            (_, Some(failure)) => Err(failure.into()),
-        }
+        Asked { inputs, options, edits, common: None }.run(progress)
     }
 
     /// The same, where a run that the engine cannot play to its end comes back up to there, with the reason: ops that had
@@ -191,44 +178,7 @@ impl Simulation {
         edits: &[Edit],
         progress: &mut dyn FnMut(u64),
     ) -> Result<(Simulation, Option<EngineError>), SimulationError> {
-        Simulation::until_failure_among(None, inputs, options, edits, progress)
-    }
-
-    fn until_failure_among(
-        common: Option<&Common>,
-        inputs: &Inputs,
-        options: &Options,
-        edits: &[Edit],
-        progress: &mut dyn FnMut(u64),
-    ) -> Result<(Simulation, Option<EngineError>), SimulationError> {
-        let begun = Instant::now();
-        let (plan, folded, slowness) = prepared(common, inputs, options, edits)?;
-        engine::check_record_size(&folded.world, options.record_bytes)?;
-        let mut record = Record::for_world(&folded.world);
-        let mut watched = Watched { record: &mut record, ops: 0, progress };
-        let failure = match engine::run_observed(&folded.world, &mut watched) {
-            Ok(stats) => {
-                record.complete(stats);
-                None
-            }
-            Err(e @ (EngineError::OutOfMemory { at, .. } | EngineError::Deadlock { at, .. })) => {
-                record.stop(at);
-                Some(e)
-            }
-            Err(e) => return Err(e.into()),
-        };
-        let (inputs, wall_s) = (inputs.clone(), begun.elapsed().as_secs_f64());
-        let run = Simulation {
-            inputs,
-            plan,
-            folded,
-            record,
-            wall_s,
-            slowness,
-            seed: options.seed,
-            slack: OnceLock::new(),
-        };
-        Ok((run, failure))
+        Asked { inputs, options, edits, common: None }.until_failure(progress)
     }
 
     /// Utilisation, tokens per second, and seconds of a step: as in the report.
@@ -246,11 +196,7 @@ impl Simulation {
 
     /// Seconds of a mean rank that stood still for communication, by its kind: as in the report.
     pub fn exposed(&self) -> BTreeMap<OpKind, f64> {
-        let world = &self.folded.world;
-        let weights: Vec<u64> =
-            (0..world.ranks.len() as u32).map(|r| u64::from(self.folded.size(RankId(r)))).collect();
-        let mut idle = IdleTimes::unfolded(&self.plan.world, &self.folded.comms.representative);
-        overlap::exposed(world, &self.record, &mut idle, &weights, None)
+        exposed_in(&self.plan, &self.folded, &self.record, None)
     }
 
     /// The fullest device memory: as in the report.
@@ -290,26 +236,80 @@ impl Simulation {
     }
 }
 
-/// The plan with its noise, and what is played of it; the slowness of each rank before anything was drawn.
-fn prepared(
-    common: Option<&Common>,
-    inputs: &Inputs,
-    options: &Options,
-    edits: &[Edit],
-) -> Result<(Plan, Folded, Vec<f64>), SimulationError> {
-    let templates = common.map(Common::templates);
-    let mut plan = inputs.plan_among(&mut inputs.lowering(), options.steps, templates)?;
-    edits.iter().for_each(|edit| plan.world.edit(edit));
-    let (noise, machine) = (&inputs.workload.value.noise, &inputs.machine);
-    noise::apply_fixed(&mut plan, machine, noise)
-        .map_err(|e| blame_setting(e, &inputs.workload.sets).in_file(&inputs.workload.file))?;
-    let slowness = plan.world.ranks.iter().map(|r| r.slowness).collect::<Vec<_>>();
-    noise::draw(&mut plan.world, &slowness, &plan.layout, machine, noise, options.seed);
-    let folded = match options.fold {
-        true => Common::fold(common, &plan.world),
-        false => Folded::unfolded(plan.world.clone()),
-    };
-    Ok((plan, folded, slowness))
+/// A step to be played.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    inputs: &'a Inputs,
+    options: &'a Options,
+    /// Changes to its world.
+    edits: &'a [Edit],
+    /// What steps played before have found out.
+    common: Option<&'a Common>,
+}
+
+impl Asked<'_> {
+    /// As [`Simulation::run_edited`].
+    fn run(self, progress: &mut dyn FnMut(u64)) -> Result<Simulation, SimulationError> {
+        match self.until_failure(progress)? {
+            (run, None) => Ok(run),
+            (_, Some(failure)) => Err(failure.into()),
+        }
+    }
+
+    /// As [`Simulation::until_failure`].
+    fn until_failure(
+        self,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(Simulation, Option<EngineError>), SimulationError> {
+        let (begun, options) = (Instant::now(), self.options);
+        let (plan, folded, slowness) = self.prepared()?;
+        engine::check_record_size(&folded.world, options.record_bytes)?;
+        let mut record = Record::for_world(&folded.world);
+        let mut watched = Watched { record: &mut record, ops: 0, progress };
+        let failure = match engine::run_observed(&folded.world, &mut watched) {
+            Ok(stats) => {
+                record.complete(stats);
+                None
+            }
+            Err(e @ (EngineError::OutOfMemory { at, .. } | EngineError::Deadlock { at, .. })) => {
+                record.stop(at);
+                Some(e)
+            }
+            Err(e) => return Err(e.into()),
+        };
+        let (inputs, wall_s) = (self.inputs.clone(), begun.elapsed().as_secs_f64());
+        let (seed, slack) = (options.seed, OnceLock::new());
+        Ok((Simulation { inputs, plan, folded, record, wall_s, slowness, seed, slack }, failure))
+    }
+
+    /// The plan with its noise, and what is played of it; the slowness of each rank before anything was drawn.
+    fn prepared(self) -> Result<(Plan, Folded, Vec<f64>), SimulationError> {
+        let inputs = self.inputs;
+        let mut plan = self.planned(inputs, self.options.steps)?;
+        let slowness = plan.world.ranks.iter().map(|r| r.slowness).collect::<Vec<_>>();
+        let (noise, machine) = (&inputs.workload.value.noise, &inputs.machine);
+        noise::draw(&mut plan.world, &slowness, &plan.layout, machine, noise, self.options.seed);
+        let folded = self.folded(&plan.world);
+        Ok((plan, folded, slowness))
+    }
+
+    /// The plan of its inputs, or of those that stand in for them, with its edits and all noise that is not drawn.
+    fn planned(self, inputs: &Inputs, steps: u32) -> Result<Plan, SimulationError> {
+        let mut plan =
+            inputs.plan_among(&mut inputs.lowering(), steps, self.common.map(Common::templates))?;
+        self.edits.iter().for_each(|edit| plan.world.edit(edit));
+        noise::apply_fixed(&mut plan, &inputs.machine, &inputs.workload.value.noise)
+            .map_err(|e| blame_setting(e, &inputs.workload.sets).in_file(&inputs.workload.file))?;
+        Ok(plan)
+    }
+
+    /// What is played of a world.
+    fn folded(self, world: &World) -> Folded {
+        match self.options.fold {
+            true => Common::fold(self.common, world),
+            false => Folded::unfolded(world.clone()),
+        }
+    }
 }
 
 /// The end of a run and its highest levels of memory, without a record of its ops.
@@ -339,6 +339,18 @@ impl Brief {
 fn fullest(world: &World, peaks: &[Bytes], tier: &str) -> Option<u64> {
     let named = world.tiers.iter().zip(peaks).filter(|(of, _)| *of.name == *tier);
     named.map(|(_, peak)| peak.0).max()
+}
+
+/// Exposed communication; what lies in a section counts so many times more.
+fn exposed_in(
+    plan: &Plan,
+    folded: &Folded,
+    record: &Record,
+    section: Option<overlap::Section>,
+) -> BTreeMap<OpKind, f64> {
+    let weights: Vec<u64> = folded.ranks.size.iter().map(|size| u64::from(*size)).collect();
+    let mut idle = IdleTimes::unfolded(&plan.world, &folded.comms.representative);
+    overlap::exposed(&folded.world, record, &mut idle, &weights, section)
 }
 
 /// What a report says of a whole step beside what was played of it.

@@ -29,6 +29,14 @@ impl Settings {
     }
 }
 
+/// Names the setting that an error is of as it was given, with the beginning of its path that was taken off.
+pub fn under(beginning: &str, mut error: SpecError) -> SpecError {
+    if let Some(setting) = error.file.strip_prefix("--set ") {
+        error.file = format!("--set {beginning}.{setting}");
+    }
+    error
+}
+
 /// The setting that names a file of settings.
 const PRICES: &str = "prices=";
 

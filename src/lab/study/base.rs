@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 use super::outcome::Shared;
-use crate::lab::simulate::{Inputs, Settings, Site, expanded};
+use crate::lab::simulate::{Inputs, Settings, Site, expanded, under};
 use crate::read::analysis::reading::Reading;
 use crate::step::spec::{Disk, Draft, SpecError, Topology, Variations, WorkloadSpec, blame_setting};
 
@@ -73,12 +73,8 @@ impl Base {
             return Ok(());
         }
         let Some(named) = self.topology.clone().or(workload.topology) else { return Ok(()) };
-        Draft::<Topology>::load(&named)?.unchecked(&settings.machine).map(|_| ()).map_err(|mut e| {
-            if let Some(setting) = e.file.strip_prefix("--set ") {
-                e.file = format!("--set topology.{setting}");
-            }
-            e
-        })
+        let machine = Draft::<Topology>::load(&named)?.unchecked(&settings.machine);
+        machine.map(|_| ()).map_err(|e| under("topology", e))
     }
 
     /// The inputs of a point.

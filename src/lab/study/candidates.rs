@@ -23,6 +23,7 @@ const DOUBT: f64 = 0.1;
 const ROUNDING: f64 = 1e-6;
 
 /// A layout before it is simulated.
+#[derive(Clone)]
 pub(super) struct Candidate {
     pub sets: Vec<String>,
     pub settings: Map<String, Value>,
@@ -48,6 +49,13 @@ impl Candidate {
             (self.expected > known.best()).then_some("time")
         }
     }
+}
+
+/// A layout whose simulation counts.
+pub(super) struct Simulated {
+    pub candidate: Candidate,
+    pub found: Measures,
+    pub outcome: Outcome,
 }
 
 /// The best scores so far, as many as are ranked, best first.

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::base::Base;
-use super::candidates::{Candidate, estimated};
+use super::candidates::{Candidate, Simulated, estimated};
 use super::objective::Measures;
 use super::options::SearchOptions;
 use super::outcome::Outcome;
@@ -32,50 +32,40 @@ pub struct Trial {
     pub kept: bool,
 }
 
-/// A simulated layout that counts.
-pub(super) struct Refined {
-    pub candidate: Candidate,
-    pub found: Measures,
-    pub outcome: Outcome,
-}
-
 /// Tries the fields on the layout `first`, and returns the best if it is another, and all trials. `tell` is told how many there
 /// were.
 pub(super) fn refine(
     base: &Base,
-    first: (&Candidate, Measures),
+    first: &Simulated,
     options: &SearchOptions,
     simulate: &(dyn Fn(&Candidate) -> Outcome + Sync),
     tell: &mut dyn FnMut(u64) -> Result<(), StudyError>,
-) -> Result<(Option<Refined>, Vec<Trial>), StudyError> {
-    let (mut best, mut trials) = (None::<Refined>, Vec::new());
-    let inputs = base.inputs(&first.0.sets)?;
+) -> Result<(Option<Simulated>, Vec<Trial>), StudyError> {
+    let (mut best, mut trials) = (None::<Simulated>, Vec::new());
+    let inputs = base.inputs(&first.candidate.sets)?;
     let ModelRef::Inline(model) = &inputs.workload.value.model else { return Ok((None, trials)) };
     for (path, values) in tried(&inputs.workload.value, model) {
         if options.asks(path) {
             continue;
         }
-        let (settings, found) = match &best {
-            Some(best) => (best.candidate.settings.clone(), best.found),
-            None => (first.0.settings.clone(), first.1),
-        };
+        let so_far = best.as_ref().unwrap_or(first);
         let score = |found: &Measures| found.score(options.objective);
         let simulated = |i: usize| {
-            let mut settings = settings.clone();
+            let mut settings = so_far.candidate.settings.clone();
             settings.insert(path.to_string(), values[i].clone());
             let candidate = estimated(base, &settings, options).ok()?;
             let outcome = simulate(&candidate);
             let found = candidate.form.simulated(&outcome).filter(|_| outcome.status == Status::Ok)?;
-            options.in_time(found).then_some(Refined { candidate, found, outcome })
+            options.in_time(found).then_some(Simulated { candidate, found, outcome })
         };
         let from = trials.len();
-        let mut better: Option<(usize, Refined)> = None;
+        let mut better: Option<(usize, Simulated)> = None;
         for (i, result) in
             pool::all(values.len(), pool::threads(options.threads), &simulated).into_iter().enumerate()
         {
             let step_time_s = result.as_ref().map(|result| result.found.seconds);
             trials.push(Trial { path, value: values[i].clone(), step_time_s, kept: false });
-            let least = better.as_ref().map_or(score(&found), |(_, result)| score(&result.found));
+            let least = better.as_ref().map_or(score(&so_far.found), |(_, result)| score(&result.found));
             if let Some(result) = result.filter(|result| score(&result.found) < least) {
                 better = Some((i, result));
             }

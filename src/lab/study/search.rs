@@ -14,16 +14,16 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::base::Base;
-use super::candidates::{Candidate, Run, candidates, simulated};
+use super::candidates::{Candidate, Run, Simulated, candidates, simulated};
 use super::layout::{ASSUMED, Given, NEUTRAL, layouts};
-use super::objective::{Measures, Objective};
+use super::objective::Objective;
 use super::offload;
 use super::options::SearchOptions;
 use super::outcome::Outcome;
 use super::placement;
 use super::proof::{Proof, prove};
 use super::reasons::{Reason, reasons};
-use super::refine::{Refined, Trial, refine};
+use super::refine::{Trial, refine};
 use super::rows::StudyError;
 use super::space::{Axis, MOST_POINTS, Space, set_text};
 use crate::core::ids::DeviceId;
@@ -192,11 +192,10 @@ pub fn search(
     if let Some(first) = ranked.first().filter(|_| options.refine) {
         let before = points.len() as u64 + report.simulated;
         let mut tell = |n| tell(before + n);
-        (refined, report.refined) =
-            refine(&base, (first.candidate, first.found), options, &simulate, &mut tell)?;
+        (refined, report.refined) = refine(&base, first, options, &simulate, &mut tell)?;
     }
-    if let Some(Refined { candidate, found, outcome }) = &refined {
-        ranked.insert(0, Simulated { candidate, found: *found, outcome: outcome.clone() });
+    if let Some(refined) = refined {
+        ranked.insert(0, refined);
         ranked.truncate(options.top.max(1));
     }
     let drawn = drawn(&base, &mut ranked, options.objective);
@@ -222,12 +221,12 @@ pub fn search(
 }
 
 /// What of the simulated layouts counts, best first; the others are counted in the report.
-fn ranked<'c>(
+fn ranked(
     run: Run,
-    candidates: &'c [Candidate],
+    candidates: &[Candidate],
     options: &SearchOptions,
     report: &mut SearchReport,
-) -> Vec<Simulated<'c>> {
+) -> Vec<Simulated> {
     let mut ranked = Vec::new();
     for (at, outcome) in run.outcomes {
         let candidate = &candidates[at];
@@ -239,7 +238,7 @@ fn ranked<'c>(
                 report.closed_form_longest = report.closed_form_longest.max(longer);
                 report.floor_longest = report.floor_longest.max(1.0 - found.seconds / candidate.least_s);
                 if options.in_time(found) {
-                    ranked.push(Simulated { candidate, found, outcome });
+                    ranked.push(Simulated { candidate: candidate.clone(), found, outcome });
                     continue;
                 }
                 "deadline".to_string()
@@ -253,19 +252,12 @@ fn ranked<'c>(
     ranked
 }
 
-/// A layout and what its simulation found.
-struct Simulated<'c> {
-    candidate: &'c Candidate,
-    found: Measures,
-    outcome: Outcome,
-}
-
-impl Simulated<'_> {
+impl Simulated {
     fn row(self, sets: Vec<String>) -> Ranked {
         let Simulated { candidate, found, outcome } = self;
         Ranked {
             sets,
-            settings: candidate.settings.clone(),
+            settings: candidate.settings,
             closed_form_s: candidate.form.seconds,
             closed_form_memory_bytes: candidate.form.memory_bytes,
             least_memory_bytes: candidate.least,
@@ -280,8 +272,8 @@ impl Simulated<'_> {
 }
 
 /// Joules a token of each of a ranking, which they order where energy is the objective.
-fn drawn(base: &Base, ranking: &mut Vec<Simulated<'_>>, objective: Objective) -> Vec<Option<f64>> {
-    let joules = |found: &Simulated<'_>| {
+fn drawn(base: &Base, ranking: &mut Vec<Simulated>, objective: Objective) -> Vec<Option<f64>> {
+    let joules = |found: &Simulated| {
         let inputs = base.inputs(&found.candidate.sets).ok().filter(|_| found.found.power_w > 0.0)?;
         glanced(&inputs, &Options::default()).ok()?.cost?.joules_per_token
     };
@@ -295,7 +287,7 @@ fn drawn(base: &Base, ranking: &mut Vec<Simulated<'_>>, objective: Objective) ->
 }
 
 /// Where the step goes in the first [`EXPLAINED`] of a ranking, and what each spends more on than the best.
-fn explained(base: &Base, ranking: &[Simulated<'_>]) -> Vec<(BarsReport, Vec<Reason>)> {
+fn explained(base: &Base, ranking: &[Simulated]) -> Vec<(BarsReport, Vec<Reason>)> {
     let mut all: Vec<(BarsReport, Vec<Reason>)> = Vec::new();
     let mut best_s = 0.0;
     for Simulated { candidate, found, .. } in ranking.iter().take(EXPLAINED) {

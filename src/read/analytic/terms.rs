@@ -4,64 +4,46 @@ use super::beside::On;
 use super::form::Form;
 use super::queues::Queue;
 use super::residency::Held;
+use crate::core::declare::summed;
 use crate::step::model::CommGroup;
 use crate::step::plan::step::PlanError;
 use crate::step::plan::step::groups::Group;
 
-/// Seconds of a step by term.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Terms {
-    /// Forward kernels of the busiest rank.
-    pub forward: f64,
-    /// Recomputed kernels.
-    pub recompute: f64,
-    /// Backward kernels.
-    pub backward: f64,
-    /// Gradient norm and update.
-    pub optimizer: f64,
-    /// Exposed tensor-parallel communication.
-    pub tensor: f64,
-    /// Exposed context-parallel communication.
-    pub context: f64,
-    /// Exposed expert-parallel communication.
-    pub expert: f64,
-    /// Pipeline bubble.
-    pub bubble: f64,
-    /// Exposed transfers between stages.
-    pub p2p: f64,
-    /// Exposed gathers of weights and reductions of gradients.
-    pub data: f64,
-    /// Exposed copies to and from other tiers.
-    pub offload: f64,
-    /// What the host takes longer to launch kernels than the device to run them, and its reads.
-    pub host: f64,
+summed! {
+    /// Seconds of a step by term.
+    #[derive(Clone, Copy, Debug, Default, PartialEq)]
+    pub struct Terms {
+        /// Forward kernels of the busiest rank.
+        pub forward: f64 = "forward",
+        /// Recomputed kernels.
+        pub recompute: f64 = "recompute",
+        /// Backward kernels.
+        pub backward: f64 = "backward",
+        /// Gradient norm and update.
+        pub optimizer: f64 = "optimizer",
+        /// Exposed tensor-parallel communication.
+        pub tensor: f64 = "tensor parallel, exposed",
+        /// Exposed context-parallel communication.
+        pub context: f64 = "context parallel, exposed",
+        /// Exposed expert-parallel communication.
+        pub expert: f64 = "expert parallel, exposed",
+        /// Pipeline bubble.
+        pub bubble: f64 = "pipeline bubble",
+        /// Exposed transfers between stages.
+        pub p2p: f64 = "pipeline transfers, exposed",
+        /// Exposed gathers of weights and reductions of gradients.
+        pub data: f64 = "data parallel, exposed",
+        /// Exposed copies to and from other tiers.
+        pub offload: f64 = "offload, exposed",
+        /// What the host takes longer to launch kernels than the device to run them, and its reads.
+        pub host: f64 = "host, exposed",
+    }
 }
 
 impl Terms {
-    /// Every term with its name.
-    pub fn named(&self) -> [(&'static str, f64); 12] {
-        [
-            ("forward", self.forward),
-            ("recompute", self.recompute),
-            ("backward", self.backward),
-            ("optimizer", self.optimizer),
-            ("tensor parallel, exposed", self.tensor),
-            ("context parallel, exposed", self.context),
-            ("expert parallel, exposed", self.expert),
-            ("pipeline bubble", self.bubble),
-            ("pipeline transfers, exposed", self.p2p),
-            ("data parallel, exposed", self.data),
-            ("offload, exposed", self.offload),
-            ("host, exposed", self.host),
-        ]
-    }
     /// The passes of all ranks, with nothing beside them.
     pub(super) fn passes(&self) -> f64 {
         self.total() - self.optimizer - self.p2p - self.data - self.offload
-    }
-    /// The step.
-    pub fn total(&self) -> f64 {
-        self.named().iter().map(|term| term.1).sum()
     }
 }
 

@@ -34,6 +34,7 @@ impl Days {
         self.slow_s += other.slow_s;
         self.lost_s += other.lost_s;
         self.restart_s += other.restart_s;
+        self.interruptions += other.interruptions;
     }
     fn wall(&self) -> f64 {
         self.work_s + self.checkpoint_s + self.slow_s + self.lost_s + self.restart_s
@@ -102,10 +103,7 @@ pub fn simulate(job: &Job, slow: &[SlowDevices], days: f64, runs: u32, seed: u64
         })
         .collect();
     let mut mean = Days::default();
-    for run in &played {
-        mean.add(*run);
-        mean.interruptions += run.interruptions;
-    }
+    played.iter().for_each(|run| mean.add(*run));
     let n = f64::from(runs.max(1));
     let over = |sum: f64| sum / n;
     let mean = Days {

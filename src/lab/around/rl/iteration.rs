@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::generation::{MOST_TOKENS, Replica, replica};
 use super::{Decoder, RlSpec};
+use crate::core::declare::named;
 use crate::core::ids::{DeviceId, OpId, RankId};
 use crate::core::program::{Phase as Pass, StreamKind};
 use crate::lab::simulate::{Inputs, Simulation};
@@ -11,16 +12,18 @@ use crate::step::collective::{Op, Transfer};
 use crate::step::model::ParameterCount;
 use crate::step::spec::SpecError;
 
-/// Where a phase runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Lane {
-    /// On the devices that train.
-    Training,
-    /// On those that generate, where they are others.
-    Generation,
-    /// On both, or where neither works.
-    Both,
+named! {
+    /// Where a phase runs.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Lane {
+        /// On the devices that train.
+        Training = "training",
+        /// On those that generate, where they are others.
+        Generation = "generation",
+        /// On both, or where neither works.
+        Both = "both",
+    }
 }
 
 /// A phase.
@@ -100,19 +103,15 @@ pub fn iteration(spec: &RlSpec, inputs: &Inputs, step: &Simulation) -> Result<It
     let forward_s = trained_s * forward_share(step);
     let exchange_s = exchange(spec, inputs)?;
     let own = if generation.devices.is_some() { Lane::Generation } else { Lane::Training };
-    let mut phases = vec![("weight exchange", Lane::Both, exchange_s), ("generation", own, slowest.s)];
-    phases.push(("reward", Lane::Both, spec.reward_s));
-    phases.push((
-        "log-probabilities of the policy",
-        Lane::Training,
-        if spec.forwards.policy { forward_s } else { 0.0 },
-    ));
-    phases.push((
-        "log-probabilities of the reference",
-        Lane::Training,
-        if spec.forwards.reference { forward_s } else { 0.0 },
-    ));
-    phases.push(("training", Lane::Training, trained_s));
+    let forward = |runs: bool| if runs { forward_s } else { 0.0 };
+    let phases = [
+        ("weight exchange", Lane::Both, exchange_s),
+        ("generation", own, slowest.s),
+        ("reward", Lane::Both, spec.reward_s),
+        ("log-probabilities of the policy", Lane::Training, forward(spec.forwards.policy)),
+        ("log-probabilities of the reference", Lane::Training, forward(spec.forwards.reference)),
+        ("training", Lane::Training, trained_s),
+    ];
     // Generating ahead, the next batch is made while this one is scored and trained on; the exchange is for both.
     let mut clock = [0.0f64; 2];
     let mut placed = Vec::new();
@@ -159,12 +158,8 @@ fn generate(
     let samples = spec.samples as usize;
     let prompts: Vec<&[u64]> = lengths.chunks(samples).collect();
     let play = |first: usize| {
-        let own: Vec<u64> = prompts
-            .iter()
-            .skip(first)
-            .step_by(replicas as usize)
-            .flat_map(|prompt| prompt.iter().copied())
-            .collect();
+        let own = prompts.iter().skip(first).step_by(replicas as usize);
+        let own: Vec<u64> = own.flat_map(|prompt| prompt.iter().copied()).collect();
         replica(decoder, &own, spec.prompt_tokens, spec.samples, spec.generation.most_sequences)
     };
     let played: Option<Vec<Replica>> = (0..replicas as usize).map(play).collect();

@@ -1,5 +1,7 @@
 //! The file of an iteration.
 
+use std::fmt::Display;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -102,35 +104,33 @@ fn most_sequences() -> u32 {
     256
 }
 
+/// Refuses the value of a field outside its limits, both allowed.
+fn within<T: PartialOrd + Display>((path, value, from, to): (&str, T, T, T)) -> Result<(), SpecError> {
+    if (&from..=&to).contains(&&value) {
+        return Ok(());
+    }
+    Err(SpecError::at(path, format!("{value} is not allowed")).allowed(format!("{from} to {to}")))
+}
+
 impl RlSpec {
     /// Checks what the types do not.
     ///
     /// # Errors
     /// The first field that is wrong.
     pub fn validate(&self) -> Result<(), SpecError> {
+        let longest = self.responses.longest.unwrap_or(MOST_TOKENS);
         let whole = [
             ("updates", u64::from(self.updates), 1, 4096),
             ("prompts", self.prompts, 1, MOST_SEQUENCES),
             ("samples", self.samples, 1, MOST_SEQUENCES),
             ("prompt_tokens", self.prompt_tokens, 1, MOST_TOKENS),
             ("responses.shortest", self.responses.shortest, 1, MOST_TOKENS),
-            (
-                "responses.longest",
-                self.responses.longest.unwrap_or(MOST_TOKENS),
-                self.responses.shortest,
-                MOST_TOKENS,
-            ),
+            ("responses.longest", longest, self.responses.shortest, MOST_TOKENS),
             ("generation.tensor", u64::from(self.generation.tensor), 1, 1024),
             ("generation.devices", u64::from(self.generation.devices.unwrap_or(1)), 1, 1 << 20),
             ("generation.most_sequences", u64::from(self.generation.most_sequences), 1, 65_536),
         ];
-        for (path, value, from, to) in whole {
-            if !(from..=to).contains(&value) {
-                return Err(
-                    SpecError::at(path, format!("{value} is not allowed")).allowed(format!("{from} to {to}"))
-                );
-            }
-        }
+        whole.into_iter().try_for_each(within)?;
         let numbers = [
             ("responses.median", self.responses.median, 1.0, MOST_TOKENS as f64),
             ("responses.sigma", self.responses.sigma, 0.0, 10.0),
@@ -139,13 +139,7 @@ impl RlSpec {
             ("generation.step_overhead_us", self.generation.step_overhead_us, 0.0, 1e9),
             ("reward_s", self.reward_s, 0.0, 1e9),
         ];
-        for (path, value, from, to) in numbers {
-            if !(from..=to).contains(&value) {
-                return Err(
-                    SpecError::at(path, format!("{value} is not allowed")).allowed(format!("{from} to {to}"))
-                );
-            }
-        }
+        numbers.into_iter().try_for_each(within)?;
         let sequences = self.prompts.saturating_mul(self.samples);
         if sequences > MOST_SEQUENCES {
             return Err(SpecError::at("samples", format!("{sequences} sequences"))

@@ -18,14 +18,10 @@ pub struct CommSums {
 
 impl CommSums {
     fn add(&mut self, comm: &PerBlock<Comm>) {
-        for (sums, field) in [
-            (&mut self.bytes, (comm.base.bytes, comm.edge.bytes)),
-            (&mut self.link_time, (comm.base.link_time, comm.edge.link_time)),
-            (&mut self.exposed_time, (comm.base.exposed_time, comm.edge.exposed_time)),
-        ] {
-            sums.base += field.0;
-            sums.edge += field.1;
-        }
+        let of = |field: fn(&Comm) -> f64| PerBlock { base: field(&comm.base), edge: field(&comm.edge) };
+        self.bytes = self.bytes.plus(of(|c| c.bytes));
+        self.link_time = self.link_time.plus(of(|c| c.link_time));
+        self.exposed_time = self.exposed_time.plus(of(|c| c.exposed_time));
     }
 }
 

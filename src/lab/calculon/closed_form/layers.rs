@@ -169,12 +169,6 @@ impl Recomputation {
     fn reduction(&self) -> Flags {
         Flags { recommunicated: self.full, not_stored: true, ..Flags::default() }
     }
-    fn repeats_attention(&self) -> bool {
-        self.attention || self.redo
-    }
-    fn repeats_mlp(&self) -> bool {
-        self.full || self.redo
-    }
 }
 
 impl Block<'_> {
@@ -305,7 +299,7 @@ impl Block<'_> {
         let multiquery = case.exe().attention_type == Attention::Multiquery;
         let (rows, heads) = (s.tokens, s.heads * s.head / s.t);
         let key = if multiquery { s.head } else { heads };
-        let again = r.repeats_attention();
+        let again = r.attention || r.redo;
         let fork = Flags { recomputed: again, not_stored: again, ..Flags::default() };
         if self.group.overlap == TensorOverlap::None {
             let gather = Flags { recommunicated: again, ..Flags::default() };
@@ -328,7 +322,7 @@ impl Block<'_> {
     fn mlp(&mut self, case: &Calculon, s: &Sizes, r: &Recomputation) {
         let k = self.kinds;
         let (rows, inner) = (s.tokens, s.feedforward / s.t);
-        let again = r.repeats_mlp();
+        let again = r.full || r.redo;
         let tiled = self.group.overlap != TensorOverlap::None;
         self.push("MlpBlock_Fork", k.fork(s.act_seq, 2.0), r.kept());
         self.push("MlpBlock_LayerNorm", k.layer_norm(s.act_seq, s.hidden), r.passing());

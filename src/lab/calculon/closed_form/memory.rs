@@ -2,40 +2,25 @@
 
 use super::block::Block;
 use super::pipeline::Counts;
+use crate::core::declare::summed;
 use crate::lab::calculon::files::{Calculon, Recompute};
 
-/// Bytes by class.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Classes {
-    /// Weights.
-    pub weights: f64,
-    /// Activations.
-    pub activations: f64,
-    /// Inputs of blocks kept for full recomputation.
-    pub checkpoints: f64,
-    /// Activation gradients.
-    pub activation_grads: f64,
-    /// Weight gradients.
-    pub weight_grads: f64,
-    /// Optimizer state.
-    pub optimizer: f64,
-}
-
-impl Classes {
-    /// Every class with its name.
-    pub fn named(&self) -> [(&'static str, f64); 6] {
-        [
-            ("weights", self.weights),
-            ("activations", self.activations),
-            ("block inputs", self.checkpoints),
-            ("activation gradients", self.activation_grads),
-            ("weight gradients", self.weight_grads),
-            ("optimizer state", self.optimizer),
-        ]
-    }
-    /// All classes together.
-    pub fn total(&self) -> f64 {
-        self.named().iter().map(|class| class.1).sum()
+summed! {
+    /// Bytes by class.
+    #[derive(Clone, Copy, Debug, Default, PartialEq)]
+    pub struct Classes {
+        /// Weights.
+        pub weights: f64 = "weights",
+        /// Activations.
+        pub activations: f64 = "activations",
+        /// Inputs of blocks kept for full recomputation.
+        pub checkpoints: f64 = "block inputs",
+        /// Activation gradients.
+        pub activation_grads: f64 = "activation gradients",
+        /// Weight gradients.
+        pub weight_grads: f64 = "weight gradients",
+        /// Optimizer state.
+        pub optimizer: f64 = "optimizer state",
     }
 }
 

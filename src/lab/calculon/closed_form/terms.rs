@@ -3,107 +3,60 @@
 use super::block::Block;
 use super::data_parallel::DataParallel;
 use super::pipeline::Pipeline;
+use crate::core::declare::summed;
 
-/// Seconds of one step, term by term.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Terms {
-    /// Forward compute.
-    pub forward: f64,
-    /// Backward compute, both gradients.
-    pub backward: f64,
-    /// Optimizer.
-    pub optimizer: f64,
-    /// Offload that forward blocks do not hide.
-    pub forward_offload: f64,
-    /// Offload that backward blocks do not hide.
-    pub backward_offload: f64,
-    /// Recomputation.
-    pub recompute: f64,
-    /// Repeated collectives not hidden.
-    pub recommunication: f64,
-    /// Pipeline bubble.
-    pub bubble: f64,
-    /// Tensor-parallel collectives not hidden.
-    pub tensor_parallel: f64,
-    /// Point-to-point transfers.
-    pub pipeline_parallel: f64,
-    /// Data-parallel communication not hidden.
-    pub data_parallel: f64,
+summed! {
+    /// Seconds of one step, term by term.
+    #[derive(Clone, Copy, Debug, Default, PartialEq)]
+    pub struct Terms {
+        /// Forward compute.
+        pub forward: f64 = "forward",
+        /// Backward compute, both gradients.
+        pub backward: f64 = "backward",
+        /// Optimizer.
+        pub optimizer: f64 = "optimizer",
+        /// Offload that forward blocks do not hide.
+        pub forward_offload: f64 = "forward offload, exposed",
+        /// Offload that backward blocks do not hide.
+        pub backward_offload: f64 = "backward offload, exposed",
+        /// Recomputation.
+        pub recompute: f64 = "recompute",
+        /// Repeated collectives not hidden.
+        pub recommunication: f64 = "re-communication, exposed",
+        /// Pipeline bubble.
+        pub bubble: f64 = "pipeline bubble",
+        /// Tensor-parallel collectives not hidden.
+        pub tensor_parallel: f64 = "tensor parallel, exposed",
+        /// Point-to-point transfers.
+        pub pipeline_parallel: f64 = "pipeline parallel, exposed",
+        /// Data-parallel communication not hidden.
+        pub data_parallel: f64 = "data parallel, exposed",
+    }
 }
 
 impl Terms {
     /// All terms of a step.
     pub fn new(block: &Block, pipeline: &Pipeline, dp: &DataParallel, training: bool) -> Terms {
+        let counts = &pipeline.counts;
+        // n·M: blocks of one processor times micro-batches.
+        let blocks = counts.blocks * counts.microbatches;
+        let offload = &pipeline.offload;
+        // Optimizer state that moves once adds one round of the chunks.
+        let once = counts.chunks * offload.optimizer_overhead.chunk(counts.chunk_blocks);
         Terms {
-            forward: forward(block, pipeline),
-            backward: backward(block, pipeline),
-            optimizer: optimizer(block, pipeline),
-            forward_offload: forward_offload(pipeline),
-            backward_offload: backward_offload(pipeline),
-            recompute: recompute(block, pipeline),
-            recommunication: recommunication(block, pipeline),
+            forward: blocks * block.forward.time,
+            backward: blocks * (block.agrad.time + block.wgrad.time),
+            // Once per step.
+            optimizer: counts.blocks * block.optimizer.time,
+            forward_offload: counts.step(offload.forward_overhead),
+            backward_offload: counts.step(offload.backward_overhead) + once,
+            recompute: blocks * block.recompute.time,
+            recommunication: counts.step(block.redo_comm.exposed_time),
             bubble: pipeline.bubble,
-            tensor_parallel: tensor_parallel(block, pipeline),
+            tensor_parallel: counts.step(block.forward_comm.exposed_time)
+                + counts.step(block.agrad_comm.exposed_time),
             pipeline_parallel: pipeline.p2p_time(training),
             data_parallel: dp.exposed_time,
         }
     }
-    /// Every term with its name.
-    pub fn named(&self) -> [(&'static str, f64); 11] {
-        [
-            ("forward", self.forward),
-            ("backward", self.backward),
-            ("optimizer", self.optimizer),
-            ("forward offload, exposed", self.forward_offload),
-            ("backward offload, exposed", self.backward_offload),
-            ("recompute", self.recompute),
-            ("re-communication, exposed", self.recommunication),
-            ("pipeline bubble", self.bubble),
-            ("tensor parallel, exposed", self.tensor_parallel),
-            ("pipeline parallel, exposed", self.pipeline_parallel),
-            ("data parallel, exposed", self.data_parallel),
-        ]
-    }
-    /// Seconds of the step: exactly the sum of the terms.
-    pub fn total(&self) -> f64 {
-        self.named().iter().map(|term| term.1).sum()
-    }
-}
-
-/// Blocks of one processor times micro-batches, n·M.
-fn blocks(p: &Pipeline) -> f64 {
-    p.counts.blocks * p.counts.microbatches
-}
-/// n·M·(forward of a block).
-fn forward(b: &Block, p: &Pipeline) -> f64 {
-    blocks(p) * b.forward.time
-}
-/// n·M·(activation gradient + weight gradient of a block).
-fn backward(b: &Block, p: &Pipeline) -> f64 {
-    blocks(p) * (b.agrad.time + b.wgrad.time)
-}
-/// n·(optimizer of a block): once per step.
-fn optimizer(b: &Block, p: &Pipeline) -> f64 {
-    p.counts.blocks * b.optimizer.time
-}
-/// M·V·((q − 1)·base + edge) of what forward blocks wait for the offload link.
-fn forward_offload(p: &Pipeline) -> f64 {
-    p.counts.step(p.offload.forward_overhead)
-}
-/// The same backward; optimizer state that moves once adds one round of the chunks.
-fn backward_offload(p: &Pipeline) -> f64 {
-    let once = p.counts.chunks * p.offload.optimizer_overhead.chunk(p.counts.chunk_blocks);
-    p.counts.step(p.offload.backward_overhead) + once
-}
-/// n·M·(forward of the recomputed layers).
-fn recompute(b: &Block, p: &Pipeline) -> f64 {
-    blocks(p) * b.recompute.time
-}
-/// M·V·((q − 1)·base + edge) of the exposed repeated collectives.
-fn recommunication(b: &Block, p: &Pipeline) -> f64 {
-    p.counts.step(b.redo_comm.exposed_time)
-}
-/// M·V·((q − 1)·base + edge) of the exposed collectives, forward and backward.
-fn tensor_parallel(b: &Block, p: &Pipeline) -> f64 {
-    p.counts.step(b.forward_comm.exposed_time) + p.counts.step(b.agrad_comm.exposed_time)
 }

@@ -2,7 +2,7 @@
 
 use super::{
     Application, EfficiencyTable, Engine, Execution, Memory, Names, Network, NetworkOps, Recompute, System,
-    TensorComm, TensorOverlap,
+    TensorComm,
 };
 use crate::step::spec::SpecError;
 
@@ -132,16 +132,7 @@ fn batch(exe: &Execution, file: &str) -> Check {
 }
 
 fn options(exe: &Execution, file: &str) -> Check {
-    let recompute = match exe.activation_recompute {
-        Recompute::Full => "full",
-        Recompute::AttnOnly => "attn_only",
-        Recompute::None => "none",
-    };
-    let overlap = match exe.tensor_par_overlap {
-        TensorOverlap::Ring => "ring",
-        TensorOverlap::Pipe => "pipe",
-        TensorOverlap::None => "none",
-    };
+    let (recompute, overlap) = (exe.activation_recompute.name(), exe.tensor_par_overlap.name());
     let redo = exe.seq_par_ag_redo;
     let sharded = exe.data_par > 1;
     needs(file, "activation_recompute", recompute != "none", recompute, exe.training, "training = true")?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::core::declare::defaults;
+use crate::core::declare::{defaults, named};
 use crate::step::spec::model::ModelSpec;
 
 /// The model: six integers.
@@ -25,18 +25,21 @@ pub struct Application {
     pub num_blocks: u64,
 }
 
-/// Number format of weights and activations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Datatype {
-    /// One byte.
-    Float8,
-    /// Two bytes, IEEE half.
-    Float16,
-    /// Two bytes, brain float.
-    Bfloat16,
-    /// Four bytes.
-    Float32,
+named! {
+    key:
+    /// Number format of weights and activations; behind each the key in a system's `matrix` and `vector` tables.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Datatype {
+        /// One byte.
+        Float8 = "float8",
+        /// Two bytes, IEEE half.
+        Float16 = "float16",
+        /// Two bytes, brain float.
+        Bfloat16 = "bfloat16",
+        /// Four bytes.
+        Float32 = "float32",
+    }
 }
 
 impl Datatype {
@@ -46,15 +49,6 @@ impl Datatype {
             Datatype::Float8 => 1,
             Datatype::Float16 | Datatype::Bfloat16 => 2,
             Datatype::Float32 => 4,
-        }
-    }
-    /// The key of this format in a system's `matrix` and `vector` tables.
-    pub fn key(self) -> &'static str {
-        match self {
-            Datatype::Float8 => "float8",
-            Datatype::Float16 => "float16",
-            Datatype::Bfloat16 => "bfloat16",
-            Datatype::Float32 => "float32",
         }
     }
 }
@@ -69,16 +63,18 @@ pub enum Attention {
     Multiquery,
 }
 
-/// Which activations are computed again in the backward pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Recompute {
-    /// The whole block.
-    Full,
-    /// Scores, softmax and their dropout (selective recomputation).
-    AttnOnly,
-    /// Nothing.
-    None,
+named! {
+    /// Which activations are computed again in the backward pass.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Recompute {
+        /// The whole block.
+        Full = "full",
+        /// Scores, softmax and their dropout (selective recomputation).
+        AttnOnly = "attn_only",
+        /// Nothing.
+        None = "none",
+    }
 }
 
 /// How the tensor-parallel group exchanges activations.
@@ -93,17 +89,19 @@ pub enum TensorComm {
     RsAg,
 }
 
-/// Tiled overlap of a GEMM with its collective.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum TensorOverlap {
-    /// The collective runs alone.
-    None,
-    /// No exposed first tile.
-    Ring,
-    /// One exposed tile.
-    Pipe,
+named! {
+    /// Tiled overlap of a GEMM with its collective.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    #[non_exhaustive]
+    pub enum TensorOverlap {
+        /// The collective runs alone.
+        None = "none",
+        /// No exposed first tile.
+        Ring = "ring",
+        /// One exposed tile.
+        Pipe = "pipe",
+    }
 }
 
 /// The strategy: exactly 23 fields.

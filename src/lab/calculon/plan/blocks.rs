@@ -104,22 +104,27 @@ impl<'a> Blocks<'a> {
             self.push(b, chain, self.streams.copy_in, work, self.infos.weights, &[]);
         }
     }
-    /// A copy towards the device, one block ahead of its use.
+    /// A copy of a block's weights or stored activations towards the device, one block ahead of its use: what it brings
+    /// has its memory from the start.
     fn fetch(
         &self,
         b: &mut ProgramBuilder,
         micro_batch: u32,
-        time: Time,
-        kind: Move,
-        info: u32,
+        class: MemoryClass,
         from: Option<OpId>,
     ) -> Option<OpId> {
+        let (step, copies) = (self.step, self.step.copies.unwrap_or_default());
+        let (time, kind, info, bytes) = match class {
+            MemoryClass::Activations => (copies.activations, Move::Stored, self.infos.stored, step.stored()),
+            _ => (copies.weights, Move::Weights, self.infos.weights, step.bytes.weights),
+        };
         if time == Time::ZERO {
             return None;
         }
         let waits: Vec<OpId> = self.recent[0].into_iter().chain(from).collect();
-        let work = self.local(Local::CopyIn, kind);
-        Some(b.op(self.streams.copy_in, work, &waits, info, micro_batch))
+        let op = b.op(self.streams.copy_in, self.local(Local::CopyIn, kind), &waits, info, micro_batch);
+        Self::memory(b, op, MemoryWhen::AllocAtStart, class, bytes);
+        Some(op)
     }
     fn memory(b: &mut ProgramBuilder, op: OpId, when: MemoryWhen, class: MemoryClass, bytes: u64) {
         if bytes > 0 {
@@ -135,27 +140,21 @@ impl<'a> Blocks<'a> {
         let times = *step.block(task.rank, task.part.chunk, block);
         let edge = block + 1 == step.blocks_of(task.rank, task.part.chunk);
         let copies = step.copies.unwrap_or_default();
-        let weights = self.fetch(b, m, copies.weights, Move::Weights, self.infos.weights, None);
-        if let Some(op) = weights {
-            Self::memory(b, op, MemoryWhen::AllocAtStart, MemoryClass::Weights, step.bytes.weights);
-        }
+        let weights = self.fetch(b, m, MemoryClass::Weights, None);
         let room = if copies.activations > Time::ZERO { self.written[0] } else { None };
         let kernel = self.kernel(b, chain, 0, times.forward, &[weights, room]);
-        Self::memory(b, kernel, MemoryWhen::AllocAtStart, MemoryClass::Activations, step.stored(task.part));
+        Self::memory(b, kernel, MemoryWhen::AllocAtStart, MemoryClass::Activations, step.stored());
         if weights.is_some() {
             Self::memory(b, kernel, MemoryWhen::FreeAtEnd, MemoryClass::Weights, step.bytes.weights);
         }
-        let kinds = if edge {
-            (Move::EdgeForwardComm, Move::EdgeForwardOffload)
-        } else {
-            (Move::ForwardComm, Move::ForwardOffload)
-        };
-        self.comm(b, chain, times.forward_comm, kinds.0, self.infos.comm[0]);
-        self.charged(b, chain, times.forward_offload, kinds.1);
+        let pick = |base: Move, at_edge: Move| if edge { at_edge } else { base };
+        let comm = pick(Move::ForwardComm, Move::EdgeForwardComm);
+        self.comm(b, chain, times.forward_comm, comm, self.infos.comm[0]);
+        self.charged(b, chain, times.forward_offload, pick(Move::ForwardOffload, Move::EdgeForwardOffload));
         if copies.activations > Time::ZERO {
             let work = self.local(Local::CopyOut, Move::Stored);
             let op = b.op(self.streams.copy_out, work, chain.after.as_slice(), self.infos.out, m);
-            Self::memory(b, op, MemoryWhen::FreeAtEnd, MemoryClass::Activations, step.stored(task.part));
+            Self::memory(b, op, MemoryWhen::FreeAtEnd, MemoryClass::Activations, step.stored());
             self.written = [self.written[1], Some(op)];
             let at = self.away_index(task.part, block);
             self.away[at] = Some(op);
@@ -167,16 +166,9 @@ impl<'a> Blocks<'a> {
         let (step, m) = (self.step, task.part.micro_batch);
         let times = *step.block(task.rank, task.part.chunk, block);
         let edge = block + 1 == step.blocks_of(task.rank, task.part.chunk);
-        let copies = step.copies.unwrap_or_default();
-        let weights = self.fetch(b, m, copies.weights, Move::Weights, self.infos.weights, None);
-        if let Some(op) = weights {
-            Self::memory(b, op, MemoryWhen::AllocAtStart, MemoryClass::Weights, step.bytes.weights);
-        }
+        let weights = self.fetch(b, m, MemoryClass::Weights, None);
         let away = self.away[self.away_index(task.part, block)];
-        let stored = self.fetch(b, m, copies.activations, Move::Stored, self.infos.stored, away);
-        if let Some(op) = stored {
-            Self::memory(b, op, MemoryWhen::AllocAtStart, MemoryClass::Activations, step.stored(task.part));
-        }
+        let stored = self.fetch(b, m, MemoryClass::Activations, away);
         let pick = |base: Move, at_edge: Move| if edge { at_edge } else { base };
         let mut waits = [weights, stored];
         if times.recompute > Time::ZERO {
@@ -185,7 +177,7 @@ impl<'a> Blocks<'a> {
         }
         self.comm(b, chain, times.redo_comm, pick(Move::RedoComm, Move::EdgeRedoComm), self.infos.comm[1]);
         let kernel = self.kernel(b, chain, 2, times.backward, &waits);
-        Self::memory(b, kernel, MemoryWhen::FreeAtEnd, MemoryClass::Activations, step.stored(task.part));
+        Self::memory(b, kernel, MemoryWhen::FreeAtEnd, MemoryClass::Activations, step.stored());
         if weights.is_some() {
             Self::memory(b, kernel, MemoryWhen::FreeAtEnd, MemoryClass::Weights, step.bytes.weights);
         }
@@ -251,7 +243,7 @@ impl<'a> Blocks<'a> {
 }
 
 impl Step {
-    fn stored(&self, _: Part) -> u64 {
+    fn stored(&self) -> u64 {
         if self.training { self.bytes.stored } else { 0 }
     }
 }

@@ -34,10 +34,15 @@ pub fn world(step: &Step) -> Result<World, ScheduleError> {
         world.ranks[rank.index()].tiers = Span { start: rank.0, len: 1 };
         world.tier_uses.push(TierUse { tier: TierId(rank.0), count: 1 });
     }
-    let ports = Built::new(&mut world, step);
+    let ports = ports(&mut world, step);
+    // Out of one rank's port and into another's, on the network that carries this kind of traffic.
+    let path = |carries: fn(&Ports) -> bool, from: u32, to: u32| {
+        let Some(n) = step.ports.iter().position(carries) else { return Vec::new() };
+        vec![(ports[n][from as usize].0, 1), (ports[n][to as usize].1, 1)]
+    };
     for channel in &pipeline.channels {
         let (from, to) = (channel.from.rank, channel.to.rank);
-        let path = ports.path(&step.ports, |n| n.pipeline, from, to);
+        let path = path(|n| n.pipeline, from, to);
         world.add_comm(0, &[RankId(from), RankId(to)], &[&path]);
     }
     for (rank, slots) in pipeline.slots.iter().enumerate() {
@@ -48,8 +53,8 @@ pub fn world(step: &Step) -> Result<World, ScheduleError> {
     for rank in 0..step.ranks {
         for local in Local::ALL {
             let path = match local {
-                Local::Tensor => ports.path(&step.ports, |n| n.tensor, rank, rank),
-                Local::Data => ports.path(&step.ports, |n| n.data, rank, rank),
+                Local::Tensor => path(|n| n.tensor, rank, rank),
+                Local::Data => path(|n| n.data, rank, rank),
                 _ => Vec::new(),
             };
             let comm = world.add_comm(0, &[RankId(rank)], &[&path]);
@@ -69,30 +74,13 @@ fn lanes(step: &Step) -> u32 {
     longest.0.div_ceil(forward.0.max(1)).clamp(1, 8) as u32
 }
 
-/// The ports of every rank on every shared network: `ports[network][rank]` is (out, in).
-struct Built {
-    ports: Vec<Vec<(ResourceId, ResourceId)>>,
-}
-
-impl Built {
-    fn new(world: &mut World, step: &Step) -> Built {
-        let mut network = |n: &Ports| {
-            let mut port = || world.add_resource(Bandwidth(n.bandwidth));
-            (0..step.ranks).map(|_| (port(), port())).collect()
-        };
-        Built { ports: step.ports.iter().map(&mut network).collect() }
-    }
-    /// Out of one rank's port and into another's, on the network that carries this kind of traffic.
-    fn path(
-        &self,
-        networks: &[Ports],
-        carries: impl Fn(&Ports) -> bool,
-        from: u32,
-        to: u32,
-    ) -> Vec<(ResourceId, u32)> {
-        let Some(n) = networks.iter().position(carries) else { return Vec::new() };
-        vec![(self.ports[n][from as usize].0, 1), (self.ports[n][to as usize].1, 1)]
-    }
+/// Of every shared network the ports of each rank, out and in.
+fn ports(world: &mut World, step: &Step) -> Vec<Vec<(ResourceId, ResourceId)>> {
+    let mut network = |n: &Ports| {
+        let mut port = || world.add_resource(Bandwidth(n.bandwidth));
+        (0..step.ranks).map(|_| (port(), port())).collect()
+    };
+    step.ports.iter().map(&mut network).collect()
 }
 
 /// One action per kind of transfer, in the order of [`Move`].

@@ -54,14 +54,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::iter::successors;
 
 use super::common::Rest;
-use super::{Brief, Common, Inputs, Options, Simulation, SimulationError, fullest, noise, prepared};
+use super::{Asked, Brief, Common, Inputs, Options, SimulationError, exposed_in, fullest};
 use crate::core::engine::{self, Observer, Record, State};
 use crate::core::fold::Folded;
 use crate::core::program::{Edit, Period, World};
 use crate::core::units::{Bytes, Time};
-use crate::read::analysis::idle::IdleTimes;
 use crate::read::analysis::kind::OpKind;
-use crate::read::analysis::overlap;
 use crate::step::model::flops::StepFlops;
 use crate::step::plan::step::{Plan, fewest_micro_batches, order};
 use crate::step::schedule::Choice;
@@ -94,17 +92,6 @@ pub struct Jumped {
     pub times: u64,
     /// The time between two such moments.
     pub turn: Time,
-}
-
-/// A step to be played.
-#[derive(Clone, Copy)]
-struct Asked<'a> {
-    inputs: &'a Inputs,
-    options: &'a Options,
-    /// Changes to its world.
-    edits: &'a [Edit],
-    /// What steps played before have found out.
-    common: Option<&'a Common>,
 }
 
 /// Plays a step for its figures alone, jumping where `options` allow it.
@@ -142,7 +129,7 @@ pub fn figures_edited(
 }
 
 fn figures_of(asked: Asked, exposed: bool) -> Result<Figures, SimulationError> {
-    let Asked { inputs, options, edits, common } = asked;
+    let Asked { inputs, options, .. } = asked;
     if let Some(short) = jumped(asked) {
         let Short { plan, folded, record, peaks, found, jumped, .. } = &short;
         let section = ((found.before.at, found.after.at), jumped.times);
@@ -156,29 +143,17 @@ fn figures_of(asked: Asked, exposed: bool) -> Result<Figures, SimulationError> {
     let flops = |plan: &Plan| plan.model_flops.model / f64::from(options.steps.max(1));
     if !exposed {
         // Nothing is read of single ops: none is recorded, and the step of all ranks need not be kept beside what is played.
-        let (plan, folded, _) = prepared(common, inputs, options, edits)?;
+        let (plan, folded, _) = asked.prepared()?;
         let flops = flops(&plan);
         drop(plan);
         let (end, peak) = Brief::of(&folded.world, "hbm")?;
         return Ok(with_speed(inputs, end, flops, peak, BTreeMap::new(), None));
     }
-    let run = Simulation::run_among(common, inputs, options, edits, &mut |_| {})?;
+    let run = asked.run(&mut |_| {})?;
     let memory_peak_bytes = run.memory_peak_bytes();
-    let exposed = exposed_in(&run.plan, &run.folded, &run.record, None);
+    let exposed = run.exposed();
     let flops = flops(&run.plan);
     Ok(with_speed(inputs, run.record.step_end, flops, memory_peak_bytes, exposed, None))
-}
-
-/// Exposed communication; what lies in a section counts so many times more.
-fn exposed_in(
-    plan: &Plan,
-    folded: &Folded,
-    record: &Record,
-    section: Option<overlap::Section>,
-) -> BTreeMap<OpKind, f64> {
-    let weights: Vec<u64> = folded.ranks.size.iter().map(|size| u64::from(*size)).collect();
-    let mut idle = IdleTimes::unfolded(&plan.world, &folded.comms.representative);
-    overlap::exposed(&folded.world, record, &mut idle, &weights, section)
 }
 
 fn with_speed(
@@ -337,15 +312,8 @@ fn play(asked: Asked, whole: u32, fewer: u32) -> Option<Result<Short, u32>> {
 
 /// A step of so many micro-batches, ready to be played.
 fn planned(asked: Asked, micro_batches: u32) -> Option<(Plan, Folded)> {
-    let Asked { inputs, options, edits, common } = asked;
-    let short = inputs.with_micro_batches(micro_batches)?;
-    let mut plan = short.plan_among(&mut short.lowering(), 1, common.map(Common::templates)).ok()?;
-    edits.iter().for_each(|edit| plan.world.edit(edit));
-    noise::apply_fixed(&mut plan, &inputs.machine, &inputs.workload.value.noise).ok()?;
-    let folded = match options.fold {
-        true => Common::fold(common, &plan.world),
-        false => Folded::unfolded(plan.world.clone()),
-    };
+    let plan = asked.planned(&asked.inputs.with_micro_batches(micro_batches)?, 1).ok()?;
+    let folded = asked.folded(&plan.world);
     Some((plan, folded))
 }
 

@@ -24,11 +24,11 @@
 
 use std::time::Instant;
 
-use super::{Asked, Found, LENGTHS, Lengths, Options, Short, shortened};
+use super::{Found, LENGTHS, Lengths, Options, Short, shortened};
 use crate::core::engine::State;
 use crate::core::ids::{OpId, RankId};
 use crate::core::program::{Program, Stream, StreamKind, Work};
-use crate::lab::simulate::{Inputs, Simulation, SimulationError, WholeStep};
+use crate::lab::simulate::{Asked, Inputs, Simulation, SimulationError, WholeStep};
 use crate::read::analysis::cause::Causes;
 use crate::read::analysis::critical::{Again, CriticalPath, critical_path};
 use crate::read::analysis::idle::IdleTimes;
@@ -48,10 +48,7 @@ const FOR_SLACK: Lengths = Lengths { least: 6, spared: 2 };
 /// # Errors
 /// See [`SimulationError`].
 pub fn reported(inputs: &Inputs, options: &Options) -> Result<Report, SimulationError> {
-    match report(inputs, options, Extent::Whole, false) {
-        Some(report) => Ok(report),
-        None => Ok(Simulation::run(inputs, options)?.report(false)),
-    }
+    read(inputs, options, Extent::Whole)
 }
 
 /// The same, or what of it one screen shows.
@@ -59,9 +56,13 @@ pub fn reported(inputs: &Inputs, options: &Options) -> Result<Report, Simulation
 /// # Errors
 /// See [`SimulationError`].
 pub fn glanced(inputs: &Inputs, options: &Options) -> Result<Report, SimulationError> {
-    match report(inputs, options, Extent::Screen, false) {
+    read(inputs, options, Extent::Screen)
+}
+
+fn read(inputs: &Inputs, options: &Options, extent: Extent) -> Result<Report, SimulationError> {
+    match report(inputs, options, extent, false) {
         Some(report) => Ok(report),
-        None => Ok(Simulation::run(inputs, options)?.read(Extent::Screen, false)),
+        None => Ok(Simulation::run(inputs, options)?.read(extent, false)),
     }
 }
 

@@ -4,6 +4,7 @@ use super::*;
 use crate::core::ids::RankId;
 use crate::core::kernel_class::KernelClass;
 use crate::core::program::{Phase, StreamKind};
+use crate::lab::simulate::Simulation;
 use crate::lab::simulate::whatif::{Base, Change, Subject};
 use crate::read::analysis::report::{Extent, Report};
 use crate::step::sharding;
@@ -85,7 +86,7 @@ fn jumps(what: &str, inputs: &Inputs) -> [bool; 3] {
     }
     let unrecorded = figures(inputs, &Options { jump: false, ..options }, false).expect("figures");
     let figures = figures(inputs, &options, true).expect("figures");
-    let (peak, exposed) = (run.memory_peak_bytes(), exposed_in(&run.plan, &run.folded, &run.record, None));
+    let (peak, exposed) = (run.memory_peak_bytes(), run.exposed());
     assert_eq!(
         (unrecorded.memory_peak_bytes, unrecorded.step_end),
         (peak, run.record.step_end),

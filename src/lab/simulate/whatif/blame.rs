@@ -12,7 +12,7 @@ use super::change::{Change, ENDLESS, Subject, apply};
 use super::crosses;
 use super::levels::Levels;
 use crate::lab::simulate::jump::figures_edited;
-use crate::lab::simulate::{Inputs, Options, SimulationError, prepared};
+use crate::lab::simulate::{Asked, Inputs, Options, SimulationError};
 use crate::read::analysis::blame::Blame;
 use crate::read::analysis::hangs_on::heavier;
 use crate::read::analysis::report::Report;
@@ -40,7 +40,7 @@ impl Suspect {
 /// # Errors
 /// The step cannot be planned.
 pub fn blame(inputs: &Inputs, options: &Options, report: &Report) -> Result<Vec<Blame>, SimulationError> {
-    let (plan, _, _) = prepared(None, inputs, options, &[])?;
+    let (plan, _, _) = Asked { inputs, options, edits: &[], common: None }.prepared()?;
     let levels = Levels::of(&plan, report);
     let mut causes: Vec<Blame> = suspects(inputs, &plan, &levels, report)
         .into_iter()
