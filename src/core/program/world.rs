@@ -156,10 +156,7 @@ impl World {
     }
     /// Whether any action of a profile is a graph of flows.
     pub(super) fn plays_graphs(&self, profile: u32) -> bool {
-        let graph = |action: &u32| {
-            let action = self.actions.get(*action as usize);
-            action.is_some_and(|action| matches!(action, Action::Graph { .. } | Action::Rounds(_)))
-        };
+        let graph = |action: &u32| self.actions.get(*action as usize).is_some_and(Action::is_graph);
         self.profiles.get(profile as usize).is_none_or(|row| row.iter().any(graph))
     }
     /// Number of op executions in one run.
