@@ -120,7 +120,7 @@ pub fn compare(case: &Calculon) -> Result<(Comparison, CalculonRun), CalculonErr
     drop(idle);
     let terms = rows_of(&closed)
         .into_iter()
-        .zip(Row::NAMES.into_iter().zip(rows))
+        .zip(Row::ALL.map(Row::name).into_iter().zip(rows))
         .map(|(closed_form_s, (name, time))| Term { name, closed_form_s, simulated_s: time.s() })
         .collect();
     let exe = case.exe();

@@ -276,7 +276,8 @@ fn terms(run: &Simulation, rank: RankId, estimate: &Estimate) -> Vec<Term> {
     ] {
         closed[row as usize] = seconds;
     }
-    Row::NAMES
+    Row::ALL
+        .map(Row::name)
         .into_iter()
         .zip(closed.into_iter().zip(rows))
         .map(|(name, (closed_form_s, time))| Term { name, closed_form_s, simulated_s: time.s() })
