@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use snapbox::cmd::Command;
 use stepsim::lab::calculon::closed_form::Quirks;
 use stepsim::lab::calculon::files::{Application, Datatype, Names, System};
 use stepsim::lab::calculon::search::{Found, Space, search};
+
+use crate::command::Folder;
 
 /// Searches that Calculon ran, and what it found best.
 fn golden() -> Value {
@@ -92,38 +93,21 @@ fn the_ranking_does_not_depend_on_threads_and_fields_can_be_kept() {
 /// The command on shipped files: a better tier is never worse, and the file written runs.
 #[test]
 fn the_command_varies_the_machine_and_writes_the_best() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
-    let (report, best) = (path("report.json"), path("best.json"));
-    let system = "examples/calculon/h100-offload-512.json";
-    let args = ["search", "--calculon", "scaled-0.9t", system, "--processors", "512", "--batch", "64"];
-    let keep = [
-        "--fix",
-        "tensor_par_comm_type=rs_ag",
-        "--fix",
-        "microbatch_size=1",
-        "--fix",
-        "optimizer_sharding=true",
-        "--fix",
-        "activation_recompute=attn_only",
-    ];
-    let rest = [&keep[..], &["--vary", "system.mem2.GBps=12.5,100", "--top", "1"]].concat();
-    let plot = ["--plot", "system.mem2.GBps,mfu", "--report", &report, "-o", &best];
-    let run = |args: &[&str]| Command::new(env!("CARGO_BIN_EXE_stepsim")).args(args).assert();
-    run(&[&args[..], &rest, &plot].concat()).success();
-    let text = std::fs::read_to_string(&report).expect("a report");
-    let points = serde_json::from_str::<Value>(&text).expect("JSON")["points"].clone();
+    let folder = Folder::new();
+    let system =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/calculon/h100-offload-512.json");
+    let search = format!("search --calculon scaled-0.9t {} --processors 512 --batch 64", system.display());
+    let keep = "--fix tensor_par_comm_type=rs_ag --fix microbatch_size=1 --fix optimizer_sharding=true \
+                --fix activation_recompute=attn_only --vary system.mem2.GBps=12.5,100 --top 1";
+    let plot = "--plot system.mem2.GBps,mfu --report report.json -o best.json";
+    folder.stepsim(&format!("{search} {keep} {plot}")).ok();
+    let points = folder.json("report.json")["points"].clone();
     let rate = |i: usize| points[i]["ranking"][0]["sample_rate"].as_f64().expect("a rate");
     assert!(rate(0) < rate(1), "{} {}", rate(0), rate(1));
-    assert!(folder.path().join("best.mfu-by-system.mem2.GBps.svg").exists());
-    let written: Value =
-        serde_json::from_str(&std::fs::read_to_string(&best).expect("a file")).expect("JSON");
-    assert_eq!(written, points[1]["ranking"][0]["execution"]);
-    let wrong = |more: &[&str]| {
-        let output = run(&[&args[..], more].concat()).code(2);
-        String::from_utf8(output.get_output().stderr.clone()).expect("UTF-8")
-    };
-    assert!(wrong(&["--fix", "system.mem3.GBps=1"]).contains("mem2"));
-    assert!(wrong(&["--datatype", "fp8"]).contains("float8"));
-    assert!(wrong(&["--fix", "tensor_par=7"]).contains("no execution can be made"));
+    assert!(folder.path("best.mfu-by-system.mem2.GBps.svg").exists());
+    assert_eq!(folder.json("best.json"), points[1]["ranking"][0]["execution"]);
+    let wrong = |more: &str| folder.stepsim(&format!("{search} {more}")).refused();
+    assert!(wrong("--fix system.mem3.GBps=1").contains("mem2"));
+    assert!(wrong("--datatype fp8").contains("float8"));
+    assert!(wrong("--fix tensor_par=7").contains("no execution can be made"));
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 use prost::Message;
 use serde_json::Value;
@@ -12,6 +11,8 @@ use stepsim::lab::simulate::on_machine::OnMachine;
 use stepsim::read::profile::chakra::messages::{AnyValue, Attribute, GlobalMetadata, RawNode, node_type};
 use stepsim::read::profile::chakra::{Rates, System, network, nodes, programs};
 use stepsim::read::profile::programs::StepPrograms;
+
+use crate::command::{Folder, json};
 
 fn attribute(name: &str, value: AnyValue) -> Attribute {
     Attribute { name: name.into(), value: Some(value) }
@@ -56,10 +57,6 @@ fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/chakra").join(name)
 }
 
-fn json(path: &Path) -> Value {
-    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
-}
-
 fn on(machine: &Value) -> Network {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("machine.json");
@@ -69,9 +66,9 @@ fn on(machine: &Value) -> Network {
 
 #[test]
 fn astra_sims_all_reduces_take_what_they_take_there() {
-    let golden = json(&data("golden.json"));
+    let golden = json(data("golden.json"));
     for case in golden["cases"].as_array().unwrap() {
-        let mut system = json(&data("ring-4-pieces.json"));
+        let mut system = json(data("ring-4-pieces.json"));
         system["active-chunks-per-dimension"] = case["at_once"].clone();
         let system = System::of(&system, "system.json").unwrap();
         let name = case["network"].as_str().unwrap();
@@ -84,7 +81,7 @@ fn astra_sims_all_reduces_take_what_they_take_there() {
         assert!(us < theirs && us > 0.97 * theirs, "{name}: {us} of {theirs}");
     }
     // Four pieces in turn, 14 rounds each, of a link's latency, the endpoint's delay, and a 32nd of a MiB.
-    let system = System::of(&json(&data("ring-4-pieces.json")), "system.json").unwrap();
+    let system = System::of(&json(data("ring-4-pieces.json")), "system.json").unwrap();
     let machine =
         network(&std::fs::read_to_string(data("ring-8.yml")).unwrap(), "ring-8.yml", &system).unwrap();
     let traces: Vec<Vec<RawNode>> = (0..8).map(|rank| vec![all_reduce(rank, &[], 1 << 20)]).collect();
@@ -227,94 +224,53 @@ fn mangled_traces_never_panic() {
     assert!(read > 50, "{read}");
 }
 
-fn stepsim(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_stepsim")).args(args).output().unwrap()
-}
-
 /// A step of ours, written as traces, read and played on its machine, takes what it took: kernels as they ran, and all
 /// communication anew.
 #[test]
 fn our_steps_there_and_back() {
-    let cases: [(&[&str], &str); 3] = [
+    for (settings, machine) in [
+        ("tiny-4 --set=parallelism.tensor=2 --set=parallelism.pipeline.size=2 --set=batch.global=4", None),
         (
-            &[
-                "tiny-4",
-                "--set=parallelism.tensor=2",
-                "--set=parallelism.pipeline.size=2",
-                "--set=batch.global=4",
-            ],
-            "",
+            "gpt2-8 --set=parallelism.pipeline.size=2 --set=parallelism.context.size=2 \
+             --set=parallelism.data=2",
+            None,
         ),
         (
-            &[
-                "gpt2-8",
-                "--set=parallelism.pipeline.size=2",
-                "--set=parallelism.context.size=2",
-                "--set=parallelism.data=2",
-            ],
-            "",
+            "llama3-8b-fsdp --set=parallelism.data=16 --set=batch.global=16 -t h100-superpod-16",
+            Some("h100-superpod-16"),
         ),
-        (
-            &[
-                "llama3-8b-fsdp",
-                "--set=parallelism.data=16",
-                "--set=batch.global=16",
-                "-t",
-                "h100-superpod-16",
-            ],
-            "h100-superpod-16",
-        ),
-    ];
-    for (settings, machine) in cases {
-        let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
-        let (traces, report, programs, replayed) =
-            (path("traces"), path("a.json"), path("step.json"), path("b.json"));
-        let done = |args: &[&str]| {
-            let done = stepsim(args);
-            assert!(done.status.success(), "{args:?}: {}", String::from_utf8_lossy(&done.stderr));
-            String::from_utf8(done.stdout).unwrap()
-        };
-        let run = ["run"].iter().chain(settings).copied();
-        let more = ["--trace-ranks", "all", "-q", "-o", &traces, "--format", "chakra", "--report", &report];
-        done(&run.chain(more).collect::<Vec<_>>());
-        let files: Vec<String> = std::fs::read_dir(&traces)
-            .unwrap()
-            .map(|f| f.unwrap().path().to_str().unwrap().to_string())
-            .collect();
-        let ranks: Vec<&str> = files.iter().map(String::as_str).filter(|f| f.ends_with(".et")).collect();
-        let groups = format!("{traces}/groups.json");
-        let import = ["import", "chakra"].iter().copied().chain(ranks.iter().copied());
-        done(&import.chain(["--groups", &groups, "--out", &programs]).collect::<Vec<_>>());
-        let of = json(Path::new(&report));
-        let machine = if machine.is_empty() { of["topology"].as_str().unwrap() } else { machine };
-        done(&["replay", &programs, "--on", machine, "--report", &replayed]);
+    ] {
+        let folder = Folder::new();
+        let export = "--trace-ranks all -q -o traces --format chakra --report a.json";
+        folder.stepsim(&format!("run {settings} {export}")).ok();
+        let names = std::fs::read_dir(folder.path("traces")).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let ranks: String =
+            names.filter(|name| name.ends_with(".et")).map(|name| format!(" traces/{name}")).collect();
+        folder.stepsim(&format!("import chakra{ranks} --groups traces/groups.json --out step.json")).ok();
+        let of = folder.json("a.json");
+        let machine = machine.unwrap_or_else(|| of["topology"].as_str().unwrap());
+        folder.stepsim(&format!("replay step.json --on {machine} --report b.json")).ok();
         let seconds = |value: &Value| value["step_time_s"].as_f64().unwrap();
-        let (ran, again) = (seconds(&of), seconds(&json(Path::new(&replayed))));
-        assert!((again / ran - 1.0).abs() < 0.01, "{settings:?}: {ran} and {again}");
+        let (ran, again) = (seconds(&of), seconds(&folder.json("b.json")));
+        assert!((again / ran - 1.0).abs() < 0.01, "{settings}: {ran} and {again}");
     }
 }
 
 #[test]
 fn the_commands_say_what_is_missing() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
-    let (trace, out) = (path("cut.0.et"), path("step.json"));
+    let folder = Folder::new();
     let good = file(&[kernel(1, &[], 1)]);
-    std::fs::write(&trace, &good[..good.len() - 1]).unwrap();
-    let done = stepsim(&["import", "chakra", &trace, "--out", &out]);
-    assert_eq!(done.status.code(), Some(2));
-    let error = String::from_utf8_lossy(&done.stderr).to_string();
+    folder.write("cut.0.et", &good[..good.len() - 1]);
+    let error = folder.stepsim("import chakra cut.0.et --out step.json").refused();
     assert!(error.contains("cut.0.et") && error.contains("cut off"), "{error}");
-    assert!(!Path::new(&out).exists());
-    let both: Vec<String> = (0..2).map(|rank| path(&format!("both.{rank}.et"))).collect();
-    both.iter().for_each(|path| std::fs::write(path, file(&[all_reduce(1, &[], 64)])).unwrap());
-    assert!(stepsim(&["import", "chakra", &both[1], &both[0], "--out", &out]).status.success());
-    let done = stepsim(&["replay", &out]);
-    let text = String::from_utf8_lossy(&done.stdout).to_string();
-    assert!(done.status.success() && text.contains("--on MACHINE") && !text.contains('%'), "{text}");
-    let done =
-        stepsim(&["run", "tiny-4", "-o", &path("traces"), "--format", "chakra", "--window-ms", "0:1", "-q"]);
-    assert_eq!(done.status.code(), Some(2));
-    assert!(!Path::new(&path("traces")).exists());
+    assert!(!folder.path("step.json").exists());
+    for name in ["both.0.et", "both.1.et"] {
+        folder.write(name, file(&[all_reduce(1, &[], 64)]));
+    }
+    folder.stepsim("import chakra both.1.et both.0.et --out step.json").ok();
+    let text = folder.stepsim("replay step.json").ok();
+    assert!(text.contains("--on MACHINE") && !text.contains('%'), "{text}");
+    folder.stepsim("run tiny-4 -o traces --format chakra --window-ms 0:1 -q").refused();
+    assert!(!folder.path("traces").exists());
 }

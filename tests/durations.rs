@@ -2,31 +2,23 @@
 //! against their measured steps and their owners' what-if numbers (`tests/data/durations.json`).
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-fn stepsim(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_stepsim")).args(args).output().unwrap()
-}
+use crate::command::{Folder, Said};
 
 /// The report of a file of durations.
-fn replay(content: &Value, more: &[&str]) -> Result<Value, String> {
-    let folder = tempfile::tempdir().unwrap();
-    let (file, report) = (folder.path().join("d.json"), folder.path().join("r.json"));
-    std::fs::write(&file, content.to_string()).unwrap();
-    replay_file(&file, &report, more)
+fn replay(content: &Value, more: &str) -> Result<Value, String> {
+    let folder = Folder::new();
+    folder.write("d.json", content.to_string());
+    replay_file(&folder.path("d.json"), more)
 }
 
-fn replay_file(file: &Path, report: &Path, more: &[&str]) -> Result<Value, String> {
-    let mut args =
-        vec!["schedule", "--durations", file.to_str().unwrap(), "--report", report.to_str().unwrap()];
-    args.extend(more);
-    let out = stepsim(&args);
-    match out.status.code() {
-        Some(0) => Ok(serde_json::from_slice(&std::fs::read(report).unwrap()).unwrap()),
-        Some(2) => Err(String::from_utf8(out.stderr).unwrap()),
-        _ => panic!("{out:?}"),
+fn replay_file(file: &Path, more: &str) -> Result<Value, String> {
+    let folder = Folder::new();
+    match folder.stepsim(&format!("schedule --durations {} --report r.json {more}", file.display())) {
+        Said { status: Some(0), .. } => Ok(folder.json("r.json")),
+        said => Err(said.refused()),
     }
 }
 
@@ -39,11 +31,11 @@ fn equal_times_give_the_closed_form() {
     let content =
         json!({"stages": 4, "micro_batches": 8, "steps": [{"name": "1", "times": {"F": 1, "B": 2}}]});
     // (m + p − 1)(F + B), whatever the order of all forward passes.
-    assert_eq!(step(&replay(&content, &["--kind", "1f1b"]).unwrap()), 33.0);
-    assert_eq!(step(&replay(&content, &["--kind", "gpipe"]).unwrap()), 33.0);
+    assert_eq!(step(&replay(&content, "--kind 1f1b").unwrap()), 33.0);
+    assert_eq!(step(&replay(&content, "--kind gpipe").unwrap()), 33.0);
     // A chunked schedule has stages × chunks stages, each with its times.
     let content = json!({"stages": 2, "micro_batches": 4, "steps": [{"name": "1", "times": {"F": 0.5, "B": [1, 1, 1, 1]}}]});
-    assert_eq!(step(&replay(&content, &["--kind", "interleaved-1f1b"]).unwrap()), 12.0 + 1.5);
+    assert_eq!(step(&replay(&content, "--kind interleaved-1f1b").unwrap()), 12.0 + 1.5);
 }
 
 #[test]
@@ -57,7 +49,7 @@ fn each_part_has_its_own_time() {
             "gather": [0.5, 0.25], "step": [1, 2]
         }, "delays": {"B": [[0, 0], [0, 0.125]], "step": [0.0625, 0]}}]
     });
-    let report = replay(&content, &["--kind", "1f1b"]).unwrap();
+    let report = replay(&content, "--kind 1f1b").unwrap();
     // Stage 1: gathered 0.5, F0 of stage 0 ends 1.5, arrives 1.75, F0 4.75, B0 11.75, F1 15.75, B1 (delay) 23.875;
     // stage 0: B0 12.25 to 17.25, B1 from 24.375 to 30.375; all step from there.
     assert_eq!(step(&report), 32.375);
@@ -73,7 +65,7 @@ fn ranks_that_begin_together_wait_for_the_last() {
             "after": [{"name": "reduce", "group": group}],
             "steps": [{"name": "1", "times": {"F": [[[1], [1]], [[1], [4]]], "B": 0, "reduce": [[1, 1], [1, 3]]}}]
         });
-        let report = replay(&content, &["--kind", "1f1b", "--what-if"]).unwrap();
+        let report = replay(&content, "--kind 1f1b --what-if").unwrap();
         (step(&report), report)
     };
     // Replica 1 ends at 5 on both stages; its stage 1 then reduces for 3.
@@ -98,7 +90,7 @@ fn a_file_may_be_as_large_as_this_and_no_larger() {
             "stages": 2, "micro_batches": micro_batches, "after": [{"name": "a"}, {"name": twice}],
             "steps": [{"name": "1", "times": {"F": time}}],
         });
-        replay(&content, &["--kind", "1f1b"]).err().unwrap_or_default()
+        replay(&content, "--kind 1f1b").err().unwrap_or_default()
     };
     // The numbers are read before the names.
     let (most, more) = (refused(65_536, 1.0, "a"), refused(65_537, 1.0, "a"));
@@ -110,7 +102,7 @@ fn a_file_may_be_as_large_as_this_and_no_larger() {
 
 #[test]
 fn wrong_files_are_refused_with_path_and_value() {
-    let refused = |content: Value| replay(&content, &["--kind", "1f1b"]).unwrap_err();
+    let refused = |content: Value| replay(&content, "--kind 1f1b").unwrap_err();
     let with =
         |times: Value| json!({"stages": 2, "micro_batches": 2, "steps": [{"name": "1", "times": times}]});
     for (content, said) in [
@@ -148,13 +140,12 @@ fn timelines() -> Option<PathBuf> {
 fn real_jobs_replay_as_measured_and_their_stragglers_cost_what_their_owners_say() {
     let Some(folder) = timelines() else { return };
     let answers: Value = serde_json::from_str(include_str!("data/durations.json")).unwrap();
-    let out = tempfile::tempdir().unwrap();
     for answer in answers["runs"].as_array().unwrap() {
         let file = folder.join(answer["run"].as_str().unwrap()).join("timeline.json.gz");
         // The what-ifs of the larger job are the same code, and take minutes without optimization.
         let what_if = answer["run"].as_str().is_some_and(|run| run.ends_with("-st"));
-        let options: &[&str] = if what_if { &["--kind", "1f1b", "--what-if"] } else { &["--kind", "1f1b"] };
-        let report = replay_file(&file, &out.path().join("r.json"), options).unwrap();
+        let options = if what_if { "--kind 1f1b --what-if" } else { "--kind 1f1b" };
+        let report = replay_file(&file, options).unwrap();
         let near = |what: &str, ours: &Value, theirs: &Value, off: f64| {
             let (a, b) = (ours.as_f64().unwrap(), theirs.as_f64().unwrap());
             assert!((a / b - 1.0).abs() <= off, "{} {what}: {a}, theirs {b}", answer["run"]);

@@ -45,6 +45,15 @@ fn world_with(action: Action) -> World {
     world
 }
 
+/// A rank of this program, alone in a communicator of the first profile over these paths.
+fn add_lone_rank(world: &mut World, b: ProgramBuilder, paths: &[&[(ResourceId, u32)]]) -> RankId {
+    let program = world.add_program(b.finish());
+    let rank = world.add_rank(program, 1);
+    let own = world.add_comm(0, &[rank], paths);
+    world.bind(rank, 0, own);
+    rank
+}
+
 /// One copy a rank, each over its path on links of 1 byte per nanosecond; when each ends, in nanoseconds.
 fn copies(links: usize, ops: &[(f64, &[(ResourceId, u32)])]) -> Vec<u64> {
     let mut world = World::default();
@@ -132,10 +141,7 @@ fn a_kernel_slows_down_while_a_communication_kernel_runs() {
     let slowed = b.op(c, kernel(100), &[], 0, 0);
     b.slowdown(slowed, 250);
     b.op(d, comm(0, 0), &[gate], 0, 0);
-    world.add_program(b.finish());
-    let rank = world.add_rank(ProgramId(0), 1);
-    let c = world.add_comm(0, &[rank], &[]);
-    world.bind(rank, 0, c);
+    let rank = add_lone_rank(&mut world, b, &[]);
     // 20 alone; 50 beside the collective make 40 of progress; 40 are left: 20 + 50 + 40.
     assert_eq!(engine::run(&world).unwrap().span(rank, slowed).1, Time::from_ns(110));
 }
@@ -154,10 +160,7 @@ fn a_copy_and_a_kernel_share_device_memory() {
     let gate = b.op(host, kernel(20), &[], 0, 0);
     let slowed = b.op(c, kernel(100), &[], moves, 0);
     let copy = b.op(h, comm(0, 0), &[gate], 0, 0);
-    world.add_program(b.finish());
-    let rank = world.add_rank(ProgramId(0), 1);
-    let channel = world.add_comm(0, &[rank], &[&[(link, 1), (memory, 1)]]);
-    world.bind(rank, 0, channel);
+    let rank = add_lone_rank(&mut world, b, &[&[(link, 1), (memory, 1)]]);
     let alone = engine::run(&world).unwrap();
     assert_eq!(alone.span(rank, slowed).1, Time::from_ns(100), "a memory that the rank does not know");
     world.set_memory(rank, &[(memory, 1)]);
@@ -231,10 +234,7 @@ fn communication_that_starts_at_once_finds_streams_that_have_not_begun() {
     b.op(d, comm(0, 0), &[], 0, 0);
     let slowed = b.op(c, kernel(100), &[], 0, 0);
     b.slowdown(slowed, 250);
-    world.add_program(b.finish());
-    let rank = world.add_rank(ProgramId(0), 1);
-    let c = world.add_comm(0, &[rank], &[]);
-    world.bind(rank, 0, c);
+    let rank = add_lone_rank(&mut world, b, &[]);
     let record = engine::run(&world).unwrap();
     assert_eq!(record.span(rank, slowed), (Time::ZERO, Time::from_ns(110)));
     assert_eq!(record.step_end, Time::from_ns(110));
@@ -280,10 +280,7 @@ fn a_row_of_kernels_ends_where_units_are_taken() {
     b.slowdown(row[1], 1000);
     b.op(d, comm(0, 0), &[gate], 0, 0);
     let other = [0, 1].map(|_| b.op(host, kernel(40), &[], 0, 0));
-    world.add_program(b.finish());
-    let rank = world.add_rank(ProgramId(0), 1);
-    let c = world.add_comm(0, &[rank], &[]);
-    world.bind(rank, 0, c);
+    let rank = add_lone_rank(&mut world, b, &[]);
     let record = engine::run(&world).unwrap();
     let spans = |ops: &[OpId]| -> Vec<_> {
         ops.iter()
@@ -311,10 +308,7 @@ fn a_row_of_more_kernels_than_one_event_ends_goes_on() {
         }
         let gate = b.op(host, kernel(100_000), &[], 0, 0);
         b.op(d, comm(0, 0), &[gate], 0, 0);
-        world.add_program(b.finish());
-        let rank = world.add_rank(ProgramId(0), 1);
-        let c = world.add_comm(0, &[rank], &[]);
-        world.bind(rank, 0, c);
+        let rank = add_lone_rank(&mut world, b, &[]);
         let record = engine::run(&world).unwrap();
         let end_of = |kernels: u64| Time::from_ns(kernels + u64::from(slowdown > 0 && kernels > 100_000));
         for (op, before) in (0..140_000).zip(0..) {
@@ -424,12 +418,9 @@ fn prefetch(bytes: u64) -> Result<(Time, Time), EngineError> {
     b.memory(holder, effect(MemoryWhen::FreeAtEnd, 50));
     let copy = b.op(h, comm(0, 0), &[], 0, 1);
     b.memory(copy, effect(MemoryWhen::AllocAtStart, bytes));
-    world.add_program(b.finish());
-    let rank = world.add_rank(ProgramId(0), 1);
+    let rank = add_lone_rank(&mut world, b, &[]);
     let hbm = world.add_tier("hbm", Bytes(100));
     world.set_tiers(rank, &[hbm]);
-    let c = world.add_comm(0, &[rank], &[]);
-    world.bind(rank, 0, c);
     engine::run(&world).map(|record| record.span(rank, copy))
 }
 

@@ -195,8 +195,7 @@ fn links_that_transfers_cross_unequally_stay_apart() {
     let action = world.add_action(graph);
     world.add_profile([action]);
     let mut b = ProgramBuilder::new();
-    let (phase, layer, class) = (Phase::Forward, None, None);
-    b.info(OpInfo { name: "transfer".into(), phase, layer, class, flops: 0.0, bytes: 0.0 });
+    b.info(OpInfo::of("transfer", Phase::Forward, 0.0));
     let stream = b.stream(StreamKind::Data);
     b.op(stream, Work::Comm { slot: 0, transfer: TransferId(0) }, &[], 0, NO_MICRO_BATCH);
     let program = world.add_program(b.finish());

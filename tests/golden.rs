@@ -5,30 +5,23 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde_json::Value;
 
+use crate::command::Folder;
+
 /// Runs `stepsim run … -o FILE --reproducible` and returns the file's bytes.
-fn trace(extension: &str, args: &[&str]) -> Vec<u8> {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join(format!("trace.{extension}"));
-    let output = Command::new(env!("CARGO_BIN_EXE_stepsim"))
-        .arg("run")
-        .args(args)
-        .args(["--quiet", "--reproducible", "-o"])
-        .arg(&path)
-        .output()
-        .expect("a run");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    std::fs::read(path).expect("a trace")
+fn trace(extension: &str, args: &str) -> Vec<u8> {
+    let folder = Folder::new();
+    folder.stepsim(&format!("run {args} --quiet --reproducible -o trace.{extension}")).ok();
+    std::fs::read(folder.path(&format!("trace.{extension}"))).expect("a trace")
 }
 
 fn golden_file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("traces").join(name)
 }
 
-fn compare(name: &str, args: &[&str]) {
+fn compare(name: &str, args: &str) {
     let (_, extension) = name.split_once('.').expect("an extension");
     let (path, new) = (golden_file(name), trace(extension, args));
     if std::env::var_os("STEPSIM_BLESS").is_some() {
@@ -48,21 +41,16 @@ fn compare(name: &str, args: &[&str]) {
 
 #[test]
 fn a_pipeline_of_four() {
-    compare("tiny-4.json", &["tiny-4", "--detail", "phase"]);
+    compare("tiny-4.json", "tiny-4 --detail phase");
 }
 
-const TENSOR: [&str; 5] = [
-    "--set=parallelism.tensor=2",
-    "--set=parallelism.pipeline.size=2",
-    "--set=batch.global=2",
-    "--trace-ranks=0",
-    "tiny-4",
-];
+const TENSOR: &str = "tiny-4 --set=parallelism.tensor=2 --set=parallelism.pipeline.size=2 --set=batch.global=2 \
+                      --trace-ranks=0";
 
 #[test]
 fn tensor_parallel_op_by_op() {
-    compare("tiny-4-tensor-2.json", &TENSOR);
-    compare("tiny-4-tensor-2.pftrace", &TENSOR);
+    compare("tiny-4-tensor-2.json", TENSOR);
+    compare("tiny-4-tensor-2.pftrace", TENSOR);
 }
 
 /// Passes by (rank, name): start and duration in nanoseconds.
@@ -159,12 +147,8 @@ fn the_golden_collectives_are_those_of_megatron() {
 #[test]
 fn a_run_can_be_repeated() {
     for extension in ["json", "pftrace"] {
-        let noisy = |seed: &str| {
-            trace(
-                extension,
-                &["tiny-4", "--set=noise.compute_sigma=0.05", "--seed", seed, "--trace-ranks=all"],
-            )
-        };
+        let run = "tiny-4 --set=noise.compute_sigma=0.05 --trace-ranks=all --seed";
+        let noisy = |seed: &str| trace(extension, &format!("{run} {seed}"));
         assert_eq!(noisy("7"), noisy("7"));
         assert_ne!(noisy("7"), noisy("8"));
     }
@@ -181,22 +165,16 @@ fn a_folded_run_has_the_timeline_of_the_whole() {
         let head = parts.next().unwrap_or_default().to_string();
         parts.fold(head, |whole, part| whole + part.trim_start_matches(|c: char| c.is_ascii_digit()))
     };
-    let batch = "--set=batch.global=16";
     for args in [
-        &["gpt2-8", "--trace-ranks=0,3,7"][..],
-        &["llama3-70b", batch, "--trace-ranks=0,13,63", "--window-ms=0:300"],
-        &[
-            "llama3-70b",
-            batch,
-            "--trace-ranks=5,40",
-            "--window-ms=100:200",
-            "--set=fidelity.collectives=formula",
-        ],
-        &["llama3-8b-fsdp", "--trace-ranks=all", "--detail=layer"],
+        "gpt2-8 --trace-ranks=0,3,7",
+        "llama3-70b --set=batch.global=16 --trace-ranks=0,13,63 --window-ms=0:300",
+        "llama3-70b --set=batch.global=16 --trace-ranks=5,40 --window-ms=100:200 \
+         --set=fidelity.collectives=formula",
+        "llama3-8b-fsdp --trace-ranks=all --detail=layer",
     ] {
-        let whole = trace("json", &[args, &["--no-fold"]].concat());
+        let whole = trace("json", &format!("{args} --no-fold"));
         let folded = trace("json", args);
-        assert!(folded.len() > 10_000, "{args:?}: {} bytes", folded.len());
-        assert!(without_count(folded) == without_count(whole), "{args:?}");
+        assert!(folded.len() > 10_000, "{args}: {} bytes", folded.len());
+        assert!(without_count(folded) == without_count(whole), "{args}");
     }
 }

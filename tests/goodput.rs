@@ -1,8 +1,5 @@
 //! Goodput: the closed form against another program's, and days that are drawn against the closed form.
 
-use std::path::Path;
-use std::process::Command;
-
 use serde_json::Value;
 use stepsim::lab::around::goodput::{
     CheckpointTimes, Job, best_interval, daly_interval, simulate, young_interval,
@@ -11,9 +8,10 @@ use stepsim::lab::simulate::Inputs;
 use stepsim::step::spec::load;
 use stepsim::step::spec::reliability::{Reliability, Restart, SlowDevices, Spares};
 
+use crate::command::{json, stepsim};
+
 fn golden() -> Value {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/goodput.json");
-    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+    json("tests/data/goodput.json")
 }
 
 fn close(a: f64, b: f64, to: f64, what: &str) {
@@ -171,56 +169,37 @@ fn a_checkpoint_follows_from_state_and_links() {
     assert!(one.stall > plain.stall, "{one:?}");
 }
 
-fn stepsim(args: &[&str]) -> (i32, String, String) {
-    let done = Command::new(env!("CARGO_BIN_EXE_stepsim")).args(args).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (done.status.code().unwrap(), text(done.stdout), text(done.stderr))
-}
-
 #[test]
 fn the_command_prints_the_golden_case() {
-    let sets = ["checkpoint.stall_s=3", "checkpoint.safe_after_s=0", "checkpoint.every_s=600"];
-    let sets: Vec<String> = sets.iter().map(|s| format!("--set=reliability.{s}")).collect();
-    let mut line = vec!["goodput", "--step-s", "6", "--devices", "16384", "--runs", "20", "--report", "-"];
-    line.extend(sets.iter().map(String::as_str));
-    let (status, out, error) = stepsim(&line);
-    assert_eq!(status, 0, "{error}");
-    let report: Value = serde_json::from_str(&out).unwrap();
+    let line = "goodput --step-s 6 --devices 16384 --runs 20 --set reliability.checkpoint.stall_s=3 \
+                --set reliability.checkpoint.safe_after_s=0 --set reliability.checkpoint.every_s=600";
+    let report = stepsim(&format!("{line} --report -")).json();
     close(report["expected_segment_s"].as_f64().unwrap(), 636.3198, 1e-5, "segment");
     close(report["intervals"][1]["interval_s"].as_f64().unwrap(), 256.481, 1e-5, "best");
     assert_eq!(report["reliability"]["failures"]["causes"]["NIC"], 7);
-    line.retain(|a| *a != "--report" && *a != "-");
-    let (_, out, _) = stepsim(&line);
+    let out = stepsim(line).out;
     assert!(out.contains("exact 94.29 %") && out.contains("Daly") && out.contains("faulty GPU"), "{out}");
 }
 
 #[test]
 fn wrong_reliability_is_refused() {
-    let refused = |args: &[&str], says: &[&str]| {
-        let (status, _, error) = stepsim(&[&["goodput", "--step-s", "6", "--devices", "64"], args].concat());
-        assert_eq!(status, 2, "{args:?}: {error}");
-        says.iter().for_each(|s| assert!(error.contains(s), "{args:?}: {error}"));
+    let refused = |args: &str, says: &[&str]| {
+        let error = stepsim(&format!("goodput {args}")).refused();
+        says.iter().for_each(|s| assert!(error.contains(s), "{args}: {error}"));
     };
-    refused(&[], &["checkpoint.total_GB", "a workload"]);
-    refused(&["--reliability", "llama"], &["no reliability has the name", "llama3-h100"]);
-    refused(
-        &["--set", "reliability.restart.time_s=-1"],
-        &["--set reliability.restart.time_s=-1", "0 to 1e9"],
-    );
-    refused(&["--set", "reliability.checkpoint.every=3"], &["every_s"]);
-    refused(
-        &["--set", "reliability.slow_devices=[{\"per_device_day\":1,\"slowness\":0.5,\"duration_s\":[1,2]}]"],
+    let with = |more: &str, says: &[&str]| refused(&format!("--step-s 6 --devices 64 {more}"), says);
+    with("", &["checkpoint.total_GB", "a workload"]);
+    with("--reliability llama", &["no reliability has the name", "llama3-h100"]);
+    with("--set reliability.restart.time_s=-1", &["--set reliability.restart.time_s=-1", "0 to 1e9"]);
+    with("--set reliability.checkpoint.every=3", &["every_s"]);
+    with(
+        "--set reliability.slow_devices=[{\"per_device_day\":1,\"slowness\":0.5,\"duration_s\":[1,2]}]",
         &["slowness", "1 or more"],
     );
-    refused(&["--set", "batch.global=3"], &["no workload to change"]);
-    let both = ["--set", "reliability.checkpoint.every_s=3", "--set", "reliability.checkpoint.every_steps=3"];
-    refused(&both, &["every_steps", "one of the two"]);
-    let often = [
-        "--set=reliability.checkpoint.stall_s=0",
-        "--set=reliability.checkpoint.safe_after_s=0",
-        "--set=reliability.checkpoint.every_s=1e-9",
-        "--days=1e6",
-    ];
-    let (status, _, error) = stepsim(&[&["goodput", "--step-s=1e-9", "--devices=64"], &often[..]].concat());
-    assert!(status == 2 && error.contains("events would be drawn"), "{error}");
+    with("--set batch.global=3", &["no workload to change"]);
+    let both = "--set reliability.checkpoint.every_s=3 --set reliability.checkpoint.every_steps=3";
+    with(both, &["every_steps", "one of the two"]);
+    let often = "--set=reliability.checkpoint.stall_s=0 --set=reliability.checkpoint.safe_after_s=0 \
+                 --set=reliability.checkpoint.every_s=1e-9 --days=1e6";
+    refused(&format!("--step-s=1e-9 --devices=64 {often}"), &["events would be drawn"]);
 }

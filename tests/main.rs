@@ -12,6 +12,7 @@ mod cli;
 mod closed_form_memory;
 mod collective;
 mod collective_cli;
+mod command;
 mod compare;
 mod cross_attention;
 mod described;

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::Value;
 use stepsim::lab::around::matmul::{Played, ShardedProduct, Statement, plans};
 use stepsim::step::collective::{Bound, Chooser, Geometry, bound};
 use stepsim::step::topology::{Machine, Mesh};
+
+use crate::command::{Folder, stepsim};
 
 fn file() -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/matmul.json");
@@ -215,52 +216,27 @@ fn gradients_of_gathers_are_scatters() {
     assert_eq!(ops(&dw), ["reduce-scatter dW"]);
 }
 
-fn stepsim(args: &[&str]) -> (i32, String, String) {
-    let done = Command::new(env!("CARGO_BIN_EXE_stepsim")).args(args).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (done.status.code().unwrap(), text(done.stdout), text(done.stderr))
-}
-
 #[test]
 fn the_command_shows_both_ways_and_draws_the_better() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("product.json");
-    let report = folder.path().join("report.json");
-    let (status, out, error) = stepsim(&[
-        "matmul",
-        "A[B,D] B[D_X,F] -> C[B,F]",
-        "-t",
-        "torus:4,90,1",
-        "--set",
-        "device=tpu-v5p",
-        "--size",
-        "B=512,D=8192,F=32768",
-        "-o",
-        file.to_str().unwrap(),
-        "--report",
-        report.to_str().unwrap(),
-    ]);
-    assert_eq!(status, 0, "{error}");
+    let folder = Folder::new();
+    let out = folder
+        .stepsim(
+            "matmul 'A[B,D] B[D_X,F] -> C[B,F]' -t torus:4,90,1 --set device=tpu-v5p \
+             --size B=512,D=8192,F=32768 -o product.json --report report.json",
+        )
+        .ok();
     let (reduce, gather) = (out.find("by reduce"), out.find("by gather"));
     assert!(reduce.is_some() && reduce < gather, "{out}");
     assert!(out.contains("all-reduce C over X") && out.contains("bound by communication"), "{out}");
-    let trace = std::fs::read_to_string(file).unwrap();
+    let trace = folder.text("product.json");
     assert!(trace.contains("all-reduce C over X") && trace.contains("product"));
-    let report: Value = serde_json::from_str(&std::fs::read_to_string(report).unwrap()).unwrap();
+    let report = folder.json("report.json");
     close(report[0]["ways"][0]["communication_s"].as_f64().unwrap(), 372.827e-6, 1e-5, "all-reduce");
-    let (status, out, error) = stepsim(&[
-        "matmul",
-        "A[B_Y,D] W[D,F_X] -> C[B_Y,F_X]",
-        "-t",
-        "h100-superpod-64",
-        "--gradients",
-        "--size",
-        "B=65536,D=8192,F=28672",
-        "--report",
-        "-",
-    ]);
-    assert_eq!(status, 0, "{error}");
-    let report: Value = serde_json::from_str(&out).unwrap();
+    let report = stepsim(
+        "matmul 'A[B_Y,D] W[D,F_X] -> C[B_Y,F_X]' -t h100-superpod-64 --gradients \
+         --size B=65536,D=8192,F=28672 --report -",
+    )
+    .json();
     assert_eq!(report[1]["ways"][0]["collectives"][0]["op"], "all-reduce");
     assert!(report[0]["ways"][0]["memory_s"].as_f64().unwrap() > 0.0);
 }
@@ -282,37 +258,24 @@ fn wrong_products_are_refused() {
         ("A[I,I] B[I,K] -> C[I,K]", "stands there twice"),
         ("A[I,] B[J,K] -> C[I,K]", "is no dimension"),
     ] {
-        let line = ["matmul", statement, "-t", "torus:4x4,90,1", "--size", "I=8,J=8,K=8,S=6,N=8,L=8"];
-        let (status, _, error) = stepsim(&line);
-        assert!(status == 2 && error.contains(says), "{statement}: {error}");
+        let sizes = "I=8,J=8,K=8,S=6,N=8,L=8";
+        let error = stepsim(&format!("matmul '{statement}' -t torus:4x4,90,1 --size {sizes}")).refused();
+        assert!(error.contains(says), "{statement}: {error}");
     }
-    for (option, value, says) in [("--format", "fp4", "fp8"), ("--mesh", "X=3", "16 devices")] {
-        let plain = ["matmul", "A[I,J] B[J,K] -> C[I,K]", "-t", "torus:4x4,90,1", "--size", "I=8,J=8,K=8"];
-        let (status, _, error) = stepsim(&[&plain[..], &[option, value]].concat());
-        assert!(status == 2 && error.contains(says), "{option} {value}: {error}");
+    for (option, says) in [("--format fp4", "fp8"), ("--mesh X=3", "16 devices")] {
+        let plain = "matmul 'A[I,J] B[J,K] -> C[I,K]' -t torus:4x4,90,1 --size I=8,J=8,K=8";
+        let error = stepsim(&format!("{plain} {option}")).refused();
+        assert!(error.contains(says), "{option}: {error}");
     }
 }
 
 /// Each array in its format: bytes by array and in all, the peak of the slower operand, and the memory's time in the simulation.
 #[test]
 fn arrays_have_formats_of_their_own() {
+    let matmul = "matmul 'A[B,D] W[D,F] -> C[B,F]' -t h100-superpod-64";
     let product = |format: &str, size: &str| {
-        let statement = "A[B,D] W[D,F] -> C[B,F]";
-        let line = [
-            "matmul",
-            statement,
-            "-t",
-            "h100-superpod-64",
-            "--size",
-            size,
-            "--format",
-            format,
-            "--report",
-            "-",
-        ];
-        let (status, out, error) = stepsim(&line);
-        assert_eq!(status, 0, "{error}");
-        serde_json::from_str::<Value>(&out).unwrap()[0]["ways"][0].clone()
+        let said = stepsim(&format!("{matmul} --size {size} --format {format} --report -"));
+        said.json()[0]["ways"][0].clone()
     };
     let narrow = "B=16,D=65536,F=262144";
     let way = product("A=int8,W=int8,C=bf16", narrow);
@@ -335,17 +298,7 @@ fn arrays_have_formats_of_their_own() {
     close(rate("int8") / rate("bf16"), 2.0, 1e-3, "int8");
     close(rate("A=bf16,W=int8") / rate("bf16"), 1.0, 1e-9, "the slower operand");
     for (format, says) in [("int7", "int8"), ("Q=bf16", "A, W, C")] {
-        let line = [
-            "matmul",
-            "A[B,D] W[D,F] -> C[B,F]",
-            "-t",
-            "h100-superpod-64",
-            "--size",
-            narrow,
-            "--format",
-            format,
-        ];
-        let (status, _, error) = stepsim(&line);
-        assert!(status == 2 && error.contains(says), "{format}: {error}");
+        let error = stepsim(&format!("{matmul} --size {narrow} --format {format}")).refused();
+        assert!(error.contains(says), "{format}: {error}");
     }
 }

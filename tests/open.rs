@@ -4,6 +4,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
+use crate::command::stepsim;
+
 fn asked(port: &str, head: &str) -> Vec<u8> {
     let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).expect("a server");
     write!(stream, "{head}\r\n\r\n").expect("sent");
@@ -50,10 +52,6 @@ fn the_file_is_served_once_and_to_the_viewer_only() {
 
 #[test]
 fn what_is_no_timeline_is_refused() {
-    let done =
-        Command::new(env!("CARGO_BIN_EXE_stepsim")).args(["open", "Cargo.toml"]).output().expect("a run");
-    assert_eq!(done.status.code(), Some(2), "{done:?}");
-    let done =
-        Command::new(env!("CARGO_BIN_EXE_stepsim")).args(["open", "none.pftrace"]).output().expect("a run");
-    assert_eq!(done.status.code(), Some(2), "{done:?}");
+    stepsim("open Cargo.toml").refused();
+    stepsim("open none.pftrace").refused();
 }

@@ -1,7 +1,6 @@
 //! `stepsim plan`: files of anybody as steps on a machine, and what is said where that cannot be.
 
-use std::path::Path;
-use std::process::Command;
+use crate::command::{Folder, Said};
 
 const CONFIG: &str = r#"{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 2048,
     "intermediate_size": 5632, "num_hidden_layers": 8, "num_attention_heads": 16, "num_key_value_heads": 4,
@@ -24,24 +23,19 @@ const DEEPSPEED: &str = r#"{"train_micro_batch_size_per_gpu": 1, "gradient_accum
 const MAXTEXT: &str = "base_config: base.yml\nmodel_name: llama3-8b\nper_device_batch_size: 1\nmax_target_length: 2048\n\
     ici_fsdp_parallelism: -1\nremat_policy: full\n";
 
-fn stepsim(folder: &Path, words: &[&str]) -> (i32, String) {
-    let run = Command::new(env!("CARGO_BIN_EXE_stepsim")).current_dir(folder).args(words).output().unwrap();
-    let text = [run.stdout, run.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-    (run.status.code().unwrap_or(-1), text)
+/// All that a command says, and how it ends.
+fn said(said: Said) -> (Option<i32>, String) {
+    (said.status, said.out + &said.error)
 }
 
-fn folder() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    for (name, text) in [
-        ("config.json", CONFIG),
-        ("pretrain.sh", MEGATRON),
-        ("recipe.py", BRIDGE),
-        ("train.toml", TITAN),
-        ("ds.json", DEEPSPEED),
-        ("maxtext.yml", MAXTEXT),
-    ] {
-        std::fs::write(folder.path().join(name), text).unwrap();
-    }
+fn folder() -> Folder {
+    let folder = Folder::new();
+    folder.write("config.json", CONFIG);
+    folder.write("pretrain.sh", MEGATRON);
+    folder.write("recipe.py", BRIDGE);
+    folder.write("train.toml", TITAN);
+    folder.write("ds.json", DEEPSPEED);
+    folder.write("maxtext.yml", MAXTEXT);
     folder
 }
 
@@ -51,39 +45,28 @@ fn a_file_of_anybody_becomes_a_step() {
     let folder = folder();
     for (words, says) in [
         (
-            &["config.json", "--on", "8xh100", "--batch", "16"][..],
+            "config.json --on 8xh100 --batch 16",
             &["layout: the fastest of", "batch.global = 16 (--batch)"][..],
         ),
         (
-            &["Qwen/Qwen3-0.6B", "--on", "8xh100", "--batch", "16", "--seq", "1024"],
+            "Qwen/Qwen3-0.6B --on 8xh100 --batch 16 --seq 1024",
             &["the name Qwen/Qwen3-0.6B: Qwen/Qwen3-0.6B config.json", "0.60 B"],
         ),
-        (&["pretrain.sh", "--on", "8xh100"], &["tensor 2", "pipeline 2", "flux_capacitor = 88", "GPT-2's"]),
-        (&["recipe.py", "--on", "8xh100"], &["llama-3.2-1b", "data 8"]),
-        (&["train.toml", "--on", "8xh100"], &["llama3-8b", "recomputation full"]),
-        (&["ds.json", "config.json", "--on", "8xa100-40"], &["sharding zero3", "config"]),
-        (&["maxtext.yml", "--on", "16xtpu-v5p"], &["llama3-8b", "16 devices"]),
-        (&["llama-3.2-1b", "--on", "8xl40s", "--batch", "8", "--sequence", "2048"], &["1.24 B parameters"]),
+        ("pretrain.sh --on 8xh100", &["tensor 2", "pipeline 2", "flux_capacitor = 88", "GPT-2's"]),
+        ("recipe.py --on 8xh100", &["llama-3.2-1b", "data 8"]),
+        ("train.toml --on 8xh100", &["llama3-8b", "recomputation full"]),
+        ("ds.json config.json --on 8xa100-40", &["sharding zero3", "config"]),
+        ("maxtext.yml --on 16xtpu-v5p", &["llama3-8b", "16 devices"]),
+        ("llama-3.2-1b --on 8xl40s --batch 8 --sequence 2048", &["1.24 B parameters"]),
     ] {
-        let (status, text) = stepsim(folder.path(), &[&["plan"], words, &["-o", "plan.json"]].concat());
-        assert_eq!(status, 0, "{words:?}\n{text}");
-        let classes = [
-            "  stated ",
-            "  from the model ",
-            "  software default ",
-            "  assumed ",
-            "  step ",
-            "  MFU ",
-            "  memory ",
-        ];
-        for part in classes.iter().chain(says) {
-            assert!(text.contains(part), "{words:?}: no `{part}` in\n{text}");
+        let text = folder.stepsim(&format!("plan {words} -o plan.json")).ok();
+        let classes = "  stated |  from the model |  software default |  assumed |  step |  MFU |  memory ";
+        for part in classes.split('|').chain(says.iter().copied()) {
+            assert!(text.contains(part), "{words}: no `{part}` in\n{text}");
         }
         let next: Vec<&str> = text.lines().filter_map(|line| line.trim().strip_prefix("stepsim ")).collect();
         assert_eq!(next.len(), 3, "{text}");
-        let first: Vec<&str> = next[0].split(' ').collect();
-        let (status, again) = stepsim(folder.path(), &first);
-        assert_eq!(status, 0, "{first:?}\n{again}");
+        folder.stepsim(next[0]).ok();
     }
 }
 
@@ -92,8 +75,8 @@ fn a_file_of_anybody_becomes_a_step() {
 fn a_missing_file_is_no_name() {
     let folder = folder();
     for word in ["./qwen3-8b", "models/qwen/qwen3-8b", "TP=2 bash train_qwen3_8b.sh 4", "qwen3-8b.json"] {
-        let (status, text) = stepsim(folder.path(), &["plan", word, "--on", "8xh100"]);
-        assert!(status == 2 && text.contains("cannot be read"), "{word}: {text}");
+        let text = folder.stepsim(&format!("plan '{word}' --on 8xh100")).refused();
+        assert!(text.contains("cannot be read"), "{word}: {text}");
     }
 }
 
@@ -101,17 +84,16 @@ fn a_missing_file_is_no_name() {
 #[test]
 fn other_commands_take_the_same_files() {
     let folder = folder();
-    for words in [
-        &["run", "pretrain.sh", "-t", "8xh100"][..],
-        &["run", "recipe.py:llama32_1b_pretrain_8gpu_h100_bf16_config", "-t", "8xh100"],
-        &["inspect", "config.json", "-t", "8xh100", "--set", "batch.global=16"],
-        &["import", "config.json", "-o", "model.json"],
-        &["run", "model.json", "-t", "8xh100", "--set", "batch.global=16"],
-        &["import", "pretrain.sh", "--devices", "8", "-o", "workload.json"],
-        &["sweep", "workload.json", "-t", "8xh100", "--vary", "batch.global=32,64", "-o", "rows.jsonl"],
+    for line in [
+        "run pretrain.sh -t 8xh100",
+        "run recipe.py:llama32_1b_pretrain_8gpu_h100_bf16_config -t 8xh100",
+        "inspect config.json -t 8xh100 --set batch.global=16",
+        "import config.json -o model.json",
+        "run model.json -t 8xh100 --set batch.global=16",
+        "import pretrain.sh --devices 8 -o workload.json",
+        "sweep workload.json -t 8xh100 --vary batch.global=32,64 -o rows.jsonl",
     ] {
-        let (status, text) = stepsim(folder.path(), words);
-        assert_eq!(status, 0, "{words:?}\n{text}");
+        folder.stepsim(line).ok();
     }
 }
 
@@ -119,30 +101,29 @@ fn other_commands_take_the_same_files() {
 #[test]
 fn what_cannot_be_planned_says_what_to_write() {
     let folder = folder();
-    std::fs::write(folder.path().join("trace.json"), r#"{"schemaVersion": 1, "traceEvents": []}"#).unwrap();
-    std::fs::write(
-        folder.path().join("machine.json"),
+    folder.write("trace.json", r#"{"schemaVersion": 1, "traceEvents": []}"#);
+    folder.write(
+        "machine.json",
         r#"{"base": "h100-superpod-8", "device": "h100-sxm", "node": {"devices": 8}}"#,
-    )
-    .unwrap();
-    std::fs::write(folder.path().join("notes.txt"), "to be or not to be").unwrap();
-    for (words, says) in [
-        (&["plan", "config.json"][..], &["on which machine?", "stepsim plan config.json --on 64xh100"][..]),
-        (&["plan", "config.json", "--on", "12xh100"], &["12xh100", "take 8 or 16"]),
-        (&["plan", "llama3-7b", "--on", "8xh100"], &["did you mean `llama3-"]),
-        (&["plan", "trace.json", "--on", "8xh100"], &["a PyTorch profile", "stepsim import trace.json"]),
-        (&["plan", "machine.json", "--on", "8xh100"], &["a machine file", "--on machine.json"]),
-        (&["plan", "./notes.txt", "--on", "8xh100"], &["nothing that is known"]),
-        (&["plan", "pretrain.sh", "train.toml", "--on", "8xh100"], &["torchtitan", "megatron"]),
-        (&["plan", "pretrain.sh", "--on", "6xh100"], &["--search"]),
-        (&["import", "megatron", "train.toml"], &["a torchtitan configuration", "stepsim import train.toml"]),
-        (&["import", "notes.txt"], &["nothing that is known"]),
-        (&["run", "ds.json", "-t", "8xh100"], &["ds.json", "stepsim plan ds.json"]),
+    );
+    folder.write("notes.txt", "to be or not to be");
+    for (line, says) in [
+        ("plan config.json", &["on which machine?", "stepsim plan config.json --on 64xh100"][..]),
+        ("plan config.json --on 12xh100", &["12xh100", "take 8 or 16"]),
+        ("plan llama3-7b --on 8xh100", &["did you mean `llama3-"]),
+        ("plan trace.json --on 8xh100", &["a PyTorch profile", "stepsim import trace.json"]),
+        ("plan machine.json --on 8xh100", &["a machine file", "--on machine.json"]),
+        ("plan ./notes.txt --on 8xh100", &["nothing that is known"]),
+        ("plan pretrain.sh train.toml --on 8xh100", &["torchtitan", "megatron"]),
+        ("plan pretrain.sh --on 6xh100", &["--search"]),
+        ("import megatron train.toml", &["a torchtitan configuration", "stepsim import train.toml"]),
+        ("import notes.txt", &["nothing that is known"]),
+        ("run ds.json -t 8xh100", &["ds.json", "stepsim plan ds.json"]),
     ] {
-        let (status, text) = stepsim(folder.path(), words);
-        assert_eq!(status, 2, "{words:?}\n{text}");
+        let (status, text) = said(folder.stepsim(line));
+        assert_eq!(status, Some(2), "{line}\n{text}");
         for part in says {
-            assert!(text.contains(part), "{words:?}: no `{part}` in\n{text}");
+            assert!(text.contains(part), "{line}: no `{part}` in\n{text}");
         }
     }
 }
@@ -151,15 +132,15 @@ fn what_cannot_be_planned_says_what_to_write() {
 #[test]
 fn an_encoder_without_images_is_said_to_be_left_out() {
     let folder = folder();
-    let plan = ["plan", "qwen2.5-vl-7b", "--on", "8xh100", "--batch", "16"];
-    let (code, text) = stepsim(folder.path(), &plan);
+    let plan = "plan qwen2.5-vl-7b --on 8xh100 --batch 16";
+    let (status, text) = said(folder.stepsim(plan));
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert_eq!(code, 0, "{text}");
+    assert_eq!(status, Some(0), "{text}");
     assert!(
         text.contains("text alone, without `vision`") && text.contains("--set modules.vision.items=N"),
         "{text}"
     );
-    let (code, text) = stepsim(folder.path(), &[&plan[..], &["--set", "modules.vision.items=4"]].concat());
-    assert_eq!(code, 0, "{text}");
+    let (status, text) = said(folder.stepsim(&format!("{plan} --set modules.vision.items=4")));
+    assert_eq!(status, Some(0), "{text}");
     assert!(!text.contains("text alone"), "{text}");
 }

@@ -1,23 +1,16 @@
 //! What a step costs in every view, and what a power cap does to it.
 
-use std::process::Command;
-
 use serde_json::Value;
 use stepsim::lab::simulate::jump::reported;
 use stepsim::lab::simulate::{Inputs, Options};
 use stepsim::read::analysis::report::Report;
 
+use crate::command::{Folder, stepsim};
+
 fn report(name: &str, machine: Option<&str>, sets: &[&str]) -> Report {
     let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
     let inputs = Inputs::load(name, machine, &sets).unwrap_or_else(|e| panic!("{e}"));
     reported(&inputs, &Options::default()).unwrap_or_else(|e| panic!("{e}"))
-}
-
-fn stdout(args: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_stepsim")).args(args).env("COLUMNS", "80").output();
-    let output = output.expect("it runs");
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("UTF-8")
 }
 
 /// NVIDIA's data sheet of A100 (2020): the PCIe board at 250 W delivers 90 % of the SXM board at 400 W, which has the same chip, clock and
@@ -54,11 +47,9 @@ fn a_cap_slows_products_alone() {
 /// One figure, wherever it stands: report, screen, plan, search, sweep, comparison.
 #[test]
 fn a_cost_is_the_same_everywhere() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let folder = Folder::new();
     let price = "topology.device.price_USD_per_h=2.5";
-    let json = |text: String| serde_json::from_str::<Value>(&text).expect("JSON");
-    let told = json(stdout(&["run", "gpt2-8", "--set", price, "--report", "-"]))["cost"].clone();
+    let told = stepsim(&format!("run gpt2-8 --set {price} --report -")).json()["cost"].clone();
     let [joules, usd] = ["energy_J_per_token", "cost_USD_per_million_tokens"]
         .map(|field| told[field].as_f64().expect("a number"));
     let step = told["step_cost_USD"].as_f64().expect("a number");
@@ -67,38 +58,24 @@ fn a_cost_is_the_same_everywhere() {
 
     let words = of_library.words();
     assert!(words.contains(&format!("{usd:.3} $ a million tokens")), "{words}");
-    for args in [&["run", "gpt2-8", "--set", price][..], &["run", "gpt2-8", "--set", price, "--full"]] {
-        assert!(stdout(args).contains(&words), "{args:?}");
+    for line in ["run gpt2-8", "run gpt2-8 --full", "plan gpt2-8"] {
+        let text = folder.stepsim(&format!("{line} --set {price}")).ok();
+        assert!(text.contains(&words), "{line}: {text}");
     }
-    let plan = stdout(&["plan", "gpt2-8", "--set", price]);
-    assert!(plan.contains(&words), "{plan}");
-    let page = path("step.html");
-    stdout(&["run", "gpt2-8", "--set", price, "-q", "--html", &page]);
-    assert!(std::fs::read_to_string(page).expect("a page").contains(&words));
+    folder.stepsim(&format!("run gpt2-8 --set {price} -q --html step.html")).ok();
+    assert!(folder.text("step.html").contains(&words));
 
-    let rows = path("rows.jsonl");
-    stdout(&[
-        "sweep",
-        "gpt2-8",
-        "--set",
-        price,
-        "--vary",
-        "batch.micro_batch=4,8",
-        "--columns",
-        "cost.energy_J_per_token",
-        "-o",
-        &rows,
-    ]);
-    let text = std::fs::read_to_string(rows).expect("rows");
+    let sweep = "--vary batch.micro_batch=4,8 --columns cost.energy_J_per_token -o rows.jsonl";
+    folder.stepsim(&format!("sweep gpt2-8 --set {price} {sweep}")).ok();
+    let text = folder.text("rows.jsonl");
+    let json = |row: &str| serde_json::from_str::<Value>(row).expect("a row");
     let columns: Vec<f64> = text
         .lines()
-        .map(|row| json(row.into())["columns"]["cost.energy_J_per_token"].as_f64().expect("a column"))
+        .map(|row| json(row)["columns"]["cost.energy_J_per_token"].as_f64().expect("a column"))
         .collect();
     assert!(columns.contains(&joules), "{columns:?} {joules}");
 
-    let diff =
-        stdout(&["diff", "gpt2-8", "gpt2-8", "--set-b", "topology.device.power_cap_W=300", "--report", "-"]);
-    let lines = json(diff);
+    let lines = stepsim("diff gpt2-8 gpt2-8 --set-b topology.device.power_cap_W=300 --report -").json();
     let line = |what: &str| {
         let of = |line: &&Value| line["section"] == "cost" && line["what"] == what;
         lines.as_array().expect("lines").iter().find(of).unwrap_or_else(|| panic!("no {what}")).clone()
@@ -106,13 +83,12 @@ fn a_cost_is_the_same_everywhere() {
     assert_eq!(line("energy of a million tokens")["a"].as_f64(), Some(1e6 * joules));
     assert!(line("power of a device")["b"].as_f64() <= Some(300.0));
 
-    let best = path("best.json");
-    let found = json(stdout(&["search", "gpt2-8", "--objective", "energy", "-o", &best, "--report", "-"]));
+    let found = folder.stepsim("search gpt2-8 --objective energy -o best.json --report -").json();
     let ranking = found["ranking"].as_array().expect("a ranking");
     let of_rows: Vec<f64> =
         ranking.iter().map(|row| row["energy_J_per_token"].as_f64().expect("joules")).collect();
     assert!(of_rows.is_sorted(), "{of_rows:?}");
-    let of_best = json(stdout(&["run", &best, "--report", "-"]))["cost"]["energy_J_per_token"].as_f64();
+    let of_best = folder.stepsim("run best.json --report -").json()["cost"]["energy_J_per_token"].as_f64();
     assert_eq!(of_best, Some(of_rows[0]));
 }
 

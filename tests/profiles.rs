@@ -12,8 +12,10 @@ use flate2::write::GzEncoder;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use stepsim::read::profile::report::RankProfile;
-use stepsim::read::profile::{Classes, ProfileReport, Window, read, read_from, report};
+use stepsim::read::profile::{Classes, Profile, ProfileReport, Window, read, read_from, report};
 use stepsim::step::spec::SpecError;
+
+use crate::command::Folder;
 
 fn traces() -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -28,6 +30,11 @@ fn traces() -> Option<PathBuf> {
 
 fn of_text(text: &[u8]) -> Result<ProfileReport, SpecError> {
     Ok(report(&mut read_from(text, "test.json", &Classes::shipped())?, Window::All))
+}
+
+fn read_all(texts: &[String]) -> Vec<Profile> {
+    let read = |text: &String| read_from(text.as_bytes(), "rank.json", &Classes::shipped()).unwrap();
+    texts.iter().flat_map(read).collect()
 }
 
 fn numbers(value: &Value) -> Vec<i64> {
@@ -360,8 +367,7 @@ fn a_large_file_is_streamed() {
 /// Files of one job of which one is no profile: the others are read, and the page and the report say which was not.
 #[test]
 fn a_page_about_profiles_stands_alone() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = |name: &str| folder.path().join(name);
+    let folder = Folder::new();
     for rank in 0..2 {
         let text = format!(
             r#"{{"distributedInfo":{{"rank": {rank},"world_size":3}},"traceEvents":[{},{},{}]}}"#,
@@ -369,16 +375,11 @@ fn a_page_about_profiles_stands_alone() {
             kernel("ncclDevKernel_AllReduce", "8", "10", 8, 2),
             kernel("</script><b>", "30", "10", 7, 3),
         );
-        std::fs::write(file(&format!("rank{rank}.json")), text).unwrap();
+        folder.write(&format!("rank{rank}.json"), text);
     }
-    std::fs::write(file("rank2.json"), "").unwrap();
-    let run = |args: &[&str]| {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_stepsim"));
-        command.current_dir(folder.path()).args(args).output().unwrap()
-    };
-    let done = run(&["analyze", "rank0.json", "rank1.json", "rank2.json", "--html", "page.html"]);
-    assert!(done.status.success(), "{done:?}");
-    let page = std::fs::read_to_string(file("page.html")).unwrap();
+    folder.write("rank2.json", "");
+    folder.stepsim("analyze rank0.json rank1.json rank2.json --html page.html").ok();
+    let page = folder.text("page.html");
     for outside in ["http://", "https://", "src=", "@import", "url("] {
         assert!(!page.contains(outside), "{outside}");
     }
@@ -397,9 +398,8 @@ fn a_page_about_profiles_stands_alone() {
         kernels.iter().step_by(2).step_by(2).map(|n| n.as_u64().unwrap()).collect::<Vec<_>>(),
         [0, 20_000]
     );
-    let done = run(&["diff", "rank0.json", "rank1.json", "--html", "both.html"]);
-    assert!(done.status.success(), "{done:?}");
-    let page = std::fs::read_to_string(file("both.html")).unwrap();
+    folder.stepsim("diff rank0.json rank1.json --html both.html").ok();
+    let page = folder.text("both.html");
     assert!(page.contains("both side by side") && page.matches("</script>").count() == 2);
 }
 
@@ -419,10 +419,7 @@ fn with_collectives(rank: i64, calls: &[(usize, i64, i64)]) -> String {
 }
 
 fn skew_of(texts: &[String]) -> stepsim::read::profile::skew::Skew {
-    let mut profiles: Vec<_> = texts
-        .iter()
-        .flat_map(|t| read_from(t.as_bytes(), "rank.json", &Classes::shipped()).unwrap())
-        .collect();
+    let mut profiles = read_all(texts);
     report(&mut profiles, Window::All).collectives.unwrap()
 }
 
@@ -440,10 +437,7 @@ fn collectives_are_matched_over_ranks_whose_clocks_differ() {
         rank(1, 0, 3, &[0, 70, 80, 60, 0, 30]),
         rank(2, 1, 1_000_000, &[0, 0, 0, 0, 0, 300]),
     ];
-    let mut profiles: Vec<_> = texts
-        .iter()
-        .flat_map(|t| read_from(t.as_bytes(), "rank.json", &Classes::shipped()).unwrap())
-        .collect();
+    let mut profiles = read_all(&texts);
     let report = report(&mut profiles, Window::All);
     assert_eq!(report.missing_ranks, [3]);
     let skew = report.collectives.unwrap();
@@ -460,8 +454,7 @@ fn collectives_are_matched_over_ranks_whose_clocks_differ() {
 #[test]
 fn a_pair_of_collectives_that_differ_costs_two_that_agree() {
     let calls = |elements: [usize; 7]| {
-        let calls: Vec<_> = (0..).zip(elements).map(|(i, n)| (n, 1000 * i, 1000 * i + 400)).collect();
-        calls
+        (0..).zip(elements).map(|(i, n)| (n, 1000 * i, 1000 * i + 400)).collect::<Vec<_>>()
     };
     let texts = [
         with_collectives(0, &calls([1, 2, 3, 4, 5, 6, 7])),
@@ -491,18 +484,10 @@ fn ends_that_scatter_tell_no_clock_apart() {
 
 #[test]
 fn a_timeline_of_ours_reads_as_its_report() {
-    let folder = tempfile::tempdir().unwrap();
-    let (trace, report) = (folder.path().join("x.json.gz"), folder.path().join("r.json"));
-    let run = std::process::Command::new(env!("CARGO_BIN_EXE_stepsim"))
-        .args(["run", "gpt2-8", "-q", "-o"])
-        .arg(&trace)
-        .arg("--report")
-        .arg(&report)
-        .output()
-        .unwrap();
-    assert!(run.status.success(), "{run:?}");
-    let simulated: Value = serde_json::from_slice(&std::fs::read(&report).unwrap()).unwrap();
-    let mut profiles = read(&trace, &Classes::shipped()).unwrap();
+    let folder = Folder::new();
+    folder.stepsim("run gpt2-8 -q -o x.json.gz --report r.json").ok();
+    let simulated = folder.json("r.json");
+    let mut profiles = read(&folder.path("x.json.gz"), &Classes::shipped()).unwrap();
     let kept: BTreeSet<_> =
         profiles[0].names.iter().zip(&profiles[0].classes).map(|(n, c)| (n, &c.work)).collect();
     assert_eq!(kept.len(), profiles[0].names.len(), "each name is kept once");
@@ -615,10 +600,7 @@ proptest! {
 
 /// The programs of profiles, and the step that they give when they are played, in nanoseconds.
 fn played(texts: &[String], step: Option<&str>) -> (stepsim::read::profile::programs::StepPrograms, u64) {
-    let profiles: Vec<_> = texts
-        .iter()
-        .flat_map(|t| read_from(t.as_bytes(), "rank.json", &Classes::shipped()).unwrap())
-        .collect();
+    let profiles = read_all(texts);
     let programs = stepsim::read::profile::programs::programs(&profiles, step).unwrap();
     // What is written can be read.
     let text = serde_json::to_string(&programs).unwrap();

@@ -1,8 +1,6 @@
 //! What reports and timelines say of one run: both the same, and the same whether the run was folded or not.
 
 use std::ops::ControlFlow;
-use std::path::Path;
-use std::process::Command;
 
 use serde_json::Value;
 use stepsim::core::ids::{OpId, RankId};
@@ -14,27 +12,14 @@ use stepsim::read::analysis::diff::diff;
 use stepsim::read::analysis::reading::{Measure, Reading, Report, Run, Sheet, Shown};
 use stepsim::read::analysis::table::table;
 
+use crate::command::Folder;
+
 /// Runs `stepsim run` and returns the report and the timeline of all ranks.
-fn run(workload: &str, more: &[&str]) -> (Value, String) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
-    let (report, timeline) = (path("report.json"), path("step.json"));
-    let args = [
-        "run",
-        workload,
-        "-q",
-        "--reproducible",
-        "--trace-ranks",
-        "all",
-        "--report",
-        &report,
-        "-o",
-        &timeline,
-    ];
-    let done = Command::new(env!("CARGO_BIN_EXE_stepsim")).args(args).args(more).output().expect("a run");
-    assert!(done.status.success(), "{workload}: {}", String::from_utf8_lossy(&done.stderr));
-    let read = |name: &str| std::fs::read_to_string(Path::new(name)).expect("a file");
-    (serde_json::from_str(&read(&report)).expect("a report"), read(&timeline))
+fn run(workload: &str, more: &str) -> (Value, String) {
+    let folder = Folder::new();
+    let shown = "-q --reproducible --trace-ranks all --report report.json -o step.json";
+    folder.stepsim(&format!("run {workload} {shown} {more}")).ok();
+    (folder.json("report.json"), folder.text("step.json"))
 }
 
 /// Leaves out what says how much was simulated.
@@ -53,21 +38,18 @@ fn first_difference<'a>(a: &'a str, b: &'a str) -> Option<(&'a str, &'a str)> {
 
 #[test]
 fn folded_and_unfolded_runs_read_alike() {
-    let detail = |level| ["--detail", level, "--trace-links", "8"];
     for (workload, level) in [
         ("tiny-4", "op"),
         ("gpt2-8", "op"),
         ("cxl-pool-8", "layer"),
-        ("cxl-pool-8 topology.device.hbm.GBps=15", "layer"),
+        ("cxl-pool-8 --set topology.device.hbm.GBps=15", "layer"),
         ("llama3-8b-fsdp", "layer"),
         ("mixtral-8x7b", "phase"),
         ("straggler-64", "phase"),
     ] {
-        let (name, setting) = workload.split_once(' ').unwrap_or((workload, "noise.compute_sigma=0"));
-        let settings: Vec<&str> = detail(level).into_iter().chain(["--set", setting]).collect();
-        let (folded, shown) = run(name, &settings);
-        let unfolded: Vec<&str> = settings.into_iter().chain(["--no-fold"]).collect();
-        let (full, shown_in_full) = run(name, &unfolded);
+        let detail = format!("--detail {level} --trace-links 8");
+        let (folded, shown) = run(workload, &detail);
+        let (full, shown_in_full) = run(workload, &format!("{detail} --no-fold"));
         assert!(folded["classes"] != full["classes"] || workload == "tiny-4", "{workload}: nothing folds");
         let (folded, full) = (without_cost(folded), without_cost(full));
         for (field, value) in full.as_object().expect("an object") {
@@ -133,7 +115,7 @@ const KINDS: [(&str, &[&str], &[&str]); 7] = [
 #[test]
 fn communication_is_what_the_slices_say() {
     for workload in ["llama3-8b-fsdp", "cxl-pool-8", "tiny-4"] {
-        let (report, timeline) = run(workload, &[]);
+        let (report, timeline) = run(workload, "");
         let slices = slices(&timeline);
         let ranks = report["devices"].as_i64().expect("devices");
         for (kind, rows, causes) in KINDS {
@@ -174,11 +156,9 @@ fn communication_is_what_the_slices_say() {
 /// A collective in steps, whose own flows share links, is no contention where nobody else is on the machine.
 #[test]
 fn a_lone_group_does_not_contend_with_itself() {
-    let lone = ["--set", "parallelism.tensor=4", "--set", "parallelism.pipeline={\"size\":1}"];
+    let lone = "--set parallelism.tensor=4 --set parallelism.pipeline={\"size\":1}";
     for fidelity in ["steps", "fluid"] {
-        let fidelity = format!("fidelity.collectives={fidelity}");
-        let settings: Vec<&str> = lone.into_iter().chain(["--set", &fidelity]).collect();
-        let (report, _) = run("tiny-4", &settings);
+        let (report, _) = run("tiny-4", &format!("{lone} --set fidelity.collectives={fidelity}"));
         let stalls = &report["mean"]["stalls_s"];
         assert!(stalls["tensor_parallel"].as_f64().is_some_and(|s| s > 0.0), "{stalls}");
         assert_eq!(stalls["contention"], Value::Null, "{fidelity}");
@@ -188,17 +168,17 @@ fn a_lone_group_does_not_contend_with_itself() {
 /// Copies take of a slow device memory what kernels then lack; a memory that is slowed holds both up.
 #[test]
 fn copies_and_kernels_share_device_memory() {
-    let busy = |settings: &[&str]| {
+    let busy = |settings: &str| {
         let (report, _) = run("cxl-pool-8", settings);
         let of = |field: &str| report["mean"][field].as_f64().unwrap_or(0.0);
         (of("busy_s"), of("slowed_by_memory_s"))
     };
-    let (healthy, none) = busy(&[]);
+    let (healthy, none) = busy("");
     assert_eq!(none, 0.0, "copies and kernels have room beside each other on a healthy device");
-    let (_, shared) = busy(&["--set", "topology.device.hbm.GBps=15"]);
+    let (_, shared) = busy("--set topology.device.hbm.GBps=15");
     // Kernels ask for the bandwidth that they are priced at, three quarters of a copy's in a long step.
     assert!(shared > 0.2, "{shared} s added");
-    let (slow, added) = busy(&["--set", r#"noise.slow_links=[{"link":"*hbm*","slowness":40}]"#]);
+    let (slow, added) = busy(r#"--set noise.slow_links=[{"link":"*hbm*","slowness":40}]"#);
     assert!(
         (slow - healthy - added).abs() < 1e-3 * slow && added > healthy,
         "{healthy} s, {slow} s, {added} s"
@@ -208,7 +188,7 @@ fn copies_and_kernels_share_device_memory() {
 /// Eight updates on one host are slow for its memory, and not for a link.
 #[test]
 fn updates_that_share_the_memory_of_a_host_say_so() {
-    let (report, _) = run("llama3-70b-offload", &[]);
+    let (report, _) = run("llama3-70b-offload", "");
     let [memory, contention] = ["host_memory_shared", "contention"].map(|cause| {
         report["mean"]["stalls_s"][cause].as_f64().unwrap_or(0.0)
             / report["step_time_s"].as_f64().expect("a time")

@@ -1,16 +1,12 @@
 //! What PyTorch's allocator reserves for shipped steps, and snapshots beside it.
 
-use std::process::{Command, Output};
-
-use serde_json::{Value, json};
+use serde_json::json;
 use stepsim::core::program::MemoryWhen;
 use stepsim::lab::simulate::Inputs;
 use stepsim::read::allocator::replay::replay;
 use stepsim::step::spec::{Kind, catalog};
 
-fn inspect(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_stepsim")).arg("inspect").args(args).output().expect("it runs")
-}
+use crate::command::Folder;
 
 /// Workloads of few devices, whose programs are many and small.
 fn small() -> impl Iterator<Item = (&'static str, Inputs)> {
@@ -52,14 +48,11 @@ fn a_step_gives_back_what_it_takes() {
 /// A snapshot stands beside the step; without a history, with another file, without a workload there is a word about it.
 #[test]
 fn a_snapshot_stands_beside_the_step() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("snapshot.json");
-    let path = path.to_str().expect("UTF-8");
+    let folder = Folder::new();
     let block = |size: u64, state: &str| json!({"size": size << 20, "state": state});
     let file = json!({"segments": [{"device": 0, "total_size": 20 << 20, "blocks": [block(14, "active_allocated"), block(6, "inactive")]}]});
-    std::fs::write(path, file.to_string()).expect("written");
-    let shown = inspect(&["gpt2-8", "--snapshot", path]);
-    let text = String::from_utf8(shown.stdout).expect("UTF-8");
+    folder.write("snapshot.json", file.to_string());
+    let text = folder.stepsim("inspect gpt2-8 --snapshot snapshot.json").ok();
     let row =
         text.lines().find(|line| line.contains("snapshot, device 0")).unwrap_or_else(|| panic!("{text}"));
     assert!(
@@ -71,8 +64,7 @@ fn a_snapshot_stands_beside_the_step() {
         "{text}"
     );
 
-    let report = inspect(&["gpt2-8", "--reserved", "--report", "-"]);
-    let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
+    let report = folder.stepsim("inspect gpt2-8 --reserved --report -").json();
     let stage = &report["reserved"]["stages"][0];
     let bytes = |kind: &str, field: &str| stage[kind][field].as_u64().expect("bytes");
     let peak = report["step"]["programs"][0]["memory"][0]["peak_bytes"].as_u64().expect("bytes");
@@ -81,15 +73,14 @@ fn a_snapshot_stands_beside_the_step() {
         assert!(bytes(kind, "peak_reserved_bytes") >= bytes(kind, "peak_allocated_bytes"), "{stage}");
     }
 
-    std::fs::write(path, r#"{"segments": [{"device": 0, "blocks": []}]}"#).expect("written");
+    folder.write("snapshot.json", r#"{"segments": [{"device": 0, "blocks": []}]}"#);
     for (args, words) in [
-        (&["gpt2-8", "--snapshot", path][..], "segments[0]"),
-        (&["gpt2-8", "--snapshot", path], "pickle.load"),
-        (&["-t", "8xh100", "--snapshot", path], "--snapshot needs a workload"),
-        (&["-t", "8xh100", "--reserved"], "--reserved needs a workload"),
+        ("gpt2-8 --snapshot snapshot.json", "segments[0]"),
+        ("gpt2-8 --snapshot snapshot.json", "pickle.load"),
+        ("-t 8xh100 --snapshot snapshot.json", "--snapshot needs a workload"),
+        ("-t 8xh100 --reserved", "--reserved needs a workload"),
     ] {
-        let refused = inspect(args);
-        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-        assert!(refused.status.code() == Some(2) && said.contains(words), "{args:?}: {said}");
+        let said = folder.stepsim(&format!("inspect {args}")).refused();
+        assert!(said.contains(words), "{args}: {said}");
     }
 }

@@ -1,8 +1,5 @@
 //! Iterations of reinforcement learning: what bounds decoding, who waits for whom, and published iterations.
 
-use std::path::Path;
-use std::process::{Command, Output};
-
 use serde_json::{Value, json};
 use stepsim::core::ids::DeviceId;
 use stepsim::lab::around::rl::generation::replica;
@@ -11,6 +8,8 @@ use stepsim::step::collective::{Chooser, Fidelity, Lowering};
 use stepsim::step::model::ParameterCount;
 use stepsim::step::spec::{ModelSpec, load};
 use stepsim::step::topology::Machine;
+
+use crate::command::{Folder, Said, json as read, stepsim};
 
 fn decoder(tensor: u32, memory_share: f64) -> (Decoder, ModelSpec, f64) {
     let model = load::<ModelSpec>("llama3-8b", &[]).unwrap().value;
@@ -72,24 +71,13 @@ fn the_longest_response_ends_a_replica_and_the_cache_admits() {
     assert!(replica(&full, &[500; 32], 100, 1, 256).is_none());
 }
 
-fn stepsim(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_stepsim"))
-        .args(args)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .output()
-        .unwrap()
-}
-
 fn played(spec: &Value) -> Result<Value, String> {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
-    std::fs::write(path("rl.json"), spec.to_string()).unwrap();
-    let done = stepsim(&["rl", &path("rl.json"), "--report", &path("out.json"), "-o", &path("out.json.gz")]);
-    if !done.status.success() {
-        assert_eq!(done.status.code(), Some(2));
-        return Err(String::from_utf8_lossy(&done.stderr).into());
+    let folder = Folder::new();
+    folder.write("rl.json", spec.to_string());
+    match folder.stepsim("rl rl.json --report out.json -o out.json.gz") {
+        Said { status: Some(0), .. } => Ok(folder.json("out.json")),
+        said => Err(said.refused()),
     }
-    Ok(serde_json::from_str(&std::fs::read_to_string(path("out.json")).unwrap()).unwrap())
 }
 
 fn small() -> Value {
@@ -160,8 +148,7 @@ fn what_cannot_be_is_refused_with_its_field() {
     refused(&["generation", "memory_share"], json!(0.15), "generation.memory_share");
     refused(&["samples"], json!(1 << 19), "prompts times samples");
     refused(&["reward"], json!(1), "reward");
-    let done = stepsim(&["rl", "none.json"]);
-    assert_eq!(done.status.code(), Some(2));
+    stepsim("rl none.json").refused();
 }
 
 /// Three published iterations (NeMo RL 0.4, DGX H100). Nothing is fitted to them: the host, and software around the phases, are
@@ -169,22 +156,19 @@ fn what_cannot_be_is_refused_with_its_field() {
 /// while experts in bf16 paid for casts that only 8 bits and fewer need (72 us an expert), in place of what is left out.
 #[test]
 fn published_iterations_are_longer_within_bounds() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/rl");
     for (name, published, least, tokens) in [
         ("llama3.1-8b-grpo", 97.7, 0.5, 1060.0),
         ("qwen3-32b-grpo", 393.0, 0.5, 3206.0),
         ("qwen3-30b-a3b-grpo", 225.0, 0.35, 3154.0),
     ] {
-        let file = folder.join(format!("{name}.json"));
-        let text = std::fs::read_to_string(&file).unwrap();
-        serde_json::from_str::<RlSpec>(&text).unwrap().validate().unwrap();
+        let file = format!("examples/rl/{name}.json");
+        serde_json::from_value::<RlSpec>(read(&file)).unwrap().validate().unwrap();
         let report = tempfile::NamedTempFile::new().unwrap();
-        let done = stepsim(&["rl", file.to_str().unwrap(), "--report", report.path().to_str().unwrap()]);
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-        let of: Value = serde_json::from_str(&std::fs::read_to_string(report.path()).unwrap()).unwrap();
+        let said = stepsim(&format!("rl {file} --report {}", report.path().display())).ok();
+        let of = read(report.path());
         let of = &of["iteration"];
         let s = of["s"].as_f64().unwrap();
-        println!("{}", String::from_utf8_lossy(&done.stdout));
+        println!("{said}");
         println!("{name}: {s:.1} s, published {published} s, {:+.1} %", 100.0 * (s / published - 1.0));
         assert!(s < 1.05 * published && s > least * published, "{name}: {s} of {published}");
         let mean = of["tokens"].as_f64().unwrap() / of["sequences"].as_f64().unwrap();

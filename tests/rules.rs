@@ -1,8 +1,5 @@
 //! Rules of thumb against another program's: ridges, intensities, bounds by the machine's own axes, runs and their loss.
 
-use std::path::Path;
-use std::process::Command;
-
 use serde_json::Value;
 use stepsim::read::analytic::{bounds, roofline, training};
 use stepsim::step::model::flops::{StepFlops, TokenFlops};
@@ -11,9 +8,10 @@ use stepsim::step::spec::model::AttentionSpec;
 use stepsim::step::spec::{Device, ModelSpec, WorkloadSpec, from_value, load};
 use stepsim::step::topology::Machine;
 
+use crate::command::{Folder, json, stepsim};
+
 fn golden() -> Value {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/rules.json");
-    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+    json("tests/data/rules.json")
 }
 
 fn close(a: f64, b: &Value, what: &str) {
@@ -272,15 +270,9 @@ fn parameters_are_the_golden_ones() {
             "model": {"base": "gpt3-175b", "layers": layers, "hidden": hidden, "heads": 16 * hidden / 1024, "ffn": 4 * hidden},
             "batch": {"global": 8, "micro_batch": 1}, "parallelism": {"data": 8}, "topology": "dgx-a100-8",
         });
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("w.json");
-        std::fs::write(&file, workload.to_string()).unwrap();
-        let done = Command::new(env!("CARGO_BIN_EXE_stepsim"))
-            .args(["estimate", file.to_str().unwrap(), "--report", "-"])
-            .output()
-            .unwrap();
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-        let report: Value = serde_json::from_slice(&done.stdout).unwrap();
+        let folder = Folder::new();
+        folder.write("w.json", workload.to_string());
+        let report = folder.stepsim("estimate w.json --report -").json();
         close(report["rules"]["twelve_l_h2"].as_f64().unwrap(), of(&format!("12 L d^2, GPT-3 {name}")), name);
     }
 }
@@ -424,24 +416,10 @@ fn days_of_runs_are_the_golden_ones() {
 
 #[test]
 fn the_command_prints_rules_and_rooflines() {
-    let stepsim = |args: &[&str]| {
-        let done = Command::new(env!("CARGO_BIN_EXE_stepsim")).args(args).output().unwrap();
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-        String::from_utf8(done.stdout).unwrap()
-    };
-    let all = stepsim(&["estimate", "--rooflines"]);
+    let all = stepsim("estimate --rooflines").ok();
     assert!(all.contains("h100-sxm bf16") && all.contains("295.3"), "{all}");
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("rules.json");
-    let text = stepsim(&[
-        "estimate",
-        "llama3-70b",
-        "--rules",
-        "--tokens",
-        "15e12",
-        "--report",
-        file.to_str().unwrap(),
-    ]);
+    let folder = Folder::new();
+    let text = folder.stepsim("estimate llama3-70b --rules --tokens 15e12 --report rules.json").ok();
     for part in [
         "roofline of the device",
         "kernels of a layer",
@@ -452,7 +430,7 @@ fn the_command_prints_rules_and_rooflines() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    let report: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    let report = folder.json("rules.json");
     let run = &report["rules_of_thumb"]["run"];
     assert_eq!(run["tokens"], 15e12);
     assert!(report["rules_of_thumb"]["axes"][0]["data_parallel_tokens"].as_f64().unwrap() > 1000.0);

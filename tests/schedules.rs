@@ -148,11 +148,18 @@ const COLUMNS: [(&str, Option<u16>, f64); 10] = [
     ("dualpipe-v", None, 1.0),
 ];
 
-fn check_row(p: u32, m: u32, (f, i, w): (f64, f64, f64), p2p: f64, row: [Golden; 10]) {
-    for ((kind, chunks, factor), want) in COLUMNS.into_iter().zip(row) {
-        let shape = Shape { chunks, ..Shape::new(p, m) };
-        let what = format!("{kind} v={chunks:?} F&B={factor} p={p} m={m} t=({f},{i},{w}) c={p2p}");
-        check(&what, &run(kind, shape, &times(f, i, w, factor), p2p), want);
+/// The rows of the table: times of forward, input and weight gradient passes, and of a transfer.
+const ROWS: [((f64, f64, f64), f64); 3] =
+    [((1.0, 1.0, 1.0), 0.0), ((2.0, 3.0, 1.0), 0.0), ((1.0, 1.0, 1.0), 0.1)];
+
+/// Each column of the table from top to bottom.
+fn check_table(p: u32, m: u32, columns: [[Golden; 3]; 10]) {
+    for ((kind, chunks, factor), column) in COLUMNS.into_iter().zip(columns) {
+        for (((f, i, w), p2p), want) in ROWS.into_iter().zip(column) {
+            let shape = Shape { chunks, ..Shape::new(p, m) };
+            let what = format!("{kind} v={chunks:?} F&B={factor} p={p} m={m} t=({f},{i},{w}) c={p2p}");
+            check(&what, &run(kind, shape, &times(f, i, w, factor), p2p), want);
+        }
     }
 }
 
@@ -168,116 +175,40 @@ fn just(makespan: f64) -> Golden {
 
 #[test]
 fn golden_numbers_of_4_stages_and_8_micro_batches() {
-    check_row(
+    check_table(
         4,
         8,
-        (1.0, 1.0, 1.0),
-        0.0,
         [
-            all(33.0, 9.0, 9.0, 8, 8),
-            all(33.0, 9.0, 9.0, 4, 1),
-            all(28.5, 4.5, 4.5, 11, 5),
-            all(26.25, 2.25, 2.25, 19, 13),
-            all(27.0, 3.0, 3.0, 4, 4),
-            all(27.0, 3.0, 0.0, 7, 7),
-            all(25.5, 1.5, 0.0, 8, 8),
-            all(26.0, 2.0, 2.0, 5, 5),
-            all(23.6, 1.4, 1.4, 5, 5),
-            all(27.0, 3.0, 3.0, 9, 9),
-        ],
-    );
-    check_row(
-        4,
-        8,
-        (2.0, 3.0, 1.0),
-        0.0,
-        [
-            bubbles(66.0, 18.0, 18.0),
-            bubbles(66.0, 18.0, 18.0),
-            bubbles(57.0, 9.0, 9.0),
-            bubbles(52.5, 4.5, 4.5),
-            bubbles(60.0, 12.0, 12.0),
-            bubbles(57.0, 9.0, 9.0),
-            bubbles(54.0, 6.0, 6.0),
-            bubbles(54.0, 6.0, 6.0),
-            bubbles(49.2, 4.8, 4.8),
-            bubbles(57.5, 9.5, 9.5),
-        ],
-    );
-    check_row(
-        4,
-        8,
-        (1.0, 1.0, 1.0),
-        0.1,
-        [
-            just(33.6),
-            just(34.6),
-            just(29.9),
-            just(29.25),
-            just(28.2),
-            bubbles(27.3, 3.3, 0.6),
-            bubbles(26.8, 2.8, 1.6),
-            just(26.9),
-            just(24.5),
-            just(28.7),
+            [all(33.0, 9.0, 9.0, 8, 8), bubbles(66.0, 18.0, 18.0), just(33.6)],
+            [all(33.0, 9.0, 9.0, 4, 1), bubbles(66.0, 18.0, 18.0), just(34.6)],
+            [all(28.5, 4.5, 4.5, 11, 5), bubbles(57.0, 9.0, 9.0), just(29.9)],
+            [all(26.25, 2.25, 2.25, 19, 13), bubbles(52.5, 4.5, 4.5), just(29.25)],
+            [all(27.0, 3.0, 3.0, 4, 4), bubbles(60.0, 12.0, 12.0), just(28.2)],
+            [all(27.0, 3.0, 0.0, 7, 7), bubbles(57.0, 9.0, 9.0), bubbles(27.3, 3.3, 0.6)],
+            [all(25.5, 1.5, 0.0, 8, 8), bubbles(54.0, 6.0, 6.0), bubbles(26.8, 2.8, 1.6)],
+            [all(26.0, 2.0, 2.0, 5, 5), bubbles(54.0, 6.0, 6.0), just(26.9)],
+            [all(23.6, 1.4, 1.4, 5, 5), bubbles(49.2, 4.8, 4.8), just(24.5)],
+            [all(27.0, 3.0, 3.0, 9, 9), bubbles(57.5, 9.5, 9.5), just(28.7)],
         ],
     );
 }
 
 #[test]
 fn golden_numbers_of_8_stages_and_32_micro_batches() {
-    check_row(
+    check_table(
         8,
         32,
-        (1.0, 1.0, 1.0),
-        0.0,
         [
-            all(117.0, 21.0, 21.0, 32, 32),
-            all(117.0, 21.0, 21.0, 8, 1),
-            all(106.5, 10.5, 10.5, 23, 9),
-            all(101.25, 5.25, 5.25, 39, 25),
-            all(103.0, 7.0, 7.0, 8, 8),
-            all(103.0, 7.0, 0.0, 15, 15),
-            all(99.5, 3.5, 0.0, 16, 16),
-            all(102.0, 6.0, 6.0, 9, 9),
-            all(86.4, 4.2, 3.0, 9, 9),
-            all(103.0, 7.0, 7.0, 17, 17),
-        ],
-    );
-    check_row(
-        8,
-        32,
-        (2.0, 3.0, 1.0),
-        0.0,
-        [
-            bubbles(234.0, 42.0, 42.0),
-            bubbles(234.0, 42.0, 42.0),
-            bubbles(213.0, 21.0, 21.0),
-            bubbles(202.5, 10.5, 10.5),
-            bubbles(220.0, 28.0, 28.0),
-            bubbles(213.0, 21.0, 21.0),
-            bubbles(206.0, 14.0, 14.0),
-            bubbles(211.0, 19.0, 19.0),
-            bubbles(179.8, 15.4, 13.0),
-            bubbles(215.5, 23.5, 23.5),
-        ],
-    );
-    check_row(
-        8,
-        32,
-        (1.0, 1.0, 1.0),
-        0.1,
-        [
-            just(118.4),
-            just(123.8),
-            just(109.5),
-            just(107.45),
-            just(105.8),
-            bubbles(103.7, 7.7, 1.4),
-            bubbles(102.8, 6.8, 4.0),
-            just(105.7),
-            just(90.1),
-            just(110.7),
+            [all(117.0, 21.0, 21.0, 32, 32), bubbles(234.0, 42.0, 42.0), just(118.4)],
+            [all(117.0, 21.0, 21.0, 8, 1), bubbles(234.0, 42.0, 42.0), just(123.8)],
+            [all(106.5, 10.5, 10.5, 23, 9), bubbles(213.0, 21.0, 21.0), just(109.5)],
+            [all(101.25, 5.25, 5.25, 39, 25), bubbles(202.5, 10.5, 10.5), just(107.45)],
+            [all(103.0, 7.0, 7.0, 8, 8), bubbles(220.0, 28.0, 28.0), just(105.8)],
+            [all(103.0, 7.0, 0.0, 15, 15), bubbles(213.0, 21.0, 21.0), bubbles(103.7, 7.7, 1.4)],
+            [all(99.5, 3.5, 0.0, 16, 16), bubbles(206.0, 14.0, 14.0), bubbles(102.8, 6.8, 4.0)],
+            [all(102.0, 6.0, 6.0, 9, 9), bubbles(211.0, 19.0, 19.0), just(105.7)],
+            [all(86.4, 4.2, 3.0, 9, 9), bubbles(179.8, 15.4, 13.0), just(90.1)],
+            [all(103.0, 7.0, 7.0, 17, 17), bubbles(215.5, 23.5, 23.5), just(110.7)],
         ],
     );
 }

@@ -1,7 +1,6 @@
 //! Rows of measurements become workloads by rules; whatever a row or a rule file holds, the answer says what is wrong.
 
 use std::path::Path;
-use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 use stepsim::lab::describe::RuleBook;
@@ -9,12 +8,10 @@ use stepsim::lab::score::{Case, case, read};
 use stepsim::step::model::ParameterCount;
 use stepsim::step::spec::ModelSpec;
 
+use crate::command::{Folder, stepsim};
+
 fn data(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name).display().to_string()
-}
-
-fn stepsim(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_stepsim")).args(args).output().expect("a run")
 }
 
 fn cases(name: &str) -> Vec<Result<Case, String>> {
@@ -81,12 +78,9 @@ fn rows_are_mapped_by_software_device_and_columns() {
 /// Every kind of bad row is skipped or refused with a reason; nothing else happens.
 #[test]
 fn bad_rows_say_why() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let report = folder.path().join("report.json");
-    let path = report.display().to_string();
-    let output = stepsim(&["score", &data("bad-rows.jsonl"), "--report", &path]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let report: Value = serde_json::from_slice(&std::fs::read(&report).expect("a report")).expect("JSON");
+    let folder = Folder::new();
+    folder.stepsim(&format!("score {} --report report.json", data("bad-rows.jsonl"))).ok();
+    let report = folder.json("report.json");
     let rows = report["rows"].as_array().expect("rows");
     let why = |id: &str| {
         let row = rows
@@ -125,9 +119,12 @@ fn bad_rows_say_why() {
 /// from.
 #[test]
 fn steps_far_from_the_peak_are_held_apart() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let [rows, report] =
-        ["rows.jsonl", "report.json"].map(|name| folder.path().join(name).display().to_string());
+    let folder = Folder::new();
+    let scored = |row: &Value| {
+        folder.write("rows.jsonl", row.to_string());
+        folder.stepsim("score rows.jsonl --report report.json").ok();
+        folder.json("report.json")
+    };
     let text = std::fs::read_to_string(data("bad-rows.jsonl")).expect("rows");
     let row: Value = text
         .lines()
@@ -137,18 +134,14 @@ fn steps_far_from_the_peak_are_held_apart() {
     for (least, simulated, apart) in [(0.0, 1, Value::Null), (0.9, 0, 1.into())] {
         let mut row = row.clone();
         row["apart_below_mfu"] = least.into();
-        std::fs::write(&rows, row.to_string()).expect("rows");
-        assert!(stepsim(&["score", &rows, "--report", &report]).status.success());
-        let said: Value = serde_json::from_slice(&std::fs::read(&report).expect("a report")).expect("JSON");
+        let said = scored(&row);
         let all = &said["overall"];
         assert_eq!((&all["simulated"], &all["apart_errors"]["rows"]), (&simulated.into(), &apart), "{said}");
     }
     // What was not measured as a step is held apart whatever it took, and says why.
     let mut row = row.clone();
     row["apart"] = "made by a model".into();
-    std::fs::write(&rows, row.to_string()).expect("rows");
-    assert!(stepsim(&["score", &rows, "--report", &report]).status.success());
-    let said: Value = serde_json::from_slice(&std::fs::read(&report).expect("a report")).expect("JSON");
+    let said = scored(&row);
     let told =
         (&said["rows"][0]["status"], &said["rows"][0]["skipped"], &said["overall"]["apart_errors"]["rows"]);
     assert_eq!(told, (&"apart".into(), &"made by a model".into(), &1.into()), "{said}");
@@ -374,23 +367,18 @@ fn a_guessed_micro_batch_is_the_first_to_go() {
 /// The shipped bands are read: a run of measured software says between which seconds measured steps fell.
 #[test]
 fn a_run_of_measured_software_has_a_range() {
-    let sets = ["--set", "stack=megatron-te-2024", "--full"];
-    let output = stepsim(&[&["run", "gpt2-8", "-t", "8xh100"], sets.as_slice()].concat());
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && text.contains("measured steps without experts"), "{text}");
+    let text = stepsim("run gpt2-8 -t 8xh100 --set stack=megatron-te-2024 --full").ok();
+    assert!(text.contains("measured steps without experts"), "{text}");
 }
 
 /// A run that names no software is told which stacks have measured steps on its device, and each of them has a range.
 #[test]
 fn a_run_without_software_is_told_what_to_name() {
-    let said = |sets: &[&str]| {
-        let output =
-            stepsim(&[&["run", "gpt2-8", "-t", "8xh100", "--full", "--set", "stack=simple"], sets].concat());
-        assert!(output.status.success());
-        let text = String::from_utf8_lossy(&output.stdout);
+    let said = |sets: &str| {
+        let text = stepsim(&format!("run gpt2-8 -t 8xh100 --full --set stack=simple {sets}")).ok();
         text.lines().find(|l| l.starts_with("accuracy: ")).expect("an accuracy").to_owned()
     };
-    let without = said(&[]);
+    let without = said("");
     let stacks = without
         .split_once("--set stack=")
         .expect(&without)
@@ -401,7 +389,7 @@ fn a_run_without_software_is_told_what_to_name() {
     let stacks: Vec<&str> = stacks.split(", ").flat_map(|part| part.split(" or ")).collect();
     assert_eq!(stacks.len(), 3, "{without}");
     for stack in stacks {
-        let with = said(&["--set", &format!("stack={stack}")]);
+        let with = said(&format!("--set stack={stack}"));
         assert!(with.contains("measured step") && with.contains("H100"), "{with}");
     }
 }
@@ -409,35 +397,19 @@ fn a_run_without_software_is_told_what_to_name() {
 /// The same rows give the same bytes, whatever thread takes which.
 #[test]
 fn scores_are_reproducible_and_hold_what_they_promise() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Folder::new();
     let write = |name: &str| {
-        let (report, rows) =
-            (folder.path().join(format!("{name}.json")), folder.path().join(format!("{name}.jsonl")));
-        let output = stepsim(&[
-            "score",
-            &data("rows.jsonl"),
-            "--report",
-            &report.display().to_string(),
-            "--rows",
-            &rows.display().to_string(),
-        ]);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        (std::fs::read(report).expect("a report"), std::fs::read(rows).expect("rows"))
+        let rows = data("rows.jsonl");
+        folder.stepsim(&format!("score {rows} --report {name}.json --rows {name}.jsonl")).ok();
+        (folder.text(&format!("{name}.json")), folder.text(&format!("{name}.jsonl")))
     };
     let (first, second) = (write("a"), write("b"));
     assert!(first == second);
-    let report: Value = serde_json::from_slice(&first.0).expect("JSON");
+    let report: Value = serde_json::from_str(&first.0).expect("JSON");
     assert_eq!(report["overall"]["simulated"], 5, "{report}");
     for group in [&report["overall"], &report["sources"]["own"]] {
-        for field in [
-            "rows",
-            "simulated",
-            "mean_abs_error",
-            "median_abs_error",
-            "p90_abs_error",
-            "max_abs_error",
-            "bias",
-        ] {
+        let fields = "rows simulated mean_abs_error median_abs_error p90_abs_error max_abs_error bias";
+        for field in fields.split(' ') {
             assert!(group[field].is_number(), "{field}: {group}");
         }
     }
@@ -445,19 +417,18 @@ fn scores_are_reproducible_and_hold_what_they_promise() {
     let (measured, predicted) = (row["measured_s"].as_f64().unwrap(), row["predicted_s"].as_f64().unwrap());
     assert!((row["error"].as_f64().unwrap() - (predicted / measured - 1.0)).abs() < 1e-12);
     assert!(row["assumed"].as_array().is_some_and(|a| a.iter().all(|a| a["why"] != "")));
-    assert_eq!(String::from_utf8(first.1).unwrap().lines().count(), 5);
+    assert_eq!(first.1.lines().count(), 5);
 }
 
 #[test]
 fn rules_of_ones_own_lie_over_the_shipped_ones() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let mine = folder.path().join("mine.json");
+    let folder = Folder::new();
     let rule = json!({"layer": "user", "rules": [{
         "when": {"software": "megatron-lm*"}, "why": "a test", "fill": {"stack": "mine"},
         "workload": {"recompute": {"granularity": "selective"}}, "model": {"gated_mlp": true},
     }]});
-    std::fs::write(&mine, rule.to_string()).unwrap();
-    let book = RuleBook::load(&[mine.display().to_string()]).expect("rules");
+    folder.write("mine.json", rule.to_string());
+    let book = RuleBook::load(&[folder.path("mine.json").display().to_string()]).expect("rules");
     let rows = read(Path::new(&data("rows.jsonl"))).unwrap();
     let own = case(&rows[0], &book).unwrap();
     assert_eq!(own.stack, "mine");
@@ -467,9 +438,7 @@ fn rules_of_ones_own_lie_over_the_shipped_ones() {
 
 #[test]
 fn wrong_rule_files_are_refused_with_file_and_path() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("rules.json");
-    let file = path.display().to_string();
+    let folder = Folder::new();
     for (text, wrong) in [
         ("{", "EOF"),
         (r#"{"layer": "user"}"#, "`rules`"),
@@ -491,23 +460,18 @@ fn wrong_rule_files_are_refused_with_file_and_path() {
             "at `rules[0].model.norm`",
         ),
     ] {
-        std::fs::write(&path, text).unwrap();
-        let output = stepsim(&["score", &data("rows.jsonl"), "--rules", &file]);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{text}: {said}");
-        assert!(said.contains(&file) && said.contains(wrong), "{text}: {said}");
+        folder.write("rules.json", text);
+        let said = folder.stepsim(&format!("score {} --rules ./rules.json", data("rows.jsonl"))).refused();
+        assert!(said.contains("./rules.json") && said.contains(wrong), "{text}: {said}");
     }
 }
 
 #[test]
 fn files_that_hold_no_rows_are_refused() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let empty = folder.path().join("empty.jsonl");
-    std::fs::write(&empty, "{\"kind\": \"kernel\"}\n").unwrap();
-    for path in [empty.display().to_string(), folder.path().join("none.jsonl").display().to_string()] {
-        let output = stepsim(&["score", &path]);
-        assert_eq!(output.status.code(), Some(2));
-        assert!(String::from_utf8_lossy(&output.stderr).contains(&path));
+    let folder = Folder::new();
+    folder.write("empty.jsonl", "{\"kind\": \"kernel\"}\n");
+    for name in ["./empty.jsonl", "./none.jsonl"] {
+        assert!(folder.stepsim(&format!("score {name}")).refused().contains(name));
     }
 }
 

@@ -1,13 +1,12 @@
 //! Several jobs on one machine: what shares a link is slowed, what shares none is not, to the picosecond.
 
-use std::path::Path;
-use std::process::{Command, Output};
-
 use serde_json::{Value, json};
 use stepsim::core::ids::DeviceId;
 use stepsim::lab::simulate::share::{JobTimes, Shared};
 use stepsim::lab::simulate::{Inputs, Options, Simulation, Site};
 use stepsim::step::spec::{WorkloadSpec, from_value};
+
+use crate::command::Folder;
 
 /// Four nodes of two devices; two nodes under a leaf, whose uplinks carry a quarter of what its nodes can send.
 fn machine() -> Value {
@@ -103,37 +102,26 @@ fn a_job_runs_on_its_own_devices() {
     assert_eq!(list, json!([7, 6, 5, 4]));
 }
 
-fn stepsim(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_stepsim")).args(args).output().unwrap()
-}
-
 #[test]
 fn the_command_reports_both_times_and_refuses_what_cannot_be() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
-    std::fs::write(path("machine.json"), machine().to_string()).unwrap();
-    std::fs::write(path("a.json"), workload(2048, 8).to_string()).unwrap();
-    let a = path("a.json");
-    let [first, second] = ["0-1,4-5", "2-3,6-7"].map(|devices| format!("{a}@{devices}"));
-    let (machine, report) = (path("machine.json"), path("report.json"));
-    let done = stepsim(&["share", &first, &second, "-t", &machine, "--report", &report]);
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    let text = String::from_utf8_lossy(&done.stdout).to_string();
+    let folder = Folder::new();
+    folder.write("machine.json", machine().to_string());
+    folder.write("a.json", workload(2048, 8).to_string());
+    let share = |jobs: &str| folder.stepsim(&format!("share {jobs} -t ./machine.json --report report.json"));
+    let text = share("./a.json@0-1,4-5 ./a.json@2-3,6-7").ok();
     assert!(text.contains("shared: ") && text.contains("leaf"), "{text}");
-    let report: Value = serde_json::from_str(&std::fs::read_to_string(Path::new(&report)).unwrap()).unwrap();
+    let report = folder.json("report.json");
     let jobs = report["jobs"].as_array().unwrap();
     assert_eq!(jobs.len(), 2);
     assert!(jobs.iter().all(|job| job["slowed_by"].as_f64().unwrap() > 0.1), "{report}");
-    for (jobs, part) in [
-        ([first.as_str(), first.as_str()], "is that of"),
-        ([first.as_str(), a.as_str()], "names no devices"),
-        ([first.as_str(), &format!("{a}@6-9")], "is not on the machine"),
-        ([first.as_str(), &format!("{a}@x")], "is no device"),
-        ([first.as_str(), "none@2"], "none"),
+    for (job, part) in [
+        ("./a.json@0-1,4-5", "is that of"),
+        ("./a.json", "names no devices"),
+        ("./a.json@6-9", "is not on the machine"),
+        ("./a.json@x", "is no device"),
+        ("none@2", "none"),
     ] {
-        let done = stepsim(&["share", jobs[0], jobs[1], "-t", &machine]);
-        let error = String::from_utf8_lossy(&done.stderr).to_string();
-        assert_eq!(done.status.code(), Some(2), "{error}");
+        let error = share(&format!("./a.json@0-1,4-5 {job}")).refused();
         assert!(error.contains(part), "{part}: {error}");
     }
 }

@@ -7,24 +7,13 @@ use std::path::Path;
 
 use serde_json::Value;
 use serde_json::json;
-use snapbox::cmd::{Command, OutputAssert};
 use stepsim::lab::simulate::{Inputs, Options, Simulation};
 use stepsim::lab::study::{
     Axis, Base, Columns, Filled, How, Ranked, SearchOptions, SearchReport, Shard, Space, SweepOptions, fill,
     outcome, search, set_text, sweep, sweep_each,
 };
 
-fn stepsim(args: &[&str]) -> OutputAssert {
-    Command::new(env!("CARGO_BIN_EXE_stepsim")).args(args).assert()
-}
-
-fn stdout(output: &OutputAssert) -> String {
-    String::from_utf8(output.get_output().stdout.clone()).expect("UTF-8")
-}
-
-fn stderr(output: &OutputAssert) -> String {
-    String::from_utf8(output.get_output().stderr.clone()).expect("UTF-8")
-}
+use crate::command::{self, Said, stepsim};
 
 fn rows(path: &Path) -> Vec<Value> {
     let text = fs::read_to_string(path).expect("rows");
@@ -32,26 +21,22 @@ fn rows(path: &Path) -> Vec<Value> {
 }
 
 /// Eight devices: tensor 3 divides nothing, and micro-batches of 256 sequences fit into no memory.
-const STUDY: [&str; 5] = ["sweep", "tests/data/study.json", "--vary", "parallelism.tensor=1,2,3", "--vary"];
-const MICRO: &str = "batch.micro_batch=8,16,256";
+const STUDY: &str =
+    "sweep tests/data/study.json --vary parallelism.tensor=1,2,3 --vary batch.micro_batch=8,16,256";
 
-fn study<'a>(path: &'a str, more: &[&'a str]) -> Vec<&'a str> {
-    [&STUDY[..], &[MICRO, "-o", path], more].concat()
+fn study(path: &str, more: &str) -> Said {
+    stepsim(&format!("{STUDY} -o {path} {more}"))
 }
 
 #[test]
 fn a_dry_run_counts() {
-    let count =
-        |args: &[&str]| stdout(&stepsim(&[&["sweep", "gpt2-8", "--dry-run"], args].concat()).success());
-    assert_eq!(
-        count(&["--vary", "batch.global=16:256:x2", "--vary", "batch.micro_batch=1,2"]),
-        "10 points (5 × 2)\n"
-    );
-    let zipped =
-        ["--zip", "batch.global=16,32", "--zip", "batch.micro_batch=1,2", "--vary", "parallelism.tensor=1,5"];
-    assert_eq!(count(&zipped), "4 points (2 × 2)\n");
-    let part = ["--vary", "batch.global=8:80:+8", "--shard", "3/4"];
-    assert_eq!(count(&part), "10 points (10), of which 2 in this part\n");
+    let count = |axes: &str| stepsim(&format!("sweep gpt2-8 --dry-run {axes}")).ok();
+    let both = count("--vary batch.global=16:256:x2 --vary batch.micro_batch=1,2");
+    assert_eq!(both, "10 points (5 × 2)\n");
+    let zipped = count("--zip batch.global=16,32 --zip batch.micro_batch=1,2 --vary parallelism.tensor=1,5");
+    assert_eq!(zipped, "4 points (2 × 2)\n");
+    let part = count("--vary batch.global=8:80:+8 --shard 3/4");
+    assert_eq!(part, "10 points (10), of which 2 in this part\n");
 }
 
 #[test]
@@ -59,8 +44,8 @@ fn what_cannot_run_is_a_row_and_rows_do_not_depend_on_threads() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
     let (one, four, table) = (path("1.jsonl"), path("4.jsonl"), path("t.csv"));
-    let said = stdout(&stepsim(&study(&one, &["--threads", "1"])).success());
-    stepsim(&study(&four, &["--threads", "4"])).success();
+    let said = study(&one, "--threads 1").ok();
+    study(&four, "--threads 4").ok();
     assert_eq!(fs::read(&one).expect("rows"), fs::read(&four).expect("rows"));
     let rows = rows(Path::new(&one));
     let status: Vec<&str> = rows.iter().filter_map(|row| row["status"].as_str()).collect();
@@ -76,7 +61,7 @@ fn what_cannot_run_is_a_row_and_rows_do_not_depend_on_threads() {
         assert_eq!(row["message"].is_string(), !ok, "{row}");
     }
     assert!(rows[3]["exposed_s"]["tp"].as_f64().is_some_and(|s| s > 0.0), "{}", rows[3]);
-    stepsim(&study(&table, &["--closed-form"])).success();
+    study(&table, "--closed-form").ok();
     let text = fs::read_to_string(&table).expect("a table");
     assert_eq!(text.lines().count(), 10, "{text}");
     assert!(text.starts_with("key,point,parallelism.tensor,batch.micro_batch,status,step_time_s,"), "{text}");
@@ -89,28 +74,20 @@ fn what_cannot_run_is_a_row_and_rows_do_not_depend_on_threads() {
 #[test]
 fn batches_in_closed_form_are_what_each_is_alone() {
     let folder = tempfile::tempdir().expect("a folder");
-    let sweep = |name: &str, args: &[&str]| {
+    let sweep = |name: &str, args: &str| {
         let path = folder.path().join(name);
-        let whole = ["sweep", "llama3-70b", "--closed-form", "-o", path.to_str().expect("UTF-8")];
-        stepsim(&[&whole[..], args].concat()).success();
+        stepsim(&format!("sweep llama3-70b --closed-form -o {} {args}", path.display())).ok();
         rows(&path)
     };
-    let others = [
-        ["--set", "parallelism.data=null"],
-        ["--vary", "parallelism.tensor=2,3,8"],
-        ["--vary", "parallelism.pipeline.schedule=1f1b,interleaved,gpipe,zb-v"],
-        ["--set", "parallelism.pipeline.chunks=null"],
-    ]
-    .concat();
+    let others = "--set parallelism.data=null --vary parallelism.tensor=2,3,8 --set parallelism.pipeline.chunks=null \
+                  --vary parallelism.pipeline.schedule=1f1b,interleaved,gpipe,zb-v";
     let batches = [16, 64, 65, 128, 192, 256, 1024, 4096];
     let list = batches.map(|n| n.to_string()).join(",");
-    let vary = format!("batch.global={list}");
-    let together = sweep("together.jsonl", &[&others[..], &["--vary", &vary]].concat());
-    let first = sweep("first.jsonl", &[&["--vary", &vary][..], &others].concat());
+    let together = sweep("together.jsonl", &format!("{others} --vary batch.global={list}"));
+    let first = sweep("first.jsonl", &format!("--vary batch.global={list} {others}"));
     let mut alone = Vec::new();
     for batch in batches {
-        let set = format!("batch.global={batch}");
-        let one = sweep(&format!("{batch}.jsonl"), &[&others[..], &["--set", &set]].concat());
+        let one = sweep(&format!("{batch}.jsonl"), &format!("{others} --set batch.global={batch}"));
         alone.extend(one.into_iter().map(|row| (batch, row)));
     }
     let mut seen = BTreeMap::new();
@@ -136,9 +113,9 @@ fn a_row_is_a_run() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
     let (table, report) = (path("rows.jsonl"), path("report.json"));
-    stepsim(&["sweep", "tiny-4", "--vary", "batch.global=4,8", "-o", &table]).success();
-    stepsim(&["run", "tiny-4", "--set", "batch.global=8", "-q", "--report", &report]).success();
-    let report: Value = serde_json::from_slice(&fs::read(&report).expect("a report")).expect("JSON");
+    stepsim(&format!("sweep tiny-4 --vary batch.global=4,8 -o {table}")).ok();
+    stepsim(&format!("run tiny-4 --set batch.global=8 -q --report {report}")).ok();
+    let report = command::json(&report);
     let row = &rows(Path::new(&table))[1];
     assert_eq!(row["step_time_s"], report["step_time_s"]);
     assert_eq!(row["mfu"], report["mfu"]);
@@ -178,25 +155,25 @@ fn rows_have_columns_of_the_report() {
     let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
     let (lines, table, report) = (path("rows.jsonl"), path("rows.csv"), path("report.json"));
     let asked = format!("{BUBBLE},stages.1.busy_s,mean.stalls_s.tensor_parallel");
-    let study = ["sweep", "tiny-4", "--vary", "batch.global=8", "--columns", &asked, "-o"];
-    let said = stdout(&stepsim(&[&study[..], &[&lines]].concat()).success());
+    let study = format!("sweep tiny-4 --vary batch.global=8 --columns {asked} -o");
+    let said = stepsim(&format!("{study} {lines}")).ok();
     assert!(said.contains(BUBBLE), "{said}");
-    stepsim(&[&study[..], &[&table]].concat()).success();
-    stepsim(&["run", "tiny-4", "--set", "batch.global=8", "-q", "--report", &report]).success();
-    let report: Value = serde_json::from_slice(&fs::read(&report).expect("a report")).expect("JSON");
+    stepsim(&format!("{study} {table}")).ok();
+    stepsim(&format!("run tiny-4 --set batch.global=8 -q --report {report}")).ok();
+    let report = command::json(&report);
     let columns = &rows(Path::new(&lines))[0]["columns"];
     assert_eq!(columns[BUBBLE], report["mean"]["stalls_s"]["pipeline_bubble"]);
     assert_eq!(columns["stages.1.busy_s"], report["stages"][1]["busy_s"]);
     assert_eq!(columns.as_object().expect("columns").len(), 2, "no rank waits for tensor parallelism");
     let text = fs::read_to_string(&table).expect("a table");
     assert!(text.lines().next().expect("a head").ends_with(&format!(",{BUBBLE},stages.1.busy_s,message")));
-    let best = stdout(&stepsim(&["sweep", "best", &lines, "--by", BUBBLE]).success());
+    let best = stepsim(&format!("sweep best {lines} --by {BUBBLE}")).ok();
     assert!(best.contains("--set batch.global=8"), "{best}");
 
-    let other = ["sweep", "tiny-4", "--vary", "batch.global=8", "--resume", "-o", &lines];
-    assert!(stderr(&stepsim(&other).code(2)).contains("no points of this study"));
-    let wrong = ["sweep", "tiny-4", "--vary", "batch.global=8", "--columns", "mean.bussy_s"];
-    assert!(stderr(&stepsim(&wrong).code(2)).contains("there is no `bussy_s` in `mean`"));
+    let other = stepsim(&format!("sweep tiny-4 --vary batch.global=8 --resume -o {lines}")).refused();
+    assert!(other.contains("no points of this study"));
+    let wrong = stepsim("sweep tiny-4 --vary batch.global=8 --columns mean.bussy_s").refused();
+    assert!(wrong.contains("there is no `bussy_s` in `mean`"));
 }
 
 /// Killed anywhere, a sweep goes on: cut at every twentieth byte, nothing is lost and nothing doubled.
@@ -205,13 +182,13 @@ fn a_cut_file_is_resumed() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("rows.jsonl");
     let name = path.to_str().expect("UTF-8");
-    stepsim(&study(name, &[])).success();
+    study(name, "").ok();
     let whole = fs::read(&path).expect("rows");
-    stepsim(&study(name, &[])).code(2);
+    study(name, "").refused();
     assert_eq!(fs::read(&path).expect("rows"), whole, "a file that is there was touched");
     for part in [0, 1, 3, 7, 11, 19] {
         fs::write(&path, &whole[..whole.len() * part / 20]).expect("a shorter file");
-        stepsim(&study(name, &["--resume"])).success();
+        study(name, "--resume").ok();
         assert!(fs::read(&path).expect("rows") == whole, "cut at {part}/20");
     }
     // Rows in the order in which they finished, as a killed sweep leaves them.
@@ -220,7 +197,7 @@ fn a_cut_file_is_resumed() {
     let mut torn = lines[..6].concat();
     torn.extend(&lines[6][..10]);
     fs::write(&path, torn).expect("a torn file");
-    stepsim(&study(name, &["--resume"])).success();
+    study(name, "--resume").ok();
     assert!(fs::read(&path).expect("rows") == whole, "reversed");
 }
 
@@ -230,23 +207,25 @@ fn a_finished_table_is_resumed() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("rows.csv");
     let name = path.to_str().expect("UTF-8");
-    stepsim(&study(name, &[])).success();
+    study(name, "").ok();
     let whole = fs::read(&path).expect("a table");
-    stepsim(&study(name, &["--resume"])).success();
+    study(name, "--resume").ok();
     assert!(fs::read(&path).expect("a table") == whole, "a finished table was changed");
-    let other = ["sweep", "tiny-4", "--vary", "model.layers=4,8", "--resume", "-o", name];
-    stepsim(&other).code(2);
+    stepsim(&format!("sweep tiny-4 --vary model.layers=4,8 --resume -o {name}")).refused();
     assert!(fs::read(&path).expect("a table") == whole, "the table of another study was changed");
 }
 
 /// A field that is varied has the values of `--vary` alone: what `--set` says of it is named as without effect.
 #[test]
 fn a_setting_of_what_is_varied_is_named() {
-    let study = ["sweep", "tiny-4", "--set", "batch.global=8", "--vary", "batch.global=4,16"];
-    let said = stderr(&stepsim(&study).success());
+    let noted = |vary: &str| {
+        let said = stepsim(&format!("sweep tiny-4 --set batch.global=8 --vary {vary}"));
+        assert_eq!(said.status, Some(0), "{}", said.error);
+        said.error
+    };
+    let said = noted("batch.global=4,16");
     assert!(said.contains("--set batch.global=8 has no effect: it is varied"), "{said}");
-    let study = ["sweep", "tiny-4", "--set", "batch.global=8", "--vary", "model.vocabulary=1000,2000"];
-    assert_eq!(stderr(&stepsim(&study).success()), "");
+    assert_eq!(noted("model.vocabulary=1000,2000"), "");
 }
 
 /// Killed with signal 9 at ten random moments, a sweep that goes on each time ends with the rows of one that was left
@@ -258,14 +237,16 @@ fn a_sweep_survives_ten_kills() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
     let (alone, killed) = (path("alone.jsonl"), path("killed.jsonl"));
-    let study = |file: &str| -> Vec<String> {
-        let vary = ["--vary", "batch.global=4,8", "--vary", "model.vocabulary=1000:1990:+10"];
-        let words = [&["sweep", "tiny-4", "--resume", "--threads", "2"], &vary[..], &["-o"]].concat();
-        words.into_iter().chain([file]).map(String::from).collect()
-    };
+    let study = "sweep tiny-4 --resume --threads 2 --vary batch.global=4,8 \
+                 --vary model.vocabulary=1000:1990:+10 -o";
     let spawn = || {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_stepsim"));
-        command.args(study(&killed)).stdout(std::process::Stdio::null()).spawn().expect("a process")
+        command
+            .args(study.split_whitespace())
+            .arg(&killed)
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .expect("a process")
     };
     let length = || fs::metadata(&killed).map_or(0, |file| file.len());
     let whole = |text: &[u8]| text.iter().filter(|byte| **byte == b'\n').count();
@@ -287,8 +268,7 @@ fn a_sweep_survives_ten_kills() {
         kept = lines;
     }
     assert!(spawn().wait().expect("a process").success());
-    let words = study(&alone);
-    stepsim(&words.iter().map(String::as_str).collect::<Vec<_>>()).success();
+    stepsim(&format!("{study} {alone}")).ok();
     let (alone, killed) = (fs::read(&alone).expect("rows"), fs::read(&killed).expect("rows"));
     assert_eq!(whole(&alone), 200);
     assert!(alone == killed, "seed {seed}: the rows differ");
@@ -299,13 +279,13 @@ fn foreign_and_broken_files_are_refused_and_left_alone() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("rows.jsonl");
     let name = path.to_str().expect("UTF-8");
-    stepsim(&["sweep", "tiny-4", "--vary", "batch.global=4,8", "-o", name]).success();
+    stepsim(&format!("sweep tiny-4 --vary batch.global=4,8 -o {name}")).ok();
     let other = fs::read_to_string(&path).expect("rows");
-    let message = stderr(&stepsim(&study(name, &["--resume"])).code(2));
+    let message = study(name, "--resume").refused();
     assert!(message.contains("2 of its 2 rows are no points of this study"), "{message}");
     for broken in ["{\"a\": 1}\n", "hello, world", &other.replacen("status", "stat", 1)] {
         fs::write(&path, broken).expect("a broken file");
-        let message = stderr(&stepsim(&study(name, &["--resume"])).code(2));
+        let message = study(name, "--resume").refused();
         assert!(message.contains("no row") && message.contains("hint"), "{message}");
         assert_eq!(fs::read_to_string(&path).expect("a file"), broken);
     }
@@ -316,9 +296,9 @@ fn parts_make_the_whole() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
     let (whole, first, second) = (path("whole"), path("first"), path("second"));
-    stepsim(&study(&whole, &[])).success();
-    stepsim(&study(&first, &["--shard", "1/2"])).success();
-    stepsim(&study(&second, &["--shard", "2/2"])).success();
+    study(&whole, "").ok();
+    study(&first, "--shard 1/2").ok();
+    study(&second, "--shard 2/2").ok();
     let read = |path: &str| rows(Path::new(path));
     let (first, second) = (read(&first), read(&second));
     assert_eq!((first.len(), second.len()), (5, 4));
@@ -326,76 +306,52 @@ fn parts_make_the_whole() {
         assert_eq!(row, if i % 2 == 0 { &first[i / 2] } else { &second[i / 2] });
     }
     let merged = path("merged");
-    let files = |of: &[&str]| -> Vec<String> {
-        let words = [&["sweep", "merge"], of, &["-o", &merged]].concat();
-        words.into_iter().map(String::from).collect()
-    };
-    let merge = |of: &[&str]| {
-        let words = files(of);
-        stepsim(&words.iter().map(String::as_str).collect::<Vec<_>>())
-    };
+    let merge = |of: &[&str]| stepsim(&format!("sweep merge {} -o {merged}", of.join(" ")));
     let (first, second) = (path("first"), path("second"));
-    merge(&[&second, &first, &second]).success();
+    merge(&[&second, &first, &second]).ok();
     assert!(fs::read(&merged).expect("rows") == fs::read(&whole).expect("rows"), "merged rows differ");
-    let said = stdout(&merge(&[&second]).success());
+    let said = merge(&[&second]).ok();
     assert!(said.contains("4 points before the last one are in none"), "{said}");
     let other = path("other");
-    stepsim(&["sweep", "tiny-4", "--vary", "batch.global=4,8", "-o", &other]).success();
-    let message = stderr(&merge(&[&first, &other]).code(2));
+    stepsim(&format!("sweep tiny-4 --vary batch.global=4,8 -o {other}")).ok();
+    let message = merge(&[&first, &other]).refused();
     assert!(message.contains("its point 0 is another"), "{message}");
-    let said = stdout(
-        &stepsim(&["sweep", "best", &second, &first, "--by", "memory_peak_bytes", "--top", "1"]).success(),
-    );
+    let said = stepsim(&format!("sweep best {second} {first} --by memory_peak_bytes --top 1")).ok();
     assert!(said.contains("--set parallelism.tensor=2") && said.lines().count() < 8, "{said}");
-    let message = stderr(&stepsim(&["sweep", "best", &first, "--by", "step"]).code(2));
+    let message = stepsim(&format!("sweep best {first} --by step")).refused();
     assert!(message.contains("step_time_s"), "{message}");
 }
 
 /// Conditions leave points out, samples draw some of them, and both are counted before anything runs.
 #[test]
 fn points_are_chosen() {
-    let base = [
-        "sweep",
-        "gpt2-8",
-        "--dry-run",
-        "--vary",
-        "batch.global=8:80:+8",
-        "--vary",
-        "parallelism.tensor=1,2,4,8",
-    ];
-    let said = |more: &[&str]| stdout(&stepsim(&[&base[..], more].concat()).success());
-    assert_eq!(
-        said(&["--where", "batch.global / 8 >= parallelism.tensor"]),
-        "29 points (chosen of 10 × 4)\n"
-    );
-    assert_eq!(said(&["--where", "batch.micro_batch > 0", "--sample", "7"]), "7 points (chosen of 10 × 4)\n");
-    assert_eq!(said(&["--sample", "100"]), "40 points (10 × 4)\n");
-    let refused = |more: &[&str], part: &str| {
-        let message = stderr(&stepsim(&[&base[..], more].concat()).code(2));
-        assert!(message.contains(part), "{more:?}: {message}");
-    };
-    refused(&["--where", "batch.globl > 8"], "no field `batch.globl`");
-    refused(&["--where", "batch.global > 80"], "no point meets");
-    refused(&["--where", "batch.global >"], "a value is missing");
-    let many = ["--vary", "model.ffn=1:300:+1", "--vary", "model.vocabulary=1:300:+1"];
-    let drawn = [&many[..], &["--sample", "50", "--where", "model.ffn % 2 == 0"]].concat();
-    assert_eq!(said(&drawn), "50 points (chosen of 10 × 4 × 300 × 300)\n");
+    let base = "sweep gpt2-8 --dry-run --vary batch.global=8:80:+8 --vary parallelism.tensor=1,2,4,8";
+    let many = "--vary model.ffn=1:300:+1 --vary model.vocabulary=1:300:+1";
+    for (more, said) in [
+        ("--where 'batch.global / 8 >= parallelism.tensor'", "29 points (chosen of 10 × 4)\n"),
+        ("--where 'batch.micro_batch > 0' --sample 7", "7 points (chosen of 10 × 4)\n"),
+        ("--sample 100", "40 points (10 × 4)\n"),
+        (
+            &format!("{many} --sample 50 --where 'model.ffn % 2 == 0'"),
+            "50 points (chosen of 10 × 4 × 300 × 300)\n",
+        ),
+    ] {
+        assert_eq!(stepsim(&format!("{base} {more}")).ok(), said);
+    }
+    for (condition, part) in [
+        ("batch.globl > 8", "no field `batch.globl`"),
+        ("batch.global > 80", "no point meets"),
+        ("batch.global >", "a value is missing"),
+    ] {
+        let message = stepsim(&format!("{base} --where '{condition}'")).refused();
+        assert!(message.contains(part), "{condition}: {message}");
+    }
     // The same seed draws the same points, another one others.
     let folder = tempfile::tempdir().expect("a folder");
     let drawn = |name: &str, seed: &str| {
-        let path = folder.path().join(name).to_str().expect("UTF-8").to_string();
-        let vary = [
-            "--vary",
-            "batch.global=4:400:+4",
-            "--closed-form",
-            "--sample",
-            "10",
-            "--seed",
-            seed,
-            "-o",
-            &path,
-        ];
-        stepsim(&[&["sweep", "tiny-4"], &vary[..]].concat()).success();
+        let path = folder.path().join(name);
+        let sweep = "sweep tiny-4 --vary batch.global=4:400:+4 --closed-form --sample 10";
+        stepsim(&format!("{sweep} --seed {seed} -o {}", path.display())).ok();
         fs::read(path).expect("rows")
     };
     assert!(drawn("a", "1") == drawn("b", "1") && drawn("c", "1") != drawn("d", "2"));
@@ -406,8 +362,8 @@ fn rows_are_drawn() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
     let (rows, html) = (path("rows.jsonl"), path("rows.html"));
-    let plot = ["--plot", "batch.micro_batch,step_time_s,parallelism.tensor", "--html", &html];
-    let said = stdout(&stepsim(&study(&rows, &plot)).success());
+    let plot = format!("--plot batch.micro_batch,step_time_s,parallelism.tensor --html {html}");
+    let said = study(&rows, &plot).ok();
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect("a file");
     let svg = read("rows.step_time_s-by-batch.micro_batch.svg");
     assert_eq!(svg.matches("<title>").count(), 4, "{svg}");
@@ -420,32 +376,36 @@ fn rows_are_drawn() {
         "stepsim run tests/data/study.json --set parallelism.tensor=1 --set batch.micro_batch=8</code>";
     assert!(page.contains(command) && said.contains("page: "), "{said}");
     let joined = "batch.micro_batch,step_time_s,parallelism.tensor+batch.micro_batch";
-    stepsim(&study(&path("y.jsonl"), &["--plot", joined])).success();
+    study(&path("y.jsonl"), &format!("--plot {joined}")).ok();
     let svg = read("y.step_time_s-by-batch.micro_batch.svg");
     assert_eq!(svg.matches("r=\"4\"").count(), 4, "a colour for each pair: {svg}");
-    let wrong = stepsim(&study(&path("x.jsonl"), &["--plot", "batch.micro_batch,steptime"])).code(2);
-    assert!(stderr(&wrong).contains("no row has a column `steptime`"), "{}", stderr(&wrong));
+    let wrong = study(&path("x.jsonl"), "--plot batch.micro_batch,steptime").refused();
+    assert!(wrong.contains("no row has a column `steptime`"), "{wrong}");
 }
 
 #[test]
 fn studies_that_mean_nothing_are_refused_before_anything_runs() {
-    let refused = |args: &[&str], part: &str| {
-        let message = stderr(&stepsim(&[&["sweep", "gpt2-8"], args].concat()).code(2));
-        assert!(message.contains(part), "{args:?}: {message}");
-    };
-    refused(&[], "nothing varies");
-    refused(&["--vary", "parallelism.tensr=1,2"], "did you mean `tensor`");
-    refused(&["--vary", "topology.nodez=1,2"], "--set topology.nodez=1");
-    refused(&["--vary", "parallelism.tensor=1,two"], "\"two\" is not allowed");
-    refused(&["--vary", "parallelism.tensor="], "no path or no value");
-    refused(&["--vary", "parallelism.tensor=8:1:x2"], "a range that is empty");
-    refused(&["--vary", "batch.global=1", "--vary", "batch.global=2"], "given twice");
-    refused(&["--zip", "batch.global=1,2", "--zip", "batch.micro_batch=1"], "1 values beside 2");
-    refused(&["--vary", "batch.global=1:2", "--dry-run"], "is not allowed");
-    let many = ["--vary", "batch.global=1:1000000:+1", "--vary", "batch.micro_batch=1:1000000:+1"];
-    refused(&many, "1000000000000 points (1000000 × 1000000) are too many");
-    let nowhere = ["sweep", "gpt2-8", "--vary", "batch.global=8", "-o", "/no/such/folder/x.jsonl"];
-    let message = stderr(&stepsim(&nowhere).code(1));
+    for (args, part) in [
+        ("", "nothing varies"),
+        ("--vary parallelism.tensr=1,2", "did you mean `tensor`"),
+        ("--vary topology.nodez=1,2", "--set topology.nodez=1"),
+        ("--vary parallelism.tensor=1,two", "\"two\" is not allowed"),
+        ("--vary parallelism.tensor=", "no path or no value"),
+        ("--vary parallelism.tensor=8:1:x2", "a range that is empty"),
+        ("--vary batch.global=1 --vary batch.global=2", "given twice"),
+        ("--zip batch.global=1,2 --zip batch.micro_batch=1", "1 values beside 2"),
+        ("--vary batch.global=1:2 --dry-run", "is not allowed"),
+        (
+            "--vary batch.global=1:1000000:+1 --vary batch.micro_batch=1:1000000:+1",
+            "1000000000000 points (1000000 × 1000000) are too many",
+        ),
+    ] {
+        let message = stepsim(&format!("sweep gpt2-8 {args}")).refused();
+        assert!(message.contains(part), "{args}: {message}");
+    }
+    let nowhere = stepsim("sweep gpt2-8 --vary batch.global=8 -o /no/such/folder/x.jsonl");
+    let message = nowhere.error;
+    assert_eq!(nowhere.status, Some(1), "{message}");
     assert!(message.contains("cannot create `/no/such/folder/x.jsonl`"), "{message}");
 }
 
@@ -600,17 +560,14 @@ fn rows_are_the_same_wherever_they_are_kept() {
 /// are slower by.
 #[test]
 fn searches_have_objectives_and_reasons() {
-    let of = |objective: &str, more: &[&str]| {
-        let args = ["search", "tests/data/study.json", "-t", "h100-superpod-8", "--devices", "8..32"];
-        let fixed =
-            ["batch.global=64", "batch.micro_batch=1", "parallelism.tensor=1", "recompute.granularity=none"];
-        let rest: Vec<&str> = fixed.iter().flat_map(|set| ["--fix", set]).chain(["--top", "1000"]).collect();
-        let objective = ["--objective", objective, "--report", "-"];
-        let said = stdout(&stepsim(&[&args[..], &rest, &objective, more].concat()).success());
-        serde_json::from_str::<Value>(&said).expect("JSON")
+    let of = |objective: &str, more: &str| {
+        let fixed = "--fix batch.global=64 --fix batch.micro_batch=1 --fix parallelism.tensor=1 \
+                     --fix recompute.granularity=none";
+        let search = "search tests/data/study.json -t h100-superpod-8 --devices 8..32 --top 1000 --report -";
+        stepsim(&format!("{search} {fixed} --objective {objective} {more}")).json()
     };
     let time = |ranked: &Value| ranked["step_time_s"].as_f64().expect("a time");
-    let fastest = of("time", &["--margin", "1", "--most-simulated", "10000"]);
+    let fastest = of("time", "--margin 1 --most-simulated 10000");
     let best = &fastest["ranking"][0];
     assert_eq!(best["devices"], 32);
     let second = &fastest["ranking"][1];
@@ -631,21 +588,20 @@ fn searches_have_objectives_and_reasons() {
         of_size.map(time).fold(f64::INFINITY, f64::min)
     };
     assert!(at(32) < at(16) && at(16) < at(8), "{} {} {}", at(32), at(16), at(8));
-    let deadline = format!("{}", 0.5 * (at(8) + at(16)));
-    let fewest = of("devices", &["--deadline-s", &deadline]);
+    let fewest = of("devices", &format!("--deadline-s {}", 0.5 * (at(8) + at(16))));
     assert_eq!(fewest["ranking"][0]["devices"], 16);
     assert_eq!(time(&fewest["ranking"][0]), at(16));
 
-    let thrifty = of("energy", &[]);
+    let thrifty = of("energy", "");
     assert!(thrifty["ranking"][0]["energy_J_per_token"].as_f64() <= best["energy_J_per_token"].as_f64());
-    let cheap = of("cost", &["--fix", "topology.device.price_USD_per_h=2"]);
+    let cheap = of("cost", "--fix topology.device.price_USD_per_h=2");
     let [cheap, dear] =
         [&cheap["ranking"][0], &cheap["ranking"][1]].map(|r| r["cost_USD_per_million_tokens"].as_f64());
     assert!(cheap.is_some() && cheap <= dear);
-    let refused = stepsim(&["search", "tests/data/study.json", "--objective", "cost"]).code(2);
-    assert!(stderr(&refused).contains("price_USD_per_h"), "{}", stderr(&refused));
-    let refused = stepsim(&["search", "tests/data/study.json", "--devices", "9..15"]).code(2);
-    assert!(stderr(&refused).contains("no machine between"), "{}", stderr(&refused));
+    let refused = stepsim("search tests/data/study.json --objective cost").refused();
+    assert!(refused.contains("price_USD_per_h"), "{refused}");
+    let refused = stepsim("search tests/data/study.json --devices 9..15").refused();
+    assert!(refused.contains("no machine between"), "{refused}");
 }
 
 /// The settings of the winner, and the file of the best workload, give the step that the report says.
@@ -655,38 +611,23 @@ fn the_best_layout_runs_as_reported() {
     let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
     let (report, best, a, b) = (path("report.json"), path("best.json"), path("a.json"), path("b.json"));
     let input = "tests/data/study.json";
-    let args = [
-        "search",
-        input,
-        "--vary",
-        "parallelism.tensor=1,2",
-        "--fix",
-        "batch.micro_batch=2",
-        "--fix",
-        "batch.global=32",
-        "--top",
-        "3",
-    ];
-    let said = stdout(&stepsim(&[&args[..], &["--report", &report, "-o", &best]].concat()).success());
+    let layouts = "--vary parallelism.tensor=1,2 --fix batch.micro_batch=2 --fix batch.global=32 --top 3";
+    let said = stepsim(&format!("search {input} {layouts} --report {report} -o {best}")).ok();
     assert!(said.contains("the best:") && said.contains("simulated"), "{said}");
-    let read =
-        |path: &str| -> Value { serde_json::from_slice(&fs::read(path).expect("a file")).expect("JSON") };
-    let report = read(&report);
+    let report = command::json(&report);
     let first = &report["ranking"][0];
     assert!(report["ranking"].as_array().is_some_and(|list| list.len() == 3));
     assert_eq!(first["settings"]["batch.micro_batch"], 2);
-    let mut run = vec!["run", input, "-q", "--report", &a];
-    for set in first["sets"].as_array().expect("settings") {
-        run.extend(["--set", set.as_str().expect("a text")]);
-    }
-    stepsim(&run).success();
-    stepsim(&["run", &best, "-q", "--report", &b]).success();
+    let sets = first["sets"].as_array().expect("settings").iter();
+    let sets: String = sets.map(|set| format!(" --set '{}'", set.as_str().expect("a text"))).collect();
+    stepsim(&format!("run {input} -q --report {a}{sets}")).ok();
+    stepsim(&format!("run {best} -q --report {b}")).ok();
     for path in [&a, &b] {
-        assert_eq!(read(path)["step_time_s"], first["step_time_s"]);
+        assert_eq!(command::json(path)["step_time_s"], first["step_time_s"]);
     }
-    let tight = stepsim(&["search", input, "--max-memory", "0.001", "--fix", "batch.global=32"]).code(2);
-    assert!(stderr(&tight).contains("no layout fits"), "{}", stderr(&tight));
-    assert!(stderr(&stepsim(&["search", input, "--fix", "parallelism.tensr=1"]).code(2)).contains("tensor"));
+    let tight = stepsim(&format!("search {input} --max-memory 0.001 --fix batch.global=32")).refused();
+    assert!(tight.contains("no layout fits"), "{tight}");
+    assert!(stepsim(&format!("search {input} --fix parallelism.tensr=1")).refused().contains("tensor"));
 }
 
 /// An optimizer that runs on the host keeps its state there, whatever else is given up.
@@ -909,14 +850,11 @@ fn offload_is_searched_and_nothing_better_is_missed() {
 fn pairs_without_chunks_are_noted() {
     let notes = |chunks: &str| {
         let schedule = if chunks == "1" { "1f1b" } else { "interleaved" };
-        let sets = [
-            "expert.overlap=micro-batches".to_string(),
-            format!("parallelism.pipeline.schedule={schedule}"),
-            format!("parallelism.pipeline.chunks={chunks}"),
-        ];
-        let sets = sets.iter().flat_map(|set| ["--set", set.as_str()]);
-        let args: Vec<&str> = ["inspect", "mixtral-8x7b"].into_iter().chain(sets).collect();
-        stdout(&stepsim(&args).success()).matches("note: expert.overlap pairs").count()
+        let pairs = "inspect mixtral-8x7b --set expert.overlap=micro-batches";
+        let pipeline = format!(
+            "--set parallelism.pipeline.schedule={schedule} --set parallelism.pipeline.chunks={chunks}"
+        );
+        stepsim(&format!("{pairs} {pipeline}")).ok().matches("note: expert.overlap pairs").count()
     };
     assert_eq!((notes("1"), notes("2")), (1, 0));
 }

@@ -5,7 +5,7 @@
 //! to the picosecond, and how many bytes go where.
 
 use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use stepsim::core::engine::{self, EngineError, Record};
 use stepsim::core::fold::fold;
@@ -36,8 +36,13 @@ impl Prices for Attention {
     }
 }
 
-/// A model of `layers` small layers on `data` ranks; `changes` are laid over it.
-fn workload(layers: u64, data: u64, changes: &[(&str, Value)]) -> Result<Loaded<WorkloadSpec>, SpecError> {
+/// Settings apart by spaces, as a list.
+fn sets(settings: &str) -> Vec<String> {
+    settings.split_whitespace().map(String::from).collect()
+}
+
+/// A model of `layers` small layers on `data` ranks; `settings` are laid over it.
+fn workload(layers: u64, data: u64, settings: &str) -> Result<Loaded<WorkloadSpec>, SpecError> {
     let value = json!({
         "model": {
             "name": "small", "layers": layers, "hidden": 256, "heads": 4, "ffn": 1024,
@@ -47,13 +52,12 @@ fn workload(layers: u64, data: u64, changes: &[(&str, Value)]) -> Result<Loaded<
         "parallelism": { "data": data },
         "fidelity": { "collectives": "formula", "interference": false },
     });
-    let sets: Vec<String> = changes.iter().map(|(path, value)| format!("{path}={value}")).collect();
-    from_value(value, "small".into(), "small.json".into(), &sets)
+    from_value(value, "small".into(), "small.json".into(), &sets(settings))
 }
 
 /// A machine of `devices` on a switch, each with a host memory behind a link of its own, an NVMe behind the host, and a
 /// memory of its own on the device.
-fn machine(devices: u64, changes: &[(&str, Value)]) -> Loaded<Topology> {
+fn machine(devices: u64, settings: &str) -> Loaded<Topology> {
     let link = |gbps: f64| json!({ "bandwidth_GBps_per_direction": gbps });
     let tier = |name: &str, gbps: f64, via: &str| json!({ "name": name, "capacity_GiB": 64, "shared_by": 1, "via": via, "link": link(gbps) });
     let value = json!({
@@ -67,9 +71,13 @@ fn machine(devices: u64, changes: &[(&str, Value)]) -> Loaded<Topology> {
             "memory": [tier("host", 40.0, "host"), tier("nvme", 5.0, "host"), tier("own", 10.0, "device")],
         },
     });
-    let sets: Vec<String> = changes.iter().map(|(path, value)| format!("{path}={value}")).collect();
-    from_value(value, "machine".into(), "machine.json".into(), &sets).unwrap_or_else(|e| panic!("{e}"))
+    from_value(value, "machine".into(), "machine.json".into(), &sets(settings))
+        .unwrap_or_else(|e| panic!("{e}"))
 }
+
+/// Weights, gradients and optimizer state are cut, and weights gathered for each pass.
+const ZERO3: &str = "parallelism.sharding.kind=zero3";
+const RESHARD: &str = "parallelism.sharding.reshard_after_forward=true";
 
 /// A run of all ranks.
 struct Played {
@@ -182,13 +190,10 @@ proptest! {
         layers in 1u64..7, f in 0u64..60_000_000, b in 0u64..60_000_000, reshards: bool, gbps in 30u64..400,
         gradients in prop_oneof![Just("bf16"), Just("fp32")], ranks in prop_oneof![Just(2u64), Just(4)],
     ) {
-        let w = workload(layers, ranks, &[
-            ("parallelism.sharding.kind", json!("zero3")),
-            ("parallelism.sharding.reshard_after_forward", json!(reshards)),
-            ("precision.gradients", json!(gradients)),
-        ]).unwrap();
-        let link = "node.scale_up.switch.link.bandwidth_GBps_per_direction";
-        let run = play(w, machine(ranks, &[(link, json!(gbps))]), &Attention(f, b));
+        let sharding = format!("{ZERO3} parallelism.sharding.reshard_after_forward={reshards}");
+        let w = workload(layers, ranks, &format!("{sharding} precision.gradients={gradients}")).unwrap();
+        let link = format!("node.scale_up.switch.link.bandwidth_GBps_per_direction={gbps}");
+        let run = play(w, machine(ranks, &link), &Attention(f, b));
         let gathers = run.lengths("all-gather weights", Some(Phase::Forward));
         let mut reductions = run.lengths("reduce-scatter gradients", None);
         reductions.reverse();
@@ -208,8 +213,8 @@ proptest! {
 /// By default the last unit, with which backward begins, is not gathered twice.
 #[test]
 fn the_last_unit_is_not_resharded_by_default() {
-    let w = workload(3, 2, &[("parallelism.sharding.kind", json!("zero3"))]).unwrap();
-    let run = play(w, machine(2, &[]), &Attention(1000, 1000));
+    let w = workload(3, 2, ZERO3).unwrap();
+    let run = play(w, machine(2, ""), &Attention(1000, 1000));
     assert_eq!(run.lengths("all-gather weights", Some(Phase::Backward)).len(), 4);
 }
 
@@ -217,16 +222,8 @@ fn the_last_unit_is_not_resharded_by_default() {
 #[test]
 fn micro_batches_of_fsdp_do_not_overlap() {
     let time = |micro_batches: u64| {
-        let w = workload(
-            3,
-            2,
-            &[
-                ("parallelism.sharding.kind", json!("zero3")),
-                ("parallelism.sharding.reshard_after_forward", json!(true)),
-                ("batch.global", json!(2 * micro_batches)),
-            ],
-        );
-        play(w.unwrap(), machine(2, &[]), &Attention(9_000_000, 20_000_000)).record.step_end.0
+        let w = workload(3, 2, &format!("{ZERO3} {RESHARD} batch.global={}", 2 * micro_batches));
+        play(w.unwrap(), machine(2, ""), &Attention(9_000_000, 20_000_000)).record.step_end.0
     };
     assert_eq!(time(3), 3 * time(1));
 }
@@ -234,12 +231,11 @@ fn micro_batches_of_fsdp_do_not_overlap() {
 /// Bytes of messages of P parameters by kind of sharding, for two micro-batches, 16-bit weights and gradients.
 #[test]
 fn each_kind_of_sharding_moves_its_volume() {
-    let volume = |changes: &[(&str, Value)]| {
-        let mut all = vec![("batch.global", json!(8)), ("precision.gradients", json!("bf16"))];
-        all.extend_from_slice(changes);
+    let volume = |settings: &[&str]| {
+        let all = [&["batch.global=8", "precision.gradients=bf16"], settings].concat().join(" ");
         let w = workload(4, 4, &all).unwrap();
-        let model = inputs(w.clone(), machine(4, &[])).model;
-        let run = play(w, machine(4, &[]), &Attention(1000, 1000));
+        let model = inputs(w.clone(), machine(4, "")).model;
+        let run = play(w, machine(4, ""), &Attention(1000, 1000));
         let parameters = ParameterCount::of(&model).total() as f64;
         let names = [
             "all-reduce gradients",
@@ -249,36 +245,27 @@ fn each_kind_of_sharding_moves_its_volume() {
         ];
         names.map(|name| run.bytes(name) / (2.0 * parameters))
     };
-    let kind = |k: &str| ("parallelism.sharding.kind", json!(k));
-    let once = ("gradient_buckets.reduce_every_micro_batch", json!(false));
-    let keep = ("parallelism.sharding.reshard_after_forward", json!(false));
-    let reshard = ("parallelism.sharding.reshard_after_forward", json!(true));
+    let [zero1, zero2] = ["parallelism.sharding.kind=zero1", "parallelism.sharding.kind=zero2"];
+    let once = "gradient_buckets.reduce_every_micro_batch=false";
+    let keep = "parallelism.sharding.reshard_after_forward=false";
     assert_eq!(volume(&[]), [1.0, 0.0, 0.0, 0.0]);
-    assert_eq!(volume(&[kind("zero1")]), [0.0, 1.0, 1.0, 0.0]);
-    assert_eq!(volume(&[kind("zero2")]), [0.0, 2.0, 1.0, 0.0]);
-    assert_eq!(volume(&[kind("zero2"), once.clone()]), [0.0, 1.0, 1.0, 0.0]);
-    assert_eq!(volume(&[kind("zero3"), reshard.clone()]), [0.0, 2.0, 4.0, 0.0]);
-    assert_eq!(volume(&[kind("zero3"), reshard.clone(), once.clone()]), [0.0, 1.0, 4.0, 0.0]);
-    assert_eq!(volume(&[kind("zero3"), keep, once.clone()]), [0.0, 1.0, 2.0, 0.0]);
+    assert_eq!(volume(&[zero1]), [0.0, 1.0, 1.0, 0.0]);
+    assert_eq!(volume(&[zero2]), [0.0, 2.0, 1.0, 0.0]);
+    assert_eq!(volume(&[zero2, once]), [0.0, 1.0, 1.0, 0.0]);
+    assert_eq!(volume(&[ZERO3, RESHARD]), [0.0, 2.0, 4.0, 0.0]);
+    assert_eq!(volume(&[ZERO3, RESHARD, once]), [0.0, 1.0, 4.0, 0.0]);
+    assert_eq!(volume(&[ZERO3, keep, once]), [0.0, 1.0, 2.0, 0.0]);
     // Hybrid: the shard of each sharding group of two is summed over the two groups.
-    let hybrid = volume(&[kind("zero3"), reshard, once, ("parallelism.sharding.group", json!(2))]);
+    let hybrid = volume(&[ZERO3, RESHARD, once, "parallelism.sharding.group=2"]);
     assert_eq!(hybrid, [0.0, 1.0, 4.0, 0.5]);
 }
 
 /// What FSDP moves crosses a device's link (n−1)/n times: 3P elements of 16 bits.
 #[test]
 fn three_times_the_parameters_cross_a_link() {
-    let w = workload(
-        4,
-        4,
-        &[
-            ("parallelism.sharding.kind", json!("zero3")),
-            ("parallelism.sharding.reshard_after_forward", json!(true)),
-            ("precision.gradients", json!("bf16")),
-            ("fidelity.collectives", json!("fluid")),
-        ],
-    );
-    let inputs = inputs(w.unwrap(), machine(4, &[]));
+    let fluid = "precision.gradients=bf16 fidelity.collectives=fluid";
+    let w = workload(4, 4, &format!("{ZERO3} {RESHARD} {fluid}"));
+    let inputs = inputs(w.unwrap(), machine(4, ""));
     let parameters = ParameterCount::of(&inputs.model).total() as f64;
     let run = Simulation::run(&inputs, &Options::default()).unwrap();
     let report = run.report(false);
@@ -291,28 +278,22 @@ fn three_times_the_parameters_cross_a_link() {
 /// may be gathered ahead of the rest.
 #[test]
 fn element_budgets_limit_what_is_gathered_ahead() {
-    let zero3 = ("parallelism.sharding.kind", json!("zero3"));
-    let budget = |name: &'static str, n: u64| (name, json!(n));
     let bucket = "parallelism.sharding.prefetch.bucket_elements";
     let live = "parallelism.sharding.prefetch.max_live_elements";
     let reuse = "parallelism.sharding.prefetch.max_reuse_elements";
-    let run = |changes: &[(&str, Value)]| {
-        let mut all = vec![zero3.clone()];
-        all.extend_from_slice(changes);
-        play(workload(4, 2, &all).unwrap(), machine(2, &[]), &Attention(9_000_000, 20_000_000))
+    let run = |settings: &str| {
+        let w = workload(4, 2, &format!("{ZERO3} {settings}")).unwrap();
+        play(w, machine(2, ""), &Attention(9_000_000, 20_000_000))
     };
-    let needed = run(&[
-        ("parallelism.sharding.prefetch.depth", json!(0)),
-        ("parallelism.sharding.reshard_after_forward", json!(true)),
-    ]);
-    let none = run(&[budget(live, 0), budget(reuse, 0)]);
+    let needed = run(&format!("{RESHARD} parallelism.sharding.prefetch.depth=0"));
+    let none = run(&format!("{live}=0 {reuse}=0"));
     assert_eq!(none.record.step_end, needed.record.step_end);
     assert_eq!(none.bytes("all-gather weights"), needed.bytes("all-gather weights"));
-    let kept = run(&[budget(reuse, u64::MAX >> 1)]);
+    let kept = run(&format!("{reuse}={}", u64::MAX >> 1));
     assert_eq!(2.0 * kept.bytes("all-gather weights"), needed.bytes("all-gather weights"));
     // A layer has 4h² + 2hf + 2h elements; half of each is gathered ahead, the other half when it is needed.
     let layer = 4 * 256 * 256 + 2 * 256 * 1024 + 2 * 256;
-    let half = run(&[budget(bucket, layer / 2), budget(reuse, 0)]);
+    let half = run(&format!("{bucket}={} {reuse}=0", layer / 2));
     let parts = half.ops("all-gather weights", Some(Phase::Forward));
     assert!(parts.iter().filter(|p| p.2 == layer as f64).count() >= 4, "halves of 16-bit layers: {parts:?}");
     assert!((half.bytes("all-gather weights") - needed.bytes("all-gather weights")).abs() < 100.0);
@@ -322,15 +303,8 @@ fn element_budgets_limit_what_is_gathered_ahead() {
 /// FSDP's explicit lists: what layer 0 names is gathered from its start on, in the order of the list.
 #[test]
 fn explicit_lists_gather_what_they_name() {
-    let w = workload(
-        4,
-        2,
-        &[
-            ("parallelism.sharding.kind", json!("zero3")),
-            ("parallelism.sharding.prefetch.forward", json!([[1, 3, 2]])),
-        ],
-    );
-    let run = play(w.unwrap(), machine(2, &[]), &Attention(90_000_000, 0));
+    let w = workload(4, 2, &format!("{ZERO3} parallelism.sharding.prefetch.forward=[[1,3,2]]"));
+    let run = play(w.unwrap(), machine(2, ""), &Attention(90_000_000, 0));
     let program = run.plan.world.program_of(RankId(0));
     let gather = |layer: u32| {
         let found = program.ops.iter().position(|op| {
@@ -372,18 +346,14 @@ proptest! {
     }
 }
 
+/// All of a class of tensors on the host.
+const ON_HOST: &str = r#"[{"fraction":1,"tier":"host"}]"#;
+
 /// The workload of one device whose weights are on `tier`, prefetched `depth` layers ahead.
 fn offloaded(layers: u64, data: u64, tier: &str, depth: u64) -> Loaded<WorkloadSpec> {
-    workload(
-        layers,
-        data,
-        &[
-            ("offload.weights", json!([{ "fraction": 1, "tier": tier }])),
-            ("offload.prefetch.depth", json!(depth)),
-            ("fidelity.collectives", json!("fluid")),
-        ],
-    )
-    .unwrap()
+    let weights = format!(r#"offload.weights=[{{"fraction":1,"tier":"{tier}"}}]"#);
+    let settings = format!("{weights} offload.prefetch.depth={depth} fidelity.collectives=fluid");
+    workload(layers, data, &settings).unwrap()
 }
 
 /// How far ahead optimizer state is fetched is counted in the unit that the workload names: less than a layer's bytes are
@@ -391,12 +361,9 @@ fn offloaded(layers: u64, data: u64, tier: &str, depth: u64) -> Loaded<WorkloadS
 #[test]
 fn optimizer_state_is_fetched_ahead_in_the_unit_asked_for() {
     let waits = |unit: &str, depth: u64| {
-        let changes = [
-            ("offload.optimizer", json!([{ "fraction": 1, "tier": "host" }])),
-            ("offload.prefetch.unit", json!(unit)),
-            ("offload.prefetch.depth", json!(depth)),
-        ];
-        let inputs = inputs(workload(6, 1, &changes).unwrap(), machine(1, &[]));
+        let prefetch = format!("offload.prefetch.unit={unit} offload.prefetch.depth={depth}");
+        let w = workload(6, 1, &format!("offload.optimizer={ON_HOST} {prefetch}"));
+        let inputs = inputs(w.unwrap(), machine(1, ""));
         planned(&inputs, &Attention(1, 2), 1).world.programs()[0].waits.clone()
     };
     assert_eq!(waits("bytes", 2), waits("layers", 0));
@@ -407,8 +374,8 @@ fn optimizer_state_is_fetched_ahead_in_the_unit_asked_for() {
 /// First and last stage add up the gradients of the whole table.
 #[test]
 fn a_tied_embedding_is_summed_in_full() {
-    let changes = [("model.tied_embeddings", json!(true)), ("parallelism.pipeline.size", json!(2))];
-    let inputs = inputs(workload(4, 1, &changes).unwrap(), machine(2, &[]));
+    let w = workload(4, 1, "model.tied_embeddings=true parallelism.pipeline.size=2");
+    let inputs = inputs(w.unwrap(), machine(2, ""));
     let each = inputs.workload.value.precision.gradient_communication().bytes();
     let plan = planned(&inputs, &Attention(1, 2), 1);
     let record = engine::run(&plan.world).unwrap_or_else(|e| panic!("{e}"));
@@ -418,10 +385,11 @@ fn a_tied_embedding_is_summed_in_full() {
 /// Eight layers whose activations go to the host: all but the last, or every second or third (0, 2, 4, 6; 0, 3, 6).
 #[test]
 fn activations_of_every_nth_layer_go_out() {
+    let nth = |n: u64| format!("offload.activations_every_layers={n}");
     let sent = |every: Option<u64>| {
-        let mut changes = vec![("offload.activations", json!([{ "fraction": 1, "tier": "host" }]))];
-        changes.extend(every.map(|n| ("offload.activations_every_layers", json!(n))));
-        let run = play(workload(8, 1, &changes).unwrap(), machine(1, &[]), &Attention(100_000, 200_000));
+        let every = every.map(nth).unwrap_or_default();
+        let w = workload(8, 1, &format!("offload.activations={ON_HOST} {every}"));
+        let run = play(w.unwrap(), machine(1, ""), &Attention(100_000, 200_000));
         let (out, back) = (run.bytes("offload activations"), run.bytes("prefetch activations"));
         assert_eq!(out, back);
         run.ops("offload activations", None).len()
@@ -429,7 +397,18 @@ fn activations_of_every_nth_layer_go_out() {
     let embedding_and_head = sent(None) - 8;
     assert!(embedding_and_head <= 2);
     assert_eq!((sent(Some(2)), sent(Some(3)), sent(Some(100))), (4, 3, 1));
-    assert!(workload(8, 1, &[("offload.activations_every_layers", json!(0))]).is_err());
+    assert!(workload(8, 1, &nth(0)).is_err());
+}
+
+/// A machine whose devices share one host, its link and its memories.
+fn on_one_host(devices: u64) -> Loaded<Topology> {
+    let shared = [
+        "node.host.link_shared_by",
+        "node.host.shared_by",
+        "node.memory[0].shared_by",
+        "node.memory[1].shared_by",
+    ];
+    machine(devices, &shared.map(|path| format!("{path}={devices}")).join(" "))
 }
 
 proptest! {
@@ -440,13 +419,7 @@ proptest! {
     fn weights_stream_in_as_the_law_says(
         layers in 1u64..7, f in 0u64..400_000_000, b in 0u64..400_000_000, depth in 0u64..4, sharers in 1u64..4,
     ) {
-        let topology = machine(sharers, &[
-            ("node.host.link_shared_by", json!(sharers)),
-            ("node.host.shared_by", json!(sharers)),
-            ("node.memory[0].shared_by", json!(sharers)),
-            ("node.memory[1].shared_by", json!(sharers)),
-        ]);
-        let run = play(offloaded(layers, sharers, "host", depth), topology, &Attention(f, b));
+        let run = play(offloaded(layers, sharers, "host", depth), on_one_host(sharers), &Attention(f, b));
         let layer = (4 * 256 * 256 + 2 * 256 * 1024 + 2 * 256) * 2;
         let ends = [64 * 256 * 2, 65 * 256 * 2];
         // 20 GB/s on the link, shared: picoseconds a byte.
@@ -465,17 +438,9 @@ proptest! {
 #[test]
 fn a_shared_link_shows_the_stall_that_the_closed_form_hides() {
     let stall = |sharers: u64| {
-        let topology = machine(
-            sharers,
-            &[
-                ("node.host.link_shared_by", json!(sharers)),
-                ("node.host.shared_by", json!(sharers)),
-                ("node.memory[0].shared_by", json!(sharers)),
-                ("node.memory[1].shared_by", json!(sharers)),
-            ],
-        );
         // A layer's copy takes 79 µs alone; its kernels take 100.
-        let run = play(offloaded(6, sharers, "host", 4), topology, &Attention(100_000_000, 100_000_000));
+        let kernels = Attention(100_000_000, 100_000_000);
+        let run = play(offloaded(6, sharers, "host", 4), on_one_host(sharers), &kernels);
         run.backward_end() - 12 * 100_000_000
     };
     assert!(stall(1) < 85_000_000, "only the first copies are exposed: {}", stall(1));
@@ -520,21 +485,21 @@ fn saved() -> [u64; 4] {
 
 #[test]
 fn activations_at_their_peak_are_what_the_policy_keeps() {
-    let peak = |layers: u64, changes: &[(&str, Value)]| {
+    let peak = |layers: u64, settings: &str| {
         let plan =
-            planned(&inputs(workload(layers, 1, changes).unwrap(), machine(1, &[])), &Attention(1, 1), 1);
+            planned(&inputs(workload(layers, 1, settings).unwrap(), machine(1, "")), &Attention(1, 1), 1);
         highest(&plan, 0, MemoryClass::Activations)
     };
     let [embedding, layer, input, head] = saved();
-    assert_eq!(peak(5, &[]), embedding + 5 * layer + head);
-    let full = ("recompute.granularity", json!("full"));
+    assert_eq!(peak(5, ""), embedding + 5 * layer + head);
+    let full = "recompute.granularity=full";
     // All inputs, and either the head or the layer that is being recomputed.
-    assert_eq!(peak(5, std::slice::from_ref(&full)), embedding + 5 * input + head.max(layer - input));
+    assert_eq!(peak(5, full), embedding + 5 * input + head.max(layer - input));
     // Two layers are recomputed together from one input; the last pair first.
-    let pairs = peak(4, &[full, ("recompute.every_layers", json!(2))]);
+    let pairs = peak(4, &format!("{full} recompute.every_layers=2"));
     assert_eq!(pairs, embedding + 2 * input + (2 * layer - input).max(head));
     // Selective: Q, K, V stay; what the attention core makes again is its output and its statistics.
-    let selective = peak(5, &[("recompute.granularity", json!("selective"))]);
+    let selective = peak(5, "recompute.granularity=selective");
     assert!(selective < embedding + 5 * layer + head && selective > embedding + 4 * layer);
 }
 
@@ -542,12 +507,8 @@ fn activations_at_their_peak_are_what_the_policy_keeps() {
 #[test]
 fn stages_of_1f1b_hold_what_is_in_flight() {
     for micro_batches in [2u64, 4, 8] {
-        let w = workload(
-            8,
-            1,
-            &[("parallelism.pipeline.size", json!(4)), ("batch.global", json!(micro_batches))],
-        );
-        let plan = planned(&inputs(w.unwrap(), machine(4, &[])), &Attention(1, 1), 1);
+        let w = workload(8, 1, &format!("parallelism.pipeline.size=4 batch.global={micro_batches}"));
+        let plan = planned(&inputs(w.unwrap(), machine(4, "")), &Attention(1, 1), 1);
         let [embedding, layer, _, head] = saved();
         for stage in 0..4u64 {
             let ends = [embedding, 0, 0, head][stage as usize];
@@ -564,17 +525,18 @@ struct Way {
     data: u64,
     pipeline: u64,
     micro_batches: u64,
-    changes: Vec<(&'static str, Value)>,
+    sharding: &'static str,
+    settings: String,
 }
 
 fn way() -> impl Strategy<Value = Way> {
     let placement = || {
         prop_oneof![
-            3 => Just(json!([])),
-            2 => Just(json!([{ "fraction": 1, "tier": "host" }])),
-            1 => Just(json!([{ "fraction": 0.25, "tier": "hbm" }, { "fraction": 0.75, "tier": "own" }])),
-            1 => Just(json!([{ "fraction": 0.5, "tier": "host" }, { "fraction": 0.5, "tier": "own" }])),
-            1 => Just(json!([{ "fraction": 1, "tier": "nvme", "via": ["host"] }])),
+            3 => Just("[]"),
+            2 => Just(ON_HOST),
+            1 => Just(r#"[{"fraction":0.25,"tier":"hbm"},{"fraction":0.75,"tier":"own"}]"#),
+            1 => Just(r#"[{"fraction":0.5,"tier":"host"},{"fraction":0.5,"tier":"own"}]"#),
+            1 => Just(r#"[{"fraction":1,"tier":"nvme","via":["host"]}]"#),
         ]
     };
     let sharding = prop_oneof![Just("none"), Just("zero1"), Just("zero2"), Just("zero3")];
@@ -591,28 +553,21 @@ fn way() -> impl Strategy<Value = Way> {
         .prop_map(
             |((layers, data, pipeline, m), places, (sharding, recompute, schedule, prefetch), flags)| {
                 let schedule = if pipeline == 1 { "1f1b" } else { schedule };
-                let away = places.2.as_array().is_some_and(|p| !p.is_empty());
+                let away = places.2 != "[]";
                 let depth = if prefetch.1 == "bytes" { prefetch.0 * 1_000_000 } else { prefetch.0 };
-                let mut changes = vec![
-                    ("parallelism.pipeline.size", json!(pipeline)),
-                    ("parallelism.pipeline.schedule", json!(schedule)),
-                    ("parallelism.sharding.kind", json!(sharding)),
-                    ("recompute.granularity", json!(recompute)),
-                    ("offload.weights", places.0),
-                    ("offload.gradients", places.1),
-                    ("offload.optimizer", places.2),
-                    ("offload.activations", places.3),
-                    ("offload.prefetch.depth", json!(depth)),
-                    ("offload.prefetch.unit", json!(prefetch.1)),
-                    ("offload.reuse_across_micro_batches", json!(flags.0)),
-                    ("gradient_buckets.overlap", json!(flags.1)),
-                    ("gradient_buckets.overlap_weight_gather", json!(flags.2)),
-                    ("gradient_buckets.reduce_every_micro_batch", json!(flags.3)),
-                ];
+                let mut settings = format!(
+                    "parallelism.pipeline.size={pipeline} parallelism.pipeline.schedule={schedule} \
+                     parallelism.sharding.kind={sharding} recompute.granularity={recompute} \
+                     offload.weights={} offload.gradients={} offload.optimizer={} offload.activations={} \
+                     offload.prefetch.depth={depth} offload.prefetch.unit={} \
+                     offload.reuse_across_micro_batches={} gradient_buckets.overlap={} \
+                     gradient_buckets.overlap_weight_gather={} gradient_buckets.reduce_every_micro_batch={}",
+                    places.0, places.1, places.2, places.3, prefetch.1, flags.0, flags.1, flags.2, flags.3,
+                );
                 if away && flags.4 {
-                    changes.push(("offload.optimizer_on", json!("host")));
+                    settings += " offload.optimizer_on=host";
                 }
-                Way { layers: 4 * layers, data, pipeline, micro_batches: m * pipeline, changes }
+                Way { layers: 4 * layers, data, pipeline, micro_batches: m * pipeline, sharding, settings }
             },
         )
 }
@@ -623,10 +578,9 @@ proptest! {
     /// is there, and folding changes nothing.
     #[test]
     fn every_tier_is_left_as_it_was_found(way in way()) {
-        let mut changes = way.changes.clone();
-        changes.push(("batch.global", json!(way.data * way.micro_batches)));
-        let w = workload(way.layers, way.data, &changes).unwrap_or_else(|e| panic!("{e}"));
-        let inputs = inputs(w, machine(way.data * way.pipeline, &[]));
+        let settings = format!("{} batch.global={}", way.settings, way.data * way.micro_batches);
+        let w = workload(way.layers, way.data, &settings).unwrap_or_else(|e| panic!("{e}"));
+        let inputs = inputs(w, machine(way.data * way.pipeline, ""));
         let plan = planned(&inputs, &Attention(20_000_000, 40_000_000), 1);
         for program in plan.world.programs() {
             let mut levels = std::collections::BTreeMap::new();
@@ -653,8 +607,7 @@ proptest! {
             if e.when == MemoryWhen::AllocAtStart { e.bytes as i64 } else { -(e.bytes as i64) }
         }).sum();
         let parameters: f64 = ParameterCount::of(&inputs.model).total() as f64;
-        let sharded = way.changes.iter().any(|c| c.0 == "parallelism.sharding.kind" && c.1 != json!("none"));
-        let law = 8.0 * parameters / if sharded { way.data as f64 } else { 1.0 };
+        let law = 8.0 * parameters / if way.sharding != "none" { way.data as f64 } else { 1.0 };
         prop_assert!((moments as f64 / law - 1.0).abs() < 0.01, "{} bytes of moments, {} by the law", moments, law);
     }
 }
@@ -662,7 +615,7 @@ proptest! {
 /// A step that shares nothing, played twice, takes twice as long.
 #[test]
 fn two_steps_take_twice_as_long() {
-    let inputs = inputs(workload(3, 1, &[]).unwrap(), machine(1, &[]));
+    let inputs = inputs(workload(3, 1, "").unwrap(), machine(1, ""));
     let time = |steps| engine::run(&planned(&inputs, &Attention(1000, 2000), steps).world).unwrap().step_end;
     assert_eq!(time(1), Time(9000));
     assert_eq!(time(4), Time(36000));
@@ -672,17 +625,9 @@ fn two_steps_take_twice_as_long() {
 /// its state in between, at the bandwidth of the memory that all ranks of the host share.
 #[test]
 fn the_host_updates_what_it_holds() {
-    let w = workload(
-        3,
-        2,
-        &[
-            ("parallelism.sharding.kind", json!("zero3")),
-            ("offload.optimizer", json!([{ "fraction": 1, "tier": "host" }])),
-            ("offload.optimizer_on", json!("host")),
-            ("precision.gradients", json!("bf16")),
-        ],
-    );
-    let i = inputs(w.unwrap(), machine(2, &[]));
+    let optimizer = format!("offload.optimizer={ON_HOST} offload.optimizer_on=host");
+    let w = workload(3, 2, &format!("{ZERO3} {optimizer} precision.gradients=bf16"));
+    let i = inputs(w.unwrap(), machine(2, ""));
     let parameters = ParameterCount::of(&i.model).total() as f64;
     let run = play(i.workload, (*i.topology).clone(), &Attention(1000, 1000));
     let near = |bytes: f64, law: f64| (bytes / law - 1.0).abs() < 1e-4;
@@ -696,15 +641,9 @@ fn the_host_updates_what_it_holds() {
 /// HBM ← host ← NVMe: two copies, and the host holds what is on its way.
 #[test]
 fn a_chain_passes_the_host() {
-    let w = workload(
-        2,
-        1,
-        &[
-            ("offload.weights", json!([{ "fraction": 1, "tier": "nvme", "via": ["host"] }])),
-            ("fidelity.collectives", json!("fluid")),
-        ],
-    );
-    let run = play(w.unwrap(), machine(1, &[]), &Attention(1000, 1000));
+    let weights = r#"offload.weights=[{"fraction":1,"tier":"nvme","via":["host"]}]"#;
+    let w = workload(2, 1, &format!("{weights} fidelity.collectives=fluid"));
+    let run = play(w.unwrap(), machine(1, ""), &Attention(1000, 1000));
     let copies = run.ops("prefetch weights", Some(Phase::Forward));
     // Each unit crosses the NVMe's link at 5 GB/s, then the host link at 20.
     let layer = ((4 * 256 * 256 + 2 * 256 * 1024 + 2 * 256) * 2) as u64;
@@ -718,13 +657,10 @@ fn a_chain_passes_the_host() {
 #[test]
 fn pinned_buffers_have_a_limit() {
     let run = |limit: Option<u64>| {
-        let mut changes = vec![
-            ("offload.activations", json!([{ "fraction": 1, "tier": "host" }])),
-            ("offload.weights", json!([{ "fraction": 1, "tier": "host" }])),
-            ("fidelity.collectives", json!("fluid")),
-        ];
-        changes.extend(limit.map(|n| ("offload.pinned_buffer_bytes", json!(n))));
-        let inputs = inputs(workload(4, 1, &changes).unwrap(), machine(1, &[]));
+        let limit = limit.map(|n| format!("offload.pinned_buffer_bytes={n}")).unwrap_or_default();
+        let away = format!("offload.activations={ON_HOST} offload.weights={ON_HOST}");
+        let w = workload(4, 1, &format!("{away} fidelity.collectives=fluid {limit}"));
+        let inputs = inputs(w.unwrap(), machine(1, ""));
         engine::run(&planned(&inputs, &Attention(10_000_000, 10_000_000), 1).world).map(|r| r.step_end)
     };
     let free = run(None).unwrap();
@@ -740,19 +676,10 @@ fn pinned_buffers_have_a_limit() {
 
 /// The small step with all weights on the host, prefetched far ahead, on a device of so many MB.
 fn crowded(megabytes: f64) -> Result<Simulation, Box<SimulationError>> {
-    let w = workload(
-        6,
-        1,
-        &[
-            ("offload.weights", json!([{ "fraction": 1, "tier": "host" }])),
-            ("offload.optimizer", json!([{ "fraction": 1, "tier": "host" }])),
-            ("offload.gradients", json!([{ "fraction": 1, "tier": "host" }])),
-            ("offload.prefetch.depth", json!(100)),
-            ("recompute.granularity", json!("full")),
-            ("fidelity.collectives", json!("fluid")),
-        ],
-    );
-    let i = inputs(w.unwrap(), machine(1, &[("device.hbm.GB", json!(megabytes / 1e3))]));
+    let away = ["weights", "optimizer", "gradients"].map(|class| format!("offload.{class}={ON_HOST}"));
+    let rest = "offload.prefetch.depth=100 recompute.granularity=full fidelity.collectives=fluid";
+    let w = workload(6, 1, &format!("{} {rest}", away.join(" ")));
+    let i = inputs(w.unwrap(), machine(1, &format!("device.hbm.GB={}", megabytes / 1e3)));
     Simulation::run(&i, &Options::default()).map_err(Box::new)
 }
 
@@ -777,13 +704,10 @@ fn a_prefetch_without_room_waits() {
 /// 175B parameters on one node of eight.
 #[test]
 fn gpt3_on_eight_devices_is_out_of_memory() {
-    let sets = [
-        "parallelism.data=1",
-        "parallelism.pipeline.size=1",
-        "parallelism.pipeline.schedule=1f1b",
-        "parallelism.pipeline.chunks=1",
-    ];
-    let sets = sets.map(String::from);
+    let sets = sets(
+        "parallelism.data=1 parallelism.pipeline.size=1 parallelism.pipeline.schedule=1f1b \
+         parallelism.pipeline.chunks=1",
+    );
     let inputs = Inputs::load("gpt3-175b", Some("h100-superpod-8"), &sets).unwrap_or_else(|e| panic!("{e}"));
     let error = Simulation::run(&inputs, &Options::default()).unwrap_err();
     let SimulationError::Engine(EngineError::OutOfMemory { need, .. }) = &error else { panic!("{error}") };
@@ -795,62 +719,47 @@ fn gpt3_on_eight_devices_is_out_of_memory() {
 
 #[test]
 fn what_is_wrong_is_said_in_full() {
-    let message = |path: &str, value: Value| workload(4, 1, &[(path, value)]).expect_err(path).to_string();
-    let place = |fraction: f64, tier: &str| json!([{ "fraction": fraction, "tier": tier }]);
-    assert_eq!(
-        message("offload.weights", place(1.5, "host")),
-        "--set offload.weights=[{\"fraction\":1.5,\"tier\":\"host\"}]: at `offload.weights[0].fraction`: 1.5 is not \
-         allowed\n  allowed: a number from 0 to 1"
-    );
-    assert_eq!(
-        message("offload.activations", place(0.5, "host")),
-        "--set offload.activations=[{\"fraction\":0.5,\"tier\":\"host\"}]: at `offload.activations`: fractions with sum \
-         0.5 is not allowed\n  allowed: fractions whose sum is 1\n  \
-         hint: name the share that stays in device memory too, as tier hbm"
-    );
-    assert_eq!(
-        message("offload.optimizer_on", json!("host")),
-        "--set offload.optimizer_on=\"host\": at `offload.optimizer_on`: \"host\" is not allowed\n  \
-         allowed: device, where all optimizer state is in device memory\n  \
-         hint: place offload.optimizer on the host"
-    );
-    let sgd = workload(
-        4,
-        1,
-        &[
-            ("optimizer.kind", json!("sgd")),
-            ("precision.master_bytes_per_parameter", json!(0)),
-            ("offload.optimizer", place(1.0, "host")),
-        ],
-    );
-    assert_eq!(
-        sgd.unwrap_err().to_string(),
-        "--set offload.optimizer=[{\"fraction\":1.0,\"tier\":\"host\"}]: at `offload.optimizer`: 1 placements is not \
-         allowed\n  allowed: nothing: this recipe keeps no master weights and no moments\n  \
-         hint: see optimizer.kind and precision"
-    );
-    assert_eq!(
-        message("offload.weights", json!([{ "fraction": 1, "tier": "nvme", "via": ["nvme"] }])),
-        "--set offload.weights=[{\"fraction\":1,\"tier\":\"nvme\",\"via\":[\"nvme\"]}]: at `offload.weights[0].via[0]`: \
-         \"nvme\" is not allowed\n  allowed: tiers between the device and the tier, each once, the farthest first\n  \
-         hint: a share on nvme that passes the host: \"tier\": \"nvme\", \"via\": [\"host\"]"
-    );
-    let late = workload(
-        4,
-        1,
-        &[
-            ("parallelism.sharding.kind", json!("zero3")),
-            ("parallelism.sharding.prefetch.forward", json!([[1], [1]])),
-        ],
-    );
-    assert_eq!(
-        late.unwrap_err().to_string(),
-        "--set parallelism.sharding.prefetch.forward=[[1],[1]]: at `parallelism.sharding.prefetch.forward[1]`: 1 is not \
-         allowed\n  allowed: layers above 1\n  \
-         hint: a layer is gathered before it is computed, so those computed earlier cannot be prefetched"
-    );
+    for (settings, said) in [
+        (
+            r#"offload.weights=[{"fraction":1.5,"tier":"host"}]"#,
+            "at `offload.weights[0].fraction`: 1.5 is not allowed\n  allowed: a number from 0 to 1",
+        ),
+        (
+            r#"offload.activations=[{"fraction":0.5,"tier":"host"}]"#,
+            "at `offload.activations`: fractions with sum 0.5 is not allowed\n  \
+             allowed: fractions whose sum is 1\n  \
+             hint: name the share that stays in device memory too, as tier hbm",
+        ),
+        (
+            r#"offload.optimizer_on="host""#,
+            "at `offload.optimizer_on`: \"host\" is not allowed\n  \
+             allowed: device, where all optimizer state is in device memory\n  \
+             hint: place offload.optimizer on the host",
+        ),
+        (
+            r#"optimizer.kind="sgd" precision.master_bytes_per_parameter=0 offload.optimizer=[{"fraction":1.0,"tier":"host"}]"#,
+            "at `offload.optimizer`: 1 placements is not allowed\n  \
+             allowed: nothing: this recipe keeps no master weights and no moments\n  \
+             hint: see optimizer.kind and precision",
+        ),
+        (
+            r#"offload.weights=[{"fraction":1,"tier":"nvme","via":["nvme"]}]"#,
+            "at `offload.weights[0].via[0]`: \"nvme\" is not allowed\n  \
+             allowed: tiers between the device and the tier, each once, the farthest first\n  \
+             hint: a share on nvme that passes the host: \"tier\": \"nvme\", \"via\": [\"host\"]",
+        ),
+        (
+            "parallelism.sharding.kind=zero3 parallelism.sharding.prefetch.forward=[[1],[1]]",
+            "at `parallelism.sharding.prefetch.forward[1]`: 1 is not allowed\n  allowed: layers above 1\n  \
+             hint: a layer is gathered before it is computed, so those computed earlier cannot be prefetched",
+        ),
+    ] {
+        let wrong = settings.split(' ').next_back().unwrap_or_default();
+        let error = workload(4, 1, settings).unwrap_err().to_string();
+        assert_eq!(error, format!("--set {wrong}: {said}"));
+    }
     // A tier that the machine lacks.
-    let topology = machine(1, &[]);
+    let topology = machine(1, "");
     let built = Machine::build(&topology.value).unwrap();
     let error = Inputs::new(offloaded(4, 1, "cxl", 1), topology, built).unwrap_err();
     assert_eq!(

@@ -1,7 +1,5 @@
 //! Why a step takes as long as it does: waterfalls, critical paths and slack of shipped workloads.
 
-use std::process::Command;
-
 use stepsim::core::ids::{OpId, RankId};
 use stepsim::core::units::Time;
 use stepsim::lab::simulate::whatif::{Base, Change, Subject};
@@ -15,6 +13,7 @@ use stepsim::read::analysis::slack::slack;
 use stepsim::read::analysis::table::in_full;
 use stepsim::step::spec::{Kind, catalog};
 
+use crate::command::Folder;
 use crate::slow::{slow, tried};
 
 /// Op executions up to which a workload is run.
@@ -233,40 +232,28 @@ fn a_straggler_leads_the_what_ifs() {
     assert!((healed.step_time_s / first.step_time_s - 1.0).abs() < 1e-6, "{healed:?} {first:?}");
 }
 
-fn stepsim(args: &[&str]) -> (Option<i32>, String, String) {
-    let done = Command::new(env!("CARGO_BIN_EXE_stepsim")).args(args).output().expect("a run");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (done.status.code(), text(&done.stdout), text(&done.stderr))
-}
-
 #[test]
 fn wrong_changes_and_sides_are_refused_with_what_is_allowed() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = |name: &str, text: &str| {
-        let path = folder.path().join(name);
-        std::fs::write(&path, text).expect("a file");
-        path.to_str().expect("UTF-8").to_string()
-    };
-    let (empty, foreign) = (file("empty.json", ""), file("foreign.json", r#"{"a": 1}"#));
-    let cut = file("cut.json", r#"{"status": "ok", "step_time_s": 1.0, "mean": {"busy_s"#);
-    let quiet = file("quiet.json", r#"{"traceEvents": []}"#);
-    let cases: [(&[&str], &str); 11] = [
-        (&["whatif", "gpt2-8", "--scale", "warp=2"], "scale-up"),
-        (&["whatif", "gpt2-8", "--scale", "nic"], "WHAT=FACTOR"),
-        (&["whatif", "gpt2-8", "--scale", "nic=0"], "0.001 to 1000"),
-        (&["whatif", "gpt2-8", "--scale", "nic=fast"], "no number"),
-        (&["whatif", "gpt2-8", "--scale", "rank.8=0.5"], "rank.0 to rank.7"),
-        (&["whatif", "gpt2-8", "--without", "weather"], "bubble"),
-        (&["diff", "gpt2-8", "gpt2-9"], "gpt3-175b"),
-        (&["diff", "gpt2-8", &empty], "what torch.profiler exports"),
-        (&["diff", &foreign, "gpt2-8"], "is no report, no workload and no profile"),
-        (&["diff", &cut, "gpt2-8"], "cut.json"),
-        (&["diff", &quiet, "gpt2-8"], "quiet.json"),
-    ];
-    for (args, expected) in cases {
-        let (status, _, errors) = stepsim(args);
-        assert_eq!(status, Some(2), "{args:?}: {errors}");
-        assert!(errors.contains(expected), "{args:?}: {errors}");
+    let folder = Folder::new();
+    folder.write("empty.json", "");
+    folder.write("foreign.json", r#"{"a": 1}"#);
+    folder.write("cut.json", r#"{"status": "ok", "step_time_s": 1.0, "mean": {"busy_s"#);
+    folder.write("quiet.json", r#"{"traceEvents": []}"#);
+    for (line, expected) in [
+        ("whatif gpt2-8 --scale warp=2", "scale-up"),
+        ("whatif gpt2-8 --scale nic", "WHAT=FACTOR"),
+        ("whatif gpt2-8 --scale nic=0", "0.001 to 1000"),
+        ("whatif gpt2-8 --scale nic=fast", "no number"),
+        ("whatif gpt2-8 --scale rank.8=0.5", "rank.0 to rank.7"),
+        ("whatif gpt2-8 --without weather", "bubble"),
+        ("diff gpt2-8 gpt2-9", "gpt3-175b"),
+        ("diff gpt2-8 empty.json", "what torch.profiler exports"),
+        ("diff foreign.json gpt2-8", "is no report, no workload and no profile"),
+        ("diff cut.json gpt2-8", "cut.json"),
+        ("diff quiet.json gpt2-8", "quiet.json"),
+    ] {
+        let error = folder.stepsim(line).refused();
+        assert!(error.contains(expected), "{line}: {error}");
     }
 }
 
@@ -274,28 +261,20 @@ fn wrong_changes_and_sides_are_refused_with_what_is_allowed() {
 /// report as a profile does.
 #[test]
 fn sides_may_be_workloads_reports_and_profiles() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
-    let (report, timeline, lines) = (path("r.json"), path("t.json.gz"), path("lines.json"));
-    let (status, text, errors) = stepsim(&["diff", "gpt2-8", "gpt2-8", "--set-b", "batch.micro_batch=2"]);
-    assert_eq!(status, Some(0), "{errors}");
+    let folder = Folder::new();
+    let text = folder.stepsim("diff gpt2-8 gpt2-8 --set-b batch.micro_batch=2").ok();
     assert!(text.contains("workload.batch.micro_batch: ") && text.contains("from peak to MFU"), "{text}");
     // A file that names a base and nothing else of a workload is one.
-    let short = path("short.json");
-    std::fs::write(&short, r#"{"base": "gpt2-8", "batch": {"micro_batch": 2}}"#).expect("a file");
-    let (status, same, errors) = stepsim(&["diff", "gpt2-8", &short]);
-    assert_eq!(status, Some(0), "{errors}");
+    folder.write("short.json", r#"{"base": "gpt2-8", "batch": {"micro_batch": 2}}"#);
+    let same = folder.stepsim("diff gpt2-8 ./short.json").ok();
     assert_eq!(
         same.split_once("from peak to MFU").expect("a section").1,
         text.split_once("from peak to MFU").unwrap().1
     );
-    let (status, _, errors) = stepsim(&["run", "gpt2-8", "-q", "--report", &report, "-o", &timeline]);
-    assert_eq!(status, Some(0), "{errors}");
-    let (status, text, errors) = stepsim(&["diff", &timeline, &report, "--json", &lines]);
-    assert_eq!(status, Some(0), "{errors}");
+    folder.stepsim("run gpt2-8 -q --report r.json -o t.json.gz").ok();
+    let text = folder.stepsim("diff t.json.gz r.json --json lines.json").ok();
     assert!(text.contains("profile of rank 0") && text.contains("gemm"), "{text}");
-    let lines: Vec<Line> =
-        serde_json::from_str(&std::fs::read_to_string(&lines).expect("a file")).expect("lines");
+    let lines: Vec<Line> = serde_json::from_value(folder.json("lines.json")).expect("lines");
     // One and the same step, read from the timeline of rank 0 and from the report of all.
     for what in ["step time", "compute", "gemm", "attention", "memory-bound"] {
         let line = lines.iter().find(|l| l.what == what && l.section != "number of kernels").expect(what);
@@ -306,14 +285,9 @@ fn sides_may_be_workloads_reports_and_profiles() {
 /// A page about a closed form and a simulation stands alone and has every effect.
 #[test]
 fn a_comparison_has_a_page() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
-    let (html, report) = (path("c.html"), path("c.json"));
-    let (status, _, errors) = stepsim(&["compare", "tiny-4", "--html", &html, "--report", &report]);
-    assert_eq!(status, Some(0), "{errors}");
-    let page = std::fs::read_to_string(&html).expect("a page");
-    let report: serde_json::Value =
-        serde_json::from_slice(&std::fs::read(&report).expect("a report")).expect("JSON");
+    let folder = Folder::new();
+    folder.stepsim("compare tiny-4 --html c.html --report c.json").ok();
+    let (page, report) = (folder.text("c.html"), folder.json("c.json"));
     for effect in report["effects"].as_array().expect("effects") {
         let name = effect["name"].as_str().expect("a name");
         assert!(page.contains(&format!("<td>{name}</td>")), "{name}");

@@ -20,15 +20,16 @@ use crate::lab::simulate::behaviour::{Drawn, drawn};
 use crate::read::analysis::cause::Causes;
 use crate::read::analysis::critical;
 use crate::read::analysis::idle::IdleTimes;
+use crate::read::analysis::link_rates::{self, RateChange};
+use crate::read::analysis::links;
 use crate::read::analysis::memory::{self, Ledger};
 use crate::read::analysis::rounds::round_times;
 use crate::read::analysis::sharing::Sharing;
 use crate::read::analysis::stalls::{self, StallCause, Waiting, stalls_of};
-use crate::read::analysis::{link_rates, links};
 use crate::read::profile::Profile;
 use crate::read::trace::{
-    self, Capacities, Critical, Detail, Link, LinkUse, OutputError, PerRank, Pool, RunMeta, Stall, Summary,
-    Timeline, TraceError, TracedRank,
+    self, Capacities, Critical, Detail, Link, OutputError, PerRank, Pool, RunMeta, Stall, Summary, Timeline,
+    TraceError, TracedRank,
 };
 use crate::step::topology::Axis;
 
@@ -296,7 +297,7 @@ pub fn told(written: Result<Summary, TraceError>) -> Result<(), Failure> {
 }
 
 /// The busiest links and their use over time.
-fn link_tracks(run: &Simulation, count: usize) -> (Vec<Link>, Vec<LinkUse>) {
+fn link_tracks(run: &Simulation, count: usize) -> (Vec<Link>, Vec<RateChange>) {
     if count == 0 {
         return Default::default();
     }
@@ -312,9 +313,7 @@ fn link_tracks(run: &Simulation, count: usize) -> (Vec<Link>, Vec<LinkUse>) {
         let resource = link.used.resource;
         Link { resource, name, capacity: world.resources[resource.index()].capacity }
     };
-    let changes = link_rates::rates(world, &run.record, &chosen).into_iter();
-    let changes = changes.map(|c| LinkUse { time: c.time, resource: c.resource, rate: c.rate });
-    (busiest.iter().map(link).collect(), changes.collect())
+    (busiest.iter().map(link).collect(), link_rates::rates(world, &run.record, &chosen))
 }
 
 /// Hands over the timeline of ranks of a world that was played whole; `name` calls them by their names.

@@ -2,12 +2,12 @@
 //! for one.
 
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Output};
 
 use clap::builder::ValueParser;
 use clap::{Arg, Command as Definition};
 use stepsim::cli::{check_files, definition};
+
+use crate::command::Folder;
 
 const WRITTEN: &str = "Output files";
 
@@ -102,77 +102,60 @@ fn what_is_no_path_is_no_input() {
     assert!(seen > 30, "{seen} pairs");
 }
 
-fn stepsim(at: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_stepsim")).args(args).current_dir(at).output().expect("a run")
-}
-
-fn refused(at: &Path, args: &[&str]) -> String {
-    let done = stepsim(at, args);
-    let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert_eq!(done.status.code(), Some(2), "{args:?}: {said}");
-    said
-}
-
 /// The workload of a job, and a model file that only the workload names.
 #[test]
 fn files_that_inputs_name_are_not_written_over() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = folder.path();
+    let folder = Folder::new();
     let model = r#"{"base": "gpt2-1.5b", "layers": 2}"#;
     let workload = r#"{"topology": "switch:8,400,1", "model": "./model.json", "batch": {"global": 8}}"#;
-    fs::write(at.join("model.json"), model).unwrap();
-    fs::write(at.join("me.json"), workload).unwrap();
+    folder.write("model.json", model);
+    folder.write("me.json", workload);
     for report in ["me.json", "./model.json"] {
-        let job = |devices: &str| format!("./me.json@{devices}");
-        let (one, two) = (job("0-3"), job("4-7"));
-        refused(at, &["share", &one, &two, "-t", "switch:8,400,1", "--report", report]);
-        refused(at, &["run", "./me.json", "--report", report]);
-        refused(at, &["whatif", "./me.json", "--report", report]);
+        let share = "share ./me.json@0-3 ./me.json@4-7 -t switch:8,400,1";
+        for command in [share, "run ./me.json", "whatif ./me.json"] {
+            folder.stepsim(&format!("{command} --report {report}")).refused();
+        }
     }
-    assert_eq!(fs::read_to_string(at.join("model.json")).unwrap(), model);
-    assert_eq!(fs::read_to_string(at.join("me.json")).unwrap(), workload);
+    assert_eq!((folder.text("model.json"), folder.text("me.json")), (model.into(), workload.into()));
 }
 
 /// A second run writes where the first one did, whatever the folder is called.
 #[test]
 fn folders_may_be_called_like_values() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     for name in ["1", "tiny-4", "0", "16"] {
-        fs::create_dir(folder.path().join(name)).unwrap();
-        let report = format!("{name}/r.json");
+        fs::create_dir(folder.path(name)).unwrap();
         for _ in 0..2 {
-            let done = stepsim(folder.path(), &["run", "tiny-4", "--seed", "1", "-q", "--report", &report]);
-            assert!(done.status.success(), "{name}: {}", String::from_utf8_lossy(&done.stderr));
+            folder.stepsim(&format!("run tiny-4 --seed 1 -q --report {name}/r.json")).ok();
         }
     }
 }
 
 #[test]
 fn names_mean_what_is_written() {
-    let folder = tempfile::tempdir().unwrap();
-    for args in [
-        &["run", "tiny-4", "--html", "o.pdf"][..],
-        &["run", "tiny-4", "--report", "r.csv"],
-        &["run", "tiny-4", "--format", "kineto", "-o", "x.json.gz"],
-        &["sweep", "tiny-4", "--vary", "batch.micro_batch=1,2", "-o", "rows.parquet"],
-        &["run", "tiny-4", "-o", "o.html"],
+    let folder = Folder::new();
+    for line in [
+        "run tiny-4 --html o.pdf",
+        "run tiny-4 --report r.csv",
+        "run tiny-4 --format kineto -o x.json.gz",
+        "sweep tiny-4 --vary batch.micro_batch=1,2 -o rows.parquet",
+        "run tiny-4 -o o.html",
     ] {
-        let said = refused(folder.path(), args);
-        assert!(said.contains("the name means"), "{args:?}: {said}");
+        let said = folder.stepsim(line).refused();
+        assert!(said.contains("the name means"), "{line}: {said}");
     }
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(folder.path("")).unwrap().count(), 0);
 }
 
 /// A few packed kilobytes of nothing are no trace, and names from files do not command the terminal.
 #[test]
 fn what_files_hold_harms_nobody() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = folder.path();
+    let folder = Folder::new();
     let mut pack = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     std::io::Write::write_all(&mut pack, &vec![0; 64 << 20]).unwrap();
-    fs::write(at.join("zeros.et.gz"), pack.finish().unwrap()).unwrap();
-    refused(at, &["import", "chakra", "zeros.et.gz", "--out", "step.json"]);
-    fs::write(at.join("w.json"), "{\"model\": \"gpt2-1.5b\", \"\\u001b[2Jx\": 1}").unwrap();
-    let said = refused(at, &["run", "./w.json"]);
+    folder.write("zeros.et.gz", pack.finish().unwrap());
+    folder.stepsim("import chakra zeros.et.gz --out step.json").refused();
+    folder.write("w.json", "{\"model\": \"gpt2-1.5b\", \"\\u001b[2Jx\": 1}");
+    let said = folder.stepsim("run ./w.json").refused();
     assert!(!said.contains('\u{1b}') && said.contains("u{1b}"), "{said:?}");
 }

@@ -1,49 +1,35 @@
 //! What is written is read back: the step that comes out of an export is the one that went in.
 
-use std::fs;
-use std::path::Path;
-use std::process::Command;
-
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::steps::{Draws, Step, count, draw};
-
-/// Runs the program in a folder; what it says where it fails.
-fn stepsim(at: &Path, args: &[&str]) -> Result<String, String> {
-    let done =
-        Command::new(env!("CARGO_BIN_EXE_stepsim")).args(args).current_dir(at).output().expect("a run");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    if done.status.success() { Ok(text(&done.stdout)) } else { Err(text(&done.stderr)) }
-}
-
-fn read(at: &Path, name: &str) -> Value {
-    serde_json::from_str(&fs::read_to_string(at.join(name)).expect(name)).expect(name)
-}
+use crate::command::Folder;
 
 /// Seconds of a step in a report of `run` or `replay`.
-fn seconds(at: &Path, report: &str) -> f64 {
-    let report = read(at, report);
+fn seconds(folder: &Folder, report: &str) -> f64 {
+    let report = folder.json(report);
     report["step_time_s"].as_f64().or(report["replayed_s"].as_f64()).expect("a time")
 }
 
-fn files(at: &Path, ending: &str) -> Vec<String> {
-    let names = fs::read_dir(at).expect("a folder").flatten().map(|entry| entry.path());
-    let mut names: Vec<String> = names.filter_map(|path| Some(path.to_str()?.to_string())).collect();
-    names.retain(|name| name.ends_with(ending));
+/// Names of the files of a folder within, as words of a line.
+fn files(folder: &Folder, within: &str, ending: &str) -> String {
+    let names = std::fs::read_dir(folder.path(within)).expect("a folder").flatten();
+    let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> =
+        names.filter(|name| name.ends_with(ending)).map(|name| format!("{within}/{name}")).collect();
     names.sort();
-    names
+    names.join(" ")
 }
 
 /// A random step without what a file of times does not carry: the machine's part in a run, its memory.
-fn each(draws: &mut Draws, tries: u64, mut try_one: impl FnMut(&Path, &Step, f64)) {
+fn each(draws: &mut Draws, tries: u64, mut try_one: impl FnMut(&Folder, &Step, f64)) {
     let mut tried = 0;
     while tried < tries {
         let step = draw(draws);
-        let folder = tempfile::tempdir().expect("a folder");
-        let at = folder.path();
-        fs::write(at.join("w.json"), &step.text).expect("a file");
-        if stepsim(at, &["run", "./w.json", "-q", "--report", "r.json"]).is_ok() {
-            try_one(at, &step, seconds(at, "r.json"));
+        let folder = Folder::new();
+        folder.write("w.json", &step.text);
+        if folder.stepsim("run ./w.json -q --report r.json").status == Some(0) {
+            try_one(&folder, &step, seconds(&folder, "r.json"));
             tried += 1;
         }
     }
@@ -58,39 +44,28 @@ fn few() -> u64 {
 /// back (`zb-v`) needs the machine.
 #[test]
 fn chakra_traces_replay() {
-    each(&mut Draws(0x5eed_0008), few(), |at, step, ran| {
-        stepsim(at, &["run", "./w.json", "-q", "-o", "et", "--format", "chakra", "--trace-ranks", "all"])
-            .expect("traces");
-        let mut import = vec!["import", "chakra"];
-        let traces = files(&at.join("et"), ".et");
-        import.extend(traces.iter().map(String::as_str));
-        import.extend(["--groups", "et/groups.json", "-o", "programs.json"]);
-        stepsim(at, &import).expect("programs");
+    each(&mut Draws(0x5eed_0008), few(), |folder, step, ran| {
+        folder.stepsim("run ./w.json -q -o et --format chakra --trace-ranks all").ok();
+        let traces = files(folder, "et", ".et");
+        folder.stepsim(&format!("import chakra {traces} --groups et/groups.json -o programs.json")).ok();
         let turns_back = step.text.contains("\"zb-v\"");
-        for on in
-            [&[][..], &["--on", step.inputs.topology.name.as_str()]].into_iter().skip(usize::from(turns_back))
-        {
-            stepsim(at, &[&["replay", "programs.json", "--report", "again.json"], on].concat())
-                .expect("a replay");
-            let again = seconds(at, "again.json");
-            let within = if on.is_empty() { 0.02 } else { 0.03 };
-            assert!((again / ran - 1.0).abs() < within, "{on:?}: {ran} and {again}\n{}", step.text);
+        let on_machine = format!("--on {}", step.inputs.topology.name);
+        for (on, within) in [("", 0.02), (&on_machine, 0.03)].into_iter().skip(usize::from(turns_back)) {
+            folder.stepsim(&format!("replay programs.json --report again.json {on}")).ok();
+            let again = seconds(folder, "again.json");
+            assert!((again / ran - 1.0).abs() < within, "{on}: {ran} and {again}\n{}", step.text);
         }
     });
 }
 
 #[test]
 fn kineto_files_replay() {
-    each(&mut Draws(0x5eed_0009), few(), |at, step, ran| {
-        stepsim(at, &["run", "./w.json", "-q", "-o", "k", "--format", "kineto", "--trace-ranks", "all"])
-            .expect("files");
-        let mut import = vec!["import", "kineto"];
-        let ranks = files(&at.join("k"), ".json.gz");
-        import.extend(ranks.iter().map(String::as_str));
-        import.extend(["-o", "programs.json"]);
-        stepsim(at, &import).expect("programs");
-        stepsim(at, &["replay", "programs.json", "--report", "again.json"]).expect("a replay");
-        let again = seconds(at, "again.json");
+    each(&mut Draws(0x5eed_0009), few(), |folder, step, ran| {
+        folder.stepsim("run ./w.json -q -o k --format kineto --trace-ranks all").ok();
+        let ranks = files(folder, "k", ".json.gz");
+        folder.stepsim(&format!("import kineto {ranks} -o programs.json")).ok();
+        folder.stepsim("replay programs.json --report again.json").ok();
+        let again = seconds(folder, "again.json");
         assert!((again / ran - 1.0).abs() < 0.02, "{ran} and {again}\n{}", step.text);
     });
 }
@@ -98,29 +73,24 @@ fn kineto_files_replay() {
 /// A resolved workload is the workload; the order of its passes, written as a file, is its schedule.
 #[test]
 fn resolved_workloads_and_orders_are_the_step() {
-    each(&mut Draws(0x5eed_000a), few(), |at, step, ran| {
-        let resolved = stepsim(at, &["show", "./w.json", "--resolved"]).expect("a workload");
-        fs::write(at.join("again.json"), resolved).expect("a file");
-        stepsim(at, &["run", "./again.json", "-q", "--report", "same.json"]).expect("the same step");
-        assert_eq!(seconds(at, "same.json"), ran, "{}", step.text);
+    each(&mut Draws(0x5eed_000a), few(), |folder, step, ran| {
+        folder.write("again.json", folder.stepsim("show ./w.json --resolved").ok());
+        folder.stepsim("run ./again.json -q --report same.json").ok();
+        assert_eq!(seconds(folder, "same.json"), ran, "{}", step.text);
     });
 }
 
 /// The best workload of a search is the step that the search found, with what was fixed of the machine, which a workload does not hold.
 #[test]
 fn workloads_of_searches_run() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let at = folder.path();
+    let folder = Folder::new();
     let mut workload = super::steps::plain();
     workload["parallelism"] = json!({});
-    fs::write(at.join("w.json"), workload.to_string()).expect("a file");
-    let nodes = "topology.nodes=1";
-    let search = ["search", "./w.json", "--fix", nodes, "-o", "best.json", "--report", "found.json"];
-    let done =
-        Command::new(env!("CARGO_BIN_EXE_stepsim")).args(search).current_dir(at).output().expect("a search");
-    let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(done.status.success() && said.contains("run it with --set topology.nodes=1"), "{said}");
-    stepsim(at, &["run", "./best.json", "-q", "--set", nodes, "--report", "r.json"]).expect("a step");
-    let found = read(at, "found.json")["ranking"][0]["step_time_s"].as_f64().expect("a time");
-    assert!((found / seconds(at, "r.json") - 1.0).abs() < 1e-9);
+    folder.write("w.json", workload.to_string());
+    let said = folder.stepsim("search ./w.json --fix topology.nodes=1 -o best.json --report found.json");
+    assert_eq!(said.status, Some(0), "{}", said.error);
+    assert!(said.error.contains("run it with --set topology.nodes=1"), "{}", said.error);
+    folder.stepsim("run ./best.json -q --set topology.nodes=1 --report r.json").ok();
+    let found = folder.json("found.json")["ranking"][0]["step_time_s"].as_f64().expect("a time");
+    assert!((found / seconds(&folder, "r.json") - 1.0).abs() < 1e-9);
 }

@@ -4,8 +4,9 @@ use crate::core::engine::Record;
 use crate::core::ids::{DeviceId, RankId};
 use crate::core::program::World;
 use crate::core::units::{Bandwidth, Time};
+use crate::read::analysis::link_rates::RateChange;
 use crate::read::analysis::links;
-use crate::read::trace::{Link, LinkUse, RunMeta, Timeline, TraceError, TracedRank, write_file};
+use crate::read::trace::{Link, RunMeta, Timeline, TraceError, TracedRank, write_file};
 use crate::step::topology::Machine;
 
 /// Links with a counter.
@@ -40,9 +41,9 @@ pub(in crate::cli) fn write(
         .collect();
     let end = record.step_end;
     let rate = |l: &links::LinkUse| Bandwidth(l.bytes / end.s().max(1e-12));
-    let starts = busiest.iter().map(|l| LinkUse { time: Time::ZERO, resource: l.resource, rate: rate(l) });
-    let ends = busiest.iter().map(|l| LinkUse { time: end, resource: l.resource, rate: Bandwidth(0.0) });
-    let link_use: Vec<LinkUse> = starts.chain(ends).collect();
+    let starts = busiest.iter().map(|l| RateChange { time: Time::ZERO, resource: l.resource, rate: rate(l) });
+    let ends = busiest.iter().map(|l| RateChange { time: end, resource: l.resource, rate: Bandwidth(0.0) });
+    let link_use: Vec<RateChange> = starts.chain(ends).collect();
     let timeline =
         Timeline { links: &links, link_use: &link_use, ..Timeline::new(world, record, &ranks, meta) };
     write_file(&timeline, file).map(drop)

@@ -140,7 +140,7 @@ impl<O: Observer> Play<'_, O> {
     /// A communication kernel comes to (or goes from) the devices of all members.
     pub fn take_units(&mut self, comm: u32, comes: bool) {
         let CommState { action, first_arrival, needed, .. } = self.comms.states[comm as usize];
-        let units = u32::from(self.world.action_units.get(action as usize).copied().unwrap_or(1000));
+        let units = u32::from(self.world.units_of(action));
         if units == 0 {
             return;
         }

@@ -56,7 +56,7 @@ pub fn time_alone(world: &World, comm: CommId, transfer: u32) -> Option<Time> {
     let c = &world.comms[comm.index()];
     let action = *world.profiles[c.profile as usize].get(transfer as usize)?;
     let action = world.actions.get(action as usize)?;
-    if !matches!(action, Action::Graph { .. } | Action::Rounds(_)) {
+    if !action.is_graph() {
         return transfer_time(world, |path| path_rate(world, path), comm, transfer);
     }
     let mut alone = World { actions: vec![action.clone()], profiles: vec![vec![0]], ..World::default() };

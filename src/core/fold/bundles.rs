@@ -50,24 +50,16 @@ impl<'w> Bundles<'w> {
     /// The classes of communicators, numbered by their first ones, those of the bundles being known (`colours`: colours
     /// below which they are); and for each bundle those of its communicators.
     pub fn classes(&self, of_bundles: &[u32], colours: usize) -> (Classes, Twins) {
-        const NONE: u32 = u32::MAX;
         let bundles = Classes::of_colouring(of_bundles, colours);
         let mut twins = Twins { first: vec![0], class: Vec::new(), of: bundles.of };
         for bundle in bundles.representative {
-            twins.class.resize(twins.class.len() + self.size[bundle as usize] as usize, NONE);
+            twins.class.resize(twins.class.len() + self.size[bundle as usize] as usize, u32::MAX);
             twins.first.push(twins.class.len() as u32);
         }
         let mut classes = Classes { of: Vec::with_capacity(self.of.len()), ..Classes::default() };
-        for (c, (bundle, twin)) in (0..).zip(self.of.iter().zip(&self.twin)) {
+        for (bundle, twin) in self.of.iter().zip(&self.twin) {
             let at = twins.range(*bundle).start + *twin as usize;
-            let class = &mut twins.class[at];
-            if *class == NONE {
-                *class = classes.len() as u32;
-                classes.representative.push(c);
-                classes.size.push(0);
-            }
-            classes.size[*class as usize] += 1;
-            classes.of.push(*class);
+            classes.add(&mut twins.class[at]);
         }
         (classes, twins)
     }

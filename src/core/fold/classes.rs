@@ -19,17 +19,18 @@ impl Classes {
     pub(super) fn of_colouring(colouring: &[u32], colours: usize) -> Classes {
         let mut number = vec![u32::MAX; colours];
         let mut classes = Classes { of: Vec::with_capacity(colouring.len()), ..Classes::default() };
-        for (entry, &colour) in colouring.iter().enumerate() {
-            let class = &mut number[colour as usize];
-            if *class == u32::MAX {
-                *class = classes.len() as u32;
-                classes.representative.push(entry as u32);
-                classes.size.push(0);
-            }
-            classes.size[*class as usize] += 1;
-            classes.of.push(*class);
-        }
+        colouring.iter().for_each(|colour| classes.add(&mut number[*colour as usize]));
         classes
+    }
+    /// The class of the next entry, which is a new one where `class` has no number yet (`u32::MAX`).
+    pub(super) fn add(&mut self, class: &mut u32) {
+        if *class == u32::MAX {
+            *class = self.len() as u32;
+            self.representative.push(self.of.len() as u32);
+            self.size.push(0);
+        }
+        self.size[*class as usize] += 1;
+        self.of.push(*class);
     }
     /// Each of `n` entries in a class of its own.
     fn discrete(n: usize) -> Classes {

@@ -1,7 +1,7 @@
 //! What folding reads from programs: all else it takes from the tables of the world.
 
 use super::memory;
-use crate::core::program::{Program, Work, World};
+use crate::core::program::World;
 
 /// What the programs of a world ask of its tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,24 +17,9 @@ pub(super) struct Demands {
 impl Demands {
     pub fn of(world: &World) -> Demands {
         Demands {
-            used: world.programs.iter().map(|p| p.facts.copy_of(|| used_slots(p))).collect(),
+            used: world.programs.iter().map(|p| p.facts.copy_of(|| p.used_slots())).collect(),
             felt: world.felt_by_kernels(),
             turns: memory::turns(world),
         }
     }
-}
-
-/// Which slots the ops of a program use.
-fn used_slots(program: &Program) -> Vec<bool> {
-    let mut used = Vec::new();
-    for op in &program.ops {
-        if let Work::Comm { slot, .. } = op.work {
-            let slot = usize::from(slot);
-            if used.len() <= slot {
-                used.resize(slot + 1, false);
-            }
-            used[slot] = true;
-        }
-    }
-    used
 }

@@ -111,7 +111,7 @@ fn same_tables(a: &World, b: &World) -> bool {
 }
 
 fn plays_graphs(world: &World) -> bool {
-    world.actions.iter().any(|action| matches!(action, Action::Graph { .. } | Action::Rounds(_)))
+    world.actions.iter().any(Action::is_graph)
 }
 
 #[cfg(test)]
@@ -121,15 +121,14 @@ mod tests {
     use crate::core::ids::{ProgramId, RankId, TransferId};
     use crate::core::program::{
         Edit, Flow, MemoryClass, MemoryEffect, MemoryWhen, NO_MICRO_BATCH, OpInfo, Phase, Program,
-        ProgramBuilder, Rank, Resource, Span, StreamKind, Tier, TierUse, Work,
+        ProgramBuilder, Rank, Resource, Span, StreamKind, Work,
     };
     use crate::core::units::{Bandwidth, Bytes, Time};
 
     /// A kernel that takes and moves bytes, and an op on one of two slots.
     fn program(time: u64, takes: u64, moves: f64, slot: u16) -> Program {
         let mut b = ProgramBuilder::new();
-        let (phase, layer, class) = (Phase::Forward, None, None);
-        b.info(OpInfo { name: "kernel".into(), phase, layer, class, flops: 0.0, bytes: moves });
+        b.info(OpInfo::of("kernel", Phase::Forward, moves));
         let streams = [b.stream(StreamKind::Compute), b.stream(StreamKind::Data)];
         let kernel = b.op(streams[0], Work::Compute { time: Time(time) }, &[], 0, NO_MICRO_BATCH);
         let (when, class) = (MemoryWhen::AllocAtStart, MemoryClass::Weights);
@@ -146,15 +145,11 @@ mod tests {
         let actions = [1e3, 2e3].map(|bytes| world.add_action(Action::Phases(vec![flow(bytes)])));
         let profiles = actions.map(|action| world.add_profile([action]));
         let memory = world.add_resource(Bandwidth(1e12));
-        world.tiers.push(Tier { name: "hbm".into(), capacity: Bytes(100) });
+        let hbm = world.add_tier("hbm", Bytes(100));
         let ranks: Vec<RankId> = (0..4).map(|_| world.add_rank(ProgramId(0), 2)).collect();
-        for rank in &mut world.ranks {
-            rank.tiers.start = world.tier_uses.len() as u32;
-            rank.tiers.len = 1;
-            world.tier_uses.push(TierUse { tier: crate::core::ids::TierId(0), count: 1 });
-            rank.memory.start = world.uses.len() as u32;
-            rank.memory.len = 1;
-            world.uses.push((memory, 1));
+        for rank in &ranks {
+            world.set_tiers(*rank, &[hbm]);
+            world.set_memory(*rank, &[(memory, 1)]);
         }
         for pair in ranks.chunks(2) {
             let link = world.add_resource(Bandwidth(1e9));

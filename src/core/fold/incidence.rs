@@ -16,6 +16,7 @@ use super::bundles::Bundles;
 use super::demands::Demands;
 use super::memory;
 use super::partition::Graph;
+use super::transfers::numbered;
 use super::ways::Ways;
 use crate::core::ids::{CommId, RankId};
 use crate::core::program::World;
@@ -234,19 +235,8 @@ struct Colours {
 impl Colours {
     /// Appends a table whose entries get equal colours for equal keys.
     fn add<K: Hash + Eq + Copy>(&mut self, keys: impl Iterator<Item = K>) {
-        let mut numbers = FxHashMap::default();
-        // Equal ones often stand in a row.
-        let mut before = None;
-        for key in keys {
-            let colour = match before {
-                Some((same, colour)) if same == key => colour,
-                _ => *numbers.entry(key).or_insert_with(|| {
-                    self.next += 1;
-                    self.next - 1
-                }),
-            };
-            before = Some((key, colour));
-            self.of.push(colour);
-        }
+        let (numbers, count) = numbered(keys);
+        self.of.extend(numbers.into_iter().map(|number| self.next + number));
+        self.next += count as u32;
     }
 }

@@ -8,8 +8,7 @@
 //! given back is largest at some op; the level of a tier is at most the resident bytes plus the sum of these maxima
 //! over the streams of all its users. The bound is far from tight where one stream allocates what another frees.
 
-use rustc_hash::FxHashMap;
-
+use super::transfers::numbered;
 use crate::core::ids::RankId;
 use crate::core::program::{MemoryWhen, Program, World};
 
@@ -42,14 +41,7 @@ pub(super) fn turns(world: &World) -> Vec<u32> {
             places[rank as usize].push(users[tier]);
         }
     });
-    let mut numbers = FxHashMap::default();
-    places
-        .into_iter()
-        .map(|place| {
-            let fresh = numbers.len() as u32;
-            *numbers.entry(place).or_insert(fresh)
-        })
-        .collect()
+    numbered(places.iter()).0
 }
 
 /// Calls `visit(rank, tier number, tier, count)` for every use of a tier, rank by rank.

@@ -60,11 +60,14 @@ impl<'w> Merged<'w> {
         let Some(as_it_was) = self.full.actions.get(action as usize) else {
             return action;
         };
-        *numbers.entry(action).or_insert_with(|| {
-            self.action_units.push(self.full.action_units.get(action as usize).copied().unwrap_or(1000));
-            self.actions.push(as_it_was.clone());
-            self.actions.len() as u32 - 1
-        })
+        *numbers.entry(action).or_insert_with(|| self.push(action, as_it_was.clone()))
+    }
+
+    /// Puts what becomes of an action behind the others; its number.
+    fn push(&mut self, of: u32, action: Action) -> u32 {
+        self.action_units.push(self.full.units_of(of));
+        self.actions.push(action);
+        self.actions.len() as u32 - 1
     }
 
     /// What becomes of a profile on a communicator whose ways are of these classes.
@@ -84,9 +87,7 @@ impl<'w> Merged<'w> {
         let row = self.full.profiles[profile as usize].iter().enumerate().map(|(entry, &action)| {
             let Some(full) = self.full.actions.get(action as usize) else { return action };
             let classes = classes.map_or(&[][..], |found| &found.flows[entry]);
-            self.actions.push(merged(full, classes, &mut paths));
-            self.action_units.push(self.full.action_units.get(action as usize).copied().unwrap_or(1000));
-            self.actions.len() as u32 - 1
+            self.push(action, merged(full, classes, &mut paths))
         });
         let row = row.collect();
         self.profiles.push(row);
@@ -139,13 +140,11 @@ fn merged(action: &Action, classes: &[u32], paths: &mut Paths) -> Action {
         if number[class] == u32::MAX {
             number[class] = merged.len() as u32;
             merged.push(Class { first: *flow, beside: 0 });
-            let start = parent_ids.len() as u32;
             let waits: BTreeSet<u32> = waits
                 .marked()
                 .map(|p| number[classes[(p & !BEHIND) as usize] as usize] | p & BEHIND)
                 .collect();
-            parent_ids.extend(waits);
-            parents.push(Span { start, len: parent_ids.len() as u32 - start });
+            parents.push(Span::append(&mut parent_ids, waits));
         }
         let class = &mut merged[number[class] as usize];
         class.beside += u32::from(class.first.path == flow.path);

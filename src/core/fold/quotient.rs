@@ -70,9 +70,8 @@ impl Quotient<'_> {
                 w.programs.push(self.full.programs[full.program.index()].clone());
                 ProgramId(w.programs.len() as u32 - 1)
             });
-            let slots = Span { start: w.slots.len() as u32, len: full.slots.len };
             let of_comm = |c: &CommId| comms.of.get(c.index()).map_or(*c, |&class| CommId(class));
-            w.slots.extend(self.full.slots_of(RankId(rank)).iter().map(of_comm));
+            let slots = Span::append(&mut w.slots, self.full.slots_of(RankId(rank)).iter().map(of_comm));
             let start = w.tier_uses.len() as u32;
             for (number, bound) in (0..).zip(self.full.tiers_of(RankId(rank))) {
                 let Some(&tier) = tiers.of.get(bound.tier.index()) else {
@@ -109,14 +108,9 @@ impl Quotient<'_> {
         let mut first_path = 0;
         for (class, &comm) in (0..).zip(&comms.representative) {
             let full = self.full.comms[comm as usize];
-            let start = w.members.len() as u32;
-            for member in self.full.members_of(CommId(comm)) {
-                let rank = ranks.of[member.index()];
-                if std::mem::replace(&mut seen[rank as usize], class) != class {
-                    w.members.push(RankId(rank));
-                }
-            }
-            let members = Span { start, len: w.members.len() as u32 - start };
+            let of_members = self.full.members_of(CommId(comm)).iter().map(|member| ranks.of[member.index()]);
+            let first = |rank: &u32| std::mem::replace(&mut seen[*rank as usize], class) != class;
+            let members = Span::append(&mut w.members, of_members.filter(first).map(RankId));
             let own = self.incidence.ways.of_comm(comm);
             let (mut profile, mut len) = (full.profile, full.paths.len);
             if !own.is_empty() {

@@ -29,6 +29,10 @@ pub enum Action {
 }
 
 impl Action {
+    /// Whether it is a graph of flows, written out or in rounds.
+    pub(crate) fn is_graph(&self) -> bool {
+        matches!(self, Action::Graph { .. } | Action::Rounds(_))
+    }
     /// Its flows, in order; a fixed time has none, and of rounds each is written once.
     pub fn flows(&self) -> &[Flow] {
         match self {

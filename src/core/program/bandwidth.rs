@@ -103,8 +103,7 @@ mod tests {
     /// A rank whose kernels of 100 ps move six tenths of what its memory of 1 TB/s can, and copies over links of as many GB/s.
     fn world(links: &[f64]) -> World {
         let mut b = ProgramBuilder::new();
-        let (phase, layer, class) = (Phase::Forward, None, None);
-        b.info(OpInfo { name: "kernel".into(), phase, layer, class, flops: 0.0, bytes: 60.0 });
+        b.info(OpInfo::of("kernel", Phase::Forward, 60.0));
         let streams = [b.stream(StreamKind::Compute), b.stream(StreamKind::CopyIn)];
         b.op(streams[0], Work::Compute { time: Time(100) }, &[], 0, NO_MICRO_BATCH);
         b.op(streams[1], Work::Comm { slot: 0, transfer: TransferId(0) }, &[], 0, NO_MICRO_BATCH);

@@ -169,9 +169,8 @@ impl ProgramBuilder {
         self.effects.sort_by_key(|(op, _)| *op);
         self.program.memory.reserve_exact(self.effects.len());
         for effects in self.effects.chunk_by(|a, b| a.0 == b.0) {
-            let span = Span { start: self.program.memory.len() as u32, len: effects.len() as u32 };
-            self.program.ops[effects[0].0.index()].memory = span;
-            self.program.memory.extend(effects.iter().map(|(_, effect)| *effect));
+            let of_op = effects.iter().map(|(_, effect)| *effect);
+            self.program.ops[effects[0].0.index()].memory = Span::append(&mut self.program.memory, of_op);
         }
         self.program
     }

@@ -72,8 +72,7 @@ impl Rounds {
     pub fn flow(&mut self, flow: Flow, parents: &[u32]) -> u32 {
         let number = self.len();
         assert!(parents.iter().all(|p| *p & !BEHIND < number), "a flow follows those before it");
-        self.parents.push(Span { start: self.parent_ids.len() as u32, len: parents.len() as u32 });
-        self.parent_ids.extend_from_slice(parents);
+        self.parents.push(Span::append(&mut self.parent_ids, parents.iter().copied()));
         self.flows.push(flow);
         number
     }

@@ -10,6 +10,12 @@ pub struct Span {
 }
 
 impl Span {
+    /// Puts entries behind those of a table; where they then stand.
+    pub(crate) fn append<T>(table: &mut Vec<T>, entries: impl IntoIterator<Item = T>) -> Span {
+        let start = table.len() as u32;
+        table.extend(entries);
+        Span { start, len: table.len() as u32 - start }
+    }
     /// As a range of `usize`.
     #[inline]
     pub fn range(self) -> std::ops::Range<usize> {

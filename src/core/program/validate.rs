@@ -7,7 +7,7 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use super::{Action, BEHIND, Flow, Op, Program, Rank, Span, Work, World};
+use super::{Action, BEHIND, Flow, Op, Program, Rank, Span, World};
 
 /// An entry of a world that cannot be played.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -192,7 +192,6 @@ impl Needs {
     fn of(number: usize, program: &Program) -> Result<Needs, WorldError> {
         let ends = |span: Span| u64::from(span.start) + u64::from(span.len);
         let [waits, memory] = [program.waits.len(), program.memory.len()].map(|length| length as u64);
-        let mut used = Vec::new();
         for (i, op) in program.ops.iter().enumerate() {
             // Most ops of most worlds are sound: what is wrong with one is found out behind this.
             let sound = ends(op.waits) <= waits
@@ -201,15 +200,11 @@ impl Needs {
             if !sound {
                 refuse(&format!("programs[{number}].ops"), i, faults(op, program))?;
             }
-            if let Work::Comm { slot, .. } = op.work {
-                let slot = usize::from(slot);
-                if slot >= used.len() {
-                    used.resize(slot + 1, false);
-                }
-                used[slot] = true;
-            }
         }
-        let slots = (0..=u16::MAX).zip(used).filter_map(|(slot, used)| used.then_some(slot)).collect();
+        let slots = (0..=u16::MAX)
+            .zip(program.used_slots())
+            .filter_map(|(slot, used)| used.then_some(slot))
+            .collect();
         let effects = program.memory.iter().chain(&program.resident);
         let tiers = effects.map(|effect| usize::from(effect.tier) + 1).max().unwrap_or(0);
         Ok(Needs { slots, tiers })
@@ -237,7 +232,7 @@ fn amount(flow: &Flow) -> Option<String> {
 mod tests {
     use super::*;
     use crate::core::ids::{CommId, ProgramId, RankId, ResourceId, TransferId};
-    use crate::core::program::{Comm, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind};
+    use crate::core::program::{Comm, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind, Work};
     use crate::core::units::{Bandwidth, Time};
 
     fn flow(bytes: f64, path: u32) -> Flow {

@@ -76,8 +76,12 @@ impl World {
     /// thousandths of those that `Op::slowdown` is for. `None` for a transfer that the communicator never does.
     pub fn action_of(&self, comm: CommId, transfer: TransferId) -> Option<(&Action, u16)> {
         let profile = self.profiles.get(self.comms[comm.index()].profile as usize)?;
-        let action = *profile.get(transfer.0 as usize)? as usize;
-        Some((self.actions.get(action)?, self.action_units.get(action).copied().unwrap_or(WHOLE)))
+        let action = *profile.get(transfer.0 as usize)?;
+        Some((self.actions.get(action as usize)?, self.units_of(action)))
+    }
+    /// The compute units that the kernel of an action takes from a device, in thousandths of those that `Op::slowdown` is for.
+    pub(crate) fn units_of(&self, action: u32) -> u16 {
+        self.action_units.get(action as usize).copied().unwrap_or(WHOLE)
     }
     /// What a kernel of a rank crosses to the memory of its device; nothing where that is unlimited.
     pub fn memory_of(&self, rank: RankId) -> &[(ResourceId, u32)] {
@@ -152,10 +156,7 @@ impl World {
     }
     /// Whether any action of a profile is a graph of flows.
     pub(super) fn plays_graphs(&self, profile: u32) -> bool {
-        let graph = |action: &u32| {
-            let action = self.actions.get(*action as usize);
-            action.is_some_and(|action| matches!(action, Action::Graph { .. } | Action::Rounds(_)))
-        };
+        let graph = |action: &u32| self.actions.get(*action as usize).is_some_and(Action::is_graph);
         self.profiles.get(profile as usize).is_none_or(|row| row.iter().any(graph))
     }
     /// Number of op executions in one run.
@@ -274,9 +275,7 @@ impl World {
     }
     /// Adds a rank that does `program`, healthy and without tiers; bind its slots with [`World::bind`].
     pub fn add_rank(&mut self, program: ProgramId, slots: u32) -> RankId {
-        let start = self.slots.len() as u32;
-        self.slots.resize(self.slots.len() + slots as usize, CommId(u32::MAX));
-        let slots = Span { start, len: slots };
+        let slots = Span::append(&mut self.slots, (0..slots).map(|_| CommId(u32::MAX)));
         self.ranks.push(Rank {
             program,
             slots,
@@ -307,15 +306,12 @@ impl World {
     }
     /// Says which tiers a rank's tier numbers mean, from its device's own memory on.
     pub fn set_tiers(&mut self, rank: RankId, tiers: &[TierId]) {
-        let span = Span { start: self.tier_uses.len() as u32, len: tiers.len() as u32 };
-        self.tier_uses.extend(tiers.iter().map(|tier| TierUse { tier: *tier, count: 1 }));
-        self.ranks[rank.index()].tiers = span;
+        let uses = tiers.iter().map(|tier| TierUse { tier: *tier, count: 1 });
+        self.ranks[rank.index()].tiers = Span::append(&mut self.tier_uses, uses);
     }
     /// Says what kernels of a rank cross to the memory of their device, and how many times.
     pub fn set_memory(&mut self, rank: RankId, uses: &[(ResourceId, u32)]) {
-        let span = Span { start: self.uses.len() as u32, len: uses.len() as u32 };
-        self.uses.extend_from_slice(uses);
-        self.ranks[rank.index()].memory = span;
+        self.ranks[rank.index()].memory = Span::append(&mut self.uses, uses.iter().copied());
     }
     /// Factors on kernel times from which ranks with a jitter seed draw, one an op.
     pub fn set_jitter(&mut self, factors: Vec<f64>) {
@@ -327,15 +323,10 @@ impl World {
     }
     /// Adds a communicator of the given profile; each path is a list of resources with coefficients.
     pub fn add_comm(&mut self, profile: u32, members: &[RankId], paths: &[&[(ResourceId, u32)]]) -> CommId {
-        let members_span = Span { start: self.members.len() as u32, len: members.len() as u32 };
-        self.members.extend_from_slice(members);
-        let paths_span = Span { start: self.paths.len() as u32, len: paths.len() as u32 };
-        for path in paths {
-            self.paths.push(Span { start: self.uses.len() as u32, len: path.len() as u32 });
-            self.uses.extend_from_slice(path);
-        }
-        let needed = members.len() as u32;
-        self.comms.push(Comm { needed, profile, members: members_span, paths: paths_span });
+        let members = Span::append(&mut self.members, members.iter().copied());
+        let of_paths = paths.iter().map(|path| Span::append(&mut self.uses, path.iter().copied()));
+        let paths = Span::append(&mut self.paths, of_paths);
+        self.comms.push(Comm { needed: members.len, profile, members, paths });
         CommId(self.comms.len() as u32 - 1)
     }
 }

@@ -23,7 +23,7 @@ fn of_kernel(phase: Phase) -> Row {
 /// The terms of a closed form, row by row, beside the times of a rank.
 pub fn beside(closed: &[(Row, f64)], rows: [Time; Row::COUNT]) -> Vec<Term> {
     let term = |(name, time): (_, Time)| Term { name, closed_form_s: 0.0, simulated_s: time.s() };
-    let mut terms: Vec<Term> = Row::NAMES.into_iter().zip(rows).map(term).collect();
+    let mut terms: Vec<Term> = Row::ALL.map(Row::name).into_iter().zip(rows).map(term).collect();
     closed.iter().for_each(|(row, seconds)| terms[*row as usize].closed_form_s = *seconds);
     terms
 }

@@ -78,17 +78,28 @@ pub(crate) fn write_list(out: &mut String, items: &[String], width: u16) {
 
 /// Words, on as many indented lines as the width asks for.
 pub(crate) fn write_words(out: &mut String, words: &[String], width: u16) {
-    let mut column = 0;
+    wrap(out, words.iter().map(String::as_str), "  ", " ", width);
+}
+
+/// Words with `gap` between, on as many lines as the width asks for; the first is indented by `indent`, the others by two.
+pub(super) fn wrap<'a>(
+    out: &mut String,
+    words: impl IntoIterator<Item = &'a str>,
+    mut indent: &'a str,
+    gap: &'a str,
+    width: u16,
+) {
+    let mut line = String::new();
     for word in words {
-        let length = word.chars().count() + 1;
-        if column > 0 && column + length > usize::from(width) {
+        if !line.is_empty() && line.chars().count() + gap.len() + word.chars().count() > usize::from(width) {
+            *out += &std::mem::take(&mut line);
             out.push('\n');
-            column = 0;
+            indent = "  ";
         }
-        out.push_str(if column == 0 { "  " } else { " " });
-        out.push_str(word);
-        column += length + usize::from(column == 0);
+        line += if line.is_empty() { indent } else { gap };
+        line += word;
     }
+    *out += &line;
     out.push('\n');
 }
 

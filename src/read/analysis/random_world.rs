@@ -5,10 +5,10 @@
 use rand::{Rng, SeedableRng};
 
 use crate::core::engine::Record;
-use crate::core::ids::{CommId, OpId, ProgramId, RankId, ResourceId, TierId, TransferId};
+use crate::core::ids::{CommId, OpId, RankId, ResourceId, TransferId};
 use crate::core::program::{
-    Action, Comm, Flow, MemoryClass, MemoryEffect, MemoryWhen, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder,
-    Rank, Resource, Span, StreamKind, Tier, TierUse, Work, World,
+    Action, Flow, MemoryClass, MemoryEffect, MemoryWhen, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Span,
+    StreamKind, Work, World,
 };
 use crate::core::units::{Bandwidth, Bytes, Time};
 
@@ -34,7 +34,7 @@ impl Scenario {
     /// `ranks` ranks without streams.
     pub fn new(ranks: usize) -> Scenario {
         let mut world = World::default();
-        world.resources.push(Resource { capacity: Bandwidth(1e12) });
+        world.add_resource(Bandwidth(1e12));
         Scenario {
             world,
             record: Record::default(),
@@ -47,6 +47,26 @@ impl Scenario {
             last_kernel: vec![None; ranks],
             last_comm: vec![None; ranks],
             slots: vec![Vec::new(); ranks],
+        }
+    }
+    /// Two ranks with a stream of kernels (0) and one of `kind` (1): a kernel each, of so many ps, and behind both a
+    /// communication of `time` ps that starts `memory` ps late.
+    pub fn of_two(kind: StreamKind, kernels: [u64; 2], time: u64, memory: u64) -> Scenario {
+        let mut s = Scenario::new(2);
+        for (rank, kernel) in kernels.into_iter().enumerate() {
+            s.stream(rank, StreamKind::Compute);
+            s.stream(rank, kind);
+            s.kernel(rank, 0, kernel, 0);
+            s.wait_for_last_kernel(rank);
+        }
+        s.comm(&[(0, 1), (1, 1)], time, 0, memory);
+        s
+    }
+    /// The next kernel of either rank, of `time` ps, behind its last communication.
+    pub fn kernels_behind(&mut self, time: u64) {
+        for rank in 0..2 {
+            self.wait_for_last_comm(rank);
+            self.kernel(rank, 0, time, 0);
         }
     }
     /// A stream of a rank.
@@ -96,22 +116,12 @@ impl Scenario {
     /// A collective of its own communicator over one flow: `time` ps on an idle machine, `contention` more, and
     /// it starts `memory` ps after its last member has arrived. A rank twice among the members takes two slots.
     pub fn comm(&mut self, members: &[(usize, u16)], time: u64, contention: u64, memory: u64) {
-        let comm = CommId(self.world.comms.len() as u32);
-        let w = &mut self.world;
-        let span = |start: usize, len: usize| Span { start: start as u32, len: len as u32 };
-        w.paths.push(span(w.uses.len(), 1));
-        w.uses.push((ResourceId(0), 2));
-        w.comms.push(Comm {
-            needed: members.len() as u32,
-            profile: comm.0,
-            members: span(w.members.len(), members.len()),
-            paths: span(w.paths.len() - 1, 1),
-        });
-        w.members.extend(members.iter().map(|m| RankId(m.0 as u32)));
-        w.profiles.push(vec![w.actions.len() as u32]);
         // 10¹² bytes per second, crossed twice: half a byte a picosecond
         let flow = Flow { latency: Time::ZERO, bytes: time as f64 / 2.0, rate_limit: f64::INFINITY, path: 0 };
-        w.actions.push(Action::Phases(vec![flow]));
+        let action = self.world.add_action(Action::Phases(vec![flow]));
+        let profile = self.world.add_profile([action]);
+        let ranks: Vec<RankId> = members.iter().map(|m| RankId(m.0 as u32)).collect();
+        let comm = self.world.add_comm(profile, &ranks, &[&[(ResourceId(0), 2)]]);
         let last = members.iter().map(|&(r, s)| self.ready(r, s)).max().expect("a member");
         let start = last + Time(memory);
         let end = start + Time(time) + Time(contention);
@@ -136,22 +146,12 @@ impl Scenario {
     /// The world with its programs bound, all ranks on one tier, and the record.
     pub fn finish(mut self) -> Scenario {
         let w = &mut self.world;
-        w.tiers.push(Tier { name: "hbm".into(), capacity: Bytes(1 << 40) });
-        for (r, builder) in std::mem::take(&mut self.builders).into_iter().enumerate() {
-            w.programs.push(builder.finish().into());
-            let slots = Span { start: w.slots.len() as u32, len: self.slots[r].len() as u32 };
-            w.slots.extend(&self.slots[r]);
-            let tiers = Span { start: w.tier_uses.len() as u32, len: 1 };
-            w.tier_uses.push(TierUse { tier: TierId(0), count: 1 });
-            let program = ProgramId(r as u32);
-            w.ranks.push(Rank {
-                program,
-                slots,
-                tiers,
-                memory: Span::default(),
-                slowness: 1.0,
-                jitter_seed: 0,
-            });
+        let hbm = w.add_tier("hbm", Bytes(1 << 40));
+        for (builder, comms) in std::mem::take(&mut self.builders).into_iter().zip(&self.slots) {
+            let program = w.add_program(builder.finish());
+            let rank = w.add_rank(program, 0);
+            w.ranks[rank.index()].slots = Span::append(&mut w.slots, comms.iter().copied());
+            w.set_tiers(rank, &[hbm]);
         }
         self.record = Record::for_world(w);
         for (i, &(start, end)) in self.spans.iter().flatten().enumerate() {

@@ -4,58 +4,45 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::kind::OpKind;
+use crate::core::declare::named;
 use crate::core::program::Phase;
 
-/// The terms that closed forms and readings share, in the order of tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Row {
-    /// Forward kernels.
-    Forward,
-    /// Recomputed kernels.
-    Recompute,
-    /// Backward kernels.
-    Backward,
-    /// Optimizer kernels, and waiting for an optimizer elsewhere.
-    Optimizer,
-    /// Tensor-parallel communication, repeated or not.
-    Tensor,
-    /// Context-parallel communication.
-    Context,
-    /// Expert-parallel communication.
-    Expert,
-    /// Waiting for other ranks: pipeline bubble, late peers, the end of the step.
-    Bubble,
-    /// Transfers between stages.
-    Pipeline,
-    /// Data-parallel communication.
-    Data,
-    /// Copies to and from other memory tiers.
-    Offload,
-    /// Launches.
-    Host,
-    /// What sharing links added to communication.
-    Contention,
+named! {
+    /// The terms that closed forms and readings share, in the order of tables.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Row {
+        /// Forward kernels.
+        Forward = "forward",
+        /// Recomputed kernels.
+        Recompute = "recompute",
+        /// Backward kernels.
+        Backward = "backward",
+        /// Optimizer kernels, and waiting for an optimizer elsewhere.
+        Optimizer = "optimizer",
+        /// Tensor-parallel communication, repeated or not.
+        Tensor = "tensor parallel, exposed",
+        /// Context-parallel communication.
+        Context = "context parallel, exposed",
+        /// Expert-parallel communication.
+        Expert = "expert parallel, exposed",
+        /// Waiting for other ranks: pipeline bubble, late peers, the end of the step.
+        Bubble = "pipeline bubble, late peers",
+        /// Transfers between stages.
+        Pipeline = "pipeline transfers, exposed",
+        /// Data-parallel communication.
+        Data = "data parallel, exposed",
+        /// Copies to and from other memory tiers.
+        Offload = "offload, exposed",
+        /// Launches.
+        Host = "host",
+        /// What sharing links added to communication.
+        Contention = "link contention",
+    }
 }
 
 impl Row {
     /// How many there are.
-    pub const COUNT: usize = 13;
-    /// The names, in order.
-    pub const NAMES: [&'static str; Row::COUNT] = [
-        "forward",
-        "recompute",
-        "backward",
-        "optimizer",
-        "tensor parallel, exposed",
-        "context parallel, exposed",
-        "expert parallel, exposed",
-        "pipeline bubble, late peers",
-        "pipeline transfers, exposed",
-        "data parallel, exposed",
-        "offload, exposed",
-        "host",
-        "link contention",
-    ];
+    pub const COUNT: usize = Row::ALL.len();
 }
 
 /// What a rank does while it stands still: what becomes of the time in the way from the peak to MFU.

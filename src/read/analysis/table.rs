@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 pub(crate) use super::cells::grouped;
+use super::cells::wrap;
 #[cfg(feature = "cli")]
 pub(crate) use super::cells::{new_table, percent, seconds};
 use super::reading::Reading;
@@ -56,16 +57,7 @@ pub(super) fn headline(out: &mut String, r: &Report, width: u16) {
         parts.push(format!("{few} of {all} micro-batches jumped"));
     }
     parts.extend(r.simulation_wall_s.map(|wall| format!("in {}", Time::from_s(wall))));
-    let mut line = String::from(" ");
-    for part in parts {
-        if line.len() > 1 && line.chars().count() + 3 + part.chars().count() > usize::from(width) {
-            let _ = writeln!(out, "{line}");
-            line = String::from(" ");
-        }
-        line += if line.len() > 1 { "   " } else { " " };
-        line += &part;
-    }
-    let _ = writeln!(out, "{line}");
+    wrap(out, parts.iter().map(String::as_str), "  ", "   ", width);
 }
 
 /// The sentence that says what the step hangs on, behind an empty line.
@@ -74,16 +66,7 @@ pub(super) fn hangs_on(out: &mut String, r: &Report, width: u16) {
         return;
     }
     out.push('\n');
-    let mut line = String::new();
-    for word in r.hangs_on.split(' ') {
-        if line.chars().count() + 1 + word.chars().count() > usize::from(width) {
-            let _ = writeln!(out, "{line}");
-            line = String::from(" ");
-        }
-        line += if line.is_empty() { "" } else { " " };
-        line += word;
-    }
-    let _ = writeln!(out, "{line}");
+    wrap(out, r.hangs_on.split(' '), "", " ", width);
 }
 
 /// 10¹² FLOP/s in a unit that leaves at most four digits before the point.

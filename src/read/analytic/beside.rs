@@ -57,7 +57,7 @@ impl Form<'_> {
         let given = self.given(rank);
         let nothing = |(units, _): &(Vec<UnitTimes<'_>>, bool)| vec![Around::default(); units.len()];
         let mut asked = Asked { around: given.chunks.iter().map(nothing).collect(), ..Asked::default() };
-        for law in self.policies.laws() {
+        for law in self.parts.policies.laws() {
             let form = law.closed_form(&given)?;
             let all = asked.around.iter_mut().flatten().zip(form.around.iter().flatten());
             all.for_each(|(unit, around)| *unit += *around);
@@ -71,7 +71,7 @@ impl Form<'_> {
         self.fill_buckets(rank, &given, &mut asked)?;
         let holds = |kind| given.units().any(|u| u.unit.plan.kind == kind);
         if holds(LayerKind::Embedding) != holds(LayerKind::Head) {
-            asked.tied = self.links.time(Group::Embedding, Op::AllReduce, self.table)?;
+            asked.tied = self.parts.links.time(Group::Embedding, Op::AllReduce, self.parts.table)?;
         }
         asked.size = self.sizes(rank);
         Ok(asked)
@@ -87,11 +87,11 @@ impl Form<'_> {
             for (i, unit) in units.iter().enumerate().rev() {
                 if unit.unit.plan.has_backward() {
                     bucket.push(unit.unit);
-                    bytes += self.shares.gradient_bytes(unit.unit).iter().sum::<u64>();
+                    bytes += self.parts.shares.gradient_bytes(unit.unit).iter().sum::<u64>();
                 }
                 if bytes >= reductions.bucket_bytes || (i == 0 && reductions.every) {
                     bytes = 0;
-                    let seconds = self.shares.reduction(self.links_of(rank), bucket.drain(..))?;
+                    let seconds = self.parts.shares.reduction(self.links_of(rank), bucket.drain(..))?;
                     if reductions.overlap {
                         asked.reduced[chunk][i] = seconds;
                     } else {
@@ -100,14 +100,15 @@ impl Form<'_> {
                 }
             }
         }
-        asked.left += self.shares.reduction(self.links_of(rank), bucket.into_iter())?.iter().sum::<f64>();
+        asked.left +=
+            self.parts.shares.reduction(self.links_of(rank), bucket.into_iter())?.iter().sum::<f64>();
         Ok(())
     }
 
     /// The chunks of a rank in the order in which their last backward passes come.
     fn complete(&self, rank: usize) -> Vec<usize> {
         let mut order = Vec::new();
-        for part in self.order.ranks[rank].iter().rev().flat_map(Slot::parts) {
+        for part in self.parts.order.ranks[rank].iter().rev().flat_map(Slot::parts) {
             let chunk = usize::from(part.chunk);
             if matches!(part.pass, Pass::Backward | Pass::WeightGrad) && !order.contains(&chunk) {
                 order.push(chunk);
@@ -122,7 +123,7 @@ impl Form<'_> {
         let own = &self.ranks[rank];
         let of_chunk = |(stage, passes): (&usize, &super::chunks::Units)| {
             let of_unit = |(unit, passes): (&Unit, &std::sync::Arc<super::unit_passes::UnitPasses>)| {
-                let weights = self.shares.weight_bytes(unit) as f64;
+                let weights = self.parts.shares.weight_bytes(unit) as f64;
                 let kernels = |ops: &[super::queues::Op]| {
                     ops.iter().filter(|op| op.work == super::queues::Work::Kernel).count() as f64
                 };
@@ -412,7 +413,7 @@ impl<'f, 'a> Beside<'f, 'a> {
         let Gathers::Each { keeps, .. } = self.asked.gathers else { return };
         let units = &mut self.there[usize::from(part.chunk)];
         let seat = Seat { rank: self.rank as u32, chunk: part.chunk };
-        let placement = &self.form.order.placement;
+        let placement = &self.form.parts.order.placement;
         let last = placement.stage(seat).stage + 1 == placement.stages() && unit + 1 == units.len();
         let unasked = self.form.workload().parallelism.sharding.reshard_after_forward.is_none();
         if part.pass != Pass::Forward || !(keeps || last && unasked) {

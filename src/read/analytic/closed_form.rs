@@ -126,7 +126,7 @@ impl<'a> ClosedForm<'a> {
         let share = |pass: &PackedPass| step::share_of_pass(pass, model, &shard);
         let own =
             packs.dynamic().map(|dynamic| OwnPasses::new(&mut form, dynamic, share, units)).transpose()?;
-        let chunks = form.order.placement.parts();
+        let chunks = form.parts.order.placement.parts();
         let of_layout = Given { workload, model, degrees, chunks, peak, count: layers.parameters };
         let flops = match documents {
             Some(_) => packs.flops(workload, model, workload.batch.global),
@@ -136,7 +136,7 @@ impl<'a> ClosedForm<'a> {
             model,
             peak,
             capacity: machine.device_classes().iter().map(|d| d.memory().f()).fold(f64::INFINITY, f64::min),
-            rules: RulesOfLayout::new(&of_layout, &form.links)?,
+            rules: RulesOfLayout::new(&of_layout, &form.parts.links)?,
             flops: flops.model,
             documents,
             own,
@@ -166,7 +166,7 @@ impl<'a> ClosedForm<'a> {
         let passes = self.form.passes();
         let shared = workload.offload.reuse_across_micro_batches;
         let alike = Alike {
-            shortest: self.form.order.micro_batches,
+            shortest: self.form.parts.order.micro_batches,
             passes: if shared { passes } else { passes.min(2) },
         };
         if self.held.as_ref().is_none_or(|held| held.0 != alike) {

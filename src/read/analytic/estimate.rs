@@ -41,7 +41,6 @@ impl Estimate {
             let key = |name: &str| format!("{}_{unit}", name.replace(", ", "_").replace(' ', "_"));
             pairs.iter().map(|(name, value)| (key(name), json!(value))).collect()
         };
-        let r = &self.rules;
         json!({
             "total_s": self.terms.total(),
             "terms": keyed(&self.terms.named(), "s"),
@@ -51,21 +50,7 @@ impl Estimate {
             "device_memory": keyed(&self.fullest().named(), "bytes"),
             "device_memory_bytes": self.fullest().total(),
             "device_capacity_bytes": self.capacity,
-            "rules": {
-                "parameters": r.parameters,
-                "active_parameters": r.active_parameters,
-                "twelve_l_h2": r.twelve_l_h2,
-                "bytes_per_parameter": r.bytes_per_parameter,
-                "bytes_per_parameter_sharded": r.bytes_per_parameter_sharded,
-                "six_p_d_flops": r.six_p_d,
-                "six_p_d_at_peak_s": r.six_p_d_time,
-                "ideal_bubble_share": r.ideal_bubble,
-                "tokens_per_micro_batch": r.tokens_per_micro_batch,
-                "tokens_per_replica": r.tokens_per_replica,
-                "data_parallel_tokens": r.data_parallel_tokens,
-                "fsdp_tokens": r.fsdp_tokens,
-                "tensor_degree": r.tensor_degree,
-            },
+            "rules": self.rules,
         })
     }
 }

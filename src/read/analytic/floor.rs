@@ -32,7 +32,7 @@ struct Passes {
 impl Form<'_> {
     /// What the step takes at least, whatever its number of micro-batches.
     pub(super) fn floor(&self) -> Floor {
-        let order = &self.order;
+        let order = &self.parts.order;
         let passes = || order.ranks.iter().flatten().flat_map(Slot::parts).map(|Part { pass, .. }| pass);
         let cut = passes().any(|pass| pass == Pass::InputGrad);
         let workload = self.workload();
@@ -41,7 +41,7 @@ impl Form<'_> {
             return Floor::default();
         }
         let paired = order.ranks.iter().flatten().any(|slot| matches!(slot, Slot::Overlapped { .. }));
-        let waits = !paired && alike(self.workload(), &self.classes);
+        let waits = !paired && alike(self.workload(), &self.parts.classes);
         let of_chunk = |seat: &Seat| {
             let mut least = [Least::default(); 3];
             for unit in &self.ranks[seat.rank as usize].chunks[usize::from(seat.chunk)] {
@@ -69,7 +69,7 @@ impl Form<'_> {
         let walks = !order.placement.has_sides();
         Floor {
             ranks,
-            walked: walks && alike(self.workload(), &self.classes) && self.workload().host().is_none(),
+            walked: walks && alike(self.workload(), &self.parts.classes) && self.workload().host().is_none(),
         }
     }
 }

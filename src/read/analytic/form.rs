@@ -48,24 +48,23 @@ pub(super) struct Parts<'a> {
     pub known: &'a Known,
 }
 
+impl<'a> Parts<'a> {
+    /// The links of a pipeline rank, or of the border behind it.
+    fn links_of(&self, rank: usize) -> &Links<'a> {
+        self.front.as_ref().filter(|_| rank == 0).unwrap_or(&self.links)
+    }
+}
+
 /// Units of every stage, and the layers that they are of.
 pub(super) type Stages = (Vec<Vec<Unit>>, Arc<Priced>);
 
 /// A step, layer by layer.
 pub(super) struct Form<'a> {
-    pub shares: Shares<'a>,
-    pub policies: Policies,
-    pub order: Arc<Order>,
+    pub parts: Parts<'a>,
     /// Micro-batches of the step.
     pub micro_batches: u32,
     /// Whether the order runs the two gradients of every backward pass apart.
     pub splits: bool,
-    pub links: Links<'a>,
-    front: Option<Links<'a>>,
-    pub prices: &'a dyn PriceList,
-    pub classes: Vec<u32>,
-    pub table: f64,
-    known: &'a Known,
     layers: Arc<Priced>,
     pub stages: Vec<Vec<Unit>>,
     pub ranks: Vec<RankTimes>,
@@ -85,27 +84,16 @@ impl<'a> Form<'a> {
     /// # Errors
     /// A group cannot communicate.
     pub fn new(parts: Parts<'a>, stages: Stages, borders: &[Border]) -> Result<Form<'a>, PlanError> {
-        let Parts { shares, policies, order, links, front, prices, classes, table, known } = parts;
-        let (stages, layers_of_rank) = stages;
         let gather = |border, bytes| {
-            let links = front.as_ref().filter(|_| border == 0).unwrap_or(&links);
-            links.time(Group::Layer(CommGroup::Tensor), Op::AllGather, bytes)
+            parts.links_of(border).time(Group::Layer(CommGroup::Tensor), Op::AllGather, bytes)
         };
         let crossings = Crossings::new(borders, gather)?;
         let mut form = Form {
             crossings,
-            micro_batches: order.micro_batches,
-            splits: order.splits(),
-            shares,
-            policies,
-            order,
-            links,
-            front,
-            prices,
-            classes,
-            table,
-            known,
-            layers: Arc::clone(&layers_of_rank),
+            micro_batches: parts.order.micro_batches,
+            splits: parts.order.splits(),
+            parts,
+            layers: Arc::clone(&stages.1),
             stages: Vec::new(),
             ranks: Vec::new(),
             chunks: Chunks::default(),
@@ -113,7 +101,7 @@ impl<'a> Form<'a> {
             optimizer: [0.0; 2],
             host_reads: 0.0,
         };
-        form.with_stages((stages, layers_of_rank))?;
+        form.with_stages(stages)?;
         Ok(form)
     }
 
@@ -138,8 +126,8 @@ impl<'a> Form<'a> {
     pub fn with_micro_batches(&mut self, micro_batches: u32) -> Result<(), PlanError> {
         if micro_batches != self.micro_batches {
             let fewest = step::fewest_micro_batches(self.workload(), micro_batches);
-            if fewest != self.order.micro_batches {
-                self.order = shortest_order(self.workload(), micro_batches, self.known)?;
+            if fewest != self.parts.order.micro_batches {
+                self.parts.order = shortest_order(self.workload(), micro_batches, self.parts.known)?;
             }
             self.micro_batches = micro_batches;
         }
@@ -150,27 +138,27 @@ impl<'a> Form<'a> {
     /// # Errors
     /// The schedule has none.
     pub fn order_of(&self, micro_batches: u32) -> Result<Arc<Order>, PlanError> {
-        if self.order.micro_batches == micro_batches {
-            return Ok(Arc::clone(&self.order));
+        if self.parts.order.micro_batches == micro_batches {
+            return Ok(Arc::clone(&self.parts.order));
         }
         let workload = self.workload();
-        self.known.order(workload, micro_batches, || step::order(workload, micro_batches))
+        self.parts.known.order(workload, micro_batches, || step::order(workload, micro_batches))
     }
     pub fn workload(&self) -> &'a WorkloadSpec {
-        self.shares.workload()
+        self.parts.shares.workload()
     }
     /// The links of a pipeline rank.
     pub fn links_of(&self, rank: usize) -> &Links<'a> {
-        self.front.as_ref().filter(|_| rank == 0).unwrap_or(&self.links)
+        self.parts.links_of(rank)
     }
     /// Passes of each direction through a chunk.
     pub fn passes(&self) -> u32 {
-        self.micro_batches / u32::from(self.order.placement.directions())
+        self.micro_batches / u32::from(self.parts.order.placement.directions())
     }
 
     /// Backward passes through a chunk of a rank, `passes` unless it is the rank's side.
     pub fn backward_passes(&self, rank: usize, chunk: usize, passes: u32) -> u32 {
-        let placement = &self.order.placement;
+        let placement = &self.parts.order.placement;
         let is_side = self.ranks[rank].stages[chunk] >= placement.stages() as usize;
         if is_side { placement.owned(rank as u32).count() as u32 } else { passes }
     }
@@ -180,15 +168,15 @@ impl<'a> Form<'a> {
         self.ranks.clear();
         self.chunks = Chunks::default();
         let mut known: Vec<(u32, &Unit, Arc<UnitPasses>)> = Vec::new();
-        let placement = &self.order.placement;
+        let placement = &self.parts.order.placement;
         for rank in 0..placement.ranks() {
-            let class = self.classes[rank as usize];
+            let class = self.parts.classes[rank as usize];
             let seats = (0..placement.chunks(rank)).map(|chunk| placement.stage(Seat { rank, chunk }));
             let stages: Vec<usize> = seats.map(|at| at.stage as usize).collect();
             let (mut chunks, mut kinds, mut sum) = (Vec::new(), Vec::new(), UnitTime::default());
             // A side has some of the micro-batches alone.
             let share = |stage: usize| match stage >= placement.stages() as usize {
-                true => placement.owned(rank).count() as f64 / f64::from(self.order.micro_batches),
+                true => placement.owned(rank).count() as f64 / f64::from(self.parts.order.micro_batches),
                 false => 1.0,
             };
             for &stage in &stages {
@@ -215,17 +203,17 @@ impl<'a> Form<'a> {
 
     /// A unit's passes on a pipeline rank.
     fn passes_of(&self, unit: &Unit, rank: usize) -> Result<Arc<UnitPasses>, CollectiveError> {
-        let (class, links) = (self.classes[rank], self.links_of(rank));
+        let (class, links) = (self.parts.classes[rank], self.links_of(rank));
         let workload = self.workload();
         let p = &workload.parallelism;
         let cut = |pass: (Pass, bool), items: &[Item]| {
-            let items = with_copies(&self.shares, unit, pass, items.to_vec());
+            let items = with_copies(&self.parts.shares, unit, pass, items.to_vec());
             step::overlap::decompose(&items, p.tensor_overlap, p.tensor)
         };
-        let (prices, host) = (self.prices.on(class), workload.host());
+        let (prices, host) = (self.parts.prices.on(class), workload.host());
         let layers = host.map_or(LayerHosts::default(), |host| host.layers(&workload.recompute));
         let pricing = Pricing { prices, links, host, layers, cut: &cut };
-        let around = links.surroundings(copies_shards(&self.shares));
+        let around = links.surroundings(copies_shards(&self.parts.shares));
         self.layers.passes(unit, class, p.tensor_overlap, around, || pricing.unit(unit))
     }
 

@@ -63,7 +63,7 @@ impl OwnPasses {
         }
         let mut forming = 0.0;
         for (_, group, op, bytes) in Forming::of(dynamic).into_iter().flat_map(Forming::messages) {
-            forming += form.links.time(group, op, bytes as f64)?;
+            forming += form.parts.links.time(group, op, bytes as f64)?;
         }
         Ok(OwnPasses { passes: own.len() as u32, memory, mean, end, forming })
     }

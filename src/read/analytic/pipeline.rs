@@ -58,7 +58,7 @@ impl Form<'_> {
     fn repeats(&self) -> Option<Repeats> {
         let pipeline = &self.workload().parallelism.pipeline;
         let Choice::Named(schedule) = pipeline.choice() else { return None };
-        if self.order.placement.has_sides() {
+        if self.parts.order.placement.has_sides() {
             return None;
         }
         if matches!(
@@ -68,7 +68,7 @@ impl Form<'_> {
             return None;
         }
         let turns = schedule.turns(&pipeline.shape(self.micro_batches))?;
-        let (ranks, parts) = (self.order.placement.ranks(), self.order.placement.parts());
+        let (ranks, parts) = (self.parts.order.placement.ranks(), self.parts.order.placement.parts());
         let every = turns.every * ranks.div_ceil(turns.every);
         let from = turns.from + 2 * every;
         if self.micro_batches.saturating_mul(2 * ranks * parts) <= FEW {
@@ -87,7 +87,7 @@ impl Form<'_> {
         all += sum.recompute.times(passes);
         all += self.gradients(sum).times(passes);
         let paired = |slot: &Slot| matches!(slot, Slot::Overlapped { .. });
-        if !self.order.ranks[rank].iter().any(paired) {
+        if !self.parts.order.ranks[rank].iter().any(paired) {
             return Ok(all);
         }
         let order = self.order_of(self.micro_batches)?;
@@ -115,7 +115,7 @@ impl Form<'_> {
             Slot::Single(part) => self.chunks.single(kind(part), part.pass, first),
             Slot::Overlapped { forward, backward } => {
                 let experts = match self.workload().expert.overlap {
-                    _ if !self.links.has(Group::Layer(CommGroup::Expert)) => None,
+                    _ if !self.parts.links.has(Group::Layer(CommGroup::Expert)) => None,
                     ExpertOverlap::MicroBatchesFusedGradients => Some(Gradients::Fused),
                     _ => Some(Gradients::Delayed),
                 };
@@ -137,7 +137,7 @@ impl Form<'_> {
     }
     /// Factor on the times of the host, in seconds.
     pub fn host_scale(&self, host: &HostSpec) -> f64 {
-        host.slowness * self.prices.on(0).host_slowness() * 1e-6
+        host.slowness * self.parts.prices.on(0).host_slowness() * 1e-6
     }
     /// When the host launches the first op: what it reads at the end of a step puts its own work there.
     fn host_begins(&self) -> f64 {
@@ -237,7 +237,7 @@ impl<'f, 'a> Walk<'f, 'a> {
             let hop = |pipe: &super::Pipe| {
                 if on.transfers { in_turn * pipe.time(message) + gathered } else { 0.0 }
             };
-            form.links.borders.iter().map(hop).collect()
+            form.parts.links.borders.iter().map(hop).collect()
         };
         let passes = order.per_direction();
         let beside = held.asked.iter().enumerate();

@@ -37,7 +37,7 @@ impl Form<'_> {
             (units.collect(), *stage + 1 == self.stages.len())
         });
         let passes = f64::from(self.passes());
-        Given::new(&self.shares, self.links_of(number), chunks.collect(), passes)
+        Given::new(&self.parts.shares, self.links_of(number), chunks.collect(), passes)
     }
 
     /// What the policies ask of links and memory for passes of this kind.
@@ -61,20 +61,20 @@ impl Form<'_> {
                 Some(same) => walk.insert(same),
                 None => {
                     let given = self.given(rank);
-                    let held = self.policies.laws().map(|law| law.held(&given));
+                    let held = self.parts.policies.laws().map(|law| law.held(&given));
                     walk.insert((rank, Walk::new(given, held)))
                 }
             };
             walk.fullest(slots)
         };
-        self.order.ranks.iter().enumerate().map(of_rank).collect()
+        self.parts.order.ranks.iter().enumerate().map(of_rank).collect()
     }
     /// Whether two ranks hold equal units, for which policies ask and hold the same.
     fn alike(&self, a: usize, b: usize) -> bool {
         let last = self.stages.len() - 1;
         let stages = self.ranks[a].stages.iter().zip(&self.ranks[b].stages);
-        self.policies.laws().iter().all(|law| !law.tells_layers_apart())
-            && self.classes[a] == self.classes[b]
+        self.parts.policies.laws().iter().all(|law| !law.tells_layers_apart())
+            && self.parts.classes[a] == self.parts.classes[b]
             && self.ranks[a].stages.len() == self.ranks[b].stages.len()
             && stages.into_iter().all(|(&a, &b)| {
                 let (own, other) = (&self.stages[a], &self.stages[b]);

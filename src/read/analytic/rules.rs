@@ -1,5 +1,7 @@
 //! What people carry in their heads: 6·P·D, 12·L·h², bytes per parameter, B > C/W, the ideal bubble.
 
+use serde::Serialize;
+
 use super::links::Links;
 use crate::step::collective::CollectiveError;
 use crate::step::model::{CommGroup, ParameterCount};
@@ -9,7 +11,7 @@ use crate::step::spec::model::ModelSpec;
 use crate::step::spec::workload::WorkloadSpec;
 
 /// Rules of thumb for one workload on one machine.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Rules {
     /// All parameters.
     pub parameters: f64,
@@ -22,10 +24,13 @@ pub struct Rules {
     /// The same on one rank of a sharding group.
     pub bytes_per_parameter_sharded: f64,
     /// 6·P·D: P active parameters, D tokens of the step.
+    #[serde(rename = "six_p_d_flops")]
     pub six_p_d: f64,
     /// Seconds for that at the peak of all devices.
+    #[serde(rename = "six_p_d_at_peak_s")]
     pub six_p_d_time: f64,
     /// (p − 1)/(v·m): bubble over useful time.
+    #[serde(rename = "ideal_bubble_share")]
     pub ideal_bubble: f64,
     /// Tokens of one micro-batch on one replica.
     pub tokens_per_micro_batch: f64,
@@ -94,15 +99,12 @@ impl RulesOfLayout {
             twelve_l_h2: 12.0 * model.layers as f64 * (model.hidden as f64).powi(2),
             bytes_per_parameter: w.bytes_per_parameter().total(),
             bytes_per_parameter_sharded: sharded(w, &degrees.dense),
-            six_p_d: 0.0,
-            six_p_d_time: 0.0,
-            ideal_bubble: 0.0,
             tokens_per_micro_batch: w.batch.micro_batch as f64 * sequence / f64::from(degrees.context),
-            tokens_per_replica: 0.0,
             data_parallel_tokens: passes * gradient / 4.0 * over(summed)?,
             fsdp_tokens: weight / 2.0 * over(gathered)?,
             tensor_degree: matrices * model.ffn as f64 / over(Group::Layer(CommGroup::Tensor))? * 2.0
                 / w.precision.compute.bytes(),
+            ..Rules::default()
         };
         Ok(RulesOfLayout { any, degrees, chunks })
     }

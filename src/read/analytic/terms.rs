@@ -79,7 +79,7 @@ impl Form<'_> {
             busy[largest] += std::mem::take(&mut bubble);
         }
         // Without context parallelism its queue carries what data-parallel ranks exchange inside passes.
-        let context = self.links.has(Group::Layer(CommGroup::Context));
+        let context = self.parts.links.has(Group::Layer(CommGroup::Context));
         let exchanged = if context { 0.0 } else { std::mem::take(&mut busy.context) };
         let passes = f64::from(self.passes());
         let recompute = passes * rank.sum.recompute.compute;

@@ -155,7 +155,7 @@ fn walked_orders_have_the_bubbles_of_theory() {
         let Ok(mut form) = form else { continue };
         let step = form.with_batch(16).expect("an estimate");
         let sum = &form.form.ranks[1].sum;
-        let directions = f64::from(form.form.order.placement.directions());
+        let directions = f64::from(form.form.parts.order.placement.directions());
         let [forward, input, weights] = [sum.forward, sum.input_grad, sum.weight_grad]
             .map(|pass| Time::from_s(pass.total() / directions));
         let times = crate::step::schedule::PassTimes::new(forward, input, weights, 1.0);

@@ -10,7 +10,7 @@ impl Form<'_> {
     pub(super) fn optimizer(&self) -> [f64; 2] {
         // A rank whose units are those of one before it takes as long.
         let mut known: Vec<(&[usize], u32, f64)> = Vec::new();
-        for (rank, class) in self.ranks.iter().zip(&self.classes) {
+        for (rank, class) in self.ranks.iter().zip(&self.parts.classes) {
             if !known.iter().any(|k| k.0 == rank.kinds && k.1 == *class) {
                 known.push((&rank.kinds, *class, self.update(rank, *class)));
             }
@@ -22,7 +22,7 @@ impl Form<'_> {
     /// The update of a rank: pass by pass of the stack over all that is on the device, or unit by unit where any of it streams
     /// through.
     fn update(&self, rank: &RankTimes, class: u32) -> f64 {
-        let (w, prices) = (self.workload(), self.prices.on(class));
+        let (w, prices) = (self.workload(), self.parts.prices.on(class));
         let bytes = w.bytes_per_parameter();
         let time = |kernel: &Kernel| prices.time(kernel).s();
         let units = || rank.stages.iter().flat_map(|stage| &self.stages[*stage]);
@@ -30,18 +30,19 @@ impl Form<'_> {
         let stays = [&o.weights, &o.gradients, &o.optimizer].into_iter().flatten().all(|p| p.on_device());
         if !stays {
             let here = 1.0 - self.updated_on_host();
-            let share = |unit| (self.shares.updated(std::iter::once(unit)) as f64 * here).round() as u64;
+            let share =
+                |unit| (self.parts.shares.updated(std::iter::once(unit)) as f64 * here).round() as u64;
             return units().map(|unit| time(&optimizer::step(share(unit), &bytes))).sum();
         }
-        let parameters = self.shares.updated(units());
-        let matrices = self.shares.matrices(units());
+        let parameters = self.parts.shares.updated(units());
+        let matrices = self.parts.shares.matrices(units());
         let update = optimizer::Update {
             matrices: &matrices,
             compute: w.precision.compute,
             spec: &w.stack().optimizer,
             kind: w.optimizer.kind,
             parameters,
-            held: self.shares.gradients_kept(units()),
+            held: self.parts.shares.gradients_kept(units()),
             state: bytes,
             clips: w.optimizer.clip_gradients,
             scales_loss: w.precision.compute == Dtype::Fp16,

@@ -139,7 +139,7 @@ fn work(args: &Members) -> &'static str {
 }
 
 /// The place of a value in a short list, put there if it is new.
-fn number<T: PartialEq>(list: &mut Vec<T>, value: T) -> u32 {
+pub(super) fn number<T: PartialEq>(list: &mut Vec<T>, value: T) -> u32 {
     let known = list.iter().position(|v| *v == value);
     known.unwrap_or_else(|| {
         list.push(value);

@@ -482,6 +482,11 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// Of sentences that begin with a number, those in which it is not 0.
+pub(super) fn counted<const N: usize>(said: [(u64, &str); N]) -> impl Iterator<Item = String> {
+    said.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}"))
+}
+
 fn positive(ns: i64) -> u64 {
     u64::try_from(ns).unwrap_or(0)
 }
@@ -498,25 +503,22 @@ impl Doubts {
                     .to_string(),
             );
         }
-        let mut count = |n: u64, what: &str| {
-            if n > 0 {
-                said.push(format!("{n} {what}"));
-            }
-        };
-        count(
-            self.alone,
-            "communication ops without counterpart: their time holds the wait for other ranks, which cannot be told from the transfer",
-        );
-        count(self.guessed, "waits between streams are guessed from times alone");
-        count(
-            self.unlinked,
-            "device events without a launch in the step: when the host would have launched them is unknown",
-        );
-        count(
-            self.before_launch,
-            "device events that began before their launch (clocks of host and device differ): not bound to it",
-        );
-        count(self.cut, "device events are cut where the next one on their stream began before their end");
+        said.extend(counted([
+            (
+                self.alone,
+                "communication ops without counterpart: their time holds the wait for other ranks, which cannot be told from the transfer",
+            ),
+            (self.guessed, "waits between streams are guessed from times alone"),
+            (
+                self.unlinked,
+                "device events without a launch in the step: when the host would have launched them is unknown",
+            ),
+            (
+                self.before_launch,
+                "device events that began before their launch (clocks of host and device differ): not bound to it",
+            ),
+            (self.cut, "device events are cut where the next one on their stream began before their end"),
+        ]));
         let uneven = profiles.iter().any(|p| p.base_ns != profiles[0].base_ns);
         if uneven {
             said.push(

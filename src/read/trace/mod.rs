@@ -28,8 +28,8 @@ pub mod writer;
 
 pub use output::{Format, Output, OutputError, remove_partial_files, remove_partial_files_of};
 pub use timeline::{
-    BusiestLink, Capacities, Count, Critical, Detail, EASY, FITS_IN_JSON, FITS_IN_PERFETTO, Link, LinkUse,
-    MetaValue, Pool, RunMeta, Stall, Summary, Timeline, TimelineError, TracedRank,
+    BusiestLink, Capacities, Count, Critical, Detail, EASY, FITS_IN_JSON, FITS_IN_PERFETTO, Link, MetaValue,
+    Pool, RunMeta, Stall, Summary, Timeline, TimelineError, TracedRank,
 };
 pub(crate) use timeline::{op_name, passes};
 

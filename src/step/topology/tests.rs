@@ -396,31 +396,22 @@ fn a_hundred_thousand_devices_are_built() {
 
 /// A value to put somewhere in a file: numbers at the edges, wrong types, parts of other files.
 fn anything() -> impl Strategy<Value = Value> {
-    let numbers =
-        [json!(0), json!(1), json!(2), json!(3), json!(7), json!(4096), json!(-1), json!(0.5), json!(1e300)];
-    let more = [
-        json!(u64::MAX),
-        json!(null),
-        json!(true),
-        json!("h100-sxm"),
-        json!(""),
-        json!([]),
-        json!({}),
-        json!([4, 4]),
-    ];
+    let plain =
+        json!([0, 1, 2, 3, 7, 4096, -1, 0.5, 1e300, u64::MAX, null, true, "h100-sxm", "", [], {}, [4, 4]]);
     let link = json!({"bandwidth_GBps_per_direction": 1, "duplex": "half", "combined_GBps": 1.5});
-    let parts = [
-        json!({"static": {"sub_flows": 3}}),
-        json!({"full_mesh": {"link": link}}),
-        json!({"torus": {"dims": [2, 3, 4], "wrap": "never", "link": link}}),
-        json!({"dragonfly": {"switches_per_group": 3, "nics_per_switch": 2, "local_link": link, "links_between_groups": 2, "global_link": link}}),
-        json!({"clos": {"rails": true, "tiers": [{"name": "a", "serves": 2, "uplinks": 3}, {"name": "b"}]}}),
-        json!({"count": 3, "join": "full_mesh", "link": link, "link_km": 1}),
-        json!([{"name": "x", "capacity_GiB": 1, "shared_by": 2, "via": "nic", "link": link, "port": link}]),
-        json!([{"name": "x", "capacity_GiB": 1, "via": "device", "link": link}]),
+    let parts = json!([
+        {"static": {"sub_flows": 3}},
+        {"full_mesh": {"link": link}},
+        {"torus": {"dims": [2, 3, 4], "wrap": "never", "link": link}},
+        {"dragonfly": {"switches_per_group": 3, "nics_per_switch": 2, "local_link": link, "links_between_groups": 2, "global_link": link}},
+        {"clos": {"rails": true, "tiers": [{"name": "a", "serves": 2, "uplinks": 3}, {"name": "b"}]}},
+        {"count": 3, "join": "full_mesh", "link": link, "link_km": 1},
+        [{"name": "x", "capacity_GiB": 1, "shared_by": 2, "via": "nic", "link": link, "port": link}],
+        [{"name": "x", "capacity_GiB": 1, "via": "device", "link": link}],
         link,
-    ];
-    prop::sample::select([numbers.as_slice(), &more, &parts].concat())
+    ]);
+    let all = [plain, parts].into_iter().flat_map(|list| list.as_array().expect("a list").clone());
+    prop::sample::select(all.collect::<Vec<_>>())
 }
 
 /// Puts `value` at the place that `path` picks, walking down at most as many levels.

@@ -92,14 +92,8 @@ impl Played {
             last = Some(comm(&mut program, last, i, step, transfers[i]));
             ops.extend(last);
         }
-        let info = program.info(OpInfo {
-            name: "product".into(),
-            phase: Phase::Forward,
-            layer: None,
-            class: None,
-            flops: plan.flops,
-            bytes: plan.memory_bytes(),
-        });
+        let product = OpInfo::of("product", Phase::Forward, plan.memory_bytes());
+        let info = program.info(OpInfo { flops: plan.flops, ..product });
         let waits: Vec<OpId> = last.into_iter().collect();
         let time = Time::from_s(product_s);
         let product = program.op(compute, Work::Compute { time }, &waits, info, NO_MICRO_BATCH);

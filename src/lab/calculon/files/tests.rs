@@ -38,17 +38,18 @@ fn files() -> [Value; 3] {
 }
 
 fn check(files: &[Value; 3]) -> Result<Calculon, SpecError> {
-    let names =
-        Names { application: "app.json".into(), execution: "exe.json".into(), system: "sys.json".into() };
+    let [application, execution, system] = NAMES.map(String::from);
+    let names = Names { application, execution, system };
     let [app, exe, sys] = files.each_ref().map(Value::to_string);
     Calculon::parse(names, &app, &exe, &sys)
 }
 
 /// The message for files with one value replaced (`None`: removed) at a JSON pointer.
-fn message(file: usize, pointer: &str, value: Option<Value>) -> String {
+fn message(file: &str, pointer: &str, value: Option<Value>) -> String {
     let mut files = files();
     let (parent, key) = pointer.rsplit_once('/').expect("a pointer");
-    let parent = files[file].pointer_mut(parent).expect("the parent");
+    let number = NAMES.iter().position(|name| *name == file).expect("one of the files");
+    let parent = files[number].pointer_mut(parent).expect("the parent");
     match (parent, value) {
         (Value::Object(map), Some(value)) => drop(map.insert(key.to_string(), value)),
         (Value::Object(map), None) => drop(map.shift_remove(key).expect("the key")),
@@ -58,257 +59,27 @@ fn message(file: usize, pointer: &str, value: Option<Value>) -> String {
     check(&files).expect_err(pointer).to_string()
 }
 
-const APP: usize = 0;
-const EXE: usize = 1;
-const SYS: usize = 2;
+/// Application, execution, system.
+const NAMES: [&str; 3] = ["app.json", "exe.json", "sys.json"];
+
+#[test]
+fn a_wrong_value_has_its_message() {
+    let paragraphs = include_str!("messages.txt").split("\n\n").filter(|text| !text.starts_with('#'));
+    let mut seen = 0;
+    for (case, expected) in paragraphs.map(|text| text.split_once('\n').expect("a case and its message")) {
+        let mut words = case.splitn(3, ' ');
+        let (file, pointer) = (words.next().expect("a file"), words.next().expect("a pointer"));
+        let value = words.next().map(|text| serde_json::from_str(text).expect("a value"));
+        assert_eq!(message(file, pointer, value), expected.trim_end(), "{case}");
+        seen += 1;
+    }
+    assert_eq!(seen, 29);
+}
 
 #[test]
 fn the_small_files_are_valid_and_fit() {
     let case = check(&files()).expect("valid");
     assert!(estimate(&case, Quirks::AS_PUBLISHED).fits().is_ok());
-}
-
-#[test]
-fn a_field_of_the_wrong_shape() {
-    for (file, pointer, value, expected) in [
-        (
-            APP,
-            "/num_blocks",
-            None,
-            "app.json: missing field `num_blocks`\n\
-             \x20 hint: Calculon has no default values: add the key",
-        ),
-        (
-            APP,
-            "/vocabulary",
-            Some(json!(51200)),
-            "app.json: at `vocabulary`: unknown field `vocabulary`\n\
-             \x20 allowed: hidden, feedforward, seq_size, attn_heads, attn_size, num_blocks\n\
-             \x20 hint: Calculon takes no other keys: delete the key or correct its spelling",
-        ),
-        (
-            APP,
-            "/hidden",
-            Some(json!(1.5)),
-            "app.json: at `hidden`: invalid type: floating point `1.5`\n\
-             \x20 allowed: a whole number, 0 or more",
-        ),
-        (
-            EXE,
-            "/data_par",
-            Some(json!(-1)),
-            "exe.json: at `data_par`: invalid value: integer `-1`\n\
-             \x20 allowed: a whole number, 0 or more",
-        ),
-        (
-            APP,
-            "/attn_size",
-            Some(json!(0)),
-            "app.json: at `attn_size`: 0 is out of range\n\
-             \x20 allowed: 1 to 1099511627776\n\
-             \x20 hint: write the real size; the closed form divides by it",
-        ),
-        (
-            EXE,
-            "/datatype",
-            Some(json!("float64")),
-            "exe.json: at `datatype`: unknown variant `float64`\n\
-             \x20 allowed: float8, float16, bfloat16, float32",
-        ),
-        (
-            EXE,
-            "/training",
-            Some(json!("yes")),
-            "exe.json: at `training`: invalid type: string \"yes\"\n\
-             \x20 allowed: true or false",
-        ),
-    ] {
-        assert_eq!(message(file, pointer, value), expected);
-    }
-}
-
-#[test]
-fn fields_that_contradict_each_other() {
-    for (file, pointer, value, expected) in [
-        (
-            EXE,
-            "/num_procs",
-            Some(json!(63)),
-            "exe.json: at `num_procs`: 63 is not tensor_par * pipeline_par * data_par = 4 * 4 * 4\n\
-             \x20 allowed: 64\n\
-             \x20 hint: change num_procs or one of the three",
-        ),
-        (
-            EXE,
-            "/batch_size",
-            Some(json!(66)),
-            "exe.json: at `data_par`: 4 does not divide batch_size = 66\n\
-             \x20 allowed: a divisor of 66\n\
-             \x20 hint: choose a batch that every data-parallel replica gets an equal part of",
-        ),
-        (
-            EXE,
-            "/microbatch_size",
-            Some(json!(3)),
-            "exe.json: at `microbatch_size`: 3 does not divide batch_size / data_par = 16\n\
-             \x20 allowed: a divisor of 16\n\
-             \x20 hint: choose a micro-batch that divides the batch of one replica",
-        ),
-        (
-            APP,
-            "/attn_heads",
-            Some(json!(18)),
-            "exe.json: at `tensor_par`: 4 does not divide attn_heads = 18\n\
-             \x20 allowed: a divisor of 18\n\
-             \x20 hint: tensor parallelism splits hidden, feedforward and attn_heads evenly",
-        ),
-        (
-            EXE,
-            "/pipeline_interleaving",
-            Some(json!(4)),
-            "exe.json: at `pipeline_interleaving`: 4 does not divide ceil(num_blocks / pipeline_par) = 6\n\
-             \x20 allowed: a divisor of 6\n\
-             \x20 hint: every chunk of a processor holds the same number of blocks",
-        ),
-        (
-            EXE,
-            "/tensor_par_comm_type",
-            Some(json!("ar")),
-            "exe.json: at `seq_par_ag_redo`: true needs tensor_par_comm_type = rs_ag\n\
-             \x20 hint: switch the option off or change what it needs",
-        ),
-        (
-            EXE,
-            "/activation_recompute",
-            Some(json!("full")),
-            "exe.json: at `seq_par_ag_redo`: true needs activation_recompute other than full\n\
-             \x20 hint: switch the option off or change what it needs",
-        ),
-        (
-            EXE,
-            "/training",
-            Some(json!(false)),
-            "exe.json: at `activation_recompute`: attn_only needs training = true\n\
-             \x20 hint: switch the option off or change what it needs",
-        ),
-        (
-            EXE,
-            "/datatype",
-            Some(json!("float8")),
-            "exe.json: at `datatype`: float8 is not in matrix of sys.json\n\
-             \x20 allowed: float16\n\
-             \x20 hint: choose a number format that the system has, or add its rates to the system",
-        ),
-        (
-            EXE,
-            "/data_par_net",
-            Some(json!(2)),
-            "exe.json: at `data_par_net`: network 2 does not exist: sys.json has 2\n\
-             \x20 allowed: 0 to 1\n\
-             \x20 hint: tier 0 is the first of the system's networks",
-        ),
-        (
-            APP,
-            "/num_blocks",
-            Some(json!(8)),
-            "exe.json: at `weight_offload`: true needs at least 3 blocks per processor, ceil(num_blocks / pipeline_par) = ceil(8 / 4) is 2\n\
-             \x20 hint: switch the option off or change what it needs",
-        ),
-        (
-            SYS,
-            "/mem2/GiB",
-            Some(json!(0)),
-            "exe.json: at `weight_offload`: true needs a second memory tier, but mem2 of sys.json has no capacity or no bandwidth\n\
-             \x20 hint: switch the option off or change what it needs",
-        ),
-        (
-            APP,
-            "/seq_size",
-            Some(json!(511)),
-            "exe.json: at `tensor_par`: 4 does not divide microbatch_size * seq_size = 511\n\
-             \x20 allowed: a divisor of 511\n\
-             \x20 hint: rs_ag and p2p_rs_ag scatter the tokens of a micro-batch evenly; choose another size, or ar",
-        ),
-    ] {
-        assert_eq!(message(file, pointer, value), expected);
-    }
-}
-
-#[test]
-fn a_system_that_makes_no_sense() {
-    for (file, pointer, value, expected) in [
-        (
-            SYS,
-            "/networks/0/size",
-            Some(json!(2)),
-            "sys.json: at `networks[0].size`: 2 processors, but tensor_par = 4 run on this network\n\
-             \x20 allowed: 4 or more\n\
-             \x20 hint: lower the parallelism or move it to a larger network",
-        ),
-        (
-            SYS,
-            "/networks/0/size",
-            Some(json!(6)),
-            "sys.json: at `networks[0].size`: 6 is no multiple of tensor_par = 4, and must_be_filled is true\n\
-             \x20 allowed: a multiple of 4\n\
-             \x20 hint: choose parallelisms that fill the network evenly",
-        ),
-        (
-            SYS,
-            "/mem1/MB_efficiency",
-            Some(json!([[10, 0.9], [10, 0.5], [0, 0.3]])),
-            "sys.json: at `mem1.MB_efficiency[1][0]`: 10 does not lie below the row before it, 10\n\
-             \x20 allowed: strictly decreasing sizes, the last one 0\n\
-             \x20 hint: sort the rows, the largest size first",
-        ),
-        (
-            SYS,
-            "/matrix/float16/gflops_efficiency",
-            Some(json!([[10, 0.9], [1, 0.5]])),
-            "sys.json: at `matrix.float16.gflops_efficiency`: the last row starts at 1\n\
-             \x20 allowed: strictly decreasing sizes, the last one 0\n\
-             \x20 hint: add a last row [0, efficiency] for the smallest sizes",
-        ),
-        (
-            SYS,
-            "/vector/float16/gflops_efficiency/0",
-            Some(json!([10, 1.5])),
-            "sys.json: at `vector.float16.gflops_efficiency[0][1]`: 1.5 is out of range\n\
-             \x20 allowed: an efficiency above 0, at most 1",
-        ),
-        (
-            SYS,
-            "/networks/1/ops/p2p",
-            Some(json!([1.0, 0])),
-            "sys.json: at `networks[1].ops.p2p[1]`: offset 0\n\
-             \x20 allowed: null\n\
-             \x20 hint: a point-to-point transfer has no group for an offset to refer to",
-        ),
-        (
-            SYS,
-            "/networks/1/ops/all_reduce",
-            Some(json!([1.0, null])),
-            "sys.json: at `networks[1].ops.all_reduce[1]`: null\n\
-             \x20 allowed: a number, -1 or more\n\
-             \x20 hint: write 0 when the traffic does not depend on the group size",
-        ),
-        (
-            SYS,
-            "/networks/0/processor_usage",
-            Some(json!(1)),
-            "sys.json: at `networks[0].processor_usage`: 1 is out of range\n\
-             \x20 allowed: at least 0, below 1",
-        ),
-        (
-            SYS,
-            "/processing_mode",
-            Some(json!("overlap")),
-            "sys.json: at `processing_mode`: unknown variant `overlap`\n\
-             \x20 allowed: roofline or no_overlap",
-        ),
-    ] {
-        assert_eq!(message(file, pointer, value), expected);
-    }
 }
 
 #[test]

@@ -384,16 +384,9 @@ mod tests {
     /// Rank 1's kernel of 4 is late for the collective of 2 that rank 0 needs: 4 on rank 1, then 2, then 3 on rank 0.
     #[test]
     fn the_path_crosses_to_the_late_peer() {
-        let mut s = Scenario::new(2);
-        let streams: Vec<_> =
-            (0..2).map(|r| (s.stream(r, StreamKind::Compute), s.stream(r, StreamKind::Tensor))).collect();
-        s.kernel(0, streams[0].0, 1_000_000, 0);
-        s.kernel(1, streams[1].0, 4_000_000, 0);
-        s.wait_for_last_kernel(0);
-        s.wait_for_last_kernel(1);
-        s.comm(&[(0, streams[0].1), (1, streams[1].1)], 2_000_000, 0, 0);
+        let mut s = Scenario::of_two(StreamKind::Tensor, [1_000_000, 4_000_000], 2_000_000, 0);
         s.wait_for_last_comm(0);
-        s.kernel(0, streams[0].0, 3_000_000, 0);
+        s.kernel(0, 0, 3_000_000, 0);
         let path = path(&s.finish());
         assert_eq!(path.by_kind[OpKind::Compute as usize], Time(7_000_000));
         assert_eq!(path.by_kind[OpKind::Tensor as usize], Time(2_000_000));

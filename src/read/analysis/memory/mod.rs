@@ -329,14 +329,7 @@ mod tests {
     /// Rank 0 arrives at 1 and holds its buffer while it waits for rank 1, which arrives at 6.
     #[test]
     fn a_member_that_waits_holds_its_bytes() {
-        let mut s = Scenario::new(2);
-        let streams: Vec<_> =
-            (0..2).map(|r| (s.stream(r, StreamKind::Compute), s.stream(r, StreamKind::Data))).collect();
-        s.kernel(0, streams[0].0, 1, 0);
-        s.kernel(1, streams[1].0, 6, 0);
-        s.wait_for_last_kernel(0);
-        s.wait_for_last_kernel(1);
-        s.comm(&[(0, streams[0].1), (1, streams[1].1)], 3, 0, 0);
+        let mut s = Scenario::of_two(StreamKind::Data, [1, 6], 3, 0);
         for r in 0..2 {
             s.memory(r, MemoryWhen::AllocAtStart, MemoryClass::Weights, 7);
             s.memory(r, MemoryWhen::FreeAtEnd, MemoryClass::Weights, 7);

@@ -25,6 +25,7 @@ use crate::core::engine::Record;
 use crate::core::ids::{OpId, RankId};
 use crate::core::program::{Work, World};
 use crate::core::units::{PS_PER_S, Time};
+use crate::read::profile::intervals::Intervals;
 pub use reading::Communication;
 pub(crate) use reading::communication;
 
@@ -80,7 +81,7 @@ pub(crate) fn overlap(causes: &Causes, rank: RankId, recurring: &Recurring, stal
     let program = world.program_of(rank);
     let times = recurring.of_rank(rank, program);
     let mut kinds = ByKind::default();
-    let mut spans: [Vec<Span>; OpKind::ALL.len()] = Default::default();
+    let mut spans: [Vec<(Time, Time)>; OpKind::ALL.len()] = Default::default();
     for (i, op) in program.ops.iter().enumerate() {
         if let Work::Comm { .. } = op.work {
             let id = OpId(i as u32);
@@ -93,11 +94,12 @@ pub(crate) fn overlap(causes: &Causes, rank: RankId, recurring: &Recurring, stal
             spans[of].push((start, end));
         }
     }
-    let kernels = union(causes.index_of(rank).kernels.iter().map(|k| causes.span(rank, *k)).collect());
+    let kernels = Intervals::union(causes.index_of(rank).kernels.iter().map(|k| causes.span(rank, *k)));
+    let time = |spans: &Intervals<Time>| spans.iter().map(|(start, end)| recurring.time(start, end)).sum();
     for (kind, spans) in kinds.iter_mut().zip(spans) {
-        let spans = union(spans);
-        kind.ran = spans.iter().map(|(start, end)| recurring.time(*start, *end)).sum();
-        kind.under_kernels = common(&spans, &kernels, recurring);
+        let spans = Intervals::union(spans);
+        kind.ran = time(&spans);
+        kind.under_kernels = time(&spans.meet(&kernels));
     }
     for stall in stalls {
         if let Some(kind) = exposes(causes, stall) {
@@ -149,37 +151,6 @@ pub fn exposed(
     OpKind::ALL.into_iter().filter(|k| occurs[*k as usize]).map(|k| (k, seconds(k))).collect()
 }
 
-/// From when until when.
-type Span = (Time, Time);
-
-/// The same stretches of time in order, those that touch or overlap joined.
-fn union(mut spans: Vec<Span>) -> Vec<Span> {
-    if !spans.is_sorted() {
-        spans.sort_unstable();
-    }
-    spans.dedup_by(|next, last| {
-        let joins = next.0 <= last.1;
-        if joins {
-            last.1 = last.1.max(next.1);
-        }
-        joins
-    });
-    spans
-}
-
-/// Time that lies in both of two unions.
-fn common(a: &[Span], b: &[Span], recurring: &Recurring) -> Time {
-    let (mut i, mut j, mut sum) = (0, 0, Time::ZERO);
-    while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {
-        let (start, end) = (x.0.max(y.0), x.1.min(y.1));
-        if start < end {
-            sum += recurring.time(start, end);
-        }
-        if x.1 <= y.1 { i += 1 } else { j += 1 }
-    }
-    sum
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,18 +176,6 @@ mod tests {
                 }
             }
         }
-
-        /// Every microsecond looked at on its own.
-        #[test]
-        fn unions_and_what_they_share(a in stretches(), b in stretches()) {
-            let covers = |spans: &[Span], at: u64| spans.iter().any(|s| s.0.0 <= at && at < s.1.0);
-            let both = (0..64).filter(|&at| covers(&a, at) && covers(&b, at)).count() as u64;
-            prop_assert_eq!(common(&union(a), &union(b), &Recurring::default()), Time(both));
-        }
-    }
-
-    fn stretches() -> impl Strategy<Value = Vec<Span>> {
-        prop::collection::vec((0u64..50, 0u64..14).prop_map(|(at, len)| (Time(at), Time(at + len))), 0..12)
     }
 
     /// A gradient bucket of 5 behind a kernel of 3: 3 under it, 2 exposed.

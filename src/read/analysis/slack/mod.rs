@@ -359,15 +359,7 @@ mod tests {
     /// Kernels of 2 and 5 on two ranks meet in a collective: the first may be 3 late.
     #[test]
     fn who_waits_has_slack() {
-        let mut s = Scenario::new(2);
-        let streams: Vec<_> =
-            (0..2).map(|r| (s.stream(r, StreamKind::Compute), s.stream(r, StreamKind::Tensor))).collect();
-        s.kernel(0, streams[0].0, 2_000_000, 0);
-        s.kernel(1, streams[1].0, 5_000_000, 0);
-        s.wait_for_last_kernel(0);
-        s.wait_for_last_kernel(1);
-        s.comm(&[(0, streams[0].1), (1, streams[1].1)], 1_000_000, 0, 0);
-        let s = s.finish();
+        let s = Scenario::of_two(StreamKind::Tensor, [2_000_000, 5_000_000], 1_000_000, 0).finish();
         let slack = of(&s);
         assert_eq!(slack.get(RankId(0), OpId(0)), Time(3_000_000));
         assert_eq!(slack.get(RankId(1), OpId(0)), Time::ZERO);

@@ -398,18 +398,8 @@ mod tests {
     /// A straggler in a tensor-parallel group, and a collective that waits for memory after both have arrived.
     #[test]
     fn a_late_peer_and_a_full_tier() {
-        let mut s = Scenario::new(2);
-        let streams: Vec<_> =
-            (0..2).map(|r| (s.stream(r, StreamKind::Compute), s.stream(r, StreamKind::Tensor))).collect();
-        s.kernel(0, streams[0].0, 1_000_000, 0);
-        s.kernel(1, streams[1].0, 4_000_000, 0);
-        s.wait_for_last_kernel(0);
-        s.wait_for_last_kernel(1);
-        s.comm(&[(0, streams[0].1), (1, streams[1].1)], 2_000_000, 0, 3_000_000);
-        for (r, stream) in streams.iter().enumerate() {
-            s.wait_for_last_comm(r);
-            s.kernel(r, stream.0, 1_000_000, 0);
-        }
+        let mut s = Scenario::of_two(StreamKind::Tensor, [1_000_000, 4_000_000], 2_000_000, 3_000_000);
+        s.kernels_behind(1_000_000);
         let s = s.finish();
         let (_, sums) = all(&s);
         assert_eq!(sums[0].stall(StallCause::PeerLate), Time(3_000_000));

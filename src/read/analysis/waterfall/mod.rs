@@ -515,18 +515,8 @@ mod tests {
     /// A GEMM at half the peak, a norm, and a reduction of 3 us of which 1 us is latency, that comes 2 us late.
     #[test]
     fn each_bar_has_its_name() {
-        let mut s = Scenario::new(2);
-        let streams: Vec<_> =
-            (0..2).map(|r| (s.stream(r, StreamKind::Compute), s.stream(r, StreamKind::Tensor))).collect();
-        s.kernel(0, streams[0].0, 4_000_000, 0);
-        s.kernel(1, streams[1].0, 6_000_000, 0);
-        s.wait_for_last_kernel(0);
-        s.wait_for_last_kernel(1);
-        s.comm(&[(0, streams[0].1), (1, streams[1].1)], 3_000_000, 0, 0);
-        for (r, stream) in streams.iter().enumerate() {
-            s.wait_for_last_comm(r);
-            s.kernel(r, stream.0, 1_000_000, 0);
-        }
+        let mut s = Scenario::of_two(StreamKind::Tensor, [4_000_000, 6_000_000], 3_000_000, 0);
+        s.kernels_behind(1_000_000);
         let mut s = s.finish();
         for program in &mut s.world.programs {
             let infos = &mut std::sync::Arc::make_mut(program).infos;

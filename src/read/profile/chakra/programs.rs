@@ -17,7 +17,8 @@ use std::collections::{BTreeMap, HashMap};
 use super::order::{Dropped, in_order};
 use super::{Node, NodeKind, Rates, System};
 use crate::read::profile::classes::Family;
-use crate::read::profile::programs::{Collective, ProgramOp, RankProgram, StepPrograms};
+use crate::read::profile::own;
+use crate::read::profile::programs::{Collective, ProgramOp, RankProgram, StepPrograms, counted};
 use crate::step::spec::SpecError;
 
 /// Largest size of a message or collective, and most operations or bytes of a kernel.
@@ -63,28 +64,24 @@ struct Doubts {
 
 impl Doubts {
     fn said(&self, no_groups: bool) -> Vec<String> {
-        let mut said = Vec::new();
-        let mut count = |n: u64, what: &str| {
-            if n > 0 {
-                said.push(format!("{n} {what}"));
-            }
-        };
         let groups = if no_groups { self.grouped } else { 0 };
-        count(groups, "collectives name a group, whose ranks no file says: all ranks are taken (--groups)");
-        count(
-            self.unmeasured,
-            "kernels without a measured time take what their operations and bytes take at the device's rates",
-        );
-        count(self.memory, "reads and writes of other memories that nobody measured take nothing");
-        count(
-            self.dropped.dangling,
-            "dependencies on no node of the file, or on the node itself, are dropped",
-        );
-        count(
-            self.dropped.circles,
-            "dependencies that close a circle are dropped: the node of the lowest number goes first",
-        );
-        said
+        let said = counted([
+            (groups, "collectives name a group, whose ranks no file says: all ranks are taken (--groups)"),
+            (
+                self.unmeasured,
+                "kernels without a measured time take what their operations and bytes take at the device's rates",
+            ),
+            (self.memory, "reads and writes of other memories that nobody measured take nothing"),
+            (
+                self.dropped.dangling,
+                "dependencies on no node of the file, or on the node itself, are dropped",
+            ),
+            (
+                self.dropped.circles,
+                "dependencies that close a circle are dropped: the node of the lowest number goes first",
+            ),
+        ]);
+        said.collect()
     }
 }
 
@@ -109,12 +106,7 @@ struct Rank {
 
 impl Rank {
     fn stream(&mut self, name: String) -> u32 {
-        let streams = &mut self.program.streams;
-        let at = streams.iter().position(|known| *known == name).unwrap_or_else(|| {
-            streams.push(name);
-            streams.len() - 1
-        });
-        at as u32
+        own::number(&mut self.program.streams, name)
     }
 }
 

@@ -56,16 +56,10 @@ pub fn between_ranks(timeline: &Timeline) -> Between {
     let mut between = Between { count: 0, ends: vec![Vec::new(); timeline.ranks.len()] };
     for pair in halves.chunk_by(|a, b| (a.comm, a.ordinal) == (b.comm, b.ordinal)) {
         let [send, receive] = pair else { continue };
-        let times = |half: &Half| {
-            let (start, end) = span(timeline, &timeline.ranks[half.place], half.op);
-            (start.round_ns(), end.round_ns())
-        };
-        let (from, to) = (times(send), times(receive));
-        let (window_start, window_end) = timeline.window_ns();
-        let shown = |(start, end): (u64, u64)| start < end && end > window_start && start < window_end;
-        let forward = from.0 < arrow_head(to.1);
+        let seen = |half: &Half| timeline.seen(span(timeline, &timeline.ranks[half.place], half.op));
+        let (Some(from), Some(to)) = (seen(send), seen(receive)) else { continue };
         let directions = (send.direction, receive.direction);
-        if directions != (Direction::Send, Direction::Receive) || !shown(from) || !shown(to) || !forward {
+        if directions != (Direction::Send, Direction::Receive) || from.0 >= arrow_head(to.1) {
             continue;
         }
         between.count += 1;

@@ -42,22 +42,18 @@ impl Path {
     /// What of the path is seen; its arrows are numbered after `count`, which they add to.
     pub fn new(timeline: &Timeline, count: &mut u64) -> Path {
         let place_of = places(timeline);
-        let (from, until) = timeline.window_ns();
         let mut steps: Vec<Vec<PathPiece>> = vec![Vec::new(); timeline.ranks.len()];
         let mut ops: Vec<Vec<OpId>> = vec![Vec::new(); timeline.ranks.len()];
         let mut last: Option<(usize, OpId)> = None;
         for link in timeline.critical {
             let Some(&place) = place_of.get(&link.rank) else { continue };
             for (wait, start, end) in waits(link) {
-                if start.round_ns() < end.round_ns() && end.round_ns() > from && start.round_ns() < until {
+                if timeline.seen((start, end)).is_some() {
                     let link = Critical { start, end, ..*link };
                     steps[place].push(PathPiece { link, ops: 0, wait: Some(wait), into: None, out: None });
                 }
             }
-            let (start, end) = (link.start.round_ns(), link.end.round_ns());
-            if start >= end || end <= from || start >= until {
-                continue;
-            }
+            let Some((start, end)) = timeline.seen((link.start, link.end)) else { continue };
             ops[place].push(link.op);
             let before = last.replace((place, link.op));
             if let Some((_, op)) = before.filter(|(before, _)| *before == place)

@@ -23,7 +23,9 @@ use super::shown::{Summary, Timeline, TracedRank};
 use crate::core::ids::OpId;
 use crate::core::program::{OpInfo, Program, StreamKind, Work};
 use crate::read::trace::writer::Value;
-use crate::read::trace::writer::json::{push_members, push_milli, push_string, push_uint, push_value};
+use crate::read::trace::writer::json::{
+    push_head, push_members, push_milli, push_string, push_uint, push_value,
+};
 
 /// Nanoseconds from one call of the host to the next, and how long each lasts.
 const CALL: u64 = 2;
@@ -112,10 +114,7 @@ impl<W: Write> File<'_, W> {
         let mut name = |text: &mut Vec<u8>, what: &str, pid: u64, tid: u64, name: &str| {
             text.extend_from_slice(if first { b"\n" } else { b",\n" });
             first = false;
-            text.extend_from_slice(b"{\"ph\":\"M\",\"ts\":0,\"pid\":");
-            push_uint(text, pid);
-            text.extend_from_slice(b",\"tid\":");
-            push_uint(text, tid);
+            push_head(text, b"{\"ph\":\"M\",\"ts\":0", pid, Some(tid));
             text.extend_from_slice(b",\"name\":");
             push_string(text, what);
             text.extend_from_slice(b",\"args\":{\"name\":");
@@ -160,10 +159,7 @@ impl<W: Write> File<'_, W> {
         push_string(text, category);
         text.extend_from_slice(b",\"name\":");
         push_string(text, name);
-        text.extend_from_slice(b",\"pid\":");
-        push_uint(text, pid);
-        text.extend_from_slice(b",\"tid\":");
-        push_uint(text, tid);
+        push_head(text, b"", pid, Some(tid));
         text.extend_from_slice(b",\"ts\":");
         push_milli(text, start);
         text.extend_from_slice(b",\"dur\":");
@@ -330,12 +326,8 @@ impl<W: Write> File<'_, W> {
                 continue;
             }
             let text = &mut self.text;
-            text.extend_from_slice(
-                b",\n{\"ph\":\"i\",\"s\":\"t\",\"cat\":\"cpu_instant_event\",\"name\":\"[memory]\",\"pid\":",
-            );
-            push_uint(text, HOST);
-            text.extend_from_slice(b",\"tid\":");
-            push_uint(text, HOST_THREAD);
+            let start = b",\n{\"ph\":\"i\",\"s\":\"t\",\"cat\":\"cpu_instant_event\",\"name\":\"[memory]\"";
+            push_head(text, start, HOST, Some(HOST_THREAD));
             text.extend_from_slice(b",\"ts\":");
             push_milli(text, shift + ns - from);
             text.extend_from_slice(b",\"args\":{\"Device Type\":1,\"Device Id\":0,\"Bytes\":");

@@ -15,7 +15,7 @@ use crate::core::ids::OpId;
 use crate::core::program::{NO_MICRO_BATCH, Op, Program, StreamKind};
 use crate::core::units::Time;
 use crate::read::analysis::memory;
-use crate::read::trace::writer::{CounterUnit, Key, Kind, Sink, Slice, Thread, Value};
+use crate::read::trace::writer::{Counter, CounterUnit, Key, Kind, Sink, Slice, Thread, Value};
 
 /// Places of the processes for stalls and for the critical path after the step's.
 const STALLS: u64 = 2;
@@ -87,8 +87,7 @@ impl<'a> Layout<'a> {
         let kind = self.sink.kind("step", "step", &self.timeline.meta.values())?;
         let (start, stop) = self.timeline.window_ns();
         let end = self.timeline.record.step_end.round_ns().min(stop).max(start + 1);
-        self.summary.slices += 1;
-        self.sink.slice(thread, kind, &Slice { start, end, ..Slice::default() })?;
+        self.plain(thread, kind, (start, end))?;
         self.steps(thread)?;
         self.whole_path(pid)?;
         if self.sink.counts_all_slices() {
@@ -112,8 +111,7 @@ impl<'a> Layout<'a> {
             if start < end {
                 let kind =
                     self.sink.kind(&format!("step {number}"), "round", &[("step", Value::Uint(number))])?;
-                self.sink.slice(thread, kind, &Slice { start, end, ..Slice::default() })?;
-                self.summary.slices += 1;
+                self.plain(thread, kind, (start, end))?;
             }
         }
         Ok(())
@@ -133,13 +131,11 @@ impl<'a> Layout<'a> {
             let (start, end) = (stay[0].start, stay[stay.len() - 1].end);
             let kind = self.named(&self.timeline.name_of(stay[0].rank), "path")?;
             let args = [(self.keys.rank, Value::Uint(u64::from(stay[0].rank.0)))];
-            self.sink.slice(thread, kind, &Slice { start, end, args: &args, ..Slice::default() })?;
+            self.put(thread, kind, &Slice { start, end, args: &args, ..Slice::default() })?;
             for pass in stay {
                 let kind = self.named(&names::pass([(pass.phase, pass.micro_batch)]), "path pass")?;
-                let slice = Slice { start: pass.start, end: pass.end, ..Slice::default() };
-                self.sink.slice(thread, kind, &slice)?;
+                self.plain(thread, kind, (pass.start, pass.end))?;
             }
-            self.summary.slices += 1 + stay.len() as u64;
         }
         Ok(())
     }
@@ -231,10 +227,7 @@ impl<'a> Layout<'a> {
         for count in timeline.counts.iter().filter(|count| count.rank == traced.rank) {
             let name = format!("{} {}", traced.short_name(), count.name);
             let track = self.sink.counter_track(pid, &name, "number", CounterUnit::Number)?;
-            let start = count.points.first().map_or(0, |point| point.1);
-            let points = count.points.iter().skip(1).map(|(time, n)| (time.round_ns(), *n));
-            let put = |ns, n| self.sink.counter(track, ns, Value::Uint(n));
-            self.summary.counter_values += counters::write_steps(points, start, timeline.window_ns(), put)?;
+            self.levels(track, &count.points)?;
         }
         Ok(())
     }
@@ -299,8 +292,21 @@ impl<'a> Layout<'a> {
 
     /// A slice that its kind says all of.
     fn plain(&mut self, thread: Thread, kind: Kind, (start, end): (u64, u64)) -> io::Result<()> {
+        self.put(thread, kind, &Slice { start, end, ..Slice::default() })
+    }
+
+    fn put(&mut self, thread: Thread, kind: Kind, slice: &Slice) -> io::Result<()> {
         self.summary.slices += 1;
-        self.sink.slice(thread, kind, &Slice { start, end, ..Slice::default() })
+        self.sink.slice(thread, kind, slice)
+    }
+
+    /// The points of a counter, of which the first is at time zero.
+    fn levels(&mut self, track: Counter, points: &[(Time, u64)]) -> io::Result<()> {
+        let start = points.first().map_or(0, |point| point.1);
+        let points = points.iter().skip(1).map(|(time, n)| (time.round_ns(), *n));
+        let put = |ns, n| self.sink.counter(track, ns, Value::Uint(n));
+        self.summary.counter_values += counters::write_steps(points, start, self.timeline.window_ns(), put)?;
+        Ok(())
     }
 
     /// From how many nanoseconds on stalls inside passes are shown: what can be seen, where all that together is worth
@@ -360,8 +366,7 @@ impl<'a> Layout<'a> {
         let kind = self.named(wait, "critical")?;
         let (start, end) = (step.link.start.round_ns(), step.link.end.round_ns());
         let args = [(self.keys.rank, Value::Uint(u64::from(traced.rank.0)))];
-        self.summary.slices += 1;
-        self.sink.slice(thread, kind, &Slice { start, end, args: &args, ..Slice::default() })
+        self.put(thread, kind, &Slice { start, end, args: &args, ..Slice::default() })
     }
 
     /// The kind of a step of the critical path that is one op, or `several`.
@@ -414,14 +419,14 @@ impl<'a> Layout<'a> {
                 let kind = self.stall(&stretch.name, "stalls")?;
                 let (start, end) = stretch.span;
                 let args = [(self.keys.stalls, Value::Uint(stretch.stalls))];
-                self.sink.slice(thread, kind, &Slice { start, end, args: &args, ..Slice::default() })?;
-                self.summary.slices += 1;
+                self.put(thread, kind, &Slice { start, end, args: &args, ..Slice::default() })?;
             }
             let mut args = vec![(self.keys.rank, Value::Uint(u64::from(traced.rank.0)))];
             if !stall.waited_for.is_empty() {
                 args.push((self.keys.waited_for, Value::Text(&stall.waited_for)));
             }
-            let waited = self.keys.waited.into_iter().zip(stalls::waited(self.timeline, stall));
+            let keys = [self.keys.waited_rank, self.keys.waited_layer, self.keys.waited_micro_batch];
+            let waited = keys.into_iter().zip(stalls::waited(self.timeline, stall));
             args.extend(waited.filter_map(|(key, value)| Some((key, Value::Uint(value?)))));
             if let Some((link, sharers)) = &stall.shared {
                 args.push((self.keys.link, Value::Text(link)));
@@ -470,22 +475,13 @@ impl Layout<'_> {
         }
         let pid = timeline.world.ranks.len() as u64 + 1 + POOLS;
         self.sink.process(pid, "pools", pid)?;
-        let window = timeline.window_ns();
         for pool in timeline.pools {
             let capacity = ("capacity".to_owned(), vec![(Time::ZERO, pool.capacity)]);
             let (total, others) = pool.levels.split_at(pool.levels.len().min(1));
             for (series, points) in total.iter().chain([&capacity]).chain(others) {
-                let track = self.sink.counter_track(
-                    pid,
-                    &format!("{} bytes", pool.name),
-                    series,
-                    CounterUnit::Bytes,
-                )?;
-                let start = points.first().map_or(0, |point| point.1);
-                let points = points.iter().skip(1).map(|(time, bytes)| (time.round_ns(), *bytes));
-                self.summary.counter_values += counters::write_steps(points, start, window, |ns, v| {
-                    self.sink.counter(track, ns, Value::Uint(v))
-                })?;
+                let name = format!("{} bytes", pool.name);
+                let track = self.sink.counter_track(pid, &name, series, CounterUnit::Bytes)?;
+                self.levels(track, points)?;
             }
         }
         Ok(())

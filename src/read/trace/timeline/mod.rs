@@ -60,8 +60,8 @@ use crate::read::trace::writer::Sink;
 use layout::Layout;
 pub(crate) use names::op as op_name;
 pub use shown::{
-    BusiestLink, Capacities, Count, Critical, Detail, Link, LinkUse, MetaValue, Pool, RunMeta, Stall,
-    Summary, Timeline, TimelineError, TracedRank,
+    BusiestLink, Capacities, Count, Critical, Detail, Link, MetaValue, Pool, RunMeta, Stall, Summary,
+    Timeline, TimelineError, TracedRank,
 };
 pub use size::{EASY, FITS_IN_JSON, FITS_IN_PERFETTO};
 

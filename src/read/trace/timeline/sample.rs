@@ -2,10 +2,10 @@
 //! data-parallel pairs, a prefetch of weights before each layer, saved activations.
 
 use crate::core::engine::{Record, run};
-use crate::core::ids::{CommId, OpId, ProgramId, RankId, TierId, TransferId};
+use crate::core::ids::{CommId, OpId, ProgramId, RankId, TransferId};
 use crate::core::program::{
     Action, Flow, MemoryClass, MemoryEffect, MemoryWhen, NO_MICRO_BATCH, OpInfo, Phase, Program,
-    ProgramBuilder, Span, StreamKind, Tier, TierUse, Work, World,
+    ProgramBuilder, StreamKind, Work, World,
 };
 use crate::core::units::{Bandwidth, Bytes, Time};
 use crate::read::trace::{RunMeta, TracedRank};
@@ -51,12 +51,9 @@ impl Writer {
     fn pass(&mut self, phase: Phase, m: u32) {
         let forward = phase == Phase::Forward;
         let info = |name: &'static str, layer: Option<u32>, flops: f64, bytes: f64| OpInfo {
-            name: name.into(),
-            phase,
             layer,
-            class: None,
             flops,
-            bytes,
+            ..OpInfo::of(name, phase, bytes)
         };
         let first = if forward { self.stage == 0 } else { self.stage + 1 == self.step.stages };
         let last = if forward { self.stage + 1 == self.step.stages } else { self.stage == 0 };
@@ -72,14 +69,9 @@ impl Writer {
             let copy = Self::comm(COPY, 0);
             waits.push(self.put(6, copy, &after, info("prefetch weights", Some(layer), 0.0, 40e6), m));
             for (kernel, us) in [("attention", 40), ("mlp", 60)] {
-                let work = Work::Compute { time: Time::from_us(f64::from(us * factor)) + Time(123) };
-                let op = self.put(
-                    0,
-                    work,
-                    &waits,
-                    info(kernel, Some(layer), f64::from(us * factor) * 3e8, 30e6),
-                    m,
-                );
+                let us = f64::from(us * factor);
+                let work = Work::Compute { time: Time::from_us(us) + Time(123) };
+                let op = self.put(0, work, &waits, info(kernel, Some(layer), us * 3e8, 30e6), m);
                 if kernel == "mlp" {
                     let when = if forward { MemoryWhen::AllocAtStart } else { MemoryWhen::FreeAtEnd };
                     let class = MemoryClass::Activations;
@@ -113,13 +105,8 @@ impl Writer {
             StreamKind::PipelineSend,
         ];
         let streams = kinds.map(|kind| b.stream(kind));
-        let weights = MemoryEffect {
-            when: MemoryWhen::AllocAtStart,
-            class: MemoryClass::Weights,
-            tier: 0,
-            bytes: 2 << 30,
-        };
-        b.resident(weights);
+        let (when, class) = (MemoryWhen::AllocAtStart, MemoryClass::Weights);
+        b.resident(MemoryEffect { when, class, tier: 0, bytes: 2 << 30 });
         let mut w = Writer { step, stage, b, streams, last: None };
         let warm_up = (step.stages - 1 - stage).min(step.micro_batches);
         for m in 0..warm_up {
@@ -142,22 +129,21 @@ impl Writer {
 pub fn pipeline(step: Sample) -> (World, Record) {
     let mut world = World::default();
     for stage in 0..step.stages {
-        world.programs.push(Writer::program(step, stage).into());
+        world.add_program(Writer::program(step, stage));
     }
     let flow =
         |latency, bytes| Flow { latency: Time::from_us(latency), bytes, rate_limit: f64::INFINITY, path: 0 };
     // by profile: pipeline transfer, tensor-parallel, data-parallel, copy
     for (latency, bytes) in [(5.0, 16e6), (3.0, 8e6), (9.0, 80e6), (2.0, 4e6)] {
-        world.profiles.push(vec![world.actions.len() as u32]);
-        world.actions.push(Action::Phases(vec![flow(latency, bytes)]));
+        let action = world.add_action(Action::Phases(vec![flow(latency, bytes)]));
+        world.add_profile([action]);
     }
     let number = |stage: u32, data: u32, tensor: u32| RankId((stage * DATA + data) * TENSOR + tensor);
     for stage in 0..step.stages {
         for _ in 0..DATA * TENSOR {
             let rank = world.add_rank(ProgramId(stage), 7);
-            world.ranks[rank.index()].tiers = Span { start: world.tiers.len() as u32, len: 1 };
-            world.tier_uses.push(TierUse { tier: TierId(world.tiers.len() as u32), count: 1 });
-            world.tiers.push(Tier { name: "hbm".into(), capacity: Bytes(80 << 30) });
+            let hbm = world.add_tier("hbm", Bytes(80 << 30));
+            world.set_tiers(rank, &[hbm]);
             let host = world.add_resource(Bandwidth::from_gbps(50.0));
             let copy = world.add_comm(3, &[rank], &[&[(host, 1)]]);
             world.bind(rank, COPY, copy);

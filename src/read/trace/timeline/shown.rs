@@ -7,6 +7,7 @@ use crate::core::engine::Record;
 use crate::core::ids::{OpId, RankId, ResourceId};
 use crate::core::program::World;
 use crate::core::units::{Bandwidth, FlopRate, Time};
+use crate::read::analysis::link_rates::RateChange;
 use crate::read::analysis::stretches::Stretches;
 use crate::read::trace::writer::Value;
 
@@ -51,7 +52,7 @@ impl std::str::FromStr for Detail {
 }
 
 /// A time in which a rank's compute stream was held up, as a slice that names the cause.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stall {
     /// From when.
     pub start: Time,
@@ -97,17 +98,6 @@ pub struct Link {
     pub name: String,
     /// What it can carry.
     pub capacity: Bandwidth,
-}
-
-/// From `time` on, `rate` flows through `resource`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LinkUse {
-    /// When it changed.
-    pub time: Time,
-    /// Whose use.
-    pub resource: ResourceId,
-    /// The new rate.
-    pub rate: Bandwidth,
 }
 
 /// A tier that several ranks share.
@@ -215,7 +205,7 @@ pub struct Timeline<'a> {
     /// Links to show, in order.
     pub links: &'a [Link],
     /// Their use, in order of time.
-    pub link_use: &'a [LinkUse],
+    pub link_use: &'a [RateChange],
     /// Shared tiers to show.
     pub pools: &'a [Pool],
     /// Further counters of ranks.
@@ -355,5 +345,11 @@ impl Timeline<'_> {
     /// The window in nanoseconds; without one, the whole run.
     pub(super) fn window_ns(&self) -> (u64, u64) {
         self.window.map_or((0, u64::MAX), |(start, end)| (start.round_ns(), end.round_ns()))
+    }
+
+    /// Start and end in nanoseconds of what is seen: it lasts, and touches the window.
+    pub(super) fn seen(&self, (start, end): (Time, Time)) -> Option<(u64, u64)> {
+        let ((from, until), start, end) = (self.window_ns(), start.round_ns(), end.round_ns());
+        (start < end && end > from && start < until).then_some((start, end))
     }
 }

@@ -142,18 +142,17 @@ impl Layout<'_> {
     /// Arguments of transfers that run beside kernels: of one, when it was issued and needed; of all, how long it was
     /// hidden.
     fn beside_kernels(&mut self, traced: &TracedRank, ops: &[OpId]) {
-        let [issued_key, needed_key, late_key, hidden_key] = self.keys.beside;
         let us = |time: Time| Value::Milli(time.round_ns());
         let spans = ops.iter().map(|op| self.timeline.record.span(traced.source, *op));
         let hidden = spans.map(|(start, end)| self.beside.hidden(start, end)).fold(Time::ZERO, Time::add);
         if let [op] = ops {
-            self.args.push((issued_key, us(issued(self.timeline, traced, *op))));
+            self.args.push((self.keys.issued, us(issued(self.timeline, traced, *op))));
             if let Some(needed) = self.beside.needed(*op) {
                 let late = self.timeline.record.span(traced.source, *op).1.saturating_sub(needed);
-                self.args.extend([(needed_key, us(needed)), (late_key, us(late))]);
+                self.args.extend([(self.keys.needed, us(needed)), (self.keys.late, us(late))]);
             }
         }
-        self.args.push((hidden_key, us(hidden)));
+        self.args.push((self.keys.hidden, us(hidden)));
     }
 
     /// Arguments of one kernel that did not take its nominal time: what noise and what its neighbours added.

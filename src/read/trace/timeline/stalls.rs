@@ -16,9 +16,7 @@ use crate::read::trace::writer::arrow_head;
 
 /// Start and end in nanoseconds of a stall that is seen.
 pub fn shown(timeline: &Timeline, stall: &Stall) -> Option<(u64, u64)> {
-    let (from, until) = timeline.window_ns();
-    let (start, end) = (stall.start.round_ns(), stall.end.round_ns());
-    (start < end && end > from && start < until).then_some((start, end))
+    timeline.seen((stall.start, stall.end))
 }
 
 /// Fewest stalls of a stretch: fewer are as wide as it.
@@ -86,11 +84,8 @@ pub fn between_ranks(timeline: &Timeline, between: &mut Between) -> Vec<Vec<(u32
     let mut into = vec![Vec::new(); timeline.ranks.len()];
     let Some(stalls) = timeline.stalls.filter(|_| timeline.ranks.len() > 1) else { return into };
     let places = places(timeline);
-    let (from, until) = timeline.window_ns();
     let seen = |place: usize, op: OpId| {
-        let (start, end) = span(timeline, &timeline.ranks[place], op);
-        let (start, end) = (start.round_ns(), end.round_ns());
-        (start < end && end > from && start < until).then_some(start)
+        timeline.seen(span(timeline, &timeline.ranks[place], op)).map(|(start, _)| start)
     };
     for (place, traced) in timeline.ranks.iter().enumerate() {
         let stalls = stalls(traced.rank);

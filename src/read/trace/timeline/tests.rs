@@ -7,23 +7,15 @@ use serde_json::Value as Json;
 use super::rows::{Pairs, Rows};
 use super::sample::{self, Sample};
 use super::*;
-use crate::core::engine::{Record, run};
-use crate::core::ids::{OpId, ProgramId, RankId, ResourceId};
+use crate::core::engine::run;
+use crate::core::ids::{OpId, RankId, ResourceId};
 use crate::core::program::{OpInfo, ProgramBuilder, StreamKind, Work, World};
 use crate::core::units::{Bandwidth, Time};
+use crate::read::analysis::link_rates::RateChange;
 use crate::read::analysis::random_world;
 use crate::read::trace::writer::{Chrome, Perfetto};
 
 const TINY: Sample = Sample { stages: 2, layers: 1, micro_batches: 2 };
-
-fn timeline<'a>(
-    world: &'a World,
-    record: &'a Record,
-    ranks: &'a [TracedRank],
-    meta: &'a RunMeta,
-) -> Timeline<'a> {
-    Timeline::new(world, record, ranks, meta)
-}
 
 fn text(timeline: &Timeline) -> (String, Summary) {
     let mut bytes = Vec::new();
@@ -39,6 +31,7 @@ type Shown = (u64, u64, String, String);
 type Point = (Row, u64);
 
 /// A trace as read back from its JSON; times in nanoseconds.
+#[derive(Default)]
 struct Trace {
     /// By row, in order of time.
     slices: BTreeMap<Row, Vec<Shown>>,
@@ -55,12 +48,7 @@ fn ns(us: &Json) -> u64 {
 
 fn read(text: &str) -> Trace {
     let json: Json = serde_json::from_str(text).unwrap();
-    let mut trace = Trace {
-        slices: BTreeMap::new(),
-        arrows: BTreeMap::new(),
-        counters: BTreeMap::new(),
-        threads: BTreeMap::new(),
-    };
+    let mut trace = Trace::default();
     for event in json["traceEvents"].as_array().unwrap() {
         let pid = event["pid"].as_u64().unwrap();
         let thread = || (pid, event["tid"].as_u64().unwrap());
@@ -155,7 +143,7 @@ proptest! {
             end.0 /= shrink;
         }
         let (ranks, meta) = (all_ranks(&s.world), RunMeta::default());
-        let mut timeline = timeline(&s.world, &s.record, &ranks, &meta);
+        let mut timeline = Timeline::new(&s.world, &s.record, &ranks, &meta);
         timeline.detail = [Detail::Op, Detail::Layer, Detail::Phase][detail];
         if window > 0 {
             timeline.window = Some((Time(window * 1000), Time(window * 3000)));
@@ -175,7 +163,7 @@ fn busy_time_on_screen_is_busy_time_of_the_record() {
 fn busy_time_on_screen(detail: Detail) {
     let (world, record) = sample::pipeline(TINY);
     let (ranks, meta) = (all_ranks(&world), RunMeta::default());
-    let mut timeline = timeline(&world, &record, &ranks, &meta);
+    let mut timeline = Timeline::new(&world, &record, &ranks, &meta);
     timeline.detail = detail;
     let trace = read(&text(&timeline).0);
     for rank in 0..world.ranks.len() as u32 {
@@ -199,7 +187,7 @@ fn each_receive_has_an_arrow_from_its_send() {
     let step = Sample { stages: 3, layers: 2, micro_batches: 3 };
     let (world, record) = sample::pipeline(step);
     let (ranks, meta) = (sample::one_per_stage(step), RunMeta::default());
-    let (text, _) = text(&timeline(&world, &record, &ranks, &meta));
+    let (text, _) = text(&Timeline::new(&world, &record, &ranks, &meta));
     let trace = read(&text);
     let slice_at = |(thread, at): ((u64, u64), u64)| {
         let slices = &trace.slices[&thread];
@@ -227,7 +215,7 @@ fn each_receive_has_an_arrow_from_its_send() {
 fn a_window_shows_what_touches_it_and_nothing_else() {
     let (world, record) = sample::pipeline(TINY);
     let (ranks, meta) = (sample::one_per_stage(TINY), RunMeta::default());
-    let mut timeline = timeline(&world, &record, &ranks, &meta);
+    let mut timeline = Timeline::new(&world, &record, &ranks, &meta);
     let whole = read(&text(&timeline).0);
     let (from, until) = (300_000, 400_000);
     timeline.window = Some((Time::from_ns(from), Time::from_ns(until)));
@@ -246,7 +234,7 @@ fn kernels_stand_in_layers_and_layers_in_passes() {
     let step = Sample { stages: 2, layers: 3, micro_batches: 2 };
     let (world, record) = sample::pipeline(step);
     let (ranks, meta) = (sample::one_per_stage(step), RunMeta::default());
-    let mut timeline = timeline(&world, &record, &ranks, &meta);
+    let mut timeline = Timeline::new(&world, &record, &ranks, &meta);
     let compute = |timeline: &Timeline| {
         let trace = read(&text(timeline).0);
         let thread =
@@ -301,16 +289,15 @@ fn passes_in_turn_have_a_row_each() {
     let stream = b.stream(StreamKind::Compute);
     for (phase, m) in [(Forward, 2), (Backward, 1), (Forward, 3), (Backward, 1), (Forward, 3), (Backward, 2)]
     {
-        let (name, layer) = ("mlp".into(), Some(m));
-        let info = b.info(OpInfo { name, phase, layer, class: None, flops: 0.0, bytes: 0.0 });
+        let info = b.info(OpInfo { layer: Some(m), ..OpInfo::of("mlp", phase, 0.0) });
         b.op(stream, Work::Compute { time: Time::from_ns(10) }, &[], info, m);
     }
     let mut world = World::default();
-    world.programs.push(b.finish().into());
-    world.add_rank(ProgramId(0), 0);
+    let program = world.add_program(b.finish());
+    world.add_rank(program, 0);
     let record = run(&world).unwrap();
     let (ranks, meta) = (all_ranks(&world), RunMeta::default());
-    let timeline = timeline(&world, &record, &ranks, &meta);
+    let timeline = Timeline::new(&world, &record, &ranks, &meta);
     let (text, summary) = text(&timeline);
     let trace = read(&text);
     check(&trace, &summary);
@@ -322,10 +309,8 @@ fn passes_in_turn_have_a_row_each() {
     assert_eq!(row("rank 0 compute"), [(0, 10, "m2 fwd"), (20, 50, "m3 fwd"), (50, 60, "m2 bwd")]);
     assert_eq!(row("rank 0 compute 2"), [(10, 40, "m1 bwd")]);
     // Also where a window begins in the backward pass.
-    let mut part = Timeline {
-        window: Some((Time::from_ns(12), Time::from_ns(18))),
-        ..Timeline::new(&world, &record, &ranks, &meta)
-    };
+    let window = Some((Time::from_ns(12), Time::from_ns(18)));
+    let mut part = Timeline { window, ..Timeline::new(&world, &record, &ranks, &meta) };
     assert_eq!(Rows::new(&part, &ranks[0], Pairs::Apart).pieces.iter().map(|piece| piece.row).max(), Some(1));
     part.window = None;
     let turns = Rows::new(&part, &ranks[0], Pairs::Apart).turns;
@@ -338,13 +323,13 @@ fn a_rank_can_be_shown_with_the_times_of_its_class() {
     let (world, record) = sample::pipeline(TINY);
     let meta = RunMeta::default();
     let mut ranks = sample::one_per_stage(TINY);
-    let own = text(&timeline(&world, &record, &ranks, &meta)).0;
+    let own = text(&Timeline::new(&world, &record, &ranks, &meta)).0;
     // all four ranks of a stage run alike
     ranks[0].source = RankId(3);
     ranks[1].source = RankId(6);
-    assert_eq!(text(&timeline(&world, &record, &ranks, &meta)).0, own);
+    assert_eq!(text(&Timeline::new(&world, &record, &ranks, &meta)).0, own);
     ranks[1].source = RankId(1);
-    let wrong = timeline(&world, &record, &ranks, &meta).write(&mut Chrome::new(Vec::new()));
+    let wrong = Timeline::new(&world, &record, &ranks, &meta).write(&mut Chrome::new(Vec::new()));
     // the program of the last stage has as many ops as that of the first here, so nothing can tell
     assert!(wrong.is_ok());
 }
@@ -358,22 +343,18 @@ fn stalls_links_and_contention_are_shown_as_given() {
         end: Time::from_ns(end),
         cause: "pipeline bubble",
         waited_for: "rank 4: recv B m0".into(),
-        op: None,
-        blocker: None,
-        waiting: None,
-        shared: None,
+        ..Stall::default()
     };
     let other = Stall { cause: "tensor parallel", ..stall(35, 36) };
     let of_first = [stall(10, 20), stall(20, 35), other, stall(36, 40), stall(50, 60), stall(60, 65)];
     let stalls = |source: RankId| if source.0 == 0 { of_first.to_vec() } else { Vec::new() };
     let links = [Link { resource: ResourceId(3), name: "leaf 0 → spine".into(), capacity: Bandwidth(2e9) }];
-    let change = |ns, resource, rate| LinkUse {
-        time: Time::from_ns(ns),
-        resource: ResourceId(resource),
-        rate: Bandwidth(rate),
+    let change = |ns, resource, rate| {
+        let (time, resource, rate) = (Time::from_ns(ns), ResourceId(resource), Bandwidth(rate));
+        RateChange { time, resource, rate }
     };
     let link_use = [change(5, 3, 1e9), change(6, 2, 2e9), change(9, 3, 0.0)];
-    let mut timeline = timeline(&world, &record, &ranks, &meta);
+    let mut timeline = Timeline::new(&world, &record, &ranks, &meta);
     timeline.stalls = Some(&stalls);
     timeline.links = &links;
     timeline.link_use = &link_use;
@@ -413,18 +394,20 @@ fn stalls_and_the_critical_path_have_arrows() {
     let (up, op, (_, done)) = kernel(0, 1);
     let (down, first, (begins, _)) = kernel(1, 0);
     let stall = Stall {
-        start: Time::ZERO,
         end: begins,
         cause: "pipeline bubble",
         waited_for: "send F m0".into(),
-        op: None,
         blocker: Some((up, op)),
         waiting: Some(first),
-        shared: None,
+        ..Stall::default()
     };
     assert!(done <= begins);
-    let stalls = |rank: RankId| if rank == down { vec![stall.clone()] } else { Vec::new() };
-    let mut timeline = timeline(&world, &record, &ranks, &meta);
+    let held = |stall: &Stall| {
+        let stall = stall.clone();
+        move |rank: RankId| if rank == down { vec![stall.clone()] } else { Vec::new() }
+    };
+    let stalls = held(&stall);
+    let mut timeline = Timeline::new(&world, &record, &ranks, &meta);
     let before = text(&timeline).1.arrows;
     timeline.stalls = Some(&stalls);
     let (text, summary) = text(&timeline);
@@ -442,15 +425,15 @@ fn stalls_and_the_critical_path_have_arrows() {
     };
     assert_eq!(arrives(&text), 0);
     let early = Stall { start: kernel(0, 1).2.0, ..stall.clone() };
-    let stalls = |rank: RankId| if rank == down { vec![early.clone()] } else { Vec::new() };
+    let stalls = held(&early);
     timeline.stalls = Some(&stalls);
     let (text, early) = super::tests::text(&timeline);
     assert_eq!((arrives(&text), early.arrows), (0, before + 2));
     let last = Stall { start: done, waiting: None, ..stall.clone() };
-    let stalls = |rank: RankId| if rank == down { vec![last.clone()] } else { Vec::new() };
+    let stalls = held(&last);
     timeline.stalls = Some(&stalls);
     assert_eq!(arrives(&super::tests::text(&timeline).0), 1);
-    let stalls = |rank: RankId| if rank == down { vec![stall.clone()] } else { Vec::new() };
+    let stalls = held(&stall);
     timeline.stalls = Some(&stalls);
     let link = |(rank, op, (start, end)): (RankId, OpId, (Time, Time))| Critical {
         rank,
@@ -486,7 +469,7 @@ fn stalls_and_the_critical_path_have_arrows() {
 fn no_arrow_leaves_from_the_middle_of_merged_ops() {
     let (world, record) = sample::pipeline(TINY);
     let (ranks, meta) = (sample::one_per_stage(TINY), RunMeta::default());
-    let mut timeline = timeline(&world, &record, &ranks, &meta);
+    let mut timeline = Timeline::new(&world, &record, &ranks, &meta);
     // Of arrows from collectives, how many lead to what begins before the collective's slice is over.
     let midway = |timeline: &Timeline| {
         let trace = read(&text(timeline).0);
@@ -507,7 +490,7 @@ fn wishes_that_cannot_be_met_are_explained() {
     let (world, record) = sample::pipeline(TINY);
     let meta = RunMeta::default();
     let says = |ranks: &[TracedRank], window| {
-        let mut timeline = timeline(&world, &record, ranks, &meta);
+        let mut timeline = Timeline::new(&world, &record, ranks, &meta);
         timeline.window = window;
         timeline.write(&mut Chrome::new(Vec::new())).unwrap_err().to_string()
     };
@@ -542,7 +525,7 @@ fn folded_rows_say_the_critical_path_and_what_held_passes_up() {
     let path = |change: u64| {
         [(0, Time::ZERO, Time(end.0 / 10 * change)), (1, Time(end.0 / 10 * change), end)].map(link)
     };
-    let mut timeline = timeline(&world, &record, &ranks, &meta);
+    let mut timeline = Timeline::new(&world, &record, &ranks, &meta);
     let (most, half) = (path(2), path(5));
     timeline.critical = &most;
     let said = "critical path: 80.0 % on rank 0004 · stage 1; compute 100.0 %";
@@ -552,16 +535,7 @@ fn folded_rows_say_the_critical_path_and_what_held_passes_up() {
     // A stall of the first pass, in which it stands on its own row and, if it can be seen, below the pass.
     let pass = record.span(ranks[0].rank, world.program_of(ranks[0].rank).streams[0].ops[0]);
     let with = |end: Time| {
-        let stall = Stall {
-            start: pass.0,
-            end,
-            cause: "contention",
-            waited_for: String::new(),
-            op: None,
-            blocker: None,
-            waiting: None,
-            shared: None,
-        };
+        let stall = Stall { start: pass.0, end, cause: "contention", ..Stall::default() };
         let held = |rank: RankId| if rank == ranks[0].rank { vec![stall.clone()] } else { Vec::new() };
         written(&Timeline { stalls: Some(&held), ..Timeline::new(&world, &record, &ranks, &meta) }).1
     };
@@ -575,7 +549,7 @@ fn folded_rows_say_the_critical_path_and_what_held_passes_up() {
 fn the_tiny_pipeline_is_as_it_was() {
     let (world, record) = sample::pipeline(TINY);
     let (ranks, meta) = (sample::one_per_stage(TINY), sample::meta(&record));
-    let (text, summary) = text(&timeline(&world, &record, &ranks, &meta));
+    let (text, summary) = text(&Timeline::new(&world, &record, &ranks, &meta));
     check(&read(&text), &summary);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces/tiny-pipeline.json");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {

@@ -8,7 +8,7 @@
 
 use std::io::{self, Write};
 
-use super::json::{push_members, push_milli, push_string, push_uint, push_value};
+use super::json::{push_head, push_members, push_milli, push_string, push_uint, push_value};
 use super::{Arena, BUFFER, Counter, CounterUnit, Key, Kind, Sink, Slice, Text, Thread, Value, arrow_head};
 
 /// Room that an event without texts of its own surely fits in; longer ones make the buffer grow.
@@ -85,17 +85,6 @@ impl<W: Write> Chrome<W> {
         push_members(b, &[arg]);
         b.extend_from_slice(b"}}");
         Ok(())
-    }
-}
-
-/// `{"ph":…,"pid":…,"tid":…`.
-fn push_head(out: &mut Vec<u8>, start: &[u8], pid: u64, tid: Option<u64>) {
-    out.extend_from_slice(start);
-    out.extend_from_slice(b",\"pid\":");
-    push_uint(out, pid);
-    if let Some(tid) = tid {
-        out.extend_from_slice(b",\"tid\":");
-        push_uint(out, tid);
     }
 }
 

@@ -66,6 +66,17 @@ pub fn push_value(out: &mut Vec<u8>, value: Value) {
     }
 }
 
+/// Appends the beginning of an event and where it stands: `{"ph":…,"pid":…,"tid":…`.
+pub fn push_head(out: &mut Vec<u8>, start: &[u8], pid: u64, tid: Option<u64>) {
+    out.extend_from_slice(start);
+    out.extend_from_slice(b",\"pid\":");
+    push_uint(out, pid);
+    if let Some(tid) = tid {
+        out.extend_from_slice(b",\"tid\":");
+        push_uint(out, tid);
+    }
+}
+
 /// Appends `"key":value` pairs with commas between them.
 pub fn push_members(out: &mut Vec<u8>, members: &[(&str, Value)]) {
     for (i, (key, value)) in members.iter().enumerate() {

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::*;
 use crate::core::engine::{run, sweep};
-use crate::core::ids::{ProgramId, RankId};
-use crate::core::program::{Rank, Span, World};
+use crate::core::ids::RankId;
+use crate::core::program::World;
 use crate::step::spec::stack::{GraphSpec, LaunchTimes, LayerTimes};
 use crate::step::spec::workload::RecomputeSpec;
 
@@ -22,15 +22,8 @@ fn play(case: &Value) -> (f64, f64) {
 fn play_on(case: &Value, slowness: f64, read: HostRead, step_us: f64) -> (f64, f64) {
     let mut b = ProgramBuilder::new();
     let compute = b.stream(StreamKind::Compute);
-    let info = OpInfo {
-        name: "kernel".into(),
-        phase: Phase::Forward,
-        layer: None,
-        class: Some(KernelClass::Gemm),
-        flops: 0.0,
-        bytes: 0.0,
-    };
-    let info = b.info(info);
+    let class = Some(KernelClass::Gemm);
+    let info = b.info(OpInfo { class, ..OpInfo::of("kernel", Phase::Forward, 0.0) });
     let mut reads = Vec::new();
     for run in case["ops"].as_array().expect("runs") {
         for _ in 0..run[0].as_u64().expect("a count") {
@@ -57,18 +50,9 @@ fn play_on(case: &Value, slowness: f64, read: HostRead, step_us: f64) -> (f64, f
     let [device, host_stream] = [0, 1].map(|s| program.streams[s].ops.clone());
     // The last launch returns no sooner than there is room for it.
     let full = device.len().checked_sub(host.queue as usize + 1).map(|i| device[i]);
-    let world = World {
-        programs: vec![program.into()],
-        ranks: vec![Rank {
-            program: ProgramId(0),
-            slots: Span::default(),
-            tiers: Span::default(),
-            memory: Span::default(),
-            slowness: 1.0,
-            jitter_seed: 0,
-        }],
-        ..World::default()
-    };
+    let mut world = World::default();
+    let program = world.add_program(program);
+    world.add_rank(program, 0);
     let record = run(&world).expect("runs");
     assert_eq!(record.spans, sweep(&world).expect("sweeps").spans, "{}", case["case"]);
     let span = |op: OpId| record.span(RankId(0), op);

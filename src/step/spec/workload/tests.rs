@@ -15,12 +15,13 @@ fn small() -> Value {
         "batch": { "global": 32 },
     })
 }
-fn with(changes: &[(&str, Value)]) -> Result<WorkloadSpec, SpecError> {
-    let sets: Vec<String> = changes.iter().map(|(path, value)| format!("{path}={value}")).collect();
+/// The small workload with settings, apart by spaces.
+fn with(settings: &str) -> Result<WorkloadSpec, SpecError> {
+    let sets: Vec<String> = settings.split_whitespace().map(String::from).collect();
     from_value(small(), "small".into(), "small.json".into(), &sets).map(|l| l.value)
 }
-fn message(path: &str, value: Value) -> String {
-    with(&[(path, value)]).expect_err("a wrong file").to_string()
+fn message(settings: &str) -> String {
+    with(settings).expect_err("a wrong file").to_string()
 }
 fn on(workload: &WorkloadSpec, devices: u64) -> Vec<String> {
     workload.validate_on(devices, &["hbm", "host"]).iter().map(Problem::to_string).collect()
@@ -28,7 +29,7 @@ fn on(workload: &WorkloadSpec, devices: u64) -> Vec<String> {
 
 #[test]
 fn a_short_file_is_enough() {
-    let w = with(&[]).expect("a right file");
+    let w = with("").expect("a right file");
     assert_eq!(w.data_parallel(8), 8);
     assert_eq!(w.micro_batches(8), 4);
     assert_eq!(w.bytes_per_parameter().total(), 18.0);
@@ -40,32 +41,32 @@ fn a_short_file_is_enough() {
 
 #[test]
 fn recipes_cost_the_bytes_of_their_papers() {
-    let bytes = |changes: &[(&str, Value)]| with(changes).expect("a right file").bytes_per_parameter();
+    let bytes = |settings: &str| with(settings).expect("a right file").bytes_per_parameter();
     // Megatron's table for its distributed optimizer: fp16 parameters and gradients 20 with fp32 gradients kept too.
-    let fp16 = bytes(&[("precision.weights", json!("fp16")), ("precision.gradients", json!("fp16"))]);
+    let fp16 = bytes("precision.weights=fp16 precision.gradients=fp16");
     assert_eq!((fp16.weights, fp16.gradients, fp16.optimizer()), (2.0, 2.0, 12.0));
     // DeepSeek-V3: bf16 moments.
-    assert_eq!(bytes(&[("precision.moments_bytes_per_parameter", json!(4))]).total(), 14.0);
+    assert_eq!(bytes("precision.moments_bytes_per_parameter=4").total(), 14.0);
     // Two moments of one byte, and an fp32 scale for every 256 of each.
-    assert_eq!(bytes(&[("optimizer.kind", json!("adam8bit"))]).moments, 2.03125);
-    assert_eq!(bytes(&[("optimizer.kind", json!("sgd"))]).moments, 0.0);
+    assert_eq!(bytes("optimizer.kind=adam8bit").moments, 2.03125);
+    assert_eq!(bytes("optimizer.kind=sgd").moments, 0.0);
 }
 
 #[test]
 fn degrees_that_do_not_divide_are_named() {
     assert_eq!(
-        message("parallelism.tensor", json!(3)),
+        message("parallelism.tensor=3"),
         "--set parallelism.tensor=3: at `parallelism.tensor`: 3 is not allowed\n  \
          allowed: a divisor of the model's heads (16)\n  \
          hint: each tensor-parallel rank holds an equal share"
     );
     assert_eq!(
-        message("parallelism.pipeline.size", json!(16)),
+        message("parallelism.pipeline.size=16"),
         "--set parallelism.pipeline.size=16: at `parallelism.pipeline.size`: 16 is not allowed\n  \
          allowed: size × chunks of at most the model's 8 layers\n  \
          hint: a stage without layers needs layer_split"
     );
-    let w = with(&[("parallelism.tensor", json!(2)), ("parallelism.data", json!(8))]).expect("a right file");
+    let w = with("parallelism.tensor=2 parallelism.data=8").expect("a right file");
     assert_eq!(
         on(&w, 12),
         [
@@ -73,7 +74,7 @@ fn degrees_that_do_not_divide_are_named() {
           (tensor 2 × context 1 × pipeline 1 × data 8 = 16; data = 6 would fit, and so would leaving it out)"
         ]
     );
-    let w = with(&[]).expect("a right file");
+    let w = with("").expect("a right file");
     assert_eq!(
         on(&w, 3),
         ["batch.global: 32 is not allowed; allowed: a multiple of data × micro_batch = 3 × 1 = 3 \
@@ -83,15 +84,14 @@ fn degrees_that_do_not_divide_are_named() {
 
 #[test]
 fn offload_fractions_sum_to_one_on_tiers_that_exist() {
-    let half = json!([{ "fraction": 0.5, "tier": "host" }]);
     assert_eq!(
-        message("offload.weights", half),
+        message(r#"offload.weights=[{"fraction":0.5,"tier":"host"}]"#),
         "--set offload.weights=[{\"fraction\":0.5,\"tier\":\"host\"}]: at `offload.weights`: \
          fractions with sum 0.5 is not allowed\n  allowed: fractions whose sum is 1\n  \
          hint: name the share that stays in device memory too, as tier hbm"
     );
-    let whole = json!([{ "fraction": 1.0, "tier": "cxl" }]);
-    let w = with(&[("offload.optimizer", whole.clone())]).expect("a right file");
+    let whole = r#"offload.optimizer=[{"fraction":1.0,"tier":"cxl"}]"#;
+    let w = with(whole).expect("a right file");
     assert_eq!(
         on(&w, 8),
         [
@@ -99,58 +99,42 @@ fn offload_fractions_sum_to_one_on_tiers_that_exist() {
           (add the tier to the topology, or place the share elsewhere)"
         ]
     );
-    let nothing = with(&[
-        ("precision.master_bytes_per_parameter", json!(0)),
-        ("optimizer.kind", json!("sgd")),
-        ("offload.optimizer", whole),
-    ]);
-    let text = nothing.expect_err("a wrong file").to_string();
+    let text = message(&format!("precision.master_bytes_per_parameter=0 optimizer.kind=sgd {whole}"));
     assert!(text.contains("this recipe keeps no master weights and no moments"), "{text}");
 }
 
 #[test]
 fn a_wrong_field_of_a_written_out_model_is_named() {
-    let text = message("model.heds", json!(3));
+    let text = message("model.heds=3");
     assert!(text.contains("heds") && text.contains("heads"), "{text}");
-    let text = message("model.heads", json!("many"));
+    let text = message("model.heads=many");
     assert!(text.contains("`model.heads`"), "{text}");
 }
 
 #[test]
 fn sizes_that_no_count_of_bytes_holds_are_refused() {
-    let text = with(&[("batch.micro_batch", json!(100_000_000)), ("sequence", json!(1_000_000_000))])
-        .expect_err("a wrong file")
-        .to_string();
+    let text = message("batch.micro_batch=100000000 sequence=1000000000");
     assert!(text.contains("batch.micro_batch") && text.contains("100000000"), "{text}");
-    let text = with(&[
-        ("model.layers", json!(100_000)),
-        ("model.hidden", json!(10_000_000)),
-        ("model.heads", json!(1)),
-        ("model.kv_heads", json!(1)),
-        ("model.ffn", json!(100_000_000)),
-    ])
-    .expect_err("a wrong file")
-    .to_string();
+    let text = message(
+        "model.layers=100000 model.hidden=10000000 model.heads=1 model.kv_heads=1 model.ffn=100000000",
+    );
     assert!(text.contains("parameters"), "{text}");
 }
 
 #[test]
 fn what_one_choice_needs_of_another_is_checked() {
-    for (changes, path) in [
-        (vec![("recompute.every_layers", json!(2))], "recompute.every_layers"),
-        (vec![("recompute.granularity", json!("modules"))], "recompute.modules"),
-        (
-            vec![("recompute", json!({"granularity": "modules", "modules": ["projection"]}))],
-            "recompute.modules",
-        ),
-        (vec![("parallelism.pipeline.order_file", json!("order.json"))], "parallelism.pipeline.order_file"),
-        (vec![("parallelism.expert", json!(2))], "parallelism.expert"),
-        (vec![("parallelism.sharding.group", json!(2))], "parallelism.sharding.group"),
-        (vec![("parallelism.context.size", json!(3))], "parallelism.context.size"),
-        (vec![("offload.optimizer_on", json!("host"))], "offload.optimizer_on"),
-        (vec![("noise.compute_sigma", json!(-1))], "noise.compute_sigma"),
+    for (settings, path) in [
+        ("recompute.every_layers=2", "recompute.every_layers"),
+        ("recompute.granularity=modules", "recompute.modules"),
+        (r#"recompute={"granularity":"modules","modules":["projection"]}"#, "recompute.modules"),
+        ("parallelism.pipeline.order_file=order.json", "parallelism.pipeline.order_file"),
+        ("parallelism.expert=2", "parallelism.expert"),
+        ("parallelism.sharding.group=2", "parallelism.sharding.group"),
+        ("parallelism.context.size=3", "parallelism.context.size"),
+        ("offload.optimizer_on=host", "offload.optimizer_on"),
+        ("noise.compute_sigma=-1", "noise.compute_sigma"),
     ] {
-        let error = with(&changes).expect_err("a wrong file");
+        let error = with(settings).expect_err("a wrong file");
         assert_eq!(error.path, path, "{error}");
     }
 }
@@ -162,12 +146,12 @@ fn sizes_beyond_all_bounds_are_refused_without_overflow() {
         "kv_lora_rank": most, "q_lora_rank": most, "qk_nope_head_size": most, "qk_rope_head_size": most,
         "v_head_size": most,
     });
-    for changes in [
-        vec![("model.hidden", json!(half)), ("model.heads", json!(0))],
-        vec![("model.mla", mla)],
-        vec![("parallelism.context.size", json!(half))],
-        vec![("parallelism.pipeline", json!({"size": 2, "layer_split": [half, half]}))],
+    for settings in [
+        format!("model.hidden={half} model.heads=0"),
+        format!("model.mla={mla}"),
+        format!("parallelism.context.size={half}"),
+        format!(r#"parallelism.pipeline={{"size":2,"layer_split":[{half},{half}]}}"#),
     ] {
-        with(&changes).expect_err("too large");
+        with(&settings).expect_err("too large");
     }
 }
