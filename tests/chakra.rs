@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use prost::Message;
-use serde_json::Value;
+use serde_json::{Value, json};
 use stepsim::core::units::Time;
 use stepsim::lab::simulate::moved::Network;
 use stepsim::lab::simulate::on_machine::OnMachine;
@@ -56,7 +56,7 @@ fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/chakra").join(name)
 }
 
-fn json(path: &Path) -> Value {
+fn read_json(path: &Path) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
@@ -69,9 +69,9 @@ fn on(machine: &Value) -> Network {
 
 #[test]
 fn astra_sims_all_reduces_take_what_they_take_there() {
-    let golden = json(&data("golden.json"));
+    let golden = read_json(&data("golden.json"));
     for case in golden["cases"].as_array().unwrap() {
-        let mut system = json(&data("ring-4-pieces.json"));
+        let mut system = read_json(&data("ring-4-pieces.json"));
         system["active-chunks-per-dimension"] = case["at_once"].clone();
         let system = System::of(&system, "system.json").unwrap();
         let name = case["network"].as_str().unwrap();
@@ -84,7 +84,7 @@ fn astra_sims_all_reduces_take_what_they_take_there() {
         assert!(us < theirs && us > 0.97 * theirs, "{name}: {us} of {theirs}");
     }
     // Four pieces in turn, 14 rounds each, of a link's latency, the endpoint's delay, and a 32nd of a MiB.
-    let system = System::of(&json(&data("ring-4-pieces.json")), "system.json").unwrap();
+    let system = System::of(&read_json(&data("ring-4-pieces.json")), "system.json").unwrap();
     let machine =
         network(&std::fs::read_to_string(data("ring-8.yml")).unwrap(), "ring-8.yml", &system).unwrap();
     let traces: Vec<Vec<RawNode>> = (0..8).map(|rank| vec![all_reduce(rank, &[], 1 << 20)]).collect();
@@ -112,6 +112,25 @@ fn ranks_wait_for_each_other_and_share_links() {
     // 30 us, then 1 us and 100 kB at 100 GB/s, then 2 us.
     assert_eq!(played.record.step_end, Time::from_ns(34_000));
     assert_eq!(played.untold, 0);
+}
+
+/// Pieces of a collective that run beside each other have a stream and a group each.
+#[test]
+fn pieces_of_a_collective_take_turns_on_its_streams() {
+    let system = json!({"preferred-dataset-splits": 4, "active-chunks-per-dimension": 2});
+    let system = System::of(&system, "system.json").unwrap();
+    let traces = vec![vec![all_reduce(1, &[], 4096)]; 2];
+    let rank = step(&traces, &system).unwrap().ranks.remove(0);
+    let pieces: Vec<(&str, &str, u64)> = rank
+        .ops
+        .iter()
+        .filter_map(|op| {
+            let piece = op.collective.as_ref()?;
+            Some((rank.streams[op.stream as usize].as_str(), piece.group.as_str(), piece.bytes?))
+        })
+        .collect();
+    let [first, second] = [("group of all", "", 1024), ("group of all, 2", "#2", 1024)];
+    assert_eq!(pieces, [first, second, first, second]);
 }
 
 #[test]
@@ -164,6 +183,27 @@ fn files_that_are_wrong_are_refused_with_their_place() {
     assert!(error(vec![node(1, node_type::SEND, &[], send)]).contains("comm_dst"));
     let unmeasured = node(1, node_type::COMPUTE, &[], vec![attribute("num_ops", AnyValue::Int64(5))]);
     assert!(error(vec![unmeasured]).contains("--peak-tflops"));
+
+    // Groups that the file of groups does not know, or that hold other ranks.
+    let mut of_group = all_reduce(1, &[], 64);
+    of_group.attr.push(attribute("pg_name", AnyValue::Text("7".into())));
+    let trace = ("step.0.et".to_string(), nodes(&file(&[of_group]), "step.0.et").unwrap());
+    let grouped = |groups: &[(&str, &[u64])]| {
+        let groups = groups.iter().map(|(name, ranks)| (name.to_string(), ranks.to_vec())).collect();
+        programs(std::slice::from_ref(&trace), &groups, Rates::default(), &System::default())
+    };
+    assert!(grouped(&[("7", &[0])]).is_ok());
+    for (groups, part) in [
+        (&[("5", &[0_u64][..]), ("6", &[0])][..], "is no group\n  allowed: 5, 6\n"),
+        (&[("7", &[1])], "is without rank 0"),
+        (&[("7", &[0, 1])], "has rank 1, and there are traces of 1"),
+    ] {
+        let error = grouped(groups).unwrap_err().to_string();
+        assert!(
+            error.contains(part) && error.contains("node 1 (n1)") && error.contains("--groups"),
+            "{error}"
+        );
+    }
 
     // Ranks of a group that do not do the same.
     let uneven = [vec![all_reduce(1, &[], 64)], vec![all_reduce(1, &[], 65)]];
@@ -233,6 +273,17 @@ fn stepsim(args: &[&str]) -> Output {
 
 /// A step of ours, written as traces, read and played on its machine, takes what it took: kernels as they ran, and all
 /// communication anew.
+/// Readers of whole microseconds find the nearest to what is written in nanoseconds.
+fn micros_are_rounded_nanoseconds(mut rest: &[u8]) {
+    GlobalMetadata::decode_length_delimited(&mut rest).unwrap();
+    while !rest.is_empty() {
+        let node = RawNode::decode_length_delimited(&mut rest).unwrap();
+        let ns = node.attr.iter().find(|a| a.name == "duration_ns").and_then(|a| a.value.clone());
+        let Some(AnyValue::Uint64(ns)) = ns else { panic!("{node:?}") };
+        assert_eq!(node.duration_micros, (ns as f64 / 1e3).round() as u64, "{node:?}");
+    }
+}
+
 #[test]
 fn our_steps_there_and_back() {
     let cases: [(&[&str], &str); 3] = [
@@ -283,14 +334,17 @@ fn our_steps_there_and_back() {
             .map(|f| f.unwrap().path().to_str().unwrap().to_string())
             .collect();
         let ranks: Vec<&str> = files.iter().map(String::as_str).filter(|f| f.ends_with(".et")).collect();
+        for file in &ranks {
+            micros_are_rounded_nanoseconds(&std::fs::read(file).unwrap());
+        }
         let groups = format!("{traces}/groups.json");
         let import = ["import", "chakra"].iter().copied().chain(ranks.iter().copied());
         done(&import.chain(["--groups", &groups, "--out", &programs]).collect::<Vec<_>>());
-        let of = json(Path::new(&report));
+        let of = read_json(Path::new(&report));
         let machine = if machine.is_empty() { of["topology"].as_str().unwrap() } else { machine };
         done(&["replay", &programs, "--on", machine, "--report", &replayed]);
         let seconds = |value: &Value| value["step_time_s"].as_f64().unwrap();
-        let (ran, again) = (seconds(&of), seconds(&json(Path::new(&replayed))));
+        let (ran, again) = (seconds(&of), seconds(&read_json(Path::new(&replayed))));
         assert!((again / ran - 1.0).abs() < 0.01, "{settings:?}: {ran} and {again}");
     }
 }
