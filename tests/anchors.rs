@@ -60,6 +60,9 @@ fn larger_rows_are_predicted_from_the_smallest() {
             assert!(row.after.abs() <= left, "{row:?}");
         }
         let text = anchored.text();
+        for (_, reach, _) in &found {
+            assert!(text.contains(&format!("| dense | {reach} | 1 |")), "{reach}: {text}");
+        }
         assert!(
             text.contains("| dense | more devices, up to 8 times | 2 |") && text.contains("| own | 2 |"),
             "{text}"
@@ -184,6 +187,10 @@ fn a_part_of_a_step_becomes_prices() {
     window("profile.json", "0:5", cut);
     let text = folder.stepsim(&format!("{learn} {cut}")).ok();
     assert!(text.contains(doubt), "{text}");
+    // What the plan has not is no price of its own.
+    window("cell.json", "0:5", "");
+    let text = folder.stepsim(learn).ok();
+    assert!(text.contains("only in the profile, priced as waiting: collectives"), "{text}");
 }
 
 /// Kernels of a step, written, timed on a device where products take a quarter longer and all else a tenth, and read: those are

@@ -111,6 +111,25 @@ fn ranks_wait_for_each_other_and_share_links() {
     assert_eq!(played.untold, 0);
 }
 
+/// Pieces of a collective that run beside each other have a stream and a group each.
+#[test]
+fn pieces_of_a_collective_take_turns_on_its_streams() {
+    let system = serde_json::json!({"preferred-dataset-splits": 4, "active-chunks-per-dimension": 2});
+    let system = System::of(&system, "system.json").unwrap();
+    let traces = vec![vec![all_reduce(1, &[], 4096)]; 2];
+    let rank = step(&traces, &system).unwrap().ranks.remove(0);
+    let pieces: Vec<(&str, &str, u64)> = rank
+        .ops
+        .iter()
+        .filter_map(|op| {
+            let piece = op.collective.as_ref()?;
+            Some((rank.streams[op.stream as usize].as_str(), piece.group.as_str(), piece.bytes?))
+        })
+        .collect();
+    let [first, second] = [("group of all", "", 1024), ("group of all, 2", "#2", 1024)];
+    assert_eq!(pieces, [first, second, first, second]);
+}
+
 #[test]
 fn what_cannot_be_waited_for_is_dropped_and_counted() {
     // 1 and 2 wait for each other, 3 for itself and for a node that is not there.
@@ -161,6 +180,27 @@ fn files_that_are_wrong_are_refused_with_their_place() {
     assert!(error(vec![node(1, node_type::SEND, &[], send)]).contains("comm_dst"));
     let unmeasured = node(1, node_type::COMPUTE, &[], vec![attribute("num_ops", AnyValue::Int64(5))]);
     assert!(error(vec![unmeasured]).contains("--peak-tflops"));
+
+    // Groups that the file of groups does not know, or that hold other ranks.
+    let mut of_group = all_reduce(1, &[], 64);
+    of_group.attr.push(attribute("pg_name", AnyValue::Text("7".into())));
+    let trace = ("step.0.et".to_string(), nodes(&file(&[of_group]), "step.0.et").unwrap());
+    let grouped = |groups: &[(&str, &[u64])]| {
+        let groups = groups.iter().map(|(name, ranks)| (name.to_string(), ranks.to_vec())).collect();
+        programs(std::slice::from_ref(&trace), &groups, Rates::default(), &System::default())
+    };
+    assert!(grouped(&[("7", &[0])]).is_ok());
+    for (groups, part) in [
+        (&[("5", &[0_u64][..]), ("6", &[0])][..], "is no group\n  allowed: 5, 6\n"),
+        (&[("7", &[1])], "is without rank 0"),
+        (&[("7", &[0, 1])], "has rank 1, and there are traces of 1"),
+    ] {
+        let error = grouped(groups).unwrap_err().to_string();
+        assert!(
+            error.contains(part) && error.contains("node 1 (n1)") && error.contains("--groups"),
+            "{error}"
+        );
+    }
 
     // Ranks of a group that do not do the same.
     let uneven = [vec![all_reduce(1, &[], 64)], vec![all_reduce(1, &[], 65)]];
@@ -224,6 +264,17 @@ fn mangled_traces_never_panic() {
     assert!(read > 50, "{read}");
 }
 
+/// Readers of whole microseconds find the nearest to what is written in nanoseconds.
+fn micros_are_rounded_nanoseconds(mut rest: &[u8]) {
+    GlobalMetadata::decode_length_delimited(&mut rest).unwrap();
+    while !rest.is_empty() {
+        let node = RawNode::decode_length_delimited(&mut rest).unwrap();
+        let ns = node.attr.iter().find(|a| a.name == "duration_ns").and_then(|a| a.value.clone());
+        let Some(AnyValue::Uint64(ns)) = ns else { panic!("{node:?}") };
+        assert_eq!(node.duration_micros, (ns as f64 / 1e3).round() as u64, "{node:?}");
+    }
+}
+
 /// A step of ours, written as traces, read and played on its machine, takes what it took: kernels as they ran, and all
 /// communication anew.
 #[test]
@@ -245,9 +296,13 @@ fn our_steps_there_and_back() {
         folder.stepsim(&format!("run {settings} {export}")).ok();
         let names = std::fs::read_dir(folder.path("traces")).unwrap();
         let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        let ranks: String =
-            names.filter(|name| name.ends_with(".et")).map(|name| format!(" traces/{name}")).collect();
-        folder.stepsim(&format!("import chakra{ranks} --groups traces/groups.json --out step.json")).ok();
+        let traces = names.filter(|name| name.ends_with(".et")).map(|name| format!("traces/{name}"));
+        let traces: Vec<String> = traces.collect();
+        for trace in &traces {
+            micros_are_rounded_nanoseconds(&std::fs::read(folder.path(trace)).unwrap());
+        }
+        let ranks = traces.join(" ");
+        folder.stepsim(&format!("import chakra {ranks} --groups traces/groups.json --out step.json")).ok();
         let of = folder.json("a.json");
         let machine = machine.unwrap_or_else(|| of["topology"].as_str().unwrap());
         folder.stepsim(&format!("replay step.json --on {machine} --report b.json")).ok();

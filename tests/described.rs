@@ -299,3 +299,29 @@ fn no_model_is_silently_another() {
     let wrong = wrong.expect("a step");
     assert!(wrong.warnings.iter().any(|w| w.contains("dropped")), "{:?}", wrong.warnings);
 }
+
+/// A micro-batch that does not divide what a replica has is another, and that is said; one that does stands as it is.
+#[test]
+fn a_micro_batch_divides_its_replicas_sequences() {
+    let book = RuleBook::load(&[]).expect("the shipped rules");
+    for (micro, used) in [(2, 2), (3, 2), (40, 32)] {
+        let d = said(&with(&runs()[0], "mbs_seqs", micro.into()), &book).expect("a step");
+        let field = d.fields.iter().find(|f| f.path == "batch.micro_batch").expect("a micro-batch");
+        assert_eq!(
+            (&field.value, field.origin.from == From::Stated),
+            (&json!(used), micro == used),
+            "{field:?}"
+        );
+    }
+}
+
+/// Experts that are cut over fewer ranks than the layers around them say so.
+#[test]
+fn experts_have_a_tensor_degree_of_their_own() {
+    let book = RuleBook::load(&[]).expect("the shipped rules");
+    let run = with(&with(&runs()[4], "tp", 4.into()), "dp", 32.into());
+    for tensor in [1, 2, 4] {
+        let d = said(&with(&run, "expert_tp", tensor.into()), &book).expect("a step");
+        assert_eq!(d.workload["parallelism"]["expert_tensor"], tensor);
+    }
+}

@@ -181,6 +181,10 @@ fn a_projector_is_trained_through_a_frozen_model() {
     assert!(run.hfu_causal >= run.mfu_causal * (1.0 - 1e-9));
     step["modules"]["vision"]["trained"] = "nothing".into();
     assert!(refused(&step).contains("or a module in front of them"));
+    step["training"] = json!({"frozen_layers": 14});
+    step["parallelism"] = json!({"data": 4, "pipeline": {"size": 2}});
+    let refused = self::inputs(&step).plan().map(|_| ()).unwrap_err().to_string();
+    assert!(refused.contains("14 frozen layers and frozen modules fill stage 0"), "{refused}");
 }
 
 /// The closed form is that of the simulation where nothing is in the way.

@@ -534,13 +534,24 @@ fn single_broken_events_cost_no_other() {
         kernel("a", "0", "1", 7, 1),
         kernel("nan", "\"x\"", "1", 7, 1),
         kernel("negative", "3", "-1", 7, 1),
+        kernel("long", "3", "\"x\"", 7, 1),
         r#"{"ph":"X","cat":"kernel","name":"no time"}"#.to_string(),
         r#"{"ph":"X",,}"#.to_string(),
         "17".to_string(),
         kernel("b\\x", "2", "2", 7, 2).replace("\"device\":0", "\"occupancy\": NaN, \"device\":0"),
     ]);
     assert_eq!(r.ns.all.window, 4_000, "the event with NaN and a foreign escape is read");
-    assert_eq!(r.skipped.values().sum::<u64>(), 5, "{:?}", r.skipped);
+    let skipped: Vec<(&str, u64)> = r.skipped.iter().map(|(why, n)| (why.as_str(), *n)).collect();
+    assert_eq!(
+        skipped,
+        [
+            ("entries of the list that are no event", 1),
+            ("events of negative duration", 1),
+            ("events that are no JSON", 1),
+            ("events whose duration is no number", 1),
+            ("events without a time stamp", 2),
+        ]
+    );
 }
 
 #[test]
@@ -665,7 +676,8 @@ fn a_step_begins_with_its_first_moment() {
     };
     let [a, b, c] = [launched("gemm_a", 100, 1), launched("gemm_b", 150, 2), launched("gemm_c", 200, 3)];
     let events = [vec![mark(1), mark(2)], a.to_vec(), b.to_vec(), c.to_vec()].concat();
-    let (programs, _) = played(&[format!("[{}]", events.join(","))], Some("1"));
+    let text = format!("[{}]", events.join(","));
+    let (programs, _) = played(std::slice::from_ref(&text), Some("1"));
     let names: Vec<&str> = programs.ranks[0]
         .ops
         .iter()
@@ -673,6 +685,9 @@ fn a_step_begins_with_its_first_moment() {
         .filter(|name| name.starts_with("gemm"))
         .collect();
     assert_eq!(names, ["gemm_a", "gemm_b"]);
+    let profiles = read_from(text.as_bytes(), "rank.json", &Classes::shipped()).unwrap();
+    let refused = stepsim::read::profile::programs::programs(&profiles, Some("7")).unwrap_err().to_string();
+    assert!(refused.contains("--step") && refused.contains("ProfilerStep#1, ProfilerStep#2"), "{refused}");
 }
 
 #[test]

@@ -364,6 +364,16 @@ fn a_guessed_micro_batch_is_the_first_to_go() {
     assert_ne!(ways(json!({"mbs_seqs": 2})), "micro-batches of 1");
 }
 
+/// The state of the optimizer can be cut where there are replicas to cut it over.
+#[test]
+fn one_replica_has_nobody_to_share_its_state_with() {
+    let cuts = |data: u64| {
+        let row = json!({"n_devices": 8 * data, "dp": data, "tp": 8, "pp": 1, "sharding": null});
+        rows_with(&[row])[0].reliefs.iter().any(|way| way.what.contains("ZeRO-1"))
+    };
+    assert_eq!([1, 2].map(cuts), [false, true]);
+}
+
 /// The shipped bands are read: a run of measured software says between which seconds measured steps fell.
 #[test]
 fn a_run_of_measured_software_has_a_range() {
@@ -400,7 +410,10 @@ fn scores_are_reproducible_and_hold_what_they_promise() {
     let folder = Folder::new();
     let write = |name: &str| {
         let rows = data("rows.jsonl");
-        folder.stepsim(&format!("score {rows} --report {name}.json --rows {name}.jsonl")).ok();
+        let said = folder.stepsim(&format!("score {rows} --report {name}.json --rows {name}.jsonl")).ok();
+        for what in ["source", "device", "stack", "model"] {
+            assert!(said.contains(&format!("| {what} | rows | simulated |")), "{what}: {said}");
+        }
         (folder.text(&format!("{name}.json")), folder.text(&format!("{name}.jsonl")))
     };
     let (first, second) = (write("a"), write("b"));

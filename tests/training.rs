@@ -250,7 +250,10 @@ fn what_cannot_be_trained_so_is_refused() {
     refused(&[lora(), experts.clone()], &["adapters of experts"]);
     refused(&[of(json!(["up"])), experts], &["up", "dense MLPs in all layers"]);
     let pipeline = ("parallelism.pipeline.size", json!(8));
-    refused(&[("training.frozen_layers", json!(2)), pipeline], &["stage 0", "layer_split"]);
+    refused(
+        &[("training.frozen_layers", json!(2)), pipeline],
+        &["2 frozen layers fill stage 0", "layer_split"],
+    );
 }
 
 /// Weight gradients alone read the transposed copies of inputs and output gradients; those of weights serve input gradients.

@@ -104,8 +104,9 @@ mod tests {
 
     #[test]
     fn halves_go_to_the_even_one() {
-        assert_eq!(ns("0.0005"), Some(0));
-        assert_eq!(ns("0.0015"), Some(2));
+        for n in 0..100 {
+            assert_eq!(ns(&format!("0.{n:03}5")), Some(n + n % 2), "{n}");
+        }
         assert_eq!(ns("0.00250001"), Some(3));
         assert_eq!(ns("0.00249999"), Some(2));
         assert_eq!(ns("0.0026"), Some(3));

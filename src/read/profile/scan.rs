@@ -269,6 +269,22 @@ mod tests {
         assert_eq!(pieces(r#"[{"a":1},{"b":"#).1, Ending::Truncated(14, None));
     }
 
+    /// A list that a profiler left open is whole where the file ends, not where it cannot be read on.
+    #[test]
+    fn what_cannot_be_read_on_breaks_off() {
+        struct Torn(&'static [u8]);
+        impl Read for Torn {
+            fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+                if self.0.is_empty() { Err(std::io::Error::other("torn")) } else { self.0.read(into) }
+            }
+        }
+        assert_eq!(scan("[{},".as_bytes(), &mut |_| {}), Ending::Whole);
+        assert!(
+            matches!(scan(Torn(b"[{},"), &mut |_| {}), Ending::Truncated(4, Some(why)) if why.contains("torn"))
+        );
+        assert_eq!(pieces(r#"{"traceEvents": [{},"#).1, Ending::Truncated(20, None));
+    }
+
     #[test]
     fn what_is_no_trace_is_foreign() {
         for text in ["", "  ", "PK\u{3}", "{1}", r#"{"a" 1}"#] {

@@ -10,7 +10,7 @@ use super::*;
 use crate::core::engine::run;
 use crate::core::ids::{OpId, RankId, ResourceId};
 use crate::core::program::{OpInfo, ProgramBuilder, StreamKind, Work, World};
-use crate::core::units::{Bandwidth, Time};
+use crate::core::units::{Bandwidth, FlopRate, Time};
 use crate::read::analysis::link_rates::RateChange;
 use crate::read::analysis::random_world;
 use crate::read::trace::writer::{Chrome, Perfetto};
@@ -150,6 +150,32 @@ proptest! {
         }
         let (text, summary) = text(&timeline);
         check(&read(&text), &summary);
+    }
+}
+
+/// What the counters of FLOPs and bytes show over a step is what the kernels of the rank do.
+#[test]
+fn shares_of_capacities_add_up_to_what_kernels_do() {
+    let (world, record) = sample::pipeline(TINY);
+    let (ranks, meta) = (all_ranks(&world), RunMeta::default());
+    let mut timeline = Timeline::new(&world, &record, &ranks, &meta);
+    let capacities = Capacities { flops: FlopRate(1e15), memory: Bandwidth(4e12), busiest_link: &|_| None };
+    timeline.capacities = Some(&capacities);
+    let trace = read(&text(&timeline).0);
+    for rank in 0..world.ranks.len() as u32 {
+        let program = world.program_of(RankId(rank));
+        let infos =
+            program.streams[0].ops.iter().map(|op| &program.infos[program.ops[op.index()].info as usize]);
+        let [flops, bytes] = infos.fold([0.0; 2], |sum, info| [sum[0] + info.flops, sum[1] + info.bytes]);
+        for (series, full, done) in [("of 1000 TFLOP/s", 1e15, flops), ("of 4000 GB/s memory", 4e12, bytes)] {
+            let of_rank = |at: &&(u64, String)| at.0 == u64::from(rank) + 1 && at.1.ends_with(series);
+            let points = &trace.counters[trace.counters.keys().find(of_rank).expect(series)];
+            let ends = points.iter().skip(1).map(|point| point.0).chain([record.step_end.round_ns()]);
+            let seconds = |(point, end): (&(u64, f64), u64)| point.1 / 100.0 * (end - point.0) as f64 * 1e-9;
+            let shown: f64 = points.iter().zip(ends).map(seconds).sum();
+            // Whole percents are shown.
+            assert!((shown * full / done - 1.0).abs() < 0.05, "rank {rank} {series}: {shown} s for {done}");
+        }
     }
 }
 
