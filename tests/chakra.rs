@@ -111,6 +111,22 @@ fn ranks_wait_for_each_other_and_share_links() {
     assert_eq!(played.untold, 0);
 }
 
+/// A kernel that nobody measured takes as long as its operations at their peak, or its bytes at theirs.
+#[test]
+fn kernels_without_a_time_are_bounded_by_what_they_do() {
+    let rates = Rates { flops: Some(2e12), bytes: Some(1e12) };
+    for (operations, bytes, ns) in [(4_000_000_000, 1_000_000_000, 2_000_000), (4, 3_000_000, 3_000)] {
+        let attr = vec![
+            attribute("num_ops", AnyValue::Int64(operations)),
+            attribute("tensor_size", AnyValue::Int64(bytes)),
+        ];
+        let trace = nodes(&file(&[node(1, node_type::COMPUTE, &[], attr)]), "step.0.et").unwrap();
+        let traces = [("step.0.et".to_string(), trace)];
+        let step = programs(&traces, &BTreeMap::new(), rates, &System::default()).unwrap();
+        assert_eq!(step.ranks[0].ops[0].ns, ns);
+    }
+}
+
 /// Pieces of a collective that run beside each other have a stream and a group each.
 #[test]
 fn pieces_of_a_collective_take_turns_on_its_streams() {

@@ -115,7 +115,7 @@ pub fn figures_among(
     figures_of(Asked { inputs, options, edits: &[], common: Some(common) }, exposed)
 }
 
-/// The same of a step whose planned world is changed by `edits`, as [`Simulation::run_edited`] changes it.
+/// The same of a step whose planned world is changed by `edits`, as [`super::Simulation::run_edited`] changes it.
 ///
 /// # Errors
 /// See [`SimulationError`].
