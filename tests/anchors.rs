@@ -239,6 +239,11 @@ fn times_of_the_kernels_of_a_step_become_prices() {
     };
     assert_eq!(of("slow.json", ""), of("prices.json", slow));
     assert_ne!(of("slow.json", ""), of("prices.json", ""));
+    // What is no kernel of ours is listed with its time, none where the row has none.
+    let odd = [r#"{"op": "quibble", "time_ms": 3}"#, r#"{"op": "quibble"}"#].join("\n");
+    folder.write("odd.jsonl", format!("{}\n{odd}", lines.join("\n")));
+    let text = folder.stepsim("learn odd.jsonl -w gpt2-8").ok();
+    assert!(text.contains("  3.000 ms quibble: "), "{text}");
     // A launch sets the host's pace, and what has no effect says so.
     let launch = json!({"op": "launch", "time_ms": 0.008, "software": "PyTorch eager"}).to_string();
     folder.write("launch.jsonl", format!("{}\n{launch}", lines.join("\n")));

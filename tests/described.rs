@@ -325,3 +325,13 @@ fn experts_have_a_tensor_degree_of_their_own() {
         assert_eq!(d.workload["parallelism"]["expert_tensor"], tensor);
     }
 }
+
+/// Arguments under the names that software gives them are stated, and lie in the step.
+#[test]
+fn arguments_of_software_are_stated() {
+    let book = RuleBook::load(&[]).expect("the shipped rules");
+    let d = said(&with(&runs()[0], "overlap_param_gather", true.into()), &book).expect("a step");
+    let told = d.fields.iter().find(|f| f.path == "gradient_buckets.overlap_weight_gather").expect("a field");
+    assert!(told.value == true && told.origin.from == From::Stated, "{told:?}");
+    assert!(told.origin.why.contains("overlap_param_gather = true"), "{told:?}");
+}

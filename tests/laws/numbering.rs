@@ -47,6 +47,19 @@ fn holds(times: &Times, [d, p, m]: [u64; 3], number: &dyn Fn(u64) -> usize) -> b
     })
 }
 
+/// A pass that one stage alone lacks is named.
+#[test]
+fn a_pass_that_is_missing_is_named() {
+    let mut events = timeline(2, 2, 2, &mut Draws(7));
+    let gone = json!({"step": 0, "seq_id": 1});
+    let is_gone =
+        |e: &Value| e["name"] == "forward-compute" && e["pid"] == 1 && e["tid"] == 0 && e["args"] == gone;
+    events.retain(|event| !is_gone(event));
+    let text = Value::from(events).to_string();
+    let refused = pipeline_timeline(text.as_bytes(), "cut").unwrap_err().to_string();
+    assert!(refused.contains("`forward-compute` 1 of stage 0, process 1 is missing"), "{refused}");
+}
+
 #[test]
 fn replicas_are_numbered_by_their_ids() {
     let mut draws = Draws(0x5eed_0004);

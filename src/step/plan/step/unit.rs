@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::groups::Degrees;
-use crate::step::model::{Item, LayerKind, LayerPlan};
+use crate::step::model::{Item, LayerPlan};
 use crate::step::schedule::Pass;
 use crate::step::spec::workload::{BytesPerParameter, Granularity, RecomputeSpec};
 
@@ -56,18 +56,6 @@ impl Unit {
     /// Whether it is the same but for its number.
     pub fn equals(&self, other: &Unit) -> bool {
         Arc::ptr_eq(&self.plan, &other.plan) && self.recompute == other.recompute
-    }
-    /// Name for readers.
-    pub fn name(&self) -> &'static str {
-        match self.plan.kind {
-            LayerKind::Embedding => "embedding",
-            LayerKind::Prediction => "prediction",
-            LayerKind::Head => "head",
-            LayerKind::Dense | LayerKind::Moe => "layer",
-            LayerKind::ModuleInput => "input",
-            LayerKind::Projector => "projector",
-            LayerKind::Tokens => "tokens",
-        }
     }
     /// Where its ops belong.
     pub(super) fn label(&self) -> Label {
