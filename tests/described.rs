@@ -234,7 +234,6 @@ fn unknown_words_are_gaps() {
     }
 }
 
-/// A size in a name is held to the model.
 /// Images of a sequence are the encoder's; without any the step is of text alone, and that is said.
 #[test]
 fn images_go_through_the_encoder() {
@@ -262,6 +261,7 @@ fn images_go_through_the_encoder() {
     );
 }
 
+/// A size in a name is held to the model.
 #[test]
 fn no_model_is_silently_another() {
     let book = RuleBook::load(&[]).expect("the shipped rules");

@@ -43,6 +43,7 @@ struct Case {
 
 fn cases() -> impl Iterator<Item = (Case, Import)> {
     let cases: Vec<Case> = serde_json::from_str(include_str!("data/imports.json")).unwrap();
+    assert_eq!(cases.len(), 27);
     cases.into_iter().map(|case| {
         let sets: Vec<&str> = case.sets.iter().map(String::as_str).collect();
         let made = read(&case.format, &case.file, &given(case.model.as_deref(), case.devices, &sets));
