@@ -4,8 +4,8 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput};
-use stepsim::lab::calculon::closed_form::{Quirks, estimate};
-use stepsim::lab::calculon::files::{Calculon, Names};
+use stepsim::form::calculon::closed_form::{Quirks, estimate};
+use stepsim::form::calculon::files::{Calculon, Names};
 
 const APPLICATION: &str = r#"{"hidden": 12288, "feedforward": 49152, "seq_size": 2048, "attn_heads": 96,
     "attn_size": 128, "num_blocks": 96}"#;

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use stepsim::lab::simulate::{Fault, Inputs, Options, Simulation, SimulationError};
+use stepsim::simulate::{Fault, Inputs, Options, Simulation, SimulationError};
 
 /// The report of a workload, or the parts of the error, as JSON.
 fn answer(workload: &str, topology: &str, sets: &[String]) -> serde_json::Value {

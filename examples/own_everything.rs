@@ -7,12 +7,12 @@ use std::sync::Arc;
 use serde_json::json;
 use stepsim::core::program::MemoryClass;
 use stepsim::core::units::Time;
-use stepsim::lab::page::page;
-use stepsim::lab::page::sheet::bars;
-use stepsim::lab::simulate::behaviour::drawn;
-use stepsim::lab::simulate::{Inputs, Options, OwnPrices, Simulation};
 use stepsim::read::analysis::reading::{Reading, Report, Run, Sheet, Shown};
 use stepsim::read::analysis::table::table;
+use stepsim::simulate::behaviour::drawn;
+use stepsim::simulate::page::page;
+use stepsim::simulate::page::sheet::bars;
+use stepsim::simulate::{Inputs, Options, OwnPrices, Simulation};
 use stepsim::step::collective::{Algorithm, Geometry, Op, OwnPattern, Pattern, Phase, Route, Transfer};
 use stepsim::step::model::Kernel;
 use stepsim::step::schedule::{

@@ -2,7 +2,7 @@
 //!
 //! `cargo run --example own_machine`
 
-use stepsim::lab::simulate::{Inputs, Options, Simulation};
+use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::step::spec::Device;
 use stepsim::step::spec::topology::{Link, Topology};
 use stepsim::step::spec::workload::WorkloadSpec;

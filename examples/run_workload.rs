@@ -2,7 +2,7 @@
 //!
 //! `cargo run --example run_workload -- llama3-8b-fsdp batch.global=256`
 
-use stepsim::lab::simulate::{Inputs, Options, Simulation};
+use stepsim::simulate::{Inputs, Options, Simulation};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);

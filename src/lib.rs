@@ -31,14 +31,15 @@
 //! - `cli`
 
 #[cfg(feature = "cli")]
-pub mod cli;
-pub mod core;
-pub mod lab;
-pub mod read;
-pub mod step;
+pub use stepsim_cli as cli;
+pub use {
+    stepsim_around as around, stepsim_bring as bring, stepsim_core as core, stepsim_form as form,
+    stepsim_measure as measure, stepsim_read as read, stepsim_simulate as simulate, stepsim_step as step,
+    stepsim_study as study,
+};
 
 pub use core::program::World;
 pub use core::units::Time;
-pub use lab::simulate::{Inputs, Options, Simulation, SimulationError};
 pub use read::analysis::report::Report;
+pub use simulate::{Inputs, Options, Simulation, SimulationError};
 pub use step::spec::{Device, ModelSpec, SpecError, Topology, WorkloadSpec};

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use stepsim::lab::describe::RuleBook;
-use stepsim::lab::score::{Row, outcomes};
+use stepsim::bring::describe::RuleBook;
+use stepsim::measure::score::{Row, outcomes};
 
 /// A change of less than this is none: published figures are rounded.
 const NOTHING: f64 = 0.015;

@@ -1,11 +1,11 @@
 //! A measured step becomes the prices of the next run: what is anchored, how near, and what is refused.
 
 use serde_json::json;
+use stepsim::bring::describe::RuleBook;
 use stepsim::core::ids::DeviceId;
-use stepsim::lab::describe::RuleBook;
-use stepsim::lab::score::learned_rows::kernels_of;
-use stepsim::lab::score::{Anchored, Row, outcomes, read};
-use stepsim::lab::simulate::Inputs;
+use stepsim::measure::score::learned_rows::kernels_of;
+use stepsim::measure::score::{Anchored, Row, outcomes, read};
+use stepsim::simulate::Inputs;
 use stepsim::step::cost::measured::Row as KernelRow;
 use stepsim::step::cost::{DeviceCost, TileWave};
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use stepsim::lab::calculon::closed_form::Quirks;
-use stepsim::lab::calculon::files::{Application, Datatype, Names, System};
-use stepsim::lab::calculon::search::{Found, Space, search};
+use stepsim::form::calculon::closed_form::Quirks;
+use stepsim::form::calculon::files::{Application, Datatype, Names, System};
+use stepsim::form::calculon::search::{Found, Space, search};
 
 use crate::command::Folder;
 

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use prost::Message;
 use serde_json::Value;
 use stepsim::core::units::Time;
-use stepsim::lab::simulate::moved::Network;
-use stepsim::lab::simulate::on_machine::OnMachine;
-use stepsim::read::profile::chakra::messages::{AnyValue, Attribute, GlobalMetadata, RawNode, node_type};
-use stepsim::read::profile::chakra::{Rates, System, network, nodes, programs};
-use stepsim::read::profile::programs::StepPrograms;
+use stepsim::measure::profile::chakra::messages::{AnyValue, Attribute, GlobalMetadata, RawNode, node_type};
+use stepsim::measure::profile::chakra::{Rates, System, network, nodes, programs};
+use stepsim::measure::profile::programs::StepPrograms;
+use stepsim::measure::replay::moved::Network;
+use stepsim::measure::replay::on_machine::OnMachine;
 
 use crate::command::{Folder, json};
 

@@ -1,7 +1,7 @@
 //! The closed form's device memory beside the peak of the simulation, for every shipped workload.
 
-use stepsim::lab::compare::workload::closed_form;
-use stepsim::lab::simulate::{Inputs, Options, Simulation};
+use stepsim::form::compare::workload::closed_form;
+use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::step::spec::{Kind, catalog};
 
 /// How far the two may be apart.

@@ -1,7 +1,7 @@
 //! Closed form and simulation of shipped workloads: what no switch explains.
 
-use stepsim::lab::compare::workload::{closed_form, compare};
-use stepsim::lab::simulate::{Inputs, Options, Simulation};
+use stepsim::form::compare::workload::{closed_form, compare};
+use stepsim::simulate::{Inputs, Options, Simulation};
 
 /// With transfers, copies, sharing and interference off, the simulated step is the closed form within 1 %: on shipped
 /// workloads of every kind of schedule, sharding and offload (the two of thousands of offloading devices are as close, and

@@ -3,7 +3,7 @@
 //! The model of 11 B: h = 4,096, f = 14,336, 32 heads, 8 of keys and values of 128; an image is 4 tiles of 1,601 tokens, 6,404.
 
 use serde_json::{Value, json};
-use stepsim::lab::compare::workload::closed_form;
+use stepsim::form::compare::workload::closed_form;
 use stepsim::step::model::flops::StepFlops;
 use stepsim::step::model::{Item, LayerPlan, ModuleShard, Shard};
 

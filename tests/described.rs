@@ -1,7 +1,7 @@
 //! A run in other words: the same step, or it is said what was not understood or assumed; never silently another.
 
 use serde_json::{Map, Value, json};
-use stepsim::lab::describe::{Description, From, RuleBook, Shapes, describe};
+use stepsim::bring::describe::{Description, From, RuleBook, Shapes, describe};
 
 fn said(columns: &Value, book: &RuleBook) -> Result<Description, String> {
     describe(columns.as_object().expect("columns"), &Shapes::new(), "test", book)

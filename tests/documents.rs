@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use stepsim::lab::compare::workload::closed_form;
-use stepsim::lab::simulate::{Inputs, Options, Simulation};
-use stepsim::lab::study::{How, outcome};
+use stepsim::form::compare::workload::closed_form;
+use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::step::documents::expected;
 use stepsim::step::documents::shards::{Cut, Seen, Shares};
 use stepsim::step::spec::workload::WorkloadSpec;
 use stepsim::step::spec::{ModelSpec, from_value, load};
 use stepsim::step::topology::Machine;
+use stepsim::study::{How, outcome};
 
 fn golden() -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/documents.json");

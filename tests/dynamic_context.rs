@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 use stepsim::core::ids::RankId;
 use stepsim::core::program::{NO_MICRO_BATCH, Work};
-use stepsim::lab::compare::workload::closed_form;
-use stepsim::lab::simulate::{Inputs, Options, Simulation};
+use stepsim::form::compare::workload::closed_form;
+use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::step::plan::step::Packs;
 use stepsim::step::spec::Disk;
 

@@ -12,8 +12,8 @@ use stepsim::core::program::{
     StreamKind, StreamTraits, Work, World,
 };
 use stepsim::core::units::{Bandwidth, Bytes, Time};
-use stepsim::lab::simulate::jump::figures;
-use stepsim::lab::simulate::{Inputs, Options, Simulation};
+use stepsim::simulate::jump::figures;
+use stepsim::simulate::{Inputs, Options, Simulation};
 
 fn info() -> OpInfo {
     OpInfo::of("op", Phase::Forward, 0.0)

@@ -1,8 +1,8 @@
 //! What a step takes at least, held to what it takes when it is simulated.
 
-use stepsim::lab::compare::workload::closed_form;
-use stepsim::lab::simulate::jump::figures;
-use stepsim::lab::simulate::{Inputs, Options};
+use stepsim::form::compare::workload::closed_form;
+use stepsim::simulate::jump::figures;
+use stepsim::simulate::{Inputs, Options};
 use stepsim::step::schedule::Chunks;
 
 /// Of itself, by how much times that are summed differently may differ.

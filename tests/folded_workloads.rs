@@ -1,8 +1,8 @@
 //! Folded runs of shipped workloads equal unfolded ones, span by span, also with one link slowed.
 
 use stepsim::core::ids::{OpId, RankId, ResourceId};
-use stepsim::lab::simulate::{Inputs, Options, Simulation, SimulationError};
 use stepsim::read::analysis::links;
+use stepsim::simulate::{Inputs, Options, Simulation, SimulationError};
 use stepsim::step::spec::workload::{CollectiveFidelity, SlowLinkSpec};
 use stepsim::step::spec::{Kind, catalog};
 

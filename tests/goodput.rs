@@ -1,10 +1,10 @@
 //! Goodput: the closed form against another program's, and days that are drawn against the closed form.
 
 use serde_json::Value;
-use stepsim::lab::around::goodput::{
+use stepsim::around::goodput::{
     CheckpointTimes, Job, best_interval, daly_interval, simulate, young_interval,
 };
-use stepsim::lab::simulate::Inputs;
+use stepsim::simulate::Inputs;
 use stepsim::step::spec::load;
 use stepsim::step::spec::reliability::{Reliability, Restart, SlowDevices, Spares};
 

@@ -1,7 +1,7 @@
 //! Parts of machines, and machines of several classes of devices.
 
 use stepsim::core::ids::DeviceId;
-use stepsim::lab::simulate::{Inputs, Options, Simulation};
+use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::step::topology::Machine;
 
 const MIXED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/mixed.json");

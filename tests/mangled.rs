@@ -9,13 +9,13 @@ use proptest::sample::{Index, select};
 use proptest::test_runner::FileFailurePersistence;
 use serde_json::{Value, json};
 use stepsim::core::ids::RankId;
-use stepsim::lab::calculon::closed_form::{Quirks, estimate};
-use stepsim::lab::calculon::files::Calculon;
-use stepsim::lab::simulate::{Inputs, Options, Simulation, SimulationError};
+use stepsim::form::calculon::closed_form::{Quirks, estimate};
+use stepsim::form::calculon::files::Calculon;
+use stepsim::measure::profile::{Classes, read};
+use stepsim::measure::summary::{Summary, beside};
 use stepsim::read::analysis::diff::diff;
-use stepsim::read::analysis::measured::{Summary, beside};
 use stepsim::read::analysis::report::Report;
-use stepsim::read::profile::{Classes, read};
+use stepsim::simulate::{Inputs, Options, Simulation, SimulationError};
 use stepsim::step::spec::{
     Collectives, Device, Kind, ModelSpec, Recipe, Reliability, RulesSpec, SpecError, StackSpec, Topology,
     WorkloadSpec, catalog, from_text, hugging_face, load,

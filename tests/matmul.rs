@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value;
-use stepsim::lab::around::matmul::{Played, ShardedProduct, Statement, plans};
+use stepsim::around::matmul::{Played, ShardedProduct, Statement, plans};
 use stepsim::step::collective::{Bound, Chooser, Geometry, bound};
 use stepsim::step::topology::{Machine, Mesh};
 

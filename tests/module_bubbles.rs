@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 use stepsim::core::ids::RankId;
-use stepsim::lab::compare::workload::closed_form;
-use stepsim::lab::simulate::{Options, Simulation};
+use stepsim::form::compare::workload::closed_form;
+use stepsim::simulate::{Options, Simulation};
 
 use crate::modules::{extended, inputs, refused, report};
 

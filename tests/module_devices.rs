@@ -2,9 +2,9 @@
 //! what it must say.
 
 use serde_json::{Value, json};
-use stepsim::lab::compare::workload::closed_form;
-use stepsim::lab::simulate::{Inputs, Options, Simulation};
+use stepsim::form::compare::workload::closed_form;
 use stepsim::read::analysis::report::Report;
+use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::step::sharding;
 use stepsim::step::spec::Disk;
 

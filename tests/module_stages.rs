@@ -2,8 +2,8 @@
 //! say.
 
 use serde_json::{Value, json};
-use stepsim::lab::compare::workload::closed_form;
-use stepsim::lab::simulate::{Inputs, Options, Simulation};
+use stepsim::form::compare::workload::closed_form;
+use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::step::spec::Disk;
 
 use crate::modules::{extended, inputs, report, sent};

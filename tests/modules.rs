@@ -1,10 +1,10 @@
 //! Modules in front of the language model, held to numbers worked out by hand, to their closed form, and to what they must say.
 
 use serde_json::{Value, json};
-use stepsim::lab::compare::workload::closed_form;
-use stepsim::lab::simulate::{Inputs, Options, Simulation};
+use stepsim::form::compare::workload::closed_form;
 use stepsim::read::analysis::report::Report;
 use stepsim::read::analysis::stalls::StallCause;
+use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::step::model::flops::StepFlops;
 use stepsim::step::model::{CommPoint, Item, LayerPlan, ModuleShard};
 use stepsim::step::spec::Disk;

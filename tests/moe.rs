@@ -5,7 +5,7 @@
 
 use stepsim::core::ids::{OpId, RankId};
 use stepsim::core::program::{Phase, StreamKind};
-use stepsim::lab::simulate::{Inputs, Options, Simulation};
+use stepsim::simulate::{Inputs, Options, Simulation};
 
 /// Two stages of four layers with experts on 128 H800, eight micro-batches.
 fn cell() -> Simulation {

@@ -3,8 +3,8 @@
 use stepsim::core::engine::{Record, undisturbed_time};
 use stepsim::core::ids::{OpId, RankId};
 use stepsim::core::program::{Op, Work};
-use stepsim::lab::simulate::{Inputs, Options, Simulation};
 use stepsim::read::analysis::stalls::StallCause;
+use stepsim::simulate::{Inputs, Options, Simulation};
 
 fn run(name: &str, sets: &[&str], seed: u64) -> Simulation {
     let sets: Vec<String> = sets.iter().map(|s| s.to_string()).collect();

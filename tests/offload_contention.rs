@@ -1,8 +1,8 @@
 //! Copies that are hidden alone, and are not beside other devices on the same link.
 
-use stepsim::lab::compare::workload::closed_form;
-use stepsim::lab::simulate::{Inputs, Options, Simulation};
+use stepsim::form::compare::workload::closed_form;
 use stepsim::read::analysis::kind::OpKind;
+use stepsim::simulate::{Inputs, Options, Simulation};
 
 const HOST_LINK: &str = r#"{"model": "llama3-8b", "topology": "h100-superpod-8", "batch": {"global": 32, "micro_batch": 1},
  "parallelism": {"data": 8, "sharding": {"kind": "zero2"}},

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use serde_json::Value;
-use stepsim::lab::compare::workload::closed_form;
-use stepsim::lab::simulate::{Inputs, Options, Simulation};
+use stepsim::form::compare::workload::closed_form;
+use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::step::model::muon::{Held, held, kernels, owned};
 use stepsim::step::model::{Shard, optimizer};
 use stepsim::step::spec::workload::{Dtype, OptimizerKind, PrecisionSpec};

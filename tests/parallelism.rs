@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use stepsim::core::ids::RankId;
 use stepsim::core::program::{MemoryClass, MemoryWhen};
-use stepsim::lab::simulate::{Inputs, Options, Simulation};
+use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::step::model::{CommGroup, CommOp, Item, LayerPlan, Shard};
 use stepsim::step::moe::Exchange;
 use stepsim::step::plan::step::overlap::{decompose, is_cut};
@@ -379,7 +379,7 @@ fn every_schedule_runs_a_real_step() {
         for name in facts.aliases.iter().chain([&facts.name]) {
             assert!(schema.contains(&format!("\"const\":\"{name}\"")), "{name}");
         }
-        let closed = stepsim::lab::compare::workload::closed_form(&simulated.inputs).unwrap().terms.total();
+        let closed = stepsim::form::compare::workload::closed_form(&simulated.inputs).unwrap().terms.total();
         let ratio = simulated.record.step_end.s() / closed;
         assert!((0.7..1.15).contains(&ratio), "{}: {ratio}", facts.name);
     }

@@ -1,9 +1,9 @@
 //! What a step costs in every view, and what a power cap does to it.
 
 use serde_json::Value;
-use stepsim::lab::simulate::jump::reported;
-use stepsim::lab::simulate::{Inputs, Options};
 use stepsim::read::analysis::report::Report;
+use stepsim::simulate::jump::reported;
+use stepsim::simulate::{Inputs, Options};
 
 use crate::command::{Folder, stepsim};
 

@@ -11,8 +11,8 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use stepsim::read::profile::report::RankProfile;
-use stepsim::read::profile::{Classes, Profile, ProfileReport, Window, read, read_from, report};
+use stepsim::measure::profile::report::RankProfile;
+use stepsim::measure::profile::{Classes, Profile, ProfileReport, Window, read, read_from, report};
 use stepsim::step::spec::SpecError;
 
 use crate::command::Folder;
@@ -41,7 +41,7 @@ fn numbers(value: &Value) -> Vec<i64> {
     value.as_array().into_iter().flatten().map(|n| n.as_i64().unwrap()).collect()
 }
 
-fn eight(b: &stepsim::read::profile::breakdown::Breakdown) -> Vec<i64> {
+fn eight(b: &stepsim::measure::profile::breakdown::Breakdown) -> Vec<i64> {
     vec![b.window, b.busy, b.idle, b.compute, b.comm, b.mem, b.comm_hidden, b.comm_exposed]
 }
 
@@ -317,7 +317,7 @@ fn steps_that_overlap_are_their_period() {
     assert_eq!(r.steps[1].device_ns.busy, 50_000);
     let text = format!("[{}]", events.join(","));
     let profiles = read_from(text.as_bytes(), "rank.json", &Classes::shipped()).unwrap();
-    let programs = |step| stepsim::read::profile::programs::programs(&profiles, step);
+    let programs = |step| stepsim::measure::profile::programs::programs(&profiles, step);
     let refused = programs(Some("1")).unwrap_err().to_string();
     assert!(refused.contains("overlap on the device by 0.090 ms"), "{refused}");
     programs(Some("3")).expect("the last one has nothing beside it that is known");
@@ -418,7 +418,7 @@ fn with_collectives(rank: i64, calls: &[(usize, i64, i64)]) -> String {
     format!(r#"{{"distributedInfo":{{"rank": {rank},"world_size":4}},"traceEvents":[{}]}}"#, events.join(","))
 }
 
-fn skew_of(texts: &[String]) -> stepsim::read::profile::skew::Skew {
+fn skew_of(texts: &[String]) -> stepsim::measure::profile::skew::Skew {
     let mut profiles = read_all(texts);
     report(&mut profiles, Window::All).collectives.unwrap()
 }
@@ -491,7 +491,7 @@ fn a_timeline_of_ours_reads_as_its_report() {
     let kept: BTreeSet<_> =
         profiles[0].names.iter().zip(&profiles[0].classes).map(|(n, c)| (n, &c.work)).collect();
     assert_eq!(kept.len(), profiles[0].names.len(), "each name is kept once");
-    let r = stepsim::read::profile::report(&mut profiles, Window::All).ranks.remove(0);
+    let r = stepsim::measure::profile::report(&mut profiles, Window::All).ranks.remove(0);
     let near = |ours: f64, theirs: &Value| {
         // A slice is rounded to nanoseconds, and there are some thousand.
         assert!((ours - theirs.as_f64().unwrap()).abs() < 5e-6, "{ours} {theirs}");
@@ -610,17 +610,17 @@ proptest! {
 }
 
 /// The programs of profiles, and the step that they give when they are played, in nanoseconds.
-fn played(texts: &[String], step: Option<&str>) -> (stepsim::read::profile::programs::StepPrograms, u64) {
+fn played(texts: &[String], step: Option<&str>) -> (stepsim::measure::profile::programs::StepPrograms, u64) {
     let profiles = read_all(texts);
-    let programs = stepsim::read::profile::programs::programs(&profiles, step).unwrap();
+    let programs = stepsim::measure::profile::programs::programs(&profiles, step).unwrap();
     // What is written can be read.
     let text = serde_json::to_string(&programs).unwrap();
     assert_eq!(
-        serde_json::from_str::<stepsim::read::profile::programs::StepPrograms>(&text).unwrap(),
+        serde_json::from_str::<stepsim::measure::profile::programs::StepPrograms>(&text).unwrap(),
         programs
     );
-    stepsim::lab::simulate::replay::check(&programs, &[]).unwrap();
-    let end = stepsim::lab::simulate::replay::replay(&programs, &[]).unwrap();
+    stepsim::measure::replay::check(&programs, &[]).unwrap();
+    let end = stepsim::measure::replay::replay(&programs, &[]).unwrap();
     (programs, end.round_ns())
 }
 
@@ -649,9 +649,9 @@ fn a_step_becomes_programs_whose_replay_is_the_step() {
     // The step begins with gemm_a, at 5.
     assert_eq!((end, programs.measured_ns), (50_000, 50_000));
     let scale = |what: &str, factor: f64| {
-        let scale = stepsim::lab::simulate::replay::Scale { what: what.to_string(), factor };
-        stepsim::lab::simulate::replay::check(&programs, std::slice::from_ref(&scale)).unwrap();
-        stepsim::lab::simulate::replay::replay(&programs, &[scale]).unwrap().round_ns()
+        let scale = stepsim::measure::replay::Scale { what: what.to_string(), factor };
+        stepsim::measure::replay::check(&programs, std::slice::from_ref(&scale)).unwrap();
+        stepsim::measure::replay::replay(&programs, &[scale]).unwrap().round_ns()
     };
     // The all-reduce holds up the host, and through it the last kernel; gemm_b does not.
     assert_eq!(scale("NCCL", 0.5), 40_000);
@@ -686,7 +686,8 @@ fn a_step_begins_with_its_first_moment() {
         .collect();
     assert_eq!(names, ["gemm_a", "gemm_b"]);
     let profiles = read_from(text.as_bytes(), "rank.json", &Classes::shipped()).unwrap();
-    let refused = stepsim::read::profile::programs::programs(&profiles, Some("7")).unwrap_err().to_string();
+    let refused =
+        stepsim::measure::profile::programs::programs(&profiles, Some("7")).unwrap_err().to_string();
     assert!(refused.contains("--step") && refused.contains("ProfilerStep#1, ProfilerStep#2"), "{refused}");
 }
 
@@ -705,13 +706,13 @@ fn real_steps_replay_as_measured() {
             std::fs::read_dir(traces.join(run)).unwrap().map(|f| f.unwrap().path()).collect();
         files.sort();
         let profiles: Vec<_> = files.iter().flat_map(|f| read(f, &Classes::shipped()).unwrap()).collect();
-        let programs = stepsim::read::profile::programs::programs(&profiles, None).unwrap();
-        stepsim::lab::simulate::replay::check(&programs, &[]).unwrap();
-        let end = stepsim::lab::simulate::replay::replay(&programs, &[]).unwrap().round_ns() as f64;
+        let programs = stepsim::measure::profile::programs::programs(&profiles, None).unwrap();
+        stepsim::measure::replay::check(&programs, &[]).unwrap();
+        let end = stepsim::measure::replay::replay(&programs, &[]).unwrap().round_ns() as f64;
         let measured = programs.measured_ns as f64;
         assert!((end / measured - 1.0).abs() < 0.02, "{run}: replayed {end} ns, measured {measured}");
-        let one = stepsim::read::profile::programs::programs(&profiles[..1], None).unwrap();
-        let end = stepsim::lab::simulate::replay::replay(&one, &[]).unwrap().round_ns() as f64;
+        let one = stepsim::measure::profile::programs::programs(&profiles[..1], None).unwrap();
+        let end = stepsim::measure::replay::replay(&one, &[]).unwrap().round_ns() as f64;
         assert!(
             (end / one.measured_ns as f64 - 1.0).abs() < 0.001,
             "{run}, one rank: {end} {}",

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value;
-use stepsim::lab::describe::RuleBook;
-use stepsim::lab::score::{case, read};
-use stepsim::lab::simulate::{Inputs, Options, Simulation};
+use stepsim::bring::describe::RuleBook;
+use stepsim::measure::score::{case, read};
+use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::step::spec::{Kind, catalog};
 
 #[test]

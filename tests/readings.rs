@@ -4,13 +4,13 @@ use std::ops::ControlFlow;
 
 use serde_json::Value;
 use stepsim::core::ids::{OpId, RankId};
-use stepsim::lab::page::page;
-use stepsim::lab::simulate::behaviour::drawn;
-use stepsim::lab::simulate::{Inputs, Options, Simulation, jump};
-use stepsim::lab::study::{Base, Columns, How, Shard, Space, SweepOptions, sweep};
 use stepsim::read::analysis::diff::diff;
 use stepsim::read::analysis::reading::{Measure, Reading, Report, Run, Sheet, Shown};
 use stepsim::read::analysis::table::table;
+use stepsim::simulate::behaviour::drawn;
+use stepsim::simulate::page::page;
+use stepsim::simulate::{Inputs, Options, Simulation, jump};
+use stepsim::study::{Base, Columns, How, Shard, Space, SweepOptions, sweep};
 
 use crate::command::Folder;
 

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 use stepsim::core::program::MemoryWhen;
-use stepsim::lab::simulate::Inputs;
-use stepsim::read::allocator::replay::replay;
+use stepsim::measure::allocator::replay::replay;
+use stepsim::simulate::Inputs;
 use stepsim::step::spec::{Kind, catalog};
 
 use crate::command::Folder;

@@ -1,9 +1,9 @@
 //! Iterations of reinforcement learning: what bounds decoding, who waits for whom, and published iterations.
 
 use serde_json::{Value, json};
+use stepsim::around::rl::generation::replica;
+use stepsim::around::rl::{Decoder, GenerationSpec, RlSpec};
 use stepsim::core::ids::DeviceId;
-use stepsim::lab::around::rl::generation::replica;
-use stepsim::lab::around::rl::{Decoder, GenerationSpec, RlSpec};
 use stepsim::step::collective::{Chooser, Fidelity, Lowering};
 use stepsim::step::model::ParameterCount;
 use stepsim::step::spec::{ModelSpec, load};

@@ -1,7 +1,7 @@
 //! Rules of thumb against another program's: ridges, intensities, bounds by the machine's own axes, runs and their loss.
 
 use serde_json::Value;
-use stepsim::read::analytic::{bounds, roofline, training};
+use stepsim::form::analytic::{bounds, roofline, training};
 use stepsim::step::model::flops::{StepFlops, TokenFlops};
 use stepsim::step::model::{Item, KernelClass, LayerPlan, ParameterCount, Shard};
 use stepsim::step::spec::model::AttentionSpec;

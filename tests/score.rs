@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use stepsim::lab::describe::RuleBook;
-use stepsim::lab::score::{Case, case, read};
+use stepsim::bring::describe::RuleBook;
+use stepsim::measure::score::{Case, case, read};
 use stepsim::step::model::ParameterCount;
 use stepsim::step::spec::ModelSpec;
 

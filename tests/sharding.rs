@@ -4,9 +4,9 @@ use serde_json::json;
 
 use stepsim::core::ids::{OpId, RankId, ResourceId};
 use stepsim::core::program::{MemoryClass, World};
-use stepsim::lab::compare::workload::closed_form;
-use stepsim::lab::simulate::{Inputs, Options, Simulation};
+use stepsim::form::compare::workload::closed_form;
 use stepsim::read::analysis::links;
+use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::step::model::ParameterCount;
 use stepsim::step::sharding::ShardingKind;
 use stepsim::step::spec::Disk;

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use stepsim::core::ids::DeviceId;
-use stepsim::lab::simulate::share::{JobTimes, Shared};
-use stepsim::lab::simulate::{Inputs, Options, Simulation, Site};
+use stepsim::simulate::share::{JobTimes, Shared};
+use stepsim::simulate::{Inputs, Options, Simulation, Site};
 use stepsim::step::spec::{WorkloadSpec, from_value};
 
 use crate::command::Folder;

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde_json::Value;
 use stepsim::core::units::Time;
-use stepsim::lab::simulate::{Inputs, Options, Simulation};
-use stepsim::read::analytic::local_sgd::LocalSgd;
+use stepsim::form::analytic::local_sgd::LocalSgd;
+use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::step::collective::{
     Chooser, Fabric, Geometry, LinkClass, Op, SiteLinks, Transfer, algorithm, in_chunks,
 };

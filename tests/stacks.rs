@@ -1,8 +1,8 @@
 //! What a stack says of its host and its copies, each in a test that fails when it is not heeded.
 
 use serde_json::{Value, json};
-use stepsim::lab::compare::workload::closed_form;
-use stepsim::lab::simulate::{Inputs, Options, Simulation};
+use stepsim::form::compare::workload::closed_form;
+use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::step::model::{LayerPlan, Shard};
 use stepsim::step::spec::{WorkloadSpec, from_value};
 use stepsim::step::topology::Machine;

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use serde_json::Value;
 use serde_json::json;
-use stepsim::lab::simulate::{Inputs, Options, Simulation};
-use stepsim::lab::study::{
+use stepsim::simulate::{Inputs, Options, Simulation};
+use stepsim::study::{
     Axis, Base, Columns, Filled, How, Ranked, SearchOptions, SearchReport, Shard, Space, SweepOptions, fill,
     outcome, search, set_text, sweep, sweep_each,
 };
@@ -430,8 +430,7 @@ fn the_search_finds_what_simulating_everything_finds() {
     let all = of(&SearchOptions { prove: true, top: usize::MAX, ..options.clone() }).report;
     let found = of(&SearchOptions { top: usize::MAX, ..options.clone() });
     let few = of(&options).report;
-    let time =
-        |report: &stepsim::lab::study::SearchReport| report.ranking[0].outcome.step_time_s.expect("a time");
+    let time = |report: &stepsim::study::SearchReport| report.ranking[0].outcome.step_time_s.expect("a time");
     let regret = time(&found.report) / time(&all) - 1.0;
     let proof = all.proof.as_ref().expect("a proof");
     println!(
@@ -550,7 +549,7 @@ fn rows_are_the_same_wherever_they_are_kept() {
             let folder: Vec<_> = fs::read_dir(folder.path()).expect("a folder").collect();
             assert_eq!(folder.len(), if how == How::Simulated { at + 1 } else { at + 5 });
             if name.ends_with("jsonl") {
-                assert_eq!(stepsim::lab::study::read_rows(&path).expect("rows"), memory);
+                assert_eq!(stepsim::study::read_rows(&path).expect("rows"), memory);
             }
         }
     }

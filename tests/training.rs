@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use stepsim::around::goodput::CheckpointTimes;
 use stepsim::core::program::{MemoryClass, MemoryWhen};
-use stepsim::lab::around::goodput::CheckpointTimes;
-use stepsim::lab::compare::workload::closed_form;
-use stepsim::lab::simulate::{Inputs, Options, Simulation};
+use stepsim::form::compare::workload::closed_form;
+use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::step::model::flops::StepFlops;
 use stepsim::step::model::{LayerPlan, Shard};
 use stepsim::step::spec::workload::{AdapterSpec, PrecisionSpec, TrainingSpec};

@@ -2,8 +2,6 @@
 
 use stepsim::core::ids::{OpId, RankId};
 use stepsim::core::units::Time;
-use stepsim::lab::simulate::whatif::{Base, Change, Subject};
-use stepsim::lab::simulate::{Inputs, Options, Simulation};
 use stepsim::read::analysis::cause::Causes;
 use stepsim::read::analysis::critical::critical_path;
 use stepsim::read::analysis::diff::Line;
@@ -11,6 +9,8 @@ use stepsim::read::analysis::idle::IdleTimes;
 use stepsim::read::analysis::report::Report;
 use stepsim::read::analysis::slack::slack;
 use stepsim::read::analysis::table::in_full;
+use stepsim::simulate::whatif::{Base, Change, Subject};
+use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::step::spec::{Kind, catalog};
 
 use crate::command::Folder;

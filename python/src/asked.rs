@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 use stepsim::core::units::Time;
-use stepsim::lab::simulate::OwnPrices;
+use stepsim::simulate::OwnPrices;
 use stepsim::step::collective::{Geometry, OwnTimes, Transfer};
 use stepsim::step::model::{Kernel, KernelShape};
 use stepsim::step::spec::SpecError;

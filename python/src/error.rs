@@ -4,7 +4,7 @@ use std::any::Any;
 
 use pyo3::prelude::*;
 use stepsim::cli::Failure;
-use stepsim::lab::simulate::{Fault, Status};
+use stepsim::simulate::{Fault, Status};
 
 /// A value as JSON.
 pub fn json(value: &impl serde::Serialize) -> String {

@@ -7,9 +7,9 @@ use pyo3::prelude::*;
 use serde_json::json;
 use stepsim::cli::run::{self as command, Args};
 use stepsim::cli::{Failure, run_args};
-use stepsim::lab::simulate::jump::{self, figures};
-use stepsim::lab::simulate::whatif::blame::blame;
-use stepsim::lab::simulate::{Inputs, Options, Simulation};
+use stepsim::simulate::jump::{self, figures};
+use stepsim::simulate::whatif::blame::blame;
+use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::read::analysis::report::{Extent, Report};
 
 use crate::asked::Asked;

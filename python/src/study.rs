@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use stepsim::lab::simulate::Fault;
-use stepsim::lab::study::{
+use stepsim::simulate::Fault;
+use stepsim::study::{
     Axis, Base, Columns, How, Objective, SearchOptions, Shard, Space, Study, StudyError, SweepOptions,
 };
 use stepsim::step::spec::SpecError;
@@ -41,7 +41,7 @@ pub fn missing(
     let found: Result<Vec<usize>, StudyError> = py.detach(|| {
         let (base, space, columns) = read(study)?;
         match output {
-            Some(path) => stepsim::lab::study::missing(&base, &space, (how, &columns), &path),
+            Some(path) => stepsim::study::missing(&base, &space, (how, &columns), &path),
             None => Ok((0..space.count()).collect()),
         }
     });
@@ -74,8 +74,8 @@ pub fn sweep(
     let found = watched(py, progress, move |progress| -> Result<String, StudyError> {
         let (base, space, columns) = read(&study)?;
         let options = SweepOptions { how, columns, shard, threads, output, resume };
-        let rows = stepsim::lab::study::sweep(&base, &space, &options, &mut |done| progress.at(done))?;
-        Ok(rows.iter().map(stepsim::lab::study::Row::line).collect())
+        let rows = stepsim::study::sweep(&base, &space, &options, &mut |done| progress.at(done))?;
+        Ok(rows.iter().map(stepsim::study::Row::line).collect())
     })?;
     found.map_err(|e| raised(&Fault::from(&e)))
 }
@@ -125,7 +125,7 @@ pub fn search(
     let (workload, topology) = (workload.to_owned(), topology.map(str::to_owned));
     let found = watched(py, progress, move |progress| {
         let tell = &mut |done| progress.at(done);
-        stepsim::lab::study::search(&workload, topology.as_deref(), &options, tell)
+        stepsim::study::search(&workload, topology.as_deref(), &options, tell)
     })?;
     let found = found.map_err(|e| raised(&Fault::from(&e)))?;
     Ok((json(&found.report), found.best.map(|best| json(&best))))

@@ -7,7 +7,7 @@ use stepsim::core::engine::describe;
 use stepsim::core::ids::{OpId, RankId, ResourceId, TierId};
 use stepsim::core::program::{MemoryClass, NO_MICRO_BATCH, Op, OpInfo, Program, Work};
 use stepsim::core::units::{PS_PER_S, Time};
-use stepsim::lab::simulate::Simulation;
+use stepsim::simulate::Simulation;
 use stepsim::read::analysis::cause::Causes;
 use stepsim::read::analysis::idle::IdleTimes;
 use stepsim::read::analysis::kind::OpKind;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use super::outputs::WRITTEN;
 use super::write::{write_json, write_report};
 use super::{Failure, outputs};
-use crate::lab::study::{Base, SearchOptions};
-use crate::step::spec::workload::WorkloadSpec;
+use stepsim_step::spec::workload::WorkloadSpec;
+use stepsim_study::{Base, SearchOptions};
 
 /// Options of a question about layouts.
 #[derive(Debug, clap::Args)]

@@ -10,15 +10,15 @@ use super::outputs::WRITTEN;
 use super::progress::Bar;
 use super::write::write_json;
 use super::{Failure, say};
-use crate::core::units::Time;
-use crate::lab::describe::RuleBook;
-use crate::lab::score::anchor::BOUND;
-use crate::lab::score::settled::{Unsettled, settings, settle};
-use crate::lab::score::{
+use stepsim_bring::describe::RuleBook;
+use stepsim_core::units::Time;
+use stepsim_measure::score::anchor::BOUND;
+use stepsim_measure::score::settled::{Unsettled, settings, settle};
+use stepsim_measure::score::{
     Anchor, Calibration, Case, Constant, Given, Part, Parts, Reach, Response, Row, Statistics, calibrate,
     case, constants, mean_abs_error, outcomes, read,
 };
-use crate::lab::simulate::Inputs;
+use stepsim_simulate::Inputs;
 
 /// Fit the constants of a device and a stack to measured steps.
 #[derive(Debug, clap::Args)]

@@ -9,11 +9,11 @@ use super::screen::note_without_effect;
 use super::timeline::{Also, Shown, traced, write_trace};
 use super::write::{write_page, write_report};
 use super::{Failure, calculon, outputs, say};
-use crate::lab::compare;
-use crate::lab::compare::tracks::Rows;
-use crate::lab::compare::{Drawing, table};
-use crate::lab::simulate::behaviour::Drawn;
-use crate::read::trace::{Format, RunMeta};
+use stepsim_form::compare;
+use stepsim_form::compare::tracks::Rows;
+use stepsim_form::compare::{Drawing, table};
+use stepsim_read::trace::{Format, RunMeta};
+use stepsim_simulate::behaviour::Drawn;
 
 /// Compare the closed form of a step with its simulation.
 #[derive(Debug, clap::Args)]

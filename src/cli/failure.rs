@@ -4,12 +4,12 @@ use std::io;
 
 use clap::error::ContextKind;
 
-use crate::core::engine::EngineError;
-use crate::lab::simulate::{Fault, SimulationError, Status};
-use crate::read::trace::{OutputError, TraceError};
-use crate::step::collective::CollectiveError;
-use crate::step::schedule::ScheduleError;
-use crate::step::spec::SpecError;
+use stepsim_core::engine::EngineError;
+use stepsim_read::trace::{OutputError, TraceError};
+use stepsim_simulate::{Fault, SimulationError, Status};
+use stepsim_step::collective::CollectiveError;
+use stepsim_step::schedule::ScheduleError;
+use stepsim_step::spec::SpecError;
 
 /// Why a command failed.
 #[derive(Debug)]

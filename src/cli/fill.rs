@@ -4,8 +4,8 @@ use super::asked::Asked;
 use super::progress::Bar;
 use super::tables::gib;
 use super::{Failure, say, width};
-use crate::lab::study::{FillReport, fill};
-use crate::read::analysis::table::new_table;
+use stepsim_read::analysis::table::new_table;
+use stepsim_study::{FillReport, fill};
 
 /// Find the least recomputation or offload with which a step fits, and the largest micro-batch.
 #[derive(Debug, clap::Args)]

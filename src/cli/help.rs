@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn every_command_stands_in_one_group() {
-        let command = crate::cli::Cli::command();
+        let command = crate::Cli::command();
         let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
         let mut all: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
         grouped.sort_unstable();
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn short_help_is_short_and_long_help_begins_with_examples() {
-        let command = arranged(crate::cli::Cli::command());
+        let command = arranged(crate::Cli::command());
         for sub in command.get_subcommands().filter(|c| !c.has_subcommands()) {
             let short = sub.clone().render_help().to_string();
             assert!(short.lines().count() <= 24, "{short}");

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use super::outputs::WRITTEN;
 use super::write::write_report;
 use super::{Failure, say};
-use crate::step::cost::measured::{Row, Score, score};
-use crate::step::cost::{Cost, DeviceCost, TileWave, UnderCap};
-use crate::step::model::{AttentionGeneration, Direction, Kernel, KernelClass, KernelShape, Scaling};
-use crate::step::spec::kernel::{Format, Maker};
-use crate::step::spec::workload::Dtype;
-use crate::step::spec::{Device, load};
+use stepsim_step::cost::measured::{Row, Score, score};
+use stepsim_step::cost::{Cost, DeviceCost, TileWave, UnderCap};
+use stepsim_step::model::{AttentionGeneration, Direction, Kernel, KernelClass, KernelShape, Scaling};
+use stepsim_step::spec::kernel::{Format, Maker};
+use stepsim_step::spec::workload::Dtype;
+use stepsim_step::spec::{Device, load};
 
 /// Show what kernels are priced at, and how far measured ones are off
 #[derive(Debug, clap::Args)]

@@ -10,11 +10,11 @@ use super::kernels::measured_rows;
 use super::outputs::WRITTEN;
 use super::write::write_json;
 use super::{Failure, say};
-use crate::lab::score::learned::{Learned, NotLearned, learn, learn_part};
-use crate::lab::score::learned_rows::learn_rows;
-use crate::lab::simulate::Inputs;
-use crate::read::profile::{ProfileReport, Window, read, report};
-use crate::step::spec::SpecError;
+use stepsim_measure::profile::{ProfileReport, Window, read, report};
+use stepsim_measure::score::learned::{Learned, NotLearned, learn, learn_part};
+use stepsim_measure::score::learned_rows::learn_rows;
+use stepsim_simulate::Inputs;
+use stepsim_step::spec::SpecError;
 
 /// Take the prices of kernels, host and collectives from profiles of a real step, or those of kernels from their times.
 #[derive(Debug, clap::Args)]

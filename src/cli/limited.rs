@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs, io};
 
 use super::failure::Failure;
-use crate::read::trace::remove_partial_files_of;
+use stepsim_read::trace::remove_partial_files_of;
 
 /// Tells the child that it is one.
 const CHILD: &str = "STEPSIM_WITHIN_LIMITS";

@@ -7,11 +7,11 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::{Failure, say, width};
-use crate::core::declare::named;
-use crate::lab::describe::models_by_name;
-use crate::step::schedule::Choice;
-use crate::step::sharding::ALL;
-use crate::step::spec::{Device, Kind, Loaded, ModelSpec, WorkloadSpec, catalog, load, simple};
+use stepsim_bring::describe::models_by_name;
+use stepsim_core::declare::named;
+use stepsim_step::schedule::Choice;
+use stepsim_step::sharding::ALL;
+use stepsim_step::spec::{Device, Kind, Loaded, ModelSpec, WorkloadSpec, catalog, load, simple};
 
 /// List the workloads, machines, devices, models and stacks that the program carries.
 #[derive(Debug, clap::Args)]

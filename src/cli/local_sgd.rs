@@ -1,7 +1,7 @@
 //! `stepsim local-sgd`: sites that train by themselves and exchange what they have changed every H steps.
 //!
 //! The step of one site is simulated on that site alone, the synchronous step on all sites; the exchange is the law of
-//! [`crate::read::analytic::local_sgd`] over the links between the sites.
+//! [`stepsim_form::analytic::local_sgd`] over the links between the sites.
 
 use std::path::PathBuf;
 
@@ -11,13 +11,13 @@ use super::outputs::WRITTEN;
 use super::tables::table;
 use super::write::write_report;
 use super::{Failure, outputs, say};
-use crate::core::ids::DeviceId;
-use crate::lab::simulate::jump::figures;
-use crate::lab::simulate::{Head, Inputs, Options};
-use crate::read::analytic::local_sgd::LocalSgd;
-use crate::step::collective::{Geometry, SiteLinks};
-use crate::step::model::ParameterCount;
-use crate::step::spec::SpecError;
+use stepsim_core::ids::DeviceId;
+use stepsim_form::analytic::local_sgd::LocalSgd;
+use stepsim_simulate::jump::figures;
+use stepsim_simulate::{Head, Inputs, Options};
+use stepsim_step::collective::{Geometry, SiteLinks};
+use stepsim_step::model::ParameterCount;
+use stepsim_step::spec::SpecError;
 
 /// Say what sites gain that exchange every H steps instead of every step (local SGD, DiLoCo).
 #[derive(Debug, clap::Args)]

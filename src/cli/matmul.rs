@@ -11,15 +11,13 @@ use super::outputs::WRITTEN;
 use super::tables::table;
 use super::write::write_report;
 use super::{Failure, outputs, say};
-use crate::core::ids::DeviceId;
-use crate::core::units::{Bytes, Time};
-use crate::lab::around::matmul::{
-    Format, Formats, PlayError, Played, ShardedProduct, Statement, Timed, plans,
-};
-use crate::read::trace::RunMeta;
-use crate::step::collective::{Bound, Chooser, CollectiveError};
-use crate::step::spec::{Loaded, SpecError, Topology};
-use crate::step::topology::{Machine, Mesh};
+use stepsim_around::matmul::{Format, Formats, PlayError, Played, ShardedProduct, Statement, Timed, plans};
+use stepsim_core::ids::DeviceId;
+use stepsim_core::units::{Bytes, Time};
+use stepsim_read::trace::RunMeta;
+use stepsim_step::collective::{Bound, Chooser, CollectiveError};
+use stepsim_step::spec::{Loaded, SpecError, Topology};
+use stepsim_step::topology::{Machine, Mesh};
 
 /// Say which collectives a sharded matrix product needs, how long each takes, and what bounds the whole.
 #[derive(Debug, clap::Args)]

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{Failure, say};
-use crate::read::trace::Format;
+use stepsim_read::trace::Format;
 
 /// The viewer, and the port from which its page may fetch.
 const VIEWER: &str = "https://ui.perfetto.dev";

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgMatches, Command};
 
 use super::Failure;
-use crate::step::spec::files::keep_reads;
+use stepsim_read::trace::guard_inputs;
+use stepsim_step::spec::files::{keep_reads, was_read};
 
 /// The heading under which `--help` lists what a command writes. Every file named elsewhere is one that it reads.
 pub(super) const WRITTEN: &str = "Output files";
@@ -51,6 +52,7 @@ pub(super) fn written(command: &Command, matches: &ArgMatches) -> Vec<PathBuf> {
 pub(super) fn guard(command: &Command, matches: &ArgMatches) -> Result<(), Failure> {
     let (command, matches) = innermost(command, matches);
     keep_reads();
+    guard_inputs(was_read);
     let (mut outputs, mut formats, mut inputs) = (Vec::new(), Vec::new(), Vec::new());
     let as_folder = matches!(matches.try_get_raw("format"), Ok(Some(_))) && command.get_name() == "run";
     for argument in command.get_arguments() {

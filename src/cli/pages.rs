@@ -4,8 +4,8 @@ use clap::Parser;
 use clap::error::ErrorKind;
 
 use super::Cli;
-use crate::read::analysis::stall_cause::StallCause;
-use crate::step::spec::{Kind, catalog};
+use stepsim_read::analysis::stall_cause::StallCause;
+use stepsim_step::spec::{Kind, catalog};
 
 /// The README, and the pages of the book.
 fn pages() -> Vec<(String, String)> {

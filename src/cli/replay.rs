@@ -5,19 +5,19 @@ use std::path::{Path, PathBuf};
 use super::outputs::WRITTEN;
 use super::write::write_json;
 use super::{Failure, inputs, say, timeline, width};
-use crate::core::ids::{OpId, RankId};
-use crate::core::units::Time;
-use crate::lab::simulate::moved::{Moved, Network, moved};
-use crate::lab::simulate::on_machine::{OnMachine, OnMachineError};
-use crate::lab::simulate::replay::{Scale, check, replay};
-use crate::read::analysis::cause::Causes;
-use crate::read::analysis::idle::IdleTimes;
-use crate::read::analysis::stall_cause::StallCause;
-use crate::read::analysis::stalls::stalls;
-use crate::read::analysis::table::{grouped, new_table, seconds};
-use crate::read::profile::programs::StepPrograms;
-use crate::read::trace::{RunMeta, write_file};
-use crate::step::spec::SpecError;
+use stepsim_core::ids::{OpId, RankId};
+use stepsim_core::units::Time;
+use stepsim_measure::profile::programs::StepPrograms;
+use stepsim_measure::replay::moved::{Moved, Network, moved};
+use stepsim_measure::replay::on_machine::{OnMachine, OnMachineError};
+use stepsim_measure::replay::{Scale, check, replay};
+use stepsim_read::analysis::cause::Causes;
+use stepsim_read::analysis::idle::IdleTimes;
+use stepsim_read::analysis::stall_cause::StallCause;
+use stepsim_read::analysis::stalls::stalls;
+pub use stepsim_read::analysis::table::{grouped, new_table, seconds};
+use stepsim_read::trace::{RunMeta, write_file};
+use stepsim_step::spec::SpecError;
 
 /// Play a measured or imported step again, unchanged, with something faster or slower, or on a machine.
 #[derive(Debug, clap::Args)]

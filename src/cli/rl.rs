@@ -7,12 +7,12 @@ use super::outputs::WRITTEN;
 use super::tables::table;
 use super::write::write_json;
 use super::{Failure, inputs, say};
-use crate::core::units::Time;
-use crate::lab::around::rl::{Iteration, Lane, RlSpec, iteration};
-use crate::lab::simulate::{Inputs, Options, Simulation};
-use crate::read::trace::writer::{CounterUnit, Sink, Slice, Value};
-use crate::read::trace::{Summary, write_with};
-use crate::step::spec::SpecError;
+use stepsim_around::rl::{Iteration, Lane, RlSpec, iteration};
+use stepsim_core::units::Time;
+use stepsim_read::trace::writer::{CounterUnit, Sink, Slice, Value};
+use stepsim_read::trace::{Summary, write_with};
+use stepsim_simulate::{Inputs, Options, Simulation};
+use stepsim_step::spec::SpecError;
 
 /// Put an iteration of reinforcement learning together: generation, forward passes, training, weight exchange.
 #[derive(Debug, clap::Args)]

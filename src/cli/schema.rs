@@ -10,16 +10,16 @@ use serde_json::Value;
 use super::outputs::WRITTEN;
 use super::write::write_file;
 use super::{Failure, say};
-use crate::core::declare::named;
-use crate::lab::around::rl::RlSpec;
-use crate::lab::compare::Comparison;
-use crate::lab::simulate::whatif::WhatIfs;
-use crate::lab::study::{Row, SearchReport};
-use crate::read::analysis::diff::Line;
-use crate::read::analysis::report::Report;
-use crate::read::profile::ProfileReport;
-use crate::step::spec;
-use crate::step::spec::Kind;
+use stepsim_around::rl::RlSpec;
+use stepsim_core::declare::named;
+use stepsim_form::compare::Comparison;
+use stepsim_measure::profile::ProfileReport;
+use stepsim_read::analysis::diff::Line;
+use stepsim_read::analysis::report::Report;
+use stepsim_simulate::whatif::WhatIfs;
+use stepsim_step::spec;
+use stepsim_step::spec::Kind;
+use stepsim_study::{Row, SearchReport};
 
 /// Print the JSON Schema of a kind of file.
 #[derive(Debug, clap::Args)]

@@ -6,8 +6,8 @@ use super::outputs::WRITTEN;
 use super::progress::Bar;
 use super::write::{write_file, write_json, write_report};
 use super::{Failure, say};
-use crate::lab::describe::RuleBook;
-use crate::lab::score::{
+use stepsim_bring::describe::RuleBook;
+use stepsim_measure::score::{
     Anchored, Bands, Outcome, Row, ScoreReport, mapped, outcomes, ratios, read, row_line, text,
 };
 

@@ -8,30 +8,30 @@ use rustc_hash::FxHashMap;
 
 use super::Failure;
 use super::busiest::busiest_links;
-use crate::core::engine::{Record, describe};
-use crate::core::ids::{DeviceId, OpId, RankId, ResourceId, TierId};
-use crate::core::program::{MemoryClass, StreamKind, Work, World};
-use crate::core::units::Time;
-use crate::lab::compare::among::Among;
-use crate::lab::compare::measured::Above;
-use crate::lab::compare::tracks::Rows;
-use crate::lab::simulate::Simulation;
-use crate::lab::simulate::behaviour::{Drawn, drawn};
-use crate::read::analysis::cause::Causes;
-use crate::read::analysis::critical;
-use crate::read::analysis::idle::IdleTimes;
-use crate::read::analysis::link_rates::{self, RateChange};
-use crate::read::analysis::links;
-use crate::read::analysis::memory::{self, Ledger};
-use crate::read::analysis::rounds::round_times;
-use crate::read::analysis::sharing::Sharing;
-use crate::read::analysis::stalls::{self, StallCause, Waiting, stalls_of};
-use crate::read::profile::Profile;
-use crate::read::trace::{
+use stepsim_core::engine::{Record, describe};
+use stepsim_core::ids::{DeviceId, OpId, RankId, ResourceId, TierId};
+use stepsim_core::program::{MemoryClass, StreamKind, Work, World};
+use stepsim_core::units::Time;
+use stepsim_form::compare::among::Among;
+use stepsim_form::compare::tracks::Rows;
+use stepsim_measure::beside::Above;
+use stepsim_measure::profile::Profile;
+use stepsim_read::analysis::cause::Causes;
+use stepsim_read::analysis::critical;
+use stepsim_read::analysis::idle::IdleTimes;
+use stepsim_read::analysis::link_rates::{self, RateChange};
+use stepsim_read::analysis::links;
+use stepsim_read::analysis::memory::{self, Ledger};
+use stepsim_read::analysis::rounds::round_times;
+use stepsim_read::analysis::sharing::Sharing;
+use stepsim_read::analysis::stalls::{self, StallCause, Waiting, stalls_of};
+use stepsim_read::trace::{
     self, Capacities, Critical, Detail, Link, OutputError, PerRank, Pool, RunMeta, Stall, Summary, Timeline,
     TraceError, TracedRank,
 };
-use crate::step::topology::Axis;
+use stepsim_simulate::Simulation;
+use stepsim_simulate::behaviour::{Drawn, drawn};
+use stepsim_step::topology::Axis;
 
 /// What of a run its timeline shows.
 pub struct Shown<'a> {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::failure::Failure;
 use super::screen::put;
-use crate::read::trace::Output;
+use stepsim_read::trace::Output;
 
 /// Writes a value as indented JSON, whole or not at all; `-` is the standard output.
 ///

@@ -1,11 +1,14 @@
 //! Declarations that say a fact where it belongs: the name of a variant beside the variant, the default of a field beside the
 //! field.
 
+pub use crate::{by_name, defaults, named, summed};
+
 /// An enum with a text behind each variant: `name`, or a function called otherwise, gives the text, and `ALL` has the variants
 /// in the order in which they are written.
+#[macro_export]
 macro_rules! named {
     ($(#[$about:meta])* $visible:vis enum $($rest:tt)*) => {
-        $crate::core::declare::named! { name: $(#[$about])* $visible enum $($rest)* }
+        $crate::named! { name: $(#[$about])* $visible enum $($rest)* }
     };
     ($text:ident: $(#[$about:meta])* $visible:vis enum $enum:ident {
         $($(#[$of:meta])* $variant:ident = $name:literal),* $(,)?
@@ -23,9 +26,9 @@ macro_rules! named {
         }
     };
 }
-pub(crate) use named;
 
 /// A struct with defaults: those written behind fields, and those of their types.
+#[macro_export]
 macro_rules! defaults {
     (@of) => { Default::default() };
     (@of $default:expr) => { $default };
@@ -37,15 +40,15 @@ macro_rules! defaults {
 
         impl Default for $struct {
             fn default() -> $struct {
-                $struct { $($field: $crate::core::declare::defaults!(@of $($default)?)),* }
+                $struct { $($field: $crate::defaults!(@of $($default)?)),* }
             }
         }
     };
 }
-pub(crate) use defaults;
 
 /// A struct of figures that are summed, each with its name in tables: `named` gives them in the order in which they are
 /// written, `total` is their sum.
+#[macro_export]
 macro_rules! summed {
     ($(#[$about:meta])* $visible:vis struct $struct:ident {
         $($(#[$of:meta])* $seen:vis $field:ident: f64 = $name:literal),* $(,)?
@@ -65,10 +68,10 @@ macro_rules! summed {
         }
     };
 }
-pub(crate) use summed;
 
 /// A type whose values files write by name: `find` knows a name or alias, `all` has the values, `name` says one's, `words` what it is
 /// and its aliases. The schema has this title and description.
+#[macro_export]
 macro_rules! by_name {
     ($type:ident, $title:literal, $about:literal) => {
         impl std::fmt::Debug for $type {
@@ -113,13 +116,12 @@ macro_rules! by_name {
         }
     };
 }
-pub(crate) use by_name;
 
 /// One, as the default of a field of a file.
-pub(crate) fn one() -> u32 {
+pub fn one() -> u32 {
     1
 }
 /// The same of a long field.
-pub(crate) fn one_long() -> u64 {
+pub fn one_long() -> u64 {
     1
 }

@@ -63,7 +63,7 @@ pub fn carried(work: impl FnOnce()) -> impl FnOnce() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::pool;
+    use crate::pool;
 
     #[test]
     fn work_ends_at_the_next_check_and_drops_what_it_had() {

@@ -25,6 +25,9 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// The product that a module in front of a model begins with, as the last words of its name.
+pub const MODULE_INPUT: &str = "patch embedding";
+
 /// What the kernels of a class do: their price goes by it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
@@ -93,7 +96,6 @@ macro_rules! classes {
         #[derive(
             Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
         )]
-        #[non_exhaustive]
         pub enum KernelClass {
             $(#[doc = $about] #[serde(rename = $name)] $variant,)*
         }

@@ -4,9 +4,9 @@
 //! greys on paper; communication and stalls those of Paul Tol's schemes "muted" and "bright" (2021). In Perfetto, which
 //! chooses colours itself, the names of passes are chosen so that they get similar hues.
 
-use crate::core::program::{MemoryClass, Phase};
-use crate::read::analysis::kind::OpKind;
-use crate::read::analysis::stalls::{Colour, StallCause};
+use crate::analysis::kind::OpKind;
+use crate::analysis::stalls::{Colour, StallCause};
+use stepsim_core::program::{MemoryClass, Phase};
 
 /// The colour of a pass, as `#rrggbb`.
 pub fn pass(phase: Phase) -> &'static str {

@@ -4,9 +4,9 @@
 use super::steps::Draws;
 use crate::slow::slow;
 use serde_json::{Value, json};
-use stepsim::lab::simulate::whatif::blame::blame;
-use stepsim::lab::simulate::{Inputs, Options, Simulation};
 use stepsim::read::analysis::report::Report;
+use stepsim::simulate::whatif::blame::blame;
+use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::step::spec::Disk;
 
 /// A planted cause costs at least this part of the step.

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use stepsim::core::engine::EngineError;
-use stepsim::lab::simulate::{Inputs, Options, Simulation, SimulationError};
+use stepsim::simulate::{Inputs, Options, Simulation, SimulationError};
 use stepsim::step::plan::step::PlanError;
 use stepsim::step::schedule::ALL;
 use stepsim::step::spec::{Disk, Kind, catalog};

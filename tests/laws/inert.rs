@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use stepsim::lab::simulate::{Inputs, Options, Simulation};
 use stepsim::read::analysis::report::Report;
+use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::step::spec::Disk;
 
 use super::modules::encoder;

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use stepsim::core::engine::EngineError;
-use stepsim::lab::simulate::{Options, Simulation, SimulationError};
+use stepsim::simulate::{Options, Simulation, SimulationError};
 use stepsim::step::spec::WorkloadSpec;
 use stepsim::step::spec::workload::TrainedPart;
 

@@ -1,7 +1,7 @@
 //! Replicas, stages and ranks of timelines are those of their ids, with more than ten of everything and in any order of events.
 
 use serde_json::{Value, json};
-use stepsim::read::profile::pipeline_timeline;
+use stepsim::measure::profile::pipeline_timeline;
 use stepsim::step::plan::pipeline::durations::Times;
 
 use super::steps::{Draws, count};

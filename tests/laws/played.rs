@@ -3,7 +3,7 @@
 use super::read::Sums;
 use super::steps::{BATCH, Draws, SEQUENCE, count, draw};
 use stepsim::core::engine::EngineError;
-use stepsim::lab::simulate::{Options, Simulation, SimulationError};
+use stepsim::simulate::{Options, Simulation, SimulationError};
 
 #[test]
 fn time_and_memory_are_accounted_for() {

@@ -1,7 +1,7 @@
 //! Random steps: one small model on eight devices, in layouts that differ in all that a layout can.
 
 use serde_json::{Value, json};
-use stepsim::lab::simulate::Inputs;
+use stepsim::simulate::Inputs;
 use stepsim::step::sharding;
 use stepsim::step::spec::Disk;
 

@@ -8,12 +8,12 @@ use super::command_line::command;
 use super::outputs::WRITTEN;
 use super::write::{write_page, write_report};
 use super::{Failure, inputs, say, width};
-use crate::lab::page;
-use crate::lab::simulate::Inputs;
-use crate::read::profile::waterfall::{AtPeak, waterfall};
-use crate::read::profile::{Classes, Profile, ProfileReport, Window, read, report};
-use crate::step::model::flops::StepFlops;
-use crate::step::spec::SpecError;
+use stepsim_measure::page;
+use stepsim_measure::profile::waterfall::{AtPeak, waterfall};
+use stepsim_measure::profile::{Classes, Profile, ProfileReport, Window, read, report};
+use stepsim_simulate::Inputs;
+use stepsim_step::model::flops::StepFlops;
+use stepsim_step::spec::SpecError;
 
 /// Say where the time went in profiles of real steps.
 #[derive(Debug, clap::Args)]

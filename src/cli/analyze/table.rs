@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::read::analysis::table::{grouped, new_table, seconds};
-use crate::read::profile::Window;
-use crate::read::profile::report::{ProfileReport, RankProfile};
-use crate::read::profile::skew::Skew;
+use stepsim_measure::profile::Window;
+use stepsim_measure::profile::report::{ProfileReport, RankProfile};
+use stepsim_measure::profile::skew::Skew;
+pub use stepsim_read::analysis::table::{grouped, new_table, seconds};
 
 /// Rows of the tables of kernels, gaps and collectives.
 const MOST: usize = 12;

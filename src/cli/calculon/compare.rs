@@ -3,16 +3,16 @@
 use std::path::Path;
 
 use super::{failure, write_trace};
-use crate::cli::Failure;
-use crate::core::ids::RankId;
-use crate::lab::calculon::compare::compare;
-use crate::lab::calculon::files::Calculon;
-use crate::lab::compare::Comparison;
-use crate::lab::compare::tracks::Rows;
-use crate::read::trace::Detail;
+use crate::Failure;
+use stepsim_core::ids::RankId;
+use stepsim_form::calculon::compare::compare;
+use stepsim_form::calculon::files::Calculon;
+use stepsim_form::compare::Comparison;
+use stepsim_form::compare::tracks::Rows;
+use stepsim_read::trace::Detail;
 
 /// Compares, and writes the timeline of all stages where one is asked for.
-pub(in crate::cli) fn files(case: &Calculon, trace: Option<&Path>) -> Result<Comparison, Failure> {
+pub(crate) fn files(case: &Calculon, trace: Option<&Path>) -> Result<Comparison, Failure> {
     let (comparison, run) = compare(case).map_err(failure)?;
     if let Some(path) = trace {
         let ranks: Vec<RankId> = (0..run.step.ranks).map(RankId).collect();

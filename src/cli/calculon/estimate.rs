@@ -2,16 +2,16 @@
 
 use comfy_table::Table;
 
-use crate::cli::Failure;
-use crate::cli::estimate::Args;
-use crate::cli::tables::{gib, table, term_table};
-use crate::cli::write::write_report;
-use crate::lab::calculon::closed_form;
-use crate::lab::calculon::closed_form::{Estimate, Layer, OverCapacity, PerBlock, Quirks};
-use crate::lab::calculon::files::Calculon;
+use crate::Failure;
+use crate::estimate::Args;
+use crate::tables::{gib, table, term_table};
+use crate::write::write_report;
+use stepsim_form::calculon::closed_form;
+use stepsim_form::calculon::closed_form::{Estimate, Layer, OverCapacity, PerBlock, Quirks};
+use stepsim_form::calculon::files::Calculon;
 
 /// The closed form of Calculon's files, as text.
-pub(in crate::cli) fn text(args: &Args, case: &Calculon) -> Result<String, Failure> {
+pub(crate) fn text(args: &Args, case: &Calculon) -> Result<String, Failure> {
     let quirks = args.quirks();
     let estimate = closed_form::estimate(case, quirks);
     estimate.fits().map_err(|over| Failure::input(does_not_fit(case, &estimate, over)))?;

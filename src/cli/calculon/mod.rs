@@ -9,14 +9,14 @@ use std::path::Path;
 
 use super::Failure;
 use super::timeline::{of_whole, write_with_rows};
-use crate::core::ids::RankId;
-use crate::core::units::Time;
-use crate::lab::calculon::closed_form::{self, Quirks};
-use crate::lab::calculon::files::Calculon;
-use crate::lab::calculon::simulate::{CalculonError, CalculonRun};
-use crate::lab::compare::tracks::Rows;
-use crate::read::trace::{Detail, RunMeta, Timeline};
 use estimate::does_not_fit;
+use stepsim_core::ids::RankId;
+use stepsim_core::units::Time;
+use stepsim_form::calculon::closed_form::{self, Quirks};
+use stepsim_form::calculon::files::Calculon;
+use stepsim_form::calculon::simulate::{CalculonError, CalculonRun};
+use stepsim_form::compare::tracks::Rows;
+use stepsim_read::trace::{Detail, RunMeta, Timeline};
 
 /// Reads the three files; a step that does not fit in memory by the closed form is refused, as Calculon refuses it.
 pub(super) fn load(app: &Path, exe: &Path, sys: &Path) -> Result<Calculon, Failure> {

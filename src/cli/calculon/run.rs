@@ -1,17 +1,17 @@
 //! Calculon's files, simulated.
 
 use super::{failure, write_trace};
-use crate::cli::Failure;
-use crate::cli::run::{Args, head, print};
-use crate::cli::timeline::listed;
-use crate::cli::write::write_report;
-use crate::core::ids::RankId;
-use crate::lab::calculon::files::Calculon;
-use crate::lab::calculon::simulate::{CalculonRun, Choices};
-use crate::lab::compare::tracks::Rows;
+use crate::Failure;
+use crate::run::{Args, head, print};
+use crate::timeline::listed;
+use crate::write::write_report;
+use stepsim_core::ids::RankId;
+use stepsim_form::calculon::files::Calculon;
+use stepsim_form::calculon::simulate::{CalculonRun, Choices};
+use stepsim_form::compare::tracks::Rows;
 
 /// Simulates Calculon's files.
-pub(in crate::cli) fn files(args: &Args, case: &Calculon) -> Result<(), Failure> {
+pub(crate) fn files(args: &Args, case: &Calculon) -> Result<(), Failure> {
     let choices = if args.compatible { Choices::COMPATIBLE } else { Choices::REAL };
     let run = CalculonRun::new(case, &choices).map_err(failure)?;
     let mut report = run.report(case);

@@ -8,25 +8,25 @@ use comfy_table::{Table, presets};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::cli::asked::Asked;
-use crate::cli::progress::Bar;
-use crate::cli::sweep::draw;
-use crate::cli::tables::right;
-use crate::cli::write::{write_json, write_report};
-use crate::cli::{Failure, outputs, say};
-use crate::core::pool;
-use crate::lab::calculon::closed_form::Quirks;
-use crate::lab::calculon::files::{Application, Datatype, Execution, Names, System};
-use crate::lab::calculon::search::{Found, Space, search};
-use crate::lab::simulate::Status;
-use crate::lab::study::{Axis, Outcome, Plot, Row, SearchOptions};
-use crate::step::spec::Draft;
-use crate::step::spec::model::ModelSpec;
+use crate::asked::Asked;
+use crate::progress::Bar;
+use crate::sweep::draw;
+use crate::tables::right;
+use crate::write::{write_json, write_report};
+use crate::{Failure, outputs, say};
+use stepsim_core::pool;
+use stepsim_form::calculon::closed_form::Quirks;
+use stepsim_form::calculon::files::{Application, Datatype, Execution, Names, System};
+use stepsim_form::calculon::search::{Found, Space, search};
+use stepsim_simulate::Status;
+use stepsim_step::spec::Draft;
+use stepsim_step::spec::model::ModelSpec;
+use stepsim_study::{Axis, Outcome, Plot, Row, SearchOptions};
 
 /// Search in Calculon's closed form.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Calculon's files")]
-pub(in crate::cli) struct OfFiles {
+pub(crate) struct OfFiles {
     /// All executions of a model (Calculon's application file, or a shipped model) on a machine (its system file)
     #[arg(long, num_args = 2, value_names = ["APP", "SYS"], requires_all = ["processors", "batch"])]
     calculon: Option<Vec<PathBuf>>,
@@ -60,7 +60,7 @@ struct Point {
 
 impl OfFiles {
     /// Whether Calculon's files are given.
-    pub(in crate::cli) fn given(&self) -> bool {
+    pub(crate) fn given(&self) -> bool {
         self.calculon.is_some()
     }
 
@@ -68,7 +68,7 @@ impl OfFiles {
     ///
     /// # Errors
     /// Wrong input, or a space in which nothing fits (status 2); a file that cannot be written (status 1).
-    pub(in crate::cli) fn run(&self, options: &SearchOptions, asked: &Asked) -> Result<(), Failure> {
+    pub(crate) fn run(&self, options: &SearchOptions, asked: &Asked) -> Result<(), Failure> {
         let Some([app, sys]) = self.calculon.as_deref() else { return Ok(()) };
         let plots = self.plot.iter().map(|text| Plot::parse(text)).collect::<Result<Vec<_>, _>>();
         let plots = plots.map_err(Failure::input)?;

@@ -1,14 +1,14 @@
 //! What `stepsim collective` is asked for: op, algorithm, sizes and devices, as text.
 
-use crate::cli::Failure;
-use crate::core::ids::DeviceId;
-use crate::step::collective::{ALGORITHMS, Algorithm, Op, algorithm};
-use crate::step::topology::Machine;
+use crate::Failure;
+use stepsim_core::ids::DeviceId;
+use stepsim_step::collective::{ALGORITHMS, Algorithm, Op, algorithm};
+use stepsim_step::topology::Machine;
 
 /// Most sizes of one call.
 const MOST_SIZES: usize = 10_000;
 
-pub(in crate::cli) fn parse_op(text: &str) -> Result<Op, String> {
+pub(crate) fn parse_op(text: &str) -> Result<Op, String> {
     let known = || Op::ALL.map(Op::name).join(", ");
     Op::from_name(&text.to_ascii_lowercase().replace('_', "-")).ok_or_else(|| format!("allowed: {}", known()))
 }

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use super::Row;
 use super::transfers::Played;
-use crate::core::ids::{DeviceId, ResourceId};
-use crate::core::units::Time;
-use crate::lab::page::lane::{self, Item, Look, Looks};
-use crate::read::palette;
-use crate::read::trace::writer::{Key, Sink, Slice, Value};
-use crate::read::trace::{MetaValue, RunMeta, Summary, TimelineError};
-use crate::step::collective::Pattern;
-use crate::step::topology::Machine;
+use stepsim_core::ids::{DeviceId, ResourceId};
+use stepsim_core::units::Time;
+use stepsim_read::palette;
+use stepsim_read::trace::writer::{Key, Sink, Slice, Value};
+use stepsim_read::trace::{MetaValue, RunMeta, Summary, TimelineError};
+use stepsim_simulate::page::lane::{self, Item, Look, Looks};
+use stepsim_step::collective::Pattern;
+use stepsim_step::topology::Machine;
 
 /// Links that have rows.
 const LINKS: usize = 64;
@@ -118,7 +118,7 @@ impl<'a> Writer<'a> {
         Ok(self.sink.slice(thread, kind, &slice)?)
     }
 
-    fn thread(&mut self, pid: u64, name: &str) -> Result<crate::read::trace::writer::Thread, TimelineError> {
+    fn thread(&mut self, pid: u64, name: &str) -> Result<stepsim_read::trace::writer::Thread, TimelineError> {
         self.next_tid += 1;
         Ok(self.sink.thread(pid, self.next_tid, name)?)
     }

@@ -22,13 +22,13 @@ use comfy_table::{Table, presets};
 use super::tables::right;
 use super::write::{write_file, write_json};
 use super::{Failure, say};
-use crate::core::units::Bytes;
-use crate::read::trace::{RunMeta, write_with};
-use crate::step::collective::{Chooser, Op};
-use crate::step::spec::{Loaded, SpecError, Topology, blame_setting};
-use crate::step::topology::Machine;
 use asked::{devices, sizes};
 use row::Row;
+use stepsim_core::units::Bytes;
+use stepsim_read::trace::{RunMeta, write_with};
+use stepsim_step::collective::{Chooser, Op};
+use stepsim_step::spec::{Loaded, SpecError, Topology, blame_setting};
+use stepsim_step::topology::Machine;
 
 /// Who picks the algorithm: the arguments, or the machine.
 fn chooser(args: &Args, topology: &Loaded<Topology>, device: &str) -> Result<Chooser, SpecError> {

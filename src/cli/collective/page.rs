@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use super::transfers::Played;
 use super::{Args, Row, drawn};
-use crate::cli::command_line::command;
-use crate::core::units::Bytes;
-use crate::lab::page::sheet::{Sheet, table};
+use crate::command_line::command;
+use stepsim_core::units::Bytes;
+use stepsim_simulate::page::sheet::{Sheet, table};
 
 /// The page: every size in a table, and the transfers of the largest over time.
 pub(super) fn page(args: &Args, row: &Row, played: Option<&[Played]>, rows: &[Value]) -> String {

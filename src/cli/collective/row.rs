@@ -5,17 +5,17 @@ use std::time::{Duration, Instant};
 
 use super::super::Failure;
 use super::args::{Args, Level};
-use crate::core::engine;
-use crate::core::engine::{EngineError, Record};
-use crate::core::fold::fold;
-use crate::core::ids::{DeviceId, OpId, ProgramId, RankId, TransferId};
-use crate::core::program::{OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
-use crate::core::units::{Bytes, Time};
-use crate::read::analysis::links;
-use crate::step::collective::{
+use stepsim_core::engine;
+use stepsim_core::engine::{EngineError, Record};
+use stepsim_core::fold::fold;
+use stepsim_core::ids::{DeviceId, OpId, ProgramId, RankId, TransferId};
+use stepsim_core::program::{OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
+use stepsim_core::units::{Bytes, Time};
+use stepsim_read::analysis::links;
+use stepsim_step::collective::{
     Choice, Chooser, CollectiveError, Fidelity, Geometry, Lowering, Sent, Transfer, in_chunks,
 };
-use crate::step::topology::Machine;
+use stepsim_step::topology::Machine;
 
 /// Most transfers of one run in steps: about 4 GB.
 pub(super) const MOST_TRANSFERS: u64 = 40_000_000;
@@ -145,7 +145,13 @@ pub(super) fn world(
     let mut program = ProgramBuilder::new();
     let info = program.info(OpInfo::of(transfer.op.name(), Phase::Forward, transfer.bytes as f64));
     let stream = program.stream(StreamKind::Data);
-    program.op(stream, Work::Comm { slot: 0, transfer: id }, &[], info, crate::core::program::NO_MICRO_BATCH);
+    program.op(
+        stream,
+        Work::Comm { slot: 0, transfer: id },
+        &[],
+        info,
+        stepsim_core::program::NO_MICRO_BATCH,
+    );
     world.programs.push(Arc::new(program.finish()));
     let ranks: Vec<RankId> = devices.iter().map(|_| world.add_rank(ProgramId(0), 1)).collect();
     let comm = lowering.comm(&mut world, &ranks, devices, &[id])?;

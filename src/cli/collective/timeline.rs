@@ -1,13 +1,13 @@
 //! The timeline of collectives that a command plays by themselves.
 
-use crate::core::engine::Record;
-use crate::core::ids::{DeviceId, RankId};
-use crate::core::program::World;
-use crate::core::units::{Bandwidth, Time};
-use crate::read::analysis::link_rates::RateChange;
-use crate::read::analysis::links;
-use crate::read::trace::{Link, RunMeta, Timeline, TraceError, TracedRank, write_file};
-use crate::step::topology::Machine;
+use stepsim_core::engine::Record;
+use stepsim_core::ids::{DeviceId, RankId};
+use stepsim_core::program::World;
+use stepsim_core::units::{Bandwidth, Time};
+use stepsim_read::analysis::link_rates::RateChange;
+use stepsim_read::analysis::links;
+use stepsim_read::trace::{Link, RunMeta, Timeline, TraceError, TracedRank, write_file};
+use stepsim_step::topology::Machine;
 
 /// Links with a counter.
 const TRACED_LINKS: usize = 32;
@@ -16,7 +16,7 @@ const TRACED_LINKS: usize = 32;
 ///
 /// # Errors
 /// The file cannot be written.
-pub(in crate::cli) fn write(
+pub(crate) fn write(
     world: &World,
     record: &Record,
     machine: &Machine,

@@ -8,15 +8,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::row::{MOST_DRAWN, Row, stopped};
-use crate::cli::Failure;
-use crate::core::engine;
-use crate::core::engine::Record;
-use crate::core::ids::{CommId, OpId, ProgramId, RankId, ResourceId, TransferId};
-use crate::core::program::{
+use crate::Failure;
+use stepsim_core::engine;
+use stepsim_core::engine::Record;
+use stepsim_core::ids::{CommId, OpId, ProgramId, RankId, ResourceId, TransferId};
+use stepsim_core::program::{
     Action, BEHIND, Comm, Flow, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Span, StreamKind, Work, World,
 };
-use crate::core::units::Time;
-use crate::step::collective::Sent;
+use stepsim_core::units::Time;
+use stepsim_step::collective::Sent;
 
 /// A transfer.
 #[derive(Clone, Debug, PartialEq)]

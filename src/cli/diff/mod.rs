@@ -10,15 +10,15 @@ use super::command_line::command;
 use super::outputs::WRITTEN;
 use super::write::{write_file, write_json};
 use super::{Failure, say, width};
-use crate::core::units::Bytes;
-use crate::lab::page::difference::page;
-use crate::read::analysis::cost::joules_in_words;
-use crate::read::analysis::diff::{Line, Measure, diff};
-use crate::read::analysis::measured::{Summary, beside};
-use crate::read::analysis::table;
-use crate::read::profile::Profile;
-use crate::read::trace::Format;
 use side::Side;
+use stepsim_core::units::Bytes;
+use stepsim_measure::page::difference::page;
+use stepsim_measure::profile::Profile;
+use stepsim_measure::summary::{Summary, beside};
+use stepsim_read::analysis::cost::joules_in_words;
+use stepsim_read::analysis::diff::{Line, Measure, diff};
+use stepsim_read::analysis::table;
+use stepsim_read::trace::Format;
 
 /// Lines of a section that are shown; all are in --report.
 const MOST: usize = 16;
@@ -175,11 +175,15 @@ fn show(value: f64, unit: Measure) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::read::analysis::report::tests::of_random;
+    use stepsim_simulate::{Inputs, Options, Simulation};
 
     #[test]
     fn sections_have_tables() {
-        let (a, b) = (of_random(5, |_| 1), of_random(8, |_| 3));
+        let report = |micro_batch: u32| {
+            let inputs = Inputs::load("tiny-4", None, &[format!("batch.micro_batch={micro_batch}")]).unwrap();
+            Simulation::run(&inputs, &Options::default()).unwrap().report(false)
+        };
+        let (a, b) = (report(1), report(2));
         let text = sections(&diff(&a, &b), 100);
         assert!(text.contains("step time") && text.contains("mean of a rank"), "{text}");
         assert!(text.lines().all(|l| l.chars().count() <= 100), "{text}");

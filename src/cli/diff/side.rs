@@ -6,13 +6,13 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::cli::{Failure, inputs};
-use crate::lab::simulate::jump::reported;
-use crate::lab::simulate::{Inputs, Options};
-use crate::read::analysis::report::Report;
-use crate::read::profile::report::RankProfile;
-use crate::read::profile::{Classes, Profile, Window, read, report};
-use crate::step::spec::{Kind, SpecError, catalog};
+use crate::{Failure, inputs};
+use stepsim_measure::profile::report::RankProfile;
+use stepsim_measure::profile::{Classes, Profile, Window, read, report};
+use stepsim_read::analysis::report::Report;
+use stepsim_simulate::jump::reported;
+use stepsim_simulate::{Inputs, Options};
+use stepsim_step::spec::{Kind, SpecError, catalog};
 
 /// So many differing fields of the inputs are shown.
 const MOST_FIELDS: usize = 24;

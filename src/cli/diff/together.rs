@@ -3,15 +3,15 @@
 use std::path::Path;
 
 use super::side::Side;
-use crate::cli::Failure;
-use crate::cli::timeline::{Also, Shown, told, traced, write_trace};
-use crate::core::units::Time;
-use crate::lab::compare::measured::Above;
-use crate::lab::simulate::{Inputs, Options, Simulation};
-use crate::read::profile::Profile;
-use crate::read::trace::writer::Sink;
-use crate::read::trace::{RunMeta, Summary, TimelineError, write_with};
-use crate::step::spec::SpecError;
+use crate::Failure;
+use crate::timeline::{Also, Shown, told, traced, write_trace};
+use stepsim_core::units::Time;
+use stepsim_measure::beside::Above;
+use stepsim_measure::profile::Profile;
+use stepsim_read::trace::writer::Sink;
+use stepsim_read::trace::{RunMeta, Summary, TimelineError, write_with};
+use stepsim_simulate::{Inputs, Options, Simulation};
+use stepsim_step::spec::SpecError;
 
 /// A side, what the person called it, and the settings of its workload.
 type Named<'a> = (&'a Side, &'a str, &'a [String]);

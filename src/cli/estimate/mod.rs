@@ -12,11 +12,11 @@ use super::screen::note_without_effect;
 use super::tables::{gib, table, term_table};
 use super::write::{write_json, write_report};
 use super::{Failure, calculon, outputs, say};
-use crate::lab::calculon::files::Calculon;
-use crate::lab::compare::workload::closed_form;
-use crate::lab::score::Bands;
-use crate::lab::simulate::Inputs;
-use crate::read::analytic::{Estimate, Rules};
+use stepsim_form::analytic::{Estimate, Rules};
+use stepsim_form::calculon::files::Calculon;
+use stepsim_form::compare::workload::closed_form;
+use stepsim_measure::score::Bands;
+use stepsim_simulate::Inputs;
 
 /// Estimates, writes the report if one is asked for, prints the tables.
 ///
@@ -143,7 +143,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::lab::calculon::closed_form::Quirks;
+    use stepsim_form::calculon::closed_form::Quirks;
 
     #[derive(Parser)]
     struct Command {

@@ -5,16 +5,16 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use super::{Failure, table};
-use crate::core::ids::DeviceId;
-use crate::lab::simulate::Inputs;
-use crate::read::analysis::table::grouped;
-use crate::read::analytic::Estimate;
-use crate::read::analytic::bounds::{self, AxesRate};
-use crate::read::analytic::roofline::{self, ClassIntensity, Ridge};
-use crate::read::analytic::training::{self, LAWS};
-use crate::step::model::flops::TokenFlops;
-use crate::step::model::{ParameterCount, Shard};
-use crate::step::spec::{Device, Kind, SpecError, catalog, load};
+use stepsim_core::ids::DeviceId;
+use stepsim_form::analytic::Estimate;
+use stepsim_form::analytic::bounds::{self, AxesRate};
+use stepsim_form::analytic::roofline::{self, ClassIntensity, Ridge};
+use stepsim_form::analytic::training::{self, LAWS};
+pub use stepsim_read::analysis::table::grouped;
+use stepsim_simulate::Inputs;
+use stepsim_step::model::flops::TokenFlops;
+use stepsim_step::model::{ParameterCount, Shard};
+use stepsim_step::spec::{Device, Kind, SpecError, catalog, load};
 
 /// Share of a step that a bubble may take, in the rule for micro-batches.
 const BUBBLE: f64 = 0.05;

@@ -10,12 +10,12 @@ use super::outputs::WRITTEN;
 use super::tables::table;
 use super::write::{write_page, write_report};
 use super::{Failure, outputs, say};
-use crate::lab::around::goodput::{CheckpointTimes, Job, simulate};
-use crate::lab::simulate::jump::{Figures, figures};
-use crate::lab::simulate::{Head, Inputs, Options, under};
-use crate::step::spec::reliability::{CheckpointMode, Reliability};
-use crate::step::spec::{Loaded, SpecError, blame_setting, load};
 use result::{Goodput, span};
+use stepsim_around::goodput::{CheckpointTimes, Job, simulate};
+use stepsim_simulate::jump::{Figures, figures};
+use stepsim_simulate::{Head, Inputs, Options, under};
+use stepsim_step::spec::reliability::{CheckpointMode, Reliability};
+use stepsim_step::spec::{Loaded, SpecError, blame_setting, load};
 
 /// The shipped figures that are taken where none are named.
 const RELIABILITY: &str = "llama3-h100";

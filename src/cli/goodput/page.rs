@@ -1,10 +1,10 @@
 //! The page about days of training.
 
 use super::result::{Goodput, span};
-use crate::cli::command_line::command;
-use crate::core::units::grouped;
-use crate::lab::page::lane::Looks;
-use crate::lab::page::sheet::{Sheet, bars, table};
+use crate::command_line::command;
+use stepsim_core::units::grouped;
+use stepsim_simulate::page::lane::Looks;
+use stepsim_simulate::page::sheet::{Sheet, bars, table};
 
 /// Colours of the parts of the days, in their order: progress first.
 const COLOURS: [&str; 5] = ["#4c7d78", "#e69f00", "#56b4e9", "#d55e00", "#8f8f8f"];

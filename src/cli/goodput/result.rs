@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use crate::lab::around::goodput::{CheckpointTimes, Interval, Summary};
-use crate::lab::simulate::Head;
-use crate::step::spec::reliability::Reliability;
+use stepsim_around::goodput::{CheckpointTimes, Interval, Summary};
+use stepsim_simulate::Head;
+use stepsim_step::spec::reliability::Reliability;
 
 /// What `--report` writes.
 #[derive(Debug, Serialize)]

@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use super::super::outputs::WRITTEN;
 use super::super::{Failure, say};
-use crate::cli::write::{write_json, write_report};
-use crate::step::model::ParameterCount;
-use crate::step::spec::model::ModelSpec;
-use crate::step::spec::{Disk, Files, SpecError, hugging_face};
+use crate::write::{write_json, write_report};
+use stepsim_step::model::ParameterCount;
+use stepsim_step::spec::model::ModelSpec;
+use stepsim_step::spec::{Disk, Files, SpecError, hugging_face};
 
 /// What is asked.
 #[derive(Debug, clap::Args)]

@@ -14,16 +14,16 @@ use serde_json::Value;
 
 use super::write::write_json;
 use super::{Failure, inputs, say};
-use crate::core::units::Time;
-use crate::lab::calculon::files::Calculon;
-use crate::lab::simulate::Inputs;
-use crate::read::profile::programs::programs;
-use crate::read::profile::{Classes, read};
-use crate::step::schedule::{order_from_torch_csv, order_to_json};
-use crate::step::spec::topology::Topology;
-use crate::step::spec::{Loaded, SpecError, WorkloadSpec, from_value};
-use crate::step::topology::Machine;
 use from::From;
+use stepsim_core::units::Time;
+use stepsim_form::calculon::files::Calculon;
+use stepsim_measure::profile::programs::programs;
+use stepsim_measure::profile::{Classes, read};
+use stepsim_simulate::Inputs;
+use stepsim_step::schedule::{order_from_torch_csv, order_to_json};
+use stepsim_step::spec::topology::Topology;
+use stepsim_step::spec::{Loaded, SpecError, WorkloadSpec, from_value};
+use stepsim_step::topology::Machine;
 
 /// Turn files of other tools into files of ours: a workload and a topology, or rank programs.
 #[derive(Debug, clap::Args)]

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use super::super::collective::parse_op;
 use super::super::outputs::WRITTEN;
 use super::super::{Failure, say};
-use crate::cli::write::write_json;
-use crate::step::collective::Op;
-use crate::step::spec::nccl_tests::{Asked, read};
-use crate::step::spec::{Collectives, Spec};
+use crate::write::write_json;
+use stepsim_step::collective::Op;
+use stepsim_step::spec::nccl_tests::{Asked, read};
+use stepsim_step::spec::{Collectives, Spec};
 
 /// What is asked.
 #[derive(Debug, clap::Args)]
@@ -43,7 +43,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Collectives { description: "Measured with nccl-tests".to_string(), ..Collectives::default() };
     for file in &args.files {
         let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
-        table.measured.push(read(&crate::cli::inputs::text(file)?, &name, &asked)?);
+        table.measured.push(read(&crate::inputs::text(file)?, &name, &asked)?);
     }
     table.validate()?;
     write_json(&args.output, &table)?;

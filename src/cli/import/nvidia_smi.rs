@@ -7,10 +7,10 @@ use serde_json::Value;
 use super::super::outputs::WRITTEN;
 use super::super::write::write_json;
 use super::super::{Failure, inputs, say};
-use crate::step::spec::nvidia_smi::{NodeRates, machine};
-use crate::step::spec::topology::Topology;
-use crate::step::spec::{Loaded, SpecError, from_value};
-use crate::step::topology::Machine;
+use stepsim_step::spec::nvidia_smi::{NodeRates, machine};
+use stepsim_step::spec::topology::Topology;
+use stepsim_step::spec::{Loaded, SpecError, from_value};
+use stepsim_step::topology::Machine;
 
 /// What is asked.
 #[derive(Debug, clap::Args)]

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use super::super::outputs::WRITTEN;
 use super::super::{Failure, say};
-use crate::cli::write::{write_json, write_report};
-use crate::lab::describe::{model_named, model_of_word};
-use crate::lab::simulate::Inputs;
-use crate::step::spec::import;
-use crate::step::spec::imports::{Argument, Beside, Import, Invocation, Status};
+use crate::write::{write_json, write_report};
+use stepsim_bring::describe::{model_named, model_of_word};
+use stepsim_simulate::Inputs;
+use stepsim_step::spec::import;
+use stepsim_step::spec::imports::{Argument, Beside, Import, Invocation, Status};
 
 /// What is asked.
 #[derive(Debug, clap::Args)]
@@ -43,7 +43,7 @@ pub struct Args {
 pub fn run(format: &str, args: &Args) -> Result<(), Failure> {
     let file = args.file.display().to_string();
     let path = &Invocation::of(&file).file;
-    let text = crate::cli::inputs::text(Path::new(path))?;
+    let text = crate::inputs::text(Path::new(path))?;
     let beside = Beside {
         model: args.model.as_deref().map(model_of_word),
         devices: args.devices,

@@ -5,13 +5,13 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use crate::lab::simulate::Inputs;
-use crate::read::analysis::dynamic_context::{DynamicContextReport, text};
-use crate::read::analysis::table::{grouped, new_table};
-use crate::step::documents::shards::{Cut, Seen, Shares};
-use crate::step::documents::{Dealt, expected};
-use crate::step::plan::step::Packs;
-use crate::step::spec::SpecError;
+use stepsim_read::analysis::dynamic_context::{DynamicContextReport, text};
+pub use stepsim_read::analysis::table::{grouped, new_table};
+use stepsim_simulate::Inputs;
+use stepsim_step::documents::shards::{Cut, Seen, Shares};
+use stepsim_step::documents::{Dealt, expected};
+use stepsim_step::plan::step::Packs;
+use stepsim_step::spec::SpecError;
 
 /// Documents for readers.
 #[derive(Debug, Serialize)]
@@ -73,7 +73,9 @@ impl DocumentsView {
                 _ => expected::of_sums(&costs, ranks, each as u64),
             },
             cuts: if context > 1 { cuts(&dealt, context) } else { BTreeMap::new() },
-            dynamic: Packs::new(workload, model, devices)?.dynamic().map(DynamicContextReport::of),
+            dynamic: Packs::new(workload, model, devices)?
+                .dynamic()
+                .map(stepsim_simulate::dynamic_context::section),
         }))
     }
 

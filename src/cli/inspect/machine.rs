@@ -5,12 +5,12 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use crate::cli::list::rates;
-use crate::core::ids::{DeviceId, ResourceId};
-use crate::core::units::{Bandwidth, Bytes, Time};
-use crate::read::analysis::table::{grouped, new_table};
-use crate::step::spec::{Device, Loaded, Topology};
-use crate::step::topology::{CopyDirection, Machine};
+use crate::list::rates;
+use stepsim_core::ids::{DeviceId, ResourceId};
+use stepsim_core::units::{Bandwidth, Bytes, Time};
+pub use stepsim_read::analysis::table::{grouped, new_table};
+use stepsim_step::spec::{Device, Loaded, Topology};
+use stepsim_step::topology::{CopyDirection, Machine};
 
 /// A machine for readers.
 #[derive(Debug, Serialize)]
@@ -208,8 +208,9 @@ fn tiers(machine: &Machine) -> Vec<TierView> {
                 Some((narrowest(machine, &links).gbps(), latency.us()))
             };
             let (inward, outward) = (copy(CopyDirection::In), copy(CopyDirection::Out));
-            let count =
-                (0..machine.tiers()).filter(|t| machine.tier(crate::core::ids::TierId(*t)).0 == name).count();
+            let count = (0..machine.tiers())
+                .filter(|t| machine.tier(stepsim_core::ids::TierId(*t)).0 == name)
+                .count();
             TierView {
                 name,
                 capacity_bytes: capacity.0,

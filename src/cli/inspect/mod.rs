@@ -20,12 +20,12 @@ use super::outputs::WRITTEN;
 use super::screen::note_without_effect;
 use super::write::{write_file, write_json};
 use super::{Failure, say, width};
-use crate::lab::score::learned_rows::kernels_of;
-use crate::lab::simulate::Inputs;
-use crate::step::topology::Machine;
 use machine::MachineView;
 use reserved::ReservedView;
 use step::StepView;
+use stepsim_measure::score::learned_rows::kernels_of;
+use stepsim_simulate::Inputs;
+use stepsim_step::topology::Machine;
 
 /// Show what a workload and a machine expand to, without simulating.
 #[derive(Debug, clap::Args)]

@@ -7,13 +7,13 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::ranges::ranges;
-use crate::cli::{Failure, inputs};
-use crate::core::ids::RankId;
-use crate::core::units::Bytes;
-use crate::lab::simulate::Inputs;
-use crate::read::allocator::replay::{ReservedMemory, replay};
-use crate::read::allocator::snapshot::{Snapshot, SnapshotMemory};
-use crate::read::analysis::table::{new_table, percent};
+use crate::{Failure, inputs};
+use stepsim_core::ids::RankId;
+use stepsim_core::units::Bytes;
+use stepsim_measure::allocator::replay::{ReservedMemory, replay};
+use stepsim_measure::allocator::snapshot::{Snapshot, SnapshotMemory};
+use stepsim_read::analysis::table::{new_table, percent};
+use stepsim_simulate::Inputs;
 
 /// What is reserved on one rank of each stage, and in the snapshot.
 #[derive(Debug, Serialize)]
@@ -107,7 +107,7 @@ impl ReservedView {
 /// The devices of a snapshot.
 fn read(path: &Path) -> Result<Vec<SnapshotMemory>, Failure> {
     const ALLOWED: &str = "what torch.cuda.memory._snapshot() gives, as JSON";
-    let wrong = |mut e: crate::step::spec::SpecError| {
+    let wrong = |mut e: stepsim_step::spec::SpecError| {
         e.hint = "of a pickle: python3 -c \"import json, pickle; json.dump(pickle.load(open('s.pickle', 'rb')), open('s.json', 'w'))\""
             .into();
         e

@@ -8,9 +8,9 @@ use super::outputs::WRITTEN;
 use super::progress::Bar;
 use super::write::{write_json, write_page};
 use super::{Failure, outputs, say};
-use crate::lab::plan::{Planned, Request, RunPlan};
-use crate::step::spec::hugging_face::name_of;
-use crate::step::spec::is_called_like_a_file;
+use stepsim_step::spec::hugging_face::name_of;
+use stepsim_step::spec::is_called_like_a_file;
+use stepsim_study::plan::{Planned, Request, RunPlan};
 
 /// Say how long a step takes, of a model, a script or a recipe of any software, on a machine.
 #[derive(Debug, clap::Args)]

@@ -1,11 +1,11 @@
 //! The page about a plan.
 
-use crate::cli::command_line::command;
-use crate::core::units::grouped;
-use crate::lab::page::lane::Looks;
-use crate::lab::page::sheet::{Sheet, gib, seconds, table};
-use crate::lab::plan::{Planned, RunPlan};
-use crate::read::analysis::cost::joules_in_words;
+use crate::command_line::command;
+use stepsim_core::units::grouped;
+use stepsim_read::analysis::cost::joules_in_words;
+use stepsim_simulate::page::lane::Looks;
+use stepsim_simulate::page::sheet::{Sheet, gib, seconds, table};
+use stepsim_study::plan::{Planned, RunPlan};
 
 /// The step, where each part of the run comes from, and the next commands.
 ///

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use super::super::outputs::{WRITTEN, document_on_stdout};
-use crate::core::units::Time;
-use crate::lab::simulate::Inputs;
-use crate::read::analysis::report::Extent;
-use crate::read::trace::{Detail, PerRank};
-use crate::step::spec::workload::Inert;
+use stepsim_core::units::Time;
+use stepsim_read::analysis::head::Inert;
+use stepsim_read::analysis::report::Extent;
+use stepsim_read::trace::{Detail, PerRank};
+use stepsim_simulate::Inputs;
 
 /// Simulate a training step.
 #[derive(Debug, clap::Args)]
@@ -19,82 +19,82 @@ use crate::step::spec::workload::Inert;
 pub struct Args {
     /// Workload: the name of a shipped one, or a file of ours or of training software [default: gpt3-175b]
     #[arg(conflicts_with = "calculon")]
-    pub(in crate::cli) workload: Option<String>,
+    pub(crate) workload: Option<String>,
     /// Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1` [default: the one the workload names]
     #[arg(short, long, conflicts_with = "calculon")]
-    pub(in crate::cli) topology: Option<String>,
+    pub(crate) topology: Option<String>,
     /// Calculon's application, execution and system file, simulated on the machine they describe
     #[arg(long, num_args = 3, value_names = ["APP", "EXE", "SYS"])]
-    pub(in crate::cli) calculon: Option<Vec<PathBuf>>,
+    pub(crate) calculon: Option<Vec<PathBuf>>,
     /// With --calculon: make the assumptions of its closed form (blocking transfers, its data-parallel and offload time)
     #[arg(long, requires = "calculon")]
-    pub(in crate::cli) compatible: bool,
+    pub(crate) compatible: bool,
     /// Write the timeline here: .json, .json.gz, .pftrace or .pftrace.gz (open it at ui.perfetto.dev)
     #[arg(short, long, value_name = "TRACE", help_heading = WRITTEN)]
-    pub(in crate::cli) output: Option<PathBuf>,
+    pub(crate) output: Option<PathBuf>,
     /// Write the timeline as a folder with a file a rank: `kineto`, as PyTorch's profiler writes, or `chakra`, execution traces
     /// and the ranks of their groups [default: one file, by the name of --output]
     #[arg(long, value_name = "FORMAT", value_parser = str::parse::<PerRank>, requires = "output", conflicts_with_all = ["calculon", "detail", "trace_links"], help_heading = WRITTEN)]
-    pub(in crate::cli) format: Option<PerRank>,
+    pub(crate) format: Option<PerRank>,
     /// Write a page about the run here: .html, one file that opens in any browser
     #[arg(long, value_name = "FILE", conflicts_with = "calculon", help_heading = WRITTEN)]
-    pub(in crate::cli) html: Option<PathBuf>,
+    pub(crate) html: Option<PathBuf>,
     /// Write the report as JSON here
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
-    pub(in crate::cli) report: Option<PathBuf>,
+    pub(crate) report: Option<PathBuf>,
     /// Change a field: `batch.global=768`, `parallelism.pipeline.schedule=zb-h1`, `topology.nodes=16`; repeatable
     #[arg(long = "set", value_name = "PATH=VALUE", conflicts_with = "calculon")]
-    pub(in crate::cli) sets: Vec<String>,
+    pub(crate) sets: Vec<String>,
     /// Prices that were measured: a file that `calibrate -o` or `learn -o` wrote; other commands take it as `--set
     /// prices=FILE`
     #[arg(long, value_name = "FILE", conflicts_with = "calculon")]
-    pub(in crate::cli) prices: Option<String>,
+    pub(crate) prices: Option<String>,
     /// Ranks to show in the timeline and on the page: `0,8,16-31`, `all`, or `stages` for the first of each pipeline
     /// stage [default: one of those that behave alike]
     #[arg(long, value_name = "RANKS")]
-    pub(in crate::cli) trace_ranks: Option<String>,
+    pub(crate) trace_ranks: Option<String>,
     /// How much one slice of the timeline stands for: op, layer or phase [default: op, or what a browser still opens]
     #[arg(long, value_parser = str::parse::<Detail>, requires = "output")]
-    pub(in crate::cli) detail: Option<Detail>,
+    pub(crate) detail: Option<Detail>,
     /// Show only this stretch of time in the timeline, in milliseconds: `0:250`
     #[arg(long, value_name = "FROM:TO", value_parser = window, requires = "output")]
-    pub(in crate::cli) window_ms: Option<(Time, Time)>,
+    pub(crate) window_ms: Option<(Time, Time)>,
     /// Simulate every rank, also those that must behave alike
     #[arg(long, conflicts_with = "calculon")]
-    pub(in crate::cli) no_fold: bool,
+    pub(crate) no_fold: bool,
     /// Play every micro-batch, also where a schedule repeats itself and nothing is shown op by op
     #[arg(long, conflicts_with = "calculon")]
-    pub(in crate::cli) no_jump: bool,
+    pub(crate) no_jump: bool,
     /// Most memory that the times of all simulated ops may take, in GiB (16 bytes an op)
     #[arg(long, value_name = "GIB", default_value_t = 16, conflicts_with = "calculon", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
-    pub(in crate::cli) record_gib: u32,
+    pub(crate) record_gib: u32,
     /// Simulate so many steps one after the other, from the first of a run (optimizer moments appear in it)
     #[arg(long, default_value_t = 1, conflicts_with = "calculon", value_parser = clap::value_parser!(u32).range(1..=16))]
-    pub(in crate::cli) steps: u32,
+    pub(crate) steps: u32,
     /// Seed of jitter (workload field `noise`) [default: 0]
     #[arg(long, value_name = "SEED", conflicts_with = "calculon")]
-    pub(in crate::cli) seed: Option<u64>,
+    pub(crate) seed: Option<u64>,
     /// Play so many steps, with seeds from --seed on, and show how their times spread
     #[arg(long, value_name = "N", conflicts_with = "calculon", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub(in crate::cli) samples: Option<u32>,
+    pub(crate) samples: Option<u32>,
     /// Show the use of the N busiest links over time in the timeline
     #[arg(long, default_value_t = 0, value_name = "N", requires = "output", conflicts_with = "calculon")]
-    pub(in crate::cli) trace_links: usize,
+    pub(crate) trace_links: usize,
     /// Write when and how fast it was simulated into report and timeline: equal inputs then give different bytes
     #[arg(long, conflicts_with = "reproducible")]
-    pub(in crate::cli) wall_time: bool,
+    pub(crate) wall_time: bool,
     /// The default, kept for scripts: no wall-clock times, so that equal inputs give equal bytes
     #[arg(long, hide = true)]
-    pub(in crate::cli) reproducible: bool,
+    pub(crate) reproducible: bool,
     /// Print every table: where the time went, stages, communication, memory, critical path, links, conventions
     #[arg(long)]
-    pub(in crate::cli) full: bool,
+    pub(crate) full: bool,
     /// Print every table, and the way from peak to MFU bar by bar and stage by stage, and the kernels by class
     #[arg(long)]
-    pub(in crate::cli) why: bool,
+    pub(crate) why: bool,
     /// Print no table
     #[arg(short, long)]
-    pub(in crate::cli) quiet: bool,
+    pub(crate) quiet: bool,
 }
 
 impl Args {
@@ -103,15 +103,15 @@ impl Args {
         self.samples
     }
     /// The prices and settings that were given, in their order.
-    pub(in crate::cli) fn sets(&self) -> Vec<String> {
+    pub(crate) fn sets(&self) -> Vec<String> {
         let prices = self.prices.iter().map(|file| format!("prices={file}"));
         prices.chain(self.sets.iter().cloned()).collect()
     }
 
-    pub(in crate::cli) fn trace_ranks(&self) -> Option<&str> {
+    pub(crate) fn trace_ranks(&self) -> Option<&str> {
         self.trace_ranks.as_deref()
     }
-    pub(in crate::cli) fn seed(&self) -> u64 {
+    pub(crate) fn seed(&self) -> u64 {
         self.seed.unwrap_or(0)
     }
     /// Options that have no effect on a run of these inputs.
@@ -130,7 +130,7 @@ impl Args {
     }
 
     /// Whether no table is printed.
-    pub(in crate::cli) fn is_quiet(&self) -> bool {
+    pub(crate) fn is_quiet(&self) -> bool {
         self.quiet || document_on_stdout()
     }
     /// Whether only the exit status is asked for.
@@ -155,7 +155,7 @@ impl Args {
     }
 }
 
-pub(in crate::cli) fn window(text: &str) -> Result<(Time, Time), String> {
+pub(crate) fn window(text: &str) -> Result<(Time, Time), String> {
     let parse = |s: &str| s.trim().parse::<f64>().ok().filter(|x| x.is_finite() && *x >= 0.0);
     let (from, to) = text.split_once(':').ok_or("two numbers of milliseconds with a colon between them")?;
     match (parse(from), parse(to)) {

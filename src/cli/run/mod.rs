@@ -14,17 +14,18 @@ use super::screen::note_without_effect;
 use super::timeline::{Also, Shown, traced, write_trace};
 use super::write::{write_file, write_json, write_report};
 use super::{Failure, calculon, outputs};
-use crate::core::engine::EngineError;
-use crate::core::units::Time;
-use crate::lab::score::Bands;
-use crate::lab::simulate::behaviour::Drawn;
-use crate::lab::simulate::jump::{self, figures};
-use crate::lab::simulate::whatif::blame;
-use crate::lab::simulate::{FailedReport, Head, Inputs, Options, Simulation, Status};
-use crate::read::analysis::report::Report;
-use crate::read::trace::{PerRank, RunMeta};
-use crate::step::spec::SpecError;
-use crate::{lab::page, read::trace};
+use stepsim_core::engine::EngineError;
+use stepsim_core::units::Time;
+use stepsim_measure::score::Bands;
+use stepsim_read::analysis::report::Report;
+use stepsim_read::trace;
+use stepsim_read::trace::{PerRank, RunMeta};
+use stepsim_simulate::behaviour::Drawn;
+use stepsim_simulate::jump::{self, figures};
+use stepsim_simulate::page;
+use stepsim_simulate::whatif::blame;
+use stepsim_simulate::{FailedReport, Head, Inputs, Options, Simulation, Status};
+use stepsim_step::spec::SpecError;
 
 /// Runs the command.
 ///

@@ -3,16 +3,16 @@
 use super::super::screen::say_report;
 use super::super::{Failure, width};
 use super::args::Args;
-use crate::cli::command_line::{EXAMPLE, command};
-use crate::lab::page::sheet::quoted;
-use crate::lab::score::Bands;
-use crate::lab::simulate::{Head, Inputs};
-use crate::read::analysis::digest::{Asked, digest};
-use crate::read::analysis::report::Report;
-use crate::read::analysis::table::{in_full, table};
+use crate::command_line::{EXAMPLE, command};
+use stepsim_measure::score::Bands;
+use stepsim_read::analysis::digest::{Asked, digest};
+use stepsim_read::analysis::report::Report;
+use stepsim_read::analysis::table::{in_full, table};
+use stepsim_simulate::page::sheet::quoted;
+use stepsim_simulate::{Head, Inputs};
 
 /// The head of a report with what only the command line knows.
-pub(in crate::cli) fn head(args: &Args, of_inputs: Head) -> Head {
+pub(crate) fn head(args: &Args, of_inputs: Head) -> Head {
     Head {
         stepsim: env!("CARGO_PKG_VERSION").to_string(),
         command: command(),
@@ -23,7 +23,7 @@ pub(in crate::cli) fn head(args: &Args, of_inputs: Head) -> Head {
 }
 
 /// Prints a report: on one screen, or with --full and --why whole.
-pub(in crate::cli) fn print(report: &Report, inputs: Option<&Inputs>, args: &Args) -> Result<(), Failure> {
+pub(crate) fn print(report: &Report, inputs: Option<&Inputs>, args: &Args) -> Result<(), Failure> {
     let whole = args.full || args.why;
     let bands = Bands::shipped();
     let own = inputs.map_or(&[][..], |inputs| &inputs.readings);

@@ -6,11 +6,11 @@ use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 
 use super::{Args, Run, outcome};
-use crate::cli::Failure;
-use crate::cli::tables::right;
-use crate::cli::write::write_report;
-use crate::step::schedule;
-use crate::step::schedule::PassTimes;
+use crate::Failure;
+use crate::tables::right;
+use crate::write::write_report;
+use stepsim_step::schedule;
+use stepsim_step::schedule::PassTimes;
 
 /// The table of all schedules.
 pub(super) fn all(args: &Args, times: &PassTimes, out: &mut Vec<u8>) -> Result<(), Failure> {

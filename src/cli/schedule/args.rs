@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use super::super::Failure;
 use super::super::outputs::WRITTEN;
-use crate::core::units::Time;
-use crate::step::schedule;
-use crate::step::schedule::{Order, PassTimes, Profile, Schedule, Shape, SlowEdge};
+use stepsim_core::units::Time;
+use stepsim_step::schedule;
+use stepsim_step::schedule::{Order, PassTimes, Profile, Schedule, Shape, SlowEdge};
 
 /// Runs a pipeline schedule on abstract durations and draws it.
 #[derive(Clone, Debug, clap::Args)]
@@ -82,7 +82,7 @@ pub struct Args {
 }
 
 /// The schedules known by name.
-pub(in crate::cli) fn names() -> String {
+pub(crate) fn names() -> String {
     schedule::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ")
 }
 
@@ -180,6 +180,6 @@ fn slow_edge(text: &str) -> Result<(u32, f64), String> {
 }
 
 /// A number that cannot be used.
-pub(in crate::cli) fn unusable(option: &str, value: f64, allowed: &str) -> Failure {
+pub(crate) fn unusable(option: &str, value: f64, allowed: &str) -> Failure {
     Failure::input(format!("{option} {value}: {allowed}"))
 }

@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 
 use super::outcome::Outcome;
-use crate::core::units::Time;
-use crate::read::palette;
-use crate::step::plan::pipeline::phase;
-use crate::step::schedule::{Order, Part, Pass, Slot};
+use stepsim_core::units::Time;
+use stepsim_read::palette;
+use stepsim_step::plan::pipeline::phase;
+use stepsim_step::schedule::{Order, Part, Pass, Slot};
 
 /// Where the drawing goes.
 #[derive(Clone, Copy)]

@@ -4,14 +4,14 @@ use std::io::Write;
 use std::path::Path;
 
 use super::Args;
-use crate::cli::write::write_report;
-use crate::cli::{Failure, inputs, tables};
-use crate::lab::simulate::durations::{Replays, replay};
-use crate::read::profile::pipeline_timeline;
-use crate::step::plan::pipeline::durations::Durations;
-use crate::step::schedule;
-use crate::step::schedule::Shape;
-use crate::step::spec::SpecError;
+use crate::write::write_report;
+use crate::{Failure, inputs, tables};
+use stepsim_measure::profile::pipeline_timeline;
+use stepsim_simulate::durations::{Replays, replay};
+use stepsim_step::plan::pipeline::durations::Durations;
+use stepsim_step::schedule;
+use stepsim_step::schedule::Shape;
+use stepsim_step::spec::SpecError;
 
 /// Replays the steps of a file and says what evening out each class of work, stage and replica brings.
 pub(super) fn run(args: &Args, file: &Path, out: &mut Vec<u8>) -> Result<(), Failure> {

@@ -21,10 +21,10 @@ use std::io::{IsTerminal, Write};
 
 use super::write::{write_file, write_report};
 use super::{Failure, inputs, say};
-use crate::step::schedule;
 use args::unusable;
 use draw::Screen;
 use played::Run;
+use stepsim_step::schedule;
 
 /// Runs the subcommand.
 ///

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::core::engine::Record;
-use crate::core::ids::RankId;
-use crate::core::units::Time;
-use crate::step::plan::pipeline::AbstractPipeline;
-use crate::step::schedule::{Order, Pass, Seat};
+use stepsim_core::engine::Record;
+use stepsim_core::ids::RankId;
+use stepsim_core::units::Time;
+use stepsim_step::plan::pipeline::AbstractPipeline;
+use stepsim_step::schedule::{Order, Pass, Seat};
 
 /// Times of a schedule that was played.
 pub(super) struct Outcome {

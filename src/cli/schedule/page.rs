@@ -1,17 +1,17 @@
 //! The page about a schedule.
 
 use super::{Run, outcome};
-use crate::cli::command_line::command;
-use crate::core::ids::RankId;
-use crate::core::units::Time;
-use crate::lab::page::lane::{Item, Row, few, tag};
-use crate::lab::page::sheet::{Sheet, table};
-use crate::lab::page::{PAIR, pass_number, step_looks};
-use crate::read::analysis::cause::Causes;
-use crate::read::analysis::idle::IdleTimes;
-use crate::read::analysis::stalls::stalls_of;
-use crate::step::plan::pipeline::phase;
-use crate::step::schedule::Slot;
+use crate::command_line::command;
+use stepsim_core::ids::RankId;
+use stepsim_core::units::Time;
+use stepsim_read::analysis::cause::Causes;
+use stepsim_read::analysis::idle::IdleTimes;
+use stepsim_read::analysis::stalls::stalls_of;
+use stepsim_simulate::page::lane::{Item, Row, few, tag};
+use stepsim_simulate::page::sheet::{Sheet, table};
+use stepsim_simulate::page::{PAIR, pass_number, step_looks};
+use stepsim_step::plan::pipeline::phase;
+use stepsim_step::schedule::Slot;
 
 /// The page: passes of each rank, why it stood still, and the bubbles in numbers.
 pub(super) fn page(run: &Run) -> String {

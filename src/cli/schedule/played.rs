@@ -8,12 +8,12 @@ use super::super::timeline::of_whole;
 use super::args::{Args, SendMode};
 use super::outcome;
 use super::outcome::Outcome;
-use crate::core::engine::Record;
-use crate::core::ids::RankId;
-use crate::core::units::Time;
-use crate::read::trace::{Count, RunMeta, Timeline, write_file};
-use crate::step::plan::pipeline::{AbstractPipeline, Sends, abstract_world_over};
-use crate::step::schedule::{Order, PassTimes, Schedule, Shape};
+use stepsim_core::engine::Record;
+use stepsim_core::ids::RankId;
+use stepsim_core::units::Time;
+use stepsim_read::trace::{Count, RunMeta, Timeline, write_file};
+use stepsim_step::plan::pipeline::{AbstractPipeline, Sends, abstract_world_over};
+use stepsim_step::schedule::{Order, PassTimes, Schedule, Shape};
 
 /// One schedule, played.
 pub(super) struct Run<'a> {
@@ -40,7 +40,7 @@ impl<'a> Run<'a> {
         };
         let p2p = Time::from_s(args.p2p);
         let step = abstract_world_over(&order, times, p2p, args.slow_edge(), sends);
-        let record = crate::core::engine::run(&step.world)
+        let record = stepsim_core::engine::run(&step.world)
             .map_err(|e| Failure::run(format!("the schedule does not run: {e}")))?;
         let outcome = Outcome::new(&order, &step, &record);
         Ok(Run { args, times, kind, order, step, record, outcome })

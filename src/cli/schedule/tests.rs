@@ -79,7 +79,7 @@ fn a_drawing_in_colours_has_the_same_columns() {
 #[test]
 fn all_schedules_in_one_table() {
     let table = output("--all -p 4 -m 6 --p2p 0.1", PIPE).unwrap();
-    assert_eq!(table.lines().count(), 1 + crate::step::schedule::ALL.len() + 3);
+    assert_eq!(table.lines().count(), 1 + stepsim_step::schedule::ALL.len() + 3);
     let some = "\
 schedule           chunks  makespan   own  idle  idle %   peak  shares  messages
 gpipe                   1      27.6   9.6   9.6    34.8      6       6        36  all forwards, then all backwards

@@ -15,7 +15,7 @@ use super::progress::Bar;
 use super::tables::{gib, right};
 use super::write::write_page;
 use super::{Failure, say};
-use crate::lab::study::{Axis, Objective, Ranked, SearchOptions, SearchReport, search};
+use stepsim_study::{Axis, Objective, Ranked, SearchOptions, SearchReport, search};
 use words::layout;
 
 /// Find the best layout of a model on a machine.

@@ -1,13 +1,13 @@
 //! The page about a search.
 
 use super::words::{layout, pruned_words, value};
-use crate::cli::command_line::command;
-use crate::cli::tables;
-use crate::core::units::grouped;
-use crate::lab::page::lane::Looks;
-use crate::lab::page::sheet::{Point, Sheet, Signed, pairs, quoted, seconds, signed, table};
-use crate::lab::study::{Ranked, SearchReport};
-use crate::read::analysis::waterfall::chart;
+use crate::command_line::command;
+use crate::tables;
+use stepsim_core::units::grouped;
+use stepsim_read::analysis::waterfall::chart;
+use stepsim_simulate::page::lane::Looks;
+use stepsim_simulate::page::sheet::{Point, Sheet, Signed, pairs, quoted, seconds, signed, table};
+use stepsim_study::{Ranked, SearchReport};
 
 /// The ranking, where the step of the best goes, why the next are slower, and what was left out.
 ///

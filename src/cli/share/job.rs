@@ -1,6 +1,6 @@
 //! A job of several on one machine.
 
-use crate::lab::simulate::share::JobTimes;
+use stepsim_simulate::share::JobTimes;
 
 /// A job by its workload, and its times.
 pub(super) type Job<'a> = (&'a str, &'a JobTimes);

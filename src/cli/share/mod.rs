@@ -9,12 +9,12 @@ use super::outputs::WRITTEN;
 use super::tables::table;
 use super::write::{write_page, write_report};
 use super::{Failure, say};
-use crate::core::ids::{CommId, DeviceId, ResourceId};
-use crate::lab::simulate::share::Shared;
-use crate::lab::simulate::{Inputs, Settings, Site, expanded};
-use crate::read::analysis::links;
-use crate::step::spec::{Disk, Loaded, SpecError, WorkloadSpec, load};
 use job::{Job, slowed};
+use stepsim_core::ids::{CommId, DeviceId, ResourceId};
+use stepsim_read::analysis::links;
+use stepsim_simulate::share::Shared;
+use stepsim_simulate::{Inputs, Settings, Site, expanded};
+use stepsim_step::spec::{Disk, Loaded, SpecError, WorkloadSpec, load};
 
 /// Links that are listed.
 const LINKS: usize = 5;

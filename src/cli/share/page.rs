@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use super::job::{Job, slowed};
-use crate::cli::command_line::command;
-use crate::core::units::grouped;
-use crate::lab::page::lane::Looks;
-use crate::lab::page::sheet::{Sheet, bars, pairs, seconds, table};
+use crate::command_line::command;
+use stepsim_core::units::grouped;
+use stepsim_simulate::page::lane::Looks;
+use stepsim_simulate::page::sheet::{Sheet, bars, pairs, seconds, table};
 
 /// Each job alone and together, and the links that they share.
 ///

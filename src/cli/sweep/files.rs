@@ -10,8 +10,8 @@ use super::super::command_line;
 use super::super::outputs::WRITTEN;
 use super::super::tables::right;
 use super::super::{Failure, say};
-use crate::lab::page::sheet::quoted;
-use crate::lab::study::{Plot, Row, page, read_rows, set_text, write_rows, write_text};
+use stepsim_simulate::page::sheet::quoted;
+use stepsim_study::{Plot, Row, page, read_rows, set_text, write_rows, write_text};
 
 /// Pictures of rows.
 #[derive(Debug, clap::Args)]
@@ -55,7 +55,7 @@ impl Drawn {
 }
 
 /// Draws each plot beside the file of its rows, and says what was written.
-pub(in crate::cli) fn draw(plots: &[Plot], rows: &[Row], beside: &Path) -> Result<String, Failure> {
+pub(crate) fn draw(plots: &[Plot], rows: &[Row], beside: &Path) -> Result<String, Failure> {
     let mut text = String::new();
     for plot in plots {
         let stem = format!("{}.{}-by-{}", beside.with_extension("").display(), plot.y, plot.x);
@@ -135,8 +135,8 @@ pub(super) fn best(args: &Best) -> Result<(), Failure> {
 /// Rows of several files in the order of the points, and how many are missing.
 fn read(files: &[PathBuf]) -> Result<(Vec<Row>, u64), Failure> {
     let part = |path: &PathBuf| Ok((path.display().to_string(), read_rows(path)?));
-    let parts = files.iter().map(part).collect::<Result<Vec<_>, crate::step::spec::SpecError>>();
-    crate::lab::study::merge(parts.map_err(Failure::input)?).map_err(Failure::input)
+    let parts = files.iter().map(part).collect::<Result<Vec<_>, stepsim_step::spec::SpecError>>();
+    stepsim_study::merge(parts.map_err(Failure::input)?).map_err(Failure::input)
 }
 
 /// A value of a report with as many digits as can be compared at a glance.

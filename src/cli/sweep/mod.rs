@@ -9,14 +9,14 @@ use std::time::Instant;
 use super::outputs::WRITTEN;
 use super::progress::Bar;
 use super::{Failure, outputs, say};
-use crate::lab::page::sheet::quoted;
-use crate::lab::simulate::Status;
-use crate::lab::study::{
+pub(super) use files::draw;
+use files::{Drawn, table};
+use stepsim_simulate::Status;
+use stepsim_simulate::page::sheet::quoted;
+use stepsim_study::{
     Axis, Base, Choice, Columns, Condition, How, Row, Shard, Space, Study, StudyError, SweepOptions,
     sweep_each,
 };
-pub(super) use files::draw;
-use files::{Drawn, table};
 
 /// Rows that the terminal shows.
 const SHOWN: usize = 20;

@@ -9,11 +9,11 @@ use super::outputs::WRITTEN;
 use super::screen::note_without_effect;
 use super::write::{write_page, write_report};
 use super::{Failure, outputs, say, width};
-use crate::core::units::Time;
-use crate::lab::simulate::whatif::{Base, Change, Parts, Subject, WhatIf, WhatIfs};
-use crate::lab::simulate::{Inputs, Options};
-use crate::read::analysis::table::{new_table, percent};
-use crate::step::spec::{SpecError, Topology};
+use stepsim_core::units::Time;
+use stepsim_read::analysis::table::{new_table, percent};
+use stepsim_simulate::whatif::{Base, Change, Parts, Subject, WhatIf, WhatIfs};
+use stepsim_simulate::{Inputs, Options};
+use stepsim_step::spec::{SpecError, Topology};
 
 /// Say what a faster resource, or the absence of a cost, would buy.
 #[derive(Debug, clap::Args)]

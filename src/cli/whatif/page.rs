@@ -1,10 +1,10 @@
 //! The page about what-ifs.
 
-use crate::cli::command_line::command;
-use crate::lab::page::lane::Looks;
-use crate::lab::page::sheet::{Sheet, Signed, seconds, signed, table};
-use crate::lab::simulate::Head;
-use crate::lab::simulate::whatif::{Parts, WhatIf, WhatIfs};
+use crate::command_line::command;
+use stepsim_simulate::Head;
+use stepsim_simulate::page::lane::Looks;
+use stepsim_simulate::page::sheet::{Sheet, Signed, seconds, signed, table};
+use stepsim_simulate::whatif::{Parts, WhatIf, WhatIfs};
 
 /// Each change as a pair of bars and as a row, the largest gain first.
 ///

@@ -1,9 +1,9 @@
 //! Programs as the loop reads them: one small record an op, in the cache for all ranks of a role.
 
 use super::EngineError;
-use crate::core::ids::OpId;
-use crate::core::program::{MemoryWhen, Op, Program, Stream, Work, World};
-use crate::core::units::Time;
+use crate::ids::OpId;
+use crate::program::{MemoryWhen, Op, Program, Stream, Work, World};
+use crate::units::Time;
 
 /// "Waits for nothing", "no more".
 pub const NONE: u32 = u32::MAX;

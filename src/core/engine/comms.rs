@@ -8,8 +8,8 @@ use super::moving::Moving;
 use super::ranks::ARRIVED;
 use super::sharing::{FlowId, Sharing};
 use super::{EngineError, Observer, uncontended};
-use crate::core::program::{Action, BEHIND, Flow, Span, World};
-use crate::core::units::Time;
+use crate::program::{Action, BEHIND, Flow, Span, World};
+use crate::units::Time;
 
 /// Marks a flow that is a kernel, in `Comms::transit_of`; the rest is its stream.
 const KERNEL: u32 = 1 << 31;

@@ -9,9 +9,9 @@ use super::code::{Code, NO_SLOT, NONE};
 use super::event_loop::Play;
 use super::ranks::RUNNING;
 use super::sharing::FlowId;
-use crate::core::ids::ResourceId;
-use crate::core::program::World;
-use crate::core::units::Time;
+use crate::ids::ResourceId;
+use crate::program::World;
+use crate::units::Time;
 
 /// Whose kernels share which memory.
 #[derive(Debug, Default)]
@@ -52,7 +52,7 @@ impl DeviceMemory {
             next[r.index()] += 1;
         }
         let touches =
-            |path: &crate::core::program::Span| world.uses[path.range()].iter().any(|u| felt[u.0.index()]);
+            |path: &crate::program::Span| world.uses[path.range()].iter().any(|u| felt[u.0.index()]);
         let touches = world.paths.iter().map(touches).collect();
         let (filled, added) = (world.filled_by_kernels(), vec![Time::ZERO; world.ranks.len()]);
         DeviceMemory { on, filled, of_rank, first, ranks, touches, added }

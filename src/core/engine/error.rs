@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::core::ids::RankId;
-use crate::core::units::{Bytes, Time};
+use crate::ids::RankId;
+use crate::units::{Bytes, Time};
 
 /// One op that waits, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,6 @@ pub type Holdings = Vec<(&'static str, Bytes)>;
 
 /// Why a run ended early. None of these is recoverable by trying again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum EngineError {
     /// No op can start although ops remain.
     #[error("deadlock at {at}: no op can start, and each of these waits for the next{}", list(.cycle))]

@@ -8,10 +8,10 @@ use super::interference::Pace;
 use super::memory::Ledger;
 use super::ranks::{FINISHED, NO_ROOM, RUNNING, RankState, StreamState, Tables};
 use super::{EngineError, Observer, Stats};
-use crate::core::ids::{CommId, RankId, TierId};
-use crate::core::interrupt;
-use crate::core::program::{MemoryWhen, World};
-use crate::core::units::Time;
+use crate::ids::{CommId, RankId, TierId};
+use crate::interrupt;
+use crate::program::{MemoryWhen, World};
+use crate::units::Time;
 
 /// What an event ends, in the three bits above an index of 28.
 pub(super) const STREAM: u32 = 0;

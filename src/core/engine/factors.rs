@@ -1,9 +1,9 @@
 //! What multiplies the time of a kernel: the slowness of its device, and jitter.
 
 use super::code::Code;
-use crate::core::ids::{OpId, RankId};
-use crate::core::program::{Rank, World};
-use crate::core::units::round;
+use crate::ids::{OpId, RankId};
+use crate::program::{Rank, World};
+use crate::units::round;
 
 /// What multiplies the time of a rank's kernels.
 #[derive(Clone, Copy, Debug)]

@@ -11,7 +11,7 @@ use super::comms::CommState;
 use super::event_loop::Play;
 use super::ranks::{RUNNING, RankState, StreamState};
 use super::sharing::FlowId;
-use crate::core::units::{Time, round};
+use crate::units::{Time, round};
 
 /// How fast kernels go.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use super::code::{Code, NONE};
 use super::event_loop::{Play, STREAM};
 use super::interference::{Kernel, beside};
 use super::ranks::{RUNNING, RankState};
-use crate::core::units::Time;
+use crate::units::Time;
 
 /// Most kernels behind the first of a row, and of one beside units taken.
 const FURTHER: usize = u16::MAX as usize;

@@ -1,8 +1,8 @@
 //! The ledger of the memory tiers while a run is played: levels by class, and who waits for room.
 
-use crate::core::ids::{RankId, TierId};
-use crate::core::program::{MemoryClass, MemoryEffect, MemoryWhen, TierUse, World};
-use crate::core::units::Bytes;
+use crate::ids::{RankId, TierId};
+use crate::program::{MemoryClass, MemoryEffect, MemoryWhen, TierUse, World};
+use crate::units::Bytes;
 
 /// Levels of all tiers.
 #[derive(Debug)]

@@ -45,9 +45,9 @@ pub use stalled::describe;
 pub use state::State;
 pub use sweep::sweep;
 
-use crate::core::ids::{OpId, RankId};
-use crate::core::program::{Work, World};
-use crate::core::units::{Bytes, Time};
+use crate::ids::{OpId, RankId};
+use crate::program::{Work, World};
+use crate::units::{Bytes, Time};
 
 /// Told of every op that ends, in order of completion.
 pub trait Observer {

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use priority_queue::PriorityQueue;
 use rustc_hash::FxBuildHasher;
 
-use crate::core::units::Time;
+use crate::units::Time;
 
 /// Transits in the order of their ends.
 #[derive(Default)]

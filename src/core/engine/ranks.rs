@@ -2,9 +2,9 @@
 
 use super::code::{Compiled, NOBODY, NONE, SEVERAL};
 use super::factors::Factors;
-use crate::core::ids::{CommId, RankId};
-use crate::core::program::{Rank, World};
-use crate::core::units::Time;
+use crate::ids::{CommId, RankId};
+use crate::program::{Rank, World};
+use crate::units::Time;
 
 /// What the head of a stream does when it does not wait for an op: values of `StreamState::blocked` above all places.
 pub(super) const RUNNING: u32 = NONE - 1;

@@ -4,9 +4,9 @@
 //! its waits; for communication, the latest such moment among the members; and a start later than that is a wait
 //! for memory. What contention added follows from the action's time on idle resources.
 
-use crate::core::ids::{OpId, RankId};
-use crate::core::program::World;
-use crate::core::units::Time;
+use crate::ids::{OpId, RankId};
+use crate::program::World;
+use crate::units::Time;
 
 /// The outcome of a run, 16 bytes an op execution.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

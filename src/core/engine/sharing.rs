@@ -27,8 +27,8 @@
 
 pub use super::part::FlowId;
 use super::part::Part;
-use crate::core::ids::ResourceId;
-use crate::core::units::Time;
+use crate::ids::ResourceId;
+use crate::units::Time;
 
 /// The resources that a flow occupies, each with how many times: a range of the world's table of uses.
 pub type Path = std::ops::Range<u32>;

@@ -6,9 +6,9 @@ use super::event_loop::Play;
 use super::memory::{Ledger, NoRoom};
 use super::ranks::{ARRIVED, FINISHED, NO_ROOM, NOT_BEGUN, RUNNING};
 use super::{EngineError, Observer, Waiting};
-use crate::core::ids::{OpId, RankId, TierId};
-use crate::core::program::{MemoryWhen, NO_MICRO_BATCH, Program, Work, World};
-use crate::core::units::{Bytes, Time};
+use crate::ids::{OpId, RankId, TierId};
+use crate::program::{MemoryWhen, NO_MICRO_BATCH, Program, Work, World};
+use crate::units::{Bytes, Time};
 
 /// An op in words: `F qkv, layer 3, micro-batch 2`.
 pub fn describe(program: &Program, op: OpId) -> String {

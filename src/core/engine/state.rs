@@ -12,8 +12,8 @@ use super::code::NONE;
 use super::comms::Comms;
 use super::event_loop::{COMM, FLOW, LATENCY, Play, SEEN, STREAM};
 use super::ranks::{ARRIVED, FINISHED, NO_ROOM, NOT_BEGUN, RUNNING};
-use crate::core::program::{Action, World};
-use crate::core::units::Time;
+use crate::program::{Action, World};
+use crate::units::Time;
 
 /// The state at the end of an instant.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,9 +7,9 @@
 
 use super::code::{Code, Compiled, NO_SLOT, NONE, compile};
 use super::{EngineError, Record, uncontended};
-use crate::core::ids::{CommId, OpId, RankId};
-use crate::core::program::World;
-use crate::core::units::Time;
+use crate::ids::{CommId, OpId, RankId};
+use crate::program::World;
+use crate::units::Time;
 
 /// The record of a world in which every action takes its uncontended time and every allocation fits.
 ///

@@ -2,10 +2,10 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::core::fold::fold;
-use crate::core::ids::{CommId, ProgramId, ResourceId, TransferId};
-use crate::core::program::{Action, BEHIND, Flow, NO_MICRO_BATCH, ProgramBuilder, StreamKind, Work, World};
-use crate::core::units::Time;
+use crate::fold::fold;
+use crate::ids::{CommId, ProgramId, ResourceId, TransferId};
+use crate::program::{Action, BEHIND, Flow, NO_MICRO_BATCH, ProgramBuilder, StreamKind, Work, World};
+use crate::units::Time;
 
 /// By path: the rate of a flow that is alone there, in bytes per second.
 pub fn path_rates(world: &World) -> Vec<f64> {

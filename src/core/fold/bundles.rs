@@ -7,7 +7,7 @@
 //! class of its bundle and its number in it.
 
 use super::Classes;
-use crate::core::program::World;
+use crate::program::World;
 
 /// The bundles of a world's communicators: one for each that is written.
 #[derive(Debug)]
@@ -89,12 +89,12 @@ impl Twins {
 mod tests {
     use proptest::prelude::*;
 
-    use crate::core::fold::{Folded, fold};
-    use crate::core::ids::{ProgramId, RankId, TransferId};
-    use crate::core::program::{
+    use crate::fold::{Folded, fold};
+    use crate::ids::{ProgramId, RankId, TransferId};
+    use crate::program::{
         Action, Comm, Edit, Flow, NO_MICRO_BATCH, ProgramBuilder, Span, StreamKind, Work, World,
     };
-    use crate::core::units::{Bandwidth, Time};
+    use crate::units::{Bandwidth, Time};
 
     /// Replicas of a ring of stages, so many channels from each stage to the next, and one link for each of them.
     fn rings(replicas: u32, stages: u32, chunks: u16, wide: &[bool], slow: Option<u32>) -> World {

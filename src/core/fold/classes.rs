@@ -1,7 +1,7 @@
 //! What a folded world is made of.
 
-use crate::core::ids::RankId;
-use crate::core::program::World;
+use crate::ids::RankId;
+use crate::program::World;
 
 /// A partition of the entries of one table of a world. Classes are numbered by their first entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! What folding reads from programs: all else it takes from the tables of the world.
 
 use super::memory;
-use crate::core::program::World;
+use crate::program::World;
 
 /// What the programs of a world ask of its tables.
 #[derive(Clone, Debug, PartialEq, Eq)]

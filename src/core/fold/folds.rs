@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::demands::Demands;
 use super::{Folded, folded};
-use crate::core::program::{Action, World};
+use crate::program::{Action, World};
 
 /// Remembers what was folded last.
 #[derive(Debug, Default)]
@@ -117,13 +117,13 @@ fn plays_graphs(world: &World) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::fold::fold;
-    use crate::core::ids::{ProgramId, RankId, TransferId};
-    use crate::core::program::{
+    use crate::fold::fold;
+    use crate::ids::{ProgramId, RankId, TransferId};
+    use crate::program::{
         Edit, Flow, MemoryClass, MemoryEffect, MemoryWhen, NO_MICRO_BATCH, OpInfo, Phase, Program,
         ProgramBuilder, Rank, Resource, Span, StreamKind, Work,
     };
-    use crate::core::units::{Bandwidth, Bytes, Time};
+    use crate::units::{Bandwidth, Bytes, Time};
 
     /// A kernel that takes and moves bytes, and an op on one of two slots.
     fn program(time: u64, takes: u64, moves: f64, slot: u16) -> Program {
@@ -194,7 +194,7 @@ mod tests {
             ("a use that stands for two", other(&|w| w.tier_uses[0].count = 2)),
             (
                 "another profile",
-                other(&|w| w.comms.set(0, crate::core::program::Comm { profile: 1, ..w.comms[0] })),
+                other(&|w| w.comms.set(0, crate::program::Comm { profile: 1, ..w.comms[0] })),
             ),
             ("other members", other(&|w| w.members.swap(0, 1))),
             ("another path", other(&|w| w.paths.swap(0, 2))),

@@ -18,8 +18,8 @@ use super::memory;
 use super::partition::Graph;
 use super::transfers::numbered;
 use super::ways::Ways;
-use crate::core::ids::{CommId, RankId};
-use crate::core::program::World;
+use crate::ids::{CommId, RankId};
+use crate::program::World;
 
 /// The incidence graph with its numbering.
 #[derive(Debug)]

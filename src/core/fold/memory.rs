@@ -9,8 +9,8 @@
 //! over the streams of all its users. The bound is far from tight where one stream allocates what another frees.
 
 use super::transfers::numbered;
-use crate::core::ids::RankId;
-use crate::core::program::{MemoryWhen, Program, World};
+use crate::ids::RankId;
+use crate::program::{MemoryWhen, Program, World};
 
 /// For every rank a number; ranks of different numbers must not merge.
 pub(super) fn turns(world: &World) -> Vec<u32> {

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::transfers::{Transfers, arrangement};
 use super::ways::Ways;
-use crate::core::program::{Action, BEHIND, Flow, Span, World};
+use crate::program::{Action, BEHIND, Flow, Span, World};
 
 /// The profiles and actions of the folded world, as far as they have been asked for.
 pub(super) struct Merged<'w> {

@@ -115,7 +115,7 @@ mod ways;
 pub use classes::{Classes, Folded};
 pub use folds::Folds;
 
-use crate::core::program::World;
+use crate::program::World;
 use demands::Demands;
 use transfers::{Transfers, numbered};
 

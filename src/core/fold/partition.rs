@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
-use crate::core::interrupt;
+use crate::interrupt;
 
 /// An edge as seen from one of its ends.
 #[derive(Clone, Copy, Debug)]

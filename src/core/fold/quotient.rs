@@ -7,8 +7,8 @@ use super::incidence::Incidence;
 use super::merged::Merged;
 use super::transfers::Transfers;
 use super::{Classes, Folded};
-use crate::core::ids::{CommId, ProgramId, RankId, ResourceId, TierId};
-use crate::core::program::{Comm, Rank, Span, TierUse, World};
+use crate::ids::{CommId, ProgramId, RankId, ResourceId, TierId};
+use crate::program::{Comm, Rank, Span, TierUse, World};
 
 /// Builds the folded world; `None` if a merged coefficient or count does not fit 32 bits. `ways` are the classes of the
 /// ways alone, numbered densely, and `transfers` what is alike with them.

@@ -12,7 +12,7 @@ use std::hash::BuildHasher;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use super::ways::Ways;
-use crate::core::program::{Action, BEHIND, Flow, Waits, World};
+use crate::program::{Action, BEHIND, Flow, Waits, World};
 
 /// Numbers things densely in the order in which they first occur.
 pub(super) fn numbered<K: std::hash::Hash + Eq + Copy>(keys: impl Iterator<Item = K>) -> (Vec<u32>, usize) {

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::core::program::{Action, BEHIND, World};
+use crate::program::{Action, BEHIND, World};
 
 /// The ways of all communicators, one after the other.
 #[derive(Debug, Default)]

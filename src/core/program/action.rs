@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::flow::Flow;
 use super::rounds::{Rounds, Waits};
 use super::span::Span;
-use crate::core::units::Time;
+use crate::units::Time;
 
 /// How a transfer plays out on communicators of one profile.
 #[derive(Clone, Debug, PartialEq)]

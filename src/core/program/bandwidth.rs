@@ -6,7 +6,7 @@
 //! communicator that plays no graph has one flow at a time.
 
 use super::World;
-use crate::core::ids::ResourceId;
+use crate::ids::ResourceId;
 
 /// The part of a memory that may be asked for where nobody looks: a billionth less than all, far more than sums err.
 const ALL: f64 = 1.0 - 1e-9;
@@ -94,11 +94,11 @@ impl World {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::ids::{ProgramId, RankId, TransferId};
-    use crate::core::program::{
+    use crate::ids::{ProgramId, RankId, TransferId};
+    use crate::program::{
         Action, Edit, Flow, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind, Work,
     };
-    use crate::core::units::{Bandwidth, Time};
+    use crate::units::{Bandwidth, Time};
 
     /// A rank whose kernels of 100 ps move six tenths of what its memory of 1 TB/s can, and copies over links of as many GB/s.
     fn world(links: &[f64]) -> World {

@@ -1,8 +1,8 @@
 //! Writing a program: ops are pushed in an order in which every wait points backwards.
 
 use super::{MemoryEffect, Op, OpInfo, Program, Span, Stream, StreamKind, StreamTraits, Work};
-use crate::core::ids::OpId;
-use crate::core::units::{Bandwidth, Time};
+use crate::ids::OpId;
+use crate::units::{Bandwidth, Time};
 
 impl Program {
     /// Bounds what kernels move by the bandwidth of the device's memory: the bytes of some are counted higher than their
@@ -179,7 +179,7 @@ impl ProgramBuilder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::program::{MemoryClass, MemoryWhen, NO_MICRO_BATCH};
+    use crate::program::{MemoryClass, MemoryWhen, NO_MICRO_BATCH};
 
     #[test]
     fn effects_and_slowdowns_go_with_the_op_that_they_name() {

@@ -50,11 +50,11 @@ impl Comms {
         &self.entry
     }
     /// Makes room for so many more communicators.
-    pub(crate) fn reserve(&mut self, more: usize) {
+    pub fn reserve(&mut self, more: usize) {
         self.entry.reserve(more);
     }
     /// Adds one.
-    pub(crate) fn push(&mut self, comm: Comm) {
+    pub fn push(&mut self, comm: Comm) {
         self.entry.push(self.entries.len() as u32);
         self.entries.push(comm);
     }

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use super::{Action, OpInfo, Phase, StreamKind, Work, World};
-use crate::core::ids::{CommId, RankId, ResourceId};
-use crate::core::kernel_class::KernelClass;
-use crate::core::units::{Bandwidth, Bytes, Time};
+use crate::ids::{CommId, RankId, ResourceId};
+use crate::kernel_class::KernelClass;
+use crate::units::{Bandwidth, Bytes, Time};
 
 /// One change to a world.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub enum Edit {
     /// Communication on streams of these kinds takes no time.
     Free(Vec<StreamKind>),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Facts of a program, one of each type, where it has others of its shape: programs that differ in times, slowdowns and memory
 /// rates of their kernels alone ([`super::Program::priced`]). A copy of a program is changed next, so it has none.
 #[derive(Debug, Default)]
-pub(crate) struct Facts(Option<Arc<Mutex<Vec<Fact>>>>);
+pub struct Facts(Option<Arc<Mutex<Vec<Fact>>>>);
 
 type Fact = Arc<dyn Any + Send + Sync>;
 

@@ -1,6 +1,6 @@
 //! A flow: what one transfer, or one phase of many, puts on a path.
 
-use crate::core::units::Time;
+use crate::units::Time;
 
 /// One flow: first its latency, then its work at the rate that its path allows.
 #[derive(Clone, Copy, Debug, PartialEq)]

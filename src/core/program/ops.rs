@@ -2,10 +2,10 @@
 
 use super::facts::Facts;
 use super::span::Span;
-use crate::core::declare::named;
-use crate::core::ids::{OpId, TransferId};
-use crate::core::kernel_class::KernelClass;
-use crate::core::units::Time;
+use crate::declare::named;
+use crate::ids::{OpId, TransferId};
+use crate::kernel_class::KernelClass;
+use crate::units::Time;
 
 /// What one rank does, shared by all ranks of the same role.
 #[derive(Clone, Debug, Default)]
@@ -27,7 +27,7 @@ pub struct Program {
     /// Which inputs it works on, of those that differ between ranks: programs of other inputs have more or less to do.
     pub inputs: u32,
     /// What is known of it and of others of its shape.
-    pub(crate) facts: Facts,
+    pub facts: Facts,
 }
 
 impl Program {
@@ -95,7 +95,6 @@ pub struct StreamTraits {
 named! {
     /// What a stream is for; the order is that of the rows on screen.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-    #[non_exhaustive]
     pub enum StreamKind {
         /// Kernels.
         Compute = "compute",

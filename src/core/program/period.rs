@@ -101,8 +101,8 @@ impl Program {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::program::{ProgramBuilder, StreamKind, Work};
-    use crate::core::units::Time;
+    use crate::program::{ProgramBuilder, StreamKind, Work};
+    use crate::units::Time;
 
     /// A warm-up op, five turns of two ops that wait for each other, and one more.
     #[test]

@@ -147,7 +147,7 @@ impl Rounds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::units::Time;
+    use crate::units::Time;
 
     /// One flow, then two rounds of two, the second of which comes three times, then one behind the last of them.
     #[test]

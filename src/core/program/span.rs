@@ -11,7 +11,7 @@ pub struct Span {
 
 impl Span {
     /// Puts entries behind those of a table; where they then stand.
-    pub(crate) fn append<T>(table: &mut Vec<T>, entries: impl IntoIterator<Item = T>) -> Span {
+    pub fn append<T>(table: &mut Vec<T>, entries: impl IntoIterator<Item = T>) -> Span {
         let start = table.len() as u32;
         table.extend(entries);
         Span { start, len: table.len() as u32 - start }

@@ -231,9 +231,9 @@ fn amount(flow: &Flow) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::ids::{CommId, ProgramId, RankId, ResourceId, TransferId};
-    use crate::core::program::{Comm, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind, Work};
-    use crate::core::units::{Bandwidth, Time};
+    use crate::ids::{CommId, ProgramId, RankId, ResourceId, TransferId};
+    use crate::program::{Comm, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind, Work};
+    use crate::units::{Bandwidth, Time};
 
     fn flow(bytes: f64, path: u32) -> Flow {
         Flow { latency: Time::ZERO, bytes, rate_limit: f64::INFINITY, path }

@@ -7,8 +7,8 @@ use super::Program;
 use super::action::Action;
 use super::comms::{Comm, Comms};
 use super::span::Span;
-use crate::core::ids::{CommId, ProgramId, RankId, ResourceId, TierId, TransferId};
-use crate::core::units::{Bandwidth, Bytes};
+use crate::ids::{CommId, ProgramId, RankId, ResourceId, TierId, TransferId};
+use crate::units::{Bandwidth, Bytes};
 
 /// The compute units that `Op::slowdown` is for.
 const WHOLE: u16 = 1000;
@@ -18,34 +18,34 @@ const WHOLE: u16 = 1000;
 #[derive(Clone, Debug, Default)]
 pub struct World {
     /// One per role; shared with the folded world.
-    pub(crate) programs: Vec<Arc<Program>>,
+    pub programs: Vec<Arc<Program>>,
     /// The ranks, in order of their ids.
-    pub(crate) ranks: Vec<Rank>,
+    pub ranks: Vec<Rank>,
     /// Communicator of each slot: `Rank::slots` is a span of this table.
-    pub(crate) slots: Vec<CommId>,
+    pub slots: Vec<CommId>,
     /// Tiers of each rank: `Rank::tiers` is a span of this table.
-    pub(crate) tier_uses: Vec<TierUse>,
+    pub tier_uses: Vec<TierUse>,
     /// The communicators.
-    pub(crate) comms: Comms,
+    pub comms: Comms,
     /// Members of the communicators in order: `Comm::members` is a span of this table.
-    pub(crate) members: Vec<RankId>,
+    pub members: Vec<RankId>,
     /// One path per entry: a set of resources that one flow occupies at one rate. `Comm::paths` is a span of it.
-    pub(crate) paths: Vec<Span>,
+    pub paths: Vec<Span>,
     /// The resources of the paths with how many times each path crosses them.
-    pub(crate) uses: Vec<(ResourceId, u32)>,
+    pub uses: Vec<(ResourceId, u32)>,
     /// Shared capacities.
-    pub(crate) resources: Vec<Resource>,
+    pub resources: Vec<Resource>,
     /// Memory tiers.
-    pub(crate) tiers: Vec<Tier>,
+    pub tiers: Vec<Tier>,
     /// The actions of all profiles.
-    pub(crate) actions: Vec<Action>,
+    pub actions: Vec<Action>,
     /// Compute units that the kernel of each action takes from a device, in thousandths of those that `Op::slowdown` is
     /// for; 1000 where the list is shorter.
-    pub(crate) action_units: Vec<u16>,
+    pub action_units: Vec<u16>,
     /// `profiles[profile][transfer]` is an index into `actions`, or `NO_ACTION`.
-    pub(crate) profiles: Vec<Vec<u32>>,
+    pub profiles: Vec<Vec<u32>>,
     /// Factors on kernel times from which ranks with a jitter seed draw, one an op; empty without jitter.
-    pub(crate) jitter: Vec<f64>,
+    pub jitter: Vec<f64>,
 }
 
 impl World {
@@ -231,7 +231,7 @@ impl World {
         Cow::Owned(flat)
     }
     /// Writes out every round of its actions.
-    pub(crate) fn flatten(&mut self) {
+    pub fn flatten(&mut self) {
         for action in &mut self.actions {
             if let Action::Rounds(rounds) = action {
                 *action = rounds.flat().into();

@@ -17,10 +17,10 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::kind::OpKind;
-use crate::core::engine::Record;
-use crate::core::ids::{CommId, OpId, RankId};
-use crate::core::program::{MemoryWhen, Op, Program, StreamKind, Work, World};
-use crate::core::units::Time;
+use stepsim_core::engine::Record;
+use stepsim_core::ids::{CommId, OpId, RankId};
+use stepsim_core::program::{MemoryWhen, Op, Program, StreamKind, Work, World};
+use stepsim_core::units::Time;
 
 /// What an op of a rank waited for last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

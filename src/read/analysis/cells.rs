@@ -1,14 +1,14 @@
 //! Cells of tables for people.
 
-#[cfg(feature = "cli")]
+#[cfg(feature = "tables")]
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-use crate::core::units::Time;
-pub(crate) use crate::core::units::grouped;
+use stepsim_core::units::Time;
+pub use stepsim_core::units::grouped;
 
-/// A table with numbers to the right under left-aligned names; without the feature `cli` a line a row, cells apart by tabs.
-#[cfg(feature = "cli")]
-pub(crate) fn new_table(width: u16, head: Vec<String>) -> Table {
+/// A table with numbers to the right under left-aligned names; without the feature `tables` a line a row, cells apart by tabs.
+#[cfg(feature = "tables")]
+pub fn new_table(width: u16, head: Vec<String>) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
     table.set_header(head);
@@ -18,15 +18,15 @@ pub(crate) fn new_table(width: u16, head: Vec<String>) -> Table {
     table
 }
 
-#[cfg(not(feature = "cli"))]
-pub(crate) fn new_table(_: u16, head: Vec<String>) -> Table {
+#[cfg(not(feature = "tables"))]
+pub fn new_table(_: u16, head: Vec<String>) -> Table {
     Table(head.join("\t"))
 }
 
-#[cfg(not(feature = "cli"))]
+#[cfg(not(feature = "tables"))]
 pub(crate) struct Table(String);
 
-#[cfg(not(feature = "cli"))]
+#[cfg(not(feature = "tables"))]
 impl Table {
     pub fn add_row<T: ToString>(&mut self, cells: impl IntoIterator<Item = T>) {
         let cells = cells.into_iter().map(|cell| cell.to_string());
@@ -34,7 +34,7 @@ impl Table {
     }
 }
 
-#[cfg(not(feature = "cli"))]
+#[cfg(not(feature = "tables"))]
 impl std::fmt::Display for Table {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
@@ -42,12 +42,12 @@ impl std::fmt::Display for Table {
 }
 
 /// A span with its unit, a dot for none.
-pub(crate) fn seconds(s: f64) -> String {
+pub fn seconds(s: f64) -> String {
     if s == 0.0 { "·".to_string() } else { Time::from_s(s).to_string() }
 }
 
 /// A fraction of one in percent, a dot for none.
-pub(crate) fn percent(fraction: f64) -> String {
+pub fn percent(fraction: f64) -> String {
     if fraction == 0.0 { "·".to_string() } else { format!("{:.1} %", 100.0 * fraction) }
 }
 

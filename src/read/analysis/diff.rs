@@ -62,7 +62,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::read::analysis::report::tests::of_random;
+    use crate::analysis::report::tests::of_random;
 
     #[test]
     fn a_report_does_not_differ_from_itself() {

@@ -69,7 +69,7 @@ fn of_stage(r: &Report) -> Option<String> {
 }
 
 /// What a stage has that most others have not, if it computes longer than they do.
-pub(crate) fn heavier(r: &Report, stage: &StageReport) -> Option<String> {
+pub fn heavier(r: &Report, stage: &StageReport) -> Option<String> {
     let mean = r.stages.iter().map(|s| s.time.busy_s).sum::<f64>() / r.stages.len() as f64;
     if stage.time.busy_s <= mean {
         return None;

@@ -1,14 +1,28 @@
 //! What a report says of the run itself: by what, from what, and how it ended.
 
+use std::fmt;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::step::spec::workload::Inert;
+/// What was stated and has no effect.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Inert {
+    /// The field, an object whose stated fields have none, or a setting as it was given.
+    pub field: String,
+    /// Why.
+    pub why: String,
+}
+
+impl fmt::Display for Inert {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{} ({})", self.field, self.why)
+    }
+}
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum Status {
     /// It has a result.
     #[default]

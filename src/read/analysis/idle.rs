@@ -8,10 +8,10 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::core::engine::uncontended;
-use crate::core::ids::{CommId, TransferId};
-use crate::core::program::{Action, World};
-use crate::core::units::Time;
+use stepsim_core::engine::uncontended;
+use stepsim_core::ids::{CommId, TransferId};
+use stepsim_core::program::{Action, World};
+use stepsim_core::units::Time;
 
 /// Looks up action times on idle resources; each is computed once.
 pub struct IdleTimes<'a> {

@@ -3,14 +3,13 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::core::declare::named;
-use crate::core::ids::OpId;
-use crate::core::program::{Phase, Program, StreamKind, Work};
+use stepsim_core::declare::named;
+use stepsim_core::ids::OpId;
+use stepsim_core::program::{Phase, Program, StreamKind, Work};
 
 named! {
     /// What an op is for. Kernels are one kind, communication is told apart by the parallelism that asked for it.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-    #[non_exhaustive]
     pub enum OpKind {
         /// A kernel on the device.
         #[serde(rename = "compute")]

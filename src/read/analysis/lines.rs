@@ -55,7 +55,7 @@ impl Line {
 pub struct Lines {
     section: String,
     /// So far.
-    pub(super) lines: Vec<Line>,
+    pub lines: Vec<Line>,
 }
 
 impl Lines {

@@ -15,10 +15,10 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use super::idle;
-use crate::core::engine::Record;
-use crate::core::ids::{CommId, OpId, RankId, ResourceId, TransferId};
-use crate::core::program::{Action, Flow, Work, World};
-use crate::core::units::{Bandwidth, Time};
+use stepsim_core::engine::Record;
+use stepsim_core::ids::{CommId, OpId, RankId, ResourceId, TransferId};
+use stepsim_core::program::{Action, Flow, Work, World};
+use stepsim_core::units::{Bandwidth, Time};
 
 /// From `time` on, bytes pass a resource at a rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -148,10 +148,10 @@ fn spread(parts: &[Part], (start, end): (Time, Time), each: &mut impl FnMut(usiz
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::program::StreamKind;
-    use crate::read::analysis::links;
-    use crate::read::analysis::random_world::{self, Scenario};
+    use crate::analysis::links;
+    use crate::analysis::random_world::{self, Scenario};
     use proptest::prelude::*;
+    use stepsim_core::program::StreamKind;
 
     fn busiest(s: &Scenario) -> Vec<ResourceId> {
         links::busiest(&s.world, &s.record).iter().map(|l| l.resource).collect()

@@ -1,9 +1,9 @@
 //! Runs of several steps: how long each took.
 
-use crate::core::engine::Record;
-use crate::core::ids::{OpId, RankId};
-use crate::core::program::World;
-use crate::core::units::Time;
+use stepsim_core::engine::Record;
+use stepsim_core::ids::{OpId, RankId};
+use stepsim_core::program::World;
+use stepsim_core::units::Time;
 
 /// How long each round of the programs (each step of the run) took: from the end of the one before, on the last rank, to
 /// its own end there. They sum to the time of the run. One for a world without rounds.

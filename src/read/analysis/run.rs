@@ -10,10 +10,10 @@ use super::slack::Slack;
 use super::stalls::{self, RankTime};
 use super::turns::Recurring;
 use super::waterfall;
-use crate::core::engine::Record;
-use crate::core::ids::{OpId, RankId};
-use crate::core::program::World;
-use crate::core::units::Time;
+use stepsim_core::engine::Record;
+use stepsim_core::ids::{OpId, RankId};
+use stepsim_core::program::World;
+use stepsim_core::units::Time;
 
 /// A run, or the turns of one that were played.
 pub struct Run<'r, 'w> {
@@ -35,9 +35,12 @@ pub struct Run<'r, 'w> {
 }
 
 /// What comes again of a run, and its critical path.
-pub(crate) struct Turn {
+pub struct Turn {
+    /// The stretch of the step that recurs.
     pub recurring: Recurring,
+    /// The critical path.
     pub path: CriticalPath,
+    /// What the path would do again.
     pub again: Option<Again>,
 }
 
@@ -70,7 +73,7 @@ impl<'r, 'w> Run<'r, 'w> {
     }
 
     /// The same of a run of which a turn comes again.
-    pub(crate) fn of_turn(
+    pub fn of_turn(
         causes: &'r mut Causes<'w>,
         idle: &'r mut IdleTimes<'w>,
         slack: Option<&'r Slack>,

@@ -3,8 +3,8 @@
 use rustc_hash::FxHashMap;
 
 use super::cause::Causes;
-use crate::core::ids::{CommId, OpId, RankId, ResourceId};
-use crate::core::units::Time;
+use stepsim_core::ids::{CommId, OpId, RankId, ResourceId};
+use stepsim_core::units::Time;
 
 /// The communicators on each link and the times at which they were at work, looked up when somebody asks.
 #[derive(Debug, Default)]
@@ -75,7 +75,7 @@ fn spans(causes: &Causes, comm: CommId) -> Vec<(Time, Time)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::read::analysis::random_world;
+    use crate::analysis::random_world;
 
     /// A link that is named is on the way of the communication, and no more share it than there are communicators.
     #[test]

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::memory::ByClass;
-use crate::core::units::grouped;
-use crate::read::page::lane::Row;
-use crate::read::page::sheet::{Place, places, seconds};
+use crate::page::lane::Row;
+use crate::page::sheet::{Place, places, seconds};
+use stepsim_core::units::grouped;
 
 /// How full a tier was.
 #[derive(Debug, Serialize)]

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::kind::OpKind;
-use crate::core::declare::named;
-use crate::core::program::Phase;
+use stepsim_core::declare::named;
+use stepsim_core::program::Phase;
 
 named! {
     /// The terms that closed forms and readings share, in the order of tables.
@@ -88,7 +88,6 @@ macro_rules! causes {
             Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
         )]
         #[serde(rename_all = "snake_case")]
-        #[non_exhaustive]
         pub enum StallCause {
             $($(#[$doc])* $cause,)*
         }

@@ -1,6 +1,6 @@
 //! Amounts by stretch of a step: what came in each of 512 equal times.
 
-use crate::core::units::Time;
+use stepsim_core::units::Time;
 
 /// Stretches of a step.
 const STRETCHES: usize = 512;

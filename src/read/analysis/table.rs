@@ -2,14 +2,14 @@
 
 use std::fmt::Write;
 
-pub(crate) use super::cells::grouped;
+pub use super::cells::grouped;
 use super::cells::wrap;
-#[cfg(feature = "cli")]
-pub(crate) use super::cells::{new_table, percent, seconds};
+#[cfg(feature = "tables")]
+pub use super::cells::{new_table, percent, seconds};
 use super::reading::Reading;
 use super::registry::{View, in_view};
 use super::report::Report;
-use crate::core::units::Time;
+use stepsim_core::units::Time;
 
 /// The report as text of at most `width` columns (80 or more look best), with the tables of all readings and of the caller's own.
 /// Ends in a newline.
@@ -81,7 +81,7 @@ fn flop_rate(tflops: f64) -> (f64, &'static str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::read::analysis::report::tests::of_random;
+    use crate::analysis::report::tests::of_random;
     use proptest::prelude::*;
 
     proptest! {

@@ -7,13 +7,13 @@
 
 use std::ops::Range;
 
-use crate::core::ids::{OpId, RankId};
-use crate::core::program::Program;
-use crate::core::units::Time;
+use stepsim_core::ids::{OpId, RankId};
+use stepsim_core::program::Program;
+use stepsim_core::units::Time;
 
 /// A turn of a run that comes so many times more; by default none does.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Recurring {
+pub struct Recurring {
     /// How many times more.
     pub more: u64,
     /// From when until when.

@@ -25,7 +25,7 @@ pub struct Place {
 
 impl Place {
     /// How long, in nanoseconds.
-    pub(crate) fn length(self) -> u64 {
+    pub fn length(self) -> u64 {
         self.span_ns[1] - self.span_ns[0]
     }
 }

@@ -22,16 +22,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod chakra_messages;
 mod output;
 mod timeline;
 pub mod writer;
 
-pub use output::{Format, Output, OutputError, remove_partial_files, remove_partial_files_of};
+pub use output::{Format, Output, OutputError, guard_inputs, remove_partial_files, remove_partial_files_of};
 pub use timeline::{
     BusiestLink, Capacities, Count, Critical, Detail, EASY, FITS_IN_JSON, FITS_IN_PERFETTO, Link, MetaValue,
     Pool, RunMeta, Stall, Summary, Timeline, TimelineError, TracedRank,
 };
-pub(crate) use timeline::{op_name, passes};
+pub use timeline::{op_name, passes};
 
 use std::path::Path;
 
@@ -39,7 +40,6 @@ use writer::{Chrome, Perfetto, Sink};
 
 /// Why a timeline file was not written.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum TraceError {
     /// What was asked for cannot be shown.
     #[error(transparent)]

@@ -3,7 +3,7 @@
 use super::geometry::Geometry;
 use super::schedule::{Adjust, Phase, Routes};
 use super::{Op, Transfer};
-use crate::core::program::Action;
+use stepsim_core::program::Action;
 
 /// A way to carry out a collective.
 pub trait Algorithm: Sync + std::fmt::Debug {

@@ -3,8 +3,8 @@
 use super::Transfer;
 use super::algorithm::Algorithm;
 use super::geometry::Geometry;
-use crate::core::units::Time;
-use crate::step::spec::collectives::Rule;
+use crate::spec::collectives::Rule;
+use stepsim_core::units::Time;
 
 /// Which algorithm carries out a transfer, and how.
 #[derive(Clone, Debug)]

@@ -18,9 +18,9 @@ use super::table::MeasuredTable;
 use super::tuning::DeviceTuning;
 use super::unsupported::Unsupported;
 use super::{Op, Transfer};
-use crate::core::units::Time;
-use crate::step::spec::SpecError;
-use crate::step::spec::collectives::{Collectives, Rule};
+use crate::spec::SpecError;
+use crate::spec::collectives::{Collectives, Rule};
+use stepsim_core::units::Time;
 
 /// Times of a caller's own, which go before those of the machine.
 pub trait OwnTimes: std::fmt::Debug + Send + Sync {

@@ -6,7 +6,6 @@ use super::unsupported::Unsupported;
 
 /// What cannot be lowered.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum CollectiveError {
     /// Two members have no route between them.
     #[error("the group is not connected: {0}")]

@@ -6,10 +6,10 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::core::ids::{DeviceId, ResourceId};
-use crate::core::units::{Bandwidth, Time};
-use crate::step::spec::topology::Join;
-use crate::step::topology::{Machine, ScaleUp};
+use crate::spec::topology::Join;
+use crate::topology::{Machine, ScaleUp};
+use stepsim_core::ids::{DeviceId, ResourceId};
+use stepsim_core::units::{Bandwidth, Time};
 
 /// What collectives ask of a machine.
 pub trait Network {
@@ -106,7 +106,6 @@ impl Network for Machine {
 
 /// How the devices of a node or pod are wired.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Fabric {
     /// Each device has a port on a non-blocking switch.
     Switch {

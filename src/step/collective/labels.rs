@@ -4,7 +4,7 @@ use super::error::CollectiveError;
 use super::geometry::measure;
 use super::lowering::Lowering;
 use super::pattern::Pattern;
-use crate::core::ids::{DeviceId, TransferId};
+use stepsim_core::ids::{DeviceId, TransferId};
 
 /// A route of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

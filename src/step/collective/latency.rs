@@ -1,6 +1,6 @@
 //! What the routes of a pattern pay before their bytes move.
 
-use crate::core::units::Time;
+use stepsim_core::units::Time;
 
 /// Latencies of the routes of a pattern.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

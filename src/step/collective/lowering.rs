@@ -14,9 +14,9 @@ use super::paths::{Tally, fluid_paths, step_paths};
 use super::plan::GroupPlan;
 use super::unsupported::Unsupported;
 use super::{Op, Transfer};
-use crate::core::ids::{CommId, DeviceId, RankId, ResourceId, TransferId};
-use crate::core::program::{Action, Comm, Flow, Span, World};
-use crate::core::units::Time;
+use stepsim_core::ids::{CommId, DeviceId, RankId, ResourceId, TransferId};
+use stepsim_core::program::{Action, Comm, Flow, Span, World};
+use stepsim_core::units::Time;
 
 /// How finely collectives are played out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

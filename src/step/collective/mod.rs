@@ -64,8 +64,8 @@ mod tuning;
 mod two_stage;
 mod unsupported;
 
-pub use crate::step::moe::Staged;
-pub use crate::step::spec::collectives::Op;
+pub use crate::moe::Staged;
+pub use crate::spec::collectives::Op;
 pub use algorithm::Algorithm;
 pub use bound::{Bound, bound};
 pub use choice::{Choice, Why};

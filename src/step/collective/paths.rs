@@ -6,9 +6,9 @@ use super::geometry::{Layout, Network};
 use super::latency::Latency;
 use super::pattern::{Pattern, Route};
 use super::plan::GroupPlan;
-use crate::core::ids::ResourceId;
-use crate::core::program::{Span, World};
-use crate::core::units::Time;
+use stepsim_core::ids::ResourceId;
+use stepsim_core::program::{Span, World};
+use stepsim_core::units::Time;
 
 /// A machine's routes, and the devices of a group on it.
 type Ground<'a> = (&'a dyn Network, &'a Layout);
@@ -239,10 +239,10 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
-    use crate::core::ids::DeviceId;
-    use crate::core::units::Bandwidth;
-    use crate::step::collective::geometry::{Fabric, measure};
-    use crate::step::topology::Machine;
+    use crate::collective::geometry::{Fabric, measure};
+    use crate::topology::Machine;
+    use stepsim_core::ids::DeviceId;
+    use stepsim_core::units::Bandwidth;
 
     /// A machine that counts the routes asked of it.
     struct Counted<'m>(&'m Machine, Cell<u32>);

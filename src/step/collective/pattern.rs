@@ -8,7 +8,6 @@ use super::geometry::{Fabric, Geometry};
 
 /// The transfers of one round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Pattern {
     /// Position 0 sends to position 1.
     Pair,

@@ -7,10 +7,10 @@ use super::latency::Latency;
 use super::pattern::Pattern;
 use super::schedule::{Adjust, Phase, Routes, limit, routes_of};
 use super::steps::steps;
-use crate::core::ids::TransferId;
-use crate::core::known::number_of;
-use crate::core::program::{Action, Flow};
-use crate::core::units::Time;
+use stepsim_core::ids::TransferId;
+use stepsim_core::known::number_of;
+use stepsim_core::program::{Action, Flow};
+use stepsim_core::units::Time;
 
 /// A transfer on groups of one geometry: the choice, and its schedule.
 #[derive(Debug)]

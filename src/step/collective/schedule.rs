@@ -7,7 +7,7 @@
 
 use super::geometry::Geometry;
 use super::pattern::Pattern;
-use crate::core::units::Time;
+use stepsim_core::units::Time;
 
 /// Some rounds, described together.
 #[derive(Clone, Debug, PartialEq)]

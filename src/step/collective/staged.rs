@@ -6,8 +6,8 @@ use super::geometry::Geometry;
 use super::transfer::Transfer;
 use super::two_stage::{TwoStage, latency_s, wire_s};
 use super::unsupported::Unsupported;
-use crate::core::units::Time;
-use crate::step::moe::Staged;
+use crate::moe::Staged;
+use stepsim_core::units::Time;
 
 /// What the exchange costs on a group.
 ///

@@ -8,8 +8,8 @@
 use super::geometry::Geometry;
 use super::pattern::Route;
 use super::schedule::{Adjust, Part, Phase, Routes, limit, routes_of};
-use crate::core::program::{Action, BEHIND, Flow, Rounds};
-use crate::core::units::Time;
+use stepsim_core::program::{Action, BEHIND, Flow, Rounds};
+use stepsim_core::units::Time;
 
 /// A position that more flows than this touched in a round gets a join: a flow of no bytes that waits for them all,
 /// so that its next transfers have one parent each.

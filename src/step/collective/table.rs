@@ -4,7 +4,7 @@
 //! last, time grows in proportion to size (bandwidth).
 
 use super::Op;
-use crate::step::spec::collectives::Measured;
+use crate::spec::collectives::Measured;
 
 /// Times of one op on groups of one size.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,7 +1,7 @@
 //! What is communicated: an op and its size.
 
-use crate::step::moe::Staged;
-use crate::step::spec::collectives::Op;
+use crate::moe::Staged;
+use crate::spec::collectives::Op;
 
 impl Op {
     /// The op of a name as [`Op::name`] spells it.

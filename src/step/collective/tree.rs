@@ -22,8 +22,8 @@ use super::geometry::{Fabric, Geometry};
 use super::pattern::{Pattern, tree_parent};
 use super::schedule::{Adjust, Part, Phase, Routes, limit};
 use super::{Op, Transfer};
-use crate::core::program::{Action, BEHIND, Flow, Rounds};
-use crate::core::units::Time;
+use stepsim_core::program::{Action, BEHIND, Flow, Rounds};
+use stepsim_core::units::Time;
 
 /// See the module's text.
 #[derive(Debug)]

@@ -8,8 +8,8 @@
 //! (`narrow`).
 
 use super::DeviceCost;
-use crate::step::model::{AttentionGeneration, Direction, Kernel, KernelShape};
-use crate::step::spec::cost::AttentionCost;
+use crate::model::{AttentionGeneration, Direction, Kernel, KernelShape};
+use crate::spec::cost::AttentionCost;
 
 /// Width of a head as its time goes by it, where heads of 64 take `narrow` times as long a FLOP as heads of 128.
 fn effective(width: u64, narrow: f64) -> f64 {
@@ -33,7 +33,7 @@ fn unit_rate(device: &DeviceCost, kernel: &Kernel, direction: Direction, cost: &
         Direction::Forward => (cost.forward, cost.forward_fp8),
         Direction::Backward => (cost.backward, cost.backward_fp8),
     };
-    let in_16_bits = device.peak(crate::step::spec::Dtype::Bf16).0 * wide;
+    let in_16_bits = device.peak(crate::spec::Dtype::Bf16).0 * wide;
     let rate = match narrow {
         Some(fraction) if kernel.dtype.bytes() < 2.0 => device.peak(kernel.dtype).0 * fraction,
         _ => in_16_bits.min(device.peak(kernel.dtype).0),

@@ -1,8 +1,8 @@
 //! A fixed fraction of peak.
 
 use super::{Cost, DeviceCost};
-use crate::core::units::Time;
-use crate::step::model::Kernel;
+use crate::model::Kernel;
+use stepsim_core::units::Time;
 
 /// FLOPs over a fixed fraction of peak, or bytes over achievable bandwidth, whichever is longer; no floor.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

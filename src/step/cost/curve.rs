@@ -1,9 +1,9 @@
 //! Fractions that depend on the size in steps, as Calculon's do.
 
 use super::{Cost, DeviceCost};
-use crate::core::units::Time;
-use crate::step::model::Kernel;
-use crate::step::spec::cost::Processing;
+use crate::model::Kernel;
+use crate::spec::cost::Processing;
+use stepsim_core::units::Time;
 
 /// Calculon's size curves: the fraction of peak is that of the largest threshold not above the kernel's GFLOP, the
 /// fraction of memory bandwidth that of the largest threshold not above its MB; the longer of the two times counts

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::slowest;
-use crate::core::units::{Bandwidth, FlopRate, Time};
-use crate::step::model::{Kernel, KernelShape};
-use crate::step::spec::Device;
-use crate::step::spec::cost::CostSpec;
-use crate::step::spec::kernel::{Format, Maker};
-use crate::step::spec::power::slower;
-use crate::step::spec::workload::Dtype;
+use crate::model::{Kernel, KernelShape};
+use crate::spec::Device;
+use crate::spec::cost::CostSpec;
+use crate::spec::kernel::{Format, Maker};
+use crate::spec::power::slower;
+use crate::spec::workload::Dtype;
+use stepsim_core::units::{Bandwidth, FlopRate, Time};
 
 /// Devices of a usual node, whose slowest one the sustained rate of a device file is.
 const NODE: u64 = 8;

@@ -1,11 +1,11 @@
 //! Kernels that memory bounds: bytes over what their class reaches of a copy's bandwidth, and a floor.
 //!
-//! The table of classes has the usual figures ([`crate::core::kernel_class::Rates`]); a device file may give its own.
+//! The table of classes has the usual figures ([`stepsim_core::kernel_class::Rates`]); a device file may give its own.
 
 use super::DeviceCost;
-use crate::core::kernel_class::Kind;
-use crate::step::model::Kernel;
-use crate::step::spec::kernel::Maker;
+use crate::model::Kernel;
+use crate::spec::kernel::Maker;
+use stepsim_core::kernel_class::Kind;
 
 /// Seconds of a kernel that moves bytes on `left` units; of a class that multiplies, at the pace of a copy.
 pub(super) fn seconds(kernel: &Kernel, device: &DeviceCost, left: u32) -> f64 {

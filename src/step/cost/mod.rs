@@ -51,7 +51,7 @@ pub use table::Table;
 pub use tile_wave::TileWave;
 pub use under_cap::UnderCap;
 
-use crate::step::spec::workload::{ComputeFidelity, FidelitySpec};
+use crate::spec::workload::{ComputeFidelity, FidelitySpec};
 
 /// The level that a workload asks for, under the device's power cap.
 pub fn level(fidelity: &FidelitySpec) -> Box<dyn Cost> {

@@ -1,8 +1,8 @@
 //! What every level of detail answers.
 
 use super::device::DeviceCost;
-use crate::core::units::Time;
-use crate::step::model::Kernel;
+use crate::model::Kernel;
+use stepsim_core::units::Time;
 
 /// A way to find the time of a kernel.
 pub trait Cost: Send + Sync {

@@ -1,9 +1,9 @@
 //! Measured shapes, and what lies between them.
 
 use super::{Cost, DeviceCost, TileWave};
-use crate::core::units::Time;
-use crate::step::model::{Kernel, KernelShape};
-use crate::step::spec::cost::MeasuredGemm;
+use crate::model::{Kernel, KernelShape};
+use crate::spec::cost::MeasuredGemm;
+use stepsim_core::units::Time;
 
 /// GEMMs by measurement: a measured shape takes its measured time. Between shapes the tile-wave time is multiplied by
 /// a correction interpolated from measured shapes near by, in the logarithm of both sizes and times, with weights

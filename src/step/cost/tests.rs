@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::core::kernel_class::Kind;
-use crate::core::units::{Bandwidth, FlopRate, Time};
-use crate::step::model::{Direction, Item, Kernel, KernelClass, KernelShape, LayerPlan, Scaling, Shard};
-use crate::step::spec::cost::{ClassCost, CostSpec, MeasuredGemm, Processing};
-use crate::step::spec::kernel::{AttentionGeneration, Maker};
-use crate::step::spec::model::ModelSpec;
-use crate::step::spec::workload::Dtype;
+use crate::model::{Direction, Item, Kernel, KernelClass, KernelShape, LayerPlan, Scaling, Shard};
+use crate::spec::cost::{ClassCost, CostSpec, MeasuredGemm, Processing};
+use crate::spec::kernel::{AttentionGeneration, Maker};
+use crate::spec::model::ModelSpec;
+use crate::spec::workload::Dtype;
+use stepsim_core::kernel_class::Kind;
+use stepsim_core::units::{Bandwidth, FlopRate, Time};
 
 fn device(bf16_tflops: f64, units: u32, gbps: f64, spec: CostSpec) -> DeviceCost {
     DeviceCost {
@@ -312,8 +312,8 @@ fn scans_take_what_was_measured() {
     }
 }
 
-fn shipped(name: &str) -> crate::step::spec::Device {
-    crate::step::spec::load::<crate::step::spec::Device>(name, &[]).expect("a shipped device").value
+fn shipped(name: &str) -> crate::spec::Device {
+    crate::spec::load::<crate::spec::Device>(name, &[]).expect("a shipped device").value
 }
 
 /// A generation that a device does not list runs as the one before it; without one, the fastest; the older the slower.

@@ -1,11 +1,11 @@
 //! Tiles in waves over the compute units, and a roofline.
 
 use super::{Cost, DeviceCost, attention, memory_bound};
-use crate::core::kernel_class::{Kind, Pass};
-use crate::core::units::Time;
-use crate::step::model::{Kernel, KernelClass, KernelShape};
-use crate::step::spec::Dtype;
-use crate::step::spec::cost::ScanCost;
+use crate::model::{Kernel, KernelClass, KernelShape};
+use crate::spec::Dtype;
+use crate::spec::cost::ScanCost;
+use stepsim_core::kernel_class::{Kind, Pass};
+use stepsim_core::units::Time;
 
 /// The default level; formulas in the parent module.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

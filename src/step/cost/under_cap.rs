@@ -1,8 +1,8 @@
 //! Kernel times under a power cap, at any level of detail.
 
 use super::{Cost, DeviceCost};
-use crate::core::units::Time;
-use crate::step::model::Kernel;
+use crate::model::Kernel;
+use stepsim_core::units::Time;
 
 /// A level whose products run at the clock that the device's power cap leaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

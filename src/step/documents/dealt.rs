@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::lengths::packed;
-use crate::step::spec::SpecError;
-use crate::step::spec::model::ModelSpec;
-use crate::step::spec::workload::{SequenceOrder, WorkloadSpec};
+use crate::spec::SpecError;
+use crate::spec::model::ModelSpec;
+use crate::spec::workload::{SequenceOrder, WorkloadSpec};
 
 /// The sequences of a step, dealt to data-parallel ranks and micro-batches.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,8 +2,8 @@
 
 use super::dealt::deal;
 use super::lengths::drawn;
-use crate::step::spec::model::ModelSpec;
-use crate::step::spec::workload::{SequenceOrder, UsedModule, WorkloadSpec};
+use crate::spec::model::ModelSpec;
+use crate::spec::workload::{SequenceOrder, UsedModule, WorkloadSpec};
 
 /// The images of a step by module: of each sequence, and of each micro-batch of each data-parallel rank.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,8 +4,8 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Deserialize;
 
-use crate::step::spec::SpecError;
-use crate::step::spec::workload::{CutDocument, DocumentsSpec, DrawnLengths};
+use crate::spec::SpecError;
+use crate::spec::workload::{CutDocument, DocumentsSpec, DrawnLengths};
 
 /// Most documents of a step.
 const MOST: usize = 1 << 22;

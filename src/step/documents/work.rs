@@ -2,9 +2,9 @@
 
 use super::Dealt;
 use super::shards::{Cut, Seen, Shares};
-use crate::core::known::number_of;
-use crate::step::spec::model::{AttentionSpec, ModelSpec};
-use crate::step::spec::workload::ContextSpec;
+use crate::spec::model::{AttentionSpec, ModelSpec};
+use crate::spec::workload::ContextSpec;
+use stepsim_core::known::number_of;
 
 /// Which keys the queries of a layer see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use super::blocks::Blocks;
 use super::item::{CommOp, Item, Kernel};
 use super::linear::{Linear, Passes};
 use super::{KernelClass, Shard};
-use crate::step::spec::workload::Trained;
+use crate::spec::workload::Trained;
 
 /// Kernels of the adapters of one linear layer.
 #[derive(Default)]

@@ -4,9 +4,9 @@ use super::KernelClass;
 use super::item::Item;
 use super::layer::{LayerKind, LayerPlan, Parameters, Saved, SavedBy};
 use super::shard::Shard;
-use crate::step::moe::Exchange;
-use crate::step::spec::model::{ModelSpec, Norm};
-use crate::step::spec::workload::{AdaptedMatrix, ExpertOverlap, KernelFusion, RecomputeModule, Trained};
+use crate::moe::Exchange;
+use crate::spec::model::{ModelSpec, Norm};
+use crate::spec::workload::{AdaptedMatrix, ExpertOverlap, KernelFusion, RecomputeModule, Trained};
 
 /// One step of a layer with its backward; blocks are undone in reverse.
 #[derive(Default)]

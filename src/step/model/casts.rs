@@ -2,9 +2,9 @@
 
 use super::item::Item;
 use super::shard::Shard;
-use crate::core::kernel_class::KernelClass;
-use crate::step::spec::recipe::{Cast, CastRole, Casts, Recipe};
-use crate::step::spec::workload::Fp8Gemm;
+use crate::spec::recipe::{Cast, CastRole, Casts, Recipe};
+use crate::spec::workload::Fp8Gemm;
+use stepsim_core::kernel_class::KernelClass;
 
 /// Lists of kernels around the products of one linear layer.
 #[derive(Default)]

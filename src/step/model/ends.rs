@@ -6,8 +6,8 @@ use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel};
 use super::layer::{LayerKind, LayerPlan};
 use super::linear::{Cut, Linear, products};
 use super::shard::Shard;
-use crate::step::spec::model::{ModelSpec, Positions};
-use crate::step::spec::workload::{Dtype, Fp8Gemm, KernelFusion};
+use crate::spec::model::{ModelSpec, Positions};
+use crate::spec::workload::{Dtype, Fp8Gemm, KernelFusion};
 
 impl LayerPlan {
     /// The token embedding, its table cut by rows of the vocabulary over tensor-parallel ranks.

@@ -19,8 +19,8 @@ use std::collections::BTreeMap;
 
 use super::item::Item;
 use super::{LayerPlan, Shard};
-use crate::step::spec::model::{Mixer, MixingFlops, MlpKind, ModelSpec};
-use crate::step::spec::workload::{Dtype, Trained, TrainingSpec, WorkloadSpec};
+use crate::spec::model::{Mixer, MixingFlops, MlpKind, ModelSpec};
+use crate::spec::workload::{Dtype, Trained, TrainingSpec, WorkloadSpec};
 
 /// Model FLOPs of one training step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

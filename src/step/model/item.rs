@@ -1,10 +1,10 @@
 //! Kernels and communication points: the items of a layer's lists.
 
-use crate::core::kernel_class::KernelClass;
-use crate::step::moe::{Exchange, Staged};
+use crate::moe::{Exchange, Staged};
+use stepsim_core::kernel_class::KernelClass;
 
-use crate::step::spec::kernel::{AttentionGeneration, Format, Scaling};
-use crate::step::spec::workload::Dtype;
+use crate::spec::kernel::{AttentionGeneration, Format, Scaling};
+use crate::spec::workload::Dtype;
 
 /// What a rank does next.
 #[derive(Clone, Debug, PartialEq)]

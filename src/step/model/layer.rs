@@ -1,7 +1,7 @@
 //! A layer on one rank: blocks put together forward, and in reverse for backward.
 
 use super::item::Item;
-use crate::step::spec::workload::{Granularity, RecomputeModule, RecomputeSpec};
+use crate::spec::workload::{Granularity, RecomputeModule, RecomputeSpec};
 
 /// What one layer does on one rank for one micro-batch.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -50,7 +50,6 @@ pub struct LayerPlan {
 
 /// Kinds of layers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
 pub enum LayerKind {
     /// Token embedding, before the first transformer layer.
     Embedding,

@@ -4,8 +4,8 @@ use super::KernelClass;
 use super::blocks::{Block, Blocks};
 use super::casts::{Operands, Prepared};
 use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel, KernelShape};
-use crate::step::spec::recipe::CastRole;
-use crate::step::spec::workload::{AdaptedMatrix, Fp8Gemm, RecomputeModule};
+use crate::spec::recipe::CastRole;
+use crate::spec::workload::{AdaptedMatrix, Fp8Gemm, RecomputeModule};
 
 /// How a linear layer meets tensor parallelism.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use super::KernelClass;
 use super::blocks::{Block, Blocks};
 use super::linear::{Cut, Linear, products};
-use crate::step::spec::recipe::CastRole;
-use crate::step::spec::workload::AdaptedMatrix::{Down, Gate, Up};
-use crate::step::spec::workload::{Fp8Gemm, RecomputeModule};
+use crate::spec::recipe::CastRole;
+use crate::spec::workload::AdaptedMatrix::{Down, Gate, Up};
+use crate::spec::workload::{Fp8Gemm, RecomputeModule};
 
 /// An MLP.
 pub(super) struct Mlp {

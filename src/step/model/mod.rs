@@ -47,11 +47,11 @@ mod transformer;
 #[cfg(test)]
 mod tests;
 
-pub use crate::core::kernel_class::KernelClass;
+pub use stepsim_core::kernel_class::KernelClass;
 
-pub use crate::step::spec::kernel::{AttentionGeneration, Format, Scaling};
+pub use crate::spec::kernel::{AttentionGeneration, Format, Scaling};
 pub use item::{CommGroup, CommOp, CommPoint, Direction, Item, Kernel, KernelKey, KernelShape};
 pub use layer::{LayerKind, LayerPlan, Parameters, Saved, SavedBy};
-pub use module::{MODULE_INPUT, ModuleShard};
+pub use module::ModuleShard;
 pub use parameters::ParameterCount;
 pub use shard::Shard;

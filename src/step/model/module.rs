@@ -26,14 +26,12 @@ use super::layer::{LayerKind, LayerPlan};
 use super::linear::{Cut, Linear, products};
 use super::mlp::activation;
 use super::shard::Shard;
-use crate::step::spec::model::{ModelSpec, ModuleSpec, ProjectorSpec};
-use crate::step::spec::workload::{
+use crate::spec::model::{ModelSpec, ModuleSpec, ProjectorSpec};
+use crate::spec::workload::{
     ContextSpec, Fp8Gemm, ModuleParallelism, Trained, TrainedPart, UsedModule, WorkloadSpec,
 };
 
 const PATCH_EMBEDDING: [&str; 3] = products!("patch embedding");
-/// The product that a module begins with.
-pub const MODULE_INPUT: &str = PATCH_EMBEDDING[0];
 
 /// A module on one rank.
 #[derive(Clone, Debug)]

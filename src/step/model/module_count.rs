@@ -6,8 +6,8 @@
 
 use super::flops::{StepFlops, TokenFlops};
 use super::parameters::layer_parameters;
-use crate::step::spec::model::{ModelSpec, ModuleSpec, ProjectorSpec};
-use crate::step::spec::workload::{ModuleUseSpec, TrainedPart, UsedModule, WorkloadSpec};
+use crate::spec::model::{ModelSpec, ModuleSpec, ProjectorSpec};
+use crate::spec::workload::{ModuleUseSpec, TrainedPart, UsedModule, WorkloadSpec};
 
 /// Weights and biases of matrices.
 fn matrices(list: &[[u64; 2]], biases: bool) -> u64 {

@@ -17,7 +17,7 @@ use super::item::{CommGroup, CommOp, CommPoint, Item};
 use super::layer::{LayerKind, LayerPlan};
 use super::module::ModuleShard;
 use super::shard::Shard;
-use crate::step::spec::workload::Trained;
+use crate::spec::workload::Trained;
 
 impl ModuleShard<'_> {
     /// What ranks of the first stage of the language model gather of the module's tokens; `None` where each has them.

@@ -1,6 +1,6 @@
 //! Mixture of experts: router, dispatch, experts, combine.
 //!
-//! How many rows travel, and in which format, says [`crate::step::moe::Travel`]. With an even load a rank's experts receive as
+//! How many rows travel, and in which format, says [`crate::moe::Travel`]. With an even load a rank's experts receive as
 //! many rows as it sends. A load factor λ (fullest over mean) stretches both the exchanges and the grouped GEMMs of the
 //! rank that has it; a capacity factor caps it and drops the rest.
 //!
@@ -17,12 +17,10 @@ use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel, KernelShape};
 use super::linear::{Cut, Linear, products};
 use super::mlp::Mlp;
 use super::{KernelClass, mlp};
-use crate::step::moe::{Exchange, Travel, payload_bytes};
-use crate::step::spec::model::MoeSpec;
-use crate::step::spec::recipe::CastRole;
-use crate::step::spec::workload::{
-    DispatcherKind, Dtype, ExpertOverlap, Fp8Gemm, RecomputeModule, RowFormat,
-};
+use crate::moe::{Exchange, Travel, payload_bytes};
+use crate::spec::model::MoeSpec;
+use crate::spec::recipe::CastRole;
+use crate::spec::workload::{DispatcherKind, Dtype, ExpertOverlap, Fp8Gemm, RecomputeModule, RowFormat};
 
 /// An expert's number (PyTorch's integers).
 const INDEX_BYTES: f64 = 8.0;

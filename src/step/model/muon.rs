@@ -17,8 +17,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use super::{Kernel, KernelClass, Shard};
-use crate::step::spec::model::{Cut, ModelSpec};
-use crate::step::spec::workload::Dtype;
+use crate::spec::model::{Cut, ModelSpec};
+use crate::spec::workload::Dtype;
 
 /// Iterations of one update.
 const ITERATIONS: u32 = 5;
@@ -50,7 +50,7 @@ impl Held {
 
 /// The matrices of a layer that a rank holds.
 pub fn held(layer: &ModelSpec, shard: &Shard) -> Vec<Held> {
-    let of = |m: crate::step::spec::model::Matrix| {
+    let of = |m: crate::spec::model::Matrix| {
         let t = if m.expert { shard.expert_tensor } else { shard.tensor };
         let cut = |side: u64, cut: Cut| if m.cut == cut { side.div_ceil(t) } else { side };
         let (rows, columns) = (cut(m.rows, Cut::Rows), cut(m.columns, Cut::Columns));

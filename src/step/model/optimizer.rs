@@ -3,8 +3,8 @@
 use super::KernelClass;
 use super::item::Kernel;
 use super::muon::{self, Held};
-use crate::step::spec::stack::{UpdateKernels, UpdatePass, UpdateSpec};
-use crate::step::spec::workload::{BytesPerParameter, Dtype, OptimizerKind};
+use crate::spec::stack::{UpdateKernels, UpdatePass, UpdateSpec};
+use crate::spec::workload::{BytesPerParameter, Dtype, OptimizerKind};
 
 /// What one rank updates.
 #[derive(Clone, Copy, Debug, PartialEq)]

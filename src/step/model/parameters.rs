@@ -1,10 +1,10 @@
 //! How many parameters a model has: exact counts, layer by layer.
 //!
-//! Those of mixers stand with the mixers ([`crate::step::spec::model::TokenMixer`]).
+//! Those of mixers stand with the mixers ([`crate::spec::model::TokenMixer`]).
 
 use super::{LayerPlan, Shard};
-use crate::step::spec::model::{Mixer, MlpKind, ModelSpec, ModuleSpec, MoeSpec, Positions};
-use crate::step::spec::workload::{AdaptedMatrix, Trained, TrainingSpec, UsedModule, WorkloadSpec};
+use crate::spec::model::{Mixer, MlpKind, ModelSpec, ModuleSpec, MoeSpec, Positions};
+use crate::spec::workload::{AdaptedMatrix, Trained, TrainingSpec, UsedModule, WorkloadSpec};
 
 /// Parameters of a whole model, by part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -13,8 +13,8 @@ use super::blocks::{Block, Blocks};
 use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel};
 use super::linear::{Cut, Linear, products};
 use super::parameters;
-use crate::step::spec::model::Scan;
-use crate::step::spec::workload::{Dtype, Fp8Gemm, RecomputeModule};
+use crate::spec::model::Scan;
+use crate::spec::workload::{Dtype, Fp8Gemm, RecomputeModule};
 
 /// Adds projection in, convolution, scan, gated norm and projection out.
 pub(super) fn add(b: &mut Blocks, scan: &Scan) {

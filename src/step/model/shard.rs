@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use super::KernelClass;
 use super::item::{CommGroup, Item, Kernel};
-use crate::core::declare::defaults;
-use crate::step::documents::Work;
-use crate::step::moe::Travel;
-use crate::step::schedule::Choice;
-use crate::step::spec::kernel::{AttentionGeneration, Scaling};
-use crate::step::spec::model::ModelSpec;
-use crate::step::spec::recipe::Recipe;
-use crate::step::spec::workload::{
+use crate::documents::Work;
+use crate::moe::Travel;
+use crate::schedule::Choice;
+use crate::spec::kernel::{AttentionGeneration, Scaling};
+use crate::spec::model::ModelSpec;
+use crate::spec::recipe::Recipe;
+use crate::spec::workload::{
     ContextSpec, Dtype, ExpertOverlap, Fp8Communication, Fp8Gemm, Fp8Spec, KernelFusion, LossSpec, Trained,
     WorkloadSpec,
 };
+use stepsim_core::declare::defaults;
 
 defaults! {
     /// What one rank computes: its share of the model and the micro-batch.

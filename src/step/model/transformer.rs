@@ -4,8 +4,8 @@ use super::blocks::Blocks;
 use super::layer::{LayerKind, LayerPlan};
 use super::mlp::Mlp;
 use super::shard::Shard;
-use crate::step::spec::model::{Mixer, MlpKind, ModelSpec};
-use crate::step::spec::workload::{Fp8Gemm, RecomputeModule};
+use crate::spec::model::{Mixer, MlpKind, ModelSpec};
+use crate::spec::workload::{Fp8Gemm, RecomputeModule};
 
 impl LayerPlan {
     /// A layer, of the model as that layer sees it ([`ModelSpec::layer`]).

@@ -12,7 +12,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::routing::{Distinct, Routing};
-use crate::step::spec::model::GroupScore;
+use crate::spec::model::GroupScore;
 
 /// Scores drawn: with 256 experts the mean of distinct parts is right to about 0.1 %.
 const SCORES: u64 = 1 << 21;

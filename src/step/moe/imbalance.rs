@@ -6,7 +6,7 @@
 //! varied by 8 % from layer to layer where independence gives 0.55 % (`expert_load.rows_cv`).
 
 use super::Routing;
-use crate::step::documents::expected::mean_maximum;
+use crate::documents::expected::mean_maximum;
 
 /// Standard deviation of the expert rows of one of `ranks` ranks, each with `tokens` independent tokens.
 pub fn rows_sd(routing: &Routing, ranks: u64, tokens: u64) -> f64 {

@@ -8,7 +8,7 @@
 //! ways to choose groups and experts are added up by (groups drawn, experts drawn, parts touched). All terms are
 //! positive, so nothing cancels.
 
-use crate::step::spec::model::{GroupScore, MoeSpec};
+use crate::spec::model::{GroupScore, MoeSpec};
 
 /// The router's choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,6 +1,6 @@
 //! Bytes of one row on a link.
 
-use crate::step::spec::workload::RowFormat;
+use crate::spec::workload::RowFormat;
 
 /// The four exchanges of a layer with experts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

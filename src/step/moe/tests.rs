@@ -7,8 +7,8 @@ use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 
 use super::*;
-use crate::step::spec::model::GroupScore;
-use crate::step::spec::workload::{DispatcherKind, RowFormat};
+use crate::spec::model::GroupScore;
+use crate::spec::workload::{DispatcherKind, RowFormat};
 
 fn golden() -> Value {
     serde_json::from_str(include_str!("../../../tests/data/moe.json")).expect("the data file is JSON")

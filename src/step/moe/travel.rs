@@ -1,9 +1,9 @@
 //! What the exchanges of one layer cost a rank: rows, bytes and kernel, for a workload on so many scale-up domains.
 
 use super::{Dispatcher, Exchange, Routing, RowRule, Rows, Traffic, dispatcher};
-use crate::core::units::Time;
-use crate::step::spec::model::{ModelSpec, MoeSpec};
-use crate::step::spec::workload::{DispatcherKind, Fp8Communication, Fp8Spec, RowFormat, WorkloadSpec};
+use crate::spec::model::{ModelSpec, MoeSpec};
+use crate::spec::workload::{DispatcherKind, Fp8Communication, Fp8Spec, RowFormat, WorkloadSpec};
+use stepsim_core::units::Time;
 
 /// The second stage of an expert exchange, and its kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,7 +1,7 @@
 //! The word that an input file has for its schedule: one vocabulary, read from the registry.
 
 use super::{ALL, OneFOneB, Schedule};
-use crate::core::declare::by_name;
+use stepsim_core::declare::by_name;
 
 /// What a file chooses: a schedule by name or alias, or `file`. Written by its name.
 #[derive(Clone, Copy)]

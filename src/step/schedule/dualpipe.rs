@@ -9,8 +9,8 @@ use super::{
     Backward, Bubble, Chunks, Facts, Order, Part, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape,
     Slot, Turns,
 };
-use crate::core::units::Time;
 use std::collections::VecDeque;
+use stepsim_core::units::Time;
 
 /// See the module.
 pub(super) struct DualPipe;

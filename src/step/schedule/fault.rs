@@ -44,7 +44,6 @@ impl fmt::Display for Deadlock {
 
 /// What is wrong with an order.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum OrderFault {
     /// The seats of the stages.
     #[error("{0}")]

@@ -10,7 +10,7 @@
 
 use super::one_f_one_b::in_turn;
 use super::{OneFOneB, Order, PassTimes, ScheduleError, Shape};
-use crate::core::units::Time;
+use stepsim_core::units::Time;
 
 /// A slow link of a pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

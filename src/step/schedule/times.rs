@@ -1,7 +1,7 @@
 //! Times of passes, what a searched schedule may know of them, and the bubble that they leave.
 
 use super::{Pass, Slot};
-use crate::core::units::Time;
+use stepsim_core::units::Time;
 
 /// How long the passes of one rank's whole share of layers take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -67,7 +67,7 @@ impl Order {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::step::schedule::{ALL, Chunks};
+    use crate::schedule::{ALL, Chunks};
 
     /// What a schedule says of its turns holds for every small pipeline, one and three turns further on; the fewest
     /// micro-batches have an order wherever the whole has one.

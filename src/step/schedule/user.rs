@@ -23,7 +23,6 @@ struct OrderFile {
 
 /// Why a text is not an order that runs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum UserOrderError {
     /// Not JSON of the right shape.
     #[error("at {path}: {problem}; expected {{\"ranks\": [\"F0 F1 B0 B1\", ...]}} with one string per rank")]

@@ -26,7 +26,7 @@ use super::zb_h2::ZbH2;
 use super::{
     Backward, Bubble, Facts, Order, Pass, PassTimes, Placement, Profile, Schedule, ScheduleError, Shape, Slot,
 };
-use crate::core::units::Time;
+use stepsim_core::units::Time;
 
 /// See the module.
 pub(super) struct ZbAuto;

@@ -10,7 +10,7 @@
 
 use super::zb_h1::split;
 use super::{Backward, Bubble, Facts, Order, PassTimes, Placement, Schedule, ScheduleError, Shape, Turns};
-use crate::core::units::Time;
+use stepsim_core::units::Time;
 
 /// See the module.
 pub(super) struct ZbH2;

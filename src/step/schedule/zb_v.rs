@@ -8,7 +8,7 @@ use super::order::Lister;
 use super::{
     Backward, Bubble, Chunks, Facts, Order, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape, Turns,
 };
-use crate::core::units::Time;
+use stepsim_core::units::Time;
 
 /// See the module.
 pub(super) struct ZbV;

@@ -44,7 +44,7 @@ impl Exchange {
 #[cfg(test)]
 mod tests {
     use super::Exchange::{Gather, GatherSecondary, Sum, SumAcross, SumReplicas};
-    use crate::step::sharding::ALL;
+    use crate::sharding::ALL;
 
     /// Ranks of each exchange among 8 that hold the same weights, in groups of 4.
     #[test]

@@ -1,7 +1,7 @@
 //! The word that a workload has for its sharding: one vocabulary, read from the registry.
 
 use super::{ALL, Facts, NONE};
-use crate::core::declare::by_name;
+use stepsim_core::declare::by_name;
 
 /// A kind of sharding, by its facts. Written by its name.
 #[derive(Clone, Copy)]

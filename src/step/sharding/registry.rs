@@ -18,7 +18,7 @@ pub const ALL: &[&Facts] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::step::sharding::Extent;
+    use crate::sharding::Extent;
 
     /// Ranks of an extent among 8 in groups of 4.
     fn over(extent: Extent) -> u32 {

@@ -69,7 +69,7 @@ pub fn blame_setting(error: SpecError, sets: &[String]) -> SpecError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::step::spec::{WorkloadSpec, load};
+    use crate::spec::{WorkloadSpec, load};
 
     #[test]
     fn short_names_lead_to_fields_that_are_there() {

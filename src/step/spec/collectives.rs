@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use super::number;
 use super::{Kind, Spec, SpecError};
-use crate::core::declare::named;
-use crate::core::declare::one;
+use stepsim_core::declare::named;
+use stepsim_core::declare::one;
 
 /// Rules and measured times of collectives.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

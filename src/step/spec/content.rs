@@ -47,7 +47,7 @@ pub fn content_hash(value: &impl serde::Serialize) -> String {
 }
 
 /// 16 hex digits over a text.
-pub(crate) fn hash(text: &str) -> String {
+pub fn hash(text: &str) -> String {
     format!("{:016x}", fnv(text))
 }
 

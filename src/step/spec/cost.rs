@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::core::declare::{defaults, one_long};
-use crate::core::kernel_class::KernelClass;
+use stepsim_core::declare::{defaults, one_long};
+use stepsim_core::kernel_class::KernelClass;
 
 use super::kernel::{AttentionGeneration, Format};
 use super::problem::{Problem, Problems};

@@ -5,9 +5,9 @@
 use serde_json::Value;
 
 use super::json;
-use super::workload::Inert;
-use crate::step::schedule::{Choice, Chunks, Facts};
-use crate::step::sharding::{Facts as Sharding, ShardingKind};
+use super::workload::NoEffect;
+use crate::schedule::{Choice, Chunks, Facts};
+use crate::sharding::{Facts as Sharding, ShardingKind};
 
 /// A field, the kind that decides whether it may stand, and whether this kind takes that value of the field.
 struct Dependent {
@@ -66,7 +66,7 @@ fn takes_chunks(schedule: &str, chunks: &Value) -> bool {
 }
 
 /// Takes out of a value what kinds among the settings at these paths leave behind.
-pub(super) fn settle(value: &mut Value, paths: &[&str]) -> Vec<Inert> {
+pub(super) fn settle(value: &mut Value, paths: &[&str]) -> Vec<NoEffect> {
     let mut left = Vec::new();
     for d in DEPENDENTS {
         let again = paths.iter().any(|path| json::covers(path, d.field));
@@ -92,7 +92,7 @@ impl Dependent {
         Dependent { field, kind, takes }
     }
     /// Takes the field out of a value, if it is there and the kind does not take it.
-    fn leave(&self, value: &mut Value, kind: &str) -> Option<Inert> {
+    fn leave(&self, value: &mut Value, kind: &str) -> Option<NoEffect> {
         let field = at(value, self.field).filter(|field| !field.is_null())?;
         if (self.takes)(kind, field) {
             return None;
@@ -100,7 +100,7 @@ impl Dependent {
         let (parent, name) = self.field.rsplit_once('.')?;
         value.pointer_mut(&pointer(parent))?.as_object_mut()?.shift_remove(name);
         let kind_name = self.kind.rsplit_once('.').map_or(self.kind, |(_, name)| name);
-        Some(Inert { field: self.field.to_string(), why: format!("not with {kind_name} {kind}") })
+        Some(NoEffect { field: self.field.to_string(), why: format!("not with {kind_name} {kind}") })
     }
 }
 
@@ -114,7 +114,7 @@ fn at<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
 
 #[cfg(test)]
 mod tests {
-    use crate::step::spec::{WorkloadSpec, load};
+    use crate::spec::{WorkloadSpec, load};
 
     /// A kind may be set over whatever shipped files say for another.
     #[test]

@@ -11,7 +11,7 @@ use super::cost::CostSpec;
 use super::error::first;
 use super::workload::Dtype;
 use super::{Kind, Spec, SpecError, number};
-use crate::core::units::{Bandwidth, Bytes, FlopRate};
+use stepsim_core::units::{Bandwidth, Bytes, FlopRate};
 
 /// One accelerator.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

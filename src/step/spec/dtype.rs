@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::core::declare::named;
+use stepsim_core::declare::named;
 
 named! {
     /// A number format.
@@ -11,7 +11,6 @@ named! {
         Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
     )]
     #[serde(rename_all = "kebab-case")]
-    #[non_exhaustive]
     pub enum Dtype {
         /// 32-bit floats.
         Fp32 = "fp32",

@@ -7,7 +7,7 @@ use super::{SpecError, hugging_face, json};
 
 /// Sequences of a step of which nothing is said but its model: four million tokens in sequences of 4,096, as Llama 2 was
 /// trained (arXiv 2307.09288).
-pub(crate) const USUAL_BATCH: u64 = 1024;
+pub const USUAL_BATCH: u64 = 1024;
 
 /// A workload of a file that is none: arguments of training software, or a model, which is run as Megatron-Bridge runs it.
 pub(super) fn foreign(text: &str, file: &str) -> Result<Option<Value>, SpecError> {
@@ -49,7 +49,7 @@ pub(super) fn foreign(text: &str, file: &str) -> Result<Option<Value>, SpecError
 }
 
 /// A model file, or a config.json as one.
-pub(crate) fn model_of(value: Value, file: &str) -> Result<Value, SpecError> {
+pub fn model_of(value: Value, file: &str) -> Result<Value, SpecError> {
     if !hugging_face::is_config(&value) {
         return Ok(value);
     }

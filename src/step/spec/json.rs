@@ -66,7 +66,7 @@ impl<'de> Visitor<'de> for StrictVisitor {
 }
 
 /// Reads JSON; refuses keys that stand twice in one object, numbers that overflow, and anything after the value.
-pub(crate) fn read(file: &str, text: &str) -> Result<Value, SpecError> {
+pub fn read(file: &str, text: &str) -> Result<Value, SpecError> {
     let not_json = |path: String, e: &serde_json::Error| {
         let message = e.to_string();
         let hint = if message.contains("twice") {
@@ -88,7 +88,7 @@ pub(crate) fn read(file: &str, text: &str) -> Result<Value, SpecError> {
 }
 
 /// Lays `over` upon `base`: objects are merged key by key, null removes a key, everything else replaces.
-pub(crate) fn merge(base: &mut Value, over: Value) {
+pub fn merge(base: &mut Value, over: Value) {
     lay(base, over);
     remove_nulls(base);
 }
@@ -142,7 +142,7 @@ fn steps(path: &str) -> Option<Vec<Segment<'_>>> {
 }
 
 /// Splits `a.b[2].c=value` into path and value: JSON if it reads as such, else a string.
-pub(crate) fn setting(text: &str) -> Result<(&str, Value), SpecError> {
+pub fn setting(text: &str) -> Result<(&str, Value), SpecError> {
     let form = || {
         SpecError::file(format!("--set {text}"), "not of the form path=value")
             .allowed("a path of keys and indices, `=`, a value")
@@ -162,7 +162,7 @@ pub(crate) fn setting(text: &str) -> Result<(&str, Value), SpecError> {
 
 /// Puts a value at a path, making objects on the way where there is nothing. Whether the fields exist is for the
 /// typed reading to say.
-pub(crate) fn set(root: &mut Value, path: &str, value: Value) -> Result<(), SpecError> {
+pub fn set(root: &mut Value, path: &str, value: Value) -> Result<(), SpecError> {
     let mut at = root;
     for step in steps(path).unwrap_or_default() {
         if at.is_null() {
@@ -203,7 +203,7 @@ pub(super) fn covers(set: &str, at: &str) -> bool {
 }
 
 /// Whether a path is that of a field, or of something in it.
-pub(crate) fn within(path: &str, field: &str) -> bool {
+pub fn within(path: &str, field: &str) -> bool {
     path.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
@@ -225,7 +225,7 @@ fn kind(value: &Value) -> &'static str {
 }
 
 /// Reads a typed value; the error says path, value and what is allowed.
-pub(crate) fn typed<T: for<'de> Deserialize<'de>>(value: &Value) -> Result<T, SpecError> {
+pub fn typed<T: for<'de> Deserialize<'de>>(value: &Value) -> Result<T, SpecError> {
     serde_path_to_error::deserialize(value).map_err(|e| {
         let path = e.path().to_string();
         explain(if path == "." { String::new() } else { path }, &e.inner().to_string(), value)

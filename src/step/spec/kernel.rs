@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::workload::Dtype;
-use crate::core::declare::named;
+use stepsim_core::declare::named;
 
 /// How the elements of a narrow format are scaled.
 #[derive(
@@ -65,7 +65,6 @@ named! {
     /// Generations of attention kernels, slowest first.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "kebab-case")]
-    #[non_exhaustive]
     pub enum AttentionGeneration {
         /// Two batched products with a softmax between, the scores in memory.
         Unfused = "unfused",

@@ -5,12 +5,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::error::SpecError;
-use crate::core::declare::named;
+use stepsim_core::declare::named;
 
 named! {
     /// The kinds of files.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-    #[non_exhaustive]
     pub enum Kind {
         /// A machine.
         Topology = "topology",

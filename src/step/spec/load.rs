@@ -180,7 +180,7 @@ pub fn from_value<T: Spec>(
 }
 
 /// The typed value under `sets`, and itself as JSON again.
-pub(super) fn typed<T: Spec>(
+pub fn typed<T: Spec>(
     mut value: Value,
     file: &str,
     sets: &[String],

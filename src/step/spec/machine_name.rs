@@ -117,7 +117,7 @@ pub(super) fn unknown(name: &str) -> SpecError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::step::spec::{Device, Topology, load};
+    use crate::spec::{Device, Topology, load};
 
     #[test]
     fn counts_stand_before_names() {

@@ -19,6 +19,8 @@
 //! devices keep 3 to 4 % more of their rate than it says (`a_cap_is_held_to_published_rates` and `tests/power.rs`), and those pairs are of
 //! two boards with one chip, not of one board; below [`MEMORY_BOUND`] a cap would slow memory-bound kernels too.
 
+use stepsim_core::power::PowerAndPrice;
+
 use super::SpecError;
 use super::device::Device;
 
@@ -31,34 +33,18 @@ pub const MEMORY_BOUND: f64 = 0.43;
 /// By which power of the clock the power of a busy device goes, beyond what it draws idle.
 pub const EXPONENT: f64 = 3.0;
 
-/// What devices draw and cost: the mean of all of a machine.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct PowerAndPrice {
-    /// Watts under matrix products, under memory-bound kernels, and otherwise; nothing where a device does not state its power.
-    pub watts: Option<[f64; 3]>,
-    /// Dollars an hour; nothing where a device has no price.
-    pub usd_per_h: Option<f64>,
-}
-
-impl PowerAndPrice {
-    /// The mean of classes of devices, each with how many there are.
-    pub fn mean<'d>(classes: impl Iterator<Item = (&'d Device, f64)> + Clone) -> PowerAndPrice {
-        let all: f64 = classes.clone().map(|(_, count)| count).sum();
-        let mean = |of: &dyn Fn(&Device) -> Option<f64>| {
-            let sums = classes.clone().map(|(device, count)| Some(of(device)? * count / all));
-            sums.sum::<Option<f64>>()
-        };
-        let [products, memory, idle] = [1.0, MEMORY_BOUND, IDLE].map(|share| mean(&|d| d.draw_w(share)));
-        PowerAndPrice {
-            watts: products.zip(memory.zip(idle)).map(|(products, (memory, idle))| [products, memory, idle]),
-            usd_per_h: mean(&|device| device.price_usd_per_h),
-        }
+/// The mean of classes of devices, each with how many there are.
+pub fn mean<'d>(classes: impl Iterator<Item = (&'d Device, f64)> + Clone) -> PowerAndPrice {
+    let all: f64 = classes.clone().map(|(_, count)| count).sum();
+    let mean = |of: &dyn Fn(&Device) -> Option<f64>| {
+        let sums = classes.clone().map(|(device, count)| Some(of(device)? * count / all));
+        sums.sum::<Option<f64>>()
+    };
+    let [products, memory, idle] = [1.0, MEMORY_BOUND, IDLE].map(|share| mean(&|d| d.draw_w(share)));
+    PowerAndPrice {
+        watts: products.zip(memory.zip(idle)).map(|(products, (memory, idle))| [products, memory, idle]),
+        usd_per_h: mean(&|device| device.price_usd_per_h),
     }
-}
-
-/// Dollars for so many seconds of a device.
-pub fn usd(device_seconds: f64, usd_per_h: f64) -> f64 {
-    device_seconds / 3600.0 * usd_per_h
 }
 
 impl Device {
@@ -101,8 +87,10 @@ pub fn slower(activity: f64, left: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use stepsim_core::power::usd;
+
     use super::*;
-    use crate::step::spec::load;
+    use crate::spec::load;
 
     fn capped(name: &str, watts: f64) -> Result<Device, SpecError> {
         load::<Device>(name, &[format!("power_cap_W={watts}")]).map(|loaded| loaded.value)
@@ -148,7 +136,7 @@ mod tests {
     #[test]
     fn rates_are_means() {
         let (a, b) = (capped("h100-sxm", 600.0).unwrap(), capped("a100-sxm-80", 400.0).unwrap());
-        let rates = PowerAndPrice::mean([(&a, 1.0), (&b, 3.0)].into_iter());
+        let rates = mean([(&a, 1.0), (&b, 3.0)].into_iter());
         let [products, memory, idle] = rates.watts.unwrap();
         assert_eq!(products, 0.25 * 600.0 + 0.75 * 400.0);
         assert!((memory - 0.43 * (0.25 * 700.0 + 0.75 * 400.0)).abs() < 1e-9);

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::core::kernel_class::KernelClass;
+use stepsim_core::kernel_class::KernelClass;
 
 use super::kernel::Scaling;
 use super::workload::Dtype;

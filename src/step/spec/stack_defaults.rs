@@ -8,7 +8,7 @@ use super::kind::{Kind, Spec};
 use super::stack::StackSpec;
 use super::workload::WorkloadSpec;
 use super::{dependents, json};
-use crate::step::schedule::Choice;
+use crate::schedule::Choice;
 
 /// What `defaults` may hold: everything of a workload that is not the model, the batch or the machine.
 const OF_A_WORKLOAD: [&str; 11] = [

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::load::Loaded;
 use super::model::ModelSpec;
 use super::topology::Topology;
-use super::workload::{Inert, WorkloadSpec};
+use super::workload::{NoEffect, WorkloadSpec};
 use super::{dependents, json, stack_defaults};
 
 /// Parts of a workload that stand for themselves: what they say has an effect, or is checked where it is read.
@@ -15,7 +15,7 @@ const APART: [&str; 8] =
 impl Loaded<WorkloadSpec> {
     /// What is stated and has no effect on so many devices: settings that others replace, fields that a kind has left behind, and
     /// fields that do not act.
-    pub fn without_effect(&self, model: &ModelSpec, devices: u64) -> Vec<Inert> {
+    pub fn without_effect(&self, model: &ModelSpec, devices: u64) -> Vec<NoEffect> {
         let mut stated = (*self.own).clone();
         let sets: Vec<_> = self.sets.iter().filter_map(|set| json::setting(set).ok()).collect();
         let paths: Vec<&str> = sets.iter().map(|(path, _)| *path).collect();
@@ -58,18 +58,18 @@ fn collect(stated: &Value, whole: &Value, usual: &Value, path: &str, fields: &mu
 
 impl Loaded<Topology> {
     /// The settings that have no effect, because others replace them.
-    pub fn settings_without_effect(&self) -> Vec<Inert> {
+    pub fn settings_without_effect(&self) -> Vec<NoEffect> {
         replaced(&self.sets)
     }
 }
 
 /// Settings that a later one replaces.
-fn replaced(sets: &[String]) -> Vec<Inert> {
+fn replaced(sets: &[String]) -> Vec<NoEffect> {
     let later =
         |i: usize, set: &String| sets[i + 1..].iter().find(|later| json::within(path(set), path(later)));
     let replaced = sets.iter().enumerate().filter_map(|(i, set)| {
         let by = later(i, set).filter(|by| *by != set)?;
-        Some(Inert { field: set.clone(), why: format!("{} comes after it", path(by)) })
+        Some(NoEffect { field: set.clone(), why: format!("{} comes after it", path(by)) })
     });
     replaced.collect()
 }
@@ -81,14 +81,12 @@ fn path(set: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::step::spec::load;
+    use crate::spec::load;
 
     fn inert(name: &str, sets: &[&str]) -> Vec<(String, String)> {
         let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
         let loaded = load::<WorkloadSpec>(name, &sets).expect("a workload");
-        let crate::step::spec::workload::ModelRef::Inline(model) = &loaded.value.model else {
-            unreachable!()
-        };
+        let crate::spec::workload::ModelRef::Inline(model) = &loaded.value.model else { unreachable!() };
         let found = loaded.without_effect(model, 8);
         found.into_iter().map(|inert| (inert.field, inert.why)).collect()
     }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::collectives::Collectives;
 use super::device::Device;
 use super::number;
-use crate::core::declare::one;
+use stepsim_core::declare::one;
 
 /// A machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -270,7 +270,6 @@ pub enum Via {
 /// What joins the nodes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum Fabric {
     /// Tiers of switches: leaf–spine, three-tier Clos, rail-optimised or not.
     Clos(Clos),

@@ -100,7 +100,7 @@ impl Topology {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::step::topology::Machine;
+    use crate::topology::Machine;
 
     /// A machine made part by part is the machine that the same words make from JSON.
     #[test]
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(serde_json::from_value::<Topology>(json).expect("the same"), topology);
         let machine = Machine::build(&topology).expect("a machine");
         assert_eq!(machine.devices(), 32);
-        let tier = machine.tier_named(crate::core::ids::DeviceId(9), "host");
+        let tier = machine.tier_named(stepsim_core::ids::DeviceId(9), "host");
         assert_eq!(tier, Some(1));
         let torus = Topology::of(Device::of("mine", 100.0, 16.0, 800.0)).torus(&[4, 4], Link::of(50.0, 1.0));
         assert_eq!(Machine::build(&torus).expect("a torus").devices(), 16);

@@ -13,13 +13,13 @@ use super::tiers::Chains;
 use super::torus::Torus;
 use super::wan::Wan;
 use super::{Machine, drawing};
-use crate::core::ids::{DeviceId, TierId};
-use crate::core::known::number_of;
-use crate::step::spec::device::Device;
-use crate::step::spec::topology::{
+use crate::spec::device::Device;
+use crate::spec::topology::{
     Clos as ClosSpec, Ecmp, Fabric as FabricSpec, Nics, ScaleUp as ScaleUpSpec, Topology, Via,
 };
-use crate::step::spec::{Loaded, Spec, SpecError, load};
+use crate::spec::{Loaded, Spec, SpecError, load};
+use stepsim_core::ids::{DeviceId, TierId};
+use stepsim_core::known::number_of;
 
 impl Machine {
     /// Loads a machine by name, by path, or from the form of a simple one (`switch:8,100,2`), and builds it.

@@ -4,7 +4,7 @@ use petgraph::graph::NodeIndex;
 
 use super::graph::Net;
 use super::machine::TierClass;
-use crate::step::spec::topology::{Node, Topology};
+use crate::spec::topology::{Node, Topology};
 
 /// Work in progress on a built machine.
 pub(super) struct Builder<'a> {

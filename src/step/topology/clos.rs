@@ -10,8 +10,8 @@
 use petgraph::graph::NodeIndex;
 
 use super::graph::{Hop, LinkClass, Net};
-use crate::core::units::{Bandwidth, Time};
-use crate::step::spec::topology::{Clos as ClosSpec, Ecmp};
+use crate::spec::topology::{Clos as ClosSpec, Ecmp};
+use stepsim_core::units::{Bandwidth, Time};
 
 /// What the tiers are built on.
 pub(super) struct Below {

@@ -6,7 +6,7 @@
 use petgraph::graph::NodeIndex;
 
 use super::graph::{Hop, LinkClass, Net};
-use crate::step::spec::topology::{Dragonfly as DragonflySpec, Ecmp};
+use crate::spec::topology::{Dragonfly as DragonflySpec, Ecmp};
 
 #[derive(Clone, Debug)]
 pub(super) struct Dragonfly {

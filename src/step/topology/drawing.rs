@@ -8,11 +8,11 @@ use super::drawn::Drawn;
 use super::fabric::{Fabric, ScaleOut, ScaleUp};
 use super::graph::{Hop, LinkClass, Net, Vertex};
 use super::machine::{Machine, Place, Router, TierClass, TierUse};
-use crate::core::ids::{DeviceId, TierId};
-use crate::core::known::number_of;
-use crate::core::units::Bytes;
-use crate::step::spec::topology::{Graph, Topology, Vertex as VertexSpec, VertexKind};
-use crate::step::spec::{Device, SpecError};
+use crate::spec::topology::{Graph, Topology, Vertex as VertexSpec, VertexKind};
+use crate::spec::{Device, SpecError};
+use stepsim_core::ids::{DeviceId, TierId};
+use stepsim_core::known::number_of;
+use stepsim_core::units::Bytes;
 
 /// Builds a drawn machine.
 pub(super) fn machine(spec: &Topology, graph: &Graph) -> Result<Machine, SpecError> {

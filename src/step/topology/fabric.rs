@@ -1,6 +1,6 @@
 //! How a machine's devices are joined, in the words that collective algorithms choose by.
 
-use crate::step::spec::topology::{Clos, Fabric as FabricSpec, Join, ScaleUp as ScaleUpSpec, Topology};
+use crate::spec::topology::{Clos, Fabric as FabricSpec, Join, ScaleUp as ScaleUpSpec, Topology};
 
 /// The shape of a machine.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,11 +2,11 @@
 
 use petgraph::graph::{EdgeIndex, NodeIndex, UnGraph};
 
-use crate::core::ids::{DeviceId, ResourceId, TierId};
-use crate::core::known::number_of;
-use crate::core::units::{Bandwidth, Time};
-use crate::step::spec::Device;
-use crate::step::spec::topology::{Duplex, Link as LinkSpec};
+use crate::spec::Device;
+use crate::spec::topology::{Duplex, Link as LinkSpec};
+use stepsim_core::ids::{DeviceId, ResourceId, TierId};
+use stepsim_core::known::number_of;
+use stepsim_core::units::{Bandwidth, Time};
 
 /// What a vertex of the machine is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,11 +6,11 @@ use super::built::Built;
 use super::drawn::Drawn;
 use super::fabric::Fabric;
 use super::graph::{Hop, Link, Net, Vertex};
-use crate::core::ids::{DeviceId, ResourceId, TierId};
-use crate::core::known::number_of;
-use crate::core::program::World;
-use crate::core::units::{Bandwidth, Bytes, Time};
-use crate::step::spec::Device;
+use crate::spec::Device;
+use stepsim_core::ids::{DeviceId, ResourceId, TierId};
+use stepsim_core::known::number_of;
+use stepsim_core::program::World;
+use stepsim_core::units::{Bandwidth, Bytes, Time};
 
 /// There is no way between two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,7 +1,7 @@
 //! The axes of a machine by name.
 
 use super::{Machine, ScaleUp};
-use crate::core::ids::DeviceId;
+use stepsim_core::ids::DeviceId;
 
 /// The axes of a machine by name; the first varies fastest with the device's number.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,10 +8,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::core::declare::named;
-use crate::core::ids::{DeviceId, RankId};
-use crate::step::spec::SpecError;
-use crate::step::spec::number::MAX_COUNT;
+use crate::spec::SpecError;
+use crate::spec::number::MAX_COUNT;
+use stepsim_core::declare::named;
+use stepsim_core::ids::{DeviceId, RankId};
 
 named! {
     /// An axis of parallelism.

@@ -5,9 +5,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::core::ids::{DeviceId, ResourceId};
-use crate::core::units::{Bandwidth, Bytes, Time};
-use crate::step::spec::{Loaded, Topology, load};
+use crate::spec::{Loaded, Topology, load};
+use stepsim_core::ids::{DeviceId, ResourceId};
+use stepsim_core::units::{Bandwidth, Bytes, Time};
 
 fn machine(topology: &str, sets: &[&str]) -> Machine {
     let sets: Vec<String> = sets.iter().map(|s| s.to_string()).collect();
@@ -122,7 +122,7 @@ fn routes_of_simple_machines_hold() {
 
 #[test]
 fn every_shipped_machine_builds_and_its_routes_hold() {
-    for name in crate::step::spec::catalog::names(crate::step::spec::Kind::Topology) {
+    for name in crate::spec::catalog::names(crate::spec::Kind::Topology) {
         let m = machine(name, &[]);
         assert_routes_hold(&m);
         let last = DeviceId(m.devices() - 1);
@@ -137,7 +137,7 @@ fn every_shipped_machine_builds_and_its_routes_hold() {
 
 #[test]
 fn sizes_in_names_are_sizes_of_machines() {
-    for name in crate::step::spec::catalog::names(crate::step::spec::Kind::Topology) {
+    for name in crate::spec::catalog::names(crate::spec::Kind::Topology) {
         let Some((_, size)) = name.rsplit_once('-') else { continue };
         if let Ok(size) = size.parse::<u32>() {
             assert_eq!(machine(name, &[]).devices(), size, "{name}");
@@ -449,7 +449,7 @@ proptest! {
         for (path, value) in changes {
             mutate(&mut file, &path, value);
         }
-        match crate::step::spec::from_value::<Topology>(file, name.into(), "fuzz.json".into(), &[]) {
+        match crate::spec::from_value::<Topology>(file, name.into(), "fuzz.json".into(), &[]) {
             Err(e) => prop_assert!(e.to_string().starts_with("fuzz.json: ")),
             Ok(loaded) if loaded.value.node.as_ref().is_some_and(|n| u64::from(n.size()) * loaded.value.total_nodes() > 20_000) => {}
             Ok(loaded) => {

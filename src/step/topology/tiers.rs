@@ -8,9 +8,9 @@ use petgraph::graph::NodeIndex;
 use super::builder::Builder;
 use super::graph::{Hop, LinkClass, Vertex};
 use super::machine::TierClass;
-use crate::core::ids::TierId;
-use crate::core::units::{Bandwidth, Bytes};
-use crate::step::spec::topology::{Host, Memory, Via};
+use crate::spec::topology::{Host, Memory, Via};
+use stepsim_core::ids::TierId;
+use stepsim_core::units::{Bandwidth, Bytes};
 
 /// The hosts and the hops from each device to its own.
 #[derive(Default)]

@@ -7,7 +7,7 @@
 use petgraph::graph::NodeIndex;
 
 use super::graph::{Hop, LinkClass, Net};
-use crate::step::spec::topology::{Torus as TorusSpec, Wrap};
+use crate::spec::topology::{Torus as TorusSpec, Wrap};
 
 /// The links of all tori of a machine.
 #[derive(Clone, Debug)]

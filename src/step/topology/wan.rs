@@ -7,8 +7,8 @@ use petgraph::graph::NodeIndex;
 use super::clos::Clos;
 use super::dragonfly::pair;
 use super::graph::{Hop, LinkClass, Net};
-use crate::core::units::Time;
-use crate::step::spec::topology::{Join, Sites};
+use crate::spec::topology::{Join, Sites};
+use stepsim_core::units::Time;
 
 #[derive(Clone, Debug)]
 pub(super) struct Wan {

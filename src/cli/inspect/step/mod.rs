@@ -11,17 +11,17 @@ use serde::Serialize;
 use modules::ModuleView;
 
 use super::documents::DocumentsView;
-use crate::cli::Failure;
-use crate::core::fold::fold;
-use crate::core::ids::{DeviceId, RankId};
-use crate::core::program::{MemoryClass, MemoryWhen, Program, StreamKind, Work};
-use crate::lab::simulate::Inputs;
-use crate::read::analysis::idle::IdleTimes;
-use crate::step::collective::Lowering;
-use crate::step::model::ParameterCount;
-use crate::step::plan::step::Plan;
-use crate::step::schedule::Choice;
-use crate::step::spec::workload::{ExpertOverlap, WorkloadSpec};
+use crate::Failure;
+use stepsim_core::fold::fold;
+use stepsim_core::ids::{DeviceId, RankId};
+use stepsim_core::program::{MemoryClass, MemoryWhen, Program, StreamKind, Work};
+use stepsim_read::analysis::idle::IdleTimes;
+use stepsim_simulate::Inputs;
+use stepsim_step::collective::Lowering;
+use stepsim_step::model::ParameterCount;
+use stepsim_step::plan::step::Plan;
+use stepsim_step::schedule::Choice;
+use stepsim_step::spec::workload::{ExpertOverlap, WorkloadSpec};
 
 /// A step for readers.
 #[derive(Debug, Serialize)]
@@ -319,7 +319,7 @@ fn collectives(plan: &Plan, lowering: &Lowering<'_>) -> Vec<CollectiveView> {
     }
     let view =
         |((stream, name, bytes, group, algorithm, protocol, chosen_by, ps), times): (Key, (u64, u64))| {
-            let expected_s = crate::core::units::Time(ps).s();
+            let expected_s = stepsim_core::units::Time(ps).s();
             let stream = stream.name();
             CollectiveView { stream, name, bytes, group, algorithm, protocol, chosen_by, expected_s, times }
         };
@@ -329,8 +329,8 @@ fn collectives(plan: &Plan, lowering: &Lowering<'_>) -> Vec<CollectiveView> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::inspect::ranges::ranges;
-    use crate::lab::simulate::{Options, Simulation};
+    use crate::inspect::ranges::ranges;
+    use stepsim_simulate::{Options, Simulation};
 
     fn inputs() -> Inputs {
         let sets = ["stack=simple", "parallelism.data=2", "parallelism.pipeline.size=4", "batch.global=64"]

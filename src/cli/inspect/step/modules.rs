@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use crate::lab::simulate::Inputs;
-use crate::read::analysis::table::grouped;
-use crate::step::documents::Images;
-use crate::step::spec::workload::{ModuleDevices, ModuleParallelism, TrainedPart, UsedModule};
+pub use stepsim_read::analysis::table::grouped;
+use stepsim_simulate::Inputs;
+use stepsim_step::documents::Images;
+use stepsim_step::spec::workload::{ModuleDevices, ModuleParallelism, TrainedPart, UsedModule};
 
 /// A module of a step.
 #[derive(Debug, Serialize)]

@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::StepView;
-use crate::cli::inspect::documents::DocumentsView;
-use crate::cli::inspect::machine::capacity;
-use crate::cli::inspect::ranges::ranges;
-use crate::core::program::MemoryClass;
-use crate::core::units::Bytes;
-use crate::read::analysis::table::{grouped, new_table, seconds};
+use crate::inspect::documents::DocumentsView;
+use crate::inspect::machine::capacity;
+use crate::inspect::ranges::ranges;
+use stepsim_core::program::MemoryClass;
+use stepsim_core::units::Bytes;
+pub use stepsim_read::analysis::table::{grouped, new_table, seconds};
 
 impl StepView {
     /// As text of at most `width` columns.
-    pub(in crate::cli::inspect) fn text(&self, width: u16) -> String {
+    pub(in crate::inspect) fn text(&self, width: u16) -> String {
         let mut out = String::new();
         self.headline(&mut out);
         if let Some(documents) = &self.documents {

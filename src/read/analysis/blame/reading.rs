@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use super::Blame;
-use crate::read::analysis::cells::{self, MOST_CAUSES, SMALL, new_table, percent};
-use crate::read::analysis::reading::{Reading, Report, Sheet, Shown};
-use crate::read::page::sheet::{seconds, table};
+use crate::analysis::cells::{self, MOST_CAUSES, SMALL, new_table, percent};
+use crate::analysis::reading::{Reading, Report, Sheet, Shown};
+use crate::page::sheet::{seconds, table};
 
 const HEADS: [&str; 5] = ["cause", "step without it", "cost", "itself", "others wait"];
 

@@ -5,7 +5,7 @@
 //! dollars = devices × time × price of an hour
 //! ```
 //! Uses are matrix products, kernels that memory bounds, and the rest of the step: a device that waits or communicates draws as if idle,
-//! and communication under kernels adds nothing. Kernels without a class count as products. [`crate::step::spec::power`] has the watts
+//! and communication under kernels adds nothing. Kernels without a class count as products. `step::spec::power` has the watts
 //! and where they come from; it is the board alone, without host, network, cooling.
 
 mod reading;
@@ -13,11 +13,11 @@ mod reading;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::core::declare::named;
-use crate::core::kernel_class::Kind;
-use crate::read::analysis::kernel_classes::KernelClassReport;
-use crate::step::spec::power::{PowerAndPrice, usd};
+use crate::analysis::kernel_classes::KernelClassReport;
 pub use reading::{StepCost, joules_in_words};
+use stepsim_core::declare::named;
+use stepsim_core::kernel_class::Kind;
+use stepsim_core::power::{PowerAndPrice, usd};
 
 named! {
     /// What devices do.
@@ -121,8 +121,8 @@ fn uses(step: CostBasis<'_>, watts: [f64; 3]) -> Vec<UseReport> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::kernel_class::KernelClass;
-    use crate::read::analysis::kernel_classes::Bound;
+    use crate::analysis::kernel_classes::Bound;
+    use stepsim_core::kernel_class::KernelClass;
 
     /// Two steps of 10 s on 4 devices, each 6 s in products and 1 s in memory-bound kernels:
     /// 4 · (6 · 700 + 1 · 300 + 3 · 150) J = 19,800 J and 4 · 10/3600 · 3.6 $ = 0.04 $ for 1,000 tokens.

@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use super::{CostBasis, CostReport, cost};
-use crate::read::analysis::cells::{new_table, percent, seconds};
-use crate::read::analysis::reading::{Asked, Lines, Measure, Reading, Report, Run, Sheet, Shown};
-use crate::read::page::sheet::{self, table};
+use crate::analysis::cells::{new_table, percent, seconds};
+use crate::analysis::reading::{Asked, Lines, Measure, Reading, Report, Run, Sheet, Shown};
+use crate::page::sheet::{self, table};
 
 /// Dollars and energy of a step.
 pub struct StepCost;

@@ -17,12 +17,12 @@ use super::cause::{Binding, Causes};
 use super::idle::IdleTimes;
 use super::kind::OpKind;
 use super::stalls::contended_from;
-use crate::core::ids::{OpId, RankId};
-use crate::core::kernel_class::KernelClass;
-use crate::core::program::{NO_MICRO_BATCH, Phase, World};
-use crate::core::units::Time;
 pub use reading::Path;
 pub(crate) use reading::path_parts;
+use stepsim_core::ids::{OpId, RankId};
+use stepsim_core::kernel_class::KernelClass;
+use stepsim_core::program::{NO_MICRO_BATCH, Phase, World};
+use stepsim_core::units::Time;
 
 /// An op on the critical path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,7 +173,7 @@ pub struct Stretch {
 }
 
 /// A part of a path that comes again, behind itself.
-pub(crate) struct Again {
+pub struct Again {
     /// Its links: those behind the first moment of a state, up to the one across the second.
     pub links: Range<usize>,
     /// How often it comes again.
@@ -355,9 +355,9 @@ fn stretches(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::program::StreamKind;
-    use crate::read::analysis::random_world::{self, Scenario};
+    use crate::analysis::random_world::{self, Scenario};
     use proptest::prelude::*;
+    use stepsim_core::program::StreamKind;
 
     fn path(s: &Scenario) -> CriticalPath {
         critical_path(&mut Causes::new(&s.world, &s.record), &mut IdleTimes::new(&s.world))

@@ -3,13 +3,13 @@
 use std::fmt::Write;
 
 use super::{OnRank, section};
-use crate::core::units::{Time, grouped};
-use crate::read::analysis::cells::{SMALL, percent, write_list};
-use crate::read::analysis::kind::OpKind;
-use crate::read::analysis::reading::{Asked, Reading, Report, Run, Sheet, Shown};
-use crate::read::analysis::shown::longest;
-use crate::read::analysis::stalls::StallCause;
-use crate::read::page::sheet::seconds;
+use crate::analysis::cells::{SMALL, percent, write_list};
+use crate::analysis::kind::OpKind;
+use crate::analysis::reading::{Asked, Reading, Report, Run, Sheet, Shown};
+use crate::analysis::shown::longest;
+use crate::analysis::stalls::StallCause;
+use crate::page::sheet::seconds;
+use stepsim_core::units::{Time, grouped};
 
 /// What costs less than this part of the step is no lever.
 const NO_LEVER: f64 = 0.005;

@@ -7,10 +7,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::step::documents::{DynamicContext, OfDegree};
 pub use reading::Degrees;
-#[cfg(feature = "cli")]
-pub(crate) use reading::text;
+#[cfg(feature = "tables")]
+pub use reading::text;
 
 /// Documents with a degree of context parallelism of their own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -34,21 +33,4 @@ pub struct DegreeReport {
     pub passes: u64,
     /// Part of all tokens, 0 to 1.
     pub tokens: f64,
-}
-
-impl DynamicContextReport {
-    /// Of a step.
-    pub fn of(dynamic: &DynamicContext) -> DynamicContextReport {
-        let padded = dynamic.padded() as f64;
-        let of_degree = |(degree, of): (u64, OfDegree)| {
-            let tokens = of.tokens as f64 / padded;
-            (degree, DegreeReport { documents: of.samples, passes: of.passes, tokens })
-        };
-        DynamicContextReport {
-            tokens_per_rank: dynamic.tokens_per_rank,
-            padding: 1.0 - dynamic.tokens as f64 / padded,
-            work_max_over_mean: dynamic.max_over_mean(),
-            degrees: dynamic.by_degree().into_iter().map(of_degree).collect(),
-        }
-    }
 }

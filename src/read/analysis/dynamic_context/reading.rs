@@ -1,8 +1,8 @@
 //! The reading of documents with a degree of their own; the planner puts it into the report.
 
 use super::DynamicContextReport;
-use crate::read::analysis::cells::{grouped, new_table};
-use crate::read::analysis::reading::{Reading, Report};
+use crate::analysis::cells::{grouped, new_table};
+use crate::analysis::reading::{Reading, Report};
 
 /// Degrees of context parallelism, as a line and a table.
 pub struct Degrees;
@@ -14,7 +14,7 @@ impl Reading for Degrees {
 }
 
 /// As a line and a table of at most `width` columns.
-pub(crate) fn text(dynamic: &DynamicContextReport, width: u16) -> String {
+pub fn text(dynamic: &DynamicContextReport, width: u16) -> String {
     let head = ["  context parallel", "documents", "passes", "tokens"];
     let mut table = new_table(width, head.map(String::from).to_vec());
     for (degree, of) in &dynamic.degrees {

@@ -16,10 +16,10 @@ use serde::{Deserialize, Serialize};
 
 use super::cause::Causes;
 use super::turns::Recurring;
-use crate::core::declare::named;
-use crate::core::ids::RankId;
-use crate::core::units::{PS_PER_S, Time};
 pub use reading::Gaps;
+use stepsim_core::declare::named;
+use stepsim_core::ids::RankId;
+use stepsim_core::units::{PS_PER_S, Time};
 
 named! {
     /// How long a gap is.
@@ -111,11 +111,11 @@ pub(crate) fn gaps(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::program::StreamKind;
-    use crate::read::analysis::idle::IdleTimes;
-    use crate::read::analysis::random_world::{self, Scenario};
-    use crate::read::analysis::stalls::stalls;
+    use crate::analysis::idle::IdleTimes;
+    use crate::analysis::random_world::{self, Scenario};
+    use crate::analysis::stalls::stalls;
     use proptest::prelude::*;
+    use stepsim_core::program::StreamKind;
 
     /// A transfer of 20 us between kernels of 1, and 300 us before a rank's only kernel.
     #[test]

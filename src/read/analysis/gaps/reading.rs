@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use super::{GapLength, GapReport, gaps};
-use crate::read::analysis::cells::{self, new_table, percent};
-use crate::read::analysis::reading::{Lines, Measure, Reading, Report, Run, Sheet, Shown};
-use crate::read::page::sheet::{bars, seconds};
+use crate::analysis::cells::{self, new_table, percent};
+use crate::analysis::reading::{Lines, Measure, Reading, Report, Run, Sheet, Shown};
+use crate::page::sheet::{bars, seconds};
 
 /// Idle gaps by length.
 pub struct Gaps;

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use super::cause::Causes;
 use super::turns::Recurring;
-use crate::core::declare::named;
-use crate::core::ids::RankId;
-use crate::core::kernel_class::KernelClass;
-use crate::core::units::{Bandwidth, FlopRate, PS_PER_S, Time};
 pub use reading::Kernels;
+use stepsim_core::declare::named;
+use stepsim_core::ids::RankId;
+use stepsim_core::kernel_class::KernelClass;
+use stepsim_core::units::{Bandwidth, FlopRate, PS_PER_S, Time};
 
 named! {
     /// What bounds the kernels of a class: the larger of the parts that they use of the peak and of the memory's bandwidth.
@@ -80,7 +80,7 @@ pub(crate) fn sums(
         let mut of_info = vec![(0u64, 0u64, 0u64); program.infos.len()];
         for &kernel in &causes.index_of(rank).kernels {
             let ((start, end), times) = (causes.span(rank, kernel), times(kernel));
-            let alone = crate::core::engine::undisturbed_time(world, rank, kernel);
+            let alone = stepsim_core::engine::undisturbed_time(world, rank, kernel);
             let (count, ran, undisturbed) = &mut of_info[program.ops[kernel.index()].info as usize];
             *count += times;
             *ran += times * (end - start).0;

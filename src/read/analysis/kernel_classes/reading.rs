@@ -3,11 +3,11 @@
 use std::fmt::Write;
 
 use super::{kernel_classes, sums};
-use crate::read::analysis::cells::{self, grouped, new_table, percent};
-use crate::read::analysis::reading::{Lines, Measure, Reading, Report, Run, Sheet, Shown};
-use crate::read::page::draw::{LEFT, WIDTH, drawing, text};
-use crate::read::page::escaped::escaped;
-use crate::read::page::sheet::seconds;
+use crate::analysis::cells::{self, grouped, new_table, percent};
+use crate::analysis::reading::{Lines, Measure, Reading, Report, Run, Sheet, Shown};
+use crate::page::draw::{LEFT, WIDTH, drawing, text};
+use crate::page::escaped::escaped;
+use crate::page::sheet::seconds;
 
 /// Kernels by class, with their rates.
 pub struct Kernels;

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::cause::Causes;
 use super::kind::OpKind;
 use super::turns::Recurring;
-use crate::core::ids::{OpId, RankId};
-use crate::core::units::PS_PER_S;
 pub use reading::Layers;
+use stepsim_core::ids::{OpId, RankId};
+use stepsim_core::units::PS_PER_S;
 
 /// Ops of one layer and kind, mean of a rank: a layer that lies on one of four stages counts a quarter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{LayerReport, layers, sums};
-use crate::read::analysis::reading::{Lines, Measure, Reading, Report, Run};
+use crate::analysis::reading::{Lines, Measure, Reading, Report, Run};
 
 /// Time of ops by layer and kind.
 pub struct Layers;

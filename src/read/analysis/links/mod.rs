@@ -13,12 +13,12 @@ use serde::{Deserialize, Serialize};
 
 use super::idle;
 use super::turns::Recurring;
-use crate::core::declare::one_long;
-use crate::core::engine::Record;
-use crate::core::ids::{CommId, OpId, RankId, ResourceId, TransferId};
-use crate::core::program::{Action, Program, Work, World};
-use crate::core::units::Time;
 pub use reading::Links;
+use stepsim_core::declare::one_long;
+use stepsim_core::engine::Record;
+use stepsim_core::ids::{CommId, OpId, RankId, ResourceId, TransferId};
+use stepsim_core::program::{Action, Program, Work, World};
+use stepsim_core::units::Time;
 
 /// How many of the busiest links are listed.
 pub const LISTED_LINKS: usize = 16;
@@ -194,8 +194,8 @@ pub(crate) fn alike_of(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::program::StreamKind;
-    use crate::read::analysis::random_world::Scenario;
+    use crate::analysis::random_world::Scenario;
+    use stepsim_core::program::StreamKind;
 
     /// Two transfers of 3 µs and 1 µs at half the link's rate each byte crossing twice: 4 µs of a 10¹² B/s link, in a
     /// step of 8 µs.

@@ -3,12 +3,12 @@
 use std::fmt::Write;
 
 use super::{Alike, BySlot, LISTED_LINKS, LinkReport, alike_of, transfers, utilisation};
-use crate::core::program::World;
-use crate::core::units::{Bytes, Time};
-use crate::read::analysis::cells::{MOST_LINKS, grouped, new_table, percent};
-use crate::read::analysis::reading::{Reading, Report, Run, Sheet, Shown};
-use crate::read::analysis::report::RunInfo;
-use crate::read::page::sheet::{bars, gib};
+use crate::analysis::cells::{MOST_LINKS, grouped, new_table, percent};
+use crate::analysis::reading::{Reading, Report, Run, Sheet, Shown};
+use crate::analysis::report::RunInfo;
+use crate::page::sheet::{bars, gib};
+use stepsim_core::program::World;
+use stepsim_core::units::{Bytes, Time};
 
 /// The busiest links, ports and tier bandwidths.
 pub struct Links;

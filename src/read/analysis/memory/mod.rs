@@ -19,12 +19,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cause::Causes;
-use crate::core::engine::Record;
-use crate::core::ids::{OpId, RankId, TierId};
-use crate::core::program::{MemoryClass, MemoryWhen, Work, World};
-use crate::core::units::{Bytes, Time};
 pub use reading::Memory;
 pub(crate) use reading::by_tier;
+use stepsim_core::engine::Record;
+use stepsim_core::ids::{OpId, RankId, TierId};
+use stepsim_core::program::{MemoryClass, MemoryWhen, Work, World};
+use stepsim_core::units::{Bytes, Time};
 
 /// A memory tier at its fullest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -271,9 +271,9 @@ fn earliest(level: &mut [(Time, i64)], step: &Effect, capacity: i64) -> Time {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::program::StreamKind;
-    use crate::read::analysis::random_world::{self, Scenario};
+    use crate::analysis::random_world::{self, Scenario};
     use proptest::prelude::*;
+    use stepsim_core::program::StreamKind;
 
     fn ledger(s: &Scenario) -> Ledger {
         Ledger::replay(&Causes::new(&s.world, &s.record), TierId(0), &users(&s.world)[0])

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::{ByClass, Peak, TierReport};
-use crate::core::program::{MemoryClass, World};
-use crate::core::units::Bytes;
-use crate::read::analysis::cells::{merged, new_table, omitted, percent, shown};
-use crate::read::analysis::reading::{Asked, Lines, Measure, Reading, Report, Run, Sheet, Shown};
-use crate::read::analysis::shown as page;
-use crate::read::analysis::stages::StageReport;
-use crate::read::page::escaped::escaped;
-use crate::read::page::sheet::{gib, key};
+use crate::analysis::cells::{merged, new_table, omitted, percent, shown};
+use crate::analysis::reading::{Asked, Lines, Measure, Reading, Report, Run, Sheet, Shown};
+use crate::analysis::shown as page;
+use crate::analysis::stages::StageReport;
+use crate::page::escaped::escaped;
+use crate::page::sheet::{gib, key};
+use stepsim_core::program::{MemoryClass, World};
+use stepsim_core::units::Bytes;
 
 /// How full the tiers were, and of what.
 pub struct Memory;

@@ -21,13 +21,13 @@ use super::idle::IdleTimes;
 use super::kind::OpKind;
 use super::stalls::{Stall, stalls_of};
 use super::turns::Recurring;
-use crate::core::engine::Record;
-use crate::core::ids::{OpId, RankId};
-use crate::core::program::{Work, World};
-use crate::core::units::{PS_PER_S, Time};
-use crate::read::profile::intervals::Intervals;
 pub use reading::Communication;
 pub(crate) use reading::communication;
+use stepsim_core::engine::Record;
+use stepsim_core::ids::{OpId, RankId};
+use stepsim_core::intervals::Intervals;
+use stepsim_core::program::{Work, World};
+use stepsim_core::units::{PS_PER_S, Time};
 
 /// Communication of one kind, mean over ranks. `under_kernels_s`, `while_idle_s` and `exposed_s` sum to `ran_s`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -154,10 +154,10 @@ pub fn exposed(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::program::StreamKind;
-    use crate::read::analysis::random_world::{self, Scenario};
-    use crate::read::analysis::stalls;
+    use crate::analysis::random_world::{self, Scenario};
+    use crate::analysis::stalls;
     use proptest::prelude::*;
+    use stepsim_core::program::StreamKind;
 
     fn of_rank(s: &Scenario, rank: u32) -> ByKind {
         let mut causes = Causes::new(&s.world, &s.record);

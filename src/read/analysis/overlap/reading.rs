@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use super::CommunicationReport;
-use crate::core::units::{Bytes, PS_PER_S};
-use crate::read::analysis::cells::{self, grouped, new_table, percent};
-use crate::read::analysis::kind::OpKind;
-use crate::read::analysis::reading::{Lines, Measure, Reading, Report, Run, Sheet, Shown};
-use crate::read::analysis::report::RankInfo;
-use crate::read::analysis::run::OfRank;
-use crate::read::analysis::stages::StageReport;
-use crate::read::page::sheet::{bars, gib, seconds};
+use crate::analysis::cells::{self, grouped, new_table, percent};
+use crate::analysis::kind::OpKind;
+use crate::analysis::reading::{Lines, Measure, Reading, Report, Run, Sheet, Shown};
+use crate::analysis::report::RankInfo;
+use crate::analysis::run::OfRank;
+use crate::analysis::stages::StageReport;
+use crate::page::sheet::{bars, gib, seconds};
+use stepsim_core::units::{Bytes, PS_PER_S};
 
 /// Communication by kind: under kernels, exposed, or neither.
 pub struct Communication;

@@ -18,10 +18,10 @@ use serde::{Deserialize, Serialize};
 use super::cause::Causes;
 use super::kind::OpKind;
 use super::turns::Recurring;
-use crate::core::ids::{OpId, RankId};
-use crate::core::program::{Phase, Program, StreamKind, World};
-use crate::core::units::Time;
 pub use reading::Prefetch;
+use stepsim_core::ids::{OpId, RankId};
+use stepsim_core::program::{Phase, Program, StreamKind, World};
+use stepsim_core::units::Time;
 
 /// The copy of a layer in a phase that came latest, of all ranks and micro-batches.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -71,14 +71,14 @@ pub(crate) struct Copies {
 pub(crate) type ByLayer = BTreeMap<(Option<u32>, Phase), Copies>;
 
 /// Whether no kernel that ends behind a moment hangs on anything before another, `since`.
-pub(crate) fn recur(causes: &Causes, since: Time, behind: Time) -> bool {
+pub fn recur(causes: &Causes, since: Time, behind: Time) -> bool {
     let behind = |d: &Distance| causes.span(d.rank, d.kernel).1 > behind;
     let hangs_on = |d: &Distance| d.issue.min(d.ready.saturating_sub(d.needed));
     distances(causes).filter(behind).all(|distance| hangs_on(&distance) >= since)
 }
 
 /// Whether anything is copied to a device.
-pub(crate) fn has_copies(world: &World) -> bool {
+pub fn has_copies(world: &World) -> bool {
     world.programs.iter().any(|program| copies_in(program))
 }
 
@@ -165,7 +165,7 @@ fn layers_within(causes: &Causes, distance: &Distance) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::read::analysis::random_world::Scenario;
+    use crate::analysis::random_world::Scenario;
 
     /// A kernel of 4 at 0; a copy of 7 issued behind a kernel of 1: it needed 7, had 4, and the next kernel stalls 3.
     #[test]

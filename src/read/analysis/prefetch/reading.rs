@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use super::{PrefetchReport, copies, prefetch};
-use crate::core::units::Time;
-use crate::read::analysis::cells::write_list;
-use crate::read::analysis::reading::{Asked, Reading, Report, Run};
+use crate::analysis::cells::write_list;
+use crate::analysis::reading::{Asked, Reading, Report, Run};
+use stepsim_core::units::Time;
 
 /// How far ahead copies to the device were issued, and should have been.
 pub struct Prefetch;

@@ -1,12 +1,12 @@
 //! How a report is made of a run.
 
 use super::{Classes, Report};
-use crate::core::units::{Flops, Time};
-use crate::read::analysis::hangs_on;
-use crate::read::analysis::reading::Reading;
-use crate::read::analysis::registry;
-use crate::read::analysis::rounds::round_times;
-use crate::read::analysis::run::Run;
+use crate::analysis::hangs_on;
+use crate::analysis::reading::Reading;
+use crate::analysis::registry;
+use crate::analysis::rounds::round_times;
+use crate::analysis::run::Run;
+use stepsim_core::units::{Flops, Time};
 
 /// Has all readings read a run, those of the caller's own last.
 pub fn report(mut run: Run<'_, '_>, own: &[&'static dyn Reading]) -> Report {

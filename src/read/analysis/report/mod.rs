@@ -35,11 +35,11 @@ use super::slow_ranks::SlowRanks;
 pub use super::stages::{RankReport, StageReport};
 pub use super::stalls::Breakdown;
 use super::waterfall::{Counted, WaterfallReport};
-use crate::core::declare::one;
-use crate::core::ids::{RankId, ResourceId};
-use crate::core::units::{Bandwidth, FlopRate, Flops};
-use crate::step::spec::power::PowerAndPrice;
 pub use made::report;
+use stepsim_core::declare::one;
+use stepsim_core::ids::{RankId, ResourceId};
+use stepsim_core::power::PowerAndPrice;
+use stepsim_core::units::{Bandwidth, FlopRate, Flops};
 
 /// How much of a report is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

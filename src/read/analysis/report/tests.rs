@@ -1,10 +1,10 @@
 //! Reports of random worlds.
 
 use super::*;
-use crate::read::analysis::cause::Causes;
-use crate::read::analysis::idle::IdleTimes;
-use crate::read::analysis::run::Run;
-use crate::read::analysis::{random_world, slack};
+use crate::analysis::cause::Causes;
+use crate::analysis::idle::IdleTimes;
+use crate::analysis::run::Run;
+use crate::analysis::{random_world, slack};
 use proptest::prelude::*;
 
 /// A report of a random world in which rank `r` stands for `weight(r)` ranks of stage `r`.

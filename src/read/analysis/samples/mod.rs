@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::core::units::Time;
 pub use reading::Samples;
+use stepsim_core::units::Time;
 
 /// Ranks listed, those with the largest share of the critical path first.
 pub const LISTED_RANKS: usize = 16;

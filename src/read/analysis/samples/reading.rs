@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use super::OnPath;
-use crate::core::units::Time;
-use crate::read::analysis::cells::{MOST_LINKS, MOST_ROWS, bar, grouped, new_table, percent, write_list};
-use crate::read::analysis::reading::{Asked, Reading, Report};
+use crate::analysis::cells::{MOST_LINKS, MOST_ROWS, bar, grouped, new_table, percent, write_list};
+use crate::analysis::reading::{Asked, Reading, Report};
+use stepsim_core::units::Time;
 
 /// The distribution of step times, and who was on the critical path.
 pub struct Samples;

@@ -17,10 +17,10 @@ use serde::{Deserialize, Serialize};
 use super::cause::Causes;
 use super::kind::OpKind;
 use super::turns::Recurring;
-use crate::core::ids::{OpId, RankId};
-use crate::core::program::Program;
-use crate::core::units::{PS_PER_S, Time};
 pub use reading::Slacks;
+use stepsim_core::ids::{OpId, RankId};
+use stepsim_core::program::Program;
+use stepsim_core::units::{PS_PER_S, Time};
 
 /// The slack of every op of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -270,11 +270,11 @@ pub(crate) fn by_kind(sums: ByKind, ranks: u64) -> BTreeMap<OpKind, SlackReport>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::program::{StreamKind, Work};
-    use crate::read::analysis::critical::critical_path;
-    use crate::read::analysis::idle::IdleTimes;
-    use crate::read::analysis::random_world::{self, Scenario};
+    use crate::analysis::critical::critical_path;
+    use crate::analysis::idle::IdleTimes;
+    use crate::analysis::random_world::{self, Scenario};
     use proptest::prelude::*;
+    use stepsim_core::program::{StreamKind, Work};
 
     fn of(s: &Scenario) -> Slack {
         slack(&Causes::new(&s.world, &s.record))

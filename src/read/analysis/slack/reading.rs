@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::{by_kind, sums};
-use crate::read::analysis::cells::{grouped, new_table, seconds};
-use crate::read::analysis::reading::{Reading, Report, Run};
+use crate::analysis::cells::{grouped, new_table, seconds};
+use crate::analysis::reading::{Reading, Report, Run};
 
 /// How much of each kind of op cannot be late.
 pub struct Slacks;

@@ -5,8 +5,8 @@ mod reading;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::core::program::{Rank, World};
 pub use reading::SlowOnes;
+use stepsim_core::program::{Rank, World};
 
 /// Stretches of numbers that are told one by one.
 const TOLD: usize = 3;

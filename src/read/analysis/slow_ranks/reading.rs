@@ -1,7 +1,7 @@
 //! The reading of slow ranks.
 
 use super::slow_ranks;
-use crate::read::analysis::reading::{Reading, Report, Run};
+use crate::analysis::reading::{Reading, Report, Run};
 
 /// Whose kernels take longer than the device needs.
 pub struct SlowOnes;

@@ -4,18 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use super::{LIST_ALL_RANKS, RankReport, StageReport};
-use crate::core::ids::RankId;
-use crate::core::kernel_class::KernelClass;
-use crate::core::program::{Program, World};
-use crate::core::units::Time;
-use crate::read::analysis::cells::{SMALL, bar, merged, new_table, omitted, percent, shown};
-use crate::read::analysis::memory::{Peak, by_tier, users};
-use crate::read::analysis::overlap::communication;
-use crate::read::analysis::reading::{Lines, Reading, Report, Run};
-use crate::read::analysis::report::{RankInfo, RunInfo};
-use crate::read::analysis::run::OfRank;
-use crate::read::analysis::stalls::{Breakdown, RankTime, StallCause, compare, mean, seconds_of};
-use crate::step::model::MODULE_INPUT;
+use crate::analysis::cells::{SMALL, bar, merged, new_table, omitted, percent, shown};
+use crate::analysis::memory::{Peak, by_tier, users};
+use crate::analysis::overlap::communication;
+use crate::analysis::reading::{Lines, Reading, Report, Run};
+use crate::analysis::report::{RankInfo, RunInfo};
+use crate::analysis::run::OfRank;
+use crate::analysis::stalls::{Breakdown, RankTime, StallCause, compare, mean, seconds_of};
+use stepsim_core::ids::RankId;
+use stepsim_core::kernel_class::{KernelClass, MODULE_INPUT};
+use stepsim_core::program::{Program, World};
+use stepsim_core::units::Time;
 
 /// Stages none of whose shares differ by this much share a row.
 const ALIKE: f64 = 0.005;
@@ -39,7 +38,7 @@ impl Reading for Stages {
         let mut head = vec!["stage".to_string(), "".to_string(), "compute".to_string()];
         head.extend(causes.iter().map(|c| c.short().to_string()));
         let mut table = new_table(width, head);
-        #[cfg(feature = "cli")]
+        #[cfg(feature = "tables")]
         if let Some(bars) = table.column_mut(1) {
             bars.set_cell_alignment(comfy_table::CellAlignment::Left);
         }

@@ -31,12 +31,12 @@ use super::idle::IdleTimes;
 use super::kind::OpKind;
 pub use super::stall_cause::{Colour, StallCause, Waiting};
 use super::turns::Recurring;
-use crate::core::ids::{OpId, RankId};
-use crate::core::interrupt;
-use crate::core::program::Work;
-use crate::core::units::Time;
 pub use reading::{LongestStalls, TimeWent};
 pub(crate) use reading::{breakdown as seconds_of, compare, mean};
+use stepsim_core::ids::{OpId, RankId};
+use stepsim_core::interrupt;
+use stepsim_core::program::Work;
+use stepsim_core::units::Time;
 
 /// A piece of a gap of a rank's compute stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -298,9 +298,9 @@ fn is_zero(seconds: &f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::program::StreamKind;
-    use crate::read::analysis::random_world::{self, Scenario};
+    use crate::analysis::random_world::{self, Scenario};
     use proptest::prelude::*;
+    use stepsim_core::program::StreamKind;
 
     fn all(s: &Scenario) -> (Vec<Stall>, Vec<RankTime>) {
         let mut causes = Causes::new(&s.world, &s.record);

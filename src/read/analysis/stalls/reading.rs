@@ -3,13 +3,13 @@
 use std::fmt::Write;
 
 use super::{Breakdown, RankTime, StallCause};
-use crate::core::units::{PS_PER_S, Time};
-use crate::read::analysis::cells::{SMALL, bar, grouped};
-use crate::read::analysis::reading::{Lines, Measure, Reading, Report, Run, Sheet, Shown};
-use crate::read::analysis::report::RankInfo;
-use crate::read::analysis::run::OfRank;
-use crate::read::analysis::shown::{self};
-use crate::read::page::sheet::{bars, key, seconds};
+use crate::analysis::cells::{SMALL, bar, grouped};
+use crate::analysis::reading::{Lines, Measure, Reading, Report, Run, Sheet, Shown};
+use crate::analysis::report::RankInfo;
+use crate::analysis::run::OfRank;
+use crate::analysis::shown::{self};
+use crate::page::sheet::{bars, key, seconds};
+use stepsim_core::units::{PS_PER_S, Time};
 
 /// Kernels, and why the compute stream stood still: the mean of all ranks.
 pub struct TimeWent;

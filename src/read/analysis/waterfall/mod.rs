@@ -32,13 +32,13 @@ use super::idle::IdleTimes;
 use super::kind::OpKind;
 use super::stalls::{RankTime, Stall, Waiting};
 use super::turns::Recurring;
-use crate::core::declare::named;
-use crate::core::engine::undisturbed_time;
-use crate::core::ids::{OpId, RankId};
-use crate::core::kernel_class::KernelClass;
-use crate::core::program::{Phase, Work};
-use crate::core::units::{FlopRate, PS_PER_S, Time};
 pub use reading::{Bars, chart};
+use stepsim_core::declare::named;
+use stepsim_core::engine::undisturbed_time;
+use stepsim_core::ids::{OpId, RankId};
+use stepsim_core::kernel_class::KernelClass;
+use stepsim_core::program::{Phase, Work};
+use stepsim_core::units::{FlopRate, PS_PER_S, Time};
 
 /// Why a rank did less than its peak: one bar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -454,11 +454,11 @@ impl BarsReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::program::{OpInfo, StreamKind};
-    use crate::read::analysis::random_world;
-    use crate::read::analysis::random_world::Scenario;
-    use crate::read::analysis::stalls;
+    use crate::analysis::random_world;
+    use crate::analysis::random_world::Scenario;
+    use crate::analysis::stalls;
     use proptest::prelude::*;
+    use stepsim_core::program::{OpInfo, StreamKind};
 
     const PEAK: FlopRate = FlopRate(1e12);
 
@@ -523,7 +523,9 @@ mod tests {
             infos[0] = OpInfo { class: Some(KernelClass::Gemm), flops: 2e6, ..infos[0].clone() };
             infos[2] = OpInfo { class: Some(KernelClass::Norm), ..infos[2].clone() };
         }
-        let crate::core::program::Action::Phases(phases) = &mut s.world.actions[0] else { panic!("a phase") };
+        let stepsim_core::program::Action::Phases(phases) = &mut s.world.actions[0] else {
+            panic!("a phase")
+        };
         phases[0].latency = Time(1_000_000);
         phases[0].bytes = 1_000_000.0;
         let ranks = read(&s, Counted { matrices: 4e6, mixing: 0.0 }).expect("a waterfall");

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::{BarReport, BarsReport, WaterfallReport, waterfalls};
-use crate::read::analysis::cells::{SMALL, new_table};
-use crate::read::analysis::reading::{Asked, Lines, Measure, Reading, Report, Run, Sheet, Shown};
-use crate::read::page::bars::steps_down;
+use crate::analysis::cells::{SMALL, new_table};
+use crate::analysis::reading::{Asked, Lines, Measure, Reading, Report, Run, Sheet, Shown};
+use crate::page::bars::steps_down;
 
 /// Stages that have a column of their own.
 const MOST_STAGES: usize = 8;

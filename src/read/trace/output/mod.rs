@@ -11,13 +11,19 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::step::spec::files::was_read;
+/// Whether a path is an input, which no output may replace.
+static GUARD: OnceLock<fn(&Path) -> bool> = OnceLock::new();
+
+/// From now on an output that would replace an input is refused.
+pub fn guard_inputs(is_input: fn(&Path) -> bool) {
+    GUARD.get_or_init(|| is_input);
+}
 
 /// Format of a timeline file, told by the extension of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +57,6 @@ impl Format {
 
 /// Why a file was not written. Nothing is left under its name.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum OutputError {
     /// The name does not tell the format.
     #[error(
@@ -133,7 +138,7 @@ impl Output {
         let fail = |error| OutputError::Create { path: path.to_owned(), error };
         // A link keeps being one: what it points to is replaced.
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        if was_read(&target) {
+        if GUARD.get().is_some_and(|is_input| is_input(&target)) {
             return Err(OutputError::Input { path: path.to_owned() });
         }
         let (file, pending) = match fs::metadata(&target) {

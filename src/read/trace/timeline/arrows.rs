@@ -11,9 +11,9 @@
 use super::places::{Direction, direction, places, span};
 use super::rows::{Level, Rows};
 use super::shown::{Timeline, TracedRank};
-use crate::core::ids::{CommId, OpId};
-use crate::core::program::{Op, Program, StreamKind, Work};
-use crate::read::trace::writer::arrow_head;
+use crate::trace::writer::arrow_head;
+use stepsim_core::ids::{CommId, OpId};
+use stepsim_core::program::{Op, Program, StreamKind, Work};
 
 /// An op's end of an arrow between ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,7 +76,7 @@ fn halves_of(
     timeline: &Timeline,
     traced: &TracedRank,
     place: usize,
-    places: &rustc_hash::FxHashMap<crate::core::ids::RankId, usize>,
+    places: &rustc_hash::FxHashMap<stepsim_core::ids::RankId, usize>,
     halves: &mut Vec<Half>,
 ) {
     let world = timeline.world;
@@ -170,7 +170,7 @@ fn causes(timeline: &Timeline, traced: &TracedRank, program: &Program) -> Vec<(O
     let mut causes = Vec::new();
     let end_of = |op: OpId| span(timeline, traced, op).1;
     for stream in &program.streams {
-        let mut free = crate::core::units::Time::ZERO;
+        let mut free = stepsim_core::units::Time::ZERO;
         for id in &stream.ops {
             let op = &program.ops[id.index()];
             let start = span(timeline, traced, *id).0;

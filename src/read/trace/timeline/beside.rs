@@ -6,9 +6,9 @@
 
 use super::places::span;
 use super::shown::{Timeline, TracedRank};
-use crate::core::ids::OpId;
-use crate::core::program::{Program, StreamKind};
-use crate::core::units::Time;
+use stepsim_core::ids::OpId;
+use stepsim_core::program::{Program, StreamKind};
+use stepsim_core::units::Time;
 
 /// Whether ops of a row run beside kernels by design.
 pub fn beside_kernels(row: StreamKind) -> bool {
@@ -110,7 +110,7 @@ fn needed(program: &Program, end_of: &dyn Fn(OpId) -> Time) -> Vec<Option<Time>>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::program::{NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Work};
+    use stepsim_core::program::{NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Work};
 
     /// A copy of 8 us issued at 2 us behind kernels until 6 us, needed then by the second kernel: 4 us are hidden, it
     /// is 4 us late.

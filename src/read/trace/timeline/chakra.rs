@@ -16,9 +16,9 @@ use prost::Message;
 use super::names;
 use super::places::span;
 use super::shown::{Summary, Timeline, TracedRank};
-use crate::core::ids::{CommId, OpId};
-use crate::core::program::{NO_MICRO_BATCH, Op, Program, StreamKind, Work};
-use crate::read::profile::chakra::messages::{AnyValue, Attribute, GlobalMetadata, RawNode, node_type};
+use crate::trace::chakra_messages::{AnyValue, Attribute, GlobalMetadata, RawNode, node_type};
+use stepsim_core::ids::{CommId, OpId};
+use stepsim_core::program::{NO_MICRO_BATCH, Op, Program, StreamKind, Work};
 
 /// Version of the schema.
 const VERSION: &str = "0.0.4";

@@ -11,9 +11,9 @@ use std::io;
 
 use super::places::span;
 use super::shown::{Detail, Timeline, TracedRank};
-use crate::core::program::{MemoryClass, MemoryEffect, MemoryWhen, Program};
-use crate::core::units::Time;
-use crate::read::trace::writer::{CounterUnit, Sink, Value};
+use crate::trace::writer::{CounterUnit, Sink, Value};
+use stepsim_core::program::{MemoryClass, MemoryEffect, MemoryWhen, Program};
+use stepsim_core::units::Time;
 
 /// A change of one level. Frees come before allocations of the same instant, as in the engine.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,7 +46,7 @@ pub fn memory(
     for (tier, bound) in tiers.iter().enumerate() {
         let name = &timeline.world.tiers[bound.tier.index()].name;
         let same =
-            |other: &crate::core::program::TierUse| timeline.world.tiers[other.tier.index()].name == *name;
+            |other: &stepsim_core::program::TierUse| timeline.world.tiers[other.tier.index()].name == *name;
         let own = if shared[bound.tier.index()] { " own share" } else { "" };
         let rank = traced.short_name();
         let title = match tiers[..tier].iter().filter(|other| same(other)).count() {
@@ -122,7 +122,7 @@ pub fn changes(
     for (i, op) in program.ops.iter().enumerate() {
         for effect in program.memory[op.memory.range()].iter().filter(&here).filter(|effect| effect.bytes > 0)
         {
-            let (start, end) = span(timeline, traced, crate::core::ids::OpId(i as u32));
+            let (start, end) = span(timeline, traced, stepsim_core::ids::OpId(i as u32));
             let (time, allocates) = match effect.when {
                 MemoryWhen::AllocAtStart => (start, true),
                 MemoryWhen::FreeAtStart => (start, false),

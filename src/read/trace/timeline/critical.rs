@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use super::passes;
 use super::places::places;
 use super::shown::{Critical, Detail, Timeline};
-use crate::core::ids::{OpId, RankId};
-use crate::core::program::Phase;
-use crate::core::units::Time;
-use crate::read::analysis::kind::OpKind;
+use crate::analysis::kind::OpKind;
+use stepsim_core::ids::{OpId, RankId};
+use stepsim_core::program::Phase;
+use stepsim_core::units::Time;
 
 /// An op of the path on the row of a rank, or several that follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use std::io;
 use rustc_hash::FxHashMap;
 
 use super::rows::Level;
-use crate::core::program::{Phase, StreamKind};
-use crate::read::trace::writer::{Key, Kind, Sink};
+use crate::trace::writer::{Key, Kind, Sink};
+use stepsim_core::program::{Phase, StreamKind};
 
 /// Arguments, each with the name that a sink is told.
 macro_rules! keys {

@@ -20,12 +20,10 @@ use super::names;
 use super::places::{direction, span};
 use super::rows::{Level, Pairs, Piece, Rows};
 use super::shown::{Summary, Timeline, TracedRank};
-use crate::core::ids::OpId;
-use crate::core::program::{OpInfo, Program, StreamKind, Work};
-use crate::read::trace::writer::Value;
-use crate::read::trace::writer::json::{
-    push_head, push_members, push_milli, push_string, push_uint, push_value,
-};
+use crate::trace::writer::Value;
+use crate::trace::writer::json::{push_head, push_members, push_milli, push_string, push_uint, push_value};
+use stepsim_core::ids::OpId;
+use stepsim_core::program::{OpInfo, Program, StreamKind, Work};
 
 /// Nanoseconds from one call of the host to the next, and how long each lasts.
 const CALL: u64 = 2;
@@ -318,7 +316,7 @@ impl<W: Write> File<'_, W> {
     fn memory(&mut self, shift: u64) -> io::Result<()> {
         let (from, until) = self.timeline.window_ns();
         let mut level = self.program.resident.iter().filter(|e| e.tier == 0).map(|e| e.bytes).sum::<u64>();
-        let here = |effect: &&crate::core::program::MemoryEffect| effect.tier == 0;
+        let here = |effect: &&stepsim_core::program::MemoryEffect| effect.tier == 0;
         for change in counters::changes(self.timeline, self.traced, self.program, here) {
             let ns = change.time.round_ns();
             level = if change.allocates { level + change.bytes } else { level.saturating_sub(change.bytes) };

@@ -11,11 +11,11 @@ use super::keys::{Keys, Kinds};
 use super::rows::{Pairs, Piece, Rows};
 use super::shown::{Detail, Stall, Summary, Timeline, TracedRank};
 use super::{counters, names, shares, stalls};
-use crate::core::ids::OpId;
-use crate::core::program::{NO_MICRO_BATCH, Op, Program, StreamKind};
-use crate::core::units::Time;
-use crate::read::analysis::memory;
-use crate::read::trace::writer::{Counter, CounterUnit, Key, Kind, Sink, Slice, Thread, Value};
+use crate::analysis::memory;
+use crate::trace::writer::{Counter, CounterUnit, Key, Kind, Sink, Slice, Thread, Value};
+use stepsim_core::ids::OpId;
+use stepsim_core::program::{NO_MICRO_BATCH, Op, Program, StreamKind};
+use stepsim_core::units::Time;
 
 /// Places of the processes for stalls and for the critical path after the step's.
 const STALLS: u64 = 2;

@@ -4,7 +4,7 @@
 //!   `step` whose one slice spans the step and carries the run's parameters as arguments, because viewers drop what
 //!   else a file says about itself. After them, if link use was recorded, a process `links`, and
 //!   for tiers that ranks share a process `pools`.
-//! * A **row** per kind of stream, in the order of [`StreamKind`](crate::core::program::StreamKind), with the stalls
+//! * A **row** per kind of stream, in the order of [`StreamKind`](stepsim_core::program::StreamKind), with the stalls
 //!   below the kernels. Streams of one kind share rows: an op goes to the first row that is free. Two passes that are
 //!   taken in turn have a row each. Names of rows begin with the rank, because a row that is pinned loses its process.
 //!   Where viewers count every slice as activity, the stalls stand in a process of their own with a row a rank.
@@ -42,7 +42,7 @@ mod keys;
 pub(super) mod kineto;
 mod layout;
 mod names;
-pub(crate) mod passes;
+pub mod passes;
 mod places;
 mod rows;
 #[cfg(test)]
@@ -55,10 +55,10 @@ mod stalls;
 #[cfg(test)]
 mod tests;
 
-use crate::read::trace::writer::Sink;
+use crate::trace::writer::Sink;
 
 use layout::Layout;
-pub(crate) use names::op as op_name;
+pub use names::op as op_name;
 pub use shown::{
     BusiestLink, Capacities, Count, Critical, Detail, Link, MetaValue, Pool, RunMeta, Stall, Summary,
     Timeline, TimelineError, TracedRank,

@@ -10,8 +10,8 @@
 
 use std::fmt::Write;
 
-use crate::core::program::{NO_MICRO_BATCH, OpInfo, Phase, StreamKind};
-use crate::read::trace::writer::Value;
+use crate::trace::writer::Value;
+use stepsim_core::program::{NO_MICRO_BATCH, OpInfo, Phase, StreamKind};
 
 /// Short names of collectives, as the field writes them.
 const COLLECTIVES: [(&str, &str); 5] = [

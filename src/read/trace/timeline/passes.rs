@@ -3,8 +3,8 @@
 //! The backward pass holds both gradients where they are not apart, and what is computed again for it. Where a schedule
 //! takes the kernels of two micro-batches in turn (DualPipe), both are one slice with both names.
 
-use crate::core::ids::OpId;
-use crate::core::program::{Op, Phase, Program};
+use stepsim_core::ids::OpId;
+use stepsim_core::program::{Op, Phase, Program};
 
 use super::names;
 
@@ -114,8 +114,8 @@ pub fn same_layer(program: &Program, a: OpId, b: OpId) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::program::{NO_MICRO_BATCH, OpInfo, ProgramBuilder, StreamKind, Work};
-    use crate::core::units::Time;
+    use stepsim_core::program::{NO_MICRO_BATCH, OpInfo, ProgramBuilder, StreamKind, Work};
+    use stepsim_core::units::Time;
 
     /// The names of the passes of a stream, from one letter and one micro-batch an op.
     fn passes(ops: &[(Phase, u32)]) -> Vec<String> {

@@ -3,9 +3,9 @@
 use rustc_hash::FxHashMap;
 
 use super::shown::{Timeline, TracedRank};
-use crate::core::ids::{OpId, RankId};
-use crate::core::program::StreamKind;
-use crate::core::units::Time;
+use stepsim_core::ids::{OpId, RankId};
+use stepsim_core::program::StreamKind;
+use stepsim_core::units::Time;
 
 /// Whether an op is one end of a transfer between two ranks, and which.
 pub fn direction(row: StreamKind, name: &str) -> Option<Direction> {

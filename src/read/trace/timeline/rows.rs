@@ -9,8 +9,8 @@
 use super::passes;
 use super::places::{direction, span};
 use super::shown::{Detail, Timeline, TracedRank};
-use crate::core::ids::OpId;
-use crate::core::program::{Program, StreamKind};
+use stepsim_core::ids::OpId;
+use stepsim_core::program::{Program, StreamKind};
 
 /// A row of slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,10 +9,10 @@ use std::io;
 use super::counters::{self, write_steps};
 use super::places::span;
 use super::shown::{Timeline, TracedRank};
-use crate::core::program::{MemoryClass, StreamKind};
-use crate::core::units::Time;
-use crate::read::analysis::stretches::Stretches;
-use crate::read::trace::writer::{CounterUnit, Sink, Value};
+use crate::analysis::stretches::Stretches;
+use crate::trace::writer::{CounterUnit, Sink, Value};
+use stepsim_core::program::{MemoryClass, StreamKind};
+use stepsim_core::units::Time;
 
 /// Steps of a value: thousandths of a percent that are not told apart.
 const GRAIN: u64 = 100;

@@ -2,14 +2,14 @@
 
 use std::io;
 
-use crate::core::declare::named;
-use crate::core::engine::Record;
-use crate::core::ids::{OpId, RankId, ResourceId};
-use crate::core::program::World;
-use crate::core::units::{Bandwidth, FlopRate, Time};
-use crate::read::analysis::link_rates::RateChange;
-use crate::read::analysis::stretches::Stretches;
-use crate::read::trace::writer::Value;
+use crate::analysis::link_rates::RateChange;
+use crate::analysis::stretches::Stretches;
+use crate::trace::writer::Value;
+use stepsim_core::declare::named;
+use stepsim_core::engine::Record;
+use stepsim_core::ids::{OpId, RankId, ResourceId};
+use stepsim_core::program::World;
+use stepsim_core::units::{Bandwidth, FlopRate, Time};
 
 /// A rank to be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -262,7 +262,6 @@ pub struct Summary {
 
 /// Why a timeline was not written.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum TimelineError {
     /// A rank that does not exist.
     #[error("rank {rank} cannot be traced: the run has ranks 0 to {last}; name ranks in that range")]
@@ -311,7 +310,7 @@ impl Timeline<'_> {
     ///
     /// # Errors
     /// As [`Timeline::write`], but for the sink.
-    pub(in crate::read::trace) fn check(&self) -> Result<(), TimelineError> {
+    pub(in crate::trace) fn check(&self) -> Result<(), TimelineError> {
         if let Some((start, end)) = self.window.filter(|(start, end)| start >= end) {
             return Err(TimelineError::EmptyWindow { start, end });
         }

@@ -9,11 +9,11 @@ use super::places::direction;
 use super::rows::{Level, Piece, Rows};
 use super::shown::{Detail, TracedRank};
 use super::{names, passes};
-use crate::core::engine::kernel_time;
-use crate::core::ids::OpId;
-use crate::core::program::{Program, StreamKind, Work};
-use crate::core::units::Time;
-use crate::read::trace::writer::{Kind, Value};
+use crate::trace::writer::{Kind, Value};
+use stepsim_core::engine::kernel_time;
+use stepsim_core::ids::OpId;
+use stepsim_core::program::{Program, StreamKind, Work};
+use stepsim_core::units::Time;
 
 impl Layout<'_> {
     /// The kind of a pass.

@@ -10,9 +10,9 @@ use super::arrows::{Arrows, Between, End};
 use super::places::{Direction, places, span};
 use super::rows::Rows;
 use super::shown::{Detail, Stall, Timeline, TracedRank};
-use crate::core::ids::{OpId, RankId};
-use crate::core::program::NO_MICRO_BATCH;
-use crate::read::trace::writer::arrow_head;
+use crate::trace::writer::arrow_head;
+use stepsim_core::ids::{OpId, RankId};
+use stepsim_core::program::NO_MICRO_BATCH;
 
 /// Start and end in nanoseconds of a stall that is seen.
 pub fn shown(timeline: &Timeline, stall: &Stall) -> Option<(u64, u64)> {

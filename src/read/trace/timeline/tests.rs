@@ -7,13 +7,13 @@ use serde_json::Value as Json;
 use super::rows::{Pairs, Rows};
 use super::sample::{self, Sample};
 use super::*;
-use crate::core::engine::run;
-use crate::core::ids::{OpId, RankId, ResourceId};
-use crate::core::program::{OpInfo, ProgramBuilder, StreamKind, Work, World};
-use crate::core::units::{Bandwidth, FlopRate, Time};
-use crate::read::analysis::link_rates::RateChange;
-use crate::read::analysis::random_world;
-use crate::read::trace::writer::{Chrome, Perfetto};
+use crate::analysis::link_rates::RateChange;
+use crate::analysis::random_world;
+use crate::trace::writer::{Chrome, Perfetto};
+use stepsim_core::engine::run;
+use stepsim_core::ids::{OpId, RankId, ResourceId};
+use stepsim_core::program::{OpInfo, ProgramBuilder, StreamKind, Work, World};
+use stepsim_core::units::{Bandwidth, FlopRate, Time};
 
 const TINY: Sample = Sample { stages: 2, layers: 1, micro_batches: 2 };
 
@@ -310,7 +310,7 @@ fn kernels_stand_in_layers_and_layers_in_passes() {
 /// there is one row for all.
 #[test]
 fn passes_in_turn_have_a_row_each() {
-    use crate::core::program::Phase::{Backward, Forward};
+    use stepsim_core::program::Phase::{Backward, Forward};
     let mut b = ProgramBuilder::new();
     let stream = b.stream(StreamKind::Compute);
     for (phase, m) in [(Forward, 2), (Backward, 1), (Forward, 3), (Backward, 1), (Forward, 3), (Backward, 2)]

@@ -26,11 +26,11 @@ pub use sources::catalogue_name;
 use serde::{Deserialize, Serialize};
 
 use super::DeviceCost;
-use crate::core::kernel_class::Pass;
-use crate::step::model::{Direction, Kernel, KernelClass, KernelShape, Scaling};
-use crate::step::spec::kernel::{AttentionGeneration, Maker};
-use crate::step::spec::workload::Dtype;
+use crate::model::{Direction, Kernel, KernelClass, KernelShape, Scaling};
+use crate::spec::kernel::{AttentionGeneration, Maker};
+use crate::spec::workload::Dtype;
 use sources::{Source, source};
+use stepsim_core::kernel_class::Pass;
 
 /// A measured row: the columns that a price goes by.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::{Row, sources};
-use crate::step::cost::{Cost, DeviceCost};
+use crate::cost::{Cost, DeviceCost};
 
 /// A row that was priced.
 #[derive(Clone, Debug, Serialize)]

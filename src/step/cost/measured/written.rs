@@ -1,9 +1,9 @@
 //! Kernels as rows that wait for a time: what a measurement of a step's own kernels has to run.
 
 use super::Row;
-use crate::core::kernel_class::{Kind, Pass};
-use crate::step::model::{Direction, Kernel, KernelShape, Scaling};
-use crate::step::spec::workload::Dtype;
+use crate::model::{Direction, Kernel, KernelShape, Scaling};
+use crate::spec::workload::Dtype;
+use stepsim_core::kernel_class::{Kind, Pass};
 
 impl Row {
     /// The row that times a kernel, without its time; none where rows have no words for it. What memory bounds is laid out as
@@ -87,7 +87,7 @@ fn format(dtype: Dtype, scaling: Scaling) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::kernel_class::KernelClass;
+    use stepsim_core::kernel_class::KernelClass;
 
     /// Written and read back a kernel is what it was, in work and bytes.
     #[test]

@@ -1,11 +1,11 @@
 //! The core of attention: kernels of each direction, and context-parallel communication around them.
 
-use crate::step::documents::{Mask, Work};
-use crate::step::model::blocks::Blocks;
-use crate::step::model::item::{CommGroup, CommOp, CommPoint, Direction, Item, Kernel, KernelShape};
-use crate::step::model::{KernelClass, Scaling, Shard};
-use crate::step::spec::model::{AttentionKernel, AttentionSpec, ModelSpec};
-use crate::step::spec::workload::{ContextKind, RecomputeModule};
+use crate::documents::{Mask, Work};
+use crate::model::blocks::Blocks;
+use crate::model::item::{CommGroup, CommOp, CommPoint, Direction, Item, Kernel, KernelShape};
+use crate::model::{KernelClass, Scaling, Shard};
+use crate::spec::model::{AttentionKernel, AttentionSpec, ModelSpec};
+use crate::spec::workload::{ContextKind, RecomputeModule};
 
 /// What computes the core again.
 pub(super) const CORE: &[RecomputeModule] = &[RecomputeModule::AttentionCore];

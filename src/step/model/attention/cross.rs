@@ -13,11 +13,11 @@
 //! computed and masked; so it is here.
 
 use super::projection::projection;
-use crate::step::model::KernelClass;
-use crate::step::model::blocks::{Block, Blocks};
-use crate::step::model::linear::products;
-use crate::step::model::shard::Shard;
-use crate::step::spec::workload::AdaptedMatrix::{Key, Query, Value};
+use crate::model::KernelClass;
+use crate::model::blocks::{Block, Blocks};
+use crate::model::linear::products;
+use crate::model::shard::Shard;
+use crate::spec::workload::AdaptedMatrix::{Key, Query, Value};
 
 /// Adds the projections: of queries from the stream, of keys and values from the images' share.
 pub(super) fn project<'a>(b: &mut Blocks<'a>, images: &'a Shard) {

@@ -12,11 +12,11 @@ use super::KernelClass;
 use super::blocks::{Block, Blocks};
 use super::item::{CommGroup, CommOp, CommPoint, Direction, Item, Kernel};
 use super::linear::{Cut, Linear, products};
-use crate::step::documents::Mask;
-use crate::step::spec::model::{AttentionKernel, IndexerSpec, MlaSpec, QkNorm, qk_norm_and_sinks};
-use crate::step::spec::recipe::CastRole;
-use crate::step::spec::workload::AdaptedMatrix::{Key, Projection, Query, Value};
-use crate::step::spec::workload::{Dtype, Fp8Gemm, RecomputeModule};
+use crate::documents::Mask;
+use crate::spec::model::{AttentionKernel, IndexerSpec, MlaSpec, QkNorm, qk_norm_and_sinks};
+use crate::spec::recipe::CastRole;
+use crate::spec::workload::AdaptedMatrix::{Key, Projection, Query, Value};
+use crate::spec::workload::{Dtype, Fp8Gemm, RecomputeModule};
 
 const PROJECTION: &[RecomputeModule] = &[RecomputeModule::Projection];
 

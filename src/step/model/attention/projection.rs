@@ -1,8 +1,8 @@
 //! Projections of the stream to heads.
 
-use crate::step::model::linear::{Cut, Linear};
-use crate::step::spec::model::ModelSpec;
-use crate::step::spec::workload::{AdaptedMatrix, Fp8Gemm, RecomputeModule};
+use crate::model::linear::{Cut, Linear};
+use crate::spec::model::ModelSpec;
+use crate::spec::workload::{AdaptedMatrix, Fp8Gemm, RecomputeModule};
 
 /// What computes queries, keys and values again.
 pub(super) const QKV: &[RecomputeModule] = &[RecomputeModule::Qkv];

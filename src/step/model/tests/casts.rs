@@ -2,10 +2,10 @@
 
 use super::super::*;
 use super::model;
-use crate::step::spec::model::QkNorm;
-use crate::step::spec::recipe::CastRole;
-use crate::step::spec::workload::{DispatcherKind, RecomputeSpec, Reference, WorkloadSpec};
-use crate::step::spec::{Recipe, Spec, load};
+use crate::spec::model::QkNorm;
+use crate::spec::recipe::CastRole;
+use crate::spec::workload::{DispatcherKind, RecomputeSpec, Reference, WorkloadSpec};
+use crate::spec::{Recipe, Spec, load};
 
 /// A shipped file by its name.
 fn shipped<T: Spec>(name: &str) -> T {
@@ -15,7 +15,7 @@ fn shipped<T: Spec>(name: &str) -> T {
 /// Kernels and bytes of casts in a list.
 fn cast_kernels(items: &[Item]) -> [f64; 2] {
     let casts = items.iter().filter_map(Item::kernel).filter(|k| {
-        use crate::core::kernel_class::KernelClass::{Amax, Cast, CastTranspose, Transpose};
+        use stepsim_core::kernel_class::KernelClass::{Amax, Cast, CastTranspose, Transpose};
         matches!(k.class, Amax | Cast | CastTranspose | Transpose)
     });
     casts.fold([0.0; 2], |sum, kernel| [sum[0] + 1.0, sum[1] + kernel.bytes])

@@ -3,8 +3,8 @@
 use super::super::flops::{NarrowFlops, StepFlops};
 use super::super::*;
 use super::model;
-use crate::step::spec::model::AttentionKernel;
-use crate::step::spec::workload::{Dtype, WorkloadSpec};
+use crate::spec::model::AttentionKernel;
+use crate::spec::workload::{Dtype, WorkloadSpec};
 
 #[test]
 fn step_flops_are_the_papers_formula() {

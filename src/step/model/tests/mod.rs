@@ -7,9 +7,9 @@ mod recompute;
 mod shards;
 
 use super::Shard;
-use crate::step::spec::load;
-use crate::step::spec::model::{AttentionKernel, ModelSpec};
-use crate::step::spec::workload::{Granularity, RecomputeSpec};
+use crate::spec::load;
+use crate::spec::model::{AttentionKernel, ModelSpec};
+use crate::spec::workload::{Granularity, RecomputeSpec};
 
 fn model(name: &str) -> ModelSpec {
     load(name, &[]).unwrap_or_else(|e| panic!("{e}")).value

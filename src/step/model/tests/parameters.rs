@@ -3,14 +3,14 @@
 use super::super::flops::{StepFlops, TokenFlops};
 use super::super::*;
 use super::model;
-use crate::step::spec::model::{Mixer, MlpKind, ModelSpec};
+use crate::spec::model::{Mixer, MlpKind, ModelSpec};
 
 /// A layer's products forward are those of the weights that its mixer says multiply each token, and these are nearly all of
 /// its parameters. Narrow projections of step sizes (Mamba 1) and of gates (Kimi) are counted and not planned as products.
 #[test]
 fn mixers_plan_what_they_count() {
     let mut met = std::collections::BTreeSet::new();
-    for name in crate::step::spec::catalog::names(crate::step::spec::Kind::Model) {
+    for name in crate::spec::catalog::names(crate::spec::Kind::Model) {
         let m = model(name);
         // Keys and values of images multiply other rows: tests/cross_attention.rs.
         for (layer, _) in m.layer_counts().into_iter().filter(|(layer, _)| !layer.is_cross()) {

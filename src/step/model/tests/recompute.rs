@@ -2,9 +2,7 @@
 
 use super::super::*;
 use super::{korthikanti, model, policy};
-use crate::step::spec::workload::{
-    Dtype, Granularity, KernelFusion, LossSpec, RecomputeModule, RecomputeSpec,
-};
+use crate::spec::workload::{Dtype, Granularity, KernelFusion, LossSpec, RecomputeModule, RecomputeSpec};
 
 /// Only these are computed again.
 fn of_modules(modules: &[RecomputeModule]) -> RecomputeSpec {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::super::*;
 use super::{korthikanti, model};
-use crate::step::spec::workload::{ContextKind, ContextSpec};
+use crate::spec::workload::{ContextKind, ContextSpec};
 
 #[test]
 fn tensor_parallel_messages_are_megatrons() {

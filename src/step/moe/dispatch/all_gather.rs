@@ -2,8 +2,8 @@
 //! Over the rails first, then inside the domain. Megatron-LM's default, for few ranks and large k.
 
 use super::{Dispatcher, Rows, Traffic};
-use crate::step::moe::RowRule;
-use crate::step::spec::workload::DispatcherKind;
+use crate::moe::RowRule;
+use crate::spec::workload::DispatcherKind;
 
 /// See the module's text.
 #[derive(Debug)]

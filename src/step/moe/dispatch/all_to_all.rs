@@ -2,8 +2,8 @@
 //! probabilities follow in a second one. Megatron-LM's usual choice (`MoEAlltoAllTokenDispatcher`), MegaBlocks.
 
 use super::{Dispatcher, Rows, Traffic};
-use crate::step::moe::RowRule;
-use crate::step::spec::workload::DispatcherKind;
+use crate::moe::RowRule;
+use crate::spec::workload::DispatcherKind;
 
 /// See the module's text.
 #[derive(Debug)]

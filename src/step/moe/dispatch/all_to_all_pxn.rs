@@ -2,8 +2,8 @@
 //! (NCCL's PXN; Tutel's two-dimensional hierarchical all-to-all).
 
 use super::{Dispatcher, Rows, Traffic};
-use crate::step::moe::RowRule;
-use crate::step::spec::workload::DispatcherKind;
+use crate::moe::RowRule;
+use crate::spec::workload::DispatcherKind;
 
 /// See the module's text.
 #[derive(Debug)]

@@ -5,8 +5,8 @@
 //! (DeepEP pull request 420); two nodes of eight B300 reach 44 GB/s of network rows with 8 units (DeepEP issue 590).
 
 use super::{Dispatcher, Kernels, Rows, Traffic, rank_dedup, two_stage};
-use crate::step::moe::RowRule;
-use crate::step::spec::workload::DispatcherKind;
+use crate::moe::RowRule;
+use crate::spec::workload::DispatcherKind;
 
 /// See the module's text.
 #[derive(Debug)]

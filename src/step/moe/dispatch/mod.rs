@@ -12,7 +12,7 @@ mod two_stage_proxy;
 pub use traffic::{Dispatcher, Kernels, Rows, Traffic};
 
 use super::Exchange;
-use crate::step::spec::workload::DispatcherKind;
+use crate::spec::workload::DispatcherKind;
 
 /// All dispatchers, one for each kind.
 pub static DISPATCHERS: [&dyn Dispatcher; 7] = [

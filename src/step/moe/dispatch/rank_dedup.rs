@@ -1,8 +1,8 @@
 //! `rank-dedup`: one row for each distinct rank, sent straight to it, wherever it is.
 
 use super::{Dispatcher, Rows, Traffic};
-use crate::step::moe::RowRule;
-use crate::step::spec::workload::DispatcherKind;
+use crate::moe::RowRule;
+use crate::spec::workload::DispatcherKind;
 
 /// See the module's text.
 #[derive(Debug)]

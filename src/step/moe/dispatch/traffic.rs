@@ -1,7 +1,7 @@
 //! What every dispatcher says.
 
 use super::super::RowRule;
-use crate::step::spec::workload::DispatcherKind;
+use crate::spec::workload::DispatcherKind;
 
 /// One exchange of one rank, as dispatchers see it.
 #[derive(Clone, Copy, Debug, PartialEq)]

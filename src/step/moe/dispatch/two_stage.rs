@@ -16,8 +16,8 @@
 //! come takes 0.10 to 0.16 ms (issue 397). Before that: `two-stage-proxy`.
 
 use super::{Dispatcher, Kernels, Rows, Traffic, rank_dedup};
-use crate::step::moe::RowRule;
-use crate::step::spec::workload::DispatcherKind;
+use crate::moe::RowRule;
+use crate::spec::workload::DispatcherKind;
 
 /// See the module's text.
 #[derive(Debug)]

@@ -8,8 +8,8 @@
 
 use super::two_stage::TwoStage;
 use super::{Dispatcher, Kernels, Rows, Traffic};
-use crate::step::moe::RowRule;
-use crate::step::spec::workload::DispatcherKind;
+use crate::moe::RowRule;
+use crate::spec::workload::DispatcherKind;
 
 /// See the module's text.
 #[derive(Debug)]

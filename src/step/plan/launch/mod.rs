@@ -8,7 +8,7 @@
 //! read back: H = max(H, E of what is read) + s
 //! ```
 //! Ops are launched in the order in which they were written. The gap is at the end of every kernel; the latency is that
-//! of the host's stream ([`crate::core::program::Stream`]); "S_j" stands for all that op j waits for. Ops launched as one graph wait
+//! of the host's stream ([`stepsim_core::program::Stream`]); "S_j" stands for all that op j waits for. Ops launched as one graph wait
 //! for one launch.
 //!
 //! Hazard: a launch that a full queue held up starts its op without the latency, which differs only where a whole queue
@@ -16,11 +16,11 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::core::ids::OpId;
-use crate::core::kernel_class::KernelClass;
-use crate::core::program::{NO_MICRO_BATCH, Op, OpInfo, Phase, Program, ProgramBuilder, StreamKind, Work};
-use crate::core::units::Time;
-use crate::step::spec::stack::{GraphScope, HostRead, HostSpec, LayerHosts};
+use crate::spec::stack::{GraphScope, HostRead, HostSpec, LayerHosts};
+use stepsim_core::ids::OpId;
+use stepsim_core::kernel_class::KernelClass;
+use stepsim_core::program::{NO_MICRO_BATCH, Op, OpInfo, Phase, Program, ProgramBuilder, StreamKind, Work};
+use stepsim_core::units::Time;
 
 /// What the device and the model add to the stack's host.
 #[derive(Clone, Copy, Debug, PartialEq)]

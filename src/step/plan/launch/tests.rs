@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use super::*;
-use crate::core::engine::{run, sweep};
-use crate::core::ids::RankId;
-use crate::core::program::World;
-use crate::step::spec::stack::{GraphSpec, LaunchTimes, LayerTimes};
-use crate::step::spec::workload::RecomputeSpec;
+use crate::spec::stack::{GraphSpec, LaunchTimes, LayerTimes};
+use crate::spec::workload::RecomputeSpec;
+use stepsim_core::engine::{run, sweep};
+use stepsim_core::ids::RankId;
+use stepsim_core::program::World;
 
 fn us(v: &Value) -> f64 {
     v.as_f64().expect("a number")

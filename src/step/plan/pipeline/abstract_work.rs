@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::{Channel, Options, Pipeline, Sends, StageWork, Task, phase, programs};
-use crate::core::ids::{CommId, OpId, ProgramId, RankId};
-use crate::core::program::{Action, OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
-use crate::core::units::Time;
-use crate::step::schedule::{Order, PassTimes, Slot, SlowEdge};
+use crate::schedule::{Order, PassTimes, Slot, SlowEdge};
+use stepsim_core::ids::{CommId, OpId, ProgramId, RankId};
+use stepsim_core::program::{Action, OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
+use stepsim_core::units::Time;
 
 /// An abstract step, ready to run.
 #[derive(Debug)]

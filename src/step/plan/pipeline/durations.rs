@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::core::declare::one;
-use crate::step::spec::SpecError;
+use crate::spec::SpecError;
+use stepsim_core::declare::one;
 
 /// What is allowed as a time.
 const ALLOWED: &str = "0 to 1000000, in any one unit";

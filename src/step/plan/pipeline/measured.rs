@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Channel, Options, StageWork, Task, phase, programs};
-use crate::core::ids::{CommId, OpId, ProgramId, RankId, TransferId};
-use crate::core::program::{Action, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
-use crate::core::units::Time;
-use crate::step::plan::pipeline::durations::{Durations, Group};
-use crate::step::schedule::{Data, Order, Pass};
+use crate::plan::pipeline::durations::{Durations, Group};
+use crate::schedule::{Data, Order, Pass};
+use stepsim_core::ids::{CommId, OpId, ProgramId, RankId, TransferId};
+use stepsim_core::program::{Action, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
+use stepsim_core::units::Time;
 
 /// Asks for the time of a part: its name among the durations, and (replica, stage, micro-batch), or (replica, rank) of
 /// what stands around the passes. The flag asks for its launch delay instead. `None`: there is no such part.

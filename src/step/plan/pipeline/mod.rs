@@ -27,9 +27,9 @@ pub use reads::reads_before;
 pub use standstill::standstill;
 pub use work::{Channel, Message, Options, Pipeline, Sends, StageWork, Task, phase};
 
-use crate::core::program::ProgramBuilder;
-use crate::step::schedule::Order;
+use crate::schedule::Order;
 use rank::RankBuilder;
+use stepsim_core::program::ProgramBuilder;
 use wires::{Channels, Wires};
 
 /// Builds the program of every pipeline rank.

@@ -2,10 +2,10 @@
 
 use super::wires::{Channels, Wires};
 use super::{Channel, Options, Sends, StageWork, Task};
-use crate::core::ids::{OpId, TransferId};
-use crate::core::program::{NO_MICRO_BATCH, OpInfo, Phase, Program, ProgramBuilder, StreamKind, Work};
-use crate::core::units::Time;
-use crate::step::schedule::{Data, Order, Part, Pass, Seat, Slot, StageAt};
+use crate::schedule::{Data, Order, Part, Pass, Seat, Slot, StageAt};
+use stepsim_core::ids::{OpId, TransferId};
+use stepsim_core::program::{NO_MICRO_BATCH, OpInfo, Phase, Program, ProgramBuilder, StreamKind, Work};
+use stepsim_core::units::Time;
 
 /// One end of the lanes of a channel on one rank.
 struct End {

@@ -2,11 +2,11 @@
 
 use super::rank::brings_input;
 use super::work::Task;
-use crate::core::ids::OpId;
-use crate::core::program::ProgramBuilder;
-use crate::step::plan::launch::Read;
-use crate::step::schedule::Pass;
-use crate::step::spec::stack::HostRead;
+use crate::plan::launch::Read;
+use crate::schedule::Pass;
+use crate::spec::stack::HostRead;
+use stepsim_core::ids::OpId;
+use stepsim_core::program::ProgramBuilder;
 
 /// Before a pass: the exchange that brought its input, where passes wait for exchanges (`waits`); all kernels of passes before on
 /// the stream `compute`; and before a forward pass, the sizes of its batch.

@@ -6,13 +6,13 @@
 
 use super::abstract_work::world;
 use super::{Options, Sends, StageWork, Task, phase, programs, reads_before};
-use crate::core::engine::{self, EngineError, Waiting};
-use crate::core::ids::OpId;
-use crate::core::program::{OpInfo, ProgramBuilder, StreamKind, Work};
-use crate::core::units::Time;
-use crate::step::plan::launch::{Read, Setting, launch};
-use crate::step::schedule::Order;
-use crate::step::spec::stack::{HostSpec, LayerHosts};
+use crate::plan::launch::{Read, Setting, launch};
+use crate::schedule::Order;
+use crate::spec::stack::{HostSpec, LayerHosts};
+use stepsim_core::engine::{self, EngineError, Waiting};
+use stepsim_core::ids::OpId;
+use stepsim_core::program::{OpInfo, ProgramBuilder, StreamKind, Work};
+use stepsim_core::units::Time;
 
 /// A time for everything.
 const UNIT: Time = Time(1_000_000);

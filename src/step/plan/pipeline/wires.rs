@@ -1,7 +1,7 @@
 //! The transfers of an order: what each stage makes, and the channels that carry it.
 
 use super::Channel;
-use crate::step::schedule::{Data, Order, Placement, Seat, StageAt};
+use crate::schedule::{Data, Order, Placement, Seat, StageAt};
 
 /// The channels met so far; each is met on two ranks.
 pub(super) struct Channels {

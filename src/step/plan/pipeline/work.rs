@@ -1,9 +1,9 @@
 //! What a pipeline is asked for, and what stages do in it.
 
-use crate::core::declare::defaults;
-use crate::core::ids::{OpId, TransferId};
-use crate::core::program::{Phase, Program, ProgramBuilder};
-use crate::step::schedule::{Data, Part, Pass, Seat, StageAt};
+use crate::schedule::{Data, Part, Pass, Seat, StageAt};
+use stepsim_core::declare::defaults;
+use stepsim_core::ids::{OpId, TransferId};
+use stepsim_core::program::{Phase, Program, ProgramBuilder};
 
 /// How transfers and compute share a rank's time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub enum Sends {
     /// Receives are posted ahead.
     Blocking,
     /// As blocking, and a receive is posted only when the pass before its consumer has ended: Megatron's batched
-    /// send-and-receive between passes. Where ranks have several chunks ([`Order::alternates`](crate::step::schedule::Order::alternates)), all that a pass, or a
+    /// send-and-receive between passes. Where ranks have several chunks ([`Order::alternates`](crate::schedule::Order::alternates)), all that a pass, or a
     /// forward and a backward pass in a row, has made is sent in one exchange with what the next ones need, and they
     /// wait for the whole exchange. Not every order can run so; the engine shows the wait cycle of one that cannot.
     Batched,

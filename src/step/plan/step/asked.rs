@@ -4,19 +4,19 @@
 use super::PlanError;
 use super::groups::{self, Degrees, Group, UNCUT};
 use super::residency::Placed;
-use crate::core::ids::RankId;
-use crate::core::known::number_of;
-use crate::step::model::CommGroup;
-use crate::step::model::flops::TokenFlops;
-use crate::step::schedule::{self, Choice, LayerSplit, Order, Pass, Slot, split_layers};
-use crate::step::sharding::{Exchange, GroupSize};
-use crate::step::spec::SpecError;
-use crate::step::spec::model::ModelSpec;
-use crate::step::spec::stack::UpdatePass;
-use crate::step::spec::workload::{
+use crate::model::CommGroup;
+use crate::model::flops::TokenFlops;
+use crate::schedule::{self, Choice, LayerSplit, Order, Pass, Slot, split_layers};
+use crate::sharding::{Exchange, GroupSize};
+use crate::spec::SpecError;
+use crate::spec::model::ModelSpec;
+use crate::spec::stack::UpdatePass;
+use crate::spec::workload::{
     ContextKind, DispatcherKind, ExpertOverlap, ModelRef, OptimizerPlace, WorkloadSpec,
 };
-use crate::step::topology::{Axis, Front, Layout, Machine};
+use crate::topology::{Axis, Front, Layout, Machine};
+use stepsim_core::ids::RankId;
+use stepsim_core::known::number_of;
 
 /// Sizes of the groups of a workload on so many devices, and which rank is where.
 ///

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use super::groups::Group;
 use super::templates::{Programs, Written};
 use super::{PlanError, Setup, Variant};
-use crate::core::ids::{CommId, DeviceId, ProgramId, RankId, ResourceId, TierId, TransferId};
-use crate::core::known::number_of;
-use crate::core::program::{Program, Rank, Resource, Span, Tier, TierUse, World};
-use crate::core::units::{Bytes, Time};
-use crate::step::collective::{CollectiveError, Lowering};
-use crate::step::plan::pipeline::Pipeline;
-use crate::step::topology::{Axis, CopyDirection, Layout, Machine};
+use crate::collective::{CollectiveError, Lowering};
+use crate::plan::pipeline::Pipeline;
+use crate::topology::{Axis, CopyDirection, Layout, Machine};
+use stepsim_core::ids::{CommId, DeviceId, ProgramId, RankId, ResourceId, TierId, TransferId};
+use stepsim_core::known::number_of;
+use stepsim_core::program::{Program, Rank, Resource, Span, Tier, TierUse, World};
+use stepsim_core::units::{Bytes, Time};
 
 /// Puts programs, ranks and communicators together.
 pub(super) struct Assembly<'a, 'm> {

@@ -1,7 +1,7 @@
 //! Where the messages of a pipeline go.
 
-use crate::core::ids::RankId;
-use crate::step::topology::{Axis, Layout, Machine};
+use crate::topology::{Axis, Layout, Machine};
+use stepsim_core::ids::RankId;
 
 /// Whether a pipeline has stages on more than one node.
 pub fn leaves_node(machine: &Machine, layout: &Layout) -> bool {

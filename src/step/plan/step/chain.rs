@@ -7,10 +7,10 @@
 
 use std::rc::Rc;
 
-use crate::core::ids::{OpId, TransferId};
-use crate::core::program::{MemoryClass, MemoryEffect, MemoryWhen, ProgramBuilder, Work};
-use crate::core::units::Time;
-use crate::step::schedule::Pass;
+use crate::schedule::Pass;
+use stepsim_core::ids::{OpId, TransferId};
+use stepsim_core::program::{MemoryClass, MemoryEffect, MemoryWhen, ProgramBuilder, Work};
+use stepsim_core::units::Time;
 
 /// One op to push.
 #[derive(Clone, Copy, Debug)]

@@ -1,13 +1,12 @@
 //! Why a step cannot be planned.
 
-use crate::step::collective::CollectiveError;
-use crate::step::schedule;
-use crate::step::schedule::ScheduleError;
-use crate::step::spec::SpecError;
+use crate::collective::CollectiveError;
+use crate::schedule;
+use crate::schedule::ScheduleError;
+use crate::spec::SpecError;
 
 /// Why a step cannot be planned.
 #[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum PlanError {
     /// The workload does not fit the machine or itself.
     #[error(transparent)]

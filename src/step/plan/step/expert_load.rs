@@ -8,10 +8,10 @@ use rand_chacha::ChaCha8Rng;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::step::moe::imbalance;
-use crate::step::spec::SpecError;
-use crate::step::spec::model::ModelSpec;
-use crate::step::spec::workload::{ExpertBalance, WorkloadSpec};
+use crate::moe::imbalance;
+use crate::spec::SpecError;
+use crate::spec::model::ModelSpec;
+use crate::spec::workload::{ExpertBalance, WorkloadSpec};
 
 /// λ of every layer, or one for all; empty where there are no experts.
 ///

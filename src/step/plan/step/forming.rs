@@ -3,10 +3,10 @@
 //! The groups themselves are made once a run. In each step, ranks tell each other how long their samples are, and send them to
 //! the ranks that run them (Megatron-LM's `get_batch_and_global_seqlens` and `reroute_samples_to_dcp_ranks`).
 
-use crate::step::collective::Op;
-use crate::step::documents::DynamicContext;
-use crate::step::model::CommGroup;
-use crate::step::plan::step::groups::Group;
+use crate::collective::Op;
+use crate::documents::DynamicContext;
+use crate::model::CommGroup;
+use crate::plan::step::groups::Group;
 
 /// Bytes of a sample's length: an int32.
 const LENGTH_BYTES: u64 = 4;

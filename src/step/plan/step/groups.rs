@@ -1,10 +1,10 @@
 //! Who communicates with whom: the groups of a rank, and their members in the rank grid.
 
-use crate::core::ids::RankId;
-use crate::core::program::StreamKind;
-use crate::step::model::{CommGroup, LayerPlan};
-use crate::step::sharding::{Cuts, Exchange};
-use crate::step::topology::{Axis, Front, Layout};
+use crate::model::{CommGroup, LayerPlan};
+use crate::sharding::{Cuts, Exchange};
+use crate::topology::{Axis, Front, Layout};
+use stepsim_core::ids::RankId;
+use stepsim_core::program::StreamKind;
 
 /// A group that a rank belongs to. Its place in `Groups::list` is the communicator slot of the rank's program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -276,8 +276,8 @@ fn together(at: u32, (run, step): (u32, u32)) -> impl Iterator<Item = u32> {
 }
 
 /// The axes of the rank grid by the spec's names.
-pub fn axis(axis: crate::step::spec::workload::GroupAxis) -> Axis {
-    use crate::step::spec::workload::GroupAxis;
+pub fn axis(axis: crate::spec::workload::GroupAxis) -> Axis {
+    use crate::spec::workload::GroupAxis;
     match axis {
         GroupAxis::Tensor => Axis::Tp,
         GroupAxis::Context => Axis::Cp,

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::modules::ModuleLayers;
 use super::unit::{FullRecompute, Planned, Unit, full_recompute};
-use crate::step::model::{LayerPlan, Shard};
-use crate::step::spec::model::ModelSpec;
-use crate::step::spec::workload::{RecomputeSpec, Trained, WorkloadSpec};
+use crate::model::{LayerPlan, Shard};
+use crate::spec::model::ModelSpec;
+use crate::spec::workload::{RecomputeSpec, Trained, WorkloadSpec};
 
 /// The units of every stage, and behind them those of a module that each pipeline rank holds beside its own.
 ///

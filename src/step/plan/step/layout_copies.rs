@@ -12,10 +12,10 @@
 use super::overlap::is_cut;
 use super::residency::Shares;
 use super::unit::{FullRecompute, Unit};
-use crate::core::kernel_class::KernelClass;
-use crate::step::model::{CommGroup, CommOp, CommPoint, Item, Kernel};
-use crate::step::schedule::Pass;
-use crate::step::spec::workload::WorkloadSpec;
+use crate::model::{CommGroup, CommOp, CommPoint, Item, Kernel};
+use crate::schedule::Pass;
+use crate::spec::workload::WorkloadSpec;
+use stepsim_core::kernel_class::KernelClass;
 
 /// Whether a step copies shards.
 pub fn copies_shards(shares: &Shares<'_>) -> bool {

@@ -3,12 +3,12 @@
 //! gradients come back where something in front of the language model is trained.
 
 use super::unit::Unit;
-use crate::core::ids::TransferId;
-use crate::step::collective::{Lowering, Op, Transfer};
-use crate::step::model::{ModuleShard, Shard};
-use crate::step::schedule::Data;
-use crate::step::spec::model::ModelSpec;
-use crate::step::spec::workload::{ModuleDevices, WorkloadSpec};
+use crate::collective::{Lowering, Op, Transfer};
+use crate::model::{ModuleShard, Shard};
+use crate::schedule::Data;
+use crate::spec::model::ModelSpec;
+use crate::spec::workload::{ModuleDevices, WorkloadSpec};
+use stepsim_core::ids::TransferId;
 
 /// What one rank sends over the border behind a stage, either way.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -2,7 +2,7 @@
 //!
 //! 1. The rank grid (tensor, context, data, pipeline) is laid over the devices ([`Layout`]; `asked` reads it and all else
 //!    from the workload).
-//! 2. The schedule says in which order each pipeline rank runs its passes ([`crate::step::schedule`]).
+//! 2. The schedule says in which order each pipeline rank runs its passes ([`crate::schedule`]).
 //! 3. For each pipeline rank one program is written: `stage` pushes kernels and communication layer by layer,
 //!    [`residency`] brings weights, gradients, optimizer state and activations in and out, `pipeline` sends and receives.
 //! 4. Every rank gets its program and its communicators (`assembly` and `groups`, lowered by [`Lowering`]).
@@ -52,28 +52,28 @@ pub use profile::transfer_of;
 pub use templates::Templates;
 pub use unit::{FullRecompute, State, Unit};
 
-use crate::core::ids::{DeviceId, OpId, RankId, TransferId};
-use crate::core::kernel_class::Kind;
-use crate::core::program::{OpInfo, Program, World};
-use crate::step::collective::Lowering;
-use crate::step::documents::DynamicContext;
-use crate::step::model::Shard;
-use crate::step::model::flops::StepFlops;
-use crate::step::plan::launch::Setting;
-use crate::step::plan::pipeline;
-use crate::step::plan::pipeline::{Options, Sends};
-use crate::step::schedule;
-use crate::step::schedule::{Choice, Data, Order};
-use crate::step::spec::SpecError;
-use crate::step::spec::model::{AttentionKernel, ModelSpec};
-use crate::step::spec::workload::{NoiseSpec, PointToPoint, WorkloadSpec};
-use crate::step::topology::{Axis, Layout, Machine};
+use crate::collective::Lowering;
+use crate::documents::DynamicContext;
+use crate::model::Shard;
+use crate::model::flops::StepFlops;
+use crate::plan::launch::Setting;
+use crate::plan::pipeline;
+use crate::plan::pipeline::{Options, Sends};
+use crate::schedule;
+use crate::schedule::{Choice, Data, Order};
+use crate::spec::SpecError;
+use crate::spec::model::{AttentionKernel, ModelSpec};
+use crate::spec::workload::{NoiseSpec, PointToPoint, WorkloadSpec};
+use crate::topology::{Axis, Layout, Machine};
 use assembly::Assembly;
 use groups::Degrees;
 use messages::Messages;
 use residency::Shares;
 use setup::{Setup, Variant};
 use stage::Stage;
+use stepsim_core::ids::{DeviceId, OpId, RankId, TransferId};
+use stepsim_core::kernel_class::Kind;
+use stepsim_core::program::{OpInfo, Program, World};
 use templates::{OnDevice, Origin, Programs, Used, Written};
 use writer::Writer;
 
@@ -291,7 +291,7 @@ pub fn plan_on(
 struct Executed([u128; 2]);
 
 /// FLOPs that a program executes, and those of them that a causal mask skips, each op as often as `times` says.
-pub(crate) fn executed(
+pub fn executed(
     program: &Program,
     workload: &WorkloadSpec,
     model: &ModelSpec,

@@ -5,9 +5,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::unit::{FullRecompute, Planned, Unit, full_recompute};
-use crate::step::model::{LayerPlan, ModuleShard};
-use crate::step::spec::model::ModelSpec;
-use crate::step::spec::workload::{RecomputeSpec, UsedModule, WorkloadSpec};
+use crate::model::{LayerPlan, ModuleShard};
+use crate::spec::model::ModelSpec;
+use crate::spec::workload::{RecomputeSpec, UsedModule, WorkloadSpec};
 
 /// The units of one module.
 #[derive(Debug)]

@@ -18,8 +18,8 @@
 //! each begins with a gap of its own where launches are simulated. The messages pass through user buffers by copy
 //! engines: the first or the last of them, and their latencies, are what stays exposed.
 
-use crate::step::model::{CommGroup, CommOp, CommPoint, Item, Kernel, KernelShape};
-use crate::step::spec::workload::TensorOverlap;
+use crate::model::{CommGroup, CommOp, CommPoint, Item, Kernel, KernelShape};
+use crate::spec::workload::TensorOverlap;
 
 /// The items of a pass with gathers and scatters cut into pieces over `ranks` tensor-parallel ranks.
 pub fn decompose(items: &[Item], kind: TensorOverlap, ranks: u64) -> Vec<Item> {

@@ -8,16 +8,16 @@ use rustc_hash::FxHashMap;
 use super::layers::units_of_stages;
 use super::pass_share::{PassShare, scheduled, shares};
 use super::unit::Unit;
-use crate::core::ids::RankId;
-use crate::core::known::number_of;
-use crate::step::documents::{Dealt, DynamicContext, Images, Mask, PackedPass, Work, Works};
-use crate::step::model::Shard;
-use crate::step::model::flops::StepFlops;
-use crate::step::schedule::{Placement, Seat};
-use crate::step::spec::SpecError;
-use crate::step::spec::model::ModelSpec;
-use crate::step::spec::workload::WorkloadSpec;
-use crate::step::topology::{Axis, Layout};
+use crate::documents::{Dealt, DynamicContext, Images, Mask, PackedPass, Work, Works};
+use crate::model::Shard;
+use crate::model::flops::StepFlops;
+use crate::schedule::{Placement, Seat};
+use crate::spec::SpecError;
+use crate::spec::model::ModelSpec;
+use crate::spec::workload::WorkloadSpec;
+use crate::topology::{Axis, Layout};
+use stepsim_core::ids::RankId;
+use stepsim_core::known::number_of;
 
 /// What tells one micro-batch from another.
 #[derive(Clone, Debug)]

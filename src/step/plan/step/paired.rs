@@ -22,12 +22,12 @@ use std::rc::Rc;
 use super::chain::{Act, Advance, Chain, Visit};
 use super::stage::Stage;
 use super::unit::FullRecompute;
-use crate::core::ids::OpId;
-use crate::core::program::{Phase, ProgramBuilder};
-use crate::step::model::Item;
-use crate::step::plan::pipeline::{self, Task};
-use crate::step::schedule::{Part, Pass};
-use crate::step::spec::workload::ExpertOverlap;
+use crate::model::Item;
+use crate::plan::pipeline::{self, Task};
+use crate::schedule::{Part, Pass};
+use crate::spec::workload::ExpertOverlap;
+use stepsim_core::ids::OpId;
+use stepsim_core::program::{Phase, ProgramBuilder};
 
 /// The backward half of a pair: input gradients, and the weight gradients of the layers whose input gradients have begun.
 struct Backward {

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::step::documents::{Dealt, DynamicContext, Mask, PackedPass, Room, Work};
-use crate::step::model::flops::TokenFlops;
-use crate::step::model::{CommGroup, Shard};
-use crate::step::spec::SpecError;
-use crate::step::spec::model::ModelSpec;
-use crate::step::spec::workload::{ContextSpec, WorkloadSpec};
+use crate::documents::{Dealt, DynamicContext, Mask, PackedPass, Room, Work};
+use crate::model::flops::TokenFlops;
+use crate::model::{CommGroup, Shard};
+use crate::spec::SpecError;
+use crate::spec::model::ModelSpec;
+use crate::spec::workload::{ContextSpec, WorkloadSpec};
 
 /// What a rank has of a pass of dynamic context parallelism.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,7 +1,7 @@
 //! How long kernels take: the border to the cost models.
 
-use crate::core::units::Time;
-use crate::step::model::Kernel;
+use crate::model::Kernel;
+use stepsim_core::units::Time;
 
 /// How long kernels take: the border to the cost models.
 pub trait Prices {
@@ -21,6 +21,6 @@ pub trait Prices {
 
 /// Prices of kernels on every class of devices of a machine.
 pub trait PriceList {
-    /// Prices on the devices of a class ([`Machine::device_class`](crate::step::topology::Machine::device_class)).
+    /// Prices on the devices of a class ([`Machine::device_class`](crate::topology::Machine::device_class)).
     fn on(&self, class: u32) -> &dyn Prices;
 }

@@ -3,13 +3,13 @@
 use super::groups::{Degrees, Group};
 use super::unit::Unit;
 use super::{PlanError, PriceList};
-use crate::core::ids::RankId;
-use crate::core::units::Time;
-use crate::step::collective::{Lowering, Op, Transfer};
-use crate::step::model::{CommOp, CommPoint, Item};
-use crate::step::schedule::{Pass, PassTimes, Placement, Profile};
-use crate::step::spec::workload::WorkloadSpec;
-use crate::step::topology::{Axis, Layout, Machine};
+use crate::collective::{Lowering, Op, Transfer};
+use crate::model::{CommOp, CommPoint, Item};
+use crate::schedule::{Pass, PassTimes, Placement, Profile};
+use crate::spec::workload::WorkloadSpec;
+use crate::topology::{Axis, Layout, Machine};
+use stepsim_core::ids::RankId;
+use stepsim_core::units::Time;
 
 /// What the times of passes depend on.
 pub(super) struct Asked<'a, 'm> {

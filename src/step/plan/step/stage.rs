@@ -17,17 +17,17 @@ use super::residency::{Policies, free};
 use super::unit::{FullRecompute, Label, Unit};
 use super::writer::Writer;
 use super::{Prices, Setup};
-use crate::core::ids::OpId;
-use crate::core::program::{
+use crate::collective::{Lowering, Op, Transfer};
+use crate::model::{CommGroup, Item};
+use crate::plan::launch::Read;
+use crate::plan::pipeline::{self, Channel, Message, StageWork, Task};
+use crate::schedule::{Data, Order, Part, Pass};
+use crate::spec::stack::HostRead;
+use crate::spec::workload::PointToPoint;
+use stepsim_core::ids::OpId;
+use stepsim_core::program::{
     MemoryClass, MemoryEffect, MemoryWhen, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Work,
 };
-use crate::step::collective::{Lowering, Op, Transfer};
-use crate::step::model::{CommGroup, Item};
-use crate::step::plan::launch::Read;
-use crate::step::plan::pipeline::{self, Channel, Message, StageWork, Task};
-use crate::step::schedule::{Data, Order, Part, Pass};
-use crate::step::spec::stack::HostRead;
-use crate::step::spec::workload::PointToPoint;
 
 /// The passes of a rank.
 pub(super) struct Stage<'a, 'm> {
@@ -483,7 +483,7 @@ impl Stage<'_, '_> {
     pub(super) fn nothing(&mut self, b: &mut ProgramBuilder, task: &Task) -> OpId {
         let phase = pipeline::phase(task.part.pass);
         let info = b.info(OpInfo::of("empty stage", phase, 0.0));
-        let work = Work::Compute { time: crate::core::units::Time::ZERO };
+        let work = Work::Compute { time: stepsim_core::units::Time::ZERO };
         b.op(self.w.compute, work, task.input.as_slice(), info, task.part.micro_batch)
     }
 }

@@ -13,17 +13,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::groups::Degrees;
 use super::setup::Variant;
 use super::{PlanError, Prices};
-use crate::core::ids::TransferId;
-use crate::core::program::{Facts, Program};
-use crate::core::units::{Bandwidth, Time};
-use crate::step::collective::{Lowering, Transfer};
-use crate::step::model::Kernel;
-use crate::step::plan::launch::{Read, Setting, launch};
-use crate::step::plan::pipeline::Pipeline;
-use crate::step::spec::model::ModelSpec;
-use crate::step::spec::stack::HostSpec;
-use crate::step::spec::workload::WorkloadSpec;
-use crate::step::topology::Layout;
+use crate::collective::{Lowering, Transfer};
+use crate::model::Kernel;
+use crate::plan::launch::{Read, Setting, launch};
+use crate::plan::pipeline::Pipeline;
+use crate::spec::model::ModelSpec;
+use crate::spec::stack::HostSpec;
+use crate::spec::workload::WorkloadSpec;
+use crate::topology::Layout;
+use stepsim_core::ids::TransferId;
+use stepsim_core::program::{Facts, Program};
+use stepsim_core::units::{Bandwidth, Time};
 
 /// By pipeline rank, in it by group: the transfers that programs ask for.
 pub(super) type Used = Vec<Vec<Vec<TransferId>>>;

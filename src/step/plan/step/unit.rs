@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::groups::Degrees;
-use crate::step::model::{Item, LayerPlan};
-use crate::step::schedule::Pass;
-use crate::step::spec::workload::{BytesPerParameter, Granularity, RecomputeSpec};
+use crate::model::{Item, LayerPlan};
+use crate::schedule::Pass;
+use crate::spec::workload::{BytesPerParameter, Granularity, RecomputeSpec};
 
 /// A layer of a stage: the embedding, a transformer layer, or the head.
 #[derive(Clone, Debug)]

@@ -7,14 +7,14 @@ use super::groups::Group;
 use super::residency::visits::Visits;
 use super::unit::{Label, Unit};
 use super::{Prices, Setup};
-use crate::core::ids::{OpId, TransferId};
-use crate::core::program::{NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind, Work};
-use crate::core::units::Time;
-use crate::step::collective::{Lowering, Op, Transfer};
-use crate::step::model::Kernel;
-use crate::step::plan::launch::Read;
-use crate::step::schedule::{Order, Seat};
-use crate::step::spec::stack::HostRead;
+use crate::collective::{Lowering, Op, Transfer};
+use crate::model::Kernel;
+use crate::plan::launch::Read;
+use crate::schedule::{Order, Seat};
+use crate::spec::stack::HostRead;
+use stepsim_core::ids::{OpId, TransferId};
+use stepsim_core::program::{NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind, Work};
+use stepsim_core::units::Time;
 
 /// The rank that is being written.
 pub(super) struct Writer<'a, 'm> {

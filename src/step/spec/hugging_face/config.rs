@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::step::spec::SpecError;
-use crate::step::spec::model::{AttentionSpec, LayerKindSpec, LayerRun, Mixer, MlpKind, ModelSpec};
+use crate::spec::SpecError;
+use crate::spec::model::{AttentionSpec, LayerKindSpec, LayerRun, Mixer, MlpKind, ModelSpec};
 
 /// The decoder's part of a configuration.
 pub(super) struct Config<'a> {

@@ -1,8 +1,8 @@
 //! Decoders with attention in every layer.
 
 use super::config::{Config, with_attention, with_kinds};
-use crate::step::spec::SpecError;
-use crate::step::spec::model::{
+use crate::spec::SpecError;
+use crate::spec::model::{
     AttentionSpec, GroupScore, IndexerSpec, LayerKindSpec, MlaSpec, MlpKind, ModelSpec, MoeSpec, Norm, QkNorm,
 };
 

@@ -1,8 +1,8 @@
 //! The first generation: layer norms, biases, MLPs without gates, learned or no positions.
 
 use super::config::Config;
-use crate::step::spec::SpecError;
-use crate::step::spec::model::{ModelSpec, Norm, Positions};
+use crate::spec::SpecError;
+use crate::spec::model::{ModelSpec, Norm, Positions};
 
 type Model = Result<ModelSpec, SpecError>;
 

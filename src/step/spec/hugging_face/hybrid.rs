@@ -2,8 +2,8 @@
 
 use super::config::{Config, mixer_and_mlp, with_kinds};
 use super::decoder::{experts, latent};
-use crate::step::spec::SpecError;
-use crate::step::spec::model::{
+use crate::spec::SpecError;
+use crate::spec::model::{
     AttentionSpec, GatedDeltaSpec, KimiDeltaSpec, LayerKindSpec, LayerRun, LightningSpec, Mamba1Spec,
     Mamba2Spec, Mixer, MlpKind, ModelSpec, MoeSpec, Norm, Positions, QkNorm, Rwkv7Spec, ShortConvolutionSpec,
 };

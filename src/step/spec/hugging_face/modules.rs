@@ -6,8 +6,8 @@
 use serde_json::Value;
 
 use super::config::Config;
-use crate::step::spec::SpecError;
-use crate::step::spec::model::{DeepstackSpec, ModuleInputSpec, ModuleSpec, Norm, ProjectorSpec, TokenNorm};
+use crate::spec::SpecError;
+use crate::spec::model::{DeepstackSpec, ModuleInputSpec, ModuleSpec, Norm, ProjectorSpec, TokenNorm};
 
 /// Patches of an image of native resolution.
 const PATCHES: u64 = 1024;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::step::model::ParameterCount;
+use crate::model::ParameterCount;
 
 fn configs() -> Vec<Value> {
     let file: Value = serde_json::from_str(include_str!("../../../../tests/data/hugging-face.json")).unwrap();

@@ -2,8 +2,8 @@
 
 use super::config::{Config, with_attention, with_kinds};
 use super::decoder::{experts, gemma, llama};
-use crate::step::spec::SpecError;
-use crate::step::spec::model::{AttentionSpec, LayerKindSpec, ModelSpec, MoeSpec, Norm, QkNorm};
+use crate::spec::SpecError;
+use crate::spec::model::{AttentionSpec, LayerKindSpec, ModelSpec, MoeSpec, Norm, QkNorm};
 
 type Model = Result<ModelSpec, SpecError>;
 

@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use super::super::{Kind, SpecError, catalog};
 use super::table::Table;
 use super::{Beside, Draft, object};
-use crate::step::spec::glob::fits;
-use crate::step::spec::json::whole;
+use crate::spec::glob::fits;
+use crate::spec::json::whole;
 
 /// Entries of GPT-2's tokenizer (Radford et al. 2019).
 const GPT2: u64 = 50_257;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Beside, Draft};
-use crate::step::spec::{hugging_face, names};
+use crate::spec::{hugging_face, names};
 
 /// Quantities that may name a model, the most particular first; behind them stands the file's own name.
 const NAMES: [&str; 3] = ["model_words", "model_name", "recipe_words"];

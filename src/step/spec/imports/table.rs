@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::super::json::whole;
 use super::super::{SpecError, catalog};
 use super::syntax::Syntax;
-use crate::step::spec::glob::fits;
+use crate::spec::glob::fits;
 
 /// The formats, by the names of their tables.
 pub const FORMATS: [(&str, &str); 8] = [

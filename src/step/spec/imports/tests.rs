@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::table::Table;
 use super::{Beside, FORMATS, Invocation, Status, syntax, translate};
-use crate::step::spec::{WorkloadSpec, json as raw};
+use crate::spec::{WorkloadSpec, json as raw};
 
 /// A workload in which every part has what it must have.
 fn whole() -> Value {

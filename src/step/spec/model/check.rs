@@ -1,7 +1,7 @@
 //! What is wrong with a model's shape.
 
 use super::{AttentionSpec, ModelSpec, MoeSpec};
-use crate::step::spec::problem::{Problem, Problems};
+use crate::spec::problem::{Problem, Problems};
 
 impl ModelSpec {
     /// Everything wrong with the shape; `at` is the JSON path of the model in its file (`model` or empty).

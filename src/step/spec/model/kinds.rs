@@ -9,7 +9,6 @@ use super::{AttentionSpec, Mixer, MlaSpec, MoeSpec};
 /// Which MLP a layer has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum MlpKind {
     /// Experts where `moe` puts them (`first_dense_layers`, `every_layers`), else the dense one.
     #[default]

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::ModelSpec;
 use super::kinds::{LayerKindSpec, LayerRun, MlpKind};
 use super::moe::MoeSpec;
-use crate::step::spec::problem::Problems;
+use crate::spec::problem::Problems;
 
 impl ModelSpec {
     /// Name of the kind of layer `layer` (from 0); `None` where the model has one kind only.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::defaults::{is_default, is_zero, one, yes};
 use super::norm::Norm;
-use crate::core::declare::defaults;
+use stepsim_core::declare::defaults;
 
 defaults! {
     /// An encoder in front of the language model, and the projector of its tokens.

@@ -1,7 +1,7 @@
 //! What is wrong with a model's modules.
 
 use super::{ModelSpec, ModuleSpec, ProjectorSpec};
-use crate::step::spec::problem::Problems;
+use crate::spec::problem::Problems;
 
 /// Widest matrix and longest image that are taken seriously.
 const MOST: u64 = 10_000_000;

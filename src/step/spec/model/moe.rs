@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::defaults::{is_default, one};
-use crate::core::declare::defaults;
+use stepsim_core::declare::defaults;
 
 defaults! {
     /// Mixture of experts.

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 /// Kind of normalisation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum Norm {
     /// Scale only: one parameter vector.
     #[default]

@@ -8,11 +8,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::core::declare::defaults;
-use crate::core::kernel_class::{KernelClass, Kind};
-use crate::core::program::Phase;
-use crate::step::spec::problem::{Problem, Problems};
-use crate::step::spec::workload::RecomputeSpec;
+use crate::spec::problem::{Problem, Problems};
+use crate::spec::workload::RecomputeSpec;
+use stepsim_core::declare::defaults;
+use stepsim_core::kernel_class::{KernelClass, Kind};
+use stepsim_core::program::Phase;
 
 defaults! {
     /// What the host does to launch kernels. Times are of a host of slowness 1.
@@ -153,7 +153,6 @@ impl LayerTimes {
 /// What the host reads back from the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum HostRead {
     /// The loss, behind the last pass of the step.
     Loss,

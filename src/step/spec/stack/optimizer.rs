@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::core::declare::defaults;
-use crate::step::spec::problem::{Problem, Problems};
+use crate::spec::problem::{Problem, Problems};
+use stepsim_core::declare::defaults;
 
 defaults! {
     /// From gradients to new weights.

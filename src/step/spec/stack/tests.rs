@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::step::spec::workload::{KernelFusion, Reference, WorkloadSpec};
-use crate::step::spec::{Kind, Loaded, SpecError, catalog, from_value, load};
+use crate::spec::workload::{KernelFusion, Reference, WorkloadSpec};
+use crate::spec::{Kind, Loaded, SpecError, catalog, from_value, load};
 
 fn workload(stack: Value, sets: &[&str]) -> Result<WorkloadSpec, SpecError> {
     let text = json!({

@@ -1,8 +1,8 @@
 //! Validation of a workload: alone, and against the machine that it is to run on.
 
 use super::{ContextKind, GroupAxis, WorkloadSpec};
-use crate::step::spec::model::{Mixer, ModelSpec};
-use crate::step::spec::problem::{Problem, Problems};
+use crate::spec::model::{Mixer, ModelSpec};
+use crate::spec::problem::{Problem, Problems};
 
 /// Largest degree of parallelism, batch or count that is taken seriously.
 const MOST: u64 = 100_000_000;

@@ -1,8 +1,8 @@
 //! What dynamic context parallelism does not go with.
 
 use super::{ContextKind, WorkloadSpec};
-use crate::step::spec::model::{AttentionKernel, ModelSpec};
-use crate::step::spec::problem::Problems;
+use crate::spec::model::{AttentionKernel, ModelSpec};
+use crate::spec::problem::Problems;
 
 const AT: &str = "parallelism.context.dynamic";
 

@@ -3,9 +3,9 @@
 use super::{
     DispatcherKind, ExpertBalance, ExpertOverlap, ExpertSpec, Granularity, RecomputeModule, WorkloadSpec,
 };
-use crate::step::schedule::{Backward, Choice};
-use crate::step::spec::model::{ModelSpec, MoeSpec};
-use crate::step::spec::problem::Problems;
+use crate::schedule::{Backward, Choice};
+use crate::spec::model::{ModelSpec, MoeSpec};
+use crate::spec::problem::Problems;
 
 impl WorkloadSpec {
     /// Everything wrong with `expert` and `expert_load`.

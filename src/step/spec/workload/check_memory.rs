@@ -3,8 +3,8 @@
 use super::{
     Granularity, OptimizerKind, OptimizerPlace, Placement, RecomputeModule, RecomputeSpec, WorkloadSpec,
 };
-use crate::step::spec::model::{Mixer, ModelSpec};
-use crate::step::spec::problem::Problems;
+use crate::spec::model::{Mixer, ModelSpec};
+use crate::spec::problem::Problems;
 
 impl WorkloadSpec {
     pub(super) fn check_sharding(&self, p: &mut Problems) {

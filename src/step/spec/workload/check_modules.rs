@@ -3,9 +3,9 @@
 use super::{
     ExpertOverlap, ModuleParallelism, OffloadSpec, OptimizerKind, PointToPoint, UsedModule, WorkloadSpec,
 };
-use crate::step::schedule::{Backward, Choice};
-use crate::step::spec::model::ModelSpec;
-use crate::step::spec::problem::Problems;
+use crate::schedule::{Backward, Choice};
+use crate::spec::model::ModelSpec;
+use crate::spec::problem::Problems;
 
 impl WorkloadSpec {
     pub(super) fn check_modules(&self, p: &mut Problems, model: &ModelSpec) {

@@ -1,9 +1,9 @@
 //! Validation of pipeline parallelism, by the facts of its schedule.
 
 use super::{PipelineSpec, PointToPoint, WorkloadSpec};
-use crate::step::schedule::{self, Choice, Chunks, Facts};
-use crate::step::spec::model::ModelSpec;
-use crate::step::spec::problem::Problems;
+use crate::schedule::{self, Choice, Chunks, Facts};
+use crate::spec::model::ModelSpec;
+use crate::spec::problem::Problems;
 
 impl WorkloadSpec {
     pub(super) fn check_pipeline(&self, p: &mut Problems, model: &ModelSpec) {

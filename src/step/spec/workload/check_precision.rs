@@ -1,8 +1,8 @@
 //! What a workload may say of precision recipes.
 
 use super::{Dtype, WorkloadSpec};
-use crate::step::spec::model::ModelSpec;
-use crate::step::spec::problem::{Problem, Problems};
+use crate::spec::model::ModelSpec;
+use crate::spec::problem::{Problem, Problems};
 
 impl WorkloadSpec {
     /// Everything that keeps the recipe from fitting the model.

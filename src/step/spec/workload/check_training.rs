@@ -1,8 +1,8 @@
 //! Validation of what is trained.
 
 use super::{AdaptedMatrix, OptimizerKind, WorkloadSpec};
-use crate::step::spec::model::{Mixer, MlpKind, ModelSpec};
-use crate::step::spec::problem::Problems;
+use crate::spec::model::{Mixer, MlpKind, ModelSpec};
+use crate::spec::problem::Problems;
 
 impl WorkloadSpec {
     /// Kinds of layers that are trained.

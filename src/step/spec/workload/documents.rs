@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::step::spec::Attached;
-use crate::step::spec::problem::Problems;
+use crate::spec::Attached;
+use crate::spec::problem::Problems;
 
 /// Documents packed into sequences; attention stays inside a document. One of `lengths`, `file` and `drawn` says how long they are.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -63,7 +63,6 @@ pub enum CutDocument {
 /// Which data-parallel rank gets which sequence of the global batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum SequenceOrder {
     /// In the order in which they are packed: micro-batch after micro-batch, in each rank after rank.
     #[default]

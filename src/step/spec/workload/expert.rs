@@ -34,7 +34,6 @@ pub struct ExpertSpec {
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum DispatcherKind {
     /// A copy for each expert, straight to its rank (Megatron's all-to-all over NCCL).
     #[default]
@@ -90,7 +89,6 @@ pub enum RowFormat {
 /// What runs beside the exchanges of a micro-batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum ExpertOverlap {
     /// Nothing, unless the schedule pairs a forward with a backward pass (DualPipe): then the other micro-batch's
     /// kernels, weight gradients apart.

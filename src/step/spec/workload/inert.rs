@@ -6,26 +6,23 @@
 
 use std::fmt;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use super::{
     ComputeFidelity, ContextKind, DispatcherKind, ExpertBalance, Placement, TrainedPart, WorkloadSpec,
 };
-use crate::step::sharding::Facts;
-use crate::step::spec::json::within;
-use crate::step::spec::model::ModelSpec;
+use crate::sharding::Facts;
+use crate::spec::json::within;
+use crate::spec::model::ModelSpec;
 
 /// What was stated and has no effect.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Inert {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoEffect {
     /// The field, an object whose stated fields have none, or a setting as it was given.
     pub field: String,
     /// Why.
     pub why: String,
 }
 
-impl fmt::Display for Inert {
+impl fmt::Display for NoEffect {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         write!(f, "{} ({})", self.field, self.why)
     }
@@ -268,10 +265,10 @@ fn field_of(path: &str, rule: &str) -> Option<String> {
 
 impl WorkloadSpec {
     /// The stated fields that have no effect on so many devices, each once, in the order in which they are stated.
-    pub fn inert(&self, stated: &[String], model: &ModelSpec, devices: u64) -> Vec<Inert> {
+    pub fn inert(&self, stated: &[String], model: &ModelSpec, devices: u64) -> Vec<NoEffect> {
         let situation = Situation { w: self, model, devices };
         let silent: Vec<_> = RULES.iter().filter(|(_, acts, _)| !acts(&situation)).collect();
-        let mut found: Vec<Inert> = Vec::new();
+        let mut found: Vec<NoEffect> = Vec::new();
         for path in stated {
             let rule = silent
                 .iter()
@@ -280,7 +277,7 @@ impl WorkloadSpec {
             let alone = stated.iter().filter(|other| within(other, &field)).count() == 1;
             let named = if alone { path.as_str() } else { &field };
             if !found.iter().any(|inert| inert.field == named) {
-                found.push(Inert { field: named.to_string(), why: (*why).to_string() });
+                found.push(NoEffect { field: named.to_string(), why: (*why).to_string() });
             }
         }
         found

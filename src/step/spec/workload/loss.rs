@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Dtype;
-use crate::core::declare::defaults;
+use stepsim_core::declare::defaults;
 
 defaults! {
     /// The loss.

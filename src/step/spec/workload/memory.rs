@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::core::declare::defaults;
+use stepsim_core::declare::defaults;
 
 /// What is computed again in the backward pass instead of being kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -40,7 +40,6 @@ pub enum Granularity {
 /// A part of a layer that can be recomputed by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum RecomputeModule {
     /// Normalisations: the GEMM inputs that they make are not kept.
     Norm,
@@ -174,7 +173,6 @@ impl PrefetchSpec {
 /// What a prefetch distance counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum PrefetchUnit {
     /// Kernels.
     Ops,

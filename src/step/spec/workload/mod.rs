@@ -29,10 +29,10 @@ mod used_modules;
 
 pub use super::dtype::Dtype;
 pub use super::reference::Reference;
-pub use crate::step::sharding::ShardingKind;
+pub use crate::sharding::ShardingKind;
 pub use documents::{CutDocument, DocumentsSpec, DrawnLengths, SequenceOrder};
 pub use expert::{DispatcherKind, ExchangeFormats, ExpertOverlap, ExpertSpec, RowFormat};
-pub use inert::Inert;
+pub use inert::NoEffect;
 pub use loss::LossSpec;
 pub use memory::{
     Granularity, OffloadSpec, OptimizerPlace, Placement, PrefetchSpec, PrefetchUnit, RecomputeModule,
@@ -61,8 +61,8 @@ use serde::{Deserialize, Serialize};
 
 use super::model::ModelSpec;
 use super::stack::{HostSpec, StackSpec};
-use crate::core::declare::one_long;
-use crate::step::sharding::Facts;
+use crate::sharding::Facts;
+use stepsim_core::declare::one_long;
 
 /// One training step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

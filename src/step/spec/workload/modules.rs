@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::documents::{DrawnLengths, SequenceOrder};
 use super::memory::RecomputeSpec;
-use crate::core::declare::one_long;
+use stepsim_core::declare::one_long;
 
 /// How a step uses a module of its model. The module runs on the first pipeline stage, in front of the embedding, or on
 /// `stages` of its own before that.

@@ -3,10 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::core::declare::defaults;
-use crate::step::schedule::{Backward, Choice, Chunks, Shape};
-use crate::step::sharding::ShardingKind;
-use crate::step::spec::Attached;
+use crate::schedule::{Backward, Choice, Chunks, Shape};
+use crate::sharding::ShardingKind;
+use crate::spec::Attached;
+use stepsim_core::declare::defaults;
 
 defaults! {
     /// Degrees of parallelism and how each is carried out.
@@ -56,7 +56,6 @@ impl ParallelismSpec {
 /// An axis of the rank grid. Expert-parallel groups run over the data, context and tensor axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum GroupAxis {
     /// Tensor-parallel peers.
     Tensor,
@@ -71,7 +70,6 @@ pub enum GroupAxis {
 /// How tensor-parallel collectives overlap with the GEMMs beside them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum TensorOverlap {
     /// Not at all: each collective stands between two kernels.
     #[default]
@@ -131,7 +129,6 @@ impl ContextSpec {
 /// How attention reaches the keys and values of other ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum ContextKind {
     /// Key–value blocks travel around a ring while attention works on the block at hand.
     #[default]

@@ -6,13 +6,13 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::core::declare::defaults;
-use crate::step::spec::device::Device;
-use crate::step::spec::dtype::Dtype;
-use crate::step::spec::model::ModelSpec;
-use crate::step::spec::problem::Problem;
-use crate::step::spec::recipe::Recipe;
-use crate::step::spec::reference::Reference;
+use crate::spec::device::Device;
+use crate::spec::dtype::Dtype;
+use crate::spec::model::ModelSpec;
+use crate::spec::problem::Problem;
+use crate::spec::recipe::Recipe;
+use crate::spec::reference::Reference;
+use stepsim_core::declare::defaults;
 
 defaults! {
     /// Number formats and bytes of state.
@@ -202,7 +202,6 @@ defaults! {
 /// Kinds of optimizer, by the state that they keep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum OptimizerKind {
     /// Two fp32 moments.
     #[default]

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::core::declare::defaults;
-use crate::step::spec::Attached;
+use crate::spec::Attached;
+use stepsim_core::declare::defaults;
 
 defaults! {
     /// How closely each subject is simulated.
@@ -28,7 +28,6 @@ defaults! {
 /// How closely communication is simulated, cheapest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum CollectiveFidelity {
     /// Closed form; links are not shared.
     Formula,
@@ -42,7 +41,6 @@ pub enum CollectiveFidelity {
 /// How the time of a kernel is found, cheapest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum ComputeFidelity {
     /// A fixed fraction of peak.
     Constant,

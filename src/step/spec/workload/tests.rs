@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::step::spec::problem::Problem;
-use crate::step::spec::{SpecError, from_value};
+use crate::spec::problem::Problem;
+use crate::spec::{SpecError, from_value};
 
 fn small() -> Value {
     json!({

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::modules::{ModuleDevices, ModuleParallelism, ModuleUseSpec, TrainedPart};
 use super::{RecomputeSpec, WorkloadSpec};
-use crate::step::schedule::{LayerSplit, split_layers};
-use crate::step::spec::model::{ModelSpec, ModuleSpec};
+use crate::schedule::{LayerSplit, split_layers};
+use crate::spec::model::{ModelSpec, ModuleSpec};
 
 /// A module as a step uses it.
 #[derive(Clone, Copy, Debug, PartialEq)]

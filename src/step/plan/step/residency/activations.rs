@@ -9,13 +9,13 @@ use super::away::fraction_away;
 use super::copies::Cargo;
 use super::law::windows_across;
 use super::{Around, Form, Given, Held, Law, Residency, UnitTimes};
-use crate::core::ids::OpId;
-use crate::core::program::{MemoryClass, ProgramBuilder};
-use crate::step::collective::CollectiveError;
-use crate::step::plan::step::chain::{Chain, Visit};
-use crate::step::plan::step::unit::Unit;
-use crate::step::plan::step::writer::Writer;
-use crate::step::schedule::Pass;
+use crate::collective::CollectiveError;
+use crate::plan::step::chain::{Chain, Visit};
+use crate::plan::step::unit::Unit;
+use crate::plan::step::writer::Writer;
+use crate::schedule::Pass;
+use stepsim_core::ids::OpId;
+use stepsim_core::program::{MemoryClass, ProgramBuilder};
 
 /// Activations of all units; a share of them may live on tiers.
 #[derive(Default)]

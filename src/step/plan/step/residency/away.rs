@@ -2,7 +2,7 @@
 
 /// A share of a class of bytes that lives off the device.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::step::plan::step) struct Away {
+pub(in crate::plan::step) struct Away {
     /// The tier where it lives, by its number on the device.
     pub tier: u8,
     /// Tiers on its way to the device, the farthest first.
@@ -28,13 +28,13 @@ impl Away {
 }
 
 /// The shares of a class that are off the device, together.
-pub(in crate::step::plan::step) fn fraction_away(placed: &[Away]) -> f64 {
+pub(in crate::plan::step) fn fraction_away(placed: &[Away]) -> f64 {
     // From a positive zero: the sum of nothing is a negative one.
     placed.iter().fold(0.0, |sum, a| sum + a.fraction)
 }
 
 /// Where so many bytes live: (tier, bytes).
-pub(in crate::step::plan::step) fn spread(bytes: f64, placed: &[Away]) -> Vec<(u8, f64)> {
+pub(in crate::plan::step) fn spread(bytes: f64, placed: &[Away]) -> Vec<(u8, f64)> {
     let here = (0, bytes * (1.0 - fraction_away(placed)));
     placed.iter().map(|a| (a.tier, bytes * a.fraction)).chain([here]).collect()
 }

@@ -7,18 +7,18 @@
 //!   chain from its first to its last hop), and waits while they do not fit.
 
 use super::away::Away;
-use crate::core::ids::OpId;
-use crate::core::program::{MemoryClass, MemoryEffect, MemoryWhen, Phase, ProgramBuilder};
-use crate::step::collective::Op;
-use crate::step::plan::step::chain::Visit;
-use crate::step::plan::step::groups::Group;
-use crate::step::plan::step::writer::Writer;
-use crate::step::schedule::Pass;
-use crate::step::spec::workload::PrefetchUnit;
+use crate::collective::Op;
+use crate::plan::step::chain::Visit;
+use crate::plan::step::groups::Group;
+use crate::plan::step::writer::Writer;
+use crate::schedule::Pass;
+use crate::spec::workload::PrefetchUnit;
+use stepsim_core::ids::OpId;
+use stepsim_core::program::{MemoryClass, MemoryEffect, MemoryWhen, Phase, ProgramBuilder};
 
 /// What a copy is, for readers and for the ledger.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::step::plan::step) struct Cargo {
+pub(in crate::plan::step) struct Cargo {
     pub class: MemoryClass,
     pub bytes: u64,
     pub name: &'static str,
@@ -49,7 +49,7 @@ impl Cargo {
 impl Writer<'_, '_> {
     /// Copies towards the device, hop by hop; device memory is taken when the last hop starts. With `leaves` the bytes
     /// are given back where they lived. Returns the last hop.
-    pub(in crate::step::plan::step) fn fetch(
+    pub(in crate::plan::step) fn fetch(
         &mut self,
         b: &mut ProgramBuilder,
         away: &Away,
@@ -73,7 +73,7 @@ impl Writer<'_, '_> {
     }
 
     /// The hops of a chain up to the tier next to the device, which then holds the bytes.
-    pub(in crate::step::plan::step) fn stage_in(
+    pub(in crate::plan::step) fn stage_in(
         &mut self,
         b: &mut ProgramBuilder,
         away: &Away,
@@ -97,7 +97,7 @@ impl Writer<'_, '_> {
 
     /// Copies off the device, hop by hop. `frees` bytes of the device are given back when the first hop ends; with
     /// `enters` the bytes are taken where they will live. Returns the last hop.
-    pub(in crate::step::plan::step) fn send(
+    pub(in crate::plan::step) fn send(
         &mut self,
         b: &mut ProgramBuilder,
         away: &Away,
@@ -133,7 +133,7 @@ impl Writer<'_, '_> {
     }
 
     /// One hop.
-    pub(in crate::step::plan::step) fn copy(
+    pub(in crate::plan::step) fn copy(
         &mut self,
         b: &mut ProgramBuilder,
         group: Group,
@@ -148,14 +148,14 @@ impl Writer<'_, '_> {
             take(b, op, MemoryClass::Workspace, pinned, bytes);
         }
     }
-    pub(in crate::step::plan::step) fn unpin(&self, b: &mut ProgramBuilder, op: OpId, bytes: u64) {
+    pub(in crate::plan::step) fn unpin(&self, b: &mut ProgramBuilder, op: OpId, bytes: u64) {
         if let Some(pinned) = self.setup.pinned {
             free(b, op, MemoryClass::Workspace, pinned, bytes);
         }
     }
 
     /// The op behind which a copy for the next visit may start: prefetch depth in layers, kernels or bytes.
-    pub(in crate::step::plan::step) fn prefetch_gate(&self, b: &ProgramBuilder, bytes: u64) -> Option<OpId> {
+    pub(in crate::plan::step) fn prefetch_gate(&self, b: &ProgramBuilder, bytes: u64) -> Option<OpId> {
         let begun = self.visits.begun();
         let visit = |back| &begun[begun.len() - back];
         self.gate(b, begun.len(), |back| (visit(back).end, visit(back).bytes), bytes)

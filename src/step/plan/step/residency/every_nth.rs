@@ -3,12 +3,12 @@
 
 use super::activations::{self, Kept};
 use super::{Form, Given, Held, Law, Residency};
-use crate::core::ids::OpId;
-use crate::core::program::ProgramBuilder;
-use crate::step::collective::CollectiveError;
-use crate::step::plan::step::chain::{Chain, Visit};
-use crate::step::plan::step::unit::Unit;
-use crate::step::plan::step::writer::Writer;
+use crate::collective::CollectiveError;
+use crate::plan::step::chain::{Chain, Visit};
+use crate::plan::step::unit::Unit;
+use crate::plan::step::writer::Writer;
+use stepsim_core::ids::OpId;
+use stepsim_core::program::ProgramBuilder;
 
 /// Activations of which every n-th layer's go out.
 pub(super) struct EveryNth {

@@ -1,7 +1,7 @@
 //! What policies ask of links that nothing else uses.
 
-use crate::step::collective::{CollectiveError, Op};
-use crate::step::plan::step::groups::Group;
+use crate::collective::{CollectiveError, Op};
+use crate::plan::step::groups::Group;
 
 /// Times of messages on an idle machine.
 pub trait IdleLinks {

@@ -9,8 +9,8 @@ use std::cell::OnceCell;
 use super::Shares;
 use super::away::Away;
 use super::idle_links::IdleLinks;
-use crate::step::collective::CollectiveError;
-use crate::step::plan::step::unit::{State, Unit};
+use crate::collective::CollectiveError;
+use crate::plan::step::unit::{State, Unit};
 
 /// The closed form of a policy.
 pub trait Law {

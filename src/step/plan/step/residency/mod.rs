@@ -37,7 +37,7 @@ pub(super) use policy::Residency;
 pub use shares::Shares;
 
 use super::writer::Writer;
-use crate::step::spec::workload::OptimizerPlace;
+use crate::spec::workload::OptimizerPlace;
 use activations::Kept;
 use every_nth::EveryNth;
 use gradients::{Cut, Reduced, Whole};
@@ -45,7 +45,7 @@ use optimizer::{InPlace, OnHost, Streamed};
 use weights::{Budgets, Fsdp, Renewed, Replicated};
 
 /// The policies of a step, one for each class.
-pub(crate) struct Policies {
+pub struct Policies {
     pub(super) weights: Box<dyn Residency>,
     pub(super) gradients: Box<dyn Residency>,
     pub(super) optimizer: Box<dyn Residency>,
@@ -54,7 +54,7 @@ pub(crate) struct Policies {
 
 impl Policies {
     /// What a workload asks for.
-    pub(crate) fn of(shares: &Shares<'_>) -> Policies {
+    pub fn of(shares: &Shares<'_>) -> Policies {
         let facts = shares.facts();
         let (offload, placed) = (&shares.workload.offload, &shares.placed);
         let all_here =
@@ -93,7 +93,7 @@ impl Policies {
         self.all().into_iter().for_each(|policy| policy.begin_step(w));
     }
     /// The closed forms, in the order of the classes: weights, gradients, optimizer state, activations.
-    pub(crate) fn laws(&self) -> [&dyn Law; 4] {
+    pub fn laws(&self) -> [&dyn Law; 4] {
         [&*self.weights, &*self.gradients, &*self.optimizer, &*self.activations]
     }
 }

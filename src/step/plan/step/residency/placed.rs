@@ -1,14 +1,14 @@
 //! Which bytes are on which tier.
 
 use super::away::Away;
-use crate::core::ids::DeviceId;
-use crate::step::spec::SpecError;
-use crate::step::spec::workload::{Placement, WorkloadSpec};
-use crate::step::topology::Machine;
+use crate::spec::SpecError;
+use crate::spec::workload::{Placement, WorkloadSpec};
+use crate::topology::Machine;
+use stepsim_core::ids::DeviceId;
 
 /// Shares of state that live on other tiers.
 #[derive(Clone, Debug, Default)]
-pub(in crate::step::plan::step) struct Placed {
+pub(in crate::plan::step) struct Placed {
     pub weights: Vec<Away>,
     pub gradients: Vec<Away>,
     pub optimizer: Vec<Away>,
@@ -16,7 +16,7 @@ pub(in crate::step::plan::step) struct Placed {
 }
 
 /// Tier numbers of what is placed off the device.
-pub(in crate::step::plan::step) fn placed(w: &WorkloadSpec, machine: &Machine) -> Result<Placed, SpecError> {
+pub(in crate::plan::step) fn placed(w: &WorkloadSpec, machine: &Machine) -> Result<Placed, SpecError> {
     let number = |field: String, name: &str| -> Result<u8, SpecError> {
         let tier = machine.tier_named(DeviceId(0), name).ok_or_else(|| {
             let have: Vec<_> = machine.tiers_of(DeviceId(0)).map(|t| machine.tier(t).0).collect();

@@ -3,11 +3,11 @@
 use super::super::chain::{Chain, Visit};
 use super::super::writer::Writer;
 use super::law::Law;
-use crate::core::ids::OpId;
-use crate::core::program::ProgramBuilder;
+use stepsim_core::ids::OpId;
+use stepsim_core::program::ProgramBuilder;
 
 /// What happens to one class of bytes on a rank.
-pub(in crate::step::plan::step) trait Residency: Law {
+pub(in crate::plan::step) trait Residency: Law {
     /// A rank's program begins: nothing of it has happened yet.
     fn begin(&mut self, units: usize);
     /// Bytes that are there before the first op and stay: (tier, bytes).

@@ -2,31 +2,31 @@
 
 use super::idle_links::IdleLinks;
 use super::placed::{Placed, placed};
-use crate::step::collective::{CollectiveError, Op};
-use crate::step::model::CommGroup;
-use crate::step::model::muon::{Held, owned};
-use crate::step::plan::step::asked::groups_of;
-use crate::step::plan::step::groups::{Degrees, Group};
-use crate::step::plan::step::unit::{State, Unit};
-use crate::step::sharding::{Cuts, Exchange, Facts};
-use crate::step::spec::SpecError;
-use crate::step::spec::model::ModelSpec;
-use crate::step::spec::workload::{BytesPerParameter, OptimizerKind, WorkloadSpec};
-use crate::step::topology::Machine;
+use crate::collective::{CollectiveError, Op};
+use crate::model::CommGroup;
+use crate::model::muon::{Held, owned};
+use crate::plan::step::asked::groups_of;
+use crate::plan::step::groups::{Degrees, Group};
+use crate::plan::step::unit::{State, Unit};
+use crate::sharding::{Cuts, Exchange, Facts};
+use crate::spec::SpecError;
+use crate::spec::model::ModelSpec;
+use crate::spec::workload::{BytesPerParameter, OptimizerKind, WorkloadSpec};
+use crate::topology::Machine;
 
 /// How the state of a step is shared among ranks and tiers.
 pub struct Shares<'a> {
-    pub(in crate::step::plan::step) workload: &'a WorkloadSpec,
-    pub(in crate::step::plan::step) degrees: Degrees,
+    pub(in crate::plan::step) workload: &'a WorkloadSpec,
+    pub(in crate::plan::step) degrees: Degrees,
     /// The communicator slots of every program: groups of more than one member that the step uses, and its copies.
-    pub(in crate::step::plan::step) groups: Vec<Group>,
-    pub(in crate::step::plan::step) placed: Placed,
+    pub(in crate::plan::step) groups: Vec<Group>,
+    pub(in crate::plan::step) placed: Placed,
     /// Bytes of a parameter, by class.
-    pub(in crate::step::plan::step) bytes: BytesPerParameter,
+    pub(in crate::plan::step) bytes: BytesPerParameter,
     /// Bytes of a parameter's gradient as it is sent.
-    pub(in crate::step::plan::step) gradient_message_bytes: f64,
+    pub(in crate::plan::step) gradient_message_bytes: f64,
     /// Bytes of a parameter as its weight is sent.
-    pub(in crate::step::plan::step) weight_message_bytes: f64,
+    pub(in crate::plan::step) weight_message_bytes: f64,
 }
 
 impl<'a> Shares<'a> {
@@ -34,7 +34,7 @@ impl<'a> Shares<'a> {
     ///
     /// # Errors
     /// Something is placed on a tier that the machine has not.
-    pub(crate) fn of(
+    pub fn of(
         workload: &'a WorkloadSpec,
         model: &ModelSpec,
         degrees: Degrees,
@@ -53,7 +53,7 @@ impl<'a> Shares<'a> {
     }
 
     /// What the step is of.
-    pub(crate) fn workload(&self) -> &'a WorkloadSpec {
+    pub fn workload(&self) -> &'a WorkloadSpec {
         self.workload
     }
     /// Whether a group has more than one member and the step uses it.
@@ -84,7 +84,7 @@ impl<'a> Shares<'a> {
     }
 
     /// Bytes of a unit's gradients as they are sent: of dense weights, and of experts.
-    pub(crate) fn gradient_bytes(&self, unit: &Unit) -> [u64; 2] {
+    pub fn gradient_bytes(&self, unit: &Unit) -> [u64; 2] {
         unit.trained_bytes(self.gradient_message_bytes).into()
     }
     /// Bytes of a unit's gradients that tensor-parallel ranks sum, each of its own images.
@@ -99,7 +99,7 @@ impl<'a> Shares<'a> {
     ///
     /// # Errors
     /// A collective that no algorithm can run.
-    pub(crate) fn reduction<'u>(
+    pub fn reduction<'u>(
         &self,
         links: &dyn IdleLinks,
         units: impl Iterator<Item = &'u Unit>,
@@ -176,11 +176,11 @@ impl<'a> Shares<'a> {
         State::of(units, &self.bytes, &self.degrees)
     }
     /// Parameters of some units that one rank updates.
-    pub(crate) fn updated<'u>(&self, units: impl Iterator<Item = &'u Unit>) -> u64 {
+    pub fn updated<'u>(&self, units: impl Iterator<Item = &'u Unit>) -> u64 {
         self.trained_part(units, |cuts| cuts.optimizer)
     }
     /// Parameters of some units of whose gradients one rank keeps the sums.
-    pub(crate) fn gradients_kept<'u>(&self, units: impl Iterator<Item = &'u Unit>) -> u64 {
+    pub fn gradients_kept<'u>(&self, units: impl Iterator<Item = &'u Unit>) -> u64 {
         self.trained_part(units, |cuts| cuts.gradients)
     }
     fn trained_part<'u>(&self, units: impl Iterator<Item = &'u Unit>, over: fn(&Cuts<u32>) -> u32) -> u64 {
@@ -192,7 +192,7 @@ impl<'a> Shares<'a> {
         units.map(part).sum()
     }
     /// The matrices of some units that one rank updates, where the optimizer works on whole ones.
-    pub(crate) fn matrices<'u>(&self, units: impl Iterator<Item = &'u Unit>) -> Vec<Held> {
+    pub fn matrices<'u>(&self, units: impl Iterator<Item = &'u Unit>) -> Vec<Held> {
         if self.workload.optimizer.kind != OptimizerKind::Muon {
             return Vec::new();
         }
@@ -205,7 +205,7 @@ impl<'a> Shares<'a> {
         owned(&held, (degrees.dense.optimizer, degrees.experts.optimizer))
     }
     /// Bytes of a unit's weights as passes read them.
-    pub(crate) fn weight_bytes(&self, unit: &Unit) -> u64 {
+    pub fn weight_bytes(&self, unit: &Unit) -> u64 {
         let (dense, expert) = unit.weight_bytes(self.bytes.weights);
         dense + expert
     }

@@ -4,13 +4,13 @@
 //! visit. Prefetch along a recorded trace (DeepSpeed), reuse across micro-batches, and not sending away what is
 //! about to be read all ask what comes next; gates of copies and gathers ask where the rank was so many visits ago.
 
-use crate::core::ids::OpId;
-use crate::step::plan::step::chain::Visit;
-use crate::step::schedule::Pass;
+use crate::plan::step::chain::Visit;
+use crate::schedule::Pass;
+use stepsim_core::ids::OpId;
 
 /// A visit to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::step::plan::step) struct Coming {
+pub(in crate::plan::step) struct Coming {
     /// Which unit of the rank.
     pub unit: u32,
     /// Backward (or recomputation), not forward.
@@ -23,7 +23,7 @@ pub(in crate::step::plan::step) struct Coming {
 
 /// A visit that has begun.
 #[derive(Clone, Debug)]
-pub(in crate::step::plan::step) struct Record {
+pub(in crate::plan::step) struct Record {
     /// Its last kernel, once pushed.
     pub end: OpId,
     /// Bytes that were brought in for it.
@@ -40,7 +40,7 @@ pub(in crate::step::plan::step) struct Record {
 
 /// All visits of a rank.
 #[derive(Clone, Debug, Default)]
-pub(in crate::step::plan::step) struct Visits {
+pub(in crate::plan::step) struct Visits {
     /// The visits of one step in order, of which those before `next` have been.
     of_step: Vec<Coming>,
     next: usize,

@@ -2,7 +2,7 @@
 
 use super::sizes::linear;
 use super::token_mixer::{MixingFlops, TokenMixer};
-use crate::step::spec::model::{ModelSpec, QkNorm};
+use crate::spec::model::{ModelSpec, QkNorm};
 
 /// Attention, as the model's `heads` and `attention` say.
 pub(super) struct Attention<'m>(pub &'m ModelSpec);

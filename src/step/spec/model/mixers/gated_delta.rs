@@ -8,7 +8,7 @@ use super::delta_rule;
 use super::scan::Scan;
 use super::sizes::product;
 use super::token_mixer::{MixingFlops, TokenMixer};
-use crate::step::spec::problem::Problem;
+use crate::spec::problem::Problem;
 
 /// A gated delta-rule mixer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -3,7 +3,7 @@
 use super::attention::Attention;
 use super::sizes::{linear, product};
 use super::token_mixer::{MixingFlops, TokenMixer};
-use crate::step::spec::model::{AttentionSpec, MlaSpec, ModelSpec};
+use crate::spec::model::{AttentionSpec, MlaSpec, ModelSpec};
 
 /// Latent attention, as the model's `mla` and `attention` say.
 pub(super) struct LatentAttention<'m> {

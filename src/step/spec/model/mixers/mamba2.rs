@@ -11,7 +11,7 @@ use super::defaults::{chunk_256, four, yes};
 use super::scan::Scan;
 use super::sizes::product;
 use super::token_mixer::{MixingFlops, TokenMixer};
-use crate::step::spec::problem::Problem;
+use crate::spec::problem::Problem;
 
 /// A Mamba-2 mixer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -23,7 +23,7 @@ pub use token_mixer::{MixingFlops, TokenMixer};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::step::spec::problem::{Problem, Problems};
+use crate::spec::problem::{Problem, Problems};
 
 /// Declares the mixers with fields of their own: file, variant, fields, name in files, what it is.
 macro_rules! mixers {
@@ -33,7 +33,6 @@ macro_rules! mixers {
         /// What mixes tokens.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
         #[serde(rename_all = "kebab-case")]
-        #[non_exhaustive]
         pub enum Mixer {
             /// Attention, as `heads`, `attention` and `mla` say.
             #[default]

@@ -3,7 +3,7 @@
 use super::attention::Attention;
 use super::latent::LatentAttention;
 use super::token_mixer::TokenMixer;
-use crate::step::spec::model::{Mixer, ModelSpec};
+use crate::spec::model::{Mixer, ModelSpec};
 
 impl Mixer {
     /// The mixer of a layer of a model; `None` where nothing mixes its tokens.

@@ -1,7 +1,7 @@
 //! What a kind of mixer says of itself.
 
 use super::scan::Scan;
-use crate::step::spec::problem::Problem;
+use crate::spec::problem::Problem;
 
 /// A way to mix tokens.
 pub trait TokenMixer {

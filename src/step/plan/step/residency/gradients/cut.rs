@@ -8,12 +8,12 @@
 
 use super::super::{Given, UnitTimes, free, take};
 use super::{Added, Home, cargo, kept_bytes, live_bytes, part_bytes, reduction_time, waiting};
-use crate::core::ids::OpId;
-use crate::core::program::{MemoryClass, ProgramBuilder};
-use crate::step::plan::step::chain::{Chain, Visit};
-use crate::step::plan::step::residency::law::windows;
-use crate::step::plan::step::unit::Unit;
-use crate::step::plan::step::writer::Writer;
+use crate::plan::step::chain::{Chain, Visit};
+use crate::plan::step::residency::law::windows;
+use crate::plan::step::unit::Unit;
+use crate::plan::step::writer::Writer;
+use stepsim_core::ids::OpId;
+use stepsim_core::program::{MemoryClass, ProgramBuilder};
 
 /// Gradients that are cut among ranks.
 #[derive(Default)]

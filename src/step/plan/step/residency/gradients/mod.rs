@@ -4,7 +4,7 @@
 //! micro-batch: `reduce_every_micro_batch`, by default where gradients are cut, since a shard cannot hold
 //! what is not reduced. Units to reduce gather in a bucket; a full bucket is reduced by an all-reduce where every rank
 //! keeps everything, by a reduce-scatter where optimizer state is cut, and on in hops between groups where there are groups
-//! ([`crate::step::sharding`]), in every reduction or by complete gradients alone. With overlap the reduction runs beside the backward passes still to come, else behind the
+//! ([`crate::sharding`]), in every reduction or by complete gradients alone. With overlap the reduction runs beside the backward passes still to come, else behind the
 //! last of them.
 //!
 //! What is on the device beyond what is resident depends on the gradient's home: [`Whole`] or [`Cut`].
@@ -18,16 +18,16 @@ pub(super) use whole::Whole;
 use super::copies::Cargo;
 use super::shares::{Hop, tensors_of};
 use super::{Around, Form, Given, Held, Law, Reductions, Residency, UnitTimes};
-use crate::core::ids::OpId;
-use crate::core::program::{MemoryClass, NO_MICRO_BATCH, Phase, ProgramBuilder};
-use crate::step::collective::{CollectiveError, Op};
-use crate::step::model::{CommGroup, LayerKind};
-use crate::step::plan::step::chain::{Chain, Visit};
-use crate::step::plan::step::groups::Group;
-use crate::step::plan::step::residency::away::{fraction_away, spread};
-use crate::step::plan::step::unit::Unit;
-use crate::step::plan::step::writer::Writer;
-use crate::step::sharding::Exchange;
+use crate::collective::{CollectiveError, Op};
+use crate::model::{CommGroup, LayerKind};
+use crate::plan::step::chain::{Chain, Visit};
+use crate::plan::step::groups::Group;
+use crate::plan::step::residency::away::{fraction_away, spread};
+use crate::plan::step::unit::Unit;
+use crate::plan::step::writer::Writer;
+use crate::sharding::Exchange;
+use stepsim_core::ids::OpId;
+use stepsim_core::program::{MemoryClass, NO_MICRO_BATCH, Phase, ProgramBuilder};
 
 /// Where the gradient of a unit gathers, until and after it is reduced.
 pub(super) trait Home {

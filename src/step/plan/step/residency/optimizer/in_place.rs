@@ -2,17 +2,17 @@
 
 use super::super::{Form, Given, Held, Law, Residency};
 use super::{newest_per_stream, take_moments};
-use crate::core::ids::OpId;
-use crate::core::program::{NO_MICRO_BATCH, Phase, ProgramBuilder};
-use crate::step::collective::{CollectiveError, Op};
-use crate::step::model::optimizer;
-use crate::step::plan::launch::Read;
-use crate::step::plan::step::groups::Group;
-use crate::step::plan::step::residency::away::spread;
-use crate::step::plan::step::writer::Writer;
-use crate::step::sharding::Exchange;
-use crate::step::spec::stack::{HostRead, UpdatePass};
-use crate::step::spec::workload::Dtype;
+use crate::collective::{CollectiveError, Op};
+use crate::model::optimizer;
+use crate::plan::launch::Read;
+use crate::plan::step::groups::Group;
+use crate::plan::step::residency::away::spread;
+use crate::plan::step::writer::Writer;
+use crate::sharding::Exchange;
+use crate::spec::stack::{HostRead, UpdatePass};
+use crate::spec::workload::Dtype;
+use stepsim_core::ids::OpId;
+use stepsim_core::program::{NO_MICRO_BATCH, Phase, ProgramBuilder};
 
 /// Everything on the device.
 pub(in super::super) struct InPlace;

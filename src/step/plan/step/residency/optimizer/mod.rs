@@ -12,10 +12,10 @@ pub(super) use streamed::Streamed;
 
 use super::copies::Cargo;
 use super::{Given, Held, take};
-use crate::core::ids::OpId;
-use crate::core::program::{MemoryClass, NO_MICRO_BATCH, Phase, ProgramBuilder};
-use crate::step::plan::step::residency::away::fraction_away;
-use crate::step::plan::step::writer::Writer;
+use crate::plan::step::residency::away::fraction_away;
+use crate::plan::step::writer::Writer;
+use stepsim_core::ids::OpId;
+use stepsim_core::program::{MemoryClass, NO_MICRO_BATCH, Phase, ProgramBuilder};
 
 /// Bytes of state that are there before the first op.
 fn resident_bytes(w: &Writer<'_, '_>) -> f64 {

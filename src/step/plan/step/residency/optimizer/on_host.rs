@@ -5,13 +5,13 @@
 use super::super::copies::Cargo;
 use super::super::{Form, Given, Held, Law, Residency, UnitTimes, Updates, free, take};
 use super::{Streamed, cargo, newest_per_stream, take_moments};
-use crate::core::ids::OpId;
-use crate::core::program::{MemoryClass, NO_MICRO_BATCH, Phase, ProgramBuilder};
-use crate::step::collective::{CollectiveError, Op};
-use crate::step::model::optimizer;
-use crate::step::plan::step::groups::Group;
-use crate::step::plan::step::residency::away::{Away, fraction_away, spread};
-use crate::step::plan::step::writer::Writer;
+use crate::collective::{CollectiveError, Op};
+use crate::model::optimizer;
+use crate::plan::step::groups::Group;
+use crate::plan::step::residency::away::{Away, fraction_away, spread};
+use crate::plan::step::writer::Writer;
+use stepsim_core::ids::OpId;
+use stepsim_core::program::{MemoryClass, NO_MICRO_BATCH, Phase, ProgramBuilder};
 
 /// State that the host updates where it is.
 #[derive(Default)]

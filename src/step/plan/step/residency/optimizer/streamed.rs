@@ -4,13 +4,13 @@
 
 use super::super::{Form, Given, Held, Law, Residency, UnitTimes, Updates, free, take};
 use super::{cargo, newest_per_stream, take_moments};
-use crate::core::ids::OpId;
-use crate::core::program::{MemoryClass, Phase, ProgramBuilder};
-use crate::step::collective::CollectiveError;
-use crate::step::model::optimizer;
-use crate::step::plan::step::residency::away::{Away, fraction_away, spread};
-use crate::step::plan::step::writer::Writer;
-use crate::step::spec::workload::PrefetchUnit;
+use crate::collective::CollectiveError;
+use crate::model::optimizer;
+use crate::plan::step::residency::away::{Away, fraction_away, spread};
+use crate::plan::step::writer::Writer;
+use crate::spec::workload::PrefetchUnit;
+use stepsim_core::ids::OpId;
+use stepsim_core::program::{MemoryClass, Phase, ProgramBuilder};
 
 /// State that streams through the device.
 #[derive(Default)]

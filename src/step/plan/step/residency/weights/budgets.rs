@@ -4,13 +4,13 @@
 
 use super::super::{Form, Given, Held, Law, Residency};
 use super::gathered::{Shards, elements, reductions_before, reductions_behind};
-use crate::core::ids::OpId;
-use crate::core::program::{Phase, ProgramBuilder};
-use crate::step::collective::CollectiveError;
-use crate::step::plan::step::chain::{Chain, Visit};
-use crate::step::plan::step::writer::Writer;
-use crate::step::schedule::Pass;
-use crate::step::spec::workload::ElementBudgets;
+use crate::collective::CollectiveError;
+use crate::plan::step::chain::{Chain, Visit};
+use crate::plan::step::writer::Writer;
+use crate::schedule::Pass;
+use crate::spec::workload::ElementBudgets;
+use stepsim_core::ids::OpId;
+use stepsim_core::program::{Phase, ProgramBuilder};
 
 /// Weights gathered along the trace of visits.
 pub(in super::super) struct Budgets {

@@ -16,12 +16,12 @@
 
 use super::super::{Form, Given, Held, Law, Residency, Shares};
 use super::gathered::{Shards, reductions_before, reductions_behind};
-use crate::core::ids::OpId;
-use crate::core::program::{Phase, ProgramBuilder};
-use crate::step::collective::CollectiveError;
-use crate::step::plan::step::chain::{Chain, Visit};
-use crate::step::plan::step::writer::Writer;
-use crate::step::schedule::Pass;
+use crate::collective::CollectiveError;
+use crate::plan::step::chain::{Chain, Visit};
+use crate::plan::step::writer::Writer;
+use crate::schedule::Pass;
+use stepsim_core::ids::OpId;
+use stepsim_core::program::{Phase, ProgramBuilder};
 
 /// Weights gathered before each visit.
 #[derive(Default)]

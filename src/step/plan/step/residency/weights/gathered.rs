@@ -3,13 +3,13 @@
 //! Where shards live on a tier, a rank's own is fetched ahead of the gather and given up with it.
 
 use super::super::free;
-use crate::core::ids::OpId;
-use crate::core::program::{MemoryClass, Phase, ProgramBuilder};
-use crate::step::plan::step::chain::{Chain, Visit};
-use crate::step::plan::step::residency::copies::Cargo;
-use crate::step::plan::step::unit::Unit;
-use crate::step::plan::step::writer::Writer;
-use crate::step::schedule::Pass;
+use crate::plan::step::chain::{Chain, Visit};
+use crate::plan::step::residency::copies::Cargo;
+use crate::plan::step::unit::Unit;
+use crate::plan::step::writer::Writer;
+use crate::schedule::Pass;
+use stepsim_core::ids::OpId;
+use stepsim_core::program::{MemoryClass, Phase, ProgramBuilder};
 
 /// Weights of a unit that are on the device in full, or on their way.
 #[derive(Clone, Debug, Default)]

@@ -13,15 +13,15 @@ pub(super) use replicated::Replicated;
 
 use super::copies::Cargo;
 use super::{Around, Form, Gathers, Given, Held, take};
-use crate::core::ids::OpId;
-use crate::core::program::{MemoryClass, Phase, ProgramBuilder};
-use crate::step::collective::{CollectiveError, Op};
-use crate::step::plan::step::chain::Visit;
-use crate::step::plan::step::groups::Group;
-use crate::step::plan::step::residency::away::{fraction_away, spread};
-use crate::step::plan::step::residency::law::windows;
-use crate::step::plan::step::unit::Unit;
-use crate::step::plan::step::writer::Writer;
+use crate::collective::{CollectiveError, Op};
+use crate::plan::step::chain::Visit;
+use crate::plan::step::groups::Group;
+use crate::plan::step::residency::away::{fraction_away, spread};
+use crate::plan::step::residency::law::windows;
+use crate::plan::step::unit::Unit;
+use crate::plan::step::writer::Writer;
+use stepsim_core::ids::OpId;
+use stepsim_core::program::{MemoryClass, Phase, ProgramBuilder};
 
 /// Where this rank's weights, or its shard of them, live.
 fn resident(w: &Writer<'_, '_>) -> Vec<(u8, f64)> {

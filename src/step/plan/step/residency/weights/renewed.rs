@@ -5,13 +5,13 @@
 use super::super::copies::Cargo;
 use super::super::{Form, Gathers, Given, Held, Law, Residency, free, take};
 use super::replicated::Replicated;
-use crate::core::ids::OpId;
-use crate::core::program::{MemoryClass, NO_MICRO_BATCH, Phase, ProgramBuilder};
-use crate::step::collective::CollectiveError;
-use crate::step::plan::step::chain::{Chain, Visit};
-use crate::step::plan::step::unit::Unit;
-use crate::step::plan::step::writer::Writer;
-use crate::step::schedule::Pass;
+use crate::collective::CollectiveError;
+use crate::plan::step::chain::{Chain, Visit};
+use crate::plan::step::unit::Unit;
+use crate::plan::step::writer::Writer;
+use crate::schedule::Pass;
+use stepsim_core::ids::OpId;
+use stepsim_core::program::{MemoryClass, NO_MICRO_BATCH, Phase, ProgramBuilder};
 
 /// Weights that are gathered once a step.
 #[derive(Default)]

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::tokens::Token;
-use crate::step::spec::json::whole;
+use crate::spec::json::whole;
 
 /// How deep brackets may stand in one another.
 const DEEPEST: usize = 64;

@@ -88,7 +88,7 @@ fn of_name(name: &str) -> Entries {
 }
 
 /// How many devices of which kind a recipe's name says.
-pub(in crate::step::spec::imports) fn job(name: &str) -> Option<(u64, &str)> {
+pub(in crate::spec::imports) fn job(name: &str) -> Option<(u64, &str)> {
     let words: Vec<&str> = name.split('_').collect();
     let count = |word: &&str| word.strip_suffix("gpu").and_then(|n| n.parse::<u64>().ok());
     let at = words.iter().position(|word| count(word).is_some())?;

@@ -1,7 +1,7 @@
 //! Conditions of a script: `[ ... ]`, `test ...` and `[[ ... ]]`. What they ask of a machine or a file is not known.
 
 use super::marks::{is_known, without_marks};
-use crate::step::spec::glob::fits;
+use crate::spec::glob::fits;
 
 /// Whether the words of a condition hold, `None` where it cannot be told; and which texts it compares.
 pub(super) fn holds(

@@ -152,7 +152,7 @@ fn scalar(text: String) -> Value {
     if let Ok(number) = text.parse::<f64>()
         && number.is_finite()
     {
-        return crate::step::spec::json::whole(number);
+        return crate::spec::json::whole(number);
     }
     match text.as_str() {
         "True" | "true" => true.into(),

@@ -14,7 +14,7 @@ use super::grammar::{Assignment, Command, plain};
 use super::lexer::{Form, HERE, Piece, Variable, Word, quoted};
 use super::marks::{UNKNOWN, is_known, open_as, says_something, unset, without_marks};
 use super::sum;
-use crate::step::spec::glob::fits;
+use crate::spec::glob::fits;
 
 /// Commands that are played at most.
 const MOST: usize = 100_000;

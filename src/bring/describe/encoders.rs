@@ -1,0 +1,47 @@
+//! What a row says of the encoder in front of its model: images or clips a sequence, and what of it is trained.
+
+use serde_json::{Value, json};
+
+use super::columns::Columns;
+use stepsim_step::spec::ModelSpec;
+
+/// The encoders that a step has, as in the workload; `None` where the model has none, or no image is named: a step of text alone
+/// then, which is said.
+pub fn encoders(c: &mut Columns, model: &ModelSpec) -> Option<Value> {
+    let used = used(c, model);
+    if used.is_none() {
+        // Its words were understood, and nothing was made of them.
+        c.unheed("encoder");
+    }
+    used
+}
+
+fn used(c: &mut Columns, model: &ModelSpec) -> Option<Value> {
+    let module = model.modules.first()?;
+    let Some(items) = counted(c) else {
+        if !c.has("images") {
+            c.assume(
+                "images",
+                0.into(),
+                &format!("no images are named: text alone, without `{}`", module.name),
+            );
+        }
+        return None;
+    };
+    if items == 0 {
+        return None;
+    }
+    let mut used = json!({"items": items});
+    if c.has("encoder_trained") {
+        used["trained"] = c.get("encoder_trained").clone();
+    }
+    Some(json!({module.name.as_str(): used}))
+}
+
+/// The number of images, alone or in front of words (`8 images of 448x448`).
+fn counted(c: &Columns) -> Option<u64> {
+    let first = c.peek("images").as_str().and_then(|text| text.split_whitespace().next()?.parse().ok());
+    let items = c.peek("images").as_u64().or(first)?;
+    c.heed("images");
+    Some(items)
+}

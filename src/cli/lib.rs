@@ -1,0 +1,338 @@
+//! The command line: one file per subcommand.
+//!
+//! Exit status: 0 done; 1 the run failed or a file could not be written; 2 the input or the command is wrong; 3 the step
+//! does not fit in memory, or the command not in what the shell allows. Only the program's `main` exits; a standard output that is closed early (`| head`) is no failure.
+
+pub mod analyze;
+mod asked;
+mod busiest;
+mod calculon;
+pub mod calibrate;
+pub mod collective;
+mod command_line;
+pub mod compare;
+pub mod completions;
+pub mod diff;
+pub mod estimate;
+mod failure;
+pub mod fill;
+pub mod goodput;
+mod help;
+pub mod import;
+mod inputs;
+pub mod inspect;
+pub mod kernels;
+pub mod learn;
+mod limited;
+pub mod list;
+pub mod local_sgd;
+pub mod matmul;
+pub mod open;
+mod outputs;
+#[cfg(test)]
+mod pages;
+pub mod plan;
+mod progress;
+pub mod replay;
+pub mod rl;
+pub mod run;
+pub mod schedule;
+pub mod schema;
+pub mod score;
+mod screen;
+pub mod search;
+pub mod share;
+pub mod show;
+pub mod sweep;
+mod tables;
+mod timeline;
+pub mod whatif;
+mod write;
+
+pub use failure::Failure;
+pub use screen::{say, width};
+
+use std::ffi::OsString;
+use std::io;
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
+
+/// Simulates one distributed LLM training step, event by event: a timeline that opens in Perfetto, and a report that
+/// says where the time went.
+#[derive(Debug, Parser)]
+#[command(name = "stepsim", version, after_help = AFTER_HELP, max_term_width = 110)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// Colour reports: auto means on a terminal, unless NO_COLOR is set
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_short_help = true)]
+    color: ColorChoice,
+}
+
+const AFTER_HELP: &str = "\
+Workloads, machines, devices and models are JSON files. A name (`gpt3-175b`) means a file that the program carries
+(`stepsim list`), a path (with `/`, or ending in .json) one of your own; `--set path=value` changes a field of either.
+
+Examples:
+  stepsim plan config.json --on 64xh100 --batch 512  anybody's model, script or recipe on any machine
+  stepsim run                                        GPT-3 175B on 1,024 H100s: where the time goes
+  stepsim run llama3-70b -o step.json.gz             the timeline, for ui.perfetto.dev
+  stepsim run gpt3-175b --set batch.global=768       the same with another batch
+  stepsim inspect llama3-70b                         what it expands to, without simulating
+  stepsim search llama3-70b                          the best layout of a model on a machine
+  stepsim sweep gpt2-8 --vary batch.micro_batch=1,2,4 -o rows.jsonl
+  stepsim whatif gpt3-175b                           what 10 % on each resource buys
+  stepsim diff before.json after.json                two reports side by side
+  stepsim analyze rank0.json.gz                      where the time went in a profile of a real step
+  stepsim schedule --all --stages 4 --micro-batches 8
+  stepsim collective --topology switch:8,450,1 --op all-reduce --bytes 1Mi:1Gi:x4
+
+Exit status: 0 done; 1 the run failed or a file could not be written; 2 the input or the command is wrong; 3 the step
+does not fit in memory.";
+
+/// The subcommands: each with what it does, its arguments, and what runs it.
+macro_rules! commands {
+    ($($(#[$about:meta])* $command:ident($args:ty) = $run:expr,)+) => {
+        #[derive(Debug, Subcommand)]
+        enum Command { $($(#[$about])* $command($args)),+ }
+
+        impl Command {
+            fn run(self) -> Result<(), Failure> {
+                match self { $(Command::$command(args) => ($run)(&args)),+ }
+            }
+        }
+    };
+}
+
+commands! {
+    /// Simulate a training step: a report, and a timeline for Perfetto
+    Run(Box<run::Args>) = run::run,
+    /// Say how long a step takes, of a model, a script or a recipe of any software, on a machine
+    Plan(plan::Args) = plan::run,
+    /// Show what a workload and a machine expand to, without simulating
+    Inspect(inspect::Args) = inspect::run,
+    /// Say where the time went in profiles of real steps
+    Analyze(analyze::Args) = analyze::run,
+    /// Say what a faster resource, or the absence of a cost, would buy
+    Whatif(whatif::Args) = whatif::run,
+    /// Compare two reports
+    Diff(diff::Args) = diff::run,
+    /// Say which part of days of training is progress: interruptions, restarts, checkpoints
+    Goodput(goodput::Args) = goodput::run,
+    /// Say what sites gain that exchange every H steps instead of every step (local SGD, DiLoCo)
+    LocalSgd(local_sgd::Args) = local_sgd::run,
+    /// Estimate a step in closed form
+    Estimate(estimate::Args) = estimate::run,
+    /// Compare the closed form of a step with its simulation, term by term
+    Compare(compare::Args) = compare::run,
+    /// Turn files of other tools into a workload and a topology, or a profile into rank programs
+    Import(import::Args) = import::run,
+    /// Play a measured or imported step again, unchanged, with something faster or slower, or on a machine
+    Replay(replay::Args) = replay::run,
+    /// Put an iteration of reinforcement learning together: generation, forward passes, training, weight exchange
+    Rl(rl::Args) = rl::run,
+    /// Play several jobs on one machine, each on devices of its own
+    Share(share::Args) = share::run,
+    /// Run a pipeline schedule on abstract durations and draw it
+    Schedule(schedule::Args) = schedule::run,
+    /// Say which collectives a sharded matrix product needs, and what bounds it
+    Matmul(matmul::Args) = matmul::run,
+    /// Time a collective by size on a machine
+    Collective(collective::Args) = collective::run,
+    /// Simulate measured steps, and tell how far off the simulation is
+    Score(score::Args) = score::run,
+    /// Fit the constants of a device and a stack to measured steps
+    Calibrate(Box<calibrate::Args>) = calibrate::run,
+    /// Take the prices of kernels, host and collectives from profiles of a real step
+    Learn(learn::Args) = learn::run,
+    /// Show what kernels are priced at, and how far measured ones are off
+    Kernels(kernels::Args) = kernels::run,
+    /// Run many variants of a step: one row each
+    Sweep(sweep::Args) = sweep::run,
+    /// Find the best layout of a model on a machine
+    Search(search::Args) = search::run,
+    /// Find the least recomputation or offload with which a step fits, and the largest micro-batch
+    Fill(fill::Args) = fill::run,
+    /// Show a timeline in the viewer
+    Open(open::Args) = open::run,
+    /// List the workloads, machines, devices and models that the program carries
+    List(list::Args) = list::run,
+    /// Print a shipped file, or a file with everything in it resolved
+    Show(show::Args) = show::run,
+    /// Print the JSON Schema of a kind of file
+    Schema(schema::Args) = schema::run,
+    /// Print completions for a shell
+    Completions(completions::Args) = |args| completions::run(args, Cli::command()),
+    /// Write manual pages
+    Man(completions::Man) = |args| completions::man(args, Cli::command()),
+}
+
+/// The command line as clap has it: for whoever walks its arguments.
+pub fn definition() -> clap::Command {
+    Cli::command()
+}
+
+/// Looks at the files that a command line names, as [`main`] does before it runs one; words that are missing or wrong are passed
+/// over.
+///
+/// # Errors
+/// An output is an input or another output, or its name means another format.
+pub fn check_files(words: &[&str]) -> Result<(), Failure> {
+    let command = Cli::command().ignore_errors(true);
+    let matches = command.clone().try_get_matches_from(words).map_err(Failure::input)?;
+    outputs::guard(&command, &matches)
+}
+
+/// A handler that cannot be set leaves what was: partial files then stay behind.
+fn remove_partial_files_when_stopped() {
+    let _ = ctrlc::set_handler(|| {
+        stepsim_read::trace::remove_partial_files();
+        std::process::exit(130);
+    });
+}
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    ExitCode::from(program(&std::env::args_os().collect::<Vec<_>>()))
+}
+
+/// Runs a command line as the program does, and returns the exit status. The first word is the name under which it was called.
+/// From then on an interrupt ends the process.
+pub fn program(words: &[OsString]) -> u8 {
+    let result = match parsed(words) {
+        Ok((Cli { command: Some(command), color }, matches)) => {
+            match limited::in_child(&outputs::written(&Cli::command(), &matches)) {
+                Some(Ok(code)) => return code,
+                Some(Err(failure)) => Err(failure),
+                None => {
+                    remove_partial_files_when_stopped();
+                    screen::choose_colour(color);
+                    outputs::guard(&Cli::command(), &matches).and_then(|()| command.run())
+                }
+            }
+        }
+        Ok((Cli { command: None, .. }, _)) => say(&help::arranged(Cli::command()).render_help().to_string()),
+        Err(e) => {
+            // Help and version are errors to clap too; their exit code is 0. A closed pipe is no failure.
+            let _ = e.print();
+            return e.exit_code() as u8;
+        }
+    };
+    match result {
+        Ok(()) => 0,
+        Err(failure) => {
+            // Nobody may be listening there either.
+            let _ = writeln!(io::stderr(), "error: {}", screen::harmless(&failure.message));
+            failure.status
+        }
+    }
+}
+
+/// Runs a command and returns what it says on standard output, where nothing is printed: for programs that carry the command
+/// line. With `--report -` that is the report alone. The first word is as in [`program`].
+///
+/// # Errors
+/// The words are no command, or it fails.
+pub fn answer(words: &[OsString]) -> Result<String, Failure> {
+    let (Cli { command, .. }, matches) = match parsed(words) {
+        // Help and the version.
+        Err(e) if !e.use_stderr() => return Ok(e.to_string()),
+        parsed => parsed?,
+    };
+    let command = command.ok_or_else(|| Failure::input("no command\n  hint: `stepsim --help` lists them"))?;
+    let (done, said) = screen::kept(|| {
+        outputs::guard(&Cli::command(), &matches)?;
+        command.run()
+    });
+    done.map(|()| said)
+}
+
+/// The options of `stepsim run` from its words, of which the first is as in [`program`].
+///
+/// # Errors
+/// The words are none of `run`, or name one file twice.
+pub fn run_args(words: &[OsString]) -> Result<run::Args, Failure> {
+    let (Cli { command, .. }, matches) = parsed(words)?;
+    outputs::guard(&Cli::command(), &matches)?;
+    match command {
+        Some(Command::Run(args)) => run::check(&args).map(|()| *args),
+        _ => Err(Failure::input("the words are not those of `stepsim run`")),
+    }
+}
+
+fn parsed(words: &[OsString]) -> Result<(Cli, clap::ArgMatches), clap::Error> {
+    command_line::typed(words);
+    let matches = help::arranged(Cli::command()).try_get_matches_from(words)?;
+    Ok((Cli::from_arg_matches(&matches)?, matches))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, ValueEnum};
+
+    use super::Cli;
+
+    /// clap checks names, conflicts and defaults of every argument.
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_command_is_answered_in_memory_and_its_failure_has_parts() {
+        let ask = |words: &[&str]| super::answer(&words.iter().map(Into::into).collect::<Vec<_>>());
+        assert!(
+            ask(&["stepsim", "list", "models", "--names"]).unwrap().lines().any(|name| name == "llama3-8b")
+        );
+        let report = ask(&["stepsim", "run", "tiny-4", "--report", "-"]).unwrap();
+        let report: serde_json::Value = serde_json::from_str(&report).expect("the report alone");
+        assert_eq!(report["run"]["command"][2], "tiny-4");
+        assert!(ask(&["stepsim", "run", "--help"]).unwrap().contains("--trace-ranks"));
+        let failure = ask(&["stepsim", "run", "tiny-4", "--steps", "0"]).unwrap_err();
+        assert_eq!((failure.fault().file.as_str(), failure.fault().value.as_str()), ("--steps <STEPS>", "0"));
+        assert!(super::run_args(&["stepsim".into(), "list".into()]).is_err());
+    }
+
+    #[test]
+    fn completions_and_manual_pages_know_every_subcommand() {
+        let folder = tempfile::tempdir().expect("a folder");
+        clap_mangen::generate_to(Cli::command(), folder.path()).expect("pages");
+        for subcommand in Cli::command().get_subcommands() {
+            let name = subcommand.get_name();
+            assert!(folder.path().join(format!("stepsim-{name}.1")).is_file(), "{name}");
+            for shell in clap_complete::Shell::value_variants() {
+                let mut text = Vec::new();
+                clap_complete::generate(*shell, &mut Cli::command(), "stepsim", &mut text);
+                assert!(String::from_utf8_lossy(&text).contains(name), "{shell}: {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_subcommand_and_argument_is_explained() {
+        for subcommand in Cli::command().get_subcommands() {
+            assert!(subcommand.get_about().is_some(), "{}", subcommand.get_name());
+            for argument in subcommand.get_arguments() {
+                assert!(argument.get_help().is_some(), "{} {}", subcommand.get_name(), argument.get_id());
+            }
+        }
+    }
+
+    /// What is written stands under a heading of its own, by which inputs are kept from being written over.
+    #[test]
+    fn outputs_are_marked() {
+        const OUTPUTS: [&str; 7] = ["output", "out", "report", "trace", "json", "html", "bands"];
+        fn look(command: &clap::Command) {
+            for argument in command.get_arguments().filter(|a| !a.is_positional()) {
+                if OUTPUTS.contains(&argument.get_id().as_str()) {
+                    let heading = argument.get_help_heading();
+                    assert_eq!(heading, Some(super::outputs::WRITTEN), "{} {argument}", command.get_name());
+                }
+            }
+            command.get_subcommands().for_each(look);
+        }
+        look(&Cli::command());
+    }
+}

@@ -1,0 +1,17 @@
+//! The floor that knows no transformer: ranks that play programs on shared resources.
+//!
+//! [`units`] and [`ids`] are its words, an [`interrupt`] calls work off, a [`program`] is what a rank does, [`fold`] finds ranks that must behave alike, and
+//! the [`engine`] plays the world that is left.
+
+pub mod declare;
+pub mod engine;
+pub mod fold;
+pub mod ids;
+pub mod interrupt;
+pub mod intervals;
+pub mod kernel_class;
+pub mod known;
+pub mod pool;
+pub mod power;
+pub mod program;
+pub mod units;

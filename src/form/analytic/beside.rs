@@ -1,0 +1,490 @@
+//! What runs beside the passes of a rank: weights are gathered, gradients reduced, bytes copied from and to other tiers. Each
+//! kind is a queue of its own.
+//!
+//! A visit (a pass of one micro-batch through one unit) starts when what its policies bring in is there; a gather or a
+//! copy starts when its queue is free, and not before its gate: the end of a visit so many before. A reduction or a copy
+//! out starts behind the visit whose results it takes. With f, b, g, s the forward, backward, gather and reduction of a
+//! unit, equal units of FSDP2 then take
+//! ```text
+//! T_fwd = g + (L − 1)·max(f, g) + f        T_bwd = g + b + (L − 1)·max(b, g, s) + s
+//! ```
+
+use rustc_hash::FxHashMap;
+
+use super::form::Form;
+use super::queues::{Passage, Queue, Times};
+use stepsim_step::collective::{CollectiveError, Op};
+use stepsim_step::model::LayerKind;
+use stepsim_step::plan::step::Unit;
+use stepsim_step::plan::step::groups::Group;
+use stepsim_step::plan::step::residency::{Around, Gathers, Given, Reductions, UnitTimes, Updates};
+use stepsim_step::schedule::{Part, Pass, Seat, Slot};
+use stepsim_step::spec::workload::PrefetchUnit;
+
+/// What the policies of one rank ask for, by chunk and unit.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Asked {
+    around: Vec<Vec<Around>>,
+    gathers: Gathers,
+    reductions: Option<Reductions>,
+    /// Seconds of the reduction that leaves with the backward visit of a unit, and more in the last micro-batch; none where
+    /// its bucket is not full.
+    reduced: Vec<Vec<[f64; 2]>>,
+    /// Seconds of reductions behind the last pass.
+    left: f64,
+    /// Seconds in which first and last stage add up the gradients of the table that they share, behind all others.
+    tied: f64,
+    /// Seconds behind the optimizer step.
+    behind: f64,
+    updates: Option<Updates>,
+    /// Bytes that a visit brings in, and its kernels: what prefetch may count.
+    size: Vec<Vec<[Size; 2]>>,
+}
+
+/// What a visit counts for where prefetch looks so many bytes or kernels ahead.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Size {
+    bytes: f64,
+    kernels: f64,
+}
+
+impl Form<'_> {
+    /// What the policies of a rank ask for.
+    ///
+    /// # Errors
+    /// A collective that no algorithm can run.
+    pub(super) fn asked(&self, rank: usize) -> Result<Asked, CollectiveError> {
+        let given = self.given(rank);
+        let nothing = |(units, _): &(Vec<UnitTimes<'_>>, bool)| vec![Around::default(); units.len()];
+        let mut asked = Asked { around: given.chunks.iter().map(nothing).collect(), ..Asked::default() };
+        for law in self.parts.policies.laws() {
+            let form = law.closed_form(&given)?;
+            let all = asked.around.iter_mut().flatten().zip(form.around.iter().flatten());
+            all.for_each(|(unit, around)| *unit += *around);
+            if form.gathers != Gathers::Never {
+                asked.gathers = form.gathers;
+            }
+            asked.reductions = asked.reductions.or(form.reductions);
+            asked.behind += form.behind;
+            asked.updates = asked.updates.or(form.updates);
+        }
+        self.fill_buckets(rank, &given, &mut asked)?;
+        let holds = |kind| given.units().any(|u| u.unit.plan.kind == kind);
+        if holds(LayerKind::Embedding) != holds(LayerKind::Head) {
+            asked.tied = self.parts.links.time(Group::Embedding, Op::AllReduce, self.parts.table)?;
+        }
+        asked.size = self.sizes(rank);
+        Ok(asked)
+    }
+
+    /// Fills buckets in the order in which gradients are complete: units of a chunk from last to first.
+    fn fill_buckets(&self, rank: usize, given: &Given<'_>, asked: &mut Asked) -> Result<(), CollectiveError> {
+        asked.reduced = given.chunks.iter().map(|(units, _)| vec![[0.0; 2]; units.len()]).collect();
+        let Some(reductions) = asked.reductions else { return Ok(()) };
+        let (mut bucket, mut bytes) = (Vec::<&Unit>::new(), 0);
+        for chunk in self.complete(rank) {
+            let units = &given.chunks[chunk].0;
+            for (i, unit) in units.iter().enumerate().rev() {
+                if unit.unit.plan.has_backward() {
+                    bucket.push(unit.unit);
+                    bytes += self.parts.shares.gradient_bytes(unit.unit).iter().sum::<u64>();
+                }
+                if bytes >= reductions.bucket_bytes || (i == 0 && reductions.every) {
+                    bytes = 0;
+                    let seconds = self.parts.shares.reduction(self.links_of(rank), bucket.drain(..))?;
+                    if reductions.overlap {
+                        asked.reduced[chunk][i] = seconds;
+                    } else {
+                        asked.left += seconds.iter().sum::<f64>();
+                    }
+                }
+            }
+        }
+        asked.left +=
+            self.parts.shares.reduction(self.links_of(rank), bucket.into_iter())?.iter().sum::<f64>();
+        Ok(())
+    }
+
+    /// The chunks of a rank in the order in which their last backward passes come.
+    fn complete(&self, rank: usize) -> Vec<usize> {
+        let mut order = Vec::new();
+        for part in self.parts.order.ranks[rank].iter().rev().flat_map(Slot::parts) {
+            let chunk = usize::from(part.chunk);
+            if matches!(part.pass, Pass::Backward | Pass::WeightGrad) && !order.contains(&chunk) {
+                order.push(chunk);
+            }
+        }
+        order.reverse();
+        order
+    }
+
+    /// What each visit of a rank counts for.
+    fn sizes(&self, rank: usize) -> Vec<Vec<[Size; 2]>> {
+        let own = &self.ranks[rank];
+        let of_chunk = |(stage, passes): (&usize, &super::chunks::Units)| {
+            let of_unit = |(unit, passes): (&Unit, &std::sync::Arc<super::unit_passes::UnitPasses>)| {
+                let weights = self.parts.shares.weight_bytes(unit) as f64;
+                let kernels = |ops: &[super::queues::Op]| {
+                    ops.iter().filter(|op| op.work == super::queues::Work::Kernel).count() as f64
+                };
+                let back = kernels(&passes.recompute.ops)
+                    + if self.splits {
+                        kernels(&passes.input_grad.ops)
+                    } else {
+                        kernels(&passes.backward.ops)
+                    };
+                [
+                    Size { bytes: weights, kernels: kernels(&passes.forward.ops) },
+                    Size { bytes: weights + unit.kept_bytes as f64, kernels: back },
+                ]
+            };
+            self.stages[*stage].iter().zip(passes).map(of_unit).collect()
+        };
+        own.stages.iter().zip(&own.chunks).map(of_chunk).collect()
+    }
+}
+
+impl Asked {
+    /// Whether it has collectives.
+    pub fn communicates(&self) -> bool {
+        let gathers = |around: &Around| around.gather != [0.0; 2];
+        self.left + self.tied + self.behind > 0.0
+            || self.reduced.iter().flatten().flatten().any(|seconds| *seconds > 0.0)
+            || self.around.iter().flatten().any(gathers)
+    }
+    /// Whether it has copies.
+    pub fn copies(&self) -> bool {
+        let copies = |a: &Around| {
+            let all = [a.copy_in, a.copy_out, a.carried, a.home];
+            all.iter().flatten().any(|seconds| *seconds > 0.0)
+        };
+        self.updates.is_some() || self.around.iter().flatten().any(copies)
+    }
+}
+
+/// What is switched on beside the passes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct On {
+    pub transfers: bool,
+    pub collectives: bool,
+    pub copies: bool,
+}
+
+/// A visit that has begun.
+#[derive(Clone, Copy, Debug, Default)]
+struct Begun {
+    start: f64,
+    end: f64,
+    reduced: Option<f64>,
+    backward: bool,
+    micro_batch: u32,
+    size: Size,
+}
+
+/// The queues beside the passes of one rank.
+pub(super) struct Beside<'f, 'a> {
+    form: &'f Form<'a>,
+    asked: &'f Asked,
+    on: On,
+    rank: usize,
+    gather: f64,
+    reduce: f64,
+    /// Towards the device, and away from it.
+    copy: [f64; 2],
+    begun: Vec<Begun>,
+    /// The first visit of the pass under way.
+    run: usize,
+    /// By chunk and unit: when gathered weights are there.
+    there: Vec<Vec<Option<f64>>>,
+    /// By chunk and unit: when its gradient has been reduced last.
+    reduced: Vec<Vec<f64>>,
+    /// Backward passes through a chunk, and by chunk those to come.
+    passes: u32,
+    left: Vec<u32>,
+    /// What has gone out, by chunk, unit and micro-batch.
+    out: FxHashMap<(u16, usize, u32), f64>,
+}
+
+impl<'f, 'a> Beside<'f, 'a> {
+    pub fn new(form: &'f Form<'a>, rank: usize, asked: &'f Asked, on: On, passes: u32) -> Beside<'f, 'a> {
+        let each = |of: &Vec<Around>| of.len();
+        Beside {
+            form,
+            asked,
+            on: On { copies: on.copies && asked.copies(), ..on },
+            rank,
+            gather: 0.0,
+            reduce: 0.0,
+            copy: [0.0; 2],
+            begun: Vec::new(),
+            run: 0,
+            there: asked.around.iter().map(|chunk| vec![None; each(chunk)]).collect(),
+            reduced: asked.around.iter().map(|chunk| vec![0.0; each(chunk)]).collect(),
+            passes,
+            left: (0..asked.around.len()).map(|chunk| form.backward_passes(rank, chunk, passes)).collect(),
+            out: FxHashMap::default(),
+        }
+    }
+
+    /// Whether anything runs beside a pass, which is then walked visit by visit; `first` of its chunk in the step.
+    pub fn minds(&self, part: Part, first: bool) -> bool {
+        let last = self.left[usize::from(part.chunk)] == 1;
+        let completes = matches!(part.pass, Pass::Backward | Pass::WeightGrad);
+        let gathers = match self.asked.gathers {
+            Gathers::Never => false,
+            Gathers::Once => first && part.pass == Pass::Forward,
+            Gathers::Each { .. } => part.pass != Pass::WeightGrad,
+        };
+        let reduces = self.asked.reductions.is_some_and(|r| r.overlap && completes && (r.every || last));
+        (self.on.collectives && (gathers || reduces)) || self.on.copies
+    }
+
+    /// The times behind a pass that visits units by these matrices.
+    pub fn pass(&mut self, part: Part, visits: &[(usize, Passage)], mut times: Times) -> Times {
+        for (unit, passage) in visits {
+            let wait = self.arrive(part, *unit, times[Queue::Compute as usize]);
+            let input = &mut times[Queue::Input as usize];
+            *input = input.max(wait);
+            let start = input.max(times[Queue::Compute as usize]);
+            times = passage.after(&times);
+            self.leave(part, *unit, start, times[Queue::Input as usize]);
+        }
+        self.over(part);
+        times
+    }
+
+    /// Two passes at once, which by themselves take from `start` to `after`: their visits take turns, each as long as the
+    /// others, and what they wait for holds up all that comes behind.
+    pub fn both(&mut self, parts: [(Part, &[(usize, Passage)]); 2], start: f64, after: Times) -> Times {
+        let turns = parts.iter().map(|(_, visits)| visits.len()).max().unwrap_or(0);
+        let end = after[Queue::Compute as usize];
+        let (each, mut held) = ((end - start).max(0.0) / turns.max(1) as f64, 0.0);
+        for turn in 0..turns {
+            for (part, visits) in parts {
+                let Some((unit, _)) = visits.get(turn) else { continue };
+                let begin = start + each * turn as f64 + held;
+                held += (self.arrive(part, *unit, begin) - begin).max(0.0);
+                self.leave(part, *unit, begin, start + each * (turn + 1) as f64 + held);
+            }
+        }
+        parts.iter().for_each(|(part, _)| self.over(*part));
+        after.map(|time| time + held)
+    }
+
+    /// A pass is over.
+    pub fn over(&mut self, part: Part) {
+        if matches!(part.pass, Pass::Backward | Pass::WeightGrad) {
+            self.left[usize::from(part.chunk)] -= 1;
+        }
+    }
+
+    /// When a visit may begin, of a rank whose kernels are done at a time.
+    pub fn arrive(&mut self, part: Part, unit: usize, kernels: f64) -> f64 {
+        if part.pass == Pass::WeightGrad {
+            return 0.0;
+        }
+        let backward = part.pass != Pass::Forward;
+        let same = |last: &Begun| last.backward == backward && last.micro_batch == part.micro_batch;
+        if !self.begun.last().is_some_and(same) {
+            self.run = self.begun.len();
+        }
+        // What is gathered has been copied in.
+        let mut wait = if self.on.copies { self.copied_in(part, unit, kernels) } else { 0.0 };
+        if self.on.collectives {
+            wait = wait.max(self.gathered(part, unit, wait));
+        }
+        let size = self.asked.size[usize::from(part.chunk)][unit][usize::from(backward)];
+        let micro_batch = part.micro_batch;
+        self.begun.push(Begun { backward, micro_batch, size, ..Begun::default() });
+        wait
+    }
+
+    /// When the weights of a visit, whose shards are copied at a time, are gathered, and the reductions that it waits for done.
+    fn gathered(&mut self, part: Part, unit: usize, copied: f64) -> f64 {
+        let (chunk, backward) = (usize::from(part.chunk), part.pass != Pass::Forward);
+        let seconds = self.asked.around[chunk][unit].gather[usize::from(backward)];
+        let mut wait = 0.0_f64;
+        let held = self.asked.reductions.is_some_and(|reductions| reductions.held);
+        let begins = self.run == self.begun.len();
+        if held && begins && !backward {
+            let last = self.begun.iter().rev().take_while(|v| v.backward).find_map(|v| v.reduced);
+            wait = last.unwrap_or(0.0);
+        }
+        if self.there[chunk][unit].is_none() {
+            let gate = match self.asked.gathers {
+                Gathers::Never => None,
+                Gathers::Once => Some(0.0),
+                Gathers::Each { ahead, across, .. } => {
+                    Some(self.gate(ahead[usize::from(backward)], across).max(wait))
+                }
+            };
+            if let Some(gate) = gate {
+                self.gather = self.gather.max(gate).max(copied) + seconds;
+                self.there[chunk][unit] = Some(self.gather);
+            }
+        }
+        if held && backward && self.begun.len() >= self.run + 2 {
+            wait = wait.max(self.begun[self.begun.len() - 2].reduced.unwrap_or(0.0));
+        }
+        wait.max(self.there[chunk][unit].unwrap_or(0.0))
+    }
+
+    /// The end of the visit so many before the next, or of the last one before its pass.
+    fn gate(&self, ahead: usize, across: bool) -> f64 {
+        let start = if across { 0 } else { self.run };
+        let own = self.begun.len().checked_sub(ahead).filter(|at| *at >= start);
+        own.or(start.checked_sub(1)).map_or(0.0, |at| self.begun[at].end)
+    }
+
+    /// When what is copied in for a visit is there.
+    fn copied_in(&mut self, part: Part, unit: usize, kernels: f64) -> f64 {
+        let (chunk, backward) = (usize::from(part.chunk), part.pass != Pass::Forward);
+        let around = self.asked.around[chunk][unit];
+        let goes_on = backward && self.left[chunk] < self.passes;
+        let seconds = around.copy_in[usize::from(backward)] + if goes_on { around.carried[0] } else { 0.0 };
+        let out = self.out.remove(&(part.chunk, unit, part.micro_batch)).filter(|_| backward);
+        if seconds == 0.0 {
+            return 0.0;
+        }
+        let size = self.asked.size[chunk][unit][usize::from(backward)];
+        let gate = self.prefetch_gate(size, kernels).max(out.unwrap_or(0.0));
+        self.copy[0] = self.copy[0].max(gate) + seconds;
+        self.copy[0]
+    }
+
+    /// When a copy for the next visit may start: so many layers, kernels or bytes ahead.
+    fn prefetch_gate(&self, size: Size, kernels: f64) -> f64 {
+        let prefetch = self.form.workload().offload.prefetch;
+        let depth = prefetch.depth as f64;
+        let mut behind = self.begun.iter().rev();
+        match prefetch.unit {
+            PrefetchUnit::Layers => {
+                let back = usize::try_from(prefetch.depth).unwrap_or(usize::MAX);
+                behind.nth(back).map_or(0.0, |visit| visit.end)
+            }
+            PrefetchUnit::Bytes => {
+                let mut ahead = size.bytes;
+                let gate = behind.find(|visit| {
+                    let over = ahead > depth;
+                    ahead += visit.size.bytes;
+                    over
+                });
+                gate.map_or(0.0, |visit| visit.end)
+            }
+            PrefetchUnit::Ops if depth == 0.0 => kernels,
+            PrefetchUnit::Ops => {
+                let mut left = depth;
+                for visit in behind {
+                    if left < visit.size.kernels {
+                        return visit.end - (visit.end - visit.start) * left / visit.size.kernels;
+                    }
+                    left -= visit.size.kernels;
+                }
+                0.0
+            }
+        }
+    }
+
+    /// A visit is over: what follows from it is started.
+    pub fn leave(&mut self, part: Part, unit: usize, start: f64, end: f64) {
+        let (chunk, backward) = (usize::from(part.chunk), part.pass != Pass::Forward);
+        if part.pass != Pass::WeightGrad
+            && let Some(visit) = self.begun.last_mut()
+        {
+            (visit.start, visit.end) = (start, end);
+        }
+        self.give_up(part, unit);
+        let around = self.asked.around[chunk][unit];
+        let goes_on = backward && self.left[chunk] > 1;
+        let out = around.copy_out[usize::from(backward)] + if goes_on { around.carried[1] } else { 0.0 };
+        if self.on.copies && out > 0.0 {
+            self.copy[1] = self.copy[1].max(end) + out;
+            if !backward {
+                self.out.insert((part.chunk, unit, part.micro_batch), self.copy[1]);
+            }
+        }
+        if matches!(part.pass, Pass::Backward | Pass::WeightGrad) {
+            self.reduce(part, unit, end);
+        }
+    }
+
+    /// Gathered weights are given up, unless the next visit reads them again.
+    fn give_up(&mut self, part: Part, unit: usize) {
+        let Gathers::Each { keeps, .. } = self.asked.gathers else { return };
+        let units = &mut self.there[usize::from(part.chunk)];
+        let seat = Seat { rank: self.rank as u32, chunk: part.chunk };
+        let placement = &self.form.parts.order.placement;
+        let last = placement.stage(seat).stage + 1 == placement.stages() && unit + 1 == units.len();
+        let unasked = self.form.workload().parallelism.sharding.reshard_after_forward.is_none();
+        if part.pass != Pass::Forward || !(keeps || last && unasked) {
+            units[unit] = None;
+        }
+    }
+
+    /// The reduction that leaves with a backward visit.
+    fn reduce(&mut self, part: Part, unit: usize, end: f64) {
+        let chunk = usize::from(part.chunk);
+        let every = self.asked.reductions.is_some_and(|reductions| reductions.every);
+        if !(every || self.left[chunk] == 1) {
+            return;
+        }
+        let mut reduced = end;
+        let [each, last] = self.asked.reduced[chunk][unit];
+        let seconds = if self.left[chunk] == 1 { each + last } else { each };
+        if self.on.collectives && seconds > 0.0 {
+            self.reduce = self.reduce.max(end) + seconds;
+            reduced = self.reduce;
+            if let Some(visit) = self.begun.last_mut() {
+                visit.reduced = Some(reduced);
+            }
+            // All of its bucket.
+            self.reduced[chunk][unit..].iter_mut().for_each(|at| *at = at.max(reduced));
+        }
+        let [home_in, home_out] = self.asked.around[chunk][unit].home;
+        if self.on.copies && home_out > 0.0 {
+            if home_in > 0.0 && self.left[chunk] < self.passes {
+                self.copy[0] = self.copy[0].max(end) + home_in;
+                reduced = reduced.max(self.copy[0]);
+            }
+            self.copy[1] = self.copy[1].max(reduced) + home_out;
+            reduced = self.copy[1];
+        }
+        self.reduced[chunk][unit] = reduced;
+    }
+
+    /// When all is done that the step waits for, where its passes are done at a time.
+    pub fn close(mut self, passes: f64) -> f64 {
+        let mut end = passes;
+        if self.on.collectives {
+            self.reduce = self.reduce.max(if self.asked.left > 0.0 { passes } else { 0.0 }) + self.asked.left;
+            end = end.max(self.reduce).max(self.gather) + self.asked.tied;
+        }
+        if self.on.copies {
+            end = self.update(end).max(self.copy[0]).max(self.copy[1]);
+        }
+        end + if self.on.collectives { self.asked.behind } else { 0.0 }
+    }
+
+    /// The updates of units whose state lives elsewhere: three stations in turn.
+    fn update(&mut self, passes: f64) -> f64 {
+        let Some(updates) = &self.asked.updates else { return passes };
+        let [first, last] = updates.queues;
+        let (mut middle, mut end) = (if updates.ahead.is_some() { passes } else { 0.0 }, passes);
+        let mut ends = Vec::with_capacity(updates.stations.len());
+        let left = if self.asked.left > 0.0 { self.reduce } else { 0.0 };
+        for (i, (stations, reduced)) in updates.stations.iter().zip(self.reduced.iter().flatten()).enumerate()
+        {
+            // State is fetched so many updates ahead, behind the last pass; gradients leave as they are reduced.
+            let gate = match updates.ahead {
+                Some(ahead) => i.checked_sub(ahead.saturating_add(1)).map_or(passes, |at: usize| ends[at]),
+                None => reduced.max(left),
+            };
+            self.copy[first] = self.copy[first].max(gate) + stations[0];
+            middle = self.copy[first].max(middle).max(reduced.max(left)) + stations[1];
+            ends.push(middle);
+            self.copy[last] = self.copy[last].max(middle) + stations[2];
+            end = end.max(self.copy[last]).max(middle);
+        }
+        end
+    }
+}

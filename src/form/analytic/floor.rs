@@ -1,0 +1,120 @@
+//! What a step takes at least: a bound that no run of it can be below, for searches that leave out what cannot be best.
+//!
+//! The walk of its passes is one, with the smallest update behind it, where all ranks' messages are like rank 0's and no host
+//! launches them: whatever else a run has (transfers between stages, reductions, copies, contention, interference) makes
+//! some op start later, and in a system of queues nothing then ends earlier. Elsewhere less is certain:
+//!
+//! The compute stream of a rank takes one kernel after the other, and between two kernels of one pass it waits for the
+//! communication that nothing may hide; all that once for each micro-batch and chunk. Before its first kernel the first
+//! micro-batch has passed the stages before it, behind its last one the last gradient has those to pass. Everything else
+//! (exposed reductions, transfers between stages, copies, the optimizer, launches, contention) only comes on top.
+//!
+//! Communication in front of the first kernel of a pass and behind its last one may run beside other passes and does not count;
+//! paired passes hide each other's. An idle machine is the fastest: times of communication count where all groups are like
+//! rank 0's and collectives are no faster than their closed form ([`CollectiveFidelity::Steps`] may be).
+
+use super::form::Form;
+use super::least::Least;
+use stepsim_core::declare::defaults;
+use stepsim_step::schedule::{Part, Pass, Seat, Slot};
+use stepsim_step::spec::workload::{CollectiveFidelity, WorkloadSpec};
+
+/// Passes of one chunk, in seconds.
+#[derive(Clone, Copy, Default)]
+struct Passes {
+    forward: f64,
+    /// What the stage before waits for.
+    gradient: f64,
+    /// Gradients of weights that it does not wait for.
+    rest: f64,
+}
+
+impl Form<'_> {
+    /// What the step takes at least, whatever its number of micro-batches.
+    pub(super) fn floor(&self) -> Floor {
+        let order = &self.parts.order;
+        let passes = || order.ranks.iter().flatten().flat_map(Slot::parts).map(|Part { pass, .. }| pass);
+        let cut = passes().any(|pass| pass == Pass::InputGrad);
+        let workload = self.workload();
+        let differ = workload.documents.is_some() || workload.has_uneven_images();
+        if workload.noise.is_random() || differ || cut != self.splits {
+            return Floor::default();
+        }
+        let paired = order.ranks.iter().flatten().any(|slot| matches!(slot, Slot::Overlapped { .. }));
+        let waits = !paired && alike(self.workload(), &self.parts.classes);
+        let of_chunk = |seat: &Seat| {
+            let mut least = [Least::default(); 3];
+            for unit in &self.ranks[seat.rank as usize].chunks[usize::from(seat.chunk)] {
+                let unit = &unit.time;
+                least[0] += unit.forward.least;
+                least[1] += unit.recompute.least;
+                least[1] += if cut { unit.input_grad.least } else { unit.backward.least };
+                least[2] += if cut { unit.weight_grad.least } else { Least::default() };
+            }
+            let [forward, gradient, rest] = least.map(|least| least.pass(waits));
+            Passes { forward, gradient, rest }
+        };
+        let mut ranks = vec![OfRank::default(); order.ranks.len()];
+        for direction in 0..order.placement.directions() {
+            let (mut before, mut behind) = (0.0, 0.0);
+            for seat in order.placement.path(direction) {
+                let (rank, own) = (&mut ranks[seat.rank as usize], of_chunk(seat));
+                rank.before = rank.before.min(before);
+                rank.behind = rank.behind.min(behind);
+                rank.needed += own.forward + own.gradient;
+                rank.rest += own.rest;
+                (before, behind) = (before + own.forward, behind + own.gradient);
+            }
+        }
+        let walks = !order.placement.has_sides();
+        Floor {
+            ranks,
+            walked: walks && alike(self.workload(), &self.parts.classes) && self.workload().host().is_none(),
+        }
+    }
+}
+
+/// What a step takes at least, by pipeline rank; nothing where nothing is known.
+#[derive(Default)]
+pub(super) struct Floor {
+    ranks: Vec<OfRank>,
+    /// Whether passes take as long as they are walked.
+    walked: bool,
+}
+
+/// Rounding of what is summed in another order.
+const ROUNDING: f64 = 1e-9;
+
+impl Floor {
+    /// Seconds with so many micro-batches of each direction, whose passes and smallest update are walked in so many seconds.
+    pub fn seconds(&self, micro_batches: f64, walk: f64) -> f64 {
+        let walk = if self.walked { walk * (1.0 - ROUNDING) } else { 0.0 };
+        self.ranks.iter().map(|rank| rank.seconds(micro_batches)).fold(walk, f64::max)
+    }
+}
+
+defaults! {
+    /// What a rank has to do in a step.
+    #[derive(Clone, Copy)]
+    struct OfRank {
+        /// Passes of stages before its first one, forward and backward.
+        before: f64 = f64::INFINITY,
+        behind: f64 = f64::INFINITY,
+        /// Its own passes of one micro-batch, and those that nobody waits for.
+        needed: f64,
+        rest: f64,
+    }
+}
+
+impl OfRank {
+    fn seconds(self, micro_batches: f64) -> f64 {
+        self.before + micro_batches * self.needed + self.behind.max(micro_batches * self.rest)
+    }
+}
+
+/// Whether all groups are as fast as rank 0's at most, on devices of these classes.
+fn alike(workload: &WorkloadSpec, classes: &[u32]) -> bool {
+    workload.fidelity.collectives != CollectiveFidelity::Steps
+        && workload.parallelism.rank_map.is_none()
+        && classes.iter().all(|class| *class == classes[0])
+}

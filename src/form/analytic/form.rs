@@ -1,0 +1,249 @@
+//! One rank after the other, priced: what the terms of a step are made of.
+
+use std::sync::Arc;
+
+use super::chunks::{Chunks, Units};
+use super::crossings::Crossings;
+use super::known::{Known, Priced};
+use super::links::Links;
+use super::pass_time::{PassTime, UnitTime};
+use super::passes::Pricing;
+use super::unit_passes::UnitPasses;
+use stepsim_step::collective::{CollectiveError, Op};
+use stepsim_step::model::{CommGroup, Item};
+use stepsim_step::plan::step::groups::Group;
+use stepsim_step::plan::step::layout_copies::{copies_shards, with_copies};
+use stepsim_step::plan::step::residency::{Policies, Shares};
+use stepsim_step::plan::step::{self, Border, PlanError, PriceList, Unit};
+use stepsim_step::schedule::{Order, Pass, Seat};
+use stepsim_step::spec::stack::LayerHosts;
+use stepsim_step::spec::workload::WorkloadSpec;
+
+/// One pipeline rank: its chunks, each a list of priced units.
+pub(super) struct RankTimes {
+    /// Stage of each chunk.
+    pub stages: Vec<usize>,
+    /// Units of each chunk.
+    pub chunks: Vec<Units>,
+    /// The number of each chunk's kind.
+    pub kinds: Vec<usize>,
+    /// Sum of one micro-batch through every chunk.
+    pub sum: UnitTime,
+}
+
+/// What a step is made of, besides its layers.
+pub(super) struct Parts<'a> {
+    pub shares: Shares<'a>,
+    pub policies: Policies,
+    /// The shortest order that shows all that the schedule repeats.
+    pub order: Arc<Order>,
+    pub links: Links<'a>,
+    /// The groups of the first pipeline rank, where it has other degrees.
+    pub front: Option<Links<'a>>,
+    pub prices: &'a dyn PriceList,
+    /// Class of the devices of each pipeline rank, by its first rank.
+    pub classes: Vec<u32>,
+    /// Bytes of the gradients of a table that first and last stage share.
+    pub table: f64,
+    pub known: &'a Known,
+}
+
+impl<'a> Parts<'a> {
+    /// The links of a pipeline rank, or of the border behind it.
+    fn links_of(&self, rank: usize) -> &Links<'a> {
+        self.front.as_ref().filter(|_| rank == 0).unwrap_or(&self.links)
+    }
+}
+
+/// Units of every stage, and the layers that they are of.
+pub(super) type Stages = (Vec<Vec<Unit>>, Arc<Priced>);
+
+/// A step, layer by layer.
+pub(super) struct Form<'a> {
+    pub parts: Parts<'a>,
+    /// Micro-batches of the step.
+    pub micro_batches: u32,
+    /// Whether the order runs the two gradients of every backward pass apart.
+    pub splits: bool,
+    layers: Arc<Priced>,
+    pub stages: Vec<Vec<Unit>>,
+    pub ranks: Vec<RankTimes>,
+    pub chunks: Chunks,
+    /// The rank with most work.
+    pub busiest: usize,
+    /// What crosses the borders between stages.
+    pub crossings: Crossings,
+    /// Seconds once a step: norm and update of the ranks with least and with most of it, and what reads of the host add.
+    pub optimizer: [f64; 2],
+    pub host_reads: f64,
+}
+
+impl<'a> Form<'a> {
+    /// A step of these parts, of as many micro-batches as the order has; stages have these borders.
+    ///
+    /// # Errors
+    /// A group cannot communicate.
+    pub fn new(parts: Parts<'a>, stages: Stages, borders: &[Border]) -> Result<Form<'a>, PlanError> {
+        let gather = |border, bytes| {
+            parts.links_of(border).time(Group::Layer(CommGroup::Tensor), Op::AllGather, bytes)
+        };
+        let crossings = Crossings::new(borders, gather)?;
+        let mut form = Form {
+            crossings,
+            micro_batches: parts.order.micro_batches,
+            splits: parts.order.splits(),
+            parts,
+            layers: Arc::clone(&stages.1),
+            stages: Vec::new(),
+            ranks: Vec::new(),
+            chunks: Chunks::default(),
+            busiest: 0,
+            optimizer: [0.0; 2],
+            host_reads: 0.0,
+        };
+        form.with_stages(stages)?;
+        Ok(form)
+    }
+
+    /// The same with other units.
+    ///
+    /// # Errors
+    /// As [`Form::new`].
+    pub fn with_stages(&mut self, (stages, layers): Stages) -> Result<(), PlanError> {
+        (self.stages, self.layers) = (stages, layers);
+        self.price()?;
+        let work: Vec<f64> = self.ranks.iter().map(|rank| self.work(rank)).collect();
+        self.busiest = (0..work.len()).fold(0, |best, r| if work[r] > work[best] { r } else { best });
+        self.optimizer = self.optimizer();
+        self.host_reads = self.host_reads();
+        Ok(())
+    }
+
+    /// The same step with so many micro-batches.
+    ///
+    /// # Errors
+    /// The schedule has no order for them.
+    pub fn with_micro_batches(&mut self, micro_batches: u32) -> Result<(), PlanError> {
+        if micro_batches != self.micro_batches {
+            let fewest = step::fewest_micro_batches(self.workload(), micro_batches);
+            if fewest != self.parts.order.micro_batches {
+                self.parts.order = shortest_order(self.workload(), micro_batches, self.parts.known)?;
+            }
+            self.micro_batches = micro_batches;
+        }
+        Ok(())
+    }
+    /// The order of so many micro-batches.
+    ///
+    /// # Errors
+    /// The schedule has none.
+    pub fn order_of(&self, micro_batches: u32) -> Result<Arc<Order>, PlanError> {
+        if self.parts.order.micro_batches == micro_batches {
+            return Ok(Arc::clone(&self.parts.order));
+        }
+        let workload = self.workload();
+        self.parts.known.order(workload, micro_batches, || step::order(workload, micro_batches))
+    }
+    pub fn workload(&self) -> &'a WorkloadSpec {
+        self.parts.shares.workload()
+    }
+    /// The links of a pipeline rank.
+    pub fn links_of(&self, rank: usize) -> &Links<'a> {
+        self.parts.links_of(rank)
+    }
+    /// Passes of each direction through a chunk.
+    pub fn passes(&self) -> u32 {
+        self.micro_batches / u32::from(self.parts.order.placement.directions())
+    }
+
+    /// Backward passes through a chunk of a rank, `passes` unless it is the rank's side.
+    pub fn backward_passes(&self, rank: usize, chunk: usize, passes: u32) -> u32 {
+        let placement = &self.parts.order.placement;
+        let is_side = self.ranks[rank].stages[chunk] >= placement.stages() as usize;
+        if is_side { placement.owned(rank as u32).count() as u32 } else { passes }
+    }
+
+    /// Prices the units of every rank; equal units once.
+    fn price(&mut self) -> Result<(), PlanError> {
+        self.ranks.clear();
+        self.chunks = Chunks::default();
+        let mut known: Vec<(u32, &Unit, Arc<UnitPasses>)> = Vec::new();
+        let placement = &self.parts.order.placement;
+        for rank in 0..placement.ranks() {
+            let class = self.parts.classes[rank as usize];
+            let seats = (0..placement.chunks(rank)).map(|chunk| placement.stage(Seat { rank, chunk }));
+            let stages: Vec<usize> = seats.map(|at| at.stage as usize).collect();
+            let (mut chunks, mut kinds, mut sum) = (Vec::new(), Vec::new(), UnitTime::default());
+            // A side has some of the micro-batches alone.
+            let share = |stage: usize| match stage >= placement.stages() as usize {
+                true => placement.owned(rank).count() as f64 / f64::from(self.parts.order.micro_batches),
+                false => 1.0,
+            };
+            for &stage in &stages {
+                let mut units = Units::new();
+                for unit in &self.stages[stage] {
+                    let passes = match known.iter().find(|k| k.0 == class && k.1.equals(unit)) {
+                        Some(k) => Arc::clone(&k.2),
+                        None => {
+                            let passes = self.passes_of(unit, rank as usize)?;
+                            known.push((class, unit, Arc::clone(&passes)));
+                            passes
+                        }
+                    };
+                    sum += passes.time.times(share(stage));
+                    units.push(passes);
+                }
+                kinds.push(self.chunks.kind(&units));
+                chunks.push(units);
+            }
+            self.ranks.push(RankTimes { stages, chunks, kinds, sum });
+        }
+        Ok(())
+    }
+
+    /// A unit's passes on a pipeline rank.
+    fn passes_of(&self, unit: &Unit, rank: usize) -> Result<Arc<UnitPasses>, CollectiveError> {
+        let (class, links) = (self.parts.classes[rank], self.links_of(rank));
+        let workload = self.workload();
+        let p = &workload.parallelism;
+        let cut = |pass: (Pass, bool), items: &[Item]| {
+            let items = with_copies(&self.parts.shares, unit, pass, items.to_vec());
+            step::overlap::decompose(&items, p.tensor_overlap, p.tensor)
+        };
+        let (prices, host) = (self.parts.prices.on(class), workload.host());
+        let layers = host.map_or(LayerHosts::default(), |host| host.layers(&workload.recompute));
+        let pricing = Pricing { prices, links, host, layers, cut: &cut };
+        let around = links.surroundings(copies_shards(&self.parts.shares));
+        self.layers.passes(unit, class, p.tensor_overlap, around, || pricing.unit(unit))
+    }
+
+    /// Both gradients of a rank or unit.
+    pub fn gradients(&self, time: &UnitTime) -> PassTime {
+        if !self.splits {
+            return time.backward;
+        }
+        let mut both = time.input_grad;
+        both += time.weight_grad;
+        both
+    }
+    /// Seconds of one micro-batch through every chunk of a rank.
+    fn work(&self, rank: &RankTimes) -> f64 {
+        rank.sum.forward.total() + rank.sum.recompute.total() + self.gradients(&rank.sum).total()
+    }
+}
+
+/// The shortest order that goes on by turns to that of so many micro-batches.
+///
+/// # Errors
+/// There is none of so many.
+pub(super) fn shortest_order(
+    workload: &WorkloadSpec,
+    micro_batches: u32,
+    known: &Known,
+) -> Result<Arc<Order>, PlanError> {
+    let fewest = step::fewest_micro_batches(workload, micro_batches);
+    // The message names the numbers of the step.
+    known.order(workload, fewest, || {
+        step::order(workload, fewest).or_else(|_| step::order(workload, micro_batches))
+    })
+}

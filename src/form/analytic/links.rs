@@ -1,0 +1,332 @@
+//! How long messages take on an idle machine: the closed forms of collectives over the groups of one rank.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::known::{Groups, Known, Surroundings};
+use stepsim_core::ids::{DeviceId, RankId, ResourceId};
+use stepsim_step::collective::{Chooser, CollectiveError, Geometry, Network, Op, Transfer};
+use stepsim_step::model::CommGroup;
+use stepsim_step::plan::step::border::leaves_node;
+use stepsim_step::plan::step::groups::{Degrees, Group};
+use stepsim_step::sharding::Exchange;
+use stepsim_step::spec::workload::{CollectiveFidelity, WorkloadSpec};
+use stepsim_step::topology::{Axis, CopyDirection, Layout, Machine};
+
+/// One copy or one hop: latency in seconds, bandwidth in B/s.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pipe {
+    /// Paid once.
+    pub latency: f64,
+    /// Rate on an idle machine.
+    pub bandwidth: f64,
+}
+
+impl Pipe {
+    /// Seconds for so many bytes; none for none.
+    pub fn time(&self, bytes: f64) -> f64 {
+        if bytes > 0.0 { self.latency + bytes / self.bandwidth } else { 0.0 }
+    }
+}
+
+/// The groups of one rank, as the machine carries them. Those of other ranks of its grid are taken to be alike.
+pub struct Links<'a> {
+    chooser: &'a Chooser,
+    groups: Arc<Groups>,
+    known: &'a Known,
+    /// What each group was asked for last, as neighbouring layers ask for the same: op, bytes and seconds.
+    last: Vec<Cell<(Op, f64, f64)>>,
+    /// From the first rank of each pipeline rank to that of the one behind it; the last entry is the way round.
+    pub borders: Vec<Pipe>,
+    /// Members of a tensor-parallel group whose pipeline has stages on more than one node; else none.
+    pub crossing: u32,
+    /// By tier number: towards the device, away from it, and in place (an update reads and writes it).
+    pub copies: BTreeMap<u8, [Pipe; 3]>,
+}
+
+impl<'a> Links<'a> {
+    /// Measures the groups of a pipeline rank of `workload`, laid out with these degrees, the stage borders and the copies to
+    /// `tiers`.
+    ///
+    /// # Errors
+    /// Two members have no route between them.
+    pub fn new(
+        machine: &Machine,
+        workload: &WorkloadSpec,
+        (layout, degrees, pipeline_rank): (&Layout, &Degrees, u32),
+        tiers: &[u8],
+        chooser: &'a Chooser,
+        known: &'a Known,
+    ) -> Result<Links<'a>, CollectiveError> {
+        let shared = Shared::new(machine, layout, workload);
+        let rank = layout.rank([0, 0, 0, 0, pipeline_rank]);
+        let own = degrees.on(pipeline_rank);
+        let groups = known.groups(workload, (degrees, own.front != degrees.front), || {
+            let (mut found, mut members) = (Groups::new(), Vec::new());
+            let there = |group: &Group| {
+                own.size(*group) > 1
+                    && match group {
+                        Group::Embedding => own.ends[0] != own.ends[1],
+                        Group::Layer(CommGroup::Data) => workload.exchanges_images(),
+                        Group::Pipeline => workload.side_ranks() > 0 && workload.trains_modules(),
+                        _ => true,
+                    }
+            };
+            let among_holders = Exchange::ALL.into_iter().flat_map(|e| [Group::Dense(e), Group::Experts(e)]);
+            let outside =
+                among_holders.chain([Group::Embedding, Group::Pipeline]).chain(own.dynamic_groups());
+            for group in INSIDE.into_iter().chain(outside).filter(there) {
+                degrees.members(layout, rank, group, &mut members);
+                let devices: Vec<DeviceId> = members.iter().map(|rank| layout.device(*rank)).collect();
+                let mut geometry = Geometry::of(machine, &devices)?;
+                if geometry.nodes > 1 {
+                    let crowd = shared.by_groups(degrees, rank, group);
+                    geometry.inter.rate = (geometry.inter.rate as f64 / crowd).round() as u64;
+                }
+                let number = known.number(&geometry);
+                found.push((group, geometry, number));
+            }
+            Ok::<_, CollectiveError>(found)
+        })?;
+        let copies = tiers
+            .iter()
+            .map(|&tier| {
+                let way = |direction| {
+                    let (pipe, end) = copy(machine, layout.device(rank), tier, direction)?;
+                    let crowd = shared.by_copies(layout.device(rank), tier, direction);
+                    Ok::<_, CollectiveError>((
+                        Pipe { bandwidth: pipe.bandwidth / crowd[0], ..pipe },
+                        end / crowd[1],
+                    ))
+                };
+                let ((inward, read), (outward, write)) = (way(CopyDirection::In)?, way(CopyDirection::Out)?);
+                Ok((tier, [inward, outward, Pipe { latency: 0.0, bandwidth: read.min(write) }]))
+            })
+            .collect::<Result<_, CollectiveError>>()?;
+        let last = groups.iter().map(|_| Cell::new((Op::SendRecv, f64::NAN, 0.0))).collect();
+        let crossing = if leaves_node(machine, layout) { own.tensor } else { 0 };
+        let borders = borders(machine, layout, &shared)?;
+        Ok(Links { chooser, groups, known, last, borders, crossing, copies })
+    }
+    fn place(&self, group: Group) -> Option<usize> {
+        self.groups.iter().position(|known| known.0 == group)
+    }
+    /// What layers find around them, with or without copies of shards.
+    pub(super) fn surroundings(&self, copies: bool) -> Surroundings {
+        let number = |group| self.place(group).map_or(0, |at| self.groups[at].2 + 1);
+        let dynamic =
+            |known: &&(Group, Geometry, u32)| matches!(known.0, Group::Layer(CommGroup::ContextOf(_)));
+        let dynamic = self.groups.iter().filter(dynamic).map(|known| known.2 + 1);
+        let inside = INSIDE.into_iter().map(number).chain(dynamic).collect();
+        Surroundings { inside, crosses: self.crossing > 0, copies }
+    }
+
+    /// Seconds of one collective; none in a group of one.
+    ///
+    /// # Errors
+    /// No algorithm can run it.
+    pub fn time(&self, group: Group, op: Op, bytes: f64) -> Result<f64, CollectiveError> {
+        let Some(at) = self.place(group).filter(|_| bytes > 0.0) else { return Ok(0.0) };
+        let (last_op, last_bytes, last_seconds) = self.last[at].get();
+        if (last_op, last_bytes) == (op, bytes) {
+            return Ok(last_seconds);
+        }
+        let seconds = match op {
+            Op::SendRecv => self.groups[at].1.flat().time(1.0, bytes),
+            _ => self.seconds(at, &Transfer::new(op, bytes.round() as u64))?,
+        };
+        self.last[at].set((op, bytes, seconds));
+        Ok(seconds)
+    }
+    /// Seconds of one transfer of any kind; none in a group of one.
+    ///
+    /// # Errors
+    /// No algorithm can run it.
+    pub fn transfer(&self, group: Group, transfer: &Transfer) -> Result<f64, CollectiveError> {
+        self.place(group).map_or(Ok(0.0), |at| self.seconds(at, transfer))
+    }
+    fn seconds(&self, at: usize, transfer: &Transfer) -> Result<f64, CollectiveError> {
+        let (_, geometry, number) = &self.groups[at];
+        self.known.seconds(*number, transfer, || Ok(self.chooser.choose(transfer, geometry)?.expected_s))
+    }
+
+    /// Whether a group has more than one member.
+    pub fn has(&self, group: Group) -> bool {
+        self.place(group).is_some()
+    }
+
+    /// B/s at which one member of a group gathers: 1 GiB over the time of its all-gather by the algorithm that would
+    /// run, on all rails and axes; infinite in a group of one.
+    ///
+    /// # Errors
+    /// No algorithm can run it.
+    pub fn gather_rate(&self, group: Group) -> Result<f64, CollectiveError> {
+        const BYTES: u64 = 1 << 30;
+        if !self.has(group) {
+            return Ok(f64::INFINITY);
+        }
+        Ok(BYTES as f64 / self.transfer(group, &Transfer::new(Op::AllGather, BYTES))?)
+    }
+}
+
+/// The groups inside layers.
+const INSIDE: [Group; 7] = [
+    Group::Layer(CommGroup::Tensor),
+    Group::Layer(CommGroup::Context),
+    Group::Layer(CommGroup::ContextInner),
+    Group::Layer(CommGroup::ContextOuter),
+    Group::Layer(CommGroup::Expert),
+    Group::Layer(CommGroup::ExpertTensor),
+    Group::Layer(CommGroup::Data),
+];
+
+/// From the first rank of each pipeline rank to that of the one behind it, and round from the last to the first.
+fn borders(machine: &Machine, layout: &Layout, shared: &Shared<'_>) -> Result<Vec<Pipe>, CollectiveError> {
+    let ranks = layout.size(Axis::Pp);
+    if ranks == 1 {
+        return Ok(Vec::new());
+    }
+    // Stages with other degrees have fewer ranks or more: a rank sends to one that is as far on.
+    let next = |other: RankId, at: u32| {
+        let [own, to] = [at, (at + 1) % ranks].map(|at| u64::from(layout.stage_size(at)));
+        let place = u64::from(layout.place_in_stage(other)) * to / own;
+        layout.device(layout.in_stage((at + 1) % ranks, place as u32))
+    };
+    let first = |at: u32| layout.in_stage(at % ranks, 0);
+    let device = |at| layout.device(first(at));
+    let mut path = Vec::new();
+    let hop = |rank| {
+        path.clear();
+        let route = Network::route(machine, device(rank), device(rank + 1), &mut path);
+        let latency = route.map_err(CollectiveError::NotConnected)?;
+        let crowd = shared.by(first(rank), |other| {
+            let same = layout.coordinate(other, Axis::Pp) == rank;
+            same.then(|| (other == first(rank), next(other, rank)))
+        });
+        let bandwidth = slowest(machine, &path) * f64::from(machine.parts()) / crowd;
+        Ok(Pipe { latency: latency.s(), bandwidth })
+    };
+    (0..ranks).map(hop).collect()
+}
+
+/// Who shares links with a rank: the other ranks of its node, which send when it does. Where collectives take their closed form,
+/// each has its links alone.
+struct Shared<'a> {
+    machine: &'a Machine,
+    layout: &'a Layout,
+    alone: bool,
+    /// By node: its ranks.
+    ranks: FxHashMap<u32, Vec<RankId>>,
+}
+
+impl<'a> Shared<'a> {
+    fn new(machine: &'a Machine, layout: &'a Layout, workload: &WorkloadSpec) -> Shared<'a> {
+        let mut ranks: FxHashMap<u32, Vec<RankId>> = FxHashMap::default();
+        for rank in (0..layout.ranks()).map(RankId) {
+            ranks.entry(machine.node_of(layout.device(rank))).or_default().push(rank);
+        }
+        let alone = workload.fidelity.collectives == CollectiveFidelity::Formula;
+        Shared { machine, layout, alone, ranks }
+    }
+
+    /// How many times as much crosses the fullest link of a rank's way as is its own group's: `to` tells for each rank of its
+    /// node to whom that sends, and whether it is of the group.
+    fn by(&self, rank: RankId, to: impl Fn(RankId) -> Option<(bool, DeviceId)>) -> f64 {
+        let device = self.layout.device(rank);
+        let Some(ranks) = self.ranks.get(&self.machine.node_of(device)).filter(|_| !self.alone) else {
+            return 1.0;
+        };
+        let mut uses: FxHashMap<ResourceId, [u32; 2]> = FxHashMap::default();
+        let mut own = Vec::new();
+        let mut path = Vec::new();
+        for &other in ranks {
+            let Some((same, peer)) = to(other) else { continue };
+            path.clear();
+            if Network::route(self.machine, self.layout.device(other), peer, &mut path).is_err() {
+                continue;
+            }
+            for link in &path {
+                let uses = uses.entry(*link).or_default();
+                uses[0] += 1;
+                uses[1] += u32::from(same);
+            }
+            if other == rank {
+                own.clone_from(&path);
+            }
+        }
+        let crowd =
+            own.iter().filter_map(|link| uses.get(link)).map(|[all, own]| f64::from(*all) / f64::from(*own));
+        crowd.fold(1.0, f64::max)
+    }
+
+    /// The same for the groups of one kind, each of whose members sends to the next node.
+    fn by_groups(&self, degrees: &Degrees, first: RankId, group: Group) -> f64 {
+        let mut members = Vec::new();
+        degrees.members(self.layout, first, group, &mut members);
+        let own = members.clone();
+        let node = |rank: RankId| self.machine.node_of(self.layout.device(rank));
+        self.by(first, |rank| {
+            let mut members = Vec::new();
+            degrees.members(self.layout, rank, group, &mut members);
+            let at = members.iter().position(|member| *member == rank)?;
+            let others = members[at..].iter().chain(&members[..at]);
+            let peer = others.copied().find(|other| node(*other) != node(rank))?;
+            Some((own.contains(&rank), self.layout.device(peer)))
+        })
+    }
+
+    /// The same for copies from or to a tier: on the fullest link of the way, and at the tier's own end of it.
+    fn by_copies(&self, device: DeviceId, tier: u8, direction: CopyDirection) -> [f64; 2] {
+        let Some(ranks) = self.ranks.get(&self.machine.node_of(device)).filter(|_| !self.alone) else {
+            return [1.0; 2];
+        };
+        let way = |device| {
+            let mut path = Vec::new();
+            let route = self.machine.copy_route(device, usize::from(tier), direction, &mut path);
+            route.map(|_| path).unwrap_or_default()
+        };
+        let own = way(device);
+        let mut uses = vec![0.0_f64; own.len()];
+        for path in ranks.iter().map(|rank| way(self.layout.device(*rank))) {
+            own.iter()
+                .zip(&mut uses)
+                .filter(|(link, _)| path.contains(link))
+                .for_each(|(_, uses)| *uses += 1.0);
+        }
+        // The slowest link once all share it.
+        let rate = |i: usize| self.machine.capacity(own[i]).0;
+        let alone = (0..own.len()).map(rate).fold(f64::INFINITY, f64::min);
+        let together = (0..own.len()).map(|i| rate(i) / uses[i]).fold(f64::INFINITY, f64::min);
+        let end = match direction {
+            CopyDirection::In => uses.first(),
+            CopyDirection::Out => uses.last(),
+        };
+        [if together > 0.0 { alone / together } else { 1.0 }, end.copied().unwrap_or(1.0)]
+    }
+}
+
+/// The way between a device and a tier, and the rate of the tier's own end of it.
+fn copy(
+    machine: &Machine,
+    device: DeviceId,
+    tier: u8,
+    direction: CopyDirection,
+) -> Result<(Pipe, f64), CollectiveError> {
+    let mut path = Vec::new();
+    let latency = machine
+        .copy_route(device, usize::from(tier), direction, &mut path)
+        .map_err(|e| CollectiveError::NotConnected(e.to_string()))?;
+    let end = match direction {
+        CopyDirection::In => path.first(),
+        CopyDirection::Out => path.last(),
+    };
+    let memory = end.map_or(f64::INFINITY, |link| machine.capacity(*link).0);
+    Ok((Pipe { latency: latency.s(), bandwidth: slowest(machine, &path) }, memory))
+}
+
+fn slowest(machine: &Machine, path: &[ResourceId]) -> f64 {
+    path.iter().map(|link| machine.capacity(*link).0).fold(f64::INFINITY, f64::min)
+}

@@ -1,0 +1,233 @@
+//! What one rank's device memory holds at its fullest: its order walked through, visit by visit.
+//!
+//! The level during a visit is what stays, what micro-batches carry from their forward to their backward passes, what the
+//! policies hold during just this visit, what is computed again for it, and its short-lived tensors. Overlapped passes are
+//! walked side by side.
+//!
+//! Not seen: copies and reductions of other ranks on the same links, behind which more waits than alone.
+
+use std::ops::AddAssign;
+
+use rustc_hash::FxHashMap;
+
+use stepsim_step::plan::step::residency::{Given, Held};
+use stepsim_step::plan::step::{FullRecompute, Unit};
+use stepsim_step::schedule::{Pass, Slot};
+
+/// Bytes in device memory, by class.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Memory {
+    /// Weights that stay.
+    pub weights: f64,
+    /// Gradients, also those that wait for their reduction.
+    pub gradients: f64,
+    /// Optimizer state that stays.
+    pub optimizer: f64,
+    /// Activations of all micro-batches in flight, also those that are computed again.
+    pub activations: f64,
+    /// Weights gathered or copied in for the units in work.
+    pub gathered: f64,
+    /// Short-lived tensors of the unit in work.
+    pub workspace: f64,
+    /// Of all these, what is held at one moment for certain: the state that stays, and the kept activations at their most.
+    pub certain: f64,
+}
+
+impl Memory {
+    /// Every class with its name.
+    pub fn named(&self) -> [(&'static str, f64); 6] {
+        [
+            ("weights", self.weights),
+            ("gradients", self.gradients),
+            ("optimizer state", self.optimizer),
+            ("activations", self.activations),
+            ("gathered weights", self.gathered),
+            ("workspace", self.workspace),
+        ]
+    }
+    /// All of them.
+    pub fn total(&self) -> f64 {
+        self.weights + self.gradients + self.optimizer + self.activations + self.gathered + self.workspace
+    }
+    fn fuller(self, other: Memory) -> Memory {
+        if other.total() > self.total() { other } else { self }
+    }
+}
+
+impl AddAssign for Memory {
+    fn add_assign(&mut self, other: Memory) {
+        self.weights += other.weights;
+        self.gradients += other.gradients;
+        self.optimizer += other.optimizer;
+        self.activations += other.activations;
+        self.gathered += other.gathered;
+        self.workspace += other.workspace;
+    }
+}
+
+fn sum(a: Memory, b: Memory) -> Memory {
+    let mut sum = a;
+    sum += b;
+    sum
+}
+
+/// One pass of a chunk: the level during each of its visits, over that at its start, and what it leaves behind.
+#[derive(Clone, Debug, Default)]
+struct Course {
+    levels: Vec<Memory>,
+    change: Memory,
+}
+
+impl Course {
+    /// The level during the `i`-th visit, and after the last.
+    fn at(&self, i: usize) -> Memory {
+        self.levels.get(i).copied().unwrap_or(self.change)
+    }
+    /// Both at once.
+    fn beside(&self, other: &Course) -> Course {
+        let visits = self.levels.len().max(other.levels.len());
+        let levels = (0..visits).map(|i| sum(self.at(i), other.at(i))).collect();
+        Course { levels, change: sum(self.change, other.change) }
+    }
+    fn fullest(&self) -> Memory {
+        self.levels.iter().fold(Memory::default(), |most, level| most.fuller(*level))
+    }
+}
+
+/// A pass of a chunk.
+type Kind = (Pass, u16);
+
+/// What a slot holds over the level at its start, and what it leaves behind.
+#[derive(Clone, Copy)]
+struct Visited {
+    fullest: Memory,
+    fullest_bytes: f64,
+    change: Memory,
+}
+
+/// A rank: what its policies hold of weights, gradients, optimizer state and activations.
+struct Rank<'a> {
+    given: Given<'a>,
+    held: [Held; 4],
+}
+
+/// The walk of a rank, or of several that hold the same: slots alike but for their micro-batches hold alike.
+pub(super) struct Walk<'a> {
+    rank: Rank<'a>,
+    single: Vec<[Option<Visited>; Pass::COUNT]>,
+    paired: FxHashMap<(Kind, Kind), Visited>,
+}
+
+impl<'a> Walk<'a> {
+    pub fn new(given: Given<'a>, held: [Held; 4]) -> Walk<'a> {
+        let single = vec![[None; Pass::COUNT]; given.chunks.len()];
+        Walk { rank: Rank { given, held }, single, paired: FxHashMap::default() }
+    }
+
+    /// The fullest moment of `slots`.
+    pub fn fullest(&mut self, slots: &[Slot]) -> Memory {
+        let Walk { rank, single, paired } = self;
+        let [weights, gradients, optimizer, activations] = rank.held.each_ref().map(|held| held.stays);
+        let mut level = Memory { weights, gradients, optimizer, activations, ..Memory::default() };
+        let mut most = level;
+        let (state, mut kept) = (level.total(), 0.0_f64);
+        for slot in slots {
+            let visited = || rank.visited(slot);
+            let at = match *slot {
+                Slot::Single(part) => {
+                    single[usize::from(part.chunk)][part.pass as usize].get_or_insert_with(visited)
+                }
+                Slot::Overlapped { forward, backward } => {
+                    let kinds = ((forward.pass, forward.chunk), (backward.pass, backward.chunk));
+                    paired.entry(kinds).or_insert_with(visited)
+                }
+            };
+            if level.total() + at.fullest_bytes > most.total() {
+                most = sum(level, at.fullest);
+            }
+            level += at.change;
+            kept = kept.max(level.activations - activations);
+        }
+        most.certain = state + kept;
+        most
+    }
+}
+
+impl Rank<'_> {
+    fn visited(&self, slot: &Slot) -> Visited {
+        let courses = slot.parts().map(|part| self.course((part.pass, part.chunk)));
+        let course = courses.reduce(|a, b| a.beside(&b)).unwrap_or_default();
+        let fullest = course.fullest();
+        Visited { fullest, fullest_bytes: fullest.total(), change: course.change }
+    }
+
+    fn course(&self, (pass, chunk): Kind) -> Course {
+        let (chunk, units) = (usize::from(chunk), &self.given.chunks[usize::from(chunk)].0);
+        let carried = |i: usize| self.held[3].carried.get(chunk).map_or(0.0, |units| units[i]);
+        let all = |u: &Unit| u.saved_bytes.max(u.kept_bytes) as f64;
+        let again = |u: &Unit| all(u) - u.kept_bytes as f64;
+        let weight_grad = |u: &Unit| u.plan.weight_grad_bytes as f64;
+        let forward = pass == Pass::Forward;
+        let order: Vec<usize> =
+            if forward { (0..units.len()).collect() } else { (0..units.len()).rev().collect() };
+        let mut course = Course::default();
+        // Units from here on have been computed again.
+        let mut repeated_from = units.len();
+        for i in order {
+            let unit = units[i].unit;
+            if pass != Pass::Forward && !unit.plan.has_backward() {
+                continue;
+            }
+            let skipped = unit.plan.input_grad.is_empty();
+            let mut level = course.change;
+            level.workspace += unit.plan.workspace_bytes as f64;
+            let behind = match pass {
+                Pass::Forward => {
+                    level.activations += carried(i);
+                    carried(i)
+                }
+                Pass::WeightGrad => -if skipped { carried(i) } else { weight_grad(unit) },
+                Pass::InputGrad if skipped => continue,
+                Pass::Backward | Pass::InputGrad => {
+                    if i < repeated_from {
+                        // All units since the last kept input are recomputed together.
+                        let mut from = i;
+                        while units[from].unit.recompute == FullRecompute::FromBefore {
+                            from -= 1;
+                        }
+                        let extra: f64 = (from..=i).map(|u| again(units[u].unit)).sum();
+                        level.activations += extra;
+                        course.change.activations += extra;
+                        repeated_from = from;
+                    }
+                    let left = if pass == Pass::InputGrad { weight_grad(unit) } else { 0.0 };
+                    level.activations += (left - all(unit)).max(0.0);
+                    left - again(unit) - carried(i)
+                }
+            };
+            if pass != Pass::WeightGrad {
+                level += self.during(chunk, i, forward, pass == Pass::Backward);
+            } else {
+                level.gradients += self.of_class(1, chunk, i, false);
+            }
+            course.levels.push(level);
+            course.change.activations += behind;
+        }
+        course
+    }
+
+    /// What the policies hold during a visit.
+    fn during(&self, chunk: usize, unit: usize, forward: bool, adds_gradient: bool) -> Memory {
+        Memory {
+            gradients: if forward || adds_gradient { self.of_class(1, chunk, unit, forward) } else { 0.0 },
+            optimizer: self.of_class(2, chunk, unit, forward),
+            activations: self.of_class(3, chunk, unit, forward),
+            gathered: self.of_class(0, chunk, unit, forward),
+            ..Memory::default()
+        }
+    }
+    fn of_class(&self, class: usize, chunk: usize, unit: usize, forward: bool) -> f64 {
+        let during = &self.held[class].during;
+        during.get(chunk).map_or(0.0, |units| units[unit][usize::from(!forward)])
+    }
+}

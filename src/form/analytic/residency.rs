@@ -1,0 +1,98 @@
+//! What the residency policies of a rank ask for, and the memory that they hold.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::beside::{Asked, On};
+use super::floor::Floor;
+use super::form::Form;
+use super::memory::Walk;
+use super::{Links, Memory};
+use stepsim_step::collective::{CollectiveError, Op};
+use stepsim_step::plan::step::groups::Group;
+use stepsim_step::plan::step::residency::{Given, IdleLinks, UnitTimes};
+use stepsim_step::schedule::Slot;
+
+impl IdleLinks for Links<'_> {
+    fn collective(&self, group: Group, op: Op, bytes: f64) -> Result<f64, CollectiveError> {
+        self.time(group, op, bytes)
+    }
+    fn copy(&self, tier: u8, bytes: f64) -> [f64; 3] {
+        self.copies.get(&tier).map_or([0.0; 3], |pipes| pipes.map(|pipe| pipe.time(bytes)))
+    }
+}
+
+impl Form<'_> {
+    /// A rank as its policies see it.
+    pub fn given(&self, number: usize) -> Given<'_> {
+        let rank = &self.ranks[number];
+        let chunks = rank.stages.iter().zip(&rank.chunks).map(|(stage, times)| {
+            let units = self.stages[*stage].iter().zip(times).map(|(unit, passes)| UnitTimes {
+                unit,
+                forward: passes.time.forward.total(),
+                backward: passes.time.recompute.total() + self.gradients(&passes.time).total(),
+            });
+            (units.collect(), *stage + 1 == self.stages.len())
+        });
+        let passes = f64::from(self.passes());
+        Given::new(&self.parts.shares, self.links_of(number), chunks.collect(), passes)
+    }
+
+    /// What the policies ask of links and memory for passes of this kind.
+    ///
+    /// # Errors
+    /// A collective that no algorithm can run.
+    pub fn held(&self) -> Result<Held, CollectiveError> {
+        let mut asked: Vec<Arc<Asked>> = Vec::with_capacity(self.ranks.len());
+        for rank in 0..self.ranks.len() {
+            let same = asked.last().filter(|_| self.alike(rank - 1, rank)).cloned();
+            asked.push(same.map_or_else(|| self.asked(rank).map(Arc::new), Ok)?);
+        }
+        Ok(Held { asked, memory: self.memory(), floor: self.floor(), walks: RefCell::default() })
+    }
+
+    /// What each rank's device memory holds at its fullest.
+    fn memory(&self) -> Vec<Memory> {
+        let mut walk: Option<(usize, Walk<'_>)> = None;
+        let of_rank = |(rank, slots): (usize, &Vec<Slot>)| {
+            let (_, walk) = match walk.take().filter(|(other, _)| self.alike(*other, rank)) {
+                Some(same) => walk.insert(same),
+                None => {
+                    let given = self.given(rank);
+                    let held = self.parts.policies.laws().map(|law| law.held(&given));
+                    walk.insert((rank, Walk::new(given, held)))
+                }
+            };
+            walk.fullest(slots)
+        };
+        self.parts.order.ranks.iter().enumerate().map(of_rank).collect()
+    }
+    /// Whether two ranks hold equal units, for which policies ask and hold the same.
+    fn alike(&self, a: usize, b: usize) -> bool {
+        let last = self.stages.len() - 1;
+        let stages = self.ranks[a].stages.iter().zip(&self.ranks[b].stages);
+        self.parts.policies.laws().iter().all(|law| !law.tells_layers_apart())
+            && self.parts.classes[a] == self.parts.classes[b]
+            && self.ranks[a].stages.len() == self.ranks[b].stages.len()
+            && stages.into_iter().all(|(&a, &b)| {
+                let (own, other) = (&self.stages[a], &self.stages[b]);
+                (a == last) == (b == last)
+                    && own.len() == other.len()
+                    && own.iter().zip(other).all(|(own, other)| own.equals(other))
+            })
+    }
+}
+
+/// What the policies ask of links and memory. Batches whose order goes on by turns from one order have it alike.
+pub(super) struct Held {
+    /// Of the links, by pipeline rank.
+    pub asked: Vec<Arc<Asked>>,
+    /// Device memory of each pipeline rank.
+    pub memory: Vec<Memory>,
+    /// What the step takes at least.
+    pub floor: Floor,
+    /// Ends of passes that have been walked: of so many micro-batches, with what is on.
+    pub walks: RefCell<FxHashMap<(u32, On), f64>>,
+}

@@ -1,0 +1,86 @@
+//! A sink that writes rows of its own among those of a timeline.
+
+use std::io;
+
+use stepsim_read::trace::writer::{Counter, CounterUnit, Key, Kind, Sink, Slice, Thread, Value};
+
+/// Rows that a file shows beside those of a timeline.
+pub trait OwnRows {
+    /// Where the timeline's process number `order` stands among all processes.
+    fn place(&self, order: u64) -> u64;
+    /// Writes the rows that stand above all.
+    ///
+    /// # Errors
+    /// The sink cannot write.
+    fn above(&self, sink: &mut dyn Sink) -> io::Result<()>;
+    /// Writes the rows that stand under the timeline's process of a name, which has this place.
+    ///
+    /// # Errors
+    /// The sink cannot write.
+    fn under(&self, _name: &str, _place: u64, _sink: &mut dyn Sink) -> io::Result<()> {
+        Ok(())
+    }
+    /// How much later than it began the timeline is shown, in nanoseconds.
+    fn later_ns(&self) -> u64 {
+        0
+    }
+}
+
+/// The sink.
+pub struct Among<'a, R> {
+    sink: &'a mut dyn Sink,
+    rows: R,
+}
+
+impl<'a, R: OwnRows> Among<'a, R> {
+    /// Writes to `sink` what it is handed, and `rows` among it.
+    pub fn new(sink: &'a mut dyn Sink, rows: R) -> Among<'a, R> {
+        Among { sink, rows }
+    }
+}
+
+impl<R: OwnRows> Sink for Among<'_, R> {
+    fn begin(&mut self, metadata: &[(&str, Value)]) -> io::Result<()> {
+        self.sink.begin(metadata)?;
+        self.rows.above(self.sink)
+    }
+    fn process(&mut self, pid: u64, name: &str, order: u64) -> io::Result<()> {
+        let place = self.rows.place(order);
+        self.sink.process(pid, name, place)?;
+        self.rows.under(name, place, self.sink)
+    }
+    fn thread(&mut self, pid: u64, tid: u64, name: &str) -> io::Result<Thread> {
+        self.sink.thread(pid, tid, name)
+    }
+    fn summary(&mut self, pid: u64) -> Option<Thread> {
+        self.sink.summary(pid)
+    }
+    fn counts_all_slices(&self) -> bool {
+        self.sink.counts_all_slices()
+    }
+    fn counter_track(
+        &mut self,
+        pid: u64,
+        name: &str,
+        series: &str,
+        unit: CounterUnit,
+    ) -> io::Result<Counter> {
+        self.sink.counter_track(pid, name, series, unit)
+    }
+    fn key(&mut self, name: &str) -> io::Result<Key> {
+        self.sink.key(name)
+    }
+    fn kind(&mut self, name: &str, category: &str, args: &[(&str, Value)]) -> io::Result<Kind> {
+        self.sink.kind(name, category, args)
+    }
+    fn slice(&mut self, thread: Thread, kind: Kind, slice: &Slice) -> io::Result<()> {
+        let [start, end] = [slice.start, slice.end].map(|ns| ns + self.rows.later_ns());
+        self.sink.slice(thread, kind, &Slice { start, end, ..*slice })
+    }
+    fn counter(&mut self, counter: Counter, ns: u64, value: Value) -> io::Result<()> {
+        self.sink.counter(counter, ns + self.rows.later_ns(), value)
+    }
+    fn finish(&mut self) -> io::Result<()> {
+        self.sink.finish()
+    }
+}

@@ -1,0 +1,101 @@
+//! The page about a closed form and a simulation.
+
+use serde_json::json;
+
+use super::{Comparison, Term};
+use stepsim_core::ids::RankId;
+use stepsim_core::units::Time;
+use stepsim_read::palette;
+use stepsim_simulate::Simulation;
+use stepsim_simulate::behaviour::Drawn;
+use stepsim_simulate::page::lane::{Item, Look, Looks, Row};
+use stepsim_simulate::page::sheet::{Sheet, pairs, seconds, table};
+use stepsim_simulate::page::{gather, step_looks as looks};
+
+/// The simulated rank over time, as the page of its run draws it.
+#[derive(Debug)]
+pub struct Drawing {
+    end_ns: u64,
+    row: Row,
+}
+
+impl Drawing {
+    /// A rank of a run.
+    pub fn of(run: &Simulation, rank: RankId) -> Drawing {
+        let mut shown = gather(run, &Drawn::asked([rank]));
+        Drawing { end_ns: shown.step_ns, row: shown.rows.remove(0) }
+    }
+
+    /// That rank, under it the closed form, and below that the same terms as they were simulated.
+    fn rows(self, terms: &[Term]) -> (u64, Vec<Row>) {
+        let first = looks().passes.len();
+        let end_of = |seconds: fn(&Term) -> f64| terms.iter().map(seconds).map(|s| s.max(0.0)).sum::<f64>();
+        let end = self.end_ns.max(Time::from_s(end_of(|t| t.closed_form_s)).round_ns());
+        let row = |name: &str, seconds: fn(&Term) -> f64| {
+            let mut before = 0.0;
+            let items = terms.iter().zip(first..).map(|(term, kind)| {
+                let start = Time::from_s(before).round_ns();
+                before += seconds(term).max(0.0);
+                Item { start, end: Time::from_s(before).round_ns(), kind: kind as u32, tag: 0 }
+            });
+            Row::new(name.to_owned(), end, 1, [items.collect(), Vec::new(), Vec::new()], None)
+        };
+        let form = row("closed form", |t| t.closed_form_s);
+        let simulated = row("as simulated", |t| t.simulated_s);
+        (end, vec![self.row, form, simulated])
+    }
+}
+
+/// Looks of passes, and of the terms.
+fn with_terms(terms: &[Term]) -> Looks {
+    let mut looks = looks();
+    let colours = (0..).map(palette::number);
+    looks
+        .passes
+        .extend(terms.iter().zip(colours).map(|(t, colour)| Look { name: t.name.to_owned(), colour }));
+    looks
+}
+
+/// The page: the simulated rank over time where it is given, both sides term by term, and what makes the difference.
+///
+/// # Errors
+/// If the comparison cannot be written as JSON.
+pub fn page(c: &Comparison, drawing: Option<Drawing>, command: &[String]) -> serde_json::Result<String> {
+    let colours = [("a".to_owned(), "#8f8f8f"), ("b".to_owned(), "#0072b2")];
+    let looks = if drawing.is_some() { with_terms(&c.terms) } else { Looks::default() };
+    let mut sheet = Sheet::new(&c.what, looks, &colours);
+    let percent = |s: f64| format!("{:+.2} %", 100.0 * s / c.closed_form_s.max(f64::MIN_POSITIVE));
+    sheet.facts(
+        [
+            (seconds(c.closed_form_s), "closed form"),
+            (seconds(c.simulated_s), "simulated"),
+            (percent(c.sum_s), "simulation less closed form"),
+        ]
+        .map(|(value, what)| (value, what.to_owned())),
+    );
+    if let Some(drawing) = drawing {
+        let (end, rows) = drawing.rows(&c.terms);
+        let note = "The simulated rank; under it the closed form, its terms one after another, and the same terms as they \
+                    were simulated.";
+        sheet.timeline("The step over time", note, end, rows);
+    }
+    let note = format!("Grey the closed form, blue what the compute stream of {} did or waited for.", c.rank);
+    let terms: Vec<_> = c.terms.iter().filter(|t| t.closed_form_s != 0.0 || t.simulated_s != 0.0).collect();
+    sheet.section("The step, term by term", &note, |out| {
+        let both = |t: &&super::Term| [t.closed_form_s, t.simulated_s];
+        let lines: Vec<_> = terms.iter().map(|t| (t.name, both(t), both(t).map(seconds))).collect();
+        out.push_str(&pairs(&lines));
+    });
+    let note = "Each the difference of two simulations that differ in one switch, in this order; they add up exactly.";
+    sheet.section("What makes the difference", note, |out| {
+        let effects = c.effects.iter().map(|e| (e.name, e.switch, e.seconds));
+        let rest = ("rest", "no switch: what the simplest run differs by", c.rest_s);
+        let sum = ("sum", "simulation less closed form", c.sum_s);
+        let rows = effects
+            .chain([rest, sum])
+            .map(|(name, switch, s)| vec![name.to_owned(), switch.to_owned(), seconds(s), percent(s)]);
+        table(out, &["effect", "switched from → to", "time", "of the closed form"], 2, rows);
+    });
+    sheet.command(command, &json!(null), &[]);
+    sheet.finish(json!({}), c)
+}

@@ -1,0 +1,263 @@
+//! Our own workloads: what each subject adds to the simulation, less what the closed form has for it.
+//!
+//! The first run has kernels, tensor-, context- and expert-parallel communication in whole messages and the pipeline's order;
+//! transfers between stages, data-parallel communication and copies take no time, nothing is launched, links are not shared,
+//! memory has no end. Its closed form is that of the same assumptions: settings that are switched off are off for both, and
+//! terms whose messages take no time are left out.
+
+use super::{Comparison, Estimators, Gaps, Row, Term, beside, read_rank};
+use crate::analytic::{Estimate, Terms};
+use stepsim_core::ids::RankId;
+use stepsim_core::program::{Edit, StreamKind, World};
+use stepsim_core::units::Time;
+use stepsim_read::analysis::idle::IdleTimes;
+use stepsim_simulate::jump::figures_edited;
+use stepsim_simulate::{Inputs, Options, Simulation, SimulationError};
+use stepsim_step::spec::workload::{CollectiveFidelity, TensorOverlap, WorkloadSpec};
+
+/// What is switched on; by default nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct On {
+    pieces: bool,
+    pipeline: bool,
+    data: bool,
+    copies: bool,
+    queue: bool,
+    depth: bool,
+    interference: bool,
+    contention: bool,
+    launch: bool,
+    noise: bool,
+    capacity: bool,
+}
+
+impl On {
+    /// Settings that switch off what is off.
+    fn sets(&self, workload: &WorkloadSpec) -> Vec<String> {
+        let mut sets = Vec::new();
+        let mut off = |on: bool, set: &str| {
+            if !on {
+                sets.push(set.to_string());
+            }
+        };
+        off(self.pieces, "parallelism.tensor_overlap=none");
+        off(self.queue, "gradient_buckets.overlap=false");
+        off(self.queue, "gradient_buckets.overlap_weight_gather=false");
+        off(self.depth || !gathers_ahead(workload), "parallelism.sharding.prefetch.depth=0");
+        off(self.depth || !copies_ahead(workload), "offload.prefetch.depth=0");
+        off(self.interference, "fidelity.interference=false");
+        off(self.contention, "fidelity.collectives=formula");
+        off(self.launch, "fidelity.launch_overhead=false");
+        off(self.noise, "noise.compute_sigma=0");
+        off(self.noise, "noise.stragglers=[]");
+        sets
+    }
+    /// Makes communication that is off take no time, and memory that is off endless.
+    fn edits(&self) -> Vec<Edit> {
+        use StreamKind::{Compute, CopyIn, CopyOut, Data, Host, PipelineRecv, PipelineSend};
+        let mut off = Vec::new();
+        if !self.pipeline {
+            // Transfers that hold their sender are queued between kernels.
+            off.extend([PipelineSend, PipelineRecv, Compute]);
+        }
+        if !self.data {
+            off.push(Data);
+        }
+        if !self.copies {
+            off.extend([CopyIn, CopyOut, Host]);
+        }
+        let mut edits = vec![Edit::Free(off)];
+        if !self.capacity {
+            edits.push(Edit::EndlessMemory);
+        }
+        edits
+    }
+    /// The closed form of what is on.
+    fn closed_form(&self, terms: &Terms) -> Time {
+        let mut terms = *terms;
+        for (on, term) in
+            [(self.pipeline, &mut terms.p2p), (self.data, &mut terms.data), (self.copies, &mut terms.offload)]
+        {
+            if !on {
+                *term = 0.0;
+            }
+        }
+        Time::from_s(terms.total())
+    }
+}
+
+/// A switch: whether it means anything for a workload and its programs, and what it sets.
+struct Switch {
+    name: &'static str,
+    what: &'static str,
+    applies: fn(&WorkloadSpec, &World) -> bool,
+    set: fn(&mut On),
+}
+
+const SWITCHES: &[Switch] = &[
+    Switch {
+        name: "pieces",
+        what: "tensor-parallel messages whole -> cut beside their products",
+        applies: |w, _| w.parallelism.tensor > 1 && w.parallelism.tensor_overlap != TensorOverlap::None,
+        set: |on| on.pieces = true,
+    },
+    Switch {
+        name: "p2p: asynchronous, latency",
+        what: "transfers between stages of no time -> as they are (less the closed form's term)",
+        applies: |w, _| w.parallelism.pipeline.size > 1,
+        set: |on| on.pipeline = true,
+    },
+    Switch {
+        name: "exposed tails",
+        what: "data-parallel communication of no time -> as it is (less the closed form's term)",
+        applies: |_, world| communicates(world, &[StreamKind::Data]),
+        set: |on| on.data = true,
+    },
+    Switch {
+        name: "prefetch stalls",
+        what: "copies between tiers of no time -> as they are (less the closed form's term)",
+        applies: |_, world| communicates(world, &[StreamKind::CopyIn, StreamKind::CopyOut]),
+        set: |on| on.copies = true,
+    },
+    Switch {
+        name: "queue",
+        what: "reductions and gathers behind all passes -> each in its queue beside them",
+        applies: |w, world| {
+            let buckets = &w.gradient_buckets;
+            communicates(world, &[StreamKind::Data]) && (buckets.overlap || buckets.overlap_weight_gather)
+        },
+        set: |on| on.queue = true,
+    },
+    Switch {
+        name: "depth",
+        what: "gathers and copies when they are needed -> as far ahead as prefetch looks",
+        applies: |w, _| gathers_ahead(w) || copies_ahead(w),
+        set: |on| on.depth = true,
+    },
+    Switch {
+        name: "interference",
+        what: "kernels keep all compute units -> lose those of collectives beside them",
+        applies: |w, _| w.fidelity.interference,
+        set: |on| on.interference = true,
+    },
+    Switch {
+        name: "link contention",
+        what: "collectives in closed form -> flows that share links",
+        applies: |w, _| w.fidelity.collectives != CollectiveFidelity::Formula,
+        set: |on| on.contention = true,
+    },
+    Switch {
+        name: "launch overhead",
+        what: "kernels start at once -> when the host has launched them",
+        applies: |w, _| w.host().is_some(),
+        set: |on| on.launch = true,
+    },
+    Switch {
+        name: "jitter and stragglers",
+        what: "all devices alike -> as the workload says",
+        applies: |w, _| w.noise.compute_sigma > 0.0 || !w.noise.stragglers.is_empty(),
+        set: |on| on.noise = true,
+    },
+    Switch {
+        name: "memory waits",
+        what: "memory without end -> of the machine's capacity",
+        applies: |_, _| true,
+        set: |on| on.capacity = true,
+    },
+];
+
+/// Whether weights are gathered so many units ahead.
+fn gathers_ahead(w: &WorkloadSpec) -> bool {
+    let prefetch = &w.parallelism.sharding.prefetch;
+    w.sharding().cuts_weights() && prefetch.budgets().is_none() && prefetch.depth > 0
+}
+
+/// Whether anything is copied in ahead of its use.
+fn copies_ahead(w: &WorkloadSpec) -> bool {
+    let away = w.offload.classes().into_iter().flat_map(|(_, places)| places);
+    w.offload.prefetch.depth > 0 && away.into_iter().any(|place| !place.on_device())
+}
+
+/// Whether anything runs on streams of these kinds.
+fn communicates(world: &World, kinds: &[StreamKind]) -> bool {
+    let streams = world.programs.iter().flat_map(|p| &p.streams);
+    streams.into_iter().any(|s| kinds.contains(&s.kind) && !s.ops.is_empty())
+}
+
+/// The closed form of a workload on its machine, by itself: [`Estimators`] are for many.
+///
+/// # Errors
+/// The workload does not fit the machine.
+pub fn closed_form(inputs: &Inputs) -> Result<Estimate, SimulationError> {
+    Estimators::default().closed_form(inputs)
+}
+
+/// Compares the closed form of a workload with its simulation, and returns the run with everything on and the rank that is
+/// read term by term. The inputs are
+/// those of [`Inputs::load`]; `progress` is told the number of ops done in the run with everything on.
+///
+/// # Errors
+/// The inputs are wrong, or a run fails.
+pub fn compare(
+    name: &str,
+    topology: Option<&str>,
+    sets: &[String],
+    progress: &mut dyn FnMut(u64),
+) -> Result<(Comparison, Simulation, RankId), SimulationError> {
+    let inputs = Inputs::load(name, topology, sets)?;
+    let estimate = closed_form(&inputs)?;
+    let full = Simulation::run_edited(&inputs, &Options::default(), &[], progress)?;
+    let run = |on: &On| -> Result<[Time; 2], SimulationError> {
+        let off = on.sets(&full.inputs.workload.value);
+        let sets: Vec<String> = sets.iter().cloned().chain(off).collect();
+        let inputs = Inputs::load(name, topology, &sets)?;
+        let simulated = figures_edited(&inputs, &Options::default(), &on.edits(), false)?.step_end;
+        Ok([simulated, on.closed_form(&closed_form(&inputs)?.terms)])
+    };
+    let total = Time::from_s(estimate.terms.total());
+    let mut on = On::default();
+    let [simulated, form] = run(&on)?;
+    let mut gaps = Gaps::new(total, simulated, form);
+    for switch in SWITCHES {
+        (switch.set)(&mut on);
+        if (switch.applies)(&full.inputs.workload.value, &full.plan.world) {
+            let last = std::ptr::eq(switch, &SWITCHES[SWITCHES.len() - 1]);
+            let [simulated, form] = if last { [full.record.step_end, total] } else { run(&on)? };
+            gaps.switch(switch.name, switch.what, simulated, form);
+        }
+    }
+    let ranks = (0..full.plan.world.ranks.len() as u32).map(RankId);
+    let busiest = ranks.into_iter().find(|r| full.plan.stage(*r) as usize == estimate.busiest);
+    let rank = busiest.unwrap_or(RankId(0));
+    let terms = terms(&full, rank, &estimate);
+    let what = format!(
+        "{} on {}, {} devices",
+        full.inputs.workload.name,
+        full.inputs.topology.name,
+        full.inputs.machine.devices()
+    );
+    let name = full.plan.rank_name(rank);
+    Ok((gaps.finish(what, name, full.record.step_end, terms), full, rank))
+}
+
+/// Both sides term by term; the simulated one on a rank.
+fn terms(run: &Simulation, rank: RankId, estimate: &Estimate) -> Vec<Term> {
+    let mut idle = IdleTimes::unfolded(&run.plan.world, &run.folded.comms.representative);
+    let rows = read_rank(&run.folded.world, &run.record, &mut idle, run.folded.source(rank));
+    let t = &estimate.terms;
+    let closed = [
+        (Row::Forward, t.forward),
+        (Row::Recompute, t.recompute),
+        (Row::Backward, t.backward),
+        (Row::Optimizer, t.optimizer),
+        (Row::Tensor, t.tensor),
+        (Row::Context, t.context),
+        (Row::Expert, t.expert),
+        (Row::Bubble, t.bubble),
+        (Row::Pipeline, t.p2p),
+        (Row::Data, t.data),
+        (Row::Offload, t.offload),
+        (Row::Host, t.host),
+    ];
+    beside(&closed, rows)
+}

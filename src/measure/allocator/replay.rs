@@ -1,0 +1,139 @@
+//! What a rank's program makes the allocator reserve.
+//!
+//! Ops take and free in program order, each ended before the next begins, and the step is played twice: the second finds what the first
+//! has cached. A free names a class and bytes, not an allocation: it gives back the last one of its class that has as many bytes, or several
+//! that have as many together.
+//!
+//! Hazard: a plan allocates sums, what a layer keeps or a collective gathers, where PyTorch has a tensor for each. Tensors
+//! fill gaps that sums cannot, and leave gaps of their own: what is found is of the right order, and no more.
+
+use serde::Serialize;
+
+use super::{Allocator, BlockPlace, ReservedLevel};
+use stepsim_core::program::{MemoryClass, MemoryEffect, MemoryWhen, Program};
+
+/// Steps that are played.
+const STEPS: usize = 2;
+
+/// What is reserved for a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ReservedMemory {
+    /// Bytes of blocks in use, at their most.
+    pub peak_allocated_bytes: u64,
+    /// Bytes of segments, at their most.
+    pub peak_reserved_bytes: u64,
+    /// After the last step.
+    pub end: ReservedLevel,
+}
+
+/// Plays the device memory of a program.
+pub fn replay(program: &Program, expandable: bool) -> ReservedMemory {
+    let mut player = Player::new(expandable);
+    program.resident.iter().filter(|effect| effect.tier == 0).for_each(|effect| player.take(effect));
+    for _ in 0..STEPS {
+        for op in &program.ops {
+            let effects = &program.memory[op.memory.range()];
+            for when in [MemoryWhen::FreeAtStart, MemoryWhen::AllocAtStart, MemoryWhen::FreeAtEnd] {
+                for effect in effects.iter().filter(|effect| effect.tier == 0 && effect.when == when) {
+                    match when {
+                        MemoryWhen::AllocAtStart => player.take(effect),
+                        MemoryWhen::FreeAtStart | MemoryWhen::FreeAtEnd => player.give(effect),
+                    }
+                }
+            }
+        }
+    }
+    ReservedMemory { end: player.allocator.level(), ..player.memory }
+}
+
+/// An allocator, and what is in use.
+struct Player {
+    allocator: Allocator,
+    /// By class: bytes asked for, and where they lie.
+    used: [Vec<(u64, BlockPlace)>; MemoryClass::ALL.len()],
+    /// By class: bytes that were freed of allocations that are larger.
+    owed: [u64; MemoryClass::ALL.len()],
+    memory: ReservedMemory,
+}
+
+impl Player {
+    fn new(expandable: bool) -> Player {
+        Player {
+            allocator: Allocator::new(expandable),
+            used: Default::default(),
+            owed: Default::default(),
+            memory: ReservedMemory::default(),
+        }
+    }
+
+    fn take(&mut self, effect: &MemoryEffect) {
+        let place = self.allocator.take(effect.bytes);
+        self.used[effect.class as usize].push((effect.bytes, place));
+        let (memory, level) = (&mut self.memory, self.allocator.level());
+        memory.peak_allocated_bytes = memory.peak_allocated_bytes.max(level.allocated);
+        memory.peak_reserved_bytes = memory.peak_reserved_bytes.max(level.reserved);
+    }
+
+    fn give(&mut self, effect: &MemoryEffect) {
+        let class = effect.class as usize;
+        if let Some(at) = self.used[class].iter().rposition(|(bytes, _)| *bytes == effect.bytes) {
+            let (_, place) = self.used[class].remove(at);
+            return self.allocator.give(place);
+        }
+        self.owed[class] += effect.bytes;
+        while let Some(at) = self.used[class].iter().rposition(|(bytes, _)| *bytes <= self.owed[class]) {
+            let (bytes, place) = self.used[class].remove(at);
+            self.owed[class] -= bytes;
+            self.allocator.give(place);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stepsim_core::program::{ProgramBuilder, StreamKind, Work};
+    use stepsim_core::units::Time;
+
+    const MIB: u64 = 1 << 20;
+
+    /// A program of one stream: what each op does to the memory.
+    fn program(resident: u64, ops: &[&[(MemoryWhen, u64)]]) -> Program {
+        let effect = |when, bytes| MemoryEffect { when, class: MemoryClass::Activations, tier: 0, bytes };
+        let mut builder = ProgramBuilder::new();
+        builder.resident(MemoryEffect {
+            class: MemoryClass::Weights,
+            ..effect(MemoryWhen::AllocAtStart, resident)
+        });
+        let stream = builder.stream(StreamKind::Compute);
+        for effects in ops {
+            let op = builder.op(stream, Work::Compute { time: Time::ZERO }, &[], 0, 0);
+            effects.iter().for_each(|(when, bytes)| builder.memory(op, effect(*when, *bytes)));
+        }
+        builder.finish()
+    }
+
+    /// 31 MiB are there in a segment of 32. An op takes 12 MiB and 6, and gives both back in one: a segment of 12, and 6 of one of 20. The
+    /// next takes 22, which fits into neither.
+    #[test]
+    fn a_step_is_played_by_hand() {
+        use MemoryWhen::{AllocAtStart, FreeAtEnd};
+        let program = program(
+            31 * MIB,
+            &[
+                &[(AllocAtStart, 12 * MIB), (AllocAtStart, 6 * MIB), (FreeAtEnd, 18 * MIB)],
+                &[(AllocAtStart, 22 * MIB), (FreeAtEnd, 22 * MIB)],
+            ],
+        );
+        // 31 of 32 leave 1 MiB, which is not more than 1 and stays with the block.
+        let end = ReservedLevel { allocated: 32 * MIB, reserved: 86 * MIB, largest_free: 22 * MIB };
+        let by_default =
+            ReservedMemory { peak_allocated_bytes: 54 * MIB, peak_reserved_bytes: 86 * MIB, end };
+        assert_eq!(replay(&program, false), by_default, "the second step reserves no more");
+        // One segment: 31 of 40; 12 need 3 more, a page, 6 fit into the rest; then 29 are free at its end, and 22 fit.
+        let end = ReservedLevel { allocated: 31 * MIB, reserved: 60 * MIB, largest_free: 29 * MIB };
+        let expandable =
+            ReservedMemory { peak_allocated_bytes: 53 * MIB, peak_reserved_bytes: 60 * MIB, end };
+        assert_eq!(replay(&program, true), expandable);
+    }
+}

@@ -1,0 +1,311 @@
+//! The page about measured steps: what `stepsim analyze` says, and the kernels of each rank over time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::json;
+
+use crate::profile::breakdown::Sets;
+use crate::profile::classes::Family;
+use crate::profile::report::{ProfileReport, RankProfile};
+use crate::profile::skew::Skew;
+use crate::profile::{Profile, idle};
+use stepsim_read::page::bars::{self, Line};
+use stepsim_read::page::lane::{Item, Look, Looks, Row, few};
+use stepsim_read::page::sheet::{Sheet, seconds, table};
+use stepsim_read::palette;
+
+/// Lines of a table.
+const LISTED: usize = 20;
+/// What copies and fills of the driver are called.
+const COPIES: &str = "copies and fills";
+
+/// The page about profiles and their report; `command` is what made it.
+///
+/// # Errors
+/// If the report cannot be written as JSON.
+pub fn page(profiles: &[Profile], report: &ProfileReport, command: &[String]) -> serde_json::Result<String> {
+    let title = match report.ranks.as_slice() {
+        [one] => format!("{}: rank {}", one.file, one.rank),
+        all => format!("{} profiles", all.len()),
+    };
+    let lanes = Lanes::of(profiles);
+    let mut sheet = Sheet::new(&title, lanes.looks.clone(), &colours(&lanes.looks));
+    if let Some(first) = report.ranks.first() {
+        sheet.facts(facts(first));
+    }
+    let note = format!(
+        "{} of {} ranks, one line each: kernels by the work that they do, below them why the device stood still, and \
+         communication. Drag to look closer, double-click for all of it.",
+        lanes.rows.len(),
+        profiles.len()
+    );
+    let breakdown = breakdown(report, &lanes.looks);
+    sheet.timeline("Kernels over time", &note, lanes.end_ns, lanes.rows);
+    let note = "Of each rank's window: kernels (dark green), communication that none of them hid (red), copies alone, and why \
+                nothing ran (colours as above; point at a bar).";
+    sheet.section("Where the time went", note, |out| out.push_str(&breakdown));
+    if let Some(first) = report.ranks.first() {
+        waterfall(&mut sheet, first);
+        communication(&mut sheet, first);
+        tables(&mut sheet, first);
+    }
+    if let Some(skew) = &report.collectives {
+        waited_for(&mut sheet, skew);
+    }
+    sheet.command(command, &json!(null), &notes(report));
+    sheet.finish(json!({}), report)
+}
+
+/// Classes of shapes of the bars: those of the timeline, by name.
+fn colours(looks: &Looks) -> Vec<(String, &'static str)> {
+    let mut colours =
+        vec![("busy".to_owned(), palette::COMPUTE), ("copies".to_owned(), palette::work(COPIES))];
+    colours.extend(looks.stalls.iter().enumerate().map(|(i, look)| (format!("i{i}"), look.colour)));
+    colours
+}
+
+/// Profiles as rows over time.
+pub(super) struct Lanes {
+    pub looks: Looks,
+    pub rows: Vec<Row>,
+    pub end_ns: u64,
+}
+
+impl Lanes {
+    /// The first moment of all is where the drawing begins if the ranks ran at the same time, else each begins there.
+    pub fn of(profiles: &[Profile]) -> Lanes {
+        let picked: Vec<&Profile> = few(profiles).collect();
+        let windows: Vec<(i64, i64)> = picked.iter().map(|p| window(p)).collect();
+        let first = windows.iter().map(|w| w.0).min().unwrap_or(0);
+        let longest = windows.iter().map(|w| w.1 - w.0).max().unwrap_or(0);
+        let together = windows.iter().all(|w| w.0 - first < longest);
+        let zero = |w: &(i64, i64)| if together { first } else { w.0 };
+        let end = windows.iter().map(|w| w.1 - zero(w)).max().unwrap_or(0);
+        let end_ns = u64::try_from(end).unwrap_or(0).max(1);
+        let found: Vec<Found> = picked.iter().map(|p| Found::of(p)).collect();
+        let looks = looks(&found);
+        let rows = picked.iter().zip(&found).zip(&windows).map(|((profile, found), window)| {
+            let lanes = [
+                (&found.kernels, &looks.passes),
+                (&found.idle, &looks.stalls),
+                (&found.sent, &looks.communication),
+            ];
+            let offset = zero(window) - profile.base_ns;
+            let items = lanes.map(|(spans, looks)| items(spans, looks, offset));
+            Row::new(name(profile, &picked), end_ns, picked.len(), items, None)
+        });
+        Lanes { rows: rows.collect(), looks, end_ns }
+    }
+}
+
+/// The rank, or of several files that say the same rank, or none, the file.
+fn name(profile: &Profile, all: &[&Profile]) -> String {
+    let alike = all.iter().filter(|other| other.rank == profile.rank).count();
+    match profile.rank {
+        Some(rank) if alike == 1 => format!("rank {rank}"),
+        _ => profile.file.rsplit('/').next().unwrap_or_default().chars().take(28).collect(),
+    }
+}
+
+/// First start and last end, by the clock that all files share if they have one.
+fn window(profile: &Profile) -> (i64, i64) {
+    let (from, to) = Sets::of(&profile.events).window;
+    (from.saturating_add(profile.base_ns), to.saturating_add(profile.base_ns))
+}
+
+/// From, to and what of everything on a lane.
+type Spans = Vec<(i64, i64, String)>;
+
+/// What is drawn of a profile.
+struct Found {
+    kernels: Spans,
+    idle: Spans,
+    sent: Spans,
+}
+
+impl Found {
+    fn of(profile: &Profile) -> Found {
+        let (mut kernels, mut sent) = (Spans::new(), Spans::new());
+        for event in &profile.events {
+            let span = |what: &str| (event.start, event.end, what.to_owned());
+            match event.family {
+                Family::Compute => kernels.push(span(work_of(&profile.class_of(event).work))),
+                Family::Memory => kernels.push(span(COPIES)),
+                Family::Communication => sent.push(span(profile.kind_of(event))),
+            }
+        }
+        let pieces = idle::pieces(profile, &profile.events, &Sets::of(&profile.events));
+        Found { kernels, idle: pieces.into_iter().map(|p| (p.from, p.to, p.cause)).collect(), sent }
+    }
+}
+
+fn work_of(work: &str) -> &str {
+    if work.is_empty() { "other" } else { work }
+}
+
+fn looks(found: &[Found]) -> Looks {
+    let of = |lane: fn(&Found) -> &Spans, colour: fn(&str) -> &'static str| {
+        let names: BTreeSet<&String> = found.iter().flat_map(lane).map(|span| &span.2).collect();
+        names.into_iter().map(|name| Look { name: name.clone(), colour: colour(name) }).collect()
+    };
+    Looks {
+        passes: of(|f| &f.kernels, palette::work),
+        stalls: of(|f| &f.idle, palette::idle),
+        communication: of(|f| &f.sent, palette::collective),
+    }
+}
+
+fn items(spans: &Spans, looks: &[Look], offset: i64) -> Vec<Item> {
+    let kinds: BTreeMap<&str, u32> = (0..).zip(looks).map(|(i, look)| (look.name.as_str(), i)).collect();
+    let ns = |at: i64| u64::try_from(at.saturating_sub(offset)).unwrap_or(0);
+    let item = |(from, to, what): &(i64, i64, String)| Item {
+        start: ns(*from),
+        end: ns(*to),
+        kind: kinds[what.as_str()],
+        tag: 0,
+    };
+    spans.iter().map(item).collect()
+}
+
+fn percent(s: f64, of: f64) -> String {
+    format!("{:.1} %", 100.0 * s / of.max(f64::MIN_POSITIVE))
+}
+
+fn facts(r: &RankProfile) -> Vec<(String, String)> {
+    let fact = |value: String, what: &str| (value, what.to_owned());
+    let idle: f64 = r.idle_s.values().sum();
+    let mut facts = vec![
+        fact(seconds(r.step_s), "a step"),
+        fact(seconds(r.window_s), "window"),
+        fact(percent(r.compute_s, r.window_s), "kernels ran"),
+        fact(percent(r.exposed_communication_s, r.window_s), "exposed communication"),
+        fact(percent(idle, r.window_s), "nothing ran"),
+    ];
+    facts.extend(r.mfu.map(|mfu| (format!("{:.1} %", 100.0 * mfu), "MFU".to_owned())));
+    facts.extend(r.device.clone().map(|device| (device, format!("rank {}", r.rank))));
+    facts
+}
+
+/// What the window of each rank is made of: parts that sum to it.
+fn breakdown(report: &ProfileReport, looks: &Looks) -> String {
+    let whole = report.ranks.iter().map(|r| r.window_s).fold(0.0, f64::max);
+    let line = |r: &RankProfile| -> Line {
+        let idle: f64 = r.idle_s.values().sum();
+        let copies = (r.window_s - idle - r.compute_s - r.exposed_communication_s).max(0.0);
+        let part = |class: &str, what: &str, s: f64| {
+            (class.to_owned(), s, format!("{what}: {} ({})", seconds(s), percent(s, r.window_s)))
+        };
+        let mut parts = vec![
+            part("busy", "kernels", r.compute_s),
+            part("exposed", "exposed communication", r.exposed_communication_s),
+            part("copies", "copies and fills alone", copies),
+        ];
+        for (cause, s) in &r.idle_s {
+            let place = looks.stalls.iter().position(|look| look.name == *cause);
+            let class = place.map_or("idle".to_owned(), |i| format!("i{i}"));
+            parts.push(part(&class, cause, *s));
+        }
+        (format!("rank {}", r.rank), parts, format!("{} kernels", percent(r.compute_s, r.window_s)))
+    };
+    let lines: Vec<Line> = few(&report.ranks).map(line).collect();
+    bars::bars("breakdown", "where the time went", whole, &lines)
+}
+
+fn waterfall(sheet: &mut Sheet, r: &RankProfile) {
+    let Some(waterfall) = &r.waterfall else { return };
+    let note = "What of the device's peak is left as MFU over the window, and what took the rest.";
+    let bars = waterfall.bars.iter().map(|bar| (bar.what.clone(), bar.share, String::new()));
+    let drawing = bars::steps_down(bars, waterfall.mfu);
+    sheet.section(&format!("From the peak to MFU, rank {}", r.rank), note, |out| out.push_str(&drawing));
+}
+
+fn communication(sheet: &mut Sheet, r: &RankProfile) {
+    if r.communication.is_empty() {
+        return;
+    }
+    let whole = r.communication.values().map(|c| c.ran_s).fold(0.0, f64::max);
+    let lines: Vec<Line> = r
+        .communication
+        .iter()
+        .map(|(kind, c)| {
+            let part =
+                |class: &str, what: &str, s: f64| (class.to_owned(), s, format!("{what}: {}", seconds(s)));
+            let parts = vec![
+                part("under", "under kernels", c.under_kernels_s),
+                part("exposed", "exposed", c.exposed_s),
+            ];
+            (
+                kind.clone(),
+                parts,
+                format!("{} in {}, {} exposed", seconds(c.ran_s), c.count, seconds(c.exposed_s)),
+            )
+        })
+        .collect();
+    let note = "Green under kernels (only this is overlap), red exposed: no kernel ran meanwhile.";
+    let drawing =
+        bars::bars(&format!("communication{}", r.rank), "communication in two parts", whole, &lines);
+    sheet.section(&format!("Communication of rank {}", r.rank), note, |out| out.push_str(&drawing));
+}
+
+fn tables(sheet: &mut Sheet, r: &RankProfile) {
+    let mut kernels: Vec<_> = r.kernels.iter().collect();
+    kernels.sort_by(|a, b| b.1.total_s.total_cmp(&a.1.total_s));
+    let rows = kernels.iter().take(LISTED).map(|(class, k)| {
+        let mean = seconds(k.total_s / k.count.max(1) as f64);
+        let share = percent(k.total_s, r.window_s);
+        let work = match k.family {
+            Family::Compute => work_of(&k.work),
+            Family::Communication => "communication",
+            Family::Memory => "copies",
+        };
+        vec![(*class).clone(), work.to_owned(), k.count.to_string(), seconds(k.total_s), mean, share]
+    });
+    let note = "By the patterns that their names match (--classes takes more).";
+    sheet.section(&format!("Kernels of rank {}", r.rank), note, |out| {
+        table(out, &["class", "work", "count", "total", "mean", "of the window"], 2, rows);
+    });
+    let rows = r.gaps.iter().map(|gap| {
+        let idle = gap.idle_s.keys().cloned().collect::<Vec<_>>().join(", ");
+        let times = [gap.length_s, gap.at_s, gap.communication_s].map(seconds);
+        [gap.ended_by.clone(), gap.after.clone(), idle].into_iter().chain(times).collect()
+    });
+    let note =
+        "Stretches without computing kernels and copies, what ended each, and the kernel that came next.";
+    sheet.section(&format!("Longest gaps of rank {}", r.rank), note, |out| {
+        table(out, &["ended by", "next", "idle for", "length", "at", "communication ran"], 3, rows);
+    });
+}
+
+fn waited_for(sheet: &mut Sheet, skew: &Skew) {
+    let mut ranks: Vec<_> = skew.ranks.iter().collect();
+    ranks.sort_by(|a, b| b.waited_for_s.total_cmp(&a.waited_for_s).then(a.rank.cmp(&b.rank)));
+    let rows = ranks.into_iter().take(LISTED).map(|r| {
+        let clock = r.clock_offset_s.map_or(String::new(), |s| format!("{s:+.6} s"));
+        vec![
+            format!("rank {}", r.rank),
+            r.last.to_string(),
+            seconds(r.waited_for_s),
+            seconds(r.waits_s),
+            clock,
+        ]
+    });
+    let note = format!(
+        "{} collectives matched over the ranks, {} without counterpart or arguments.",
+        skew.matched, skew.unmatched
+    );
+    sheet.section("Who was waited for", &note, |out| {
+        table(out, &["", "came last", "waited for it", "waited itself", "clock ahead"], 1, rows);
+    });
+}
+
+/// What was passed over.
+fn notes(report: &ProfileReport) -> Vec<String> {
+    let mut notes: Vec<String> = report.unread.iter().map(|why| format!("not read: {why}")).collect();
+    for r in &report.ranks {
+        notes.extend(r.skipped.iter().map(|(what, n)| format!("rank {}: skipped {n} {what}", r.rank)));
+    }
+    if !report.missing_ranks.is_empty() {
+        notes.push(format!("{} ranks of the job have no profile here", report.missing_ranks.len()));
+    }
+    notes
+}

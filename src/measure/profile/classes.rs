@@ -1,0 +1,241 @@
+//! What a kernel is, told by its name. The names are data (`classes.json`), and a user's file goes before them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use stepsim_step::spec::SpecError;
+
+/// What a device event takes: compute units, links, or the memory of the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Family {
+    /// A kernel that computes.
+    Compute,
+    /// A collective or a message, be it of NCCL or a kernel of one's own.
+    Communication,
+    /// A copy or a fill by the driver.
+    Memory,
+}
+
+/// The tables of names.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Classes {
+    #[serde(default, rename = "about")]
+    _about: String,
+    #[serde(default)]
+    classes: Vec<Class>,
+    #[serde(default)]
+    copies: Vec<Copies>,
+    #[serde(default)]
+    collectives: Vec<Collective>,
+}
+
+/// A class of kernels.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Class {
+    class: String,
+    family: Family,
+    #[serde(default)]
+    work: String,
+    patterns: Vec<Pattern>,
+}
+
+/// A class of copies and fills.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Copies {
+    class: String,
+    patterns: Vec<Pattern>,
+}
+
+/// A kind of communication.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Collective {
+    kind: String,
+    patterns: Vec<Pattern>,
+}
+
+/// Part of a name.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct Pattern {
+    at_start: bool,
+    parts: Vec<String>,
+}
+
+impl TryFrom<String> for Pattern {
+    type Error = String;
+    fn try_from(text: String) -> Result<Pattern, String> {
+        let lower = text.to_ascii_lowercase();
+        let (at_start, rest) = lower.strip_prefix('^').map_or((false, lower.as_str()), |rest| (true, rest));
+        if at_start && rest.is_empty() {
+            return Err("`^` alone matches nothing in particular; give the start of a name".to_string());
+        }
+        Ok(Pattern { at_start, parts: rest.split('*').map(str::to_string).collect() })
+    }
+}
+
+impl Pattern {
+    /// Whether a name in lower case has the parts in their order.
+    fn matches(&self, name: &str) -> bool {
+        let mut rest = name;
+        for (i, part) in self.parts.iter().enumerate() {
+            match part.strip_suffix('$') {
+                Some(end) if i + 1 == self.parts.len() => return rest.ends_with(end),
+                _ => {}
+            }
+            let Some(at) = rest.find(part.as_str()) else { return false };
+            if self.at_start && i == 0 && at > 0 {
+                return false;
+            }
+            rest = &rest[at + part.len()..];
+        }
+        true
+    }
+}
+
+fn any(patterns: &[Pattern], name: &str) -> bool {
+    patterns.iter().any(|p| p.matches(name))
+}
+
+/// The class of a device event.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Classified {
+    /// The library or the purpose: `cuBLAS`, `FlashAttention`, `memset`.
+    pub class: String,
+    /// What it takes.
+    pub family: Family,
+    /// What kind of work: `gemm`, `attention`, `memory-bound`, …; empty where it is not said.
+    pub work: String,
+}
+
+impl Classes {
+    /// The tables that the program carries.
+    ///
+    /// # Panics
+    /// Never: a test reads them.
+    pub fn shipped() -> Classes {
+        serde_json::from_str(include_str!("classes.json")).expect("the shipped classes are well formed")
+    }
+
+    /// The shipped tables with those of a file before them. `file` is its name for messages.
+    ///
+    /// # Errors
+    /// The text is no such table.
+    pub fn with(text: &str, file: &str) -> Result<Classes, SpecError> {
+        let mut json = serde_json::Deserializer::from_str(text);
+        let mut own: Classes = serde_path_to_error::deserialize(&mut json).map_err(|e| {
+            let path = e.path().to_string();
+            SpecError::at(if path == "." { "" } else { &path }, e.inner().to_string())
+                .in_file(file)
+                .allowed(r#"{"classes": [{"class": "mine", "family": "compute", "patterns": ["my_kernel"]}]}; family: compute or communication"#)
+                .hint("lists `copies` and `collectives` may stand beside `classes`")
+        })?;
+        if let Some(at) = own.classes.iter().position(|c| c.family == Family::Memory) {
+            return Err(SpecError::at(format!("classes[{at}].family"), "memory is not allowed")
+                .in_file(file)
+                .allowed("compute or communication")
+                .hint(
+                    "copies and fills are told by the profiler's category; their names stand under `copies`",
+                ));
+        }
+        let shipped = Classes::shipped();
+        own.classes.extend(shipped.classes);
+        own.copies.extend(shipped.copies);
+        own.collectives.extend(shipped.collectives);
+        Ok(own)
+    }
+
+    /// The class of a kernel, or (`copy`) of a copy or fill of the driver. What is named as communication is that,
+    /// whichever of the two it is.
+    pub fn of(&self, name: &str, copy: bool) -> Classified {
+        let name = name.to_ascii_lowercase();
+        let communication = self.classes.iter().filter(|c| c.family == Family::Communication);
+        let compute = self.classes.iter().filter(|c| c.family == Family::Compute && !copy);
+        if let Some(c) = communication.chain(compute).find(|c| any(&c.patterns, &name)) {
+            return Classified { class: c.class.clone(), family: c.family, work: c.work.clone() };
+        }
+        let class = match copy {
+            true => self.copies.iter().find(|c| any(&c.patterns, &name)).map_or("memcpy", |c| &c.class),
+            false => "other",
+        };
+        let family = if copy { Family::Memory } else { Family::Compute };
+        Classified { class: class.to_string(), family, work: String::new() }
+    }
+
+    /// The kind of communication that a collective's or a kernel's name tells: `all-reduce`, …, else `other`.
+    pub fn kind(&self, name: &str) -> &str {
+        let name = name.to_ascii_lowercase();
+        self.collectives.iter().find(|c| any(&c.patterns, &name)).map_or("other", |c| &c.kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn class(name: &str) -> String {
+        Classes::shipped().of(name, false).class
+    }
+
+    #[test]
+    fn kernels_are_told_by_their_names() {
+        assert_eq!(class("nvjet_tst_256x128_64x4_1x2_h_bz_coopA_NNT"), "cuBLAS");
+        assert_eq!(class("void cublasLt::splitKreduce_kernel<32, 16>"), "cuBLAS");
+        assert_eq!(class("void cutlass::device_kernel<flash::FlashAttnFwdSm90<…>>"), "FlashAttention");
+        assert_eq!(class("void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm>"), "CUTLASS");
+        assert_eq!(class("triton_poi_fused__to_copy_t_8"), "Triton");
+        assert_eq!(class("Cijk_Alik_Bljk_SB_Bias"), "hipBLASLt");
+        assert_eq!(class("_ZN2ck16tensor_operation6device"), "CK");
+        assert_eq!(class("void at::native::vectorized_elementwise_kernel<4>"), "element-wise");
+        assert_eq!(class("ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)"), "NCCL");
+        assert_eq!(class("void dpsk::ep::internode::dispatch<…>"), "DeepEP");
+        assert_eq!(class("_combine_all_to_all_kernel"), "symmetric memory");
+        assert_eq!(class("XXT_kernel"), "other");
+        assert_eq!(Classes::shipped().of("Memset (Device)", true).class, "memset");
+        assert_eq!(
+            Classes::shipped().of("Memcpy HtoD (Pinned -> Device)", true).class,
+            "memcpy host to device"
+        );
+    }
+
+    #[test]
+    fn collectives_are_told_by_name_or_argument() {
+        let classes = Classes::shipped();
+        for (name, kind) in [
+            ("_allgather_base", "all-gather"),
+            ("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(…)", "reduce-scatter"),
+            ("nccl:all_reduce", "all-reduce"),
+            ("all_to_allv", "all-to-all"),
+            ("void deep_ep::internode::notify_dispatch<…>", "notify"),
+            ("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(…)", "send and receive"),
+            ("ncclDevKernel_Generic(…)", "other"),
+        ] {
+            assert_eq!(classes.kind(name), kind, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_file_of_ones_own_goes_first_and_a_wrong_one_is_refused() {
+        let own =
+            r#"{"classes": [{"class": "mine", "family": "communication", "patterns": ["^my_*_ring"]}]}"#;
+        let classes = Classes::with(own, "own.json").unwrap();
+        assert_eq!(classes.of("my_flash_attn_ring", false).family, Family::Communication);
+        assert_eq!(classes.of("not_my_flash_attn_ring", false).class, "FlashAttention");
+        for (wrong, at) in [
+            (r#"{"classes": [{"class": "a", "family": "gpu", "patterns": []}]}"#, "classes[0].family"),
+            (r#"{"classes": [{"class": "a", "family": "memory", "patterns": []}]}"#, "classes[0].family"),
+            (
+                r#"{"classes": [{"class": "a", "family": "compute", "patterns": ["^"]}]}"#,
+                "classes[0].patterns[0]",
+            ),
+            (r#"{"clases": []}"#, "clases"),
+        ] {
+            let error = Classes::with(wrong, "own.json").unwrap_err();
+            assert_eq!((error.file.as_str(), error.path.as_str()), ("own.json", at), "{error}");
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! The readings of profiles as one value, for JSON and for people.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::breakdown::{Breakdown, Sets, same_stream_overlaps};
+use super::classes::Family;
+use super::clock::seconds;
+use super::idle;
+use super::idle::Gap;
+use super::model::{DeviceEvent, Mark, Profile};
+use super::skew::{Skew, skew};
+use super::waterfall::MeasuredWaterfall;
+use stepsim_core::intervals::Intervals;
+
+/// Which device events count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Window {
+    /// All that the file holds.
+    #[default]
+    All,
+    /// Those whose launch is in the file too: what was launched before the profiler began is left out.
+    Linked,
+}
+
+/// Everything that is said of some profiles.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProfileReport {
+    /// Which device events the times in seconds are of.
+    pub window: Window,
+    /// One a rank, in order of their numbers.
+    pub ranks: Vec<RankProfile>,
+    /// Collectives of several ranks beside each other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collectives: Option<Skew>,
+    /// Ranks of the job whose profile was not given.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing_ranks: Vec<u64>,
+    /// Files that held nothing to read, with why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unread: Vec<String>,
+}
+
+/// What is said of one rank. Times are of the whole window, which may hold several steps.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RankProfile {
+    /// Number in the job; of files that do not say, their place in the order given.
+    pub rank: u64,
+    /// The file.
+    pub file: String,
+    /// Name of the device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+    /// Ranks of the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub world_size: Option<u64>,
+    /// One step: the median of the steps marked in the file, else the window.
+    pub step_s: f64,
+    /// The steps that are marked.
+    pub steps: Vec<StepProfile>,
+    /// From the first start to the last end of a device event.
+    pub window_s: f64,
+    /// Computing kernels ran.
+    pub compute_s: f64,
+    /// Copies and fills of the driver ran.
+    pub copies_s: f64,
+    /// Communication ran.
+    pub communication_s: f64,
+    /// Communication ran and no computing kernel.
+    pub exposed_communication_s: f64,
+    /// Communication by kind. Kinds that run at the same time each count.
+    pub communication: BTreeMap<String, KindProfile>,
+    /// Nothing ran, by cause; sums to the idle time.
+    pub idle_s: BTreeMap<String, f64>,
+    /// Device events by class.
+    pub kernels: BTreeMap<String, ClassProfile>,
+    /// Model FLOPs over what the device could have done in a step, where a model is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mfu: Option<f64>,
+    /// From the peak to MFU, where a model is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waterfall: Option<MeasuredWaterfall>,
+    /// The same times as integers, over both windows.
+    pub ns: Windows,
+    /// Of a file with several devices: each.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub devices_ns: BTreeMap<String, Breakdown>,
+    /// The streams.
+    pub streams: Vec<StreamProfile>,
+    /// The longest stretches without computing kernels and copies.
+    pub gaps: Vec<Gap>,
+    /// Device events whose launch is not in the file.
+    pub without_launch: u64,
+    /// Device events that start before an earlier one on the same stream has ended.
+    pub same_stream_overlaps: u64,
+    /// `cpu_op` events with a stream argument, which are no device events.
+    pub cpu_ops_with_stream_arg: u64,
+    /// What was passed over, and how often.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub skipped: BTreeMap<String, u64>,
+}
+
+/// Times in nanoseconds over both windows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Windows {
+    /// Of all device events.
+    pub all: Breakdown,
+    /// Of those whose launch is in the file; left out where that is all or none of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub linked: Option<Breakdown>,
+}
+
+/// A step as its mark on the host says, and the device events that were launched during it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StepProfile {
+    /// `ProfilerStep#N`.
+    pub name: String,
+    /// Start, in nanoseconds of the file's clock.
+    pub start_ns: i64,
+    /// Length of the mark.
+    pub duration_ns: i64,
+    /// Device events launched during it.
+    pub events: u64,
+    /// Their times, in nanoseconds.
+    pub device_ns: Breakdown,
+    /// Whether they overlap those of a neighbouring step (a loop that works ahead): then `device_ns` is of all that ran in the
+    /// step's period, up to the first device event of the next step.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub overlaps: bool,
+}
+
+/// Communication of a kind.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct KindProfile {
+    /// Device events.
+    pub count: u64,
+    /// Time in which one ran.
+    pub ran_s: f64,
+    /// The part under computing kernels.
+    pub under_kernels_s: f64,
+    /// The rest.
+    pub exposed_s: f64,
+}
+
+/// Device events of a class.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClassProfile {
+    /// What they take.
+    pub family: Family,
+    /// What kind of work they do.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub work: String,
+    /// How many.
+    pub count: u64,
+    /// Sum of their durations.
+    pub total_s: f64,
+}
+
+/// A stream of a device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StreamProfile {
+    /// The device, as the file writes it.
+    pub device: String,
+    /// The stream, as the file writes it.
+    pub stream: String,
+    /// Device events.
+    pub events: u64,
+    /// Those that are communication.
+    pub comm_events: u64,
+    /// Time in which one ran, in nanoseconds.
+    pub busy_ns: i64,
+}
+
+/// Reads profiles. They are put in order of their ranks.
+pub fn report(profiles: &mut [Profile], window: Window) -> ProfileReport {
+    profiles.sort_by_key(|p| p.rank);
+    let ranks = profiles.iter().enumerate().map(|(i, p)| rank(p, i as u64, window)).collect();
+    let world = profiles.iter().filter_map(|p| p.world_size).max().unwrap_or(0);
+    let missing = |rank: &u64| !profiles.iter().any(|p| p.rank == Some(*rank));
+    ProfileReport {
+        window,
+        ranks,
+        collectives: skew(profiles),
+        // A world size that no list of ranks can fill is a broken number.
+        missing_ranks: (0..world.min(1 << 20)).filter(missing).collect(),
+        unread: Vec::new(),
+    }
+}
+
+fn rank(profile: &Profile, place: u64, window: Window) -> RankProfile {
+    let linked: Vec<DeviceEvent> = profile.events.iter().filter(|e| e.launch.is_some()).copied().collect();
+    let without_launch = (profile.events.len() - linked.len()) as u64;
+    let some_linked = !linked.is_empty() && without_launch > 0;
+    let (all, of_linked) = (Sets::of(&profile.events), Sets::of(&linked));
+    let ns = Windows { all: all.breakdown(), linked: some_linked.then(|| of_linked.breakdown()) };
+    let (events, sets) = match window {
+        Window::Linked if some_linked => (&linked, &of_linked),
+        _ => (&profile.events, &all),
+    };
+    let times = sets.breakdown();
+    let pieces = idle::pieces(profile, events, sets);
+    let mut durations: Vec<i64> = profile.steps.iter().map(|s| s.end - s.start).collect();
+    durations.sort_unstable();
+    let step = durations.get(durations.len() / 2).copied().unwrap_or(times.window);
+    RankProfile {
+        rank: profile.rank.unwrap_or(place),
+        file: profile.file.clone(),
+        device: profile.device.clone(),
+        world_size: profile.world_size,
+        step_s: seconds(step),
+        steps: steps(profile),
+        window_s: seconds(times.window),
+        compute_s: seconds(times.compute),
+        copies_s: seconds(times.mem),
+        communication_s: seconds(times.comm),
+        exposed_communication_s: seconds(times.comm_exposed),
+        communication: communication(profile, events, sets),
+        idle_s: idle::by_cause(&pieces),
+        kernels: kernels(profile, events),
+        mfu: None,
+        waterfall: None,
+        ns,
+        devices_ns: devices(profile),
+        streams: streams(profile),
+        gaps: idle::gaps(profile, events, sets, &pieces),
+        without_launch: if profile.simulated { 0 } else { without_launch },
+        same_stream_overlaps: same_stream_overlaps(&profile.events, profile.streams.len()),
+        cpu_ops_with_stream_arg: profile.cpu_ops_with_stream,
+        skipped: profile.skipped.clone(),
+    }
+}
+
+fn steps(profile: &Profile) -> Vec<StepProfile> {
+    let launched = |mark: &Mark| -> Vec<DeviceEvent> {
+        let within = |e: &&DeviceEvent| match profile.launch_of(e) {
+            Some(call) => mark.start <= call.start && call.start < mark.end,
+            None => profile.simulated,
+        };
+        profile.events.iter().filter(within).copied().collect()
+    };
+    let of_steps: Vec<Vec<DeviceEvent>> = profile.steps.iter().map(launched).collect();
+    let windows: Vec<(i64, i64)> = of_steps.iter().map(|events| Sets::of(events).window).collect();
+    let runs = |i: &usize| !of_steps[*i].is_empty();
+    let step = |(i, mark): (usize, &Mark)| {
+        let (start, end) = windows[i];
+        let next = (i + 1..windows.len()).find(runs).map(|j| windows[j].0).filter(|next| *next > start);
+        let before = (0..i).rev().find(runs).is_some_and(|j| windows[j].1 > start);
+        let overlaps = runs(&i) && (before || next.is_some_and(|next| next < end));
+        let period = (start, next.unwrap_or(end));
+        let sets = match overlaps {
+            true => Sets { window: period, ..Sets::of(&clipped(&profile.events, period)) },
+            false => Sets::of(&of_steps[i]),
+        };
+        StepProfile {
+            name: mark.name.clone(),
+            start_ns: mark.start,
+            duration_ns: mark.end - mark.start,
+            events: of_steps[i].len() as u64,
+            device_ns: sets.breakdown(),
+            overlaps,
+        }
+    };
+    profile.steps.iter().enumerate().map(step).collect()
+}
+
+/// What of some events lies in a stretch of time.
+fn clipped(events: &[DeviceEvent], (from, to): (i64, i64)) -> Vec<DeviceEvent> {
+    let part = |e: &DeviceEvent| DeviceEvent { start: e.start.max(from), end: e.end.min(to), ..*e };
+    events.iter().map(part).filter(|e| e.start < e.end).collect()
+}
+
+fn communication(profile: &Profile, events: &[DeviceEvent], sets: &Sets) -> BTreeMap<String, KindProfile> {
+    let mut by_kind: BTreeMap<&str, Vec<(i64, i64)>> = BTreeMap::new();
+    for event in events.iter().filter(|e| e.kind.is_some()) {
+        by_kind.entry(profile.kind_of(event)).or_default().push((event.start, event.end));
+    }
+    let kind = |(name, list): (&str, Vec<(i64, i64)>)| {
+        let count = list.len() as u64;
+        let ran = Intervals::union(list);
+        let (length, under) = (ran.length(), ran.meet(&sets.compute).length());
+        let times = KindProfile {
+            count,
+            ran_s: seconds(length),
+            under_kernels_s: seconds(under),
+            exposed_s: seconds(length - under),
+        };
+        (name.to_string(), times)
+    };
+    by_kind.into_iter().map(kind).collect()
+}
+
+fn kernels(profile: &Profile, events: &[DeviceEvent]) -> BTreeMap<String, ClassProfile> {
+    let mut sums: BTreeMap<&super::classes::Classified, (u64, i64)> = BTreeMap::new();
+    for event in events {
+        let sum = sums.entry(profile.class_of(event)).or_default();
+        *sum = (sum.0 + 1, sum.1.saturating_add(event.end - event.start));
+    }
+    let mut out = BTreeMap::new();
+    for (class, (count, ns)) in sums {
+        let sum = out.entry(class.class.clone()).or_insert_with(|| ClassProfile {
+            family: class.family,
+            work: class.work.clone(),
+            count: 0,
+            total_s: 0.0,
+        });
+        sum.count += count;
+        sum.total_s += seconds(ns);
+    }
+    out
+}
+
+/// Each device of a file that holds several.
+fn devices(profile: &Profile) -> BTreeMap<String, Breakdown> {
+    let mut by_device: BTreeMap<&str, Vec<DeviceEvent>> = BTreeMap::new();
+    for event in &profile.events {
+        by_device.entry(&profile.streams[event.stream as usize].0).or_default().push(*event);
+    }
+    if by_device.len() < 2 {
+        return BTreeMap::new();
+    }
+    by_device.into_iter().map(|(name, events)| (name.to_string(), Sets::of(&events).breakdown())).collect()
+}
+
+fn streams(profile: &Profile) -> Vec<StreamProfile> {
+    let mut spans = vec![Vec::new(); profile.streams.len()];
+    let mut comm = vec![0_u64; profile.streams.len()];
+    for event in &profile.events {
+        spans[event.stream as usize].push((event.start, event.end));
+        comm[event.stream as usize] += u64::from(event.family == Family::Communication);
+    }
+    let rows = profile.streams.iter().zip(spans).zip(comm);
+    let rows = rows.map(|(((device, stream), spans), comm_events)| {
+        let events = spans.len() as u64;
+        let busy_ns = Intervals::union(spans).length();
+        StreamProfile { device: device.clone(), stream: stream.clone(), events, comm_events, busy_ns }
+    });
+    let mut rows: Vec<_> = rows.filter(|s| s.events > 0).collect();
+    rows.sort_by(|a, b| (&a.device, &a.stream).cmp(&(&b.device, &b.stream)));
+    rows
+}

@@ -1,0 +1,292 @@
+//! What a measured step tells about the steps beside it: a factor on each part of the simulated one.
+//!
+//! A step is the sum of a few parts ([`Part`]). Measured steps give each part a factor: of all factors those that are most
+//! likely, where a factor is about 1 before anything is known (its logarithm is normal, as far spread as [`Part::spread`]
+//! says) and a step is off by `ROW` besides. What a measured step has of its own, and does not share with the one that is
+//! to be predicted, is off in all rows alike ([`Reach::own`]), however many there are. So one row moves mostly the part
+//! that the step consists of, a part that no row shows stays as it is, and a hundred rows of one run are not a hundred
+//! runs.
+//!
+//! Hazard: a factor is bounded ([`BOUND`]), and times that no likely factors explain are not explained by unlikely ones:
+//! [`Anchor::z`] says how unlikely the rows were, and who asks must refuse.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use stepsim_core::declare::named;
+use stepsim_core::kernel_class::KernelClass;
+
+use stepsim_read::analysis::stall_cause::{StallCause, Waiting};
+
+named! {
+    /// A part of a step that goes faster or slower as one.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Part {
+        /// Kernels that multiply matrices.
+        Products = "products",
+        /// Kernels that memory bounds.
+        Memory = "memory-bound kernels",
+        /// Waiting for launches.
+        Host = "host",
+        /// Communication and copies that were waited for.
+        Exchange = "exposed exchange",
+    }
+}
+
+impl Part {
+    /// How far the logarithm of its factor is spread before anything is measured: prices of products are off by a fifth,
+    /// those of kernels that memory bounds by a third (`stepsim kernels --score`), what the host or the network leaves
+    /// exposed by a factor of two.
+    pub const fn spread(self) -> f64 {
+        match self {
+            Part::Products => 0.2,
+            Part::Memory => 0.3,
+            Part::Host | Part::Exchange => 0.7,
+        }
+    }
+
+    /// The part to which kernels of a class belong.
+    pub const fn of_kernels(class: KernelClass) -> Part {
+        if class.is_matrix() { Part::Products } else { Part::Memory }
+    }
+}
+
+/// Seconds of each part of a step.
+pub type Parts = [f64; 4];
+
+named! {
+    /// How far a prediction is from the rows that are given.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Reach {
+        /// Up to twice the devices.
+        Twice = "more devices, up to 2 times",
+        /// More, and up to 8 times.
+        Eight = "2 to 8 times",
+        /// More, and up to 32 times.
+        ThirtyTwo = "8 to 32 times",
+        /// More than that.
+        Farther = "more than 32 times",
+        /// As many devices, another layout.
+        Layout = "as many devices, another layout",
+        /// Another model on the same device with the same software.
+        Model = "another model",
+    }
+}
+
+impl Reach {
+    /// The reach to so many times the devices.
+    pub fn of_devices(times: f64) -> Reach {
+        match times {
+            t if t <= 2.0 => Reach::Twice,
+            t if t <= 8.0 => Reach::Eight,
+            t if t <= 32.0 => Reach::ThirtyTwo,
+            _ => Reach::Farther,
+        }
+    }
+
+    /// What a measured step has of its own, as a share: medians over the development rows, of how far the error moves up to
+    /// 8 times the devices, its standard deviation between layouts on as many devices, and between models of one
+    /// software on one device.
+    pub const fn own(self) -> f64 {
+        match self {
+            Reach::Twice | Reach::Eight | Reach::ThirtyTwo | Reach::Farther => 0.03,
+            Reach::Layout => 0.07,
+            Reach::Model => 0.11,
+        }
+    }
+}
+
+/// What one row is off by where all factors are right, as a share.
+const ROW: f64 = 0.05;
+/// Rows farther from the others than so many times [`ROW`] count less, as in Huber's estimate.
+const APART: f64 = 1.5;
+/// No factor goes beyond it, or below one over it.
+pub const BOUND: f64 = 4.0;
+
+/// The seconds of a step by part. The mean rank's stalls are of the host, for exchanges, or for other ranks; these and its
+/// kernels are shared out as the kernels are.
+pub fn parts(
+    step_s: f64,
+    kernels: &BTreeMap<KernelClass, f64>,
+    stalls: &BTreeMap<StallCause, f64>,
+    busy_s: f64,
+) -> Parts {
+    let all: f64 = busy_s + stalls.values().sum::<f64>();
+    if all <= 0.0 {
+        return [step_s, 0.0, 0.0, 0.0];
+    }
+    let waiting = |fits: fn(Waiting) -> bool| -> f64 {
+        stalls.iter().filter(|(cause, _)| fits(cause.waiting())).map(|(_, s)| s).sum::<f64>() / all
+    };
+    let host = waiting(|w| w == Waiting::Host);
+    let exchange = waiting(|w| matches!(w, Waiting::Running | Waiting::Shared | Waiting::Queued));
+    let of_part = |part| kernels.iter().filter(|(c, _)| Part::of_kernels(**c) == part).map(|(_, s)| s).sum();
+    let (products, memory): (f64, f64) = (of_part(Part::Products), of_part(Part::Memory));
+    let products = if products + memory > 0.0 { products / (products + memory) } else { 1.0 };
+    let device = (1.0 - host - exchange).max(0.0);
+    [device * products, device * (1.0 - products), host, exchange].map(|share| share * step_s)
+}
+
+/// A row that is given: the simulated step by part, and the measured one.
+#[derive(Clone, Copy, Debug)]
+pub struct Given {
+    /// Simulated seconds.
+    pub parts: Parts,
+    /// Measured seconds.
+    pub measured_s: f64,
+}
+
+/// Factors of the parts.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Anchor {
+    /// Of each part, in the order of [`Part::ALL`].
+    pub factors: [f64; 4],
+    /// How far the measured times are from the simulated ones, in standard deviations of what was to be expected.
+    pub z: f64,
+}
+
+impl Anchor {
+    /// Farther than so many standard deviations, the rows are not what was simulated.
+    pub const IMPLAUSIBLE: f64 = 3.0;
+
+    /// The most likely factors; all 1 without a row. `own` is what the rows share and the prediction does not.
+    pub fn fit(given: &[Given], own: f64) -> Anchor {
+        let n = given.len() as f64;
+        let variance = ROW * ROW + n * own * own;
+        let mut x = [0.0; 4];
+        for _ in 0..100 {
+            let before = x;
+            for part in 0..4 {
+                let (slope, curve) = Anchor::slopes(given, x, part, variance);
+                let most = BOUND.ln();
+                x[part] = (x[part] + slope / curve).clamp(-most, most);
+            }
+            if (0..4).all(|k| (x[k] - before[k]).abs() < 1e-6) {
+                break;
+            }
+        }
+        Anchor { factors: x.map(f64::exp), z: surprise(given, variance) }
+    }
+
+    /// Slope and curvature of the likelihood along the logarithm of one factor.
+    fn slopes(given: &[Given], x: [f64; 4], part: usize, variance: f64) -> (f64, f64) {
+        let prior = Part::ALL[part].spread().powi(-2);
+        let here = Anchor { factors: x.map(f64::exp), z: 0.0 };
+        let off: Vec<f64> =
+            given.iter().map(|row| (row.measured_s / here.seconds(&row.parts)).ln()).collect();
+        let middle = median(&off);
+        let (mut slope, mut curve) = (-x[part] * prior, prior);
+        for (row, off) in given.iter().zip(&off) {
+            let share = here.factors[part] * row.parts[part] / here.seconds(&row.parts);
+            let weight = (APART * ROW / (off - middle).abs().max(1e-12)).min(1.0) / variance;
+            slope += weight * share * off;
+            curve += weight * share * share;
+        }
+        (slope, curve)
+    }
+
+    /// Seconds of a step of such parts.
+    pub fn seconds(&self, parts: &Parts) -> f64 {
+        self.factors.iter().zip(parts).map(|(factor, part)| factor * part).sum()
+    }
+
+    /// The least and the most seconds that a step of such parts plausibly takes before anything is measured.
+    pub fn plausible(parts: &Parts) -> [f64; 2] {
+        let all: f64 = parts.iter().sum();
+        let spread = Anchor::IMPLAUSIBLE * expected(parts, ROW * ROW).sqrt();
+        [all * (-spread).exp(), all * spread.exp()]
+    }
+}
+
+/// Variance of the logarithm of a step before anything is measured.
+fn expected(parts: &Parts, variance: f64) -> f64 {
+    let all: f64 = parts.iter().sum();
+    let of = |(part, s): (&Part, &f64)| (part.spread() * s / all).powi(2);
+    variance + Part::ALL.iter().zip(parts).map(of).sum::<f64>()
+}
+
+/// The row in the middle against what was to be expected.
+fn surprise(given: &[Given], variance: f64) -> f64 {
+    let z = |row: &Given| {
+        let off = (row.measured_s / row.parts.iter().sum::<f64>()).ln();
+        off / expected(&row.parts, variance / given.len() as f64).sqrt()
+    };
+    median(&given.iter().map(z).collect::<Vec<f64>>())
+}
+
+fn median(list: &[f64]) -> f64 {
+    let mut sorted = list.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    super::statistics::quantile(&sorted, 0.5).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(parts: Parts, factors: [f64; 4]) -> Given {
+        Given { parts, measured_s: parts.iter().zip(factors).map(|(s, f)| s * f).sum() }
+    }
+
+    #[test]
+    fn nothing_measured_and_nothing_wrong_change_nothing() {
+        let right = row([0.5, 0.2, 0.1, 0.2], [1.0; 4]);
+        for given in [vec![], vec![right], vec![right; 9]] {
+            let anchor = Anchor::fit(&given, 0.03);
+            assert!(anchor.factors.iter().all(|f| (f - 1.0).abs() < 1e-9), "{anchor:?}");
+        }
+    }
+
+    /// One row tells of what the step consists; a part that it does not have stays as it is.
+    #[test]
+    fn one_row_moves_the_parts_that_it_shows() {
+        let anchor = Anchor::fit(&[row([0.9, 0.1, 0.0, 0.0], [1.2, 1.2, 1.0, 1.0])], 0.03);
+        let [products, memory, host, exchange] = anchor.factors;
+        assert!(products > 1.1 && memory > 1.0 && (host, exchange) == (1.0, 1.0), "{anchor:?}");
+        assert!((anchor.seconds(&[0.9, 0.1, 0.0, 0.0]) / 1.2 - 1.0).abs() < 0.03, "{anchor:?}");
+    }
+
+    /// Steps of different parts tell the factors apart.
+    #[test]
+    fn several_rows_find_the_factors_again() {
+        let factors = [1.1, 0.9, 1.8, 0.7];
+        let shares =
+            [[0.8, 0.1, 0.05, 0.05], [0.3, 0.5, 0.1, 0.1], [0.4, 0.1, 0.4, 0.1], [0.3, 0.1, 0.1, 0.5]];
+        let given: Vec<Given> = (0..40).map(|i| row(shares[i % 4], factors)).collect();
+        let anchor = Anchor::fit(&given, 0.0);
+        for (found, is) in anchor.factors.iter().zip(factors) {
+            assert!((found / is - 1.0).abs() < 0.03, "{anchor:?}");
+        }
+    }
+
+    /// What rows have of their own is not carried over, however many they are.
+    #[test]
+    fn the_farther_the_less_is_carried_over() {
+        let given = vec![row([0.9, 0.1, 0.0, 0.0], [1.2; 4]); 50];
+        let found = |own| Anchor::fit(&given, own).seconds(&given[0].parts);
+        let moved = [0.0, 0.03, 0.07, 0.11, 1.0].map(found);
+        assert!(moved.windows(2).all(|pair| pair[0] > pair[1]), "{moved:?}");
+        assert!(moved[0] > 1.19 && moved[4] < 1.01, "{moved:?}");
+    }
+
+    #[test]
+    fn a_row_that_stands_apart_counts_less() {
+        let mut given = vec![row([0.9, 0.1, 0.0, 0.0], [1.0; 4]); 9];
+        given[3].measured_s *= 3.0;
+        assert!((Anchor::fit(&given, 0.0).factors[0] - 1.0).abs() < 0.02);
+    }
+
+    #[test]
+    fn impossible_times_are_seen_and_bounded() {
+        let parts = [0.9, 0.1, 0.0, 0.0];
+        let [least, most] = Anchor::plausible(&parts);
+        let z = |measured_s| Anchor::fit(&[Given { parts, measured_s }], 0.0).z;
+        assert!(z(0.99 * most) < Anchor::IMPLAUSIBLE && z(1.01 * most) > Anchor::IMPLAUSIBLE);
+        assert!(z(1.01 * least) > -Anchor::IMPLAUSIBLE && z(0.99 * least) < -Anchor::IMPLAUSIBLE);
+        let mad = Anchor::fit(&[Given { parts, measured_s: 1e9 }], 0.0);
+        assert!(mad.factors.iter().all(|f| *f <= BOUND + 1e-9 && *f >= 1.0), "{mad:?}");
+    }
+}

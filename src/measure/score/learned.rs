@@ -1,0 +1,394 @@
+//! A profile as prices: the simulated step is made to take, work by work, what the profile took.
+//!
+//! Kernels of the profile are told by their names, those of the plan by their class, and laid against each other by the work
+//! that they do: products, attention, the optimizer, and what memory bounds. A factor for each makes the plan's kernels
+//! take what the profile's took; one for collectives what these took once all ranks were there, where several ranks tell;
+//! and the host's makes the step last as long, by what is left. Factors of one change what others hide, so the step is
+//! played again until it stays. What names do not tell, and what only one of the two has, is listed with its time.
+//!
+//! Hazard: one rank's communication holds its wait for others, which no factor should stand for: [`Learned::doubts`] says so.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::json;
+
+use crate::profile::ProfileReport;
+use crate::profile::classes::Family;
+use crate::summary::{Summary, work_of};
+use stepsim_core::ids::DeviceId;
+use stepsim_core::kernel_class::KernelClass;
+use stepsim_simulate::{Inputs, Options, Simulation, SimulationError};
+use stepsim_step::collective::Op;
+use stepsim_step::spec::SpecError;
+
+/// Works that both sides tell apart; all other kernels count as bound by memory.
+const WORKS: [&str; 4] = ["gemm", "attention", "optimizer", MEMORY];
+const MEMORY: &str = "memory-bound";
+/// Between these, a factor is a price; beyond them, plan and profile are not the same run.
+pub(super) const PRICE: [f64; 2] = [0.25, 4.0];
+/// Plays at most.
+const PLAYS: usize = 16;
+/// Learned factors are rounded to one part of so many.
+pub(super) const ROUNDED: f64 = 1e5;
+/// A step that is so near, as a share, is near enough.
+const NEAR: f64 = 2e-3;
+
+/// A step that is farther off with all prices waits for something that is no price.
+const FAR: f64 = 0.02;
+
+/// What a profile tells.
+#[derive(Clone, Debug, Serialize)]
+pub struct Learned {
+    /// Settings that give a run these prices.
+    pub set: Vec<String>,
+    /// Step and works, one a line.
+    pub lines: Vec<LearnedLine>,
+    /// What one side has and the other has not, or what a name does not tell, with its seconds.
+    pub unmatched: Vec<(String, f64)>,
+    /// What speaks against trusting it.
+    pub doubts: Vec<String>,
+}
+
+/// One quantity in the profile, as simulated, and with what was learned.
+#[derive(Clone, Debug, Serialize)]
+pub struct LearnedLine {
+    /// Which.
+    pub what: String,
+    /// Seconds in the profile.
+    pub profile_s: f64,
+    /// Seconds simulated before.
+    pub before_s: f64,
+    /// The factor on its prices, where it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub times: Option<f64>,
+    /// Seconds simulated with all of them.
+    pub after_s: f64,
+}
+
+/// Why nothing is learned.
+#[derive(Debug)]
+pub enum NotLearned {
+    /// The workload cannot be read.
+    Spec(SpecError),
+    /// It cannot be played.
+    Run(SimulationError),
+    /// Plan and profile are not the same run.
+    Other(String),
+}
+
+/// Seconds of a step on either side.
+#[derive(Clone, Debug, Default)]
+struct Side {
+    step_s: f64,
+    works: BTreeMap<&'static str, f64>,
+    exchange_s: f64,
+}
+
+impl Side {
+    fn of(summary: &Summary) -> Side {
+        let mut works = BTreeMap::new();
+        for (work, (_, seconds)) in &summary.kernels {
+            let known = WORKS.iter().find(|known| *known == work).copied().unwrap_or(MEMORY);
+            *works.entry(known).or_default() += seconds;
+        }
+        Side { step_s: summary.step_s, works, exchange_s: summary.communication_s[0] }
+    }
+
+    /// The mean of all ranks.
+    fn mean(profiles: &ProfileReport) -> Side {
+        let n = profiles.ranks.len().max(1) as f64;
+        let mut mean = Side::default();
+        for side in profiles.ranks.iter().map(|rank| Side::of(&Summary::from(rank))) {
+            mean.step_s += side.step_s / n;
+            mean.exchange_s += side.exchange_s / n;
+            side.works.iter().for_each(|(work, s)| *mean.works.entry(*work).or_default() += s / n);
+        }
+        mean
+    }
+
+    fn work(&self, work: &str) -> f64 {
+        self.works.get(work).copied().unwrap_or(0.0)
+    }
+
+    /// The same without an optimizer of its own.
+    fn merged(mut self) -> Side {
+        let optimizer = self.works.remove("optimizer").unwrap_or(0.0);
+        *self.works.entry(MEMORY).or_default() += optimizer;
+        self
+    }
+}
+
+/// Factors by work, of the host and of collectives.
+#[derive(Clone, Debug, PartialEq)]
+struct Factors {
+    works: BTreeMap<&'static str, f64>,
+    host: f64,
+    exchange: f64,
+}
+
+impl Factors {
+    /// Refuses factors that are no prices.
+    fn check(&self, target: &Side, before: &Side) -> Result<(), NotLearned> {
+        let mut works = self.works.iter();
+        works.try_for_each(|(work, times)| check_price(work, *times, target.work(work), before.work(work)))
+    }
+
+    fn settings(&self, inputs: &Inputs) -> Vec<String> {
+        let times = |class: KernelClass| {
+            let work = WORKS.iter().find(|work| **work == work_of(class)).copied().unwrap_or(MEMORY);
+            self.works.get(work).or(self.works.get(MEMORY)).copied().unwrap_or(1.0)
+        };
+        slower(inputs, ROUNDED, times, self.host, self.exchange)
+    }
+}
+
+/// Refuses a factor that is no price; the seconds are those measured and priced.
+pub(super) fn check_price(work: &str, times: f64, measured_s: f64, priced_s: f64) -> Result<(), NotLearned> {
+    if (PRICE[0]..=PRICE[1]).contains(&times) {
+        return Ok(());
+    }
+    Err(NotLearned::Other(format!(
+        "{:.3} ms of {work} kernels were measured and {:.3} ms are planned, {times:.2} times as much: more likely the workload \
+         or the machine is not the one that was measured",
+        1e3 * measured_s,
+        1e3 * priced_s,
+    )))
+}
+
+/// Settings that put factors on what the machine's device, host and collectives take, each to a part of so many.
+pub(super) fn slower(
+    inputs: &Inputs,
+    parts: f64,
+    times: impl Fn(KernelClass) -> f64,
+    host: f64,
+    exchange: f64,
+) -> Vec<String> {
+    let rounded = |x: f64| (x * parts).round() / parts;
+    let cost = inputs.machine.device(DeviceId(0)).cost.clone().unwrap_or_default();
+    let of = |class: &KernelClass| {
+        let before = cost.slowness.get(class).copied().unwrap_or(1.0);
+        (class.name(), rounded(times(*class) * before))
+    };
+    let kernels: BTreeMap<&str, f64> = KernelClass::ALL.iter().map(of).collect();
+    let own = inputs.topology.value.collectives.clone().unwrap_or_default().slowness;
+    let of = |op: &Op| (*op, rounded(exchange * own.get(op).copied().unwrap_or(1.0)));
+    let collectives: BTreeMap<Op, f64> = Op::ALL.iter().map(of).collect();
+    vec![
+        format!("topology.device.cost.slowness={}", json!(kernels)),
+        format!("topology.device.cost.host_slowness={}", rounded(cost.host_slowness * host)),
+        format!("topology.collectives.slowness={}", json!(collectives)),
+    ]
+}
+
+/// Plays the workload under factors.
+struct Player<'a> {
+    load: &'a dyn Fn(&[String]) -> Result<Inputs, SpecError>,
+    inputs: Inputs,
+    merged: bool,
+}
+
+impl Player<'_> {
+    fn play(&self, factors: &Factors) -> Result<Side, NotLearned> {
+        let inputs = (self.load)(&factors.settings(&self.inputs)).map_err(NotLearned::Spec)?;
+        let run = Simulation::run(&inputs, &Options::default()).map_err(NotLearned::Run)?;
+        let side = Side::of(&Summary::from(&run.report(false)));
+        Ok(if self.merged { side.merged() } else { side })
+    }
+}
+
+/// Prices with which a workload takes what profiles of it took. `load` reads the workload under settings.
+///
+/// # Errors
+/// [`NotLearned`].
+pub fn learn(
+    load: &dyn Fn(&[String]) -> Result<Inputs, SpecError>,
+    profiles: &ProfileReport,
+) -> Result<Learned, NotLearned> {
+    let inputs = load(&[]).map_err(NotLearned::Spec)?;
+    let mut target = Side::mean(profiles);
+    let merged = target.work("optimizer") == 0.0;
+    if merged {
+        target = target.merged();
+    }
+    target.exchange_s = (target.exchange_s - waits(profiles)).max(0.0);
+    let player = Player { load, inputs, merged };
+    let works =
+        WORKS.into_iter().filter(|work| !(merged && *work == "optimizer")).map(|work| (work, 1.0)).collect();
+    let mut factors = Factors { works, host: 1.0, exchange: 1.0 };
+    let before = player.play(&factors)?;
+    let mut after = before.clone();
+    for _ in 0..3 {
+        for (work, times) in &mut factors.works {
+            *times *= ratio(target.work(work), after.work(work));
+        }
+        factors.exchange = (factors.exchange * ratio(target.exchange_s, after.exchange_s)).clamp(1e-3, 1e3);
+        after = player.play(&factors)?;
+    }
+    factors.check(&target, &before)?;
+    after = with_host(&player, &mut factors, &target, after)?;
+    let set = factors.settings(&player.inputs);
+    let step = after.step_s / target.step_s - 1.0;
+    let rest = |side: &Side| (side.step_s - side.works.values().sum::<f64>()).max(0.0);
+    let mut lines = vec![line("step", [&target, &before, &after].map(|side| side.step_s), None)];
+    lines.extend(works_and_exchange(&target, &before, &factors, &after));
+    let host = [&target, &before, &after].map(rest);
+    lines.push(line("without kernels (host)", host, Some(factors.host)));
+    Ok(Learned {
+        set,
+        lines,
+        unmatched: unmatched(profiles, &target, &before),
+        doubts: doubts(profiles, &target, &factors, Some(step)),
+    })
+}
+
+/// Prices from profiles that hold a part of a step alone (a pair of passes, a few layers). `part` is that part as simulated: a
+/// timeline of one rank and window. The host keeps its pace, and so do collectives of which one rank alone tells.
+///
+/// # Errors
+/// [`NotLearned`].
+pub fn learn_part(
+    load: &dyn Fn(&[String]) -> Result<Inputs, SpecError>,
+    profiles: &ProfileReport,
+    part: &ProfileReport,
+) -> Result<Learned, NotLearned> {
+    let inputs = load(&[]).map_err(NotLearned::Spec)?;
+    let (mut target, mut before) = (Side::mean(profiles), Side::mean(part));
+    if target.work("optimizer") == 0.0 || before.work("optimizer") == 0.0 {
+        (target, before) = (target.merged(), before.merged());
+    }
+    target.exchange_s = (target.exchange_s - waits(profiles)).max(0.0);
+    let times = |work: &&'static str| (*work, ratio(target.work(work), before.work(work)));
+    let works = WORKS.iter().filter(|work| target.work(work) + before.work(work) > 0.0).map(times).collect();
+    let all_tell = profiles.ranks.len() > 1;
+    let exchange = if all_tell { ratio(target.exchange_s, before.exchange_s).clamp(1e-3, 1e3) } else { 1.0 };
+    let factors = Factors { works, host: 1.0, exchange };
+    factors.check(&target, &before)?;
+    let mut after = before.clone();
+    after.works.iter_mut().for_each(|(work, seconds)| *seconds *= factors.works[work]);
+    after.exchange_s *= exchange;
+    let mut doubts = doubts(profiles, &target, &factors, None);
+    if !all_tell && target.exchange_s > 0.0 {
+        doubts.push("so collectives keep the prices of the network".to_string());
+    }
+    Ok(Learned {
+        set: factors.settings(&inputs),
+        lines: works_and_exchange(&target, &before, &factors, &after),
+        unmatched: unmatched(profiles, &target, &before),
+        doubts,
+    })
+}
+
+/// The factor from simulated to measured seconds; 1 where either has none.
+fn ratio(measured: f64, simulated: f64) -> f64 {
+    if measured > 0.0 && simulated > 0.0 { measured / simulated } else { 1.0 }
+}
+
+/// The pace of the host with which the step lasts as long as the profile's, by halving; as before where none that is a
+/// price does.
+fn with_host(
+    player: &Player,
+    factors: &mut Factors,
+    target: &Side,
+    before: Side,
+) -> Result<Side, NotLearned> {
+    let [mut low, mut high] = PRICE;
+    let off = |side: &Side| (side.step_s / target.step_s - 1.0).abs();
+    let mut best = (1.0, before.clone());
+    let mut after = before;
+    for _ in 0..PLAYS {
+        if off(&best.1) < NEAR {
+            break;
+        }
+        *(if after.step_s > target.step_s { &mut high } else { &mut low }) = factors.host;
+        factors.host = f64::sqrt(low * high);
+        after = player.play(factors)?;
+        if off(&after) < off(&best.1) {
+            best = (factors.host, after.clone());
+        }
+    }
+    if off(&best.1) > FAR {
+        factors.host = 1.0;
+        return player.play(factors);
+    }
+    factors.host = best.0;
+    Ok(best.1)
+}
+
+/// What ranks waited for each other in collectives, mean over ranks and steps.
+fn waits(profiles: &ProfileReport) -> f64 {
+    let Some(skew) = &profiles.collectives else { return 0.0 };
+    let steps = profiles.ranks.first().map_or(1, |rank| rank.steps.len().max(1)) as f64;
+    skew.ranks.iter().map(|rank| rank.waits_s).sum::<f64>() / skew.ranks.len().max(1) as f64 / steps
+}
+
+pub(super) fn line(what: &str, [profile_s, before_s, after_s]: [f64; 3], times: Option<f64>) -> LearnedLine {
+    LearnedLine { what: what.to_string(), profile_s, before_s, times, after_s }
+}
+
+fn works_and_exchange(target: &Side, before: &Side, factors: &Factors, after: &Side) -> Vec<LearnedLine> {
+    let sides = [target, before, after];
+    let works = factors.works.iter().filter(|(work, _)| target.work(work) + before.work(work) > 0.0);
+    let mut lines: Vec<LearnedLine> =
+        works.map(|(work, times)| line(work, sides.map(|side| side.work(work)), Some(*times))).collect();
+    lines.push(line("collectives", sides.map(|side| side.exchange_s), Some(factors.exchange)));
+    lines
+}
+
+/// What has no counterpart, or whose work no name tells.
+fn unmatched(profiles: &ProfileReport, target: &Side, before: &Side) -> Vec<(String, f64)> {
+    let mut found = Vec::new();
+    let ranks = profiles.ranks.len().max(1) as f64;
+    let mut untold: BTreeMap<String, f64> = BTreeMap::new();
+    for rank in &profiles.ranks {
+        let steps = rank.steps.len().max(1) as f64;
+        for (class, kernels) in &rank.kernels {
+            let told = WORKS.contains(&kernels.work.as_str());
+            if kernels.family == Family::Compute && !told {
+                *untold.entry(class.clone()).or_default() += kernels.total_s / ranks / steps;
+            }
+        }
+        *untold.entry("copies of the driver".into()).or_default() += rank.copies_s / ranks / steps;
+    }
+    let why = |class: String| match class.as_str() {
+        "copies of the driver" => "only in the profile, priced as waiting: copies of the driver".to_string(),
+        _ => format!("work not told by its name, counted as {MEMORY}: {class}"),
+    };
+    found.extend(untold.into_iter().filter(|(_, s)| *s > 0.0).map(|(class, s)| (why(class), s)));
+    let works = WORKS.map(|work| (work, target.work(work), before.work(work)));
+    for (what, a, b) in works.into_iter().chain([("collectives", target.exchange_s, before.exchange_s)]) {
+        if a > 0.0 && b == 0.0 {
+            found.push((format!("only in the profile, priced as waiting: {what}"), a));
+        } else if a == 0.0 && b > 0.0 {
+            found.push((format!("only in the plan, priced as before: {what}"), b));
+        }
+    }
+    found
+}
+
+/// `off` is how far the step is from the profile's, as a share.
+fn doubts(profiles: &ProfileReport, target: &Side, factors: &Factors, off: Option<f64>) -> Vec<String> {
+    let mut doubts = Vec::new();
+    if profiles.ranks.len() == 1 && target.exchange_s > 0.0 {
+        doubts.push("collectives of one rank hold its wait for others; give the profiles of all".to_string());
+    }
+    let stages = profiles.missing_ranks.len();
+    if profiles.ranks.len() > 1 && stages > 0 {
+        doubts.push(format!("{stages} ranks of the job have no profile; stages of a pipeline differ"));
+    }
+    if let Some(off) = off.filter(|off| off.abs() > FAR) {
+        doubts.push(format!(
+            "the step is {:+.1} % off with all prices, and no host between a quarter and four times the stack's explains it: the \
+             profile waits for what the plan does not have (late ranks, data, synchronisations; `stepsim analyze` names it), \
+             or overlaps otherwise",
+            100.0 * off
+        ));
+    }
+    if !(PRICE[0]..=PRICE[1]).contains(&factors.exchange) {
+        doubts.push(format!(
+            "collectives took {:.2} times what the network would: more likely their bytes or the machine's links are others",
+            factors.exchange
+        ));
+    }
+    doubts
+}

@@ -1,0 +1,146 @@
+//! Measured kernels as prices: each class of kernels takes what its rows took, over what they are priced at.
+//!
+//! The rows are those of a step's own kernels ([`kernels_of`] writes them, `examples/measure/measure_device.py --kernels` times
+//! them on one device), so sizes need no model: a class's factor is the sum of its measured times over the sum of its prices,
+//! and classes without rows take that of their work. A launch that was timed is the host's pace, over what the stack says
+//! of the launch of a small kernel. Collectives and copies keep the prices of the machine.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::summary::work_of;
+use stepsim_core::ids::DeviceId;
+use stepsim_core::kernel_class::KernelClass;
+use stepsim_core::units::Time;
+use stepsim_simulate::{Inputs, OwnPrices};
+use stepsim_step::cost::measured::{Row, catalogue_name};
+use stepsim_step::cost::{DeviceCost, level};
+use stepsim_step::model::Kernel;
+use stepsim_step::plan::step::PlanError;
+
+use super::learned::{Learned, LearnedLine, NotLearned, PRICE, ROUNDED, check_price, line, slower};
+
+/// Keeps the kernels whose price is asked for.
+#[derive(Debug, Default)]
+struct Seen(Mutex<Vec<Kernel>>);
+
+impl OwnPrices for Seen {
+    fn time(&self, kernel: &Kernel, _device: &str) -> Option<Time> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(*kernel);
+        None
+    }
+}
+
+/// The kernels of a step, each shape once, as rows that wait for a time; and how many kernels rows have no words for.
+///
+/// # Errors
+/// As [`Inputs::plan`].
+pub fn kernels_of(inputs: &Inputs) -> Result<(Vec<Row>, usize), PlanError> {
+    let seen = Arc::new(Seen::default());
+    inputs.clone().priced_by(seen.clone()).plan()?;
+    let kernels = std::mem::take(&mut *seen.0.lock().unwrap_or_else(PoisonError::into_inner));
+    let device = inputs.machine.device(DeviceId(0)).name.clone();
+    let (mut rows, mut wordless): (Vec<Row>, usize) = (Vec::new(), 0);
+    for kernel in &kernels {
+        match Row::of(kernel, inputs.model.hidden) {
+            Some(row)
+                if rows
+                    .iter()
+                    .any(|known| Row { id: String::new(), device: None, ..known.clone() } == row) => {}
+            Some(row) => rows.push(Row { id: kernel.name.to_string(), device: Some(device.clone()), ..row }),
+            None => wordless += 1,
+        }
+    }
+    Ok((rows, wordless))
+}
+
+/// Prices of measured rows.
+///
+/// # Errors
+/// [`NotLearned`].
+pub fn learn_rows(inputs: &Inputs, rows: &[Row]) -> Result<Learned, NotLearned> {
+    let device = inputs.machine.device(DeviceId(0));
+    let (priced, cost) = (DeviceCost::new(device), level(&inputs.workload.value.fidelity));
+    let mut classes: BTreeMap<KernelClass, [f64; 2]> = BTreeMap::new();
+    let (mut unmatched, mut launches) = (BTreeMap::<String, f64>::new(), Vec::new());
+    for row in rows {
+        match row.read() {
+            Ok(measured) => {
+                let sums = classes.entry(measured.kernels[0].class).or_default();
+                *sums = [sums[0] + measured.seconds, sums[1] + measured.priced(&priced, &*cost)];
+            }
+            Err(_) if row.op == "launch" => launches.extend(row.time_ms.filter(|_| row.is_eager())),
+            Err(why) => {
+                *unmatched.entry(format!("{}: {why}", row.op)).or_default() +=
+                    1e-3 * row.time_ms.unwrap_or(0.0)
+            }
+        }
+    }
+    if classes.is_empty() {
+        return Err(NotLearned::Other("no row with a time is a kernel of a class".to_string()));
+    }
+    let lines: Vec<LearnedLine> =
+        classes.iter().map(|(class, sums)| as_measured(class.name(), *sums)).collect();
+    for line in &lines {
+        check_price(&line.what, line.profile_s / line.before_s, line.profile_s, line.before_s)?;
+    }
+    let (host, launch_doubt) = host_pace(inputs, &launches);
+    let times = |class: KernelClass| times(&classes, class);
+    let set = slower(inputs, ROUNDED, times, host.as_ref().and_then(|line| line.times).unwrap_or(1.0), 1.0);
+    let lines = lines.into_iter().chain(host).collect();
+    let doubts = doubts(&device.name, rows).into_iter().chain(launch_doubt).collect();
+    Ok(Learned { set, lines, unmatched: unmatched.into_iter().collect(), doubts })
+}
+
+/// The factor on a class: its own, else that of all classes of its work, else one.
+fn times(classes: &BTreeMap<KernelClass, [f64; 2]>, class: KernelClass) -> f64 {
+    let sum = |of: &dyn Fn(KernelClass) -> bool| {
+        let chosen = classes.iter().filter(|(class, _)| of(**class)).map(|(_, sums)| sums);
+        chosen.fold([0.0, 0.0], |a, b| [a[0] + b[0], a[1] + b[1]])
+    };
+    let own = sum(&|known| known == class);
+    let [measured, priced] = if own[1] > 0.0 { own } else { sum(&|known| work_of(known) == work_of(class)) };
+    if priced > 0.0 { measured / priced } else { 1.0 }
+}
+
+fn as_measured(what: &str, [measured, priced]: [f64; 2]) -> LearnedLine {
+    line(what, [measured, priced, measured], Some(measured / priced))
+}
+
+/// The fastest launch of a small kernel over the stack's; or why the host keeps its pace although a launch was timed.
+fn host_pace(inputs: &Inputs, launches_ms: &[f64]) -> (Option<LearnedLine>, Option<String>) {
+    let Some(fastest_ms) = launches_ms.iter().copied().reduce(f64::min) else { return (None, None) };
+    let Some(host) = inputs.workload.value.host() else {
+        return (
+            None,
+            Some("the workload's stack launches for nothing: the launch that was timed has no effect".into()),
+        );
+    };
+    let seconds = [1e-3 * fastest_ms, 1e-6 * host.launch_us.elementwise];
+    let line = as_measured("launch of a small kernel (host)", seconds);
+    if line.times.is_some_and(|times| (PRICE[0]..=PRICE[1]).contains(&times)) {
+        return (Some(line), None);
+    }
+    let (took_us, stack_us) = (1e3 * fastest_ms, host.launch_us.elementwise);
+    (
+        None,
+        Some(format!(
+            "a launch took {took_us:.3} us, the stack's {stack_us:.3}: no price, the host keeps its pace"
+        )),
+    )
+}
+
+/// What speaks against rows.
+fn doubts(device: &str, rows: &[Row]) -> Vec<String> {
+    let mut doubts = Vec::new();
+    let named: Option<&str> = rows.iter().find_map(|row| row.device.as_deref());
+    if let Some(named) = named.filter(|named| catalogue_name(named) != catalogue_name(device)) {
+        doubts.push(format!("the rows were measured on {named}, the machine has {device}"));
+    }
+    if rows.iter().any(|row| row.sustained == Some(false)) {
+        doubts.push(
+            "short runs are compared with prices of short runs: heat and power are the device file's".into(),
+        );
+    }
+    doubts
+}

@@ -1,0 +1,36 @@
+//! Published step times against simulated ones: `stepsim score`.
+//!
+//! A [`Row`] is what a source printed about one step. the [vocabulary](stepsim_bring::describe) fills what it did not print and says what
+//! its words mean; [`case()`] makes a workload and a machine of it; [`outcome()`] simulates it
+//! and estimates it in closed form; [`ScoreReport`] adds up errors by source, device and stack.
+//!
+//! Hazard: whatever a row holds, the answer is an outcome. A row that cannot be mapped is skipped and says why; one that
+//! the simulator refuses has failed and says why; neither ends a score.
+
+pub mod anchor;
+mod anchored;
+mod bands;
+mod calibrate;
+mod case;
+mod choice;
+pub mod learned;
+pub mod learned_rows;
+mod measured;
+mod outcome;
+mod report;
+mod rows;
+pub mod settled;
+mod statistics;
+mod table;
+
+pub use anchor::{Anchor, Given, Part, Parts, Reach};
+pub use anchored::Anchored;
+pub use bands::{Band, Bands};
+pub use calibrate::{Calibration, Constant, Response, calibrate, constants, mean_abs_error};
+pub use case::{Case, case};
+pub use choice::Choice;
+pub use outcome::{Outcome, Status, mapped, outcome, outcomes};
+pub use report::{Group, ScoreReport, ScoredRow};
+pub use rows::{Row, read};
+pub use statistics::{Statistics, kendall};
+pub use table::{line_of as row_line, ratios, text};

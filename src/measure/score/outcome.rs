@@ -1,0 +1,313 @@
+//! What became of a row: predicted seconds beside the measured ones.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::anchor::{Parts, parts};
+use super::case::{Case, case};
+use super::rows::Row;
+use stepsim_bring::describe::{Assumed, Origin, RuleBook};
+use stepsim_core::engine::EngineError;
+use stepsim_core::ids::{DeviceId, OpId, RankId};
+use stepsim_core::kernel_class::KernelClass;
+use stepsim_core::pool;
+use stepsim_core::program::{Phase, Work};
+use stepsim_form::compare::workload::closed_form;
+use stepsim_simulate::{Inputs, Options, Simulation, SimulationError};
+use stepsim_step::spec::rules::Pace;
+use stepsim_step::spec::{set_at, setting};
+
+/// How far a row got.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Status {
+    /// It was mapped, and not to be simulated.
+    #[default]
+    Mapped,
+    /// It was simulated.
+    Done,
+    /// It was simulated, but needs more memory than the device has; the time is that of a device with enough.
+    OverMemory(String),
+    /// It was simulated, but its rules hold it apart, and why: no measured step, or one far below the peak.
+    Apart(String),
+    /// It could not be mapped, and why.
+    Skipped(String),
+    /// The simulator refused it, and why.
+    Failed(String),
+}
+
+/// A row, simulated and estimated.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// The row's name.
+    pub id: String,
+    /// Its source.
+    pub source: String,
+    /// Name of the device; empty where the row could not be mapped.
+    pub device: String,
+    /// How it ended.
+    pub status: Status,
+    /// What was simulated; `None` where the row could not be mapped.
+    pub case: Option<Case>,
+    /// Simulated seconds.
+    pub predicted_s: Option<f64>,
+    /// Seconds in closed form.
+    pub closed_form_s: Option<f64>,
+    /// Simulated peak of device memory in GiB.
+    pub memory_gib: Option<f64>,
+    /// Seconds of the mean rank: its kernels, and what it stood still for.
+    pub breakdown: BTreeMap<String, f64>,
+    /// Seconds of the mean rank's kernels by class.
+    pub kernels: BTreeMap<&'static str, f64>,
+    /// The simulated seconds by part.
+    pub parts: Option<Parts>,
+}
+
+impl Outcome {
+    /// Predicted over measured, less one; `None` where the step does not fit where it ran, or is held apart.
+    pub fn error(&self) -> Option<f64> {
+        self.off().filter(|_| self.status == Status::Done)
+    }
+    /// Whether it was simulated as it ran.
+    pub fn fits(&self) -> bool {
+        matches!(self.status, Status::Done | Status::Apart(_))
+    }
+    /// The same, whether the step counts or not.
+    pub fn off(&self) -> Option<f64> {
+        Some(self.predicted_s? / self.case.as_ref()?.measured_s - 1.0)
+    }
+    /// The error of the closed form.
+    pub fn closed_form_error(&self) -> Option<f64> {
+        let measured = self.case.as_ref()?.measured_s;
+        Some(self.closed_form_s? / measured - 1.0).filter(|_| self.status == Status::Done)
+    }
+    /// Simulated over measured peak memory, less one.
+    pub fn memory_error(&self) -> Option<f64> {
+        Some(self.memory_gib? / self.case.as_ref()?.peak_mem_gib? - 1.0)
+    }
+}
+
+/// Maps, simulates and estimates a row; `sets` are settings of every workload and machine.
+pub fn outcome(row: &Row, book: &RuleBook, sets: &[String]) -> Outcome {
+    let mut outcome = mapped(row, book);
+    if let Some(case) = outcome.case.clone() {
+        outcome.status = Status::Done;
+        if let Err(reason) = outcome.simulate(&case, sets) {
+            outcome.status = Status::Failed(reason);
+        }
+    }
+    outcome
+}
+
+/// The outcomes of all rows, played side by side. `progress` is told how many are done.
+pub fn outcomes(
+    rows: &[Row],
+    book: &RuleBook,
+    sets: &[String],
+    progress: &(dyn Fn(u64) + Sync),
+) -> Vec<Outcome> {
+    let done = AtomicU64::new(0);
+    pool::all(rows.len(), pool::threads(None), &|i| {
+        let outcome = outcome(&rows[i], book, sets);
+        progress(done.fetch_add(1, Ordering::Relaxed) + 1);
+        outcome
+    })
+}
+
+/// Maps a row, and no more.
+pub fn mapped(row: &Row, book: &RuleBook) -> Outcome {
+    let mut outcome = Outcome {
+        id: row.id.clone(),
+        source: Some(row.text("source")).filter(|s| !s.is_empty()).unwrap_or("unnamed").to_string(),
+        ..Outcome::default()
+    };
+    match case(row, book) {
+        Err(reason) => outcome.status = Status::Skipped(reason),
+        Ok(case) => outcome.case = Some(case),
+    }
+    outcome
+}
+
+/// What a simulated row says.
+struct Played {
+    seconds: f64,
+    mfu: f64,
+    memory_gib: Option<f64>,
+    breakdown: BTreeMap<String, f64>,
+    kernels: BTreeMap<&'static str, f64>,
+    parts: Parts,
+}
+
+impl Outcome {
+    fn simulate(&mut self, case: &Case, sets: &[String]) -> Result<(), String> {
+        if case.layer {
+            // The difference of two stacks of layers is one layer without the ends of the model.
+            self.device = device(&case.inputs(&self.id, Some(2), true, sets)?);
+            let passes = |layers| passes(case.inputs(&self.id, Some(layers), true, sets)?);
+            self.predicted_s = Some(passes(3)? - passes(2)?);
+            return Ok(());
+        }
+        let inputs = case.inputs(&self.id, None, false, sets)?;
+        self.device = device(&inputs);
+        self.estimate(case, &inputs)?;
+        let played = match play(inputs, case.pace) {
+            Ok(played) => played,
+            Err(SimulationError::Engine(e @ EngineError::OutOfMemory { .. })) => {
+                match self.relieved(case, sets) {
+                    Some(played) => played,
+                    None => {
+                        self.status = Status::OverMemory(one_line(&e.to_string()));
+                        let roomy = case.inputs(&self.id, None, true, sets)?;
+                        play(roomy, case.pace).map_err(|e| one_line(&e.to_string()))?
+                    }
+                }
+            }
+            Err(e) => return Err(one_line(&e.to_string())),
+        };
+        let predicted = played.seconds * case.scale;
+        let measured_mfu = played.mfu * predicted / case.measured_s;
+        if self.status == Status::Done
+            && let Some(why) = held_apart(case, measured_mfu)
+        {
+            self.status = Status::Apart(why);
+        }
+        self.predicted_s = Some(predicted);
+        self.memory_gib = played.memory_gib;
+        self.breakdown = played.breakdown;
+        self.kernels = played.kernels;
+        self.parts = Some(played.parts.map(|seconds| seconds * case.scale));
+        Ok(())
+    }
+
+    fn estimate(&mut self, case: &Case, inputs: &Inputs) -> Result<(), String> {
+        let form = closed_form(inputs).map_err(|e| one_line(&e.to_string()))?;
+        self.closed_form_s = Some(form.terms.total() * case.scale);
+        Ok(())
+    }
+
+    /// The step with the least that makes it fit, if anything does; what was taken is noted as assumed.
+    fn relieved(&mut self, case: &Case, sets: &[String]) -> Option<Played> {
+        for relief in &case.reliefs {
+            let all: Vec<String> = relief.sets.iter().chain(sets).cloned().collect();
+            let Ok(inputs) = case.inputs(&self.id, None, false, &all) else { continue };
+            let Ok(played) = play(inputs.clone(), case.pace) else { continue };
+            self.estimate(case, &inputs).ok()?;
+            if let Some(case) = &mut self.case {
+                let origin =
+                    Origin::assumed("the step did not fit where it ran; this is the least that does");
+                case.assumed.push(Assumed {
+                    column: "fit".into(),
+                    value: relief.what.as_str().into(),
+                    origin,
+                });
+                for (path, value) in relief.sets.iter().filter_map(|set| setting(set).ok()) {
+                    let _ = set_at(&mut case.workload, path, value);
+                }
+            }
+            return Some(played);
+        }
+        None
+    }
+}
+
+fn play(inputs: Inputs, pace: Pace) -> Result<Played, SimulationError> {
+    let run = Simulation::run(&inputs, &Options::default())?;
+    let report = run.report(false);
+    let mut breakdown = BTreeMap::from([("busy_s".to_string(), report.mean.busy_s)]);
+    for (cause, seconds) in &report.mean.stalls_s {
+        breakdown.insert(cause.name().to_string(), *seconds);
+    }
+    let seconds = match pace {
+        Pace::Step => run.record.step_end.s(),
+        Pace::LongestRank => longest_span(&run),
+    };
+    let memory = report.memory.get("hbm").map(|tier| tier.peak_bytes as f64 / (1u64 << 30) as f64);
+    let by_class = kernels(&run);
+    Ok(Played {
+        seconds,
+        mfu: report.mfu * run.record.step_end.s() / seconds,
+        memory_gib: memory,
+        breakdown,
+        parts: parts(seconds, &by_class, &report.mean.stalls_s, report.mean.busy_s),
+        kernels: by_class.into_iter().map(|(class, seconds)| (class.name(), seconds)).collect(),
+    })
+}
+
+/// Seconds of the mean rank's kernels by class, as they are priced.
+pub fn kernels(run: &Simulation) -> BTreeMap<KernelClass, f64> {
+    let world = &run.folded.world;
+    let mut seconds = BTreeMap::new();
+    let shares: Vec<f64> =
+        (0..world.ranks.len()).map(|r| f64::from(run.folded.size(RankId(r as u32)))).collect();
+    let all: f64 = shares.iter().sum();
+    for (rank, share) in world.ranks.iter().zip(shares) {
+        let program = &world.programs[rank.program.index()];
+        for op in &program.ops {
+            let info = &program.infos[op.info as usize];
+            if let (Work::Compute { time }, Some(class)) = (op.work, info.class) {
+                *seconds.entry(class).or_default() += time.s() * share / all;
+            }
+        }
+    }
+    seconds
+}
+
+/// From the first kernel of a rank to its last op, on the rank where this is longest. A host launches kernels long before
+/// the first one's input has come; that is not counted.
+fn longest_span(run: &Simulation) -> f64 {
+    let world = &run.folded.world;
+    let spans = world.ranks.iter().enumerate().map(|(r, rank)| {
+        let program = &world.programs[rank.program.index()];
+        let ops = (0..program.ops.len()).map(|i| {
+            let (start, end) = run.record.span(RankId(r as u32), OpId(i as u32));
+            (program.infos[program.ops[i].info as usize].class.is_some(), start.s(), end.s())
+        });
+        let (first, last) = ops.fold((f64::INFINITY, 0.0f64), |(first, last), (kernel, start, end)| {
+            (if kernel { first.min(start) } else { first }, last.max(end))
+        });
+        last - first
+    });
+    spans.fold(0.0, f64::max)
+}
+
+/// When the last forward or backward kernel of a step ends.
+fn passes(inputs: Inputs) -> Result<f64, String> {
+    let run = Simulation::run(&inputs, &Options::default()).map_err(|e| one_line(&e.to_string()))?;
+    let world = &run.folded.world;
+    let program = &world.programs[world.ranks[0].program.index()];
+    let ends = program.ops.iter().enumerate().filter_map(|(i, op)| {
+        let info = &program.infos[op.info as usize];
+        (info.phase != Phase::Optimizer && matches!(op.work, Work::Compute { .. }))
+            .then(|| run.record.span(RankId(0), OpId(i as u32)).1.s())
+    });
+    Ok(ends.fold(0.0, f64::max))
+}
+
+/// Why a row is in no mean, if it is not: its rules say so, or what was measured is too far from the peak.
+fn held_apart(case: &Case, measured_mfu: f64) -> Option<String> {
+    let least = case.apart_below_mfu.filter(|least| measured_mfu < *least);
+    case.apart.clone().or_else(|| Some(format!("measured below {:.0} % of the peak", 100.0 * least?)))
+}
+
+fn device(inputs: &Inputs) -> String {
+    inputs.machine.device(DeviceId(0)).name.clone()
+}
+
+fn one_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The longest rank lasts at least as long as the kernels of one rank, and at most as long as the step.
+    #[test]
+    fn the_longest_rank_lies_between_its_kernels_and_the_step() {
+        let sets = ["data=4", "pipeline.size=2", "pipeline.schedule=zb-h1"];
+        let sets = sets.map(|set| format!("parallelism.{set}"));
+        let run =
+            Simulation::run(&Inputs::load("gpt2-8", None, &sets).unwrap(), &Options::default()).unwrap();
+        let (span, step) = (longest_span(&run), run.record.step_end.s());
+        assert!(span >= kernels(&run).values().sum() && span <= step, "{span} {step}");
+    }
+}

@@ -1,0 +1,152 @@
+//! One measured workload as prices: the factors of its parts, found by playing it, as settings that any run takes.
+
+use super::anchor::{Anchor, BOUND, Given, Part, Parts, parts};
+use super::learned::slower;
+use super::outcome::kernels;
+use stepsim_core::kernel_class::KernelClass;
+use stepsim_simulate::{Inputs, Options, Simulation, SimulationError};
+use stepsim_step::spec::catalog;
+use stepsim_step::spec::{Kind, SpecError};
+
+/// A played step that is so near, as a share, is near enough.
+const NEAR: f64 = 2e-3;
+
+/// Factors of a measured step.
+#[derive(Clone, Debug)]
+pub struct Settled {
+    /// The step as it is simulated without them.
+    pub simulated_s: f64,
+    /// And with them.
+    pub settled_s: f64,
+    /// Seconds of each part without them.
+    pub parts: Parts,
+    /// The factors.
+    pub anchor: Anchor,
+    /// Settings that give them.
+    pub sets: Vec<String>,
+}
+
+/// Why there are no factors.
+#[derive(Debug)]
+pub enum Unsettled {
+    /// The workload cannot be read.
+    Spec(SpecError),
+    /// It cannot be played.
+    Run(SimulationError),
+    /// No likely factors give the measured time: what was played is not what was measured.
+    Implausible(Implausible),
+}
+
+/// A measured time that the prices of the described run cannot plausibly give.
+#[derive(Debug)]
+pub struct Implausible {
+    /// The step as it is simulated.
+    pub simulated_s: f64,
+    /// Between which seconds it plausibly is.
+    pub plausible: [f64; 2],
+    /// Settings that would explain the measured time, the nearest first, with their simulated seconds.
+    pub suspects: Vec<(String, f64)>,
+}
+
+/// All classes of kernels, the host and all collectives, slower by the factors of their parts.
+pub fn settings(factors: [f64; 4], inputs: &Inputs) -> Vec<String> {
+    let of = |part: Part| factors[part as usize];
+    let kernels = |class: KernelClass| of(Part::of_kernels(class));
+    slower(inputs, 1e4, kernels, of(Part::Host), of(Part::Exchange))
+}
+
+/// Seconds of a step, and of each of its parts.
+///
+/// # Errors
+/// It cannot be played.
+pub fn played(inputs: &Inputs) -> Result<(f64, Parts), SimulationError> {
+    let run = Simulation::run(inputs, &Options::default())?;
+    let mean = run.report(false).mean;
+    let step_s = run.record.step_end.s();
+    Ok((step_s, parts(step_s, &kernels(&run), &mean.stalls_s, mean.busy_s)))
+}
+
+/// The factors with which a workload takes the measured seconds, if they are plausible. `load` reads the workload under
+/// settings. What is exposed grows more or less than its factor does, so all factors are raised to the one power with which
+/// the played step takes what they were found to give.
+///
+/// # Errors
+/// [`Unsettled`].
+pub fn settle(
+    load: &dyn Fn(&[String]) -> Result<Inputs, SpecError>,
+    measured_s: &[f64],
+) -> Result<Settled, Unsettled> {
+    let inputs = load(&[]).map_err(Unsettled::Spec)?;
+    let (simulated_s, first) = played(&inputs).map_err(Unsettled::Run)?;
+    let given = |parts: Parts| -> Vec<Given> {
+        measured_s.iter().map(|measured_s| Given { parts, measured_s: *measured_s }).collect()
+    };
+    let mut anchor = Anchor::fit(&given(first), 0.0);
+    if anchor.z.abs() > Anchor::IMPLAUSIBLE {
+        let plausible = Anchor::plausible(&first);
+        let suspects = suspects(load, &inputs, measured_s);
+        return Err(Unsettled::Implausible(Implausible { simulated_s, plausible, suspects }));
+    }
+    let target = anchor.seconds(&first);
+    let (factors, settled_s) = along(load, &inputs, anchor.factors, simulated_s, target)?;
+    anchor.factors = factors;
+    let sets = settings(anchor.factors, &inputs);
+    Ok(Settled { simulated_s, settled_s, parts: first, anchor, sets })
+}
+
+/// The power of factors with which the step takes `target` seconds, by halving, and what it then takes.
+fn along(
+    load: &dyn Fn(&[String]) -> Result<Inputs, SpecError>,
+    inputs: &Inputs,
+    factors: [f64; 4],
+    simulated_s: f64,
+    target: f64,
+) -> Result<([f64; 4], f64), Unsettled> {
+    let (mut low, mut high, mut power) = (0.0, 2.0, 1.0);
+    let mut best = ([1.0; 4], simulated_s);
+    for _ in 0..8 {
+        let at = factors.map(|f| f.powf(power).clamp(1.0 / BOUND, BOUND));
+        let with = load(&settings(at, inputs)).map_err(Unsettled::Spec)?;
+        let (seconds, _) = played(&with).map_err(Unsettled::Run)?;
+        let off = |s: f64| (s / target).ln().abs();
+        if off(seconds) < off(best.1) {
+            best = (at, seconds);
+        }
+        if off(seconds) < NEAR {
+            break;
+        }
+        let far = (seconds > target) == (target > simulated_s);
+        *(if far { &mut high } else { &mut low }) = power;
+        power = f64::midpoint(low, high);
+    }
+    Ok(best)
+}
+
+/// What else the run may have been, of the fields that descriptions get wrong most: those that make the measured time
+/// plausible, the nearest first.
+fn suspects(
+    load: &dyn Fn(&[String]) -> Result<Inputs, SpecError>,
+    inputs: &Inputs,
+    measured_s: &[f64],
+) -> Vec<(String, f64)> {
+    let measured = measured_s.iter().sum::<f64>() / measured_s.len() as f64;
+    let workload = &inputs.workload.value;
+    let mut tried: Vec<String> = catalog::names(Kind::Stack).map(|name| format!("stack={name}")).collect();
+    tried.extend(["none", "selective", "full"].map(|kind| format!("recompute.granularity={kind}")));
+    let steps = workload.micro_batches(u64::from(inputs.machine.devices()));
+    let global = workload.batch.global;
+    tried.extend([2, 4, 8].map(|times| format!("batch.global={}", global * times)));
+    let fewer = [2, 4, 8, steps].into_iter().filter(|parts| *parts > 1 && global.is_multiple_of(*parts));
+    tried.extend(fewer.map(|parts| format!("batch.global={}", global / parts)));
+    let mut found: Vec<(String, f64)> = tried
+        .into_iter()
+        .filter_map(|set| {
+            let (seconds, parts) = played(&load(std::slice::from_ref(&set)).ok()?).ok()?;
+            let [least, most] = Anchor::plausible(&parts);
+            (least..=most).contains(&measured).then_some((set, seconds))
+        })
+        .collect();
+    found.sort_by(|a, b| (a.1 / measured).ln().abs().total_cmp(&(b.1 / measured).ln().abs()));
+    found.dedup();
+    found
+}

@@ -1,0 +1,163 @@
+//! A measured step beside a simulated one, or beside another measured one: by work of the kernels and communication.
+
+use std::collections::BTreeMap;
+
+use crate::profile::classes::Family;
+use crate::profile::report::RankProfile;
+use stepsim_core::kernel_class::{KernelClass, Kind};
+use stepsim_read::analysis::kind::OpKind;
+use stepsim_read::analysis::lines::{Line, Lines, Measure};
+use stepsim_read::analysis::report::Report;
+use stepsim_read::analysis::stalls::{StallCause, Waiting};
+
+/// What measured and simulated steps both say of one rank, in seconds of a step.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Summary {
+    /// The step.
+    pub step_s: f64,
+    /// Computing kernels.
+    pub compute_s: f64,
+    /// Nothing ran, or the compute stream stood still for something that is no communication.
+    pub idle_s: f64,
+    /// Communication: it ran, under kernels, exposed.
+    pub communication_s: [f64; 3],
+    /// Kernels by the work that they do.
+    pub kernels: BTreeMap<String, (f64, f64)>,
+    /// Model FLOPs over the peak.
+    pub mfu: f64,
+}
+
+impl From<&RankProfile> for Summary {
+    /// Of several steps, their mean. The device's window counts, not the marks of the host, which may end before it.
+    fn from(p: &RankProfile) -> Summary {
+        let steps = p.steps.len().max(1) as f64;
+        let mut kernels: BTreeMap<String, (f64, f64)> = BTreeMap::new();
+        for k in p.kernels.values().filter(|k| k.family == Family::Compute) {
+            let work = if k.work.is_empty() { "other" } else { &k.work };
+            let sum = kernels.entry(work.to_string()).or_default();
+            *sum = (sum.0 + k.count as f64 / steps, sum.1 + k.total_s / steps);
+        }
+        let exposed = p.exposed_communication_s;
+        Summary {
+            step_s: p.window_s / steps,
+            compute_s: p.compute_s / steps,
+            idle_s: p.idle_s.values().sum::<f64>() / steps,
+            communication_s: [p.communication_s, p.communication_s - exposed, exposed].map(|s| s / steps),
+            kernels,
+            mfu: p.mfu.unwrap_or(0.0),
+        }
+    }
+}
+
+/// The work of a class of kernels in the words of profiles.
+pub fn work_of(class: KernelClass) -> &'static str {
+    match (class.kind(), class.name()) {
+        (_, name) if name.starts_with("attention") => "attention",
+        (_, name) if name.starts_with("optimizer") || name.starts_with("gradient") => "optimizer",
+        (Kind::Scan, _) => "mixed",
+        (Kind::Gemm(_) | Kind::GroupedGemm(_) | Kind::Batched | Kind::Attention, _) => "gemm",
+        (Kind::MemoryBound(_), _) => "memory-bound",
+    }
+}
+
+impl From<&Report> for Summary {
+    fn from(r: &Report) -> Summary {
+        let steps = f64::from(r.steps.max(1));
+        let mut kernels: BTreeMap<String, (f64, f64)> = BTreeMap::new();
+        for k in &r.kernels {
+            let sum = kernels.entry(work_of(k.class).to_string()).or_default();
+            *sum = (sum.0 + k.count / steps, sum.1 + k.time_s / steps);
+        }
+        let of_communication = |cause: &StallCause| {
+            use Waiting::{Bubble, Host, Optimizer, Tail};
+            !matches!(cause.waiting(), Bubble | Tail | Host | Optimizer)
+        };
+        let (exposed, idle): (Vec<_>, Vec<_>) = r.mean.stalls_s.iter().partition(|s| of_communication(s.0));
+        let sum = |of: Vec<(&StallCause, &f64)>| of.into_iter().map(|s| s.1).sum::<f64>() / steps;
+        let host = |k: &OpKind| matches!(k, OpKind::Compute | OpKind::Host);
+        let kinds = || r.communication.iter().filter(|c| !host(c.0)).map(|c| c.1);
+        let under: f64 = kinds().map(|c| c.under_kernels_s).sum();
+        let ran: f64 = kinds().map(|c| c.ran_s).sum();
+        Summary {
+            step_s: r.step_time_s,
+            compute_s: r.mean.busy_s / steps,
+            idle_s: sum(idle),
+            communication_s: [ran / steps, under / steps, sum(exposed)],
+            kernels,
+            mfu: r.mfu,
+        }
+    }
+}
+
+/// Two steps line by line.
+pub fn beside(a: &Summary, b: &Summary) -> Vec<Line> {
+    let mut lines = Lines::default();
+    lines.section("step");
+    lines.add("step time", Measure::Seconds, a.step_s, b.step_s);
+    lines.add("MFU", Measure::Fraction, a.mfu, b.mfu);
+    lines.add("compute", Measure::Seconds, a.compute_s, b.compute_s);
+    let names = ["communication ran", "communication under kernels", "communication exposed"];
+    for ((name, x), y) in names.into_iter().zip(a.communication_s).zip(b.communication_s) {
+        lines.add(name, Measure::Seconds, x, y);
+    }
+    lines.add("idle", Measure::Seconds, a.idle_s, b.idle_s);
+    let of = |s: &Summary, part: fn(&(f64, f64)) -> f64| {
+        s.kernels.iter().map(|(work, k)| (work.clone(), part(k))).collect::<BTreeMap<_, _>>()
+    };
+    lines.section("kernels");
+    lines.all(Measure::Seconds, &of(a, |k| k.1), &of(b, |k| k.1));
+    lines.section("number of kernels");
+    lines.all(Measure::Count, &of(a, |k| k.0), &of(b, |k| k.0));
+    lines.lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stepsim_simulate::{Inputs, Options, Simulation};
+
+    use crate::profile::report::ClassProfile;
+
+    fn simulated() -> Report {
+        let inputs = Inputs::load("tiny-4", None, &[]).unwrap();
+        Simulation::run(&inputs, &Options::default()).unwrap().report(false)
+    }
+
+    /// Two measured steps of a GEMM and a copy kernel each, beside a simulated one.
+    #[test]
+    fn measured_and_simulated_have_the_same_lines() {
+        let class =
+            |family, work: &str, count, total_s| ClassProfile { family, work: work.into(), count, total_s };
+        let profile = RankProfile {
+            step_s: 0.5,
+            window_s: 1.0,
+            compute_s: 0.8,
+            exposed_communication_s: 0.1,
+            communication_s: 0.3,
+            idle_s: BTreeMap::from([("host".into(), 0.1)]),
+            kernels: BTreeMap::from([
+                ("cuBLAS".into(), class(Family::Compute, "gemm", 4, 0.6)),
+                ("NCCL".into(), class(Family::Communication, "", 2, 0.3)),
+                ("norm".into(), class(Family::Compute, "memory-bound", 2, 0.2)),
+            ]),
+            steps: vec![Default::default(), Default::default()],
+            ..RankProfile::default()
+        };
+        let measured = Summary::from(&profile);
+        assert_eq!(measured.kernels["gemm"], (2.0, 0.3));
+        let expected = [0.15, 0.1, 0.05];
+        assert!(measured.communication_s.iter().zip(expected).all(|(s, e)| (s - e).abs() < 1e-12));
+        let lines = beside(&measured, &Summary::from(&simulated()));
+        assert_eq!((lines[0].what.as_str(), lines[0].a), ("step time", 0.5));
+        assert!(lines.iter().any(|l| l.section == "kernels" && l.what == "memory-bound" && l.a == 0.1));
+    }
+
+    /// What a simulated rank did and did not sums to its step.
+    #[test]
+    fn parts_of_a_simulated_step_fill_it() {
+        let r = simulated();
+        let s = Summary::from(&r);
+        let whole = s.compute_s + s.idle_s + s.communication_s[2];
+        assert!((whole - s.step_s).abs() < 1e-12 * s.step_s.max(1.0));
+    }
+}

@@ -1,0 +1,107 @@
+//! What the steps of a study have in common: what one of them has found out serves the next.
+//!
+//! It saves work and changes no result: programs and folds are taken from the step before where they must come to the same
+//! ([`Templates`], [`Folds`]), and a step may be jumped from any number of micro-batches in which it comes to rest.
+
+use std::sync::{Mutex, PoisonError};
+
+use rustc_hash::FxHashMap;
+
+use stepsim_core::fold::{Folded, Folds, fold};
+use stepsim_core::program::World;
+use stepsim_step::plan::step::Templates;
+
+/// What steps have in common.
+#[derive(Debug, Default)]
+pub struct Common {
+    folds: Folds,
+    templates: Templates,
+    lengths: Mutex<FxHashMap<Pipeline, Length>>,
+}
+
+/// Stages, and micro-batches of the shortest order that shows all turns of the schedule.
+pub(super) type Pipeline = [u32; 2];
+
+/// How many micro-batches a short step needs.
+#[derive(Clone, Copy, Debug, Default)]
+struct Length {
+    /// So many are hoped to be enough, and the state recurs after so many of them.
+    hoped: Option<(u32, u32)>,
+    /// So many were too few.
+    too_few: u32,
+    /// Steps in a row of which no short one came to rest.
+    in_vain: u32,
+}
+
+/// Behind so many steps in a row that were shortened in vain, one in `ONE_IN` is tried.
+const IN_VAIN: u32 = 2;
+const ONE_IN: u32 = 4;
+
+/// A short step that came to rest.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rest {
+    /// Its micro-batches.
+    pub micro_batches: u32,
+    /// It would have come to rest with so many less.
+    pub spare: u32,
+    /// Its state recurred after so many.
+    pub recurs: u32,
+}
+
+impl Common {
+    /// What remembers programs.
+    pub(super) fn templates(&self) -> &Templates {
+        &self.templates
+    }
+
+    /// [`fold`], by what is remembered where there is something.
+    pub(super) fn fold(common: Option<&Common>, world: &World) -> Folded {
+        common.map_or_else(|| fold(world), |common| common.folds.fold(world))
+    }
+
+    /// Micro-batches that are hoped to be enough for a short step, fewer than are enough for most, and after how many its
+    /// state recurs.
+    pub(super) fn hoped(&self, of: Pipeline) -> Option<(u32, u32)> {
+        self.length(of, |length| length.hoped)
+    }
+
+    /// A short step came to rest: the next one may be shorter, but not so short as has been too short.
+    pub(super) fn came_to_rest(&self, of: Pipeline, rest: Rest) {
+        let Rest { micro_batches, spare, recurs } = rest;
+        self.length(of, |length| {
+            length.in_vain = 0;
+            let halfway = if length.too_few == 0 { 0 } else { length.too_few.midpoint(micro_batches) };
+            let least = (micro_batches - spare).max(halfway);
+            if length.hoped.is_none_or(|hoped| least < hoped.0) && least < micro_batches {
+                length.hoped = Some((least, recurs));
+            }
+        });
+    }
+
+    /// A short step of so many micro-batches was too short.
+    pub(super) fn was_too_short(&self, of: Pipeline, micro_batches: u32) {
+        self.length(of, |length| {
+            length.too_few = length.too_few.max(micro_batches);
+            length.hoped = length.hoped.filter(|hoped| hoped.0 > micro_batches);
+        });
+    }
+
+    /// Whether a step is worth being shortened: others of its pipeline were not in vain.
+    pub(super) fn is_worth_shortening(&self, of: Pipeline) -> bool {
+        self.length(of, |length| {
+            let worth = length.in_vain < IN_VAIN || length.in_vain.is_multiple_of(ONE_IN);
+            length.in_vain += u32::from(!worth);
+            worth
+        })
+    }
+
+    /// No short step came to rest.
+    pub(super) fn was_in_vain(&self, of: Pipeline) {
+        self.length(of, |length| length.in_vain += 1);
+    }
+
+    fn length<T>(&self, of: Pipeline, with: impl FnOnce(&mut Length) -> T) -> T {
+        let mut lengths = self.lengths.lock().unwrap_or_else(PoisonError::into_inner);
+        with(lengths.entry(of).or_default())
+    }
+}

@@ -1,0 +1,171 @@
+//! Seeded noise: jitter of kernels, slow ranks, slow links.
+//!
+//! A kernel's time is multiplied by exp(σ·z), z standard normal, and by the slowness of its rank. Factors of kernels
+//! are drawn once into a table with ChaCha8; each (rank, op) takes an entry by a fixed hash of its rank's seed, so a
+//! rank draws the same in whatever order events come. Each kind of noise draws from a stream of its own: switching one
+//! on leaves what the others draw as it was.
+//!
+//! Hazard: with fidelity `formula` no link is used, and slow links change nothing.
+
+use rand::{Rng, RngCore, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use stepsim_core::ids::{DeviceId, RankId, ResourceId};
+use stepsim_core::program::{Edit, World};
+use stepsim_step::plan::step::Plan;
+use stepsim_step::spec::SpecError;
+use stepsim_step::spec::workload::{NoiseSpec, StragglerSpec, StragglerUnit};
+use stepsim_step::topology::{Axis, Layout, Machine};
+
+/// Entries of the table of factors.
+const FACTORS: usize = 8192;
+
+/// Streams of the generator.
+const KERNELS: u64 = 0;
+const WORKERS: u64 = 1;
+const STRAGGLERS: u64 = 2;
+
+/// What does not depend on the seed: named stragglers and slow links.
+///
+/// # Errors
+/// A rank or a link that the job does not have.
+pub fn apply_fixed(plan: &mut Plan, machine: &Machine, noise: &NoiseSpec) -> Result<(), SpecError> {
+    for (i, straggler) in noise.stragglers.iter().enumerate() {
+        if straggler.rank.is_some_and(|r| r >= u64::from(plan.layout.ranks())) {
+            let path = format!("noise.stragglers[{i}].rank");
+            let problem = format!("{} is not a rank of the job", straggler.rank.unwrap_or(0));
+            let allowed = format!("0 to {}", plan.layout.ranks() - 1);
+            return Err(SpecError::at(path, problem).allowed(allowed));
+        }
+        let ranks = (0..plan.layout.ranks()).map(RankId);
+        let slow: Vec<RankId> = ranks.filter(|rank| meant(straggler, &plan.layout, *rank)).collect();
+        slow.iter().for_each(|rank| plan.world.edit(&Edit::SlowRank(*rank, straggler.slowness)));
+        if slow.is_empty() {
+            return Err(SpecError::at(format!("noise.stragglers[{i}]"), "no rank has these coordinates"));
+        }
+    }
+    for (i, slow) in noise.slow_links.iter().enumerate() {
+        let resources = (0..plan.world.resources.len() as u32).map(ResourceId);
+        let meant: Vec<ResourceId> =
+            resources.filter(|r| matches(&slow.link, &machine.resource_name(*r))).collect();
+        meant.iter().for_each(|r| plan.world.edit(&Edit::SlowResource(*r, slow.slowness)));
+        if meant.is_empty() {
+            let name = |r: u32| machine.resource_name(ResourceId(r));
+            let some: Vec<String> = (0..machine.resources().min(3)).map(name).collect();
+            return Err(SpecError::at(
+                format!("noise.slow_links[{i}].link"),
+                format!("no link of the machine is called `{}`", slow.link),
+            )
+            .allowed(format!("names like `{}`, with `*` for any text", some.join("`, `")))
+            .hint("the report lists the busiest links by name"));
+        }
+    }
+    Ok(())
+}
+
+fn meant(straggler: &StragglerSpec, layout: &Layout, rank: RankId) -> bool {
+    let is = |wanted: Option<u64>, have: u32| wanted.is_none_or(|w| w == u64::from(have));
+    is(straggler.rank, rank.0)
+        && is(straggler.pipeline_rank, layout.coordinate(rank, Axis::Pp))
+        && is(straggler.data_rank, layout.coordinate(rank, Axis::Dp))
+        && is(straggler.context_rank, layout.coordinate(rank, Axis::Cp))
+        && is(straggler.tensor_rank, layout.coordinate(rank, Axis::Tp))
+}
+
+/// Whether a name fits a pattern in which `*` stands for any text.
+fn matches(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = name.strip_prefix(first) else {
+        return false;
+    };
+    let parts: Vec<&str> = parts.collect();
+    let Some((last, middle)) = parts.split_last() else {
+        return rest.is_empty();
+    };
+    for part in middle {
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    rest.len() >= last.len() && rest.ends_with(last)
+}
+
+/// What is drawn for a seed, on top of [`apply_fixed`]. `slowness` holds each rank's factor without it, so that worlds
+/// can be drawn again and again.
+pub fn draw(
+    world: &mut World,
+    slowness: &[f64],
+    layout: &Layout,
+    machine: &Machine,
+    noise: &NoiseSpec,
+    seed: u64,
+) {
+    let stream = |number| {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        rng.set_stream(number);
+        rng
+    };
+    if noise.compute_sigma > 0.0 {
+        let mut rng = stream(KERNELS);
+        world.jitter = (0..FACTORS).map(|_| log_normal(&mut rng, noise.compute_sigma)).collect();
+        world.ranks.iter_mut().for_each(|rank| rank.jitter_seed = rng.next_u64() | 1);
+    }
+    let mut workers = stream(WORKERS);
+    let mut units = stream(STRAGGLERS);
+    let random = noise.random_stragglers.filter(|r| r.fraction > 0.0);
+    let by_node = random.is_some_and(|r| r.what == StragglerUnit::Node);
+    let unit_of = |device: DeviceId| if by_node { machine.node_of(device) } else { device.0 };
+    let count = (0..machine.devices()).map(|d| unit_of(DeviceId(d)) + 1).max().unwrap_or(0);
+    let slow: Vec<bool> =
+        random.map_or(Vec::new(), |r| (0..count).map(|_| units.random_bool(r.fraction)).collect());
+    for ((r, rank), fixed) in (0..).zip(&mut world.ranks).zip(slowness) {
+        rank.slowness = *fixed;
+        if noise.between_worker_sigma > 0.0 {
+            rank.slowness *= log_normal(&mut workers, noise.between_worker_sigma);
+        }
+        if let Some(random) = random
+            && slow[unit_of(layout.device(RankId(r))) as usize]
+        {
+            rank.slowness *= random.slowness;
+        }
+    }
+}
+
+/// exp(σ·z) for a standard normal z (Box and Muller 1958).
+fn log_normal(rng: &mut ChaCha8Rng, sigma: f64) -> f64 {
+    let (u, v): (f64, f64) = (1.0 - rng.random::<f64>(), rng.random());
+    (sigma * (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()).exp()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_text() {
+        for (pattern, fits) in [
+            ("node0.dev3 -> leaf3", true),
+            ("node0.dev3*", true),
+            ("*leaf3", true),
+            ("*dev3*leaf*", true),
+            ("*", true),
+            ("node0.dev3", false),
+            ("*dev4*", false),
+            ("node0.dev3 -> leaf3*3", false),
+        ] {
+            assert_eq!(matches(pattern, "node0.dev3 -> leaf3"), fits, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn factors_have_the_spread_asked_for() {
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        let logs: Vec<f64> = (0..40_000).map(|_| log_normal(&mut rng, 0.02).ln()).collect();
+        let mean = logs.iter().sum::<f64>() / logs.len() as f64;
+        let sigma = (logs.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / logs.len() as f64).sqrt();
+        // Standard errors: 0.02 / 200 = 1e-4 of the mean, and 0.02 / √80,000 = 7e-5 of σ.
+        assert!(mean.abs() < 5e-4 && (sigma - 0.02).abs() < 4e-4, "{mean} {sigma}");
+    }
+}

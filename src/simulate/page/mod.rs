@@ -1,0 +1,12 @@
+//! Pages about steps, made of the parts of [`read::page`](stepsim_read::page):
+//! * [`page`]: a simulated step. Numbers are those of its report; what the report lacks (passes over time, levels of memory,
+//!   classes of kernels) is read from the run;
+//! * [`profile`]: measured steps, one row a rank, by the words of `stepsim analyze`;
+//! * [`difference`]: two steps side by side.
+
+mod gather;
+mod run;
+
+pub use gather::{PAIR, gather, looks as step_looks, pass_number};
+pub use run::page;
+pub use stepsim_read::page::{bars, lane, sheet};

@@ -1,0 +1,153 @@
+//! What kernels cost on the devices of the machine: the cost model that the workload asks for.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use stepsim_core::units::{FlopRate, Time};
+use stepsim_step::collective::Chooser;
+use stepsim_step::cost::{Cost, DeviceCost, level};
+use stepsim_step::model::{Kernel, KernelKey};
+use stepsim_step::plan::step::{PriceList, Prices};
+use stepsim_step::spec::Device;
+use stepsim_step::spec::WorkloadSpec;
+use stepsim_step::spec::kernel::Maker;
+use stepsim_step::spec::workload::{Dtype, KernelFusion};
+use stepsim_step::topology::Machine;
+
+/// Prices of a caller's own, which go before those of the workload.
+pub trait OwnPrices: std::fmt::Debug + Send + Sync {
+    /// Time of a whole kernel on an undisturbed device of a name; nothing: as the workload prices it. Plans ask again for
+    /// the same kernel, so the answer must not change.
+    fn time(&self, kernel: &Kernel, device: &str) -> Option<Time>;
+}
+
+/// One device and a way to price its kernels.
+pub struct DevicePrices {
+    /// Prices that go before, and the name of the device.
+    own: Option<(Arc<dyn OwnPrices>, String)>,
+    cost: Box<dyn Cost>,
+    device: DeviceCost,
+    /// Compute units that a communication kernel usually takes; 0 without interference.
+    taken: u32,
+    times: Known<Time>,
+    slowdowns: Known<u16>,
+}
+
+/// What has been found out of kernels: layers, passes and stages have the same ones.
+struct Known<V>(RefCell<FxHashMap<KernelKey, V>>);
+
+/// Kernels that are kept at once.
+const MOST: usize = 1 << 16;
+
+impl<V: Copy> Known<V> {
+    fn new() -> Known<V> {
+        Known(RefCell::default())
+    }
+    fn of(&self, kernel: &Kernel, made: impl FnOnce() -> V) -> V {
+        let key = kernel.key();
+        if let Some(value) = self.0.borrow().get(&key) {
+            return *value;
+        }
+        let value = made();
+        let mut known = self.0.borrow_mut();
+        if known.len() == MOST {
+            known.clear();
+        }
+        known.insert(key, value);
+        value
+    }
+}
+
+impl DevicePrices {
+    /// Prices at the fidelity and with the kernels of a workload, on one of so many devices that wait for each other.
+    pub fn new(workload: &WorkloadSpec, device: &Device, devices: u64, chooser: &Chooser) -> DevicePrices {
+        let fidelity = &workload.fidelity;
+        let taken = if fidelity.interference { chooser.kernel_units() } else { 0 };
+        let device = DeviceCost::new(device).with_maker(maker(workload.fusion)).slowest_of(devices);
+        let (times, slowdowns) = (Known::new(), Known::new());
+        DevicePrices { own: None, cost: level(fidelity), device, taken, times, slowdowns }
+    }
+}
+
+/// The prices on every class of devices of a machine.
+pub struct MachinePrices(Vec<DevicePrices>);
+
+impl MachinePrices {
+    /// Prices at the fidelity and with the kernels of a workload, those of the caller's `own` before them.
+    pub fn new(
+        workload: &WorkloadSpec,
+        machine: &Machine,
+        chooser: &Chooser,
+        own: Option<&Arc<dyn OwnPrices>>,
+    ) -> MachinePrices {
+        let classes = machine.device_classes().iter();
+        let devices = u64::from(machine.devices());
+        let prices = |device: &Device| {
+            let prices = DevicePrices::new(workload, device, devices, chooser);
+            DevicePrices { own: own.map(|own| (Arc::clone(own), device.name.clone())), ..prices }
+        };
+        MachinePrices(classes.map(prices).collect())
+    }
+}
+
+impl MachinePrices {
+    /// Peak of the first device's class for a format, as [`DeviceCost::peak`].
+    pub fn peak(&self, dtype: Dtype) -> FlopRate {
+        self.0[0].device.peak(dtype)
+    }
+}
+
+impl PriceList for MachinePrices {
+    fn on(&self, class: u32) -> &dyn Prices {
+        &self.0[class as usize]
+    }
+}
+
+/// Who makes the kernels that memory bounds: software that fuses all brings tuned ones, what PyTorch runs by itself is
+/// eager, and Megatron-LM's of 2021 came mostly from PyTorch's compiler.
+fn maker(fusion: KernelFusion) -> Maker {
+    match fusion {
+        KernelFusion::Full => Maker::Tuned,
+        KernelFusion::Compiled | KernelFusion::PartialAccumulating | KernelFusion::Partial => Maker::Compiled,
+        KernelFusion::None => Maker::Eager,
+    }
+}
+
+impl Prices for DevicePrices {
+    fn gap(&self) -> Time {
+        Time::from_us(self.device.spec.kernel_gap_us)
+    }
+    fn host_slowness(&self) -> f64 {
+        self.device.spec.host_slowness
+    }
+    fn time(&self, kernel: &Kernel) -> Time {
+        self.times.of(kernel, || {
+            let own = self.own.as_ref().and_then(|(own, device)| own.time(&kernel.whole(), device));
+            let (whole, slowness) = match own {
+                Some(time) => (time, 1.0),
+                None => {
+                    let slowness = self.device.spec.slowness.get(&kernel.class).copied().unwrap_or(1.0);
+                    (self.cost.time(&kernel.whole(), &self.device), slowness)
+                }
+            };
+            Time((whole.0 as f64 * slowness / kernel.pieces()).round() as u64)
+        })
+    }
+    fn slowdown(&self, kernel: &Kernel) -> u16 {
+        if self.taken == 0 {
+            return 0;
+        }
+        self.slowdowns.of(kernel, || {
+            let whole = kernel.whole();
+            let alone = self.cost.time(&whole, &self.device).s();
+            let beside = self.cost.time_with_units_taken(&whole, &self.device, self.taken).s();
+            if alone > 0.0 {
+                ((beside / alone - 1.0) * 1000.0).round().clamp(0.0, 60_000.0) as u16
+            } else {
+                0
+            }
+        })
+    }
+}

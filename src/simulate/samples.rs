@@ -1,0 +1,123 @@
+//! Many steps that differ in their seed alone, played in parallel.
+//!
+//! Sample i has seed + i and is the step that a run with that seed plays, whatever the number of threads.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
+
+use super::{Simulation, noise};
+use stepsim_core::engine;
+use stepsim_core::engine::{EngineError, Record};
+use stepsim_core::fold::{Folded, fold};
+use stepsim_core::ids::RankId;
+use stepsim_core::interrupt::{carried, check};
+use stepsim_core::program::World;
+use stepsim_read::analysis::cause::Causes;
+use stepsim_read::analysis::critical::critical_path;
+use stepsim_read::analysis::idle::IdleTimes;
+use stepsim_read::analysis::samples::{Sample, SamplesReport};
+
+/// Bytes that the records of all samples in flight may take together.
+const RECORDS_LIMIT: u64 = 4 << 30;
+
+impl Simulation {
+    /// Plays `count` steps that differ in their seed, from `seed` on, in parallel, and reads how their times spread.
+    /// `progress` is told how many are done.
+    ///
+    /// # Errors
+    /// That of the first sample that fails.
+    ///
+    /// # Panics
+    /// If `count` is 0.
+    pub fn sample(
+        &self,
+        seed: u64,
+        count: u32,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<SamplesReport, EngineError> {
+        let samples = samples(self, seed, count, progress)?;
+        let stage = |rank| self.plan.stage(RankId(rank));
+        Ok(SamplesReport::of(&samples, seed, stage, |rank| self.plan.rank_name(RankId(rank))))
+    }
+}
+
+/// Plays `count` samples; `progress` is told how many are done.
+///
+/// # Errors
+/// That of the first sample that fails.
+fn samples(
+    run: &Simulation,
+    seed: u64,
+    count: u32,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Vec<Sample>, EngineError> {
+    let bytes = 16 * run.plan.world.op_instances();
+    let fitting = RECORDS_LIMIT / bytes.max(1);
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+    let threads = threads.min(fitting).min(u64::from(count)).max(1);
+    let next = AtomicU32::new(0);
+    let mut samples: Vec<Option<Result<Sample, EngineError>>> = (0..count).map(|_| None).collect();
+    std::thread::scope(|scope| {
+        let (done, results) = mpsc::channel();
+        for _ in 0..threads {
+            let (done, next) = (done.clone(), &next);
+            scope.spawn(carried(move || {
+                let mut world = run.plan.world.clone();
+                if run.inputs.workload.value.noise.compute_sigma > 0.0 {
+                    world.flatten();
+                }
+                // One for all: what the system must zero anew for each costs as much as a tenth of the run.
+                let mut record = Record::default();
+                loop {
+                    let i = next.fetch_add(1, Ordering::Relaxed);
+                    // The receiver is gone only if its thread has panicked.
+                    if i >= count
+                        || done.send((i, sample(run, &mut world, &mut record, seed + u64::from(i)))).is_err()
+                    {
+                        break;
+                    }
+                }
+            }));
+        }
+        drop(done);
+        for (finished, (i, sample)) in (1..).zip(results) {
+            samples[i as usize] = Some(sample);
+            progress(finished);
+        }
+    });
+    check();
+    samples.into_iter().flatten().collect()
+}
+
+/// Draws a seed into the world and plays it; `record` is that of another sample, or empty.
+fn sample(
+    run: &Simulation,
+    world: &mut World,
+    record: &mut Record,
+    seed: u64,
+) -> Result<Sample, EngineError> {
+    let (noise, machine) = (&run.inputs.workload.value.noise, &run.inputs.machine);
+    noise::draw(world, &run.slowness, &run.plan.layout, machine, noise, seed);
+    // With jitter no two ranks are alike: there is nothing to fold.
+    if noise.compute_sigma > 0.0 {
+        if record.spans.is_empty() {
+            *record = Record::for_world(world);
+        }
+        record.slowed_by_memory.clear();
+        let stats = engine::run_observed(world, record)?;
+        record.complete(stats);
+        return Ok(read(world, record, &mut IdleTimes::new(world), |rank| rank));
+    }
+    let folded: Folded = fold(world);
+    let record = engine::run(&folded.world)?;
+    let mut idle = IdleTimes::unfolded(world, &folded.comms.representative);
+    Ok(read(&folded.world, &record, &mut idle, |rank| folded.ranks.representative[rank as usize]))
+}
+
+fn read(world: &World, record: &Record, idle: &mut IdleTimes, name: impl Fn(u32) -> u32) -> Sample {
+    let path = critical_path(&mut Causes::new(world, record), idle);
+    let mut on_path: Vec<(u32, _)> =
+        path.by_rank().iter().map(|(rank, time)| (name(rank.0), *time)).collect();
+    on_path.sort_unstable();
+    Sample { step: record.step_end, on_path }
+}

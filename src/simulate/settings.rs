@@ -1,0 +1,104 @@
+//! Settings of a run: `path=value` texts, and files that hold some.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use stepsim_step::spec::{Files, SpecError};
+
+/// `path=value` texts by what they change; those of the machine without their `topology.`.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Of the machine.
+    pub machine: Vec<String>,
+    /// Of the workload.
+    pub workload: Vec<String>,
+}
+
+impl Settings {
+    /// Sorts them.
+    pub fn of(sets: &[String]) -> Settings {
+        let mut settings = Settings { machine: Vec::new(), workload: Vec::new() };
+        for set in sets {
+            match set.strip_prefix("topology.") {
+                Some(of_machine) => settings.machine.push(of_machine.to_string()),
+                None => settings.workload.push(set.clone()),
+            }
+        }
+        settings
+    }
+}
+
+/// Names the setting that an error is of as it was given, with the beginning of its path that was taken off.
+pub fn under(beginning: &str, mut error: SpecError) -> SpecError {
+    if let Some(setting) = error.file.strip_prefix("--set ") {
+        error.file = format!("--set {beginning}.{setting}");
+    }
+    error
+}
+
+/// The setting that names a file of settings.
+const PRICES: &str = "prices=";
+
+/// Whether a setting names a file of settings.
+pub fn is_file(set: &str) -> bool {
+    set.starts_with(PRICES)
+}
+
+/// The same settings, with those of each file that `prices=FILE` names in its place: what `stepsim calibrate` and `stepsim
+/// learn` write has them under `set`. Later settings count.
+///
+/// # Errors
+/// A file cannot be read, or holds no settings.
+pub fn expanded(sets: &[String], files: &dyn Files) -> Result<Vec<String>, SpecError> {
+    let mut all = Vec::new();
+    for set in sets {
+        match set.strip_prefix(PRICES) {
+            Some(file) => all.extend(of_file(file, files)?),
+            None => all.push(set.clone()),
+        }
+    }
+    Ok(all)
+}
+
+fn of_file(file: &str, files: &dyn Files) -> Result<Vec<String>, SpecError> {
+    let hint = "give a file that `stepsim calibrate -o` or `stepsim learn -o` wrote";
+    let text = files
+        .read(Path::new(file))
+        .map_err(|e| SpecError::file(file, format!("cannot be read: {e}")).hint(hint))?;
+    let value: Value =
+        serde_json::from_str(&text).map_err(|e| SpecError::file(file, e.to_string()).hint(hint))?;
+    let sets = value.get("set").and_then(Value::as_array);
+    let texts = sets.and_then(|sets| sets.iter().map(|set| set.as_str().map(str::to_string)).collect());
+    texts.ok_or_else(|| {
+        let problem = SpecError::at("set", "there are no settings");
+        problem
+            .in_file(file)
+            .allowed("a list of texts like \"topology.device.cost.host_slowness=1.2\"")
+            .hint(hint)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn a_file_of_settings_stands_where_it_is_named() {
+        let files: BTreeMap<String, String> = [
+            ("mine.json".to_string(), r#"{"set": ["a=1", "topology.b=2"], "more": 3}"#.to_string()),
+            ("none.json".to_string(), r#"{"set": 3}"#.to_string()),
+        ]
+        .into();
+        let sets = ["x=0", "prices=mine.json", "a=9"].map(str::to_string);
+        let all = expanded(&sets, &files).unwrap();
+        assert_eq!(all, ["x=0", "a=1", "topology.b=2", "a=9"]);
+        assert_eq!(Settings::of(&all).machine, ["b=2"]);
+        for (file, word) in [("none.json", "no settings"), ("lost.json", "cannot be read")] {
+            let error = expanded(&[format!("prices={file}")], &files).unwrap_err().to_string();
+            assert!(error.contains(word) && error.contains(file) && error.contains("calibrate"), "{error}");
+        }
+    }
+}

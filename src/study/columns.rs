@@ -1,0 +1,172 @@
+//! Columns that a study takes from the report of each point: `mean.stalls_s.pipeline_bubble`.
+//!
+//! A path is checked against the report's schema before anything runs. A key of a table (a cause of stalls, a kind of
+//! communication) that a step does not have is no mistake: its row is without the column. Of a caller's own section
+//! (`own.NAME.…`) every path may be there.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use stepsim_read::analysis::report::Report;
+use stepsim_step::spec::SpecError;
+
+/// Paths of numbers and texts in a report, each with dots between names, and numbers for places in lists.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Columns(Vec<String>);
+
+impl Columns {
+    /// The columns of these paths.
+    ///
+    /// # Errors
+    /// A report has no such path, or a table or list there.
+    pub fn new(paths: impl IntoIterator<Item = String>) -> Result<Columns, SpecError> {
+        let mut columns = Columns::default();
+        for path in paths.into_iter().filter(|path| !path.is_empty()) {
+            if columns.0.is_empty() || !columns.0.contains(&path) {
+                columns.0.push(path);
+            }
+        }
+        if !columns.0.is_empty() {
+            let schema = schemars::schema_for!(Report).to_value();
+            columns.0.iter().try_for_each(|path| check(&schema, path))?;
+        }
+        Ok(columns)
+    }
+
+    /// Whether there are none: a point then needs no report.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What tells rows with these columns from others, nothing if there are none.
+    pub(super) fn key(&self) -> String {
+        self.0.iter().map(|path| format!(" {path}")).collect()
+    }
+
+    /// The values of the paths that a report has.
+    pub(super) fn of(&self, report: &Report) -> BTreeMap<String, Value> {
+        let report = serde_json::to_value(report).unwrap_or_default();
+        let value = |path: &String| Some((path.clone(), report.pointer(&pointer(path))?.clone()));
+        self.0.iter().filter_map(value).filter(|(_, value)| !value.is_null()).collect()
+    }
+}
+
+fn pointer(path: &str) -> String {
+    format!("/{}", path.replace('.', "/"))
+}
+
+/// Whether a path leads to a number, text or truth value by the schema of a report.
+fn check(schema: &Value, path: &str) -> Result<(), SpecError> {
+    let mut at = vec![schema];
+    let mut walked = Vec::new();
+    for name in path.split('.') {
+        let next: Vec<&Value> = at.iter().flat_map(|node| inside(schema, node, name)).collect();
+        if next.is_empty() {
+            return Err(unknown(path, format!("there is no `{name}`{}", place(&walked)), &at));
+        }
+        walked.push(name);
+        at = next.into_iter().flat_map(|node| variants(schema, node)).collect();
+    }
+    let is_leaf = |node: &&Value| {
+        if **node == Value::Bool(true) {
+            return true; // Whatever a caller's own reading says.
+        }
+        let kinds = node.get("type").map(Value::to_string).unwrap_or_default();
+        node.get("enum").is_some()
+            || ["number", "integer", "string", "boolean"].iter().any(|k| kinds.contains(k))
+    };
+    if at.iter().any(is_leaf) {
+        return Ok(());
+    }
+    Err(unknown(path, format!("{path} is a table or a list, not a number"), &at))
+}
+
+fn place(walked: &[&str]) -> String {
+    if walked.is_empty() { String::new() } else { format!(" in `{}`", walked.join(".")) }
+}
+
+fn unknown(path: &str, problem: String, at: &[&Value]) -> SpecError {
+    let mut names: Vec<&str> = Vec::new();
+    for node in at {
+        names.extend(
+            node.get("properties").and_then(Value::as_object).into_iter().flatten().map(|(k, _)| k.as_str()),
+        );
+        names.extend(node.get("items").map(|_| "a number, the place in the list from 0"));
+        names.extend(
+            node.get("additionalProperties").map(|_| "a key of the table as `run --report` writes it"),
+        );
+    }
+    SpecError::file(format!("--columns {path}"), problem)
+        .allowed(names.join(", "))
+        .hint("a path in what `stepsim run --report` writes, like mean.stalls_s.pipeline_bubble")
+}
+
+/// A schema, and those that it stands for or chooses among.
+fn variants<'s>(schema: &'s Value, node: &'s Value) -> Vec<&'s Value> {
+    let meant =
+        node.get("$ref").and_then(Value::as_str).and_then(|name| schema.pointer(name.strip_prefix('#')?));
+    let choices =
+        ["anyOf", "oneOf", "allOf"].into_iter().filter_map(|word| node.get(word)?.as_array()).flatten();
+    let others = meant.into_iter().chain(choices).flat_map(|other| variants(schema, other));
+    [node].into_iter().chain(others).collect()
+}
+
+/// What stands under a name, or at a place, in what a schema describes.
+fn inside<'s>(schema: &'s Value, node: &'s Value, name: &str) -> Vec<&'s Value> {
+    let of = |node: &'s Value| {
+        if *node == Value::Bool(true) {
+            return Some(node);
+        }
+        let own = node.get("properties").and_then(|properties| properties.get(name));
+        let any = node.get("additionalProperties").filter(|any| **any != Value::Bool(false));
+        let item = node.get("items").filter(|_| name.parse::<u32>().is_ok());
+        own.or(any).or(item)
+    };
+    variants(schema, node).into_iter().filter_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn columns(paths: &[&str]) -> Result<Columns, SpecError> {
+        Columns::new(paths.iter().map(ToString::to_string))
+    }
+
+    #[test]
+    fn paths_of_a_report_are_known_before_there_is_one() {
+        for good in [
+            "hfu",
+            "status",
+            "mean.stalls_s.pipeline_bubble",
+            "communication.tp.exposed_s",
+            "stages.0.memory.hbm.by_class.activations",
+            "critical_path.by_kind_s.compute",
+            "kernels.1.TFLOPs",
+            "own.mine.0.any",
+        ] {
+            assert!(columns(&[good]).is_ok(), "{good}");
+        }
+        for (wrong, word) in [
+            ("mfuu", "there is no `mfuu`"),
+            ("mean", "a table"),
+            ("stages", "a list"),
+            ("stages.first", "no `first` in `stages`"),
+            ("mean.busy", "no `busy` in `mean`"),
+            ("hfu.x", "no `x` in `hfu`"),
+        ] {
+            let error = columns(&[wrong]).unwrap_err().to_string();
+            assert!(error.contains(word) && error.contains("--columns"), "{wrong}: {error}");
+        }
+        let known = columns(&["mean.busy"]).unwrap_err().to_string();
+        assert_eq!(known.matches("busy_s").count(), 1, "{known}");
+    }
+
+    #[test]
+    fn a_column_is_given_once_and_none_is_none() {
+        assert!(columns(&["", ""]).unwrap().is_empty());
+        assert_eq!(columns(&["hfu", "hfu"]).unwrap(), columns(&["hfu"]).unwrap());
+        assert_eq!(columns(&["hfu"]).unwrap().key(), " hfu");
+    }
+}

@@ -1,0 +1,60 @@
+//! Many steps from one: sweeps over settings, and the search for the best layout.
+//!
+//! A [`Space`] is a product of axes; a point of it is a list of settings. [`Base`] makes inputs of a point: files are read
+//! once, equal machines are built once. [`sweep()`] plays every point and writes a row for each; [`search()`] makes the
+//! space itself from what model and machine allow, estimates all of it in closed form and simulates the best; [`fill()`] finds
+//! what one layout must give up so that it fits. [`Plot`] and [`page`](fn@page) draw rows.
+//!
+//! Points share what is equal between them and costs time: machines, closed forms, programs, folds (`Base::shared`). A row is what
+//! its point is alone, whatever was valued before.
+//!
+//! Hazard: an infeasible point is a row with a status, not a failure; only a study that means nothing (a field that
+//! does not exist, a value of the wrong type) is refused, before anything runs.
+
+mod base;
+mod candidates;
+mod columns;
+mod condition;
+mod csv;
+mod file;
+mod fill;
+mod journal;
+mod layout;
+mod objective;
+mod offload;
+mod options;
+mod outcome;
+mod page;
+mod placement;
+pub mod plan;
+mod plot;
+mod proof;
+mod reasons;
+mod refine;
+mod row_files;
+mod rows;
+mod search;
+mod space;
+mod sweep;
+mod valued;
+
+pub use base::Base;
+pub use columns::Columns;
+pub use condition::Condition;
+pub use csv::csv;
+pub use file::Study;
+pub use fill::{FillReport, Filled, fill};
+pub use layout::Given;
+pub use objective::Objective;
+pub use options::SearchOptions;
+pub use outcome::{How, Outcome, outcome};
+pub use page::{front, page};
+pub use plot::Plot;
+pub use proof::Proof;
+pub use reasons::{Reason, reasons};
+pub use refine::Trial;
+pub use row_files::{read_rows, write_rows};
+pub use rows::{Row, StudyError, merge, write_text};
+pub use search::{Found, Ranked, SearchReport, search};
+pub use space::{Axis, Choice, MOST_POINTS, Space, set_text};
+pub use sweep::{Shard, SweepOptions, missing, sweep, sweep_each};

@@ -1,0 +1,143 @@
+//! What a search calls best.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::outcome::Outcome;
+use stepsim_core::power::usd;
+use stepsim_simulate::Inputs;
+use stepsim_step::spec::SpecError;
+use stepsim_step::spec::device::Device;
+
+/// What is best.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Objective {
+    /// The shortest step.
+    #[default]
+    Time,
+    /// Most tokens per second and device (differs from time where batch, sequence or machine vary).
+    TokensPerDevice,
+    /// Cheapest tokens: devices × time × the device's `price_USD_per_h`.
+    Cost,
+    /// Tokens of least energy. Layouts are ranked by devices × time × the device's `power_W` or its cap; those of the ranking then by what
+    /// they draw.
+    Energy,
+    /// Fewest devices, and among these the shortest step.
+    Devices,
+    /// Least device memory.
+    Memory,
+}
+
+impl Objective {
+    /// All objectives with their names.
+    pub const NAMED: [(&str, Objective); 6] = [
+        ("time", Objective::Time),
+        ("tokens_per_device", Objective::TokensPerDevice),
+        ("cost", Objective::Cost),
+        ("energy", Objective::Energy),
+        ("devices", Objective::Devices),
+        ("memory", Objective::Memory),
+    ];
+
+    /// The objective of that name.
+    pub fn named(name: &str) -> Option<Objective> {
+        Self::NAMED.into_iter().find(|(known, _)| *known == name).map(|(_, objective)| objective)
+    }
+
+    /// Refuses a machine whose device does not say what the objective needs.
+    pub(super) fn check(self, device: &Device) -> Result<(), SpecError> {
+        let (field, known, example) = match self {
+            Objective::Cost => ("price_USD_per_h", device.price_usd_per_h, 2.5),
+            Objective::Energy => ("power_W", device.power_w, 700.0),
+            _ => return Ok(()),
+        };
+        if known.is_some() {
+            return Ok(());
+        }
+        Err(SpecError::at(format!("device.{field}"), format!("{} does not say it", device.name))
+            .allowed("a number above 0")
+            .hint(format!("give it: --fix topology.device.{field}={example}")))
+    }
+}
+
+/// What a layout costs, in closed form or simulated.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Measures {
+    pub seconds: f64,
+    pub memory_bytes: f64,
+    pub tokens: f64,
+    pub devices: f64,
+    pub price_usd_per_h: f64,
+    pub power_w: f64,
+}
+
+impl Measures {
+    pub fn new(inputs: &Inputs, tokens: f64, seconds: f64, memory_bytes: f64) -> Measures {
+        let machine = &inputs.machine;
+        let device = machine.device(stepsim_core::ids::DeviceId(0));
+        Measures {
+            seconds,
+            memory_bytes,
+            tokens,
+            devices: f64::from(machine.devices()),
+            price_usd_per_h: device.price_usd_per_h.unwrap_or_default(),
+            power_w: device.draw_w(1.0).unwrap_or_default(),
+        }
+    }
+    /// Those that a simulation found, with the rest as it was.
+    pub fn simulated(self, outcome: &Outcome) -> Option<Measures> {
+        Some(Measures {
+            seconds: outcome.step_time_s?,
+            memory_bytes: outcome.memory_peak_bytes.unwrap_or_default() as f64,
+            ..self
+        })
+    }
+    /// With time and memory shorter by a part of them.
+    pub fn less(self, margin: f64) -> Measures {
+        let left = 1.0 - margin;
+        Measures { seconds: self.seconds * left, memory_bytes: self.memory_bytes * left, ..self }
+    }
+    /// Less is better.
+    pub fn score(&self, objective: Objective) -> f64 {
+        let device_seconds = self.devices * self.seconds;
+        match objective {
+            Objective::Time => self.seconds,
+            Objective::TokensPerDevice => device_seconds / self.tokens,
+            Objective::Cost => usd(device_seconds, self.price_usd_per_h) / self.tokens,
+            Objective::Energy => device_seconds * self.power_w / self.tokens,
+            // Time decides between equal counts: it moves the score by less than one device.
+            Objective::Devices => self.devices + self.seconds / (1.0 + self.seconds),
+            Objective::Memory => self.memory_bytes,
+        }
+    }
+    /// Dollars for 10⁶ tokens, where the machine has a price.
+    pub fn usd_per_million_tokens(&self) -> Option<f64> {
+        (self.price_usd_per_h > 0.0).then(|| 1e6 * self.score(Objective::Cost))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objectives_order_as_their_names_say() {
+        let few = Measures {
+            seconds: 20.0,
+            memory_bytes: 4e10,
+            tokens: 1e6,
+            devices: 8.0,
+            price_usd_per_h: 3.6,
+            power_w: 500.0,
+        };
+        let many = Measures { seconds: 12.0, memory_bytes: 3e10, devices: 16.0, ..few };
+        let better = |objective| many.score(objective) < few.score(objective);
+        assert_eq!(Objective::NAMED.map(|(_, o)| better(o)), [true, false, false, false, false, true]);
+        // 8 devices for 20 s at 3.6 $/h are 0.16 $ for a million tokens, and at 500 W 80 kJ.
+        assert!((few.usd_per_million_tokens().unwrap() - 0.16).abs() < 1e-12);
+        assert!((few.score(Objective::Energy) - 0.08).abs() < 1e-12);
+        let faster = Measures { seconds: 19.0, ..few };
+        assert!(faster.score(Objective::Devices) < few.score(Objective::Devices));
+    }
+}

@@ -1,0 +1,58 @@
+//! What a search is asked for.
+
+use super::objective::{Measures, Objective};
+use super::space::Axis;
+use stepsim_core::declare::defaults;
+
+defaults! {
+    /// How to search.
+    #[derive(Clone, Debug)]
+    pub struct SearchOptions {
+        /// `path=value` texts that hold for all layouts.
+        pub fix: Vec<String>,
+        /// Values to try, in the place of those that would be tried, or of other fields.
+        pub vary: Vec<Axis>,
+        /// Bytes of device memory that a layout may take; default: what the device has.
+        pub max_memory_bytes: Option<f64>,
+        /// What is best.
+        pub objective: Objective,
+        /// Longest step that counts, in seconds.
+        pub deadline_s: Option<f64>,
+        /// Fewest and most devices of machines to try, by doubling the nodes from the fewest; default: the machine as it is.
+        pub devices: Option<(u64, u64)>,
+        /// How many layouts are ranked.
+        pub top: usize = 10,
+        /// Most layouts that are simulated.
+        pub most_simulated: usize = 400,
+        /// The simulated step is taken not to be shorter than the closed form less this part of it; 1 leaves out only what is slower for
+        /// certain.
+        pub margin: f64 = 0.15,
+        /// Simulate every layout that the memory does not refute, and say what the search would have missed.
+        pub prove: bool,
+        /// Try fields beside the layout on the best that was found: layers of the first and last stage, overlap of tensor-parallel and
+        /// expert collectives, expert-tensor degree, prefetch.
+        pub refine: bool,
+        /// Whether activations and optimizer state may live on other tiers of the machine, and how far ahead they are fetched, is
+        /// chosen too.
+        pub offload: bool,
+        /// Whether it is chosen too where encoders run: beside the language model, on stages or on devices of their own.
+        pub placement: bool,
+        /// Threads; default: as many as processors.
+        pub threads: Option<usize>,
+    }
+}
+
+impl SearchOptions {
+    /// Whether a field, or one inside it or around it, is held or varied.
+    pub(super) fn asks(&self, path: &str) -> bool {
+        let around =
+            |a: &str, b: &str| a.strip_prefix(b).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        let touches = |of: &str| around(path, of) || around(of, path);
+        self.fix.iter().any(|text| touches(text.split('=').next().unwrap_or_default()))
+            || self.vary.iter().flat_map(|axis| &axis.paths).any(|of| touches(of))
+    }
+    /// Whether a step is over by the deadline.
+    pub(super) fn in_time(&self, found: Measures) -> bool {
+        self.deadline_s.is_none_or(|deadline| found.seconds <= deadline)
+    }
+}

@@ -1,0 +1,155 @@
+//! What became of one point.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::columns::Columns;
+use stepsim_form::analytic::Estimate;
+use stepsim_form::compare::Estimators;
+use stepsim_read::analysis::kind::OpKind;
+use stepsim_simulate::jump::{self, Figures, figures_among};
+use stepsim_simulate::{Common, Fault, Inputs, Options, Status};
+
+/// How a point is valued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// It is simulated.
+    Simulated,
+    /// It is simulated, and what communication exposed is not read.
+    TimeAndMemory,
+    /// It is estimated in closed form.
+    ClosedForm,
+}
+
+/// The columns of a row. What an infeasible point does not have is absent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Outcome {
+    /// How it ended.
+    pub status: Status,
+    /// Why there is no result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Seconds of the step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_time_s: Option<f64>,
+    /// Tokens per second and device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_per_s_per_device: Option<f64>,
+    /// Model FLOP utilisation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mfu: Option<f64>,
+    /// The fullest device memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_peak_bytes: Option<u64>,
+    /// Seconds of a mean rank that stood still for communication, by its kind (`tp`, `cp`, `ep`, `pp`, `dp`, `h2d`, ...).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub exposed_s: BTreeMap<String, f64>,
+    /// What was asked for of the step's report, by path.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub columns: BTreeMap<String, Value>,
+}
+
+impl Outcome {
+    /// An infeasible point.
+    pub fn of_fault(fault: Fault) -> Outcome {
+        Outcome { status: fault.status, message: Some(fault.message), ..Outcome::default() }
+    }
+
+    /// A step in closed form. Copies count as copies to the device, bubbles as pipeline.
+    pub fn of_estimate(form: &Estimate, devices: u32) -> Outcome {
+        let (memory, terms) = (form.fullest(), &form.terms);
+        if memory.total() > form.capacity {
+            let message = format!(
+                "the closed form needs {:.1} GiB of device memory, there are {:.1} GiB",
+                memory.total() / GIB,
+                form.capacity / GIB
+            );
+            let status = Status::OutOfMemory;
+            return Outcome { status, message: Some(message), ..Outcome::default() };
+        }
+        let exposed = [
+            (OpKind::Tensor, terms.tensor),
+            (OpKind::Context, terms.context),
+            (OpKind::Expert, terms.expert),
+            (OpKind::Pipeline, terms.p2p),
+            (OpKind::Data, terms.data),
+            (OpKind::CopyIn, terms.offload),
+            (OpKind::Host, terms.host),
+        ];
+        let seconds = terms.total();
+        Outcome {
+            status: Status::Ok,
+            message: None,
+            step_time_s: Some(seconds),
+            tokens_per_s_per_device: Some(form.tokens / seconds / f64::from(devices)),
+            mfu: Some(form.mfu),
+            memory_peak_bytes: Some(memory.total() as u64),
+            exposed_s: named(exposed.into_iter().filter(|(_, seconds)| *seconds > 0.0)),
+            ..Outcome::default()
+        }
+    }
+
+    /// A simulated step.
+    fn of_figures(step: Figures, devices: u32) -> Outcome {
+        Outcome {
+            status: Status::Ok,
+            message: None,
+            step_time_s: Some(step.step_end.s()),
+            tokens_per_s_per_device: Some(step.tokens_per_s / f64::from(devices)),
+            mfu: Some(step.mfu),
+            memory_peak_bytes: step.memory_peak_bytes,
+            exposed_s: named(step.exposed.into_iter()),
+            ..Outcome::default()
+        }
+    }
+}
+
+fn named(exposed: impl Iterator<Item = (OpKind, f64)>) -> BTreeMap<String, f64> {
+    exposed.map(|(kind, seconds)| (kind.name().to_string(), seconds)).collect()
+}
+
+const GIB: f64 = (1u64 << 30) as f64;
+
+/// What the points of a study share of what has been found out for one of them.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    /// Closed forms.
+    pub estimators: Estimators,
+    /// Programs, folds, and how many micro-batches are enough.
+    pub steps: Common,
+}
+
+/// Plays or estimates a point, by itself.
+pub fn outcome(inputs: &Inputs, how: How) -> Outcome {
+    outcome_beside(&Shared::default(), inputs, how)
+}
+
+/// Plays or estimates a point of a study.
+pub(super) fn outcome_beside(shared: &Shared, inputs: &Inputs, how: How) -> Outcome {
+    let valued = match how {
+        How::Simulated | How::TimeAndMemory => {
+            let step = figures_among(&shared.steps, inputs, &Options::default(), how == How::Simulated);
+            step.map(|step| Outcome::of_figures(step, inputs.machine.devices()))
+        }
+        How::ClosedForm => {
+            let form = shared.estimators.closed_form(inputs);
+            form.map(|form| Outcome::of_estimate(&form, inputs.machine.devices()))
+        }
+    };
+    valued.unwrap_or_else(|e| Outcome::of_fault((&e).into()))
+}
+
+/// Plays a point, and takes columns from its report.
+pub(super) fn reported(shared: &Shared, inputs: &Inputs, how: How, columns: &Columns) -> Outcome {
+    let mut outcome = outcome_beside(shared, inputs, how);
+    if outcome.status == Status::Ok && !columns.is_empty() {
+        match jump::reported(inputs, &Options::default()) {
+            Ok(report) => outcome.columns = columns.of(&report),
+            Err(e) => return Outcome::of_fault((&e).into()),
+        }
+    }
+    outcome
+}

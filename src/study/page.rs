@@ -1,0 +1,172 @@
+//! A study as one HTML page: time against memory with their Pareto front, and a table to sort, each point with its command.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use super::plot::{Plot, short, text};
+use super::rows::Row;
+use super::space::set_text;
+use stepsim_core::units::grouped;
+use stepsim_simulate::page::lane::Looks;
+use stepsim_simulate::page::sheet::{Point, Sheet, gib, quoted, seconds};
+use stepsim_step::spec::SpecError;
+
+/// Most rows of the table: the fastest.
+const MOST_ROWS: usize = 5_000;
+
+/// Rows of which no other is both as fast and as small, fastest first.
+pub fn front(rows: &[Row]) -> Vec<&Row> {
+    let key = |row: &Row| Some((row.outcome.step_time_s?, row.outcome.memory_peak_bytes?));
+    let mut ok: Vec<(&Row, (f64, u64))> = rows.iter().filter_map(|row| Some((row, key(row)?))).collect();
+    ok.sort_by(|a, b| a.1.0.total_cmp(&b.1.0).then(a.1.1.cmp(&b.1.1)));
+    let mut least = u64::MAX;
+    ok.retain(|(_, (_, bytes))| {
+        let smaller = *bytes < least;
+        least = least.min(*bytes);
+        smaller
+    });
+    ok.into_iter().map(|(row, _)| row).collect()
+}
+
+/// The page. `command` is what runs the workload that the points change: `stepsim run gpt2-8`; `typed` are the words of the
+/// command that made it.
+///
+/// # Errors
+/// What is to be plotted cannot be.
+pub fn page(
+    title: &str,
+    command: &str,
+    typed: &[String],
+    rows: &[Row],
+    plots: &[Plot],
+) -> Result<String, SpecError> {
+    let front = front(rows);
+    let mut sheet = Sheet::new(title, Looks::default(), &[]);
+    facts(&mut sheet, rows, &front);
+    if !front.is_empty() {
+        let note = "On the front (joined): no other point is both as fast and as small.";
+        drawn(&mut sheet, "Time and memory", note, &front_svg(rows, &front)?);
+    }
+    for plot in plots {
+        drawn(&mut sheet, &format!("{} by {}", plot.y, plot.x), "", &plot.svg(rows)?);
+    }
+    let note = match rows.len() > MOST_ROWS {
+        true => format!("The fastest {} of {}.", grouped(MOST_ROWS as u64), grouped(rows.len() as u64)),
+        false => "Fastest first.".to_owned(),
+    };
+    let (heads, points) = points(command, rows, &front);
+    sheet.points("Points", &note, &heads, &points);
+    sheet.command(typed, &Value::Null, &[]);
+    sheet.finish(Value::Null, &Value::Null).map_err(|e| SpecError::file(title, e.to_string()))
+}
+
+/// The fastest point, and how many there are.
+fn facts(sheet: &mut Sheet, rows: &[Row], front: &[&Row]) {
+    let mut facts = Vec::new();
+    if let Some(best) = front.first() {
+        facts.extend(best.outcome.step_time_s.map(|s| (seconds(s), "a step of the fastest point")));
+        facts.extend(best.outcome.mfu.map(|mfu| (format!("{:.1} %", 100.0 * mfu), "its MFU")));
+        facts
+            .extend(best.outcome.memory_peak_bytes.map(|b| (gib(b as f64), "its device memory at the peak")));
+    }
+    let with_result = rows.iter().filter(|row| row.outcome.step_time_s.is_some()).count();
+    facts.push((grouped(rows.len() as u64), "points"));
+    facts.push((grouped(with_result as u64), "with a result"));
+    sheet.facts(facts.into_iter().map(|(value, what)| (value, what.to_owned())));
+    if let Some(best) = front.first() {
+        let settings: Vec<String> =
+            best.settings.iter().map(|(path, value)| format!("{path} {}", text(value))).collect();
+        sheet.lead(&format!("The fastest: {}", settings.join(", ")));
+    }
+}
+
+fn drawn(sheet: &mut Sheet, title: &str, note: &str, svg: &str) {
+    sheet.section(title, note, |out| {
+        let _ = write!(out, "<div class=\"plot\">{svg}</div>");
+    });
+}
+
+/// All points by memory and time, those of the front in a colour of their own and joined.
+fn front_svg(rows: &[Row], front: &[&Row]) -> Result<String, SpecError> {
+    let is_front = |row: &Row| front.iter().any(|other| std::ptr::eq(*other, row));
+    let marked: Vec<Row> = rows
+        .iter()
+        .map(|row| {
+            let mut marked = row.clone();
+            marked
+                .settings
+                .insert("front".into(), if is_front(row) { "front" } else { "other points" }.into());
+            marked
+        })
+        .collect();
+    Plot { x: "memory_peak_GiB".into(), y: "step_time_s".into(), colour: Some("front".into()) }.svg(&marked)
+}
+
+/// Headings and rows, fastest first: numbers, then a column for each setting.
+fn points(command: &str, rows: &[Row], front: &[&Row]) -> (Vec<String>, Vec<Point>) {
+    let mut paths: Vec<&String> = Vec::new();
+    for path in rows.iter().flat_map(|row| row.settings.keys()) {
+        if !paths.contains(&path) {
+            paths.push(path);
+        }
+    }
+    let heads = ["point", "step, s", "MFU, %", "memory, GiB", "front"].map(str::to_string).into_iter();
+    let heads = heads.chain(paths.iter().map(|path| path.to_string())).chain(["status".to_string()]);
+    let mut shown: Vec<&Row> = rows.iter().collect();
+    let time = |row: &Row| row.outcome.step_time_s.unwrap_or(f64::INFINITY);
+    shown.sort_by(|a, b| time(a).total_cmp(&time(b)));
+    let point = |row: &&Row| point(command, row, &paths, front);
+    (heads.collect(), shown.iter().take(MOST_ROWS).map(point).collect())
+}
+
+fn point(command: &str, row: &Row, paths: &[&String], front: &[&Row]) -> Point {
+    let o = &row.outcome;
+    let number = |x: Option<f64>| x.map(short).unwrap_or_default();
+    let sets: Vec<String> = row
+        .settings
+        .iter()
+        .map(|(path, value)| format!("--set {}", quoted(&set_text(path, value))))
+        .collect();
+    let on = front.iter().any(|other| std::ptr::eq(*other, row));
+    let cells = [
+        row.point.to_string(),
+        number(o.step_time_s),
+        number(o.mfu.map(|x| 100.0 * x)),
+        number(o.memory_peak_bytes.map(|b| b as f64 / (1u64 << 30) as f64)),
+        if on { "●" } else { "" }.to_string(),
+    ];
+    let of_paths = paths.iter().map(|path| row.settings.get(*path).map(text).unwrap_or_default());
+    let status = row.column("status").map(|status| text(&status)).unwrap_or_default();
+    Point {
+        cells: cells.into_iter().chain(of_paths).chain([status]).collect(),
+        command: format!("{command} {}", sets.join(" ")),
+        message: o.message.clone().unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_front_has_no_point_that_another_beats() {
+        let row = |seconds: f64, bytes: u64| -> Row {
+            serde_json::from_value(json!({"key": "k", "status": "ok", "settings": {"a": "x y"},
+                "step_time_s": seconds, "memory_peak_bytes": bytes}))
+            .expect("a row")
+        };
+        let rows = [row(3.0, 10), row(1.0, 40), row(2.0, 20), row(2.5, 30), row(1.0, 50), row(4.0, 10)];
+        let times: Vec<_> = front(&rows).iter().filter_map(|row| row.outcome.step_time_s).collect();
+        assert_eq!(times, [1.0, 2.0, 3.0]);
+        let html = page("a & b", "stepsim run x", &[], &rows, &[]).unwrap();
+        assert!(html.contains("a &amp; b") && html.contains("stepsim run x --set 'a=x y'"));
+        assert_eq!(html.matches("<summary>command").count(), 6);
+        assert_eq!(html.matches("<td>●</td>").count(), 3);
+        let none: Row =
+            serde_json::from_value(json!({"key": "k", "status": "invalid", "settings": {}})).unwrap();
+        assert!(!page("t", "c", &[], &[none], &[]).unwrap().contains("<svg"));
+    }
+}

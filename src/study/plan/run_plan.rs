@@ -1,0 +1,240 @@
+//! A run as it was understood: a workload, and where each part of it comes from.
+
+use std::ops::ControlFlow;
+
+use serde_json::Value;
+
+use super::model_in::model_in;
+use crate::{SearchOptions, StudyError, fill, search};
+use stepsim_bring::describe::{Field, From, Origin};
+use stepsim_core::ids::DeviceId;
+use stepsim_simulate::Site;
+use stepsim_step::model::ParameterCount;
+use stepsim_step::spec::imports::{Import, Status};
+use stepsim_step::spec::{SpecError, WorkloadSpec, set_at};
+
+/// Where the layout comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Layout {
+    /// It is stated, or the software's own.
+    #[default]
+    Stated,
+    /// It is to be searched.
+    Searched,
+}
+
+/// A run as it was understood.
+#[derive(Clone, Debug, Default)]
+pub struct RunPlan {
+    /// The file or name that says most of it.
+    pub name: String,
+    /// The machine, as it was asked for.
+    pub on: String,
+    /// Settings of the machine, behind `topology.`.
+    pub machine_sets: Vec<String>,
+    /// The workload.
+    pub workload: Value,
+    /// Where its layout comes from.
+    pub layout: Layout,
+    /// What was understood, and where each value comes from.
+    pub fields: Vec<Field>,
+    /// Words that were not understood, or have no counterpart and matter.
+    pub not_understood: Vec<String>,
+}
+
+impl RunPlan {
+    pub(super) fn new(name: &str) -> RunPlan {
+        RunPlan { name: name.to_string(), ..RunPlan::default() }
+    }
+
+    /// Adds a value with where it comes from.
+    pub(super) fn put(&mut self, path: &str, value: Value, origin: Origin) {
+        self.fields.push(Field { path: path.to_string(), value, origin });
+    }
+
+    /// Takes the machine.
+    pub(super) fn machine(&mut self, on: &str, site: &Site) {
+        self.on = on.to_string();
+        let (machine, about) = (site.machine(), &site.topology().value.description);
+        let device = &machine.device(DeviceId(0)).name;
+        let stated = format!("machine = {on}: {} {device}", machine.devices());
+        self.put("machine", on.into(), Origin::stated(stated));
+        self.put("machine.network", Value::Null, Origin::assumed(format!("network of the machine: {about}")));
+    }
+
+    /// Takes what was made of arguments or of a model.
+    pub(super) fn take(&mut self, made: Import) {
+        let changed = |default: &String| {
+            let path = default.split(" = ").next().unwrap_or_default();
+            made.arguments.iter().any(|a| a.fields.iter().any(|field| field == path))
+        };
+        for default in made.defaults.iter().filter(|default| !changed(default)) {
+            let path = default.split(" = ").next().unwrap_or_default();
+            let origin = Origin { from: From::Software, why: default.clone() };
+            self.put(path, Value::Null, origin);
+        }
+        for argument in &made.arguments {
+            let words = format!("{} = {}", argument.name, plain(&argument.value));
+            match argument.status {
+                Status::Taken => {
+                    self.put(&argument.fields.join(", "), argument.value.clone(), Origin::stated(words))
+                }
+                Status::Matters => self.not_understood.push(format!("{words} ({})", argument.why)),
+                Status::Unknown => self.not_understood.push(words),
+                Status::NoEffect | Status::NotGiven => {}
+            }
+        }
+        for line in &made.assumed {
+            self.put(line.split(" = ").next().unwrap_or_default(), Value::Null, Origin::assumed(line));
+        }
+        self.workload = made.workload;
+        self.workload["topology"] = self.on.as_str().into();
+    }
+
+    /// Sets a field that the command line states.
+    pub(super) fn state(&mut self, path: &str, value: Value, option: &str) -> Result<(), SpecError> {
+        self.fields.retain(|field| field.path != path);
+        let told = format!("{path} = {} ({option})", plain(&value));
+        self.put(path, value.clone(), Origin::stated(told));
+        set_at(&mut self.workload, path, value)
+    }
+
+    /// Says what the model is.
+    pub(super) fn tell_model(&mut self) {
+        let Some(model) = model_in(&self.workload) else { return };
+        let count = ParameterCount::of(&model);
+        let (active, moe) = model.moe.as_ref().map_or_else(Default::default, |moe| {
+            let active = format!(", {:.2} B active", count.active as f64 / 1e9);
+            (active, format!(", {} experts, {} a token", moe.experts, moe.top_k))
+        });
+        let why = format!(
+            "{}: {:.2} B parameters{active}; {} layers, hidden {}, {} heads, ffn {}{moe}, vocabulary {}, sequence {}",
+            model.name,
+            count.total() as f64 / 1e9,
+            model.layers,
+            model.hidden,
+            model.heads,
+            model.ffn,
+            model.vocabulary,
+            self.workload["sequence"].as_u64().unwrap_or(model.sequence),
+        );
+        self.put("model", model.name.as_str().into(), Origin { from: From::Model, why });
+        let used = self.workload["modules"].as_object().is_some_and(|used| !used.is_empty());
+        if let Some(module) = model.modules.first().filter(|_| !used) {
+            let name = &module.name;
+            let why = format!(
+                "modules: text alone, without `{name}`; with N images in each sequence: --set modules.{name}.items=N"
+            );
+            self.put("modules", Value::Null, Origin::assumed(why));
+        }
+    }
+
+    /// The workload with a layout: as stated, or the best that is found.
+    ///
+    /// # Errors
+    /// Nothing fits, or the workload is wrong.
+    pub fn laid_out(&mut self, progress: &mut dyn FnMut(u64) -> ControlFlow<()>) -> Result<(), StudyError> {
+        if self.layout == Layout::Stated {
+            return Ok(());
+        }
+        let options = SearchOptions {
+            fix: self.machine_sets.clone(),
+            top: 1,
+            most_simulated: MOST_SIMULATED,
+            ..SearchOptions::default()
+        };
+        let found = search(&self.workload.to_string(), Some(&self.on), &options, progress)?;
+        let (Some(best), Some(first)) = (found.best, found.report.ranking.first()) else {
+            let problem = format!("none of {} layouts fits on {}", found.report.points, self.on);
+            let hint = "take more devices, or let state live elsewhere: stepsim search --offload".to_string();
+            return Err(SpecError::file(&self.name, problem).hint(hint).into());
+        };
+        let chosen: Vec<String> =
+            first.settings.iter().map(|(path, value)| format!("{path} = {}", plain(value))).collect();
+        let why = format!(
+            "layout: the fastest of {} by search ({} simulated): {}",
+            found.report.points,
+            found.report.simulated,
+            chosen.join(", ")
+        );
+        let chosen = |path: &str| path.starts_with("parallelism.") || path == "batch.micro_batch";
+        self.fields.retain(|field| field.origin.from != From::Assumed || !chosen(&field.path));
+        self.put("parallelism", Value::Null, Origin::assumed(why));
+        Ok(self.take_whole(best)?)
+    }
+
+    /// The least recomputation or offload with which the layout fits, where it does not as it is stated; `None` where
+    /// nothing does.
+    ///
+    /// # Errors
+    /// The workload is wrong.
+    pub fn made_to_fit(
+        &mut self,
+        progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<Option<String>, StudyError> {
+        let micro_batch = self.workload["batch"]["micro_batch"].as_u64().unwrap_or(1);
+        let mut fix = self.machine_sets.clone();
+        fix.push(format!("batch.micro_batch={micro_batch}"));
+        let placed = ["activations", "optimizer"].into_iter().filter_map(|class| {
+            let places = self.workload["offload"].get(class).filter(|places| !places.is_null())?;
+            Some(format!("offload.{class}={places}"))
+        });
+        fix.extend(placed);
+        let options = SearchOptions { fix, ..SearchOptions::default() };
+        let (report, best) = fill(&self.workload.to_string(), Some(&self.on), &options, progress)?;
+        let (Some(best), Some(first)) = (best, report.fits.first()) else { return Ok(None) };
+        let given_up = first.gives_up.clone().unwrap_or_else(|| "nothing".to_string());
+        let why = format!("the step does not fit as it is stated; the least that fits: {given_up}");
+        self.put("recompute", Value::Null, Origin::assumed(&why));
+        self.take_whole(best)?;
+        Ok(Some(why))
+    }
+
+    /// Takes a workload that was found, on the machine that it was found for.
+    fn take_whole(&mut self, found: WorkloadSpec) -> Result<(), SpecError> {
+        self.workload =
+            serde_json::to_value(found).map_err(|e| SpecError::file(&self.name, e.to_string()))?;
+        self.workload["topology"] = self.on.as_str().into();
+        Ok(())
+    }
+
+    /// The classes of values, each with the words of its own.
+    pub fn classes(&self) -> [(&'static str, Vec<&str>); 4] {
+        CLASSES.map(|(class, from)| {
+            let of_class = self.fields.iter().filter(|field| field.origin.from == from);
+            (class, of_class.map(|field| field.origin.why.as_str()).collect())
+        })
+    }
+
+    /// The classes as text.
+    pub fn text(&self) -> String {
+        let mut text = format!("{}\n", self.name);
+        for ((class, lines), (_, from)) in self.classes().into_iter().zip(CLASSES) {
+            let apart = if matches!(from, From::Stated | From::Software) { "; " } else { LINE };
+            text += &format!("  {class:<16} {}\n", lines.join(apart));
+        }
+        if !self.not_understood.is_empty() {
+            text += &format!("  {:<16} {}\n", "not understood", self.not_understood.join("; "));
+        }
+        text
+    }
+}
+
+/// The classes as they are printed.
+const CLASSES: [(&str, From); 4] = [
+    ("stated", From::Stated),
+    ("from the model", From::Model),
+    ("software default", From::Software),
+    ("assumed", From::Assumed),
+];
+
+/// A line of a class below its first.
+const LINE: &str = "\n                   ";
+
+/// Layouts that are simulated at most: a plan is for a first look, `stepsim search` for the rest.
+const MOST_SIMULATED: usize = 48;
+
+/// A value without the quotes of JSON.
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}

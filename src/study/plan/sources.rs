@@ -1,0 +1,234 @@
+//! The words of a request: files of any software, and shipped names.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::run_plan::{Layout, RunPlan};
+use stepsim_bring::describe::{From, Origin, model_named};
+use stepsim_core::ids::DeviceId;
+use stepsim_simulate::{Site, expanded};
+use stepsim_step::spec::imports::{Beside, FileKind, Invocation, machine_of, recognise};
+use stepsim_step::spec::{
+    Disk, Draft, Files, Kind, SpecError, USUAL_BATCH, WorkloadSpec, catalog, import, import_model,
+    is_called_like_a_file, model_of, read_json,
+};
+
+/// What is asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// Files and shipped names.
+    pub words: Vec<String>,
+    /// The machine; default: the one that a workload names.
+    pub on: Option<String>,
+    /// Sequences of a step.
+    pub batch: Option<u64>,
+    /// Tokens of a sequence.
+    pub sequence: Option<u64>,
+    /// The software stack.
+    pub stack: Option<String>,
+    /// `path=value` texts over all else.
+    pub sets: Vec<String>,
+    /// Search a layout also where one is stated.
+    pub search: bool,
+}
+
+/// The parts of a run that words describe.
+#[derive(Default)]
+struct Parts {
+    workload: Option<String>,
+    model: Option<(String, Value)>,
+    /// Format, file and text of each.
+    arguments: Vec<(&'static str, String, String)>,
+}
+
+impl Request {
+    /// Reads all words.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is none of a run, words that do not belong together, or no machine.
+    pub fn read(&self) -> Result<RunPlan, SpecError> {
+        let mut parts = Parts::default();
+        for word in &self.words {
+            self.part(word, &mut parts)?;
+        }
+        match (parts.workload, parts.arguments.is_empty()) {
+            (Some(workload), true) if parts.model.is_none() => self.of_workload(&workload),
+            (Some(workload), _) => {
+                Err(SpecError::file(workload, "is a whole workload: nothing can stand beside it")
+                    .hint("change a field of it with --set"))
+            }
+            (None, _) => self.of_parts(parts.model, &parts.arguments),
+        }
+    }
+
+    /// What one word is.
+    fn part(&self, word: &str, parts: &mut Parts) -> Result<(), SpecError> {
+        let path = &Invocation::of(word).file;
+        if is_name(word) {
+            return self.named(word, parts);
+        }
+        let text =
+            Disk.read(Path::new(path)).map_err(|e| SpecError::file(word, format!("cannot be read: {e}")))?;
+        match recognise(text.as_bytes()) {
+            Some(FileKind::Workload) => parts.workload = Some(word.to_string()),
+            Some(FileKind::Model | FileKind::HuggingFace) => {
+                parts.model = Some((word.to_string(), model_of(read_json(word, &text)?, word)?));
+            }
+            Some(FileKind::Arguments(format)) => parts.arguments.push((format, word.to_string(), text)),
+            Some(other) => {
+                let hint = match other.import() {
+                    Some(_) => format!("stepsim import {word}"),
+                    None => format!("behind --on: stepsim plan MODEL --on {word}"),
+                };
+                return Err(
+                    SpecError::file(word, format!("is {}, which is no run", other.words())).hint(hint)
+                );
+            }
+            None => {
+                let known = "a model (config.json), a workload, or arguments of Megatron, NeMo, Megatron-Bridge, \
+                             torchtitan, DeepSpeed, nanotron or MaxText";
+                return Err(SpecError::file(word, "is a file of nothing that is known").allowed(known));
+            }
+        }
+        Ok(())
+    }
+
+    /// A name: of a shipped workload as it stands, or of a model where a machine is given, in anybody's spelling.
+    fn named(&self, word: &str, parts: &mut Parts) -> Result<(), SpecError> {
+        let is = |kind| catalog::text(kind, word).is_some();
+        if is(Kind::Workload) && (self.on.is_none() || !is(Kind::Model)) {
+            parts.workload = Some(word.to_string());
+        } else if is(Kind::Model) {
+            parts.model = Some((word.to_string(), word.into()));
+        } else if let Some(model) = model_named(word) {
+            parts.model = Some((word.to_string(), model));
+        } else {
+            return Err(unknown(word));
+        }
+        Ok(())
+    }
+
+    /// A workload of ours: all that it says is stated.
+    fn of_workload(&self, word: &str) -> Result<RunPlan, SpecError> {
+        let mut plan = RunPlan::new(word);
+        let draft = Draft::<WorkloadSpec>::load(word)?;
+        let spec = draft.unchecked(&[])?;
+        let on = self.on.clone().or_else(|| spec.topology.clone()).ok_or_else(|| self.no_machine(None))?;
+        plan.machine(&on, &Site::load(&on, &[])?);
+        plan.workload = serde_json::to_value(&spec).map_err(|e| SpecError::file(word, e.to_string()))?;
+        plan.put("", word.into(), Origin::stated(format!("all of {word}")));
+        plan.layout = if self.search { Layout::Searched } else { Layout::Stated };
+        self.over(&mut plan)?;
+        Ok(plan)
+    }
+
+    /// Arguments of one software, a model, or both.
+    fn of_parts(
+        &self,
+        model: Option<(String, Value)>,
+        arguments: &[(&'static str, String, String)],
+    ) -> Result<RunPlan, SpecError> {
+        let said = || arguments.first().and_then(|(_, file, _)| machine_of(file));
+        let on = self.on.clone().or_else(said).ok_or_else(|| self.no_machine(arguments.first()))?;
+        let site = Site::load(&on, &[])?;
+        let devices = u64::from(site.machine().devices());
+        let mut beside = Beside {
+            model: model.as_ref().map(|(_, model)| model.clone()),
+            devices: Some(devices),
+            batch: self.batch,
+            models: Some(model_named),
+            ..Beside::default()
+        };
+        let (name, made) = match arguments {
+            [] => {
+                let name = model.as_ref().map_or("model", |(name, _)| name.as_str());
+                beside.usual_batch = Some(USUAL_BATCH);
+                (name.to_string(), import_model(usual_software(&site), name, &beside)?)
+            }
+            [(format, file, text), more @ ..] => {
+                if let Some((other, next, _)) = more.iter().find(|(other, ..)| other != format) {
+                    let problem = format!("is of {other}, but {file} of {format}");
+                    return Err(SpecError::file(next, problem).hint("give files of one software"));
+                }
+                beside.more = more.iter().map(|(_, file, text)| (file.clone(), text.clone())).collect();
+                (file.clone(), import(format, text, file, &beside).map_err(|e| self.beside_it(e, file))?)
+            }
+        };
+        let mut plan = RunPlan::new(&name);
+        plan.machine(&on, &site);
+        if let Some((word, model)) = &model {
+            let why = match model["source"].as_str() {
+                Some(source) if is_name(word) => format!("the name {word}: {source}"),
+                _ => format!("read from {word}"),
+            };
+            plan.put("model", word.as_str().into(), Origin { from: From::Model, why });
+        }
+        let laid_out = !arguments.is_empty() && !self.search;
+        plan.layout = if laid_out { Layout::Stated } else { Layout::Searched };
+        plan.take(made);
+        self.over(&mut plan)?;
+        Ok(plan)
+    }
+
+    /// What to write where a file says too little.
+    fn beside_it(&self, error: SpecError, file: &str) -> SpecError {
+        if !error.hint.starts_with("give --model") {
+            return error;
+        }
+        let on = self.on.as_deref().unwrap_or("64xh100");
+        error.hint(format!("name it beside the file, a shipped one or a config.json: stepsim plan {file} llama3-8b --on '{on}'"))
+    }
+
+    /// What the command line says over the files.
+    fn over(&self, plan: &mut RunPlan) -> Result<(), SpecError> {
+        if let Some(batch) = self.batch {
+            plan.state("batch.global", batch.into(), "--batch")?;
+        }
+        if let Some(sequence) = self.sequence {
+            plan.state("sequence", sequence.into(), "--sequence")?;
+        }
+        if let Some(stack) = &self.stack {
+            plan.state("stack", stack.as_str().into(), "--stack")?;
+        }
+        for set in &expanded(&self.sets, &Disk)? {
+            if set.starts_with("topology.") {
+                plan.machine_sets.push(set.clone());
+                plan.put("machine", Value::Null, Origin::stated(format!("{set} (--set)")));
+                continue;
+            }
+            let (path, value) = stepsim_step::spec::setting(set)?;
+            plan.state(path, value, "--set")?;
+        }
+        plan.tell_model();
+        Ok(())
+    }
+
+    fn no_machine(&self, arguments: Option<&(&'static str, String, String)>) -> SpecError {
+        let words = self.words.join(" ");
+        let about = arguments.map_or_else(|| words.clone(), |(_, file, _)| file.clone());
+        SpecError::file(about, "on which machine?").hint(format!("stepsim plan {words} --on 64xh100"))
+    }
+}
+
+/// Whether a word is a name, and no file.
+fn is_name(word: &str) -> bool {
+    let file = &Invocation::of(word).file;
+    !is_called_like_a_file(word) && !is_called_like_a_file(file) && !Path::new(file).exists()
+}
+
+/// A word that is neither a file nor a name of anything.
+fn unknown(word: &str) -> SpecError {
+    let error = SpecError::file(word, "is no file, and no model or workload that is known by name");
+    let names: Vec<&str> = catalog::names(Kind::Model).chain(catalog::names(Kind::Workload)).collect();
+    error.hint(match stepsim_step::spec::nearest(word, names.iter().copied()).first() {
+        Some(near) => format!("did you mean `{near}`? or give the path of its config.json"),
+        None => "give the path of its config.json; `stepsim list models` shows what is shipped".to_string(),
+    })
+}
+
+/// The software that most runs on such devices use.
+fn usual_software(site: &Site) -> &'static str {
+    let device = site.machine().device(DeviceId(0));
+    if device.vendor.as_deref() == Some("Google") { "maxtext" } else { "megatron-bridge" }
+}

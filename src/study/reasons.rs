@@ -1,0 +1,62 @@
+//! Why one layout is slower than another: where the step of a mean rank goes, side by side.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use stepsim_read::analysis::waterfall::BarsReport;
+
+/// What a layout spends more (or less) on than the best one.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Reason {
+    /// Group of the waterfall, and what of it.
+    pub what: String,
+    /// Seconds of a mean rank more than the best layout; negative: less.
+    pub more_s: f64,
+}
+
+/// Differences of `slower` from `best`, largest first. With what the model itself needs (`model`, where devices or tokens
+/// differ) they sum to the difference of the steps.
+pub fn reasons(best: &BarsReport, best_s: f64, slower: &BarsReport, slower_s: f64) -> Vec<Reason> {
+    let mut named: Vec<(String, f64)> = vec![("model".into(), slower.mfu * slower_s - best.mfu * best_s)];
+    for (bars, sign) in [(best, -1.0), (slower, 1.0)] {
+        for bar in &bars.bars {
+            let name = match bar.what.as_str() {
+                "" => bar.group.clone(),
+                what => format!("{}: {what}", bar.group),
+            };
+            match named.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, seconds)) => *seconds += sign * bar.time_s,
+                None => named.push((name, sign * bar.time_s)),
+            }
+        }
+    }
+    let mut reasons: Vec<Reason> = named.into_iter().map(|(what, more_s)| Reason { what, more_s }).collect();
+    reasons.sort_by(|a, b| b.more_s.abs().total_cmp(&a.more_s.abs()));
+    reasons
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stepsim_read::analysis::waterfall::BarReport;
+
+    #[test]
+    fn reasons_sum_to_the_difference_of_the_steps() {
+        let bar = |group: &str, what: &str, time_s: f64| BarReport {
+            group: group.into(),
+            what: what.into(),
+            time_s,
+            ..BarReport::default()
+        };
+        let best = BarsReport { mfu: 0.5, bars: vec![bar("bubble", "order", 1.0), bar("tail", "", 4.0)] };
+        let slower = BarsReport {
+            mfu: 5.0 / 12.0,
+            bars: vec![bar("bubble", "order", 4.5), bar("exposed communication", "tp", 2.5)],
+        };
+        let all = reasons(&best, 10.0, &slower, 12.0);
+        let sum: f64 = all.iter().map(|r| r.more_s).sum();
+        assert!((sum - 2.0).abs() < 1e-12, "{sum}");
+        let firsts: Vec<&str> = all.iter().take(3).map(|r| r.what.as_str()).collect();
+        assert_eq!(firsts, ["tail", "bubble: order", "exposed communication: tp"]);
+    }
+}

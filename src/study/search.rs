@@ -1,0 +1,425 @@
+//! The best layout: closed form for all, simulation for the best of them.
+//!
+//! Every layout is estimated in closed form. One whose state and kept activations, which are counted exactly, are over the
+//! limit is dropped. The rest is simulated in batches, from the best estimate on (first those that fit without the margin). What
+//! cannot be among the best that are ranked is left out for certain: the floor of its step ([`stepsim_form::analytic::Estimate::floor`]) is
+//! longer. What is worse than the best by its estimate, less a margin, is left out too: as long as the closed form is never too long
+//! by more than the margin, nothing better is left. The order of work does not depend on the threads.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::base::Base;
+use super::candidates::{Candidate, Run, Simulated, candidates, simulated};
+use super::layout::{ASSUMED, Given, NEUTRAL, layouts};
+use super::objective::Objective;
+use super::offload;
+use super::options::SearchOptions;
+use super::outcome::Outcome;
+use super::placement;
+use super::proof::{Proof, prove};
+use super::reasons::{Reason, reasons};
+use super::refine::{Trial, refine};
+use super::rows::StudyError;
+use super::space::{Axis, MOST_POINTS, Space, set_text};
+use stepsim_core::ids::DeviceId;
+use stepsim_core::pool;
+use stepsim_read::analysis::waterfall::BarsReport;
+use stepsim_simulate::jump::{glanced, reported};
+use stepsim_simulate::{Options, Status, expanded, is_file};
+use stepsim_step::spec::workload::{ModelRef, WorkloadSpec};
+use stepsim_step::spec::{Disk, SpecError};
+
+/// Layouts of a ranking that are simulated once more, to say where their step goes.
+const EXPLAINED: usize = 3;
+
+/// A simulated layout.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Ranked {
+    /// What the search chose.
+    pub settings: Map<String, Value>,
+    /// All that turns the workload into this one: arguments of `--set`.
+    pub sets: Vec<String>,
+    /// Seconds of the step in closed form.
+    pub closed_form_s: f64,
+    /// Peak of device memory in closed form.
+    pub closed_form_memory_bytes: f64,
+    /// What it takes for certain: the state that stays, and kept activations at their most.
+    pub least_memory_bytes: f64,
+    /// Devices of the machine.
+    pub devices: u32,
+    /// Dollars for 10⁶ tokens, where the machine has a price.
+    #[serde(rename = "cost_USD_per_million_tokens", skip_serializing_if = "Option::is_none")]
+    pub usd_per_million_tokens: Option<f64>,
+    /// Energy of a token, by what the devices draw: as in a report's `cost`.
+    #[serde(rename = "energy_J_per_token", skip_serializing_if = "Option::is_none")]
+    pub joules_per_token: Option<f64>,
+    /// What the simulation says.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// Of the first: from the peak to MFU, mean of all ranks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waterfall: Option<BarsReport>,
+    /// Of the first: why it is slower than the best, largest difference first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slower_by: Vec<Reason>,
+}
+
+/// What a search found.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct SearchReport {
+    /// The workload.
+    pub workload: String,
+    /// The machine.
+    pub topology: String,
+    /// Its devices; of several sizes, those of the best.
+    pub devices: u32,
+    /// What is best.
+    pub objective: Objective,
+    /// Longest step that counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline_s: Option<f64>,
+    /// Layouts of the space.
+    pub points: u64,
+    /// Layouts that were not simulated, by reason: `invalid` (the workload's checks refuse them), `memory` (in closed form,
+    /// over the limit by the state that stays and the kept activations alone), `floor` (worse than all that are
+    /// ranked by what its step takes at least), `time` (in closed form, worse than the best simulated by more than the margin), `deadline` (in closed form, longer than the deadline by more than the margin), `limit` (not refuted, but no more simulations were allowed).
+    pub pruned: BTreeMap<&'static str, u64>,
+    /// Layouts that were simulated.
+    pub simulated: u64,
+    /// Of these, how many have no result that counts, by reason: `out_of_memory` (or over the limit), `deadlock`, ...
+    pub unfit: BTreeMap<String, u64>,
+    /// How far the closed form's time was trusted.
+    pub margin: f64,
+    /// The margin of time that holds for what was simulated: smaller where simulations ran out.
+    pub time_margin_reached: f64,
+    /// By how much of itself the closed form was longer than the simulation at most, of all that were simulated.
+    pub closed_form_longest: f64,
+    /// The same of what a step takes at least: 0, or the floor is none.
+    pub floor_longest: f64,
+    /// What the search would have missed, where every layout was simulated to know it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proof: Option<Proof>,
+    /// What was tried on the best layout, where that was asked for; the first of the ranking has what was kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refined: Vec<Trial>,
+    /// What was taken for granted.
+    pub assumed: Vec<String>,
+    /// The best layouts, best first.
+    pub ranking: Vec<Ranked>,
+}
+
+/// A report, and the best workload ready to run.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The report.
+    pub report: SearchReport,
+    /// The best workload; `None` where nothing fits.
+    pub best: Option<WorkloadSpec>,
+}
+
+/// Searches for the best layout of a workload, on a machine in the place of the one that it names. `progress` is told how
+/// many estimates and simulations are done.
+///
+/// # Errors
+/// Wrong files or settings, a value that a field cannot take, too many layouts.
+pub fn search(
+    workload: &str,
+    machine: Option<&str>,
+    options: &SearchOptions,
+    progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
+) -> Result<Found, StudyError> {
+    let plain = Base::load(workload, machine, &[])?;
+    let (given, fixed, mut axes) = sorted(options, &plain)?;
+    axes.extend(sizes(options, &plain, &fixed, &axes)?);
+    if options.offload {
+        axes.extend(offload::axis(options, &plain, &fixed)?);
+    }
+    if options.placement {
+        axes.extend(placement::axes(options, &plain, &fixed)?);
+    }
+    let neutral = NEUTRAL.iter().map(|(path, value)| format!("{path}={value}"));
+    let always: Vec<String> = neutral.chain(fixed).collect();
+    let base = Base::load(workload, machine, &always)?;
+    let space = Space::new(axes, &base)?;
+    let Layouts { all: points, topology, devices } = points(&base, &space, &given)?;
+    let threads = pool::threads(options.threads);
+    let (candidates, mut pruned) = candidates(&base, &points, options, threads);
+    let mut tell = |done| if progress(done).is_break() { Err(StudyError::Stopped) } else { Ok(()) };
+    tell(points.len() as u64)?;
+    let simulate = |candidate: &Candidate| simulated(&base, &candidate.sets, options);
+    let mut tell_run = |n| tell(points.len() as u64 + n);
+    let (run, proof) = if options.prove {
+        let (run, proof) = prove(&candidates, options, threads, &simulate, &mut tell_run)?;
+        (run, Some(proof))
+    } else {
+        (Run::over(&candidates, options, threads, &simulate, &mut tell_run)?, None)
+    };
+    *pruned.entry("limit").or_insert(0) += run.undecided;
+    for (reason, count) in &run.hopeless {
+        *pruned.entry(reason).or_insert(0) += count;
+    }
+    let mut report = SearchReport {
+        workload: base.name().to_string(),
+        topology,
+        devices,
+        objective: options.objective,
+        deadline_s: options.deadline_s,
+        points: points.len() as u64,
+        pruned,
+        simulated: run.outcomes.len() as u64,
+        unfit: BTreeMap::new(),
+        margin: options.margin,
+        time_margin_reached: run.margin_reached,
+        closed_form_longest: 0.0,
+        floor_longest: 0.0,
+        proof,
+        refined: Vec::new(),
+        assumed: ASSUMED
+            .into_iter()
+            .chain(options.offload.then_some(offload::ASSUMED))
+            .chain(options.placement.then_some(placement::ASSUMED))
+            .map(String::from)
+            .collect(),
+        ranking: Vec::new(),
+    };
+    let mut ranked = ranked(run, &candidates, options, &mut report);
+    let mut refined = None;
+    if let Some(first) = ranked.first().filter(|_| options.refine) {
+        let before = points.len() as u64 + report.simulated;
+        let mut tell = |n| tell(before + n);
+        (refined, report.refined) = refine(&base, first, options, &simulate, &mut tell)?;
+    }
+    if let Some(refined) = refined {
+        ranked.insert(0, refined);
+        ranked.truncate(options.top.max(1));
+    }
+    let drawn = drawn(&base, &mut ranked, options.objective);
+    let best = ranked.first().and_then(|found| base.inputs(&found.candidate.sets).ok());
+    let own = serde_json::to_value(plain.unchecked(&[])?.0).unwrap_or_default();
+    let mut explained = explained(&base, &ranked).into_iter();
+    let prices =
+        expanded(&options.fix.iter().filter(|set| is_file(set)).cloned().collect::<Vec<_>>(), &Disk)?;
+    report.ranking = ranked
+        .into_iter()
+        .zip(drawn)
+        .map(|(found, joules_per_token)| {
+            let (waterfall, slower_by) = explained.next().map_or((None, Vec::new()), |(w, by)| (Some(w), by));
+            let sets = needed(&own, always.iter().chain(&found.candidate.sets));
+            let sets = with_files(sets, &prices, &options.fix);
+            Ranked { waterfall, slower_by, joules_per_token, ..found.row(sets) }
+        })
+        .collect();
+    if let Some(best) = report.ranking.first() {
+        report.devices = best.devices;
+    }
+    Ok(Found { report, best: best.map(|inputs| inputs.workload.value) })
+}
+
+/// What of the simulated layouts counts, best first; the others are counted in the report.
+fn ranked(
+    run: Run,
+    candidates: &[Candidate],
+    options: &SearchOptions,
+    report: &mut SearchReport,
+) -> Vec<Simulated> {
+    let mut ranked = Vec::new();
+    for (at, outcome) in run.outcomes {
+        let candidate = &candidates[at];
+        let found = candidate.form.simulated(&outcome).filter(|_| outcome.status == Status::Ok);
+        let unfit = match found {
+            None => as_text(outcome.status),
+            Some(found) => {
+                let longer = 1.0 - found.seconds / candidate.form.seconds;
+                report.closed_form_longest = report.closed_form_longest.max(longer);
+                report.floor_longest = report.floor_longest.max(1.0 - found.seconds / candidate.least_s);
+                if options.in_time(found) {
+                    ranked.push(Simulated { candidate: candidate.clone(), found, outcome });
+                    continue;
+                }
+                "deadline".to_string()
+            }
+        };
+        *report.unfit.entry(unfit).or_insert(0) += 1;
+    }
+    let score = |s: &Simulated| s.found.score(options.objective);
+    ranked.sort_by(|a, b| score(a).total_cmp(&score(b)));
+    ranked.truncate(options.top.max(1));
+    ranked
+}
+
+impl Simulated {
+    fn row(self, sets: Vec<String>) -> Ranked {
+        let Simulated { candidate, found, outcome } = self;
+        Ranked {
+            sets,
+            settings: candidate.settings,
+            closed_form_s: candidate.form.seconds,
+            closed_form_memory_bytes: candidate.form.memory_bytes,
+            least_memory_bytes: candidate.least,
+            devices: found.devices as u32,
+            usd_per_million_tokens: found.usd_per_million_tokens(),
+            joules_per_token: None,
+            outcome,
+            waterfall: None,
+            slower_by: Vec::new(),
+        }
+    }
+}
+
+/// Joules a token of each of a ranking, which they order where energy is the objective.
+fn drawn(base: &Base, ranking: &mut Vec<Simulated>, objective: Objective) -> Vec<Option<f64>> {
+    let joules = |found: &Simulated| {
+        let inputs = base.inputs(&found.candidate.sets).ok().filter(|_| found.found.power_w > 0.0)?;
+        glanced(&inputs, &Options::default()).ok()?.cost?.joules_per_token
+    };
+    let mut all: Vec<_> = ranking.drain(..).map(|found| (joules(&found), found)).collect();
+    if objective == Objective::Energy {
+        all.sort_by(|a, b| a.0.unwrap_or(f64::MAX).total_cmp(&b.0.unwrap_or(f64::MAX)));
+    }
+    let (joules, found): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+    *ranking = found;
+    joules
+}
+
+/// Where the step goes in the first [`EXPLAINED`] of a ranking, and what each spends more on than the best.
+fn explained(base: &Base, ranking: &[Simulated]) -> Vec<(BarsReport, Vec<Reason>)> {
+    let mut all: Vec<(BarsReport, Vec<Reason>)> = Vec::new();
+    let mut best_s = 0.0;
+    for Simulated { candidate, found, .. } in ranking.iter().take(EXPLAINED) {
+        let run = base
+            .inputs(&candidate.sets)
+            .ok()
+            .map(|inputs| reported(&inputs, &Options::default()).ok().and_then(|report| report.waterfall));
+        let Some(bars) = run.flatten().map(|waterfall| waterfall.mean) else { break };
+        match all.first() {
+            None => {
+                best_s = found.seconds;
+                all.push((bars, Vec::new()));
+            }
+            Some((best, _)) => {
+                let by = reasons(best, best_s, &bars, found.seconds);
+                all.push((bars, by));
+            }
+        }
+    }
+    all
+}
+
+/// The numbers of nodes that make machines of the sizes asked for.
+fn sizes(
+    options: &SearchOptions,
+    base: &Base,
+    fixed: &[String],
+    axes: &[Axis],
+) -> Result<Option<Axis>, SpecError> {
+    const NODES: &str = "topology.nodes";
+    let site = base.unchecked(fixed)?.1;
+    options.objective.check(site.machine().device(DeviceId(0)))?;
+    let Some((fewest, most)) = options.devices else { return Ok(None) };
+    let wrong = |problem: String| {
+        SpecError::file(format!("--devices {fewest}..{most}"), problem)
+            .allowed("fewest..most devices, of which a machine of a number of nodes has some: 64..4096")
+    };
+    if options.fix.iter().any(|set| set.starts_with(NODES)) || axes.iter().any(|a| a.paths[0] == NODES) {
+        return Err(wrong(format!("{NODES} is given too")).hint("give one of the two"));
+    }
+    let nodes = u64::from(site.topology().value.nodes.max(1));
+    let of_node = u64::from(site.machine().devices()) / nodes;
+    let first = fewest.div_ceil(of_node.max(1)).max(1);
+    let doubled = std::iter::successors(Some(first), |n| n.checked_mul(2));
+    let counts: Vec<u64> = doubled.take_while(|n| n.saturating_mul(of_node) <= most).collect();
+    if fewest > most || counts.is_empty() {
+        return Err(wrong(format!("no machine between: a node of {} has {of_node}", site.topology().name)));
+    }
+    let values = counts.into_iter().map(|n| vec![n.into()]).collect();
+    Ok(Some(Axis::of(vec![NODES.to_string()], values)))
+}
+
+/// What was given: values of what is chosen, settings of all layouts, and axes of the rest.
+fn sorted(options: &SearchOptions, base: &Base) -> Result<(Given, Vec<String>, Vec<Axis>), SpecError> {
+    let (mut given, mut fixed, mut axes) = (Given::default(), Vec::new(), Vec::new());
+    for text in &expanded(&options.fix, &Disk)? {
+        base.understands(std::slice::from_ref(text))?;
+        let (path, value) = text.split_once('=').unwrap_or((text, ""));
+        let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_string()));
+        if !given.take(path, &[value]) {
+            fixed.push(text.clone());
+        }
+    }
+    for axis in &options.vary {
+        axis.listed()?;
+        let values: Vec<Value> = axis.values.iter().flatten().cloned().collect();
+        if !given.take(&axis.paths[0], &values) {
+            axes.push(axis.clone());
+        }
+    }
+    for (path, value) in given.values() {
+        base.understands(&[set_text(path, value)])?;
+    }
+    Ok((given, fixed, axes))
+}
+
+/// All layouts, and where they run.
+struct Layouts {
+    all: Vec<Map<String, Value>>,
+    topology: String,
+    devices: u32,
+}
+
+/// All layouts at all points of the rest; the machine is that of the first.
+fn points(base: &Base, space: &Space, given: &Given) -> Result<Layouts, SpecError> {
+    let mut points = Layouts { all: Vec::new(), topology: String::new(), devices: 0 };
+    for i in 0..space.count() {
+        let at = space.point(i);
+        let sets: Vec<String> = at.iter().map(|(path, value)| set_text(path, value)).collect();
+        let (workload, site) = base.unchecked(&sets)?;
+        let ModelRef::Inline(model) = &workload.model else {
+            return Err(SpecError::at("model", "the model was not resolved").in_file(base.name()));
+        };
+        for mut layout in layouts(&workload, model, site.machine(), given) {
+            layout.extend(at.clone());
+            points.all.push(layout);
+        }
+        if i == 0 {
+            points.topology = site.topology().name.clone();
+            points.devices = site.machine().devices();
+        }
+        if points.all.len() as u128 > MOST_POINTS {
+            return Err(SpecError::file("search", format!("more than {MOST_POINTS} layouts"))
+                .hint("fix what need not be searched: --fix parallelism.context.size=1"));
+        }
+    }
+    Ok(points)
+}
+
+/// The same settings, with the files of settings in the place of what they hold.
+fn with_files(sets: Vec<String>, held: &[String], fix: &[String]) -> Vec<String> {
+    let files = fix.iter().filter(|set| is_file(set)).cloned();
+    files.chain(sets.into_iter().filter(|set| !held.contains(set))).collect()
+}
+
+/// The last setting of each path, without those that say what the workload says itself.
+pub(super) fn needed<'a>(own: &Value, sets: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let mut last: Vec<(&str, &str)> = Vec::new();
+    for (path, value) in sets.filter_map(|text| text.split_once('=')) {
+        last.retain(|(earlier, _)| *earlier != path);
+        last.push((path, value));
+    }
+    let says = |path: &str| own.pointer(&format!("/{}", path.replace('.', "/"))).cloned().unwrap_or_default();
+    let read = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_string()));
+    let nothing = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
+    last.retain(|(path, value)| {
+        let (own, value) = (says(path), read(value));
+        own != value && !(nothing(&own) && nothing(&value))
+    });
+    last.into_iter().map(|(path, value)| format!("{path}={value}")).collect()
+}
+
+fn as_text(status: Status) -> String {
+    serde_json::to_value(status).ok().and_then(|v| v.as_str().map(str::to_string)).unwrap_or_default()
+}
