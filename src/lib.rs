@@ -17,18 +17,24 @@
 //! ```
 //! [`Inputs`] take names and paths, texts, or typed values ([`WorkloadSpec`], [`Topology`]); a run borrows them and reads no
 //! files. A [`World`] of your own needs no transformer; worlds are changed by named edits ([`core::program::Edit`]), errors are data
-//! ([`lab::simulate::Fault`]). `default-features = false` leaves out arguments, tables and progress.
+//! ([`simulate::Fault`]). `default-features = false` leaves out arguments, tables and progress.
 //!
-//! # Floors
+//! # Crates
 //!
-//! A step is a set of **rank programs** running on a **machine**. The modules stand on five floors, and within a floor in
-//! the order in which data flows; each uses only those before it (a test reads the `crate::` paths and holds it so):
+//! A step is a set of **rank programs** running on a **machine**. Each crate uses only those before it, and the compiler holds that:
 //!
-//! - `core`: `declare`, `known`, `units`, `ids`, `kernel_class`, `interrupt`, `pool`, `program`, `fold`, `engine`
-//! - `step`: `schedule`, `sharding`, `spec`, `documents`, `moe`, `model`, `cost`, `topology`, `collective`, `plan`
-//! - `read`: `profile`, `analytic`, `page`, `analysis`, `palette`, `trace`, `allocator`
-//! - `lab`: `simulate`, `page`, `compare`, `calculon`, `describe`, `score`, `study`, `plan`, `around`
-//! - `cli`
+//! | crate | what it is | what it must not know |
+//! |--|--|--|
+//! | [`core`] | engine, fold, program, units, ids | files, JSON, transformers |
+//! | [`read`] | reports, timelines, parts of pages | where a record came from |
+//! | [`step`] | files, models, prices, machines, collectives, schedules, plans | the engine's records |
+//! | [`simulate`] | one step from files to report and page | studies |
+//! | [`form`] | the closed form, and what it and a simulation say of one step | how a step is played |
+//! | [`bring`] | anybody's words as a described run | studies, terminals |
+//! | [`measure`] | profiles, learned prices, scores of published steps | studies, terminals |
+//! | [`study`] | plan, sweep, search, fill | terminals |
+//! | [`around`] | calculators around a step | studies, terminals |
+//! | `cli` | one file a command | |
 
 #[cfg(feature = "cli")]
 pub use stepsim_cli as cli;

@@ -14,7 +14,7 @@ use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
 use crate::layers::{files, src};
 
-/// A module: its segments below `crate`.
+/// A module: its crate, and its segments below `crate`.
 type Module = Vec<String>;
 
 /// What the tokens of a file say.
@@ -138,7 +138,9 @@ impl Library {
             let below = path.strip_prefix(src()).unwrap();
             let mut module: Module =
                 below.with_extension("").iter().map(|part| part.to_str().unwrap().to_owned()).collect();
-            if module == ["main"] || module.iter().any(|part| part == "tests") {
+            if ["main", "step/build"].contains(&module.join("/").as_str())
+                || module.iter().any(|part| part == "tests")
+            {
                 continue;
             }
             module.pop_if(|last| last == "mod" || last == "lib");
@@ -152,7 +154,13 @@ impl Library {
         let (first, rest) = path.split_first()?;
         let source = &self.0[module].1;
         match first.as_str() {
-            "crate" => self.below(&[], rest),
+            "crate" => self.below(&module[..module.len().min(1)], rest),
+            name if name
+                .strip_prefix("stepsim_")
+                .is_some_and(|name| self.0.contains_key(&[name.to_owned()][..])) =>
+            {
+                self.below(&[name["stepsim_".len()..].to_owned()], rest)
+            }
             "self" => self.below(module, rest),
             "super" => self.below(&module[..module.len() - 1], rest),
             name if source.defines.contains(name) => Some(module.to_vec()),
@@ -239,8 +247,9 @@ fn no_two_files_need_each_other() {
 #[test]
 fn needs_are_read_from_uses_paths_and_macros() {
     let source = |text: &str| (PathBuf::new(), Source::of(text));
-    let module =
-        |path: &str| -> Module { path.split("::").filter(|s| !s.is_empty()).map(String::from).collect() };
+    let module = |path: &str| -> Module {
+        format!("k::{path}").split("::").filter(|s| !s.is_empty()).map(String::from).collect()
+    };
     let library = Library(BTreeMap::from([
         (module(""), source("pub mod a; pub mod b; pub mod c;")),
         (
@@ -264,7 +273,7 @@ fn needs_are_read_from_uses_paths_and_macros() {
         ),
     ]));
     let needs = library.needs();
-    let of = |path: &str| needs[&module(path)].keys().map(|m| m.join("::")).collect::<Vec<_>>();
+    let of = |path: &str| needs[&module(path)].keys().map(|m| m[1..].join("::")).collect::<Vec<_>>();
     assert_eq!(of("a"), [""; 0], "re-exports are no needs");
     assert_eq!((of("a::x"), of("a::y")), (vec!["a".to_owned()], vec!["a::x".to_owned()]));
     assert_eq!(of("b"), ["a::x", "a::y"]);

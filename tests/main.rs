@@ -62,6 +62,7 @@ mod sites;
 mod slow;
 mod stacks;
 mod study;
+mod style;
 mod tiers;
 mod training;
 mod why;

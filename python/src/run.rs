@@ -7,10 +7,10 @@ use pyo3::prelude::*;
 use serde_json::json;
 use stepsim::cli::run::{self as command, Args};
 use stepsim::cli::{Failure, run_args};
+use stepsim::read::analysis::report::{Extent, Report};
 use stepsim::simulate::jump::{self, figures};
 use stepsim::simulate::whatif::blame::blame;
 use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::read::analysis::report::{Extent, Report};
 
 use crate::asked::Asked;
 use crate::command::named;

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use stepsim::simulate::Fault;
+use stepsim::step::spec::SpecError;
 use stepsim::study::{
     Axis, Base, Columns, How, Objective, SearchOptions, Shard, Space, Study, StudyError, SweepOptions,
 };
-use stepsim::step::spec::SpecError;
 
 use crate::error::{json, raised};
 use crate::watch::watched;

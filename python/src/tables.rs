@@ -7,13 +7,13 @@ use stepsim::core::engine::describe;
 use stepsim::core::ids::{OpId, RankId, ResourceId, TierId};
 use stepsim::core::program::{MemoryClass, NO_MICRO_BATCH, Op, OpInfo, Program, Work};
 use stepsim::core::units::{PS_PER_S, Time};
-use stepsim::simulate::Simulation;
 use stepsim::read::analysis::cause::Causes;
 use stepsim::read::analysis::idle::IdleTimes;
 use stepsim::read::analysis::kind::OpKind;
 use stepsim::read::analysis::memory::{Ledger, users};
 use stepsim::read::analysis::stalls::Stall;
 use stepsim::read::analysis::{links as used, stalls as stood};
+use stepsim::simulate::Simulation;
 use stepsim::step::spec::SpecError;
 
 use crate::table::Columns;

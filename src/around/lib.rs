@@ -1,4 +1,6 @@
 //! Calculators around a step: days of training, reinforcement learning, sharded products.
+//!
+//! Invariant: it knows a step's time and no study, score or terminal.
 
 pub mod goodput;
 pub mod matmul;

@@ -1,7 +1,9 @@
-//! The floor that knows no transformer: ranks that play programs on shared resources.
+//! Ranks that play programs on shared resources.
 //!
-//! [`units`] and [`ids`] are its words, an [`interrupt`] calls work off, a [`program`] is what a rank does, [`fold`] finds ranks that must behave alike, and
-//! the [`engine`] plays the world that is left.
+//! [`units`] and [`ids`] are the words, an [`interrupt`] calls work off, a [`program`] is what a rank does, [`fold`] finds ranks that
+//! must behave alike, and the [`engine`] plays the world that is left.
+//!
+//! Invariant: it knows no file, no JSON document and no transformer.
 
 pub mod declare;
 pub mod engine;

@@ -1,5 +1,6 @@
-//! The floor that reads: what a played step, or a profile of a real one, says; the closed form beside it; timelines; what an
-//! allocator reserves.
+//! What a record says: [`analysis`] and its reports, timelines ([`trace`]), parts of pages ([`page`]) and their colours ([`palette`]).
+//!
+//! Invariant: it knows a record, and not which step, model or machine it came from.
 
 pub mod analysis;
 pub mod page;

@@ -1,7 +1,7 @@
 //! One run from files to readings: load, plan, fold, play, report.
 //!
 //! ```no_run
-//! use stepsim::lab::simulate::{Inputs, Options, Simulation};
+//! use stepsim_simulate::{Inputs, Options, Simulation};
 //! let inputs = Inputs::load("gpt3-175b", None, &[])?;
 //! let run = Simulation::run(&inputs, &Options::default())?;
 //! println!("{}", run.record.step_end);

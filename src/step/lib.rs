@@ -1,4 +1,10 @@
-//! The floor that writes programs: from the files of a workload and a machine to what each rank does in a step.
+//! From the files of a workload and a machine to what each rank does in a step.
+//!
+//! Rooms, each of which uses only those before it:
+//!
+//! `schedule` → `sharding` → `spec` → `documents` → `moe` → `model` → `cost` → `topology` → `collective` → `plan`
+//!
+//! Invariant: it plays nothing and reads no record.
 
 pub mod collective;
 pub mod cost;

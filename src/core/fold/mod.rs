@@ -85,9 +85,9 @@
 //! * Errors of a folded run speak of folded ranks; [`Folded::representative`] names the rank meant.
 //!
 //! ```
-//! use stepsim::core::fold::fold;
-//! use stepsim::core::ids::RankId;
-//! use stepsim::core::program::{Edit, Program, World};
+//! use stepsim_core::fold::fold;
+//! use stepsim_core::ids::RankId;
+//! use stepsim_core::program::{Edit, Program, World};
 //!
 //! let mut world = World::default();
 //! let program = world.add_program(Program::default());

@@ -15,7 +15,7 @@
 //! * [`slack`]: how much later each op could end without moving the step.
 //! * [`links`]: bytes through every resource; [`link_rates`]: over time; [`stretches`]: in equal parts of the step.
 //! * `hangs_on`: the sentence that a report begins with; [`slow_ranks`]: whose kernels take longer than the device needs.
-//! * [`blame`]: a cause, what it costs itself and what it makes others wait (who plays the step without it is `lab::simulate::whatif`).
+//! * [`blame`]: a cause, what it costs itself and what it makes others wait (who plays the step without it is `simulate::whatif`).
 //! * [`idle`]: how long communication takes on an idle machine; [`kind`]: what an op is for.
 //! * [`samples`]: how step times spread over many seeds, and who was on the critical path how often.
 //! * [`layers`]: ops by layer and kind.

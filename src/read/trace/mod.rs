@@ -8,7 +8,7 @@
 //! [`write_file`] puts them together. Any other sink will do as well:
 //!
 //! ```
-//! use stepsim::read::trace::writer::{Chrome, Sink, Slice};
+//! use stepsim_read::trace::writer::{Chrome, Sink, Slice};
 //! let mut text = Vec::new();
 //! let mut sink = Chrome::new(&mut text);
 //! sink.begin(&[])?;

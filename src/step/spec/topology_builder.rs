@@ -1,8 +1,8 @@
 //! Machines made in a program, part by part: what a topology file says, as methods.
 //!
 //! ```
-//! use stepsim::step::spec::Device;
-//! use stepsim::step::spec::topology::{Link, Topology};
+//! use stepsim_step::spec::Device;
+//! use stepsim_step::spec::topology::{Link, Topology};
 //!
 //! let device = Device::of("mine", 500.0, 96.0, 3000.0);
 //! let topology = Topology::of(device)
@@ -10,9 +10,9 @@
 //!     .host(Link::of(64.0, 1.0))
 //!     .memory("host", 2048.0, Link::of(200.0, 0.2))
 //!     .nodes(4, Link::of(50.0, 2.0), 0.5);
-//! let machine = stepsim::step::topology::Machine::build(&topology)?;
+//! let machine = stepsim_step::topology::Machine::build(&topology)?;
 //! assert_eq!(machine.devices(), 32);
-//! # Ok::<(), stepsim::step::spec::SpecError>(())
+//! # Ok::<(), stepsim_step::spec::SpecError>(())
 //! ```
 
 use super::device::{Device, Hbm, Peaks};
