@@ -1,6 +1,5 @@
 //! Shipped workloads that name a published run have its layout, and come near what was published of it.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value;
@@ -51,43 +50,4 @@ fn public_runs_can_be_run() {
         assert!(case.measured_s > 0.0 && row.text("source_ref").len() > 20, "{}", row.id);
         assert!(page.contains(&format!("`{}`", row.id)), "{}", row.id);
     }
-}
-
-/// vTrain's rows of one node are not steps that were timed one by one: between the fewest and the most micro-batches they lie
-/// on a straight line to the printed digit, for each of 432 triples. Whole steps that are timed scatter by a per mille and more.
-/// They are what vTrain's own predictor makes of traced layers.
-#[test]
-fn steps_of_vtrains_single_node_are_composed() {
-    let file =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/measured/steps-vtrain-single-node.jsonl");
-    let Ok(text) = std::fs::read_to_string(file) else { return };
-    let mut layouts: BTreeMap<[u64; 6], Vec<(u64, f64)>> = BTreeMap::new();
-    for line in text.lines() {
-        let row: Value = serde_json::from_str(line).expect("JSON");
-        let count = |column: &str| row[column].as_u64().expect("a count");
-        let key = ["hidden", "layers", "tp", "pp", "dp", "mbs_seqs"].map(count);
-        let steps = layouts.entry(key).or_default();
-        steps.push((count("grad_accum"), row["step_time_s"].as_f64().expect("seconds")));
-    }
-    let mut off = Vec::new();
-    for steps in layouts.values_mut() {
-        steps.sort_by_key(|(micro_batches, _)| *micro_batches);
-        let (Some(&(few, short)), Some(&(many, long))) = (steps.first(), steps.last()) else { continue };
-        for (between, step) in steps.iter().filter(|(n, _)| few < *n && *n < many) {
-            let line = short + (long - short) * (between - few) as f64 / (many - few) as f64;
-            off.push((line / step - 1.0).abs());
-        }
-    }
-    let worst = off.iter().copied().fold(0.0, f64::max);
-    println!(
-        "{} steps between two others of a layout: at most {:.1e} off the straight line",
-        off.len(),
-        worst
-    );
-    assert!(off.len() > 400 && worst < 1e-5, "{} {worst}", off.len());
-    // What four replicas add to one: gradients beyond 1,024 MiB, where vTrain's table of all-reduces ends, add less.
-    let step = |layers: u64, data: u64| layouts[&[2048, layers, 2, 1, data, 1]][0].1;
-    let added: Vec<f64> = [12, 16, 20, 24].map(|layers| 1e3 * (step(layers, 4) - step(layers, 1))).into();
-    println!("4 replicas of 12, 16, 20 and 24 layers add {added:.3?} ms to one");
-    assert!(added[0] < added[1] && added[2] < 0.8 * added[1] && added[2] < added[3], "{added:?}");
 }

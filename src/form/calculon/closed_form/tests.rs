@@ -9,7 +9,7 @@ use crate::calculon::files::{
 
 /// A golden: its name, its inputs, what Calculon wrote.
 fn cases() -> Vec<(String, Calculon, Value)> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/calculon.json");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/calculon.json");
     cases_of(&serde_json::from_slice(&std::fs::read(path).expect("readable goldens")).expect("JSON"))
 }
 
@@ -45,7 +45,7 @@ fn agrees(ours: f64, golden: &Value) -> bool {
 /// communication are among them.
 #[test]
 fn every_output_of_random_configurations_agrees() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/calculon-random.json.gz");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/calculon-random.json.gz");
     let file = std::fs::File::open(path).expect("readable goldens");
     let goldens: Value = serde_json::from_reader(flate2::read::GzDecoder::new(file)).expect("JSON");
     let cases = cases_of(&goldens);

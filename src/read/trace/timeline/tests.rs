@@ -577,7 +577,7 @@ fn the_tiny_pipeline_is_as_it_was() {
     let (ranks, meta) = (sample::one_per_stage(TINY), sample::meta(&record));
     let (text, summary) = text(&Timeline::new(&world, &record, &ranks, &meta));
     check(&read(&text), &summary);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces/tiny-pipeline.json");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/tiny-pipeline.json");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(&path, &text).unwrap();
     }
