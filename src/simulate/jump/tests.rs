@@ -197,7 +197,7 @@ fn random_steps_jump_exactly() {
     let (mut draws, mut ran, mut jumped) = (Draws(88_172_645_463_325_252), 0, [0; 3]);
     for _ in 0..cases {
         let sets = drawn(&mut draws);
-        let Ok(inputs) = Inputs::load("tests/data/jump.json", None, &sets) else { continue };
+        let Ok(inputs) = Inputs::load("../../tests/data/jump.json", None, &sets) else { continue };
         ran += 1;
         jumped.iter_mut().zip(jumps(&sets.join(" "), &inputs)).for_each(|(all, is)| *all += u32::from(is));
     }
@@ -253,7 +253,7 @@ fn steps_of_a_study_are_what_each_is_alone() {
         let (base, common) = (drawn(&mut draws), Common::default());
         let mut sets = base.clone();
         for _ in 0..6 {
-            let Ok(inputs) = Inputs::load("tests/data/jump.json", None, &sets) else { continue };
+            let Ok(inputs) = Inputs::load("../../tests/data/jump.json", None, &sets) else { continue };
             let what = sets.join(" ");
             let among = figures_among(&common, &inputs, &Options::default(), true);
             let alone = figures(&inputs, &Options::default(), true);
@@ -284,7 +284,7 @@ fn steps_of_a_study_are_what_each_is_alone() {
 #[test]
 fn a_step_without_the_turns_it_can_spare_comes_to_rest_as_well() {
     let sets = ["parallelism.tensor=1", "parallelism.pipeline.size=8", "batch.global=1280"];
-    let inputs = Inputs::load("tests/data/jump.json", None, &sets.map(String::from)).expect("inputs");
+    let inputs = Inputs::load("../../tests/data/jump.json", None, &sets.map(String::from)).expect("inputs");
     let common = Common::default();
     let [first, second] =
         [(); 2].map(|()| figures_among(&common, &inputs, &Options::default(), true).expect("figures"));
@@ -304,7 +304,7 @@ fn short_steps_are_as_short_as_their_schedule_allows() {
     assert_eq!(of(400, 8, 400), [32, 96], "no turns are known");
 
     let sets = ["parallelism.pipeline.size=4", "parallelism.pipeline.schedule=1f1b", "batch.global=640"];
-    let inputs = Inputs::load("tests/data/jump.json", None, &sets.map(String::from)).expect("inputs");
+    let inputs = Inputs::load("../../tests/data/jump.json", None, &sets.map(String::from)).expect("inputs");
     let Jumped { of, micro_batches, .. } = jumped(&inputs, &Options::default()).expect("a jump").jumped;
     assert_eq!(of - micro_batches, 8, "of {of}");
 }
@@ -314,7 +314,7 @@ fn short_steps_are_as_short_as_their_schedule_allows() {
 fn orders_that_do_not_go_on_by_turns_are_found_out() {
     let order_of = |kind: &str, micro_batches: u32| {
         let sets = [format!("parallelism.pipeline.schedule={kind}"), "parallelism.pipeline.size=4".into()];
-        let inputs = Inputs::load("tests/data/jump.json", None, &sets).expect("inputs");
+        let inputs = Inputs::load("../../tests/data/jump.json", None, &sets).expect("inputs");
         order(&inputs.workload.value, micro_batches).expect("an order")
     };
     let (short, whole) = (order_of("1f1b", 16), order_of("1f1b", 40));
@@ -328,7 +328,7 @@ fn orders_that_do_not_go_on_by_turns_are_found_out() {
 fn what_is_drawn_is_not_jumped() {
     let load = |sets: &[&str]| {
         let sets: Vec<String> = sets.iter().map(|s| (*s).to_string()).collect();
-        Inputs::load("tests/data/jump.json", None, &sets).expect("inputs")
+        Inputs::load("../../tests/data/jump.json", None, &sets).expect("inputs")
     };
     let options = Options::default();
     assert!(jumped(&load(&[]), &options).is_some());
@@ -341,7 +341,7 @@ fn what_is_drawn_is_not_jumped() {
 /// Steps with changes to their worlds, as what-ifs and comparisons make them: each edit by itself.
 #[test]
 fn edited_steps_jump_exactly() {
-    let inputs = Inputs::load("tests/data/jump.json", None, &[]).expect("inputs");
+    let inputs = Inputs::load("../../tests/data/jump.json", None, &[]).expect("inputs");
     let options = Options::default();
     let edits = [
         Edit::Free(vec![StreamKind::Tensor, StreamKind::Data]),
@@ -371,7 +371,7 @@ fn edited_steps_jump_exactly() {
 /// What-ifs are the same whether their steps are jumped or not.
 #[test]
 fn what_ifs_jump_exactly() {
-    let inputs = Inputs::load("tests/data/jump.json", None, &[]).expect("inputs");
+    let inputs = Inputs::load("../../tests/data/jump.json", None, &[]).expect("inputs");
     let of = |jump: bool| {
         let base = Base::new(&inputs, Options { jump, ..Options::default() }).expect("runs");
         let mut changes = base.all(1.1);
