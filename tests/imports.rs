@@ -275,7 +275,10 @@ fn a_matrix_of_nvidia_smi_becomes_a_machine() {
         ("GPU0 GPU1\nGPU0 X NV4\n", "2 GPUs in its header and 1 rows"),
         ("GPU0 GPU1\nGPU0 X NV4\nGPU1 NV4 NV4\n", "the row of GPU1"),
         ("GPU0 GPU1\nGPU0 X NVX\nGPU1 NV4 X\n", "`NVX`"),
-        ("GPU0 GPU1 GPU2\nGPU0 X NV1 NV2\nGPU1 NV1 X NV1\nGPU2 NV2 NV1 X\n", "GPU0 and GPU2 by NV2"),
+        (
+            "GPU0 GPU1 GPU2 GPU3\nGPU0 X NV4 NV4 SYS\nGPU1 NV4 X NV4 SYS\nGPU2 NV4 NV4 X SYS\nGPU3 SYS SYS SYS X\n",
+            "GPU3 has no NVLink to any other",
+        ),
         ("GPU0 GPU1\nGPU0 X NV4\nGPU1 NV4 X\n", "no network adapter"),
         (
             "GPU0 GPU1 NIC0 NIC1 NIC2\nGPU0 X NV4 SYS SYS SYS\nGPU1 NV4 X SYS SYS SYS\n",
@@ -291,6 +294,50 @@ fn a_matrix_of_nvidia_smi_becomes_a_machine() {
     let (status, _, error) = stepsim(&[&args[..], &[out.to_str().unwrap()]].concat());
     assert_eq!(status, 0, "{error}");
     assert!(stepsim::step::topology::Machine::load(out.to_str().unwrap(), &[]).unwrap().1.devices() == 8);
+}
+
+/// NVLinks without a switch lead from GPU to GPU: as many at each as the device has. Bridges between pairs are drawn.
+#[test]
+fn nvlinks_without_a_switch_are_a_mesh_or_pairs() {
+    use stepsim::step::spec::nvidia_smi::{NodeRates, machine};
+    use stepsim::step::spec::{Topology, from_value};
+    let rates = NodeRates { nvlink_gbps: 25.0, pcie_gbps: 20.0, nic_gbps: 50.0, nodes: 1 };
+    let matrix = |gpus: usize, word: &dyn Fn(usize, usize) -> String| {
+        let head: String = (0..gpus).map(|i| format!("GPU{i} ")).collect();
+        let rows = (0..gpus).map(|i| {
+            let row: String =
+                (0..gpus).map(|j| if i == j { "X ".into() } else { word(i, j) + " " }).collect();
+            format!("GPU{i} {row}\n")
+        });
+        format!("{head}\n{}", rows.collect::<String>())
+    };
+    for (device, gpus, links, mesh) in [
+        ("h100-sxm", 4, 6, true),
+        ("a100-sxm-40", 4, 4, true),
+        ("v100-sxm2-32", 4, 2, true),
+        ("v100-sxm2-32", 8, 6, false),
+        ("gb200", 4, 18, false),
+        ("h100-sxm", 8, 18, false),
+    ] {
+        let made = machine(&matrix(gpus, &|_, _| format!("NV{links}")), "t", device, &rates).unwrap().0;
+        let up = &made["node"]["scale_up"];
+        let gbps = if mesh { &up["full_mesh"]["link"] } else { &up["switch"]["link"] };
+        assert_eq!(gbps["bandwidth_GBps_per_direction"], f64::from(links) * 25.0, "{device} {links}: {made}");
+    }
+    let pairs = |i: usize, j: usize| match (i / 2 == j / 2, i / 4 == j / 4) {
+        (true, _) => "NV12".to_string(),
+        (false, true) => "PXB".to_string(),
+        _ => "SYS".to_string(),
+    };
+    let (made, _) = machine(&matrix(8, &pairs), "t", "a100-pcie-80", &rates).unwrap();
+    let links = made["graph"]["links"].as_array().unwrap();
+    let bridges = links.iter().filter(|link| link["link"]["bandwidth_GBps_per_direction"] == 300.0).count();
+    let vertices = made["graph"]["vertices"].as_array().unwrap();
+    let of = |kind: &str| vertices.iter().filter(|v| v["kind"] == kind).count();
+    assert_eq!((bridges, of("device"), of("switch"), of("host")), (4, 8, 2, 2), "{made}");
+    let spec =
+        from_value::<Topology>(made, "m".into(), "m.json".into(), &[]).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(stepsim::step::topology::Machine::build(&spec.value).unwrap().devices(), 8);
 }
 
 /// Whose file it is, is told by its content; the table of another is refused by name, with a command that works.

@@ -20,6 +20,7 @@ mod documents;
 mod durations;
 mod dynamic_context;
 mod engine;
+mod field;
 mod floor;
 mod fold;
 mod folded_workloads;

@@ -86,7 +86,11 @@ impl Given {
     pub fn take(&mut self, path: &str, values: &[Value]) -> bool {
         let chosen = CHOSEN.contains(&path);
         if chosen {
-            self.values.insert(path.to_string(), values.to_vec());
+            // Null leaves the choice to the search.
+            let values: Vec<Value> = values.iter().filter(|value| !value.is_null()).cloned().collect();
+            if !values.is_empty() {
+                self.values.insert(path.to_string(), values);
+            }
         } else {
             self.others.push(path.to_string());
         }
@@ -101,8 +105,8 @@ impl Given {
         let given = self.values.get(path);
         given.map_or_else(usual, |list| list.iter().filter_map(Value::as_u64).collect())
     }
-    /// A part of the workload with a kind: as its field is given, as it stands where other fields of it are, or each of
-    /// `usual` and what the workload has.
+    /// A part of the workload with a kind: as its field is given, else each of `usual` (with the workload's other
+    /// fields, where some of them are given) and what the workload has.
     fn part(&self, path: &str, kind: &str, own: Value, usual: &[&str]) -> Vec<(String, Value)> {
         let field = format!("{path}.{kind}");
         for given in [&field, path] {
@@ -111,10 +115,9 @@ impl Given {
             }
         }
         let inside = format!("{path}.");
-        if self.others.iter().any(|other| other.starts_with(&inside)) {
-            return vec![(path.to_string(), own)];
-        }
-        let mut values: Vec<Value> = usual.iter().map(|name| json!({ kind: name })).collect();
+        let stays = self.others.iter().any(|other| other.starts_with(&inside));
+        let of_kind = |name: &&str| if stays { filled(&own, kind, name) } else { json!({ kind: name }) };
+        let mut values: Vec<Value> = usual.iter().map(of_kind).collect();
         // Defaults are written out in the workload's own: it is told apart by what it has beside its kind.
         let bare = |name: &&str| own == filled(&own, kind, name);
         if !usual.iter().any(|name| bare(name) && plain(&own, kind)) {
@@ -210,7 +213,8 @@ pub fn layouts(
                             sharding.clone(),
                             recompute.clone(),
                         ];
-                        all.push(settings.into_iter().filter(|s| s.0 != EXPERT || experts > 1).collect());
+                        let stated = experts > 1 || given.values.contains_key(EXPERT);
+                        all.push(settings.into_iter().filter(|s| s.0 != EXPERT || stated).collect());
                     }
                 }
             }
@@ -228,23 +232,25 @@ fn product<'a>(a: &'a [u64], b: &'a [u64], c: &'a [u64]) -> impl Iterator<Item =
 }
 
 fn sequence_parallel(tensor: u64, given: &Given) -> Vec<bool> {
-    let listed = given.values.get(SEQUENCE_PARALLEL);
-    let values = listed.map_or(vec![true], |list| list.iter().filter_map(Value::as_bool).collect());
-    if tensor > 1 { values } else { vec![false] }
+    match given.values.get(SEQUENCE_PARALLEL) {
+        Some(listed) => listed.iter().filter_map(Value::as_bool).collect(),
+        None => vec![tensor > 1],
+    }
 }
 
 /// Schedules with their chunks for a pipeline of `ranks`.
 fn orders(layers: u64, ranks: u64, given: &Given) -> Vec<(String, u64)> {
-    if ranks == 1 {
-        return vec![("1f1b".to_string(), 1)];
-    }
     let listed = given.values.get(SCHEDULE);
-    let names =
-        listed.map_or(vec!["1f1b", "interleaved"], |list| list.iter().filter_map(Value::as_str).collect());
+    let usual = if ranks == 1 { vec!["1f1b"] } else { vec!["1f1b", "interleaved"] };
+    let names = listed.map_or(usual, |list| list.iter().filter_map(Value::as_str).collect());
     let mut orders = Vec::new();
     for schedule in names.into_iter().filter_map(|name| schedule::find(name).ok()) {
         let chunks = match schedule.facts().chunks {
-            Chunks::Exactly(n) => vec![u64::from(n)],
+            // Of several numbers that are given, those of another schedule are not this one's.
+            Chunks::Exactly(n) => {
+                let n = u64::from(n);
+                if given.numbers(CHUNKS, || vec![n]).contains(&n) { vec![n] } else { Vec::new() }
+            }
             Chunks::AtLeast(least, _) => given.numbers(CHUNKS, || {
                 let even = |v: &u64| layers.is_multiple_of(ranks.saturating_mul(*v));
                 (u64::from(least)..=MOST_CHUNKS).filter(even).collect()

@@ -83,6 +83,9 @@ pub enum StudyError {
     /// The study is wrong, or a result file is another's.
     #[error(transparent)]
     Spec(#[from] SpecError),
+    /// No layout fits the memory of the machine.
+    #[error(transparent)]
+    NothingFits(SpecError),
     /// A result file cannot be written. Rows that were finished before are in it, whole: resuming goes on from there.
     #[error("cannot write `{}`: {error}; rows up to here are kept, go on with --resume", path.display())]
     Journal {
@@ -103,6 +106,7 @@ impl From<&StudyError> for Fault {
     fn from(e: &StudyError) -> Fault {
         match e {
             StudyError::Spec(e) => e.into(),
+            StudyError::NothingFits(e) => Fault { status: Status::OutOfMemory, ..e.into() },
             e => Fault { status: Status::Failed, message: e.to_string(), ..Fault::default() },
         }
     }

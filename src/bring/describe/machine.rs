@@ -52,6 +52,10 @@ pub fn machine(rule: &MachineRule, columns: &mut Columns) -> Result<MachineCase,
         sets.push("node.nics.shared_by=1".into());
         sets.push("node.nics.bundle=1".into());
         sets.push(format!("node.nics.link.bandwidth_GBps_per_direction={gbps}"));
+        if gbps < SLOW_GBPS {
+            let words = columns.get("inter_node").clone();
+            columns.assume("inter_node", words, &format!("{gbps:.2} GB/s a device: is its unit right?"));
+        }
     } else if columns.has("inter_node") && devices > per_node {
         let words = columns.get("inter_node").clone();
         columns.assume("inter_node", words, &format!("no bandwidth is named: the network of {name}"));
@@ -62,6 +66,9 @@ pub fn machine(rule: &MachineRule, columns: &mut Columns) -> Result<MachineCase,
     sets.extend(rule.set.iter().cloned());
     Ok(MachineCase { topology: name, sets })
 }
+
+/// A network of a device below this rate, in GB/s, is questioned: 100 Gb/s among eight are 1.56.
+const SLOW_GBPS: f64 = 1.0;
 
 /// Devices of one scale-up domain: as many as a server or rack has, fewer where the job is smaller, and so that the job
 /// fills whole domains.

@@ -10,7 +10,7 @@ use super::super::{Failure, say};
 use crate::write::{write_json, write_report};
 use stepsim_step::model::ParameterCount;
 use stepsim_step::spec::model::ModelSpec;
-use stepsim_step::spec::{Disk, Files, SpecError, hugging_face};
+use stepsim_step::spec::{Disk, Files, SpecError, hugging_face, read_of_others};
 
 /// What is asked.
 #[derive(Debug, clap::Args)]
@@ -81,8 +81,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let text = Disk
         .read(Path::new(&file))
         .map_err(|e| Failure::input(SpecError::file(&file, format!("cannot be read: {e}"))))?;
-    let value: Value = serde_json::from_str(text.trim_start_matches('\u{feff}'))
-        .map_err(|e| Failure::input(SpecError::file(&file, format!("is no JSON: {e}"))))?;
+    let value = read_of_others(&file, &text).map_err(Failure::input)?;
     let model = hugging_face::model(&value, &file).map_err(Failure::input)?;
     let report = Report::of(&model, &value);
     write_report(args.report.as_deref(), &report)?;

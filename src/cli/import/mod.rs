@@ -71,6 +71,20 @@ fn of_kind(from: &From) -> Result<(), Failure> {
         From::Deepspeed(asked) => recipe::run("deepspeed", asked),
         From::Nanotron(asked) => recipe::run("nanotron", asked),
         From::Maxtext(asked) => recipe::run("maxtext", asked),
+        From::MegatronDeepspeed(asked) => recipe::run("megatron-deepspeed", asked),
+        From::GptNeox(asked) => recipe::run("gpt-neox", asked),
+        From::Primus(asked) => recipe::run("primus", asked),
+        From::Flagscale(asked) => recipe::run("flagscale", asked),
+        From::Slime(asked) => recipe::run("slime", asked),
+        From::Verl(asked) => recipe::run("verl", asked),
+        From::MsSwift(asked) => recipe::run("ms-swift", asked),
+        From::HfTrainer(asked) => recipe::run("hf-trainer", asked),
+        From::LlamaFactory(asked) => recipe::run("llama-factory", asked),
+        From::Axolotl(asked) => recipe::run("axolotl", asked),
+        From::Litgpt(asked) => recipe::run("litgpt", asked),
+        From::Torchtune(asked) => recipe::run("torchtune", asked),
+        From::LlmFoundry(asked) => recipe::run("llm-foundry", asked),
+        From::Picotron(asked) => recipe::run("picotron", asked),
     }
 }
 

@@ -4,13 +4,16 @@ mod page;
 
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use super::outputs::WRITTEN;
 use super::progress::Bar;
 use super::write::{write_json, write_page};
 use super::{Failure, outputs, say};
+use stepsim_simulate::Fault;
 use stepsim_step::spec::hugging_face::name_of;
 use stepsim_step::spec::is_called_like_a_file;
-use stepsim_study::plan::{Planned, Request, RunPlan};
+use stepsim_study::plan::{Planned, Proposal, Request, RunPlan};
 
 /// Say how long a step takes, of a model, a script or a recipe of any software, on a machine.
 #[derive(Debug, clap::Args)]
@@ -48,7 +51,11 @@ pub struct Args {
     /// Search the fastest layout also where one is stated
     #[arg(long)]
     search: bool,
-    /// Write the workload here [default: NAME.plan.json]
+    /// Tokens of the whole run (`15T`, `300B`): days and, where devices have a price, dollars
+    #[arg(long, value_name = "N", value_parser = tokens)]
+    tokens: Option<f64>,
+    /// Write the workload here [default: NAME.plan.json; of another machine than that of such a file,
+    /// NAME.MACHINE.plan.json]
     #[arg(short, long, value_name = "WORKLOAD.json", help_heading = WRITTEN)]
     output: Option<PathBuf>,
     /// Write the plan as a page here: .html, one file that opens in any browser
@@ -76,14 +83,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if !silent {
         say(&plan.text())?;
     }
-    laid_out.map_err(Failure::input)?;
-    let path =
-        args.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}.plan.json", stem(&args.words[0]))));
+    laid_out.map_err(|e| Failure::from(Fault::from(&e)))?;
+    let path = args.output.clone().unwrap_or_else(|| own_path(&stem(&args.words[0]), &plan.on));
     if !silent {
         write_json(&path, &plan.workload)?;
     }
     let planned = match Planned::of(&plan).map_err(Failure::from) {
-        Err(failure) if failure.status == 3 => fitting(&mut plan, failure, &path, silent)?,
+        Err(failure) if failure.status == 3 => return Err(proposing(&plan, failure, &path)),
         planned => planned?,
     };
     let next = next(&plan, &path);
@@ -91,7 +97,34 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if silent {
         return write_json(&path, &plan.workload);
     }
-    say(&format!("{}wrote {}\nnext:\n  {}\n", planned.text(), path.display(), next.join("\n  ")))
+    let whole = args.tokens.map_or_else(String::new, |tokens| planned.whole_run(tokens));
+    say(&format!("{}{whole}wrote {}\nnext:\n  {}\n", planned.text(), path.display(), next.join("\n  ")))
+}
+
+/// The file of a plan; one of another machine is left as it is.
+fn own_path(stem: &str, on: &str) -> PathBuf {
+    let path = PathBuf::from(format!("{stem}.plan.json"));
+    let before =
+        std::fs::read_to_string(&path).ok().and_then(|text| serde_json::from_str::<Value>(&text).ok());
+    if before.is_none_or(|plan| plan["topology"].as_str() == Some(on)) {
+        return path;
+    }
+    let machine = name_of(on).replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "-");
+    PathBuf::from(format!("{stem}.{machine}.plan.json"))
+}
+
+/// A number of tokens: `15T`, `300B`, `2e12`.
+fn tokens(text: &str) -> Result<f64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "" => 1.0,
+        "M" => 1e6,
+        "B" | "G" => 1e9,
+        "T" => 1e12,
+        other => return Err(format!("`{other}` is no unit: M, B or T")),
+    };
+    let number = digits.parse::<f64>().ok().filter(|n| *n > 0.0 && n.is_finite());
+    number.map(|n| n * unit).ok_or_else(|| "a number of tokens: 15T, 300B".to_owned())
 }
 
 /// The name of the file that is written, from the first word: the stem of a file, or a model's name without its publisher.
@@ -104,18 +137,22 @@ fn stem(word: &str) -> String {
     if name.is_empty() { "workload".to_string() } else { name }
 }
 
-/// The step with the least recomputation or offload that fits, where it does not fit as it is stated.
-fn fitting(plan: &mut RunPlan, failure: Failure, path: &Path, silent: bool) -> Result<Planned, Failure> {
-    let found = Bar::over("what fits", |tell| plan.made_to_fit(tell));
-    let Some(why) = found.map_err(Failure::input)? else {
-        let hint = format!("hint: more devices, or another layout: stepsim search {}", path.display());
-        return Err(failure.and(&hint));
+/// A step that does not fit as it is stated, with what would make it fit.
+fn proposing(plan: &RunPlan, failure: Failure, path: &Path) -> Failure {
+    let file = path.display();
+    let proposal = Bar::over("what fits", |tell| plan.proposal(tell));
+    let hint = match proposal {
+        Err(error) => return Failure::input(error),
+        Ok(None) => format!("hint: more devices, or another layout: stepsim search {file}{}", machine(plan)),
+        Ok(Some(Proposal { gives_up, sets, step_s })) => {
+            let sets: String = sets.iter().map(|set| format!(" --set '{set}'")).collect();
+            format!(
+                "hint: as a proposal, {gives_up}: {step_s:.4} s: stepsim run {file}{}{sets}",
+                machine(plan)
+            )
+        }
     };
-    if !silent {
-        say(&format!("                   {why}\n"))?;
-        write_json(path, &plan.workload)?;
-    }
-    Planned::of(plan).map_err(Failure::from)
+    failure.and("the layout is as it is stated, and was not changed").and(&hint)
 }
 
 /// The next three commands.

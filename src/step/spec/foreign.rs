@@ -27,7 +27,7 @@ pub(super) fn foreign(text: &str, file: &str) -> Result<Option<Value>, SpecError
         }
         Some(FileKind::Model | FileKind::HuggingFace) => {
             let beside = Beside {
-                model: Some(model_of(json::read(file, text)?, file)?),
+                model: Some(model_of(json::read_of_others(file, text)?, file)?),
                 usual_batch: Some(USUAL_BATCH),
                 ..Beside::default()
             };

@@ -87,6 +87,58 @@ pub fn read(file: &str, text: &str) -> Result<Value, SpecError> {
     }
 }
 
+/// Reads JSON as other programs write it: Python's `NaN` and `Infinity` are null, comments and trailing commas are
+/// left out.
+pub fn read_of_others(file: &str, text: &str) -> Result<Value, SpecError> {
+    read(file, text).or_else(|error| read(file, &strict(text)).map_err(|_| error))
+}
+
+/// A text as strict JSON.
+fn strict(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let length = match c {
+            '"' => {
+                let end = string_end(rest);
+                out.push_str(&rest[..end]);
+                end
+            }
+            '#' => rest.find('\n').unwrap_or(rest.len()),
+            '/' if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
+            '/' if rest.starts_with("/*") => rest.find("*/").map_or(rest.len(), |at| at + 2),
+            ']' | '}' => {
+                out.truncate(out.trim_end().trim_end_matches(',').len());
+                out.push(c);
+                1
+            }
+            c => match ["-Infinity", "Infinity", "NaN"].iter().find(|word| rest.starts_with(**word)) {
+                Some(word) => {
+                    out.push_str("null");
+                    word.len()
+                }
+                None => {
+                    out.push(c);
+                    c.len_utf8()
+                }
+            },
+        };
+        rest = &rest[length..];
+    }
+    out
+}
+
+/// Behind the string that a text begins with.
+fn string_end(text: &str) -> usize {
+    let mut escaped = false;
+    let end = text.char_indices().skip(1).find(|(_, c)| {
+        let ends = *c == '"' && !escaped;
+        escaped = *c == '\\' && !escaped;
+        ends
+    });
+    end.map_or(text.len(), |(at, _)| at + 1)
+}
+
 /// Lays `over` upon `base`: objects are merged key by key, null removes a key, everything else replaces.
 pub fn merge(base: &mut Value, over: Value) {
     lay(base, over);

@@ -45,6 +45,7 @@ pub fn op_in(text: &str) -> Option<Op> {
 /// # Errors
 /// It has no header or fewer than two sizes, or neither it nor `asked` says what was measured on how many ranks.
 pub fn read(text: &str, file: &str, asked: &Asked) -> Result<Measured, SpecError> {
+    let text = &without_labels(text);
     let wrong = |problem: &str, hint: &str| SpecError::file(file, problem).hint(hint);
     let comments = || text.lines().filter(|line| line.trim_start().starts_with('#'));
     let columns = comments()
@@ -89,6 +90,23 @@ pub fn read(text: &str, file: &str, asked: &Asked) -> Result<Measured, SpecError
         ));
     }
     Ok(Measured { op, ranks, nodes, source: Some(format!("nccl-tests: {file}")), points })
+}
+
+/// The lines without what a launcher writes before them: ` 0: ` of `srun --label`, `[1,0]<stdout>:` of `mpirun
+/// --tag-output`, a time or a host in brackets. The first rank that prints a header has them all.
+fn without_labels(text: &str) -> String {
+    let bare = |line: &str| line.trim_start().starts_with('#');
+    if text.lines().any(|line| bare(line) && line.contains("algbw")) {
+        return text.to_owned();
+    }
+    let header = text.lines().find(|line| line.contains('#') && line.contains("algbw"));
+    let Some((label, _)) = header.and_then(|line| line.split_once('#')) else { return text.to_owned() };
+    let label = label.trim();
+    let cut = |line: &str| {
+        let rest = line.trim_start().strip_prefix(label);
+        rest.map_or_else(String::new, |rest| format!("{rest}\n"))
+    };
+    text.lines().map(cut).collect()
 }
 
 /// `#  Rank  0 Group  0 Pid  123 on  host1 device  0 [...]`: the host.
@@ -157,6 +175,17 @@ mod tests {
         assert_eq!(points, [(1024.0, 38.0), (2048.0, 38.0), (4096.0, 44.0)]);
         let inside = read(OUTPUT, "out.txt", &Asked { in_place: true, ..Asked::default() }).unwrap();
         assert_eq!(inside.points[2].time_us, 42.0);
+    }
+
+    /// As a launcher of several ranks writes it, each line with its rank before it.
+    #[test]
+    fn labels_of_launchers_are_left_out() {
+        let plain = read(OUTPUT, "out.txt", &Asked::default()).unwrap();
+        for label in [" 0: ", "0: ", "[1,0]<stdout>:", "[node-a:0] "] {
+            let labelled: String = OUTPUT.lines().map(|line| format!("{label}{line}\n")).collect();
+            let other = format!("1: hello\n{labelled}");
+            assert_eq!(read(&other, "out.txt", &Asked::default()).unwrap(), plain, "{label}");
+        }
     }
 
     #[test]

@@ -86,6 +86,34 @@ bounded!(
     /// A rate or a size: more than 0, at most 10¹² (so that no product with a unit overflows).
     positive, optional_positive, f64, 0.0, true, 1e12, false, "a number above 0, at most 1e12"
 );
+/// A rate in 10⁹ bytes a second, as a number or as a text with its unit (`400 Gb/s`, `50 GB/s`).
+pub fn rate<'de, D: Deserializer<'de>>(d: D) -> Result<f64, D::Error> {
+    d.deserialize_any(RateVisitor)
+}
+
+struct RateVisitor;
+
+impl Visitor<'_> for RateVisitor {
+    type Value = f64;
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("a number above 0, at most 1e12, in GB/s, or a text with its unit: \"400 Gb/s\"")
+    }
+    fn visit_u64<E: Error>(self, v: u64) -> Result<f64, E> {
+        self.visit_f64(v as f64)
+    }
+    fn visit_i64<E: Error>(self, v: i64) -> Result<f64, E> {
+        self.visit_f64(v as f64)
+    }
+    fn visit_f64<E: Error>(self, v: f64) -> Result<f64, E> {
+        if v > 0.0 && v <= 1e12 { Ok(v) } else { Err(E::invalid_value(Unexpected::Float(v), &self)) }
+    }
+    fn visit_str<E: Error>(self, text: &str) -> Result<f64, E> {
+        let rate = super::quantity::rate(text).filter(|rate| rate.count.is_none());
+        let rate = rate.ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))?;
+        self.visit_f64(rate.gbytes_per_s)
+    }
+}
+
 bounded!(
     /// A latency or a length: 0 to 10⁹.
     non_negative, optional_non_negative, f64, 0.0, false, 1e9, false, "a number from 0 to 1e9"

@@ -2,7 +2,9 @@
 //!
 //! The matrix says for each pair how it is joined: `NV18` (so many NVLinks), else the worst that lies between: `PIX`, `PXB` (PCIe
 //! switches), `PHB` (a host bridge), `NODE`, `SYS` (between sockets). It gives no rates: those of a link are asked for. Where all
-//! pairs have equally many NVLinks they meet in a switch; adapters that hang at a GPU's own PCIe switch are its own.
+//! pairs have equally many NVLinks these meet in a switch, or, where a device has just so many, lead from GPU to GPU;
+//! what is joined unevenly is drawn link by link ([`super::nvidia_smi_graph`]). Adapters that hang at a GPU's own PCIe
+//! switch are its own.
 
 use serde_json::{Value, json};
 
@@ -41,13 +43,29 @@ pub fn machine(
     let mut assumed = Vec::new();
     let scale_up =
         |gbps: f64| json!({"switch": {"link": {"bandwidth_GBps_per_direction": gbps}, "latency_us": 1}});
+    let description = format!("A node as nvidia-smi shows it ({file})");
     let mut node = json!({"devices": gpus});
     if gpus > 1 {
-        let links = matrix.nvlinks(file)?;
+        let Some(links) = matrix.nvlinks() else {
+            matrix.lost(file)?;
+            let (graph, assumed) = super::nvidia_smi_graph::graph(&matrix, file, device, rates)?;
+            return Ok((json!({"description": description, "device": device, "graph": graph}), assumed));
+        };
+        let all = links * (gpus as u32 - 1);
         node["scale_up"] = match links {
             0 => {
                 assumed.push(format!("no NVLinks: each GPU has a PCIe port of {} GB/s", rates.pcie_gbps));
                 scale_up(rates.pcie_gbps)
+            }
+            links if nvlinks_of(device).is_some_and(|most| all <= most) => {
+                assumed.push(format!(
+                    "{links} NVLinks of {} GB/s a direction from each GPU to each other, without a switch: {all} at \
+                     each",
+                    rates.nvlink_gbps
+                ));
+                json!({"full_mesh": {"link": {
+                    "bandwidth_GBps_per_direction": f64::from(links) * rates.nvlink_gbps, "latency_us": 1,
+                }}})
             }
             links => {
                 assumed.push(format!(
@@ -60,8 +78,16 @@ pub fn machine(
         assumed.push("1 us from GPU to GPU".to_owned());
     }
     let mut machine = json!({
-        "description": format!("A node as nvidia-smi shows it ({file})"), "device": device, "nodes": rates.nodes,
+        "description": description, "device": device, "nodes": rates.nodes,
     });
+    if gpus > 2 && !node["scale_up"]["full_mesh"].is_null() {
+        // NCCL lays as many rings as a mesh has links (graph search, src/graph/search.cc); these take what all links
+        // take.
+        let rule = |op: &str, algorithm: &str| json!({"op": op, "algorithm": algorithm, "max_nodes": 1});
+        machine["collectives"] = json!({"rules": [
+            rule("all-reduce", "two-shot"), rule("all-gather", "direct"), rule("reduce-scatter", "direct"),
+        ]});
+    }
     if rates.nodes > 1 {
         let (nics, near) = matrix.adapters();
         let (shared_by, bundle) = match nics {
@@ -85,15 +111,38 @@ pub fn machine(
     Ok((machine, assumed))
 }
 
-fn wrong(file: &str, problem: String) -> SpecError {
+/// NVLinks of a device by its name (NVIDIA's data sheets); where they are not known a switch is taken.
+fn nvlinks_of(device: &str) -> Option<u32> {
+    let links = [
+        ("v100", 6),
+        ("p100", 4),
+        ("a100", 12),
+        ("a800", 8),
+        ("a30", 4),
+        ("a40", 4),
+        ("a6000", 4),
+        ("3090", 4),
+        ("h800", 8),
+        ("h100", 18),
+        ("h200", 18),
+        ("h20", 18),
+        ("gh200", 18),
+        ("b200", 18),
+        ("b300", 18),
+    ];
+    let name = device.to_ascii_lowercase();
+    links.iter().find(|(part, _)| name.contains(part)).map(|(_, links)| *links)
+}
+
+pub(super) fn wrong(file: &str, problem: String) -> SpecError {
     SpecError::file(file, problem).allowed(ALLOWED)
 }
 
 /// How each GPU is joined to each other device.
-struct Matrix {
-    gpus: usize,
+pub(super) struct Matrix {
+    pub gpus: usize,
     /// By GPU, the words to all GPUs, then to all adapters.
-    rows: Vec<Vec<String>>,
+    pub rows: Vec<Vec<String>>,
 }
 
 impl Matrix {
@@ -136,24 +185,38 @@ impl Matrix {
         Ok(Matrix { gpus, rows })
     }
 
-    /// NVLinks between any two GPUs.
-    fn nvlinks(&self, file: &str) -> Result<u32, SpecError> {
-        let of = |i: usize, j: usize| {
-            self.rows[i][j].strip_prefix("NV").and_then(|n| n.parse::<u32>().ok()).unwrap_or(0)
-        };
-        let first = of(0, 1);
-        for i in 0..self.gpus {
-            if let Some(j) = (0..self.gpus).find(|j| *j != i && of(i, *j) != first) {
-                let (a, b) = (&self.rows[0][1], &self.rows[i][j]);
-                return Err(SpecError::file(
-                    file,
-                    format!("GPU0 and GPU1 are joined by {a}, GPU{i} and GPU{j} by {b}"),
-                )
-                .allowed("equally many NVLinks between all GPUs")
-                .hint("draw such a machine link by link (`graph` of a machine file)"));
-            }
+    /// NVLinks between two GPUs.
+    pub fn between(&self, i: usize, j: usize) -> u32 {
+        self.rows[i][j].strip_prefix("NV").and_then(|n| n.parse::<u32>().ok()).unwrap_or(0)
+    }
+
+    /// NVLinks between any two GPUs; `None` where pairs differ.
+    fn nvlinks(&self) -> Option<u32> {
+        let first = self.between(0, 1);
+        let pairs = (0..self.gpus).flat_map(|i| (0..i).map(move |j| (i, j)));
+        let even = |(i, j): (usize, usize)| self.between(i, j) == first && self.between(j, i) == first;
+        pairs.into_iter().all(even).then_some(first)
+    }
+
+    /// Refuses a node of which one GPU has no NVLink while all others have some to one another.
+    fn lost(&self, file: &str) -> Result<(), SpecError> {
+        let others = |i: usize| (0..self.gpus).filter(move |j| *j != i);
+        let bare: Vec<usize> =
+            (0..self.gpus).filter(|i| others(*i).all(|j| self.between(*i, j) == 0)).collect();
+        let [lost] = bare.as_slice() else { return Ok(()) };
+        let whole = others(*lost).all(|i| others(i).all(|j| j == *lost || self.between(i, j) > 0));
+        if !whole || self.gpus < 4 {
+            return Ok(());
         }
-        Ok(first)
+        let (a, b) = (usize::from(*lost == 0), *lost);
+        let problem = format!(
+            "GPU{lost} has no NVLink to any other, and they have some to one another (GPU{a} and GPU{b} are \
+             joined by {}): is it broken?",
+            self.rows[a][b]
+        );
+        Err(SpecError::file(file, problem)
+            .allowed("NVLinks at all GPUs or at none, or pairs of them")
+            .hint(format!("without GPU{lost}: leave out its row and its column")))
     }
 
     /// Adapters that a GPU reaches over PCIe switches alone, and whether there are any; else all.

@@ -135,7 +135,11 @@ impl<'a> Lookup<'a> {
             json::set(&mut machine, path, value)?;
         }
         let about = machine["description"].as_str().unwrap_or_default().to_string();
-        machine["description"] = format!("{devices} {name}, as in {shipped} ({about})").into();
+        let differs = match usual.set.as_slice() {
+            [] => String::new(),
+            sets => format!(", but {}", sets.join(", ")),
+        };
+        machine["description"] = format!("{devices} {name}, as in {shipped} ({about}){differs}").into();
         machine_size::resize(&mut machine, devices, usual.domain)?;
         Ok(machine)
     }
@@ -148,7 +152,12 @@ impl<'a> Lookup<'a> {
             (Kind::Workload, Source::Disk(_)) => foreign(&text, &file)?,
             _ => None,
         };
-        let value = foreign.map_or_else(|| json::read(&file, &text), Ok)?;
+        let value = match (foreign, kind) {
+            (Some(made), _) => made,
+            // A config.json is written by Python.
+            (None, Kind::Model) => json::read_of_others(&file, &text)?,
+            (None, _) => json::read(&file, &text)?,
+        };
         Lookup { folder: source.folder(), ..self }.complete(kind, value, &file)
     }
 

@@ -83,7 +83,7 @@ pub enum Reference<T> {
 #[serde(deny_unknown_fields)]
 pub struct Link {
     /// Wire bandwidth of each direction in 10⁹ B/s.
-    #[serde(rename = "bandwidth_GBps_per_direction", deserialize_with = "number::positive")]
+    #[serde(rename = "bandwidth_GBps_per_direction", deserialize_with = "number::rate")]
     pub gbps: f64,
     /// Part of the wire bandwidth that payload can reach.
     #[serde(default = "unity", deserialize_with = "number::efficiency")]

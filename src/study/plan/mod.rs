@@ -11,5 +11,5 @@ mod run_plan;
 mod sources;
 
 pub use outcome::Planned;
-pub use run_plan::{Layout, RunPlan};
+pub use run_plan::{Layout, Proposal, RunPlan};
 pub use sources::Request;

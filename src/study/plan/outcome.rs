@@ -1,6 +1,7 @@
 //! The step of a plan: how long, how well, how much, and what to do next.
 
 use super::run_plan::RunPlan;
+use stepsim_bring::describe::From;
 use stepsim_core::ids::DeviceId;
 use stepsim_measure::score::Bands;
 use stepsim_read::analysis::report::CostReport;
@@ -21,6 +22,8 @@ pub struct Planned {
     pub mfu: f64,
     /// Tokens per second and device.
     pub tokens_per_s_per_device: f64,
+    /// Tokens per second of all devices.
+    pub tokens_per_s: f64,
     /// The fullest device memory, in bytes.
     pub memory_bytes: Option<u64>,
     /// Device memory, in bytes.
@@ -43,14 +46,23 @@ impl Planned {
         let device = inputs.machine.device(DeviceId(0));
         Ok(Planned {
             step_s: step.step_time_s,
-            range: Bands::shipped().range(&inputs, step.step_time_s),
+            range: doubts(plan).unwrap_or_else(|| Bands::shipped().range(&inputs, step.step_time_s)),
             mfu: step.mfu,
             tokens_per_s_per_device: step.tokens_per_s / f64::from(inputs.machine.devices()),
+            tokens_per_s: step.tokens_per_s,
             memory_bytes: step.memory.get("hbm").map(|tier| tier.peak_bytes),
             capacity_bytes: device.hbm.as_ref().map(|hbm| hbm.gb * 1e9),
             cost: step.cost,
             layout: layout(&inputs),
         })
+    }
+
+    /// How long a run of so many tokens takes, and what it costs where devices state a price.
+    pub fn whole_run(&self, tokens: f64) -> String {
+        let days = tokens / self.tokens_per_s / 86_400.0;
+        let usd = self.cost.as_ref().and_then(|cost| cost.usd_per_million_tokens);
+        let dollars = usd.map_or(String::new(), |usd| format!(", {:.0} $", usd * tokens / 1e6));
+        format!("  the whole run    {tokens:.3e} tokens: {days:.1} days{dollars}\n")
     }
 
     /// The outcome as text.
@@ -99,6 +111,33 @@ fn layout(inputs: &Inputs) -> String {
     let recompute = words(serde_json::to_value(workload.recompute.granularity));
     parts.push(format!("sharding {sharding}, recomputation {recompute}"));
     parts.join(", ")
+}
+
+/// Why no range can be told: words that change the step and have no counterpart, or a format in which nothing was
+/// measured.
+fn doubts(plan: &RunPlan) -> Option<String> {
+    let compute = plan.workload.pointer("/precision/compute").and_then(serde_json::Value::as_str);
+    let narrow = plan.workload.pointer("/precision/recipe").is_some_and(|recipe| !recipe.is_null());
+    if compute == Some("fp32") && !narrow {
+        let said = plan.fields.iter().any(|field| {
+            field.origin.from == From::Stated
+                && field.path.split(", ").any(|path| path == "precision.compute")
+        });
+        let why = if said {
+            "is fp32"
+        } else {
+            "that the files name is none, so that their software computes in fp32"
+        };
+        return Some(format!(
+            "range not known: the format {why}, in which nothing was measured (--set precision.compute=bf16)"
+        ));
+    }
+    let first = plan.not_understood.first()?;
+    let more = match plan.not_understood.len() {
+        1 => String::new(),
+        n => format!(" and {} more", n - 1),
+    };
+    Some(format!("range not known: {first}{more} may change the step and is not in it"))
 }
 
 /// Names the file in an error, and what may help where degrees do not fit the machine.

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use serde_json::Value;
 
 use super::model_in::model_in;
-use crate::{SearchOptions, StudyError, fill, search};
+use crate::{SearchOptions, SearchReport, StudyError, fill, search};
 use stepsim_bring::describe::{Field, From, Origin};
 use stepsim_core::ids::DeviceId;
 use stepsim_simulate::Site;
@@ -23,6 +23,17 @@ pub enum Layout {
     Searched,
 }
 
+/// What would make a layout fit that does not as it is stated.
+#[derive(Clone, Debug)]
+pub struct Proposal {
+    /// In words.
+    pub gives_up: String,
+    /// As settings.
+    pub sets: Vec<String>,
+    /// Seconds of the step then.
+    pub step_s: f64,
+}
+
 /// A run as it was understood.
 #[derive(Clone, Debug, Default)]
 pub struct RunPlan {
@@ -38,8 +49,10 @@ pub struct RunPlan {
     pub layout: Layout,
     /// What was understood, and where each value comes from.
     pub fields: Vec<Field>,
-    /// Words that were not understood, or have no counterpart and matter.
+    /// Words that were not understood, or have no counterpart and matter: each may change the step.
     pub not_understood: Vec<String>,
+    /// Fields that the command line states, as `path=value` texts: they stand whatever is searched.
+    stated: Vec<String>,
 }
 
 impl RunPlan {
@@ -77,7 +90,10 @@ impl RunPlan {
             let words = format!("{} = {}", argument.name, plain(&argument.value));
             match argument.status {
                 Status::Taken => {
-                    self.put(&argument.fields.join(", "), argument.value.clone(), Origin::stated(words))
+                    self.put(&argument.fields.join(", "), argument.value.clone(), Origin::stated(&words));
+                    if !argument.why.is_empty() {
+                        self.not_understood.push(format!("{words} ({})", argument.why));
+                    }
                 }
                 Status::Matters => self.not_understood.push(format!("{words} ({})", argument.why)),
                 Status::Unknown => self.not_understood.push(words),
@@ -96,6 +112,7 @@ impl RunPlan {
         self.fields.retain(|field| field.path != path);
         let told = format!("{path} = {} ({option})", plain(&value));
         self.put(path, value.clone(), Origin::stated(told));
+        leaves(path, &value, &mut self.stated);
         set_at(&mut self.workload, path, value)
     }
 
@@ -137,17 +154,10 @@ impl RunPlan {
         if self.layout == Layout::Stated {
             return Ok(());
         }
-        let options = SearchOptions {
-            fix: self.machine_sets.clone(),
-            top: 1,
-            most_simulated: MOST_SIMULATED,
-            ..SearchOptions::default()
-        };
+        let options = self.search_options();
         let found = search(&self.workload.to_string(), Some(&self.on), &options, progress)?;
         let (Some(best), Some(first)) = (found.best, found.report.ranking.first()) else {
-            let problem = format!("none of {} layouts fits on {}", found.report.points, self.on);
-            let hint = "take more devices, or let state live elsewhere: stepsim search --offload".to_string();
-            return Err(SpecError::file(&self.name, problem).hint(hint).into());
+            return Err(self.fits_nowhere(&found.report, progress));
         };
         let chosen: Vec<String> =
             first.settings.iter().map(|(path, value)| format!("{path} = {}", plain(value))).collect();
@@ -163,17 +173,64 @@ impl RunPlan {
         Ok(self.take_whole(best)?)
     }
 
-    /// The least recomputation or offload with which the layout fits, where it does not as it is stated; `None` where
-    /// nothing does.
+    /// No layout fits: because of memory, with how many devices one would; else because of what is stated.
+    fn fits_nowhere(
+        &self,
+        report: &SearchReport,
+        progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
+    ) -> StudyError {
+        let stated = match self.stated.as_slice() {
+            [] => String::new(),
+            stated => format!(" with {}", stated.join(", ")),
+        };
+        let problem = format!("none of {} layouts fits on {}{stated}", report.points, self.on);
+        let error = SpecError::file(&self.name, problem);
+        let memory = report.pruned.get("memory").copied().unwrap_or(0)
+            + report.unfit.get("out_of_memory").copied().unwrap_or(0);
+        if memory == 0 {
+            return error.hint("the batch, the model and what is stated must divide one another").into();
+        }
+        let more = self.larger_machine(progress).map_or_else(String::new, |on| format!("{on} would do, "));
+        let offload = "or let state live elsewhere: stepsim search --offload";
+        StudyError::NothingFits(error.hint(format!("more devices: {more}{offload}")))
+    }
+
+    /// The smallest machine, by doubling the devices, on which a layout fits.
+    fn larger_machine(&self, progress: &mut dyn FnMut(u64) -> ControlFlow<()>) -> Option<String> {
+        let digits = self.on.find(|c: char| !c.is_ascii_digit())?;
+        let (count, name) = self.on.split_at(digits);
+        let count: u64 = count.parse().ok()?;
+        let options = SearchOptions { top: 1, most_simulated: 4, ..self.search_options() };
+        let sizes = (1..=6).map(|doubled| format!("{}{name}", count << doubled));
+        sizes.into_iter().find(|on| {
+            let mut workload = self.workload.clone();
+            workload["topology"] = on.as_str().into();
+            search(&workload.to_string(), Some(on.as_str()), &options, progress)
+                .is_ok_and(|found| found.best.is_some())
+        })
+    }
+
+    /// What a search of the layout holds.
+    fn search_options(&self) -> SearchOptions {
+        SearchOptions {
+            fix: [self.machine_sets.clone(), self.stated.clone()].concat(),
+            top: 1,
+            most_simulated: MOST_SIMULATED,
+            ..SearchOptions::default()
+        }
+    }
+
+    /// The least recomputation or offload with which the layout would fit, where it does not as it is stated; `None`
+    /// where nothing does.
     ///
     /// # Errors
     /// The workload is wrong.
-    pub fn made_to_fit(
-        &mut self,
+    pub fn proposal(
+        &self,
         progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
-    ) -> Result<Option<String>, StudyError> {
+    ) -> Result<Option<Proposal>, StudyError> {
         let micro_batch = self.workload["batch"]["micro_batch"].as_u64().unwrap_or(1);
-        let mut fix = self.machine_sets.clone();
+        let mut fix = [self.machine_sets.clone(), self.stated.clone()].concat();
         fix.push(format!("batch.micro_batch={micro_batch}"));
         let placed = ["activations", "optimizer"].into_iter().filter_map(|class| {
             let places = self.workload["offload"].get(class).filter(|places| !places.is_null())?;
@@ -181,13 +238,13 @@ impl RunPlan {
         });
         fix.extend(placed);
         let options = SearchOptions { fix, ..SearchOptions::default() };
-        let (report, best) = fill(&self.workload.to_string(), Some(&self.on), &options, progress)?;
-        let (Some(best), Some(first)) = (best, report.fits.first()) else { return Ok(None) };
-        let given_up = first.gives_up.clone().unwrap_or_else(|| "nothing".to_string());
-        let why = format!("the step does not fit as it is stated; the least that fits: {given_up}");
-        self.put("recompute", Value::Null, Origin::assumed(&why));
-        self.take_whole(best)?;
-        Ok(Some(why))
+        let (report, _) = fill(&self.workload.to_string(), Some(&self.on), &options, progress)?;
+        let Some(first) = report.fits.into_iter().next() else { return Ok(None) };
+        Ok(first.outcome.step_time_s.map(|step_s| Proposal {
+            gives_up: first.gives_up.unwrap_or_else(|| "nothing".to_string()),
+            sets: first.sets,
+            step_s,
+        }))
     }
 
     /// Takes a workload that was found, on the machine that it was found for.
@@ -237,4 +294,14 @@ const MOST_SIMULATED: usize = 48;
 /// A value without the quotes of JSON.
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// A value as `path=value` texts, one for each field inside it.
+fn leaves(path: &str, value: &Value, sets: &mut Vec<String>) {
+    match value {
+        Value::Object(map) if !map.is_empty() => {
+            map.iter().for_each(|(key, value)| leaves(&format!("{path}.{key}"), value, sets));
+        }
+        value => sets.push(format!("{path}={value}")),
+    }
 }

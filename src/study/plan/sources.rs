@@ -8,10 +8,12 @@ use super::run_plan::{Layout, RunPlan};
 use stepsim_bring::describe::{From, Origin, model_named};
 use stepsim_core::ids::DeviceId;
 use stepsim_simulate::{Site, expanded};
-use stepsim_step::spec::imports::{Beside, FileKind, Invocation, machine_of, recognise};
+use stepsim_step::spec::imports::{
+    Beside, FORMATS, FileKind, Invocation, first_keys, goes_with, machine_of, recognise,
+};
 use stepsim_step::spec::{
     Disk, Draft, Files, Kind, SpecError, USUAL_BATCH, WorkloadSpec, catalog, import, import_model,
-    is_called_like_a_file, model_of, read_json,
+    is_called_like_a_file, model_of, read_of_others,
 };
 
 /// What is asked for.
@@ -52,6 +54,8 @@ impl Request {
         for word in &self.words {
             self.part(word, &mut parts)?;
         }
+        // A configuration of DeepSpeed stands behind the arguments that name it.
+        parts.arguments.sort_by_key(|(format, ..)| *format == "deepspeed");
         match (parts.workload, parts.arguments.is_empty()) {
             (Some(workload), true) if parts.model.is_none() => self.of_workload(&workload),
             (Some(workload), _) => {
@@ -64,6 +68,7 @@ impl Request {
 
     /// What one word is.
     fn part(&self, word: &str, parts: &mut Parts) -> Result<(), SpecError> {
+        let word = &of_hub(word);
         let path = &Invocation::of(word).file;
         if is_name(word) {
             return self.named(word, parts);
@@ -73,7 +78,7 @@ impl Request {
         match recognise(text.as_bytes()) {
             Some(FileKind::Workload) => parts.workload = Some(word.to_string()),
             Some(FileKind::Model | FileKind::HuggingFace) => {
-                parts.model = Some((word.to_string(), model_of(read_json(word, &text)?, word)?));
+                parts.model = Some((word.to_string(), model_of(read_of_others(word, &text)?, word)?));
             }
             Some(FileKind::Arguments(format)) => parts.arguments.push((format, word.to_string(), text)),
             Some(other) => {
@@ -85,11 +90,7 @@ impl Request {
                     SpecError::file(word, format!("is {}, which is no run", other.words())).hint(hint)
                 );
             }
-            None => {
-                let known = "a model (config.json), a workload, or arguments of Megatron, NeMo, Megatron-Bridge, \
-                             torchtitan, DeepSpeed, nanotron or MaxText";
-                return Err(SpecError::file(word, "is a file of nothing that is known").allowed(known));
-            }
+            None => return Err(nothing_known(word, &text)),
         }
         Ok(())
     }
@@ -147,7 +148,7 @@ impl Request {
                 (name.to_string(), import_model(usual_software(&site), name, &beside)?)
             }
             [(format, file, text), more @ ..] => {
-                if let Some((other, next, _)) = more.iter().find(|(other, ..)| other != format) {
+                if let Some((other, next, _)) = more.iter().find(|(other, ..)| !goes_with(format, other)) {
                     let problem = format!("is of {other}, but {file} of {format}");
                     return Err(SpecError::file(next, problem).hint("give files of one software"));
                 }
@@ -209,6 +210,27 @@ impl Request {
         let about = arguments.map_or_else(|| words.clone(), |(_, file, _)| file.clone());
         SpecError::file(about, "on which machine?").hint(format!("stepsim plan {words} --on 64xh100"))
     }
+}
+
+/// A file of software that is not known: what it holds, and what would be read.
+fn nothing_known(word: &str, text: &str) -> SpecError {
+    let known: Vec<&str> = FORMATS.iter().map(|(_, words)| *words).collect();
+    let keys = first_keys(text);
+    let holds = if keys.is_empty() { String::new() } else { format!(" (it holds {})", keys.join(", ")) };
+    SpecError::file(word, format!("is a file of nothing that is known{holds}"))
+        .allowed(format!("a model (config.json), a workload, {}", known.join(", ")))
+        .hint("what a step needs by itself: stepsim plan MODEL --on MACHINE --batch N --set parallelism.tensor=T")
+}
+
+/// What the address of a model on a hub names, or the configuration in a folder; other words as they stand.
+fn of_hub(word: &str) -> String {
+    let address = word.strip_prefix("https://").or(word.strip_prefix("http://"));
+    if let Some((_, path)) = address.and_then(|address| address.split_once('/')) {
+        let parts: Vec<&str> = path.split('/').take(2).collect();
+        return parts.join("/");
+    }
+    let config = Path::new(word).join("config.json");
+    if config.is_file() { config.display().to_string() } else { word.to_owned() }
 }
 
 /// Whether a word is a name, and no file.

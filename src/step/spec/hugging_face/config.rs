@@ -1,8 +1,13 @@
 //! Reading a configuration: fields by the names that releases have given them, and what all decoders have in common.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
 use serde_json::{Map, Value};
 
 use crate::spec::SpecError;
+use crate::spec::imports::vocabulary::Vocabulary;
 use crate::spec::model::{AttentionSpec, LayerKindSpec, LayerRun, Mixer, MlpKind, ModelSpec};
 
 /// The decoder's part of a configuration.
@@ -11,6 +16,10 @@ pub(super) struct Config<'a> {
     /// The whole file, where the decoder's part is inside another.
     outer: &'a Map<String, Value>,
     name: &'a str,
+    /// Where this part stands in the decoder's, with a dot behind it.
+    at: String,
+    /// The keys that were looked for, with the parts that they stand in.
+    heeded: Rc<RefCell<BTreeSet<String>>>,
 }
 
 /// No width, length or count of a model is larger, and the product of two is still a number.
@@ -25,7 +34,44 @@ impl<'a> Config<'a> {
         })?;
         let inner =
             ["text_config", "language_config", "llm_config"].iter().find_map(|k| outer.get(*k)?.as_object());
-        Ok(Config { map: inner.unwrap_or(outer), outer, name })
+        let (at, heeded) = (String::new(), Rc::default());
+        Ok(Config { map: inner.unwrap_or(outer), outer, name, at, heeded })
+    }
+
+    /// A value; its key counts as read.
+    fn get(&self, name: &str) -> Option<&'a Value> {
+        self.heeded.borrow_mut().insert(format!("{}{name}", self.at));
+        self.map.get(name)
+    }
+
+    /// The first key with a size in it that nobody looked for.
+    ///
+    /// # Errors
+    /// There is one: the model would have other parameters.
+    pub fn all_sizes_are_read(&self) -> Result<(), SpecError> {
+        let heeded = self.heeded.borrow();
+        for (key, value) in self.map {
+            let path = format!("{}{key}", self.at);
+            let inside = format!("{path}.");
+            match value.as_object() {
+                Some(map) if heeded.iter().any(|read| read.starts_with(&inside)) => {
+                    let (at, heeded) = (inside, self.heeded.clone());
+                    Config { map, outer: self.outer, name: self.name, at, heeded }.all_sizes_are_read()?;
+                }
+                None if !heeded.contains(&path) && Vocabulary::shipped().is_model_size(key, value) => {
+                    let problem =
+                        format!("{value} is a size that nothing of {} reads here", self.model_type());
+                    return Err(SpecError::at(path, problem)
+                        .allowed("keys whose effect on the parameters is known")
+                        .hint(
+                            "leave it out where it changes no weight, or write a model file by hand: \
+                             docs/start/model.md has examples (stepsim schema model)",
+                        ));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// The architecture: the decoder's own name, or that of the model around it.
@@ -35,6 +81,9 @@ impl<'a> Config<'a> {
     }
 
     fn field(&self, names: &[&str]) -> Option<(&'a str, &'a Value)> {
+        for name in names {
+            let _ = self.get(name);
+        }
         let found = |name: &&str| self.map.get_key_value(*name).filter(|(_, v)| !v.is_null());
         names.iter().find_map(found).map(|(k, v)| (k.as_str(), v))
     }
@@ -83,20 +132,21 @@ impl<'a> Config<'a> {
     }
     /// A truth, or what the class sets.
     pub fn flag(&self, name: &str, default: bool) -> bool {
-        self.map.get(name).and_then(Value::as_bool).unwrap_or(default)
+        self.get(name).and_then(Value::as_bool).unwrap_or(default)
     }
     /// A text.
     pub fn text(&self, name: &str) -> Option<&'a str> {
-        self.map.get(name).and_then(Value::as_str)
+        self.get(name).and_then(Value::as_str)
     }
     /// A part of the configuration.
     pub fn part(&self, name: &str) -> Option<Config<'a>> {
-        let map = self.map.get(name)?.as_object()?;
-        Some(Config { map, outer: self.outer, name: self.name })
+        let map = self.get(name)?.as_object()?;
+        let at = format!("{}{name}.", self.at);
+        Some(Config { map, outer: self.outer, name: self.name, at, heeded: self.heeded.clone() })
     }
     /// A fraction, or what the class sets.
     pub fn ratio(&self, name: &str, default: f64) -> f64 {
-        self.map.get(name).and_then(Value::as_f64).filter(|r| *r > 0.0).unwrap_or(default)
+        self.get(name).and_then(Value::as_f64).filter(|r| *r > 0.0).unwrap_or(default)
     }
     /// A fraction of the whole configuration, or what the class sets.
     pub fn outer_ratio(&self, name: &str, default: f64) -> f64 {
@@ -104,16 +154,20 @@ impl<'a> Config<'a> {
     }
     /// A list of numbers or truths, as numbers.
     pub fn numbers(&self, name: &str) -> Option<Vec<u64>> {
-        let list = self.map.get(name)?.as_array()?;
+        let list = self.get(name)?.as_array()?;
         list.iter().map(|v| v.as_u64().filter(|n| *n <= LARGEST).or(v.as_bool().map(u64::from))).collect()
     }
     /// How many entries a list has.
     pub fn list_length(&self, name: &str) -> Option<u64> {
-        self.map.get(name)?.as_array().map(|list| list.len() as u64)
+        self.get(name)?.as_array().map(|list| list.len() as u64)
+    }
+    /// A list of objects.
+    pub fn objects(&self, name: &str) -> Option<&'a [Value]> {
+        self.get(name)?.as_array().map(Vec::as_slice).filter(|list| list.iter().all(Value::is_object))
     }
     /// A list of words.
     pub fn words(&self, name: &str) -> Option<Vec<&'a str>> {
-        self.map.get(name)?.as_array()?.iter().map(Value::as_str).collect()
+        self.get(name)?.as_array()?.iter().map(Value::as_str).collect()
     }
 
     /// Whether the LM head shares the embedding; `default` is what the class sets.
@@ -128,7 +182,8 @@ impl<'a> Config<'a> {
         for (name, value) in class {
             map.entry(*name).or_insert_with(|| Value::from(*value));
         }
-        Config { map: &map, outer: self.outer, name: self.name }.decoder()
+        let heeded = self.heeded.clone();
+        Config { map: &map, outer: self.outer, name: self.name, at: self.at.clone(), heeded }.decoder()
     }
 
     /// A decoder of today: rotary, RMS norms, gated MLP, no biases.

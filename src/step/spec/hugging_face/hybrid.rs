@@ -57,6 +57,8 @@ pub(super) fn kimi_linear(c: &Config) -> Model {
         first_dense_layers: first_dense,
         every_layers: c.or(&["moe_layer_freq"], 1)?,
         router_bias: true,
+        groups: c.or(&["num_expert_group"], 1)?.max(1),
+        latent: c.optional(&["routed_expert_hidden_size"])?,
         ..experts(c, Some(c.count(&["moe_intermediate_size"])?))?
     });
     let linear = c.part("linear_attn_config").ok_or_else(|| {
@@ -69,6 +71,7 @@ pub(super) fn kimi_linear(c: &Config) -> Model {
         convolution: linear.or(&["short_conv_kernel_size"], 4)?,
         chunk: 64,
     };
+    linear.numbers("kda_layers"); // all others
     // Layers are counted from 1 there.
     let full = linear.numbers("full_attn_layers").unwrap_or_default();
     let name = |i: u64| match (full.contains(&(i + 1)), i < first_dense) {
@@ -102,7 +105,9 @@ fn mamba2(c: &Config) -> Result<Mamba2Spec, SpecError> {
 
 /// One letter a layer: M a state space, * attention, - an MLP, E experts.
 pub(super) fn nemotron_h(c: &Config) -> Model {
-    let mut m = ModelSpec { gated_mlp: false, ..c.decoder()? };
+    let listed = c.list_length("layers_block_type").unwrap_or(0);
+    let class: &[(&str, u64)] = if listed > 0 { &[("num_hidden_layers", listed)] } else { &[] };
+    let mut m = ModelSpec { gated_mlp: false, ..c.decoder_of_class(class)? };
     let biased = c.flag("attention_bias", false).then_some(true);
     (m.attention.qkv_biases, m.attention.output_bias) = (biased, biased);
     m.attention.rotary = Some(false);
@@ -116,7 +121,16 @@ pub(super) fn nemotron_h(c: &Config) -> Model {
             ..experts(c, Some(c.count(&["moe_intermediate_size"])?))?
         });
     }
-    let pattern = c.text("hybrid_override_pattern").unwrap_or_default();
+    c.or(&["expand"], 2)?; // heads and their width say it
+    let words = c.words("layers_block_type").unwrap_or_default();
+    let letters = words.iter().map(|word| match *word {
+        "mamba" => 'M',
+        "attention" => '*',
+        "mlp" => '-',
+        "moe" => 'E',
+        _ => '?',
+    });
+    let pattern = c.text("hybrid_override_pattern").map_or_else(|| letters.collect(), str::to_owned);
     let layers = pattern.chars().map(|letter| match letter {
         'M' => Ok("mamba"),
         '*' => Ok("attention"),

@@ -15,6 +15,7 @@ mod decoder;
 mod early;
 mod hybrid;
 mod modules;
+mod recent;
 mod windowed;
 
 use serde_json::Value;
@@ -75,6 +76,10 @@ const FAMILIES: &[(&[&str], Family)] = &[
     (&["lfm2"], hybrid::lfm2),
     (&["rwkv7"], hybrid::rwkv7),
     (&["minimax", "minimax_text_01", "minimax_m1"], hybrid::minimax),
+    (&["nemotron_nas", "deci"], recent::nemotron_nas),
+    (&["minimax_m3", "minimax_m3_text", "minimax_m3_vl"], recent::minimax_m3),
+    (&["mimo_v2_flash", "mimo_v2"], recent::mimo_v2),
+    (&["step3p5", "step3p7"], recent::step3),
     (&["nemotron"], early::nemotron),
     (&["gpt2"], early::gpt2),
     (&["gpt_neox"], early::gpt_neox),
@@ -107,6 +112,7 @@ pub fn model(value: &Value, file: &str) -> Result<ModelSpec, SpecError> {
         let known = architectures().find(|(known, _)| *known == kind);
         let (_, family) = known.ok_or_else(|| unknown(value, &kind))?;
         let mut model = family(&config)?;
+        config.all_sizes_are_read()?;
         model.modules = modules::of(value, model.hidden)?;
         let image = |m: &ModuleSpec| m.input.used_positions(m.sequence) / m.merge.max(1);
         Ok(match model.modules.first().map(image).filter(|_| model.has_cross()) {
@@ -128,7 +134,7 @@ fn unknown(value: &Value, kind: &str) -> SpecError {
     let names: Vec<&str> = architectures().map(|(name, _)| name).collect();
     SpecError::at("model_type", format!("\"{kind}\" is no architecture known here{classes}"))
         .allowed(names.join(", "))
-        .hint("write a model file by hand: stepsim schema model")
+        .hint("write a model file by hand: docs/start/model.md has examples (stepsim schema model)")
 }
 
 /// What a model is called by the file that it came from: the file's stem, or the folder's name for a `config.json`.

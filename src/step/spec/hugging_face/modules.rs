@@ -170,7 +170,7 @@ fn full_every(c: &Config, layers: u64) -> Result<Option<u64>, SpecError> {
     }
     Err(SpecError::at("vision_config.fullatt_block_indexes", format!("{full:?} are not evenly spaced"))
         .allowed("every so many-th layer, as 7, 15, 23, 31 of 32")
-        .hint("write a model file by hand: stepsim schema model"))
+        .hint("write a model file by hand: docs/start/model.md has examples (stepsim schema model)"))
 }
 
 /// Llama 3.2 Vision: local layers, then gated global ones, over all tiles of an image; a class token for each tile, whose positions are padded

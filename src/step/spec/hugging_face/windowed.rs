@@ -103,6 +103,7 @@ pub(super) fn gemma4(c: &Config) -> Model {
             .allowed("0")
             .hint("write a model file without them by hand: stepsim schema model"));
     }
+    c.or(&["vocab_size_per_layer_input"], 0)?; // without such embeddings it says nothing
     let mut m = ModelSpec { tied_embeddings: c.tied(true), norms: Some(4), ..c.decoder()? };
     m.attention.qk_norm = QkNorm::Head;
     if c.flag("enable_moe_block", c.optional(&["num_experts"])?.is_some()) {

@@ -32,11 +32,15 @@ impl Draft {
                 None => super::json::set(&mut self.workload, path, value)?,
             }
         }
+        super::json::remove_nulls(&mut self.workload);
         self.look_up(table);
         self.degrees();
+        self.lengths();
         self.replicas(beside);
         self.chunks();
         self.recompute();
+        self.adapters();
+        self.offload();
         if let Some(batch) = beside.batch {
             self.put("batch.global", batch.into());
         }
@@ -86,6 +90,15 @@ impl Draft {
                     None => self.put(&path, value),
                 }
             }
+        }
+    }
+
+    /// The sequence, where a prompt and its answer make it, or a decoder has one of its own.
+    fn lengths(&mut self) {
+        let answer = self.variable("response_length");
+        let both = answer.map(|answer| answer.saturating_add(self.variable("prompt_length").unwrap_or(0)));
+        if let Some(length) = self.variable("decoder_sequence").or(both) {
+            self.put("sequence", length.into());
         }
     }
 
@@ -167,6 +180,21 @@ impl Draft {
         }
     }
 
+    /// The share of the optimizer's state on another tier, where a file says one; the rest stays on the device.
+    fn offload(&mut self) {
+        let share = self.variables.get("offload_fraction").and_then(Value::as_f64);
+        let Some(share) = share.filter(|share| (0.0..1.0).contains(share)) else { return };
+        let Some(place) = self.workload.pointer("/offload/optimizer/0").cloned() else { return };
+        if share == 0.0 {
+            self.put("offload.optimizer", json!([]));
+            self.put("offload.optimizer_on", Value::Null);
+            return;
+        }
+        let mut away = place;
+        away["fraction"] = share.into();
+        self.put("offload.optimizer", json!([away, {"fraction": 1.0 - share, "tier": "hbm"}]));
+    }
+
     /// Model chunks of a rank, from layers of a chunk.
     fn chunks(&mut self) {
         let stages = self.degree("parallelism.pipeline.size");
@@ -196,6 +224,16 @@ impl Draft {
         let sequence = self.number("sequence");
         if let Some((tokens, length)) = self.variable("micro_batch_tokens").zip(sequence) {
             self.put("batch.micro_batch", (tokens / length.max(1)).max(1).into());
+        }
+        if let Some((tokens, length)) = self.variable("tokens_per_gpu").zip(sequence) {
+            let tokens = tokens.saturating_mul(self.degree("parallelism.context.size"));
+            self.put("batch.micro_batch", (tokens / length.max(1)).max(1).into());
+        }
+        if let Some(sequences) = self.variable("sequences").or(self.variable("rollout_batch"))
+            && self.number("batch.global").is_none()
+        {
+            let steps = self.variable("steps_per_rollout").unwrap_or(1).max(1);
+            self.put("batch.global", (sequences / steps).max(1).into());
         }
         self.cut_replica(data);
         // Sequences of one device and step, a fraction where several devices share one.
@@ -276,7 +314,13 @@ impl Draft {
         }
         self.hybrid_layers()?;
         self.expert_layers();
-        if self.number("model.layers").is_none() {
+        // Software that counts one expert in a dense model says it with the rest.
+        if self.number("model.moe.experts").is_none_or(|experts| experts < 2)
+            && let Some(model) = object(&mut self.workload, "model")
+        {
+            model.shift_remove("moe");
+        }
+        if self.number("model.layers").is_none() || self.number("model.hidden").is_none() {
             if let Some((whole, name)) = self.named_model(beside, file) {
                 self.assumed
                     .push(format!("the model {}: named {name}", whole.as_str().unwrap_or("by its sizes")));
@@ -284,9 +328,18 @@ impl Draft {
                 return self.model(table, beside, file);
             }
             let unknown = match self.model_names(file).as_slice() {
+                _ if self.number("model.layers").is_some() => {
+                    "does not say how wide its model is".to_string()
+                }
                 [] => "does not say which model".to_string(),
                 names => format!("names a model that is not known here: {}", names.join(", ")),
             };
+            if let Some(other) = self.variables.get("elsewhere") {
+                let other = other.to_string();
+                return Err(SpecError::file(file, unknown)
+                    .allowed(format!("the files that it begins with beside it: {other}"))
+                    .hint(format!("stepsim plan {file} THOSE_FILES --on 64xh100")));
+            }
             return Err(SpecError::file(file, unknown).hint(
                 "give --model NAME (`stepsim list models`) or --model PATH of a model file or config.json",
             ));
@@ -304,12 +357,21 @@ impl Draft {
             && let Some(h) = hidden
         {
             let gated = self.workload.pointer("/model/gated_mlp") == Some(&Value::Bool(true));
-            let ffn = if gated { (4 * h * 2 / 3) / 64 * 64 } else { 4 * h };
+            let ffn = match (self.variable("ffn_multiple"), self.variable("ffn_ratio")) {
+                // As Llama's first program has it, with a factor (flagscale/train/arguments.py).
+                (Some(multiple), _) => {
+                    let factor = self.variables.get("ffn_multiplier").and_then(Value::as_f64).unwrap_or(1.0);
+                    ((factor * (8 * h / 3) as f64) as u64).div_ceil(multiple.max(1)) * multiple.max(1)
+                }
+                (None, Some(ratio)) => ratio * h,
+                (None, None) if gated => (4 * h * 2 / 3) / 64 * 64,
+                (None, None) => 4 * h,
+            };
             self.put("model.ffn", ffn.into());
             self.assumed
                 .push(format!("model.ffn = {ffn}: as the software computes it where it is not given"));
         }
-        self.vocabulary();
+        self.vocabulary(beside);
         let sequence = self.number("model.sequence").or(self.number("sequence"));
         let name = super::super::hugging_face::name_of(file);
         if let Some(model) = object(&mut self.workload, "model") {
@@ -322,9 +384,10 @@ impl Draft {
     }
 
     /// Rows of the embedding: given, or by the tokenizer; padded as the software pads them.
-    fn vocabulary(&mut self) {
+    fn vocabulary(&mut self, beside: &Beside) {
         if self.number("model.vocabulary").is_none() {
-            let (rows, why) = self.tokenizer().or_else(|| self.same_shape()).unwrap_or_else(|| {
+            let found = self.tokenizer().or_else(|| self.named_beside(beside)).or_else(|| self.same_shape());
+            let (rows, why) = found.unwrap_or_else(|| {
                 (GPT2, "the file names no tokenizer; GPT-2's, as Megatron takes then".to_string())
             });
             self.assumed.push(format!("model.vocabulary = {rows}: {why}"));
@@ -353,6 +416,19 @@ impl Draft {
         let sizes = known.get("sizes").and_then(Value::as_object)?;
         let (_, size) = sizes.iter().find(|(pattern, _)| fits(pattern, &name))?;
         Some((size.as_u64()?, format!("the tokenizer {tokenizer}")))
+    }
+    /// The vocabulary of a model that the file names beside its sizes, where it has these.
+    fn named_beside(&self, beside: &Beside) -> Option<(u64, String)> {
+        let names = ["tokenizer", "model_words", "beside_words"];
+        let texts = names.iter().filter_map(|name| self.variables.get(*name)?.as_str());
+        texts.flat_map(str::split_whitespace).find_map(|text| {
+            let model = self.known_model(beside, text)?;
+            let alike = ["layers", "hidden"]
+                .iter()
+                .all(|field| self.number(&format!("model.{field}")) == model[*field].as_u64());
+            let rows = model["vocabulary"].as_u64().filter(|_| alike)?;
+            Some((rows, format!("that of {text}, which the file names")))
+        })
     }
     /// The vocabulary of a shipped model of this shape.
     fn same_shape(&self) -> Option<(u64, String)> {

@@ -10,6 +10,7 @@
 //!   where its value was computed.
 //! * A name that the table does not know is reported as unknown; nothing is dropped in silence.
 
+mod adapters;
 mod finish;
 mod invocation;
 mod layers;
@@ -18,16 +19,17 @@ mod recognise;
 mod recompute;
 mod syntax;
 mod table;
+pub(crate) mod vocabulary;
 
-use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{SpecError, json};
-use syntax::Open;
+use super::{SpecError, json, nearest};
+use syntax::{Open, Said};
 use table::{Rule, Table};
+use vocabulary::Vocabulary;
 
 pub use invocation::Invocation;
 pub use recognise::{FileKind, recognise};
@@ -118,22 +120,34 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
     let typed = Invocation::of(file);
     let file = typed.file.as_str();
     refuse_others(format, text, file)?;
+    if let Some((mark, why)) = table.refusal(text) {
+        return Err(SpecError::file(file, format!("{mark}: {why}")).allowed(table.description.clone()));
+    }
+    if !table.is_training(text) {
+        let marks: Vec<&str> = table.trains.iter().map(|mark| mark.trim_start_matches('@')).collect();
+        return Err(SpecError::file(file, format!("is of {format} and trains nothing"))
+            .allowed(format!("a file with one of {}", marks.join(", "))));
+    }
     let said = syntax::read(&table.syntax, text, &typed).map_err(|e| e.in_file(file))?;
     let (mut given, mut open) = (said.arguments, said.open);
     for (file, text) in &beside.more {
-        let over = syntax::read(&table.syntax, text, &Invocation::of(file)).map_err(|e| e.in_file(file))?;
+        let over = beside_it(&table, text, file)?;
         given.retain(|(name, _)| over.arguments.iter().all(|(other, _)| other != name));
         given.extend(over.arguments);
         open.extend(over.open);
     }
+    given.retain(|(name, _)| name != syntax::PROGRAM || table.rule(name).is_some());
     if given.is_empty() {
         return Err(SpecError::file(file, format!("holds no argument of {format}"))
             .allowed(table.description.clone()));
     }
     let mut draft = Draft::of(&table);
     let defaults = draft.defaults();
-    let arguments: Vec<Argument> =
+    let mut arguments: Vec<Argument> =
         given.into_iter().map(|(name, value)| draft.take(&table, name, value)).collect();
+    if beside.model.is_none() {
+        refuse_sizes(&table, &arguments, file)?;
+    }
     if !arguments.iter().any(|a| a.status == Status::Taken) {
         let names: Vec<&str> = arguments.iter().take(5).map(|a| a.name.as_str()).collect();
         return Err(SpecError::file(
@@ -143,14 +157,78 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
         .hint("is it of another format? `stepsim import --help` lists them"));
     }
     let open = left_open(&table, open);
-    let (workload, mut assumed) =
+    let (mut workload, mut assumed) =
         draft.finish(&table, beside, file).map_err(|e| where_open(e, file, &open))?;
+    adapters::without_shared_expert(&mut workload);
+    if let Some(why) = adapters::of_what_is_there(&mut workload) {
+        arguments.push(Argument {
+            name: "adapters".to_string(),
+            value: workload["training"]["adapters"]["of"].clone(),
+            status: Status::Matters,
+            fields: Vec::new(),
+            why,
+        });
+    }
     if !open.is_empty() {
         let open = few(open.iter().map(|(_, words)| words.as_str()));
         assumed.push(format!("nothing for what the script leaves to the line that runs it: {open}"));
     }
     Ok(Import { format: format.to_string(), workload, arguments, defaults, assumed })
 }
+
+/// What a further file says: one of the same software, or the configuration of DeepSpeed that its arguments name.
+fn beside_it(table: &Table, text: &str, file: &str) -> Result<Said, SpecError> {
+    let typed = Invocation::of(file);
+    let is_deepspeed = recognise(text.as_bytes()) == Some(FileKind::Arguments(DEEPSPEED));
+    if !is_deepspeed || !table.bases.iter().any(|base| base == DEEPSPEED) {
+        return syntax::read(&table.syntax, text, &typed).map_err(|e| e.in_file(file));
+    }
+    let mut said = syntax::read(&[syntax::Syntax::Json], text, &typed).map_err(|e| e.in_file(file))?;
+    said.arguments.iter_mut().for_each(|(name, _)| *name = format!("deepspeed_config.{name}"));
+    Ok(said)
+}
+
+/// The software whose configuration stands beside the arguments of others.
+const DEEPSPEED: &str = "deepspeed";
+
+/// Whether arguments of one software may stand beside those of another.
+pub fn goes_with(format: &str, other: &str) -> bool {
+    let takes_up = |table: &Table| other == DEEPSPEED && table.bases.iter().any(|base| base == other);
+    format == other || Table::all().get(format).is_some_and(takes_up)
+}
+
+/// Refuses a file with a word that changes the sizes of its model and has no counterpart.
+fn refuse_sizes(table: &Table, arguments: &[Argument], file: &str) -> Result<(), SpecError> {
+    let size = |a: &&Argument| match a.status {
+        Status::Matters => table.rule(&a.name).is_some_and(|rule| rule.size),
+        Status::Unknown => Vocabulary::shipped().is_size(&a.name),
+        _ => false,
+    };
+    let Some(found) = arguments.iter().find(size) else { return Ok(()) };
+    let near = nearest(&found.name, table.names());
+    let hint = match near.first().filter(|near| **near != found.name) {
+        Some(near) => {
+            format!("did you mean `{near}`? or give the model beside the file: a name, or its config.json")
+        }
+        None => "give the model beside the file: a name, or its config.json".to_string(),
+    };
+    let word = format!("{} = {}", found.name, found.value);
+    let problem = match found.why.as_str() {
+        "" => format!("{word} changes the size of the model and is not known here"),
+        why => format!("{word}: {why}"),
+    };
+    Err(SpecError::file(file, problem).hint(hint))
+}
+
+/// The first names of a text of names and values, as YAML or JSON have them; none where it is of neither.
+pub fn first_keys(text: &str) -> Vec<String> {
+    let names =
+        syntax::names(&[syntax::Syntax::Yaml], text).or_else(|| syntax::names(&[syntax::Syntax::Json], text));
+    names.unwrap_or_default().into_iter().take(FEW_KEYS).collect()
+}
+
+/// Names that tell whose a file is.
+const FEW_KEYS: usize = 6;
 
 /// The machine that the name of a recipe says: `64xh100` of `llama3_70b_pretrain_64gpu_h100_bf16_config`.
 pub fn machine_of(file: &str) -> Option<String> {
@@ -227,9 +305,7 @@ fn refuse_others(format: &str, text: &str, file: &str) -> Result<(), SpecError> 
 /// What a name and its value set in a format ([`FORMATS`]): fields, and quantities that begin with `$`. Empty where they
 /// change nothing; `None` where the table does not know them.
 pub fn word(format: &str, name: &str, value: &Value) -> Option<Vec<(String, Value)>> {
-    static TABLES: OnceLock<BTreeMap<&str, Table>> = OnceLock::new();
-    let load = || FORMATS.iter().filter_map(|(name, _)| Some((*name, Table::load(name).ok()?))).collect();
-    let rule = TABLES.get_or_init(load).get(format)?.exact(name)?;
+    let rule = Table::all().get(format)?.exact(name)?;
     match rule.puts(value) {
         None => rule.no_effect.then(Vec::new),
         puts => puts,
@@ -245,6 +321,8 @@ struct Draft {
     model: Value,
     /// Quantities that several arguments share.
     variables: BTreeMap<String, Value>,
+    /// Those that arguments say.
+    said: BTreeSet<String>,
     /// What followed from several arguments or was assumed, in words.
     assumed: Vec<String>,
 }
@@ -254,7 +332,8 @@ impl Draft {
     fn of(table: &Table) -> Draft {
         let mut laid = table.workload.clone();
         let model = laid.shift_remove("model").unwrap_or_default();
-        Draft { workload: Value::Object(laid), model, ..Draft::default() }
+        let variables = table.quantities.clone();
+        Draft { workload: Value::Object(laid), model, variables, ..Draft::default() }
     }
     /// What the software does unasked, a line each.
     fn defaults(&self) -> Vec<String> {
@@ -271,12 +350,16 @@ impl Draft {
             fields,
             why: why.to_string(),
         };
-        let Some(rule) = table.rule(&name) else {
-            return argument(Status::Unknown, Vec::new(), "");
-        };
+        let rule = table.rule(&name);
         if says_nothing(&value) {
             return argument(Status::NotGiven, Vec::new(), "");
         }
+        let Some(rule) = rule else {
+            return match Vocabulary::shipped().is_harmless(&name) {
+                true => argument(Status::NoEffect, Vec::new(), "outside of a step, by its name"),
+                false => argument(Status::Unknown, Vec::new(), ""),
+            };
+        };
         let Some(puts) = rule.puts(&value) else {
             let status = match rule {
                 Rule { no_effect: true, .. } => Status::NoEffect,
@@ -300,12 +383,15 @@ impl Draft {
                 }
             }
         }
-        argument(Status::Taken, fields, "")
+        let why = if rule.at_most { &rule.why } else { "" };
+        argument(Status::Taken, fields, why)
     }
 
     /// Quantities that are given twice (degrees inside and between slices) multiply; −1 (all that is left) stays.
     fn multiply(&mut self, variable: &str, value: Value) {
-        let before = self.variables.get(variable).and_then(Value::as_i64);
+        let before =
+            self.variables.get(variable).filter(|_| self.said.contains(variable)).and_then(Value::as_i64);
+        self.said.insert(variable.to_string());
         let product = match (before, value.as_i64()) {
             (Some(a), Some(b)) if a >= 0 && b >= 0 => a.saturating_mul(b).into(),
             (Some(a), Some(b)) => a.min(b).into(),

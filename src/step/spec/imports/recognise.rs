@@ -3,11 +3,9 @@
 //! An argument file is of the software most of whose *marks* it has: names that this software's files hold and others do
 //! not (`marks` of the tables). Files of ours and of other tools have marks of their own, here.
 
-use serde_json::Value;
-
 use super::super::glob::fits;
-use super::super::hugging_face;
-use super::syntax::names;
+use super::super::{hugging_face, json};
+use super::syntax::{Syntax, names};
 use super::table::{FORMATS, Table};
 
 /// What a file is.
@@ -96,7 +94,7 @@ fn of_json(text: &str) -> Option<FileKind> {
         return profile.iter().any(|word| head.contains(word)).then_some(FileKind::Kineto);
     }
     // A table of TOML begins as a list does.
-    let Ok(value) = serde_json::from_str::<Value>(text) else { return arguments(text) };
+    let Ok(value) = json::read_of_others("", text) else { return arguments(text) };
     let all = |names: &[&str]| names.iter().all(|name| value.get(name).is_some());
     Some(match () {
         () if all(&["model", "batch"]) || (all(&["base"]) && (all(&["batch"]) || all(&["model"]))) => {
@@ -112,18 +110,54 @@ fn of_json(text: &str) -> Option<FileKind> {
     })
 }
 
-/// The software most of whose marks the names of a text fit.
+/// The software most of whose marks the names of a text fit; one whose arguments another takes up gives way to that.
 fn arguments(text: &str) -> Option<FileKind> {
-    let scored = FORMATS.iter().filter_map(|(format, _)| Some((*format, marks(format, text)?)));
-    let best = scored.max_by_key(|(_, score)| *score).filter(|(_, score)| *score > 0)?;
-    Some(FileKind::Arguments(best.0))
+    let mut read: Vec<(&[Syntax], Option<Vec<String>>)> = Vec::new();
+    let mut scored: Vec<(&'static str, &Table, usize)> = Vec::new();
+    for (format, table) in Table::all() {
+        if !read.iter().any(|(syntax, _)| *syntax == table.syntax.as_slice()) {
+            read.push((&table.syntax, names(&table.syntax, text)));
+        }
+        let names = read.iter().find(|r| r.0 == table.syntax.as_slice()).and_then(|r| r.1.as_deref());
+        let score = names.map_or(0, |names| table.score(names));
+        if score > 0 {
+            scored.push((*format, table, score));
+        }
+    }
+    let gives_way = |format: &str| {
+        scored
+            .iter()
+            .any(|(_, table, _)| table.bases.iter().chain(&table.before).any(|other| other == format))
+    };
+    let whole = scored.iter().filter(|(format, ..)| !gives_way(format));
+    whole.max_by_key(|(.., score)| *score).map(|(format, ..)| FileKind::Arguments(*format))
 }
 
 /// How many marks of a format a text has; `None` where it is not of the format's syntax.
 pub(super) fn marks(format: &str, text: &str) -> Option<usize> {
-    let table = Table::load(format).ok()?;
-    let names = names(&table.syntax, text)?;
-    Some(table.marks.iter().filter(|mark| names.iter().any(|name| fits(mark, name))).count())
+    let table = Table::all().get(format)?;
+    Some(table.score(&names(&table.syntax, text)?))
+}
+
+impl Table {
+    /// How many of its marks some names fit; none where they are fewer than a file has at least.
+    fn score(&self, names: &[String]) -> usize {
+        let score = self.marks.iter().filter(|mark| names.iter().any(|name| fits(mark, name))).count();
+        if score < self.least_marks { 0 } else { score }
+    }
+    /// What of a text is no training of a language model, and why.
+    pub(super) fn refusal(&self, text: &str) -> Option<(String, &str)> {
+        let names = names(&self.syntax, text)?;
+        self.refuses.iter().find_map(|(mark, why)| {
+            let found = names.iter().find(|name| fits(mark, name))?;
+            Some((found.trim_start_matches('@').to_owned(), why.as_str()))
+        })
+    }
+    /// Whether a text trains anything.
+    pub(super) fn is_training(&self, text: &str) -> bool {
+        let names = names(&self.syntax, text).unwrap_or_default();
+        self.trains.is_empty() || self.trains.iter().any(|mark| names.iter().any(|name| fits(mark, name)))
+    }
 }
 
 /// Cells of a schedule: stage, pass, micro-batch.

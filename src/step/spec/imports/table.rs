@@ -1,6 +1,7 @@
 //! What arguments mean: tables as data.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -11,8 +12,22 @@ use super::syntax::Syntax;
 use crate::spec::glob::fits;
 
 /// The formats, by the names of their tables.
-pub const FORMATS: [(&str, &str); 8] = [
+pub const FORMATS: [(&str, &str); 22] = [
     ("megatron", "a script of Megatron-LM or Megatron-Core (shell, or YAML)"),
+    ("megatron-deepspeed", "a script of Megatron-DeepSpeed (shell)"),
+    ("gpt-neox", "a GPT-NeoX configuration (YAML)"),
+    ("primus", "a Primus experiment (YAML)"),
+    ("flagscale", "a FlagScale configuration (YAML)"),
+    ("slime", "a script of slime (shell): its training part"),
+    ("verl", "a script of verl (shell): its training part"),
+    ("ms-swift", "a script of ms-swift (shell)"),
+    ("hf-trainer", "a script of transformers' Trainer, TRL or accelerate (shell, or YAML)"),
+    ("llama-factory", "a LLaMA-Factory configuration (YAML)"),
+    ("axolotl", "an Axolotl configuration (YAML)"),
+    ("litgpt", "a LitGPT configuration (YAML)"),
+    ("torchtune", "a torchtune recipe (YAML)"),
+    ("llm-foundry", "an LLM Foundry configuration (YAML)"),
+    ("picotron", "a picotron configuration (JSON)"),
     ("nemo", "a NeMo 1 recipe (YAML)"),
     ("nemo-2", "a NeMo 2 recipe (Python)"),
     (
@@ -35,20 +50,39 @@ pub(super) struct Table {
     #[serde(default)]
     #[serde(rename = "source")]
     _source: String,
-    /// A table whose arguments mean the same here.
+    /// Tables whose arguments mean the same here, the first before the second.
     #[serde(default)]
-    base: Option<String>,
+    base: Vec<String>,
+    /// Those tables and the ones that they lie over.
+    #[serde(skip)]
+    pub bases: Vec<String>,
     /// How arguments are written: the first that a text looks like.
     pub syntax: Vec<Syntax>,
-    /// Names that files of this software have and others do not: by them a file is recognised.
+    /// Names that files of this software have and others do not: by them a file is recognised. `@` stands before a
+    /// program or script that a line of a shell runs.
     #[serde(default)]
     pub marks: Vec<String>,
+    /// How many marks a file has at least.
+    #[serde(default)]
+    pub least_marks: usize,
+    /// Tables some of whose marks its files have, too: they give way.
+    #[serde(default)]
+    pub before: Vec<String>,
+    /// Marks of which a file that trains has one; empty: all files of this software train.
+    #[serde(default)]
+    pub trains: Vec<String>,
+    /// Marks of files that are no language model's training, and why.
+    #[serde(default)]
+    pub refuses: BTreeMap<String, String>,
     /// Heads of nested names that may be left out: `model` of `model.num_layers`.
     #[serde(default)]
     sections: Vec<String>,
     /// What the software does unasked: a piece of a workload.
     #[serde(default)]
     pub workload: Map<String, Value>,
+    /// Quantities that hold where a file does not say them.
+    #[serde(default)]
+    pub quantities: BTreeMap<String, Value>,
     /// What parts of a model have unasked where a file has such a part.
     #[serde(default)]
     pub parts: Map<String, Value>,
@@ -94,6 +128,10 @@ pub(super) struct Rule {
     values: BTreeMap<String, Map<String, Value>>,
     /// It does not change the time or memory of a step.
     pub no_effect: bool,
+    /// It changes the sizes of the model, and nothing is planned without it.
+    pub size: bool,
+    /// Its value is taken, and is only a limit of what happens: why says of what.
+    pub at_most: bool,
     /// Why it has no counterpart, and what that means.
     pub why: String,
 }
@@ -118,8 +156,8 @@ impl Table {
         let wrong =
             |e: serde_json::Error| SpecError::file(format!("workloads/imports/{format}.json"), e.to_string());
         let mut table: Table = serde_json::from_str(text).map_err(wrong)?;
-        if let Some(base) = table.base.take() {
-            let base = Table::load(&base)?;
+        for name in std::mem::take(&mut table.base) {
+            let base = Table::load(&name)?;
             for (name, rule) in base.arguments {
                 table.arguments.entry(name).or_insert(rule);
             }
@@ -129,8 +167,22 @@ impl Table {
             for (key, value) in base.parts {
                 table.parts.entry(key).or_insert(value);
             }
+            for (mark, why) in base.refuses {
+                table.refuses.entry(mark).or_insert(why);
+            }
+            table.lookups.extend(base.lookups);
+            table.bases.extend(base.bases);
+            table.bases.push(name);
         }
         Ok(table)
+    }
+
+    /// Every table by its format, read once.
+    pub fn all() -> &'static BTreeMap<&'static str, Table> {
+        static TABLES: LazyLock<BTreeMap<&str, Table>> = LazyLock::new(|| {
+            FORMATS.iter().filter_map(|(name, _)| Some((*name, Table::load(name).ok()?))).collect()
+        });
+        &TABLES
     }
 
     /// What an argument means: by its whole name, then without its sections; names with `*` last, the longest first.
@@ -150,6 +202,11 @@ impl Table {
             fitting.first().map(|found| found.1)
         };
         exact.or_else(by_pattern).map(Written::rule)
+    }
+
+    /// The names of its arguments that stand for themselves.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.arguments.keys().map(String::as_str).filter(|name| !name.contains('*'))
     }
 
     /// What an argument of exactly this name means, or of one whose last part it is.
@@ -199,7 +256,8 @@ impl Rule {
             let by_pattern = || {
                 self.values
                     .iter()
-                    .find(|(pattern, _)| pattern.contains('*') && fits(pattern, &text))
+                    .filter(|(pattern, _)| pattern.contains('*') && fits(pattern, &text))
+                    .max_by_key(|(pattern, _)| pattern.len())
                     .map(|found| found.1)
             };
             let found = exact.or_else(by_pattern).map(all);

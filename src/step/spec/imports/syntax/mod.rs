@@ -6,6 +6,7 @@ mod shell;
 
 pub(super) use python::job;
 pub(super) use said::{Open, Said};
+pub(super) use shell::PROGRAM;
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -30,12 +31,14 @@ pub(super) enum Syntax {
 }
 
 impl Syntax {
-    /// Whether a text looks like it; YAML, TOML and JSON are known by their first character alone.
+    /// Whether a text looks like it; TOML and JSON are known by their first character alone, YAML may begin as JSON
+    /// does.
     fn suits(self, text: &str) -> bool {
         match self {
             Syntax::Shell => shell::looks_like(text),
             Syntax::Python => python::looks_like(text),
-            Syntax::Yaml | Syntax::Toml => !text.starts_with('{'),
+            Syntax::Yaml => !text.starts_with('{') || super::json::read_of_others("", text).is_err(),
+            Syntax::Toml => !text.starts_with('{'),
             Syntax::Json => text.starts_with('{'),
         }
     }
@@ -63,20 +66,24 @@ pub(super) fn read(syntaxes: &[Syntax], text: &str, typed: &Invocation) -> Resul
         return Err(SpecError::at("", format!("is not {}", names.join(" or "))));
     };
     let value = match syntax {
-        Syntax::Shell => return shell::read(text, typed),
+        Syntax::Shell => return shell::read(&shell::with_sources(text, &typed.file), typed),
         Syntax::Python => {
             let arguments = python::read(text, typed.function.as_deref())?;
             return Ok(Said { arguments, open: Vec::new() });
         }
         Syntax::Yaml => yaml(text)?,
         Syntax::Toml => toml::from_str::<Value>(text).map_err(|e| not("TOML", e.message()))?,
-        Syntax::Json => super::json::read("", text)?,
+        Syntax::Json => super::json::read_of_others("", text)?,
     };
     if !value.is_object() {
         return Err(not("a file of names and values", "it holds one value"));
     }
+    let whole = value.clone();
     let mut arguments = Vec::new();
     flatten("", value, 0, &mut arguments)?;
+    for (_, value) in &mut arguments {
+        resolve(value, &whole);
+    }
     Ok(Said { arguments, open: Vec::new() })
 }
 
@@ -115,15 +122,56 @@ fn flatten(head: &str, value: Value, depth: usize, flat: &mut Vec<(String, Value
                 flatten(&name, value, depth + 1, flat)?;
             }
         }
-        value => flat.push((head.to_string(), interpolated(value))),
+        value => flat.push((head.to_string(), numbered(value))),
     }
     Ok(())
 }
 
-/// What refers to another place of a configuration that is not here (OmegaConf's `${...}`) says nothing.
-fn interpolated(value: Value) -> Value {
-    match &value {
-        Value::String(text) if text.contains("${") => Value::Null,
-        _ => value,
+/// `500_000` is a number.
+fn numbered(value: Value) -> Value {
+    let digits = |text: &str| {
+        text.starts_with(|c: char| c.is_ascii_digit())
+            && text.contains('_')
+            && text.chars().all(|c| c.is_ascii_digit() || c == '_')
+    };
+    match value
+        .as_str()
+        .filter(|text| digits(text))
+        .and_then(|text| text.replace('_', "").parse::<u64>().ok())
+    {
+        Some(number) => number.into(),
+        None => value,
     }
+}
+
+/// Puts in what a text refers to: another place of the same configuration (OmegaConf's `${train.batch}`), or what a
+/// variable of the surroundings is unasked (`${NAME:8}`, `${oc.env:NAME,8}`). What cannot be followed says nothing.
+fn resolve(value: &mut Value, whole: &Value) {
+    for _ in 0..MAX_DEPTH {
+        let Value::String(text) = &*value else { return };
+        let Some(start) = text.rfind("${") else { return };
+        let Some(length) = text[start..].find('}') else { break };
+        let end = start + length + 1;
+        let Some(found) = reference(&text[start + 2..end - 1], whole) else { break };
+        *value = if start == 0 && end == text.len() {
+            found
+        } else {
+            let plain = found.as_str().map_or_else(|| found.to_string(), str::to_owned);
+            format!("{}{plain}{}", &text[..start], &text[end..]).into()
+        };
+    }
+    if value.as_str().is_some_and(|text| text.contains("${")) {
+        *value = Value::Null;
+    }
+}
+
+/// What stands at a path, or what a variable is unasked.
+fn reference(name: &str, whole: &Value) -> Option<Value> {
+    let environment = name.strip_prefix("oc.env:").or(name.strip_prefix("env:"));
+    let unasked = environment.map_or_else(|| name.split_once(':'), |rest| rest.split_once(','));
+    if let Some((_, usual)) = unasked {
+        return Some(serde_yaml_ng::from_str(usual.trim()).unwrap_or_else(|_| usual.trim().into()));
+    }
+    let at = whole.pointer(&format!("/{}", name.replace('.', "/")))?;
+    (!at.is_object()).then(|| at.clone())
 }

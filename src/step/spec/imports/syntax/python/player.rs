@@ -14,6 +14,10 @@ const DEEPEST: usize = 16;
 /// The most entries of a configuration.
 const MOST: usize = 20_000;
 
+/// The function of torchtitan's models that gives one of a size, and what the family is called then.
+const REGISTRY: &str = "model_registry";
+const PACKAGE: &str = "package";
+
 /// Paths and values, each path once; the value of the whole has the path "".
 pub(super) type Entries = Vec<(String, Value)>;
 
@@ -30,15 +34,19 @@ pub(super) struct Function {
 pub(super) struct Module {
     pub functions: Vec<Function>,
     constants: BTreeMap<String, Entries>,
+    /// The package that a name comes from: `from torchtitan.models.qwen3 import model_registry`.
+    imports: BTreeMap<String, String>,
 }
 
 impl Module {
     pub fn of(lines: &[Line]) -> Module {
-        let mut module = Module { functions: Vec::new(), constants: BTreeMap::new() };
+        let mut module =
+            Module { functions: Vec::new(), constants: BTreeMap::new(), imports: BTreeMap::new() };
         let mut in_function = false;
         for line in lines {
             if line.indent == 0 {
                 in_function = false;
+                module.imports.extend(imports(&line.tokens));
                 if let Some(function) = function(line) {
                     module.functions.push(function);
                     in_function = true;
@@ -60,6 +68,20 @@ impl Module {
 
     fn function(&self, name: &str) -> Option<&Function> {
         self.functions.iter().find(|function| function.name == name)
+    }
+}
+
+/// `from a.b.c import d, e`: the last word of the package, by each name.
+fn imports(tokens: &[Token]) -> Vec<(String, String)> {
+    let name = |token: &Token| if let Token::Name(name) = token { Some(name.clone()) } else { None };
+    let names: Vec<String> = tokens.iter().filter_map(name).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let Some(at) = names.iter().position(|name| *name == "import") else { return Vec::new() };
+    match names.split_at(at) {
+        (["from", .., package], [_, imported @ ..]) => {
+            imported.iter().map(|name| ((*name).to_string(), (*package).to_string())).collect()
+        }
+        _ => Vec::new(),
     }
 }
 
@@ -307,6 +329,10 @@ impl<'a> Scope<'a> {
         let first = arguments.first().filter(|(name, _)| name.is_none());
         let whole = first.map(|(_, value)| self.entries(value)).unwrap_or_default();
         put(&mut entries, "", whole);
+        // Which family a registry is of stands in its package alone.
+        if let Some(package) = self.module.imports.get(path).filter(|_| path == REGISTRY) {
+            entries.push((PACKAGE.to_string(), package.as_str().into()));
+        }
         if entries.is_empty() && (arguments.is_empty() || path.ends_with(".Config")) {
             entries.push((String::new(), class(path).into()));
         }

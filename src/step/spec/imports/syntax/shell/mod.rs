@@ -3,6 +3,7 @@
 //! `--name value`, `--name=value`, and `name=value` behind a program of Python are arguments. Of one that stands twice the last
 //! counts.
 
+mod beside;
 mod condition;
 mod grammar;
 mod lexer;
@@ -20,6 +21,14 @@ use super::super::invocation::Invocation;
 use super::said::{Open, Said};
 use marks::{says_something, unset};
 use player::Player;
+
+pub(super) use beside::with_sources;
+
+/// What variables of a script name beside its arguments: a model, a checkpoint, a tokenizer.
+const BESIDE: &str = "script.names";
+
+/// The program that a script runs with arguments, and the word behind it: `megatron sft`.
+pub(in crate::spec::imports) const PROGRAM: &str = "script.program";
 
 /// Whether a text has arguments of this kind: a word that begins with `--`, or a program of Python.
 pub(super) fn looks_like(text: &str) -> bool {
@@ -45,6 +54,8 @@ pub(super) fn names(text: &str) -> Vec<String> {
         let name = word.split_once('=').map_or(word, |(name, _)| name);
         if let Some(name) = name.strip_prefix("--") {
             names.push(name.replace('-', "_"));
+        } else if name == word && word.starts_with(|c: char| c.is_ascii_alphanumeric() || "./$".contains(c)) {
+            names.push(format!("@{}", word.rsplit('/').next().unwrap_or_default()));
         } else if is_override(word) {
             names.push(name.trim_start_matches('+').to_string());
         }
@@ -72,6 +83,7 @@ pub(super) fn read(text: &str, typed: &Invocation) -> Result<Said, SpecError> {
     let mut programs = player.options_left();
     programs.append(&mut player.programs);
     let mut found: Vec<(String, Vec<String>)> = Vec::new();
+    let documents = beside::documents(text, &mut player);
     for program in &programs {
         arguments(&apart(program), &mut found);
     }
@@ -82,6 +94,7 @@ pub(super) fn read(text: &str, typed: &Invocation) -> Result<Said, SpecError> {
             entry.arguments.push(name.clone());
         }
     }
+    let beside = player.models_beside();
     for (variable, choices) in player.choices {
         open.entry(variable).or_default().choices.extend(choices);
     }
@@ -91,7 +104,13 @@ pub(super) fn read(text: &str, typed: &Invocation) -> Result<Said, SpecError> {
     open.retain(|variable, _| !set.contains(variable.as_str()));
     let open = open.into_iter().map(|(variable, open)| Open { variable, ..open }).collect();
     let of_job = slurm::devices(&job).map(|devices| ("job.devices".to_string(), devices.into()));
-    let arguments = found.into_iter().map(|(name, values)| (name, value(values))).chain(of_job).collect();
+    let beside = (!beside.is_empty()).then(|| (BESIDE.to_string(), Value::from(beside.join(" "))));
+    let arguments = found.into_iter().map(|(name, values)| (name, value(values)));
+    let program = programs.iter().find(|words| words.iter().any(|word| word.starts_with("--")));
+    let program =
+        program.map(|words| (PROGRAM.to_string(), Value::from(words[..words.len().min(2)].join(" "))));
+    let arguments =
+        program.into_iter().chain(beside).chain(arguments).chain(documents).chain(of_job).collect();
     Ok(Said { arguments, open })
 }
 

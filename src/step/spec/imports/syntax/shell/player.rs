@@ -76,6 +76,23 @@ impl Player {
             .collect()
     }
 
+    /// What variables name that are called after a model, its checkpoint or its tokenizer.
+    pub fn models_beside(&self) -> Vec<String> {
+        let about = |name: &str| ["MODEL", "CKPT", "TOKENIZER", "HF_"].iter().any(|word| name.contains(word));
+        let path = |text: &&String| {
+            text.contains('/') && !text.contains(char::is_whitespace) && says_something(text)
+        };
+        let variables = self.variables.iter().filter(|(name, _)| about(&name.to_ascii_uppercase()));
+        variables.flat_map(|(_, values)| values.iter().filter(path).cloned()).collect()
+    }
+
+    /// A text with the values of its variables.
+    pub fn filled(&mut self, text: &str) -> String {
+        // Quotes of the text are its own.
+        let text = text.replace('"', "\u{1}").replace('\'', "\u{2}");
+        self.text(&quoted(&text)).replace('\u{1}', "\"").replace('\u{2}', "'")
+    }
+
     /// Notes what an open variable is compared with.
     fn asks(&mut self, left: &str, right: &str) {
         for (one, other) in [(left, right), (right, left)] {

@@ -1,0 +1,228 @@
+//! Files of other software by kind, and what is said of each: data of our own in the shape of files that people plan.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::command::{Folder, Said, json};
+
+/// A kind of file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    kind: String,
+    files: BTreeMap<String, String>,
+    /// What stands behind `stepsim plan`.
+    plan: String,
+    /// What is printed.
+    #[serde(default)]
+    says: Vec<String>,
+    /// Fields of the workload that is written, by their pointer.
+    #[serde(default)]
+    workload: BTreeMap<String, Value>,
+    /// Words of the refusal.
+    #[serde(default)]
+    refused: Vec<String>,
+    /// How a refusal ends.
+    status: Option<i32>,
+}
+
+fn cases() -> Vec<Case> {
+    serde_json::from_str(include_str!("data/field.json")).expect("cases")
+}
+
+fn folder(files: &BTreeMap<String, String>) -> Folder {
+    let folder = Folder::new();
+    for (name, text) in files {
+        std::fs::create_dir_all(folder.path(name).parent().expect("a folder")).expect("a folder");
+        folder.write(name, text);
+    }
+    folder
+}
+
+#[test]
+fn files_of_every_kind_are_read_by_their_own_software() {
+    for case in cases() {
+        let folder = folder(&case.files);
+        let said: Said = folder.stepsim(&format!("plan {} -o plan.json", case.plan));
+        let text = format!("{}{}", said.out, said.error);
+        if !case.refused.is_empty() {
+            assert_eq!(said.status, Some(case.status.unwrap_or(2)), "{}: {text}", case.kind);
+            case.refused
+                .iter()
+                .for_each(|part| assert!(text.contains(part), "{}: no `{part}` in\n{text}", case.kind));
+            continue;
+        }
+        assert_eq!(said.status, Some(0), "{}: {text}", case.kind);
+        case.says
+            .iter()
+            .for_each(|part| assert!(text.contains(part), "{}: no `{part}` in\n{text}", case.kind));
+        let made = json(folder.path("plan.json"));
+        for (pointer, value) in &case.workload {
+            let found = made.pointer(pointer).unwrap_or(&Value::Null);
+            assert_eq!(found, value, "{} {pointer}: {text}", case.kind);
+        }
+    }
+}
+
+/// A word that is left out, renamed or misspelt makes the same step, or is listed and takes the range away, or is
+/// refused.
+#[test]
+fn words_that_are_not_known_are_never_dropped_in_silence() {
+    let script = |words: &str| {
+        BTreeMap::from([(
+            "run.sh".to_string(),
+            format!(
+                "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 4 --hidden-size 512 --num-attention-heads 8 --seq-length 512 \
+         --max-position-embeddings 512 --vocab-size 50304 --micro-batch-size 1 --global-batch-size 16 --bf16 {words}\n"
+            ),
+        )])
+    };
+    let step = |words: &str| folder(&script(words)).stepsim("plan run.sh --on 8xh100 -o plan.json");
+    let line = |said: &Said| {
+        said.out.lines().find(|line| line.starts_with("  step")).unwrap_or_default().to_string()
+    };
+    let plain = line(&step(""));
+    for harmless in [
+        "--wandb-projct x",
+        "--save-intervall 5",
+        "--log-throughputt",
+        "--lr-warmup-itrs 3",
+        "--train-iterss 4",
+    ] {
+        assert_eq!(line(&step(harmless)), plain, "{harmless}");
+    }
+    for word in [
+        "--tensor-model-paralel-size 2",
+        "--sequence-paralel",
+        "--overlap-grad-reduc",
+        "--recompute-granularty full",
+        "--moe-router-topkk 2",
+    ] {
+        let said = step(word);
+        let told = word.trim_start_matches('-').split(' ').next().unwrap_or_default().replace('-', "_");
+        let listed = line(&said).contains("range not known") && said.out.contains(&told);
+        assert!(listed || said.status == Some(2), "{word}: {}{}", said.out, said.error);
+    }
+}
+
+const CONFIG: &str = r#"{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 1024,
+    "intermediate_size": 2816, "num_hidden_layers": 8, "num_attention_heads": 16, "num_key_value_heads": 8,
+    "vocab_size": 32000, "max_position_embeddings": 8192, "tie_word_embeddings": false}"#;
+
+/// What the command line states stands in the file that is written and in the line of the layout; a search varies the
+/// rest.
+#[test]
+fn what_is_stated_stays() {
+    let folder = Folder::new();
+    folder.write("config.json", CONFIG);
+    for (sets, says) in [
+        ("parallelism.tensor=4", "tensor 4"),
+        ("parallelism.tensor=2 parallelism.sequence_parallel=false", "tensor 2"),
+        ("parallelism.context.size=2", "context 2"),
+        ("parallelism.context.size=2 parallelism.context.kind=ulysses", "context 2"),
+        ("parallelism.pipeline.size=4", "pipeline 4"),
+        ("parallelism.pipeline.size=2 parallelism.pipeline.chunks=2", "pipeline 2"),
+        ("parallelism.pipeline.size=2 parallelism.pipeline.schedule=gpipe", "pipeline 2"),
+        ("parallelism.pipeline.schedule=zb-h1", "layout"),
+        ("parallelism.pipeline.chunks=2", "pipeline"),
+        ("parallelism.pipeline.size=2 parallelism.pipeline.layer_split=[3,5]", "pipeline 2"),
+        ("parallelism.data=2", "data 2"),
+        ("parallelism.sharding.kind=zero3", "sharding zero3"),
+        ("parallelism.sharding.kind=zero1 parallelism.sharding.group=4", "sharding zero1"),
+        ("parallelism.sharding.reshard_after_forward=false", "layout"),
+        ("parallelism={\"tensor\":2,\"pipeline\":{\"size\":2}}", "tensor 2, pipeline 2"),
+        ("batch.micro_batch=1", "micro-batches of 1"),
+        ("recompute.granularity=full", "recomputation full"),
+        ("recompute.granularity=full recompute.layers=2", "recomputation full"),
+        ("recompute.layers=2", "recomputation full"),
+        ("gradient_buckets.overlap=false", "layout"),
+        ("precision.compute=fp16", "layout"),
+        ("precision.recipe=fp8-current", "layout"),
+        ("optimizer.kind=lion", "layout"),
+        ("loss.tiles=4", "layout"),
+        ("sequence=4096", "sequence 4096"),
+    ] {
+        let words: String = sets.split(' ').map(|set| format!(" --set '{set}'")).collect();
+        let text =
+            folder.stepsim(&format!("plan config.json --on 8xh100 --batch 16{words} -o plan.json")).ok();
+        assert!(text.contains(says), "{sets}: no `{says}` in\n{text}");
+        let made = json(folder.path("plan.json"));
+        for set in sets.split(' ') {
+            let (path, value) = set.split_once('=').expect("a setting");
+            let value: Value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
+            let found = made.pointer(&format!("/{}", path.replace('.', "/"))).unwrap_or(&Value::Null);
+            assert!(holds(found, &value), "{set}: {found} in\n{text}");
+        }
+    }
+}
+
+/// Whether a value has all that another states.
+fn holds(found: &Value, stated: &Value) -> bool {
+    match stated.as_object() {
+        Some(map) => map.iter().all(|(key, value)| holds(&found[key], value)),
+        None => found == stated,
+    }
+}
+
+/// What cannot be, with what is stated, says so; what no memory holds says how many devices would do.
+#[test]
+fn what_cannot_stand_says_why() {
+    let folder = Folder::new();
+    folder.write("config.json", CONFIG);
+    let said = folder.stepsim("plan config.json --on 8xh100 --batch 16 --set parallelism.expert=8");
+    assert!(said.status == Some(2) && said.error.contains("with parallelism.expert=8"), "{}", said.error);
+    let said = folder.stepsim("plan llama3-70b --on 8xt4 --batch 16");
+    assert!(said.status == Some(3) && said.error.contains("xt4 would do"), "{}", said.error);
+}
+
+const LATENT: &str = r#"{"model_type": "kimi_linear", "hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 4,
+    "num_attention_heads": 8, "kv_lora_rank": 128, "qk_nope_head_dim": 64, "qk_rope_head_dim": 32, "v_head_dim": 64,
+    "linear_attn_config": {"full_attn_layers": [4], "head_dim": 64, "num_heads": 8, "kda_layers": [1, 2, 3]},
+    "moe_intermediate_size": 256, "num_experts": 16, "num_experts_per_token": 2, "first_k_dense_replace": 1,
+    "vocab_size": 1000, "time_step_limit": [0.0, Infinity], "routed_scaling_factor": NaN // of Python
+    , "WIDTH": 256}"#;
+
+/// Keys of a config.json with a size in them are read or stop, and JSON as Python writes it is read.
+#[test]
+fn sizes_of_a_configuration_are_read_or_stop() {
+    let folder = Folder::new();
+    let count = |key: &str| {
+        folder.write("config.json", &LATENT.replace("WIDTH", key));
+        let said = folder.stepsim("import hf config.json --report count.json");
+        (said.status == Some(0))
+            .then(|| json(folder.path("count.json"))["parameters"]["total"].as_u64().unwrap())
+            .ok_or(said.error)
+    };
+    let wide = count("routed_scale").expect("read");
+    let narrow = count("routed_expert_hidden_size").expect("read");
+    // Three layers of 16 experts of three matrices are half as wide, and two projections a layer stand around them.
+    assert_eq!(wide - narrow, 3 * (16 * 3 * 256 * 256 - 2 * 512 * 256));
+    for key in ["num_routed_experts", "o_lora_rank", "swa_head_dim"] {
+        let error = count(key).expect_err("not read");
+        assert!(error.contains(key) && error.contains("nothing of kimi_linear reads"), "{error}");
+    }
+}
+
+/// Addresses of a hub and folders are words, a second machine leaves the first plan, and a run of many tokens has days
+/// and dollars.
+#[test]
+fn a_plan_has_no_surprises() {
+    let folder = Folder::new();
+    std::fs::create_dir_all(folder.path("release")).expect("a folder");
+    folder.write("release/config.json", CONFIG);
+    folder.stepsim("plan release --on 8xh100 --batch 16").ok();
+    let first = folder.text("release.plan.json");
+    let text = folder
+        .stepsim(
+            "plan ./release --on 8xa100-80 --batch 16 --tokens 1T --set topology.device.price_USD_per_h=2",
+        )
+        .ok();
+    assert!(text.contains("wrote release.8xa100-80.plan.json") && text.contains(" days, "), "{text}");
+    assert_eq!(folder.text("release.plan.json"), first);
+    let text = folder
+        .stepsim("plan https://huggingface.co/Qwen/Qwen3-0.6B/tree/main --on 8xh100 --batch 16 --seq 1024")
+        .ok();
+    assert!(text.contains("0.60 B"), "{text}");
+}
