@@ -65,7 +65,9 @@ impl DevicePrices {
     pub fn new(workload: &WorkloadSpec, device: &Device, devices: u64, chooser: &Chooser) -> DevicePrices {
         let fidelity = &workload.fidelity;
         let taken = if fidelity.interference { chooser.kernel_units() } else { 0 };
-        let device = DeviceCost::new(device).with_maker(maker(workload.fusion)).slowest_of(devices);
+        let unaligned = workload.stack().unaligned_on(&device.name);
+        let device = DeviceCost::new(device).with_maker(maker(workload.fusion)).with_unaligned(unaligned);
+        let device = device.slowest_of(devices);
         let (times, slowdowns) = (Known::new(), Known::new());
         DevicePrices { own: None, cost: level(fidelity), device, taken, times, slowdowns }
     }

@@ -29,6 +29,9 @@ pub struct DeviceCost {
     pub maker: Maker,
     /// What a power cap leaves of the power that goes by the clock: 1 without one.
     pub power_left: f64,
+    /// Formats whose batched products of attention run on vector units where heads are not aligned
+    /// ([`crate::spec::stack::UnalignedSpec`]).
+    pub unaligned: Vec<Dtype>,
 }
 
 impl DeviceCost {
@@ -42,11 +45,16 @@ impl DeviceCost {
             spec,
             maker: Maker::default(),
             power_left: device.dynamic_power_left(),
+            unaligned: Vec::new(),
         }
     }
     /// The same device with kernels of another make.
     pub fn with_maker(self, maker: Maker) -> DeviceCost {
         DeviceCost { maker, ..self }
+    }
+    /// The same device under libraries that leave its matrix units where heads are not aligned.
+    pub fn with_unaligned(self, unaligned: Vec<Dtype>) -> DeviceCost {
+        DeviceCost { unaligned, ..self }
     }
     /// The slowest that is to be expected of so many devices: all others wait for it.
     pub fn slowest_of(mut self, devices: u64) -> DeviceCost {

@@ -9,7 +9,9 @@ use crate::model::{Direction, Item, Kernel, KernelClass, KernelShape, LayerPlan,
 use crate::spec::cost::{ClassCost, CostSpec, MeasuredGemm, Processing};
 use crate::spec::kernel::{AttentionGeneration, Maker};
 use crate::spec::model::ModelSpec;
+use crate::spec::stack::StackSpec;
 use crate::spec::workload::Dtype;
+use crate::spec::{Kind as FileKind, catalog, load};
 use stepsim_core::kernel_class::Kind;
 use stepsim_core::units::{Bandwidth, FlopRate, Time};
 
@@ -21,6 +23,7 @@ fn device(bf16_tflops: f64, units: u32, gbps: f64, spec: CostSpec) -> DeviceCost
         spec,
         maker: Maker::default(),
         power_left: 1.0,
+        unaligned: Vec::new(),
     }
 }
 /// A product of 132 tiles on the 132 units of an H100 beside an all-gather of 24 blocks: 108 units are left, so that
@@ -58,16 +61,61 @@ fn gemm(m: u64, n: u64, k: u64) -> Kernel {
     Kernel::gemm("gemm", m, n, k, 1, Dtype::Bf16, 2.0)
 }
 
-/// Rows of 16 bytes decide whether matrix units run a product of attention; other products are padded by the library.
+/// Heads that do not begin at multiples of 16 bytes leave the matrix units under a library of which that was measured,
+/// in the formats that were; all other products keep them.
 #[test]
-fn heads_that_are_not_aligned_run_on_vector_units() {
-    let of = |head: u64, class| {
-        let product = Kernel::gemm("scores", 2048, 2048, head, 32, Dtype::Bf16, 2.0).of(class);
-        TileWave.time(&product, &plain()).s() / head as f64
+fn heads_that_are_not_aligned_leave_matrix_units_where_that_was_measured() {
+    let slow = plain().with_unaligned(vec![Dtype::Fp16]);
+    let rate = |device: &DeviceCost, head: u64, dtype, class| {
+        let product = Kernel::gemm("scores", 2048, 2048, head, 32, dtype, 2.0).of(class);
+        TileWave.time(&product, device).s() / head as f64
     };
-    let attention = |head| of(head, KernelClass::AttentionGemm);
-    assert!(attention(108) > 8.0 * attention(112) && attention(150) > 8.0 * attention(144));
-    assert!(of(108, KernelClass::Gemm) < 1.2 * of(112, KernelClass::Gemm));
+    let attention = |device: &DeviceCost, head, dtype| rate(device, head, dtype, KernelClass::AttentionGemm);
+    assert!(attention(&slow, 108, Dtype::Fp16) > 8.0 * attention(&slow, 112, Dtype::Fp16));
+    assert!(attention(&slow, 150, Dtype::Fp16) > 8.0 * attention(&slow, 144, Dtype::Fp16));
+    for (device, dtype) in [(&slow, Dtype::Bf16), (&plain(), Dtype::Fp16)] {
+        assert!(attention(device, 108, dtype) < 1.2 * attention(device, 112, dtype));
+    }
+    let plain_product = |head| rate(&slow, head, Dtype::Fp16, KernelClass::Gemm);
+    assert!(plain_product(108) < 1.2 * plain_product(112));
+}
+
+/// No device has a cliff that nobody measured: a product, a batched product of attention or a fused attention one
+/// element wider costs at most twice as much or as little, on every shipped device under every shipped stack, unless
+/// the stack names a source for this device and format.
+#[test]
+fn a_size_beside_another_costs_at_most_twice_as_much() {
+    let devices: Vec<_> = catalog::names(FileKind::Device).map(shipped).collect();
+    let stacks: Vec<(&str, StackSpec)> = catalog::names(FileKind::Stack)
+        .map(|name| (name, load::<StackSpec>(name, &[]).unwrap().value))
+        .collect();
+    let mut sourced = 0;
+    for device in &devices {
+        for (stack, spec) in &stacks {
+            let cost = DeviceCost::new(device).with_unaligned(spec.unaligned_on(&device.name));
+            for dtype in [Dtype::Fp16, Dtype::Bf16] {
+                let cliff = neighbours(dtype).into_iter().find(|(a, b)| {
+                    let ratio = TileWave.time(a, &cost).s() / TileWave.time(b, &cost).s();
+                    !(0.5..=2.0).contains(&ratio)
+                });
+                let measured = cost.unaligned.contains(&dtype);
+                assert_eq!(measured, cliff.is_some(), "{} under {stack}: {cliff:?}", device.name);
+                sourced += usize::from(measured);
+            }
+        }
+    }
+    assert!(stacks.iter().flat_map(|(_, spec)| &spec.unaligned).all(|of| of.source.len() > 20));
+    assert_eq!(sourced, 6, "three A100 in two formats under one stack");
+}
+
+/// Kernels of neighbouring sizes.
+fn neighbours(dtype: Dtype) -> Vec<(Kernel, Kernel)> {
+    let scores = |head| Kernel::gemm("s", 2048, 2048, head, 32, dtype, 2.0).of(KernelClass::AttentionGemm);
+    let values = |head| Kernel::gemm("v", 2048, head, 2048, 32, dtype, 2.0).of(KernelClass::AttentionGemm);
+    let dense = |n| Kernel::gemm("gemm", 4096, n, 8192, 1, dtype, 2.0);
+    let heads =
+        (32..320).flat_map(|head| [(scores(head), scores(head + 1)), (values(head), values(head + 1))]);
+    heads.chain((8100..8300).map(|n| (dense(n), dense(n + 1)))).collect()
 }
 
 #[test]

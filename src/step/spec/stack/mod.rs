@@ -11,15 +11,18 @@ mod host;
 mod optimizer;
 #[cfg(test)]
 mod tests;
+mod unaligned;
 
 pub use host::{GraphScope, GraphSpec, HostRead, HostSpec, LaunchTimes, LayerHost, LayerHosts, LayerTimes};
 pub use optimizer::{UpdateKernels, UpdatePass, UpdateSpec};
+pub use unaligned::{LOAD_BYTES, UnalignedSpec};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::problem::Problem;
+use super::workload::Dtype;
 
 pub use super::kernel::AttentionGeneration;
 
@@ -42,6 +45,10 @@ pub struct StackSpec {
     /// The attention kernel; default: the best that the device has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attention: Option<AttentionGeneration>,
+    /// Where its libraries run batched products of attention on vector units because heads are not aligned; what is not
+    /// listed keeps its matrix units.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unaligned: Vec<UnalignedSpec>,
     /// What is copied by kernels of their own from one layout to another.
     #[serde(skip_serializing_if = "CopySpec::is_none")]
     pub copies: CopySpec,
@@ -76,6 +83,11 @@ impl CopySpec {
 }
 
 impl StackSpec {
+    /// Formats whose batched products of attention leave a device's matrix units where heads are not aligned.
+    pub fn unaligned_on(&self, device: &str) -> Vec<Dtype> {
+        let on_device = self.unaligned.iter().filter(|unaligned| unaligned.holds_on(device));
+        on_device.flat_map(|unaligned| unaligned.formats.iter().copied()).collect()
+    }
     /// Everything wrong with it but its defaults; `at` is its JSON path.
     pub fn problems(&self, at: &str) -> Vec<Problem> {
         let prefix = |name: &str| if at.is_empty() { name.to_string() } else { format!("{at}.{name}") };
