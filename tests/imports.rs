@@ -269,6 +269,15 @@ fn a_matrix_of_nvidia_smi_becomes_a_machine() {
     assert_eq!(made["node"]["scale_up"]["switch"]["link"]["bandwidth_GBps_per_direction"], 20.0);
     assert_eq!(made["node"]["nics"]["shared_by"], 2);
     let one = NodeRates { nodes: 1, ..rates.clone() };
+    // The table of plain nvidia-smi behind the matrix: its total is what the device has; of unequal ones the least.
+    let table =
+        "| N/A 33C P0 115W / 700W |     4MiB /  81559MiB |  0% |\n| N/A 30C | 0MiB / 81037MiB | 0% |\n";
+    let (made, assumed) = machine(&format!("{pcie}{table}"), "topo.txt", "h100-sxm", &one).unwrap();
+    assert_eq!(made["device"], serde_json::json!({"base": "h100-sxm", "hbm": {"GB": 84.97}}));
+    assert!(assumed.iter().any(|what| what.starts_with("81037 MiB")), "{assumed:?}");
+    let loaded = stepsim::step::spec::from_value::<stepsim::step::spec::topology::Topology>;
+    let loaded = loaded(made, "machine".into(), "machine.json".into(), &[]).unwrap().value;
+    assert_eq!(loaded.device.memory().0, 84_970_000_000);
     assert!(machine(pcie, "topo.txt", "h100-sxm", &one).unwrap().0.get("fabric").is_none());
     for (text, part) in [
         ("nothing", "no line that begins with GPU0"),

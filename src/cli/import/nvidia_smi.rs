@@ -15,11 +15,12 @@ use stepsim_step::topology::Machine;
 /// What is asked.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  nvidia-smi topo -m > topo.txt
+  (nvidia-smi topo -m; nvidia-smi) > topo.txt          with the total of the device's memory
   stepsim import nvidia-smi topo.txt --device h100-sxm --nodes 4 -o machine.json
   stepsim run llama3-70b -t machine.json")]
 pub struct Args {
-    /// What `nvidia-smi topo -m` printed; `-` is the standard input
+    /// What `nvidia-smi topo -m` printed, and plain `nvidia-smi` behind it if the memory counts; `-` is the standard
+    /// input
     file: PathBuf,
     /// The device: a shipped name or a file
     #[arg(long)]

@@ -5,6 +5,7 @@
 //! pairs have equally many NVLinks these meet in a switch, or, where a device has just so many, lead from GPU to GPU;
 //! what is joined unevenly is drawn link by link ([`super::nvidia_smi_graph`]). Adapters that hang at a GPU's own PCIe
 //! switch are its own.
+//! Where the table of plain `nvidia-smi` stands in the same file, its total is the memory of the device.
 
 use serde_json::{Value, json};
 
@@ -25,6 +26,8 @@ pub struct NodeRates {
 
 const ALLOWED: &str =
     "what `nvidia-smi topo -m` prints: a header of GPU0 GPU1 ... NIC0 ..., and a row for each GPU";
+/// Bytes.
+const MIB: f64 = 1_048_576.0;
 /// Most GPUs and adapters.
 const MOST: usize = 1024;
 
@@ -41,6 +44,13 @@ pub fn machine(
     let matrix = Matrix::read(text, file)?;
     let gpus = matrix.gpus;
     let mut assumed = Vec::new();
+    let hardware = match least_memory_mib(text) {
+        Some(mib) => {
+            assumed.push(format!("{mib} MiB of memory a GPU, the total that nvidia-smi shows"));
+            json!({"base": device, "hbm": {"GB": (mib as f64 * MIB / 1e7).round() / 100.0}})
+        }
+        None => json!(device),
+    };
     let scale_up =
         |gbps: f64| json!({"switch": {"link": {"bandwidth_GBps_per_direction": gbps}, "latency_us": 1}});
     let description = format!("A node as nvidia-smi shows it ({file})");
@@ -48,8 +58,9 @@ pub fn machine(
     if gpus > 1 {
         let Some(links) = matrix.nvlinks() else {
             matrix.lost(file)?;
-            let (graph, assumed) = super::nvidia_smi_graph::graph(&matrix, file, device, rates)?;
-            return Ok((json!({"description": description, "device": device, "graph": graph}), assumed));
+            let (graph, more) = super::nvidia_smi_graph::graph(&matrix, file, &hardware, rates)?;
+            assumed.extend(more);
+            return Ok((json!({"description": description, "device": hardware, "graph": graph}), assumed));
         };
         let all = links * (gpus as u32 - 1);
         node["scale_up"] = match links {
@@ -78,7 +89,7 @@ pub fn machine(
         assumed.push("1 us from GPU to GPU".to_owned());
     }
     let mut machine = json!({
-        "description": description, "device": device, "nodes": rates.nodes,
+        "description": description, "device": hardware, "nodes": rates.nodes,
     });
     if gpus > 2 && !node["scale_up"]["full_mesh"].is_null() {
         // NCCL lays as many rings as a mesh has links (graph search, src/graph/search.cc); these take what all links
@@ -132,6 +143,16 @@ fn nvlinks_of(device: &str) -> Option<u32> {
     ];
     let name = device.to_ascii_lowercase();
     links.iter().find(|(part, _)| name.contains(part)).map(|(_, links)| *links)
+}
+
+/// The least total of the GPUs in what plain `nvidia-smi` prints (`4MiB / 81559MiB`), in MiB; nothing where no such
+/// table is.
+fn least_memory_mib(text: &str) -> Option<u64> {
+    let total = |line: &str| {
+        let (_, after) = line.split_once("MiB /")?;
+        after.split_once("MiB")?.0.trim().parse::<u64>().ok().filter(|mib| *mib > 0)
+    };
+    text.lines().filter_map(total).min()
 }
 
 pub(super) fn wrong(file: &str, problem: String) -> SpecError {

@@ -11,7 +11,7 @@ use super::nvidia_smi::{Matrix, NodeRates, wrong};
 pub(super) fn graph(
     matrix: &Matrix,
     file: &str,
-    device: &str,
+    device: &Value,
     rates: &NodeRates,
 ) -> Result<(Value, Vec<String>), SpecError> {
     let nics = matrix.rows[0].len() - matrix.gpus;
@@ -50,7 +50,7 @@ impl Drawing {
         self.links.push(json!({"from": from, "to": to, "link": link}));
     }
 
-    fn node(&mut self, matrix: &Matrix, device: &str, rates: &NodeRates, node: u32) {
+    fn node(&mut self, matrix: &Matrix, device: &Value, rates: &NodeRates, node: u32) {
         let name = |kind: &str, i: usize| format!("{kind}{node}-{i}");
         let switches = groups(matrix, &["PIX", "PXB"]);
         let sockets = groups(matrix, &["PIX", "PXB", "PHB", "NODE"]);
