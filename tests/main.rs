@@ -28,6 +28,7 @@ mod golden;
 mod goodput;
 mod imports;
 mod kineto;
+mod knee;
 mod laws;
 mod layers;
 mod machine_parts;

@@ -6,7 +6,7 @@ use clap::Command;
 const GROUPS: [(&str, &[&str]); 7] = [
     ("Simulate", &["plan", "run", "estimate", "compare", "share", "replay"]),
     ("Understand", &["open", "inspect", "whatif", "diff", "analyze"]),
-    ("Choose", &["search", "sweep", "fill"]),
+    ("Choose", &["search", "sweep", "fill", "knee"]),
     ("Bring in", &["import"]),
     ("Hold against measurements", &["score", "calibrate", "learn", "kernels"]),
     ("Parts of a step, and beyond it", &["schedule", "collective", "matmul", "goodput", "local-sgd", "rl"]),

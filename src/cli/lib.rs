@@ -22,6 +22,7 @@ pub mod import;
 mod inputs;
 pub mod inspect;
 pub mod kernels;
+pub mod knee;
 pub mod learn;
 mod limited;
 pub mod list;
@@ -155,6 +156,8 @@ commands! {
     Search(search::Args) = search::run,
     /// Find the least recomputation or offload with which a step fits, and the largest micro-batch
     Fill(fill::Args) = fill::run,
+    /// Find how much of one field is enough: a bandwidth, a depth, a number that shares
+    Knee(knee::Args) = knee::run,
     /// Show a timeline in the viewer
     Open(open::Args) = open::run,
     /// List the workloads, machines, devices and models that the program carries

@@ -15,6 +15,7 @@ use stepsim_step::spec::SpecError;
 /// A condition that has been read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
+    option: &'static str,
     text: String,
     root: Expression,
 }
@@ -35,22 +36,45 @@ const LEVELS: [&[&str]; 5] =
 const COMPARISON: usize = 2;
 
 impl Condition {
-    /// Reads a condition.
+    /// Reads a condition that a point must meet.
     ///
     /// # Errors
     /// It is none.
     pub fn parse(text: &str) -> Result<Condition, SpecError> {
+        Condition::of("--where", text)
+    }
+
+    /// Reads a condition that was given to `option`.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn of(option: &'static str, text: &str) -> Result<Condition, SpecError> {
         let mut reader = Reader { rest: text };
         let wrong = |problem: String| {
-            SpecError::file(format!("--where {text}"), problem)
+            SpecError::file(format!("{option} {text}"), problem)
                 .allowed("comparisons of numbers, texts in '' and fields, joined by + - * / % and or not ( )")
                 .hint("for example --where 'parallelism.tensor * parallelism.pipeline.size <= 16'")
         };
         let root = reader.level(0).map_err(wrong)?;
         match reader.rest.trim_start() {
-            "" => Ok(Condition { text: text.to_string(), root }),
+            "" => Ok(Condition { option, text: text.to_string(), root }),
             rest => Err(wrong(format!("`{rest}` follows what is whole"))),
         }
+    }
+
+    /// The paths that it names.
+    pub(super) fn paths(&self) -> Vec<String> {
+        let mut paths = Vec::new();
+        let mut open = vec![&self.root];
+        while let Some(expression) = open.pop() {
+            match expression {
+                Expression::Path(path) => paths.push(path.clone()),
+                Expression::Negative(inner) | Expression::Not(inner) => open.push(inner),
+                Expression::Pair(_, a, b) => open.extend([&**b, &**a]),
+                Expression::Constant(_) => {}
+            }
+        }
+        paths
     }
 
     /// Whether it holds, where `field` gives the value of a path.
@@ -58,7 +82,7 @@ impl Condition {
     /// # Errors
     /// A path that has no value, or operands that do not go together.
     pub fn holds(&self, field: &dyn Fn(&str) -> Option<Value>) -> Result<bool, SpecError> {
-        let wrong = |problem| SpecError::file(format!("--where {}", self.text), problem);
+        let wrong = |problem| SpecError::file(format!("{} {}", self.option, self.text), problem);
         match value(&self.root, field).map_err(wrong)? {
             Value::Bool(holds) => Ok(holds),
             other => Err(wrong(format!("it gives {other}, not true or false"))

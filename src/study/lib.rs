@@ -1,9 +1,10 @@
 //! Many steps from one: sweeps over settings, and the search for the best layout.
 //!
-//! A [`Space`] is a product of axes; a point of it is a list of settings. [`Base`] makes inputs of a point: files are read
-//! once, equal machines are built once. [`sweep()`] plays every point and writes a row for each; [`search()`] makes the
-//! space itself from what model and machine allow, estimates all of it in closed form and simulates the best; [`fill()`] finds
-//! what one layout must give up so that it fits. [`Plot`] and [`page`](fn@page) draw rows.
+//! A [`Space`] is a product of axes; a point of it is a list of settings. [`Base`] makes inputs of a point: files are
+//! read once, equal machines are built once. [`sweep()`] plays every point and writes a row for each; [`search()`]
+//! makes the space itself from what model and machine allow, estimates all of it in closed form and simulates the best;
+//! [`fill()`] finds what one layout must give up so that it fits, and [`knee()`] how much of one field is enough.
+//! [`Plot`] and [`page`](fn@page) draw rows.
 //!
 //! Points share what is equal between them and costs time: machines, closed forms, programs, folds (`Base::shared`). A row is what
 //! its point is alone, whatever was valued before.
@@ -19,6 +20,7 @@ mod csv;
 mod file;
 mod fill;
 mod journal;
+mod knee;
 mod layout;
 mod objective;
 mod offload;
@@ -44,6 +46,7 @@ pub use condition::Condition;
 pub use csv::csv;
 pub use file::Study;
 pub use fill::{FillReport, Filled, fill};
+pub use knee::{Knee, KneeBorder, KneeField, KneePlay, KneeReport, Question, Until, knee};
 pub use layout::Given;
 pub use objective::Objective;
 pub use options::SearchOptions;

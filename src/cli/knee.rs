@@ -1,0 +1,115 @@
+//! `stepsim knee`: how much of one field is enough.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::outputs::WRITTEN;
+use super::progress::Bar;
+use super::tables::table;
+use super::write::write_report;
+use super::{Failure, outputs, say};
+use stepsim_study::{Axis, Base, Knee, KneeBorder, KneeField, KneeReport, Question, Until, knee};
+
+/// Find how much of one field is enough: a bandwidth, a depth, a number that shares.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Both ends of the field's range are played; where one is enough and the other is not, the middle is played, until the
+border is known to --precision: some twelve steps. Words of --until: `step` in seconds, `mfu`, `stall` (the share of the
+step for which the mean rank stands still for copies between its device and other tiers), and any path in what
+`run --report` writes. 1% is 0.01, and 1.02x is 1.02 times the shorter of the steps at the two ends.
+
+Examples:
+  stepsim knee 11t-offload --field 'topology.node.memory[0].link.bandwidth_GBps_per_direction' --until 'stall<1%'
+  stepsim knee 11t-offload --field 'topology.node.memory[0].link.bandwidth_GBps_per_direction=10:400' \\
+    --until 'step<1.02x' --across offload.prefetch.depth=1,2,4 --report knee.json
+  stepsim knee llama3-70b --field topology.node.nics.link.bandwidth_GBps_per_direction --until 'mfu>0.4'")]
+pub struct Args {
+    /// Workload: a name, or a path that ends in .json
+    workload: String,
+    /// Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1` [default: the
+    /// workload's own]
+    #[arg(short, long)]
+    topology: Option<String>,
+    /// The field, and its range where that is not a 64th to 64 times what it says: `path`, `path=10:400`; or its
+    /// values: `path=1,2,4`, `path=64:4096:x2`
+    #[arg(long, value_name = "PATH[=VALUES]")]
+    field: String,
+    /// When a value is enough: `stall<1%`, `step<1.02x`, `mfu>0.5`
+    #[arg(long, value_name = "CONDITION")]
+    until: String,
+    /// Values of a second field; each gets its own border: `path=a,b,c`
+    #[arg(long, value_name = "PATH=VALUES")]
+    across: Option<String>,
+    /// Change another field; repeatable
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    sets: Vec<String>,
+    /// How near the border is found, in percent of the value
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = super::asked::above_zero)]
+    precision: f64,
+    /// Threads [default: one a processor]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+    /// Write all that was found and played as JSON here
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
+    report: Option<PathBuf>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Wrong input, or no value can be played (status 2); a file that cannot be written (status 1).
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let base = Base::load(&args.workload, args.topology.as_deref(), &args.sets).map_err(Failure::input)?;
+    outputs::apart(&[("--report", args.report.as_deref())], &base.files())?;
+    let across = args.across.as_deref().map(|text| Axis::parse("--across", text)).transpose();
+    let question = Question {
+        field: KneeField::of(&args.field, &base).map_err(Failure::input)?,
+        until: Until::parse(&args.until).map_err(Failure::input)?,
+        across: across.map_err(Failure::input)?,
+        precision: args.precision / 100.0,
+        threads: args.threads.map(usize::from),
+    };
+    let found = Bar::over("borders", |tell| knee(&base, &question, tell)).map_err(Failure::input)?;
+    write_report(args.report.as_deref(), &found)?;
+    say(&text(&found))
+}
+
+/// The borders as a table.
+fn text(report: &KneeReport) -> String {
+    let mut text = format!(
+        "{} on {} ({} devices): enough of {} until {}; {} steps played\n\n",
+        report.workload, report.topology, report.devices, report.field, report.until, report.simulated,
+    );
+    let across = report.across.as_deref().unwrap_or_default();
+    let mut rows = table(&[across, "enough", "not enough", "step", "stall", "MFU", "closed form"]);
+    for knee in &report.knees {
+        rows.add_row(row(knee));
+    }
+    text += &format!("{rows}\n");
+    if report.knees.iter().any(|knee| knee.value.is_none()) {
+        text += "\nno border: all or none of the range is enough; give another with --field PATH=FROM:TO\n";
+    }
+    text
+}
+
+fn row(knee: &Knee) -> [String; 7] {
+    let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
+    let enough = match (knee.border, knee.value) {
+        (KneeBorder::AtLeast, Some(value)) => format!("from {value}"),
+        (KneeBorder::AtMost, Some(value)) => format!("up to {value}"),
+        (KneeBorder::Everywhere, _) => "all".to_string(),
+        _ => "none".to_string(),
+    };
+    let at = knee.at();
+    let percent = |share: Option<f64>| share.map_or(String::new(), |share| format!("{:.2} %", 100.0 * share));
+    [
+        knee.across.as_ref().map(Value::to_string).unwrap_or_default(),
+        enough,
+        number(knee.not_enough),
+        at.and_then(|at| at.outcome.step_time_s).map_or(String::new(), |s| format!("{s:.4} s")),
+        percent(at.and_then(|at| at.stall)),
+        percent(at.and_then(|at| at.outcome.mfu)),
+        number(knee.closed_form),
+    ]
+}

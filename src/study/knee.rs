@@ -1,0 +1,456 @@
+//! How much of one field is enough: a bandwidth, a depth, a number of devices that share a link.
+//!
+//! ```text
+//! range:   from … to, by default a 64th to 64 times what the field says, numbers of things from 1; or a list
+//! ends:    both are played; where one is enough and the other is not, the border lies between them
+//! halving: the middle (of the logarithms) is played until both sides of the border lie within `precision`, or 1
+//! ```
+//! A value is enough where the condition holds. Its words: `step` in seconds, `mfu`, `stall` (the share of the step for
+//! which the mean rank stands still for copies between its device and other tiers), and any path of a report. `1%` is
+//! 0.01; `1.02x` is 1.02 times the shorter of the steps at the two ends. The same is asked of the closed form, where it
+//! knows the words.
+//!
+//! Hazard: one border is found. Where what is enough has holes (a size that no longer divides), others stay unseen.
+
+use std::ops::ControlFlow;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::base::Base;
+use super::columns::Columns;
+use super::condition::Condition;
+use super::outcome::{How, Outcome, outcome_beside, reported};
+use super::rows::StudyError;
+use super::space::{Axis, set_text};
+use stepsim_core::pool;
+use stepsim_simulate::Status;
+use stepsim_step::spec::SpecError;
+
+/// How far a range goes from the field's own value, down and up.
+const REACH: f64 = 64.0;
+/// Words of a condition that every played step has.
+const WORDS: [&str; 3] = ["step", "mfu", "stall"];
+
+/// A field and the values that it may take.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KneeField {
+    /// Its path.
+    pub path: String,
+    /// Least value.
+    pub from: f64,
+    /// Greatest value.
+    pub to: f64,
+    /// It counts things: whole numbers.
+    pub whole: bool,
+    /// The only values between the two, rising; none: all are.
+    pub listed: Vec<f64>,
+}
+
+impl KneeField {
+    /// From `path`, `path=from:to`, or values as an axis has them (`path=1,2,4`, `path=64:4096:x2`); of a path alone
+    /// the range is about what the workload or its machine says.
+    ///
+    /// # Errors
+    /// It is no such text, or the field has no number there.
+    pub fn of(text: &str, base: &Base) -> Result<KneeField, SpecError> {
+        let wrong = |problem: &str| {
+            SpecError::file(format!("--field {text}"), problem)
+                .allowed(
+                    "a path of a number, path=from:to with 0 < from < to, or path=1,2,4 and path=64:4096:x2",
+                )
+                .hint("topology.node.memory[0].link.bandwidth_GBps_per_direction=10:400")
+        };
+        let Some((path, range)) = text.split_once('=') else {
+            let own =
+                own_value(base, text)?.ok_or_else(|| wrong("says no number from which a range could be"))?;
+            let value =
+                own.as_f64().filter(|value| *value > 0.0).ok_or_else(|| wrong("is no number above 0"))?;
+            let whole = own.is_u64();
+            let from = if whole { 1.0 } else { value / REACH };
+            return Ok(KneeField {
+                path: text.to_string(),
+                from,
+                to: value * REACH,
+                whole,
+                listed: Vec::new(),
+            });
+        };
+        if range.contains(',') || range.matches(':').count() == 2 {
+            return KneeField::among(&Axis::parse("--field", text)?)
+                .ok_or_else(|| wrong("is no list of numbers above 0"));
+        }
+        let (from, to) = range.split_once(':').ok_or_else(|| wrong("is no range"))?;
+        let number = |text: &str| text.trim().parse::<f64>().ok().filter(|n| n.is_finite() && *n > 0.0);
+        match (number(from), number(to)) {
+            (Some(a), Some(b)) if a < b => {
+                let counts = own_value(base, path)?.is_none_or(|own| own.is_u64());
+                let whole = counts && a.fract() == 0.0 && b.fract() == 0.0;
+                Ok(KneeField { path: path.to_string(), from: a, to: b, whole, listed: Vec::new() })
+            }
+            _ => Err(wrong("is no range of numbers above 0")),
+        }
+    }
+
+    /// The values of an axis of numbers.
+    fn among(axis: &Axis) -> Option<KneeField> {
+        axis.listed().ok()?;
+        let mut listed = axis.values.iter().map(|value| value[0].as_f64()).collect::<Option<Vec<f64>>>()?;
+        listed.sort_by(f64::total_cmp);
+        let (from, to) = (*listed.first()?, *listed.last()?);
+        let whole = listed.iter().all(|value| value.fract() == 0.0);
+        (from > 0.0 && from < to).then(|| KneeField { path: axis.paths[0].clone(), from, to, whole, listed })
+    }
+
+    /// The setting of a value.
+    fn set(&self, value: f64) -> String {
+        set_text(&self.path, &if self.whole { json!(value as u64) } else { json!(value) })
+    }
+
+    /// A value between two, unless they are next to each other.
+    fn between(&self, low: f64, high: f64, precision: f64) -> Option<f64> {
+        if !self.listed.is_empty() {
+            let inner: Vec<f64> = self.listed.iter().copied().filter(|x| low < *x && *x < high).collect();
+            return inner.get(inner.len() / 2).copied();
+        }
+        if high <= low * (1.0 + precision) {
+            return None;
+        }
+        let middle = (low * high).sqrt();
+        let middle = if self.whole { middle.round() } else { four_digits(middle) };
+        (low < middle && middle < high).then_some(middle).or_else(|| self.between_neighbours(low, high))
+    }
+    /// Small numbers of things, whose middle was rounded to one of them.
+    fn between_neighbours(&self, low: f64, high: f64) -> Option<f64> {
+        (self.whole && high - low > 1.0).then(|| low + 1.0)
+    }
+}
+
+fn four_digits(x: f64) -> f64 {
+    format!("{x:.3e}").parse().unwrap_or(x)
+}
+
+/// The value of a field in the workload or (`topology.…`) in its machine.
+fn own_value(base: &Base, path: &str) -> Result<Option<Value>, SpecError> {
+    let (workload, site) = base.unchecked(&[])?;
+    let (value, path) = match path.strip_prefix("topology.") {
+        Some(inner) => (serde_json::to_value(&site.topology().value), inner),
+        None => (serde_json::to_value(workload), path),
+    };
+    let pointer = format!("/{}", path.replace(['.', '['], "/").replace(']', ""));
+    Ok(value.ok().and_then(|value| value.pointer(&pointer).cloned()).filter(Value::is_number))
+}
+
+/// When a value is enough.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Until {
+    text: String,
+    columns: Columns,
+}
+
+impl Until {
+    /// Reads a condition such as `stall<1%`, `step<1.02x`, `mfu>0.7 and communication.h2d.exposed_s < 2`.
+    ///
+    /// # Errors
+    /// It is none, or names what a report does not have.
+    pub fn parse(text: &str) -> Result<Until, SpecError> {
+        let condition = condition(text, 1.0)?;
+        let columns = condition.paths().into_iter().filter(|path| !WORDS.contains(&path.as_str()));
+        Ok(Until { text: text.to_string(), columns: Columns::new(columns)? })
+    }
+
+    fn holds(&self, outcome: &Outcome, best_s: f64) -> Result<bool, SpecError> {
+        let field = |path: &str| match path {
+            "step" => outcome.step_time_s.map(Value::from),
+            "mfu" => outcome.mfu.map(Value::from),
+            "stall" => stall(outcome).map(Value::from),
+            path => outcome.columns.get(path).cloned(),
+        };
+        Ok(outcome.status == Status::Ok && condition(&self.text, best_s)?.holds(&field)?)
+    }
+}
+
+fn condition(text: &str, best_s: f64) -> Result<Condition, SpecError> {
+    Condition::of("--until", &units(text, best_s))
+        .map_err(|e| e.hint("for example --until 'stall<1%', 'step<1.02x' or 'mfu>0.5'"))
+}
+
+/// The text with `1%` as a hundredth and `1.02x` as 1.02 times the best step.
+fn units(text: &str, best_s: f64) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(|c: char| c.is_ascii_digit()) {
+        let in_word = rest[..at].ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '.'));
+        let end = rest[at..].find(|c: char| !c.is_ascii_digit() && c != '.').map_or(rest.len(), |n| at + n);
+        let (before, number, after) = (&rest[..at], &rest[at..end], &rest[end..]);
+        let ends = |after: &str| {
+            let next = after.trim_start();
+            next.is_empty() || [")", "and", "or", "&&", "||"].iter().any(|word| next.starts_with(word))
+        };
+        out += before;
+        let value = number.parse::<f64>().ok().filter(|_| !in_word);
+        (out, rest) = match (value, after.chars().next()) {
+            (Some(value), Some('%')) if ends(&after[1..]) => {
+                (out + &format!("{}", value / 100.0), &after[1..])
+            }
+            (Some(value), Some('x')) if ends(&after[1..]) => {
+                (out + &format!("{}", value * best_s), &after[1..])
+            }
+            _ => (out + number, after),
+        };
+    }
+    out + rest
+}
+
+/// The share of the step for which the mean rank stands still for copies between its device and other tiers.
+fn stall(outcome: &Outcome) -> Option<f64> {
+    let copies = ["h2d", "d2h"].iter().filter_map(|kind| outcome.exposed_s.get(*kind)).sum::<f64>();
+    outcome.step_time_s.map(|step| copies / step)
+}
+
+/// Where the border lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KneeBorder {
+    /// From `value` on upward is enough.
+    AtLeast,
+    /// Up to `value` is enough.
+    AtMost,
+    /// Both ends of the range are enough.
+    Everywhere,
+    /// Neither end is.
+    Nowhere,
+}
+
+/// A value that was played.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct KneePlay {
+    /// Of the field.
+    pub value: f64,
+    /// It is enough.
+    pub enough: bool,
+    /// The share of the step for which the mean rank stands still for copies of tiers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stall: Option<f64>,
+    /// The step's figures.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// The border of a field between enough and not enough.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Knee {
+    /// The value of the second field.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub across: Option<Value>,
+    /// Where the border lies.
+    pub border: KneeBorder,
+    /// The value next to the border that is enough; absent where there is no border.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<f64>,
+    /// The nearest value that is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_enough: Option<f64>,
+    /// The same value by the closed form, where it finds a border.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub closed_form: Option<f64>,
+    /// All that was played, by value.
+    pub played: Vec<KneePlay>,
+}
+
+impl Knee {
+    /// The step at the value that is enough.
+    pub fn at(&self) -> Option<&KneePlay> {
+        self.played.iter().find(|played| Some(played.value) == self.value)
+    }
+}
+
+/// The answer to a question.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct KneeReport {
+    /// The workload.
+    pub workload: String,
+    /// The machine.
+    pub topology: String,
+    /// Its devices.
+    pub devices: u32,
+    /// The field.
+    pub field: String,
+    /// When a value is enough.
+    pub until: String,
+    /// The second field.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub across: Option<String>,
+    /// For each value of the second field, or of the field alone.
+    pub knees: Vec<Knee>,
+    /// Steps that were played.
+    pub simulated: usize,
+}
+
+/// A field, a condition, and how near the border is looked for.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The field.
+    pub field: KneeField,
+    /// When a value is enough.
+    pub until: Until,
+    /// A second field; each of its values gets its own border.
+    pub across: Option<Axis>,
+    /// How near the two values next to the border are to each other, as a share.
+    pub precision: f64,
+    /// Threads; default: as many as processors.
+    pub threads: Option<usize>,
+}
+
+/// Finds how much is enough: see the module. `progress` is told how many borders are found.
+///
+/// # Errors
+/// Settings that mean nothing; a condition that does not go with what is played.
+pub fn knee(
+    base: &Base,
+    question: &Question,
+    progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
+) -> Result<KneeReport, StudyError> {
+    let Question { field, across, .. } = question;
+    let places: Vec<Vec<(String, Value)>> = match across {
+        None => vec![Vec::new()],
+        Some(axis) => {
+            axis.listed()?;
+            axis.values
+                .iter()
+                .map(|values| axis.paths.iter().cloned().zip(values.clone()).collect())
+                .collect()
+        }
+    };
+    for place in &places {
+        base.understands(&sets(place, Some(field.set(field.from))))?;
+    }
+    let (_, site) = base.unchecked(&[])?;
+    let one = |i: usize| border(base, question, &places[i], How::Simulated);
+    let (mut knees, mut end) = (Vec::new(), Ok(()));
+    pool::each(places.len(), pool::threads(question.threads), &one, &mut |i, found| {
+        match found {
+            Ok(found) => knees.push((i, found)),
+            Err(e) => {
+                end = Err(StudyError::from(e));
+                return ControlFlow::Break(());
+            }
+        }
+        progress(knees.len() as u64)
+    });
+    end?;
+    knees.sort_by_key(|(i, _)| *i);
+    let knees: Vec<Knee> = knees
+        .into_iter()
+        .map(|(i, knee)| {
+            let form = border(base, question, &places[i], How::ClosedForm).ok().and_then(|form| form.value);
+            Knee { across: places[i].first().map(|(_, value)| value.clone()), closed_form: form, ..knee }
+        })
+        .collect();
+    Ok(KneeReport {
+        workload: base.name().to_string(),
+        topology: site.topology().name.clone(),
+        devices: site.machine().devices(),
+        field: field.path.clone(),
+        until: question.until.text.clone(),
+        across: across.as_ref().map(|axis| axis.paths.join(", ")),
+        simulated: knees.iter().map(|knee| knee.played.len()).sum(),
+        knees,
+    })
+}
+
+fn sets(place: &[(String, Value)], field: Option<String>) -> Vec<String> {
+    place.iter().map(|(path, value)| set_text(path, value)).chain(field).collect()
+}
+
+/// The border of one place, by halving.
+fn border(base: &Base, question: &Question, place: &[(String, Value)], how: How) -> Result<Knee, SpecError> {
+    let Question { field, until, .. } = question;
+    if how == How::ClosedForm && !until.columns.is_empty() {
+        return Err(SpecError::file("--until", "the closed form writes no report"));
+    }
+    let outcome = |value: f64| match base.inputs(&sets(place, Some(field.set(value)))) {
+        Ok(inputs) if until.columns.is_empty() => outcome_beside(&base.shared, &inputs, how),
+        Ok(inputs) => reported(&base.shared, &inputs, how, &until.columns),
+        Err(e) => Outcome::of_fault((&e).into()),
+    };
+    let ends = [outcome(field.from), outcome(field.to)];
+    let steps = ends.iter().filter_map(|end| end.step_time_s);
+    let best_s = steps.fold(f64::INFINITY, f64::min);
+    let fault = ends.iter().find_map(|end| end.message.clone());
+    if !best_s.is_finite() {
+        return Err(SpecError::file(format!("--field {}", field.path), fault.unwrap_or_default()));
+    }
+    let judged = |value: f64, outcome: Outcome| -> Result<KneePlay, SpecError> {
+        Ok(KneePlay { value, enough: until.holds(&outcome, best_s)?, stall: stall(&outcome), outcome })
+    };
+    let [low_end, high_end] = ends;
+    let mut played = vec![judged(field.from, low_end)?, judged(field.to, high_end)?];
+    let border = match (played[0].enough, played[1].enough) {
+        (false, true) => KneeBorder::AtLeast,
+        (true, false) => KneeBorder::AtMost,
+        (true, true) => KneeBorder::Everywhere,
+        (false, false) => KneeBorder::Nowhere,
+    };
+    let (mut low, mut high) = (field.from, field.to);
+    while let (KneeBorder::AtLeast | KneeBorder::AtMost, Some(middle)) =
+        (border, field.between(low, high, question.precision))
+    {
+        let step = judged(middle, outcome(middle))?;
+        if step.enough == (border == KneeBorder::AtLeast) {
+            high = middle
+        } else {
+            low = middle
+        }
+        played.push(step);
+    }
+    played.sort_by(|a, b| a.value.total_cmp(&b.value));
+    let (value, not_enough) = match border {
+        KneeBorder::AtLeast => (Some(high), Some(low)),
+        KneeBorder::AtMost => (Some(low), Some(high)),
+        KneeBorder::Everywhere | KneeBorder::Nowhere => (None, None),
+    };
+    Ok(Knee { across: None, border, value, not_enough, closed_form: None, played })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_of_a_condition_are_numbers() {
+        for (text, now) in [
+            ("stall<1%", "stall<0.01"),
+            ("step < 1.02x", "step < 2.04"),
+            ("step<1.5x and stall<2 %", "step<3 and stall<2 %"),
+            ("(mfu>50%) or stages.0.x < 3", "(mfu>0.5) or stages.0.x < 3"),
+            ("a1 % 2 == 0", "a1 % 2 == 0"),
+            ("10 % 3 == 1", "10 % 3 == 1"),
+            ("step<700", "step<700"),
+        ] {
+            assert_eq!(units(text, 2.0), now, "{text}");
+        }
+        for (wrong, part) in [("mfuu>0.5", "no `mfuu`"), ("stall <", "a value is missing")] {
+            let error = Until::parse(wrong).unwrap_err().to_string();
+            assert!(error.contains(part), "{wrong}: {error}");
+        }
+    }
+
+    #[test]
+    fn halving_ends_at_neighbours() {
+        let field = |whole| KneeField { path: "a".into(), from: 1.0, to: 1000.0, whole, listed: Vec::new() };
+        for (whole, border) in [(true, 7.0), (true, 2.0), (true, 999.0), (false, 33.3), (false, 1.001)] {
+            let (field, mut low, mut high, mut plays) = (field(whole), 1.0, 1000.0, 0);
+            while let Some(middle) = field.between(low, high, 0.001) {
+                if middle >= border {
+                    high = middle
+                } else {
+                    low = middle
+                }
+                plays += 1;
+            }
+            assert!(high >= border && low < border && plays <= 15, "{border}: {low} {high} {plays}");
+            assert!(if whole { high == border } else { high / border < 1.002 }, "{border}: {high}");
+        }
+    }
+}

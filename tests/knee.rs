@@ -1,0 +1,212 @@
+//! How much is enough, held to a hand model: one device whose weights lie on a host, a chain of copies and kernels.
+//!
+//! ```text
+//! a layer:   forward f = (24 h² + 2 s h) · tokens / peak     backward 2f and half a product of attention more     copy c = 24 h² / B
+//! a visit:   its copy starts when the visit `DEPTH + 1` before it is over, its kernels when the copy and the visit before are;
+//!            the embedding and the head are visits of no length
+//! a step:    the visits of all micro-batches, then all weights back to the host: W / B
+//! ```
+
+use serde_json::json;
+use stepsim::study::{Axis, Base, Knee, KneeBorder, KneeField, Question, Until, knee};
+
+const LAYERS: usize = 64;
+const HIDDEN: f64 = 4096.0;
+const SEQUENCE: f64 = 128.0;
+const DEPTH: usize = 2;
+
+/// What the hand model is asked about.
+#[derive(Clone, Copy)]
+struct Hand {
+    /// Bytes a second of the link.
+    link: f64,
+    /// FLOP/s.
+    peak: f64,
+    /// Micro-batches of 64 sequences.
+    micro_batches: usize,
+}
+
+impl Hand {
+    /// Seconds of kernels, of waiting for copies to the device, of writing weights back.
+    fn step(self) -> (f64, f64, f64) {
+        let tokens = 64.0 * SEQUENCE;
+        let products = 24.0 * HIDDEN * HIDDEN * tokens / self.peak;
+        let attention = 2.0 * SEQUENCE * HIDDEN * tokens / self.peak;
+        let copy = 24.0 * HIDDEN * HIDDEN / self.link;
+        let forward = [(products + attention, copy); LAYERS];
+        let backward = [(2.0 * products + 2.5 * attention, copy); LAYERS];
+        // The embedding, and the head twice, take no time here; they are visits like any other.
+        let ends = [&[(0.0, 0.0)][..], &forward, &[(0.0, 0.0); 2], &backward, &[(0.0, 0.0)]];
+        let micro_batch = ends.concat();
+        let (mut copied, mut done, mut kernels) = (vec![], vec![0.0; DEPTH + 1], 0.0);
+        for _ in 0..self.micro_batches {
+            for (length, copy) in &micro_batch {
+                let visit = copied.len();
+                let begun: f64 = copied.last().copied().unwrap_or(0.0);
+                copied.push(begun.max(done[visit]) + copy);
+                done.push(copied[visit].max(done[visit + DEPTH]) + length);
+                kernels += length;
+            }
+        }
+        let end = done.last().copied().unwrap_or(0.0);
+        (kernels, end - kernels, LAYERS as f64 * 24.0 * HIDDEN * HIDDEN / self.link)
+    }
+    fn seconds(self) -> f64 {
+        let (kernels, waits, back) = self.step();
+        kernels + waits + back
+    }
+    fn stall(self) -> f64 {
+        let (_, waits, back) = self.step();
+        (waits + back) / self.seconds()
+    }
+    /// Model FLOPs over what the device could do: a backward pass of attention counts twice the forward one.
+    fn mfu(self) -> f64 {
+        let tokens = 64.0 * SEQUENCE * self.micro_batches as f64;
+        let layer = (24.0 * HIDDEN * HIDDEN + 2.0 * SEQUENCE * HIDDEN) * tokens / self.peak;
+        3.0 * LAYERS as f64 * layer / self.seconds()
+    }
+}
+
+/// The device and its host, the link at 20 GB/s.
+fn base(folder: &std::path::Path, sets: &[&str]) -> Base {
+    let machine = json!({
+        "device": {
+            "name": "device", "peak_dense_TFLOPs": {"bf16": 100, "fp32": 50}, "hbm": {"GB": 4000, "GBps": 1e9},
+        },
+        "nodes": 1,
+        "node": {"devices": 1, "memory": [{
+            "name": "host", "capacity_GiB": 4096, "shared_by": 1, "via": "device",
+            "link": {"bandwidth_GBps_per_direction": 20},
+        }]},
+    });
+    let workload = json!({
+        "topology": folder.join("machine.json"),
+        "model": {
+            "name": "small", "layers": LAYERS, "hidden": HIDDEN as u64, "heads": 32, "ffn": 4 * HIDDEN as u64,
+            "vocabulary": 64, "sequence": SEQUENCE as u64, "gated_mlp": false,
+        },
+        "batch": {"global": 64, "micro_batch": 64},
+        "offload": {"weights": [{"fraction": 1, "tier": "host"}], "prefetch": {"depth": DEPTH}},
+        "fidelity": {"compute": "constant", "constant_fraction": 1, "interference": false, "collectives": "formula"},
+    });
+    let write = |name: &str, value: serde_json::Value| {
+        std::fs::write(folder.join(name), value.to_string()).unwrap();
+    };
+    write("machine.json", machine);
+    write("workload.json", workload);
+    let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
+    Base::load(folder.join("workload.json").to_str().unwrap(), None, &sets).unwrap()
+}
+
+fn ask(base: &Base, field: &str, until: &str, across: Option<&str>) -> Vec<Knee> {
+    let question = Question {
+        field: KneeField::of(field, base).unwrap(),
+        until: Until::parse(until).unwrap(),
+        across: across.map(|text| Axis::parse("--across", text).unwrap()),
+        precision: 0.005,
+        threads: Some(2),
+    };
+    let report = knee(base, &question, &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
+    assert!(report.knees.iter().all(|knee| knee.played.len() <= 15), "few steps are played");
+    report.knees
+}
+
+const LINK: &str = "topology.node.memory[0].link.bandwidth_GBps_per_direction";
+const AS_IT_IS: Hand = Hand { link: 20e9, peak: 100e12, micro_batches: 1 };
+
+/// The least value of a range that is enough by the hand model, to a thousandth.
+fn by_hand(from: f64, to: f64, enough: impl Fn(f64) -> bool) -> f64 {
+    let (mut low, mut high) = (from, to);
+    while high / low > 1.001 {
+        let middle = (low * high).sqrt();
+        if enough(middle) { high = middle } else { low = middle }
+    }
+    high
+}
+
+fn near(found: f64, hand: f64, what: &str) {
+    assert!((found / hand - 1.0).abs() < 0.02, "{what}: {found} and by hand {hand}");
+}
+
+/// Which bandwidth of the link is enough, by the step, the stall, MFU and a field of the report.
+#[test]
+fn the_bandwidth_that_is_enough_is_that_of_the_hand_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = base(folder.path(), &[]);
+    let at = |gbps: f64| Hand { link: gbps * 1e9, ..AS_IT_IS };
+    let best = at(20.0 * 64.0).seconds();
+    let questions: [(&str, &dyn Fn(Hand) -> bool); 5] = [
+        ("step<1.02x", &|hand| hand.seconds() < 1.02 * best),
+        ("step < 9", &|hand| hand.seconds() < 9.0),
+        ("stall<1%", &|hand| hand.stall() < 0.01),
+        ("mfu>0.7", &|hand| hand.mfu() > 0.7),
+        ("communication.h2d.exposed_s < 0.5 and stall<60%", &|hand| {
+            hand.step().1 < 0.5 && hand.stall() < 0.6
+        }),
+    ];
+    for (until, enough) in questions {
+        let [found] = &ask(&base, LINK, until, None)[..] else { panic!("one border") };
+        assert_eq!(found.border, KneeBorder::AtLeast, "{until}");
+        near(found.value.unwrap(), by_hand(0.3, 1280.0, |gbps| enough(at(gbps))), until);
+        assert!(found.not_enough.unwrap() < found.value.unwrap());
+        assert!(found.at().unwrap().enough);
+    }
+    // No border: the range ends before it, on either side.
+    let border = |field: &str| ask(&base, &format!("{LINK}={field}"), "stall<1%", None)[0].border;
+    assert_eq!((border("1:20"), border("900:1000")), (KneeBorder::Nowhere, KneeBorder::Everywhere));
+}
+
+/// How fast a device may become beside the link, how many micro-batches hide the weights' way back, and the link for
+/// devices of two speeds.
+#[test]
+fn other_fields_have_borders_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = base(folder.path(), &[]);
+    let peak = "topology.device.peak_dense_TFLOPs.bf16";
+    let [found] = &ask(&base, peak, "stall<20%", None)[..] else { panic!("one border") };
+    assert_eq!(found.border, KneeBorder::AtMost);
+    let slowest = by_hand(1.0 / 6400.0, 1.0, |slow| Hand { peak: 1e12 / slow, ..AS_IT_IS }.stall() < 0.2);
+    near(found.value.unwrap(), 1.0 / slowest, "the fastest device");
+    // Micro-batches are counted in sequences, of which 64 are one: only their multiples can be played.
+    let [found] = &ask(&base, "batch.global=64:4096:+64", "stall<2%", None)[..] else { panic!("one border") };
+    let least = (1..64).find(|n| Hand { micro_batches: *n, ..AS_IT_IS }.stall() < 0.02).unwrap();
+    assert_eq!(found.value, Some(64.0 * least as f64));
+    let knees = ask(&base, LINK, "step<1.05x", Some(&format!("{peak}=50,200")));
+    for (knee, tflops) in knees.iter().zip([50.0, 200.0]) {
+        let at = |gbps: f64| Hand { link: gbps * 1e9, peak: tflops * 1e12, micro_batches: 1 };
+        let best = at(1280.0).seconds();
+        near(
+            knee.value.unwrap(),
+            by_hand(0.3, 1280.0, |gbps| at(gbps).seconds() < 1.05 * best),
+            "two devices",
+        );
+        assert_eq!(knee.across, Some(json!(tflops as u64)));
+    }
+}
+
+/// What means nothing is said before anything is played.
+#[test]
+fn questions_that_mean_nothing_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = base(folder.path(), &[]);
+    for (field, part) in [
+        ("model.name", "says no number"),
+        ("offload.nothing", "says no number"),
+        ("batch.global=8", "is no range"),
+        ("batch.global=8:4", "is no range of numbers above 0"),
+        ("batch.global=0:4", "is no range of numbers above 0"),
+        ("batch.global=a,b", "is no list of numbers above 0"),
+    ] {
+        let error = KneeField::of(field, &base).unwrap_err().to_string();
+        assert!(error.contains(part) && error.contains("--field"), "{field}: {error}");
+    }
+    let question = Question {
+        field: KneeField { path: "batch.globl".into(), from: 1.0, to: 2.0, whole: true, listed: Vec::new() },
+        until: Until::parse("stall<1%").unwrap(),
+        across: None,
+        precision: 0.01,
+        threads: None,
+    };
+    let error = knee(&base, &question, &mut |_| std::ops::ControlFlow::Continue(())).unwrap_err().to_string();
+    assert!(error.contains("globl"), "{error}");
+}
