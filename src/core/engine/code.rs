@@ -10,7 +10,7 @@ pub const NONE: u32 = u32::MAX;
 /// Most places in the code: numbers above stand for other things (`ranks`, `sweep`).
 const MOST: usize = 1 << 31;
 
-/// What the loop needs of an op, two in a line of the cache.
+/// The fields of an op that the event loop reads: 32 bytes, two a cache line.
 #[derive(Clone, Copy, Debug)]
 pub struct Code {
     /// Picoseconds of a kernel; transfer number of a communication.
@@ -248,7 +248,7 @@ impl Code {
         runs_on: false,
     };
 
-    /// An op that waits for none and that none waits for.
+    /// An op without predecessors or successors.
     #[inline]
     fn of(program: &Program, number: u32, op: &Op, stream: &Stream) -> Code {
         let effects = &program.memory[op.memory.range()];

@@ -119,8 +119,8 @@ fn with_sides(order: Order, w: &WorkloadSpec, model: &ModelSpec) -> Order {
     order.with_sides(images / stage, module.is_trained())
 }
 
-/// As few micro-batches as have an order that shows all that the schedule does with so many: turns that repeat themselves are
-/// there once. All of them where the schedule does not repeat itself, or passes are paired.
+/// The fewest micro-batches whose order contains every turn of the full schedule once; all of them where the schedule does not
+/// repeat itself, or passes are paired.
 pub fn fewest_micro_batches(w: &WorkloadSpec, micro_batches: u32) -> u32 {
     let pipeline = &w.parallelism.pipeline;
     if w.side_ranks() > 0 {

@@ -50,7 +50,7 @@ impl Shards {
         self.live_elements -= gathered.elements;
     }
 
-    /// Gathers up to so many elements of what is not there of a unit; returns how many.
+    /// Gathers the missing weights of a unit, at most `most` elements; returns the number gathered.
     pub fn gather_rest(
         &mut self,
         w: &mut Writer<'_, '_>,
