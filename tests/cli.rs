@@ -64,7 +64,7 @@ fn the_first_command_shows_a_step() {
     assert!(digest.starts_with("gpt3-175b on h100-superpod-1024 (1,024 devices)\n  step "), "{digest}");
     for part in [
         "accuracy: ",
-        " hangs on stage 7 (head)",
+        " of the step hangs on ",
         "From peak to MFU",
         "Memory ",
         "Try ",

@@ -9,9 +9,11 @@ use stepsim::read::analysis::idle::IdleTimes;
 use stepsim::read::analysis::report::Report;
 use stepsim::read::analysis::slack::slack;
 use stepsim::read::analysis::table::in_full;
+use stepsim::simulate::jump::glanced;
 use stepsim::simulate::whatif::{Base, Change, Subject};
 use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::step::spec::{Kind, catalog};
+use stepsim::study::otherwise::{Depth, with_candidates};
 
 use crate::command::Folder;
 use crate::slow::{slow, tried};
@@ -134,32 +136,19 @@ fn a_what_if_equals_a_run_with_the_changed_machine() {
     }
 }
 
-/// Where the path stays and is bound by one thing, the promise of one run is the simulated change.
-#[test]
-fn without_waiting_the_path_foretells_what_a_resource_buys() {
-    // One device: kernels behind each other, nothing else.
-    let sets = ["parallelism.data=1", "topology.nodes=1", "topology.node.devices=1", "batch.global=4"];
-    let base = Base::new(&loaded("gpt2-8", &sets), Options::default()).expect("a run");
-    let subject = |name: &str| Subject::rate(name, &base.run().inputs.topology.value).expect(name);
-    for name in ["gemms", "attention", "memory-bound"] {
-        let w = base.with(&[Change { subject: subject(name), factor: 1.1 }]).expect("a changed run");
-        assert!(w.change < 0.0, "{w:?}");
-        assert!((w.change - w.foretold.expect("a promise")).abs() < 1e-7, "{w:?}");
-        assert_eq!(w.parts, None, "{w:?}");
-    }
-}
-
 /// Several changes at once are one run, at least as fast as each of them.
 #[test]
 fn several_changes_are_made_at_once() {
     let base = Base::new(&loaded("gpt2-8", &[]), Options::default()).expect("a run");
-    let changes = base.all(1.5);
-    let rates: Vec<Change> = changes.iter().filter(|c| !c.subject.is_cost()).cloned().collect();
+    let topology = &base.run().inputs.topology.value;
+    let rate = |name: &str| Subject::rate(name, topology).expect("a resource");
+    let rates = ["matrix", "memory", "scale-up"].map(|name| Change { subject: rate(name), factor: 1.5 });
     let all = base.with(&rates).expect("a run");
     let each = base.each(&rates).expect("runs");
     assert!(each.changes.iter().all(|w| w.step_time_s >= all.step_time_s), "{each:?}");
     assert!(each.changes.is_sorted_by_key(|w| w.step_time_s));
-    let costs: Vec<Change> = changes.into_iter().filter(|c| c.subject.is_cost()).collect();
+    let costs = ["dp", "exposed", "interference", "tail"].map(|name| Subject::without(name, topology));
+    let costs: Vec<Change> = costs.into_iter().map(|change| change.expect("a cost")).collect();
     assert!(base.each(&costs).expect("runs").changes.iter().all(|w| w.change <= 0.0));
 }
 
@@ -177,59 +166,46 @@ fn the_way_to_mfu_fits_eighty_columns() {
     }
 }
 
-/// Every bar of the way from the peak to MFU has a line among the what-ifs; what MFU counts beside what ran is none's to change.
+/// What has a field is taken away in the workload: `whatif --without` equals the run with the field set.
 #[test]
-fn every_bar_has_a_line() {
-    let lines = [
-        ("kernel efficiency", "matrix × 1.1"),
-        ("memory-bound kernels", "memory-bound × 1.1"),
-        ("recomputation", "without recomputation"),
-        ("interference", "without interference"),
-        ("stragglers", "without stragglers"),
-        ("host", "without host"),
-        ("exposed communication", "without exposed"),
-        ("bubble", "without bubble"),
-        ("optimizer", "optimizer × 1.1"),
-        ("tail", "without tail"),
+fn what_has_a_field_is_read_again_without_it() {
+    let other_node = r#"topology.other_nodes=[{"first":0,"count":1,"device":"a100-sxm-80"}]"#;
+    let uneven = ["expert_load.balance=factor", "expert_load.max_over_mean=1.6"];
+    let documents = [r#"documents={"drawn":{"median":1024,"sigma":1.5}}"#];
+    let cases: [(&str, &str, &[&str], &str); 5] = [
+        ("recomputation", "llama3-8b-fsdp", &[], "recompute.granularity=none"),
+        ("experts", "mixtral-8x7b", &uneven, "expert_load.balance=even"),
+        ("device-classes", "llama3-70b", &[other_node], "topology.other_nodes=[]"),
+        ("documents", "llama3-70b", &documents, "documents.order=balanced"),
+        ("stragglers", "straggler-64", &[], "noise.stragglers=[]"),
     ];
-    let cases: [(&str, &[&str]); 6] = [
-        ("straggler-64", &[]),
-        ("qwen3-30b-a3b-gb200", &["batch.global=64"]),
-        ("tiny-4", &["parallelism.pipeline.size=2", "parallelism.data=2", "noise.between_worker_sigma=0.1"]),
-        ("llama3-8b-fsdp", &["recompute.granularity=full"]),
-        ("cxl-pool-8", &[]),
-        ("mixtral-8x7b", &[]),
-    ];
-    let mut seen = std::collections::BTreeSet::new();
-    for (workload, sets) in cases {
-        let base = Base::new(&loaded(workload, sets), Options::default()).expect("a run");
-        let changes: Vec<String> = base.all(1.1).iter().map(Change::name).collect();
-        let report = base.run().report(false);
-        for (group, share, _) in report.waterfall.expect("bars").mean.groups() {
-            let line = lines.iter().find(|(of, _)| *of == group);
-            if let Some((_, line)) = line.filter(|_| share > 0.0005) {
-                assert!(
-                    changes.iter().any(|c| c == line),
-                    "{workload}: no `{line}` for {group} in {changes:?}"
-                );
-                seen.insert(group.to_owned());
-            }
-        }
+    for (name, workload, before, set) in cases {
+        let base = Base::new(&loaded(workload, before), Options::default()).expect("a run");
+        let change = Subject::without(name, &base.run().inputs.topology.value).expect(name);
+        let without = base.with(&[change]).expect("a changed run");
+        let run = Simulation::run(&loaded(workload, &[before, &[set]].concat()), &Options::default())
+            .expect("a run");
+        assert_eq!(without.step_time_s, run.record.step_end.s(), "{name}");
+        assert_ne!(without.step_time_s, base.run().record.step_end.s(), "{name} changes nothing");
     }
-    assert_eq!(seen.len(), lines.len(), "{seen:?}");
 }
 
-/// The largest gain of a step with a straggler is its absence, whichever way it is taken away.
+/// The dearest of a step with a straggler is the straggler.
 #[test]
-fn a_straggler_leads_the_what_ifs() {
-    let base = Base::new(&loaded("straggler-64", &[]), Options::default()).expect("a run");
-    let all = base.each(&base.all(1.1)).expect("changed runs");
-    let first = &all.changes[0];
-    assert_eq!(first.what, "without stragglers");
-    assert!((first.change + 0.547).abs() < 0.001, "{first:?}");
-    let subject = Subject::rate("rank:0-3", &base.run().inputs.topology.value).expect("ranks");
+fn a_straggler_leads_the_candidates() {
+    let inputs = loaded("straggler-64", &[]);
+    let options = Options::default();
+    let report = glanced(&inputs, &options).expect("a run");
+    let report = with_candidates(&inputs, &options, report, Depth::Tables).expect("runs");
+    let first = &report.candidates[0];
+    assert_eq!(first.what, "ranks 0–3 (×2.85)");
+    assert_eq!(first.sets, ["noise.stragglers=[]"]);
+    assert!((first.step_s / report.step_time_s - 1.0 + 0.547).abs() < 0.001, "{first:?}");
+    assert!(report.hangs_on.contains("hangs on ranks 0–3"), "{}", report.hangs_on);
+    let base = Base::new(&inputs, options).expect("a run");
+    let subject = Subject::rate("rank:0-3", &inputs.topology.value).expect("ranks");
     let healed = base.with(&[Change { subject, factor: 2.85 }]).expect("a changed run");
-    assert!((healed.step_time_s / first.step_time_s - 1.0).abs() < 1e-6, "{healed:?} {first:?}");
+    assert!((healed.step_time_s / first.step_s - 1.0).abs() < 1e-6, "{healed:?} {first:?}");
 }
 
 #[test]

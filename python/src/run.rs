@@ -9,8 +9,8 @@ use stepsim::cli::run::{self as command, Args};
 use stepsim::cli::{Failure, run_args};
 use stepsim::read::analysis::report::{Extent, Report};
 use stepsim::simulate::jump::{self, figures};
-use stepsim::simulate::whatif::blame::blame;
 use stepsim::simulate::{Inputs, Options, Simulation};
+use stepsim::study::otherwise::{Depth, with_candidates};
 
 use crate::asked::Asked;
 use crate::command::named;
@@ -110,9 +110,8 @@ impl Step {
         command::possible(&report)?;
         Ok(Report { samples, ..report })
     }
-    fn blamed(&self) -> Result<Report, Failure> {
-        let report = self.report()?;
-        Ok(Report { blame: blame(&self.inputs, &self.options, &report)?, ..report })
+    fn compared(&self) -> Result<Report, Failure> {
+        Ok(with_candidates(&self.inputs, &self.options, self.report()?, Depth::Tables)?)
     }
 }
 
@@ -149,17 +148,17 @@ impl Run {
     fn figures(&self, py: Python<'_>) -> PyResult<String> {
         self.find(py, Step::figures)
     }
-    /// The report as JSON; with blame, what each cause costs is played.
-    fn report(&self, py: Python<'_>, blame: bool) -> PyResult<String> {
-        self.find(py, move |step| Ok(json(&if blame { step.blamed()? } else { step.report()? })))
+    /// The report as JSON; with candidates, what could be otherwise is played.
+    fn report(&self, py: Python<'_>, candidates: bool) -> PyResult<String> {
+        self.find(py, move |step| Ok(json(&if candidates { step.compared()? } else { step.report()? })))
     }
     /// A page about the run: HTML that needs no network. The words are those of `stepsim run`.
     fn html(&self, py: Python<'_>, words: Vec<OsString>) -> PyResult<String> {
-        self.find(py, move |step| command::html(&run_args(&named(words))?, step.played()?, &step.blamed()?))
+        self.find(py, move |step| command::html(&run_args(&named(words))?, step.played()?, &step.compared()?))
     }
     /// Writes the timeline that words of `stepsim run` ask for; returns what is to be said of its size.
     fn trace(&self, py: Python<'_>, words: Vec<OsString>) -> PyResult<Option<String>> {
-        self.find(py, move |step| command::timeline(&run_args(&named(words))?, step.played()?))
+        self.find(py, move |step| command::timeline(&run_args(&named(words))?, step.played()?, ""))
     }
     /// What functions were asked for with the seconds that they gave, kernels and collectives, as JSON.
     fn asked(&self) -> (Option<String>, Option<String>) {

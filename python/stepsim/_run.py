@@ -76,9 +76,9 @@ class Run:
         waterfall = self.report.get("waterfall")
         return waterfall["mean"]["bars"] if waterfall else []
 
-    def blame(self) -> list[types.Blame]:
-        """What each cause of lost time costs: the step is played once without each."""
-        return json.loads(self._step.report(True))["blame"]  # type: ignore[no-any-return]
+    def candidates(self) -> list[types.Candidate]:
+        """What could be otherwise, dearest first: the step is played once with each otherwise."""
+        return json.loads(self._step.report(True)).get("candidates", [])  # type: ignore[no-any-return]
 
     def ranks(self) -> Table:
         """Simulated ranks: rank, name, stage, count (how many it stands for), busy_s, stalled_s."""

@@ -80,8 +80,9 @@ def test_readings_of_the_report():
     run = stepsim.run("tiny-4")
     bars = run.waterfall()
     assert sum(bar["share"] for bar in bars) + run.mfu == pytest.approx(1)
-    blame = run.blame()
-    assert blame and blame == json.loads(stepsim.command("run", "tiny-4", "--why", "--report", "-"))["blame"]
+    candidates = run.candidates()
+    assert candidates
+    assert candidates == json.loads(stepsim.command("run", "tiny-4", "--why", "--report", "-"))["candidates"]
     page = run.html(ranks="all")
     assert page.startswith("<!doctype html>") and "rank 3" in page
 

@@ -97,6 +97,28 @@ impl Inputs {
         let ranks = self.ranks;
         Inputs::fit(workload, self.site(), ranks).map_err(|e| e.in_file(&file))
     }
+
+    /// The same step with `more` settings (`path=value`) behind its own.
+    ///
+    /// # Errors
+    /// As [`Inputs::load`].
+    pub fn again(&self, more: &[String]) -> Result<Inputs, SpecError> {
+        let settings = Settings::of(&expanded(more, &Disk)?);
+        let workload = match settings.workload.as_slice() {
+            [] => self.workload.clone(),
+            sets => self.workload.again(sets)?,
+        };
+        let site = match settings.machine.as_slice() {
+            [] => self.site(),
+            sets => self.site().again(sets)?,
+        };
+        let whole = self.ranks == self.machine.devices();
+        let ranks = if whole { site.machine.devices() } else { self.ranks };
+        let file = workload.file.clone();
+        let fitted = Inputs::fit(workload, site, ranks)
+            .map_err(|e| blame_setting(e, &settings.workload).in_file(&file))?;
+        Ok(Inputs { own_prices: self.own_prices.clone(), readings: self.readings.clone(), ..fitted })
+    }
     fn site(&self) -> Site {
         Site {
             topology: Arc::clone(&self.topology),
@@ -421,6 +443,13 @@ impl Site {
         let chooser = chooser(&topology, &machine)
             .map_err(|e| whole(blame_setting(e, sets)).in_file(&topology.file))?;
         Ok(Site::new(topology, machine, chooser))
+    }
+    /// The same machine with more settings; what is the caller's own stays.
+    fn again(&self, sets: &[String]) -> Result<Site, SpecError> {
+        let topology = self.topology.again(sets).map_err(|e| under("topology", e))?;
+        let machine = Machine::build(&topology.value).map_err(|e| e.in_file(&topology.file))?;
+        let chooser = chooser(&topology, &machine).map_err(|e| e.in_file(&topology.file))?;
+        Ok(Site::new(topology, machine, chooser.with_own_of(&self.chooser)))
     }
 }
 

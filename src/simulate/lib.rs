@@ -38,7 +38,7 @@ use stepsim_read::analysis::cause::Causes;
 use stepsim_read::analysis::idle::IdleTimes;
 use stepsim_read::analysis::kind::OpKind;
 use stepsim_read::analysis::memory;
-use stepsim_read::analysis::overlap;
+use stepsim_read::analysis::overlap::{self, StoodStill};
 use stepsim_read::analysis::report::{Extent, RankInfo, Report, RunInfo, report};
 use stepsim_read::analysis::run::Run;
 use stepsim_read::analysis::slack::{Slack, slack};
@@ -193,7 +193,7 @@ impl Simulation {
 
     /// Seconds of a mean rank that stood still for communication, by its kind: as in the report.
     pub fn exposed(&self) -> BTreeMap<OpKind, f64> {
-        exposed_in(&self.plan, &self.folded, &self.record, None)
+        stood_still_in(&self.plan, &self.folded, &self.record, None).exposed
     }
 
     /// The fullest device memory: as in the report.
@@ -338,13 +338,13 @@ fn fullest(world: &World, peaks: &[Bytes], tier: &str) -> Option<u64> {
     named.map(|(_, peak)| peak.0).max()
 }
 
-/// Exposed communication; what lies in a section counts so many times more.
-fn exposed_in(
+/// What a mean rank stood still for; what lies in a section counts so many times more.
+fn stood_still_in(
     plan: &Plan,
     folded: &Folded,
     record: &Record,
     section: Option<overlap::Section>,
-) -> BTreeMap<OpKind, f64> {
+) -> StoodStill {
     let weights: Vec<u64> = folded.ranks.size.iter().map(|size| u64::from(*size)).collect();
     let mut idle = IdleTimes::unfolded(&plan.world, &folded.comms.representative);
     overlap::exposed(&folded.world, record, &mut idle, &weights, section)

@@ -25,6 +25,7 @@ mod layout;
 mod objective;
 mod offload;
 mod options;
+pub mod otherwise;
 mod outcome;
 mod page;
 mod placement;

@@ -23,9 +23,9 @@ use stepsim_read::trace::{PerRank, RunMeta};
 use stepsim_simulate::behaviour::Drawn;
 use stepsim_simulate::jump::{self, figures};
 use stepsim_simulate::page;
-use stepsim_simulate::whatif::blame;
 use stepsim_simulate::{FailedReport, Head, Inputs, Options, Simulation, Status};
 use stepsim_step::spec::SpecError;
+use stepsim_study::otherwise::{Depth, with_candidates};
 
 /// Runs the command.
 ///
@@ -74,7 +74,7 @@ fn simulate(args: &Args) -> Result<(), Failure> {
         && let Some(report) = jump::report(&inputs, &options, args.extent(), args.wall_time)
     {
         let report = Report { run: head(args, report.run), ..report };
-        return tell(args, &inputs, blamed(args, &inputs, &options, report)?);
+        return tell(args, &inputs, compared(args, &inputs, &options, report)?);
     }
     let bar = Bar::new("simulating");
     let (run, failure) = Simulation::until_failure(&inputs, &options, &[], &mut |ops| bar.at(ops))?;
@@ -91,10 +91,11 @@ fn simulate(args: &Args) -> Result<(), Failure> {
     // A timeline alone needs no report.
     let report = (args.report.is_some() || args.html.is_some() || !args.is_quiet()).then(|| {
         let report = run.read(args.extent(), args.wall_time);
-        blamed(args, &inputs, &options, Report { run: head(args, report.run), samples, ..report })
+        compared(args, &inputs, &options, Report { run: head(args, report.run), samples, ..report })
     });
     let report = report.transpose()?;
-    if let Some(note) = timeline(args, &run)? {
+    let hangs_on = report.as_ref().map_or("", |report| &report.hangs_on);
+    if let Some(note) = timeline(args, &run, hangs_on)? {
         eprintln!("{note}");
     }
     let Some(report) = report else { return Ok(()) };
@@ -154,11 +155,11 @@ pub fn drawn(inputs: &Inputs) -> Result<(), Failure> {
     Err(SpecError::file("--samples", problem).hint(noise).into())
 }
 
-/// Writes the timeline of a run, if one is asked for; returns what is to be said of its size.
+/// Writes the timeline of a run, if one is asked for, with what the step hangs on; returns what is to be said of its size.
 ///
 /// # Errors
 /// Nothing lies in the window, a rank is not in the run, or the file cannot be written.
-pub fn timeline(args: &Args, run: &Simulation) -> Result<Option<String>, Failure> {
+pub fn timeline(args: &Args, run: &Simulation, hangs_on: &str) -> Result<Option<String>, Failure> {
     if let (Some((from, _)), end) = (args.window_ms, run.record.step_end)
         && from >= end
     {
@@ -172,6 +173,9 @@ pub fn timeline(args: &Args, run: &Simulation) -> Result<Option<String>, Failure
     let shown = Shown { window: args.window_ms, ..as_asked(args, &ranks) };
     let mut meta = meta(args, run);
     results(&mut meta, run);
+    if !hangs_on.is_empty() {
+        meta.text("hangs on", hangs_on);
+    }
     write_trace(run, &meta, &shown, path, Also::Nothing)
 }
 
@@ -189,15 +193,14 @@ pub fn html(args: &Args, run: &Simulation, report: &Report) -> Result<String, Fa
     page::page(run, &traced(args.trace_ranks(), run)?, report, &accuracy).map_err(Failure::run)
 }
 
-/// The report with what causes cost, where more than one screen is asked for: each is a run of its own.
-fn blamed(args: &Args, inputs: &Inputs, options: &Options, report: Report) -> Result<Report, Failure> {
-    if !(args.full || args.why || args.html.is_some()) {
-        return Ok(report);
-    }
-    let bar = Bar::new("playing the step without each cause");
-    let blame = blame::blame(inputs, options, &report)?;
+/// The report with its candidates, each of which is a run of its own: as many as are shown.
+fn compared(args: &Args, inputs: &Inputs, options: &Options, report: Report) -> Result<Report, Failure> {
+    let tables = args.full || args.why || args.html.is_some();
+    let bar = Bar::new("playing what could be otherwise");
+    let report =
+        with_candidates(inputs, options, report, if tables { Depth::Tables } else { Depth::Glance })?;
     bar.done();
-    Ok(Report { blame, ..report })
+    Ok(report)
 }
 
 /// Nothing impossible gets out.

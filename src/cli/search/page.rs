@@ -112,7 +112,6 @@ fn best(sheet: &mut Sheet, report: &SearchReport) {
         let lines = ranked.slower_by.iter().take(REASONS).map(|reason| Signed {
             name: reason.what.clone(),
             value: reason.more_s,
-            foretold: None,
             note: seconds(reason.more_s),
         });
         let lines: Vec<Signed> = lines.collect();

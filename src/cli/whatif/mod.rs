@@ -1,4 +1,4 @@
-//! `stepsim whatif`: what a faster resource, or the absence of a cost, would buy.
+//! `stepsim whatif`: what could be otherwise, and what a change that is named would make of the step.
 
 mod page;
 
@@ -6,26 +6,29 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use super::outputs::WRITTEN;
+use super::progress::Bar;
 use super::screen::note_without_effect;
 use super::write::{write_page, write_report};
 use super::{Failure, outputs, say, width};
 use stepsim_core::units::Time;
 use stepsim_read::analysis::table::{new_table, percent};
-use stepsim_simulate::whatif::{Base, Change, Parts, Subject, WhatIf, WhatIfs};
+use stepsim_simulate::jump::glanced;
+use stepsim_simulate::page::sheet::quoted;
+use stepsim_simulate::whatif::{Base, Change, Subject, WhatIf, WhatIfs};
 use stepsim_simulate::{Inputs, Options};
 use stepsim_step::spec::{SpecError, Topology};
+use stepsim_study::otherwise::{Depth, with_candidates};
 
-/// Say what a faster resource, or the absence of a cost, would buy.
+/// Say what could be otherwise and what it would make of the step.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  stepsim whatif gpt3-175b                                   what 10 % on each resource buys, by simulation
+  stepsim whatif gpt3-175b                                   all that could be otherwise, each played
+  stepsim whatif gpt3-175b --choices                         the choices beside those made, and the best together
   stepsim whatif gpt3-175b --scale nic=2 --scale memory=1.5  two at once
   stepsim whatif gpt3-175b --without bubble                  no rank waits for another stage
   stepsim whatif gpt3-175b --html whatif.html                a page: every change as a bar
 
-`path` is the time that the critical path of the unchanged step spends on the resource, `foretold` what that promises to
-first order. Where simulation and promise part, `*` says that the path became another, `+` that its ops are bound by other
-things too.")]
+Every step stands for a run: where a field makes it so, `how` has the setting, and `stepsim run` with it takes that long.")]
 pub struct Args {
     /// Workload: the name of a shipped one, or a file of ours or of training software
     workload: String,
@@ -39,13 +42,14 @@ pub struct Args {
     /// kernels; repeatable
     #[arg(long, value_name = "WHAT=FACTOR")]
     scale: Vec<String>,
-    /// Take away what costs time: tp, cp, ep, pp, dp, h2d, d2h, exposed, bubble, imbalance, stage.N (levelled to the others), tail,
-    /// stragglers, jitter, slow-links, recomputation, interference, full-tier, host, a class of links or kernels; repeatable
+    /// Take away what costs time, or deal it out evenly: tp, cp, ep, pp, dp, h2d, d2h, exposed, bubble, imbalance, stage.N (levelled to
+    /// the others), tail, stragglers, jitter, slow-links, experts, documents, images, device-classes, recomputation, interference,
+    /// full-tier, host, a class of links or kernels; repeatable
     #[arg(long, value_name = "WHAT")]
     without: Vec<String>,
-    /// How much faster each resource is in the table of all
-    #[arg(long, default_value_t = 1.1, value_name = "FACTOR")]
-    by: f64,
+    /// Only the choices beside those that the workload makes, and the best of them together
+    #[arg(long, conflicts_with_all = ["scale", "without"])]
+    choices: bool,
     /// Write the result as JSON here
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     report: Option<PathBuf>,
@@ -63,20 +67,45 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let written = [("--report", args.report.as_deref()), ("--html", args.html.as_deref())];
     outputs::apart(&written, &inputs.files())?;
     let machine = &inputs.topology.value;
-    let by = factor("--by", args.by)?;
     let mut asked: Vec<Change> = args.scale.iter().map(|s| scale(s, machine)).collect::<Result<_, _>>()?;
     for name in &args.without {
         asked.push(without(name, machine)?);
     }
-    let base = Base::new(&inputs, Options::default())?;
-    let mut result = base.each(if asked.is_empty() { base.all(by) } else { asked.clone() }.as_slice())?;
-    if asked.len() > 1 {
-        result.changes.push(base.with(&asked)?);
-    }
+    let result = match asked.as_slice() {
+        [] => all(&inputs, args.choices)?,
+        asked => named(&inputs, asked)?,
+    };
     write_report(args.report.as_deref(), &result)?;
     write_page(args.html.as_deref(), || page::page(&result, &inputs.head(Options::default().seed)))?;
     note_without_effect(&inputs.without_effect());
     say(&table(&result))
+}
+
+/// Changes that were named, each by itself and all together.
+fn named(inputs: &Inputs, asked: &[Change]) -> Result<WhatIfs, Failure> {
+    let base = Base::new(inputs, Options::default())?;
+    let mut result = base.each(asked)?;
+    if asked.len() > 1 {
+        result.changes.push(base.with(asked)?);
+    }
+    Ok(result)
+}
+
+/// All candidates, or choices alone.
+fn all(inputs: &Inputs, choices: bool) -> Result<WhatIfs, Failure> {
+    let options = Options::default();
+    let report = glanced(inputs, &options)?;
+    let bar = Bar::new("playing what could be otherwise");
+    let depth = if choices { Depth::Choices } else { Depth::All };
+    let report = with_candidates(inputs, &options, report, depth)?;
+    bar.done();
+    Ok(WhatIfs {
+        workload: report.workload,
+        topology: report.topology,
+        step_time_s: report.step_time_s,
+        changes: Vec::new(),
+        candidates: report.candidates,
+    })
 }
 
 fn scale(text: &str, machine: &Topology) -> Result<Change, SpecError> {
@@ -109,37 +138,39 @@ fn without(name: &str, machine: &Topology) -> Result<Change, SpecError> {
 }
 
 fn table(result: &WhatIfs) -> String {
-    let head = ["what if", "step", "change", "on the path", "foretold", ""];
-    let mut rows = new_table(width(), head.map(String::from).to_vec());
-    let time = |s: f64| Time::from_s(s).to_string();
-    let signed = |x: f64| if x == 0.0 { "·".to_string() } else { format!("{:+.2} %", 100.0 * x) };
-    let row = |w: &WhatIf| {
-        let parts = match w.parts {
-            Some(Parts::PathChanged) => "*",
-            Some(Parts::BoundByMore) => "+",
-            None => "",
-        };
-        [
-            w.what.clone(),
-            time(w.step_time_s),
-            signed(w.change),
-            w.path_s.map_or(String::new(), |s| percent(s / result.step_time_s)),
-            w.foretold.map_or(String::new(), signed),
-            parts.to_string(),
-        ]
-    };
-    result.changes.iter().for_each(|w| {
-        rows.add_row(row(w));
-    });
-    let mut out = String::new();
-    let step = time(result.step_time_s);
-    let _ = writeln!(out, "{} on {}: step {step}\n{rows}", result.workload, result.topology);
-    let has = |parts| result.changes.iter().any(|w| w.parts == Some(parts));
-    if has(Parts::PathChanged) {
-        out += "* the critical path became another\n";
-    }
-    if has(Parts::BoundByMore) {
-        out += "+ the path is the same, and its ops are bound by other things too\n";
-    }
-    out
+    let step = Time::from_s(result.step_time_s);
+    let rows = if result.changes.is_empty() { candidates(result) } else { changes(result) };
+    format!("{} on {}: step {step}\n{rows}\n", result.workload, result.topology)
 }
+
+fn changes(result: &WhatIfs) -> String {
+    let mut rows = new_table(width(), ["what if", "step", "change"].map(String::from).to_vec());
+    let signed = |x: f64| if x == 0.0 { "·".to_string() } else { format!("{:+.2} %", 100.0 * x) };
+    for WhatIf { what, step_time_s, change } in &result.changes {
+        rows.add_row([what.clone(), Time::from_s(*step_time_s).to_string(), signed(*change)]);
+    }
+    rows.to_string()
+}
+
+/// Candidates with their settings below, those without a field by their name.
+fn candidates(result: &WhatIfs) -> String {
+    if result.candidates.is_empty() {
+        return "nothing that could be otherwise makes it shorter".to_owned();
+    }
+    let heads = ["what", "otherwise", "step", "less", "itself", "others wait", "memory"];
+    let mut rows = new_table(width(), heads.map(String::from).to_vec());
+    let share = |s: f64| percent(s / result.step_time_s);
+    for c in &result.candidates {
+        let memory = c.memory_peak_bytes.map_or(String::new(), |b| format!("{:.1} GiB", b as f64 / GIB));
+        let step = Time::from_s(c.step_s).to_string();
+        let [less, own, induced] = [c.cost_s(), c.own_s, c.induced_s].map(share);
+        rows.add_row([c.what.clone(), c.otherwise.clone(), step, less, own, induced, memory]);
+    }
+    let mut out = format!("{rows}\n\nHow\n");
+    for c in &result.candidates {
+        let _ = writeln!(out, "  {}; {}:  {}", c.what, c.otherwise, c.arguments(quoted));
+    }
+    out.trim_end().to_owned()
+}
+
+const GIB: f64 = (1u64 << 30) as f64;

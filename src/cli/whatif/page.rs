@@ -1,72 +1,69 @@
 //! The page about what-ifs.
 
 use crate::command_line::command;
+use stepsim_read::analysis::candidates::Candidate;
 use stepsim_simulate::Head;
 use stepsim_simulate::page::lane::Looks;
-use stepsim_simulate::page::sheet::{Sheet, Signed, seconds, signed, table};
-use stepsim_simulate::whatif::{Parts, WhatIf, WhatIfs};
+use stepsim_simulate::page::sheet::{Sheet, Signed, quoted, seconds, signed, table};
+use stepsim_simulate::whatif::{WhatIf, WhatIfs};
 
-/// Each change as a pair of bars and as a row, the largest gain first.
+/// Each change or candidate as a bar and as a row, the largest gain first.
 ///
 /// # Errors
 /// If the result cannot be written as JSON.
 pub(super) fn page(result: &WhatIfs, head: &Head) -> serde_json::Result<String> {
     let title = format!("What if: {} on {}", result.workload, result.topology);
     let mut sheet = Sheet::new(&title, Looks::default(), &[]);
-    facts(&mut sheet, result);
-    let note = "The step with each change, over the step without: green is faster, orange slower. The thin grey bar is \
-                what the critical path of the unchanged step foretells to first order.";
-    let lines: Vec<Signed> = result.changes.iter().map(line).collect();
+    let lines = lines(result);
+    facts(&mut sheet, result, &lines);
+    let note = "The step with each change, over the step without: green is faster, orange slower.";
     sheet.section("What each change buys", note, |out| out.push_str(&signed("change of the step", &lines)));
-    let note = "On the path: time that the critical path of the unchanged step spends on it.";
-    sheet.section("Every change", note, |out| {
-        let heads = ["what if", "where the two part", "step", "change", "on the path", "foretold"];
-        table(out, &heads, 2, result.changes.iter().map(|w| row(w, result.step_time_s)));
-    });
+    let rows: Vec<Vec<String>> = match result.changes.as_slice() {
+        [] => result.candidates.iter().map(|c| candidate(c, result.step_time_s)).collect(),
+        changes => changes.iter().map(change).collect(),
+    };
+    let heads: &[&str] = match result.changes.as_slice() {
+        [] => &["what", "otherwise", "how", "step", "change", "itself", "others wait"],
+        _ => &["what if", "step", "change"],
+    };
+    let words = if result.changes.is_empty() { 3 } else { 1 };
+    sheet.section("Every change", "Each is a run.", |out| table(out, heads, words, rows.into_iter()));
     sheet.command(&command(), head, &[]);
     sheet.finish(serde_json::json!({}), result)
 }
 
-fn facts(sheet: &mut Sheet, result: &WhatIfs) {
+/// A bar for each change or candidate.
+fn lines(result: &WhatIfs) -> Vec<Signed> {
+    let of_change = |w: &WhatIf| Signed { name: w.what.clone(), value: w.change, note: percent(w.change) };
+    let of_candidate = |c: &Candidate| {
+        let change = c.step_s / result.step_time_s - 1.0;
+        Signed { name: format!("{}; {}", c.what, c.otherwise), value: change, note: percent(change) }
+    };
+    result.changes.iter().map(of_change).chain(result.candidates.iter().map(of_candidate)).collect()
+}
+
+fn facts(sheet: &mut Sheet, result: &WhatIfs, lines: &[Signed]) {
     let mut facts = vec![(seconds(result.step_time_s), "a step, unchanged".to_owned())];
-    if let Some(best) = result.changes.first() {
-        facts.push((seconds(best.step_time_s), format!("a step: {}", best.what)));
-        facts.push((percent(best.change), format!("the largest of {} changes", result.changes.len())));
+    if let Some(best) = lines.first() {
+        let step = result.step_time_s * (1.0 + best.value);
+        facts.push((seconds(step), format!("a step: {}", best.name)));
+        facts.push((percent(best.value), format!("the largest of {} changes", lines.len())));
+        if best.value < 0.0 {
+            let (then, now) = (seconds(step), seconds(result.step_time_s));
+            sheet.lead(&format!("{}: the step takes {then} of {now}", best.name));
+        }
     }
     sheet.facts(facts);
-    if let Some(best) = result.changes.first().filter(|best| best.change < 0.0) {
-        sheet.lead(&format!(
-            "{}: the step takes {} of {}",
-            best.what,
-            seconds(best.step_time_s),
-            seconds(result.step_time_s)
-        ));
-    }
 }
 
-fn line(w: &WhatIf) -> Signed {
-    let note = match w.foretold {
-        Some(foretold) if w.parts.is_some() => {
-            format!("{}, foretold {}", percent(w.change), percent(foretold))
-        }
-        _ => percent(w.change),
-    };
-    Signed { name: w.what.clone(), value: w.change, foretold: w.foretold, note }
+fn change(w: &WhatIf) -> Vec<String> {
+    vec![w.what.clone(), seconds(w.step_time_s), percent(w.change)]
 }
 
-fn row(w: &WhatIf, step_s: f64) -> Vec<String> {
-    let parts = match w.parts {
-        Some(Parts::PathChanged) => "the critical path becomes another",
-        Some(Parts::BoundByMore) => "the ops of the path are bound by other things too",
-        None => "",
-    };
-    let share = |s: f64| match s > 0.0 {
-        true => format!("{:.1} %", 100.0 * s / step_s),
-        false => "·".to_owned(),
-    };
-    let path = w.path_s.map_or(String::new(), share);
-    let foretold = w.foretold.map_or(String::new(), percent);
-    vec![w.what.clone(), parts.to_owned(), seconds(w.step_time_s), percent(w.change), path, foretold]
+fn candidate(c: &Candidate, step_s: f64) -> Vec<String> {
+    let texts = [c.what.clone(), c.otherwise.clone(), c.arguments(quoted), seconds(c.step_s)];
+    let shares = [c.step_s / step_s - 1.0, -c.own_s / step_s, -c.induced_s / step_s].map(percent);
+    texts.into_iter().chain(shares).collect()
 }
 
 /// A change of the step; a change that is none stands as a dot.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Action, OpInfo, Phase, StreamKind, Work, World};
+use super::{Action, OpInfo, StreamKind, Work, World};
 use crate::ids::{CommId, RankId, ResourceId};
 use crate::kernel_class::KernelClass;
 use crate::units::{Bandwidth, Bytes, Time};
@@ -23,8 +23,6 @@ pub enum Edit {
     Latency(f64),
     /// No rank waits for another's pass: sends and receives between stages take no time and meet nobody.
     NoPipeline,
-    /// Kernels of a phase take no time.
-    FreePhase(Phase),
     /// Kernels do not mind what runs beside them: neither compute units nor memory bandwidth that others take.
     Undisturbed,
     /// A link, port or memory has that fraction of its bandwidth: divided by the factor.
@@ -47,7 +45,6 @@ impl World {
                 flow.latency = Time((flow.latency.0 as f64 * factor).round() as u64);
             }),
             Edit::NoPipeline => no_pipeline(self),
-            Edit::FreePhase(phase) => retime(self, |info| info.phase == *phase, |_| Time::ZERO),
             Edit::Undisturbed => {
                 let programs = self.programs.iter_mut().map(Arc::make_mut);
                 programs.flat_map(|p| &mut p.ops).for_each(|op| (op.slowdown, op.memory_rate) = (0, 0.0));

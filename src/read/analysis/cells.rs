@@ -51,8 +51,6 @@ pub fn percent(fraction: f64) -> String {
     if fraction == 0.0 { "·".to_string() } else { format!("{:.1} %", 100.0 * fraction) }
 }
 
-/// Causes shown.
-pub(crate) const MOST_CAUSES: usize = 6;
 /// Links and ranks shown.
 pub(crate) const MOST_LINKS: usize = 5;
 /// Rows of a table by stage; of more, the first, the last and evenly many in between are shown.

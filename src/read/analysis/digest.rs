@@ -23,7 +23,7 @@ pub fn digest(r: &Report, own: &[&'static dyn Reading], asked: Asked<'_>, width:
     out
 }
 
-/// What the step hangs on, and its critical path by kind of op in one line.
+/// What the step hangs on, and where its critical path runs by kind of op, in one line.
 fn hangs_on(out: &mut String, r: &Report, width: u16) {
     table::hangs_on(out, r, width);
     let step = r.run_time_s.max(f64::MIN_POSITIVE);
@@ -33,5 +33,5 @@ fn hangs_on(out: &mut String, r: &Report, width: u16) {
     }
     let parts: Vec<_> =
         parts.iter().take(4).map(|(name, s)| format!("{name} {}", percent(s / step))).collect();
-    let _ = writeln!(out, "  {}", parts.join(", "));
+    let _ = writeln!(out, "  path: {}", parts.join(", "));
 }

@@ -14,8 +14,9 @@
 //! * [`cost`]: dollars and energy of a step.
 //! * [`slack`]: how much later each op could end without moving the step.
 //! * [`links`]: bytes through every resource; [`link_rates`]: over time; [`stretches`]: in equal parts of the step.
-//! * `hangs_on`: the sentence that a report begins with; [`slow_ranks`]: whose kernels take longer than the device needs.
-//! * [`blame`]: a cause, what it costs itself and what it makes others wait (who plays the step without it is `simulate::whatif`).
+//! * [`slow_ranks`]: whose kernels take longer than the device needs.
+//! * [`candidates`]: what could be otherwise and the step then (who plays it is `study::otherwise`), and the sentence that a
+//!   report begins with.
 //! * [`idle`]: how long communication takes on an idle machine; [`kind`]: what an op is for.
 //! * [`samples`]: how step times spread over many seeds, and who was on the critical path how often.
 //! * [`layers`]: ops by layer and kind.
@@ -25,7 +26,7 @@
 //! Hazard: in a folded world the members of a communicator are those of the folded communicator, and a rank may be a
 //! member through two slots. All readers go through [`cause::Causes`] for that.
 
-pub mod blame;
+pub mod candidates;
 pub mod cause;
 mod cells;
 pub mod cost;
@@ -34,7 +35,6 @@ pub mod diff;
 pub mod digest;
 pub mod dynamic_context;
 pub mod gaps;
-pub mod hangs_on;
 pub mod head;
 pub mod idle;
 pub mod kernel_classes;

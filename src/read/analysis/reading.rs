@@ -54,6 +54,6 @@ impl fmt::Debug for dyn Reading {
 pub struct Asked<'a> {
     /// What measured steps say of this one's time.
     pub alike: &'a str,
-    /// The command that tries a change: `stepsim whatif` with the inputs of the run.
+    /// The command that plays all candidates: `stepsim whatif` with the inputs of the run.
     pub whatif: Option<&'a str>,
 }

@@ -30,7 +30,7 @@ const ALL: &[(&dyn Reading, [u8; 3])] = &[
     (&super::layers::Layers, [0, 0, 7]),
     (&super::links::Links, [10, 8, 0]),
     (&super::slack::Slacks, [13, 0, 0]),
-    (&super::blame::Blames, [2, 2, 0]),
+    (&super::candidates::CandidateTable, [2, 2, 0]),
     (&super::dynamic_context::Degrees, [4, 0, 0]),
     (&super::gaps::Gaps, [1, 3, 1]),
     (&super::samples::Samples, [11, 0, 0]),

@@ -122,6 +122,10 @@ macro_rules! causes {
                     $(StallCause::$cause => Waiting::$wait,)*
                 }
             }
+            /// Whether the rank waits for what other ranks do: it has nothing to do itself, and nothing is on its way.
+            pub fn is_for_others(self) -> bool {
+                matches!(self.waiting(), Waiting::Late | Waiting::Bubble | Waiting::Tail)
+            }
             /// Its colour.
             pub fn colour(self) -> Colour {
                 match self {

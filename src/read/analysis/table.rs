@@ -42,8 +42,12 @@ pub(super) fn headline(out: &mut String, r: &Report, width: u16) {
         n => format!("{n} steps in {}, {step} each", Time::from_s(r.run_time_s)),
     };
     // Attention in full is a convention, by which a device can do more than it can.
-    let (mfu, hfu, how) =
-        if r.mfu.max(r.hfu) > 1.0 { (r.mfu_causal, r.hfu_causal, " (causal)") } else { (r.mfu, r.hfu, "") };
+    let (mfu, hfu, how) = match r.mfu.max(r.hfu) > 1.0 {
+        true => {
+            (r.mfu_causal, r.hfu_causal, format!(" (causal; attention in full: MFU {:.1} %)", 100.0 * r.mfu))
+        }
+        false => (r.mfu, r.hfu, String::new()),
+    };
     let (mfu, hfu) = (mfu * 100.0, hfu * 100.0);
     let _ = writeln!(out, "  {step}   {tokens} tokens/s   MFU {mfu:.1} %   HFU {hfu:.1} %{how}");
     let (rate, unit) = flop_rate(r.model_tflops_per_device);

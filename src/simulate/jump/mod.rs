@@ -54,12 +54,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::iter::successors;
 
 use super::common::Rest;
-use super::{Asked, Brief, Common, Inputs, Options, SimulationError, exposed_in, fullest};
+use super::{Asked, Brief, Common, Inputs, Options, SimulationError, fullest, stood_still_in};
 use stepsim_core::engine::{self, Observer, Record, State};
 use stepsim_core::fold::Folded;
 use stepsim_core::program::{Edit, Period, World};
 use stepsim_core::units::{Bytes, Time};
 use stepsim_read::analysis::kind::OpKind;
+use stepsim_read::analysis::overlap::StoodStill;
 use stepsim_step::model::flops::StepFlops;
 use stepsim_step::plan::step::{Plan, fewest_micro_batches, order};
 use stepsim_step::schedule::Choice;
@@ -73,6 +74,8 @@ pub struct Figures {
     pub memory_peak_bytes: Option<u64>,
     /// Seconds of a mean rank that stood still for communication, by its kind; empty if not asked for.
     pub exposed: BTreeMap<OpKind, f64>,
+    /// Seconds of a mean rank that stood still for other ranks; 0 if not asked for.
+    pub for_others_s: f64,
     /// Tokens per second.
     pub tokens_per_s: f64,
     /// Model FLOP utilisation.
@@ -115,6 +118,20 @@ pub fn figures_among(
     figures_of(Asked { inputs, options, edits: &[], common: Some(common) }, exposed)
 }
 
+/// The same of one of many steps, whose planned world is changed by `edits`.
+///
+/// # Errors
+/// See [`SimulationError`].
+pub fn figures_edited_among(
+    common: &Common,
+    inputs: &Inputs,
+    options: &Options,
+    edits: &[Edit],
+    exposed: bool,
+) -> Result<Figures, SimulationError> {
+    figures_of(Asked { inputs, options, edits, common: Some(common) }, exposed)
+}
+
 /// The same of a step whose planned world is changed by `edits`, as [`super::Simulation::run_edited`] changes it.
 ///
 /// # Errors
@@ -133,12 +150,13 @@ fn figures_of(asked: Asked, exposed: bool) -> Result<Figures, SimulationError> {
     if let Some(short) = jumped(asked) {
         let Short { plan, folded, record, peaks, found, jumped, .. } = &short;
         let section = ((found.before.at, found.after.at), jumped.times);
-        let exposed = if exposed { exposed_in(plan, folded, record, Some(section)) } else { BTreeMap::new() };
+        let still =
+            if exposed { stood_still_in(plan, folded, record, Some(section)) } else { StoodStill::default() };
         let memory_peak_bytes = fullest(&folded.world, peaks, "hbm");
         let end = record.step_end + jumped.turn * jumped.times;
         let (model, w) = (&inputs.model, &inputs.workload.value);
         let flops = StepFlops::of_step(w, model, w.batch.global).model;
-        return Ok(with_speed(inputs, end, flops, memory_peak_bytes, exposed, Some(*jumped)));
+        return Ok(with_speed(inputs, end, flops, memory_peak_bytes, still, Some(*jumped)));
     }
     let flops = |plan: &Plan| plan.model_flops.model / f64::from(options.steps.max(1));
     if !exposed {
@@ -147,13 +165,13 @@ fn figures_of(asked: Asked, exposed: bool) -> Result<Figures, SimulationError> {
         let flops = flops(&plan);
         drop(plan);
         let (end, peak) = Brief::of(&folded.world, "hbm")?;
-        return Ok(with_speed(inputs, end, flops, peak, BTreeMap::new(), None));
+        return Ok(with_speed(inputs, end, flops, peak, StoodStill::default(), None));
     }
     let run = asked.run(&mut |_| {})?;
     let memory_peak_bytes = run.memory_peak_bytes();
-    let exposed = run.exposed();
+    let still = stood_still_in(&run.plan, &run.folded, &run.record, None);
     let flops = flops(&run.plan);
-    Ok(with_speed(inputs, run.record.step_end, flops, memory_peak_bytes, exposed, None))
+    Ok(with_speed(inputs, run.record.step_end, flops, memory_peak_bytes, still, None))
 }
 
 fn with_speed(
@@ -161,7 +179,7 @@ fn with_speed(
     step_end: Time,
     flops: f64,
     memory_peak_bytes: Option<u64>,
-    exposed: BTreeMap<OpKind, f64>,
+    still: StoodStill,
     jumped: Option<Jumped>,
 ) -> Figures {
     let workload = &inputs.workload.value;
@@ -170,7 +188,8 @@ fn with_speed(
     Figures {
         step_end,
         memory_peak_bytes,
-        exposed,
+        exposed: still.exposed,
+        for_others_s: still.for_others,
         tokens_per_s: rate((global * sequence) as f64),
         mfu: rate(flops) / f64::from(inputs.machine.devices()) / inputs.peak().0,
         jumped,

@@ -5,7 +5,7 @@ use crate::Simulation;
 use crate::whatif::{Base, Change, Subject};
 use stepsim_core::ids::RankId;
 use stepsim_core::kernel_class::KernelClass;
-use stepsim_core::program::{Phase, StreamKind};
+use stepsim_core::program::StreamKind;
 use stepsim_read::analysis::report::{Extent, Report};
 use stepsim_step::sharding;
 use stepsim_step::spec::{Kind, catalog};
@@ -350,7 +350,6 @@ fn edited_steps_jump_exactly() {
         Edit::Kernels(vec![KernelClass::Gemm], 2.0),
         Edit::Latency(0.5),
         Edit::NoPipeline,
-        Edit::FreePhase(Phase::Backward),
         Edit::Undisturbed,
     ];
     let (mut ends, mut jumped) = (std::collections::BTreeSet::new(), 0);
@@ -374,8 +373,16 @@ fn what_ifs_jump_exactly() {
     let inputs = Inputs::load("../../tests/data/jump.json", None, &[]).expect("inputs");
     let of = |jump: bool| {
         let base = Base::new(&inputs, Options { jump, ..Options::default() }).expect("runs");
-        let mut changes = base.all(1.1);
-        changes.push(Change { subject: Subject::Ranks(0, 0), factor: 0.5 });
+        let topology = &inputs.topology.value;
+        let rates = ["matrix", "memory", "latency", "scale-up", "gemms"];
+        let rates = rates.iter().filter_map(|name| Subject::rate(name, topology));
+        let rates = rates.map(|subject| Change { subject, factor: 1.1 });
+        let costs =
+            ["tp", "dp", "pp", "exposed", "bubble", "imbalance", "recomputation", "interference", "tail"];
+        let costs = costs.iter().filter_map(|name| Subject::without(name, topology));
+        let slow = Change { subject: Subject::Ranks(0, 0), factor: 0.5 };
+        let changes: Vec<Change> = rates.chain(costs).chain([slow]).collect();
+        assert!(changes.len() >= 14, "{changes:?}");
         base.each(&changes).expect("changes")
     };
     assert_eq!(of(true), of(false));

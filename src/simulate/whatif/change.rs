@@ -6,9 +6,9 @@ use super::levels::Levels;
 use crate::{Inputs, SimulationError};
 use stepsim_core::ids::RankId;
 use stepsim_core::kernel_class::KernelClass;
-use stepsim_core::program::{Edit, Phase, StreamKind};
+use stepsim_core::program::{Edit, StreamKind};
 use stepsim_read::analysis::kind::OpKind;
-use stepsim_step::spec::workload::StackRef;
+use stepsim_step::spec::workload::{ModuleUseSpec, StackRef};
 use stepsim_step::spec::{Loaded, SpecError, Topology};
 use stepsim_step::topology::Machine;
 
@@ -47,6 +47,14 @@ pub enum Subject {
     Imbalance,
     /// Kernels repeated before the backward pass.
     Recomputation,
+    /// Experts that get unlike numbers of tokens.
+    Experts,
+    /// Documents on the ranks as they are packed.
+    Documents,
+    /// Images on the ranks as they come.
+    Images,
+    /// Devices of another class than the machine's.
+    DeviceClasses,
     /// What kernels lose to communication and copies beside them.
     Interference,
     /// Waits for room on a tier.
@@ -79,7 +87,7 @@ const KINDS: [OpKind; 7] = [
 ];
 
 /// What costs time and has a name of its own.
-const COSTS: [(&str, Subject); 10] = [
+const COSTS: [(&str, Subject); 14] = [
     ("exposed", Subject::Exposed),
     ("bubble", Subject::Bubble),
     ("stragglers", Subject::Stragglers),
@@ -87,6 +95,10 @@ const COSTS: [(&str, Subject); 10] = [
     ("slow-links", Subject::SlowLinks),
     ("imbalance", Subject::Imbalance),
     ("recomputation", Subject::Recomputation),
+    ("experts", Subject::Experts),
+    ("documents", Subject::Documents),
+    ("images", Subject::Images),
+    ("device-classes", Subject::DeviceClasses),
     ("interference", Subject::Interference),
     ("full-tier", Subject::FullTier),
     ("tail", Subject::Tail),
@@ -213,6 +225,37 @@ fn streams(kind: OpKind) -> Vec<StreamKind> {
     }
 }
 
+impl Subject {
+    /// The settings that take it away, or deal it out evenly, in this workload; none where no field does.
+    fn sets(&self, inputs: &Inputs) -> Vec<String> {
+        let workload = &inputs.workload.value;
+        let of_modules = |set: &str, is: fn(&ModuleUseSpec) -> bool| -> Vec<String> {
+            let modules = workload.modules.iter().filter(|(_, module)| is(module));
+            modules.map(|(name, _)| format!("modules.{name}.{set}")).collect()
+        };
+        let sets: &[&str] = match self {
+            Subject::Recomputation => {
+                let modules = of_modules("recompute=null", |module| module.recompute.is_some());
+                return [vec!["recompute.granularity=none".to_owned()], modules].concat();
+            }
+            Subject::Images => {
+                let vary = |module: &ModuleUseSpec| module.counts.is_some() || module.drawn.is_some();
+                return of_modules("order=balanced", vary);
+            }
+            Subject::Documents if workload.documents.is_some() => &["documents.order=balanced"],
+            Subject::Experts if inputs.model.moe.is_some() => &["expert_load.balance=even"],
+            Subject::DeviceClasses => &["topology.other_nodes=[]"],
+            Subject::Stragglers => {
+                &["noise.stragglers=[]", "noise.random_stragglers=null", "noise.between_worker_sigma=0"]
+            }
+            Subject::Jitter => &["noise.compute_sigma=0"],
+            Subject::SlowLinks => &["noise.slow_links=[]"],
+            _ => &[],
+        };
+        sets.iter().map(|set| (*set).to_owned()).collect()
+    }
+}
+
 /// The inputs and the edits of the planned world that several changes come to.
 ///
 /// # Errors
@@ -222,6 +265,9 @@ pub fn apply(
     levels: &Levels,
     changes: &[Change],
 ) -> Result<(Inputs, Vec<Edit>), SimulationError> {
+    let sets: Vec<String> = changes.iter().flat_map(|change| change.subject.sets(inputs)).collect();
+    let read_again = if sets.is_empty() { None } else { Some(inputs.again(&sets)?) };
+    let inputs = read_again.as_ref().unwrap_or(inputs);
     let mut topology: Loaded<Topology> = (*inputs.topology).clone();
     let mut workload = inputs.workload.clone();
     let mut edits = Vec::new();
@@ -253,19 +299,20 @@ pub fn apply(
                 edits.push(Edit::Free(all.flat_map(streams).collect()));
             }
             Subject::Bubble => edits.push(Edit::NoPipeline),
-            Subject::Stragglers => {
-                let noise = &mut workload.value.noise;
-                noise.stragglers.clear();
-                (noise.random_stragglers, noise.between_worker_sigma) = (None, 0.0);
-            }
-            Subject::Jitter => workload.value.noise.compute_sigma = 0.0,
-            Subject::SlowLinks => workload.value.noise.slow_links.clear(),
             Subject::Stage(stage) => edits.extend(levels.one(*stage)?),
             Subject::Imbalance => edits.extend(levels.all()),
-            Subject::Recomputation => edits.push(Edit::FreePhase(Phase::Recompute)),
             Subject::Interference => edits.push(Edit::Undisturbed),
             Subject::FullTier => edits.push(Edit::EndlessMemory),
-            Subject::Tail => {}
+            // Fields that were set above, or what is taken off the end of the run.
+            Subject::Stragglers
+            | Subject::Jitter
+            | Subject::SlowLinks
+            | Subject::Recomputation
+            | Subject::Experts
+            | Subject::Documents
+            | Subject::Images
+            | Subject::DeviceClasses
+            | Subject::Tail => {}
         }
         rebuilt |= matches!(subject, Subject::Matrix | Subject::Memory | Subject::Links(_));
     }

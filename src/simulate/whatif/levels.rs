@@ -4,6 +4,7 @@
 //! between them. Kernels alone are changed, by as much as makes the sum level; waits for other stages and reductions at the
 //! end of the step follow from the run.
 
+use crate::{Asked, Inputs, Options, SimulationError};
 use stepsim_core::ids::RankId;
 use stepsim_core::program::{Edit, Op, StreamKind, Work};
 use stepsim_read::analysis::report::Report;
@@ -34,6 +35,15 @@ impl Level {
 }
 
 impl Levels {
+    /// Those of a step of which there is a report.
+    ///
+    /// # Errors
+    /// The step cannot be planned.
+    pub fn of_step(inputs: &Inputs, options: &Options, report: &Report) -> Result<Levels, SimulationError> {
+        let asked = Asked { inputs, options, edits: &[], common: None };
+        Ok(Levels::of(&asked.planned(inputs, options.steps)?, report))
+    }
+
     /// Those of a run.
     pub fn of(plan: &Plan, report: &Report) -> Levels {
         let mut levels: Vec<Level> = vec![Level::default(); report.stages.len()];

@@ -45,6 +45,11 @@ pub struct Chooser {
 }
 
 impl Chooser {
+    /// The same with what another has of the caller's own.
+    #[must_use]
+    pub fn with_own_of(self, other: &Chooser) -> Chooser {
+        Chooser { own_algorithms: other.own_algorithms.clone(), own: other.own.clone(), ..self }
+    }
     /// The best closed form among the algorithms that the group can run; costs as theory has them.
     pub fn best() -> Chooser {
         Chooser::default()

@@ -3,7 +3,8 @@
 //! * **Model FLOPs** (the numerator of MFU): matrix products that the model's mathematics asks for, forward once and
 //!   backward twice, whatever is recomputed or skipped. Attention is counted in full, 4·b·s²·a·d forward, as in the PaLM
 //!   and Megatron papers; [`StepFlops::model_causal`] counts it by half where the mask is causal.
-//!   Of a window or chunks, full is both sides of the diagonal. In cross-attention each token sees all image tokens of its sequence, whose keys
+//!   Of a window or chunks, full is both sides of the diagonal; where an indexer chooses keys, both counts are of the keys that
+//!   it keeps, and of its own products, which run forward alone. In cross-attention each token sees all image tokens of its sequence, whose keys
 //!   and values count once a sequence.
 //! * **Hardware FLOPs** (the numerator of HFU) are those executed, recomputation included: the sum over the kernels
 //!   that ran ([`super::LayerPlan::flops`]).
@@ -12,7 +13,7 @@
 //! the products in a narrower format, each format's FLOPs are held to its own peak: the device's peak is then all FLOPs over
 //! the time that they would take at the peaks of their formats ([`NarrowFlops`]), so that no utilisation exceeds 1.
 //!
-//! Element-wise work, the embedding lookup and the optimizer are in neither. Padding, dropped tokens and the vocabulary
+//! Element-wise work (convolutions, scans without products, scalar gates), the embedding lookup and the optimizer are in neither. Padding, dropped tokens and the vocabulary
 //! rounded up to the tensor-parallel degree are no model FLOPs.
 
 use std::collections::BTreeMap;
@@ -20,7 +21,7 @@ use std::collections::BTreeMap;
 use super::item::Item;
 use super::{LayerPlan, Shard};
 use crate::spec::model::{Mixer, MixingFlops, MlpKind, ModelSpec};
-use crate::spec::workload::{Dtype, Trained, TrainingSpec, WorkloadSpec};
+use crate::spec::workload::{Dtype, Fp8Gemm, Trained, TrainingSpec, WorkloadSpec};
 
 /// Model FLOPs of one training step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -38,11 +39,12 @@ impl StepFlops {
     pub fn of(model: &ModelSpec, sequences: u64, sequence: u64) -> StepFlops {
         let tokens = sequences as f64 * sequence as f64;
         let forward = TokenFlops::of(model, sequence);
-        let step = |mixing: f64| 3.0 * tokens * (forward.matrices + mixing);
+        let [products, mixed] = forward.alone;
+        let step = |mixing: f64| tokens * (3.0 * (forward.matrices + mixing) - 2.0 * (products + mixed));
         StepFlops {
             model: step(forward.mixing),
             model_causal: step(forward.mixing_causal),
-            mixing: 3.0 * tokens * forward.mixing,
+            mixing: tokens * (3.0 * forward.mixing - 2.0 * mixed),
         }
     }
 }
@@ -72,19 +74,25 @@ impl StepFlops {
         let mut sum = StepFlops::default();
         let tokens = sequences as f64 * sequence as f64;
         let mut of_images = 0.0;
-        let mut add =
-            |trained: &Trained, own: f64, adapters: f64, mixed_flops: MixingFlops, spared: Spared| {
-                let (products, mixed) = match trained {
-                    _ if spared.mixing => (2.0, 1.0),
-                    Trained::Weights => (3.0, 3.0),
-                    Trained::Adapters(_) | Trained::Through => (2.0, 3.0),
-                    Trained::Nothing => (1.0, 1.0),
-                };
-                let matrices = products * own + 3.0 * adapters - spared.products;
-                sum.model += tokens * (matrices + mixed * mixed_flops.full);
-                sum.model_causal += tokens * (matrices + mixed * mixed_flops.causal);
-                sum.mixing += tokens * mixed * mixed_flops.full;
+        let mut add = |trained: &Trained,
+                       own: f64,
+                       adapters: f64,
+                       mixed_flops: MixingFlops,
+                       alone: [f64; 2],
+                       spared: Spared| {
+            let (products, mixed) = match trained {
+                _ if spared.mixing => (2.0, 1.0),
+                Trained::Weights => (3.0, 3.0),
+                Trained::Adapters(_) | Trained::Through => (2.0, 3.0),
+                Trained::Nothing => (1.0, 1.0),
             };
+            let once = [(products - 1.0) * alone[0], (mixed - 1.0) * alone[1]];
+            let matrices = products * own - once[0] + 3.0 * adapters - spared.products;
+            let mixing = |all: f64| mixed * all - once[1];
+            sum.model += tokens * (matrices + mixing(mixed_flops.full));
+            sum.model_causal += tokens * (matrices + mixing(mixed_flops.causal));
+            sum.mixing += tokens * mixing(mixed_flops.full);
+        };
         for number in 0..model.layers {
             let (layer, trained) = (model.layer(number), training.of_layer(model, number, below));
             if layer.is_left_out() {
@@ -99,16 +107,16 @@ impl StepFlops {
             } else {
                 Spared::default()
             };
-            add(&trained, own, adapters, mixing(&layer, sequence), spared);
+            add(&trained, own, adapters, mixing(&layer, sequence), alone(&layer, sequence), spared);
         }
         let none = Spared::default();
         let (head, h) = (training.of_head(model), model.hidden as f64);
-        add(&head, 2.0 * h * model.vocabulary as f64, 0.0, MixingFlops::default(), none);
+        add(&head, 2.0 * h * model.vocabulary as f64, 0.0, MixingFlops::default(), [0.0; 2], none);
         for _ in 0..model.prediction_modules {
             let layer = model.layer(model.layers.saturating_sub(1));
             let weights =
                 mixer_weights(&layer) + mlp_weights(&layer) + h * (2.0 * h + model.vocabulary as f64);
-            add(&head, 2.0 * weights, 0.0, mixing(&layer, sequence), none);
+            add(&head, 2.0 * weights, 0.0, mixing(&layer, sequence), alone(&layer, sequence), none);
         }
         sum.model += tokens * of_images;
         sum.model_causal += tokens * of_images;
@@ -195,7 +203,12 @@ impl NarrowFlops {
         let flops = StepFlops::of(model, 1, workload.sequence(model));
         let modules = StepFlops::of_modules(workload, model, 1).model;
         let with_weights = 1.0 - flops.mixing / flops.model;
-        let part = narrow / all * with_weights * (flops.model / (flops.model + modules));
+        // Scores of an indexer are products in the format of its projections.
+        let sequence = workload.sequence(model);
+        let [_, scores] =
+            TokenFlops::of(model, sequence).alone.map(|of_token| of_token * sequence as f64 / flops.model);
+        let scores = if shard.gemm_dtype(Fp8Gemm::Qkv).bytes() < wide.bytes() { scores } else { 0.0 };
+        let part = (narrow / all * with_weights + scores) * (flops.model / (flops.model + modules));
         format.map(|format| NarrowFlops { format, part })
     }
 }
@@ -209,6 +222,8 @@ pub struct TokenFlops {
     pub mixing: f64,
     /// The same, plain causal masks by half.
     pub mixing_causal: f64,
+    /// The parts of `matrices` and `mixing` that run forward alone.
+    pub alone: [f64; 2],
 }
 
 impl TokenFlops {
@@ -225,7 +240,7 @@ impl TokenFlops {
             let n = layers as f64;
             flops.matrices += 2.0 * n * (mixer_weights(&layer) + mlp_weights(&layer));
             flops.matrices += n * image_products(&layer, sequence);
-            flops.add_mixing(n, mixing(&layer, sequence));
+            flops.add_mixing(n, &layer, sequence);
         }
         if model.prediction_modules > 0 {
             let (n, h) = (model.prediction_modules as f64, model.hidden as f64);
@@ -233,14 +248,17 @@ impl TokenFlops {
             let weights =
                 mixer_weights(&layer) + mlp_weights(&layer) + h * (2.0 * h + model.vocabulary as f64);
             flops.matrices += 2.0 * n * weights;
-            flops.add_mixing(n, mixing(&layer, sequence));
+            flops.add_mixing(n, &layer, sequence);
         }
         flops
     }
 
-    fn add_mixing(&mut self, layers: f64, of_layer: MixingFlops) {
+    fn add_mixing(&mut self, layers: f64, layer: &ModelSpec, sequence: u64) {
+        let of_layer = mixing(layer, sequence);
         self.mixing += layers * of_layer.full;
         self.mixing_causal += layers * of_layer.causal;
+        let alone = alone(layer, sequence);
+        self.alone.iter_mut().zip(alone).for_each(|(sum, more)| *sum += layers * more);
     }
 }
 
@@ -253,9 +271,8 @@ fn mlp_weights(m: &ModelSpec) -> f64 {
             let width = moe.width(m) as f64;
             let visited = moe.top_k as f64 * matrices * width * moe.ffn.unwrap_or(m.ffn) as f64;
             let shared = moe.shared_width(m) as f64;
-            let gate = if moe.shared_gate { h } else { 0.0 };
             let latent = moe.latent.map_or(0.0, |latent| 2.0 * h * latent as f64);
-            h * moe.experts as f64 + visited + matrices * h * shared + gate + latent
+            h * moe.experts as f64 + visited + matrices * h * shared + latent
         }
         None if m.mlp == MlpKind::None => 0.0,
         None => matrices * h * m.ffn as f64,
@@ -277,4 +294,9 @@ fn mixer_weights(m: &ModelSpec) -> f64 {
 /// Products of tokens with one another, for each token.
 fn mixing(m: &ModelSpec, sequence: u64) -> MixingFlops {
     Mixer::of(m).map_or_else(MixingFlops::default, |mixer| mixer.mixing(sequence))
+}
+
+/// The parts of a mixer's products that run forward alone, for each token.
+fn alone(m: &ModelSpec, sequence: u64) -> [f64; 2] {
+    Mixer::of(m).map_or([0.0; 2], |mixer| mixer.forward_alone(m.hidden, sequence))
 }

@@ -33,6 +33,28 @@ pub struct Loaded<T> {
     pub(super) own: Arc<Value>,
 }
 
+impl<T: Spec> Loaded<T> {
+    /// The same file with `more` settings behind its own. A value that a program changed since it was read stands as it is.
+    ///
+    /// # Errors
+    /// As [`load`].
+    pub fn again(&self, more: &[String]) -> Result<Loaded<T>, SpecError> {
+        let now = serde_json::to_value(&self.value).unwrap_or_default();
+        let (value, sets) = match Content::of(&now).hash() == self.hash {
+            true => (Arc::clone(&self.own), [&self.sets, more].concat()),
+            false => (Arc::new(now), more.to_vec()),
+        };
+        let (name, file) = (self.name.clone(), self.file.clone());
+        Draft { value, name, file, read: self.read.clone(), kind: PhantomData }.finish(&sets, &Disk)
+    }
+
+    /// What the file itself says at a path that a setting has changed.
+    pub fn before_settings(&self, path: &str) -> Option<&Value> {
+        self.sets.iter().any(|set| json::setting(set).is_ok_and(|(of, _)| of == path)).then_some(())?;
+        self.own.pointer(&format!("/{}", path.replace('[', "/").replace(']', "").replace('.', "/")))
+    }
+}
+
 /// Loads a value by name (of the shipped files) or by path (contains `/`, ends in `.json`, or is `-` for the standard
 /// input), or from its content (begins with `{`; it is then called after its kind, and paths in it are relative to here);
 /// a topology also from the form of a simple machine ([`simple::FORMS`]) or by count and name (`64xh100`). `sets` are `path=value` texts applied in order.

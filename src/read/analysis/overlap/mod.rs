@@ -120,35 +120,54 @@ fn exposes(causes: &Causes, stall: &Stall) -> Option<OpKind> {
 /// A stretch of time that comes so many times more than it was played.
 pub type Section = ((Time, Time), u64);
 
-/// Seconds of a mean rank that stood still for communication, by its kind: the report's `exposed_s`. `weights` are the ranks
-/// that each simulated one stands for; what lies in a section counts so many times more.
+/// Seconds for which the compute stream of a mean rank stood still.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StoodStill {
+    /// For communication, by its kind: the report's `exposed_s`.
+    pub exposed: BTreeMap<OpKind, f64>,
+    /// For other ranks: bubbles, late peers, the end of the step.
+    pub for_others: f64,
+}
+
+/// What a mean rank stood still for. `weights` are the ranks that each simulated one stands for; what lies in a section
+/// counts so many times more.
 pub fn exposed(
     world: &World,
     record: &Record,
     idle: &mut IdleTimes,
     weights: &[u64],
     section: Option<Section>,
-) -> BTreeMap<OpKind, f64> {
+) -> StoodStill {
     let mut causes = Causes::new(world, record);
     let (mut times, mut occurs) = ([0u128; OpKind::ALL.len()], [false; OpKind::ALL.len()]);
+    let mut for_others = 0u128;
     let mut pieces = Vec::new();
     for (rank, weight) in weights.iter().enumerate() {
         let rank = RankId(rank as u32);
         pieces.clear();
         stalls_of(&mut causes, idle, rank, &mut pieces);
         for stall in &pieces {
-            let Some(kind) = exposes(&causes, stall) else { continue };
             let again = section.map_or(0, |((from, until), more)| {
                 u128::from(stall.end.min(until).saturating_sub(stall.start.max(from)).0) * u128::from(more)
             });
-            times[kind as usize] += u128::from(*weight) * (u128::from(stall.time().0) + again);
+            let time = u128::from(*weight) * (u128::from(stall.time().0) + again);
+            if stall.cause.is_for_others() {
+                for_others += time;
+            }
+            if let Some(kind) = exposes(&causes, stall) {
+                times[kind as usize] += time;
+            }
         }
         let index = causes.index_of(rank);
         index.by_slot.iter().flatten().for_each(|op| occurs[index.kinds[op.index()] as usize] = true);
     }
     let all: f64 = weights.iter().map(|weight| *weight as f64).sum();
-    let seconds = |kind: OpKind| times[kind as usize] as f64 / all / PS_PER_S;
-    OpKind::ALL.into_iter().filter(|k| occurs[*k as usize]).map(|k| (k, seconds(k))).collect()
+    let seconds = |time: u128| time as f64 / all / PS_PER_S;
+    let of_kind = |kind: OpKind| occurs[kind as usize].then(|| (kind, seconds(times[kind as usize])));
+    StoodStill {
+        exposed: OpKind::ALL.into_iter().filter_map(of_kind).collect(),
+        for_others: seconds(for_others),
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! How a report is made of a run.
 
 use super::{Classes, Report};
-use crate::analysis::hangs_on;
+use crate::analysis::candidates;
 use crate::analysis::reading::Reading;
 use crate::analysis::registry;
 use crate::analysis::rounds::round_times;
@@ -12,7 +12,7 @@ use stepsim_core::units::{Flops, Time};
 pub fn report(mut run: Run<'_, '_>, own: &[&'static dyn Reading]) -> Report {
     let mut report = headline(&run);
     registry::all(own).for_each(|reading| reading.read(&mut run, &mut report));
-    report.hangs_on = hangs_on::sentence(&report);
+    report.hangs_on = candidates::sentence(&report);
     report
 }
 

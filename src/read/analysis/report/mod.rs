@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::blame::Blame;
+use super::candidates::Candidate;
 pub use super::cost::CostReport;
 pub use super::critical::CriticalPathReport;
 pub use super::dynamic_context::DynamicContextReport;
@@ -126,6 +126,10 @@ impl RankInfo {
     }
 }
 
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 /// All readings of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
@@ -135,8 +139,8 @@ pub struct Report {
     /// What the run was.
     #[serde(default)]
     pub run: Head,
-    /// What the step hangs on, in one sentence: the slow ranks, the stage or the kind of work that most of the critical path
-    /// lies on.
+    /// The sentence about what the step hangs on: the dearest of `candidates`, and the dearest fault; where none was
+    /// played or costs anything, where the critical path runs.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub hangs_on: String,
     /// Name of the workload.
@@ -205,9 +209,13 @@ pub struct Report {
     pub gaps: BTreeMap<GapLength, GapReport>,
     /// Each rank of the job, or (of more than 64) one of each group of ranks that are alike.
     pub ranks: Vec<RankReport>,
-    /// What causes cost, most costly first and limits behind faults, by the step played without each: where `--full`, `--why` or `--html` asked for it.
+    /// What could be otherwise, dearest first, by the step played with each otherwise: all faults and unevenness, and as
+    /// many limits and choices as were asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub blame: Vec<Blame>,
+    pub candidates: Vec<Candidate>,
+    /// Limits and choices that were not played.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub candidates_left_out: u64,
     /// Ranks whose kernels take longer than the device needs, slowest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slow_ranks: Vec<SlowRanks>,

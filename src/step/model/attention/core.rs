@@ -231,7 +231,10 @@ impl<'a> Core<'a> {
     /// The kernels of attention of this rank's queries on `keys` key tokens of each sequence, in a step of the ring.
     fn compute(&self, items: &mut Vec<Item>, step: u64, keys: u64, causal: bool, direction: Direction) {
         if self.model.attention.kernel == AttentionKernel::Standard {
-            return self.standard(items, self.left(keys, causal).0, direction);
+            // A mask hides scores that were computed; only keys that an indexer chose are fewer.
+            let chosen = self.model.attention.indexer.is_some();
+            let keys = if chosen { self.left(keys, causal).0 } else { keys };
+            return self.standard(items, keys, direction);
         }
         let square = match &self.shard.documents {
             Some(work) => self.in_documents(work, step, causal),

@@ -297,7 +297,10 @@ pub fn executed(
     model: &ModelSpec,
     times: impl Fn(OpId) -> u64,
 ) -> [u128; 2] {
-    let masked = model.attention.kernel == AttentionKernel::Flash && model.attention.causal;
+    // Of keys that an indexer chose none is skipped.
+    let attention = &model.attention;
+    let masked =
+        attention.kernel == AttentionKernel::Flash && attention.causal && attention.indexer.is_none();
     let skips = |info: &OpInfo| {
         let of_module = || workload.modules.keys().any(|name| unit::names(name, &info.name));
         masked && info.class.is_some_and(|class| class.kind() == Kind::Attention) && !of_module()

@@ -3,7 +3,7 @@
 use super::attention::Attention;
 use super::sizes::{linear, product};
 use super::token_mixer::{MixingFlops, TokenMixer};
-use crate::spec::model::{AttentionSpec, MlaSpec, ModelSpec};
+use crate::spec::model::{AttentionKernel, AttentionSpec, MlaSpec, ModelSpec};
 
 /// Latent attention, as the model's `mla` and `attention` say.
 pub(super) struct LatentAttention<'m> {
@@ -39,11 +39,7 @@ impl TokenMixer for LatentAttention<'_> {
         let rank = mla.kv_lora_rank as f64;
         let up = product(&[m.heads, mla.qk_nope_head_size + mla.v_head_size]);
         let kv = h * (rank + mla.qk_rope_head_size as f64) + rank * up;
-        let from = mla.q_lora_rank.map_or(h, |r| r as f64);
-        let indexer = m
-            .attention
-            .indexer
-            .map_or(0.0, |x| from * product(&[x.heads, x.head_size]) + h * (x.head_size + x.heads) as f64);
+        let [indexer, _] = self.forward_alone(hidden, m.sequence).map(|flops| flops / 2.0);
         q + kv + h * product(&[m.heads, mla.v_head_size]) + indexer
     }
 
@@ -53,9 +49,23 @@ impl TokenMixer for LatentAttention<'_> {
         let Some(x) = a.indexer else { return Attention(m).mixing(sequence) };
         // Kept keys are read from the latents: one shared head of the latent and the rotated part.
         let kept = AttentionSpec { window: Some(x.top_k), ..*a }.pairs(sequence) / s;
-        let latent = 2.0 * m.heads as f64 * (2 * mla.kv_lora_rank + mla.qk_rope_head_size) as f64;
-        let scores = 2.0 * x.heads as f64 * (x.head_size as f64 + 1.0);
-        MixingFlops { full: kept * latent + scores * s, causal: kept * latent + 0.5 * scores * s }
+        let widths = match a.kernel {
+            AttentionKernel::Flash => 2 * mla.kv_lora_rank + mla.qk_rope_head_size,
+            AttentionKernel::Standard => m.qk_head_size() + m.v_head_size(),
+        };
+        let latent = 2.0 * m.heads as f64 * widths as f64;
+        let [_, scores] = self.forward_alone(m.hidden, sequence);
+        MixingFlops::both(kept * latent + scores)
+    }
+
+    /// The indexer: its own loss, which trains it, is no part of the step. A query is scored with the keys before it.
+    fn forward_alone(&self, hidden: u64, sequence: u64) -> [f64; 2] {
+        let (m, h) = (self.model, hidden as f64);
+        let Some(x) = m.attention.indexer else { return [0.0; 2] };
+        let from = self.mla.q_lora_rank.map_or(h, |rank| rank as f64);
+        let products = from * product(&[x.heads, x.head_size]) + h * (x.head_size + x.heads) as f64;
+        let keys = if m.attention.causal { sequence.div_ceil(2) } else { sequence };
+        [2.0 * products, 2.0 * product(&[x.heads, x.head_size]) * keys as f64]
     }
 }
 

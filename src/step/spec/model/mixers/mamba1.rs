@@ -49,13 +49,13 @@ impl TokenMixer for Mamba1Spec {
     }
 
     fn weights(&self, hidden: u64) -> f64 {
-        let (h, inner, rank) = (hidden as f64, self.inner as f64, self.dt_rank as f64);
-        3.0 * h * inner + inner * (rank + 2.0 * self.state as f64) + rank * inner
+        // The narrow projections of step sizes and states run inside the scan, element by element.
+        3.0 * hidden as f64 * self.inner as f64
     }
 
-    /// Element by element, beside the convolution.
+    /// Element by element, as the convolution: no products of matrices.
     fn mixing(&self, _sequence: u64) -> MixingFlops {
-        MixingFlops::both(self.inner as f64 * (9 * self.state + 2 * self.convolution) as f64)
+        MixingFlops::default()
     }
 
     /// No products of matrices: each channel and state by itself.

@@ -27,6 +27,12 @@ pub trait TokenMixer {
     /// FLOPs of a token's products with other tokens, forward.
     fn mixing(&self, sequence: u64) -> MixingFlops;
 
+    /// The part of both that runs forward alone, since nothing trains it in the step: FLOPs of a token's products with weights
+    /// and with other tokens.
+    fn forward_alone(&self, _hidden: u64, _sequence: u64) -> [f64; 2] {
+        [0.0; 2]
+    }
+
     /// What one of so many ranks that share the heads computes; `None` of attention, which has kernels of its own.
     fn scan(&self, _tensor: u64) -> Option<Scan> {
         None

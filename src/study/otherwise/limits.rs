@@ -1,0 +1,199 @@
+//! Limits: classes of links and memories, at the rate that they had before settings, at that of shipped machines of the same
+//! device where theirs is lower than on any, else at twice their own; and what is shared, not shared. A class that nothing
+//! crosses, or of which nothing lies on the critical path, is none: nobody waits for it.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde_json::Value;
+
+use super::{CandidateKind, Depth, Idea, Step, Way};
+use stepsim_core::ids::DeviceId;
+use stepsim_read::analysis::kind::OpKind;
+use stepsim_step::spec::topology::Fabric;
+use stepsim_step::spec::{Kind, Topology, catalog, load};
+
+/// The class of the devices' own memory.
+const MEMORY: &str = "device memory";
+
+/// The limits of a step's machine, with what each promises.
+pub(super) fn of(step: &Step<'_>) -> Vec<Idea> {
+    let topology = &step.inputs.topology.value;
+    let classes = topology.link_classes().into_iter().chain([MEMORY.to_owned()]);
+    let mut ideas: Vec<Idea> = classes.filter_map(|class| of_class(step, &class)).collect();
+    ideas.extend(spine(step));
+    ideas.extend(shared(step));
+    ideas
+}
+
+/// A class at its better rate; nothing where nothing crosses it.
+fn of_class(step: &Step<'_>, class: &str) -> Option<Idea> {
+    let topology = &step.inputs.topology.value;
+    let now = rate(topology, class)?;
+    let (then, whence) = better(step, class, now)?;
+    let sets = scaled(topology, class, then / now);
+    let promise_s = on_path(step, class) * (1.0 - now / then);
+    if promise_s <= 0.0 || !is_used(step, class) {
+        return None;
+    }
+    let kind = if whence.is_empty() { CandidateKind::Limit } else { CandidateKind::Fault };
+    let otherwise = format!("{} GB/s{whence}", rounded(then));
+    let what = format!("{class}, {} GB/s", rounded(now));
+    Some(Idea { what, otherwise, kind, way: Way::Sets(sets), promise_s })
+}
+
+fn rounded(gbps: f64) -> f64 {
+    (gbps * 100.0).round() / 100.0
+}
+
+/// Bandwidth of a class in 10⁹ B/s.
+fn rate(topology: &Topology, class: &str) -> Option<f64> {
+    match class {
+        MEMORY => topology.device.hbm.as_ref().map(|hbm| hbm.gbps),
+        class => topology.link_rate(class),
+    }
+}
+
+/// The rate beside a class's own, and where it is from.
+fn better(step: &Step<'_>, class: &str, now: f64) -> Option<(f64, String)> {
+    let topology = &step.inputs.topology;
+    let first = scaled(&topology.value, class, 2.0).into_iter().next()?;
+    let path = first.split_once('=')?.0.strip_prefix("topology.")?;
+    let before = topology.before_settings(path).and_then(Value::as_f64);
+    if let Some(before) = before.filter(|before| *before > now) {
+        return Some((before, ", as in its file".to_owned()));
+    }
+    // All shipped machines are read for it.
+    let looks = step.depth > Depth::Glance;
+    let shipped =
+        looks.then(|| SHIPPED.get(&(topology.value.device.name.clone(), class.to_owned()))).flatten();
+    if let Some((least, of)) = shipped.filter(|(least, _)| *least > now) {
+        return Some((*least, format!(", as {of} has")));
+    }
+    Some((2.0 * now, String::new()))
+}
+
+/// By device and class: the lowest rate of the shipped machines, and the machine that has it.
+static SHIPPED: LazyLock<BTreeMap<(String, String), (f64, &'static str)>> = LazyLock::new(|| {
+    let mut least: BTreeMap<(String, String), (f64, &'static str)> = BTreeMap::new();
+    for name in catalog::names(Kind::Topology) {
+        let Ok(machine) = load::<Topology>(name, &[]) else { continue };
+        let classes = machine.value.link_classes().into_iter().chain([MEMORY.to_owned()]);
+        for class in classes {
+            let Some(rate) = rate(&machine.value, &class) else { continue };
+            let known = least.entry((machine.value.device.name.clone(), class)).or_insert((rate, name));
+            if rate < known.0 {
+                *known = (rate, name);
+            }
+        }
+    }
+    least
+});
+
+/// The settings that give a class so many times its bandwidth.
+fn scaled(topology: &Topology, class: &str, factor: f64) -> Vec<String> {
+    let mut then = topology.clone();
+    match class {
+        MEMORY => then.scale_memory_rate(factor),
+        class => then.scale_links(class, factor),
+    }
+    let value = |topology: &Topology| serde_json::to_value(topology).unwrap_or_default();
+    let mut sets = Vec::new();
+    differing("topology", &value(topology), &value(&then), &mut sets);
+    sets
+}
+
+/// The fields in which two values differ, as settings.
+fn differing(path: &str, now: &Value, then: &Value, sets: &mut Vec<String>) {
+    match (now, then) {
+        (Value::Object(now), Value::Object(then)) => {
+            for (key, then) in then {
+                differing(&format!("{path}.{key}"), now.get(key).unwrap_or(&Value::Null), then, sets);
+            }
+        }
+        (Value::Array(now), Value::Array(then)) => {
+            for (at, (now, then)) in now.iter().zip(then).enumerate() {
+                differing(&format!("{path}[{at}]"), now, then, sets);
+            }
+        }
+        (now, then) if now != then => sets.push(format!("{path}={then}")),
+        _ => {}
+    }
+}
+
+/// Seconds of the critical path that may lie on a class: by the kinds of ops that cross such links, sharing included.
+fn on_path(step: &Step<'_>, class: &str) -> f64 {
+    let path = &step.report.critical_path;
+    if class == MEMORY {
+        let bound = path.by_class_s.iter().filter(|(class, _)| !class.is_matrix());
+        return bound.map(|(_, s)| s).sum();
+    }
+    let copies = class == "host-link" || class.starts_with("tier.");
+    let of_class = |kind: OpKind| match kind {
+        OpKind::Compute | OpKind::Host => false,
+        OpKind::CopyIn | OpKind::CopyOut => copies,
+        _ => !copies,
+    };
+    let kinds = path.by_kind_s.iter().filter(|(kind, _)| of_class(**kind)).map(|(_, s)| s);
+    kinds.sum::<f64>() + path.contention_s
+}
+
+/// Tiers of switches that carry less upwards than they are given from below.
+fn spine(step: &Step<'_>) -> Option<Idea> {
+    let Some(Fabric::Clos(clos)) = &step.inputs.topology.value.fabric else { return None };
+    let over: Vec<(usize, f64)> =
+        clos.tiers.iter().map(|t| t.oversubscription).enumerate().filter(|(_, over)| *over > 1.0).collect();
+    let most = over.iter().map(|(_, over)| *over).fold(1.0, f64::max);
+    if over.is_empty() {
+        return None;
+    }
+    let sets = over.iter().map(|(at, _)| format!("topology.fabric.clos.tiers[{at}].oversubscription=1"));
+    let what = format!("spine, {most}:1 oversubscribed");
+    let promise_s = on_path(step, "nic") * (1.0 - 1.0 / most);
+    let (kind, way) = (CandidateKind::Limit, Way::Sets(sets.collect()));
+    Some(Idea { what, otherwise: "1:1".into(), kind, way, promise_s })
+}
+
+/// Memories, host links and interfaces that several devices share: each with its own.
+fn shared(step: &Step<'_>) -> Vec<Idea> {
+    let Some(node) = &step.inputs.topology.value.node else { return Vec::new() };
+    let of_host = node.host.as_ref().and_then(|host| host.shared_by).or(node.devices).unwrap_or(1);
+    let memories = node.memory.iter().enumerate().map(|(at, memory)| {
+        let (name, class) = (format!("{} memory", memory.name), format!("tier.{}", memory.name));
+        (name, class, memory.shared_by.unwrap_or(of_host), format!("memory[{at}].shared_by"))
+    });
+    let links = node.host.as_ref().map_or(1, |host| host.link_shared_by);
+    let nics = node.nics.as_ref().map_or(1, |nics| nics.shared_by);
+    let links = [
+        ("host link".to_owned(), "host-link".to_owned(), links, "host.link_shared_by".to_owned()),
+        ("nic".to_owned(), "nic".to_owned(), nics, "nics.shared_by".to_owned()),
+    ];
+    let of = |(name, class, by, path): (String, String, u32, String)| {
+        let promise_s = step.report.critical_path.contention_s.min(on_path(step, &class));
+        let idea = || {
+            let what = format!("{name}, shared by {by} devices");
+            let set = format!("topology.node.{path}=1");
+            Idea::set(CandidateKind::Limit, what, "without the sharing", &[&set]).promising(promise_s)
+        };
+        (by > 1 && promise_s > 0.0 && is_used(step, &class)).then(idea)
+    };
+    memories.chain(links).filter_map(of).collect()
+}
+
+/// Whether anything of the step can cross a class: a tier that holds or passes something, links beyond a node of several.
+fn is_used(step: &Step<'_>, class: &str) -> bool {
+    let topology = &step.inputs.topology.value;
+    let placements = step.inputs.workload.value.offload.classes();
+    let mut placements = placements.iter().flat_map(|(_, placed)| placed.iter());
+    let machine = &step.inputs.machine;
+    let last = DeviceId(machine.devices().saturating_sub(1));
+    match class.strip_prefix("tier.") {
+        Some(tier) => placements.any(|p| p.tier == tier || p.via.iter().any(|via| via == tier)),
+        None => match class {
+            "host-link" => placements.any(|p| !p.on_device()),
+            "nic" | "local" | "global" | "sites" => machine.node_of(last) > 0,
+            "scale-up" => topology.node.as_ref().and_then(|node| node.devices).is_none_or(|n| n > 1),
+            _ => true,
+        },
+    }
+}

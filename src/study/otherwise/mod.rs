@@ -1,0 +1,253 @@
+//! Candidates: what could be otherwise in a step, each played.
+//!
+//! Where a field makes it so, the workload or the machine is read again with that setting, planned and played: the step with a
+//! candidate is the run with its settings, to the picosecond. What has no field is edited into the planned world. A
+//! candidate never takes work away: unevenness is dealt out again, a fault heals, a rate becomes what it was or its
+//! neighbour, a choice the one beside it.
+//!
+//! Stated faults and unevenness are always played: there are few. Limits and choices are many, so each has a promise first
+//! (of a limit its time on the critical path, of a choice what the closed form takes less), and [`Depth`] says how many of
+//! the most promising are played. A promise only orders them; what is said is what was played.
+//!
+//! What a candidate costs has two parts. *Itself* is what a mean rank does or waits for less: kernels, communication that is
+//! on its way, its host, room on a tier. *Others* is what ranks wait less for one another: bubbles, late peers, the end of the step.
+
+mod choices;
+mod faults;
+mod limits;
+mod uneven;
+
+use std::collections::BTreeSet;
+use std::sync::OnceLock;
+
+use stepsim_core::pool;
+use stepsim_form::analytic;
+use stepsim_read::analysis::candidates::{Candidate, CandidateKind, sentence};
+use stepsim_read::analysis::report::Report;
+use stepsim_simulate::jump::figures_edited_among;
+use stepsim_simulate::whatif::{Change, Levels, apply};
+use stepsim_simulate::{Common, Inputs, Options, SimulationError};
+
+/// What changes less than this part of the step has no line.
+const SMALL: f64 = 0.0005;
+
+/// A limit or choice that promises less than this part of the step is not played but where all are.
+const PROMISES: f64 = 0.005;
+
+/// So many of the best choices are tried together.
+const TOGETHER: usize = 8;
+
+/// How many limits and choices are played.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Depth {
+    /// For one screen: two limits at most.
+    Glance,
+    /// For tables and pages: the most promising limits and choices, six of both at most.
+    Tables,
+    /// All.
+    All,
+    /// All choices, the best of them together too, and nothing else.
+    Choices,
+}
+
+/// Something that could be otherwise, before it is played.
+struct Idea {
+    what: String,
+    otherwise: String,
+    kind: CandidateKind,
+    way: Way,
+    /// Seconds that it promises to save.
+    promise_s: f64,
+}
+
+/// What makes it otherwise.
+#[derive(Clone, Debug, PartialEq)]
+enum Way {
+    Sets(Vec<String>),
+    Without(Change),
+}
+
+impl Idea {
+    fn set(
+        kind: CandidateKind,
+        what: impl Into<String>,
+        otherwise: impl Into<String>,
+        sets: &[&str],
+    ) -> Idea {
+        let sets = sets.iter().map(|set| (*set).to_owned()).collect();
+        Idea { what: what.into(), otherwise: otherwise.into(), kind, way: Way::Sets(sets), promise_s: 0.0 }
+    }
+    fn promising(self, promise_s: f64) -> Idea {
+        Idea { promise_s, ..self }
+    }
+}
+
+/// The report with what could be otherwise, and the sentence that follows from it.
+///
+/// # Errors
+/// The step cannot be planned.
+pub fn with_candidates(
+    inputs: &Inputs,
+    options: &Options,
+    report: Report,
+    depth: Depth,
+) -> Result<Report, SimulationError> {
+    let step =
+        Step { inputs, options, report: &report, depth, levels: OnceLock::new(), common: Common::default() };
+    let (ideas, left_out) = step.ideas();
+    if ideas.iter().any(|idea| matches!(idea.way, Way::Without(_))) {
+        step.levels()?;
+    }
+    let threads = if depth == Depth::Glance { 1 } else { pool::threads(None) };
+    let played = pool::all(ideas.len(), threads, &|i| step.played(&ideas[i]));
+    let mut candidates: Vec<Candidate> = played.into_iter().flatten().collect();
+    candidates.retain(|c| c.cost_s() >= SMALL * report.step_time_s);
+    candidates.sort_by(|a, b| a.step_s.total_cmp(&b.step_s));
+    if depth == Depth::Choices {
+        candidates.splice(0..0, step.together(&candidates));
+    }
+    let mut report = Report { candidates, candidates_left_out: left_out as u64, ..report };
+    report.hangs_on = sentence(&report);
+    Ok(report)
+}
+
+/// A step whose candidates are looked for.
+struct Step<'a> {
+    inputs: &'a Inputs,
+    options: &'a Options,
+    report: &'a Report,
+    depth: Depth,
+    levels: OnceLock<Levels>,
+    common: Common,
+}
+
+impl Step<'_> {
+    /// What is to be played, and how many limits and choices are not.
+    fn ideas(&self) -> (Vec<Idea>, usize) {
+        if self.depth == Depth::Choices {
+            return (choices::of(self.inputs), 0);
+        }
+        let mut ideas = faults::of(self);
+        ideas.extend(uneven::of(self));
+        let (rest, left_out) = self.most_promising();
+        ideas.extend(rest);
+        let mut seen = BTreeSet::new();
+        ideas.retain(|idea| match &idea.way {
+            Way::Sets(sets) => seen.insert(sets.clone()),
+            Way::Without(_) => true,
+        });
+        (ideas, left_out)
+    }
+
+    /// The limits and choices that promise most, and how many do not.
+    fn most_promising(&self) -> (Vec<Idea>, usize) {
+        let depth = self.depth;
+        let (mut ideas, mut choices) = (limits::of(self), choices::of(self.inputs));
+        let all = ideas.len() + choices.len();
+        let most = match depth {
+            Depth::Glance => 2,
+            Depth::Tables => {
+                self.estimate(&mut choices);
+                6
+            }
+            Depth::All | Depth::Choices => usize::MAX,
+        };
+        if depth > Depth::Glance {
+            ideas.extend(choices);
+        }
+        if depth < Depth::All {
+            ideas.retain(|idea| idea.promise_s >= PROMISES * self.report.step_time_s);
+        }
+        ideas.sort_by(|a, b| b.promise_s.total_cmp(&a.promise_s));
+        ideas.truncate(most);
+        let left_out = all - ideas.len();
+        (ideas, left_out)
+    }
+
+    /// The best choices with the next best added, one by one as far as each makes the step shorter still; the best first.
+    fn together(&self, choices: &[Candidate]) -> Vec<Candidate> {
+        let mut best: Vec<Candidate> = Vec::new();
+        for next in choices.iter().take(TOGETHER).skip(1) {
+            let before = best.first().unwrap_or(&choices[0]);
+            let word = |a: &str, b: &str| format!("{a} + {b}");
+            let sets = [before.sets.as_slice(), &next.sets].concat();
+            let idea = Idea {
+                what: word(&before.what, &next.what),
+                otherwise: word(&before.otherwise, &next.otherwise),
+                kind: CandidateKind::Choice,
+                way: Way::Sets(sets),
+                promise_s: 0.0,
+            };
+            let path = |set: &String| set.split_once('=').map(|(path, _)| path.to_owned());
+            let again = next.sets.iter().any(|set| before.sets.iter().any(|known| path(known) == path(set)));
+            let played = if again { None } else { self.played(&idea) };
+            if let Some(both) = played.filter(|both| both.step_s < before.step_s) {
+                best.insert(0, both);
+            }
+        }
+        best
+    }
+
+    /// Gives choices the promise of the closed form.
+    fn estimate(&self, choices: &mut [Idea]) {
+        let Some(now) = estimate(self.inputs) else { return };
+        for choice in choices {
+            let Way::Sets(sets) = &choice.way else { continue };
+            let then = self.inputs.again(sets).ok().and_then(|inputs| estimate(&inputs));
+            choice.promise_s = then.map_or(0.0, |then| now - then);
+        }
+    }
+
+    /// How long its stages are.
+    fn levels(&self) -> Result<&Levels, SimulationError> {
+        if self.levels.get().is_none() {
+            let levels = Levels::of_step(self.inputs, self.options, self.report)?;
+            return Ok(self.levels.get_or_init(|| levels));
+        }
+        Ok(self.levels.get_or_init(Levels::default))
+    }
+
+    /// The step with something otherwise; `None` where it cannot be so: it does not fit, or is refused.
+    fn played(&self, idea: &Idea) -> Option<Candidate> {
+        let r = self.report;
+        let none = Levels::default();
+        let (inputs, edits, sets, without) = match &idea.way {
+            Way::Sets(sets) => (self.inputs.again(sets).ok()?, Vec::new(), sets.clone(), None),
+            Way::Without(change) => {
+                let levels = self.levels.get().unwrap_or(&none);
+                let (inputs, edits) = apply(self.inputs, levels, std::slice::from_ref(change)).ok()?;
+                (inputs, edits, Vec::new(), Some(change.subject.name()))
+            }
+        };
+        let figures = figures_edited_among(&self.common, &inputs, self.options, &edits, true).ok()?;
+        let steps = f64::from(r.steps.max(1));
+        let step_s = figures.step_end.s() / steps;
+        let waited = r.mean.stalls_s.iter().filter(|(cause, _)| cause.is_for_others());
+        let induced_s = (waited.map(|(_, s)| s).sum::<f64>() - figures.for_others_s) / steps;
+        Some(Candidate {
+            what: idea.what.clone(),
+            otherwise: idea.otherwise.clone(),
+            kind: idea.kind,
+            sets,
+            without,
+            step_s,
+            own_s: r.step_time_s - step_s - induced_s,
+            induced_s,
+            memory_peak_bytes: figures.memory_peak_bytes,
+        })
+    }
+
+    /// Seconds of the bars of a group, of one part where it is named.
+    fn bar(&self, group: &str, part: &str) -> f64 {
+        let bars = self.report.waterfall.iter().flat_map(|w| &w.mean.bars);
+        bars.filter(|b| b.group == group && (part.is_empty() || b.part == part)).map(|b| b.time_s).sum()
+    }
+}
+
+/// Seconds of the step in closed form, if it fits the memory by it.
+fn estimate(inputs: &Inputs) -> Option<f64> {
+    let (workload, prices) = (&inputs.workload.value, inputs.prices());
+    let (model, machine, chooser) = (&inputs.model, &inputs.machine, &inputs.chooser);
+    let form = analytic::estimate(workload, model, machine, &prices, chooser, inputs.peak().0).ok()?;
+    (form.fullest().total() <= form.capacity).then(|| form.terms.total())
+}
