@@ -5,7 +5,6 @@
 
 pub mod analyze;
 mod asked;
-mod busiest;
 mod calculon;
 pub mod calibrate;
 pub mod collective;
