@@ -1,60 +1,23 @@
-//! The timeline of a run: what of it is shown, and the closures that read it.
+//! Timelines as files.
 
-use std::cell::RefCell;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use rustc_hash::FxHashMap;
-
 use super::Failure;
-use super::busiest::busiest_links;
-use stepsim_core::engine::{Record, describe};
-use stepsim_core::ids::{DeviceId, OpId, RankId, ResourceId, TierId};
-use stepsim_core::program::{MemoryClass, StreamKind, Work, World};
+use stepsim_core::ids::RankId;
+use stepsim_core::program::StreamKind;
 use stepsim_core::units::Time;
 use stepsim_form::compare::among::Among;
 use stepsim_form::compare::tracks::Rows;
 use stepsim_measure::beside::Above;
 use stepsim_measure::profile::Profile;
-use stepsim_read::analysis::cause::Causes;
-use stepsim_read::analysis::critical;
-use stepsim_read::analysis::idle::IdleTimes;
-use stepsim_read::analysis::link_rates::{self, RateChange};
-use stepsim_read::analysis::links;
-use stepsim_read::analysis::memory::{self, Ledger};
-use stepsim_read::analysis::rounds::round_times;
-use stepsim_read::analysis::sharing::Sharing;
-use stepsim_read::analysis::stalls::{self, StallCause, Waiting, stalls_of};
-use stepsim_read::trace::{
-    self, Capacities, Critical, Detail, Link, OutputError, PerRank, Pool, RunMeta, Stall, Summary, Timeline,
-    TraceError, TracedRank,
-};
+use stepsim_read::trace::{self, OutputError, PerRank, RunMeta, Summary, Timeline, TraceError, TracedRank};
 use stepsim_simulate::Simulation;
 use stepsim_simulate::behaviour::{Drawn, drawn};
+use stepsim_simulate::timeline::{fit, of_run};
 use stepsim_step::topology::Axis;
 
-/// What of a run its timeline shows.
-pub struct Shown<'a> {
-    /// The ranks.
-    pub ranks: &'a [Drawn],
-    /// How much one slice stands for; absent: as much as the viewer still opens.
-    pub detail: Option<Detail>,
-    /// Only this stretch of time.
-    pub window: Option<(Time, Time)>,
-    /// So many of the busiest links.
-    pub links: usize,
-    /// As files in a folder, one a rank.
-    pub per_rank: Option<PerRank>,
-    /// Whether the run came to its end: only then it has a critical path.
-    pub complete: bool,
-}
-
-impl Shown<'_> {
-    /// Whole ranks of a whole run, and no links.
-    pub fn of(ranks: &[Drawn]) -> Shown<'_> {
-        Shown { ranks, detail: None, window: None, links: 0, per_rank: None, complete: true }
-    }
-}
+pub use stepsim_simulate::timeline::{Shown, of_whole};
 
 /// What a file shows beside a timeline.
 #[derive(Clone, Copy)]
@@ -75,94 +38,27 @@ pub fn write_trace(
     path: &Path,
     also: Also<'_>,
 ) -> Result<Option<String>, Failure> {
-    let ranks: Vec<TracedRank> = shown
-        .ranks
-        .iter()
-        .map(|drawn| TracedRank {
-            rank: drawn.rank,
-            source: run.folded.source(drawn.rank),
-            name: drawn.name(run),
-        })
-        .collect();
-    let world = &run.plan.world;
-    // What needs most memory while it is found comes first.
-    let slacks = shown.complete.then(|| run.slack());
-    let slack = |source: RankId, op: OpId| slacks.map_or(Time::ZERO, |slacks| slacks.get(source, op));
-    let mut readers = (Causes::unfolded(world, &run.record, &run.folded.ranks.of), IdleTimes::new(world));
-    let critical = if shown.complete { critical_path(&mut readers) } else { Vec::new() };
-    let pools = if shown.complete { pools(&readers.0, shown.ranks) } else { Vec::new() };
-    let (links, link_use) = link_tracks(run, shown.links);
-    let busiest = if shown.complete { busiest_links(run, &ranks) } else { Default::default() };
-    let readers = RefCell::new(readers);
-    let sharing = RefCell::new(Sharing::default());
-    // They are asked for twice: for the arrows between ranks, and for the rank.
-    let known: RefCell<FxHashMap<RankId, Vec<Stall>>> = RefCell::default();
-    let stalls = |rank: RankId| {
-        if let Some(stalls) = known.borrow_mut().remove(&rank) {
-            return stalls;
+    of_run(run, meta, shown, |mut timeline| {
+        if let Some(format) = shown.per_rank {
+            let written = match format {
+                PerRank::Kineto => trace::write_kineto(&timeline, path),
+                PerRank::Chakra => trace::write_chakra(&timeline, path),
+            };
+            return written.map(|_| None).map_err(Failure::run);
         }
-        let (causes, idle) = &mut *readers.borrow_mut();
-        let mut stalls = stalls_shown(causes, idle, rank, &|rank| run.plan.rank_name(rank));
-        let is_shared =
-            |name: &str| StallCause::ALL.iter().any(|c| c.name() == name && c.waiting() == Waiting::Shared);
-        for stall in stalls.iter_mut().filter(|stall| is_shared(stall.cause)) {
-            let most =
-                stall.op.and_then(|op| sharing.borrow_mut().most(causes, op, (stall.start, stall.end)));
-            stall.shared = most.map(|(link, sharers)| (run.inputs.machine.resource_name(link), sharers));
+        let format = trace::Format::of(path).map_err(Failure::input)?.0;
+        let note = fit(&mut timeline, shown.detail, format);
+        match also {
+            Also::Nothing => write_with_rows(&timeline, Rows::default(), path)?,
+            Also::ClosedForm(rows) => write_with_rows(&timeline, rows, path)?,
+            Also::Measured(profiles) => {
+                let first = first_product(run, timeline.ranks);
+                let above = || Above::new(profiles, first);
+                told(trace::write_with(path, &mut |sink| timeline.write(&mut Among::new(sink, above()))))?;
+            }
         }
-        if known.borrow().len() < KNOWN_STALLS {
-            known.borrow_mut().insert(rank, stalls.clone());
-        }
-        stalls
-    };
-    let uncontended = |rank: RankId, op: OpId| match world.program_of(rank).ops[op.index()].work {
-        Work::Compute { .. } => None,
-        Work::Comm { slot, transfer } => {
-            Some(readers.borrow_mut().1.get(world.slots_of(rank)[usize::from(slot)], transfer))
-        }
-    };
-    let steps = if shown.complete { round_times(&run.folded.world, &run.record) } else { Vec::new() };
-    let capacities = Capacities {
-        flops: run.inputs.peak(),
-        memory: run.inputs.machine.device(DeviceId(0)).memory_bandwidth(),
-        busiest_link: &|source| busiest.get(&source).cloned(),
-    };
-    let mut timeline = Timeline {
-        world,
-        record: &run.record,
-        ranks: &ranks,
-        meta,
-        detail: shown.detail.unwrap_or_default(),
-        window: shown.window,
-        stalls: Some(&stalls),
-        critical: &critical,
-        slack: slacks.is_some().then_some(&slack),
-        uncontended: Some(&uncontended),
-        links: &links,
-        link_use: &link_use,
-        pools: &pools,
-        counts: &[],
-        capacities: shown.complete.then_some(&capacities),
-        steps: &steps,
-    };
-    if let Some(format) = shown.per_rank {
-        let written = match format {
-            PerRank::Kineto => trace::write_kineto(&timeline, path),
-            PerRank::Chakra => trace::write_chakra(&timeline, path),
-        };
-        return written.map(|_| None).map_err(Failure::run);
-    }
-    let note = fitting(&mut timeline, shown.detail, path)?;
-    match also {
-        Also::Nothing => write_with_rows(&timeline, Rows::default(), path)?,
-        Also::ClosedForm(rows) => write_with_rows(&timeline, rows, path)?,
-        Also::Measured(profiles) => {
-            let first = first_product(run, &ranks);
-            let above = || Above::new(profiles, first);
-            told(trace::write_with(path, &mut |sink| timeline.write(&mut Among::new(sink, above()))))?;
-        }
-    }
-    Ok(note)
+        Ok(note)
+    })
 }
 
 /// When the first matrix product of the ranks begins.
@@ -175,102 +71,6 @@ fn first_product(run: &Simulation, ranks: &[TracedRank]) -> Time {
         Some(run.record.span(traced.source, *product).0)
     };
     ranks.iter().filter_map(first).min().unwrap_or(Time::ZERO)
-}
-
-/// Ranks whose stalls are kept until they are asked for again: memory must not grow with all.
-const KNOWN_STALLS: usize = 64;
-
-/// Chooses the detail of a timeline if none is `asked` for, so that a browser opens the file; returns what is to be said
-/// of that.
-fn fitting(timeline: &mut Timeline, asked: Option<Detail>, path: &Path) -> Result<Option<String>, Failure> {
-    let fits = match trace::Format::of(path).map_err(Failure::input)?.0 {
-        trace::Format::Chrome => trace::FITS_IN_JSON,
-        trace::Format::Perfetto => trace::FITS_IN_PERFETTO,
-    };
-    // Most timelines are so small that nothing need be counted.
-    let ops = timeline.ranks.iter().map(|traced| timeline.world.program_of(traced.rank).ops.len() as u64);
-    if ops.sum::<u64>() < trace::EASY / 3 {
-        return Ok(None);
-    }
-    let millions = |slices: u64| format!("{:.1} million slices", slices as f64 / 1e6);
-    let first = timeline.slices();
-    let mut slices = first;
-    for coarser in [Detail::Layer, Detail::Phase] {
-        if asked.is_some() || slices <= trace::EASY {
-            break;
-        }
-        timeline.detail = coarser;
-        slices = timeline.slices();
-    }
-    let detail = timeline.detail.name();
-    if slices > fits {
-        return Ok(Some(format!(
-            "warning: {} at --detail {detail}; a browser opens about {}: show fewer ranks (--trace-ranks) or less time \
-             (--window-ms){}",
-            millions(slices),
-            millions(fits),
-            if asked.is_some() { ", or coarser detail" } else { "" }
-        )));
-    }
-    Ok((slices < first).then(|| {
-        format!(
-            "detail: {detail}, because single ops would be {} and a browser shows {} with ease (--detail op writes them all)",
-            millions(first),
-            millions(trace::EASY)
-        )
-    }))
-}
-
-/// Shared tiers that are shown.
-const POOLS: usize = 16;
-/// Holders of a shared tier that have a counter each.
-const HOLDERS: usize = 16;
-
-/// The tiers that shown ranks share with others.
-fn pools(causes: &Causes, ranks: &[Drawn]) -> Vec<Pool> {
-    let world = causes.world();
-    let users = memory::users(world);
-    let mut tiers: Vec<TierId> = Vec::new();
-    for used in ranks.iter().flat_map(|drawn| world.tiers_of(drawn.rank)) {
-        if users[used.tier.index()].len() > 1 && !tiers.contains(&used.tier) && tiers.len() < POOLS {
-            tiers.push(used.tier);
-        }
-    }
-    let total = |by_class: &memory::ByClass| by_class.iter().sum::<u64>();
-    let pool = |tier: TierId| {
-        let users = &users[tier.index()];
-        let ledger = Ledger::replay(causes, tier, users);
-        let curve = ledger.curve();
-        let peak = curve.peak();
-        let mut levels =
-            vec![("total".to_owned(), curve.points.iter().map(|p| (p.0, total(&p.1))).collect::<Vec<_>>())];
-        for class in MemoryClass::ALL.into_iter().filter(|class| peak.by_class[*class as usize] > 0) {
-            let points = curve.points.iter().map(|p| (p.0, p.1[class as usize])).collect();
-            levels.push((class.name().to_owned(), points));
-        }
-        for user in users.iter().take(HOLDERS) {
-            let points = ledger.rank_curve(user.rank).points;
-            levels
-                .push((format!("rank {}", user.rank.0), points.iter().map(|p| (p.0, total(&p.1))).collect()));
-        }
-        let of = &world.tiers[tier.index()];
-        let holders: Vec<u32> = users.iter().map(|user| user.rank.0).collect();
-        let name = format!("{} of {}", of.name, ranks_in_words(&holders));
-        (peak.bytes.0 > 0).then_some(Pool { name, capacity: of.capacity.0, levels })
-    };
-    tiers.into_iter().filter_map(pool).collect()
-}
-
-/// Ranks as short as a row's name must be, which viewers cut: `ranks 0-7`, `rank 0 and 7 more`.
-fn ranks_in_words(ranks: &[u32]) -> String {
-    match ranks {
-        [] => "no rank".to_owned(),
-        [rank] => format!("rank {rank}"),
-        [first, .., last] if last.checked_sub(*first).is_some_and(|n| n as usize + 1 == ranks.len()) => {
-            format!("ranks {first}-{last}")
-        }
-        [first, rest @ ..] => format!("rank {first} and {} more", rest.len()),
-    }
 }
 
 /// Writes a timeline, with the rows of a closed form if there are any.
@@ -294,85 +94,6 @@ pub fn told(written: Result<Summary, TraceError>) -> Result<(), Failure> {
         }
         written => written.map(|_| ()).map_err(Failure::run),
     }
-}
-
-/// The busiest links and their use over time.
-fn link_tracks(run: &Simulation, count: usize) -> (Vec<Link>, Vec<RateChange>) {
-    if count == 0 {
-        return Default::default();
-    }
-    let world = &run.folded.world;
-    let classes = &run.folded.resources;
-    let meant =
-        |r: ResourceId| (ResourceId(classes.representative[r.index()]), u64::from(classes.size[r.index()]));
-    let mut busiest = links::alike(world, &run.record, meant);
-    busiest.truncate(count);
-    let chosen: Vec<ResourceId> = busiest.iter().map(|link| link.used.resource).collect();
-    let link = |link: &links::Alike| {
-        let name = run.inputs.machine.resource_name(link.first);
-        let resource = link.used.resource;
-        Link { resource, name, capacity: world.resources[resource.index()].capacity }
-    };
-    (busiest.iter().map(link).collect(), link_rates::rates(world, &run.record, &chosen))
-}
-
-/// Hands over the timeline of ranks of a world that was played whole; `name` calls them by their names.
-pub fn of_whole<T>(
-    (world, record): (&World, &Record),
-    ranks: impl IntoIterator<Item = RankId>,
-    name: &dyn Fn(RankId) -> String,
-    meta: &RunMeta,
-    then: impl FnOnce(Timeline) -> T,
-) -> T {
-    let traced = |rank| TracedRank { rank, source: rank, name: name(rank) };
-    let ranks: Vec<TracedRank> = ranks.into_iter().map(traced).collect();
-    let readers = RefCell::new((Causes::new(world, record), IdleTimes::new(world)));
-    let stalls = |rank: RankId| {
-        let (causes, idle) = &mut *readers.borrow_mut();
-        stalls_shown(causes, idle, rank, name)
-    };
-    then(Timeline { stalls: Some(&stalls), ..Timeline::new(world, record, &ranks, meta) })
-}
-
-/// The stalls of a rank for its timeline; `name` calls the others by their names.
-fn stalls_shown(
-    causes: &mut Causes,
-    idle: &mut IdleTimes,
-    rank: RankId,
-    name: &dyn Fn(RankId) -> String,
-) -> Vec<Stall> {
-    let mut pieces = Vec::new();
-    stalls_of(causes, idle, rank, &mut pieces);
-    let late = |cause: StallCause| matches!(cause.waiting(), Waiting::Bubble | Waiting::Late);
-    let words = |(r, op): (RankId, OpId)| {
-        let text = describe(causes.world().program_of(r), op);
-        if r == rank { text } else { format!("{text} on {}", name(r)) }
-    };
-    let stall = |s: &stalls::Stall| Stall {
-        start: s.start,
-        end: s.end,
-        cause: s.cause.name(),
-        waited_for: s.waited_for.map(words).unwrap_or_default(),
-        op: s.waited_for,
-        blocker: s
-            .waited_for
-            .filter(|_| late(s.cause))
-            .and_then(|(r, op)| causes.ready(r, op).op().map(|before| (r, before))),
-        waiting: s.waiting,
-        shared: None,
-    };
-    pieces.iter().map(stall).collect()
-}
-
-/// The critical path of a run, on the ranks of the job: folded or not, it is the same.
-fn critical_path((causes, idle): &mut (Causes, IdleTimes)) -> Vec<Critical> {
-    let path = critical::critical_path(causes, idle);
-    let ends = [Time::ZERO].into_iter().chain(path.links.iter().map(|l| l.end));
-    let critical = |(l, from): (&critical::Link, Time)| {
-        let critical::Link { rank, op, ready, start, end, .. } = *l;
-        Critical { rank, op, from, ready, start, end }
-    };
-    path.links.iter().zip(ends).map(critical).collect()
 }
 
 /// The ranks that an argument names; without one, one of each behaviour.

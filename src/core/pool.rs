@@ -3,8 +3,9 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use super::clock::Clock;
 use super::interrupt::{carried, check};
 
 /// So many threads as asked for, or as there are processors.
@@ -25,21 +26,24 @@ fn keep_memory() {
 const AT_ONCE: Duration = Duration::from_millis(1);
 
 /// Does pieces 0 to `count` − 1 and hands each result to `done` as it comes, in any order, on this thread. After a break
-/// no further piece is begun.
+/// no further piece is begun. One thread is this one: where there are no others, as in a browser, work goes on.
 pub fn each<T: Send>(
     count: usize,
     threads: usize,
     work: &(dyn Fn(usize) -> T + Sync),
     done: &mut dyn FnMut(usize, T) -> ControlFlow<()>,
 ) {
-    let next = AtomicUsize::new(0);
     keep_memory();
+    if threads.min(count) <= 1 {
+        return alone(count, work, done);
+    }
+    let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         let (send, results) = mpsc::channel();
         for _ in 0..threads.min(count) {
             let (send, next) = (send.clone(), &next);
             scope.spawn(carried(move || {
-                let mut sent = Instant::now();
+                let mut sent = Clock::start();
                 let mut made = Vec::new();
                 loop {
                     check();
@@ -54,7 +58,7 @@ pub fn each<T: Send>(
                         if last || closed {
                             break;
                         }
-                        sent = Instant::now();
+                        sent = Clock::start();
                     }
                 }
             }));
@@ -66,6 +70,17 @@ pub fn each<T: Send>(
             }
         }
     });
+    check();
+}
+
+/// Does the pieces in their order on this thread.
+fn alone<T>(count: usize, work: &dyn Fn(usize) -> T, done: &mut dyn FnMut(usize, T) -> ControlFlow<()>) {
+    for i in 0..count {
+        check();
+        if done(i, work(i)).is_break() {
+            break;
+        }
+    }
     check();
 }
 
@@ -85,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    /// A piece waits for the result of the one before it, which took longer than results are kept back.
+    /// Pieces wait for the result of the first, which took longer than results are kept back.
     #[test]
     fn a_result_is_handed_over_while_the_next_piece_is_worked_on() {
         let seen = AtomicBool::new(false);
@@ -94,19 +109,19 @@ mod tests {
                 std::thread::sleep(2 * AT_ONCE);
                 return true;
             }
-            let started = Instant::now();
+            let started = Clock::start();
             while !seen.load(Ordering::Relaxed) && started.elapsed() < Duration::from_secs(10) {
                 std::thread::yield_now();
             }
             seen.load(Ordering::Relaxed)
         };
         let mut in_time = Vec::new();
-        each(2, 1, &work, &mut |_, result| {
+        each(3, 2, &work, &mut |_, result| {
             seen.store(true, Ordering::Relaxed);
             in_time.push(result);
             ControlFlow::Continue(())
         });
-        assert_eq!(in_time, [true, true]);
+        assert_eq!(in_time, [true; 3]);
     }
 
     /// Quick pieces are handed over together, each once; after a break nothing more comes.
@@ -127,7 +142,19 @@ mod tests {
         assert_eq!(count, 7);
     }
 
-    /// One thread of pieces that are handed over one by one ends soon after the break.
+    /// Where there is no other thread, pieces are done on this one, in their order.
+    #[test]
+    fn one_thread_is_this_one() {
+        let (here, mut order) = (std::thread::current().id(), Vec::new());
+        each(5, 1, &|i| (i, std::thread::current().id()), &mut |_, (i, on)| {
+            assert_eq!(on, here);
+            order.push(i);
+            if i == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        assert_eq!(order, [0, 1, 2, 3]);
+    }
+
+    /// Two threads of pieces that are handed over one by one end soon after the break.
     #[test]
     fn no_piece_is_begun_after_a_break() {
         let begun = AtomicUsize::new(0);
@@ -135,7 +162,7 @@ mod tests {
             begun.fetch_add(1, Ordering::Relaxed);
             std::thread::sleep(2 * AT_ONCE);
         };
-        each(1000, 1, &work, &mut |_, ()| ControlFlow::Break(()));
+        each(1000, 2, &work, &mut |_, ()| ControlFlow::Break(()));
         assert!(begun.into_inner() < 500);
     }
 }

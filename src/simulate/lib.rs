@@ -9,6 +9,7 @@
 //! ```
 
 pub mod behaviour;
+mod busiest;
 mod common;
 pub mod durations;
 pub mod dynamic_context;
@@ -21,12 +22,13 @@ mod prices;
 mod samples;
 mod settings;
 pub mod share;
+pub mod timeline;
 pub mod whatif;
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
-use std::time::Instant;
 
+use stepsim_core::clock::Clock;
 use stepsim_core::declare::defaults;
 use stepsim_core::engine;
 use stepsim_core::engine::{EngineError, Observer, Record};
@@ -258,7 +260,7 @@ impl Asked<'_> {
         self,
         progress: &mut dyn FnMut(u64),
     ) -> Result<(Simulation, Option<EngineError>), SimulationError> {
-        let (begun, options) = (Instant::now(), self.options);
+        let (begun, options) = (Clock::start(), self.options);
         let (plan, folded, slowness) = self.prepared()?;
         engine::check_record_size(&folded.world, options.record_bytes)?;
         let mut record = Record::for_world(&folded.world);
@@ -307,6 +309,15 @@ impl Asked<'_> {
             false => Folded::unfolded(world.clone()),
         }
     }
+}
+
+/// How many ops are played for a step, turns that repeat themselves among them: what it costs, known before it is played.
+///
+/// # Errors
+/// The inputs do not fit, or the world is none.
+pub fn ops_to_play(inputs: &Inputs, options: &Options) -> Result<u64, SimulationError> {
+    let (_, folded, _) = Asked { inputs, options, edits: &[], common: None }.prepared()?;
+    Ok(folded.world.op_instances())
 }
 
 /// The end of a run and its highest levels of memory, without a record of its ops.

@@ -23,6 +23,7 @@ use stepsim_read::trace::{PerRank, RunMeta};
 use stepsim_simulate::behaviour::Drawn;
 use stepsim_simulate::jump::{self, figures};
 use stepsim_simulate::page;
+use stepsim_simulate::timeline;
 use stepsim_simulate::{FailedReport, Head, Inputs, Options, Simulation, Status};
 use stepsim_step::spec::SpecError;
 use stepsim_study::otherwise::{Depth, with_candidates};
@@ -172,7 +173,7 @@ pub fn timeline(args: &Args, run: &Simulation, hangs_on: &str) -> Result<Option<
     let ranks = traced(args.trace_ranks(), run)?;
     let shown = Shown { window: args.window_ms, ..as_asked(args, &ranks) };
     let mut meta = meta(args, run);
-    results(&mut meta, run);
+    timeline::results(&mut meta, run);
     if !hangs_on.is_empty() {
         meta.text("hangs on", hangs_on);
     }
@@ -256,27 +257,5 @@ fn written() -> String {
 
 /// What the step's slice says about what was run.
 fn meta(args: &Args, run: &Simulation) -> RunMeta {
-    let mut meta = RunMeta::default();
-    meta.text("stepsim", env!("CARGO_PKG_VERSION"));
-    if args.wall_time {
-        meta.text("written", written());
-    }
-    meta.text("workload", &run.inputs.workload.name);
-    meta.text("workload hash", &run.inputs.workload.hash);
-    meta.text("topology", &run.inputs.topology.name);
-    meta.text("topology hash", &run.inputs.topology.hash);
-    meta.text("settings", args.sets().join(" "));
-    meta.int("seed", args.seed());
-    meta
-}
-
-/// And about what came out.
-fn results(meta: &mut RunMeta, run: &Simulation) {
-    let speed = run.speed();
-    meta.number("step time ms", speed.step_time_s * 1e3);
-    meta.number("tokens per s", speed.tokens_per_s);
-    meta.number("MFU percent", speed.mfu * 100.0);
-    meta.number("HFU percent", speed.hfu * 100.0);
-    meta.int("ranks", run.plan.world.ranks.len() as u64);
-    meta.int("ranks simulated", run.folded.world.ranks.len() as u64);
+    timeline::meta(run, args.wall_time.then(written), &args.sets())
 }

@@ -22,10 +22,9 @@
 //!
 //! If any of this does not hold, a longer step is tried, and at last the whole one played.
 
-use std::time::Instant;
-
 use super::{Found, LENGTHS, Lengths, Options, Short, shortened};
 use crate::{Asked, Inputs, Simulation, SimulationError, WholeStep};
+use stepsim_core::clock::Clock;
 use stepsim_core::engine::State;
 use stepsim_core::ids::{OpId, RankId};
 use stepsim_core::program::{Program, Stream, StreamKind, Work};
@@ -69,7 +68,7 @@ fn read(inputs: &Inputs, options: &Options, extent: Extent) -> Result<Report, Si
 /// The report of a step, if turns of it can be jumped; `wall` adds how long that took. It is the report of the step played
 /// whole, but for what it says of the playing.
 pub fn report(inputs: &Inputs, options: &Options, extent: Extent, wall: bool) -> Option<Report> {
-    let begun = Instant::now();
+    let begun = Clock::start();
     let lengths = if extent == Extent::Whole { FOR_SLACK } else { LENGTHS };
     let report = by_turns(inputs, options, extent, lengths)?;
     Some(Report { simulation_wall_s: wall.then(|| begun.elapsed().as_secs_f64()), ..report })

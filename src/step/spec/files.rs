@@ -38,12 +38,31 @@ pub fn was_read(path: &Path) -> bool {
     READ.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(|read| read.contains(path))
 }
 
+/// Texts that stand in for files: see [`lend`].
+static LENT: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
+
+/// From now on these texts are read under their names, before any file: for a program without a disk, as in a browser.
+pub fn lend(texts: BTreeMap<String, String>) {
+    *LENT.lock().unwrap_or_else(PoisonError::into_inner) = texts;
+}
+/// A text that was lent under this name.
+fn lent(path: &Path) -> Option<String> {
+    LENT.lock().unwrap_or_else(PoisonError::into_inner).get(path.to_str()?).cloned()
+}
+/// Whether there is something to read at a path.
+pub fn exists(path: &Path) -> bool {
+    path.exists() || lent(path).is_some()
+}
+
 /// The file system; `-` is the standard input.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Disk;
 
 impl Files for Disk {
     fn read(&self, path: &Path) -> Result<String, String> {
+        if let Some(text) = lent(path) {
+            return Ok(text);
+        }
         let mut bytes = Vec::new();
         let source: Box<dyn Read> = match path.to_str() {
             Some("-") => Box::new(std::io::stdin()),
@@ -86,5 +105,21 @@ impl Files for BTreeMap<String, String> {
     fn read(&self, path: &Path) -> Result<String, String> {
         let text = path.to_str().and_then(|path| self.get(path));
         text.cloned().ok_or_else(|| "no file of this name was given".to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_is_lent_is_read_under_its_name_until_others_are() {
+        let name = Path::new("lent/for/this/test.json");
+        assert!(!exists(name) && Disk.read(name).is_err());
+        lend(BTreeMap::from([("lent/for/this/test.json".to_owned(), "{}".to_owned())]));
+        assert!(exists(name));
+        assert_eq!(Disk.read(name), Ok("{}".to_owned()));
+        lend(BTreeMap::new());
+        assert!(!exists(name));
     }
 }

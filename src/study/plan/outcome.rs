@@ -4,7 +4,7 @@ use super::run_plan::RunPlan;
 use stepsim_bring::describe::From;
 use stepsim_core::ids::DeviceId;
 use stepsim_measure::score::ranges::{Accuracy, Circumstances};
-use stepsim_read::analysis::report::CostReport;
+use stepsim_read::analysis::report::{CostReport, Report};
 use stepsim_simulate::jump::glanced;
 use stepsim_simulate::{Inputs, Options, SimulationError};
 use stepsim_step::spec::SpecError;
@@ -43,18 +43,23 @@ impl Planned {
         let text = plan.workload.to_string();
         let inputs = Inputs::load(&text, Some(&plan.on), &plan.machine_sets).map_err(|e| named(e, plan))?;
         let step = glanced(&inputs, &Options::default())?;
+        Ok(Planned::of_step(&inputs, &step, range(plan, &inputs, step.step_time_s)))
+    }
+
+    /// What a plan says of a step that was played, with the words of its range.
+    pub fn of_step(inputs: &Inputs, step: &Report, range: String) -> Planned {
         let device = inputs.machine.device(DeviceId(0));
-        Ok(Planned {
+        Planned {
             step_s: step.step_time_s,
-            range: range(plan, &inputs, step.step_time_s),
+            range,
             mfu: step.mfu,
             tokens_per_s_per_device: step.tokens_per_s / f64::from(inputs.machine.devices()),
             tokens_per_s: step.tokens_per_s,
             memory_bytes: step.memory.get("hbm").map(|tier| tier.peak_bytes),
             capacity_bytes: device.hbm.as_ref().map(|hbm| hbm.gb * 1e9),
-            cost: step.cost,
-            layout: layout(&inputs),
-        })
+            cost: step.cost.clone(),
+            layout: layout(inputs),
+        }
     }
 
     /// How long a run of so many tokens takes, and what it costs where devices state a price.

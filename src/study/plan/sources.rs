@@ -8,6 +8,7 @@ use super::run_plan::{Layout, RunPlan};
 use stepsim_bring::describe::{From, Origin, model_named};
 use stepsim_core::ids::DeviceId;
 use stepsim_simulate::{Site, expanded};
+use stepsim_step::spec::files::exists;
 use stepsim_step::spec::imports::{
     Beside, FORMATS, FileKind, Invocation, first_keys, goes_with, machine_of, recognise,
 };
@@ -236,7 +237,7 @@ fn of_hub(word: &str) -> String {
 /// Whether a word is a name, and no file.
 fn is_name(word: &str) -> bool {
     let file = &Invocation::of(word).file;
-    !is_called_like_a_file(word) && !is_called_like_a_file(file) && !Path::new(file).exists()
+    !is_called_like_a_file(word) && !is_called_like_a_file(file) && !exists(Path::new(file))
 }
 
 /// A word that is neither a file nor a name of anything.

@@ -2,12 +2,12 @@
 
 use rustc_hash::FxHashMap;
 
+use super::Simulation;
 use stepsim_core::ids::{RankId, ResourceId};
 use stepsim_core::program::World;
 use stepsim_read::analysis::stretches::Stretches;
 use stepsim_read::analysis::{link_rates, links};
 use stepsim_read::trace::{BusiestLink, TracedRank};
-use stepsim_simulate::Simulation;
 
 /// The busiest link among those that a rank's transfers cross, by rank of the record.
 pub(super) fn busiest_links(run: &Simulation, ranks: &[TracedRank]) -> FxHashMap<RankId, BusiestLink> {
