@@ -84,13 +84,7 @@ fn words_that_are_not_known_are_never_dropped_in_silence() {
         said.out.lines().find(|line| line.starts_with("  step")).unwrap_or_default().to_string()
     };
     let plain = line(&step(""));
-    for harmless in [
-        "--wandb-projct x",
-        "--save-intervall 5",
-        "--log-throughputt",
-        "--lr-warmup-itrs 3",
-        "--train-iterss 4",
-    ] {
+    for harmless in ["--wandb-projct x", "--save-intervall 5", "--log-throughputt", "--lr-warmup-itrs 3"] {
         assert_eq!(line(&step(harmless)), plain, "{harmless}");
     }
     for word in [
@@ -139,7 +133,6 @@ fn what_is_stated_stays() {
         ("recompute.layers=2", "recomputation full"),
         ("gradient_buckets.overlap=false", "layout"),
         ("precision.compute=fp16", "layout"),
-        ("precision.recipe=fp8-current", "layout"),
         ("optimizer.kind=lion", "layout"),
         ("loss.tiles=4", "layout"),
         ("sequence=4096", "sequence 4096"),
@@ -172,9 +165,9 @@ fn what_cannot_stand_says_why() {
     let folder = Folder::new();
     folder.write("config.json", CONFIG);
     let said = folder.stepsim("plan config.json --on 8xh100 --batch 16 --set parallelism.expert=8");
-    assert!(said.status == Some(2) && said.error.contains("with parallelism.expert=8"), "{}", said.error);
-    let said = folder.stepsim("plan llama3-70b --on 8xt4 --batch 16");
-    assert!(said.status == Some(3) && said.error.contains("xt4 would do"), "{}", said.error);
+    assert!(said.status == Some(2) && said.error.contains("parallelism.expert=8"), "{}", said.error);
+    let said = folder.stepsim("plan llama3-70b --on 8xl4 --batch 16");
+    assert!(said.status == Some(3) && said.error.contains("64xl4 would do"), "{}", said.error);
 }
 
 const LATENT: &str = r#"{"model_type": "kimi_linear", "hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 4,
