@@ -55,7 +55,7 @@ FUNCTIONS = {
 }
 #: Commands whose function is written by hand, as it gives more than a dictionary, and those that make no sense in a notebook.
 BY_HAND = {"run", "plan", "sweep", "search", "import", "list", "show", "schema"}
-NO_FUNCTION = {"open", "completions", "man"}
+NO_FUNCTION = {"open", "app", "completions", "man"}
 
 #: What a function does not take: what shapes a text on a screen, or another program's model.
 LEFT_OUT = {

@@ -2,6 +2,7 @@
 
 mod ablations;
 mod anchors;
+mod app;
 mod bad_input;
 mod blocks;
 mod calculon;

@@ -5,7 +5,7 @@ use clap::Command;
 /// The commands by what one wants, in this order.
 const GROUPS: [(&str, &[&str]); 7] = [
     ("Simulate", &["plan", "run", "estimate", "compare", "share", "replay"]),
-    ("Understand", &["open", "inspect", "whatif", "diff", "analyze"]),
+    ("Understand", &["open", "app", "inspect", "whatif", "diff", "analyze"]),
     ("Choose", &["search", "sweep", "fill"]),
     ("Bring in", &["import"]),
     ("Hold against measurements", &["score", "calibrate", "learn", "kernels"]),

@@ -4,6 +4,7 @@
 //! does not fit in memory, or the command not in what the shell allows. Only the program's `main` exits; a standard output that is closed early (`| head`) is no failure.
 
 pub mod analyze;
+pub mod app;
 mod asked;
 mod calculon;
 pub mod calibrate;
@@ -40,6 +41,7 @@ pub mod schema;
 pub mod score;
 mod screen;
 pub mod search;
+mod serve;
 pub mod share;
 pub mod show;
 pub mod sweep;
@@ -156,6 +158,8 @@ commands! {
     Fill(fill::Args) = fill::run,
     /// Show a timeline in the viewer
     Open(open::Args) = open::run,
+    /// Show the program as a page in the browser
+    App(app::Args) = app::run,
     /// List the workloads, machines, devices and models that the program carries
     List(list::Args) = list::run,
     /// Print a shipped file, or a file with everything in it resolved

@@ -5,21 +5,17 @@
 //! has given the file away once. Nothing leaves the machine: the viewer reads the file in the browser.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::io::{self, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
+use super::serve::{RequestHead, listen, refuse};
 use super::{Failure, say};
 use stepsim_read::trace::Format;
 
 /// The viewer, and the port from which its page may fetch.
 const VIEWER: &str = "https://ui.perfetto.dev";
 const PORT: u16 = 9001;
-/// Longest head of a request.
-const HEAD: u64 = 1 << 16;
-/// How long one connection may keep silent.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Show a timeline in the viewer: prints a link that opens it, and serves the file to that page once.
 #[derive(Debug, clap::Args)]
@@ -48,14 +44,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let path = &args.timeline;
     Format::of(path).map_err(Failure::input)?;
     File::open(path).map_err(|e| Failure::input(format!("{}: {e}", path.display())))?;
-    let busy = |e: io::Error| {
-        let port = args.port;
-        Failure::run(format!(
-            "port {port} of this machine: {e}\n  what to do: end what listens there, another `open` perhaps"
-        ))
-    };
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port)).map_err(busy)?;
-    let port = listener.local_addr().map_err(busy)?.port();
+    let (listener, port) = listen(args.port, "stepsim open")?;
     let at = format!("/{}", escaped(path));
     let viewer = args.viewer.trim_end_matches('/');
     say(&format!("{viewer}/#!/?url=http://127.0.0.1:{port}{at}\n"))?;
@@ -77,28 +66,13 @@ fn escaped(path: &Path) -> String {
 
 /// Answers one request; whether it was the viewer's for the file.
 fn answer(mut stream: TcpStream, path: &Path, at: &str, viewer: &str) -> io::Result<bool> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let mut lines = BufReader::new(stream.try_clone()?.take(HEAD)).lines();
-    let request = lines.next().transpose()?.unwrap_or_default();
-    let mut origin = String::new();
-    for line in lines {
-        let line = line?;
-        match line.split_once(':') {
-            Some((name, value)) if name.eq_ignore_ascii_case("origin") => origin = value.trim().to_owned(),
-            _ if line.is_empty() => break,
-            _ => {}
-        }
-    }
+    let RequestHead { method, path: wanted, origin, .. } = RequestHead::read(&stream)?;
     let allowed =
         format!("Access-Control-Allow-Origin: {viewer}\r\nCache-Control: no-store\r\nConnection: close\r\n");
-    let mut words = request.split(' ');
-    let (method, wanted) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     if origin != viewer || wanted != at {
-        stream.write_all(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")?;
-        return Ok(false);
+        return refuse(&mut stream, "403 Forbidden").map(|()| false);
     }
-    match method {
+    match method.as_str() {
         "GET" => {
             let mut file = File::open(path)?;
             let length = file.metadata()?.len();
@@ -117,11 +91,6 @@ fn answer(mut stream: TcpStream, path: &Path, at: &str, viewer: &str) -> io::Res
             )?;
             Ok(false)
         }
-        _ => {
-            stream.write_all(
-                b"HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
-            )?;
-            Ok(false)
-        }
+        _ => refuse(&mut stream, "405 Method Not Allowed").map(|()| false),
     }
 }

@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""Puts the site together: web/bundle.py LIBRARY.wasm FOLDER writes FOLDER/index.html, one file that works from anywhere.
+
+Each module becomes a function that runs once and returns what it exports, behind those that it imports from. Every script that
+may run is named by its hash in the policy.
+"""
+import base64, gzip, hashlib, json, lzma, pathlib, re, sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+PAGE = HERE / "page"
+# What pages that the program writes are made of: their looks, and the scripts that may run in a frame.
+PAGES = next((HERE.parent / "src").glob("**/page/sheet.rs")).parent
+# What completes a text that is typed in.
+SCHEMAS = {
+    "workload": "workloads/workload.schema.json",
+    "machine": "topologies/topology.schema.json",
+    "config": "workloads/models/model.schema.json",
+}
+# How the library is packed: smallest of what `page/lzma.js` takes.
+LZMA = {"id": lzma.FILTER_LZMA1, "preset": 9 | lzma.PRESET_EXTREME, "lc": 4, "lp": 0, "pb": 0, "dict_size": 1 << 23}
+IMPORT = re.compile(r"^import (\{.*\}) from '\./(\w+)\.js';$", re.M)
+EXPORT = re.compile(r"^export ((?:async )?(?:function|class|const) (\w+))", re.M)
+
+
+def module(name, done):
+    """A module as a constant, behind those that it imports from."""
+    if name in done:
+        return ""
+    done.add(name)
+    text = (PAGE / f"{name}.js").read_text()
+    before = "".join(module(other, done) for _, other in IMPORT.findall(text))
+    names = ", ".join(exported for _, exported in EXPORT.findall(text))
+    text = EXPORT.sub(r"\1", IMPORT.sub(r"const \1 = \2_js;", text))
+    return f"{before}const {name}_js = (() => {{\n{text}return {{{names}}};\n}})();\n"
+
+
+def program(name):
+    return f"'use strict';\n{module(name, set())}"
+
+
+def allowed(script):
+    return "'sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() + "'"
+
+
+def frames():
+    """The scripts of pages in frames: with a drawing over time or without, with a table that sorts or without."""
+    part = {name: (PAGES / f"{name}.js").read_text() for name in ("save", "timeline", "points")}
+    for parts in ("save",), ("save", "timeline"), ("save", "points"), ("save", "timeline", "points"):
+        yield "\n" + "".join(part[name] for name in parts)
+
+
+def main(library, folder):
+    script = program("main").replace("'{{worker}}'", json.dumps(program("worker")).replace("</", "<\\/"))
+    scripts = " ".join(allowed(text) for text in ("\n" + script, *frames()))
+    policy = (
+        f"default-src 'none'; script-src {scripts} 'wasm-unsafe-eval'; worker-src blob:; style-src 'unsafe-inline'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+    wasm = pathlib.Path(library).read_bytes()
+    packed = base64.b64encode(lzma.compress(wasm, lzma.FORMAT_ALONE, filters=[LZMA])).decode()
+    style = (PAGES / "style.css").read_text() + (PAGE / "style.css").read_text()
+    schemas = {kind: json.loads((HERE.parent / path).read_text()) for kind, path in SCHEMAS.items()}
+    schemas = json.dumps(schemas, separators=(",", ":")).replace("<", "\\u003c")
+    parts = {"schemas": schemas, "policy": policy, "style": style, "library": packed, "bytes": str(len(wasm)), "script": "\n" + script}
+    html = re.sub(r"\{\{(\w+)\}\}", lambda m: parts[m[1]], (PAGE / "index.html").read_text())
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "index.html").write_text(html)
+    print(f"{folder}/index.html: {len(html) / 1e6:.2f} MB, {len(gzip.compress(html.encode(), 9)) / 1e6:.2f} MB compressed")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

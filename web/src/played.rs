@@ -1,0 +1,164 @@
+//! Answers about a step that is played: what `stepsim run` and `stepsim whatif` write.
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::rc::Rc;
+
+use serde::{Deserialize, Serialize};
+use stepsim::measure::page::difference;
+use stepsim::measure::score::Bands;
+use stepsim::read::analysis::diff::diff;
+use stepsim::read::analysis::report::{Extent, Report};
+use stepsim::read::trace::Format;
+use stepsim::read::trace::writer::{Chrome, Perfetto, Sink};
+use stepsim::simulate::behaviour::drawn;
+use stepsim::simulate::timeline::{self, Shown};
+use stepsim::simulate::whatif::{Base, WhatIfs, blame};
+use stepsim::simulate::{Fault, Head, Inputs, Options, Simulation, jump, ops_to_play, page};
+use stepsim::step::spec::files::lend;
+use stepsim::step::spec::{Topology, WorkloadSpec};
+use stepsim::study::plan::Planned;
+
+use super::answer::{Texts, defect, of_run, of_spec};
+use super::border::tell;
+
+/// A step to be played.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(default)]
+pub struct Step {
+    /// A shipped workload, or one of `files`.
+    pub(crate) workload: String,
+    /// The machine, unless the workload names it.
+    pub(crate) on: Option<String>,
+    /// `path=value` texts.
+    pub(crate) sets: Vec<String>,
+    pub(crate) files: Texts,
+    /// The command line that does the same.
+    command: Vec<String>,
+}
+
+impl Step {
+    fn inputs(&self) -> Result<Inputs, Box<Fault>> {
+        lend(self.files.clone());
+        Inputs::load(&self.workload, self.on.as_deref(), &self.sets).map_err(of_spec)
+    }
+
+    /// The report with what only the command line knows.
+    fn told(&self, report: Report) -> Report {
+        let run = Head { command: self.command.clone(), settings: self.sets.clone(), ..report.run };
+        Report { run, ..report }
+    }
+}
+
+thread_local! {
+    /// The step that was played last, with its run: its page, its report and its timeline are read from one.
+    static LAST: RefCell<Option<(Step, Rc<Simulation>)>> = const { RefCell::new(None) };
+}
+
+/// Plays a step, unless it was played last.
+fn run(step: &Step) -> Result<Rc<Simulation>, Box<Fault>> {
+    let known =
+        LAST.with_borrow(|last| last.as_ref().filter(|(of, _)| of == step).map(|(_, run)| Rc::clone(run)));
+    if let Some(run) = known {
+        return Ok(run);
+    }
+    LAST.take();
+    let inputs = step.inputs()?;
+    let run = Simulation::run_edited(&inputs, &Options::default(), &[], &mut tell).map_err(of_run)?;
+    let run = Rc::new(run);
+    LAST.set(Some((step.clone(), Rc::clone(&run))));
+    Ok(run)
+}
+
+/// What of a step one screen shows, and what the step was.
+#[derive(Debug, Serialize)]
+pub(crate) struct Figures {
+    report: Report,
+    /// How long comparable measured steps were, in words.
+    range: String,
+    /// Degrees, batch, sharding and recomputation, in words.
+    layout: String,
+    workload: WorkloadSpec,
+    machine: Topology,
+    /// Classes of links, whose bandwidth can be another.
+    links: Vec<String>,
+}
+
+pub(crate) fn figures(step: &Step) -> Result<Figures, Box<Fault>> {
+    let inputs = step.inputs()?;
+    let report = match jump::report(&inputs, &Options::default(), Extent::Screen, false) {
+        Some(report) => report,
+        None => run(step)?.read(Extent::Screen, false),
+    };
+    let planned = Planned::of_step(&inputs, &report);
+    let machine = inputs.topology.value.clone();
+    Ok(Figures {
+        range: planned.range,
+        layout: planned.layout,
+        links: machine.link_classes(),
+        workload: inputs.workload.value,
+        machine,
+        report: step.told(report),
+    })
+}
+
+/// The page; with `why` also what each cause costs.
+pub(crate) fn page(step: &Step, why: bool) -> Result<String, Box<Fault>> {
+    let (run, mut report) = (run(step)?, whole(step)?);
+    if why {
+        report.blame = blame::blame(&run.inputs, &Options::default(), &report).map_err(of_run)?;
+    }
+    let accuracy = Bands::shipped().range(&run.inputs, report.step_time_s);
+    page::page(&run, &drawn(&run), &report, &accuracy).map_err(defect)
+}
+
+/// All readings of a step.
+fn whole(step: &Step) -> Result<Report, Box<Fault>> {
+    Ok(step.told(run(step)?.read(Extent::Whole, false)))
+}
+
+/// The report, as the program writes it.
+pub(crate) fn report(step: &Step) -> Result<Vec<u8>, Box<Fault>> {
+    let mut text = serde_json::to_vec_pretty(&whole(step)?).map_err(defect)?;
+    text.push(b'\n');
+    Ok(text)
+}
+
+/// The timeline, as the program writes it.
+pub(crate) fn timeline(step: &Step, file: &str) -> Result<Vec<u8>, Box<Fault>> {
+    let (format, _) = Format::of(Path::new(file)).map_err(defect)?;
+    let run = run(step)?;
+    let mut meta = timeline::meta(&run, None, &step.sets);
+    timeline::results(&mut meta, &run);
+    timeline::of_run(&run, &meta, &Shown::of(&drawn(&run)), |mut timeline| {
+        timeline::fit(&mut timeline, None, format);
+        let mut bytes = Vec::new();
+        let mut sink: Box<dyn Sink + '_> = match format {
+            Format::Chrome => Box::new(Chrome::new(&mut bytes)),
+            Format::Perfetto => Box::new(Perfetto::new(&mut bytes)),
+        };
+        let written = timeline.write(sink.as_mut()).map_err(defect);
+        drop(sink);
+        written.map(|_| bytes)
+    })
+}
+
+/// How many ops are played.
+pub(crate) fn size(step: &Step) -> Result<u64, Box<Fault>> {
+    ops_to_play(&step.inputs()?, &Options::default()).map_err(of_run)
+}
+
+/// The page about two steps.
+pub(crate) fn difference(a: &Step, b: &Step) -> Result<String, Box<Fault>> {
+    let [a, b] = [whole(a)?, whole(b)?];
+    let name = |report: &Report| format!("{} on {}", report.workload, report.topology);
+    let differ = a.run.differences(&b.run).into_iter().map(|(what, a, b)| format!("{what}: {a} → {b}"));
+    let differ: Vec<String> = differ.collect();
+    difference::page([&name(&a), &name(&b)], &diff(&a, &b), &differ, &[], &[]).map_err(defect)
+}
+
+/// Every resource faster by a tenth, and each cost taken away.
+pub(crate) fn whatif(step: &Step) -> Result<WhatIfs, Box<Fault>> {
+    let base = Base::new(&step.inputs()?, Options::default()).map_err(of_run)?;
+    base.each(&base.all(1.1)).map_err(of_run)
+}
