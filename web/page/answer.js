@@ -14,7 +14,9 @@ export function showFigures({report, range, layout}, question) {
   byId('facts').replaceChildren(fact(seconds(report.step_time_s), 'a step'), fact(percent(report.mfu), 'MFU'),
     fact(count(report.tokens_per_s), 'tokens per second'), fact(count(report.devices), 'devices'));
   byId('hangs').textContent = report.hangs_on ?? '';
-  byId('range').textContent = `Measured steps that compare: ${range}`;
+  // A word that was not understood takes the claim away, as in `plan`.
+  const doubt = question.plan?.understood?.not_understood.length;
+  byId('range').textContent = `Measured steps that compare: ${doubt ? 'not known, for not all words were understood' : range}`;
   byId('memory').replaceChildren(...memory(report));
   if (question.sets['topology.device.price_USD_per_h']) byId('price').value = question.sets['topology.device.price_USD_per_h'];
   showTraining({report});
