@@ -153,7 +153,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(first_backward.map(|part| part.micro_batch), Some(0), "the oldest first");
     assert!(report.own["fullness"]["full"].as_f64().is_some_and(|full| full > 0.0 && full < 1.0));
     assert!(table(&report, &run.inputs.readings, 100).contains("\nFullness: 0."));
-    let html = page(&run, &drawn(&run), &report, "unknown")?;
+    let html = page(&run, &drawn(&run), &report)?;
     assert!(html.contains("A reading of our own."));
     let file = std::env::temp_dir().join("own_everything.html");
     std::fs::write(&file, html)?;

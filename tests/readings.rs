@@ -242,7 +242,7 @@ fn a_reading_of_ones_own_stands_in_report_tables_page_columns_and_comparison() {
     let line = format!("\nCounted: {}\n", report.ops);
     assert!(table(&report, &long.readings, 100).contains(&line));
     assert!(!table(&report, &[], 100).contains(&line));
-    let html = page(&run, &drawn(&run), &report, "unknown").expect("a page");
+    let html = page(&run, &drawn(&run), &report).expect("a page");
     assert!(html.contains("<h2>Counted</h2><p>Its own.</p>4"));
 
     let short = Simulation::run(&inputs(&[]), &options).expect("a run").report(false);

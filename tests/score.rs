@@ -374,34 +374,66 @@ fn one_replica_has_nobody_to_share_its_state_with() {
     assert_eq!([1, 2].map(cuts), [false, true]);
 }
 
-/// The shipped bands are read: a run of measured software says between which seconds measured steps fell.
+/// The shipped measured steps are read: a run of measured software has an estimate inside its range, in words and as numbers.
 #[test]
 fn a_run_of_measured_software_has_a_range() {
-    let text = stepsim("run gpt2-8 -t 8xh100 --set stack=megatron-te-2024 --full").ok();
-    assert!(text.contains("measured steps without experts"), "{text}");
+    let folder = Folder::new();
+    let text =
+        folder.stepsim("run gpt2-8 -t 8xh100 --set stack=megatron-te-2024 --full --report report.json").ok();
+    assert!(text.contains("accuracy: about ") && text.contains("; the model alone says "), "{text}");
+    let report = folder.json("report.json");
+    let [low, high] = [0, 1].map(|i| report["range_s"][i].as_f64().expect("a range"));
+    let estimate = report["estimate_s"].as_f64().expect("an estimate");
+    assert!(low < estimate && estimate < high, "{low} {estimate} {high}");
+    let swept = "sweep gpt2-8 -t 8xh100 --vary batch.global=64 --columns estimate_s,range_s.1 -o rows.jsonl";
+    folder.stepsim(swept).ok();
+    let row: Value =
+        serde_json::from_str(folder.text("rows.jsonl").lines().next().expect("a row")).expect("JSON");
+    assert!(row["range_s.1"].as_f64() > row["estimate_s"].as_f64(), "{row}");
 }
 
-/// A run that names no software is told which stacks have measured steps on its device, and each of them has a range.
+/// A row has its estimate and range by what all sources but its own measured, and its class says how many lie inside.
 #[test]
-fn a_run_without_software_is_told_what_to_name() {
+fn rows_have_ranges_and_classes_say_how_many_lie_inside() {
+    let folder = Folder::new();
+    folder.stepsim(&format!("score {} --report report.json --rows rows.jsonl", data("rows.jsonl"))).ok();
+    let report = folder.json("report.json");
+    let row =
+        report["rows"].as_array().expect("rows").iter().find(|row| row["status"] == "done").expect("one");
+    let [low, high] = [0, 1].map(|i| row["range_s"][i].as_f64().expect("a range"));
+    let estimate = row["estimate_s"].as_f64().expect("an estimate");
+    assert!(low < estimate && estimate < high, "{row}");
+    let all = &report["ranges"]["all"];
+    assert!(all["steps"].as_u64() > Some(0) && all["inside"].as_f64() <= Some(1.0), "{all}");
+    assert!(folder.text("rows.jsonl").contains("\"range_s\":["));
+}
+
+/// A run that names no software is played with the stacks that were measured most on its device: its range covers theirs, and it is
+/// told that a word about them would settle it. On a device of whose maker nothing was measured, there is no range.
+#[test]
+fn a_run_without_software_is_played_with_those_measured_there() {
     let said = |sets: &str| {
-        let text = stepsim(&format!("run gpt2-8 -t 8xh100 --full --set stack=simple {sets}")).ok();
+        let text = stepsim(&format!("run gpt2-8 --full --set stack=simple {sets}")).ok();
         text.lines().find(|l| l.starts_with("accuracy: ")).expect("an accuracy").to_owned()
     };
-    let without = said("");
-    let stacks = without
-        .split_once("--set stack=")
-        .expect(&without)
-        .1
-        .split_once(" (measured there)")
-        .expect(&without)
-        .0;
-    let stacks: Vec<&str> = stacks.split(", ").flat_map(|part| part.split(" or ")).collect();
-    assert_eq!(stacks.len(), 3, "{without}");
+    let without = said("-t 8xh100");
+    let stacks = without.split_once("; tell `stack`: ").expect(&without).1;
+    let stacks: Vec<&str> = stacks.split(", ").filter_map(|part| part.split(' ').next()).collect();
+    assert!(stacks.contains(&"megatron-te-2024"), "{without}");
+    let end = |words: &str, after: &str| {
+        let number = words.split_once(after).expect(words).1.split([' ', ';']).next().expect(words);
+        number.parse::<f64>().expect(words)
+    };
     for stack in stacks {
-        let with = said(&format!("--set stack={stack}"));
-        assert!(with.contains("measured step") && with.contains("H100"), "{with}");
+        let with = said(&format!("-t 8xh100 --set stack={stack}"));
+        assert!(
+            end(&without, ", ") <= 1.01 * end(&with, ", ")
+                && end(&without, " to ") >= 0.99 * end(&with, " to "),
+            "{with}"
+        );
     }
+    let unmeasured = said("-t gaudi3-8 --set stack=megatron-te-2024");
+    assert!(unmeasured.contains("nothing like it was measured; the nearest are "), "{unmeasured}");
 }
 
 /// The same rows give the same bytes, whatever thread takes which.

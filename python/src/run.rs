@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use serde_json::json;
 use stepsim::cli::run::{self as command, Args};
 use stepsim::cli::{Failure, run_args};
+use stepsim::measure::score::ranges::told;
 use stepsim::read::analysis::report::{Extent, Report};
 use stepsim::simulate::jump::{self, figures};
 use stepsim::simulate::whatif::blame::blame;
@@ -108,7 +109,7 @@ impl Step {
             None => self.played()?.report(false),
         };
         command::possible(&report)?;
-        Ok(Report { samples, ..report })
+        Ok(told(&self.inputs, Report { samples, ..report }))
     }
     fn blamed(&self) -> Result<Report, Failure> {
         let report = self.report()?;

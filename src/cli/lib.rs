@@ -323,7 +323,7 @@ mod tests {
     /// What is written stands under a heading of its own, by which inputs are kept from being written over.
     #[test]
     fn outputs_are_marked() {
-        const OUTPUTS: [&str; 7] = ["output", "out", "report", "trace", "json", "html", "bands"];
+        const OUTPUTS: [&str; 7] = ["output", "out", "report", "trace", "json", "html", "measured_steps"];
         fn look(command: &clap::Command) {
             for argument in command.get_arguments().filter(|a| !a.is_positional()) {
                 if OUTPUTS.contains(&argument.get_id().as_str()) {

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use super::outputs::WRITTEN;
 use super::progress::Bar;
-use super::write::{write_file, write_json, write_report};
+use super::write::{write_file, write_report};
 use super::{Failure, say};
 use stepsim_bring::describe::RuleBook;
+use stepsim_measure::score::ranges::MeasuredSteps;
 use stepsim_measure::score::{
-    Anchored, Bands, Outcome, Row, ScoreReport, mapped, outcomes, ratios, read, row_line, text,
+    Anchored, Outcome, Row, ScoreReport, mapped, outcomes, ratios, read, row_line, text,
 };
 
 /// Simulate measured steps, and tell how far off the simulation is.
@@ -25,7 +26,7 @@ Rules are files like workloads/rules/*.json (`stepsim list rules`, `stepsim sche
 
 Examples:
   stepsim score measured/ --report score.json
-  stepsim score measured/ examples/public-runs.jsonl --bands bands.json
+  stepsim score measured/ examples/public-runs.jsonl --measured-steps measured-steps.json
   stepsim score mine.jsonl --rules mine.json --rows rows.jsonl
   stepsim score mine.jsonl --map-only --rows rows.jsonl       # what each row would be run as
   stepsim score measured/ --unknown-sources                   # as if no source had rules of its own
@@ -45,9 +46,9 @@ pub struct Args {
     /// Write every row as a line of JSON here, with the workload and machine that were simulated
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     rows: Option<PathBuf>,
-    /// Write how far off steps of each device and stack were here, as `run` and `estimate` tell it
+    /// Write measured over simulated seconds of each step here, with its classes: what ranges are made of
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
-    bands: Option<PathBuf>,
+    measured_steps: Option<PathBuf>,
     /// Only rows of this source; repeatable
     #[arg(long, value_name = "NAME")]
     source: Vec<String>,
@@ -104,9 +105,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let anchored = args.anchor.then(|| Anchored::of(&done));
     let report = ScoreReport { anchored, ..ScoreReport::of(&done) };
     write_report(args.report.as_deref(), &report)?;
-    if let Some(path) = &args.bands {
+    if let Some(path) = &args.measured_steps {
         let today = chrono::Local::now().format("%Y-%m-%d").to_string();
-        write_json(path, &Bands::of(&done, &today))?;
+        write_file(path, MeasuredSteps::of(&done, &today).text().as_bytes())?;
     }
     if let Some(path) = &args.rows {
         let lines: String = report.rows.iter().map(|row| row.line() + "\n").collect();

@@ -52,6 +52,7 @@ impl Candidate {
 }
 
 /// A layout whose simulation counts.
+#[derive(Clone)]
 pub(super) struct Simulated {
     pub candidate: Candidate,
     pub found: Measures,

@@ -11,6 +11,7 @@
 //! Hazard: an infeasible point is a row with a status, not a failure; only a study that means nothing (a field that
 //! does not exist, a value of the wrong type) is refused, before anything runs.
 
+mod advice;
 mod base;
 mod candidates;
 mod columns;
@@ -20,6 +21,7 @@ mod file;
 mod fill;
 mod journal;
 mod layout;
+mod measure_words;
 mod objective;
 mod offload;
 mod options;
@@ -38,6 +40,7 @@ mod space;
 mod sweep;
 mod valued;
 
+pub use advice::Advice;
 pub use base::Base;
 pub use columns::Columns;
 pub use condition::Condition;

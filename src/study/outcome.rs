@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::columns::Columns;
 use stepsim_form::analytic::Estimate;
 use stepsim_form::compare::Estimators;
+use stepsim_measure::score::ranges::told;
 use stepsim_read::analysis::kind::OpKind;
 use stepsim_simulate::jump::{self, Figures, figures_among};
 use stepsim_simulate::{Common, Fault, Inputs, Options, Status};
@@ -147,7 +148,7 @@ pub(super) fn reported(shared: &Shared, inputs: &Inputs, how: How, columns: &Col
     let mut outcome = outcome_beside(shared, inputs, how);
     if outcome.status == Status::Ok && !columns.is_empty() {
         match jump::reported(inputs, &Options::default()) {
-            Ok(report) => outcome.columns = columns.of(&report),
+            Ok(report) => outcome.columns = columns.of(&told(inputs, report)),
             Err(e) => return Outcome::of_fault((&e).into()),
         }
     }

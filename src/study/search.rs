@@ -13,6 +13,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::advice::{Advice, WeighedLayout, sorted as by_cost};
 use super::base::Base;
 use super::candidates::{Candidate, Run, Simulated, candidates, simulated};
 use super::layout::{ASSUMED, Given, NEUTRAL, layouts};
@@ -61,6 +62,9 @@ pub struct Ranked {
     /// What the simulation says.
     #[serde(flatten)]
     pub outcome: Outcome,
+    /// Of the first, and of the two unlike it: how far to trust it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub advice: Option<Advice>,
     /// Of the first: from the peak to MFU, mean of all ranks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waterfall: Option<BarsReport>,
@@ -109,8 +113,11 @@ pub struct SearchReport {
     pub refined: Vec<Trial>,
     /// What was taken for granted.
     pub assumed: Vec<String>,
-    /// The best layouts, best first.
+    /// The best layouts by the upper end of their ranges, best first.
     pub ranking: Vec<Ranked>,
+    /// Two that differ from the first in kind: worth measuring beside it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unlike: Vec<Ranked>,
 }
 
 /// A report, and the best workload ready to run.
@@ -186,8 +193,9 @@ pub fn search(
             .map(String::from)
             .collect(),
         ranking: Vec::new(),
+        unlike: Vec::new(),
     };
-    let mut ranked = ranked(run, &candidates, options, &mut report);
+    let (mut ranked, unlike) = ranked(&base, run, &candidates, options, &mut report);
     let mut refined = None;
     if let Some(first) = ranked.first().filter(|_| options.refine) {
         let before = points.len() as u64 + report.simulated;
@@ -204,14 +212,29 @@ pub fn search(
     let mut explained = explained(&base, &ranked).into_iter();
     let prices =
         expanded(&options.fix.iter().filter(|set| is_file(set)).cloned().collect::<Vec<_>>(), &Disk)?;
+    let sets = |found: &Simulated| {
+        let sets = needed(&own, always.iter().chain(&found.candidate.sets));
+        with_files(sets, &prices, &options.fix)
+    };
+    let advised = |found: Simulated| {
+        let (sets, weighed) = (sets(&found), WeighedLayout::new(&base, found, options.objective));
+        let advice = weighed.advice(&base);
+        Ranked { advice, ..weighed.of.row(sets) }
+    };
+    report.unlike = unlike.into_iter().map(advised).collect();
     report.ranking = ranked
         .into_iter()
         .zip(drawn)
-        .map(|(found, joules_per_token)| {
+        .enumerate()
+        .map(|(place, (found, joules_per_token))| {
             let (waterfall, slower_by) = explained.next().map_or((None, Vec::new()), |(w, by)| (Some(w), by));
-            let sets = needed(&own, always.iter().chain(&found.candidate.sets));
-            let sets = with_files(sets, &prices, &options.fix);
-            Ranked { waterfall, slower_by, joules_per_token, ..found.row(sets) }
+            let row = if place == 0 {
+                advised(found)
+            } else {
+                let sets = sets(&found);
+                found.row(sets)
+            };
+            Ranked { waterfall, slower_by, joules_per_token, ..row }
         })
         .collect();
     if let Some(best) = report.ranking.first() {
@@ -220,13 +243,15 @@ pub fn search(
     Ok(Found { report, best: best.map(|inputs| inputs.workload.value) })
 }
 
-/// What of the simulated layouts counts, best first; the others are counted in the report.
+/// The simulated layouts that count, best first by the upper end of their ranges, and two that differ from the first in kind; the
+/// others are counted in the report.
 fn ranked(
+    base: &Base,
     run: Run,
     candidates: &[Candidate],
     options: &SearchOptions,
     report: &mut SearchReport,
-) -> Vec<Simulated> {
+) -> (Vec<Simulated>, Vec<Simulated>) {
     let mut ranked = Vec::new();
     for (at, outcome) in run.outcomes {
         let candidate = &candidates[at];
@@ -238,7 +263,8 @@ fn ranked(
                 report.closed_form_longest = report.closed_form_longest.max(longer);
                 report.floor_longest = report.floor_longest.max(1.0 - found.seconds / candidate.least_s);
                 if options.in_time(found) {
-                    ranked.push(Simulated { candidate: candidate.clone(), found, outcome });
+                    let simulated = Simulated { candidate: candidate.clone(), found, outcome };
+                    ranked.push(WeighedLayout::new(base, simulated, options.objective));
                     continue;
                 }
                 "deadline".to_string()
@@ -246,10 +272,17 @@ fn ranked(
         };
         *report.unfit.entry(unfit).or_insert(0) += 1;
     }
-    let score = |s: &Simulated| s.found.score(options.objective);
-    ranked.sort_by(|a, b| score(a).total_cmp(&score(b)));
+    let unlike = by_cost(&mut ranked);
+    let beside = unlike.into_iter().skip(1).map(|at| ranked[at].of.clone()).collect();
     ranked.truncate(options.top.max(1));
-    ranked
+    (ranked.into_iter().map(|weighed| weighed.of).collect(), beside)
+}
+
+impl SearchReport {
+    /// The layouts that are worth measuring: the first, and two of other kinds.
+    pub fn worth_measuring(&self) -> impl Iterator<Item = &Ranked> {
+        self.ranking.iter().take(1).chain(&self.unlike)
+    }
 }
 
 impl Simulated {
@@ -265,6 +298,7 @@ impl Simulated {
             usd_per_million_tokens: found.usd_per_million_tokens(),
             joules_per_token: None,
             outcome,
+            advice: None,
             waterfall: None,
             slower_by: Vec::new(),
         }

@@ -15,7 +15,7 @@ use super::{Failure, calculon, outputs, say};
 use stepsim_form::analytic::{Estimate, Rules};
 use stepsim_form::calculon::files::Calculon;
 use stepsim_form::compare::workload::closed_form;
-use stepsim_measure::score::Bands;
+use stepsim_measure::score::ranges::{Accuracy, Circumstances};
 use stepsim_simulate::Inputs;
 
 /// Estimates, writes the report if one is asked for, prints the tables.
@@ -68,7 +68,9 @@ fn workload(args: &Args) -> Result<String, Failure> {
     if let Some(rules) = &rules {
         text += &format!("{}\n", rules.text());
     }
-    Ok(text + &Bands::shipped().sentence(&inputs, estimate.terms.total()))
+    let step_s = estimate.terms.total();
+    Ok(text
+        + &format!("accuracy: {}\n", Accuracy::of(&inputs, step_s, &Circumstances::default()).words(step_s)))
 }
 
 fn summary(inputs: &Inputs, estimate: &Estimate) -> String {

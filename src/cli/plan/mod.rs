@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::outputs::WRITTEN;
 use super::progress::Bar;
+use super::search::words::layout;
 use super::write::{write_json, write_page};
 use super::{Failure, outputs, say};
 use stepsim_simulate::Fault;
@@ -98,7 +99,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return write_json(&path, &plan.workload);
     }
     let whole = args.tokens.map_or_else(String::new, |tokens| planned.whole_run(tokens));
-    say(&format!("{}{whole}wrote {}\nnext:\n  {}\n", planned.text(), path.display(), next.join("\n  ")))
+    let (planned, beside) = (planned.text(), beside(&plan));
+    say(&format!("{planned}{whole}{beside}wrote {}\nnext:\n  {}\n", path.display(), next.join("\n  ")))
 }
 
 /// The file of a plan; one of another machine is left as it is.
@@ -126,6 +128,20 @@ fn tokens(text: &str) -> Result<f64, String> {
     let number = digits.parse::<f64>().ok().filter(|n| *n > 0.0 && n.is_finite());
     number.map(|n| n * unit).ok_or_else(|| "a number of tokens: 15T, 300B".to_owned())
 }
+
+/// Layouts of other kinds than the searched one, which only a measurement can rule out.
+fn beside(plan: &RunPlan) -> String {
+    let mut text = String::new();
+    for ranked in &plan.beside {
+        let lines =
+            ranked.advice.iter().flat_map(|advice| advice.lines()).map(|line| format!("{LINE}{line}"));
+        text += &format!("  or               {}{}\n", layout(&ranked.settings), lines.collect::<String>());
+    }
+    text
+}
+
+/// A line below another, in the column of what is said.
+const LINE: &str = "\n                   ";
 
 /// The name of the file that is written, from the first word: the stem of a file, or a model's name without its publisher.
 fn stem(word: &str) -> String {

@@ -14,7 +14,7 @@ use stepsim_study::plan::{Planned, RunPlan};
 pub(super) fn page(plan: &RunPlan, planned: &Planned, next: &[String]) -> serde_json::Result<String> {
     let mut sheet = Sheet::new(&format!("{} on {}", plan.name, plan.on), Looks::default(), &[]);
     facts(&mut sheet, planned);
-    sheet.lead(&format!("Measured steps that compare: {}", planned.range));
+    sheet.lead(&format!("A step takes {}", planned.range));
     let row = |class: &str, why: &str| vec![class.to_owned(), why.to_owned()];
     let rows = plan
         .classes()

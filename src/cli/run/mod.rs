@@ -16,7 +16,7 @@ use super::write::{write_file, write_json, write_report};
 use super::{Failure, calculon, outputs};
 use stepsim_core::engine::EngineError;
 use stepsim_core::units::Time;
-use stepsim_measure::score::Bands;
+use stepsim_measure::score::ranges::told;
 use stepsim_read::analysis::report::Report;
 use stepsim_read::trace;
 use stepsim_read::trace::{PerRank, RunMeta};
@@ -73,7 +73,7 @@ fn simulate(args: &Args) -> Result<(), Failure> {
     if args.reads_report_alone()
         && let Some(report) = jump::report(&inputs, &options, args.extent(), args.wall_time)
     {
-        let report = Report { run: head(args, report.run), ..report };
+        let report = told(&inputs, Report { run: head(args, report.run), ..report });
         return tell(args, &inputs, blamed(args, &inputs, &options, report)?);
     }
     let bar = Bar::new("simulating");
@@ -90,7 +90,7 @@ fn simulate(args: &Args) -> Result<(), Failure> {
     }
     // A timeline alone needs no report.
     let report = (args.report.is_some() || args.html.is_some() || !args.is_quiet()).then(|| {
-        let report = run.read(args.extent(), args.wall_time);
+        let report = told(&inputs, run.read(args.extent(), args.wall_time));
         blamed(args, &inputs, &options, Report { run: head(args, report.run), samples, ..report })
     });
     let report = report.transpose()?;
@@ -185,8 +185,7 @@ fn as_asked<'a>(args: &Args, ranks: &'a [Drawn]) -> Shown<'a> {
 /// # Errors
 /// A rank is not in the run.
 pub fn html(args: &Args, run: &Simulation, report: &Report) -> Result<String, Failure> {
-    let accuracy = Bands::shipped().range(&run.inputs, report.step_time_s);
-    page::page(run, &traced(args.trace_ranks(), run)?, report, &accuracy).map_err(Failure::run)
+    page::page(run, &traced(args.trace_ranks(), run)?, report).map_err(Failure::run)
 }
 
 /// The report with what causes cost, where more than one screen is asked for: each is a run of its own.

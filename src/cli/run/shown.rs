@@ -4,7 +4,6 @@ use super::super::screen::say_report;
 use super::super::{Failure, width};
 use super::args::Args;
 use crate::command_line::{EXAMPLE, command};
-use stepsim_measure::score::Bands;
 use stepsim_read::analysis::digest::{Asked, digest};
 use stepsim_read::analysis::report::Report;
 use stepsim_read::analysis::table::{in_full, table};
@@ -25,14 +24,16 @@ pub(crate) fn head(args: &Args, of_inputs: Head) -> Head {
 /// Prints a report: on one screen, or with --full and --why whole.
 pub(crate) fn print(report: &Report, inputs: Option<&Inputs>, args: &Args) -> Result<(), Failure> {
     let whole = args.full || args.why;
-    let bands = Bands::shipped();
+    let accuracy = match report.accuracy.as_str() {
+        "" => String::new(),
+        known => format!("accuracy: {known}\n"),
+    };
     let own = inputs.map_or(&[][..], |inputs| &inputs.readings);
     let mut text = if whole {
         table(report, own, width())
     } else {
-        let alike = inputs.map_or(String::new(), |inputs| bands.sentence(inputs, report.step_time_s));
         let whatif = inputs.map(|_| whatif(args));
-        digest(report, own, Asked { alike: &alike, whatif: whatif.as_deref() }, width())
+        digest(report, own, Asked { alike: &accuracy, whatif: whatif.as_deref() }, width())
     };
     if args.why {
         text += &in_full(report, own, width());
@@ -46,7 +47,7 @@ pub(crate) fn print(report: &Report, inputs: Option<&Inputs>, args: &Args) -> Re
         text += "add `-o step.pftrace` for a timeline; `stepsim run --help` for more\n";
     }
     text += &match inputs.filter(|_| whole) {
-        Some(inputs) => bands.sentence(inputs, report.step_time_s),
+        Some(_) => accuracy,
         None if whole => String::new(),
         None => "All tables: --full   bar by bar: --why   a page: --html step.html\n".into(),
     };

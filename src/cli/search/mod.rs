@@ -1,7 +1,7 @@
 //! `stepsim search`: the best layout of a model on a machine.
 
 mod page;
-mod words;
+pub(crate) mod words;
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -251,11 +251,23 @@ fn text(report: &SearchReport, seconds: f64) -> String {
     }
     right(&mut table, 0..7);
     text += &format!("\n{table}\n");
+    text += &worth_measuring(report);
     text += &why(report);
     text += &format!("\nassumed: {}\n\nthe best:\n", report.assumed.join("; "));
     for set in &best.sets {
         let quote = if set.contains(['{', '[', '"', ' ']) { "'" } else { "" };
         text += &format!("  --set {quote}{set}{quote}\n");
+    }
+    text
+}
+
+/// The best and two that differ from it in kind, each with how far to trust it.
+fn worth_measuring(report: &SearchReport) -> String {
+    let mut text = String::from("\nworth measuring, ten steps each:\n");
+    for ranked in report.worth_measuring() {
+        text += &format!("  {}\n", layout(&ranked.settings));
+        let lines = ranked.advice.iter().flat_map(|advice| advice.lines());
+        text += &lines.map(|line| format!("    {line}\n")).collect::<String>();
     }
     text
 }

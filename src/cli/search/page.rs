@@ -20,6 +20,7 @@ pub(super) fn page(report: &SearchReport, workload: &str) -> serde_json::Result<
     facts(&mut sheet, report);
     if !report.ranking.is_empty() {
         ranking(&mut sheet, report, workload);
+        worth_measuring(&mut sheet, report);
         best(&mut sheet, report);
     }
     left_out(&mut sheet, report);
@@ -98,6 +99,17 @@ fn ranking(sheet: &mut Sheet, report: &SearchReport, workload: &str) {
 fn run(ranked: &Ranked, report: &SearchReport, workload: &str) -> String {
     let sets = ranked.sets.iter().map(|set| format!(" --set {}", quoted(set)));
     format!("stepsim run {} -t {}{}", quoted(workload), quoted(&report.topology), sets.collect::<String>())
+}
+
+/// The layouts that are worth measuring.
+fn worth_measuring(sheet: &mut Sheet, report: &SearchReport) {
+    let rows = report.worth_measuring().map(|ranked| {
+        let lines = ranked.advice.as_ref().map_or(Vec::new(), |advice| advice.lines());
+        vec![layout(&ranked.settings), lines.join("; ")]
+    });
+    let rows: Vec<_> = rows.collect();
+    let note = "The best by the upper end of its range, and two that differ from it in kind: ten steps of each decide.";
+    sheet.section("Worth measuring", note, |out| table(out, &["layout", "what is known"], 2, rows));
 }
 
 /// Where the step of the best goes, and what the next spend more on.

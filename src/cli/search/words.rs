@@ -1,7 +1,7 @@
 //! Words about layouts, for text and page.
 
 /// The settings of a layout in short: last words of paths, objects by their first value.
-pub(super) fn layout(settings: &serde_json::Map<String, serde_json::Value>) -> String {
+pub(crate) fn layout(settings: &serde_json::Map<String, serde_json::Value>) -> String {
     let word = |path: &str| {
         let mut words = path.rsplit('.');
         match (words.next(), words.next()) {

@@ -6,7 +6,9 @@ use serde_json::Value;
 
 use super::measured;
 use super::rows::Row;
-use stepsim_bring::describe::{Assumed, MachineCase, Relief, RuleBook, Ruling, describe, inputs, reliefs};
+use stepsim_bring::describe::{
+    Assumed, From, MachineCase, Relief, RuleBook, Ruling, describe, inputs, reliefs,
+};
 use stepsim_core::ids::DeviceId;
 use stepsim_simulate::Inputs;
 use stepsim_step::cost::DeviceCost;
@@ -135,6 +137,11 @@ fn peak(ruling: &Ruling, machine: &MachineCase) -> Result<f64, String> {
 }
 
 impl Case {
+    /// How many values nothing says.
+    pub fn assumed_values(&self) -> u32 {
+        self.assumed.iter().filter(|value| value.origin.from == From::Assumed).count() as u32
+    }
+
     /// Workload and machine, read and found to fit each other. `layers` replaces the model's number of layers; `roomy`
     /// gives the device memory without end; `sets` are settings of the workload and, behind `topology.`, the machine.
     ///

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::outcome::Outcome;
+use super::ranges::{LayoutKind, cost_of, three_unlike};
 use super::statistics::kendall;
 
 /// Fewest layouts to choose from.
@@ -17,10 +18,14 @@ pub struct Choice {
     pub blocks: usize,
     /// Their rows.
     pub rows: usize,
-    /// Measured speed of the layout predicted fastest over that of the fastest measured, mean of all blocks.
+    /// Measured speed of the chosen layout over the fastest one's, mean of all blocks.
     pub mean_speed: f64,
     /// The same of the worst block.
     pub least_speed: f64,
+    /// The same of the fastest of the three unlike layouts that are advised, mean of all blocks.
+    pub mean_speed_of_three: f64,
+    /// The same of the worst block.
+    pub least_speed_of_three: f64,
     /// Kendall's τ over pairs of rows of a block.
     pub kendall_tau: Option<f64>,
 }
@@ -28,38 +33,90 @@ pub struct Choice {
 impl Choice {
     /// The choice among outcomes that fit, slow ones too; `None` without a block.
     pub fn of(outcomes: &[&Outcome]) -> Option<Choice> {
-        let mut blocks: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
+        let mut blocks: BTreeMap<&str, Vec<MeasuredLayout>> = BTreeMap::new();
         for outcome in outcomes.iter().filter(|o| o.fits()) {
-            if let (Some(case), Some(predicted)) = (&outcome.case, outcome.predicted_s) {
-                blocks.entry(&case.choice).or_default().push((case.measured_s, predicted));
+            if let (Some(case), Some(layout)) = (&outcome.case, MeasuredLayout::of(outcome)) {
+                blocks.entry(&case.choice).or_default().push(layout);
             }
         }
         blocks.retain(|_, rows| rows.len() >= FEWEST);
-        let speeds: Vec<f64> = blocks.values().map(|rows| speed(rows)).collect();
-        let pairs = blocks.iter().flat_map(|(block, rows)| rows.iter().map(move |(m, p)| (*block, *m, *p)));
+        let speeds: Vec<[f64; 2]> = blocks.values().map(|rows| speeds(rows)).collect();
+        let mean = |i: usize| speeds.iter().map(|speed| speed[i]).sum::<f64>() / speeds.len() as f64;
+        let least = |i: usize| speeds.iter().map(|speed| speed[i]).fold(f64::INFINITY, f64::min);
+        let pairs = blocks
+            .iter()
+            .flat_map(|(block, rows)| rows.iter().map(move |row| (*block, row.measured_s, row.predicted_s)));
         (!speeds.is_empty()).then(|| Choice {
             blocks: speeds.len(),
             rows: blocks.values().map(Vec::len).sum(),
-            mean_speed: speeds.iter().sum::<f64>() / speeds.len() as f64,
-            least_speed: speeds.iter().copied().fold(f64::INFINITY, f64::min),
+            mean_speed: mean(0),
+            least_speed: least(0),
+            mean_speed_of_three: mean(1),
+            least_speed_of_three: least(1),
             kendall_tau: kendall(pairs),
         })
     }
 }
 
-/// Measured speed of the row predicted fastest over that of the fastest.
-fn speed(rows: &[(f64, f64)]) -> f64 {
-    let chosen = rows.iter().min_by(|a, b| a.1.total_cmp(&b.1)).map_or(f64::INFINITY, |row| row.0);
-    rows.iter().map(|row| row.0).fold(f64::INFINITY, f64::min) / chosen
+/// A measured layout among which one is chosen.
+#[derive(Clone, Copy, Debug)]
+struct MeasuredLayout {
+    kind: LayoutKind,
+    measured_s: f64,
+    predicted_s: f64,
+    /// It is chosen by the upper end of its range and by how full the device is.
+    cost: f64,
+}
+
+impl MeasuredLayout {
+    fn of(outcome: &Outcome) -> Option<MeasuredLayout> {
+        let predicted_s = outcome.predicted_s?;
+        Some(MeasuredLayout {
+            kind: outcome.layout?,
+            measured_s: outcome.case.as_ref()?.measured_s,
+            predicted_s,
+            cost: cost_of(
+                outcome.likely().map_or(predicted_s, |range| range.range_s[1]),
+                outcome.memory_share,
+            ),
+        })
+    }
+}
+
+/// Measured speed of the chosen layout over the fastest one's, and the same of the best of three unlike ones.
+fn speeds(rows: &[MeasuredLayout]) -> [f64; 2] {
+    let costs: Vec<(LayoutKind, f64)> = rows.iter().map(|row| (row.kind, row.cost)).collect();
+    let three = three_unlike(&costs);
+    let fastest = |of: &[usize]| of.iter().map(|i| rows[*i].measured_s).fold(f64::INFINITY, f64::min);
+    let all = rows.iter().map(|row| row.measured_s).fold(f64::INFINITY, f64::min);
+    [&three[..1], &three[..]].map(|of| all / fastest(of))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::speed;
+    use super::{LayoutKind, MeasuredLayout, speeds};
+    use stepsim_step::spec::workload::WorkloadSpec;
 
     #[test]
     fn the_chosen_layout_is_held_to_the_fastest() {
-        assert_eq!(speed(&[(2.0, 1.0), (1.0, 3.0), (4.0, 2.0)]), 0.5);
-        assert_eq!(speed(&[(1.0, 1.0), (2.0, 3.0)]), 1.0);
+        let kind = |tensor: u64| {
+            let text = format!(
+                r#"{{"model": "any", "batch": {{"global": 1}}, "parallelism": {{"tensor": {tensor}}}}}"#
+            );
+            LayoutKind::of(&serde_json::from_str::<WorkloadSpec>(&text).unwrap())
+        };
+        let row = |(tensor, measured_s, cost)| MeasuredLayout {
+            kind: kind(tensor),
+            measured_s,
+            predicted_s: cost,
+            cost,
+        };
+        let of = |rows: &[(u64, f64, f64)]| speeds(&rows.iter().copied().map(row).collect::<Vec<_>>());
+        assert_eq!(of(&[(1, 2.0, 1.0), (1, 1.0, 3.0), (1, 4.0, 2.0), (1, 0.5, 9.0)]), [0.25, 0.5]);
+        assert_eq!(
+            of(&[(1, 2.0, 1.0), (1, 1.9, 1.1), (1, 1.8, 1.2), (2, 1.0, 3.0)]),
+            [0.5, 1.0],
+            "of another kind"
+        );
     }
 }

@@ -9,7 +9,6 @@
 
 pub mod anchor;
 mod anchored;
-mod bands;
 mod calibrate;
 mod case;
 mod choice;
@@ -17,6 +16,7 @@ pub mod learned;
 pub mod learned_rows;
 mod measured;
 mod outcome;
+pub mod ranges;
 mod report;
 mod rows;
 pub mod settled;
@@ -25,7 +25,6 @@ mod table;
 
 pub use anchor::{Anchor, Given, Part, Parts, Reach};
 pub use anchored::Anchored;
-pub use bands::{Band, Bands};
 pub use calibrate::{Calibration, Constant, Response, calibrate, constants, mean_abs_error};
 pub use case::{Case, case};
 pub use choice::Choice;

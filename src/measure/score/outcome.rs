@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::anchor::{Parts, parts};
 use super::case::{Case, case};
+use super::ranges::{Circumstances, LayoutKind, MeasuredSteps, StepRange, StepTraits, most_hidden};
 use super::rows::Row;
 use stepsim_bring::describe::{Assumed, Origin, RuleBook};
 use stepsim_core::engine::EngineError;
@@ -54,6 +55,14 @@ pub struct Outcome {
     pub closed_form_s: Option<f64>,
     /// Simulated peak of device memory in GiB.
     pub memory_gib: Option<f64>,
+    /// Part of the device memory that it fills.
+    pub memory_share: Option<f64>,
+    /// Part of the step in which that communication runs under kernels which hides best.
+    pub hidden_share: Option<f64>,
+    /// Classes of the step; `None` where it was not simulated, or its software has no name.
+    pub traits: Option<StepTraits>,
+    /// The kind of its layout.
+    pub layout: Option<LayoutKind>,
     /// Seconds of the mean rank: its kernels, and what it stood still for.
     pub breakdown: BTreeMap<String, f64>,
     /// Seconds of the mean rank's kernels by class.
@@ -70,6 +79,22 @@ impl Outcome {
     /// Whether it was simulated as it ran.
     pub fn fits(&self) -> bool {
         matches!(self.status, Status::Done | Status::Apart(_))
+    }
+    /// Its range by the shipped measured steps of all other sources; `None` where it counts in nothing.
+    pub fn range(&self) -> Option<StepRange> {
+        self.likely().filter(|_| self.counts())
+    }
+    /// It is a measured step by which others can be judged.
+    pub fn counts(&self) -> bool {
+        matches!(self.status, Status::Done | Status::OverMemory(_))
+    }
+    /// The same as [`Outcome::range`], whether the step counts or not.
+    pub fn likely(&self) -> Option<StepRange> {
+        let (traits, step_s) = (self.traits.as_ref()?, self.predicted_s?);
+        let measured = MeasuredSteps::shipped();
+        let assumed = self.case.as_ref()?.assumed_values();
+        let circumstances = Circumstances { assumed, without: Some(&self.source) };
+        measured.accuracy(traits, step_s, &circumstances).range().cloned()
     }
     /// The same, whether the step counts or not.
     pub fn off(&self) -> Option<f64> {
@@ -132,6 +157,8 @@ struct Played {
     seconds: f64,
     mfu: f64,
     memory_gib: Option<f64>,
+    memory_share: Option<f64>,
+    hidden_share: Option<f64>,
     breakdown: BTreeMap<String, f64>,
     kernels: BTreeMap<&'static str, f64>,
     parts: Parts,
@@ -148,6 +175,8 @@ impl Outcome {
         }
         let inputs = case.inputs(&self.id, None, false, sets)?;
         self.device = device(&inputs);
+        self.traits = StepTraits::of(&inputs);
+        self.layout = Some(LayoutKind::of(&inputs.workload.value));
         self.estimate(case, &inputs)?;
         let played = match play(inputs, case.pace) {
             Ok(played) => played,
@@ -172,6 +201,8 @@ impl Outcome {
         }
         self.predicted_s = Some(predicted);
         self.memory_gib = played.memory_gib;
+        self.memory_share = played.memory_share;
+        self.hidden_share = played.hidden_share;
         self.breakdown = played.breakdown;
         self.kernels = played.kernels;
         self.parts = Some(played.parts.map(|seconds| seconds * case.scale));
@@ -220,12 +251,14 @@ fn play(inputs: Inputs, pace: Pace) -> Result<Played, SimulationError> {
         Pace::Step => run.record.step_end.s(),
         Pace::LongestRank => longest_span(&run),
     };
-    let memory = report.memory.get("hbm").map(|tier| tier.peak_bytes as f64 / (1u64 << 30) as f64);
+    let memory = report.memory.get("hbm");
     let by_class = kernels(&run);
     Ok(Played {
         seconds,
         mfu: report.mfu * run.record.step_end.s() / seconds,
-        memory_gib: memory,
+        memory_gib: memory.map(|tier| tier.peak_bytes as f64 / (1u64 << 30) as f64),
+        hidden_share: most_hidden(&report).map(|(_, hidden)| hidden / report.run_time_s),
+        memory_share: memory.map(|tier| tier.peak_bytes as f64 / tier.capacity_bytes.max(1) as f64),
         breakdown,
         parts: parts(seconds, &by_class, &report.mean.stalls_s, report.mean.busy_s),
         kernels: by_class.into_iter().map(|(class, seconds)| (class.name(), seconds)).collect(),

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::anchored::Anchored;
 use super::choice::Choice;
 use super::outcome::{Outcome, Status};
+use super::ranges::{Coverage, RangedStep, StepRange};
 use super::statistics::{Apart, Statistics, kendall};
 use stepsim_bring::describe::Assumed;
 
@@ -23,6 +24,8 @@ pub struct ScoreReport {
     pub stacks: BTreeMap<String, Group>,
     /// `dense` and `moe`.
     pub models: BTreeMap<String, Group>,
+    /// How many steps lie in their range, by class: each with what all sources but its own say.
+    pub ranges: BTreeMap<String, Coverage>,
     /// Each row.
     pub rows: Vec<ScoredRow>,
     /// Rows anchored to smaller ones, if asked for.
@@ -99,6 +102,12 @@ pub struct ScoredRow {
     /// Simulated seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub predicted_s: Option<f64>,
+    /// The likely time of the step, by the measured steps of all other sources.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimate_s: Option<f64>,
+    /// Four in five steps like it lie between these two, by the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub range_s: Option<[f64; 2]>,
     /// Predicted over measured, less one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<f64>,
@@ -155,9 +164,30 @@ impl ScoreReport {
             devices: by(&|o| Some(o.case.as_ref()?.class.clone())),
             stacks: by(&|o| Some(o.case.as_ref()?.stack.clone())),
             models: by(&|o| Some(if o.case.as_ref()?.moe { "moe" } else { "dense" }.to_string())),
+            ranges: coverage(outcomes),
             rows: outcomes.iter().map(ScoredRow::of).collect(),
             anchored: None,
         }
+    }
+}
+
+/// The ranges of all steps that have one, by class.
+fn coverage(outcomes: &[Outcome]) -> BTreeMap<String, Coverage> {
+    let ranges: Vec<Option<StepRange>> = outcomes.iter().map(Outcome::range).collect();
+    let pairs = outcomes.iter().zip(&ranges);
+    let ranged = pairs.filter_map(|(outcome, range)| RangedStep::of(outcome, range.as_ref()?));
+    Coverage::by_class(&ranged.collect::<Vec<_>>())
+}
+
+impl<'a> RangedStep<'a> {
+    fn of(outcome: &'a Outcome, range: &'a StepRange) -> Option<RangedStep<'a>> {
+        Some(RangedStep {
+            source: &outcome.source,
+            traits: outcome.traits.as_ref()?,
+            measured_s: outcome.case.as_ref()?.measured_s,
+            model_s: outcome.predicted_s?,
+            range,
+        })
     }
 }
 
@@ -199,7 +229,7 @@ impl Group {
 
 impl ScoredRow {
     fn of(o: &Outcome) -> ScoredRow {
-        let case = o.case.as_ref();
+        let (case, range) = (o.case.as_ref(), o.range());
         let (status, skipped, failed) = match &o.status {
             Status::Mapped => ("mapped", None, None),
             Status::Done => ("done", None, None),
@@ -220,6 +250,8 @@ impl ScoredRow {
             measured_s: case.map(|c| c.measured_s),
             measured_from: case.map(|c| c.measured_from),
             predicted_s: o.predicted_s,
+            estimate_s: range.as_ref().map(|range| range.estimate_s),
+            range_s: range.as_ref().map(|range| range.range_s),
             error: o.off(),
             closed_form_s: o.closed_form_s,
             closed_form_error: o.closed_form_error(),

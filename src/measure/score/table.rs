@@ -7,10 +7,10 @@ use super::outcome::{Outcome, Status};
 use super::report::{Group, ScoreReport};
 use super::statistics::{Apart, Statistics};
 
-/// Tables by source, device, stack and kind of model; rows that need more memory than there is; how good a layout is chosen;
+/// How many steps lie in their range; tables by source, device, stack and kind of model; rows that need more memory than there is; how good a layout is chosen;
 /// where the closed form differs; and why rows were left out or are not understood.
 pub fn text(report: &ScoreReport) -> String {
-    let mut text = String::new();
+    let mut text = ranges(report);
     for (what, groups) in [
         ("source", &report.sources),
         ("device", &report.devices),
@@ -24,9 +24,6 @@ pub fn text(report: &ScoreReport) -> String {
         );
         for (name, group) in groups {
             line(&mut text, name, group);
-        }
-        if what == "source" && groups.len() > 1 {
-            line(&mut text, "all", &report.overall);
         }
         text.push('\n');
     }
@@ -121,20 +118,43 @@ fn apart_from_means(report: &ScoreReport, what: &str, of: impl Fn(&Group) -> Opt
     text + "\n"
 }
 
+/// Classes of steps with the share inside their ranges.
+fn ranges(report: &ScoreReport) -> String {
+    if report.ranges.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from(
+        "| class | steps | sources | inside their range | below it | width | error of the estimate | of the model alone |\n\
+         |--|--|--|--|--|--|--|--|\n",
+    );
+    for (class, c) in &report.ranges {
+        let [inside, below, width, estimate, model] =
+            [c.inside, c.below, c.width, c.estimate_error, c.model_error]
+                .map(|x| format!("{:.1} %", 100.0 * x));
+        let _ = writeln!(
+            text,
+            "| {class} | {} | {} | {inside} | {below} | {width} | {estimate} | {model} |",
+            c.steps, c.sources
+        );
+    }
+    text + "\n"
+}
+
 fn choice(report: &ScoreReport) -> String {
     let rows = by_source(report, |g| g.layout_choice.as_ref());
     if rows.is_empty() {
         return String::new();
     }
     let mut text = String::from(
-        "| choice of layouts | blocks | rows | speed of the layout predicted fastest over the fastest, mean | least | τ |\n|--|--|--|--|--|--|\n",
+        "| choice of layouts | blocks | rows | speed of the best of three over the fastest, mean | least | of the first, mean | least | τ |\n\
+         |--|--|--|--|--|--|--|--|\n",
     );
     for (name, c) in rows {
         let tau = c.kendall_tau.map_or(String::new(), |t| format!("{t:.2}"));
         let _ = writeln!(
             text,
-            "| {name} | {} | {} | {:.3} | {:.3} | {tau} |",
-            c.blocks, c.rows, c.mean_speed, c.least_speed
+            "| {name} | {} | {} | {:.3} | {:.3} | {:.3} | {:.3} | {tau} |",
+            c.blocks, c.rows, c.mean_speed_of_three, c.least_speed_of_three, c.mean_speed, c.least_speed
         );
     }
     text + "\n"

@@ -13,17 +13,11 @@ use stepsim_read::palette;
 
 use super::gather;
 
-/// The page about a run. `ranks` are those that may be drawn, `report` is that of the run, `accuracy` how far measured steps
-/// like it lie from simulated ones. Each reading has its section, those of the caller's own the last.
+/// The page about a run. `ranks` are those that may be drawn, `report` is that of the run. Each reading has its section, those of the caller's own the last.
 ///
 /// # Errors
 /// If the report cannot be written as JSON.
-pub fn page(
-    run: &Simulation,
-    ranks: &[Drawn],
-    report: &Report,
-    accuracy: &str,
-) -> serde_json::Result<String> {
+pub fn page(run: &Simulation, ranks: &[Drawn], report: &Report) -> serde_json::Result<String> {
     let mut shown = gather::gather(run, ranks);
     let title = format!("{} on {}", report.workload, report.topology);
     let memory =
@@ -32,7 +26,9 @@ pub fn page(
     let mut sheet = Sheet::new(&title, gather::looks(), &colours);
     facts(&mut sheet, report);
     sheet.lead(&report.hangs_on);
-    sheet.remark(&format!("Accuracy: {accuracy}"));
+    if !report.accuracy.is_empty() {
+        sheet.remark(&format!("Accuracy: {}", report.accuracy));
+    }
     let note = passes_note(&shown);
     sheet.timeline("Passes over the step", &note, shown.step_ns, std::mem::take(&mut shown.rows));
     let readings = in_view(View::Page, &run.inputs.readings);
@@ -82,7 +78,7 @@ mod tests {
         let mut report = run.report(false);
         report.run.command = vec!["stepsim".into(), "run".into(), "</script><b>".into()];
         let ranks = Drawn::asked((0..run.plan.world.ranks.len() as u32).map(RankId));
-        (page(&run, &ranks, &report, "1 to 2 s").unwrap(), report)
+        (page(&run, &ranks, &report).unwrap(), report)
     }
 
     #[test]

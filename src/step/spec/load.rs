@@ -33,6 +33,24 @@ pub struct Loaded<T> {
     pub(super) own: Arc<Value>,
 }
 
+impl<T: Spec> Loaded<T> {
+    /// The same file under the settings that it has and more of them.
+    ///
+    /// # Errors
+    /// As [`load`].
+    pub fn with(&self, more: &[String]) -> Result<Loaded<T>, SpecError> {
+        let Loaded { name, file, read, sets, own, .. } = self;
+        let draft = Draft {
+            value: Arc::clone(own),
+            name: name.clone(),
+            file: file.clone(),
+            read: read.clone(),
+            kind: PhantomData,
+        };
+        draft.finish(&[sets.as_slice(), more].concat(), &Disk)
+    }
+}
+
 /// Loads a value by name (of the shipped files) or by path (contains `/`, ends in `.json`, or is `-` for the standard
 /// input), or from its content (begins with `{`; it is then called after its kind, and paths in it are relative to here);
 /// a topology also from the form of a simple machine ([`simple::FORMS`]) or by count and name (`64xh100`). `sets` are `path=value` texts applied in order.

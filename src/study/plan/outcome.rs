@@ -3,7 +3,7 @@
 use super::run_plan::RunPlan;
 use stepsim_bring::describe::From;
 use stepsim_core::ids::DeviceId;
-use stepsim_measure::score::Bands;
+use stepsim_measure::score::ranges::{Accuracy, Circumstances};
 use stepsim_read::analysis::report::CostReport;
 use stepsim_simulate::jump::glanced;
 use stepsim_simulate::{Inputs, Options, SimulationError};
@@ -16,7 +16,7 @@ const GIB: f64 = (1u64 << 30) as f64;
 pub struct Planned {
     /// Seconds of the step.
     pub step_s: f64,
-    /// How long comparable measured steps were, in words.
+    /// The likely step and its range in words, or why no range is known.
     pub range: String,
     /// Model FLOP utilisation.
     pub mfu: f64,
@@ -46,7 +46,7 @@ impl Planned {
         let device = inputs.machine.device(DeviceId(0));
         Ok(Planned {
             step_s: step.step_time_s,
-            range: doubts(plan).unwrap_or_else(|| Bands::shipped().range(&inputs, step.step_time_s)),
+            range: range(plan, &inputs, step.step_time_s),
             mfu: step.mfu,
             tokens_per_s_per_device: step.tokens_per_s / f64::from(inputs.machine.devices()),
             tokens_per_s: step.tokens_per_s,
@@ -68,7 +68,7 @@ impl Planned {
     /// The outcome as text.
     pub fn text(&self) -> String {
         let mut out = format!("  layout           {}\n", self.layout);
-        out += &format!("  step             {:.4} s; {}\n", self.step_s, self.range);
+        out += &format!("  step             {}\n", self.range);
         out += &format!(
             "  MFU              {:.1} %, {:.0} tokens/s a device\n",
             100.0 * self.mfu,
@@ -111,6 +111,18 @@ fn layout(inputs: &Inputs) -> String {
     let recompute = words(serde_json::to_value(workload.recompute.granularity));
     parts.push(format!("sharding {sharding}, recomputation {recompute}"));
     parts.join(", ")
+}
+
+/// The likely step and its range, or the simulated step and why no range is known.
+fn range(plan: &RunPlan, inputs: &Inputs, step_s: f64) -> String {
+    let assumed = plan.fields.iter().filter(|field| field.origin.from == From::Assumed).count() as u32;
+    let circumstances = Circumstances { assumed, ..Circumstances::default() };
+    let accuracy = Accuracy::of(inputs, step_s, &circumstances);
+    match doubts(plan) {
+        None if accuracy.range().is_some() => accuracy.words(step_s),
+        None => format!("{step_s:.4} s; {}", accuracy.words(step_s)),
+        Some(doubts) => format!("{step_s:.4} s; {doubts}"),
+    }
 }
 
 /// Why no range can be told: words that change the step and have no counterpart, or a format in which nothing was

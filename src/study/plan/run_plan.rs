@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use serde_json::Value;
 
 use super::model_in::model_in;
-use crate::{SearchOptions, SearchReport, StudyError, fill, search};
+use crate::{Ranked, SearchOptions, SearchReport, StudyError, fill, search};
 use stepsim_bring::describe::{Field, From, Origin};
 use stepsim_core::ids::DeviceId;
 use stepsim_simulate::Site;
@@ -49,6 +49,8 @@ pub struct RunPlan {
     pub layout: Layout,
     /// What was understood, and where each value comes from.
     pub fields: Vec<Field>,
+    /// Two layouts of other kinds than the searched one, worth measuring beside it.
+    pub beside: Vec<Ranked>,
     /// Words that were not understood, or have no counterpart and matter: each may change the step.
     pub not_understood: Vec<String>,
     /// Fields that the command line states, as `path=value` texts: they stand whatever is searched.
@@ -156,6 +158,7 @@ impl RunPlan {
         }
         let options = self.search_options();
         let found = search(&self.workload.to_string(), Some(&self.on), &options, progress)?;
+        self.beside.clone_from(&found.report.unlike);
         let (Some(best), Some(first)) = (found.best, found.report.ranking.first()) else {
             return Err(self.fits_nowhere(&found.report, progress));
         };

@@ -148,6 +148,15 @@ pub struct Report {
     pub steps: u32,
     /// The time of a step: mean of all.
     pub step_time_s: f64,
+    /// The likely time of the step, by the measured steps that are like it; absent where nothing like it was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimate_s: Option<f64>,
+    /// Four in five steps like it lie between these two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range_s: Option<[f64; 2]>,
+    /// Both in words, with the measured steps that they rest on.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub accuracy: String,
     /// From the start of the first step until the last op of the last rank has ended: the sum of all steps.
     #[serde(default)]
     pub run_time_s: f64,

@@ -1,0 +1,310 @@
+//! The range of a step, and what is said of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::measured_steps::{MeasuredStep, MeasuredSteps};
+use super::open_facts::{OpenFact, moved, open_facts};
+use super::spread::Spread;
+use super::traits::{StepTraits, generation};
+use super::widths::USUAL_ASSUMED;
+use stepsim_core::ids::DeviceId;
+use stepsim_read::analysis::report::Report;
+use stepsim_simulate::Inputs;
+use stepsim_step::spec::Device;
+
+/// A step is like nothing that was measured if no measured step is more alike than this, or none ran on a device of
+/// its maker.
+const LEAST_LIKENESS: f64 = 0.002;
+/// Measured steps that are named.
+const NAMED: usize = 3;
+/// A measured step is like the step if it weighs at least so much of the nearest.
+const ALIKE: f64 = 0.2;
+
+/// How long a step likely is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepRange {
+    /// The middle: the likely time of the step.
+    pub estimate_s: f64,
+    /// Four in five steps like it lie between these.
+    pub range_s: [f64; 2],
+    /// Measured steps like it.
+    pub steps: usize,
+    /// Sources of these.
+    pub sources: usize,
+    /// The nearest of them.
+    pub nearest: Vec<String>,
+    /// The largest part of its time in which one of them ran communication of one kind under kernels.
+    pub most_hidden: Option<f64>,
+    /// Facts that the workload leaves open, which the range covers.
+    pub open: Vec<OpenFact>,
+}
+
+/// The width of a range depends on these beside the classes of its step.
+#[derive(Clone, Copy, Debug)]
+pub struct Circumstances<'a> {
+    /// Values of its description that were assumed.
+    pub assumed: u32,
+    /// The source whose measured steps are left out.
+    pub without: Option<&'a str>,
+}
+
+impl Default for Circumstances<'_> {
+    fn default() -> Self {
+        Circumstances { assumed: USUAL_ASSUMED, without: None }
+    }
+}
+
+/// Measured steps like a simulated one say this of it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Accuracy {
+    /// Its range.
+    Range(StepRange),
+    /// Nothing like it was measured; the nearest steps are these.
+    Unlike(Vec<String>),
+    /// Its software has no name; these stacks were measured on its device.
+    NoSoftware(Vec<String>),
+}
+
+impl Accuracy {
+    /// The accuracy of a step that takes `step_s`, with the facts that its workload leaves open.
+    pub fn of(inputs: &Inputs, step_s: f64, circumstances: &Circumstances<'_>) -> Accuracy {
+        let Some(traits) = StepTraits::of(inputs) else {
+            return Accuracy::of_any_stack(inputs, step_s, circumstances);
+        };
+        match MeasuredSteps::shipped().accuracy(&traits, step_s, circumstances) {
+            Accuracy::Range(range) => Accuracy::Range(range.covering(open_facts(inputs, &traits.stack))),
+            other => other,
+        }
+    }
+
+    /// Of a step whose software nobody says: it is played with each stack that was measured most on its device.
+    fn of_any_stack(inputs: &Inputs, step_s: f64, circumstances: &Circumstances<'_>) -> Accuracy {
+        let measured = MeasuredSteps::shipped();
+        let stacks = measured.stacks_on(inputs.machine.device(DeviceId(0)));
+        let played = stacks.iter().filter_map(|stack| {
+            let (other, factor) = moved(inputs, format!("stack={stack}"))?;
+            let accuracy = measured.accuracy(&StepTraits::of(&other)?, factor * step_s, circumstances);
+            Some((accuracy.range()?.clone(), (stack.clone(), factor)))
+        });
+        let (mut ranges, values): (Vec<StepRange>, Vec<(String, f64)>) = played.unzip();
+        ranges.sort_by(|a, b| a.estimate_s.total_cmp(&b.estimate_s));
+        let end = |end: usize| ranges.iter().map(move |range| range.range_s[end]);
+        let range_s = [end(0).fold(f64::INFINITY, f64::min), end(1).fold(0.0, f64::max)];
+        if ranges.is_empty() {
+            return Accuracy::NoSoftware(stacks);
+        }
+        let middle = ranges.swap_remove(ranges.len() / 2);
+        let open = vec![OpenFact { path: "stack", values }];
+        Accuracy::Range(StepRange { range_s, open, ..middle })
+    }
+
+    /// Of the step of a report.
+    pub fn of_report(inputs: &Inputs, report: &Report) -> Accuracy {
+        Accuracy::of(inputs, report.step_time_s, &Circumstances::default())
+    }
+
+    /// The range, where there is one.
+    pub fn range(&self) -> Option<&StepRange> {
+        match self {
+            Accuracy::Range(range) => Some(range),
+            _ => None,
+        }
+    }
+
+    /// Estimate and range in words, beside what was simulated.
+    pub fn words(&self, step_s: f64) -> String {
+        match self {
+            Accuracy::Range(range) => range.words(step_s),
+            Accuracy::Unlike(nearest) if nearest.is_empty() => {
+                "not known: nothing like it was measured".into()
+            }
+            Accuracy::Unlike(nearest) => {
+                format!("not known: nothing like it was measured; the nearest are {}", nearest.join(", "))
+            }
+            Accuracy::NoSoftware(stacks) => {
+                let name = match stacks.split_last() {
+                    None => "name it: `stepsim list stacks`".to_owned(),
+                    Some((last, [])) => format!("name it: --set stack={last} (measured there)"),
+                    Some((last, others)) => {
+                        format!("name it: --set stack={} or {last} (measured there)", others.join(", "))
+                    }
+                };
+                format!("not known; fused kernels and free launches (no `stack`) bound no real step; {name}")
+            }
+        }
+    }
+}
+
+impl StepRange {
+    /// The range that covers each value of facts that are left open.
+    fn covering(mut self, open: Vec<OpenFact>) -> StepRange {
+        for fact in &open {
+            let factors = fact.values.iter().map(|(_, factor)| *factor);
+            self.range_s[0] *= factors.clone().fold(1.0, f64::min);
+            self.range_s[1] *= factors.fold(1.0, f64::max);
+        }
+        StepRange { open, ..self }
+    }
+
+    fn words(&self, step_s: f64) -> String {
+        let [low, high] = self.range_s;
+        let steps = if self.steps == 1 { "step" } else { "steps" };
+        let sources =
+            if self.sources == 1 { "one source".into() } else { format!("{} sources", self.sources) };
+        format!(
+            "about {} s, {} to {}; the model alone says {} (four in five of {} measured {steps} like it, {sources}; nearest {})",
+            digits(self.estimate_s),
+            digits(low),
+            digits(high),
+            digits(step_s),
+            self.steps,
+            self.nearest.join(", "),
+        ) + &self.open.iter().map(|fact| fact.words(step_s)).collect::<String>()
+    }
+}
+
+impl MeasuredSteps {
+    /// The accuracy of a step with these traits that takes `step_s`.
+    pub fn accuracy(&self, traits: &StepTraits, step_s: f64, circumstances: &Circumstances<'_>) -> Accuracy {
+        let without = circumstances.without;
+        let mut weighed: Vec<(f64, usize)> =
+            self.steps.iter().map(|step| traits.likeness(&step.traits)).zip(0..).collect();
+        weighed.retain(|(_, i)| Some(self.steps[*i].source.as_str()) != without);
+        weighed.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let best = weighed.first().map_or(0.0, |first| first.0);
+        let nearest = weighed.iter().take(NAMED).map(|(_, i)| self.steps[*i].id.clone()).collect();
+        let maker = weighed.iter().any(|(_, i)| self.steps[*i].traits.maker() == traits.maker());
+        let known = maker && best >= LEAST_LIKENESS;
+        let spread = Spread::around(traits, &self.steps, without).filter(|_| known);
+        let Some(spread) = spread else { return Accuracy::Unlike(nearest) };
+        let alike = weighed.iter().take_while(|(weight, _)| *weight >= ALIKE * best);
+        let alike: Vec<_> = alike.map(|(_, i)| &self.steps[*i]).collect();
+        let factor = self.widths.factor(traits, &spread, circumstances.assumed);
+        let at = |logarithm: f64| step_s * logarithm.exp();
+        Accuracy::Range(StepRange {
+            estimate_s: at(spread.middle),
+            range_s: [at(spread.middle - factor * spread.below), at(spread.middle + factor * spread.above)],
+            steps: alike.len(),
+            sources: alike.iter().map(|step| &step.source).collect::<BTreeSet<_>>().len(),
+            most_hidden: alike.iter().filter_map(|step| step.hidden).reduce(f64::max),
+            nearest,
+            open: Vec::new(),
+        })
+    }
+
+    /// The stacks that most sources measured on a device, or else on others of its generation: the first, and each with more than
+    /// half as many sources.
+    fn stacks_on(&self, device: &Device) -> Vec<String> {
+        let generation = generation(device);
+        let same = |step: &&MeasuredStep| step.traits.device == device.name;
+        let alike = |step: &&MeasuredStep| step.traits.generation == generation;
+        let measured_there = self.steps.iter().any(|step| same(&step));
+        let mut here: BTreeMap<&str, (BTreeSet<&str>, usize)> = BTreeMap::new();
+        for step in self.steps.iter().filter(|step| if measured_there { same(step) } else { alike(step) }) {
+            let (sources, steps) = here.entry(&step.traits.stack).or_default();
+            sources.insert(&step.source);
+            *steps += 1;
+        }
+        let mut stacks: Vec<&str> = here.keys().copied().collect();
+        stacks.sort_by_key(|stack| std::cmp::Reverse((here[stack].0.len(), here[stack].1)));
+        let most = stacks.first().map_or(0, |first| here[first].0.len());
+        stacks.retain(|stack| 2 * here[stack].0.len() > most);
+        stacks.into_iter().take(NAMED).map(str::to_string).collect()
+    }
+}
+
+impl OpenFact {
+    /// The step by each value, and the field that would settle it.
+    fn words(&self, step_s: f64) -> String {
+        let values = self.values.iter().map(|(value, factor)| format!("{value} {}", digits(factor * step_s)));
+        format!("; tell `{}`: {} s", self.path, values.collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// A time in three digits.
+fn digits(seconds: f64) -> String {
+    let decimals = (2.0 - seconds.max(f64::MIN_POSITIVE).log10().floor()).clamp(0.0, 9.0) as usize;
+    format!("{seconds:.decimals$}")
+}
+
+/// A report that says how long the step likely is.
+pub fn told(inputs: &Inputs, report: Report) -> Report {
+    let accuracy = Accuracy::of_report(inputs, &report);
+    let range = accuracy.range();
+    Report {
+        estimate_s: range.map(|range| range.estimate_s),
+        range_s: range.map(|range| range.range_s),
+        accuracy: accuracy.words(report.step_time_s),
+        ..report
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stepsim_step::spec::{Kind, catalog};
+
+    use super::*;
+
+    /// Every measured step, asked about with and without its own source, has an estimate inside its range.
+    #[test]
+    fn no_range_excludes_its_estimate() {
+        let measured = MeasuredSteps::shipped();
+        for step in measured.steps.iter().step_by(7) {
+            for without in [None, Some(step.source.as_str())] {
+                let circumstances = Circumstances { assumed: step.assumed, without };
+                let accuracy = measured.accuracy(&step.traits, 10.0, &circumstances);
+                let range = accuracy.range().unwrap_or_else(|| panic!("{}", step.id));
+                let [low, high] = range.range_s;
+                assert!(low < range.estimate_s && range.estimate_s < high, "{}: {range:?}", step.id);
+            }
+        }
+    }
+
+    /// A device of a maker of whom nothing was measured has no range, and a step is the less known the less like it
+    /// was measured.
+    #[test]
+    fn what_is_far_from_all_that_was_measured_is_less_known() {
+        let measured = MeasuredSteps::shipped();
+        let near = measured.steps[0].traits.clone();
+        let of = |traits: &StepTraits| measured.accuracy(traits, 1.0, &Circumstances::default());
+        let unknown =
+            StepTraits { device: "Abacus".into(), generation: "Abacus 2026".into(), ..near.clone() };
+        let accuracy = of(&unknown);
+        assert!(matches!(&accuracy, Accuracy::Unlike(nearest) if nearest.len() == NAMED), "{accuracy:?}");
+        assert!(accuracy.words(1.0).starts_with("not known: nothing like it was measured; the nearest are "));
+        let far = StepTraits { hidden: 64 * near.hidden, devices: 64 * near.devices, ..near.clone() };
+        let nearest = |traits: &StepTraits| Spread::around(traits, &measured.steps, None).unwrap().nearest;
+        assert!(nearest(&far) < nearest(&near), "{far:?}");
+    }
+
+    #[test]
+    fn facts_that_are_left_open_widen_the_range_and_are_told() {
+        let measured = MeasuredSteps::shipped();
+        let accuracy = measured.accuracy(&measured.steps[0].traits, 4.0, &Circumstances::default());
+        let plain = accuracy.range().unwrap().clone();
+        let values = vec![("none".to_string(), 1.0), ("layer".to_string(), 0.8)];
+        let open = plain.clone().covering(vec![OpenFact { path: "stack.host.graphs.scope", values }]);
+        assert_eq!(open.range_s, [0.8 * plain.range_s[0], plain.range_s[1]]);
+        let words = open.words(4.0);
+        assert!(words.ends_with("; tell `stack.host.graphs.scope`: none 4.00, layer 3.20 s"), "{words}");
+    }
+
+    #[test]
+    fn times_have_three_digits() {
+        assert_eq!(
+            [0.01234, 0.1234, 1.234, 12.34, 123.4].map(digits),
+            ["0.0123", "0.123", "1.23", "12.3", "123"]
+        );
+    }
+
+    /// A shipped workload has software, or says why it has none.
+    #[test]
+    fn workloads_have_software_or_say_why_not() {
+        for name in catalog::names(Kind::Workload) {
+            let text = catalog::text(Kind::Workload, name).unwrap();
+            let file: serde_json::Value = serde_json::from_str(text).unwrap();
+            let why = file["description"].as_str().unwrap_or_default().contains("On the stack `simple`");
+            assert!(file.get("stack").is_some() || why, "{name}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The spread of the measured steps that are like a step, before classes widen or narrow it.
+
+use std::collections::BTreeMap;
+
+use super::measured_steps::MeasuredStep;
+use super::traits::StepTraits;
+
+/// Weight of the guess that a simulated step is right, in measured steps of the same traits and of one source.
+const PRIOR: f64 = 1.0;
+/// A half of a range is at least this, as a logarithm.
+const LEAST_HALF: f64 = 0.03;
+/// Measured steps that weigh less say nothing.
+const LEAST_WEIGHT: f64 = 1e-9;
+/// Share of steps below a range, and above it.
+const TAIL: f64 = 0.1;
+
+/// Logarithms of measured over simulated seconds: the middle, and how far the range reaches below and above it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// The middle.
+    pub middle: f64,
+    /// Reach below it.
+    pub below: f64,
+    /// Reach above it.
+    pub above: f64,
+    /// The likeness of the nearest measured step.
+    pub nearest: f64,
+}
+
+/// Steps as like as these are near, or not far.
+const NEAR: f64 = 0.35;
+const NOT_FAR: f64 = 0.06;
+
+impl Spread {
+    /// The spread around a step, from all sources but one; `None` where nothing weighs.
+    pub fn around(traits: &StepTraits, steps: &[MeasuredStep], without: Option<&str>) -> Option<Spread> {
+        let mut weighed: Vec<(f64, f64, &str)> = Vec::with_capacity(steps.len());
+        let mut sources: BTreeMap<&str, f64> = BTreeMap::new();
+        let mut nearest: f64 = 0.0;
+        for step in steps.iter().filter(|step| Some(step.source.as_str()) != without) {
+            let weight = traits.likeness(&step.traits);
+            if weight > LEAST_WEIGHT {
+                nearest = nearest.max(weight);
+                *sources.entry(&step.source).or_default() += weight;
+                weighed.push((step.ratio.ln(), weight, step.source.as_str()));
+            }
+        }
+        // A source of many rows counts by the root of what they weigh: they share its machine and its habits.
+        let counted = |(ratio, weight, source): (f64, f64, &str)| (ratio, weight / sources[source].sqrt());
+        let mut ratios: Vec<(f64, f64)> = weighed.into_iter().map(counted).collect();
+        ratios.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let total: f64 = ratios.iter().map(|(_, weight)| weight).sum();
+        let [low, middle, high] = [TAIL, 0.5, 1.0 - TAIL].map(|part| quantile(&ratios, part * total));
+        let middle = middle? * total / (total + PRIOR);
+        Some(Spread {
+            middle,
+            below: (middle - low?).max(LEAST_HALF),
+            above: (high? - middle).max(LEAST_HALF),
+            nearest,
+        })
+    }
+
+    /// The class of steps that the nearest measured one is so like.
+    pub fn class(&self) -> &'static str {
+        match self.nearest {
+            likeness if likeness > NEAR => "nearest near",
+            likeness if likeness > NOT_FAR => "nearest not far",
+            _ => "nearest far",
+        }
+    }
+
+    /// How many times its reach a logarithm lies away from the middle.
+    pub fn distance(&self, ratio: f64) -> f64 {
+        let away = ratio.ln() - self.middle;
+        if away < 0.0 { -away / self.below } else { away / self.above }
+    }
+}
+
+/// The value below which so much weight lies, of sorted values with weights, half of its own weight counted.
+fn quantile(sorted: &[(f64, f64)], part: f64) -> Option<f64> {
+    let mut below = 0.0;
+    let mut last: Option<(f64, f64)> = None;
+    for &(value, weight) in sorted {
+        let at = below + weight / 2.0;
+        if at >= part {
+            let Some((before, value_before)) = last else { return Some(value) };
+            let share = if at > before { (part - before) / (at - before) } else { 1.0 };
+            return Some(value_before + share * (value - value_before));
+        }
+        last = Some((at, value));
+        below += weight;
+    }
+    last.map(|(_, value)| value)
+}
