@@ -67,4 +67,5 @@ mod study;
 mod style;
 mod tiers;
 mod training;
+mod uplinks;
 mod why;
