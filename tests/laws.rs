@@ -13,3 +13,5 @@ mod played;
 mod read;
 mod round_trips;
 pub mod steps;
+mod walk;
+mod windows;

@@ -26,6 +26,7 @@ mod fold;
 mod folded_workloads;
 mod golden;
 mod goodput;
+mod heavy;
 mod imports;
 mod kineto;
 mod knee;

@@ -5,11 +5,11 @@
 //! the peak of the device.
 
 use super::learned::{NotLearned, Side};
-use crate::core::ids::DeviceId;
-use crate::lab::simulate::Inputs;
-use crate::read::profile::ProfileReport;
-use crate::step::cost::measured::catalogue_name;
-use crate::step::spec::Dtype;
+use crate::profile::ProfileReport;
+use stepsim_core::ids::DeviceId;
+use stepsim_simulate::Inputs;
+use stepsim_step::cost::measured::catalogue_name;
+use stepsim_step::spec::Dtype;
 
 /// Between these, the number of a work's kernels in a profile over those of the plan is one of how they are cut and fused.
 const COUNTS: [f64; 2] = [0.5, 2.0];

@@ -2,7 +2,7 @@
 //! what one message alone gets.
 
 use super::geometry::{LinkClass, Probe};
-use crate::core::ids::DeviceId;
+use stepsim_core::ids::DeviceId;
 
 /// A group below several switches of a network (leaves, pods, groups of a dragonfly) whose uplinks carry less than what sends
 /// below them.

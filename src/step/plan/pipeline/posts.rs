@@ -14,9 +14,9 @@
 
 use super::abstract_work::lock_step;
 use super::{Receive, Sends};
-use crate::core::engine;
-use crate::core::ids::RankId;
-use crate::step::schedule::Order;
+use crate::schedule::Order;
+use stepsim_core::engine;
+use stepsim_core::ids::RankId;
 
 /// By rank, the receives to post and the slot before which each stands, in the order of these slots.
 #[derive(Debug, Default)]
@@ -49,6 +49,6 @@ impl Posts {
     }
     /// Those of a rank.
     pub fn of_rank(&self, rank: u32) -> &[(usize, Receive)] {
-        self.0.get(rank as usize).map_or(&[], Vec::as_slice)
+        self.0.get(rank as usize).map_or(&[][..], Vec::as_slice)
     }
 }
