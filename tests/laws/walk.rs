@@ -31,7 +31,7 @@ const STEPS: [&str; 13] = [
 const MODELS: [&str; 3] = ["gemma-3-12b", "deepseek-moe-16b", "llama-4-maverick"];
 
 /// What is written for texts that are names, and for fields whose content has a form of its own.
-const TEXTS: [(&str, &str); 10] = [
+const TEXTS: [(&str, &str); 11] = [
     ("topology", r#"["8xh100", "nodes:2*4,400,1,50,2"]"#),
     ("model", r#"["gpt2-1.5b"]"#),
     ("stack", r#"["nanotron", "fsdp2-eager"]"#),
@@ -41,19 +41,32 @@ const TEXTS: [(&str, &str); 10] = [
     ("expert_load.counts_file", r#"[[1, 2]]"#),
     ("parallelism.rank_map", r#"[[0, 1]]"#),
     ("model.layer_pattern.[].[]", r#"["local"]"#),
+    ("parallelism.pipeline.order_file", r#"[{"ranks": ["F0 B0"]}]"#),
     ("name", r#"["x"]"#),
 ];
 
 /// Places of which one excludes another, or needs it: what is written beside a field below the first.
-const BESIDE: [(&str, &str, &str); 8] = [
+const BESIDE: [(&str, &str, &str); 11] = [
     ("documents.rest", "documents.lengths", "[100, 200]"),
     ("documents.order", "documents.lengths", "[100, 200]"),
     ("parallelism.context.dynamic", "documents", r#"{"lengths": [100, 200]}"#),
     ("parallelism.pipeline.activation_limit", "parallelism.pipeline.schedule", r#""zb-auto""#),
     ("model.layer_pattern", "model.layer_kinds", r#"{"local": {}}"#),
     ("precision.recipe", "precision", "{}"),
-    ("stack", "stack", "null"),
-    ("modules", "modules", r#"{"vision": {}}"#),
+    ("stack.", "stack", "{}"),
+    ("modules.", "modules", r#"{"vision": {}}"#),
+    ("parallelism.sharding.prefetch", "parallelism.sharding.kind", r#""zero3""#),
+    ("parallelism.pipeline.order_file", "parallelism.pipeline.schedule", r#""file""#),
+    (r#"parallelism.pipeline.schedule "file""#, "parallelism.pipeline.order_file", r#"{"ranks": ["F0 B0"]}"#),
+];
+
+/// Lists that stand as a whole.
+const LISTS: [(&str, &str); 2] = [
+    ("parallelism.order", r#"["tensor", "context", "data", "pipeline"]"#),
+    (
+        "stack.optimizer.passes",
+        r#"["copy-gradients", "unscale", "norm", "clip", "update", "copy-weights", "zero-gradients"]"#,
+    ),
 ];
 
 /// Fields that no draw reaches yet.
@@ -73,6 +86,10 @@ impl Leaf {
     fn name(&self) -> String {
         self.path.join(".")
     }
+    /// Its name, and the variant where it is one.
+    fn text(&self) -> String {
+        self.is.as_ref().map_or(self.name(), |is| format!("{} {is}", self.name()))
+    }
     /// What is tried, one after the other.
     fn values(&self) -> Vec<Value> {
         let name = self.name();
@@ -82,7 +99,7 @@ impl Leaf {
         match (&self.is, self.of.as_str()) {
             (Some(variant), _) => vec![variant.clone()],
             (_, "integer") => [2, 4, 1, 64, 8, 0].map(Value::from).into(),
-            (_, "number") => [0.5, 1.0, 2.0, 0.0].map(Value::from).into(),
+            (_, "number") => [1.0, 0.5, 2.0, 0.0].map(Value::from).into(),
             (_, "boolean") => vec![true.into(), false.into()],
             _ => vec!["x".into()],
         }
@@ -236,12 +253,18 @@ impl Schema {
 
     /// A leaf with a value, upon a step.
     fn upon(&self, step: &Value, leaf: &Leaf, value: &Value) -> Value {
-        let (mut step, name) = (step.clone(), leaf.name());
-        for (_, beside, content) in BESIDE.iter().filter(|(below, ..)| name.starts_with(below)) {
+        let (mut step, text) = (step.clone(), leaf.text());
+        for (_, beside, content) in BESIDE.iter().filter(|(below, ..)| text.starts_with(below)) {
             let path: Vec<String> = beside.split('.').map(str::to_string).collect();
             self.put(&mut step, &self.0, &path, 0, &serde_json::from_str(content).expect("JSON"));
         }
-        self.put(&mut step, &self.0, &leaf.path, 0, value);
+        match LISTS.iter().find(|(list, _)| leaf.name() == format!("{list}.[]")) {
+            Some((_, list)) => {
+                let list = serde_json::from_str(list).expect("JSON");
+                self.put(&mut step, &self.0, &leaf.path[..leaf.path.len() - 1], 0, &list);
+            }
+            None => self.put(&mut step, &self.0, &leaf.path, 0, value),
+        }
         step
     }
 }
@@ -255,7 +278,11 @@ fn steps() -> Vec<Value> {
         step
     };
     let shipped = STEPS.iter().map(|name| whole(name, &[]));
-    shipped.chain(MODELS.iter().map(|model| whole("gpt2-8", &[format!("model={model}")]))).collect()
+    let models = MODELS.iter().map(|model| whole("gpt2-8", &[format!("model={model}")]));
+    let narrow = [("h100", "fp8-block"), ("b200", "nvfp4")].map(|(device, recipe)| {
+        whole("gpt2-8", &[format!("topology=8x{device}"), format!("precision.recipe={recipe}")])
+    });
+    shipped.chain(models).chain(narrow).collect()
 }
 
 fn accepted(step: &Value) -> Option<Inputs> {
@@ -275,11 +302,7 @@ fn every_field_and_variant_of_a_workload_is_drawn() {
         };
         steps.iter().any(upon)
     };
-    let missing: Vec<String> = leaves
-        .iter()
-        .filter(|leaf| !drawn(leaf))
-        .map(|leaf| leaf.is.as_ref().map_or(leaf.name(), |is| format!("{} {is}", leaf.name())))
-        .collect();
+    let missing: Vec<String> = leaves.iter().filter(|leaf| !drawn(leaf)).map(Leaf::text).collect();
     let fields: BTreeSet<String> = leaves.iter().map(Leaf::name).collect();
     println!("{} fields, {} variants, {} not drawn", fields.len(), leaves.len(), missing.len());
     let known: Vec<String> = NOT_DRAWN.map(str::to_string).to_vec();
