@@ -1,10 +1,11 @@
 //! The file of a sweep while it runs.
 //!
-//! It holds one JSON line for each finished point, in the order in which they finish, written in one piece (in closed form, for
-//! up to 256 that differ in their batch alone). A process killed at any moment leaves whole lines and perhaps the beginning of
-//! one; a machine that loses power perhaps several broken ones. Resuming drops them and says so. One process at a time writes a
-//! file: it holds a lock on it. At the end a file of all rows in the order of the points takes its name. Memory holds where each
-//! row stands, not the row: a process with a million of them takes 0.4 GB, and took 1.9 with the rows.
+//! It holds one JSON line for each finished point, in the order in which they finish, written in one piece (in closed
+//! form, for up to 256 that differ in their batch alone). A process killed at any moment leaves whole lines and
+//! perhaps the beginning of one; a machine that loses power perhaps several broken ones. Resuming drops them and says
+//! so. One process at a time writes a file: it holds a lock on it. At the end a file of all rows in the order of the
+//! points takes its name. Memory holds where each row stands, not the row: a process with a million of them takes 0.4
+//! GB, and took 1.9 with the rows.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -46,9 +47,8 @@ pub(super) struct Journal {
 impl Journal {
     /// Begins a result file, or with `resume` opens one that may be there already.
     ///
-    /// # Errors
-    /// The file is there and `resume` is not asked for, another process writes it, it holds something else than rows, or it cannot
-    /// be opened.
+    /// # Errors The file is there and `resume` is not asked for, another process writes it, it holds something else
+    /// than rows, or it cannot be opened.
     pub fn open(path: &Path, resume: bool) -> Result<Journal, StudyError> {
         let fail = |error| OutputError::Create { path: path.to_owned(), error };
         if !resume && path.is_file() {
@@ -187,8 +187,8 @@ fn in_use(path: &Path) -> SpecError {
         .hint("wait for it, or give each its part: --shard 1/2 -o one.jsonl, --shard 2/2 -o two.jsonl, `stepsim sweep merge`")
 }
 
-/// Shows each whole row at the beginning of a result file, and returns how many bytes they take. Behind them broken lines may
-/// stand: what a process or a machine left that stopped while it wrote.
+/// Shows each whole row at the beginning of a result file, and returns how many bytes they take. Behind them broken
+/// lines may stand: what a process or a machine left that stopped while it wrote.
 ///
 /// # Errors
 /// It holds something else, or rows behind broken lines.

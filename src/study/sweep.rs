@@ -66,9 +66,10 @@ pub fn sweep(
     Ok(rows)
 }
 
-/// Values every point, and at the end shows each row in the order of the points. Points with equal inputs are played once. Rows that
-/// are written to a file are not kept in memory. `progress` is told how many points are done, and may stop the sweep: its result
-/// file can then be resumed. Returns how many bytes of broken lines were dropped from the end of a file that was resumed.
+/// Values every point, and at the end shows each row in the order of the points. Points with equal inputs are played
+/// once. Rows that are written to a file are not kept in memory. `progress` is told how many points are done, and may
+/// stop the sweep: its result file can then be resumed. Returns how many bytes of broken lines were dropped from the
+/// end of a file that was resumed.
 ///
 /// # Errors
 /// A result file that is another study's or cannot be written; the sweep was stopped.

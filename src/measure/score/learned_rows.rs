@@ -139,7 +139,7 @@ fn check_device(device: &str, rows: &[Row]) -> Result<(), NotLearned> {
     match named.find(|named| catalogue_name(named) != catalogue_name(device)) {
         None => Ok(()),
         Some(named) => Err(NotLearned::Other(format!(
-            "the rows were measured on {named}, and the machine has {device}: give the machine that was measured (--topology)"
+            "the rows were measured on {named}, and the machine has {device}: give the machine of the rows (-t)"
         ))),
     }
 }

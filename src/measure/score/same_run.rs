@@ -1,8 +1,9 @@
-//! Whether a profile is of the step that a workload describes: the device, the ranks, the kernels, and what they can take.
+//! Whether a profile is of the step that a workload describes: the device, the ranks, the kernels, and what they can
+//! take.
 //!
-//! A factor on prices hides a wrong description: half the layers at half the pace last as long. What no price explains is
-//! refused: another device, another number of ranks, matrix kernels that are half or twice as many as planned, and FLOPs above
-//! the peak of the device.
+//! A factor on prices hides a wrong description: half the layers at half the pace last as long. What no price
+//! explains is refused: another device, another number of ranks, matrix kernels that are half or twice as many as
+//! planned, and FLOPs above the peak of the device.
 
 use super::learned::{NotLearned, Side};
 use crate::profile::ProfileReport;
@@ -11,7 +12,8 @@ use stepsim_simulate::Inputs;
 use stepsim_step::cost::measured::catalogue_name;
 use stepsim_step::spec::Dtype;
 
-/// Between these, the number of a work's kernels in a profile over those of the plan is one of how they are cut and fused.
+/// Between these, the number of a work's kernels in a profile over those of the plan is one of how they are cut and
+/// fused.
 const COUNTS: [f64; 2] = [0.5, 2.0];
 
 /// Refuses profiles of another device than the machine's.
@@ -43,8 +45,8 @@ pub(super) fn check_ranks(inputs: &Inputs, profiles: &ProfileReport) -> Result<(
     }
 }
 
-/// Refuses kernels that are not those of the plan, by their number or by what the device can do. `planned` is the plan as it
-/// runs.
+/// Refuses kernels that are not those of the plan, by their number or by what the device can do. `planned` is the
+/// plan as it runs.
 pub(super) fn check_kernels(inputs: &Inputs, target: &Side, planned: &Side) -> Result<(), NotLearned> {
     // Experts may run one by one, and a pass of attention may be several kernels.
     let most =
@@ -72,7 +74,8 @@ pub(super) fn check_kernels(inputs: &Inputs, target: &Side, planned: &Side) -> R
     Ok(())
 }
 
-/// The peak that no kernel of the workload exceeds: that of its format, or the highest of the device where several are used.
+/// The peak that no kernel of the workload exceeds: that of its format, or the highest of the device where several
+/// are used.
 fn peak(inputs: &Inputs) -> f64 {
     let device = inputs.machine.device(DeviceId(0));
     let (own, wide) =

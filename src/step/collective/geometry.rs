@@ -211,12 +211,12 @@ pub struct Geometry {
     pub ports: u32,
     /// Between members of one node (on a torus: between neighbours).
     pub intra: LinkClass,
-    /// Between counterparts on different nodes; equal to `intra` for a group within one node. Over several sites: what an
-    /// algorithm that does not tell them apart has to reckon with: the long way, and a share of its link as if all sent; over
-    /// uplinks that limit, their share.
+    /// Between counterparts on different nodes; equal to `intra` for a group within one node. Over several sites:
+    /// what an algorithm that does not tell them apart has to reckon with: the long way, and a share of its link as
+    /// if all sent; over uplinks that limit, their share.
     pub inter: LinkClass,
-    /// Between neighbouring members on two nodes, for one message with the network to itself; equal to `intra` for a group within
-    /// one node.
+    /// Between neighbouring members on two nodes, for one message with the network to itself; equal to `intra` for a
+    /// group within one node.
     pub alone: LinkClass,
     /// The uplinks that limit what leaves a part of the group, where any do; none over several sites.
     pub uplinks: Option<Uplinks>,
@@ -304,13 +304,14 @@ impl Geometry {
         let of_site = self.sites.map(|sites| sites.within);
         of_site.or(self.uplinks.map(|uplinks| uplinks.within)).unwrap_or(self.inter)
     }
-    /// The border around each equal part of the group that less leaves than its members can send: how many members a part has,
-    /// and a member's share while all of them send.
+    /// The border around each equal part of the group that less leaves than its members can send: how many members a
+    /// part has, and a member's share while all of them send.
     pub(super) fn border(&self) -> Option<(u32, LinkClass)> {
         let sites = self.sites.map(|sites| (self.size / sites.count, sites.across));
         sites.or(self.uplinks.map(|uplinks| (uplinks.members, uplinks.across)))
     }
-    /// Each member to its counterpart on the next node, round the nodes: of each part only one node sends across its border.
+    /// Each member to its counterpart on the next node, round the nodes: of each part only one node sends across its
+    /// border.
     pub(super) fn next_node(&self) -> LinkClass {
         let of_node = f64::from(self.per_node.max(1));
         let border = self.border().map(|(of, across)| f64::from(of) / of_node * across.bandwidth());

@@ -17,9 +17,10 @@
 //!
 //! `max over h and where they begin of Σ_h (α + c/s) + (T − h + 1 − 1/s)·max_h c`:
 //!
-//! without bytes the slowest `T` hops in a row; without latency `T` shards over the slowest link. Only few `h` can be the
-//! longest, since hops repeat themselves node by node (and site by site, or uplink by uplink). More slices are never slower. NCCL's own model
-//! counts the same way: of `T` hops, those that leave a node are `nodes − 1` (twice that to reduce as well), `src/graph/tuning.cc`.
+//! without bytes the slowest `T` hops in a row; without latency `T` shards over the slowest link. Only few `h` can be
+//! the longest, since hops repeat themselves node by node (and site by site, or uplink by uplink). More slices are
+//! never slower. NCCL's own model counts the same way: of `T` hops, those that leave a node are `nodes − 1` (twice
+//! that to reduce as well), `src/graph/tuning.cc`.
 //!
 //! Over several nodes there is a ring for each network port of a node ([`Pattern::Ring`]), all with an equal part of `S`. A
 //! scale-up port carries the shards of all rings (`c` in the queue before it), but seldom several at once where the network

@@ -1,7 +1,7 @@
 //! Ring shift: every rank sends `S` bytes to the next rank of the group, all at once: `α + S/B`.
 //!
-//! A message is not cut over the ports of a node as a ring's may be: each rank has one message for one other rank, and between
-//! two nodes one message crosses, alone on its port. The longest message decides.
+//! A message is not cut over the ports of a node as a ring's may be: each rank has one message for one other rank,
+//! and between two nodes one message crosses, alone on its port. The longest message decides.
 //!
 //! One step of ring attention (Liu, Zaharia and Abbeel 2023, arXiv 2310.01889): key–value blocks move on by one rank.
 

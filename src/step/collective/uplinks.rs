@@ -1,11 +1,11 @@
-//! Where a network gives a group less than its members' own ports do: uplinks that are thinner than what hangs below them, and
-//! what one message alone gets.
+//! Where a network gives a group less than its members' own ports do: uplinks that are thinner than what hangs below
+//! them, and what one message alone gets.
 
 use super::geometry::{LinkClass, Probe};
 use stepsim_core::ids::DeviceId;
 
-/// A group below several switches of a network (leaves, pods, groups of a dragonfly) whose uplinks carry less than what sends
-/// below them.
+/// A group below several switches of a network (leaves, pods, groups of a dragonfly) whose uplinks carry less than
+/// what sends below them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Uplinks {
     /// Members below each, next to each other; the last may have fewer.
@@ -17,8 +17,8 @@ pub struct Uplinks {
 }
 
 impl Probe<'_> {
-    /// The slowest of the routes from the last member of a node to the first of the next, round the group, each by itself: of
-    /// those within a site and of those that leave it, the one over most links.
+    /// The slowest of the routes from the last member of a node to the first of the next, round the group, each by
+    /// itself: of those within a site and of those that leave it, the one over most links.
     pub fn alone(&mut self, devices: &[DeviceId], of_site: usize) -> Result<LinkClass, String> {
         let n = devices.len();
         let crosses = |i: &usize| self.net.node_of(devices[*i]) != self.net.node_of(devices[(i + 1) % n]);
@@ -36,8 +36,8 @@ impl Probe<'_> {
         }
         Ok(slowest.map(|(_, class)| class).unwrap_or_default())
     }
-    /// The uplinks that leave members the least of what `within` gives them; nothing where none does. A part of the group is
-    /// what lies between two routes from node to node that climb as high as any.
+    /// The uplinks that leave members the least of what `within` gives them; nothing where none does. A part of the
+    /// group is what lies between two routes from node to node that climb as high as any.
     pub fn uplinks(
         &mut self,
         devices: &[DeviceId],

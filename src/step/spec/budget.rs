@@ -1,4 +1,5 @@
-//! What a text may cost those who read it: readers of trees take stack and time for each level, and some the square of it.
+//! What a text may cost those who read it: readers of trees take stack and time for each level, and some the square
+//! of it.
 
 use super::SpecError;
 
@@ -30,8 +31,8 @@ pub(crate) fn check_json(file: &str, text: &str) -> Result<(), SpecError> {
     check_open(brackets).map_err(|e| e.in_file(file))
 }
 
-/// Refuses a text of other software that is too long, or nests deeper than its readers follow; in which texts stand in quotes
-/// is not asked.
+/// Refuses a text of other software that is too long, or nests deeper than its readers follow; in which texts stand
+/// in quotes is not asked.
 pub(crate) fn check_foreign(text: &str) -> Result<(), SpecError> {
     if text.len() > MOST_BYTES {
         return Err(SpecError::at("", format!("{} bytes are too many", text.len()))

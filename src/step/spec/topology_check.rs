@@ -160,8 +160,8 @@ fn divides(what: &str, part: u32, whole: u32) -> Result<(), SpecError> {
     Err(SpecError::at(what, problem).allowed(divisors.join(", ")))
 }
 
-/// Neighbours share interfaces, hosts and links in groups of equal size; where the machine is one node, or some devices of
-/// one, its last groups may be smaller.
+/// Neighbours share interfaces, hosts and links in groups of equal size; where the machine is one node, or some
+/// devices of one, its last groups may be smaller.
 fn check_node(node: &Node, nodes: u64) -> Result<(), SpecError> {
     if let Some(ScaleUp::Torus(torus)) = &node.scale_up {
         let product = torus

@@ -4,8 +4,9 @@
 //! transfers around it. The data of one border between stages in one direction (activations into stage s, gradients
 //! into stage s) is a **channel**: a communicator of the sending and the receiving rank, with a stream of its own on
 //! both. Sends and receives of a channel stand in the producer's order on both sides, so that messages cannot
-//! mismatch, whatever the consumer's order. Receives are posted ahead (`posts` says where a host does); a pass waits for the
-//! receive it needs, and no pass waits for its send. A border inside a rank (the turn of a V) needs no transfer.
+//! mismatch, whatever the consumer's order. Receives are posted ahead (`posts` says where a host does); a pass waits
+//! for the receive it needs, and no pass waits for its send. A border inside a rank (the turn of a V) needs no
+//! transfer.
 //!
 //! Hazards:
 //! * A channel carries one message at a time. Where transfers may last longer than the time between two messages and

@@ -1,16 +1,16 @@
 //! When hosts post the receives that need not wait for a pass of their own rank.
 //!
-//! A host launches one op after the other and stops where a queue is full: a receive that stands in its list behind the passes
-//! of a whole chunk is not there when its sender comes. Frameworks post it where ranks in lock step would send the message.
-//! torch's schedules of several stages go through the lists of all ranks by time step, and a rank receives in the step in which
-//! a neighbour makes the data (`torch/distributed/pipelining/schedules.py`, `PipelineScheduleMulti._step_microbatches`).
-//! Megatron's first stage receives what the last one made (ranks − 1) passes ago
-//! (`megatron/core/pipeline_parallel/schedules.py`, `recv_tensor_from_previous_stage`). The lock step is played here, every
-//! pass in one unit of time.
+//! A host launches one op after the other and stops where a queue is full: a receive that stands in its list behind
+//! the passes of a whole chunk is not there when its sender comes. Frameworks post it where ranks in lock step would
+//! send the message. torch's schedules of several stages go through the lists of all ranks by time step, and a rank
+//! receives in the step in which a neighbour makes the data (`torch/distributed/pipelining/schedules.py`,
+//! `PipelineScheduleMulti._step_microbatches`). Megatron's first stage receives what the last one made (ranks − 1)
+//! passes ago (`megatron/core/pipeline_parallel/schedules.py`, `recv_tensor_from_previous_stage`). The lock step is
+//! played here, every pass in one unit of time.
 //!
-//! No full queue stops such ranks for good, however short it is. All lists are in the order of one run that came to its end;
-//! of what has not begun, the op that began first in that run has nothing before it in its rank's list that waits, so it is
-//! launched.
+//! No full queue stops such ranks for good, however short it is. All lists are in the order of one run that came to
+//! its end; of what has not begun, the op that began first in that run has nothing before it in its rank's list that
+//! waits, so it is launched.
 
 use super::abstract_work::lock_step;
 use super::{Receive, Sends};
@@ -23,8 +23,8 @@ use stepsim_core::ids::RankId;
 pub(super) struct Posts(Vec<Vec<(usize, Receive)>>);
 
 impl Posts {
-    /// Those of an order. Where sends do not hold passes up, or where every receive waits for a pass of its own rank, there are
-    /// none.
+    /// Those of an order. Where sends do not hold passes up, or where every receive waits for a pass of its own rank,
+    /// there are none.
     pub fn of(order: &Order, sends: Sends) -> Posts {
         let early = |receive: &Receive| match sends {
             Sends::Asynchronous => false,
