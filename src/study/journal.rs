@@ -47,8 +47,9 @@ pub(super) struct Journal {
 impl Journal {
     /// Begins a result file, or with `resume` opens one that may be there already.
     ///
-    /// # Errors The file is there and `resume` is not asked for, another process writes it, it holds something else
-    /// than rows, or it cannot be opened.
+    /// # Errors
+    /// The file is there and `resume` is not asked for, another process writes it, it holds something else than rows,
+    /// or it cannot be opened.
     pub fn open(path: &Path, resume: bool) -> Result<Journal, StudyError> {
         let fail = |error| OutputError::Create { path: path.to_owned(), error };
         if !resume && path.is_file() {
@@ -184,7 +185,7 @@ impl Lines {
 /// The file belongs to another process.
 fn in_use(path: &Path) -> SpecError {
     SpecError::file(path.display().to_string(), "another process writes this file")
-        .hint("wait for it, or give each its part: --shard 1/2 -o one.jsonl, --shard 2/2 -o two.jsonl, `stepsim sweep merge`")
+        .hint("wait for it, or give each a part: --shard 1/2 -o one.jsonl, then `stepsim sweep merge`")
 }
 
 /// Shows each whole row at the beginning of a result file, and returns how many bytes they take. Behind them broken

@@ -12,8 +12,7 @@ use stepsim_simulate::Inputs;
 use stepsim_step::cost::measured::catalogue_name;
 use stepsim_step::spec::Dtype;
 
-/// Between these, the number of a work's kernels in a profile over those of the plan is one of how they are cut and
-/// fused.
+/// A profile may have between half and twice the plan's kernels of a work: kernels are cut and fused.
 const COUNTS: [f64; 2] = [0.5, 2.0];
 
 /// Refuses profiles of another device than the machine's.
@@ -40,7 +39,7 @@ pub(super) fn check_ranks(inputs: &Inputs, profiles: &ProfileReport) -> Result<(
     match ranks.find(|(_, ranks)| *ranks != planned) {
         None => Ok(()),
         Some((file, ranks)) => Err(NotLearned::Other(format!(
-            "{file} is of a job of {ranks} ranks, and the workload has {planned}: give the machine of the profile (--topology)"
+            "{file} is of a job of {ranks} ranks, and the workload has {planned}: give its machine (-t)"
         ))),
     }
 }
@@ -56,14 +55,14 @@ pub(super) fn check_kernels(inputs: &Inputs, target: &Side, planned: &Side) -> R
         let times = measured / in_plan;
         if measured > 0.0 && in_plan > 0.0 && !(times > COUNTS[0] && times < most(work)) {
             return Err(NotLearned::Other(format!(
-                "the profile has {measured:.0} {work} kernels a step and rank, and the plan {in_plan:.0}, {times:.2} times as \
-                 many: more likely another model, batch or layout was measured, or a part of a step (--part)"
+                "the profile has {measured:.0} {work} kernels a step and rank, and the plan {in_plan:.0}, {times:.2} times \
+                 as many: more likely another model, batch or layout was measured, or a part of a step (--part)"
             )));
         }
         let (rate, peak) = (planned.flops(work) / target.work(work), peak(inputs));
         if target.work(work) > 0.0 && rate > peak {
             return Err(NotLearned::Other(format!(
-                "the plan's {work} kernels in the {:.3} ms that were measured are {:.0} TFLOP/s, above the {:.0} of the device: \
+                "the plan's {work} kernels in the {:.3} ms that were measured are {:.0} TFLOP/s, above the device's {:.0}: \
                  the profile does less than the plan, or the device is another",
                 1e3 * target.work(work),
                 rate / 1e12,
