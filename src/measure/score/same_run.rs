@@ -55,14 +55,14 @@ pub(super) fn check_kernels(inputs: &Inputs, target: &Side, planned: &Side) -> R
         let times = measured / in_plan;
         if measured > 0.0 && in_plan > 0.0 && !(times > COUNTS[0] && times < most(work)) {
             return Err(NotLearned::Other(format!(
-                "the profile has {measured:.0} {work} kernels a step and rank, and the plan {in_plan:.0}, {times:.2} times \
-                 as many: more likely another model, batch or layout was measured, or a part of a step (--part)"
+                "the profile has {measured:.0} {work} kernels a step and rank, and the plan {in_plan:.0}, \
+                 {times:.2} times as many: more likely another model, batch or layout was measured, or a part of a step (--part)"
             )));
         }
         let (rate, peak) = (planned.flops(work) / target.work(work), peak(inputs));
         if target.work(work) > 0.0 && rate > peak {
             return Err(NotLearned::Other(format!(
-                "the plan's {work} kernels in the {:.3} ms that were measured are {:.0} TFLOP/s, above the device's {:.0}: \
+                "the plan's {work} kernels in the {:.3} ms measured are {:.0} TFLOP/s, above the device's {:.0}: \
                  the profile does less than the plan, or the device is another",
                 1e3 * target.work(work),
                 rate / 1e12,
