@@ -211,7 +211,7 @@ fn broken_last_lines_are_dropped_with_a_note() {
     let whole = fs::read(&path).expect("rows");
     let two = whole.split_inclusive(|b| *b == b'\n').take(2).collect::<Vec<_>>().concat();
     for tail in [&b"{\"key\":\"1234\n"[..], &[0; 300], b"\0\0\0\n{\"key\n", b"}}\n{\"key\":\"12"] {
-        fs::write(&path, [&two, tail].concat()).expect("a broken file");
+        fs::write(&path, [&two[..], tail].concat()).expect("a broken file");
         let said = study(name, "--resume");
         assert!(said.error.contains("were dropped"), "{}", said.error);
         assert!(fs::read(&path).expect("rows") == whole, "{tail:?}");
@@ -219,7 +219,7 @@ fn broken_last_lines_are_dropped_with_a_note() {
     assert!(!study(name, "--resume").error.contains("dropped"));
     // Rows behind what is broken: nobody knows what the file is.
     let rest = whole.split_inclusive(|b| *b == b'\n').nth(3).expect("a row");
-    let odd = [&two, &b"{\"key\":\"1234\n"[..], rest].concat();
+    let odd = [&two[..], &b"{\"key\":\"1234\n"[..], rest].concat();
     fs::write(&path, &odd).expect("an odd file");
     assert!(study(name, "--resume").refused().contains("line 3 is no row"));
     assert!(fs::read(&path).expect("rows") == odd);
