@@ -419,7 +419,7 @@ fn a_run_without_software_is_played_with_those_measured_there() {
     let without = said("-t 8xh100");
     let stacks = without.split_once("; tell `stack`: ").expect(&without).1;
     let stacks: Vec<&str> = stacks.split(", ").filter_map(|part| part.split(' ').next()).collect();
-    assert_eq!(stacks.len(), 3, "{without}");
+    assert!(stacks.contains(&"megatron-te-2024"), "{without}");
     let end = |words: &str, after: &str| {
         let number = words.split_once(after).expect(words).1.split([' ', ';']).next().expect(words);
         number.parse::<f64>().expect(words)

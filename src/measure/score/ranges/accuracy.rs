@@ -192,7 +192,8 @@ impl MeasuredSteps {
         })
     }
 
-    /// The stacks that most sources measured on a device, or else on others of its generation.
+    /// The stacks that most sources measured on a device, or else on others of its generation: the first, and each with more than
+    /// half as many sources.
     fn stacks_on(&self, device: &Device) -> Vec<String> {
         let generation = generation(device);
         let same = |step: &&MeasuredStep| step.traits.device == device.name;
@@ -206,6 +207,8 @@ impl MeasuredSteps {
         }
         let mut stacks: Vec<&str> = here.keys().copied().collect();
         stacks.sort_by_key(|stack| std::cmp::Reverse((here[stack].0.len(), here[stack].1)));
+        let most = stacks.first().map_or(0, |first| here[first].0.len());
+        stacks.retain(|stack| 2 * here[stack].0.len() > most);
         stacks.into_iter().take(NAMED).map(str::to_string).collect()
     }
 }
