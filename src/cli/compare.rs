@@ -22,8 +22,9 @@ use stepsim_simulate::behaviour::Drawn;
   stepsim compare llama3-8b-fsdp --set batch.global=512 --report compare.json
   stepsim compare --calculon app.json exe.json sys.json -o both.json.gz
 
-Effects are differences of two simulations that differ in one switch, in the order shown; with the rest they add up
-exactly to simulation minus closed form.")]
+Own error is what the closed form has a term for and gets wrong, effects are what it does not claim, the rest is what
+no switch explains by itself. Each is the difference of two simulations that differ in one switch, less that of the form;
+they add up exactly to simulation minus closed form.")]
 pub struct Args {
     /// Workload: the name of a shipped one, or a file of ours or of training software [default: gpt3-175b]
     #[arg(conflicts_with = "calculon")]
@@ -37,10 +38,10 @@ pub struct Args {
     /// Calculon's application, execution and system file (.json or .json.gz), read unchanged
     #[arg(long, num_args = 3, value_names = ["APP", "EXE", "SYS"])]
     calculon: Option<Vec<PathBuf>>,
-    /// Write both sides' terms and the effects as JSON here
+    /// Write both sides' terms, own error, effects and rest as JSON here
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     report: Option<PathBuf>,
-    /// Write a page with the terms and the effects here: .html
+    /// Write a page with the terms, own error, effects and rest here: .html
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     html: Option<PathBuf>,
     /// Write a timeline with the closed form's terms under the simulated rank: .json, .json.gz, .pftrace, .pftrace.gz
@@ -89,7 +90,7 @@ fn workload(args: &Args) -> Result<(compare::Comparison, Option<Drawing>), Failu
         if !ranks.iter().any(|drawn| drawn.rank == rank) {
             ranks.splice(0..0, Drawn::asked([rank]));
         }
-        let rows = Rows { terms: &comparison.terms, rank: &comparison.rank };
+        let rows = Rows { of: Some(&comparison), rank: &comparison.rank };
         write_trace(&run, &meta, &Shown::of(&ranks), path, Also::ClosedForm(rows))?;
     }
     let drawing = args.html.as_ref().map(|_| Drawing::of(&run, rank));

@@ -14,16 +14,17 @@ use super::own_passes::OwnPasses;
 use super::residency::Held;
 use super::rules::{Given, RulesOfLayout};
 use super::terms::Terms;
-use stepsim_core::ids::DeviceId;
-use stepsim_step::collective::Chooser;
-use stepsim_step::documents::{Dealt, PackedPass, expected};
-use stepsim_step::model::Shard;
-use stepsim_step::plan::step::residency::{Policies, Shares};
-use stepsim_step::plan::step::{self, PlanError, PriceList};
-use stepsim_step::spec::SpecError;
-use stepsim_step::spec::model::ModelSpec;
-use stepsim_step::spec::workload::{SequenceOrder, WorkloadSpec};
-use stepsim_step::topology::{Axis, Machine};
+use super::unlike::{regular, slowest_classes};
+use crate::core::ids::DeviceId;
+use crate::step::collective::Chooser;
+use crate::step::documents::{Dealt, PackedPass, expected};
+use crate::step::model::Shard;
+use crate::step::plan::step::residency::{Policies, Shares};
+use crate::step::plan::step::{self, PlanError, PriceList};
+use crate::step::spec::SpecError;
+use crate::step::spec::model::ModelSpec;
+use crate::step::spec::workload::{SequenceOrder, WorkloadSpec};
+use crate::step::topology::Machine;
 
 /// The closed form of a step for any number of sequences.
 pub struct ClosedForm<'a> {
@@ -89,15 +90,11 @@ impl<'a> ClosedForm<'a> {
             let layers = known.layers(model, shard, workload, &loads, step::cuts_model(workload, &split));
             (layers.layers.stages(workload, &split), layers)
         };
-        let class = |pipeline_rank| {
-            let mut coordinates = [0; 5];
-            coordinates[Axis::Pp as usize] = pipeline_rank;
-            machine.device_class(layout.device(layout.rank(coordinates)))
-        };
-        let classes = (0..order.placement.ranks()).map(class).collect();
         let shares = Shares::of(workload, model, degrees, machine)?;
         let policies = Policies::of(&shares);
         let stages = units(&shard);
+        let classes = slowest_classes(machine, &layout, prices, &order, &stages.0);
+        let alike = regular(machine, (&layout, &degrees), workload);
         let room = packs.onto(shard.clone());
         let mut borders = step::borders(workload, model, &room, &stages.0);
         borders.extend(step::side_border(workload, model));
@@ -105,7 +102,7 @@ impl<'a> ClosedForm<'a> {
         let tied = model.tied_embeddings && degrees.ends[0] != degrees.ends[1];
         let table = model.vocabulary.div_ceil(u64::from(degrees.tensor)) * model.hidden;
         let table = if tied { table as f64 * workload.gradient_message_bytes() } else { 0.0 };
-        let parts = Parts { shares, policies, order, links, front, prices, classes, table, known };
+        let parts = Parts { shares, policies, order, links, front, prices, classes, alike, table, known };
         let mut form = Form::new(parts, stages, &borders)?;
         let mut documents = (packs.dealt().is_some() || packs.images().is_some()).then_some(0.0);
         // Everybody waits for the rank whose documents ask most of attention, or which has most images.

@@ -26,8 +26,8 @@
 //! has its part (`links`).
 //!
 //! Hazards: no contention of different kinds of messages, no interference of collectives with kernels, no stragglers, no end
-//! of the host's queue; all groups are taken to be like rank 0's. The simulation has all of these: the difference is what
-//! `compare` explains.
+//! of the host's queue; where groups of a kind or devices differ, the slowest counts (`unlike`). The simulation has all of
+//! these: the difference is what `compare` explains.
 
 mod beside;
 pub mod bounds;
@@ -56,6 +56,7 @@ mod terms;
 mod tests;
 pub mod training;
 mod unit_passes;
+mod unlike;
 mod update;
 
 pub use closed_form::ClosedForm;

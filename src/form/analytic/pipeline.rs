@@ -114,17 +114,21 @@ impl Form<'_> {
         match *slot {
             Slot::Single(part) => self.chunks.single(kind(part), part.pass, first),
             Slot::Overlapped { forward, backward } => {
-                let experts = match self.workload().expert.overlap {
-                    _ if !self.parts.links.has(Group::Layer(CommGroup::Expert)) => None,
-                    ExpertOverlap::MicroBatchesFusedGradients => Some(Gradients::Fused),
-                    _ => Some(Gradients::Delayed),
-                };
-                self.chunks.pair([kind(forward), kind(backward)], experts)
+                self.chunks.pair([kind(forward), kind(backward)], self.expert_gradients())
             }
         }
     }
 
-    fn kind(&self, rank: u32, part: Part) -> usize {
+    /// Where weight gradients of passes at once run that exchange tokens.
+    pub(super) fn expert_gradients(&self) -> Option<Gradients> {
+        match self.workload().expert.overlap {
+            _ if !self.parts.links.has(Group::Layer(CommGroup::Expert)) => None,
+            ExpertOverlap::MicroBatchesFusedGradients => Some(Gradients::Fused),
+            _ => Some(Gradients::Delayed),
+        }
+    }
+
+    pub(super) fn kind(&self, rank: u32, part: Part) -> usize {
         self.ranks[rank as usize].kinds[usize::from(part.chunk)]
     }
     /// Whether a rank goes on only when what it sends has been delivered.
@@ -336,15 +340,12 @@ impl<'f, 'a> Walk<'f, 'a> {
             slot.parts().for_each(|part| beside.over(part));
             return self.form.slot(rank, slot, first).after(&times);
         }
-        let visits = |part: Part| self.form.chunks.visits(self.form.kind(rank, part), part.pass, first);
         match *slot {
-            Slot::Single(part) => beside.pass(part, &visits(part), times),
-            Slot::Overlapped { forward, backward } => {
-                let passage = self.form.slot(rank, slot, first);
-                let after = passage.after(&times);
-                let parts = [(forward, &*visits(forward)), (backward, &*visits(backward))];
-                beside.both(parts, after[Queue::Compute as usize] - period(&passage), after)
+            Slot::Single(part) => {
+                let visits = self.form.chunks.visits(self.form.kind(rank, part), part.pass, first);
+                beside.pass(part, &visits, times)
             }
+            Slot::Overlapped { forward, backward } => beside.both([forward, backward], times),
         }
     }
 

@@ -158,6 +158,10 @@ impl<T: Clock> Chain<T> {
     pub fn new(input: Option<T>) -> Chain<T> {
         Chain { flying: input.map(|time| (time, 0)).into_iter().collect(), kernel: None }
     }
+    /// Whatever comes next waits for a time.
+    pub fn wait(&mut self, time: T) {
+        self.flying.push((time, 0));
+    }
     /// When all that it has made is there; `None` if it has neither had an input nor done anything.
     pub fn output(&self) -> Option<T> {
         self.flying.iter().map(|message| message.0).chain(self.kernel).reduce(Clock::or)

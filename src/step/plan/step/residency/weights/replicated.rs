@@ -4,15 +4,16 @@
 //! pass in the same direction goes through the same chunk.
 
 use super::super::{Form, Given, Held, Law, Residency, free};
-use crate::collective::CollectiveError;
-use crate::plan::step::chain::{Chain, Visit};
-use crate::plan::step::residency::away::fraction_away;
-use crate::plan::step::residency::law::windows_across;
-use crate::plan::step::unit::Unit;
-use crate::plan::step::writer::Writer;
-use crate::schedule::Pass;
-use stepsim_core::ids::OpId;
-use stepsim_core::program::{MemoryClass, ProgramBuilder};
+use crate::core::ids::OpId;
+use crate::core::program::{MemoryClass, ProgramBuilder};
+use crate::step::collective::CollectiveError;
+use crate::step::plan::step::chain::{Chain, Visit};
+use crate::step::plan::step::residency::away::fraction_away;
+use crate::step::plan::step::residency::law::windows_across;
+use crate::step::plan::step::residency::prefetch::visits_ahead;
+use crate::step::plan::step::unit::Unit;
+use crate::step::plan::step::writer::Writer;
+use crate::step::schedule::Pass;
 
 /// Weights of which every rank holds all.
 #[derive(Default)]
@@ -80,9 +81,8 @@ impl Law for Replicated {
         if away == 0.0 {
             return Held { stays, ..Held::default() };
         }
-        let prefetch = shares.workload.offload.prefetch;
-        let ahead = if prefetch.depth == 0 { 0 } else { prefetch.layers_near() };
         let copied = |u: &Unit| shares.weight_bytes(u) as f64 * away;
+        let ahead = visits_ahead(given, copied);
         let during = windows_across(&given.bytes(copied), [ahead; 2], [0; 2]);
         Held { stays, during, ..Held::default() }
     }
