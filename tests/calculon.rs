@@ -3,12 +3,12 @@
 
 use serde_json::Value;
 use stepsim::core::units::Time;
-use stepsim::lab::calculon::closed_form::{Quirks, estimate};
-use stepsim::lab::calculon::compare::compare;
-use stepsim::lab::calculon::files::{Application, Calculon, Execution, Names, System};
-use stepsim::lab::calculon::simulate::{CalculonRun, Choices};
-use stepsim::lab::compare::Difference;
-use stepsim::lab::simulate::{Inputs, Options, Simulation};
+use stepsim::form::calculon::closed_form::{Quirks, estimate};
+use stepsim::form::calculon::compare::compare;
+use stepsim::form::calculon::files::{Application, Calculon, Execution, Names, System};
+use stepsim::form::calculon::simulate::{CalculonRun, Choices};
+use stepsim::form::compare::Difference;
+use stepsim::simulate::{Inputs, Options, Simulation};
 
 /// The goldens by name.
 fn goldens() -> Vec<(String, Calculon)> {

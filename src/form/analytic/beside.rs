@@ -13,14 +13,15 @@ use rustc_hash::FxHashMap;
 
 use super::form::Form;
 use super::queues::{Passage, Queue, Times};
-use crate::step::collective::{CollectiveError, Op};
-use crate::step::model::LayerKind;
-use crate::step::plan::step::Unit;
-use crate::step::plan::step::groups::Group;
-use crate::step::plan::step::residency::{
+use super::walks::RankEnd;
+use stepsim_step::collective::{CollectiveError, Op};
+use stepsim_step::model::LayerKind;
+use stepsim_step::plan::step::Unit;
+use stepsim_step::plan::step::groups::Group;
+use stepsim_step::plan::step::residency::{
     Around, Gathers, Given, Reductions, Span, UnitTimes, Updates, gate,
 };
-use crate::step::schedule::{Part, Pass, Seat, Slot};
+use stepsim_step::schedule::{Part, Pass, Seat, Slot};
 
 /// What the policies of one rank ask for, by chunk and unit.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -151,6 +152,15 @@ impl Form<'_> {
 }
 
 impl Asked {
+    /// Whether what is reduced holds up no pass, and is reduced once.
+    pub fn reduces_behind(&self) -> bool {
+        self.reductions.is_none_or(|reductions| !reductions.every && !reductions.held)
+    }
+    /// Whether it gathers as another does.
+    pub fn gathers_as(&self, other: &Asked) -> bool {
+        let gathers = |asked: &Asked| asked.around.iter().flatten().map(|a| a.gather).collect::<Vec<_>>();
+        self.gathers == other.gathers && gathers(self) == gathers(other)
+    }
     /// Whether it has collectives.
     pub fn communicates(&self) -> bool {
         let gathers = |around: &Around| around.gather != [0.0; 2];
@@ -220,6 +230,8 @@ pub(super) struct Beside<'f, 'a> {
     /// Backward passes through a chunk, and by chunk those to come.
     passes: u32,
     left: Vec<u32>,
+    /// Gradients that are complete, where their reductions are left for later.
+    complete: Option<Vec<(usize, usize, f64)>>,
     /// What has gone out, by chunk, unit and micro-batch.
     out: FxHashMap<(u16, usize, u32), f64>,
 }
@@ -238,10 +250,25 @@ impl<'f, 'a> Beside<'f, 'a> {
             run: 0,
             units: asked.around.iter().map(|chunk| vec![UnitState::default(); chunk.len()]).collect(),
             bucket: Vec::new(),
+            complete: None,
             passes,
             left: (0..asked.around.len()).map(|chunk| form.backward_passes(rank, chunk, passes)).collect(),
             out: FxHashMap::default(),
         }
+    }
+
+    /// Notes what is to be reduced instead of reducing it.
+    pub fn leave_reductions(&mut self) {
+        self.complete = Some(Vec::new());
+    }
+    /// Where the walk ended, of a rank whose passes are done at a time.
+    pub fn rank_end(self, passes: f64) -> RankEnd {
+        RankEnd { passes, gathers: self.gather, complete: self.complete.unwrap_or_default() }
+    }
+    /// All passes are over, as a walk has found; its reductions are to come.
+    pub fn go_on(&mut self, end: &RankEnd) {
+        self.gather = end.gathers;
+        self.left.fill(1);
     }
 
     /// Whether anything runs beside a pass, which is then walked visit by visit; `first` of its chunk in the step.
@@ -380,9 +407,9 @@ impl<'f, 'a> Beside<'f, 'a> {
     /// A visit is over: what follows from it is started.
     pub fn leave(&mut self, part: Part, unit: usize, start: f64, end: f64) {
         let (chunk, backward) = (usize::from(part.chunk), part.pass != Pass::Forward);
-        let state = &mut self.units[chunk][unit];
+        let visit = self.units[chunk][unit].visits[usize::from(backward)];
         if part.pass != Pass::WeightGrad
-            && let Some(visit) = self.begun.get_mut(state.visits[usize::from(backward)])
+            && let Some(visit) = self.begun.get_mut(visit)
         {
             (visit.start, visit.end) = (start, end);
         }
@@ -420,10 +447,14 @@ impl<'f, 'a> Beside<'f, 'a> {
     }
 
     /// The gradient of a unit joins its bucket, which is reduced when it is full.
-    fn reduce(&mut self, part: Part, unit: usize, end: f64) {
+    pub fn reduce(&mut self, part: Part, unit: usize, end: f64) {
         let chunk = usize::from(part.chunk);
-        let Some(reductions) = self.asked.reductions else { return };
         let last = self.left[chunk] == 1;
+        if let Some(complete) = self.complete.as_mut().filter(|_| last) {
+            complete.push((chunk, unit, end));
+            return;
+        }
+        let Some(reductions) = self.asked.reductions else { return };
         self.units[chunk][unit].reduced = end;
         if !(reductions.every || last) {
             return;

@@ -20,9 +20,10 @@ type Visits = Rc<[(usize, Passage)]>;
 #[derive(Debug, Default)]
 pub(super) struct Chunks {
     kinds: Vec<Units>,
-    singles: RefCell<FxHashMap<(usize, Pass, bool), Passage>>,
+    /// By kind, then by pass and whether it is the first.
+    singles: RefCell<Vec<[Option<Rc<Passage>>; 2 * Pass::COUNT]>>,
     visits: RefCell<FxHashMap<(usize, Pass, bool), Visits>>,
-    pairs: RefCell<FxHashMap<[usize; 2], Passage>>,
+    pairs: RefCell<FxHashMap<[usize; 2], Rc<Passage>>>,
 }
 
 impl Chunks {
@@ -37,13 +38,14 @@ impl Chunks {
         })
     }
     /// A pass through a chunk; the `first` of a step casts its weights.
-    pub fn single(&self, kind: usize, pass: Pass, first: bool) -> Passage {
+    pub fn single(&self, kind: usize, pass: Pass, first: bool) -> Rc<Passage> {
         let first = first && pass == Pass::Forward;
-        *self
-            .singles
-            .borrow_mut()
-            .entry((kind, pass, first))
-            .or_insert_with(|| product(&visits(&self.kinds[kind], pass, first)))
+        let mut known = self.singles.borrow_mut();
+        if known.len() <= kind {
+            known.resize_with(self.kinds.len(), Default::default);
+        }
+        let found = || Rc::new(product(&visits(&self.kinds[kind], pass, first)));
+        Rc::clone(known[kind][2 * pass as usize + usize::from(first)].get_or_insert_with(found))
     }
     /// The same, unit by unit: which, and its matrix.
     pub fn visits(&self, kind: usize, pass: Pass, first: bool) -> Rc<[(usize, Passage)]> {
@@ -63,9 +65,9 @@ impl Chunks {
     }
     /// A forward and a backward pass through two chunks at once; `experts`: where both exchange tokens, with weight
     /// gradients delayed, or where they are made.
-    pub fn pair(&self, kinds: [usize; 2], experts: Option<Gradients>) -> Passage {
-        let found = || Passage(self.at_once(kinds, experts, Passage::nothing().0, &mut Nothing));
-        *self.pairs.borrow_mut().entry(kinds).or_insert_with(found)
+    pub fn pair(&self, kinds: [usize; 2], experts: Option<Gradients>) -> Rc<Passage> {
+        let found = || Rc::new(Passage::of(&self.at_once(kinds, experts, Passage::begin(), &mut Nothing)));
+        Rc::clone(self.pairs.borrow_mut().entry(kinds).or_insert_with(found))
     }
     /// The same from these times on; what lies `around` the visits is told of them.
     pub fn at_once<T: Clock>(

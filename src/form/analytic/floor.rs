@@ -1,6 +1,6 @@
 //! What a step takes at least: a bound that no run of it can be below, for searches that leave out what cannot be best.
 //!
-//! The walk of its passes is one, with the smallest update behind it, where all groups and devices are alike and no host
+//! The walk of its passes is one where all groups and devices are alike and no host
 //! launches them: whatever else a run has (transfers between stages, reductions, copies, contention, interference) makes
 //! some op start later, and in a system of queues nothing then ends earlier. Elsewhere less is certain:
 //!
@@ -9,15 +9,15 @@
 //! micro-batch has passed the stages before it, behind its last one the last gradient has those to pass. Everything else
 //! (exposed reductions, transfers between stages, copies, the optimizer, launches, contention) only comes on top.
 //!
-//! Communication in front of the first kernel of a pass and behind its last one may run beside other passes and does not count;
+//! Behind both the smallest update of a rank is still to come. Communication in front of the first kernel of a pass and behind its last one may run beside other passes and does not count;
 //! paired passes hide each other's. An idle machine is the fastest: times of communication count where all groups are alike
 //! and collectives are no faster than their closed form ([`CollectiveFidelity::Steps`] may be).
 
 use super::form::Form;
 use super::least::Least;
-use crate::core::declare::defaults;
-use crate::step::schedule::{Part, Pass, Seat, Slot};
-use crate::step::spec::workload::CollectiveFidelity;
+use stepsim_core::declare::defaults;
+use stepsim_step::schedule::{Part, Pass, Seat, Slot};
+use stepsim_step::spec::workload::CollectiveFidelity;
 
 /// Passes of one chunk, in seconds.
 #[derive(Clone, Copy, Default)]
@@ -87,10 +87,11 @@ pub(super) struct Floor {
 const ROUNDING: f64 = 1e-9;
 
 impl Floor {
-    /// Seconds with so many micro-batches of each direction, whose passes and smallest update are walked in so many seconds.
-    pub fn seconds(&self, micro_batches: f64, walk: f64) -> f64 {
-        let walk = if self.walked { walk * (1.0 - ROUNDING) } else { 0.0 };
-        self.ranks.iter().map(|rank| rank.seconds(micro_batches)).fold(walk, f64::max)
+    /// Seconds with so many micro-batches of each direction, whose passes are walked in so many seconds, and a smallest update.
+    pub fn seconds(&self, micro_batches: f64, walk: f64, update: f64) -> f64 {
+        let walk = if self.walked { walk } else { 0.0 };
+        let passes = self.ranks.iter().map(|rank| rank.seconds(micro_batches)).fold(walk, f64::max);
+        if self.ranks.is_empty() { 0.0 } else { (passes + update) * (1.0 - ROUNDING) }
     }
 }
 

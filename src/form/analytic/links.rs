@@ -8,14 +8,14 @@ use rustc_hash::FxHashMap;
 
 use super::known::{Groups, Known, Surroundings};
 use super::unlike::{regular, slowest_group};
-use crate::core::ids::{DeviceId, RankId, ResourceId};
-use crate::step::collective::{Chooser, CollectiveError, Fabric, Geometry, Network, Op, Transfer};
-use crate::step::model::CommGroup;
-use crate::step::plan::step::border::leaves_node;
-use crate::step::plan::step::groups::{Degrees, Group};
-use crate::step::sharding::Exchange;
-use crate::step::spec::workload::{CollectiveFidelity, WorkloadSpec};
-use crate::step::topology::{Axis, CopyDirection, Layout, Machine};
+use stepsim_core::ids::{DeviceId, RankId, ResourceId};
+use stepsim_step::collective::{Chooser, CollectiveError, Fabric, Geometry, Network, Op, Transfer};
+use stepsim_step::model::CommGroup;
+use stepsim_step::plan::step::border::leaves_node;
+use stepsim_step::plan::step::groups::{Degrees, Group};
+use stepsim_step::sharding::Exchange;
+use stepsim_step::spec::workload::{CollectiveFidelity, WorkloadSpec};
+use stepsim_step::topology::{Axis, CopyDirection, Layout, Machine};
 
 /// One copy or one hop: latency in seconds, bandwidth in B/s.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -46,6 +46,7 @@ mod own_passes;
 mod pass_time;
 mod passes;
 mod pipeline;
+mod quantities;
 mod queues;
 mod residency;
 pub mod roofline;
@@ -58,16 +59,17 @@ pub mod training;
 mod unit_passes;
 mod unlike;
 mod update;
+mod walks;
 
 pub use closed_form::ClosedForm;
-pub use estimate::Estimate;
+pub use estimate::{Bound, Estimate};
 pub use known::Known;
 pub use least::Least;
 pub use links::{Links, Pipe};
 pub use memory::Memory;
 pub use pass_time::{PassTime, UnitTime};
 pub use rules::Rules;
-pub use terms::Terms;
+pub use terms::{KEYS, Terms};
 
 use stepsim_step::collective::Chooser;
 use stepsim_step::plan::step::{PlanError, PriceList};

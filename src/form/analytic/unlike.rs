@@ -4,13 +4,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::core::ids::{DeviceId, RankId};
-use crate::step::collective::{Chooser, CollectiveError, Geometry, Op, Transfer};
-use crate::step::plan::step::groups::{Degrees, Group};
-use crate::step::plan::step::{PriceList, Unit};
-use crate::step::schedule::{Order, Seat};
-use crate::step::spec::workload::WorkloadSpec;
-use crate::step::topology::{Axis, Layout, Machine, ScaleUp};
+use stepsim_core::ids::{DeviceId, RankId};
+use stepsim_step::collective::{Chooser, CollectiveError, Geometry, Op, Transfer};
+use stepsim_step::plan::step::groups::{Degrees, Group};
+use stepsim_step::plan::step::{PriceList, Unit};
+use stepsim_step::schedule::{Order, Seat};
+use stepsim_step::spec::workload::WorkloadSpec;
+use stepsim_step::topology::{Axis, Layout, Machine, ScaleUp};
 
 /// Whether groups of a kind look like one another: nodes of one kind of device, which the axes of the layout fill evenly.
 pub(super) fn regular(

@@ -2,13 +2,13 @@
 //! term for is its own error, what it leaves open (how transfers are sent, links that are shared, uneven blocks, a full
 //! memory) an effect; the rest is what the run that makes its assumptions differs by.
 
-use crate::core::ids::RankId;
-use crate::core::units::Time;
-use crate::lab::calculon::closed_form::{Quirks, Terms, estimate};
-use crate::lab::calculon::files::Calculon;
-use crate::lab::calculon::simulate::{CalculonError, CalculonRun, Choices};
-use crate::lab::compare::{Comparison, Differences, Row, beside, gap, read_rank};
-use crate::read::analysis::idle::IdleTimes;
+use crate::calculon::closed_form::{Quirks, Terms, estimate};
+use crate::calculon::files::Calculon;
+use crate::calculon::simulate::{CalculonError, CalculonRun, Choices};
+use crate::compare::{Comparison, Differences, Row, beside, gap, read_rank};
+use stepsim_core::ids::RankId;
+use stepsim_core::units::Time;
+use stepsim_read::analysis::idle::IdleTimes;
 
 /// A switch: whether it means anything for a case, and what it sets.
 struct Switch {

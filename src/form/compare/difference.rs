@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Comparison, Term};
-use crate::core::units::{PS_PER_S, Time};
+use stepsim_core::units::{PS_PER_S, Time};
 
 /// Whose difference it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,6 +142,7 @@ impl Differences {
                 terms: self.own,
             },
             effects: self.effects,
+            formula: None,
             sum_picoseconds: sum,
             sum_s: seconds(sum),
         }

@@ -12,7 +12,7 @@
 //! Errors of opposite sign hide in a sum; pairs that cancel are listed ([`Pair`]).
 //!
 //! * [`workload`]: a workload.
-//! * Calculon's files: [`crate::lab::calculon::compare`], from its assumptions to events, one switch after another; its
+//! * Calculon's files: [`crate::calculon::compare`], from its assumptions to events, one switch after another; its
 //!   rest is what the run that makes its assumptions differs by.
 //!
 //! Hazard: an error or effect depends on what was switched on before, as any attribution does; the order is fixed and shown.
@@ -20,6 +20,7 @@
 pub mod among;
 mod difference;
 mod estimators;
+pub mod formula;
 mod page;
 mod reading;
 #[cfg(feature = "tables")]
@@ -33,6 +34,7 @@ use serde::Serialize;
 pub use difference::{Class, Difference, OwnError, Pair, Rest};
 pub(crate) use difference::{Differences, gap};
 pub use estimators::Estimators;
+pub use formula::{Formula, FormulaReading};
 pub use page::{Drawing, page};
 pub use reading::{Row, beside, read_rank};
 #[cfg(feature = "tables")]
@@ -70,6 +72,9 @@ pub struct Comparison {
     pub rest: Rest,
     /// Errors and effects of opposite sign that hide one another.
     pub pairs: Vec<Pair>,
+    /// What a formula that was brought says of the step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub formula: Option<FormulaReading>,
     /// Own error, effects and rest: simulation minus closed form, in picoseconds.
     pub sum_picoseconds: i64,
     /// The same in seconds.

@@ -87,6 +87,20 @@ pub fn page(c: &Comparison, drawing: Option<Drawing>, command: &[String]) -> ser
         let lines: Vec<_> = terms.iter().map(|t| (t.name, both(t), both(t).map(seconds))).collect();
         out.push_str(&pairs(&lines));
     });
+    if let Some(formula) = &c.formula {
+        let note = format!("{} Seconds by the formula, in closed form, and as simulated.", formula.source);
+        sheet.section(&format!("The formula {}, term by term", formula.name), &note, |out| {
+            let there = formula.terms.iter().filter(|t| t.formula_s != 0.0 || t.closed_form_s != 0.0);
+            let rows = there.map(|t| {
+                let all = [t.formula_s, t.closed_form_s, t.simulated_s].map(seconds);
+                let percent = format!("{:+.2} %", t.percent);
+                std::iter::once(t.name.to_owned()).chain(all).chain([percent]).collect::<Vec<_>>()
+            });
+            let header =
+                ["term", "formula", "closed form", "simulated", "formula less closed form, of the step"];
+            table(out, &header, 1, rows);
+        });
+    }
     let note = "Own error: what the form has a term for, one subject on top of another. Effects: what it does not claim, \
                 each by itself. Rest: what no switch explains by itself. They add up exactly.";
     sheet.section("What makes the difference", note, |out| {

@@ -2,7 +2,7 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use super::{Class, Comparison};
+use super::{Class, Comparison, FormulaReading};
 
 fn new(header: [&str; 4]) -> Table {
     let mut table = Table::new();
@@ -45,8 +45,25 @@ pub fn table(c: &Comparison) -> String {
     row("sum", "simulated - closed form", c.sum_s);
     let mut text = format!("{}\nsimulated terms: {}\n\n{}\n\n", c.what, c.rank, terms.trim_fmt());
     text.push_str(&format!("{}\n", differences.trim_fmt()));
+    if let Some(formula) = &c.formula {
+        text.push_str(&format!("\n{}\n", formula_table(formula)));
+    }
     for pair in &c.pairs {
         text.push_str(&format!("\n{}\n", pair.sentence()));
     }
     text
+}
+
+/// A formula term by term, beside the closed form and the simulated rank.
+fn formula_table(formula: &FormulaReading) -> String {
+    let mut table =
+        new([formula.name.as_str(), "formula", "closed form", "formula - closed form, % of the step"]);
+    let seconds = |s: f64| format!("{s:.6}");
+    for term in formula.terms.iter().filter(|t| t.formula_s != 0.0 || t.closed_form_s != 0.0) {
+        let percent = format!("{:+.3}", term.percent);
+        table.add_row([term.name.to_string(), seconds(term.formula_s), seconds(term.closed_form_s), percent]);
+    }
+    let off = format!("{:+.2} % of the simulation", 100.0 * formula.off);
+    table.add_row(["total".to_string(), seconds(formula.total_s), String::new(), off]);
+    table.trim_fmt()
 }

@@ -5,8 +5,8 @@ use std::io;
 
 use super::Comparison;
 use super::among::OwnRows;
-use crate::core::units::Time;
-use crate::read::trace::writer::{Sink, Slice, Value};
+use stepsim_core::units::Time;
+use stepsim_read::trace::writer::{Sink, Slice, Value};
 
 /// Number of the closed form's process and of its first thread: above all of the timeline's own.
 const PROCESS: u64 = 900_000_000;

@@ -11,14 +11,14 @@
 
 use super::difference::gap;
 use super::{Comparison, Differences, Estimators, Row, Term, beside, read_rank};
-use crate::core::ids::RankId;
-use crate::core::program::{Edit, StreamKind, World};
-use crate::core::units::Time;
-use crate::lab::simulate::jump::figures_edited;
-use crate::lab::simulate::{Inputs, Options, Simulation, SimulationError};
-use crate::read::analysis::idle::IdleTimes;
-use crate::read::analytic::{Estimate, Terms};
-use crate::step::spec::workload::{CollectiveFidelity, TensorOverlap, WorkloadSpec};
+use crate::analytic::{Estimate, Terms};
+use stepsim_core::ids::RankId;
+use stepsim_core::program::{Edit, StreamKind, World};
+use stepsim_core::units::Time;
+use stepsim_read::analysis::idle::IdleTimes;
+use stepsim_simulate::jump::figures_edited;
+use stepsim_simulate::{Inputs, Options, Simulation, SimulationError};
+use stepsim_step::spec::workload::{CollectiveFidelity, TensorOverlap, WorkloadSpec};
 
 /// What is switched on; by default nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

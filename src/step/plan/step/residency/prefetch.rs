@@ -1,8 +1,8 @@
 //! When a copy may start ahead of its use, in the closed form: the rule of `Writer::gate` in seconds.
 
 use super::Given;
-use crate::step::plan::step::unit::Unit;
-use crate::step::spec::workload::{PrefetchSpec, PrefetchUnit};
+use crate::plan::step::unit::Unit;
+use crate::spec::workload::{PrefetchSpec, PrefetchUnit};
 
 /// A visit that has begun.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

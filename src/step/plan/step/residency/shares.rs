@@ -210,7 +210,7 @@ impl<'a> Shares<'a> {
         dense + expert
     }
     /// Ranks over which dense weights are cut.
-    pub(crate) fn weights_cut(&self) -> f64 {
+    pub fn weights_cut(&self) -> f64 {
         f64::from(self.degrees.dense.weights)
     }
     /// Of so many bytes of a unit's dense weights and of its experts', those that this rank holds where weights are cut among

@@ -4,14 +4,14 @@
 
 use super::super::{Given, UnitTimes, free};
 use super::{Added, Home, cargo, kept_bytes, share_bytes, waiting};
-use crate::core::ids::OpId;
-use crate::core::program::{MemoryClass, ProgramBuilder};
-use crate::step::plan::step::chain::{Chain, Visit};
-use crate::step::plan::step::residency::away::fraction_away;
-use crate::step::plan::step::residency::law::windows;
-use crate::step::plan::step::residency::prefetch::visits_ahead;
-use crate::step::plan::step::unit::Unit;
-use crate::step::plan::step::writer::Writer;
+use crate::plan::step::chain::{Chain, Visit};
+use crate::plan::step::residency::away::fraction_away;
+use crate::plan::step::residency::law::windows;
+use crate::plan::step::residency::prefetch::visits_ahead;
+use crate::plan::step::unit::Unit;
+use crate::plan::step::writer::Writer;
+use stepsim_core::ids::OpId;
+use stepsim_core::program::{MemoryClass, ProgramBuilder};
 
 /// Whole gradients.
 #[derive(Default)]

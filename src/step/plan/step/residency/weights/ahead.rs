@@ -5,8 +5,8 @@
 //! the end of the visit. A visit sees at its fullest all that is there at one moment of it.
 
 use super::gather_time;
-use crate::step::plan::step::residency::away::fraction_away;
-use crate::step::plan::step::residency::{Given, Span, UnitTimes, gate};
+use crate::plan::step::residency::away::fraction_away;
+use crate::plan::step::residency::{Given, Span, UnitTimes, gate};
 
 /// Bytes that are on the device from one moment to another.
 #[derive(Clone, Copy, Default)]

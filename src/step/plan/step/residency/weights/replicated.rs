@@ -4,16 +4,16 @@
 //! pass in the same direction goes through the same chunk.
 
 use super::super::{Form, Given, Held, Law, Residency, free};
-use crate::core::ids::OpId;
-use crate::core::program::{MemoryClass, ProgramBuilder};
-use crate::step::collective::CollectiveError;
-use crate::step::plan::step::chain::{Chain, Visit};
-use crate::step::plan::step::residency::away::fraction_away;
-use crate::step::plan::step::residency::law::windows_across;
-use crate::step::plan::step::residency::prefetch::visits_ahead;
-use crate::step::plan::step::unit::Unit;
-use crate::step::plan::step::writer::Writer;
-use crate::step::schedule::Pass;
+use crate::collective::CollectiveError;
+use crate::plan::step::chain::{Chain, Visit};
+use crate::plan::step::residency::away::fraction_away;
+use crate::plan::step::residency::law::windows_across;
+use crate::plan::step::residency::prefetch::visits_ahead;
+use crate::plan::step::unit::Unit;
+use crate::plan::step::writer::Writer;
+use crate::schedule::Pass;
+use stepsim_core::ids::OpId;
+use stepsim_core::program::{MemoryClass, ProgramBuilder};
 
 /// Weights of which every rank holds all.
 #[derive(Default)]
