@@ -164,7 +164,7 @@ fn apart(units: &Units) -> bool {
 
 /// A step of one pass of two.
 #[derive(Clone, Copy)]
-enum Step<'a> {
+enum PassStep<'a> {
     /// The pass comes to a unit.
     Opens((Pass, usize)),
     Runs(&'a Op),
@@ -173,12 +173,12 @@ enum Step<'a> {
 }
 
 /// The steps of visits with their ops; neighbours in one unit are one visit.
-fn steps<'a>(visits: &[((Pass, usize), &'a [Op])]) -> Vec<Step<'a>> {
+fn steps<'a>(visits: &[((Pass, usize), &'a [Op])]) -> Vec<PassStep<'a>> {
     let mut steps = Vec::new();
     for visit in visits.chunk_by(|a, b| a.0 == b.0) {
-        steps.push(Step::Opens(visit[0].0));
-        steps.extend(visit.iter().flat_map(|(_, ops)| ops.iter().map(Step::Runs)));
-        steps.push(Step::Closes(visit[0].0));
+        steps.push(PassStep::Opens(visit[0].0));
+        steps.extend(visit.iter().flat_map(|(_, ops)| ops.iter().map(PassStep::Runs)));
+        steps.push(PassStep::Closes(visit[0].0));
     }
     steps
 }
@@ -195,14 +195,14 @@ impl<'v, T: Clock> Both<'v, T> {
         let chains = INPUTS.map(|input| Chain::new(Some(streams[input as usize])));
         Both { streams, chains, around }
     }
-    fn take(&mut self, which: usize, step: Step<'_>) {
+    fn take(&mut self, which: usize, step: PassStep<'_>) {
         let chain = &mut self.chains[which];
         match step {
-            Step::Runs(op) => chain.run(op, &mut self.streams),
-            Step::Opens(visit) => {
+            PassStep::Runs(op) => chain.run(op, &mut self.streams),
+            PassStep::Opens(visit) => {
                 self.around.opens(which, visit, &self.streams).into_iter().for_each(|time| chain.wait(time));
             }
-            Step::Closes(visit) => {
+            PassStep::Closes(visit) => {
                 let end = chain.output().unwrap_or(self.streams[Queue::Compute as usize]);
                 self.around.closes(which, visit, end);
             }
@@ -233,7 +233,7 @@ fn in_turns<T: Clock>(forward: &Units, backward: &Units, mut both: Both<'_, T>) 
             *done = loop {
                 let Some(step) = steps.next() else { break true };
                 both.take(which, step);
-                if matches!(step, Step::Runs(op) if op.work != Work::Kernel) {
+                if matches!(step, PassStep::Runs(op) if op.work != Work::Kernel) {
                     break false;
                 }
             };
@@ -298,7 +298,7 @@ type Waiting<'a> = (&'a [Op], Option<usize>);
 
 /// One pass of two.
 struct Part<'a> {
-    steps: std::iter::Peekable<std::vec::IntoIter<Step<'a>>>,
+    steps: std::iter::Peekable<std::vec::IntoIter<PassStep<'a>>>,
     /// By visit: the weight gradients that it leaves for later.
     later: std::vec::IntoIter<Later<'a>>,
     /// Weight gradients of the visit under way: those of experts and the others; and those of visits that are over.
@@ -316,25 +316,27 @@ impl<'a> Part<'a> {
     }
     /// Runs ops up to the next exchange; false when nothing is left.
     fn reach_exchange<T: Clock>(&mut self, which: usize, both: &mut Both<'_, T>) -> bool {
-        while let Some(step) = self.steps.next_if(|step| !matches!(step, Step::Runs(op) if is_exchange(op))) {
+        while let Some(step) =
+            self.steps.next_if(|step| !matches!(step, PassStep::Runs(op) if is_exchange(op)))
+        {
             both.take(which, step);
             match step {
-                Step::Opens((_, unit)) => {
+                PassStep::Opens((_, unit)) => {
                     let later = self.later.next().flatten();
                     self.open = later.map_or(Vec::new(), |(ops, of_experts)| {
                         let (experts, others) = ops.split_at(of_experts.min(ops.len()));
                         vec![(experts, None), (others, Some(unit))]
                     });
                 }
-                Step::Closes(_) => self.over.append(&mut self.open),
-                Step::Runs(_) => {}
+                PassStep::Closes(_) => self.over.append(&mut self.open),
+                PassStep::Runs(_) => {}
             }
         }
         self.steps.peek().is_some()
     }
     /// Runs the exchange that it has come to, if it has.
     fn exchange<T: Clock>(&mut self, which: usize, both: &mut Both<'_, T>) {
-        let is_there = |step: &Step<'_>| matches!(step, Step::Runs(op) if is_exchange(op));
+        let is_there = |step: &PassStep<'_>| matches!(step, PassStep::Runs(op) if is_exchange(op));
         if let Some(step) = self.steps.next_if(is_there) {
             both.take(which, step);
         }

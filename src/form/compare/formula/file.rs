@@ -7,8 +7,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::analytic::KEYS;
-use stepsim_step::spec::SpecError;
 use stepsim_step::spec::expression::Expression;
+use stepsim_step::spec::files::Files;
+use stepsim_step::spec::{Disk, SpecError};
 
 /// Formulas that the program carries: a name, and the file.
 pub const SHIPPED: [(&str, &str); 4] = [
@@ -55,7 +56,7 @@ impl Formula {
         if let Some((name, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == name) {
             return Formula::parse(name, text);
         }
-        let text = std::fs::read_to_string(name).map_err(|e| {
+        let text = Disk.read(Path::new(name)).map_err(|e| {
             let names: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
             SpecError::file(name, format!("cannot be read as a formula: {e}"))
                 .allowed(format!("{}, or a file .json or .csv", names.join(", ")))
