@@ -7,6 +7,7 @@ use stepsim::form::calculon::closed_form::{Quirks, estimate};
 use stepsim::form::calculon::compare::compare;
 use stepsim::form::calculon::files::{Application, Calculon, Execution, Names, System};
 use stepsim::form::calculon::simulate::{CalculonRun, Choices};
+use stepsim::form::compare::Difference;
 use stepsim::simulate::{Inputs, Options, Simulation};
 
 /// The goldens by name.
@@ -97,9 +98,10 @@ fn effects_and_rest_add_up_exactly() {
     for (name, case) in goldens().into_iter().filter(|g| g.1.exe().pipeline_par <= 8) {
         let (comparison, run) = compare(&case).expect("a comparison");
         let closed = Time::from_s(estimate(&case, Quirks::AS_PUBLISHED).terms.total());
-        let effects: i64 = comparison.effects.iter().map(|e| e.picoseconds).sum();
+        let of = |all: &[Difference]| all.iter().map(|d| d.picoseconds).sum::<i64>();
+        let switched = of(&comparison.own_error.terms) + of(&comparison.effects);
         let difference = run.record.step_end.0 as i64 - closed.0 as i64;
-        assert_eq!(effects + comparison.rest_picoseconds, difference, "{name}");
+        assert_eq!(switched + comparison.rest.picoseconds, difference, "{name}");
         assert_eq!(comparison.sum_picoseconds, difference, "{name}");
         let simulated: f64 = comparison.terms.iter().map(|t| t.simulated_s).sum();
         assert!((simulated / comparison.simulated_s - 1.0).abs() < 1e-9, "{name}: terms of the simulation");

@@ -30,7 +30,10 @@ def command(*words: object) -> str:
 
 def answer(name: str, given: Mapping[str, Any], document: str = "--report=-") -> Any:
     """The JSON that a command writes as ``document``, or says where that is nothing."""
+    from ._form import brought
+
     with ExitStack() as files:
+        given = brought(given)
         words = [*name.split(" "), *options(name, given, files)]
         split = words.index("--") if "--" in words else len(words)
         words[split:split] = [document] if document else []

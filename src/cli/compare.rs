@@ -11,7 +11,7 @@ use super::write::{write_page, write_report};
 use super::{Failure, calculon, outputs, say};
 use stepsim_form::compare;
 use stepsim_form::compare::tracks::Rows;
-use stepsim_form::compare::{Drawing, table};
+use stepsim_form::compare::{Drawing, Formula, FormulaReading, table};
 use stepsim_read::trace::{Format, RunMeta};
 use stepsim_simulate::behaviour::Drawn;
 
@@ -20,10 +20,13 @@ use stepsim_simulate::behaviour::Drawn;
 #[command(after_help = "Examples:
   stepsim compare gpt3-175b
   stepsim compare llama3-8b-fsdp --set batch.global=512 --report compare.json
+  stepsim compare llama3-70b --form megatron-3d
+  stepsim compare gpt3-175b --form mine.json     {"name": "mine", "terms": {"bubble": "(pipeline - 1) * (forward_s + backward_s)"}}
   stepsim compare --calculon app.json exe.json sys.json -o both.json.gz
 
-Effects are differences of two simulations that differ in one switch, in the order shown; with the rest they add up
-exactly to simulation minus closed form.")]
+Own error is what the closed form has a term for and gets wrong, effects are what it does not claim, the rest is what
+no switch explains by itself. Each is the difference of two simulations that differ in one switch, less that of the form;
+they add up exactly to simulation minus closed form.")]
 pub struct Args {
     /// Workload: the name of a shipped one, or a file of ours or of training software [default: gpt3-175b]
     #[arg(conflicts_with = "calculon")]
@@ -34,13 +37,16 @@ pub struct Args {
     /// Change a field: `batch.global=768`, `topology.nodes=16`; repeatable
     #[arg(long = "set", value_name = "PATH=VALUE", conflicts_with = "calculon")]
     sets: Vec<String>,
+    /// A formula to hold beside both: calculon, megatron-3d, pipeline-bubbles, scaling-book, or a file of yours: .json, .csv
+    #[arg(long, value_name = "FORMULA", conflicts_with = "calculon")]
+    form: Option<PathBuf>,
     /// Calculon's application, execution and system file (.json or .json.gz), read unchanged
     #[arg(long, num_args = 3, value_names = ["APP", "EXE", "SYS"])]
     calculon: Option<Vec<PathBuf>>,
-    /// Write both sides' terms and the effects as JSON here
+    /// Write both sides' terms, own error, effects and rest as JSON here
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     report: Option<PathBuf>,
-    /// Write a page with the terms and the effects here: .html
+    /// Write a page with the terms, own error, effects and rest here: .html
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     html: Option<PathBuf>,
     /// Write a timeline with the closed form's terms under the simulated rank: .json, .json.gz, .pftrace, .pftrace.gz
@@ -70,11 +76,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 /// Both sides, and the simulated rank over time where a page is asked for.
 fn workload(args: &Args) -> Result<(compare::Comparison, Option<Drawing>), Failure> {
     let name = args.workload.as_deref().unwrap_or(EXAMPLE);
+    let formula = args.form.as_deref().map(|form| Formula::load(&form.to_string_lossy())).transpose()?;
     let bar = Bar::new("comparing");
     let compared =
         compare::workload::compare(name, args.topology.as_deref(), &args.sets, &mut |ops| bar.at(ops));
     bar.done();
-    let (comparison, run, rank) = compared?;
+    let (mut comparison, run, rank) = compared?;
+    if let Some(formula) = &formula {
+        let terms = &comparison.terms;
+        comparison.formula = Some(FormulaReading::new(formula, &run.inputs, comparison.simulated_s, terms)?);
+    }
     note_without_effect(&run.inputs.without_effect());
     let written = [("--output", args.trace.as_deref()), ("--report", args.report.as_deref())];
     outputs::apart(&written, &run.inputs.files())?;
@@ -89,7 +100,7 @@ fn workload(args: &Args) -> Result<(compare::Comparison, Option<Drawing>), Failu
         if !ranks.iter().any(|drawn| drawn.rank == rank) {
             ranks.splice(0..0, Drawn::asked([rank]));
         }
-        let rows = Rows { terms: &comparison.terms, rank: &comparison.rank };
+        let rows = Rows { of: Some(&comparison), rank: &comparison.rank };
         write_trace(&run, &meta, &Shown::of(&ranks), path, Also::ClosedForm(rows))?;
     }
     let drawing = args.html.as_ref().map(|_| Drawing::of(&run, rank));

@@ -1,6 +1,7 @@
 //! Which layouts are simulated: those that the closed form does not refute, best first.
 
-use std::collections::BTreeMap;
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, BinaryHeap};
 
 use serde_json::{Map, Value};
 
@@ -80,54 +81,200 @@ impl Known {
     }
 }
 
-/// A layout's estimate, or the reason why it is not simulated.
+/// What is made of a layout, or the reason why it is not simulated.
 pub(super) type Estimated = Result<Candidate, &'static str>;
 
-/// Layouts that count, those that fit in closed form first and the best of these first, and how many do not by reason.
-pub(super) fn candidates(
-    base: &Base,
-    points: &[Map<String, Value>],
-    options: &SearchOptions,
-    threads: usize,
-) -> (Vec<Candidate>, BTreeMap<&'static str, u64>) {
-    let mut pruned =
-        BTreeMap::from(["invalid", "memory", "floor", "time", "limit"].map(|reason| (reason, 0)));
-    if options.deadline_s.is_some() {
-        pruned.insert("deadline", 0);
-    }
-    let mut candidates = Vec::new();
-    for estimate in pool::all(points.len(), threads, &|i| estimated(base, &points[i], options)) {
-        match estimate {
-            Ok(candidate) => candidates.push(candidate),
-            Err(reason) => *pruned.entry(reason).or_insert(0) += 1,
-        }
-    }
-    // A stable sort: equal estimates stay in the order of the space.
-    let score = |c: &Candidate| c.form.score(options.objective);
-    candidates.sort_by(|a, b| a.doubtful.cmp(&b.doubtful).then(score(a).total_cmp(&score(b))));
-    (candidates, pruned)
+/// A layout of which only a bound by sums is known.
+struct Bounded {
+    sets: Vec<String>,
+    settings: Map<String, Value>,
+    /// With the least time that it can take.
+    at_least: Measures,
+    /// Bytes that are held for certain.
+    least: f64,
+    doubtful: bool,
 }
 
-pub(super) fn estimated(base: &Base, settings: &Map<String, Value>, options: &SearchOptions) -> Estimated {
+/// A place in the line: surely fitting layouts first, then the best; of equal ones those whose walk is to come, then those of
+/// the space's order.
+#[derive(PartialEq)]
+struct Place {
+    doubtful: bool,
+    score: f64,
+    walked: bool,
+    point: usize,
+}
+
+impl Eq for Place {}
+impl PartialOrd for Place {
+    fn partial_cmp(&self, other: &Place) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Place {
+    fn cmp(&self, other: &Place) -> Ordering {
+        let first = self.doubtful.cmp(&other.doubtful).then(self.score.total_cmp(&other.score));
+        first.then(self.walked.cmp(&other.walked)).then(self.point.cmp(&other.point))
+    }
+}
+
+/// Layouts that count, those that fit in closed form first and the best of these first. No order is walked of a layout whose
+/// bound by sums puts it behind all that are asked for.
+pub(super) struct Line<'a> {
+    base: &'a Base,
+    options: &'a SearchOptions,
+    threads: usize,
+    waiting: BinaryHeap<Reverse<Place>>,
+    bounded: Vec<Option<Bounded>>,
+    walked: BTreeMap<usize, Candidate>,
+    /// Those in front, in order.
+    pub candidates: Vec<Candidate>,
+    /// How many do not count, by reason.
+    pub pruned: BTreeMap<&'static str, u64>,
+}
+
+impl<'a> Line<'a> {
+    /// Bounds all points.
+    pub fn new(
+        base: &'a Base,
+        points: &[Map<String, Value>],
+        options: &'a SearchOptions,
+        threads: usize,
+    ) -> Line<'a> {
+        let mut pruned =
+            BTreeMap::from(["invalid", "memory", "floor", "time", "limit"].map(|reason| (reason, 0)));
+        if options.deadline_s.is_some() {
+            pruned.insert("deadline", 0);
+        }
+        let (mut waiting, mut bounded) = (BinaryHeap::new(), Vec::with_capacity(points.len()));
+        for found in pool::all(points.len(), threads, &|i| bound(base, &points[i], options)) {
+            match found {
+                Ok(found) => {
+                    let score = found.at_least.score(options.objective);
+                    let (doubtful, point) = (found.doubtful, bounded.len());
+                    waiting.push(Reverse(Place { doubtful, score, walked: false, point }));
+                    bounded.push(Some(found));
+                }
+                Err(reason) => *pruned.entry(reason).or_insert(0) += 1,
+            }
+        }
+        let (walked, candidates) = (BTreeMap::new(), Vec::new());
+        Line { base, options, threads, waiting, bounded, walked, candidates, pruned }
+    }
+
+    /// The candidate at a place, if there is one of this kind.
+    pub fn at(&mut self, place: usize, doubtful: bool) -> Option<&Candidate> {
+        while self.candidates.len() <= place && self.next_is(doubtful) {
+            self.go_on();
+        }
+        self.candidates.get(place).filter(|candidate| candidate.doubtful == doubtful)
+    }
+    /// All of them.
+    pub fn all(&mut self) {
+        while !self.waiting.is_empty() {
+            self.go_on();
+        }
+    }
+    fn next_is(&self, doubtful: bool) -> bool {
+        self.waiting.peek().is_some_and(|Reverse(next)| next.doubtful == doubtful)
+    }
+    /// Layouts of this kind that stay behind, unwalked or not, leave the line: their scores at best.
+    pub fn dismiss(&mut self, doubtful: bool) -> Vec<f64> {
+        let mut left = Vec::new();
+        while self.next_is(doubtful) {
+            let Some(Reverse(place)) = self.waiting.pop() else { break };
+            left.push(match (self.walked.remove(&place.point), self.bounded[place.point].take()) {
+                (Some(candidate), _) => candidate.floor,
+                (None, Some(bounded)) => bounded.floor(self.options),
+                (None, None) => place.score,
+            });
+        }
+        left
+    }
+
+    /// The next one is walked, with some behind it, or joins those in front.
+    fn go_on(&mut self) {
+        let mut points = Vec::new();
+        while points.len() < BATCH
+            && let Some(Reverse(next)) = self.waiting.peek()
+            && !next.walked
+        {
+            points.push(next.point);
+            self.waiting.pop();
+        }
+        if points.is_empty() {
+            let next = self.waiting.pop().and_then(|Reverse(next)| self.walked.remove(&next.point));
+            self.candidates.extend(next);
+            return;
+        }
+        let bounded: Vec<Bounded> = points.iter().filter_map(|point| self.bounded[*point].take()).collect();
+        let walk = |i: usize| walked(self.base, &bounded[i], self.options);
+        for (point, found) in points.into_iter().zip(pool::all(bounded.len(), self.threads, &walk)) {
+            match found {
+                Ok(found) => {
+                    let (doubtful, score) = (found.doubtful, found.form.score(self.options.objective));
+                    self.waiting.push(Reverse(Place { doubtful, score, walked: true, point }));
+                    self.walked.insert(point, found);
+                }
+                Err(reason) => *self.pruned.entry(reason).or_insert(0) += 1,
+            }
+        }
+    }
+}
+
+impl Bounded {
+    /// Nothing better can come of its simulation.
+    fn floor(&self, options: &SearchOptions) -> f64 {
+        Measures { memory_bytes: self.least, ..self.at_least }.score(options.objective)
+    }
+}
+
+/// A layout by sums alone.
+fn bound(
+    base: &Base,
+    settings: &Map<String, Value>,
+    options: &SearchOptions,
+) -> Result<Bounded, &'static str> {
     let sets: Vec<String> = settings.iter().map(|(path, value)| set_text(path, value)).collect();
     let inputs = base.inputs(&sets).map_err(|_| "invalid")?;
-    let form = base.shared.estimators.closed_form(&inputs).map_err(|_| "invalid")?;
-    let memory = form.fullest().total();
-    let limit = options.max_memory_bytes.unwrap_or(f64::INFINITY).min(form.capacity);
-    let least = form.memory.iter().map(|rank| rank.certain).fold(0.0, f64::max);
+    let global = inputs.workload.value.batch.global;
+    let found = base.shared.estimators.of_any_batch(&inputs, &mut |form| form.bound(global));
+    let found = found.map_err(|_| "invalid")?.map_err(|_| "invalid")?;
+    let memory = found.fullest().total();
+    let limit = options.max_memory_bytes.unwrap_or(f64::INFINITY).min(found.capacity);
+    let least = found.memory.iter().map(|rank| rank.certain).fold(0.0, f64::max);
     if least > limit {
         return Err("memory");
     }
+    let least_s = found.seconds * (1.0 - ROUNDING);
+    if options.deadline_s.is_some_and(|deadline| least_s > deadline) {
+        return Err("deadline");
+    }
+    let at_least = Measures::new(&inputs, found.tokens, least_s, memory);
+    let doubtful = memory * (1.0 - DOUBT) > limit;
+    Ok(Bounded { sets, settings: settings.clone(), at_least, least, doubtful })
+}
+
+/// The whole closed form of a layout.
+fn walked(base: &Base, bounded: &Bounded, options: &SearchOptions) -> Estimated {
+    let inputs = base.inputs(&bounded.sets).map_err(|_| "invalid")?;
+    let form = base.shared.estimators.closed_form(&inputs).map_err(|_| "invalid")?;
+    let Bounded { sets, settings, at_least, least, doubtful } = bounded;
     let least_s = form.floor * (1.0 - ROUNDING);
-    let form = Measures::new(&inputs, form.tokens, form.terms.total(), memory);
+    let form = Measures { seconds: form.terms.total(), ..*at_least };
     let at_best = form.less(options.margin);
-    let floor = Measures { seconds: least_s, memory_bytes: least, ..form };
+    let floor = Measures { seconds: least_s, memory_bytes: *least, ..form };
     if options.deadline_s.is_some_and(|deadline| at_best.seconds.max(least_s) > deadline) {
         return Err("deadline");
     }
-    let doubtful = memory * (1.0 - DOUBT) > limit;
     let [expected, floor] = [at_best, floor].map(|measures| measures.score(options.objective));
-    Ok(Candidate { sets, settings: settings.clone(), form, least, doubtful, expected, floor, least_s })
+    let (sets, settings) = (sets.clone(), settings.clone());
+    Ok(Candidate { sets, settings, form, least: *least, doubtful: *doubtful, expected, floor, least_s })
+}
+
+/// A layout in closed form.
+pub(super) fn estimated(base: &Base, settings: &Map<String, Value>, options: &SearchOptions) -> Estimated {
+    walked(base, &bound(base, settings, options)?, options)
 }
 
 /// Plays a layout within the limit of memory.
@@ -180,7 +327,7 @@ impl Run {
     /// Simulates candidates in batches, best estimate first, without those that cannot be among the best that are ranked, or not be
     /// the best unless their closed form is longer than the margin allows. `tell` is told how many are done.
     pub fn over(
-        candidates: &[Candidate],
+        line: &mut Line<'_>,
         options: &SearchOptions,
         threads: usize,
         simulate: &(dyn Fn(&Candidate) -> Outcome + Sync),
@@ -188,24 +335,31 @@ impl Run {
     ) -> Result<Run, StudyError> {
         let mut known = Known { scores: Vec::new(), ranked: options.top.max(1) };
         let mut outcomes = Vec::new();
-        let mut left: Vec<&Candidate> = Vec::new();
-        let sure = candidates.partition_point(|c| !c.doubtful);
-        for part in [0..sure, sure..candidates.len()] {
-            let mut rest = part;
+        let (mut left, mut behind) = (Vec::new(), Vec::new());
+        let mut next = 0;
+        for doubtful in [false, true] {
+            let mut over = false;
             loop {
                 let room = options.most_simulated - outcomes.len();
                 let mut batch = Vec::new();
-                while batch.len() < BATCH.min(room)
-                    && let Some(i) = rest.next()
+                while !over
+                    && batch.len() < BATCH.min(room)
+                    && let Some(candidate) = line.at(next, doubtful)
                 {
-                    match candidates[i].hopeless(&known) {
-                        None => batch.push(i),
-                        Some(_) => left.push(&candidates[i]),
+                    match candidate.hopeless(&known) {
+                        None => batch.push(next),
+                        Some(reason) => {
+                            left.push(next);
+                            // So are all that have a longer estimate.
+                            over = reason == "time";
+                        }
                     }
+                    next += 1;
                 }
                 if batch.is_empty() {
                     break;
                 }
+                let candidates = &line.candidates;
                 let of_batch = pool::all(batch.len(), threads, &|i| simulate(&candidates[batch[i]]));
                 for (i, outcome) in batch.into_iter().zip(of_batch) {
                     let found =
@@ -215,20 +369,33 @@ impl Run {
                 }
                 tell(outcomes.len() as u64)?;
             }
-            left.extend(rest.map(|i| &candidates[i]));
+            while line.candidates.get(next).is_some_and(|candidate| candidate.doubtful == doubtful) {
+                left.push(next);
+                next += 1;
+            }
+            behind.push((over, line.dismiss(doubtful)));
         }
-        let (mut hopeless, mut undecided, mut next) = (BTreeMap::new(), 0, f64::INFINITY);
-        for candidate in left {
+        let (mut hopeless, mut undecided, mut shortest) = (BTreeMap::new(), 0, f64::INFINITY);
+        for candidate in left.into_iter().map(|i| &line.candidates[i]) {
             let reason = candidate.hopeless(&known);
             if reason != Some("floor") {
-                next = next.min(candidate.form.score(options.objective));
+                shortest = shortest.min(candidate.form.score(options.objective));
             }
             match reason {
                 Some(reason) => *hopeless.entry(reason).or_insert(0) += 1,
                 None => undecided += 1,
             }
         }
-        let reached = if next.is_finite() { 1.0 - known.best() / next } else { options.margin };
+        for (over, floor) in
+            behind.into_iter().flat_map(|(over, all)| all.into_iter().map(move |f| (over, f)))
+        {
+            match floor > known.last() {
+                true => *hopeless.entry("floor").or_insert(0) += 1,
+                false if over => *hopeless.entry("time").or_insert(0) += 1,
+                false => undecided += 1,
+            }
+        }
+        let reached = if shortest.is_finite() { 1.0 - known.best() / shortest } else { options.margin };
         let margin_reached = reached.clamp(0.0, options.margin);
         Ok(Run { outcomes, hopeless, undecided, margin_reached })
     }

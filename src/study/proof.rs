@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::candidates::{Candidate, Run};
+use super::candidates::{Candidate, Line, Run};
 use super::options::SearchOptions;
 use super::outcome::Outcome;
 use super::rows::StudyError;
@@ -29,17 +29,19 @@ pub struct Proof {
 
 /// Simulates all candidates, and lets the search decide once more on what is known then.
 pub(super) fn prove(
-    candidates: &[Candidate],
+    line: &mut Line<'_>,
     options: &SearchOptions,
     threads: usize,
     simulate: &(dyn Fn(&Candidate) -> Outcome + Sync),
     tell: &mut dyn FnMut(u64) -> Result<(), StudyError>,
 ) -> Result<(Run, Proof), StudyError> {
-    let all = Run::of_all(candidates, options, threads, simulate, tell)?;
+    line.all();
+    let all = Run::of_all(&line.candidates, options, threads, simulate, tell)?;
+    let candidates = line.candidates.clone();
     let known: BTreeMap<&[String], &Outcome> =
         all.outcomes.iter().map(|(at, outcome)| (candidates[*at].sets.as_slice(), outcome)).collect();
     let recall = |candidate: &Candidate| known[candidate.sets.as_slice()].clone();
-    let searched = Run::over(candidates, options, 1, &recall, &mut |_| Ok(()))?;
+    let searched = Run::over(line, options, 1, &recall, &mut |_| Ok(()))?;
     let score = |(at, outcome): &(usize, Outcome)| {
         let found = candidates[*at].form.simulated(outcome).filter(|found| options.in_time(*found))?;
         Some((candidates[*at].form.score(options.objective), found.score(options.objective)))

@@ -1,7 +1,7 @@
 //! The best layout: closed form for all, simulation for the best of them.
 //!
-//! Every layout is estimated in closed form. One whose state and kept activations, which are counted exactly, are over the
-//! limit is dropped. The rest is simulated in batches, from the best estimate on (first those that fit without the margin). What
+//! Every layout has a bound by sums, and is estimated in closed form unless that bound leaves it behind. One whose state and
+//! kept activations, which are counted exactly, are over the limit is dropped. The rest is simulated in batches, from the best estimate on (first those that fit without the margin). What
 //! cannot be among the best that are ranked is left out for certain: the floor of its step ([`stepsim_form::analytic::Estimate::floor`]) is
 //! longer. What is worse than the best by its estimate, less a margin, is left out too: as long as the closed form is never too long
 //! by more than the margin, nothing better is left. The order of work does not depend on the threads.
@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use super::advice::{Advice, WeighedLayout, sorted as by_cost};
 use super::base::Base;
-use super::candidates::{Candidate, Run, Simulated, candidates, simulated};
+use super::candidates::{Candidate, Line, Run, Simulated, simulated};
 use super::layout::{ASSUMED, Given, NEUTRAL, layouts};
 use super::objective::Objective;
 use super::offload;
@@ -155,17 +155,18 @@ pub fn search(
     let space = Space::new(axes, &base)?;
     let Layouts { all: points, topology, devices } = points(&base, &space, &given)?;
     let threads = pool::threads(options.threads);
-    let (candidates, mut pruned) = candidates(&base, &points, options, threads);
+    let mut line = Line::new(&base, &points, options, threads);
     let mut tell = |done| if progress(done).is_break() { Err(StudyError::Stopped) } else { Ok(()) };
     tell(points.len() as u64)?;
     let simulate = |candidate: &Candidate| simulated(&base, &candidate.sets, options);
     let mut tell_run = |n| tell(points.len() as u64 + n);
     let (run, proof) = if options.prove {
-        let (run, proof) = prove(&candidates, options, threads, &simulate, &mut tell_run)?;
+        let (run, proof) = prove(&mut line, options, threads, &simulate, &mut tell_run)?;
         (run, Some(proof))
     } else {
-        (Run::over(&candidates, options, threads, &simulate, &mut tell_run)?, None)
+        (Run::over(&mut line, options, threads, &simulate, &mut tell_run)?, None)
     };
+    let Line { candidates, mut pruned, .. } = line;
     *pruned.entry("limit").or_insert(0) += run.undecided;
     for (reason, count) in &run.hopeless {
         *pruned.entry(reason).or_insert(0) += count;

@@ -16,7 +16,7 @@ pub(crate) fn files(case: &Calculon, trace: Option<&Path>) -> Result<Comparison,
     let (comparison, run) = compare(case).map_err(failure)?;
     if let Some(path) = trace {
         let ranks: Vec<RankId> = (0..run.step.ranks).map(RankId).collect();
-        write_trace(case, &run, &ranks, Detail::Op, None, path, Rows { terms: &comparison.terms, rank: "" })?;
+        write_trace(case, &run, &ranks, Detail::Op, None, path, Rows { of: Some(&comparison), rank: "" })?;
     }
     Ok(comparison)
 }

@@ -13,13 +13,15 @@ use rustc_hash::FxHashMap;
 
 use super::form::Form;
 use super::queues::{Passage, Queue, Times};
+use super::walks::RankEnd;
 use stepsim_step::collective::{CollectiveError, Op};
 use stepsim_step::model::LayerKind;
 use stepsim_step::plan::step::Unit;
 use stepsim_step::plan::step::groups::Group;
-use stepsim_step::plan::step::residency::{Around, Gathers, Given, Reductions, UnitTimes, Updates};
+use stepsim_step::plan::step::residency::{
+    Around, Gathers, Given, Reductions, Span, UnitTimes, Updates, gate,
+};
 use stepsim_step::schedule::{Part, Pass, Seat, Slot};
-use stepsim_step::spec::workload::PrefetchUnit;
 
 /// What the policies of one rank ask for, by chunk and unit.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,9 +29,9 @@ pub(super) struct Asked {
     around: Vec<Vec<Around>>,
     gathers: Gathers,
     reductions: Option<Reductions>,
-    /// Seconds of the reduction that leaves with the backward visit of a unit, and more in the last micro-batch; none where
-    /// its bucket is not full.
-    reduced: Vec<Vec<[f64; 2]>>,
+    /// Seconds of the reduction that leaves with the backward visit of a unit, and of that in the last micro-batch; none
+    /// where its bucket is not full.
+    reduced: Vec<Vec<Option<[f64; 2]>>>,
     /// Seconds of reductions behind the last pass.
     left: f64,
     /// Seconds in which first and last stage add up the gradients of the table that they share, behind all others.
@@ -46,6 +48,8 @@ pub(super) struct Asked {
 struct Size {
     bytes: f64,
     kernels: f64,
+    /// Bytes of its own copy.
+    own: f64,
 }
 
 impl Form<'_> {
@@ -79,7 +83,7 @@ impl Form<'_> {
 
     /// Fills buckets in the order in which gradients are complete: units of a chunk from last to first.
     fn fill_buckets(&self, rank: usize, given: &Given<'_>, asked: &mut Asked) -> Result<(), CollectiveError> {
-        asked.reduced = given.chunks.iter().map(|(units, _)| vec![[0.0; 2]; units.len()]).collect();
+        asked.reduced = given.chunks.iter().map(|(units, _)| vec![None; units.len()]).collect();
         let Some(reductions) = asked.reductions else { return Ok(()) };
         let (mut bucket, mut bytes) = (Vec::<&Unit>::new(), 0);
         for chunk in self.complete(rank) {
@@ -92,11 +96,10 @@ impl Form<'_> {
                 if bytes >= reductions.bucket_bytes || (i == 0 && reductions.every) {
                     bytes = 0;
                     let seconds = self.parts.shares.reduction(self.links_of(rank), bucket.drain(..))?;
-                    if reductions.overlap {
-                        asked.reduced[chunk][i] = seconds;
-                    } else {
-                        asked.left += seconds.iter().sum::<f64>();
-                    }
+                    let [each, last] = [seconds[0], seconds.iter().sum()];
+                    let beside = if reductions.overlap { last } else { 0.0 };
+                    asked.reduced[chunk][i] = Some([each, beside]);
+                    asked.left += last - beside;
                 }
             }
         }
@@ -121,6 +124,8 @@ impl Form<'_> {
     /// What each visit of a rank counts for.
     fn sizes(&self, rank: usize) -> Vec<Vec<[Size; 2]>> {
         let own = &self.ranks[rank];
+        let workload = self.workload();
+        let cut = if workload.sharding().cuts_weights() { self.parts.shares.weights_cut() } else { 1.0 };
         let of_chunk = |(stage, passes): (&usize, &super::chunks::Units)| {
             let of_unit = |(unit, passes): (&Unit, &std::sync::Arc<super::unit_passes::UnitPasses>)| {
                 let weights = self.parts.shares.weight_bytes(unit) as f64;
@@ -133,9 +138,11 @@ impl Form<'_> {
                     } else {
                         kernels(&passes.backward.ops)
                     };
+                let (shard, kept) = (weights / cut, unit.kept_bytes as f64);
+                let copied = if workload.offload.weights.is_empty() { kept } else { shard };
                 [
-                    Size { bytes: weights, kernels: kernels(&passes.forward.ops) },
-                    Size { bytes: weights + unit.kept_bytes as f64, kernels: back },
+                    Size { bytes: weights, kernels: kernels(&passes.forward.ops), own: shard },
+                    Size { bytes: weights + kept, kernels: back, own: copied },
                 ]
             };
             self.stages[*stage].iter().zip(passes).map(of_unit).collect()
@@ -145,11 +152,20 @@ impl Form<'_> {
 }
 
 impl Asked {
+    /// Whether what is reduced holds up no pass, and is reduced once.
+    pub fn reduces_behind(&self) -> bool {
+        self.reductions.is_none_or(|reductions| !reductions.every && !reductions.held)
+    }
+    /// Whether it gathers as another does.
+    pub fn gathers_as(&self, other: &Asked) -> bool {
+        let gathers = |asked: &Asked| asked.around.iter().flatten().map(|a| a.gather).collect::<Vec<_>>();
+        self.gathers == other.gathers && gathers(self) == gathers(other)
+    }
     /// Whether it has collectives.
     pub fn communicates(&self) -> bool {
         let gathers = |around: &Around| around.gather != [0.0; 2];
         self.left + self.tied + self.behind > 0.0
-            || self.reduced.iter().flatten().flatten().any(|seconds| *seconds > 0.0)
+            || self.reduced.iter().flatten().flatten().flatten().any(|seconds| *seconds > 0.0)
             || self.around.iter().flatten().any(gathers)
     }
     /// Whether it has copies.
@@ -181,6 +197,19 @@ struct Begun {
     size: Size,
 }
 
+/// What is known of one unit of a rank.
+#[derive(Clone, Copy, Debug, Default)]
+struct UnitState {
+    /// When gathered weights are there.
+    there: Option<f64>,
+    /// When its gradient has been reduced last, and is where it lives.
+    reduced: f64,
+    /// When what gathers of its gradient was last written to another tier in this step.
+    written: Option<f64>,
+    /// Its latest visits, forward and backward.
+    visits: [usize; 2],
+}
+
 /// The queues beside the passes of one rank.
 pub(super) struct Beside<'f, 'a> {
     form: &'f Form<'a>,
@@ -194,20 +223,21 @@ pub(super) struct Beside<'f, 'a> {
     begun: Vec<Begun>,
     /// The first visit of the pass under way.
     run: usize,
-    /// By chunk and unit: when gathered weights are there.
-    there: Vec<Vec<Option<f64>>>,
-    /// By chunk and unit: when its gradient has been reduced last.
-    reduced: Vec<Vec<f64>>,
+    /// By chunk and unit.
+    units: Vec<Vec<UnitState>>,
+    /// Chunks and units whose gradients wait for their bucket to fill.
+    bucket: Vec<(usize, usize)>,
     /// Backward passes through a chunk, and by chunk those to come.
     passes: u32,
     left: Vec<u32>,
+    /// Gradients that are complete, where their reductions are left for later.
+    complete: Option<Vec<(usize, usize, f64)>>,
     /// What has gone out, by chunk, unit and micro-batch.
     out: FxHashMap<(u16, usize, u32), f64>,
 }
 
 impl<'f, 'a> Beside<'f, 'a> {
     pub fn new(form: &'f Form<'a>, rank: usize, asked: &'f Asked, on: On, passes: u32) -> Beside<'f, 'a> {
-        let each = |of: &Vec<Around>| of.len();
         Beside {
             form,
             asked,
@@ -218,12 +248,27 @@ impl<'f, 'a> Beside<'f, 'a> {
             copy: [0.0; 2],
             begun: Vec::new(),
             run: 0,
-            there: asked.around.iter().map(|chunk| vec![None; each(chunk)]).collect(),
-            reduced: asked.around.iter().map(|chunk| vec![0.0; each(chunk)]).collect(),
+            units: asked.around.iter().map(|chunk| vec![UnitState::default(); chunk.len()]).collect(),
+            bucket: Vec::new(),
+            complete: None,
             passes,
             left: (0..asked.around.len()).map(|chunk| form.backward_passes(rank, chunk, passes)).collect(),
             out: FxHashMap::default(),
         }
+    }
+
+    /// Notes what is to be reduced instead of reducing it.
+    pub fn leave_reductions(&mut self) {
+        self.complete = Some(Vec::new());
+    }
+    /// Where the walk ended, of a rank whose passes are done at a time.
+    pub fn rank_end(self, passes: f64) -> RankEnd {
+        RankEnd { passes, gathers: self.gather, complete: self.complete.unwrap_or_default() }
+    }
+    /// All passes are over, as a walk has found; its reductions are to come.
+    pub fn go_on(&mut self, end: &RankEnd) {
+        self.gather = end.gathers;
+        self.left.fill(1);
     }
 
     /// Whether anything runs beside a pass, which is then walked visit by visit; `first` of its chunk in the step.
@@ -235,7 +280,8 @@ impl<'f, 'a> Beside<'f, 'a> {
             Gathers::Once => first && part.pass == Pass::Forward,
             Gathers::Each { .. } => part.pass != Pass::WeightGrad,
         };
-        let reduces = self.asked.reductions.is_some_and(|r| r.overlap && completes && (r.every || last));
+        let beside = |r: Reductions| if last { r.overlap } else { r.every };
+        let reduces = completes && self.asked.reductions.is_some_and(beside);
         (self.on.collectives && (gathers || reduces)) || self.on.copies
     }
 
@@ -253,22 +299,14 @@ impl<'f, 'a> Beside<'f, 'a> {
         times
     }
 
-    /// Two passes at once, which by themselves take from `start` to `after`: their visits take turns, each as long as the
-    /// others, and what they wait for holds up all that comes behind.
-    pub fn both(&mut self, parts: [(Part, &[(usize, Passage)]); 2], start: f64, after: Times) -> Times {
-        let turns = parts.iter().map(|(_, visits)| visits.len()).max().unwrap_or(0);
-        let end = after[Queue::Compute as usize];
-        let (each, mut held) = ((end - start).max(0.0) / turns.max(1) as f64, 0.0);
-        for turn in 0..turns {
-            for (part, visits) in parts {
-                let Some((unit, _)) = visits.get(turn) else { continue };
-                let begin = start + each * turn as f64 + held;
-                held += (self.arrive(part, *unit, begin) - begin).max(0.0);
-                self.leave(part, *unit, begin, start + each * (turn + 1) as f64 + held);
-            }
-        }
-        parts.iter().for_each(|(part, _)| self.over(*part));
-        after.map(|time| time + held)
+    /// The times behind two passes at once.
+    pub fn both(&mut self, parts: [Part; 2], times: Times) -> Times {
+        let form = self.form;
+        let kinds = parts.map(|part| form.kind(self.rank as u32, part));
+        let mut turns = Turns { beside: &mut *self, parts, starts: [0.0; 2] };
+        let after = form.chunks.at_once(kinds, form.expert_gradients(), times, &mut turns);
+        parts.iter().for_each(|part| self.over(*part));
+        after
     }
 
     /// A pass is over.
@@ -295,6 +333,7 @@ impl<'f, 'a> Beside<'f, 'a> {
         }
         let size = self.asked.size[usize::from(part.chunk)][unit][usize::from(backward)];
         let micro_batch = part.micro_batch;
+        self.units[usize::from(part.chunk)][unit].visits[usize::from(backward)] = self.begun.len();
         self.begun.push(Begun { backward, micro_batch, size, ..Begun::default() });
         wait
     }
@@ -310,7 +349,7 @@ impl<'f, 'a> Beside<'f, 'a> {
             let last = self.begun.iter().rev().take_while(|v| v.backward).find_map(|v| v.reduced);
             wait = last.unwrap_or(0.0);
         }
-        if self.there[chunk][unit].is_none() {
+        if self.units[chunk][unit].there.is_none() {
             let gate = match self.asked.gathers {
                 Gathers::Never => None,
                 Gathers::Once => Some(0.0),
@@ -320,13 +359,13 @@ impl<'f, 'a> Beside<'f, 'a> {
             };
             if let Some(gate) = gate {
                 self.gather = self.gather.max(gate).max(copied) + seconds;
-                self.there[chunk][unit] = Some(self.gather);
+                self.units[chunk][unit].there = Some(self.gather);
             }
         }
         if held && backward && self.begun.len() >= self.run + 2 {
             wait = wait.max(self.begun[self.begun.len() - 2].reduced.unwrap_or(0.0));
         }
-        wait.max(self.there[chunk][unit].unwrap_or(0.0))
+        wait.max(self.units[chunk][unit].there.unwrap_or(0.0))
     }
 
     /// The end of the visit so many before the next, or of the last one before its pass.
@@ -340,70 +379,56 @@ impl<'f, 'a> Beside<'f, 'a> {
     fn copied_in(&mut self, part: Part, unit: usize, kernels: f64) -> f64 {
         let (chunk, backward) = (usize::from(part.chunk), part.pass != Pass::Forward);
         let around = self.asked.around[chunk][unit];
-        let goes_on = backward && self.left[chunk] < self.passes;
-        let seconds = around.copy_in[usize::from(backward)] + if goes_on { around.carried[0] } else { 0.0 };
-        let out = self.out.remove(&(part.chunk, unit, part.micro_batch)).filter(|_| backward);
-        if seconds == 0.0 {
-            return 0.0;
-        }
         let size = self.asked.size[chunk][unit][usize::from(backward)];
-        let gate = self.prefetch_gate(size, kernels).max(out.unwrap_or(0.0));
-        self.copy[0] = self.copy[0].max(gate) + seconds;
-        self.copy[0]
+        let out = self.out.remove(&(part.chunk, unit, part.micro_batch)).filter(|_| backward);
+        let written = self.units[chunk][unit].written.filter(|_| backward);
+        // What is kept between passes comes back when it has gone out, and so does what gathers over micro-batches.
+        let copies = [
+            (around.copy_in[usize::from(backward)], out.unwrap_or(0.0)),
+            (written.map_or(0.0, |_| around.carried[0]), written.unwrap_or(0.0)),
+        ];
+        let mut there = 0.0;
+        for (seconds, gone) in copies.into_iter().filter(|(seconds, _)| *seconds > 0.0) {
+            let gate = self.prefetch_gate(size, kernels).max(gone);
+            self.copy[0] = self.copy[0].max(gate) + seconds;
+            there = self.copy[0];
+        }
+        there
     }
 
     /// When a copy for the next visit may start: so many layers, kernels or bytes ahead.
     fn prefetch_gate(&self, size: Size, kernels: f64) -> f64 {
         let prefetch = self.form.workload().offload.prefetch;
-        let depth = prefetch.depth as f64;
-        let mut behind = self.begun.iter().rev();
-        match prefetch.unit {
-            PrefetchUnit::Layers => {
-                let back = usize::try_from(prefetch.depth).unwrap_or(usize::MAX);
-                behind.nth(back).map_or(0.0, |visit| visit.end)
-            }
-            PrefetchUnit::Bytes => {
-                let mut ahead = size.bytes;
-                let gate = behind.find(|visit| {
-                    let over = ahead > depth;
-                    ahead += visit.size.bytes;
-                    over
-                });
-                gate.map_or(0.0, |visit| visit.end)
-            }
-            PrefetchUnit::Ops if depth == 0.0 => kernels,
-            PrefetchUnit::Ops => {
-                let mut left = depth;
-                for visit in behind {
-                    if left < visit.size.kernels {
-                        return visit.end - (visit.end - visit.start) * left / visit.size.kernels;
-                    }
-                    left -= visit.size.kernels;
-                }
-                0.0
-            }
-        }
+        let span =
+            |v: &Begun| Span { start: v.start, end: v.end, bytes: v.size.bytes, kernels: v.size.kernels };
+        gate(&prefetch, size.own, kernels, self.begun.iter().rev().map(span))
     }
 
     /// A visit is over: what follows from it is started.
     pub fn leave(&mut self, part: Part, unit: usize, start: f64, end: f64) {
         let (chunk, backward) = (usize::from(part.chunk), part.pass != Pass::Forward);
+        let visit = self.units[chunk][unit].visits[usize::from(backward)];
         if part.pass != Pass::WeightGrad
-            && let Some(visit) = self.begun.last_mut()
+            && let Some(visit) = self.begun.get_mut(visit)
         {
             (visit.start, visit.end) = (start, end);
         }
         self.give_up(part, unit);
         let around = self.asked.around[chunk][unit];
-        let goes_on = backward && self.left[chunk] > 1;
-        let out = around.copy_out[usize::from(backward)] + if goes_on { around.carried[1] } else { 0.0 };
-        if self.on.copies && out > 0.0 {
-            self.copy[1] = self.copy[1].max(end) + out;
+        let completes = matches!(part.pass, Pass::Backward | Pass::WeightGrad);
+        let goes_on = completes && self.left[chunk] > 1;
+        let kept = if part.pass == Pass::WeightGrad { 0.0 } else { around.copy_out[usize::from(backward)] };
+        if self.on.copies && kept > 0.0 {
+            self.copy[1] = self.copy[1].max(end) + kept;
             if !backward {
                 self.out.insert((part.chunk, unit, part.micro_batch), self.copy[1]);
             }
         }
-        if matches!(part.pass, Pass::Backward | Pass::WeightGrad) {
+        if self.on.copies && goes_on && around.carried[1] > 0.0 {
+            self.copy[1] = self.copy[1].max(end) + around.carried[1];
+            self.units[chunk][unit].written = Some(self.copy[1]);
+        }
+        if completes {
             self.reduce(part, unit, end);
         }
     }
@@ -411,45 +436,68 @@ impl<'f, 'a> Beside<'f, 'a> {
     /// Gathered weights are given up, unless the next visit reads them again.
     fn give_up(&mut self, part: Part, unit: usize) {
         let Gathers::Each { keeps, .. } = self.asked.gathers else { return };
-        let units = &mut self.there[usize::from(part.chunk)];
+        let units = &mut self.units[usize::from(part.chunk)];
         let seat = Seat { rank: self.rank as u32, chunk: part.chunk };
         let placement = &self.form.parts.order.placement;
         let last = placement.stage(seat).stage + 1 == placement.stages() && unit + 1 == units.len();
         let unasked = self.form.workload().parallelism.sharding.reshard_after_forward.is_none();
         if part.pass != Pass::Forward || !(keeps || last && unasked) {
-            units[unit] = None;
+            units[unit].there = None;
         }
     }
 
-    /// The reduction that leaves with a backward visit.
-    fn reduce(&mut self, part: Part, unit: usize, end: f64) {
+    /// The gradient of a unit joins its bucket, which is reduced when it is full.
+    pub fn reduce(&mut self, part: Part, unit: usize, end: f64) {
         let chunk = usize::from(part.chunk);
-        let every = self.asked.reductions.is_some_and(|reductions| reductions.every);
-        if !(every || self.left[chunk] == 1) {
+        let last = self.left[chunk] == 1;
+        if let Some(complete) = self.complete.as_mut().filter(|_| last) {
+            complete.push((chunk, unit, end));
             return;
         }
-        let mut reduced = end;
-        let [each, last] = self.asked.reduced[chunk][unit];
-        let seconds = if self.left[chunk] == 1 { each + last } else { each };
-        if self.on.collectives && seconds > 0.0 {
+        let Some(reductions) = self.asked.reductions else { return };
+        self.units[chunk][unit].reduced = end;
+        if !(reductions.every || last) {
+            return;
+        }
+        self.bucket.push((chunk, unit));
+        let Some(seconds) = self.asked.reduced[chunk][unit] else { return };
+        if last && !reductions.overlap {
+            return;
+        }
+        let seconds = seconds[usize::from(last)];
+        let reduced = if self.on.collectives && seconds > 0.0 {
             self.reduce = self.reduce.max(end) + seconds;
-            reduced = self.reduce;
-            if let Some(visit) = self.begun.last_mut() {
+            self.reduce
+        } else {
+            end
+        };
+        self.bring_home(reduced);
+    }
+
+    /// What the bucket holds has been reduced: sums that live on other tiers are brought there, with what they held before.
+    fn bring_home(&mut self, reduced: f64) {
+        for (chunk, unit) in std::mem::take(&mut self.bucket) {
+            let [home_in, home_out] = self.asked.around[chunk][unit].home;
+            let written = self.units[chunk][unit].written;
+            let mut end = reduced;
+            if self.on.copies && home_out > 0.0 {
+                if let Some(written) = written.filter(|_| home_in > 0.0) {
+                    let size = self.asked.size[chunk][unit][1];
+                    let now = self.begun.last().map_or(0.0, |visit| visit.end);
+                    let gate = self.prefetch_gate(size, now).max(written);
+                    self.copy[0] = self.copy[0].max(gate) + home_in;
+                    end = end.max(self.copy[0]);
+                }
+                self.copy[1] = self.copy[1].max(end) + home_out;
+                end = self.copy[1];
+                self.units[chunk][unit].written = Some(end);
+            }
+            let state = &mut self.units[chunk][unit];
+            state.reduced = end;
+            if let Some(visit) = self.begun.get_mut(state.visits[1]).filter(|_| self.on.collectives) {
                 visit.reduced = Some(reduced);
             }
-            // All of its bucket.
-            self.reduced[chunk][unit..].iter_mut().for_each(|at| *at = at.max(reduced));
         }
-        let [home_in, home_out] = self.asked.around[chunk][unit].home;
-        if self.on.copies && home_out > 0.0 {
-            if home_in > 0.0 && self.left[chunk] < self.passes {
-                self.copy[0] = self.copy[0].max(end) + home_in;
-                reduced = reduced.max(self.copy[0]);
-            }
-            self.copy[1] = self.copy[1].max(reduced) + home_out;
-            reduced = self.copy[1];
-        }
-        self.reduced[chunk][unit] = reduced;
     }
 
     /// When all is done that the step waits for, where its passes are done at a time.
@@ -460,6 +508,7 @@ impl<'f, 'a> Beside<'f, 'a> {
             end = end.max(self.reduce).max(self.gather) + self.asked.tied;
         }
         if self.on.copies {
+            self.bring_home(passes.max(self.reduce));
             end = self.update(end).max(self.copy[0]).max(self.copy[1]);
         }
         end + if self.on.collectives { self.asked.behind } else { 0.0 }
@@ -472,19 +521,38 @@ impl<'f, 'a> Beside<'f, 'a> {
         let (mut middle, mut end) = (if updates.ahead.is_some() { passes } else { 0.0 }, passes);
         let mut ends = Vec::with_capacity(updates.stations.len());
         let left = if self.asked.left > 0.0 { self.reduce } else { 0.0 };
-        for (i, (stations, reduced)) in updates.stations.iter().zip(self.reduced.iter().flatten()).enumerate()
-        {
+        for (i, (stations, unit)) in updates.stations.iter().zip(self.units.iter().flatten()).enumerate() {
             // State is fetched so many updates ahead, behind the last pass; gradients leave as they are reduced.
             let gate = match updates.ahead {
                 Some(ahead) => i.checked_sub(ahead.saturating_add(1)).map_or(passes, |at: usize| ends[at]),
-                None => reduced.max(left),
+                None => unit.reduced.max(left),
             };
             self.copy[first] = self.copy[first].max(gate) + stations[0];
-            middle = self.copy[first].max(middle).max(reduced.max(left)) + stations[1];
+            middle = self.copy[first].max(middle).max(unit.reduced.max(left)) + stations[1];
             ends.push(middle);
             self.copy[last] = self.copy[last].max(middle) + stations[2];
             end = end.max(self.copy[last]).max(middle);
         }
         end
+    }
+}
+
+/// Two passes of a rank at once, and what lies beside them.
+struct Turns<'b, 'f, 'a> {
+    beside: &'b mut Beside<'f, 'a>,
+    parts: [Part; 2],
+    /// When the visits under way began.
+    starts: [f64; 2],
+}
+
+impl super::chunks::Around<f64> for Turns<'_, '_, '_> {
+    fn opens(&mut self, which: usize, (pass, unit): (Pass, usize), streams: &Times) -> Option<f64> {
+        let kernels = streams[Queue::Compute as usize];
+        let wait = self.beside.arrive(Part { pass, ..self.parts[which] }, unit, kernels);
+        self.starts[which] = kernels.max(wait);
+        Some(wait)
+    }
+    fn closes(&mut self, which: usize, (pass, unit): (Pass, usize), end: f64) {
+        self.beside.leave(Part { pass, ..self.parts[which] }, unit, self.starts[which], end);
     }
 }

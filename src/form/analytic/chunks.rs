@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::queues::{Chain, Front, Op, Passage, QUEUES, Queue, Streams, Times, Work};
+use super::queues::{Chain, Clock, Op, Passage, QUEUES, Queue, Streams, Times, Work};
 use super::unit_passes::{UnitPass, UnitPasses};
 use stepsim_step::schedule::Pass;
 
@@ -20,9 +20,10 @@ type Visits = Rc<[(usize, Passage)]>;
 #[derive(Debug, Default)]
 pub(super) struct Chunks {
     kinds: Vec<Units>,
-    singles: RefCell<FxHashMap<(usize, Pass, bool), Passage>>,
+    /// By kind, then by pass and whether it is the first.
+    singles: RefCell<Vec<[Option<Rc<Passage>>; 2 * Pass::COUNT]>>,
     visits: RefCell<FxHashMap<(usize, Pass, bool), Visits>>,
-    pairs: RefCell<FxHashMap<[usize; 2], Passage>>,
+    pairs: RefCell<FxHashMap<[usize; 2], Rc<Passage>>>,
 }
 
 impl Chunks {
@@ -37,13 +38,14 @@ impl Chunks {
         })
     }
     /// A pass through a chunk; the `first` of a step casts its weights.
-    pub fn single(&self, kind: usize, pass: Pass, first: bool) -> Passage {
+    pub fn single(&self, kind: usize, pass: Pass, first: bool) -> Rc<Passage> {
         let first = first && pass == Pass::Forward;
-        *self
-            .singles
-            .borrow_mut()
-            .entry((kind, pass, first))
-            .or_insert_with(|| product(&visits(&self.kinds[kind], pass, first)))
+        let mut known = self.singles.borrow_mut();
+        if known.len() <= kind {
+            known.resize_with(self.kinds.len(), Default::default);
+        }
+        let found = || Rc::new(product(&visits(&self.kinds[kind], pass, first)));
+        Rc::clone(known[kind][2 * pass as usize + usize::from(first)].get_or_insert_with(found))
     }
     /// The same, unit by unit: which, and its matrix.
     pub fn visits(&self, kind: usize, pass: Pass, first: bool) -> Rc<[(usize, Passage)]> {
@@ -63,15 +65,43 @@ impl Chunks {
     }
     /// A forward and a backward pass through two chunks at once; `experts`: where both exchange tokens, with weight
     /// gradients delayed, or where they are made.
-    pub fn pair(&self, [forward, backward]: [usize; 2], experts: Option<Gradients>) -> Passage {
-        *self.pairs.borrow_mut().entry([forward, backward]).or_insert_with(|| {
-            let (f, b) = (&self.kinds[forward], &self.kinds[backward]);
-            match experts.filter(|_| exchange(f) && exchange(b) && apart(f) && apart(b)) {
-                Some(gradients) => exchanging(f, b, gradients),
-                None => in_turns(f, b),
-            }
-        })
+    pub fn pair(&self, kinds: [usize; 2], experts: Option<Gradients>) -> Rc<Passage> {
+        let found = || Rc::new(Passage::of(&self.at_once(kinds, experts, Passage::begin(), &mut Nothing)));
+        Rc::clone(self.pairs.borrow_mut().entry(kinds).or_insert_with(found))
     }
+    /// The same from these times on; what lies `around` the visits is told of them.
+    pub fn at_once<T: Clock>(
+        &self,
+        [forward, backward]: [usize; 2],
+        experts: Option<Gradients>,
+        streams: Streams<T>,
+        around: &mut dyn Around<T>,
+    ) -> Streams<T> {
+        let (f, b) = (&self.kinds[forward], &self.kinds[backward]);
+        let both = Both::new(streams, around);
+        match experts.filter(|_| exchange(f) && exchange(b) && apart(f) && apart(b)) {
+            Some(gradients) => exchanging(f, b, gradients, both),
+            None => in_turns(f, b, both),
+        }
+    }
+}
+
+/// What lies around the visits of two passes at once: 0 the forward one, 1 the backward one.
+pub(super) trait Around<T> {
+    /// A pass comes to a unit; returns what the visit waits for.
+    fn opens(&mut self, which: usize, visit: (Pass, usize), streams: &Streams<T>) -> Option<T>;
+    /// A pass leaves a unit, all of whose results are there at a time.
+    fn closes(&mut self, which: usize, visit: (Pass, usize), end: T);
+}
+
+/// Nothing lies around them.
+struct Nothing;
+
+impl<T> Around<T> for Nothing {
+    fn opens(&mut self, _: usize, _: (Pass, usize), _: &Streams<T>) -> Option<T> {
+        None
+    }
+    fn closes(&mut self, _: usize, _: (Pass, usize), _: T) {}
 }
 
 /// Where weight gradients of paired passes run.
@@ -132,37 +162,78 @@ fn apart(units: &Units) -> bool {
     units.iter().all(|unit| unit.paired.is_some())
 }
 
-/// Two passes on the streams of one rank, as forms of what was before.
-struct Both {
-    streams: Streams<Front>,
-    chains: [Chain<Front>; 2],
+/// A step of one pass of two.
+#[derive(Clone, Copy)]
+enum PassStep<'a> {
+    /// The pass comes to a unit.
+    Opens((Pass, usize)),
+    Runs(&'a Op),
+    /// It leaves the unit.
+    Closes((Pass, usize)),
 }
 
-impl Both {
-    fn new() -> Both {
-        let chains = [Queue::Input, Queue::Other].map(|input| Chain::new(Some(Front::of(input))));
-        Both { streams: Passage::nothing().0, chains }
+/// The steps of visits with their ops; neighbours in one unit are one visit.
+fn steps<'a>(visits: &[((Pass, usize), &'a [Op])]) -> Vec<PassStep<'a>> {
+    let mut steps = Vec::new();
+    for visit in visits.chunk_by(|a, b| a.0 == b.0) {
+        steps.push(PassStep::Opens(visit[0].0));
+        steps.extend(visit.iter().flat_map(|(_, ops)| ops.iter().map(PassStep::Runs)));
+        steps.push(PassStep::Closes(visit[0].0));
     }
-    fn finish(mut self) -> Passage {
-        for (queue, chain) in [Queue::Input, Queue::Other].into_iter().zip(&self.chains) {
-            self.streams[queue as usize] = chain.output().unwrap_or(Front::of(queue));
+    steps
+}
+
+/// Two passes on the streams of one rank.
+struct Both<'v, T> {
+    streams: Streams<T>,
+    chains: [Chain<T>; 2],
+    around: &'v mut dyn Around<T>,
+}
+
+impl<'v, T: Clock> Both<'v, T> {
+    fn new(streams: Streams<T>, around: &'v mut dyn Around<T>) -> Both<'v, T> {
+        let chains = INPUTS.map(|input| Chain::new(Some(streams[input as usize])));
+        Both { streams, chains, around }
+    }
+    fn take(&mut self, which: usize, step: PassStep<'_>) {
+        let chain = &mut self.chains[which];
+        match step {
+            PassStep::Runs(op) => chain.run(op, &mut self.streams),
+            PassStep::Opens(visit) => {
+                self.around.opens(which, visit, &self.streams).into_iter().for_each(|time| chain.wait(time));
+            }
+            PassStep::Closes(visit) => {
+                let end = chain.output().unwrap_or(self.streams[Queue::Compute as usize]);
+                self.around.closes(which, visit, end);
+            }
         }
-        Passage(self.streams)
+    }
+    fn finish(mut self) -> Streams<T> {
+        for (queue, chain) in INPUTS.into_iter().zip(&self.chains) {
+            let stream = &mut self.streams[queue as usize];
+            *stream = chain.output().unwrap_or(*stream);
+        }
+        self.streams
     }
 }
+
+/// Where the inputs of two passes at once come.
+const INPUTS: [Queue; 2] = [Queue::Input, Queue::Other];
 
 /// In turns, from message to message: while one pass waits for its own, kernels of the other run.
-fn in_turns(forward: &Units, backward: &Units) -> Passage {
-    let ops = |units, pass| visits(units, pass, false).into_iter().flat_map(|(_, visit)| &visit.ops);
-    let mut left = [ops(forward, Pass::Forward), ops(backward, Pass::Backward)];
-    let mut both = Both::new();
+fn in_turns<T: Clock>(forward: &Units, backward: &Units, mut both: Both<'_, T>) -> Streams<T> {
+    let steps_of = |units, pass| {
+        let ops = visits(units, pass, false).into_iter().map(|(unit, visit)| ((pass, unit), &visit.ops[..]));
+        steps(&ops.collect::<Vec<_>>()).into_iter()
+    };
+    let mut left = [steps_of(forward, Pass::Forward), steps_of(backward, Pass::Backward)];
     let mut done = [false; 2];
     while done != [true; 2] {
-        for ((ops, chain), done) in left.iter_mut().zip(&mut both.chains).zip(&mut done) {
+        for (which, (steps, done)) in left.iter_mut().zip(&mut done).enumerate() {
             *done = loop {
-                let Some(op) = ops.next() else { break true };
-                chain.run(op, &mut both.streams);
-                if op.work != Work::Kernel {
+                let Some(step) = steps.next() else { break true };
+                both.take(which, step);
+                if matches!(step, PassStep::Runs(op) if op.work != Work::Kernel) {
                     break false;
                 }
             };
@@ -176,10 +247,18 @@ fn in_turns(forward: &Units, backward: &Units) -> Passage {
 /// | compute | attn(F) | mlp(B) | mlp(W) | mlp(F) | attn(B) | attn(W) |
 /// |--|--|--|--|--|--|--|
 /// | exchange | combine(B) | dispatch(F) | dispatch(B) | | combine(F) | |
-fn exchanging(forward: &Units, backward: &Units, gradients: Gradients) -> Passage {
-    let mut both = Both::new();
-    let mut f = Part::new(forward.iter().map(|unit| (&unit.forward.ops[..], None)));
-    let mut b = Part::new(backward.iter().rev().map(|unit| paired(unit, gradients)));
+fn exchanging<T: Clock>(
+    forward: &Units,
+    backward: &Units,
+    gradients: Gradients,
+    mut both: Both<'_, T>,
+) -> Streams<T> {
+    let of_forward =
+        forward.iter().enumerate().map(|(at, unit)| ((Pass::Forward, at), &unit.forward.ops[..]));
+    let mut f = Part::new(of_forward.collect(), Vec::new());
+    let of_backward = backward.iter().enumerate().rev().map(|(at, unit)| paired((at, unit), gradients));
+    let (of_backward, weights) = of_backward.unzip();
+    let mut b = Part::new(of_backward, weights);
     let mut left = [true, b.reach_exchange(1, &mut both)];
     while left != [false; 2] {
         b.exchange(1, &mut both); // combine(B)
@@ -196,67 +275,85 @@ fn exchanging(forward: &Units, backward: &Units, gradients: Gradients) -> Passag
     both.finish()
 }
 
-/// Ops of a visit, and the weight gradients that it leaves for later: those of experts first, which are so many.
-type Visit<'a> = (&'a [Op], Option<(&'a [Op], usize)>);
+/// A visit, and its ops.
+type Visit<'a> = ((Pass, usize), &'a [Op]);
+/// The weight gradients that a visit leaves for later: those of experts first, which are so many.
+type Later<'a> = Option<(&'a [Op], usize)>;
 
 /// The backward visit of a unit; an embedding has weight gradients alone.
-fn paired(unit: &UnitPasses, gradients: Gradients) -> Visit<'_> {
+fn paired((at, unit): (usize, &Arc<UnitPasses>), gradients: Gradients) -> (Visit<'_>, Later<'_>) {
     let [whole, input] = unit.paired.as_deref().map_or([&unit.backward; 2], |[whole, input]| [whole, input]);
     match gradients {
-        Gradients::Fused => (&whole.ops, None),
-        Gradients::Delayed if input.ops.is_empty() => (&unit.weight_grad.ops, None),
-        Gradients::Delayed => (&input.ops, Some((&unit.weight_grad.ops, unit.expert_weight_grads as usize))),
+        Gradients::Fused => (((Pass::Backward, at), &whole.ops), None),
+        Gradients::Delayed if input.ops.is_empty() => (((Pass::WeightGrad, at), &unit.weight_grad.ops), None),
+        Gradients::Delayed => {
+            let later = (&unit.weight_grad.ops[..], unit.expert_weight_grads as usize);
+            (((Pass::InputGrad, at), &input.ops), Some(later))
+        }
     }
 }
+
+/// Weight gradients that wait for their turn; the last of a unit close its visit.
+type Waiting<'a> = (&'a [Op], Option<usize>);
 
 /// One pass of two.
 struct Part<'a> {
-    visits: std::vec::IntoIter<Visit<'a>>,
-    ops: &'a [Op],
+    steps: std::iter::Peekable<std::vec::IntoIter<PassStep<'a>>>,
+    /// By visit: the weight gradients that it leaves for later.
+    later: std::vec::IntoIter<Later<'a>>,
     /// Weight gradients of the visit under way: those of experts and the others; and those of visits that are over.
-    open: [&'a [Op]; 2],
-    over: Vec<&'a [Op]>,
+    open: Vec<Waiting<'a>>,
+    over: Vec<Waiting<'a>>,
 }
 
 impl<'a> Part<'a> {
-    fn new(visits: impl Iterator<Item = Visit<'a>>) -> Part<'a> {
-        let visits: Vec<Visit<'a>> = visits.filter(|visit| !visit.0.is_empty()).collect();
-        Part { visits: visits.into_iter(), ops: &[], open: [&[]; 2], over: Vec::new() }
+    fn new(visits: Vec<Visit<'a>>, later: Vec<Later<'a>>) -> Part<'a> {
+        let there = |at: &usize| !visits[*at].1.is_empty();
+        let later: Vec<Later<'a>> = (0..later.len()).filter(there).map(|at| later[at]).collect();
+        let visits: Vec<Visit<'a>> = visits.iter().copied().filter(|visit| !visit.1.is_empty()).collect();
+        let (steps, later) = (steps(&visits).into_iter().peekable(), later.into_iter());
+        Part { steps, later, open: Vec::new(), over: Vec::new() }
     }
     /// Runs ops up to the next exchange; false when nothing is left.
-    fn reach_exchange(&mut self, chain: usize, both: &mut Both) -> bool {
-        loop {
-            let Some((op, rest)) = self.ops.split_first() else {
-                self.over.extend(std::mem::take(&mut self.open));
-                let Some((ops, weights)) = self.visits.next() else { return false };
-                self.ops = ops;
-                let (weights, of_experts) = weights.unwrap_or_default();
-                let (experts, others) = weights.split_at(of_experts.min(weights.len()));
-                self.open = [experts, others];
-                continue;
-            };
-            if is_exchange(op) {
-                return true;
+    fn reach_exchange<T: Clock>(&mut self, which: usize, both: &mut Both<'_, T>) -> bool {
+        while let Some(step) =
+            self.steps.next_if(|step| !matches!(step, PassStep::Runs(op) if is_exchange(op)))
+        {
+            both.take(which, step);
+            match step {
+                PassStep::Opens((_, unit)) => {
+                    let later = self.later.next().flatten();
+                    self.open = later.map_or(Vec::new(), |(ops, of_experts)| {
+                        let (experts, others) = ops.split_at(of_experts.min(ops.len()));
+                        vec![(experts, None), (others, Some(unit))]
+                    });
+                }
+                PassStep::Closes(_) => self.over.append(&mut self.open),
+                PassStep::Runs(_) => {}
             }
-            self.ops = rest;
-            both.chains[chain].run(op, &mut both.streams);
         }
+        self.steps.peek().is_some()
     }
     /// Runs the exchange that it has come to, if it has.
-    fn exchange(&mut self, chain: usize, both: &mut Both) {
-        if let Some((op, rest)) = self.ops.split_first().filter(|(op, _)| is_exchange(op)) {
-            self.ops = rest;
-            both.chains[chain].run(op, &mut both.streams);
+    fn exchange<T: Clock>(&mut self, which: usize, both: &mut Both<'_, T>) {
+        let is_there = |step: &PassStep<'_>| matches!(step, PassStep::Runs(op) if is_exchange(op));
+        if let Some(step) = self.steps.next_if(is_there) {
+            both.take(which, step);
         }
     }
     /// Runs the weight gradients of visits that are over and, where asked for, of the experts of the one under way.
-    fn weights(&mut self, of_experts: bool, both: &mut Both) {
-        if of_experts {
-            self.over.push(std::mem::take(&mut self.open[0]));
+    fn weights<T: Clock>(&mut self, of_experts: bool, both: &mut Both<'_, T>) {
+        if of_experts && !self.open.is_empty() {
+            self.over.push(self.open[0]);
+            self.open[0].0 = &[];
         }
-        for ops in self.over.drain(..) {
+        for (ops, closes) in self.over.drain(..) {
             let mut chain = Chain::new(None);
             ops.iter().for_each(|op| chain.run(op, &mut both.streams));
+            if let Some(unit) = closes {
+                let end = chain.output().unwrap_or(both.streams[Queue::Compute as usize]);
+                both.around.closes(1, (Pass::WeightGrad, unit), end);
+            }
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::estimate::Estimate;
+use super::estimate::{Bound, Estimate};
 use super::form::{Form, Parts, shortest_order};
 use super::known::Known;
 use super::links::Links;
@@ -14,22 +14,24 @@ use super::own_passes::OwnPasses;
 use super::residency::Held;
 use super::rules::{Given, RulesOfLayout};
 use super::terms::Terms;
+use super::unlike::{regular, slowest_classes};
 use stepsim_core::ids::DeviceId;
 use stepsim_step::collective::Chooser;
 use stepsim_step::documents::{Dealt, PackedPass, expected};
 use stepsim_step::model::Shard;
+use stepsim_step::plan::step::groups::Degrees;
 use stepsim_step::plan::step::residency::{Policies, Shares};
 use stepsim_step::plan::step::{self, PlanError, PriceList};
 use stepsim_step::spec::SpecError;
 use stepsim_step::spec::model::ModelSpec;
 use stepsim_step::spec::workload::{SequenceOrder, WorkloadSpec};
-use stepsim_step::topology::{Axis, Machine};
+use stepsim_step::topology::Machine;
 
 /// The closed form of a step for any number of sequences.
 pub struct ClosedForm<'a> {
     pub(super) form: Form<'a>,
-    model: &'a ModelSpec,
-    peak: f64,
+    pub(super) model: &'a ModelSpec,
+    pub(super) peak: f64,
     capacity: f64,
     rules: RulesOfLayout,
     /// Model FLOP of one sequence, or of the whole step where documents are dealt to ranks.
@@ -89,15 +91,11 @@ impl<'a> ClosedForm<'a> {
             let layers = known.layers(model, shard, workload, &loads, step::cuts_model(workload, &split));
             (layers.layers.stages(workload, &split), layers)
         };
-        let class = |pipeline_rank| {
-            let mut coordinates = [0; 5];
-            coordinates[Axis::Pp as usize] = pipeline_rank;
-            machine.device_class(layout.device(layout.rank(coordinates)))
-        };
-        let classes = (0..order.placement.ranks()).map(class).collect();
         let shares = Shares::of(workload, model, degrees, machine)?;
         let policies = Policies::of(&shares);
         let stages = units(&shard);
+        let classes = slowest_classes(machine, &layout, prices, &order, &stages.0);
+        let alike = regular(machine, (&layout, &degrees), workload);
         let room = packs.onto(shard.clone());
         let mut borders = step::borders(workload, model, &room, &stages.0);
         borders.extend(step::side_border(workload, model));
@@ -105,7 +103,7 @@ impl<'a> ClosedForm<'a> {
         let tied = model.tied_embeddings && degrees.ends[0] != degrees.ends[1];
         let table = model.vocabulary.div_ceil(u64::from(degrees.tensor)) * model.hidden;
         let table = if tied { table as f64 * workload.gradient_message_bytes() } else { 0.0 };
-        let parts = Parts { shares, policies, order, links, front, prices, classes, table, known };
+        let parts = Parts { shares, policies, order, links, front, prices, classes, alike, table, known };
         let mut form = Form::new(parts, stages, &borders)?;
         let mut documents = (packs.dealt().is_some() || packs.images().is_some()).then_some(0.0);
         // Everybody waits for the rank whose documents ask most of attention, or which has most images.
@@ -145,12 +143,34 @@ impl<'a> ClosedForm<'a> {
         })
     }
 
-    /// The step with `global` sequences, which must make whole micro-batches.
+    /// Sizes of the layout's groups.
+    pub(super) fn degrees(&self) -> &Degrees {
+        self.rules.degrees()
+    }
+    /// Devices of the layout.
+    pub(super) fn devices(&self) -> f64 {
+        self.rules.ranks()
+    }
+
+    /// What the step with `global` sequences takes at least, by sums alone, and what it holds: no order is walked.
     ///
     /// # Errors
-    /// The schedule has no order for so many micro-batches; documents were dealt for another number of sequences; a group
-    /// cannot communicate.
-    pub fn with_batch(&mut self, global: u64) -> Result<Estimate, PlanError> {
+    /// As [`ClosedForm::with_batch`].
+    pub fn bound(&mut self, global: u64) -> Result<Bound, PlanError> {
+        self.for_batch(global)?;
+        let Some((_, held)) = &self.held else { unreachable!("it was made just now") };
+        let memory = held.memory.clone();
+        let seconds = held.floor.seconds(f64::from(self.form.passes()), 0.0, self.form.optimizer[0]);
+        Ok(Bound {
+            seconds,
+            memory: self.own.as_ref().map_or(memory, |own| own.memory.clone()),
+            capacity: self.capacity,
+            tokens: global as f64 * self.form.workload().sequence(self.model) as f64,
+        })
+    }
+
+    /// What the policies ask for with `global` sequences.
+    fn for_batch(&mut self, global: u64) -> Result<(), PlanError> {
         let workload = self.form.workload();
         if self.documents.is_some() && global != workload.batch.global {
             return Err(SpecError::at("batch.global", format!("{global} is not allowed"))
@@ -172,6 +192,17 @@ impl<'a> ClosedForm<'a> {
         if self.held.as_ref().is_none_or(|held| held.0 != alike) {
             self.held = Some((alike, self.form.held()?));
         }
+        Ok(())
+    }
+
+    /// The step with `global` sequences, which must make whole micro-batches.
+    ///
+    /// # Errors
+    /// The schedule has no order for so many micro-batches; documents were dealt for another number of sequences; a group
+    /// cannot communicate.
+    pub fn with_batch(&mut self, global: u64) -> Result<Estimate, PlanError> {
+        self.for_batch(global)?;
+        let (workload, passes) = (self.form.workload(), self.form.passes());
         let Some((_, held)) = &self.held else { unreachable!("it was made just now") };
         let mut terms: Terms = self.form.terms(held)?;
         terms.bubble += self.documents.unwrap_or(0.0);
@@ -183,7 +214,7 @@ impl<'a> ClosedForm<'a> {
         let rules = self.rules.with_batch(tokens, self.form.micro_batches, self.peak);
         Ok(Estimate {
             terms,
-            floor: held.floor.seconds(f64::from(passes), terms.passes() + self.form.optimizer[0]),
+            floor: held.floor.seconds(f64::from(passes), terms.passes(), self.form.optimizer[0]),
             memory: self.own.as_ref().map_or(&held.memory, |own| &own.memory).clone(),
             capacity: self.capacity,
             rules,

@@ -29,11 +29,35 @@ pub struct Estimate {
     pub busiest: usize,
 }
 
+/// What a step takes at least, and what it holds, before any order is walked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bound {
+    /// Seconds that the step takes at least, in closed form and simulated; 0 where nothing is certain.
+    pub seconds: f64,
+    /// Device memory of each pipeline rank.
+    pub memory: Vec<Memory>,
+    /// Capacity of a device's memory in bytes.
+    pub capacity: f64,
+    /// Tokens of the step.
+    pub tokens: f64,
+}
+
+impl Bound {
+    /// The fullest device memory.
+    pub fn fullest(&self) -> Memory {
+        fullest(&self.memory)
+    }
+}
+
+fn fullest(memory: &[Memory]) -> Memory {
+    let larger = |a: Memory, b: &Memory| if b.total() > a.total() { *b } else { a };
+    memory.iter().fold(Memory::default(), larger)
+}
+
 impl Estimate {
     /// The fullest device memory.
     pub fn fullest(&self) -> Memory {
-        let larger = |a: Memory, b: &Memory| if b.total() > a.total() { *b } else { a };
-        self.memory.iter().fold(Memory::default(), larger)
+        fullest(&self.memory)
     }
     /// Seconds, bytes and counts, with units in the names.
     pub fn report(&self) -> Value {

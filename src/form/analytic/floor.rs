@@ -1,6 +1,6 @@
 //! What a step takes at least: a bound that no run of it can be below, for searches that leave out what cannot be best.
 //!
-//! The walk of its passes is one, with the smallest update behind it, where all ranks' messages are like rank 0's and no host
+//! The walk of its passes is one where all groups and devices are alike and no host
 //! launches them: whatever else a run has (transfers between stages, reductions, copies, contention, interference) makes
 //! some op start later, and in a system of queues nothing then ends earlier. Elsewhere less is certain:
 //!
@@ -9,15 +9,15 @@
 //! micro-batch has passed the stages before it, behind its last one the last gradient has those to pass. Everything else
 //! (exposed reductions, transfers between stages, copies, the optimizer, launches, contention) only comes on top.
 //!
-//! Communication in front of the first kernel of a pass and behind its last one may run beside other passes and does not count;
-//! paired passes hide each other's. An idle machine is the fastest: times of communication count where all groups are like
-//! rank 0's and collectives are no faster than their closed form ([`CollectiveFidelity::Steps`] may be).
+//! Behind both the smallest update of a rank is still to come. Communication in front of the first kernel of a pass and behind its last one may run beside other passes and does not count;
+//! paired passes hide each other's. An idle machine is the fastest: times of communication count where all groups are alike
+//! and collectives are no faster than their closed form ([`CollectiveFidelity::Steps`] may be).
 
 use super::form::Form;
 use super::least::Least;
 use stepsim_core::declare::defaults;
 use stepsim_step::schedule::{Part, Pass, Seat, Slot};
-use stepsim_step::spec::workload::{CollectiveFidelity, WorkloadSpec};
+use stepsim_step::spec::workload::CollectiveFidelity;
 
 /// Passes of one chunk, in seconds.
 #[derive(Clone, Copy, Default)]
@@ -41,7 +41,9 @@ impl Form<'_> {
             return Floor::default();
         }
         let paired = order.ranks.iter().flatten().any(|slot| matches!(slot, Slot::Overlapped { .. }));
-        let waits = !paired && alike(self.workload(), &self.parts.classes);
+        // The slowest of different pipeline ranks need not be in one replica.
+        let alike = self.parts.alike && workload.fidelity.collectives != CollectiveFidelity::Steps;
+        let waits = !paired && alike;
         let of_chunk = |seat: &Seat| {
             let mut least = [Least::default(); 3];
             for unit in &self.ranks[seat.rank as usize].chunks[usize::from(seat.chunk)] {
@@ -63,14 +65,13 @@ impl Form<'_> {
                 rank.behind = rank.behind.min(behind);
                 rank.needed += own.forward + own.gradient;
                 rank.rest += own.rest;
-                (before, behind) = (before + own.forward, behind + own.gradient);
+                if self.parts.alike {
+                    (before, behind) = (before + own.forward, behind + own.gradient);
+                }
             }
         }
         let walks = !order.placement.has_sides();
-        Floor {
-            ranks,
-            walked: walks && alike(self.workload(), &self.parts.classes) && self.workload().host().is_none(),
-        }
+        Floor { ranks, walked: walks && alike && workload.host().is_none() }
     }
 }
 
@@ -86,10 +87,11 @@ pub(super) struct Floor {
 const ROUNDING: f64 = 1e-9;
 
 impl Floor {
-    /// Seconds with so many micro-batches of each direction, whose passes and smallest update are walked in so many seconds.
-    pub fn seconds(&self, micro_batches: f64, walk: f64) -> f64 {
-        let walk = if self.walked { walk * (1.0 - ROUNDING) } else { 0.0 };
-        self.ranks.iter().map(|rank| rank.seconds(micro_batches)).fold(walk, f64::max)
+    /// Seconds with so many micro-batches of each direction, whose passes are walked in so many seconds, and a smallest update.
+    pub fn seconds(&self, micro_batches: f64, walk: f64, update: f64) -> f64 {
+        let walk = if self.walked { walk } else { 0.0 };
+        let passes = self.ranks.iter().map(|rank| rank.seconds(micro_batches)).fold(walk, f64::max);
+        if self.ranks.is_empty() { 0.0 } else { (passes + update) * (1.0 - ROUNDING) }
     }
 }
 
@@ -110,11 +112,4 @@ impl OfRank {
     fn seconds(self, micro_batches: f64) -> f64 {
         self.before + micro_batches * self.needed + self.behind.max(micro_batches * self.rest)
     }
-}
-
-/// Whether all groups are as fast as rank 0's at most, on devices of these classes.
-fn alike(workload: &WorkloadSpec, classes: &[u32]) -> bool {
-    workload.fidelity.collectives != CollectiveFidelity::Steps
-        && workload.parallelism.rank_map.is_none()
-        && classes.iter().all(|class| *class == classes[0])
 }

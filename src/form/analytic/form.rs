@@ -41,8 +41,10 @@ pub(super) struct Parts<'a> {
     /// The groups of the first pipeline rank, where it has other degrees.
     pub front: Option<Links<'a>>,
     pub prices: &'a dyn PriceList,
-    /// Class of the devices of each pipeline rank, by its first rank.
+    /// Class of the slowest device of each pipeline rank.
     pub classes: Vec<u32>,
+    /// Whether all groups of a kind, and all devices, are alike.
+    pub alike: bool,
     /// Bytes of the gradients of a table that first and last stage share.
     pub table: f64,
     pub known: &'a Known,

@@ -6,6 +6,7 @@
 //! | prices of units | the plan, class of device, groups inside the layer, overlap |
 //! | groups of a rank | its grid, sizes and order of the axes |
 //! | times of transfers | what the group looks like, and the transfer |
+//! | walks of orders | order, passes, messages between stages, gathers |
 //! | orders of passes | the pipeline, and as few micro-batches as show all of it |
 //!
 //! Each by value, never by name. The rest is one for a store: the machine, how it carries out collectives, the prices and the host.
@@ -17,6 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustc_hash::FxHashMap;
 
 use super::unit_passes::UnitPasses;
+use super::walks::{RankEnd, WalkKey};
 use stepsim_step::collective::{Geometry, Transfer};
 use stepsim_step::model::flops::StepFlops;
 use stepsim_step::model::{ParameterCount, Shard};
@@ -38,6 +40,7 @@ pub struct Known {
     geometries: RefCell<FxHashMap<Geometry, u32>>,
     seconds: RefCell<FxHashMap<(u32, Transfer), f64>>,
     orders: RefCell<Kept<(PipelineSpec, ExpertOverlap, u32), Order>>,
+    pub(super) walks: RefCell<Kept<WalkKey, Vec<RankEnd>>>,
 }
 
 /// Things of a kind that are kept at once: a study of more begins anew.
@@ -48,7 +51,7 @@ const MOST_SLOTS: usize = 1 << 16;
 
 /// Things by what they go by.
 #[derive(Debug)]
-struct Kept<K, V>(FxHashMap<u64, Vec<(K, Arc<V>)>>, usize);
+pub(super) struct Kept<K, V>(FxHashMap<u64, Vec<(K, Arc<V>)>>, usize);
 
 impl<K, V> Default for Kept<K, V> {
     fn default() -> Kept<K, V> {
@@ -57,10 +60,10 @@ impl<K, V> Default for Kept<K, V> {
 }
 
 impl<K, V> Kept<K, V> {
-    fn get(&self, digest: u64, same: impl Fn(&K) -> bool) -> Option<Arc<V>> {
+    pub(super) fn get(&self, digest: u64, same: impl Fn(&K) -> bool) -> Option<Arc<V>> {
         self.0.get(&digest)?.iter().find(|(key, _)| same(key)).map(|(_, value)| Arc::clone(value))
     }
-    fn put(&mut self, digest: u64, key: K, value: V) -> Arc<V> {
+    pub(super) fn put(&mut self, digest: u64, key: K, value: V) -> Arc<V> {
         if self.1 == MOST {
             *self = Kept::default();
         }
@@ -72,7 +75,7 @@ impl<K, V> Kept<K, V> {
 }
 
 /// A few numbers that usually tell things apart, as one.
-fn digest(numbers: &[u64]) -> u64 {
+pub(super) fn digest(numbers: &[u64]) -> u64 {
     numbers.iter().fold(0, |sum, n| (sum ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29))
 }
 

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::known::{Groups, Known, Surroundings};
+use super::unlike::{regular, slowest_group};
 use stepsim_core::ids::{DeviceId, RankId, ResourceId};
-use stepsim_step::collective::{Chooser, CollectiveError, Geometry, Network, Op, Transfer};
+use stepsim_step::collective::{Chooser, CollectiveError, Fabric, Geometry, Network, Op, Transfer};
 use stepsim_step::model::CommGroup;
 use stepsim_step::plan::step::border::leaves_node;
 use stepsim_step::plan::step::groups::{Degrees, Group};
@@ -32,7 +33,7 @@ impl Pipe {
     }
 }
 
-/// The groups of one rank, as the machine carries them. Those of other ranks of its grid are taken to be alike.
+/// The groups of one rank, as the machine carries them: of each kind the slowest, where those of other ranks are not alike.
 pub struct Links<'a> {
     chooser: &'a Chooser,
     groups: Arc<Groups>,
@@ -65,7 +66,8 @@ impl<'a> Links<'a> {
         let rank = layout.rank([0, 0, 0, 0, pipeline_rank]);
         let own = degrees.on(pipeline_rank);
         let groups = known.groups(workload, (degrees, own.front != degrees.front), || {
-            let (mut found, mut members) = (Groups::new(), Vec::new());
+            let mut found = Groups::new();
+            let alike = regular(machine, (layout, degrees), workload);
             let there = |group: &Group| {
                 own.size(*group) > 1
                     && match group {
@@ -79,11 +81,14 @@ impl<'a> Links<'a> {
             let outside =
                 among_holders.chain([Group::Embedding, Group::Pipeline]).chain(own.dynamic_groups());
             for group in INSIDE.into_iter().chain(outside).filter(there) {
-                degrees.members(layout, rank, group, &mut members);
-                let devices: Vec<DeviceId> = members.iter().map(|rank| layout.device(*rank)).collect();
-                let mut geometry = Geometry::of(machine, &devices)?;
+                let place = (layout, degrees, rank);
+                let (mut geometry, first) = slowest_group(machine, place, group, alike, chooser)?;
                 if geometry.nodes > 1 {
-                    geometry = geometry.crowded(shared.by_groups(degrees, rank, group));
+                    geometry = geometry.crowded(shared.by_groups(degrees, first, group));
+                } else if matches!(geometry.fabric, Fabric::Torus(_)) {
+                    let between = shared.interleaved(degrees, first, group);
+                    geometry.intra.rate /= between;
+                    geometry.inter.rate /= between;
                 }
                 let number = known.number(&geometry);
                 found.push((group, geometry, number));
@@ -275,6 +280,24 @@ impl<'a> Shared<'a> {
             let peer = others.copied().find(|other| node(*other) != node(rank))?;
             Some((own.contains(&rank), self.layout.device(peer)))
         })
+    }
+
+    /// How many groups of one kind share each link of an axis of a torus: members that are so many positions apart leave room for
+    /// as many groups between them.
+    fn interleaved(&self, degrees: &Degrees, first: RankId, group: Group) -> u64 {
+        if self.alone {
+            return 1;
+        }
+        let mut members = Vec::new();
+        degrees.members(self.layout, first, group, &mut members);
+        let at = |rank: &RankId| self.machine.coordinates(self.layout.device(*rank));
+        let apart = |axis: usize| {
+            let mut places: Vec<u32> = members.iter().map(|rank| at(rank)[axis]).collect();
+            places.sort_unstable();
+            places.dedup();
+            places.windows(2).map(|two| two[1] - two[0]).max().unwrap_or(1)
+        };
+        (0..3).map(apart).max().map_or(1, u64::from)
     }
 
     /// The same for copies from or to a tier: on the fullest link of the way, and at the tier's own end of it.

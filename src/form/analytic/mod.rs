@@ -26,8 +26,8 @@
 //! has its part (`links`).
 //!
 //! Hazards: no contention of different kinds of messages, no interference of collectives with kernels, no stragglers, no end
-//! of the host's queue; all groups are taken to be like rank 0's. The simulation has all of these: the difference is what
-//! `compare` explains.
+//! of the host's queue; where groups of a kind or devices differ, the slowest counts (`unlike`). The simulation has all of
+//! these: the difference is what `compare` explains.
 
 mod beside;
 pub mod bounds;
@@ -46,6 +46,7 @@ mod own_passes;
 mod pass_time;
 mod passes;
 mod pipeline;
+mod quantities;
 mod queues;
 mod residency;
 pub mod roofline;
@@ -56,17 +57,19 @@ mod terms;
 mod tests;
 pub mod training;
 mod unit_passes;
+mod unlike;
 mod update;
+mod walks;
 
 pub use closed_form::ClosedForm;
-pub use estimate::Estimate;
+pub use estimate::{Bound, Estimate};
 pub use known::Known;
 pub use least::Least;
 pub use links::{Links, Pipe};
 pub use memory::Memory;
 pub use pass_time::{PassTime, UnitTime};
 pub use rules::Rules;
-pub use terms::Terms;
+pub use terms::{KEYS, Terms};
 
 use stepsim_step::collective::Chooser;
 use stepsim_step::plan::step::{PlanError, PriceList};

@@ -10,6 +10,8 @@
 //! differ by is what each further one takes, since the ends of a max-plus linear system grow evenly in the long run. They do
 //! so over as many micro-batches as there are ranks: a message in 1F1B delays one of p. Short orders are walked to their end.
 
+use std::rc::Rc;
+
 use super::beside::{Beside, On};
 use super::chunks::{Gradients, period};
 use super::crossings::Crossing;
@@ -17,6 +19,7 @@ use super::form::Form;
 use super::pass_time::PassTime;
 use super::queues::{Passage, QUEUES, Queue, Times};
 use super::residency::Held;
+use super::walks::RankEnd;
 use stepsim_step::model::CommGroup;
 use stepsim_step::plan::step::PlanError;
 use stepsim_step::plan::step::groups::Group;
@@ -43,8 +46,7 @@ impl Form<'_> {
             if let Some(end) = held.walks.borrow().get(&(micro_batches, on)) {
                 return Ok(*end);
             }
-            let order = self.order_of(micro_batches)?;
-            let end = Walk::new(self, &order, held, on).end();
+            let end = self.walked(&self.order_of(micro_batches)?, held, on);
             held.walks.borrow_mut().insert((micro_batches, on), end);
             Ok::<_, PlanError>(end)
         };
@@ -109,22 +111,26 @@ impl Form<'_> {
 
 impl Form<'_> {
     /// The matrix of a slot; the `first` of a chunk casts its weights.
-    fn slot(&self, rank: u32, slot: &Slot, first: bool) -> Passage {
+    fn slot(&self, rank: u32, slot: &Slot, first: bool) -> Rc<Passage> {
         let kind = |part: Part| self.kind(rank, part);
         match *slot {
             Slot::Single(part) => self.chunks.single(kind(part), part.pass, first),
             Slot::Overlapped { forward, backward } => {
-                let experts = match self.workload().expert.overlap {
-                    _ if !self.parts.links.has(Group::Layer(CommGroup::Expert)) => None,
-                    ExpertOverlap::MicroBatchesFusedGradients => Some(Gradients::Fused),
-                    _ => Some(Gradients::Delayed),
-                };
-                self.chunks.pair([kind(forward), kind(backward)], experts)
+                self.chunks.pair([kind(forward), kind(backward)], self.expert_gradients())
             }
         }
     }
 
-    fn kind(&self, rank: u32, part: Part) -> usize {
+    /// Where weight gradients of passes at once run that exchange tokens.
+    pub(super) fn expert_gradients(&self) -> Option<Gradients> {
+        match self.workload().expert.overlap {
+            _ if !self.parts.links.has(Group::Layer(CommGroup::Expert)) => None,
+            ExpertOverlap::MicroBatchesFusedGradients => Some(Gradients::Fused),
+            _ => Some(Gradients::Delayed),
+        }
+    }
+
+    pub(super) fn kind(&self, rank: u32, part: Part) -> usize {
         self.ranks[rank as usize].kinds[usize::from(part.chunk)]
     }
     /// Whether a rank goes on only when what it sends has been delivered.
@@ -198,12 +204,12 @@ fn turn(slots: &[Slot]) -> bool {
 const FEW: u32 = 512;
 
 /// An order on its way.
-struct Walk<'f, 'a> {
+pub(super) struct Walk<'f, 'a> {
     form: &'f Form<'a>,
     order: &'f Order,
     /// By kind of message: seconds from each pipeline rank to the one behind it; one that takes none still waits for
     /// its receiver where those do.
-    hops: Vec<Vec<f64>>,
+    pub(super) hops: Vec<Vec<f64>>,
     /// By data, stage and micro-batch: when its message is made, and when it is there.
     made: [Vec<Option<f64>>; 2],
     there: [Vec<Option<f64>>; 2],
@@ -230,7 +236,7 @@ struct Exchange {
 }
 
 impl<'f, 'a> Walk<'f, 'a> {
-    fn new(form: &'f Form<'a>, order: &'f Order, held: &'f Held, on: On) -> Walk<'f, 'a> {
+    pub(super) fn new(form: &'f Form<'a>, order: &'f Order, held: &'f Held, on: On) -> Walk<'f, 'a> {
         let stages = order.placement.all_stages() as usize * usize::from(order.placement.directions());
         let none = vec![None; stages * order.micro_batches as usize];
         let hops = |&Crossing { message, in_turn, gathered }: &Crossing| {
@@ -254,8 +260,15 @@ impl<'f, 'a> Walk<'f, 'a> {
         }
     }
 
+    /// Where each rank's walk ends, before what is reduced behind it.
+    pub(super) fn rank_ends(mut self) -> Vec<RankEnd> {
+        self.beside.iter_mut().for_each(Beside::leave_reductions);
+        let ends = self.ends();
+        self.beside.into_iter().zip(ends).map(|(beside, times)| beside.rank_end(done(times))).collect()
+    }
+
     /// When the last rank is done.
-    fn end(mut self) -> f64 {
+    pub(super) fn end(mut self) -> f64 {
         let ends = self.ends();
         let ranks = std::mem::take(&mut self.beside).into_iter().zip(ends);
         ranks.map(|(beside, times)| beside.close(done(times))).fold(0.0, f64::max)
@@ -336,15 +349,12 @@ impl<'f, 'a> Walk<'f, 'a> {
             slot.parts().for_each(|part| beside.over(part));
             return self.form.slot(rank, slot, first).after(&times);
         }
-        let visits = |part: Part| self.form.chunks.visits(self.form.kind(rank, part), part.pass, first);
         match *slot {
-            Slot::Single(part) => beside.pass(part, &visits(part), times),
-            Slot::Overlapped { forward, backward } => {
-                let passage = self.form.slot(rank, slot, first);
-                let after = passage.after(&times);
-                let parts = [(forward, &*visits(forward)), (backward, &*visits(backward))];
-                beside.both(parts, after[Queue::Compute as usize] - period(&passage), after)
+            Slot::Single(part) => {
+                let visits = self.form.chunks.visits(self.form.kind(rank, part), part.pass, first);
+                beside.pass(part, &visits, times)
             }
+            Slot::Overlapped { forward, backward } => beside.both([forward, backward], times),
         }
     }
 

@@ -25,8 +25,8 @@ pub enum Queue {
     Host,
 }
 
-/// How many queues there are.
-pub const QUEUES: usize = 7;
+/// Room for all queues: one more than there are, so that times fill whole registers.
+pub const QUEUES: usize = 8;
 
 /// A time for each queue, in seconds.
 pub type Times = [f64; QUEUES];
@@ -64,10 +64,6 @@ impl Front {
         times[queue as usize] = 0.0;
         Front(times)
     }
-    /// Its value for these times.
-    pub fn at(&self, times: &Times) -> f64 {
-        self.0.iter().zip(times).fold(f64::NEG_INFINITY, |latest, (a, x)| later(latest, a + x))
-    }
 }
 
 impl Clock for Front {
@@ -81,27 +77,40 @@ impl Clock for Front {
     }
 }
 
-/// A pass: what it makes of the times before it.
+/// A pass: what it makes of the times before it. A column for each queue before it: what is added to the time of that queue
+/// on the way to each queue behind it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Passage(pub [Front; QUEUES]);
+pub struct Passage([Times; QUEUES]);
 
 impl Passage {
+    /// The times before a pass, as forms of themselves.
+    pub fn begin() -> Streams<Front> {
+        use Queue::{Compute, Context, Expert, Host, Input, Other, Tensor};
+        let mut fronts = [Front([f64::NEG_INFINITY; QUEUES]); QUEUES];
+        for queue in [Input, Other, Compute, Tensor, Context, Expert, Host] {
+            fronts[queue as usize] = Front::of(queue);
+        }
+        fronts
+    }
+    /// The pass behind which the times are these forms of those before it.
+    pub fn of(end: &Streams<Front>) -> Passage {
+        Passage(std::array::from_fn(|before| end.map(|front| front.0[before])))
+    }
     /// Nothing happens.
     pub fn nothing() -> Passage {
-        use Queue::{Compute, Context, Expert, Host, Input, Other, Tensor};
-        Passage([Input, Other, Compute, Tensor, Context, Expert, Host].map(Front::of))
+        Passage::of(&Passage::begin())
     }
     /// The times behind it.
     pub fn after(&self, times: &Times) -> Times {
-        self.0.map(|front| front.at(times))
+        let mut after = [f64::NEG_INFINITY; QUEUES];
+        for (column, time) in self.0.iter().zip(times) {
+            after.iter_mut().zip(column).for_each(|(latest, a)| *latest = later(*latest, a + time));
+        }
+        after
     }
-    /// This pass, then another: the product of both.
+    /// This pass, then another: the product of both, whose columns are those of this one behind the other.
     pub fn then(&self, next: &Passage) -> Passage {
-        let row = |front: Front| {
-            let terms = front.0.iter().zip(&self.0).filter(|(a, _)| **a > f64::NEG_INFINITY);
-            terms.fold(Front([f64::NEG_INFINITY; QUEUES]), |sum, (a, row)| sum.or(row.later(*a)))
-        };
-        Passage(next.0.map(row))
+        Passage(self.0.map(|column| next.after(&column)))
     }
     /// So many times one after the other, by squares.
     pub fn times(&self, mut n: usize) -> Passage {
@@ -110,8 +119,10 @@ impl Passage {
             if n % 2 == 1 {
                 power = power.then(&square);
             }
-            square = square.then(&square);
             n /= 2;
+            if n > 0 {
+                square = square.then(&square);
+            }
         }
         power
     }
@@ -158,6 +169,10 @@ impl<T: Clock> Chain<T> {
     pub fn new(input: Option<T>) -> Chain<T> {
         Chain { flying: input.map(|time| (time, 0)).into_iter().collect(), kernel: None }
     }
+    /// Whatever comes next waits for a time.
+    pub fn wait(&mut self, time: T) {
+        self.flying.push((time, 0));
+    }
     /// When all that it has made is there; `None` if it has neither had an input nor done anything.
     pub fn output(&self) -> Option<T> {
         self.flying.iter().map(|message| message.0).chain(self.kernel).reduce(Clock::or)
@@ -200,11 +215,11 @@ impl<T: Clock> Chain<T> {
 
 /// The matrix of a pass of these ops.
 pub fn passage(ops: &[Op]) -> Passage {
-    let mut streams = Passage::nothing().0;
+    let mut streams = Passage::begin();
     let mut chain = Chain::new(Some(Front::of(Queue::Input)));
     ops.iter().for_each(|op| chain.run(op, &mut streams));
     streams[Queue::Input as usize] = chain.output().unwrap_or(Front::of(Queue::Input));
-    Passage(streams)
+    Passage::of(&streams)
 }
 
 /// How long each of many such passes in a row takes where messages on these queues alone take any time, and launches only
@@ -261,7 +276,7 @@ mod tests {
             kernel(1.0),
             message(Queue::Expert, 0.25, 0),
         ];
-        let starts: Times = [3.0, 0.0, 1.0, 7.0, 2.0, 9.0, 0.0];
+        let starts: Times = [3.0, 0.0, 1.0, 7.0, 2.0, 9.0, 0.0, f64::NEG_INFINITY];
         let mut streams = starts;
         let mut chain = Chain::new(Some(starts[0]));
         for n in 1..6 {

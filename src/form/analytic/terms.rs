@@ -40,6 +40,22 @@ summed! {
     }
 }
 
+/// The terms in one word each, in their order.
+pub const KEYS: [&str; 12] = [
+    "forward",
+    "recompute",
+    "backward",
+    "optimizer",
+    "tensor",
+    "context",
+    "expert",
+    "bubble",
+    "p2p",
+    "data",
+    "offload",
+    "host",
+];
+
 impl Terms {
     /// The passes of all ranks, with nothing beside them.
     pub(super) fn passes(&self) -> f64 {

@@ -56,7 +56,7 @@ fn with_terms(terms: &[Term]) -> Looks {
     looks
 }
 
-/// The page: the simulated rank over time where it is given, both sides term by term, and what makes the difference.
+/// The page: the simulated rank over time where it is given, both sides term by term, and what makes the difference, by class.
 ///
 /// # Errors
 /// If the comparison cannot be written as JSON.
@@ -70,6 +70,7 @@ pub fn page(c: &Comparison, drawing: Option<Drawing>, command: &[String]) -> ser
             (seconds(c.closed_form_s), "closed form"),
             (seconds(c.simulated_s), "simulated"),
             (percent(c.sum_s), "simulation less closed form"),
+            (percent(c.own_error.seconds), "the form's own error"),
         ]
         .map(|(value, what)| (value, what.to_owned())),
     );
@@ -86,15 +87,33 @@ pub fn page(c: &Comparison, drawing: Option<Drawing>, command: &[String]) -> ser
         let lines: Vec<_> = terms.iter().map(|t| (t.name, both(t), both(t).map(seconds))).collect();
         out.push_str(&pairs(&lines));
     });
-    let note = "Each the difference of two simulations that differ in one switch, in this order; they add up exactly.";
+    if let Some(formula) = &c.formula {
+        let note = format!("{} Seconds by the formula, in closed form, and as simulated.", formula.source);
+        sheet.section(&format!("The formula {}, term by term", formula.name), &note, |out| {
+            let there = formula.terms.iter().filter(|t| t.formula_s != 0.0 || t.closed_form_s != 0.0);
+            let rows = there.map(|t| {
+                let all = [t.formula_s, t.closed_form_s, t.simulated_s].map(seconds);
+                let percent = format!("{:+.2} %", t.percent);
+                std::iter::once(t.name.to_owned()).chain(all).chain([percent]).collect::<Vec<_>>()
+            });
+            let header =
+                ["term", "formula", "closed form", "simulated", "formula less closed form, of the step"];
+            table(out, &header, 1, rows);
+        });
+    }
+    let note = "Own error: what the form has a term for, one subject on top of another. Effects: what it does not claim, \
+                each by itself. Rest: what no switch explains by itself. They add up exactly.";
     sheet.section("What makes the difference", note, |out| {
-        let effects = c.effects.iter().map(|e| (e.name, e.switch, e.seconds));
-        let rest = ("rest", "no switch: what the simplest run differs by", c.rest_s);
-        let sum = ("sum", "simulation less closed form", c.sum_s);
-        let rows = effects
-            .chain([rest, sum])
-            .map(|(name, switch, s)| vec![name.to_owned(), switch.to_owned(), seconds(s), percent(s)]);
-        table(out, &["effect", "switched from → to", "time", "of the closed form"], 2, rows);
+        let own = ("", "own error", "what the form claims: the sum of its terms", c.own_error.seconds);
+        let sum = ("", "sum", "simulation less closed form", c.sum_s);
+        let all = c.differences().map(|(class, name, switch, s)| (class.name(), name, switch, s));
+        let rows = std::iter::once(own).chain(all).chain([sum]).map(|(class, name, switch, s)| {
+            vec![class.to_owned(), name.to_owned(), switch.to_owned(), seconds(s), percent(s)]
+        });
+        table(out, &["class", "what", "switched from → to", "time", "of the closed form"], 3, rows);
+        for pair in &c.pairs {
+            out.push_str(&format!("<p>{}.</p>", pair.sentence()));
+        }
     });
     sheet.command(command, &json!(null), &[]);
     sheet.finish(json!({}), c)

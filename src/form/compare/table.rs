@@ -2,7 +2,7 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use super::Comparison;
+use super::{Class, Comparison, FormulaReading};
 
 fn new(header: [&str; 4]) -> Table {
     let mut table = Table::new();
@@ -13,7 +13,7 @@ fn new(header: [&str; 4]) -> Table {
     table
 }
 
-/// Two tables: terms on both sides, then the effects with their sum.
+/// Two tables: terms on both sides, then own error, effects and rest with their sum; below, pairs that cancel.
 pub fn table(c: &Comparison) -> String {
     let seconds = |s: f64| format!("{s:.6}");
     let signed = |s: f64| if s == 0.0 { "0".to_string() } else { format!("{s:+.6}") };
@@ -29,17 +29,41 @@ pub fn table(c: &Comparison) -> String {
     let total = signed(c.sum_s);
     terms.add_row(["total".to_string(), seconds(c.closed_form_s), seconds(c.simulated_s), total]);
 
-    let mut effects = new(["what makes the difference", "switched from -> to", "seconds", "percent"]);
-    if let Some(column) = effects.column_mut(1) {
+    let mut differences = new(["what makes the difference", "switched from -> to", "seconds", "percent"]);
+    if let Some(column) = differences.column_mut(1) {
         column.set_cell_alignment(CellAlignment::Left);
     }
     let percent = |s: f64| format!("{:+.3}", 100.0 * s / c.closed_form_s);
-    for e in &c.effects {
-        effects.add_row([e.name.to_string(), e.switch.to_string(), signed(e.seconds), percent(e.seconds)]);
+    let mut row = |name: &str, what: &str, s: f64| {
+        differences.add_row([name.to_string(), what.to_string(), signed(s), percent(s)]);
+    };
+    row("own error", "what the form claims: the sum of its terms", c.own_error.seconds);
+    for (class, name, what, seconds) in c.differences() {
+        let name = if class == Class::OwnError { format!("  {name}") } else { name.to_string() };
+        row(&name, what, seconds);
     }
-    let rest = "no switch: what the simplest run differs by".to_string();
-    effects.add_row(["rest".to_string(), rest, signed(c.rest_s), percent(c.rest_s)]);
-    let sum = "simulated - closed form".to_string();
-    effects.add_row(["sum".to_string(), sum, signed(c.sum_s), percent(c.sum_s)]);
-    format!("{}\nsimulated terms: {}\n\n{}\n\n{}\n", c.what, c.rank, terms.trim_fmt(), effects.trim_fmt())
+    row("sum", "simulated - closed form", c.sum_s);
+    let mut text = format!("{}\nsimulated terms: {}\n\n{}\n\n", c.what, c.rank, terms.trim_fmt());
+    text.push_str(&format!("{}\n", differences.trim_fmt()));
+    if let Some(formula) = &c.formula {
+        text.push_str(&format!("\n{}\n", formula_table(formula)));
+    }
+    for pair in &c.pairs {
+        text.push_str(&format!("\n{}\n", pair.sentence()));
+    }
+    text
+}
+
+/// A formula term by term, beside the closed form and the simulated rank.
+fn formula_table(formula: &FormulaReading) -> String {
+    let mut table =
+        new([formula.name.as_str(), "formula", "closed form", "formula - closed form, % of the step"]);
+    let seconds = |s: f64| format!("{s:.6}");
+    for term in formula.terms.iter().filter(|t| t.formula_s != 0.0 || t.closed_form_s != 0.0) {
+        let percent = format!("{:+.3}", term.percent);
+        table.add_row([term.name.to_string(), seconds(term.formula_s), seconds(term.closed_form_s), percent]);
+    }
+    let off = format!("{:+.2} % of the simulation", 100.0 * formula.off);
+    table.add_row(["total".to_string(), seconds(formula.total_s), String::new(), off]);
+    table.trim_fmt()
 }

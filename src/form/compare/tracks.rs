@@ -1,12 +1,12 @@
-//! The closed form as rows of a timeline, under the rank that it is compared with: its terms one after another, and below
-//! them the same terms as they were simulated.
+//! The closed form as rows of a timeline, under the rank that it is compared with: its terms one after another, below them
+//! the same terms as they were simulated, and below those what makes the difference: own errors, effects, rest.
 
 use std::io;
 
-use super::Term;
+use super::Comparison;
 use super::among::OwnRows;
 use stepsim_core::units::Time;
-use stepsim_read::trace::writer::{Sink, Slice, Thread, Value};
+use stepsim_read::trace::writer::{Sink, Slice, Value};
 
 /// Number of the closed form's process and of its first thread: above all of the timeline's own.
 const PROCESS: u64 = 900_000_000;
@@ -14,52 +14,63 @@ const PROCESS: u64 = 900_000_000;
 /// What the rows show.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rows<'a> {
-    /// Both sides, term by term; none: there are no rows.
-    pub terms: &'a [Term],
+    /// What was compared; none: there are no rows.
+    pub of: Option<&'a Comparison>,
     /// The name of the rank that they stand under; empty: they stand above all.
     pub rank: &'a str,
 }
 
-/// One side of a term.
-type Seconds = fn(&Term) -> f64;
+/// A slice of a row: its name, its length in seconds, and what is said about it.
+type Bar<'a> = (&'a str, f64, [(&'static str, Value<'a>); 3]);
 
 impl Rows<'_> {
-    /// The process: terms above zero become slices, one after another.
+    /// The process: what takes any time becomes slices, one after another.
     fn write(&self, place: u64, sink: &mut dyn Sink) -> io::Result<()> {
         sink.process(PROCESS, "closed form", place)?;
-        let sides: [(&str, Seconds); 2] = [
-            ("closed form, term by term", |t| t.closed_form_s),
-            ("as simulated, term by term", |t| t.simulated_s),
-        ];
-        for (number, (name, seconds)) in (1..).zip(sides) {
-            if self.terms.iter().any(|term| seconds(term) > 0.0) {
-                let thread = sink.thread(PROCESS, PROCESS + number, name)?;
-                self.side(thread, seconds, sink)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn side(&self, thread: Thread, seconds: Seconds, sink: &mut dyn Sink) -> io::Result<()> {
-        let total: f64 = self.terms.iter().map(seconds).sum();
-        let mut before = 0.0;
-        for term in self.terms {
-            let own = seconds(term);
-            let (start, end) =
-                (Time::from_s(before).round_ns(), Time::from_s(before + own.max(0.0)).round_ns());
-            before += own.max(0.0);
-            if end > start {
+        let Some(c) = self.of else { return Ok(()) };
+        let terms = |seconds: fn(&super::Term) -> f64| {
+            let total: f64 = c.terms.iter().map(seconds).sum();
+            let bar = move |term: &super::Term| -> Bar<'static> {
                 let args = [
                     ("closed form, seconds", Value::Float(term.closed_form_s)),
                     ("simulated, seconds", Value::Float(term.simulated_s)),
-                    ("percent of the step", Value::Float(100.0 * own / total)),
+                    ("percent of the step", Value::Float(100.0 * seconds(term) / total)),
                 ];
-                let kind = sink.kind(term.name, "closed form", &args)?;
-                sink.slice(thread, kind, &Slice { start, end, ..Slice::default() })?;
-            }
-        }
-        Ok(())
+                (term.name, seconds(term), args)
+            };
+            c.terms.iter().map(bar).collect::<Vec<_>>()
+        };
+        let differences = c.differences().map(|(class, name, _, seconds)| {
+            let args = [
+                ("class", Value::Text(class.name())),
+                ("simulated less closed form, seconds", Value::Float(seconds)),
+                ("percent of the closed form", Value::Float(100.0 * seconds / c.closed_form_s)),
+            ];
+            (name, seconds.abs(), args)
+        });
+        row(1, "closed form, term by term", &terms(|t| t.closed_form_s), sink)?;
+        row(2, "as simulated, term by term", &terms(|t| t.simulated_s), sink)?;
+        row(3, "own error, effects, rest: sizes", &differences.collect::<Vec<_>>(), sink)
     }
+}
+
+/// A row of slices, if any is longer than nothing.
+fn row(number: u64, name: &str, bars: &[Bar<'_>], sink: &mut dyn Sink) -> io::Result<()> {
+    if !bars.iter().any(|bar| bar.1 > 0.0) {
+        return Ok(());
+    }
+    let thread = sink.thread(PROCESS, PROCESS + number, name)?;
+    let mut before = 0.0;
+    for (name, seconds, args) in bars {
+        let (start, end) =
+            (Time::from_s(before).round_ns(), Time::from_s(before + seconds.max(0.0)).round_ns());
+        before += seconds.max(0.0);
+        if end > start {
+            let kind = sink.kind(name, "closed form", args)?;
+            sink.slice(thread, kind, &Slice { start, end, ..Slice::default() })?;
+        }
+    }
+    Ok(())
 }
 
 impl OwnRows for Rows<'_> {

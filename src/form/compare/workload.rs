@@ -3,9 +3,14 @@
 //! The first run has kernels, tensor-, context- and expert-parallel communication in whole messages and the pipeline's order;
 //! transfers between stages, data-parallel communication and copies take no time, nothing is launched, links are not shared,
 //! memory has no end. Its closed form is that of the same assumptions: settings that are switched off are off for both, and
-//! terms whose messages take no time are left out.
+//! terms whose messages take no time are left out. What it differs by is the form's error in kernels and their order.
+//!
+//! Then all that the form claims is switched on, one subject on top of another: errors of its own. With all of them on, each
+//! thing that it does not claim is switched on by itself: effects. Of links that are shared the form claims a part (groups
+//! that are laid out on one adapter): what it charges and the simulation does not have is its own error.
 
-use super::{Comparison, Estimators, Gaps, Row, Term, beside, read_rank};
+use super::difference::gap;
+use super::{Comparison, Differences, Estimators, Row, Term, beside, read_rank};
 use crate::analytic::{Estimate, Terms};
 use stepsim_core::ids::RankId;
 use stepsim_core::program::{Edit, StreamKind, World};
@@ -94,7 +99,8 @@ struct Switch {
     set: fn(&mut On),
 }
 
-const SWITCHES: &[Switch] = &[
+/// What the closed form claims, in the order in which it is switched on.
+const CLAIMS: &[Switch] = &[
     Switch {
         name: "pieces",
         what: "tensor-parallel messages whole -> cut beside their products",
@@ -102,20 +108,20 @@ const SWITCHES: &[Switch] = &[
         set: |on| on.pieces = true,
     },
     Switch {
-        name: "p2p: asynchronous, latency",
-        what: "transfers between stages of no time -> as they are (less the closed form's term)",
+        name: "transfers",
+        what: "transfers between stages of no time -> as they are",
         applies: |w, _| w.parallelism.pipeline.size > 1,
         set: |on| on.pipeline = true,
     },
     Switch {
-        name: "exposed tails",
-        what: "data-parallel communication of no time -> as it is (less the closed form's term)",
+        name: "tails",
+        what: "data-parallel communication of no time -> as it is",
         applies: |_, world| communicates(world, &[StreamKind::Data]),
         set: |on| on.data = true,
     },
     Switch {
-        name: "prefetch stalls",
-        what: "copies between tiers of no time -> as they are (less the closed form's term)",
+        name: "prefetch",
+        what: "copies between tiers of no time -> as they are",
         applies: |_, world| communicates(world, &[StreamKind::CopyIn, StreamKind::CopyOut]),
         set: |on| on.copies = true,
     },
@@ -135,6 +141,16 @@ const SWITCHES: &[Switch] = &[
         set: |on| on.depth = true,
     },
     Switch {
+        name: "launch",
+        what: "kernels start at once -> when the host has launched them",
+        applies: |w, _| w.host().is_some(),
+        set: |on| on.launch = true,
+    },
+];
+
+/// What it does not claim.
+const OTHERS: &[Switch] = &[
+    Switch {
         name: "interference",
         what: "kernels keep all compute units -> lose those of collectives beside them",
         applies: |w, _| w.fidelity.interference,
@@ -145,12 +161,6 @@ const SWITCHES: &[Switch] = &[
         what: "collectives in closed form -> flows that share links",
         applies: |w, _| w.fidelity.collectives != CollectiveFidelity::Formula,
         set: |on| on.contention = true,
-    },
-    Switch {
-        name: "launch overhead",
-        what: "kernels start at once -> when the host has launched them",
-        applies: |w, _| w.host().is_some(),
-        set: |on| on.launch = true,
     },
     Switch {
         name: "jitter and stragglers",
@@ -165,6 +175,10 @@ const SWITCHES: &[Switch] = &[
         set: |on| on.capacity = true,
     },
 ];
+
+/// The name of what the first run differs by, and what that run is.
+const KERNELS: (&str, &str) =
+    ("kernels", "no switch: kernels, whole messages inside layers, order of passes");
 
 /// Whether weights are gathered so many units ahead.
 fn gathers_ahead(w: &WorkloadSpec) -> bool {
@@ -214,18 +228,7 @@ pub fn compare(
         let simulated = figures_edited(&inputs, &Options::default(), &on.edits(), false)?.step_end;
         Ok([simulated, on.closed_form(&closed_form(&inputs)?.terms)])
     };
-    let total = Time::from_s(estimate.terms.total());
-    let mut on = On::default();
-    let [simulated, form] = run(&on)?;
-    let mut gaps = Gaps::new(total, simulated, form);
-    for switch in SWITCHES {
-        (switch.set)(&mut on);
-        if (switch.applies)(&full.inputs.workload.value, &full.plan.world) {
-            let last = std::ptr::eq(switch, &SWITCHES[SWITCHES.len() - 1]);
-            let [simulated, form] = if last { [full.record.step_end, total] } else { run(&on)? };
-            gaps.switch(switch.name, switch.what, simulated, form);
-        }
-    }
+    let differences = differences(&run, &full, Time::from_s(estimate.terms.total()))?;
     let ranks = (0..full.plan.world.ranks.len() as u32).map(RankId);
     let busiest = ranks.into_iter().find(|r| full.plan.stage(*r) as usize == estimate.busiest);
     let rank = busiest.unwrap_or(RankId(0));
@@ -237,7 +240,38 @@ pub fn compare(
         full.inputs.machine.devices()
     );
     let name = full.plan.rank_name(rank);
-    Ok((gaps.finish(what, name, full.record.step_end, terms), full, rank))
+    Ok((differences.finish(what, name, full.record.step_end, terms), full, rank))
+}
+
+/// Both sides of a step of which this is on: as simulated, and in closed form.
+type Played<'a> = dyn Fn(&On) -> Result<[Time; 2], SimulationError> + 'a;
+
+/// Own errors on top of one another, then each effect by itself on top of them all.
+fn differences(run: &Played<'_>, full: &Simulation, total: Time) -> Result<Differences, SimulationError> {
+    let applies = |switch: &&Switch| (switch.applies)(&full.inputs.workload.value, &full.plan.world);
+    let mut all = Differences::new(total);
+    let mut on = On::default();
+    let mut sides = run(&on)?;
+    let mut before = gap(sides[0], sides[1]);
+    all.add(true, KERNELS, before);
+    for switch in CLAIMS {
+        (switch.set)(&mut on);
+        if applies(&switch) {
+            sides = run(&on)?;
+            let gap = gap(sides[0], sides[1]);
+            all.add(true, (switch.name, switch.what), gap - before);
+            before = gap;
+        }
+    }
+    for switch in OTHERS.iter().filter(applies) {
+        let mut with = on;
+        (switch.set)(&mut with);
+        let [simulated, form] = run(&with)?;
+        let picoseconds = gap(simulated, form) - before;
+        let overcharged = form > sides[1] && picoseconds < 0;
+        all.add(overcharged, (switch.name, switch.what), picoseconds);
+    }
+    Ok(all)
 }
 
 /// Both sides term by term; the simulated one on a rank.

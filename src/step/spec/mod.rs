@@ -23,6 +23,7 @@ mod dependents;
 pub mod device;
 mod dtype;
 mod error;
+pub mod expression;
 pub mod files;
 mod foreign;
 pub(crate) mod glob;

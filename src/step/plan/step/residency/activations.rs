@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 use super::away::fraction_away;
 use super::copies::Cargo;
 use super::law::windows_across;
+use super::prefetch::visits_ahead;
 use super::{Around, Form, Given, Held, Law, Residency, UnitTimes};
 use crate::collective::CollectiveError;
 use crate::plan::step::chain::{Chain, Visit};
@@ -112,7 +113,7 @@ pub(super) fn held(given: &Given<'_>, goes_out: impl Fn(&Unit) -> bool) -> Held 
     if given.shares.placed.activations.is_empty() {
         return Held { carried: given.bytes(|u| u.kept_bytes as f64), ..Held::default() };
     }
-    let near = given.shares.workload.offload.prefetch.layers_near();
+    let near = visits_ahead(given, |unit| unit.kept_bytes as f64).max(1);
     let out = shares_out(given, goes_out);
     let parts = |part: &dyn Fn(f64) -> f64| -> Vec<Vec<f64>> {
         let chunks = given.chunks.iter().zip(&out);

@@ -25,6 +25,7 @@ mod law;
 mod optimizer;
 mod placed;
 mod policy;
+mod prefetch;
 mod shares;
 pub(super) mod visits;
 mod weights;
@@ -34,6 +35,7 @@ pub use idle_links::IdleLinks;
 pub use law::{Around, Form, Gathers, Given, Held, Law, Reductions, UnitTimes, Updates};
 pub(super) use placed::Placed;
 pub(super) use policy::Residency;
+pub use prefetch::{Span, gate};
 pub use shares::Shares;
 
 use super::writer::Writer;

@@ -218,6 +218,10 @@ impl<'a> Shares<'a> {
         let (dense, expert) = unit.weight_bytes(self.bytes.weights);
         dense + expert
     }
+    /// Ranks over which dense weights are cut.
+    pub fn weights_cut(&self) -> f64 {
+        f64::from(self.degrees.dense.weights)
+    }
     /// Of so many bytes of a unit's dense weights and of its experts', those that this rank holds where weights are cut among
     /// ranks: those that others gather from it, and those that no other rank holds.
     pub(super) fn shard_parts(&self, unit: &Unit, (dense, expert): (u64, u64)) -> [u64; 2] {

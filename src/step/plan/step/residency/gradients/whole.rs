@@ -7,6 +7,7 @@ use super::{Added, Home, cargo, kept_bytes, share_bytes, waiting};
 use crate::plan::step::chain::{Chain, Visit};
 use crate::plan::step::residency::away::fraction_away;
 use crate::plan::step::residency::law::windows;
+use crate::plan::step::residency::prefetch::visits_ahead;
 use crate::plan::step::unit::Unit;
 use crate::plan::step::writer::Writer;
 use stepsim_core::ids::OpId;
@@ -77,7 +78,7 @@ impl Home for Whole {
             let all = units.iter().map(|u| bytes(u.unit)).sum();
             return vec![[all; 2]; units.len()];
         }
-        let near = if o.prefetch.depth == 0 || given.passes == 1.0 { 0 } else { o.prefetch.layers_near() };
+        let near = if given.passes == 1.0 { 0 } else { visits_ahead(given, bytes) };
         let each: Vec<f64> = units.iter().map(|u| bytes(u.unit)).collect();
         let fetched = windows(&each, [0, near], [0; 2]);
         let waiting =

@@ -77,14 +77,21 @@ impl Residency for Budgets {
 }
 
 impl Law for Budgets {
-    /// As if all units were of the mean size: as many are gathered ahead as the budget has room for.
+    /// As many units are gathered ahead as the budget has room for.
     fn closed_form(&self, given: &Given<'_>) -> Result<Form, CollectiveError> {
-        let all: u64 = given.units().map(|u| u.unit.plan.parameters.total()).sum();
-        let mean = (all / given.units().count().max(1) as u64).max(1);
-        let ahead = 1 + (self.budgets.bucket_elements.min(self.budgets.max_live_elements) / mean) as usize;
-        super::gathered_for_each_pass(given, [ahead; 2], true)
+        super::gathered_for_each_pass(given, self.ahead(given), true)
     }
     fn held(&self, given: &Given<'_>) -> Held {
-        super::held_gathered(given)
+        super::held_gathered(given, self.ahead(given))
+    }
+}
+
+impl Budgets {
+    /// Visits between the gate of a gather and its own, if all units were of the mean size.
+    fn ahead(&self, given: &Given<'_>) -> [usize; 2] {
+        let all: u64 = given.units().map(|u| u.unit.plan.parameters.total()).sum();
+        let mean = (all / given.units().count().max(1) as u64).max(1);
+        let most = self.budgets.bucket_elements.min(self.budgets.max_live_elements);
+        [1 + (most / mean) as usize; 2]
     }
 }

@@ -124,6 +124,6 @@ impl Law for Fsdp {
         )
     }
     fn held(&self, given: &Given<'_>) -> Held {
-        super::held_gathered(given)
+        super::held_gathered(given, [false, true].map(|backward| ahead(given.shares, backward)))
     }
 }

@@ -1,5 +1,6 @@
 //! Weights: there all the time, copied in for each visit, gathered from other ranks, or renewed once a step.
 
+mod ahead;
 mod budgets;
 mod fsdp;
 mod gathered;
@@ -126,8 +127,9 @@ fn gathered_for_each_pass(
 }
 
 /// Closed form of gathered weights: a unit's buffer is there during its visit and those before it that its gather may run
-/// beside; without resharding it stays. Gathers do not run ahead from one pass to the next.
-fn held_gathered(given: &Given<'_>) -> Held {
+/// beside; without resharding it stays. Gathers do not run ahead from one pass to the next. Shards that live on tiers are
+/// walked ([`ahead::during`]): their copies say how far ahead a gather is.
+fn held_gathered(given: &Given<'_>, gates: [usize; 2]) -> Held {
     let sharding = &given.shares.workload.parallelism.sharding;
     let all = |u: &Unit| {
         let (dense, expert) = u.weight_bytes(given.shares.weight_message_bytes);
@@ -137,6 +139,9 @@ fn held_gathered(given: &Given<'_>) -> Held {
     if sharding.reshard_after_forward == Some(false) {
         let all = given.units().map(|u| buffer(u.unit)).sum::<f64>();
         return Held { stays: stays(given) + all, ..Held::default() };
+    }
+    if !given.shares.placed.weights.is_empty() {
+        return Held { stays: stays(given), during: ahead::during(given, gates), ..Held::default() };
     }
     let depth = usize::try_from(sharding.prefetch.depth).unwrap_or(usize::MAX);
     let ahead = if depth == 0 { [0; 2] } else { [depth.saturating_add(1), depth] };

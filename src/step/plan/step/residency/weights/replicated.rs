@@ -8,6 +8,7 @@ use crate::collective::CollectiveError;
 use crate::plan::step::chain::{Chain, Visit};
 use crate::plan::step::residency::away::fraction_away;
 use crate::plan::step::residency::law::windows_across;
+use crate::plan::step::residency::prefetch::visits_ahead;
 use crate::plan::step::unit::Unit;
 use crate::plan::step::writer::Writer;
 use crate::schedule::Pass;
@@ -80,9 +81,8 @@ impl Law for Replicated {
         if away == 0.0 {
             return Held { stays, ..Held::default() };
         }
-        let prefetch = shares.workload.offload.prefetch;
-        let ahead = if prefetch.depth == 0 { 0 } else { prefetch.layers_near() };
         let copied = |u: &Unit| shares.weight_bytes(u) as f64 * away;
+        let ahead = visits_ahead(given, copied);
         let during = windows_across(&given.bytes(copied), [ahead; 2], [0; 2]);
         Held { stays, during, ..Held::default() }
     }

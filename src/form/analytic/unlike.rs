@@ -1,0 +1,106 @@
+//! Groups of a kind, and devices of a pipeline rank, that are not all alike: everybody waits for the slowest, so it counts, once.
+//!
+//! Hazard: the slowest device and the slowest group of each kind are taken to meet in one replica.
+
+use std::collections::BTreeSet;
+
+use stepsim_core::ids::{DeviceId, RankId};
+use stepsim_step::collective::{Chooser, CollectiveError, Geometry, Op, Transfer};
+use stepsim_step::plan::step::groups::{Degrees, Group};
+use stepsim_step::plan::step::{PriceList, Unit};
+use stepsim_step::schedule::{Order, Seat};
+use stepsim_step::spec::workload::WorkloadSpec;
+use stepsim_step::topology::{Axis, Layout, Machine, ScaleUp};
+
+/// Whether groups of a kind look like one another: nodes of one kind of device, which the axes of the layout fill evenly.
+pub(super) fn regular(
+    machine: &Machine,
+    (layout, degrees): (&Layout, &Degrees),
+    workload: &WorkloadSpec,
+) -> bool {
+    let (fabric, mut run) = (machine.fabric(), 1);
+    let node = fabric.node_size.max(1);
+    let fits = |run: u32| run.is_multiple_of(node) || node.is_multiple_of(run);
+    workload.parallelism.rank_map.is_none()
+        && machine.device_classes().len() == 1
+        && fabric.scale_up != ScaleUp::General
+        && fits(degrees.expert * degrees.expert_tensor)
+        && layout.order().iter().all(|axis| {
+            run *= layout.size(*axis);
+            fits(run)
+        })
+}
+
+/// The class of the slowest device of each pipeline rank, by the kernels of the rank's forward passes.
+pub(super) fn slowest_classes(
+    machine: &Machine,
+    layout: &Layout,
+    prices: &dyn PriceList,
+    order: &Order,
+    stages: &[Vec<Unit>],
+) -> Vec<u32> {
+    let ranks = order.placement.ranks();
+    if machine.device_classes().len() == 1 {
+        return vec![machine.device_class(DeviceId(0)); ranks as usize];
+    }
+    let mut classes = vec![BTreeSet::new(); ranks as usize];
+    for rank in (0..layout.ranks()).map(RankId) {
+        classes[layout.coordinate(rank, Axis::Pp) as usize].insert(machine.device_class(layout.device(rank)));
+    }
+    let seconds = |rank: u32, class: u32| {
+        let prices = prices.on(class);
+        let stage = |chunk| order.placement.stage(Seat { rank, chunk }).stage as usize;
+        let units = (0..order.placement.chunks(rank)).flat_map(|chunk| &stages[stage(chunk)]);
+        let kernels = units.flat_map(|unit| unit.plan.forward.iter().filter_map(|item| item.kernel()));
+        kernels.map(|kernel| prices.time(kernel).s()).sum::<f64>()
+    };
+    let slowest = |(rank, classes): (u32, BTreeSet<u32>)| {
+        let longest = classes.into_iter().map(|class| (class, seconds(rank, class)));
+        longest.reduce(|a, b| if b.1 > a.1 { b } else { a }).map_or(0, |(class, _)| class)
+    };
+    (0..ranks).zip(classes).map(slowest).collect()
+}
+
+/// The slowest group of a kind, of ranks with these degrees, and its first member; that of `rank` where all are alike.
+///
+/// # Errors
+/// Two members have no route between them.
+pub(super) fn slowest_group(
+    machine: &Machine,
+    (layout, degrees, rank): (&Layout, &Degrees, RankId),
+    group: Group,
+    alike: bool,
+    chooser: &Chooser,
+) -> Result<(Geometry, RankId), CollectiveError> {
+    const BYTES: u64 = 1 << 24;
+    let mut members = Vec::new();
+    let measure = |members: &[RankId]| {
+        let devices: Vec<DeviceId> = members.iter().map(|rank| layout.device(*rank)).collect();
+        Geometry::of(machine, &devices)
+    };
+    degrees.members(layout, rank, group, &mut members);
+    let mut slowest = (measure(&members)?, rank);
+    if alike {
+        return Ok(slowest);
+    }
+    let seconds = |geometry: &Geometry| {
+        chooser.choose(&Transfer::new(Op::AllGather, BYTES), geometry).map_or(0.0, |choice| choice.expected_s)
+    };
+    let own = degrees.on(layout.coordinate(rank, Axis::Pp));
+    let mut most = seconds(&slowest.0);
+    for other in (0..layout.ranks()).map(RankId) {
+        if degrees.on(layout.coordinate(other, Axis::Pp)) != own {
+            continue;
+        }
+        degrees.members(layout, other, group, &mut members);
+        if members.first() != Some(&other) {
+            continue;
+        }
+        let geometry = measure(&members)?;
+        if geometry != slowest.0 && seconds(&geometry) > most {
+            most = seconds(&geometry);
+            slowest = (geometry, other);
+        }
+    }
+    Ok(slowest)
+}

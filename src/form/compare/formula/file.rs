@@ -1,0 +1,226 @@
+//! A formula as a file.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::analytic::KEYS;
+use stepsim_step::spec::expression::Expression;
+use stepsim_step::spec::files::Files;
+use stepsim_step::spec::{Disk, SpecError};
+
+/// Formulas that the program carries: a name, and the file.
+pub const SHIPPED: [(&str, &str); 4] = [
+    ("calculon", include_str!("../../formulas/calculon.json")),
+    ("megatron-3d", include_str!("../../formulas/megatron-3d.json")),
+    ("pipeline-bubbles", include_str!("../../formulas/pipeline-bubbles.json")),
+    ("scaling-book", include_str!("../../formulas/scaling-book.json")),
+];
+
+/// The shape of the file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FormulaFile {
+    /// Its name.
+    name: String,
+    /// Where it is published, and what was left out.
+    #[serde(default)]
+    source: String,
+    /// Quantities of its own: numbers or expressions over what stands before them.
+    #[serde(default)]
+    quantities: Map<String, Value>,
+    /// Terms of the step in seconds: numbers or expressions.
+    terms: Map<String, Value>,
+}
+
+/// A formula that has been read.
+#[derive(Clone, Debug)]
+pub struct Formula {
+    /// Its name.
+    pub name: String,
+    /// Where it is published.
+    pub source: String,
+    file: String,
+    quantities: Vec<(String, Expression)>,
+    terms: Vec<(usize, Expression)>,
+}
+
+impl Formula {
+    /// A shipped formula by name, or a file: .json or .csv.
+    ///
+    /// # Errors
+    /// There is none, or a term or an expression is wrong.
+    pub fn load(name: &str) -> Result<Formula, SpecError> {
+        if let Some((name, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == name) {
+            return Formula::parse(name, text);
+        }
+        let text = Disk.read(Path::new(name)).map_err(|e| {
+            let names: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
+            SpecError::file(name, format!("cannot be read as a formula: {e}"))
+                .allowed(format!("{}, or a file .json or .csv", names.join(", ")))
+        })?;
+        if Path::new(name).extension().is_some_and(|extension| extension == "csv") {
+            Formula::parse_csv(name, &text)
+        } else {
+            Formula::parse(name, &text)
+        }
+    }
+
+    /// Reads the JSON text of a file.
+    ///
+    /// # Errors
+    /// A term or an expression is wrong.
+    pub fn parse(file: &str, text: &str) -> Result<Formula, SpecError> {
+        let FormulaFile { name, source, quantities, terms } = serde_json::from_str(text).map_err(|e| {
+            SpecError::file(file, format!("is no formula: {e}"))
+                .hint(r#"{"name": "mine", "terms": {"bubble": "(pipeline - 1) * (forward_s + backward_s)"}}"#)
+        })?;
+        let listed = |list: Map<String, Value>| list.into_iter().map(|(name, value)| (name, text_of(value)));
+        Formula::new((file, name, source), listed(quantities).collect(), listed(terms).collect())
+    }
+
+    /// Reads lines of `name,expression`; a name that is no term's is a quantity.
+    fn parse_csv(file: &str, text: &str) -> Result<Formula, SpecError> {
+        let (mut quantities, mut terms) = (Vec::new(), Vec::new());
+        for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+            let (name, expression) = line.split_once(',').ok_or_else(|| {
+                SpecError::file(file, format!("line {}: `{line}` has no comma", number + 1))
+                    .allowed("lines of `name,expression`")
+            })?;
+            let of = (name.trim().to_string(), expression.trim().trim_matches('"').to_string());
+            match (number, name.trim()) {
+                (0, "name" | "term") => {}
+                (_, name) if KEYS.contains(&name) => terms.push(of),
+                _ => quantities.push(of),
+            }
+        }
+        let name = Path::new(file).file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into());
+        Formula::new((file, name, String::new()), quantities, terms)
+    }
+
+    fn new(
+        (file, name, source): (&str, String, String),
+        quantities: Vec<(String, String)>,
+        terms: Vec<(String, String)>,
+    ) -> Result<Formula, SpecError> {
+        let read = |at: String, text: &str| {
+            Expression::parse(text).map_err(|problem| {
+                SpecError::at(at, format!("`{text}`: {problem}"))
+                    .in_file(file)
+                    .allowed("numbers, names, + - * / %, comparisons, and or not, if min max ceil floor sqrt log2 exp pow")
+            })
+        };
+        let quantity = |(name, text): (String, String)| {
+            let expression = read(format!("quantities.{name}"), &text)?;
+            Ok::<_, SpecError>((name, expression))
+        };
+        let term = |(name, text): (String, String)| {
+            let place = KEYS.iter().position(|key| *key == name).ok_or_else(|| {
+                SpecError::at(format!("terms.{name}"), "there is no such term")
+                    .in_file(file)
+                    .allowed(KEYS.join(", "))
+            })?;
+            Ok::<_, SpecError>((place, read(format!("terms.{name}"), &text)?))
+        };
+        Ok(Formula {
+            name,
+            source,
+            file: file.to_string(),
+            quantities: quantities.into_iter().map(quantity).collect::<Result<_, SpecError>>()?,
+            terms: terms.into_iter().map(term).collect::<Result<_, SpecError>>()?,
+        })
+    }
+
+    /// The seconds of its terms, in the order of [`KEYS`], of a step with these quantities and this workload.
+    ///
+    /// # Errors
+    /// An expression names what there is not, or gives no number.
+    pub fn terms(
+        &self,
+        quantities: &BTreeMap<String, f64>,
+        workload: &Value,
+    ) -> Result<[f64; KEYS.len()], SpecError> {
+        let mut own: BTreeMap<&str, f64> = BTreeMap::new();
+        let number = |at: String, expression: &Expression, own: &BTreeMap<&str, f64>| {
+            let named = |name: &str| {
+                let known = own.get(name).or_else(|| quantities.get(name)).map(|value| Value::from(*value));
+                known.or_else(|| workload.pointer(&format!("/{}", name.replace('.', "/"))).cloned())
+            };
+            let value = expression.value(&named).map_err(|problem| self.wrong(&at, problem, quantities))?;
+            value.as_f64().ok_or_else(|| self.wrong(&at, format!("gives {value}, no number"), quantities))
+        };
+        for (name, expression) in &self.quantities {
+            let value = number(format!("quantities.{name}"), expression, &own)?;
+            own.insert(name, value);
+        }
+        let mut terms = [0.0; KEYS.len()];
+        for (place, expression) in &self.terms {
+            terms[*place] = number(format!("terms.{}", KEYS[*place]), expression, &own)?;
+        }
+        Ok(terms)
+    }
+
+    fn wrong(&self, at: &str, problem: String, quantities: &BTreeMap<String, f64>) -> SpecError {
+        let names: Vec<&str> = quantities.keys().map(String::as_str).collect();
+        SpecError::at(at.to_string(), problem)
+            .in_file(&self.file)
+            .allowed(format!("{}, and fields of the workload by their path", names.join(", ")))
+    }
+}
+
+/// An expression, or a number as one.
+fn text_of(value: Value) -> String {
+    match value {
+        Value::String(text) => text,
+        number => number.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quantities() -> BTreeMap<String, f64> {
+        [("pipeline", 4.0), ("forward_s", 2.0)].map(|(name, value)| (name.to_string(), value)).into()
+    }
+
+    #[test]
+    fn terms_are_expressions_over_what_stands_before_them() {
+        let text = r#"{"name": "f", "quantities": {"idle": "pipeline - 1", "each": 0.5},
+            "terms": {"bubble": "idle * (forward_s + each)", "data": "if(kind.of == 'x', 7, 8)"}}"#;
+        let workload = serde_json::json!({"kind": {"of": "x"}});
+        let terms = Formula::parse("f", text).unwrap().terms(&quantities(), &workload).unwrap();
+        assert_eq!((terms[7], terms[9], terms.iter().sum::<f64>()), (7.5, 7.0, 14.5));
+        let csv = "name,expression\nidle,pipeline - 1\nbubble,\"max(idle, 1) * forward_s\"\n";
+        let terms = Formula::parse_csv("f.csv", csv).unwrap().terms(&quantities(), &workload).unwrap();
+        assert_eq!(terms[7], 6.0);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_place() {
+        let message = |text: &str| {
+            let found = Formula::parse("f.json", text).and_then(|f| f.terms(&quantities(), &Value::Null));
+            found.map(|_| ()).unwrap_err().to_string()
+        };
+        for (text, part) in [
+            (r#"{"name": "f", "terms": {"bubbles": "1"}}"#, "terms.bubbles"),
+            (r#"{"name": "f", "terms": {"bubble": "1 +"}}"#, "a value is missing"),
+            (r#"{"name": "f", "terms": {"bubble": "stages"}}"#, "there is no field `stages`"),
+            (r#"{"name": "f", "terms": {"bubble": "pipeline > 1"}}"#, "gives true, no number"),
+            (r#"{"terms": {}}"#, "is no formula"),
+        ] {
+            assert!(message(text).contains(part), "{text}: {}", message(text));
+        }
+    }
+
+    /// Every shipped formula is read, says where it comes from, and names only quantities that there are.
+    #[test]
+    fn shipped_formulas_are_read() {
+        for (name, text) in SHIPPED {
+            let formula = Formula::parse(name, text).unwrap_or_else(|e| panic!("{e}"));
+            assert!(formula.name == name && formula.source.len() > 100, "{name}: {}", formula.source);
+        }
+    }
+}
