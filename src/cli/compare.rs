@@ -21,7 +21,7 @@ use stepsim_simulate::behaviour::Drawn;
   stepsim compare gpt3-175b
   stepsim compare llama3-8b-fsdp --set batch.global=512 --report compare.json
   stepsim compare llama3-70b --form megatron-3d
-  stepsim compare gpt3-175b --form mine.json     {"name": "mine", "terms": {"bubble": "(pipeline - 1) * (forward_s + backward_s)"}}
+  stepsim compare gpt3-175b --form mine.json     {\"name\": \"mine\", \"terms\": {\"bubble\": \"(pipeline - 1) * (forward_s + backward_s)\"}}
   stepsim compare --calculon app.json exe.json sys.json -o both.json.gz
 
 Own error is what the closed form has a term for and gets wrong, effects are what it does not claim, the rest is what

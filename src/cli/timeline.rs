@@ -75,7 +75,7 @@ fn first_product(run: &Simulation, ranks: &[TracedRank]) -> Time {
 
 /// Writes a timeline, with the rows of a closed form if there are any.
 pub fn write_with_rows(timeline: &Timeline, rows: Rows<'_>, path: &Path) -> Result<(), Failure> {
-    let written = if rows.terms.is_empty() {
+    let written = if rows.of.is_none() {
         trace::write_file(timeline, path)
     } else {
         trace::write_with(path, &mut |sink| timeline.write(&mut Among::new(sink, rows)))

@@ -227,8 +227,7 @@ pub(super) struct Beside<'f, 'a> {
     units: Vec<Vec<UnitState>>,
     /// Chunks and units whose gradients wait for their bucket to fill.
     bucket: Vec<(usize, usize)>,
-    /// Backward passes through a chunk, and by chunk those to come.
-    passes: u32,
+    /// Backward passes to come, by chunk.
     left: Vec<u32>,
     /// Gradients that are complete, where their reductions are left for later.
     complete: Option<Vec<(usize, usize, f64)>>,
@@ -251,7 +250,6 @@ impl<'f, 'a> Beside<'f, 'a> {
             units: asked.around.iter().map(|chunk| vec![UnitState::default(); chunk.len()]).collect(),
             bucket: Vec::new(),
             complete: None,
-            passes,
             left: (0..asked.around.len()).map(|chunk| form.backward_passes(rank, chunk, passes)).collect(),
             out: FxHashMap::default(),
         }

@@ -94,7 +94,7 @@ pub fn case(row: &Row, book: &RuleBook) -> Result<Case, String> {
         apart_below_mfu: c.number("apart_below_mfu"),
         apart: Some(c.text("apart").to_string()).filter(|why| !why.is_empty()),
         peak_mem_gib: c.number("peak_mem_gib"),
-        memory_of: MemoryOf::of(c.text("memory_of")),
+        memory_of: MemoryOf::of(&c.text("memory_of")),
         block: ["source", "model", "device", "n_devices"].map(|name| c.text(name)).join(", "),
         choice: CHOICE.map(|name| c.text(name)).join(", "),
         family: ["source", "software", "device"].map(|name| c.text(name)).join(", "),

@@ -118,7 +118,7 @@ impl<'a> Core<'a> {
         }
         let (batch, queries) = (self.shard.micro_batch, self.queries);
         let pairs = (batch * queries * keys) as f64;
-        let square = Square { batch, queries, keys, causal: false, pairs };
+        let square = Square { batch, queries, keys, key_rows: keys, causal: false, pairs };
         items.push(Item::Kernel(self.flash(square, direction)));
     }
 
