@@ -80,3 +80,25 @@ fn a_layer_exchanged_by_matrix_is_there_by_its_widest() {
     // in the widest matrix, two bytes each.
     assert_eq!(whole - cut, 2.0 * (218_112_000.0 - 4096.0 * 14336.0));
 }
+
+/// Hugging Face's Trainer: gradients come with their backward pass and go with the update, which holds the roots of
+/// the second moments;
+/// the context is there all the time. The simulation and the closed form say the same, of all weights and of adapters.
+#[test]
+fn what_eager_software_holds_is_the_same_in_both() {
+    let held = |sets: &[&str]| {
+        let eager = ["stack=hf-trainer", "batch.global=16", "batch.micro_batch=2"];
+        let all: Vec<String> = eager.iter().chain(sets).map(ToString::to_string).collect();
+        let inputs = Inputs::load("gpt2-8", None, &all).unwrap_or_else(|e| panic!("{e}"));
+        let form = closed_form(&inputs).unwrap_or_else(|e| panic!("{e}")).fullest();
+        let run = Simulation::run(&inputs, &Options::default()).unwrap_or_else(|e| panic!("{e}"));
+        (run.report(false).memory["hbm"].peak_bytes as f64, form)
+    };
+    for sets in [&[][..], &["batch.micro_batch=1"], &["training.adapters={\"rank\":8}"]] {
+        let (peak, form) = held(sets);
+        assert!((form.total() / peak - 1.0).abs() < CLOSE, "{sets:?}: {form:?} of {peak}");
+    }
+    // Gradients wait only where there are more micro-batches to come.
+    let (one, two) = (held(&[]).1, held(&["batch.global=32"]).1);
+    assert!(one.certain < two.certain, "{one:?} {two:?}");
+}

@@ -63,8 +63,10 @@ fn adapters_have_the_golden_parameters_state_and_flops() {
         let name = case["shipped"].as_str().unwrap();
         let model: ModelSpec = load(name, &[]).unwrap().value;
         let (rank, sequence) = (case["rank"].as_u64().unwrap(), case["sequence"].as_u64().unwrap());
-        let training =
-            TrainingSpec { adapters: Some(AdapterSpec { rank, of: None }), ..TrainingSpec::default() };
+        let training = TrainingSpec {
+            adapters: Some(AdapterSpec { rank, of: None, dropout: false, format: None }),
+            ..TrainingSpec::default()
+        };
         let trained = model.trained_decoder(&training, false);
         assert_eq!(Some(trained), case["parameters"].as_u64(), "{name}");
         let state = PrecisionSpec::default().bytes_per_parameter(Default::default()).optimizer();

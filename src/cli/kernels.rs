@@ -238,5 +238,6 @@ fn attention(sequence: u64, direction: Direction, generation: AttentionGeneratio
         bytes: passes * (sequence * 16 * 128) as f64 * 2.0,
         dtype: Dtype::Bf16,
         scaling: Scaling::Tensor,
+        tuned: false,
     }
 }

@@ -6,10 +6,12 @@
 //!
 //! Not seen: copies and reductions of other ranks on the same links, behind which more waits than alone.
 
+use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
 use rustc_hash::FxHashMap;
 
+use stepsim_step::model::LayerKind;
 use stepsim_step::plan::step::residency::{Given, Held};
 use stepsim_step::plan::step::{FullRecompute, Unit};
 use stepsim_step::schedule::{Pass, Slot};
@@ -31,6 +33,8 @@ pub struct Memory {
     pub workspace: f64,
     /// Of all these, what is held at one moment for certain: the state that stays, and the kept activations at their most.
     pub certain: f64,
+    /// The allocator's cache at its fullest: blocks freed by one tensor and too small for the next.
+    pub cached: f64,
 }
 
 impl Memory {
@@ -128,7 +132,14 @@ impl<'a> Walk<'a> {
     pub fn fullest(&mut self, slots: &[Slot]) -> Memory {
         let Walk { rank, single, paired } = self;
         let [weights, gradients, optimizer, activations] = rank.held.each_ref().map(|held| held.stays);
-        let mut level = Memory { weights, gradients, optimizer, activations, ..Memory::default() };
+        let stack = rank.given.shares.workload().stack();
+        let workspace = stack.memory.context_bytes() as f64;
+        let mut level = Memory { weights, gradients, optimizer, activations, workspace, ..Memory::default() };
+        let update = Memory {
+            gradients: gradients + rank.held[1].update,
+            workspace: workspace + rank.held[2].update,
+            ..level
+        };
         let mut most = level;
         let (state, mut kept) = (level.total(), 0.0_f64);
         for slot in slots {
@@ -148,12 +159,28 @@ impl<'a> Walk<'a> {
             level += at.change;
             kept = kept.max(level.activations - activations);
         }
+        most = most.fuller(update);
         most.certain = state + kept;
+        if stack.memory.caches {
+            let apart = most.certain + rank.working_sets() + most.gathered;
+            most.cached = (apart - most.total()).max(0.0);
+        }
         most
     }
 }
 
 impl Rank<'_> {
+    /// Short-lived tensors of the largest unit of each kind, together: a layer's blocks are too small for logits and
+    /// stay cached.
+    fn working_sets(&self) -> f64 {
+        let mut sets: BTreeMap<LayerKind, f64> = BTreeMap::new();
+        for unit in self.given.units().map(|u| u.unit) {
+            let again = unit.saved_bytes.saturating_sub(unit.kept_bytes) + unit.plan.workspace_bytes;
+            let set = sets.entry(unit.plan.kind).or_default();
+            *set = set.max(again as f64);
+        }
+        sets.values().sum()
+    }
     fn visited(&self, slot: &Slot) -> Visited {
         let courses = slot.parts().map(|part| self.course((part.pass, part.chunk)));
         let course = courses.reduce(|a, b| a.beside(&b)).unwrap_or_default();

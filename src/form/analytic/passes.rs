@@ -215,7 +215,8 @@ impl<'a> Launches<'a> {
         let us = us + std::mem::take(own) + if grouped { std::mem::take(of_experts) } else { 0.0 };
         let launch = self.launch(host, captured, (kernel.name, us, 0));
         let gap = if self.in_graph { self.gap.min(host.graphs.kernel_gap_us * 1e-6) } else { self.gap };
-        Op { seconds: seconds + gap, launch, ..op }
+        let (held, launch) = held(host, launch);
+        Op { seconds: seconds + gap + held, launch, ..op }
     }
     fn message(&mut self, point: &CommPoint, seconds: f64, crossing: u32) -> Op {
         let queue = queue_of(point.group);
@@ -224,6 +225,8 @@ impl<'a> Launches<'a> {
         let crosses = if point.group == CommGroup::Tensor { f64::from(crossing) } else { 0.0 };
         let us = |host: &HostSpec| host.launch_us.collective + host.crossing_us * crosses;
         let launch = self.host.and_then(|host| self.launch(host, true, (point.name, us(host), place)));
+        let (held, launch) = self.host.map_or((0.0, launch), |host| held(host, launch));
+        let hidden = if self.host.is_some_and(|host| host.blocking) { 0 } else { hidden };
         let reads = |host: &&HostSpec| {
             exchange && point.name == "dispatch tokens" && host.reads.contains(&HostRead::ExpertCounts)
         };
@@ -231,7 +234,7 @@ impl<'a> Launches<'a> {
             self.in_graph = false;
             ((host.synchronise_us + host.expert_counts_us) * self.scale - self.gap).max(0.0)
         });
-        Op { work: Work::Message { queue, hidden, exchange, read }, seconds, launch }
+        Op { work: Work::Message { queue, hidden, exchange, read }, seconds: seconds + held, launch }
     }
     /// How long a launch holds the host, and the latency behind it; none where the op's graph has been launched.
     fn launch(
@@ -260,5 +263,13 @@ impl<'a> Launches<'a> {
             }
         };
         Some([us * self.scale, host.latency_us * 1e-6])
+    }
+}
+
+/// The launch of an op as seconds added to it and as host work beside earlier ops; a blocking host adds all of it.
+fn held(host: &HostSpec, launch: Option<[f64; 2]>) -> (f64, Option<[f64; 2]>) {
+    match launch {
+        Some([busy, latency]) if host.blocking => (busy + latency, None),
+        launch => (0.0, launch),
     }
 }

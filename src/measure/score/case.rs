@@ -45,6 +45,8 @@ pub struct Case {
     pub apart: Option<String>,
     /// Measured peak memory in GiB.
     pub peak_mem_gib: Option<f64>,
+    /// Of what that is the peak.
+    pub memory_of: MemoryOf,
     /// Model and machine, within which rows can be ranked.
     pub block: String,
     /// Model, machine, software, format and batch, within which layouts can be chosen from.
@@ -90,6 +92,7 @@ pub fn case(row: &Row, book: &RuleBook) -> Result<Case, String> {
         apart_below_mfu: c.number("apart_below_mfu"),
         apart: Some(c.text("apart").to_string()).filter(|why| !why.is_empty()),
         peak_mem_gib: c.number("peak_mem_gib"),
+        memory_of: MemoryOf::of(c.text("memory_of")),
         block: ["source", "model", "device", "n_devices"].map(|name| c.text(name)).join(", "),
         choice: CHOICE.map(|name| c.text(name)).join(", "),
         family: ["source", "software", "device"].map(|name| c.text(name)).join(", "),
@@ -109,6 +112,37 @@ pub fn case(row: &Row, book: &RuleBook) -> Result<Case, String> {
         workload: said.workload.clone(),
         not_understood: said.not_understood.clone(),
     })
+}
+
+/// Of what a printed peak of memory is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MemoryOf {
+    /// Tensors (`torch.cuda.max_memory_allocated`).
+    #[default]
+    Tensors,
+    /// The framework's allocator (`torch.cuda.max_memory_reserved`).
+    Allocator,
+    /// All that the driver sees (`nvidia-smi`).
+    Device,
+}
+
+impl MemoryOf {
+    fn of(word: &str) -> MemoryOf {
+        match word {
+            "allocator" => MemoryOf::Allocator,
+            "device" => MemoryOf::Device,
+            _ => MemoryOf::Tensors,
+        }
+    }
+    /// Its bytes, from the peak of tensors and context (`held`), the context, the allocator's cache and the capacity.
+    pub fn bytes(self, held: f64, context: f64, cached: f64, capacity: f64) -> f64 {
+        let device = (held + cached).min(capacity.max(held));
+        match self {
+            MemoryOf::Tensors => held - context,
+            MemoryOf::Allocator => device - context,
+            MemoryOf::Device => device,
+        }
+    }
 }
 
 /// Columns in which rows agree that differ in nothing but the layout.

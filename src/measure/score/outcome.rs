@@ -54,6 +54,8 @@ pub struct Outcome {
     pub closed_form_s: Option<f64>,
     /// Simulated peak of device memory in GiB.
     pub memory_gib: Option<f64>,
+    /// Bytes of the framework's context, of what its allocator keeps beside tensors, and of the device.
+    beside_tensors: [f64; 3],
     /// Seconds of the mean rank: its kernels, and what it stood still for.
     pub breakdown: BTreeMap<String, f64>,
     /// Seconds of the mean rank's kernels by class.
@@ -127,6 +129,9 @@ pub fn mapped(row: &Row, book: &RuleBook) -> Outcome {
     outcome
 }
 
+/// Bytes of a GiB.
+const GIB: f64 = (1u64 << 30) as f64;
+
 /// What a simulated row says.
 struct Played {
     seconds: f64,
@@ -171,7 +176,7 @@ impl Outcome {
             self.status = Status::Apart(why);
         }
         self.predicted_s = Some(predicted);
-        self.memory_gib = played.memory_gib;
+        self.memory_gib = played.memory_gib.map(|held| self.printed_memory(case, held));
         self.breakdown = played.breakdown;
         self.kernels = played.kernels;
         self.parts = Some(played.parts.map(|seconds| seconds * case.scale));
@@ -181,7 +186,15 @@ impl Outcome {
     fn estimate(&mut self, case: &Case, inputs: &Inputs) -> Result<(), String> {
         let form = closed_form(inputs).map_err(|e| one_line(&e.to_string()))?;
         self.closed_form_s = Some(form.terms.total() * case.scale);
+        let context = inputs.workload.value.stack().memory.context_bytes() as f64;
+        self.beside_tensors = [context, form.fullest().cached, form.capacity];
         Ok(())
+    }
+
+    /// GiB of what the row prints the peak of, where tensors and context take `held`.
+    fn printed_memory(&self, case: &Case, held: f64) -> f64 {
+        let [context, cached, capacity] = self.beside_tensors.map(|bytes| bytes / GIB);
+        case.memory_of.bytes(held, context, cached, capacity)
     }
 
     /// The step with the least that makes it fit, if anything does; what was taken is noted as assumed.
@@ -220,7 +233,7 @@ fn play(inputs: Inputs, pace: Pace) -> Result<Played, SimulationError> {
         Pace::Step => run.record.step_end.s(),
         Pace::LongestRank => longest_span(&run),
     };
-    let memory = report.memory.get("hbm").map(|tier| tier.peak_bytes as f64 / (1u64 << 30) as f64);
+    let memory = report.memory.get("hbm").map(|tier| tier.peak_bytes as f64 / GIB);
     let by_class = kernels(&run);
     Ok(Played {
         seconds,

@@ -13,7 +13,8 @@ pub(super) fn seconds(kernel: &Kernel, device: &DeviceCost, left: u32) -> f64 {
         return device.memory_s(kernel.bytes, left) / device.spec.sustained_memory;
     };
     let own = device.spec.classes.get(&kernel.class).copied().unwrap_or_default();
-    let fraction = match device.maker {
+    let maker = if kernel.tuned { Maker::Tuned } else { device.maker };
+    let fraction = match maker {
         Maker::Tuned => own.tuned.unwrap_or(rates.tuned),
         Maker::Compiled => own.compiled.unwrap_or(rates.compiled),
         Maker::Eager => own.eager.unwrap_or(rates.eager),

@@ -389,6 +389,7 @@ fn attention_goes_by_its_generation() {
             bytes: 8.0 * (16 * sequence * width) as f64,
             dtype: Dtype::Bf16,
             scaling: Scaling::Tensor,
+            tuned: false,
         };
         (TileWave.time(&kernel, &d).s(), kernel.flops)
     };

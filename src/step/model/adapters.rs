@@ -8,13 +8,15 @@
 //! Both commute with the sums of W's own communication, so there is none of their own; the gradient of the whole one is summed
 //! over tensor-parallel ranks once a step, which is left out, as that of norms is.
 //!
-//! Source: Hu et al. 2021 (arXiv 2106.09685). Dropout in front of an adapter is left out.
+//! Source: Hu et al. 2021 (arXiv 2106.09685); what eager software does around the products: huggingface/peft,
+//! tuners/lora/layer.py.
 
 use super::blocks::Blocks;
 use super::item::{CommOp, Item, Kernel};
 use super::linear::{Linear, Passes};
 use super::{KernelClass, Shard};
-use crate::spec::workload::Trained;
+use crate::spec::stack::FusedPart;
+use crate::spec::workload::{AdapterSpec, Dtype, Trained};
 
 /// Kernels of the adapters of one linear layer.
 #[derive(Default)]
@@ -34,20 +36,51 @@ impl Blocks<'_> {
         let rank = spec.rank;
         let outputs = l.parts.iter().filter(|(matrix, _)| spec.adapts(*matrix)).map(|(_, outputs)| *outputs);
         for outputs in outputs {
-            adapters.add(s, tokens, [l.inputs, rank, outputs]);
+            adapters.add(s, spec, tokens, [l.inputs, rank, outputs]);
             let weights = rank * (l.inputs + outputs);
             self.adapters += weights;
             self.parameters.dense += weights;
             let kept = (tokens * rank) as f64 * s.act();
             self.save("adapter between its products", kept, l.modules, true);
+            if let Some(format) = spec.format.filter(|_| is_eager(s)) {
+                let cast = (tokens * l.inputs) as f64 * format.bytes();
+                self.save("adapter input", cast, l.modules, true);
+            }
         }
         adapters
     }
 }
 
+/// Scaling, casts and additions around an adapter's products are separate kernels (PEFT's `lora.Linear`).
+fn is_eager(s: &Shard) -> bool {
+    !s.fuses_chains() && !s.has_kernel_of(FusedPart::Adapters)
+}
+
+/// Kernels around the products of an adapter, forward and backward: the input is cast to the adapter's format and
+/// dropped
+/// out; the output is scaled, added to the frozen product's output and cast back. The product's own kernel already
+/// counts one read of that addition.
+fn around(s: &Shard, spec: &AdapterSpec, tokens: u64, [inputs, outputs]: [u64; 2]) -> [Option<Item>; 2] {
+    if !is_eager(s) {
+        return [None, None];
+    }
+    let (act, own) = (s.act(), spec.format.map_or(s.act(), Dtype::bytes));
+    let cast = if own > act { act + own } else { 0.0 };
+    let dropout = if spec.dropout { 2.0 * own + 1.0 } else { 0.0 };
+    let (scaled, added) = (2.0 * own, 2.0 * own);
+    let ahead = [cast + dropout, scaled + added + cast];
+    let back = [dropout + cast + 2.0 * act, cast + scaled];
+    let [wide, elements] = [inputs, outputs].map(|width| (tokens * width) as f64);
+    let kernel = |name, [of_input, of_output]: [f64; 2]| {
+        let bytes = of_input * wide + of_output * elements;
+        (bytes > 0.0).then(|| s.elementwise(KernelClass::Other, name, tokens * inputs.max(outputs), bytes))
+    };
+    [kernel("adapter chain", ahead), kernel("adapter chain backward", back)]
+}
+
 impl Adapters {
     /// One more, between these widths.
-    fn add(&mut self, s: &Shard, tokens: u64, [inputs, rank, outputs]: [u64; 3]) {
+    fn add(&mut self, s: &Shard, spec: &AdapterSpec, tokens: u64, [inputs, rank, outputs]: [u64; 3]) {
         let product = |name, n, k| Kernel::gemm(name, tokens, n, k, 1, s.compute, s.act());
         // Adds to what the frozen product has made.
         let added = |kernel: Kernel, width: u64| {
@@ -58,10 +91,13 @@ impl Adapters {
         let weight_grad = |name, m, n| {
             Item::Kernel(Kernel::weight_gradient(name, m, n, tokens, s.compute, s.gradient_bytes))
         };
+        let [around, around_backward] = around(s, spec, tokens, [inputs, outputs]);
         self.forward.push(Item::Kernel(product("adapter down", rank, inputs)));
         self.forward.push(added(product("adapter up", outputs, rank), outputs));
+        self.forward.extend(around);
         self.input_grad[0].push(Item::Kernel(gradient("adapter up input gradient", rank, outputs)));
         self.input_grad[1].push(added(gradient("adapter down input gradient", inputs, rank), inputs));
+        self.input_grad[1].extend(around_backward);
         self.weight_grad.push(weight_grad("adapter up weight gradient", outputs, rank));
         self.weight_grad.push(weight_grad("adapter down weight gradient", rank, inputs));
     }

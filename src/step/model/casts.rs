@@ -19,6 +19,15 @@ pub(super) struct Prepared {
     pub per_step: Vec<Item>,
 }
 
+impl Prepared {
+    /// The same with what converts frozen weights back before both products that read them.
+    pub fn with_weights_back(mut self, item: Option<Item>) -> Prepared {
+        self.forward.extend(item.clone());
+        self.input_grad.extend(item);
+        self
+    }
+}
+
 /// Sizes of a linear layer's operands in elements: the share that is cast, and the gathered whole.
 pub(super) struct Operands {
     /// Its input.

@@ -7,6 +7,7 @@ use super::layer::{LayerKind, LayerPlan};
 use super::linear::{Cut, Linear, products};
 use super::shard::Shard;
 use crate::spec::model::{ModelSpec, Positions};
+use crate::spec::stack::FusedPart;
 use crate::spec::workload::{Dtype, Fp8Gemm, KernelFusion};
 
 impl LayerPlan {
@@ -115,9 +116,13 @@ fn keeps_output(shard: &Shard) -> bool {
     shard.loss.tiles == 1 && shard.loss.logits.bytes() <= shard.act()
 }
 
-/// Bytes for a logit that the loss holds at its peak beside the four that are saved.
-fn loss_workspace(fusion: KernelFusion) -> f64 {
-    match fusion {
+/// Bytes for a logit that the loss holds at its peak beside those that are saved.
+fn loss_workspace(shard: &Shard) -> f64 {
+    match shard.fusion {
+        _ if shard.has_kernel_of(FusedPart::Loss) => 0.0,
+        // Hugging Face: beside the log-softmax that is saved, the logits in fp32 and those shifted; or, backward, its
+        // gradient and the one that is shifted back.
+        _ if shard.copies_logits => 8.0,
         // One kernel, which writes the gradient over the logits; so do many eager stacks (llm-foundry takes flash-attn's).
         KernelFusion::Full | KernelFusion::None => 0.0,
         // Megatron-LM, tensor_parallel/cross_entropy.py, and nanotron after it: the 16-bit logits, their fp32 copy, that copy
@@ -129,6 +134,37 @@ fn loss_workspace(fusion: KernelFusion) -> f64 {
     }
 }
 
+/// Bytes that the loss moves for a logit, forward and backward.
+fn loss_bytes(shard: &Shard) -> [f64; 2] {
+    let (narrow, wide) = (shard.act(), 4.0);
+    match shard.fusion {
+        // Hugging Face casts to fp32 and copies all tokens but the last; backward the copy is put into zeros, and
+        // cast back.
+        _ if shard.copies_logits => {
+            let [ahead, back] = match shard.has_kernel_of(FusedPart::Loss) {
+                true => [2.0 * wide, 2.0 * wide],
+                false => PYTORCH_LOSS,
+            };
+            [narrow + wide + 2.0 * wide + ahead, back + 3.0 * wide + wide + narrow]
+        }
+        // The largest and the sum of exponentials; then the gradient is written over the logits.
+        _ if shard.has_kernel_of(FusedPart::Loss) => [2.0 * narrow, 2.0 * narrow],
+        KernelFusion::Full => [narrow + wide; 2],
+        // Megatron-LM: cast, maximum, shift, exponential, sum and quotient; then product and cast back.
+        KernelFusion::Partial | KernelFusion::PartialAccumulating => {
+            [2.0 * narrow + 9.0 * wide, 3.0 * wide + narrow]
+        }
+        // PyTorch: cast, log-softmax; then the target's gradient, the softmax's, and a cast back.
+        KernelFusion::Compiled | KernelFusion::None => [narrow + 3.0 * wide, 5.0 * wide + narrow],
+    }
+}
+
+/// Bytes for a logit of PyTorch's cross-entropy in fp32, forward (read for the largest, the sum and the result, which
+/// is written) and backward
+/// (zeros; gradient and result read for their sum and again, and written). Source: Liger-Kernel's benchmark on A100
+/// (16,384 x 32,768: 5.3 and 10.2 ms).
+const PYTORCH_LOSS: [f64; 2] = [16.0, 26.0];
+
 /// Where logits are tiled, each part is multiplied and summed again before its gradient; else they are kept.
 ///
 /// Cross-entropy: the largest logit, the target's logit and the sum of exponentials are summed over the vocabulary's
@@ -139,27 +175,19 @@ fn loss(b: &mut Blocks, tokens: u64, columns: u64) {
     let kept = s.loss.logits.bytes() * logits;
     let tiled = s.loss.tiles > 1;
     if tiled {
-        b.works_in((kept + loss_workspace(s.fusion) * logits) / s.loss.tiles as f64);
+        b.works_in((kept + loss_workspace(s) * logits) / s.loss.tiles as f64);
     } else {
         b.save("logits", kept, &[], false);
-        b.works_in(loss_workspace(s.fusion) * logits);
+        b.works_in(loss_workspace(s) * logits);
     }
     let elements = logits as u64;
     let kernel = |name, bytes| {
-        Item::Kernel(Kernel::elementwise(KernelClass::Loss, name, elements, bytes, Dtype::Fp32))
+        s.made(
+            FusedPart::Loss,
+            Item::Kernel(Kernel::elementwise(KernelClass::Loss, name, elements, bytes, Dtype::Fp32)),
+        )
     };
-    let wide = 4.0 * logits;
-    let (of_loss, of_gradient) = match s.fusion {
-        KernelFusion::Full => (logits * s.act() + wide, logits * s.act() + wide),
-        // Megatron-LM: cast, maximum, shift, exponential, sum and quotient; then product and cast back.
-        KernelFusion::Partial | KernelFusion::PartialAccumulating => {
-            (2.0 * logits * s.act() + 9.0 * wide, 3.0 * wide + logits * s.act())
-        }
-        // PyTorch: cast, log-softmax; then the target's gradient, the softmax's, and a cast back.
-        KernelFusion::Compiled | KernelFusion::None => {
-            (logits * s.act() + 3.0 * wide, 5.0 * wide + logits * s.act())
-        }
-    };
+    let [of_loss, of_gradient] = loss_bytes(s).map(|bytes| bytes * logits);
     let mut forward = vec![kernel("loss", of_loss)];
     if s.tensor > 1 {
         let bytes = 3.0 * 4.0 * tokens as f64;

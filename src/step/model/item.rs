@@ -49,11 +49,13 @@ pub struct Kernel {
     pub dtype: Dtype,
     /// How elements of that format are scaled.
     pub scaling: Scaling,
+    /// True for a hand-written kernel of a library, among kernels of the framework or its compiler.
+    pub tuned: bool,
 }
 
 /// All of a kernel but its name, to look it up by: numbers as their bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct KernelKey(KernelClass, KernelShape, [u64; 2], Dtype, Scaling);
+pub struct KernelKey(KernelClass, KernelShape, [u64; 2], Dtype, Scaling, bool);
 
 /// The shape of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -201,6 +203,7 @@ impl Kernel {
             bytes: bf * ((mf * kf + kf * nf) * dtype.bytes() + mf * nf * out_bytes),
             dtype,
             scaling: Scaling::Tensor,
+            tuned: false,
         }
     }
     /// A weight gradient: an m×k by k×n product added to gradients of `grad_bytes` a piece.
@@ -226,7 +229,7 @@ impl Kernel {
         dtype: Dtype,
     ) -> Kernel {
         let shape = KernelShape::Elementwise { elements };
-        Kernel { name, class, shape, flops: 0.0, bytes, dtype, scaling: Scaling::Tensor }
+        Kernel { name, class, shape, flops: 0.0, bytes, dtype, scaling: Scaling::Tensor, tuned: false }
     }
     /// The same work as another class: `Kernel::gemm(…).of(KernelClass::GemmInputGrad)`.
     pub fn of(self, class: KernelClass) -> Kernel {
@@ -235,7 +238,7 @@ impl Kernel {
     /// What it is looked up by.
     pub fn key(&self) -> KernelKey {
         let numbers = [self.flops, self.bytes].map(f64::to_bits);
-        KernelKey(self.class, self.shape, numbers, self.dtype, self.scaling)
+        KernelKey(self.class, self.shape, numbers, self.dtype, self.scaling, self.tuned)
     }
     /// The same work on scaled elements.
     pub fn scaled(self, scaling: Scaling) -> Kernel {

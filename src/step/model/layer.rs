@@ -29,6 +29,8 @@ pub struct LayerPlan {
     pub weight_grad_bytes: u64,
     /// Weights of the layer on this rank.
     pub parameters: Parameters,
+    /// Those that are kept in the format of frozen weights, and the bytes of one.
+    pub quantised: (Parameters, f64),
     /// Those that are trained.
     pub trained: Parameters,
     /// Its weight matrices on this rank, for optimizers that work on whole ones.
@@ -108,9 +110,21 @@ pub struct Saved {
 pub struct SavedBy(pub Vec<RecomputeModule>);
 
 impl LayerPlan {
+    /// Bytes of its weights where one takes so many: (dense, expert); what is kept in a format of its own takes that
+    /// one's, on its way too.
+    pub fn weight_bytes(&self, each: f64) -> (u64, u64) {
+        let (quantised, own) = self.quantised;
+        let of = |all: u64, narrow: u64| (all as f64 * each - narrow as f64 * (each - own)).round() as u64;
+        (of(self.parameters.dense, quantised.dense), of(self.parameters.expert, quantised.expert))
+    }
     /// The plan where the layer is left out: its weights are held, nothing is computed and nothing trained.
     pub(super) fn left_out(self) -> LayerPlan {
-        LayerPlan { kind: self.kind, parameters: self.parameters, ..LayerPlan::default() }
+        LayerPlan {
+            kind: self.kind,
+            parameters: self.parameters,
+            quantised: self.quantised,
+            ..LayerPlan::default()
+        }
     }
     /// What is recomputed before this layer's backward under a policy, in order.
     ///

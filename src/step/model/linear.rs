@@ -136,6 +136,7 @@ impl Blocks<'_> {
             // Frozen weights were cast once and for all.
             false => Prepared { weight_grad: Vec::new(), per_step: Vec::new(), ..prepared },
         };
+        let prepared = prepared.with_weights_back(self.converts_back(l.gemm, inputs * outputs, 0));
         self.weight_casts.extend(prepared.per_step);
         let spared = |items: &Passed| -> Passed {
             let of_input = |item: &Item| match item {
@@ -155,6 +156,17 @@ impl Blocks<'_> {
             again: None,
         });
         self.every_second(&l, forward);
+    }
+    /// Notes that these weights, dense ones and of experts, are kept in the format of frozen ones; what converts them
+    /// back before a product.
+    pub(super) fn converts_back(&mut self, gemm: Fp8Gemm, dense: u64, expert: u64) -> Option<Item> {
+        let s = self.shard;
+        let format = s.frozen_format.filter(|_| gemm != Fp8Gemm::LmHead && !s.trained.weights())?;
+        self.quantised.dense += dense;
+        self.quantised.expert += expert;
+        let weights = dense + expert;
+        let bytes = weights as f64 * (format.bytes() + s.act());
+        Some(s.elementwise(KernelClass::Cast, "frozen weights to activations' format", weights, bytes))
     }
     /// Notes which of a layer's matrices are multiplied again where every second one is.
     fn every_second(&mut self, l: &Linear, forward: Kernel) {

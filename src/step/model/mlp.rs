@@ -4,6 +4,7 @@ use super::KernelClass;
 use super::blocks::{Block, Blocks};
 use super::linear::{Cut, Linear, products};
 use crate::spec::recipe::CastRole;
+use crate::spec::stack::FusedPart;
 use crate::spec::workload::AdaptedMatrix::{Down, Gate, Up};
 use crate::spec::workload::{Fp8Gemm, RecomputeModule};
 
@@ -56,7 +57,7 @@ impl Mlp {
             b.save("gated input", input, &[&[RecomputeModule::EverySecondMatrix], modules].concat(), false);
         }
         let with_activation: &[RecomputeModule] = &[&[RecomputeModule::Activation], modules].concat();
-        if m.gated_mlp && !s.fuses_chains() {
+        if m.gated_mlp && !s.fuses_activation() {
             // The function and the product are operations of their own: the product keeps both factors.
             b.save("gate output", t as f64 * width as f64 * s.act(), with_activation, false);
         }
@@ -92,13 +93,15 @@ pub(super) fn activation(
     modules: &[RecomputeModule],
 ) {
     let s = b.shard;
-    let (reads_and_writes, backward) = match (gated, s.fuses_chains()) {
+    let (reads_and_writes, backward) = match (gated, s.fuses_activation()) {
         (false, _) => (2.0, 3.0),
         (true, true) => (3.0, 5.0),
         // The function, then the product; backward both gradients of the product, then that of the function.
         (true, false) => (2.0 + 3.0, 3.0 + 3.0 + 3.0),
     };
-    let pass = |name, times| vec![s.pass(KernelClass::Activation, name, elements, times)];
+    let pass = |name, times| {
+        vec![s.made(FusedPart::Activation, s.pass(KernelClass::Activation, name, elements, times))]
+    };
     let (forward, backward) = (pass(names[0], reads_and_writes), pass(names[1], backward));
     let (keep, back) = match s.fp8.as_ref().is_some_and(|fp8| fp8.saved_activations) {
         true => s.casts_beside(CastRole::ActivationInput, elements * if gated { 2 } else { 1 }).into(),

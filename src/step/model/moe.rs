@@ -331,6 +331,7 @@ impl<'a> Routed<'a> {
                 bytes: weights + tokens,
                 dtype,
                 scaling: s.scaling(dtype),
+                tuned: false,
             })
         };
         let dtype = s.gemm_dtype(Fp8Gemm::Experts);
@@ -341,7 +342,8 @@ impl<'a> Routed<'a> {
             let dtype = s.weight_gradient_dtype(Fp8Gemm::Experts);
             kernel(KernelClass::GroupedGemmWeightGrad, names[2], outputs, inputs, per_expert, dtype)
         };
-        let prepared = self.prepare(b, names[0], inputs, outputs);
+        let back = b.converts_back(Fp8Gemm::Experts, 0, self.experts * inputs * outputs);
+        let prepared = self.prepare(b, names[0], inputs, outputs).with_weights_back(back);
         let trained = s.trained.weights();
         b.weight_casts.extend(prepared.per_step.into_iter().filter(|_| trained));
         let gradient =

@@ -43,6 +43,20 @@ impl Update<'_> {
         self.spec.passes.iter().flat_map(|pass| self.of(*pass).into_iter().map(|k| (*pass, k))).collect()
     }
 
+    /// Bytes that are held while weights are updated: the roots of all second moments, where each operation runs over
+    /// all tensors before the next one does (PyTorch's `_multi_tensor_adam`, `exp_avg_sq_sqrt`).
+    pub fn scratch(
+        spec: &UpdateSpec,
+        kind: OptimizerKind,
+        parameters: u64,
+        state: &BytesPerParameter,
+    ) -> u64 {
+        match spec.kernels == UpdateKernels::ForEach && kind == OptimizerKind::Adam {
+            true => (parameters as f64 * state.moments / 2.0).round() as u64,
+            false => 0,
+        }
+    }
+
     /// The kernels of one pass.
     fn of(&self, pass: UpdatePass) -> Vec<Kernel> {
         use UpdatePass::{Clip, CopyGradients, CopyWeights, Norm, Unscale, Update, ZeroGradients};

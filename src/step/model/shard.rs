@@ -10,9 +10,10 @@ use crate::schedule::Choice;
 use crate::spec::kernel::{AttentionGeneration, Scaling};
 use crate::spec::model::ModelSpec;
 use crate::spec::recipe::Recipe;
+use crate::spec::stack::FusedPart;
 use crate::spec::workload::{
-    ContextSpec, Dtype, ExpertOverlap, Fp8Communication, Fp8Gemm, Fp8Spec, KernelFusion, LossSpec, Trained,
-    WorkloadSpec,
+    ContextSpec, Dtype, ExpertOverlap, Fp8Communication, Fp8Gemm, Fp8Spec, FrozenFormat, KernelFusion,
+    LossSpec, Trained, WorkloadSpec,
 };
 use stepsim_core::declare::defaults;
 
@@ -72,6 +73,10 @@ defaults! {
         pub loss: LossSpec,
         /// Generation of fused attention kernels; `None`: the best that the device has.
         pub attention: Option<AttentionGeneration>,
+        /// Parts with one kernel each, regardless of `fusion`.
+        pub fused: Vec<FusedPart>,
+        /// Logits are cast and shifted before the loss.
+        pub copies_logits: bool,
         /// Whether heads are copied between the layout of their projection and that of attention.
         pub copies_heads: bool,
         /// Whether backward waits for each message between tensor-parallel ranks.
@@ -82,6 +87,8 @@ defaults! {
         pub keeps_images: bool,
         /// What of the layer is trained.
         pub trained: Trained,
+        /// How frozen matrices of layers are kept.
+        pub frozen_format: Option<FrozenFormat>,
         /// Whether nothing below the layer is trained: then its input needs no gradient.
         pub lowest: bool,
     }
@@ -128,6 +135,9 @@ impl Shard {
             fusion: workload.fusion,
             loss: workload.loss,
             attention: workload.stack().attention,
+            fused: workload.stack().fused.clone(),
+            frozen_format: workload.training.frozen_format,
+            copies_logits: workload.stack().copies.logits,
             copies_heads: workload.stack().copies.heads,
             waits_for_tensor: workload.stack().waits_for_tensor,
             image_gradients: workload.trains_modules(),
@@ -210,9 +220,20 @@ impl Shard {
     pub(super) fn fuses_chains(&self) -> bool {
         self.fusion != KernelFusion::None
     }
-    /// Whether queries and keys are rotated by one kernel.
-    pub(super) fn fuses_rotation(&self) -> bool {
-        !matches!(self.fusion, KernelFusion::Compiled | KernelFusion::None)
+    /// One kernel computes an activation and its product with the gate.
+    pub(super) fn fuses_activation(&self) -> bool {
+        self.fuses_chains() || self.has_kernel_of(FusedPart::Activation)
+    }
+    /// The stack has a library kernel for this part.
+    pub(super) fn has_kernel_of(&self, part: FusedPart) -> bool {
+        self.fused.contains(&part)
+    }
+    /// The same pass, by a library's kernel where the stack has one for this part.
+    pub(super) fn made(&self, part: FusedPart, item: Item) -> Item {
+        match item {
+            Item::Kernel(kernel) => Item::Kernel(Kernel { tuned: self.has_kernel_of(part), ..kernel }),
+            comm => comm,
+        }
     }
 
     /// Format in which a GEMM multiplies in forward and for its input gradient.

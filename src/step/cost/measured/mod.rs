@@ -250,6 +250,7 @@ impl Row {
             bytes: g * ((mf * kf + kf * nf) * dtype.bytes() + mf * nf * output),
             dtype,
             scaling,
+            tuned: false,
         })
     }
     /// Attention, and what a serving engine does in the same call: a rotary embedding, and keys and values put into
@@ -300,6 +301,7 @@ impl Row {
             bytes: passes * (batch * s * (heads + kv_heads) * (qk + v)) as f64 * dtype.bytes(),
             dtype,
             scaling,
+            tuned: false,
         })
     }
     fn generation(&self) -> Option<AttentionGeneration> {

@@ -322,7 +322,7 @@ impl<'a> Core<'a> {
             direction,
             generation: s.attention,
         };
-        Kernel { name, class, shape, flops, bytes, dtype: s.compute, scaling: Scaling::Tensor }
+        Kernel { name, class, shape, flops, bytes, dtype: s.compute, scaling: Scaling::Tensor, tuned: false }
     }
 
     /// Scores, softmax (with dropout), values as kernels of their own; backward twice the products.

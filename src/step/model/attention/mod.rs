@@ -15,8 +15,9 @@ use super::linear::{Cut, Linear, products};
 use crate::documents::Mask;
 use crate::spec::model::{AttentionKernel, IndexerSpec, MlaSpec, QkNorm, qk_norm_and_sinks};
 use crate::spec::recipe::CastRole;
+use crate::spec::stack::FusedPart;
 use crate::spec::workload::AdaptedMatrix::{Key, Projection, Query, Value};
-use crate::spec::workload::{Dtype, Fp8Gemm, RecomputeModule};
+use crate::spec::workload::{Dtype, Fp8Gemm, KernelFusion, RecomputeModule};
 
 const PROJECTION: &[RecomputeModule] = &[RecomputeModule::Projection];
 
@@ -171,10 +172,19 @@ fn add_rotation(b: &mut Blocks) {
         None => (s.heads(m) + s.kv_heads(m)) * m.head_size(),
     };
     let elements = s.tokens() * per_token;
-    // By itself: halves swapped, both products, their sum.
-    let moved = if s.fuses_rotation() { 2.0 } else { 2.0 + 2.0 + 2.0 + 3.0 };
-    let rotation = |name| vec![s.pass(KernelClass::Rotary, name, elements, moved)];
-    b.push(Block::of(rotation("rotary"), rotation("rotary backward"), QKV));
+    // One kernel reads and writes each element once. In complex numbers (torchtitan, Meta's Llama), which compilers
+    // leave alone, as much as
+    // seven passes; in halves that are turned and joined (Hugging Face), ten, and twelve backward (Liger-Kernel's
+    // benchmarks of both).
+    let [ahead, back] = match s.fusion {
+        _ if s.has_kernel_of(FusedPart::Rotary) => [2.0; 2],
+        KernelFusion::Compiled => [7.0; 2],
+        KernelFusion::None => [10.0, 12.0],
+        _ => [2.0; 2],
+    };
+    let rotation =
+        |name, passes| vec![s.made(FusedPart::Rotary, s.pass(KernelClass::Rotary, name, elements, passes))];
+    b.push(Block::of(rotation("rotary", ahead), rotation("rotary backward", back), QKV));
 }
 
 /// Scores of the indexer over all tokens before, and the largest of them (DeepSeek-V3.2). Its own loss, which trains it,

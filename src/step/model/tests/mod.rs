@@ -1,6 +1,7 @@
 //! Published parameter counts and memory tables, conservation under sharding, and golden numbers worked out apart.
 
 mod casts;
+mod eager;
 mod flops;
 mod parameters;
 mod recompute;

@@ -7,6 +7,7 @@
 //! S_i = max(H_i + l, E_{i-1} + g, what it waits for)
 //! read back: H = max(H, E of what is read) + s
 //! ```
+//! A host that blocks launches i+1 behind E_i.
 //! Ops are launched in the order in which they were written. The gap is at the end of every kernel; the latency is that
 //! of the host's stream ([`stepsim_core::program::Stream`]); "S_j" stands for all that op j waits for. Ops launched as one graph wait
 //! for one launch.
@@ -167,7 +168,9 @@ impl Launcher<'_> {
         let new = self.b.op(op.stream, work, &waits, op.info, op.micro_batch);
         self.b.slowdown(new, op.slowdown);
         self.program.memory[op.memory.range()].iter().for_each(|effect| self.b.memory(new, *effect));
-        if queued {
+        if queued && self.host.blocking {
+            self.room.push(new);
+        } else if queued {
             self.queue(op.stream, new, before);
         }
         new

@@ -1,6 +1,6 @@
 //! The laws of the queue, case by case.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::spec::stack::{GraphSpec, LaunchTimes, LayerTimes};
@@ -37,6 +37,7 @@ fn play_on(case: &Value, slowness: f64, read: HostRead, step_us: f64) -> (f64, f
     let mut host = HostSpec {
         latency_us: us(&case["l"]),
         queue: case["queue"].as_u64().expect("a depth") as u32,
+        blocking: case["blocking"].as_bool().unwrap_or(false),
         synchronise_us: us(&case["s"]),
         step_us,
         slowness,
@@ -151,4 +152,17 @@ fn the_same_operation_again_costs_the_driver_s_call() {
     case["again"] = 4.into();
     let (_, fast) = play(&case);
     assert!((slow - 200.0).abs() < 1e-6 && (fast - 62.0).abs() < 1e-6, "{slow} {fast}");
+}
+
+/// Ten kernels of 20 us: a host that blocks launches each behind the end of the one before.
+#[test]
+fn a_host_that_blocks_leaves_the_device_idle_at_every_launch() {
+    let end = |blocking: bool| {
+        let case = json!({
+            "case": "blocking", "ops": [[10, 20.0]], "h": 5.0, "l": 2.0, "s": 0.0, "g": 0.0, "queue": 1041,
+            "blocking": blocking
+        });
+        play(&case).0
+    };
+    assert_eq!((end(false), end(true)), (5.0 + 2.0 + 200.0, 10.0 * (5.0 + 2.0 + 20.0)));
 }

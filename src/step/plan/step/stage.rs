@@ -394,10 +394,12 @@ impl<'a, 'm> Stage<'a, 'm> {
 
     /// Bytes that are there before the first op and stay.
     fn reside(&self, b: &mut ProgramBuilder) {
+        let context = self.w.setup.shares.workload.stack().memory.context_bytes();
         let classes = [
             (MemoryClass::Weights, self.policies.weights.resident(&self.w)),
             (MemoryClass::Gradients, self.policies.gradients.resident(&self.w)),
             (MemoryClass::Optimizer, self.policies.optimizer.resident(&self.w)),
+            (MemoryClass::Workspace, vec![(0, context as f64)]),
         ];
         for (class, places) in classes {
             let rounded = places.into_iter().map(|(tier, bytes)| (tier, bytes.round() as u64));
@@ -452,6 +454,7 @@ impl StageWork for Stage<'_, '_> {
         self.policies.weights.close(&mut self.w, b);
         self.policies.activations.close(&mut self.w, b);
         if let Some(last) = b.recent(self.w.compute, 1) {
+            self.forget_gradients(b, last);
             self.w.host_reads(Read::at_once(HostRead::Loss, last));
         }
         self.w.step += 1;
@@ -472,6 +475,15 @@ impl StageWork for Stage<'_, '_> {
 }
 
 impl Stage<'_, '_> {
+    /// With the last op of a step gradients are given up, where they do not stay for the next.
+    fn forget_gradients(&self, b: &mut ProgramBuilder, last: OpId) {
+        let shares = &self.w.setup.shares;
+        if shares.gradients_come_and_go(self.w.order.per_direction()) {
+            let trained = self.w.units.iter().filter(|unit| unit.plan.has_backward());
+            let bytes = trained.map(|unit| shares.gradients_kept_bytes(unit)).sum();
+            free(b, last, MemoryClass::Gradients, 0, bytes);
+        }
+    }
     /// Nothing of the step to come has happened yet.
     fn begin_step(&mut self) {
         self.w.begin_step();

@@ -80,7 +80,7 @@ impl Unit {
     }
     /// Bytes of its weights at so many each: (dense, expert).
     pub fn weight_bytes(&self, bytes: f64) -> (u64, u64) {
-        self.plan.parameters.bytes(bytes)
+        self.plan.weight_bytes(bytes)
     }
     /// Bytes of those that are trained: what gradients, optimizer state and renewed weights go by.
     pub fn trained_bytes(&self, bytes: f64) -> (u64, u64) {
@@ -160,15 +160,16 @@ impl State {
     ) -> State {
         let mut state = State::default();
         for unit in units {
-            let (all, trained) = (unit.plan.parameters, unit.plan.trained);
+            let (dense_bytes, expert_bytes) = unit.weight_bytes(bytes.weights);
+            let trained = unit.plan.trained;
             let (dense, experts) = (degrees.dense_of(&unit.plan), &degrees.experts);
             for (held, trained, cuts) in
-                [(all.dense, trained.dense, dense), (all.expert, trained.expert, experts)]
+                [(dense_bytes, trained.dense, dense), (expert_bytes, trained.expert, experts)]
             {
                 let share = |of: u64, ranks: u32| of as f64 / f64::from(ranks);
-                state.weights += share(held, cuts.weights) * bytes.weights;
+                state.weights += share(held, cuts.weights);
                 if cuts.secondary > 1 {
-                    state.weights += share(held, cuts.secondary) * bytes.weights;
+                    state.weights += share(held, cuts.secondary);
                 }
                 state.gradients += share(trained, cuts.gradients) * bytes.gradients;
                 state.optimizer += share(trained, cuts.optimizer) * bytes.optimizer();

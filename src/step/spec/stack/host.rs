@@ -38,6 +38,9 @@ defaults! {
         pub latency_us: f64 = 2.0,
         /// Launches that may be pending before the host has to wait.
         pub queue: u32 = 1041,
+        /// A launch returns only after its kernel has ended (`CUDA_LAUNCH_BLOCKING=1`): no two kernels overlap.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        pub blocking: bool,
         /// What a wait for the device costs the host beyond the wait.
         pub synchronise_us: f64 = 6.0,
         /// What the host reads back from the device, and so waits for, in every step.

@@ -49,6 +49,10 @@ pub struct StackSpec {
     /// listed keeps its matrix units.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unaligned: Vec<UnalignedSpec>,
+    /// Parts for which the software has one kernel each, regardless of the workload's fusion (Liger, Unsloth, apex,
+    /// foak, flash-attention).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fused: Vec<FusedPart>,
     /// What is copied by kernels of their own from one layout to another.
     #[serde(skip_serializing_if = "CopySpec::is_none")]
     pub copies: CopySpec,
@@ -58,9 +62,52 @@ pub struct StackSpec {
     pub waits_for_tensor: bool,
     /// How it comes from gradients to new weights.
     pub optimizer: UpdateSpec,
+    /// Device memory that it uses beside tensors.
+    #[serde(skip_serializing_if = "MemorySpec::is_none")]
+    pub memory: MemorySpec,
     /// What the host does to launch kernels; absent: nothing, and kernels start as soon as the device may.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<HostSpec>,
+}
+
+/// Device memory that a framework uses beside tensors, and the lifetime of gradients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct MemorySpec {
+    /// The device's context with its loaded kernels, workspaces of libraries and buffers of collectives.
+    #[serde(rename = "context_GB")]
+    pub context_gb: f64,
+    /// The allocator caches freed blocks (PyTorch's caching allocator): the driver reports more memory than tensors
+    /// use, until the device is full.
+    pub caches: bool,
+    /// Gradients exist only from the backward pass that makes them until the update.
+    pub gradients_come_and_go: bool,
+}
+
+impl MemorySpec {
+    fn is_none(&self) -> bool {
+        *self == MemorySpec::default()
+    }
+    /// Bytes of the context.
+    pub fn context_bytes(&self) -> u64 {
+        (1e9 * self.context_gb).round() as u64
+    }
+}
+
+/// Parts of a step that libraries have one kernel for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FusedPart {
+    /// Norms of the residual stream, either way.
+    Norm,
+    /// The rotation of queries and keys.
+    Rotary,
+    /// The activation of an MLP and the product with its gate.
+    Activation,
+    /// Cross-entropy on the logits as the product leaves them; the gradient is written over them.
+    Loss,
+    /// Adapters: what is scaled, cast and added around their products.
+    Adapters,
 }
 
 /// What is copied from one layout to another: messages between that of ranks and that of whole tensors, heads between that of
@@ -74,6 +121,8 @@ pub struct CopySpec {
     pub sequences: bool,
     /// Queries, keys and values of a layer, and their gradients.
     pub heads: bool,
+    /// Logits, cast to fp32 and shifted by one token before the loss (Hugging Face's models), and their gradients.
+    pub logits: bool,
 }
 
 impl CopySpec {
@@ -92,6 +141,15 @@ impl StackSpec {
     pub fn problems(&self, at: &str) -> Vec<Problem> {
         let prefix = |name: &str| if at.is_empty() { name.to_string() } else { format!("{at}.{name}") };
         let mut problems = self.optimizer.problems(&prefix("optimizer"));
+        let context = self.memory.context_gb;
+        if !(context.is_finite() && context >= 0.0) {
+            problems.push(Problem {
+                path: prefix("memory.context_GB"),
+                value: context.to_string(),
+                allowed: "0 or more".into(),
+                hint: "0.5 is usual of one process of PyTorch".into(),
+            });
+        }
         problems.extend(self.host.iter().flat_map(|host| host.problems(&prefix("host"))));
         problems
     }

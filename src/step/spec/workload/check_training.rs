@@ -47,7 +47,18 @@ impl WorkloadSpec {
             }
         }
         self.check_kinds(p, model);
-        let Some(adapters) = &training.adapters else { return };
+        let Some(adapters) = &training.adapters else {
+            if let Some(format) = training.frozen_format {
+                let value = format!("{format:?}").to_lowercase();
+                p.add(
+                    "training.frozen_format",
+                    value,
+                    "nothing without training.adapters",
+                    "name adapters, or leave it out",
+                );
+            }
+            return;
+        };
         p.size("training.adapters.rank", adapters.rank, model.hidden);
         let kind = self.optimizer.kind;
         if matches!(kind, OptimizerKind::Muon | OptimizerKind::Adafactor) {

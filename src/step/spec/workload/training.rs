@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Dtype;
 use crate::spec::model::ModelSpec;
 
 /// What is trained.
@@ -19,6 +20,32 @@ pub struct TrainingSpec {
     /// Adapters beside matrices of all other layers, which are frozen then, and so are embedding, norms and head.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adapters: Option<AdapterSpec>,
+    /// How the frozen matrices of the layers are kept, beside adapters; default: as the other weights.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frozen_format: Option<FrozenFormat>,
+}
+
+/// Formats of frozen matrices, which are converted back before each of their products (bitsandbytes, torchao).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FrozenFormat {
+    /// Four bits, with a factor of 32 bits for 64 weights (QLoRA, Dettmers et al. 2023, arXiv 2305.14314).
+    Nf4,
+    /// Four bits, with a factor of 8 bits for 64 weights, and one of 32 bits for 256 of those: double quantisation.
+    Nf4Double,
+    /// Eight bits, with a factor for each row.
+    Int8,
+}
+
+impl FrozenFormat {
+    /// Bytes of a weight with its share of the factors.
+    pub fn bytes(self) -> f64 {
+        match self {
+            FrozenFormat::Nf4 => 0.5 + 4.0 / 64.0,
+            FrozenFormat::Nf4Double => 0.5 + 1.0 / 64.0 + 4.0 / (64.0 * 256.0),
+            FrozenFormat::Int8 => 1.0,
+        }
+    }
 }
 
 /// Low-rank adapters (LoRA, Hu et al. 2021, arXiv 2106.09685): beside a frozen matrix W a product of two, B·A, through `rank`.
@@ -30,6 +57,13 @@ pub struct AdapterSpec {
     /// Which matrices have one; default: all that the model's attention and dense MLPs have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<Vec<AdaptedMatrix>>,
+    /// The input of an adapter passes through dropout.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dropout: bool,
+    /// Format of their weights, to which inputs are cast (PEFT's `autocast_adapter_dtype`: fp32); default: that of
+    /// activations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub format: Option<Dtype>,
 }
 
 /// Matrices that may have adapters.

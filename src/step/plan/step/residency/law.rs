@@ -192,6 +192,8 @@ pub struct Held {
     pub carried: Vec<Vec<f64>>,
     /// Beyond both, during each forward and backward visit: by chunk and unit; empty: nothing.
     pub during: Vec<Vec<[f64; 2]>>,
+    /// Beyond what stays, while weights are updated.
+    pub update: f64,
 }
 
 /// Bytes during each visit of a chunk where a unit's `bytes` are there during its own visit, and during so many visits

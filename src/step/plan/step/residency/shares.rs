@@ -83,6 +83,15 @@ impl<'a> Shares<'a> {
         self.facts().cuts_gradients() && self.has_either(Exchange::Sum)
     }
 
+    /// Gradients live from the backward pass that makes them until the update, if a step has one backward pass
+    /// through each unit; with more passes they wait for the last one.
+    pub(crate) fn gradients_come_and_go(&self, passes: u32) -> bool {
+        passes == 1 && self.workload.stack().memory.gradients_come_and_go && self.placed.gradients.is_empty()
+    }
+    /// Bytes of a unit's gradients that this rank keeps until the update.
+    pub(crate) fn gradients_kept_bytes(&self, unit: &Unit) -> u64 {
+        (self.gradients_kept(std::iter::once(unit)) as f64 * self.bytes.gradients).round() as u64
+    }
     /// Bytes of a unit's gradients as they are sent: of dense weights, and of experts.
     pub fn gradient_bytes(&self, unit: &Unit) -> [u64; 2] {
         unit.trained_bytes(self.gradient_message_bytes).into()

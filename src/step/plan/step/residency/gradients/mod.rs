@@ -84,11 +84,13 @@ pub(super) struct Reduced<H> {
     to_come: Vec<u32>,
     /// Units whose gradients are complete and wait for their bucket to fill.
     bucket: Vec<u32>,
+    /// By unit: whether its gradient is there, where they come and go.
+    there: Vec<bool>,
 }
 
 impl<H: Home> Reduced<H> {
     pub fn new(home: H) -> Reduced<H> {
-        Reduced { home, to_come: Vec::new(), bucket: Vec::new() }
+        Reduced { home, to_come: Vec::new(), bucket: Vec::new(), there: Vec::new() }
     }
 }
 
@@ -98,16 +100,25 @@ impl<H: Home> Residency for Reduced<H> {
     }
     fn resident(&self, w: &Writer<'_, '_>) -> Vec<(u8, f64)> {
         let shares = &w.setup.shares;
+        if shares.gradients_come_and_go(w.order.per_direction()) {
+            return Vec::new();
+        }
         spread(shares.state(w.units.iter()).gradients, &shares.placed.gradients)
     }
     fn begin_step(&mut self, w: &Writer<'_, '_>) {
         let passes = |(i, u): (u32, &Unit)| if u.plan.has_backward() { w.backward_passes(i) } else { 0 };
         self.to_come = (0..).zip(&w.units).map(passes).collect();
         self.bucket.clear();
+        let there = !w.setup.shares.gradients_come_and_go(w.order.per_direction());
+        self.there = vec![there; w.units.len()];
         self.home.begin_step(w.units.len());
     }
 
     fn arrive(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit) {
+        let unit = visit.unit as usize;
+        if !std::mem::replace(&mut self.there[unit], true) {
+            chain.take(MemoryClass::Gradients, w.setup.shares.gradients_kept_bytes(&w.units[unit]));
+        }
         self.home.wanted(w, b, chain, visit);
     }
 
@@ -362,7 +373,19 @@ impl<H: Home> Law for Reduced<H> {
         let here = 1.0 - fraction_away(&shares.placed.gradients);
         let stays = given.state().gradients * here;
         let during = given.chunks.iter().map(|(units, _)| self.home.during(given, units));
-        Held { stays, during: during.collect(), ..Held::default() }
+        let mut held = Held { stays, during: during.collect(), ..Held::default() };
+        if given.passes == 1.0 && shares.gradients_come_and_go(1) {
+            // All units behind have theirs when a backward pass comes to one.
+            let mut there = 0.0;
+            for (units, during) in given.chunks.iter().zip(&mut held.during).rev() {
+                for (unit, during) in units.0.iter().zip(during).rev() {
+                    there += shares.gradients_kept_bytes(unit.unit) as f64;
+                    during[1] += there;
+                }
+            }
+            (held.stays, held.update) = (0.0, there);
+        }
+        held
     }
 }
 

@@ -1,6 +1,6 @@
 //! State that is all on the device: one update over all that the rank updates, pass by pass of the stack.
 
-use super::super::{Form, Given, Held, Law, Residency};
+use super::super::{Form, Given, Held, Law, Residency, Shares, free, take};
 use super::{newest_per_stream, take_moments};
 use crate::collective::{CollectiveError, Op};
 use crate::model::optimizer;
@@ -12,7 +12,7 @@ use crate::sharding::Exchange;
 use crate::spec::stack::{HostRead, UpdatePass};
 use crate::spec::workload::Dtype;
 use stepsim_core::ids::OpId;
-use stepsim_core::program::{NO_MICRO_BATCH, Phase, ProgramBuilder};
+use stepsim_core::program::{MemoryClass, NO_MICRO_BATCH, Phase, ProgramBuilder};
 
 /// Everything on the device.
 pub(in super::super) struct InPlace;
@@ -38,8 +38,16 @@ impl Law for InPlace {
         Ok(Form::default())
     }
     fn held(&self, given: &Given<'_>) -> Held {
-        super::held(given)
+        let updated = given.shares.updated(given.units().map(|u| u.unit));
+        Held { update: scratch(given.shares, updated) as f64, ..super::held(given) }
     }
+}
+
+/// Scratch bytes during the update of this number of parameters.
+fn scratch(shares: &Shares<'_>, parameters: u64) -> u64 {
+    let workload = shares.workload;
+    let spec = &workload.stack().optimizer;
+    optimizer::Update::scratch(spec, workload.optimizer.kind, parameters, &shares.bytes)
 }
 
 /// All passes of the stack over what this rank updates; returns the update itself.
@@ -63,17 +71,24 @@ fn update_all(
         scales_loss: workload.precision.compute == Dtype::Fp16,
     }
     .kernels();
-    let mut updated = None;
+    let scratch = scratch(&w.setup.shares, parameters);
+    let mut updated: Option<OpId> = None;
     for (i, (pass, kernel)) in kernels.iter().enumerate() {
         let op = w.kernel(b, kernel, Phase::Optimizer, None, &waits);
         waits.clear();
         if *pass == UpdatePass::Update {
+            if updated.is_none() {
+                take(b, op, MemoryClass::Workspace, 0, scratch);
+            }
             updated = Some(op);
         }
         let last_of_norm = kernels.get(i + 1).is_none_or(|(next, _)| next != pass);
         if *pass == UpdatePass::Norm && last_of_norm {
             waits.extend(sum_norm(w, b, &[op]));
         }
+    }
+    if let Some(last) = updated {
+        free(b, last, MemoryClass::Workspace, 0, scratch);
     }
     let norms =
         workload.stack().optimizer.passes.contains(&UpdatePass::Norm) && workload.optimizer.clip_gradients;

@@ -84,22 +84,22 @@ fn around(given: &Given<'_>, gathers: bool) -> Result<Vec<Vec<Around>>, Collecti
         let copied = dense as f64 / f64::from(over) + expert as f64 / f64::from(experts_over);
         let [copy_in, ..] = given.copies(&shares.placed.weights, copied * reused);
         let gather = |backward| match gathers {
-            true => gather_time(given, unit, unit.weight_bytes(1.0), backward),
+            true => gather_time(given, unit, unit.weight_bytes(shares.weight_message_bytes), backward),
             false => Ok(0.0),
         };
         Ok(Around { gather: [gather(false)?, gather(true)?], copy_in: [copy_in; 2], ..Around::default() })
     })
 }
 
-/// Closed form: seconds to gather so many weights of a unit for a forward or a backward pass.
+/// Closed form: seconds to gather this many bytes of a unit's weights for a forward or a backward pass.
 fn gather_time(
     given: &Given<'_>,
     unit: &Unit,
     (dense, expert): (u64, u64),
     backward: bool,
 ) -> Result<f64, CollectiveError> {
-    let time = |group, weights: u64| {
-        let bytes = weights as f64 * given.shares.weight_message_bytes;
+    let time = |group, bytes: u64| {
+        let bytes = bytes as f64;
         let pieces =
             given.shares.gathered_in(unit, matches!(group, Group::Experts(_)), bytes.round() as u64) as f64;
         Ok::<_, CollectiveError>(pieces * given.links.collective(group, Op::AllGather, bytes / pieces)?)
@@ -129,7 +129,10 @@ fn gathered_for_each_pass(
 /// beside; without resharding it stays. Gathers do not run ahead from one pass to the next.
 fn held_gathered(given: &Given<'_>) -> Held {
     let sharding = &given.shares.workload.parallelism.sharding;
-    let all = |u: &Unit| u.plan.parameters.total() as f64 * given.shares.weight_message_bytes;
+    let all = |u: &Unit| {
+        let (dense, expert) = u.weight_bytes(given.shares.weight_message_bytes);
+        (dense + expert) as f64
+    };
     let buffer = |u: &Unit| all(u) * given.shares.live_share(u);
     if sharding.reshard_after_forward == Some(false) {
         let all = given.units().map(|u| buffer(u.unit)).sum::<f64>();

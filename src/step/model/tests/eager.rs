@@ -1,0 +1,69 @@
+//! Eager software: what a library's kernels leave out, frozen matrices in four bits, adapters in a wider format.
+
+use super::model;
+use crate::model::{Item, Kernel, LayerPlan, Shard};
+use crate::spec::stack::FusedPart;
+use crate::spec::workload::{AdaptedMatrix, AdapterSpec, Dtype, FrozenFormat, KernelFusion, Trained};
+
+fn kernels(items: &[Item], part: &str) -> Vec<Kernel> {
+    items.iter().filter_map(Item::kernel).filter(|k| k.name.starts_with(part)).copied().collect()
+}
+fn bytes(items: &[Item], part: &str) -> f64 {
+    kernels(items, part).iter().map(|k| k.bytes).sum()
+}
+
+#[test]
+fn a_librarys_kernels_move_each_element_once() {
+    let m = model("llama3-8b");
+    let eager = Shard { fusion: KernelFusion::None, ..Shard::whole(&m) };
+    let parts = vec![FusedPart::Norm, FusedPart::Rotary, FusedPart::Activation, FusedPart::Loss];
+    let plans = |shard: &Shard| [LayerPlan::transformer(&m, shard), LayerPlan::head(&m, shard, false)];
+    let [layer, head] = plans(&eager);
+    let [fused, fused_head] = plans(&Shard { fused: parts, ..eager });
+    let elements = 8192.0 * 4096.0;
+    let norms = kernels(&fused.forward, "norm");
+    assert!(norms.iter().all(|k| k.tuned && k.bytes == 4.0 * elements), "{norms:?}");
+    assert!(kernels(&layer.forward, "norm").iter().all(|k| !k.tuned && k.bytes > 7.0 * 4.0 * elements));
+    assert_eq!(bytes(&fused.forward, "rotary") * 5.0, bytes(&layer.forward, "rotary"));
+    assert_eq!(bytes(&fused.forward, "activation") * 5.0, bytes(&layer.forward, "activation") * 3.0);
+    assert_eq!(bytes(&fused_head.forward, "loss"), 4.0 * 8192.0 * 128_256.0);
+    assert!(bytes(&fused_head.forward, "loss") * 3.0 < bytes(&head.forward, "loss"));
+    assert!(kernels(&fused_head.backward, "norm weight gradient").is_empty());
+}
+
+#[test]
+fn frozen_matrices_in_four_bits_are_converted_back_before_both_products_that_read_them() {
+    let m = model("llama3-8b");
+    let trained = Trained::Adapters(AdapterSpec {
+        rank: 8,
+        of: Some(vec![AdaptedMatrix::Query]),
+        dropout: false,
+        format: None,
+    });
+    let wide = Shard { trained, ..Shard::whole(&m) };
+    let narrow = Shard { frozen_format: Some(FrozenFormat::Nf4), ..wide.clone() };
+    let [wide, narrow] = [wide, narrow].map(|shard| LayerPlan::transformer(&m, &shard));
+    let matrices = 218_103_808.0;
+    assert_eq!(wide.weight_bytes(2.0).0 - narrow.weight_bytes(2.0).0, (matrices * (2.0 - 0.5625)) as u64);
+    let back = |items: &[Item]| bytes(items, "frozen weights");
+    for pass in [&narrow.forward, &narrow.input_grad, &narrow.backward] {
+        assert_eq!(back(pass), matrices * (0.5625 + 2.0));
+    }
+    assert_eq!((back(&narrow.weight_grad), back(&wide.forward)), (0.0, 0.0));
+}
+
+#[test]
+fn adapters_in_fp32_cast_what_goes_in_and_out() {
+    let m = model("llama3-8b");
+    let around = |format, fused: &[FusedPart]| {
+        let of = Some(vec![AdaptedMatrix::Query]);
+        let trained = Trained::Adapters(AdapterSpec { rank: 8, of, dropout: false, format });
+        let shard = Shard { trained, fusion: KernelFusion::None, fused: fused.to_vec(), ..Shard::whole(&m) };
+        bytes(&LayerPlan::transformer(&m, &shard).forward, "adapter chain")
+    };
+    let elements = 8192.0 * 4096.0;
+    // Scaled and added; in fp32 the input is cast to it, and the sum back.
+    assert_eq!(around(None, &[]), 8.0 * elements);
+    assert_eq!(around(Some(Dtype::Fp32), &[]), (6.0 + 16.0 + 6.0) * elements);
+    assert_eq!(around(Some(Dtype::Fp32), &[FusedPart::Adapters]), 0.0);
+}
