@@ -590,6 +590,18 @@ fn rows_of_sources_that_nobody_knows_are_mapped_by_what_they_say() {
         (&4096.into(), &40.into(), &false.into())
     );
     assert_eq!(of("replicas").workload["parallelism"]["data"], 8);
+    // torchtune trains a model in the format in which it loads it; so does a Trainer whose state is all in bf16.
+    for id in ["pure", "adapters"] {
+        let precision = &of(id).workload["precision"];
+        assert_eq!(
+            (&precision["gradients"], precision["master_bytes_per_parameter"].as_f64()),
+            (&json!("bf16"), Some(0.0))
+        );
+        assert_eq!(precision["moments_bytes_per_parameter"].as_f64(), Some(4.0), "{id}");
+    }
+    let adapters = &of("adapters").workload["training"]["adapters"];
+    let matrices = ["query", "key", "value", "projection"];
+    assert_eq!(adapters, &json!({"rank": 16, "of": matrices, "format": "fp32"}));
     assert_eq!(of("lora").workload["training"]["adapters"]["rank"], 32);
     assert!(of("tokens").assumed.iter().any(|a| a.column == "mbs_seqs"));
     let words = of("words").not_understood;
