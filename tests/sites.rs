@@ -40,6 +40,8 @@ fn group(levels: &[Value], joined: bool) -> Geometry {
         ports: n[0],
         intra: link(&levels[0], 1.0),
         inter: LinkClass { latency: wide.latency, rate: within.rate.min(wide.rate) },
+        alone: wide,
+        uplinks: None,
         sites: Some(SiteLinks { count: n[2], joined, within, across }),
         fabric: Fabric::Switch { reduces: true },
     }
@@ -162,6 +164,8 @@ fn chunked_all_reduces_over_sites_have_the_golden_times() {
                     ports: n,
                     intra: link(&levels[0], 1.0),
                     inter: link(&levels[1], f64::from(n)),
+                    alone: link(&levels[1], 1.0),
+                    uplinks: None,
                     sites: None,
                     fabric: Fabric::Switch { reduces: true },
                 }

@@ -83,8 +83,7 @@ impl<'a> Links<'a> {
                 let devices: Vec<DeviceId> = members.iter().map(|rank| layout.device(*rank)).collect();
                 let mut geometry = Geometry::of(machine, &devices)?;
                 if geometry.nodes > 1 {
-                    let crowd = shared.by_groups(degrees, rank, group);
-                    geometry.inter.rate = (geometry.inter.rate as f64 / crowd).round() as u64;
+                    geometry = geometry.crowded(shared.by_groups(degrees, rank, group));
                 }
                 let number = known.number(&geometry);
                 found.push((group, geometry, number));

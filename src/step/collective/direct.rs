@@ -9,7 +9,7 @@
 //! Source: the one-shot and two-shot kernels of NVIDIA TensorRT-LLM and AMD RCCL; Thakur et al. 2005 for the model.
 
 use super::algorithm::Algorithm;
-use super::geometry::{Fabric, Geometry};
+use super::geometry::{Fabric, Geometry, LinkClass};
 use super::pattern::Pattern;
 use super::schedule::Phase;
 use super::{Op, Transfer};
@@ -25,7 +25,9 @@ pub(super) fn all_pairs_time(g: &Geometry, bytes: f64) -> f64 {
         return g.intra.time(1.0, fan_out(g) * bytes);
     }
     // What leaves the node goes through the network port, all of it through the scale-up port only inside the node.
-    let outside = f64::from(g.size - g.per_node) * bytes / g.inter.bandwidth();
+    let beyond = |of: u32, link: LinkClass| f64::from(g.size - of) * bytes / link.bandwidth();
+    let far = g.border().map_or(0.0, |(of, across)| beyond(of, across));
+    let outside = beyond(g.per_node, g.near()).max(far);
     let inside = f64::from(g.per_node.saturating_sub(1)) * bytes / g.intra.bandwidth();
     g.inter.alpha().max(g.intra.alpha()) + outside.max(inside)
 }

@@ -6,6 +6,7 @@
 
 use rustc_hash::FxHashMap;
 
+use super::uplinks::Uplinks;
 use crate::spec::topology::Join;
 use crate::topology::{Machine, ScaleUp};
 use stepsim_core::ids::{DeviceId, ResourceId};
@@ -210,9 +211,15 @@ pub struct Geometry {
     pub ports: u32,
     /// Between members of one node (on a torus: between neighbours).
     pub intra: LinkClass,
-    /// Between counterparts on different nodes; equal to `intra` for a group within one node. Over several sites: what an
-    /// algorithm that does not tell them apart has to reckon with: the long way, and a share of its link as if all sent.
+    /// Between counterparts on different nodes; equal to `intra` for a group within one node. Over several sites:
+    /// what an algorithm that does not tell them apart has to reckon with: the long way, and a share of its link as
+    /// if all sent; over uplinks that limit, their share.
     pub inter: LinkClass,
+    /// Between neighbouring members on two nodes, for one message with the network to itself; equal to `intra` for a
+    /// group within one node.
+    pub alone: LinkClass,
+    /// The uplinks that limit what leaves a part of the group, where any do; none over several sites.
+    pub uplinks: Option<Uplinks>,
     /// The sites that the group lies on, where they are several with equally many members.
     pub sites: Option<SiteLinks>,
     /// Wiring among the members of a node; a torus has the axes of the box that the group covers.
@@ -224,7 +231,18 @@ impl Geometry {
     pub fn switch(n: u32, bytes_per_s: f64, latency_s: f64) -> Geometry {
         let class = LinkClass::new(latency_s, bytes_per_s);
         let fabric = Fabric::Switch { reduces: true };
-        Geometry { size: n, nodes: 1, per_node: n, ports: n, intra: class, inter: class, sites: None, fabric }
+        Geometry {
+            size: n,
+            nodes: 1,
+            per_node: n,
+            ports: n,
+            intra: class,
+            inter: class,
+            alone: class,
+            uplinks: None,
+            sites: None,
+            fabric,
+        }
     }
     /// Two members with one link between them.
     pub(super) fn pair(link: LinkClass, apart: Apart) -> Geometry {
@@ -232,8 +250,9 @@ impl Geometry {
         let within = LinkClass { latency: Time::ZERO, ..link };
         let sites = SiteLinks { count: 2, joined: true, within, across: link };
         let sites = (apart == Apart::BetweenSites).then_some(sites);
+        let one = Geometry::switch(2, link.bandwidth(), link.alpha());
         let fabric = Fabric::Graph;
-        Geometry { size: 2, nodes, per_node, ports: per_node, intra: link, inter: link, sites, fabric }
+        Geometry { nodes, per_node, ports: per_node, sites, fabric, ..one }
     }
     /// Number of rings that a flat ring algorithm runs at once: one for each network port of a node; one within a node, and
     /// where nodes hold different numbers of members.
@@ -249,7 +268,7 @@ impl Geometry {
         let Some(of) = self.sites else { return self.clone() };
         let near = |class: LinkClass| LinkClass { latency: class.latency.min(of.within.latency), ..class };
         let sites = SiteLinks { across: near(of.across), ..of };
-        Geometry { inter: near(self.inter), sites: Some(sites), ..self.clone() }
+        Geometry { inter: near(self.inter), alone: near(self.alone), sites: Some(sites), ..self.clone() }
     }
     /// The same links, on which each byte of payload takes so many of the wire.
     pub(super) fn laden(&self, overhead: f64) -> Geometry {
@@ -257,6 +276,13 @@ impl Geometry {
             return self.clone();
         }
         self.with(|class| LinkClass { rate: (class.bandwidth() / overhead).round() as u64, ..class })
+    }
+    /// The same links between nodes while so many other groups send over each.
+    #[must_use]
+    pub fn crowded(&self, crowd: f64) -> Geometry {
+        let share =
+            |class: LinkClass| LinkClass { rate: (class.rate as f64 / crowd).round() as u64, ..class };
+        Geometry { intra: self.intra, sites: self.sites, ..self.with(share) }
     }
     /// The same links, of whose latency a part is paid.
     pub(super) fn hurried(&self, part: f64) -> Geometry {
@@ -268,7 +294,29 @@ impl Geometry {
     /// Each class of links changed.
     fn with(&self, change: impl Fn(LinkClass) -> LinkClass) -> Geometry {
         let sites = self.sites.map(|s| SiteLinks { within: change(s.within), across: change(s.across), ..s });
-        Geometry { intra: change(self.intra), inter: change(self.inter), sites, ..self.clone() }
+        let uplinks =
+            self.uplinks.map(|u| Uplinks { within: change(u.within), across: change(u.across), ..u });
+        let [intra, inter, alone] = [self.intra, self.inter, self.alone].map(change);
+        Geometry { intra, inter, alone, uplinks, sites, ..self.clone() }
+    }
+    /// Between counterparts on two nodes that are neighbours in the network.
+    pub(super) fn near(&self) -> LinkClass {
+        let of_site = self.sites.map(|sites| sites.within);
+        of_site.or(self.uplinks.map(|uplinks| uplinks.within)).unwrap_or(self.inter)
+    }
+    /// The border around each equal part of the group that less leaves than its members can send: how many members a
+    /// part has, and a member's share while all of them send.
+    pub(super) fn border(&self) -> Option<(u32, LinkClass)> {
+        let sites = self.sites.map(|sites| (self.size / sites.count, sites.across));
+        sites.or(self.uplinks.map(|uplinks| (uplinks.members, uplinks.across)))
+    }
+    /// Each member to its counterpart on the next node, round the nodes: of each part only one node sends across its
+    /// border.
+    pub(super) fn next_node(&self) -> LinkClass {
+        let of_node = f64::from(self.per_node.max(1));
+        let border = self.border().map(|(of, across)| f64::from(of) / of_node * across.bandwidth());
+        let rate = border.map_or(self.inter.rate, |border| self.near().rate.min(border.round() as u64));
+        LinkClass { rate, ..self.inter }
     }
     /// Bytes per second that the members of a node send to other nodes together.
     pub fn egress(&self) -> f64 {
@@ -355,6 +403,16 @@ pub(super) fn measure(net: &dyn Network, fabric: &Fabric, devices: &[DeviceId]) 
     let intra = inside.or(across).unwrap_or_default();
     let mut inter = across.unwrap_or(intra);
     let of_site = site_size(net, &devices);
+    let uplinks = match across {
+        Some(within) if per_node > 0 && of_site == n as usize => {
+            probe.uplinks(&devices, per_node as usize, within)?
+        }
+        _ => None,
+    };
+    if let Some(uplinks) = &uplinks {
+        inter.rate = inter.rate.min(uplinks.across.rate);
+    }
+    let alone = if nodes > 1 { probe.alone(&devices, of_site)? } else { intra };
     let sites = if of_site < n as usize {
         // All members of the first site send to their counterparts on the next.
         let pairs = (0..of_site).map(|i| (devices[i], devices[(i + of_site) % n as usize]));
@@ -373,7 +431,7 @@ pub(super) fn measure(net: &dyn Network, fabric: &Fabric, devices: &[DeviceId]) 
         other => other.clone(),
     };
     let ports = ports(net, &devices[..in_first]);
-    let geometry = Geometry { size: n, nodes, per_node, ports, intra, inter, sites, fabric };
+    let geometry = Geometry { size: n, nodes, per_node, ports, intra, inter, alone, uplinks, sites, fabric };
     Ok(Layout { devices, geometry })
 }
 
@@ -458,6 +516,8 @@ fn measure_torus(
         ports: devices.len() as u32,
         intra: class,
         inter: class,
+        alone: class,
+        uplinks: None,
         sites: None,
         fabric: Fabric::Torus(covered),
     };
@@ -465,19 +525,22 @@ fn measure_torus(
 }
 
 /// Measures routes.
-struct Probe<'m> {
-    net: &'m dyn Network,
-    path: Vec<ResourceId>,
+pub(super) struct Probe<'m> {
+    pub net: &'m dyn Network,
+    pub path: Vec<ResourceId>,
     crossings: FxHashMap<ResourceId, u32>,
 }
 
 impl Probe<'_> {
     /// Latency and rate of one route.
-    fn one(&mut self, from: DeviceId, to: DeviceId) -> Result<LinkClass, String> {
+    pub fn one(&mut self, from: DeviceId, to: DeviceId) -> Result<LinkClass, String> {
         self.together(std::iter::once((from, to)))
     }
     /// Largest latency of some routes, and the rate that each gets when all are used at once.
-    fn together(&mut self, pairs: impl Iterator<Item = (DeviceId, DeviceId)>) -> Result<LinkClass, String> {
+    pub fn together(
+        &mut self,
+        pairs: impl Iterator<Item = (DeviceId, DeviceId)>,
+    ) -> Result<LinkClass, String> {
         self.crossings.clear();
         let mut latency = Time::ZERO;
         let mut rate = f64::INFINITY;

@@ -63,6 +63,7 @@ mod tree;
 mod tuning;
 mod two_stage;
 mod unsupported;
+mod uplinks;
 
 pub use crate::moe::Staged;
 pub use crate::spec::collectives::Op;
@@ -81,3 +82,4 @@ pub use sites::in_chunks;
 pub use transfer::Transfer;
 pub use tuning::DeviceTuning;
 pub use unsupported::Unsupported;
+pub use uplinks::Uplinks;

@@ -82,7 +82,7 @@ impl GroupPlan {
         let longest =
             |of: &dyn Fn(&Latency) -> Time| own().map(|i| of(&latencies[i])).max().unwrap_or_default();
         let mut g = self.geometry.laden(p.choice.overhead);
-        if g.sites.is_none() && g.nodes > 1 {
+        if g.sites.is_none() && g.uplinks.is_none() && g.nodes > 1 {
             let [inside, between] = [longest(&|l| l.inside), longest(&|l| l.between)];
             if inside > Time::ZERO {
                 g.intra.latency = inside;

@@ -17,9 +17,10 @@
 //!
 //! `max over h and where they begin of Σ_h (α + c/s) + (T − h + 1 − 1/s)·max_h c`:
 //!
-//! without bytes the slowest `T` hops in a row; without latency `T` shards over the slowest link. Only few `h` can be the
-//! longest, since hops repeat themselves node by node (and site by site). More slices are never slower. NCCL's own model
-//! counts the same way: of `T` hops, those that leave a node are `nodes − 1` (twice that to reduce as well), `src/graph/tuning.cc`.
+//! without bytes the slowest `T` hops in a row; without latency `T` shards over the slowest link. Only few `h` can be
+//! the longest, since hops repeat themselves node by node (and site by site, or uplink by uplink). More slices are
+//! never slower. NCCL's own model counts the same way: of `T` hops, those that leave a node are `nodes − 1` (twice
+//! that to reduce as well), `src/graph/tuning.cc`.
 //!
 //! Over several nodes there is a ring for each network port of a node ([`Pattern::Ring`]), all with an equal part of `S`. A
 //! scale-up port carries the shards of all rings (`c` in the queue before it), but seldom several at once where the network
@@ -27,7 +28,7 @@
 //! how rings meet there; it is within a few per cent.
 
 use super::algorithm::{Algorithm, lag_over_bytes};
-use super::geometry::{Fabric, Geometry};
+use super::geometry::{Fabric, Geometry, LinkClass};
 use super::pattern::Pattern;
 use super::schedule::{Part, Phase};
 use super::{Op, Transfer};
@@ -71,16 +72,12 @@ fn kinds(shard: f64, g: &Geometry) -> Vec<Hop> {
     };
     let of_node = if g.per_node == 0 { (g.size / g.nodes).max(1) } else { g.per_node };
     let mut kinds = Vec::with_capacity(3);
-    match &g.sites {
-        Some(sites) => {
-            let of_site = g.size / sites.count;
-            let together = f64::from(of_site) * sites.across.bandwidth();
-            kinds.push(leaves(of_site, g.leaving(sites.across), together));
-            let port = f64::from(of_node) * sites.within.bandwidth();
-            kinds.push(leaves(of_node, g.leaving(sites.within), port));
-        }
-        None => kinds.push(leaves(of_node, g.leaving(g.inter), g.egress())),
-    }
+    let of_members = |of: u32, link: LinkClass| leaves(of, g.leaving(link), f64::from(of) * link.bandwidth());
+    kinds.extend(g.border().map(|(of, across)| of_members(of, across)));
+    kinds.push(match g.border() {
+        Some(_) => of_members(of_node, g.near()),
+        None => leaves(of_node, g.leaving(g.inter), g.egress()),
+    });
     kinds.extend((of_node > 1).then_some(inside));
     kinds
 }

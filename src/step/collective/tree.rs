@@ -84,7 +84,8 @@ impl Algorithm for Tree {
     }
     fn fluid_phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<Phase> {
         // Round the ring as much as takes as long on its ports as the trees do on the busiest one.
-        let port = if g.nodes > 1 { g.egress().min(g.intra.bandwidth()) } else { g.intra.bandwidth() };
+        let network = f64::from(g.per_node.max(1)) * g.next_node().bandwidth();
+        let port = if g.nodes > 1 { network.min(g.intra.bandwidth()) } else { g.intra.bandwidth() };
         let unit = busiest_s(t.bytes as f64, g) * port / f64::from(g.rings());
         vec![Phase::beside(vec![Part { pattern: Pattern::Ring, weight: 1, times: 1, lane: 0 }], unit)]
     }

@@ -380,8 +380,7 @@ impl DeviceTuning {
 impl NetworkCost {
     /// A step between nodes.
     fn step_us(&self, kernel: &Kernel, g: &Geometry) -> f64 {
-        let link = g.sites.map_or(g.inter, |sites| sites.within);
-        let slower_us = (link.latency.us() - self.latency_us).max(0.0);
+        let slower_us = (g.near().latency.us() - self.latency_us).max(0.0);
         match self.low_latency_step_us {
             Some(step_us) if kernel.rate < 1.0 => step_us + slower_us,
             _ => self.step_us + self.trips * slower_us,
