@@ -63,6 +63,98 @@ fn every_schedule_runs_under_every_stack_or_says_why_not() {
     assert!(played > 2 * refused);
 }
 
+/// At the depth of a model of life, where a pass has more kernels than a queue has room: every schedule under every stack with every
+/// way to exchange runs to its end, or is refused before it is played, with what runs.
+#[test]
+fn no_schedule_comes_to_a_standstill_at_real_depth() {
+    let slow = super::steps::count() >= 5000;
+    let models: &[&str] = if slow { &["llama3-70b", "gpt3-175b"] } else { &["llama3-70b"] };
+    let stacks: Vec<&str> = catalog::names(Kind::Stack).collect();
+    let memory = "topology.device.hbm.capacity_GiB=65536".to_string();
+    let (mut at, mut played, mut refused) = (0, 0, 0);
+    for (model, schedule, stack) in models.iter().flat_map(|model| {
+        let stacks = &stacks;
+        ALL.iter().flat_map(move |s| stacks.iter().map(move |stack| (*model, s.name(), *stack)))
+    }) {
+        for p2p in ["blocking", "batched"] {
+            at += 1;
+            // What stood still once is always played.
+            let stood = schedule == "looped-bfs" && p2p == "batched" && stack == "fsdp2-eager";
+            if !slow && !stood && at % 29 != 0 {
+                continue;
+            }
+            let set = |field: &str, value: &str| format!("{field}={value}");
+            let sets = [
+                memory.clone(),
+                set("stack", stack),
+                set("parallelism.pipeline.schedule", schedule),
+                set("parallelism.pipeline.p2p", p2p),
+            ];
+            match Inputs::load(model, None, &sets)
+                .map_err(SimulationError::from)
+                .and_then(|inputs| Simulation::run(&inputs, &Options::default()))
+            {
+                Ok(_) => played += 1,
+                Err(SimulationError::Spec(_) | SimulationError::Plan(_)) => refused += 1,
+                Err(e) => panic!("{model} {sets:?}: {e}"),
+            }
+        }
+    }
+    println!("{played} played, {refused} refused");
+    assert!(played > 0);
+}
+
+/// However short the queue of a host: what is not refused runs to its end.
+#[test]
+fn no_queue_is_too_short() {
+    let mut played = 0;
+    for (schedule, p2p, queue) in ALL.iter().flat_map(|s| {
+        ["blocking", "batched"]
+            .into_iter()
+            .flat_map(move |p2p| [1, 2, 64].map(move |queue| (s.name(), p2p, queue)))
+    }) {
+        for (stages, layers) in [(2, 2), (4, 8)] {
+            let mut w = workload(schedule, "simple", Some(p2p), stages);
+            w["model"]["layers"] = layers.into();
+            w["stack"] = json!({"base": "simple", "host": {"queue": queue}});
+            let played_to_end = Inputs::from_json(&w.to_string(), None, &[], &Disk)
+                .map_err(SimulationError::from)
+                .and_then(|inputs| Simulation::run(&inputs, &Options::default()));
+            match played_to_end {
+                Ok(_) => played += 1,
+                Err(SimulationError::Spec(_) | SimulationError::Plan(_)) => {}
+                Err(e) => panic!("{w}: {e}"),
+            }
+        }
+    }
+    assert!(played > 40, "{played} played");
+}
+
+/// An order of one's own is of the step: as many ranks and micro-batches.
+#[test]
+fn an_order_of_another_step_is_refused() {
+    let plan = |order: Value, stages: u64, sequences: u64| {
+        let mut w = workload("1f1b", "simple", None, stages);
+        w["batch"]["global"] = sequences.into();
+        w["parallelism"]["pipeline"] = json!({"size": stages, "schedule": "file", "order_file": order});
+        Inputs::from_json(&w.to_string(), None, &[], &Disk)
+            .unwrap()
+            .plan()
+            .map(|_| ())
+            .map_err(|e| e.to_string())
+    };
+    let order = json!({"ranks": ["F0 F1 B0 B1", "F0 B0 F1 B1"]});
+    assert_eq!(plan(order.clone(), 2, 2), Ok(()));
+    let error = plan(order.clone(), 2, 8).unwrap_err();
+    for part in ["order_file", "2 micro-batches", "8 micro-batches", "batch.global=2"] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    let error = plan(order, 4, 2).unwrap_err();
+    for part in ["order_file", "2 ranks", "4 ranks", "pipeline.size=2"] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+}
+
 /// Stages that hold no layer take part in what all do.
 #[test]
 fn stages_without_layers_run() {

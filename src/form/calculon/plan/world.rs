@@ -19,7 +19,7 @@ pub fn world(step: &Step) -> Result<World, ScheduleError> {
     let order = step.order()?;
     let mut work = Blocks::new(step);
     let first_slot = Local::ALL.len() as u16;
-    let options = Options { sends: step.sends, lanes: lanes(step), first_slot, steps: 1 };
+    let options = Options { sends: step.sends, lanes: lanes(step), first_slot, ..Options::default() };
     let pipeline = programs(&order, options, &mut work);
     let mut world = World {
         programs: pipeline.programs.into_iter().map(Arc::new).collect(),

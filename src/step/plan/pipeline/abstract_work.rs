@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Channel, Options, Pipeline, Sends, StageWork, Task, phase, programs};
+use super::{Channel, Options, Pipeline, Receive, Sends, StageWork, Task, phase, programs};
 use crate::schedule::{Order, PassTimes, Slot, SlowEdge};
 use stepsim_core::ids::{CommId, OpId, ProgramId, RankId};
 use stepsim_core::program::{Action, OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
@@ -15,7 +15,20 @@ pub struct AbstractPipeline {
     pub world: World,
     /// For each rank the op of each slot of its order.
     pub slot_ops: Vec<Vec<OpId>>,
+    /// For each rank its receives.
+    pub receives: Vec<Vec<Receive>>,
 }
+
+/// An order whose passes and messages all take one unit of time.
+pub(super) fn lock_step(order: &Order, sends: Sends) -> AbstractPipeline {
+    let unit = Time(u64::from(order.placement.parts()) * UNIT.0);
+    let half = Time(unit.0 / 2);
+    let times = PassTimes { forward: unit, input_grad: half, weight_grad: half, overlapped: unit };
+    abstract_world(order, &times, UNIT, sends)
+}
+
+/// A time for everything.
+pub(super) const UNIT: Time = Time(1_000_000);
 
 /// An order with the given pass times (a chunk costs its part of them) and the delay `p2p` on every transfer between
 /// ranks. Transfers do not queue, unless a delay is so long that hundreds of them would be under way at a time.
@@ -40,12 +53,13 @@ pub fn abstract_world_over(
         infos: BTreeMap::new(),
     };
     let options = Options { sends, lanes: lanes(order, &work, slow_p2p), ..Options::default() };
-    let pipeline = programs(order, options, &mut work);
+    let mut pipeline = programs(order, options, &mut work);
+    let receives = std::mem::take(&mut pipeline.receives);
     let is_slow = |channel: &Channel| {
         let ends = [channel.from.rank, channel.to.rank];
         slow.is_some_and(|edge| ends.contains(&edge.after) && ends.contains(&(edge.after + 1)))
     };
-    AbstractPipeline { world: world(pipeline, [p2p, slow_p2p], &is_slow), slot_ops: work.slot_ops }
+    AbstractPipeline { world: world(pipeline, [p2p, slow_p2p], &is_slow), slot_ops: work.slot_ops, receives }
 }
 
 /// A rank for each program, whose transfers take the first delay, those of slow channels the second.

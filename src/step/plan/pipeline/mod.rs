@@ -4,8 +4,9 @@
 //! transfers around it. The data of one border between stages in one direction (activations into stage s, gradients
 //! into stage s) is a **channel**: a communicator of the sending and the receiving rank, with a stream of its own on
 //! both. Sends and receives of a channel stand in the producer's order on both sides, so that messages cannot
-//! mismatch, whatever the consumer's order. Receives are posted ahead; a pass waits for the receive it needs, and no
-//! pass waits for its send. A border inside a rank (the turn of a V) needs no transfer.
+//! mismatch, whatever the consumer's order. Receives are posted ahead (`posts` says where a host does); a pass waits
+//! for the receive it needs, and no pass waits for its send. A border inside a rank (the turn of a V) needs no
+//! transfer.
 //!
 //! Hazards:
 //! * A channel carries one message at a time. Where transfers may last longer than the time between two messages and
@@ -15,6 +16,7 @@
 mod abstract_work;
 pub mod durations;
 mod measured;
+mod posts;
 mod rank;
 mod reads;
 mod standstill;
@@ -25,9 +27,10 @@ pub use abstract_work::{AbstractPipeline, abstract_world, abstract_world_over};
 pub use measured::{TimeOf, measured_world};
 pub use reads::reads_before;
 pub use standstill::standstill;
-pub use work::{Channel, Message, Options, Pipeline, Sends, StageWork, Task, phase};
+pub use work::{Channel, Message, Options, Pipeline, Receive, Sends, StageWork, Task, phase};
 
 use crate::schedule::Order;
+use posts::Posts;
 use rank::RankBuilder;
 use stepsim_core::program::ProgramBuilder;
 use wires::{Channels, Wires};
@@ -39,14 +42,17 @@ pub fn programs(order: &Order, options: Options, work: &mut dyn StageWork) -> Pi
     let wires = Wires::new(order);
     let mut channels =
         Channels { list: Vec::new(), known: vec![u32::MAX; wires.made.len() * options.lanes as usize] };
+    let posts = if options.launched { Posts::of(order, options.sends) } else { Posts::default() };
     let mut pipeline = Pipeline::default();
     for rank in 0..order.placement.ranks() {
         // Ranks of a pipeline do about as much each.
         let room = pipeline.programs.last().map_or_else(ProgramBuilder::new, ProgramBuilder::with_room_of);
-        let builder = RankBuilder::new(order, &wires, options, rank, &mut channels, room);
-        let (program, slots) = builder.build(work);
+        let builder =
+            RankBuilder::new(order, &wires, posts.of_rank(rank), options, rank, &mut channels, room);
+        let (program, slots, receives) = builder.build(work);
         pipeline.programs.push(program);
         pipeline.slots.push(slots);
+        pipeline.receives.push(receives);
     }
     pipeline.channels = channels.list;
     pipeline

@@ -1,7 +1,7 @@
 //! The program of one rank: its passes with sends and receives around them.
 
 use super::wires::{Channels, Wires};
-use super::{Channel, Options, Sends, StageWork, Task};
+use super::{Channel, Options, Receive, Sends, StageWork, Task};
 use crate::schedule::{Data, Order, Part, Pass, Seat, Slot, StageAt};
 use stepsim_core::ids::{OpId, TransferId};
 use stepsim_core::program::{NO_MICRO_BATCH, OpInfo, Phase, Program, ProgramBuilder, StreamKind, Work};
@@ -52,6 +52,8 @@ enum Border {
 pub(super) struct RankBuilder<'a> {
     order: &'a Order,
     wires: &'a Wires,
+    /// Receives that are posted before a slot of this rank; see [`super::posts`].
+    posts: &'a [(usize, Receive)],
     options: Options,
     rank: u32,
     channels: &'a mut Channels,
@@ -72,12 +74,15 @@ pub(super) struct RankBuilder<'a> {
     before: Option<OpId>,
     /// With exchanges between passes: what was made and is not sent yet. `None` without.
     unsent: Option<Vec<(Part, OpId)>>,
+    /// The exchange right before the pass at hand, if there is one.
+    exchanged: Option<OpId>,
 }
 
 impl<'a> RankBuilder<'a> {
     pub(super) fn new(
         order: &'a Order,
         wires: &'a Wires,
+        posts: &'a [(usize, Receive)],
         options: Options,
         rank: u32,
         channels: &'a mut Channels,
@@ -87,6 +92,7 @@ impl<'a> RankBuilder<'a> {
         RankBuilder {
             order,
             wires,
+            posts,
             options,
             rank,
             channels,
@@ -101,10 +107,11 @@ impl<'a> RankBuilder<'a> {
             step: 0,
             before: None,
             unsent: (options.sends == Sends::Batched && order.alternates()).then(Vec::new),
+            exchanged: None,
         }
     }
 
-    pub(super) fn build(mut self, work: &mut dyn StageWork) -> (Program, Vec<u32>) {
+    pub(super) fn build(mut self, work: &mut dyn StageWork) -> (Program, Vec<u32>, Vec<Receive>) {
         self.compute = work.begin(&mut self.program, self.rank);
         for chunk in 0..self.order.placement.chunks(self.rank) {
             let at = self.order.placement.stage(Seat { rank: self.rank, chunk });
@@ -128,7 +135,12 @@ impl<'a> RankBuilder<'a> {
         let steady = slots.windows(2).any(|two| pair(&[two[1], two[0]]));
         for step in 0..self.options.steps.max(1) {
             self.step = step;
+            let mut posts = self.posts.iter().peekable();
             for (i, slot) in slots.iter().enumerate() {
+                while let Some((_, receive)) = posts.next_if(|(slot, _)| *slot <= i) {
+                    self.receive(receive.end, receive.micro_batch);
+                }
+                self.exchanged = None;
                 if !(steady && i > 0 && pair(&slots[i - 1..=i])) {
                     let together = if steady && pair(&slots[i..]) { i..i + 2 } else { i..i + 1 };
                     self.exchange(&slots[together]);
@@ -157,7 +169,8 @@ impl<'a> RankBuilder<'a> {
             work.end(&mut self.program, self.rank);
             self.program.end_round();
         }
-        (self.program.finish(), self.slots)
+        let receives = self.receives();
+        (self.program.finish(), self.slots, receives)
     }
 
     /// Where the data that a chunk needs come from, the same for all its micro-batches: the input of the first stage comes from sides.
@@ -264,6 +277,7 @@ impl<'a> RankBuilder<'a> {
     }
 
     fn task(&mut self, part: Part, first_of_chunk: bool, last_of_chunk: bool) -> Task {
+        let mut exchange = self.exchanged.take();
         let at = self.order.placement.stage(Seat { rank: self.rank, chunk: part.chunk });
         let input = part.pass.makes().and_then(|data| match *self.input_of(part, at, data) {
             Border::Open => None,
@@ -274,9 +288,18 @@ impl<'a> RankBuilder<'a> {
                         [self.local_index(self.order.placement.seat(from).chunk, data, part.micro_batch)],
                 )
             }
-            Border::Across(end) => Some(self.receive(end, part.micro_batch)),
+            Border::Across(end) => {
+                let posted = self.program.len();
+                let op = self.receive(end, part.micro_batch);
+                // Where a host posts receives early, a blocking one still waits for that of the pass.
+                let early = self.options.launched && self.options.sends == Sends::Blocking;
+                if early || self.program.len() > posted {
+                    exchange = Some(op);
+                }
+                Some(op)
+            }
         });
-        Task { rank: self.rank, at, part, input, first_of_chunk, last_of_chunk }
+        Task { rank: self.rank, at, part, input, exchange, first_of_chunk, last_of_chunk }
     }
 
     /// The receive of one micro-batch; posts it and all that the producer makes before it, unless that is done.
@@ -288,14 +311,21 @@ impl<'a> RankBuilder<'a> {
             let made = &self.wires.made[*wire];
             let micro_batch = made[posted.len() % made.len()];
             // The way round from the last rank to the first is received as early as can be.
-            let channel = &self.channels.list[lane.channel as usize];
-            let (from, to) = (channel.from.rank, channel.to.rank);
-            let back = if channel.data == Data::Activations { from > to } else { from < to };
-            let round = self.unsent.is_some() && back;
+            let round = self.unsent.is_some() && comes_round(&self.channels.list[lane.channel as usize]);
             let after = self.before.filter(|_| self.options.sends == Sends::Batched && !round);
             posted.push(lane.messages(&mut self.program, after.as_slice(), micro_batch));
         }
         self.ends[end].posted[place]
+    }
+
+    /// The receives of the first step.
+    fn receives(&self) -> Vec<Receive> {
+        let ends = self.ends.iter().enumerate().flat_map(|(end, of)| {
+            let comes_round = comes_round(&self.channels.list[of.lanes[0].channel as usize]);
+            let made = self.wires.made[of.wire].iter().zip(&of.posted);
+            made.map(move |(&micro_batch, &op)| Receive { op, end, micro_batch, comes_round })
+        });
+        ends.collect()
     }
 
     /// Between passes, all that was made is sent and all that the next passes need is received; they wait for both.
@@ -317,7 +347,7 @@ impl<'a> RankBuilder<'a> {
             let info = OpInfo::of(EXCHANGE, Phase::Forward, 0.0);
             let info = self.program.info(info);
             let nothing = Work::Compute { time: Time::ZERO };
-            self.program.op(self.compute, nothing, &waits, info, NO_MICRO_BATCH);
+            self.exchanged = Some(self.program.op(self.compute, nothing, &waits, info, NO_MICRO_BATCH));
         }
     }
 
@@ -366,19 +396,19 @@ fn pair(slots: &[Slot]) -> bool {
 
 /// What waits for all sends and receives between two passes.
 const EXCHANGE: &str = "exchange";
-const RECEIVES: [&str; 2] = ["recv activations", "recv gradients"];
 
-/// Whether an op of this name brings the input of the pass behind it from another rank.
-pub(super) fn brings_input(name: &str) -> bool {
-    name == EXCHANGE || RECEIVES.contains(&name)
+/// Whether a channel leads from a later rank forwards, or from an earlier one backwards.
+fn comes_round(channel: &Channel) -> bool {
+    let (from, to) = (channel.from.rank, channel.to.rank);
+    if channel.data == Data::Activations { from > to } else { from < to }
 }
 
 fn info(data: Data, sends: bool, bytes: f64) -> OpInfo {
     let (name, phase) = match (data, sends) {
         (Data::Activations, true) => ("send activations", Phase::Forward),
-        (Data::Activations, false) => (RECEIVES[0], Phase::Forward),
+        (Data::Activations, false) => ("recv activations", Phase::Forward),
         (Data::Gradients, true) => ("send gradients", Phase::Backward),
-        (Data::Gradients, false) => (RECEIVES[1], Phase::Backward),
+        (Data::Gradients, false) => ("recv gradients", Phase::Backward),
     };
     OpInfo::of(name, phase, bytes)
 }

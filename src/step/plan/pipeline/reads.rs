@@ -1,6 +1,5 @@
 //! What hosts may wait for before a pass; which of it one does wait for, its stack says.
 
-use super::rank::brings_input;
 use super::work::Task;
 use crate::plan::launch::Read;
 use crate::schedule::Pass;
@@ -17,14 +16,11 @@ pub fn reads_before(
     waits: bool,
 ) -> impl Iterator<Item = Read> + use<> {
     let last = b.len().checked_sub(1).map(|last| OpId(last as u32));
-    let exchanged = last.is_some_and(|last| waits && brings_input(b.name(last)));
-    let runs = b.recent(compute, 1).is_some();
+    let runs = last.filter(|_| b.recent(compute, 1).is_some());
     let reads = [
-        (exchanged, HostRead::Transfers),
+        (task.exchange.filter(|_| waits), HostRead::Transfers),
         (runs, HostRead::Passes),
-        (runs && task.part.pass == Pass::Forward, HostRead::Batch),
+        (runs.filter(|_| task.part.pass == Pass::Forward), HostRead::Batch),
     ];
-    reads
-        .into_iter()
-        .filter_map(move |(may, what)| last.filter(|_| may).map(|last| Read::at_once(what, last)))
+    reads.into_iter().filter_map(move |(of, what)| Some(Read { what, of: of?, behind: last? }))
 }

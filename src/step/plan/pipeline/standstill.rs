@@ -4,7 +4,7 @@
 //! Each pass is one kernel here. Whether ranks come to a standstill does not hang on how long anything takes (streams are in order,
 //! and transfers begin when both ends have come to them), so the kernels of a pass and the sizes of messages are left out.
 
-use super::abstract_work::world;
+use super::abstract_work::{UNIT, world};
 use super::{Options, Sends, StageWork, Task, phase, programs, reads_before};
 use crate::plan::launch::{Read, Setting, launch};
 use crate::schedule::Order;
@@ -14,13 +14,11 @@ use stepsim_core::ids::OpId;
 use stepsim_core::program::{OpInfo, ProgramBuilder, StreamKind, Work};
 use stepsim_core::units::Time;
 
-/// A time for everything.
-const UNIT: Time = Time(1_000_000);
-
 /// The cycle of waits in which an order comes to a standstill with these sends; `None` where it runs.
 pub fn standstill(order: &Order, sends: Sends, host: Option<&HostSpec>) -> Option<Vec<Waiting>> {
     let mut passes = Passes { host_waits: sends != Sends::Asynchronous, ..Passes::default() };
-    let mut pipeline = programs(order, Options { sends, ..Options::default() }, &mut passes);
+    let options = Options { sends, launched: host.is_some(), ..Options::default() };
+    let mut pipeline = programs(order, options, &mut passes);
     if let Some(host) = host {
         let setting = Setting {
             gap: Time::ZERO,

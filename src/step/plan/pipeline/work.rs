@@ -61,6 +61,8 @@ pub struct Task {
     /// backward pass of the last stage its own forward pass). `None` for the first stage's forward pass and for weight
     /// gradients.
     pub input: Option<OpId>,
+    /// What brought the input right before the pass, where that is an exchange between passes: hosts may wait for it.
+    pub exchange: Option<OpId>,
     /// No part of this chunk stands before it in the rank's order.
     pub first_of_chunk: bool,
     /// No part of this chunk stands behind it in the rank's order.
@@ -98,6 +100,21 @@ pub struct Pipeline {
     /// For each rank, the channel that its slot `first_slot + i` means, as an index into `channels`; as many slots in a row as its
     /// end has messages of a micro-batch.
     pub slots: Vec<Vec<u32>>,
+    /// For each rank, the receives of its first step, channel by channel in the order of the messages.
+    pub receives: Vec<Vec<Receive>>,
+}
+
+/// A message that a rank receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Receive {
+    /// The op that ends when it is there.
+    pub op: OpId,
+    /// Which end of a channel of the rank it comes to, in the order in which they were opened.
+    pub end: usize,
+    /// The micro-batch.
+    pub micro_batch: u32,
+    /// Whether it comes the way round: forwards from a later rank, backwards from an earlier one.
+    pub comes_round: bool,
 }
 
 defaults! {
@@ -112,6 +129,8 @@ defaults! {
         pub first_slot: u16,
         /// How many times each rank goes through its order, at least 1: steps one after the other.
         pub steps: u32 = 1,
+        /// Whether a host launches the ops in the order in which they are written.
+        pub launched: bool,
     }
 }
 

@@ -96,7 +96,7 @@ pub fn order(w: &WorkloadSpec, micro_batches: u32) -> Result<Order, PlanError> {
     let pipeline = &w.parallelism.pipeline;
     let order = match pipeline.choice() {
         Choice::Named(schedule) => schedule.order(&pipeline.shape(micro_batches))?,
-        Choice::File => user_order(w)?,
+        Choice::File => user_order(w, micro_batches)?,
     };
     let order = match &w.model {
         ModelRef::Inline(model) => with_sides(order, w, model),
@@ -156,12 +156,26 @@ fn paired(order: Order) -> Order {
     Order { ranks: ranks.collect(), ..order }
 }
 
-fn user_order(w: &WorkloadSpec) -> Result<Order, PlanError> {
+fn user_order(w: &WorkloadSpec, micro_batches: u32) -> Result<Order, PlanError> {
     let at = |e: SpecError| e.under("parallelism.pipeline.order_file").hint("see `stepsim schedule --help`");
     let file = w.parallelism.pipeline.order_file.as_ref();
     let content = file.map_or_else(|| Err(SpecError::at("", "no order is given")), |file| file.content());
-    schedule::order_from_json(&content.map_err(at)?.to_string())
-        .map_err(|e| at(SpecError::at("", e.to_string())).into())
+    let order = schedule::order_from_json(&content.map_err(at)?.to_string())
+        .map_err(|e| at(SpecError::at("", e.to_string())))?;
+    let unlike = |what: &str, has: u32, step: u32, field: &str, needs: u64| {
+        let error = SpecError::at("parallelism.pipeline.order_file", format!("an order of {has} {what}"));
+        let allowed = format!("{step} {what}, as the step has");
+        Err(error.allowed(allowed).hint(format!("write an order of {step}, or set {field}={needs}")).into())
+    };
+    let (ranks, of_step) = (order.placement.ranks(), w.parallelism.pipeline.size as u32);
+    if ranks != of_step {
+        return unlike("ranks", ranks, of_step, "parallelism.pipeline.size", u64::from(ranks));
+    }
+    if order.micro_batches != micro_batches {
+        let sequences = w.batch.global / u64::from(micro_batches.max(1)) * u64::from(order.micro_batches);
+        return unlike("micro-batches", order.micro_batches, micro_batches, "batch.global", sequences);
+    }
+    Ok(order)
 }
 
 /// The transformer layers of each stage.

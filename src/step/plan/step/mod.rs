@@ -217,7 +217,8 @@ pub fn plan_on(
     };
     let sends = sends(workload.parallelism.pipeline.p2p);
     check_exchanges(workload, &order)?;
-    let options = Options { sends, lanes: 1, first_slot: setup.shares.groups.len() as u16, steps };
+    let first_slot = setup.shares.groups.len() as u16;
+    let options = Options { sends, lanes: 1, first_slot, steps, launched: workload.host().is_some() };
     // Every class of devices runs programs of its own, and so do ranks whose documents differ.
     let variant = |rank| Variant {
         class: machine.device_class(layout.device(rank)),
