@@ -13,3 +13,4 @@ mod played;
 mod read;
 mod round_trips;
 pub mod steps;
+mod windows;

@@ -226,6 +226,7 @@ fn attention(sequence: u64, direction: Direction, generation: AttentionGeneratio
             batch: 1,
             queries: sequence,
             keys: sequence,
+            key_rows: sequence,
             heads: 16,
             kv_heads: 16,
             qk_size: 128,

@@ -48,6 +48,7 @@ pub(super) fn seconds(device: &DeviceCost, kernel: &Kernel, left: u32) -> f64 {
         batch,
         queries,
         keys,
+        key_rows,
         heads,
         qk_size,
         v_size,
@@ -64,7 +65,7 @@ pub(super) fn seconds(device: &DeviceCost, kernel: &Kernel, left: u32) -> f64 {
     // Backward walks over keys, all of them about equally long, and adds to the queries' gradient as it goes.
     let (rows, tail, products) = match direction {
         Direction::Forward => (queries, spec.attention_tail, 2.0),
-        Direction::Backward => (keys, 0.0, 5.0),
+        Direction::Backward => (key_rows, 0.0, 5.0),
     };
     let width = (qk_size + v_size) as f64;
     let pairs = kernel.flops / (products * width).max(1.0);

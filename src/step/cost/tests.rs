@@ -377,6 +377,7 @@ fn attention_goes_by_its_generation() {
                 batch: 1,
                 queries: sequence,
                 keys: sequence,
+                key_rows: sequence,
                 heads: 16,
                 kv_heads: 16,
                 qk_size: width,

@@ -90,8 +90,10 @@ pub enum KernelShape {
         batch: u64,
         /// Query tokens of one sequence.
         queries: u64,
-        /// Key–value tokens of one sequence.
+        /// Key–value tokens that a query of one sequence works on, those above the diagonal included.
         keys: u64,
+        /// Key–value tokens of one sequence that some query sees: all that pass by a window.
+        key_rows: u64,
         /// Query heads.
         heads: u64,
         /// Key–value heads.

@@ -284,6 +284,7 @@ impl Row {
             batch,
             queries: s,
             keys: s,
+            key_rows: s,
             heads,
             kv_heads,
             qk_size: qk,

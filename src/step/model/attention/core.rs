@@ -21,6 +21,8 @@ struct Square {
     batch: u64,
     queries: u64,
     keys: u64,
+    /// Keys that some query sees.
+    key_rows: u64,
     causal: bool,
     /// Queries with the keys that each sees, over the batch; of one head.
     pairs: f64,
@@ -116,7 +118,7 @@ impl<'a> Core<'a> {
         }
         let (batch, queries) = (self.shard.micro_batch, self.queries);
         let pairs = (batch * queries * keys) as f64;
-        let square = Square { batch, queries, keys, causal: false, pairs };
+        let square = Square { batch, queries, keys, key_rows: keys, causal: false, pairs };
         items.push(Item::Kernel(self.flash(square, direction)));
     }
 
@@ -243,10 +245,12 @@ impl<'a> Core<'a> {
         if let Some(windows) = self.in_windows(causal) {
             return windows;
         }
+        let key_rows = keys;
         let (keys, causal) = self.left(keys, causal);
         let (batch, queries) = (self.shard.micro_batch, self.queries);
         let seen = if causal { 0.5 } else { 1.0 };
-        Square { batch, queries, keys, causal, pairs: batch as f64 * queries as f64 * keys as f64 * seen }
+        let pairs = batch as f64 * queries as f64 * keys as f64 * seen;
+        Square { batch, queries, keys, key_rows, causal, pairs }
     }
     /// Whole squares, one for each chunk, where attention is not causal: a kernel of variable lengths runs them one by one.
     fn in_windows(&self, causal: bool) -> Option<Square> {
@@ -254,7 +258,7 @@ impl<'a> Core<'a> {
         let chunk = a.chunk.filter(|chunk| !causal && !a.causal && self.ring == 1 && *chunk < s)?;
         let batch = self.shard.micro_batch * s.div_ceil(chunk);
         let pairs = self.shard.micro_batch as f64 * a.pairs(s);
-        Some(Square { batch, queries: chunk, keys: chunk, causal, pairs })
+        Some(Square { batch, queries: chunk, keys: chunk, key_rows: chunk, causal, pairs })
     }
     /// As many documents of one length as have the pairs of those that there are, and about their length; `None` where no
     /// query sees a key.
@@ -276,18 +280,19 @@ impl<'a> Core<'a> {
         if kept <= 0.0 {
             return None;
         }
-        let causal = causal && kept == seen;
+        let rows_of = |seen: f64| (if causal { 2.0 * seen } else { seen }).ceil().max(1.0) as u64;
         let documents = (self.queries as f64 / (2.0 * seen)).round().max(1.0);
         let batch = self.shard.micro_batch * documents as u64;
-        let keys = if causal { 2.0 * kept } else { kept };
         let queries = (rows / batch as f64).ceil().max(1.0) as u64;
-        Some(Square { batch, queries, keys: keys.ceil().max(1.0) as u64, causal, pairs: rows * kept })
+        let key_rows = rows_of(seen).max(queries);
+        let (keys, causal) = if kept == seen { (rows_of(kept), causal) } else { (kept.ceil() as u64, false) };
+        Some(Square { batch, queries, keys, key_rows, causal, pairs: rows * kept })
     }
 
     /// One fused kernel. Forward reads Q, K, V and writes O and the row statistics; backward reads these and dO and
     /// writes dQ, dK, dV. Backward runs five products where forward runs two.
     fn flash(&self, square: Square, direction: Direction) -> Kernel {
-        let Square { batch, queries, keys, causal, pairs } = square;
+        let Square { batch, queries, keys, key_rows, causal, pairs } = square;
         let (m, s) = (self.model, self.shard);
         // With an indexer all heads read the same few latents.
         let (qk, v, kv_heads) = match m.mla.filter(|_| m.attention.indexer.is_some()) {
@@ -314,6 +319,7 @@ impl<'a> Core<'a> {
             batch,
             queries,
             keys,
+            key_rows,
             heads: self.heads,
             kv_heads,
             qk_size: qk,
