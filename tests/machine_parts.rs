@@ -2,6 +2,7 @@
 
 use stepsim::core::ids::DeviceId;
 use stepsim::simulate::{Inputs, Options, Simulation};
+use stepsim::step::spec::{Kind, SpecError, Topology, catalog};
 use stepsim::step::topology::Machine;
 
 const MIXED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/mixed.json");
@@ -134,4 +135,52 @@ fn stages_on_other_devices_are_priced_as_those() {
     assert!(balanced < 0.75 * both, "{balanced} {both}");
     let peak = mixed.peak().0 / 1e12;
     assert!((peak - (989.4 + 312.0) / 2.0).abs() < 1.0, "{peak}");
+}
+
+/// Every machine runs with some devices of one node, whatever these share; a number that it cannot have is refused as a number.
+#[test]
+fn a_node_may_be_used_in_part() {
+    for name in catalog::names(Kind::Topology) {
+        let whole = load_spec(name).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let Some(node) = &whole.node else { continue };
+        for count in (1..=node.size().min(9)).chain([node.size()]) {
+            check_part(&format!("{count} of {name}"), count);
+        }
+    }
+    for device in catalog::names(Kind::Device) {
+        (1..=9).for_each(|count| check_part(&format!("{count}x{device}"), count));
+    }
+}
+
+fn load_spec(name: &str) -> Result<Topology, SpecError> {
+    stepsim::step::spec::load::<Topology>(name, &[]).map(|loaded| loaded.value)
+}
+
+fn check_part(name: &str, count: u32) {
+    match Machine::load(name, &[]) {
+        Ok((_, machine)) => {
+            assert_eq!(machine.devices(), count, "{name}");
+            for device in 0..count {
+                let copies = machine.tiers_of(DeviceId(device)).count();
+                assert_eq!(copies, machine.tiers_of(DeviceId(0)).count(), "{name}");
+            }
+            let mut links = Vec::new();
+            for to in 1..count {
+                machine.route(DeviceId(0), DeviceId(to), &mut links).expect("a way");
+            }
+        }
+        Err(e) => {
+            assert!(e.path.is_empty() && e.problem.contains(&format!("{count} devices")), "{name}: {e}")
+        }
+    }
+}
+
+/// Three of eight devices, two of which share an interface, a host link and a pool: they run, and offload.
+#[test]
+fn three_of_eight_run() {
+    for name in ["3xrtx-3090", "1xrtx-4090", "1xrtx-a6000", "1 of v100", "3xl4"] {
+        let sets = ["batch.global=3", "batch.micro_batch=1"].map(String::from);
+        let inputs = Inputs::load("gpt2-8", Some(name), &sets).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert!(seconds(&inputs, true) > 0.0);
+    }
 }

@@ -38,7 +38,7 @@ impl Spec for Topology {
                 "describe a node (\"node\": {\"devices\": 8, …}) or draw the machine (\"graph\": {…})",
             ));
         };
-        check_node(node, self.nodes).map_err(|e| e.under("node"))?;
+        check_node(node, self.total_nodes()).map_err(|e| e.under("node"))?;
         self.check_size(node)?;
         self.check_joined(node)?;
         self.check_other_nodes()?;
@@ -144,6 +144,10 @@ impl Node {
             (None, _) => 1,
         }
     }
+    /// Network interfaces of the node; without `nics`, as if each device had one.
+    pub fn nic_count(&self) -> u32 {
+        self.size().div_ceil(self.nics.as_ref().map_or(1, |nics| nics.shared_by))
+    }
 }
 
 fn divides(what: &str, part: u32, whole: u32) -> Result<(), SpecError> {
@@ -156,7 +160,9 @@ fn divides(what: &str, part: u32, whole: u32) -> Result<(), SpecError> {
     Err(SpecError::at(what, problem).allowed(divisors.join(", ")))
 }
 
-fn check_node(node: &Node, nodes: u32) -> Result<(), SpecError> {
+/// Neighbours share interfaces, hosts and links in groups of equal size; where the machine is one node, or some
+/// devices of one, its last groups may be smaller.
+fn check_node(node: &Node, nodes: u64) -> Result<(), SpecError> {
     if let Some(ScaleUp::Torus(torus)) = &node.scale_up {
         let product = torus
             .dims
@@ -177,10 +183,14 @@ fn check_node(node: &Node, nodes: u32) -> Result<(), SpecError> {
     let size = node.size();
     if let Some(host) = &node.host {
         let per_host = host.shared_by.unwrap_or(size);
-        divides("host.shared_by", per_host, size)?;
-        divides("host.link_shared_by", host.link_shared_by, per_host)?;
+        if nodes > 1 {
+            divides("host.shared_by", per_host, size)?;
+        }
+        if nodes > 1 || per_host < size {
+            divides("host.link_shared_by", host.link_shared_by, per_host)?;
+        }
     }
-    if let Some(nics) = &node.nics {
+    if let Some(nics) = node.nics.as_ref().filter(|_| nodes > 1) {
         divides("nics.shared_by", nics.shared_by, size)?;
     }
     for (i, tier) in node.memory.iter().enumerate() {
@@ -194,7 +204,7 @@ fn check_node(node: &Node, nodes: u32) -> Result<(), SpecError> {
     Ok(())
 }
 
-fn check_tier(node: &Node, nodes: u32, i: usize) -> Result<(), SpecError> {
+fn check_tier(node: &Node, nodes: u64, i: usize) -> Result<(), SpecError> {
     let tier = &node.memory[i];
     if tier.via == super::topology::Via::Host && node.host.is_none() {
         return Err(SpecError::at("via", "\"host\" is not allowed: the node has no host")
@@ -209,10 +219,11 @@ fn check_tier(node: &Node, nodes: u32, i: usize) -> Result<(), SpecError> {
         super::topology::Via::Device => 1,
         super::topology::Via::Nic => node.nics.as_ref().map_or(1, |nics| nics.shared_by),
     };
-    let all = u64::from(size) * u64::from(nodes);
+    let (all, alone) = (u64::from(size) * nodes, nodes == 1);
     let fits = size.is_multiple_of(shared_by) || shared_by.is_multiple_of(size);
     let splits = shared_by.is_multiple_of(per_port) || per_port.is_multiple_of(shared_by);
-    if fits && splits && u64::from(shared_by) <= all {
+    let splits = splits || (alone && per_port >= size);
+    if splits && (alone || (fits && u64::from(shared_by) <= all)) {
         return Ok(());
     }
     Err(SpecError::at("shared_by", format!("{shared_by} is not allowed"))
@@ -237,7 +248,7 @@ fn check_clos(clos: &Clos, node: &Node, nodes: u32, total_nodes: u64) -> Result<
     if clos.tiers.is_empty() || clos.tiers.len() > 6 {
         return Err(SpecError::at("tiers", format!("{} tiers", clos.tiers.len())).allowed("one to six tiers"));
     }
-    let nics = u64::from(node.size() / node.nics.as_ref().map_or(1, |nics| nics.shared_by));
+    let nics = u64::from(node.nic_count());
     let (mut units, mut planes, mut links) = (u64::from(nodes), 1_u64, 0_u64);
     for (l, tier) in clos.tiers.iter().enumerate() {
         let last = l + 1 == clos.tiers.len();
@@ -277,8 +288,7 @@ fn check_clos(clos: &Clos, node: &Node, nodes: u32, total_nodes: u64) -> Result<
 }
 
 fn check_dragonfly(fly: &Dragonfly, node: &Node, machine: &Topology) -> Result<(), SpecError> {
-    let nics =
-        u64::from(node.size() / node.nics.as_ref().map_or(1, |nics| nics.shared_by)) * machine.total_nodes();
+    let nics = u64::from(node.nic_count()) * machine.total_nodes();
     let per_group = u64::from(fly.switches_per_group) * u64::from(fly.nics_per_switch);
     let groups = nics.div_ceil(per_group);
     let s = u64::from(fly.switches_per_group);

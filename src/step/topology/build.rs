@@ -180,14 +180,14 @@ impl Builder<'_> {
         let port = LinkClass::of(link).times(f64::from(*bundle)).instant();
         let port = self.net.link_class(port);
         let nic = self.net.switch_class("nic", true, 0.0);
-        let count = self.devices() / shared_by;
+        let count = self.nodes * self.node.nic_count();
         self.nic_vertices = (0..count).map(|i| self.net.switch(nic, i)).collect();
         let to_nic = (0..self.devices())
             .map(|d| {
                 self.net.link(NodeIndex::new(d as usize), self.nic_vertices[(d / shared_by) as usize], port)
             })
             .collect();
-        (to_nic, self.per_node / shared_by)
+        (to_nic, self.node.nic_count())
     }
 
     fn scale_out(&mut self, nics_per_node: u32) -> (Out, Vec<Hop>) {

@@ -62,7 +62,8 @@ impl Builder<'_> {
         let per_host = shared_by.unwrap_or(self.per_node);
         let class = self.net.link_class(LinkClass::of(link));
         let host_class = self.net.switch_class("host", true, 0.0);
-        let hosts: Vec<_> = (0..self.devices() / per_host).map(|i| self.net.switch(host_class, i)).collect();
+        let count = self.devices().div_ceil(per_host);
+        let hosts: Vec<_> = (0..count).map(|i| self.net.switch(host_class, i)).collect();
         let mut chains = Vec::with_capacity(self.devices() as usize);
         if *link_shared_by == 1 {
             for device in 0..self.devices() {
@@ -72,11 +73,11 @@ impl Builder<'_> {
         } else {
             let port = self.net.link_class(LinkClass::of(link).instant());
             let pcie = self.net.switch_class("pcie", true, 0.0);
-            for index in 0..self.devices() / link_shared_by {
+            for index in 0..self.devices().div_ceil(*link_shared_by) {
                 let switch = self.net.switch(pcie, index);
                 let first = index * link_shared_by;
                 let shared = self.net.link(switch, hosts[(first / per_host) as usize], class);
-                for device in first..first + link_shared_by {
+                for device in first..(first + link_shared_by).min(self.devices()) {
                     chains.push([self.net.link(NodeIndex::new(device as usize), switch, port), shared]);
                 }
             }
@@ -91,7 +92,11 @@ impl Builder<'_> {
             Via::Device => (0..self.devices()).map(|d| NodeIndex::new(d as usize)).collect(),
             Via::Nic => self.nic_vertices.clone(),
         };
-        let per_attachment = self.devices() / (attachments.len() as u32).max(1);
+        let per_attachment = match spec.via {
+            Via::Host => hosts.per_host,
+            Via::Device => 1,
+            Via::Nic => self.node.nics.as_ref().map_or(1, |nics| nics.shared_by),
+        };
         let shared_by =
             spec.shared_by.unwrap_or(if spec.via == Via::Host { hosts.per_host } else { self.per_node });
         let mut class = LinkClass::of(&spec.link);
