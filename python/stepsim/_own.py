@@ -78,13 +78,13 @@ def price_function(prices: Optional[Prices]) -> tuple[list[str], Optional[Asked]
     if callable(prices):
         function = prices
         return [], lambda text: _seconds("prices", function(json.loads(text)))
-    return [], _by_rows("prices", prices)
+    return [], TimesOfRows("prices", prices)
 
 
 def collective_function(collectives: Optional[Collectives]) -> Optional[Asked]:
     """The function of times of collectives."""
     if collectives is None or not callable(collectives):
-        return None if collectives is None else _by_rows("collectives", collectives)
+        return None if collectives is None else TimesOfRows("collectives", collectives)
 
     def ask(text: str) -> Optional[float]:
         of = json.loads(text)
@@ -103,18 +103,43 @@ def _seconds(argument: str, value: Any) -> Optional[float]:
         raise wrong(argument, value, "a function that gives seconds, or None") from None
 
 
-def _by_rows(argument: str, rows: Rows) -> Asked:
-    """The function that rows are: what a row says must be so, the first that fits counts."""
-    if hasattr(rows, "to_dict"):
-        rows = rows.to_dict("records")
-    known = [dict(plain(argument, row)) for row in rows]
-    for row in known:
-        if not isinstance(row.get("time_s"), (int, float)):
-            raise wrong(argument, row, "rows with `time_s`, in seconds, and what they are of")
+class TimesOfRows:
+    """The function that rows are: what a row says must be so, the first that fits counts. Empty cells say nothing."""
 
-    def ask(text: str) -> Optional[float]:
+    def __init__(self, argument: str, rows: Rows) -> None:
+        if hasattr(rows, "to_dict"):
+            rows = rows.to_dict("records")
+        self._argument = argument
+        self._rows = [_said(dict(plain(argument, row))) for row in rows]
+        self._columns: set[str] = set()
+        self._fits = False
+        for row in self._rows:
+            if not isinstance(row.get("time_s"), (int, float)):
+                raise wrong(argument, row, "rows with `time_s`, in seconds, and what they are of")
+
+    def __call__(self, text: str) -> Optional[float]:
         of = json.loads(text)
-        fits = (row for row in known if all(of.get(name) == value for name, value in row.items() if name != "time_s"))
-        return next((float(row["time_s"]) for row in fits), None)
+        self._columns.update(of)
+        fits = (row for row in self._rows if all(of.get(name) == value for name, value in row.items() if name != "time_s"))
+        row = next(fits, None)
+        self._fits = self._fits or row is not None
+        return None if row is None else float(row["time_s"])
 
-    return ask
+    def check(self) -> None:
+        """Refuses rows of which none is of anything that the step has."""
+        if self._rows and not self._fits:
+            columns = ", ".join(sorted(self._columns)) or "none: the step asks for nothing here"
+            hint = f"a row holds where all its columns do; what is asked for has {columns}"
+            raise wrong(self._argument, self._rows, "rows of which at least one is of this step", hint)
+
+
+def _said(row: dict[str, Any]) -> dict[str, Any]:
+    """The cells of a row that are not empty; pandas has NaN for those that are."""
+    return {name: cell for name, cell in row.items() if cell is not None and cell == cell}
+
+
+def check_rows(*asked: Optional[Asked]) -> None:
+    """Refuses, after a run, rows that were of nothing in it."""
+    for function in asked:
+        if isinstance(function, TimesOfRows):
+            function.check()

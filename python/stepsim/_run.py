@@ -12,7 +12,7 @@ from typing import Any, Iterable, Optional, Union
 from . import _html, _native, _plot, types
 from ._arguments import Path, Settings, Source, setting_texts, whole, wrong
 from ._command import options
-from ._own import Collectives, Order, Prices, _by_rows, collective_function, order_settings, price_function
+from ._own import Collectives, Order, Prices, TimesOfRows, check_rows, collective_function, order_settings, price_function
 from .errors import InputError
 from .table import Table
 
@@ -159,7 +159,7 @@ class Run:
     def _step(self) -> _native.Run:
         """The step, loaded again where the run has come from another process."""
         if self._native is None:
-            prices, collectives = (None if rows is None else _by_rows("rows", rows) for rows in self._asked)
+            prices, collectives = (None if rows is None else TimesOfRows("rows", rows) for rows in self._asked)
             native = _native.run(self._words, prices, collectives)
             if native.hashes() != self._hashes:
                 raise InputError(
@@ -214,7 +214,10 @@ def run(
     given = {"topology": topology, "settings": sets, "seed": seed, "steps": steps, "samples": samples}
     with ExitStack() as none:
         words = ["run", *options("run", {**given, "no_fold": not fold, "workload": workload}, none)]
-    return Run(words, _native.run(words, price, collective_function(collectives)))
+    time = collective_function(collectives)
+    played = Run(words, _native.run(words, price, time))
+    check_rows(price, time)
+    return played
 
 
 def _ranks(ranks: Optional[Ranks]) -> Optional[str]:

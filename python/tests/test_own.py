@@ -110,3 +110,23 @@ def test_a_function_is_asked_without_holding_other_threads():
     waiting.start()
     stepsim.run("tiny-4", prices=price)
     waiting.join()
+
+
+@pytest.mark.parametrize("argument, rows", [
+    ("prices", [{"klass": "gemm", "time_s": 1e-3}]),
+    ("prices", [{"class": "no-such-class", "time_s": 1e-3}]),
+    ("collectives", [{"op": "all-reduce", "ranks": 3, "time_s": 1e-3}]),
+])
+def test_rows_that_are_of_nothing_in_the_step_are_named(argument, rows):
+    with pytest.raises(stepsim.InputError, match="at least one is of this step") as caught:
+        stepsim.run("tiny-4", **{argument: rows})
+    assert caught.value.argument == argument
+
+
+def test_empty_cells_say_nothing():
+    nothing = float("nan")
+    rows = [{"class": "gemm", "name": nothing, "time_s": 1e-3}, {"class": "norm", "name": None, "time_s": 1e-3}]
+    said = [{"class": "gemm", "time_s": 1e-3}, {"class": "norm", "time_s": 1e-3}]
+    assert stepsim.run("tiny-4", prices=rows).step_time_s == stepsim.run("tiny-4", prices=said).step_time_s
+    with pytest.raises(stepsim.InputError, match="time_s"):
+        stepsim.run("tiny-4", prices=[{"class": "gemm", "time_s": nothing}])

@@ -18,9 +18,12 @@ use crate::profile::classes::Family;
 use crate::summary::{Summary, work_of};
 use stepsim_core::ids::DeviceId;
 use stepsim_core::kernel_class::KernelClass;
+use stepsim_read::analysis::report::Report;
 use stepsim_simulate::{Inputs, Options, Simulation, SimulationError};
 use stepsim_step::collective::Op;
 use stepsim_step::spec::SpecError;
+
+use super::same_run::{check_device, check_kernels, check_ranks};
 
 /// Works that both sides tell apart; all other kernels count as bound by memory.
 const WORKS: [&str; 4] = ["gemm", "attention", "optimizer", MEMORY];
@@ -79,20 +82,36 @@ pub enum NotLearned {
 
 /// Seconds of a step on either side.
 #[derive(Clone, Debug, Default)]
-struct Side {
+pub(super) struct Side {
     step_s: f64,
     works: BTreeMap<&'static str, f64>,
+    /// Kernels by work.
+    counts: BTreeMap<&'static str, f64>,
+    /// FLOPs by work; of a profile, none are known.
+    flops: BTreeMap<&'static str, f64>,
     exchange_s: f64,
 }
 
 impl Side {
     fn of(summary: &Summary) -> Side {
-        let mut works = BTreeMap::new();
-        for (work, (_, seconds)) in &summary.kernels {
+        let (mut works, mut counts) = (BTreeMap::new(), BTreeMap::new());
+        for (work, (count, seconds)) in &summary.kernels {
             let known = WORKS.iter().find(|known| *known == work).copied().unwrap_or(MEMORY);
             *works.entry(known).or_default() += seconds;
+            *counts.entry(known).or_default() += count;
         }
-        Side { step_s: summary.step_s, works, exchange_s: summary.communication_s[0] }
+        let exchange_s = summary.communication_s[0];
+        Side { step_s: summary.step_s, works, counts, flops: BTreeMap::new(), exchange_s }
+    }
+
+    /// A step as simulated.
+    fn simulated(report: &Report) -> Side {
+        let mut side = Side::of(&Summary::from(report));
+        for kernel in &report.kernels {
+            let flops = 1e12 * kernel.tflops * kernel.time_s / f64::from(report.steps.max(1));
+            *side.flops.entry(work_of(kernel.class)).or_default() += flops;
+        }
+        side
     }
 
     /// The mean of all ranks.
@@ -103,12 +122,22 @@ impl Side {
             mean.step_s += side.step_s / n;
             mean.exchange_s += side.exchange_s / n;
             side.works.iter().for_each(|(work, s)| *mean.works.entry(*work).or_default() += s / n);
+            side.counts.iter().for_each(|(work, count)| *mean.counts.entry(*work).or_default() += count / n);
         }
         mean
     }
 
-    fn work(&self, work: &str) -> f64 {
+    /// Seconds of a work.
+    pub(super) fn work(&self, work: &str) -> f64 {
         self.works.get(work).copied().unwrap_or(0.0)
+    }
+    /// Kernels of a work.
+    pub(super) fn count(&self, work: &str) -> f64 {
+        self.counts.get(work).copied().unwrap_or(0.0)
+    }
+    /// FLOPs of a work.
+    pub(super) fn flops(&self, work: &str) -> f64 {
+        self.flops.get(work).copied().unwrap_or(0.0)
     }
 
     /// The same without an optimizer of its own.
@@ -192,7 +221,7 @@ impl Player<'_> {
     fn play(&self, factors: &Factors) -> Result<Side, NotLearned> {
         let inputs = (self.load)(&factors.settings(&self.inputs)).map_err(NotLearned::Spec)?;
         let run = Simulation::run(&inputs, &Options::default()).map_err(NotLearned::Run)?;
-        let side = Side::of(&Summary::from(&run.report(false)));
+        let side = Side::simulated(&run.report(false));
         Ok(if self.merged { side.merged() } else { side })
     }
 }
@@ -206,6 +235,8 @@ pub fn learn(
     profiles: &ProfileReport,
 ) -> Result<Learned, NotLearned> {
     let inputs = load(&[]).map_err(NotLearned::Spec)?;
+    check_device(&inputs, profiles)?;
+    check_ranks(&inputs, profiles)?;
     let mut target = Side::mean(profiles);
     let merged = target.work("optimizer") == 0.0;
     if merged {
@@ -217,6 +248,7 @@ pub fn learn(
         WORKS.into_iter().filter(|work| !(merged && *work == "optimizer")).map(|work| (work, 1.0)).collect();
     let mut factors = Factors { works, host: 1.0, exchange: 1.0 };
     let before = player.play(&factors)?;
+    check_kernels(&player.inputs, &target, &before)?;
     let mut after = before.clone();
     for _ in 0..3 {
         for (work, times) in &mut factors.works {
@@ -253,6 +285,7 @@ pub fn learn_part(
     part: &ProfileReport,
 ) -> Result<Learned, NotLearned> {
     let inputs = load(&[]).map_err(NotLearned::Spec)?;
+    check_device(&inputs, profiles)?;
     let (mut target, mut before) = (Side::mean(profiles), Side::mean(part));
     if target.work("optimizer") == 0.0 || before.work("optimizer") == 0.0 {
         (target, before) = (target.merged(), before.merged());
@@ -263,6 +296,7 @@ pub fn learn_part(
     let all_tell = profiles.ranks.len() > 1;
     let exchange = if all_tell { ratio(target.exchange_s, before.exchange_s).clamp(1e-3, 1e3) } else { 1.0 };
     let factors = Factors { works, host: 1.0, exchange };
+    check_kernels(&inputs, &target, &before)?;
     factors.check(&target, &before)?;
     let mut after = before.clone();
     after.works.iter_mut().for_each(|(work, seconds)| *seconds *= factors.works[work]);

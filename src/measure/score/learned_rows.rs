@@ -13,10 +13,11 @@ use stepsim_core::ids::DeviceId;
 use stepsim_core::kernel_class::KernelClass;
 use stepsim_core::units::Time;
 use stepsim_simulate::{Inputs, OwnPrices};
-use stepsim_step::cost::measured::{Row, catalogue_name};
+use stepsim_step::cost::measured::{Measured, Row, catalogue_name};
 use stepsim_step::cost::{DeviceCost, level};
 use stepsim_step::model::Kernel;
 use stepsim_step::plan::step::PlanError;
+use stepsim_step::spec::Device;
 
 use super::learned::{Learned, LearnedLine, NotLearned, PRICE, ROUNDED, check_price, line, slower};
 
@@ -60,12 +61,14 @@ pub fn kernels_of(inputs: &Inputs) -> Result<(Vec<Row>, usize), PlanError> {
 /// [`NotLearned`].
 pub fn learn_rows(inputs: &Inputs, rows: &[Row]) -> Result<Learned, NotLearned> {
     let device = inputs.machine.device(DeviceId(0));
+    check_device(&device.name, rows)?;
     let (priced, cost) = (DeviceCost::new(device), level(&inputs.workload.value.fidelity));
     let mut classes: BTreeMap<KernelClass, [f64; 2]> = BTreeMap::new();
     let (mut unmatched, mut launches) = (BTreeMap::<String, f64>::new(), Vec::new());
     for row in rows {
         match row.read() {
             Ok(measured) => {
+                check_rate(device, &measured)?;
                 let sums = classes.entry(measured.kernels[0].class).or_default();
                 *sums = [sums[0] + measured.seconds, sums[1] + measured.priced(&priced, &*cost)];
             }
@@ -88,7 +91,7 @@ pub fn learn_rows(inputs: &Inputs, rows: &[Row]) -> Result<Learned, NotLearned> 
     let times = |class: KernelClass| times(&classes, class);
     let set = slower(inputs, ROUNDED, times, host.as_ref().and_then(|line| line.times).unwrap_or(1.0), 1.0);
     let lines = lines.into_iter().chain(host).collect();
-    let doubts = doubts(&device.name, rows).into_iter().chain(launch_doubt).collect();
+    let doubts = doubts(rows).into_iter().chain(launch_doubt).collect();
     Ok(Learned { set, lines, unmatched: unmatched.into_iter().collect(), doubts })
 }
 
@@ -130,13 +133,38 @@ fn host_pace(inputs: &Inputs, launches_ms: &[f64]) -> (Option<LearnedLine>, Opti
     )
 }
 
-/// What speaks against rows.
-fn doubts(device: &str, rows: &[Row]) -> Vec<String> {
-    let mut doubts = Vec::new();
-    let named: Option<&str> = rows.iter().find_map(|row| row.device.as_deref());
-    if let Some(named) = named.filter(|named| catalogue_name(named) != catalogue_name(device)) {
-        doubts.push(format!("the rows were measured on {named}, the machine has {device}"));
+/// Refuses rows of another device than the machine's.
+fn check_device(device: &str, rows: &[Row]) -> Result<(), NotLearned> {
+    let mut named = rows.iter().filter_map(|row| row.device.as_deref());
+    match named.find(|named| catalogue_name(named) != catalogue_name(device)) {
+        None => Ok(()),
+        Some(named) => Err(NotLearned::Other(format!(
+            "the rows were measured on {named}, and the machine has {device}: give the machine of the rows (-t)"
+        ))),
     }
+}
+
+/// Refuses a time in which the device cannot do what the row asks for.
+fn check_rate(device: &Device, measured: &Measured) -> Result<(), NotLearned> {
+    let flops: f64 = measured.kernels.iter().map(|kernel| kernel.flops).sum();
+    let (rate, format) = (flops / measured.seconds, measured.kernels[0].dtype);
+    match device.peak(format).filter(|peak| rate > peak.0) {
+        None => Ok(()),
+        Some(peak) => Err(NotLearned::Other(format!(
+            "a {} kernel of {:.3} ms is {:.0} TFLOP/s, above the {:.0} of {} in {}",
+            measured.kernels[0].class.name(),
+            1e3 * measured.seconds,
+            rate / 1e12,
+            peak.0 / 1e12,
+            device.name,
+            format.name(),
+        ))),
+    }
+}
+
+/// What speaks against rows.
+fn doubts(rows: &[Row]) -> Vec<String> {
+    let mut doubts = Vec::new();
     if rows.iter().any(|row| row.sustained == Some(false)) {
         doubts.push(
             "short runs are compared with prices of short runs: heat and power are the device file's".into(),

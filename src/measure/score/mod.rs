@@ -19,6 +19,7 @@ mod measured;
 mod outcome;
 mod report;
 mod rows;
+mod same_run;
 pub mod settled;
 mod statistics;
 mod table;
