@@ -201,6 +201,47 @@ fn a_cut_file_is_resumed() {
     assert!(fs::read(&path).expect("rows") == whole, "reversed");
 }
 
+/// A machine that lost power leaves broken lines at the end: they are dropped with a note, and the rows are whole again.
+#[test]
+fn broken_last_lines_are_dropped_with_a_note() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("rows.jsonl");
+    let name = path.to_str().expect("UTF-8");
+    study(name, "").ok();
+    let whole = fs::read(&path).expect("rows");
+    let two = whole.split_inclusive(|b| *b == b'\n').take(2).collect::<Vec<_>>().concat();
+    for tail in [&b"{\"key\":\"1234\n"[..], &[0; 300], b"\0\0\0\n{\"key\n", b"}}\n{\"key\":\"12"] {
+        fs::write(&path, [&two[..], tail].concat()).expect("a broken file");
+        let said = study(name, "--resume");
+        assert!(said.error.contains("were dropped"), "{}", said.error);
+        assert!(fs::read(&path).expect("rows") == whole, "{tail:?}");
+    }
+    assert!(!study(name, "--resume").error.contains("dropped"));
+    // Rows behind what is broken: nobody knows what the file is.
+    let rest = whole.split_inclusive(|b| *b == b'\n').nth(3).expect("a row");
+    let odd = [&two[..], &b"{\"key\":\"1234\n"[..], rest].concat();
+    fs::write(&path, &odd).expect("an odd file");
+    assert!(study(name, "--resume").refused().contains("line 3 is no row"));
+    assert!(fs::read(&path).expect("rows") == odd);
+}
+
+/// One process at a time writes a file: another is refused, and the file stays as it is.
+#[test]
+fn a_file_that_another_process_writes_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("rows.jsonl");
+    let name = path.to_str().expect("UTF-8");
+    study(name, "").ok();
+    let whole = fs::read(&path).expect("rows");
+    let file = fs::File::open(&path).expect("a file");
+    file.lock().expect("a lock");
+    let message = study(name, "--resume").refused();
+    assert!(message.contains("another process writes this file") && message.contains("--shard"), "{message}");
+    assert!(fs::read(&path).expect("rows") == whole);
+    drop(file);
+    study(name, "--resume").ok();
+}
+
 /// What is finished and resumed ends well and stays as it is, as a table too; a table of another study is refused and left alone.
 #[test]
 fn a_finished_table_is_resumed() {

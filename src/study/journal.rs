@@ -1,12 +1,14 @@
 //! The file of a sweep while it runs.
 //!
-//! It holds one JSON line for each finished point, in the order in which they finish, written in one piece (in closed form, for
-//! up to 256 that differ in their batch alone). A process killed at any moment leaves whole lines and perhaps the beginning of
-//! one, which resuming drops. At the end a file of all rows in the order of the points takes its name. Memory holds where each
-//! row stands, not the row: a process with a million of them takes 0.4 GB, and took 1.9 with the rows.
+//! It holds one JSON line for each finished point, in the order in which they finish, written in one piece (in closed
+//! form, for up to 256 that differ in their batch alone). A process killed at any moment leaves whole lines and
+//! perhaps the beginning of one; a machine that loses power perhaps several broken ones. Resuming drops them and says
+//! so. One process at a time writes a file: it holds a lock on it. At the end a file of all rows in the order of the
+//! points takes its name. Memory holds where each row stands, not the row: a process with a million of them takes 0.4
+//! GB, and took 1.9 with the rows.
 
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -38,13 +40,16 @@ pub(super) struct Journal {
     places: HashMap<String, Place>,
     /// Numbers of the points that were valued by this sweep.
     rows: Vec<(usize, Place)>,
+    /// Bytes of broken lines at its end that were dropped.
+    pub dropped: u64,
 }
 
 impl Journal {
     /// Begins a result file, or with `resume` opens one that may be there already.
     ///
     /// # Errors
-    /// The file is there and `resume` is not asked for, holds something else than rows, or cannot be opened.
+    /// The file is there and `resume` is not asked for, another process writes it, it holds something else than rows,
+    /// or it cannot be opened.
     pub fn open(path: &Path, resume: bool) -> Result<Journal, StudyError> {
         let fail = |error| OutputError::Create { path: path.to_owned(), error };
         if !resume && path.is_file() {
@@ -53,10 +58,16 @@ impl Journal {
         let mut file = OpenOptions::new()
             .read(true)
             .write(true)
-            .create(true)
+            .create(resume)
+            .create_new(!resume)
             .truncate(false)
             .open(path)
             .map_err(fail)?;
+        match file.try_lock() {
+            // A file system without locks keeps none.
+            Ok(()) | Err(TryLockError::Error(_)) => {}
+            Err(TryLockError::WouldBlock) => return Err(in_use(path).into()),
+        }
         let mut places = HashMap::new();
         let mut end = 0;
         if resume {
@@ -64,11 +75,12 @@ impl Journal {
                 places.insert(row.key, place);
             })?;
         }
-        if file.metadata().map_err(fail)?.len() > end {
+        let dropped = file.metadata().map_err(fail)?.len().saturating_sub(end);
+        if dropped > 0 {
             file.set_len(end).map_err(fail)?;
         }
         file.seek(SeekFrom::Start(end)).map_err(fail)?;
-        Ok(Journal { path: path.to_owned(), file, end, places, rows: Vec::new() })
+        Ok(Journal { path: path.to_owned(), file, end, places, rows: Vec::new(), dropped })
     }
 
     /// Keys of the rows that it holds.
@@ -170,13 +182,22 @@ impl Lines {
     }
 }
 
-/// Shows each whole row at the beginning of a result file, and returns how many bytes they take.
+/// The file belongs to another process.
+fn in_use(path: &Path) -> SpecError {
+    SpecError::file(path.display().to_string(), "another process writes this file")
+        .hint("wait for it, or give each a part: --shard 1/2 -o one.jsonl, then `stepsim sweep merge`")
+}
+
+/// Shows each whole row at the beginning of a result file, and returns how many bytes they take. Behind them broken
+/// lines may stand: what a process or a machine left that stopped while it wrote.
 ///
 /// # Errors
-/// It holds something else.
+/// It holds something else, or rows behind broken lines.
 pub(super) fn each_row(file: &File, name: &str, see: &mut dyn FnMut(Row, Place)) -> Result<u64, SpecError> {
     let hint = "only JSON lines that `stepsim sweep -o` wrote can be read";
     let (mut whole, mut number) = (0, 0);
+    let mut broken: Option<SpecError> = None;
+    let mut first_broken = Vec::new();
     let mut reader = BufReader::with_capacity(1 << 20, file);
     let mut line = Vec::new();
     loop {
@@ -185,18 +206,31 @@ pub(super) fn each_row(file: &File, name: &str, see: &mut dyn FnMut(Row, Place))
             .read_until(b'\n', &mut line)
             .map_err(|e| SpecError::file(name, format!("cannot be read: {e}")).hint("check the path"))?;
         number += 1;
-        if line.last() != Some(&b'\n') {
-            break; // The end, or the process was killed while it wrote this line.
+        if bytes == 0 {
+            break;
         }
-        let row = serde_json::from_slice(&line).map_err(|e| {
-            SpecError::file(name, format!("line {number} is no row of a sweep: {e}")).hint(hint)
-        })?;
-        see(row, Place { at: whole, bytes });
-        whole += bytes as u64;
+        let ends = line.last() == Some(&b'\n');
+        match (serde_json::from_slice(&line), broken.take()) {
+            (Ok(row), None) if ends => {
+                see(row, Place { at: whole, bytes });
+                whole += bytes as u64;
+            }
+            (Ok(_), Some(broken)) => return Err(broken),
+            (result, before) => {
+                if before.is_none() {
+                    first_broken.clone_from(&line);
+                }
+                let why = result.err().map_or("it has no end".to_string(), |e| e.to_string());
+                let error =
+                    SpecError::file(name, format!("line {number} is no row of a sweep: {why}")).hint(hint);
+                broken = before.or(Some(error));
+            }
+        }
     }
-    // What was cut off is the beginning of a row, or the file is something else.
-    if !line.starts_with(BEGIN.as_bytes()) && !BEGIN.as_bytes().starts_with(&line) {
-        return Err(SpecError::file(name, "ends in what is no row of a sweep").hint(hint));
+    // Behind rows a line may be anything; a file without any is one of rows if it begins as they do.
+    let begins = first_broken.starts_with(BEGIN.as_bytes()) || BEGIN.as_bytes().starts_with(&first_broken);
+    match broken.filter(|_| whole == 0 && !begins) {
+        Some(error) => Err(error),
+        None => Ok(whole),
     }
-    Ok(whole)
 }

@@ -62,13 +62,14 @@ pub fn sweep(
     progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> Result<Vec<Row>, StudyError> {
     let mut rows = Vec::new();
-    sweep_each(base, space, options, progress, &mut |row| rows.push(row))?;
+    let _dropped = sweep_each(base, space, options, progress, &mut |row| rows.push(row))?;
     Ok(rows)
 }
 
-/// Values every point, and at the end shows each row in the order of the points. Points with equal inputs are played once. Rows that
-/// are written to a file are not kept in memory. `progress` is told how many points are done, and may stop the sweep: its result
-/// file can then be resumed.
+/// Values every point, and at the end shows each row in the order of the points. Points with equal inputs are played
+/// once. Rows that are written to a file are not kept in memory. `progress` is told how many points are done, and may
+/// stop the sweep: its result file can then be resumed. Returns how many bytes of broken lines were dropped from the
+/// end of a file that was resumed.
 ///
 /// # Errors
 /// A result file that is another study's or cannot be written; the sweep was stopped.
@@ -78,7 +79,7 @@ pub fn sweep_each(
     options: &SweepOptions,
     progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
     see: &mut dyn FnMut(Row),
-) -> Result<(), StudyError> {
+) -> Result<u64, StudyError> {
     let (how, columns) = (options.how, &options.columns);
     if how == How::ClosedForm && !columns.is_empty() {
         return Err(SpecError::file("--columns", "the closed form writes no report to take columns from")
@@ -96,18 +97,20 @@ pub fn sweep_each(
         })?;
         add_repeated(&mut rows, repeated, space);
         rows.into_values().for_each(see);
-        return Ok(());
+        return Ok(0);
     };
     let journal_path =
         if of_csv(output) { PathBuf::from(format!("{}.jsonl", output.display())) } else { output.clone() };
     let (whole, begun) = (output.is_file(), journal_path.is_file());
     if options.resume && of_csv(output) && whole && !begun {
-        return finished(output, &valuer, &points, threads, see);
+        finished(output, &valuer, &points, threads, see)?;
+        return Ok(0);
     }
     if whole && !(options.resume && begun) {
         return Err(present(output).into());
     }
     let mut journal = Journal::open(&journal_path, options.resume)?;
+    let dropped = journal.dropped;
     let known: HashSet<String> = journal.keys().cloned().collect();
     if !known.is_empty() {
         own(&known, &keys(&valuer, &points, threads), &journal_path)?;
@@ -118,7 +121,7 @@ pub fn sweep_each(
         // The rows are whole under their own name: a journal that stays does no harm.
         let _ = std::fs::remove_file(journal_path);
     }
-    Ok(())
+    Ok(dropped)
 }
 
 /// Values points whose keys are not `known`, hands their rows over as they come, and returns those that need not be valued: each

@@ -165,11 +165,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             rows.push(row);
         }
     };
-    sweep_each(&base, &space, &options, &mut tell, &mut see).map_err(|e| match e {
+    let dropped = sweep_each(&base, &space, &options, &mut tell, &mut see).map_err(|e| match e {
         StudyError::Spec(e) => Failure::input(e),
         e => Failure::run(e),
     })?;
     bar.done();
+    if dropped > 0 {
+        eprintln!(
+            "note: {dropped} bytes of broken lines at the end of the file were dropped, their points run again"
+        );
+    }
     let text = summary.text(args, begun.elapsed().as_secs_f64());
     let drawn = args.drawn.write(&plots, &rows, args.output.as_deref(), &command(args, &common))?;
     say(&(text + &drawn))
