@@ -49,12 +49,16 @@ impl Condition {
     /// # Errors
     /// It is none.
     pub fn of(option: &'static str, text: &str) -> Result<Condition, SpecError> {
-        let mut reader = Reader { rest: text };
+        let mut reader = Reader { rest: text, open: 0 };
         let wrong = |problem: String| {
             SpecError::file(format!("{option} {text}"), problem)
                 .allowed("comparisons of numbers, texts in '' and fields, joined by + - * / % and or not ( )")
                 .hint("for example --where 'parallelism.tensor * parallelism.pipeline.size <= 16'")
         };
+        if text.len() > MOST_BYTES {
+            let problem = format!("{} bytes are too many", text.len());
+            return Err(SpecError::file(option, problem).allowed(format!("at most {MOST_BYTES}")));
+        }
         let root = reader.level(0).map_err(wrong)?;
         match reader.rest.trim_start() {
             "" => Ok(Condition { option, text: text.to_string(), root }),
@@ -135,7 +139,13 @@ fn number(value: &Value) -> Result<f64, String> {
 
 struct Reader<'a> {
     rest: &'a str,
+    /// Levels of the expression that are open.
+    open: usize,
 }
+
+/// Bytes of a condition, and levels of brackets and signs that stand in one another.
+const MOST_BYTES: usize = 4096;
+const MOST_OPEN: usize = 1024;
 
 impl Reader<'_> {
     /// Takes an operator of a level, if one follows.
@@ -153,6 +163,16 @@ impl Reader<'_> {
     }
 
     fn level(&mut self, level: usize) -> Result<Expression, String> {
+        self.open += 1;
+        if self.open > MOST_OPEN {
+            return Err("too many levels stand in one another".into());
+        }
+        let expression = self.at_level(level);
+        self.open -= 1;
+        expression
+    }
+
+    fn at_level(&mut self, level: usize) -> Result<Expression, String> {
         if level == LEVELS.len() {
             return self.atom();
         }

@@ -79,6 +79,7 @@ pub fn read(file: &str, text: &str) -> Result<Value, SpecError> {
         let path = if path == "." || path == "?" { String::new() } else { path };
         SpecError { file: file.into(), ..SpecError::at(path, message) }.hint(hint)
     };
+    super::budget::check_json(file, text)?;
     // Some editors begin a file with a byte-order mark.
     let mut d = serde_json::Deserializer::from_str(text.strip_prefix('\u{feff}').unwrap_or(text));
     match serde_path_to_error::deserialize::<_, Strict>(&mut d) {

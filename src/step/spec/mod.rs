@@ -14,6 +14,7 @@
 
 mod attached;
 mod blame;
+pub(crate) mod budget;
 pub mod catalog;
 pub mod collectives;
 mod content;

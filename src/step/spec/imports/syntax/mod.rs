@@ -11,7 +11,7 @@ pub(super) use shell::PROGRAM;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::super::SpecError;
+use super::super::{SpecError, budget};
 use super::invocation::Invocation;
 
 /// How deep files may be nested.
@@ -61,6 +61,7 @@ fn suiting(syntaxes: &[Syntax], text: &str) -> Option<Syntax> {
 /// Reads a text of one of some syntaxes, as the line that runs it has it.
 pub(super) fn read(syntaxes: &[Syntax], text: &str, typed: &Invocation) -> Result<Said, SpecError> {
     let text = text.trim_start_matches('\u{feff}');
+    budget::check_foreign(text)?;
     let Some(syntax) = suiting(syntaxes, text) else {
         let names: Vec<&str> = syntaxes.iter().map(|syntax| syntax.name()).collect();
         return Err(SpecError::at("", format!("is not {}", names.join(" or "))));
@@ -89,6 +90,7 @@ pub(super) fn read(syntaxes: &[Syntax], text: &str, typed: &Invocation) -> Resul
 
 /// The names of a text's arguments, as tables write them; `None` where it is of none of the syntaxes.
 pub(super) fn names(syntaxes: &[Syntax], text: &str) -> Option<Vec<String>> {
+    budget::check_foreign(text).ok()?;
     let names = match suiting(syntaxes, text)? {
         Syntax::Python => python::all(text).into_iter().map(|(name, _)| name).collect(),
         Syntax::Shell => shell::names(text),

@@ -73,13 +73,18 @@ fn is_override(word: &str) -> bool {
 /// What a script says where it is run by that line.
 ///
 /// # Errors
-/// A quote that is not closed.
+/// A quote that is not closed, or a script that goes on too long.
 pub(super) fn read(text: &str, typed: &Invocation) -> Result<Said, SpecError> {
     let commands = grammar::commands(lexer::tokens(text)?);
     let job = slurm::variables(text);
     let environment: Vec<(String, String)> = job.iter().chain(&typed.environment).cloned().collect();
     let mut player = Player::new(&environment, &typed.words);
     player.play(&commands);
+    if player.is_spent() {
+        return Err(SpecError::at("", "the script does too much to be followed")
+            .allowed("100,000 commands, and words of 16 MiB altogether")
+            .hint("give the line that starts the training by itself"));
+    }
     let mut programs = player.options_left();
     programs.append(&mut player.programs);
     let mut found: Vec<(String, Vec<String>)> = Vec::new();

@@ -18,6 +18,8 @@ use crate::spec::glob::fits;
 
 /// Commands that are played at most.
 const MOST: usize = 100_000;
+/// Characters that words may have altogether, each as often as it is put together.
+const MOST_TEXT: usize = 16 << 20;
 /// Turns of a loop that goes on.
 const TURNS: usize = 1000;
 /// Functions that call one another, at most this deep.
@@ -45,6 +47,7 @@ pub(super) struct Player {
     /// Variables that nothing sets, with the values that conditions compare them with.
     pub choices: BTreeMap<String, BTreeSet<String>>,
     played: usize,
+    written: usize,
     depth: usize,
 }
 
@@ -61,6 +64,11 @@ impl Player {
     pub fn new(environment: &[(String, String)], line: &[String]) -> Player {
         let variables = environment.iter().map(|(name, value)| (name.clone(), vec![value.clone()])).collect();
         Player { variables, line: line.to_vec(), ..Player::default() }
+    }
+
+    /// Whether it has done all that it may.
+    pub fn is_spent(&self) -> bool {
+        self.played > MOST || self.written > MOST_TEXT
     }
 
     /// Whether a variable has a value.
@@ -107,7 +115,7 @@ impl Player {
         let mut last = Some(true);
         for command in commands {
             self.played += 1;
-            if self.played > MOST {
+            if self.is_spent() {
                 break;
             }
             last = self.command(command);
@@ -287,14 +295,19 @@ impl Player {
 
     /// A word as one text.
     fn text(&mut self, word: &Word) -> String {
-        word.iter()
-            .map(|piece| match piece {
+        let mut whole = String::new();
+        for piece in word {
+            let part = match piece {
+                _ if self.is_spent() => UNKNOWN.to_string(),
                 Piece::Text(text, _) => text.clone(),
                 Piece::Variable(variable, _) => self.value(variable).join(" "),
                 Piece::Sum(sum) => self.sum(sum).map_or_else(|| UNKNOWN.to_string(), |n| n.to_string()),
                 Piece::Output => UNKNOWN.to_string(),
-            })
-            .collect()
+            };
+            self.written += part.len();
+            whole += &part;
+        }
+        whole
     }
 
     /// A word as the words that it becomes: variables without quotes come apart at blanks.
@@ -329,6 +342,12 @@ impl Player {
 
     /// The values of a variable.
     fn value(&mut self, variable: &Variable) -> Vec<String> {
+        let values = self.value_of(variable);
+        self.written += values.iter().map(|value| value.len() + 1).sum::<usize>();
+        if self.is_spent() { vec![UNKNOWN.to_string()] } else { values }
+    }
+
+    fn value_of(&mut self, variable: &Variable) -> Vec<String> {
         self.used.insert(variable.name.clone());
         let values = self.values(&variable.name);
         let is_empty = values.iter().all(|value| is_known(value) && without_marks(value).is_empty());
