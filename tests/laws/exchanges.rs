@@ -111,7 +111,7 @@ fn no_queue_is_too_short() {
     for (schedule, p2p, queue) in ALL.iter().flat_map(|s| {
         ["blocking", "batched"]
             .into_iter()
-            .flat_map(|p2p| [1, 2, 64].map(move |queue| (s.name(), p2p, queue)))
+            .flat_map(move |p2p| [1, 2, 64].map(move |queue| (s.name(), p2p, queue)))
     }) {
         for (stages, layers) in [(2, 2), (4, 8)] {
             let mut w = workload(schedule, "simple", Some(p2p), stages);
