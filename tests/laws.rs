@@ -14,5 +14,4 @@ mod read;
 mod round_trips;
 pub mod steps;
 mod utilisation;
-mod walk;
 mod windows;
