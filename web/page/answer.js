@@ -16,7 +16,7 @@ export function showFigures({report, range, layout}, question) {
   byId('hangs').textContent = report.hangs_on ?? '';
   // A word that was not understood takes the claim away, as in `plan`.
   const doubt = question.plan?.understood?.not_understood.length;
-  byId('range').textContent = `Measured steps that compare: ${doubt ? 'not known, for not all words were understood' : range}`;
+  byId('range').textContent = `Accuracy: ${doubt ? 'not known, for not all words were understood' : range}`;
   byId('memory').replaceChildren(...memory(report));
   if (question.sets['topology.device.price_USD_per_h']) byId('price').value = question.sets['topology.device.price_USD_per_h'];
   showTraining({report});
@@ -52,19 +52,18 @@ function memory(report) {
   });
 }
 
-/** A fault in the program's words, and at the field that it is about. */
-export function showFault(fault, fields) {
-  byId('fault').replaceChildren(...(fault ? [el('pre', {}, fault.message)] : []));
+/** A fault in the program's words, at the field that it is about, and what would mend it. */
+export function showFault(fault, fields, mend = '') {
+  byId('fault').replaceChildren(...(fault ? [el('pre', {}, fault.message), mend] : []));
   fields.fault(fault);
 }
 
 /** What was understood of files and names, by where it comes from; what has no effect. */
 export function showUnderstood({plan}, {report}) {
   const inert = (report.run.without_effect ?? []).map(({field, why}) => ['no effect here', `${field}${why ? ` (${why})` : ''}`]);
-  const {not_understood = [], fields = [], fitted} = plan?.understood ?? {};
+  const {not_understood = [], fields = []} = plan?.understood ?? {};
   const of = (from, name) => fields.filter((field) => field.from === from).map(({why}) => [name, why]);
-  const rows = [...not_understood.map((words) => ['not understood', words]), ...Object.entries(CLASSES).flatMap(([from, name]) => of(from, name)),
-    ...(fitted ? [['assumed', fitted]] : [])];
+  const rows = [...not_understood.map((words) => ['not understood', words]), ...Object.entries(CLASSES).flatMap(([from, name]) => of(from, name))];
   byId('unknown').textContent = not_understood.length ? `not understood: ${not_understood.join('; ')}` : '';
   const all = [...rows, ...inert].map(([kind, words]) => [el('span', {className: kind.replaceAll(' ', '-')}, kind), el('span', {className: kind.replaceAll(' ', '-')}, words)]);
   byId('understood').hidden = all.length === 0;

@@ -3,8 +3,8 @@ import {byId, el, table} from './dom.js';
 import {curve} from './curve.js';
 import {Stopped} from './engine.js';
 import {others, withSetting} from './fields.js';
-import {settingsOf, step} from './question.js';
-import {change, seconds} from './words.js';
+import {setsOf, settingsOf, step} from './question.js';
+import {change, percent, seconds} from './words.js';
 
 export class Better {
   #engine; #page;
@@ -30,6 +30,7 @@ export class Better {
     try { await act(); } catch (error) { if (!(error instanceof Stopped)) byId('tried').replaceChildren(el('pre', {}, error.message)); }
   }
   #take(sets) { return () => this.#page.take(sets); }
+  #with(texts) { return {...this.#page.question.sets, ...setsOf(texts)}; }
 
   async #neighbours() {
     const {sets} = this.#page.question, now = this.#page.figures.report.step_time_s, rows = [];
@@ -43,24 +44,26 @@ export class Better {
     }
   }
   async #whatif() {
-    byId('tried').replaceChildren(el('p', {role: 'status'}, 'playing the step with each resource faster…'));
-    const {step_time_s, changes} = await this.#engine.json({ask: 'whatif', ...step(this.#page.question)});
-    this.#show(changes.map((row) => ({words: row.what, step_s: row.step_time_s})), step_time_s, 'rates by a tenth, and each cost taken away');
+    byId('tried').replaceChildren(el('p', {role: 'status'}, 'playing what could be otherwise…'));
+    const {step_time_s, candidates = []} = await this.#engine.json({ask: 'whatif', ...step(this.#page.question)});
+    const rows = candidates.map(({what, otherwise, sets = [], step_s, own_s, induced_s}) => ({step_s, take: sets.length ? this.#take(this.#with(sets)) : null,
+      words: `${what}; ${otherwise}`, parts: [own_s, induced_s].map((s) => percent(s / step_time_s))}));
+    this.#show(rows, step_time_s, rows.length ? 'what could be otherwise, each played' : 'nothing that could be otherwise makes it shorter', ['itself', 'others wait']);
   }
   async #search() {
     const note = el('p', {role: 'status'}, 'searching…');
     byId('tried').replaceChildren(note);
     const told = (n) => { note.textContent = `${n} layouts looked at`; };
     const {ranking, points, simulated} = await this.#engine.json({ask: 'search', ...step(this.#page.question)}, told);
-    const now = this.#page.figures.report.step_time_s, split = (set) => set.split(/=(.*)/s).slice(0, 2);
-    const rows = ranking.map(({sets, step_time_s, settings}) => ({step_s: step_time_s, take: this.#take({...this.#page.question.sets, ...Object.fromEntries(sets.map(split))}),
+    const now = this.#page.figures.report.step_time_s;
+    const rows = ranking.map(({sets, step_time_s, settings}) => ({step_s: step_time_s, take: this.#take(this.#with(sets)),
       words: settingsOf(Object.fromEntries(Object.entries(settings).map(([path, value]) => [path, typeof value === 'string' ? value : JSON.stringify(value)]))).join(', ')}));
     this.#show(rows, now, `the best of ${points} layouts, ${simulated} of them simulated`);
   }
-  #show(rows, now, note) {
+  #show(rows, now, note, heads = []) {
     const sorted = rows.toSorted((a, b) => a.step_s - b.step_s).slice(0, 16);
-    const cells = ({words, step_s, take}) => [words, seconds(step_s), change(now, step_s), take ? el('button', {type: 'button', className: 'take', 'aria-label': `take ${words}`, onclick: take}, 'take') : ''];
-    byId('tried').replaceChildren(el('p', {className: 'faint', role: 'status'}, note), table(['what', 'step', 'change', ''], sorted.map(cells)));
+    const cells = ({words, step_s, take, parts = []}) => [words, seconds(step_s), change(now, step_s), ...parts, take ? el('button', {type: 'button', className: 'take', 'aria-label': `take ${words}`, onclick: take}, 'take') : ''];
+    byId('tried').replaceChildren(el('p', {className: 'faint', role: 'status'}, note), table(['what', 'step', 'change', ...heads, ''], sorted.map(cells)));
   }
 
   async #curve(field) {

@@ -2,7 +2,7 @@
 import {byId, el} from './dom.js';
 import {Fault, Stopped} from './engine.js';
 import {candidates, placeIn} from './complete.js';
-import {planName} from './question.js';
+import {planName, setsOf} from './question.js';
 
 /** Files of more bytes are refused: no script and no configuration is as long. */
 const LONGEST = 4 << 20;
@@ -54,11 +54,11 @@ export class Own {
     const done = this.#working('looking for a layout');
     try {
       const understood = await this.#engine.json({ask: 'plan', ...asked, files: this.#files}, done.progress);
-      const workload = planName(asked.words[0]), {machine_sets, fields, not_understood, fitted} = understood;
+      const workload = planName(asked.words[0]), {machine_sets, fields, not_understood, proposal} = understood;
       this.#ask({
         workload, on: null, files: {...this.#files, [workload]: `${JSON.stringify(understood.workload, null, 2)}\n`},
-        sets: Object.fromEntries(machine_sets.map((set) => set.split(/=(.*)/s).slice(0, 2))),
-        plan: {...asked, understood: {not_understood, fitted, fields: fields.map(({from, why}) => ({from, why}))}},
+        sets: setsOf(machine_sets),
+        plan: {...asked, understood: {not_understood, proposal, fields: fields.map(({from, why}) => ({from, why}))}},
       });
     } catch (error) {
       if (!(error instanceof Stopped)) this.#wrong(error instanceof Fault ? error.message : String(error));

@@ -4,7 +4,7 @@ import {Fault, Stopped} from './engine.js';
 import {showBeside, showFault, showFigures, showTraining, showUnderstood} from './answer.js';
 import {Frames} from './frames.js';
 import {Fields} from './controls.js';
-import {commandLines, packed, preset, settingsOf, step, unpacked} from './question.js';
+import {commandLines, packed, preset, setsOf, step, unpacked} from './question.js';
 import {withSetting} from './fields.js';
 import {PRESETS} from './presets.js';
 import {Own} from './own.js';
@@ -109,11 +109,18 @@ export class Page {
   }
   #fail(error) {
     if (error instanceof Stopped) return showFault({message: 'stopped: change the question, or play it again'}, this.fields);
-    showFault(error instanceof Fault ? error : {message: error.message}, this.fields);
+    showFault(error instanceof Fault ? error : {message: error.message}, this.fields, error.out_of_memory ? this.#proposal() : '');
     byId('answer').classList.add('stale');
   }
+  /** What would make a planned step fit: a press takes it. */
+  #proposal() {
+    const {sets, plan} = this.#question, proposal = plan?.understood?.proposal;
+    if (!proposal) return '';
+    const take = () => this.take({...sets, ...setsOf(proposal.sets)});
+    return el('p', {}, `As a proposal, ${proposal.gives_up}: ${seconds(proposal.step_s)} `, el('button', {type: 'button', className: 'take', onclick: take}, 'take'));
+  }
 
-  /** The page about the step: first what is quick, then with what each cause costs. */
+  /** The page about the step: first what is quick, then with what could be otherwise. */
   async #drawn(question) {
     const current = () => question === this.#question;
     try {
@@ -121,9 +128,14 @@ export class Page {
         const html = await this.#back.text({ask: 'page', ...step(question), why});
         if (!current()) return;
         this.frames.show('this step', html);
+        if (!why) await this.#hangs(question);
       }
       await this.#besideDrawn(question);
     } catch (error) { if (!(error instanceof Stopped) && current()) this.frames.fail(error.message); }
+  }
+  async #hangs(question) {
+    const words = await this.#back.json({ask: 'hangs_on', ...step(question)});
+    if (question === this.#question) byId('hangs').textContent = words;
   }
   async #besideDrawn(question) {
     const kept = this.#kept;

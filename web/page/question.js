@@ -12,6 +12,9 @@ export function step({workload, on, files, sets}) {
 /** `path=value` texts. */
 export const settingsOf = (sets) => Object.entries(sets).map(([path, value]) => `${path}=${value}`);
 
+/** Settings of `path=value` texts. */
+export const setsOf = (texts) => Object.fromEntries(texts.map((set) => set.split(/=(.*)/s).slice(0, 2)));
+
 const runWords = ({workload, on, sets}) =>
   ['run', workload, ...(on ? ['-t', on] : []), ...settingsOf(sets).flatMap((set) => ['--set', set])];
 
@@ -62,7 +65,8 @@ export async function unpacked(text) {
 const isText = (value) => typeof value === 'string';
 const isTexts = (value) => value !== null && typeof value === 'object' && !Array.isArray(value) && Object.values(value).every(isText);
 const orNone = (is) => (value) => value === null || value === undefined || is(value);
-const isUnderstood = (it) => Array.isArray(it.not_understood) && it.not_understood.every(isText) && orNone(isText)(it.fitted) &&
+const isProposal = (it) => isText(it.gives_up) && Number.isFinite(it.step_s) && Array.isArray(it.sets) && it.sets.every(isText);
+const isUnderstood = (it) => Array.isArray(it.not_understood) && it.not_understood.every(isText) && orNone(isProposal)(it.proposal) &&
   Array.isArray(it.fields) && it.fields.every((field) => isText(field?.from) && isText(field?.why));
 const isPlan = (plan) => Array.isArray(plan.words) && plan.words.every(isText) && [plan.on, plan.stack].every(orNone(isText)) &&
   [plan.batch, plan.sequence].every(orNone(Number.isFinite)) && orNone(isUnderstood)(plan.understood);

@@ -30,10 +30,12 @@ pub enum Question {
         /// The step.
         #[serde(flatten)]
         step: Step,
-        /// Whether the step is played without each cause too, to say what causes cost.
+        /// Whether what could be otherwise is played too.
         #[serde(default)]
         why: bool,
     },
+    /// What a step hangs on: the sentence of `stepsim run`.
+    HangsOn(Step),
     /// The report of a step: `stepsim run --report`.
     Report(Step),
     /// The timeline of a step: `stepsim run -o`.
@@ -53,7 +55,7 @@ pub enum Question {
         /// The second.
         b: Step,
     },
-    /// Every resource faster, and each cost taken away: `stepsim whatif --report`.
+    /// All that could be otherwise: `stepsim whatif --report`.
     Whatif(Step),
     /// The best layouts: `stepsim search --report`.
     Search(Step),
@@ -70,6 +72,7 @@ pub fn answer(question: &[u8]) -> Result<Vec<u8>, Box<Fault>> {
         Question::Plan(plan) => json(&planned::answer(&plan)?),
         Question::Figures(step) => json(&played::figures(&step)?),
         Question::Page { step, why } => played::page(&step, why).map(String::into_bytes),
+        Question::HangsOn(step) => json(&played::hangs_on(&step)?),
         Question::Report(step) => played::report(&step),
         Question::Timeline { step, file } => played::timeline(&step, &file),
         Question::Size(step) => json(&played::size(&step)?),

@@ -7,7 +7,7 @@ use serde_json::Value;
 use stepsim::bring::describe::Field;
 use stepsim::simulate::{Fault, Status};
 use stepsim::step::spec::files::lend;
-use stepsim::study::plan::{Layout, Planned, Request};
+use stepsim::study::plan::{Layout, Planned, Proposal, Request, RunPlan};
 use stepsim::study::{SearchOptions, SearchReport, StudyError, search as best};
 
 use super::answer::{Texts, defect, of_spec};
@@ -43,8 +43,22 @@ pub(crate) struct Understood {
     fields: Vec<Field>,
     /// Words that were not understood, or have no counterpart and matter.
     not_understood: Vec<String>,
-    /// What was given up so that the step fits, where it does not as it is stated.
-    fitted: Option<String>,
+    /// What would make the step fit, where it does not as it is stated.
+    proposal: Option<Proposed>,
+}
+
+/// What would make a step fit; nothing is changed unless it is taken.
+#[derive(Debug, Serialize)]
+struct Proposed {
+    gives_up: String,
+    sets: Vec<String>,
+    step_s: f64,
+}
+
+impl From<Proposal> for Proposed {
+    fn from(Proposal { gives_up, sets, step_s }: Proposal) -> Proposed {
+        Proposed { gives_up, sets, step_s }
+    }
 }
 
 pub(crate) fn answer(plan: &Plan) -> Result<Understood, Box<Fault>> {
@@ -61,12 +75,7 @@ pub(crate) fn answer(plan: &Plan) -> Result<Understood, Box<Fault>> {
     let mut run = request.read().map_err(of_spec)?;
     let searched = run.layout == Layout::Searched;
     run.laid_out(&mut told).map_err(of_study)?;
-    let fault = Planned::of(&run).err().map(|error| Fault::from(&error));
-    let fitted = match fault {
-        Some(fault) if fault.status == Status::OutOfMemory => run.made_to_fit(&mut told).map_err(of_study)?,
-        Some(fault) => return Err(Box::new(fault)),
-        None => None,
-    };
+    let proposal = proposal(&run)?;
     Ok(Understood {
         on: run.on,
         machine_sets: run.machine_sets,
@@ -74,8 +83,19 @@ pub(crate) fn answer(plan: &Plan) -> Result<Understood, Box<Fault>> {
         searched,
         fields: run.fields,
         not_understood: run.not_understood,
-        fitted,
+        proposal,
     })
+}
+
+/// What would make a run fit that does not as it is stated.
+fn proposal(run: &RunPlan) -> Result<Option<Proposed>, Box<Fault>> {
+    match Planned::of(run).map_err(|error| Fault::from(&error)) {
+        Ok(_) => Ok(None),
+        Err(fault) if fault.status == Status::OutOfMemory => {
+            Ok(run.proposal(&mut told).map_err(of_study)?.map(Proposed::from))
+        }
+        Err(fault) => Err(Box::new(fault)),
+    }
 }
 
 /// The best layouts of a workload on its machine.

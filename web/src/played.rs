@@ -6,17 +6,18 @@ use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
 use stepsim::measure::page::difference;
-use stepsim::measure::score::Bands;
+use stepsim::measure::score::ranges;
 use stepsim::read::analysis::diff::diff;
 use stepsim::read::analysis::report::{Extent, Report};
 use stepsim::read::trace::Format;
 use stepsim::read::trace::writer::{Chrome, Perfetto, Sink};
 use stepsim::simulate::behaviour::drawn;
 use stepsim::simulate::timeline::{self, Shown};
-use stepsim::simulate::whatif::{Base, WhatIfs, blame};
+use stepsim::simulate::whatif::WhatIfs;
 use stepsim::simulate::{Fault, Head, Inputs, Options, Simulation, jump, ops_to_play, page};
 use stepsim::step::spec::files::lend;
 use stepsim::step::spec::{Topology, WorkloadSpec};
+use stepsim::study::otherwise::{Depth, with_candidates};
 use stepsim::study::plan::Planned;
 
 use super::answer::{Texts, defect, of_run, of_spec};
@@ -43,10 +44,10 @@ impl Step {
         Inputs::load(&self.workload, self.on.as_deref(), &self.sets).map_err(of_spec)
     }
 
-    /// The report with what only the command line knows.
-    fn told(&self, report: Report) -> Report {
+    /// The report with its range, and with what only the command line knows.
+    fn told(&self, inputs: &Inputs, report: Report) -> Report {
         let run = Head { command: self.command.clone(), settings: self.sets.clone(), ..report.run };
-        Report { run, ..report }
+        ranges::told(inputs, Report { run, ..report })
     }
 }
 
@@ -74,7 +75,7 @@ fn run(step: &Step) -> Result<Rc<Simulation>, Box<Fault>> {
 #[derive(Debug, Serialize)]
 pub(crate) struct Figures {
     report: Report,
-    /// How long comparable measured steps were, in words.
+    /// How long the step likely is, in words.
     range: String,
     /// Degrees, batch, sharding and recomputation, in words.
     layout: String,
@@ -90,7 +91,8 @@ pub(crate) fn figures(step: &Step) -> Result<Figures, Box<Fault>> {
         Some(report) => report,
         None => run(step)?.read(Extent::Screen, false),
     };
-    let planned = Planned::of_step(&inputs, &report);
+    let report = step.told(&inputs, report);
+    let planned = Planned::of_step(&inputs, &report, report.accuracy.clone());
     let machine = inputs.topology.value.clone();
     Ok(Figures {
         range: planned.range,
@@ -98,28 +100,36 @@ pub(crate) fn figures(step: &Step) -> Result<Figures, Box<Fault>> {
         links: machine.link_classes(),
         workload: inputs.workload.value,
         machine,
-        report: step.told(report),
+        report,
     })
 }
 
-/// The page; with `why` also what each cause costs.
+/// The page; with `why` also what could be otherwise.
 pub(crate) fn page(step: &Step, why: bool) -> Result<String, Box<Fault>> {
-    let (run, mut report) = (run(step)?, whole(step)?);
-    if why {
-        report.blame = blame::blame(&run.inputs, &Options::default(), &report).map_err(of_run)?;
-    }
-    let accuracy = Bands::shipped().range(&run.inputs, report.step_time_s);
-    page::page(&run, &drawn(&run), &report, &accuracy).map_err(defect)
+    let report = if why { compared(step, Depth::Tables)? } else { whole(step)? };
+    let run = run(step)?;
+    page::page(&run, &drawn(&run), &report).map_err(defect)
 }
 
 /// All readings of a step.
 fn whole(step: &Step) -> Result<Report, Box<Fault>> {
-    Ok(step.told(run(step)?.read(Extent::Whole, false)))
+    let run = run(step)?;
+    Ok(step.told(&run.inputs, run.read(Extent::Whole, false)))
+}
+
+/// All readings of a step with its candidates.
+fn compared(step: &Step, depth: Depth) -> Result<Report, Box<Fault>> {
+    with_candidates(&run(step)?.inputs, &Options::default(), whole(step)?, depth).map_err(of_run)
+}
+
+/// What a step hangs on, in words.
+pub(crate) fn hangs_on(step: &Step) -> Result<String, Box<Fault>> {
+    Ok(compared(step, Depth::Glance)?.hangs_on)
 }
 
 /// The report, as the program writes it.
 pub(crate) fn report(step: &Step) -> Result<Vec<u8>, Box<Fault>> {
-    let mut text = serde_json::to_vec_pretty(&whole(step)?).map_err(defect)?;
+    let mut text = serde_json::to_vec_pretty(&compared(step, Depth::Glance)?).map_err(defect)?;
     text.push(b'\n');
     Ok(text)
 }
@@ -130,6 +140,10 @@ pub(crate) fn timeline(step: &Step, file: &str) -> Result<Vec<u8>, Box<Fault>> {
     let run = run(step)?;
     let mut meta = timeline::meta(&run, None, &step.sets);
     timeline::results(&mut meta, &run);
+    let hangs_on = hangs_on(step)?;
+    if !hangs_on.is_empty() {
+        meta.text("hangs on", hangs_on);
+    }
     timeline::of_run(&run, &meta, &Shown::of(&drawn(&run)), |mut timeline| {
         timeline::fit(&mut timeline, None, format);
         let mut bytes = Vec::new();
@@ -157,8 +171,16 @@ pub(crate) fn difference(a: &Step, b: &Step) -> Result<String, Box<Fault>> {
     difference::page([&name(&a), &name(&b)], &diff(&a, &b), &differ, &[], &[]).map_err(defect)
 }
 
-/// Every resource faster by a tenth, and each cost taken away.
+/// All that could be otherwise, each played.
 pub(crate) fn whatif(step: &Step) -> Result<WhatIfs, Box<Fault>> {
-    let base = Base::new(&step.inputs()?, Options::default()).map_err(of_run)?;
-    base.each(&base.all(1.1)).map_err(of_run)
+    let (inputs, options) = (step.inputs()?, Options::default());
+    let report = jump::glanced(&inputs, &options).map_err(of_run)?;
+    let report = with_candidates(&inputs, &options, report, Depth::All).map_err(of_run)?;
+    Ok(WhatIfs {
+        workload: report.workload,
+        topology: report.topology,
+        step_time_s: report.step_time_s,
+        changes: Vec::new(),
+        candidates: report.candidates,
+    })
 }
