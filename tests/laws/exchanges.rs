@@ -70,7 +70,7 @@ fn no_schedule_comes_to_a_standstill_at_real_depth() {
     let slow = super::steps::count() >= 5000;
     let models: &[&str] = if slow { &["llama3-70b", "gpt3-175b"] } else { &["llama3-70b"] };
     let stacks: Vec<&str> = catalog::names(Kind::Stack).collect();
-    let memory = "topology.device.hbm.capacity_GiB=65536".to_string();
+    let memory = "topology.device.hbm.GB=65536".to_string();
     let (mut at, mut played, mut refused) = (0, 0, 0);
     for (model, schedule, stack) in models.iter().flat_map(|model| {
         let stacks = &stacks;
