@@ -170,15 +170,3 @@ fn stages_without_layers_run() {
         }
     }
 }
-
-/// What nobody can play is refused before anything is played, with the way out.
-#[test]
-fn a_standstill_is_refused_with_the_cycle_and_a_remedy() {
-    let text = workload("interleaved", "nanotron", Some("blocking"), 4).to_string();
-    let inputs = Inputs::from_json(&text, None, &[], &Disk).unwrap();
-    let error = inputs.plan().unwrap_err().to_string();
-    for part in ["comes to a standstill", "waits for", "async or batched"] {
-        assert!(error.contains(part), "{part}: {error}");
-    }
-    assert!(matches!(inputs.plan(), Err(PlanError::Spec(_))));
-}
