@@ -396,8 +396,15 @@ fn reports_fit_a_screen() {
     }
     let text = stdout(&["run", "tiny-4", "--set", "model.layers=8", "--color", "never"]);
     let command = text.lines().find(|line| line.contains("stepsim whatif")).expect("a change to try");
-    stepsim(&command.split_whitespace().skip_while(|word| *word != "whatif").take(6).collect::<Vec<_>>())
-        .success();
+    stepsim(
+        &command
+            .split_whitespace()
+            .skip_while(|word| *word != "whatif")
+            .take_while(|word| !word.starts_with('('))
+            .take(6)
+            .collect::<Vec<_>>(),
+    )
+    .success();
     let coloured = stdout(&["run", "tiny-4", "--color", "always"]);
     assert!(coloured.contains("\x1b[1m"), "{coloured}");
 }

@@ -430,9 +430,14 @@ proptest! {
         let mut file = json!({
             "model_type": model, "hidden_size": 512, "intermediate_size": 1024,
             "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 4, "vocab_size": 1000,
-            "max_position_embeddings": 2048, "tie_word_embeddings": false, "head_dim": 64,
-            "num_experts": 8, "num_local_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 256
+            "max_position_embeddings": 2048, "tie_word_embeddings": false, "head_dim": 64
         });
+        let experts = match model {
+            "mixtral" => json!({"num_local_experts": 8, "num_experts_per_tok": 2}),
+            "qwen3_moe" => json!({"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 256}),
+            _ => json!({}),
+        };
+        file.as_object_mut().unwrap().extend(experts.as_object().unwrap().clone());
         mangle(&mut file, &changes);
         let text = file.to_string();
         if let Err(e) = in_time(&text, move || hugging_face::model(&file, "config.json")) {

@@ -11,46 +11,16 @@
 
 use rustc_hash::FxHashMap;
 
+use super::asked::{Asked, Size};
 use super::form::Form;
 use super::queues::{Passage, Queue, Times};
-use super::walks::RankEnd;
+use super::walk_key::RankEnd;
 use stepsim_step::collective::{CollectiveError, Op};
 use stepsim_step::model::LayerKind;
 use stepsim_step::plan::step::Unit;
 use stepsim_step::plan::step::groups::Group;
-use stepsim_step::plan::step::residency::{
-    Around, Gathers, Given, Reductions, Span, UnitTimes, Updates, gate,
-};
+use stepsim_step::plan::step::residency::{Around, Gathers, Given, Reductions, Span, UnitTimes, gate};
 use stepsim_step::schedule::{Part, Pass, Seat, Slot};
-
-/// What the policies of one rank ask for, by chunk and unit.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Asked {
-    around: Vec<Vec<Around>>,
-    gathers: Gathers,
-    reductions: Option<Reductions>,
-    /// Seconds of the reduction that leaves with the backward visit of a unit, and of that in the last micro-batch; none
-    /// where its bucket is not full.
-    reduced: Vec<Vec<Option<[f64; 2]>>>,
-    /// Seconds of reductions behind the last pass.
-    left: f64,
-    /// Seconds in which first and last stage add up the gradients of the table that they share, behind all others.
-    tied: f64,
-    /// Seconds behind the optimizer step.
-    behind: f64,
-    updates: Option<Updates>,
-    /// Bytes that a visit brings in, and its kernels: what prefetch may count.
-    size: Vec<Vec<[Size; 2]>>,
-}
-
-/// What a visit counts for where prefetch looks so many bytes or kernels ahead.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Size {
-    bytes: f64,
-    kernels: f64,
-    /// Bytes of its own copy.
-    own: f64,
-}
 
 impl Form<'_> {
     /// What the policies of a rank ask for.
@@ -148,33 +118,6 @@ impl Form<'_> {
             self.stages[*stage].iter().zip(passes).map(of_unit).collect()
         };
         own.stages.iter().zip(&own.chunks).map(of_chunk).collect()
-    }
-}
-
-impl Asked {
-    /// Whether what is reduced holds up no pass, and is reduced once.
-    pub fn reduces_behind(&self) -> bool {
-        self.reductions.is_none_or(|reductions| !reductions.every && !reductions.held)
-    }
-    /// Whether it gathers as another does.
-    pub fn gathers_as(&self, other: &Asked) -> bool {
-        let gathers = |asked: &Asked| asked.around.iter().flatten().map(|a| a.gather).collect::<Vec<_>>();
-        self.gathers == other.gathers && gathers(self) == gathers(other)
-    }
-    /// Whether it has collectives.
-    pub fn communicates(&self) -> bool {
-        let gathers = |around: &Around| around.gather != [0.0; 2];
-        self.left + self.tied + self.behind > 0.0
-            || self.reduced.iter().flatten().flatten().flatten().any(|seconds| *seconds > 0.0)
-            || self.around.iter().flatten().any(gathers)
-    }
-    /// Whether it has copies.
-    pub fn copies(&self) -> bool {
-        let copies = |a: &Around| {
-            let all = [a.copy_in, a.copy_out, a.carried, a.home];
-            all.iter().flatten().any(|seconds| *seconds > 0.0)
-        };
-        self.updates.is_some() || self.around.iter().flatten().any(copies)
     }
 }
 

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustc_hash::FxHashMap;
 
 use super::unit_passes::UnitPasses;
-use super::walks::{RankEnd, WalkKey};
+use super::walk_key::{RankEnd, WalkKey};
 use stepsim_step::collective::{Geometry, Transfer};
 use stepsim_step::model::flops::StepFlops;
 use stepsim_step::model::{ParameterCount, Shard};

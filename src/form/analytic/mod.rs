@@ -29,6 +29,7 @@
 //! of the host's queue; where groups of a kind or devices differ, the slowest counts (`unlike`). The simulation has all of
 //! these: the difference is what `compare` explains.
 
+mod asked;
 mod beside;
 pub mod bounds;
 mod chunks;
@@ -59,6 +60,7 @@ pub mod training;
 mod unit_passes;
 mod unlike;
 mod update;
+mod walk_key;
 mod walks;
 
 pub use closed_form::ClosedForm;

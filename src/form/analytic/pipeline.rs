@@ -19,7 +19,7 @@ use super::form::Form;
 use super::pass_time::PassTime;
 use super::queues::{Passage, QUEUES, Queue, Times};
 use super::residency::Held;
-use super::walks::RankEnd;
+use super::walk_key::RankEnd;
 use stepsim_step::model::CommGroup;
 use stepsim_step::plan::step::PlanError;
 use stepsim_step::plan::step::groups::Group;

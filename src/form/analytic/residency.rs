@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::beside::{Asked, On};
+use super::asked::Asked;
+use super::beside::On;
 use super::floor::Floor;
 use super::form::Form;
 use super::memory::Walk;

@@ -4,34 +4,13 @@
 
 use std::sync::Arc;
 
-use super::beside::{Asked, Beside, On};
+use super::beside::{Beside, On};
 use super::form::Form;
 use super::known::Known;
 use super::pipeline::Walk;
 use super::residency::Held;
-use super::unit_passes::UnitPasses;
+use super::walk_key::{RankEnd, WalkKey};
 use stepsim_step::schedule::{Order, Part, Pass};
-
-/// What a walk goes by that layouts share.
-#[derive(Debug)]
-pub(super) struct WalkKey {
-    order: Arc<Order>,
-    /// By rank, chunk and unit.
-    chunks: Vec<Vec<Vec<Arc<UnitPasses>>>>,
-    hops: Vec<Vec<f64>>,
-    /// By rank; none where nothing is gathered.
-    gathers: Vec<Arc<Asked>>,
-}
-
-/// The end of one rank's walk.
-#[derive(Clone, Debug, Default)]
-pub(super) struct RankEnd {
-    /// When its passes are done, and its gathers.
-    pub passes: f64,
-    pub gathers: f64,
-    /// Chunk and unit of each gradient that is complete, and when: in this order.
-    pub complete: Vec<(usize, usize, f64)>,
-}
 
 impl Form<'_> {
     /// When the last rank is done with an order and with what is on beside it.
@@ -58,29 +37,6 @@ impl Form<'_> {
             beside.close(end.passes)
         };
         ends.iter().enumerate().map(of_rank).fold(0.0, f64::max)
-    }
-}
-
-impl WalkKey {
-    /// Numbers that usually tell walks apart.
-    pub fn digest(&self) -> [u64; 4] {
-        let first = self.chunks.first().and_then(|chunks| chunks.first()).and_then(|units| units.first());
-        let hop = self.hops.iter().flatten().next().copied().unwrap_or_default();
-        let order = Arc::as_ptr(&self.order) as usize as u64;
-        let unit = first.map_or(0, |unit| Arc::as_ptr(unit) as usize as u64);
-        [order, unit, hop.to_bits(), self.gathers.len() as u64]
-    }
-    /// Whether two walks are one.
-    pub fn same(&self, other: &WalkKey) -> bool {
-        let units = |key: &WalkKey| key.chunks.iter().flatten().map(Vec::len).collect::<Vec<_>>();
-        let all =
-            |key: &'_ WalkKey| key.chunks.iter().flatten().flatten().map(Arc::as_ptr).collect::<Vec<_>>();
-        Arc::ptr_eq(&self.order, &other.order)
-            && self.hops == other.hops
-            && self.gathers.len() == other.gathers.len()
-            && self.gathers.iter().zip(&other.gathers).all(|(a, b)| Arc::ptr_eq(a, b) || a.gathers_as(b))
-            && units(self) == units(other)
-            && all(self) == all(other)
     }
 }
 

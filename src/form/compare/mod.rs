@@ -19,12 +19,14 @@
 
 pub mod among;
 mod difference;
+mod differences;
 mod estimators;
 pub mod formula;
 mod page;
 mod reading;
 #[cfg(feature = "tables")]
 mod table;
+mod term;
 pub mod tracks;
 pub mod workload;
 
@@ -32,24 +34,14 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use difference::{Class, Difference, OwnError, Pair, Rest};
-pub(crate) use difference::{Differences, gap};
+pub(crate) use differences::{Differences, gap};
 pub use estimators::Estimators;
 pub use formula::{Formula, FormulaReading};
 pub use page::{Drawing, page};
 pub use reading::{Row, beside, read_rank};
 #[cfg(feature = "tables")]
 pub use table::table;
-
-/// One term on both sides, in seconds.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Term {
-    /// Its name.
-    pub name: &'static str,
-    /// In closed form.
-    pub closed_form_s: f64,
-    /// On the simulated rank that is read: what its compute stream did or waited for.
-    pub simulated_s: f64,
-}
+pub use term::Term;
 
 /// Closed form and simulation of one step.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

@@ -9,7 +9,7 @@
 //! thing that it does not claim is switched on by itself: effects. Of links that are shared the form claims a part (groups
 //! that are laid out on one adapter): what it charges and the simulation does not have is its own error.
 
-use super::difference::gap;
+use super::differences::gap;
 use super::{Comparison, Differences, Estimators, Row, Term, beside, read_rank};
 use crate::analytic::{Estimate, Terms};
 use stepsim_core::ids::RankId;

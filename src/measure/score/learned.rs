@@ -15,19 +15,17 @@ use serde_json::json;
 
 use crate::profile::ProfileReport;
 use crate::profile::classes::Family;
-use crate::summary::{Summary, work_of};
+use crate::summary::work_of;
 use stepsim_core::ids::DeviceId;
 use stepsim_core::kernel_class::KernelClass;
-use stepsim_read::analysis::report::Report;
-use stepsim_simulate::{Inputs, Options, Simulation, SimulationError};
+use stepsim_simulate::{Inputs, Options, Simulation};
 use stepsim_step::collective::Op;
 use stepsim_step::spec::SpecError;
 
 use super::same_run::{check_device, check_kernels, check_ranks};
+pub use super::side::NotLearned;
+use super::side::{MEMORY, Side, WORKS};
 
-/// Works that both sides tell apart; all other kernels count as bound by memory.
-const WORKS: [&str; 4] = ["gemm", "attention", "optimizer", MEMORY];
-const MEMORY: &str = "memory-bound";
 /// Between these, a factor is a price; beyond them, plan and profile are not the same run.
 pub(super) const PRICE: [f64; 2] = [0.25, 4.0];
 /// Plays at most.
@@ -67,85 +65,6 @@ pub struct LearnedLine {
     pub times: Option<f64>,
     /// Seconds simulated with all of them.
     pub after_s: f64,
-}
-
-/// Why nothing is learned.
-#[derive(Debug)]
-pub enum NotLearned {
-    /// The workload cannot be read.
-    Spec(SpecError),
-    /// It cannot be played.
-    Run(SimulationError),
-    /// Plan and profile are not the same run.
-    Other(String),
-}
-
-/// Seconds of a step on either side.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Side {
-    step_s: f64,
-    works: BTreeMap<&'static str, f64>,
-    /// Kernels by work.
-    counts: BTreeMap<&'static str, f64>,
-    /// FLOPs by work; of a profile, none are known.
-    flops: BTreeMap<&'static str, f64>,
-    exchange_s: f64,
-}
-
-impl Side {
-    fn of(summary: &Summary) -> Side {
-        let (mut works, mut counts) = (BTreeMap::new(), BTreeMap::new());
-        for (work, (count, seconds)) in &summary.kernels {
-            let known = WORKS.iter().find(|known| *known == work).copied().unwrap_or(MEMORY);
-            *works.entry(known).or_default() += seconds;
-            *counts.entry(known).or_default() += count;
-        }
-        let exchange_s = summary.communication_s[0];
-        Side { step_s: summary.step_s, works, counts, flops: BTreeMap::new(), exchange_s }
-    }
-
-    /// A step as simulated.
-    fn simulated(report: &Report) -> Side {
-        let mut side = Side::of(&Summary::from(report));
-        for kernel in &report.kernels {
-            let flops = 1e12 * kernel.tflops * kernel.time_s / f64::from(report.steps.max(1));
-            *side.flops.entry(work_of(kernel.class)).or_default() += flops;
-        }
-        side
-    }
-
-    /// The mean of all ranks.
-    fn mean(profiles: &ProfileReport) -> Side {
-        let n = profiles.ranks.len().max(1) as f64;
-        let mut mean = Side::default();
-        for side in profiles.ranks.iter().map(|rank| Side::of(&Summary::from(rank))) {
-            mean.step_s += side.step_s / n;
-            mean.exchange_s += side.exchange_s / n;
-            side.works.iter().for_each(|(work, s)| *mean.works.entry(*work).or_default() += s / n);
-            side.counts.iter().for_each(|(work, count)| *mean.counts.entry(*work).or_default() += count / n);
-        }
-        mean
-    }
-
-    /// Seconds of a work.
-    pub(super) fn work(&self, work: &str) -> f64 {
-        self.works.get(work).copied().unwrap_or(0.0)
-    }
-    /// Kernels of a work.
-    pub(super) fn count(&self, work: &str) -> f64 {
-        self.counts.get(work).copied().unwrap_or(0.0)
-    }
-    /// FLOPs of a work.
-    pub(super) fn flops(&self, work: &str) -> f64 {
-        self.flops.get(work).copied().unwrap_or(0.0)
-    }
-
-    /// The same without an optimizer of its own.
-    fn merged(mut self) -> Side {
-        let optimizer = self.works.remove("optimizer").unwrap_or(0.0);
-        *self.works.entry(MEMORY).or_default() += optimizer;
-        self
-    }
 }
 
 /// Factors by work, of the host and of collectives.

@@ -21,6 +21,7 @@ mod report;
 mod rows;
 mod same_run;
 pub mod settled;
+mod side;
 mod statistics;
 mod table;
 

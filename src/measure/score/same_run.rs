@@ -5,7 +5,7 @@
 //! explains is refused: another device, another number of ranks, matrix kernels that are half or twice as many as
 //! planned, and FLOPs above the peak of the device.
 
-use super::learned::{NotLearned, Side};
+use super::side::{NotLearned, Side};
 use crate::profile::ProfileReport;
 use stepsim_core::ids::DeviceId;
 use stepsim_simulate::Inputs;

@@ -6,7 +6,6 @@
 
 use rustc_hash::FxHashMap;
 
-use super::uplinks::Uplinks;
 use crate::spec::topology::Join;
 use crate::topology::{Machine, ScaleUp};
 use stepsim_core::ids::{DeviceId, ResourceId};
@@ -175,6 +174,18 @@ pub struct SiteLinks {
     /// Between counterparts on nodes of one site.
     pub within: LinkClass,
     /// Between counterparts on two sites, while all members of a site send: one member's share.
+    pub across: LinkClass,
+}
+
+/// A group below several switches of a network (leaves, pods, groups of a dragonfly) whose uplinks carry less than
+/// what sends below them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Uplinks {
+    /// Members below each, next to each other; the last may have fewer.
+    pub members: u32,
+    /// Between counterparts on two nodes below one of them.
+    pub within: LinkClass,
+    /// Between counterparts below two of them, while all members below one send: one member's share.
     pub across: LinkClass,
 }
 

@@ -1,20 +1,8 @@
 //! Where a network gives a group less than its members' own ports do: uplinks that are thinner than what hangs below
 //! them, and what one message alone gets.
 
-use super::geometry::{LinkClass, Probe};
+use super::geometry::{LinkClass, Probe, Uplinks};
 use stepsim_core::ids::DeviceId;
-
-/// A group below several switches of a network (leaves, pods, groups of a dragonfly) whose uplinks carry less than
-/// what sends below them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Uplinks {
-    /// Members below each, next to each other; the last may have fewer.
-    pub members: u32,
-    /// Between counterparts on two nodes below one of them.
-    pub within: LinkClass,
-    /// Between counterparts below two of them, while all members below one send: one member's share.
-    pub across: LinkClass,
-}
 
 impl Probe<'_> {
     /// The slowest of the routes from the last member of a node to the first of the next, round the group, each by

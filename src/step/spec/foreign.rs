@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use super::imports::{Beside, FileKind, recognise, translate, translate_model};
-use super::{SpecError, hugging_face, json};
+use super::sources::model_of;
+use super::{SpecError, json};
 
 /// Sequences of a step of which nothing is said but its model: four million tokens in sequences of 4,096, as Llama 2 was
 /// trained (arXiv 2307.09288).
@@ -46,13 +47,4 @@ pub(super) fn foreign(text: &str, file: &str) -> Result<Option<Value>, SpecError
             Err(SpecError::file(file, format!("is {}, not a workload", other.words())).hint(next))
         }
     }
-}
-
-/// A model file, or a config.json as one.
-pub fn model_of(value: Value, file: &str) -> Result<Value, SpecError> {
-    if !hugging_face::is_config(&value) {
-        return Ok(value);
-    }
-    let model = hugging_face::model(&value, file)?;
-    serde_json::to_value(model).map_err(|e| SpecError::file(file, e.to_string()))
 }

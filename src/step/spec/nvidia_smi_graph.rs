@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 
 use super::SpecError;
-use super::nvidia_smi::{Matrix, NodeRates, wrong};
+use super::nvidia_smi_matrix::{Matrix, NodeRates, wrong};
 
 /// The graph of some such nodes under one switch, and what was assumed.
 pub(super) fn graph(

@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use super::error::nearest;
 use super::files::Files;
-use super::foreign::{foreign, model_of};
 use super::imports::Invocation;
 use super::{Kind, SpecError, catalog, hugging_face, json, machine_name, machine_size, names, simple};
 
@@ -82,6 +81,9 @@ impl Source {
     }
 }
 
+/// Makes a workload of a file of other software, of its text and name; `None` where it is of none.
+pub(super) type Foreign = fn(&str, &str) -> Result<Option<Value>, SpecError>;
+
 /// Where names and paths are looked up.
 #[derive(Clone, Copy)]
 pub(super) struct Lookup<'a> {
@@ -90,12 +92,13 @@ pub(super) struct Lookup<'a> {
     /// How many files stand on the one that is looked up, as on their base.
     depth: usize,
     files: &'a dyn Files,
+    foreign: Foreign,
 }
 
 impl<'a> Lookup<'a> {
-    /// From here; paths are read from `files`.
-    pub(super) fn here(files: &'a dyn Files) -> Lookup<'a> {
-        Lookup { folder: None, depth: 0, files }
+    /// From here; paths are read from `files`, workloads in files of other software by `foreign`.
+    pub(super) fn here(files: &'a dyn Files, foreign: Foreign) -> Lookup<'a> {
+        Lookup { folder: None, depth: 0, files, foreign }
     }
 
     /// What a name, a path or a form stands for, and how messages name it. A machine may be simple, or a part of another.
@@ -149,7 +152,7 @@ impl<'a> Lookup<'a> {
         let file = source.file();
         let text = source.text(self.files)?;
         let foreign = match (kind, source) {
-            (Kind::Workload, Source::Disk(_)) => foreign(&text, &file)?,
+            (Kind::Workload, Source::Disk(_)) => (self.foreign)(&text, &file)?,
             _ => None,
         };
         let value = match (foreign, kind) {
@@ -268,3 +271,12 @@ impl<'a> Lookup<'a> {
 /// Fields of a workload that name a JSON file of their own.
 const ATTACHED: [&str; 4] =
     ["parallelism.rank_map", "parallelism.pipeline.order_file", "expert_load.counts_file", "documents.file"];
+
+/// A model file, or a config.json as one.
+pub fn model_of(value: Value, file: &str) -> Result<Value, SpecError> {
+    if !hugging_face::is_config(&value) {
+        return Ok(value);
+    }
+    let model = hugging_face::model(&value, file)?;
+    serde_json::to_value(model).map_err(|e| SpecError::file(file, e.to_string()))
+}

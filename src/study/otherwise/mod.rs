@@ -14,18 +14,24 @@
 
 mod choices;
 mod faults;
+mod idea;
 mod limits;
+mod step;
 mod uneven;
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
+pub use step::Depth;
+
+use idea::{Idea, Way};
+use step::Step;
 use stepsim_core::pool;
 use stepsim_form::analytic;
 use stepsim_read::analysis::candidates::{Candidate, CandidateKind, sentence};
 use stepsim_read::analysis::report::Report;
 use stepsim_simulate::jump::figures_edited_among;
-use stepsim_simulate::whatif::{Change, Levels, apply};
+use stepsim_simulate::whatif::{Levels, apply};
 use stepsim_simulate::{Common, Inputs, Options, SimulationError};
 
 /// What changes less than this part of the step has no line.
@@ -36,51 +42,6 @@ const PROMISES: f64 = 0.005;
 
 /// So many of the best choices are tried together.
 const TOGETHER: usize = 8;
-
-/// How many limits and choices are played.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Depth {
-    /// For one screen: two limits at most.
-    Glance,
-    /// For tables and pages: the most promising limits and choices, six of both at most.
-    Tables,
-    /// All.
-    All,
-    /// All choices, the best of them together too, and nothing else.
-    Choices,
-}
-
-/// Something that could be otherwise, before it is played.
-struct Idea {
-    what: String,
-    otherwise: String,
-    kind: CandidateKind,
-    way: Way,
-    /// Seconds that it promises to save.
-    promise_s: f64,
-}
-
-/// What makes it otherwise.
-#[derive(Clone, Debug, PartialEq)]
-enum Way {
-    Sets(Vec<String>),
-    Without(Change),
-}
-
-impl Idea {
-    fn set(
-        kind: CandidateKind,
-        what: impl Into<String>,
-        otherwise: impl Into<String>,
-        sets: &[&str],
-    ) -> Idea {
-        let sets = sets.iter().map(|set| (*set).to_owned()).collect();
-        Idea { what: what.into(), otherwise: otherwise.into(), kind, way: Way::Sets(sets), promise_s: 0.0 }
-    }
-    fn promising(self, promise_s: f64) -> Idea {
-        Idea { promise_s, ..self }
-    }
-}
 
 /// The report with what could be otherwise, and the sentence that follows from it.
 ///
@@ -109,16 +70,6 @@ pub fn with_candidates(
     let mut report = Report { candidates, candidates_left_out: left_out as u64, ..report };
     report.hangs_on = sentence(&report);
     Ok(report)
-}
-
-/// A step whose candidates are looked for.
-struct Step<'a> {
-    inputs: &'a Inputs,
-    options: &'a Options,
-    report: &'a Report,
-    depth: Depth,
-    levels: OnceLock<Levels>,
-    common: Common,
 }
 
 impl Step<'_> {

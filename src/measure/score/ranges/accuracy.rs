@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::measured_steps::{MeasuredStep, MeasuredSteps};
+use super::measured_step::MeasuredStep;
+use super::measured_steps::MeasuredSteps;
 use super::open_facts::{OpenFact, moved, open_facts};
 use super::spread::Spread;
 use super::traits::{StepTraits, generation};

@@ -4,30 +4,10 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
-use super::coverage::ClassCoverage;
-use super::traits::StepTraits;
+use super::class_coverage::ClassCoverage;
+use super::measured_step::MeasuredStep;
 use super::widths::Widths;
-use crate::score::outcome::Outcome;
 use stepsim_step::spec::catalog;
-
-/// A measured step.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct MeasuredStep {
-    /// Name of the row.
-    pub id: String,
-    /// Who measured it.
-    pub source: String,
-    /// Measured over simulated seconds.
-    pub ratio: f64,
-    /// Values that its description assumes.
-    pub assumed: u32,
-    /// Part of the step in which that communication runs under kernels which hides best.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hidden: Option<f64>,
-    /// Its classes and size.
-    pub traits: StepTraits,
-}
 
 /// The measured steps of a score.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -65,35 +45,8 @@ impl MeasuredSteps {
             lines(self.steps.iter().map(json).collect()),
         )
     }
-
-    /// The measured steps among outcomes: those that fit where they ran or were relieved to, and are not held apart.
-    pub fn of(outcomes: &[Outcome], date: &str) -> MeasuredSteps {
-        let steps: Vec<MeasuredStep> = outcomes.iter().filter_map(MeasuredStep::of).collect();
-        let date = date.to_string();
-        let measured = MeasuredSteps { date, widths: Widths::of(&steps), coverage: Vec::new(), steps };
-        MeasuredSteps { coverage: measured.coverage(), ..measured }
-    }
-}
-
-impl MeasuredStep {
-    fn of(outcome: &Outcome) -> Option<MeasuredStep> {
-        let case = outcome.case.as_ref().filter(|case| !case.layer)?;
-        let ratio = case.measured_s / outcome.predicted_s.filter(|_| outcome.counts())?;
-        Some(MeasuredStep {
-            id: outcome.id.clone(),
-            source: outcome.source.clone(),
-            ratio: (1e4 * ratio).round() / 1e4,
-            assumed: case.assumed_values(),
-            hidden: outcome.hidden_share.map(thousandths),
-            traits: outcome.traits.clone()?,
-        })
-    }
 }
 
 fn json<T: Serialize>(value: T) -> String {
     serde_json::to_string(&value).unwrap_or_default()
-}
-
-fn thousandths(share: f64) -> f64 {
-    (1e3 * share).round() / 1e3
 }

@@ -14,10 +14,13 @@
 //! 5. [`Accuracy`]: the range of a step in words, or that nothing like it was measured.
 
 mod accuracy;
+mod class_coverage;
 mod coverage;
 mod hidden;
 mod likeness;
+mod measured_step;
 mod measured_steps;
+mod of_outcomes;
 mod open_facts;
 mod spread;
 mod traits;
@@ -25,9 +28,11 @@ mod unlike;
 mod widths;
 
 pub use accuracy::{Accuracy, Circumstances, StepRange, told};
-pub use coverage::{ClassCoverage, Coverage, RangedStep};
+pub use class_coverage::{ClassCoverage, Coverage};
+pub use coverage::RangedStep;
 pub use hidden::most_hidden;
-pub use measured_steps::{MeasuredStep, MeasuredSteps};
+pub use measured_step::MeasuredStep;
+pub use measured_steps::MeasuredSteps;
 pub use open_facts::OpenFact;
 pub use spread::Spread;
 pub use traits::{LayoutFamily, ModelSort, StepTraits};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::measured_steps::MeasuredStep;
+use super::measured_step::MeasuredStep;
 use super::traits::StepTraits;
 
 /// Weight of the guess that a simulated step is right, in measured steps of the same traits and of one source.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::measured_steps::MeasuredStep;
+use super::measured_step::MeasuredStep;
 use super::spread::Spread;
 use super::traits::StepTraits;
 use crate::score::statistics::quantile;

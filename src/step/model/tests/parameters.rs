@@ -17,7 +17,9 @@ fn mixers_plan_what_they_count() {
             let Some(mixer) = Mixer::of(&layer) else { continue };
             let (weights, parameters) = (mixer.weights(layer.hidden), mixer.parameters(layer.hidden) as f64);
             assert!(weights <= parameters, "{name}: {}", mixer.name());
-            assert!(parameters < 1.02 * weights, "{name}: {} {parameters} {weights}", mixer.name());
+            // The small products of Mamba 1 count as a third: they run forward alone.
+            let room = if mixer.name() == "mamba-1" { 1.05 } else { 1.02 };
+            assert!(parameters < room * weights, "{name}: {} {parameters} {weights}", mixer.name());
             let shard = Shard::whole(&layer);
             let plan = LayerPlan::transformer(
                 &ModelSpec { mlp: MlpKind::None, moe: None, ..layer.clone().into_owned() },

@@ -17,6 +17,7 @@ mod abstract_work;
 pub mod durations;
 mod measured;
 mod posts;
+mod programs;
 mod rank;
 mod reads;
 mod standstill;
@@ -30,30 +31,12 @@ pub use standstill::standstill;
 pub use work::{Channel, Message, Options, Pipeline, Receive, Sends, StageWork, Task, phase};
 
 use crate::schedule::Order;
-use posts::Posts;
-use rank::RankBuilder;
-use stepsim_core::program::ProgramBuilder;
-use wires::{Channels, Wires};
+use programs::{Posts, with_posts};
 
 /// Builds the program of every pipeline rank.
 ///
 /// `order` must have passed [`Order::check`] (those of the named schedules always do).
 pub fn programs(order: &Order, options: Options, work: &mut dyn StageWork) -> Pipeline {
-    let wires = Wires::new(order);
-    let mut channels =
-        Channels { list: Vec::new(), known: vec![u32::MAX; wires.made.len() * options.lanes as usize] };
     let posts = if options.launched { Posts::of(order, options.sends) } else { Posts::default() };
-    let mut pipeline = Pipeline::default();
-    for rank in 0..order.placement.ranks() {
-        // Ranks of a pipeline do about as much each.
-        let room = pipeline.programs.last().map_or_else(ProgramBuilder::new, ProgramBuilder::with_room_of);
-        let builder =
-            RankBuilder::new(order, &wires, posts.of_rank(rank), options, rank, &mut channels, room);
-        let (program, slots, receives) = builder.build(work);
-        pipeline.programs.push(program);
-        pipeline.slots.push(slots);
-        pipeline.receives.push(receives);
-    }
-    pipeline.channels = channels.list;
-    pipeline
+    with_posts(order, options, &posts, work)
 }

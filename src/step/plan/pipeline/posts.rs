@@ -13,14 +13,11 @@
 //! waits, so it is launched.
 
 use super::abstract_work::lock_step;
+use super::programs::Posts;
 use super::{Receive, Sends};
 use crate::schedule::Order;
 use stepsim_core::engine;
 use stepsim_core::ids::RankId;
-
-/// By rank, the receives to post and the slot before which each stands, in the order of these slots.
-#[derive(Debug, Default)]
-pub(super) struct Posts(Vec<Vec<(usize, Receive)>>);
 
 impl Posts {
     /// Those of an order. Where sends do not hold passes up, or where every receive waits for a pass of its own rank,
@@ -46,9 +43,5 @@ impl Posts {
             posts
         });
         Posts(by_rank.collect())
-    }
-    /// Those of a rank.
-    pub fn of_rank(&self, rank: u32) -> &[(usize, Receive)] {
-        self.0.get(rank as usize).map_or(&[][..], Vec::as_slice)
     }
 }

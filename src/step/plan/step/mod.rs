@@ -62,7 +62,7 @@ use crate::plan::pipeline::{Options, Sends};
 use crate::schedule;
 use crate::schedule::{Choice, Data, Order};
 use crate::spec::SpecError;
-use crate::spec::model::{AttentionKernel, ModelSpec};
+use crate::spec::model::{AttentionKernel, AttentionSpec, ModelSpec};
 use crate::spec::workload::{NoiseSpec, PointToPoint, WorkloadSpec};
 use crate::topology::{Axis, Layout, Machine};
 use assembly::Assembly;
@@ -299,12 +299,20 @@ pub fn executed(
     times: impl Fn(OpId) -> u64,
 ) -> [u128; 2] {
     // Of keys that an indexer chose none is skipped.
-    let attention = &model.attention;
-    let masked =
-        attention.kernel == AttentionKernel::Flash && attention.causal && attention.indexer.is_none();
+    let masks = |attention: &AttentionSpec| {
+        attention.kernel == AttentionKernel::Flash && attention.causal && attention.indexer.is_none()
+    };
+    let of_layers: Vec<bool> = match model.layer_kinds.is_empty() {
+        true => Vec::new(),
+        false => (0..model.layers).map(|layer| masks(&model.layer(layer).attention)).collect(),
+    };
+    let of_model = masks(&model.attention);
     let skips = |info: &OpInfo| {
         let of_module = || workload.modules.keys().any(|name| unit::names(name, &info.name));
-        masked && info.class.is_some_and(|class| class.kind() == Kind::Attention) && !of_module()
+        let of_layer = info.layer.and_then(|layer| of_layers.get(layer as usize));
+        *of_layer.unwrap_or(&of_model)
+            && info.class.is_some_and(|class| class.kind() == Kind::Attention)
+            && !of_module()
     };
     // Whole ones: sums are then the same in any order.
     let of_info = |info: &OpInfo| (info.flops.round() as u128, skips(info));

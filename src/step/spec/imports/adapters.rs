@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::Draft;
+use super::draft::Draft;
 use crate::spec::model::MoeSpec;
-use crate::spec::{ModelSpec, load};
+use crate::spec::sources::Lookup;
+use crate::spec::{Disk, Kind, ModelSpec, Spec};
 
 /// Matrices by the names of software that trains adapters.
 const MATRICES: [(&str, &str); 14] = [
@@ -63,8 +64,15 @@ impl Draft {
 
 fn model_of(workload: &Value) -> Option<ModelSpec> {
     let content = &workload["model"];
-    let text = content.as_str().map_or_else(|| content.to_string(), str::to_owned);
-    load::<ModelSpec>(&text, &[]).ok().map(|loaded| loaded.value)
+    let lookup = Lookup::here(&Disk, |_, _| Ok(None));
+    let value = match content.as_str() {
+        Some(name) => lookup.named(Kind::Model, name).ok()?.0,
+        None => lookup.complete(Kind::Model, content.clone(), "model").ok()?,
+    };
+    let model: ModelSpec = crate::spec::json::typed(&value).ok()?;
+    let canonical = serde_json::to_value(&model).unwrap_or_default();
+    crate::spec::json::refuse_lists_for_objects(&value, &canonical, "").ok()?;
+    Spec::validate(&model).ok().map(|()| model)
 }
 
 /// Leaves out the overlap of a shared expert where the model has none, as the software does.

@@ -11,6 +11,7 @@
 //! * A name that the table does not know is reported as unknown; nothing is dropped in silence.
 
 mod adapters;
+mod draft;
 mod finish;
 mod invocation;
 mod layers;
@@ -21,12 +22,11 @@ mod syntax;
 mod table;
 pub(crate) mod vocabulary;
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{SpecError, json, nearest};
+use draft::Draft;
 use syntax::{Open, Said};
 use table::{Rule, Table};
 use vocabulary::Vocabulary;
@@ -310,21 +310,6 @@ pub fn word(format: &str, name: &str, value: &Value) -> Option<Vec<(String, Valu
         None => rule.no_effect.then(Vec::new),
         puts => puts,
     }
-}
-
-/// A workload on its way.
-#[derive(Debug, Default)]
-struct Draft {
-    /// What fields hold so far; the model's under `model`.
-    workload: Value,
-    /// The software's defaults of a model that a file writes out; a model by name has its own.
-    model: Value,
-    /// Quantities that several arguments share.
-    variables: BTreeMap<String, Value>,
-    /// Those that arguments say.
-    said: BTreeSet<String>,
-    /// What followed from several arguments or was assumed, in words.
-    assumed: Vec<String>,
 }
 
 impl Draft {

@@ -139,7 +139,9 @@ fn the_words_of_every_program_are_arguments() {
         "export NCCL=1 && python3 -m train --a=1 --b | tee x.log",
         "torchrun train.py --a 1 --b -x 4",
     ] {
-        assert_eq!(read(text), one, "{text}");
+        let mut words = read(text);
+        words.as_object_mut().unwrap().remove("script.program");
+        assert_eq!(words, one, "{text}");
     }
     let made = read("python -m maxtext.train base.yml a=1 ++b.c=x steps=30 UPPER=1\nother d=1");
     assert_eq!(made, json!({"a": 1, "b.c": "x", "steps": 30}));

@@ -1,5 +1,6 @@
 //! How arguments are written: each syntax gives a flat list of names and values.
 
+mod flat;
 mod python;
 mod said;
 mod shell;
@@ -13,9 +14,7 @@ use serde_json::Value;
 
 use super::super::{SpecError, budget};
 use super::invocation::Invocation;
-
-/// How deep files may be nested.
-const MAX_DEPTH: usize = 16;
+use flat::{MAX_DEPTH, flatten};
 
 /// A way in which arguments are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -110,40 +109,6 @@ fn yaml(text: &str) -> Result<Value, SpecError> {
     let mut value: serde_yaml_ng::Value = serde_yaml_ng::from_str(text).map_err(|e| not("YAML", e))?;
     value.apply_merge().map_err(|e| not("YAML", e))?;
     serde_json::to_value(value).map_err(|e| not("YAML of texts, numbers, lists and maps", e))
-}
-
-/// `a: {b: 1}` as `a.b` = 1. Lists stay values; an empty map is a value too.
-fn flatten(head: &str, value: Value, depth: usize, flat: &mut Vec<(String, Value)>) -> Result<(), SpecError> {
-    if depth > MAX_DEPTH {
-        return Err(SpecError::at(head, format!("more than {MAX_DEPTH} levels stand in one another")));
-    }
-    match value {
-        Value::Object(map) if depth == 0 || !map.is_empty() => {
-            for (key, value) in map {
-                let name = if head.is_empty() { key } else { format!("{head}.{key}") };
-                flatten(&name, value, depth + 1, flat)?;
-            }
-        }
-        value => flat.push((head.to_string(), numbered(value))),
-    }
-    Ok(())
-}
-
-/// `500_000` is a number.
-fn numbered(value: Value) -> Value {
-    let digits = |text: &str| {
-        text.starts_with(|c: char| c.is_ascii_digit())
-            && text.contains('_')
-            && text.chars().all(|c| c.is_ascii_digit() || c == '_')
-    };
-    match value
-        .as_str()
-        .filter(|text| digits(text))
-        .and_then(|text| text.replace('_', "").parse::<u64>().ok())
-    {
-        Some(number) => number.into(),
-        None => value,
-    }
 }
 
 /// Puts in what a text refers to: another place of the same configuration (OmegaConf's `${train.batch}`), or what a

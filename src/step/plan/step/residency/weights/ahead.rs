@@ -4,7 +4,7 @@
 //! A shard is there from the start of its copy to the end of its gather, the gathered weights from the start of the gather to
 //! the end of the visit. A visit sees at its fullest all that is there at one moment of it.
 
-use super::gather_time;
+use super::gather_time::gather_time;
 use crate::plan::step::residency::away::fraction_away;
 use crate::plan::step::residency::{Given, Span, UnitTimes, gate};
 

@@ -3,6 +3,7 @@
 mod ahead;
 mod budgets;
 mod fsdp;
+mod gather_time;
 mod gathered;
 mod renewed;
 mod replicated;
@@ -11,6 +12,8 @@ pub(super) use budgets::Budgets;
 pub(super) use fsdp::Fsdp;
 pub(super) use renewed::Renewed;
 pub(super) use replicated::Replicated;
+
+use gather_time::gather_time;
 
 use super::copies::Cargo;
 use super::{Around, Form, Gathers, Given, Held, take};
@@ -90,23 +93,6 @@ fn around(given: &Given<'_>, gathers: bool) -> Result<Vec<Vec<Around>>, Collecti
         };
         Ok(Around { gather: [gather(false)?, gather(true)?], copy_in: [copy_in; 2], ..Around::default() })
     })
-}
-
-/// Closed form: seconds to gather this many bytes of a unit's weights for a forward or a backward pass.
-fn gather_time(
-    given: &Given<'_>,
-    unit: &Unit,
-    (dense, expert): (u64, u64),
-    backward: bool,
-) -> Result<f64, CollectiveError> {
-    let time = |group, bytes: u64| {
-        let bytes = bytes as f64;
-        let pieces =
-            given.shares.gathered_in(unit, matches!(group, Group::Experts(_)), bytes.round() as u64) as f64;
-        Ok::<_, CollectiveError>(pieces * given.links.collective(group, Op::AllGather, bytes / pieces)?)
-    };
-    let [of_dense, of_experts] = given.shares.gather_groups(backward);
-    Ok(time(of_dense, dense)? + time(of_experts, expert)?)
 }
 
 /// Closed form: what stays.

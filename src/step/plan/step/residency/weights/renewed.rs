@@ -136,7 +136,12 @@ impl Law for Renewed {
     fn closed_form(&self, given: &Given<'_>) -> Result<Form, CollectiveError> {
         let form = self.copies.closed_form(given)?;
         let gather = |unit: &Unit| {
-            super::gather_time(given, unit, unit.trained_bytes(given.shares.weight_message_bytes), false)
+            super::gather_time::gather_time(
+                given,
+                unit,
+                unit.trained_bytes(given.shares.weight_message_bytes),
+                false,
+            )
         };
         if !given.shares.workload.gradient_buckets.overlap_weight_gather {
             let behind = given.units().map(|u| gather(u.unit)).sum::<Result<f64, _>>()?;

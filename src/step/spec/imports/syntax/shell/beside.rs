@@ -65,7 +65,7 @@ pub fn documents(text: &str, player: &mut Player) -> Vec<(String, Value)> {
         if let Ok(value) = json::read_of_others("", &body)
             && MARKS.iter().any(|mark| value.get(*mark).is_some())
         {
-            let _ = super::super::flatten(WRITTEN, value, 1, &mut found);
+            let _ = super::super::flat::flatten(WRITTEN, value, 1, &mut found);
         }
     }
     found

@@ -1,0 +1,59 @@
+//! What the policies of one rank ask for.
+
+use stepsim_step::plan::step::residency::{Around, Gathers, Reductions, Updates};
+
+/// What the policies of one rank ask for, by chunk and unit.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Asked {
+    pub(super) around: Vec<Vec<Around>>,
+    pub(super) gathers: Gathers,
+    pub(super) reductions: Option<Reductions>,
+    /// Seconds of the reduction that leaves with the backward visit of a unit, and of that in the last micro-batch; none
+    /// where its bucket is not full.
+    pub(super) reduced: Vec<Vec<Option<[f64; 2]>>>,
+    /// Seconds of reductions behind the last pass.
+    pub(super) left: f64,
+    /// Seconds in which first and last stage add up the gradients of the table that they share, behind all others.
+    pub(super) tied: f64,
+    /// Seconds behind the optimizer step.
+    pub(super) behind: f64,
+    pub(super) updates: Option<Updates>,
+    /// Bytes that a visit brings in, and its kernels: what prefetch may count.
+    pub(super) size: Vec<Vec<[Size; 2]>>,
+}
+
+/// What a visit counts for where prefetch looks so many bytes or kernels ahead.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Size {
+    pub(super) bytes: f64,
+    pub(super) kernels: f64,
+    /// Bytes of its own copy.
+    pub(super) own: f64,
+}
+
+impl Asked {
+    /// Whether what is reduced holds up no pass, and is reduced once.
+    pub fn reduces_behind(&self) -> bool {
+        self.reductions.is_none_or(|reductions| !reductions.every && !reductions.held)
+    }
+    /// Whether it gathers as another does.
+    pub fn gathers_as(&self, other: &Asked) -> bool {
+        let gathers = |asked: &Asked| asked.around.iter().flatten().map(|a| a.gather).collect::<Vec<_>>();
+        self.gathers == other.gathers && gathers(self) == gathers(other)
+    }
+    /// Whether it has collectives.
+    pub fn communicates(&self) -> bool {
+        let gathers = |around: &Around| around.gather != [0.0; 2];
+        self.left + self.tied + self.behind > 0.0
+            || self.reduced.iter().flatten().flatten().flatten().any(|seconds| *seconds > 0.0)
+            || self.around.iter().flatten().any(gathers)
+    }
+    /// Whether it has copies.
+    pub fn copies(&self) -> bool {
+        let copies = |a: &Around| {
+            let all = [a.copy_in, a.copy_out, a.carried, a.home];
+            all.iter().flatten().any(|seconds| *seconds > 0.0)
+        };
+        self.updates.is_some() || self.around.iter().flatten().any(copies)
+    }
+}

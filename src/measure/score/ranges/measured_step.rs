@@ -1,0 +1,24 @@
+//! A measured step with how far off it was simulated.
+
+use serde::{Deserialize, Serialize};
+
+use super::traits::StepTraits;
+
+/// A measured step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MeasuredStep {
+    /// Name of the row.
+    pub id: String,
+    /// Who measured it.
+    pub source: String,
+    /// Measured over simulated seconds.
+    pub ratio: f64,
+    /// Values that its description assumes.
+    pub assumed: u32,
+    /// Part of the step in which that communication runs under kernels which hides best.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hidden: Option<f64>,
+    /// Its classes and size.
+    pub traits: StepTraits,
+}

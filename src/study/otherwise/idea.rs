@@ -1,0 +1,36 @@
+//! Something that could be otherwise, before it is played.
+
+use stepsim_read::analysis::candidates::CandidateKind;
+use stepsim_simulate::whatif::Change;
+
+/// Something that could be otherwise, before it is played.
+pub(super) struct Idea {
+    pub(super) what: String,
+    pub(super) otherwise: String,
+    pub(super) kind: CandidateKind,
+    pub(super) way: Way,
+    /// Seconds that it promises to save.
+    pub(super) promise_s: f64,
+}
+
+/// What makes it otherwise.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Way {
+    Sets(Vec<String>),
+    Without(Change),
+}
+
+impl Idea {
+    pub(super) fn set(
+        kind: CandidateKind,
+        what: impl Into<String>,
+        otherwise: impl Into<String>,
+        sets: &[&str],
+    ) -> Idea {
+        let sets = sets.iter().map(|set| (*set).to_owned()).collect();
+        Idea { what: what.into(), otherwise: otherwise.into(), kind, way: Way::Sets(sets), promise_s: 0.0 }
+    }
+    pub(super) fn promising(self, promise_s: f64) -> Idea {
+        Idea { promise_s, ..self }
+    }
+}

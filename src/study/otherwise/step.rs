@@ -1,0 +1,30 @@
+//! A step whose candidates are looked for, and how far.
+
+use std::sync::OnceLock;
+
+use stepsim_read::analysis::report::Report;
+use stepsim_simulate::whatif::Levels;
+use stepsim_simulate::{Common, Inputs, Options};
+
+/// A step whose candidates are looked for.
+pub(super) struct Step<'a> {
+    pub(super) inputs: &'a Inputs,
+    pub(super) options: &'a Options,
+    pub(super) report: &'a Report,
+    pub(super) depth: Depth,
+    pub(super) levels: OnceLock<Levels>,
+    pub(super) common: Common,
+}
+
+/// How many limits and choices are played.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Depth {
+    /// For one screen: two limits at most.
+    Glance,
+    /// For tables and pages: the most promising limits and choices, six of both at most.
+    Tables,
+    /// All.
+    All,
+    /// All choices, the best of them together too, and nothing else.
+    Choices,
+}
