@@ -182,7 +182,7 @@ const LATENT: &str = r#"{"model_type": "kimi_linear", "hidden_size": 512, "inter
 fn sizes_of_a_configuration_are_read_or_stop() {
     let folder = Folder::new();
     let count = |key: &str| {
-        folder.write("config.json", &LATENT.replace("WIDTH", key));
+        folder.write("config.json", LATENT.replace("WIDTH", key));
         let said = folder.stepsim("import hf config.json --report count.json");
         (said.status == Some(0))
             .then(|| json(folder.path("count.json"))["parameters"]["total"].as_u64().unwrap())

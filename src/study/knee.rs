@@ -122,7 +122,7 @@ impl KneeField {
     }
     /// Small numbers of things, whose middle was rounded to one of them.
     fn between_neighbours(&self, low: f64, high: f64) -> Option<f64> {
-        (self.whole && high - low > 1.0).then(|| low + 1.0)
+        (self.whole && high - low > 1.0).then_some(low + 1.0)
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) fn page(result: &WhatIfs, head: &Head) -> serde_json::Result<String> 
         _ => &["what if", "step", "change"],
     };
     let words = if result.changes.is_empty() { 3 } else { 1 };
-    sheet.section("Every change", "Each is a run.", |out| table(out, heads, words, rows.into_iter()));
+    sheet.section("Every change", "Each is a run.", |out| table(out, heads, words, rows));
     sheet.command(&command(), head, &[]);
     sheet.finish(serde_json::json!({}), result)
 }

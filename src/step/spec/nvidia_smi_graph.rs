@@ -76,8 +76,8 @@ impl Drawing {
             let socket = sockets[first(&switches, switch)];
             self.link(&name("pcie", switch), &name("cpu", socket), rates.pcie_gbps);
         }
-        for gpu in 0..matrix.gpus {
-            self.link(&name("gpu", gpu), &name("pcie", switches[gpu]), rates.pcie_gbps);
+        for (gpu, switch) in switches.iter().enumerate().take(matrix.gpus) {
+            self.link(&name("gpu", gpu), &name("pcie", *switch), rates.pcie_gbps);
         }
         if rates.nodes == 1 {
             return;

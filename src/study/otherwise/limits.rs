@@ -73,9 +73,12 @@ fn better(step: &Step<'_>, class: &str, now: f64) -> Option<(f64, String)> {
     Some((2.0 * now, String::new()))
 }
 
-/// By device and class: the lowest rate of the shipped machines, and the machine that has it.
-static SHIPPED: LazyLock<BTreeMap<(String, String), (f64, &'static str)>> = LazyLock::new(|| {
-    let mut least: BTreeMap<(String, String), (f64, &'static str)> = BTreeMap::new();
+/// By device and class of links: a rate, and the machine that has it.
+type Rates = BTreeMap<(String, String), (f64, &'static str)>;
+
+/// The lowest rates of the shipped machines.
+static SHIPPED: LazyLock<Rates> = LazyLock::new(|| {
+    let mut least = Rates::new();
     for name in catalog::names(Kind::Topology) {
         let Ok(machine) = load::<Topology>(name, &[]) else { continue };
         let classes = machine.value.link_classes().into_iter().chain([MEMORY.to_owned()]);

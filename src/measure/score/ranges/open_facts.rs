@@ -52,7 +52,7 @@ pub fn open_facts(inputs: &Inputs, stack: &str) -> Vec<OpenFact> {
             others.filter_map(|value| Some((value.to_string(), moved(inputs, format!("{path}={value}"))?.1)));
         let moved = moved.filter(|(_, factor)| (factor - 1.0).abs() > MOVES).collect::<Vec<_>>();
         let values = [(now, 1.0)].into_iter().chain(moved).collect::<Vec<_>>();
-        (values.len() > 1).then_some(OpenFact { path: *path, values })
+        (values.len() > 1).then_some(OpenFact { path, values })
     });
     found.collect()
 }

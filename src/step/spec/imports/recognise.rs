@@ -130,7 +130,7 @@ fn arguments(text: &str) -> Option<FileKind> {
             .any(|(_, table, _)| table.bases.iter().chain(&table.before).any(|other| other == format))
     };
     let whole = scored.iter().filter(|(format, ..)| !gives_way(format));
-    whole.max_by_key(|(.., score)| *score).map(|(format, ..)| FileKind::Arguments(*format))
+    whole.max_by_key(|(.., score)| *score).map(|(format, ..)| FileKind::Arguments(format))
 }
 
 /// How many marks of a format a text has; `None` where it is not of the format's syntax.
