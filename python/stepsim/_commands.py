@@ -73,7 +73,7 @@ def whatif(
     settings: Settings = None,
     scale: Optional[Texts] = None,
     without: Optional[Texts] = None,
-    by: float = 1.1,
+    choices: bool = False,
     html: Optional[Path] = None,
 ) -> types.WhatIfs:
     """Say what a faster resource, or the absence of a cost, would buy.
@@ -84,10 +84,10 @@ def whatif(
     ``settings``: Change a field first: `batch.global=768`, `topology.nodes=16`.
     ``scale``: A resource so many times as fast (latency: as long): matrix, memory, latency, host, `rank.0-3`, a class
         of links or kernels.
-    ``without``: Take away what costs time: tp, cp, ep, pp, dp, h2d, d2h, exposed, bubble, imbalance, stage.N (levelled
-        to the others), tail, stragglers, jitter, slow-links, recomputation, interference, full-tier, host, a class of
-        links or kernels.
-    ``by``: How much faster each resource is in the table of all.
+    ``without``: Take away what costs time, or deal it out evenly: tp, cp, ep, pp, dp, h2d, d2h, exposed, bubble,
+        imbalance, stage.N (levelled to the others), tail, stragglers, jitter, slow-links, experts, documents, images,
+        device-classes, recomputation, interference, full-tier, host, a class of links or kernels.
+    ``choices``: Only the choices beside those that the workload makes, and the best of them together.
     ``html``: Write the result as a page here: .html, one file that opens in any browser.
 
     Returns: The step, and what each change would do.
@@ -206,6 +206,7 @@ def compare(
     topology: Optional[Source] = None,
     *,
     settings: Settings = None,
+    form: Optional[Document] = None,
     html: Optional[Path] = None,
     output: Optional[Path] = None,
 ) -> types.Comparison:
@@ -215,7 +216,9 @@ def compare(
     ``topology``: Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1`
         [default: the one the workload names].
     ``settings``: Change a field: `batch.global=768`, `topology.nodes=16`.
-    ``html``: Write a page with the terms and the effects here: .html.
+    ``form``: A formula to hold beside both: calculon, megatron-3d, pipeline-bubbles, scaling-book, or a file of yours:
+        .json, .csv.
+    ``html``: Write a page with the terms, own error, effects and rest here: .html.
     ``output``: Write a timeline with the closed form's terms under the simulated rank: .json, .json.gz, .pftrace,
         .pftrace.gz.
 
@@ -411,7 +414,7 @@ def score(
     *,
     rules: Optional[Texts] = None,
     rows: Optional[Path] = None,
-    bands: Optional[Path] = None,
+    measured_steps: Optional[Path] = None,
     source: Optional[Texts] = None,
     row: Optional[Texts] = None,
     every: int = 1,
@@ -425,7 +428,8 @@ def score(
     ``paths``: Files of JSON lines, or folders with such files.
     ``rules``: Rules of your own beside the shipped ones; a file with the name of a shipped one replaces it.
     ``rows``: Write every row as a line of JSON here, with the workload and machine that were simulated.
-    ``bands``: Write how far off steps of each device and stack were here, as `run` and `estimate` tell it.
+    ``measured_steps``: Write measured over simulated seconds of each step here, with its classes: what ranges are made
+        of.
     ``source``: Only rows of this source.
     ``row``: Only the row with this id, or whose id ends so.
     ``every``: Only every n-th row.
@@ -542,3 +546,32 @@ def fill(
     Returns: What fits, and the best of it.
     """
     return answer("fill", locals())  # type: ignore[no-any-return]
+
+
+def knee(
+    workload: Source,
+    field: Texts,
+    until: Texts,
+    topology: Optional[Source] = None,
+    *,
+    across: Optional[Texts] = None,
+    settings: Settings = None,
+    precision: float = 1,
+    threads: Optional[int] = None,
+) -> dict[str, Any]:
+    """Find how much of one field is enough: a bandwidth, a depth, a number that shares.
+
+    ``workload``: Workload: a name, or a path that ends in .json.
+    ``field``: The field, and its range where that is not a 64th to 64 times what it says: `path`, `path=10:400`; or its
+        values: `path=1,2,4`, `path=64:4096:x2`.
+    ``until``: When a value is enough: `stall<1%`, `step<1.02x`, `mfu>0.5`.
+    ``topology``: Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1`
+        [default: the workload's own].
+    ``across``: Values of a second field; each gets its own border: `path=a,b,c`.
+    ``settings``: Change another field.
+    ``precision``: How near the border is found, in percent of the value.
+    ``threads``: Threads [default: one a processor].
+
+    Returns: The least value that is enough, and each step that was played.
+    """
+    return answer("knee", locals())  # type: ignore[no-any-return]

@@ -272,27 +272,34 @@ class RankReport(_RankReport, total=False):
     slowed_by_memory_s: float
 
 
-class _Blame(TypedDict):
-    #: In words: `ranks 0–3 (×2.85)`, `stage 7 (head)`, `host`, `nic`, `full tier`.
-    cause: str
-    #: The arguments of `stepsim whatif` that take it away.
-    whatif: str
-    #: The step without it, played.
-    without_s: float
-    #: The step less that: the sum of both parts.
-    cost_s: float
-    #: Seconds of a mean rank that are the cause's own: kernels that take longer, waits for the host, for the link, for
-    #: room.
-    itself_s: float
-    #: The rest: what ranks wait for one another because of it. Negative where others would have waited anyhow.
-    others_s: float
+class _Candidate(TypedDict):
+    #: What it is, in words: `rank 3 (×2.85)`, `nic, 12.5 GB/s`, `recomputation: full`.
+    what: str
+    #: How it would be otherwise: `as the others`, `25 GB/s`, `none`.
+    otherwise: str
+    #: What sort of thing it is.
+    kind: CandidateKind
+    #: The step with it otherwise.
+    step_s: float
+    #: What a mean rank itself does or waits for less then: kernels, its own communication, its host.
+    own_s: float
+    #: What ranks wait less for one another then. Both sum to what the step is shorter.
+    induced_s: float
 
 
-class Blame(_Blame, total=False):
-    """A cause, and the step without it."""
+class Candidate(_Candidate, total=False):
+    """Something that could be otherwise, and the step with it otherwise, played."""
 
-    #: Whether it is no fault but a limit: a class of links, taken away by having no end.
-    limit: bool
+    #: The settings that make it so, as `--set` takes them; none where no field does.
+    sets: list[str]
+    #: Where no field does: its name, as `--without` of `stepsim whatif` takes it.
+    without: Optional[str]
+    #: The fullest device memory then.
+    memory_peak_bytes: Optional[int]
+
+
+#: What sort of thing could be otherwise.
+CandidateKind = Literal["fault", "uneven", "limit", "choice"]
 
 
 class SlowRanks(TypedDict):
@@ -551,11 +558,17 @@ class Report(_Report, total=False):
     status: Status
     #: What the run was.
     run: Head
-    #: What the step hangs on, in one sentence: the slow ranks, the stage or the kind of work that most of the critical
-    #: path lies on.
+    #: The sentence about what the step hangs on: the dearest of `candidates`, and the dearest fault; where none was played
+    #: or costs anything, where the critical path runs.
     hangs_on: str
     #: Steps that were simulated one after the other: 1 but with `--steps`. Stalls, kernels and bytes below are of all.
     steps: int
+    #: The likely time of the step, by the measured steps that are like it; absent where nothing like it was measured.
+    estimate_s: Optional[float]
+    #: Four in five steps like it lie between these two.
+    range_s: Optional[list[float]]
+    #: Both in words, with the measured steps that they rest on.
+    accuracy: str
     #: From the start of the first step until the last op of the last rank has ended: the sum of all steps.
     run_time_s: float
     #: The time of each step, from the end of the one before; of several.
@@ -578,9 +591,11 @@ class Report(_Report, total=False):
     layers: list[LayerReport]
     #: Idle gaps of compute streams by their length: means over all ranks.
     gaps: dict[str, GapReport]
-    #: What causes cost, most costly first and limits behind faults, by the step played without each: where `--full`,
-    #: `--why` or `--html` asked for it.
-    blame: list[Blame]
+    #: What could be otherwise, dearest first, by the step played with each otherwise: all faults and unevenness, and as
+    #: many limits and choices as were asked for.
+    candidates: list[Candidate]
+    #: Limits and choices that were not played.
+    candidates_left_out: int
     #: Ranks whose kernels take longer than the device needs, slowest first.
     slow_ranks: list[SlowRanks]
     #: Dollars and energy; absent where devices state neither a price nor their power.
@@ -705,6 +720,8 @@ class SearchRanked(_SearchRanked, total=False):
     exposed_s: dict[str, float]
     #: What was asked for of the step's report, by path.
     columns: dict[str, Any]
+    #: Of the first, and of the two unlike it: how far to trust it.
+    advice: Optional[SearchAdvice]
     #: Of the first: from the peak to MFU, mean of all ranks.
     waterfall: Optional[SearchBarsReport]
     #: Of the first: why it is slower than the best, largest difference first.
@@ -713,6 +730,26 @@ class SearchRanked(_SearchRanked, total=False):
 
 #: How a run ended.
 SearchStatus = Literal["ok", "invalid", "out_of_memory", "deadlock", "failed"]
+
+
+class _SearchAdvice(TypedDict):
+    #: Both in words.
+    accuracy: str
+    #: The overlap that has to go right for the step to be as short.
+    bets_on: str
+
+
+class SearchAdvice(_SearchAdvice, total=False):
+    """Why a layout is worth measuring, and how far to trust it."""
+
+    #: The likely time of the step, by the measured steps that are like it.
+    estimate_s: Optional[float]
+    #: Four in five steps like it lie between these two.
+    range_s: Optional[list[float]]
+    #: Part of device memory that it fills.
+    memory_share: Optional[float]
+    #: Words that give a run of the software this layout and ten steps, where they are known.
+    measure: Optional[str]
 
 
 class SearchBarsReport(TypedDict):
@@ -783,7 +820,7 @@ class _SearchReport(TypedDict):
     floor_longest: float
     #: What was taken for granted.
     assumed: list[str]
-    #: The best layouts, best first.
+    #: The best layouts by the upper end of their ranges, best first.
     ranking: list[SearchRanked]
 
 
@@ -796,9 +833,13 @@ class SearchReport(_SearchReport, total=False):
     proof: Optional[SearchProof]
     #: What was tried on the best layout, where that was asked for; the first of the ranking has what was kept.
     refined: list[SearchTrial]
+    #: Two that differ from the first in kind: worth measuring beside it.
+    unlike: list[SearchRanked]
 
 
-class _WhatIf(TypedDict):
+class WhatIf(TypedDict):
+    """A step with changes."""
+
     #: What was changed: `matrix × 1.1`, `without tp`.
     what: str
     #: The step, simulated.
@@ -807,32 +848,52 @@ class _WhatIf(TypedDict):
     change: float
 
 
-class WhatIf(_WhatIf, total=False):
-    """A step with changes."""
+class _WhatIfCandidate(TypedDict):
+    #: What it is, in words: `rank 3 (×2.85)`, `nic, 12.5 GB/s`, `recomputation: full`.
+    what: str
+    #: How it would be otherwise: `as the others`, `25 GB/s`, `none`.
+    otherwise: str
+    #: What sort of thing it is.
+    kind: WhatIfCandidateKind
+    #: The step with it otherwise.
+    step_s: float
+    #: What a mean rank itself does or waits for less then: kernels, its own communication, its host.
+    own_s: float
+    #: What ranks wait less for one another then. Both sum to what the step is shorter.
+    induced_s: float
 
-    #: Time of the unchanged run's critical path on it; absent where the path cannot say.
-    path_s: Optional[float]
-    #: The change that this foretells.
-    foretold: Optional[float]
-    #: Why the two part, where they do.
-    parts: Optional[Parts]
+
+class WhatIfCandidate(_WhatIfCandidate, total=False):
+    """Something that could be otherwise, and the step with it otherwise, played."""
+
+    #: The settings that make it so, as `--set` takes them; none where no field does.
+    sets: list[str]
+    #: Where no field does: its name, as `--without` of `stepsim whatif` takes it.
+    without: Optional[str]
+    #: The fullest device memory then.
+    memory_peak_bytes: Optional[int]
 
 
-#: Why a prediction parts from the simulation.
-Parts = Literal["path_changed", "bound_by_more"]
+#: What sort of thing could be otherwise.
+WhatIfCandidateKind = Literal["fault", "uneven", "limit", "choice"]
 
 
-class WhatIfs(TypedDict):
-    """A step and what changes make of it."""
-
+class _WhatIfs(TypedDict):
     #: The workload.
     workload: str
     #: The machine.
     topology: str
     #: The step without changes.
     step_time_s: float
-    #: Each change, the largest gain first.
+
+
+class WhatIfs(_WhatIfs, total=False):
+    """A step and what changes make of it."""
+
+    #: Each change that was asked for, the largest gain first.
     changes: list[WhatIf]
+    #: Where none was asked for: all that could be otherwise, dearest first.
+    candidates: list[WhatIfCandidate]
 
 
 class Line(TypedDict):
@@ -866,14 +927,29 @@ class ComparisonTerm(TypedDict):
     simulated_s: float
 
 
-class ComparisonEffect(TypedDict):
-    """One switch and what it changed."""
+class ComparisonOwnError(TypedDict):
+    """What a closed form claims and gets wrong."""
+
+    #: The sum of its terms over the closed form's step: below zero where the form is too long.
+    fraction: float
+    #: The sum of the sizes of its terms, whatever their sign, over the closed form's step.
+    gross_fraction: float
+    #: The sum of its terms in picoseconds.
+    picoseconds: int
+    #: The same in seconds.
+    seconds: float
+    #: Term by term.
+    terms: list[ComparisonDifference]
+
+
+class ComparisonDifference(TypedDict):
+    """One switch, and what it adds to simulation minus closed form."""
 
     #: Its name: `link contention`.
     name: str
     #: What was switched.
     switch: str
-    #: What it adds to simulation minus closed form, in picoseconds.
+    #: What it adds, in picoseconds.
     picoseconds: int
     #: The same in seconds.
     seconds: float
@@ -881,9 +957,66 @@ class ComparisonEffect(TypedDict):
     percent: float
 
 
-class Comparison(TypedDict):
-    """Closed form and simulation of one step."""
+class ComparisonRest(TypedDict):
+    """What no switch explains by itself."""
 
+    #: In picoseconds.
+    picoseconds: int
+    #: The same in seconds.
+    seconds: float
+    #: The same over the closed form's step.
+    fraction: float
+
+
+class ComparisonPair(TypedDict):
+    """Two differences of opposite sign, of which the sum shows less than half of the smaller one."""
+
+    #: Their names.
+    names: list[str]
+    #: Their seconds.
+    seconds: list[float]
+    #: What is left of them in the sum.
+    sum_s: float
+
+
+class _ComparisonFormulaReading(TypedDict):
+    #: Its name.
+    name: str
+    #: Where it is published.
+    source: str
+    #: Seconds of the step.
+    total_s: float
+    #: The same over the simulated step, less one.
+    off: float
+    #: Term by term.
+    terms: list[ComparisonFormulaTerm]
+    #: What its expressions may name, of this step.
+    quantities: dict[str, float]
+
+
+class ComparisonFormulaReading(_ComparisonFormulaReading, total=False):
+    """What a formula says of a step."""
+
+    #: The term that is farthest from the closed form's; none where all are equal.
+    farthest: Optional[str]
+
+
+class ComparisonFormulaTerm(TypedDict):
+    """One term of a formula beside others' of it, in seconds."""
+
+    #: Its name.
+    name: str
+    #: By the formula.
+    formula_s: float
+    #: In closed form.
+    closed_form_s: float
+    #: On the simulated rank that is read.
+    simulated_s: float
+    #: Formula less closed form, in percent of the closed form's step.
+    percent: float
+
+
+class _Comparison(TypedDict):
     #: What was compared.
     what: str
     #: The rank whose time is read term by term.
@@ -894,16 +1027,25 @@ class Comparison(TypedDict):
     simulated_s: float
     #: Both sides term by term; the columns sum to the two step times.
     terms: list[ComparisonTerm]
-    #: What makes the difference.
-    effects: list[ComparisonEffect]
-    #: What no switch explains, in picoseconds.
-    rest_picoseconds: int
-    #: The same in seconds.
-    rest_s: float
-    #: Effects and rest: simulation minus closed form, in picoseconds.
+    #: What the closed form claims and gets wrong.
+    own_error: ComparisonOwnError
+    #: What the closed form does not claim.
+    effects: list[ComparisonDifference]
+    #: What no switch explains by itself.
+    rest: ComparisonRest
+    #: Errors and effects of opposite sign that hide one another.
+    pairs: list[ComparisonPair]
+    #: Own error, effects and rest: simulation minus closed form, in picoseconds.
     sum_picoseconds: int
     #: The same in seconds.
     sum_s: float
+
+
+class Comparison(_Comparison, total=False):
+    """Closed form and simulation of one step."""
+
+    #: What a formula that was brought says of the step.
+    formula: Optional[ComparisonFormulaReading]
 
 
 #: Which device events count.

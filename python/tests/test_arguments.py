@@ -70,7 +70,6 @@ WRONG = [
     (lambda: stepsim.search("tiny-4", margin="wide"), "margin", "number"),
     (lambda: stepsim.search("tiny-4", devices=64), "devices", "two"),
     (lambda: stepsim.collective("switch:8,450,1", "all-reduce", fidelity="fine"), "fidelity", "steps"),
-    (lambda: stepsim.whatif("tiny-4", by="much"), "by", "number"),
     (lambda: stepsim.analyze(3), "traces", ""),
 ]
 

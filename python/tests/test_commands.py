@@ -64,10 +64,20 @@ CALLS = {
         lambda: stepsim.calibrate("gpt2-8", measured="0.55s"),
         ["calibrate", "gpt2-8", "--measured", "0.55s", "-o", "-"],
     ),
-    "learn": (lambda: stepsim.learn(RANKS, "tiny-4"), ["learn", *RANKS, "--workload", "tiny-4", "-o", "-"]),
+    "learn": (
+        lambda: stepsim.learn(RANKS, "tiny-4", "switch:2,100,1", settings={"parallelism.pipeline.size": 2}),
+        [
+            "learn", *RANKS, "--workload", "tiny-4", "-t", "switch:2,100,1", "--set", "parallelism.pipeline.size=2",
+            "-o", "-",
+        ],
+    ),
     "kernels": (
         lambda: stepsim.kernels(score=ROOT / "tests/data/kernels.jsonl"),
         ["kernels", "--score", ROOT / "tests/data/kernels.jsonl", "--report", "-"],
+    ),
+    "knee": (
+        lambda: stepsim.knee("tiny-4", field="batch.micro_batch=1,2,4", until="step<1.5x"),
+        ["knee", "tiny-4", "--field", "batch.micro_batch=1,2,4", "--until", "step<1.5x", "--report", "-"],
     ),
     "fill": (lambda: stepsim.fill("gpt2-8"), ["fill", "gpt2-8", "--report", "-"]),
     "show": (lambda: stepsim.show("tiny-4"), ["show", "tiny-4", "--resolved"]),

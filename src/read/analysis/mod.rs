@@ -20,8 +20,7 @@
 //! * [`idle`]: how long communication takes on an idle machine; [`kind`]: what an op is for.
 //! * [`samples`]: how step times spread over many seeds, and who was on the critical path how often.
 //! * [`layers`]: ops by layer and kind.
-//! * [`report`]: all of it as one serialisable value; [`table`] shows it to people, [`digest`] on one screen; [`diff`] compares two, [`measured`] a
-//!   profile with either.
+//! * [`report`]: all of it as one serialisable value; [`table`] shows it to people, [`digest`] on one screen; [`diff`] compares two.
 //!
 //! Hazard: in a folded world the members of a communicator are those of the folded communicator, and a rank may be a
 //! member through two slots. All readers go through [`cause::Causes`] for that.

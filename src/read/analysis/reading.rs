@@ -4,7 +4,7 @@
 //! its tables, its chart, its lines in a comparison; columns of studies and Python take its section as it stands in JSON. Reports,
 //! tables, pages and comparisons walk the [`registry`](super::registry) and know no reading by name.
 //!
-//! A reading of a caller's own goes by [`Inputs::read_by`](stepsim_simulate::Inputs::read_by); its section is
+//! A reading of a caller's own goes by `Inputs::read_by`; its section is
 //! [`Report::own`] under its name.
 
 use std::fmt;

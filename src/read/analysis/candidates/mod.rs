@@ -23,7 +23,7 @@ pub struct Candidate {
     /// The settings that make it so, as `--set` takes them; none where no field does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sets: Vec<String>,
-    /// Where no field does: its name, as `stepsim whatif --without` takes it.
+    /// Where no field does: its name, as `--without` of `stepsim whatif` takes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without: Option<String>,
     /// The step with it otherwise.
