@@ -71,7 +71,7 @@ fn blocks_have_the_golden_parameters_and_flops() {
             let of = |model: &ModelSpec| TokenFlops::of(model, s);
             assert_eq!(of(&mixer).matrices - head, number(row, "mixer_matrices"), "{what}");
             assert_eq!(of(&mlp).matrices - head, number(row, "mlp_matrices"), "{what}");
-            // Of the keys that an indexer chooses the first few are counted otherwise.
+            // With an indexer the count is 0.06 % below the golden one at 4,096 tokens, for a cause not found yet.
             let room = if block.attention.indexer.is_some() { 4.0 } else { 1.01 };
             within(of(&block).mixing_causal, mixing.as_f64().unwrap(), room / s as f64, &what);
         }
