@@ -1,4 +1,4 @@
-"""A hook of MkDocs: links that leave docs/ are names of files in the book, for the repository is not part of it."""
+"""A hook of MkDocs: links that leave the book are names of files in it, for the rest of the repository is not part of it."""
 
 import pathlib
 import re
@@ -12,7 +12,7 @@ def on_page_markdown(markdown, page, **_):
         if "://" in target or not target.startswith(".."):
             return match[0]
         path = (ROOT / "docs" / page.file.src_uri).parent.joinpath(target).resolve()
-        if path.is_relative_to(ROOT / "docs"):
+        if path.is_relative_to(ROOT / "docs") and not path.is_relative_to(ROOT / "docs/developers"):
             return match[0]
         if not path.exists():
             raise SystemExit(f"{page.file.src_uri}: {target} is not there")
