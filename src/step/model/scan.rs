@@ -1,6 +1,6 @@
 //! Mixers without attention scores: state spaces and linear attention, worked on in chunks.
 //!
-//! A layer is one projection in, a short convolution, the scan, a gated norm, and a projection out; heads are cut over
+//! A layer is one projection in, a short convolution, narrow products that make the scan's maps (Mamba 1), the scan, a gated norm, and a projection out; heads are cut over
 //! tensor-parallel ranks as attention's are. What the scan multiplies, moves and keeps is the mixer's own ([`Scan`]). Backward
 //! repeats the forward's states and does each product twice; kernels do so by themselves, and recomputation of attention's
 //! core does not reach them (Megatron's `MambaMixer` knows no list of modules).
@@ -49,9 +49,15 @@ impl ScanKernels<'_> {
         let pass = |class, name, width: u64, times| {
             (width > 0).then(|| s.pass(class, name, s.tokens() * width, times))
         };
+        let gemm = |name, rows, columns, inner| {
+            Item::Kernel(Kernel::gemm(name, rows, columns, inner, 1, s.compute, s.act()))
+        };
         let mut forward = Vec::new();
         forward.extend(swap("all-to-all mixer input", self.0.projected));
         forward.extend(pass(KernelClass::Other, "convolution", self.0.convolved, 2.0));
+        for &(from, to) in &self.0.narrow {
+            forward.push(gemm("scan maps", s.tokens(), to, from));
+        }
         forward.extend(self.chunks(b, (KernelClass::Scan, "scan"), 1, 0));
         let normed = if self.0.gated_norm { self.0.inner } else { 0 };
         forward.extend(pass(KernelClass::Norm, "gated norm", normed, 3.0));
@@ -60,6 +66,10 @@ impl ScanKernels<'_> {
         backward.extend(swap("all-to-all mixer output gradient", self.0.inner));
         backward.extend(pass(KernelClass::NormBackward, "gated norm backward", normed, 5.0));
         backward.extend(self.chunks(b, (KernelClass::ScanBackward, "scan backward"), 2, self.0.repeated));
+        for &(from, to) in self.0.narrow.iter().rev() {
+            backward.push(gemm("scan maps, input gradient", s.tokens(), from, to));
+            backward.push(gemm("scan maps, weight gradient", to, from, s.tokens()));
+        }
         backward.extend(pass(KernelClass::Other, "convolution backward", self.0.convolved, 4.0));
         backward.extend(swap("all-to-all mixer input gradient", self.0.projected));
         (forward, backward)

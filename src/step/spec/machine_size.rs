@@ -118,6 +118,9 @@ fn is_slice(chips: u64, axes: usize) -> bool {
     }
 }
 
+/// No axis of several is longer: pods have 32 x 32 (v3) and 16 x 20 x 28 chips (v5p).
+const LONGEST_AXIS: u64 = 64;
+
 /// Axes of a slice: two as near to each other as can be (v5e, v6e), three that grow by doubling from a cube (v4, v5p).
 pub fn torus_dims(chips: u64, axes: usize) -> Option<Vec<u32>> {
     let mut best: Option<Vec<u64>> = None;
@@ -140,7 +143,8 @@ pub fn torus_dims(chips: u64, axes: usize) -> Option<Vec<u32>> {
             best = Some(dims);
         }
     }
-    best?.into_iter().map(|d| u32::try_from(d).ok()).collect()
+    let best = best.filter(|dims| axes < 2 || dims.iter().all(|d| *d <= LONGEST_AXIS))?;
+    best.into_iter().map(|d| u32::try_from(d).ok()).collect()
 }
 
 #[cfg(test)]

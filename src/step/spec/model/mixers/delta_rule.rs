@@ -24,6 +24,7 @@ pub(super) fn scan(heads: u64, k: u64, v: u64, c: u64, mixed: u64) -> Scan {
         (c, v, c, heads),
     ];
     Scan {
+        narrow: Vec::new(),
         projected: 0,
         convolved: 0,
         inner: heads * v,

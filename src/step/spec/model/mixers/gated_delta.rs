@@ -78,6 +78,7 @@ impl TokenMixer for GatedDeltaSpec {
         let (key_heads, heads) = ((self.key_heads / tensor).max(1), self.value_heads / tensor);
         let (keys, values) = (key_heads * self.key_size, heads * self.value_size);
         Some(Scan {
+            narrow: Vec::new(),
             projected: 2 * keys + 2 * values + 2 * heads,
             convolved: 2 * keys + values,
             ..delta_rule::scan(heads, self.key_size, self.value_size, self.chunk, 2 * keys + values)

@@ -49,6 +49,7 @@ impl TokenMixer for LightningSpec {
         let (heads, d, q) = (self.heads / tensor, self.head_size, self.block);
         let inner = heads * d;
         Some(Scan {
+            narrow: Vec::new(),
             projected: 4 * inner,
             convolved: 0,
             inner,

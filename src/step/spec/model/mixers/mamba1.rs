@@ -49,8 +49,8 @@ impl TokenMixer for Mamba1Spec {
     }
 
     fn weights(&self, hidden: u64) -> f64 {
-        // The narrow projections of step sizes and states run inside the scan, element by element.
-        3.0 * hidden as f64 * self.inner as f64
+        let (h, inner, rank) = (hidden as f64, self.inner as f64, self.dt_rank as f64);
+        3.0 * h * inner + inner * (rank + 2.0 * self.state as f64) + rank * inner
     }
 
     /// Element by element, as the convolution: no products of matrices.
@@ -65,6 +65,8 @@ impl TokenMixer for Mamba1Spec {
             projected: 2 * inner,
             convolved: inner,
             inner,
+            // `x_proj` and `dt_proj` of `mamba_ssm`.
+            narrow: vec![(inner, self.dt_rank + 2 * self.state), (self.dt_rank, inner)],
             read: 4 * inner + 2 * self.state,
             chunk: 256,
             state: inner * self.state,

@@ -86,6 +86,7 @@ impl TokenMixer for Mamba2Spec {
         let inner = heads * p;
         let convolved = inner + 2 * groups * n;
         Some(Scan {
+            narrow: Vec::new(),
             projected: inner + convolved + heads,
             convolved,
             inner,

@@ -93,6 +93,7 @@ impl TokenMixer for Rwkv7Spec {
         ];
         products.extend(self.ranks().into_iter().filter(|rank| *rank > 0).map(|rank| (c, inner, rank, 1)));
         Some(Scan {
+            narrow: Vec::new(),
             projected: 3 * inner + self.low_rank(),
             convolved: 4 * self.inner(),
             inner,

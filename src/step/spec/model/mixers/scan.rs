@@ -11,6 +11,8 @@ pub struct Scan {
     pub inner: u64,
     /// Elements that the scan reads, each time it reads them.
     pub read: u64,
+    /// Products with narrow weights between convolution and scan, each (width in, width out) of a rank.
+    pub narrow: Vec<(u64, u64)>,
     /// Tokens of one chunk.
     pub chunk: u64,
     /// Products, each (rows, columns, inner length, how many of them for one chunk).
