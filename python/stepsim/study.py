@@ -61,11 +61,29 @@ class Sweep(Sequence[types.Row]):
 
         return polars.DataFrame(self.records(), infer_schema_length=None)
 
+    def to_parquet(self, path: _Path) -> None:
+        """Writes the flat rows as a Parquet file (needs pyarrow); a column of values of several kinds is written as JSON texts."""
+        import pyarrow
+        import pyarrow.parquet
+
+        records = self.records()
+        names = dict.fromkeys(name for record in records for name in record)
+        columns = {name: _alike([record.get(name) for record in records]) for name in names}
+        pyarrow.parquet.write_table(pyarrow.table(columns), os.fspath(path))
+
     def __repr__(self) -> str:
         return f"<stepsim.Sweep {len(self)} points, {len(self.ok())} ok>"
 
     def _repr_html_(self) -> str:
         return _html.sweep(self._rows)
+
+
+def _alike(values: list[Any]) -> list[Any]:
+    """The values of a column if they are of one kind that tables have, else as JSON texts."""
+    kinds = {type(value) for value in values if value is not None}
+    if kinds <= {int, float} or kinds in ({str}, {bool}):
+        return values
+    return [None if value is None else json.dumps(value) for value in values]
 
 
 class Search:

@@ -36,3 +36,15 @@ def test_wishes_have_the_lines_that_are_said():
     said = dict(re.findall(r"^\| ([a-z- ]+) \| (\d+) \|$", PAGE, flags=re.M))
     counted = {heading: str(len(code.strip().splitlines())) for heading, code in blocks(PAGE) if heading in said}
     assert len(said) == 10 and counted == said
+
+
+def test_the_questions_in_sql_have_answers(tmp_path, monkeypatch):
+    duckdb = pytest.importorskip("duckdb")
+    pytest.importorskip("pyarrow")
+    monkeypatch.chdir(tmp_path)
+    study = stepsim.sweep("gpt2-8", vary={"batch.micro_batch": [1, 2, 4, 8], "recompute.granularity": ["none", "full"]})
+    study.to_parquet("rows.parquet")
+    best, costs, front = (duckdb.sql(sql).fetchall() for sql in re.findall(r"^```sql\n(.*?)^```", PAGE, flags=re.M | re.S))
+    assert best[0][2] == study.best()["step_time_s"]
+    assert len(costs) == 4 and all(cost > 0.1 for _, cost in costs)
+    assert 1 <= len(front) < len(study) and front[0][0] == best[0][2]
