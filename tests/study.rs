@@ -898,3 +898,12 @@ fn pairs_without_chunks_are_noted() {
     };
     assert_eq!((notes("1"), notes("2")), (1, 0));
 }
+
+/// A rank of zb-v holds two of eight stages: at most six of 48 layers can be recomputed in one.
+#[test]
+fn the_layers_of_a_stage_are_those_of_a_chunk() {
+    let sets =
+        "--set parallelism.pipeline.size=4 --set parallelism.data=2 --set parallelism.pipeline.schedule=zb-v";
+    let said = stepsim(&format!("fill gpt2-8 {sets} --max-memory 8")).ok();
+    assert!(said.contains("of 6 layers") && !said.contains("of 12 layers"), "{said}");
+}

@@ -205,9 +205,8 @@ fn dials(
         let selective = ("selective recomputation".to_string(), json!({"granularity": "selective"}));
         dials.push(Dial { path: RECOMPUTE.into(), notches: vec![selective] });
         let pipeline = &workload.parallelism.pipeline;
-        let stages = pipeline.size.saturating_mul(pipeline.chunks.unwrap_or(1)).max(1);
         let split = pipeline.layer_split.iter().flatten().max().copied();
-        let most = split.unwrap_or(model.layers.div_ceil(stages));
+        let most = split.unwrap_or(model.layers.div_ceil(pipeline.stages().max(1)));
         dials.push(Dial { path: RECOMPUTE.into(), notches: layer_by_layer(most, "a stage") });
     }
     for path in own_policies(workload) {

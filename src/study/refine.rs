@@ -88,7 +88,6 @@ fn tried(workload: &WorkloadSpec, model: &ModelSpec) -> Vec<(&'static str, Vec<V
     let numbers = |possible: bool, numbers: &[u64]| -> Vec<Value> {
         numbers.iter().filter(|_| possible).map(|n| json!(n)).collect()
     };
-    let stages = p.pipeline.size.saturating_mul(p.pipeline.chunks.unwrap_or(1));
     let experts = model.moe.is_some();
     let shared = model.moe.as_ref().is_some_and(|moe| moe.shared_experts > 0);
     let overlaps: &[&str] = if shared { &["micro-batches", "shared-expert"] } else { &["micro-batches"] };
@@ -96,7 +95,7 @@ fn tried(workload: &WorkloadSpec, model: &ModelSpec) -> Vec<(&'static str, Vec<V
     let o = &workload.offload;
     let offloaded = [&o.weights, &o.gradients, &o.optimizer, &o.activations].iter().any(|of| !of.is_empty());
     vec![
-        ("parallelism.pipeline.layer_split", splits(model.layers, stages)),
+        ("parallelism.pipeline.layer_split", splits(model.layers, p.pipeline.stages())),
         ("parallelism.tensor_overlap", words(p.tensor > 1, &["ring", "pipelined"])),
         (
             "parallelism.expert_tensor",

@@ -60,7 +60,7 @@ impl ClosedForm<'_> {
             ("expert", f64::from(degrees.expert)),
             ("data", f64::from(degrees.data)),
             ("pipeline", f64::from(degrees.pipeline)),
-            ("chunks", pipeline.chunks.unwrap_or(1) as f64),
+            ("chunks", pipeline.chunks() as f64),
             ("layers_per_rank", model.layers as f64 / f64::from(degrees.pipeline)),
             ("weights_cut", f64::from(degrees.dense.weights)),
             ("optimizer_cut", f64::from(degrees.dense.optimizer)),

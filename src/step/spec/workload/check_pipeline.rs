@@ -12,7 +12,6 @@ impl WorkloadSpec {
             Choice::Named(schedule) => Some(schedule.facts()),
             Choice::File => None,
         };
-        let chunks = pipe.chunks();
         if let Some(facts) = facts {
             check_chunks(p, pipe, facts);
             if pipe.p2p == PointToPoint::Batched && pipe.size > 1 && !facts.batched {
@@ -22,9 +21,7 @@ impl WorkloadSpec {
                 p.add("parallelism.pipeline.p2p", "batched", allowed, hint);
             }
         }
-        // With two directions every stage is held twice, once for each: `size` distinct stages, not size × chunks.
-        let distinct = (chunks / facts.map_or(1, |f| u64::from(f.directions))).max(1);
-        let stages = pipe.size.saturating_mul(distinct);
+        let stages = pipe.stages();
         let sum = |split: &[u64]| split.iter().copied().fold(0, u64::saturating_add);
         match &pipe.layer_split {
             Some(split) if split.len() as u64 != stages || sum(split) != model.layers => p.add(

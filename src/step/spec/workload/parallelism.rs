@@ -187,6 +187,14 @@ impl PipelineSpec {
             Choice::Named(_) | Choice::File => 1,
         })
     }
+    /// Stages of the model: ranks times chunks. Where passes go two ways every stage is held twice, once for each.
+    pub fn stages(&self) -> u64 {
+        let directions = match self.schedule {
+            Choice::Named(schedule) => schedule.facts().directions.into(),
+            Choice::File => 1,
+        };
+        self.size.saturating_mul((self.chunks() / directions).max(1))
+    }
     /// Whether stages may go back from the last rank to the first, or two ways: head and embedding are not at the two
     /// ends.
     pub fn turns(&self) -> bool {
