@@ -1,8 +1,12 @@
 # docker build -t stepsim . && docker run --rm -v "$PWD:/here" stepsim run gpt3-175b
-FROM rust:1.95-slim
+FROM rust:1.95-slim AS build
 WORKDIR /src
 COPY . .
-RUN cargo install --locked --path . --root /usr/local && rm -rf /src/target /usr/local/cargo/registry
+RUN cargo rustc --release --locked --bin stepsim -- -C target-feature=+crt-static
+
+# The binary needs nothing beside it.
+FROM scratch
+COPY --from=build /src/target/release/stepsim /stepsim
 WORKDIR /here
-ENTRYPOINT ["stepsim"]
+ENTRYPOINT ["/stepsim"]
 CMD ["run"]
