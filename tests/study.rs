@@ -907,3 +907,27 @@ fn the_layers_of_a_stage_are_those_of_a_chunk() {
     let said = stepsim(&format!("fill gpt2-8 {sets} --max-memory 8")).ok();
     assert!(said.contains("of 6 layers") && !said.contains("of 12 layers"), "{said}");
 }
+
+/// Eight per cent of the device memory stay free, unless nothing fits so.
+#[test]
+fn a_search_leaves_head_room() {
+    let at = |more: &str| {
+        let report = stepsim(&format!("search gpt2-8 --fix parallelism.tensor=1 {more} --report -")).json();
+        let best = &report["ranking"][0];
+        (
+            best["memory_peak_bytes"].as_f64().expect("bytes") / (1u64 << 30) as f64,
+            report["assumed"].to_string(),
+        )
+    };
+    let (free, said) = at("");
+    assert!(said.contains("8 % of the device memory stays free"), "{said}");
+    // A device that holds the best layout with 4 % left: it is chosen only where all else is left out.
+    let small = format!("--fix topology.device.hbm.GB={}", free * 1.0737 / 0.96);
+    let (less, said) = at(&small);
+    assert!(less < 0.93 * free / 0.96 && said.contains("8 %"), "{less} GiB of {}: {said}", free / 0.96);
+    let fixed = "--fix batch.micro_batch=1 --fix recompute.granularity=full --fix parallelism.pipeline.size=1 \
+                 --fix parallelism.context.size=1 --fix parallelism.sharding.kind=zero3";
+    let (least, _) = at(fixed);
+    let (full, said) = at(&format!("{fixed} --fix topology.device.hbm.GB={}", least * 1.0737 / 0.97));
+    assert!(full > 0.96 * least && said.contains("no device memory stays free"), "{full} GiB: {said}");
+}

@@ -14,7 +14,7 @@ pub struct Asked {
     /// Keep a field at a value: `parallelism.tensor=8`, `batch.global=512`, `topology.nodes=16`; repeatable
     #[arg(long, alias = "set", value_name = "PATH=VALUE")]
     pub fix: Vec<String>,
-    /// Most device memory that a step may take, in GiB [default: all of it]
+    /// Most device memory that a step may take, in GiB [default: all but 8 % of it, where that is possible]
     #[arg(long, value_name = "GIB", value_parser = above_zero)]
     pub max_memory: Option<f64>,
     /// Threads [default: one a processor]

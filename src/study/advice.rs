@@ -109,7 +109,7 @@ impl Advice {
 }
 
 /// Bytes of device memory.
-fn capacity(inputs: &Inputs) -> Option<f64> {
+pub(super) fn capacity(inputs: &Inputs) -> Option<f64> {
     inputs.machine.device(DeviceId(0)).hbm.as_ref().map(|hbm| hbm.gb * 1e9)
 }
 

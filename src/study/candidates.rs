@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use serde_json::{Map, Value};
 
+use super::advice::capacity;
 use super::base::Base;
 use super::objective::Measures;
 use super::options::SearchOptions;
@@ -241,7 +242,7 @@ fn bound(
     let found = base.shared.estimators.of_any_batch(&inputs, &mut |form| form.bound(global));
     let found = found.map_err(|_| "invalid")?.map_err(|_| "invalid")?;
     let memory = found.fullest().total();
-    let limit = options.max_memory_bytes.unwrap_or(f64::INFINITY).min(found.capacity);
+    let limit = options.memory_limit(found.capacity);
     let least = found.memory.iter().map(|rank| rank.certain).fold(0.0, f64::max);
     if least > limit {
         return Err("memory");
@@ -279,11 +280,11 @@ pub(super) fn estimated(base: &Base, settings: &Map<String, Value>, options: &Se
 
 /// Plays a layout within the limit of memory.
 pub(super) fn simulated(base: &Base, sets: &[String], options: &SearchOptions) -> Outcome {
-    let outcome = match base.inputs(sets) {
-        Ok(inputs) => outcome_beside(&base.shared, &inputs, How::TimeAndMemory),
-        Err(e) => Outcome::of_fault((&e).into()),
+    let (outcome, capacity) = match base.inputs(sets) {
+        Ok(inputs) => (outcome_beside(&base.shared, &inputs, How::TimeAndMemory), capacity(&inputs)),
+        Err(e) => (Outcome::of_fault((&e).into()), None),
     };
-    let limit = options.max_memory_bytes.unwrap_or(f64::INFINITY);
+    let limit = options.memory_limit(capacity.unwrap_or(f64::INFINITY));
     match outcome.memory_peak_bytes {
         Some(bytes) if bytes as f64 > limit => Outcome {
             status: Status::OutOfMemory,

@@ -292,10 +292,9 @@ fn least(
 ) -> Option<Filled> {
     let turned = |notch: usize| given.and(&dial.path, &dial.notches[notch]);
     let settings = |notch: usize| turned(notch).settings;
-    let limit = options.max_memory_bytes.unwrap_or(f64::INFINITY);
     let seems_to_fit = |notch: &usize| {
         let form = base.inputs(&texts(&settings(*notch))).ok().and_then(|inputs| closed_form(&inputs).ok());
-        form.is_some_and(|form| form.fullest().total() <= limit.min(form.capacity))
+        form.is_some_and(|form| form.fullest().total() <= options.memory_limit(form.capacity))
     };
     let mut played: BTreeMap<usize, Outcome> = BTreeMap::new();
     let mut fits =

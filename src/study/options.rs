@@ -4,6 +4,10 @@ use super::objective::{Measures, Objective};
 use super::space::Axis;
 use stepsim_core::declare::defaults;
 
+/// Memory of measured steps is known to about this part (`docs/evidence/accuracy.md`), and a device without any left has to give
+/// memory back and ask again.
+pub const HEAD_ROOM: f64 = 0.08;
+
 defaults! {
     /// How to search.
     #[derive(Clone, Debug)]
@@ -12,8 +16,10 @@ defaults! {
         pub fix: Vec<String>,
         /// Values to try, in the place of those that would be tried, or of other fields.
         pub vary: Vec<Axis>,
-        /// Bytes of device memory that a layout may take; default: what the device has.
+        /// Bytes of device memory that a layout may take; default: what the device has, less the head room.
         pub max_memory_bytes: Option<f64>,
+        /// Part of device memory that stays free where no bytes are given.
+        pub head_room: f64 = HEAD_ROOM,
         /// What is best.
         pub objective: Objective,
         /// Longest step that counts, in seconds.
@@ -43,6 +49,10 @@ defaults! {
 }
 
 impl SearchOptions {
+    /// Bytes that a layout may take of a device that has `capacity`.
+    pub(super) fn memory_limit(&self, capacity: f64) -> f64 {
+        self.max_memory_bytes.map_or((1.0 - self.head_room) * capacity, |most| most.min(capacity))
+    }
     /// Whether a field, or one inside it or around it, is held or varied.
     pub(super) fn asks(&self, path: &str) -> bool {
         let around =

@@ -140,6 +140,20 @@ pub fn search(
     options: &SearchOptions,
     progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> Result<Found, StudyError> {
+    let found = within(workload, machine, options, progress)?;
+    if found.best.is_some() || options.max_memory_bytes.is_some() || options.head_room == 0.0 {
+        return Ok(found);
+    }
+    within(workload, machine, &SearchOptions { head_room: 0.0, ..options.clone() }, progress)
+}
+
+/// The best layout within the limit of memory.
+fn within(
+    workload: &str,
+    machine: Option<&str>,
+    options: &SearchOptions,
+    progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
+) -> Result<Found, StudyError> {
     let plain = Base::load(workload, machine, &[])?;
     let (given, fixed, mut axes) = sorted(options, &plain)?;
     axes.extend(sizes(options, &plain, &fixed, &axes)?);
@@ -187,11 +201,10 @@ pub fn search(
         floor_longest: 0.0,
         proof,
         refined: Vec::new(),
-        assumed: ASSUMED
-            .into_iter()
-            .chain(options.offload.then_some(offload::ASSUMED))
-            .chain(options.placement.then_some(placement::ASSUMED))
-            .map(String::from)
+        assumed: (options.max_memory_bytes.is_none().then(|| memory_left(options.head_room)).into_iter())
+            .chain(ASSUMED.map(String::from))
+            .chain(options.offload.then(|| offload::ASSUMED.into()))
+            .chain(options.placement.then(|| placement::ASSUMED.into()))
             .collect(),
         ranking: Vec::new(),
         unlike: Vec::new(),
@@ -242,6 +255,14 @@ pub fn search(
         report.devices = best.devices;
     }
     Ok(Found { report, best: best.map(|inputs| inputs.workload.value) })
+}
+
+/// The part of device memory that stays free, in words.
+fn memory_left(head_room: f64) -> String {
+    match head_room {
+        0.0 => "no device memory stays free: with any head room nothing fits".into(),
+        part => format!("{:.0} % of the device memory stays free (--max-memory)", 100.0 * part),
+    }
 }
 
 /// The simulated layouts that count, best first by the upper end of their ranges, and two that differ from the first in kind; the
