@@ -103,6 +103,7 @@ pub fn search(
         fix,
         vary: vary.iter().map(axis).collect(),
         max_memory_bytes: asked["max_memory_bytes"].as_f64(),
+        head_room: usual.head_room,
         objective: match asked["objective"].as_str() {
             None => Objective::default(),
             Some(name) => Objective::named(name).ok_or_else(|| {
