@@ -7,6 +7,7 @@ use clap_complete::Shell;
 
 use super::outputs::WRITTEN;
 use super::{Failure, say};
+use stepsim_step::spec::{Kind, catalog};
 
 /// Print a shell's completions.
 #[derive(Debug, clap::Args)]
@@ -39,7 +40,29 @@ pub struct Man {
 pub fn run(args: &Args, mut program: Command) -> Result<(), Failure> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut program, "stepsim", &mut text);
-    say(&String::from_utf8_lossy(&text))
+    let names = if args.shell == Shell::Bash { names() } else { String::new() };
+    say(&(String::from_utf8_lossy(&text).into_owned() + &names))
+}
+
+/// Names of what is shipped, for bash: machines behind the options that take one, else workloads and models.
+fn names() -> String {
+    let all =
+        |kinds: &[Kind]| kinds.iter().flat_map(|kind| catalog::names(*kind)).collect::<Vec<_>>().join(" ");
+    format!(
+        "_stepsim_names() {{
+    _stepsim \"$@\"
+    case \"$2,$3\" in
+        -*) ;;
+        *,-t|*,--topology|*,--on) COMPREPLY+=($(compgen -W '{}' -- \"$2\")) ;;
+        *,-*) ;;
+        *) [ \"$COMP_CWORD\" -lt 2 ] || COMPREPLY+=($(compgen -W '{}' -- \"$2\")) ;;
+    esac
+}}
+complete -F _stepsim_names -o bashdefault -o default stepsim
+",
+        all(&[Kind::Topology]),
+        all(&[Kind::Workload, Kind::Model])
+    )
 }
 
 /// Runs `stepsim man`.

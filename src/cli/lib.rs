@@ -18,6 +18,7 @@ mod failure;
 pub mod fill;
 pub mod goodput;
 mod help;
+mod hints;
 pub mod import;
 mod inputs;
 pub mod inspect;
@@ -223,6 +224,9 @@ pub fn program(words: &[OsString]) -> u8 {
         Err(e) => {
             // Help and version are errors to clap too; their exit code is 0. A closed pipe is no failure.
             let _ = e.print();
+            if let Some(hint) = hints::of_words(&command_line::command(), &e) {
+                let _ = writeln!(io::stderr(), "  hint: {hint}");
+            }
             return e.exit_code() as u8;
         }
     };
@@ -231,6 +235,9 @@ pub fn program(words: &[OsString]) -> u8 {
         Err(failure) => {
             // Nobody may be listening there either.
             let _ = writeln!(io::stderr(), "error: {}", screen::harmless(&failure.message));
+            if let Some(hint) = hints::of_failure(&command_line::command()) {
+                let _ = writeln!(io::stderr(), "  hint: {}", screen::harmless(&hint));
+            }
             failure.status
         }
     }

@@ -102,6 +102,32 @@ fn the_links_of_the_pages_lead_somewhere() {
     }
 }
 
+/// The pages that a page links to.
+fn linked(page: &str, text: &str) -> Vec<std::path::PathBuf> {
+    let folder = std::path::Path::new(page).parent().expect("a folder");
+    let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let files = links.filter_map(|link| link.split('#').next()).filter(|file| file.ends_with(".md"));
+    files.filter_map(|file| folder.join(file).canonicalize().ok()).collect()
+}
+
+/// Every page of the book is two links away from README at most; pages for who carries on are behind CONTRIBUTING.
+#[test]
+fn every_page_is_two_steps_from_readme() {
+    let all = pages();
+    let text = |path: &std::path::Path| std::fs::read_to_string(path).expect("a page");
+    let (readme, front) = all.iter().find(|(page, _)| page.ends_with("README.md")).expect("a README");
+    let mut near = linked(readme, front);
+    for page in near.clone() {
+        near.extend(linked(&page.display().to_string(), &text(&page)));
+    }
+    let far: Vec<_> = all
+        .iter()
+        .filter_map(|(page, _)| std::path::Path::new(page).canonicalize().ok())
+        .filter(|page| !page.ends_with("README.md") && !near.contains(page))
+        .collect();
+    assert!(far.is_empty(), "more than two steps from README: {far:?}");
+}
+
 /// Every cause of a stall that a report may name stands in the glossary.
 #[test]
 fn the_glossary_has_every_stall() {

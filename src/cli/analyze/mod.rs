@@ -19,7 +19,7 @@ use stepsim_step::spec::SpecError;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   stepsim analyze rank0.json.gz                       one rank: breakdown, communication, kernels, idle time, gaps
-  stepsim analyze rank*.json.gz --report ranks.json   all ranks: also who was waited for at collectives
+  stepsim analyze profiles --report ranks.json        a folder, all ranks: also who was waited for at collectives
   stepsim analyze rank0.json --workload gpt2-8        with MFU, of that model, batch and machine
   stepsim analyze rank*.json.gz --html ranks.html     a page: kernels over time, and all tables
   stepsim run gpt2-8 -o x.json.gz && stepsim analyze x.json.gz
@@ -31,7 +31,7 @@ events. Broken events are passed over and counted; a file that breaks off is rea
 --classes takes {\"classes\": [{\"class\": \"mine\", \"family\": \"compute\", \"patterns\": [\"my_kernel\", \"^void my::*gemm\"]}]};
 family is compute or communication, and `collectives`: [{\"kind\": …, \"patterns\": […]}] may stand beside it.")]
 pub struct Args {
-    /// Profiles of one or several ranks
+    /// Profiles of one or several ranks, or the folder in which they lie
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
     /// Also write everything as JSON here
@@ -68,8 +68,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         None => None,
     };
     let (mut profiles, mut unread): (Vec<Profile>, Vec<SpecError>) = (Vec::new(), Vec::new());
-    for path in &args.traces {
-        match read(path, &classes) {
+    for path in files(&args.traces)? {
+        match read(&path, &classes) {
             Ok(read) => profiles.extend(read),
             Err(error) => unread.push(error),
         }
@@ -100,6 +100,36 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     write_report(args.report.as_deref(), &report)?;
     write_page(args.html.as_deref(), || page::profile::page(&profiles, &report, &command()))?;
     say(&table::table(&report, width()))
+}
+
+/// The files that are named, and those of the folders that are, by name.
+fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut files = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let unread = |error| Failure::input(format!("{}: cannot be read: {error}", path.display()));
+        let entries = std::fs::read_dir(path).map_err(unread)?;
+        let mut inside: Vec<PathBuf> =
+            entries.flatten().map(|entry| entry.path()).filter(|file| is_profile(file)).collect();
+        if inside.is_empty() {
+            let hint = "give the folder with a profile a rank, as torch.profiler writes them";
+            return Err(Failure::input(format!(
+                "{}: no file of this folder ends in .json or .json.gz\n  hint: {hint}",
+                path.display()
+            )));
+        }
+        inside.sort();
+        files.append(&mut inside);
+    }
+    Ok(files)
+}
+
+fn is_profile(file: &Path) -> bool {
+    let name = file.to_string_lossy();
+    name.ends_with(".json") || name.ends_with(".json.gz")
 }
 
 /// Names of kernels: the shipped ones, behind those of a file.

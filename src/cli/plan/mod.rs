@@ -40,8 +40,8 @@ pub struct Args {
     /// Sequences of a step [default: what the files say]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
     batch: Option<u64>,
-    /// Tokens of a sequence [default: what the files say]
-    #[arg(long, alias = "seq", value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
+    /// Tokens of a sequence (`8192`, `8K`) [default: what the files say]
+    #[arg(long, alias = "seq", value_name = "N", value_parser = sequence)]
     sequence: Option<u64>,
     /// The training software (`stepsim list stacks`) [default: that of the files; of a model alone the one most runs use]
     #[arg(long, value_name = "STACK")]
@@ -113,6 +113,17 @@ fn own_path(stem: &str, on: &str) -> PathBuf {
     }
     let machine = name_of(on).replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "-");
     PathBuf::from(format!("{stem}.{machine}.plan.json"))
+}
+
+/// Tokens of a sequence: `8192`, or `8K` as contexts are called, of 1,024 each.
+fn sequence(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.strip_suffix(['k', 'K']) {
+        Some(digits) => (digits, 1024),
+        None => (text, 1),
+    };
+    let tokens = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    let tokens = tokens.filter(|tokens| (1..=1 << 32).contains(tokens));
+    tokens.ok_or_else(|| "a number of tokens: 8192, 8K; at most 4294967296".to_owned())
 }
 
 /// A number of tokens: `15T`, `300B`, `2e12`.

@@ -10,16 +10,27 @@ use crate::Failure;
 use crate::tables::right;
 use crate::write::write_report;
 use stepsim_step::schedule;
-use stepsim_step::schedule::PassTimes;
+use stepsim_step::schedule::{Order, PassTimes};
 
-/// The table of all schedules.
-pub(super) fn all(args: &Args, times: &PassTimes, out: &mut Vec<u8>) -> Result<(), Failure> {
+/// The table of all schedules; an order of one's own stands before those for its numbers.
+pub(super) fn all(
+    args: &Args,
+    times: &PassTimes,
+    own: Option<Order>,
+    out: &mut Vec<u8>,
+) -> Result<(), Failure> {
+    let args = &own.as_ref().map_or_else(|| args.clone(), |order| args.as_of(order));
     let mut table = Table::new();
     table.load_preset(NOTHING);
     table.set_header([
         "schedule", "chunks", "makespan", "own", "idle", "idle %", "peak", "shares", "messages", "",
     ]);
     let mut reports = Vec::new();
+    if let Some(order) = own {
+        let run = Run::new(args, times, None, order)?;
+        table.add_row(row("yours", "the order of --order", &run));
+        reports.push(run.report());
+    }
     for &kind in schedule::ALL {
         let shape = args.shape(kind, false);
         let played = match kind.order_for(&shape, &args.profile(&shape, times)) {
@@ -40,20 +51,7 @@ pub(super) fn all(args: &Args, times: &PassTimes, out: &mut Vec<u8>) -> Result<(
                 continue;
             }
         };
-        let o = &run.outcome;
-        let number = |t| run.number(t).to_string();
-        table.add_row([
-            kind.name().to_owned(),
-            run.order.placement.chunks(0).to_string(),
-            number(o.makespan),
-            number(o.own_max()),
-            number(o.idle_max()),
-            format!("{:.1}", 100.0 * o.idle_max().s() / o.makespan.s()),
-            outcome::peak_range(&o.peak),
-            outcome::peak_shares(&o.peak, run.order.placement.parts()),
-            outcome::messages(&run.order).to_string(),
-            kind.facts().about.to_owned(),
-        ]);
+        table.add_row(row(kind.name(), kind.facts().about, &run));
         reports.push(run.report());
     }
     right(&mut table, 1..9);
@@ -68,4 +66,22 @@ pub(super) fn all(args: &Args, times: &PassTimes, out: &mut Vec<u8>) -> Result<(
     writeln!(out, "messages: between ranks in one step, all of the same size")?;
     write_report(args.report.as_deref(), &serde_json::Value::Array(reports))?;
     Ok(())
+}
+
+/// A schedule's line of the table.
+fn row(name: &str, about: &str, run: &Run) -> [String; 10] {
+    let o = &run.outcome;
+    let number = |t| run.number(t).to_string();
+    [
+        name.to_owned(),
+        run.order.placement.chunks(0).to_string(),
+        number(o.makespan),
+        number(o.own_max()),
+        number(o.idle_max()),
+        format!("{:.1}", 100.0 * o.idle_max().s() / o.makespan.s()),
+        outcome::peak_range(&o.peak),
+        outcome::peak_shares(&o.peak, run.order.placement.parts()),
+        outcome::messages(&run.order).to_string(),
+        about.to_owned(),
+    ]
 }

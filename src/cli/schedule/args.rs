@@ -14,8 +14,8 @@ pub struct Args {
     /// The schedule
     #[arg(long, help = format!("The schedule: {}", names()), required_unless_present_any = ["all", "order"], conflicts_with_all = ["all", "order"])]
     pub kind: Option<String>,
-    /// All schedules in one table
-    #[arg(long, conflicts_with_all = ["order", "trace"])]
+    /// All schedules in one table; with --order yours among them, for its numbers
+    #[arg(long, conflicts_with = "trace")]
     pub all: bool,
     /// An order of your own, from a JSON file: {"ranks": ["F0 F1 B0 B1", "F0 B0 F1 B1"]}
     #[arg(long, value_name = "FILE", conflicts_with_all = ["stages", "micro_batches", "chunks", "group"])]
@@ -107,6 +107,16 @@ impl Args {
             micro_batches: self.micro_batches.unwrap_or_default(),
             chunks: self.chunks.filter(|_| strict || choice),
             group: self.group.filter(|_| strict || kind.facts().groups),
+        }
+    }
+
+    /// The same for the stages, micro-batches and chunks of an order.
+    pub(super) fn as_of(&self, order: &Order) -> Args {
+        Args {
+            stages: Some(order.placement.ranks()),
+            micro_batches: Some(order.micro_batches),
+            chunks: Some(order.placement.chunks(0)),
+            ..self.clone()
         }
     }
 

@@ -18,6 +18,7 @@ pub use args::{Args, SendMode};
 
 use std::io;
 use std::io::{IsTerminal, Write};
+use std::path::Path;
 
 use super::write::{write_file, write_report};
 use super::{Failure, inputs, say};
@@ -25,6 +26,7 @@ use args::unusable;
 use draw::Screen;
 use played::Run;
 use stepsim_step::schedule;
+use stepsim_step::schedule::Order;
 
 /// Runs the subcommand.
 ///
@@ -42,21 +44,25 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     say(&String::from_utf8_lossy(&text))
 }
 
+/// The order of a file.
+fn own_order(args: &Args, file: &Path) -> Result<Order, Failure> {
+    let order = schedule::order_from_json(&inputs::text(file)?)
+        .map_err(|e| Failure::input(format!("{}: {e}", file.display())))?;
+    args.check_length(&order)?;
+    Ok(order)
+}
+
 fn run_to(args: &Args, screen: Screen, out: &mut Vec<u8>) -> Result<(), Failure> {
     if let Some(file) = &args.durations {
         return durations::run(args, file, out);
     }
     let times = args.times()?;
+    let own = args.order.as_deref().map(|file| own_order(args, file)).transpose()?;
     if args.all {
-        return all::all(args, &times, out);
+        return all::all(args, &times, own, out);
     }
-    let run = match &args.order {
-        Some(file) => {
-            let order = schedule::order_from_json(&inputs::text(file)?)
-                .map_err(|e| Failure::input(format!("{}: {e}", file.display())))?;
-            args.check_length(&order)?;
-            Run::new(args, &times, None, order)?
-        }
+    let run = match own {
+        Some(order) => Run::new(args, &times, None, order)?,
         None => {
             let kind = schedule::find(args.kind.as_deref().unwrap_or_default())?;
             let shape = args.shape(kind, true);

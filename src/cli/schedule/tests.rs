@@ -141,6 +141,13 @@ fn an_order_from_a_file_runs() {
     std::fs::write(&file, r#"{"ranks": ["F0 F1 B0 B1", "F0 B0 F1 B1"]}"#).unwrap();
     let text = output(&format!("--order {}", file.display()), PIPE).unwrap();
     assert!(text.starts_with("user order: 2 ranks x 1 chunk(s), 2 micro-batches; F 1 I 1 W 1\n"), "{text}");
+    let table = output(&format!("--all --order {}", file.display()), PIPE).unwrap();
+    let columns = |name: &str| -> Vec<String> {
+        let line = table.lines().find(|line| line.starts_with(name)).unwrap();
+        line.split_whitespace().skip(1).take(5).map(str::to_owned).collect()
+    };
+    assert_eq!(columns("yours"), columns("1f1b"));
+    assert_ne!(columns("yours"), columns("zb-h1"));
     assert!(text.contains("makespan     9\n"), "{text}");
     std::fs::write(&file, r#"{"ranks": ["F0 F1 B0 B1", "F0 B0"]}"#).unwrap();
     assert_eq!(

@@ -1,0 +1,135 @@
+//! What to write instead of what people write first: `--tp 8`, `--gpus 64`, `h100x64`, `8 nodes of 8 h100`, `rn`.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use stepsim_step::spec::nearest;
+
+/// Options of training software, and the field that each is.
+const FIELDS: [(&[&str], &str); 8] = [
+    (&["tp", "tensor", "tensor-parallel", "tensor-model-parallel-size"], "parallelism.tensor"),
+    (&["pp", "pipeline", "pipeline-parallel", "pipeline-model-parallel-size"], "parallelism.pipeline.size"),
+    (&["cp", "context", "context-parallel-size"], "parallelism.context.size"),
+    (&["ep", "expert", "expert-model-parallel-size"], "parallelism.expert"),
+    (&["dp", "data", "data-parallel"], "parallelism.data"),
+    (&["mbs", "micro-batch", "micro-batch-size"], "batch.micro_batch"),
+    (&["gbs", "batch", "batch-size", "global-batch", "global-batch-size"], "batch.global"),
+    (&["seq", "seq-length", "sequence", "sequence-length"], "sequence"),
+];
+/// Options that count devices.
+const DEVICES: [&str; 7] = ["gpus", "num-gpus", "gpu", "devices", "num-devices", "world-size", "n-gpus"];
+/// Options that take a machine.
+const MACHINE: [&str; 4] = ["-t", "--on", "--topology", "--machine"];
+
+/// A hint about words that are no command line.
+pub(super) fn of_words(words: &[String], error: &clap::Error) -> Option<String> {
+    let part = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    match error.kind() {
+        ErrorKind::UnknownArgument => option(words, part(ContextKind::InvalidArg)?),
+        ErrorKind::InvalidSubcommand => {
+            let program = super::definition();
+            let names = program.get_subcommands().map(clap::Command::get_name);
+            let near = nearest(part(ContextKind::InvalidSubcommand)?, names);
+            near.first().map(|name| format!("did you mean `stepsim {name}`?"))
+        }
+        _ => None,
+    }
+}
+
+/// A field or a machine in place of an option that there is not.
+fn option(words: &[String], typed: &str) -> Option<String> {
+    let name = typed.trim_start_matches('-').replace('_', "-");
+    let value = value_of(words, typed);
+    if let Some((_, path)) = FIELDS.iter().find(|(names, _)| names.contains(&name.as_str())) {
+        return Some(format!("a field of the workload: --set {path}={}", value.unwrap_or("N")));
+    }
+    DEVICES.contains(&name.as_str()).then(|| {
+        let machine = if words.get(1).is_some_and(|command| command == "plan") { "--on" } else { "-t" };
+        format!("a machine by count and name: {machine} {}xh100", value.unwrap_or("64"))
+    })
+}
+
+/// What was typed behind an option, or behind its equals sign.
+fn value_of<'a>(words: &'a [String], option: &str) -> Option<&'a str> {
+    let at = words.iter().position(|word| word.split('=').next() == Some(option))?;
+    words[at].split_once('=').map(|(_, value)| value).or_else(|| words.get(at + 1).map(String::as_str))
+}
+
+/// A hint about words that a command has refused.
+pub(super) fn of_failure(words: &[String]) -> Option<String> {
+    let machine = MACHINE.iter().find_map(|option| value_of(words, option)).and_then(count_first);
+    if let Some(machine) = machine {
+        return Some(format!("the count stands before the name: {machine}"));
+    }
+    let timeline = |word: &&String| word.ends_with(".json.gz") || word.ends_with(".pftrace");
+    let reads_steps =
+        words.get(1).is_some_and(|command| matches!(command.as_str(), "plan" | "run" | "inspect"));
+    let file = words.get(2).filter(timeline).filter(|_| reads_steps)?;
+    Some(format!("a profile or a timeline is read by: stepsim analyze {file}"))
+}
+
+/// `h100x64` and `8 nodes of 8 h100` with their count before the name.
+fn count_first(text: &str) -> Option<String> {
+    let numbers: Vec<&str> =
+        text.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty()).collect();
+    let words: Vec<&str> = text.split([' ', 'x']).filter(|word| !word.is_empty()).collect();
+    if let [nodes, "node" | "nodes", .., name] = words[..] {
+        let each = numbers.get(1)?.parse::<u64>().ok()?;
+        let count = nodes.parse::<u64>().ok()?.checked_mul(each)?;
+        return Some(format!("{count}x{name}"));
+    }
+    let (name, count) = text.rsplit_once('x')?;
+    let counts = !count.is_empty() && count.bytes().all(|digit| digit.is_ascii_digit());
+    (counts && name.starts_with(|c: char| c.is_ascii_alphabetic())).then(|| format!("{count}x{name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn typed(line: &str) -> Vec<String> {
+        line.split(' ').map(str::to_owned).collect()
+    }
+
+    /// What people write first has a hint that can be pasted.
+    #[test]
+    fn options_and_commands_of_others_are_understood() {
+        for (line, hint) in [
+            ("stepsim run gpt3-175b --tp 8", Some("--set parallelism.tensor=8")),
+            ("stepsim run gpt3-175b --micro_batch_size=2", Some("--set batch.micro_batch=2")),
+            ("stepsim plan llama3-70b --gpus 64", Some("--on 64xh100")),
+            ("stepsim run llama3-70b --gpus 64", Some("-t 64xh100")),
+            ("stepsim rn gpt3-175b", Some("stepsim run")),
+            ("stepsim run gpt3-175b --colour", None),
+        ] {
+            let words = typed(line);
+            let error = super::super::definition().try_get_matches_from(&words).unwrap_err();
+            let said = of_words(&words, &error);
+            assert!(
+                said.as_deref().zip(hint).is_some_and(|(said, hint)| said.contains(hint))
+                    || said.is_none() && hint.is_none(),
+                "{line}: {said:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_machine_is_counted_first() {
+        for (text, read) in [
+            ("h100x64", Some("64xh100")),
+            ("8 nodes of 8 h100", Some("64xh100")),
+            ("8 nodes of 8xb200", Some("64xb200")),
+            ("64xh100", None),
+            ("h100-superpod", None),
+        ] {
+            assert_eq!(count_first(text).as_deref(), read, "{text}");
+        }
+        assert!(
+            of_failure(&typed("stepsim plan step.json.gz --on 64xh100"))
+                .unwrap()
+                .ends_with("analyze step.json.gz")
+        );
+    }
+}
