@@ -196,7 +196,7 @@ fn a_formula_that_is_wrong_in_one_term_is_wrong_there() {
         let text = format!("{{\"name\": \"own\", \"terms\": {{{}}}}}", terms.join(", "));
         Formula::parse("own", &text).unwrap_or_else(|e| panic!("{e}"))
     };
-    let (mut draw, mut named) = (Draw(7), 0);
+    let (estimators, mut draw, mut named) = (Estimators::default(), Draw(7), 0);
     for _ in 0..2000 {
         if named == 200 {
             break;
@@ -206,7 +206,8 @@ fn a_formula_that_is_wrong_in_one_term_is_wrong_there() {
         let Ok(estimate) = closed_form(&inputs) else { continue };
         let seconds = estimate.terms.total();
         let read = |wrong: &str| {
-            FormulaReading::new(&formula(wrong), &inputs, seconds, &[]).unwrap_or_else(|e| panic!("{e}"))
+            FormulaReading::new(&formula(wrong), &estimators, &inputs, (seconds, &[]))
+                .unwrap_or_else(|e| panic!("{e}"))
         };
         assert_eq!(read("").farthest, None, "{sets:?}");
         let there = KEYS.into_iter().zip(estimate.terms.named()).filter(|(_, (_, s))| *s > 1e-6 * seconds);
@@ -227,7 +228,8 @@ fn shipped_formulas_are_held_to_a_step() {
     let estimate = closed_form(&inputs).unwrap_or_else(|e| panic!("{e}"));
     for (name, _) in SHIPPED {
         let formula = Formula::load(name).unwrap_or_else(|e| panic!("{e}"));
-        let read = FormulaReading::new(&formula, &inputs, estimate.terms.total(), &[]);
+        let seconds = (estimate.terms.total(), &[][..]);
+        let read = FormulaReading::new(&formula, &Estimators::default(), &inputs, seconds);
         let read = read.unwrap_or_else(|e| panic!("{name}: {e}"));
         println!("{name}: {:+.2} %, farthest {:?}", 100.0 * read.off, read.farthest);
         assert!(read.total_s > 0.0 && read.off.abs() < 1.0, "{name}: {read:?}");

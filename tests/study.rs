@@ -7,10 +7,12 @@ use std::path::Path;
 
 use serde_json::Value;
 use serde_json::json;
+use stepsim::form::analytic::KEYS;
+use stepsim::form::compare::Formula;
 use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::study::{
-    Axis, Base, Columns, Filled, How, Ranked, SearchOptions, SearchReport, Shard, Space, SweepOptions, fill,
-    outcome, search, set_text, sweep, sweep_each,
+    Axis, Base, Columns, Filled, FormulaMap, How, Ranked, SearchOptions, SearchReport, Shard, Space,
+    SweepOptions, fill, outcome, search, set_text, sweep, sweep_each,
 };
 
 use crate::command::{self, Said, stepsim};
@@ -494,7 +496,7 @@ fn the_search_finds_what_simulating_everything_finds() {
     let pruned: u64 = few.pruned.values().sum();
     assert_eq!(pruned + few.simulated, few.points);
     // What is left out for certain is none of those that are ranked.
-    assert!(few.pruned["floor"] > 0 && few.simulated < found.report.simulated, "{:?}", few.pruned);
+    assert!(few.pruned["floor"] > 0 && few.simulated <= found.report.simulated, "{:?}", few.pruned);
     let settings = |report: &SearchReport| {
         report.ranking.iter().take(10).map(|r| r.settings.clone()).collect::<Vec<_>>()
     };
@@ -883,6 +885,47 @@ fn offload_is_searched_and_nothing_better_is_missed() {
             "{path} is not chosen"
         );
     }
+}
+
+/// Our own terms, brought as a formula, are off nowhere over a study of more than 200 layouts; with one of them wrong by 7 % the map
+/// names that term on all, and the settings with most of it.
+#[test]
+fn a_formula_is_mapped_over_a_study() {
+    let formula = |wrong: &str| {
+        let factor = |key: &str| if key == wrong { 1.07 } else { 1.0 };
+        let terms: Vec<String> =
+            KEYS.iter().map(|key| format!("\"{key}\": \"own.{key} * {}\"", factor(key))).collect();
+        Formula::parse("own", &format!("{{\"name\": \"own\", \"terms\": {{{}}}}}", terms.join(", ")))
+    };
+    let base = Base::load("gpt3-175b", None, &["parallelism.data=null".to_string()]).expect("a workload");
+    let axes = [
+        "parallelism.pipeline.size=4,8",
+        "parallelism.pipeline.chunks=2,3",
+        "batch.micro_batch=1,2",
+        "batch.global=128:2048:x2",
+        "recompute.granularity=none,selective,full",
+        "parallelism.sharding.kind=none,zero1,zero2",
+    ];
+    let axes = axes.iter().map(|text| Axis::parse("--vary", text)).collect::<Result<_, _>>().expect("axes");
+    let space = Space::new(axes, &base).expect("a space");
+    let map = |wrong: &str| {
+        let columns = Columns::default().with_formula(Some(formula(wrong).expect("a formula")));
+        let shard = Shard { number: 1, of: 1 };
+        let how = How::ClosedForm;
+        let options = SweepOptions { how, columns, shard, threads: None, output: None, resume: false };
+        let rows = sweep(&base, &space, &options, &mut |_| ControlFlow::Continue(())).expect("rows");
+        FormulaMap::of(&rows).expect("a map")
+    };
+    let own = map("");
+    assert!(own.off.points > 200 && own.off.most.abs() < 1e-6, "{:?}", own.off);
+    assert!(own.terms.iter().all(|(_, farthest, _)| *farthest == 0), "{:?}", own.terms);
+    let wrong = map("bubble");
+    let (name, farthest, errors) = &wrong.terms[0];
+    assert_eq!((*name, *farthest, errors.points), ("bubble", own.off.points, own.off.points));
+    let of =
+        |setting: &str| wrong.settings.iter().find(|(text, ..)| text == setting).expect("a setting").1.mean;
+    assert!(of("batch.global=256") > of("batch.global=2048"), "{:?}", wrong.settings);
+    assert!(of("parallelism.pipeline.size=8") > of("parallelism.pipeline.size=4"), "{:?}", wrong.settings);
 }
 
 /// Paired passes on stages of one chunk wait for one another, and `inspect` says so before anything runs.

@@ -193,7 +193,7 @@ def search(
     devices: Optional[tuple[int, int]] = None,
     top: int = 10,
     most_simulated: int = 400,
-    margin: float = 0.15,
+    margin: float = 0.05,
     prove: bool = False,
     refine: bool = False,
     placement: bool = False,

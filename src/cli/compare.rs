@@ -11,7 +11,7 @@ use super::write::{write_page, write_report};
 use super::{Failure, calculon, outputs, say};
 use stepsim_form::compare;
 use stepsim_form::compare::tracks::Rows;
-use stepsim_form::compare::{Drawing, Formula, FormulaReading, table};
+use stepsim_form::compare::{Drawing, Estimators, Formula, FormulaReading, table};
 use stepsim_read::trace::{Format, RunMeta};
 use stepsim_simulate::behaviour::Drawn;
 
@@ -83,8 +83,9 @@ fn workload(args: &Args) -> Result<(compare::Comparison, Option<Drawing>), Failu
     bar.done();
     let (mut comparison, run, rank) = compared?;
     if let Some(formula) = &formula {
-        let terms = &comparison.terms;
-        comparison.formula = Some(FormulaReading::new(formula, &run.inputs, comparison.simulated_s, terms)?);
+        let simulated = (comparison.simulated_s, comparison.terms.as_slice());
+        let read = FormulaReading::new(formula, &Estimators::default(), &run.inputs, simulated)?;
+        comparison.formula = Some(read);
     }
     note_without_effect(&run.inputs.without_effect());
     let written = [("--output", args.trace.as_deref()), ("--report", args.report.as_deref())];

@@ -13,7 +13,7 @@ use super::outcome::{How, Outcome, outcome_beside};
 use super::rows::StudyError;
 use super::space::set_text;
 use stepsim_core::pool;
-use stepsim_simulate::Status;
+use stepsim_simulate::{Inputs, Status};
 
 /// Layouts simulated before the best is looked at again.
 const BATCH: usize = 16;
@@ -38,11 +38,24 @@ pub(super) struct Candidate {
     expected: f64,
     /// Nothing better can come of its simulation.
     floor: f64,
-    /// Seconds that it takes at least.
+    /// Seconds that it takes at least: by sums, and by the walk of its passes once it is close to being simulated.
     pub least_s: f64,
 }
 
 impl Candidate {
+    /// Bounds it by the walk of its passes too.
+    fn tighten(&mut self, base: &Base, options: &SearchOptions) {
+        let floor = |inputs: &Inputs| {
+            let global = inputs.workload.value.batch.global;
+            base.shared.estimators.of_any_batch(inputs, &mut |form| form.floor(global)).ok()?.ok()
+        };
+        if let Some(seconds) = base.inputs(&self.sets).ok().as_ref().and_then(floor) {
+            self.least_s = self.least_s.max(seconds * (1.0 - ROUNDING));
+            let at_least = Measures { seconds: self.least_s, memory_bytes: self.least, ..self.form };
+            self.floor = at_least.score(options.objective);
+        }
+    }
+
     /// Why it is not to be simulated.
     fn hopeless(&self, known: &Known) -> Option<&'static str> {
         if self.floor > known.last() {
@@ -163,17 +176,17 @@ impl<'a> Line<'a> {
         Line { base, options, threads, waiting, bounded, walked, candidates, pruned }
     }
 
-    /// The candidate at a place, if there is one of this kind.
-    pub fn at(&mut self, place: usize, doubtful: bool) -> Option<&Candidate> {
+    /// The candidate at a place, if there is one of this kind; what is surely worse than `last` need not be ranked.
+    pub fn at(&mut self, place: usize, doubtful: bool, last: f64) -> Option<&mut Candidate> {
         while self.candidates.len() <= place && self.next_is(doubtful) {
-            self.go_on();
+            self.go_on(last);
         }
-        self.candidates.get(place).filter(|candidate| candidate.doubtful == doubtful)
+        self.candidates.get_mut(place).filter(|candidate| candidate.doubtful == doubtful)
     }
     /// All of them.
     pub fn all(&mut self) {
         while !self.waiting.is_empty() {
-            self.go_on();
+            self.go_on(f64::INFINITY);
         }
     }
     fn next_is(&self, doubtful: bool) -> bool {
@@ -193,17 +206,23 @@ impl<'a> Line<'a> {
         left
     }
 
-    /// The next one is walked, with some behind it, or joins those in front.
-    fn go_on(&mut self) {
-        let mut points = Vec::new();
+    /// The next one is walked, with some behind it, joins those in front, or leaves the line as surely worse than
+    /// `last`.
+    fn go_on(&mut self, last: f64) {
+        let (mut points, mut worse) = (Vec::new(), 0);
         while points.len() < BATCH
             && let Some(Reverse(next)) = self.waiting.peek()
             && !next.walked
         {
-            points.push(next.point);
+            let bounded = &mut self.bounded[next.point];
+            match bounded.take_if(|bounded| bounded.floor(self.options) > last) {
+                Some(_) => worse += 1,
+                None => points.push(next.point),
+            }
             self.waiting.pop();
         }
-        if points.is_empty() {
+        *self.pruned.entry("floor").or_insert(0) += worse;
+        if points.is_empty() && worse == 0 {
             let next = self.waiting.pop().and_then(|Reverse(next)| self.walked.remove(&next.point));
             self.candidates.extend(next);
             return;
@@ -259,16 +278,17 @@ fn bound(
 /// The whole closed form of a layout.
 fn walked(base: &Base, bounded: &Bounded, options: &SearchOptions) -> Estimated {
     let inputs = base.inputs(&bounded.sets).map_err(|_| "invalid")?;
-    let form = base.shared.estimators.closed_form(&inputs).map_err(|_| "invalid")?;
+    let global = inputs.workload.value.batch.global;
+    let seconds = base.shared.estimators.of_any_batch(&inputs, &mut |form| form.seconds(global));
+    let seconds = seconds.map_err(|_| "invalid")?.map_err(|_| "invalid")?;
     let Bounded { sets, settings, at_least, least, doubtful } = bounded;
-    let least_s = form.floor * (1.0 - ROUNDING);
-    let form = Measures { seconds: form.terms.total(), ..*at_least };
+    let least_s = at_least.seconds;
+    let form = Measures { seconds, ..*at_least };
     let at_best = form.less(options.margin);
-    let floor = Measures { seconds: least_s, memory_bytes: *least, ..form };
     if options.deadline_s.is_some_and(|deadline| at_best.seconds.max(least_s) > deadline) {
         return Err("deadline");
     }
-    let [expected, floor] = [at_best, floor].map(|measures| measures.score(options.objective));
+    let (expected, floor) = (at_best.score(options.objective), bounded.floor(options));
     let (sets, settings) = (sets.clone(), settings.clone());
     Ok(Candidate { sets, settings, form, least: *least, doubtful: *doubtful, expected, floor, least_s })
 }
@@ -337,7 +357,7 @@ impl Run {
         let mut known = Known { scores: Vec::new(), ranked: options.top.max(1) };
         let mut outcomes = Vec::new();
         let (mut left, mut behind) = (Vec::new(), Vec::new());
-        let mut next = 0;
+        let (base, mut next) = (line.base, 0);
         for doubtful in [false, true] {
             let mut over = false;
             loop {
@@ -345,8 +365,11 @@ impl Run {
                 let mut batch = Vec::new();
                 while !over
                     && batch.len() < BATCH.min(room)
-                    && let Some(candidate) = line.at(next, doubtful)
+                    && let Some(candidate) = line.at(next, doubtful, known.last())
                 {
+                    if candidate.hopeless(&known).is_none() {
+                        candidate.tighten(base, options);
+                    }
                     match candidate.hopeless(&known) {
                         None => batch.push(next),
                         Some(reason) => {

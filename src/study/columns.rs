@@ -1,4 +1,5 @@
-//! Columns that a study takes from the report of each point: `mean.stalls_s.pipeline_bubble`.
+//! Columns that a study takes from the report of each point: `mean.stalls_s.pipeline_bubble`; and a formula that
+//! is held to each.
 //!
 //! A path is checked against the report's schema before anything runs. A key of a table (a cause of stalls, a kind of
 //! communication) that a step does not have is no mistake: its row is without the column. Of a caller's own section
@@ -8,12 +9,13 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use stepsim_form::compare::Formula;
 use stepsim_read::analysis::report::Report;
 use stepsim_step::spec::SpecError;
 
 /// Paths of numbers and texts in a report, each with dots between names, and numbers for places in lists.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Columns(Vec<String>);
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Columns(Vec<String>, Option<Formula>);
 
 impl Columns {
     /// The columns of these paths.
@@ -34,14 +36,26 @@ impl Columns {
         Ok(columns)
     }
 
-    /// Whether there are none: a point then needs no report.
+    /// The same, and those of a formula.
+    #[must_use]
+    pub fn with_formula(self, formula: Option<Formula>) -> Columns {
+        Columns(self.0, formula)
+    }
+
+    /// The formula that is held to each point.
+    pub fn formula(&self) -> Option<&Formula> {
+        self.1.as_ref()
+    }
+
+    /// Whether none are of a report: a point then needs none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// What tells rows with these columns from others, nothing if there are none.
     pub(super) fn key(&self) -> String {
-        self.0.iter().map(|path| format!(" {path}")).collect()
+        let formula = self.1.iter().map(|formula| format!(" formula {}", formula.text()));
+        self.0.iter().map(|path| format!(" {path}")).chain(formula).collect()
     }
 
     /// The values of the paths that a report has.
@@ -166,7 +180,7 @@ mod tests {
     #[test]
     fn a_column_is_given_once_and_none_is_none() {
         assert!(columns(&["", ""]).unwrap().is_empty());
-        assert_eq!(columns(&["hfu", "hfu"]).unwrap(), columns(&["hfu"]).unwrap());
+        assert_eq!(columns(&["hfu", "hfu"]).unwrap().0, ["hfu"]);
         assert_eq!(columns(&["hfu"]).unwrap().key(), " hfu");
     }
 }

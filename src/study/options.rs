@@ -32,7 +32,7 @@ defaults! {
         pub most_simulated: usize = 400,
         /// The simulated step is taken not to be shorter than the closed form less this part of it; 1 leaves out only what is slower for
         /// certain.
-        pub margin: f64 = 0.15,
+        pub margin: f64 = 0.05,
         /// Simulate every layout that the memory does not refute, and say what the search would have missed.
         pub prove: bool,
         /// Try fields beside the layout on the best that was found: layers of the first and last stage, overlap of tensor-parallel and

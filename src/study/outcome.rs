@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::columns::Columns;
+use super::formula_columns::formula_columns;
 use stepsim_form::analytic::Estimate;
 use stepsim_form::compare::Estimators;
 use stepsim_measure::score::ranges::told;
@@ -143,12 +144,18 @@ pub(super) fn outcome_beside(shared: &Shared, inputs: &Inputs, how: How) -> Outc
     valued.unwrap_or_else(|e| Outcome::of_fault((&e).into()))
 }
 
-/// Plays a point, and takes columns from its report.
+/// Plays or estimates a point, takes columns from its report, and holds a formula to it.
 pub(super) fn reported(shared: &Shared, inputs: &Inputs, how: How, columns: &Columns) -> Outcome {
     let mut outcome = outcome_beside(shared, inputs, how);
     if outcome.status == Status::Ok && !columns.is_empty() {
         match jump::reported(inputs, &Options::default()) {
             Ok(report) => outcome.columns = columns.of(&told(inputs, report)),
+            Err(e) => return Outcome::of_fault((&e).into()),
+        }
+    }
+    if let (Some(formula), Some(step_s)) = (columns.formula(), outcome.step_time_s) {
+        match formula_columns(formula, shared, inputs, step_s) {
+            Ok(own) => outcome.columns.extend(own),
             Err(e) => return Outcome::of_fault((&e).into()),
         }
     }

@@ -4,12 +4,14 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
+use super::formula_columns::{FARTHEST, OFF};
+use super::formula_map::FormulaMap;
 use super::plot::{Plot, short, text};
 use super::rows::Row;
 use super::space::set_text;
 use stepsim_core::units::grouped;
 use stepsim_simulate::page::lane::Looks;
-use stepsim_simulate::page::sheet::{Point, Sheet, gib, quoted, seconds};
+use stepsim_simulate::page::sheet::{Point, Sheet, gib, quoted, seconds, table};
 use stepsim_step::spec::SpecError;
 
 /// Most rows of the table: the fastest.
@@ -48,6 +50,7 @@ pub fn page(
         let note = "On the front (joined): no other point is both as fast and as small.";
         drawn(&mut sheet, "Time and memory", note, &front_svg(rows, &front)?);
     }
+    formula(&mut sheet, rows)?;
     for plot in plots {
         drawn(&mut sheet, &format!("{} by {}", plot.y, plot.x), "", &plot.svg(rows)?);
     }
@@ -79,6 +82,24 @@ fn facts(sheet: &mut Sheet, rows: &[Row], front: &[&Row]) {
             best.settings.iter().map(|(path, value)| format!("{path} {}", text(value))).collect();
         sheet.lead(&format!("The fastest: {}", settings.join(", ")));
     }
+}
+
+/// Where and why a formula is off, if one was held to the points.
+fn formula(sheet: &mut Sheet, rows: &[Row]) -> Result<(), SpecError> {
+    let Some(map) = FormulaMap::of(rows) else { return Ok(()) };
+    let plot = Plot { x: "step_time_s".into(), y: OFF.into(), colour: Some(FARTHEST.into()) };
+    drawn(sheet, "How far the formula is off", &map.sentence(), &plot.svg(rows)?);
+    for (title, note, (heads, cells)) in [
+        (
+            "The formula by term",
+            "Formula less closed form, in percent of the closed form's step.",
+            map.by_term(),
+        ),
+        ("The formula by setting", "Formula less the point's own step, in percent of it.", map.by_setting()),
+    ] {
+        sheet.section(title, note, |out| table(out, &heads, 2, cells));
+    }
+    Ok(())
 }
 
 fn drawn(sheet: &mut Sheet, title: &str, note: &str, svg: &str) {

@@ -26,6 +26,7 @@ use super::proof::{Proof, prove};
 use super::reasons::{Reason, reasons};
 use super::refine::{Trial, refine};
 use super::rows::StudyError;
+use super::simulating::Simulating;
 use super::space::{Axis, MOST_POINTS, Space, set_text};
 use stepsim_core::ids::DeviceId;
 use stepsim_core::pool;
@@ -105,6 +106,9 @@ pub struct SearchReport {
     pub closed_form_longest: f64,
     /// The same of what a step takes at least: 0, or the floor is none.
     pub floor_longest: f64,
+    /// What simulating changed of what the closed form says by itself; absent where nothing fits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub simulating: Option<Simulating>,
     /// What the search would have missed, where every layout was simulated to know it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proof: Option<Proof>,
@@ -198,6 +202,7 @@ fn within(
         margin: options.margin,
         time_margin_reached: run.margin_reached,
         closed_form_longest: 0.0,
+        simulating: None,
         floor_longest: 0.0,
         proof,
         refined: Vec::new(),
@@ -274,7 +279,7 @@ fn ranked(
     options: &SearchOptions,
     report: &mut SearchReport,
 ) -> (Vec<Simulated>, Vec<Simulated>) {
-    let mut ranked = Vec::new();
+    let (mut ranked, mut both) = (Vec::new(), Vec::new());
     for (at, outcome) in run.outcomes {
         let candidate = &candidates[at];
         let found = candidate.form.simulated(&outcome).filter(|_| outcome.status == Status::Ok);
@@ -285,6 +290,7 @@ fn ranked(
                 report.closed_form_longest = report.closed_form_longest.max(longer);
                 report.floor_longest = report.floor_longest.max(1.0 - found.seconds / candidate.least_s);
                 if options.in_time(found) {
+                    both.push([candidate.form, found]);
                     let simulated = Simulated { candidate: candidate.clone(), found, outcome };
                     ranked.push(WeighedLayout::new(base, simulated, options.objective));
                     continue;
@@ -294,6 +300,7 @@ fn ranked(
         };
         *report.unfit.entry(unfit).or_insert(0) += 1;
     }
+    report.simulating = Simulating::of(&both, options.objective);
     let unlike = by_cost(&mut ranked);
     let beside = unlike.into_iter().skip(1).map(|at| ranked[at].of.clone()).collect();
     ranked.truncate(options.top.max(1));

@@ -36,8 +36,8 @@ impl Valuer<'_> {
     /// Points that are valued together.
     pub fn groups(&self, points: &[usize]) -> Vec<Vec<usize>> {
         match self.how {
-            How::ClosedForm => self.space.groups(points, BATCH),
-            How::Simulated | How::TimeAndMemory => points.iter().map(|point| vec![*point]).collect(),
+            How::ClosedForm if self.columns.formula().is_none() => self.space.groups(points, BATCH),
+            _ => points.iter().map(|point| vec![*point]).collect(),
         }
     }
 

@@ -14,6 +14,7 @@ use super::write::{write_json, write_report};
 use super::{Failure, calculon, outputs, say};
 use stepsim_form::analytic::{Estimate, Rules};
 use stepsim_form::calculon::files::Calculon;
+use stepsim_form::compare::Estimators;
 use stepsim_form::compare::formula::quantities;
 use stepsim_form::compare::workload::closed_form;
 use stepsim_measure::score::ranges::{Accuracy, Circumstances};
@@ -60,7 +61,8 @@ fn workload(args: &Args) -> Result<String, Failure> {
     let rules = args.rules.then(rules_of).transpose()?;
     if let Some(path) = &args.report {
         let mut report = estimate.report();
-        report["quantities"] = serde_json::to_value(quantities(&inputs)?).unwrap_or_default();
+        report["quantities"] =
+            serde_json::to_value(quantities(&Estimators::default(), &inputs)?).unwrap_or_default();
         if let Some(rules) = &rules {
             report["rules_of_thumb"] = rules.json();
         }

@@ -67,7 +67,7 @@ pub struct Args {
     #[arg(long, default_value_t = 400, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     most_simulated: u32,
     /// How much longer than the simulation a closed form may be, as a part of it
-    #[arg(long, default_value_t = 0.15, value_name = "PART", value_parser = part)]
+    #[arg(long, default_value_t = 0.05, value_name = "PART", value_parser = part)]
     margin: f64,
     /// Simulate every layout that the memory does not refute, and say what the search would have missed
     #[arg(long, conflicts_with = "calculon")]
@@ -198,6 +198,9 @@ fn text(report: &SearchReport, seconds: f64) -> String {
         "  the closed form was longer than the simulation by {:.1} % of itself at most\n",
         100.0 * report.closed_form_longest
     );
+    if let Some(simulating) = &report.simulating {
+        text += &format!("  {}\n", simulating.sentence());
+    }
     if report.floor_longest > 0.0 {
         text += &format!(
             "  what a step takes for certain was not certain: longer than the simulation by {:.2} % of itself\n",

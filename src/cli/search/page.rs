@@ -148,6 +148,8 @@ fn left_out(sheet: &mut Sheet, report: &SearchReport) {
         100.0 * report.margin,
         100.0 * report.closed_form_longest
     );
+    let simulating = report.simulating.iter().map(|simulating| format!(" The {}.", simulating.sentence()));
+    let note = note + &simulating.collect::<String>();
     sheet.section("What was left out", &note, |out| table(out, &["why", "layouts"], 1, rows));
 }
 

@@ -11,7 +11,7 @@ use super::super::outputs::WRITTEN;
 use super::super::tables::right;
 use super::super::{Failure, say};
 use stepsim_simulate::page::sheet::quoted;
-use stepsim_study::{Plot, Row, page, read_rows, set_text, write_rows, write_text};
+use stepsim_study::{FormulaMap, Plot, Row, of_one_term, page, read_rows, set_text, write_rows, write_text};
 
 /// Pictures of rows.
 #[derive(Debug, clap::Args)]
@@ -149,10 +149,24 @@ fn short(value: &Value) -> String {
     }
 }
 
+/// Where and why a formula is off over rows, if one was held to them.
+pub(super) fn map(rows: &[Row]) -> String {
+    let Some(map) = FormulaMap::of(rows) else { return String::new() };
+    let tables = [map.by_term(), map.by_setting()].map(|(heads, cells)| {
+        let mut table = Table::new();
+        let numbers = 2..heads.len();
+        table.load_preset(presets::NOTHING).set_header(heads).add_rows(cells);
+        right(&mut table, numbers);
+        table.trim_fmt()
+    });
+    format!("{}\n\n{}\n\n", map.sentence(), tables.join("\n\n"))
+}
+
 /// Rows as a table; `order` says how they are sorted.
 pub(super) fn table(rows: &[&Row], order: &str) -> Table {
     let mut table = Table::new();
-    let asked: BTreeSet<&String> = rows.iter().flat_map(|row| row.outcome.columns.keys()).collect();
+    let asked = rows.iter().flat_map(|row| row.outcome.columns.keys());
+    let asked: BTreeSet<&String> = asked.filter(|path| !of_one_term(path)).collect();
     let heads = ["step", "MFU", "memory"].into_iter().chain(asked.iter().map(|path| path.as_str()));
     table.load_preset(presets::NOTHING).set_header(heads.chain([order]));
     for row in rows {

@@ -10,7 +10,8 @@ use super::outputs::WRITTEN;
 use super::progress::Bar;
 use super::{Failure, outputs, say};
 pub(super) use files::draw;
-use files::{Drawn, table};
+use files::{Drawn, map, table};
+use stepsim_form::compare::Formula;
 use stepsim_simulate::Status;
 use stepsim_simulate::page::sheet::quoted;
 use stepsim_study::{
@@ -43,6 +44,7 @@ Examples:
   stepsim sweep llama3-70b --vary parallelism.tensor=1:8:x2 --vary parallelism.pipeline.size=1:16:x2 \\
     --where 'parallelism.tensor * parallelism.pipeline.size <= 32' --sample 10 -o rows.jsonl \\
     --plot parallelism.tensor,step_time_s,parallelism.pipeline.size --html rows.html
+  stepsim sweep gpt3-175b --vary batch.global=64:1024:x2 --form megatron-3d --html map.html
   stepsim sweep study.json --shard 1/4 -o part1.jsonl
   stepsim sweep merge part1.jsonl part2.jsonl part3.jsonl part4.jsonl -o rows.jsonl
   stepsim sweep best rows.jsonl --by mfu"
@@ -82,6 +84,10 @@ pub struct Args {
     /// `mean.stalls_s.pipeline_bubble`, `communication.tp.exposed_s`, `stages.0.memory.hbm.peak_bytes`
     #[arg(long, value_name = "PATH,...", value_delimiter = ',', conflicts_with = "closed_form")]
     columns: Vec<String>,
+    /// A formula to hold to each point, with a map of where and why it is off: calculon, megatron-3d,
+    /// pipeline-bubbles, scaling-book, or a file of yours: .json, .csv
+    #[arg(long, value_name = "FORMULA")]
+    form: Option<PathBuf>,
     /// Estimate in closed form instead of simulating
     #[arg(long)]
     closed_form: bool,
@@ -158,7 +164,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         ControlFlow::Continue(())
     };
     let (mut summary, mut rows) = (Summary::default(), Vec::new());
-    let draws = !plots.is_empty() || args.drawn.html().is_some();
+    let draws = !plots.is_empty() || args.drawn.html().is_some() || args.form.is_some();
     let mut see = |row: Row| {
         summary.see(&row);
         if draws {
@@ -177,7 +183,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let text = summary.text(args, begun.elapsed().as_secs_f64());
     let drawn = args.drawn.write(&plots, &rows, args.output.as_deref(), &command(args, &common))?;
-    say(&(text + &drawn))
+    say(&(text + &map(&rows) + &drawn))
 }
 
 /// What runs a point once its own settings stand behind it.
@@ -230,7 +236,9 @@ fn read(args: &Args, input: &str) -> Result<Read, Failure> {
         choice = Choice { sample: Some(sample as usize), seed: args.seed, ..choice };
     }
     let columns = study.iter().flat_map(|study| &study.columns).chain(&args.columns).cloned();
-    let columns = Columns::new(columns).map_err(Failure::input)?;
+    let formula = args.form.as_deref().map(|form| Formula::load(&form.to_string_lossy())).transpose();
+    let columns = Columns::new(columns).and_then(|columns| Ok(columns.with_formula(formula?)));
+    let columns = columns.map_err(Failure::input)?;
     let workload = study.as_ref().map_or(input, |study| &study.workload).to_string();
     let topology = args.topology.clone().or(study.as_ref().and_then(|study| study.topology.clone()));
     let base = Base::load(&workload, topology.as_deref(), &sets).map_err(Failure::input)?;

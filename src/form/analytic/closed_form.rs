@@ -169,6 +169,31 @@ impl<'a> ClosedForm<'a> {
         })
     }
 
+    /// Seconds of the step with `global` sequences: the last walk alone, where the terms take one each.
+    ///
+    /// # Errors
+    /// As [`ClosedForm::with_batch`].
+    pub fn seconds(&mut self, global: u64) -> Result<f64, PlanError> {
+        if self.own.is_some() {
+            return Ok(self.with_batch(global)?.terms.total());
+        }
+        self.for_batch(global)?;
+        let Some((_, held)) = &self.held else { unreachable!("it was made just now") };
+        let once = self.form.optimizer[1] + self.form.host_reads;
+        Ok(self.form.end(held)? + once + self.documents.unwrap_or(0.0))
+    }
+
+    /// Seconds that the step takes at least, its passes walked where that is certain.
+    ///
+    /// # Errors
+    /// As [`ClosedForm::with_batch`].
+    pub fn floor(&mut self, global: u64) -> Result<f64, PlanError> {
+        self.for_batch(global)?;
+        let Some((_, held)) = &self.held else { unreachable!("it was made just now") };
+        let walk = if held.floor.walks() { self.form.terms(held)?.passes() } else { 0.0 };
+        Ok(held.floor.seconds(f64::from(self.form.passes()), walk, self.form.optimizer[0]))
+    }
+
     /// What the policies ask for with `global` sequences.
     fn for_batch(&mut self, global: u64) -> Result<(), PlanError> {
         let workload = self.form.workload();

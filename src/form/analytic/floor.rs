@@ -87,6 +87,11 @@ pub(super) struct Floor {
 const ROUNDING: f64 = 1e-9;
 
 impl Floor {
+    /// Whether the walk of the passes is certain too.
+    pub fn walks(&self) -> bool {
+        self.walked
+    }
+
     /// Seconds with so many micro-batches of each direction, whose passes are walked in so many seconds, and a smallest update.
     pub fn seconds(&self, micro_batches: f64, walk: f64, update: f64) -> f64 {
         let walk = if self.walked { walk } else { 0.0 };

@@ -64,6 +64,19 @@ impl Terms {
 }
 
 impl Form<'_> {
+    /// When the last rank is done with its passes and all that is beside them.
+    ///
+    /// # Errors
+    /// The order of all micro-batches is asked for, and there is none.
+    pub fn end(&self, held: &Held) -> Result<f64, PlanError> {
+        let on = On {
+            transfers: self.ranks.len() > 1,
+            collectives: held.asked.iter().any(|asked| asked.communicates()),
+            copies: held.asked.iter().any(|asked| asked.copies()),
+        };
+        self.passes_end(held, on)
+    }
+
     /// Seconds by term.
     ///
     /// # Errors

@@ -29,6 +29,7 @@ mod table;
 mod term;
 pub mod tracks;
 pub mod workload;
+mod worth;
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -114,6 +114,7 @@ pub fn page(c: &Comparison, drawing: Option<Drawing>, command: &[String]) -> ser
         for pair in &c.pairs {
             out.push_str(&format!("<p>{}.</p>", pair.sentence()));
         }
+        out.push_str(&format!("<p>{}.</p>", c.worth_simulating()));
     });
     sheet.command(command, &json!(null), &[]);
     sheet.finish(json!({}), c)

@@ -51,7 +51,7 @@ pub fn table(c: &Comparison) -> String {
     for pair in &c.pairs {
         text.push_str(&format!("\n{}\n", pair.sentence()));
     }
-    text
+    text + &format!("\n{}\n", c.worth_simulating())
 }
 
 /// A formula term by term, beside the closed form and the simulated rank.

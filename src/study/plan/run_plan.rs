@@ -292,7 +292,7 @@ const CLASSES: [(&str, From); 4] = [
 const LINE: &str = "\n                   ";
 
 /// Layouts that are simulated at most: a plan is for a first look, `stepsim search` for the rest.
-const MOST_SIMULATED: usize = 48;
+const MOST_SIMULATED: usize = 24;
 
 /// A value without the quotes of JSON.
 fn plain(value: &Value) -> String {

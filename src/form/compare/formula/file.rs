@@ -43,8 +43,17 @@ pub struct Formula {
     /// Where it is published.
     pub source: String,
     file: String,
+    /// The file as it was read: equal texts are one formula.
+    text: String,
     quantities: Vec<(String, Expression)>,
     terms: Vec<(usize, Expression)>,
+}
+
+/// Two formulas are equal if their files say the same.
+impl PartialEq for Formula {
+    fn eq(&self, other: &Formula) -> bool {
+        (&self.name, &self.text) == (&other.name, &other.text)
+    }
 }
 
 impl Formula {
@@ -78,7 +87,8 @@ impl Formula {
                 .hint(r#"{"name": "mine", "terms": {"bubble": "(pipeline - 1) * (forward_s + backward_s)"}}"#)
         })?;
         let listed = |list: Map<String, Value>| list.into_iter().map(|(name, value)| (name, text_of(value)));
-        Formula::new((file, name, source), listed(quantities).collect(), listed(terms).collect())
+        let read = Formula::new((file, name, source), listed(quantities).collect(), listed(terms).collect())?;
+        Ok(Formula { text: text.to_string(), ..read })
     }
 
     /// Reads lines of `name,expression`; a name that is no term's is a quantity.
@@ -97,7 +107,8 @@ impl Formula {
             }
         }
         let name = Path::new(file).file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into());
-        Formula::new((file, name, String::new()), quantities, terms)
+        let read = Formula::new((file, name, String::new()), quantities, terms)?;
+        Ok(Formula { text: text.to_string(), ..read })
     }
 
     fn new(
@@ -128,9 +139,15 @@ impl Formula {
             name,
             source,
             file: file.to_string(),
+            text: String::new(),
             quantities: quantities.into_iter().map(quantity).collect::<Result<_, SpecError>>()?,
             terms: terms.into_iter().map(term).collect::<Result<_, SpecError>>()?,
         })
+    }
+
+    /// What its file says, by which formulas are told apart.
+    pub fn text(&self) -> &str {
+        &self.text
     }
 
     /// The seconds of its terms, in the order of [`KEYS`], of a step with these quantities and this workload.

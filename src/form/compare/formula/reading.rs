@@ -44,12 +44,15 @@ pub struct FormulaReading {
     pub quantities: BTreeMap<String, f64>,
 }
 
-/// The named quantities of a step.
+/// The named quantities of a step, whose closed form is one of those that share an `estimators`.
 ///
 /// # Errors
 /// The workload does not fit the machine.
-pub fn quantities(inputs: &Inputs) -> Result<BTreeMap<String, f64>, SimulationError> {
-    Estimators::default().of_any_batch(inputs, &mut |form| {
+pub fn quantities(
+    estimators: &Estimators,
+    inputs: &Inputs,
+) -> Result<BTreeMap<String, f64>, SimulationError> {
+    estimators.of_any_batch(inputs, &mut |form| {
         let estimate = form.with_batch(inputs.workload.value.batch.global)?;
         Ok::<_, SimulationError>(
             form.quantities(&estimate).map_err(stepsim_step::plan::step::PlanError::from)?,
@@ -62,16 +65,17 @@ const EQUAL: f64 = 1e-9;
 
 impl FormulaReading {
     /// What a formula says of the step of `inputs`, which takes so long in simulation and has these terms.
+    /// Quantities come from the closed form, one of those that share an `estimators`.
     ///
     /// # Errors
     /// The workload does not fit the machine, or an expression is wrong.
     pub fn new(
         formula: &Formula,
+        estimators: &Estimators,
         inputs: &Inputs,
-        simulated_s: f64,
-        both: &[Term],
+        (simulated_s, both): (f64, &[Term]),
     ) -> Result<FormulaReading, SimulationError> {
-        let quantities = quantities(inputs)?;
+        let quantities = quantities(estimators, inputs)?;
         let workload = serde_json::to_value(&inputs.workload.value).unwrap_or_default();
         let seconds = formula.terms(&quantities, &workload)?;
         let own = |key: &str| quantities.get(&format!("own.{key}")).copied().unwrap_or(0.0);
