@@ -5,8 +5,8 @@ use std::process::Command;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use stepsim::step::spec::import;
-use stepsim::step::spec::imports::{Beside, FORMATS, FileKind, Import, Status, recognise};
+use stepsim::bring::import;
+use stepsim::bring::imports::{Beside, FORMATS, FileKind, Import, Status, recognise};
 use stepsim::step::spec::{WorkloadSpec, from_value};
 
 fn file(name: &str) -> PathBuf {
@@ -256,7 +256,7 @@ fn wrong_files_are_refused() {
 /// A node of four GPUs with an adapter each at its own PCIe switch, and a fifth for storage; written by us in the format.
 #[test]
 fn a_matrix_of_nvidia_smi_becomes_a_machine() {
-    use stepsim::step::spec::nvidia_smi::{NodeRates, machine};
+    use stepsim::bring::nvidia_smi::{NodeRates, machine};
     let path = file("nvidia-smi-hgx-h100.txt");
     let text = std::fs::read_to_string(&path).unwrap();
     let rates = NodeRates { nvlink_gbps: 25.0, pcie_gbps: 20.0, nic_gbps: 50.0, nodes: 2 };
@@ -310,7 +310,7 @@ fn a_matrix_of_nvidia_smi_becomes_a_machine() {
 /// NVLinks without a switch lead from GPU to GPU: as many at each as the device has. Bridges between pairs are drawn.
 #[test]
 fn nvlinks_without_a_switch_are_a_mesh_or_pairs() {
-    use stepsim::step::spec::nvidia_smi::{NodeRates, machine};
+    use stepsim::bring::nvidia_smi::{NodeRates, machine};
     use stepsim::step::spec::{Topology, from_value};
     let rates = NodeRates { nvlink_gbps: 25.0, pcie_gbps: 20.0, nic_gbps: 50.0, nodes: 1 };
     let matrix = |gpus: usize, word: &dyn Fn(usize, usize) -> String| {

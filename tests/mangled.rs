@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::FileFailurePersistence;
 use serde_json::{Value, json};
+use stepsim::bring::hugging_face;
 use stepsim::core::ids::RankId;
 use stepsim::form::calculon::closed_form::{Quirks, estimate};
 use stepsim::form::calculon::files::Calculon;
@@ -18,7 +19,7 @@ use stepsim::read::analysis::report::Report;
 use stepsim::simulate::{Inputs, Options, Simulation, SimulationError};
 use stepsim::step::spec::{
     Collectives, Device, Kind, ModelSpec, Recipe, Reliability, RulesSpec, SpecError, StackSpec, Topology,
-    WorkloadSpec, catalog, from_text, hugging_face, load,
+    WorkloadSpec, catalog, from_text, load,
 };
 
 /// Steps small enough to plan often, each with machines for it: names of shipped files, or a file itself.

@@ -17,6 +17,7 @@ use pyo3::prelude::*;
 
 #[pymodule]
 fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    stepsim::bring::read_other_software();
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     m.add_class::<run::Run>()?;
     m.add_class::<table::Table>()?;

@@ -1,5 +1,18 @@
 //! What other people write, as a described run: columns of words, arguments, names of models and machines.
 //!
 //! It knows words, and what a workload is; it knows no terminal and no study.
+//!
+//! `step` knows no file but ours: [`read_other_software`] tells it how others are read.
 
 pub mod describe;
+mod foreign;
+pub mod hugging_face;
+mod import;
+pub mod imports;
+pub mod nccl_tests;
+pub mod nvidia_smi;
+mod nvidia_smi_graph;
+mod nvidia_smi_matrix;
+
+pub use foreign::{USUAL_BATCH, read_other_software};
+pub use import::{import, import_model};

@@ -208,6 +208,7 @@ pub fn main() -> ExitCode {
 /// Runs a command line as the program does, and returns the exit status. The first word is the name under which it was called.
 /// From then on an interrupt ends the process.
 pub fn program(words: &[OsString]) -> u8 {
+    stepsim_bring::read_other_software();
     let result = match parsed(words) {
         Ok((Cli { command: Some(command), color }, matches)) => {
             match limited::in_child(&outputs::written(&Cli::command(), &matches)) {

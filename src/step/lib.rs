@@ -4,7 +4,7 @@
 //!
 //! `schedule` → `sharding` → `spec` → `documents` → `moe` → `model` → `cost` → `topology` → `collective` → `plan`
 //!
-//! Invariant: it plays nothing and reads no record.
+//! Invariant: it plays nothing, reads no record, and knows no file of other software ([`spec::register`]).
 
 pub mod collective;
 pub mod cost;

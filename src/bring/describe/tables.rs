@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::columns::Columns;
 use super::origin::Origin;
-use stepsim_step::spec::imports::{FORMATS, word};
+use crate::imports::{FORMATS, word};
 
 /// Quantities of the tables that are columns here.
 const QUANTITIES: [(&str, &str); 12] = [

@@ -7,8 +7,8 @@ use clap::Parser;
 use super::super::outputs::WRITTEN;
 use super::super::{Failure, inputs};
 use super::from::From;
+use stepsim_bring::imports::{FORMATS, FileKind, Invocation, recognise};
 use stepsim_step::spec::SpecError;
-use stepsim_step::spec::imports::{FORMATS, FileKind, Invocation, recognise};
 
 /// Files whose kind is not said.
 #[derive(Debug, clap::Args)]

@@ -8,9 +8,10 @@ use serde_json::Value;
 use super::super::outputs::WRITTEN;
 use super::super::{Failure, say};
 use crate::write::{write_json, write_report};
+use stepsim_bring::hugging_face;
 use stepsim_step::model::ParameterCount;
 use stepsim_step::spec::model::ModelSpec;
-use stepsim_step::spec::{Disk, Files, SpecError, hugging_face, read_of_others};
+use stepsim_step::spec::{Disk, Files, SpecError, read_of_others};
 
 /// What is asked.
 #[derive(Debug, clap::Args)]

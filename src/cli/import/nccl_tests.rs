@@ -6,8 +6,8 @@ use super::super::collective::parse_op;
 use super::super::outputs::WRITTEN;
 use super::super::{Failure, say};
 use crate::write::write_json;
+use stepsim_bring::nccl_tests::{Asked, read};
 use stepsim_step::collective::Op;
-use stepsim_step::spec::nccl_tests::{Asked, read};
 use stepsim_step::spec::{Collectives, Spec};
 
 /// What is asked.

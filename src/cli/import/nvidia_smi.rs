@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::super::outputs::WRITTEN;
 use super::super::write::write_json;
 use super::super::{Failure, inputs, say};
-use stepsim_step::spec::nvidia_smi::{NodeRates, machine};
+use stepsim_bring::nvidia_smi::{NodeRates, machine};
 use stepsim_step::spec::topology::Topology;
 use stepsim_step::spec::{Loaded, SpecError, from_value};
 use stepsim_step::topology::Machine;

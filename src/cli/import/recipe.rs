@@ -7,9 +7,9 @@ use super::super::outputs::WRITTEN;
 use super::super::{Failure, say};
 use crate::write::{write_json, write_report};
 use stepsim_bring::describe::{model_named, model_of_word};
+use stepsim_bring::import;
+use stepsim_bring::imports::{Argument, Beside, Import, Invocation, Status};
 use stepsim_simulate::Inputs;
-use stepsim_step::spec::import;
-use stepsim_step::spec::imports::{Argument, Beside, Import, Invocation, Status};
 
 /// What is asked.
 #[derive(Debug, clap::Args)]

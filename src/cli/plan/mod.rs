@@ -11,8 +11,8 @@ use super::progress::Bar;
 use super::search::words::layout;
 use super::write::{write_json, write_page};
 use super::{Failure, outputs, say};
+use stepsim_bring::hugging_face::name_of;
 use stepsim_simulate::Fault;
-use stepsim_step::spec::hugging_face::name_of;
 use stepsim_step::spec::is_called_like_a_file;
 use stepsim_study::plan::{Planned, Proposal, Request, RunPlan};
 

@@ -1,7 +1,7 @@
 //! Patterns of texts: `*` stands for anything.
 
 /// Whether a text fits a pattern.
-pub(crate) fn fits(pattern: &str, text: &str) -> bool {
+pub fn fits(pattern: &str, text: &str) -> bool {
     parts(pattern, text).is_some()
 }
 

@@ -160,7 +160,7 @@ pub(crate) fn lay(base: &mut Value, over: Value) {
 }
 
 /// Removes the keys of an object, and of the objects in it, that are null.
-pub(crate) fn remove_nulls(value: &mut Value) {
+pub fn remove_nulls(value: &mut Value) {
     let Value::Object(map) = value else { return };
     map.retain(|_, value| !value.is_null());
     map.values_mut().for_each(remove_nulls);

@@ -9,7 +9,6 @@ use serde_json::Value;
 use super::blame::{blame, blame_setting, meant_elsewhere};
 use super::content::Content;
 use super::files::{Disk, Files, Noted};
-use super::foreign::foreign;
 use super::sources::Lookup;
 use super::{Kind, Spec, SpecError, dependents, json, machine_name, simple, stack_defaults};
 
@@ -123,14 +122,13 @@ impl<T: Spec> Draft<T> {
         if name_or_path.trim_start().starts_with('{') {
             let name = T::KIND.name().to_string();
             let noted = Noted::new(files);
-            let value =
-                Lookup::here(&noted, foreign).complete(T::KIND, json::read(&name, name_or_path)?, &name)?;
+            let value = Lookup::here(&noted).complete(T::KIND, json::read(&name, name_or_path)?, &name)?;
             let value = Arc::new(value);
             return Ok(Draft { value, file: name.clone(), name, read: noted.paths(), kind: PhantomData });
         }
         let simple = simple::looks_simple(name_or_path);
         let noted = Noted::new(files);
-        let (value, file) = Lookup::here(&noted, foreign).named(T::KIND, name_or_path)?;
+        let (value, file) = Lookup::here(&noted).named(T::KIND, name_or_path)?;
         let form =
             simple || (T::KIND == Kind::Topology && machine_name::count_and_name(name_or_path).is_some());
         let name = match (form, name_or_path) {
@@ -184,7 +182,7 @@ pub fn from_text<T: Spec>(
     files: &dyn Files,
 ) -> Result<Loaded<T>, SpecError> {
     let noted = Noted::new(files);
-    let value = Arc::new(Lookup::here(&noted, foreign).complete(T::KIND, json::read(name, text)?, name)?);
+    let value = Arc::new(Lookup::here(&noted).complete(T::KIND, json::read(name, text)?, name)?);
     let (name, file) = (name.to_string(), name.to_string());
     Draft { value, name, file, read: noted.paths(), kind: PhantomData }.finish(sets, files)
 }
@@ -210,7 +208,7 @@ pub fn typed<T: Spec>(
     sets: &[String],
     files: &dyn Files,
 ) -> Result<(T, Value), SpecError> {
-    Lookup::here(files, foreign).resolve(T::KIND, &mut value).map_err(|e| e.in_file(file))?;
+    Lookup::here(files).resolve(T::KIND, &mut value).map_err(|e| e.in_file(file))?;
     let mut touched = Vec::new();
     for text in sets {
         let (path, new) = json::setting(text)?;
@@ -219,7 +217,7 @@ pub fn typed<T: Spec>(
         let names = matches!(new, Value::String(_) | Value::Array(_) | Value::Object(_));
         json::set(&mut value, path, new).map_err(blame)?;
         if names {
-            Lookup::here(files, foreign).resolve(T::KIND, &mut value).map_err(blame)?;
+            Lookup::here(files).resolve(T::KIND, &mut value).map_err(blame)?;
         }
         touched.push((path, text));
     }

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::error::nearest;
 use super::files::Files;
-use super::imports::Invocation;
-use super::{Kind, SpecError, catalog, hugging_face, json, machine_name, machine_size, names, simple};
+use super::readers::readers;
+use super::{Kind, SpecError, catalog, json, machine_name, machine_size, names, simple};
 
 /// Files may name a base, which may name a base: at most so many.
 const MAX_BASES: usize = 8;
@@ -72,7 +72,7 @@ impl Source {
         match self {
             Source::Shipped { kind, name } => Ok(catalog::text(*kind, name).unwrap_or_default().to_string()),
             Source::Disk(path) => {
-                files.read(Path::new(&Invocation::of(&path.display().to_string()).file)).map_err(|e| {
+                files.read(Path::new(&(readers().path)(&path.display().to_string()))).map_err(|e| {
                     SpecError::file(self.file(), format!("cannot be read: {e}"))
                         .hint("check the path; a shipped file is named without folder and without .json")
                 })
@@ -80,9 +80,6 @@ impl Source {
         }
     }
 }
-
-/// Makes a workload of a file of other software, of its text and name; `None` where it is of none.
-pub(super) type Foreign = fn(&str, &str) -> Result<Option<Value>, SpecError>;
 
 /// Where names and paths are looked up.
 #[derive(Clone, Copy)]
@@ -92,13 +89,12 @@ pub(super) struct Lookup<'a> {
     /// How many files stand on the one that is looked up, as on their base.
     depth: usize,
     files: &'a dyn Files,
-    foreign: Foreign,
 }
 
 impl<'a> Lookup<'a> {
-    /// From here; paths are read from `files`, workloads in files of other software by `foreign`.
-    pub(super) fn here(files: &'a dyn Files, foreign: Foreign) -> Lookup<'a> {
-        Lookup { folder: None, depth: 0, files, foreign }
+    /// From here; paths are read from `files`.
+    pub(super) fn here(files: &'a dyn Files) -> Lookup<'a> {
+        Lookup { folder: None, depth: 0, files }
     }
 
     /// What a name, a path or a form stands for, and how messages name it. A machine may be simple, or a part of another.
@@ -152,7 +148,7 @@ impl<'a> Lookup<'a> {
         let file = source.file();
         let text = source.text(self.files)?;
         let foreign = match (kind, source) {
-            (Kind::Workload, Source::Disk(_)) => (self.foreign)(&text, &file)?,
+            (Kind::Workload, Source::Disk(_)) => (readers().workload)(&text, &file)?,
             _ => None,
         };
         let value = match (foreign, kind) {
@@ -170,8 +166,8 @@ impl<'a> Lookup<'a> {
             return Err(SpecError::file(file, format!("a {} file holds a JSON object", kind.name()))
                 .hint("see `stepsim schema`"));
         }
-        if kind == Kind::Model && hugging_face::is_config(&value) {
-            return model_of(value, file);
+        if kind == Kind::Model {
+            value = (readers().model)(value, file)?;
         }
         let references = ["device", "model", "collectives", "stack"];
         let named: Vec<&str> = references.into_iter().filter(|key| value[*key].is_string()).collect();
@@ -271,12 +267,3 @@ impl<'a> Lookup<'a> {
 /// Fields of a workload that name a JSON file of their own.
 const ATTACHED: [&str; 4] =
     ["parallelism.rank_map", "parallelism.pipeline.order_file", "expert_load.counts_file", "documents.file"];
-
-/// A model file, or a config.json as one.
-pub fn model_of(value: Value, file: &str) -> Result<Value, SpecError> {
-    if !hugging_face::is_config(&value) {
-        return Ok(value);
-    }
-    let model = hugging_face::model(&value, file)?;
-    serde_json::to_value(model).map_err(|e| SpecError::file(file, e.to_string()))
-}

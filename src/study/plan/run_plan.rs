@@ -7,10 +7,10 @@ use serde_json::Value;
 use super::model_in::model_in;
 use crate::{Ranked, SearchOptions, SearchReport, StudyError, fill, search};
 use stepsim_bring::describe::{Field, From, Origin};
+use stepsim_bring::imports::{Import, Status};
 use stepsim_core::ids::DeviceId;
 use stepsim_simulate::Site;
 use stepsim_step::model::ParameterCount;
-use stepsim_step::spec::imports::{Import, Status};
 use stepsim_step::spec::{SpecError, WorkloadSpec, set_at};
 
 /// Where the layout comes from.

@@ -6,15 +6,16 @@ use serde_json::Value;
 
 use super::run_plan::{Layout, RunPlan};
 use stepsim_bring::describe::{From, Origin, model_named};
+use stepsim_bring::hugging_face::model_of;
+use stepsim_bring::imports::{
+    Beside, FORMATS, FileKind, Invocation, first_keys, goes_with, machine_of, recognise,
+};
+use stepsim_bring::{USUAL_BATCH, import, import_model};
 use stepsim_core::ids::DeviceId;
 use stepsim_simulate::{Site, expanded};
 use stepsim_step::spec::files::exists;
-use stepsim_step::spec::imports::{
-    Beside, FORMATS, FileKind, Invocation, first_keys, goes_with, machine_of, recognise,
-};
 use stepsim_step::spec::{
-    Disk, Draft, Files, Kind, SpecError, USUAL_BATCH, WorkloadSpec, catalog, import, import_model,
-    is_called_like_a_file, model_of, read_of_others,
+    Disk, Draft, Files, Kind, SpecError, WorkloadSpec, catalog, is_called_like_a_file, read_of_others,
 };
 
 /// What is asked for.

@@ -1,0 +1,275 @@
+//! Decoders whose layers mix tokens in different ways.
+
+use super::config::{Config, mixer_and_mlp, with_kinds};
+use super::decoder::{experts, latent};
+use stepsim_step::spec::SpecError;
+use stepsim_step::spec::model::{
+    AttentionSpec, GatedDeltaSpec, KimiDeltaSpec, LayerKindSpec, LayerRun, LightningSpec, Mamba1Spec,
+    Mamba2Spec, Mixer, MlpKind, ModelSpec, MoeSpec, Norm, Positions, QkNorm, Rwkv7Spec, ShortConvolutionSpec,
+};
+
+type Model = Result<ModelSpec, SpecError>;
+
+fn mixed(mixer: Mixer) -> LayerKindSpec {
+    LayerKindSpec { mixer: Some(mixer), ..LayerKindSpec::default() }
+}
+
+pub(super) fn qwen3_next(c: &Config) -> Model {
+    let mut m = qwen3_5(c)?;
+    let shared = c.or(&["shared_expert_intermediate_size"], 512)?;
+    let moe = experts(c, Some(c.count(&["moe_intermediate_size"])?))?;
+    m.moe = Some(MoeSpec { shared_ffn: Some(shared), shared_gate: true, ..moe });
+    Ok(m)
+}
+
+/// Gated attention in every fourth layer, gated delta rules in the others.
+pub(super) fn qwen3_5(c: &Config) -> Model {
+    let mut m = c.decoder()?;
+    m.head_size = Some(c.or(&["head_dim"], 256)?).filter(|d| d * m.heads != m.hidden);
+    m.attention = AttentionSpec { qk_norm: QkNorm::Head, output_gate: true, ..m.attention };
+    let delta = GatedDeltaSpec {
+        key_heads: c.or(&["linear_num_key_heads"], 16)?,
+        value_heads: c.or(&["linear_num_value_heads"], 32)?,
+        key_size: c.or(&["linear_key_head_dim"], 128)?,
+        value_size: c.or(&["linear_value_head_dim"], 128)?,
+        convolution: c.or(&["linear_conv_kernel_dim"], 4)?,
+        chunk: 64,
+    };
+    let every = c.or(&["full_attention_interval"], 4)?.max(1);
+    let words = c.words("layer_types");
+    let full = |i: u64| match &words {
+        Some(words) => words.get(i as usize).is_some_and(|w| w.starts_with("full")),
+        None => (i + 1).is_multiple_of(every),
+    };
+    let layers = (0..m.layers).map(|i| if full(i) { "full" } else { "linear" });
+    let kinds = [("linear", mixed(Mixer::GatedDelta(delta))), ("full", LayerKindSpec::default())];
+    Ok(with_kinds(layers, kinds, m))
+}
+
+pub(super) fn kimi_linear(c: &Config) -> Model {
+    let mut m = c.decoder()?;
+    (m.kv_heads, m.head_size) = (None, None);
+    m.mla = Some(latent(c)?);
+    m.attention.rotary = Some(false);
+    let first_dense = c.or(&["first_k_dense_replace"], 0)?;
+    m.moe = Some(MoeSpec {
+        shared_experts: c.or(&["num_shared_experts", "n_shared_experts"], 0)?,
+        first_dense_layers: first_dense,
+        every_layers: c.or(&["moe_layer_freq"], 1)?,
+        router_bias: true,
+        groups: c.or(&["num_expert_group"], 1)?.max(1),
+        latent: c.optional(&["routed_expert_hidden_size"])?,
+        ..experts(c, Some(c.count(&["moe_intermediate_size"])?))?
+    });
+    let linear = c.part("linear_attn_config").ok_or_else(|| {
+        SpecError::at("linear_attn_config", "the field is missing")
+            .allowed("heads, head size and layers of KDA")
+    })?;
+    let delta = KimiDeltaSpec {
+        heads: linear.count(&["num_heads"])?,
+        head_size: linear.count(&["head_dim"])?,
+        convolution: linear.or(&["short_conv_kernel_size"], 4)?,
+        chunk: 64,
+    };
+    linear.numbers("kda_layers"); // all others
+    // Layers are counted from 1 there.
+    let full = linear.numbers("full_attn_layers").unwrap_or_default();
+    let name = |i: u64| match (full.contains(&(i + 1)), i < first_dense) {
+        (false, false) => "linear",
+        (false, true) => "linear_dense",
+        (true, false) => "full",
+        (true, true) => "full_dense",
+    };
+    let (delta, attention) = (Mixer::KimiDelta(delta), Mixer::Attention);
+    let kinds = [
+        ("linear", mixer_and_mlp(delta, MlpKind::Experts)),
+        ("linear_dense", mixer_and_mlp(delta, MlpKind::Dense)),
+        ("full", mixer_and_mlp(attention, MlpKind::Experts)),
+        ("full_dense", mixer_and_mlp(attention, MlpKind::Dense)),
+    ];
+    Ok(with_kinds((0..m.layers).map(name), kinds, m))
+}
+
+/// Mamba-2 as several configurations name its fields.
+fn mamba2(c: &Config) -> Result<Mamba2Spec, SpecError> {
+    Ok(Mamba2Spec {
+        heads: c.or(&["mamba_num_heads", "mamba_n_heads"], 128)?,
+        head_size: c.or(&["mamba_head_dim", "mamba_d_head"], 64)?,
+        groups: c.or(&["mamba_n_groups", "n_groups"], 8)?,
+        state: c.or(&["ssm_state_size", "mamba_d_state"], 128)?,
+        convolution: c.or(&["conv_kernel", "mamba_d_conv"], 4)?,
+        convolution_bias: c.flag("use_conv_bias", c.flag("mamba_conv_bias", true)),
+        chunk: c.or(&["chunk_size", "mamba_chunk_size"], 256)?,
+    })
+}
+
+/// One letter a layer: M a state space, * attention, - an MLP, E experts.
+pub(super) fn nemotron_h(c: &Config) -> Model {
+    let listed = c.list_length("layers_block_type").unwrap_or(0);
+    let class: &[(&str, u64)] = if listed > 0 { &[("num_hidden_layers", listed)] } else { &[] };
+    let mut m = ModelSpec { gated_mlp: false, ..c.decoder_of_class(class)? };
+    let biased = c.flag("attention_bias", false).then_some(true);
+    (m.attention.qkv_biases, m.attention.output_bias) = (biased, biased);
+    m.attention.rotary = Some(false);
+    m.mlp_biases = c.flag("mlp_bias", false).then_some(true);
+    if c.optional(&["n_routed_experts"])?.is_some() {
+        m.moe = Some(MoeSpec {
+            shared_ffn: c.optional(&["moe_shared_expert_intermediate_size"])?,
+            shared_experts: c.or(&["n_shared_experts"], 0)?,
+            router_bias: true,
+            latent: c.optional(&["moe_latent_size"])?,
+            ..experts(c, Some(c.count(&["moe_intermediate_size"])?))?
+        });
+    }
+    c.or(&["expand"], 2)?; // heads and their width say it
+    let words = c.words("layers_block_type").unwrap_or_default();
+    let letters = words.iter().map(|word| match *word {
+        "mamba" => 'M',
+        "attention" => '*',
+        "mlp" => '-',
+        "moe" => 'E',
+        _ => '?',
+    });
+    let pattern = c.text("hybrid_override_pattern").map_or_else(|| letters.collect(), str::to_owned);
+    let layers = pattern.chars().map(|letter| match letter {
+        'M' => Ok("mamba"),
+        '*' => Ok("attention"),
+        '-' => Ok("mlp"),
+        'E' => Ok("experts"),
+        other => Err(SpecError::at("hybrid_override_pattern", format!("'{other}' is no kind of layer"))
+            .allowed("M, *, - and E")),
+    });
+    let layers: Vec<&'static str> = layers.collect::<Result<_, _>>()?;
+    if layers.len() as u64 != m.layers {
+        let problem = format!("{} letters for {} layers", layers.len(), m.layers);
+        return Err(SpecError::at("hybrid_override_pattern", problem).allowed("one letter a layer"));
+    }
+    let kinds = [
+        ("mamba", mixer_and_mlp(Mixer::Mamba2(mamba2(c)?), MlpKind::None)),
+        ("attention", mixer_and_mlp(Mixer::Attention, MlpKind::None)),
+        ("mlp", mixer_and_mlp(Mixer::None, MlpKind::Dense)),
+        ("experts", mixer_and_mlp(Mixer::None, MlpKind::Experts)),
+    ];
+    Ok(with_kinds(layers.into_iter(), kinds, m))
+}
+
+pub(super) fn granite(c: &Config) -> Model {
+    let mut m = ModelSpec { tied_embeddings: c.tied(true), ..c.decoder()? };
+    let rotary = c.text("position_embedding_type") == Some("rope");
+    m.attention.rotary = Some(rotary);
+    let shared = c.or(&["shared_intermediate_size"], 0)?;
+    if c.or(&["num_local_experts"], 0)? > 0 {
+        m.moe = Some(MoeSpec { shared_ffn: Some(shared).filter(|s| *s > 0), ..experts(c, None)? });
+    } else {
+        m.ffn = shared;
+    }
+    let words = c.words("layer_types").or(c.words("layers_block_type")).unwrap_or_default();
+    let layers = words.iter().map(|w| if *w == "attention" { "attention" } else { "mamba" });
+    let kinds = [("mamba", mixed(Mixer::Mamba2(mamba2(c)?))), ("attention", LayerKindSpec::default())];
+    Ok(with_kinds(layers, kinds, m))
+}
+
+pub(super) fn jamba(c: &Config) -> Model {
+    let mut m = c.decoder()?;
+    m.attention.rotary = Some(false);
+    m.moe = Some(experts(c, None)?);
+    let rank = m.hidden.div_ceil(16);
+    let mamba = Mamba1Spec {
+        inner: c.or(&["mamba_expand"], 2)? * m.hidden,
+        state: c.or(&["mamba_d_state"], 16)?,
+        dt_rank: c.or(&["mamba_dt_rank"], rank)?,
+        convolution: c.or(&["mamba_d_conv"], 4)?,
+        inner_norms: true,
+    };
+    let every = |period: &str, offset: &str, p: u64, o: u64| -> Result<_, SpecError> {
+        Ok((c.or(&[period], p)?.max(1), c.or(&[offset], o)?))
+    };
+    let attention = every("attn_layer_period", "attn_layer_offset", 8, 4)?;
+    let sparse = every("expert_layer_period", "expert_layer_offset", 2, 1)?;
+    let name = |i: u64| match (i % attention.0 == attention.1, i % sparse.0 == sparse.1) {
+        (false, false) => "mamba_dense",
+        (false, true) => "mamba_experts",
+        (true, false) => "attention_dense",
+        (true, true) => "attention_experts",
+    };
+    let kinds = [
+        ("mamba_dense", mixer_and_mlp(Mixer::Mamba1(mamba), MlpKind::Dense)),
+        ("mamba_experts", mixer_and_mlp(Mixer::Mamba1(mamba), MlpKind::Experts)),
+        ("attention_dense", mixer_and_mlp(Mixer::Attention, MlpKind::Dense)),
+        ("attention_experts", mixer_and_mlp(Mixer::Attention, MlpKind::Experts)),
+    ];
+    Ok(with_kinds((0..m.layers).map(name), kinds, m))
+}
+
+/// Gated short convolutions with attention in between. The width of the MLP is adjusted by two thirds and rounded up.
+pub(super) fn lfm2(c: &Config) -> Model {
+    let decoder = c.decoder()?;
+    let (h, multiple) = (decoder.hidden, c.or(&["block_multiple_of"], 256)?.max(1));
+    let width = c.or(&["block_ff_dim", "intermediate_size"], 4 * h)?;
+    let ffn = match c.flag("block_auto_adjust_ff_dim", true) {
+        true => (2 * width / 3).div_ceil(multiple) * multiple,
+        false => width,
+    };
+    let mut m = ModelSpec { ffn, tied_embeddings: c.tied(true), ..decoder };
+    m.attention.qk_norm = QkNorm::Head;
+    let convolution = ShortConvolutionSpec {
+        channels: c.or(&["conv_dim"], h)?,
+        convolution: c.or(&["conv_L_cache"], 3)?,
+        biases: c.flag("conv_bias", false),
+    };
+    let full = |word: &&str| if word.starts_with("full") { "full" } else { "convolution" };
+    let words = c.words("layer_types").unwrap_or_default();
+    let mixer = mixed(Mixer::ShortConvolution(convolution));
+    Ok(with_kinds(words.iter().map(full), [("convolution", mixer), ("full", LayerKindSpec::default())], m))
+}
+
+/// Lightning attention with full attention in between.
+pub(super) fn minimax(c: &Config) -> Model {
+    let mut m = c.decoder()?;
+    m.moe = Some(experts(c, None)?);
+    let head_size = c.or(&["head_dim"], m.hidden / m.heads.max(1))?;
+    let block = c.or(&["block_size"], 256)?;
+    let lightning = LightningSpec { heads: m.heads, head_size, block };
+    let full: Vec<bool> = match (c.words("layer_types"), c.numbers("attn_type_list")) {
+        (Some(words), _) => words.iter().map(|w| w.starts_with("full")).collect(),
+        (None, Some(list)) => list.iter().map(|kind| *kind == 1).collect(),
+        (None, None) => (1..=m.layers).map(|i| i.is_multiple_of(8)).collect(),
+    };
+    let layers = full.iter().map(|full| if *full { "full" } else { "linear" });
+    let kinds = [("linear", mixed(Mixer::Lightning(lightning))), ("full", LayerKindSpec::default())];
+    Ok(with_kinds(layers, kinds, m))
+}
+
+/// RWKV-7 in every layer, the first without a value residual. Ranks follow from the width as in the layers of
+/// flash-linear-attention; the MLP squares its ReLU and has no gate.
+pub(super) fn rwkv7(c: &Config) -> Model {
+    if c.part("attn").is_some() {
+        return Err(SpecError::at("attn", "layers of attention among those of RWKV-7").allowed("null"));
+    }
+    let hidden = c.count(&["hidden_size"])?;
+    let head_size = c.or(&["head_dim"], 64)?.max(1);
+    let heads = hidden / head_size;
+    let ratio = c.or(&["hidden_ratio"], 4)?;
+    let decoder = c.decoder_of_class(&[("num_attention_heads", heads)])?;
+    let ffn = c.or(&["intermediate_size"], ratio * hidden)?;
+    let mut m = ModelSpec { ffn, gated_mlp: false, positions: Positions::None, extra_norms: 1, ..decoder };
+    m.norm = if c.flag("norm_bias", true) { Norm::Layer } else { Norm::LayerNoBias };
+    let wide = head_size as f64 / 64.0;
+    let usual = |factor: f64| ((factor * (hidden as f64).sqrt() / 32.0).round() as u64 * 32).max(32);
+    let first = Rwkv7Spec {
+        heads,
+        head_size,
+        decay_rank: c.or(&["decay_low_rank_dim"], usual(2.5 * wide))?,
+        rate_rank: c.or(&["a_low_rank_dim"], usual(2.5 * wide))?,
+        value_rank: None,
+        gate_rank: c.or(&["gate_low_rank_dim"], usual(5.0))?,
+        chunk: 16,
+    };
+    let later = Rwkv7Spec { value_rank: Some(c.or(&["v_low_rank_dim"], usual(1.7 * wide))?), ..first };
+    m.layer_kinds = [("first", first), ("later", later)]
+        .map(|(name, spec)| (name.to_owned(), mixed(Mixer::Rwkv7(spec))))
+        .into();
+    m.layer_pattern =
+        vec![LayerRun("first".to_owned(), 1), LayerRun("later".to_owned(), m.layers.saturating_sub(1))];
+    Ok(m)
+}

@@ -1,0 +1,114 @@
+//! Low-rank adapters, where arguments say them together: whether there are any, their rank, which matrices have them.
+
+use serde_json::{Value, json};
+
+use super::draft::Draft;
+use stepsim_step::spec::model::MoeSpec;
+use stepsim_step::spec::{ModelSpec, load};
+
+/// Matrices by the names of software that trains adapters.
+const MATRICES: [(&str, &str); 14] = [
+    ("q_proj", "query"),
+    ("k_proj", "key"),
+    ("v_proj", "value"),
+    ("o_proj", "projection"),
+    ("output_proj", "projection"),
+    ("gate_proj", "gate"),
+    ("up_proj", "up"),
+    ("down_proj", "down"),
+    ("lora_query", "query"),
+    ("lora_key", "key"),
+    ("lora_value", "value"),
+    ("lora_projection", "projection"),
+    ("linear_proj", "projection"),
+    ("query_key_value", "query"),
+];
+
+impl Draft {
+    /// Puts the adapters, where the file has any; a list without matrices that are known here means all.
+    pub(super) fn adapters(&mut self) {
+        let says =
+            |value: &Value| value.as_str().is_some_and(|kind| kind.to_ascii_lowercase().contains("lora"));
+        if !self.variables.get("adapter").is_some_and(says) {
+            return;
+        }
+        let rank = self.variable("adapter_rank").unwrap_or(8);
+        self.put("training.adapters.rank", rank.into());
+        let mut of: Vec<&str> = Vec::new();
+        for name in self.variables.get("adapter_matrices").map(names).unwrap_or_default() {
+            match MATRICES.iter().find(|(known, _)| *known == name) {
+                Some((_, matrix)) if !of.contains(matrix) => of.push(matrix),
+                Some(_) => {}
+                None => {
+                    of.clear();
+                    break;
+                }
+            }
+        }
+        for name in ["lora_query", "lora_key", "lora_value", "lora_projection"] {
+            let has = self.variables.get(name) == Some(&Value::Bool(true));
+            of.extend(MATRICES.iter().filter(|(known, _)| has && *known == name).map(|(_, matrix)| *matrix));
+        }
+        let mlp = ["adapter_mlp", "lora_mlp"]
+            .iter()
+            .any(|name| self.variables.get(*name) == Some(&Value::Bool(true)));
+        if mlp && !of.is_empty() {
+            of.extend(["gate", "up", "down"]);
+        }
+        if !of.is_empty() {
+            self.put("training.adapters.of", json!(of));
+        }
+    }
+}
+
+fn model_of(workload: &Value) -> Option<ModelSpec> {
+    let content = &workload["model"];
+    let named = content.as_str().map_or_else(|| content.to_string(), str::to_owned);
+    load::<ModelSpec>(&named, &[]).ok().map(|loaded| loaded.value)
+}
+
+/// Leaves out the overlap of a shared expert where the model has none, as the software does.
+pub(super) fn without_shared_expert(workload: &mut Value) {
+    let shared = |moe: &MoeSpec| moe.shared_experts > 0 || moe.shared_ffn.is_some();
+    let asks = workload.pointer("/expert/overlap").is_some_and(|overlap| overlap == "shared-expert");
+    if asks && model_of(workload).is_some_and(|model| !model.moe.as_ref().is_some_and(shared)) {
+        workload["expert"]["overlap"] = Value::Null;
+        stepsim_step::spec::json::remove_nulls(&mut workload["expert"]);
+    }
+}
+
+/// Leaves out adapters of matrices that the model has not, and of experts, which are not simulated; why, where some
+/// are left out.
+pub(super) fn of_what_is_there(workload: &mut Value) -> Option<String> {
+    let model = model_of(workload)?;
+    let adapters = workload.pointer("/training/adapters").filter(|adapters| !adapters.is_null())?;
+    let experts = model.layer_counts().iter().any(|(layer, _)| layer.moe.is_some());
+    let all = ["query", "key", "value", "projection", "gate", "up", "down"];
+    let stated: Option<Vec<String>> = adapters
+        .get("of")
+        .and_then(Value::as_array)
+        .map(|of| of.iter().filter_map(Value::as_str).map(str::to_owned).collect());
+    let stated = stated.unwrap_or_else(|| all.map(str::to_owned).to_vec());
+    let is_there = |matrix: &str| match matrix {
+        "gate" => model.gated_mlp && !experts,
+        "up" | "down" => !experts,
+        _ => true,
+    };
+    let kept: Vec<&String> = stated.iter().filter(|matrix| is_there(matrix)).collect();
+    if kept.len() == stated.len() || kept.is_empty() {
+        return None;
+    }
+    workload["training"]["adapters"]["of"] = json!(kept);
+    experts.then(|| "adapters of experts are not simulated: attention alone has some".to_owned())
+}
+
+/// The words of a list, or of a text with blanks or commas between.
+fn names(value: &Value) -> Vec<String> {
+    let words =
+        |text: &str| text.split([' ', ',']).filter(|w| !w.is_empty()).map(str::to_owned).collect::<Vec<_>>();
+    match value {
+        Value::Array(list) => list.iter().filter_map(Value::as_str).flat_map(words).collect(),
+        Value::String(text) => words(text),
+        _ => Vec::new(),
+    }
+}

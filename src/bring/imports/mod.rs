@@ -1,0 +1,417 @@
+//! Argument and recipe files of training software as workloads.
+//!
+//! A format is a *syntax* (how arguments are read: `syntax`) and a *table* (what each argument means here:
+//! `workloads/imports/*.json`, `table`). A reader turns a file into a flat list of names and values; the table turns each into
+//! fields of a workload and of its model, or into a quantity that several arguments share (`$devices`, `$accumulation`), or
+//! says why it has no counterpart and whether that matters; `finish` puts the quantities together.
+//!
+//! Hazards:
+//! * Defaults are those of the software (`workload` of the table), not ours: what a file leaves out is listed as assumed only
+//!   where its value was computed.
+//! * A name that the table does not know is reported as unknown; nothing is dropped in silence.
+
+mod adapters;
+mod budget;
+mod draft;
+mod finish;
+mod invocation;
+mod layers;
+mod named;
+mod recognise;
+mod recompute;
+mod syntax;
+mod table;
+pub(crate) mod vocabulary;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use draft::Draft;
+use stepsim_step::spec::{SpecError, json, nearest};
+use syntax::{Open, Said};
+use table::{Rule, Table};
+use vocabulary::Vocabulary;
+
+pub use invocation::Invocation;
+pub use recognise::{FileKind, recognise};
+pub use table::FORMATS;
+
+/// What is known beside the file.
+#[derive(Clone, Debug, Default)]
+pub struct Beside {
+    /// The model instead of the file's: a name, a path, or itself.
+    pub model: Option<Value>,
+    /// Devices instead of the file's.
+    pub devices: Option<u64>,
+    /// The machine.
+    pub topology: Option<String>,
+    /// `path=value` texts over what the file says.
+    pub sets: Vec<String>,
+    /// Further files of the same software with their texts; each lies over those before.
+    pub more: Vec<(String, String)>,
+    /// Sequences of a step instead of the file's.
+    pub batch: Option<u64>,
+    /// Sequences of a step where neither says it.
+    pub usual_batch: Option<u64>,
+    /// Finds a model by a name in anybody's spelling, where none that is shipped has it.
+    pub models: Option<fn(&str) -> Option<Value>>,
+}
+
+/// A workload made of a file, with what became of each argument.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Import {
+    /// The name of the format.
+    pub format: String,
+    /// The workload.
+    pub workload: Value,
+    /// Every argument of the file, in its order.
+    pub arguments: Vec<Argument>,
+    /// What the software does where nothing is said: `path = value`, those that no argument changed.
+    pub defaults: Vec<String>,
+    /// What followed from several arguments or was assumed, in words.
+    pub assumed: Vec<String>,
+}
+
+/// An argument of a file.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Argument {
+    /// Its name as the file has it; parts of nested files joined by dots.
+    pub name: String,
+    /// Its value.
+    pub value: Value,
+    /// What became of it.
+    pub status: Status,
+    /// Fields of the workload that it set.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<String>,
+    /// Why it has no counterpart.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub why: String,
+}
+
+/// What became of an argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// It is in the workload.
+    Taken,
+    /// It has no counterpart and does not change the time or memory of a step.
+    NoEffect,
+    /// It says nothing (null, auto): the software's own default holds.
+    NotGiven,
+    /// It has no counterpart, or its value has none, and it matters.
+    Matters,
+    /// The table does not know it.
+    Unknown,
+}
+
+impl Import {
+    /// The arguments of one status.
+    pub fn of(&self, status: Status) -> impl Iterator<Item = &Argument> {
+        self.arguments.iter().filter(move |a| a.status == status)
+    }
+}
+
+/// Reads a file of a format ([`FORMATS`]); the workload is not checked.
+///
+/// # Errors
+/// No such format, a text that is not of its syntax, or arguments that say too little.
+pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Result<Import, SpecError> {
+    let table = Table::load(format)?;
+    let typed = Invocation::of(file);
+    let file = typed.file.as_str();
+    refuse_others(format, text, file)?;
+    if let Some((mark, why)) = table.refusal(text) {
+        return Err(SpecError::file(file, format!("{mark}: {why}")).allowed(table.description.clone()));
+    }
+    if !table.is_training(text) {
+        let marks: Vec<&str> = table.trains.iter().map(|mark| mark.trim_start_matches('@')).collect();
+        return Err(SpecError::file(file, format!("is of {format} and trains nothing"))
+            .allowed(format!("a file with one of {}", marks.join(", "))));
+    }
+    let said = syntax::read(&table.syntax, text, &typed).map_err(|e| e.in_file(file))?;
+    let (mut given, mut open) = (said.arguments, said.open);
+    for (file, text) in &beside.more {
+        let over = beside_it(&table, text, file)?;
+        given.retain(|(name, _)| over.arguments.iter().all(|(other, _)| other != name));
+        given.extend(over.arguments);
+        open.extend(over.open);
+    }
+    given.retain(|(name, _)| name != syntax::PROGRAM || table.rule(name).is_some());
+    if given.is_empty() {
+        return Err(SpecError::file(file, format!("holds no argument of {format}"))
+            .allowed(table.description.clone()));
+    }
+    let mut draft = Draft::of(&table);
+    let defaults = draft.defaults();
+    let mut arguments: Vec<Argument> =
+        given.into_iter().map(|(name, value)| draft.take(&table, name, value)).collect();
+    if beside.model.is_none() {
+        refuse_sizes(&table, &arguments, file)?;
+    }
+    if !arguments.iter().any(|a| a.status == Status::Taken) {
+        let names: Vec<&str> = arguments.iter().take(5).map(|a| a.name.as_str()).collect();
+        return Err(SpecError::file(
+            file,
+            format!("no argument of {format} is known here: {} ...", names.join(", ")),
+        )
+        .hint("is it of another format? `stepsim import --help` lists them"));
+    }
+    let open = left_open(&table, open);
+    let (mut workload, mut assumed) =
+        draft.finish(&table, beside, file).map_err(|e| where_open(e, file, &open))?;
+    adapters::without_shared_expert(&mut workload);
+    if let Some(why) = adapters::of_what_is_there(&mut workload) {
+        arguments.push(Argument {
+            name: "adapters".to_string(),
+            value: workload["training"]["adapters"]["of"].clone(),
+            status: Status::Matters,
+            fields: Vec::new(),
+            why,
+        });
+    }
+    if !open.is_empty() {
+        let open = few(open.iter().map(|(_, words)| words.as_str()));
+        assumed.push(format!("nothing for what the script leaves to the line that runs it: {open}"));
+    }
+    Ok(Import { format: format.to_string(), workload, arguments, defaults, assumed })
+}
+
+/// What a further file says: one of the same software, or the configuration of DeepSpeed that its arguments name.
+fn beside_it(table: &Table, text: &str, file: &str) -> Result<Said, SpecError> {
+    let typed = Invocation::of(file);
+    let is_deepspeed = recognise(text.as_bytes()) == Some(FileKind::Arguments(DEEPSPEED));
+    if !is_deepspeed || !table.bases.iter().any(|base| base == DEEPSPEED) {
+        return syntax::read(&table.syntax, text, &typed).map_err(|e| e.in_file(file));
+    }
+    let mut said = syntax::read(&[syntax::Syntax::Json], text, &typed).map_err(|e| e.in_file(file))?;
+    said.arguments.iter_mut().for_each(|(name, _)| *name = format!("deepspeed_config.{name}"));
+    Ok(said)
+}
+
+/// The software whose configuration stands beside the arguments of others.
+const DEEPSPEED: &str = "deepspeed";
+
+/// Whether arguments of one software may stand beside those of another.
+pub fn goes_with(format: &str, other: &str) -> bool {
+    let takes_up = |table: &Table| other == DEEPSPEED && table.bases.iter().any(|base| base == other);
+    format == other || Table::all().get(format).is_some_and(takes_up)
+}
+
+/// Refuses a file with a word that changes the sizes of its model and has no counterpart.
+fn refuse_sizes(table: &Table, arguments: &[Argument], file: &str) -> Result<(), SpecError> {
+    let size = |a: &&Argument| match a.status {
+        Status::Matters => table.rule(&a.name).is_some_and(|rule| rule.size),
+        Status::Unknown => Vocabulary::shipped().is_size(&a.name),
+        _ => false,
+    };
+    let Some(found) = arguments.iter().find(size) else { return Ok(()) };
+    let near = nearest(&found.name, table.names());
+    let hint = match near.first().filter(|near| **near != found.name) {
+        Some(near) => {
+            format!("did you mean `{near}`? or give the model beside the file: a name, or its config.json")
+        }
+        None => "give the model beside the file: a name, or its config.json".to_string(),
+    };
+    let word = format!("{} = {}", found.name, found.value);
+    let problem = match found.why.as_str() {
+        "" => format!("{word} changes the size of the model and is not known here"),
+        why => format!("{word}: {why}"),
+    };
+    Err(SpecError::file(file, problem).hint(hint))
+}
+
+/// The first names of a text of names and values, as YAML or JSON have them; none where it is of neither.
+pub fn first_keys(text: &str) -> Vec<String> {
+    let names =
+        syntax::names(&[syntax::Syntax::Yaml], text).or_else(|| syntax::names(&[syntax::Syntax::Json], text));
+    names.unwrap_or_default().into_iter().take(FEW_KEYS).collect()
+}
+
+/// Names that tell whose a file is.
+const FEW_KEYS: usize = 6;
+
+/// The machine that the name of a recipe says: `64xh100` of `llama3_70b_pretrain_64gpu_h100_bf16_config`.
+pub fn machine_of(file: &str) -> Option<String> {
+    let typed = Invocation::of(file);
+    let (devices, device) = syntax::job(typed.function.as_deref()?)?;
+    Some(format!("{devices}x{device}"))
+}
+
+/// A run of software of which nothing is said but its model and what stands beside it.
+///
+/// # Errors
+/// No such format, or a model that makes no workload.
+pub fn translate_model(format: &str, file: &str, beside: &Beside) -> Result<Import, SpecError> {
+    let table = Table::load(format)?;
+    let draft = Draft::of(&table);
+    let defaults = draft.defaults();
+    let (workload, assumed) = draft.finish(&table, beside, file)?;
+    Ok(Import { format: format.to_string(), workload, arguments: Vec::new(), defaults, assumed })
+}
+
+/// The variables that a script leaves open and that a step hangs on, each with what is asked of it; those that choose first.
+fn left_open(table: &Table, mut open: Vec<Open>) -> Vec<(String, String)> {
+    let matters = |name: &&String| table.rule(name).is_some_and(|rule| !rule.no_effect);
+    open.sort_by_key(|open| open.choices.len() < 2);
+    let words = open.into_iter().filter_map(|open| {
+        let arguments: Vec<String> = open
+            .arguments
+            .iter()
+            .filter(matters)
+            .map(|name| format!("--{}", name.replace('_', "-")))
+            .collect();
+        let asked = match open.choices.as_slice() {
+            [] if arguments.is_empty() => return None,
+            [one] if arguments.is_empty() => format!("{one} or not"),
+            [] | [_] => arguments.join(", "),
+            choices => choices.join(" or "),
+        };
+        let words = format!("{} ({asked})", open.variable);
+        Some((open.variable, words))
+    });
+    words.collect()
+}
+
+/// What to type where a script leaves open what is missing.
+fn where_open(error: SpecError, file: &str, open: &[(String, String)]) -> SpecError {
+    let Some((first, _)) = open.first() else { return error };
+    error.hint(format!(
+        "the script leaves open {}; type the line that runs it: '{first}=... {file} ...'",
+        few(open.iter().map(|(_, words)| words.as_str()))
+    ))
+}
+
+/// The first of many, and how many more there are.
+fn few<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    let all: Vec<&str> = words.collect();
+    match all.len() {
+        0..=8 => all.join(", "),
+        n => format!("{} and {} more", all[..8].join(", "), n - 8),
+    }
+}
+
+/// A file of other software than `format`, by its marks, is not read with the wrong table.
+fn refuse_others(format: &str, text: &str, file: &str) -> Result<(), SpecError> {
+    let Some(kind) = recognise(text.as_bytes()) else { return Ok(()) };
+    let own = recognise::marks(format, text).unwrap_or(0);
+    if own > 0 {
+        return Ok(());
+    }
+    let name = FileKind::words(kind);
+    let asked = FORMATS.iter().find(|(known, _)| *known == format).map_or(format, |(_, words)| words);
+    Err(SpecError::file(file, format!("is {name}, not {asked}")).hint(format!("stepsim import {file}")))
+}
+
+/// What a name and its value set in a format ([`FORMATS`]): fields, and quantities that begin with `$`. Empty where they
+/// change nothing; `None` where the table does not know them.
+pub fn word(format: &str, name: &str, value: &Value) -> Option<Vec<(String, Value)>> {
+    let rule = Table::all().get(format)?.exact(name)?;
+    match rule.puts(value) {
+        None => rule.no_effect.then(Vec::new),
+        puts => puts,
+    }
+}
+
+impl Draft {
+    /// Before any argument: the software's defaults.
+    fn of(table: &Table) -> Draft {
+        let mut laid = table.workload.clone();
+        let model = laid.shift_remove("model").unwrap_or_default();
+        let variables = table.quantities.clone();
+        Draft { workload: Value::Object(laid), model, variables, ..Draft::default() }
+    }
+    /// What the software does unasked, a line each.
+    fn defaults(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        flat("", &self.workload, &mut lines);
+        lines
+    }
+    /// Takes one argument up.
+    fn take(&mut self, table: &Table, name: String, value: Value) -> Argument {
+        let argument = |status, fields, why: &str| Argument {
+            name: name.clone(),
+            value: value.clone(),
+            status,
+            fields,
+            why: why.to_string(),
+        };
+        let rule = table.rule(&name);
+        if says_nothing(&value) {
+            return argument(Status::NotGiven, Vec::new(), "");
+        }
+        let Some(rule) = rule else {
+            return match Vocabulary::shipped().is_harmless(&name) {
+                true => argument(Status::NoEffect, Vec::new(), "outside of a step, by its name"),
+                false => argument(Status::Unknown, Vec::new(), ""),
+            };
+        };
+        let Some(puts) = rule.puts(&value) else {
+            let status = match rule {
+                Rule { no_effect: true, .. } => Status::NoEffect,
+                _ => Status::Matters,
+            };
+            let why = if rule.why.is_empty() && status == Status::Matters {
+                "this value has no counterpart"
+            } else {
+                &rule.why
+            };
+            return argument(status, Vec::new(), why);
+        };
+        let mut fields = Vec::new();
+        for (path, value) in puts {
+            match path.strip_prefix('$') {
+                Some(variable) => self.multiply(variable, value),
+                None => {
+                    // Paths come from tables, whose fields a test holds to the types.
+                    let _ = json::set(&mut self.workload, &path, value);
+                    fields.push(path);
+                }
+            }
+        }
+        let why = if rule.at_most { &rule.why } else { "" };
+        argument(Status::Taken, fields, why)
+    }
+
+    /// Quantities that are given twice (degrees inside and between slices) multiply; −1 (all that is left) stays.
+    fn multiply(&mut self, variable: &str, value: Value) {
+        let before =
+            self.variables.get(variable).filter(|_| self.said.contains(variable)).and_then(Value::as_i64);
+        self.said.insert(variable.to_string());
+        let product = match (before, value.as_i64()) {
+            (Some(a), Some(b)) if a >= 0 && b >= 0 => a.saturating_mul(b).into(),
+            (Some(a), Some(b)) => a.min(b).into(),
+            _ => value,
+        };
+        self.variables.insert(variable.to_string(), product);
+    }
+}
+
+/// `path = value` of every value inside.
+fn flat(path: &str, value: &Value, lines: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => map.iter().for_each(|(key, value)| {
+            let dot = if path.is_empty() { "" } else { "." };
+            flat(&format!("{path}{dot}{key}"), value, lines);
+        }),
+        Value::String(text) => lines.push(format!("{path} = {text}")),
+        other => lines.push(format!("{path} = {other}")),
+    }
+}
+
+/// Whether a value leaves the choice to the software.
+fn says_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => matches!(text.as_str(), "" | "auto" | "null" | "None" | "none" | "default"),
+        _ => false,
+    }
+}
+
+/// The object at a field of an object, made where it is not.
+fn object<'a>(value: &'a mut Value, key: &str) -> Option<&'a mut Map<String, Value>> {
+    value.as_object_mut()?.entry(key).or_insert_with(|| Value::Object(Map::new())).as_object_mut()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+//! A model that is named: by the file, by the configuration that it begins with, or by the function that makes it.
+
+use serde_json::Value;
+
+use super::{Beside, Draft};
+use crate::hugging_face;
+use stepsim_step::spec::{Kind, catalog, names};
+
+/// Quantities that may name a model, the most particular first; where there are none the file's own name may.
+const NAMES: [&str; 3] = ["model_name", "model_words", "recipe_words"];
+
+impl Draft {
+    /// The names that a file gives its model; a name without a number says no size.
+    pub(super) fn model_names(&self, file: &str) -> Vec<String> {
+        let flavor = self.variables.get("model_flavor").and_then(Value::as_str).unwrap_or_default();
+        let name = |variable: &&str| {
+            let text = self.variables.get(*variable)?.as_str()?;
+            let flavor = if *variable == "model_name" { flavor } else { "" };
+            Some(format!("{text} {flavor}").trim().to_string())
+        };
+        let sized = |name: &String| name.contains(|c: char| c.is_ascii_digit());
+        let component = self.variables.get("component").and_then(Value::as_str).map(of_component);
+        let components = component.into_iter().flatten();
+        let said: Vec<String> = NAMES.iter().filter_map(name).chain(components).filter(sized).collect();
+        let file = Some(hugging_face::name_of(file)).filter(|file| said.is_empty() && sized(file));
+        said.into_iter().chain(file).collect()
+    }
+
+    /// A model by a name: a shipped one as it stands, or one of the names that are known.
+    pub(super) fn known_model(&self, beside: &Beside, text: &str) -> Option<Value> {
+        let shipped = names::shipped_exactly(text).and_then(|name| catalog::text(Kind::Model, name));
+        let shipped = shipped.and_then(|text| serde_json::from_str(text).ok());
+        shipped.or_else(|| beside.models.and_then(|models| models(text)))
+    }
+
+    /// The model that a name says, and the name; in the spelling of programs, too. A shipped model that is only a part
+    /// of a name is meant where both say the same size.
+    pub(super) fn named_model(&self, beside: &Beside, file: &str) -> Option<(Value, String)> {
+        let spellings = |text: String| [names::spelled(&text), text];
+        self.model_names(file).into_iter().flat_map(spellings).find_map(|text| {
+            let size = names::billions(&text);
+            let fits = |name: &&str| size.is_none() || names::billions(name) == size;
+            let shipped = names::shipped_exactly(&text).or_else(|| names::shipped(&text).filter(fits));
+            let known = shipped.map(Value::from).or_else(|| beside.models.and_then(|models| models(&text)));
+            known.map(|model| (model, text))
+        })
+    }
+}
+
+/// `torchtune.models.llama3_1.lora_llama3_1_8b` as names of a model: Llama 3.1 8B, and with the point elsewhere, since
+/// a version and a size are written alike (`qwen2_5_7b`, `qwen2_1_5b`).
+fn of_component(path: &str) -> Vec<String> {
+    let name = path.rsplit('.').next().unwrap_or_default();
+    let heads = ["qlora_", "lora_", "qdora_", "dora_"];
+    let name = heads.iter().find_map(|head| name.strip_prefix(head)).unwrap_or(name);
+    let all: Vec<char> = name.chars().collect();
+    let digit = |at: usize| all.get(at).is_some_and(char::is_ascii_digit);
+    let points: Vec<usize> = (1..all.len())
+        .filter(|at| all[*at] == '_' && digit(at - 1) && digit(at + 1))
+        .take(MOST_POINTS)
+        .collect();
+    let of = |points: Vec<usize>| {
+        (0..all.len()).map(|at| if points.contains(&at) { '.' } else { all[at] }).collect()
+    };
+    let choices = 1usize << points.len();
+    (0..choices)
+        .map(|choice| {
+            points.iter().enumerate().filter(|(i, _)| choice >> i & 1 == 1).map(|(_, at)| *at).collect()
+        })
+        .filter(|chosen: &Vec<usize>| chosen.windows(2).all(|pair| pair[0] + 2 < pair[1]))
+        .map(of)
+        .collect()
+}
+
+/// Places of a name where a point may be meant.
+const MOST_POINTS: usize = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::of_component;
+
+    #[test]
+    fn components_are_names_of_models() {
+        for (path, name) in [
+            ("torchtune.models.llama3_1.lora_llama3_1_8b", "llama3.1_8b"),
+            ("torchtune.models.llama2.qlora_llama2_7b", "llama2_7b"),
+            ("torchtune.models.qwen2_5.qwen2_5_0_5b_instruct", "qwen2.5_0.5b_instruct"),
+            ("torchtune.models.qwen2.qwen2_1_5b", "qwen2_1.5b"),
+        ] {
+            let names = of_component(path);
+            assert!(names.iter().any(|found| found == name), "{path}: {names:?}");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Whose file a text is, told by what stands in it and not by its name.
+//!
+//! An argument file is of the software most of whose *marks* it has: names that this software's files hold and others do
+//! not (`marks` of the tables). Files of ours and of other tools have marks of their own, here.
+
+use super::syntax::{Syntax, names};
+use super::table::{FORMATS, Table};
+use crate::hugging_face;
+use stepsim_step::spec::glob::fits;
+use stepsim_step::spec::json;
+
+/// What a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// A workload of ours.
+    Workload,
+    /// A model of ours.
+    Model,
+    /// A machine of ours.
+    Machine,
+    /// A Hugging Face config.json.
+    HuggingFace,
+    /// Arguments of training software: the name of its table ([`FORMATS`]).
+    Arguments(&'static str),
+    /// Calculon's application, execution or system file.
+    Calculon,
+    /// A PyTorch profile.
+    Kineto,
+    /// A Chakra execution trace.
+    Chakra,
+    /// The output of nccl-tests.
+    NcclTests,
+    /// `nvidia-smi topo -m`.
+    NvidiaSmi,
+    /// A pipeline schedule as torch writes it.
+    TorchSchedule,
+}
+
+impl FileKind {
+    /// What a reader calls it, and the name of its subcommand of `stepsim import`, where it has one.
+    fn facts(self) -> (&'static str, Option<&'static str>) {
+        match self {
+            FileKind::Workload => ("a workload file of stepsim", None),
+            FileKind::Model => ("a model file of stepsim", None),
+            FileKind::Machine => ("a machine file of stepsim", None),
+            FileKind::HuggingFace => ("a Hugging Face config.json", Some("hf")),
+            FileKind::Arguments(format) => {
+                let words = FORMATS.iter().find(|(name, _)| *name == format);
+                (words.map_or("arguments", |(_, words)| words), Some(format))
+            }
+            FileKind::Calculon => ("a file of Calculon", Some("calculon")),
+            FileKind::Kineto => ("a PyTorch profile", Some("kineto")),
+            FileKind::Chakra => ("a Chakra execution trace", Some("chakra")),
+            FileKind::NcclTests => ("an output of nccl-tests", Some("nccl-tests")),
+            FileKind::NvidiaSmi => ("an output of nvidia-smi topo -m", Some("nvidia-smi")),
+            FileKind::TorchSchedule => ("a pipeline schedule of torch (CSV)", Some("torch-schedule")),
+        }
+    }
+    /// What a reader calls it.
+    pub fn words(self) -> &'static str {
+        self.facts().0
+    }
+    /// The name of its subcommand of `stepsim import`, where it has one.
+    pub fn import(self) -> Option<&'static str> {
+        self.facts().1
+    }
+}
+
+/// What the bytes of a file are; `None` where nothing is known of them.
+pub fn recognise(bytes: &[u8]) -> Option<FileKind> {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        // Protobuf messages, each behind its length; the first holds the version of the schema.
+        return (bytes.get(1) == Some(&0x0A)).then_some(FileKind::Chakra);
+    };
+    let text = text.trim_start_matches('\u{feff}').trim_start();
+    if text.starts_with(['{', '[']) {
+        return of_json(text);
+    }
+    let has = |word: &str| text.contains(word);
+    if has("out-of-place") && has("algbw") {
+        return Some(FileKind::NcclTests);
+    }
+    if has("GPU0") && has("CPU Affinity") {
+        return Some(FileKind::NvidiaSmi);
+    }
+    arguments(text).or_else(|| is_torch_schedule(text).then_some(FileKind::TorchSchedule))
+}
+
+fn of_json(text: &str) -> Option<FileKind> {
+    let end = (0..=text.len().min(4096)).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let head = &text[..end];
+    if text.len() > 1 << 20 || head.contains("\"traceEvents\"") {
+        // Profiles are large: their head tells.
+        let profile = ["\"schemaVersion\"", "\"deviceProperties\"", "\"traceEvents\"", "\"ph\""];
+        return profile.iter().any(|word| head.contains(word)).then_some(FileKind::Kineto);
+    }
+    // A table of TOML begins as a list does.
+    let Ok(value) = json::read_of_others("", text) else { return arguments(text) };
+    let all = |names: &[&str]| names.iter().all(|name| value.get(name).is_some());
+    Some(match () {
+        () if all(&["model", "batch"]) || (all(&["base"]) && (all(&["batch"]) || all(&["model"]))) => {
+            FileKind::Workload
+        }
+        () if hugging_face::is_config(&value) => FileKind::HuggingFace,
+        () if all(&["layers", "hidden"]) => FileKind::Model,
+        () if all(&["device", "node"]) || all(&["device", "graph"]) => FileKind::Machine,
+        () if all(&["attn_heads"]) || all(&["num_procs", "tensor_par"]) || all(&["mem1", "networks"]) => {
+            FileKind::Calculon
+        }
+        () => return arguments(text),
+    })
+}
+
+/// The software most of whose marks the names of a text fit; one whose arguments another takes up gives way to that.
+fn arguments(text: &str) -> Option<FileKind> {
+    let mut read: Vec<(&[Syntax], Option<Vec<String>>)> = Vec::new();
+    let mut scored: Vec<(&'static str, &Table, usize)> = Vec::new();
+    for (format, table) in Table::all() {
+        if !read.iter().any(|(syntax, _)| *syntax == table.syntax.as_slice()) {
+            read.push((&table.syntax, names(&table.syntax, text)));
+        }
+        let names = read.iter().find(|r| r.0 == table.syntax.as_slice()).and_then(|r| r.1.as_deref());
+        let score = names.map_or(0, |names| table.score(names));
+        if score > 0 {
+            scored.push((*format, table, score));
+        }
+    }
+    let gives_way = |format: &str| {
+        scored
+            .iter()
+            .any(|(_, table, _)| table.bases.iter().chain(&table.before).any(|other| other == format))
+    };
+    let whole = scored.iter().filter(|(format, ..)| !gives_way(format));
+    whole.max_by_key(|(.., score)| *score).map(|(format, ..)| FileKind::Arguments(format))
+}
+
+/// How many marks of a format a text has; `None` where it is not of the format's syntax.
+pub(super) fn marks(format: &str, text: &str) -> Option<usize> {
+    let table = Table::all().get(format)?;
+    Some(table.score(&names(&table.syntax, text)?))
+}
+
+impl Table {
+    /// How many of its marks some names fit; none where they are fewer than a file has at least.
+    fn score(&self, names: &[String]) -> usize {
+        let score = self.marks.iter().filter(|mark| names.iter().any(|name| fits(mark, name))).count();
+        if score < self.least_marks { 0 } else { score }
+    }
+    /// What of a text is no training of a language model, and why.
+    pub(super) fn refusal(&self, text: &str) -> Option<(String, &str)> {
+        let names = names(&self.syntax, text)?;
+        self.refuses.iter().find_map(|(mark, why)| {
+            let found = names.iter().find(|name| fits(mark, name))?;
+            Some((found.trim_start_matches('@').to_owned(), why.as_str()))
+        })
+    }
+    /// Whether a text trains anything.
+    pub(super) fn is_training(&self, text: &str) -> bool {
+        let names = names(&self.syntax, text).unwrap_or_default();
+        self.trains.is_empty() || self.trains.iter().any(|mark| names.iter().any(|name| fits(mark, name)))
+    }
+}
+
+/// Cells of a schedule: stage, pass, micro-batch.
+fn is_torch_schedule(text: &str) -> bool {
+    let cell = |cell: &str| {
+        let cell = cell.trim();
+        let digits = cell.trim_start_matches(|c: char| c.is_ascii_digit());
+        digits.len() < cell.len() && digits.starts_with(['F', 'B', 'I', 'W']) && digits.len() <= 8
+    };
+    let cells: Vec<&str> =
+        text.lines().take(4).flat_map(|line| line.split(',')).filter(|c| !c.trim().is_empty()).collect();
+    cells.len() > 1 && cells.iter().all(|c| cell(c))
+}

@@ -1,0 +1,145 @@
+//! How arguments are written: each syntax gives a flat list of names and values.
+
+mod flat;
+mod python;
+mod said;
+mod shell;
+
+pub(super) use python::job;
+pub(super) use said::{Open, Said};
+pub(super) use shell::PROGRAM;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::budget;
+use super::invocation::Invocation;
+use flat::{MAX_DEPTH, flatten};
+use stepsim_step::spec::SpecError;
+
+/// A way in which arguments are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Syntax {
+    /// Arguments of programs in a shell line or script.
+    Shell,
+    /// A function of Python that puts a configuration together.
+    Python,
+    Yaml,
+    Toml,
+    Json,
+}
+
+impl Syntax {
+    /// Whether a text looks like it; TOML and JSON are known by their first character alone, YAML may begin as JSON
+    /// does.
+    fn suits(self, text: &str) -> bool {
+        match self {
+            Syntax::Shell => shell::looks_like(text),
+            Syntax::Python => python::looks_like(text),
+            Syntax::Yaml => !text.starts_with('{') || super::json::read_of_others("", text).is_err(),
+            Syntax::Toml => !text.starts_with('{'),
+            Syntax::Json => text.starts_with('{'),
+        }
+    }
+    fn name(self) -> &'static str {
+        match self {
+            Syntax::Shell => "a shell script",
+            Syntax::Python => "Python",
+            Syntax::Yaml => "YAML",
+            Syntax::Toml => "TOML",
+            Syntax::Json => "JSON",
+        }
+    }
+}
+
+/// The first of some syntaxes that a text suits.
+fn suiting(syntaxes: &[Syntax], text: &str) -> Option<Syntax> {
+    syntaxes.iter().copied().find(|syntax| syntax.suits(text))
+}
+
+/// Reads a text of one of some syntaxes, as the line that runs it has it.
+pub(super) fn read(syntaxes: &[Syntax], text: &str, typed: &Invocation) -> Result<Said, SpecError> {
+    let text = text.trim_start_matches('\u{feff}');
+    budget::check(text)?;
+    let Some(syntax) = suiting(syntaxes, text) else {
+        let names: Vec<&str> = syntaxes.iter().map(|syntax| syntax.name()).collect();
+        return Err(SpecError::at("", format!("is not {}", names.join(" or "))));
+    };
+    let value = match syntax {
+        Syntax::Shell => return shell::read(&shell::with_sources(text, &typed.file), typed),
+        Syntax::Python => {
+            let arguments = python::read(text, typed.function.as_deref())?;
+            return Ok(Said { arguments, open: Vec::new() });
+        }
+        Syntax::Yaml => yaml(text)?,
+        Syntax::Toml => toml::from_str::<Value>(text).map_err(|e| not("TOML", e.message()))?,
+        Syntax::Json => super::json::read_of_others("", text)?,
+    };
+    if !value.is_object() {
+        return Err(not("a file of names and values", "it holds one value"));
+    }
+    let whole = value.clone();
+    let mut arguments = Vec::new();
+    flatten("", value, 0, &mut arguments)?;
+    for (_, value) in &mut arguments {
+        resolve(value, &whole);
+    }
+    Ok(Said { arguments, open: Vec::new() })
+}
+
+/// The names of a text's arguments, as tables write them; `None` where it is of none of the syntaxes.
+pub(super) fn names(syntaxes: &[Syntax], text: &str) -> Option<Vec<String>> {
+    budget::check(text).ok()?;
+    let names = match suiting(syntaxes, text)? {
+        Syntax::Python => python::all(text).into_iter().map(|(name, _)| name).collect(),
+        Syntax::Shell => shell::names(text),
+        _ => {
+            let said = read(syntaxes, text, &Invocation::default()).ok()?;
+            said.arguments.into_iter().map(|(name, _)| name).collect::<Vec<String>>()
+        }
+    };
+    Some(names.into_iter().map(|name| name.to_ascii_lowercase().replace('-', "_")).collect())
+}
+
+fn not(what: &str, why: impl std::fmt::Display) -> SpecError {
+    SpecError::at("", format!("is not {what}: {why}"))
+}
+
+fn yaml(text: &str) -> Result<Value, SpecError> {
+    let mut value: serde_yaml_ng::Value = serde_yaml_ng::from_str(text).map_err(|e| not("YAML", e))?;
+    value.apply_merge().map_err(|e| not("YAML", e))?;
+    serde_json::to_value(value).map_err(|e| not("YAML of texts, numbers, lists and maps", e))
+}
+
+/// Puts in what a text refers to: another place of the same configuration (OmegaConf's `${train.batch}`), or what a
+/// variable of the surroundings is unasked (`${NAME:8}`, `${oc.env:NAME,8}`). What cannot be followed says nothing.
+fn resolve(value: &mut Value, whole: &Value) {
+    for _ in 0..MAX_DEPTH {
+        let Value::String(text) = &*value else { return };
+        let Some(start) = text.rfind("${") else { return };
+        let Some(length) = text[start..].find('}') else { break };
+        let end = start + length + 1;
+        let Some(found) = reference(&text[start + 2..end - 1], whole) else { break };
+        *value = if start == 0 && end == text.len() {
+            found
+        } else {
+            let plain = found.as_str().map_or_else(|| found.to_string(), str::to_owned);
+            format!("{}{plain}{}", &text[..start], &text[end..]).into()
+        };
+    }
+    if value.as_str().is_some_and(|text| text.contains("${")) {
+        *value = Value::Null;
+    }
+}
+
+/// What stands at a path, or what a variable is unasked.
+fn reference(name: &str, whole: &Value) -> Option<Value> {
+    let environment = name.strip_prefix("oc.env:").or(name.strip_prefix("env:"));
+    let unasked = environment.map_or_else(|| name.split_once(':'), |rest| rest.split_once(','));
+    if let Some((_, usual)) = unasked {
+        return Some(serde_yaml_ng::from_str(usual.trim()).unwrap_or_else(|_| usual.trim().into()));
+    }
+    let at = whole.pointer(&format!("/{}", name.replace('.', "/")))?;
+    (!at.is_object()).then(|| at.clone())
+}

@@ -1,0 +1,320 @@
+//! What arguments mean: tables as data.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::syntax::Syntax;
+use stepsim_step::spec::glob::fits;
+use stepsim_step::spec::json::whole;
+use stepsim_step::spec::{SpecError, catalog};
+
+/// The formats, by the names of their tables.
+pub const FORMATS: [(&str, &str); 22] = [
+    ("megatron", "a script of Megatron-LM or Megatron-Core (shell, or YAML)"),
+    ("megatron-deepspeed", "a script of Megatron-DeepSpeed (shell)"),
+    ("gpt-neox", "a GPT-NeoX configuration (YAML)"),
+    ("primus", "a Primus experiment (YAML)"),
+    ("flagscale", "a FlagScale configuration (YAML)"),
+    ("slime", "a script of slime (shell): its training part"),
+    ("verl", "a script of verl (shell): its training part"),
+    ("ms-swift", "a script of ms-swift (shell)"),
+    ("hf-trainer", "a script of transformers' Trainer, TRL or accelerate (shell, or YAML)"),
+    ("llama-factory", "a LLaMA-Factory configuration (YAML)"),
+    ("axolotl", "an Axolotl configuration (YAML)"),
+    ("litgpt", "a LitGPT configuration (YAML)"),
+    ("torchtune", "a torchtune recipe (YAML)"),
+    ("llm-foundry", "an LLM Foundry configuration (YAML)"),
+    ("picotron", "a picotron configuration (JSON)"),
+    ("nemo", "a NeMo 1 recipe (YAML)"),
+    ("nemo-2", "a NeMo 2 recipe (Python)"),
+    (
+        "megatron-bridge",
+        "a Megatron-Bridge recipe (Python), a script that runs one, or its configuration (YAML)",
+    ),
+    ("torchtitan", "a torchtitan configuration (Python or TOML)"),
+    ("deepspeed", "a DeepSpeed configuration (JSON)"),
+    ("nanotron", "a nanotron configuration (YAML)"),
+    ("maxtext", "a MaxText configuration (YAML)"),
+];
+
+/// The table of a format. Files: `workloads/imports/NAME.json`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Table {
+    /// What it reads, one sentence.
+    pub description: String,
+    /// Where the arguments are documented.
+    #[serde(default)]
+    #[serde(rename = "source")]
+    _source: String,
+    /// Tables whose arguments mean the same here, the first before the second.
+    #[serde(default)]
+    base: Vec<String>,
+    /// Those tables and the ones that they lie over.
+    #[serde(skip)]
+    pub bases: Vec<String>,
+    /// How arguments are written: the first that a text looks like.
+    pub syntax: Vec<Syntax>,
+    /// Names that files of this software have and others do not: by them a file is recognised. `@` stands before a
+    /// program or script that a line of a shell runs.
+    #[serde(default)]
+    pub marks: Vec<String>,
+    /// How many marks a file has at least.
+    #[serde(default)]
+    pub least_marks: usize,
+    /// Tables some of whose marks its files have, too: they give way.
+    #[serde(default)]
+    pub before: Vec<String>,
+    /// Marks of which a file that trains has one; empty: all files of this software train.
+    #[serde(default)]
+    pub trains: Vec<String>,
+    /// Marks of files that are no language model's training, and why.
+    #[serde(default)]
+    pub refuses: BTreeMap<String, String>,
+    /// Heads of nested names that may be left out: `model` of `model.num_layers`.
+    #[serde(default)]
+    sections: Vec<String>,
+    /// What the software does unasked: a piece of a workload.
+    #[serde(default)]
+    pub workload: Map<String, Value>,
+    /// Quantities that hold where a file does not say them.
+    #[serde(default)]
+    pub quantities: BTreeMap<String, Value>,
+    /// What parts of a model have unasked where a file has such a part.
+    #[serde(default)]
+    pub parts: Map<String, Value>,
+    /// Names (dashes as underscores, lower case; `*` stands for anything) and their meaning.
+    arguments: BTreeMap<String, Written>,
+    /// Values of a quantity → fields: `$model_name $model_flavor` → a shipped model.
+    #[serde(default)]
+    pub lookups: Vec<Lookup>,
+}
+
+/// A rule as tables write it: a path alone, or all of it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Path(String),
+    Rule(Box<Rule>),
+}
+
+impl Written {
+    fn rule(&self) -> Rule {
+        match self {
+            Written::Path(to) => Rule { to: Some(to.clone()), ..Rule::default() },
+            Written::Rule(rule) => (**rule).clone(),
+        }
+    }
+}
+
+/// What an argument means.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Rule {
+    /// The field, or quantity with `$`, that takes its value.
+    to: Option<String>,
+    /// Its value is multiplied by this first.
+    times: Option<f64>,
+    /// Its value is a list of these words, each of which stands for these values of the list at `to`.
+    each: BTreeMap<String, Vec<Value>>,
+    /// What follows where it is true, a number other than zero, or given at all; beside `to`, what follows too.
+    on: Option<Map<String, Value>>,
+    /// What follows where it is false or zero.
+    off: Option<Map<String, Value>>,
+    /// What follows by value; `*` in a value stands for anything.
+    values: BTreeMap<String, Map<String, Value>>,
+    /// It does not change the time or memory of a step.
+    pub no_effect: bool,
+    /// It changes the sizes of the model, and nothing is planned without it.
+    pub size: bool,
+    /// Its value is taken, and is only a limit of what happens: why says of what.
+    pub at_most: bool,
+    /// Why it has no counterpart, and what that means.
+    pub why: String,
+}
+
+/// Fields that follow from quantities together.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Lookup {
+    /// Their names, without `$`.
+    pub of: Vec<String>,
+    /// Their values with a space between → fields.
+    pub values: BTreeMap<String, Map<String, Value>>,
+}
+
+impl Table {
+    /// The table of a format, laid over its base.
+    pub fn load(format: &str) -> Result<Table, SpecError> {
+        let text = catalog::file(&format!("workloads/imports/{format}.json")).ok_or_else(|| {
+            let names: Vec<&str> = FORMATS.iter().map(|f| f.0).collect();
+            SpecError::file(format, "is no format that can be imported").allowed(names.join(", "))
+        })?;
+        let wrong =
+            |e: serde_json::Error| SpecError::file(format!("workloads/imports/{format}.json"), e.to_string());
+        let mut table: Table = serde_json::from_str(text).map_err(wrong)?;
+        for name in std::mem::take(&mut table.base) {
+            let base = Table::load(&name)?;
+            for (name, rule) in base.arguments {
+                table.arguments.entry(name).or_insert(rule);
+            }
+            for (key, value) in base.workload {
+                table.workload.entry(key).or_insert(value);
+            }
+            for (key, value) in base.parts {
+                table.parts.entry(key).or_insert(value);
+            }
+            for (mark, why) in base.refuses {
+                table.refuses.entry(mark).or_insert(why);
+            }
+            table.lookups.extend(base.lookups);
+            table.bases.extend(base.bases);
+            table.bases.push(name);
+        }
+        Ok(table)
+    }
+
+    /// Every table by its format, read once.
+    pub fn all() -> &'static BTreeMap<&'static str, Table> {
+        static TABLES: LazyLock<BTreeMap<&str, Table>> = LazyLock::new(|| {
+            FORMATS.iter().filter_map(|(name, _)| Some((*name, Table::load(name).ok()?))).collect()
+        });
+        &TABLES
+    }
+
+    /// What an argument means: by its whole name, then without its sections; names with `*` last, the longest first.
+    pub fn rule(&self, name: &str) -> Option<Rule> {
+        let name = name.to_ascii_lowercase().replace('-', "_");
+        let mut names = vec![name.as_str()];
+        let inside = |section: &String| name.strip_prefix(section.as_str())?.strip_prefix('.');
+        names.extend(self.sections.iter().filter_map(inside));
+        let exact = names.iter().find_map(|name| self.arguments.get(*name));
+        let by_pattern = || {
+            let mut fitting: Vec<(&String, &Written)> = self
+                .arguments
+                .iter()
+                .filter(|(pattern, _)| pattern.contains('*') && names.iter().any(|name| fits(pattern, name)))
+                .collect();
+            fitting.sort_by_key(|(pattern, _)| std::cmp::Reverse(pattern.len()));
+            fitting.first().map(|found| found.1)
+        };
+        exact.or_else(by_pattern).map(Written::rule)
+    }
+
+    /// The names of its arguments that stand for themselves.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.arguments.keys().map(String::as_str).filter(|name| !name.contains('*'))
+    }
+
+    /// What an argument of exactly this name means, or of one whose last part it is.
+    pub fn exact(&self, name: &str) -> Option<Rule> {
+        let name = name.to_ascii_lowercase().replace('-', "_");
+        let last = |of: &&String| of.rsplit('.').next() == Some(&name);
+        let key = self.arguments.get_key_value(&name).map(|(key, _)| key);
+        let key = key.or_else(|| self.arguments.keys().find(last))?;
+        self.arguments.get(key).map(Written::rule)
+    }
+
+    /// Every field that the table names, with a value that it may get (for tests).
+    #[cfg(test)]
+    pub fn fields(&self) -> Vec<(String, Option<Value>)> {
+        let mut fields = Vec::new();
+        let mut add =
+            |map: &Map<String, Value>| fields.extend(map.iter().map(|(k, v)| (k.clone(), Some(v.clone()))));
+        let lookups = self.lookups.iter().flat_map(|l| l.values.values());
+        lookups.for_each(&mut add);
+        let mut to = Vec::new();
+        for written in self.arguments.values() {
+            match written {
+                Written::Path(path) => to.push((path.clone(), None)),
+                Written::Rule(rule) => {
+                    let each: Vec<Value> = rule.each.values().flatten().cloned().collect();
+                    let sample = (!each.is_empty()).then(|| each.into());
+                    to.extend(rule.to.clone().map(|path| (path, sample)));
+                    rule.on.iter().chain(&rule.off).chain(rule.values.values()).for_each(&mut add);
+                }
+            }
+        }
+        fields.extend(to);
+        fields.retain(|(path, _)| !path.starts_with('$'));
+        fields
+    }
+}
+
+impl Rule {
+    /// The fields that a value sets; `None` where it has no counterpart.
+    pub fn puts(&self, value: &Value) -> Option<Vec<(String, Value)>> {
+        let all = |map: &Map<String, Value>| -> Vec<(String, Value)> {
+            map.iter().map(|(k, v)| (k.clone(), v.clone())).collect()
+        };
+        if !self.values.is_empty() {
+            let text = words(value);
+            let exact = self.values.get(&text);
+            let by_pattern = || {
+                self.values
+                    .iter()
+                    .filter(|(pattern, _)| pattern.contains('*') && fits(pattern, &text))
+                    .max_by_key(|(pattern, _)| pattern.len())
+                    .map(|found| found.1)
+            };
+            let found = exact.or_else(by_pattern).map(all);
+            if found.is_some() || self.to.is_none() {
+                return found;
+            }
+        }
+        if let Some(to) = &self.to {
+            let value = match (self.times, value.as_f64()) {
+                (Some(times), Some(number)) => whole(number * times),
+                (Some(_), None) => return None,
+                _ if !self.each.is_empty() => self.list(value)?,
+                _ => value.clone(),
+            };
+            let beside = self.on.iter().filter(|_| truth(&value)).flat_map(all);
+            return Some(beside.chain([(to.clone(), value.clone())]).collect());
+        }
+        if self.on.is_none() && self.off.is_none() {
+            return None;
+        }
+        match if truth(value) { &self.on } else { &self.off } {
+            Some(map) => Some(all(map)),
+            // Where only the other value is spoken of, this one is the usual, unless there is a word on it.
+            None => self.why.is_empty().then(Vec::new),
+        }
+    }
+
+    /// What the words of a list stand for; `None` where one is not known.
+    fn list(&self, value: &Value) -> Option<Value> {
+        let mut list: Vec<Value> = Vec::new();
+        for word in words(value).split([' ', ',', '+']).filter(|word| !word.is_empty()) {
+            let new = self.each.get(word)?.iter().filter(|value| !list.contains(value));
+            list.extend(new.cloned().collect::<Vec<Value>>());
+        }
+        Some(list.into())
+    }
+}
+
+/// A value as text in lower case; a list as its values with a space between.
+fn words(value: &Value) -> String {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let texts = match value {
+        Value::Array(list) => list.iter().map(text).collect::<Vec<String>>().join(" "),
+        other => text(other),
+    };
+    texts.to_ascii_lowercase()
+}
+
+fn truth(value: &Value) -> bool {
+    match value {
+        Value::Bool(b) => *b,
+        Value::Number(n) => n.as_f64() != Some(0.0),
+        Value::String(text) => {
+            !matches!(text.to_ascii_lowercase().as_str(), "false" | "no" | "off" | "disabled")
+        }
+        Value::Array(list) => !list.is_empty(),
+        Value::Null => false,
+        Value::Object(map) => !map.is_empty(),
+    }
+}

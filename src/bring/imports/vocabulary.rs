@@ -1,0 +1,97 @@
+//! Words of other software that no table knows: harmless ones, and those that change the sizes of a model.
+//!
+//! `workloads/imports/words.json` has them as patterns. A word that is neither may change the step, which is said.
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use stepsim_step::spec::catalog;
+use stepsim_step::spec::glob::fits;
+
+/// Patterns of names, in small letters with underscores.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Vocabulary {
+    #[serde(rename = "description")]
+    _description: String,
+    /// Arguments that lie outside of a step: logs, paths of data, learning rates, checkpoints.
+    harmless: Vec<String>,
+    /// Arguments that change the sizes of a model.
+    sizes: Vec<String>,
+    /// Keys of a config.json that change the sizes of a model.
+    model_sizes: Vec<String>,
+    /// Keys that fit those patterns and change no weight.
+    model_harmless: Vec<String>,
+}
+
+impl Vocabulary {
+    /// The shipped one.
+    pub fn shipped() -> &'static Vocabulary {
+        static SHIPPED: LazyLock<Vocabulary> = LazyLock::new(|| {
+            let text = catalog::file("workloads/imports/words.json").unwrap_or_default();
+            serde_json::from_str(text).unwrap_or_default()
+        });
+        &SHIPPED
+    }
+    /// Whether an argument lies outside of a step, by its whole name or its last part.
+    pub fn is_harmless(&self, name: &str) -> bool {
+        any(&self.harmless, name)
+    }
+    /// Whether an argument changes the sizes of a model.
+    pub fn is_size(&self, name: &str) -> bool {
+        any(&self.sizes, name)
+    }
+    /// Whether a key of a config.json with this value changes the sizes of a model.
+    pub fn is_model_size(&self, key: &str, value: &Value) -> bool {
+        let counts = |value: &Value| value.as_f64().is_some_and(|n| n >= 1.0);
+        let says = counts(value) || value.as_array().is_some_and(|list| list.iter().any(counts));
+        says && any(&self.model_sizes, key) && !any(&self.model_harmless, key)
+    }
+}
+
+fn any(patterns: &[String], name: &str) -> bool {
+    let name = name.to_ascii_lowercase().replace('-', "_");
+    let last = name.rsplit('.').next().unwrap_or_default();
+    patterns.iter().any(|pattern| fits(pattern, &name) || fits(pattern, last))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::Vocabulary;
+
+    #[test]
+    fn words_are_of_three_classes() {
+        let words = Vocabulary::shipped();
+        for (name, harmless, size) in [
+            ("wandb_project", true, false),
+            ("logging.log_interval", true, false),
+            ("num_layer", false, true),
+            ("hidden-sizes", false, true),
+            ("moe_ffn_hiden_size", false, true),
+            ("overlap_everything", false, false),
+            ("tensor_model_paralel_size", false, false),
+        ] {
+            assert_eq!((words.is_harmless(name), words.is_size(name)), (harmless, size), "{name}");
+        }
+    }
+
+    #[test]
+    fn keys_of_a_configuration_with_a_size_in_them_are_told() {
+        let words = Vocabulary::shipped();
+        for (key, value, is) in [
+            ("routed_expert_hidden_size", json!(1024), true),
+            ("num_routed_experts", json!(256), true),
+            ("layer_dims", json!([1, 2]), true),
+            ("num_routed_experts", json!(null), false),
+            ("rope_theta", json!(10000.0), false),
+            ("num_beams", json!(4), false),
+            ("eos_token_id", json!(2), false),
+        ] {
+            assert_eq!(words.is_model_size(key, &value), is, "{key}");
+        }
+    }
+}
