@@ -219,3 +219,37 @@ fn a_plan_has_no_surprises() {
         .ok();
     assert!(text.contains("0.60 B"), "{text}");
 }
+
+/// What is said of the cases that lie beside the repository, by their ids: each ends by itself, and says what is right.
+#[test]
+fn cases_of_the_field_are_right_or_refused_with_a_way_out() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let beside = root.ancestors().skip(1).map(|a| a.join("shared/field-cases")).find(|p| p.is_dir());
+    let Some(beside) = beside else {
+        return eprintln!("SKIPPED: the field cases are not beside the repository");
+    };
+    let right: BTreeMap<String, Vec<String>> =
+        serde_json::from_str(include_str!("data/field-shared.json")).expect("what is right");
+    let text = std::fs::read_to_string(beside.join("cases.jsonl")).expect("cases");
+    let cases: BTreeMap<String, String> = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("a case"))
+        .map(|case| {
+            (
+                case["id"].as_str().unwrap_or_default().into(),
+                case["command"].as_str().unwrap_or_default().into(),
+            )
+        })
+        .collect();
+    for (id, parts) in right {
+        let folder = Folder::new();
+        for file in std::fs::read_dir(&beside).expect("a folder").flatten() {
+            std::fs::copy(file.path(), folder.path(&file.file_name().to_string_lossy())).expect("a copy");
+        }
+        let line = cases[&id].split([';', '(']).next().unwrap_or_default().trim();
+        let said = folder.stepsim(line.strip_prefix("stepsim ").unwrap_or(line));
+        let text = format!("{}{}", said.out, said.error);
+        assert!(matches!(said.status, Some(0 | 2 | 3)), "{id}: {text}");
+        parts.iter().for_each(|part| assert!(text.contains(part), "{id}: no `{part}` in\n{text}"));
+    }
+}

@@ -13,6 +13,7 @@ pub mod nccl_tests;
 pub mod nvidia_smi;
 mod nvidia_smi_graph;
 mod nvidia_smi_matrix;
+pub mod training_log;
 
 pub use foreign::{USUAL_BATCH, read_other_software};
 pub use import::{import, import_model};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
@@ -123,20 +123,29 @@ fn to_constants(args: &Args) -> Result<(), Failure> {
 
 /// Fits the parts of a step to its measured times.
 fn to_one(args: &Args, name: &str) -> Result<(), Failure> {
-    let load = |sets: &[String]| {
-        Inputs::load(name, args.topology.as_deref(), &[args.sets.as_slice(), sets].concat())
-    };
-    let found = settle(&load, &args.measured).map_err(|e| unsettled(e, name, &args.measured))?;
+    to_times(name, args.topology.as_deref(), &args.sets, &args.measured, args.output.as_deref())
+}
+
+/// Fits the parts of a step to times that were measured of it, and writes the prices.
+pub(super) fn to_times(
+    name: &str,
+    topology: Option<&str>,
+    sets: &[String],
+    measured: &[f64],
+    output: Option<&Path>,
+) -> Result<(), Failure> {
+    let load = |more: &[String]| Inputs::load(name, topology, &[sets, more].concat());
+    let found = settle(&load, measured).map_err(|e| unsettled(e, name, measured))?;
     let inputs = load(&[])?;
-    if let Some(path) = &args.output {
-        let on = json!({"workload": name, "machine": inputs.topology.name, "measured_s": args.measured});
+    if let Some(path) = output {
+        let on = json!({"workload": name, "machine": inputs.topology.name, "measured_s": measured});
         let set: Vec<&String> =
-            args.sets.iter().filter(|s| s.starts_with("topology.collectives")).chain(&found.sets).collect();
+            sets.iter().filter(|s| s.starts_with("topology.collectives")).chain(&found.sets).collect();
         let file = json!({"set": set, "factors": factors(&found.anchor), "fitted_on": on,
             "simulated_s": found.simulated_s, "with_prices_s": found.settled_s});
         write_json(path, &file)?;
     }
-    let list: Vec<String> = args.measured.iter().map(|s| time(*s).to_string()).collect();
+    let list: Vec<String> = measured.iter().map(|s| time(*s).to_string()).collect();
     let mut text = format!(
         "{name} on {}: measured {}, simulated {}\n",
         inputs.topology.name,
@@ -144,7 +153,7 @@ fn to_one(args: &Args, name: &str) -> Result<(), Failure> {
         time(found.simulated_s)
     );
     text += &table(&found.anchor, &found.parts);
-    let mean = args.measured.iter().sum::<f64>() / args.measured.len() as f64;
+    let mean = measured.iter().sum::<f64>() / measured.len() as f64;
     let off = 100.0 * (found.settled_s / mean - 1.0);
     let _ = writeln!(
         text,

@@ -5,7 +5,7 @@ use clap::Command;
 /// The commands by what one wants, in this order.
 const GROUPS: [(&str, &[&str]); 7] = [
     ("Simulate", &["plan", "run", "estimate", "compare", "share", "replay"]),
-    ("Understand", &["open", "app", "inspect", "whatif", "diff", "analyze"]),
+    ("Understand", &["open", "app", "inspect", "whatif", "gap", "diff", "analyze"]),
     ("Choose", &["search", "sweep", "fill", "knee"]),
     ("Bring in", &["import"]),
     ("Hold against measurements", &["score", "calibrate", "learn", "kernels"]),

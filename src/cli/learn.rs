@@ -6,15 +6,20 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::analyze::classes;
+use super::calibrate::to_times;
+use super::inputs;
 use super::kernels::measured_rows;
 use super::outputs::WRITTEN;
 use super::write::write_json;
 use super::{Failure, say};
+use stepsim_bring::imports::{FileKind, recognise};
+use stepsim_bring::nccl_tests::{self, Asked};
+use stepsim_bring::training_log::{Log, Work};
 use stepsim_measure::profile::{ProfileReport, Window, read, report};
 use stepsim_measure::score::learned::{Learned, NotLearned, learn, learn_part};
 use stepsim_measure::score::learned_rows::learn_rows;
 use stepsim_simulate::Inputs;
-use stepsim_step::spec::SpecError;
+use stepsim_step::spec::{Collectives, Spec, SpecError};
 
 /// Take the prices of kernels, host and collectives from profiles of a real step, or those of kernels from their times.
 #[derive(Debug, clap::Args)]
@@ -22,7 +27,9 @@ use stepsim_step::spec::SpecError;
 Kernels of the profile are laid against those of the plan by the work that they do: products, attention, optimizer, and what
 memory bounds; a factor on each makes the plan take what the profile took. Collectives take what they took with all ranks
 there, the host what is left of the step. What has no counterpart is listed with its time. Times of a step's own kernels
-(`inspect --kernels`, `measure_device.py --kernels`) give each class its factor, and the host's from a launch.
+(`inspect --kernels`, `measure_device.py --kernels`) give each class its factor, and the host's from a launch. A log of a training
+run has the time of its steps (the median behind a warm-up), which moves the parts that a step consists of, as `calibrate` does;
+an output of nccl-tests beside it has the collectives.
 
 Examples:
   stepsim learn rank*.json.gz --workload mine.json -t 8xh100 -o prices.json
@@ -30,15 +37,17 @@ Examples:
     stepsim learn two_passes.json.gz --part cell.json --workload mine.json -o prices.json
   stepsim inspect mine.json --kernels kernels.jsonl && python3 measure_device.py --kernels kernels.jsonl --out times.jsonl && \
     stepsim learn times.jsonl --workload mine.json -o prices.json
+  stepsim learn train.log all_reduce.log --of mine.json -o prices.json
   stepsim run mine.json -t 8xh100 --prices prices.json
   stepsim run mine.json -t 512xh100 --prices prices.json --set parallelism.data=512 --set batch.global=4096
   stepsim search mine.json -t 512xh100 --set prices=prices.json")]
 pub struct Args {
-    /// Profiles of one or several ranks, as torch.profiler exports them; or times of kernels, one a line (`.jsonl`)
+    /// Profiles of one or several ranks, as torch.profiler exports them; or times of kernels, one a line (`.jsonl`); or logs of a
+    /// training run, and outputs of nccl-tests
     #[arg(required = true, value_name = "FILE")]
     traces: Vec<PathBuf>,
     /// The workload that was profiled: name or path
-    #[arg(short, long, value_name = "NAME")]
+    #[arg(short, long, visible_alias = "of", value_name = "NAME")]
     workload: String,
     /// The machine that it ran on [default: the one that the workload names]
     #[arg(short, long)]
@@ -68,6 +77,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let load = |sets: &[String]| {
         Inputs::load(&args.workload, args.topology.as_deref(), &[args.sets.as_slice(), sets].concat())
     };
+    if let Some(logs) = Logs::read(&args.traces)? {
+        return logs.learn(args, &load);
+    }
     let (learned, from) = if args.traces.iter().all(|path| path.extension().is_some_and(|e| e == "jsonl")) {
         of_kernels(args, &load)?
     } else {
@@ -81,6 +93,75 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         write_json(path, &file)?;
     }
     say(&text(&learned))
+}
+
+/// Logs that are no profiles.
+#[derive(Default)]
+struct Logs {
+    steps: Vec<(PathBuf, Log)>,
+    collectives: Collectives,
+}
+
+impl Logs {
+    /// Reads files that are all logs; `None` where the first is none.
+    fn read(files: &[PathBuf]) -> Result<Option<Logs>, Failure> {
+        let mut logs = Logs::default();
+        for (i, path) in files.iter().enumerate() {
+            let packed = path.extension().is_some_and(|e| e == "gz" || e == "jsonl" || e == "json");
+            let text = if packed { String::new() } else { inputs::text(path)? };
+            let nccl = recognise(text.as_bytes()) == Some(FileKind::NcclTests);
+            match (nccl, Log::read(&text)?) {
+                (true, _) => {
+                    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+                    logs.collectives.measured.push(nccl_tests::read(&text, &name, &Asked::default())?);
+                }
+                (false, Some(log)) => logs.steps.push((path.clone(), log)),
+                (false, None) if i == 0 => return Ok(None),
+                (false, None) => {
+                    let what = "is no log with times of steps and no output of nccl-tests";
+                    return Err(SpecError::file(path.display().to_string(), what)
+                        .hint("profiles and times of kernels are learned apart from logs")
+                        .into());
+                }
+            }
+        }
+        Ok(Some(logs))
+    }
+
+    /// The prices with which the workload takes what its logs have.
+    fn learn(&self, args: &Args, load: Load) -> Result<(), Failure> {
+        let mut sets = args.sets.clone();
+        if !self.collectives.measured.is_empty() {
+            self.collectives.validate()?;
+            let table = serde_json::to_value(&self.collectives).map_err(Failure::run)?;
+            sets.push(format!("topology.collectives={table}"));
+        }
+        if self.steps.is_empty() {
+            let hint = "beside it, a log of a training run; for collectives alone: stepsim import nccl-tests";
+            return Err(Failure::input(format!("no log has times of steps\n  hint: {hint}")));
+        }
+        let inputs = load(&[])?;
+        let planned = inputs.workload.value.batch.global;
+        let work = Work {
+            sequences: planned as f64,
+            tokens: (planned * inputs.workload.value.sequence(&inputs.model)) as f64,
+            devices: f64::from(inputs.machine.devices()),
+        };
+        let mut measured = Vec::new();
+        for (path, log) in &self.steps {
+            if let Some(own) = log.sequences.filter(|own| *own != planned) {
+                let what = format!("has {own} sequences a step, and {} has {planned}", args.workload);
+                return Err(SpecError::file(path.display().to_string(), what)
+                    .hint(format!("--set batch.global={own}, if all else is as it was run"))
+                    .into());
+            }
+            let seconds = log.seconds(work);
+            let (software, lines) = (&log.software, log.lines);
+            say(&format!("{}: {software}, {lines} lines, {seconds:.4} s a step\n", path.display()))?;
+            measured.push(seconds);
+        }
+        to_times(&args.workload, args.topology.as_deref(), &sets, &measured, args.output.as_deref())
+    }
 }
 
 /// How a workload is read under settings.

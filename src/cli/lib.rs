@@ -16,6 +16,7 @@ pub mod diff;
 pub mod estimate;
 mod failure;
 pub mod fill;
+pub mod gap;
 pub mod goodput;
 mod help;
 mod hints;
@@ -120,6 +121,8 @@ commands! {
     Analyze(analyze::Args) = analyze::run,
     /// Say what a faster resource, or the absence of a cost, would buy
     Whatif(whatif::Args) = whatif::run,
+    /// Say which settings or faults explain that a step is slower than it should be, without a profile
+    Gap(gap::Args) = gap::run,
     /// Compare two reports
     Diff(diff::Args) = diff::run,
     /// Say which part of days of training is progress: interruptions, restarts, checkpoints

@@ -36,3 +36,4 @@ pub use model::{model_named, model_of_word, models_by_name};
 pub use origin::{From, Origin};
 pub use relief::{Relief, reliefs};
 pub use shapes::Shapes;
+pub(crate) use stages::split as split_of_stages;

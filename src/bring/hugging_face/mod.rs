@@ -16,6 +16,7 @@ mod early;
 mod hybrid;
 mod modules;
 mod recent;
+mod size;
 mod windowed;
 
 use serde_json::Value;
@@ -125,6 +126,8 @@ pub fn model(value: &Value, file: &str) -> Result<ModelSpec, SpecError> {
         let mut model = family(&config)?;
         config.all_sizes_are_read()?;
         model.modules = modules::of(value, model.hidden)?;
+        let own = value.get("_name_or_path").and_then(Value::as_str).unwrap_or_default();
+        size::check(&model, &[name.as_str(), own])?;
         let image = |m: &ModuleSpec| m.input.used_positions(m.sequence) / m.merge.max(1);
         Ok(match model.modules.first().map(image).filter(|_| model.has_cross()) {
             Some(tokens) => model.with_images(tokens),

@@ -6,7 +6,7 @@ use super::*;
 use stepsim_step::model::ParameterCount;
 
 fn configs() -> Vec<Value> {
-    let file: Value = serde_json::from_str(include_str!("../../../../tests/data/hugging-face.json")).unwrap();
+    let file: Value = serde_json::from_str(include_str!("../../../tests/data/hugging-face.json")).unwrap();
     file["configs"].as_array().unwrap().clone()
 }
 
@@ -91,4 +91,18 @@ fn global_layers_may_be_without_rotation() {
     let rotary = |layer| model.layer(layer).attention.rotary;
     assert_eq!([rotary(2), rotary(3)], [None, Some(false)]);
     assert_eq!([2, 3].map(|layer| model.layer(layer).attention.window), [Some(4096), None]);
+}
+
+/// What is far from the size in its name was not read whole.
+#[test]
+fn parameters_are_held_to_the_size_in_the_name() {
+    let row =
+        configs().into_iter().find(|row| row["model"] == "qwen3-8b" || row["model"] == "qwen3-32b").unwrap();
+    let right = row["model"].as_str().unwrap();
+    assert!(model(&row["config"], &format!("{right}/config.json")).is_ok());
+    let error = model(&row["config"], "Qwen3-Next-800B-A3B/config.json").unwrap_err().to_string();
+    assert!(error.contains("says 800 B parameters") && error.contains("not understood"), "{error}");
+    for free in ["tiny-random-800B", "gemma-4-E2B", "config"] {
+        assert!(model(&row["config"], &format!("{free}/config.json")).is_ok(), "{free}");
+    }
 }

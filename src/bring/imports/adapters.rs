@@ -61,7 +61,8 @@ impl Draft {
     }
 }
 
-fn model_of(workload: &Value) -> Option<ModelSpec> {
+/// The model of a workload, where it can be read.
+pub(super) fn model_of(workload: &Value) -> Option<ModelSpec> {
     let content = &workload["model"];
     let named = content.as_str().map_or_else(|| content.to_string(), str::to_owned);
     load::<ModelSpec>(&named, &[]).ok().map(|loaded| loaded.value)

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::Argument;
+
 /// A workload on its way.
 #[derive(Debug, Default)]
 pub(super) struct Draft {
@@ -17,4 +19,6 @@ pub(super) struct Draft {
     pub(super) said: BTreeSet<String>,
     /// What followed from several arguments or was assumed, in words.
     pub(super) assumed: Vec<String>,
+    /// What is not in the workload and may change the step.
+    pub(super) doubts: Vec<Argument>,
 }

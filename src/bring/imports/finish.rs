@@ -3,13 +3,22 @@
 use serde_json::{Map, Value, json};
 
 use super::table::Table;
-use super::{Beside, Draft, object};
+use super::{Argument, Beside, Draft, Status, object};
 use stepsim_step::spec::glob::fits;
 use stepsim_step::spec::json::whole;
 use stepsim_step::spec::{Kind, SpecError, catalog};
 
 /// Entries of GPT-2's tokenizer (Radford et al. 2019).
 const GPT2: u64 = 50_257;
+
+/// A workload with what became of it on the way.
+pub(super) struct Finished {
+    pub workload: Value,
+    /// What followed from several arguments or was assumed, in words.
+    pub assumed: Vec<String>,
+    /// What is not in the workload and may change the step.
+    pub doubts: Vec<Argument>,
+}
 
 /// A file without its folder.
 fn name(file: &str) -> String {
@@ -24,7 +33,7 @@ impl Draft {
         table: &Table,
         beside: &Beside,
         file: &str,
-    ) -> Result<(Value, Vec<String>), SpecError> {
+    ) -> Result<Finished, SpecError> {
         for set in &beside.sets {
             let (path, value) = super::json::setting(set)?;
             match path.strip_prefix('$') {
@@ -34,6 +43,9 @@ impl Draft {
         }
         super::json::remove_nulls(&mut self.workload);
         self.look_up(table);
+        if let Some(Value::String(why)) = self.variables.remove("doubt") {
+            self.doubt("model", Value::Null, &why);
+        }
         self.degrees();
         self.lengths();
         self.replicas(beside);
@@ -46,14 +58,20 @@ impl Draft {
         }
         self.batch(beside, file)?;
         self.model(table, beside, file)?;
+        self.stage_layers();
         if let Some(topology) = &beside.topology {
             self.put("topology", topology.as_str().into());
         }
         let mut whole = json!({"description": format!("Imported from {}", name(file))});
         super::json::merge(&mut whole, self.workload);
-        Ok((whole, self.assumed))
+        Ok(Finished { workload: whole, assumed: self.assumed, doubts: self.doubts })
     }
 
+    /// Something that a file says, or leaves open, is not in the workload and may change the step.
+    pub(super) fn doubt(&mut self, name: &str, value: Value, why: &str) {
+        let (name, why) = (name.to_string(), why.to_string());
+        self.doubts.push(Argument { name, value, status: Status::Matters, fields: Vec::new(), why });
+    }
     pub(super) fn put(&mut self, path: &str, value: Value) {
         // Paths are those of the specification.
         let _ = super::json::set(&mut self.workload, path, value);
@@ -62,7 +80,7 @@ impl Draft {
     pub(super) fn number(&self, path: &str) -> Option<u64> {
         self.workload.pointer(&format!("/{}", path.replace('.', "/")))?.as_u64()
     }
-    fn degree(&self, path: &str) -> u64 {
+    pub(super) fn degree(&self, path: &str) -> u64 {
         self.number(path).unwrap_or(1).max(1)
     }
     fn ranks_of_replica(&self) -> u64 {
@@ -358,6 +376,7 @@ impl Draft {
         {
             let gated = self.workload.pointer("/model/gated_mlp") == Some(&Value::Bool(true));
             let ffn = match (self.variable("ffn_multiple"), self.variable("ffn_ratio")) {
+                _ if self.variables.contains_key("ffn_rounded_to") => self.ffn_of_both(h, gated),
                 // As Llama's first program has it, with a factor (flagscale/train/arguments.py).
                 (Some(multiple), _) => {
                     let factor = self.variables.get("ffn_multiplier").and_then(Value::as_f64).unwrap_or(1.0);
@@ -383,10 +402,26 @@ impl Draft {
         Ok(())
     }
 
+    /// The width of an MLP of which gate and up have two thirds of what is said together, four widths of the model unasked
+    /// (GPT-NeoX, megatron/model/transformer.py, `ParallelMLP`).
+    fn ffn_of_both(&self, hidden: u64, gated: bool) -> u64 {
+        let said = self
+            .variable("ffn_given")
+            .unwrap_or(hidden.saturating_mul(self.variable("ffn_ratio").unwrap_or(4)));
+        let multiple = self.variable("ffn_rounded_to").unwrap_or(1).max(1);
+        let width = if gated { said.saturating_mul(2) / 3 / 2 } else { said };
+        width.div_ceil(multiple).saturating_mul(multiple)
+    }
+
     /// Rows of the embedding: given, or by the tokenizer; padded as the software pads them.
     fn vocabulary(&mut self, beside: &Beside) {
         if self.number("model.vocabulary").is_none() {
             let found = self.tokenizer().or_else(|| self.named_beside(beside)).or_else(|| self.same_shape());
+            let other = self.variables.get("tokenizer").filter(|kind| found.is_none() && !is_gpt2(kind));
+            if let Some(kind) = other.cloned() {
+                let why = "the rows of its vocabulary are not said: model.vocabulary by --set";
+                self.doubt("tokenizer", kind, why);
+            }
             let (rows, why) = found.unwrap_or_else(|| {
                 (GPT2, "the file names no tokenizer; GPT-2's, as Megatron takes then".to_string())
             });
@@ -452,4 +487,10 @@ impl Draft {
             format!("the file names no tokenizer that is known; {name} has this shape"),
         ))
     }
+}
+
+/// Whether a kind of tokenizer has GPT-2's entries, or is none.
+fn is_gpt2(kind: &Value) -> bool {
+    let kind = kind.as_str().unwrap_or_default();
+    kind.is_empty() || kind.to_ascii_lowercase().contains("gpt2") || kind == "NullTokenizer"
 }

@@ -19,6 +19,7 @@ mod layers;
 mod named;
 mod recognise;
 mod recompute;
+mod stages;
 mod syntax;
 mod table;
 pub(crate) mod vocabulary;
@@ -27,6 +28,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use draft::Draft;
+use finish::Finished;
 use stepsim_step::spec::{SpecError, json, nearest};
 use syntax::{Open, Said};
 use table::{Rule, Table};
@@ -158,8 +160,9 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
         .hint("is it of another format? `stepsim import --help` lists them"));
     }
     let open = left_open(&table, open);
-    let (mut workload, mut assumed) =
+    let Finished { mut workload, mut assumed, doubts } =
         draft.finish(&table, beside, file).map_err(|e| where_open(e, file, &open))?;
+    arguments.extend(doubts);
     adapters::without_shared_expert(&mut workload);
     if let Some(why) = adapters::of_what_is_there(&mut workload) {
         arguments.push(Argument {
@@ -246,8 +249,8 @@ pub fn translate_model(format: &str, file: &str, beside: &Beside) -> Result<Impo
     let table = Table::load(format)?;
     let draft = Draft::of(&table);
     let defaults = draft.defaults();
-    let (workload, assumed) = draft.finish(&table, beside, file)?;
-    Ok(Import { format: format.to_string(), workload, arguments: Vec::new(), defaults, assumed })
+    let Finished { workload, assumed, doubts } = draft.finish(&table, beside, file)?;
+    Ok(Import { format: format.to_string(), workload, arguments: doubts, defaults, assumed })
 }
 
 /// The variables that a script leaves open and that a step hangs on, each with what is asked of it; those that choose first.

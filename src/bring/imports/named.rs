@@ -6,7 +6,7 @@ use super::{Beside, Draft};
 use crate::hugging_face;
 use stepsim_step::spec::{Kind, catalog, names};
 
-/// Quantities that may name a model, the most particular first; where there are none the file's own name may.
+/// Quantities that may name a model, the most particular first; where there are none the name of a module of Python may.
 const NAMES: [&str; 3] = ["model_name", "model_words", "recipe_words"];
 
 impl Draft {
@@ -22,7 +22,9 @@ impl Draft {
         let component = self.variables.get("component").and_then(Value::as_str).map(of_component);
         let components = component.into_iter().flatten();
         let said: Vec<String> = NAMES.iter().filter_map(name).chain(components).filter(sized).collect();
-        let file = Some(hugging_face::name_of(file)).filter(|file| said.is_empty() && sized(file));
+        // A module of recipes is called after its model; any other file as somebody likes.
+        let module = file.split_once(".py").is_some_and(|(_, behind)| !behind.contains('.'));
+        let file = Some(hugging_face::name_of(file)).filter(|file| module && said.is_empty() && sized(file));
         said.into_iter().chain(file).collect()
     }
 

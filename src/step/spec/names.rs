@@ -15,14 +15,37 @@ enum Piece {
     Size(String),
 }
 
-/// Words that make another size of a model: Phi-4-mini is no Phi-4.
-const SIZE_WORDS: [&str; 14] = [
-    "mini", "nano", "lite", "air", "tiny", "micro", "small", "medium", "large", "max", "ultra", "turbo",
-    "flash", "plus",
+/// Words that make another size or another architecture of a model: Phi-4-mini is no Phi-4, and Zebra-Llama no Llama.
+const OTHER_WORDS: [&str; 25] = [
+    "mini",
+    "nano",
+    "lite",
+    "air",
+    "tiny",
+    "micro",
+    "small",
+    "medium",
+    "large",
+    "max",
+    "ultra",
+    "turbo",
+    "flash",
+    "plus",
+    "zebra",
+    "mamba",
+    "gdn",
+    "kda",
+    "rwkv",
+    "video",
+    "diffusion",
+    "eagle",
+    "medusa",
+    "draft",
+    "bert",
 ];
 
 /// Whether a name says a spelling: the spelling's pieces in their order, with letters alone between them, and no word of
-/// another size.
+/// another model.
 pub fn says(name: &str, spelling: &str) -> bool {
     let (name, wanted) = (pieces(name), pieces(spelling));
     let means =
@@ -31,7 +54,7 @@ pub fn says(name: &str, spelling: &str) -> bool {
         name.iter().any(|piece| matches!(piece, Piece::Letters(letters) if letters == word))
             && !wanted.iter().any(|piece| means(piece, word))
     };
-    !SIZE_WORDS.iter().any(|word| other(word))
+    !OTHER_WORDS.iter().any(|word| other(word))
         && (0..name.len()).any(|start| says_from(&name[start..], &wanted, true))
 }
 
@@ -265,6 +288,7 @@ mod tests {
             ("command r", "Command R+"),
             ("phi 4", "Phi-4-mini"),
             ("deepseek v2", "DeepSeek-V2-Lite"),
+            ("llama 8b", "zebra_llama_8B"),
         ] {
             assert!(!says(name, spelling), "{name}: {spelling}");
         }

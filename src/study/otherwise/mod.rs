@@ -14,6 +14,7 @@
 
 mod choices;
 mod faults;
+mod gap;
 mod idea;
 mod limits;
 mod step;
@@ -22,6 +23,7 @@ mod uneven;
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
+pub use gap::{Explanation, Gap, Speed, gap};
 pub use step::Depth;
 
 use idea::{Idea, Way};

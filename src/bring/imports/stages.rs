@@ -1,0 +1,106 @@
+//! Layers of the stages of a pipeline, where a file says them: a layout in Megatron's letters, or how the ends differ.
+
+use serde_json::Value;
+
+use super::Draft;
+use super::adapters::model_of;
+use crate::describe::split_of_stages;
+
+/// Chunks of a rank that are tried for a layout of more stages than ranks.
+const MOST_CHUNKS: u64 = 64;
+
+impl Draft {
+    /// Puts the layers of each stage. What makes no split of this model is doubted.
+    pub(super) fn stage_layers(&mut self) {
+        let Some(text) = self.stage_words() else { return };
+        let ranks = self.degree("parallelism.pipeline.size");
+        if ranks < 2 {
+            return;
+        }
+        let layers = model_of(&self.workload).map(|model| model.layers);
+        let chunks = self.number("parallelism.pipeline.chunks");
+        let split = layers.and_then(|layers| match self.variables.contains_key("stage_layout") {
+            true => (1..=MOST_CHUNKS)
+                .filter(|n| chunks.is_none_or(|chunks| chunks == *n))
+                .find_map(|n| Some((n, split_of_stages(&text, layers, ranks.saturating_mul(n))?))),
+            false => over_chunks(&split_of_stages(&text, layers, ranks)?, chunks.unwrap_or(1)),
+        });
+        let Some((chunks, split)) = split else {
+            return self.doubt(
+                "layers of the stages",
+                text.into(),
+                "parallelism.pipeline.layer_split by --set",
+            );
+        };
+        if chunks > 1 && self.number("parallelism.pipeline.chunks").is_none() {
+            self.put("parallelism.pipeline.chunks", chunks.into());
+            self.put("parallelism.pipeline.schedule", "interleaved-1f1b".into());
+        }
+        self.put("parallelism.pipeline.layer_split", split.into());
+    }
+
+    /// What a file says of the stages, in words that [`split_of_stages`] knows.
+    fn stage_words(&self) -> Option<String> {
+        if let Some(layout) = self.variables.get("stage_layout").and_then(Value::as_str) {
+            return Some(layout.to_string());
+        }
+        let ends: Vec<String> = ["first", "last"]
+            .iter()
+            .filter_map(|end| Some(format!("{end} {}", self.variable(&format!("{end}_stage_layers"))?)))
+            .collect();
+        let says = |name: &str| self.variables.get(name) == Some(&Value::Bool(true));
+        match (says("embedding_as_layer"), says("loss_as_layer")) {
+            _ if !ends.is_empty() => Some(ends.join(", ")),
+            (true, true) => Some("account for embedding and loss".into()),
+            (true, false) => Some("account for embedding".into()),
+            (false, true) => Some("loss as a layer".into()),
+            (false, false) => None,
+        }
+    }
+}
+
+/// Layers of each rank cut evenly into its chunks, in the order of the model.
+fn over_chunks(of_ranks: &[u64], chunks: u64) -> Option<(u64, Vec<u64>)> {
+    let even = of_ranks.iter().all(|layers| layers.is_multiple_of(chunks));
+    even.then(|| {
+        let chunk = of_ranks.iter().map(|layers| layers / chunks);
+        (chunks, (0..chunks).flat_map(|_| chunk.clone()).collect())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::imports::{Beside, Status, translate};
+    use serde_json::json;
+
+    fn split(arguments: &str) -> (serde_json::Value, bool) {
+        let text = format!(
+            "torchrun pretrain_gpt.py --num-layers 30 --hidden-size 512 --num-attention-heads 8 --seq-length 128 \
+             --max-position-embeddings 128 --vocab-size 1024 --micro-batch-size 1 --global-batch-size 64 --bf16 \
+             --pipeline-model-parallel-size 4 {arguments}"
+        );
+        let beside = Beside { devices: Some(8), ..Beside::default() };
+        let made = translate("megatron", &text, "run.sh", &beside).unwrap();
+        let doubted = made.of(Status::Matters).any(|a| a.name == "layers of the stages");
+        (made.workload["parallelism"]["pipeline"]["layer_split"].clone(), doubted)
+    }
+
+    #[test]
+    fn stages_have_the_layers_that_a_script_says() {
+        for (arguments, layers) in [
+            ("--decoder-last-pipeline-num-layers 6", json!([8, 8, 8, 6])),
+            (
+                "--decoder-first-pipeline-num-layers 4 --decoder-last-pipeline-num-layers 6 --num-virtual-stages-per-pipeline-rank 2",
+                json!([2, 5, 5, 3, 2, 5, 5, 3]),
+            ),
+            (
+                "--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split",
+                json!([7, 8, 8, 7]),
+            ),
+            ("--pipeline-model-parallel-layout 'Et*7|t*8|t*8|t*7,L'", json!([7, 8, 8, 7])),
+        ] {
+            assert_eq!(split(arguments), (layers, false), "{arguments}");
+        }
+        assert_eq!(split("--pipeline-model-parallel-layout 'Et*7|t*8|t*8|L'"), (json!(null), true));
+    }
+}

@@ -1,0 +1,212 @@
+//! What explains a gap between two times of one step: what could be wrong with the run, and what could be set otherwise,
+//! each played. The better the factor of one fits that of the gap, the earlier it stands.
+//!
+//! Only factors are compared, so that an error of the simulated step does not count. One thing at a time: a gap that two
+//! things made is nearest to the larger of them.
+
+use std::sync::OnceLock;
+
+use serde::Serialize;
+
+use super::choices;
+use super::idea::{Idea, Way};
+use super::step::{Depth, Step};
+use stepsim_core::pool;
+use stepsim_read::analysis::candidates::{Candidate, CandidateKind};
+use stepsim_read::analysis::report::Report;
+use stepsim_simulate::jump::glanced;
+use stepsim_simulate::whatif::{Change, Levels, Subject};
+use stepsim_simulate::{Common, Inputs, Options, SimulationError};
+use stepsim_step::spec::{Kind, catalog};
+
+/// An explanation has at least this part of the gap, on a scale of factors.
+const PART: f64 = 0.5;
+
+/// A step is as another where the factor between them is less than this part of the gap, on a scale of factors.
+const NEAR: f64 = 0.35;
+
+/// How fast a step is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Speed {
+    /// Seconds of a step.
+    Seconds(f64),
+    /// FLOPs of the model, a second and device.
+    Flops(f64),
+    /// Of the peak, as a share.
+    Mfu(f64),
+    /// Tokens, a second and device.
+    Tokens(f64),
+}
+
+impl Speed {
+    fn seconds(self, inputs: &Inputs, report: &Report) -> f64 {
+        let (step_s, devices) = (report.step_time_s, f64::from(inputs.machine.devices()));
+        match self {
+            Speed::Seconds(s) => s,
+            Speed::Flops(rate) => step_s * report.mfu * inputs.peak().0 / rate,
+            Speed::Mfu(share) => step_s * report.mfu / share,
+            Speed::Tokens(rate) => step_s * report.tokens_per_s / devices / rate,
+        }
+    }
+}
+
+/// A gap and what explains it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Gap {
+    /// The step as it is described.
+    pub simulated_s: f64,
+    /// As it was measured.
+    pub measured_s: f64,
+    /// As it should be.
+    pub reference_s: f64,
+    /// What was played.
+    pub played: usize,
+    /// What explains half of it or more, the best first.
+    pub explained_by: Vec<Explanation>,
+}
+
+/// Something that makes a step slower or faster by about the factor of the gap.
+#[derive(Clone, Debug, Serialize)]
+pub struct Explanation {
+    /// What, and what it is otherwise.
+    pub what: String,
+    /// Settings that give it; empty where it is no field.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sets: Vec<String>,
+    /// The step with it.
+    pub step_s: f64,
+    /// Whether the step is slower with it: something is wrong that is not described. Otherwise something described is slow.
+    pub slower: bool,
+    /// The factor between the described step and this one, above 1.
+    pub times: f64,
+}
+
+impl Gap {
+    /// The factor of the gap.
+    pub fn times(&self) -> f64 {
+        self.measured_s / self.reference_s
+    }
+    /// Whether what explains it makes the described step slower, since that takes what it should, or faster, since it takes
+    /// what was measured; `None` where it takes neither.
+    pub fn side(&self) -> Option<bool> {
+        let near = |seconds: f64| (self.simulated_s / seconds).ln().abs() < NEAR * self.times().ln();
+        match (near(self.reference_s), near(self.measured_s)) {
+            (true, _) => Some(true),
+            (_, true) => Some(false),
+            _ => None,
+        }
+    }
+}
+
+/// What explains that a step is as fast as `measured` and not as `reference`, by default as it is simulated.
+///
+/// # Errors
+/// The step cannot be played.
+pub fn gap(
+    inputs: &Inputs,
+    options: &Options,
+    measured: Speed,
+    reference: Option<Speed>,
+) -> Result<Gap, SimulationError> {
+    let report = glanced(inputs, options)?;
+    let seconds = |speed: Speed| speed.seconds(inputs, &report);
+    let step = Step {
+        inputs,
+        options,
+        report: &report,
+        depth: Depth::All,
+        levels: OnceLock::from(Levels::default()),
+        common: Common::default(),
+    };
+    let ideas: Vec<Idea> = wrong(inputs).into_iter().chain(choices::of(inputs)).collect();
+    let played = pool::all(ideas.len(), pool::threads(None), &|i| step.played(&ideas[i]));
+    let simulated_s = report.step_time_s;
+    let mut gap = Gap {
+        simulated_s,
+        measured_s: seconds(measured),
+        reference_s: reference.map_or(simulated_s, seconds),
+        played: ideas.len(),
+        explained_by: played.into_iter().flatten().map(|c| explanation(c, simulated_s)).collect(),
+    };
+    let (times, side) = (gap.times().ln(), gap.side());
+    // What is described cannot be why a step takes longer than described.
+    gap.explained_by.retain(|e| side.is_none_or(|side| e.slower == side) && e.times.ln() >= PART * times);
+    gap.explained_by.sort_by(|a, b| (a.times.ln() - times).abs().total_cmp(&(b.times.ln() - times).abs()));
+    Ok(gap)
+}
+
+fn explanation(candidate: Candidate, simulated_s: f64) -> Explanation {
+    let times = candidate.step_s / simulated_s;
+    Explanation {
+        what: format!("{}: {}", candidate.what, candidate.otherwise),
+        sets: candidate.sets,
+        step_s: candidate.step_s,
+        slower: times > 1.0,
+        times: times.max(1.0 / times),
+    }
+}
+
+/// What is often wrong with a run and stands in no script: rates of devices and links, hosts, and settings that did not take.
+fn wrong(inputs: &Inputs) -> Vec<Idea> {
+    let mut ideas = Vec::new();
+    let mut slower = |what: &str, otherwise: &str, subject: Subject, factor: f64| {
+        ideas.push(Idea {
+            what: what.into(),
+            otherwise: otherwise.into(),
+            kind: CandidateKind::Fault,
+            way: Way::Without(Change { subject, factor }),
+            promise_s: 0.0,
+        });
+    };
+    slower("one device", "at half of its clock", Subject::Ranks(0, 0), 0.5);
+    slower("all devices", "at two thirds of their clock (power, heat)", Subject::Matrix, 2.0 / 3.0);
+    slower("the hosts", "three times as slow (few cores, logging, checks)", Subject::Host, 1.0 / 3.0);
+    for class in inputs.topology.value.link_classes() {
+        for (part, why) in
+            [(2, "shared, or half as wide"), (8, "one for eight"), (20, "another way than it should")]
+        {
+            let otherwise = format!("1/{part} of its rate ({why})");
+            slower(&class, &otherwise, Subject::Links(class.clone()), 1.0 / f64::from(part));
+        }
+    }
+    let set =
+        |what: &str, otherwise: &str, sets: &[&str]| Idea::set(CandidateKind::Fault, what, otherwise, sets);
+    ideas.extend([
+        set("attention", "no flash kernel", &["model.attention.kernel=standard"]),
+        set("format", "fp32", &["precision.compute=fp32", "precision.recipe=null"]),
+        set("format", "the narrow one did not take", &["precision.recipe=null"]),
+        set("recomputation", "full", &["recompute={\"granularity\":\"full\"}"]),
+        set("launches", "one at a time (CUDA_LAUNCH_BLOCKING)", &["stack.host.blocking=true"]),
+        set(
+            "overlap of data parallel",
+            "none",
+            &["gradient_buckets.overlap=false", "gradient_buckets.overlap_weight_gather=false"],
+        ),
+        set("experts", "the fullest has twice the mean", &["expert_load.max_over_mean=2"]),
+    ]);
+    ideas.extend(catalog::names(Kind::Stack).map(|name| set("software", name, &[&format!("stack={name}")])));
+    ideas
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A step that takes what it should, measured as with half of the links between devices: they are found.
+    #[test]
+    fn a_fault_explains_the_gap_that_it_makes() {
+        let inputs = Inputs::load("tiny-4", None, &[]).unwrap();
+        let options = Options::default();
+        let slow = inputs.again(&["noise.stragglers=[{\"rank\":0,\"slowness\":2}]".into()]).unwrap();
+        let slow_s = glanced(&slow, &options).unwrap().step_time_s;
+        let found = gap(&inputs, &options, Speed::Seconds(slow_s), None).unwrap();
+        assert_eq!(found.side(), Some(true));
+        let first = &found.explained_by[0];
+        assert!(first.slower && (first.step_s / slow_s - 1.0).abs() < 0.1, "{found:?}");
+        assert!(found.explained_by.iter().any(|e| e.what.starts_with("one device")), "{found:?}");
+        // The other way round it is in the settings, and no fault can be why.
+        let found = gap(&slow, &options, Speed::Seconds(slow_s), Some(Speed::Seconds(slow_s / 2.0))).unwrap();
+        assert_eq!(found.side(), Some(false));
+        assert!(found.explained_by.iter().all(|e| !e.slower), "{found:?}");
+    }
+}
