@@ -10,12 +10,13 @@ use super::origin::Origin;
 use crate::imports::{FORMATS, word};
 
 /// Quantities of the tables that are columns here.
-const QUANTITIES: [(&str, &str); 12] = [
+const QUANTITIES: [(&str, &str); 13] = [
     ("$tensor", "tp"),
     ("$pipeline", "pp"),
     ("$context", "cp"),
     ("$expert", "ep"),
     ("$chunks", "vp"),
+    ("$stage_layout", "pp_layout"),
     ("$devices", "n_devices"),
     ("$nodes", "n_nodes"),
     ("$gpus_per_node", "devices_per_node"),

@@ -43,9 +43,6 @@ impl Draft {
         }
         super::json::remove_nulls(&mut self.workload);
         self.look_up(table);
-        if let Some(Value::String(why)) = self.variables.remove("doubt") {
-            self.doubt("model", Value::Null, &why);
-        }
         self.degrees();
         self.lengths();
         self.replicas(beside);
