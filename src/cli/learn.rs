@@ -27,9 +27,9 @@ use stepsim_step::spec::{Collectives, Spec, SpecError};
 Kernels of the profile are laid against those of the plan by the work that they do: products, attention, optimizer, and what
 memory bounds; a factor on each makes the plan take what the profile took. Collectives take what they took with all ranks
 there, the host what is left of the step. What has no counterpart is listed with its time. Times of a step's own kernels
-(`inspect --kernels`, `measure_device.py --kernels`) give each class its factor, and the host's from a launch. A log of a training
-run has the time of its steps (the median behind a warm-up), which moves the parts that a step consists of, as `calibrate` does;
-an output of nccl-tests beside it has the collectives.
+(`inspect --kernels`, `measure_device.py --kernels`) give each class its factor, and the host's from a launch.
+A log of a training run has the time of its steps (the median behind a warm-up), which moves the parts that a step
+consists of, as `calibrate` does; an output of nccl-tests beside it has the collectives.
 
 Examples:
   stepsim learn rank*.json.gz --workload mine.json -t 8xh100 -o prices.json
@@ -42,8 +42,8 @@ Examples:
   stepsim run mine.json -t 512xh100 --prices prices.json --set parallelism.data=512 --set batch.global=4096
   stepsim search mine.json -t 512xh100 --set prices=prices.json")]
 pub struct Args {
-    /// Profiles of one or several ranks, as torch.profiler exports them; or times of kernels, one a line (`.jsonl`); or logs of a
-    /// training run, and outputs of nccl-tests
+    /// Profiles of one or several ranks, as torch.profiler exports them; or times of kernels, one a line (`.jsonl`); or
+    /// logs of a training run, and outputs of nccl-tests
     #[arg(required = true, value_name = "FILE")]
     traces: Vec<PathBuf>,
     /// The workload that was profiled: name or path

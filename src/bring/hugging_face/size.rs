@@ -4,7 +4,7 @@ use stepsim_step::model::ParameterCount;
 use stepsim_step::spec::model::{ModelSpec, ModuleSpec};
 use stepsim_step::spec::{SpecError, names};
 
-/// Names round, and count encoders and embeddings or not: gemma-7b has 8.5 B. Beyond this factor something was not read.
+/// Names round, and count encoders and embeddings or not: gemma-7b has 8.5 B. Beyond it something was not read.
 const ROUNDED: f64 = 1.5;
 
 /// Words of models that are cut down, or that count otherwise.
@@ -27,7 +27,7 @@ pub(super) fn check(model: &ModelSpec, names: &[&str]) -> Result<(), SpecError> 
         }
         if billions.iter().all(|b| (b / stated).max(stated / b) > ROUNDED) {
             let problem = format!(
-                "the name {name} says {stated} B parameters, and what was read has {:.3} B: sizes of it are not understood",
+                "the name {name} says {stated} B parameters, and {:.3} B were read: some size is not understood",
                 billions[1]
             );
             return Err(SpecError::at("", problem).allowed("a configuration whose keys are all known").hint(

@@ -295,8 +295,8 @@ impl Draft {
         Ok(())
     }
 
-    /// Micro-batches of what a replica has at once: it as a whole, or under a pipeline pieces of it; their size or number is
-    /// given, else they have one sequence each, or (`over_stages`) are as many as there are stages.
+    /// Micro-batches of what a replica has at once: it as a whole, or under a pipeline pieces of it; their size or
+    /// number is given, else they have one sequence each, or (`over_stages`) are as many as there are stages.
     fn cut_replica(&mut self, data: Option<u64>) {
         let over_stages = self.variable("replica_batch_over_stages");
         let Some(whole) = self.variable("replica_batch").or(over_stages) else { return };
@@ -399,7 +399,7 @@ impl Draft {
         Ok(())
     }
 
-    /// The width of an MLP of which gate and up have two thirds of what is said together, four widths of the model unasked
+    /// The width of an MLP whose gate and up share two thirds of what is said, four widths of the model unasked
     /// (GPT-NeoX, megatron/model/transformer.py, `ParallelMLP`).
     fn ffn_of_both(&self, hidden: u64, gated: bool) -> u64 {
         let said = self

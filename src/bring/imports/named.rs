@@ -6,7 +6,7 @@ use super::{Beside, Draft};
 use crate::hugging_face;
 use stepsim_step::spec::{Kind, catalog, names};
 
-/// Quantities that may name a model, the most particular first; where there are none the name of a module of Python may.
+/// Quantities that may name a model, the most particular first; where there are none a module of Python may by its own.
 const NAMES: [&str; 3] = ["model_name", "model_words", "recipe_words"];
 
 impl Draft {

@@ -90,7 +90,8 @@ mod tests {
         for (arguments, layers) in [
             ("--decoder-last-pipeline-num-layers 6", json!([8, 8, 8, 6])),
             (
-                "--decoder-first-pipeline-num-layers 4 --decoder-last-pipeline-num-layers 6 --num-virtual-stages-per-pipeline-rank 2",
+                "--decoder-first-pipeline-num-layers 4 --decoder-last-pipeline-num-layers 6 \
+                 --num-virtual-stages-per-pipeline-rank 2",
                 json!([2, 5, 5, 3, 2, 5, 5, 3]),
             ),
             (

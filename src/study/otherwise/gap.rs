@@ -1,8 +1,8 @@
-//! What explains a gap between two times of one step: what could be wrong with the run, and what could be set otherwise,
-//! each played. The better the factor of one fits that of the gap, the earlier it stands.
+//! What explains a gap between two times of one step: what could be wrong with the run, and what could be set
+//! otherwise, each played. The better the factor of one fits that of the gap, the earlier it stands.
 //!
-//! Only factors are compared, so that an error of the simulated step does not count. One thing at a time: a gap that two
-//! things made is nearest to the larger of them.
+//! Only factors are compared, so that an error of the simulated step does not count. One thing at a time: a gap that
+//! two things made is nearest to the larger of them.
 
 use std::sync::OnceLock;
 
@@ -75,7 +75,7 @@ pub struct Explanation {
     pub sets: Vec<String>,
     /// The step with it.
     pub step_s: f64,
-    /// Whether the step is slower with it: something is wrong that is not described. Otherwise something described is slow.
+    /// Whether the step is slower with it: what is wrong is not described. Otherwise something described is slow.
     pub slower: bool,
     /// The factor between the described step and this one, above 1.
     pub times: f64,
@@ -86,8 +86,8 @@ impl Gap {
     pub fn times(&self) -> f64 {
         self.measured_s / self.reference_s
     }
-    /// Whether what explains it makes the described step slower, since that takes what it should, or faster, since it takes
-    /// what was measured; `None` where it takes neither.
+    /// Whether what explains it makes the described step slower, since that takes what it should, or faster, since it
+    /// takes what was measured; `None` where it takes neither.
     pub fn side(&self) -> Option<bool> {
         let near = |seconds: f64| (self.simulated_s / seconds).ln().abs() < NEAR * self.times().ln();
         match (near(self.reference_s), near(self.measured_s)) {
@@ -146,7 +146,7 @@ fn explanation(candidate: Candidate, simulated_s: f64) -> Explanation {
     }
 }
 
-/// What is often wrong with a run and stands in no script: rates of devices and links, hosts, and settings that did not take.
+/// What is often wrong with a run and stands in no script: rates of devices, links, hosts, settings that did not take.
 fn wrong(inputs: &Inputs) -> Vec<Idea> {
     let mut ideas = Vec::new();
     let mut slower = |what: &str, otherwise: &str, subject: Subject, factor: f64| {
