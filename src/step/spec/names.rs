@@ -15,47 +15,36 @@ enum Piece {
     Size(String),
 }
 
-/// Words that make another size or another architecture of a model: Phi-4-mini is no Phi-4, and Zebra-Llama no Llama.
-const OTHER_WORDS: [&str; 25] = [
-    "mini",
-    "nano",
-    "lite",
-    "air",
-    "tiny",
-    "micro",
-    "small",
-    "medium",
-    "large",
-    "max",
-    "ultra",
-    "turbo",
-    "flash",
-    "plus",
-    "zebra",
-    "mamba",
-    "gdn",
-    "kda",
-    "rwkv",
-    "video",
-    "diffusion",
-    "eagle",
-    "medusa",
-    "draft",
-    "bert",
+/// Words that make another size of a model: Phi-4-mini is no Phi-4.
+const SIZE_WORDS: [&str; 14] = [
+    "mini", "nano", "lite", "air", "tiny", "micro", "small", "medium", "large", "max", "ultra", "turbo",
+    "flash", "plus",
 ];
+
+/// Words that make another architecture of a name: Zebra-Llama is no Llama.
+const OTHER_KINDS: [&str; 11] =
+    ["zebra", "mamba", "gdn", "kda", "rwkv", "video", "diffusion", "eagle", "medusa", "draft", "bert"];
 
 /// Whether a name says a spelling: the spelling's pieces in their order, with letters alone between them, and no word of
 /// another model.
-pub fn says(name: &str, spelling: &str) -> bool {
-    let (name, wanted) = (pieces(name), pieces(spelling));
+pub fn says(full: &str, spelling: &str) -> bool {
+    let (name, wanted) = (pieces(full), pieces(spelling));
     let means =
         |piece: &Piece, word: &str| matches!(piece, Piece::Letters(letters) if letters.ends_with(word));
     let other = |word: &str| {
         name.iter().any(|piece| matches!(piece, Piece::Letters(letters) if letters == word))
             && !wanted.iter().any(|piece| means(piece, word))
     };
-    !OTHER_WORDS.iter().any(|word| other(word))
+    !SIZE_WORDS.iter().any(|word| other(word))
+        && !is_another_kind(full, spelling)
         && (0..name.len()).any(|start| says_from(&name[start..], &wanted, true))
+}
+
+/// Whether a name has a word of another architecture that a spelling has not.
+fn is_another_kind(name: &str, spelling: &str) -> bool {
+    let lower = name.to_lowercase();
+    let word = |word: &str| OTHER_KINDS.iter().any(|kind| *kind == word && !spelling.contains(kind));
+    lower.split(|c: char| !c.is_alphabetic()).any(word)
 }
 
 fn says_from(name: &[Piece], wanted: &[Piece], first: bool) -> bool {
