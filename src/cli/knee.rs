@@ -7,9 +7,11 @@ use serde_json::Value;
 use super::outputs::WRITTEN;
 use super::progress::Bar;
 use super::tables::table;
-use super::write::write_report;
-use super::{Failure, outputs, say};
-use stepsim_study::{Axis, Base, Knee, KneeBorder, KneeField, KneeReport, Question, Until, knee};
+use super::write::{write_page, write_report};
+use super::{Failure, command_line, outputs, say};
+use stepsim_simulate::page::sheet::quoted;
+use stepsim_step::spec::SpecError;
+use stepsim_study::{Axis, Base, Knee, KneeBorder, KneeField, KneeReport, Plot, Question, Until, knee, page};
 
 /// Find how much of one field is enough: a bandwidth, a depth, a number that shares.
 #[derive(Debug, clap::Args)]
@@ -22,7 +24,7 @@ step for which the mean rank stands still for copies between its device and othe
 Examples:
   stepsim knee 11t-offload --field 'topology.node.memory[0].link.bandwidth_GBps_per_direction' --until 'stall<1%'
   stepsim knee 11t-offload --field 'topology.node.memory[0].link.bandwidth_GBps_per_direction=10:400' \\
-    --until 'step<1.02x' --across offload.prefetch.depth=1,2,4 --report knee.json
+    --until 'step<1.02x' --across offload.prefetch.depth=1,2,4 --html knee.html
   stepsim knee llama3-70b --field topology.node.nics.link.bandwidth_GBps_per_direction --until 'mfu>0.4'")]
 pub struct Args {
     /// Workload: a name, or a path that ends in .json
@@ -53,6 +55,9 @@ pub struct Args {
     /// Write all that was found and played as JSON here
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     report: Option<PathBuf>,
+    /// Write a page here: step and stall by the field, and a table of all that was played, each with its command
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
+    html: Option<PathBuf>,
 }
 
 /// Runs the command.
@@ -61,7 +66,8 @@ pub struct Args {
 /// Wrong input, or no value can be played (status 2); a file that cannot be written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
     let base = Base::load(&args.workload, args.topology.as_deref(), &args.sets).map_err(Failure::input)?;
-    outputs::apart(&[("--report", args.report.as_deref())], &base.files())?;
+    let written = [("--report", args.report.as_deref()), ("--html", args.html.as_deref())];
+    outputs::apart(&written, &base.files())?;
     let across = args.across.as_deref().map(|text| Axis::parse("--across", text)).transpose();
     let question = Question {
         field: KneeField::of(&args.field, &base).map_err(Failure::input)?,
@@ -72,7 +78,27 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let found = Bar::over("borders", |tell| knee(&base, &question, tell)).map_err(Failure::input)?;
     write_report(args.report.as_deref(), &found)?;
+    write_page(args.html.as_deref(), || html(args, &found))?;
     say(&text(&found))
+}
+
+/// A page of all that was played.
+///
+/// # Errors
+/// Nothing has a result.
+fn html(args: &Args, report: &KneeReport) -> Result<String, SpecError> {
+    let colour = Some(report.across.clone().unwrap_or("enough".to_owned()));
+    let plots = ["step_time_s", "stall"].map(|y| Plot {
+        x: report.field.clone(),
+        y: y.to_owned(),
+        colour: colour.clone(),
+    });
+    let machine = args.topology.iter().map(|t| format!(" -t {}", quoted(t)));
+    let sets = args.sets.iter().map(|set| format!(" --set {}", quoted(set)));
+    let run: String =
+        [format!("stepsim run {}", quoted(&args.workload))].into_iter().chain(machine).chain(sets).collect();
+    let title = format!("{}: enough of {} until {}", report.workload, report.field, report.until);
+    page(&title, &run, &command_line::command(), &report.rows(), &plots)
 }
 
 /// The borders as a table.

@@ -21,7 +21,7 @@ use super::base::Base;
 use super::columns::Columns;
 use super::condition::Condition;
 use super::outcome::{How, Outcome, outcome_beside, reported};
-use super::rows::StudyError;
+use super::rows::{Row, StudyError};
 use super::space::{Axis, set_text};
 use stepsim_core::pool;
 use stepsim_simulate::Status;
@@ -285,6 +285,22 @@ pub struct KneeReport {
     pub knees: Vec<Knee>,
     /// Steps that were played.
     pub simulated: usize,
+}
+
+impl KneeReport {
+    /// All that was played, as rows of a sweep with `stall` and `enough` among their columns.
+    pub fn rows(&self) -> Vec<Row> {
+        let played = self.knees.iter().flat_map(|knee| knee.played.iter().map(move |play| (knee, play)));
+        let row = |(point, (knee, play)): (usize, (&Knee, &KneePlay))| {
+            let across = self.across.clone().zip(knee.across.clone());
+            let mut outcome = play.outcome.clone();
+            outcome.columns.extend(play.stall.map(|stall| ("stall".to_string(), json!(stall))));
+            outcome.columns.insert("enough".into(), play.enough.into());
+            let settings = across.into_iter().chain([(self.field.clone(), json!(play.value))]).collect();
+            Row { key: String::new(), point: point as u64, settings, outcome }
+        };
+        played.enumerate().map(row).collect()
+    }
 }
 
 /// A field, a condition, and how near the border is looked for.
