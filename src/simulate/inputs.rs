@@ -9,7 +9,7 @@ use super::settings::{Settings, expanded, under};
 use super::{Head, InputName, MachinePrices, OwnPrices};
 use stepsim_core::ids::DeviceId;
 use stepsim_read::analysis::reading::Reading;
-use stepsim_step::collective::{Algorithm, Chooser, Fidelity, Lowering, OwnTimes};
+use stepsim_step::collective::{Algorithm, Chooser, DeviceTuning, Fidelity, Lowering, OwnTimes};
 use stepsim_step::model::flops::NarrowFlops;
 use stepsim_step::plan::step::{Plan, PlanError, Run, Templates, plan_on};
 
@@ -214,7 +214,32 @@ impl Inputs {
         let of_workload = self.workload.without_effect(&self.model, u64::from(self.ranks));
         let of_machine = self.topology.settings_without_effect();
         let whole = |inert: NoEffect| NoEffect { field: format!("topology.{}", inert.field), ..inert };
-        of_workload.into_iter().chain(of_machine.into_iter().map(whole)).collect()
+        of_workload
+            .into_iter()
+            .chain(of_machine.into_iter().chain(self.hidden_latencies()).map(whole))
+            .collect()
+    }
+    /// Latencies of the network that settings change and that do not show: NCCL's steps between nodes, as measured, take
+    /// longer ways.
+    fn hidden_latencies(&self) -> Vec<NoEffect> {
+        let Some(measured) = self.chooser.tuning.map(DeviceTuning::network_way) else { return Vec::new() };
+        let of_network = |set: &&String| {
+            let (path, _) = set.split_once('=').unwrap_or((set, ""));
+            path.ends_with("latency_us") && (path.starts_with("node.nics") || path.starts_with("fabric"))
+        };
+        let sets: Vec<&String> = self.topology.sets.iter().filter(of_network).collect();
+        let ways = || {
+            let others = (1..self.machine.devices()).map(DeviceId);
+            others.filter_map(|other| self.machine.route(DeviceId(0), other, &mut Vec::new()).ok())
+        };
+        if sets.is_empty() || ways().any(|way| way > measured) {
+            return Vec::new();
+        }
+        let why = format!(
+            "NCCL's steps between nodes are as measured over ways of {measured}, and none here is longer; `stepsim whatif --scale \
+             latency=0.5` changes them all"
+        );
+        sets.into_iter().map(|set| NoEffect { field: set.clone(), why: why.clone() }).collect()
     }
 
     /// What a report says of these inputs.

@@ -227,7 +227,7 @@ fn streams(kind: OpKind) -> Vec<StreamKind> {
 
 impl Subject {
     /// The settings that take it away, or deal it out evenly, in this workload; none where no field does.
-    fn sets(&self, inputs: &Inputs) -> Vec<String> {
+    pub fn sets(&self, inputs: &Inputs) -> Vec<String> {
         let workload = &inputs.workload.value;
         let of_modules = |set: &str, is: fn(&ModuleUseSpec) -> bool| -> Vec<String> {
             let modules = workload.modules.iter().filter(|(_, module)| is(module));
@@ -243,7 +243,13 @@ impl Subject {
                 return of_modules("order=balanced", vary);
             }
             Subject::Documents if workload.documents.is_some() => &["documents.order=balanced"],
-            Subject::Experts if inputs.model.moe.is_some() => &["expert_load.balance=even"],
+            Subject::Experts if inputs.model.moe.is_some() => {
+                let load = &workload.expert_load;
+                let spread = (load.rows_cv > 0.0).then_some("expert_load.rows_cv=0");
+                let counts = load.counts_file.is_some().then_some("expert_load.counts_file=null");
+                let sets = [Some("expert_load.balance=even"), spread, counts];
+                return sets.into_iter().flatten().map(str::to_owned).collect();
+            }
             Subject::DeviceClasses => &["topology.other_nodes=[]"],
             Subject::Stragglers => {
                 &["noise.stragglers=[]", "noise.random_stragglers=null", "noise.between_worker_sigma=0"]

@@ -30,6 +30,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use serde::Deserialize;
+use stepsim_core::units::Time;
 
 use super::algorithm::Algorithm;
 use super::choice::{Choice, Why};
@@ -172,6 +173,11 @@ impl DeviceTuning {
     /// For a device by its name; `None` if nothing is known of it.
     pub fn of(device: &str) -> Option<&'static DeviceTuning> {
         file().devices.iter().find(|d| d.names.iter().any(|name| device.contains(name.as_str())))
+    }
+
+    /// One way through the network that its steps between nodes were measured over: shorter ones make none shorter.
+    pub fn network_way(&self) -> Time {
+        Time::from_s(self.network.latency_us * 1e-6)
     }
 
     /// Compute units that a communication kernel of a ring or tree takes while it runs: one a channel.

@@ -4,10 +4,11 @@ use super::device::{Device, Peaks};
 use super::topology::{Fabric, Link, ScaleUp, Topology};
 
 impl Topology {
-    /// All devices, those of drawn vertices included.
+    /// All devices, those of other nodes and of drawn vertices included.
     fn devices_mut(&mut self) -> impl Iterator<Item = &mut Device> {
         let drawn = self.graph.iter_mut().flat_map(|g| &mut g.vertices).filter_map(|v| v.device.as_mut());
-        std::iter::once(&mut self.device).chain(drawn)
+        let others = self.other_nodes.iter_mut().map(|other| &mut other.device);
+        std::iter::once(&mut self.device).chain(others).chain(drawn)
     }
     /// Multiplies the matrix peaks of all devices, in every format.
     pub fn scale_matrix_rate(&mut self, factor: f64) {

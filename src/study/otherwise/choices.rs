@@ -39,7 +39,7 @@ struct List<'a> {
 }
 
 /// The name of a value in files.
-fn named<T: serde::Serialize>(value: &T) -> String {
+pub(super) fn named<T: serde::Serialize>(value: &T) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
@@ -165,6 +165,8 @@ impl List<'_> {
             if pipeline.layer_split.is_some() { &["parallelism.pipeline.layer_split=null"] } else { &[] };
         for schedule in ALL.iter().map(|schedule| schedule.facts()).filter(|f| !f.searched && !f.is(&now)) {
             let set = format!("parallelism.pipeline.schedule={}", schedule.name);
+            let chunks = pipeline.chunks.unwrap_or(schedule.chunks.usual().into());
+            let split = if chunks == pipeline.chunks() { &[] } else { split };
             self.add(format!("schedule: {now}"), schedule.name, &[&[set.as_str()][..], split].concat());
         }
         if let Choice::Named(schedule) = pipeline.schedule
@@ -269,13 +271,13 @@ impl List<'_> {
     fn placement(&mut self) {
         let p = &self.w.parallelism;
         if p.rank_map.is_some() {
-            self.add("ranks on devices: as mapped", "in order", &["parallelism.rank_map=null"]);
+            self.add("placement, by a map of ranks", "in order", &["parallelism.rank_map=null"]);
         }
         let now: Vec<String> = p.order.iter().map(named).collect();
         for other in [["tensor", "context", "data", "pipeline"], ["tensor", "context", "pipeline", "data"]] {
             if now != other {
                 let set = format!("parallelism.order={}", serde_json::json!(other));
-                self.add(format!("order of axes: {}", now.join(", ")), other.join(", "), &[&set]);
+                self.add(format!("placement, {}", now.join(", ")), other.join(", "), &[&set]);
             }
         }
     }

@@ -3,10 +3,12 @@
 use serde_json::{Value, json};
 
 use super::{CandidateKind, Idea, Step, Way};
+use stepsim_core::ids::DeviceId;
+use stepsim_read::analysis::slow_ranks::SlowRanks;
 use stepsim_simulate::whatif::{Change, Subject};
 use stepsim_step::spec::workload::{SlowLinkSpec, StragglerSpec};
 
-/// So many entries of a list have a candidate each; of more, all together have one.
+/// So many lots of a list have a candidate each; of more, all together have one.
 const EACH: usize = 4;
 
 /// The faults that a step states, and a tier that was full.
@@ -34,38 +36,59 @@ fn fault(what: impl Into<String>, otherwise: &str, set: String) -> Idea {
     Idea::set(CandidateKind::Fault, what, otherwise, &[&set])
 }
 
-/// The entries of a list: each taken out by itself, and all of them.
-fn each<T: serde::Serialize>(path: &str, entries: &[T], name: impl Fn(usize, &T) -> String) -> Vec<Idea> {
-    let without = |out: usize| -> Value {
-        entries.iter().enumerate().filter(|(at, _)| *at != out).map(|(_, entry)| json!(entry)).collect()
-    };
+/// The entries of a list, those that are as slow as one another together: all taken out, and each lot by itself.
+fn each<T: serde::Serialize>(
+    path: &str,
+    entries: &[T],
+    slowness: impl Fn(&T) -> f64,
+    name: impl Fn(&[&T]) -> String,
+) -> Vec<Idea> {
+    let mut sorted: Vec<&T> = entries.iter().collect();
+    sorted.sort_by(|a, b| slowness(b).total_cmp(&slowness(a)));
+    let lots: Vec<&[&T]> = sorted.chunk_by(|a, b| slowness(a) == slowness(b)).collect();
     let healed = "as the others";
-    match entries {
+    let without = |lot: &[&T]| -> Value {
+        entries.iter().filter(|e| slowness(e) != slowness(lot[0])).map(|e| json!(e)).collect()
+    };
+    match lots.as_slice() {
         [] => Vec::new(),
-        [one] => vec![fault(name(0, one), healed, format!("{path}=[]"))],
+        [one] => vec![fault(name(one), healed, format!("{path}=[]"))],
         [first, ..] => {
-            let all = format!("{} and {} more", name(0, first), entries.len() - 1);
+            let all = format!("{} and {} more", name(first), entries.len() - first.len());
             let mut ideas = vec![fault(all, healed, format!("{path}=[]"))];
-            if entries.len() <= EACH {
-                let one = |(at, entry)| fault(name(at, entry), healed, format!("{path}={}", without(at)));
-                ideas.extend(entries.iter().enumerate().map(one));
+            if lots.len() <= EACH {
+                ideas.extend(
+                    lots.iter().map(|lot| fault(name(lot), healed, format!("{path}={}", without(lot)))),
+                );
             }
             ideas
         }
     }
 }
 
-/// Named stragglers; a single one is called as the report calls it.
+/// Named stragglers, as the report calls them, and their node where they are all of it.
 fn stragglers(step: &Step<'_>) -> Vec<Idea> {
-    let noise = &step.inputs.workload.value.noise;
-    let name = |_: usize, s: &StragglerSpec| match (
-        noise.stragglers.as_slice(),
-        step.report.slow_ranks.as_slice(),
-    ) {
-        ([_], [slow]) => slow.name.clone(),
-        _ => straggler_name(s),
+    let name = |lot: &[&StragglerSpec]| {
+        let is_lot = |slow: &&SlowRanks| (slow.slowness / lot[0].slowness - 1.0).abs() < 0.005;
+        let slow = step.report.slow_ranks.iter().find(is_lot);
+        let node = slow.and_then(|slow| whole_node(step, &slow.ranks));
+        match (slow, node) {
+            (Some(slow), Some(node)) => format!("node {node}, {}", slow.name),
+            (Some(slow), None) => slow.name.clone(),
+            (None, _) => straggler_name(lot[0]),
+        }
     };
-    each("noise.stragglers", &noise.stragglers, name)
+    each("noise.stragglers", &step.inputs.workload.value.noise.stragglers, |s| s.slowness, name)
+}
+
+/// The node whose devices ranks run on, if they are all of several that it has.
+fn whole_node(step: &Step<'_>, ranks: &[u32]) -> Option<u32> {
+    let machine = &step.inputs.machine;
+    let node = |rank: u32| machine.node_of(DeviceId(rank));
+    let of = node(*ranks.first()?);
+    let devices = (0..machine.devices()).filter(|device| node(*device) == of).count();
+    let whole = ranks.len() == devices && devices > 1 && ranks.iter().all(|rank| node(*rank) == of);
+    (whole && step.inputs.workload.value.parallelism.rank_map.is_none()).then_some(of)
 }
 
 fn straggler_name(s: &StragglerSpec) -> String {
@@ -85,7 +108,10 @@ fn drawn(step: &Step<'_>) -> Vec<Idea> {
     let noise = &step.inputs.workload.value.noise;
     let ranks = noise.random_stragglers.is_some() || noise.between_worker_sigma > 0.0;
     let sets = ["noise.random_stragglers=null", "noise.between_worker_sigma=0"];
-    let unequal = Idea::set(CandidateKind::Fault, "ranks that are drawn slow", "as the others", &sets);
+    let slowest =
+        step.report.slow_ranks.first().map_or(String::new(), |slow| format!(", most {}", slow.name));
+    let what = format!("ranks that are drawn slow{slowest}");
+    let unequal = Idea::set(CandidateKind::Fault, what, "as the others", &sets);
     let jitter = fault("jitter of kernels", "none", "noise.compute_sigma=0".into());
     [(unequal, ranks), (jitter, noise.compute_sigma > 0.0)]
         .into_iter()
@@ -94,8 +120,11 @@ fn drawn(step: &Step<'_>) -> Vec<Idea> {
 }
 
 fn slow_links(step: &Step<'_>) -> Vec<Idea> {
-    let name = |_: usize, slow: &SlowLinkSpec| format!("links {} (÷{})", slow.link, slow.slowness);
-    each("noise.slow_links", &step.inputs.workload.value.noise.slow_links, name)
+    let name = |lot: &[&SlowLinkSpec]| {
+        let more = if lot.len() > 1 { format!(" and {} more", lot.len() - 1) } else { String::new() };
+        format!("links {}{more} (÷{})", lot[0].link, lot[0].slowness)
+    };
+    each("noise.slow_links", &step.inputs.workload.value.noise.slow_links, |s| s.slowness, name)
 }
 
 /// Nodes with devices of another class.

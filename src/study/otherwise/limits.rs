@@ -16,14 +16,15 @@ use stepsim_step::spec::{Kind, Topology, catalog, load};
 /// The class of the devices' own memory.
 const MEMORY: &str = "device memory";
 
-/// The limits of a step's machine, with what each promises.
+/// The limits of a step's machine, with what each promises; of equal ones the most particular first.
 pub(super) fn of(step: &Step<'_>) -> Vec<Idea> {
     let topology = &step.inputs.topology.value;
     let classes = topology.link_classes().into_iter().chain([MEMORY.to_owned()]);
-    let mut ideas: Vec<Idea> = classes.filter_map(|class| of_class(step, &class)).collect();
-    ideas.extend(spine(step));
-    ideas.extend(shared(step));
-    ideas
+    shared(step)
+        .into_iter()
+        .chain(spine(step))
+        .chain(classes.filter_map(|class| of_class(step, &class)))
+        .collect()
 }
 
 /// A class at its better rate; nothing where nothing crosses it.
@@ -38,7 +39,8 @@ fn of_class(step: &Step<'_>, class: &str) -> Option<Idea> {
     }
     let kind = if whence.is_empty() { CandidateKind::Limit } else { CandidateKind::Fault };
     let otherwise = format!("{} GB/s{whence}", rounded(then));
-    let what = format!("{class}, {} GB/s", rounded(now));
+    let name = class.strip_prefix("tier.").map_or(class.to_owned(), |tier| format!("{tier} memory"));
+    let what = format!("{name}, {} GB/s", rounded(now));
     Some(Idea { what, otherwise, kind, way: Way::Sets(sets), promise_s })
 }
 
@@ -131,9 +133,12 @@ fn on_path(step: &Step<'_>, class: &str) -> f64 {
         let bound = path.by_class_s.iter().filter(|(class, _)| !class.is_matrix());
         return bound.map(|(_, s)| s).sum();
     }
-    let copies = class == "host-link" || class.starts_with("tier.");
+    let tier = class.starts_with("tier.");
+    let copies = class == "host-link" || tier;
     let of_class = |kind: OpKind| match kind {
-        OpKind::Compute | OpKind::Host => false,
+        OpKind::Compute => false,
+        // An update on the host reads and writes its memory.
+        OpKind::Host => tier,
         OpKind::CopyIn | OpKind::CopyOut => copies,
         _ => !copies,
     };
@@ -172,13 +177,14 @@ fn shared(step: &Step<'_>) -> Vec<Idea> {
         ("nic".to_owned(), "nic".to_owned(), nics, "nics.shared_by".to_owned()),
     ];
     let of = |(name, class, by, path): (String, String, u32, String)| {
-        let promise_s = step.report.critical_path.contention_s.min(on_path(step, &class));
+        let is_contended = step.report.critical_path.contention_s > 0.0;
+        let promise_s = on_path(step, &class) * (1.0 - 1.0 / f64::from(by));
         let idea = || {
             let what = format!("{name}, shared by {by} devices");
             let set = format!("topology.node.{path}=1");
             Idea::set(CandidateKind::Limit, what, "without the sharing", &[&set]).promising(promise_s)
         };
-        (by > 1 && promise_s > 0.0 && is_used(step, &class)).then(idea)
+        (by > 1 && is_contended && is_used(step, &class)).then(idea)
     };
     memories.chain(links).filter_map(of).collect()
 }

@@ -65,7 +65,7 @@ pub fn with_candidates(
     let played = pool::all(ideas.len(), threads, &|i| step.played(&ideas[i]));
     let mut candidates: Vec<Candidate> = played.into_iter().flatten().collect();
     candidates.retain(|c| c.cost_s() >= SMALL * report.step_time_s);
-    candidates.sort_by(|a, b| a.step_s.total_cmp(&b.step_s));
+    candidates.sort_by(|a, b| a.step_s.total_cmp(&b.step_s).then(a.kind.cmp(&b.kind)));
     if depth == Depth::Choices {
         candidates.splice(0..0, step.together(&candidates));
     }
@@ -82,7 +82,10 @@ impl Step<'_> {
         }
         let mut ideas = faults::of(self);
         ideas.extend(uneven::of(self));
-        let (rest, left_out) = self.most_promising();
+        let (weakened, limits) =
+            limits::of(self).into_iter().partition(|idea| idea.kind == CandidateKind::Fault);
+        ideas.extend::<Vec<Idea>>(weakened);
+        let (rest, left_out) = self.most_promising(limits, self.choices_beside(&ideas));
         ideas.extend(rest);
         let mut seen = BTreeSet::new();
         ideas.retain(|idea| match &idea.way {
@@ -92,10 +95,22 @@ impl Step<'_> {
         (ideas, left_out)
     }
 
+    /// All choices but those that have the gain of an idea, since they make all its settings and more.
+    fn choices_beside(&self, ideas: &[Idea]) -> Vec<Idea> {
+        let has = |choice: &Idea, idea: &Idea| match (&choice.way, &idea.way) {
+            (Way::Sets(all), Way::Sets(some)) => {
+                some.len() < all.len() && some.iter().all(|set| all.contains(set))
+            }
+            _ => false,
+        };
+        let mut choices = choices::of(self.inputs);
+        choices.retain(|choice| !ideas.iter().any(|idea| has(choice, idea)));
+        choices
+    }
+
     /// The limits and choices that promise most, and how many do not.
-    fn most_promising(&self) -> (Vec<Idea>, usize) {
-        let depth = self.depth;
-        let (mut ideas, mut choices) = (limits::of(self), choices::of(self.inputs));
+    fn most_promising(&self, limits: Vec<Idea>, mut choices: Vec<Idea>) -> (Vec<Idea>, usize) {
+        let (depth, mut ideas) = (self.depth, limits);
         let all = ideas.len() + choices.len();
         let most = match depth {
             Depth::Glance => 2,

@@ -1,9 +1,12 @@
 //! What makes ranks unequal: work that is dealt out unevenly, and the same dealt out evenly.
 
+use serde_json::json;
+
+use super::choices::named;
 use super::{CandidateKind, Idea, Step, Way};
 use stepsim_read::analysis::candidates::heavier;
 use stepsim_simulate::whatif::{Change, Subject};
-use stepsim_step::spec::workload::ExpertBalance;
+use stepsim_step::spec::workload::{ExpertBalance, ParallelismSpec};
 
 /// A stage that computes longer than the mean by this part is heavy.
 const HEAVY: f64 = 0.005;
@@ -41,6 +44,7 @@ pub(super) fn of(step: &Step<'_>) -> Vec<Idea> {
         let set = "parallelism.context.zigzag=true";
         ideas.push(uneven("causal attention over context ranks, in order", "zigzag", &[set]));
     }
+    ideas.extend(placement(step));
     ideas.extend(heavy_stage(step));
     ideas
 }
@@ -58,7 +62,26 @@ fn experts(step: &Step<'_>) -> Option<Idea> {
         ExpertBalance::Spread => format!("rows of a rank vary by {} %", 100.0 * load.rows_cv),
         ExpertBalance::File => "as counted".to_owned(),
     };
-    Some(uneven(&format!("experts' imbalance ({how})"), "even", &["expert_load.balance=even"]))
+    let sets = Subject::Experts.sets(step.inputs);
+    let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
+    Some(uneven(&format!("experts' imbalance ({how})"), "even", &sets))
+}
+
+/// Ranks on devices as a file says, or with other axes next to each other than usual.
+fn placement(step: &Step<'_>) -> Vec<Idea> {
+    let p = &step.inputs.workload.value.parallelism;
+    let mut ideas = Vec::new();
+    if p.rank_map.is_some() {
+        ideas.push(uneven("placement, by a map of ranks", "in order", &["parallelism.rank_map=null"]));
+    }
+    let usual = ParallelismSpec::default().order;
+    if p.order != usual {
+        let set = format!("parallelism.order={}", json!(usual));
+        let [now, then] =
+            [&p.order, &usual].map(|order| order.iter().map(named).collect::<Vec<_>>().join(", "));
+        ideas.push(uneven(&format!("placement, {now}"), &then, &[&set]));
+    }
+    ideas
 }
 
 /// The longest of several stages: with layers dealt out anew where the file deals them out, else level with the others.

@@ -51,7 +51,7 @@ impl Candidate {
 }
 
 /// What sort of thing could be otherwise.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CandidateKind {
     /// Something is slower than its like: a rank, a link, a host, a device class; or a tier is full, or times vary.

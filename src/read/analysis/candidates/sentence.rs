@@ -1,4 +1,5 @@
-//! What the step hangs on, in one sentence: its dearest candidate, and its dearest fault where that is another.
+//! What the step hangs on, in one sentence: its dearest candidate, and its dearest fault or unevenness where that is
+//! another; behind a choice the dearest limit where nothing is amiss.
 //!
 //! Before candidates are played, and where none of them costs anything, the sentence says where the critical path runs;
 //! what a thing costs is never read off the path.
@@ -19,11 +20,12 @@ pub fn sentence(r: &Report) -> String {
     if r.run_time_s <= 0.0 || r.critical_path.ranks.is_empty() {
         return String::new();
     }
-    let told = |c: &&Candidate| c.cost_s() >= TOLD * r.step_time_s;
-    let Some(first) = r.candidates.first().filter(told) else { return path(r) };
-    let fault = r.candidates.iter().filter(told).find(|c| c.kind == CandidateKind::Fault);
-    let fault = fault.filter(|fault| fault.what != first.what);
-    let also = fault.map_or(String::new(), |fault| format!("; {}", of_candidate(r, fault, "on")));
+    let told = || r.candidates.iter().filter(|c| c.cost_s() >= TOLD * r.step_time_s);
+    let Some(first) = told().next() else { return path(r) };
+    let is_amiss = |c: &&Candidate| matches!(c.kind, CandidateKind::Fault | CandidateKind::Uneven);
+    let cause = told().find(is_amiss).or_else(|| told().find(|c| c.kind != CandidateKind::Choice));
+    let cause = cause.filter(|cause| cause.what != first.what);
+    let also = cause.map_or(String::new(), |cause| format!("; {}", of_candidate(r, cause, "on")));
     format!("{}{also}", of_candidate(r, first, "of the step hangs on"))
 }
 
