@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
-"""Reads Kineto files of ours with Meta's HolisticTraceAnalysis and compares what it finds with the report.
+"""Reads Kineto files of ours with the tools that they are made for, and compares what those find with the report.
 
   hta-check.py STEPSIM WORKLOAD...     writes and checks each workload
   hta-check.py --self-test STEPSIM     a file whose kernels were changed must be refused
 
-Compared by rank: how long kernels ran (HTA's compute time against busy time of the report) and how much of the communication
-lay under kernels (its overlap against `stepsim analyze`). Exit status: 0 equal, 1 not.
+Meta's HolisticTraceAnalysis, by rank: how long kernels ran (its compute time against busy time of the report), how much of the
+communication lay under kernels (its overlap against `stepsim analyze`), and whether it finds a critical path, of the first ranks.
+AMD's TraceLens, where it is installed, of the first rank: how long kernels ran, each launched by an operator. Exit status: 0 equal,
+1 not.
 """
-import gzip, json, os, pathlib, subprocess, sys, tempfile, warnings
+import contextlib, gzip, io, json, os, pathlib, subprocess, sys, tempfile, warnings
 
 warnings.filterwarnings("ignore")
 os.environ["HTA_DISABLE_NS_ROUNDING"] = "1"  # else whole microseconds
+# Ranks whose critical path is asked for.
+FIRST = 4
 
 
 def hta(folder):
@@ -25,7 +29,28 @@ def hta(folder):
     return (
         {row["rank"]: row["compute_time(us)"] / 1e6 for row in time},
         {row["rank"]: row["comp_comm_overlap_pctg"] for row in overlap},
+        [rank for rank in sorted(analysis.t.get_ranks())[:FIRST] if not has_critical_path(analysis, folder, rank)],
     )
+
+
+def has_critical_path(analysis, folder, rank):
+    if b'"cuda_sync"' not in gzip.decompress((folder / f"rank{rank}.json.gz").read_bytes()):
+        return True  # it breaks on a rank that waits for no other stream
+    with contextlib.redirect_stdout(io.StringIO()):
+        return analysis.critical_path_analysis(rank=rank, annotation="ProfilerStep", instance_id=0)[1]
+
+
+def tracelens(file):
+    """Seconds of kernels, and how many of them no operator launched; None without TraceLens."""
+    try:
+        from TraceLens import TreePerfAnalyzer
+    except ImportError:
+        return None
+    with contextlib.redirect_stdout(io.StringIO()):
+        tree = TreePerfAnalyzer.from_file(str(file), add_python_func=False)
+        times = tree.get_df_gpu_timeline().set_index("type")["time ms"]
+    bare = sum(event.get("cat") == "kernel" and "parent" not in event for event in tree.tree.events)
+    return times["computation_time"] / 1e3, bare
 
 
 def check(stepsim, workload, damage=lambda folder: None):
@@ -38,15 +63,19 @@ def check(stepsim, workload, damage=lambda folder: None):
         damage(out / "k")
         run("analyze", *sorted((out / "k").iterdir()), "--report", out / "a.json")
         report, read = (json.loads((out / name).read_text()) for name in ("r.json", "a.json"))
-        compute, overlap = hta(out / "k")
-    wrong = []
+        compute, overlap, pathless = hta(out / "k")
+        lens = tracelens(sorted((out / "k").iterdir())[0])
+    wrong = [f"rank {n}: HTA finds no critical path" for n in pathless]
+    if lens and (abs(lens[0] - report["ranks"][0]["busy_s"]) > 2e-6 or lens[1]):
+        wrong.append(f"rank 0: TraceLens has {lens[0]} s of kernels, stepsim {report['ranks'][0]['busy_s']}; {lens[1]} without launch")
     for rank in read["ranks"]:
         n, ran = rank["rank"], rank["communication_s"]
         pairs = [("kernels ran, s", compute[n], report["ranks"][n]["busy_s"], 2e-6)]
         if ran > 0:
             pairs.append(("overlap, %", overlap[n], 100 * (1 - rank["exposed_communication_s"] / ran), 0.01))
         wrong += [f"rank {n}: {what}: HTA {a}, stepsim {b}" for what, a, b, most in pairs if abs(a - b) > most]
-    print(f"{'FAIL' if wrong else 'ok  '} {workload}: {len(read['ranks'])} ranks as HolisticTraceAnalysis reads them")
+    tools = "HolisticTraceAnalysis and TraceLens" if lens else "HolisticTraceAnalysis"
+    print(f"{'FAIL' if wrong else 'ok  '} {workload}: {len(read['ranks'])} ranks, as by {tools}")
     print(*wrong[:10], sep="\n", end="\n" if wrong else "")
     return not wrong
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Kineto files in Meta's HolisticTraceAnalysis: its breakdown and overlap must be those of the report.
+# Kineto files in Meta's HolisticTraceAnalysis and AMD's TraceLens: what they find must be what the report says.
 #
 #   .ci/hta-check.sh STEPSIM WORKLOAD...
 #
@@ -18,6 +18,12 @@ if ! "$python" -c 'import hta' 2>/dev/null; then
     [ -z "${CI:-}" ] || exit 1
     exit 0
   fi
+fi
+if ! "$python" -c 'import TraceLens' 2>/dev/null; then
+  # It is in no registry, and asks for more than reading a file needs.
+  "$python" -m pip install -q orjson tqdm tabulate PyYAML openpyxl StrEnum >>"$cache/hta.log" 2>&1 &&
+    "$python" -m pip install -q --no-deps 'git+https://github.com/AMD-AGI/TraceLens' >>"$cache/hta.log" 2>&1 ||
+    echo "skipped: TraceLens cannot be installed, see $cache/hta.log"
 fi
 if "$python" "$here/hta-check.py" --self-test "$1" >/dev/null; then
   echo "hta-check: the gate does not close"

@@ -1,6 +1,6 @@
 //! Kineto files: what is read back from them is what the report says.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -79,6 +79,39 @@ fn a_wait_ends_with_what_it_waits_for() {
         assert_ne!(of("wait_on_stream"), of("stream"), "{wait}");
         assert!(ends.contains(&(ns(wait, "ts"), of("wait_on_stream"))), "{wait}");
     }
+}
+
+/// An arrow leads from a call of the host, inside an operator of its name, to each kernel and copy that it launches.
+#[test]
+fn whatever_runs_on_the_device_is_launched_by_an_operator() {
+    let events = events_of_offload();
+    let of = |category: &'static str| events.iter().filter(move |e| e["cat"] == category);
+    let place = |e: &Value| (e["pid"].as_u64(), e["tid"].as_u64(), e["ts"].to_string());
+    let arrows = |phase: &'static str| -> BTreeMap<u64, _> {
+        of("ac2g")
+            .filter(|e| e["ph"] == phase)
+            .map(|e| (e["id"].as_u64().expect("a number"), place(e)))
+            .collect()
+    };
+    let (begin, end) = (arrows("s"), arrows("f"));
+    let calls: BTreeMap<u64, &Value> =
+        of("cuda_runtime").filter_map(|e| Some((e["args"]["correlation"].as_u64()?, e))).collect();
+    let operators: BTreeMap<u64, &Value> =
+        of("cpu_op").filter_map(|e| Some((e["args"]["External id"].as_u64()?, e))).collect();
+    let until = |e: &Value| e["ts"].as_f64().zip(e["dur"].as_f64()).map(|(start, lasts)| start + lasts);
+    let mut launched = 0;
+    for e in of("kernel").chain(of("gpu_memcpy")) {
+        let number = e["args"]["correlation"].as_u64().expect("a number");
+        let (call, operator) = (calls[&number], operators[&number]);
+        assert_eq!((&begin[&number], &end[&number]), (&place(call), &place(e)), "{e}");
+        assert_eq!(operator["name"], e["name"]);
+        assert!(
+            operator["ts"].as_f64() < call["ts"].as_f64() && until(call) < until(operator),
+            "{call} {operator}"
+        );
+        launched += 1;
+    }
+    assert!(launched > 100 && launched == begin.len() && launched == end.len(), "{launched}");
 }
 
 /// Whatever runs, the device's streams and the host's own work, stands on a thread that has a name.

@@ -1,15 +1,18 @@
 //! Kineto files, as PyTorch's profiler writes them: one a rank, for the tools that read those.
 //!
 //! Kernels and copies stand on streams of a device (`kernel`, `gpu_memcpy`), collectives under the names of NCCL with the
-//! arguments that the profiler gives them. Each is launched by a call of the host (`cuda_runtime`) with its
-//! correlation; a wait for another stream is an event recorded there, a call that waits for it and a `cuda_sync`.
+//! arguments that the profiler gives them. Each is launched by a call of the host (`cuda_runtime`) inside an operator
+//! of its name (`cpu_op`); the correlation and an arrow (`ac2g`) lead from the call to what it launches. A wait for
+//! another stream is an event recorded there, a call that waits for it and a `cuda_sync`.
 //! Passes and layers are `gpu_user_annotation`s, memory is `[memory]` instants, and `ProfilerStep#0` spans all.
 //!
 //! The simulated device launches for nothing, and readers want the calls one after another and before what they
 //! launch. So the calls stand a few nanoseconds apart at the beginning, and the device begins after them: all its
 //! times are later by [`Summary::shifted_ns`](super::Summary), nothing else is changed.
 //!
-//! Hazard: HolisticTraceAnalysis finds the rank by a pattern that wants a space after the colon of `"rank":`.
+//! Hazards: HolisticTraceAnalysis finds the rank by a pattern that wants a space after the colon of `"rank":`, and has
+//! no critical path where a stream waits for itself, as two of the program's streams on one row would. TraceLens sees
+//! no device without the arrows.
 
 use std::io::{self, Write};
 
@@ -25,9 +28,11 @@ use crate::trace::writer::json::{push_head, push_members, push_milli, push_strin
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{OpInfo, Program, StreamKind, Work};
 
-/// Nanoseconds from one call of the host to the next, and how long each lasts.
-const CALL: u64 = 2;
+/// Nanoseconds from one call of the host to the next, how long each lasts, and how far its operator reaches beyond it on
+/// both sides.
+const CALL: u64 = 4;
 const CALL_LASTS: u64 = 1;
+const WITHIN_OPERATOR: u64 = 1;
 /// Numbers of the device's process, of the host's and of its thread, above all ranks and streams.
 const DEVICE: u64 = 1_000_000;
 const HOST: u64 = 2_000_000;
@@ -201,14 +206,40 @@ impl<W: Write> File<'_, W> {
             .max_by_key(end)
             .filter(|wait| end(wait) == start)
             .and_then(|wait| self.row_of.get(&wait).copied())
+            .filter(|row| *row != piece.row)
     }
 
     fn call(&mut self, name: &str) -> io::Result<u64> {
         self.calls += 1;
-        let (number, start) = (self.calls, self.calls * CALL);
+        let (number, start) = (self.calls, self.calls * CALL + WITHIN_OPERATOR);
         let args = [("correlation", Value::Uint(number)), ("External id", Value::Uint(number))];
         self.slice("cuda_runtime", name, [HOST, HOST_THREAD], [start, start + CALL_LASTS], &args)?;
         Ok(number)
+    }
+
+    /// Launches what has this name: the operator with the call in it, and where the arrow to the device begins.
+    fn launch(&mut self, call: &str, name: &str) -> io::Result<u64> {
+        let start = (self.calls + 1) * CALL;
+        let args = [("External id", Value::Uint(self.calls + 1))];
+        let ends = start + CALL_LASTS + 2 * WITHIN_OPERATOR;
+        self.slice("cpu_op", name, [HOST, HOST_THREAD], [start, ends], &args)?;
+        let number = self.call(call)?;
+        self.arrow(b"{\"ph\":\"s\"", number, [HOST, HOST_THREAD], start + WITHIN_OPERATOR)?;
+        Ok(number)
+    }
+
+    /// One end of the arrow from a launch to what it launches.
+    fn arrow(&mut self, head: &[u8], number: u64, [pid, tid]: [u64; 2], at: u64) -> io::Result<()> {
+        let text = &mut self.text;
+        text.extend_from_slice(b",\n");
+        text.extend_from_slice(head);
+        text.extend_from_slice(b",\"cat\":\"ac2g\",\"name\":\"ac2g\",\"id\":");
+        push_uint(text, number);
+        push_head(text, b"", pid, Some(tid));
+        text.extend_from_slice(b",\"ts\":");
+        push_milli(text, at);
+        text.push(b'}');
+        self.hand_on()
     }
 
     /// Writes that a piece waited for what stands on `row`.
@@ -264,9 +295,12 @@ impl<W: Write> File<'_, W> {
             _ => ("kernel", Some("cudaLaunchKernel"), format!("ncclDevKernel_{}", self.collective(id).0)),
         };
         let number = match call {
-            Some(call) => self.call(call)?,
+            Some(call) => self.launch(call, &name)?,
             None => 0,
         };
+        if call.is_some() {
+            self.arrow(b"{\"ph\":\"f\",\"bp\":\"e\"", number, [DEVICE, stream], time[0])?;
+        }
         let info = &self.program.infos[op.info as usize];
         let mut args = vec![
             ("device", Value::Uint(0)),
