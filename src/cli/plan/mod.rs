@@ -94,7 +94,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         planned => planned?,
     };
     let next = next(&plan, &path);
-    write_page(args.html.as_deref(), || page::page(&plan, &planned, &next))?;
+    write_page(args.html.as_deref(), || page::page(&plan, &planned, args.tokens, &next))?;
     if silent {
         return write_json(&path, &plan.workload);
     }

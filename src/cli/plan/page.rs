@@ -1,36 +1,197 @@
 //! The page about a plan.
 
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
 use crate::command_line::command;
 use stepsim_core::units::grouped;
+use stepsim_read::analysis::candidates::Candidate;
 use stepsim_read::analysis::cost::joules_in_words;
-use stepsim_simulate::page::lane::Looks;
-use stepsim_simulate::page::sheet::{Sheet, gib, seconds, table};
+use stepsim_read::page::lane::Row;
+use stepsim_read::page::sheet::{Sheet, gib, quoted, seconds, table};
+use stepsim_simulate::behaviour::drawn;
+use stepsim_simulate::page::{gather, step_looks};
+use stepsim_simulate::{Inputs, Options, Simulation, SimulationError};
+use stepsim_study::otherwise::{Depth, with_candidates};
 use stepsim_study::plan::{Planned, RunPlan};
 
-/// The step, where each part of the run comes from, and the next commands.
+/// Lines of a layout in the drawing over time.
+const LINES: usize = 3;
+/// What could be otherwise that is listed.
+const CANDIDATES: usize = 8;
+
+/// A layout that was played for the page.
+struct Side {
+    name: String,
+    planned: Planned,
+    /// Bytes of device memory at the peak, by class.
+    memory: Vec<(String, u64)>,
+    step_ns: u64,
+    rows: Vec<Row>,
+}
+
+impl Side {
+    /// The plan with `sets` on top; `range` says how long its step likely is.
+    fn of(
+        plan: &RunPlan,
+        name: &str,
+        sets: &[String],
+        range: &str,
+    ) -> Result<(Side, Vec<Candidate>), SimulationError> {
+        let all: Vec<String> = plan.machine_sets.iter().chain(sets).cloned().collect();
+        let inputs = Inputs::load(&plan.workload.to_string(), Some(&plan.on), &all)?;
+        let run = Simulation::run(&inputs, &Options::default())?;
+        let report = run.report(false);
+        let shown = gather(&run, &drawn(&run));
+        let every = shown.rows.len().div_ceil(LINES).max(1);
+        let mut rows: Vec<Row> = shown.rows.into_iter().step_by(every).collect();
+        rows.iter_mut().for_each(|row| row.name = format!("{name} · {}", row.name));
+        let hbm = report.memory.get("hbm");
+        let memory = hbm.map(|tier| tier.by_class.clone().into_iter().collect()).unwrap_or_default();
+        let planned = Planned::of_step(&inputs, &report, range.to_owned());
+        let side = Side { name: name.to_owned(), planned, memory, step_ns: shown.step_ns, rows };
+        let first = sets.is_empty();
+        let report = if first {
+            with_candidates(&inputs, &Options::default(), report, Depth::Tables)?
+        } else {
+            report
+        };
+        Ok((side, report.candidates))
+    }
+}
+
+/// The step and its two rivals side by side, what would help, where each part comes from, and the next commands.
 ///
 /// # Errors
-/// If the workload cannot be written as JSON.
-pub(super) fn page(plan: &RunPlan, planned: &Planned, next: &[String]) -> serde_json::Result<String> {
-    let mut sheet = Sheet::new(&format!("{} on {}", plan.name, plan.on), Looks::default(), &[]);
+/// A layout cannot be played, or the workload cannot be written as JSON.
+pub(super) fn page(
+    plan: &RunPlan,
+    planned: &Planned,
+    tokens: Option<f64>,
+    next: &[String],
+) -> Result<String, Box<dyn std::error::Error>> {
+    let (first, candidates) = Side::of(plan, "first", &[], &planned.range)?;
+    let mut sides = vec![first];
+    for (name, ranked) in ["second", "third"].iter().zip(&plan.beside) {
+        let range = ranked.advice.as_ref().map_or("", |advice| &advice.accuracy);
+        sides.push(Side::of(plan, name, &settings(&ranked.settings), range)?.0);
+    }
+    let mut sheet = Sheet::new(&format!("{} on {}", plan.name, plan.on), step_looks(), &[]);
     facts(&mut sheet, planned);
     sheet.lead(&format!("A step takes {}", planned.range));
+    not_understood(&mut sheet, plan);
+    sheet.section("Layouts side by side", layouts_note(sides.len()), |out| {
+        table(out, &heads(&sides), 1, side_by_side(&sides, tokens));
+    });
+    let end_ns = sides.iter().map(|side| side.step_ns).max().unwrap_or_default();
+    let rows = sides.iter_mut().flat_map(|side| std::mem::take(&mut side.rows)).collect();
+    let note = "A few ranks of each layout on one scale: passes, below them why they stood still, and communication.";
+    sheet.timeline("Passes over the step", note, end_ns, rows);
+    sheet.section(
+        "What would help",
+        "Each played; % of the step less. The first layout, one thing otherwise at a time.",
+        |out| {
+            table(
+                out,
+                &["what", "otherwise", "step", "less", "stepsim whatif … with"],
+                2,
+                otherwise(&candidates, planned.step_s),
+            );
+        },
+    );
+    origins(&mut sheet, plan, planned);
+    sheet.section("What to do next", "", |out| {
+        table(out, &["command"], 1, next.iter().map(|command| vec![command.clone()]));
+    });
+    sheet.command(&command(), &Value::Null, &[]);
+    Ok(sheet.finish(serde_json::json!({}), &plan.workload)?)
+}
+
+/// A layout as settings.
+fn settings(layout: &Map<String, Value>) -> Vec<String> {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    layout.iter().map(|(path, value)| format!("{path}={}", text(value))).collect()
+}
+
+fn layouts_note(sides: usize) -> &'static str {
+    match sides {
+        1 => "The layout as it is stated; of a model alone, and with --search, two others stand beside it.",
+        _ => "The fastest by search, and two of another kind that only a measurement can rule out.",
+    }
+}
+
+fn heads(sides: &[Side]) -> Vec<&str> {
+    std::iter::once("").chain(sides.iter().map(|side| side.name.as_str())).collect()
+}
+
+/// Rows over the layouts: what each is, takes, holds and costs.
+fn side_by_side(sides: &[Side], tokens: Option<f64>) -> Vec<Vec<String>> {
+    let row = |what: &str, of: &dyn Fn(&Side) -> String| {
+        std::iter::once(what.to_owned()).chain(sides.iter().map(of)).collect::<Vec<_>>()
+    };
+    let mut rows = vec![
+        row("layout", &|side| side.planned.layout.clone()),
+        row("step", &|side| seconds(side.planned.step_s)),
+        row("likely", &|side| side.planned.range.split(" (").next().unwrap_or_default().to_owned()),
+        row("MFU", &|side| format!("{:.1} %", 100.0 * side.planned.mfu)),
+        row("tokens/s a device", &|side| grouped(side.planned.tokens_per_s_per_device.round() as u64)),
+    ];
+    if let Some(tokens) = tokens {
+        rows.push(row("days of the whole run", &|side| {
+            format!("{:.1}", tokens / side.planned.tokens_per_s / 86_400.0)
+        }));
+        let usd = |side: &Side| side.planned.cost.as_ref().and_then(|cost| cost.usd_per_million_tokens);
+        let dollars = |side: &Side| {
+            usd(side).map_or("no price".to_owned(), |usd| format!("{:.0} $", usd * tokens / 1e6))
+        };
+        rows.push(row("dollars of it", &dollars));
+    }
+    let used = |(_, bytes): &&(String, u64)| *bytes > 0;
+    let classes: BTreeSet<&String> =
+        sides.iter().flat_map(|side| side.memory.iter().filter(used)).map(|(class, _)| class).collect();
+    for class in classes {
+        let bytes =
+            |side: &Side| side.memory.iter().find(|(name, _)| name == class).map_or(0, |(_, bytes)| *bytes);
+        rows.push(row(&format!("memory: {class}"), &|side| gib(bytes(side) as f64)));
+    }
+    let free = |side: &Side| {
+        side.planned.capacity_bytes.zip(side.planned.memory_bytes).map(|(all, used)| all - used as f64)
+    };
+    rows.push(row("memory: head room", &|side| free(side).map_or(String::new(), gib)));
+    rows
+}
+
+/// What could be otherwise, the dearest first.
+fn otherwise(candidates: &[Candidate], step_s: f64) -> impl Iterator<Item = Vec<String>> {
+    candidates.iter().take(CANDIDATES).map(move |c| {
+        let less = format!("{:.1} %", 100.0 * c.cost_s() / step_s);
+        vec![c.what.clone(), c.otherwise.clone(), seconds(c.step_s), less, c.arguments(quoted)]
+    })
+}
+
+/// Words that were not understood, where nobody overlooks them.
+fn not_understood(sheet: &mut Sheet, plan: &RunPlan) {
+    if !plan.not_understood.is_empty() {
+        sheet.section("Not understood", "Each of these may change the step.", |out| {
+            out.push_str("<div style=\"color: var(--alarm)\">");
+            table(out, &["words"], 1, plan.not_understood.iter().map(|words| vec![words.clone()]));
+            out.push_str("</div>");
+        });
+    }
+}
+
+/// Where each part of the run comes from.
+fn origins(sheet: &mut Sheet, plan: &RunPlan, planned: &Planned) {
     let row = |class: &str, why: &str| vec![class.to_owned(), why.to_owned()];
     let rows = plan
         .classes()
         .into_iter()
         .flat_map(|(class, lines)| lines.into_iter().map(move |line| row(class, line)));
-    let missed = plan.not_understood.iter().map(|words| row("not understood", words));
-    let rows: Vec<_> = rows.chain(missed).chain([row("layout", &planned.layout)]).collect();
+    let rows: Vec<_> = rows.chain([row("layout", &planned.layout)]).collect();
     let note = "Stated, from the model, the software's default, or assumed because nothing says it.";
     sheet.section("Where each part comes from", note, |out| table(out, &["", "what"], 2, rows));
-    sheet.section("What to do next", "", |out| {
-        table(out, &["command"], 1, next.iter().map(|command| vec![command.clone()]));
-    });
-    sheet.command(&command(), &serde_json::Value::Null, &[]);
-    sheet.finish(serde_json::json!({}), &plan.workload)
 }
-
 fn facts(sheet: &mut Sheet, planned: &Planned) {
     let mut facts = vec![
         (seconds(planned.step_s), "a step".to_owned()),
