@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::io::IsTerminal;
 
 use clap::ValueEnum;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Failure, say, width};
 use stepsim_bring::describe::models_by_name;
@@ -75,7 +75,9 @@ impl What {
             What::Topologies => of(Kind::Topology, |name| described(Kind::Topology, name)),
             What::Devices => of(Kind::Device, device),
             What::Models => of(Kind::Model, model),
-            What::Names => models_by_name().into_iter().map(|(name, m)| (name, shape(&m))).collect(),
+            What::Names => {
+                models_by_name().into_iter().map(|(name, columns)| (name, dimensions(&columns))).collect()
+            }
             What::Stacks => of(Kind::Stack, |name| described(Kind::Stack, name)),
             What::Recipes => of(Kind::Recipe, |name| described(Kind::Recipe, name)),
             What::Collectives => of(Kind::Collectives, |name| described(Kind::Collectives, name)),
@@ -122,13 +124,20 @@ pub(super) fn rates(device: &Device, formats: usize) -> Vec<String> {
 }
 
 fn model(name: &str) -> String {
-    load::<ModelSpec>(name, &[]).map_or(String::new(), |loaded| shape(&loaded.value))
-}
-
-fn shape(m: &ModelSpec) -> String {
-    let experts = m.moe.as_ref().map_or(String::new(), |_| ", mixture of experts".into());
+    let Ok(Loaded { value: m, .. }) = load::<ModelSpec>(name, &[]) else { return String::new() };
+    let experts = m.moe.as_ref().map_or("", |_| EXPERTS);
     format!("{} layers, hidden {}, {} heads, sequence {}{experts}", m.layers, m.hidden, m.heads, m.sequence)
 }
+
+/// What the vocabulary says of a model; its sequence is the run's.
+fn dimensions(columns: &Map<String, Value>) -> String {
+    let experts = columns.get("experts").map_or("", |_| EXPERTS);
+    let [layers, hidden, heads] =
+        ["layers", "hidden", "heads"].map(|name| columns.get(name).unwrap_or(&Value::Null));
+    format!("{layers} layers, hidden {hidden}, {heads} heads{experts}")
+}
+
+const EXPERTS: &str = ", mixture of experts";
 
 /// Runs the command.
 ///

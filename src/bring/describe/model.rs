@@ -42,17 +42,12 @@ pub fn model_of_word(word: &str) -> Value {
     named.unwrap_or_else(|| word.into())
 }
 
-/// Models that no file is shipped of and that [`model_named`] knows, by their usual names.
-pub fn models_by_name() -> Vec<(String, ModelSpec)> {
+/// Models that no file is shipped of and that [`model_named`] knows: their usual names, and the columns that their rule fills.
+pub fn models_by_name() -> Vec<(String, Map<String, Value>)> {
     let Ok(rules) = load::<RulesSpec>("models", &[]) else { return Vec::new() };
     let named = rules.value.rules.into_iter().filter(|rule| rule.fill.contains_key("layers"));
-    named
-        .filter_map(|rule| {
-            let name = spellings(&rule).next()?.to_string();
-            let model = checked(&model_named(&name)?, &name).ok()?;
-            Some((name, model))
-        })
-        .collect()
+    let name = |rule: &RuleSpec| spellings(rule).next().map(str::to_string);
+    named.filter_map(|rule| Some((name(&rule)?, rule.fill))).collect()
 }
 
 /// The names of one model that a rule knows.
