@@ -353,8 +353,14 @@ fn parts_make_the_whole() {
     let (first, second) = (path("first"), path("second"));
     merge(&[&second, &first, &second]).ok();
     assert!(fs::read(&merged).expect("rows") == fs::read(&whole).expect("rows"), "merged rows differ");
-    let said = merge(&[&second]).ok();
-    assert!(said.contains("4 points before the last one are in none"), "{said}");
+    let part = merge(&[&second]);
+    assert_eq!(part.status, Some(1), "{}", part.out);
+    assert!(
+        part.error.contains("4 points before the last one are in none of the files: 0, 2, 4, 6"),
+        "{}",
+        part.error
+    );
+    assert_eq!(read(&merged).len(), 4, "what is there is written");
     let other = path("other");
     stepsim(&format!("sweep tiny-4 --vary batch.global=4,8 -o {other}")).ok();
     let message = merge(&[&first, &other]).refused();

@@ -118,11 +118,11 @@ pub fn present(path: &Path) -> SpecError {
         .hint("remove it to begin again; --resume goes on with one that was interrupted")
 }
 
-/// Rows of parts of one study in the order of its points, and how many points below the last one are missing.
+/// Rows of parts of one study in the order of its points, and the points below the last one that are missing.
 ///
 /// # Errors
 /// Two rows of one point differ: the parts are not of one study.
-pub fn merge(parts: Vec<(String, Vec<Row>)>) -> Result<(Vec<Row>, u64), SpecError> {
+pub fn merge(parts: Vec<(String, Vec<Row>)>) -> Result<(Vec<Row>, Vec<u64>), SpecError> {
     let mut rows: BTreeMap<u64, Row> = BTreeMap::new();
     for (name, part) in parts {
         for row in part {
@@ -136,7 +136,7 @@ pub fn merge(parts: Vec<(String, Vec<Row>)>) -> Result<(Vec<Row>, u64), SpecErro
         }
     }
     let end = rows.keys().next_back().map_or(0, |last| last + 1);
-    let missing = end - rows.len() as u64;
+    let missing = (0..end).filter(|point| !rows.contains_key(point)).collect();
     Ok((rows.into_values().collect(), missing))
 }
 

@@ -100,11 +100,28 @@ pub(super) fn merge(args: &Merge) -> Result<(), Failure> {
     let (rows, missing) = read(&args.files)?;
     write_rows(&args.output, &rows).map_err(Failure::run)?;
     let mut text = format!("{} rows: {}\n", rows.len(), args.output.display());
-    if missing > 0 {
-        text += &format!("{missing} points before the last one are in none of the files\n");
-    }
     text += &args.drawn.write(&plots, &rows, Some(&args.output), "stepsim run WORKLOAD")?;
-    say(&text)
+    say(&text)?;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let (count, which) = (missing.len(), ranges(&missing));
+    Err(Failure::run(format!(
+        "{count} points before the last one are in none of the files: {which}\n  \
+         hint: go on with the parts that were interrupted (--resume), then merge again"
+    )))
+}
+
+/// Ascending numbers in few words, `0-2, 7`, at most `RANGES` of them.
+fn ranges(numbers: &[u64]) -> String {
+    const RANGES: usize = 8;
+    let of: Vec<&[u64]> = numbers.chunk_by(|a, b| a + 1 == *b).collect();
+    let word = |range: &&[u64]| match range {
+        [first, .., last] => format!("{first}-{last}"),
+        one => one.iter().map(u64::to_string).collect(),
+    };
+    let more = if of.len() > RANGES { ", …" } else { "" };
+    of.iter().take(RANGES).map(word).collect::<Vec<_>>().join(", ") + more
 }
 
 /// Runs `sweep best`.
@@ -132,8 +149,8 @@ pub(super) fn best(args: &Best) -> Result<(), Failure> {
     say(&format!("{}\n\nthe best:\n{}", table(&shown, &order), sets.concat()))
 }
 
-/// Rows of several files in the order of the points, and how many are missing.
-fn read(files: &[PathBuf]) -> Result<(Vec<Row>, u64), Failure> {
+/// Rows of several files in the order of the points, and the points that are missing.
+fn read(files: &[PathBuf]) -> Result<(Vec<Row>, Vec<u64>), Failure> {
     let part = |path: &PathBuf| Ok((path.display().to_string(), read_rows(path)?));
     let parts = files.iter().map(part).collect::<Result<Vec<_>, stepsim_step::spec::SpecError>>();
     stepsim_study::merge(parts.map_err(Failure::input)?).map_err(Failure::input)

@@ -128,7 +128,8 @@ fn shard(text: &str) -> Result<Shard, String> {
 /// Runs the command.
 ///
 /// # Errors
-/// A study that means nothing, or a result file of another (status 2); a file that cannot be written (status 1).
+/// A study that means nothing, or a result file of another (status 2); a file that cannot be written, or parts of which
+/// points are missing (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
     match &args.command {
         Some(Of::Merge(of)) => return files::merge(of),
