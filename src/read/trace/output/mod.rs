@@ -17,6 +17,9 @@ use std::thread::JoinHandle;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
+/// A fifth smaller than at level 1, for a quarter more time.
+const LEVEL: Compression = Compression::new(2);
+
 /// Whether a path is an input, which no output may replace.
 static GUARD: OnceLock<fn(&Path) -> bool> = OnceLock::new();
 
@@ -260,7 +263,7 @@ impl Gzip {
         let (blocks, full) = sync_channel::<Vec<u8>>(BLOCKS);
         let (back, empty) = sync_channel::<Vec<u8>>(BLOCKS + 2);
         let thread = std::thread::spawn(move || {
-            let mut encoder = GzEncoder::new(file, Compression::fast());
+            let mut encoder = GzEncoder::new(file, LEVEL);
             for mut block in full {
                 encoder.write_all(&block)?;
                 block.clear();
