@@ -3,6 +3,7 @@
 
 mod naive;
 mod random;
+mod turns;
 
 use proptest::prelude::*;
 use stepsim::core::engine::{self, EngineError, Record};
@@ -375,6 +376,13 @@ fn who_is_slowed_on_the_way_to_a_collective_comes_later() {
     assert_eq!(spans(ranks[0]), [(0, 100), (100, 225), (225, 235), (235, 285)]);
     assert_eq!(spans(ranks[1]), [(0, 100), (100, 200), (225, 235), (235, 285)]);
     assert_eq!(told_in_order(&world), (record.spans, record.events));
+}
+
+/// What is played between two moments of one state is played again, as often as there are turns for it; hosts are then
+/// ahead of their devices, at the end of their queues, or behind.
+#[test]
+fn turns_behind_a_state_that_recurs_are_played_as_before() {
+    assert!(turns::recur(400) > 400, "few of both ways of telling states recur");
 }
 
 /// Worlds of `STEPSIM_WORLDS` seeds (3,000 unless said otherwise): every span within a nanosecond of the naive engine's, and

@@ -35,6 +35,8 @@ pub struct Code {
     pub frees: bool,
     /// Other streams see its end later than its own.
     pub late: bool,
+    /// Its stream runs ahead (`ahead`).
+    pub ahead: bool,
     /// It is communication that takes compute units.
     pub takes_units: bool,
     /// It is a kernel whose end nobody minds, and the next op of the stream is a kernel that takes no memory.
@@ -244,6 +246,7 @@ impl Code {
         allocates: false,
         frees: false,
         late: false,
+        ahead: false,
         takes_units: false,
         runs_on: false,
     };
@@ -285,7 +288,7 @@ impl Code {
         }
     }
 
-    fn is_kernel(&self) -> bool {
+    pub fn is_kernel(&self) -> bool {
         self.slot == NO_SLOT
     }
 

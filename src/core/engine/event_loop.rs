@@ -1,6 +1,7 @@
 //! The event loop: streams that advance, one event at a time.
 
 use super::agenda::Agenda;
+use super::ahead::Ahead;
 use super::code::{Code, Compiled, END, NO_SLOT, NOBODY, NONE, SEVERAL, compile, is_open};
 use super::comms::Comms;
 use super::device_memory::DeviceMemory;
@@ -20,6 +21,8 @@ pub(super) const LATENCY: u32 = 2;
 pub(super) const FLOW: u32 = 3;
 /// Other streams see the end of an op.
 pub(super) const SEEN: u32 = 4;
+/// A stream has waited long enough for one that runs ahead.
+pub(super) const WAKE: u32 = 5;
 const INDEX_BITS: u32 = 28;
 const KIND_BITS: u32 = 3;
 const SEQ_BITS: u32 = 33;
@@ -43,7 +46,9 @@ pub(super) struct Play<'w, O> {
     slots: Vec<CommId>,
     /// By stream: where the first op is whose end other streams have not seen, if they see ends late.
     pub seen: Vec<u32>,
-    unfinished: usize,
+    /// Streams that run ahead.
+    pub ahead: Vec<Ahead>,
+    pub unfinished: usize,
     pub comms: Comms<'w>,
     pub ledger: Ledger,
     /// Streams whose head asks for memory: decided at the end of the instant, when all that gives back has done so.
@@ -57,8 +62,12 @@ pub(super) struct Play<'w, O> {
 impl<'w, O: Observer> Play<'w, O> {
     /// Everything at its beginning.
     pub fn new(world: &'w World, observer: &'w mut O) -> Result<Self, EngineError> {
-        let (compiled, code) = compile(world)?;
-        let Tables { ranks, streams, slots, kernels } = Tables::new(world, &compiled);
+        let (compiled, mut code) = compile(world)?;
+        let Tables { ranks, mut streams, slots, kernels } = Tables::new(world, &compiled);
+        let ahead = match O::IN_ORDER {
+            true => Vec::new(),
+            false => Ahead::streams(&compiled, &mut code, &ranks, &mut streams),
+        };
         let need = streams.len().max(world.comms.len());
         if need >= 1 << INDEX_BITS {
             return Err(EngineError::Limit { what: "streams", need: need as u64, limit: 1 << INDEX_BITS });
@@ -74,6 +83,7 @@ impl<'w, O: Observer> Play<'w, O> {
             comms: Comms::new(world, &felt),
             seen: streams.iter().map(|stream| stream.cursor).collect(),
             unfinished: streams.len(),
+            ahead,
             agenda: Agenda::new(),
             now: Time::ZERO,
             seq: 0,
@@ -113,6 +123,10 @@ impl<'w, O: Observer> Play<'w, O> {
                 COMM => self.comm_ended(index),
                 LATENCY => self.latency_over(index),
                 SEEN => self.seen(index),
+                WAKE => {
+                    self.events -= 1;
+                    self.advance(index);
+                }
                 _ => self.flow_ended(index, seq),
             }
             if self.error.is_some() {
@@ -123,6 +137,7 @@ impl<'w, O: Observer> Play<'w, O> {
             return Err(error);
         }
         if self.unfinished > 0 {
+            self.now = self.ahead.iter().map(Ahead::last).fold(self.now, Time::max);
             return Err(self.stalled());
         }
         for (rank, &added) in (0..).zip(&self.device_memory.added).filter(|(_, added)| **added > Time::ZERO) {
@@ -269,7 +284,9 @@ impl<'w, O: Observer> Play<'w, O> {
     fn is_over(&self, rank: &RankState, stream: u16, place: u32) -> bool {
         let s = rank.stream(stream) as usize;
         // One that others see late has not ended sooner than they see it.
-        self.streams[s].cursor > place && (!self.code[place as usize].late || self.seen[s] > place)
+        let code = &self.code[place as usize];
+        self.streams[s].cursor > place
+            && (!code.late || if code.ahead { self.is_past(s as u32, place) } else { self.seen[s] > place })
     }
 
     /// The place of the first op that the head of a stream waits for and that has not ended.
@@ -299,11 +316,13 @@ impl<'w, O: Observer> Play<'w, O> {
         let stream = &mut self.streams[s as usize];
         let r = stream.rank;
         let code = self.code[stream.cursor as usize];
+        if code.ahead {
+            return self.run_ahead(s);
+        }
         if code.wait != NONE
             && let Some(wait) = self.unfinished_wait(&self.ranks[r as usize], &code)
         {
-            self.streams[s as usize].blocked = wait;
-            return;
+            return self.block(s, wait);
         }
         if code.allocates {
             let stream = &mut self.streams[s as usize];

@@ -6,7 +6,8 @@
 //!
 //! Promises:
 //! * Time is integer picoseconds; events are ordered by (time, sequence number). Same world, same record, bit by bit.
-//! * Kernels, one or several in a row (`kernels`), and fixed times go through the agenda. A flow that meets nobody does too; one whose finish moves sits
+//! * Kernels, one or several in a row (`kernels`), and fixed times go through the agenda, but for those of streams that
+//!   run ahead (`ahead`). A flow that meets nobody does too; one whose finish moves sits
 //!   in a heap that knows where each flow stands. A communicator whose resources nobody else uses never touches either: its
 //!   time is known beforehand (`uncontended`).
 //! * A run ends with a record, or with an error that says who waits for whom ([`EngineError`]).
@@ -18,6 +19,7 @@
 //!   the last member).
 
 mod agenda;
+mod ahead;
 mod code;
 mod comms;
 mod device_memory;

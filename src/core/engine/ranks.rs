@@ -84,7 +84,8 @@ pub(super) struct StreamState {
     pub further: u16,
     /// Which of the rank's running kernels is its.
     pub kernel: u16,
-    /// Sequence number of the event that ends the running kernel; an event with another number is out of date.
+    /// Sequence number of the event that ends the running kernel; an event with another number is out of date. Of a
+    /// stream that runs ahead, the number of its entry in `Play::ahead`.
     pub event: u64,
     /// When the op at the head started; of kernels in a row, the last.
     pub start: Time,

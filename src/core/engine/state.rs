@@ -10,7 +10,7 @@
 use super::Observer;
 use super::code::NONE;
 use super::comms::Comms;
-use super::event_loop::{COMM, FLOW, LATENCY, Play, SEEN, STREAM};
+use super::event_loop::{COMM, FLOW, LATENCY, Play, SEEN, STREAM, WAKE};
 use super::ranks::{ARRIVED, FINISHED, NO_ROOM, NOT_BEGUN, RUNNING};
 use crate::program::{Action, World};
 use crate::units::Time;
@@ -49,7 +49,8 @@ impl<O: Observer> Play<'_, O> {
         for rank in &self.ranks {
             let first = &self.compiled[rank.program as usize].first;
             for (s, begin) in rank.all_streams().zip(first) {
-                state.heads.push(self.streams[s as usize].cursor - begin);
+                let ahead = self.runs_ahead(s).then(|| self.ahead_of(s).head(self.now));
+                state.heads.push(ahead.unwrap_or(self.streams[s as usize].cursor) - begin);
                 self.stream_state(s as usize, &mut state.rest);
             }
         }
@@ -63,6 +64,13 @@ impl<O: Observer> Play<'_, O> {
     /// What the head of a stream does or waits for.
     fn stream_state(&self, s: usize, out: &mut Vec<u64>) {
         let stream = &self.streams[s];
+        if self.runs_ahead(s as u32) {
+            let ahead = self.ahead_of(s as u32);
+            ahead.state(self.now, out);
+            if ahead.head(self.now) < stream.cursor {
+                return;
+            }
+        }
         match stream.blocked {
             what @ (FINISHED | NOT_BEGUN | ARRIVED) => out.push(u64::from(what)),
             what @ (RUNNING | NO_ROOM) => out.extend([u64::from(what), (self.now - stream.start).0]),
@@ -71,7 +79,7 @@ impl<O: Observer> Play<'_, O> {
                 out.push(u64::from(head - awaited));
             }
         }
-        if self.latency(s as u32) > Time::ZERO {
+        if !self.runs_ahead(s as u32) && self.latency(s as u32) > Time::ZERO {
             out.push(u64::from(stream.cursor - self.seen[s]));
         }
         if stream.blocked == RUNNING && self.pace.is_on() {
@@ -97,7 +105,7 @@ impl<O: Observer> Play<'_, O> {
                     events.push([u64::from(kind), u64::from(index), 0, (ends - self.now).0]);
                 }
                 FLOW if self.comms.transits[index as usize].event != number => {}
-                COMM | SEEN => events.push([u64::from(kind), u64::from(index), 0, after]),
+                COMM | SEEN | WAKE => events.push([u64::from(kind), u64::from(index), 0, after]),
                 _ => {
                     let transit = &self.comms.transits[index as usize];
                     let kind = if kind == LATENCY { LATENCY } else { FLOW };

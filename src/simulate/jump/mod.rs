@@ -57,7 +57,7 @@ use super::common::Rest;
 use super::{Asked, Brief, Common, Inputs, Options, SimulationError, fullest, stood_still_in};
 use stepsim_core::engine::{self, Observer, Record, State};
 use stepsim_core::fold::Folded;
-use stepsim_core::program::{Edit, Period, World};
+use stepsim_core::program::{Edit, Period, StreamKind, World};
 use stepsim_core::units::{Bytes, Time};
 use stepsim_read::analysis::kind::OpKind;
 use stepsim_read::analysis::overlap::StoodStill;
@@ -426,7 +426,9 @@ impl<'a> Watch<'a> {
         let rank = &world.ranks[0];
         let (program, turn) = (&world.programs[rank.program.index()], &turns.of[rank.program.index()]);
         let Period { ops, ref stretch, .. } = turn.period;
-        let busiest = (0..turn.heads.len()).max_by_key(|&s| turn.heads[s]).unwrap_or(0) as u16;
+        // Launches of a host are told long before they end, many at once.
+        let of_device = (0..turn.heads.len()).filter(|&s| program.streams[s].kind != StreamKind::Host);
+        let busiest = of_device.max_by_key(|&s| turn.heads[s]).unwrap_or(0) as u16;
         let in_turn: Vec<u32> = (stretch.start..stretch.start + ops)
             .filter(|&op| program.ops[op as usize].stream == busiest)
             .collect();

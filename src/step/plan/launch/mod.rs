@@ -58,7 +58,7 @@ impl Read {
 
 /// The program with its launches; the host reads back the results of `reads`, which are in the order of their launches.
 pub fn launch(program: &Program, host: &HostSpec, setting: Setting, reads: &[Read]) -> Program {
-    let mut b = ProgramBuilder::new();
+    let mut b = ProgramBuilder::with_room_of(program);
     for stream in &program.streams {
         b.stream(stream.kind);
     }
@@ -78,11 +78,12 @@ pub fn launch(program: &Program, host: &HostSpec, setting: Setting, reads: &[Rea
         b,
         queues,
         room: Vec::new(),
+        waits: Vec::new(),
         graph: None,
         last: vec![None; program.streams.len()],
         layers: FxHashMap::default(),
         with_experts: program.infos.iter().filter(|i| is_grouped(i)).filter_map(|i| i.layer).collect(),
-        infos: FxHashMap::default(),
+        infos: Vec::new(),
     };
     let mut reads = reads.iter().peekable();
     if !reads.clone().any(|read| read.what == HostRead::Loss) {
@@ -116,6 +117,8 @@ struct Launcher<'a> {
     queues: Vec<Vec<(OpId, Option<OpId>)>>,
     /// What the next launch waits for, so that there is room in the queue.
     room: Vec<OpId>,
+    /// What the op at hand waits for.
+    waits: Vec<OpId>,
     /// The graph under way.
     graph: Option<Graph>,
     /// By stream: what was launched there last, and for which micro-batch.
@@ -125,7 +128,8 @@ struct Launcher<'a> {
     layers: FxHashMap<(Phase, bool), (u32, u32)>,
     /// Layers that have experts.
     with_experts: FxHashSet<u32>,
-    infos: FxHashMap<(&'static str, Phase), u32>,
+    /// Descriptions of the host's ops: a few.
+    infos: Vec<((&'static str, Phase), u32)>,
 }
 
 /// Whether an op is a product of several experts.
@@ -145,8 +149,8 @@ struct Graph {
 impl Launcher<'_> {
     /// Pushes an op of the program behind its launch.
     fn op(&mut self, op: &Op, moved: &[OpId]) -> OpId {
-        let mut waits: Vec<OpId> =
-            self.program.waits[op.waits.range()].iter().map(|w| moved[w.index()]).collect();
+        let mut waits = std::mem::take(&mut self.waits);
+        waits.extend(self.program.waits[op.waits.range()].iter().map(|w| moved[w.index()]));
         let mut work = op.work;
         let mut queued = false;
         if let Some(time) = self.launch_us(op) {
@@ -166,6 +170,8 @@ impl Launcher<'_> {
         }
         let before = self.b.recent(op.stream, 1);
         let new = self.b.op(op.stream, work, &waits, op.info, op.micro_batch);
+        waits.clear();
+        self.waits = waits;
         self.b.slowdown(new, op.slowdown);
         self.program.memory[op.memory.range()].iter().for_each(|effect| self.b.memory(new, *effect));
         if queued && self.host.blocking {
@@ -214,7 +220,8 @@ impl Launcher<'_> {
         let info = |i: u32| &self.program.infos[i as usize];
         last.is_some_and(|(before, micro_batch)| {
             let (a, b) = (info(before), info(op.info));
-            (&a.name, a.phase, a.layer, micro_batch) == (&b.name, b.phase, b.layer, op.micro_batch)
+            before == op.info && micro_batch == op.micro_batch
+                || (a.phase, a.layer, micro_batch, &a.name) == (b.phase, b.layer, op.micro_batch, &b.name)
         })
     }
 
@@ -269,9 +276,11 @@ impl Launcher<'_> {
         queue.push((op, before));
         if let Some(at) = queue.len().checked_sub(self.host.queue as usize + 1) {
             let (oldest, before) = queue[at];
-            let waits = self.b.waits_of(oldest).iter().copied().chain(before);
-            let device = waits.filter(|w| self.b.stream_of(*w) != self.stream);
-            self.room.extend(device);
+            for &wait in self.b.waits_of(oldest).iter().chain(&before) {
+                if self.b.stream_of(wait) != self.stream {
+                    self.room.push(wait);
+                }
+            }
         }
     }
 
@@ -298,8 +307,14 @@ impl Launcher<'_> {
 
     /// Pushes work of the host.
     fn work(&mut self, name: &'static str, phase: Phase, us: f64, waits: &[OpId]) -> OpId {
-        let info =
-            *self.infos.entry((name, phase)).or_insert_with(|| self.b.info(OpInfo::of(name, phase, 0.0)));
+        let info = match self.infos.iter().find(|(what, _)| *what == (name, phase)) {
+            Some((_, info)) => *info,
+            None => {
+                let info = self.b.info(OpInfo::of(name, phase, 0.0));
+                self.infos.push(((name, phase), info));
+                info
+            }
+        };
         self.room.extend(waits);
         let time = Time::from_us(us * self.host.slowness * self.setting.slowness);
         let op = self.b.op(self.stream, Work::Compute { time }, &self.room, info, NO_MICRO_BATCH);
