@@ -14,4 +14,5 @@ mod read;
 mod round_trips;
 pub mod steps;
 mod utilisation;
+mod walk;
 mod windows;

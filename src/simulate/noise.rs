@@ -41,7 +41,9 @@ pub fn apply_fixed(plan: &mut Plan, machine: &Machine, noise: &NoiseSpec) -> Res
         let slow: Vec<RankId> = ranks.filter(|rank| meant(straggler, &plan.layout, *rank)).collect();
         slow.iter().for_each(|rank| plan.world.edit(&Edit::SlowRank(*rank, straggler.slowness)));
         if slow.is_empty() {
-            return Err(SpecError::at(format!("noise.stragglers[{i}]"), "no rank has these coordinates"));
+            let allowed = format!("coordinates of one of the {} ranks, counted from 0", plan.layout.ranks());
+            let problem = SpecError::at(format!("noise.stragglers[{i}]"), "no rank has these coordinates");
+            return Err(problem.allowed(allowed));
         }
     }
     for (i, slow) in noise.slow_links.iter().enumerate() {

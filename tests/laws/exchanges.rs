@@ -95,7 +95,10 @@ fn no_schedule_comes_to_a_standstill_at_real_depth() {
                 .and_then(|inputs| Simulation::run(&inputs, &Options::default()))
             {
                 Ok(_) => played += 1,
-                Err(SimulationError::Spec(_) | SimulationError::Plan(_)) => refused += 1,
+                Err(SimulationError::Spec(e) | SimulationError::Plan(PlanError::Spec(e))) => {
+                    assert!(!e.path.is_empty() && !e.allowed.is_empty(), "{model} {sets:?}: {e}");
+                    refused += 1;
+                }
                 Err(e) => panic!("{model} {sets:?}: {e}"),
             }
         }

@@ -269,7 +269,9 @@ fn mlp_weights(m: &ModelSpec) -> f64 {
     match &m.moe {
         Some(moe) => {
             let width = moe.width(m) as f64;
-            let visited = moe.top_k as f64 * matrices * width * moe.ffn.unwrap_or(m.ffn) as f64;
+            // Experts drop what is above their capacity: at least so much.
+            let kept = moe.capacity_factor.unwrap_or(1.0).min(1.0) * moe.top_k as f64;
+            let visited = kept * matrices * width * moe.ffn.unwrap_or(m.ffn) as f64;
             let shared = moe.shared_width(m) as f64;
             let latent = moe.latent.map_or(0.0, |latent| 2.0 * h * latent as f64);
             h * moe.experts as f64 + visited + matrices * h * shared + latent

@@ -40,6 +40,11 @@ impl ModelSpec {
         self.validate_cross(&mut p);
         self.validate_modules(&mut p);
         self.validate_kinds(&mut p);
+        if let (Some(indexer), None) = (&self.attention.indexer, &self.mla) {
+            let hint =
+                "the indexer of DeepSeek-V3.2 scores the latents of `mla`: give those too, or a window";
+            p.add("attention.indexer", format!("top_k {}", indexer.top_k), "an indexer beside mla", hint);
+        }
         if let Some(mla) = &self.mla {
             p.size("mla.kv_lora_rank", mla.kv_lora_rank, 10_000_000);
             p.size("mla.qk_nope_head_size", mla.qk_nope_head_size, 1_000_000);

@@ -1,0 +1,84 @@
+//! A walk over the schema of steps and machines: every field and every variant is drawn, upon shipped steps at their
+//! real depth, and laws are held on what the checks take. A field fails that has no range in `tests/data/ranges.json`,
+//! or that no draw reaches.
+
+mod law;
+mod ranges;
+mod schema;
+
+use std::collections::BTreeSet;
+
+use law::{Outcome, held, says_what_to_do};
+use ranges::Walk;
+use schema::Leaf;
+
+use super::steps::{Draws, count};
+
+/// Upon some step, some value of the leaf's range is taken.
+fn is_taken(walk: &Walk, leaf: &Leaf) -> bool {
+    walk.nearest(leaf).into_iter().any(|document| {
+        let values = walk.values(leaf, document.standing(leaf));
+        values.iter().any(|value| walk.upon(document, leaf, value).inputs().is_ok())
+    })
+}
+
+#[test]
+fn every_field_and_variant_is_drawn() {
+    let walk = Walk::new();
+    for document in &walk.documents {
+        document.inputs().unwrap_or_else(|e| panic!("{}, written out: {e}", document.command));
+    }
+    let missing: BTreeSet<String> =
+        walk.leaves.iter().filter(|leaf| !is_taken(&walk, leaf)).map(Leaf::text).collect();
+    let fields: BTreeSet<String> = walk.leaves.iter().map(Leaf::name).collect();
+    println!(
+        "{} fields, {} variants and types, {} taken nowhere",
+        fields.len(),
+        walk.leaves.len(),
+        missing.len()
+    );
+    let refused: BTreeSet<String> = walk.ranges.refused.iter().cloned().collect();
+    assert_eq!(
+        missing, refused,
+        "ranges.json: the former are never taken, the latter were written down as such"
+    );
+}
+
+/// Steps of the walk, played: conservation, folding, jumps, floors; refusals say what to do.
+#[test]
+fn laws_hold_wherever_the_walk_leads() {
+    let walk = Walk::new();
+    let (mut draws, mut broken, mut forms) = (Draws(0x5eed_0055), Vec::new(), Vec::new());
+    let [mut played, mut full, mut large, mut refused] = [0; 4];
+    for i in 0..(2 * count()) as usize {
+        // A prime step: all leaves have their turn.
+        let first = &walk.leaves[i * 733 % walk.leaves.len()];
+        let (document, refusals) = walk.draw(&mut draws, first);
+        refused += refusals.len();
+        broken.extend(refusals.iter().filter_map(|e| says_what_to_do(e).err()));
+        match held(&document) {
+            Ok(Outcome::Played { form }) => {
+                played += 1;
+                forms.extend(form.map(|form| ((form - 1.0).abs(), document.command)));
+            }
+            Ok(Outcome::Full) => full += 1,
+            Ok(Outcome::Large) => large += 1,
+            Ok(Outcome::Refused) => refused += 1,
+            Err(law) => broken.push(format!("draw {i}: {law}\n  stepsim run {}", document.command)),
+        }
+    }
+    println!("{played} played, {full} out of memory, {large} too large, {refused} fields refused");
+    forms.sort_by(|a, b| a.0.total_cmp(&b.0));
+    forms
+        .iter()
+        .rev()
+        .take(5)
+        .for_each(|(off, command)| println!("closed form {:.1} % off: {command}", 100.0 * off));
+    assert!(broken.is_empty(), "{} laws broken:\n{}", broken.len(), broken.join("\n"));
+    assert!(played > 8 * (full + large), "too few are played");
+    let near = forms[forms.len() * 9 / 10].0;
+    assert!(near < FORM, "one in ten closed forms is {:.1} % off and more", 100.0 * near);
+}
+
+/// Nine in ten closed forms are as near as this.
+const FORM: f64 = 0.05;

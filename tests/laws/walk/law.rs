@@ -1,0 +1,106 @@
+//! What holds of every step that the checks took.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use stepsim::core::engine::EngineError;
+use stepsim::form::compare::workload::closed_form;
+use stepsim::simulate::jump::figures;
+use stepsim::simulate::{Inputs, Options, Simulation, SimulationError};
+use stepsim::step::plan::step::PlanError;
+use stepsim::step::spec::SpecError;
+
+use super::ranges::Document;
+
+/// Ops up to which a step is played, and up to which it is played unfolded.
+const OPS: u64 = 300_000;
+const ROUNDING: f64 = 1e-6;
+
+/// What became of a draw.
+pub enum Outcome {
+    /// Played; the closed form over the simulation, where there is one.
+    Played {
+        form: Option<f64>,
+    },
+    /// The step does not fit in memory.
+    Full,
+    /// It has more ops than are played here.
+    Large,
+    Refused,
+}
+
+/// Plays a draw and holds all laws on it.
+///
+/// # Errors
+/// The law that it breaks.
+pub fn held(document: &Document) -> Result<Outcome, String> {
+    catch_unwind(AssertUnwindSafe(|| judged(document))).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
+        Err(format!("panic: {}", text.unwrap_or_default()))
+    })
+}
+
+fn judged(document: &Document) -> Result<Outcome, String> {
+    let inputs = match document.inputs() {
+        Ok(inputs) => inputs,
+        Err(refused) => return says_what_to_do(&refused),
+    };
+    let options = Options { record_bytes: 16 * OPS, ..Options::default() };
+    match Simulation::run(&inputs, &options) {
+        Ok(run) => played(&inputs, &run),
+        Err(SimulationError::Engine(EngineError::OutOfMemory { .. })) => Ok(Outcome::Full),
+        Err(SimulationError::Engine(EngineError::Limit { .. })) => Ok(Outcome::Large),
+        Err(SimulationError::Engine(e)) => Err(format!("engine: {e}")),
+        Err(SimulationError::Spec(e) | SimulationError::Plan(PlanError::Spec(e))) => says_what_to_do(&e),
+        Err(SimulationError::Plan(e)) => Err(format!("refused without a place: {e}")),
+    }
+}
+
+/// A refusal names a place, and what is allowed there or what to do.
+pub fn says_what_to_do(refused: &SpecError) -> Result<Outcome, String> {
+    if refused.path.is_empty() {
+        return Err(format!("refused without a place: {refused}"));
+    }
+    if refused.allowed.is_empty() && refused.hint.is_empty() {
+        return Err(format!("refused without saying what to do: {refused}"));
+    }
+    Ok(Outcome::Refused)
+}
+
+fn played(inputs: &Inputs, run: &Simulation) -> Result<Outcome, String> {
+    let report = run.report(false);
+    if let Some(figure) = report.impossible() {
+        return Err(format!("impossible: {figure}"));
+    }
+    for (hfu, mfu) in [(report.hfu, report.mfu), (report.hfu_causal, report.mfu_causal)] {
+        if hfu < mfu * (1.0 - ROUNDING) {
+            return Err(format!("HFU {hfu} is less than MFU {mfu}"));
+        }
+    }
+    let end = run.record.step_end;
+    let short = figures(inputs, &Options::default(), false).map_err(|e| format!("figures alone: {e}"))?;
+    if short.step_end != end {
+        return Err(format!("with turns jumped {}, without {end}", short.step_end));
+    }
+    if run.plan.world.op_instances() <= OPS {
+        let options = Options { fold: false, jump: false, ..Options::default() };
+        let whole = figures(inputs, &options, false).map_err(|e| format!("unfolded: {e}"))?;
+        if whole.step_end != end {
+            return Err(format!("folded {end}, unfolded {}", whole.step_end));
+        }
+    }
+    let form = closed_form(inputs).map_err(|e| format!("closed form: {e}"))?;
+    if form.floor * (1.0 - ROUNDING) > end.s() {
+        return Err(format!("{end} is shorter than its floor of {} s", form.floor));
+    }
+    let total = form.terms.total();
+    if !total.is_finite() {
+        return Err(format!("closed form: {total} s"));
+    }
+    Ok(Outcome::Played { form: claims_all(inputs).then(|| total / end.s()) })
+}
+
+/// Whether the step has nothing that the closed form leaves out on purpose: noise.
+fn claims_all(inputs: &Inputs) -> bool {
+    inputs.workload.value.noise == Default::default()
+}

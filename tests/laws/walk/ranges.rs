@@ -1,0 +1,187 @@
+//! What is drawn: ranges of fields, what must stand beside some, and the steps upon which fields are drawn
+//! (`tests/data/ranges.json`). A range stands with the last names of a place, the longest counts.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use stepsim::simulate::Inputs;
+use stepsim::step::spec::{Disk, Kind, SpecError};
+
+use super::Draws;
+use super::schema::{Leaf, Schema, steps_of};
+
+#[derive(Deserialize)]
+pub struct Ranges {
+    /// Values by the last names of a place.
+    ranges: BTreeMap<String, Vec<Value>>,
+    /// Places where the checks take nothing.
+    pub refused: Vec<String>,
+    /// Lists that stand as a whole.
+    lists: BTreeMap<String, Value>,
+    /// What is written first where a leaf's text begins so.
+    beside: Vec<Beside>,
+    /// Machines that are not shipped, by name.
+    machines: BTreeMap<String, Value>,
+    /// Shipped steps with settings, those that are played in no time first.
+    steps: Vec<Vec<String>>,
+}
+
+#[derive(Deserialize)]
+struct Beside {
+    of: String,
+    put: BTreeMap<String, Value>,
+}
+
+/// A step and its machine, all that they take from elsewhere written out.
+#[derive(Clone, Debug)]
+pub struct Document {
+    pub workload: Value,
+    pub machine: Value,
+    /// What it is: the command that runs it.
+    pub command: String,
+}
+
+impl Document {
+    fn of(words: &[String], machines: &BTreeMap<String, Value>) -> Document {
+        let command = words.join(" --set ") + " --set parallelism.data=null";
+        let sets: Vec<String> = words[1..].iter().cloned().chain(["parallelism.data=null".into()]).collect();
+        let own = words.iter().find_map(|word| machines.get(word.strip_prefix("topology=")?));
+        let (base, own) = (json!({"base": words[0]}).to_string(), own.map(Value::to_string));
+        let inputs = Inputs::from_json(&base, own.as_deref(), &sets, &Disk);
+        let inputs = inputs.unwrap_or_else(|e| panic!("{command}: {e}"));
+        let mut workload = serde_json::to_value(&inputs.workload.value).expect("JSON");
+        workload["model"] = serde_json::to_value(&*inputs.model).expect("JSON");
+        let machine = serde_json::to_value(&inputs.topology.value).expect("JSON");
+        Document { workload, machine, command }
+    }
+    /// # Errors
+    /// The checks refuse it.
+    pub fn inputs(&self) -> Result<Inputs, SpecError> {
+        Inputs::from_json(&self.workload.to_string(), Some(&self.machine.to_string()), &[], &Disk)
+    }
+    /// Values that stand on the way to a leaf.
+    fn way<'a>(&'a self, leaf: &'a Leaf) -> impl Iterator<Item = &'a Value> {
+        let root = if leaf.place[0] == "topology" { &self.machine } else { &self.workload };
+        leaf.place[1..].iter().scan(root, |at, step| {
+            *at = match step.as_str() {
+                "[]" => at.get(0)?,
+                "*" => at.as_object()?.values().next()?,
+                name => at.get(name)?,
+            };
+            Some(*at)
+        })
+    }
+    /// What stands at a leaf's place.
+    pub fn standing<'a>(&'a self, leaf: &'a Leaf) -> Option<&'a Value> {
+        self.way(leaf).nth(leaf.place.len() - 2)
+    }
+    fn part(&mut self, root: &str) -> &mut Value {
+        if root == "topology" { &mut self.machine } else { &mut self.workload }
+    }
+}
+
+pub struct Walk {
+    schemas: BTreeMap<&'static str, Schema>,
+    pub ranges: Ranges,
+    pub documents: Vec<Document>,
+    pub leaves: Vec<Leaf>,
+}
+
+impl Walk {
+    pub fn new() -> Walk {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/ranges.json");
+        let text = std::fs::read_to_string(file).unwrap_or_else(|e| panic!("{file}: {e}"));
+        let ranges: Ranges = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{file}: {e}"));
+        let schemas: BTreeMap<&str, Schema> = [("workload", Kind::Workload), ("topology", Kind::Topology)]
+            .map(|(root, kind)| (root, Schema::of(kind)))
+            .into();
+        let below = |(root, schema): (&&str, &Schema)| {
+            let under = |leaf: Leaf| Leaf { place: [vec![root.to_string()], leaf.place].concat(), ..leaf };
+            schema.leaves().into_iter().map(under).collect::<Vec<_>>()
+        };
+        let leaves = schemas.iter().flat_map(below).collect();
+        let documents = ranges.steps.iter().map(|words| Document::of(words, &ranges.machines)).collect();
+        Walk { schemas, ranges, documents, leaves }
+    }
+
+    /// The values of the longest entry that a place ends with.
+    fn range(&self, name: &str) -> Option<&Vec<Value>> {
+        let begins = name.match_indices('.').map(|(at, _)| at + 1);
+        std::iter::once(0).chain(begins).find_map(|begin| self.ranges.ranges.get(&name[begin..]))
+    }
+
+    /// What may be drawn for a leaf where `standing` stands; empty where the place has no range.
+    pub fn values(&self, leaf: &Leaf, standing: Option<&Value>) -> Vec<Value> {
+        let number = standing.and_then(Value::as_f64).filter(|n| *n > 0.0);
+        let within = |n: &f64| {
+            leaf.limits[0].is_none_or(|least| *n >= least) && leaf.limits[1].is_none_or(|most| *n <= most)
+        };
+        match (&leaf.variant, self.range(&leaf.name()), leaf.kind.as_str()) {
+            (Some(variant), ..) => vec![variant.clone()],
+            (_, Some(values), _) => values.clone(),
+            (.., "boolean") => vec![true.into(), false.into()],
+            (.., "integer") => {
+                let near = number.into_iter().flat_map(|n| [2.0 * n, (n / 2.0).floor()]);
+                let all = near.chain([1.0, 2.0, 4.0, 8.0, 64.0, 3.0]).filter(within);
+                all.map(|n| Value::from(n as u64)).collect()
+            }
+            (.., "number") => {
+                let near = number.into_iter().flat_map(|n| [2.0 * n, n / 2.0]);
+                near.chain([1.0, 0.5, 2.0, 0.1]).filter(within).map(Value::from).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn put(&self, document: &mut Document, place: &[String], value: &Value) {
+        let least = |leaf: &Leaf| {
+            let under = Leaf { place: [&place[..1], &leaf.place].concat(), ..leaf.clone() };
+            self.values(&under, None).into_iter().next().unwrap_or(json!("x"))
+        };
+        let schema = &self.schemas[place[0].as_str()];
+        schema.write(document.part(&place[0]), &place[1..], value, &least);
+    }
+
+    /// A leaf with one of its values, upon a document.
+    pub fn upon(&self, document: &Document, leaf: &Leaf, value: &Value) -> Document {
+        let (mut changed, text) = (document.clone(), leaf.text());
+        let below = |of: &str| {
+            text.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', ' ']))
+        };
+        for (place, value) in self.ranges.beside.iter().filter(|b| below(&b.of)).flat_map(|b| &b.put) {
+            self.put(&mut changed, &steps_of(place), value);
+        }
+        match self.ranges.lists.iter().find(|(list, _)| below(list)) {
+            Some((list, content)) => self.put(&mut changed, &steps_of(list), content),
+            None => self.put(&mut changed, &leaf.place, value),
+        }
+        changed.command += &format!(" --set {}={value}", leaf.name().trim_start_matches("workload."));
+        changed
+    }
+
+    /// A step with up to three fields changed, the first given: those that the checks take of what is drawn, and what
+    /// they say of the rest.
+    pub fn draw(&self, draws: &mut Draws, first: &Leaf) -> (Document, Vec<SpecError>) {
+        let near = self.nearest(first);
+        let mut document = draws.of(&near[..near.len().div_ceil(2)]).clone();
+        let (mut refused, mut leaf) = (Vec::new(), first.clone());
+        for _ in 0..draws.of(&[1, 2, 3]) {
+            let values = self.values(&leaf, document.standing(&leaf));
+            let changed = self.upon(&document, &leaf, &draws.of(&values));
+            match changed.inputs() {
+                Ok(_) => document = changed,
+                Err(e) => refused.push(e),
+            }
+            leaf = draws.of(&self.leaves);
+        }
+        (document, refused)
+    }
+
+    /// Documents in which more of the way to a leaf stands come first.
+    pub fn nearest(&self, leaf: &Leaf) -> Vec<&Document> {
+        let mut documents: Vec<&Document> = self.documents.iter().collect();
+        documents.sort_by_key(|document| std::cmp::Reverse(document.way(leaf).count()));
+        documents
+    }
+}
