@@ -1,6 +1,6 @@
 //! Texts that cost more than they say: each is refused, in few words, before it takes time or memory.
 
-use crate::command::Folder;
+use crate::command::{Folder, stepsim};
 
 #[test]
 fn heavy_texts_are_refused_in_few_words() {
@@ -45,5 +45,18 @@ fn heavy_texts_are_refused_in_few_words() {
         let line = format!("sweep tiny-4 --vary batch.global=4 --where '{condition}'");
         let message = folder.stepsim(&line).refused();
         assert!(message.contains("--where"), "{}", &message[..message.len().min(300)]);
+    }
+}
+
+/// Steps whose plan would take minutes or gigabytes: refused at the field, with the number that goes.
+#[test]
+fn heavy_steps_are_refused_before_they_are_planned() {
+    let dynamic = "parallelism.context.dynamic.tokens_per_rank=4 --set documents.lengths=[100,200]";
+    for (step, place, allowed) in [
+        ("gpt3-175b --set batch.global=8388608 --set parallelism.data=16", "batch.global", "at most"),
+        (&format!("gpt2-8 --set batch.global=2048 --set {dynamic}"), "tokens_per_rank", "at least"),
+    ] {
+        let message = stepsim(&format!("run {step}")).refused();
+        assert!(message.contains(place) && message.contains(allowed), "{step}: {message}");
     }
 }

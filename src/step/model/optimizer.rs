@@ -32,6 +32,8 @@ pub struct Update<'a> {
 /// Elements that one launch takes where tensors go by lists: 320 pieces of 64 Ki (`multi_tensor_apply` of apex and of
 /// PyTorch).
 const LIST: u64 = 320 * 65536;
+/// Most launches of a pass that are planned: a rank with more weights (8.6e10) fits on no device.
+const LAUNCHES: u64 = 4096;
 
 /// Elements of fp32 that PyTorch's `_multi_tensor_adam` reads and writes for each parameter, operation by operation:
 /// decay, first moment, second moment twice, root, division, epsilon, update. A fused kernel moves 7.
@@ -131,7 +133,9 @@ impl Update<'_> {
     fn cut(&self, kernel: Kernel, parameters: u64) -> Vec<Kernel> {
         let launches = match self.spec.kernels {
             UpdateKernels::Fused => 1,
-            UpdateKernels::MultiTensor | UpdateKernels::ForEach => parameters.div_ceil(LIST).max(1),
+            UpdateKernels::MultiTensor | UpdateKernels::ForEach => {
+                parameters.div_ceil(LIST).clamp(1, LAUNCHES)
+            }
         };
         let size = parameters.div_ceil(launches);
         let bytes = kernel.bytes / launches as f64;

@@ -6,6 +6,8 @@ use crate::spec::problem::{Problem, Problems};
 
 /// Largest degree of parallelism, batch or count that is taken seriously.
 const MOST: u64 = 100_000_000;
+/// Most passes forward of all stages in a step: an order is made of each.
+const PASSES: u64 = 1 << 21;
 
 impl WorkloadSpec {
     /// Everything wrong with the step that the model alone shows.
@@ -112,6 +114,12 @@ impl WorkloadSpec {
                 format!("a multiple of data × micro_batch = {data} × {} = {slice}", self.batch.micro_batch),
                 "each data-parallel rank needs a whole number of micro-batches",
             );
+        }
+        let chunks = par.pipeline.size.saturating_mul(par.pipeline.chunks());
+        if self.micro_batches(devices).saturating_mul(chunks) > PASSES {
+            let most = (PASSES / chunks.max(1)).saturating_mul(slice);
+            let hint = "raise parallelism.data or batch.micro_batch: an order is made of all passes";
+            p.add("batch.global", self.batch.global, format!("at most {most}"), hint);
         }
         let holders = data.saturating_mul(par.context.size).saturating_mul(par.tensor);
         let expert = par.expert.saturating_mul(par.expert_tensor());

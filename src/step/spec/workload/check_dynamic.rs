@@ -5,6 +5,8 @@ use crate::spec::model::{AttentionKernel, ModelSpec};
 use crate::spec::problem::Problems;
 
 const AT: &str = "parallelism.context.dynamic";
+/// Most layers that all ranks together pass through in a step: each is planned by itself, in some 3 kB.
+const LAYERS: u64 = 1 << 20;
 
 impl WorkloadSpec {
     /// Everything beside a degree for each document that it does not go with: ranks make unequal numbers of passes of unequal
@@ -12,6 +14,13 @@ impl WorkloadSpec {
     pub(super) fn check_dynamic(&self, p: &mut Problems, model: &ModelSpec) {
         let Some(dynamic) = self.parallelism.context.dynamic else { return };
         p.size(format!("{AT}.tokens_per_rank"), dynamic.tokens_per_rank, 1_000_000_000);
+        let tokens = self.batch.global.saturating_mul(self.sequence(model));
+        let least = tokens.saturating_mul(model.layers).div_ceil(LAYERS);
+        if let Some(tokens_per_rank) = dynamic.tokens_per_rank.filter(|own| *own < least) {
+            let hint = "fewer tokens a rank are more passes, each of which is planned: or lower batch.global";
+            let at = format!("{AT}.tokens_per_rank");
+            p.add(at, tokens_per_rank, format!("at least {least} with {tokens} tokens a step"), hint);
+        }
         if self.documents.is_none() {
             let hint = "say which there are: documents={\"drawn\": {\"median\": 1024, \"sigma\": 1.5}}";
             p.add(AT, "no documents", "documents, each of which gets a degree", hint);
