@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::command::stepsim;
 
@@ -40,6 +41,10 @@ fn the_file_is_served_once_and_to_the_viewer_only() {
         let answer = String::from_utf8(asked(port, &refused)).expect("text");
         assert!(answer.starts_with("HTTP/1.1 40") && answer.ends_with("\r\n\r\n"), "{refused}: {answer}");
     }
+    // Browsers open connections ahead, upon which they ask nothing.
+    let silent: Vec<TcpStream> =
+        (0..3).map(|_| TcpStream::connect(format!("127.0.0.1:{port}")).expect("a server")).collect();
+    let begun = Instant::now();
     let first =
         String::from_utf8(asked(port, &format!("OPTIONS /{path} HTTP/1.1\r\n{viewer}"))).expect("text");
     assert!(first.contains("Access-Control-Allow-Private-Network: true"), "{first}");
@@ -47,6 +52,7 @@ fn the_file_is_served_once_and_to_the_viewer_only() {
     assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with(r#"{"traceEvents": []}"#), "{answer}");
     assert!(answer.contains("Access-Control-Allow-Origin: https://ui.perfetto.dev\r\n"), "{answer}");
     assert!(server.wait().expect("an end").success());
+    assert!(begun.elapsed() < Duration::from_secs(8), "held up by {} silent connections", silent.len());
     assert!(TcpStream::connect(format!("127.0.0.1:{port}")).is_err(), "nobody listens any more");
 }
 

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 
-use super::serve::{RequestHead, listen, refuse};
+use super::serve::{RequestHead, listen, refuse, until_served};
 use super::{Failure, say};
 use stepsim_read::trace::Format;
 
@@ -45,15 +45,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     Format::of(path).map_err(Failure::input)?;
     File::open(path).map_err(|e| Failure::input(format!("{}: {e}", path.display())))?;
     let (listener, port) = listen(args.port, "stepsim open")?;
-    let at = format!("/{}", escaped(path));
-    let viewer = args.viewer.trim_end_matches('/');
+    let (path, at) = (path.clone(), format!("/{}", escaped(path)));
+    let viewer = args.viewer.trim_end_matches('/').to_owned();
     say(&format!("{viewer}/#!/?url=http://127.0.0.1:{port}{at}\n"))?;
-    for stream in listener.incoming() {
-        // Whoever breaks off, or is not the viewer, leaves the file for the next.
-        if stream.and_then(|stream| answer(stream, path, &at, viewer)).unwrap_or(false) {
-            break;
-        }
-    }
+    // Whoever breaks off, or is not the viewer, leaves the file for the next.
+    until_served(listener, move |stream| answer(stream, &path, &at, &viewer));
     Ok(())
 }
 

@@ -46,7 +46,7 @@ pub(super) fn choose_colour(choice: ColorChoice) {
 /// # Errors
 /// As `put`.
 pub(super) fn say_report(text: &str) -> Result<(), Failure> {
-    if COLOURED.get() { say(&painted(text)) } else { say(text) }
+    if COLOURED.get() { say_in_colour(&painted(&harmless(text))) } else { say(text) }
 }
 
 /// Headings bold, bars green, remarks dim.
@@ -85,7 +85,15 @@ fn green_bars(line: &str) -> String {
 /// # Errors
 /// As `put`.
 pub fn say(text: &str) -> Result<(), Failure> {
-    if outputs::document_on_stdout() { Ok(()) } else { put(&harmless(text)) }
+    say_in_colour(&harmless(text))
+}
+
+/// The same of a text that has colours of ours, and no name from a file.
+///
+/// # Errors
+/// As `put`.
+pub(super) fn say_in_colour(text: &str) -> Result<(), Failure> {
+    if outputs::document_on_stdout() { Ok(()) } else { put(text) }
 }
 
 /// Says beside the report, in one line, what has no effect.
@@ -96,25 +104,17 @@ pub(super) fn note_without_effect(inert: &[impl ToString]) {
     }
 }
 
-/// A text in which nothing commands the terminal but colours: names from files may hold anything.
+/// A text in which nothing commands the terminal or turns the direction of reading: names from files may hold anything.
 pub(super) fn harmless(text: &str) -> std::borrow::Cow<'_, str> {
-    let commands = |(at, c): (usize, char)| {
-        let colour = || {
-            text[at..].strip_prefix("\u{1b}[").is_some_and(|rest| {
-                let end = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';');
-                end.starts_with('m')
-            })
-        };
-        c.is_control() && !matches!(c, '\n' | '\t') && !(c == '\u{1b}' && colour())
-    };
-    if !text.char_indices().any(commands) {
+    let marks =
+        ['\u{61c}'..='\u{61c}', '\u{200e}'..='\u{200f}', '\u{202a}'..='\u{202e}', '\u{2066}'..='\u{2069}'];
+    let turns = |c: char| marks.iter().any(|marks| marks.contains(&c));
+    let commands = |c: char| c.is_control() && !matches!(c, '\n' | '\t') || turns(c);
+    if !text.contains(commands) {
         return text.into();
     }
-    let shown = |at: (usize, char)| match commands(at) {
-        true => at.1.escape_default().to_string(),
-        false => at.1.to_string(),
-    };
-    text.char_indices().map(shown).collect::<String>().into()
+    let shown = |c: char| if commands(c) { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(shown).collect::<String>().into()
 }
 
 /// Writes to standard output. That its reader has gone (`| head`) is no failure.
@@ -152,8 +152,9 @@ mod tests {
     }
 
     #[test]
-    fn only_colours_reach_the_terminal() {
-        assert_eq!(harmless("a\tb\n\u{1b}[48;5;3mx\u{1b}[0m"), "a\tb\n\u{1b}[48;5;3mx\u{1b}[0m");
-        assert_eq!(harmless("\u{1b}]0;title\u{7}\u{1b}[2J\r"), "\\u{1b}]0;title\\u{7}\\u{1b}[2J\\r");
+    fn nothing_from_a_file_commands_the_terminal() {
+        assert_eq!(harmless("a\tb\n"), "a\tb\n");
+        assert_eq!(harmless("\u{1b}]0;title\u{7}\u{1b}[31m\r"), "\\u{1b}]0;title\\u{7}\\u{1b}[31m\\r");
+        assert_eq!(harmless("gpt\u{202e}4xt"), "gpt\\u{202e}4xt");
     }
 }

@@ -4,13 +4,15 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::time::Duration;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::Failure;
 
 /// Longest head of a request.
 const HEAD: u64 = 1 << 16;
-/// How long one connection may keep silent.
+/// How long one connection may take to ask, and may leave an answer unread.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Listens on a port of this machine; returns the port, which the system chooses where 0 is asked for.
@@ -28,6 +30,41 @@ pub(super) fn listen(port: u16, command: &str) -> Result<(TcpListener, u16), Fai
     Ok((listener, port))
 }
 
+/// Answers each connection in a thread of its own, so that one that keeps silent holds up no other (browsers open some
+/// ahead); returns when `answer` says that it was the last.
+pub(super) fn until_served(
+    listener: TcpListener,
+    answer: impl Fn(TcpStream) -> io::Result<bool> + Send + Sync + 'static,
+) {
+    let (tell, served) = mpsc::channel();
+    let answer = Arc::new(answer);
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let (tell, answer) = (tell.clone(), Arc::clone(&answer));
+            thread::spawn(move || answer(stream).is_ok_and(|last| last && tell.send(()).is_ok()));
+        }
+    });
+    // An error says that nobody listens any more.
+    served.recv().unwrap_or_default();
+}
+
+/// A connection that may be read until a moment.
+struct Until<'a> {
+    stream: &'a TcpStream,
+    end: Instant,
+}
+
+impl Read for Until<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let left = self.end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(Some(left))?;
+        self.stream.read(bytes)
+    }
+}
+
 /// The head of a request, as far as it counts.
 #[derive(Debug, Default)]
 pub(super) struct RequestHead {
@@ -43,9 +80,9 @@ impl RequestHead {
     /// # Errors
     /// Whoever asked broke off or kept silent.
     pub(super) fn read(stream: &TcpStream) -> io::Result<RequestHead> {
-        stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        let mut lines = BufReader::new(stream.try_clone()?.take(HEAD)).lines();
+        let head = Until { stream, end: Instant::now() + PATIENCE };
+        let mut lines = BufReader::new(head.take(HEAD)).lines();
         let first = lines.next().transpose()?.unwrap_or_default();
         let mut words = first.split(' ').map(str::to_owned);
         let mut request = RequestHead {

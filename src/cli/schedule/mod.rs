@@ -20,8 +20,9 @@ use std::io;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 
+use super::screen::say_in_colour;
 use super::write::{write_file, write_report};
-use super::{Failure, inputs, say};
+use super::{Failure, inputs};
 use args::unusable;
 use draw::Screen;
 use played::Run;
@@ -41,7 +42,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let screen = Screen { width: usize::from(width), color: terminal };
     let mut text = Vec::new();
     run_to(args, screen, &mut text)?;
-    say(&String::from_utf8_lossy(&text))
+    say_in_colour(&String::from_utf8_lossy(&text))
 }
 
 /// The order of a file.
