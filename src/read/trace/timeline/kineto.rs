@@ -28,8 +28,8 @@ use crate::trace::writer::json::{push_head, push_members, push_milli, push_strin
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{OpInfo, Program, StreamKind, Work};
 
-/// Nanoseconds from one call of the host to the next, how long each lasts, and how far its operator reaches beyond it on
-/// both sides.
+/// Nanoseconds from one call of the host to the next, how long each lasts, and how far its operator reaches beyond it
+/// on both sides.
 const CALL: u64 = 4;
 const CALL_LASTS: u64 = 1;
 const WITHIN_OPERATOR: u64 = 1;
