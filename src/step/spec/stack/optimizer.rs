@@ -15,6 +15,44 @@ defaults! {
         pub kernels: UpdateKernels = UpdateKernels::Fused,
         /// What is done, in order.
         pub passes: Vec<UpdatePass> = vec![UpdatePass::Update],
+        /// How fast the processors of a host are where they do it (`offload.optimizer_on`).
+        #[serde(skip_serializing_if = "HostUpdateSpec::is_free")]
+        pub host: HostUpdateSpec,
+    }
+}
+
+/// What an update on the host costs beyond the traffic of its memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct HostUpdateSpec {
+    /// Nanoseconds of its processors for one parameter; 0: the memory alone sets the pace.
+    pub ns_per_parameter: f64,
+    /// Whose processors take so long.
+    pub threads: HostThreads,
+}
+
+/// Which threads update on a host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum HostThreads {
+    /// Those of all processors, which the ranks of the host share.
+    #[default]
+    Host,
+    /// Those of each rank, as many as it was given (`OMP_NUM_THREADS`, which torchrun sets).
+    Rank,
+}
+
+impl HostUpdateSpec {
+    fn is_free(&self) -> bool {
+        *self == HostUpdateSpec::default()
+    }
+    /// Seconds of a rank for so many parameters, where so many ranks are on its host.
+    pub fn seconds(&self, parameters: f64, ranks: u32) -> f64 {
+        let sharing = match self.threads {
+            HostThreads::Host => f64::from(ranks.max(1)),
+            HostThreads::Rank => 1.0,
+        };
+        1e-9 * self.ns_per_parameter * parameters * sharing
     }
 }
 
@@ -59,6 +97,10 @@ impl UpdateSpec {
         let updates = self.passes.iter().filter(|pass| **pass == UpdatePass::Update).count();
         if updates != 1 {
             p.add("passes", format!("{updates} updates"), "exactly one `update`", "the rest may be left out");
+        }
+        let ns = self.host.ns_per_parameter;
+        if !(0.0..=1e6).contains(&ns) {
+            p.add("host.ns_per_parameter", ns, "0 to 1000000", "DeepSpeed's CPUAdam: 0.6 of a whole host");
         }
         p.into_list()
     }

@@ -27,6 +27,8 @@ pub struct Shares<'a> {
     pub(in crate::plan::step) gradient_message_bytes: f64,
     /// Bytes of a parameter as its weight is sent.
     pub(in crate::plan::step) weight_message_bytes: f64,
+    /// Ranks on one host.
+    ranks_of_host: u32,
 }
 
 impl<'a> Shares<'a> {
@@ -49,7 +51,13 @@ impl<'a> Shares<'a> {
             bytes: workload.bytes_per_parameter(),
             gradient_message_bytes: workload.gradient_message_bytes(),
             weight_message_bytes: workload.weight_message_bytes(),
+            ranks_of_host: machine.fabric().node_size.min(machine.devices()).max(1),
         })
+    }
+
+    /// Seconds that processors of the host take for the update of so many parameters of a rank.
+    pub(super) fn host_update_s(&self, parameters: f64) -> f64 {
+        self.workload.stack().optimizer.host.seconds(parameters, self.ranks_of_host)
     }
 
     /// What the step is of.

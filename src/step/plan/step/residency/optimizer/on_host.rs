@@ -1,6 +1,6 @@
-//! Update on the host (ZeRO-Offload, Ren et al. 2021): the gradient goes out, the host updates at the bandwidth of the
-//! memory that holds the state (which all devices of a host share), the new weights come back. A share of the state that
-//! stays on the device is updated there beside it.
+//! Update on the host (ZeRO-Offload, Ren et al. 2021): the gradient goes out, the host's processors take their time for it
+//! (`stack.optimizer.host`) and the bandwidth of the memory that holds the state (which all devices of a host share), the new
+//! weights come back. A share of the state that stays on the device is updated there beside it.
 
 use super::super::copies::Cargo;
 use super::super::{Form, Given, Held, Law, Residency, UnitTimes, Updates, free, take};
@@ -11,7 +11,8 @@ use crate::plan::step::groups::Group;
 use crate::plan::step::residency::away::{Away, fraction_away, spread};
 use crate::plan::step::writer::Writer;
 use stepsim_core::ids::OpId;
-use stepsim_core::program::{MemoryClass, NO_MICRO_BATCH, Phase, ProgramBuilder};
+use stepsim_core::program::{MemoryClass, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Work};
+use stepsim_core::units::Time;
 
 /// State that the host updates where it is.
 #[derive(Default)]
@@ -84,6 +85,7 @@ impl OnHost {
         else {
             return;
         };
+        let updated = w.compute_on_host(b, near, layer, share, updated);
         free(b, updated, MemoryClass::Gradients, near, gradients);
         if away.via.is_empty() {
             take_moments(w, b, updated, near, share);
@@ -95,6 +97,26 @@ impl OnHost {
         let load = cargo(w, unit, MemoryClass::Weights, "fetch updated weights", back);
         let fetched = w.copy(b, Group::CopyIn(near), load, &[updated]);
         w.fresh[unit].extend(fetched.or(Some(updated)));
+    }
+}
+
+impl Writer<'_, '_> {
+    /// What the host's processors take for an update behind its traffic; the op after which it is done.
+    fn compute_on_host(
+        &mut self,
+        b: &mut ProgramBuilder,
+        tier: u8,
+        layer: Option<u32>,
+        parameters: u64,
+        behind: OpId,
+    ) -> OpId {
+        let time = Time::from_s(self.setup.shares.host_update_s(parameters as f64));
+        let Some(slot) = self.slot(Group::HostUpdate(tier)).filter(|_| time > Time::ZERO) else {
+            return behind;
+        };
+        let info = OpInfo { layer, ..OpInfo::of("optimizer step (host)", Phase::Optimizer, 0.0) };
+        let info = b.info(info);
+        b.op(self.streams[usize::from(slot)], Work::Compute { time }, &[behind], info, NO_MICRO_BATCH)
     }
 }
 
@@ -136,7 +158,8 @@ impl Law for OnHost {
             let [_, out, _] = given.copies(&placed.optimizer, updated * shares.bytes.gradients * there);
             // Half of what the update moves is read, half written, at the same time.
             let moved = optimizer::bytes_moved(updated.round() as u64, &shares.bytes) / 2.0;
-            let [.., update] = given.copies(&placed.optimizer, moved);
+            let [.., traffic] = given.copies(&placed.optimizer, moved);
+            let update = traffic + shares.host_update_s(updated * fraction_away(&placed.optimizer));
             let [back, ..] = given.copies(&placed.optimizer, updated * shares.bytes.weights * here);
             [out, update, back]
         };
