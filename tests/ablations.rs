@@ -24,7 +24,7 @@ fn rows(case: &Value) -> Vec<Row> {
             false => columns.insert("step_time_s".into(), seconds.into()),
         };
         let id = format!("{}, {}", case["name"], variant["name"]);
-        Row { id, columns: Ok(columns), shapes: Arc::default() }
+        Row { id, columns: Ok(columns), shapes: Arc::default(), recipes: None }
     };
     case["variants"].as_array().expect("variants").iter().map(row).collect()
 }

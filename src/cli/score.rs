@@ -1,6 +1,7 @@
 //! `stepsim score`: published step times against simulated ones.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::outputs::WRITTEN;
 use super::progress::Bar;
@@ -28,6 +29,7 @@ Examples:
   stepsim score measured/ --report score.json
   stepsim score measured/ examples/public-runs.jsonl --measured-steps measured-steps.json
   stepsim score mine.jsonl --rules mine.json --rows rows.jsonl
+  stepsim score cards.jsonl --recipes Megatron-Bridge        # rows that name a recipe and a measured step
   stepsim score mine.jsonl --map-only --rows rows.jsonl       # what each row would be run as
   stepsim score measured/ --unknown-sources                   # as if no source had rules of its own
   stepsim score measured/ --without-rules-of zero-bubble      # as if this one had none
@@ -67,6 +69,10 @@ pub struct Args {
     /// Map the rows of this source as if nobody had written rules for it, all others with theirs; repeatable
     #[arg(long, value_name = "SOURCE")]
     without_rules_of: Vec<String>,
+    /// The repository whose recipes rows name (verification cards of Megatron-Bridge: `recipe`, `devices`, `device`,
+    /// `overrides`, `measured_step_s`)
+    #[arg(long, value_name = "FOLDER")]
+    recipes: Option<PathBuf>,
     /// Map the rows and simulate none: what each would be run as, what was assumed, what was not understood
     #[arg(long)]
     map_only: bool,
@@ -95,7 +101,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     for path in &args.paths {
         rows.extend(read(path).map_err(Failure::input)?);
     }
-    let rows = picked(args, rows)?;
+    let mut rows = picked(args, rows)?;
+    let recipes = args.recipes.clone().map(Arc::new);
+    rows.iter_mut().for_each(|row| row.recipes.clone_from(&recipes));
     let bar = Bar::of("rows", rows.len() as u64);
     let done = match args.map_only {
         true => rows.iter().map(|row| mapped(row, &book)).collect(),

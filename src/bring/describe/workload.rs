@@ -45,8 +45,12 @@ pub fn workload(
     let parallel = c.get("seq_parallel").as_bool();
     put(&mut parallelism, "sequence_parallel", parallel.map(|parallel| parallel && layout.tensor > 1));
     if model.moe.is_some() {
-        parallelism["expert"] = c.degree("ep").into();
-        put(&mut parallelism, "expert_tensor", c.count("expert_tp"));
+        let expert = c.degree("ep");
+        parallelism["expert"] = expert.into();
+        // Experts are cut over the tensor degree only where enough ranks hold a stage.
+        let ranks = layout.data * layout.context * layout.tensor;
+        let cut = c.count("expert_tp").filter(|cut| ranks.is_multiple_of((expert * cut).max(1)));
+        put(&mut parallelism, "expert_tensor", cut);
     } else if c.amount_is("ep", 1) {
         c.heed("ep");
     }

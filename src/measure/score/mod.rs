@@ -10,6 +10,7 @@
 pub mod anchor;
 mod anchored;
 mod calibrate;
+mod card;
 mod case;
 mod choice;
 pub mod learned;

@@ -17,6 +17,8 @@ pub struct Row {
     pub columns: Result<Map<String, Value>, String>,
     /// Models that it may refer to.
     pub shapes: Arc<Shapes>,
+    /// The repository whose recipes it may name.
+    pub recipes: Option<Arc<PathBuf>>,
 }
 
 impl Row {
@@ -82,7 +84,7 @@ fn rows_of(file: &Path, text: &str, shapes: &Arc<Shapes>, rows: &mut Vec<Row>) {
             Ok(columns) => columns.get("id").and_then(Value::as_str).map_or(place, str::to_string),
             Err(_) => place,
         };
-        rows.push(Row { id, columns, shapes: shapes.clone() });
+        rows.push(Row { id, columns, shapes: shapes.clone(), recipes: None });
     }
 }
 

@@ -69,7 +69,7 @@ pub(super) fn read(syntaxes: &[Syntax], text: &str, typed: &Invocation) -> Resul
     let value = match syntax {
         Syntax::Shell => return shell::read(&shell::with_sources(text, &typed.file), typed),
         Syntax::Python => {
-            let arguments = python::read(text, typed.function.as_deref())?;
+            let arguments = python::read(text, &typed.file, typed.function.as_deref())?;
             return Ok(Said { arguments, open: Vec::new() });
         }
         Syntax::Yaml => yaml(text)?,

@@ -1,16 +1,19 @@
 //! A function of Python that puts a configuration together: attributes that are set (`cfg.model.num_layers = 4`), calls with
-//! names (`Trainer.Config(training=TrainingConfig(steps=10))`), functions of the same file that it begins with.
+//! names (`Trainer.Config(training=TrainingConfig(steps=10))`), functions of the same file, or of recipes beside it, that it begins with.
 //!
 //! Nothing is executed ([`player`]). What a function is called, and which one it begins with, is the argument `recipe`; what a
 //! name says of the job (`..._64gpu_h100_...`) are `recipe.devices` and `recipe.device`.
 
+mod condition;
 mod expression;
+mod library;
 mod player;
 mod tokens;
 
 use serde_json::Value;
 
-use player::{Entries, Function, Module};
+use library::Library;
+use player::{Entries, Function, Module, play};
 use stepsim_step::spec::SpecError;
 
 /// Names of functions that make a configuration in other files: `llama3_8b_pretrain_config`.
@@ -21,50 +24,51 @@ pub(super) fn looks_like(text: &str) -> bool {
     text.lines().any(|line| line.starts_with("def "))
 }
 
-/// The arguments of one function, by its name where there are several.
-pub(super) fn read(text: &str, function: Option<&str>) -> Result<Entries, SpecError> {
+/// The arguments of one function, by its name where there are several. `file` is where the text comes from.
+pub(super) fn read(text: &str, file: &str, function: Option<&str>) -> Result<Entries, SpecError> {
     let module = Module::of(&tokens::lines(text));
-    let made = |function: &Function| arguments(&module, function);
-    if let Some(name) = function {
-        let named = module.functions.iter().find(|function| function.name == name);
-        return named.map(made).ok_or_else(|| {
-            SpecError::at("", format!("has no function `{name}`"))
-                .allowed(recipes(&module).join(", "))
-                .hint("`def NAME():` at the start of a line")
-        });
-    }
+    let library = Library::of(&module, file);
     let names = recipes(&module);
-    match names.as_slice() {
-        [name] => Ok(module.functions.iter().find(|f| f.name == *name).map(made).unwrap_or_default()),
-        names => {
+    let name = match (function, names.as_slice()) {
+        (Some(name), _) => name,
+        (None, [name]) => *name,
+        (None, names) => {
             let usual = names.iter().find(|name| name.contains("pretrain")).or(names.first());
-            Err(SpecError::at("", format!("holds {} recipes: which?", names.len()))
+            return Err(SpecError::at("", format!("holds {} recipes: which?", names.len()))
                 .allowed(names.join(", "))
-                .hint(format!("name one behind the file: `FILE.py:{}`", usual.unwrap_or(&"NAME"))))
+                .hint(format!("name one behind the file: `FILE.py:{}`", usual.unwrap_or(&"NAME"))));
         }
-    }
+    };
+    let (module, function) = library.function(&module, name).ok_or_else(|| {
+        SpecError::at("", format!("has no function `{name}`"))
+            .allowed(names.join(", "))
+            .hint("`def NAME():` at the start of a line")
+    })?;
+    Ok(arguments(&library, module, function))
 }
 
 /// The arguments of all functions.
 pub(super) fn all(text: &str) -> Entries {
     let module = Module::of(&tokens::lines(text));
-    module.functions.iter().flat_map(|function| arguments(&module, function)).collect()
+    let alone = Library::default();
+    module.functions.iter().flat_map(|function| arguments(&alone, &module, function)).collect()
 }
 
 /// Functions that make a configuration and are no helpers of others.
 fn recipes(module: &Module) -> Vec<&str> {
+    let alone = Library::default();
     let makes = |function: &&Function| {
         let own = of_name(&function.name).len() + 1;
-        !function.name.starts_with('_') && arguments(module, function).len() > own
+        !function.name.starts_with('_') && arguments(&alone, module, function).len() > own
     };
     module.functions.iter().filter(makes).map(|function| function.name.as_str()).collect()
 }
 
 /// What a function puts together, with what its name says.
-fn arguments(module: &Module, function: &Function) -> Entries {
+fn arguments(library: &Library, module: &Module, function: &Function) -> Entries {
     let mut entries = of_name(&function.name);
     let (mut recipe, mut made) = (function.name.clone(), Entries::new());
-    for (path, value) in module.play(function) {
+    for (path, value) in play(library, module, function) {
         match value.as_str() {
             // A configuration that another file begins.
             Some(name) if path.is_empty() && name.ends_with(RECIPE) => recipe = name.to_string(),

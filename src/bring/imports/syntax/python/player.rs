@@ -1,12 +1,14 @@
 //! What a function of Python puts together: a configuration as paths and values. Nothing is executed: functions of the same
-//! text are followed where they are called. Of a condition that is known to hold or to fail only the right branch is taken; behind any
-//! other all branches are, in order.
+//! text, and of the recipes that it imports ([`Library`]), are followed where they are called. Of a condition that is known to hold
+//! or to fail only the right branch is taken; behind any other all branches are, in order.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::condition;
 use super::expression::{Expression, calculated, expression};
+use super::library::{Import, Library, imports};
 use super::tokens::{Line, Token};
 
 /// How deep functions may call one another.
@@ -34,14 +36,15 @@ pub(super) struct Function {
 pub(super) struct Module {
     pub functions: Vec<Function>,
     constants: BTreeMap<String, Entries>,
-    /// The package that a name comes from: `from torchtitan.models.qwen3 import model_registry`.
-    imports: BTreeMap<String, String>,
+    /// Where a name comes from: `from torchtitan.models.qwen3 import model_registry`.
+    pub imports: BTreeMap<String, Import>,
 }
 
 impl Module {
     pub fn of(lines: &[Line]) -> Module {
         let mut module =
             Module { functions: Vec::new(), constants: BTreeMap::new(), imports: BTreeMap::new() };
+        let nothing = Library::default();
         let mut in_function = false;
         for line in lines {
             if line.indent == 0 {
@@ -51,7 +54,7 @@ impl Module {
                     module.functions.push(function);
                     in_function = true;
                 } else if let Some((target, value)) = assignment(&line.tokens) {
-                    let entries = Scope::new(&module, BTreeMap::new(), 0).entries(&value);
+                    let entries = Scope::new(&nothing, &module, BTreeMap::new(), 0).entries(&value);
                     module.constants.insert(target, entries);
                 }
             } else if in_function && let Some(function) = module.functions.last_mut() {
@@ -61,28 +64,14 @@ impl Module {
         module
     }
 
-    /// What a function returns.
-    pub fn play(&self, function: &Function) -> Entries {
-        Scope::new(self, BTreeMap::new(), 0).called(function, &[])
-    }
-
-    fn function(&self, name: &str) -> Option<&Function> {
+    pub fn function(&self, name: &str) -> Option<&Function> {
         self.functions.iter().find(|function| function.name == name)
     }
 }
 
-/// `from a.b.c import d, e`: the last word of the package, by each name.
-fn imports(tokens: &[Token]) -> Vec<(String, String)> {
-    let name = |token: &Token| if let Token::Name(name) = token { Some(name.clone()) } else { None };
-    let names: Vec<String> = tokens.iter().filter_map(name).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let Some(at) = names.iter().position(|name| *name == "import") else { return Vec::new() };
-    match names.split_at(at) {
-        (["from", .., package], [_, imported @ ..]) => {
-            imported.iter().map(|name| ((*name).to_string(), (*package).to_string())).collect()
-        }
-        _ => Vec::new(),
-    }
+/// What a function returns.
+pub(super) fn play(library: &Library, module: &Module, function: &Function) -> Entries {
+    Scope::new(library, module, BTreeMap::new(), 0).called(module, function, &[])
 }
 
 /// `def NAME(a, b: int = 1):`.
@@ -177,7 +166,10 @@ impl Branches {
             "elif" if before == Some(true) => Some(false),
             "elif" => condition,
             "else" => before.map(|is| !is),
-            _ => return true,
+            _ => {
+                self.conditions.retain(|depth, _| *depth < line.indent);
+                return true;
+            }
         };
         let decided = if word == "if" { condition } else { before.filter(|is| *is).or(condition) };
         self.conditions.insert(line.indent, decided);
@@ -186,35 +178,52 @@ impl Branches {
         }
         false
     }
+
+    /// Whether the line that was taken last stands behind conditions that are known to hold, or behind none.
+    fn surely(&self) -> bool {
+        self.conditions.values().all(|condition| *condition == Some(true))
+    }
 }
 
 /// What a function sees while it runs.
 struct Scope<'a> {
+    library: &'a Library,
     module: &'a Module,
     variables: BTreeMap<String, Entries>,
     depth: usize,
 }
 
 impl<'a> Scope<'a> {
-    fn new(module: &'a Module, variables: BTreeMap<String, Entries>, depth: usize) -> Scope<'a> {
-        Scope { module, variables, depth }
+    fn new(
+        library: &'a Library,
+        module: &'a Module,
+        variables: BTreeMap<String, Entries>,
+        depth: usize,
+    ) -> Scope<'a> {
+        Scope { library, module, variables, depth }
     }
 
     /// What a function returns for arguments.
-    fn called(&self, function: &Function, arguments: &[(Option<String>, Expression)]) -> Entries {
-        self.run(function, arguments).0
+    fn called(
+        &self,
+        module: &Module,
+        function: &Function,
+        arguments: &[(Option<String>, Expression)],
+    ) -> Entries {
+        self.run(module, function, arguments).0
     }
 
     /// What a function returns, and what its parameters are at its end.
     fn run(
         &self,
+        module: &Module,
         function: &Function,
         arguments: &[(Option<String>, Expression)],
     ) -> (Entries, BTreeMap<String, Entries>) {
         if self.depth >= DEEPEST {
             return Default::default();
         }
-        let mut inside = Scope::new(self.module, BTreeMap::new(), self.depth + 1);
+        let mut inside = Scope::new(self.library, module, BTreeMap::new(), self.depth + 1);
         for (at, (name, usual)) in function.parameters.iter().enumerate() {
             let named = arguments.iter().find(|(given, _)| given.as_ref() == Some(name));
             let given = named.or(arguments.get(at).filter(|(name, _)| name.is_none()));
@@ -225,23 +234,30 @@ impl<'a> Scope<'a> {
         let mut returned = Entries::new();
         let mut branches = Branches::default();
         for line in &function.body {
-            if branches.takes(line, |condition| inside.truth(condition)) {
-                inside.statement(&line.tokens, &mut returned);
+            if branches.takes(line, |tokens| condition::holds(tokens, &|value| inside.known(value))) {
+                let ends = inside.statement(&line.tokens, &mut returned);
+                if ends && branches.surely() {
+                    break;
+                }
             }
         }
         (returned, inside.variables)
     }
 
-    /// Whether a condition holds, where it is a variable that is known to be true or false.
-    fn truth(&self, condition: &[Token]) -> Option<bool> {
-        let (negated, rest) = match condition {
-            [Token::Name(not), rest @ ..] if not == "not" => (true, rest),
-            all => (false, all),
-        };
-        single(self.entries(&expression(rest)))?.as_bool().map(|is| is != negated)
+    /// A value that is known: written out, or of a variable that has one.
+    fn known(&self, tokens: &[Token]) -> Option<Value> {
+        let expression = expression(tokens);
+        if let Expression::Path(path) = &expression {
+            let name = path.split('.').next().unwrap_or_default();
+            if !self.variables.contains_key(name) && !self.module.constants.contains_key(name) {
+                return None;
+            }
+        }
+        single(self.entries(&expression)).filter(|value| !value.is_null())
     }
 
-    fn statement(&mut self, tokens: &[Token], returned: &mut Entries) {
+    /// Takes a statement up; whether it returns.
+    fn statement(&mut self, tokens: &[Token], returned: &mut Entries) -> bool {
         if let [Token::Name(word), rest @ ..] = tokens
             && word == "return"
         {
@@ -249,33 +265,49 @@ impl<'a> Scope<'a> {
             if !entries.is_empty() {
                 *returned = entries;
             }
-            return;
+            return true;
         }
-        if let Some((target, value)) = assignment(tokens) {
-            let entries = self.entries(&value);
-            match target.split_once('.') {
-                None => drop(self.variables.insert(target, entries)),
-                Some((name, path)) => put(self.variables.entry(name.to_string()).or_default(), path, entries),
+        match assignment(tokens) {
+            Some((target, value)) => {
+                let entries = self.entries(&value);
+                self.put(&target, entries);
             }
-            return;
+            None => self.helper(tokens),
         }
-        self.helper(tokens);
+        false
     }
 
-    /// `helper(cfg)`: a function of the text that sets something of what it is given.
+    fn put(&mut self, target: &str, entries: Entries) {
+        match target.split_once('.') {
+            None => drop(self.variables.insert(target.to_string(), entries)),
+            Some((name, path)) => put(self.variables.entry(name.to_string()).or_default(), path, entries),
+        }
+    }
+
+    /// `helper(cfg)`: a function that is followed sets something of what it is given. Of one that is not, `set_NAME(cfg.model, value)`
+    /// and `apply_NAME(cfg.model, value)` set what they are called after.
     fn helper(&mut self, tokens: &[Token]) {
         let Expression::Call { path, arguments } = expression(tokens) else { return };
-        let Some(function) = self.module.function(&path) else { return };
-        let (_, after) = self.run(function, &arguments);
+        let Some((module, function)) = self.library.function(self.module, &path) else {
+            let name = path.strip_prefix("set_").or(path.strip_prefix("apply_"));
+            if let (Some(name), [(None, Expression::Path(target)), (_, value), ..]) =
+                (name, arguments.as_slice())
+            {
+                let entries = self.entries(value);
+                self.put(&format!("{target}.{name}"), entries);
+            }
+            return;
+        };
+        let (_, after) = self.run(module, function, &arguments);
         for (at, (name, value)) in arguments.iter().enumerate() {
             let parameter = match name {
                 Some(name) => Some(name),
                 None => function.parameters.get(at).map(|(name, _)| name),
             };
             if let (Expression::Path(variable), Some(entries)) = (value, parameter.and_then(|p| after.get(p)))
-                && let Some(before) = self.variables.get_mut(variable)
+                && self.variables.contains_key(variable.split('.').next().unwrap_or_default())
             {
-                before.clone_from(entries);
+                self.put(variable, entries.clone());
             }
         }
     }
@@ -322,16 +354,24 @@ impl<'a> Scope<'a> {
     /// A function of the text is followed; of any other call the arguments are what it makes, by their names, and what stands
     /// first without a name is the whole. A class that is given nothing is known by its name.
     fn call(&self, path: &str, arguments: &[(Option<String>, Expression)]) -> Entries {
-        if let Some(function) = self.module.function(path) {
-            return self.called(function, arguments);
+        if let Some((module, function)) = self.library.function(self.module, path) {
+            return self.called(module, function, arguments);
+        }
+        // `getattr(cfg.model, "name", None)`.
+        if let (
+            "getattr",
+            [(None, Expression::Path(of)), (None, Expression::Value(Value::String(name))), ..],
+        ) = (path, arguments)
+        {
+            return self.path(&format!("{of}.{name}"));
         }
         let mut entries = Entries::new();
         let first = arguments.first().filter(|(name, _)| name.is_none());
         let whole = first.map(|(_, value)| self.entries(value)).unwrap_or_default();
         put(&mut entries, "", whole);
         // Which family a registry is of stands in its package alone.
-        if let Some(package) = self.module.imports.get(path).filter(|_| path == REGISTRY) {
-            entries.push((PACKAGE.to_string(), package.as_str().into()));
+        if let Some(import) = self.module.imports.get(path).filter(|_| path == REGISTRY) {
+            entries.push((PACKAGE.to_string(), import.family().into()));
         }
         if entries.is_empty() && (arguments.is_empty() || path.ends_with(".Config")) {
             entries.push((String::new(), class(path).into()));

@@ -1,0 +1,94 @@
+//! Conditions of Python, as far as what they ask about is known.
+
+use serde_json::Value;
+
+use super::tokens::Token;
+
+/// Whether a condition holds; `None` where that is not known. `known` tells the value of an expression.
+pub(super) fn holds(tokens: &[Token], known: &impl Fn(&[Token]) -> Option<Value>) -> Option<bool> {
+    if let Some((left, right)) = cut(tokens, &["or"]) {
+        return match (holds(left, known), holds(right, known)) {
+            (Some(true), _) | (_, Some(true)) => Some(true),
+            (Some(false), Some(false)) => Some(false),
+            _ => None,
+        };
+    }
+    if let Some((left, right)) = cut(tokens, &["and"]) {
+        return match (holds(left, known), holds(right, known)) {
+            (Some(false), _) | (_, Some(false)) => Some(false),
+            (Some(true), Some(true)) => Some(true),
+            _ => None,
+        };
+    }
+    if let [Token::Name(not), rest @ ..] = tokens
+        && not == "not"
+    {
+        return holds(rest, known).map(|is| !is);
+    }
+    // What is known is something: `None` and what is not followed are alike here.
+    for (words, is) in [(["is", "not", "None"].as_slice(), true), (["is", "None"].as_slice(), false)] {
+        if let Some((left, [])) = cut(tokens, words) {
+            return known(left).map(|_| is);
+        }
+    }
+    for (sign, is) in [('=', true), ('!', false)] {
+        let at = tokens.windows(2).position(|two| *two == [Token::Sign(sign), Token::Sign('=')]);
+        if let Some(at) = at {
+            let same = known(&tokens[..at])? == known(&tokens[at + 2..])?;
+            return Some(same == is);
+        }
+    }
+    known(tokens)?.as_bool()
+}
+
+/// What stands before and behind words outside of brackets.
+fn cut<'a>(tokens: &'a [Token], words: &[&str]) -> Option<(&'a [Token], &'a [Token])> {
+    let is = |token: &Token, word: &str| matches!(token, Token::Name(name) if name == word);
+    let mut depth = 0_i32;
+    for at in 0..tokens.len() {
+        match &tokens[at] {
+            Token::Sign('(' | '[' | '{') => depth += 1,
+            Token::Sign(')' | ']' | '}') => depth -= 1,
+            _ => {}
+        }
+        let here = tokens.get(at..at + words.len()).unwrap_or_default();
+        if depth == 0 && here.len() == words.len() && here.iter().zip(words).all(|(t, w)| is(t, w)) {
+            return Some((&tokens[..at], &tokens[at + words.len()..]));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::tokens::{Token, lines};
+    use super::holds;
+
+    #[test]
+    fn what_is_known_decides_and_nothing_else() {
+        let known = |tokens: &[Token]| match tokens {
+            [Token::Name(name)] => match name.as_str() {
+                "kind" => Some(json!("bf16")),
+                "True" => Some(Value::Bool(true)),
+                _ => None,
+            },
+            [Token::Text(text)] => Some(json!(text)),
+            _ => None,
+        };
+        for (condition, truth) in [
+            ("kind == 'bf16'", Some(true)),
+            ("kind != 'bf16'", Some(false)),
+            ("not kind == 'fp8'", Some(true)),
+            ("kind is None", Some(false)),
+            ("other is None", None),
+            ("other and kind == 'fp8'", Some(false)),
+            ("other or kind == 'bf16'", Some(true)),
+            ("other and True", None),
+            ("f(other or True)", None),
+        ] {
+            assert_eq!(holds(&lines(condition)[0].tokens, &known), truth, "{condition}");
+        }
+    }
+}
