@@ -4,8 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::Argument;
-
 /// A workload on its way.
 #[derive(Debug, Default)]
 pub(super) struct Draft {
@@ -20,5 +18,21 @@ pub(super) struct Draft {
     /// What followed from several arguments or was assumed, in words.
     pub(super) assumed: Vec<String>,
     /// What is not in the workload and may change the step.
-    pub(super) doubts: Vec<Argument>,
+    pub(super) doubts: Vec<Doubt>,
+}
+
+/// Something that a file says, or leaves open: it is not in the workload, and may change the step.
+#[derive(Debug)]
+pub(super) struct Doubt {
+    pub(super) name: String,
+    pub(super) value: Value,
+    pub(super) why: String,
+}
+
+/// A workload with what became of it on the way.
+pub(super) struct Finished {
+    pub(super) workload: Value,
+    /// What followed from several arguments or was assumed, in words.
+    pub(super) assumed: Vec<String>,
+    pub(super) doubts: Vec<Doubt>,
 }

@@ -2,23 +2,15 @@
 
 use serde_json::{Map, Value, json};
 
+use super::draft::{Doubt, Draft, Finished};
 use super::table::Table;
-use super::{Argument, Beside, Draft, Status, object};
+use super::{Beside, object};
 use stepsim_step::spec::glob::fits;
 use stepsim_step::spec::json::whole;
 use stepsim_step::spec::{Kind, SpecError, catalog};
 
 /// Entries of GPT-2's tokenizer (Radford et al. 2019).
 const GPT2: u64 = 50_257;
-
-/// A workload with what became of it on the way.
-pub(super) struct Finished {
-    pub workload: Value,
-    /// What followed from several arguments or was assumed, in words.
-    pub assumed: Vec<String>,
-    /// What is not in the workload and may change the step.
-    pub doubts: Vec<Argument>,
-}
 
 /// A file without its folder.
 fn name(file: &str) -> String {
@@ -67,7 +59,7 @@ impl Draft {
     /// Something that a file says, or leaves open, is not in the workload and may change the step.
     pub(super) fn doubt(&mut self, name: &str, value: Value, why: &str) {
         let (name, why) = (name.to_string(), why.to_string());
-        self.doubts.push(Argument { name, value, status: Status::Matters, fields: Vec::new(), why });
+        self.doubts.push(Doubt { name, value, why });
     }
     pub(super) fn put(&mut self, path: &str, value: Value) {
         // Paths are those of the specification.

@@ -27,8 +27,7 @@ pub(crate) mod vocabulary;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use draft::Draft;
-use finish::Finished;
+use draft::{Doubt, Draft, Finished};
 use stepsim_step::spec::{SpecError, json, nearest};
 use syntax::{Open, Said};
 use table::{Rule, Table};
@@ -89,6 +88,13 @@ pub struct Argument {
     /// Why it has no counterpart.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub why: String,
+}
+
+impl Argument {
+    fn doubted(doubt: Doubt) -> Argument {
+        let Doubt { name, value, why } = doubt;
+        Argument { name, value, status: Status::Matters, fields: Vec::new(), why }
+    }
 }
 
 /// What became of an argument.
@@ -162,7 +168,7 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
     let open = left_open(&table, open);
     let Finished { mut workload, mut assumed, doubts } =
         draft.finish(&table, beside, file).map_err(|e| where_open(e, file, &open))?;
-    arguments.extend(doubts);
+    arguments.extend(doubts.into_iter().map(Argument::doubted));
     adapters::without_shared_expert(&mut workload);
     if let Some(why) = adapters::of_what_is_there(&mut workload) {
         arguments.push(Argument {
@@ -250,7 +256,13 @@ pub fn translate_model(format: &str, file: &str, beside: &Beside) -> Result<Impo
     let draft = Draft::of(&table);
     let defaults = draft.defaults();
     let Finished { workload, assumed, doubts } = draft.finish(&table, beside, file)?;
-    Ok(Import { format: format.to_string(), workload, arguments: doubts, defaults, assumed })
+    Ok(Import {
+        format: format.to_string(),
+        workload,
+        arguments: doubts.into_iter().map(Argument::doubted).collect(),
+        defaults,
+        assumed,
+    })
 }
 
 /// The variables that a script leaves open and that a step hangs on, each with what is asked of it; those that choose first.
