@@ -20,10 +20,11 @@ if ! "$python" -c 'import hta' 2>/dev/null; then
   fi
 fi
 if ! "$python" -c 'import TraceLens' 2>/dev/null; then
-  # It is in no registry, and asks for more than reading a file needs.
-  "$python" -m pip install -q orjson tqdm tabulate PyYAML openpyxl StrEnum >>"$cache/hta.log" 2>&1 &&
-    "$python" -m pip install -q --no-deps 'git+https://github.com/AMD-AGI/TraceLens' >>"$cache/hta.log" 2>&1 ||
-    echo "skipped: TraceLens cannot be installed, see $cache/hta.log"
+  # It is in no registry, and asks for more than reading a file needs: $TRACELENS is a checkout of AMD-AGI/TraceLens.
+  { [ -n "${TRACELENS:-}" ] &&
+    "$python" -m pip install -q orjson tqdm tabulate PyYAML openpyxl StrEnum >>"$cache/hta.log" 2>&1 &&
+    "$python" -m pip install -q --no-deps "$TRACELENS" >>"$cache/hta.log" 2>&1; } ||
+    echo "skipped: TraceLens is not here (TRACELENS=FOLDER installs it)"
 fi
 if "$python" "$here/hta-check.py" --self-test "$1" >/dev/null; then
   echo "hta-check: the gate does not close"
