@@ -85,6 +85,7 @@ fn files_are_opened_where_files_are_the_subject() {
     let may = [
         "step/build.rs",
         "step/spec/files.rs",
+        "bring/imports/syntax/python/library.rs",
         "measure/profile/reader/",
         "read/trace/",
         "form/calculon/files/",

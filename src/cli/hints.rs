@@ -21,7 +21,7 @@ const DEVICES: [&str; 7] = ["gpus", "num-gpus", "gpu", "devices", "num-devices",
 const MACHINE: [&str; 4] = ["-t", "--on", "--topology", "--machine"];
 
 /// A hint about words that are no command line.
-pub(super) fn of_words(words: &[String], error: &clap::Error) -> Option<String> {
+pub(super) fn of_words(program: &clap::Command, words: &[String], error: &clap::Error) -> Option<String> {
     let part = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
         _ => None,
@@ -29,7 +29,6 @@ pub(super) fn of_words(words: &[String], error: &clap::Error) -> Option<String> 
     match error.kind() {
         ErrorKind::UnknownArgument => option(words, part(ContextKind::InvalidArg)?),
         ErrorKind::InvalidSubcommand => {
-            let program = super::definition();
             let names = program.get_subcommands().map(clap::Command::get_name);
             let near = nearest(part(ContextKind::InvalidSubcommand)?, names);
             near.first().map(|name| format!("did you mean `stepsim {name}`?"))
@@ -106,7 +105,7 @@ mod tests {
         ] {
             let words = typed(line);
             let error = super::super::definition().try_get_matches_from(&words).unwrap_err();
-            let said = of_words(&words, &error);
+            let said = of_words(&super::super::definition(), &words, &error);
             assert!(
                 said.as_deref().zip(hint).is_some_and(|(said, hint)| said.contains(hint))
                     || said.is_none() && hint.is_none(),

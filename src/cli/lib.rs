@@ -228,7 +228,7 @@ pub fn program(words: &[OsString]) -> u8 {
         Err(e) => {
             // Help and version are errors to clap too; their exit code is 0. A closed pipe is no failure.
             let _ = e.print();
-            if let Some(hint) = hints::of_words(&command_line::command(), &e) {
+            if let Some(hint) = hints::of_words(&definition(), &command_line::command(), &e) {
                 let _ = writeln!(io::stderr(), "  hint: {hint}");
             }
             return e.exit_code() as u8;

@@ -10,16 +10,15 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::base::Base;
-use super::candidates::Simulated;
+use super::candidates::{Simulated, capacity};
 use super::measure_words::measure_words;
 use super::objective::{Measures, Objective};
-use stepsim_core::ids::DeviceId;
 use stepsim_measure::score::ranges::{
     Accuracy, Circumstances, FULL, LayoutKind, MeasuredSteps, StepTraits, cost_of, most_hidden, three_unlike,
 };
 use stepsim_read::analysis::report::Report;
+use stepsim_simulate::Options;
 use stepsim_simulate::jump::reported;
-use stepsim_simulate::{Inputs, Options};
 
 /// A layout with what measured steps say of it.
 pub(super) struct WeighedLayout {
@@ -106,11 +105,6 @@ impl Advice {
         let bets = format!("bets on {}", self.bets_on);
         [Some(self.accuracy.clone()), memory, Some(bets), measure].into_iter().flatten().collect()
     }
-}
-
-/// Bytes of device memory.
-pub(super) fn capacity(inputs: &Inputs) -> Option<f64> {
-    inputs.machine.device(DeviceId(0)).hbm.as_ref().map(|hbm| hbm.gb * 1e9)
 }
 
 /// The communication that a step hides under its kernels most, beside the most that a measured step like it hid.

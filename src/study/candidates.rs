@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use serde_json::{Map, Value};
 
-use super::advice::capacity;
 use super::base::Base;
 use super::objective::Measures;
 use super::options::SearchOptions;
 use super::outcome::{How, Outcome, outcome_beside};
 use super::rows::StudyError;
 use super::space::set_text;
+use stepsim_core::ids::DeviceId;
 use stepsim_core::pool;
 use stepsim_simulate::{Inputs, Status};
 
@@ -296,6 +296,11 @@ fn walked(base: &Base, bounded: &Bounded, options: &SearchOptions) -> Estimated 
 /// A layout in closed form.
 pub(super) fn estimated(base: &Base, settings: &Map<String, Value>, options: &SearchOptions) -> Estimated {
     walked(base, &bound(base, settings, options)?, options)
+}
+
+/// Bytes of device memory.
+pub(super) fn capacity(inputs: &Inputs) -> Option<f64> {
+    inputs.machine.device(DeviceId(0)).hbm.as_ref().map(|hbm| hbm.gb * 1e9)
 }
 
 /// Plays a layout within the limit of memory.

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::outcome::Shared;
 use stepsim_form::analytic::KEYS;
-use stepsim_form::compare::{Formula, FormulaReading};
+use stepsim_form::compare::{Estimators, Formula, FormulaReading};
 use stepsim_simulate::{Inputs, SimulationError};
 
 /// Column: the formula's step, in seconds.
@@ -32,11 +31,11 @@ pub fn of_one_term(column: &str) -> bool {
 /// The workload does not fit the machine, or an expression is wrong.
 pub(super) fn formula_columns(
     formula: &Formula,
-    shared: &Shared,
+    estimators: &Estimators,
     inputs: &Inputs,
     step_s: f64,
 ) -> Result<BTreeMap<String, Value>, SimulationError> {
-    let read = FormulaReading::new(formula, &shared.estimators, inputs, (step_s, &[]))?;
+    let read = FormulaReading::new(formula, estimators, inputs, (step_s, &[]))?;
     let own = [
         (STEP.to_string(), read.total_s.into()),
         (OFF.to_string(), (100.0 * read.off).into()),

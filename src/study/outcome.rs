@@ -154,7 +154,7 @@ pub(super) fn reported(shared: &Shared, inputs: &Inputs, how: How, columns: &Col
         }
     }
     if let (Some(formula), Some(step_s)) = (columns.formula(), outcome.step_time_s) {
-        match formula_columns(formula, shared, inputs, step_s) {
+        match formula_columns(formula, &shared.estimators, inputs, step_s) {
             Ok(own) => outcome.columns.extend(own),
             Err(e) => return Outcome::of_fault((&e).into()),
         }

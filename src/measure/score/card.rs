@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::case::{Case, MemoryOf};
+use super::rows::Row;
 use stepsim_bring::describe::{MachineCase, model_named};
 use stepsim_bring::import;
 use stepsim_bring::imports::{Beside, word};
@@ -13,6 +14,21 @@ use stepsim_step::spec::rules::Pace;
 
 /// The software whose cards they are.
 const FORMAT: &str = "megatron-bridge";
+
+/// Whether a row is a card.
+pub(super) fn is_card(row: &Row) -> bool {
+    row.columns
+        .as_ref()
+        .is_ok_and(|words| words.contains_key("recipe") && words.contains_key("measured_step_s"))
+}
+
+/// The case of a row that is a card.
+///
+/// # Errors
+/// As [`case`].
+pub(super) fn of_row(row: &Row) -> Result<Case, String> {
+    case(row.columns.as_ref().map_err(Clone::clone)?, row.recipes.as_deref().map(PathBuf::as_path), &row.id)
+}
 
 /// The case of a card; `folder` is the checkout.
 ///

@@ -1,12 +1,11 @@
 //! From a row to what is simulated.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use serde_json::Value;
 
+use super::measured;
 use super::rows::Row;
-use super::{card, measured};
 use stepsim_bring::describe::{
     Assumed, From, MachineCase, Relief, RuleBook, Ruling, describe, inputs, reliefs,
 };
@@ -76,9 +75,6 @@ pub struct Case {
 /// Why it cannot be mapped.
 pub fn case(row: &Row, book: &RuleBook) -> Result<Case, String> {
     let words = row.columns.as_ref().map_err(Clone::clone)?;
-    if words.contains_key("recipe") && words.contains_key("measured_step_s") {
-        return card::case(words, row.recipes.as_deref().map(PathBuf::as_path), &row.id);
-    }
     let said = describe(words, &row.shapes, &row.id, book)?;
     let (ruling, layout) = (&said.ruling, said.layout);
     let layer = ruling.columns.text("kind") == "layer";

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::anchor::{Parts, parts};
+use super::card;
 use super::case::{Case, case};
 use super::ranges::{Circumstances, LayoutKind, MeasuredSteps, StepRange, StepTraits, most_hidden};
 use super::rows::Row;
@@ -147,7 +148,8 @@ pub fn mapped(row: &Row, book: &RuleBook) -> Outcome {
         source: Some(row.text("source")).filter(|s| !s.is_empty()).unwrap_or("unnamed").to_string(),
         ..Outcome::default()
     };
-    match case(row, book) {
+    let found = if card::is_card(row) { card::of_row(row) } else { case(row, book) };
+    match found {
         Err(reason) => outcome.status = Status::Skipped(reason),
         Ok(case) => outcome.case = Some(case),
     }

@@ -17,7 +17,7 @@ use stepsim_step::spec::Device;
 /// its maker.
 const LEAST_LIKENESS: f64 = 0.002;
 /// Measured steps that are named.
-const NAMED: usize = 3;
+const NAMED: usize = 2;
 /// A measured step is like the step if it weighs at least so much of the nearest.
 const ALIKE: f64 = 0.2;
 

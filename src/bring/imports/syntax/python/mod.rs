@@ -7,13 +7,15 @@
 mod condition;
 mod expression;
 mod library;
+mod module;
 mod player;
 mod tokens;
 
 use serde_json::Value;
 
-use library::Library;
-use player::{Entries, Function, Module, play};
+use library::library;
+use module::{Entries, Function, Library, Module};
+use player::{module, play};
 use stepsim_step::spec::SpecError;
 
 /// Names of functions that make a configuration in other files: `llama3_8b_pretrain_config`.
@@ -26,8 +28,8 @@ pub(super) fn looks_like(text: &str) -> bool {
 
 /// The arguments of one function, by its name where there are several. `file` is where the text comes from.
 pub(super) fn read(text: &str, file: &str, function: Option<&str>) -> Result<Entries, SpecError> {
-    let module = Module::of(&tokens::lines(text));
-    let library = Library::of(&module, file);
+    let module = module(&tokens::lines(text));
+    let library = library(&module, file);
     let names = recipes(&module);
     let name = match (function, names.as_slice()) {
         (Some(name), _) => name,
@@ -49,7 +51,7 @@ pub(super) fn read(text: &str, file: &str, function: Option<&str>) -> Result<Ent
 
 /// The arguments of all functions.
 pub(super) fn all(text: &str) -> Entries {
-    let module = Module::of(&tokens::lines(text));
+    let module = module(&tokens::lines(text));
     let alone = Library::default();
     module.functions.iter().flat_map(|function| arguments(&alone, &module, function)).collect()
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::condition;
 use super::expression::{Expression, calculated, expression};
-use super::library::{Import, Library, imports};
+use super::module::{Entries, Function, Library, Module, imports};
 use super::tokens::{Line, Token};
 
 /// How deep functions may call one another.
@@ -20,53 +20,27 @@ const MOST: usize = 20_000;
 const REGISTRY: &str = "model_registry";
 const PACKAGE: &str = "package";
 
-/// Paths and values, each path once; the value of the whole has the path "".
-pub(super) type Entries = Vec<(String, Value)>;
-
-/// A function: its parameters with what they are unasked, and its statements.
-#[derive(Clone, Debug)]
-pub(super) struct Function {
-    pub name: String,
-    parameters: Vec<(String, Option<Expression>)>,
-    body: Vec<Line>,
-}
-
-/// A text: its functions, and the constants beside them.
-#[derive(Debug)]
-pub(super) struct Module {
-    pub functions: Vec<Function>,
-    constants: BTreeMap<String, Entries>,
-    /// Where a name comes from: `from torchtitan.models.qwen3 import model_registry`.
-    pub imports: BTreeMap<String, Import>,
-}
-
-impl Module {
-    pub fn of(lines: &[Line]) -> Module {
-        let mut module =
-            Module { functions: Vec::new(), constants: BTreeMap::new(), imports: BTreeMap::new() };
-        let nothing = Library::default();
-        let mut in_function = false;
-        for line in lines {
-            if line.indent == 0 {
-                in_function = false;
-                module.imports.extend(imports(&line.tokens));
-                if let Some(function) = function(line) {
-                    module.functions.push(function);
-                    in_function = true;
-                } else if let Some((target, value)) = assignment(&line.tokens) {
-                    let entries = Scope::new(&nothing, &module, BTreeMap::new(), 0).entries(&value);
-                    module.constants.insert(target, entries);
-                }
-            } else if in_function && let Some(function) = module.functions.last_mut() {
-                function.body.push(line.clone());
+/// The functions, constants and imports of a text.
+pub(super) fn module(lines: &[Line]) -> Module {
+    let mut module = Module::default();
+    let nothing = Library::default();
+    let mut in_function = false;
+    for line in lines {
+        if line.indent == 0 {
+            in_function = false;
+            module.imports.extend(imports(&line.tokens));
+            if let Some(function) = function(line) {
+                module.functions.push(function);
+                in_function = true;
+            } else if let Some((target, value)) = assignment(&line.tokens) {
+                let entries = Scope::new(&nothing, &module, BTreeMap::new(), 0).entries(&value);
+                module.constants.insert(target, entries);
             }
+        } else if in_function && let Some(function) = module.functions.last_mut() {
+            function.body.push(line.clone());
         }
-        module
     }
-
-    pub fn function(&self, name: &str) -> Option<&Function> {
-        self.functions.iter().find(|function| function.name == name)
-    }
+    module
 }
 
 /// What a function returns.

@@ -1,0 +1,108 @@
+//! A text of Python as it stands: functions, constants, and where each other name comes from.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::expression::Expression;
+use super::tokens::{Line, Token};
+
+/// How often a name may be handed on.
+const FURTHEST: usize = 8;
+
+/// Paths and values, each path once; the value of the whole has the path "".
+pub(super) type Entries = Vec<(String, Value)>;
+
+/// A function: its parameters with what they are unasked, and its statements.
+#[derive(Clone, Debug)]
+pub(super) struct Function {
+    pub name: String,
+    pub parameters: Vec<(String, Option<Expression>)>,
+    pub body: Vec<Line>,
+}
+
+/// A text: its functions, and the constants beside them.
+#[derive(Debug, Default)]
+pub(super) struct Module {
+    pub functions: Vec<Function>,
+    pub constants: BTreeMap<String, Entries>,
+    /// Where a name comes from: `from torchtitan.models.qwen3 import model_registry`.
+    pub imports: BTreeMap<String, Import>,
+}
+
+impl Module {
+    /// The function of a name.
+    pub fn function(&self, name: &str) -> Option<&Function> {
+        self.functions.iter().find(|function| function.name == name)
+    }
+    /// Packages of recipes that it imports from.
+    pub fn packages(&self) -> Vec<String> {
+        self.imports
+            .values()
+            .filter(|import| import.is_recipe())
+            .map(|import| import.package.clone())
+            .collect()
+    }
+}
+
+/// Where a name comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Import {
+    /// `torchtitan.models.qwen3`.
+    pub package: String,
+    /// What it is called there.
+    pub name: String,
+}
+
+impl Import {
+    /// The last word of the package.
+    pub fn family(&self) -> &str {
+        self.package.rsplit('.').next().unwrap_or_default()
+    }
+    /// Whether the package holds recipes: `..._recipes` or `recipes`, but not what they share with the software.
+    fn is_recipe(&self) -> bool {
+        let mut words = self.package.split('.');
+        words.any(|word| word.ends_with("recipes")) && words.all(|word| word != "utils")
+    }
+}
+
+/// Files of recipes by their packages.
+#[derive(Debug, Default)]
+pub(super) struct Library {
+    pub modules: BTreeMap<String, Module>,
+}
+
+impl Library {
+    /// The function of a name as a module sees it, and the module that holds it.
+    pub fn function<'a>(&'a self, module: &'a Module, name: &str) -> Option<(&'a Module, &'a Function)> {
+        let (mut module, mut name) = (module, name);
+        for _ in 0..FURTHEST {
+            if let Some(function) = module.function(name) {
+                return Some((module, function));
+            }
+            let import = module.imports.get(name)?;
+            (module, name) = (self.modules.get(&import.package)?, import.name.as_str());
+        }
+        None
+    }
+}
+
+/// `from a.b.c import d, e as f`: where each name comes from.
+pub(super) fn imports(tokens: &[Token]) -> Vec<(String, Import)> {
+    let name = |token: &Token| if let Token::Name(name) = token { Some(name.clone()) } else { None };
+    let names: Vec<String> = tokens.iter().filter_map(name).collect();
+    let Some(at) = names.iter().position(|name| name == "import") else { return Vec::new() };
+    if names[0] != "from" || at < 2 {
+        return Vec::new();
+    }
+    let package = names[1..at].join(".");
+    let mut imports: Vec<(String, Import)> = Vec::new();
+    let mut rest = names[at + 1..].iter();
+    while let Some(name) = rest.next() {
+        match (name.as_str(), imports.last_mut()) {
+            ("as", Some(last)) => last.0 = rest.next().cloned().unwrap_or_default(),
+            _ => imports.push((name.clone(), Import { package: package.clone(), name: name.clone() })),
+        }
+    }
+    imports
+}
