@@ -1,4 +1,5 @@
-//! The hot loops by CPU time and, under valgrind, by instructions: event loop, sharing, fold, closed form, trace writer.
+//! The hot loops by CPU time and, under valgrind, by instructions: event loop, sharing, fold, closed form, trace
+//! writer.
 //!
 //! ```text
 //! cargo bench --bench hot_loops                     every loop: millions of items per CPU second, peak memory of each
@@ -105,8 +106,8 @@ fn shipped(name: &str, runs: u64) -> u64 {
     runs * world.op_instances()
 }
 
-/// A step of Llama-3 70B with noise on each rank, so that nothing folds: so many replicas of 128 ranks whose gradients and
-/// sends share their ports. Returns its ops.
+/// A step of Llama-3 70B with noise on each rank, so that nothing folds: so many replicas of 128 ranks whose
+/// gradients and sends share their ports. Returns its ops.
 fn noise(replicas: u64) -> u64 {
     let sets = [
         "model=llama3-70b".into(),

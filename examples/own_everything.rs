@@ -1,4 +1,5 @@
-//! A schedule, a kind of sharding, a collective, a price list and a reading that the library does not know, run and drawn.
+//! A schedule, a kind of sharding, a collective, a price list and a reading that the library does not know, run and
+//! drawn.
 //!
 //! `cargo run --example own_everything`
 
@@ -89,8 +90,8 @@ impl OwnPrices for Flat {
     }
 }
 
-/// A reading: how full the fullest device is at its peak. Its section stands in the report, its line among the tables, its chart
-/// on the page.
+/// A reading: how full the fullest device is at its peak. Its section stands in the report, its line among the
+/// tables, its chart on the page.
 struct Fullness;
 
 impl Reading for Fullness {

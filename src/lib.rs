@@ -1,7 +1,7 @@
 //! stepsim simulates one distributed training step, event by event.
 //!
-//! Start here: [`Inputs`] are a workload on a machine, [`Simulation::run`] plays one step of it, and the [`Report`] says where
-//! the time went.
+//! Start here: [`Inputs`] are a workload on a machine, [`Simulation::run`] plays one step of it, and the [`Report`]
+//! says where the time went.
 //!
 //! ```
 //! use stepsim::{Inputs, Options, Simulation};
@@ -16,13 +16,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //! Where a workload or a model is meant, files of other software are read from [`bring::read_other_software`] on.
-//! [`Inputs`] take names and paths, texts, or typed values ([`WorkloadSpec`], [`Topology`]); a run borrows them and reads no
-//! files. A [`World`] of your own needs no transformer; worlds are changed by named edits ([`core::program::Edit`]), errors are data
-//! ([`simulate::Fault`]). `default-features = false` leaves out arguments, tables and progress.
+//! [`Inputs`] take names and paths, texts, or typed values ([`WorkloadSpec`], [`Topology`]); a run borrows them and
+//! reads no files. A [`World`] of your own needs no transformer; worlds are changed by named edits
+//! ([`core::program::Edit`]), errors are data ([`simulate::Fault`]). `default-features = false` leaves out arguments,
+//! tables and progress.
 //!
 //! # Crates
 //!
-//! A step is a set of **rank programs** running on a **machine**. Each crate uses only those before it, and the compiler holds that:
+//! A step is a set of **rank programs** running on a **machine**. Each crate uses only those before it, and the
+//! compiler holds that:
 //!
 //! | crate | what it is | what it must not know |
 //! |--|--|--|

@@ -1,5 +1,5 @@
-//! Published steps that differ in one thing: what it changes, and by how much, is simulated so too. The steps' own times
-//! may be off; their ratio is what is held.
+//! Published steps that differ in one thing: what it changes, and by how much, is simulated so too. The steps' own
+//! times may be off; their ratio is what is held.
 
 use std::sync::Arc;
 

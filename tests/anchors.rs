@@ -32,8 +32,8 @@ fn rows(folder: &Folder, measured_s: &[f64]) -> Vec<Row> {
     read(&folder.path("own.jsonl")).unwrap()
 }
 
-/// Rows that all take a fifth longer than simulated are predicted better from the smallest of them, the nearer the better,
-/// and rows that are right stay right.
+/// Rows that all take a fifth longer than simulated are predicted better from the smallest of them, the nearer the
+/// better, and rows that are right stay right.
 #[test]
 fn larger_rows_are_predicted_from_the_smallest() {
     let folder = Folder::new();
@@ -193,8 +193,8 @@ fn a_part_of_a_step_becomes_prices() {
     assert!(text.contains("only in the profile, priced as waiting: collectives"), "{text}");
 }
 
-/// Kernels of a step, written, timed on a device where products take a quarter longer and all else a tenth, and read: those are
-/// the prices, and the step has them. What rows have no words for goes with its work.
+/// Kernels of a step, written, timed on a device where products take a quarter longer and all else a tenth, and read:
+/// those are the prices, and the step has them. What rows have no words for goes with its work.
 #[test]
 fn times_of_the_kernels_of_a_step_become_prices() {
     let folder = Folder::new();

@@ -55,8 +55,8 @@ fn parameters(model: &ModelSpec) -> (f64, f64) {
     (all as f64, (one.total() - one.active) as f64)
 }
 
-/// What the golden counts have and a step runs element by element: the sum over an indexer's heads with one weight a head and
-/// key, and the scan and the convolution of Mamba 1 (9 a state and 2 a tap).
+/// What the golden counts have and a step runs element by element: the sum over an indexer's heads with one weight a
+/// head and key, and the scan and the convolution of Mamba 1 (9 a state and 2 a tap).
 fn elementwise(block: &ModelSpec, sequence: u64) -> f64 {
     let weights = |x: &IndexerSpec| x.heads as f64 * (sequence + 1) as f64;
     match &block.mixer {

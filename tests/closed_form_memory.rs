@@ -62,8 +62,8 @@ fn memory_of_the_closed_form_is_the_peak_of_the_simulation() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Exchanged matrix by matrix, a layer of ZeRO-3 is never whole on the device: of the weights gathered and of the gradients
-/// that wait, the widest matrix is. The simulation and the closed form say the same.
+/// Exchanged matrix by matrix, a layer of ZeRO-3 is never whole on the device: of the weights gathered and of the
+/// gradients that wait, the widest matrix is. The simulation and the closed form say the same.
 #[test]
 fn a_layer_exchanged_by_matrix_is_there_by_its_widest() {
     let held = |by_matrix: bool| {
@@ -76,8 +76,8 @@ fn a_layer_exchanged_by_matrix_is_there_by_its_widest() {
     };
     let ((whole, whole_form), (cut, cut_form)) = (held(false), held(true));
     assert!((whole_form / whole - 1.0).abs() < CLOSE && (cut_form / cut - 1.0).abs() < CLOSE);
-    // The fullest moment is the head's backward pass, beside the gather of one layer: 218,112,000 weights, 4096 × 14336 of them
-    // in the widest matrix, two bytes each.
+    // The fullest moment is the head's backward pass, beside the gather of one layer: 218,112,000 weights, 4096 ×
+    // 14336 of them in the widest matrix, two bytes each.
     assert_eq!(whole - cut, 2.0 * (218_112_000.0 - 4096.0 * 14336.0));
 }
 

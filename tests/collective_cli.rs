@@ -46,7 +46,8 @@ fn simple_machines_take_the_times_of_theory() {
     let torus =
         rows("--topology torus:8x8,50,1 --op all-gather --bytes 64M --algorithm torus").expect("runs");
     assert!((time(&torus[0]) / 368e-6 - 1.0).abs() < 1e-9);
-    // Half of what goes to the chip opposite either way: (x+y)·α/2 + V/(4B)·(1 − 1/N), and twice that to reduce as well.
+    // Half of what goes to the chip opposite either way: (x+y)·α/2 + V/(4B)·(1 − 1/N), and twice that to reduce as
+    // well.
     for (op, times) in [("all-gather", 1.0), ("reduce-scatter", 1.0), ("all-reduce", 2.0)] {
         for fidelity in ["formula", "fluid", "steps"] {
             let call = format!("--topology torus:8x8,50,1 --op {op} --bytes 64M --fidelity {fidelity}");
@@ -129,8 +130,8 @@ fn a_timeline_of_the_largest_size_is_written() {
     assert!(of("X") >= 4 && of("C") >= 8);
 }
 
-/// Every transfer stands in the timeline, on its sender, its receiver and the links that it crosses; the last ends with the
-/// collective. The page draws them too.
+/// Every transfer stands in the timeline, on its sender, its receiver and the links that it crosses; the last ends
+/// with the collective. The page draws them too.
 #[test]
 fn steps_are_drawn_transfer_by_transfer() {
     let cases = [
@@ -175,7 +176,8 @@ fn the_way_to_another_site_is_paid_where_it_is_crossed() {
         let call = format!("-t h100-two-sites --bytes 1Mi --set sites.link_km={km} {call}");
         1e6 * time(&rows(&call).expect("runs")[0])
     };
-    // 4.9 us a km: a flat all-reduce passes each of the two joints twice, the sites of three levels exchange once, as a message does.
+    // 4.9 us a km: a flat all-reduce passes each of the two joints twice, the sites of three levels exchange once, as
+    // a message does.
     for (call, crossings) in [
         ("--op all-reduce --algorithm ring --set nodes=8", 4.0),
         ("--op all-reduce --algorithm three-level --set nodes=8", 1.0),

@@ -1,5 +1,5 @@
-//! Closed form and simulation: what the form gets wrong of what it claims, what it does not claim, what is left; and formulas
-//! that are brought.
+//! Closed form and simulation: what the form gets wrong of what it claims, what it does not claim, what is left; and
+//! formulas that are brought.
 
 use stepsim::form::analytic::KEYS;
 use stepsim::form::compare::formula::SHIPPED;
@@ -8,8 +8,8 @@ use stepsim::form::compare::{Estimators, Formula, FormulaReading};
 use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::step::plan::step::PlanError;
 
-/// What the closed form claims it gets right within 1 %: on shipped workloads of every kind of schedule, sharding and offload
-/// (the two of thousands of offloading devices take minutes here).
+/// What the closed form claims it gets right within 1 %: on shipped workloads of every kind of schedule, sharding and
+/// offload (the two of thousands of offloading devices take minutes here).
 #[test]
 fn the_form_errs_little_in_what_it_claims() {
     let names = [
@@ -70,7 +70,8 @@ impl Draw {
     }
 }
 
-/// A step of a few layers with any of what moves both sides: degrees, overlap, schedules, sharding, recomputation, stacks.
+/// A step of a few layers with any of what moves both sides: degrees, overlap, schedules, sharding, recomputation,
+/// stacks.
 fn step(d: &mut Draw) -> Option<(&'static str, Vec<String>)> {
     let experts = *d.of(&[true, false, false]);
     let model =
@@ -130,7 +131,8 @@ fn step(d: &mut Draw) -> Option<(&'static str, Vec<String>)> {
     Some((machine, sets))
 }
 
-/// On steps that nobody has picked the form errs little in what it claims: half a percent on the mean and 3 % at most are wanted.
+/// On steps that nobody has picked the form errs little in what it claims: half a percent on the mean and 3 % at most
+/// are wanted.
 #[test]
 fn random_steps_are_their_closed_form() {
     let mut errors: Vec<f64> = Vec::new();
@@ -219,7 +221,8 @@ fn a_formula_that_is_wrong_in_one_term_is_wrong_there() {
     assert_eq!(named, 200);
 }
 
-/// Every shipped formula says something of a step of pipelines, and where its bubble is that of 1F1B with equal stages it is ours.
+/// Every shipped formula says something of a step of pipelines, and where its bubble is that of 1F1B with equal
+/// stages it is ours.
 #[test]
 fn shipped_formulas_are_held_to_a_step() {
     let pipeline = "parallelism.pipeline={\"size\":4,\"schedule\":\"1f1b\"}";

@@ -1,6 +1,8 @@
-//! Layers that attend to images (Llama 3.2 Vision), held to numbers worked out by hand, to their closed form, and to what they must say.
+//! Layers that attend to images (Llama 3.2 Vision), held to numbers worked out by hand, to their closed form, and to
+//! what they must say.
 //!
-//! The model of 11 B: h = 4,096, f = 14,336, 32 heads, 8 of keys and values of 128; an image is 4 tiles of 1,601 tokens, 6,404.
+//! The model of 11 B: h = 4,096, f = 14,336, 32 heads, 8 of keys and values of 128; an image is 4 tiles of 1,601
+//! tokens, 6,404.
 
 use serde_json::{Value, json};
 use stepsim::form::compare::workload::closed_form;
@@ -37,10 +39,11 @@ fn flops(plan: &LayerPlan) -> [f64; 2] {
     [&plan.forward, &plan.backward].map(|items| LayerPlan::flops(items))
 }
 
-/// t = 4,096 tokens, n = 12,808 image tokens. Products: 2·t·(2h² + 3hf) of the sequence, 2·n·h·2·1,024 of the images; attention: 4·t·n·h.
-/// Kept in 16 bits: nine tensors of t·h (two inputs of norms, of queries and of the MLP, queries before their norm and behind, the output of
-/// attention, the two that gates scale), three of n · 1,024 (keys before their norm and behind, values), three of t·f, and 4 bytes a token
-/// and head of the softmax; n·h of image tokens once a stage.
+/// t = 4,096 tokens, n = 12,808 image tokens. Products: 2·t·(2h² + 3hf) of the sequence, 2·n·h·2·1,024 of the images;
+/// attention: 4·t·n·h. Kept in 16 bits: nine tensors of t·h (two inputs of norms, of queries and of the MLP, queries
+/// before their norm and behind, the output of attention, the two that gates scale), three of n · 1,024 (keys before
+/// their norm and behind, values), three of t·f, and 4 bytes a token and head of the softmax; n·h of image tokens
+/// once a stage.
 #[test]
 fn a_layer_by_hand() {
     let (t, n, h, f) = (4096_u64, 12_808_u64, 4096_u64, 14_336_u64);
@@ -72,8 +75,8 @@ fn frozen_images_need_no_gradient() {
     assert_eq!([sums(&all), sums(&nothing)], [1, 0]);
 }
 
-/// The encoder: 4 tiles of 1,601 positions are padded to 6,432; width 1,280, f = 5,120. A layer: 2·p·(4h² + 2hf) + 4p²h. Its
-/// projector reads 6,432 positions of six layers, and brings 6,404 of them from 7,680 to 4,096.
+/// The encoder: 4 tiles of 1,601 positions are padded to 6,432; width 1,280, f = 5,120. A layer: 2·p·(4h² + 2hf) +
+/// 4p²h. Its projector reads 6,432 positions of six layers, and brings 6,404 of them from 7,680 to 4,096.
 #[test]
 fn the_encoder_by_hand() {
     let step = step(&json!({"items": 1}), &json!({"data": 8}));
@@ -97,8 +100,9 @@ fn the_encoder_by_hand() {
     assert_eq!(StepFlops::of_modules(workload, &inputs.model, 1).model, counted as f64);
 }
 
-/// Ten layers to a stage, two of them with images: 4,096 and 12,808 rows of 4,096 in 16 bits cross each border, and come back as
-/// gradients; of a frozen encoder the image tokens do not. Tensor-parallel ranks have the same image tokens, and cut the sequence or not.
+/// Ten layers to a stage, two of them with images: 4,096 and 12,808 rows of 4,096 in 16 bits cross each border, and
+/// come back as gradients; of a frozen encoder the image tokens do not. Tensor-parallel ranks have the same image
+/// tokens, and cut the sequence or not.
 #[test]
 fn image_tokens_cross_borders_with_the_sequence() {
     let (text, images) = (f64::from(4096 * 4096 * 2), f64::from(12_808 * 4096 * 2));
@@ -122,7 +126,8 @@ fn image_tokens_cross_borders_with_the_sequence() {
     assert!(sent(&cut, "vision all-gather token gradients").is_empty());
 }
 
-/// Without images the layers that read them are left out: their weights are held, and nothing of them is computed or trained.
+/// Without images the layers that read them are left out: their weights are held, and nothing of them is computed or
+/// trained.
 #[test]
 fn text_alone_leaves_the_layers_out() {
     let parallelism = json!({"tensor": 2, "pipeline": {"size": 4}, "sharding": {"kind": "zero1"}});
@@ -142,8 +147,9 @@ fn text_alone_leaves_the_layers_out() {
     assert!(alone.memory["hbm"].by_class["optimizer"] < with.memory["hbm"].by_class["optimizer"]);
 }
 
-/// A frozen language model with trained layers that read images, and their encoder's projector: the usual way to train one. Layers below
-/// the first of them pass gradients to the projector; without a trained module they run forward alone.
+/// A frozen language model with trained layers that read images, and their encoder's projector: the usual way to
+/// train one. Layers below the first of them pass gradients to the projector; without a trained module they run
+/// forward alone.
 #[test]
 fn layers_that_read_images_are_trained_in_a_frozen_model() {
     let mut step = step(&json!({"trained": "projector"}), &json!({"tensor": 8}));

@@ -62,8 +62,8 @@ fn squares(packs: &Packs) -> f64 {
     passes.iter().flat_map(|(_, pass)| &pass.samples).map(|l| (*l as f64).powi(2) / 2.0).sum()
 }
 
-/// Whatever the degrees: all documents run once, padding is under a multiple a document, and the FLOPs are those of the padded
-/// documents on one rank each: of weights by token, of attention by pair.
+/// Whatever the degrees: all documents run once, padding is under a multiple a document, and the FLOPs are those of
+/// the padded documents on one rank each: of weights by token, of attention by pair.
 #[test]
 fn tokens_and_flops_are_conserved_whatever_the_degrees() {
     let mut draws = Draws(7);
@@ -94,8 +94,8 @@ fn tokens_and_flops_are_conserved_whatever_the_degrees() {
     assert_eq!(degrees.into_iter().collect::<Vec<_>>(), [1, 2, 4, 8]);
 }
 
-/// Two documents of 16,384 tokens and six of 4,096 on eight ranks with room for 4,096: the long ones on four ranks each, then
-/// the short ones on a rank each. Two ranks wait for as long as a short one takes.
+/// Two documents of 16,384 tokens and six of 4,096 on eight ranks with room for 4,096: the long ones on four ranks
+/// each, then the short ones on a rank each. Two ranks wait for as long as a short one takes.
 #[test]
 fn two_long_and_six_short_documents_are_played_as_by_hand() {
     let lengths = json!({"lengths": [16384, 4096, 4096, 4096]});
@@ -141,7 +141,8 @@ fn folded_is_as_unfolded() {
     }
 }
 
-/// Documents that are all alike get one degree, and the step is that of the same static degree but for the forming of groups.
+/// Documents that are all alike get one degree, and the step is that of the same static degree but for the forming of
+/// groups.
 #[test]
 fn equal_documents_are_as_a_static_degree() {
     for (length, degree) in [(16384, 4), (8192, 2), (4096, 1)] {
@@ -176,8 +177,8 @@ fn the_closed_form_follows() {
     }
 }
 
-/// Documents are dealt by their lengths and each cut by itself: what says otherwise for a static degree has no effect, and is
-/// called so.
+/// Documents are dealt by their lengths and each cut by itself: what says otherwise for a static degree has no
+/// effect, and is called so.
 #[test]
 fn fields_of_static_cuts_have_no_effect() {
     let lengths = json!({"drawn": {"median": 2000, "sigma": 1.0}});

@@ -150,7 +150,8 @@ fn a_kernel_slows_down_while_a_communication_kernel_runs() {
 #[test]
 fn a_copy_and_a_kernel_share_device_memory() {
     // A kernel of 100 ns that moves 8 B/ns on a memory of 10 B/ns; from 20 ns on, a copy of 100 bytes on a link of 6.
-    // Together they ask 14: each gets 5. The copy takes 20 ns, in which the kernel advances 12.5; then it has 67.5 left.
+    // Together they ask 14: each gets 5. The copy takes 20 ns, in which the kernel advances 12.5; then it has 67.5
+    // left.
     let mut world = world_with(Action::Phases(vec![flow(0, 100.0, 0)]));
     let (memory, link) = (world.add_resource(Bandwidth(10e9)), world.add_resource(Bandwidth(6e9)));
     let mut b = builder();
@@ -199,8 +200,8 @@ fn communication_kernels_take_units_together() {
     assert!((end.s() - (90.0 + 100.0 - 20.0 - 20.0 / 1.75 - 32.0) * 1e-9).abs() < 3e-12, "{end:?}");
 }
 
-/// Two ranks of one program, each with kernels of 100 and 90 ns at once. Beside the rank's collective, from 20 to 70 ns, one
-/// goes at half its pace and the other at four fifths: 25 and 40 ns of them are done there.
+/// Two ranks of one program, each with kernels of 100 and 90 ns at once. Beside the rank's collective, from 20 to 70
+/// ns, one goes at half its pace and the other at four fifths: 25 and 40 ns of them are done there.
 #[test]
 fn ranks_of_a_program_have_running_kernels_of_their_own() {
     let mut world = world_with(Action::Fixed(Time::from_ns(50)));
@@ -268,8 +269,8 @@ fn told_in_order(world: &World) -> (Vec<(Time, Time)>, u64) {
     (told.spans.concat(), events)
 }
 
-/// Three kernels of 100 ns in a row, the second of which is twice as long beside a collective from 150 ns on, for 100 ns.
-/// Another row is told as it was foretold.
+/// Three kernels of 100 ns in a row, the second of which is twice as long beside a collective from 150 ns on, for 100
+/// ns. Another row is told as it was foretold.
 #[test]
 fn a_row_of_kernels_ends_where_units_are_taken() {
     let mut world = world_with(Action::Fixed(Time::from_ns(100)));
@@ -294,8 +295,8 @@ fn a_row_of_kernels_ends_where_units_are_taken() {
     assert_eq!(told_in_order(&world), (record.spans, record.events));
 }
 
-/// 140,000 kernels of a nanosecond in a row, more than one event ends: each starts where the one before it ends. Where they
-/// mind a collective, the one beside it takes twice as long, and those behind it are a nanosecond late.
+/// 140,000 kernels of a nanosecond in a row, more than one event ends: each starts where the one before it ends.
+/// Where they mind a collective, the one beside it takes twice as long, and those behind it are a nanosecond late.
 #[test]
 fn a_row_of_more_kernels_than_one_event_ends_goes_on() {
     for slowdown in [0, 1000] {
@@ -321,7 +322,8 @@ fn a_row_of_more_kernels_than_one_event_ends_goes_on() {
     }
 }
 
-/// Others see the ends of a stream 5 ns late; what waits on the stream itself, alone or beside other waits, goes on at once.
+/// Others see the ends of a stream 5 ns late; what waits on the stream itself, alone or beside other waits, goes on
+/// at once.
 #[test]
 fn a_stream_that_others_see_late_sees_itself_at_once() {
     let mut b = builder();
@@ -340,8 +342,9 @@ fn a_stream_that_others_see_late_sees_itself_at_once() {
     assert_eq!(record.spans, engine::sweep(&world).unwrap().spans);
 }
 
-/// Two ranks run kernels of 100 and 100 ns, then a collective of 10 ns that alone waits for them, then a kernel of 50 ns. From 150 ns
-/// on a collective of rank 0 alone halves the pace of its kernels for 50 ns: it comes 25 ns late to the other one.
+/// Two ranks run kernels of 100 and 100 ns, then a collective of 10 ns that alone waits for them, then a kernel of 50
+/// ns. From 150 ns on a collective of rank 0 alone halves the pace of its kernels for 50 ns: it comes 25 ns late to
+/// the other one.
 #[test]
 fn who_is_slowed_on_the_way_to_a_collective_comes_later() {
     let mut world = World::default();
@@ -385,8 +388,8 @@ fn turns_behind_a_state_that_recurs_are_played_as_before() {
     assert!(turns::recur(400) > 400, "few of both ways of telling states recur");
 }
 
-/// Worlds of `STEPSIM_WORLDS` seeds (3,000 unless said otherwise): every span within a nanosecond of the naive engine's, and
-/// the same where ops are told in order, each kernel having an event of its own.
+/// Worlds of `STEPSIM_WORLDS` seeds (3,000 unless said otherwise): every span within a nanosecond of the naive
+/// engine's, and the same where ops are told in order, each kernel having an event of its own.
 #[test]
 fn random_worlds_are_played_as_the_naive_engine_plays_them() {
     let worlds = std::env::var("STEPSIM_WORLDS").map_or(3000, |n| n.parse().expect("a number of worlds"));
@@ -620,7 +623,8 @@ fn a_record_that_is_too_large_is_refused_with_what_helps() {
     assert!(Simulation::run(&inputs, &Options { record_bytes: need, ..few }).is_ok());
 }
 
-/// `run -q --no-jump`: where nothing is read of single ops nothing is recorded, so no limit of the record stands in the way.
+/// `run -q --no-jump`: where nothing is read of single ops nothing is recorded, so no limit of the record stands in
+/// the way.
 #[test]
 fn a_step_of_which_nothing_is_read_knows_no_limit_of_the_record() {
     let inputs = Inputs::load("gpt2-8", None, &[]).expect("a workload");

@@ -134,8 +134,8 @@ fn loads(world: &World) -> Vec<BTreeMap<(u32, [u64; 3]), u64>> {
     loads
 }
 
-/// Four peers in a node that send the same in up to three rounds: what is left of them is one flow a round, however many
-/// of them share a port.
+/// Four peers in a node that send the same in up to three rounds: what is left of them is one flow a round, however
+/// many of them share a port.
 #[test]
 fn transfers_of_equal_peers_merge() {
     let flows = |world: &World| {

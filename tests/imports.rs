@@ -87,8 +87,8 @@ fn imports_go_round() {
     }
 }
 
-/// Under a pipeline torchtitan cuts what a replica has: into single sequences, into pieces of a size or number, and before April
-/// 2025 (`batch_size`) into as many as there are stages.
+/// Under a pipeline torchtitan cuts what a replica has: into single sequences, into pieces of a size or number, and
+/// before April 2025 (`batch_size`) into as many as there are stages.
 #[test]
 fn a_pipeline_cuts_the_batch_of_a_replica() {
     let text = std::fs::read_to_string(file("torchtitan-llama3-405b-pipeline.toml")).unwrap();
@@ -253,7 +253,8 @@ fn wrong_files_are_refused() {
     refused("megatron", "", &[], &["file"]);
 }
 
-/// A node of four GPUs with an adapter each at its own PCIe switch, and a fifth for storage; written by us in the format.
+/// A node of four GPUs with an adapter each at its own PCIe switch, and a fifth for storage; written by us in the
+/// format.
 #[test]
 fn a_matrix_of_nvidia_smi_becomes_a_machine() {
     use stepsim::bring::nvidia_smi::{NodeRates, machine};

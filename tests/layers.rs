@@ -1,5 +1,5 @@
-//! What the compiler cannot hold of the border between crates: which room of `step` knows which, what the closed form knows, and
-//! where files are opened.
+//! What the compiler cannot hold of the border between crates: which room of `step` knows which, what the closed form
+//! knows, and where files are opened.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -78,8 +78,8 @@ fn the_file_of_a_folder_lies_in_it() {
     assert_eq!(files(&src()).into_iter().filter(beside).collect::<Vec<_>>(), [""; 0].map(PathBuf::from));
 }
 
-/// What is computed reads no file and writes none: loading is `spec::files`, foreign files have their readers, outputs go
-/// through `trace`, and rows of studies and scores are files by nature.
+/// What is computed reads no file and writes none: loading is `spec::files`, foreign files have their readers,
+/// outputs go through `trace`, and rows of studies and scores are files by nature.
 #[test]
 fn files_are_opened_where_files_are_the_subject() {
     let may = [

@@ -137,7 +137,8 @@ fn stages_on_other_devices_are_priced_as_those() {
     assert!((peak - (989.4 + 312.0) / 2.0).abs() < 1.0, "{peak}");
 }
 
-/// Every machine runs with some devices of one node, whatever these share; a number that it cannot have is refused as a number.
+/// Every machine runs with some devices of one node, whatever these share; a number that it cannot have is refused as
+/// a number.
 #[test]
 fn a_node_may_be_used_in_part() {
     for name in catalog::names(Kind::Topology) {

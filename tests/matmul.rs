@@ -269,7 +269,8 @@ fn wrong_products_are_refused() {
     }
 }
 
-/// Each array in its format: bytes by array and in all, the peak of the slower operand, and the memory's time in the simulation.
+/// Each array in its format: bytes by array and in all, the peak of the slower operand, and the memory's time in the
+/// simulation.
 #[test]
 fn arrays_have_formats_of_their_own() {
     let matmul = "matmul 'A[B,D] W[D,F] -> C[B,F]' -t h100-superpod-64";

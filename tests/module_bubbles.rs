@@ -1,5 +1,5 @@
-//! An encoder in the bubbles of the language model: its passes stand in front of a rank's first and behind its last, its tokens go to the
-//! first stage, and all is done once.
+//! An encoder in the bubbles of the language model: its passes stand in front of a rank's first and behind its last,
+//! its tokens go to the first stage, and all is done once.
 
 use serde_json::{Value, json};
 use stepsim::core::ids::RankId;
@@ -48,8 +48,8 @@ fn images_are_encoded_once_in_bubbles_too() {
     }
 }
 
-/// Tokens of sixteen micro-batches, 8 · 256 rows of 3,584 in 16 bits, go from the ranks that encode them to the first stage, and as many
-/// gradients back; of a frozen encoder none do, and nothing is summed over stages.
+/// Tokens of sixteen micro-batches, 8 · 256 rows of 3,584 in 16 bits, go from the ranks that encode them to the first
+/// stage, and as many gradients back; of a frozen encoder none do, and nothing is summed over stages.
 #[test]
 fn tokens_go_to_the_first_stage_and_gradients_back() {
     let sent = |step: &Value, name: &str| -> Vec<usize> {
@@ -94,7 +94,8 @@ fn bubbles_are_filled() {
             "{usage}: {} s in bubbles, {} s on the first stage",
             inside_run.step_time_s, first_run.step_time_s
         );
-        // An encoder that runs forward alone and shares images is short: beside a last stage with the head it costs the first nothing.
+        // An encoder that runs forward alone and shares images is short: beside a last stage with the head it costs
+        // the first nothing.
         let short = usage["parallelism"] == "data";
         assert!(short || inside_run.step_time_s < first_run.step_time_s);
         let estimate = closed_form(&inputs(&inside)).unwrap_or_else(|e| panic!("{e}"));

@@ -1,5 +1,5 @@
-//! An encoder on devices of its own, held to bytes worked out by hand, to its closed form, to the same step on a stage, and to
-//! what it must say.
+//! An encoder on devices of its own, held to bytes worked out by hand, to its closed form, to the same step on a
+//! stage, and to what it must say.
 
 use serde_json::{Value, json};
 use stepsim::form::compare::workload::closed_form;
@@ -46,8 +46,9 @@ fn messages(step: &Value, name: &str) -> (u64, usize) {
     (program.infos[info].bytes as u64, count)
 }
 
-/// Two replicas have the tokens of eight images each in a micro-batch, of which there are eight. Four ranks of the language model receive
-/// them: a quarter each, from one encoder that sends four times, from two that send twice, or from eight that send an eighth.
+/// Two replicas have the tokens of eight images each in a micro-batch, of which there are eight. Four ranks of the
+/// language model receive them: a quarter each, from one encoder that sends four times, from two that send twice, or
+/// from eight that send an eighth.
 #[test]
 fn each_rank_sends_its_part_of_all_tokens() {
     let quarter = 2 * TOKENS / 4;
@@ -101,8 +102,8 @@ fn the_closed_form_follows_on_devices_of_its_own() {
     }
 }
 
-/// Whatever is cut over whom: optimizer state lies on the encoder's own ranks in equal parts (all kinds but one cut it), the form
-/// has the time and memory that are simulated, and folding changes nothing.
+/// Whatever is cut over whom: optimizer state lies on the encoder's own ranks in equal parts (all kinds but one cut
+/// it), the form has the time and memory that are simulated, and folding changes nothing.
 #[test]
 fn all_kinds_of_sharding_cut_a_module_on_devices_of_its_own() {
     for kind in sharding::ALL.iter().map(|facts| facts.name) {

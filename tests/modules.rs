@@ -1,4 +1,5 @@
-//! Modules in front of the language model, held to numbers worked out by hand, to their closed form, and to what they must say.
+//! Modules in front of the language model, held to numbers worked out by hand, to their closed form, and to what they
+//! must say.
 
 use serde_json::{Value, json};
 use stepsim::form::compare::workload::closed_form;
@@ -59,10 +60,10 @@ fn flops(plan: &LayerPlan) -> [f64; 2] {
     [&plan.forward, &plan.backward].map(|items| LayerPlan::flops(items))
 }
 
-/// SigLIP of Gemma 3: p = 4,096 patches, h = 1,152, f = 4,304, 16 heads.
-/// Products of a layer: 2·p·(4h² + 2hf) = 124,721,823,744; attention: 4p²h = 77,309,411,328. Backward: twice and 2.5 times these.
-/// Kept in 16 bits: 8 tensors of p·h (2 inputs of norms, input of QKV, Q, K, V, output of attention, input of the MLP), 2 of p·f, and
-/// 4 bytes a row and head of the softmax: 16ph + 4pf + 4·16p = 146,276,352.
+/// SigLIP of Gemma 3: p = 4,096 patches, h = 1,152, f = 4,304, 16 heads. Products of a layer: 2·p·(4h² + 2hf) =
+/// 124,721,823,744; attention: 4p²h = 77,309,411,328. Backward: twice and 2.5 times these. Kept in 16 bits: 8 tensors
+/// of p·h (2 inputs of norms, input of QKV, Q, K, V, output of attention, input of the MLP), 2 of p·f, and 4 bytes a
+/// row and head of the softmax: 16ph + 4pf + 4·16p = 146,276,352.
 #[test]
 fn gemma_3_by_hand() {
     let step = step("gemma-3-4b", "vision", &json!({"items": 1}), &json!({"data": 8}));
@@ -80,8 +81,8 @@ fn gemma_3_by_hand() {
 }
 
 /// Qwen2.5-VL's encoder: p = 1,024 patches, h = 1,280, gated f = 3,420, windows of 64 patches in 28 of 32 layers.
-/// Products of a layer: 2·p·(4h² + 3hf) = 40,317,747,200; attention in 16 windows: 4·16·64²·h = 335,544,320, in full: 4p²h =
-/// 5,368,709,120. Kept: 16ph + 6pf + 4·16p = 42,049,536.
+/// Products of a layer: 2·p·(4h² + 3hf) = 40,317,747,200; attention in 16 windows: 4·16·64²·h = 335,544,320, in full:
+/// 4p²h = 5,368,709,120. Kept: 16ph + 6pf + 4·16p = 42,049,536.
 #[test]
 fn qwen_2_5_vl_by_hand() {
     let step = step("qwen2.5-vl-7b", "vision", &json!({"items": 1}), &json!({"data": 8}));
@@ -128,7 +129,8 @@ fn qwen_3_vl_by_hand() {
     assert_eq!(adds("vision add deep tokens"), Some(f64::from(3 * 3 * 256 * 4096 * 2)));
 }
 
-/// Eight images on eight ranks that cut layers, or take an image each and gather 256 tokens of 3,584 in 16 bits from each.
+/// Eight images on eight ranks that cut layers, or take an image each and gather 256 tokens of 3,584 in 16 bits from
+/// each.
 #[test]
 fn ranks_share_layers_or_images() {
     let of = |parallelism: &str| {
@@ -220,8 +222,8 @@ fn the_closed_form_follows() {
     }
 }
 
-/// Sixteen sequences, two of them with 16 images and the others with one: dealt as they come both fall on one rank; balanced, each on
-/// its own. The closed form knows the rank that has most.
+/// Sixteen sequences, two of them with 16 images and the others with one: dealt as they come both fall on one rank;
+/// balanced, each on its own. The closed form knows the rank that has most.
 #[test]
 fn uneven_images_are_dealt_to_ranks() {
     let of = |order: &str| {

@@ -1,7 +1,8 @@
 //! DeepSeek-V3's exchanges and DualPipe's cell, held to DeepSeek's published profile.
 //!
-//! Source: deepseek-ai/profile-data @4496024, `train.json`: one forward and one backward chunk of DualPipe together, four
-//! layers each, rank 0 of 64, sequences of 4,096 tokens, H800, 20 units for exchanges. Figures: means of four layers.
+//! Source: deepseek-ai/profile-data @4496024, `train.json`: one forward and one backward chunk of DualPipe together,
+//! four layers each, rank 0 of 64, sequences of 4,096 tokens, H800, 20 units for exchanges. Figures: means of four
+//! layers.
 
 use stepsim::core::ids::{OpId, RankId};
 use stepsim::core::program::{Phase, StreamKind};
@@ -69,10 +70,11 @@ fn ops_of(run: &Simulation, rank: RankId) -> Vec<Ran> {
     program.ops.iter().enumerate().filter_map(of).collect()
 }
 
-/// Microseconds of kernels for one layer's forward pass of a micro-batch and backward pass of another in the profile, by
-/// class, and how far off they may be here. Weight gradients of experts run on two streams there: they count by the time
-/// in which either works. What runs under no name of its own in the profile (small PyTorch kernels, the router) and all
-/// else that memory bounds is one class: kernels here are fused further, or apart where they are one there.
+/// Microseconds of kernels for one layer's forward pass of a micro-batch and backward pass of another in the profile,
+/// by class, and how far off they may be here. Weight gradients of experts run on two streams there: they count by
+/// the time in which either works. What runs under no name of its own in the profile (small PyTorch kernels, the
+/// router) and all else that memory bounds is one class: kernels here are fused further, or apart where they are one
+/// there.
 const CLASSES: [(&str, f64, f64); 7] = [
     ("dense products", 4710.0, 0.10),
     ("products of experts", 5732.0, 0.10),
@@ -284,13 +286,13 @@ fn launching(reads: &str) -> f64 {
     program.ops.iter().filter(host).map(seconds).sum()
 }
 
-/// Where the host reads how many rows each expert has, their products are launched one by one; rows that are padded to a
-/// capacity are captured with their layer.
+/// Where the host reads how many rows each expert has, their products are launched one by one; rows that are padded
+/// to a capacity are captured with their layer.
 #[test]
 fn padded_experts_are_captured_with_their_layer() {
     let (counted, padded) = (launching(r#"["expert-counts"]"#), launching("[]"));
-    // One micro-batch, two layers: work around their products both ways, and six products of 16 experts, 8 us for each but
-    // the first.
+    // One micro-batch, two layers: work around their products both ways, and six products of 16 experts, 8 us for
+    // each but the first.
     let one_by_one = 2.0 * (1.2e-3 + 1.6e-3) + 2.0 * 6.0 * 15.0 * 8e-6;
     assert!(counted - padded > one_by_one, "{counted} s with counts, {padded} s without");
     assert!(padded < 0.2 * counted, "{padded} s of {counted}");

@@ -132,7 +132,8 @@ fn a_document_stands_alone_on_standard_output() {
     }
 }
 
-/// A tier that ranks share is named after them, so shortly that a viewer shows it whole, and stands beside its capacity.
+/// A tier that ranks share is named after them, so shortly that a viewer shows it whole, and stands beside its
+/// capacity.
 #[test]
 fn a_shared_tier_names_its_ranks() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -532,9 +532,10 @@ fn each_device_is_priced_as_itself() {
     }
 }
 
-/// Where passes wait for what other stages send, the host of a Megatron step waits for it too, and launches nothing ahead;
-/// where sends and receives run beside passes, it does not. Before each pass but the first it waits for all kernels, and before
-/// each forward pass but the first it reads the sizes of the batch that this pass takes, whatever waits for what.
+/// Where passes wait for what other stages send, the host of a Megatron step waits for it too, and launches nothing
+/// ahead; where sends and receives run beside passes, it does not. Before each pass but the first it waits for all
+/// kernels, and before each forward pass but the first it reads the sizes of the batch that this pass takes, whatever
+/// waits for what.
 #[test]
 fn the_host_waits_for_batched_exchanges() {
     let step = |p2p: &str, schedule: &str| {
@@ -560,8 +561,8 @@ fn the_host_waits_for_batched_exchanges() {
     assert_eq!(received, batches);
     let passes = 2 * batches;
     assert_eq!(read, received + (passes - 1) + (batches - 1) + ends);
-    // With two chunks activations come for the second, and gradients for both; before one pass there is nothing to receive,
-    // and it waits for a send.
+    // With two chunks activations come for the second, and gradients for both; before one pass there is nothing to
+    // receive, and it waits for a send.
     let (received, read, _) = step("batched", "interleaved");
     assert_eq!((received, read), (24, received + 1 + (2 * passes - 1) + (2 * batches - 1) + ends));
     let (_, read, ahead) = step("async", "1f1b");

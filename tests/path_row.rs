@@ -1,4 +1,5 @@
-//! The critical path in a timeline: as one row and on the rows of ranks its slices are the step, whatever the step waited for.
+//! The critical path in a timeline: as one row and on the rows of ranks its slices are the step, whatever the step
+//! waited for.
 
 use serde_json::Value;
 

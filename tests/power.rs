@@ -13,8 +13,8 @@ fn report(name: &str, machine: Option<&str>, sets: &[&str]) -> Report {
     reported(&inputs, &Options::default()).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// NVIDIA's data sheet of A100 (2020): the PCIe board at 250 W delivers 90 % of the SXM board at 400 W, which has the same chip, clock and
-/// memory, in "top apps". A training step is one of them, give or take.
+/// NVIDIA's data sheet of A100 (2020): the PCIe board at 250 W delivers 90 % of the SXM board at 400 W, which has the
+/// same chip, clock and memory, in "top apps". A training step is one of them, give or take.
 #[test]
 fn a_capped_step_is_held_to_a_published_one() {
     let rate = |watts| {

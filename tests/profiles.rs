@@ -1,7 +1,7 @@
 //! Profiles of real steps: the readings equal the answers that a second program computed from the same definitions.
 //!
-//! The answers stand in `tests/data/profiles.json`; the traces themselves are public, but too large to ship. Where they do
-//! not lie beside the repository, their test says so, and small traces made here show each of their traps.
+//! The answers stand in `tests/data/profiles.json`; the traces themselves are public, but too large to ship. Where
+//! they do not lie beside the repository, their test says so, and small traces made here show each of their traps.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -207,8 +207,8 @@ fn the_ten_longest_gaps_are_listed() {
     assert_eq!(us, [11, 10, 9, 8, 7, 6, 5, 4, 3, 2]);
 }
 
-/// Newer profiles name the event that a stream waited for: neither the op that ended last is taken, nor a wait that another
-/// stream had.
+/// Newer profiles name the event that a stream waited for: neither the op that ended last is taken, nor a wait that
+/// another stream had.
 #[test]
 fn named_waits_of_streams_are_taken_at_their_word() {
     let wait = |stream: i64, on: i64, queued: i64, recorded: i64| {
@@ -341,8 +341,8 @@ fn gaps_without_a_cause_in_the_file_are_called_so() {
     assert_eq!(gap(51), (unexplained.clone(), unexplained));
 }
 
-/// 130 MB of host events around a few kernels are read in an address space of half that: a file is streamed, and what is
-/// kept of it grows with device events alone.
+/// 130 MB of host events around a few kernels are read in an address space of half that: a file is streamed, and what
+/// is kept of it grows with device events alone.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_large_file_is_streamed() {

@@ -15,8 +15,8 @@ fn small() -> impl Iterator<Item = (&'static str, Inputs)> {
     loaded.filter(|(_, inputs)| inputs.machine.devices() <= 64)
 }
 
-/// Everything that a step takes is given back: what is in use behind it is what was resident, and no more than rounding above it. Segments
-/// hold what is in use, and expandable ones lose less than two pages.
+/// Everything that a step takes is given back: what is in use behind it is what was resident, and no more than
+/// rounding above it. Segments hold what is in use, and expandable ones lose less than two pages.
 #[test]
 fn a_step_gives_back_what_it_takes() {
     let mut tried = 0;
@@ -45,7 +45,8 @@ fn a_step_gives_back_what_it_takes() {
     assert!(tried > 20, "{tried} programs");
 }
 
-/// A snapshot stands beside the step; without a history, with another file, without a workload there is a word about it.
+/// A snapshot stands beside the step; without a history, with another file, without a workload there is a word about
+/// it.
 #[test]
 fn a_snapshot_stands_beside_the_step() {
     let folder = Folder::new();

@@ -151,9 +151,10 @@ fn what_cannot_be_is_refused_with_its_field() {
     stepsim("rl none.json").refused();
 }
 
-/// Three published iterations (NeMo RL 0.4, DGX H100). Nothing is fitted to them: the host, and software around the phases, are
-/// left out, so ours is shorter; not by more than half where layers are dense. With experts the least is 0.35: half was held
-/// while experts in bf16 paid for casts that only 8 bits and fewer need (72 us an expert), in place of what is left out.
+/// Three published iterations (NeMo RL 0.4, DGX H100). Nothing is fitted to them: the host, and software around the
+/// phases, are left out, so ours is shorter; not by more than half where layers are dense. With experts the least is
+/// 0.35: half was held while experts in bf16 paid for casts that only 8 bits and fewer need (72 us an expert), in
+/// place of what is left out.
 #[test]
 fn published_iterations_are_longer_within_bounds() {
     for (name, published, least, tokens) in [

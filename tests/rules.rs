@@ -1,4 +1,5 @@
-//! Rules of thumb against another program's: ridges, intensities, bounds by the machine's own axes, runs and their loss.
+//! Rules of thumb against another program's: ridges, intensities, bounds by the machine's own axes, runs and their
+//! loss.
 
 use serde_json::Value;
 use stepsim::form::analytic::{bounds, roofline, training};
@@ -316,7 +317,8 @@ fn masks_leave_the_golden_pairs() {
     }
 }
 
-/// MFU counts attention in full, `mfu_causal` by half (the golden figure counts the diagonal whole: one key in a sequence more).
+/// MFU counts attention in full, `mfu_causal` by half (the golden figure counts the diagonal whole: one key in a
+/// sequence more).
 #[test]
 fn flops_are_counted_by_the_golden_conventions() {
     let golden = golden();

@@ -213,8 +213,8 @@ fn golden_numbers_of_8_stages_and_32_micro_batches() {
     );
 }
 
-/// Spans of the rank that is busy longest, and chunks held, as the authors' program makes them (sail-sg/zero-bubble-pipeline-parallelism,
-/// scheduler/zbv_greedy.py) for passes of a chunk of so many units.
+/// Spans of the rank that is busy longest, and chunks held, as the authors' program makes them
+/// (sail-sg/zero-bubble-pipeline-parallelism, scheduler/zbv_greedy.py) for passes of a chunk of so many units.
 #[test]
 fn controllable_memory_is_what_its_authors_have() {
     for (kind, p, equal, unequal, held) in [

@@ -115,8 +115,8 @@ fn bad_rows_say_why() {
     assert_eq!((&report["overall"]["rows"], &report["overall"]["simulated"]), (&17.into(), &1.into()));
 }
 
-/// A step whose measured MFU is below what its rules, or the row itself, say stands in no mean, but among the layouts to choose
-/// from.
+/// A step whose measured MFU is below what its rules, or the row itself, say stands in no mean, but among the layouts
+/// to choose from.
 #[test]
 fn steps_far_from_the_peak_are_held_apart() {
     let folder = Folder::new();
@@ -374,7 +374,8 @@ fn one_replica_has_nobody_to_share_its_state_with() {
     assert_eq!([1, 2].map(cuts), [false, true]);
 }
 
-/// The shipped measured steps are read: a run of measured software has an estimate inside its range, in words and as numbers.
+/// The shipped measured steps are read: a run of measured software has an estimate inside its range, in words and as
+/// numbers.
 #[test]
 fn a_run_of_measured_software_has_a_range() {
     let folder = Folder::new();
@@ -409,8 +410,9 @@ fn rows_have_ranges_and_classes_say_how_many_lie_inside() {
     assert!(folder.text("rows.jsonl").contains("\"range_s\":["));
 }
 
-/// A run that names no software is played with the stacks that were measured most on its device: its range covers theirs, and it is
-/// told that a word about them would settle it. On a device of whose maker nothing was measured, there is no range.
+/// A run that names no software is played with the stacks that were measured most on its device: its range covers
+/// theirs, and it is told that a word about them would settle it. On a device of whose maker nothing was measured,
+/// there is no range.
 #[test]
 fn a_run_without_software_is_played_with_those_measured_there() {
     let said = |sets: &str| {

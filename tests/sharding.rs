@@ -66,13 +66,13 @@ fn close(what: &str, got: f64, expected: f64) {
     assert!((got - expected).abs() <= 1e-3 * expected.max(1.0), "{what}: {got}, expected {expected}");
 }
 
-/// Each kind with bytes a parameter: on links within nodes, between nodes; resident weights, gradients, optimizer state.
+/// Each kind with bytes a parameter: on links within nodes, between nodes; resident weights, gradients, optimizer
+/// state.
 ///
-/// Weights take 2 bytes, gradients 4, optimizer state 12. A ring among n members moves (n − 1)·B for an all-gather or a
-/// reduce-scatter of B bytes, each of its links (n − 1)/n·B.
-/// Over two nodes two of n links are between them, before each of which lies a hop within the node: all rings use the same port
-/// both ways.
-/// Collectives of four run on each of two nodes, those of two between four pairs.
+/// Weights take 2 bytes, gradients 4, optimizer state 12. A ring among n members moves (n − 1)·B for an all-gather or
+/// a reduce-scatter of B bytes, each of its links (n − 1)/n·B. Over two nodes two of n links are between them, before
+/// each of which lies a hop within the node: all rings use the same port both ways. Collectives of four run on each
+/// of two nodes, those of two between four pairs.
 fn by_hand() -> Vec<(&'static str, [f64; 2], [f64; 3])> {
     let m = MICRO_BATCHES;
     let in_nodes = |bytes: f64| 2.0 * (NODE - 1.0) * bytes;
@@ -140,7 +140,8 @@ fn stated_formats_count_more_than_the_kind() {
     assert!(stated[0] > 2.0 * quantised[0] && stated[1] > 2.0 * quantised[1], "{quantised:?} {stated:?}");
 }
 
-/// What is merged has the same times; beside slow kernels the closed form has the step to 0.5 %, and its memory to 0.1 %.
+/// What is merged has the same times; beside slow kernels the closed form has the step to 0.5 %, and its memory to
+/// 0.1 %.
 #[test]
 fn kinds_fold_exactly_and_have_closed_forms() {
     for kind in ShardingKind::all().map(|kind| kind.facts().name) {

@@ -109,8 +109,8 @@ fn work_of_the_host_before_a_step_is_added_to_it() {
     assert!(more.iter().all(|s| (s - 0.1).abs() < 1e-6), "{more:?}");
 }
 
-/// What runs beside kernels piece by piece is laid out by nobody; what the embedding scatters, and gathers of its gradient, is in
-/// one piece.
+/// What runs beside kernels piece by piece is laid out by nobody; what the embedding scatters, and gathers of its
+/// gradient, is in one piece.
 #[test]
 fn sequences_that_move_beside_kernels_are_not_copied() {
     let copies = |overlap: &str| {
@@ -123,8 +123,8 @@ fn sequences_that_move_beside_kernels_are_not_copied() {
     assert!(copies("none").iter().all(|copies| *copies > 2 * embedding));
 }
 
-/// nanotron copies heads on their way to attention and back: forward all three once, keys and values twice more; backward keys and
-/// values once, all three twice; of several sequences what attention writes, each way.
+/// nanotron copies heads on their way to attention and back: forward all three once, keys and values twice more;
+/// backward keys and values once, all three twice; of several sequences what attention writes, each way.
 #[test]
 fn heads_are_copied_where_the_stack_says() {
     let step = |copies: bool| run(json!({"copies": {"heads": copies}}), json!({}), "switch:1,100,1");
@@ -141,8 +141,8 @@ fn heads_are_copied_where_the_stack_says() {
     assert!(copied.record.step_end > plain.record.step_end);
 }
 
-/// Gradients of a layer are sent in messages of the bucket's size, tensors whole; nanotron sums them on every rank also with
-/// ZeRO-1.
+/// Gradients of a layer are sent in messages of the bucket's size, tensors whole; nanotron sums them on every rank
+/// also with ZeRO-1.
 #[test]
 fn gradients_are_sent_in_buckets_and_summed_as_the_stack_says() {
     let with = |buckets: Value| {
@@ -161,8 +161,8 @@ fn gradients_are_sent_in_buckets_and_summed_as_the_stack_says() {
     assert_eq!(ops(&summed, "reduce-scatter gradients").0, 0);
 }
 
-/// A bucket is full at its size, not beyond: one of the gradients of one, two or four layers is sent as often as any smaller one
-/// down to the next of these.
+/// A bucket is full at its size, not beyond: one of the gradients of one, two or four layers is sent as often as any
+/// smaller one down to the next of these.
 #[test]
 fn a_bucket_is_full_at_its_size() {
     let waits = |bytes: u64| {
@@ -190,8 +190,8 @@ fn a_bucket_is_full_at_its_size() {
     assert_eq!(sizes[1..], [1, 2, 4].map(|layers| 2 * layers * layer));
 }
 
-/// Weights are gathered in messages of whole matrices from a size on: as many bytes in more messages, which take longer, and the
-/// closed form says so.
+/// Weights are gathered in messages of whole matrices from a size on: as many bytes in more messages, which take
+/// longer, and the closed form says so.
 #[test]
 fn weights_are_gathered_matrix_by_matrix() {
     for kind in ["zero1", "zero3"] {

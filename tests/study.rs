@@ -203,7 +203,8 @@ fn a_cut_file_is_resumed() {
     assert!(fs::read(&path).expect("rows") == whole, "reversed");
 }
 
-/// A machine that lost power leaves broken lines at the end: they are dropped with a note, and the rows are whole again.
+/// A machine that lost power leaves broken lines at the end: they are dropped with a note, and the rows are whole
+/// again.
 #[test]
 fn broken_last_lines_are_dropped_with_a_note() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -244,7 +245,8 @@ fn a_file_that_another_process_writes_is_refused() {
     study(name, "--resume").ok();
 }
 
-/// What is finished and resumed ends well and stays as it is, as a table too; a table of another study is refused and left alone.
+/// What is finished and resumed ends well and stays as it is, as a table too; a table of another study is refused and
+/// left alone.
 #[test]
 fn a_finished_table_is_resumed() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -467,8 +469,8 @@ fn ten_to_the_twelfth_points_are_counted_not_made() {
     assert!(error.to_string().contains("1000000000000 points"), "{error}");
 }
 
-/// On a space that is simulated whole, the search finds the best (regret at most 0.5 %), and the closed form is never too
-/// long by more than the margin that pruning relies on, in time and in memory.
+/// On a space that is simulated whole, the search finds the best (regret at most 0.5 %), and the closed form is never
+/// too long by more than the margin that pruning relies on, in time and in memory.
 #[test]
 fn the_search_finds_what_simulating_everything_finds() {
     let fix = ["batch.global=16"].map(String::from);
@@ -555,8 +557,8 @@ fn points_are_what_each_is_alone() {
     assert!(shared > 60, "{shared} points");
 }
 
-/// A sweep shows the same rows whether it keeps them in memory, in lines or in a table, in one go or stopped after any point and
-/// gone on with; points with equal inputs have each a row of their own.
+/// A sweep shows the same rows whether it keeps them in memory, in lines or in a table, in one go or stopped after
+/// any point and gone on with; points with equal inputs have each a row of their own.
 #[test]
 fn rows_are_the_same_wherever_they_are_kept() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -604,8 +606,8 @@ fn rows_are_the_same_wherever_they_are_kept() {
     }
 }
 
-/// Fewest devices for a deadline, cheapest and thriftiest tokens; the differences of those behind the best sum to what they
-/// are slower by.
+/// Fewest devices for a deadline, cheapest and thriftiest tokens; the differences of those behind the best sum to
+/// what they are slower by.
 #[test]
 fn searches_have_objectives_and_reasons() {
     let of = |objective: &str, more: &str| {
@@ -703,8 +705,8 @@ fn what_fits_leaves_an_optimizer_where_it_runs() {
     assert!(fitted > 1, "{fitted}");
 }
 
-/// Where a step does not fit, `fill` turns every dial as little as will do: as all notches played one by one say, for every
-/// micro-batch. What it writes runs.
+/// Where a step does not fit, `fill` turns every dial as little as will do: as all notches played one by one say, for
+/// every micro-batch. What it writes runs.
 #[test]
 fn fill_gives_up_the_least_that_will_do() {
     let fix = ["model.layers=4", "parallelism.context.size=1", "batch.global=64"].map(String::from);
@@ -791,9 +793,9 @@ fn fill_gives_up_the_least_that_will_do() {
     assert!(given_up >= 6 && of_two > 0, "{given_up} {of_two}");
 }
 
-/// Offload is a choice of the search: of all layouts simulated none is better than what it finds, and where memory is short
-/// the best sends something away. What is fixed is held.
-/// An encoder with a policy of its own has a dial: the least of its layers with which the step fits, and with one less it does not.
+/// Offload is a choice of the search: of all layouts simulated none is better than what it finds, and where memory is
+/// short the best sends something away. What is fixed is held. An encoder with a policy of its own has a dial: the
+/// least of its layers with which the step fits, and with one less it does not.
 #[test]
 fn layers_of_encoders_are_recomputed_as_little_as_will_do() {
     let limit = 25.0 * f64::from(1 << 30);
@@ -893,8 +895,8 @@ fn offload_is_searched_and_nothing_better_is_missed() {
     }
 }
 
-/// Our own terms, brought as a formula, are off nowhere over a study of more than 200 layouts; with one of them wrong by 7 % the map
-/// names that term on all, and the settings with most of it.
+/// Our own terms, brought as a formula, are off nowhere over a study of more than 200 layouts; with one of them wrong
+/// by 7 % the map names that term on all, and the settings with most of it.
 #[test]
 fn a_formula_is_mapped_over_a_study() {
     let formula = |wrong: &str| {

@@ -1,7 +1,8 @@
 //! Style with a ratchet: counts of what a reader stumbles over, held to `tests/data/style.json`.
 //!
-//! A count may fall, or rise with a sentence in the commit that says why. `STEPSIM_RENEW=1 cargo test --test all style::` writes
-//! the counts of today, and the table of crates in CONTRIBUTING.md.
+//! A count may fall, or rise with a sentence in the commit that says why.
+//! `STEPSIM_RENEW=1 cargo test --test all style::` writes the counts of today, and the table of crates in
+//! CONTRIBUTING.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

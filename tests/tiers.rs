@@ -1,8 +1,8 @@
 //! Laws of what lives where: FSDP, offload, prefetch, recomputation and the ledger, on small models.
 //!
 //! A layer's kernels take no time but one: attention, f forward and b backward. Times of collectives and copies are
-//! read from the record (their laws are tested in `collective` and `engine`); what is tested here is who waits for whom,
-//! to the picosecond, and how many bytes go where.
+//! read from the record (their laws are tested in `collective` and `engine`); what is tested here is who waits for
+//! whom, to the picosecond, and how many bytes go where.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -356,8 +356,8 @@ fn offloaded(layers: u64, data: u64, tier: &str, depth: u64) -> Loaded<WorkloadS
     workload(layers, data, &settings).unwrap()
 }
 
-/// How far ahead optimizer state is fetched is counted in the unit that the workload names: less than a layer's bytes are
-/// no prefetch at all, and very many are all of it.
+/// How far ahead optimizer state is fetched is counted in the unit that the workload names: less than a layer's bytes
+/// are no prefetch at all, and very many are all of it.
 #[test]
 fn optimizer_state_is_fetched_ahead_in_the_unit_asked_for() {
     let waits = |unit: &str, depth: u64| {
@@ -574,8 +574,8 @@ fn way() -> impl Strategy<Value = Way> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(crate::slow::draws(200)))]
-    /// However a step is spread and placed: it runs to its end, every tier is left as it was found, no level passes what
-    /// is there, and folding changes nothing.
+    /// However a step is spread and placed: it runs to its end, every tier is left as it was found, no level passes
+    /// what is there, and folding changes nothing.
     #[test]
     fn every_tier_is_left_as_it_was_found(way in way()) {
         let settings = format!("{} batch.global={}", way.settings, way.data * way.micro_batches);

@@ -35,8 +35,8 @@ fn lora() -> (&'static str, Value) {
     ("training", json!({"adapters": {"rank": 16}}))
 }
 
-/// FLOPs of the kernels of one sequence through the whole model, for each token; `spares`: without the gradient of the input of
-/// the lowest trained layer, which nothing reads.
+/// FLOPs of the kernels of one sequence through the whole model, for each token; `spares`: without the gradient of
+/// the input of the lowest trained layer, which nothing reads.
 fn executed(model: &ModelSpec, training: &TrainingSpec, sequence: u64, spares: bool) -> f64 {
     let shard = Shard { sequence, ..Shard::whole(model) };
     let of = |plan: LayerPlan| LayerPlan::flops(&plan.forward) + LayerPlan::flops(&plan.backward);
@@ -86,8 +86,8 @@ fn adapters_have_the_golden_parameters_state_and_flops() {
     }
 }
 
-/// The input of the lowest trained layer needs no gradient: by hand, what the products below the first adapter, and beside it, would
-/// have made of it.
+/// The input of the lowest trained layer needs no gradient: by hand, what the products below the first adapter, and
+/// beside it, would have made of it.
 #[test]
 fn nothing_below_the_first_trained_weight_is_differentiated() {
     let sequence = 2048.0;
@@ -258,7 +258,8 @@ fn what_cannot_be_trained_so_is_refused() {
     );
 }
 
-/// Weight gradients alone read the transposed copies of inputs and output gradients; those of weights serve input gradients.
+/// Weight gradients alone read the transposed copies of inputs and output gradients; those of weights serve input
+/// gradients.
 #[test]
 fn beside_frozen_weights_operands_are_cast_once() {
     let casts = |more: &[(&str, Value)]| {

@@ -18,7 +18,8 @@ fn machine(topology: &Value) -> Machine {
     Machine::build(&topology.value).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Nodes of devices that share an interface, `serves` nodes below each leaf with so many times as much below it as above.
+/// Nodes of devices that share an interface, `serves` nodes below each leaf with so many times as much below it as
+/// above.
 fn leaves(nodes: u32, devices: u32, serves: u32, oversubscription: f64) -> Machine {
     let link = |gbps: f64, us: f64| json!({"bandwidth_GBps_per_direction": gbps, "latency_us": us});
     machine(&json!({
@@ -60,7 +61,8 @@ fn golden_rings_over_tiers() {
     println!("{} cases: formula, fluid and steps at most {worst:?} off", cases.len());
 }
 
-/// Rings and exchanges behind oversubscribed leaves: the closed form and one flow a phase take what every transfer by itself does.
+/// Rings and exchanges behind oversubscribed leaves: the closed form and one flow a phase take what every transfer by
+/// itself does.
 #[test]
 fn thin_uplinks_count_at_every_fidelity() {
     for (serves, oversubscription) in [(1, 4.0), (2, 1.0), (2, 4.0), (4, 8.0)] {

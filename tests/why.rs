@@ -59,7 +59,8 @@ fn holds(name: &str, report: &Report) {
     assert!(close(length, report.step_time_s), "{name}: {length}");
 }
 
-/// The chain of binding waits is as long as the step, without a gap, to the picosecond, and nothing on it could end later.
+/// The chain of binding waits is as long as the step, without a gap, to the picosecond, and nothing on it could end
+/// later.
 fn path_is_the_step(name: &str, run: &Simulation) {
     let world = &run.folded.world;
     let mut idle = IdleTimes::unfolded(&run.plan.world, &run.folded.comms.representative);

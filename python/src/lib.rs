@@ -1,8 +1,8 @@
 //! The compiled half of the Python package `stepsim`: names, JSON texts and columns cross the border, nothing else.
 //!
-//! Every function takes texts (the words of a command; a name, a path or the content of a file; `path=value` settings) and
-//! returns JSON or Arrow tables; the Python half gives them types. Work is done without the interpreter's lock, on a thread
-//! of its own, and is called off by an interrupt.
+//! Every function takes texts (the words of a command; a name, a path or the content of a file; `path=value`
+//! settings) and returns JSON or Arrow tables; the Python half gives them types. Work is done without the
+//! interpreter's lock, on a thread of its own, and is called off by an interrupt.
 
 mod asked;
 mod command;

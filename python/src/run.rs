@@ -1,4 +1,5 @@
-//! One simulated step. It is played for its figures at first; its ops are kept once a table or a timeline asks for them.
+//! One simulated step. It is played for its figures at first; its ops are kept once a table or a timeline asks for
+//! them.
 
 use std::ffi::OsString;
 use std::sync::{Arc, OnceLock};

@@ -1,4 +1,5 @@
-//! Tables as Arrow columns, handed over by the PyCapsule interface: pyarrow, pandas and polars take them without copying.
+//! Tables as Arrow columns, handed over by the PyCapsule interface: pyarrow, pandas and polars take them without
+//! copying.
 
 use std::sync::Arc;
 

@@ -35,8 +35,8 @@ impl Progress {
     }
 }
 
-/// Does work without the interpreter's lock. `tell` is called on this thread with what the work tells; an exception in it, or an
-/// interrupt, calls the work off and is raised.
+/// Does work without the interpreter's lock. `tell` is called on this thread with what the work tells; an exception
+/// in it, or an interrupt, calls the work off and is raised.
 pub fn watched<T: Send + 'static>(
     py: Python<'_>,
     tell: Option<Py<PyAny>>,

@@ -6,8 +6,8 @@ use crate::hugging_face::model_of;
 use crate::imports::{Beside, FileKind, Invocation, recognise, translate, translate_model};
 use stepsim_step::spec::{Readers, SpecError, json, register};
 
-/// Sequences of a step of which nothing is said but its model: four million tokens in sequences of 4,096, as Llama 2 was
-/// trained (arXiv 2307.09288).
+/// Sequences of a step of which nothing is said but its model: four million tokens in sequences of 4,096, as Llama 2
+/// was trained (arXiv 2307.09288).
 pub const USUAL_BATCH: u64 = 1024;
 
 /// From now on a file of other software is read wherever a workload or a model is meant.
@@ -15,7 +15,8 @@ pub fn read_other_software() {
     register(Readers { path: |word| Invocation::of(word).file, workload: foreign, model: model_of });
 }
 
-/// A workload of a file that is none: arguments of training software, or a model, which is run as Megatron-Bridge runs it.
+/// A workload of a file that is none: arguments of training software, or a model, which is run as Megatron-Bridge
+/// runs it.
 fn foreign(text: &str, file: &str) -> Result<Option<Value>, SpecError> {
     let plan = |e: SpecError| match e.problem.as_str() {
         problem if problem.contains("which model") => {

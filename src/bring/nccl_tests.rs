@@ -1,8 +1,8 @@
 //! The output of nccl-tests (and of rccl-tests) as a table of measured collectives.
 //!
-//! Columns are found by their names in the header; `size` is what nccl-tests calls so: one rank's buffer, for all-gather and
-//! reduce-scatter the full one, as here. Ranks are counted in the list `Using devices`, nodes by its host names. Times that fall
-//! as sizes grow are noise: neighbours are averaged until none falls.
+//! Columns are found by their names in the header; `size` is what nccl-tests calls so: one rank's buffer, for
+//! all-gather and reduce-scatter the full one, as here. Ranks are counted in the list `Using devices`, nodes by its
+//! host names. Times that fall as sizes grow are noise: neighbours are averaged until none falls.
 //!
 //! Source: NVIDIA/nccl-tests, src/common.cu and doc/PERFORMANCE.md.
 

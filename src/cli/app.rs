@@ -1,7 +1,8 @@
 //! `stepsim app`: the page in a browser, served from this machine.
 //!
-//! The page is a folder of files (`web/dist`), which opens without a server too; from an address it can be kept as a bookmark, and
-//! links into it stay whole. Only files of this folder are served, to whoever asks by the loopback address.
+//! The page is a folder of files (`web/dist`), which opens without a server too; from an address it can be kept as a
+//! bookmark, and links into it stay whole. Only files of this folder are served, to whoever asks by the loopback
+//! address.
 
 use std::fs::File;
 use std::io::{self, Write};

@@ -57,8 +57,8 @@ impl Asked {
         write_report(self.report.as_deref(), report)
     }
 
-    /// Writes the best workload, on the machine that it was found for; `sets` make it of the one that was given. A workload names its
-    /// machine, and does not hold what of it was set.
+    /// Writes the best workload, on the machine that it was found for; `sets` make it of the one that was given. A
+    /// workload names its machine, and does not hold what of it was set.
     pub fn write_best(
         &self,
         mut best: WorkloadSpec,

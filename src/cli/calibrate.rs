@@ -67,8 +67,8 @@ pub struct Args {
     /// With --rows: only this source; repeatable
     #[arg(long, value_name = "NAME", requires = "rows")]
     source: Vec<String>,
-    /// With --rows: fit this constant of a file in place of the parts: matrix, memory, sustained, sustained-memory, host,
-    /// launch; repeatable
+    /// With --rows: fit this constant of a file in place of the parts: matrix, memory, sustained, sustained-memory,
+    /// host, launch; repeatable
     #[arg(long = "constant", value_name = "NAME", requires = "rows")]
     constants: Vec<String>,
     /// Change a field of the workload, or behind `topology.` of the machine; repeatable

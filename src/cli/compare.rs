@@ -31,13 +31,15 @@ pub struct Args {
     /// Workload: the name of a shipped one, or a file of ours or of training software [default: gpt3-175b]
     #[arg(conflicts_with = "calculon")]
     workload: Option<String>,
-    /// Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1` [default: the one the workload names]
+    /// Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1`
+    /// [default: the one the workload names]
     #[arg(short, long, conflicts_with = "calculon")]
     topology: Option<String>,
     /// Change a field: `batch.global=768`, `topology.nodes=16`; repeatable
     #[arg(long = "set", value_name = "PATH=VALUE", conflicts_with = "calculon")]
     sets: Vec<String>,
-    /// A formula to hold beside both: calculon, megatron-3d, pipeline-bubbles, scaling-book, or a file of yours: .json, .csv
+    /// A formula to hold beside both: calculon, megatron-3d, pipeline-bubbles, scaling-book, or a file of yours:
+    /// .json, .csv
     #[arg(long, value_name = "FORMULA", conflicts_with = "calculon")]
     form: Option<PathBuf>,
     /// Calculon's application, execution and system file (.json or .json.gz), read unchanged

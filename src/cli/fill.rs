@@ -23,7 +23,8 @@ Examples:
 pub struct Args {
     /// Workload: the name of a shipped one, or a file of ours or of training software
     workload: String,
-    /// Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1` [default: the one the workload names]
+    /// Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1`
+    /// [default: the one the workload names]
     #[arg(short, long)]
     topology: Option<String>,
     #[command(flatten)]

@@ -55,7 +55,8 @@ pub struct Args {
     /// Change a field of the workload, or behind `topology.` of the machine; repeatable
     #[arg(long = "set", value_name = "PATH=VALUE")]
     sets: Vec<String>,
-    /// The profiles hold a part of a step: the same part as simulated, a timeline that `run -o` wrote of one rank and window
+    /// The profiles hold a part of a step: the same part as simulated, a timeline that `run -o` wrote of one rank and
+    /// window
     #[arg(long, value_name = "TIMELINE")]
     part: Option<PathBuf>,
     /// Count only device events whose launch is in the file

@@ -1,7 +1,8 @@
 //! The command line: one file per subcommand.
 //!
-//! Exit status: 0 done; 1 the run failed or a file could not be written; 2 the input or the command is wrong; 3 the step
-//! does not fit in memory, or the command not in what the shell allows. Only the program's `main` exits; a standard output that is closed early (`| head`) is no failure.
+//! Exit status: 0 done; 1 the run failed or a file could not be written; 2 the input or the command is wrong; 3 the
+//! step does not fit in memory, or the command not in what the shell allows. Only the program's `main` exits; a
+//! standard output that is closed early (`| head`) is no failure.
 
 pub mod analyze;
 pub mod app;
@@ -184,8 +185,8 @@ pub fn definition() -> clap::Command {
     Cli::command()
 }
 
-/// Looks at the files that a command line names, as [`main`] does before it runs one; words that are missing or wrong are passed
-/// over.
+/// Looks at the files that a command line names, as [`main`] does before it runs one; words that are missing or wrong
+/// are passed over.
 ///
 /// # Errors
 /// An output is an input or another output, or its name means another format.
@@ -208,8 +209,8 @@ pub fn main() -> ExitCode {
     ExitCode::from(program(&std::env::args_os().collect::<Vec<_>>()))
 }
 
-/// Runs a command line as the program does, and returns the exit status. The first word is the name under which it was called.
-/// From then on an interrupt ends the process.
+/// Runs a command line as the program does, and returns the exit status. The first word is the name under which it
+/// was called. From then on an interrupt ends the process.
 pub fn program(words: &[OsString]) -> u8 {
     stepsim_bring::read_other_software();
     let result = match parsed(words) {
@@ -247,8 +248,8 @@ pub fn program(words: &[OsString]) -> u8 {
     }
 }
 
-/// Runs a command and returns what it says on standard output, where nothing is printed: for programs that carry the command
-/// line. With `--report -` that is the report alone. The first word is as in [`program`].
+/// Runs a command and returns what it says on standard output, where nothing is printed: for programs that carry the
+/// command line. With `--report -` that is the report alone. The first word is as in [`program`].
 ///
 /// # Errors
 /// The words are no command, or it fails.

@@ -1,5 +1,6 @@
-//! Limits of the shell (`ulimit -v`, `-d`, `-f`): the system ends a program that goes beyond them, and does not ask it. Where one is set
-//! the command runs in a child; the program itself tells what ended the child, and removes what it was writing.
+//! Limits of the shell (`ulimit -v`, `-d`, `-f`): the system ends a program that goes beyond them, and does not ask
+//! it. Where one is set the command runs in a child; the program itself tells what ended the child, and removes what
+//! it was writing.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
@@ -23,8 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Whether the program was told to stop.
 static STOPPED: AtomicBool = AtomicBool::new(false);
 
-/// Runs the command line in a child where a limit is set, and returns its exit status; `written` are the files that it may write.
-/// `None`: there is no limit, or this is the child.
+/// Runs the command line in a child where a limit is set, and returns its exit status; `written` are the files that
+/// it may write. `None`: there is no limit, or this is the child.
 pub(super) fn in_child(written: &[PathBuf]) -> Option<Result<u8, Failure>> {
     let limits = limits();
     if limits.is_empty() || env::var_os(CHILD).is_some() {

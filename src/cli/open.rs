@@ -1,8 +1,9 @@
 //! `stepsim open`: a timeline in the viewer, which fetches it from this machine.
 //!
-//! A page of another origin may fetch only what that origin is allowed to, and the viewer's page fetches from one port of the
-//! loopback address alone. So the server listens there, answers the viewer's origin and nobody else, knows one path, and ends when it
-//! has given the file away once. Nothing leaves the machine: the viewer reads the file in the browser.
+//! A page of another origin may fetch only what that origin is allowed to, and the viewer's page fetches from one
+//! port of the loopback address alone. So the server listens there, answers the viewer's origin and nobody else,
+//! knows one path, and ends when it has given the file away once. Nothing leaves the machine: the viewer reads the
+//! file in the browser.
 
 use std::fs::File;
 use std::io::{self, Write};

@@ -130,8 +130,8 @@ fn means(option: &str, path: &Path, formats: &[&str]) -> Result<(), Failure> {
     )))
 }
 
-/// The files that a value of the command line may mean: itself, what `path=value` sets, the workload of `JOB@0-7`; of an argument
-/// that is a path also those in the folder.
+/// The files that a value of the command line may mean: itself, what `path=value` sets, the workload of `JOB@0-7`; of
+/// an argument that is a path also those in the folder.
 fn files(value: &OsStr, is_path: bool) -> Vec<PathBuf> {
     let whole = Path::new(value);
     if is_path {

@@ -82,7 +82,8 @@ pub struct Args {
     /// Print how pipeline schedules compare within blocks of rows that differ in nothing else
     #[arg(long)]
     ratios: bool,
-    /// Give the rows of each model on the fewest devices of a source, software and device, and predict the others from them
+    /// Give the rows of each model on the fewest devices of a source, software and device, and predict the others
+    /// from them
     #[arg(long, conflicts_with = "map_only")]
     anchor: bool,
 }

@@ -91,8 +91,8 @@ fn resolved(kind: Kind, name: &str, sets: &[String]) -> Result<serde_json::Value
         _ => serde_json::from_str(catalog::text(kind, name).unwrap_or("null")),
     };
     let mut value = value.map_err(|e| SpecError::at("", e.to_string()))?;
-    // What the stack takes for granted stands in its place by now; read again, it would come back where the workload had
-    // taken it away.
+    // What the stack takes for granted stands in its place by now; read again, it would come back where the workload
+    // had taken it away.
     if let Some(stack) = value.get_mut("stack").and_then(serde_json::Value::as_object_mut) {
         stack.shift_remove("defaults");
     }

@@ -1,10 +1,10 @@
-//! Declarations that say a fact where it belongs: the name of a variant beside the variant, the default of a field beside the
-//! field.
+//! Declarations that say a fact where it belongs: the name of a variant beside the variant, the default of a field
+//! beside the field.
 
 pub use crate::{by_name, defaults, named, summed};
 
-/// An enum with a text behind each variant: `name`, or a function called otherwise, gives the text, and `ALL` has the variants
-/// in the order in which they are written.
+/// An enum with a text behind each variant: `name`, or a function called otherwise, gives the text, and `ALL` has the
+/// variants in the order in which they are written.
 #[macro_export]
 macro_rules! named {
     ($(#[$about:meta])* $visible:vis enum $($rest:tt)*) => {
@@ -69,8 +69,8 @@ macro_rules! summed {
     };
 }
 
-/// A type whose values files write by name: `find` knows a name or alias, `all` has the values, `name` says one's, `words` what it is
-/// and its aliases. The schema has this title and description.
+/// A type whose values files write by name: `find` knows a name or alias, `all` has the values, `name` says one's,
+/// `words` what it is and its aliases. The schema has this title and description.
 #[macro_export]
 macro_rules! by_name {
     ($type:ident, $title:literal, $about:literal) => {

@@ -1,8 +1,8 @@
 //! Work that its caller may call off.
 //!
-//! A caller does the work under a [`Token`] ([`until`]) and pulls it from another thread. Long loops ask [`check`]: once the
-//! token is pulled, the thread unwinds to its caller and drops all on its way, so that partial files are removed. Threads
-//! that the work starts are [`carried`] and end alike. A result is whole, or there is none.
+//! A caller does the work under a [`Token`] ([`until`]) and pulls it from another thread. Long loops ask [`check`]:
+//! once the token is pulled, the thread unwinds to its caller and drops all on its way, so that partial files are
+//! removed. Threads that the work starts are [`carried`] and end alike. A result is whole, or there is none.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -50,8 +50,8 @@ pub fn check() {
     }
 }
 
-/// The work of another thread, under the token of this one. Where it was called off it ends early: whoever waits for it asks
-/// [`check`].
+/// The work of another thread, under the token of this one. Where it was called off it ends early: whoever waits for
+/// it asks [`check`].
 pub fn carried(work: impl FnOnce()) -> impl FnOnce() {
     let token = TOKEN.with_borrow(Option::clone);
     move || match token {

@@ -1,13 +1,15 @@
 //! Classes of kernels: one table.
 //!
-//! A class is what a price, a report and a waterfall go by: two kernels of one class, size and format cost the same. A row
-//! of the table says what a class is called, what its kernels do, how fast they usually are, and which measured ops
-//! mean it; a new class is one row. Figures of a class on a device stand in the device's file (`step::spec::cost`).
+//! A class is what a price, a report and a waterfall go by: two kernels of one class, size and format cost the same.
+//! A row of the table says what a class is called, what its kernels do, how fast they usually are, and which measured
+//! ops mean it; a new class is one row. Figures of a class on a device stand in the device's file
+//! (`step::spec::cost`).
 //!
-//! What a class that memory bounds reaches of a copy's bandwidth depends on who made the kernel far more than on the device.
-//! The fractions are medians over H100, H200, GB200, B200 and A100 rows of kernels that move 100 MB and more. Sources:
-//! * norms: NVIDIA/cudnn-frontend RMSNorm results (tuned: cuDNN; compiled: Inductor; eager: PyTorch); layer norm backward:
-//!   Liger-Kernel benchmark (tuned: Liger; eager: PyTorch);
+//! What a class that memory bounds reaches of a copy's bandwidth depends on who made the kernel far more than on the
+//! device. The fractions are medians over H100, H200, GB200, B200 and A100 rows of kernels that move 100 MB and more.
+//! Sources:
+//! * norms: NVIDIA/cudnn-frontend RMSNorm results (tuned: cuDNN; compiled: Inductor; eager: PyTorch); layer norm
+//!   backward: Liger-Kernel benchmark (tuned: Liger; eager: PyTorch);
 //! * activation: Liger-Kernel SwiGLU benchmark (tuned: Liger; compiled: Megatron's JIT). PyTorch's passes reach 0.60
 //!   there,
 //!   since halves of one tensor are read without vector instructions. Eager is for separate tensors: residual
@@ -15,9 +17,9 @@
 //! * rotary, residual: vidur profiles of Llama 2 layers on H100, the training profile of DeepSeek-V3;
 //! * casts: torchao blockwise and MX casts on H100 and B200, Transformer Engine's GEMM tutorial (amax);
 //! * permute, unpermute, transpose: the training profile of DeepSeek-V3 on H800;
-//! * top-k, row map: the same profile. 4,096 times the best of 256 scores take 70 us (PyTorch's radix select, one block a
-//!   token), the places of 30,700 received rows of eight indices each and their counts 171 + 70 us: neither comes near
-//!   what memory gives;
+//! * top-k, row map: the same profile. 4,096 times the best of 256 scores take 70 us (PyTorch's radix select, one
+//!   block a token), the places of 30,700 received rows of eight indices each and their counts 171 + 70 us: neither
+//!   comes near what memory gives;
 //! * optimizer: PyTorch pull 119842 (fused Adam after and before its change), NeMo Automodel pull 3110 (for-each);
 //! * loss: Liger-Kernel cross-entropy, forward with gradient; a sum over 2^30 floats for norms of gradients.
 //!

@@ -1,7 +1,8 @@
 //! Ranks that play programs on shared resources.
 //!
-//! [`units`] and [`ids`] are the words, a [`clock`] counts what work takes, an [`interrupt`] calls it off, a [`program`] is what a rank
-//! does, [`fold`] finds ranks that must behave alike, and the [`engine`] plays the world that is left.
+//! [`units`] and [`ids`] are the words, a [`clock`] counts what work takes, an [`interrupt`] calls it off, a
+//! [`program`] is what a rank does, [`fold`] finds ranks that must behave alike, and the [`engine`] plays the world
+//! that is left.
 //!
 //! Invariant: it knows no file, no JSON document and no transformer.
 

@@ -13,11 +13,12 @@ pub fn threads(asked: Option<usize>) -> usize {
     asked.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1)
 }
 
-/// A piece so large is kept by the allocator once it was given back, and so are all smaller ones: the most that glibc allows is 32 MiB.
+/// A piece so large is kept by the allocator once it was given back, and so are all smaller ones: the most that glibc
+/// allows is 32 MiB.
 const KEPT_BYTES: usize = 31 << 20;
 
-/// Has memory that one piece of work gives back serve the next. Large pieces otherwise return to the system, which zeroes
-/// each page anew; nobody touches those of the piece that is given back here.
+/// Has memory that one piece of work gives back serve the next. Large pieces otherwise return to the system, which
+/// zeroes each page anew; nobody touches those of the piece that is given back here.
 fn keep_memory() {
     drop(std::hint::black_box(Vec::<u8>::with_capacity(KEPT_BYTES)));
 }
@@ -25,8 +26,8 @@ fn keep_memory() {
 /// Results of so long are handed over together.
 const AT_ONCE: Duration = Duration::from_millis(1);
 
-/// Does pieces 0 to `count` − 1 and hands each result to `done` as it comes, in any order, on this thread. After a break
-/// no further piece is begun. One thread is this one: where there are no others, as in a browser, work goes on.
+/// Does pieces 0 to `count` − 1 and hands each result to `done` as it comes, in any order, on this thread. After a
+/// break no further piece is begun. One thread is this one: where there are no others, as in a browser, work goes on.
 pub fn each<T: Send>(
     count: usize,
     threads: usize,

@@ -3,7 +3,8 @@
 /// What devices draw and cost: the mean of all of a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PowerAndPrice {
-    /// Watts under matrix products, under memory-bound kernels, and otherwise; nothing where a device does not state its power.
+    /// Watts under matrix products, under memory-bound kernels, and otherwise; nothing where a device does not state
+    /// its power.
     pub watts: Option<[f64; 3]>,
     /// Dollars an hour; nothing where a device has no price.
     pub usd_per_h: Option<f64>,

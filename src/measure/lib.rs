@@ -1,5 +1,5 @@
-//! Measured steps: profiles and allocators of real runs, prices learned from them, rows of published steps and how far a
-//! simulation is from each.
+//! Measured steps: profiles and allocators of real runs, prices learned from them, rows of published steps and how
+//! far a simulation is from each.
 //!
 //! It knows a step and a profile; it knows no study and no terminal.
 

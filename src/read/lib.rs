@@ -1,4 +1,5 @@
-//! What a record says: [`analysis`] and its reports, timelines ([`trace`]), parts of pages ([`page`]) and their colours ([`palette`]).
+//! What a record says: [`analysis`] and its reports, timelines ([`trace`]), parts of pages ([`page`]) and their
+//! colours ([`palette`]).
 //!
 //! Invariant: it knows a record, and not which step, model or machine it came from.
 

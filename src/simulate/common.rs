@@ -1,7 +1,8 @@
 //! What the steps of a study have in common: what one of them has found out serves the next.
 //!
-//! It saves work and changes no result: programs and folds are taken from the step before where they must come to the same
-//! ([`Templates`], [`Folds`]), and a step may be jumped from any number of micro-batches in which it comes to rest.
+//! It saves work and changes no result: programs and folds are taken from the step before where they must come to the
+//! same ([`Templates`], [`Folds`]), and a step may be jumped from any number of micro-batches in which it comes to
+//! rest.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -59,8 +60,8 @@ impl Common {
         common.map_or_else(|| fold(world), |common| common.folds.fold(world))
     }
 
-    /// Micro-batches that are hoped to be enough for a short step, fewer than are enough for most, and after how many its
-    /// state recurs.
+    /// Micro-batches that are hoped to be enough for a short step, fewer than are enough for most, and after how many
+    /// its state recurs.
     pub(super) fn hoped(&self, of: Pipeline) -> Option<(u32, u32)> {
         self.length(of, |length| length.hoped)
     }

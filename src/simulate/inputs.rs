@@ -44,8 +44,9 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// Loads a workload and a machine by name, path or content. Without a topology the workload's own is taken. `sets` are
-    /// `path=value` texts: a path that begins with `topology.` changes the machine, every other the workload.
+    /// Loads a workload and a machine by name, path or content. Without a topology the workload's own is taken.
+    /// `sets` are `path=value` texts: a path that begins with `topology.` changes the machine, every other the
+    /// workload.
     ///
     /// # Errors
     /// Anything wrong in the files, the settings, or between the two.
@@ -55,8 +56,8 @@ impl Inputs {
         Inputs::on_machine(workload, topology, &settings, &Disk)
     }
 
-    /// The same from JSON texts: the content of a workload file, and that of a topology file (it begins with `{`) or the
-    /// name of a machine. Names and bases in the texts mean shipped files; paths are read from `files`, which
+    /// The same from JSON texts: the content of a workload file, and that of a topology file (it begins with `{`) or
+    /// the name of a machine. Names and bases in the texts mean shipped files; paths are read from `files`, which
     /// [`Disk`] or a map of texts can be.
     ///
     /// # Errors
@@ -219,8 +220,8 @@ impl Inputs {
             .chain(of_machine.into_iter().chain(self.hidden_latencies()).map(whole))
             .collect()
     }
-    /// Latencies of the network that settings change and that do not show: NCCL's steps between nodes, as measured, take
-    /// longer ways.
+    /// Latencies of the network that settings change and that do not show: NCCL's steps between nodes, as measured,
+    /// take longer ways.
     fn hidden_latencies(&self) -> Vec<NoEffect> {
         let Some(measured) = self.chooser.tuning.map(DeviceTuning::network_way) else { return Vec::new() };
         let of_network = |set: &&String| {

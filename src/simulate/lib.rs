@@ -166,8 +166,8 @@ impl Simulation {
         Asked { inputs, options, edits, common: None }.run(progress)
     }
 
-    /// The same, where a run that the engine cannot play to its end comes back up to there, with the reason: ops that had
-    /// not ended then have the moment of the failure as their start and end.
+    /// The same, where a run that the engine cannot play to its end comes back up to there, with the reason: ops that
+    /// had not ended then have the moment of the failure as their start and end.
     ///
     /// # Errors
     /// The inputs do not fit, or the world is none.
@@ -311,7 +311,8 @@ impl Asked<'_> {
     }
 }
 
-/// How many ops are played for a step, turns that repeat themselves among them: what it costs, known before it is played.
+/// How many ops are played for a step, turns that repeat themselves among them: what it costs, known before it is
+/// played.
 ///
 /// # Errors
 /// The inputs do not fit, or the world is none.

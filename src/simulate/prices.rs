@@ -18,8 +18,8 @@ use stepsim_step::topology::Machine;
 
 /// Prices of a caller's own, which go before those of the workload.
 pub trait OwnPrices: std::fmt::Debug + Send + Sync {
-    /// Time of a whole kernel on an undisturbed device of a name; nothing: as the workload prices it. Plans ask again for
-    /// the same kernel, so the answer must not change.
+    /// Time of a whole kernel on an undisturbed device of a name; nothing: as the workload prices it. Plans ask again
+    /// for the same kernel, so the answer must not change.
     fn time(&self, kernel: &Kernel, device: &str) -> Option<Time>;
 }
 

@@ -45,8 +45,8 @@ pub fn is_file(set: &str) -> bool {
     set.starts_with(PRICES)
 }
 
-/// The same settings, with those of each file that `prices=FILE` names in its place: what `stepsim calibrate` and `stepsim
-/// learn` write has them under `set`. Later settings count.
+/// The same settings, with those of each file that `prices=FILE` names in its place: what `stepsim calibrate` and
+/// `stepsim learn` write has them under `set`. Later settings count.
 ///
 /// # Errors
 /// A file cannot be read, or holds no settings.

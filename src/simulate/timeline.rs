@@ -152,8 +152,8 @@ pub fn of_run<T>(run: &Simulation, meta: &RunMeta, shown: &Shown, then: impl FnO
 /// Ranks whose stalls are kept until they are asked for again: memory must not grow with all.
 const KNOWN_STALLS: usize = 64;
 
-/// Chooses the detail of a timeline if none is `asked` for, so that a browser opens the file; returns what is to be said
-/// of that.
+/// Chooses the detail of a timeline if none is `asked` for, so that a browser opens the file; returns what is to be
+/// said of that.
 pub fn fit(timeline: &mut Timeline, asked: Option<Detail>, format: Format) -> Option<String> {
     let fits = match format {
         Format::Chrome => FITS_IN_JSON,

@@ -13,7 +13,8 @@ fn main() {
     }
     files.sort();
     let mut code = String::from("pub(super) const FILES: &[(&str, &str)] = &[\n");
-    // Found by the compiler from where the package lies then: a folder of builds may serve a checkout and an unpacked package.
+    // Found by the compiler from where the package lies then: a folder of builds may serve a checkout and an unpacked
+    // package.
     for name in &files {
         let path = format!("/../../{name}");
         writeln!(code, "    ({name:?}, include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), {path:?}))),")

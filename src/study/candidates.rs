@@ -109,8 +109,8 @@ struct Bounded {
     doubtful: bool,
 }
 
-/// A place in the line: surely fitting layouts first, then the best; of equal ones those whose walk is to come, then those of
-/// the space's order.
+/// A place in the line: surely fitting layouts first, then the best; of equal ones those whose walk is to come, then
+/// those of the space's order.
 #[derive(PartialEq)]
 struct Place {
     doubtful: bool,
@@ -132,8 +132,8 @@ impl Ord for Place {
     }
 }
 
-/// Layouts that count, those that fit in closed form first and the best of these first. No order is walked of a layout whose
-/// bound by sums puts it behind all that are asked for.
+/// Layouts that count, those that fit in closed form first and the best of these first. No order is walked of a
+/// layout whose bound by sums puts it behind all that are asked for.
 pub(super) struct Line<'a> {
     base: &'a Base,
     options: &'a SearchOptions,
@@ -350,8 +350,9 @@ impl Run {
         Ok(Run { outcomes, hopeless: BTreeMap::new(), undecided: 0, margin_reached: options.margin })
     }
 
-    /// Simulates candidates in batches, best estimate first, without those that cannot be among the best that are ranked, or not be
-    /// the best unless their closed form is longer than the margin allows. `tell` is told how many are done.
+    /// Simulates candidates in batches, best estimate first, without those that cannot be among the best that are
+    /// ranked, or not be the best unless their closed form is longer than the margin allows. `tell` is told how many
+    /// are done.
     pub fn over(
         line: &mut Line<'_>,
         options: &SearchOptions,

@@ -1,4 +1,5 @@
-//! Conditions on points: `parallelism.tensor * parallelism.pipeline.size <= 16`, an [`Expression`] that is true or false.
+//! Conditions on points: `parallelism.tensor * parallelism.pipeline.size <= 16`, an [`Expression`] that is true or
+//! false.
 //!
 //! A name is a field that the study varies, or else one of the workload.
 

@@ -73,14 +73,16 @@ fn kinds() -> impl Iterator<Item = &'static str> {
     OpKind::ALL.iter().filter(|k| **k != OpKind::Compute).map(|k| k.name())
 }
 
-/// Rows as comma-separated values: key, one column for each path, then the columns of an outcome and those asked for of reports.
+/// Rows as comma-separated values: key, one column for each path, then the columns of an outcome and those asked for
+/// of reports.
 pub fn csv(rows: &[Row]) -> String {
     let mut columns = Columns::default();
     rows.iter().for_each(|row| columns.see(row));
     rows.iter().fold(columns.head(), |text, row| text + &columns.line(row))
 }
 
-/// Shows each row of a finished file of comma-separated values, as [`csv`] writes them; messages keep no lines of their own.
+/// Shows each row of a finished file of comma-separated values, as [`csv`] writes them; messages keep no lines of
+/// their own.
 ///
 /// # Errors
 /// It cannot be read, or holds something else.
@@ -180,8 +182,8 @@ fn cells(text: &str) -> Vec<String> {
 /// What a spreadsheet takes for the beginning of a formula.
 const FORMULA: [char; 6] = ['=', '@', '+', '-', '\t', '\r'];
 
-/// Quoted where it must be (RFC 4180). What a spreadsheet would take for a formula has an apostrophe before it, which makes it a
-/// text there; numbers have none.
+/// Quoted where it must be (RFC 4180). What a spreadsheet would take for a formula has an apostrophe before it, which
+/// makes it a text there; numbers have none.
 pub(super) fn cell(text: &str) -> String {
     if text.starts_with(FORMULA) && text.parse::<f64>().is_err() {
         return cell(&format!("'{text}"));

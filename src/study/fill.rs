@@ -1,10 +1,11 @@
 //! What a step must give up so that it fits: the least recomputation or offload, for every micro-batch that can fit.
 //!
-//! A *dial* turns one thing from little to all: layers of each stage that are recomputed, those of an encoder that has a policy of its
-//! own, or eighths of the activations or of the optimizer state that live on another tier. The layout is the workload's own. For each micro-batch that the batch allows,
-//! smallest first, the step is played as it is; where that does not fit, each dial is turned until it does: as far as the
-//! closed form says, and from there notch by notch as the simulation says, until the step fits and one notch less does not. Where no
-//! dial is enough, each is turned to its end and then each other one as little as will do.
+//! A *dial* turns one thing from little to all: layers of each stage that are recomputed, those of an encoder that
+//! has a policy of its own, or eighths of the activations or of the optimizer state that live on another tier. The
+//! layout is the workload's own. For each micro-batch that the batch allows, smallest first, the step is played as it
+//! is; where that does not fit, each dial is turned until it does: as far as the closed form says, and from there
+//! notch by notch as the simulation says, until the step fits and one notch less does not. Where no dial is enough,
+//! each is turned to its end and then each other one as little as will do.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -85,8 +86,8 @@ struct Dial {
     notches: Vec<(String, Value)>,
 }
 
-/// Finds what fits: see the module. Of `options`, `fix`, `max_memory_bytes` and `threads` count; what is fixed is not turned.
-/// `progress` is told how many steps were simulated.
+/// Finds what fits: see the module. Of `options`, `fix`, `max_memory_bytes` and `threads` count; what is fixed is not
+/// turned. `progress` is told how many steps were simulated.
 ///
 /// # Errors
 /// Wrong files or settings.

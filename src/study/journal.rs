@@ -106,8 +106,9 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes all rows in the order of the points to `output`, and shows each. `repeated` are points with the keys of rows that
-    /// were valued for another point, or before the sweep was interrupted; `again` makes such a row the point's own.
+    /// Writes all rows in the order of the points to `output`, and shows each. `repeated` are points with the keys of
+    /// rows that were valued for another point, or before the sweep was interrupted; `again` makes such a row the
+    /// point's own.
     ///
     /// # Errors
     /// The file cannot be written, or the journal no longer be read.

@@ -41,7 +41,8 @@ pub const CHOSEN: [&str; 13] = [
     RECOMPUTE_GRANULARITY,
 ];
 
-/// A layout of one rank: what the workload says of its own layout is put out of force by these before anything is chosen.
+/// A layout of one rank: what the workload says of its own layout is put out of force by these before anything is
+/// chosen.
 pub const NEUTRAL: [(&str, &str); 13] = [
     (TENSOR, "1"),
     (SEQUENCE_PARALLEL, "false"),

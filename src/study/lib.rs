@@ -6,8 +6,8 @@
 //! [`fill()`] finds what one layout must give up so that it fits, and [`knee()`] how much of one field is enough.
 //! [`Plot`] and [`page`](fn@page) draw rows.
 //!
-//! Points share what is equal between them and costs time: machines, closed forms, programs, folds (`Base::shared`). A row is what
-//! its point is alone, whatever was valued before.
+//! Points share what is equal between them and costs time: machines, closed forms, programs, folds (`Base::shared`).
+//! A row is what its point is alone, whatever was valued before.
 //!
 //! Hazard: an infeasible point is a row with a status, not a failure; only a study that means nothing (a field that
 //! does not exist, a value of the wrong type) is refused, before anything runs.

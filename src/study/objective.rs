@@ -20,8 +20,8 @@ pub enum Objective {
     TokensPerDevice,
     /// Cheapest tokens: devices × time × the device's `price_USD_per_h`.
     Cost,
-    /// Tokens of least energy. Layouts are ranked by devices × time × the device's `power_W` or its cap; those of the ranking then by what
-    /// they draw.
+    /// Tokens of least energy. Layouts are ranked by devices × time × the device's `power_W` or its cap; those of the
+    /// ranking then by what they draw.
     Energy,
     /// Fewest devices, and among these the shortest step.
     Devices,

@@ -1,5 +1,5 @@
-//! Offload as a choice of a search: activations and optimizer state on the other tiers of a machine, and how far ahead they
-//! are fetched.
+//! Offload as a choice of a search: activations and optimizer state on the other tiers of a machine, and how far
+//! ahead they are fetched.
 
 use serde_json::{Value, json};
 
@@ -19,8 +19,8 @@ const DEPTHS: [u64; 3] = [1, 2, 4];
 pub(super) const ASSUMED: &str =
     "offload: optimizer state, activations, both or none on one other tier, fetched 1, 2 or 4 layers ahead";
 
-/// Nothing offloaded, and all of each class, or of both, on each other tier with each depth; of fields that are given, the
-/// other fields only. `None` where all are given, or there is no other tier.
+/// Nothing offloaded, and all of each class, or of both, on each other tier with each depth; of fields that are
+/// given, the other fields only. `None` where all are given, or there is no other tier.
 pub(super) fn axis(
     options: &SearchOptions,
     base: &Base,

@@ -4,8 +4,8 @@ use super::objective::{Measures, Objective};
 use super::space::Axis;
 use stepsim_core::declare::defaults;
 
-/// Memory of measured steps is known to about this part (`docs/evidence/accuracy.md`), and a device without any left has to give
-/// memory back and ask again.
+/// Memory of measured steps is known to about this part (`docs/evidence/accuracy.md`), and a device without any left
+/// has to give memory back and ask again.
 pub const HEAD_ROOM: f64 = 0.08;
 
 defaults! {
@@ -24,24 +24,26 @@ defaults! {
         pub objective: Objective,
         /// Longest step that counts, in seconds.
         pub deadline_s: Option<f64>,
-        /// Fewest and most devices of machines to try, by doubling the nodes from the fewest; default: the machine as it is.
+        /// Fewest and most devices of machines to try, by doubling the nodes from the fewest; default: the machine as
+        /// it is.
         pub devices: Option<(u64, u64)>,
         /// How many layouts are ranked.
         pub top: usize = 10,
         /// Most layouts that are simulated.
         pub most_simulated: usize = 400,
-        /// The simulated step is taken not to be shorter than the closed form less this part of it; 1 leaves out only what is slower for
-        /// certain.
+        /// The simulated step is taken not to be shorter than the closed form less this part of it; 1 leaves out only
+        /// what is slower for certain.
         pub margin: f64 = 0.05,
         /// Simulate every layout that the memory does not refute, and say what the search would have missed.
         pub prove: bool,
-        /// Try fields beside the layout on the best that was found: layers of the first and last stage, overlap of tensor-parallel and
-        /// expert collectives, expert-tensor degree, prefetch.
+        /// Try fields beside the layout on the best that was found: layers of the first and last stage, overlap of
+        /// tensor-parallel and expert collectives, expert-tensor degree, prefetch.
         pub refine: bool,
-        /// Whether activations and optimizer state may live on other tiers of the machine, and how far ahead they are fetched, is
-        /// chosen too.
+        /// Whether activations and optimizer state may live on other tiers of the machine, and how far ahead they are
+        /// fetched, is chosen too.
         pub offload: bool,
-        /// Whether it is chosen too where encoders run: beside the language model, on stages or on devices of their own.
+        /// Whether it is chosen too where encoders run: beside the language model, on stages or on devices of their
+        /// own.
         pub placement: bool,
         /// Threads; default: as many as processors.
         pub threads: Option<usize>,

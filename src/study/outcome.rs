@@ -46,7 +46,8 @@ pub struct Outcome {
     /// The fullest device memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_peak_bytes: Option<u64>,
-    /// Seconds of a mean rank that stood still for communication, by its kind (`tp`, `cp`, `ep`, `pp`, `dp`, `h2d`, ...).
+    /// Seconds of a mean rank that stood still for communication, by its kind (`tp`, `cp`, `ep`, `pp`, `dp`, `h2d`,
+    /// ...).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub exposed_s: BTreeMap<String, f64>,
     /// What was asked for of the step's report, by path.

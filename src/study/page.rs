@@ -1,4 +1,5 @@
-//! A study as one HTML page: time against memory with their Pareto front, and a table to sort, each point with its command.
+//! A study as one HTML page: time against memory with their Pareto front, and a table to sort, each point with its
+//! command.
 
 use std::fmt::Write;
 
@@ -31,8 +32,8 @@ pub fn front(rows: &[Row]) -> Vec<&Row> {
     ok.into_iter().map(|(row, _)| row).collect()
 }
 
-/// The page. `command` is what runs the workload that the points change: `stepsim run gpt2-8`; `typed` are the words of the
-/// command that made it.
+/// The page. `command` is what runs the workload that the points change: `stepsim run gpt2-8`; `typed` are the words
+/// of the command that made it.
 ///
 /// # Errors
 /// What is to be plotted cannot be.

@@ -1,4 +1,5 @@
-//! Where encoders run as a choice of a search: beside the language model, in its bubbles, on pipeline stages, or on devices of their own.
+//! Where encoders run as a choice of a search: beside the language model, in its bubbles, on pipeline stages, or on
+//! devices of their own.
 
 use serde_json::{Value, json};
 

@@ -14,8 +14,8 @@ pub struct Reason {
     pub more_s: f64,
 }
 
-/// Differences of `slower` from `best`, largest first. With what the model itself needs (`model`, where devices or tokens
-/// differ) they sum to the difference of the steps.
+/// Differences of `slower` from `best`, largest first. With what the model itself needs (`model`, where devices or
+/// tokens differ) they sum to the difference of the steps.
 pub fn reasons(best: &BarsReport, best_s: f64, slower: &BarsReport, slower_s: f64) -> Vec<Reason> {
     let mut named: Vec<(String, f64)> = vec![("model".into(), slower.mfu * slower_s - best.mfu * best_s)];
     for (bars, sign) in [(best, -1.0), (slower, 1.0)] {

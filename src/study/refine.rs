@@ -1,7 +1,7 @@
 //! What a search tries on the best layout that it found: fields that need not be tried with every layout.
 //!
-//! One field after the other, each of its values on what is best so far; what makes the step better is kept. So the fields are
-//! not tried in all combinations, and nothing is proved of them: each trial is reported.
+//! One field after the other, each of its values on what is best so far; what makes the step better is kept. So the
+//! fields are not tried in all combinations, and nothing is proved of them: each trial is reported.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -32,8 +32,8 @@ pub struct Trial {
     pub kept: bool,
 }
 
-/// Tries the fields on the layout `first`, and returns the best if it is another, and all trials. `tell` is told how many there
-/// were.
+/// Tries the fields on the layout `first`, and returns the best if it is another, and all trials. `tell` is told how
+/// many there were.
 pub(super) fn refine(
     base: &Base,
     first: &Simulated,
@@ -115,7 +115,8 @@ fn tried(workload: &WorkloadSpec, model: &ModelSpec) -> Vec<(&'static str, Vec<V
     ]
 }
 
-/// Layers of each stage where the last, with the head of the model, or the first, with its embedding, has fewer than the others.
+/// Layers of each stage where the last, with the head of the model, or the first, with its embedding, has fewer than
+/// the others.
 fn splits(layers: u64, stages: u64) -> Vec<Value> {
     if stages < 2 {
         return Vec::new();

@@ -30,8 +30,8 @@ pub struct Row {
 }
 
 impl Row {
-    /// A column by name: a path that the point sets, one that was asked for of the report, or a field of the outcome; `exposed_tp_s` is what `exposed_s` has for
-    /// `tp`, `memory_peak_GiB` the peak in GiB.
+    /// A column by name: a path that the point sets, one that was asked for of the report, or a field of the outcome;
+    /// `exposed_tp_s` is what `exposed_s` has for `tp`, `memory_peak_GiB` the peak in GiB.
     pub fn column(&self, name: &str) -> Option<Value> {
         if let Some(value) = self.settings.get(name) {
             return Some(value.clone());

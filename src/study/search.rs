@@ -1,10 +1,11 @@
 //! The best layout: closed form for all, simulation for the best of them.
 //!
-//! Every layout has a bound by sums, and is estimated in closed form unless that bound leaves it behind. One whose state and
-//! kept activations, which are counted exactly, are over the limit is dropped. The rest is simulated in batches, from the best estimate on (first those that fit without the margin). What
-//! cannot be among the best that are ranked is left out for certain: the floor of its step ([`stepsim_form::analytic::Estimate::floor`]) is
-//! longer. What is worse than the best by its estimate, less a margin, is left out too: as long as the closed form is never too long
-//! by more than the margin, nothing better is left. The order of work does not depend on the threads.
+//! Every layout has a bound by sums, and is estimated in closed form unless that bound leaves it behind. One whose
+//! state and kept activations, which are counted exactly, are over the limit is dropped. The rest is simulated in
+//! batches, from the best estimate on (first those that fit without the margin). What cannot be among the best that
+//! are ranked is left out for certain: the floor of its step ([`stepsim_form::analytic::Estimate::floor`]) is longer.
+//! What is worse than the best by its estimate, less a margin, is left out too: as long as the closed form is never
+//! too long by more than the margin, nothing better is left. The order of work does not depend on the threads.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -90,9 +91,11 @@ pub struct SearchReport {
     pub deadline_s: Option<f64>,
     /// Layouts of the space.
     pub points: u64,
-    /// Layouts that were not simulated, by reason: `invalid` (the workload's checks refuse them), `memory` (in closed form,
-    /// over the limit by the state that stays and the kept activations alone), `floor` (worse than all that are
-    /// ranked by what its step takes at least), `time` (in closed form, worse than the best simulated by more than the margin), `deadline` (in closed form, longer than the deadline by more than the margin), `limit` (not refuted, but no more simulations were allowed).
+    /// Layouts that were not simulated, by reason: `invalid` (the workload's checks refuse them), `memory` (in closed
+    /// form, over the limit by the state that stays and the kept activations alone), `floor` (worse than all that are
+    /// ranked by what its step takes at least), `time` (in closed form, worse than the best simulated by more than
+    /// the margin), `deadline` (in closed form, longer than the deadline by more than the margin), `limit` (not
+    /// refuted, but no more simulations were allowed).
     pub pruned: BTreeMap<&'static str, u64>,
     /// Layouts that were simulated.
     pub simulated: u64,
@@ -133,8 +136,8 @@ pub struct Found {
     pub best: Option<WorkloadSpec>,
 }
 
-/// Searches for the best layout of a workload, on a machine in the place of the one that it names. `progress` is told how
-/// many estimates and simulations are done.
+/// Searches for the best layout of a workload, on a machine in the place of the one that it names. `progress` is told
+/// how many estimates and simulations are done.
 ///
 /// # Errors
 /// Wrong files or settings, a value that a field cannot take, too many layouts.
@@ -270,8 +273,8 @@ fn memory_left(head_room: f64) -> String {
     }
 }
 
-/// The simulated layouts that count, best first by the upper end of their ranges, and two that differ from the first in kind; the
-/// others are counted in the report.
+/// The simulated layouts that count, best first by the upper end of their ranges, and two that differ from the first
+/// in kind; the others are counted in the report.
 fn ranked(
     base: &Base,
     run: Run,

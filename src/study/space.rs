@@ -71,8 +71,8 @@ impl Axis {
             (listed, _) => listed.cloned().unwrap_or_default(),
         }
     }
-    /// An axis from `path=a,b,c`; a part `from:to:xN` or `from:to:+N` is a range that multiplies or adds. `option` is what
-    /// the text was given to.
+    /// An axis from `path=a,b,c`; a part `from:to:xN` or `from:to:+N` is a range that multiplies or adds. `option` is
+    /// what the text was given to.
     ///
     /// # Errors
     /// No path, no value, or a range without end.
@@ -241,7 +241,8 @@ impl Space {
     /// The points of the product of `axes` that are chosen.
     ///
     /// # Errors
-    /// As [`Space::new`] (only the sample must not be too large); a condition without a meaning, or that no point meets.
+    /// As [`Space::new`] (only the sample must not be too large); a condition without a meaning, or that no point
+    /// meets.
     pub fn of(axes: Vec<Axis>, choice: &Choice, base: &Base) -> Result<Space, SpecError> {
         for (i, axis) in axes.iter().enumerate() {
             if axis.is_empty() {
@@ -344,8 +345,8 @@ impl Space {
     pub fn point(&self, index: usize) -> Map<String, Value> {
         self.at(self.number(index))
     }
-    /// These points in groups that differ in `path` alone, in the order of their first points; each its own group where the
-    /// path is not an axis by itself.
+    /// These points in groups that differ in `path` alone, in the order of their first points; each its own group
+    /// where the path is not an axis by itself.
     pub fn groups(&self, points: &[usize], path: &str) -> Vec<Vec<usize>> {
         let covers = |p: &String| {
             path.strip_prefix(p.as_str()).is_some_and(|rest| matches!(rest.get(..1), None | Some(".")))

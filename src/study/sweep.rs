@@ -51,7 +51,8 @@ pub struct SweepOptions {
     pub resume: bool,
 }
 
-/// Values every point and returns the rows in the order of the points, whatever the threads: [`sweep_each`], all of them in memory.
+/// Values every point and returns the rows in the order of the points, whatever the threads: [`sweep_each`], all of
+/// them in memory.
 ///
 /// # Errors
 /// As [`sweep_each`].
@@ -124,8 +125,8 @@ pub fn sweep_each(
     Ok(dropped)
 }
 
-/// Values points whose keys are not `known`, hands their rows over as they come, and returns those that need not be valued: each
-/// with its key.
+/// Values points whose keys are not `known`, hands their rows over as they come, and returns those that need not be
+/// valued: each with its key.
 fn value_all(
     valuer: &Valuer<'_>,
     points: &[usize],
@@ -209,8 +210,8 @@ fn of_point(row: &mut Row, point: usize, space: &Space) {
     row.settings = space.point(point);
 }
 
-/// The points of a study that have no row yet in a result file that was interrupted (or is not there); a line that was cut
-/// off is taken out of it.
+/// The points of a study that have no row yet in a result file that was interrupted (or is not there); a line that
+/// was cut off is taken out of it.
 ///
 /// # Errors
 /// A result file that is another study's or cannot be read.

@@ -1,7 +1,8 @@
 //! Points of a sweep with what became of them.
 //!
-//! A point is known by a key: a hash of its resolved inputs, of how it is valued, and of the program's version. In closed
-//! form, points that differ in the size of their batch alone are resolved, checked for everything else and laid out once.
+//! A point is known by a key: a hash of its resolved inputs, of how it is valued, and of the program's version. In
+//! closed form, points that differ in the size of their batch alone are resolved, checked for everything else and
+//! laid out once.
 
 use serde_json::{Map, Value};
 

@@ -1,5 +1,6 @@
-//! A naive engine: floating-point seconds, every rate found from scratch at every event by progressive filling over all
-//! flows (kernels among them, on their devices' memory), every stream looked at every time. It shares no code with the engine and none of its ideas.
+//! A naive engine: floating-point seconds, every rate found from scratch at every event by progressive filling over
+//! all flows (kernels among them, on their devices' memory), every stream looked at every time. It shares no code
+//! with the engine and none of its ideas.
 
 use stepsim::core::ids::{CommId, RankId, TransferId};
 use stepsim::core::program::{Action, BEHIND, Flow, Work, World};
@@ -99,7 +100,8 @@ impl<'w> Naive<'w> {
         }
     }
 
-    /// Starts kernels, arrivals, actions and flows that wait for nothing, and ends what is over; false if there is none.
+    /// Starts kernels, arrivals, actions and flows that wait for nothing, and ends what is over; false if there is
+    /// none.
     fn start_what_can(&mut self) -> bool {
         let mut moved = false;
         for s in 0..self.streams.len() {

@@ -1,6 +1,6 @@
-//! Random worlds with everything in them that takes time: streams that wait for each other, communicators of all kinds
-//! of actions on shared resources, kernels that mind communication and share their device's memory, ranks that share a program, and
-//! streams that others see late.
+//! Random worlds with everything in them that takes time: streams that wait for each other, communicators of all
+//! kinds of actions on shared resources, kernels that mind communication and share their device's memory, ranks that
+//! share a program, and streams that others see late.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -84,7 +84,8 @@ fn rank(rng: &mut ChaCha8Rng, world: &mut World, program: u32, slots: u32) -> Ra
     rank
 }
 
-/// A program for each of so many ranks. Ops come in one order for all, so communicators match and nothing waits for itself.
+/// A program for each of so many ranks. Ops come in one order for all, so communicators match and nothing waits for
+/// itself.
 fn programs(rng: &mut ChaCha8Rng, world: &mut World, ranks: u32, comms: &[(Vec<u32>, Vec<usize>)]) {
     let mut builders: Vec<_> = (0..ranks).map(|_| ProgramBuilder::new()).collect();
     for b in &mut builders {

@@ -1,5 +1,5 @@
-//! Turns of launched kernels: two ranks, each with a host that launches kernels and a collective a turn, a queue that is
-//! full now and then, and results that are read back.
+//! Turns of launched kernels: two ranks, each with a host that launches kernels and a collective a turn, a queue that
+//! is full now and then, and results that are read back.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;

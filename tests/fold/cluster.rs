@@ -268,9 +268,9 @@ impl Maker<'_> {
             self.world.add_profile(actions);
         }
     }
-    /// Up to three rounds over the hops, up to three equal flows on each. In later rounds a hop waits for itself and the hop
-    /// before, round the group or only along it; a hop may also have to wait for one far away. Where links are queues, it
-    /// queues behind itself rather than wait.
+    /// Up to three rounds over the hops, up to three equal flows on each. In later rounds a hop waits for itself and
+    /// the hop before, round the group or only along it; a hop may also have to wait for one far away. Where links
+    /// are queues, it queues behind itself rather than wait.
     fn graph(&mut self, hops: u32) -> Action {
         let (rounds, copies) = (self.rng.random_range(1..4u32), self.rng.random_range(1..4u32));
         let (closed, far) = (self.rng.random_bool(0.7), self.rng.random_bool(0.2));
@@ -356,8 +356,8 @@ impl Maker<'_> {
         }
         p.builder.finish()
     }
-    /// Prefetched weights, kernel, context exchange, kernel, tensor collective; the result is offloaded until two layers
-    /// on, and gradients are reduced in the last micro-batch.
+    /// Prefetched weights, kernel, context exchange, kernel, tensor collective; the result is offloaded until two
+    /// layers on, and gradients are reduced in the last micro-batch.
     fn layer(
         &mut self,
         p: &mut StageProgram,

@@ -1,5 +1,6 @@
-//! Candidates are right: of steps with one planted cause that cause is named first, and the step with it otherwise is the one that
-//! was drawn before the cause was planted; and what is printed of a candidate is the run with its settings, to the digit.
+//! Candidates are right: of steps with one planted cause that cause is named first, and the step with it otherwise is
+//! the one that was drawn before the cause was planted; and what is printed of a candidate is the run with its
+//! settings, to the digit.
 
 use super::steps::Draws;
 use crate::slow::{slow, tried};

@@ -1,5 +1,5 @@
-//! One door for files: whatever a command reads, under whatever argument, it does not write over; and what is no input is not taken
-//! for one.
+//! One door for files: whatever a command reads, under whatever argument, it does not write over; and what is no
+//! input is not taken for one.
 
 use std::fs;
 

@@ -1,5 +1,5 @@
-//! No valid file comes to a standstill: every schedule under every stack with every way to exchange runs, or is refused with the
-//! cycle of waits and what to do; what a stack does by itself runs.
+//! No valid file comes to a standstill: every schedule under every stack with every way to exchange runs, or is
+//! refused with the cycle of waits and what to do; what a stack does by itself runs.
 
 use serde_json::{Value, json};
 use stepsim::core::engine::EngineError;
@@ -63,8 +63,8 @@ fn every_schedule_runs_under_every_stack_or_says_why_not() {
     assert!(played > 2 * refused);
 }
 
-/// At the depth of a model of life, where a pass has more kernels than a queue has room: every schedule under every stack with every
-/// way to exchange runs to its end, or is refused before it is played, with what runs.
+/// At the depth of a model of life, where a pass has more kernels than a queue has room: every schedule under every
+/// stack with every way to exchange runs to its end, or is refused before it is played, with what runs.
 #[test]
 fn no_schedule_comes_to_a_standstill_at_real_depth() {
     let slow = super::steps::count() >= 5000;

@@ -1,12 +1,12 @@
-//! Work is conserved: however a step is laid out, its products are the same, each once, but for what is recomputed and for the
-//! duplicates that are named here.
+//! Work is conserved: however a step is laid out, its products are the same, each once, but for what is recomputed
+//! and for the duplicates that are named here.
 
 use super::read::{Sums, alike};
 use super::steps::{Draws, Step, count, draw, plain};
 use stepsim::step::spec::WorkloadSpec;
 
-/// How often a kernel's work is done: without sequence parallelism, tensor-parallel ranks hold the same tokens between their
-/// matrices. Each routes them, and sends them to experts that it does not share with the others.
+/// How often a kernel's work is done: without sequence parallelism, tensor-parallel ranks hold the same tokens
+/// between their matrices. Each routes them, and sends them to experts that it does not share with the others.
 pub fn duplicates(name: &str, w: &WorkloadSpec) -> f64 {
     let p = &w.parallelism;
     let copies = if p.sequence_parallel { 1 } else { p.tensor };

@@ -1,5 +1,5 @@
-//! A field that is called without effect has none: the step is the same without it. And no field is called so always: in some step it
-//! acts.
+//! A field that is called without effect has none: the step is the same without it. And no field is called so always:
+//! in some step it acts.
 
 use std::collections::BTreeMap;
 

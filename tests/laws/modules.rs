@@ -1,5 +1,5 @@
-//! Steps with a module in front of the language model: its products are done once for each image, the rest of the step is untouched,
-//! what is taken is given back, and folding changes nothing.
+//! Steps with a module in front of the language model: its products are done once for each image, the rest of the
+//! step is untouched, what is taken is given back, and folding changes nothing.
 
 use serde_json::{Value, json};
 use stepsim::core::engine::EngineError;
@@ -121,8 +121,8 @@ fn reference(usage: &Value, step: &Value) -> Value {
     whole
 }
 
-/// How often a product of the module is done for each image: images are padded to the ranks that share them, and ranks that cut
-/// layers embed the same patches.
+/// How often a product of the module is done for each image: images are padded to the ranks that share them, and
+/// ranks that cut layers embed the same patches.
 fn done(name: &str, w: &WorkloadSpec) -> f64 {
     let (p, usage) = (&w.parallelism, &w.modules["vision"]);
     let patches = name.starts_with("vision patch embedding");
@@ -320,8 +320,8 @@ fn steps_with_modules_are_accounted_for_folded_or_not() {
     assert!(played > 3);
 }
 
-/// A module on devices of its own: all tokens of all images cross to the language model once, and where anything is trained as many
-/// gradients come back; folded as unfolded, memory given back.
+/// A module on devices of its own: all tokens of all images cross to the language model once, and where anything is
+/// trained as many gradients come back; folded as unfolded, memory given back.
 #[test]
 fn tokens_of_devices_apart_cross_once() {
     let mut draws = Draws(0x5eed_0014);

@@ -1,4 +1,5 @@
-//! Replicas, stages and ranks of timelines are those of their ids, with more than ten of everything and in any order of events.
+//! Replicas, stages and ranks of timelines are those of their ids, with more than ten of everything and in any order
+//! of events.
 
 use serde_json::{Value, json};
 use stepsim::measure::profile::pipeline_timeline;

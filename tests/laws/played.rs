@@ -1,4 +1,5 @@
-//! Time and memory are conserved: busy and stalls are the step, what is taken is given back, and nothing runs faster than the peak.
+//! Time and memory are conserved: busy and stalls are the step, what is taken is given back, and nothing runs faster
+//! than the peak.
 
 use super::read::Sums;
 use super::steps::{BATCH, Draws, SEQUENCE, count, draw};

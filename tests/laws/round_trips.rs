@@ -39,9 +39,9 @@ fn few() -> u64 {
     (count() / 40).max(2)
 }
 
-/// Kernels take what they took, communication is played anew on the machine: whatever the exchanges between stages are. Alone, with the
-/// times that the traces have, messages of one pair of ranks meet in the order in which they are queued: so a schedule whose stages turn
-/// back (`zb-v`) needs the machine.
+/// Kernels take what they took, communication is played anew on the machine: whatever the exchanges between stages
+/// are. Alone, with the times that the traces have, messages of one pair of ranks meet in the order in which they are
+/// queued: so a schedule whose stages turn back (`zb-v`) needs the machine.
 #[test]
 fn chakra_traces_replay() {
     each(&mut Draws(0x5eed_0008), few(), |folder, step, ran| {
@@ -80,7 +80,8 @@ fn resolved_workloads_and_orders_are_the_step() {
     });
 }
 
-/// The best workload of a search is the step that the search found, with what was fixed of the machine, which a workload does not hold.
+/// The best workload of a search is the step that the search found, with what was fixed of the machine, which a
+/// workload does not hold.
 #[test]
 fn workloads_of_searches_run() {
     let folder = Folder::new();

@@ -1,4 +1,5 @@
-//! What is counted of a step was executed: HFU is at least MFU, by either count of attention, whatever mixes the tokens.
+//! What is counted of a step was executed: HFU is at least MFU, by either count of attention, whatever mixes the
+//! tokens.
 
 use serde_json::{Value, json};
 

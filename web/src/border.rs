@@ -1,7 +1,7 @@
 //! The border to JavaScript: bytes in, bytes out, and how far the work has come.
 //!
-//! The page asks for [`room`] for its question, writes it there and calls [`ask`]; the answer lies at [`said`]. Nobody else
-//! touches the memory meanwhile: a worker has one thread.
+//! The page asks for [`room`] for its question, writes it there and calls [`ask`]; the answer lies at [`said`].
+//! Nobody else touches the memory meanwhile: a worker has one thread.
 
 use std::cell::RefCell;
 

@@ -18,8 +18,9 @@ pub struct CheckpointTimes {
 }
 
 impl CheckpointTimes {
-    /// The stall is the copy of a writer's share to its host; storage takes the longer of the whole at its own rate and a
-    /// share at a writer's. Synchronous, steps wait for both. A step and a machine say what the file leaves open.
+    /// The stall is the copy of a writer's share to its host; storage takes the longer of the whole at its own rate
+    /// and a share at a writer's. Synchronous, steps wait for both. A step and a machine say what the file leaves
+    /// open.
     ///
     /// # Errors
     /// Neither the file nor the inputs say how much is written, or how fast.
@@ -64,8 +65,8 @@ impl CheckpointTimes {
     }
 }
 
-/// Bytes of master weights and moments of what is trained; of the weights too where they are asked for or where there is
-/// no master copy. Frozen weights stay where they came from.
+/// Bytes of master weights and moments of what is trained; of the weights too where they are asked for or where there
+/// is no master copy. Frozen weights stay where they came from.
 fn state_bytes(of: &Checkpoint, inputs: &Inputs) -> f64 {
     let workload = &inputs.workload.value;
     let state = workload.bytes_per_parameter();

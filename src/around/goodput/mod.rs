@@ -1,8 +1,8 @@
 //! Which part of days of training is progress: interruptions, restarts, checkpoints, slow devices.
 //!
 //! A job works τ seconds, stands still d for a checkpoint, and can restart from it l seconds later (0: synchronous).
-//! Interruptions come at the rate λ = devices / (device-hours between two); each costs a restart R and all work since the
-//! last checkpoint that was safe. The expected wall time of such a segment, work lost included, is exactly
+//! Interruptions come at the rate λ = devices / (device-hours between two); each costs a restart R and all work since
+//! the last checkpoint that was safe. The expected wall time of such a segment, work lost included, is exactly
 //!
 //! X = (1/λ + R)·e^{λl}·(e^{λ(τ+d)} − 1),  for l ≤ τ + d,
 //!
@@ -66,8 +66,8 @@ impl Job {
         (self.safe_after - self.interval - self.stall).max(0.0)
     }
 
-    /// Expected wall time of a segment, X. `None` with spares, whose number in use no closed form follows, or where storage
-    /// takes longer than a segment.
+    /// Expected wall time of a segment, X. `None` with spares, whose number in use no closed form follows, or where
+    /// storage takes longer than a segment.
     pub fn expected_segment(&self) -> Option<f64> {
         if self.restart.spares.is_some() || self.backlog() > 0.0 {
             return None;

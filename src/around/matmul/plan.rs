@@ -78,8 +78,8 @@ impl Sizes<'_> {
     }
 }
 
-/// The ways to carry a product out: by gathering, and by reducing where that is another way. `element` gives the bytes of an element
-/// of an array, by its name.
+/// The ways to carry a product out: by gathering, and by reducing where that is another way. `element` gives the
+/// bytes of an element of an array, by its name.
 ///
 /// # Errors
 /// A dimension without a size, a size that its axes do not divide, or a sum over axes that the result cannot hold.

@@ -54,7 +54,8 @@ pub enum PlayError {
 }
 
 impl Played {
-    /// Runs the collectives before the product one after the other, the product, which takes `product_s`, and those after it.
+    /// Runs the collectives before the product one after the other, the product, which takes `product_s`, and those
+    /// after it.
     ///
     /// # Errors
     /// A group that cannot do what is asked.

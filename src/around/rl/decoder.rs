@@ -126,8 +126,8 @@ impl Decoder {
         self.caches.iter().map(|cache| cache.per_token * tokens.min(cache.window) as f64).sum()
     }
 
-    /// Seconds of a step that makes a token of each of `batch` sequences, which look back at so many tokens together and have so
-    /// many bytes of cache.
+    /// Seconds of a step that makes a token of each of `batch` sequences, which look back at so many tokens together
+    /// and have so many bytes of cache.
     pub fn step_s(&self, batch: u64, seen: f64, cached: f64) -> f64 {
         let untouched = (1.0 - self.experts.visited).powf(batch as f64);
         let read = self.dense + self.experts.bytes * (1.0 - untouched) + cached;

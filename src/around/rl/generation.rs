@@ -30,8 +30,8 @@ struct Sequence {
     held: f64,
 }
 
-/// Plays a replica that makes responses of these lengths to prompts of `prompt` tokens; `samples` in a row share a prefill. None
-/// where the KV cache of one sequence finds no room.
+/// Plays a replica that makes responses of these lengths to prompts of `prompt` tokens; `samples` in a row share a
+/// prefill. None where the KV cache of one sequence finds no room.
 pub fn replica(
     decoder: &Decoder,
     responses: &[u64],

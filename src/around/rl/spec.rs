@@ -13,7 +13,8 @@ use stepsim_step::spec::workload::DrawnLengths;
 /// Most sequences of an iteration, and tokens of one.
 const MOST_SEQUENCES: u64 = 1 << 20;
 const MOST_TOKENS: u64 = 1 << 20;
-/// How far the tokens of an update may be from those generated: what packing into whole sequences leaves empty, or drops.
+/// How far the tokens of an update may be from those generated: what packing into whole sequences leaves empty, or
+/// drops.
 const PACKED: f64 = 0.02;
 
 /// An iteration of reinforcement learning.
@@ -95,8 +96,8 @@ pub struct Forwards {
 fn memory_share() -> f64 {
     0.9
 }
-/// Llama 3.3 70B in fp8 on two H100 takes 18.6 ms a token for one user (NVIDIA's NIM 1.8 benchmark page): 1.4 ms are all-reduces,
-/// the rest reads 35 GB at 0.68 of what a copy reaches.
+/// Llama 3.3 70B in fp8 on two H100 takes 18.6 ms a token for one user (NVIDIA's NIM 1.8 benchmark page): 1.4 ms are
+/// all-reduces, the rest reads 35 GB at 0.68 of what a copy reaches.
 fn memory_reached() -> f64 {
     0.68
 }

@@ -1,4 +1,5 @@
-//! Columns of words: read leniently, filled by rules, and with a record of what was filled and what was made of each word.
+//! Columns of words: read leniently, filled by rules, and with a record of what was filled and what was made of each
+//! word.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

@@ -56,8 +56,8 @@ pub struct Description {
 
 /// What is understood of columns of words. `shapes` are models that they may refer to by `model_ref`.
 ///
-/// The model's number of parameters is held to what is stated: a shape that only a name gave, and that is more than a tenth
-/// off, is dropped; what is more than three hundredths off leads the warnings.
+/// The model's number of parameters is held to what is stated: a shape that only a name gave, and that is more than a
+/// tenth off, is dropped; what is more than three hundredths off leads the warnings.
 ///
 /// # Errors
 /// Why there is no step in it: devices, batch or model cannot be had.

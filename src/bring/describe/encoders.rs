@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::columns::Columns;
 use stepsim_step::spec::ModelSpec;
 
-/// The encoders that a step has, as in the workload; `None` where the model has none, or no image is named: a step of text alone
-/// then, which is said.
+/// The encoders that a step has, as in the workload; `None` where the model has none, or no image is named: a step of
+/// text alone then, which is said.
 pub fn encoders(c: &mut Columns, model: &ModelSpec) -> Option<Value> {
     let used = used(c, model);
     if used.is_none() {

@@ -52,8 +52,8 @@ pub fn layout(c: &mut Columns) -> Result<Layout, String> {
     Ok(Layout { tensor, pipeline, context, data, micro_batch, global, printed })
 }
 
-/// Cores that a source counts as devices (column `cores_per_device`): devices, one degree and the rates are those of whole
-/// devices.
+/// Cores that a source counts as devices (column `cores_per_device`): devices, one degree and the rates are those of
+/// whole devices.
 fn whole_devices(c: &mut Columns) {
     let Some(cores) = c.count("cores_per_device").filter(|n| *n > 1) else { return };
     let why = "the source counts cores, the machine has devices of several";

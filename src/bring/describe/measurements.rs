@@ -30,8 +30,8 @@ pub fn batch(c: &mut Columns) {
     }
 }
 
-/// Fills how many layers are computed again, where FLOPs are printed with them and without: a layer's forward pass is a third of
-/// its FLOPs.
+/// Fills how many layers are computed again, where FLOPs are printed with them and without: a layer's forward pass is
+/// a third of its FLOPs.
 pub fn recomputed(c: &mut Columns) {
     let (Some(with), Some(without), Some(layers)) = (c.number("hfu"), c.number("mfu"), c.number("layers"))
     else {
@@ -60,8 +60,8 @@ fn fill(c: &mut Columns, column: &str, value: f64, why: &str) {
     }
 }
 
-/// Fills sequences of a step from its time, the FLOP/s of a device and the FLOPs of a sequence: the nearest number that all
-/// replicas can share.
+/// Fills sequences of a step from its time, the FLOP/s of a device and the FLOPs of a sequence: the nearest number
+/// that all replicas can share.
 pub fn from_rate(c: &mut Columns, model: &ModelSpec) {
     let degrees = ["tp", "pp", "cp"].iter().map(|d| c.degree(d)).product::<u64>();
     let seconds = c.number("step_time_s").or(c.number("step_time_ms").map(|ms| 1e-3 * ms));

@@ -42,7 +42,8 @@ pub fn model_of_word(word: &str) -> Value {
     named.unwrap_or_else(|| word.into())
 }
 
-/// Models that no file is shipped of and that [`model_named`] knows: their usual names, and the columns that their rule fills.
+/// Models that no file is shipped of and that [`model_named`] knows: their usual names, and the columns that their
+/// rule fills.
 pub fn models_by_name() -> Vec<(String, Map<String, Value>)> {
     let Ok(rules) = load::<RulesSpec>("models", &[]) else { return Vec::new() };
     let named = rules.value.rules.into_iter().filter(|rule| rule.fill.contains_key("layers"));

@@ -1,4 +1,5 @@
-//! What a run that does not fit where it ran may have done unasked: the least recomputation, sharding or offload that fits.
+//! What a run that does not fit where it ran may have done unasked: the least recomputation, sharding or offload that
+//! fits.
 
 use super::description::Description;
 use super::origin::From;
@@ -56,7 +57,8 @@ pub fn reliefs(d: &Description) -> Vec<Relief> {
     found
 }
 
-/// Halves of a micro-batch of which nothing is said: a guess that cannot have run goes before anything that the software did.
+/// Halves of a micro-batch of which nothing is said: a guess that cannot have run goes before anything that the
+/// software did.
 fn smaller_micro_batches(d: &Description) -> Vec<u64> {
     let guessed = |f: &&super::Field| f.path == "batch.micro_batch" && f.origin.from == From::Assumed;
     if d.fields.iter().find(guessed).is_none() || d.ruling.columns.has("grad_accum") {

@@ -7,9 +7,9 @@ use stepsim_step::spec::names;
 /// Words of a vocabulary that is not printed.
 const VOCABULARY: f64 = 50_000.0;
 
-/// Takes the number of parameters from the model's name (`GPT 6.2B`, `MPT-760m`) where no column has it, and tells from it
-/// whether a printed MLP is plain or gated (column `mlp_by_parameters`), and whether the head shares the table of a printed
-/// vocabulary (column `tables_by_parameters`: 1 or 2).
+/// Takes the number of parameters from the model's name (`GPT 6.2B`, `MPT-760m`) where no column has it, and tells
+/// from it whether a printed MLP is plain or gated (column `mlp_by_parameters`), and whether the head shares the
+/// table of a printed vocabulary (column `tables_by_parameters`: 1 or 2).
 pub fn parameters(c: &mut Columns) {
     if let Some(billions) = names::billions(&c.text("model")).filter(|_| !c.has("params_b")) {
         c.fill("params_b", billions.into(), Origin::stated("the model's name"));

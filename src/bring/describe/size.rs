@@ -30,8 +30,8 @@ impl fmt::Display for Off {
     }
 }
 
-/// How far a model is from what a description says of its size; `None` where it says nothing of this model's, or where the
-/// vocabulary knows that the model's name says something else (column `size_in_name`).
+/// How far a model is from what a description says of its size; `None` where it says nothing of this model's, or
+/// where the vocabulary knows that the model's name says something else (column `size_in_name`).
 pub fn off(ruling: &Ruling, model: &ModelSpec) -> Option<Off> {
     let c = &ruling.columns;
     let column = c.origin("params_b").filter(|o| o.from == From::Stated && o.why.starts_with("params_b"));

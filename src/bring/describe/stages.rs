@@ -5,9 +5,9 @@ use serde_json::Value;
 use super::columns::Columns;
 use super::origin::Origin;
 
-/// `layer_split` of the workload, if there is one; `None`: as even as can be. A layout that is not understood, or is one
-/// of another model, is left as a gap. Layers that do not fill the stages, but do with two more, leave room for embedding
-/// and loss at the ends; fewer layers than stages stand behind a stage of the embedding alone.
+/// `layer_split` of the workload, if there is one; `None`: as even as can be. A layout that is not understood, or is
+/// one of another model, is left as a gap. Layers that do not fill the stages, but do with two more, leave room for
+/// embedding and loss at the ends; fewer layers than stages stand behind a stage of the embedding alone.
 pub fn layer_split(c: &mut Columns, layers: u64, stages: u64) -> Option<Value> {
     if !layers.is_multiple_of(stages) && (layers + 2).is_multiple_of(stages) {
         let why = "the layers do not fill the stages, with one less at both ends they do";
@@ -50,8 +50,8 @@ pub fn split(text: &str, layers: u64, stages: u64) -> Option<Vec<u64>> {
         .or_else(|| in_words(text, layers, stages).filter(fits))
 }
 
-/// Megatron's letters (`Et*4|(t*4|)*14tmL`): `t` is a layer; `E` embedding, `m` prediction of a second token and `L` loss
-/// count nothing; `|` ends a stage, `x*n` and `(…)*n` repeat.
+/// Megatron's letters (`Et*4|(t*4|)*14tmL`): `t` is a layer; `E` embedding, `m` prediction of a second token and `L`
+/// loss count nothing; `|` ends a stage, `x*n` and `(…)*n` repeat.
 fn letters(text: &str) -> Option<Vec<u64>> {
     let compact: String = text.chars().filter(|c| !c.is_whitespace() && *c != ',').collect();
     let mut flat = String::new();
@@ -178,8 +178,9 @@ fn head_in_layers(c: &Columns) -> f64 {
     if layer > 0.0 { width("vocab") * hidden / layer } else { 0.0 }
 }
 
-/// nanotron's split (`models/base.py`, `build_model`): blocks go to a stage until the cost up to there passes its share,
-/// the LM head counting as a block; so a large head has a stage without layers, and stages may be left with nothing.
+/// nanotron's split (`models/base.py`, `build_model`): blocks go to a stage until the cost up to there passes its
+/// share, the LM head counting as a block; so a large head has a stage without layers, and stages may be left with
+/// nothing.
 fn split_by_cost(layers: u64, stages: u64, head: f64) -> Vec<u64> {
     let share = (layers as f64 + head) / stages as f64;
     let (mut split, mut stage) = (vec![0; stages as usize], 0);

@@ -26,9 +26,9 @@ const QUANTITIES: [(&str, &str); 13] = [
     ("sequence", "seq"),
 ];
 
-/// Takes up columns that are arguments of a training software: quantities become columns; what else they set is returned
-/// as words, path and value. A name that no rule has as a column is looked up, first in the table of the software that the
-/// description names.
+/// Takes up columns that are arguments of a training software: quantities become columns; what else they set is
+/// returned as words, path and value. A name that no rule has as a column is looked up, first in the table of the
+/// software that the description names.
 pub fn take(columns: &mut Columns, known: &BTreeSet<&str>) -> Vec<(String, String, Value)> {
     let software = columns.text("software").to_lowercase().replace([' ', '_'], "-");
     let mut formats: Vec<&str> = FORMATS.iter().map(|f| f.0).collect();

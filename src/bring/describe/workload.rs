@@ -83,8 +83,8 @@ pub fn workload(
     Ok(whole)
 }
 
-/// The share of a model's layers whose activations go to the host: a number, or one in front of the word in a text, as in
-/// "activations of 20 layers to host memory" (Megatron's `cpu_offloading_num_layers`).
+/// The share of a model's layers whose activations go to the host: a number, or one in front of the word in a text,
+/// as in "activations of 20 layers to host memory" (Megatron's `cpu_offloading_num_layers`).
 fn offloaded(c: &Columns, layers: u64) -> Option<f64> {
     let text = c.peek("activation_offload").as_str().unwrap_or_default().to_lowercase();
     let words: Vec<&str> = text.split(|letter: char| !letter.is_alphanumeric()).collect();
@@ -104,8 +104,8 @@ fn stack(name: &str, written_out: bool) -> Result<Value, String> {
     serde_json::to_value(stack.value).map_err(|e| e.to_string())
 }
 
-/// Model chunks of a rank: as printed, what the schedule asks for, or two where it is interleaved and nothing says how many
-/// (torch's stages of a rank).
+/// Model chunks of a rank: as printed, what the schedule asks for, or two where it is interleaved and nothing says
+/// how many (torch's stages of a rank).
 fn chunks(c: &mut Columns, schedule: Option<&str>, layers: u64, stages: u64) -> u64 {
     let printed = c.degree("vp");
     let by_definition =

@@ -222,7 +222,8 @@ pub(super) fn mixer_and_mlp(mixer: Mixer, mlp: MlpKind) -> LayerKindSpec {
     LayerKindSpec { mixer: Some(mixer), mlp: Some(mlp), ..LayerKindSpec::default() }
 }
 
-/// A model whose layers are of these kinds, named in their order; the shortest pattern that repeats is kept. One kind is no kind.
+/// A model whose layers are of these kinds, named in their order; the shortest pattern that repeats is kept. One kind
+/// is no kind.
 pub(super) fn with_kinds(
     layers: impl Iterator<Item = &'static str>,
     kinds: impl IntoIterator<Item = (&'static str, LayerKindSpec)>,

@@ -27,8 +27,9 @@ pub(super) fn llama(c: &Config) -> Model {
     Ok(m)
 }
 
-/// Llama 3.2 Vision: some layers attend to the tokens of images, with norms of queries and keys and gates on both parts; the embedding has
-/// eight rows more than the head. A file of the whole model says how many tokens an image has.
+/// Llama 3.2 Vision: some layers attend to the tokens of images, with norms of queries and keys and gates on both
+/// parts; the embedding has eight rows more than the head. A file of the whole model says how many tokens an image
+/// has.
 pub(super) fn mllama(c: &Config) -> Model {
     let m = ModelSpec { extra_rows: 8, ..c.decoder()? };
     let listed = c.numbers("cross_attention_layers").unwrap_or_else(|| vec![3, 8, 13, 18, 23, 28, 33, 38]);

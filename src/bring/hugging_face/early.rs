@@ -17,7 +17,8 @@ pub(super) fn gpt2(c: &Config) -> Model {
     Ok(ModelSpec { positions: Positions::Learned, sequence, ..plain(c)? })
 }
 
-/// The table of positions has two rows more than the sequence; the MLP of the 350M model is projected, which is refused.
+/// The table of positions has two rows more than the sequence; the MLP of the 350M model is projected, which is
+/// refused.
 pub(super) fn opt(c: &Config) -> Model {
     let m = plain(c)?;
     let projected = c.or(&["word_embed_proj_dim"], m.hidden)?;

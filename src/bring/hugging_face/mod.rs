@@ -1,13 +1,14 @@
 //! A Hugging Face `config.json` as a model file.
 //!
-//! Each architecture is named by `model_type`; what its class sets where the file is silent is part of the architecture
-//! (transformers' configuration classes). Architectures of one build share a function: `decoder` has those with
-//! attention in every layer, `windowed` those whose layers are local and global, `hybrid` those with other mixers, `early` the first generation with biases and learned
-//! positions. A new one is one line in `FAMILIES` and, where it differs, a function.
+//! Each architecture is named by `model_type`; what its class sets where the file is silent is part of the
+//! architecture (transformers' configuration classes). Architectures of one build share a function: `decoder` has
+//! those with attention in every layer, `windowed` those whose layers are local and global, `hybrid` those with other
+//! mixers, `early` the first generation with biases and learned positions. A new one is one line in `FAMILIES` and,
+//! where it differs, a function.
 //!
 //! Hazards:
-//! * A configuration says nothing of the training; the sequence is what the file calls its longest, at most 4,096 unless
-//!   asked otherwise.
+//! * A configuration says nothing of the training; the sequence is what the file calls its longest, at most 4,096
+//!   unless asked otherwise.
 //! * Multi-token-prediction modules are left out, as papers count.
 
 mod config;

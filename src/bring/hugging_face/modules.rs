@@ -1,7 +1,7 @@
 //! The modules of a multimodal configuration: encoders of images and sound, with their projectors.
 //!
-//! What a class of transformers sets where the file is silent stands here, by `model_type` of the whole configuration. Native
-//! resolution has no usual image: 1,024 patches (448 × 448 pixels of patches of 14) are taken.
+//! What a class of transformers sets where the file is silent stands here, by `model_type` of the whole
+//! configuration. Native resolution has no usual image: 1,024 patches (448 × 448 pixels of patches of 14) are taken.
 
 use serde_json::Value;
 
@@ -12,7 +12,8 @@ use stepsim_step::spec::model::{DeepstackSpec, ModuleInputSpec, ModuleSpec, Norm
 /// Patches of an image of native resolution.
 const PATCHES: u64 = 1024;
 
-/// The modules that stand before a language model of width `hidden`; none where there are none or their build is not known.
+/// The modules that stand before a language model of width `hidden`; none where there are none or their build is not
+/// known.
 pub(super) fn of(file: &Value, hidden: u64) -> Result<Vec<ModuleSpec>, SpecError> {
     let kind = file.get("model_type").and_then(Value::as_str).unwrap_or_default().replace('-', "_");
     let part = |name: &str| file.get(name).filter(|v| v.is_object());
@@ -145,8 +146,8 @@ fn qwen2_5_vl(c: &Config, hidden: u64) -> Result<ModuleSpec, SpecError> {
 }
 
 /// SigLIP 2 with rotation and a learned table of positions; two frames side by side make a patch. Four patches become
-/// one token by two matrices, behind the last layer and behind some others (`deep`, where the file names none): there the
-/// four side by side are normalised, else each.
+/// one token by two matrices, behind the last layer and behind some others (`deep`, where the file names none): there
+/// the four side by side are normalised, else each.
 fn qwen3_vl(c: &Config, hidden: u64, deep: Vec<u64>) -> Result<ModuleSpec, SpecError> {
     let class = Vit { layers: 27, hidden: 1152, heads: 16, ffn: 4304, patch: 16, patches: PATCHES };
     let vit = vit(c, class)?;
@@ -173,9 +174,10 @@ fn full_every(c: &Config, layers: u64) -> Result<Option<u64>, SpecError> {
         .hint("write a model file by hand: docs/start/model.md has examples (stepsim schema model)"))
 }
 
-/// Llama 3.2 Vision: local layers, then gated global ones, over all tiles of an image; a class token for each tile, whose positions are padded
-/// to a multiple of 8; learned tables of positions, of tiles and of both for every aspect ratio, three of them scaled by a learned number. The
-/// inputs of some local layers stand beside the output of the last; all positions become tokens by one matrix.
+/// Llama 3.2 Vision: local layers, then gated global ones, over all tiles of an image; a class token for each tile,
+/// whose positions are padded to a multiple of 8; learned tables of positions, of tiles and of both for every aspect
+/// ratio, three of them scaled by a learned number. The inputs of some local layers stand beside the output of the
+/// last; all positions become tokens by one matrix.
 fn mllama(c: &Config, hidden: u64) -> Result<ModuleSpec, SpecError> {
     let (tile, patch) = patches(c, 448, 14)?;
     let tiles = c.or(&["max_num_tiles"], 4)?;

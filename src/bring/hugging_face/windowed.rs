@@ -94,8 +94,8 @@ pub(super) fn exaone4(c: &Config) -> Model {
     Ok(m)
 }
 
-/// Global layers have wider heads, and fewer of keys; an MLP stands beside the experts. Their values are the keys, which is
-/// not known here: they are counted as if they had a projection of their own.
+/// Global layers have wider heads, and fewer of keys; an MLP stands beside the experts. Their values are the keys,
+/// which is not known here: they are counted as if they had a projection of their own.
 pub(super) fn gemma4(c: &Config) -> Model {
     if c.or(&["hidden_size_per_layer_input"], 0)? > 0 {
         let problem = "embeddings of single layers are not known";

@@ -6,8 +6,8 @@ use super::Draft;
 use stepsim_step::spec::SpecError;
 
 impl Draft {
-    /// `M-M*-E`: what each layer holds (megatron/core/models/hybrid/hybrid_layer_allocation.py). Behind a slash stand the layers of
-    /// prediction modules, a bar parts pipeline stages.
+    /// `M-M*-E`: what each layer holds (megatron/core/models/hybrid/hybrid_layer_allocation.py). Behind a slash stand
+    /// the layers of prediction modules, a bar parts pipeline stages.
     pub(super) fn hybrid_layers(&mut self) -> Result<(), SpecError> {
         let Some(pattern) = self.variables.get("hybrid_layers").and_then(Value::as_str) else {
             return Ok(());

@@ -1,13 +1,14 @@
 //! Argument and recipe files of training software as workloads.
 //!
 //! A format is a *syntax* (how arguments are read: `syntax`) and a *table* (what each argument means here:
-//! `workloads/imports/*.json`, `table`). A reader turns a file into a flat list of names and values; the table turns each into
-//! fields of a workload and of its model, or into a quantity that several arguments share (`$devices`, `$accumulation`), or
-//! says why it has no counterpart and whether that matters; `finish` puts the quantities together.
+//! `workloads/imports/*.json`, `table`). A reader turns a file into a flat list of names and values; the table turns
+//! each into fields of a workload and of its model, or into a quantity that several arguments share (`$devices`,
+//! `$accumulation`), or says why it has no counterpart and whether that matters; `finish` puts the quantities
+//! together.
 //!
 //! Hazards:
-//! * Defaults are those of the software (`workload` of the table), not ours: what a file leaves out is listed as assumed only
-//!   where its value was computed.
+//! * Defaults are those of the software (`workload` of the table), not ours: what a file leaves out is listed as
+//!   assumed only where its value was computed.
 //! * A name that the table does not know is reported as unknown; nothing is dropped in silence.
 
 mod adapters;
@@ -265,7 +266,8 @@ pub fn translate_model(format: &str, file: &str, beside: &Beside) -> Result<Impo
     })
 }
 
-/// The variables that a script leaves open and that a step hangs on, each with what is asked of it; those that choose first.
+/// The variables that a script leaves open and that a step hangs on, each with what is asked of it; those that choose
+/// first.
 fn left_open(table: &Table, mut open: Vec<Open>) -> Vec<(String, String)> {
     let matters = |name: &&String| table.rule(name).is_some_and(|rule| !rule.no_effect);
     open.sort_by_key(|open| open.choices.len() < 2);
@@ -318,8 +320,8 @@ fn refuse_others(format: &str, text: &str, file: &str) -> Result<(), SpecError> 
     Err(SpecError::file(file, format!("is {name}, not {asked}")).hint(format!("stepsim import {file}")))
 }
 
-/// What a name and its value set in a format ([`FORMATS`]): fields, and quantities that begin with `$`. Empty where they
-/// change nothing; `None` where the table does not know them.
+/// What a name and its value set in a format ([`FORMATS`]): fields, and quantities that begin with `$`. Empty where
+/// they change nothing; `None` where the table does not know them.
 pub fn word(format: &str, name: &str, value: &Value) -> Option<Vec<(String, Value)>> {
     let rule = Table::all().get(format)?.exact(name)?;
     match rule.puts(value) {

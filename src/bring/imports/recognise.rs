@@ -1,7 +1,7 @@
 //! Whose file a text is, told by what stands in it and not by its name.
 //!
-//! An argument file is of the software most of whose *marks* it has: names that this software's files hold and others do
-//! not (`marks` of the tables). Files of ours and of other tools have marks of their own, here.
+//! An argument file is of the software most of whose *marks* it has: names that this software's files hold and others
+//! do not (`marks` of the tables). Files of ours and of other tools have marks of their own, here.
 
 use super::syntax::{Syntax, names};
 use super::table::{FORMATS, Table};

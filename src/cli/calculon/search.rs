@@ -42,7 +42,8 @@ pub(crate) struct OfFiles {
     /// Calculon's model with its known defects repaired
     #[arg(long, requires = "calculon")]
     repaired: bool,
-    /// Draw two columns of the best of all points, coloured by a third, beside the output: `system.mem2.GBps,mfu,application`
+    /// Draw two columns of the best of all points, coloured by a third, beside the output:
+    /// `system.mem2.GBps,mfu,application`
     #[arg(long, value_name = "X,Y[,COLOUR]", requires_all = ["calculon", "output"])]
     plot: Vec<String>,
 }

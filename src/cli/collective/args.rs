@@ -41,8 +41,8 @@ pub struct Args {
     /// Writes the rows as JSON
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     pub report: Option<PathBuf>,
-    /// Writes a timeline of the largest size (.json, .pftrace, each also with .gz): with --fidelity steps every transfer by
-    /// device and by link, else the use of the busiest links
+    /// Writes a timeline of the largest size (.json, .pftrace, each also with .gz): with --fidelity steps every
+    /// transfer by device and by link, else the use of the busiest links
     #[arg(short = 'o', long = "output", alias = "trace", value_name = "FILE", help_heading = WRITTEN)]
     pub trace: Option<PathBuf>,
     /// Writes a page: all sizes, and with --fidelity steps the transfers of the largest over time (.html)

@@ -1,8 +1,8 @@
 //! Every transfer of one collective that was played in steps: when, from whom to whom, over which links.
 //!
-//! The engine records when a collective began and ended, not its transfers. So they are played once more, as a rank that has a
-//! stream for each and waits where the collective does; both take the same time. A transfer that queues is two ops there: its
-//! latency, and its bytes, which wait for those before them, too.
+//! The engine records when a collective began and ended, not its transfers. So they are played once more, as a rank
+//! that has a stream for each and waits where the collective does; both take the same time. A transfer that queues is
+//! two ops there: its latency, and its bytes, which wait for those before them, too.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

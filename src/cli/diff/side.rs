@@ -184,7 +184,8 @@ fn saved(path: &Path) -> Result<Side, Failure> {
     Ok(Side::Simulated { report, inputs: None })
 }
 
-/// The first time of a report that is below zero, and where it stands. Differences of times, which may be, are in the waterfall.
+/// The first time of a report that is below zero, and where it stands. Differences of times, which may be, are in the
+/// waterfall.
 fn negative_time(value: &Value, path: &str) -> Option<(String, f64)> {
     let fields = value.as_object()?.iter().filter(|(name, _)| *name != "waterfall");
     fields.into_iter().find_map(|(name, value)| {

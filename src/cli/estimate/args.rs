@@ -11,7 +11,8 @@ pub struct Args {
     /// Workload: the name of a shipped one, or a file of ours or of training software [default: gpt3-175b]
     #[arg(conflicts_with = "calculon")]
     pub(crate) workload: Option<String>,
-    /// Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1` [default: the one the workload names]
+    /// Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1`
+    /// [default: the one the workload names]
     #[arg(short, long, conflicts_with = "calculon")]
     pub(crate) topology: Option<String>,
     /// Change a field: `batch.global=768`, `topology.nodes=16`; repeatable

@@ -179,7 +179,8 @@ impl<'a> RulesOfThumb<'a> {
         let rate = |names: &str| self.axes.iter().find(|a| a.axes == names).map(|a| self.peak / a.rate);
         let names: Vec<&str> =
             self.axes.iter().filter(|a| a.axes.len() == 1).map(|a| a.axes.as_str()).collect();
-        // Tensor parallelism takes the nearest axis of a machine of nodes, the last of a torus; FSDP the others together.
+        // Tensor parallelism takes the nearest axis of a machine of nodes, the last of a torus; FSDP the others
+        // together.
         if let [first, .., last] = names[..] {
             let nodes = self.inputs.machine.fabric().nodes > 1;
             let (of_fsdp, of_tensor) =

@@ -37,7 +37,8 @@ pub struct Args {
     /// Workload whose step is simulated: the name of a shipped one, or a path that ends in .json
     #[arg(required_unless_present = "step_s")]
     workload: Option<String>,
-    /// Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1` [default: the one the workload names]
+    /// Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1`
+    /// [default: the one the workload names]
     #[arg(short, long, requires = "workload")]
     topology: Option<String>,
     /// Change a field: `batch.global=768`, `topology.nodes=16`, `reliability.restart.time_s=600`; repeatable

@@ -107,8 +107,8 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     say(&(text + &format!("wrote {wrote}\nnext: stepsim replay {} --on {on}\n", args.out.display())))
 }
 
-/// Puts traces in the order of the numbers that stand before the ends of their names (`step.10.et`), if all have one of their
-/// own: a shell sorts them otherwise.
+/// Puts traces in the order of the numbers that stand before the ends of their names (`step.10.et`), if all have one
+/// of their own: a shell sorts them otherwise.
 fn by_number<T>(traces: &mut [(String, T)]) {
     let number = |file: &str| {
         let name = file.strip_suffix(".gz").unwrap_or(file).strip_suffix(".et")?;

@@ -36,7 +36,8 @@ pub(super) enum From {
     /// A Hugging Face config.json as a model
     #[command(name = "hf", visible_alias = "hugging-face")]
     HuggingFace(hugging_face::Args),
-    /// A pipeline schedule as torch writes it (CSV) as an order file, for `parallelism.pipeline.order_file` and `schedule --order`
+    /// A pipeline schedule as torch writes it (CSV) as an order file, for `parallelism.pipeline.order_file` and
+    /// `schedule --order`
     TorchSchedule {
         /// The file; `-` is the standard input
         file: PathBuf,

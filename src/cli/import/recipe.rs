@@ -16,7 +16,8 @@ use stepsim_simulate::Inputs;
 pub struct Args {
     /// The file; `-` is the standard input
     file: PathBuf,
-    /// The model: a name (`stepsim list models`, `list names`), or the path of a model file or config.json [default: what the file says]
+    /// The model: a name (`stepsim list models`, `list names`), or the path of a model file or config.json
+    /// [default: what the file says]
     #[arg(long)]
     model: Option<String>,
     /// Devices of the job [default: what the file says]

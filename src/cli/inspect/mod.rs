@@ -37,9 +37,11 @@ use stepsim_step::topology::Machine;
   stepsim inspect llama3-8b-fsdp --kernels kernels.jsonl     what to time on a device, for `stepsim learn`
   stepsim inspect llama3-8b-fsdp --snapshot snapshot.json    what PyTorch's allocator reserves, beside a real run")]
 pub struct Args {
-    /// Workload: the name of a shipped one, or a file of ours or of training software [default: gpt3-175b, or none with --topology]
+    /// Workload: the name of a shipped one, or a file of ours or of training software
+    /// [default: gpt3-175b, or none with --topology]
     workload: Option<String>,
-    /// Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1` [default: the one the workload names]
+    /// Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1`
+    /// [default: the one the workload names]
     #[arg(short, long)]
     topology: Option<String>,
     /// Change a field: `batch.global=768`, `topology.nodes=16`; repeatable
@@ -51,7 +53,8 @@ pub struct Args {
     /// Also write what is shown as JSON here
     #[arg(long = "report", alias = "json", value_name = "FILE", help_heading = WRITTEN)]
     json: Option<PathBuf>,
-    /// Also write the step's kernels here, each shape once, as rows that wait for a time (`measure_device.py --kernels` takes it)
+    /// Also write the step's kernels here, each shape once, as rows that wait for a time
+    /// (`measure_device.py --kernels` takes it)
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     kernels: Option<PathBuf>,
     /// Also show what PyTorch's caching allocator reserves for what is allocated

@@ -34,7 +34,8 @@ pub struct Args {
     /// Files and shipped names that describe the run
     #[arg(required = true, value_name = "FILE")]
     words: Vec<String>,
-    /// The machine: a count and a name (`64xh100`, `512 of b200`), a shipped machine, or a path [default: the one of a workload]
+    /// The machine: a count and a name (`64xh100`, `512 of b200`), a shipped machine, or a path
+    /// [default: the one of a workload]
     #[arg(long, short = 't', visible_alias = "topology", value_name = "MACHINE")]
     on: Option<String>,
     /// Sequences of a step [default: what the files say]
@@ -43,7 +44,8 @@ pub struct Args {
     /// Tokens of a sequence (`8192`, `8K`) [default: what the files say]
     #[arg(long, alias = "seq", value_name = "N", value_parser = sequence)]
     sequence: Option<u64>,
-    /// The training software (`stepsim list stacks`) [default: that of the files; of a model alone the one most runs use]
+    /// The training software (`stepsim list stacks`)
+    /// [default: that of the files; of a model alone the one most runs use]
     #[arg(long, value_name = "STACK")]
     stack: Option<String>,
     /// Change a field of the workload, or behind `topology.` of the machine; repeatable
@@ -154,7 +156,8 @@ fn beside(plan: &RunPlan) -> String {
 /// A line below another, in the column of what is said.
 const LINE: &str = "\n                   ";
 
-/// The name of the file that is written, from the first word: the stem of a file, or a model's name without its publisher.
+/// The name of the file that is written, from the first word: the stem of a file, or a model's name without its
+/// publisher.
 fn stem(word: &str) -> String {
     let name = if is_called_like_a_file(word) || Path::new(word).is_file() {
         name_of(word.split(".py:").next().unwrap_or(word))

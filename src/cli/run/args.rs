@@ -20,20 +20,22 @@ pub struct Args {
     /// Workload: the name of a shipped one, or a file of ours or of training software [default: gpt3-175b]
     #[arg(conflicts_with = "calculon")]
     pub(crate) workload: Option<String>,
-    /// Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1` [default: the one the workload names]
+    /// Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1`
+    /// [default: the one the workload names]
     #[arg(short, long, conflicts_with = "calculon")]
     pub(crate) topology: Option<String>,
     /// Calculon's application, execution and system file, simulated on the machine they describe
     #[arg(long, num_args = 3, value_names = ["APP", "EXE", "SYS"])]
     pub(crate) calculon: Option<Vec<PathBuf>>,
-    /// With --calculon: make the assumptions of its closed form (blocking transfers, its data-parallel and offload time)
+    /// With --calculon: make the assumptions of its closed form (blocking transfers, its data-parallel and offload
+    /// time)
     #[arg(long, requires = "calculon")]
     pub(crate) compatible: bool,
     /// Write the timeline here: .json, .json.gz, .pftrace or .pftrace.gz (open it at ui.perfetto.dev)
     #[arg(short, long, value_name = "TRACE", help_heading = WRITTEN)]
     pub(crate) output: Option<PathBuf>,
-    /// Write the timeline as a folder with a file a rank: `kineto`, as PyTorch's profiler writes, or `chakra`, execution traces
-    /// and the ranks of their groups [default: one file, by the name of --output]
+    /// Write the timeline as a folder with a file a rank: `kineto`, as PyTorch's profiler writes, or `chakra`,
+    /// execution traces and the ranks of their groups [default: one file, by the name of --output]
     #[arg(long, value_name = "FORMAT", value_parser = str::parse::<PerRank>, requires = "output", conflicts_with_all = ["calculon", "detail", "trace_links"], help_heading = WRITTEN)]
     pub(crate) format: Option<PerRank>,
     /// Write a page about the run here: .html, one file that opens in any browser

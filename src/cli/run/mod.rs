@@ -156,7 +156,8 @@ pub fn drawn(inputs: &Inputs) -> Result<(), Failure> {
     Err(SpecError::file("--samples", problem).hint(noise).into())
 }
 
-/// Writes the timeline of a run, if one is asked for, with what the step hangs on; returns what is to be said of its size.
+/// Writes the timeline of a run, if one is asked for, with what the step hangs on; returns what is to be said of its
+/// size.
 ///
 /// # Errors
 /// Nothing lies in the window, a rank is not in the run, or the file cannot be written.

@@ -102,8 +102,8 @@ fn write_into(cells: &mut [Cell], text: &str, padding: char, look: Look) {
     }
 }
 
-/// Background of a pass: the colour that it has on pages, of the 256 of terminals the nearest; lighter on odd chunks, and darker
-/// on every other box so that neighbours stay apart.
+/// Background of a pass: the colour that it has on pages, of the 256 of terminals the nearest; lighter on odd chunks,
+/// and darker on every other box so that neighbours stay apart.
 fn background((pass, chunk, odd): (Pass, u16, bool)) -> u8 {
     let light = if chunk % 2 == 1 { 0.5 } else { 0.0 };
     let dark = if odd { 0.8 } else { 1.0 };

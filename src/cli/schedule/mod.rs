@@ -1,8 +1,8 @@
 //! `stepsim schedule`: a pipeline schedule on abstract durations, drawn as the papers draw it.
 //!
 //! The order, the programs and the engine are those of real steps; only the durations are given: of one rank's whole
-//! share of the layers, in any unit of time (one unit is one simulated second). Results are rounded to 9 decimals, or to
-//! 6 where the number of chunks does not divide 10¹².
+//! share of the layers, in any unit of time (one unit is one simulated second). Results are rounded to 9 decimals, or
+//! to 6 where the number of chunks does not divide 10¹².
 
 mod all;
 mod args;
@@ -32,8 +32,8 @@ use stepsim_step::schedule::Order;
 /// Runs the subcommand.
 ///
 /// # Errors
-/// The schedule is not defined for these numbers, or a file or number cannot be used (status 2); it does not run, or a file
-/// cannot be written (status 1).
+/// The schedule is not defined for these numbers, or a file or number cannot be used (status 2); it does not run, or
+/// a file cannot be written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
     let stdout = io::stdout();
     let terminal = stdout.is_terminal();

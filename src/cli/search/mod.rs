@@ -44,14 +44,15 @@ pub struct Args {
     /// Workload: the name of a shipped one, or a file of ours or of training software
     #[arg(required_unless_present = "calculon", conflicts_with = "calculon")]
     workload: Option<String>,
-    /// Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1` [default: the one the workload names]
+    /// Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1`
+    /// [default: the one the workload names]
     #[arg(short, long, conflicts_with = "calculon")]
     topology: Option<String>,
     /// Values to try of a field, searched or not: `parallelism.tensor=4,8`; repeatable
     #[arg(long, value_name = "PATH=VALUES")]
     vary: Vec<String>,
-    /// What is best: the shortest step, most tokens per second and device, cheapest tokens (the device's `price_USD_per_h`),
-    /// tokens of least energy (its `power_W`), fewest devices, or least device memory
+    /// What is best: the shortest step, most tokens per second and device, cheapest tokens (the device's
+    /// `price_USD_per_h`), tokens of least energy (its `power_W`), fewest devices, or least device memory
     #[arg(long, value_name = "WHAT", default_value = "time", value_parser = Objective::NAMED.map(|(name, _)| name))]
     objective: String,
     /// Longest step that counts, in seconds
@@ -72,15 +73,17 @@ pub struct Args {
     /// Simulate every layout that the memory does not refute, and say what the search would have missed
     #[arg(long, conflicts_with = "calculon")]
     prove: bool,
-    /// Then try on the best layout, one after the other: fewer layers in the last and first stage, overlap of tensor-parallel and
-    /// expert collectives, expert-tensor degree, prefetch depths, weights kept after forward; what is better is kept
+    /// Then try on the best layout, one after the other: fewer layers in the last and first stage, overlap of
+    /// tensor-parallel and expert collectives, expert-tensor degree, prefetch depths, weights kept after forward;
+    /// what is better is kept
     #[arg(long, conflicts_with = "calculon")]
     refine: bool,
-    /// Choose too whether activations and optimizer state live on another tier of the machine, and how many layers ahead they are
-    /// fetched
+    /// Choose too whether activations and optimizer state live on another tier of the machine, and how many layers
+    /// ahead they are fetched
     #[arg(long, conflicts_with = "calculon")]
     offload: bool,
-    /// Choose too where encoders of a multimodal model run: beside the language model, on stages or on devices of their own
+    /// Choose too where encoders of a multimodal model run: beside the language model, on stages or on devices of
+    /// their own
     #[arg(long, conflicts_with = "calculon")]
     placement: bool,
     /// Write what was found as a page here: .html, one file that opens in any browser

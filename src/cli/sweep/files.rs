@@ -16,8 +16,8 @@ use stepsim_study::{FormulaMap, Plot, Row, of_one_term, page, read_rows, set_tex
 /// Pictures of rows.
 #[derive(Debug, clap::Args)]
 pub(super) struct Drawn {
-    /// Draw two columns, coloured by a third (or several joined by `+`), as SVG beside the rows, with its figures as .csv: a field, `step_time_s`,
-    /// `mfu`, `memory_peak_GiB`, `exposed_tp_s`, ...; repeatable
+    /// Draw two columns, coloured by a third (or several joined by `+`), as SVG beside the rows, with its figures as
+    /// .csv: a field, `step_time_s`, `mfu`, `memory_peak_GiB`, `exposed_tp_s`, ...; repeatable
     #[arg(long, value_name = "X,Y[,COLOUR]", requires = "output")]
     plot: Vec<String>,
     /// Write a page: Pareto front of time and memory, plots, a table to sort, each point with its command
@@ -73,7 +73,8 @@ pub(super) struct Merge {
     /// Files that `sweep -o` wrote, whole or interrupted
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Write all rows here in the order of the points: JSON lines, or comma-separated values where the name ends in .csv
+    /// Write all rows here in the order of the points: JSON lines, or comma-separated values where the name ends in
+    /// .csv
     #[arg(short, long, value_name = "FILE", help_heading = WRITTEN)]
     output: PathBuf,
     #[command(flatten)]

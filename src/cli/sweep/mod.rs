@@ -56,7 +56,8 @@ pub struct Args {
     /// Workload (a name, or a path that ends in .json), or a study file
     #[arg(required = true)]
     input: Option<String>,
-    /// Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1` [default: the one the workload names]
+    /// Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1`
+    /// [default: the one the workload names]
     #[arg(short, long)]
     topology: Option<String>,
     /// Values of a field: `path=a,b,c`, `path=1:8:x2`, `topology.nodes=2:8:+2`; repeatable, all combinations are run

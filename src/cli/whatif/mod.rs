@@ -32,19 +32,20 @@ Every step stands for a run: where a field makes it so, `how` has the setting, a
 pub struct Args {
     /// Workload: the name of a shipped one, or a file of ours or of training software
     workload: String,
-    /// Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1` [default: the one the workload names]
+    /// Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1`
+    /// [default: the one the workload names]
     #[arg(short, long)]
     topology: Option<String>,
     /// Change a field first: `batch.global=768`, `topology.nodes=16`; repeatable
     #[arg(long = "set", value_name = "PATH=VALUE")]
     sets: Vec<String>,
-    /// A resource so many times as fast (latency: as long): matrix, memory, latency, host, `rank.0-3`, a class of links or
-    /// kernels; repeatable
+    /// A resource so many times as fast (latency: as long): matrix, memory, latency, host, `rank.0-3`, a class of
+    /// links or kernels; repeatable
     #[arg(long, value_name = "WHAT=FACTOR")]
     scale: Vec<String>,
-    /// Take away what costs time, or deal it out evenly: tp, cp, ep, pp, dp, h2d, d2h, exposed, bubble, imbalance, stage.N (levelled to
-    /// the others), tail, stragglers, jitter, slow-links, experts, documents, images, device-classes, recomputation, interference,
-    /// full-tier, host, a class of links or kernels; repeatable
+    /// Take away what costs time, or deal it out evenly: tp, cp, ep, pp, dp, h2d, d2h, exposed, bubble, imbalance,
+    /// stage.N (levelled to the others), tail, stragglers, jitter, slow-links, experts, documents, images,
+    /// device-classes, recomputation, interference, full-tier, host, a class of links or kernels; repeatable
     #[arg(long, value_name = "WHAT")]
     without: Vec<String>,
     /// Only the choices beside those that the workload makes, and the best of them together

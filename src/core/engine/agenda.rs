@@ -1,10 +1,10 @@
 //! What is to end, the earliest first: a short sorted list, and behind it a radix heap.
 //!
-//! Time never goes back, so that events far off need no order yet. They lie in heaps by the highest bit in which their time
-//! differs from a moment before all of them: whatever has a lower such bit is earlier (Ahuja, Mehlhorn, Orlin, Tarjan, *Faster
-//! algorithms for the shortest path problem*, J. ACM 37, 1990). When the list is over, the first heap becomes the list if it
-//! is short; otherwise it is dealt out anew over lower bits. Each event is moved a few times, to the end of a list, where a
-//! binary heap compares it with one event in each of its levels.
+//! Time never goes back, so that events far off need no order yet. They lie in heaps by the highest bit in which
+//! their time differs from a moment before all of them: whatever has a lower such bit is earlier (Ahuja, Mehlhorn,
+//! Orlin, Tarjan, *Faster algorithms for the shortest path problem*, J. ACM 37, 1990). When the list is over, the
+//! first heap becomes the list if it is short; otherwise it is dealt out anew over lower bits. Each event is moved a
+//! few times, to the end of a list, where a binary heap compares it with one event in each of its levels.
 //!
 //! The order is that of the whole keys, which are unique, whatever lies where inside.
 

@@ -1,10 +1,10 @@
 //! Streams that run ahead: kernels whose ends are known once they need not wait any more.
 //!
-//! Nothing changes the time of a kernel on its way that minds no units taken beside it, moves nothing in the memory of
-//! its device and takes and gives back none of it. Where all kernels of a stream are of this kind, as the launches of a
-//! host are, each is *placed* as soon as what it waits for has ended: behind the one before it, however far off that is.
-//! No event marks its end. What has to wait for it has one ([`WAKE`]); what comes later goes on at once. A host far ahead
-//! of its device costs a sum.
+//! Nothing changes the time of a kernel on its way that minds no units taken beside it, moves nothing in the memory
+//! of its device and takes and gives back none of it. Where all kernels of a stream are of this kind, as the launches
+//! of a host are, each is *placed* as soon as what it waits for has ended: behind the one before it, however far off
+//! that is. No event marks its end. What has to wait for it has one ([`WAKE`]); what comes later goes on at once. A
+//! host far ahead of its device costs a sum.
 //!
 //! A state ([`super::State`]) is told as if each kernel had begun and ended in its time: what is placed beyond now
 //! follows from that. Observers that ask for order have no such streams.
@@ -160,8 +160,8 @@ impl<O: Observer> Play<'_, O> {
         }
     }
 
-    /// Wakes the streams of a rank that wait for the op at a place in the code when they see its end: `waiter`, if that is
-    /// one.
+    /// Wakes the streams of a rank that wait for the op at a place in the code when they see its end: `waiter`, if
+    /// that is one.
     fn foretell(&mut self, rank: &RankState, waiter: u16, place: u32, seen: Time) {
         let (first, last) = if waiter == SEVERAL { (0, rank.streams) } else { (waiter, waiter + 1) };
         for s in (first..last).map(|stream| rank.stream(stream)) {

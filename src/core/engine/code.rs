@@ -77,8 +77,8 @@ pub struct Compiled<'w> {
 /// All programs of a world, and their code: the ops of all streams in order, stream after stream, an end behind each.
 ///
 /// # Errors
-/// `Invalid` if a wait points nowhere, an op sits on two streams, on none or not in its turn, or one communicator slot is
-/// used on two streams (its ops would have no order). `Limit` if places have no numbers left.
+/// `Invalid` if a wait points nowhere, an op sits on two streams, on none or not in its turn, or one communicator
+/// slot is used on two streams (its ops would have no order). `Limit` if places have no numbers left.
 pub fn compile(world: &World) -> Result<(Vec<Compiled<'_>>, Vec<Code>), EngineError> {
     let places: usize = world.programs.iter().map(|p| p.ops.len() + p.streams.len()).sum();
     if places >= MOST {

@@ -1,8 +1,9 @@
 //! Kernels and copies share the bandwidth of device memory.
 //!
-//! A kernel that moves b bytes in t seconds uses b/t of it while it runs. Where copies on the same memory leave it less,
-//! it gets its max–min fair share as one more flow, and goes on at share/(b/t) of its pace. Kernels take part only while
-//! a copy is on their device's memory (or where kernels alone can fill it); all others never touch the solver.
+//! A kernel that moves b bytes in t seconds uses b/t of it while it runs. Where copies on the same memory leave it
+//! less, it gets its max–min fair share as one more flow, and goes on at share/(b/t) of its pace. Kernels take part
+//! only while a copy is on their device's memory (or where kernels alone can fill it); all others never touch the
+//! solver.
 
 use super::Observer;
 use super::code::{Code, NO_SLOT, NONE};

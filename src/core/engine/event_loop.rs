@@ -333,7 +333,8 @@ impl<'w, O: Observer> Play<'w, O> {
         self.launch(s, r, code);
     }
 
-    /// Starts an op that waits for nothing any more. Always inlined: only some of the code is then read, and none copied.
+    /// Starts an op that waits for nothing any more. Always inlined: only some of the code is then read, and none
+    /// copied.
     #[inline(always)]
     fn launch(&mut self, s: u32, r: u32, code: Code) {
         match code.slot {

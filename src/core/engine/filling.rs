@@ -1,15 +1,15 @@
 //! Progressive filling of a part: flows whose rates may change, the *free* ones, among others that keep theirs.
 //!
-//! Rates are what progressive filling of everything would give. A resource is left as it is unless a flow on it came, went
-//! or got another rate, and a flow keeps its rate while what holds it down is as it was. So the part begins with the flows
-//! that have come and the resources that flows have left, and is filled with all other flows going at the rates that they
-//! have. Two things show that one of these must change: a resource saturates below its rate, or what held it down at
-//! that rate no longer does. Such flows are set free, and the part is filled anew, until there is none. A flow over a
-//! thousand links is then looked at only where another joins it.
+//! Rates are what progressive filling of everything would give. A resource is left as it is unless a flow on it came,
+//! went or got another rate, and a flow keeps its rate while what holds it down is as it was. So the part begins with
+//! the flows that have come and the resources that flows have left, and is filled with all other flows going at the
+//! rates that they have. Two things show that one of these must change: a resource saturates below its rate, or what
+//! held it down at that rate no longer does. Such flows are set free, and the part is filled anew, until there is
+//! none. A flow over a thousand links is then looked at only where another joins it.
 //!
-//! Nothing in this depends on numbers of flows or on their order: a folded run sets free what stands for the flows that the
-//! unfolded one sets free. After a few rounds all that hangs together is, so that a change that travels far, link by link,
-//! costs no more than that.
+//! Nothing in this depends on numbers of flows or on their order: a folded run sets free what stands for the flows
+//! that the unfolded one sets free. After a few rounds all that hangs together is, so that a change that travels far,
+//! link by link, costs no more than that.
 //!
 //! Hazard: the level of a resource must have the same bits whichever part it is computed in. What a level takes from a
 //! resource is level × count, once, in the order of levels, be it from flows frozen there now or from those that keep
@@ -184,8 +184,8 @@ impl Sharing<'_> {
         self.part.batch = batch;
     }
 
-    /// The level at which something is next to happen on a resource or a flow meets its own limit; infinite when that is
-    /// settled.
+    /// The level at which something is next to happen on a resource or a flow meets its own limit; infinite when that
+    /// is settled.
     fn level(&self, what: u64, floor: f64) -> f64 {
         if what & LIMIT == 0 {
             return self.part.next_level(what as usize, floor);
@@ -194,8 +194,8 @@ impl Sharing<'_> {
         if flow.frozen { NEVER } else { flow.solo }
     }
 
-    /// Freezes the flow that met its limit, or the flows of a resource: all of one that is full, otherwise those that keep
-    /// this rate.
+    /// Freezes the flow that met its limit, or the flows of a resource: all of one that is full, otherwise those that
+    /// keep this rate.
     fn freeze(&mut self, what: u64, level: f64, floor: f64) {
         if what & LIMIT != 0 {
             self.freeze_flow((what ^ LIMIT) as FlowId, level);

@@ -1,9 +1,9 @@
 //! Kernels beside communication: a communication kernel takes compute units, so the kernel beside it slows down.
 //!
-//! An op says by how many thousandths it is longer while the usual number of compute units is taken; an action, how many
-//! it takes in thousandths of the usual. In between and beyond, with several at once, slowness is linear in the units
-//! taken. When a communication kernel comes or goes, the time left of a running kernel is stretched or shrunk. A kernel
-//! that is held up by its memory (`device_memory`) goes at the lesser of both paces.
+//! An op says by how many thousandths it is longer while the usual number of compute units is taken; an action, how
+//! many it takes in thousandths of the usual. In between and beyond, with several at once, slowness is linear in the
+//! units taken. When a communication kernel comes or goes, the time left of a running kernel is stretched or shrunk.
+//! A kernel that is held up by its memory (`device_memory`) goes at the lesser of both paces.
 
 use super::Observer;
 use super::code::{NO_SLOT, NOBODY, NONE, SEVERAL};

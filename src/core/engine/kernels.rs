@@ -1,13 +1,13 @@
 //! Kernels: how long one takes, and several in a row as one event.
 //!
-//! Where a kernel ends that nobody waits for and that gives nothing back, and the next one of its stream need not wait, nothing
-//! happens but that the next one starts. Such a *row* has one event, at its end. What is told of its ops is known when it
-//! starts; only other compute units taken beside it change that: the row then ends with the kernel under way
-//! ([`Play::break_row`]), and what was told of the kernels behind that is told anew when they run.
+//! Where a kernel ends that nobody waits for and that gives nothing back, and the next one of its stream need not
+//! wait, nothing happens but that the next one starts. Such a *row* has one event, at its end. What is told of its
+//! ops is known when it starts; only other compute units taken beside it change that: the row then ends with the
+//! kernel under way ([`Play::break_row`]), and what was told of the kernels behind that is told anew when they run.
 //!
-//! Rows are made where device memory is not shared and the observer asks for no order. Of a row that is broken the rest was
-//! told in vain: beside units taken, which often change, rows are not long, and there are none where times are drawn, which
-//! costs as much as an event.
+//! Rows are made where device memory is not shared and the observer asks for no order. Of a row that is broken the
+//! rest was told in vain: beside units taken, which often change, rows are not long, and there are none where times
+//! are drawn, which costs as much as an event.
 
 use super::Observer;
 use super::code::{Code, NONE};
@@ -43,8 +43,8 @@ impl<O: Observer> Play<'_, O> {
         }
     }
 
-    /// Tells of the kernels of a row but the last, whose first `ends`; returns the end of all, when the last starts, and how many
-    /// follow the first.
+    /// Tells of the kernels of a row but the last, whose first `ends`; returns the end of all, when the last starts,
+    /// and how many follow the first.
     fn tell_row(&mut self, s: u32, r: u32, mut ends: Time) -> (Time, Time, u16) {
         let head = self.streams[s as usize].cursor as usize;
         let rank = &self.ranks[r as usize];
@@ -128,7 +128,8 @@ impl<O: Observer> Play<'_, O> {
         self.events += u64::from(further);
     }
 
-    /// Whether the running kernel of stream `s` has been slowed down, so that its event came too early: it gets another.
+    /// Whether the running kernel of stream `s` has been slowed down, so that its event came too early: it gets
+    /// another.
     #[inline]
     fn ends_later(&mut self, s: u32) -> bool {
         let ends = if self.pace.is_on() { self.kernel(s).ends } else { self.now };

@@ -6,10 +6,10 @@
 //!
 //! Promises:
 //! * Time is integer picoseconds; events are ordered by (time, sequence number). Same world, same record, bit by bit.
-//! * Kernels, one or several in a row (`kernels`), and fixed times go through the agenda, but for those of streams that
-//!   run ahead (`ahead`). A flow that meets nobody does too; one whose finish moves sits
-//!   in a heap that knows where each flow stands. A communicator whose resources nobody else uses never touches either: its
-//!   time is known beforehand (`uncontended`).
+//! * Kernels, one or several in a row (`kernels`), and fixed times go through the agenda, but for those of streams
+//!   that run ahead (`ahead`). A flow that meets nobody does too; one whose finish moves sits in a heap that knows
+//!   where each flow stands. A communicator whose resources nobody else uses never touches either: its time is known
+//!   beforehand (`uncontended`).
 //! * A run ends with a record, or with an error that says who waits for whom ([`EngineError`]).
 //!
 //! Hazards:
@@ -53,8 +53,8 @@ use crate::units::{Bytes, Time};
 
 /// Told of every op that ends, in order of completion.
 pub trait Observer {
-    /// Whether that order matters. Where it does not, ops that nobody waits for may be told before they end; one that ends at
-    /// another time after all is told once more.
+    /// Whether that order matters. Where it does not, ops that nobody waits for may be told before they end; one that
+    /// ends at another time after all is told once more.
     const IN_ORDER: bool = true;
     /// Op number `op` of rank number `rank` ran from `start` to `end`.
     fn finished(&mut self, rank: u32, op: u32, start: Time, end: Time);
@@ -82,8 +82,8 @@ pub struct Stats {
     pub reshares: u64,
 }
 
-/// The time of a kernel on the device of its rank when nothing disturbs it: slowness and jitter are in it, what runs beside
-/// it is not. Zero for communication.
+/// The time of a kernel on the device of its rank when nothing disturbs it: slowness and jitter are in it, what runs
+/// beside it is not. Zero for communication.
 pub fn undisturbed_time(world: &World, rank: RankId, op: OpId) -> Time {
     match world.program_of(rank).ops[op.index()].work {
         Work::Compute { time } => Time(kernel_time(world, rank, op, time.0)),

@@ -1,6 +1,7 @@
 //! Flows whose finish moves, the earliest first.
 //!
-//! Order is by (time, number of the change), so the same changes give the same order whatever the queue looks like inside.
+//! Order is by (time, number of the change), so the same changes give the same order whatever the queue looks like
+//! inside.
 
 use std::cmp::Reverse;
 

@@ -18,9 +18,9 @@ pub(super) const NOT_BEGUN: u32 = NONE - 5;
 
 /// What the loop knows of a rank, in one line of the cache.
 ///
-/// Its streams, running kernels and slots stand in tables of their own, those of all ranks of a program as columns: first what
-/// each of them has first, then what each has second. In a large run most of a rank lies idle, and what is busy then lies
-/// together.
+/// Its streams, running kernels and slots stand in tables of their own, those of all ranks of a program as columns:
+/// first what each of them has first, then what each has second. In a large run most of a rank lies idle, and what is
+/// busy then lies together.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(super) struct RankState {

@@ -9,14 +9,15 @@
 //!
 //! A flow alone goes at its *solo rate*: the least capacity/a on its path, or its own limit.
 //!
-//! Rates are computed anew once for all changes of an instant, and only where these reach (`filling`). With F flows, E path
-//! entries and R resources there this costs O(E + R log R) per level structure: a resource sits in a heap under its
-//! saturation level, which only rises, so entries are refreshed when they surface.
+//! Rates are computed anew once for all changes of an instant, and only where these reach (`filling`). With F flows,
+//! E path entries and R resources there this costs O(E + R log R) per level structure: a resource sits in a heap
+//! under its saturation level, which only rises, so entries are refreshed when they surface.
 //!
 //! A resource that its flows could not fill at their solo rates, or that has one flow only, binds nobody beyond these
-//! rates: it *joins* nothing, and changes do not reach beyond it. Whether it joins is not the same in a folded run, whose
-//! solo rates are lower; rates are, to the last bit: left out in one of the two runs, a resource has a billionth of its
-//! capacity to spare in both (`FULL`), so its level never comes up, and levels of other resources do not depend on it.
+//! rates: it *joins* nothing, and changes do not reach beyond it. Whether it joins is not the same in a folded run,
+//! whose solo rates are lower; rates are, to the last bit: left out in one of the two runs, a resource has a
+//! billionth of its capacity to spare in both (`FULL`), so its level never comes up, and levels of other resources do
+//! not depend on it.
 //!
 //! Hazard: a flow that nothing joins must wait for `solve` all the same. If it had its rate at once, its end could fall
 //! before an admission of the same instant in the one run and behind it in the other (`tests/fold.rs` has such a case).
@@ -232,8 +233,8 @@ impl<'w> Sharing<'w> {
         self.solves
     }
 
-    /// Computes the rates that have changed and calls `retime(flow, finish)` for each flow whose rate is no longer what it
-    /// was.
+    /// Computes the rates that have changed and calls `retime(flow, finish)` for each flow whose rate is no longer
+    /// what it was.
     pub fn solve(&mut self, now: Time, mut retime: impl FnMut(FlowId, Time)) {
         self.solves += 1;
         self.begin_part();
@@ -342,7 +343,8 @@ mod tests {
         assert_eq!((sharing.rate(slow), sharing.rate(fast)), (2.0, 8.0));
     }
 
-    /// Two ports of 10 behind an uplink: of 30, which they cannot fill, and of 15, which they fill until one flow leaves.
+    /// Two ports of 10 behind an uplink: of 30, which they cannot fill, and of 15, which they fill until one flow
+    /// leaves.
     #[test]
     fn a_link_that_cannot_fill_joins_nobody() {
         let uses = [(ResourceId(0), 1), (ResourceId(2), 1), (ResourceId(1), 1), (ResourceId(2), 1)];
@@ -359,8 +361,8 @@ mod tests {
         }
     }
 
-    /// One flow over three links of 10 that two others hold down to 5: what comes and goes there is solved without it, until
-    /// nothing holds it down any more.
+    /// One flow over three links of 10 that two others hold down to 5: what comes and goes there is solved without
+    /// it, until nothing holds it down any more.
     #[test]
     fn a_flow_that_keeps_its_rate_is_left_alone() {
         let uses = [0, 1, 2, 0, 1, 2].map(|r| (ResourceId(r), 1));
@@ -402,7 +404,8 @@ mod tests {
     }
 
     proptest! {
-        /// Rates found part by part, as flows come, go and get other limits, are to the last bit those of all flows at once.
+        /// Rates found part by part, as flows come, go and get other limits, are to the last bit those of all flows
+        /// at once.
         #[test]
         fn parts_have_the_rates_of_the_whole(
             (capacity, ways) in links_and_ways(),

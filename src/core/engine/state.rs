@@ -1,11 +1,11 @@
 //! The state of a run relative to now: all of the past that decides what comes.
 //!
-//! Two moments of a run with equal states go on alike, one later than the other, for as long as the ops ahead of both are
-//! alike: the loop only ever adds times to now and takes now from them. `simulate::jump` builds on that.
+//! Two moments of a run with equal states go on alike, one later than the other, for as long as the ops ahead of both
+//! are alike: the loop only ever adds times to now and takes now from them. `simulate::jump` builds on that.
 //!
 //! Not in it are the numbers of events, flows and transits, and the order in which members arrived or flows came to a
-//! resource: they order what happens within one instant, and that order decides nothing (`fold`, whose exactness rests on
-//! the same).
+//! resource: they order what happens within one instant, and that order decides nothing (`fold`, whose exactness
+//! rests on the same).
 
 use super::Observer;
 use super::code::NONE;
@@ -24,12 +24,14 @@ pub struct State {
     pub heads: Vec<u32>,
     /// All else, relative to `at` and to the heads.
     pub rest: Vec<u64>,
-    /// By rank: what sharing device memory has added to its kernels so far; empty where none shares it. It decides nothing.
+    /// By rank: what sharing device memory has added to its kernels so far; empty where none shares it. It decides
+    /// nothing.
     pub slowed_by_memory: Vec<Time>,
 }
 
 impl<O: Observer> Play<'_, O> {
-    /// Tells the observer the state now, nothing of this instant being left to do: each kernel by itself, those in a row too.
+    /// Tells the observer the state now, nothing of this instant being left to do: each kernel by itself, those in a
+    /// row too.
     pub fn tell_state(&mut self) {
         for s in 0..self.streams.len() as u32 {
             let rank = self.streams[s as usize].rank;

@@ -27,8 +27,8 @@ pub fn flow_time(flow: &Flow, path_rate: f64) -> Time {
     flow.latency + Time::from_s(flow.bytes / path_rate.min(flow.rate_limit))
 }
 
-/// By communicator: whether no other one, nor a kernel (`felt`, by resource), uses any of its resources. Its flows then never share (unless its own
-/// action is a graph), and its times are known before the run.
+/// By communicator: whether no other one, nor a kernel (`felt`, by resource), uses any of its resources. Its flows
+/// then never share (unless its own action is a graph), and its times are known before the run.
 pub fn exclusive_comms(world: &World, felt: &[bool]) -> Vec<bool> {
     const NOBODY: u32 = u32::MAX;
     let mut owner = vec![NOBODY; world.resources.len()];
@@ -82,8 +82,8 @@ pub fn time_alone(world: &World, comm: CommId, transfer: u32) -> Option<Time> {
     super::run(&fold(&alone).world).ok().map(|record| record.step_end)
 }
 
-/// The part of a transfer's time that no bandwidth shortens: the latencies of its phases, or of the longest chain of its
-/// flows. Zero for a fixed time, of which nothing is known.
+/// The part of a transfer's time that no bandwidth shortens: the latencies of its phases, or of the longest chain of
+/// its flows. Zero for a fixed time, of which nothing is known.
 pub fn latency_alone(world: &World, comm: CommId, transfer: u32) -> Option<Time> {
     let profile = &world.profiles[world.comms[comm.index()].profile as usize];
     Some(match world.actions.get(*profile.get(transfer as usize)? as usize)? {
@@ -93,8 +93,8 @@ pub fn latency_alone(world: &World, comm: CommId, transfer: u32) -> Option<Time>
     })
 }
 
-/// The length of the longest chain of flows that wait for each other, or queue behind each other; `time` is that of a flow's
-/// bytes.
+/// The length of the longest chain of flows that wait for each other, or queue behind each other; `time` is that of a
+/// flow's bytes.
 fn longest_chain(graph: &Action, time: impl Fn(&Flow) -> Time) -> Time {
     let mut ends: Vec<Time> = Vec::with_capacity(graph.count());
     graph.each(|flow, waits| {
@@ -108,8 +108,9 @@ fn longest_chain(graph: &Action, time: impl Fn(&Flow) -> Time) -> Time {
     ends.into_iter().max().unwrap_or_default()
 }
 
-/// The time of a whole transfer of a communicator when nobody else uses its paths, which have the rates `rate_of`. For a graph of flows: the longest
-/// chain of flows, each alone on its path, which is a lower bound where the flows of the graph themselves share.
+/// The time of a whole transfer of a communicator when nobody else uses its paths, which have the rates `rate_of`.
+/// For a graph of flows: the longest chain of flows, each alone on its path, which is a lower bound where the flows
+/// of the graph themselves share.
 pub fn transfer_time(
     world: &World,
     rate_of: impl Fn(usize) -> f64,

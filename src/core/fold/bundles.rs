@@ -1,10 +1,10 @@
 //! Communicators that share their tables: of the same ranks on the same paths, in one vertex.
 //!
-//! A pipeline with many chunks has a channel for each pair of virtual stages and direction, and all those from one rank to
-//! another are what the first is, but for the slots through which the two ranks use them. The n-th communicator of a bundle
-//! is met through the same slots, and crosses the same resources, wherever bundles are alike: so a partition in which
-//! bundles take the place of their communicators is stable if and only if that of the communicators is, each told apart by the
-//! class of its bundle and its number in it.
+//! A pipeline with many chunks has a channel for each pair of virtual stages and direction, and all those from one
+//! rank to another are what the first is, but for the slots through which the two ranks use them. The n-th
+//! communicator of a bundle is met through the same slots, and crosses the same resources, wherever bundles are
+//! alike: so a partition in which bundles take the place of their communicators is stable if and only if that of the
+//! communicators is, each told apart by the class of its bundle and its number in it.
 
 use super::Classes;
 use crate::program::World;

@@ -1,8 +1,8 @@
 //! Worlds folded one after another, as the points of a study are: what was found for one serves the next.
 //!
-//! Classes and merged tables come from the tables of a world and from what its programs ask of them ([`Demands`]). What ops do
-//! otherwise, and what actions carry, may differ: programs and actions are then put into the folded world as they are. Only
-//! graphs of flows are folded with what they carry; worlds that play such are always folded anew.
+//! Classes and merged tables come from the tables of a world and from what its programs ask of them ([`Demands`]).
+//! What ops do otherwise, and what actions carry, may differ: programs and actions are then put into the folded world
+//! as they are. Only graphs of flows are folded with what they carry; worlds that play such are always folded anew.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

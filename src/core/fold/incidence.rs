@@ -1,12 +1,12 @@
 //! The incidence graph of a world, and what tells its vertices apart to begin with.
 //!
-//! Vertices are numbered ranks first, then bundles of communicators, resources and tiers. Only slots that a program uses make
-//! edges, and only communicators that are so reached occupy resources: what nobody uses tells nobody apart.
+//! Vertices are numbered ranks first, then bundles of communicators, resources and tiers. Only slots that a program
+//! uses make edges, and only communicators that are so reached occupy resources: what nobody uses tells nobody apart.
 //!
 //! The paths of communicators that play graphs of flows are vertices as well, behind the tiers (`ways`).
 //!
-//! One vertex stands for a *bundle* of communicators that share their tables (`bundles`), and one edge for all slots through
-//! which a rank meets one. Its label says which slots those are, and whose.
+//! One vertex stands for a *bundle* of communicators that share their tables (`bundles`), and one edge for all slots
+//! through which a rank meets one. Its label says which slots those are, and whose.
 
 use std::hash::Hash;
 
@@ -33,7 +33,8 @@ pub(super) struct Incidence<'w> {
     pub ways_from: u32,
     pub end: u32,
     pub ways: Ways,
-    /// Labels from `slots` on stand for these meetings; those below, for one with the first of a bundle through that slot.
+    /// Labels from `slots` on stand for these meetings; those below, for one with the first of a bundle through that
+    /// slot.
     slots: u32,
     met: Vec<Box<[Meeting]>>,
 }
@@ -121,7 +122,8 @@ impl<'w> Incidence<'w> {
         incidence
     }
 
-    /// Every meeting of a rank with a bundle, rank by rank: one for all slots, or one for each where no bundle has twins.
+    /// Every meeting of a rank with a bundle, rank by rank: one for all slots, or one for each where no bundle has
+    /// twins.
     fn arrivals(&mut self, world: &World, used: &[Vec<bool>]) -> Vec<Arrival> {
         let alone = self.bundles.alone();
         let mut numbers: FxHashMap<Box<[Meeting]>, u32> = FxHashMap::default();
@@ -193,8 +195,8 @@ impl<'w> Incidence<'w> {
         ways.map(|edge| u64::from(edge.weight)).sum()
     }
 
-    /// What the engine sees of each vertex on its own, and of resources how often ways cross them; `turns` tell ranks apart,
-    /// `ways` colours those.
+    /// What the engine sees of each vertex on its own, and of resources how often ways cross them; `turns` tell ranks
+    /// apart, `ways` colours those.
     pub fn initial_colours(&self, world: &World, turns: &[u32], ways: &[u32]) -> Vec<u32> {
         let mut colours = Colours { of: Vec::with_capacity(self.end as usize), next: 0 };
         colours.add(world.ranks.iter().zip(turns).map(|(r, turn)| {

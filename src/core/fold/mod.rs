@@ -19,30 +19,32 @@
 //! | rank – resource | none; memory that its kernels feel | coefficient |
 //! | rank – tier | the program's tier number | ranks that the use stands for |
 //!
-//! Communicators of the same ranks on the same paths are one vertex, whose labels say which of them and which slot (`bundles`).
+//! Communicators of the same ranks on the same paths are one vertex, whose labels say which of them and which slot
+//! (`bundles`).
 //!
 //! A partition is stable (equitable) if any two vertices of a class have, for each class and each label, the same sum
 //! of weights towards it. Initial colours are what the engine sees of a vertex on its own: program, slowness and
-//! jitter seed of a rank; profile, arrivals needed and number of paths of a communicator; capacity of a resource, and how
-//! often ways cross it, so that the largest class of ways need not serve as a splitter; name and capacity of a tier; of a way
-//! the profile, and the flows that take it (`transfers`). Jitter, stragglers and uneven fabrics split classes by themselves;
-//! nothing is assumed. The partition is found by colour refinement (one-dimensional Weisfeiler–Leman), by splitters with the
-//! larger part left out, O(m log n) for m edges: C. Berkholz, P. Bonsma, M. Grohe, *Tight lower and upper bounds for
-//! the complexity of canonical colour refinement*, Theory of Computing Systems 60 (2017); the idea is J. Hopcroft's
-//! (1971). Nothing is hashed: classes are exact, not probable.
+//! jitter seed of a rank; profile, arrivals needed and number of paths of a communicator; capacity of a resource, and
+//! how often ways cross it, so that the largest class of ways need not serve as a splitter; name and capacity of a
+//! tier; of a way the profile, and the flows that take it (`transfers`). Jitter, stragglers and uneven fabrics split
+//! classes by themselves; nothing is assumed. The partition is found by colour refinement (one-dimensional
+//! Weisfeiler–Leman), by splitters with the larger part left out, O(m log n) for m edges: C. Berkholz, P. Bonsma, M.
+//! Grohe, *Tight lower and upper bounds for the complexity of canonical colour refinement*, Theory of Computing
+//! Systems 60 (2017); the idea is J. Hopcroft's (1971). Nothing is hashed: classes are exact, not probable.
 //!
-//! Flows are not vertices, since communicators of one profile share them. Two flows of an action are of one *class* if they
-//! have the same latency, bytes and limit, take ways of one class, and wait for flows of the same classes (and queue behind
-//! the same, which is told apart from waiting); how many they wait for, and what waits for them, does not matter. Ways of one class must carry equally many flows of each class: where they do
-//! not, they are split and the world is refined once more, until both agree.
+//! Flows are not vertices, since communicators of one profile share them. Two flows of an action are of one *class*
+//! if they have the same latency, bytes and limit, take ways of one class, and wait for flows of the same classes
+//! (and queue behind the same, which is told apart from waiting); how many they wait for, and what waits for them,
+//! does not matter. Ways of one class must carry equally many flows of each class: where they do not, they are split
+//! and the world is refined once more, until both agree.
 //!
 //! # The quotient
 //!
 //! * The coefficient of path k of communicator class C on resource class R is the sum of the coefficients with which
 //!   the paths k of **all** communicators of C cross **one** resource of R.
-//! * Of a graph one flow is left for each class. Where n flows of a class take each way of a class, the folded path has n
-//!   times the sum of the coefficients with which the ways cross one resource. So a round of a ring of equal ranks is one
-//!   flow, and so are the chunks that share a link in it.
+//! * Of a graph one flow is left for each class. Where n flows of a class take each way of a class, the folded path
+//!   has n times the sum of the coefficients with which the ways cross one resource. So a round of a ring of equal
+//!   ranks is one flow, and so are the chunks that share a link in it.
 //! * A folded communicator needs one arrival for each distinct pair (rank class, slot) among its members: a rank may
 //!   meet its own class through two slots (the send and the receive of a ring).
 //! * A use of a tier counts the ranks of the class that use **one** tier of the tier's class.
@@ -63,10 +65,10 @@
 //! communicators of a class get their last arrival together (each pair (rank class, slot) among its members arrives
 //! at one time), and the set of active flows is again a union of classes.
 //!
-//! *Transfers.* By induction along a graph: the flows that a flow waits for or queues behind are of the same classes for all of its class, and
-//! a class ends together, so a class of flows begins together. Ways of a class carry equally many of them and cross resources
-//! in equal sums both ways, so the load of a class of flows is the same on all resources of a class, which is all that the
-//! argument on rates asks for.
+//! *Transfers.* By induction along a graph: the flows that a flow waits for or queues behind are of the same classes
+//! for all of its class, and a class ends together, so a class of flows begins together. Ways of a class carry
+//! equally many of them and cross resources in equal sums both ways, so the load of a class of flows is the same on
+//! all resources of a class, which is all that the argument on rates asks for.
 //!
 //! *Floats.* Coefficients are whole numbers, so loads are exact sums in any order, and the engine multiplies a level
 //! by an aggregated load instead of subtracting flow by flow; the folded and the unfolded run then do the same

@@ -3,8 +3,8 @@
 //! Partition refinement with a queue of splitters. A splitter is a class S; for each label, every class it touches is
 //! split by the sum of the weights from each vertex into S along that label. Of the parts of a class that has already
 //! served as a splitter, the largest need not serve again: sums into it follow from those into the whole and the
-//! other parts. So a vertex serves at most log₂ n times. For the same reason one class need not serve at all if the sums into
-//! it and some others together are known to agree.
+//! other parts. So a vertex serves at most log₂ n times. For the same reason one class need not serve at all if the
+//! sums into it and some others together are known to agree.
 
 use std::ops::Range;
 
@@ -150,8 +150,8 @@ impl Kinds {
 /// The coarsest stable partition that refines `colours` (dense from 0): the class of each vertex, in no special order
 /// but the same one in every run. Edges must not join vertices of one initial colour.
 ///
-/// The vertices from `told` on share no colour with those before. Of each label, vertices that this partition leaves in one
-/// class must have the same sum of weights into all of them together.
+/// The vertices from `told` on share no colour with those before. Of each label, vertices that this partition leaves
+/// in one class must have the same sum of weights into all of them together.
 pub(super) fn coarsest_stable(graph: &Graph, colours: Vec<u32>, told: u32) -> Vec<u32> {
     let mut partition = Partition::new(colours);
     partition.spare_largest(told);
@@ -291,7 +291,8 @@ impl Partition {
             parts: Vec::new(),
         }
     }
-    /// Lets the largest class among the vertices from `told` on not serve: sums into it follow from those into all of them.
+    /// Lets the largest class among the vertices from `told` on not serve: sums into it follow from those into all of
+    /// them.
     fn spare_largest(&mut self, told: u32) {
         let classes = self.class[told as usize..].iter().copied();
         if let Some(largest) = classes.max_by_key(|class| (self.len[*class as usize], *class)) {

@@ -1,11 +1,12 @@
 //! Transfers that must behave alike: flows of a graph, and the ways that they take.
 //!
-//! Flows of one action are alike if they have the same latency, bytes and limit, take ways of one colour, and wait for the
-//! same classes of flows and queue behind the same: such flows begin together. Ways are alike if as many flows of each class take each. The two are
-//! refined in turn, and in turn with the world (`fold`), until neither splits any more.
+//! Flows of one action are alike if they have the same latency, bytes and limit, take ways of one colour, and wait
+//! for the same classes of flows and queue behind the same: such flows begin together. Ways are alike if as many
+//! flows of each class take each. The two are refined in turn, and in turn with the world (`fold`), until neither
+//! splits any more.
 //!
-//! Actions belong to profiles, and communicators of a profile differ in the colours of their ways only: what is found for
-//! one arrangement of colours holds for all that have it.
+//! Actions belong to profiles, and communicators of a profile differ in the colours of their ways only: what is found
+//! for one arrangement of colours holds for all that have it.
 
 use std::hash::BuildHasher;
 
@@ -86,7 +87,8 @@ impl Transfers {
     pub fn of(&self, profile: u32, ranks: Box<[u32]>) -> Option<&Arrangement> {
         self.arrangements.get(&(profile, ranks))
     }
-    /// The coarsest colours of the ways that flows allow, whatever resources the ways cross, and what is alike with them.
+    /// The coarsest colours of the ways that flows allow, whatever resources the ways cross, and what is alike with
+    /// them.
     pub fn coarsest(world: &World, ways: &Ways) -> (Vec<u32>, Transfers) {
         let mut loads: FxHashMap<u32, Vec<u64>> = FxHashMap::default();
         let mut first = Vec::with_capacity(ways.len() as usize);
@@ -109,8 +111,8 @@ impl Transfers {
     }
 }
 
-/// By way of a profile: a number that ways have in common if flows of the same entries, latencies, bytes and limits take them.
-/// Others hardly ever have it in common too, and are told apart when they are looked at.
+/// By way of a profile: a number that ways have in common if flows of the same entries, latencies, bytes and limits
+/// take them. Others hardly ever have it in common too, and are told apart when they are looked at.
 fn loads_at_first(world: &World, ways: &Ways, profile: u32) -> Vec<u64> {
     let used = ways.paths(profile);
     let mut loads = vec![0u64; used.last().map_or(0, |last| *last as usize + 1)];
@@ -136,8 +138,8 @@ struct Look {
     /// Sets of more than one class.
     sets: FxHashMap<Box<[u32]>, u32>,
     loads: FxHashMap<Box<[u32]>, u32>,
-    /// What follows a class in so many rounds that are all alike, whose numbers are so much further on than those of the round
-    /// before: its number in the first of them.
+    /// What follows a class in so many rounds that are all alike, whose numbers are so much further on than those of
+    /// the round before: its number in the first of them.
     follows: FxHashMap<(u32, u32, u32), u32>,
 }
 
@@ -158,8 +160,8 @@ impl Look {
             let classes = |action| self.classes(entry, action, |path| ranks[way[path as usize] as usize]);
             flows.push(action.map_or_else(Vec::new, classes));
         }
-        // The classes of the flows on each way, way after way. Counted two places further on, `first` says one place further
-        // on where a way begins, and, when that has moved with each flow, in its own.
+        // The classes of the flows on each way, way after way. Counted two places further on, `first` says one place
+        // further on where a way begins, and, when that has moved with each flow, in its own.
         let mut first = vec![0u32; used.len() + 2];
         for action in actions() {
             action.each(|flow, _| first[way[flow.path as usize] as usize + 2] += 1);
@@ -245,9 +247,9 @@ impl Look {
         classes.push(class);
     }
 
-    /// Where the last round of so many flows has the classes of the one before it, all by one number further on, `times`
-    /// more of them will as well: what a flow's class is follows from the classes of the round before. Two arrangements
-    /// that have a class and that number in common also have what follows it in common.
+    /// Where the last round of so many flows has the classes of the one before it, all by one number further on,
+    /// `times` more of them will as well: what a flow's class is follows from the classes of the round before. Two
+    /// arrangements that have a class and that number in common also have what follows it in common.
     fn follow(&mut self, round: usize, times: u32, found: &mut Found) -> bool {
         let classes = &mut found.classes;
         let begin = classes.len() - round;

@@ -14,8 +14,9 @@ pub enum Action {
     Fixed(Time),
     /// Phases one after another, each over one path (fidelity `fluid`).
     Phases(Vec<Flow>),
-    /// Flows with dependencies (fidelity `steps`): flow `i` starts when all flows in `parents[i]` have ended; its bytes move
-    /// when those marked [`BEHIND`](super::BEHIND) have ended, too. Parents come before their children in the list.
+    /// Flows with dependencies (fidelity `steps`): flow `i` starts when all flows in `parents[i]` have ended; its
+    /// bytes move when those marked [`BEHIND`](super::BEHIND) have ended, too. Parents come before their children in
+    /// the list.
     Graph {
         /// The flows.
         flows: Vec<Flow>,

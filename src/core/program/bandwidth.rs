@@ -1,9 +1,9 @@
 //! Where kernels can feel the bandwidth of their device's memory.
 //!
-//! A kernel asks for its bytes over its time; what crosses the same memory beside it, for what the rest of its path allows. Where
-//! all of that at once is less than the memory has, everybody gets what they ask for whatever runs beside what, so that nobody
-//! need look. The most that can be asked for is known before a run: each compute stream runs one kernel at a time, and each
-//! communicator that plays no graph has one flow at a time.
+//! A kernel asks for its bytes over its time; what crosses the same memory beside it, for what the rest of its path
+//! allows. Where all of that at once is less than the memory has, everybody gets what they ask for whatever runs
+//! beside what, so that nobody need look. The most that can be asked for is known before a run: each compute stream
+//! runs one kernel at a time, and each communicator that plays no graph has one flow at a time.
 
 use super::World;
 use crate::ids::ResourceId;
@@ -48,8 +48,8 @@ impl World {
         of_ranks.fold(1.0, f64::min)
     }
 
-    /// By resource, the most that kernels can ask of it where none takes less than `fastest` of its time: the hungriest of each
-    /// compute stream at once.
+    /// By resource, the most that kernels can ask of it where none takes less than `fastest` of its time: the
+    /// hungriest of each compute stream at once.
     fn asked_by_kernels(&self, fastest: f64) -> Vec<f64> {
         let mut asked = vec![0.0; self.resources.len()];
         let mut most = vec![None; self.programs.len()];
@@ -61,8 +61,8 @@ impl World {
         asked
     }
 
-    /// By resource that kernels ask something of, the most that flows can: one of each communicator, or without end where it
-    /// plays a graph of them.
+    /// By resource that kernels ask something of, the most that flows can: one of each communicator, or without end
+    /// where it plays a graph of them.
     fn asked_by_flows(&self, by_kernels: &[f64]) -> Vec<f64> {
         let mut asked = vec![0.0; self.resources.len()];
         // By resource: the communicator that was last found to cross it, and the most that one of its flows asks for.
@@ -100,7 +100,8 @@ mod tests {
     };
     use crate::units::{Bandwidth, Time};
 
-    /// A rank whose kernels of 100 ps move six tenths of what its memory of 1 TB/s can, and copies over links of as many GB/s.
+    /// A rank whose kernels of 100 ps move six tenths of what its memory of 1 TB/s can, and copies over links of as
+    /// many GB/s.
     fn world(links: &[f64]) -> World {
         let mut b = ProgramBuilder::new();
         b.info(OpInfo::of("kernel", Phase::Forward, 60.0));

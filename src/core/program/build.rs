@@ -5,16 +5,16 @@ use crate::ids::OpId;
 use crate::units::{Bandwidth, Time};
 
 impl Program {
-    /// Bounds what kernels move by the bandwidth of the device's memory: the bytes of some are counted higher than their
-    /// times allow.
+    /// Bounds what kernels move by the bandwidth of the device's memory: the bytes of some are counted higher than
+    /// their times allow.
     pub fn bound_memory_rates(&mut self, bandwidth: Bandwidth) {
         // Rounded down: a kernel alone is never held up.
         let most = (bandwidth.0 as f32).next_down();
         self.ops.iter_mut().for_each(|op| op.memory_rate = op.memory_rate.min(most));
     }
 
-    /// The program with other prices. By description: the time of its kernels and how many thousandths they take longer beside
-    /// communication; what has none stays as it is. Bounds of memory rates are not kept.
+    /// The program with other prices. By description: the time of its kernels and how many thousandths they take
+    /// longer beside communication; what has none stays as it is. Bounds of memory rates are not kept.
     pub fn priced(&self, of_infos: &[Option<(Time, u16)>]) -> Program {
         let mut program = Program { facts: self.facts.same(), ..self.clone() };
         for op in &mut program.ops {

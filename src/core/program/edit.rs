@@ -16,8 +16,8 @@ pub enum Edit {
     EndlessMemory,
     /// The kernels of a rank take so many times as long.
     SlowRank(RankId, f64),
-    /// Kernels of these classes, of all if there are none, are so many times as fast. What they ask of their memory in a
-    /// second stays.
+    /// Kernels of these classes, of all if there are none, are so many times as fast. What they ask of their memory
+    /// in a second stays.
     Kernels(Vec<KernelClass>, f64),
     /// The latencies of all transfers are so many times as long; times that are fixed stay.
     Latency(f64),

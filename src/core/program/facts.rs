@@ -3,8 +3,9 @@
 use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Facts of a program, one of each type, where it has others of its shape: programs that differ in times, slowdowns and memory
-/// rates of their kernels alone ([`super::Program::priced`]). A copy of a program is changed next, so it has none.
+/// Facts of a program, one of each type, where it has others of its shape: programs that differ in times, slowdowns
+/// and memory rates of their kernels alone ([`super::Program::priced`]). A copy of a program is changed next, so it
+/// has none.
 #[derive(Debug, Default)]
 pub struct Facts(Option<Arc<Mutex<Vec<Fact>>>>);
 

@@ -17,8 +17,9 @@
 //! * Resource coefficients are whole numbers on purpose: sums of them are exact in any order, and that is what
 //!   makes a folded run equal to the unfolded one to the last bit (see `fold`).
 //! * The engine never reads labels and infos: they are for readers of the record.
-//! * Programs of one shape differ in times, slowdowns and memory rates of kernels alone and share what is known of the shape
-//!   (`facts`). Whatever is kept there must not depend on those. A copy of a program has no facts: it may be changed.
+//! * Programs of one shape differ in times, slowdowns and memory rates of kernels alone and share what is known of
+//!   the shape (`facts`). Whatever is kept there must not depend on those. A copy of a program has no facts: it may
+//!   be changed.
 
 mod action;
 mod bandwidth;

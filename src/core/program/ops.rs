@@ -50,8 +50,8 @@ impl Program {
         }
         used
     }
-    /// Bytes per second that the hungriest kernels of all streams move at once, where none takes less than `fastest` of its time,
-    /// to the picosecond.
+    /// Bytes per second that the hungriest kernels of all streams move at once, where none takes less than `fastest`
+    /// of its time, to the picosecond.
     pub fn most_memory_rate(&self, fastest: f64) -> f64 {
         let mut of_stream = vec![0.0f64; self.streams.len()];
         for op in self.ops.iter().filter(|op| op.memory_rate > 0.0) {
@@ -120,8 +120,8 @@ named! {
 }
 
 impl StreamKind {
-    /// What streams of this kind are unless the plan says otherwise: collectives are kernels that take compute units (copy
-    /// engines and the network adapters of point-to-point transfers do not), and kernels have memory first.
+    /// What streams of this kind are unless the plan says otherwise: collectives are kernels that take compute units
+    /// (copy engines and the network adapters of point-to-point transfers do not), and kernels have memory first.
     pub fn traits(self) -> StreamTraits {
         StreamTraits {
             takes_units: matches!(

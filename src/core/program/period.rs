@@ -34,10 +34,11 @@ impl Period {
 const TRIES: usize = 256;
 
 impl Program {
-    /// The longest stretch about an op before the middle of the program that repeats itself, if there is one of two turns.
+    /// The longest stretch about an op before the middle of the program that repeats itself, if there is one of two
+    /// turns.
     ///
-    /// Two ops are alike if they do the same on the same stream with the same effects on memory, wait for ops that are as far
-    /// before them (or for the very same one), and their micro-batches differ by those of a turn.
+    /// Two ops are alike if they do the same on the same stream with the same effects on memory, wait for ops that
+    /// are as far before them (or for the very same one), and their micro-batches differ by those of a turn.
     pub fn period(&self) -> Option<Period> {
         self.facts.copy_of(|| self.find_period())
     }

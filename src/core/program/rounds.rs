@@ -5,10 +5,12 @@ use std::ops::{Range, RangeInclusive};
 use super::flow::Flow;
 use super::span::Span;
 
-/// Marks, among the parents of a flow, one that it only queues behind: the latency of the flow may run while the other is on
-/// its way, but its bytes follow the other's. What is not marked must have ended before the latency begins.
+/// Marks, among the parents of a flow, one that it only queues behind: the latency of the flow may run while the
+/// other is on its way, but its bytes follow the other's. What is not marked must have ended before the latency
+/// begins.
 ///
-/// So a link carries one message after the other, each as soon as it is there, and pays its latency for all of them at once.
+/// So a link carries one message after the other, each as soon as it is there, and pays its latency for all of them
+/// at once.
 pub const BEHIND: u32 = 1 << 31;
 
 /// Flows with dependencies as in a graph, written once and played several times in a row where they repeat
@@ -115,8 +117,8 @@ impl Rounds {
         let repeats = self.repeats.iter().filter(|r| (r.end - r.len..r.end).contains(&i));
         1 + repeats.map(|r| r.times).sum::<u32>()
     }
-    /// Stretches of written flows in the order in which they are played, each with the times that it is: 0 the first time,
-    /// from 1 on again.
+    /// Stretches of written flows in the order in which they are played, each with the times that it is: 0 the first
+    /// time, from 1 on again.
     pub fn stretches(&self) -> impl Iterator<Item = (Range<usize>, RangeInclusive<u32>)> {
         let ends = self.repeats.iter().map(|r| (r.end as usize, r.len as usize, r.times));
         let mut written = 0;

@@ -79,7 +79,8 @@ impl World {
         let action = *profile.get(transfer.0 as usize)?;
         Some((self.actions.get(action as usize)?, self.units_of(action)))
     }
-    /// The compute units that the kernel of an action takes from a device, in thousandths of those that `Op::slowdown` is for.
+    /// The compute units that the kernel of an action takes from a device, in thousandths of those that
+    /// `Op::slowdown` is for.
     pub(crate) fn units_of(&self, action: u32) -> u16 {
         self.action_units.get(action as usize).copied().unwrap_or(WHOLE)
     }
@@ -286,8 +287,8 @@ impl World {
         });
         RankId(self.ranks.len() as u32 - 1)
     }
-    /// Adds a communicator that is what another one is, of the same ranks on the same paths, and is written once with it,
-    /// unless it plays graphs of flows.
+    /// Adds a communicator that is what another one is, of the same ranks on the same paths, and is written once with
+    /// it, unless it plays graphs of flows.
     pub fn add_twin(&mut self, comm: CommId) -> CommId {
         let of = self.comms[comm.index()];
         match self.plays_graphs(of.profile) {

@@ -8,8 +8,8 @@ pub(super) struct Asked {
     pub(super) around: Vec<Vec<Around>>,
     pub(super) gathers: Gathers,
     pub(super) reductions: Option<Reductions>,
-    /// Seconds of the reduction that leaves with the backward visit of a unit, and of that in the last micro-batch; none
-    /// where its bucket is not full.
+    /// Seconds of the reduction that leaves with the backward visit of a unit, and of that in the last micro-batch;
+    /// none where its bucket is not full.
     pub(super) reduced: Vec<Vec<Option<[f64; 2]>>>,
     /// Seconds of reductions behind the last pass.
     pub(super) left: f64,

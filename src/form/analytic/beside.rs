@@ -1,10 +1,10 @@
-//! What runs beside the passes of a rank: weights are gathered, gradients reduced, bytes copied from and to other tiers. Each
-//! kind is a queue of its own.
+//! What runs beside the passes of a rank: weights are gathered, gradients reduced, bytes copied from and to other
+//! tiers. Each kind is a queue of its own.
 //!
-//! A visit (a pass of one micro-batch through one unit) starts when what its policies bring in is there; a gather or a
-//! copy starts when its queue is free, and not before its gate: the end of a visit so many before. A reduction or a copy
-//! out starts behind the visit whose results it takes. With f, b, g, s the forward, backward, gather and reduction of a
-//! unit, equal units of FSDP2 then take
+//! A visit (a pass of one micro-batch through one unit) starts when what its policies bring in is there; a gather or
+//! a copy starts when its queue is free, and not before its gate: the end of a visit so many before. A reduction or a
+//! copy out starts behind the visit whose results it takes. With f, b, g, s the forward, backward, gather and
+//! reduction of a unit, equal units of FSDP2 then take
 //! ```text
 //! T_fwd = g + (L − 1)·max(f, g) + f        T_bwd = g + b + (L − 1)·max(b, g, s) + s
 //! ```
@@ -279,7 +279,8 @@ impl<'f, 'a> Beside<'f, 'a> {
         wait
     }
 
-    /// When the weights of a visit, whose shards are copied at a time, are gathered, and the reductions that it waits for done.
+    /// When the weights of a visit, whose shards are copied at a time, are gathered, and the reductions that it waits
+    /// for done.
     fn gathered(&mut self, part: Part, unit: usize, copied: f64) -> f64 {
         let (chunk, backward) = (usize::from(part.chunk), part.pass != Pass::Forward);
         let seconds = self.asked.around[chunk][unit].gather[usize::from(backward)];
@@ -415,7 +416,8 @@ impl<'f, 'a> Beside<'f, 'a> {
         self.bring_home(reduced);
     }
 
-    /// What the bucket holds has been reduced: sums that live on other tiers are brought there, with what they held before.
+    /// What the bucket holds has been reduced: sums that live on other tiers are brought there, with what they held
+    /// before.
     fn bring_home(&mut self, reduced: f64) {
         for (chunk, unit) in std::mem::take(&mut self.bucket) {
             let [home_in, home_out] = self.asked.around[chunk][unit].home;

@@ -1,7 +1,8 @@
 //! How many tokens a device must have, and how wide a model must be, for communication to hide behind arithmetic.
 //!
-//! C is the peak of a device, W the bytes a second that it gathers by the rule of [`stepsim_step::collective::bound`] (never one
-//! direction of the narrowest link), α = C/W, b bytes of an element, B/N tokens of a device, D and F widths of model and MLP.
+//! C is the peak of a device, W the bytes a second that it gathers by the rule of [`stepsim_step::collective::bound`]
+//! (never one direction of the narrowest link), α = C/W, b bytes of an element, B/N tokens of a device, D and F
+//! widths of model and MLP.
 //!
 //! | kind | condition |
 //! |---|---|
@@ -35,13 +36,14 @@ pub fn tensor(alpha: f64, ffn: f64, gated: bool, bytes: f64) -> f64 {
 pub fn tensor_layer(alpha: f64, parameters: f64, hidden: f64, bytes: f64) -> f64 {
     parameters / (4.0 * hidden * alpha) * 2.0 / bytes
 }
-/// Tokens a device for FSDP over one part of the axes and tensor parallelism over another: if their times add, and if both
-/// hide beside each other.
+/// Tokens a device for FSDP over one part of the axes and tensor parallelism over another: if their times add, and if
+/// both hide beside each other.
 pub fn mixed(alpha_fsdp: f64, alpha_tensor: f64, ffn: f64) -> [f64; 2] {
     let hidden = alpha_fsdp * alpha_tensor / ffn;
     [4.0 * hidden, hidden]
 }
-/// The FSDP degree that shares N devices best with tensor parallelism: X = √(B·N·M_X/(F·M_Y)), M the axes that each has.
+/// The FSDP degree that shares N devices best with tensor parallelism: X = √(B·N·M_X/(F·M_Y)), M the axes that each
+/// has.
 pub fn best_fsdp_degree(tokens: f64, devices: f64, ffn: f64, axes_fsdp: f64, axes_tensor: f64) -> f64 {
     (tokens * devices * axes_fsdp / (ffn * axes_tensor)).sqrt()
 }

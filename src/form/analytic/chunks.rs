@@ -113,8 +113,8 @@ pub(super) enum Gradients {
     Fused,
 }
 
-/// The passes through the units of a chunk, one after the other: of which unit, and the pass. What is computed again belongs
-/// to the visit that it is first needed for.
+/// The passes through the units of a chunk, one after the other: of which unit, and the pass. What is computed again
+/// belongs to the visit that it is first needed for.
 fn visits(units: &Units, pass: Pass, first: bool) -> Vec<(usize, &UnitPass)> {
     let mut visits = Vec::with_capacity(2 * units.len());
     match pass {

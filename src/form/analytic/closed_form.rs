@@ -1,8 +1,8 @@
 //! The closed form of a step for any number of sequences.
 //!
-//! Layers, links, prices, the shares of the state: all that a micro-batch costs and all that is held beside it is the same
-//! however many micro-batches there are. It is worked out once, from the shortest order that shows all that the schedule
-//! repeats ([`Turns`](stepsim_step::schedule::Turns)); a batch then asks for sums of a few terms.
+//! Layers, links, prices, the shares of the state: all that a micro-batch costs and all that is held beside it is the
+//! same however many micro-batches there are. It is worked out once, from the shortest order that shows all that the
+//! schedule repeats ([`Turns`](stepsim_step::schedule::Turns)); a batch then asks for sums of a few terms.
 
 use std::sync::Arc;
 
@@ -53,8 +53,8 @@ struct Alike {
 }
 
 impl<'a> ClosedForm<'a> {
-    /// The closed form of `workload` with any batch; `known` is what those before it on this machine, with these prices and
-    /// the same host, have found out. Other arguments as of [`estimate`](super::estimate()).
+    /// The closed form of `workload` with any batch; `known` is what those before it on this machine, with these
+    /// prices and the same host, have found out. Other arguments as of [`estimate`](super::estimate()).
     ///
     /// # Errors
     /// The workload does not fit the machine, or a group cannot communicate.
@@ -223,8 +223,8 @@ impl<'a> ClosedForm<'a> {
     /// The step with `global` sequences, which must make whole micro-batches.
     ///
     /// # Errors
-    /// The schedule has no order for so many micro-batches; documents were dealt for another number of sequences; a group
-    /// cannot communicate.
+    /// The schedule has no order for so many micro-batches; documents were dealt for another number of sequences; a
+    /// group cannot communicate.
     pub fn with_batch(&mut self, global: u64) -> Result<Estimate, PlanError> {
         self.for_batch(global)?;
         let (workload, passes) = (self.form.workload(), self.form.passes());
@@ -251,8 +251,8 @@ impl<'a> ClosedForm<'a> {
     }
 }
 
-/// Attention of the data-parallel rank that has most to do over a step, over the mean: expected of sequences that come as
-/// they are packed, summed of those that are dealt by what they cost.
+/// Attention of the data-parallel rank that has most to do over a step, over the mean: expected of sequences that
+/// come as they are packed, summed of those that are dealt by what they cost.
 fn slowest_of(dealt: &Dealt, workload: &WorkloadSpec) -> f64 {
     let (costs, ranks, each) = (dealt.costs(), dealt.ranks() as u64, dealt.micro_batches());
     let as_packed = workload.documents.as_ref().is_some_and(|d| d.order == SequenceOrder::Packed);

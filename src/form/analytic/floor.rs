@@ -1,17 +1,19 @@
 //! What a step takes at least: a bound that no run of it can be below, for searches that leave out what cannot be best.
 //!
-//! The walk of its passes is one where all groups and devices are alike and no host
-//! launches them: whatever else a run has (transfers between stages, reductions, copies, contention, interference) makes
-//! some op start later, and in a system of queues nothing then ends earlier. Elsewhere less is certain:
+//! The walk of its passes is one where all groups and devices are alike and no host launches them: whatever else a
+//! run has (transfers between stages, reductions, copies, contention, interference) makes some op start later, and in
+//! a system of queues nothing then ends earlier. Elsewhere less is certain:
 //!
-//! The compute stream of a rank takes one kernel after the other, and between two kernels of one pass it waits for the
-//! communication that nothing may hide; all that once for each micro-batch and chunk. Before its first kernel the first
-//! micro-batch has passed the stages before it, behind its last one the last gradient has those to pass. Everything else
-//! (exposed reductions, transfers between stages, copies, the optimizer, launches, contention) only comes on top.
+//! The compute stream of a rank takes one kernel after the other, and between two kernels of one pass it waits for
+//! the communication that nothing may hide; all that once for each micro-batch and chunk. Before its first kernel the
+//! first micro-batch has passed the stages before it, behind its last one the last gradient has those to pass.
+//! Everything else (exposed reductions, transfers between stages, copies, the optimizer, launches, contention) only
+//! comes on top.
 //!
-//! Behind both the smallest update of a rank is still to come. Communication in front of the first kernel of a pass and behind its last one may run beside other passes and does not count;
-//! paired passes hide each other's. An idle machine is the fastest: times of communication count where all groups are alike
-//! and collectives are no faster than their closed form ([`CollectiveFidelity::Steps`] may be).
+//! Behind both the smallest update of a rank is still to come. Communication in front of the first kernel of a pass
+//! and behind its last one may run beside other passes and does not count; paired passes hide each other's. An idle
+//! machine is the fastest: times of communication count where all groups are alike and collectives are no faster than
+//! their closed form ([`CollectiveFidelity::Steps`] may be).
 
 use super::form::Form;
 use super::least::Least;
@@ -92,7 +94,8 @@ impl Floor {
         self.walked
     }
 
-    /// Seconds with so many micro-batches of each direction, whose passes are walked in so many seconds, and a smallest update.
+    /// Seconds with so many micro-batches of each direction, whose passes are walked in so many seconds, and a
+    /// smallest update.
     pub fn seconds(&self, micro_batches: f64, walk: f64, update: f64) -> f64 {
         let walk = if self.walked { walk } else { 0.0 };
         let passes = self.ranks.iter().map(|rank| rank.seconds(micro_batches)).fold(walk, f64::max);

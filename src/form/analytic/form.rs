@@ -75,7 +75,8 @@ pub(super) struct Form<'a> {
     pub busiest: usize,
     /// What crosses the borders between stages.
     pub crossings: Crossings,
-    /// Seconds once a step: norm and update of the ranks with least and with most of it, and what reads of the host add.
+    /// Seconds once a step: norm and update of the ranks with least and with most of it, and what reads of the host
+    /// add.
     pub optimizer: [f64; 2],
     pub host_reads: f64,
 }

@@ -9,7 +9,8 @@
 //! | walks of orders | order, passes, messages between stages, gathers |
 //! | orders of passes | the pipeline, and as few micro-batches as show all of it |
 //!
-//! Each by value, never by name. The rest is one for a store: the machine, how it carries out collectives, the prices and the host.
+//! Each by value, never by name. The rest is one for a store: the machine, how it carries out collectives, the prices
+//! and the host.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -127,7 +128,8 @@ struct Asked {
 }
 
 impl Priced {
-    /// The passes of one of the units, `made` unless they have been asked for; the layout gives them these surroundings.
+    /// The passes of one of the units, `made` unless they have been asked for; the layout gives them these
+    /// surroundings.
     pub fn passes<E>(
         &self,
         unit: &Unit,
@@ -207,7 +209,8 @@ impl Known {
         self.layers.borrow_mut().put(digest, key, priced)
     }
 
-    /// The groups of a rank, of the front or not, in a layout of so many ranks, `made` unless they are known; not kept where ranks have a map.
+    /// The groups of a rank, of the front or not, in a layout of so many ranks, `made` unless they are known; not
+    /// kept where ranks have a map.
     pub(super) fn groups<E>(
         &self,
         workload: &WorkloadSpec,

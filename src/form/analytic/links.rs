@@ -33,7 +33,8 @@ impl Pipe {
     }
 }
 
-/// The groups of one rank, as the machine carries them: of each kind the slowest, where those of other ranks are not alike.
+/// The groups of one rank, as the machine carries them: of each kind the slowest, where those of other ranks are not
+/// alike.
 pub struct Links<'a> {
     chooser: &'a Chooser,
     groups: Arc<Groups>,
@@ -49,8 +50,8 @@ pub struct Links<'a> {
 }
 
 impl<'a> Links<'a> {
-    /// Measures the groups of a pipeline rank of `workload`, laid out with these degrees, the stage borders and the copies to
-    /// `tiers`.
+    /// Measures the groups of a pipeline rank of `workload`, laid out with these degrees, the stage borders and the
+    /// copies to `tiers`.
     ///
     /// # Errors
     /// Two members have no route between them.
@@ -216,8 +217,8 @@ fn borders(machine: &Machine, layout: &Layout, shared: &Shared<'_>) -> Result<Ve
     (0..ranks).map(hop).collect()
 }
 
-/// Who shares links with a rank: the other ranks of its node, which send when it does. Where collectives take their closed form,
-/// each has its links alone.
+/// Who shares links with a rank: the other ranks of its node, which send when it does. Where collectives take their
+/// closed form, each has its links alone.
 struct Shared<'a> {
     machine: &'a Machine,
     layout: &'a Layout,
@@ -236,8 +237,8 @@ impl<'a> Shared<'a> {
         Shared { machine, layout, alone, ranks }
     }
 
-    /// How many times as much crosses the fullest link of a rank's way as is its own group's: `to` tells for each rank of its
-    /// node to whom that sends, and whether it is of the group.
+    /// How many times as much crosses the fullest link of a rank's way as is its own group's: `to` tells for each
+    /// rank of its node to whom that sends, and whether it is of the group.
     fn by(&self, rank: RankId, to: impl Fn(RankId) -> Option<(bool, DeviceId)>) -> f64 {
         let device = self.layout.device(rank);
         let Some(ranks) = self.ranks.get(&self.machine.node_of(device)).filter(|_| !self.alone) else {
@@ -282,8 +283,8 @@ impl<'a> Shared<'a> {
         })
     }
 
-    /// How many groups of one kind share each link of an axis of a torus: members that are so many positions apart leave room for
-    /// as many groups between them.
+    /// How many groups of one kind share each link of an axis of a torus: members that are so many positions apart
+    /// leave room for as many groups between them.
     fn interleaved(&self, degrees: &Degrees, first: RankId, group: Group) -> u64 {
         if self.alone {
             return 1;

@@ -1,9 +1,10 @@
 //! Local SGD and DiLoCo: sites train by themselves and exchange what they have changed every H steps.
 //!
-//! Each of k sites makes H steps of t seconds; then the differences of the P parameters, b bytes each, are summed between
-//! sites, every device exchanging its own shard over the site's rate W: `T = 2(k−1)/k·b·P/W`, and the way of light on top.
-//! Exchanged in F fragments in turn, the message at a time shrinks F times and the bytes stay; what a fragment takes beyond
-//! the steps under which it may run is exposed (DiLoCo: arXiv 2311.08105; streaming and overlapped: 2501.18512).
+//! Each of k sites makes H steps of t seconds; then the differences of the P parameters, b bytes each, are summed
+//! between sites, every device exchanging its own shard over the site's rate W: `T = 2(k−1)/k·b·P/W`, and the way of
+//! light on top. Exchanged in F fragments in turn, the message at a time shrinks F times and the bytes stay; what a
+//! fragment takes beyond the steps under which it may run is exposed (DiLoCo: arXiv 2311.08105; streaming and
+//! overlapped: 2501.18512).
 //!
 //! What H costs in loss is outside of this: a longer H is not free.
 

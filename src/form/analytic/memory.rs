@@ -1,8 +1,8 @@
 //! What one rank's device memory holds at its fullest: its order walked through, visit by visit.
 //!
-//! The level during a visit is what stays, what micro-batches carry from their forward to their backward passes, what the
-//! policies hold during just this visit, what is computed again for it, and its short-lived tensors. Overlapped passes are
-//! walked side by side.
+//! The level during a visit is what stays, what micro-batches carry from their forward to their backward passes, what
+//! the policies hold during just this visit, what is computed again for it, and its short-lived tensors. Overlapped
+//! passes are walked side by side.
 //!
 //! Not seen: copies and reductions of other ranks on the same links, behind which more waits than alone.
 
@@ -31,7 +31,8 @@ pub struct Memory {
     pub gathered: f64,
     /// Short-lived tensors of the unit in work.
     pub workspace: f64,
-    /// Of all these, what is held at one moment for certain: the state that stays, and the kept activations at their most.
+    /// Of all these, what is held at one moment for certain: the state that stays, and the kept activations at their
+    /// most.
     pub certain: f64,
     /// The allocator's cache at its fullest: blocks freed by one tensor and too small for the next.
     pub cached: f64,

@@ -1,33 +1,33 @@
-//! The closed form of a step of our own files: what Calculon's lacks (embedding and LM head, grouped queries, gated MLP,
-//! experts, FSDP, collectives by algorithm, uneven stages, any schedule) with the same layer costs as the simulation
-//! and none of its events.
+//! The closed form of a step of our own files: what Calculon's lacks (embedding and LM head, grouped queries, gated
+//! MLP, experts, FSDP, collectives by algorithm, uneven stages, any schedule) with the same layer costs as the
+//! simulation and none of its events.
 //!
-//! A rank is a few streams, each a queue that takes its ops in order. With ⊕ for the later of two times and ⊗ for "so much
-//! later", every end is a linear form of the times at which the streams were free, a pass a matrix, a chunk their product
-//! (`queues`, `chunks`). What is left of a step is three recursions:
+//! A rank is a few streams, each a queue that takes its ops in order. With ⊕ for the later of two times and ⊗ for "so
+//! much later", every end is a linear form of the times at which the streams were free, a pass a matrix, a chunk
+//! their product (`queues`, `chunks`). What is left of a step is three recursions:
 //!
 //! 1. *Passes* (`passes`): kernels follow one another; a message waits for the kernel before it, and the kernel so many
 //!    behind waits for the message. A product in t pieces of k seconds beside shifts of c takes k + (t − 1)·max(c, k).
-//! 2. *Order* (`pipeline`): a slot starts when the one before it is over and its input has come. Where a schedule goes on by
-//!    turns, two short walks tell all others.
-//! 3. *Beside them* (`beside`): gathers, reductions and copies have queues of their own; each starts behind a visit, and a
-//!    visit waits for what is brought in for it. What is asked for, the residency policies say
+//! 2. *Order* (`pipeline`): a slot starts when the one before it is over and its input has come. Where a schedule
+//!    goes on by turns, two short walks tell all others.
+//! 3. *Beside them* (`beside`): gathers, reductions and copies have queues of their own; each starts behind a visit,
+//!    and a visit waits for what is brought in for it. What is asked for, the residency policies say
 //!    ([`stepsim_step::plan::step::residency`]).
 //!
 //! step = kernels of the busiest pipeline rank (forward, recompute, backward) + what tensor, context and expert
 //! communication and the host add to its passes + bubble + transfers between stages + data-parallel communication +
 //! copies + optimizer
 //!
-//! The busiest rank is the one with most work over the step. Its kernels and what each kind of communication adds to them are
-//! those of passes among others like them; the bubble is what the walk of the whole order takes longer. Each further term
-//! is what the walk takes longer with one subject more: transfers, then collectives, then copies.
+//! The busiest rank is the one with most work over the step. Its kernels and what each kind of communication adds to
+//! them are those of passes among others like them; the bubble is what the walk of the whole order takes longer. Each
+//! further term is what the walk takes longer with one subject more: transfers, then collectives, then copies.
 //!
-//! Where links are shared by what is laid out on them (an adapter by several devices, a host's memory by all of its), each
-//! has its part (`links`).
+//! Where links are shared by what is laid out on them (an adapter by several devices, a host's memory by all of its),
+//! each has its part (`links`).
 //!
-//! Hazards: no contention of different kinds of messages, no interference of collectives with kernels, no stragglers, no end
-//! of the host's queue; where groups of a kind or devices differ, the slowest counts (`unlike`). The simulation has all of
-//! these: the difference is what `compare` explains.
+//! Hazards: no contention of different kinds of messages, no interference of collectives with kernels, no stragglers,
+//! no end of the host's queue; where groups of a kind or devices differ, the slowest counts (`unlike`). The
+//! simulation has all of these: the difference is what `compare` explains.
 
 mod asked;
 mod beside;

@@ -1,8 +1,8 @@
 //! Dynamic context parallelism: ranks make passes of their own, and wait for others of the group of each.
 //!
-//! Passes run in one order. A pass begins when the last rank of its group has come to it, and lasts as long as among others
-//! like it; the step's passes end with the last rank. What ranks have to do is their mean, the rest is waiting. Gradients are
-//! reduced behind the last pass of the rank that ends last.
+//! Passes run in one order. A pass begins when the last rank of its group has come to it, and lasts as long as among
+//! others like it; the step's passes end with the last rank. What ranks have to do is their mean, the rest is
+//! waiting. Gradients are reduced behind the last pass of the rank that ends last.
 
 use rustc_hash::FxHashMap;
 
@@ -29,8 +29,8 @@ pub(super) struct OwnPasses {
 }
 
 impl OwnPasses {
-    /// Of a step whose form has the units of the largest pass; leaves it with those of the last pass of the rank that ends
-    /// last. `share` is what a rank has of a pass, `units` what it makes of the model.
+    /// Of a step whose form has the units of the largest pass; leaves it with those of the last pass of the rank that
+    /// ends last. `share` is what a rank has of a pass, `units` what it makes of the model.
     ///
     /// # Errors
     /// A group cannot communicate.

@@ -163,8 +163,8 @@ fn queue_of(group: CommGroup) -> Queue {
     }
 }
 
-/// How long the framework is busy before the first kernel of a layer's pass, or of what is computed again of it, and before
-/// its first product of experts, in microseconds.
+/// How long the framework is busy before the first kernel of a layer's pass, or of what is computed again of it, and
+/// before its first product of experts, in microseconds.
 fn others_us(host: &HostSpec, layers: &LayerHosts, unit: &Unit, (pass, again): (Pass, bool)) -> [f64; 2] {
     let experts = unit.plan.forward.iter().filter_map(Item::kernel).any(|k| k.class.is_grouped());
     let (layer, of_experts) = (layers.of(experts), host.expert_us);
@@ -197,8 +197,8 @@ impl<'a> Launches<'a> {
         let gap = if host.is_some() { prices.gap().s() } else { 0.0 };
         Launches { host, scale: slowness * 1e-6, gap, in_graph: false, others_us: [0.0; 2], last: [None; 4] }
     }
-    /// A pass begins, which `goes_on` with the graph of what is computed again for it, or has one of its own; before its first
-    /// kernel, and before its first product of experts, the framework is busy so many microseconds.
+    /// A pass begins, which `goes_on` with the graph of what is computed again for it, or has one of its own; before
+    /// its first kernel, and before its first product of experts, the framework is busy so many microseconds.
     fn begin(&mut self, goes_on: bool, others_us: [f64; 2]) {
         self.in_graph &= goes_on;
         self.others_us = others_us;

@@ -1,14 +1,15 @@
 //! The order of passes, walked: when each rank is done with its last.
 //!
-//! Each slot of a rank's order is a matrix ([`super::chunks`]); what it waits for from other stages is its input, which a
-//! message of c seconds brings:
+//! Each slot of a rank's order is a matrix ([`super::chunks`]); what it waits for from other stages is its input,
+//! which a message of c seconds brings:
 //! * asynchronous: beside passes, one message of a border and direction at a time;
-//! * blocking: the sender goes on when it has been delivered; batched: and it starts when the receiver's pass before has
-//!   ended.
+//! * blocking: the sender goes on when it has been delivered; batched: and it starts when the receiver's pass before
+//!   has ended.
 //!
-//! A schedule that goes on by turns ([`Turns`](stepsim_step::schedule::Turns)) is walked for two numbers of turns past its warm-up; what they
-//! differ by is what each further one takes, since the ends of a max-plus linear system grow evenly in the long run. They do
-//! so over as many micro-batches as there are ranks: a message in 1F1B delays one of p. Short orders are walked to their end.
+//! A schedule that goes on by turns ([`Turns`](stepsim_step::schedule::Turns)) is walked for two numbers of turns
+//! past its warm-up; what they differ by is what each further one takes, since the ends of a max-plus linear system
+//! grow evenly in the long run. They do so over as many micro-batches as there are ranks: a message in 1F1B delays
+//! one of p. Short orders are walked to their end.
 
 use std::rc::Rc;
 
@@ -363,8 +364,8 @@ impl<'f, 'a> Walk<'f, 'a> {
         (stages * self.order.micro_batches + micro_batch) as usize
     }
 
-    /// When the input of a pass is there, `Some(None)` if it needs none; `None` while it is not made. What is sent only when
-    /// its receiver is ready waits for the end of the `before` pass.
+    /// When the input of a pass is there, `Some(None)` if it needs none; `None` while it is not made. What is sent
+    /// only when its receiver is ready waits for the end of the `before` pass.
     fn input(&mut self, rank: u32, part: Part, before: f64) -> Option<Option<f64>> {
         let Some(data) = part.pass.makes() else { return Some(None) };
         let placement = &self.order.placement;
@@ -380,8 +381,8 @@ impl<'f, 'a> Walk<'f, 'a> {
         Some(Some(there))
     }
 
-    /// What a pass has made is on its way to the next stage, unless it is sent when its receiver is ready, or with the next
-    /// exchange.
+    /// What a pass has made is on its way to the next stage, unless it is sent when its receiver is ready, or with
+    /// the next exchange.
     fn output(&mut self, rank: u32, part: Part, made: f64) {
         let Some(data) = part.pass.makes() else { return };
         let at = self.order.placement.stage(Seat { rank, chunk: part.chunk });
@@ -422,8 +423,8 @@ impl<'f, 'a> Walk<'f, 'a> {
         self.exchanges[rank].sent = places;
     }
 
-    /// When the exchange before slot `i` is over, if there is one: it sends all that the rank has made, and receives what the
-    /// slot needs, or a forward and a backward pass that share it.
+    /// When the exchange before slot `i` is over, if there is one: it sends all that the rank has made, and receives
+    /// what the slot needs, or a forward and a backward pass that share it.
     fn exchange(&mut self, rank: u32, i: usize, now: f64) -> Option<f64> {
         self.post(rank as usize, i, now);
         let slots = &self.order.ranks[rank as usize];

@@ -1,14 +1,14 @@
 //! Queues: a rank works in streams, each of which takes its ops in order, one at a time.
 //!
-//! An op starts when its stream is free and all that it waits for has ended. With ⊕ for the later of two times and ⊗ for
-//! "so much later" (max-plus algebra; Baccelli et al. 1992, *Synchronization and Linearity*), every end is a linear form
-//! of the times x at which the streams were free before:
+//! An op starts when its stream is free and all that it waits for has ended. With ⊕ for the later of two times and ⊗
+//! for "so much later" (max-plus algebra; Baccelli et al. 1992, *Synchronization and Linearity*), every end is a
+//! linear form of the times x at which the streams were free before:
 //! ```text
 //! end = ⊕ᵢ (aᵢ ⊗ xᵢ) = maxᵢ (aᵢ + xᵢ)
 //! ```
-//! A pass is then a matrix ([`Passage`]): it maps the times at which streams are free and its input is there to those at
-//! which they are free again and its output is. Passes one after the other multiply. A matrix is found once, by running
-//! the pass on forms instead of on seconds ([`Clock`]); it holds for whatever comes before.
+//! A pass is then a matrix ([`Passage`]): it maps the times at which streams are free and its input is there to those
+//! at which they are free again and its output is. Passes one after the other multiply. A matrix is found once, by
+//! running the pass on forms instead of on seconds ([`Clock`]); it holds for whatever comes before.
 
 /// What a time is known of: the inputs of one or two passes at once, and the streams of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,8 +77,8 @@ impl Clock for Front {
     }
 }
 
-/// A pass: what it makes of the times before it. A column for each queue before it: what is added to the time of that queue
-/// on the way to each queue behind it.
+/// A pass: what it makes of the times before it. A column for each queue before it: what is added to the time of that
+/// queue on the way to each queue behind it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Passage([Times; QUEUES]);
 
@@ -222,8 +222,8 @@ pub fn passage(ops: &[Op]) -> Passage {
     Passage::of(&streams)
 }
 
-/// How long each of many such passes in a row takes where messages on these queues alone take any time, and launches only
-/// if the host is one of them.
+/// How long each of many such passes in a row takes where messages on these queues alone take any time, and launches
+/// only if the host is one of them.
 pub fn period(ops: &[Op], on: &[Queue]) -> f64 {
     let launched = on.contains(&Queue::Host);
     let mut streams = [0.0; QUEUES];

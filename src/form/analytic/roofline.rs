@@ -1,7 +1,7 @@
 //! Rooflines: how many FLOPs a byte of device memory must feed before a kernel is bound by the device's arithmetic.
 //!
-//! The ridge is π/β, peak over memory bandwidth. A product of [B, D] and [D, F] with D, F ≫ B moves hardly more than its
-//! weights: it is bound by arithmetic from B > ridge · (bytes of a weight)/2 on.
+//! The ridge is π/β, peak over memory bandwidth. A product of [B, D] and [D, F] with D, F ≫ B moves hardly more than
+//! its weights: it is bound by arithmetic from B > ridge · (bytes of a weight)/2 on.
 //!
 //! Source: Williams, Waterman and Patterson 2009; jax-ml scaling book, chapter on rooflines.
 
@@ -61,8 +61,8 @@ pub fn product_intensity([m, n, p]: [f64; 3], [a, b, c]: [f64; 3]) -> f64 {
     2.0 * m * n * p / (a * m * n + b * n * p + c * m * p)
 }
 
-/// FLOP a byte of a fused attention's forward pass over `s` tokens with G query heads for each of keys and values, in 16 bits:
-/// c·s·G/(G+1), c = 1/2 under a causal mask.
+/// FLOP a byte of a fused attention's forward pass over `s` tokens with G query heads for each of keys and values, in
+/// 16 bits: c·s·G/(G+1), c = 1/2 under a causal mask.
 pub fn attention_intensity(s: f64, group: f64, causal: bool) -> f64 {
     let c = if causal { 0.5 } else { 1.0 };
     c * s * group / (group + 1.0)

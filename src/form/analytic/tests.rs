@@ -99,8 +99,9 @@ fn data_tokens(machine: &str, peak: f64, parallelism: Value) -> f64 {
         .data_parallel_tokens
 }
 
-/// C/W with W of the algorithm that runs. The scaling book: 2,550 on one axis of a v5p, 850 where three axes have three
-/// times the rate of one, both for many chips: of n a chip receives (n − 1)/n of the bytes. Nodes of 8 H100: 2,475 where the rails alone count (989.4e12 / 400e9).
+/// C/W with W of the algorithm that runs. The scaling book: 2,550 on one axis of a v5p, 850 where three axes have
+/// three times the rate of one, both for many chips: of n a chip receives (n − 1)/n of the bytes. Nodes of 8 H100:
+/// 2,475 where the rails alone count (989.4e12 / 400e9).
 #[test]
 fn data_parallel_tokens_take_the_rate_of_the_collective() {
     let within = |tokens: f64, golden: f64, share: f64| {
@@ -181,9 +182,9 @@ impl Prices for Even {
     }
 }
 
-/// The latency laws of schedules with asynchronous sends: p = 4, m = 16, c = 100 us (and the bytes at 10⁵ GB/s). Of 1F1B,
-/// 2(p − 1)·m/p + 2(p − 2) are seen where stages are even; where the last one is slower, as with a head, it has messages
-/// ahead of it and the others wait for it in any case: fewer are seen.
+/// The latency laws of schedules with asynchronous sends: p = 4, m = 16, c = 100 us (and the bytes at 10⁵ GB/s). Of
+/// 1F1B, 2(p − 1)·m/p + 2(p − 2) are seen where stages are even; where the last one is slower, as with a head, it has
+/// messages ahead of it and the others wait for it in any case: fewer are seen.
 #[test]
 fn latency_of_transfers() {
     let c = 1e-4 + 2048.0 * 4096.0 * 2.0 / 1e14;
@@ -264,8 +265,8 @@ fn faster_links_never_hurt() {
     }
 }
 
-/// A form that has seen other batches says of one what a form made for it says, to the last bit: with every schedule, kind of
-/// sharding and of offload.
+/// A form that has seen other batches says of one what a form made for it says, to the last bit: with every schedule,
+/// kind of sharding and of offload.
 #[test]
 fn what_is_known_of_other_batches_changes_nothing() {
     let offload = json!({
@@ -328,8 +329,8 @@ impl Prices for Half {
     }
 }
 
-/// Workloads that differ in one thing each, one after another and back again: what forms have found out of the others changes
-/// no bit of any. Two nodes, of which the second has other devices.
+/// Workloads that differ in one thing each, one after another and back again: what forms have found out of the others
+/// changes no bit of any. Two nodes, of which the second has other devices.
 #[test]
 fn what_is_known_of_other_workloads_changes_nothing() {
     let sets = ["nodes=2", r#"other_nodes=[{"first":1,"count":1,"device":"a100-sxm-80"}]"#].map(String::from);

@@ -1,10 +1,10 @@
 //! Arithmetic of whole runs: 6PD, and what the laws of loss say of it.
 //!
-//! Loss L = E + A/P^a + B/D^b. With C = 6PD its optimum is P = G·(C/6)^(b/(a+b)), G = (aA/(bB))^(1/(a+b)). The rule D = 20P is
-//! P = √(C/120).
+//! Loss L = E + A/P^a + B/D^b. With C = 6PD its optimum is P = G·(C/6)^(b/(a+b)), G = (aA/(bB))^(1/(a+b)). The rule D
+//! = 20P is P = √(C/120).
 //!
-//! Hazard: with the constants as Hoffmann et al. printed them (rounded) the optimum is far from their own model (92 tokens a
-//! parameter at Chinchilla's FLOPs); use the rule or the re-fit for optima.
+//! Hazard: with the constants as Hoffmann et al. printed them (rounded) the optimum is far from their own model (92
+//! tokens a parameter at Chinchilla's FLOPs); use the rule or the re-fit for optima.
 
 /// FLOPs of training P parameters on D tokens.
 pub fn flops(parameters: f64, tokens: f64) -> f64 {

@@ -25,8 +25,8 @@ pub struct UnitPasses {
     pub backward: UnitPass,
     pub input_grad: UnitPass,
     pub weight_grad: UnitPass,
-    /// Where passes are paired: the backward pass (its two gradients together, and that of the inputs alone) with what is
-    /// computed again at the start of each of its parts; and how many weight gradients are those of experts.
+    /// Where passes are paired: the backward pass (its two gradients together, and that of the inputs alone) with
+    /// what is computed again at the start of each of its parts; and how many weight gradients are those of experts.
     pub paired: Option<Box<[UnitPass; 2]>>,
     pub expert_weight_grads: u32,
     /// Whether it is computed again from the kept input of a unit before it.

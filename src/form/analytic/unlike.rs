@@ -1,4 +1,5 @@
-//! Groups of a kind, and devices of a pipeline rank, that are not all alike: everybody waits for the slowest, so it counts, once.
+//! Groups of a kind, and devices of a pipeline rank, that are not all alike: everybody waits for the slowest, so it
+//! counts, once.
 //!
 //! Hazard: the slowest device and the slowest group of each kind are taken to meet in one replica.
 
@@ -12,7 +13,8 @@ use stepsim_step::schedule::{Order, Seat};
 use stepsim_step::spec::workload::WorkloadSpec;
 use stepsim_step::topology::{Axis, Layout, Machine, ScaleUp};
 
-/// Whether groups of a kind look like one another: nodes of one kind of device, which the axes of the layout fill evenly.
+/// Whether groups of a kind look like one another: nodes of one kind of device, which the axes of the layout fill
+/// evenly.
 pub(super) fn regular(
     machine: &Machine,
     (layout, degrees): (&Layout, &Degrees),

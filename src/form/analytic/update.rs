@@ -19,8 +19,8 @@ impl Form<'_> {
         [times().fold(f64::INFINITY, f64::min), times().fold(0.0, f64::max)]
     }
 
-    /// The update of a rank: pass by pass of the stack over all that is on the device, or unit by unit where any of it streams
-    /// through.
+    /// The update of a rank: pass by pass of the stack over all that is on the device, or unit by unit where any of
+    /// it streams through.
     fn update(&self, rank: &RankTimes, class: u32) -> f64 {
         let (w, prices) = (self.workload(), self.parts.prices.on(class));
         let bytes = w.bytes_per_parameter();

@@ -1,6 +1,6 @@
-//! Calculon's files: from the closed form's assumptions to events, one switch after another. What the published form has a
-//! term for is its own error, what it leaves open (how transfers are sent, links that are shared, uneven blocks, a full
-//! memory) an effect; the rest is what the run that makes its assumptions differs by.
+//! Calculon's files: from the closed form's assumptions to events, one switch after another. What the published form
+//! has a term for is its own error, what it leaves open (how transfers are sent, links that are shared, uneven
+//! blocks, a full memory) an effect; the rest is what the run that makes its assumptions differs by.
 
 use crate::calculon::closed_form::{Quirks, Terms, estimate};
 use crate::calculon::files::Calculon;

@@ -1,9 +1,10 @@
 //! The best execution of a model on a machine, by trying all there are.
 //!
-//! The space is that of Calculon's own `llm-optimal-execution`: tensor parallelism divides width, heads and processors,
-//! pipeline parallelism divides blocks and the rest, and every option that the closed form knows is on and off wherever it
-//! means anything. The batch is the largest multiple of the data parallelism that is not above the one asked for. Best is
-//! what processes most sequences a second; of equals the first in the order of the space, whatever the threads.
+//! The space is that of Calculon's own `llm-optimal-execution`: tensor parallelism divides width, heads and
+//! processors, pipeline parallelism divides blocks and the rest, and every option that the closed form knows is on
+//! and off wherever it means anything. The batch is the largest multiple of the data parallelism that is not above
+//! the one asked for. Best is what processes most sequences a second; of equals the first in the order of the space,
+//! whatever the threads.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -68,8 +69,8 @@ impl Best {
     }
 }
 
-/// Tries all executions of a space and ranks the best `top`. Pieces are shared out to threads; `progress` is told how many of
-/// how many are done.
+/// Tries all executions of a space and ranks the best `top`. Pieces are shared out to threads; `progress` is told how
+/// many of how many are done.
 ///
 /// # Errors
 /// No execution can be made of the values that fields are kept to, or a field is unknown.

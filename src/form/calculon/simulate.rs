@@ -143,7 +143,8 @@ impl CalculonRun {
         let model = block.forward.flops + block.agrad.flops + block.wgrad.flops;
         let everywhere =
             (case.app().num_blocks * case.microbatches()) as f64 * (exe.tensor_par * exe.data_par) as f64;
-        // The published form counts far more FLOPs than are recomputed (`Quirks`): utilisation is not part of that defect.
+        // The published form counts far more FLOPs than are recomputed (`Quirks`): utilisation is not part of that
+        // defect.
         let recomputed = closed_form::estimate(case, Quirks::REPAIRED).block.recompute.flops;
         let info = RunInfo {
             workload: &case.names().execution,
@@ -373,8 +374,8 @@ fn ring_steps(net: &Network, op: NetOp, k: u64) -> f64 {
 
 type Machine = (Calculon, Estimate);
 
-/// The machine with latencies of rings, and its closed form: for base blocks, and for edge blocks where these have other
-/// collectives. Its third network's latency is that of an all-reduce, twice that of a reduce-scatter.
+/// The machine with latencies of rings, and its closed form: for base blocks, and for edge blocks where these have
+/// other collectives. Its third network's latency is that of an all-reduce, twice that of a reduce-scatter.
 fn ring_machines(
     case: &Calculon,
     quirks: Quirks,

@@ -130,8 +130,8 @@ mod tests {
     use stepsim_simulate::Site;
     use stepsim_step::spec::{WorkloadSpec, load};
 
-    /// Layouts one after the other, each changed in one or two things: whatever is kept from those before, each is as it is by
-    /// itself, to the last bit.
+    /// Layouts one after the other, each changed in one or two things: whatever is kept from those before, each is as
+    /// it is by itself, to the last bit.
     #[test]
     fn a_layout_is_what_it_is_by_itself() {
         let changes = [

@@ -15,7 +15,8 @@
 //! * Calculon's files: [`crate::calculon::compare`], from its assumptions to events, one switch after another; its
 //!   rest is what the run that makes its assumptions differs by.
 //!
-//! Hazard: an error or effect depends on what was switched on before, as any attribution does; the order is fixed and shown.
+//! Hazard: an error or effect depends on what was switched on before, as any attribution does; the order is fixed and
+//! shown.
 
 pub mod among;
 mod difference;

@@ -56,7 +56,8 @@ fn with_terms(terms: &[Term]) -> Looks {
     looks
 }
 
-/// The page: the simulated rank over time where it is given, both sides term by term, and what makes the difference, by class.
+/// The page: the simulated rank over time where it is given, both sides term by term, and what makes the difference,
+/// by class.
 ///
 /// # Errors
 /// If the comparison cannot be written as JSON.

@@ -1,5 +1,5 @@
-//! The closed form as rows of a timeline, under the rank that it is compared with: its terms one after another, below them
-//! the same terms as they were simulated, and below those what makes the difference: own errors, effects, rest.
+//! The closed form as rows of a timeline, under the rank that it is compared with: its terms one after another, below
+//! them the same terms as they were simulated, and below those what makes the difference: own errors, effects, rest.
 
 use std::io;
 

@@ -1,13 +1,15 @@
 //! Our own workloads: what each subject adds to the simulation, less what the closed form has for it.
 //!
-//! The first run has kernels, tensor-, context- and expert-parallel communication in whole messages and the pipeline's order;
-//! transfers between stages, data-parallel communication and copies take no time, nothing is launched, links are not shared,
-//! memory has no end. Its closed form is that of the same assumptions: settings that are switched off are off for both, and
-//! terms whose messages take no time are left out. What it differs by is the form's error in kernels and their order.
+//! The first run has kernels, tensor-, context- and expert-parallel communication in whole messages and the
+//! pipeline's order; transfers between stages, data-parallel communication and copies take no time, nothing is
+//! launched, links are not shared, memory has no end. Its closed form is that of the same assumptions: settings that
+//! are switched off are off for both, and terms whose messages take no time are left out. What it differs by is the
+//! form's error in kernels and their order.
 //!
-//! Then all that the form claims is switched on, one subject on top of another: errors of its own. With all of them on, each
-//! thing that it does not claim is switched on by itself: effects. Of links that are shared the form claims a part (groups
-//! that are laid out on one adapter): what it charges and the simulation does not have is its own error.
+//! Then all that the form claims is switched on, one subject on top of another: errors of its own. With all of them
+//! on, each thing that it does not claim is switched on by itself: effects. Of links that are shared the form claims
+//! a part (groups that are laid out on one adapter): what it charges and the simulation does not have is its own
+//! error.
 
 use super::differences::gap;
 use super::{Comparison, Differences, Estimators, Row, Term, beside, read_rank};
@@ -206,9 +208,9 @@ pub fn closed_form(inputs: &Inputs) -> Result<Estimate, SimulationError> {
     Estimators::default().closed_form(inputs)
 }
 
-/// Compares the closed form of a workload with its simulation, and returns the run with everything on and the rank that is
-/// read term by term. The inputs are
-/// those of [`Inputs::load`]; `progress` is told the number of ops done in the run with everything on.
+/// Compares the closed form of a workload with its simulation, and returns the run with everything on and the rank
+/// that is read term by term. The inputs are those of [`Inputs::load`]; `progress` is told the number of ops done in
+/// the run with everything on.
 ///
 /// # Errors
 /// The inputs are wrong, or a run fails.

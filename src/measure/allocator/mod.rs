@@ -3,15 +3,16 @@
 //! Rules (`c10/cuda/CUDACachingAllocator.cpp` of pytorch/pytorch at 001074d2, with its default settings):
 //! * A size is rounded up to 512 B. Up to 1 MiB it is *small*, else *large*; the two have pools of their own.
 //! * The smallest free block of the pool that is large enough is taken, of several the one at the lowest address.
-//! * If there is none, a segment is reserved: 2 MiB for small blocks, 20 MiB for less than 10 MiB, else the size rounded up to 2 MiB.
+//! * If there is none, a segment is reserved: 2 MiB for small blocks, 20 MiB for less than 10 MiB, else the size
+//!   rounded up to 2 MiB.
 //! * A block is split if what is left of it is 512 B or more (small), or more than 1 MiB (large).
 //! * A freed block is joined with free neighbours of its segment. Segments are kept.
 //!
-//! With `expandable_segments` each pool is one segment that grows at its end by pages of 2 MiB (small) or 20 MiB (large), blocks are split
-//! from 512 B on, and the free block at the end is taken last.
+//! With `expandable_segments` each pool is one segment that grows at its end by pages of 2 MiB (small) or 20 MiB
+//! (large), blocks are split from 512 B on, and the free block at the end is taken last.
 //!
-//! Left out: several streams (blocks are cached by stream), segments that are given back when the device is full, CUDA graphs, and
-//! settings like `max_split_size_mb`.
+//! Left out: several streams (blocks are cached by stream), segments that are given back when the device is full,
+//! CUDA graphs, and settings like `max_split_size_mb`.
 
 pub mod replay;
 pub mod snapshot;

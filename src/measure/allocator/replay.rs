@@ -1,11 +1,11 @@
 //! What a rank's program makes the allocator reserve.
 //!
-//! Ops take and free in program order, each ended before the next begins, and the step is played twice: the second finds what the first
-//! has cached. A free names a class and bytes, not an allocation: it gives back the last one of its class that has as many bytes, or several
-//! that have as many together.
+//! Ops take and free in program order, each ended before the next begins, and the step is played twice: the second
+//! finds what the first has cached. A free names a class and bytes, not an allocation: it gives back the last one of
+//! its class that has as many bytes, or several that have as many together.
 //!
-//! Hazard: a plan allocates sums, what a layer keeps or a collective gathers, where PyTorch has a tensor for each. Tensors
-//! fill gaps that sums cannot, and leave gaps of their own: what is found is of the right order, and no more.
+//! Hazard: a plan allocates sums, what a layer keeps or a collective gathers, where PyTorch has a tensor for each.
+//! Tensors fill gaps that sums cannot, and leave gaps of their own: what is found is of the right order, and no more.
 
 use serde::Serialize;
 
@@ -113,8 +113,8 @@ mod tests {
         builder.finish()
     }
 
-    /// 31 MiB are there in a segment of 32. An op takes 12 MiB and 6, and gives both back in one: a segment of 12, and 6 of one of 20. The
-    /// next takes 22, which fits into neither.
+    /// 31 MiB are there in a segment of 32. An op takes 12 MiB and 6, and gives both back in one: a segment of 12,
+    /// and 6 of one of 20. The next takes 22, which fits into neither.
     #[test]
     fn a_step_is_played_by_hand() {
         use MemoryWhen::{AllocAtStart, FreeAtEnd};

@@ -1,8 +1,9 @@
 //! A memory snapshot of PyTorch (`torch.cuda.memory._snapshot()`, as JSON): what the allocator of a real run held.
 //!
-//! The state is that of the moment. Where the history of allocations was recorded (`_record_memory_history`), it is walked back from there for
-//! the peaks; it is a ring, so they are those of what it still holds. The history has sizes as they were asked for: they are rounded
-//! up to 512 B, and a block that was not split counts with less than it has.
+//! The state is that of the moment. Where the history of allocations was recorded (`_record_memory_history`), it is
+//! walked back from there for the peaks; it is a ring, so they are those of what it still holds. The history has
+//! sizes as they were asked for: they are rounded up to 512 B, and a block that was not split counts with less than
+//! it has.
 
 use std::collections::BTreeMap;
 
@@ -105,8 +106,8 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// A segment of 2 MiB with 1 MiB in use, one of 20 with 5 in use and 3 waiting; before that another of 30 MiB was in use whole, and was
-    /// given back.
+    /// A segment of 2 MiB with 1 MiB in use, one of 20 with 5 in use and 3 waiting; before that another of 30 MiB was
+    /// in use whole, and was given back.
     #[test]
     fn peaks_are_those_of_the_history() {
         let block =

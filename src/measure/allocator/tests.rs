@@ -4,7 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What the allocator holds after each of some sizes, taken one after the other: in use, reserved, the largest free block.
+/// What the allocator holds after each of some sizes, taken one after the other: in use, reserved, the largest free
+/// block.
 fn levels(expandable: bool, sizes: &[u64]) -> Vec<[u64; 3]> {
     let mut allocator = Allocator::new(expandable);
     let level = |allocator: &Allocator| {

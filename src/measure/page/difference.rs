@@ -13,7 +13,8 @@ use stepsim_read::page::sheet::{Sheet, gib, seconds, table};
 /// A section has a drawing of so many lines, those that changed most.
 const DRAWN: usize = 16;
 
-/// The page about a comparison of `names`; `different` is what differs in the inputs, `measured` the profiles among the sides.
+/// The page about a comparison of `names`; `different` is what differs in the inputs, `measured` the profiles among
+/// the sides.
 ///
 /// # Errors
 /// If the lines cannot be written as JSON.

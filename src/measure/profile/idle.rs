@@ -1,10 +1,11 @@
 //! Why a device stood still, and what ended each gap.
 //!
-//! The kernel that ends a gap tells why it began no sooner. Was it launched only after the device had run dry, the time up
-//! to the launch is the host's (`host`; `host, in a synchronisation` where the launching thread waited for the device)
-//! and the rest is the launch itself. Was it queued before, it waited for an event of another stream where a
-//! `StreamWaitEvent` was queued right before it (newer profiles name the wait itself: `cuda_sync`), else the gap is that between two kernels.
-//! No two kernels are further apart than some microseconds by themselves: a longer gap has a cause that the file does not tell.
+//! The kernel that ends a gap tells why it began no sooner. Was it launched only after the device had run dry, the
+//! time up to the launch is the host's (`host`; `host, in a synchronisation` where the launching thread waited for
+//! the device) and the rest is the launch itself. Was it queued before, it waited for an event of another stream
+//! where a `StreamWaitEvent` was queued right before it (newer profiles name the wait itself: `cuda_sync`), else the
+//! gap is that between two kernels. No two kernels are further apart than some microseconds by themselves: a longer
+//! gap has a cause that the file does not tell.
 
 use std::collections::BTreeMap;
 
@@ -47,8 +48,8 @@ pub struct Gap {
     pub communication_s: f64,
     /// The rest by cause.
     pub idle_s: BTreeMap<String, f64>,
-    /// What ended it: `launch late`, `communication`, `event wait`, `queue`, `queued, cause not in the file` where no kernel queued
-    /// behind another waits so long, or `unknown` where the launch is not in the file.
+    /// What ended it: `launch late`, `communication`, `event wait`, `queue`, `queued, cause not in the file` where no
+    /// kernel queued behind another waits so long, or `unknown` where the launch is not in the file.
     pub ended_by: String,
     /// The kernel before.
     pub before: String,
@@ -110,8 +111,8 @@ fn synchronised_until(profile: &Profile, event: &DeviceEvent, from: i64, launche
     ends.max().unwrap_or(from).max(from)
 }
 
-/// Whether `event` stood behind a wait for an event: the file says so, or where it names no waits at all, its launch directly
-/// follows a `StreamWaitEvent` of its thread.
+/// Whether `event` stood behind a wait for an event: the file says so, or where it names no waits at all, its launch
+/// directly follows a `StreamWaitEvent` of its thread.
 pub(super) fn waited(profile: &Profile, event: &DeviceEvent) -> bool {
     if !profile.waits.is_empty() {
         return event.launch.is_some_and(|launch| profile.waits.contains_key(&launch));

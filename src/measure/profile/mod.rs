@@ -1,14 +1,14 @@
 //! Profiles of real steps, read as reports of simulated ones are.
 //!
-//! [`read`] turns a PyTorch profiler trace (or a timeline of this program) into a [`Profile`]: what ran on the device,
-//! what launched it, where the steps are. `report` says where the time went: [`breakdown`] (computing, communication
-//! and how much of it was exposed, idle), [`idle`] (why, and what ended the longest gaps), [`skew`] (who was waited for at
-//! collectives). Times are integer nanoseconds, from the text of the file. What a kernel is, is told by its name and
-//! [`classes`], which are data.
+//! [`read`] turns a PyTorch profiler trace (or a timeline of this program) into a [`Profile`]: what ran on the
+//! device, what launched it, where the steps are. `report` says where the time went: [`breakdown`] (computing,
+//! communication and how much of it was exposed, idle), [`idle`] (why, and what ended the longest gaps), [`skew`]
+//! (who was waited for at collectives). Times are integer nanoseconds, from the text of the file. What a kernel is,
+//! is told by its name and [`classes`], which are data.
 //!
-//! Hazards, each met by a tool: communication that is not named nccl (DeepEP, symmetric memory); operators that carry a
-//! stream; device events launched before the profiler began (both [`report::Window`]s are given); slices that overlap on
-//! one stream; clocks that differ between ranks.
+//! Hazards, each met by a tool: communication that is not named nccl (DeepEP, symmetric memory); operators that carry
+//! a stream; device events launched before the profiler began (both [`report::Window`]s are given); slices that
+//! overlap on one stream; clocks that differ between ranks.
 
 mod bars;
 pub mod breakdown;

@@ -33,8 +33,8 @@ pub struct Profile {
     pub streams: Vec<(String, String)>,
     /// What the host called: launches, synchronisations, waits; by thread, then start.
     pub calls: Vec<Call>,
-    /// Waits of streams for events, where the file names them (`cuda_sync`): by the call that launched what had to wait,
-    /// the calls that launched what it waited for.
+    /// Waits of streams for events, where the file names them (`cuda_sync`): by the call that launched what had to
+    /// wait, the calls that launched what it waited for.
     pub waits: BTreeMap<u32, Vec<u32>>,
     /// Arguments of collectives.
     pub collectives: Vec<CollectiveArgs>,

@@ -126,8 +126,8 @@ pub struct StepProfile {
     pub events: u64,
     /// Their times, in nanoseconds.
     pub device_ns: Breakdown,
-    /// Whether they overlap those of a neighbouring step (a loop that works ahead): then `device_ns` is of all that ran in the
-    /// step's period, up to the first device event of the next step.
+    /// Whether they overlap those of a neighbouring step (a loop that works ahead): then `device_ns` is of all that
+    /// ran in the step's period, up to the first device event of the next step.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub overlaps: bool,
 }

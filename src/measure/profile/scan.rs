@@ -1,7 +1,7 @@
 //! Finds the events of a trace file in a stream of bytes, one after the other, whatever the length of the file.
 //!
-//! Only the outline of the JSON is read here: braces and strings. A single event that is wrong in itself, or a file that
-//! breaks off, costs no other event. Both outlines of the Trace Event Format are understood: an object with
+//! Only the outline of the JSON is read here: braces and strings. A single event that is wrong in itself, or a file
+//! that breaks off, costs no other event. Both outlines of the Trace Event Format are understood: an object with
 //! `traceEvents`, and a bare list (which need not be closed).
 
 use std::io::{self, Read};

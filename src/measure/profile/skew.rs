@@ -1,9 +1,9 @@
 //! Collectives of several ranks beside each other: who came last, and how long the others waited for it.
 //!
 //! Collectives of a process group are matched by their order. Profiles need not begin at the same one, so each rank's
-//! list is shifted against the first rank's until kind, element type and size agree best. A collective ends on all its
-//! ranks at nearly the same time; where the ends of a rank lie apart from the others' by a constant that is large against
-//! its spread, its clock differs, and its times are moved by that constant.
+//! list is shifted against the first rank's until kind, element type and size agree best. A collective ends on all
+//! its ranks at nearly the same time; where the ends of a rank lie apart from the others' by a constant that is large
+//! against its spread, its clock differs, and its times are moved by that constant.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
 //! Timelines of pipeline training jobs as times of their parts.
 //!
-//! The format of ByteDance's straggler analysis (github.com/ByteDance-Seed/StragglerAnalysis, arXiv 2505.05713): Chrome
-//! events in a bare list, a process a replica, rows named `PP rank P, TP rank T, …`, `args.step` and `args.seq_id`. Spans
-//! of communication begin when all of its ranks are there, so they are times of transfer. What an operation waited
-//! beyond its inputs is its launch delay.
+//! The format of ByteDance's straggler analysis (github.com/ByteDance-Seed/StragglerAnalysis, arXiv 2505.05713):
+//! Chrome events in a bare list, a process a replica, rows named `PP rank P, TP rank T, …`, `args.step` and
+//! `args.seq_id`. Spans of communication begin when all of its ranks are there, so they are times of transfer. What
+//! an operation waited beyond its inputs is its launch delay.
 
 use std::collections::{BTreeMap, BTreeSet};
 

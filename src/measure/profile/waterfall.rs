@@ -3,9 +3,10 @@
 //! ```text
 //! window = model FLOPs of its steps / peak + Σ bars
 //! ```
-//! A profile gives no FLOPs by kernel, so the model's are set against kernels by their work: products with weights against
-//! GEMMs, products of tokens with one another against attention. Both are means of a device of the job: a rank that holds more
-//! layers than others shows less efficient kernels than it has. Kernels of no known work are a bar of their own.
+//! A profile gives no FLOPs by kernel, so the model's are set against kernels by their work: products with weights
+//! against GEMMs, products of tokens with one another against attention. Both are means of a device of the job: a
+//! rank that holds more layers than others shows less efficient kernels than it has. Kernels of no known work are a
+//! bar of their own.
 
 use std::collections::BTreeMap;
 

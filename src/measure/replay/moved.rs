@@ -3,8 +3,8 @@
 //! ```text
 //! time there = measured time · model of it there / model of it on the machine that was measured
 //! ```
-//! The ratio takes what a model gets wrong alike on both sides (a slow link, a busy host) out of the answer. What a profile does
-//! not tell stays as it was measured, and [`Moved::unknown`] says so.
+//! The ratio takes what a model gets wrong alike on both sides (a slow link, a busy host) out of the answer. What a
+//! profile does not tell stays as it was measured, and [`Moved::unknown`] says so.
 
 use std::collections::BTreeMap;
 
@@ -94,8 +94,8 @@ pub struct MovedKind {
     pub there_s: f64,
 }
 
-/// Puts the collectives of a step that was measured on `from` on the network `to`, the largest groups (the replicas of the
-/// model) `replicas` times as large.
+/// Puts the collectives of a step that was measured on `from` on the network `to`, the largest groups (the replicas
+/// of the model) `replicas` times as large.
 ///
 /// # Errors
 /// A machine has too few devices for a group, or a collective cannot run on it.
@@ -184,8 +184,8 @@ mod tests {
         StepPrograms { ranks: vec![rank], ..StepPrograms::default() }
     }
 
-    /// (n − 1) / n of the buffer goes over each port: half the rate takes twice as long, and eight ranks instead of four
-    /// 7/8 : 3/4 as long. Latency is left out of the machines.
+    /// (n − 1) / n of the buffer goes over each port: half the rate takes twice as long, and eight ranks instead of
+    /// four 7/8 : 3/4 as long. Latency is left out of the machines.
     #[test]
     fn times_go_by_the_models_of_both_machines() {
         let [slow, fast] = ["switch:16,50,0", "switch:16,100,0"].map(|name| Network::load(name).unwrap());

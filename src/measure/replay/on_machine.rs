@@ -1,7 +1,8 @@
-//! Rank programs on a machine: collectives and messages take what its links allow, shared with all that runs beside them.
+//! Rank programs on a machine: collectives and messages take what its links allow, shared with all that runs beside
+//! them.
 //!
-//! Rank n is device n. Kernels take what the programs say; so do communications whose ranks or sizes the programs do not
-//! tell.
+//! Rank n is device n. Kernels take what the programs say; so do communications whose ranks or sizes the programs do
+//! not tell.
 //!
 //! Hazard: communicators match the ops of their ranks by order, so all of them must queue the same in the same order.
 //! [`OnMachine::play`] says where two do not.
@@ -50,8 +51,8 @@ impl OnMachine {
     /// Plays a step that has passed [`check`](crate::replay::check).
     ///
     /// # Errors
-    /// The machine is too small, a group cannot do what is asked of it, or its ranks ask for different things; the programs
-    /// wait for each other.
+    /// The machine is too small, a group cannot do what is asked of it, or its ranks ask for different things; the
+    /// programs wait for each other.
     pub fn play(step: &StepPrograms, network: &Network) -> Result<OnMachine, OnMachineError> {
         let machine = network.machine();
         let mut world = machine.world();

@@ -1,14 +1,14 @@
 //! What a measured step tells about the steps beside it: a factor on each part of the simulated one.
 //!
-//! A step is the sum of a few parts ([`Part`]). Measured steps give each part a factor: of all factors those that are most
-//! likely, where a factor is about 1 before anything is known (its logarithm is normal, as far spread as [`Part::spread`]
-//! says) and a step is off by `ROW` besides. What a measured step has of its own, and does not share with the one that is
-//! to be predicted, is off in all rows alike ([`Reach::own`]), however many there are. So one row moves mostly the part
-//! that the step consists of, a part that no row shows stays as it is, and a hundred rows of one run are not a hundred
-//! runs.
+//! A step is the sum of a few parts ([`Part`]). Measured steps give each part a factor: of all factors those that are
+//! most likely, where a factor is about 1 before anything is known (its logarithm is normal, as far spread as
+//! [`Part::spread`] says) and a step is off by `ROW` besides. What a measured step has of its own, and does not share
+//! with the one that is to be predicted, is off in all rows alike ([`Reach::own`]), however many there are. So one
+//! row moves mostly the part that the step consists of, a part that no row shows stays as it is, and a hundred rows
+//! of one run are not a hundred runs.
 //!
-//! Hazard: a factor is bounded ([`BOUND`]), and times that no likely factors explain are not explained by unlikely ones:
-//! [`Anchor::z`] says how unlikely the rows were, and who asks must refuse.
+//! Hazard: a factor is bounded ([`BOUND`]), and times that no likely factors explain are not explained by unlikely
+//! ones: [`Anchor::z`] says how unlikely the rows were, and who asks must refuse.
 
 use std::collections::BTreeMap;
 
@@ -36,9 +36,9 @@ named! {
 }
 
 impl Part {
-    /// How far the logarithm of its factor is spread before anything is measured: prices of products are off by a fifth,
-    /// those of kernels that memory bounds by a third (`stepsim kernels --score`), what the host or the network leaves
-    /// exposed by a factor of two.
+    /// How far the logarithm of its factor is spread before anything is measured: prices of products are off by a
+    /// fifth, those of kernels that memory bounds by a third (`stepsim kernels --score`), what the host or the
+    /// network leaves exposed by a factor of two.
     pub const fn spread(self) -> f64 {
         match self {
             Part::Products => 0.2,
@@ -87,9 +87,9 @@ impl Reach {
         }
     }
 
-    /// What a measured step has of its own, as a share: medians over the development rows, of how far the error moves up to
-    /// 8 times the devices, its standard deviation between layouts on as many devices, and between models of one
-    /// software on one device.
+    /// What a measured step has of its own, as a share: medians over the development rows, of how far the error moves
+    /// up to 8 times the devices, its standard deviation between layouts on as many devices, and between models of
+    /// one software on one device.
     pub const fn own(self) -> f64 {
         match self {
             Reach::Twice | Reach::Eight | Reach::ThirtyTwo | Reach::Farther => 0.03,
@@ -106,8 +106,8 @@ const APART: f64 = 1.5;
 /// No factor goes beyond it, or below one over it.
 pub const BOUND: f64 = 4.0;
 
-/// The seconds of a step by part. The mean rank's stalls are of the host, for exchanges, or for other ranks; these and its
-/// kernels are shared out as the kernels are.
+/// The seconds of a step by part. The mean rank's stalls are of the host, for exchanges, or for other ranks; these
+/// and its kernels are shared out as the kernels are.
 pub fn parts(
     step_s: f64,
     kernels: &BTreeMap<KernelClass, f64>,

@@ -1,8 +1,9 @@
 //! How far off steps are that were anchored to smaller ones: `stepsim score --anchor`.
 //!
-//! Within a source, a software and a device, the rows of a model on the fewest devices are given. They predict its rows on
-//! more devices; the first of them predicts the others on as many; and those of the model on the fewest devices predict
-//! the other models. A model is a name with its layers and width, since some sources have one name for all.
+//! Within a source, a software and a device, the rows of a model on the fewest devices are given. They predict its
+//! rows on more devices; the first of them predicts the others on as many; and those of the model on the fewest
+//! devices predict the other models. A model is a name with its layers and width, since some sources have one name
+//! for all.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

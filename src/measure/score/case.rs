@@ -41,7 +41,8 @@ pub struct Case {
     pub scale: f64,
     /// Tokens of the measured step.
     pub tokens: f64,
-    /// Model FLOPs over the peak below which a measured step is held apart: something else than its ops took most of it.
+    /// Model FLOPs over the peak below which a measured step is held apart: something else than its ops took most of
+    /// it.
     pub apart_below_mfu: Option<f64>,
     /// Why the row is held apart whatever its time.
     pub apart: Option<String>,

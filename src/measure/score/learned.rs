@@ -1,12 +1,14 @@
 //! A profile as prices: the simulated step is made to take, work by work, what the profile took.
 //!
-//! Kernels of the profile are told by their names, those of the plan by their class, and laid against each other by the work
-//! that they do: products, attention, the optimizer, and what memory bounds. A factor for each makes the plan's kernels
-//! take what the profile's took; one for collectives what these took once all ranks were there, where several ranks tell;
-//! and the host's makes the step last as long, by what is left. Factors of one change what others hide, so the step is
-//! played again until it stays. What names do not tell, and what only one of the two has, is listed with its time.
+//! Kernels of the profile are told by their names, those of the plan by their class, and laid against each other by
+//! the work that they do: products, attention, the optimizer, and what memory bounds. A factor for each makes the
+//! plan's kernels take what the profile's took; one for collectives what these took once all ranks were there, where
+//! several ranks tell; and the host's makes the step last as long, by what is left. Factors of one change what others
+//! hide, so the step is played again until it stays. What names do not tell, and what only one of the two has, is
+//! listed with its time.
 //!
-//! Hazard: one rank's communication holds its wait for others, which no factor should stand for: [`Learned::doubts`] says so.
+//! Hazard: one rank's communication holds its wait for others, which no factor should stand for: [`Learned::doubts`]
+//! says so.
 
 use std::collections::BTreeMap;
 
@@ -193,8 +195,9 @@ pub fn learn(
     })
 }
 
-/// Prices from profiles that hold a part of a step alone (a pair of passes, a few layers). `part` is that part as simulated: a
-/// timeline of one rank and window. The host keeps its pace, and so do collectives of which one rank alone tells.
+/// Prices from profiles that hold a part of a step alone (a pair of passes, a few layers). `part` is that part as
+/// simulated: a timeline of one rank and window. The host keeps its pace, and so do collectives of which one rank
+/// alone tells.
 ///
 /// # Errors
 /// [`NotLearned`].

@@ -1,9 +1,10 @@
 //! Measured kernels as prices: each class of kernels takes what its rows took, over what they are priced at.
 //!
-//! The rows are those of a step's own kernels ([`kernels_of`] writes them, `examples/measure/measure_device.py --kernels` times
-//! them on one device), so sizes need no model: a class's factor is the sum of its measured times over the sum of its prices,
-//! and classes without rows take that of their work. A launch that was timed is the host's pace, over what the stack says
-//! of the launch of a small kernel. Collectives and copies keep the prices of the machine.
+//! The rows are those of a step's own kernels ([`kernels_of`] writes them,
+//! `examples/measure/measure_device.py --kernels` times them on one device), so sizes need no model: a class's factor
+//! is the sum of its measured times over the sum of its prices, and classes without rows take that of their work. A
+//! launch that was timed is the host's pace, over what the stack says of the launch of a small kernel. Collectives
+//! and copies keep the prices of the machine.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,11 +1,11 @@
 //! Published step times against simulated ones: `stepsim score`.
 //!
-//! A [`Row`] is what a source printed about one step. the [vocabulary](stepsim_bring::describe) fills what it did not print and says what
-//! its words mean; [`case()`] makes a workload and a machine of it; [`outcome()`] simulates it
+//! A [`Row`] is what a source printed about one step. the [vocabulary](stepsim_bring::describe) fills what it did not
+//! print and says what its words mean; [`case()`] makes a workload and a machine of it; [`outcome()`] simulates it
 //! and estimates it in closed form; [`ScoreReport`] adds up errors by source, device and stack.
 //!
-//! Hazard: whatever a row holds, the answer is an outcome. A row that cannot be mapped is skipped and says why; one that
-//! the simulator refuses has failed and says why; neither ends a score.
+//! Hazard: whatever a row holds, the answer is an outcome. A row that cannot be mapped is skipped and says why; one
+//! that the simulator refuses has failed and says why; neither ends a score.
 
 pub mod anchor;
 mod anchored;

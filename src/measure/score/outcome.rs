@@ -299,8 +299,8 @@ pub fn kernels(run: &Simulation) -> BTreeMap<KernelClass, f64> {
     seconds
 }
 
-/// From the first kernel of a rank to its last op, on the rank where this is longest. A host launches kernels long before
-/// the first one's input has come; that is not counted.
+/// From the first kernel of a rank to its last op, on the rank where this is longest. A host launches kernels long
+/// before the first one's input has come; that is not counted.
 fn longest_span(run: &Simulation) -> f64 {
     let world = &run.folded.world;
     let spans = world.ranks.iter().enumerate().map(|(r, rank)| {

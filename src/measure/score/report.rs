@@ -47,8 +47,8 @@ pub struct Group {
     /// Errors of those rows; they are in no other figure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over_memory_errors: Option<Statistics>,
-    /// Errors of rows that rules hold apart (columns `apart` and `apart_below_mfu`); they are in no other figure but the choice of
-    /// layouts.
+    /// Errors of rows that rules hold apart (columns `apart` and `apart_below_mfu`); they are in no other figure but
+    /// the choice of layouts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub apart_errors: Option<Statistics>,
     /// Rows of which something was not understood.

@@ -66,9 +66,9 @@ pub fn played(inputs: &Inputs) -> Result<(f64, Parts), SimulationError> {
     Ok((step_s, parts(step_s, &kernels(&run), &mean.stalls_s, mean.busy_s)))
 }
 
-/// The factors with which a workload takes the measured seconds, if they are plausible. `load` reads the workload under
-/// settings. What is exposed grows more or less than its factor does, so all factors are raised to the one power with which
-/// the played step takes what they were found to give.
+/// The factors with which a workload takes the measured seconds, if they are plausible. `load` reads the workload
+/// under settings. What is exposed grows more or less than its factor does, so all factors are raised to the one
+/// power with which the played step takes what they were found to give.
 ///
 /// # Errors
 /// [`Unsettled`].

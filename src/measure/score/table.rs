@@ -7,8 +7,9 @@ use super::outcome::{Outcome, Status};
 use super::report::{Group, ScoreReport};
 use super::statistics::{Apart, Statistics};
 
-/// How many steps lie in their range; tables by source, device, stack and kind of model; rows that need more memory than there is; how good a layout is chosen;
-/// where the closed form differs; and why rows were left out or are not understood.
+/// How many steps lie in their range; tables by source, device, stack and kind of model; rows that need more memory
+/// than there is; how good a layout is chosen; where the closed form differs; and why rows were left out or are not
+/// understood.
 pub fn text(report: &ScoreReport) -> String {
     let mut text = ranges(report);
     for (what, groups) in [

@@ -6,7 +6,8 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use stepsim_core::units::Time;
 pub use stepsim_core::units::grouped;
 
-/// A table with numbers to the right under left-aligned names; without the feature `tables` a line a row, cells apart by tabs.
+/// A table with numbers to the right under left-aligned names; without the feature `tables` a line a row, cells apart
+/// by tabs.
 #[cfg(feature = "tables")]
 pub fn new_table(width: u16, head: Vec<String>) -> Table {
     let mut table = Table::new();
@@ -79,7 +80,8 @@ pub(crate) fn write_words(out: &mut String, words: &[String], width: u16) {
     wrap(out, words.iter().map(String::as_str), "  ", " ", width);
 }
 
-/// Words with `gap` between, on as many lines as the width asks for; the first is indented by `indent`, the others by two.
+/// Words with `gap` between, on as many lines as the width asks for; the first is indented by `indent`, the others by
+/// two.
 pub(super) fn wrap<'a>(
     out: &mut String,
     words: impl IntoIterator<Item = &'a str>,

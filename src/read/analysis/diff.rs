@@ -9,8 +9,8 @@ pub use super::lines::{Line, Measure};
 use super::registry::{View, in_view};
 use super::report::Report;
 
-/// Compares two reports line by line: headline, where the time went, the way from the peak to MFU, communication, kernels
-/// by class, memory peaks, then stages and layers where both have as many.
+/// Compares two reports line by line: headline, where the time went, the way from the peak to MFU, communication,
+/// kernels by class, memory peaks, then stages and layers where both have as many.
 pub fn diff(a: &Report, b: &Report) -> Vec<Line> {
     let mut lines = Lines::default();
     lines.section("step");

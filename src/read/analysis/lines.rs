@@ -30,8 +30,8 @@ pub enum Measure {
 /// One quantity in both reports; zero where a report does not have it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Line {
-    /// What it belongs to: `step`, `mean of a rank`, `from peak to MFU`, `communication`, `kernels`, `memory`, `stage 3`,
-    /// `layers`.
+    /// What it belongs to: `step`, `mean of a rank`, `from peak to MFU`, `communication`, `kernels`, `memory`,
+    /// `stage 3`, `layers`.
     pub section: String,
     /// What it is.
     pub what: String,

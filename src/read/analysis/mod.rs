@@ -1,10 +1,11 @@
 //! Readers of a record: where the time and the bytes went. None of them changes anything, and none is needed to run.
 //!
-//! A [`reading`] is one subject in one folder: what it sums (`mod.rs`), and its section, table, chart and comparison (`reading.rs`);
-//! the [`registry`] names each in a line. What several need of a [`run`] is found once.
+//! A [`reading`] is one subject in one folder: what it sums (`mod.rs`), and its section, table, chart and comparison
+//! (`reading.rs`); the [`registry`] names each in a line. What several need of a [`run`] is found once.
 //!
 //! * [`cause`]: what each op waited for last (its stream, another op, a peer, a full tier).
-//! * [`stalls`]: every gap of a compute stream, cut into pieces with a cause each ([`stall_cause`]); the books balance exactly.
+//! * [`stalls`]: every gap of a compute stream, cut into pieces with a cause each ([`stall_cause`]); the books
+//!   balance exactly.
 //! * [`overlap`]: communication by kind: under kernels, exposed, or neither.
 //! * [`gaps`]: how long compute streams stand still at a stretch.
 //! * [`prefetch`]: how far ahead copies to the device were issued, and should have been.
@@ -15,12 +16,13 @@
 //! * [`slack`]: how much later each op could end without moving the step.
 //! * [`links`]: bytes through every resource; [`link_rates`]: over time; [`stretches`]: in equal parts of the step.
 //! * [`slow_ranks`]: whose kernels take longer than the device needs.
-//! * [`candidates`]: what could be otherwise and the step then (who plays it is `study::otherwise`), and the sentence that a
-//!   report begins with.
+//! * [`candidates`]: what could be otherwise and the step then (who plays it is `study::otherwise`), and the sentence
+//!   that a report begins with.
 //! * [`idle`]: how long communication takes on an idle machine; [`kind`]: what an op is for.
 //! * [`samples`]: how step times spread over many seeds, and who was on the critical path how often.
 //! * [`layers`]: ops by layer and kind.
-//! * [`report`]: all of it as one serialisable value; [`table`] shows it to people, [`digest`] on one screen; [`diff`] compares two.
+//! * [`report`]: all of it as one serialisable value; [`table`] shows it to people, [`digest`] on one screen;
+//!   [`diff`] compares two.
 //!
 //! Hazard: in a folded world the members of a communicator are those of the folded communicator, and a rank may be a
 //! member through two slots. All readers go through [`cause::Causes`] for that.

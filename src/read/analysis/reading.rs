@@ -1,8 +1,9 @@
 //! What a reading is: one subject of a run, from what happened to all that is said of it.
 //!
-//! A reading sees the [`Run`] once and makes its section of the report ([`Reading::read`]). Everything else is made of reports:
-//! its tables, its chart, its lines in a comparison; columns of studies and Python take its section as it stands in JSON. Reports,
-//! tables, pages and comparisons walk the [`registry`](super::registry) and know no reading by name.
+//! A reading sees the [`Run`] once and makes its section of the report ([`Reading::read`]). Everything else is made
+//! of reports: its tables, its chart, its lines in a comparison; columns of studies and Python take its section as it
+//! stands in JSON. Reports, tables, pages and comparisons walk the [`registry`](super::registry) and know no reading
+//! by name.
 //!
 //! A reading of a caller's own goes by `Inputs::read_by`; its section is
 //! [`Report::own`] under its name.
@@ -23,8 +24,8 @@ pub trait Reading: Sync {
         false
     }
 
-    /// Reads a run and puts its section into the report: one of a caller's own under its name into [`Report::own`]. Sections of
-    /// readings before it are there.
+    /// Reads a run and puts its section into the report: one of a caller's own under its name into [`Report::own`].
+    /// Sections of readings before it are there.
     fn read(&self, _run: &mut Run<'_, '_>, _report: &mut Report) {}
 
     /// Its table among those of `--full`: text of at most `width` columns that begins with an empty line.

@@ -13,7 +13,8 @@ pub enum View {
     Difference,
 }
 
-/// Each reading with its place in the views, lowest first: tables, page, comparison. They read a run in the order of the lines.
+/// Each reading with its place in the views, lowest first: tables, page, comparison. They read a run in the order of
+/// the lines.
 const ALL: &[(&dyn Reading, [u8; 3])] = &[
     (&super::stalls::TimeWent, [1, 3, 1]),
     (&super::stages::Stages, [5, 0, 6]),

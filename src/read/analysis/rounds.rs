@@ -5,8 +5,8 @@ use stepsim_core::ids::{OpId, RankId};
 use stepsim_core::program::World;
 use stepsim_core::units::Time;
 
-/// How long each round of the programs (each step of the run) took: from the end of the one before, on the last rank, to
-/// its own end there. They sum to the time of the run. One for a world without rounds.
+/// How long each round of the programs (each step of the run) took: from the end of the one before, on the last rank,
+/// to its own end there. They sum to the time of the run. One for a world without rounds.
 pub fn round_times(world: &World, record: &Record) -> Vec<Time> {
     let mut ends: Vec<Time> = Vec::new();
     for rank in (0..record.ranks()).map(RankId) {

@@ -57,8 +57,8 @@ pub(crate) struct OfRank {
 }
 
 impl<'r, 'w> Run<'r, 'w> {
-    /// A run that was played whole. Without `slack` its report is what one screen shows: communication, layers, links and slack are
-    /// left out, which take the longest.
+    /// A run that was played whole. Without `slack` its report is what one screen shows: communication, layers, links
+    /// and slack are left out, which take the longest.
     ///
     /// # Panics
     /// If `info.ranks` has not one entry for each rank of the world.

@@ -14,8 +14,8 @@ pub struct Sharing {
 }
 
 impl Sharing {
-    /// Of the links that a communication crosses, the one that most communicators used at some time of a stretch, and how
-    /// many they were; `None` if no other did.
+    /// Of the links that a communication crosses, the one that most communicators used at some time of a stretch, and
+    /// how many they were; `None` if no other did.
     pub fn most(
         &mut self,
         causes: &Causes,

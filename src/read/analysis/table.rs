@@ -11,8 +11,8 @@ use super::registry::{View, in_view};
 use super::report::Report;
 use stepsim_core::units::Time;
 
-/// The report as text of at most `width` columns (80 or more look best), with the tables of all readings and of the caller's own.
-/// Ends in a newline.
+/// The report as text of at most `width` columns (80 or more look best), with the tables of all readings and of the
+/// caller's own. Ends in a newline.
 pub fn table(report: &Report, own: &[&'static dyn Reading], width: u16) -> String {
     let mut out = String::new();
     headline(&mut out, report, width);

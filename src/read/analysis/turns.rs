@@ -1,9 +1,9 @@
 //! Ops that come again.
 //!
-//! Where a step goes on by turns of its schedule, a shorter one is played, and one of its turns counts for all those that were left
-//! out: of each stream as many ops as it has in a turn, and a stretch of time that is as long as one. A sum over ops counts these ops so
-//! many times more, a sum over time what lies in that stretch. Both are sums of whole numbers, and so those of the whole step to
-//! the last digit.
+//! Where a step goes on by turns of its schedule, a shorter one is played, and one of its turns counts for all those
+//! that were left out: of each stream as many ops as it has in a turn, and a stretch of time that is as long as one.
+//! A sum over ops counts these ops so many times more, a sum over time what lies in that stretch. Both are sums of
+//! whole numbers, and so those of the whole step to the last digit.
 
 use std::ops::Range;
 

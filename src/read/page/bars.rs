@@ -1,7 +1,7 @@
 //! Lines of bars at one scale: a name, its bars, and what is said of them.
 //!
-//! They are lines of the page, not one drawing: their text has the size of the page's whatever its width, a narrow window
-//! shows each name above its bars, and paper breaks between lines.
+//! They are lines of the page, not one drawing: their text has the size of the page's whatever its width, a narrow
+//! window shows each name above its bars, and paper breaks between lines.
 
 use std::fmt::Write;
 

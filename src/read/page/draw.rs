@@ -79,8 +79,8 @@ pub fn timeline(rows: &[Row], end_ns: u64) -> String {
     drawing("timeline", height + 20.0, "passes, stalls and communication of each rank over time", &out)
 }
 
-/// Places and labels of a scale from 0 to `end` in ns: six or so round numbers, in the unit of the last one. The script draws
-/// the same when one looks closer.
+/// Places and labels of a scale from 0 to `end` in ns: six or so round numbers, in the unit of the last one. The
+/// script draws the same when one looks closer.
 fn ticks(end: f64) -> Vec<(f64, String)> {
     let rough = (end / 6.0).max(1e-3);
     let decade = 10f64.powf(rough.log10().floor());

@@ -4,7 +4,8 @@ use serde::Serialize;
 
 /// Rows that are drawn.
 pub const ROWS: usize = 16;
-/// Items of the first lane that are drawn, over all rows, and of each other lane: more would make a page too heavy to send.
+/// Items of the first lane that are drawn, over all rows, and of each other lane: more would make a page too heavy to
+/// send.
 const FIRST: usize = 14_000;
 const OTHER: usize = 8_000;
 
@@ -48,8 +49,8 @@ pub struct Row {
 }
 
 impl Row {
-    /// A row of `of` from items in any order; of those that overlap on a lane the first is shown. Where there are too many
-    /// on the first lane to be told apart, those that change all the time become `mixed`.
+    /// A row of `of` from items in any order; of those that overlap on a lane the first is shown. Where there are too
+    /// many on the first lane to be told apart, those that change all the time become `mixed`.
     pub fn new(name: String, end: u64, of: usize, lanes: [Vec<Item>; 3], mixed: Option<u32>) -> Row {
         let most = [FIRST, OTHER, OTHER].map(|most| most / of.max(1));
         let mut lanes = lanes.into_iter().zip(most).zip([mixed, None, None]).map(|((items, most), mixed)| {
@@ -95,8 +96,8 @@ pub fn tag(first: Option<u32>, second: Option<u32>) -> u32 {
     if first.max(second) > 0xFFFF { 0 } else { first | second << 16 }
 }
 
-/// Items in order of time that do not overlap, `most` of them: of more, by stretch of time the kind that lasted longest, if
-/// anything lasted half of it; `mixed` where none of the kinds had nearly all of that.
+/// Items in order of time that do not overlap, `most` of them: of more, by stretch of time the kind that lasted
+/// longest, if anything lasted half of it; `mixed` where none of the kinds had nearly all of that.
 fn thin(items: Vec<Item>, end: u64, most: usize, mixed: Option<u32>) -> Vec<Item> {
     if items.len() <= most {
         return items;

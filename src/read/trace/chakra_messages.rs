@@ -1,6 +1,7 @@
 //! The messages of Chakra's `et_def.proto`, as far as they are read or written.
 //!
-//! Source: MLCommons Chakra, `schema/protobuf/et_def.proto` (version 0.0.4). Fields that are not listed are passed over.
+//! Source: MLCommons Chakra, `schema/protobuf/et_def.proto` (version 0.0.4). Fields that are not listed are passed
+//! over.
 
 use prost::Message;
 

@@ -111,8 +111,8 @@ impl std::str::FromStr for PerRank {
     }
 }
 
-/// Writes each rank of a timeline, op by op, to a file of its own in `folder` as a Chakra execution trace (`step.3.et`), and
-/// beside them the ranks of their groups (`groups.json`); the folder is made if it is not there.
+/// Writes each rank of a timeline, op by op, to a file of its own in `folder` as a Chakra execution trace
+/// (`step.3.et`), and beside them the ranks of their groups (`groups.json`); the folder is made if it is not there.
 ///
 /// # Errors
 /// As [`write_file`]; files of ranks that were written before an error stay.

@@ -1,48 +1,51 @@
 //! Jumping over whole turns of a schedule.
 //!
-//! A step of many micro-batches has a beginning, a long stretch in which every few micro-batches the same happens, and an
-//! end. [`figures`] plays a step of fewer micro-batches, sees the run return to a state in which it has been, and counts the
-//! stretch between the two as often as the turns that were left out. What it costs follows the warm-up and a few turns
-//! instead of the number of micro-batches.
+//! A step of many micro-batches has a beginning, a long stretch in which every few micro-batches the same happens,
+//! and an end. [`figures`] plays a step of fewer micro-batches, sees the run return to a state in which it has been,
+//! and counts the stretch between the two as often as the turns that were left out. What it costs follows the warm-up
+//! and a few turns instead of the number of micro-batches.
 //!
 //! # Why it is exact
 //!
-//! *Programs.* In the order of passes of the whole step, found for all its micro-batches, every rank does what it does in the
-//! short one with n turns of one length put in at one place (`Order::goes_on_by_turns` compares the two slot by slot). A
-//! program is written pass by pass along its order, so it is that of the short step with the ops of n turns put in;
-//! where in the stretch that repeats itself ([`Period`]) they are put in makes no difference. Edits ([`figures_edited`]) speak of kinds
-//! of streams, classes of kernels, ranks and links, never of single ops, so they change both programs alike.
+//! *Programs.* In the order of passes of the whole step, found for all its micro-batches, every rank does what it
+//! does in the short one with n turns of one length put in at one place (`Order::goes_on_by_turns` compares the two
+//! slot by slot). A program is written pass by pass along its order, so it is that of the short step with the ops of
+//! n turns put in; where in the stretch that repeats itself ([`Period`]) they are put in makes no difference. Edits
+//! ([`figures_edited`]) speak of kinds of streams, classes of kernels, ranks and links, never of single ops, so they
+//! change both programs alike.
 //!
-//! *States.* Let the run be in one [`State`] at two moments t and u = t + d, u with all heads g turns further on, all of them
-//! inside the stretches of their programs. The loop never looks at an op behind a head, and only adds times to now or takes
-//! now from them. So what the whole step does from t to u it does again from u to u + d, and so on for the n turns that were
-//! put in (n is a multiple of g), at whose end it has the rest of the short step's program before it, in the short step's
-//! state at u: it goes on as the short step did, n/g · d later. To the picosecond, because times are integers, and rates
-//! and bytes left are found from differences of times.
+//! *States.* Let the run be in one [`State`] at two moments t and u = t + d, u with all heads g turns further on, all
+//! of them inside the stretches of their programs. The loop never looks at an op behind a head, and only adds times
+//! to now or takes now from them. So what the whole step does from t to u it does again from u to u + d, and so on
+//! for the n turns that were put in (n is a multiple of g), at whose end it has the rest of the short step's program
+//! before it, in the short step's state at u: it goes on as the short step did, n/g · d later. To the picosecond,
+//! because times are integers, and rates and bytes left are found from differences of times.
 //!
-//! *Sums.* What happened from t to u counts 1 + n/g times. Why a kernel stood still at a moment is read from what ran then:
-//! ops that were under way at t began equally long before it as those at u did, for that is part of a state, and ends
-//! before t explain nothing behind it. `report` says what more a whole report takes.
+//! *Sums.* What happened from t to u counts 1 + n/g times. Why a kernel stood still at a moment is read from what ran
+//! then: ops that were under way at t began equally long before it as those at u did, for that is part of a state,
+//! and ends before t explain nothing behind it. `report` says what more a whole report takes.
 //!
 //! # When it is off
 //!
-//! Kernel times that are drawn differ from op to op, and so do micro-batches of unlike documents. Searched and given orders need not repeat themselves. Where no state
-//! recurs, or anything fails, the whole step is played: a step that does not fit in memory says so as always. Replicas of a
-//! job that go at paces of their own until they meet at the end of the step never come back to one state.
+//! Kernel times that are drawn differ from op to op, and so do micro-batches of unlike documents. Searched and given
+//! orders need not repeat themselves. Where no state recurs, or anything fails, the whole step is played: a step that
+//! does not fit in memory says so as always. Replicas of a job that go at paces of their own until they meet at the
+//! end of the step never come back to one state.
 //!
 //! # Steps of a study
 //!
-//! Any short step that comes to rest gives the same figures, so a step may begin with the length that the one before it in a
-//! study has left over ([`Common`]): that of a run that came to the same state without the turns that nobody had begun.
+//! Any short step that comes to rest gives the same figures, so a step may begin with the length that the one before
+//! it in a study has left over ([`Common`]): that of a run that came to the same state without the turns that nobody
+//! had begun.
 //!
 //! # What holds it
 //!
-//! The tests of this module play shipped workloads and random steps (schedules, sharding, recomputation, transfers, offload,
-//! stragglers, stacks) both ways and compare every span, the peak of memory and what was exposed; so do they with each edit, and
-//! with the what-ifs of a step. Of 600 random steps 186
-//! could be planned and 93 were jumped, each equal to the picosecond (`STEPSIM_JUMP_CASES=600 cargo test --lib jump`).
-//! Reports are compared whole: of 200 random steps 70 could be planned, 31 were jumped, all of them with one screen of their
-//! report and 17 with all of it; of the shipped workloads 13 were, 12 of them with all of it.
+//! The tests of this module play shipped workloads and random steps (schedules, sharding, recomputation, transfers,
+//! offload, stragglers, stacks) both ways and compare every span, the peak of memory and what was exposed; so do they
+//! with each edit, and with the what-ifs of a step. Of 600 random steps 186 could be planned and 93 were jumped, each
+//! equal to the picosecond (`STEPSIM_JUMP_CASES=600 cargo test --lib jump`). Reports are compared whole: of 200
+//! random steps 70 could be planned, 31 were jumped, all of them with one screen of their report and 17 with all of
+//! it; of the shipped workloads 13 were, 12 of them with all of it.
 
 mod report;
 #[cfg(test)]
@@ -160,7 +163,8 @@ fn figures_of(asked: Asked, exposed: bool) -> Result<Figures, SimulationError> {
     }
     let flops = |plan: &Plan| plan.model_flops.model / f64::from(options.steps.max(1));
     if !exposed {
-        // Nothing is read of single ops: none is recorded, and the step of all ranks need not be kept beside what is played.
+        // Nothing is read of single ops: none is recorded, and the step of all ranks need not be kept beside what is
+        // played.
         let (plan, folded, _) = asked.prepared()?;
         let flops = flops(&plan);
         drop(plan);
@@ -232,9 +236,9 @@ struct Lengths {
 }
 
 impl Lengths {
-    /// Numbers of micro-batches to try for a step of `whole` of them. The shortest order that goes on by turns has `fewest`; a step
-    /// that fills its pipeline once more often has come to rest in it. What is tried in vain adds at most three quarters of
-    /// what the whole step costs.
+    /// Numbers of micro-batches to try for a step of `whole` of them. The shortest order that goes on by turns has
+    /// `fewest`; a step that fills its pipeline once more often has come to rest in it. What is tried in vain adds at
+    /// most three quarters of what the whole step costs.
     fn of(&self, whole: u32, stages: u32, fewest: u32) -> impl Iterator<Item = u32> + use<> {
         let (first, usual) = ((fewest + stages, 2 * self.spared), (self.least * stages, self.spared));
         let longer = successors(Some(usual), |(least, spared)| Some((3 * least, 2 * spared)));
@@ -298,8 +302,8 @@ fn least_common(a: u32, b: u32) -> u32 {
     a / x.max(1) * b
 }
 
-/// Plays a step of fewer micro-batches. `Err` says how many micro-batches a recurrence of its state takes, if those left out are not a
-/// multiple.
+/// Plays a step of fewer micro-batches. `Err` says how many micro-batches a recurrence of its state takes, if those
+/// left out are not a multiple.
 fn play(asked: Asked, whole: u32, fewer: u32) -> Option<Result<Short, u32>> {
     let (plan, folded) = planned(asked, fewer)?;
     let left_out = whole - fewer;
@@ -369,7 +373,8 @@ impl Turns {
         Some(Turns { micro_batches, of: of.collect::<Option<_>>()? })
     }
 
-    /// Turns without which a run would have come to a state as well: no stream has begun them, and periods are found without them.
+    /// Turns without which a run would have come to a state as well: no stream has begun them, and periods are found
+    /// without them.
     fn spare(&self, world: &World, state: &State) -> u32 {
         let periods = world.programs.iter().zip(&self.of).map(|(p, turn)| turn.period.spare(p.ops.len()));
         let of_periods = periods.min().unwrap_or(0);

@@ -1,24 +1,27 @@
 //! The report of a step of which turns are jumped.
 //!
-//! Of all that a report says, most are sums over what happened, in whole numbers: each turn that is put in adds the same,
-//! which is what the turn between the two moments of one state adds ([`Recurring`]).
+//! Of all that a report says, most are sums over what happened, in whole numbers: each turn that is put in adds the
+//! same, which is what the turn between the two moments of one state adds ([`Recurring`]).
 //!
 //! * *Spans*: what ends behind the first moment t began as long before it as its like did before the second, u. That is
 //!   part of the state.
-//! * *Gaps*: why a kernel stood still is read back to the end of the kernel before it. If that lies behind t, so does all
-//!   that explains the gap: of what an op waited for the last to end counts, and what had ended by t had ended by u a turn
-//!   later. Only the gap before the first kernel behind t may be older. The one before its like behind u is not, and counts
-//!   in its place; all that begins before that kernel has ended has to be played as it is in every turn.
+//! * *Gaps*: why a kernel stood still is read back to the end of the kernel before it. If that lies behind t, so does
+//!   all that explains the gap: of what an op waited for the last to end counts, and what had ended by t had ended by
+//!   u a turn later. Only the gap before the first kernel behind t may be older. The one before its like behind u is
+//!   not, and counts in its place; all that begins before that kernel has ended has to be played as it is in every
+//!   turn.
 //!
 //! What is no sum is held to be the same in every turn before anything is counted:
 //!
-//! * *Slack*, where it is asked for, is found from the end backwards. An op's slack follows from the spans about it and
-//!   from the slack of what waits for it, which lies at most `reach` turns behind it. So where `reach` turns have the slack
-//!   of those behind them, and spans that repeat themselves, all turns before them have it too.
-//! * *The critical path* leads from the end backwards, from each op to the one it waited for. Where it crosses the second
-//!   moment on the op, some turns on, on which it crosses the first, it comes by the same ops in every turn put in.
-//! * *Peaks and worst cases* are those of the step that was played: turns put in only repeat what was there. Where kernels
-//!   wait for copies, the turn behind u is played as the one before it, and its kernels hang on nothing before t.
+//! * *Slack*, where it is asked for, is found from the end backwards. An op's slack follows from the spans about it
+//!   and from the slack of what waits for it, which lies at most `reach` turns behind it. So where `reach` turns have
+//!   the slack of those behind them, and spans that repeat themselves, all turns before them have it too.
+//! * *The critical path* leads from the end backwards, from each op to the one it waited for. Where it crosses the
+//!   second moment on the op, some turns on, on which it crosses the first, it comes by the same ops in every turn
+//!   put in.
+//! * *Peaks and worst cases* are those of the step that was played: turns put in only repeat what was there. Where
+//!   kernels wait for copies, the turn behind u is played as the one before it, and its kernels hang on nothing
+//!   before t.
 //!
 //! If any of this does not hold, a longer step is tried, and at last the whole one played.
 
@@ -65,8 +68,8 @@ fn read(inputs: &Inputs, options: &Options, extent: Extent) -> Result<Report, Si
     }
 }
 
-/// The report of a step, if turns of it can be jumped; `wall` adds how long that took. It is the report of the step played
-/// whole, but for what it says of the playing.
+/// The report of a step, if turns of it can be jumped; `wall` adds how long that took. It is the report of the step
+/// played whole, but for what it says of the playing.
 pub fn report(inputs: &Inputs, options: &Options, extent: Extent, wall: bool) -> Option<Report> {
     let begun = Clock::start();
     let lengths = if extent == Extent::Whole { FOR_SLACK } else { LENGTHS };
@@ -219,7 +222,8 @@ impl Places<'_> {
         })
     }
 
-    /// Nothing unless spans are those of the turn behind, and `same` holds of ops and those behind them, for so many turns.
+    /// Nothing unless spans are those of the turn behind, and `same` holds of ops and those behind them, for so many
+    /// turns.
     fn rest(&self, turns: usize, same: impl Fn(RankId, OpId, OpId) -> bool) -> Option<()> {
         let again = |(rank, stream, turn, from): (RankId, &Stream, usize, usize)| {
             (from..from + turns * turn).all(|at| {
@@ -240,8 +244,8 @@ impl Places<'_> {
         (later && turns.of[program].period.stretch.contains(&next.0)).then_some((op, next))
     }
 
-    /// Where the turn that counts begins on a stream: on a compute stream behind the first kernel that ends behind t, whose
-    /// gap may be older than that.
+    /// Where the turn that counts begins on a stream: on a compute stream behind the first kernel that ends behind t,
+    /// whose gap may be older than that.
     fn begin(&self, rank: RankId, stream: &Stream, turn: usize, from: usize) -> usize {
         let program = self.short.folded.world.program_of(rank);
         let is_kernel = |op: &OpId| matches!(program.ops[op.index()].work, Work::Compute { .. });

@@ -22,8 +22,8 @@ fn whole(inputs: &Inputs) -> Option<Simulation> {
     Simulation::run(inputs, &Options { jump: false, ..Options::default() }).ok()
 }
 
-/// Whether what is shown of the report of a step is made by jumping, having found that it then is what it is without but for
-/// what it says of the playing.
+/// Whether what is shown of the report of a step is made by jumping, having found that it then is what it is without
+/// but for what it says of the playing.
 fn reports(what: &str, inputs: &Inputs, run: &Simulation, extent: Extent) -> bool {
     // Shorter wholes than pay, to have more of them.
     let lengths = Lengths { least: if extent == Extent::Whole { 6 } else { 4 }, spared: 1 };
@@ -44,8 +44,8 @@ fn reports(what: &str, inputs: &Inputs, run: &Simulation, extent: Extent) -> boo
     true
 }
 
-/// Whether figures of a step are found by jumping, and whether one screen of its report and all of it are, having found that they
-/// then are what they are without, to the picosecond.
+/// Whether figures of a step are found by jumping, and whether one screen of its report and all of it are, having
+/// found that they then are what they are without, to the picosecond.
 fn jumps(what: &str, inputs: &Inputs) -> [bool; 3] {
     let options = Options::default();
     let Some(short) = jumped(inputs, &options) else { return [false; 3] };
@@ -190,7 +190,8 @@ fn drawn(draws: &mut Draws) -> Vec<String> {
     sets
 }
 
-/// Steps of a small model under all schedules, shardings, overlaps and offloads; `STEPSIM_JUMP_CASES` takes more of them.
+/// Steps of a small model under all schedules, shardings, overlaps and offloads; `STEPSIM_JUMP_CASES` takes more of
+/// them.
 #[test]
 fn random_steps_jump_exactly() {
     let cases: u32 = std::env::var("STEPSIM_JUMP_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(200);
@@ -224,8 +225,8 @@ const VARIED: [&str; 12] = [
     "gradient_buckets.bucket_bytes=1000000",
 ];
 
-/// Whether the programs of a step are what it has without others, having found that they are equal op by op; whether any was made
-/// of one of another step.
+/// Whether the programs of a step are what it has without others, having found that they are equal op by op; whether
+/// any was made of one of another step.
 fn plans_alike(what: &str, common: &Common, inputs: &Inputs) -> bool {
     let among = inputs.plan_among(&mut inputs.lowering(), 1, Some(common.templates()));
     let alone = inputs.plan();

@@ -1,6 +1,6 @@
 //! Pages about steps, made of the parts of [`read::page`](stepsim_read::page):
-//! * [`page`]: a simulated step. Numbers are those of its report; what the report lacks (passes over time, levels of memory,
-//!   classes of kernels) is read from the run.
+//! * [`page`]: a simulated step. Numbers are those of its report; what the report lacks (passes over time, levels of
+//!   memory, classes of kernels) is read from the run.
 
 mod gather;
 mod run;

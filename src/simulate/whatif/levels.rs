@@ -1,8 +1,8 @@
 //! Stages made equally long: the kernels of all their ranks faster or slower by one factor.
 //!
-//! How long a stage is, is what its kernels take on devices of their own and what tensor, context and expert parallelism exposes
-//! between them. Kernels alone are changed, by as much as makes the sum level; waits for other stages and reductions at the
-//! end of the step follow from the run.
+//! How long a stage is, is what its kernels take on devices of their own and what tensor, context and expert
+//! parallelism exposes between them. Kernels alone are changed, by as much as makes the sum level; waits for other
+//! stages and reductions at the end of the step follow from the run.
 
 use crate::{Asked, Inputs, Options, SimulationError};
 use stepsim_core::ids::RankId;

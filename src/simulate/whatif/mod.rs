@@ -1,7 +1,8 @@
 //! What if: the same step with a resource faster, or without something that costs time.
 //!
-//! Whatever has a field is read again with it; a rate is changed in the description of the machine. Both are built, planned
-//! and played anew: a what-if equals a run with the change. What has no field is edited into the planned world.
+//! Whatever has a field is read again with it; a rate is changed in the description of the machine. Both are built,
+//! planned and played anew: a what-if equals a run with the change. What has no field is edited into the planned
+//! world.
 
 mod change;
 mod levels;

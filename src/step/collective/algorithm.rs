@@ -20,9 +20,9 @@ pub trait Algorithm: Sync + std::fmt::Debug {
     fn supports(&self, op: Op, g: &Geometry) -> Result<(), String>;
     /// Time in seconds on an idle network of this geometry, by the textbook formula, with `chunks` pipeline chunks.
     fn closed_form(&self, t: &Transfer, g: &Geometry, chunks: u32) -> f64;
-    /// What of that its bytes do not explain, if they flow over the links of its phases one phase after the other: latency,
-    /// and what fills and drains pipelines. `None` where rounds follow each other as if they waited: each takes its longest
-    /// latency.
+    /// What of that its bytes do not explain, if they flow over the links of its phases one phase after the other:
+    /// latency, and what fills and drains pipelines. `None` where rounds follow each other as if they waited: each
+    /// takes its longest latency.
     fn lag(&self, _t: &Transfer, _g: &Geometry, _chunks: u32) -> Option<f64> {
         None
     }

@@ -1,5 +1,5 @@
-//! What a collective takes on a group by the rule that people carry in their heads: the larger of its bytes over all links and
-//! of its latency.
+//! What a collective takes on a group by the rule that people carry in their heads: the larger of its bytes over all
+//! links and of its latency.
 //!
 //! Hazard: V/(2B) counts all V bytes, of which a device holds 1/n itself: an algorithm that uses both directions evenly
 //! (`torus-split`) is that much faster.
@@ -25,11 +25,11 @@ impl Bound {
 
 /// For V bytes (held after a gather, or before everything else) and B one direction of one link:
 ///
-/// * axis with wrap V/(2B), latency α·n/2; line (n−1)/n·V/B, α·(n−1). Several axes at once share the bytes by their rates
-///   (k with wrap: V/(2kB); k lines: (N−1)/N·V/(kB)), and add their latencies.
+/// * axis with wrap V/(2B), latency α·n/2; line (n−1)/n·V/B, α·(n−1). Several axes at once share the bytes by their
+///   rates (k with wrap: V/(2kB); k lines: (N−1)/N·V/(kB)), and add their latencies.
 /// * nodes of g devices, k of them: the larger of (g−1)/g·V/B inside and (k−1)/(k·g)·V/B_network, stages overlapped.
-/// * all-reduce: twice a reduce-scatter. All-to-all of V held: n·V/(8B) on a ring, n·V/(4B) on a line (the bisection), the
-///   longest axis counts; (n−1)/n·V/B behind a switch, the part that leaves a node over the network.
+/// * all-reduce: twice a reduce-scatter. All-to-all of V held: n·V/(8B) on a ring, n·V/(4B) on a line (the
+///   bisection), the longest axis counts; (n−1)/n·V/B behind a switch, the part that leaves a node over the network.
 ///
 /// Source: jax-ml scaling book, sharding and training chapters.
 pub fn bound(op: Op, bytes: f64, g: &Geometry) -> Bound {

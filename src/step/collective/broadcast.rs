@@ -1,10 +1,10 @@
 //! Broadcast from the first member, and the reduction to it.
 //!
-//! * **binomial tree**: in round `j` each of the first `2^j` ranks sends the whole buffer on: `⌈log2 n⌉·(α + S/B)` for `n` a
-//!   power of two. In general rank `p` has it when its sender has sent to all before it: `(⌊log2 p⌋ + 1)·S/B` and an α for
-//!   each set bit of `p`; the last of all counts. A reduction runs backwards.
-//! * **pipelined chain**: the buffer passes from rank to rank in `k` chunks: `Σ α + (n−2+k)·S/(k·B)` with the latency of each
-//!   hop once.
+//! * **binomial tree**: in round `j` each of the first `2^j` ranks sends the whole buffer on: `⌈log2 n⌉·(α + S/B)`
+//!   for `n` a power of two. In general rank `p` has it when its sender has sent to all before it:
+//!   `(⌊log2 p⌋ + 1)·S/B` and an α for each set bit of `p`; the last of all counts. A reduction runs backwards.
+//! * **pipelined chain**: the buffer passes from rank to rank in `k` chunks: `Σ α + (n−2+k)·S/(k·B)` with the latency
+//!   of each hop once.
 //!
 //! Source: Thakur et al. 2005; Hockney model.
 
@@ -56,7 +56,8 @@ impl Algorithm for Binomial {
     }
 }
 
-/// Ranks of which one has the buffer last: those below `n` with the most bits set, one for each bit of `n` that they lack.
+/// Ranks of which one has the buffer last: those below `n` with the most bits set, one for each bit of `n` that they
+/// lack.
 fn last_ranks(n: u32) -> impl Iterator<Item = u32> {
     let above = move |bit: u32| u32::try_from((u64::from(n) >> bit >> 1) << bit << 1).unwrap_or(0);
     let lacks = (0..u32::BITS).filter(move |bit| n >> bit & 1 == 1);

@@ -117,8 +117,8 @@ impl Choice {
         self
     }
 
-    /// The same algorithm, made to last as long as was measured: what it does not take by itself comes first, what is too
-    /// long is taken from its bytes, and if latencies alone are, from these.
+    /// The same algorithm, made to last as long as was measured: what it does not take by itself comes first, what is
+    /// too long is taken from its bytes, and if latencies alone are, from these.
     pub(super) fn lasting(self, measured_s: f64, t: &Transfer, g: &Geometry) -> Choice {
         let links_s = self.links_s(t, g);
         let (mut latency, mut overhead) = (1.0, self.overhead);

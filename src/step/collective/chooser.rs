@@ -1,10 +1,9 @@
 //! Which algorithm carries out a transfer, and how.
 //!
-//! The first that knows an answer decides: an algorithm that was asked for, or one of the
-//! caller's own; the rules of the machine's `collectives`;
-//! NCCL's model where it knows the device; the best closed form among the algorithms that the group can run. Times of the
-//! caller's own ([`OwnTimes`]), or measured times of the machine's `collectives` then set how long the chosen algorithm takes, or its `slowness` how many times as
-//! long.
+//! The first that knows an answer decides: an algorithm that was asked for, or one of the caller's own; the rules of
+//! the machine's `collectives`; NCCL's model where it knows the device; the best closed form among the algorithms
+//! that the group can run. Times of the caller's own ([`OwnTimes`]), or measured times of the machine's `collectives`
+//! then set how long the chosen algorithm takes, or its `slowness` how many times as long.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,8 +23,8 @@ use stepsim_core::units::Time;
 
 /// Times of a caller's own, which go before those of the machine.
 pub trait OwnTimes: std::fmt::Debug + Send + Sync {
-    /// How long a transfer takes on a group with the machine to itself; nothing: what the machine says. Plans ask again for
-    /// the same transfer, so the answer must not change.
+    /// How long a transfer takes on a group with the machine to itself; nothing: what the machine says. Plans ask
+    /// again for the same transfer, so the answer must not change.
     fn time(&self, transfer: &Transfer, group: &Geometry) -> Option<Time>;
 }
 
@@ -178,8 +177,8 @@ impl Chooser {
     }
 }
 
-/// The best closed form among the algorithms that the group can run. Over several sites three levels wherever they can: the
-/// others' bytes over the long links are many times as many, and groups beside this one want the same links.
+/// The best closed form among the algorithms that the group can run. Over several sites three levels wherever they
+/// can: the others' bytes over the long links are many times as many, and groups beside this one want the same links.
 fn best(t: &Transfer, g: &Geometry) -> Option<Choice> {
     if ThreeLevel.supports(t.op, g).is_ok() {
         return Some(Choice::theory(&ThreeLevel, t, g, None));

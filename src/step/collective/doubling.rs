@@ -8,8 +8,9 @@
 //!   the same backwards as an all-gather: `2·log2(n)·α + 2(n−1)/n·S/B`. Bandwidth-optimal in few rounds.
 //!
 //! Otherwise the `m` ranks beyond the largest power of two `p` first send their buffer to rank `r − p` and at the end
-//! receive the result: two rounds of `α + S/B` more. Recursive doubling does not pay all latencies on a way that has both: from
-//! one rank below `m` to another it crosses `⌈log2 m⌉` distances, and waits behind bytes, not latencies, in the other rounds.
+//! receive the result: two rounds of `α + S/B` more. Recursive doubling does not pay all latencies on a way that has
+//! both: from one rank below `m` to another it crosses `⌈log2 m⌉` distances, and waits behind bytes, not latencies,
+//! in the other rounds.
 //!
 //! Source: Thakur, Rabenseifner and Gropp 2005.
 
@@ -19,8 +20,9 @@ use super::pattern::Pattern;
 use super::schedule::Phase;
 use super::{Op, Transfer};
 
-/// Links between positions at distance `d`: inside a node while its size is a multiple of `2d`. On a torus a message passes
-/// the chips between, and every link on its way carries those of as many chips (half each way where both ways are equal).
+/// Links between positions at distance `d`: inside a node while its size is a multiple of `2d`. On a torus a message
+/// passes the chips between, and every link on its way carries those of as many chips (half each way where both ways
+/// are equal).
 pub(super) fn class(g: &Geometry, d: u32) -> LinkClass {
     if let Fabric::Torus(axes) = &g.fabric {
         let mut stride = 1;

@@ -265,8 +265,8 @@ impl Geometry {
         let fabric = Fabric::Graph;
         Geometry { nodes, per_node, ports: per_node, sites, fabric, ..one }
     }
-    /// Number of rings that a flat ring algorithm runs at once: one for each network port of a node; one within a node, and
-    /// where nodes hold different numbers of members.
+    /// Number of rings that a flat ring algorithm runs at once: one for each network port of a node; one within a
+    /// node, and where nodes hold different numbers of members.
     pub fn rings(&self) -> u32 {
         if self.nodes > 1 && self.per_node > 0 { self.ports.max(1) } else { 1 }
     }

@@ -18,8 +18,8 @@ pub struct Sent {
 }
 
 impl Lowering<'_> {
-    /// For each path of a communicator that was lowered in steps among `devices`, the route that it is; the first, which crosses
-    /// nothing, is none. Empty for channels and lone ranks.
+    /// For each path of a communicator that was lowered in steps among `devices`, the route that it is; the first,
+    /// which crosses nothing, is none. Empty for channels and lone ranks.
     ///
     /// # Errors
     /// As [`Lowering::comm`].

@@ -8,12 +8,13 @@
 //! * `fluid`: one activity per round kind over the links that it crosses. A link that `c` transfers of `u` bytes cross
 //!   gets the coefficient `c`; the activity moves `u` bytes per unit of coefficient, so a link of capacity `B` needs
 //!   `c·u/B`, and the activity takes the time of the worst link;
-//! * `steps`: every transfer of every round is a flow. It waits for the flows that brought its sender what it sends, pays its
-//!   latency, queues behind what its ports carried before, then shares links (`steps`).
+//! * `steps`: every transfer of every round is a flow. It waits for the flows that brought its sender what it sends,
+//!   pays its latency, queues behind what its ports carried before, then shares links (`steps`).
 //!
-//! Without contention the three agree to rounding for every algorithm whose members all take the same hops in a round, and for
-//! rings of one port a node whatever their hops; where they do not (double binary tree, rings that meet on scale-up ports, torus
-//! axes of unequal length) the algorithm's file says what `fluid` and `formula` leave out.
+//! Without contention the three agree to rounding for every algorithm whose members all take the same hops in a
+//! round, and for rings of one port a node whatever their hops; where they do not (double binary tree, rings that
+//! meet on scale-up ports, torus axes of unequal length) the algorithm's file says what `fluid` and `formula` leave
+//! out.
 //!
 //! Conventions (nccl-tests `doc/PERFORMANCE.md`): `n` members; `S` = [`Transfer::bytes`]: the buffer of one rank for
 //! all-reduce, broadcast, reduce and all-to-all, the **full** gathered (or unreduced) buffer for all-gather and

@@ -7,8 +7,8 @@
 //! Source: S. Jeaugey, "PAT: a new algorithm for all-gather and reduce-scatter operations at scale", 2025; Bruck et al.
 //! 1997. NCCL bounds the buffer that the aggregated shards need, which the tuning table accounts for.
 //!
-//! Over several nodes of `g` ranks, distances from `g` on leave the node, and of those below it, which add up to less than
-//! `g`, at most one on each way.
+//! Over several nodes of `g` ranks, distances from `g` on leave the node, and of those below it, which add up to less
+//! than `g`, at most one on each way.
 
 use super::algorithm::{Algorithm, lag_over_bytes};
 use super::geometry::{Fabric, Geometry};

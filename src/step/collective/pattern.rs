@@ -11,9 +11,9 @@ use super::geometry::{Fabric, Geometry};
 pub enum Pattern {
     /// Position 0 sends to position 1.
     Pair,
-    /// Each position sends to the next, round the group. A group over several nodes runs one ring for each network port of
-    /// a node: ring `c` enters and leaves every node through port `c` (with a hop inside the node to a member of that port
-    /// before it, as NCCL's PXN does), so that all ports share the load.
+    /// Each position sends to the next, round the group. A group over several nodes runs one ring for each network
+    /// port of a node: ring `c` enters and leaves every node through port `c` (with a hop inside the node to a member
+    /// of that port before it, as NCCL's PXN does), so that all ports share the load.
     Ring,
     /// In each node, each position sends to the next, round the node.
     NodeRing,
@@ -228,8 +228,8 @@ impl Pattern {
     }
 }
 
-/// Loads of [`Pattern::RailPairs`]: the hop to member `j` of the node carries what goes to all members `j`; the rail from
-/// a node to another carries what all members of the node send there.
+/// Loads of [`Pattern::RailPairs`]: the hop to member `j` of the node carries what goes to all members `j`; the rail
+/// from a node to another carries what all members of the node send there.
 fn rail_links(g: &Geometry, each: &mut dyn FnMut(Route<'_>, u32, usize)) {
     let (k, n) = (g.per_node, g.size);
     for from in 0..n {
@@ -258,8 +258,8 @@ fn torus_links(g: &Geometry, each: &mut dyn FnMut(Route<'_>, u32, usize)) {
     }
 }
 
-/// One ring for each network port, of which `c` is a member. In each node it visits `c, c+1, … c-1`; the last then hops to
-/// `c`, whose port leads to member `c` of the next node.
+/// One ring for each network port, of which `c` is a member. In each node it visits `c, c+1, … c-1`; the last then
+/// hops to `c`, whose port leads to member `c` of the next node.
 fn rail_rings(g: &Geometry, each: &mut dyn FnMut(Route<'_>, u32)) {
     let (k, n) = (g.per_node, g.size);
     for c in (0..k).step_by((k / g.rings()) as usize) {

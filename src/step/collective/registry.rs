@@ -25,7 +25,8 @@ pub static ALGORITHMS: &[&dyn Algorithm] = &[
     &super::broadcast::Chain,
 ];
 
-/// The algorithm of a name or alias; underscores count as hyphens, and an op at its end (`ring-all-reduce`) says nothing new.
+/// The algorithm of a name or alias; underscores count as hyphens, and an op at its end (`ring-all-reduce`) says
+/// nothing new.
 pub fn algorithm(name: &str) -> Option<&'static dyn Algorithm> {
     let name = name.to_ascii_lowercase().replace('_', "-");
     let find =

@@ -1,7 +1,7 @@
 //! Ring all-reduce, all-gather and reduce-scatter.
 //!
-//! Shards of `S/n` go round the ring. A rank passes on what it has received as soon as it is there and its link is free;
-//! while reducing it first adds its own. On a switch, `n` ranks:
+//! Shards of `S/n` go round the ring. A rank passes on what it has received as soon as it is there and its link is
+//! free; while reducing it first adds its own. On a switch, `n` ranks:
 //!
 //! * reduce-scatter and all-gather: `T = n−1` hops of a shard, `T·(α + S/(n·B))`, each rank sends `(n−1)/n · S`;
 //! * all-reduce, one after the other: `T = 2(n−1)` hops.
@@ -11,9 +11,9 @@
 //!
 //! # Hops of unlike latency
 //!
-//! No rank waits for another's round, so that a slow hop is paid when it is crossed and not in every round. With `c` the time
-//! of a shard on the link of a hop, each cut into `s` slices (`chunks`), the ring takes the longest way that any slice has
-//! behind it: `h` hops in a row (1 to T), and a queue before the slowest of them,
+//! No rank waits for another's round, so that a slow hop is paid when it is crossed and not in every round. With `c`
+//! the time of a shard on the link of a hop, each cut into `s` slices (`chunks`), the ring takes the longest way that
+//! any slice has behind it: `h` hops in a row (1 to T), and a queue before the slowest of them,
 //!
 //! `max over h and where they begin of Σ_h (α + c/s) + (T − h + 1 − 1/s)·max_h c`:
 //!
@@ -22,10 +22,10 @@
 //! never slower. NCCL's own model counts the same way: of `T` hops, those that leave a node are `nodes − 1` (twice
 //! that to reduce as well), `src/graph/tuning.cc`.
 //!
-//! Over several nodes there is a ring for each network port of a node ([`Pattern::Ring`]), all with an equal part of `S`. A
-//! scale-up port carries the shards of all rings (`c` in the queue before it), but seldom several at once where the network
-//! is what they wait for: on its way a slice has the port to itself (`c` over the number of rings in the sum). `steps` plays
-//! how rings meet there; it is within a few per cent.
+//! Over several nodes there is a ring for each network port of a node ([`Pattern::Ring`]), all with an equal part of
+//! `S`. A scale-up port carries the shards of all rings (`c` in the queue before it), but seldom several at once
+//! where the network is what they wait for: on its way a slice has the port to itself (`c` over the number of rings
+//! in the sum). `steps` plays how rings meet there; it is within a few per cent.
 
 use super::algorithm::{Algorithm, lag_over_bytes};
 use super::geometry::{Fabric, Geometry, LinkClass};

@@ -1,9 +1,9 @@
 //! From the phases of an algorithm to what the engine plays: fluid activities, or every transfer as a flow.
 //!
-//! A [`Phase`] is a number of rounds. In each, every route of its patterns carries `weight · unit` bytes. **No member waits
-//! for a round of another**: a transfer waits until its sender has received what it sends, and its bytes queue behind those
-//! that the sender sent and the receiver received before; the latency of both may run meanwhile. Where all transfers of a
-//! round take equally long, rounds begin and end together on an idle network all the same.
+//! A [`Phase`] is a number of rounds. In each, every route of its patterns carries `weight · unit` bytes. **No member
+//! waits for a round of another**: a transfer waits until its sender has received what it sends, and its bytes queue
+//! behind those that the sender sent and the receiver received before; the latency of both may run meanwhile. Where
+//! all transfers of a round take equally long, rounds begin and end together on an idle network all the same.
 
 use super::geometry::Geometry;
 use super::pattern::Pattern;

@@ -1,7 +1,7 @@
 //! Collectives over sites: inside the node, among the nodes of a site, between sites, and back.
 //!
-//! With `g` ranks on each of `n` nodes of `k` sites, every rank exchanges a shard of its own with its counterparts on the
-//! other sites, so all of them share the long links and wait for light once or twice, not once a member:
+//! With `g` ranks on each of `n` nodes of `k` sites, every rank exchanges a shard of its own with its counterparts on
+//! the other sites, so all of them share the long links and wait for light once or twice, not once a member:
 //!
 //! `2(g−1)·(α1 + S/(g·B1)) + 2(n−1)·(α2 + S/(g·n·B2)) + exchange of S/(g·n)`
 //!
@@ -10,11 +10,11 @@
 //! * two-shot, where each site has a link to each other: `2α3 + 2·T/(k·B3)`;
 //! * ring: `2(k−1)·(α3 + T/(k·B3))`.
 //!
-//! All-gather and reduce-scatter are its halves. Stages do not overlap; [`in_chunks`] is the law of an all-reduce whose chunks
-//! follow each other through them, which is not played.
+//! All-gather and reduce-scatter are its halves. Stages do not overlap; [`in_chunks`] is the law of an all-reduce
+//! whose chunks follow each other through them, which is not played.
 //!
-//! A flat ring crosses the long way in every `N/k`-th of its `2(N−1)` hops, so four times of two sites, and its bytes go there
-//! and back: 44 ms for 1 GiB over 1,024 ranks on two sites 1,000 km apart, where this takes 27.
+//! A flat ring crosses the long way in every `N/k`-th of its `2(N−1)` hops, so four times of two sites, and its bytes
+//! go there and back: 44 ms for 1 GiB over 1,024 ranks on two sites 1,000 km apart, where this takes 27.
 
 use super::algorithm::Algorithm;
 use super::geometry::{Geometry, SiteLinks};
@@ -75,9 +75,9 @@ impl Exchange {
 
 /// An all-reduce in `chunks` whose stages overlap: while one chunk is exchanged the next is reduced inside.
 ///
-/// `T = Σ stages(S/c) + (c−1)·max(load of a level)`: the load of an inner level is both of its stages, that of the exchange its
-/// time on the wire alone, for chunks are in flight one behind the other. Within one site the nodes exchange, by a ring. None
-/// where the group has no such levels.
+/// `T = Σ stages(S/c) + (c−1)·max(load of a level)`: the load of an inner level is both of its stages, that of the
+/// exchange its time on the wire alone, for chunks are in flight one behind the other. Within one site the nodes
+/// exchange, by a ring. None where the group has no such levels.
 pub fn in_chunks(t: &Transfer, g: &Geometry, chunks: u32) -> Option<f64> {
     if t.op != Op::AllReduce || g.per_node == 0 || g.nodes < 2 || chunks == 0 {
         return None;

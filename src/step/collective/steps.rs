@@ -1,9 +1,10 @@
 //! Every transfer of an algorithm as a flow that waits for what it needs and for nothing else.
 //!
-//! A transfer *waits* until its sender holds what it sends: until the flows have ended by which it received since it last
-//! sent. It *queues* behind the flows by which its sender last sent and its receiver last received, as one port carries one
-//! message after the other: its latency may run before those are over, its bytes not. Chains of transfers (rings side by side,
-//! slices of one ring) hold bytes of their own; slices share the ports of their ring, rings do not.
+//! A transfer *waits* until its sender holds what it sends: until the flows have ended by which it received since it
+//! last sent. It *queues* behind the flows by which its sender last sent and its receiver last received, as one port
+//! carries one message after the other: its latency may run before those are over, its bytes not. Chains of transfers
+//! (rings side by side, slices of one ring) hold bytes of their own; slices share the ports of their ring, rings do
+//! not.
 
 use super::geometry::Geometry;
 use super::pattern::Route;
@@ -58,8 +59,8 @@ impl Lane {
         let (held, ports, touched) = Default::default();
         Lane { number, last_phase, chains: 0, slices: 0, held, ports, touched }
     }
-    /// Divides it into so many chains and slices. Where a phase has others than the one before, each of its transfers waits for
-    /// those of all.
+    /// Divides it into so many chains and slices. Where a phase has others than the one before, each of its transfers
+    /// waits for those of all.
     fn divide(&mut self, chains: u32, slices: u32, n: u32) {
         if (self.chains, self.slices) == (chains, slices) {
             return;

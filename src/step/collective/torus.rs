@@ -8,8 +8,8 @@
 //! block. Two equal axes: `(x+y)·α/2 + V/(4B)·(1+1/y)`, which is `1/y` above the bound `V/(4B)`, because an even ring
 //! uses `n/2` hops one way and one less the other. **Reduce-scatter** runs backwards, **all-reduce** is both.
 //!
-//! `torus-split` sends half of each shard to the chip opposite either way: `⌊n/2⌋·α + V·(n−1)/(2n·B)` on an even ring, and
-//! `V/(2D·B)·(1 − 1/N)` in all on `D` equal axes of even length, the bound of the book.
+//! `torus-split` sends half of each shard to the chip opposite either way: `⌊n/2⌋·α + V·(n−1)/(2n·B)` on an even
+//! ring, and `V/(2D·B)·(1 − 1/N)` in all on `D` equal axes of even length, the bound of the book.
 //!
 //! **All-to-all**: each pair's bytes take the shorter way, axis after axis, through the chips between; half each way
 //! where both are equal. Bisection sets the time: an axis of `a` with wrap takes `a·S/(8B)` (odd `a`:

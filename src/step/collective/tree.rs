@@ -7,15 +7,17 @@
 //! Positions are in the order of nodes, so edges near the leaves stay inside: of the `h = ⌈log2 n⌉` edges to the root,
 //! `log2 g − 1` with `g` ranks on a node; the others leave it.
 //!
-//! Ports are shared unevenly while the pipeline runs, so there is no closed form. The busiest port carries `2S` for `n > 2`
-//! (an inner rank of one tree, a leaf of the other); the busiest network port `3S/2` where nodes have several ranks, `S` on
-//! two nodes of more than two, since a rank has at most three edges that leave its node. [`Algorithm::closed_form`] is an **estimate**:
+//! Ports are shared unevenly while the pipeline runs, so there is no closed form. The busiest port carries `2S` for
+//! `n > 2` (an inner rank of one tree, a leaf of the other); the busiest network port `3S/2` where nodes have several
+//! ranks, `S` on two nodes of more than two, since a rank has at most three edges that leave its node.
+//! [`Algorithm::closed_form`] is an **estimate**:
 //!
 //! `2·Σ_h (α + S/(2k·B)) − S/(2k·B) + busiest port`
 //!
-//! with the latency of each edge once up and once down (chunks on their way do not wait for each other's). `steps` plays
-//! the true pipeline; against it the estimate is at most 15 % off in random cases. `fluid` keeps to the estimate, and loads all
-//! ports as it does the busiest: of the two trees a rank is the leaf of one and an inner node of the other.
+//! with the latency of each edge once up and once down (chunks on their way do not wait for each other's). `steps`
+//! plays the true pipeline; against it the estimate is at most 15 % off in random cases. `fluid` keeps to the
+//! estimate, and loads all ports as it does the busiest: of the two trees a rank is the leaf of one and an inner node
+//! of the other.
 
 use super::algorithm::Algorithm;
 use super::geometry::{Fabric, Geometry};

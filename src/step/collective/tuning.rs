@@ -11,17 +11,17 @@
 //!
 //!   `time = base + Σ steps·step + (X/link rate + own/copy rate) / rate`
 //!
-//!   X are the bus bytes (size times the bus factor), *own* is the rank's shard, which the same kernel copies from
-//!   input to output or sums without a link, and `rate` is 1 for simple. Between nodes a step has a cost of its own (of the
-//!   simple protocol, `trips` ways through the network where that is slower than the one NCCL's figures are for), and a
-//!   ramp `ramp·√X` is added: what is left of pipelining with the best number of chunks.
+//! X are the bus bytes (size times the bus factor), *own* is the rank's shard, which the same kernel copies from
+//!   input to output or sums without a link, and `rate` is 1 for simple. Between nodes a step has a cost of its own
+//!   (of the simple protocol, `trips` ways through the network where that is slower than the one NCCL's figures are
+//!   for), and a ramp `ramp·√X` is added: what is left of pipelining with the best number of chunks.
 //!
 //! A reduction in the switch (NVLS) is bound by its kernels, not by the links: its bus bytes flow at `efficiency` times
 //! the link rate on 8 and on 72 devices alike, although the switch spares links nearly half of them.
 //!
-//! NCCL's trees between nodes (chains in the node, one tree for each channel) are not among the algorithms here: its tree is
-//! played as the double binary tree of ranks, whose bytes take one network port of a node and not all, so that rings win
-//! from smaller sizes on than with NCCL.
+//! NCCL's trees between nodes (chains in the node, one tree for each channel) are not among the algorithms here: its
+//! tree is played as the double binary tree of ranks, whose bytes take one network port of a node and not all, so
+//! that rings win from smaller sizes on than with NCCL.
 //!
 //! Efficiency is relative to the machine's link capacity, which should be payload bandwidth: NCCL sees 20, 20.6 and
 //! 40.1 GB/s for each link of Ampere, Hopper and Blackwell, of 25 and 50 on the wire.
@@ -154,8 +154,8 @@ struct NetworkCost {
     low_latency_step_us: Option<f64>,
     /// For each step between nodes by the simple one.
     step_us: f64,
-    /// One way through the network that both are for; over a slower one a step by a low-latency protocol waits for one way
-    /// more of the difference.
+    /// One way through the network that both are for; over a slower one a step by a low-latency protocol waits for
+    /// one way more of the difference.
     latency_us: f64,
     /// As many ways a step by the simple protocol waits for.
     trips: f64,
@@ -185,9 +185,9 @@ impl DeviceTuning {
         self.channels
     }
 
-    /// What NCCL would run. Between nodes its model, which was made for another network, gives way to a ring or a tree that is
-    /// cheaper by the costs here. Ops that its model does not cover, and groups that its algorithms cannot run, get the
-    /// algorithm with the best closed form.
+    /// What NCCL would run. Between nodes its model, which was made for another network, gives way to a ring or a
+    /// tree that is cheaper by the costs here. Ops that its model does not cover, and groups that its algorithms
+    /// cannot run, get the algorithm with the best closed form.
     pub fn choose(&self, t: &Transfer, g: &Geometry) -> Option<Choice> {
         let options = self.options(t, g);
         let price = |algorithm: &'static dyn Algorithm| self.price(algorithm, None, t, g, None);
@@ -279,7 +279,8 @@ impl DeviceTuning {
             (Op::SendRecv | Op::RingShift, _) | (_, None) => 0.0,
             (_, Some(rate)) => t.bytes as f64 / f64::from(g.size.max(1)) / (rate * 1e9) / kernel.rate,
         };
-        // In a ring over several nodes the steps inside hide behind the slower ones between: what is left is their flags.
+        // In a ring over several nodes the steps inside hide behind the slower ones between: what is left is their
+        // flags.
         let inside_us = match &cost.low_latency {
             Some(low) if g.nodes > 1 && a.name() != "tree" => low.step_us,
             _ => kernel.step_us,

@@ -1,11 +1,11 @@
 //! Fused attention: blocks of rows over the compute units.
 //!
-//! A block of `attention_rows` queries (backward: keys) runs on one unit over all keys that it sees, and pays for its start
-//! and end as if it saw `attention_fill` more: with a mean of K keys seen (half of the sequence under a causal mask, less
-//! with a window), the rate is the generation's long-sequence rate times K / (K + fill). Heads narrower than 128 keep the
-//! exponentials on the critical path: they cost as much as heads wider by half of what is missing to 128
-//! (FlashAttention-4's and TileLang's rows for 64 and 128 on Blackwell and Hopper) unless the device's file says otherwise
-//! (`narrow`).
+//! A block of `attention_rows` queries (backward: keys) runs on one unit over all keys that it sees, and pays for its
+//! start and end as if it saw `attention_fill` more: with a mean of K keys seen (half of the sequence under a causal
+//! mask, less with a window), the rate is the generation's long-sequence rate times K / (K + fill). Heads narrower
+//! than 128 keep the exponentials on the critical path: they cost as much as heads wider by half of what is missing
+//! to 128 (FlashAttention-4's and TileLang's rows for 64 and 128 on Blackwell and Hopper) unless the device's file
+//! says otherwise (`narrow`).
 
 use super::DeviceCost;
 use crate::model::{AttentionGeneration, Direction, Kernel, KernelShape};

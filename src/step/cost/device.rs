@@ -70,8 +70,8 @@ impl DeviceCost {
         self.spec.sustained_memory = 1.0;
         self
     }
-    /// The same device where kernels run long but alone, as in a series of one kernel after another: hot, and with all of the
-    /// memory's bandwidth.
+    /// The same device where kernels run long but alone, as in a series of one kernel after another: hot, and with
+    /// all of the memory's bandwidth.
     pub fn alone(mut self) -> DeviceCost {
         self.spec.sustained_memory = 1.0;
         self

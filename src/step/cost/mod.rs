@@ -16,15 +16,17 @@
 //! Fused attention and kernels that memory bounds have forms of their own (`attention.rs`, `memory_bound.rs`).
 //!
 //! All levels read the one description of a device ([`DeviceCost`]): catalogue figures and the `cost` object of the
-//! device file. The structure (tiles, fill, last wave, floors) is one for all devices, fitted to short runs of A100, H100,
-//! H200 and B200 together; per device only rates differ. `stepsim kernels --score` prints what is left as error.
+//! device file. The structure (tiles, fill, last wave, floors) is one for all devices, fitted to short runs of A100,
+//! H100, H200 and B200 together; per device only rates differ. `stepsim kernels --score` prints what is left as
+//! error.
 //!
 //! Hazards:
 //! * Rates of short runs and of training differ: an H100 keeps about 1,600 of its 1,830 MHz under load, a B200 runs
 //!   large GEMMs at 0.72 of peak when cool and at 0.5 in a long series, while kernels that reach less keep their rate.
 //!   Device files give the rate of a short run and `sustained`, the most of it that stays; steps are priced with both,
 //!   rows of short benchmarks without ([`DeviceCost::cool`]).
-//! * A power cap lowers the clock of products by their part of the power ([`UnderCap`], `spec::power`); what memory bounds keeps its time.
+//! * A power cap lowers the clock of products by their part of the power ([`UnderCap`], `spec::power`); what memory
+//!   bounds keeps its time.
 //! * Devices of one kind are not equal, and a step waits for the slowest of all it has ([`DeviceCost::slowest_of`]).
 //! * Units that a collective takes are gone for the whole kernel: [`Cost::time_with_units_taken`] is for kernels that
 //!   run beside it from start to end; the engine stretches the overlapped part only.

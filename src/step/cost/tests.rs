@@ -131,8 +131,8 @@ fn tiles_run_in_whole_waves() {
     assert_eq!(TileWave.time_with_units_taken(&gemm(5120, 1280, 8192), &d, 24), one * 3);
 }
 
-/// Sums of 4 bytes, read and written, at 1,000 TB/s: half of that time comes on top of the products, however deep they are,
-/// and where power bounds them too; a product that writes its result once has none of it.
+/// Sums of 4 bytes, read and written, at 1,000 TB/s: half of that time comes on top of the products, however deep
+/// they are, and where power bounds them too; a product that writes its result once has none of it.
 #[test]
 fn sums_of_weight_gradients_are_not_hidden() {
     let mut device = plain();
@@ -260,8 +260,8 @@ proptest! {
 
 // --- against measurements -------------------------------------------------------------------------------------------
 
-/// A sample of published kernel times (each row names its source), drawn at random from those that the figures were fitted
-/// to: what is left as error, by device, op and format.
+/// A sample of published kernel times (each row names its source), drawn at random from those that the figures were
+/// fitted to: what is left as error, by device, op and format.
 #[test]
 fn measured_kernels_are_met() {
     let rows: Vec<measured::Row> = include_str!("../../../tests/data/kernels.jsonl")

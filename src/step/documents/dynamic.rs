@@ -7,12 +7,13 @@
 //! * Groups are runs of 2, 4, … of the ranks of data × context, all made when the run begins.
 //! * Samples are padded to twice the ranks of data × context, so that any group can cut them in zigzag
 //!   (`_calculate_padding_divisor` of `sft_dataset.py`).
-//! * The longest come first, each to the group that has least to do. Samples of one degree that fit run as one packed sequence.
-//! * Where there is too little for all ranks, samples get more of them. Here a sample gets as many as it takes so that it alone
-//!   lasts no longer than what a rank has on average: no rank is then idle.
+//! * The longest come first, each to the group that has least to do. Samples of one degree that fit run as one packed
+//!   sequence.
+//! * Where there is too little for all ranks, samples get more of them. Here a sample gets as many as it takes so
+//!   that it alone lasts no longer than what a rank has on average: no rank is then idle.
 //!
-//! Which ranks wait for which follows from the order of passes, which is one for all ranks: no barrier is needed, and what
-//! Megatron-LM's first version puts between its rounds is not played.
+//! Which ranks wait for which follows from the order of passes, which is one for all ranks: no barrier is needed, and
+//! what Megatron-LM's first version puts between its rounds is not played.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -183,8 +184,8 @@ impl DynamicContext {
 mod tests {
     use super::*;
 
-    /// Two samples of 4,096 tokens and six of 1,024 on eight ranks with room for 1,024 each; cost is length. All ask for
-    /// 14,336, a rank for 1,792: the long ones take four ranks each for 1,024, the short ones a rank each.
+    /// Two samples of 4,096 tokens and six of 1,024 on eight ranks with room for 1,024 each; cost is length. All ask
+    /// for 14,336, a rank for 1,792: the long ones take four ranks each for 1,024, the short ones a rank each.
     #[test]
     fn two_long_and_six_short_samples_on_eight_ranks() {
         let room = Room { ranks: 8, tokens_per_rank: 1024, multiple: 16 };

@@ -14,7 +14,8 @@ pub fn of_values(values: &[f64], n: u64) -> f64 {
     if mean > 0.0 { largest / mean } else { 1.0 }
 }
 
-/// Expected largest sum of `each` values over the mean sum, for `n` sums of independent values: sums are taken to be normal.
+/// Expected largest sum of `each` values over the mean sum, for `n` sums of independent values: sums are taken to be
+/// normal.
 pub fn of_sums(values: &[f64], n: u64, each: u64) -> f64 {
     let q = values.len() as f64;
     let mean = values.iter().sum::<f64>() / q;

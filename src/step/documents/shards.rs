@@ -91,8 +91,8 @@ fn pairs((a, b): (u64, u64), (c, d): (u64, u64), seen: Seen) -> i128 {
 /// What the ranks that share a sequence have to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shares {
-    /// `pairs[rank][step]`: pairs of the rank's queries with the keys that it has in that step of a ring, its own at first,
-    /// then those of the rank before it, and so on. Diagonal included.
+    /// `pairs[rank][step]`: pairs of the rank's queries with the keys that it has in that step of a ring, its own at
+    /// first, then those of the rank before it, and so on. Diagonal included.
     pub pairs: Vec<Vec<u128>>,
     /// Queries of each rank.
     pub tokens: Vec<u64>,

@@ -1,12 +1,13 @@
 //! Low-rank adapters beside frozen matrices (LoRA): y = W·x + B·(A·x), A of r × c_in, B of c_out × r.
 //!
-//! Each adapted matrix has its own two small products, also where the frozen ones run as one kernel; B's adds to the output of
-//! W's. Backward: the gradient through B, W's input gradient, and the gradient through A added to it; and the weight
-//! gradients of both, for which the input of W is kept (once for matrices that share it) and A·x.
+//! Each adapted matrix has its own two small products, also where the frozen ones run as one kernel; B's adds to the
+//! output of W's. Backward: the gradient through B, W's input gradient, and the gradient through A added to it; and
+//! the weight gradients of both, for which the input of W is kept (once for matrices that share it) and A·x.
 //!
-//! Tensor parallelism cuts B with a matrix that is cut by columns, and A with one that is cut by rows; the other is whole on every rank.
-//! Both commute with the sums of W's own communication, so there is none of their own; the gradient of the whole one is summed
-//! over tensor-parallel ranks once a step, which is left out, as that of norms is.
+//! Tensor parallelism cuts B with a matrix that is cut by columns, and A with one that is cut by rows; the other is
+//! whole on every rank. Both commute with the sums of W's own communication, so there is none of their own; the
+//! gradient of the whole one is summed over tensor-parallel ranks once a step, which is left out, as that of norms
+//! is.
 //!
 //! Source: Hu et al. 2021 (arXiv 2106.09685); what eager software does around the products: huggingface/peft,
 //! tuners/lora/layer.py.
@@ -102,8 +103,8 @@ impl Adapters {
         self.weight_grad.push(weight_grad("adapter down weight gradient", rank, inputs));
     }
 
-    /// Puts them around the products of a frozen layer, whose weight gradient they stand in for. Without any, nothing reads
-    /// what was gathered for it.
+    /// Puts them around the products of a frozen layer, whose weight gradient they stand in for. Without any, nothing
+    /// reads what was gathered for it.
     pub(super) fn around(&self, l: &Linear, (forward, input_grad, weight_grad, backward): Passes) -> Passes {
         let is = |item: &Item, name: &str| item.kernel().is_some_and(|k| k.name == name);
         let [product, input, weight] = l.names;

@@ -122,8 +122,8 @@ impl<'a> Blocks<'a> {
         self.saved
             .push((self.blocks.len(), Saved { name, bytes, by: SavedBy(by.to_vec()), for_weight_grad }));
     }
-    /// Notes an input of products with weights, which is kept for their gradients: where those, or one of the adapters of
-    /// these matrices, are trained.
+    /// Notes an input of products with weights, which is kept for their gradients: where those, or one of the
+    /// adapters of these matrices, are trained.
     pub(super) fn save_input(
         &mut self,
         name: &'static str,
@@ -188,8 +188,8 @@ impl<'a> Blocks<'a> {
         let sum = |_| s.pass(KernelClass::Residual, "add gradients", elements, 3.0);
         self.push(Block::of(Vec::new(), (1..branches).map(sum).collect(), &[]));
     }
-    /// A learned number that scales what a part adds to the stream. Forward it is fused with that sum; backward the gradient is scaled, and
-    /// the number's own is the product of both, for which the part's output is kept.
+    /// A learned number that scales what a part adds to the stream. Forward it is fused with that sum; backward the
+    /// gradient is scaled, and the number's own is the product of both, for which the part's output is kept.
     pub(super) fn gate(&mut self) {
         let (s, trains) = (self.shard, self.shard.trained.weights());
         let elements = s.local_tokens() * self.model.hidden;
@@ -229,8 +229,8 @@ impl<'a> Blocks<'a> {
             *block = Block { forward, ..Block::default() };
         }
     }
-    /// Leaves out what would make gradients of the layer's input: in each branch the backward passes below the first block that trains
-    /// something, what they would read, and that block's own input gradient.
+    /// Leaves out what would make gradients of the layer's input: in each branch the backward passes below the first
+    /// block that trains something, what they would read, and that block's own input gradient.
     fn without_input_gradient(&mut self) {
         let ends = self.branches.iter().copied().chain([self.blocks.len()]);
         let starts: Vec<usize> = std::iter::once(0).chain(self.branches.iter().copied()).collect();
@@ -322,8 +322,8 @@ fn gather_ahead(mut items: Vec<Item>) -> Vec<Item> {
     items
 }
 
-/// Lets exchanges run beside the kernels of the shared expert: those that follow, or in backward those that stand before,
-/// which then follow.
+/// Lets exchanges run beside the kernels of the shared expert: those that follow, or in backward those that stand
+/// before, which then follow.
 fn with_shared_expert(mut items: Vec<Item>) -> Vec<Item> {
     let is_shared = |i: &Item| i.kernel().is_some_and(|k| k.name.starts_with("shared expert"));
     let prepares = |i: &Item| {

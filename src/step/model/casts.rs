@@ -82,7 +82,8 @@ impl Shard {
         let list = |casts: &[Cast]| casts.iter().map(|cast| self.cast(cast, elements)).collect();
         casts.map_or_else(Default::default, |casts| [list(&casts.forward), list(&casts.backward)])
     }
-    /// Bytes of an element of a tensor as it is kept for backward, where it is kept as computed if the recipe does not say.
+    /// Bytes of an element of a tensor as it is kept for backward, where it is kept as computed if the recipe does
+    /// not say.
     pub(super) fn kept_bytes(&self, role: CastRole) -> f64 {
         let of = |recipe: &Recipe| recipe.is_narrow().then(|| recipe.kept_bytes(role)).flatten();
         self.recipe.as_ref().and_then(of).unwrap_or(self.act())

@@ -24,8 +24,8 @@ impl LayerPlan {
     }
 
     /// A multi-token-prediction module: the stream and the embedding of the next token, each normalised, side by side
-    /// through one projection; a layer like the last; the LM head once more (DeepSeek-V3, section 2.2). Embedding and head
-    /// are those of the model: their tables are no parameters of the module.
+    /// through one projection; a layer like the last; the LM head once more (DeepSeek-V3, section 2.2). Embedding and
+    /// head are those of the model: their tables are no parameters of the module.
     pub fn prediction(model: &ModelSpec, shard: &Shard) -> LayerPlan {
         let layer = model.layer(model.layers.saturating_sub(1));
         let mut b = Blocks::new(&layer, shard);
@@ -123,13 +123,14 @@ fn loss_workspace(shard: &Shard) -> f64 {
         // Hugging Face: beside the log-softmax that is saved, the logits in fp32 and those shifted; or, backward, its
         // gradient and the one that is shifted back.
         _ if shard.copies_logits => 8.0,
-        // One kernel, which writes the gradient over the logits; so do many eager stacks (llm-foundry takes flash-attn's).
+        // One kernel, which writes the gradient over the logits; so do many eager stacks (llm-foundry takes
+        // flash-attn's).
         KernelFusion::Full | KernelFusion::None => 0.0,
-        // Megatron-LM, tensor_parallel/cross_entropy.py, and nanotron after it: the 16-bit logits, their fp32 copy, that copy
-        // less its maximum; the exponential is saved.
+        // Megatron-LM, tensor_parallel/cross_entropy.py, and nanotron after it: the 16-bit logits, their fp32 copy,
+        // that copy less its maximum; the exponential is saved.
         KernelFusion::Partial | KernelFusion::PartialAccumulating => 10.0,
-        // torchtitan: PyTorch's cross_entropy backward, beside the log-softmax that is saved: nll_loss's gradient, filled with
-        // zeros, and log_softmax's, both as wide as the logits and in fp32.
+        // torchtitan: PyTorch's cross_entropy backward, beside the log-softmax that is saved: nll_loss's gradient,
+        // filled with zeros, and log_softmax's, both as wide as the logits and in fp32.
         KernelFusion::Compiled => 8.0,
     }
 }

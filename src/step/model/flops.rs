@@ -1,20 +1,22 @@
 //! FLOPs of a training step as MFU and HFU count them.
 //!
 //! * **Model FLOPs** (the numerator of MFU): matrix products that the model's mathematics asks for, forward once and
-//!   backward twice, whatever is recomputed or skipped. Attention is counted in full, 4·b·s²·a·d forward, as in the PaLM
-//!   and Megatron papers; [`StepFlops::model_causal`] counts it by half where the mask is causal.
-//!   Of a window or chunks, full is both sides of the diagonal; where an indexer chooses keys, both counts are of the keys that
-//!   it keeps, and of its own products, which run forward alone. In cross-attention each token sees all image tokens of its sequence, whose keys
-//!   and values count once a sequence.
+//!   backward twice, whatever is recomputed or skipped. Attention is counted in full, 4·b·s²·a·d forward, as in the
+//!   PaLM and Megatron papers; [`StepFlops::model_causal`] counts it by half where the mask is causal. Of a window or
+//!   chunks, full is both sides of the diagonal; where an indexer chooses keys, both counts are of the keys that it
+//!   keeps, and of its own products, which run forward alone. In cross-attention each token sees all image tokens of
+//!   its sequence, whose keys and values count once a sequence.
 //! * **Hardware FLOPs** (the numerator of HFU) are those executed, recomputation included: the sum over the kernels
 //!   that ran ([`super::LayerPlan::flops`]).
 //!
-//! The **peak** that both are held against is that of the format in which the workload computes. Where a recipe runs part of
-//! the products in a narrower format, each format's FLOPs are held to its own peak: the device's peak is then all FLOPs over
-//! the time that they would take at the peaks of their formats ([`NarrowFlops`]), so that no utilisation exceeds 1.
+//! The **peak** that both are held against is that of the format in which the workload computes. Where a recipe runs
+//! part of the products in a narrower format, each format's FLOPs are held to its own peak: the device's peak is then
+//! all FLOPs over the time that they would take at the peaks of their formats ([`NarrowFlops`]), so that no
+//! utilisation exceeds 1.
 //!
-//! Element-wise work (convolutions, scans without products, scalar gates), the embedding lookup and the optimizer are in neither. Padding, dropped tokens and the vocabulary
-//! rounded up to the tensor-parallel degree are no model FLOPs.
+//! Element-wise work (convolutions, scans without products, scalar gates), the embedding lookup and the optimizer are
+//! in neither. Padding, dropped tokens and the vocabulary rounded up to the tensor-parallel degree are no model
+//! FLOPs.
 
 use std::collections::BTreeMap;
 
@@ -58,8 +60,9 @@ impl StepFlops {
             mixing: self.mixing * steps,
         }
     }
-    /// The same where not all weights are trained: products with frozen weights have no weight gradient, those of adapters
-    /// count as any, and what runs forward alone counts once. `below` tells whether something in front of the model is trained.
+    /// The same where not all weights are trained: products with frozen weights have no weight gradient, those of
+    /// adapters count as any, and what runs forward alone counts once. `below` tells whether something in front of
+    /// the model is trained.
     pub fn of_training(
         model: &ModelSpec,
         training: &TrainingSpec,
@@ -122,8 +125,8 @@ impl StepFlops {
         sum.model_causal += tokens * of_images;
         sum
     }
-    /// Forward and backward of sequences of documents, whose tokens attend to their own document alone: attention in full
-    /// is the whole square of each.
+    /// Forward and backward of sequences of documents, whose tokens attend to their own document alone: attention in
+    /// full is the whole square of each.
     pub fn of_documents(
         model: &ModelSpec,
         training: &TrainingSpec,

@@ -35,11 +35,14 @@ pub struct LayerPlan {
     pub trained: Parameters,
     /// Its weight matrices on this rank, for optimizers that work on whole ones.
     pub matrices: Vec<super::muon::Held>,
-    /// Whether tensor-parallel ranks hold the same weights and each has gradients of its own images, which are summed over them.
+    /// Whether tensor-parallel ranks hold the same weights and each has gradients of its own images, which are summed
+    /// over them.
     pub sums_over_tensor: bool,
-    /// Whether every pipeline rank holds the same weights and has gradients of its own images, which are summed over them.
+    /// Whether every pipeline rank holds the same weights and has gradients of its own images, which are summed over
+    /// them.
     pub sums_over_pipeline: bool,
-    /// Whether it is a module's that has devices of its own: other ranks than those of the language model share its state.
+    /// Whether it is a module's that has devices of its own: other ranks than those of the language model share its
+    /// state.
     pub is_apart: bool,
     /// Kernels that cast its weights once a step.
     pub weight_casts: Vec<Item>,

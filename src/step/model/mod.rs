@@ -1,9 +1,9 @@
 //! Transformers as layers and kernels: what one rank computes, sends and keeps for one micro-batch.
 //!
 //! A [`Shard`] says which share of the model a rank has: its micro-batch, and its tensor-, context- and
-//! expert-parallel degrees. [`LayerPlan::transformer`], [`LayerPlan::embedding`] and [`LayerPlan::head`] turn it into ordered
-//! lists of kernels and communication points, apart for forward, input gradient and weight gradient (zero-bubble
-//! schedules delay the last), and once more fused for schedules that run both gradients as one backward.
+//! expert-parallel degrees. [`LayerPlan::transformer`], [`LayerPlan::embedding`] and [`LayerPlan::head`] turn it into
+//! ordered lists of kernels and communication points, apart for forward, input gradient and weight gradient
+//! (zero-bubble schedules delay the last), and once more fused for schedules that run both gradients as one backward.
 //!
 //! Formulas (b sequences of s tokens, hidden h, FFN f, heads a of width d, vocabulary V, t tensor-parallel ranks):
 //! * GEMMs: 2mnk FLOPs forward, the same for each of the two gradients.

@@ -1,24 +1,27 @@
 //! Modules in front of the language model: what a rank computes, sends and keeps of the images of one micro-batch.
 //!
-//! A module is three kinds of units: its input (the patch embedding), its layers, and its projector. With b images on a rank, p
-//! patches each, x learned vectors beside them, and m patches to a token:
-//! * input: rows b·p (the rows before the last convolution: times its stride); the same on all tensor-parallel ranks that cut layers;
-//! * layers: those of a transformer of b sequences of p + x, attention without a causal mask, inside windows where there are any;
-//! * projector: rows b·p / m. Its matrices are cut in pairs, columns then rows, where tensor-parallel ranks cut layers; one left over
-//!   is whole on each.
+//! A module is three kinds of units: its input (the patch embedding), its layers, and its projector. With b images on
+//! a rank, p patches each, x learned vectors beside them, and m patches to a token:
+//! * input: rows b·p (the rows before the last convolution: times its stride); the same on all tensor-parallel ranks
+//!   that cut layers;
+//! * layers: those of a transformer of b sequences of p + x, attention without a causal mask, inside windows where
+//!   there are any;
+//! * projector: rows b·p / m. Its matrices are cut in pairs, columns then rows, where tensor-parallel ranks cut
+//!   layers; one left over is whole on each.
 //!
-//! Layers are not cut along the sequence (no sequence parallelism), and compute in the format of `precision.compute`: recipes for
-//! narrow formats are of the language model.
+//! Layers are not cut along the sequence (no sequence parallelism), and compute in the format of `precision.compute`:
+//! recipes for narrow formats are of the language model.
 //!
 //! Tokens come to all ranks that hold a part of the sequence (`module_travel`): gathered over tensor-parallel
 //! ranks that share images, then over context-parallel ranks, which always do. Their gradients go back: gathered over
 //! tensor-parallel ranks where each has those of a part of the sequence (sequence parallelism), then scattered over
 //! context-parallel ranks.
 //!
-//! On devices of its own, a module has other degrees: a rank encodes its share of the images of all replicas of the language model.
+//! On devices of its own, a module has other degrees: a rank encodes its share of the images of all replicas of the
+//! language model.
 //!
-//! Where ranks share images, b is the images of the fullest rank. Weights that every tensor-parallel rank holds whole have
-//! gradients of other images on each: [`LayerPlan::sums_over_tensor`].
+//! Where ranks share images, b is the images of the fullest rank. Weights that every tensor-parallel rank holds whole
+//! have gradients of other images on each: [`LayerPlan::sums_over_tensor`].
 
 use super::KernelClass;
 use super::blocks::{Block, Blocks};
@@ -223,8 +226,8 @@ fn add_positions(b: &mut Blocks, spec: &ModuleSpec) {
     });
 }
 
-/// Positions put side by side, or their mean: reads all of them, those of so many other layers too, and writes so many elements. Backward
-/// the gradients of other layers are added to what comes to these from above.
+/// Positions put side by side, or their mean: reads all of them, those of so many other layers too, and writes so
+/// many elements. Backward the gradients of other layers are added to what comes to these from above.
 fn merge(b: &mut Blocks, written: u64, beside: u64) {
     let s = b.shard;
     let of_layer = s.tokens() * b.model.hidden;

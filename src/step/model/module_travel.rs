@@ -39,8 +39,8 @@ impl ModuleShard<'_> {
         let beside = self.module.beside(ends) * positions;
         (deep * tokens + if last { tokens } else { positions + beside }) as f64 * self.layers.act()
     }
-    /// Bytes of the tokens that come from a module on devices of its own: on one rank of the language model, and on one of the
-    /// module, whose tensor-parallel ranks have the same.
+    /// Bytes of the tokens that come from a module on devices of its own: on one rank of the language model, and on
+    /// one of the module, whose tensor-parallel ranks have the same.
     pub fn bytes_apart(&self) -> [f64; 2] {
         let sets = 1 + self.module.spec.deep_layers().len() as u64;
         let image = (sets * self.module.tokens() * self.model.hidden) as f64 * self.layers.act();

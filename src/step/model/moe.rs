@@ -1,15 +1,15 @@
 //! Mixture of experts: router, dispatch, experts, combine.
 //!
-//! How many rows travel, and in which format, says [`crate::moe::Travel`]. With an even load a rank's experts receive as
-//! many rows as it sends. A load factor λ (fullest over mean) stretches both the exchanges and the grouped GEMMs of the
-//! rank that has it; a capacity factor caps it and drops the rest.
+//! How many rows travel, and in which format, says [`crate::moe::Travel`]. With an even load a rank's experts receive
+//! as many rows as it sends. A load factor λ (fullest over mean) stretches both the exchanges and the grouped GEMMs
+//! of the rank that has it; a capacity factor caps it and drops the rest.
 //!
 //! Kernels around the exchanges (T tokens, M = k·T rows of experts, D_r distinct ranks a token):
-//! * a copy for each expert: tokens permuted to M rows before the dispatch, received chunks sorted by local expert where a
-//!   rank has several; the same undone behind the combine;
-//! * a row for each rank: nothing before the dispatch; behind it the places of the T·D_r rows among the experts are found
-//!   (DeepEP; others know them beforehand), the rows are expanded to M, and before the combine weighed and summed to
-//!   T·D_r again.
+//! * a copy for each expert: tokens permuted to M rows before the dispatch, received chunks sorted by local expert
+//!   where a rank has several; the same undone behind the combine;
+//! * a row for each rank: nothing before the dispatch; behind it the places of the T·D_r rows among the experts are
+//!   found (DeepEP; others know them beforehand), the rows are expanded to M, and before the combine weighed and
+//!   summed to T·D_r again.
 
 use super::blocks::{Block, Blocks};
 use super::casts::{Operands, Prepared};
@@ -296,8 +296,8 @@ impl<'a> Routed<'a> {
         self.pad(b, ["unpad rows", "pad rows backward"]);
         // Rows are weighed at the activation, so nothing of the combine is kept.
     }
-    /// A copy into, or out of, rows that are padded for a narrow format: dispatchers that lay out the rows of a rank pad
-    /// them there.
+    /// A copy into, or out of, rows that are padded for a narrow format: dispatchers that lay out the rows of a rank
+    /// pad them there.
     fn pad(&self, b: &mut Blocks, [forward, backward]: [&'static str; 2]) {
         let s = b.shard;
         if !s.pads_by_copy || s.pad_rows_to <= 1 || self.sums_per_rank(b) {
@@ -360,8 +360,8 @@ impl<'a> Routed<'a> {
             ..Block::default()
         });
     }
-    /// What casts the operands of one of the experts' products: its input or the gradient of its output may have come in
-    /// a narrow format.
+    /// What casts the operands of one of the experts' products: its input or the gradient of its output may have come
+    /// in a narrow format.
     fn prepare(&self, b: &Blocks, name: &str, inputs: u64, outputs: u64) -> Prepared {
         let narrow = |exchange| self.is_narrow(b, exchange);
         let input = match name {

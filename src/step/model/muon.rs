@@ -1,13 +1,14 @@
 //! Muon: momentum made orthogonal, matrix by matrix, by Newton–Schulz iterations.
 //!
-//! On an m×n matrix X with m ≤ n, five times: A = X·Xᵀ, B = bA + cA·A, X ← aX + B·X: 2·5·(2m²n + m³) FLOPs in 16 bits. Before it
-//! the momentum is updated, after it the weight, which moves 4 bytes a parameter more than one fused step does (26 with fp32
-//! gradients, momentum and master weights).
+//! On an m×n matrix X with m ≤ n, five times: A = X·Xᵀ, B = bA + cA·A, X ← aX + B·X: 2·5·(2m²n + m³) FLOPs in 16
+//! bits. Before it the momentum is updated, after it the weight, which moves 4 bytes a parameter more than one fused
+//! step does (26 with fp32 gradients, momentum and master weights).
 //!
-//! All weight matrices of layers are updated so, queries, keys, values, gate and up apart, each expert by itself; tables, norms and
-//! biases by Adam. Tensor parallelism orthogonalises each shard by itself (Megatron's `blockwise`: other mathematics, no bytes).
-//! Where ranks share optimizer state, each owns whole matrices (Megatron's `LayerWiseDistributedOptimizer`): the update takes as
-//! long as that of the most loaded owner, matrices being given out by their FLOPs, largest first.
+//! All weight matrices of layers are updated so, queries, keys, values, gate and up apart, each expert by itself;
+//! tables, norms and biases by Adam. Tensor parallelism orthogonalises each shard by itself (Megatron's `blockwise`:
+//! other mathematics, no bytes). Where ranks share optimizer state, each owns whole matrices (Megatron's
+//! `LayerWiseDistributedOptimizer`): the update takes as long as that of the most loaded owner, matrices being given
+//! out by their FLOPs, largest first.
 //!
 //! Source: Jordan et al. 2024 (kellerjordan.github.io/posts/muon); Liu et al. 2025 (arXiv 2502.16982); Megatron-LM.
 //!

@@ -119,8 +119,9 @@ impl Update<'_> {
         kernels.into_iter().flat_map(|k| self.cut(k, self.parameters)).chain(products).collect()
     }
 
-    /// Bytes beside those of one pass over gradient and state: Adafactor reads the gradient for its sums, for the norm of the update
-    /// and for the update; Muon writes and reads the momentum and the result around its products, in 16 bits.
+    /// Bytes beside those of one pass over gradient and state: Adafactor reads the gradient for its sums, for the
+    /// norm of the update and for the update; Muon writes and reads the momentum and the result around its products,
+    /// in 16 bits.
     fn beside(&self, gradient: f64) -> f64 {
         match self.kind {
             OptimizerKind::Adafactor => 2.0 * gradient * self.parameters as f64,

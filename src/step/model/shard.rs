@@ -171,8 +171,8 @@ impl Shard {
     pub(super) fn kept_tokens(&self) -> u64 {
         if self.keep_gathered { self.tokens() } else { self.local_tokens() }
     }
-    /// How many of the ranks that cut an expert have the same tokens: tensor-parallel ranks, where the sequence is not cut
-    /// among them.
+    /// How many of the ranks that cut an expert have the same tokens: tensor-parallel ranks, where the sequence is
+    /// not cut among them.
     pub fn alike_in_expert(&self) -> u64 {
         if self.sequence_parallel { 1 } else { self.tensor.min(self.expert_tensor) }
     }

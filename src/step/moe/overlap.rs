@@ -1,10 +1,11 @@
 //! Kernels and exchanges on two streams: the longest path of one cell after the other.
 //!
-//! A **cell** is a layer's forward pass of one micro-batch and a layer's backward pass of another. Its data edges (' is the
-//! cell before): attn(F) after combine(F)'; dispatch(F) after attn(F); mlp(F) after dispatch(F); combine(F) after mlp(F);
-//! combine(B) after attn(B)'; mlp(B) after combine(B); dispatch(B) after mlp(B); attn(B) after dispatch(B); weight
-//! gradients (W) after the kernels that made their inputs. Orders of the streams, as in DeepSeek's published profile of
-//! DualPipe (deepseek-ai/profile-data, `train.json`) and in Megatron-LM's combined 1F1B with delayed weight gradients:
+//! A **cell** is a layer's forward pass of one micro-batch and a layer's backward pass of another. Its data edges ('
+//! is the cell before): attn(F) after combine(F)'; dispatch(F) after attn(F); mlp(F) after dispatch(F); combine(F)
+//! after mlp(F); combine(B) after attn(B)'; mlp(B) after combine(B); dispatch(B) after mlp(B); attn(B) after
+//! dispatch(B); weight gradients (W) after the kernels that made their inputs. Orders of the streams, as in
+//! DeepSeek's published profile of DualPipe (deepseek-ai/profile-data, `train.json`) and in Megatron-LM's combined
+//! 1F1B with delayed weight gradients:
 //!
 //! * compute: attn(F), mlp(B), mlp(W), mlp(F), attn(B), attn(W)
 //! * exchange: combine(B), dispatch(F), dispatch(B), combine(F)
@@ -103,8 +104,8 @@ impl Cell {
     }
 }
 
-/// The graph of the layers of a forward pass beside those of a backward pass, each in its order: cells are paired first with
-/// last, other kernels run between them, surplus cells alone.
+/// The graph of the layers of a forward pass beside those of a backward pass, each in its order: cells are paired
+/// first with last, other kernels run between them, surplus cells alone.
 fn steps(forward: &[Layer], backward: &[Layer], fused: bool) -> Vec<Task> {
     let mut steps = Vec::with_capacity(6 * (forward.len() + backward.len()));
     let mut f = Pass::new(forward.iter().flat_map(forward_ops).collect());

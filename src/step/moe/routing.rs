@@ -1,12 +1,12 @@
 //! How many distinct domains and ranks a token touches.
 //!
-//! Model: of G groups of experts, L are drawn uniformly, then k experts without replacement among the L·E/G (no limit:
-//! L = G). Gates that rank groups by their scores touch more: they are sampled (`gate.rs`). A workload may also say itself how
-//! many it is (`expert.domains_per_token`, `expert.ranks_per_token`).
+//! Model: of G groups of experts, L are drawn uniformly, then k experts without replacement among the L·E/G (no
+//! limit: L = G). Gates that rank groups by their scores touch more: they are sampled (`gate.rs`). A workload may
+//! also say itself how many it is (`expert.domains_per_token`, `expert.ranks_per_token`).
 //!
-//! Where groups are drawn, the distribution is counted exactly: experts are walked in order, cut at the borders of groups and parts, and the
-//! ways to choose groups and experts are added up by (groups drawn, experts drawn, parts touched). All terms are
-//! positive, so nothing cancels.
+//! Where groups are drawn, the distribution is counted exactly: experts are walked in order, cut at the borders of
+//! groups and parts, and the ways to choose groups and experts are added up by (groups drawn, experts drawn, parts
+//! touched). All terms are positive, so nothing cancels.
 
 use crate::spec::model::{GroupScore, MoeSpec};
 

@@ -36,7 +36,8 @@ pub enum RowRule {
     /// DeepEP's packed rows: source domain and mask of ranks (8 bytes), k indices and weights with the dispatch, k
     /// weights' gradients with its backward, up to a multiple of 16 bytes.
     DeepEp,
-    /// HybridEP's separate arrays: with the dispatch and its backward the fp32 probability of every expert of the domain.
+    /// HybridEP's separate arrays: with the dispatch and its backward the fp32 probability of every expert of the
+    /// domain.
     HybridEp,
 }
 

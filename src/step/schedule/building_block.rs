@@ -1,17 +1,17 @@
 //! Building blocks: schedules that do the same for every micro-batch, a fixed time further on.
 //!
-//! A block says when a rank runs the four passes of one micro-batch through a V of two chunks: forward down and up, its
-//! gradient down and up. Time is counted in units of one pass. Every six units the next micro-batch does the same (four
-//! passes and two weight gradients keep a rank busy), and weight gradients fill what is left free, the oldest first. How long
-//! activations live in the block is what a rank holds, so the block sets the memory:
+//! A block says when a rank runs the four passes of one micro-batch through a V of two chunks: forward down and up,
+//! its gradient down and up. Time is counted in units of one pass. Every six units the next micro-batch does the same
+//! (four passes and two weight gradients keep a rank busy), and weight gradients fill what is left free, the oldest
+//! first. How long activations live in the block is what a rank holds, so the block sets the memory:
 //!
 //! 1. blocks are laid one behind the other; no rank may ever hold more than it does now;
-//! 2. while the pipeline fills, and again while it drains, passes move to the earliest free unit behind their inputs that
-//!    keeps to that;
+//! 2. while the pipeline fills, and again while it drains, passes move to the earliest free unit behind their inputs
+//!    that keeps to that;
 //! 3. the order is all that is kept of the units: passes of other lengths run as soon as they can.
 //!
-//! Sources: Qi et al. 2024 (arXiv 2405.15362), sections 3 and 4; what is squeezed when: sail-sg/zero-bubble-pipeline-parallelism,
-//! scheduler/zbv_greedy.py.
+//! Sources: Qi et al. 2024 (arXiv 2405.15362), sections 3 and 4; what is squeezed when:
+//! sail-sg/zero-bubble-pipeline-parallelism, scheduler/zbv_greedy.py.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -169,8 +169,8 @@ impl Grid {
         all
     }
 
-    /// On the first rank: the unit of the first gradient at the end of its way, and of the last micro-batch to enter. Between
-    /// them the blocks repeat.
+    /// On the first rank: the unit of the first gradient at the end of its way, and of the last micro-batch to enter.
+    /// Between them the blocks repeat.
     fn steady(&self) -> (usize, usize) {
         let is = |unit: &Option<Part>, pass| unit.is_some_and(|part| (part.pass, part.chunk) == (pass, 0));
         let first_back = self.rows[0].iter().position(|unit| is(unit, Pass::InputGrad));
@@ -224,7 +224,8 @@ impl Starts {
             None => Some((Pass::InputGrad, part.chunk)),
         };
         let own = own.map(|(pass, chunk)| (rank, Part { pass, chunk, ..part }));
-        // Chunk 0 takes activations from the rank before and gradients from the one behind; chunk 1 the other way round.
+        // Chunk 0 takes activations from the rank before and gradients from the one behind; chunk 1 the other way
+        // round.
         let neighbour = match (part.pass, part.chunk) {
             (Pass::WeightGrad, _) => None,
             (Pass::Forward, 0) | (Pass::InputGrad, 1) => rank.checked_sub(1),

@@ -1,9 +1,10 @@
-//! DualPipe: micro-batches enter at both ends, and a forward pass of one direction overlaps a backward pass of the other.
+//! DualPipe: micro-batches enter at both ends, and a forward pass of one direction overlaps a backward pass of the
+//! other.
 //!
-//! Rank r holds stage r of direction 0 (chunk 0) and stage p−1−r of direction 1 (chunk 1): parameters are there twice.
-//! m counts both directions; p and m even, m ≥ 2p. Bubble (p/2−1)(t(F&B) + tB − 3tW), exact for tF = tI = tW and
-//! t(F&B) = tF + tB, an over-estimate otherwise; peak p+1. Sources: DeepSeek-V3 report (arXiv 2412.19437) section 3.2.1;
-//! deepseek-ai/DualPipe `dualpipe.py`.
+//! Rank r holds stage r of direction 0 (chunk 0) and stage p−1−r of direction 1 (chunk 1): parameters are there
+//! twice. m counts both directions; p and m even, m ≥ 2p. Bubble (p/2−1)(t(F&B) + tB − 3tW), exact for tF = tI = tW
+//! and t(F&B) = tF + tB, an over-estimate otherwise; peak p+1. Sources: DeepSeek-V3 report (arXiv 2412.19437) section
+//! 3.2.1; deepseek-ai/DualPipe `dualpipe.py`.
 
 use super::{
     Backward, Bubble, Chunks, Facts, Order, Part, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape,

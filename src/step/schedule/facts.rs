@@ -20,16 +20,17 @@ pub struct Facts {
     pub directions: u16,
     /// Whether backward passes are cut into their two gradients.
     pub backward: Backward,
-    /// Whether its ranks can send and receive at the same time between passes, as Megatron's batched exchange does. Where
-    /// warm-up is deeper than the ranks behind are long, or two directions meet, each of two neighbours would wait in a
-    /// send for the other's receive.
+    /// Whether its ranks can send and receive at the same time between passes, as Megatron's batched exchange does.
+    /// Where warm-up is deeper than the ranks behind are long, or two directions meet, each of two neighbours would
+    /// wait in a send for the other's receive.
     pub batched: bool,
-    /// Whether what a rank receives is what one of its next passes needs. Where it comes earlier, a host that waits for every
-    /// exchange waits in one whose receive the other host has not launched.
+    /// Whether what a rank receives is what one of its next passes needs. Where it comes earlier, a host that waits
+    /// for every exchange waits in one whose receive the other host has not launched.
     pub prompt: bool,
     /// Whether it runs a forward and a backward pass of two micro-batches together.
     pub pairs: bool,
-    /// Whether [`Schedule::order_for`](super::Schedule::order_for) makes the order for the times and the memory of a step.
+    /// Whether [`Schedule::order_for`](super::Schedule::order_for) makes the order for the times and the memory of a
+    /// step.
     pub searched: bool,
 }
 
@@ -51,8 +52,8 @@ impl Facts {
             searched: false,
         }
     }
-    /// Whether its stages lie in one line, a stage a rank, each with its order beforehand: ranks whose sends hold them up, and
-    /// whose hosts wait for what they receive, then never wait for each other in a ring.
+    /// Whether its stages lie in one line, a stage a rank, each with its order beforehand: ranks whose sends hold
+    /// them up, and whose hosts wait for what they receive, then never wait for each other in a ring.
     pub fn in_line(&self) -> bool {
         self.chunks == Chunks::Exactly(1) && self.directions == 1 && !self.searched
     }

@@ -1,11 +1,10 @@
 //! Interleaved 1F1B in Megatron's order: v chunks per rank take turns, group by group of micro-batches.
 //!
 //! The virtual micro-batches of a rank are listed as: for each group of G micro-batches, for each chunk, for each
-//! micro-batch of the group. Rank r warms up with min(mv, 2(p−1−r) + (v−1)G) forwards, then runs forward and backward in
-//! turn; the backwards read the same table with the chunks mirrored.
-//! Bubble (p−1)(tF + tB)/v if p divides m; peak min(mv, 2(p−1−r) + (v−1)G + 1) chunks. Larger groups cost memory and
-//! hide transfers. Sources: Narayanan et al. 2021; Megatron-LM `core/pipeline_parallel/schedules.py`
-//! (`microbatch_group_size_per_vp_stage`).
+//! micro-batch of the group. Rank r warms up with min(mv, 2(p−1−r) + (v−1)G) forwards, then runs forward and backward
+//! in turn; the backwards read the same table with the chunks mirrored. Bubble (p−1)(tF + tB)/v if p divides m; peak
+//! min(mv, 2(p−1−r) + (v−1)G + 1) chunks. Larger groups cost memory and hide transfers. Sources: Narayanan et al.
+//! 2021; Megatron-LM `core/pipeline_parallel/schedules.py` (`microbatch_group_size_per_vp_stage`).
 //!
 //! Hazard: a last group smaller than p would starve the ranks (p = 4, v = 2, m = 6, G = 4, all times 1: bubble 9.5 in
 //! place of 4.5); Megatron refuses it, and so does this.

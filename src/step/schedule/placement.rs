@@ -32,8 +32,8 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// The same with a side on every rank: a chunk behind its others that makes the input of the first stage, of the micro-batches of which
-    /// it is the owner. Sides are stages of their own numbers, behind those of the model.
+    /// The same with a side on every rank: a chunk behind its others that makes the input of the first stage, of the
+    /// micro-batches of which it is the owner. Sides are stages of their own numbers, behind those of the model.
     pub(super) fn with_sides(mut self, owners: Vec<u32>, back: bool) -> Placement {
         let stages = self.stages();
         for (stage, at) in (stages..).zip(&mut self.stages_at) {
@@ -104,7 +104,8 @@ impl Placement {
     /// From the seats of the stages, for each direction.
     ///
     /// # Errors
-    /// If there are more than two directions, if they differ in length, or the seats are not exactly the chunks 0, 1, … of ranks 0, 1, ….
+    /// If there are more than two directions, if they differ in length, or the seats are not exactly the chunks 0, 1,
+    /// … of ranks 0, 1, ….
     pub fn from_paths(paths: Vec<Vec<Seat>>) -> Result<Placement, OrderFault> {
         let bad = |what: String| Err(OrderFault::Placement(what));
         if paths.len() > 2 {

@@ -1,10 +1,11 @@
-//! Passes of an encoder in the bubbles of a pipeline: every rank holds it as one more chunk, its *side*, and encodes some of the
-//! micro-batches, in front of its first forward pass and behind its last backward pass.
+//! Passes of an encoder in the bubbles of a pipeline: every rank holds it as one more chunk, its *side*, and encodes
+//! some of the micro-batches, in front of its first forward pass and behind its last backward pass.
 //!
-//! Rank p of the model waits p forward passes for its first micro-batch, and p backward passes for the others at the end. A micro-batch
-//! goes to the rank that would be done first with all that it has, counted from the moment at which the model wants it: with c the
-//! time of one encoder pass in forward passes of a stage, rank p with n of them is done at n·c − p. The first stage begins when the
-//! fullest is: c·m spread over p ranks, less p(p−1)/2 forward passes of waiting, at best. Backward the same.
+//! Rank p of the model waits p forward passes for its first micro-batch, and p backward passes for the others at the
+//! end. A micro-batch goes to the rank that would be done first with all that it has, counted from the moment at
+//! which the model wants it: with c the time of one encoder pass in forward passes of a stage, rank p with n of them
+//! is done at n·c − p. The first stage begins when the fullest is: c·m spread over p ranks, less p(p−1)/2 forward
+//! passes of waiting, at best. Backward the same.
 //!
 //! Source: Optimus (arXiv 2408.03505), which also fills the shorter waits inside passes; that is not done here.
 
@@ -22,8 +23,8 @@ fn owners(ranks: u32, micro_batches: u32, cost: f64) -> Vec<u32> {
 }
 
 impl Order {
-    /// The same with an encoder beside every rank, one pass of which takes `cost` forward passes of a stage; `backward` tells whether it
-    /// has backward passes.
+    /// The same with an encoder beside every rank, one pass of which takes `cost` forward passes of a stage;
+    /// `backward` tells whether it has backward passes.
     #[must_use]
     pub fn with_sides(self, cost: f64, backward: bool) -> Order {
         let owners = owners(self.placement.ranks(), self.micro_batches, cost);

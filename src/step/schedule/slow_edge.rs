@@ -1,12 +1,12 @@
 //! 1F1B whose ranks 0..=q and q+1..p are joined by a slow link, as two sites are: what its delay c costs.
 //!
-//! In the steady state each forward over the slow edge waits for the backward that came over it, so the delay is paid again
-//! every other micro-batch: with w = p−1−q warm-up forwards on rank q,
+//! In the steady state each forward over the slow edge waits for the backward that came over it, so the delay is paid
+//! again every other micro-batch: with w = p−1−q warm-up forwards on rank q,
 //!
 //! `T = (m+p−1)(tF+tB) + 2c·(1 + ⌊(m−w)/2⌋)`
 //!
-//! Ranks 0..=q that warm up with k ≥ 2c/(tF+tB) forwards more have them in flight meanwhile, for as many activations more:
-//! `T = (m+p−1)(tF+tB) + 2c`. Both hold from m ≥ p+k on; between them is no law.
+//! Ranks 0..=q that warm up with k ≥ 2c/(tF+tB) forwards more have them in flight meanwhile, for as many activations
+//! more: `T = (m+p−1)(tF+tB) + 2c`. Both hold from m ≥ p+k on; between them is no law.
 
 use super::one_f_one_b::in_turn;
 use super::{OneFOneB, Order, PassTimes, ScheduleError, Shape};

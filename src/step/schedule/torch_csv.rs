@@ -1,8 +1,9 @@
 //! Orders as torch writes them: `_PipelineScheduleRuntime`'s CSV, one row a rank, one action a cell.
 //!
-//! An action is a stage, what is done, and a micro-batch: `0F3`, `4B0` (both gradients), `4I0` (of the input), `4W0` (of the weights).
-//! Gathers of weights, sends and receives (`UNSHARD`, `RESHARD`, `SEND_F`, ...) follow from the order here and are passed over. A pair
-//! is `(0F3;4B0)OVERLAP_F_B`. Source: torch/distributed/pipelining/schedules.py, `_Action` and `_load_csv`.
+//! An action is a stage, what is done, and a micro-batch: `0F3`, `4B0` (both gradients), `4I0` (of the input), `4W0`
+//! (of the weights). Gathers of weights, sends and receives (`UNSHARD`, `RESHARD`, `SEND_F`, ...) follow from the
+//! order here and are passed over. A pair is `(0F3;4B0)OVERLAP_F_B`. Source:
+//! torch/distributed/pipelining/schedules.py, `_Action` and `_load_csv`.
 
 use std::collections::BTreeMap;
 

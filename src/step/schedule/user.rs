@@ -3,10 +3,10 @@
 //! ```json
 //! { "ranks": ["F0 F1 B0 B1", "F0 B0 F1 B1"] }
 //! ```
-//! One string per rank; its slots are separated by blanks: a letter (F, B, I or W), the micro-batch, and after a point the
-//! chunk if it is not 0 (`F3.1`); `F3&B0.1` is a forward pass overlapped with a backward pass. Chunk c of rank r is
-//! stage c·p + r unless `paths` says where the stages sit: for each direction of micro-batches the [rank, chunk] of each
-//! stage, from the first to the last.
+//! One string per rank; its slots are separated by blanks: a letter (F, B, I or W), the micro-batch, and after a
+//! point the chunk if it is not 0 (`F3.1`); `F3&B0.1` is a forward pass overlapped with a backward pass. Chunk c of
+//! rank r is stage c·p + r unless `paths` says where the stages sit: for each direction of micro-batches the
+//! [rank, chunk] of each stage, from the first to the last.
 
 use serde::{Deserialize, Serialize};
 

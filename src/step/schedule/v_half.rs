@@ -1,8 +1,8 @@
 //! V-Half: two chunks per rank in a V, split backward passes, and half the activations of 1F1B.
 //!
-//! Forward passes go down the V at half speed, so that activations of the first chunk wait less for their gradients. No rank
-//! holds more than p + 2 chunks in a long step (p + 1 where p is odd). Source: Qi et al. 2024 (arXiv 2405.15362), table 2 and
-//! appendix; [`super::building_block`] makes the order.
+//! Forward passes go down the V at half speed, so that activations of the first chunk wait less for their gradients.
+//! No rank holds more than p + 2 chunks in a long step (p + 1 where p is odd). Source: Qi et al. 2024 (arXiv
+//! 2405.15362), table 2 and appendix; [`super::building_block`] makes the order.
 
 use super::building_block::BuildingBlock;
 

@@ -1,7 +1,8 @@
 //! V-Min: two chunks per rank in a V, split backward passes, and a third of the activations of 1F1B.
 //!
-//! Each micro-batch runs down and up the V, and back, without a pause. No rank holds more than 2⌊(p + 4) / 3⌋ chunks in a long
-//! step. Source: Qi et al. 2024 (arXiv 2405.15362), table 2 and appendix; [`super::building_block`] makes the order.
+//! Each micro-batch runs down and up the V, and back, without a pause. No rank holds more than 2⌊(p + 4) / 3⌋ chunks
+//! in a long step. Source: Qi et al. 2024 (arXiv 2405.15362), table 2 and appendix; [`super::building_block`] makes
+//! the order.
 
 use super::building_block::BuildingBlock;
 

@@ -1,9 +1,9 @@
 //! ZB-H2 (ZB-2P): twice the warm-up of ZB-H1, so that no rank idles between its first and its last op.
 //!
-//! Rank r warms up with min(m, 2(p−r)−1) forwards, then runs I, F in turn; once more than 2r input gradients are done, a
-//! weight gradient follows each. Own bubble (p−1)(tF + tI − 2tW) where that is not negative, for tW ≤ min(tF, tI) and
-//! m ≥ 2p; peak 2p−1 on every rank. Source: Qi et al. 2023 (arXiv 2401.10241) figure 3, from which the order is
-//! reconstructed.
+//! Rank r warms up with min(m, 2(p−r)−1) forwards, then runs I, F in turn; once more than 2r input gradients are
+//! done, a weight gradient follows each. Own bubble (p−1)(tF + tI − 2tW) where that is not negative, for tW ≤ min(tF,
+//! tI) and m ≥ 2p; peak 2p−1 on every rank. Source: Qi et al. 2023 (arXiv 2401.10241) figure 3, from which the order
+//! is reconstructed.
 //!
 //! Hazard: the bubble is zero only by the rank's own clock: ranks start and end (p−1)tF apart, so that an optimizer
 //! step that waits for all of them gives the gain back.

@@ -49,8 +49,8 @@ impl Cuts<Extent> {
     pub fn classes(&self) -> [Extent; 5] {
         [self.weights, self.secondary, self.gradients, self.summed, self.optimizer]
     }
-    /// Numbers of ranks in groups of `group` of the `all` that hold the same weights. A second copy that is not nearer than
-    /// the first is none.
+    /// Numbers of ranks in groups of `group` of the `all` that hold the same weights. A second copy that is not
+    /// nearer than the first is none.
     pub fn ranks(&self, group: u32, all: u32) -> Cuts<u32> {
         let [weights, secondary, gradients, summed, optimizer] =
             self.classes().map(|extent| extent.ranks(group, all));

@@ -27,8 +27,8 @@ impl Exchange {
         Exchange::GatherSecondary,
     ];
 
-    /// Of the `all` ranks that hold the same weights in order: the length of the run in which the members of one group lie, and
-    /// the step from one member to the next.
+    /// Of the `all` ranks that hold the same weights in order: the length of the run in which the members of one
+    /// group lie, and the step from one member to the next.
     pub fn span(self, cuts: &Cuts<u32>, all: u32) -> (u32, u32) {
         let updated = cuts.optimizer.max(cuts.summed);
         match self {

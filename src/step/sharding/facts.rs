@@ -13,11 +13,13 @@ pub struct Facts {
     pub about: &'static str,
     /// Over whom the state of dense weights is cut.
     pub dense: Cuts<Extent>,
-    /// Over whom that of experts is cut, among the ranks that hold the same experts: the same classes as of dense weights.
+    /// Over whom that of experts is cut, among the ranks that hold the same experts: the same classes as of dense
+    /// weights.
     pub experts: Cuts<Extent>,
     /// The group, where the workload gives none.
     pub group: GroupSize,
-    /// Whether groups sum gradients with one another once a step, behind the last micro-batch, and not in every reduction.
+    /// Whether groups sum gradients with one another once a step, behind the last micro-batch, and not in every
+    /// reduction.
     pub across_once: bool,
     /// Whether gradients are sent to those that sum them in an all-to-all, and not in a reduce-scatter.
     pub sums_by_all_to_all: bool,
@@ -39,8 +41,8 @@ pub enum GroupSize {
 }
 
 impl Facts {
-    /// Dense state is cut as said, in one group; that of experts the same way over all that hold them. Gradients are summed by
-    /// reduce-scatters, each in one hop; nothing is quantised.
+    /// Dense state is cut as said, in one group; that of experts the same way over all that hold them. Gradients are
+    /// summed by reduce-scatters, each in one hop; nothing is quantised.
     pub const fn new(name: &'static str, about: &'static str, dense: Cuts<Extent>) -> Facts {
         Facts {
             name,

@@ -1,5 +1,6 @@
-//! Hierarchical partition (hpZ of ZeRO++, Wang et al. 2023, arXiv 2306.10209; FSDP2's `reshard_after_forward` with a number):
-//! ZeRO-3 with a second copy of the weights on each node, from which backward passes gather. Nothing is quantised.
+//! Hierarchical partition (hpZ of ZeRO++, Wang et al. 2023, arXiv 2306.10209; FSDP2's `reshard_after_forward` with a
+//! number): ZeRO-3 with a second copy of the weights on each node, from which backward passes gather. Nothing is
+//! quantised.
 
 use super::Extent::{All, Group};
 use super::{Cuts, Extent, Facts, GroupSize};

@@ -1,5 +1,5 @@
-//! MiCS (Zhang et al. 2022, arXiv 2205.00119): everything is cut within a partition group. Micro-batches sum their gradients
-//! within it, and groups sum their shards once a step (2-hop gradient synchronisation).
+//! MiCS (Zhang et al. 2022, arXiv 2205.00119): everything is cut within a partition group. Micro-batches sum their
+//! gradients within it, and groups sum their shards once a step (2-hop gradient synchronisation).
 
 use super::Extent::Group;
 use super::{Cuts, Facts, GroupSize};

@@ -1,8 +1,9 @@
 //! Sharding: what data-parallel ranks cut among them instead of each holding it whole.
 //!
-//! A kind is data: over whom weights, gradients and optimizer state are cut ([`Cuts`] of [`Extent`]s), once for dense weights
-//! and once for experts, and a few more [`Facts`]. The numbers of ranks follow once from workload and machine
-//! ([`Cuts::ranks`]), and from them who sums and gathers what with whom ([`Exchange::span`]). Nobody asks for a kind by its name.
+//! A kind is data: over whom weights, gradients and optimizer state are cut ([`Cuts`] of [`Extent`]s), once for dense
+//! weights and once for experts, and a few more [`Facts`]. The numbers of ranks follow once from workload and machine
+//! ([`Cuts::ranks`]), and from them who sums and gathers what with whom ([`Exchange::span`]). Nobody asks for a kind
+//! by its name.
 //!
 //! A gradient is summed over N ranks that hold the same weights in up to three hops:
 //!

@@ -1,5 +1,5 @@
-//! Gradients within a node: micro-batches sum them on the links of the node, and nodes sum their shards once a step, when each
-//! rank gets the part that it updates. Weights are whole, optimizer state is cut over all.
+//! Gradients within a node: micro-batches sum them on the links of the node, and nodes sum their shards once a step,
+//! when each rank gets the part that it updates. Weights are whole, optimizer state is cut over all.
 
 use super::Extent::{All, Group, Nobody};
 use super::{Cuts, Extent, Facts, GroupSize};

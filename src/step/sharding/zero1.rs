@@ -1,4 +1,5 @@
-//! ZeRO-1 (Rajbhandari et al. 2020, arXiv 1910.02054): each rank updates its part of the weights, and gathers the others'.
+//! ZeRO-1 (Rajbhandari et al. 2020, arXiv 1910.02054): each rank updates its part of the weights, and gathers the
+//! others'.
 
 use super::Extent::{All, Group, Nobody};
 use super::{Cuts, Facts};

@@ -3,8 +3,8 @@
 //!
 //! **Rules** say which algorithm runs, and by which protocol, on how many channels: the first that fits a collective
 //! counts. **Measured** times say how long it takes: they hold for groups of exactly their size, and the algorithm
-//! says over which links the time is spent. What neither covers is chosen as without a table, and takes `slowness` times
-//! as long.
+//! says over which links the time is spent. What neither covers is chosen as without a table, and takes `slowness`
+//! times as long.
 
 use std::collections::BTreeMap;
 
@@ -86,8 +86,8 @@ pub struct Rule {
     /// Largest size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<u64>,
-    /// The algorithm, as `--algorithm` of `stepsim collective` names it. On groups that it cannot run, the rule is passed
-    /// over.
+    /// The algorithm, as `--algorithm` of `stepsim collective` names it. On groups that it cannot run, the rule is
+    /// passed over.
     pub algorithm: String,
     /// The wire protocol: `LL`, `LL128` or `Simple` on devices that NCCL's tuning is known of, a mere label elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]

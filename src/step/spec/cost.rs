@@ -37,22 +37,23 @@ defaults! {
         pub grouped_fraction: f64 = 1.0,
         /// Rate of weight gradients over that of the other grouped GEMMs, in all formats.
         pub grouped_weight_grad: f64 = 0.8,
-        /// Most of the inner loop's rate that power and heat leave matrix kernels in a training step. A kernel that reaches
-        /// less by itself keeps its clock. Steps are priced with it.
+        /// Most of the inner loop's rate that power and heat leave matrix kernels in a training step. A kernel that
+        /// reaches less by itself keeps its clock. Steps are priced with it.
         pub sustained: f64 = 1.0,
         /// The same by format, where formats draw power differently; default: `sustained`.
         #[serde(skip_serializing_if = "BTreeMap::is_empty")]
         pub sustained_formats: BTreeMap<Format, f64>,
-        /// Standard deviation of that rate between devices of this kind, as a share: they wait for each other, so a step goes
-        /// at the pace of the slowest, and `sustained` is that of the slowest of eight. 0 where clocks are fixed.
+        /// Standard deviation of that rate between devices of this kind, as a share: they wait for each other, so a
+        /// step goes at the pace of the slowest, and `sustained` is that of the slowest of eight. 0 where clocks are
+        /// fixed.
         pub spread: f64,
-        /// Share of a short run's bandwidth that is left in a training step to kernels bound by memory: cold caches, and
-        /// neighbours that use the memory too. Steps are priced with it.
+        /// Share of a short run's bandwidth that is left in a training step to kernels bound by memory: cold caches,
+        /// and neighbours that use the memory too. Steps are priced with it.
         pub sustained_memory: f64 = 1.0,
         /// How slow the hosts are that this device usually comes with: a factor on all host times of the stack.
         pub host_slowness: f64 = 1.0,
-        /// Time of kernels of a class in a step over what all other figures say, as it was measured (`stepsim calibrate`,
-        /// `stepsim learn`); default 1.
+        /// Time of kernels of a class in a step over what all other figures say, as it was measured
+        /// (`stepsim calibrate`, `stepsim learn`); default 1.
         #[serde(skip_serializing_if = "BTreeMap::is_empty")]
         pub slowness: BTreeMap<KernelClass, f64>,
         /// Fraction of the memory bandwidth that a copy reaches.
@@ -67,8 +68,8 @@ defaults! {
         pub shapes: BTreeMap<Format, ShapeCost>,
         /// Share of a GEMM's memory time that its products do not hide.
         pub exposed_memory: f64,
-        /// Share of the time to read and write the sums that a weight gradient is added to which its products do not hide:
-        /// tensor cores wait while a tile's sums are fetched and written back.
+        /// Share of the time to read and write the sums that a weight gradient is added to which its products do not
+        /// hide: tensor cores wait while a tile's sums are fetched and written back.
         pub exposed_sums: f64,
         /// The first of the two for grouped GEMMs, whose small groups hide less.
         pub grouped_exposed_memory: f64 = 0.4,
@@ -93,9 +94,9 @@ defaults! {
         pub gemm_floor_us: f64 = 2.0,
         /// Start and ramp of a fused attention kernel, in microseconds.
         pub attention_floor_us: f64 = 10.0,
-        /// From the end of a kernel to the start of the next one on its stream, where that was launched long before, in
-        /// microseconds; counts where the stack launches kernels. The default is that of H100 in PyTorch profiles (medians 1.2
-        /// to 1.6 over thousands of kernels).
+        /// From the end of a kernel to the start of the next one on its stream, where that was launched long before,
+        /// in microseconds; counts where the stack launches kernels. The default is that of H100 in PyTorch profiles
+        /// (medians 1.2 to 1.6 over thousands of kernels).
         pub kernel_gap_us: f64 = 1.4,
         /// Kernels that memory bounds, by class, where they differ from what devices have in common.
         #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -106,7 +107,8 @@ defaults! {
         /// Level `calculon`: fraction of the matrix peak by size, as pairs of least GFLOP and fraction, largest first.
         /// The default is the curve of Calculon's shipped A100 and H100 systems.
         pub matrix_by_gflop: Vec<(f64, f64)> = vec![(128.0, 0.95), (16.0, 0.9), (1.0, 0.6), (0.0, 0.1)],
-        /// Level `calculon`: fraction of the memory bandwidth by size, as pairs of least MB and fraction, largest first.
+        /// Level `calculon`: fraction of the memory bandwidth by size, as pairs of least MB and fraction, largest
+        /// first.
         pub memory_by_mb: Vec<(f64, f64)> = vec![(100.0, 0.9), (10.0, 0.75), (1.0, 0.6), (0.0, 0.3)],
         /// Level `calculon`: how computing and moving bytes combine in one kernel.
         #[serde(skip_serializing_if = "Processing::is_roofline")]
@@ -149,8 +151,8 @@ pub struct AttentionCost {
     /// Backward in 8 bits, of the 8-bit peak; default: as fast as in 16 bits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backward_fp8: Option<f64>,
-    /// Time of a FLOP in heads of 64 over that in heads of 128; default 1.5 (exponentials set the pace of narrow heads on
-    /// Hopper and Blackwell).
+    /// Time of a FLOP in heads of 64 over that in heads of 128; default 1.5 (exponentials set the pace of narrow
+    /// heads on Hopper and Blackwell).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub narrow: Option<f64>,
 }
@@ -159,9 +161,9 @@ defaults! {
     /// Fractions of the 16-bit peak that the products of a scan in chunks reach: compiled kernels of small tiles that
     /// exponentials, masks and states in 32 bits keep from the matrix units.
     ///
-    /// The usual ones are those of Mamba-2's Triton kernels on H100: 65,536 tokens of 64 and of 128 heads of 64, states of 64 and
-    /// chunks of 256 take 3.6 and 7.1 ms forward, 24.4 and 37.3 ms backward, convolution and gate included
-    /// (NX-AI/mlstm_kernels, notebooks/plots_mlstm_kernel_benchmark_tfla_paper at 39d3c61).
+    /// The usual ones are those of Mamba-2's Triton kernels on H100: 65,536 tokens of 64 and of 128 heads of 64,
+    /// states of 64 and chunks of 256 take 3.6 and 7.1 ms forward, 24.4 and 37.3 ms backward, convolution and gate
+    /// included (NX-AI/mlstm_kernels, notebooks/plots_mlstm_kernel_benchmark_tfla_paper at 39d3c61).
     #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
     pub struct ScanCost {

@@ -1,6 +1,6 @@
-//! Fields that one kind of something takes and another does not. A kind that is stated over a file (by a setting) or over a stack (by
-//! a workload) leaves behind what the file or the stack said for the other kind. A kind and a field that stand in one place and do
-//! not fit are refused by validation.
+//! Fields that one kind of something takes and another does not. A kind that is stated over a file (by a setting) or
+//! over a stack (by a workload) leaves behind what the file or the stack said for the other kind. A kind and a field
+//! that stand in one place and do not fit are refused by validation.
 
 use serde_json::Value;
 

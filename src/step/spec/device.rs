@@ -38,7 +38,8 @@ pub struct Device {
     #[serde(default, rename = "power_W", skip_serializing_if = "Option::is_none")]
     #[serde(deserialize_with = "number::optional_positive")]
     pub power_w: Option<f64>,
-    /// Watts that the board is held to, above what it draws idle and at most `power_W`: matrix products run at a lower clock.
+    /// Watts that the board is held to, above what it draws idle and at most `power_W`: matrix products run at a
+    /// lower clock.
     #[serde(default, rename = "power_cap_W", skip_serializing_if = "Option::is_none")]
     #[serde(deserialize_with = "number::optional_positive")]
     pub power_cap_w: Option<f64>,

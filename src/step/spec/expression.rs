@@ -6,7 +6,8 @@
 //! sum:   product (("+" | "-") product)*       product: atom (("*" | "/" | "%") atom)*
 //! atom:  number | 'text' | true | false | null | name | "-" atom | "(" or ")" | function "(" or ("," or)* ")"
 //! ```
-//! Functions: `if(condition, yes, no)`, `min`, `max` (any number of values), `ceil`, `floor`, `sqrt`, `log2`, `exp`, `pow(x, y)`.
+//! Functions: `if(condition, yes, no)`, `min`, `max` (any number of values), `ceil`, `floor`, `sqrt`, `log2`, `exp`,
+//! `pow(x, y)`.
 
 use serde_json::Value;
 

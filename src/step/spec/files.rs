@@ -23,7 +23,8 @@ pub trait Files {
 /// Files that were read from the disk; nothing is kept unless that is asked for.
 static READ: Mutex<Option<BTreeSet<PathBuf>>> = Mutex::new(None);
 
-/// From now on, files that are read are known, those before forgotten: for a command that must not write over its inputs.
+/// From now on, files that are read are known, those before forgotten: for a command that must not write over its
+/// inputs.
 pub fn keep_reads() {
     READ.lock().unwrap_or_else(PoisonError::into_inner).replace(BTreeSet::new());
 }

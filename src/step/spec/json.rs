@@ -146,8 +146,8 @@ pub fn merge(base: &mut Value, over: Value) {
     remove_nulls(base);
 }
 
-/// As [`merge`], but null replaces as everything else does: for a value that is itself laid over another later, from which
-/// it takes the key away too.
+/// As [`merge`], but null replaces as everything else does: for a value that is itself laid over another later, from
+/// which it takes the key away too.
 pub(crate) fn lay(base: &mut Value, over: Value) {
     match (base, over) {
         (Value::Object(base), Value::Object(over)) => {

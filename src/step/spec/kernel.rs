@@ -1,5 +1,5 @@
-//! What a kernel's price goes by beside its class: the formats that matrix kernels multiply in, generations of attention,
-//! and who wrote it.
+//! What a kernel's price goes by beside its class: the formats that matrix kernels multiply in, generations of
+//! attention, and who wrote it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

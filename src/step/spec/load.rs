@@ -34,7 +34,8 @@ pub struct Loaded<T> {
 }
 
 impl<T: Spec> Loaded<T> {
-    /// The same file with `more` settings behind its own. A value that a program changed since it was read stands as it is.
+    /// The same file with `more` settings behind its own. A value that a program changed since it was read stands as
+    /// it is.
     ///
     /// # Errors
     /// As [`load`].
@@ -56,8 +57,9 @@ impl<T: Spec> Loaded<T> {
 }
 
 /// Loads a value by name (of the shipped files) or by path (contains `/`, ends in `.json`, or is `-` for the standard
-/// input), or from its content (begins with `{`; it is then called after its kind, and paths in it are relative to here);
-/// a topology also from the form of a simple machine ([`simple::FORMS`]) or by count and name (`64xh100`). `sets` are `path=value` texts applied in order.
+/// input), or from its content (begins with `{`; it is then called after its kind, and paths in it are relative to
+/// here); a topology also from the form of a simple machine ([`simple::FORMS`]) or by count and name (`64xh100`).
+/// `sets` are `path=value` texts applied in order.
 ///
 /// # Errors
 /// Anything wrong with the file, the files it refers to, or a setting, as [`SpecError`] says.
@@ -102,8 +104,8 @@ impl<T: Spec> Draft<T> {
     pub fn with(&self, sets: &[String]) -> Result<Loaded<T>, SpecError> {
         self.finish(sets, &Disk)
     }
-    /// The value under these settings, typed but not validated: fields exist and take values of this type, what they mean
-    /// together is not looked at.
+    /// The value under these settings, typed but not validated: fields exist and take values of this type, what they
+    /// mean together is not looked at.
     ///
     /// # Errors
     /// A field that does not exist, or a value that it cannot take.

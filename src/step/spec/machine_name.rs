@@ -1,7 +1,8 @@
 //! A machine by count and name: `64xh100`, `256 of meta-roce-24k`, `8 x mi300x`.
 //!
-//! The name is that of a shipped machine, the path of one, or a device under any name that `workloads/rules/devices.json`
-//! knows; those rules name the machine in which such devices usually stand. [`super::machine_size`] gives it the count.
+//! The name is that of a shipped machine, the path of one, or a device under any name that
+//! `workloads/rules/devices.json` knows; those rules name the machine in which such devices usually stand.
+//! [`super::machine_size`] gives it the count.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -30,7 +31,8 @@ pub(super) fn is_path(name: &str) -> bool {
     name.contains(['/', '\\']) || name == "-" || is_called_like_a_file(name)
 }
 
-/// Whether a name is of the form of a path, or ends as those of files do that are read: `publisher/model` is and does not.
+/// Whether a name is of the form of a path, or ends as those of files do that are read: `publisher/model` is and does
+/// not.
 pub fn is_called_like_a_file(name: &str) -> bool {
     let path = name.starts_with(['.', '/']) || name.contains('\\') || name.matches('/').count() > 1;
     path || name.contains(".py:") || FILES.iter().any(|ends| name.ends_with(ends))

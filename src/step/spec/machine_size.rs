@@ -1,8 +1,9 @@
 //! A machine with another number of devices.
 //!
-//! Fewer are its first nodes, whole, as a scheduler gives them to a job; the rest stands idle, so that switches and uplinks
-//! keep the size that they have in the whole machine. Of one node they are its first devices. More are more nodes on the
-//! same fabric, where that is built of switches. Chips on a torus are another slice, up to the largest that is sold.
+//! Fewer are its first nodes, whole, as a scheduler gives them to a job; the rest stands idle, so that switches and
+//! uplinks keep the size that they have in the whole machine. Of one node they are its first devices. More are more
+//! nodes on the same fabric, where that is built of switches. Chips on a torus are another slice, up to the largest
+//! that is sold.
 
 use serde_json::{Value, json};
 
@@ -108,8 +109,8 @@ fn slice(machine: &mut Value, devices: u64, dims: &[u64], domain: Option<u64>) -
     }
 }
 
-/// Whether slices of so many chips are sold (docs.cloud.google.com/tpu/docs/v4, v5e, v5p, v6e: 2x2x1 to 2x4x4, then cubes
-/// of four; on two axes 1x1 to 16x16).
+/// Whether slices of so many chips are sold (docs.cloud.google.com/tpu/docs/v4, v5e, v5p, v6e: 2x2x1 to 2x4x4, then
+/// cubes of four; on two axes 1x1 to 16x16).
 fn is_slice(chips: u64, axes: usize) -> bool {
     match axes {
         0..=2 => chips.is_power_of_two() && chips != 2,

@@ -1,8 +1,8 @@
 //! Names of models as people spell them: `LLAMA3.1_405B`, `Qwen3 30B-A3B`, `DeepSeekV3 (w/o MTP)`.
 //!
-//! A name is letters and numbers in turn; what stands between does not count. A *size* is a number with `B`, `M` or `T`
-//! behind it, `8x7B`, or `A3B` (what a token uses of a mixture). `GPT 175B` is therefore not `GPT 5B`, and `Llama 3.2 1B`
-//! no `Llama 3`.
+//! A name is letters and numbers in turn; what stands between does not count. A *size* is a number with `B`, `M` or
+//! `T` behind it, `8x7B`, or `A3B` (what a token uses of a mixture). `GPT 175B` is therefore not `GPT 5B`, and
+//! `Llama 3.2 1B` no `Llama 3`.
 
 use super::{Kind, catalog};
 
@@ -25,8 +25,8 @@ const SIZE_WORDS: [&str; 14] = [
 const OTHER_KINDS: [&str; 11] =
     ["zebra", "mamba", "gdn", "kda", "rwkv", "video", "diffusion", "eagle", "medusa", "draft", "bert"];
 
-/// Whether a name says a spelling: the spelling's pieces in their order, with letters alone between them, and no word of
-/// another model.
+/// Whether a name says a spelling: the spelling's pieces in their order, with letters alone between them, and no word
+/// of another model.
 pub fn says(full: &str, spelling: &str) -> bool {
     let (name, wanted) = (pieces(full), pieces(spelling));
     let means =

@@ -4,20 +4,22 @@
 //! draw of a device = its board power × share of what it does       (never more than its cap)
 //! board power      = IDLE + (1 − IDLE) · activity · (clock)^EXPONENT,  as shares
 //! ```
-//! A matrix product that reaches the rate that the board power allows has activity 1; one that reaches a part of that rate has that
-//! part of it. Under a cap the clock falls until the second line meets the cap; what memory and links bound keeps its time.
+//! A matrix product that reaches the rate that the board power allows has activity 1; one that reaches a part of that
+//! rate has that part of it. Under a cap the clock falls until the second line meets the cap; what memory and links
+//! bound keeps its time.
 //!
 //! The shares are published measurements of two kinds of devices and stand for all:
-//! * products: 1. Large products run at the power limit (A100 and H100: thonking.ai, "Strangely, matrix multiplications on GPUs run
-//!   faster when given predictable data").
-//! * [`MEMORY_BOUND`]: an H100 that decodes one sequence reads weights all the time and draws 300 of 700 W (ML.ENERGY Benchmark v3.0,
-//!   as cited in vllm-semantic-router's power model).
-//! * [`IDLE`]: an idle A100 draws 88 of 400 W (thonking.ai). Devices that wait for communication draw nearly as little: "near idle power"
-//!   (arXiv 2508.14318).
+//! * products: 1. Large products run at the power limit (A100 and H100: thonking.ai, "Strangely, matrix
+//!   multiplications on GPUs run faster when given predictable data").
+//! * [`MEMORY_BOUND`]: an H100 that decodes one sequence reads weights all the time and draws 300 of 700 W (ML.ENERGY
+//!   Benchmark v3.0, as cited in vllm-semantic-router's power model).
+//! * [`IDLE`]: an idle A100 draws 88 of 400 W (thonking.ai). Devices that wait for communication draw nearly as
+//!   little: "near idle power" (arXiv 2508.14318).
 //!
-//! [`EXPONENT`]: power goes by frequency and the square of voltage, and voltage by frequency. Doubt: at three published pairs of powers
-//! devices keep 3 to 4 % more of their rate than it says (`a_cap_is_held_to_published_rates` and `tests/power.rs`), and those pairs are of
-//! two boards with one chip, not of one board; below [`MEMORY_BOUND`] a cap would slow memory-bound kernels too.
+//! [`EXPONENT`]: power goes by frequency and the square of voltage, and voltage by frequency. Doubt: at three
+//! published pairs of powers devices keep 3 to 4 % more of their rate than it says
+//! (`a_cap_is_held_to_published_rates` and `tests/power.rs`), and those pairs are of two boards with one chip, not of
+//! one board; below [`MEMORY_BOUND`] a cap would slow memory-bound kernels too.
 
 use stepsim_core::power::PowerAndPrice;
 
@@ -79,8 +81,8 @@ impl Device {
     }
 }
 
-/// The factor on the time of a kernel of which an uncapped device would take `activity` of the dynamic power, where a cap leaves
-/// `left` of it.
+/// The factor on the time of a kernel of which an uncapped device would take `activity` of the dynamic power, where a
+/// cap leaves `left` of it.
 pub fn slower(activity: f64, left: f64) -> f64 {
     (activity / left).max(1.0).powf(1.0 / EXPONENT)
 }
@@ -96,9 +98,9 @@ mod tests {
         load::<Device>(name, &[format!("power_cap_W={watts}")]).map(|loaded| loaded.value)
     }
 
-    /// Rates of products at two power limits of one chip. SimuMax's sustained rates of A100 PCIe at 300 W over the short-run rate of
-    /// A100 SXM at 400 W, both 108 units at 1,410 MHz; torch.mm on H100 PCIe (114 units, 350 W; 0.57 of 756 TFLOP/s) over H100 SXM's
-    /// in long runs (132 units, 700 W; 0.81 · 0.84 of 989), by unit.
+    /// Rates of products at two power limits of one chip. SimuMax's sustained rates of A100 PCIe at 300 W over the
+    /// short-run rate of A100 SXM at 400 W, both 108 units at 1,410 MHz; torch.mm on H100 PCIe (114 units, 350 W;
+    /// 0.57 of 756 TFLOP/s) over H100 SXM's in long runs (132 units, 700 W; 0.81 · 0.84 of 989), by unit.
     #[test]
     fn a_cap_is_held_to_published_rates() {
         let h100 = (0.57 * 756.0 / 114.0) / (0.81 * 0.84 * 989.4 / 132.0);

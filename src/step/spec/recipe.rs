@@ -5,9 +5,9 @@
 //! weights), the kernels that cast it, with the bytes that each reads and writes for an element. No code asks for a
 //! recipe by its name.
 //!
-//! *Row-wise* copies serve forward and input gradient, *column-wise* ones the weight gradient. Hopper's 8-bit products read
-//! operands along k only, so that the second copy is a transpose; scales of blocks follow a direction, so that both are
-//! made from the wide source; one factor a tensor on Blackwell needs one copy.
+//! *Row-wise* copies serve forward and input gradient, *column-wise* ones the weight gradient. Hopper's 8-bit
+//! products read operands along k only, so that the second copy is a transpose; scales of blocks follow a direction,
+//! so that both are made from the wide source; one factor a tensor on Blackwell needs one copy.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,8 @@ pub struct Recipe {
     pub keeps_original: bool,
     /// Bytes of a weight as it is gathered between data-parallel ranks.
     pub weight_gather_bytes: f64,
-    /// Bytes of an element of a linear layer's input as it is gathered between tensor-parallel ranks; default: as computed.
+    /// Bytes of an element of a linear layer's input as it is gathered between tensor-parallel ranks; default: as
+    /// computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_gather_bytes: Option<f64>,
     /// The same of the gradient of its output: both copies where both are gathered.
@@ -51,8 +52,8 @@ pub struct Recipe {
     pub gradient_gather_bytes: Option<f64>,
     /// Rows of an expert are padded to a multiple of this.
     pub pad_rows_to: u64,
-    /// Whether a kernel of its own copies rows into padded ones before the experts and back behind them, where the dispatcher
-    /// has not laid them out so (Transformer Engine's `Fp8Padding` in Megatron's `TEGroupedMLP`).
+    /// Whether a kernel of its own copies rows into padded ones before the experts and back behind them, where the
+    /// dispatcher has not laid them out so (Transformer Engine's `Fp8Padding` in Megatron's `TEGroupedMLP`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pads_by_copy: bool,
     /// What it needs.
@@ -176,8 +177,8 @@ pub struct Cast {
 }
 
 impl Cast {
-    /// The same without the transposed copy, which only a weight gradient reads; nothing where that is all it makes. `copy`
-    /// is what one copy takes for an element, scales left out.
+    /// The same without the transposed copy, which only a weight gradient reads; nothing where that is all it makes.
+    /// `copy` is what one copy takes for an element, scales left out.
     pub fn without_transpose(self, copy: f64) -> Option<Cast> {
         match self.class {
             KernelClass::Transpose => None,

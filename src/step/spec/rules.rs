@@ -7,9 +7,9 @@
 //!
 //! Two passes: nulls are filled from the most particular layer to the most general ([`Layer`]), the first rule that
 //! fills a column wins; then workload, model and machine are laid together from the most general layer to the most
-//! particular, so that a later rule lies over an earlier one; entries of a list that begin with `+` are added to those of
-//! the rules before that added, too. A text that begins with `=` is a product of columns and
-//! numbers: `"=n_devices/tp/pp"`.
+//! particular, so that a later rule lies over an earlier one; entries of a list that begin with `+` are added to
+//! those of the rules before that added, too. A text that begins with `=` is a product of columns and numbers:
+//! `"=n_devices/tp/pp"`.
 
 use std::collections::BTreeMap;
 
@@ -65,10 +65,10 @@ pub enum Layer {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RuleSpec {
-    /// Column → pattern, all of which must fit the whole text or one of its phrases (between commas, semicolons, slashes
-    /// and plus signs). Case, dashes and underscores do not count; `*` stands for anything, `~` before words means that
-    /// they stand anywhere as whole words, `@` that the text says this name of a model, `|` parts alternatives,
-    /// ` but ` stands before what must not fit, an empty pattern is null, a leading `!` turns the whole
+    /// Column → pattern, all of which must fit the whole text or one of its phrases (between commas, semicolons,
+    /// slashes and plus signs). Case, dashes and underscores do not count; `*` stands for anything, `~` before words
+    /// means that they stand anywhere as whole words, `@` that the text says this name of a model, `|` parts
+    /// alternatives, ` but ` stands before what must not fit, an empty pattern is null, a leading `!` turns the whole
     /// around; `<N`, `<=N`, `>N`, `>=N` compare numbers.
     pub when: BTreeMap<String, String>,
     /// Why: where it is written, or what speaks for the guess.

@@ -33,8 +33,8 @@ impl Topology {
             .filter_map(|m| m.write_gbps.as_mut())
             .for_each(|w| *w *= factor);
     }
-    /// The classes of links that it has: `scale-up`, `nic`, `host-link`, `local` and `global` of a dragonfly, `sites`, `links`
-    /// of a drawn machine, and its memory tiers (`tier.host`).
+    /// The classes of links that it has: `scale-up`, `nic`, `host-link`, `local` and `global` of a dragonfly,
+    /// `sites`, `links` of a drawn machine, and its memory tiers (`tier.host`).
     pub fn link_classes(&self) -> Vec<String> {
         let mut classes: Vec<String> = self.clone().links_mut().into_iter().map(|l| l.0).collect();
         classes.dedup();

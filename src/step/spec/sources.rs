@@ -1,4 +1,5 @@
-//! What a name, a path or a form stands for: its text, laid over its base, with what it names in the place of the names.
+//! What a name, a path or a form stands for: its text, laid over its base, with what it names in the place of the
+//! names.
 
 use std::path::{Path, PathBuf};
 
@@ -97,7 +98,8 @@ impl<'a> Lookup<'a> {
         Lookup { folder: None, depth: 0, files }
     }
 
-    /// What a name, a path or a form stands for, and how messages name it. A machine may be simple, or a part of another.
+    /// What a name, a path or a form stands for, and how messages name it. A machine may be simple, or a part of
+    /// another.
     pub(super) fn named(self, kind: Kind, named: &str) -> Result<(Value, String), SpecError> {
         if kind == Kind::Topology && simple::looks_simple(named) {
             return Ok((simple::machine(named)?, named.to_string()));

@@ -48,8 +48,8 @@ impl StackSpec {
     }
 }
 
-/// Lays a workload, whose references are resolved, over the defaults of its stack: with `null` it takes away what its base or
-/// its stack has, and no null is left.
+/// Lays a workload, whose references are resolved, over the defaults of its stack: with `null` it takes away what its
+/// base or its stack has, and no null is left.
 ///
 /// # Errors
 /// The stack is not one.
@@ -83,9 +83,9 @@ pub(super) fn lay_over(workload: &mut Value) -> Result<(), SpecError> {
     Ok(())
 }
 
-/// A stack sends and receives as the schedules need that it has. With a schedule that it does not have and that cannot run so, its
-/// exchanges are as those software make them that have it: batched (Megatron's `send_forward_recv_forward`) where that can run, else
-/// asynchronous.
+/// A stack sends and receives as the schedules need that it has. With a schedule that it does not have and that
+/// cannot run so, its exchanges are as those software make them that have it: batched (Megatron's
+/// `send_forward_recv_forward`) where that can run, else asynchronous.
 fn fit_exchanges(workload: &mut Value) {
     let Some(pipeline) = workload.pointer_mut("/parallelism/pipeline") else { return };
     let named = pipeline.get("schedule").and_then(Value::as_str).and_then(Choice::find);

@@ -13,8 +13,8 @@ const APART: [&str; 8] =
     ["name", "description", "topology", "model", "sequence", "batch", "documents", "stack"];
 
 impl Loaded<WorkloadSpec> {
-    /// What is stated and has no effect on so many devices: settings that others replace, fields that a kind has left behind, and
-    /// fields that do not act.
+    /// What is stated and has no effect on so many devices: settings that others replace, fields that a kind has left
+    /// behind, and fields that do not act.
     pub fn without_effect(&self, model: &ModelSpec, devices: u64) -> Vec<NoEffect> {
         let mut stated = (*self.own).clone();
         let sets: Vec<_> = self.sets.iter().filter_map(|set| json::setting(set).ok()).collect();

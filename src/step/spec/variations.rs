@@ -1,7 +1,7 @@
 //! A workload under many lists of settings: a section is typed once for all lists that set the same in it.
 //!
-//! Sections are objects of a workload whose fields ask for nothing outside of them. Where a list sets anything else, or anything is
-//! wrong, the whole workload is typed as for one list alone, which also says what is wrong.
+//! Sections are objects of a workload whose fields ask for nothing outside of them. Where a list sets anything else,
+//! or anything is wrong, the whole workload is typed as for one list alone, which also says what is wrong.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -62,8 +62,8 @@ pub fn normal(text: &str) -> String {
     out.trim().to_string()
 }
 
-/// Where the phrases of a list stand: between commas, semicolons, slashes, plus signs and colons before a space, outside of
-/// parentheses.
+/// Where the phrases of a list stand: between commas, semicolons, slashes, plus signs and colons before a space,
+/// outside of parentheses.
 fn phrases(text: &str) -> Vec<(usize, usize)> {
     let (mut found, mut start, mut depth) = (Vec::new(), 0, 0i32);
     let mut push = |start: usize, end: usize| {
@@ -96,8 +96,8 @@ fn phrases(text: &str) -> Vec<(usize, usize)> {
 }
 
 /// The parts of a text that a pattern knows, if one of its alternatives is the whole text or one of its phrases: `*`
-/// stands for anything, `~` before words means that they stand anywhere as whole words, `@` that the text says this name
-/// of a model ([`names`]). The pattern is normalised.
+/// stands for anything, `~` before words means that they stand anywhere as whole words, `@` that the text says this
+/// name of a model ([`names`]). The pattern is normalised.
 pub fn fits(pattern: &str, text: &Text) -> Option<Vec<(usize, usize)>> {
     let mut known = Vec::new();
     let mut any = false;

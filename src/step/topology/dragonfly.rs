@@ -1,7 +1,7 @@
 //! Dragonfly: switches all to all inside a group, groups all to all; minimal routes (local, global, local).
 //!
-//! The `L` links between groups `g` and `h` leave `g` at the switches `(L·h' + j) mod s`, `j = 0…L−1`, where `h'` is `h`
-//! counted without `g` itself: they spread evenly over the `s` switches of a group.
+//! The `L` links between groups `g` and `h` leave `g` at the switches `(L·h' + j) mod s`, `j = 0…L−1`, where `h'` is
+//! `h` counted without `g` itself: they spread evenly over the `s` switches of a group.
 
 use petgraph::graph::NodeIndex;
 

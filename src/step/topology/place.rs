@@ -39,8 +39,8 @@ impl fmt::Display for Axis {
     }
 }
 
-/// A pipeline rank in front of all others with degrees of its own. Its ranks are numbered behind those of the grid, tensor
-/// fastest.
+/// A pipeline rank in front of all others with degrees of its own. Its ranks are numbered behind those of the grid,
+/// tensor fastest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Front {
     /// Tensor-parallel degree.
@@ -249,7 +249,8 @@ impl Layout {
         }
         RankId(Axis::ALL.iter().map(|axis| coords[*axis as usize] * self.stride(*axis)).sum())
     }
-    /// The ranks of the grid that differ from `rank`, which is one of them, on the given axes only, in the order of the layout.
+    /// The ranks of the grid that differ from `rank`, which is one of them, on the given axes only, in the order of
+    /// the layout.
     pub fn group(&self, rank: RankId, axes: &[Axis]) -> Vec<RankId> {
         let origin = axes.iter().fold(rank.0, |r, axis| r - self.place(rank, *axis) * self.stride(*axis));
         let mut ranks = vec![RankId(origin)];

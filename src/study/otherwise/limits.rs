@@ -1,6 +1,6 @@
-//! Limits: classes of links and memories, at the rate that they had before settings, at that of shipped machines of the same
-//! device where theirs is lower than on any, else at twice their own; and what is shared, not shared. A class that nothing
-//! crosses, or of which nothing lies on the critical path, is none: nobody waits for it.
+//! Limits: classes of links and memories, at the rate that they had before settings, at that of shipped machines of
+//! the same device where theirs is lower than on any, else at twice their own; and what is shared, not shared. A
+//! class that nothing crosses, or of which nothing lies on the critical path, is none: nobody waits for it.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -189,7 +189,8 @@ fn shared(step: &Step<'_>) -> Vec<Idea> {
     memories.chain(links).filter_map(of).collect()
 }
 
-/// Whether anything of the step can cross a class: a tier that holds or passes something, links beyond a node of several.
+/// Whether anything of the step can cross a class: a tier that holds or passes something, links beyond a node of
+/// several.
 fn is_used(step: &Step<'_>, class: &str) -> bool {
     let topology = &step.inputs.topology.value;
     let placements = step.inputs.workload.value.offload.classes();

@@ -1,16 +1,17 @@
 //! Candidates: what could be otherwise in a step, each played.
 //!
-//! Where a field makes it so, the workload or the machine is read again with that setting, planned and played: the step with a
-//! candidate is the run with its settings, to the picosecond. What has no field is edited into the planned world. A
-//! candidate never takes work away: unevenness is dealt out again, a fault heals, a rate becomes what it was or its
-//! neighbour, a choice the one beside it.
+//! Where a field makes it so, the workload or the machine is read again with that setting, planned and played: the
+//! step with a candidate is the run with its settings, to the picosecond. What has no field is edited into the
+//! planned world. A candidate never takes work away: unevenness is dealt out again, a fault heals, a rate becomes
+//! what it was or its neighbour, a choice the one beside it.
 //!
-//! Stated faults and unevenness are always played: there are few. Limits and choices are many, so each has a promise first
-//! (of a limit its time on the critical path, of a choice what the closed form takes less), and [`Depth`] says how many of
-//! the most promising are played. A promise only orders them; what is said is what was played.
+//! Stated faults and unevenness are always played: there are few. Limits and choices are many, so each has a promise
+//! first (of a limit its time on the critical path, of a choice what the closed form takes less), and [`Depth`] says
+//! how many of the most promising are played. A promise only orders them; what is said is what was played.
 //!
-//! What a candidate costs has two parts. *Itself* is what a mean rank does or waits for less: kernels, communication that is
-//! on its way, its host, room on a tier. *Others* is what ranks wait less for one another: bubbles, late peers, the end of the step.
+//! What a candidate costs has two parts. *Itself* is what a mean rank does or waits for less: kernels, communication
+//! that is on its way, its host, room on a tier. *Others* is what ranks wait less for one another: bubbles, late
+//! peers, the end of the step.
 
 mod choices;
 mod faults;
@@ -132,7 +133,8 @@ impl Step<'_> {
         (ideas, left_out)
     }
 
-    /// The best choices with the next best added, one by one as far as each makes the step shorter still; the best first.
+    /// The best choices with the next best added, one by one as far as each makes the step shorter still; the best
+    /// first.
     fn together(&self, choices: &[Candidate]) -> Vec<Candidate> {
         let mut best: Vec<Candidate> = Vec::new();
         for next in choices.iter().take(TOGETHER).skip(1) {

@@ -124,8 +124,8 @@ const LEFT_OUT: &str = "layers that attend to images are left out, as the step h
 const PAIRS_WAIT: &str = "expert.overlap pairs passes, but without chunks too few micro-batches are under way: the pairs of \
                           each stage wait for those of the next; Megatron-LM refuses it (parallelism.pipeline.chunks=2 or more)";
 
-/// Whether paired passes go round a pipeline whose stages have one chunk each: a micro-batch then takes two pairs a stage there
-/// and back, and one a stage is under way.
+/// Whether paired passes go round a pipeline whose stages have one chunk each: a micro-batch then takes two pairs a
+/// stage there and back, and one a stage is under way.
 fn pairs_wait(w: &WorkloadSpec, plan: &Plan) -> bool {
     let paired =
         matches!(w.expert.overlap, ExpertOverlap::MicroBatches | ExpertOverlap::MicroBatchesFusedGradients);

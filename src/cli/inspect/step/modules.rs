@@ -1,4 +1,5 @@
-//! The modules of a step: how large they are, what is trained, how many images sequences have, and how unevenly these fall on ranks.
+//! The modules of a step: how large they are, what is trained, how many images sequences have, and how unevenly these
+//! fall on ranks.
 
 use std::fmt::Write;
 

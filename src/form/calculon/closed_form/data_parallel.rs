@@ -1,9 +1,9 @@
 //! Data-parallel communication: link time, what the backward pass hides, bandwidth that would hide all (restatement
 //! §2.8).
 //!
-//! Each block's gradients cross the network once per step, the chunk's blocks one by one while the last micro-batch runs
-//! backward. One block is always exposed. The form hides reduce-scatter and all-gather alike behind the backward pass,
-//! although the all-gather can only follow the optimizer step.
+//! Each block's gradients cross the network once per step, the chunk's blocks one by one while the last micro-batch
+//! runs backward. One block is always exposed. The form hides reduce-scatter and all-gather alike behind the backward
+//! pass, although the all-gather can only follow the optimizer step.
 
 use super::block::Block;
 use super::costs::{Costs, NetOp, factor, net_time};

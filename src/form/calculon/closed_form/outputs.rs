@@ -1,7 +1,7 @@
 //! Calculon's 96 outputs under its own names.
 //!
-//! `block_*`, `baseblock_*` and `edgeblock_*` are one block on one processor for one micro-batch; everything else is one
-//! processor and one step.
+//! `block_*`, `baseblock_*` and `edgeblock_*` are one block on one processor for one micro-batch; everything else is
+//! one processor and one step.
 
 use super::Estimate;
 

@@ -273,8 +273,8 @@ fn each_defect_can_be_named() {
     );
 }
 
-/// Rows that Calculon itself gave for the 11T model on 4,096 GPUs: total and exposed offload by bandwidth of the offload
-/// link; total, exposed data-parallel, bubble and p2p by chunks per processor.
+/// Rows that Calculon itself gave for the 11T model on 4,096 GPUs: total and exposed offload by bandwidth of the
+/// offload link; total, exposed data-parallel, bubble and p2p by chunks per processor.
 #[test]
 fn curves_of_the_eleven_trillion_model() {
     for (gbps, total, exposed) in [

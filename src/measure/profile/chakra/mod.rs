@@ -1,9 +1,10 @@
-//! Chakra execution traces (MLCommons): what a rank does as a graph of nodes, one file a rank; and ASTRA-sim's files beside them.
+//! Chakra execution traces (MLCommons): what a rank does as a graph of nodes, one file a rank; and ASTRA-sim's files
+//! beside them.
 //!
-//! A node is a kernel of so many operations and bytes, a collective, a send or a receive, with the nodes that it waits for.
-//! [`nodes`] reads a file, [`programs()`] makes rank programs of them; [`messages`] is the format, which timelines are also
-//! written in. [`network`] and [`System`] are the two files that ASTRA-sim (a simulator that plays such traces) takes beside
-//! them.
+//! A node is a kernel of so many operations and bytes, a collective, a send or a receive, with the nodes that it
+//! waits for. [`nodes`] reads a file, [`programs()`] makes rank programs of them; [`messages`] is the format, which
+//! timelines are also written in. [`network`] and [`System`] are the two files that ASTRA-sim (a simulator that plays
+//! such traces) takes beside them.
 //!
 //! Producers disagree: about the types of attributes (any number is taken for any), and about what is left out.
 

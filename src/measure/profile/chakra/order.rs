@@ -1,7 +1,7 @@
 //! The order in which a rank goes through the nodes of its trace: behind what they wait for, the lowest number first.
 //!
-//! A graph of nodes has no order of its own, and a stream has. Numbers are those of the producer, which wrote nodes down as
-//! they were issued or derived.
+//! A graph of nodes has no order of its own, and a stream has. Numbers are those of the producer, which wrote nodes
+//! down as they were issued or derived.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
@@ -17,8 +17,8 @@ pub(super) struct Dropped {
     pub circles: u64,
 }
 
-/// The nodes in order. Where all that are left wait for each other, the one of the lowest number goes first, and what it
-/// would have waited for is dropped.
+/// The nodes in order. Where all that are left wait for each other, the one of the lowest number goes first, and what
+/// it would have waited for is dropped.
 pub(super) fn in_order<'a>(nodes: &'a [Node], dropped: &mut Dropped) -> Vec<&'a Node> {
     let known: HashMap<u64, usize> = nodes.iter().enumerate().map(|(i, node)| (node.id, i)).collect();
     let mut left = vec![0u64; nodes.len()];

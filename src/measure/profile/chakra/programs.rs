@@ -1,16 +1,16 @@
 //! Chakra traces as rank programs.
 //!
-//! A kernel takes what was measured, or else the longer of its operations at the device's peak and its bytes at the memory's
-//! rate (ASTRA-sim's roofline). A device computes one kernel after another, on each of its streams where the trace names
-//! them; groups, sends and receives have streams of their own. What a collective or a message takes is for the machine to
-//! say (`stepsim replay --on`).
+//! A kernel takes what was measured, or else the longer of its operations at the device's peak and its bytes at the
+//! memory's rate (ASTRA-sim's roofline). A device computes one kernel after another, on each of its streams where the
+//! trace names them; groups, sends and receives have streams of their own. What a collective or a message takes is
+//! for the machine to say (`stepsim replay --on`).
 //!
 //! Sizes are ASTRA-sim's: `comm_size` of an all-gather is what one rank has, of all else the whole buffer of a rank.
-//! Collectives of a group meet in their order, messages by sender, receiver and tag. A collective may be cut into pieces of
-//! which so many run at once (`preferred-dataset-splits`, `active-chunks-per-dimension`).
+//! Collectives of a group meet in their order, messages by sender, receiver and tag. A collective may be cut into
+//! pieces of which so many run at once (`preferred-dataset-splits`, `active-chunks-per-dimension`).
 //!
-//! Left out: that among collectives that are ready at once the youngest goes first (`LIFO`), and memory nodes that nobody
-//! measured.
+//! Left out: that among collectives that are ready at once the youngest goes first (`LIFO`), and memory nodes that
+//! nobody measured.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -44,8 +44,8 @@ impl Reader<'_> {
         self.link_waits(&place);
     }
 
-    /// A wait holds up what is launched on its stream next; it is for what was launched last on the other stream when the
-    /// event was recorded.
+    /// A wait holds up what is launched on its stream next; it is for what was launched last on the other stream when
+    /// the event was recorded.
     fn link_waits(&mut self, place: &[u32]) {
         let mut launches: BTreeMap<u32, Vec<(i64, u32)>> = BTreeMap::new();
         for event in self.device.iter().map(|pending| &pending.event) {

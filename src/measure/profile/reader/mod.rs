@@ -1,8 +1,8 @@
 //! Profiles from files: PyTorch's (Kineto) of any year, and timelines of this program.
 //!
 //! What a device event is, is told by its category alone: `kernel`, `gpu_memcpy`, `gpu_memset`, and the old `Kernel`,
-//! `Memcpy`, `Memset`. A `cpu_op` may have a stream argument (torch.compile writes it) and is none. The file is read as a
-//! stream; what is kept grows with device events and calls, not with operators, stacks and shapes.
+//! `Memcpy`, `Memset`. A `cpu_op` may have a stream argument (torch.compile writes it) and is none. The file is read
+//! as a stream; what is kept grows with device events and calls, not with operators, stacks and shapes.
 
 mod link;
 

@@ -193,8 +193,8 @@ impl MeasuredSteps {
         })
     }
 
-    /// The stacks that most sources measured on a device, or else on others of its generation: the first, and each with more than
-    /// half as many sources.
+    /// The stacks that most sources measured on a device, or else on others of its generation: the first, and each
+    /// with more than half as many sources.
     fn stacks_on(&self, device: &Device) -> Vec<String> {
         let generation = generation(device);
         let same = |step: &&MeasuredStep| step.traits.device == device.name;

@@ -150,7 +150,8 @@ mod tests {
         }
     }
 
-    /// Made anew without a source, widths leave nearly as many of its steps inside. Fitting takes a minute: with `STEPSIM_SLOW=1`.
+    /// Made anew without a source, widths leave nearly as many of its steps inside. Fitting takes a minute: with
+    /// `STEPSIM_SLOW=1`.
     #[test]
     fn widths_hold_for_a_source_that_they_do_not_know() {
         if std::env::var_os("STEPSIM_SLOW").is_none() {

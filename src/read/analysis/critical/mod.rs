@@ -56,8 +56,8 @@ pub struct CriticalPath {
 }
 
 impl CriticalPath {
-    /// Time of the path on each rank that it visits, in the order of ranks: each link from the end of the one before it, so that
-    /// the way of a launch is its own rank's. They sum to the step time.
+    /// Time of the path on each rank that it visits, in the order of ranks: each link from the end of the one before
+    /// it, so that the way of a launch is its own rank's. They sum to the step time.
     pub fn by_rank(&self) -> Vec<(RankId, Time)> {
         let before = std::iter::once(Time::ZERO).chain(self.links.iter().map(|l| l.end));
         let mut ranks: Vec<(RankId, Time)> =

@@ -1,4 +1,5 @@
-//! Dynamic context parallelism for readers: which degrees, how many documents each, and what padding and imbalance are left.
+//! Dynamic context parallelism for readers: which degrees, how many documents each, and what padding and imbalance
+//! are left.
 
 mod reading;
 

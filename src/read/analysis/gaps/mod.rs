@@ -1,8 +1,8 @@
 //! Idle gaps by length: how long compute streams stand still at a stretch.
 //!
-//! A gap is the time between two kernels of a rank, before its first and behind its last, whatever it waits for. Many short ones
-//! are launches and latencies that fusing or graphs remove; few long ones are bubbles, in which other work has room. The time in
-//! gaps is that of all stalls:
+//! A gap is the time between two kernels of a rank, before its first and behind its last, whatever it waits for. Many
+//! short ones are launches and latencies that fusing or graphs remove; few long ones are bubbles, in which other work
+//! has room. The time in gaps is that of all stalls:
 //! ```text
 //! Σ over lengths  time in gaps = step time − busy
 //! ```

@@ -16,7 +16,8 @@ use stepsim_core::kernel_class::KernelClass;
 use stepsim_core::units::{Bandwidth, FlopRate, PS_PER_S, Time};
 
 named! {
-    /// What bounds the kernels of a class: the larger of the parts that they use of the peak and of the memory's bandwidth.
+    /// What bounds the kernels of a class: the larger of the parts that they use of the peak and of the memory's
+    /// bandwidth.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "snake_case")]
     pub enum Bound {
@@ -139,8 +140,8 @@ pub(crate) fn kernel_classes(
 mod tests {
     use super::*;
 
-    /// Two ranks with two kernels of each class in a step of 4 s: rates are those of the time that kernels ran, on both ranks
-    /// together; what binds a class is what it uses more of.
+    /// Two ranks with two kernels of each class in a step of 4 s: rates are those of the time that kernels ran, on
+    /// both ranks together; what binds a class is what it uses more of.
     #[test]
     fn a_class_has_the_rates_of_the_time_that_it_ran() {
         let of =

@@ -171,7 +171,8 @@ pub struct Report {
     pub tokens_per_step: u64,
     /// Tokens of all steps over their time.
     pub tokens_per_s: f64,
-    /// Model FLOP utilisation: a fraction of the devices' dense peak. Attention counts in full, as Megatron and PaLM do.
+    /// Model FLOP utilisation: a fraction of the devices' dense peak. Attention counts in full, as Megatron and PaLM
+    /// do.
     pub mfu: f64,
     /// The same with attention by half where its mask is causal, as Llama 3 counts.
     #[serde(default)]
@@ -218,8 +219,8 @@ pub struct Report {
     pub gaps: BTreeMap<GapLength, GapReport>,
     /// Each rank of the job, or (of more than 64) one of each group of ranks that are alike.
     pub ranks: Vec<RankReport>,
-    /// What could be otherwise, dearest first, by the step played with each otherwise: all faults and unevenness, and as
-    /// many limits and choices as were asked for.
+    /// What could be otherwise, dearest first, by the step played with each otherwise: all faults and unevenness, and
+    /// as many limits and choices as were asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<Candidate>,
     /// Limits and choices that were not played.

@@ -1,9 +1,10 @@
 //! Slack: how much later an op could end without moving the end of the step, everything else taking as long as it did.
 //!
-//! Backwards from the end of the step, the latest end of an op is the earliest of the latest starts of what waits for it:
-//! the op behind it on its stream, and the ops that name it. A communication ends for all members at once, and may start
-//! as late as the first of them needs. Waits for room on a tier are part of the op that waited: what freed the room is
-//! not known. So ops on the critical path have no slack, and an op without slack lies on some critical path.
+//! Backwards from the end of the step, the latest end of an op is the earliest of the latest starts of what waits for
+//! it: the op behind it on its stream, and the ops that name it. A communication ends for all members at once, and
+//! may start as late as the first of them needs. Waits for room on a tier are part of the op that waited: what freed
+//! the room is not known. So ops on the critical path have no slack, and an op without slack lies on some critical
+//! path.
 //!
 //! Every op is visited once, when all that waits for it has been: no recursion, and time linear in ops and waits.
 

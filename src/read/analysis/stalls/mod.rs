@@ -5,8 +5,8 @@
 //! step time = busy (kernels on the compute stream) + Σ stalls
 //! ```
 //! Each gap between kernels is cut into pieces by what the next kernel was waiting for *then*. The walk goes
-//! backwards from the kernel: of the ops it waits for, the last to end kept it for the whole time that this op ran; before
-//! that op started, it is that op's own wait that counts, and so on, until the gap is used up:
+//! backwards from the kernel: of the ops it waits for, the last to end kept it for the whole time that this op ran;
+//! before that op started, it is that op's own wait that counts, and so on, until the gap is used up:
 //!
 //! * the op was running: the cause is its kind, and the part of its time beyond that on an idle machine
 //!   (the last part) is contention;

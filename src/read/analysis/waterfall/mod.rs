@@ -4,19 +4,20 @@
 //! ```text
 //! step time = model FLOPs of the rank / peak + Σ bars          MFU = (step time − Σ bars) / step time
 //! ```
-//! Busy time gives the bars of kernels. A kernel that ran t had a nominal time n on an undisturbed device and would take
-//! n' on this one (slow device, jitter): n' − n is *stragglers*, t − n' is *interference* (units that communication
-//! kernels take, or memory bandwidth that copies take). n is *recomputation* or *optimizer* by its phase, else
-//! n − FLOPs/peak is *kernel efficiency* where it multiplies matrices, and n is *memory-bound kernels* where not.
-//! Stalls give the others ([`super::stalls`]); communication that was waited for is cut into latency and bandwidth as
-//! on an idle machine, what sharing added is contention, a member that had not arrived is *late peer*.
+//! Busy time gives the bars of kernels. A kernel that ran t had a nominal time n on an undisturbed device and would
+//! take n' on this one (slow device, jitter): n' − n is *stragglers*, t − n' is *interference* (units that
+//! communication kernels take, or memory bandwidth that copies take). n is *recomputation* or *optimizer* by its
+//! phase, else n − FLOPs/peak is *kernel efficiency* where it multiplies matrices, and n is *memory-bound kernels*
+//! where not. Stalls give the others ([`super::stalls`]); communication that was waited for is cut into latency and
+//! bandwidth as on an idle machine, what sharing added is contention, a member that had not arrived is *late peer*.
 //!
-//! A pipeline bubble is *imbalance* as far as this rank idles longer than the rank that idles least, and else the order's
-//! own. Transfers that were waited for are its *transfer*.
+//! A pipeline bubble is *imbalance* as far as this rank idles longer than the rank that idles least, and else the
+//! order's own. Transfers that were waited for are its *transfer*.
 //!
-//! What MFU counts is not what ran: attention is counted in full, a mask skips half of it, and its backward pass computes
-//! the scores again. Two bars close the books: *attention as counted* (negative where more is counted than ran) and
-//! *beyond the model* (padding, experts that get more than their share). Both are spread over the ranks in proportion.
+//! What MFU counts is not what ran: attention is counted in full, a mask skips half of it, and its backward pass
+//! computes the scores again. Two bars close the books: *attention as counted* (negative where more is counted than
+//! ran) and *beyond the model* (padding, experts that get more than their share). Both are spread over the ranks in
+//! proportion.
 //!
 //! A rank of a folded world weighs as many as it stands for. Without FLOPs on its kernels a run has no waterfall.
 
@@ -255,7 +256,8 @@ fn kernels(
     let memory = i128::from(time.slowed_by_memory.0);
     reading.put(Bar::SlowDevice, on_this_device - undisturbed);
     reading.put(Bar::InterferenceMemory, memory);
-    // Kernels of several compute streams may run side by side; the time that they share counts once, and is taken off here.
+    // Kernels of several compute streams may run side by side; the time that they share counts once, and is taken off
+    // here.
     reading.put(Bar::InterferenceUnits, i128::from(time.busy.0) - on_this_device - memory);
 }
 

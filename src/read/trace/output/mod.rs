@@ -1,10 +1,10 @@
 //! Files that are there whole or not at all.
 //!
 //! What is written goes to a temporary file in the same folder, which takes the final name only when everything is in
-//! it. If anything fails, the temporary file is removed and a file of that name from before is untouched. (A program that is told to stop calls
-//! [`remove_partial_files`]; one killed outright leaves its temporary file, `.NAME.PID.partial`, but never half a file under the final name.)
-//! Compression runs on a second thread, a few blocks behind the writer. A device such as `/dev/null` is written
-//! directly.
+//! it. If anything fails, the temporary file is removed and a file of that name from before is untouched. (A program
+//! that is told to stop calls [`remove_partial_files`]; one killed outright leaves its temporary file,
+//! `.NAME.PID.partial`, but never half a file under the final name.) Compression runs on a second thread, a few
+//! blocks behind the writer. A device such as `/dev/null` is written directly.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};

@@ -1,10 +1,10 @@
 //! Chakra execution traces of what was simulated: one a rank, for the tools that read those.
 //!
-//! Each op is a node behind the op before it on its stream (`ctrl_deps`) and those that it waits for (`data_deps`), with the
-//! time that it took in this run: `duration_micros` as the format has it, and `duration_ns` exactly. Kernels carry
-//! `num_ops`, `tensor_size` (bytes) and their stream as `tid`; collectives `comm_type`, `comm_size` (of an all-gather what one
-//! rank has) and the group as `pg_name`, whose ranks [`groups`] lists; messages their peer and the channel as `comm_tag`. A
-//! round of a ring is a send and a receive.
+//! Each op is a node behind the op before it on its stream (`ctrl_deps`) and those that it waits for (`data_deps`),
+//! with the time that it took in this run: `duration_micros` as the format has it, and `duration_ns` exactly. Kernels
+//! carry `num_ops`, `tensor_size` (bytes) and their stream as `tid`; collectives `comm_type`, `comm_size` (of an
+//! all-gather what one rank has) and the group as `pg_name`, whose ranks [`groups`] lists; messages their peer and
+//! the channel as `comm_tag`. A round of a ring is a send and a receive.
 //!
 //! Left out: memory, and how much later a launch is seen by the device.
 

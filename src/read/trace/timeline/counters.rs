@@ -1,11 +1,12 @@
 //! Counter tracks: how many bytes a rank holds on each tier, by class and in total, and how full shared tiers are.
 //!
-//! Levels follow from the memory effects of the program and the times of its ops. A tier that is used has a total; a class
-//! that never moves, or that only comes and goes with single kernels and is small, has no track: it would cost a row
-//! and tell nothing (the report has it). On a tier that ranks share, a rank's counters are its own share, and say so; the
-//! tier itself stands with all its holders and its capacity in a process `pools`. The first value stands at the start of
-//! what is shown, else a row would look empty until its first change. Of changes within one nanosecond the last counts.
-//! Where ops are merged, a level that moves more often is the highest of each of [`STRETCHES`] stretches of time.
+//! Levels follow from the memory effects of the program and the times of its ops. A tier that is used has a total; a
+//! class that never moves, or that only comes and goes with single kernels and is small, has no track: it would cost
+//! a row and tell nothing (the report has it). On a tier that ranks share, a rank's counters are its own share, and
+//! say so; the tier itself stands with all its holders and its capacity in a process `pools`. The first value stands
+//! at the start of what is shown, else a row would look empty until its first change. Of changes within one
+//! nanosecond the last counts. Where ops are merged, a level that moves more often is the highest of each of
+//! [`STRETCHES`] stretches of time.
 
 use std::io;
 
@@ -89,7 +90,8 @@ pub fn levels(
     (start, points.collect())
 }
 
-/// Of points in order of time, the highest level in each stretch of time, at its beginning; a few points stay as they are.
+/// Of points in order of time, the highest level in each stretch of time, at its beginning; a few points stay as they
+/// are.
 fn highest(points: Vec<(u64, u64)>, start: u64) -> Vec<(u64, u64)> {
     let Some(&(last, _)) = points.last().filter(|_| points.len() as u64 > STRETCHES) else { return points };
     let width = last / STRETCHES + 1;

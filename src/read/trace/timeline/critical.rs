@@ -1,7 +1,7 @@
 //! The critical path on the ranks that are shown.
 //!
-//! Coarser detail is coarser here too: ops of one row that follow each other in one phase of a micro-batch (and in one layer of it)
-//! are one step of the path.
+//! Coarser detail is coarser here too: ops of one row that follow each other in one phase of a micro-batch (and in
+//! one layer of it) are one step of the path.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

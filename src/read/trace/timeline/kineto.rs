@@ -1,10 +1,10 @@
 //! Kineto files, as PyTorch's profiler writes them: one a rank, for the tools that read those.
 //!
-//! Kernels and copies stand on streams of a device (`kernel`, `gpu_memcpy`), collectives under the names of NCCL with the
-//! arguments that the profiler gives them. Each is launched by a call of the host (`cuda_runtime`) inside an operator
-//! of its name (`cpu_op`); the correlation and an arrow (`ac2g`) lead from the call to what it launches. A wait for
-//! another stream is an event recorded there, a call that waits for it and a `cuda_sync`.
-//! Passes and layers are `gpu_user_annotation`s, memory is `[memory]` instants, and `ProfilerStep#0` spans all.
+//! Kernels and copies stand on streams of a device (`kernel`, `gpu_memcpy`), collectives under the names of NCCL with
+//! the arguments that the profiler gives them. Each is launched by a call of the host (`cuda_runtime`) inside an
+//! operator of its name (`cpu_op`); the correlation and an arrow (`ac2g`) lead from the call to what it launches. A
+//! wait for another stream is an event recorded there, a call that waits for it and a `cuda_sync`. Passes and layers
+//! are `gpu_user_annotation`s, memory is `[memory]` instants, and `ProfilerStep#0` spans all.
 //!
 //! The simulated device launches for nothing, and readers want the calls one after another and before what they
 //! launch. So the calls stand a few nanoseconds apart at the beginning, and the device begins after them: all its
@@ -186,7 +186,8 @@ impl<W: Write> File<'_, W> {
         self.program.streams[usize::from(self.program.ops[op.index()].stream)].kind
     }
 
-    /// The row of the op of another stream that an op of the device waited for last, if it is shown and ends as the op starts.
+    /// The row of the op of another stream that an op of the device waited for last, if it is shown and ends as the
+    /// op starts.
     fn waited(&self, piece: &Piece) -> Option<u32> {
         if piece.level != Level::Op {
             return None;

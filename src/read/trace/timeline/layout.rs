@@ -172,8 +172,8 @@ impl<'a> Layout<'a> {
         self.thread(u64::from(traced.rank.0) + 1, &format!("{} {name}", traced.short_name()))
     }
 
-    /// The process of a rank; `ends` are its ops' ends of arrows between ranks, `held_up` those at its stalls, `path` what
-    /// of the critical path it has, in steps and op by op.
+    /// The process of a rank; `ends` are its ops' ends of arrows between ranks, `held_up` those at its stalls, `path`
+    /// what of the critical path it has, in steps and op by op.
     pub fn rank(
         &mut self,
         traced: &TracedRank,
@@ -402,7 +402,8 @@ impl<'a> Layout<'a> {
         Ok(kind)
     }
 
-    /// The stalls of a rank, and around those that follow each other one slice; `ends` are the arrows that leave and that arrive, by the stall's number.
+    /// The stalls of a rank, and around those that follow each other one slice; `ends` are the arrows that leave and
+    /// that arrive, by the stall's number.
     fn stalls(
         &mut self,
         traced: &TracedRank,

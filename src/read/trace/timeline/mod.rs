@@ -19,16 +19,16 @@
 //!   the rank up, here or on another rank, to the kernel that then could start, one from the stall to it. Stalls that
 //!   follow each other with no kernel between lie in a slice (`stalls`) named after the causes of most of it, which is
 //!   wide enough to be read.
-//! * The **critical path** as one row below the step: the ranks that it stays on and in them the passes, without gaps. What of
-//!   it lies on a rank stands there op by op, with an arrow where it goes to another; a launch on its way and a wait for room are
-//!   slices too, so that all of them together are the step.
+//! * The **critical path** as one row below the step: the ranks that it stays on and in them the passes, without
+//!   gaps. What of it lies on a rank stands there op by op, with an arrow where it goes to another; a launch on its
+//!   way and a wait for room are slices too, so that all of them together are the step.
 //! * **Counters** for the bytes that a rank holds on each tier, by class and in total; only those that move. In
 //!   percent of what there is, on one axis: FLOP/s, memory bandwidth, the busiest link, device memory.
 //! * **Transfers beside kernels** (gradients, what is fetched ahead) say when they were issued and needed, how late
 //!   they were and how long kernels hid them.
 //!
-//! Coarser detail merges slices, steps of the critical path and values of counters, and leaves out arrows that would leave
-//! from the middle of a merged slice: they say no more than the stall's name.
+//! Coarser detail merges slices, steps of the critical path and values of counters, and leaves out arrows that would
+//! leave from the middle of a merged slice: they say no more than the stall's name.
 //!
 //! Times are nanoseconds, start and end rounded each for itself: slices that touch still touch, none overlap. An op
 //! that is empty then has no slice ([`Summary::too_short`] counts them).

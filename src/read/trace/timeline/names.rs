@@ -90,7 +90,8 @@ pub fn layer(layer: Option<u32>, phase: Phase) -> String {
     }
 }
 
-/// The name of ops in a row that stand in one slice: of kernels as [`layer`], of others after their row (`tp backward`).
+/// The name of ops in a row that stand in one slice: of kernels as [`layer`], of others after their row
+/// (`tp backward`).
 pub fn stretch(row: StreamKind, layer: Option<u32>, phase: Phase) -> String {
     match row {
         StreamKind::Compute => self::layer(layer, phase),

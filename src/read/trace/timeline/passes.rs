@@ -96,8 +96,8 @@ pub fn parts(program: &Program, ops: &[OpId]) -> Vec<(Phase, u32)> {
     parts
 }
 
-/// The micro-batch of the backward pass that one op of an abstract schedule stands for beside its own, as its name says:
-/// `stage 0 & backward m4 stage 3`.
+/// The micro-batch of the backward pass that one op of an abstract schedule stands for beside its own, as its name
+/// says: `stage 0 & backward m4 stage 3`.
 fn second(program: &Program, op: OpId) -> Option<u32> {
     let name = &program.infos[program.ops[op.index()].info as usize].name;
     name.split_once(" & backward m")?.1.split(' ').next()?.parse().ok()

@@ -1,8 +1,8 @@
 //! Which op stands on which row, in which slices.
 //!
-//! Rows of kernels nest: a pass, in it its layers, in them the ops. Where ops are not shown one by one, what stands in a
-//! pass are stretches of its ops, or of one layer's, that nothing interrupts: a slice of kernels never lies over a
-//! stall, so that their sum is the busy time at every detail. Other rows have one level.
+//! Rows of kernels nest: a pass, in it its layers, in them the ops. Where ops are not shown one by one, what stands
+//! in a pass are stretches of its ops, or of one layer's, that nothing interrupts: a slice of kernels never lies over
+//! a stall, so that their sum is the busy time at every detail. Other rows have one level.
 //!
 //! Two passes that are taken in turn stand on a row each, the forward pass on the first, kernels with their pass.
 
@@ -81,7 +81,8 @@ struct Cutter<'t> {
 }
 
 impl Cutter<'_> {
-    /// Start and end of ops in a row, in nanoseconds. Of a run that was cut short, ops that never ran count for nothing.
+    /// Start and end of ops in a row, in nanoseconds. Of a run that was cut short, ops that never ran count for
+    /// nothing.
     fn span(&self, ops: &[OpId]) -> (u64, u64) {
         let start = span(self.timeline, self.traced, ops[0]).0.round_ns();
         let ends = ops.iter().rev().map(|op| span(self.timeline, self.traced, *op).1.round_ns());
@@ -242,8 +243,8 @@ impl Rows {
     }
 }
 
-/// Whether two ops that follow each other on a stream that is not of kernels stand in one slice. Ends of transfers stand
-/// alone: they have arrows between ranks.
+/// Whether two ops that follow each other on a stream that is not of kernels stand in one slice. Ends of transfers
+/// stand alone: they have arrows between ranks.
 fn together(detail: Detail, program: &Program, kind: StreamKind, a: OpId, b: OpId) -> bool {
     let [x, y] = [a, b].map(|id| &program.infos[program.ops[id.index()].info as usize]);
     detail != Detail::Op

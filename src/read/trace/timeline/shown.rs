@@ -194,7 +194,8 @@ pub struct Timeline<'a> {
     pub detail: Detail,
     /// Show only what touches this stretch of time.
     pub window: Option<(Time, Time)>,
-    /// The stalls of a rank (of the job, not the one played for it) in order of time, not overlapping; absent if not known.
+    /// The stalls of a rank (of the job, not the one played for it) in order of time, not overlapping; absent if not
+    /// known.
     pub stalls: Option<&'a dyn Fn(RankId) -> Vec<Stall>>,
     /// The critical path in order of time; empty if not known. What of it lies on ranks that are not shown is not seen.
     pub critical: &'a [Critical],

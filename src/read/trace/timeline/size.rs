@@ -12,8 +12,8 @@ use super::shown::{Timeline, TracedRank};
 /// there after 28 to 32 s.
 pub const EASY: u64 = 500_000;
 
-/// Slices of a JSON timeline that Perfetto still opens in a browser: ten million events take it 2.7 of its 4 GiB, twice as
-/// many fail, and arrows and counters are events too.
+/// Slices of a JSON timeline that Perfetto still opens in a browser: ten million events take it 2.7 of its 4 GiB,
+/// twice as many fail, and arrows and counters are events too.
 pub const FITS_IN_JSON: u64 = 5_000_000;
 /// The same of a `.pftrace`, where a slice is two packets.
 pub const FITS_IN_PERFETTO: u64 = 3_000_000;

@@ -71,7 +71,8 @@ fn source(stall: &Stall) -> Option<(RankId, OpId)> {
     stall.blocker.or(stall.op)
 }
 
-/// Whether the next stall holds the same kernel up because of the same op: an arrow to the kernel then leaves with that one.
+/// Whether the next stall holds the same kernel up because of the same op: an arrow to the kernel then leaves with
+/// that one.
 fn goes_on(stalls: &[Stall], i: usize) -> bool {
     let same = |next: &Stall| next.waiting == stalls[i].waiting && source(next) == source(&stalls[i]);
     stalls.get(i + 1).is_some_and(same)
@@ -110,9 +111,9 @@ pub fn between_ranks(timeline: &Timeline, between: &mut Between) -> Vec<Vec<(u32
     into
 }
 
-/// Adds the arrows between stalls and ops of one rank, numbered on from those that it has; `piece_of` finds the slice of
-/// an op. Returns those that leave and those that arrive at stalls, by the stall's number; `held_up` are those that arrive
-/// from other ranks. Where ops are merged, none leads from a stall to its kernel.
+/// Adds the arrows between stalls and ops of one rank, numbered on from those that it has; `piece_of` finds the slice
+/// of an op. Returns those that leave and those that arrive at stalls, by the stall's number; `held_up` are those
+/// that arrive from other ranks. Where ops are merged, none leads from a stall to its kernel.
 pub fn within_rank(
     timeline: &Timeline,
     traced: &TracedRank,

@@ -1,8 +1,8 @@
 //! Chrome trace JSON (Trace Event Format), which Perfetto and `chrome://tracing` read.
 //!
 //! One event a line. `ts` and `dur` are microseconds with exactly three decimals, printed from integer nanoseconds.
-//! An arrow is an `s` event at the start of its source slice and an `f` event with `bp:"e"` in the last nanosecond of its
-//! destination. Both follow their slice in the file, so they bind to it and not to what it lies in.
+//! An arrow is an `s` event at the start of its source slice and an `f` event with `bp:"e"` in the last nanosecond of
+//! its destination. Both follow their slice in the file, so they bind to it and not to what it lies in.
 //!
 //! A collapsed process shows how many of its rows are occupied, so waiting must not stand in the process of a rank.
 

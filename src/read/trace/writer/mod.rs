@@ -6,8 +6,8 @@
 //! millions of events a second possible; nothing is allocated per event.
 //!
 //! Rules of use, the same for all formats:
-//! * Times are whole nanoseconds, and each slice is at least 1 ns long. Of two slices of one thread one may lie inside the
-//!   other; otherwise they must not overlap.
+//! * Times are whole nanoseconds, and each slice is at least 1 ns long. Of two slices of one thread one may lie
+//!   inside the other; otherwise they must not overlap.
 //! * The slices of one thread are handed over in order of their starts, outer ones before what lies in them; threads in
 //!   any order.
 //! * An arrow has a number of its own. Its source slice names it in [`Slice::out`], its destination in

@@ -9,9 +9,9 @@
 //! | `attention` | `batch`, `seq`, `heads`, `kv_heads`, `head_dim`, `v_head_dim`, `causal`, `direction` `fwd` or `bwd` |
 //! | `rms_norm`, `layer_norm`, `swiglu`, `residual_add`, `rope`, `quantize` … | `m` rows and `n` columns; `direction` |
 //!
-//! and gives its time as `time_ms`, or as `tflops` over the op's FLOPs. `sustained` says whether it ran in a long series
-//! on a hot device, as in training, or in a short benchmark; only the first kind meets `cost.sustained`. A row that
-//! cannot be priced is skipped, with the reason.
+//! and gives its time as `time_ms`, or as `tflops` over the op's FLOPs. `sustained` says whether it ran in a long
+//! series on a hot device, as in training, or in a short benchmark; only the first kind meets `cost.sustained`. A row
+//! that cannot be priced is skipped, with the reason.
 //!
 //! Hazard: some sources need to be known to be read right (`sources`): what else their time holds, how they
 //! write shapes, and which kind of run they are.

@@ -1,10 +1,10 @@
 //! Copies of heads between the layout of their projection and that of attention, where software makes them.
 //!
-//! nanotron (src/nanotron/models/llama.py, `CausalSelfAttention.forward`) lays queries, keys and values of a sequence side by side
-//! (`permute` and `contiguous`), joins keys and values (`torch.cat`) and orders them for the rotary kernel (`contiguous`). Autograd
-//! goes the same way back: gradients of keys and values are joined, the three stacked, and ordered as the projection wrote them.
-//! Of several sequences the rows that attention writes are ordered by token again for the output projection. Each is a kernel that
-//! reads and writes what it copies.
+//! nanotron (src/nanotron/models/llama.py, `CausalSelfAttention.forward`) lays queries, keys and values of a sequence
+//! side by side (`permute` and `contiguous`), joins keys and values (`torch.cat`) and orders them for the rotary
+//! kernel (`contiguous`). Autograd goes the same way back: gradients of keys and values are joined, the three
+//! stacked, and ordered as the projection wrote them. Of several sequences the rows that attention writes are ordered
+//! by token again for the output projection. Each is a kernel that reads and writes what it copies.
 
 use super::super::KernelClass;
 use super::super::blocks::{Block, Blocks};

@@ -255,7 +255,8 @@ impl<'a> Core<'a> {
         let pairs = batch as f64 * queries as f64 * keys as f64 * seen;
         Square { batch, queries, keys, key_rows, causal, pairs }
     }
-    /// Whole squares, one for each chunk, where attention is not causal: a kernel of variable lengths runs them one by one.
+    /// Whole squares, one for each chunk, where attention is not causal: a kernel of variable lengths runs them one
+    /// by one.
     fn in_windows(&self, causal: bool) -> Option<Square> {
         let (a, s) = (&self.model.attention, self.queries);
         let chunk = a.chunk.filter(|chunk| !causal && !a.causal && self.ring == 1 && *chunk < s)?;
@@ -263,8 +264,8 @@ impl<'a> Core<'a> {
         let pairs = self.shard.micro_batch as f64 * a.pairs(s);
         Some(Square { batch, queries: chunk, keys: chunk, key_rows: chunk, causal, pairs })
     }
-    /// As many documents of one length as have the pairs of those that there are, and about their length; `None` where no
-    /// query sees a key.
+    /// As many documents of one length as have the pairs of those that there are, and about their length; `None`
+    /// where no query sees a key.
     fn in_documents(&self, work: &Work, step: u64, causal: bool) -> Option<Square> {
         let a = &self.model.attention;
         let (whole, own) = (Mask::whole(a), Mask::of(a));

@@ -1,16 +1,17 @@
 //! Cross-attention: queries of a sequence's own tokens, keys and values of its image tokens (Llama 3.2 Vision).
 //!
-//! A rank has all image tokens of its sequences, n of them, as wide as the language model; tensor parallelism cuts heads. With t tokens of
-//! text on the rank:
-//! * queries: t rows through h × a·d; keys and values: n rows through h × 2·k·d, on every rank of context parallelism again;
+//! A rank has all image tokens of its sequences, n of them, as wide as the language model; tensor parallelism cuts
+//! heads. With t tokens of text on the rank:
+//! * queries: t rows through h × a·d; keys and values: n rows through h × 2·k·d, on every rank of context parallelism
+//!   again;
 //! * attention: each of the t queries sees all n keys, without a mask;
-//! * backward: where a module in front is trained, the gradient of the image tokens is summed over tensor-parallel ranks and added to that of
-//!   the cross-attention layers behind, n·h elements.
+//! * backward: where a module in front is trained, the gradient of the image tokens is summed over tensor-parallel
+//!   ranks and added to that of the cross-attention layers behind, n·h elements.
 //!
 //! Layers of one stage read the same image tokens: the first of them keeps them ([`Shard::keeps_images`]).
 //!
-//! Source: transformers, `MllamaTextCrossAttention` and `MllamaCrossAttentionDecoderLayer`. There the text in front of the first image is
-//! computed and masked; so it is here.
+//! Source: transformers, `MllamaTextCrossAttention` and `MllamaCrossAttentionDecoderLayer`. There the text in front
+//! of the first image is computed and masked; so it is here.
 
 use super::projection::projection;
 use crate::model::KernelClass;

@@ -128,8 +128,8 @@ fn add_latent(b: &mut Blocks, mla: MlaSpec) {
     }
 }
 
-/// Keys and values of all heads put together from the up-projection and the one rotated part; backward the gradient of the
-/// projection from theirs, and that of the rotated part summed over heads.
+/// Keys and values of all heads put together from the up-projection and the one rotated part; backward the gradient
+/// of the projection from theirs, and that of the rotated part summed over heads.
 fn heads_from_latents(b: &mut Blocks, mla: MlaSpec) {
     let (m, s) = (b.model, b.shard);
     let projected = mla.qk_nope_head_size + mla.v_head_size;
@@ -139,7 +139,8 @@ fn heads_from_latents(b: &mut Blocks, mla: MlaSpec) {
     b.push(Block::of(copy("put keys and values together"), copy("split key and value gradients"), QKV));
 }
 
-/// Normalisation of queries and keys by heads; its weights (and sinks) are small and alike on all tensor-parallel ranks.
+/// Normalisation of queries and keys by heads; its weights (and sinks) are small and alike on all tensor-parallel
+/// ranks.
 fn add_qk_norm(b: &mut Blocks) {
     let (m, s) = (b.model, b.shard);
     b.parameters.dense += qk_norm_and_sinks(m);
@@ -187,8 +188,8 @@ fn add_rotation(b: &mut Blocks) {
     b.push(Block::of(rotation("rotary", ahead), rotation("rotary backward", back), QKV));
 }
 
-/// Scores of the indexer over all tokens before, and the largest of them (DeepSeek-V3.2). Its own loss, which trains it,
-/// is left out, so nothing of it runs backward; its weights are on every rank.
+/// Scores of the indexer over all tokens before, and the largest of them (DeepSeek-V3.2). Its own loss, which trains
+/// it, is left out, so nothing of it runs backward; its weights are on every rank.
 fn add_indexer(b: &mut Blocks, indexer: IndexerSpec, mla: MlaSpec) {
     let (m, s) = (b.model, b.shard);
     let (t, heads, width) = (s.tokens(), indexer.heads, indexer.head_size);

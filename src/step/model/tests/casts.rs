@@ -118,8 +118,8 @@ fn deepseek_casts_what_its_profile_shows() {
     assert_eq!(saved, golden["saved_per_token"].as_f64().unwrap());
 }
 
-/// Megatron's experts copy their rows into padded ones and back for a narrow format, forward and backward, where every expert
-/// gets a copy of a token; rows laid out by rank are padded as they are laid out.
+/// Megatron's experts copy their rows into padded ones and back for a narrow format, forward and backward, where
+/// every expert gets a copy of a token; rows laid out by rank are padded as they are laid out.
 #[test]
 fn rows_are_copied_into_padded_ones() {
     let copies = |recipe: Option<&str>, kind: DispatcherKind| {

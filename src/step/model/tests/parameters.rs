@@ -5,8 +5,8 @@ use super::super::*;
 use super::model;
 use crate::spec::model::{Mixer, MlpKind, ModelSpec};
 
-/// A layer's products forward are those of the weights that its mixer says multiply each token, and these are nearly all of
-/// its parameters. Narrow projections of gates (Kimi) are counted and not planned as products.
+/// A layer's products forward are those of the weights that its mixer says multiply each token, and these are nearly
+/// all of its parameters. Narrow projections of gates (Kimi) are counted and not planned as products.
 #[test]
 fn mixers_plan_what_they_count() {
     let mut met = std::collections::BTreeSet::new();

@@ -64,8 +64,8 @@ fn every_second_matrix_is_multiplied_again() {
     assert_eq!(less as f64, 2.0 * tokens * (key + up));
 }
 
-/// With neither core nor projection kept, a layer keeps its input, queries, keys and values, and the norm's statistics are
-/// made again.
+/// With neither core nor projection kept, a layer keeps its input, queries, keys and values, and the norm's
+/// statistics are made again.
 #[test]
 fn without_its_projection_a_layer_keeps_its_input_queries_keys_and_values() {
     let m = model("llama3-8b");
@@ -95,7 +95,8 @@ fn an_unfused_gate_is_kept_once_more() {
     assert_eq!(saved(KernelFusion::None) - saved(KernelFusion::Compiled), 2 * 8192 * 14336);
 }
 
-/// Two products of a layer, and the head, read a gathered sequence: kept, it is there in full and is not gathered again.
+/// Two products of a layer, and the head, read a gathered sequence: kept, it is there in full and is not gathered
+/// again.
 #[test]
 fn a_gathered_input_that_is_kept_is_not_gathered_again() {
     let m = model("llama3-8b");
@@ -109,8 +110,8 @@ fn a_gathered_input_that_is_kept_is_not_gathered_again() {
     assert_eq!((gathers(&cut), gathers(&whole)), (2, 0));
 }
 
-/// Beside the gradients, a sum and a gather of tensor-parallel ranks stand next to what hides them; where they are waited for,
-/// the same messages follow the products.
+/// Beside the gradients, a sum and a gather of tensor-parallel ranks stand next to what hides them; where they are
+/// waited for, the same messages follow the products.
 #[test]
 fn what_waits_for_tensor_parallel_ranks_hides_nothing() {
     let m = model("llama3-8b");

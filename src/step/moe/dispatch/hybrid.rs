@@ -1,5 +1,5 @@
-//! `hybridep`: DeepEP's branch for NVLink racks. Inside one domain one row for each distinct rank, written straight into
-//! the peer's buffer; across domains in two stages as `two-stage`, with separate arrays for probabilities.
+//! `hybridep`: DeepEP's branch for NVLink racks. Inside one domain one row for each distinct rank, written straight
+//! into the peer's buffer; across domains in two stages as `two-stage`, with separate arrays for probabilities.
 //!
 //! Prices: 16 units in one domain by default. Its published benchmark on B200 reaches about 0.6 of a link with 16 units
 //! (DeepEP pull request 420); two nodes of eight B300 reach 44 GB/s of network rows with 8 units (DeepEP issue 590).

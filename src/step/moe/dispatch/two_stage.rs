@@ -1,6 +1,6 @@
-//! `two-stage` (DeepEP): one row for each distinct domain goes over the rail to the rank with the same place there, which
-//! forwards one row for each distinct rank; rows for the own domain pass the same forwarder. Combine sums on the way
-//! back: on the expert's rank, at the forwarder, at the source.
+//! `two-stage` (DeepEP): one row for each distinct domain goes over the rail to the rank with the same place there,
+//! which forwards one row for each distinct rank; rows for the own domain pass the same forwarder. Combine sums on
+//! the way back: on the expert's rank, at the forwarder, at the source.
 //!
 //! One persistent kernel, half of its blocks forwarding, the stages overlapped in chunks: it takes the longest of the
 //! network's time, the scale-up links' and that of its own channels, which handle D_n rows a token.
@@ -9,11 +9,11 @@
 //! units, which set the pace: 20 to 26 GB/s a unit in dispatch and 13 to 17 in combine on B200 and GB200, with 4 to 24
 //! units alike, behind a start of 50 to 120 us (360 rows of ai-dynamo/aiconfigurator, DeepEP's normal mode).
 //!
-//! Prices across domains: since 22 April 2025 units post their rows themselves, each channel through a queue pair of its own
-//! (DeepEP pull request 130). The test in its repository then moves 58 and 57 GB/s of handled rows over 32 ranks and 51 and 50
-//! over 64, on adapters of 50 GB/s: of these rows 3/4 and 7/8 cross the network, 0.87 and 0.89 of an adapter. Over 16 ranks
-//! with NVLink of 450 GB/s 24 units move 62 GB/s (H20: issue 148), 2.6 GB/s a unit. To tell one another how many rows
-//! come takes 0.10 to 0.16 ms (issue 397). Before that: `two-stage-proxy`.
+//! Prices across domains: since 22 April 2025 units post their rows themselves, each channel through a queue pair of
+//! its own (DeepEP pull request 130). The test in its repository then moves 58 and 57 GB/s of handled rows over 32
+//! ranks and 51 and 50 over 64, on adapters of 50 GB/s: of these rows 3/4 and 7/8 cross the network, 0.87 and 0.89 of
+//! an adapter. Over 16 ranks with NVLink of 450 GB/s 24 units move 62 GB/s (H20: issue 148), 2.6 GB/s a unit. To tell
+//! one another how many rows come takes 0.10 to 0.16 ms (issue 397). Before that: `two-stage-proxy`.
 
 use super::{Dispatcher, Kernels, Rows, Traffic, rank_dedup};
 use crate::moe::RowRule;

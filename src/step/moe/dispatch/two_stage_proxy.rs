@@ -1,10 +1,11 @@
-//! `two-stage-proxy`: `two-stage` as DeepEP was first released in February 2025: a thread of the host posts to the network what
-//! the kernel's blocks hand it.
+//! `two-stage-proxy`: `two-stage` as DeepEP was first released in February 2025: a thread of the host posts to the
+//! network what the kernel's blocks hand it.
 //!
-//! Prices across domains: the benchmark of that release on H800 (README, 24 units) moves 43 to 47 GB/s of handled rows at 16, 32
-//! and 64 ranks alike, 1.9 GB/s a unit, and 153 to 158 of 200 GB/s inside a node; DeepSeek's published profile (20 units,
-//! beside compute) 1.97 GB/s a unit behind a start of 0.45 ms (three of its four exchanges lie on that line), and 0.92 ms more
-//! for the dispatch that makes the handle. Links reach 160 of 200 and 40 of 50 GB/s (arXiv 2505.09343, section 4.3).
+//! Prices across domains: the benchmark of that release on H800 (README, 24 units) moves 43 to 47 GB/s of handled
+//! rows at 16, 32 and 64 ranks alike, 1.9 GB/s a unit, and 153 to 158 of 200 GB/s inside a node; DeepSeek's published
+//! profile (20 units, beside compute) 1.97 GB/s a unit behind a start of 0.45 ms (three of its four exchanges lie on
+//! that line), and 0.92 ms more for the dispatch that makes the handle. Links reach 160 of 200 and 40 of 50 GB/s
+//! (arXiv 2505.09343, section 4.3).
 
 use super::two_stage::TwoStage;
 use super::{Dispatcher, Kernels, Rows, Traffic};

@@ -7,10 +7,9 @@
 //! S_i = max(H_i + l, E_{i-1} + g, what it waits for)
 //! read back: H = max(H, E of what is read) + s
 //! ```
-//! A host that blocks launches i+1 behind E_i.
-//! Ops are launched in the order in which they were written. The gap is at the end of every kernel; the latency is that
-//! of the host's stream ([`stepsim_core::program::Stream`]); "S_j" stands for all that op j waits for. Ops launched as one graph wait
-//! for one launch.
+//! A host that blocks launches i+1 behind E_i. Ops are launched in the order in which they were written. The gap is
+//! at the end of every kernel; the latency is that of the host's stream ([`stepsim_core::program::Stream`]); "S_j"
+//! stands for all that op j waits for. Ops launched as one graph wait for one launch.
 //!
 //! Hazard: a launch that a full queue held up starts its op without the latency, which differs only where a whole queue
 //! of kernels takes less than the latency.

@@ -62,9 +62,9 @@ fn play_on(case: &Value, slowness: f64, read: HostRead, step_us: f64) -> (f64, f
     ((span(*device.last().expect("kernels")).1 - gap).us(), host_ends.us())
 }
 
-/// A layer with experts holds the host once before its first kernel and once before its first product of experts, in every
-/// pass, also where passes of two micro-batches take turns; a graph of the layer holds the first and, where counts are read,
-/// not the second.
+/// A layer with experts holds the host once before its first kernel and once before its first product of experts, in
+/// every pass, also where passes of two micro-batches take turns; a graph of the layer holds the first and, where
+/// counts are read, not the second.
 #[test]
 fn experts_hold_the_host_once_a_pass() {
     let total = |scope: GraphScope, reads: Vec<HostRead>| -> f64 {
@@ -110,7 +110,8 @@ fn experts_hold_the_host_once_a_pass() {
     assert_eq!(total(GraphScope::Layer, Vec::new()), 0.0);
 }
 
-/// A host half as fast takes twice as long for launches and reads; a read of the loss is followed by the work of the step.
+/// A host half as fast takes twice as long for launches and reads; a read of the loss is followed by the work of the
+/// step.
 #[test]
 fn slow_hosts_and_the_loss_take_longer() {
     let case = |launch: f64, read: f64| {

@@ -173,7 +173,8 @@ impl<'a> RankBuilder<'a> {
         (self.program.finish(), self.slots, receives)
     }
 
-    /// Where the data that a chunk needs come from, the same for all its micro-batches: the input of the first stage comes from sides.
+    /// Where the data that a chunk needs come from, the same for all its micro-batches: the input of the first stage
+    /// comes from sides.
     fn source(&self, at: StageAt, data: Data) -> Option<(StageAt, Data)> {
         let placement = &self.order.placement;
         match placement.is_side(at) {

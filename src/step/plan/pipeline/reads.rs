@@ -7,8 +7,8 @@ use crate::spec::stack::HostRead;
 use stepsim_core::ids::OpId;
 use stepsim_core::program::ProgramBuilder;
 
-/// Before a pass: the exchange that brought its input, where passes wait for exchanges (`waits`); all kernels of passes before on
-/// the stream `compute`; and before a forward pass, the sizes of its batch.
+/// Before a pass: the exchange that brought its input, where passes wait for exchanges (`waits`); all kernels of
+/// passes before on the stream `compute`; and before a forward pass, the sizes of its batch.
 pub fn reads_before(
     b: &ProgramBuilder,
     compute: u16,

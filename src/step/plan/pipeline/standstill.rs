@@ -1,8 +1,9 @@
-//! Whether ranks can exchange as they are asked to, before a step is played: passes, sends, receives, and what hosts launch and wait
-//! for, together.
+//! Whether ranks can exchange as they are asked to, before a step is played: passes, sends, receives, and what hosts
+//! launch and wait for, together.
 //!
-//! Each pass is one kernel here. Whether ranks come to a standstill does not hang on how long anything takes (streams are in order,
-//! and transfers begin when both ends have come to them), so the kernels of a pass and the sizes of messages are left out.
+//! Each pass is one kernel here. Whether ranks come to a standstill does not hang on how long anything takes (streams
+//! are in order, and transfers begin when both ends have come to them), so the kernels of a pass and the sizes of
+//! messages are left out.
 
 use super::abstract_work::{UNIT, world};
 use super::{Options, Sends, StageWork, Task, phase, programs, reads_before};

@@ -15,9 +15,10 @@ pub enum Sends {
     /// Receives are posted ahead.
     Blocking,
     /// As blocking, and a receive is posted only when the pass before its consumer has ended: Megatron's batched
-    /// send-and-receive between passes. Where ranks have several chunks ([`Order::alternates`](crate::schedule::Order::alternates)), all that a pass, or a
-    /// forward and a backward pass in a row, has made is sent in one exchange with what the next ones need, and they
-    /// wait for the whole exchange. Not every order can run so; the engine shows the wait cycle of one that cannot.
+    /// send-and-receive between passes. Where ranks have several chunks
+    /// ([`Order::alternates`](crate::schedule::Order::alternates)), all that a pass, or a forward and a backward pass
+    /// in a row, has made is sent in one exchange with what the next ones need, and they wait for the whole exchange.
+    /// Not every order can run so; the engine shows the wait cycle of one that cannot.
     Batched,
 }
 
@@ -43,8 +44,8 @@ pub struct Message {
     pub transfer: TransferId,
     /// Its size on one rank, for readers of the record.
     pub bytes: f64,
-    /// How many such messages the sending rank sends for a micro-batch, and the receiving rank receives, each from another rank, one
-    /// after the other. More than one of them where a stage has more ranks than the other.
+    /// How many such messages the sending rank sends for a micro-batch, and the receiving rank receives, each from
+    /// another rank, one after the other. More than one of them where a stage has more ranks than the other.
     pub fans: [u32; 2],
 }
 
@@ -97,8 +98,8 @@ pub struct Pipeline {
     pub programs: Vec<Program>,
     /// All channels, each lane by itself; the members of its communicator are (from.rank, to.rank) in this order.
     pub channels: Vec<Channel>,
-    /// For each rank, the channel that its slot `first_slot + i` means, as an index into `channels`; as many slots in a row as its
-    /// end has messages of a micro-batch.
+    /// For each rank, the channel that its slot `first_slot + i` means, as an index into `channels`; as many slots in
+    /// a row as its end has messages of a micro-batch.
     pub slots: Vec<Vec<u32>>,
     /// For each rank, the receives of its first step, channel by channel in the order of the messages.
     pub receives: Vec<Vec<Receive>>,

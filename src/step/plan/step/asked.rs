@@ -1,5 +1,5 @@
-//! What a workload asks for on a machine: sizes of groups, order of passes, layers of stages, places of ranks and state,
-//! and the groups that its ranks communicate in.
+//! What a workload asks for on a machine: sizes of groups, order of passes, layers of stages, places of ranks and
+//! state, and the groups that its ranks communicate in.
 
 use super::PlanError;
 use super::groups::{self, Degrees, Group, UNCUT};
@@ -38,7 +38,8 @@ pub fn laid_out(w: &WorkloadSpec, devices: u64, machine: &Machine) -> Result<(De
     Ok((Degrees { dense, experts, front_dense, ..uncut }, layout))
 }
 
-/// Ranks of a sharding group in the grid of these degrees, whose first rank is `first`: as stated, or as its kind has them.
+/// Ranks of a sharding group in the grid of these degrees, whose first rank is `first`: as stated, or as its kind has
+/// them.
 fn sharding_group(
     w: &WorkloadSpec,
     (grid, first): (&Degrees, RankId),
@@ -108,7 +109,8 @@ pub fn order(w: &WorkloadSpec, micro_batches: u32) -> Result<Order, PlanError> {
     })
 }
 
-/// The order with a module beside every rank, where there is one. How long an encoder's pass takes of a stage's goes by FLOPs.
+/// The order with a module beside every rank, where there is one. How long an encoder's pass takes of a stage's goes
+/// by FLOPs.
 fn with_sides(order: Order, w: &WorkloadSpec, model: &ModelSpec) -> Order {
     let Some(module) = w.module_in_bubbles(model) else { return order };
     let sequence = w.sequence(model);
@@ -119,8 +121,8 @@ fn with_sides(order: Order, w: &WorkloadSpec, model: &ModelSpec) -> Order {
     order.with_sides(images / stage, module.is_trained())
 }
 
-/// The fewest micro-batches whose order contains every turn of the full schedule once; all of them where the schedule does not
-/// repeat itself, or passes are paired.
+/// The fewest micro-batches whose order contains every turn of the full schedule once; all of them where the schedule
+/// does not repeat itself, or passes are paired.
 pub fn fewest_micro_batches(w: &WorkloadSpec, micro_batches: u32) -> u32 {
     let pipeline = &w.parallelism.pipeline;
     if w.side_ranks() > 0 {

@@ -152,7 +152,8 @@ impl Assembly<'_, '_> {
                 ends[*channel as usize][end] = (rank as u32, (first + i) as u16);
             }
         }
-        // Channels of one rank to another differ in their slots alone: one for each pair of virtual stages and direction.
+        // Channels of one rank to another differ in their slots alone: one for each pair of virtual stages and
+        // direction.
         let mut twins: Vec<Option<usize>> = Vec::with_capacity(ends.len());
         for (i, [(from, _), (to, _)]) in ends.iter().enumerate() {
             let same = |[(a, _), (b, _)]: &[(u32, u16); 2]| (a, b) == (from, to);
@@ -195,8 +196,8 @@ impl Assembly<'_, '_> {
 }
 
 impl Assembly<'_, '_> {
-    /// A communicator for each message of a micro-batch between two stages with unequal numbers of ranks: each rank of the one has as
-    /// many in a row as it is ranks of the other.
+    /// A communicator for each message of a micro-batch between two stages with unequal numbers of ranks: each rank
+    /// of the one has as many in a row as it is ranks of the other.
     fn bind_across(
         &mut self,
         world: &mut World,

@@ -56,8 +56,8 @@ pub struct Visit {
     pub micro_batch: u32,
 }
 
-/// The visits of a pass in order, each with its ops. Passes that differ in the micro-batch alone share them: they name that of
-/// the first.
+/// The visits of a pass in order, each with its ops. Passes that differ in the micro-batch alone share them: they
+/// name that of the first.
 pub type Segments = Rc<[(Visit, Rc<[Act]>)]>;
 
 /// A pass of one micro-batch: visits with their ops.
@@ -170,7 +170,8 @@ impl Chain {
         }
     }
 
-    /// Puts into `waits` what must have ended before the next op; if `passed_on`, what comes after that waits for it alone.
+    /// Puts into `waits` what must have ended before the next op; if `passed_on`, what comes after that waits for it
+    /// alone.
     fn gather_waits(&mut self, passed_on: bool) {
         let Chain { pending, waits, .. } = self;
         waits.clear();

@@ -1,7 +1,8 @@
 //! What it costs to form the groups of dynamic context parallelism, at the beginning of a step.
 //!
-//! The groups themselves are made once a run. In each step, ranks tell each other how long their samples are, and send them to
-//! the ranks that run them (Megatron-LM's `get_batch_and_global_seqlens` and `reroute_samples_to_dcp_ranks`).
+//! The groups themselves are made once a run. In each step, ranks tell each other how long their samples are, and
+//! send them to the ranks that run them (Megatron-LM's `get_batch_and_global_seqlens` and
+//! `reroute_samples_to_dcp_ranks`).
 
 use crate::collective::Op;
 use crate::documents::DynamicContext;

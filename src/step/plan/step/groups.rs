@@ -149,7 +149,8 @@ impl Degrees {
     pub fn expert_replicas(&self) -> u32 {
         (self.replicas() * self.tensor / (self.expert * self.expert_tensor)).max(1)
     }
-    /// Of a run of so many ranks that hold the same dense weights, with their tensor-parallel peers: how many hold the same experts.
+    /// Of a run of so many ranks that hold the same dense weights, with their tensor-parallel peers: how many hold
+    /// the same experts.
     pub(super) fn expert_part(&self, run: u32) -> u32 {
         let (ranks, block) = (run * self.tensor, self.expert * self.expert_tensor);
         if ranks.is_multiple_of(block) { ranks / block } else { 1 }
@@ -160,8 +161,8 @@ impl Degrees {
         let context = self.context;
         (0..self.replicas()).map(move |i| layout.rank([tp, i % context, ep, i / context, pp]))
     }
-    /// The groups of dynamic context parallelism: all powers of two up to the ranks of data × context (Megatron-LM makes them
-    /// at the start of the run).
+    /// The groups of dynamic context parallelism: all powers of two up to the ranks of data × context (Megatron-LM
+    /// makes them at the start of the run).
     pub fn dynamic_groups(&self) -> impl Iterator<Item = Group> + use<> {
         let most = if self.dynamic { self.replicas().ilog2() } else { 0 };
         (1..=most).map(|power| Group::Layer(CommGroup::ContextOf(power as u8)))

@@ -46,8 +46,8 @@ pub struct Layers {
     head: Planned,
 }
 
-/// What tells layers apart: kind, load on experts (as bits) where there are any, what is trained, whether it is the lowest that is, and
-/// whether it keeps image tokens.
+/// What tells layers apart: kind, load on experts (as bits) where there are any, what is trained, whether it is the
+/// lowest that is, and whether it keeps image tokens.
 type Different<'m> = (Option<&'m str>, Option<u64>, Trained, [bool; 2]);
 
 impl Layers {

@@ -1,11 +1,11 @@
-//! Copies between two layouts of a message, where a stack makes them: in one, what each rank holds lies in one piece; in
-//! the other, whole tensors do.
+//! Copies between two layouts of a message, where a stack makes them: in one, what each rank holds lies in one piece;
+//! in the other, whole tensors do.
 //!
-//! * Sharded weights (ZeRO-3): what is gathered is copied to where each weight is whole, and gradients, in the format in
-//!   which they are sent, to where each rank's share is (FSDP2: `split_with_sizes_copy`, `chunk_cat`).
+//! * Sharded weights (ZeRO-3): what is gathered is copied to where each weight is whole, and gradients, in the format
+//!   in which they are sent, to where each rank's share is (FSDP2: `split_with_sizes_copy`, `chunk_cat`).
 //! * Sequences cut over tensor-parallel ranks: PyTorch's functional collectives gather and scatter along the first
-//!   dimension, which is that of sequences of a micro-batch; the tokens of one are the second (`torch.cat` of chunks). What
-//!   is cut into pieces for overlap has no such copies.
+//!   dimension, which is that of sequences of a micro-batch; the tokens of one are the second (`torch.cat` of
+//!   chunks). What is cut into pieces for overlap has no such copies.
 //!
 //! They run between the layer's own kernels.
 

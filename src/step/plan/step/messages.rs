@@ -1,6 +1,6 @@
 //! What crosses the borders between stages: activations of the language model, and in front of it what an encoder on
-//! stages of its own hands on. Where layers behind a border attend to images, the image tokens cross it too, whole on each rank, and their
-//! gradients come back where something in front of the language model is trained.
+//! stages of its own hands on. Where layers behind a border attend to images, the image tokens cross it too, whole on
+//! each rank, and their gradients come back where something in front of the language model is trained.
 
 use super::unit::Unit;
 use crate::collective::{Lowering, Op, Transfer};
@@ -48,16 +48,17 @@ impl Border {
             Data::Gradients => [behind, before],
         }
     }
-    /// Between stages of one grid: each rank has one message, of activations and of the image tokens that layers behind read; gradients of
-    /// either come back or not.
+    /// Between stages of one grid: each rank has one message, of activations and of the image tokens that layers
+    /// behind read; gradients of either come back or not.
     fn inside(bytes: [f64; 2], pieces: u64, gradients: [bool; 2]) -> Border {
         let back = [0, 1].map(|of| if gradients[of] { bytes[of] } else { 0.0 });
         let whole = [bytes[0] + bytes[1], back[0] + back[1]];
         let gathered = if pieces > 1 { whole } else { [0.0; 2] };
         Border { whole, pieces, gathered, fans: [1; 2] }
     }
-    /// Behind a module on devices of its own. Ranks of the language model have other tokens each, which they gather with their layers;
-    /// tensor-parallel ranks of the module have the same, send a part each, and put together the parts of the gradients.
+    /// Behind a module on devices of its own. Ranks of the language model have other tokens each, which they gather
+    /// with their layers; tensor-parallel ranks of the module have the same, send a part each, and put together the
+    /// parts of the gradients.
     fn apart(module: &ModuleShard<'_>, own: ModuleDevices, stage: u64, gradients: bool) -> Border {
         let [arriving, encoded] = module.bytes_apart();
         let fans = [stage / own.ranks().max(1), own.ranks() / stage.max(1)].map(|ranks| ranks.max(1) as u32);

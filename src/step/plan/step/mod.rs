@@ -1,16 +1,18 @@
 //! A training step of a transformer: workload and machine in, a world of rank programs out.
 //!
-//! 1. The rank grid (tensor, context, data, pipeline) is laid over the devices ([`Layout`]; `asked` reads it and all else
-//!    from the workload).
+//! 1. The rank grid (tensor, context, data, pipeline) is laid over the devices ([`Layout`]; `asked` reads it and all
+//!    else from the workload).
 //! 2. The schedule says in which order each pipeline rank runs its passes ([`crate::schedule`]).
 //! 3. For each pipeline rank one program is written: `stage` pushes kernels and communication layer by layer,
-//!    [`residency`] brings weights, gradients, optimizer state and activations in and out, `pipeline` sends and receives.
+//!    [`residency`] brings weights, gradients, optimizer state and activations in and out, `pipeline` sends and
+//!    receives.
 //! 4. Every rank gets its program and its communicators (`assembly` and `groups`, lowered by [`Lowering`]).
 //!
 //! Steps that differ in prices alone share what 3 has written (`templates`).
 //!
 //! Hazards:
-//! * What decides what 3 writes must stand in the origin of `templates`, and a kernel gets its price from `Writer::price` alone.
+//! * What decides what 3 writes must stand in the origin of `templates`, and a kernel gets its price from
+//!   `Writer::price` alone.
 //! * All devices are taken to be of the class of the first: kernels are priced once.
 //! * Ranks of one pipeline stage share a program, so what differs inside a stage (a causal ring without zigzag, an
 //!   uneven load on experts) is priced for the rank that has most to do.
@@ -170,8 +172,8 @@ pub struct Run<'a> {
     pub steps: u32,
 }
 
-/// The same on some of the machine's devices; programs of steps that differ in prices alone are written once for all that have
-/// `templates` in common.
+/// The same on some of the machine's devices; programs of steps that differ in prices alone are written once for all
+/// that have `templates` in common.
 ///
 /// # Errors
 /// As [`plan`].
@@ -368,8 +370,8 @@ fn sends(p2p: PointToPoint) -> Sends {
 /// Lines of a cycle of waits that a message shows.
 const SHOWN: usize = 6;
 
-/// Refuses exchanges in which ranks would wait for each other in a ring, before anything is played. The shortest order of the
-/// schedule has all that the whole one has.
+/// Refuses exchanges in which ranks would wait for each other in a ring, before anything is played. The shortest
+/// order of the schedule has all that the whole one has.
 fn check_exchanges(w: &WorkloadSpec, order: &Order) -> Result<(), PlanError> {
     let pipeline = &w.parallelism.pipeline;
     if pipeline.p2p == PointToPoint::Async || pipeline.size < 2 {

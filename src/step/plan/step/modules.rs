@@ -1,5 +1,5 @@
-//! Units of the modules in front of the language model: input, layers and projector of each, on the first stage before the
-//! embedding, or on stages of their own.
+//! Units of the modules in front of the language model: input, layers and projector of each, on the first stage
+//! before the embedding, or on stages of their own.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -143,7 +143,8 @@ impl Packs {
     pub fn images(&self) -> Option<&Images> {
         self.images.as_ref()
     }
-    /// The share of a rank whose micro-batch has usual documents, and most images or tokens: what all of them have room for.
+    /// The share of a rank whose micro-batch has usual documents, and most images or tokens: what all of them have
+    /// room for.
     pub fn onto(&self, shard: Shard) -> Shard {
         let passes = self.lists.iter().flatten().filter_map(|contents| match contents {
             Contents::Pass(pass) => Some(pass),

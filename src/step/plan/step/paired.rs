@@ -1,5 +1,5 @@
-//! A forward and a backward pass of two micro-batches run together, layer by layer, so that the exchanges with experts of
-//! the one lie under the kernels of the other.
+//! A forward and a backward pass of two micro-batches run together, layer by layer, so that the exchanges with
+//! experts of the one lie under the kernels of the other.
 //!
 //! One cell is a layer of each. Pushed in this order, it gives the orders of both streams that DeepSeek's published
 //! profile of DualPipe shows, and those of Megatron-LM's combined 1F1B (`moe::overlap`):
@@ -8,12 +8,12 @@
 //! |--|--|--|--|--|--|--|
 //! | exchange | combine(B) | dispatch(F) | dispatch(B) | | combine(F) | |
 //!
-//! Waits beyond the order of each stream are those of the data alone: an exchange waits for the kernels before it in its
-//! pass, the kernels after it for the exchange. Weight gradients (W) wait for nothing but their place. What is
+//! Waits beyond the order of each stream are those of the data alone: an exchange waits for the kernels before it in
+//! its pass, the kernels after it for the exchange. Weight gradients (W) wait for nothing but their place. What is
 //! recomputed for a part of a layer runs at the start of that part.
 //!
-//! Ops are written in the order in which Megatron-LM's host launches them (`model_chunk_schedule_plan.py`): mlp(B) before
-//! dispatch(F), so that the device has work while the host reads how many tokens that sends.
+//! Ops are written in the order in which Megatron-LM's host launches them (`model_chunk_schedule_plan.py`): mlp(B)
+//! before dispatch(F), so that the device has work while the host reads how many tokens that sends.
 //!
 //! Layers are paired first with last. Layers without experts run between cells; surplus layers run unpaired.
 
@@ -29,7 +29,8 @@ use crate::spec::workload::ExpertOverlap;
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{Phase, ProgramBuilder};
 
-/// The backward half of a pair: input gradients, and the weight gradients of the layers whose input gradients have begun.
+/// The backward half of a pair: input gradients, and the weight gradients of the layers whose input gradients have
+/// begun.
 struct Backward {
     chain: Chain,
     /// Weight gradients that may run, oldest first: unit, ops, and kernels of the experts' part, which come first.

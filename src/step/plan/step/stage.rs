@@ -138,8 +138,8 @@ impl<'a, 'm> Stage<'a, 'm> {
         }
     }
 
-    /// The visits of one pass in order with their ops, with recomputation where it runs; found once a program, or once for
-    /// equal documents.
+    /// The visits of one pass in order with their ops, with recomputation where it runs; found once a program, or
+    /// once for equal documents.
     pub(super) fn segments(&mut self, b: &mut ProgramBuilder, part: Part) -> Segments {
         let key = (part.chunk, part.pass, self.documents(part.micro_batch));
         if let Some(segments) = self.passes.get(&key) {
@@ -198,7 +198,8 @@ impl<'a, 'm> Stage<'a, 'm> {
         chain
     }
 
-    /// Pushes what forms groups of context parallelism at the beginning of a step; its first pass waits for the last of it.
+    /// Pushes what forms groups of context parallelism at the beginning of a step; its first pass waits for the last
+    /// of it.
     fn form_groups(&mut self, b: &mut ProgramBuilder) -> Option<OpId> {
         let mut last: Option<OpId> = None;
         for (name, group, op, bytes) in self.w.setup.forming.into_iter().flat_map(Forming::messages) {
@@ -291,8 +292,8 @@ impl<'a, 'm> Stage<'a, 'm> {
         }
     }
 
-    /// Before it launches the `exchange` that sends tokens to their experts, written last, the host reads how many go where: from
-    /// what is sent.
+    /// Before it launches the `exchange` that sends tokens to their experts, written last, the host reads how many go
+    /// where: from what is sent.
     pub(super) fn counts_read(&mut self, b: &ProgramBuilder, exchange: OpId, sent: Option<OpId>) {
         if b.name(exchange) == "dispatch tokens"
             && let Some(sent) = sent

@@ -1,12 +1,12 @@
 //! Programs that are written once for many steps: those of a study often differ in prices alone.
 //!
-//! What a rank does, in which order, with whom and with how many bytes follows from workload, model and the places of ranks
-//! ([`Origin`]); prices of kernels only say how long it takes. A [`Template`] keeps programs as they were written, with the
-//! kernel behind each description of an op. A step of the same origin gets them with prices of its own ([`Program::priced`]), or,
-//! where its prices are those of the step before, the very same ones.
+//! What a rank does, in which order, with whom and with how many bytes follows from workload, model and the places of
+//! ranks ([`Origin`]); prices of kernels only say how long it takes. A [`Template`] keeps programs as they were
+//! written, with the kernel behind each description of an op. A step of the same origin gets them with prices of its
+//! own ([`Program::priced`]), or, where its prices are those of the step before, the very same ones.
 //!
-//! Hazard: whatever decides what is written stands in the origin. Orders that are searched by prices and micro-batches that
-//! differ from one another are always written anew.
+//! Hazard: whatever decides what is written stands in the origin. Orders that are searched by prices and
+//! micro-batches that differ from one another are always written anew.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

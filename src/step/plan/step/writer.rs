@@ -1,5 +1,5 @@
-//! The rank that is being written: its streams and units, what policies must know of one another, and the pushing of ops
-//! that belong to no layer list.
+//! The rank that is being written: its streams and units, what policies must know of one another, and the pushing of
+//! ops that belong to no layer list.
 
 use rustc_hash::FxHashMap;
 
@@ -116,7 +116,8 @@ impl<'a, 'm> Writer<'a, 'm> {
         self.reduced = vec![Vec::new(); self.units.len()];
     }
 
-    /// The first unit of a module that the rank holds beside its stages; as many as there are units where it holds none.
+    /// The first unit of a module that the rank holds beside its stages; as many as there are units where it holds
+    /// none.
     pub fn first_beside(&self) -> u32 {
         let chunks = self.first_unit.len() - if self.order.placement.has_sides() { 2 } else { 1 };
         self.first_unit[chunks]
@@ -181,7 +182,8 @@ impl<'a, 'm> Writer<'a, 'm> {
         op
     }
 
-    /// The description of a kernel, its time, and how much longer it takes beside communication. No op is priced elsewhere.
+    /// The description of a kernel, its time, and how much longer it takes beside communication. No op is priced
+    /// elsewhere.
     pub fn price(
         &mut self,
         b: &mut ProgramBuilder,

@@ -44,9 +44,10 @@ defaults! {
         /// Which keys each query keeps, chosen by a small indexer (DeepSeek-V3.2); default: all.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub indexer: Option<IndexerSpec>,
-        /// Image tokens that the queries of a sequence see in place of its own tokens (cross-attention, Llama 3.2 Vision): keys and values are
-        /// projected from them. The figure of the file is that of one sequence where nobody says more; a step has the tokens of its
-        /// images, and without images it leaves the layer out. Default: no cross-attention.
+        /// Image tokens that the queries of a sequence see in place of its own tokens (cross-attention, Llama 3.2
+        /// Vision): keys and values are projected from them. The figure of the file is that of one sequence where
+        /// nobody says more; a step has the tokens of its images, and without images it leaves the layer out.
+        /// Default: no cross-attention.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub image_tokens: Option<u64>,
     }

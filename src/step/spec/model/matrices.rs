@@ -34,8 +34,9 @@ fn times(a: u64, b: u64) -> u64 {
 }
 
 impl ModelSpec {
-    /// The matrices of a layer, of the model as that layer sees it ([`ModelSpec::layer`]): queries, keys and values apart, gate and
-    /// up apart, each expert by itself, the router. Empty projections are left out; of mixers other than attention nothing is known.
+    /// The matrices of a layer, of the model as that layer sees it ([`ModelSpec::layer`]): queries, keys and values
+    /// apart, gate and up apart, each expert by itself, the router. Empty projections are left out; of mixers other
+    /// than attention nothing is known.
     pub fn matrices(&self) -> Vec<Matrix> {
         let h = self.hidden;
         let mut all = Vec::new();
@@ -88,7 +89,8 @@ impl ModelSpec {
         all
     }
 
-    /// Elements of the matrices of all layers, rows and columns of each added up, and elements of embedding tables and LM head.
+    /// Elements of the matrices of all layers, rows and columns of each added up, and elements of embedding tables
+    /// and LM head.
     pub fn matrix_elements(&self) -> MatrixElements {
         let mut sum = MatrixElements {
             tables: self.vocabulary as f64 * self.hidden as f64,

@@ -1,8 +1,8 @@
 //! The model file: the shape of a transformer, with nothing about how it is trained.
 //!
 //! Everything that can be derived has a default, so a short file is enough: `kv_heads` is `heads`, `head_size` is
-//! `hidden / heads`. Sizes are counts of elements, never bytes. Layers that differ are kinds ([`LayerKindSpec`]) in a pattern
-//! that repeats until all layers have one.
+//! `hidden / heads`. Sizes are counts of elements, never bytes. Layers that differ are kinds ([`LayerKindSpec`]) in a
+//! pattern that repeats until all layers have one.
 
 mod attention;
 mod check;
@@ -63,7 +63,8 @@ pub struct ModelSpec {
     pub gated_mlp: bool,
     /// Rows of the embedding table.
     pub vocabulary: u64,
-    /// Rows of the embedding table beyond those of the LM head (tokens that are read and never written, as `<|image|>`).
+    /// Rows of the embedding table beyond those of the LM head (tokens that are read and never written, as
+    /// `<|image|>`).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub extra_rows: u64,
     /// Whether the LM head shares the embedding table.
@@ -123,12 +124,12 @@ pub struct ModelSpec {
     /// Order of the kinds, repeated until all layers have one: `[["local", 5], ["global", 1]]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub layer_pattern: Vec<LayerRun>,
-    /// Multi-token-prediction modules behind the last layer (DeepSeek-V3, arXiv 2412.19437, section 2.2): each joins the
-    /// stream with the next token's embedding, runs a layer like the last and the LM head once more.
+    /// Multi-token-prediction modules behind the last layer (DeepSeek-V3, arXiv 2412.19437, section 2.2): each joins
+    /// the stream with the next token's embedding, runs a layer like the last and the LM head once more.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub prediction_modules: u64,
-    /// Encoders of images or sound in front of the model, in the order in which they run. A step has those that its workload
-    /// names.
+    /// Encoders of images or sound in front of the model, in the order in which they run. A step has those that its
+    /// workload names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub modules: Vec<ModuleSpec>,
 }

@@ -1,8 +1,8 @@
 //! Modules in front of the language model: encoders of images or sound, each with the projector of its tokens.
 //!
-//! An image (or a clip) is cut into patches (or frames). Products make a vector of each, the encoder's *positions*; layers
-//! without a causal mask follow; `merge` positions become one *token*, which the projector brings to the width of the language
-//! model. The token then takes a place in a sequence of that model.
+//! An image (or a clip) is cut into patches (or frames). Products make a vector of each, the encoder's *positions*;
+//! layers without a causal mask follow; `merge` positions become one *token*, which the projector brings to the width
+//! of the language model. The token then takes a place in a sequence of that model.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -52,8 +52,8 @@ defaults! {
         /// Whether learned scales stand behind attention and behind the MLP (InternViT).
         #[serde(default, skip_serializing_if = "is_default")]
         pub layer_scale: bool,
-        /// The last so many layers have a learned number each for what attention and for what the MLP add (the global layers of Llama
-        /// 3.2 Vision); not beside `full_every`.
+        /// The last so many layers have a learned number each for what attention and for what the MLP add (the global
+        /// layers of Llama 3.2 Vision); not beside `full_every`.
         #[serde(default, skip_serializing_if = "is_zero")]
         pub gated_layers: u64,
         /// Whether queries and keys are rotated.
@@ -106,8 +106,8 @@ defaults! {
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
     pub struct ModuleInputSpec {
-        /// Matrices in order, inputs by outputs: the patch embedding, or convolutions (channels times width of the kernel by
-        /// channels).
+        /// Matrices in order, inputs by outputs: the patch embedding, or convolutions (channels times width of the
+        /// kernel by channels).
         pub matrices: Vec<[u64; 2]>,
         /// Whether they have biases.
         #[serde(default)]
@@ -124,8 +124,8 @@ defaults! {
         /// Whether these vectors become tokens too.
         #[serde(default, skip_serializing_if = "is_default")]
         pub extra_become_tokens: bool,
-        /// Patches of a tile: `extra_tokens` and `pad_to` are of each tile, the layers see all tiles of an image. Default: an image is
-        /// one tile.
+        /// Patches of a tile: `extra_tokens` and `pad_to` are of each tile, the layers see all tiles of an image.
+        /// Default: an image is one tile.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub tile: Option<u64>,
         /// Positions of a tile are padded to a multiple of so many.
@@ -150,14 +150,14 @@ pub struct ProjectorSpec {
     /// A normalisation of merged tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_norm: Option<TokenNorm>,
-    /// Matrices in order, inputs by outputs, with an activation function between two: the first reads `merge` positions side by side,
-    /// or their mean.
+    /// Matrices in order, inputs by outputs, with an activation function between two: the first reads `merge`
+    /// positions side by side, or their mean.
     pub matrices: Vec<[u64; 2]>,
     /// Whether they have biases.
     #[serde(default)]
     pub biases: bool,
-    /// Numbers of the encoder's layers, from 0, whose inputs are put side by side with the output of the last before the first matrix
-    /// reads them (Llama 3.2 Vision); default: none.
+    /// Numbers of the encoder's layers, from 0, whose inputs are put side by side with the output of the last before
+    /// the first matrix reads them (Llama 3.2 Vision); default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside_layers: Vec<u64>,
 }

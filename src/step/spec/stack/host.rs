@@ -23,16 +23,17 @@ defaults! {
         pub launch_us: LaunchTimes,
         /// Work of the framework in each pass of a layer beyond its launches: modules, views, autograd, hooks.
         pub layer_us: LayerTimes,
-        /// More in layers with experts, before their first kernel: the router's losses and counts, the dispatcher's bookkeeping.
+        /// More in layers with experts, before their first kernel: the router's losses and counts, the dispatcher's
+        /// bookkeeping.
         pub router_us: LayerTimes,
-        /// The same before the first product of experts: the module of grouped products, hooks of its weights. No graph of a layer
-        /// holds it where the host reads counts.
+        /// The same before the first product of experts: the module of grouped products, hooks of its weights. No
+        /// graph of a layer holds it where the host reads counts.
         pub expert_us: LayerTimes,
-        /// More before what is computed again of a layer, for each part of it that has a checkpoint of its own: states of random
-        /// numbers kept and set, a graph of autograd of its own.
+        /// More before what is computed again of a layer, for each part of it that has a checkpoint of its own:
+        /// states of random numbers kept and set, a graph of autograd of its own.
         pub checkpoint_us: f64,
-        /// What each rank of a tensor-parallel group adds to the launch of its collectives where messages of the pipeline
-        /// leave the node.
+        /// What each rank of a tensor-parallel group adds to the launch of its collectives where messages of the
+        /// pipeline leave the node.
         pub crossing_us: f64,
         /// From the return of a launch to the start of the kernel on an idle stream.
         pub latency_us: f64 = 2.0,
@@ -110,8 +111,8 @@ defaults! {
         pub collective: f64 = 50.0,
         /// A copy to or from another memory tier.
         pub copy: f64 = 10.0,
-        /// The same operation again, from the loop of one call (pieces of a product or a message, lists of tensors): the
-        /// driver's call alone, 3 to 7 us in the profiles.
+        /// The same operation again, from the loop of one call (pieces of a product or a message, lists of tensors):
+        /// the driver's call alone, 3 to 7 us in the profiles.
         pub again: f64 = 4.0,
         /// Each further expert of a grouped product, whose products are launched one by one in a loop
         /// (Transformer Engine's GroupedLinear over cuBLAS).
@@ -166,13 +167,13 @@ pub enum HostRead {
     /// The sizes of the batch, before every forward pass: Megatron's `broadcast_data` copies them back from the device,
     /// and so waits for all kernels before (megatron/mpu/data.py, `sizes_cuda.cpu()`).
     Batch,
-    /// Nothing, but all kernels of a pass must be over before the host begins another: Megatron-LM's timers did so until
-    /// their levels came in the autumn of 2022 (megatron/timers.py, `torch.cuda.synchronize()` where one starts or stops;
-    /// `forward-compute` and `backward-compute` in megatron/schedules.py).
+    /// Nothing, but all kernels of a pass must be over before the host begins another: Megatron-LM's timers did so
+    /// until their levels came in the autumn of 2022 (megatron/timers.py, `torch.cuda.synchronize()` where one starts
+    /// or stops; `forward-compute` and `backward-compute` in megatron/schedules.py).
     Passes,
-    /// Whether what came from another pipeline stage is there, before the pass that needs it, where sends and receives
-    /// do not run beside passes: Megatron calls `torch.cuda.synchronize()` behind `batch_isend_irecv` (`batch_p2p_sync`),
-    /// nanotron reads the shape of every message on the host.
+    /// Whether what came from another pipeline stage is there, before the pass that needs it, where sends and
+    /// receives do not run beside passes: Megatron calls `torch.cuda.synchronize()` behind `batch_isend_irecv`
+    /// (`batch_p2p_sync`), nanotron reads the shape of every message on the host.
     Transfers,
 }
 

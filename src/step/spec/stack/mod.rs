@@ -56,8 +56,8 @@ pub struct StackSpec {
     /// What is copied by kernels of their own from one layout to another.
     #[serde(skip_serializing_if = "CopySpec::is_none")]
     pub copies: CopySpec,
-    /// Whether the sum of input gradients over tensor-parallel ranks, and the gathering of an input again, are waited for.
-    /// Otherwise they run beside the gradients of input and weights.
+    /// Whether the sum of input gradients over tensor-parallel ranks, and the gathering of an input again, are waited
+    /// for. Otherwise they run beside the gradients of input and weights.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub waits_for_tensor: bool,
     /// How it comes from gradients to new weights.
@@ -110,8 +110,8 @@ pub enum FusedPart {
     Adapters,
 }
 
-/// What is copied from one layout to another: messages between that of ranks and that of whole tensors, heads between that of
-/// their projection and that of attention.
+/// What is copied from one layout to another: messages between that of ranks and that of whole tensors, heads between
+/// that of their projection and that of attention.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CopySpec {

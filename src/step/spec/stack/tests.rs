@@ -73,7 +73,8 @@ fn a_wrong_default_names_its_place() {
     assert!(workload(json!("megatron-2020"), &[]).unwrap_err().to_string().contains("megatron-2021"));
 }
 
-/// The host pays for what is computed again by its checkpoints, and for a layer or a router only where that is among it.
+/// The host pays for what is computed again by its checkpoints, and for a layer or a router only where that is among
+/// it.
 #[test]
 fn each_checkpoint_costs_the_host() {
     let host = json!({

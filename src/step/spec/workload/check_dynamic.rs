@@ -9,8 +9,8 @@ const AT: &str = "parallelism.context.dynamic";
 const LAYERS: u64 = 1 << 20;
 
 impl WorkloadSpec {
-    /// Everything beside a degree for each document that it does not go with: ranks make unequal numbers of passes of unequal
-    /// sizes.
+    /// Everything beside a degree for each document that it does not go with: ranks make unequal numbers of passes of
+    /// unequal sizes.
     pub(super) fn check_dynamic(&self, p: &mut Problems, model: &ModelSpec) {
         let Some(dynamic) = self.parallelism.context.dynamic else { return };
         p.size(format!("{AT}.tokens_per_rank"), dynamic.tokens_per_rank, 1_000_000_000);

@@ -6,15 +6,16 @@ use serde::{Deserialize, Serialize};
 use crate::spec::Attached;
 use crate::spec::problem::Problems;
 
-/// Documents packed into sequences; attention stays inside a document. One of `lengths`, `file` and `drawn` says how long they are.
+/// Documents packed into sequences; attention stays inside a document. One of `lengths`, `file` and `drawn` says how
+/// long they are.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DocumentsSpec {
     /// Tokens of each document in the order in which they are packed; the list begins again where it ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lengths: Option<Vec<u64>>,
-    /// The same in a JSON file of its own, a path relative to the workload; or a list of such lists, one a sequence, each of which is
-    /// as long as a sequence.
+    /// The same in a JSON file of its own, a path relative to the workload; or a list of such lists, one a sequence,
+    /// each of which is as long as a sequence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<Attached>,
     /// A seeded log-normal distribution.

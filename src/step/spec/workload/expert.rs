@@ -95,8 +95,8 @@ pub enum ExpertOverlap {
     #[default]
     None,
     /// The other pass's kernels: steady forward and backward passes of 1F1B and interleaved 1F1B are paired, weight
-    /// gradients apart (Megatron's `overlap_moe_expert_parallel_comm` with `delay_wgrad_compute`). Stages need chunks for it: with
-    /// one each, pairs wait for one another round the pipeline.
+    /// gradients apart (Megatron's `overlap_moe_expert_parallel_comm` with `delay_wgrad_compute`). Stages need chunks
+    /// for it: with one each, pairs wait for one another round the pipeline.
     MicroBatches,
     /// The same with weight gradients where they are made: the exchange behind the experts' backward waits for them.
     MicroBatchesFusedGradients,

@@ -1,8 +1,9 @@
 //! Fields that have no effect: when each acts, and what to say where it does not.
 //!
-//! A field acts where every row of [`RULES`] that names it, or an object around it, says so. A row is wrong if a step changes with a
-//! field that the row calls inert (`tests/laws/inert.rs` tries them on random steps). A field without a row always acts, or acts by
-//! a cause that shows only when the step is played (an all-gather that nothing runs beside).
+//! A field acts where every row of [`RULES`] that names it, or an object around it, says so. A row is wrong if a step
+//! changes with a field that the row calls inert (`tests/laws/inert.rs` tries them on random steps). A field without
+//! a row always acts, or acts by a cause that shows only when the step is played (an all-gather that nothing runs
+//! beside).
 
 use std::fmt;
 

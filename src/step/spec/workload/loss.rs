@@ -11,11 +11,11 @@ defaults! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields, default)]
     pub struct LossSpec {
-        /// Format in which logits are kept for their gradient; that of activations: the product's output is kept as it is, and
-        /// the gradient is written over it.
+        /// Format in which logits are kept for their gradient; that of activations: the product's output is kept as
+        /// it is, and the gradient is written over it.
         pub logits: Dtype = Dtype::Fp32,
-        /// Parts of a micro-batch whose logits are made one after another, and once more for their gradient; 1: all at once,
-        /// and kept.
+        /// Parts of a micro-batch whose logits are made one after another, and once more for their gradient; 1: all
+        /// at once, and kept.
         pub tiles: u64 = 1,
     }
 }

@@ -47,8 +47,8 @@ pub enum RecomputeModule {
     Qkv,
     /// The attention core.
     AttentionCore,
-    /// The projection behind attention: neither its input nor the residual behind it is kept. Named beside `attention-core`,
-    /// which makes its input.
+    /// The projection behind attention: neither its input nor the residual behind it is kept. Named beside
+    /// `attention-core`, which makes its input.
     Projection,
     /// The MLP's activation function (the experts' too).
     Activation,

@@ -207,7 +207,8 @@ impl WorkloadSpec {
     pub fn reduces_every_micro_batch(&self) -> bool {
         self.gradient_buckets.reduce_every_micro_batch.unwrap_or(self.sharding().cuts_gradients())
     }
-    /// Bytes of a gradient as it is sent between data-parallel ranks: in the format stated, or in that of the kind of sharding.
+    /// Bytes of a gradient as it is sent between data-parallel ranks: in the format stated, or in that of the kind of
+    /// sharding.
     pub fn gradient_message_bytes(&self) -> f64 {
         let of_kind =
             self.sharding().gradient_bytes.filter(|_| self.precision.gradient_communication.is_none());

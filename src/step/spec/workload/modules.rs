@@ -12,11 +12,12 @@ use stepsim_core::declare::one_long;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ModuleUseSpec {
-    /// Images or clips in each sequence, where all have equally many. Their tokens are among those of the sequence. One of `items`,
-    /// `counts` and `drawn` says how many there are.
+    /// Images or clips in each sequence, where all have equally many. Their tokens are among those of the sequence.
+    /// One of `items`, `counts` and `drawn` says how many there are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items: Option<u64>,
-    /// Images of each sequence of the global batch in the order in which they come; the list begins again where it ends.
+    /// Images of each sequence of the global batch in the order in which they come; the list begins again where it
+    /// ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counts: Option<Vec<u64>>,
     /// A seeded distribution of the images of a sequence.
@@ -44,12 +45,13 @@ pub struct ModuleUseSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stages: Option<u64>,
     /// Devices of its own, behind those of the language model, as one pipeline stage at the front with these degrees.
-    /// `parallelism.pipeline.size` counts that stage, `parallelism.data` is the language model's and must be given. Default: none,
-    /// it runs on devices of the language model's degrees.
+    /// `parallelism.pipeline.size` counts that stage, `parallelism.data` is the language model's and must be given.
+    /// Default: none, it runs on devices of the language model's degrees.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub devices: Option<ModuleDevices>,
-    /// Whether every pipeline rank holds the module and encodes the images of some micro-batches of its replica: in front of its first forward
-    /// pass and behind its last backward pass, where it waits. Tokens go to the first stage, gradients come back.
+    /// Whether every pipeline rank holds the module and encodes the images of some micro-batches of its replica: in
+    /// front of its first forward pass and behind its last backward pass, where it waits. Tokens go to the first
+    /// stage, gradients come back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub bubbles: bool,
     /// What of the module is computed again in the backward pass; default: as the workload's `recompute` says.
@@ -79,8 +81,8 @@ pub struct ModuleDevices {
     /// Ranks that cut each layer.
     #[serde(default = "one_long")]
     pub tensor: u64,
-    /// Ranks, or groups of `tensor` ranks, that hold the whole module and share the images of all replicas of the language model. These
-    /// ranks and those of a language stage (tensor × context × data) must divide one another.
+    /// Ranks, or groups of `tensor` ranks, that hold the whole module and share the images of all replicas of the
+    /// language model. These ranks and those of a language stage (tensor × context × data) must divide one another.
     pub data: u64,
 }
 
@@ -119,7 +121,7 @@ pub enum ModuleParallelism {
     /// Each layer: heads and MLPs are cut as those of the language model, without sequence parallelism.
     #[default]
     Tensor,
-    /// The images: each rank holds the whole module, encodes its share of the images of a micro-batch, and gathers the tokens of the
-    /// others. Where the images do not divide, the fullest rank decides.
+    /// The images: each rank holds the whole module, encodes its share of the images of a micro-batch, and gathers
+    /// the tokens of the others. Where the images do not divide, the fullest rank decides.
     Data,
 }

@@ -17,8 +17,8 @@ defaults! {
         pub tensor: u64 = 1,
         /// Whether norms, dropout and residuals between tensor-parallel parts are cut along the sequence.
         pub sequence_parallel: bool,
-        /// With sequence parallelism: whether products keep their gathered input, and do not gather it again for the gradient of
-        /// their weights.
+        /// With sequence parallelism: whether products keep their gathered input, and do not gather it again for the
+        /// gradient of their weights.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         pub keep_gathered: bool,
         /// How tensor-parallel collectives overlap with their GEMMs.
@@ -39,8 +39,8 @@ defaults! {
         pub sharding: ShardingSpec,
         /// Which axis's neighbours are nearest: ranks are numbered with the first axis fastest.
         pub order: Vec<GroupAxis> = vec![GroupAxis::Tensor, GroupAxis::Context, GroupAxis::Data, GroupAxis::Pipeline],
-        /// Which device each rank runs on: path of a JSON list of device numbers in rank order, relative to the workload;
-        /// default: rank i on device i.
+        /// Which device each rank runs on: path of a JSON list of device numbers in rank order, relative to the
+        /// workload; default: rank i on device i.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub rank_map: Option<Attached>,
     }
@@ -92,14 +92,15 @@ defaults! {
         /// Whether each rank holds one piece from the start and one from the end of the sequence, which balances
         /// causal attention; otherwise pieces lie in order and the last rank has the most work.
         pub zigzag: bool = true,
-        /// With `documents`: whether each document is cut (in zigzag) by itself instead of the sequence as a whole, which
-        /// balances the ranks whatever the documents are, and lets nearly all keys travel.
+        /// With `documents`: whether each document is cut (in zigzag) by itself instead of the sequence as a whole,
+        /// which balances the ranks whatever the documents are, and lets nearly all keys travel.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         pub per_document: bool,
         /// With `two-level`: ranks of the inner all-to-all group; the ring runs over `size / ulysses_size`.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub ulysses_size: Option<u64>,
-        /// With `documents`: a degree for each document by its length, in groups of powers of two of the ranks of data × context.
+        /// With `documents`: a degree for each document by its length, in groups of powers of two of the ranks of
+        /// data × context.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub dynamic: Option<DynamicContextSpec>,
     }
@@ -109,8 +110,8 @@ defaults! {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DynamicContextSpec {
-    /// Most tokens of a pass on one rank (Megatron-LM's `max_seqlen_per_dp_cp_rank`); default: what a rank has of a micro-batch
-    /// at the static degree.
+    /// Most tokens of a pass on one rank (Megatron-LM's `max_seqlen_per_dp_cp_rank`); default: what a rank has of a
+    /// micro-batch at the static degree.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens_per_rank: Option<u64>,
 }
@@ -156,16 +157,17 @@ defaults! {
         /// Interleaved: micro-batches that a rank takes through one chunk before the next; default: `size`.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub group_size: Option<u64>,
-        /// Layers of each stage in the order of the model (size × chunks entries, 0 for the stages of an encoder); default:
-        /// as even as can be.
+        /// Layers of each stage in the order of the model (size × chunks entries, 0 for the stages of an encoder);
+        /// default: as even as can be.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub layer_split: Option<Vec<u64>>,
         /// Whether a send or receive holds up the compute stream.
         pub p2p: PointToPoint = PointToPoint::Async,
-        /// Whether messages that all tensor-parallel ranks hold alike (no sequence parallelism) are cut among them on their
-        /// way to the next stage, and gathered there (Narayanan et al. 2021, section 4.1).
+        /// Whether messages that all tensor-parallel ranks hold alike (no sequence parallelism) are cut among them on
+        /// their way to the next stage, and gathered there (Narayanan et al. 2021, section 4.1).
         pub scatter_gather: bool,
-        /// With a searched schedule (`zb-auto`): most activations that a rank may hold, in micro-batches; default: twice `size`.
+        /// With a searched schedule (`zb-auto`): most activations that a rank may hold, in micro-batches; default:
+        /// twice `size`.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub activation_limit: Option<u64>,
         /// With schedule `file`: the order of every rank, a path relative to the workload.
@@ -246,8 +248,8 @@ pub struct ShardingSpec {
     /// default: yes (the last layer of a rank keeps its weights, since backward starts with it).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reshard_after_forward: Option<bool>,
-    /// Ranks of a group, over which state is cut; it is replicated across such groups (hybrid sharding). Default: all, or those on
-    /// one node, as the kind has it.
+    /// Ranks of a group, over which state is cut; it is replicated across such groups (hybrid sharding). Default:
+    /// all, or those on one node, as the kind has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<u64>,
     /// Where weights are cut: which of them are gathered ahead.
@@ -256,8 +258,8 @@ pub struct ShardingSpec {
     /// each by itself. Default: a layer in one message (flat parameters).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gather_bucket_bytes: Option<u64>,
-    /// Where weights are cut: whether each product gathers its own matrix and gives it up behind itself, and gradients are
-    /// reduced matrix by matrix, so that a layer is never whole on the device.
+    /// Where weights are cut: whether each product gathers its own matrix and gives it up behind itself, and
+    /// gradients are reduced matrix by matrix, so that a layer is never whole on the device.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub by_matrix: bool,
 }
@@ -276,8 +278,8 @@ defaults! {
         /// The same for the backward pass.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub backward: Option<Vec<Vec<u64>>>,
-        /// DeepSpeed's `stage3_prefetch_bucket_size`: elements gathered ahead. Any of these three overrides `depth`; those
-        /// left out are DeepSpeed's: 5e7, 1e9, 1e9.
+        /// DeepSpeed's `stage3_prefetch_bucket_size`: elements gathered ahead. Any of these three overrides `depth`;
+        /// those left out are DeepSpeed's: 5e7, 1e9, 1e9.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub bucket_elements: Option<u64>,
         /// DeepSpeed's `stage3_max_live_parameters`: gathered elements held at once.
@@ -327,8 +329,8 @@ defaults! {
         pub overlap: bool = true,
         /// Whether the weights that follow a sharded optimizer step are gathered beside the next forward.
         pub overlap_weight_gather: bool = true,
-        /// Whether gradients are reduced after every micro-batch instead of once a step; default: where gradients are cut
-        /// (zero2, zero3), since a shard cannot hold what is not reduced.
+        /// Whether gradients are reduced after every micro-batch instead of once a step; default: where gradients are
+        /// cut (zero2, zero3), since a shard cannot hold what is not reduced.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub reduce_every_micro_batch: Option<bool>,
     }

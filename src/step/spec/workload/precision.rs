@@ -39,8 +39,8 @@ defaults! {
         /// Where narrow formats are used; with a recipe and without this, in every linear layer but router and LM head.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub fp8: Option<Fp8Spec>,
-        /// Which narrow format, and which kernels cast to it: a name, a path relative to this file, or the recipe itself.
-        /// Without, 8-bit operands come at no cost.
+        /// Which narrow format, and which kernels cast to it: a name, a path relative to this file, or the recipe
+        /// itself. Without, 8-bit operands come at no cost.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub recipe: Option<Reference<Recipe>>,
     }
@@ -139,7 +139,8 @@ defaults! {
         /// Whether the inputs that GEMMs save for backward are kept in 8 bits.
         #[serde(default = "yes")]
         pub saved_inputs: bool = true,
-        /// Whether the inputs of activation functions are kept in 8 bits too (DeepSeek-V3, arXiv 2412.19437, section 3.3.3).
+        /// Whether the inputs of activation functions are kept in 8 bits too (DeepSeek-V3, arXiv 2412.19437, section
+        /// 3.3.3).
         #[serde(default)]
         pub saved_activations: bool,
         /// Which messages carry 8-bit elements.
@@ -217,8 +218,8 @@ pub enum OptimizerKind {
     Sgd,
     /// Sums of rows and columns of each matrix, no momentum; three passes over the gradient.
     Adafactor,
-    /// One fp32 momentum of the matrices of layers, made orthogonal by Newton–Schulz products; Adam for all else. Ranks that share
-    /// state own whole matrices.
+    /// One fp32 momentum of the matrices of layers, made orthogonal by Newton–Schulz products; Adam for all else.
+    /// Ranks that share state own whole matrices.
     Muon,
 }
 

@@ -85,12 +85,12 @@ defaults! {
         pub max_over_mean: f64 = 1.0,
         /// With `seeded`: where the sequence of draws begins.
         pub seed: u64,
-        /// With `file`: path of a JSON file with one list for every layer that has experts (or one list for all of them):
-        /// the tokens that each expert receives.
+        /// With `file`: path of a JSON file with one list for every layer that has experts (or one list for all of
+        /// them): the tokens that each expert receives.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub counts_file: Option<Attached>,
-        /// With `spread`: coefficient of variation of the rows of a rank from one exchange to the next (0.08 in DeepSeek's
-        /// published profile).
+        /// With `spread`: coefficient of variation of the rows of a rank from one exchange to the next (0.08 in
+        /// DeepSeek's published profile).
         pub rows_cv: f64,
     }
 }

@@ -10,11 +10,12 @@ use crate::spec::model::ModelSpec;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrainingSpec {
-    /// The first so many layers are frozen, and the embedding (with a tied head) too: they run forward alone, unless a module in
-    /// front of them is trained. All of them, with the head, may be frozen only then.
+    /// The first so many layers are frozen, and the embedding (with a tied head) too: they run forward alone, unless
+    /// a module in front of them is trained. All of them, with the head, may be frozen only then.
     pub frozen_layers: u64,
-    /// Kinds of layers that are trained, by their names in the model's `layer_kinds` (`["cross"]` of Llama 3.2 Vision); all other layers,
-    /// embedding and head are frozen, and gradients pass through what lies above the lowest that is trained. Default: all kinds.
+    /// Kinds of layers that are trained, by their names in the model's `layer_kinds` (`["cross"]` of Llama 3.2
+    /// Vision); all other layers, embedding and head are frozen, and gradients pass through what lies above the
+    /// lowest that is trained. Default: all kinds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kinds: Option<Vec<String>>,
     /// Adapters beside matrices of all other layers, which are frozen then, and so are embedding, norms and head.
@@ -48,7 +49,8 @@ impl FrozenFormat {
     }
 }
 
-/// Low-rank adapters (LoRA, Hu et al. 2021, arXiv 2106.09685): beside a frozen matrix W a product of two, B·A, through `rank`.
+/// Low-rank adapters (LoRA, Hu et al. 2021, arXiv 2106.09685): beside a frozen matrix W a product of two, B·A,
+/// through `rank`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AdapterSpec {

@@ -55,7 +55,8 @@ impl UsedModule<'_> {
     pub fn is_elsewhere(&self) -> bool {
         self.usage.bubbles || self.usage.own_stages().is_some()
     }
-    /// The layers of each of its own stages, or of a rank that holds it beside its own; none where it shares a stage with the language model.
+    /// The layers of each of its own stages, or of a rank that holds it beside its own; none where it shares a stage
+    /// with the language model.
     pub fn split(&self) -> Vec<Range<u32>> {
         let alone = u64::from(self.usage.bubbles);
         let stages = self.usage.own_stages().unwrap_or(alone) as u32;

@@ -1,5 +1,6 @@
-//! Recipes that begin with recipes of other files: those files, where they lie beside the one that was asked for as the packages
-//! say (`.../megatron/bridge/recipes/llama/llama3.py` for `from megatron.bridge.recipes.llama.llama3 import ...`).
+//! Recipes that begin with recipes of other files: those files, where they lie beside the one that was asked for as
+//! the packages say (`.../megatron/bridge/recipes/llama/llama3.py` for
+//! `from megatron.bridge.recipes.llama.llama3 import ...`).
 //!
 //! Only recipes are followed, not the software that they configure: what that makes is known by the name of the call.
 

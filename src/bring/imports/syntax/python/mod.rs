@@ -1,8 +1,9 @@
-//! A function of Python that puts a configuration together: attributes that are set (`cfg.model.num_layers = 4`), calls with
-//! names (`Trainer.Config(training=TrainingConfig(steps=10))`), functions of the same file, or of recipes beside it, that it begins with.
+//! A function of Python that puts a configuration together: attributes that are set (`cfg.model.num_layers = 4`),
+//! calls with names (`Trainer.Config(training=TrainingConfig(steps=10))`), functions of the same file, or of recipes
+//! beside it, that it begins with.
 //!
-//! Nothing is executed ([`player`]). What a function is called, and which one it begins with, is the argument `recipe`; what a
-//! name says of the job (`..._64gpu_h100_...`) are `recipe.devices` and `recipe.device`.
+//! Nothing is executed ([`player`]). What a function is called, and which one it begins with, is the argument
+//! `recipe`; what a name says of the job (`..._64gpu_h100_...`) are `recipe.devices` and `recipe.device`.
 
 mod condition;
 mod expression;

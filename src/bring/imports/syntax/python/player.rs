@@ -1,6 +1,7 @@
-//! What a function of Python puts together: a configuration as paths and values. Nothing is executed: functions of the same
-//! text, and of the recipes that it imports ([`Library`]), are followed where they are called. Of a condition that is known to hold
-//! or to fail only the right branch is taken; behind any other all branches are, in order.
+//! What a function of Python puts together: a configuration as paths and values. Nothing is executed: functions of
+//! the same text, and of the recipes that it imports ([`Library`]), are followed where they are called. Of a
+//! condition that is known to hold or to fail only the right branch is taken; behind any other all branches are, in
+//! order.
 
 use std::collections::BTreeMap;
 
@@ -110,8 +111,8 @@ fn assignment(tokens: &[Token]) -> Option<(String, Expression)> {
     (!path.is_empty() && !is_equal).then(|| (path, expression(&tokens[at + 1..])))
 }
 
-/// Which lines a function takes: those of a branch whose condition is known to fail, or that stands behind one that is known to
-/// hold, are passed over.
+/// Which lines a function takes: those of a branch whose condition is known to fail, or that stands behind one that
+/// is known to hold, are passed over.
 #[derive(Default)]
 struct Branches {
     /// Lines deeper than this are passed over.
@@ -258,8 +259,8 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// `helper(cfg)`: a function that is followed sets something of what it is given. Of one that is not, `set_NAME(cfg.model, value)`
-    /// and `apply_NAME(cfg.model, value)` set what they are called after.
+    /// `helper(cfg)`: a function that is followed sets something of what it is given. Of one that is not,
+    /// `set_NAME(cfg.model, value)` and `apply_NAME(cfg.model, value)` set what they are called after.
     fn helper(&mut self, tokens: &[Token]) {
         let Expression::Call { path, arguments } = expression(tokens) else { return };
         let Some((module, function)) = self.library.function(self.module, &path) else {
@@ -303,7 +304,8 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// A variable, or a part of one; of a name that is defined elsewhere its last word, where it is that of a class or a format.
+    /// A variable, or a part of one; of a name that is defined elsewhere its last word, where it is that of a class
+    /// or a format.
     fn path(&self, path: &str) -> Entries {
         let (name, part) = path.split_once('.').unwrap_or((path, ""));
         let known = self.variables.get(name).or_else(|| self.module.constants.get(name));
@@ -325,8 +327,8 @@ impl<'a> Scope<'a> {
         list.iter().map(one).collect()
     }
 
-    /// A function of the text is followed; of any other call the arguments are what it makes, by their names, and what stands
-    /// first without a name is the whole. A class that is given nothing is known by its name.
+    /// A function of the text is followed; of any other call the arguments are what it makes, by their names, and
+    /// what stands first without a name is the whole. A class that is given nothing is known by its name.
     fn call(&self, path: &str, arguments: &[(Option<String>, Expression)]) -> Entries {
         if let Some((module, function)) = self.library.function(self.module, path) {
             return self.called(module, function, arguments);

@@ -69,7 +69,8 @@ pub(super) enum Token {
     Operator(&'static str),
 }
 
-/// Stands before the text that a command reads: `read -r TP PP <<< "4 2"`. A word of its own, since programs that read it matter.
+/// Stands before the text that a command reads: `read -r TP PP <<< "4 2"`. A word of its own, since programs that
+/// read it matter.
 pub(super) const HERE: &str = "<<<";
 
 /// The tokens of a script, without comments, redirections and here-documents.

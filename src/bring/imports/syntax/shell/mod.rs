@@ -1,7 +1,7 @@
 //! A shell line or script: the arguments of the programs that it would run. Nothing is executed ([`player`]).
 //!
-//! `--name value`, `--name=value`, and `name=value` behind a program of Python are arguments. Of one that stands twice the last
-//! counts.
+//! `--name value`, `--name=value`, and `name=value` behind a program of Python are arguments. Of one that stands
+//! twice the last counts.
 
 mod beside;
 mod condition;

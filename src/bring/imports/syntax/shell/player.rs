@@ -1,9 +1,9 @@
-//! A script played without executing anything: variables get their values, branches are chosen where their conditions can be
-//! told, and the words of each program that would be run are written down.
+//! A script played without executing anything: variables get their values, branches are chosen where their conditions
+//! can be told, and the words of each program that would be run are written down.
 //!
 //! Hazards:
-//! * A variable that nothing sets is empty where a condition asks for it, as in a shell, and says nothing where it is the value
-//!   of an argument. Words that only collect options (`$EXTRA_ARGS`) vanish.
+//! * A variable that nothing sets is empty where a condition asks for it, as in a shell, and says nothing where it is
+//!   the value of an argument. Words that only collect options (`$EXTRA_ARGS`) vanish.
 //! * Where a condition cannot be told (a file, the output of a command), its first branch is taken.
 //! * `exit` ends nothing: scripts leave early where something is missing that a reader may not have.
 
@@ -241,8 +241,8 @@ impl Player {
         None
     }
 
-    /// `read -r A B <<< TEXT`: parts of the text, the last name takes what is left; `-a` makes an array of all. Without a text
-    /// nobody knows.
+    /// `read -r A B <<< TEXT`: parts of the text, the last name takes what is left; `-a` makes an array of all.
+    /// Without a text nobody knows.
     fn read(&mut self, words: &[Word]) {
         let here = words.iter().position(|word| plain(word) == Some(HERE));
         let text = here.and_then(|at| words.get(at + 1)).map(|word| self.text(word));

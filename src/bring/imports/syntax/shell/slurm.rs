@@ -1,4 +1,5 @@
-//! What a job script asks of Slurm (`#SBATCH --nodes=8`), as the variables that Slurm sets while it runs (slurm.schedmd.com/sbatch.html).
+//! What a job script asks of Slurm (`#SBATCH --nodes=8`), as the variables that Slurm sets while it runs
+//! (slurm.schedmd.com/sbatch.html).
 
 /// Options of a job, with the variables that tell them.
 const OPTIONS: [(&[&str], &[&str]); 3] = [

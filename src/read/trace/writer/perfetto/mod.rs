@@ -8,8 +8,8 @@
 //! `interned_data/interned_data.proto`.
 //!
 //! Hazard: the reader nests what overlaps without a word, and of two packets of one time the first in the file counts
-//! first. So the slices of a track that have ended are closed, inner ones first, before its next begin, and an arrow arrives
-//! at the end of its destination: a receive begins with its send, but ends later than that.
+//! first. So the slices of a track that have ended are closed, inner ones first, before its next begin, and an arrow
+//! arrives at the end of its destination: a receive begins with its send, but ends later than that.
 
 use std::io::{self, Write};
 

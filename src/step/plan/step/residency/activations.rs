@@ -1,7 +1,7 @@
 //! Activations: kept between the passes, or copied out behind the forward visit and in before the backward one.
 //!
-//! Whatever is kept goes out unless the backward visit is among the next that prefetch looks ahead to: then it stays. What
-//! is kept at all, and what is computed again, is the unit's (`Unit::kept_bytes`).
+//! Whatever is kept goes out unless the backward visit is among the next that prefetch looks ahead to: then it stays.
+//! What is kept at all, and what is computed again, is the unit's (`Unit::kept_bytes`).
 
 use rustc_hash::FxHashMap;
 
@@ -75,8 +75,8 @@ impl Law for Kept {
     }
 }
 
-/// Share of each unit's kept activations that goes out, by chunk: none of what the last stage makes last, which is wanted
-/// at once.
+/// Share of each unit's kept activations that goes out, by chunk: none of what the last stage makes last, which is
+/// wanted at once.
 fn shares_out(given: &Given<'_>, goes_out: impl Fn(&Unit) -> bool) -> Vec<Vec<f64>> {
     let offload = &given.shares.workload.offload;
     let away = fraction_away(&given.shares.placed.activations);

@@ -1,5 +1,5 @@
-//! Activations of every n-th layer live on tiers, those of all others stay (`offload.activations_every_layers`): less to
-//! copy where a link is slow and there is room for a part.
+//! Activations of every n-th layer live on tiers, those of all others stay (`offload.activations_every_layers`): less
+//! to copy where a link is slow and there is room for a part.
 
 use super::activations::{self, Kept};
 use super::{Form, Given, Held, Law, Residency};

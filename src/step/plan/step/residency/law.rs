@@ -1,8 +1,8 @@
 //! The closed form of a policy: what it asks of idle links around the passes of a rank, and what it holds.
 //!
-//! A policy says what *it* asks for; how requests of several policies lie beside passes and one another is said once, in
-//! `analytic`: collectives of neighbouring units share a slot with the pass between them, copies in the two directions
-//! do not disturb each other.
+//! A policy says what *it* asks for; how requests of several policies lie beside passes and one another is said once,
+//! in `analytic`: collectives of neighbouring units share a slot with the pass between them, copies in the two
+//! directions do not disturb each other.
 
 use std::cell::OnceCell;
 
@@ -122,7 +122,8 @@ pub enum Gathers {
     Never,
     /// Once a step for each unit, one after the other from its start.
     Once,
-    /// Before each visit of a unit that is not there, behind the end of the visit so many before it: forward, and backward.
+    /// Before each visit of a unit that is not there, behind the end of the visit so many before it: forward, and
+    /// backward.
     Each {
         /// Visits between the gate and the visit.
         ahead: [usize; 2],
@@ -146,8 +147,8 @@ pub struct Reductions {
     pub held: bool,
 }
 
-/// The updates of a step where their state lives on other tiers: every unit passes three stations in turn, each of which
-/// takes one at a time.
+/// The updates of a step where their state lives on other tiers: every unit passes three stations in turn, each of
+/// which takes one at a time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Updates {
     /// Seconds at each station, by unit in the order of chunks.
@@ -167,7 +168,8 @@ pub struct Around {
     pub copy_in: [f64; 2],
     /// Copies out, behind the visit.
     pub copy_out: [f64; 2],
-    /// Copies of what gathers from pass to pass: in before each backward visit but the first, out behind each but the last.
+    /// Copies of what gathers from pass to pass: in before each backward visit but the first, out behind each but the
+    /// last.
     pub carried: [f64; 2],
     /// Copies around each reduction: in of what has been reduced before, out of the sum.
     pub home: [f64; 2],
@@ -210,8 +212,8 @@ pub(super) fn windows(bytes: &[f64], ahead: [usize; 2], behind: [usize; 2]) -> V
     (0..bytes.len()).map(of_visit).collect()
 }
 
-/// The same where visits follow one another over the chunks of a rank: behind the last visit of a chunk comes the first of
-/// the next one. A single chunk's passes turn round at its ends, where nothing new is needed.
+/// The same where visits follow one another over the chunks of a rank: behind the last visit of a chunk comes the
+/// first of the next one. A single chunk's passes turn round at its ends, where nothing new is needed.
 pub(super) fn windows_across(
     chunks: &[Vec<f64>],
     ahead: [usize; 2],

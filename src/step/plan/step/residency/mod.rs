@@ -1,5 +1,5 @@
-//! Residency: which bytes of weights, gradients, optimizer state and activations are on the device when, and what is sent
-//! and copied so that they are.
+//! Residency: which bytes of weights, gradients, optimizer state and activations are on the device when, and what is
+//! sent and copied so that they are.
 //!
 //! Each of the four classes follows one **policy**, a file of its own that says both what happens in the simulation
 //! (`Residency`) and the closed form of the same ([`Law`], which the compiler asks for). A stage calls the four in a

@@ -163,8 +163,8 @@ impl<'a> Shares<'a> {
             between(Exchange::SumReplicas, Op::AllReduce, near * across),
         ]
     }
-    /// In how many messages so many bytes of gradients are sent: a bucket is full when it holds its size or more, and holds
-    /// whole tensors.
+    /// In how many messages so many bytes of gradients are sent: a bucket is full when it holds its size or more, and
+    /// holds whole tensors.
     pub(super) fn messages(&self, bytes: u64, tensors: u64) -> u64 {
         bytes.checked_div(self.workload.gradient_buckets.bucket_bytes).unwrap_or(1).clamp(1, tensors.max(1))
     }
@@ -176,8 +176,8 @@ impl<'a> Shares<'a> {
         bytes.div_ceil(bucket.max(1)).clamp(1, tensors_of(unit, expert).max(1))
     }
 
-    /// Of a unit's gathered weights, or of gradients that are reduced as they are made, the share that is on the device at
-    /// once: all, or the widest matrix.
+    /// Of a unit's gathered weights, or of gradients that are reduced as they are made, the share that is on the
+    /// device at once: all, or the widest matrix.
     pub(super) fn live_share(&self, unit: &Unit) -> f64 {
         let sharding = &self.workload.parallelism.sharding;
         let whole = unit.plan.parameters.total() as f64;
@@ -230,8 +230,8 @@ impl<'a> Shares<'a> {
     pub fn weights_cut(&self) -> f64 {
         f64::from(self.degrees.dense.weights)
     }
-    /// Of so many bytes of a unit's dense weights and of its experts', those that this rank holds where weights are cut among
-    /// ranks: those that others gather from it, and those that no other rank holds.
+    /// Of so many bytes of a unit's dense weights and of its experts', those that this rank holds where weights are
+    /// cut among ranks: those that others gather from it, and those that no other rank holds.
     pub(super) fn shard_parts(&self, unit: &Unit, (dense, expert): (u64, u64)) -> [u64; 2] {
         let degrees = self.degrees.of(&unit.plan);
         let parts = [(dense, Group::Dense(Exchange::Gather)), (expert, Group::Experts(Exchange::Gather))];

@@ -1,8 +1,8 @@
 //! State space with one decay a head: Mamba-2 (arXiv 2405.21060).
 //!
 //! With chunks of Q tokens, a state of N × P a head and G groups of maps, the scan is five kernels
-//! (`mamba_ssm/ops/triton/ssd_combined.py`): products of maps (Q·Q·N a group), states of chunks (N·P·Q a head), their passing
-//! on, outputs inside chunks (Q·P·Q) and outputs from states (Q·P·N).
+//! (`mamba_ssm/ops/triton/ssd_combined.py`): products of maps (Q·Q·N a group), states of chunks (N·P·Q a head), their
+//! passing on, outputs inside chunks (Q·P·Q) and outputs from states (Q·P·N).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

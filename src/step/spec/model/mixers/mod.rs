@@ -1,8 +1,9 @@
 //! What mixes the tokens of a layer, a kind a file: attention, latent attention, state spaces, linear attention.
 //!
-//! A mixer says by [`TokenMixer`] how many parameters it has, what it multiplies, and, where it is no attention, what its
-//! [`Scan`] computes, moves and keeps. Parameter counts, FLOPs, the kernels of a layer, checks of the file and the names in
-//! reports come from there. A new mixer is a file with its fields and that trait, and a line in the list below.
+//! A mixer says by [`TokenMixer`] how many parameters it has, what it multiplies, and, where it is no attention, what
+//! its [`Scan`] computes, moves and keeps. Parameter counts, FLOPs, the kernels of a layer, checks of the file and
+//! the names in reports come from there. A new mixer is a file with its fields and that trait, and a line in the list
+//! below.
 //!
 //! Symbols as in the papers: a state-space head holds a state of `state` × `head_size`, a delta-rule head one of
 //! `key_size` × `value_size`; sequences are worked on in chunks, inside which all products are matrix products.

@@ -1,7 +1,8 @@
 //! Gated short convolution: LFM2 (arXiv 2511.23404).
 //!
-//! One projection gives two gates and a value, each as wide as the stream. The value times the first gate runs through a
-//! short causal convolution, channel by channel; the result times the second gate is projected out. There is no state.
+//! One projection gives two gates and a value, each as wide as the stream. The value times the first gate runs
+//! through a short causal convolution, channel by channel; the result times the second gate is projected out. There
+//! is no state.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

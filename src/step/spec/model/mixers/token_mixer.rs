@@ -27,8 +27,8 @@ pub trait TokenMixer {
     /// FLOPs of a token's products with other tokens, forward.
     fn mixing(&self, sequence: u64) -> MixingFlops;
 
-    /// The part of both that runs forward alone, since nothing trains it in the step: FLOPs of a token's products with weights
-    /// and with other tokens.
+    /// The part of both that runs forward alone, since nothing trains it in the step: FLOPs of a token's products
+    /// with weights and with other tokens.
     fn forward_alone(&self, _hidden: u64, _sequence: u64) -> [f64; 2] {
         [0.0; 2]
     }

@@ -1,11 +1,11 @@
 //! Gradients: where they gather, and their reduction over ranks that hold the same weights.
 //!
-//! The gradient of a unit is complete when the last micro-batch has added its part. It is reduced then, or after every
-//! micro-batch: `reduce_every_micro_batch`, by default where gradients are cut, since a shard cannot hold
-//! what is not reduced. Units to reduce gather in a bucket; a full bucket is reduced by an all-reduce where every rank
-//! keeps everything, by a reduce-scatter where optimizer state is cut, and on in hops between groups where there are groups
-//! ([`crate::sharding`]), in every reduction or by complete gradients alone. With overlap the reduction runs beside the backward passes still to come, else behind the
-//! last of them.
+//! The gradient of a unit is complete when the last micro-batch has added its part. It is reduced then, or after
+//! every micro-batch: `reduce_every_micro_batch`, by default where gradients are cut, since a shard cannot hold what
+//! is not reduced. Units to reduce gather in a bucket; a full bucket is reduced by an all-reduce where every rank
+//! keeps everything, by a reduce-scatter where optimizer state is cut, and on in hops between groups where there are
+//! groups ([`crate::sharding`]), in every reduction or by complete gradients alone. With overlap the reduction runs
+//! beside the backward passes still to come, else behind the last of them.
 //!
 //! What is on the device beyond what is resident depends on the gradient's home: [`Whole`] or [`Cut`].
 
@@ -53,9 +53,9 @@ pub(super) struct Added<'a> {
     micro_batch: u32,
 }
 
-/// Closed form: bytes of gradients that wait for their reduction or for their copy during each visit of a backward pass,
-/// where a unit's take `of` bytes from its visit until `seconds` of the link behind it. Where a rank has several chunks,
-/// another's backward pass has just ended.
+/// Closed form: bytes of gradients that wait for their reduction or for their copy during each visit of a backward
+/// pass, where a unit's take `of` bytes from its visit until `seconds` of the link behind it. Where a rank has
+/// several chunks, another's backward pass has just ended.
 fn waiting<'u>(
     given: &Given<'_>,
     units: &[UnitTimes<'u>],
@@ -341,8 +341,8 @@ fn cargo(w: &Writer<'_, '_>, unit: u32, name: &'static str, bytes: u64, micro_ba
 }
 
 impl<H: Home> Law for Reduced<H> {
-    /// Reductions of buckets. Whole gradients that live on a tier are copied in before a backward visit and out behind it, but
-    /// for the first and the last of a step; what is reduced goes home.
+    /// Reductions of buckets. Whole gradients that live on a tier are copied in before a backward visit and out
+    /// behind it, but for the first and the last of a step; what is reduced goes home.
     fn closed_form(&self, given: &Given<'_>) -> Result<Form, CollectiveError> {
         let shares = given.shares;
         let (workload, placed) = (shares.workload, &shares.placed.gradients);

@@ -1,6 +1,6 @@
-//! Gradients of which every rank keeps all. The share that lives on another tier is fetched before each backward pass but
-//! the first, and written back behind it. With `reuse_across_micro_batches` it stays while the rank's next backward pass
-//! goes through the same chunk. When it is complete, what this rank updates goes where it lives.
+//! Gradients of which every rank keeps all. The share that lives on another tier is fetched before each backward pass
+//! but the first, and written back behind it. With `reuse_across_micro_batches` it stays while the rank's next
+//! backward pass goes through the same chunk. When it is complete, what this rank updates goes where it lives.
 
 use super::super::{Given, UnitTimes, free};
 use super::{Added, Home, cargo, kept_bytes, share_bytes, waiting};
@@ -65,7 +65,8 @@ impl Home for Whole {
 
     fn sent(&mut self, _b: &mut ProgramBuilder, _units: &[u32], _last: OpId) {}
 
-    /// Fetched ahead as weights are, and there until they are written back; where micro-batches share them, all the time.
+    /// Fetched ahead as weights are, and there until they are written back; where micro-batches share them, all the
+    /// time.
     fn during(&self, given: &Given<'_>, units: &[UnitTimes<'_>]) -> Vec<[f64; 2]> {
         let shares = given.shares;
         let (o, placed) = (&shares.workload.offload, &shares.placed.gradients);

@@ -1,6 +1,6 @@
-//! Update on the host (ZeRO-Offload, Ren et al. 2021): the gradient goes out, the host's processors take their time for it
-//! (`stack.optimizer.host`) and the bandwidth of the memory that holds the state (which all devices of a host share), the new
-//! weights come back. A share of the state that stays on the device is updated there beside it.
+//! Update on the host (ZeRO-Offload, Ren et al. 2021): the gradient goes out, the host's processors take their time
+//! for it (`stack.optimizer.host`) and the bandwidth of the memory that holds the state (which all devices of a host
+//! share), the new weights come back. A share of the state that stays on the device is updated there beside it.
 
 use super::super::copies::Cargo;
 use super::super::{Form, Given, Held, Law, Residency, UnitTimes, Updates, free, take};

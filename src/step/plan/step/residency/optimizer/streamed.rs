@@ -1,6 +1,6 @@
-//! State that lives on other tiers, updated on the device: it streams through, unit by unit: fetch state and gradient,
-//! update, write state and weights back. How far ahead state is fetched is the prefetch depth, counted in updates where it
-//! counts layers, and never earlier than the last pass has ended.
+//! State that lives on other tiers, updated on the device: it streams through, unit by unit: fetch state and
+//! gradient, update, write state and weights back. How far ahead state is fetched is the prefetch depth, counted in
+//! updates where it counts layers, and never earlier than the last pass has ended.
 
 use super::super::{Form, Given, Held, Law, Residency, UnitTimes, Updates, free, take};
 use super::{cargo, newest_per_stream, take_moments};

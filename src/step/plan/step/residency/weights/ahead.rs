@@ -1,8 +1,8 @@
-//! Closed form of the memory of gathered weights whose shards live on tiers: a forward and a backward pass of each chunk, walked
-//! visit by visit on idle links.
+//! Closed form of the memory of gathered weights whose shards live on tiers: a forward and a backward pass of each
+//! chunk, walked visit by visit on idle links.
 //!
-//! A shard is there from the start of its copy to the end of its gather, the gathered weights from the start of the gather to
-//! the end of the visit. A visit sees at its fullest all that is there at one moment of it.
+//! A shard is there from the start of its copy to the end of its gather, the gathered weights from the start of the
+//! gather to the end of the visit. A visit sees at its fullest all that is there at one moment of it.
 
 use super::gather_time::gather_time;
 use crate::plan::step::residency::away::fraction_away;
@@ -28,8 +28,8 @@ struct Walk<'g, 'a> {
     there: Vec<[There; 2]>,
 }
 
-/// Bytes on the device during each forward and backward visit of each chunk; a gather may start behind the visit so many
-/// (`gates`: forward, backward) before its own, and not before its pass.
+/// Bytes on the device during each forward and backward visit of each chunk; a gather may start behind the visit so
+/// many (`gates`: forward, backward) before its own, and not before its pass.
 pub(super) fn during(given: &Given<'_>, gates: [usize; 2]) -> Vec<Vec<[f64; 2]>> {
     let of_chunk = |(units, ends): &(Vec<UnitTimes<'_>>, bool)| {
         let n = units.len();
@@ -50,7 +50,8 @@ pub(super) fn during(given: &Given<'_>, gates: [usize; 2]) -> Vec<Vec<[f64; 2]>>
 }
 
 impl Walk<'_, '_> {
-    /// The next visit gathers its weights, behind the visit `back` before it where that is in the pass that starts at `start`.
+    /// The next visit gathers its weights, behind the visit `back` before it where that is in the pass that starts at
+    /// `start`.
     fn gathers(&mut self, unit: &UnitTimes<'_>, (back, start): (usize, usize), backward: bool) {
         let shares = self.given.shares;
         let placed = &shares.placed.weights;

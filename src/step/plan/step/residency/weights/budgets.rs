@@ -1,6 +1,6 @@
 //! DeepSpeed's ZeRO-3 with element budgets (`partitioned_param_coordinator`): when a visit starts, what it lacks is
-//! gathered, then min(`bucket_elements`, `max_live_elements` − live) elements along the trace of visits to come, the last
-//! of them in part. What is needed again within `max_reuse_elements` is kept.
+//! gathered, then min(`bucket_elements`, `max_live_elements` − live) elements along the trace of visits to come, the
+//! last of them in part. What is needed again within `max_reuse_elements` is kept.
 
 use super::super::{Form, Given, Held, Law, Residency};
 use super::gathered::{Shards, elements, reductions_before, reductions_behind};

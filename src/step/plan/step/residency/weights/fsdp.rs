@@ -1,11 +1,11 @@
 //! FSDP / ZeRO-3 (PyTorch 2.11 `fsdp/_fully_shard`): the weights of a unit are gathered before each visit.
 //!
-//! With prefetch depth 1 the gather of visit j in forward waits for the start of the kernels of visit j−2, that is for the
-//! end of visit j−3 (at most two gathered buffers beside the one in use); in backward for the start of visit j−1 (end of
-//! visit j−2), since it is issued behind the copy-out of the visit before. Kernels of backward visit j also wait for the
-//! reduction of visit j−2. Nothing is gathered ahead from forward to backward or from a micro-batch to the next, whose
-//! first gather also waits for the last reductions. A depth of d moves both waits by d−1; depth 0 gathers when it is
-//! needed. For L equal layers (f, b compute, g gather, s reduction) without contention
+//! With prefetch depth 1 the gather of visit j in forward waits for the start of the kernels of visit j−2, that is
+//! for the end of visit j−3 (at most two gathered buffers beside the one in use); in backward for the start of visit
+//! j−1 (end of visit j−2), since it is issued behind the copy-out of the visit before. Kernels of backward visit j
+//! also wait for the reduction of visit j−2. Nothing is gathered ahead from forward to backward or from a micro-batch
+//! to the next, whose first gather also waits for the last reductions. A depth of d moves both waits by d−1; depth 0
+//! gathers when it is needed. For L equal layers (f, b compute, g gather, s reduction) without contention
 //! ```text
 //! T_fwd = g + (L−1)·max(f, g) + f        T_bwd = [g +] b + (L−1)·max(b, [g,] s) + s
 //! ```
@@ -54,9 +54,9 @@ impl Residency for Fsdp {
         reductions_behind(w, backward).iter().for_each(|op| chain.wait(*op));
     }
 
-    /// Weights are given up behind a visit. A unit without gradients of its inputs (the embedding) is not visited where
-    /// backward passes are split, since its weight gradient does not read its weights: what was kept for a backward visit
-    /// goes with the last one.
+    /// Weights are given up behind a visit. A unit without gradients of its inputs (the embedding) is not visited
+    /// where backward passes are split, since its weight gradient does not read its weights: what was kept for a
+    /// backward visit goes with the last one.
     fn leave(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, visit: Visit, end: OpId) {
         if gives_up(w, visit) {
             self.shards.give_up(b, visit.unit, end);

@@ -38,8 +38,8 @@ fn cargo(w: &Writer<'_, '_>, visit: Visit, name: &'static str, bytes: u64) -> Ca
     Cargo::of(w, visit, (MemoryClass::Weights, name), bytes)
 }
 
-/// Gathers a part of a unit's weights (or of those that are trained: `of`), 1 for all; `takes` tells whether device memory is taken for them. Returns the
-/// ops and the bytes taken.
+/// Gathers a part of a unit's weights (or of those that are trained: `of`), 1 for all; `takes` tells whether device
+/// memory is taken for them. Returns the ops and the bytes taken.
 fn gather(
     w: &mut Writer<'_, '_>,
     b: &mut ProgramBuilder,
@@ -76,8 +76,8 @@ fn gather(
     (ops, taken)
 }
 
-/// Closed form: gathers of each unit before its visits, where they are asked for, and copies in of what one rank holds of
-/// it.
+/// Closed form: gathers of each unit before its visits, where they are asked for, and copies in of what one rank
+/// holds of it.
 fn around(given: &Given<'_>, gathers: bool) -> Result<Vec<Vec<Around>>, CollectiveError> {
     let (shares, o) = (given.shares, &given.shares.workload.offload);
     let reused = if o.reuse_across_micro_batches { 1.0 / given.passes } else { 1.0 };
@@ -101,7 +101,8 @@ fn stays(given: &Given<'_>) -> f64 {
     given.state().weights * here
 }
 
-/// Closed form of gathers before every visit whose weights are not there: `ahead` visits, in forward and backward passes.
+/// Closed form of gathers before every visit whose weights are not there: `ahead` visits, in forward and backward
+/// passes.
 fn gathered_for_each_pass(
     given: &Given<'_>,
     ahead: [usize; 2],
@@ -112,9 +113,9 @@ fn gathered_for_each_pass(
     Ok(Form { around: around(given, true)?, gathers, ..Form::default() })
 }
 
-/// Closed form of gathered weights: a unit's buffer is there during its visit and those before it that its gather may run
-/// beside; without resharding it stays. Gathers do not run ahead from one pass to the next. Shards that live on tiers are
-/// walked ([`ahead::during`]): their copies say how far ahead a gather is.
+/// Closed form of gathered weights: a unit's buffer is there during its visit and those before it that its gather may
+/// run beside; without resharding it stays. Gathers do not run ahead from one pass to the next. Shards that live on
+/// tiers are walked ([`ahead::during`]): their copies say how far ahead a gather is.
 fn held_gathered(given: &Given<'_>, gates: [usize; 2]) -> Held {
     let sharding = &given.shares.workload.parallelism.sharding;
     let all = |u: &Unit| {

@@ -131,8 +131,8 @@ impl Renewed {
 }
 
 impl Law for Renewed {
-    /// With overlap the gathers follow one another from the start of the step, and each unit waits for its own; without,
-    /// all run behind the update.
+    /// With overlap the gathers follow one another from the start of the step, and each unit waits for its own;
+    /// without, all run behind the update.
     fn closed_form(&self, given: &Given<'_>) -> Result<Form, CollectiveError> {
         let form = self.copies.closed_form(given)?;
         let gather = |unit: &Unit| {

@@ -1,7 +1,8 @@
 //! Weights that this rank alone looks after: on the device all the time, or the share that lives on a tier copied in
-//! before each visit that reads it, and its bytes given back behind it. A backward pass that makes no gradient of its input (that of the
-//! embedding) reads no weights; what the next visit reads again (the head, where the pass turns round) stays. With `reuse_across_micro_batches` it stays while the rank's next
-//! pass in the same direction goes through the same chunk.
+//! before each visit that reads it, and its bytes given back behind it. A backward pass that makes no gradient of its
+//! input (that of the embedding) reads no weights; what the next visit reads again (the head, where the pass turns
+//! round) stays. With `reuse_across_micro_batches` it stays while the rank's next pass in the same direction goes
+//! through the same chunk.
 
 use super::super::{Form, Given, Held, Law, Residency, free};
 use crate::collective::CollectiveError;
