@@ -387,11 +387,18 @@ impl Inputs {
     ) -> Result<Plan, PlanError> {
         let (workload, model, machine) = (&self.workload.value, &*self.model, &*self.machine);
         let run = Run { workload, model, machine, devices: u64::from(self.ranks), steps };
+        let placed = |e: SpecError| {
+            PlanError::Spec(blame_setting(e, &self.workload.sets).in_file(&self.workload.file))
+        };
+        let of_pipeline = |problem: String| {
+            let hint = "`stepsim list schedules` says what each asks for";
+            placed(SpecError::at("parallelism.pipeline", problem).hint(hint))
+        };
         plan_on(&run, lowering, &self.prices(), templates).map_err(|e| match e {
-            PlanError::Spec(e) => {
-                PlanError::Spec(blame_setting(e, &self.workload.sets).in_file(&self.workload.file))
-            }
-            other => other,
+            PlanError::Spec(e) => placed(e),
+            PlanError::Schedule(e) => of_pipeline(e.to_string()),
+            PlanError::Split(e) => of_pipeline(e.to_string()),
+            PlanError::Collective(_) => e,
         })
     }
 }
