@@ -24,7 +24,9 @@ const RECIPE: &str = "_config";
 
 /// Whether a text is of this kind.
 pub(super) fn looks_like(text: &str) -> bool {
-    text.lines().any(|line| line.starts_with("def "))
+    let begins =
+        |line: &str| line.starts_with("def ") || line.starts_with("from ") && line.contains(" import ");
+    text.lines().any(begins)
 }
 
 /// The arguments of one function, by its name where there are several. `file` is where the text comes from.
