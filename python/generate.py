@@ -52,6 +52,7 @@ FUNCTIONS = {
     "learn": ("--output=-", "dict[str, Any]", "Prices, for ``run(..., prices=)``."),
     "kernels": ("--report=-", "dict[str, Any]", "The score of every row."),
     "fill": ("--report=-", "dict[str, Any]", "What fits, and the best of it."),
+    "gap": ("--report=-", "dict[str, Any]", "What explains at least half of the gap."),
     "knee": ("--report=-", "dict[str, Any]", "The least value that is enough, and each step that was played."),
 }
 #: Commands whose function is written by hand, as it gives more than a dictionary, and those that make no sense in a notebook.

@@ -53,7 +53,7 @@ def analyze(
 ) -> types.ProfileReport:
     """Say where the time went in profiles of real steps.
 
-    ``traces``: Profiles of one or several ranks.
+    ``traces``: Profiles of one or several ranks, or the folder in which they lie.
     ``topology``: The machine that it was run on, where it is not the workload's own.
     ``html``: Also write a page here: .html, one file that opens in any browser.
     ``linked``: Count only device events whose launch is in the file.
@@ -319,7 +319,7 @@ def schedule(
 
     ``kind``: The schedule: gpipe, 1f1b, eager-1f1b, interleaved-1f1b, interleaved-torch, looped-bfs, zb-h1, zb-h2,
         zb-v, v-half, v-min, zb-auto, dualpipe, dualpipe-v.
-    ``all``: All schedules in one table.
+    ``all``: All schedules in one table; with --order yours among them, for its numbers.
     ``order``: An order of your own, from a JSON file: {"ranks": ["F0 F1 B0 B1", "F0 B0 F1 B1"]}.
     ``durations``: A time for each pass, transfer and what stands around them: a JSON file, or a timeline of a pipeline
         job.
@@ -421,6 +421,7 @@ def score(
     settings: Settings = None,
     unknown_sources: bool = False,
     without_rules_of: Optional[Texts] = None,
+    recipes: Optional[Document] = None,
     anchor: bool = False,
 ) -> dict[str, Any]:
     """Simulate measured steps, and tell how far off the simulation is.
@@ -437,6 +438,8 @@ def score(
     ``unknown_sources``: Map every row as one of a source that has no rules of its own, by software, device and columns
         alone.
     ``without_rules_of``: Map the rows of this source as if nobody had written rules for it, all others with theirs.
+    ``recipes``: The repository whose recipes rows name (verification cards of Megatron-Bridge: `recipe`, `devices`,
+        `device`, `overrides`, `measured_step_s`).
     ``anchor``: Give the rows of each model on the fewest devices of a source, software and device, and predict the
         others from them.
 
@@ -492,7 +495,7 @@ def learn(
     """Take the prices of kernels, host and collectives from profiles of a real step.
 
     ``traces``: Profiles of one or several ranks, as torch.profiler exports them; or times of kernels, one a line
-        (`.jsonl`).
+        (`.jsonl`); or logs of a training run, and outputs of nccl-tests.
     ``workload``: The workload that was profiled: name or path.
     ``topology``: The machine that it ran on [default: the one that the workload names].
     ``settings``: Change a field of the workload, or behind `topology.` of the machine.
@@ -539,13 +542,37 @@ def fill(
     ``topology``: Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1`
         [default: the one the workload names].
     ``fix``: Keep a field at a value: `parallelism.tensor=8`, `batch.global=512`, `topology.nodes=16`.
-    ``max_memory``: Most device memory that a step may take, in GiB [default: all of it].
+    ``max_memory``: Most device memory that a step may take, in GiB [default: all but 8 % of it, where that is
+        possible].
     ``threads``: Threads [default: one a processor].
     ``output``: Write the best workload here, ready for `stepsim run`.
 
     Returns: What fits, and the best of it.
     """
     return answer("fill", locals())  # type: ignore[no-any-return]
+
+
+def gap(
+    words: Union[Document, Iterable[Document]],
+    measured: Texts,
+    *,
+    on: Optional[Texts] = None,
+    reference: Optional[Texts] = None,
+    batch: Optional[int] = None,
+    settings: Settings = None,
+) -> dict[str, Any]:
+    """Say which settings or faults explain that a step is slower than it should be, without a profile.
+
+    ``words``: Files and shipped names that describe the run, as `stepsim plan` takes them.
+    ``measured``: What was measured: `120TFLOPs` and `7100tok/s` of a device, `38%` of the peak, `4.8s` a step.
+    ``on``: The machine, as `stepsim plan` takes it [default: the one of a workload].
+    ``reference``: What it should be [default: as it is simulated].
+    ``batch``: Sequences of a step [default: what the files say].
+    ``settings``: Change a field of the workload, or behind `topology.` of the machine.
+
+    Returns: What explains at least half of the gap.
+    """
+    return answer("gap", locals())  # type: ignore[no-any-return]
 
 
 def knee(
@@ -558,6 +585,7 @@ def knee(
     settings: Settings = None,
     precision: float = 1,
     threads: Optional[int] = None,
+    html: Optional[Path] = None,
 ) -> dict[str, Any]:
     """Find how much of one field is enough: a bandwidth, a depth, a number that shares.
 
@@ -571,6 +599,7 @@ def knee(
     ``settings``: Change another field.
     ``precision``: How near the border is found, in percent of the value.
     ``threads``: Threads [default: one a processor].
+    ``html``: Write a page here: step and stall by the field, and a table of all that was played, each with its command.
 
     Returns: The least value that is enough, and each step that was played.
     """

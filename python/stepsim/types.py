@@ -225,7 +225,7 @@ KernelClassReport = TypedDict(
 KernelClass = Literal["gemm", "gemm-input-grad", "gemm-weight-grad", "grouped-gemm", "grouped-gemm-input-grad", "grouped-gemm-weight-grad", "attention-gemm", "scan", "scan-backward", "attention-forward", "attention-backward", "softmax", "norm", "norm-backward", "layer-norm-backward", "rotary", "activation", "residual", "reduction", "loss", "embedding", "cast", "cast-transpose", "amax", "transpose", "permute", "unpermute", "router", "top-k", "row-map", "optimizer-fused", "optimizer-multi-tensor", "optimizer-for-each", "gradient-norm", "gradient-clip", "accumulate", "copy", "other"]
 
 
-#: What bounds the kernels of a class: the larger of the parts that they use of the peak and of the memory's bandwidth.
+#: What bounds the kernels of a class: the larger of the parts that they use of the peak and of the memory's
 Bound = Literal["matrix", "memory", "neither"]
 
 
@@ -648,6 +648,15 @@ class Row(_Row, total=False):
 SearchObjective = Literal["time", "tokens_per_device", "cost", "energy", "devices", "memory"]
 
 
+class SearchSimulating(TypedDict):
+    """Closed form and simulation of the layouts that were simulated."""
+
+    #: The simulated step less the closed form's, in parts of the latter: least, mean and most.
+    longer: list[float]
+    #: By how much the layout that is best in closed form is worse, simulated, than the best; 0: both choose the same.
+    choice_costs: float
+
+
 class _SearchProof(TypedDict):
     #: Layouts that were simulated: all but those that are invalid or do not fit for certain.
     simulated: int
@@ -829,6 +838,8 @@ class SearchReport(_SearchReport, total=False):
 
     #: Longest step that counts.
     deadline_s: Optional[float]
+    #: What simulating changed of what the closed form says by itself; absent where nothing fits.
+    simulating: Optional[SearchSimulating]
     #: What the search would have missed, where every layout was simulated to know it.
     proof: Optional[SearchProof]
     #: What was tried on the best layout, where that was asked for; the first of the ranking has what was kept.
