@@ -20,7 +20,7 @@ takes what was measured, it is in the settings.
 
 Examples:
   stepsim gap script.sh --on 64xh100 --measured 120TFLOPs --reference 277TFLOPs
-  stepsim gap llama3-8b-fsdp --measured 7100tok/s
+  stepsim gap llama3-8b-fsdp --measured 4500tok/s
   stepsim gap plan.json --measured 4.8s --reference 45%")]
 pub struct Args {
     /// Files and shipped names that describe the run, as `stepsim plan` takes them
