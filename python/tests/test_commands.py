@@ -79,6 +79,10 @@ CALLS = {
         lambda: stepsim.knee("tiny-4", field="batch.micro_batch=1,2,4", until="step<1.5x"),
         ["knee", "tiny-4", "--field", "batch.micro_batch=1,2,4", "--until", "step<1.5x", "--report", "-"],
     ),
+    "gap": (
+        lambda: stepsim.gap("llama3-8b-fsdp", measured="4500tok/s"),
+        ["gap", "llama3-8b-fsdp", "--measured", "4500tok/s", "--report", "-"],
+    ),
     "fill": (lambda: stepsim.fill("gpt2-8"), ["fill", "gpt2-8", "--report", "-"]),
     "show": (lambda: stepsim.show("tiny-4"), ["show", "tiny-4", "--resolved"]),
     "schema": (lambda: stepsim.schema("row"), ["schema", "row"]),
