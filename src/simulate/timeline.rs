@@ -184,9 +184,17 @@ pub fn fit(timeline: &mut Timeline, asked: Option<Detail>, format: Format) -> Op
             if asked.is_some() { ", or coarser detail" } else { "" }
         ));
     }
+    let left = match slices > EASY {
+        true => format!(
+            "; {} are left: minutes to open; fewer ranks (--trace-ranks) open at once",
+            millions(slices)
+        ),
+        false => String::new(),
+    };
     (slices < first).then(|| {
         format!(
-            "detail: {detail}, because single ops would be {} and a browser shows {} with ease (--detail op writes them all)",
+            "detail: {detail}, because single ops would be {} and a browser shows {} with ease (--detail op writes them \
+             all){left}",
             millions(first),
             millions(EASY)
         )

@@ -41,6 +41,7 @@ impl Draft {
         self.chunks();
         self.recompute();
         self.adapters();
+        self.fused();
         self.offload();
         if let Some(batch) = beside.batch {
             self.put("batch.global", batch.into());
@@ -48,6 +49,7 @@ impl Draft {
         self.batch(beside, file)?;
         self.model(table, beside, file)?;
         self.stage_layers();
+        self.tiled_loss();
         if let Some(topology) = &beside.topology {
             self.put("topology", topology.as_str().into());
         }

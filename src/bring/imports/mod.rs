@@ -15,6 +15,7 @@ mod adapters;
 mod budget;
 mod draft;
 mod finish;
+mod fused;
 mod invocation;
 mod layers;
 mod named;
@@ -390,15 +391,21 @@ impl Draft {
         argument(Status::Taken, fields, why)
     }
 
-    /// Quantities that are given twice (degrees inside and between slices) multiply; −1 (all that is left) stays.
+    /// Quantities that are given twice (degrees inside and between slices) multiply; −1 (all that is left) stays; lists
+    /// join.
     fn multiply(&mut self, variable: &str, value: Value) {
-        let before =
-            self.variables.get(variable).filter(|_| self.said.contains(variable)).and_then(Value::as_i64);
+        let before = self.variables.get(variable).filter(|_| self.said.contains(variable)).cloned();
         self.said.insert(variable.to_string());
-        let product = match (before, value.as_i64()) {
-            (Some(a), Some(b)) if a >= 0 && b >= 0 => a.saturating_mul(b).into(),
-            (Some(a), Some(b)) => a.min(b).into(),
-            _ => value,
+        let product = match (before, value) {
+            (Some(Value::Array(a)), Value::Array(b)) => {
+                let new: Vec<Value> = b.into_iter().filter(|part| !a.contains(part)).collect();
+                [a, new].concat().into()
+            }
+            (before, value) => match (before.as_ref().and_then(Value::as_i64), value.as_i64()) {
+                (Some(a), Some(b)) if a >= 0 && b >= 0 => a.saturating_mul(b).into(),
+                (Some(a), Some(b)) => a.min(b).into(),
+                _ => value,
+            },
         };
         self.variables.insert(variable.to_string(), product);
     }

@@ -212,6 +212,7 @@ mod tests {
             ("all_to_allv", "all-to-all"),
             ("void deep_ep::internode::notify_dispatch<…>", "notify"),
             ("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(…)", "send and receive"),
+            ("kuserbuffers_pushrecv", "send and receive"),
             ("ncclDevKernel_Generic(…)", "other"),
         ] {
             assert_eq!(classes.kind(name), kind, "{name}");

@@ -166,7 +166,9 @@ fn loss_bytes(shard: &Shard) -> [f64; 2] {
 /// (16,384 x 32,768: 5.3 and 10.2 ms).
 const PYTORCH_LOSS: [f64; 2] = [16.0, 26.0];
 
-/// Where logits are tiled, each part is multiplied and summed again before its gradient; else they are kept.
+/// Where logits are tiled, each part is multiplied and summed again before its gradient; else they are kept. A kernel
+/// of its own makes the gradient of each part at once and multiplies nothing again (Liger-Kernel,
+/// ops/fused_linear_cross_entropy.py).
 ///
 /// Cross-entropy: the largest logit, the target's logit and the sum of exponentials are summed over the vocabulary's
 /// ranks (three all-reduces of one fp32 a token, here as one).
@@ -195,7 +197,8 @@ fn loss(b: &mut Blocks, tokens: u64, columns: u64) {
         let sum = CommPoint::new("all-reduce loss", CommGroup::Tensor, CommOp::AllReduce, bytes);
         forward.push(Item::Comm(sum));
     }
-    let again = if tiled { [b.last_forward(), &forward].concat() } else { Vec::new() };
+    let kept_gradient = s.has_kernel_of(FusedPart::Loss);
+    let again = if tiled && !kept_gradient { [b.last_forward(), &forward].concat() } else { Vec::new() };
     let backward = [again, vec![kernel("loss backward", of_gradient)]].concat();
     b.push(Block::of(forward, backward, &[]));
 }
