@@ -10,7 +10,7 @@ use stepsim_step::spec::{Kind, catalog, names};
 const NAMES: [&str; 3] = ["model_name", "model_words", "recipe_words"];
 
 impl Draft {
-    /// The names that a file gives its model; a name without a number says no size.
+    /// The names that a file gives its model; a name without a number says no size, unless a hub has it.
     pub(super) fn model_names(&self, file: &str) -> Vec<String> {
         let flavor = self.variables.get("model_flavor").and_then(Value::as_str).unwrap_or_default();
         let name = |variable: &&str| {
@@ -21,10 +21,13 @@ impl Draft {
         let sized = |name: &String| name.contains(|c: char| c.is_ascii_digit());
         let component = self.variables.get("component").and_then(Value::as_str).map(of_component);
         let components = component.into_iter().flatten();
-        let said: Vec<String> = NAMES.iter().filter_map(name).chain(components).filter(sized).collect();
+        let hub = |name: &String| name.split('/').count() == 2 && !name.starts_with(['.', '/']);
+        let is_name = |name: &String| sized(name) || hub(name);
+        let said: Vec<String> = NAMES.iter().filter_map(name).chain(components).filter(is_name).collect();
         // A module of recipes is called after its model; any other file as somebody likes.
         let module = file.split_once(".py").is_some_and(|(_, behind)| !behind.contains('.'));
-        let file = Some(hugging_face::name_of(file)).filter(|file| module && said.is_empty() && sized(file));
+        let unsized_yet = module && !said.iter().any(sized);
+        let file = Some(hugging_face::name_of(file)).filter(|file| unsized_yet && sized(file));
         said.into_iter().chain(file).collect()
     }
 

@@ -12,7 +12,7 @@ use stepsim_step::spec::json::whole;
 use stepsim_step::spec::{SpecError, catalog};
 
 /// The formats, by the names of their tables.
-pub const FORMATS: [(&str, &str); 22] = [
+pub const FORMATS: [(&str, &str); 23] = [
     ("megatron", "a script of Megatron-LM or Megatron-Core (shell, or YAML)"),
     ("megatron-deepspeed", "a script of Megatron-DeepSpeed (shell)"),
     ("gpt-neox", "a GPT-NeoX configuration (YAML)"),
@@ -27,6 +27,7 @@ pub const FORMATS: [(&str, &str); 22] = [
     ("litgpt", "a LitGPT configuration (YAML)"),
     ("torchtune", "a torchtune recipe (YAML)"),
     ("llm-foundry", "an LLM Foundry configuration (YAML)"),
+    ("olmo", "an OLMo configuration (YAML)"),
     ("picotron", "a picotron configuration (JSON)"),
     ("nemo", "a NeMo 1 recipe (YAML)"),
     ("nemo-2", "a NeMo 2 recipe (Python)"),

@@ -160,12 +160,39 @@ fn doubts(plan: &RunPlan) -> Option<String> {
 /// Names the file in an error, and what may help where degrees do not fit the machine.
 fn named(error: SpecError, plan: &RunPlan) -> SpecError {
     let mut error = SpecError { file: plan.name.clone(), ..error };
-    if error.path.starts_with("parallelism") {
+    let others = ["parallelism.", "batch.global"].iter().any(|path| error.path.starts_with(path));
+    if others {
+        let machine = machine_that_does(plan).map(|on| format!("{on} would do: "));
         let search = format!(
-            "another machine, or another layout: stepsim plan {} --on {} --search",
-            plan.name, plan.on
+            "{}stepsim plan {} --on {} --search looks for another layout",
+            machine.as_deref().unwrap_or("another machine, or "),
+            plan.name,
+            plan.on
         );
         error.hint = if error.hint.is_empty() { search } else { format!("{}; {search}", error.hint) };
     }
     error
 }
+
+/// The largest machine of the same devices, up to the one that is asked for, or else the smallest above it, that the
+/// degrees and the sequences of a plan divide.
+fn machine_that_does(plan: &RunPlan) -> Option<String> {
+    let (count, device) = plan.on.split_once('x')?;
+    let count: u64 = count.parse().ok()?;
+    let number =
+        |path: &str| plan.workload.pointer(path).and_then(serde_json::Value::as_u64).unwrap_or(1).max(1);
+    let stage = number("/parallelism/tensor").checked_mul(number("/parallelism/context/size"))?;
+    let experts = number("/parallelism/expert").checked_mul(number("/parallelism/expert_tensor"))?;
+    let stages = number("/parallelism/pipeline/size");
+    let sequences = number("/batch/global") / number("/batch/micro_batch");
+    let does = |data: &u64| {
+        data.checked_mul(stage).is_some_and(|ranks| ranks.is_multiple_of(experts))
+            && sequences.is_multiple_of(*data)
+    };
+    let most = count / stage.checked_mul(stages)?;
+    let data = (1..=most).rev().find(does).or_else(|| (most + 1..=MOST_REPLICAS).find(does))?;
+    Some(format!("--on {}x{device}", data.checked_mul(stage)?.checked_mul(stages)?))
+}
+
+/// Replicas of a machine that is proposed.
+const MOST_REPLICAS: u64 = 4096;

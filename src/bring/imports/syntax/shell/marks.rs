@@ -26,6 +26,13 @@ pub(super) fn says_something(text: &str) -> bool {
     is_known(text) && !text.contains(UNSET[0])
 }
 
+/// What stands behind the last slash of a path whose folder is open: the name of a model, mostly.
+pub(super) fn below_open(text: &str) -> Option<&str> {
+    let (_, name) = text.rsplit_once('/')?;
+    let is_name = says_something(name) && !name.contains(['$', ' ']) && name.contains(char::is_alphabetic);
+    (is_name && is_known(text)).then_some(name)
+}
+
 /// The variable that a text is, where it is one that nothing sets.
 pub(super) fn unset(text: &str) -> Option<&str> {
     text.strip_prefix(UNSET[0])?.strip_suffix(UNSET[1]).filter(|name| !name.contains(UNSET[0]))

@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use super::super::invocation::Invocation;
 use super::said::{Open, Said};
-use marks::{says_something, unset};
+use marks::{below_open, says_something, unset};
 use player::Player;
 use stepsim_step::spec::SpecError;
 
@@ -168,10 +168,11 @@ fn value(mut values: Vec<String>) -> Value {
     }
 }
 
-/// A value; what is open says nothing, nor does a variable that only another machine's shell would fill in.
+/// A value; what is open says nothing, nor does a variable that only another machine's shell would fill in. Of a path
+/// below a folder that is open the rest stands.
 fn scalar(text: String) -> Value {
     if !says_something(&text) || text.contains("${") {
-        return "".into();
+        return below_open(&text).unwrap_or_default().into();
     }
     if let Ok(number) = text.parse::<f64>()
         && number.is_finite()

@@ -10,8 +10,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::condition;
-use super::grammar::{Assignment, Command, plain};
-use super::lexer::{Form, HERE, Piece, Variable, Word, quoted};
+use super::grammar::{self, Assignment, Command, plain};
+use super::lexer::{self, Form, HERE, Piece, Variable, Word, quoted};
 use super::marks::{UNKNOWN, is_known, open_as, says_something, unset, without_marks};
 use super::sum;
 use stepsim_step::spec::glob::fits;
@@ -236,9 +236,29 @@ impl Player {
         match fields.first() {
             None => return Some(true),
             Some(program) if APART.contains(&program.as_str()) => {}
-            Some(_) => self.programs.push(fields),
+            Some(_) => self.run(fields),
         }
         None
+    }
+
+    /// Writes a program down; one that has a shell play a line of its own (`srun bash -c '$LAUNCHER $CMD'`) plays that
+    /// line.
+    fn run(&mut self, mut fields: Vec<String>) {
+        let inner =
+            fields.windows(3).position(|at| ["bash", "sh"].contains(&at[0].as_str()) && at[1] == "-c");
+        let line = inner.map(|at| fields[at + 2].clone()).filter(|line| line.contains('$'));
+        if let Some((at, line)) = inner.zip(line)
+            && self.depth < DEEPEST
+            && let Ok(tokens) = lexer::tokens(&line)
+        {
+            fields.truncate(at);
+            self.depth += 1;
+            self.play(&grammar::commands(tokens));
+            self.depth -= 1;
+        }
+        if !fields.is_empty() {
+            self.programs.push(fields);
+        }
     }
 
     /// `read -r A B <<< TEXT`: parts of the text, the last name takes what is left; `-a` makes an array of all.
