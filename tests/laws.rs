@@ -1,11 +1,11 @@
 //! Laws: what holds of every step, tried on random ones. `STEPSIM_SLOW=1 cargo test --test all -- laws:: --nocapture`
 //! tries them on 5,000, and says at which draw a planted fault falls; `STEPSIM_LAW_STEPS` is another number.
 
-mod blame;
 mod bytes;
 mod door;
 mod exchanges;
 mod flops;
+mod gains;
 mod inert;
 mod modules;
 mod numbering;

@@ -50,6 +50,7 @@ mod pages;
 mod parallelism;
 mod path_row;
 mod plan;
+mod plantings;
 mod power;
 mod profiles;
 mod published;

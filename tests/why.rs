@@ -191,6 +191,24 @@ fn what_has_a_field_is_read_again_without_it() {
     }
 }
 
+/// A latency that hides in NCCL's measured steps is said to have no effect, and has none; a longer one shows.
+#[test]
+fn latencies_that_measured_steps_hide_are_told() {
+    let set = |us: u32| format!("topology.node.nics.link.latency_us={us}");
+    let played = |sets: &[&str]| {
+        let inputs = loaded("llama3-70b", sets);
+        (glanced(&inputs, &Options::default()).expect("a run").step_time_s, inputs.without_effect())
+    };
+    let (plain, shorter, longer) = (played(&[]), played(&[&set(0)]), played(&[&set(50)]));
+    assert_eq!(plain.0, shorter.0);
+    assert!(
+        shorter.1.iter().any(|inert| inert.field == set(0) && inert.why.contains("NCCL")),
+        "{:?}",
+        shorter.1
+    );
+    assert!(longer.0 > plain.0 && plain.1.is_empty() && longer.1.is_empty());
+}
+
 /// The dearest of a step with a straggler is the straggler.
 #[test]
 fn a_straggler_leads_the_candidates() {
