@@ -118,10 +118,11 @@ pub fn figures_among(
     options: &Options,
     exposed: bool,
 ) -> Result<Figures, SimulationError> {
-    figures_of(Asked { inputs, options, edits: &[], common: Some(common) }, exposed)
+    figures_of(Asked { inputs, options, edits: &[], common: Some(common) }, before(exposed))
 }
 
-/// The same of one of many steps, whose planned world is changed by `edits`.
+/// The same of one of many steps, whose planned world is changed by `edits`; what stood still is found where the
+/// step ends before `exposed_before`.
 ///
 /// # Errors
 /// See [`SimulationError`].
@@ -130,9 +131,9 @@ pub fn figures_edited_among(
     inputs: &Inputs,
     options: &Options,
     edits: &[Edit],
-    exposed: bool,
+    exposed_before: Time,
 ) -> Result<Figures, SimulationError> {
-    figures_of(Asked { inputs, options, edits, common: Some(common) }, exposed)
+    figures_of(Asked { inputs, options, edits, common: Some(common) }, exposed_before)
 }
 
 /// The same of a step whose planned world is changed by `edits`, as [`super::Simulation::run_edited`] changes it.
@@ -145,24 +146,31 @@ pub fn figures_edited(
     edits: &[Edit],
     exposed: bool,
 ) -> Result<Figures, SimulationError> {
-    figures_of(Asked { inputs, options, edits, common: None }, exposed)
+    figures_of(Asked { inputs, options, edits, common: None }, before(exposed))
 }
 
-fn figures_of(asked: Asked, exposed: bool) -> Result<Figures, SimulationError> {
+/// All steps end before this, or none does.
+fn before(exposed: bool) -> Time {
+    if exposed { Time::MAX } else { Time::ZERO }
+}
+
+fn figures_of(asked: Asked, exposed_before: Time) -> Result<Figures, SimulationError> {
     let Asked { inputs, options, .. } = asked;
     if let Some(short) = jumped(asked) {
         let Short { plan, folded, record, peaks, found, jumped, .. } = &short;
         let section = ((found.before.at, found.after.at), jumped.times);
-        let still =
-            if exposed { stood_still_in(plan, folded, record, Some(section)) } else { StoodStill::default() };
-        let memory_peak_bytes = fullest(&folded.world, peaks, "hbm");
         let end = record.step_end + jumped.turn * jumped.times;
+        let still = match end < exposed_before {
+            true => stood_still_in(plan, folded, record, Some(section)),
+            false => StoodStill::default(),
+        };
+        let memory_peak_bytes = fullest(&folded.world, peaks, "hbm");
         let (model, w) = (&inputs.model, &inputs.workload.value);
         let flops = StepFlops::of_step(w, model, w.batch.global).model;
         return Ok(with_speed(inputs, end, flops, memory_peak_bytes, still, Some(*jumped)));
     }
     let flops = |plan: &Plan| plan.model_flops.model / f64::from(options.steps.max(1));
-    if !exposed {
+    if exposed_before == Time::ZERO {
         // Nothing is read of single ops: none is recorded, and the step of all ranks need not be kept beside what is
         // played.
         let (plan, folded, _) = asked.prepared()?;
@@ -171,11 +179,18 @@ fn figures_of(asked: Asked, exposed: bool) -> Result<Figures, SimulationError> {
         let (end, peak) = Brief::of(&folded.world, "hbm")?;
         return Ok(with_speed(inputs, end, flops, peak, StoodStill::default(), None));
     }
-    let run = asked.run(&mut |_| {})?;
-    let memory_peak_bytes = run.memory_peak_bytes();
-    let still = stood_still_in(&run.plan, &run.folded, &run.record, None);
-    let flops = flops(&run.plan);
-    Ok(with_speed(inputs, run.record.step_end, flops, memory_peak_bytes, still, None))
+    let (plan, folded, _) = asked.prepared()?;
+    engine::check_record_size(&folded.world, options.record_bytes)?;
+    let mut kept = Kept::of(&folded.world);
+    let stats = engine::run_observed(&folded.world, &mut kept)?;
+    let Kept { mut record, peaks } = kept;
+    record.complete(stats);
+    let still = match record.step_end < exposed_before {
+        true => stood_still_in(&plan, &folded, &record, None),
+        false => StoodStill::default(),
+    };
+    let memory_peak_bytes = fullest(&folded.world, &peaks, "hbm");
+    Ok(with_speed(inputs, record.step_end, flops(&plan), memory_peak_bytes, still, None))
 }
 
 fn with_speed(
@@ -311,7 +326,7 @@ fn play(asked: Asked, whole: u32, fewer: u32) -> Option<Result<Short, u32>> {
     let turns = Turns::of(&folded.world)?;
     let mut watch = Watch::new(&folded.world, &turns);
     let stats = engine::run_observed(&folded.world, &mut watch).ok()?;
-    let Watch { mut record, peaks, found, .. } = watch;
+    let Watch { kept: Kept { mut record, peaks }, found, .. } = watch;
     record.complete(stats);
     let found = found?;
     let recurs = found.turns;
@@ -402,10 +417,35 @@ const LOOKS: usize = 8;
 /// A state that recurs after more turns than these is not waited for.
 const MOST_TURNS: usize = 4;
 
-/// Records a run and watches for a state to recur.
-struct Watch<'a> {
+/// Records a run and its highest levels of memory.
+struct Kept {
     record: Record,
     peaks: Vec<Bytes>,
+}
+
+impl Kept {
+    fn of(world: &World) -> Kept {
+        Kept { record: Record::for_world(world), peaks: Vec::new() }
+    }
+}
+
+impl Observer for Kept {
+    const IN_ORDER: bool = false;
+    #[inline]
+    fn finished(&mut self, rank: u32, op: u32, start: Time, end: Time) {
+        self.record.finished(rank, op, start, end);
+    }
+    fn slowed_by_memory(&mut self, rank: u32, by: Time) {
+        self.record.slowed_by_memory(rank, by);
+    }
+    fn peaks(&mut self, peaks: &[Bytes]) {
+        self.peaks = peaks.to_vec();
+    }
+}
+
+/// Records a run and watches for a state to recur.
+struct Watch<'a> {
+    kept: Kept,
     world: &'a World,
     turns: &'a Turns,
     /// Ops of rank 0 by which the state is looked at, equally many a turn, and which of them comes next.
@@ -443,8 +483,7 @@ impl<'a> Watch<'a> {
         let all = (0..).map(|n| n * ops).take_while(|begin| stretch.start + begin < stretch.end);
         let marks = all.flat_map(|begin| of_turn.iter().map(move |op| op + begin)).collect();
         Watch {
-            record: Record::for_world(world),
-            peaks: Vec::new(),
+            kept: Kept::of(world),
             world,
             turns,
             marks,
@@ -495,17 +534,17 @@ impl Observer for Watch<'_> {
     const IN_ORDER: bool = false;
     #[inline]
     fn finished(&mut self, rank: u32, op: u32, start: Time, end: Time) {
-        self.record.finished(rank, op, start, end);
+        self.kept.finished(rank, op, start, end);
         if rank == 0 && self.marks.get(self.next) == Some(&op) {
             self.next += 1;
             self.wanted = self.found.is_none();
         }
     }
     fn slowed_by_memory(&mut self, rank: u32, by: Time) {
-        self.record.slowed_by_memory(rank, by);
+        self.kept.slowed_by_memory(rank, by);
     }
     fn peaks(&mut self, peaks: &[Bytes]) {
-        self.peaks = peaks.to_vec();
+        self.kept.peaks(peaks);
     }
     #[inline]
     fn wants_state(&self) -> bool {

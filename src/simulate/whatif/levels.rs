@@ -8,7 +8,7 @@ use crate::{Asked, Inputs, Options, SimulationError};
 use stepsim_core::ids::RankId;
 use stepsim_core::program::{Edit, Op, StreamKind, Work};
 use stepsim_read::analysis::report::Report;
-use stepsim_read::analysis::stalls::StallCause;
+use stepsim_read::analysis::stalls::{Breakdown, StallCause};
 use stepsim_step::plan::step::Plan;
 use stepsim_step::spec::SpecError;
 
@@ -54,11 +54,16 @@ impl Levels {
             }
             level.ranks.push(rank);
         }
-        let between = [StallCause::TensorParallel, StallCause::ContextParallel, StallCause::ExpertParallel];
         for (level, stage) in levels.iter_mut().zip(&report.stages) {
-            level.exposed = between.iter().filter_map(|cause| stage.time.stalls_s.get(cause)).sum();
+            level.exposed = Levels::exposed(&stage.time);
         }
         Levels(levels)
+    }
+
+    /// Seconds between the kernels of a stage that count as its own.
+    pub fn exposed(time: &Breakdown) -> f64 {
+        let between = [StallCause::TensorParallel, StallCause::ContextParallel, StallCause::ExpertParallel];
+        between.iter().filter_map(|cause| time.stalls_s.get(cause)).sum()
     }
 
     /// The longest of several stages, and by how much it is longer than the mean of the others.

@@ -106,7 +106,9 @@ fn longest(rounds: u32, slices: u32, kinds: &[Hop]) -> f64 {
     for kind in kinds {
         // Between these the time is linear in the hops; the ways that cross one hop of a kind end before its second.
         let (every, last) = (kind.every, rounds / kind.every * kind.every);
-        for h in [1, every - 1, every, every + 1, 2 * every - 1, last.saturating_sub(1), last, last + 1, rounds] {
+        for h in
+            [1, every - 1, every, every + 1, 2 * every - 1, last.saturating_sub(1), last, last + 1, rounds]
+        {
             if (1..=rounds).contains(&h) {
                 longest = longest.max(way(h, true)).max(way(h, false));
             }

@@ -1,7 +1,7 @@
 //! Something that could be otherwise, before it is played.
 
 use stepsim_read::analysis::candidates::CandidateKind;
-use stepsim_simulate::whatif::Change;
+use stepsim_simulate::whatif::{Change, Subject};
 
 /// Something that could be otherwise, before it is played.
 pub(super) struct Idea {
@@ -29,6 +29,10 @@ impl Idea {
     ) -> Idea {
         let sets = sets.iter().map(|set| (*set).to_owned()).collect();
         Idea { what: what.into(), otherwise: otherwise.into(), kind, way: Way::Sets(sets), promise_s: 0.0 }
+    }
+    /// Whether it makes stages equally long.
+    pub(super) fn levels_stages(&self) -> bool {
+        matches!(&self.way, Way::Without(change) if change.subject == Subject::Imbalance)
     }
     pub(super) fn promising(self, promise_s: f64) -> Idea {
         Idea { promise_s, ..self }

@@ -8,13 +8,22 @@ use std::sync::LazyLock;
 use serde_json::Value;
 
 use super::{CandidateKind, Depth, Idea, Step, Way};
-use stepsim_core::ids::DeviceId;
+use stepsim_core::ids::{DeviceId, RankId};
 use stepsim_read::analysis::kind::OpKind;
+use stepsim_step::model::CommGroup;
+use stepsim_step::plan::step::groups::Group;
+use stepsim_step::plan::step::laid_out;
 use stepsim_step::spec::topology::Fabric;
 use stepsim_step::spec::{Kind, Topology, catalog, load};
 
 /// The class of the devices' own memory.
 const MEMORY: &str = "device memory";
+
+/// Classes of links that only lie between nodes.
+const BETWEEN_NODES: [&str; 4] = ["nic", "local", "global", "sites"];
+
+/// Ranks of which it is looked up where their groups lie.
+const SAMPLE: usize = 64;
 
 /// The limits of a step's machine, with what each promises; of equal ones the most particular first.
 pub(super) fn of(step: &Step<'_>) -> Vec<Idea> {
@@ -135,15 +144,36 @@ fn on_path(step: &Step<'_>, class: &str) -> f64 {
     }
     let tier = class.starts_with("tier.");
     let copies = class == "host-link" || tier;
+    let between = BETWEEN_NODES.contains(&class);
     let of_class = |kind: OpKind| match kind {
         OpKind::Compute => false,
         // An update on the host reads and writes its memory.
         OpKind::Host => tier,
         OpKind::CopyIn | OpKind::CopyOut => copies,
-        _ => !copies,
+        kind => !copies && (!between || leaves_node(step, kind)),
     };
     let kinds = path.by_kind_s.iter().filter(|(kind, _)| of_class(**kind)).map(|(_, s)| s);
     kinds.sum::<f64>() + path.contention_s
+}
+
+/// Whether groups of a kind lie over nodes, of a sample of the ranks.
+fn leaves_node(step: &Step<'_>, kind: OpKind) -> bool {
+    let (w, machine) = (&step.inputs.workload.value, &step.inputs.machine);
+    let group = match kind {
+        OpKind::Tensor => Group::Layer(CommGroup::Tensor),
+        OpKind::Context => Group::Layer(CommGroup::Context),
+        OpKind::Expert => Group::Layer(CommGroup::Expert),
+        _ => return true,
+    };
+    let Ok((degrees, layout)) = laid_out(w, u64::from(machine.devices()), machine) else { return true };
+    let ranks = (0..layout.ranks()).step_by((layout.ranks() as usize / SAMPLE).max(1));
+    let mut members = Vec::new();
+    ranks.map(RankId).any(|rank| {
+        degrees.members(&layout, rank, group, &mut members);
+        let mut nodes = members.iter().map(|member| machine.node_of(layout.device(*member)));
+        let first = nodes.next();
+        nodes.any(|node| Some(node) != first)
+    })
 }
 
 /// Tiers of switches that carry less upwards than they are given from below.
@@ -201,7 +231,7 @@ fn is_used(step: &Step<'_>, class: &str) -> bool {
         Some(tier) => placements.any(|p| p.tier == tier || p.via.iter().any(|via| via == tier)),
         None => match class {
             "host-link" => placements.any(|p| !p.on_device()),
-            "nic" | "local" | "global" | "sites" => machine.node_of(last) > 0,
+            class if BETWEEN_NODES.contains(&class) => machine.node_of(last) > 0,
             "scale-up" => topology.node.as_ref().and_then(|node| node.devices).is_none_or(|n| n > 1),
             _ => true,
         },

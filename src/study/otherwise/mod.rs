@@ -7,7 +7,9 @@
 //!
 //! Stated faults and unevenness are always played: there are few. Limits and choices are many, so each has a promise
 //! first (of a limit its time on the critical path, of a choice what the closed form takes less), and [`Depth`] says
-//! how many of the most promising are played. A promise only orders them; what is said is what was played.
+//! how many of the most promising are played. One screen names the dearest: what promises less than the dearest gains
+//! is left out of it. A choice whose closed form is far longer is left out of all. A promise only orders and leaves
+//! out; what is said is what was played.
 //!
 //! What a candidate costs has two parts. *Itself* is what a mean rank does or waits for less: kernels, communication
 //! that is on its way, its host, room on a tier. *Others* is what ranks wait less for one another: bubbles, late
@@ -30,9 +32,11 @@ pub use step::Depth;
 use idea::{Idea, Way};
 use step::Step;
 use stepsim_core::pool;
+use stepsim_core::units::Time;
 use stepsim_form::analytic;
 use stepsim_read::analysis::candidates::{Candidate, CandidateKind, sentence};
 use stepsim_read::analysis::report::Report;
+use stepsim_read::analysis::stalls::Breakdown;
 use stepsim_simulate::jump::figures_edited_among;
 use stepsim_simulate::whatif::{Levels, apply};
 use stepsim_simulate::{Common, Inputs, Options, SimulationError};
@@ -42,6 +46,10 @@ const SMALL: f64 = 0.0005;
 
 /// A limit or choice that promises less than this part of the step is not played but where all are.
 const PROMISES: f64 = 0.005;
+
+/// A choice that the closed form makes longer by more than this part of the step is not played: its error on steps
+/// that it claims whole is less.
+const LONGER: f64 = 0.05;
 
 /// So many of the best choices are tried together.
 const TOGETHER: usize = 8;
@@ -58,14 +66,11 @@ pub fn with_candidates(
 ) -> Result<Report, SimulationError> {
     let step =
         Step { inputs, options, report: &report, depth, levels: OnceLock::new(), common: Common::default() };
-    let (ideas, left_out) = step.ideas();
-    if ideas.iter().any(|idea| matches!(idea.way, Way::Without(_))) {
-        step.levels()?;
-    }
-    let threads = if depth == Depth::Glance { 1 } else { pool::threads(None) };
-    let played = pool::all(ideas.len(), threads, &|i| step.played(&ideas[i]));
-    let mut candidates: Vec<Candidate> = played.into_iter().flatten().collect();
-    candidates.retain(|c| c.cost_s() >= SMALL * report.step_time_s);
+    let (ideas, mut left_out) = step.ideas();
+    let mut candidates = match depth {
+        Depth::Glance => step.dearest(ideas, &mut left_out)?,
+        _ => step.all(&ideas)?,
+    };
     candidates.sort_by(|a, b| a.step_s.total_cmp(&b.step_s).then(a.kind.cmp(&b.kind)));
     if depth == Depth::Choices {
         candidates.splice(0..0, step.together(&candidates));
@@ -76,10 +81,51 @@ pub fn with_candidates(
 }
 
 impl Step<'_> {
+    /// The candidates that ideas are.
+    fn all(&self, ideas: &[Idea]) -> Result<Vec<Candidate>, SimulationError> {
+        if ideas.iter().any(|idea| matches!(idea.way, Way::Without(_))) {
+            self.levels()?;
+        }
+        let threads = if ideas.len() == 1 { 1 } else { pool::threads(None) };
+        let played = pool::all(ideas.len(), threads, &|i| self.played(&ideas[i]));
+        Ok(played.into_iter().flatten().collect())
+    }
+
+    /// Candidates among which the dearest is: limits and level stages that promise less than it gains are left out.
+    fn dearest(&self, ideas: Vec<Idea>, left_out: &mut usize) -> Result<Vec<Candidate>, SimulationError> {
+        let bounded = |idea: &Idea| idea.kind == CandidateKind::Limit || idea.levels_stages();
+        let (mut bounded, ideas): (Vec<Idea>, Vec<Idea>) = ideas.into_iter().partition(bounded);
+        for idea in bounded.iter_mut().filter(|idea| idea.levels_stages()) {
+            idea.promise_s = self.most_levelled();
+        }
+        bounded.sort_by(|a, b| b.promise_s.total_cmp(&a.promise_s));
+        let mut candidates = self.all(&ideas)?;
+        for idea in bounded {
+            let dearest = candidates.iter().map(Candidate::cost_s).fold(0.0, f64::max);
+            match idea.promise_s > dearest {
+                true => candidates.extend(self.all(&[idea])?),
+                false => *left_out += 1,
+            }
+        }
+        Ok(candidates)
+    }
+
+    /// The most that level stages can save: the critical path stays a path, and none of its kernels gets faster by
+    /// more than those of the stage that is made shorter by the largest part. A quarter more, since sharing and
+    /// interference change with it.
+    fn most_levelled(&self) -> f64 {
+        let stages = &self.report.stages;
+        let length = |time: &Breakdown| time.busy_s + Levels::exposed(time);
+        let lengths: Vec<f64> = stages.iter().map(|stage| length(&stage.time)).collect();
+        let mean = lengths.iter().sum::<f64>() / lengths.len().max(1) as f64;
+        let shorter = stages.iter().zip(&lengths).map(|(stage, length)| (length - mean) / stage.time.busy_s);
+        1.25 * self.report.step_time_s * shorter.fold(0.0, f64::max)
+    }
+
     /// What is to be played, and how many limits and choices are not.
     fn ideas(&self) -> (Vec<Idea>, usize) {
         if self.depth == Depth::Choices {
-            return (choices::of(self.inputs), 0);
+            return self.most_promising(Vec::new(), choices::of(self.inputs));
         }
         let mut ideas = faults::of(self);
         ideas.extend(uneven::of(self));
@@ -115,13 +161,12 @@ impl Step<'_> {
         let all = ideas.len() + choices.len();
         let most = match depth {
             Depth::Glance => 2,
-            Depth::Tables => {
-                self.estimate(&mut choices);
-                6
-            }
+            Depth::Tables => 6,
             Depth::All | Depth::Choices => usize::MAX,
         };
         if depth > Depth::Glance {
+            self.estimate(&mut choices);
+            choices.retain(|choice| choice.promise_s >= -LONGER * self.report.step_time_s);
             ideas.extend(choices);
         }
         if depth < Depth::All {
@@ -189,9 +234,13 @@ impl Step<'_> {
                 (inputs, edits, Vec::new(), Some(change.subject.name()))
             }
         };
-        let figures = figures_edited_among(&self.common, &inputs, self.options, &edits, true).ok()?;
         let steps = f64::from(r.steps.max(1));
+        let shorter = Time::from_s(r.step_time_s * steps * (1.0 - SMALL));
+        let figures = figures_edited_among(&self.common, &inputs, self.options, &edits, shorter).ok()?;
         let step_s = figures.step_end.s() / steps;
+        if figures.step_end >= shorter {
+            return None;
+        }
         let waited = r.mean.stalls_s.iter().filter(|(cause, _)| cause.is_for_others());
         let induced_s = (waited.map(|(_, s)| s).sum::<f64>() - figures.for_others_s) / steps;
         Some(Candidate {
