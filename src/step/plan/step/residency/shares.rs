@@ -113,6 +113,7 @@ impl<'a> Shares<'a> {
         if unit.plan.sums_over_pipeline { self.gradient_bytes(unit)[0] } else { 0 }
     }
     /// Seconds to reduce the gradients of some units together: in every reduction, and more in the last one of a step.
+    /// Groups of dense weights and of experts have a stream each: both are reduced at once.
     ///
     /// # Errors
     /// A collective that no algorithm can run.
@@ -133,16 +134,19 @@ impl<'a> Shares<'a> {
             }
         }
         let images = Group::Layer(CommGroup::Tensor);
-        let mut seconds = [links.collective(images, Op::AllReduce, of_images as f64)?, 0.0];
-        seconds[0] += links.collective(Group::Pipeline, Op::AllReduce, beside as f64)?;
+        let mut lanes = [[0.0; 2]; 2];
+        lanes[0][0] = links.collective(images, Op::AllReduce, of_images as f64)?;
+        lanes[0][0] += links.collective(Group::Pipeline, Op::AllReduce, beside as f64)?;
         for (i, of) in [Group::Dense as fn(Exchange) -> Group, Group::Experts].into_iter().enumerate() {
             for hop in self.hops(&degrees, of) {
                 let pieces = if hop.in_buckets { self.messages(sizes[i], tensors[i]) } else { 1 } as f64;
                 let bytes = sizes[i] as f64 / f64::from(hop.parts) / pieces;
-                seconds[usize::from(hop.once)] += pieces * links.collective(hop.group, hop.op, bytes)?;
+                lanes[i][usize::from(hop.once)] += pieces * links.collective(hop.group, hop.op, bytes)?;
             }
         }
-        Ok(seconds)
+        let [dense, experts] = lanes;
+        let each = dense[0].max(experts[0]);
+        Ok([each, (dense[0] + dense[1]).max(experts[0] + experts[1]) - each])
     }
     /// The hops in which gradients are summed, of dense weights or of experts, by ranks of these degrees.
     pub(super) fn hops(&self, degrees: &Degrees, of: fn(Exchange) -> Group) -> [Hop; 3] {

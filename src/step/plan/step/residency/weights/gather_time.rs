@@ -5,7 +5,8 @@ use crate::collective::{CollectiveError, Op};
 use crate::plan::step::groups::Group;
 use crate::plan::step::unit::Unit;
 
-/// Closed form: seconds to gather this many bytes of a unit's weights for a forward or a backward pass.
+/// Closed form: seconds to gather this many bytes of a unit's weights for a forward or a backward pass. Its experts'
+/// groups have a stream of their own, so that both gathers run at once.
 pub(super) fn gather_time(
     given: &Given<'_>,
     unit: &Unit,
@@ -19,5 +20,5 @@ pub(super) fn gather_time(
         Ok::<_, CollectiveError>(pieces * given.links.collective(group, Op::AllGather, bytes / pieces)?)
     };
     let [of_dense, of_experts] = given.shares.gather_groups(backward);
-    Ok(time(of_dense, dense)? + time(of_experts, expert)?)
+    Ok(time(of_dense, dense)?.max(time(of_experts, expert)?))
 }
