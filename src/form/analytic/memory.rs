@@ -54,6 +54,10 @@ impl Memory {
     pub fn total(&self) -> f64 {
         self.weights + self.gradients + self.optimizer + self.activations + self.gathered + self.workspace
     }
+    /// What passes hold: neither state nor gradients.
+    fn working(&self) -> f64 {
+        self.activations + self.gathered + self.workspace
+    }
     fn fuller(self, other: Memory) -> Memory {
         if other.total() > self.total() { other } else { self }
     }
@@ -107,6 +111,10 @@ type Kind = (Pass, u16);
 struct Visited {
     fullest: Memory,
     fullest_bytes: f64,
+    /// The most of what passes hold.
+    working: f64,
+    /// The most of weights that are gathered.
+    gathered: f64,
     change: Memory,
 }
 
@@ -133,8 +141,8 @@ impl<'a> Walk<'a> {
     pub fn fullest(&mut self, slots: &[Slot]) -> Memory {
         let Walk { rank, single, paired } = self;
         let [weights, gradients, optimizer, activations] = rank.held.each_ref().map(|held| held.stays);
-        let stack = rank.given.shares.workload().stack();
-        let workspace = stack.memory.context_bytes() as f64;
+        let workload = rank.given.shares.workload();
+        let workspace = workload.context_bytes() as f64;
         let mut level = Memory { weights, gradients, optimizer, activations, workspace, ..Memory::default() };
         let update = Memory {
             gradients: gradients + rank.held[1].update,
@@ -142,7 +150,8 @@ impl<'a> Walk<'a> {
             ..level
         };
         let mut most = level;
-        let (state, mut kept) = (level.total(), 0.0_f64);
+        let idle = level.working();
+        let (state, mut kept, mut working, mut gathered) = (level.total(), 0.0_f64, 0.0_f64, 0.0_f64);
         for slot in slots {
             let visited = || rank.visited(slot);
             let at = match *slot {
@@ -157,14 +166,25 @@ impl<'a> Walk<'a> {
             if level.total() + at.fullest_bytes > most.total() {
                 most = sum(level, at.fullest);
             }
+            working = working.max(level.working() + at.working - idle);
+            gathered = gathered.max(at.gathered);
             level += at.change;
             kept = kept.max(level.activations - activations);
         }
         most = most.fuller(update);
         most.certain = state + kept;
-        if stack.memory.caches {
-            let apart = most.certain + rank.working_sets() + most.gathered;
-            most.cached = (apart - most.total()).max(0.0);
+        if workload.stack().memory.caches {
+            let sets = rank.working_sets();
+            let apart = most.certain + sets.values().sum::<f64>() + most.gathered;
+            // Blocks of the update's short-lived tensors, as large as a weight each, are too small for most
+            // activations: both stay cached.
+            let beside_update = update.total() + working;
+            // A layer gives its tensors back in another order than it takes them: as much as half of them are holes.
+            let layers = [LayerKind::Dense, LayerKind::Moe].iter().filter_map(|kind| sets.get(kind));
+            let holes = most.total() + 0.5 * layers.copied().fold(0.0, f64::max);
+            // Blocks of the stream that gathers serve no other.
+            let gathers = gathered - most.gathered;
+            most.cached = gathers + (apart.max(beside_update).max(holes) - most.total()).max(0.0);
         }
         most
     }
@@ -173,20 +193,27 @@ impl<'a> Walk<'a> {
 impl Rank<'_> {
     /// Short-lived tensors of the largest unit of each kind, together: a layer's blocks are too small for logits and
     /// stay cached.
-    fn working_sets(&self) -> f64 {
+    fn working_sets(&self) -> BTreeMap<LayerKind, f64> {
         let mut sets: BTreeMap<LayerKind, f64> = BTreeMap::new();
         for unit in self.given.units().map(|u| u.unit) {
             let again = unit.saved_bytes.saturating_sub(unit.kept_bytes) + unit.plan.workspace_bytes;
             let set = sets.entry(unit.plan.kind).or_default();
             *set = set.max(again as f64);
         }
-        sets.values().sum()
+        sets
     }
     fn visited(&self, slot: &Slot) -> Visited {
         let courses = slot.parts().map(|part| self.course((part.pass, part.chunk)));
         let course = courses.reduce(|a, b| a.beside(&b)).unwrap_or_default();
         let fullest = course.fullest();
-        Visited { fullest, fullest_bytes: fullest.total(), change: course.change }
+        let most = |of: fn(&Memory) -> f64| course.levels.iter().map(of).fold(0.0, f64::max);
+        Visited {
+            fullest,
+            fullest_bytes: fullest.total(),
+            working: most(Memory::working),
+            gathered: most(|level| level.gathered),
+            change: course.change,
+        }
     }
 
     fn course(&self, (pass, chunk): Kind) -> Course {
@@ -195,12 +222,14 @@ impl Rank<'_> {
         let all = |u: &Unit| u.saved_bytes.max(u.kept_bytes) as f64;
         let again = |u: &Unit| all(u) - u.kept_bytes as f64;
         let weight_grad = |u: &Unit| u.plan.weight_grad_bytes as f64;
+        let stays = |u: &Unit| self.given.shares.staying_bytes(u) as f64;
         let forward = pass == Pass::Forward;
         let order: Vec<usize> =
             if forward { (0..units.len()).collect() } else { (0..units.len()).rev().collect() };
         let mut course = Course::default();
         // Units from here on have been computed again.
         let mut repeated_from = units.len();
+        let mut staying = 0.0;
         for i in order {
             let unit = units[i].unit;
             if pass != Pass::Forward && !unit.plan.has_backward() {
@@ -229,8 +258,10 @@ impl Rank<'_> {
                         repeated_from = from;
                     }
                     let left = if pass == Pass::InputGrad { weight_grad(unit) } else { 0.0 };
-                    level.activations += (left - all(unit)).max(0.0);
-                    left - again(unit) - carried(i)
+                    let stays = if pass == Pass::Backward { stays(unit) } else { 0.0 };
+                    level.activations += (left - all(unit)).max(0.0) + stays;
+                    staying += 2.0 * stays;
+                    left + 2.0 * stays - again(unit) - carried(i)
                 }
             };
             if pass != Pass::WeightGrad {
@@ -241,6 +272,7 @@ impl Rank<'_> {
             course.levels.push(level);
             course.change.activations += behind;
         }
+        course.change.activations -= staying;
         course
     }
 

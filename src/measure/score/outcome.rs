@@ -219,7 +219,7 @@ impl Outcome {
     fn estimate(&mut self, case: &Case, inputs: &Inputs) -> Result<(), String> {
         let form = closed_form(inputs).map_err(|e| one_line(&e.to_string()))?;
         self.closed_form_s = Some(form.terms.total() * case.scale);
-        let context = inputs.workload.value.stack().memory.context_bytes() as f64;
+        let context = inputs.workload.value.context_bytes() as f64;
         self.beside_tensors = [context, form.fullest().cached, form.capacity];
         Ok(())
     }

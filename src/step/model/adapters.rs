@@ -43,9 +43,9 @@ impl Blocks<'_> {
             self.parameters.dense += weights;
             let kept = (tokens * rank) as f64 * s.act();
             self.save("adapter between its products", kept, l.modules, true);
-            if let Some(format) = spec.format.filter(|_| is_eager(s)) {
-                let cast = (tokens * l.inputs) as f64 * format.bytes();
-                self.save("adapter input", cast, l.modules, true);
+            let own = own_input(s, spec);
+            if own > 0.0 {
+                self.save("adapter input", (tokens * l.inputs) as f64 * own, l.modules, true);
             }
         }
         adapters
@@ -55,6 +55,15 @@ impl Blocks<'_> {
 /// Scaling, casts and additions around an adapter's products are separate kernels (PEFT's `lora.Linear`).
 fn is_eager(s: &Shard) -> bool {
     !s.fuses_chains() && !s.has_kernel_of(FusedPart::Adapters)
+}
+
+/// Bytes that an adapter keeps for each element of its input: a copy in its own format or behind dropout, and the mask.
+fn own_input(s: &Shard, spec: &AdapterSpec) -> f64 {
+    let cast = spec.format.filter(|_| is_eager(s)).map(Dtype::bytes);
+    match spec.dropout {
+        true => cast.unwrap_or(s.act()) + 1.0,
+        false => cast.unwrap_or(0.0),
+    }
 }
 
 /// Kernels around the products of an adapter, forward and backward: the input is cast to the adapter's format and

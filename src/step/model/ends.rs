@@ -118,11 +118,14 @@ fn keeps_output(shard: &Shard) -> bool {
 
 /// Bytes for a logit that the loss holds at its peak beside those that are saved.
 fn loss_workspace(shard: &Shard) -> f64 {
+    let library = shard.has_kernel_of(FusedPart::Loss);
     match shard.fusion {
-        _ if shard.has_kernel_of(FusedPart::Loss) => 0.0,
-        // Hugging Face: beside the log-softmax that is saved, the logits in fp32 and those shifted; or, backward, its
-        // gradient and the one that is shifted back.
-        _ if shard.copies_logits => 8.0,
+        // Hugging Face: beside the log-softmax that is saved, or the gradient that a library's kernel writes over the
+        // shifted logits, the logits in fp32, those shifted, and those of the product while the loss is called.
+        _ if shard.copies_logits => {
+            (if library { 4.0 } else { 8.0 }) + if shard.logits_stay { shard.act() } else { 0.0 }
+        }
+        _ if library => 0.0,
         // One kernel, which writes the gradient over the logits; so do many eager stacks (llm-foundry takes
         // flash-attn's).
         KernelFusion::Full | KernelFusion::None => 0.0,

@@ -77,6 +77,8 @@ defaults! {
         pub fused: Vec<FusedPart>,
         /// Logits are cast and shifted before the loss.
         pub copies_logits: bool,
+        /// The logits stay beside these copies.
+        pub logits_stay: bool,
         /// Whether heads are copied between the layout of their projection and that of attention.
         pub copies_heads: bool,
         /// Whether backward waits for each message between tensor-parallel ranks.
@@ -138,6 +140,7 @@ impl Shard {
             fused: workload.stack().fused.clone(),
             frozen_format: workload.training.frozen_format,
             copies_logits: workload.stack().copies.logits,
+            logits_stay: workload.stack().copies.logits_stay,
             copies_heads: workload.stack().copies.heads,
             waits_for_tensor: workload.stack().waits_for_tensor,
             image_gradients: workload.trains_modules(),

@@ -20,6 +20,9 @@ pub(super) const USUAL_ASSUMED: u32 = 2;
 /// Turns over all classes, and how far a turn goes.
 const TURNS: usize = 100;
 const PACE: f64 = 0.5;
+/// So much of its logarithm a factor loses in each turn: several classes share what a step lacks, and a class that its
+/// sources alone made narrow would be too narrow for the next source.
+const DRAWN_BACK: f64 = 0.1;
 /// Factors are rounded to one part of so many.
 const ROUNDED: f64 = 1e3;
 
@@ -63,12 +66,12 @@ impl Widths {
             step.classes.iter().for_each(|class| classes.entry(class.clone()).or_default().push(i));
         }
         classes.retain(|_, of| of.len() >= LEAST_STEPS);
-        let mut factors = vec![1.0; classes.len()];
+        let mut factors = vec![1.0_f64; classes.len()];
         for _ in 0..TURNS {
             for (factor, of) in factors.iter_mut().zip(classes.values()) {
                 let mut left: Vec<f64> = of.iter().map(|i| placed[*i].distance / placed[*i].factor).collect();
                 left.sort_by(f64::total_cmp);
-                let lacking = quantile(&left, INSIDE).unwrap_or(1.0).powf(PACE);
+                let lacking = quantile(&left, INSIDE).unwrap_or(1.0).powf(PACE) * factor.powf(-DRAWN_BACK);
                 of.iter().for_each(|i| placed[*i].factor *= lacking);
                 *factor *= lacking;
             }

@@ -46,6 +46,8 @@ pub(super) struct Stage<'a, 'm> {
     weights_cast: Vec<bool>,
     /// By chunk: whether it exchanges with experts, and repeats no exchange.
     pub(super) exchanges: Vec<bool>,
+    /// Bytes of checkpointed inputs and their gradients that stay until the pass has ended.
+    staying: u64,
 }
 
 impl<'a, 'm> Stage<'a, 'm> {
@@ -66,6 +68,7 @@ impl<'a, 'm> Stage<'a, 'm> {
             units: Vec::new(),
             weights_cast: Vec::new(),
             exchanges: Vec::new(),
+            staying: 0,
         }
     }
 
@@ -328,6 +331,7 @@ impl<'a, 'm> Stage<'a, 'm> {
             (Pass::InputGrad, false) => {
                 self.w.held_for_weight_grad(visit.unit).saturating_sub(self.w.all(visit.unit))
             }
+            (Pass::Backward, false) => self.w.staying(visit.unit),
             _ => 0,
         };
         let again =
@@ -346,7 +350,11 @@ impl<'a, 'm> Stage<'a, 'm> {
         let (all, held) = (self.w.all(visit.unit), self.w.held_for_weight_grad(visit.unit));
         let freed = match visit.pass {
             Pass::Forward => 0,
-            Pass::Backward => all,
+            Pass::Backward => {
+                let stays = self.w.staying(visit.unit);
+                self.staying += 2 * stays;
+                all - stays
+            }
             Pass::InputGrad => all.saturating_sub(held),
             Pass::WeightGrad if self.w.units[visit.unit as usize].plan.input_grad.is_empty() => all,
             Pass::WeightGrad => held,
@@ -395,7 +403,7 @@ impl<'a, 'm> Stage<'a, 'm> {
 
     /// Bytes that are there before the first op and stay.
     fn reside(&self, b: &mut ProgramBuilder) {
-        let context = self.w.setup.shares.workload.stack().memory.context_bytes();
+        let context = self.w.setup.shares.workload.context_bytes();
         let classes = [
             (MemoryClass::Weights, self.policies.weights.resident(&self.w)),
             (MemoryClass::Gradients, self.policies.gradients.resident(&self.w)),
@@ -430,7 +438,9 @@ impl StageWork for Stage<'_, '_> {
         self.read_before(b, task);
         let mut chain = self.chain(b, task);
         while self.run(b, &mut chain) {}
-        chain.output().unwrap_or_else(|| self.nothing(b, task))
+        let end = chain.output().unwrap_or_else(|| self.nothing(b, task));
+        free(b, end, MemoryClass::Activations, 0, std::mem::take(&mut self.staying));
+        end
     }
 
     /// In turns: while one pass communicates, kernels of the other run.

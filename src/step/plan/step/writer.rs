@@ -228,6 +228,10 @@ impl<'a, 'm> Writer<'a, 'm> {
         let unit = &self.units[unit as usize];
         unit.saved_bytes.max(unit.kept_bytes)
     }
+    /// Bytes of a unit's checkpointed input that stay until a backward pass has ended, and as many of its gradient.
+    pub fn staying(&self, unit: u32) -> u64 {
+        self.setup.shares.staying_bytes(&self.units[unit as usize])
+    }
     pub fn held_for_weight_grad(&self, unit: u32) -> u64 {
         self.units[unit as usize].plan.weight_grad_bytes
     }

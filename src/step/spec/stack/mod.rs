@@ -74,23 +74,27 @@ pub struct StackSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MemorySpec {
-    /// The device's context with its loaded kernels, workspaces of libraries and buffers of collectives.
+    /// The device's context with its loaded kernels, and workspaces of libraries.
     #[serde(rename = "context_GB")]
     pub context_gb: f64,
+    /// Buffers and kernels of collectives, where a step has more than one rank.
+    #[serde(rename = "collectives_GB")]
+    pub collectives_gb: f64,
+    /// Buckets of data-parallel sums are copies beside the gradients (PyTorch's DistributedDataParallel).
+    pub bucket_copies: bool,
     /// The allocator caches freed blocks (PyTorch's caching allocator): the driver reports more memory than tensors
     /// use, until the device is full.
     pub caches: bool,
     /// Gradients exist only from the backward pass that makes them until the update.
     pub gradients_come_and_go: bool,
+    /// Checkpointed inputs of layers whose own weights are frozen and gathered stay, and their gradients with them,
+    /// until a backward pass has ended (FSDP1: hooks of `register_multi_grad_hook` hold on to them).
+    pub frozen_inputs_stay: bool,
 }
 
 impl MemorySpec {
     fn is_none(&self) -> bool {
         *self == MemorySpec::default()
-    }
-    /// Bytes of the context.
-    pub fn context_bytes(&self) -> u64 {
-        (1e9 * self.context_gb).round() as u64
     }
 }
 
@@ -123,6 +127,8 @@ pub struct CopySpec {
     pub heads: bool,
     /// Logits, cast to fp32 and shifted by one token before the loss (Hugging Face's models), and their gradients.
     pub logits: bool,
+    /// The logits that were cast stay beside the copies until the loss is known (transformers since 4.46).
+    pub logits_stay: bool,
 }
 
 impl CopySpec {
@@ -141,13 +147,13 @@ impl StackSpec {
     pub fn problems(&self, at: &str) -> Vec<Problem> {
         let prefix = |name: &str| if at.is_empty() { name.to_string() } else { format!("{at}.{name}") };
         let mut problems = self.optimizer.problems(&prefix("optimizer"));
-        let context = self.memory.context_gb;
-        if !(context.is_finite() && context >= 0.0) {
+        let beside = [("context_GB", self.memory.context_gb), ("collectives_GB", self.memory.collectives_gb)];
+        for (name, gb) in beside.into_iter().filter(|(_, gb)| !(gb.is_finite() && *gb >= 0.0)) {
             problems.push(Problem {
-                path: prefix("memory.context_GB"),
-                value: context.to_string(),
+                path: prefix(&format!("memory.{name}")),
+                value: gb.to_string(),
                 allowed: "0 or more".into(),
-                hint: "0.5 is usual of one process of PyTorch".into(),
+                hint: "0.5 is usual of one process of PyTorch, 1 of NCCL".into(),
             });
         }
         problems.extend(self.host.iter().flat_map(|host| host.problems(&prefix("host"))));

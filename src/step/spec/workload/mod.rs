@@ -195,6 +195,12 @@ impl WorkloadSpec {
         let replicas = self.parallelism.data.map(|d| d.saturating_mul(self.ranks_per_replica()));
         replicas.map(|ranks| ranks.saturating_add(self.module_ranks()))
     }
+    /// Bytes of a rank's device memory that are no tensors: its context, and buffers of collectives.
+    pub fn context_bytes(&self) -> u64 {
+        let memory = &self.stack().memory;
+        let collectives = if self.ranks() == Some(1) { 0.0 } else { memory.collectives_gb };
+        (1e9 * (memory.context_gb + collectives)).round() as u64
+    }
     /// Micro-batches of one step on one data-parallel rank (gradient-accumulation steps where there is no pipeline).
     pub fn micro_batches(&self, devices: u64) -> u64 {
         self.batch.global / self.data_parallel(devices).saturating_mul(self.batch.micro_batch).max(1)

@@ -7,7 +7,7 @@ use crate::model::CommGroup;
 use crate::model::muon::{Held, owned};
 use crate::plan::step::asked::groups_of;
 use crate::plan::step::groups::{Degrees, Group};
-use crate::plan::step::unit::{State, Unit};
+use crate::plan::step::unit::{FullRecompute, State, Unit};
 use crate::sharding::{Cuts, Exchange, Facts};
 use crate::spec::SpecError;
 use crate::spec::model::ModelSpec;
@@ -95,6 +95,22 @@ impl<'a> Shares<'a> {
     /// through each unit; with more passes they wait for the last one.
     pub(crate) fn gradients_come_and_go(&self, passes: u32) -> bool {
         passes == 1 && self.workload.stack().memory.gradients_come_and_go && self.placed.gradients.is_empty()
+    }
+    /// Bytes of a unit's checkpointed input, and of its gradient, that stay until a backward pass has ended.
+    pub fn staying_bytes(&self, unit: &Unit) -> u64 {
+        let stays = self.workload.stack().memory.frozen_inputs_stay
+            && self.workload.training.adapters.is_some()
+            && self.facts().cuts_weights()
+            && unit.recompute == FullRecompute::FromItself
+            && self.placed.activations.is_empty();
+        if stays { unit.kept_bytes } else { 0 }
+    }
+    /// Bytes of the buckets in which gradients of some units are summed, where these are copies.
+    pub(super) fn bucket_bytes<'u>(&self, units: impl Iterator<Item = &'u Unit>) -> f64 {
+        let copies = self.workload.stack().memory.bucket_copies;
+        let there = copies && !self.gradients_are_cut() && self.has_either(Exchange::Sum);
+        let parameters = |u: &'u Unit| u.plan.trained.total() as f64;
+        if there { units.map(parameters).sum::<f64>() * self.workload.precision.compute.bytes() } else { 0.0 }
     }
     /// Bytes of a unit's gradients that this rank keeps until the update.
     pub(crate) fn gradients_kept_bytes(&self, unit: &Unit) -> u64 {

@@ -100,10 +100,12 @@ impl<H: Home> Residency for Reduced<H> {
     }
     fn resident(&self, w: &Writer<'_, '_>) -> Vec<(u8, f64)> {
         let shares = &w.setup.shares;
-        if shares.gradients_come_and_go(w.order.per_direction()) {
-            return Vec::new();
+        let buckets = shares.bucket_bytes(w.units.iter());
+        let mut resident = if buckets > 0.0 { vec![(0, buckets)] } else { Vec::new() };
+        if !shares.gradients_come_and_go(w.order.per_direction()) {
+            resident.extend(spread(shares.state(w.units.iter()).gradients, &shares.placed.gradients));
         }
-        spread(shares.state(w.units.iter()).gradients, &shares.placed.gradients)
+        resident
     }
     fn begin_step(&mut self, w: &Writer<'_, '_>) {
         let passes = |(i, u): (u32, &Unit)| if u.plan.has_backward() { w.backward_passes(i) } else { 0 };
@@ -371,7 +373,8 @@ impl<H: Home> Law for Reduced<H> {
     fn held(&self, given: &Given<'_>) -> Held {
         let shares = given.shares;
         let here = 1.0 - fraction_away(&shares.placed.gradients);
-        let stays = given.state().gradients * here;
+        let buckets = shares.bucket_bytes(given.units().map(|u| u.unit));
+        let stays = given.state().gradients * here + buckets;
         let during = given.chunks.iter().map(|(units, _)| self.home.during(given, units));
         let mut held = Held { stays, during: during.collect(), ..Held::default() };
         if given.passes == 1.0 && shares.gradients_come_and_go(1) {
@@ -383,7 +386,7 @@ impl<H: Home> Law for Reduced<H> {
                     during[1] += there;
                 }
             }
-            (held.stays, held.update) = (0.0, there);
+            (held.stays, held.update) = (buckets, there);
         }
         held
     }
