@@ -8,6 +8,7 @@
 //! | times of transfers | what the group looks like, and the transfer |
 //! | walks of orders | order, passes, messages between stages, gathers |
 //! | orders of passes | the pipeline, and as few micro-batches as show all of it |
+//! | updates | what is updated, how, on which class of device; not of whole matrices |
 //!
 //! Each by value, never by name. The rest is one for a store: the machine, how it carries out collectives, the prices
 //! and the host.
@@ -22,15 +23,17 @@ use super::unit_passes::UnitPasses;
 use super::walk_key::{RankEnd, WalkKey};
 use stepsim_step::collective::{Geometry, Transfer};
 use stepsim_step::model::flops::StepFlops;
+use stepsim_step::model::optimizer::Update;
 use stepsim_step::model::{ParameterCount, Shard};
 use stepsim_step::plan::step::groups::{Degrees, Group};
 use stepsim_step::plan::step::{FullRecompute, Layers, PlanError, Unit};
 use stepsim_step::schedule::Order;
 use stepsim_step::sharding::Cuts;
 use stepsim_step::spec::model::ModelSpec;
+use stepsim_step::spec::stack::UpdateSpec;
 use stepsim_step::spec::workload::{
-    ExpertOverlap, GroupAxis, ModuleUseSpec, PipelineSpec, RecomputeSpec, TensorOverlap, TrainingSpec,
-    WorkloadSpec,
+    BytesPerParameter, Dtype, ExpertOverlap, GroupAxis, ModuleUseSpec, OptimizerKind, PipelineSpec,
+    RecomputeSpec, TensorOverlap, TrainingSpec, WorkloadSpec,
 };
 
 /// What closed forms on one machine, with one list of prices and one host, have found out.
@@ -42,6 +45,17 @@ pub struct Known {
     seconds: RefCell<FxHashMap<(u32, Transfer), f64>>,
     orders: RefCell<Kept<(PipelineSpec, ExpertOverlap, u32), Order>>,
     pub(super) walks: RefCell<Kept<WalkKey, Vec<RankEnd>>>,
+    updates: RefCell<Kept<UpdateKey, f64>>,
+}
+
+/// An update but for its matrices, and the class of its device.
+#[derive(Clone, Debug, PartialEq)]
+struct UpdateKey {
+    spec: UpdateSpec,
+    amounts: [u64; 2],
+    state: BytesPerParameter,
+    kinds: (OptimizerKind, Dtype, [bool; 2]),
+    class: u32,
 }
 
 /// Things of a kind that are kept at once: a study of more begins anew.
@@ -158,6 +172,24 @@ type GroupsKey = ((Degrees, bool), Vec<GroupAxis>, bool);
 pub(super) type Groups = Vec<(Group, Geometry, u32)>;
 
 impl Known {
+    /// Seconds of an update on a class of device, `made` unless they are known.
+    pub(super) fn update(&self, update: &Update<'_>, class: u32, made: impl FnOnce() -> f64) -> f64 {
+        if !update.matrices.is_empty() {
+            return made();
+        }
+        let (amounts, state) = ([update.parameters, update.held], update.state);
+        let kinds = (update.kind, update.compute, [update.clips, update.scales_loss]);
+        let digest = digest(&[amounts[0], amounts[1], u64::from(class)]);
+        let same = |key: &UpdateKey| {
+            key.spec == *update.spec
+                && (key.amounts, key.state, key.kinds, key.class) == (amounts, state, kinds, class)
+        };
+        if let Some(known) = self.updates.borrow().get(digest, same) {
+            return *known;
+        }
+        let key = UpdateKey { spec: update.spec.clone(), amounts, state, kinds, class };
+        *self.updates.borrow_mut().put(digest, key, made())
+    }
     /// The layers of a model as one rank has them. Arguments as of [`Layers::new`].
     pub(super) fn layers(
         &self,

@@ -47,7 +47,8 @@ impl Form<'_> {
             clips: w.optimizer.clip_gradients,
             scales_loss: w.precision.compute == Dtype::Fp16,
         };
-        update.kernels().iter().map(|(_, kernel)| time(kernel)).sum()
+        let made = || update.kernels().iter().map(|(_, kernel)| time(kernel)).sum();
+        self.parts.known.update(&update, class, made)
     }
 
     /// What reads of the host add to a step: each ends its lead, so that the next launch is paid in full.
