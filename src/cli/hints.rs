@@ -39,10 +39,14 @@ pub(super) fn of_words(program: &clap::Command, words: &[String], error: &clap::
 
 /// A field or a machine in place of an option that there is not.
 fn option(words: &[String], typed: &str) -> Option<String> {
-    let name = typed.trim_start_matches('-').replace('_', "-");
-    let value = value_of(words, typed);
+    let option = typed.split('=').next()?;
+    let name = option.trim_start_matches('-').replace('_', "-");
+    let value = value_of(words, option);
     if let Some((_, path)) = FIELDS.iter().find(|(names, _)| names.contains(&name.as_str())) {
         return Some(format!("a field of the workload: --set {path}={}", value.unwrap_or("N")));
+    }
+    if !typed.starts_with('-') && typed.contains('=') {
+        return Some(format!("a field of the workload: --set {typed}"));
     }
     DEVICES.contains(&name.as_str()).then(|| {
         let machine = if words.get(1).is_some_and(|command| command == "plan") { "--on" } else { "-t" };
@@ -62,11 +66,20 @@ pub(super) fn of_failure(words: &[String]) -> Option<String> {
     if let Some(machine) = machine {
         return Some(format!("the count stands before the name: {machine}"));
     }
+    if let Some((field, thousands)) = words.iter().find_map(|word| counted_in_k(word)) {
+        return Some(format!("in full: {field}={} or {field}={}", thousands << 10, thousands * 1000));
+    }
     let timeline = |word: &&String| word.ends_with(".json.gz") || word.ends_with(".pftrace");
     let reads_steps =
         words.get(1).is_some_and(|command| matches!(command.as_str(), "plan" | "run" | "inspect"));
     let file = words.get(2).filter(timeline).filter(|_| reads_steps)?;
     Some(format!("a profile or a timeline is read by: stepsim analyze {file}"))
+}
+
+/// `sequence=512k`: a field and its thousands.
+fn counted_in_k(word: &str) -> Option<(&str, u64)> {
+    let (field, count) = word.split_once('=')?;
+    Some((field, count.strip_suffix(['k', 'K'])?.parse::<u32>().ok()?.into()))
 }
 
 /// `h100x64` and `8 nodes of 8 h100` with their count before the name.
@@ -101,6 +114,8 @@ mod tests {
             ("stepsim plan llama3-70b --gpus 64", Some("--on 64xh100")),
             ("stepsim run llama3-70b --gpus 64", Some("-t 64xh100")),
             ("stepsim rn gpt3-175b", Some("stepsim run")),
+            ("stepsim run gpt3-175b tensor=4", Some("--set parallelism.tensor=4")),
+            ("stepsim run gpt3-175b batch.global=64", Some("--set batch.global=64")),
             ("stepsim run gpt3-175b --colour", None),
         ] {
             let words = typed(line);
@@ -115,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_is_counted_first() {
+    fn a_machine_is_counted_first_and_thousands_in_full() {
         for (text, read) in [
             ("h100x64", Some("64xh100")),
             ("8 nodes of 8 h100", Some("64xh100")),
@@ -125,6 +140,10 @@ mod tests {
         ] {
             assert_eq!(count_first(text).as_deref(), read, "{text}");
         }
+        assert_eq!(
+            of_failure(&typed("stepsim run gpt3-175b --set sequence=512k")).as_deref(),
+            Some("in full: sequence=524288 or sequence=512000")
+        );
         assert!(
             of_failure(&typed("stepsim plan step.json.gz --on 64xh100"))
                 .unwrap()

@@ -1,5 +1,8 @@
 // The library behind one function: a question as an object, an answer as bytes.
 
+/** A trap without words at so many bytes is memory that could not grow: it ends at 4 GiB. */
+const FULL = 2 ** 30;
+
 /** Instantiates the library; `done` is told how many ops, or layouts, are done. Returns `ask(question)`. */
 export async function library(module, done) {
   const {exports: {memory, room, ask, said, said_bytes}} = await WebAssembly.instantiate(module, {page: {done}});
@@ -13,7 +16,8 @@ export async function library(module, done) {
       return {good: Boolean(ask()), bytes: answer()};
     } catch (trap) {
       const words = new TextDecoder().decode(answer());
-      const message = `a defect of stepsim: ${words || trap.message}\n  what to do: please report it, with the link of this page`;
+      const message = !words && memory.buffer.byteLength > FULL ? `takes more than the 4 GiB of memory that a page may have\n  what to do: play it with the program: ${question.command?.join(' ')}`
+        : `a defect of stepsim: ${words || trap.message}\n  what to do: please report it, with the link of this page`;
       return {good: false, broken: true, bytes: new TextEncoder().encode(JSON.stringify({message}))};
     }
   };

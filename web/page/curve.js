@@ -4,6 +4,9 @@ import {seconds} from './words.js';
 
 const [WIDTH, HEIGHT, LEFT, BELOW] = [640, 260, 70, 36];
 
+/** From this part of the shortest step on, more of the field buys nothing. */
+const KNEE = 1.02;
+
 /** The drawing of points `{value, step_s}`, those without a step left out, on a scale of ratios; and the same as a table. */
 export function curve({label, unit, value: now}, points, take) {
   const good = points.filter((point) => point.step_s);
@@ -27,5 +30,7 @@ export function curve({label, unit, value: now}, points, take) {
   }
   const press = (point) => el('button', {type: 'button', className: 'take', onclick: () => take(point.value)}, `${point.value} ${unit}`.trim());
   const rows = points.map((point) => [press(point), point.step_s ? seconds(point.step_s) : point.why]);
-  return [svg, el('details', {}, el('summary', {}, 'the same as a table'), table([label, 'step'], rows))];
+  const knee = good.findIndex((_, i) => good.slice(i).every((point) => point.step_s <= KNEE * Math.min(...good.map((one) => one.step_s))));
+  const words = knee > 0 ? `From ${good[knee].value} ${unit} on the step is within ${Math.round(100 * (KNEE - 1))} % of its shortest.` : '';
+  return [svg, el('p', {}, words), el('details', {}, el('summary', {}, 'the same as a table'), table([label, 'step'], rows))];
 }

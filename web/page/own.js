@@ -9,11 +9,16 @@ const LONGEST = 4 << 20;
 /** A name by which the library takes a text for a file. */
 const isFileName = (name) => /^[./]|\.(json|sh|toml|ya?ml|py)$/.test(name);
 
-export class Own {
-  #engine; #ask; #working; #schemas; #files = {};
+const isMachine = (text) => /"(fabric|scale_up|nodes)"\s*:/.test(text) && !/"model"\s*:/.test(text);
+/** Whether a text is an order of passes: the passes of each rank as one text. */
+const isOrder = (text) => /^\s*\{[^[\]]*"ranks"\s*:\s*\[\s*"/.test(text);
 
-  constructor(engine, schemas, ask, working) {
-    this.#engine = engine; this.#schemas = schemas; this.#ask = ask; this.#working = working;
+export class Own {
+  #engine; #ask; #set; #working; #schemas; #files = {};
+
+  /** `ask` takes a question, `set` more settings for the present one. */
+  constructor(engine, schemas, {ask, set, working}) {
+    this.#engine = engine; this.#schemas = schemas; this.#ask = ask; this.#set = set; this.#working = working;
     this.#listen();
   }
 
@@ -42,7 +47,7 @@ export class Own {
   asked() {
     const typed = byId('words').value.trim(), number = (id) => byId(id).value ? Number(byId(id).value) : null;
     const machine = byId('machine').value.trim(), devices = number('count');
-    const files = Object.keys(this.#files).filter((name) => name !== machine && !typed.split(' ').includes(name));
+    const files = Object.keys(this.#files).filter((name) => name !== machine && !typed.split(' ').includes(name) && !isOrder(this.#files[name]));
     return {words: [...files, ...(typed ? [typed] : [])], on: machine && devices ? `${devices}x${machine}` : machine || null,
       batch: number('batch'), sequence: number('sequence'), search: byId('search').checked};
   }
@@ -75,12 +80,14 @@ export class Own {
     const called = isFileName(name) ? name : `./${name}`;
     this.#files = {...this.#files, [called]: text};
     // A machine of one's own stands where machines are named.
-    if (/"(fabric|scale_up)"/.test(text) && /"device"/.test(text)) { byId('machine').value = called; byId('count').value = ''; }
+    if (isMachine(text)) { byId('machine').value = called; byId('count').value = ''; }
     this.#list();
   }
   #list() {
     const drop = (name) => () => { const {[name]: _, ...rest} = this.#files; this.#files = rest; this.#list(); };
-    byId('dropped').replaceChildren(...Object.keys(this.#files).map((name) => el('li', {}, name, ' ',
+    const play = (name) => () => this.#set({'parallelism.pipeline.schedule': 'file', 'parallelism.pipeline.order_file': name});
+    byId('dropped').replaceChildren(...Object.entries(this.#files).map(([name, text]) => el('li', {}, name, ' ',
+      isOrder(text) && el('button', {type: 'button', className: 'small', onclick: play(name)}, 'play in this order'), ' ',
       el('button', {type: 'button', className: 'small', 'aria-label': `leave out ${name}`, onclick: drop(name)}, '×'))));
   }
   /** Under the text what may stand at the cursor; a press writes it there. */

@@ -28,7 +28,7 @@ export class Page {
     this.fields = new Fields(byId('fields'), (path, value) => this.set(path, value), (path) => this.forget(path), (field) => this.better.curve(field));
     const schemas = JSON.parse(byId('schemas').textContent);
     byId('paths').replaceChildren(...[...paths(schemas.workload), ...paths(schemas.machine, 'topology.')].map((path) => el('option', {value: `${path}=`})));
-    this.own = new Own(front, schemas, (question) => this.ask(question), (what) => this.#working(what));
+    this.own = new Own(front, schemas, {ask: (question) => this.ask(question), set: (sets) => this.take({...this.#question.sets, ...sets}), working: (what) => this.#working(what)});
     this.better = new Better(back, this);
     this.#listen();
   }
@@ -205,7 +205,7 @@ export class Page {
     const shipped = this.#known.workloads.map(({name, about}) => ({title: name, about, question: preset(name)}));
     const option = (entry, i) => el('option', {value: String(i)}, entry.title);
     const all = [...PRESETS, ...shipped], select = byId('preset');
-    select.replaceChildren(el('optgroup', {label: 'questions'}, ...PRESETS.map(option)),
+    select.replaceChildren(el('option', {value: '-1', hidden: true}, 'your own'), el('optgroup', {label: 'questions'}, ...PRESETS.map(option)),
       el('optgroup', {label: 'shipped workloads'}, ...shipped.map((entry, i) => option(entry, i + PRESETS.length))));
     this.#presets = all.map((entry) => ({about: shipped.find(({title}) => title === entry.question.workload)?.about, ...entry}));
     select.onchange = () => { this.own.show(null, {}); const {question, ...more} = all[select.value]; this.ask(question, more); };
@@ -216,7 +216,7 @@ export class Page {
     const key = ({workload, sets}) => JSON.stringify([workload, sets]);
     const at = this.#presets.findIndex(({question}) => key(question) === key(this.#question));
     byId('preset').value = String(at);
-    byId('about').textContent = this.#presets[at]?.about ?? '';
+    byId('about').textContent = this.#presets[at]?.about?.split(/(?<=\w{3}\.) /)[0] ?? '';
   }
 
   #listen() {
@@ -237,6 +237,9 @@ export class Page {
     on('viewer', 'click', (event) => { event.preventDefault(); openIn(event.currentTarget.href, this.#question.workload, this.#timeline()).catch((error) => this.#fail(error)); });
     for (const button of document.querySelectorAll('[data-save]')) button.addEventListener('click', () => this.#save(button.dataset.save).catch((error) => this.#fail(error)));
     document.querySelector('.skip').addEventListener('click', (event) => { event.preventDefault(); byId('answer').focus(); });
+    // In a narrow window the answer stands between the question and its fields, for the eye and for the Tab key.
+    const narrow = matchMedia('(max-width: 900px)'), place = () => narrow.matches ? byId('answer').after(byId('controls')) : byId('left').append(byId('controls'));
+    narrow.onchange = place; place();
     addEventListener('hashchange', () => this.#follow(location.hash.slice(1)).catch((error) => this.#fail(error)));
   }
   #timeline() { return this.#back.bytes({ask: 'timeline', ...step(this.#question), file: 'step.pftrace'}); }

@@ -26,9 +26,10 @@ pub(crate) fn tell(count: u64) {
     let _ = count;
 }
 
-/// Where a question of so many bytes is to be written.
+/// Where a question of so many bytes is to be written; the answer before it is no more.
 #[unsafe(no_mangle)]
 pub extern "C" fn room(bytes: usize) -> *mut u8 {
+    say(Vec::new());
     QUESTION.with_borrow_mut(|question| {
         question.clear();
         question.resize(bytes, 0);

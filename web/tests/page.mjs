@@ -20,6 +20,10 @@ const answered = (tab, before = null) => tab.until(`(() => { const now = documen
 const check = (holds, what) => { if (!holds) throw new Error(what); };
 const drop = (tab, files) => tab.value(`(() => { const data = new DataTransfer(); for (const [name, text] of ${JSON.stringify(files)}) data.items.add(new File([text], name));
   dispatchEvent(new DragEvent('drop', {dataTransfer: data, bubbles: true, cancelable: true})); })()`);
+const choose = (preset) => async (tab) => {
+  await tab.until('document.getElementById("preset").onchange');
+  await tab.value(`(() => { const at = document.getElementById('preset'); at.value = '${preset}'; at.onchange(); })()`);
+};
 const planned = (tab) => tab.value('document.getElementById("plan").click()');
 
 const SCRIPT = `#!/bin/bash
@@ -110,6 +114,39 @@ const scenes = {
     const red = await tab.value('[...document.querySelectorAll("td .not-understood")].map((at) => at.textContent).join()');
     check(red.includes('warp_drive'), red);
     if (pictures) await tab.picture(join(pictures, 'script.png'));
+  },
+
+  async 'the knee of an offload tier is drawn and said'(open) {
+    const tab = await open(site);
+    await answered(tab);
+    await choose(2)(tab);
+    const knee = await tab.until('document.querySelector("#curve p") && document.querySelectorAll("#curve circle").length >= 9 && document.querySelector("#curve p").textContent', 120);
+    check(/^From [0-9.]+ GB\/s on the step is within 2 %/.test(knee), knee);
+  },
+
+  async 'an order of passes that was dropped is played'(open) {
+    const tab = await open(site), before = await answered(tab);
+    await drop(tab, [['mine.json', JSON.stringify({ranks: ['F0 B0 F1 B1']})]]);
+    await tab.until('document.querySelector("#dropped button")');
+    await tab.press('#dropped button');
+    await tab.until('document.getElementById("fault").textContent.includes("order_file")');
+    await tab.value(`document.querySelector("[aria-label='take back parallelism.pipeline.schedule']").click()`);
+    await tab.value(`document.querySelector("[aria-label='take back parallelism.pipeline.order_file']").click()`);
+    await answered(tab);
+    const ranks = Array.from({length: 8}, () => Array.from({length: 96}, (_, m) => `F${m}`).concat(Array.from({length: 96}, (_, m) => `B${m}`)).join(' '));
+    await drop(tab, [['mine.json', JSON.stringify({ranks})]]);
+    await tab.until('document.querySelector("#dropped button")');
+    await tab.press('#dropped button');
+    await tab.until('document.getElementById("fault").textContent.includes("memory")');
+    check((await tab.text('#commands')).includes('--set parallelism.pipeline.schedule=file --set parallelism.pipeline.order_file=mine.json'), await tab.text('#commands'));
+  },
+
+  async 'in a narrow window the Tab key follows what is seen'(open) {
+    const tab = await open(site, {width: 400});
+    await answered(tab);
+    await tab.until('document.querySelector("#fields input")');
+    const tops = await tab.value(`['#plan', '#tokens', '#fields input', '#viewer'].map((at) => document.querySelector(at)).sort((a, b) => a.compareDocumentPosition(b) & 4 ? -1 : 1).map((at) => at.getBoundingClientRect().top)`);
+    check(tops.every((top, i) => !i || top > tops[i - 1]), `from top to bottom: ${tops}`);
   },
 
   async 'errors stand beside their field, in the words of the program'(open) {
@@ -210,7 +247,6 @@ for (const [name, act] of Object.entries(scenes).filter(([name]) => !wanted.leng
   for (const tab of tabs) await tab.send('Page.close').catch(() => {});
 }
 /** What pictures are taken of: how the page comes there, and when it is. */
-const choose = (preset) => (tab) => tab.value(`(() => { const at = document.getElementById('preset'); at.value = '${preset}'; at.onchange(); })()`);
 const views = {
   first: [() => {}, `document.querySelector('${drawn}')`],
   preset: [choose(1), 'document.getElementById("title").textContent.startsWith("deepseek-v3")'],
@@ -218,7 +254,7 @@ const views = {
   script: [async (tab) => { await drop(tab, [['train.sh', SCRIPT]]); await tab.until('document.getElementById("dropped").children.length'); await planned(tab); }, 'document.querySelector("td .not-understood")'],
   two: [choose(3), `document.querySelectorAll('${drawn}').length === 3`],
 };
-if (pictures) for (const [name, [act, there]] of Object.entries(views)) for (const dark of [false, true]) for (const width of [400, 1000, 1600]) {
+if (pictures) for (const [name, [act, there]] of Object.entries(views)) for (const dark of [false, true]) for (const width of [400, 800, 1600]) {
   const tab = await browser.tab(site, {width, dark});
   await answered(tab);
   await tab.until('document.querySelector("#fields fieldset")');

@@ -117,7 +117,9 @@ fn settings(layout: &Map<String, Value>) -> Vec<String> {
 fn layouts_note(sides: usize) -> &'static str {
     match sides {
         1 => "The layout as it is stated; of a model alone, and with --search, two others stand beside it.",
-        _ => "The fastest by search, and two of another kind that only a measurement can rule out.",
+        _ => {
+            "The first by the upper end of its range, and two of another kind that only a measurement can rule out."
+        }
     }
 }
 

@@ -202,6 +202,9 @@ pub fn table(out: &mut String, heads: &[&str], words: usize, rows: impl IntoIter
     places(out, heads, words, rows.into_iter().map(|cells| (None, cells)));
 }
 
+/// A cell of numbers with more characters is a sentence, which may take lines.
+const LONG: usize = 32;
+
 /// A table of which a press on the first cell of a row shows its place in the drawing over time, where it has one.
 pub(crate) fn places(
     out: &mut String,
@@ -226,7 +229,9 @@ pub(crate) fn places(
                     let _ = write!(out, "<td><button class=\"go\" data-at=\"{at}\">{name}</button></td>");
                 }
                 None => {
-                    let _ = write!(out, "<td{}>{cell}</td>", class(i));
+                    let wraps =
+                        if i >= words && cell.len() > LONG { " style=\"white-space: normal\"" } else { "" };
+                    let _ = write!(out, "<td{}{wraps}>{cell}</td>", class(i));
                 }
             }
         }

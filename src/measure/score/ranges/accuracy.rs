@@ -181,7 +181,8 @@ impl MeasuredSteps {
         let alike = weighed.iter().take_while(|(weight, _)| *weight >= ALIKE * best);
         let alike: Vec<_> = alike.map(|(_, i)| &self.steps[*i]).collect();
         let factor = self.widths.factor(traits, &spread, circumstances.assumed);
-        let at = |logarithm: f64| step_s * logarithm.exp();
+        // In whole nanoseconds: the last digit of an exponential is not the same on every machine.
+        let at = |logarithm: f64| (1e9 * step_s * logarithm.exp()).round() / 1e9;
         Accuracy::Range(StepRange {
             estimate_s: at(spread.middle),
             range_s: [at(spread.middle - factor * spread.below), at(spread.middle + factor * spread.above)],

@@ -107,12 +107,13 @@ pub fn merged(mut phases: impl Iterator<Item = Phase>) -> Phase {
 }
 
 /// Arguments that all executions of an op have, whatever the micro-batch.
+/// Bytes and FLOPs are whole: means over draws have digits that are not the same on every machine.
 pub fn arguments(info: &OpInfo) -> Vec<(&'static str, Value<'_>)> {
     let mut args = Vec::with_capacity(6);
     args.extend([("op", Value::Text(&info.name)), ("phase", Value::Text(info.phase.name()))]);
     args.extend(place_arguments(info.layer, NO_MICRO_BATCH));
-    args.extend((info.flops > 0.0).then_some(("flops", Value::Float(info.flops))));
-    args.extend((info.bytes > 0.0).then_some(("bytes", Value::Float(info.bytes))));
+    args.extend((info.flops > 0.0).then_some(("flops", Value::Float(info.flops.round()))));
+    args.extend((info.bytes > 0.0).then_some(("bytes", Value::Float(info.bytes.round()))));
     args
 }
 

@@ -111,8 +111,8 @@ impl Layout<'_> {
         if ops.len() > 1 || piece.level != Level::Op {
             self.args.push((keys.ops, Value::Uint(ops.len() as u64)));
             self.args.push((keys.busy, Value::Milli(busy.round_ns())));
-            self.args.extend((flops > 0.0).then_some((keys.flops, Value::Float(flops))));
-            self.args.extend((bytes > 0.0).then_some((keys.bytes, Value::Float(bytes))));
+            self.args.extend((flops > 0.0).then_some((keys.flops, Value::Float(flops.round()))));
+            self.args.extend((bytes > 0.0).then_some((keys.bytes, Value::Float(bytes.round()))));
         }
         // FLOP per picosecond is TFLOP/s; bytes per picosecond, a thousand GB/s.
         let per_ps = |amount: f64| amount / busy.0 as f64;
