@@ -119,6 +119,23 @@ fn everything_said_is_understood() {
     }
 }
 
+/// Tokens a second, FLOP/s and time that cannot stand together are said, and what agrees is not.
+#[test]
+fn printed_figures_that_contradict_each_other_are_said() {
+    let book = RuleBook::load(&[]).expect("the shipped rules");
+    let run = &runs()[0];
+    let d = said(run, &book).expect("a step");
+    let of = |pointer: &str| d.workload.pointer(pointer).and_then(Value::as_f64).expect("a number");
+    let devices = d.ruling.columns.number("n_devices").expect("devices");
+    let rate = of("/batch/global") * of("/model/sequence") / (10.0 * devices);
+    for (times, is_said) in [(1.05, false), (2.0, true), (0.5, true)] {
+        let row = with(run, "step_time_s", 10.0.into());
+        let row = with(&row, "tokens_per_s_per_device", (rate * times).into());
+        let warnings = said(&row, &book).expect("a step").warnings;
+        assert_eq!(warnings.iter().any(|w| w.contains("tokens a second")), is_said, "{times}: {warnings:?}");
+    }
+}
+
 #[test]
 fn other_spellings_are_the_same_step() {
     let book = RuleBook::load(&[]).expect("the shipped rules");

@@ -72,6 +72,82 @@ fn real_files_become_the_workloads_that_they_describe() {
     }
 }
 
+/// A file of the field's cases, of whatever software.
+#[derive(Deserialize)]
+struct Sample {
+    kind: String,
+    files: std::collections::BTreeMap<String, String>,
+}
+
+/// Texts of every format, with the format and what stands beside.
+fn samples() -> Vec<(String, String, String, Beside)> {
+    let cases: Vec<Case> = serde_json::from_str(include_str!("data/imports.json")).unwrap();
+    let written = cases.into_iter().map(|case| {
+        let sets: Vec<&str> = case.sets.iter().map(String::as_str).collect();
+        let beside = given(case.model.as_deref(), case.devices, &sets);
+        (case.file.clone(), case.format, std::fs::read_to_string(file(&case.file)).unwrap(), beside)
+    });
+    let field: Vec<Sample> = serde_json::from_str(include_str!("data/field.json")).unwrap();
+    let alone = field.into_iter().filter(|sample| sample.files.len() == 1).filter_map(|sample| {
+        let text = sample.files.into_values().next()?;
+        let FileKind::Arguments(format) = recognise(text.as_bytes())? else { return None };
+        let models = Some(stepsim::bring::describe::model_named as fn(&str) -> Option<Value>);
+        Some((
+            sample.kind,
+            format.to_string(),
+            text,
+            Beside { devices: Some(8), models, ..Beside::default() },
+        ))
+    });
+    written.chain(alone).collect()
+}
+
+/// A text in which a word that stands by itself has its last letter twice; none where it does not stand there.
+fn misspelt(text: &str, word: &str) -> Option<String> {
+    let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let last = word.chars().last()?;
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(word) {
+        let (before, behind) = (&rest[..at], &rest[at + word.len()..]);
+        let alone = !before.trim_end_matches("--").ends_with(is_letter) && !behind.starts_with(is_letter);
+        out.push_str(before);
+        out.push_str(word);
+        out.extend(alone.then_some(last));
+        rest = behind;
+    }
+    out.push_str(rest);
+    (out != text).then_some(out)
+}
+
+/// The law of every word: one that is misspelt leaves the step as it is, or is listed, or stops the import; one with
+/// dashes instead of underscores is the same word to a shell.
+#[test]
+fn misspelt_words_are_never_dropped_in_silence() {
+    let (mut tried, mut dropped) = (0, Vec::new());
+    for (name, format, text, beside) in samples() {
+        let Ok(whole) = import(&format, &text, &name, &beside) else { continue };
+        for taken in whole.of(Status::Taken) {
+            let word = taken.name.rsplit('.').next().unwrap_or_default();
+            let spelled = [word.to_string(), word.replace('_', "-")];
+            let Some(wrong) = spelled.iter().find_map(|word| misspelt(&text, word)) else { continue };
+            tried += 1;
+            let Ok(made) = import(&format, &wrong, &name, &beside) else { continue };
+            let listed = [Status::Unknown, Status::Matters].iter().any(|status| {
+                let last = word.chars().last().unwrap_or_default();
+                made.of(*status)
+                    .any(|a| a.name.replace('-', "_").contains(&format!("{word}{last}").replace('-', "_")))
+            });
+            if !listed && made.workload != whole.workload {
+                dropped.push(format!("{name}: {}", taken.name));
+            }
+        }
+    }
+    println!("{tried} words of {} files", samples().len());
+    assert!(tried > 500, "{tried}");
+    assert!(dropped.is_empty(), "{} of {tried} are dropped: {dropped:#?}", dropped.len());
+}
+
 /// What is written loads as what was made, and as itself after that.
 #[test]
 fn imports_go_round() {

@@ -9,8 +9,8 @@ mod schema;
 use std::collections::BTreeSet;
 
 use law::{Outcome, held, says_what_to_do};
-use ranges::Walk;
-use schema::Leaf;
+pub use ranges::Walk;
+pub use schema::Leaf;
 
 use super::steps::{Draws, count};
 

@@ -104,7 +104,7 @@ fn attempt(
     Ok(Description {
         fields: fields(&ruling, &workload, &machine, &stack),
         not_understood: ruling.columns.unheeded(words, &book.silent(), &book.lists()),
-        warnings: Vec::new(),
+        warnings: measurements::contradictions(&ruling.columns, &model),
         class: ruling.machine.class.clone().unwrap_or_else(|| "other".into()),
         stack,
         workload,

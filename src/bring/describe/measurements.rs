@@ -30,6 +30,34 @@ pub fn batch(c: &mut Columns) {
     }
 }
 
+/// What is printed of a step and cannot stand together: tokens a second, FLOP/s and the time of the batch.
+pub fn contradictions(c: &Columns, model: &ModelSpec) -> Vec<String> {
+    let seconds = c.number("step_time_s").or(c.number("step_time_ms").map(|ms| 1e-3 * ms));
+    let sequences = c.number("gbs_seqs").or_else(|| Some(c.number("gbs_tokens")? / model.sequence as f64));
+    let (Some(seconds), Some(sequences), Some(devices)) = (seconds, sequences, c.number("n_devices")) else {
+        return Vec::new();
+    };
+    let each = seconds * devices;
+    let tokens = sequences * model.sequence as f64 / each;
+    let flops = sequences * StepFlops::of(model, 1, model.sequence).model / each / 1e12;
+    let printed = c.number("tokens_per_s_per_device").or_else(|| Some(c.number("tokens_per_s")? / devices));
+    let said = [
+        (printed, tokens, TOKENS_OFF, "tokens a second and device"),
+        (c.number("tflops_per_device"), flops, FLOPS_OFF, "TFLOP/s a device"),
+    ];
+    let apart = |(printed, counted, most, unit): (Option<f64>, f64, f64, &str)| {
+        let printed = printed.filter(|n| *n > 0.0 && counted > 0.0)?;
+        let off = (printed / counted).max(counted / printed) > most;
+        off.then(|| format!("{printed} {unit} are printed, the time and the batch say {counted:.1}"))
+    };
+    said.into_iter().filter_map(apart).collect()
+}
+
+/// A factor beyond which a printed rate is another than time and batch say: padding and what is counted differ within.
+const TOKENS_OFF: f64 = 1.2;
+/// The same of FLOP/s: recomputation and attention are counted or not.
+const FLOPS_OFF: f64 = 1.8;
+
 /// Fills how many layers are computed again, where FLOPs are printed with them and without: a layer's forward pass is
 /// a third of its FLOPs.
 pub fn recomputed(c: &mut Columns) {

@@ -38,8 +38,9 @@ pub(super) fn check(model: &ModelSpec, names: &[&str]) -> Result<(), SpecError> 
     Ok(())
 }
 
-/// `E2B`: what is kept on a device, not what there is.
+/// `E2B` is what is kept on a device, and before `16E` stands what a token uses of so many experts: not what there is.
 fn is_effective(word: &str) -> bool {
-    let digits = word.strip_prefix('e').and_then(|rest| rest.strip_suffix('b'));
+    let kept = word.strip_prefix('e').and_then(|rest| rest.strip_suffix('b'));
+    let digits = kept.or_else(|| word.strip_suffix('e'));
     digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|c| c.is_ascii_digit()))
 }

@@ -43,6 +43,12 @@ impl Draft {
             .filter(|(name, _)| kinds.contains(name))
             .map(|(name, kind)| (name.to_string(), kind))
             .collect();
+        if let Some(experts) =
+            self.number("model.moe.experts").filter(|n| *n > 1 && !kinds.contains(&"experts"))
+        {
+            let problem = format!("{experts} experts, and no layer of {letters} has any");
+            return Err(SpecError::at("model.layer_pattern", problem).allowed("E for layers of experts"));
+        }
         self.put("model.layers", kinds.len().into());
         self.put("model.layer_kinds", Value::Object(used));
         self.put("model.layer_pattern", kinds.iter().map(|kind| json!([kind, 1])).collect());

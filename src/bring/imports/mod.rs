@@ -153,6 +153,7 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
             .allowed(table.description.clone()));
     }
     let mut draft = Draft::of(&table);
+    table.followed(text).for_each(|(path, value)| draft.lay(&path, value));
     let defaults = draft.defaults();
     let mut arguments: Vec<Argument> =
         given.into_iter().map(|(name, value)| draft.take(&table, name, value)).collect();
@@ -225,9 +226,9 @@ fn refuse_sizes(table: &Table, arguments: &[Argument], file: &str) -> Result<(),
         None => "give the model beside the file: a name, or its config.json".to_string(),
     };
     let word = format!("{} = {}", found.name, found.value);
-    let problem = match found.why.as_str() {
-        "" => format!("{word} changes the size of the model and is not known here"),
-        why => format!("{word}: {why}"),
+    let problem = match found.status {
+        Status::Unknown => format!("{word} changes the size of the model and is not known here"),
+        _ => format!("{word}: {}", found.why),
     };
     Err(SpecError::file(file, problem).hint(hint))
 }
@@ -345,6 +346,14 @@ impl Draft {
         flat("", &self.workload, &mut lines);
         lines
     }
+    /// Puts a field, or sets a quantity, whatever it was.
+    fn lay(&mut self, path: &str, value: Value) {
+        match path.strip_prefix('$') {
+            Some(variable) => drop(self.variables.insert(variable.to_string(), value)),
+            // Paths come from tables, whose fields a test holds to the types.
+            None => drop(json::set(&mut self.workload, path, value)),
+        }
+    }
     /// Takes one argument up.
     fn take(&mut self, table: &Table, name: String, value: Value) -> Argument {
         let argument = |status, fields, why: &str| Argument {
@@ -357,6 +366,11 @@ impl Draft {
         let rule = table.rule(&name);
         if says_nothing(&value) {
             return argument(Status::NotGiven, Vec::new(), "");
+        }
+        if rule.as_ref().is_none_or(|rule| rule.no_effect)
+            && let Some(meant) = table.meant(&name)
+        {
+            return argument(Status::Unknown, Vec::new(), &format!("did you mean {meant}?"));
         }
         let Some(rule) = rule else {
             return match Vocabulary::shipped().is_harmless(&name) {
@@ -381,8 +395,7 @@ impl Draft {
             match path.strip_prefix('$') {
                 Some(variable) => self.multiply(variable, value),
                 None => {
-                    // Paths come from tables, whose fields a test holds to the types.
-                    let _ = json::set(&mut self.workload, &path, value);
+                    self.lay(&path, value);
                     fields.push(path);
                 }
             }

@@ -154,6 +154,12 @@ impl Table {
             Some((found.trim_start_matches('@').to_owned(), why.as_str()))
         })
     }
+    /// What follows from the marks that a text has.
+    pub(super) fn followed(&self, text: &str) -> impl Iterator<Item = (String, serde_json::Value)> {
+        let names = names(&self.syntax, text).unwrap_or_default();
+        let has = move |mark: &str| names.iter().any(|name| fits(mark, name));
+        self.follows.iter().filter(move |(mark, _)| has(mark)).flat_map(|(_, fields)| fields.clone())
+    }
     /// Whether a text trains anything.
     pub(super) fn is_training(&self, text: &str) -> bool {
         let names = names(&self.syntax, text).unwrap_or_default();

@@ -75,6 +75,9 @@ pub(super) struct Table {
     /// Marks of files that are no language model's training, and why.
     #[serde(default)]
     pub refuses: BTreeMap<String, String>,
+    /// What follows from a mark of a text, a program mostly: a piece of a workload, or quantities.
+    #[serde(default)]
+    pub follows: BTreeMap<String, Map<String, Value>>,
     /// Heads of nested names that may be left out: `model` of `model.num_layers`.
     #[serde(default)]
     sections: Vec<String>,
@@ -171,6 +174,9 @@ impl Table {
             for (mark, why) in base.refuses {
                 table.refuses.entry(mark).or_insert(why);
             }
+            for (mark, fields) in base.follows {
+                table.follows.entry(mark).or_insert(fields);
+            }
             table.lookups.extend(base.lookups);
             table.bases.extend(base.bases);
             table.bases.push(name);
@@ -210,6 +216,20 @@ impl Table {
         self.arguments.keys().map(String::as_str).filter(|name| !name.contains('*'))
     }
 
+    /// The argument that changes a step and that a name is one letter off; none where the table has the name itself.
+    pub fn meant(&self, name: &str) -> Option<&str> {
+        let name = name.to_ascii_lowercase().replace('-', "_");
+        let inside = |section: &String| name.strip_prefix(section.as_str())?.strip_prefix('.');
+        let said: Vec<&str> =
+            std::iter::once(name.as_str()).chain(self.sections.iter().filter_map(inside)).collect();
+        if said.iter().any(|name| self.arguments.contains_key(*name)) {
+            return None;
+        }
+        let changes =
+            |known: &&str| self.arguments.get(*known).is_some_and(|written| !written.rule().no_effect);
+        self.names().filter(changes).find(|known| said.iter().any(|name| one_letter_off(name, known)))
+    }
+
     /// What an argument of exactly this name means, or of one whose last part it is.
     pub fn exact(&self, name: &str) -> Option<Rule> {
         let name = name.to_ascii_lowercase().replace('-', "_");
@@ -226,7 +246,7 @@ impl Table {
         let mut add =
             |map: &Map<String, Value>| fields.extend(map.iter().map(|(k, v)| (k.clone(), Some(v.clone()))));
         let lookups = self.lookups.iter().flat_map(|l| l.values.values());
-        lookups.for_each(&mut add);
+        lookups.chain(self.follows.values()).for_each(&mut add);
         let mut to = Vec::new();
         for written in self.arguments.values() {
             match written {
@@ -294,6 +314,23 @@ impl Rule {
             list.extend(new.cloned().collect::<Vec<Value>>());
         }
         Some(list.into())
+    }
+}
+
+/// Whether two words differ by a letter: another, one more, one less, or two that changed places.
+fn one_letter_off(one: &str, other: &str) -> bool {
+    if one.len().abs_diff(other.len()) > 1 {
+        return false;
+    }
+    let head = one.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
+    let (one, other) = (&one.as_bytes()[head..], &other.as_bytes()[head..]);
+    let tail = one.iter().rev().zip(other.iter().rev()).take_while(|(a, b)| a == b).count();
+    match (&one[..one.len() - tail], &other[..other.len() - tail]) {
+        ([], [_]) | ([_], []) => true,
+        // Figures and dots of a name count: stage2 is no stage3.
+        ([a], [b]) => a.is_ascii_alphabetic() && b.is_ascii_alphabetic(),
+        ([a, b], [c, d]) => a == d && b == c,
+        _ => false,
     }
 }
 

@@ -21,9 +21,26 @@ const SIZE_WORDS: [&str; 14] = [
     "flash", "plus",
 ];
 
-/// Words that make another architecture of a name: Zebra-Llama is no Llama.
-const OTHER_KINDS: [&str; 11] =
-    ["zebra", "mamba", "gdn", "kda", "rwkv", "video", "diffusion", "eagle", "medusa", "draft", "bert"];
+/// Words that make another architecture of a name: Zebra-Llama is no Llama, and Qwen2.5-VL has an encoder beside it.
+const OTHER_KINDS: [&str; 17] = [
+    "zebra",
+    "mamba",
+    "gdn",
+    "kda",
+    "rwkv",
+    "video",
+    "diffusion",
+    "eagle",
+    "medusa",
+    "draft",
+    "bert",
+    "vl",
+    "omni",
+    "asr",
+    "ocr",
+    "llava",
+    "molmo",
+];
 
 /// Whether a name says a spelling: the spelling's pieces in their order, with letters alone between them, and no word
 /// of another model.

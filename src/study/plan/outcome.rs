@@ -186,13 +186,18 @@ fn machine_that_does(plan: &RunPlan) -> Option<String> {
     let stages = number("/parallelism/pipeline/size");
     let sequences = number("/batch/global") / number("/batch/micro_batch");
     let does = |data: &u64| {
-        data.checked_mul(stage).is_some_and(|ranks| ranks.is_multiple_of(experts))
-            && sequences.is_multiple_of(*data)
+        let ranks = data.saturating_mul(stage);
+        let devices = ranks.saturating_mul(stages);
+        let whole_nodes = devices <= NODE || devices.is_multiple_of(NODE);
+        whole_nodes && ranks.is_multiple_of(experts) && sequences > 0 && sequences.is_multiple_of(*data)
     };
     let most = count / stage.checked_mul(stages)?;
     let data = (1..=most).rev().find(does).or_else(|| (most + 1..=MOST_REPLICAS).find(does))?;
     Some(format!("--on {}x{device}", data.checked_mul(stage)?.checked_mul(stages)?))
 }
+
+/// Devices of most nodes: more of them come in whole nodes.
+const NODE: u64 = 8;
 
 /// Replicas of a machine that is proposed.
 const MOST_REPLICAS: u64 = 4096;

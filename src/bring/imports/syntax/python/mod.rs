@@ -31,7 +31,8 @@ pub(super) fn looks_like(text: &str) -> bool {
 
 /// The arguments of one function, by its name where there are several. `file` is where the text comes from.
 pub(super) fn read(text: &str, file: &str, function: Option<&str>) -> Result<Entries, SpecError> {
-    let module = module(&tokens::lines(text));
+    let mut module = module(&tokens::lines(text));
+    module.lies_in(folder(file).as_deref().unwrap_or_default());
     let library = library(&module, file);
     let names = recipes(&module);
     let name = match (function, names.as_slice()) {
@@ -50,6 +51,12 @@ pub(super) fn read(text: &str, file: &str, function: Option<&str>) -> Result<Ent
             .hint("`def NAME():` at the start of a line")
     })?;
     Ok(arguments(&library, module, function))
+}
+
+/// The name of the folder that a file lies in.
+fn folder(file: &str) -> Option<String> {
+    let path = std::fs::canonicalize(file).ok()?;
+    Some(path.parent()?.file_name()?.to_string_lossy().into_owned())
 }
 
 /// The arguments of all functions.

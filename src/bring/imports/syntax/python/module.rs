@@ -35,6 +35,11 @@ impl Module {
     pub fn function(&self, name: &str) -> Option<&Function> {
         self.functions.iter().find(|function| function.name == name)
     }
+    /// Says which package `from . import` means: the folder that the text lies in.
+    pub fn lies_in(&mut self, folder: &str) {
+        let here = self.imports.values_mut().filter(|import| import.package.is_empty());
+        here.for_each(|import| import.package = folder.to_string());
+    }
     /// Packages of recipes that it imports from.
     pub fn packages(&self) -> Vec<String> {
         self.imports
@@ -92,7 +97,7 @@ pub(super) fn imports(tokens: &[Token]) -> Vec<(String, Import)> {
     let name = |token: &Token| if let Token::Name(name) = token { Some(name.clone()) } else { None };
     let names: Vec<String> = tokens.iter().filter_map(name).collect();
     let Some(at) = names.iter().position(|name| name == "import") else { return Vec::new() };
-    if names[0] != "from" || at < 2 {
+    if names[0] != "from" {
         return Vec::new();
     }
     let package = names[1..at].join(".");

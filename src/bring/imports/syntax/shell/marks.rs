@@ -29,7 +29,11 @@ pub(super) fn says_something(text: &str) -> bool {
 /// What stands behind the last slash of a path whose folder is open: the name of a model, mostly.
 pub(super) fn below_open(text: &str) -> Option<&str> {
     let (_, name) = text.rsplit_once('/')?;
-    let is_name = says_something(name) && !name.contains(['$', ' ']) && name.contains(char::is_alphabetic);
+    let has = |kind: fn(char) -> bool| name.contains(kind);
+    let is_name = says_something(name)
+        && !name.contains(['$', ' '])
+        && has(char::is_alphabetic)
+        && has(|c| c.is_ascii_digit());
     (is_name && is_known(text)).then_some(name)
 }
 
