@@ -345,7 +345,8 @@ fn flops_with_recomputation_over_those_without_are_layers() {
 #[test]
 fn a_run_that_recomputes_whole_layers_may_have_their_inputs_on_the_host() {
     let ways = |recompute: &str| {
-        let row = json!({"software": "DeepSpeed", "sharding": "ZeRO-3", "recompute": recompute});
+        let row =
+            json!({"software": "DeepSpeed", "sharding": "ZeRO-3", "recompute": recompute, "mbs_seqs": 1});
         rows_with(&[row])[0].reliefs.iter().map(|relief| relief.what.clone()).collect::<Vec<_>>()
     };
     assert_eq!(ways("full"), ["recomputation of whole layers, their inputs on the host"]);
@@ -362,6 +363,11 @@ fn a_guessed_micro_batch_is_the_first_to_go() {
     };
     assert_eq!(ways(json!({})), "micro-batches of 1");
     assert_ne!(ways(json!({"mbs_seqs": 2})), "micro-batches of 1");
+    let of_software = ways(json!({"software": "PyTorch FSDP", "gbs_seqs": 256, "tp": 1, "pp": 1}));
+    assert!(
+        of_software.starts_with("micro-batches of "),
+        "what a rule took of software is a guess too: {of_software}"
+    );
 }
 
 /// The state of the optimizer can be cut where there are replicas to cut it over.

@@ -60,7 +60,7 @@ pub fn reliefs(d: &Description) -> Vec<Relief> {
 /// Halves of a micro-batch of which nothing is said: a guess that cannot have run goes before anything that the
 /// software did.
 fn smaller_micro_batches(d: &Description) -> Vec<u64> {
-    let guessed = |f: &&super::Field| f.path == "batch.micro_batch" && f.origin.from == From::Assumed;
+    let guessed = |f: &&super::Field| f.path == "batch.micro_batch" && f.origin.from != From::Stated;
     if d.fields.iter().find(guessed).is_none() || d.ruling.columns.has("grad_accum") {
         return Vec::new();
     }

@@ -130,14 +130,16 @@ fn python(folder: &Path, files: &mut Vec<PathBuf>) {
     for path in entries.flatten().map(|entry| entry.path()) {
         match path.is_dir() {
             true => python(&path, files),
-            false if path.extension().is_some_and(|e| e == "py") && is_recipe(&path) => files.push(path),
+            false if is_recipe(&path) => files.push(path),
             false => {}
         }
     }
 }
 
+/// A module of recipes; that of a package hands on what the others define or hand on.
 fn is_recipe(path: &Path) -> bool {
-    path.components().any(|part| part.as_os_str().to_string_lossy().ends_with("recipes"))
+    let module = path.extension().is_some_and(|e| e == "py") && !path.ends_with("__init__.py");
+    module && path.components().any(|part| part.as_os_str().to_string_lossy().ends_with("recipes"))
 }
 
 #[cfg(test)]
