@@ -25,6 +25,10 @@ impl Draft {
             }
             _ => {}
         }
+        if self.variables.get("cut_inputs") == Some(&true.into()) && self.degree("parallelism.tensor") > 1 {
+            let why = "kept inputs are cut over tensor ranks with sequence parallelism alone here";
+            self.doubt("partition_activations", true.into(), why);
+        }
         let Some(parts) = self.workload.pointer("/recompute/modules").cloned() else { return };
         let is_core = parts == json!(["attention-core"]) || parts == json!([]);
         if granularity.as_deref() == Some("selective") && !is_core {
