@@ -166,6 +166,13 @@ fn what_cannot_stand_says_why() {
     folder.write("config.json", CONFIG);
     let said = folder.stepsim("plan config.json --on 8xh100 --batch 16 --set parallelism.expert=8");
     assert!(said.status == Some(2) && said.error.contains("parallelism.expert=8"), "{}", said.error);
+    for (sets, names) in [
+        ("training.adapters.rank=8", "training.adapters.of"),
+        ("optimizer.kind=muon --set parallelism.sharding.kind=zero2", "none or zero1"),
+    ] {
+        let said = folder.stepsim(&format!("plan mixtral-8x7b --on 8xh100 --batch 16 --set {sets}"));
+        assert!(said.status == Some(2) && said.error.contains(names), "{sets}: {}", said.error);
+    }
     let said = folder.stepsim("plan llama3-70b --on 8xl4 --batch 16");
     assert!(said.status == Some(3) && said.error.contains("64xl4 would do"), "{}", said.error);
 }

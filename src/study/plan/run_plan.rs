@@ -9,7 +9,7 @@ use crate::{Ranked, SearchOptions, SearchReport, StudyError, fill, search};
 use stepsim_bring::describe::{Field, From, Origin};
 use stepsim_bring::imports::{Import, Status};
 use stepsim_core::ids::DeviceId;
-use stepsim_simulate::Site;
+use stepsim_simulate::{Inputs, Site};
 use stepsim_step::model::ParameterCount;
 use stepsim_step::spec::{SpecError, WorkloadSpec, set_at};
 
@@ -191,7 +191,14 @@ impl RunPlan {
         let memory = report.pruned.get("memory").copied().unwrap_or(0)
             + report.unfit.get("out_of_memory").copied().unwrap_or(0);
         if memory == 0 {
-            return error.hint("the batch, the model and what is stated must divide one another").into();
+            // What no layout changes is in the way of the plain one, too.
+            let plain = Inputs::load(&self.workload.to_string(), Some(&self.on), &self.machine_sets).err();
+            return error
+                .hint(match plain.filter(|e| !e.path.is_empty()) {
+                    Some(e) => format!("{}: {} (allowed: {})", e.path, e.problem, e.allowed),
+                    None => "the batch, the model and what is stated must divide one another".to_string(),
+                })
+                .into();
         }
         let more = self.larger_machine(progress).map_or_else(String::new, |on| format!("{on} would do, "));
         let offload = "or let state live elsewhere: stepsim search --offload";
