@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 use stepsim::core::engine::EngineError;
+use stepsim::simulate::jump::figures;
 use stepsim::simulate::{Inputs, Options, Simulation, SimulationError};
 use stepsim::step::plan::step::PlanError;
 use stepsim::step::schedule::ALL;
@@ -92,7 +93,7 @@ fn no_schedule_comes_to_a_standstill_at_real_depth() {
             ];
             match Inputs::load(model, None, &sets)
                 .map_err(SimulationError::from)
-                .and_then(|inputs| Simulation::run(&inputs, &Options::default()))
+                .and_then(|inputs| figures(&inputs, &Options::default(), false))
             {
                 Ok(_) => played += 1,
                 Err(SimulationError::Spec(e) | SimulationError::Plan(PlanError::Spec(e))) => {
