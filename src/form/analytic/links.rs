@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 use super::known::{Groups, Known, Surroundings};
 use super::unlike::{regular, slowest_group};
 use stepsim_core::ids::{DeviceId, RankId, ResourceId};
+use stepsim_step::collective::Axis as TorusAxis;
 use stepsim_step::collective::{Chooser, CollectiveError, Fabric, Geometry, Network, Op, Transfer};
 use stepsim_step::model::CommGroup;
 use stepsim_step::plan::step::border::leaves_node;
@@ -284,21 +285,25 @@ impl<'a> Shared<'a> {
     }
 
     /// How many groups of one kind share each link of an axis of a torus: members that are so many positions apart
-    /// leave room for as many groups between them.
+    /// leave room for as many groups between them. Of two members that are opposite on a ring, those at even positions
+    /// go one way round and those at odd ones the other.
     fn interleaved(&self, degrees: &Degrees, first: RankId, group: Group) -> u64 {
+        let Fabric::Torus(axes) = Network::fabric(self.machine) else { return 1 };
         if self.alone {
             return 1;
         }
         let mut members = Vec::new();
         degrees.members(self.layout, first, group, &mut members);
         let at = |rank: &RankId| self.machine.coordinates(self.layout.device(*rank));
-        let apart = |axis: usize| {
-            let mut places: Vec<u32> = members.iter().map(|rank| at(rank)[axis]).collect();
+        let apart = |(k, axis): (usize, &TorusAxis)| {
+            let mut places: Vec<u32> = members.iter().map(|rank| at(rank)[k]).collect();
             places.sort_unstable();
             places.dedup();
-            places.windows(2).map(|two| two[1] - two[0]).max().unwrap_or(1)
+            let apart = places.windows(2).map(|two| two[1] - two[0]).max().unwrap_or(1);
+            let opposite = axis.wraps && places.len() == 2 && 2 * apart == axis.len;
+            if opposite { apart.div_ceil(2) } else { apart }
         };
-        (0..3).map(apart).max().map_or(1, u64::from)
+        axes.iter().enumerate().map(apart).max().map_or(1, u64::from)
     }
 
     /// The same for copies from or to a tier: on the fullest link of the way, and at the tier's own end of it.
