@@ -11,8 +11,7 @@
 //! * norms: NVIDIA/cudnn-frontend RMSNorm results (tuned: cuDNN; compiled: Inductor; eager: PyTorch); layer norm
 //!   backward: Liger-Kernel benchmark (tuned: Liger; eager: PyTorch);
 //! * activation: Liger-Kernel SwiGLU benchmark (tuned: Liger; compiled: Megatron's JIT). PyTorch's passes reach 0.60
-//!   there,
-//!   since halves of one tensor are read without vector instructions. Eager is for separate tensors: residual
+//!   there, since halves of one tensor are read without vector instructions. Eager is for separate tensors: residual
 //!   additions, DeepSeek-V3's scalar product;
 //! * rotary, residual: vidur profiles of Llama 2 layers on H100, the training profile of DeepSeek-V3;
 //! * casts: torchao blockwise and MX casts on H100 and B200, Transformer Engine's GEMM tutorial (amax);

@@ -1,10 +1,8 @@
 //! The simulated layouts that are worth measuring, and what each of them bets on.
 //!
 //! A search takes the least of many simulated times, so it finds those that are too short by mistake. Layouts are
-//! therefore
-//! ranked by the upper end of their range, which a full device lengthens, and beside the first stand two that differ
-//! from it in
-//! kind: whatever the first bets on, they do not.
+//! therefore ranked by the upper end of their range, which a full device lengthens, and beside the first stand two
+//! that differ from it in kind: whatever the first bets on, they do not.
 
 use schemars::JsonSchema;
 use serde::Serialize;

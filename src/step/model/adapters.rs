@@ -67,9 +67,8 @@ fn own_input(s: &Shard, spec: &AdapterSpec) -> f64 {
 }
 
 /// Kernels around the products of an adapter, forward and backward: the input is cast to the adapter's format and
-/// dropped
-/// out; the output is scaled, added to the frozen product's output and cast back. The product's own kernel already
-/// counts one read of that addition.
+/// dropped out; the output is scaled, added to the frozen product's output and cast back. The product's own kernel
+/// already counts one read of that addition.
 fn around(s: &Shard, spec: &AdapterSpec, tokens: u64, [inputs, outputs]: [u64; 2]) -> [Option<Item>; 2] {
     if !is_eager(s) {
         return [None, None];

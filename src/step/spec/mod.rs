@@ -1,9 +1,9 @@
 //! The JSON files: their exact shape, how they are found, and what is said when one is wrong.
 //!
-//! Kinds of files: a [`Topology`] names its [`Device`] and perhaps its [`Collectives`], a workload its model and
-//! its software [`StackSpec`]. A *name* means a file that the
-//! binary carries, a *path* (with `/`, or ending in `.json`) one on disk, relative to the file that refers to it; the
-//! content may also stand in place. Any file may name a `base` and give only what differs.
+//! Kinds of files: a [`Topology`] names its [`Device`] and perhaps its [`Collectives`], a workload its model and its
+//! software [`StackSpec`]. A *name* means a file that the binary carries, a *path* (with `/`, or ending in `.json`)
+//! one on disk, relative to the file that refers to it; the content may also stand in place. Any file may name a
+//! `base` and give only what differs.
 //!
 //! [`load()`] does it all: strict JSON (no key twice) → base → references → `--set` → types → [`Spec::validate`]. Every
 //! error is a [`SpecError`] with file, JSON path, value, what is allowed and what to do. Sizes are bounded where they

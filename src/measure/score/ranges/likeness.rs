@@ -3,8 +3,7 @@
 use super::traits::StepTraits;
 
 /// The rest of a step's weight where a class differs. Of a few lists that were tried, this one leaves the shares of
-/// classes nearest
-/// to four fifths where widths know nothing of a source (the law in `widths.rs`).
+/// classes nearest to four fifths where widths know nothing of a source (the law in `widths.rs`).
 const OTHER_DEVICE_OF_GENERATION: f64 = 0.7;
 const OTHER_GENERATION: f64 = 0.25;
 const OTHER_MAKER: f64 = 0.1;

@@ -1,8 +1,7 @@
 //! How long a step is likely to be, from the measured steps that are like it.
 //!
 //! 1. [`StepTraits`]: the classes of a step (device and its generation, software and its release, sort of model,
-//!    family of
-//!    layouts, format) and its size.
+//!    family of layouts, format) and its size.
 //! 2. [`MeasuredSteps`]: measured steps with their traits and measured over simulated seconds: the shipped file, which
 //!    `stepsim score --measured-steps` writes.
 //! 3. Each measured step weighs as much as it is like the step asked about; a source counts by the root of what its

@@ -30,8 +30,7 @@ impl LayoutKind {
 }
 
 /// A device fuller than this has to give memory back and ask again (all ten steps of nanotron's sweep that were
-/// measured to fill
-/// 89 % or more took 2.9 to 8.3 times what is simulated).
+/// measured to fill 89 % or more took 2.9 to 8.3 times what is simulated).
 pub const FULL: f64 = 0.8;
 /// The cost of each further part of the device: it leaves the choice among development rows as good as without.
 const FULL_COSTS: f64 = 0.2;
@@ -42,8 +41,7 @@ pub fn cost_of(upper_s: f64, memory: Option<f64>) -> f64 {
 }
 
 /// The places of three candidates, given their kinds and costs: the cheapest, then the cheapest of each kind that is
-/// not among
-/// them; where kinds run out, the next by cost.
+/// not among them; where kinds run out, the next by cost.
 pub fn three_unlike<K: PartialEq>(candidates: &[(K, f64)]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..candidates.len()).collect();
     order.sort_by(|a, b| candidates[*a].1.total_cmp(&candidates[*b].1));

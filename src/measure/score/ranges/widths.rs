@@ -10,8 +10,7 @@ use super::traits::StepTraits;
 use crate::score::statistics::quantile;
 
 /// Share of measured steps that lie in the range which all other sources give them. It is two points above the four
-/// fifths that
-/// are promised, because a source that is new to the widths loses two.
+/// fifths that are promised, because a source that is new to the widths loses two.
 const INSIDE: f64 = 0.82;
 /// Classes of fewer steps widen nothing.
 const LEAST_STEPS: usize = 20;
@@ -139,8 +138,7 @@ mod tests {
     }
 
     /// The law of ranges: of every class of twenty measured steps or more, four in five lie in the range that all
-    /// sources but
-    /// their own give them.
+    /// sources but their own give them.
     #[test]
     fn four_in_five_measured_steps_lie_in_their_range() {
         let measured = MeasuredSteps::shipped();

@@ -174,9 +174,8 @@ fn add_rotation(b: &mut Blocks) {
     };
     let elements = s.tokens() * per_token;
     // One kernel reads and writes each element once. In complex numbers (torchtitan, Meta's Llama), which compilers
-    // leave alone, as much as
-    // seven passes; in halves that are turned and joined (Hugging Face), ten, and twelve backward (Liger-Kernel's
-    // benchmarks of both).
+    // leave alone, as much as seven passes; in halves that are turned and joined (Hugging Face), ten, and twelve
+    // backward (Liger-Kernel's benchmarks of both).
     let [ahead, back] = match s.fusion {
         _ if s.has_kernel_of(FusedPart::Rotary) => [2.0; 2],
         KernelFusion::Compiled => [7.0; 2],
