@@ -160,7 +160,7 @@ fn doubts(plan: &RunPlan) -> Option<String> {
 /// Names the file in an error, and what may help where degrees do not fit the machine.
 fn named(error: SpecError, plan: &RunPlan) -> SpecError {
     let mut error = SpecError { file: plan.name.clone(), ..error };
-    let others = ["parallelism.", "batch.global"].iter().any(|path| error.path.starts_with(path));
+    let others = ["parallelism", "batch.global"].iter().any(|path| error.path.starts_with(path));
     if others {
         let machine = machine_that_does(plan).map(|on| format!("{on} would do: "));
         let search = format!(
@@ -184,12 +184,14 @@ fn machine_that_does(plan: &RunPlan) -> Option<String> {
     let stage = number("/parallelism/tensor").checked_mul(number("/parallelism/context/size"))?;
     let experts = number("/parallelism/expert").checked_mul(number("/parallelism/expert_tensor"))?;
     let stages = number("/parallelism/pipeline/size");
-    let sequences = number("/batch/global") / number("/batch/micro_batch");
+    let (sequences, micro_batch) = (number("/batch/global"), number("/batch/micro_batch"));
     let does = |data: &u64| {
         let ranks = data.saturating_mul(stage);
         let devices = ranks.saturating_mul(stages);
         let whole_nodes = devices <= NODE || devices.is_multiple_of(NODE);
-        whole_nodes && ranks.is_multiple_of(experts) && sequences > 0 && sequences.is_multiple_of(*data)
+        whole_nodes
+            && ranks.is_multiple_of(experts)
+            && sequences.is_multiple_of(data.saturating_mul(micro_batch))
     };
     let most = count / stage.checked_mul(stages)?;
     let data = (1..=most).rev().find(does).or_else(|| (most + 1..=MOST_REPLICAS).find(does))?;
