@@ -40,29 +40,73 @@ pub struct Man {
 pub fn run(args: &Args, mut program: Command) -> Result<(), Failure> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut program, "stepsim", &mut text);
-    let names = if args.shell == Shell::Bash { names() } else { String::new() };
-    say(&(String::from_utf8_lossy(&text).into_owned() + &names))
+    say(&with_names(args.shell, &String::from_utf8_lossy(&text)))
 }
 
-/// Names of what is shipped, for bash: machines behind the options that take one, else workloads and models.
-fn names() -> String {
+/// Completions with the names of what is shipped: machines behind the options that take one, else workloads and models.
+fn with_names(shell: Shell, text: &str) -> String {
     let all =
         |kinds: &[Kind]| kinds.iter().flat_map(|kind| catalog::names(*kind)).collect::<Vec<_>>().join(" ");
-    format!(
-        "_stepsim_names() {{
+    let (machines, names) = (all(&[Kind::Topology]), all(&[Kind::Workload, Kind::Model]));
+    match shell {
+        Shell::Bash => format!(
+            "{text}_stepsim_names() {{
     _stepsim \"$@\"
     case \"$2,$3\" in
         -*) ;;
-        *,-t|*,--topology|*,--on) COMPREPLY+=($(compgen -W '{}' -- \"$2\")) ;;
+        *,-t|*,--topology|*,--on) COMPREPLY+=($(compgen -W '{machines}' -- \"$2\")) ;;
         *,-*) ;;
-        *) [ \"$COMP_CWORD\" -lt 2 ] || COMPREPLY+=($(compgen -W '{}' -- \"$2\")) ;;
+        *) [ \"$COMP_CWORD\" -lt 2 ] || COMPREPLY+=($(compgen -W '{names}' -- \"$2\")) ;;
     esac
 }}
 complete -F _stepsim_names -o bashdefault -o default stepsim
+"
+        ),
+        Shell::Fish => format!(
+            "{text}complete -c stepsim -n 'not __fish_stepsim_needs_command' -a '{names}'
+complete -c stepsim -s t -l topology -l on -r -a '{machines}'
+"
+        ),
+        Shell::Zsh => {
+            let named = |line: &str| {
+                let topology =
+                    [":TOPOLOGY:_default", ":MACHINE:_default"].iter().any(|end| line.contains(end));
+                let place = line.starts_with("':") || line.starts_with("'*:");
+                let by = if topology { "_stepsim_machines" } else { "_stepsim_names" };
+                if topology || place { line.replace("_default", by) } else { line.to_owned() }
+            };
+            let body: Vec<String> = text.lines().skip(1).map(named).collect();
+            format!(
+                "#compdef stepsim
+_stepsim_machines() {{ compadd {machines}; _files }}
+_stepsim_names() {{ compadd {names}; _files }}
+{}
 ",
-        all(&[Kind::Topology]),
-        all(&[Kind::Workload, Kind::Model])
-    )
+                body.join("\n")
+            )
+        }
+        _ => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_complete_in_each_shell_that_is_common() {
+        for (shell, line) in [
+            (Shell::Bash, "--topology|*,--on) COMPREPLY+=($(compgen -W 'a10-8"),
+            (Shell::Zsh, ":TOPOLOGY:_stepsim_machines'"),
+            (Shell::Zsh, "workload:_stepsim_names'"),
+            (Shell::Fish, "complete -c stepsim -s t -l topology -l on -r -a 'a10-8"),
+        ] {
+            let mut text = Vec::new();
+            clap_complete::generate(shell, &mut super::super::definition(), "stepsim", &mut text);
+            let all = with_names(shell, &String::from_utf8_lossy(&text));
+            assert!(all.contains(line), "{shell}: {line}");
+        }
+    }
 }
 
 /// Runs `stepsim man`.
