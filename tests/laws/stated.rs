@@ -58,5 +58,10 @@ fn what_the_command_line_states_stands_in_the_plan() {
     let all: Vec<String> =
         chosen.filter_map(|leaf| broken(&folder, leaf, walk.values(leaf, None).first()?)).collect();
     println!("{most} of {} fields", leaves.len());
+    let plan = r#"{"base": "tiny-4"}"#;
+    assert!(
+        stands(plan, "batch.micro_batch=1") && !stands(plan, "batch.micro_batch=2"),
+        "the law tells them apart"
+    );
     assert!(all.is_empty(), "{} of {most} do not stay:\n{}", all.len(), all.join("\n"));
 }
