@@ -106,6 +106,7 @@ fn all(inputs: &Inputs, choices: bool) -> Result<WhatIfs, Failure> {
         step_time_s: report.step_time_s,
         changes: Vec::new(),
         candidates: report.candidates,
+        candidates_left_out: report.candidates_left_out,
     })
 }
 
@@ -155,8 +156,12 @@ fn changes(result: &WhatIfs) -> String {
 
 /// Candidates with their settings below, those without a field by their name.
 fn candidates(result: &WhatIfs) -> String {
+    let left_out = match result.candidates_left_out {
+        0 => String::new(),
+        n => format!("\n{n} choices were not played: their closed form is more than 5 % longer"),
+    };
     if result.candidates.is_empty() {
-        return "nothing that could be otherwise makes it shorter".to_owned();
+        return format!("nothing that could be otherwise makes it shorter{left_out}");
     }
     let heads = ["what", "otherwise", "step", "less", "itself", "others wait", "memory"];
     let mut rows = new_table(width(), heads.map(String::from).to_vec());
@@ -171,7 +176,7 @@ fn candidates(result: &WhatIfs) -> String {
     for c in &result.candidates {
         let _ = writeln!(out, "  {}; {}:  {}", c.what, c.otherwise, c.arguments(quoted));
     }
-    out.trim_end().to_owned()
+    format!("{}{left_out}", out.trim_end())
 }
 
 const GIB: f64 = (1u64 << 30) as f64;

@@ -48,6 +48,14 @@ pub struct WhatIfs {
     /// Where none was asked for: all that could be otherwise, dearest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<Candidate>,
+    /// Choices that were not played, since their closed form is far longer.
+    #[serde(default, skip_serializing_if = "none_left_out")]
+    pub candidates_left_out: u64,
+}
+
+/// Whether all were played.
+fn none_left_out(count: &u64) -> bool {
+    *count == 0
 }
 
 /// A run, ready for changes.
@@ -126,6 +134,7 @@ impl Base {
             step_time_s: self.run.record.step_end.s(),
             changes: rows,
             candidates: Vec::new(),
+            candidates_left_out: 0,
         })
     }
 
