@@ -182,5 +182,6 @@ pub(crate) fn whatif(step: &Step) -> Result<WhatIfs, Box<Fault>> {
         step_time_s: report.step_time_s,
         changes: Vec::new(),
         candidates: report.candidates,
+        candidates_left_out: report.candidates_left_out,
     })
 }
