@@ -30,6 +30,12 @@ pub(super) fn library(of: &Module, file: &str) -> Library {
     library
 }
 
+/// The name of the folder that a file lies in.
+pub(super) fn folder(file: &str) -> Option<String> {
+    let path = std::fs::canonicalize(file).ok()?;
+    Some(path.parent()?.file_name()?.to_string_lossy().into_owned())
+}
+
 /// The file of a package, from the folder that a file of the same software lies in.
 fn place(file: &Path, package: &str) -> Option<PathBuf> {
     let path = package.replace('.', "/");

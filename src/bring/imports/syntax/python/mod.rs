@@ -14,7 +14,7 @@ mod tokens;
 
 use serde_json::Value;
 
-use library::library;
+use library::{folder, library};
 use module::{Entries, Function, Library, Module};
 use player::{module, play};
 use stepsim_step::spec::SpecError;
@@ -51,12 +51,6 @@ pub(super) fn read(text: &str, file: &str, function: Option<&str>) -> Result<Ent
             .hint("`def NAME():` at the start of a line")
     })?;
     Ok(arguments(&library, module, function))
-}
-
-/// The name of the folder that a file lies in.
-fn folder(file: &str) -> Option<String> {
-    let path = std::fs::canonicalize(file).ok()?;
-    Some(path.parent()?.file_name()?.to_string_lossy().into_owned())
 }
 
 /// The arguments of all functions.
