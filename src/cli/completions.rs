@@ -98,7 +98,7 @@ mod tests {
         for (shell, line) in [
             (Shell::Bash, "--topology|*,--on) COMPREPLY+=($(compgen -W 'a10-8"),
             (Shell::Zsh, ":TOPOLOGY:_stepsim_machines'"),
-            (Shell::Zsh, "workload:_stepsim_names'"),
+            (Shell::Zsh, "of training software:_stepsim_names'"),
             (Shell::Fish, "complete -c stepsim -s t -l topology -l on -r -a 'a10-8"),
         ] {
             let mut text = Vec::new();

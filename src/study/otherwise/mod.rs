@@ -71,6 +71,7 @@ pub fn with_candidates(
         Depth::Glance => step.dearest(ideas, &mut left_out)?,
         _ => step.all(&ideas)?,
     };
+    candidates.retain(|c| c.cost_s() >= SMALL * report.step_time_s);
     candidates.sort_by(|a, b| a.step_s.total_cmp(&b.step_s).then(a.kind.cmp(&b.kind)));
     if depth == Depth::Choices {
         candidates.splice(0..0, step.together(&candidates));
@@ -238,9 +239,6 @@ impl Step<'_> {
         let shorter = Time::from_s(r.step_time_s * steps * (1.0 - SMALL));
         let figures = figures_edited_among(&self.common, &inputs, self.options, &edits, shorter).ok()?;
         let step_s = figures.step_end.s() / steps;
-        if figures.step_end >= shorter {
-            return None;
-        }
         let waited = r.mean.stalls_s.iter().filter(|(cause, _)| cause.is_for_others());
         let induced_s = (waited.map(|(_, s)| s).sum::<f64>() - figures.for_others_s) / steps;
         Some(Candidate {
