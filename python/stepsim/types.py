@@ -905,6 +905,8 @@ class WhatIfs(_WhatIfs, total=False):
     changes: list[WhatIf]
     #: Where none was asked for: all that could be otherwise, dearest first.
     candidates: list[WhatIfCandidate]
+    #: Choices that were not played, since their closed form is far longer.
+    candidates_left_out: int
 
 
 class Line(TypedDict):
