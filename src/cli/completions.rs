@@ -89,6 +89,15 @@ _stepsim_names() {{ compadd {names}; _files }}
     }
 }
 
+/// Runs `stepsim man`.
+///
+/// # Errors
+/// The folder cannot be written to (status 1).
+pub fn man(args: &Man, program: Command) -> Result<(), Failure> {
+    let failed = |e| Failure::run(format!("--output {}: {e}", args.out.display()));
+    clap_mangen::generate_to(program, &args.out).map_err(failed)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,13 +116,4 @@ mod tests {
             assert!(all.contains(line), "{shell}: {line}");
         }
     }
-}
-
-/// Runs `stepsim man`.
-///
-/// # Errors
-/// The folder cannot be written to (status 1).
-pub fn man(args: &Man, program: Command) -> Result<(), Failure> {
-    let failed = |e| Failure::run(format!("--output {}: {e}", args.out.display()));
-    clap_mangen::generate_to(program, &args.out).map_err(failed)
 }
