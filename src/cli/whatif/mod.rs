@@ -17,7 +17,7 @@ use stepsim_simulate::page::sheet::quoted;
 use stepsim_simulate::whatif::{Base, Change, Subject, WhatIf, WhatIfs};
 use stepsim_simulate::{Inputs, Options};
 use stepsim_step::spec::{SpecError, Topology};
-use stepsim_study::otherwise::{Depth, with_candidates};
+use stepsim_study::otherwise::{Depth, LONGER, with_candidates};
 
 /// Say what could be otherwise and what it would make of the step.
 #[derive(Debug, clap::Args)]
@@ -158,7 +158,7 @@ fn changes(result: &WhatIfs) -> String {
 fn candidates(result: &WhatIfs) -> String {
     let left_out = match result.candidates_left_out {
         0 => String::new(),
-        n => format!("\n{n} choices were not played: their closed form is more than 5 % longer"),
+        n => format!("\n{n} choices were not played: in closed form over {} % longer", 100.0 * LONGER),
     };
     if result.candidates.is_empty() {
         return format!("nothing that could be otherwise makes it shorter{left_out}");

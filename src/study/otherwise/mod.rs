@@ -49,7 +49,7 @@ const PROMISES: f64 = 0.005;
 
 /// A choice that the closed form makes longer by more than this part of the step is not played: its error on steps
 /// that it claims whole is less.
-const LONGER: f64 = 0.05;
+pub const LONGER: f64 = 0.05;
 
 /// So many of the best choices are tried together.
 const TOGETHER: usize = 8;
