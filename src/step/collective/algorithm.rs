@@ -1,4 +1,4 @@
-//! What an algorithm says of itself.
+//! The interface of an algorithm.
 
 use super::geometry::Geometry;
 use super::schedule::{Adjust, Phase, Routes};
@@ -13,22 +13,22 @@ pub trait Algorithm: Sync + std::fmt::Debug {
     fn aliases(&self) -> &'static [&'static str] {
         &[]
     }
-    /// Whether it can do `op` on such a group.
+    /// True if it can run `op` on such a group.
     ///
     /// # Errors
-    /// Why not, in words.
+    /// The reason, in words.
     fn supports(&self, op: Op, g: &Geometry) -> Result<(), String>;
     /// Time in seconds on an idle network of this geometry, by the textbook formula, with `chunks` pipeline chunks.
     fn closed_form(&self, t: &Transfer, g: &Geometry, chunks: u32) -> f64;
-    /// What of that its bytes do not explain, if they flow over the links of its phases one phase after the other:
-    /// latency, and what fills and drains pipelines. `None` where rounds follow each other as if they waited: each
-    /// takes its longest latency.
+    /// The part of its time that its bytes do not explain when they flow over the links of its phases one phase after
+    /// the other: latency, and the filling and draining of pipelines. `None` where each round waits for the one
+    /// before: then each takes its longest latency.
     fn lag(&self, _t: &Transfer, _g: &Geometry, _chunks: u32) -> Option<f64> {
         None
     }
     /// The transfers, in rounds.
     fn phases(&self, t: &Transfer, g: &Geometry, chunks: u32) -> Vec<Phase>;
-    /// What one flow stands for at `fluid`, where that is not the transfers themselves.
+    /// The phases that one flow stands for at `fluid`, where they are not the transfers themselves.
     fn fluid_phases(&self, t: &Transfer, g: &Geometry, chunks: u32) -> Vec<Phase> {
         self.phases(t, g, chunks)
     }

@@ -1,8 +1,8 @@
-//! What a collective takes on a group by the rule that people carry in their heads: the larger of its bytes over all
-//! links and of its latency.
+//! The lower bound of a collective by the rule that people carry in their heads: the larger of its latency and the
+//! time of its bytes over all links.
 //!
-//! Hazard: V/(2B) counts all V bytes, of which a device holds 1/n itself: an algorithm that uses both directions evenly
-//! (`torus-split`) is that much faster.
+//! Hazard: V/(2B) counts all V bytes, although a device holds 1/n of them itself: an algorithm that uses both
+//! directions evenly (`torus-split`) is that much faster.
 
 use super::Op;
 use super::geometry::{Axis, Fabric, Geometry};

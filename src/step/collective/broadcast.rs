@@ -56,8 +56,7 @@ impl Algorithm for Binomial {
     }
 }
 
-/// Ranks of which one has the buffer last: those below `n` with the most bits set, one for each bit of `n` that they
-/// lack.
+/// The ranks that may receive last: for each bit of `n`, the largest rank below `n` that lacks this bit.
 fn last_ranks(n: u32) -> impl Iterator<Item = u32> {
     let above = move |bit: u32| u32::try_from((u64::from(n) >> bit >> 1) << bit << 1).unwrap_or(0);
     let lacks = (0..u32::BITS).filter(move |bit| n >> bit & 1 == 1);

@@ -6,7 +6,7 @@ use super::geometry::Geometry;
 use crate::spec::collectives::Rule;
 use stepsim_core::units::Time;
 
-/// Which algorithm carries out a transfer, and how.
+/// The algorithm that carries out a transfer, and its settings.
 #[derive(Clone, Debug)]
 pub struct Choice {
     /// The algorithm.
@@ -29,7 +29,7 @@ pub struct Choice {
     pub expected_s: f64,
     /// Who decided.
     pub why: Why,
-    /// Whether the time was measured.
+    /// True if the time was measured.
     pub measured: bool,
 }
 
@@ -91,7 +91,7 @@ impl Choice {
         format!("{}{}", self.why, if self.measured { ", measured" } else { "" })
     }
 
-    /// Seconds of the closed form, on links that carry so many bytes for one of payload.
+    /// Seconds of the closed form on links that carry `overhead` bytes for each byte of payload.
     pub(super) fn played_s(&self, overhead: f64, t: &Transfer, g: &Geometry) -> f64 {
         self.algorithm.closed_form(t, &g.laden(overhead), self.chunks)
     }

@@ -1,4 +1,4 @@
-//! Which algorithm carries out a transfer, and how.
+//! The choice of the algorithm that carries out a transfer.
 //!
 //! The first that knows an answer decides: an algorithm that was asked for, or one of the caller's own; the rules of
 //! the machine's `collectives`; NCCL's model where it knows the device; the best closed form among the algorithms
@@ -21,7 +21,7 @@ use crate::spec::SpecError;
 use crate::spec::collectives::{Collectives, Rule};
 use stepsim_core::units::Time;
 
-/// Times of a caller's own, which go before those of the machine.
+/// Times of the caller, preferred to the machine's.
 pub trait OwnTimes: std::fmt::Debug + Send + Sync {
     /// How long a transfer takes on a group with the machine to itself; nothing: what the machine says. Plans ask
     /// again for the same transfer, so the answer must not change.
@@ -33,7 +33,7 @@ pub trait OwnTimes: std::fmt::Debug + Send + Sync {
 pub struct Chooser {
     /// An algorithm for everything but send/recv, and its pipeline chunks.
     pub always: Option<(&'static dyn Algorithm, Option<u32>)>,
-    /// What NCCL does, and what its kernels cost, on the machine's devices.
+    /// NCCL's choices, and the costs of its kernels, on the machine's devices.
     pub tuning: Option<&'static DeviceTuning>,
     /// Algorithms of the caller's own, which carry out all that they support.
     own_algorithms: Vec<&'static dyn Algorithm>,
@@ -61,7 +61,7 @@ impl Chooser {
     pub fn for_device(name: &str) -> Chooser {
         Chooser { tuning: DeviceTuning::of(name), ..Chooser::default() }
     }
-    /// What a machine does, by the name of its device and its own rules and measured times, if it has any.
+    /// The chooser of a machine, from the name of its device and its own rules and measured times, if any.
     ///
     /// # Errors
     /// A rule names an algorithm that is none, or a protocol that the device's tuning does not know.
@@ -187,7 +187,7 @@ fn best(t: &Transfer, g: &Geometry) -> Option<Choice> {
     can.map(|a| Choice::theory(*a, t, g, None)).min_by(|a, b| a.expected_s.total_cmp(&b.expected_s))
 }
 
-/// Whether a rule speaks of this transfer on such a group.
+/// True if a rule covers this transfer on such a group.
 fn fits(rule: &Rule, t: &Transfer, g: &Geometry) -> bool {
     let within = |value: u64, min: Option<u64>, max: Option<u64>| {
         min.is_none_or(|min| value >= min) && max.is_none_or(|max| value <= max)

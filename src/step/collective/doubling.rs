@@ -21,7 +21,7 @@ use super::schedule::Phase;
 use super::{Op, Transfer};
 
 /// Links between positions at distance `d`: inside a node while its size is a multiple of `2d`. On a torus a message
-/// passes the chips between, and every link on its way carries those of as many chips (half each way where both ways
+/// passes the chips between, so every link on its way carries the messages of `d` chips (half each way where both ways
 /// are equal).
 pub(super) fn class(g: &Geometry, d: u32) -> LinkClass {
     if let Fabric::Torus(axes) = &g.fabric {

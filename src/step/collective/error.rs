@@ -1,10 +1,10 @@
-//! What cannot be lowered.
+//! Errors of lowering.
 
 use thiserror::Error;
 
 use super::unsupported::Unsupported;
 
-/// What cannot be lowered.
+/// A collective that cannot be lowered.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum CollectiveError {
     /// Two members have no route between them.

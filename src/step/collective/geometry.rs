@@ -1,4 +1,4 @@
-//! What a group of ranks looks like to an algorithm: how many, on how many nodes, over what links.
+//! A group of ranks as an algorithm sees it: how many, on how many nodes, over which links.
 //!
 //! Groups of equal geometry behave alike and share their actions. A geometry is measured on a few routes of the group
 //! (one inside the first node, and those from the first node to the next), not on all: `formula` and the chooser use
@@ -11,7 +11,7 @@ use crate::topology::{Machine, ScaleUp};
 use stepsim_core::ids::{DeviceId, ResourceId};
 use stepsim_core::units::{Bandwidth, Time};
 
-/// What collectives ask of a machine.
+/// The machine as collectives see it.
 pub trait Network {
     /// Appends the resources of the route from one device to another and returns its latency. Where transfers split
     /// into [`Network::parts`] equal parts, the resources of each part follow one another.
@@ -109,7 +109,7 @@ impl Network for Machine {
 pub enum Fabric {
     /// Each device has a port on a non-blocking switch.
     Switch {
-        /// Whether the switch adds and multicasts (NVLS, SHARP).
+        /// True if the switch adds and multicasts (NVLS, SHARP).
         reduces: bool,
     },
     /// A link of its own between each pair of devices.
@@ -125,7 +125,7 @@ pub enum Fabric {
 pub struct Axis {
     /// Number of positions.
     pub len: u32,
-    /// Whether the last is a neighbour of the first.
+    /// True if the last is a neighbour of the first.
     pub wraps: bool,
 }
 
@@ -169,7 +169,7 @@ impl LinkClass {
 pub struct SiteLinks {
     /// How many.
     pub count: u32,
-    /// Whether each site has a link to each other.
+    /// True if each site has a link to each other site.
     pub joined: bool,
     /// Between counterparts on nodes of one site.
     pub within: LinkClass,
@@ -209,7 +209,7 @@ impl Apart {
     }
 }
 
-/// What a group looks like.
+/// A group as an algorithm sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Geometry {
     /// Number of members.
@@ -274,21 +274,21 @@ impl Geometry {
     pub fn instant(&self) -> Geometry {
         self.with(|class| LinkClass { latency: Time::ZERO, ..class })
     }
-    /// The same links, those between sites without what their latency exceeds that of links within a site by.
+    /// The same links, but between sites with no more latency than within a site.
     pub(super) fn on_one_site(&self) -> Geometry {
         let Some(of) = self.sites else { return self.clone() };
         let near = |class: LinkClass| LinkClass { latency: class.latency.min(of.within.latency), ..class };
         let sites = SiteLinks { across: near(of.across), ..of };
         Geometry { inter: near(self.inter), alone: near(self.alone), sites: Some(sites), ..self.clone() }
     }
-    /// The same links, on which each byte of payload takes so many of the wire.
+    /// The same links, on which each byte of payload takes `overhead` bytes of the wire.
     pub(super) fn laden(&self, overhead: f64) -> Geometry {
         if overhead == 1.0 {
             return self.clone();
         }
         self.with(|class| LinkClass { rate: (class.bandwidth() / overhead).round() as u64, ..class })
     }
-    /// The same links between nodes while so many other groups send over each.
+    /// The same links between nodes while other groups send over each of them.
     #[must_use]
     pub fn crowded(&self, crowd: f64) -> Geometry {
         let share =
@@ -373,7 +373,7 @@ impl Geometry {
 pub(super) struct Layout {
     /// Device of each position.
     pub devices: Vec<DeviceId>,
-    /// What the group looks like.
+    /// The group's geometry.
     pub geometry: Geometry,
 }
 
@@ -472,7 +472,7 @@ fn site_size(net: &dyn Network, devices: &[DeviceId]) -> usize {
     devices.iter().take_while(|d| net.site_of(**d) == net.site_of(devices[0])).count()
 }
 
-/// Whether each run of so many members is one site.
+/// True if each run of `of_site` members is one site.
 fn even_sites(net: &dyn Network, devices: &[DeviceId], of_site: usize) -> bool {
     devices.chunks(of_site).all(|site| site_size(net, site) == site.len())
 }

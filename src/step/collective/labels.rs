@@ -1,4 +1,4 @@
-//! What the paths of a communicator in steps are: who sends to whom in which pattern.
+//! The paths of a communicator in steps: the sender and the receiver of each message of a pattern.
 
 use super::error::CollectiveError;
 use super::geometry::measure;

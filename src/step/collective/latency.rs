@@ -1,4 +1,4 @@
-//! What the routes of a pattern pay before their bytes move.
+//! Latencies on the routes of a pattern before bytes move.
 
 use stepsim_core::units::Time;
 

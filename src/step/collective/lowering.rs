@@ -30,7 +30,7 @@ pub enum Fidelity {
     Steps,
 }
 
-/// What the routes of a communicator pay, as a fidelity asks.
+/// The costs on the routes of a communicator at one fidelity.
 #[derive(PartialEq, Eq, Hash)]
 enum Latencies {
     /// It does not.
@@ -100,7 +100,7 @@ impl<'m> Lowering<'m> {
         self.transfers[id.index()]
     }
 
-    /// What a group on these devices looks like, and what would be chosen for a transfer on it.
+    /// The geometry of a group on these devices, and the choice for a transfer on it.
     ///
     /// # Errors
     /// As [`Lowering::comm`].
@@ -110,7 +110,7 @@ impl<'m> Lowering<'m> {
         Ok((layout.geometry, choice))
     }
 
-    /// What was chosen for a transfer on communicators of a profile; `None` for channels, copies and lone ranks.
+    /// The choice for a transfer on communicators of a profile; `None` for channels, copies and lone ranks.
     pub fn choice(&self, profile: u32, transfer: TransferId) -> Option<(&Geometry, &Choice)> {
         let plan = &self.plans[*self.plan_of_profile.get(&profile)? as usize];
         let planned = plan.planned.iter().find(|p| p.transfer == transfer)?;
@@ -242,7 +242,7 @@ impl<'m> Lowering<'m> {
         push_comm(world, members, profile, paths)
     }
 
-    /// The actions of channels: of fixed time at a rate, or flows of which each of `parts` carries its share.
+    /// The actions of channels: of fixed time at a rate, or as flows that each carry their share (`parts`).
     fn channel_profile(&self, world: &mut World, key: &ChannelKey, rate: Option<f64>, parts: f64) -> u32 {
         let (latency, _, ends, transfers) = key;
         let actions = transfers.iter().map(|&t| {
@@ -333,7 +333,7 @@ fn push_comm(world: &mut World, members: &[RankId], profile: u32, paths: Span) -
 }
 
 impl Geometry {
-    /// What a group of devices looks like on a machine.
+    /// The geometry of a group of devices on a machine.
     ///
     /// # Errors
     /// Two members have no route between them.

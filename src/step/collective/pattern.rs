@@ -44,7 +44,7 @@ pub enum Pattern {
     MulticastFromEach,
     /// Each position sends to its neighbour on one axis of a torus.
     Neighbour {
-        /// Which of the axes of the group's box.
+        /// The axis of the group's box.
         axis: u8,
         /// Towards larger coordinates, or smaller.
         forward: bool,
@@ -52,11 +52,11 @@ pub enum Pattern {
     /// One round along a line of the torus, in which only positions send that still have something to pass on: from
     /// the `round`-th on in the direction of travel.
     Line {
-        /// Which of the axes of the group's box.
+        /// The axis of the group's box.
         axis: u8,
         /// Towards larger coordinates, or smaller.
         forward: bool,
-        /// Which round.
+        /// The round, from 0.
         round: u16,
         /// Bytes travel the other way: the mirror image in time.
         backwards: bool,
@@ -68,7 +68,7 @@ pub enum Pattern {
     TreesUp,
     /// Each position sends to its children in the two trees of the double binary tree.
     TreesDown,
-    /// What an algorithm describes in its own file.
+    /// A pattern that an algorithm describes in its own file.
     Own(OwnPattern),
 }
 
@@ -78,9 +78,9 @@ type Routes = fn(&Geometry, [u32; 2], &mut dyn FnMut(Route<'_>, u32));
 /// A pattern of one algorithm, described where the algorithm is: nothing else needs to know it.
 #[derive(Clone, Copy)]
 pub struct OwnPattern {
-    /// What tells it from others, with `numbers`.
+    /// The name that tells it from others, with `numbers`.
     pub name: &'static str,
-    /// What its routes depend on beside the geometry: a distance, a round.
+    /// The numbers that its routes depend on beside the geometry: a distance, a round.
     pub numbers: [u32; 2],
     /// Calls back with every route and its weight, in an order that depends on the geometry and the numbers only.
     pub routes: Routes,
@@ -258,8 +258,8 @@ fn torus_links(g: &Geometry, each: &mut dyn FnMut(Route<'_>, u32, usize)) {
     }
 }
 
-/// One ring for each network port, of which `c` is a member. In each node it visits `c, c+1, … c-1`; the last then
-/// hops to `c`, whose port leads to member `c` of the next node.
+/// One ring for each network port; `c` is the member at that port. In each node the ring visits `c, c+1, … c-1`; the
+/// last then hops to `c`, whose port leads to member `c` of the next node.
 fn rail_rings(g: &Geometry, each: &mut dyn FnMut(Route<'_>, u32)) {
     let (k, n) = (g.per_node, g.size);
     for c in (0..k).step_by((k / g.rings()) as usize) {

@@ -22,7 +22,7 @@ pub(super) struct Planned {
     pub path_of_phase: Vec<u32>,
 }
 
-/// What all groups of one geometry and one set of transfers share.
+/// The actions that all groups of one geometry and one set of transfers share.
 #[derive(Debug)]
 pub(super) struct GroupPlan {
     pub geometry: Geometry,
@@ -76,7 +76,7 @@ impl GroupPlan {
         Action::Phases(flows.collect())
     }
 
-    /// What an algorithm takes beyond its bytes on links of these latencies, if it says so.
+    /// The time of an algorithm beyond its bytes on links of these latencies, if it has a formula for it.
     fn lag(&self, p: &Planned, t: &Transfer, latencies: &[Latency]) -> Option<f64> {
         let own = || p.phases.iter().flat_map(|phase| &phase.parts).map(|part| self.index_of(part.pattern));
         let longest =

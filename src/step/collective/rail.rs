@@ -1,9 +1,8 @@
 //! All-to-all over a rail-optimised network: a hop inside the node, then the receiver's rail (NCCL's PXN).
 //!
-//! What rank (node, i) has for (node', j) goes over the scale-up links to (node, j) and from there on rail `j`, without
-//! being stored on the way. Of a buffer of `S` among `N` ranks, `g` to a node, `(g−1)/g·S` crosses the port inside the
-//! node and `(N−g)/N·S` the network port: `α1 + α2 + max((g−1)/g·S/B1, (N−g)/N·S/B2)`.
-//!
+//! Bytes of rank (node, i) for (node', j) go over the scale-up links to (node, j) and from there on rail `j`, without
+//! being stored on the way. With a buffer of `S` among `N` ranks, `g` to a node, `(g−1)/g·S` crosses the port inside
+//! the node and `(N−g)/N·S` the network port: `α1 + α2 + max((g−1)/g·S/B1, (N−g)/N·S/B2)`.
 //! In `steps`, pairs on one rail start before those that hop first, so the network port is busy earlier by up to `α1`;
 //! with `α1 = 0` and the network port the slower of the two it agrees exactly.
 //!

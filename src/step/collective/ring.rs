@@ -45,7 +45,7 @@ fn hops(op: Op, n: u32) -> u32 {
     if op == Op::AllReduce { 2 * (n - 1) } else { n - 1 }
 }
 
-/// Hops of one kind: every so many ranks there is one, which the kinds after it do not count.
+/// Hops of one kind at a regular distance of ranks; the kinds after it do not count these hops.
 struct Hop {
     every: u32,
     /// Seconds of latency.
@@ -63,7 +63,7 @@ fn kinds(shard: f64, g: &Geometry) -> Vec<Hop> {
     if g.nodes <= 1 {
         return vec![inside];
     }
-    // What leaves the node has crossed a scale-up port before, unless there is but one way out.
+    // Bytes that leave the node have crossed a scale-up port before, unless there is but one way out.
     let hops_first = g.rings() > 1 && g.per_node > 1;
     let leaves = |every: u32, alpha: f64, rate: f64| {
         let out = shard / rate;

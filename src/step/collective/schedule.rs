@@ -12,7 +12,7 @@ use stepsim_core::units::Time;
 /// Some rounds, described together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Phase {
-    /// What runs side by side.
+    /// Parts that run side by side.
     pub parts: Vec<Part>,
     /// Bytes of a route of weight 1 in one round.
     pub unit: f64,
@@ -87,8 +87,8 @@ fn gcd(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// What `steps` needs to know of the paths: where each pattern's routes begin among the communicator's paths, each
-/// route's latency, and a path that crosses nothing.
+/// The paths as `steps` needs them: where each pattern's routes begin among the communicator's paths, each route's
+/// latency, and a path that crosses nothing.
 pub struct Routes<'a> {
     /// Path of a pattern's first route.
     pub first: &'a dyn Fn(Pattern) -> u32,

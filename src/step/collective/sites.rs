@@ -75,8 +75,8 @@ impl Exchange {
 
 /// An all-reduce in `chunks` whose stages overlap: while one chunk is exchanged the next is reduced inside.
 ///
-/// `T = Σ stages(S/c) + (c−1)·max(load of a level)`: the load of an inner level is both of its stages, that of the
-/// exchange its time on the wire alone, for chunks are in flight one behind the other. Within one site the nodes
+/// `T = Σ stages(S/c) + (c−1)·max(load of a level)`: the load of an inner level is both of its stages; the load of the
+/// exchange is its time on the wire alone, for chunks are in flight one behind the other. Within one site the nodes
 /// exchange, by a ring. None where the group has no such levels.
 pub fn in_chunks(t: &Transfer, g: &Geometry, chunks: u32) -> Option<f64> {
     if t.op != Op::AllReduce || g.per_node == 0 || g.nodes < 2 || chunks == 0 {

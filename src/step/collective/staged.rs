@@ -1,4 +1,4 @@
-//! What an expert exchange in two stages costs: it brings a kernel of its own, so there is nothing to choose.
+//! The cost of an expert exchange in two stages: it brings a kernel of its own, so there is nothing to choose.
 
 use super::algorithm::Algorithm;
 use super::choice::{Choice, Why};
@@ -9,7 +9,7 @@ use super::unsupported::Unsupported;
 use crate::moe::Staged;
 use stepsim_core::units::Time;
 
-/// What the exchange costs on a group.
+/// The cost of the exchange on a group.
 ///
 /// # Errors
 /// The group's nodes hold different numbers of its members, or it is a torus.

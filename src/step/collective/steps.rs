@@ -29,12 +29,12 @@ pub(super) fn steps(phases: &[Phase], g: &Geometry, routes: &Routes<'_>, adjust:
     steps.graph.into()
 }
 
-/// Flows that later ones wait for or queue behind: those of earlier rounds, and of the round at hand.
+/// Flows of the round at hand and of earlier rounds that later flows wait for or queue behind.
 #[derive(Clone, Debug, Default)]
 struct Flows {
     before: Vec<u32>,
     now: Vec<u32>,
-    /// Whether something was sent after those of before.
+    /// True if something was sent on after the flows of `before`.
     used: bool,
 }
 
@@ -59,8 +59,8 @@ impl Lane {
         let (held, ports, touched) = Default::default();
         Lane { number, last_phase, chains: 0, slices: 0, held, ports, touched }
     }
-    /// Divides it into so many chains and slices. Where a phase has others than the one before, each of its transfers
-    /// waits for those of all.
+    /// Divides it into chains and slices. Where a phase is divided otherwise than the one before, each of its
+    /// transfers waits for all chains and slices before it at its position.
     fn divide(&mut self, chains: u32, slices: u32, n: u32) {
         if (self.chains, self.slices) == (chains, slices) {
             return;
@@ -201,7 +201,7 @@ impl Steps<'_> {
     fn join(&mut self, lane: &mut Lane) {
         for (flows, touched) in [&mut lane.held, &mut lane.ports].into_iter().zip(&mut lane.touched) {
             touched.sort_unstable();
-            // What was sent on is not waited for again; of a port, what was carried before.
+            // A flow that was sent on is not waited for again; nor is the flow that a port carried before.
             for place in touched.drain(..) {
                 let Flows { before, now, used } = &mut flows[place];
                 if *used {

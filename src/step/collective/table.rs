@@ -23,7 +23,7 @@ impl MeasuredTable {
         MeasuredTable { op: table.op, ranks: table.ranks, nodes: table.nodes, points }
     }
 
-    /// Whether it speaks of this op on such groups.
+    /// True if it covers this op on such groups.
     pub fn covers(&self, op: Op, ranks: u32, nodes: u32) -> bool {
         (self.op, self.ranks, self.nodes) == (op, ranks, nodes)
     }

@@ -29,7 +29,7 @@ use super::{Op, Transfer};
 /// See the module's text.
 #[derive(Debug)]
 pub struct Torus {
-    /// Whether shards for the chip opposite go half each way.
+    /// True if shards for the chip opposite go half each way.
     pub split: bool,
 }
 

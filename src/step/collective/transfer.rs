@@ -1,4 +1,4 @@
-//! What is communicated: an op and its size.
+//! A transfer: an op and its size.
 
 use crate::moe::Staged;
 use crate::spec::collectives::Op;
@@ -23,12 +23,12 @@ impl Op {
 /// An op with its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Transfer {
-    /// What is done.
+    /// The operation.
     pub op: Op,
     /// `S` in bytes: one rank's buffer; for all-gather and reduce-scatter the full buffer. For an expert exchange: what
     /// one rank sends to other nodes.
     pub bytes: u64,
-    /// What else an expert exchange is made of.
+    /// The further parts of an expert exchange.
     pub staged: Option<Staged>,
 }
 

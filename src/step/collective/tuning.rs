@@ -68,7 +68,7 @@ struct ChoiceModel {
     generations: BTreeMap<String, Generation>,
 }
 
-/// What differs between generations of GPUs.
+/// Constants that differ between generations of GPUs.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Generation {
@@ -83,7 +83,7 @@ struct Generation {
     nvls_efficiency: f64,
 }
 
-/// What is known of NCCL on one kind of device.
+/// NCCL's behaviour on one kind of device.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceTuning {
@@ -145,7 +145,7 @@ fn full() -> f64 {
     1.0
 }
 
-/// What is different for groups over several nodes.
+/// Constants of groups over several nodes.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NetworkCost {
@@ -185,9 +185,9 @@ impl DeviceTuning {
         self.channels
     }
 
-    /// What NCCL would run. Between nodes its model, which was made for another network, gives way to a ring or a
-    /// tree that is cheaper by the costs here. Ops that its model does not cover, and groups that its algorithms
-    /// cannot run, get the algorithm with the best closed form.
+    /// NCCL's choice. Between nodes its model, which was made for another network, gives way to a ring or a tree that
+    /// is cheaper by the costs here. Ops that its model does not cover, and groups that its algorithms cannot run, get
+    /// the algorithm with the best closed form.
     pub fn choose(&self, t: &Transfer, g: &Geometry) -> Option<Choice> {
         let options = self.options(t, g);
         let price = |algorithm: &'static dyn Algorithm| self.price(algorithm, None, t, g, None);
@@ -201,7 +201,7 @@ impl DeviceTuning {
         let others =
             options.iter().map(|option| option.algorithm).filter(|a| ["ring", "tree"].contains(&a.name()));
         let priced = others.map(|a| Choice { why: Why::Price, ..price(a) });
-        // What NCCL's model picks wins among equals.
+        // The choice of NCCL's model wins among equals.
         let cheapest = std::iter::once(best).chain(priced);
         cheapest.min_by(|a, b| a.expected_s.total_cmp(&b.expected_s))
     }
@@ -395,7 +395,7 @@ impl NetworkCost {
     }
 }
 
-/// What NCCL's model says of one way to do a transfer, by its best protocol or a given one.
+/// The estimate of NCCL's model for one way to do a transfer, by its best protocol or a given one.
 struct Estimate {
     algorithm: &'static dyn Algorithm,
     time_us: f64,

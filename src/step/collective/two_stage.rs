@@ -49,7 +49,7 @@ impl Algorithm for TwoStage {
             (Pattern::Rails, if g.nodes > 1 { share(t.bytes, g.nodes - 1) } else { 0.0 }),
             (Pattern::NodePairs, if g.per_node > 1 { share(inside, g.per_node - 1) } else { 0.0 }),
         ];
-        // Weights are whole numbers: the larger stage has so many units.
+        // Weights are whole numbers: the larger stage has `UNITS` of them.
         const UNITS: f64 = 65_536.0;
         let unit = (stages[0].1.max(stages[1].1) / UNITS).max(1.0);
         let part = |(pattern, bytes): (Pattern, f64)| {

@@ -1,4 +1,4 @@
-//! What an algorithm cannot do, and which ones can.
+//! Operations that an algorithm cannot do, and the algorithms that can.
 
 use thiserror::Error;
 

@@ -5,9 +5,9 @@ use crate::model::Kernel;
 use crate::spec::cost::Processing;
 use stepsim_core::units::Time;
 
-/// Calculon's size curves: the fraction of peak is that of the largest threshold not above the kernel's GFLOP, the
-/// fraction of memory bandwidth that of the largest threshold not above its MB; the longer of the two times counts
-/// (Calculon's `roofline` mode).
+/// Calculon's size curves. The largest threshold not above the kernel's GFLOP gives the fraction of peak; the largest
+/// threshold not above its MB gives the fraction of memory bandwidth; the longer of the two times counts (Calculon's
+/// `roofline` mode).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SizeCurve;
 

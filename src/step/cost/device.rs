@@ -1,4 +1,4 @@
-//! What the cost levels know of a device.
+//! A device as the cost levels see it.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub struct DeviceCost {
     pub spec: CostSpec,
     /// How good the kernels are that memory bounds.
     pub maker: Maker,
-    /// What a power cap leaves of the power that goes by the clock: 1 without one.
+    /// The share of the clock-bound power that a power cap leaves: 1 without a cap.
     pub power_left: f64,
     /// Formats whose batched products of attention run on vector units where heads are not aligned
     /// ([`crate::spec::stack::UnalignedSpec`]).
@@ -56,7 +56,7 @@ impl DeviceCost {
     pub fn with_unaligned(self, unaligned: Vec<Dtype>) -> DeviceCost {
         DeviceCost { unaligned, ..self }
     }
-    /// The slowest that is to be expected of so many devices: all others wait for it.
+    /// The slowest device to be expected among `devices`: all others wait for it.
     pub fn slowest_of(mut self, devices: u64) -> DeviceCost {
         let slower = 1.0 + self.spec.spread * (slowest::deviations(devices) - slowest::deviations(NODE));
         self.spec.sustained /= slower;
@@ -122,7 +122,7 @@ impl DeviceCost {
     pub fn units_left(&self, taken: u32) -> u32 {
         self.units.saturating_sub(taken).max(1)
     }
-    /// Seconds to move so many bytes when `left` units stream: half of the units saturate the memory.
+    /// Seconds to move `bytes` when `left` units stream: half of the units saturate the memory.
     pub fn memory_s(&self, bytes: f64, left: u32) -> f64 {
         let saturated = (2.0 * f64::from(left) / f64::from(self.units.max(1))).min(1.0);
         bytes / (self.bandwidth.0 * self.spec.memory_fraction * saturated)

@@ -1,4 +1,4 @@
-//! What every level of detail answers.
+//! The interface of a level of detail.
 
 use super::device::DeviceCost;
 use crate::model::Kernel;

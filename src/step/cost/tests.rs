@@ -61,8 +61,8 @@ fn gemm(m: u64, n: u64, k: u64) -> Kernel {
     Kernel::gemm("gemm", m, n, k, 1, Dtype::Bf16, 2.0)
 }
 
-/// Heads that do not begin at multiples of 16 bytes leave the matrix units under a library of which that was measured,
-/// in the formats that were; all other products keep them.
+/// Heads that do not begin at multiples of 16 bytes leave the matrix units under a library whose fallback was
+/// measured, in the measured formats; all other products keep them.
 #[test]
 fn heads_that_are_not_aligned_leave_matrix_units_where_that_was_measured() {
     let slow = plain().with_unaligned(vec![Dtype::Fp16]);
@@ -284,7 +284,7 @@ fn measured_kernels_are_met() {
     assert!(only.groups.iter().all(|g| g.device == "gb200") && !only.groups.is_empty());
 }
 
-/// What cannot be priced is skipped with its reason, and does not stop the rest.
+/// A row that cannot be priced is skipped with its reason, and does not stop the rest.
 #[test]
 fn odd_rows_are_skipped() {
     let row = |text: &str| serde_json::from_str::<measured::Row>(text).expect("a row");

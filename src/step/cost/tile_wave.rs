@@ -125,9 +125,9 @@ fn gemm_s(device: &DeviceCost, kernel: &Kernel, (m, n, k): (u64, u64, u64), batc
     seconds
 }
 
-/// Whether a library leaves the matrix units: of a batched product of attention heads that are not aligned, where that
-/// was measured of it. It is as fast there as vector units are (176 B models on A100 with heads of 108 and 150 instead
-/// of 144: 11 to 12 TFLOP/s in these products).
+/// True if a library leaves the matrix units: in a batched product of attention heads that are not aligned, where its
+/// fallback was measured. It is as fast there as vector units are (176 B models on A100 with heads of 108 and 150
+/// instead of 144: 11 to 12 TFLOP/s in these products).
 fn on_vectors(device: &DeviceCost, kernel: &Kernel, sizes: [u64; 3]) -> bool {
     let aligned = |size: &u64| (*size as f64 * kernel.dtype.bytes()) % LOAD_BYTES == 0.0;
     kernel.class == KernelClass::AttentionGemm

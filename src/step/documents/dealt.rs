@@ -20,7 +20,7 @@ pub struct Dealt {
 }
 
 impl Dealt {
-    /// Of a workload on so many devices; `None` where sequences hold no documents.
+    /// The deal of a workload on `devices`; `None` where sequences hold no documents.
     ///
     /// # Errors
     /// Documents that cannot be read or are too many.

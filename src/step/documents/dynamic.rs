@@ -3,17 +3,17 @@
 //! After Megatron-LM's (pull requests 2054 and 2282, `hybrid_cp_schedule.py`, later `default_dynamic_cp` in
 //! `datasets/data_schedule.py`):
 //!
-//! * A sample gets the smallest power of two of ranks that holds it with so many tokens on each (`gpus_needed`).
+//! * A sample gets the smallest power of two of ranks that holds it within the token limit of a rank (`gpus_needed`).
 //! * Groups are runs of 2, 4, … of the ranks of data × context, all made when the run begins.
 //! * Samples are padded to twice the ranks of data × context, so that any group can cut them in zigzag
 //!   (`_calculate_padding_divisor` of `sft_dataset.py`).
 //! * The longest come first, each to the group that has least to do. Samples of one degree that fit run as one packed
 //!   sequence.
-//! * Where there is too little for all ranks, samples get more of them. Here a sample gets as many as it takes so
-//!   that it alone lasts no longer than what a rank has on average: no rank is then idle.
+//! * Where there is too little for all ranks, samples get more of them: as many as it takes for a sample to last no
+//!   longer alone than a rank's average work. No rank is then idle.
 //!
-//! Which ranks wait for which follows from the order of passes, which is one for all ranks: no barrier is needed, and
-//! what Megatron-LM's first version puts between its rounds is not played.
+//! Waits between ranks follow from the order of passes, which is one for all ranks: no barrier is needed, and the
+//! barrier between rounds of Megatron-LM's first version is not played.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -38,14 +38,14 @@ impl PackedPass {
     pub fn tokens(&self) -> u64 {
         self.samples.iter().sum()
     }
-    /// What attention has to do on each rank of the group.
+    /// The attention work of each rank of the group.
     pub fn works(&self, masks: &[Mask]) -> Vec<Work> {
         let cut = if self.degree == 1 { Cut::Contiguous } else { Cut::PerDocument };
         Work::of(&[&self.samples], self.degree, cut, masks)
     }
 }
 
-/// What samples are scheduled by.
+/// The limits that samples are scheduled by.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
     /// Ranks of data × context, a power of two.
@@ -73,7 +73,7 @@ pub struct DynamicContext {
     of: Vec<Vec<usize>>,
 }
 
-/// What the passes of one degree are.
+/// The passes of one degree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OfDegree {
     /// Samples.
@@ -92,7 +92,7 @@ struct Sample {
 }
 
 impl DynamicContext {
-    /// Schedules samples of so many tokens; `cost` is what one of so many asks for.
+    /// Schedules samples of these lengths in tokens; `cost(n)` is the work of a sample of n tokens.
     pub fn new(lengths: &[u64], room: Room, cost: impl Fn(u64) -> u128) -> DynamicContext {
         let padded = lengths.iter().map(|length| length.next_multiple_of(room.multiple));
         let mut known: FxHashMap<u64, u128> = FxHashMap::default();

@@ -1,4 +1,4 @@
-//! What the slowest of n ranks is expected to take over the mean.
+//! The expected time of the slowest of n ranks over the mean.
 //!
 //! Laws of order statistics: of n values drawn from a known set, of n normals, of n exponentials. The bound of the mean
 //! is no bound of the maximum, and the tail of real lengths is heavier than a normal's: the simulation draws them.

@@ -15,7 +15,7 @@ pub struct Images {
 }
 
 impl UsedModule<'_> {
-    /// Images of each of so many sequences.
+    /// Images of each of the sequences.
     pub fn of_sequences(&self, sequences: u64) -> Vec<u64> {
         let usage = self.usage;
         match (&usage.counts, &usage.drawn) {
@@ -27,7 +27,7 @@ impl UsedModule<'_> {
 }
 
 impl Images {
-    /// Of a workload on so many devices; `None` where all sequences have equally many.
+    /// The images of a workload on `devices`; `None` where all sequences have equally many.
     pub fn new(workload: &WorkloadSpec, model: &ModelSpec, devices: u64) -> Option<Images> {
         let modules = workload.used_modules(model);
         if !modules.iter().any(UsedModule::is_uneven) {
@@ -35,7 +35,7 @@ impl Images {
         }
         let sequences = workload.batch.global;
         let of_sequences: Vec<Vec<u64>> = modules.iter().map(|m| m.of_sequences(sequences)).collect();
-        // What an image costs goes by its patches.
+        // An image costs by its patches.
         let cost = |s: usize| -> u128 {
             let of_module = |(m, counts): (&UsedModule<'_>, &Vec<u64>)| u128::from(counts[s] * m.patches());
             modules.iter().zip(&of_sequences).map(of_module).sum()

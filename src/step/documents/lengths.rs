@@ -1,4 +1,4 @@
-//! Which documents each sequence of a step holds.
+//! The documents of each sequence of a step.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -34,7 +34,7 @@ pub fn packed(spec: &DocumentsSpec, sequence: u64, count: u64) -> Result<Vec<Vec
     }
 }
 
-/// What a file holds: one list, or one for each sequence.
+/// The lengths in a file: one list, or one for each sequence.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Lengths {

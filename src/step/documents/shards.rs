@@ -15,7 +15,7 @@ pub enum Cut {
     PerDocument,
 }
 
-/// Which keys a query sees.
+/// The keys that a query sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// All of its document.
@@ -24,7 +24,7 @@ pub enum Seen {
     Causal,
     /// The last so many, itself included.
     Window(u64),
-    /// Those up to itself in its chunk of so many tokens.
+    /// The keys up to itself in its chunk of this many tokens.
     Chunk(u64),
 }
 
@@ -88,11 +88,11 @@ fn pairs((a, b): (u64, u64), (c, d): (u64, u64), seen: Seen) -> i128 {
     }
 }
 
-/// What the ranks that share a sequence have to do.
+/// The work of the ranks that share a sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shares {
-    /// `pairs[rank][step]`: pairs of the rank's queries with the keys that it has in that step of a ring, its own at
-    /// first, then those of the rank before it, and so on. Diagonal included.
+    /// `pairs[rank][step]`: pairs of the rank's queries with the keys that it has in that step of a ring: first its
+    /// own keys, then the keys of the rank before it, and so on. Diagonal included.
     pub pairs: Vec<Vec<u128>>,
     /// Queries of each rank.
     pub tokens: Vec<u64>,
@@ -141,7 +141,7 @@ impl Shares {
     pub fn max_over_mean(&self) -> f64 {
         self.by_rank().max().unwrap_or(0) as f64 / self.mean()
     }
-    /// The same of a ring in lock-step, each step of which waits for the fullest rank.
+    /// The same for a ring in lock-step, each step of which waits for the fullest rank.
     pub fn ring_over_mean(&self) -> f64 {
         let most = |step: usize| self.pairs.iter().map(|p| p[step]).max().unwrap_or(0);
         (0..self.tokens.len()).map(most).sum::<u128>() as f64 / self.mean()

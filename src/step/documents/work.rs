@@ -1,4 +1,4 @@
-//! What attention has to do for one micro-batch on one rank.
+//! The attention work of one micro-batch on one rank.
 
 use super::Dealt;
 use super::shards::{Cut, Seen, Shares};
@@ -6,7 +6,7 @@ use crate::spec::model::{AttentionSpec, ModelSpec};
 use crate::spec::workload::ContextSpec;
 use stepsim_core::known::number_of;
 
-/// Which keys the queries of a layer see.
+/// The keys that the queries of a layer see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mask(pub Seen);
 
@@ -93,7 +93,7 @@ impl Work {
     }
 }
 
-/// What each rank has to do in each micro-batch.
+/// The work of each rank in each micro-batch.
 #[derive(Clone, Debug)]
 pub struct Works {
     works: Vec<Work>,

@@ -5,9 +5,8 @@
 //! the weight gradients of both, for which the input of W is kept (once for matrices that share it) and A·x.
 //!
 //! Tensor parallelism cuts B with a matrix that is cut by columns, and A with one that is cut by rows; the other is
-//! whole on every rank. Both commute with the sums of W's own communication, so there is none of their own; the
-//! gradient of the whole one is summed over tensor-parallel ranks once a step, which is left out, as that of norms
-//! is.
+//! whole on every rank. Both commute with the sums of W's own communication, so adapters add no sums. The gradient of
+//! the whole one is summed over tensor-parallel ranks once a step; this sum is left out, as it is for norms.
 //!
 //! Source: Hu et al. 2021 (arXiv 2106.09685); what eager software does around the products: huggingface/peft,
 //! tuners/lora/layer.py.
@@ -29,7 +28,7 @@ pub(super) struct Adapters {
 }
 
 impl Blocks<'_> {
-    /// The adapters of a linear layer on so many tokens; their weights, and what they keep, are noted.
+    /// The adapters of a linear layer on `tokens`; their weights, and the tensors that they keep, are noted.
     pub(super) fn adapters_of(&mut self, l: &Linear, tokens: u64) -> Adapters {
         let s = self.shard;
         let mut adapters = Adapters::default();

@@ -28,7 +28,7 @@ pub(super) struct Block {
     pub(super) weight_grad: Vec<Item>,
     pub(super) backward: Vec<Item>,
     pub(super) modules: Vec<RecomputeModule>,
-    /// What its modules compute again, where that is not its forward.
+    /// The items that its modules compute again, where they are not its forward.
     pub(super) again: Option<Vec<Item>>,
     /// Its input gradient and its backward where its input needs no gradient but it trains something.
     pub(super) lowest: Option<[Vec<Item>; 2]>,
@@ -59,11 +59,11 @@ pub(super) struct Blocks<'a> {
     branches: Vec<usize>,
     /// Matrices so far.
     pub(super) matrices: usize,
-    /// What is kept, with the number of the block that comes next.
+    /// Tensors kept, each with the number of the block that comes next.
     saved: Vec<(usize, Saved)>,
     gradients: f64,
     widest: f64,
-    /// What makes the residual stream again.
+    /// The recomputation that makes the residual stream again.
     pub(super) stream: &'static [RecomputeModule],
     /// Share of a product's output that lies in the workspace.
     pub(super) output_share: f64,
@@ -92,7 +92,7 @@ impl<'a> Blocks<'a> {
     pub(super) fn push(&mut self, block: Block) {
         self.blocks.push(block);
     }
-    /// What the last block does forward.
+    /// The forward items of the last block.
     pub(super) fn last_forward(&self) -> &[Item] {
         self.blocks.last().map_or(&[], |block| &block.forward)
     }
@@ -239,7 +239,7 @@ impl<'a> Blocks<'a> {
             let first = (start..end).find(|at| trains(&self.blocks[*at])).unwrap_or(end);
             for (at, block) in self.blocks.iter_mut().enumerate().take(first).skip(start) {
                 (block.input_grad, block.backward) = (Vec::new(), Vec::new());
-                // What is multiplied with gradients of weights may be recomputed.
+                // An operand of weight gradients may be recomputed.
                 if at + 1 < first {
                     block.modules.clear();
                 }

@@ -38,12 +38,12 @@ pub(super) struct Operands {
     pub weights: u64,
     /// Matrices.
     pub groups: u64,
-    /// Whether they are those of experts, multiplied in one launch.
+    /// True for the products of experts that are multiplied in one launch.
     pub grouped: bool,
 }
 
 impl Shard {
-    /// What is cast for a layer whose input and output gradient play these roles.
+    /// The casts of a layer whose input and output gradient play these roles.
     pub(super) fn casts(&self, gemm: Fp8Gemm, roles: [CastRole; 2], of: &Operands) -> Prepared {
         let Some(recipe) = self.narrow_recipe(gemm) else { return Prepared::default() };
         let none = Casts::default();
@@ -76,7 +76,7 @@ impl Shard {
         }
     }
 
-    /// What is cast, forward and backward, for a tensor that is no operand of a product.
+    /// The casts, forward and backward, of a tensor that is no operand of a product.
     pub(super) fn casts_beside(&self, role: CastRole, elements: u64) -> [Vec<Item>; 2] {
         let casts = self.recipe.as_ref().filter(|r| r.is_narrow()).and_then(|r| r.casts(role));
         let list = |casts: &[Cast]| casts.iter().map(|cast| self.cast(cast, elements)).collect();
@@ -103,7 +103,7 @@ impl Shard {
     }
 }
 
-/// What the input of a layer is to its recipe, by the layer's name: made by a norm in front of it, kept in 16 bits by
+/// The role of a layer's input in its recipe, by the layer's name: made by a norm in front of it, kept in 16 bits by
 /// attention or the router, or neither.
 pub(super) fn input_role(name: &str) -> CastRole {
     match name {

@@ -24,8 +24,8 @@ impl LayerPlan {
     }
 
     /// A multi-token-prediction module: the stream and the embedding of the next token, each normalised, side by side
-    /// through one projection; a layer like the last; the LM head once more (DeepSeek-V3, section 2.2). Embedding and
-    /// head are those of the model: their tables are no parameters of the module.
+    /// through one projection; a layer like the last; the LM head once more (DeepSeek-V3, section 2.2). It shares the
+    /// model's embedding and head: their tables are no parameters of the module.
     pub fn prediction(model: &ModelSpec, shard: &Shard) -> LayerPlan {
         let layer = model.layer(model.layers.saturating_sub(1));
         let mut b = Blocks::new(&layer, shard);
@@ -44,8 +44,8 @@ impl LayerPlan {
     }
 
     /// Final norm, LM head and cross-entropy loss, the vocabulary cut over tensor-parallel ranks. Logits are kept in
-    /// fp32 for the loss's gradient. A tied table is counted with the embedding; `holds_table` says whether this rank
-    /// has to hold a copy of its own (its stage is not that of the embedding), which is not a parameter of the model.
+    /// fp32 for the loss's gradient. A tied table is counted with the embedding; `holds_table` is true where this rank
+    /// holds a copy of its own (the embedding is on another stage), which is not a parameter of the model.
     pub fn head(model: &ModelSpec, shard: &Shard, holds_table: bool) -> LayerPlan {
         let mut b = Blocks::new(model, shard);
         lm_head(&mut b);
@@ -111,7 +111,7 @@ fn lm_head(b: &mut Blocks) {
     loss(b, t, columns);
 }
 
-/// Whether the logits that are kept are the product's output itself.
+/// True if the logits that are kept are the product's output itself.
 fn keeps_output(shard: &Shard) -> bool {
     shard.loss.tiles == 1 && shard.loss.logits.bytes() <= shard.act()
 }

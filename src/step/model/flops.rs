@@ -9,9 +9,9 @@
 //! * **Hardware FLOPs** (the numerator of HFU) are those executed, recomputation included: the sum over the kernels
 //!   that ran ([`super::LayerPlan::flops`]).
 //!
-//! The **peak** that both are held against is that of the format in which the workload computes. Where a recipe runs
-//! part of the products in a narrower format, each format's FLOPs are held to its own peak: the device's peak is then
-//! all FLOPs over the time that they would take at the peaks of their formats ([`NarrowFlops`]), so that no
+//! The **peak** that both are held against is the peak of the format in which the workload computes. Where a recipe
+//! runs part of the products in a narrower format, each format's FLOPs are held to its own peak: the device's peak is
+//! then all FLOPs over the time that they would take at the peaks of their formats ([`NarrowFlops`]), so that no
 //! utilisation exceeds 1.
 //!
 //! Element-wise work (convolutions, scans without products, scalar gates), the embedding lookup and the optimizer are
@@ -145,12 +145,12 @@ impl StepFlops {
     }
 }
 
-/// What the lowest trained layer does not do, since its input needs no gradient.
+/// The work that the lowest trained layer skips, since its input needs no gradient.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spared {
     /// FLOPs of input gradients, for each token.
     products: f64,
-    /// Whether attention has no backward pass either.
+    /// True if attention has no backward pass either.
     mixing: bool,
 }
 

@@ -6,7 +6,7 @@ use stepsim_core::kernel_class::KernelClass;
 use crate::spec::kernel::{AttentionGeneration, Format, Scaling};
 use crate::spec::workload::Dtype;
 
-/// What a rank does next.
+/// The next work of a rank.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Item {
     /// A kernel on the compute stream.
@@ -37,9 +37,9 @@ impl Item {
 pub struct Kernel {
     /// Its name in the field's words.
     pub name: &'static str,
-    /// What kind of work it does.
+    /// The kind of work.
     pub class: KernelClass,
-    /// What decides its time.
+    /// The shape, which decides its time.
     pub shape: KernelShape,
     /// Floating-point operations executed on matrix units (0 for element-wise kernels).
     pub flops: f64,
@@ -70,7 +70,7 @@ pub enum KernelShape {
         k: u64,
         /// Number of independent products.
         batch: u64,
-        /// Whether the output is added to what is there already, in fp32 (weight gradients).
+        /// True if the output is added to the values already there, in fp32 (weight gradients).
         accumulate: bool,
     },
     /// One product per expert of a rank, in one launch.
@@ -83,7 +83,7 @@ pub enum KernelShape {
         n: u64,
         /// Length of the inner products.
         k: u64,
-        /// Whether the output is added to what is there already, in fp32 (weight gradients).
+        /// True if the output is added to the values already there, in fp32 (weight gradients).
         accumulate: bool,
     },
     /// A fused attention kernel.
@@ -104,11 +104,11 @@ pub enum KernelShape {
         qk_size: u64,
         /// Width of a value head.
         v_size: u64,
-        /// Whether blocks above the diagonal are skipped.
+        /// True if blocks above the diagonal are skipped.
         causal: bool,
         /// Forward or backward.
         direction: Direction,
-        /// Which generation of kernels; `None`: the best that the device has.
+        /// The generation of kernels; `None`: the best that the device has.
         generation: Option<AttentionGeneration>,
     },
     /// Anything bound by memory alone.
@@ -134,14 +134,14 @@ pub struct CommPoint {
     pub name: &'static str,
     /// Among whom.
     pub group: CommGroup,
-    /// What is done.
+    /// The operation.
     pub op: CommOp,
     /// Full size S of the message in bytes (see the parent module).
     pub bytes: u64,
     /// Kernels that follow it in the same list and may run while it is in flight; what comes after them waits for
     /// it. 0: the next item waits.
     pub hidden_behind: u32,
-    /// Which of the four exchanges with experts it is, if any.
+    /// The exchange with experts that it is, if it is one of the four.
     pub exchange: Option<Exchange>,
     /// The second stage and kernel of an exchange that brings its own.
     pub staged: Option<Staged>,
@@ -158,7 +158,7 @@ pub enum CommGroup {
     ContextInner,
     /// Two-level context parallelism: the outer ring.
     ContextOuter,
-    /// Dynamic context parallelism: two to the power of so many ranks of data × context.
+    /// Dynamic context parallelism: ranks of data × context, as a power of two.
     ContextOf(u8),
     /// Expert-parallel peers.
     Expert,
@@ -168,7 +168,7 @@ pub enum CommGroup {
     Data,
 }
 
-/// What a communication point does.
+/// The operation at a communication point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CommOp {
     /// Everybody gets all shards.
@@ -237,7 +237,7 @@ impl Kernel {
     pub fn of(self, class: KernelClass) -> Kernel {
         Kernel { class, ..self }
     }
-    /// What it is looked up by.
+    /// The key that it is looked up by.
     pub fn key(&self) -> KernelKey {
         let numbers = [self.flops, self.bytes].map(f64::to_bits);
         KernelKey(self.class, self.shape, numbers, self.dtype, self.scaling, self.tuned)
@@ -262,7 +262,7 @@ impl Kernel {
             _ => 1.0,
         }
     }
-    /// The product of which it is a piece.
+    /// The product that it is a piece of.
     pub fn whole(&self) -> Kernel {
         let pieces = self.pieces();
         Kernel { flops: self.flops * pieces, bytes: self.bytes * pieces, ..*self }

@@ -3,10 +3,10 @@
 use super::item::Item;
 use crate::spec::workload::{Granularity, RecomputeModule, RecomputeSpec};
 
-/// What one layer does on one rank for one micro-batch.
+/// The work of one layer on one rank for one micro-batch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LayerPlan {
-    /// What kind of layer it is.
+    /// The kind of layer.
     pub kind: LayerKind,
     /// The forward pass.
     pub forward: Vec<Item>,
@@ -16,7 +16,7 @@ pub struct LayerPlan {
     pub weight_grad: Vec<Item>,
     /// Both gradients in one pass, as implementations without zero-bubble schedules order them.
     pub backward: Vec<Item>,
-    /// What forward keeps for backward where nothing is recomputed.
+    /// Tensors that forward keeps for backward where nothing is recomputed.
     pub saved: Vec<Saved>,
     /// Bytes of the layer's input on this rank: what full recomputation keeps, and what a pipeline border sends.
     pub boundary_bytes: u64,
@@ -35,14 +35,14 @@ pub struct LayerPlan {
     pub trained: Parameters,
     /// Its weight matrices on this rank, for optimizers that work on whole ones.
     pub matrices: Vec<super::muon::Held>,
-    /// Whether tensor-parallel ranks hold the same weights and each has gradients of its own images, which are summed
+    /// True if tensor-parallel ranks hold the same weights and each has gradients of its own images, which are summed
     /// over them.
     pub sums_over_tensor: bool,
-    /// Whether every pipeline rank holds the same weights and has gradients of its own images, which are summed over
+    /// True if every pipeline rank holds the same weights and has gradients of its own images, which are summed over
     /// them.
     pub sums_over_pipeline: bool,
-    /// Whether it is a module's that has devices of its own: other ranks than those of the language model share its
-    /// state.
+    /// True if it belongs to a module with devices of its own, whose state other ranks share than the state of the
+    /// language model.
     pub is_apart: bool,
     /// Kernels that cast its weights once a step.
     pub weight_casts: Vec<Item>,
@@ -69,7 +69,7 @@ pub enum LayerKind {
     Head,
     /// The patch embedding of a module, before its layers.
     ModuleInput,
-    /// What makes a module's tokens, of the language model's width.
+    /// The projector, which makes a module's tokens at the language model's width.
     Projector,
     /// The arrival of a module's tokens from stages of its own.
     Tokens,
@@ -89,7 +89,7 @@ impl Parameters {
     pub fn total(&self) -> u64 {
         self.dense + self.expert
     }
-    /// Bytes at so many each: (dense, expert).
+    /// Bytes at `each` a parameter: (dense, expert).
     pub fn bytes(&self, each: f64) -> (u64, u64) {
         ((self.dense as f64 * each).round() as u64, (self.expert as f64 * each).round() as u64)
     }
@@ -98,17 +98,17 @@ impl Parameters {
 /// A tensor that forward keeps for backward.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Saved {
-    /// What it is.
+    /// Its name.
     pub name: &'static str,
     /// Its size on this rank in bytes.
     pub bytes: f64,
-    /// Which recomputation makes it again.
+    /// The recomputation that makes it again.
     pub by: SavedBy,
-    /// Whether a weight gradient reads it (the rest is freed after the input gradient).
+    /// True if a weight gradient reads it (the rest is freed after the input gradient).
     pub for_weight_grad: bool,
 }
 
-/// Which recomputation makes a saved tensor again, beside that of the whole layer.
+/// The recomputation that makes a saved tensor again, beside recomputation of the whole layer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SavedBy(pub Vec<RecomputeModule>);
 
@@ -129,7 +129,7 @@ impl LayerPlan {
             ..LayerPlan::default()
         }
     }
-    /// What is recomputed before this layer's backward under a policy, in order.
+    /// The items recomputed before this layer's backward under a policy, in order.
     ///
     /// Full recomputation repeats the whole forward, collectives included, as a checkpointed function does; with
     /// `every_layers` above 1 the planner repeats the layers since the last kept input.
@@ -141,8 +141,8 @@ impl LayerPlan {
         let hit = |m: &Vec<RecomputeModule>| m.iter().any(|x| repeated.contains(x));
         self.modules.iter().filter(|(m, _)| hit(m)).flat_map(|(_, items)| items.clone()).collect()
     }
-    /// What is recomputed before this layer's backward under a policy, module by module: for the part before the
-    /// dispatch (and behind the combine), and for that of the experts.
+    /// The items recomputed before this layer's backward under a policy, module by module: of the part before the
+    /// dispatch (and behind the combine), and of the experts.
     pub fn recompute_parts(&self, policy: &RecomputeSpec) -> (Vec<Item>, Vec<Item>) {
         let repeated = self.repeated_modules(policy);
         let (mut rest, mut experts) = (Vec::new(), Vec::new());
@@ -181,11 +181,11 @@ impl LayerPlan {
             Granularity::Modules => policy.modules.clone(),
         }
     }
-    /// Whether gradients come to it; a frozen layer with nothing to train before it runs forward alone.
+    /// True if gradients come to it; a frozen layer with nothing to train before it runs forward alone.
     pub fn has_backward(&self) -> bool {
         !self.backward.is_empty()
     }
-    /// Whether it is a transformer layer of the model.
+    /// True if it is a transformer layer of the model.
     pub fn is_transformer(&self) -> bool {
         matches!(self.kind, LayerKind::Dense | LayerKind::Moe)
     }

@@ -46,7 +46,7 @@ pub(super) struct Linear {
     pub(super) biases: bool,
     pub(super) gemm: Fp8Gemm,
     pub(super) modules: &'static [RecomputeModule],
-    /// Matrices of which it is made that may have adapters, each with its output width on this rank.
+    /// Its matrices that may have adapters, each with its output width on this rank.
     pub(super) parts: Vec<(AdaptedMatrix, u64)>,
 }
 
@@ -100,8 +100,8 @@ impl Blocks<'_> {
             (Cut::Columns, products) if s.tensor > 1 => self.columns(products, gathered, l.gemm),
             (Cut::Rows, products) if s.tensor > 1 => self.rows(products, t * outputs as f64, l.gemm),
             (Cut::ColumnsGathered, products) if s.sequence_parallel => {
-                // The sum of the input gradient is that of the layer which gathered; the saved shard is gathered
-                // anew for this weight gradient.
+                // The layer that gathered sums the input gradient; the saved shard is gathered anew for this weight
+                // gradient.
                 let (_, _, w, b) = self.columns(products, gathered, l.gemm);
                 let b =
                     b.into_iter().filter(|i| i.comm().is_none_or(|c| c.op == CommOp::AllGather)).collect();
@@ -186,7 +186,7 @@ impl Blocks<'_> {
             });
         }
     }
-    /// What casts the operands of a linear layer.
+    /// The casts of the operands of a linear layer.
     fn prepare(&self, l: &Linear, tokens: u64) -> Prepared {
         let s = self.shard;
         let share = |width: u64, cut: bool| {
@@ -209,9 +209,9 @@ impl Blocks<'_> {
             if cut(of.gradient) { CastRole::OutputGradientGathered } else { CastRole::OutputGradient };
         s.casts(l.gemm, [input, gradient], &of)
     }
-    /// What follows a weight gradient that is not added up where it is made: its sum with the gradients of the
-    /// micro-batches before; and the sum over tokens for the bias, which is not put off where weight gradients are
-    /// (the zero-bubble authors' store of delayed work takes products alone).
+    /// The kernels behind a weight gradient that is not added up where it is made: its sum with the gradients of the
+    /// micro-batches before; and the sum over tokens for the bias, which stays in place where weight gradients are put
+    /// off (the zero-bubble authors' store of delayed work takes products alone).
     fn unfused_gradients(&self, l: &Linear, tokens: u64) -> (Passed, Passed) {
         let s = self.shard;
         if s.fuses_gradients() || !s.trained.weights() {

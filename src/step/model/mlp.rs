@@ -10,13 +10,13 @@ use crate::spec::workload::{Fp8Gemm, RecomputeModule};
 
 /// An MLP.
 pub(super) struct Mlp {
-    /// What kernels are named after: `mlp` or `shared expert`.
+    /// The first word of its kernels' names: `mlp` or `shared expert`.
     pub(super) name: &'static str,
     /// Its width before tensor parallelism cuts it.
     pub(super) ffn: u64,
     pub(super) gemm: Fp8Gemm,
     pub(super) modules: &'static [RecomputeModule],
-    /// Whether its input is a tensor of its own that must be kept and gathered.
+    /// True if its input is a tensor of its own that must be kept and gathered.
     pub(super) own_input: bool,
 }
 
@@ -96,7 +96,7 @@ pub(super) fn activation(
     let (reads_and_writes, backward) = match (gated, s.fuses_activation()) {
         (false, _) => (2.0, 3.0),
         (true, true) => (3.0, 5.0),
-        // The function, then the product; backward both gradients of the product, then that of the function.
+        // The function, then the product; backward, both gradients of the product, then the gradient of the function.
         (true, false) => (2.0 + 3.0, 3.0 + 3.0 + 3.0),
     };
     let pass = |name, times| {
@@ -107,7 +107,7 @@ pub(super) fn activation(
         true => s.casts_beside(CastRole::ActivationInput, elements * if gated { 2 } else { 1 }).into(),
         false => Default::default(),
     };
-    // What is kept is cast once, not again where the function is.
+    // The kept tensor is cast once, not again where the function is.
     let modules_of_cast: Vec<RecomputeModule> =
         modules.iter().copied().filter(|m| *m != RecomputeModule::Activation).collect();
     b.push(Block { forward: keep, modules: modules_of_cast, ..Block::default() });

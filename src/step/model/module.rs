@@ -4,18 +4,18 @@
 //! a rank, p patches each, x learned vectors beside them, and m patches to a token:
 //! * input: rows b·p (the rows before the last convolution: times its stride); the same on all tensor-parallel ranks
 //!   that cut layers;
-//! * layers: those of a transformer of b sequences of p + x, attention without a causal mask, inside windows where
-//!   there are any;
+//! * layers: a transformer of b sequences of p + x, attention without a causal mask, inside windows where there are
+//!   any;
 //! * projector: rows b·p / m. Its matrices are cut in pairs, columns then rows, where tensor-parallel ranks cut
 //!   layers; one left over is whole on each.
 //!
 //! Layers are not cut along the sequence (no sequence parallelism), and compute in the format of `precision.compute`:
 //! recipes for narrow formats are of the language model.
 //!
-//! Tokens come to all ranks that hold a part of the sequence (`module_travel`): gathered over tensor-parallel
-//! ranks that share images, then over context-parallel ranks, which always do. Their gradients go back: gathered over
-//! tensor-parallel ranks where each has those of a part of the sequence (sequence parallelism), then scattered over
-//! context-parallel ranks.
+//! Tokens come to all ranks that hold a part of the sequence (`module_travel`): gathered over tensor-parallel ranks
+//! that share images, then over context-parallel ranks, which always do. Their gradients go back: gathered over
+//! tensor-parallel ranks where each has the gradients of a part of the sequence (sequence parallelism), then scattered
+//! over context-parallel ranks.
 //!
 //! On devices of its own, a module has other degrees: a rank encodes its share of the images of all replicas of the
 //! language model.
@@ -40,7 +40,7 @@ const PATCH_EMBEDDING: [&str; 3] = products!("patch embedding");
 #[derive(Clone, Debug)]
 pub struct ModuleShard<'a> {
     pub(super) module: UsedModule<'a>,
-    /// Its layers as those of a transformer.
+    /// Its layers as a transformer.
     pub(super) stack: ModelSpec,
     /// The language model.
     pub(super) model: &'a ModelSpec,
@@ -48,15 +48,15 @@ pub struct ModuleShard<'a> {
     pub(super) layers: Shard,
     /// Sizes of the groups over which tokens are gathered: tensor- and context-parallel.
     pub(super) gathers: [u64; 2],
-    /// Whether each tensor-parallel rank has gradients of a part of the sequence.
+    /// True if each tensor-parallel rank has gradients of a part of the sequence.
     pub(super) cuts_sequence: bool,
-    /// Images whose tokens come to a rank of the language model before it gathers those of others.
+    /// Images whose tokens come to a rank of the language model before it gathers the others.
     pub(super) arriving: u64,
     /// Tensor-parallel degree of the language model.
     pub(super) tensor: u64,
-    /// Whether tensor-parallel ranks hold the same weights and encode other images.
+    /// True if tensor-parallel ranks hold the same weights and encode other images.
     replicated: bool,
-    /// Whether it has devices of its own.
+    /// True if it has devices of its own.
     is_apart: bool,
 }
 
@@ -226,8 +226,8 @@ fn add_positions(b: &mut Blocks, spec: &ModuleSpec) {
     });
 }
 
-/// Positions put side by side, or their mean: reads all of them, those of so many other layers too, and writes so
-/// many elements. Backward the gradients of other layers are added to what comes to these from above.
+/// Positions put side by side, or their mean: reads them and the same positions of `beside` other layers, and writes
+/// `written` elements. Backward, the gradients of other layers are added to the gradient that comes from above.
 fn merge(b: &mut Blocks, written: u64, beside: u64) {
     let s = b.shard;
     let of_layer = s.tokens() * b.model.hidden;

@@ -93,7 +93,7 @@ impl UsedModule<'_> {
 }
 
 impl StepFlops {
-    /// Images of so many sequences.
+    /// FLOPs of the images of the sequences.
     pub fn of_modules(workload: &WorkloadSpec, model: &ModelSpec, sequences: u64) -> StepFlops {
         let mut sum = StepFlops::default();
         for module in workload.used_modules(model) {

@@ -20,7 +20,7 @@ use super::shard::Shard;
 use crate::spec::workload::Trained;
 
 impl ModuleShard<'_> {
-    /// What ranks of the first stage of the language model gather of the module's tokens; `None` where each has them.
+    /// The module's tokens that ranks of the language model's first stage gather; `None` where each has them.
     pub fn arrival(&self) -> Option<LayerPlan> {
         let trained = if self.module.is_trained() { Trained::Through } else { Trained::Nothing };
         let tokens = Shard { trained, micro_batch: self.arriving, tensor: self.tensor, ..self.tokens() };
@@ -29,7 +29,8 @@ impl ModuleShard<'_> {
         let plan = b.finish(LayerKind::Tokens);
         (!plan.forward.is_empty() || plan.has_backward()).then_some(plan)
     }
-    /// Bytes that the module's stage `stage` of so many hands to the next one, or to the language model, on one rank.
+    /// Bytes that stage `stage` of the module's `stages` hands to the next stage, or to the language model, on one
+    /// rank.
     pub fn bytes_behind(&self, stage: usize, stages: usize) -> f64 {
         let ends = self.module.split().get(stage).map_or(0, |layers| u64::from(layers.end));
         let deep = self.module.spec.deep_layers().iter().filter(|layer| **layer < ends).count() as u64;

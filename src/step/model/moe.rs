@@ -128,11 +128,11 @@ struct Routed<'a> {
     width: u64,
     /// Width in which tokens travel and reach experts.
     token: u64,
-    /// Whether experts' matrices have biases.
+    /// True if experts' matrices have biases.
     biases: bool,
     /// Received over sent.
     load: f64,
-    /// Whether the ranks that cut an expert have tokens of their own, which are gathered for it.
+    /// True if the ranks that cut an expert have tokens of their own, which are gathered for it.
     gathers: bool,
     travel: Option<&'a Travel>,
 }
@@ -161,7 +161,7 @@ impl<'a> Routed<'a> {
         }
     }
 
-    /// Whether the rows of a token for one rank are one.
+    /// True if the rows of a token for one rank are one.
     fn sums_per_rank(&self, b: &Blocks) -> bool {
         b.shard.expert > 1 && self.travel.is_some_and(|t| t.dispatcher().sums_per_rank())
     }
@@ -178,11 +178,11 @@ impl<'a> Routed<'a> {
         }
     }
 
-    /// Whether rows travel in a narrow format.
+    /// True if rows travel in a narrow format.
     fn is_narrow(&self, b: &Blocks, exchange: Exchange) -> bool {
         b.shard.expert > 1 && self.travel.is_some_and(|t| t.format(exchange) != RowFormat::Bf16)
     }
-    /// What casts the tokens (or gradients) that an exchange sends from this rank.
+    /// The casts of the tokens (or gradients) that an exchange sends from this rank.
     fn casts_sent(&self, b: &Blocks, exchange: Exchange) -> Vec<Item> {
         let elements = b.shard.local_tokens() * self.token;
         let [forward, backward] = b.shard.casts_beside(CastRole::Dispatched, elements);
@@ -360,8 +360,8 @@ impl<'a> Routed<'a> {
             ..Block::default()
         });
     }
-    /// What casts the operands of one of the experts' products: its input or the gradient of its output may have come
-    /// in a narrow format.
+    /// The casts of the operands of one of the experts' products: its input or the gradient of its output may have
+    /// come in a narrow format.
     fn prepare(&self, b: &Blocks, name: &str, inputs: u64, outputs: u64) -> Prepared {
         let narrow = |exchange| self.is_narrow(b, exchange);
         let input = match name {

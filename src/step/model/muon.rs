@@ -7,8 +7,8 @@
 //! All weight matrices of layers are updated so, queries, keys, values, gate and up apart, each expert by itself;
 //! tables, norms and biases by Adam. Tensor parallelism orthogonalises each shard by itself (Megatron's `blockwise`:
 //! other mathematics, no bytes). Where ranks share optimizer state, each owns whole matrices (Megatron's
-//! `LayerWiseDistributedOptimizer`): the update takes as long as that of the most loaded owner, matrices being given
-//! out by their FLOPs, largest first.
+//! `LayerWiseDistributedOptimizer`): the update lasts as long as the most loaded owner needs; matrices are given out
+//! by their FLOPs, largest first.
 //!
 //! Source: Jordan et al. 2024 (kellerjordan.github.io/posts/muon); Liu et al. 2025 (arXiv 2502.16982); Megatron-LM.
 //!
@@ -33,7 +33,7 @@ pub struct Held {
     pub long: u64,
     /// How many.
     pub count: u64,
-    /// Whether they are routed experts'.
+    /// True for routed experts.
     pub expert: bool,
 }
 

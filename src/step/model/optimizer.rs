@@ -6,7 +6,7 @@ use super::muon::{self, Held};
 use crate::spec::stack::{UpdateKernels, UpdatePass, UpdateSpec};
 use crate::spec::workload::{BytesPerParameter, Dtype, OptimizerKind};
 
-/// What one rank updates.
+/// The update of one rank.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Update<'a> {
     /// How the stack does it.
@@ -23,9 +23,9 @@ pub struct Update<'a> {
     pub matrices: &'a [Held],
     /// Format of activations, which products of the update have too.
     pub compute: Dtype,
-    /// Whether gradients are clipped by their norm.
+    /// True if gradients are clipped by their norm.
     pub clips: bool,
-    /// Whether the loss is scaled, as fp16 needs.
+    /// True if the loss is scaled, as fp16 needs.
     pub scales_loss: bool,
 }
 
@@ -119,9 +119,8 @@ impl Update<'_> {
         kernels.into_iter().flat_map(|k| self.cut(k, self.parameters)).chain(products).collect()
     }
 
-    /// Bytes beside those of one pass over gradient and state: Adafactor reads the gradient for its sums, for the
-    /// norm of the update and for the update; Muon writes and reads the momentum and the result around its products,
-    /// in 16 bits.
+    /// Bytes beside one pass over gradient and state: Adafactor reads the gradient for its sums, for the norm of the
+    /// update and for the update; Muon writes and reads the momentum and the result around its products, in 16 bits.
     fn beside(&self, gradient: f64) -> f64 {
         match self.kind {
             OptimizerKind::Adafactor => 2.0 * gradient * self.parameters as f64,
@@ -130,7 +129,7 @@ impl Update<'_> {
         }
     }
 
-    /// A kernel as so many launches as the stack makes of it.
+    /// A kernel in the number of launches that the stack makes of it.
     fn cut(&self, kernel: Kernel, parameters: u64) -> Vec<Kernel> {
         let launches = match self.spec.kernels {
             UpdateKernels::Fused => 1,

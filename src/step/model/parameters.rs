@@ -151,7 +151,7 @@ fn outside(layer: &ModelSpec) -> u64 {
     layer.norms() * layer.norm_parameters(layer.hidden) + if layer.gates { parts } else { 0 }
 }
 
-/// What mixes the tokens of one layer, without its norm.
+/// Parameters of the mixer of one layer, without its norm.
 pub(super) fn mixer(m: &ModelSpec) -> u64 {
     Mixer::of(m).map_or(0, |mixer| mixer.parameters(m.hidden))
 }

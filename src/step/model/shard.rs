@@ -1,4 +1,4 @@
-//! Which share of a model one rank has.
+//! One rank's share of a model.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::spec::workload::{
 use stepsim_core::declare::defaults;
 
 defaults! {
-    /// What one rank computes: its share of the model and the micro-batch.
+    /// The work of one rank: its share of the model and the micro-batch.
     ///
     /// Degrees are taken as given: `WorkloadSpec::validate` has checked that they divide what they cut.
     #[derive(Clone, Debug, PartialEq)]
@@ -29,9 +29,9 @@ defaults! {
         pub sequence: u64,
         /// Tensor-parallel degree.
         pub tensor: u64 = 1,
-        /// Whether what lies between tensor-parallel parts is cut along the sequence.
+        /// True if the tensors between tensor-parallel parts are cut along the sequence.
         pub sequence_parallel: bool,
-        /// Whether products keep their gathered input.
+        /// True if products keep their gathered input.
         pub keep_gathered: bool,
         /// Context parallelism.
         pub context: ContextSpec,
@@ -39,7 +39,7 @@ defaults! {
         pub context_group: CommGroup = CommGroup::Context,
         /// Position in the context-parallel group; matters for causal rings without zigzag.
         pub context_rank: u64,
-        /// What attention has to do where the sequences hold documents; `None`: one document each.
+        /// The attention work where the sequences hold documents; `None`: one document each.
         pub documents: Option<Arc<Work>>,
         /// Images of a micro-batch by module, where they differ between micro-batches.
         pub images: Option<Arc<[u64]>>,
@@ -51,13 +51,13 @@ defaults! {
         pub expert_load: f64 = 1.0,
         /// How tokens travel to experts; `None` in a model without.
         pub travel: Option<Travel>,
-        /// What runs beside the exchanges with experts.
+        /// The work that runs beside the exchanges with experts.
         pub expert_overlap: ExpertOverlap,
-        /// Whether the shared expert runs between dispatch and combine (DualPipe), not before the dispatch.
+        /// True if the shared expert runs between dispatch and combine (DualPipe), not before the dispatch.
         pub shared_between: bool,
         /// Rows of an expert are padded to a multiple of this.
         pub pad_rows_to: u64 = 1,
-        /// Whether a kernel of its own copies rows into padded ones and back.
+        /// True if a kernel of its own copies rows into padded ones and back.
         pub pads_by_copy: bool,
         /// Format of activations and of GEMMs that `fp8` does not name.
         pub compute: Dtype,
@@ -67,7 +67,7 @@ defaults! {
         pub fp8: Option<Fp8Spec>,
         /// How operands get into narrow formats; `None`: at no cost.
         pub recipe: Option<Recipe>,
-        /// Which element-wise work runs in kernels of its own.
+        /// The element-wise work that runs in kernels of its own.
         pub fusion: KernelFusion,
         /// How the loss is computed.
         pub loss: LossSpec,
@@ -79,19 +79,19 @@ defaults! {
         pub copies_logits: bool,
         /// The logits stay beside these copies.
         pub logits_stay: bool,
-        /// Whether heads are copied between the layout of their projection and that of attention.
+        /// True if heads are copied between the layout of their projection and the layout of attention.
         pub copies_heads: bool,
-        /// Whether backward waits for each message between tensor-parallel ranks.
+        /// True if backward waits for each message between tensor-parallel ranks.
         pub waits_for_tensor: bool,
-        /// Whether image tokens need a gradient: something in front of the language model is trained.
+        /// True if image tokens need a gradient: something in front of the language model is trained.
         pub image_gradients: bool = true,
-        /// Whether the layer keeps the image tokens that it reads: the first of its stage that reads them.
+        /// True if the layer keeps the image tokens that it reads: the first of its stage that reads them.
         pub keeps_images: bool,
-        /// What of the layer is trained.
+        /// The trained part of the layer.
         pub trained: Trained,
         /// How frozen matrices of layers are kept.
         pub frozen_format: Option<FrozenFormat>,
-        /// Whether nothing below the layer is trained: then its input needs no gradient.
+        /// True if nothing below the layer is trained: then its input needs no gradient.
         pub lowest: bool,
     }
 }
@@ -152,7 +152,7 @@ impl Shard {
         Shard { sequence: model.sequence, ..Shard::default() }
     }
 
-    /// The share of so many image tokens of each sequence: whole on every rank of a replica.
+    /// The share of `tokens` image tokens of each sequence: whole on every rank of a replica.
     pub(super) fn of_images(&self, tokens: u64) -> Shard {
         Shard {
             sequence: tokens,
@@ -196,7 +196,7 @@ impl Shard {
         self.local_tokens() as f64 * model.hidden as f64 * self.act()
     }
 
-    /// A kernel bound by memory on the rank's activations, which moves so many bytes.
+    /// A kernel bound by memory on the rank's activations, which moves `bytes`.
     pub(super) fn elementwise(
         &self,
         class: KernelClass,
@@ -206,20 +206,20 @@ impl Shard {
     ) -> Item {
         Item::Kernel(Kernel::elementwise(class, name, elements, bytes, self.compute))
     }
-    /// The same that reads and writes each element so many times, together.
+    /// The same for a kernel that reads and writes each element `times` times, together.
     pub(super) fn pass(&self, class: KernelClass, name: &'static str, elements: u64, times: f64) -> Item {
         self.elementwise(class, name, elements, times * elements as f64 * self.act())
     }
 
-    /// Whether the gradients of norms, biases and residuals are added up where they are made.
+    /// True if the gradients of norms, biases and residuals are added up where they are made.
     pub(super) fn fuses_gradients(&self) -> bool {
         self.fusion <= KernelFusion::Compiled
     }
-    /// Whether GEMMs add weight gradients to those of the micro-batches before.
+    /// True if GEMMs add weight gradients to the gradients of the micro-batches before.
     pub(super) fn fuses_accumulation(&self) -> bool {
         self.fusion <= KernelFusion::PartialAccumulating
     }
-    /// Whether element-wise operations in a row are one kernel.
+    /// True if element-wise operations in a row are one kernel.
     pub(super) fn fuses_chains(&self) -> bool {
         self.fusion != KernelFusion::None
     }
@@ -291,7 +291,7 @@ impl Shard {
     pub(super) fn narrow_recipe(&self, gemm: Fp8Gemm) -> Option<&Recipe> {
         self.recipe.as_ref().filter(|r| self.gemm_dtype(gemm) == r.dtype && r.is_narrow())
     }
-    /// Whether a GEMM keeps a narrow copy of an input that is kept in a wide format beside it.
+    /// True if a GEMM keeps a narrow copy of an input that is kept in a wide format beside it.
     pub(super) fn keeps_copy(&self, gemm: Fp8Gemm) -> bool {
         self.narrow_recipe(gemm).is_some_and(|r| !r.keeps_original && r.saved_bytes < self.act())
     }

@@ -21,7 +21,7 @@ impl LayerPlan {
             _ if layer.is_left_out() => plan.left_out(),
             Some(images) => {
                 let image_bytes = images.boundary_bytes(layer).round() as u64;
-                // What is recomputed from its input reads the image tokens too.
+                // A recomputation from its input reads the image tokens too.
                 let kept = if shard.keeps_images && plan.has_backward() { image_bytes } else { 0 };
                 LayerPlan { image_bytes, boundary_bytes: plan.boundary_bytes + kept, ..plan }
             }

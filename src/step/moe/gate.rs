@@ -3,7 +3,7 @@
 //! Every expert gets a score; the groups with the best ones are kept, then the best experts in them. A group is kept
 //! for an expert that is good, so it is nearly always used: a token touches more domains than where groups are drawn
 //! (9 % more for DeepSeek-V3 on eight nodes). Scores are independent and even here, as where a benchmark replaces the
-//! router's by random ones; those of a trained router are not. No closed form is known to us, so tokens are drawn,
+//! router's scores by random ones; a trained router's are not. No closed form is known to us, so tokens are drawn,
 //! always the same.
 
 use std::collections::BTreeMap;
@@ -46,7 +46,7 @@ fn sampled(routing: &Routing, parts: u64) -> Distinct {
     Distinct::of(touched.iter().map(|n| f64::from(*n) / tokens).collect())
 }
 
-/// The experts of so many tokens, as many of each as it visits. Drawn once for each router while the program runs,
+/// The experts of a sample of tokens, as many of each as it visits. Drawn once for each router while the program runs,
 /// since studies ask again and again.
 fn chosen(routing: &Routing) -> Arc<Vec<u32>> {
     static DRAWN: LazyLock<Mutex<BTreeMap<Routing, Arc<Vec<u32>>>>> = LazyLock::new(Mutex::default);

@@ -5,8 +5,9 @@
 //! ([`Routing::distinct`]). A [`Dispatcher`] says how many rows a rank sends over the network and over scale-up links
 //! from these ([`Rows`]); rows have the bytes of its rule ([`RowRule`]). One dispatcher is one file.
 //!
-//! * Combine is the mirror image of dispatch: the same rows over the same links, reversed. In backward, the gradient of
-//!   the combine is a dispatch (with the forward's handle), that of the dispatch a combine ([`Exchange`]).
+//! * Combine is the mirror image of dispatch: the same rows over the same links, reversed. In backward, the gradient
+//!   of the combine is a dispatch (with the forward's handle), and the gradient of the dispatch a combine
+//!   ([`Exchange`]).
 //! * Before an exchange moves rows, its ranks tell one another how many come (DeepEP's notify kernels). That takes
 //!   next to nothing by itself; what profiles show there is the wait for the slowest rank, and so it is here: an
 //!   exchange begins when all of its ranks have come to it, and the report calls the wait a late peer.

@@ -15,7 +15,7 @@
 /// An op of a graph on a few in-order streams; ops come in an order in which every wait points back.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Task {
-    /// Which stream; exchanges have odd numbers.
+    /// The stream; exchanges have odd numbers.
     pub stream: usize,
     /// How long it takes.
     pub time: f64,
@@ -104,8 +104,8 @@ impl Cell {
     }
 }
 
-/// The graph of the layers of a forward pass beside those of a backward pass, each in its order: cells are paired
-/// first with last, other kernels run between them, surplus cells alone.
+/// The graph of a forward pass's layers beside a backward pass's layers, each in its order: cells are paired first
+/// with last, other kernels run between them, surplus cells alone.
 fn steps(forward: &[Layer], backward: &[Layer], fused: bool) -> Vec<Task> {
     let mut steps = Vec::with_capacity(6 * (forward.len() + backward.len()));
     let mut f = Pass::new(forward.iter().flat_map(forward_ops).collect());
@@ -161,7 +161,7 @@ fn backward_ops(layer: &Layer, fused: bool) -> Vec<Op> {
 /// A pass on its way into the graph.
 struct Pass {
     left: std::collections::VecDeque<Op>,
-    /// What it pushed last, which the next op waits for.
+    /// The op that it pushed last; the next op waits for it.
     last: Option<usize>,
     /// Weight gradients that may run.
     weights: f64,

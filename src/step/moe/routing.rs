@@ -21,7 +21,7 @@ pub struct Routing {
     pub groups: u64,
     /// Groups that a token may use, L.
     pub group_limit: u64,
-    /// What decides which groups those are.
+    /// The score that selects these groups.
     pub score: GroupScore,
 }
 
@@ -103,7 +103,7 @@ impl Routing {
                     let (j, m, d) = (i / (most + 1) / (k + 1), i / (most + 1) % (k + 1), i % (most + 1));
                     let (run, mut chosen) = (next - expert, 1.0);
                     for more in 0..=(k - m).min(run as usize) {
-                        // The ways to choose so many of the run.
+                        // The ways to choose `more` of the run.
                         if more > 0 {
                             chosen *= (run + 1 - more as u64) as f64 / more as f64;
                         }

@@ -19,13 +19,13 @@ impl Exchange {
     /// All four, in the order in which a layer runs them.
     pub const ALL: [Exchange; 4] =
         [Exchange::Dispatch, Exchange::Combine, Exchange::CombineBackward, Exchange::DispatchBackward];
-    /// Whether rows go to experts (else back from them).
+    /// True if rows go to experts (else back from them).
     pub fn is_dispatch(self) -> bool {
         matches!(self, Exchange::Dispatch | Exchange::CombineBackward)
     }
 }
 
-/// What travels beside a row's elements.
+/// The data that travels beside a row's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RowRule {
     /// The elements and their scales alone.

@@ -1,4 +1,4 @@
-//! What the exchanges of one layer cost a rank: rows, bytes and kernel, for a workload on so many scale-up domains.
+//! The cost of one layer's exchanges on a rank: rows, bytes and kernel, for a workload across scale-up domains.
 
 use super::{Dispatcher, Exchange, Routing, RowRule, Rows, Traffic, dispatcher};
 use crate::spec::model::{ModelSpec, MoeSpec};

@@ -32,7 +32,7 @@ pub(super) struct BuildingBlock {
     pub name: &'static str,
     /// Other names in use.
     pub aliases: &'static [&'static str],
-    /// What distinguishes it, in one line.
+    /// Its distinction, in one line.
     pub about: &'static str,
     /// Of p ranks, in which units one of them runs the four passes of the first micro-batch.
     pub block: fn(p: u32, rank: u32) -> [u32; 4],
@@ -75,7 +75,7 @@ fn order(p: u32, m: u32, block: impl Fn(u32) -> [u32; 4]) -> Vec<Vec<Slot>> {
     grid.rows.iter().map(|row| filled(row).into_iter().flatten().map(Slot::Single).collect()).collect()
 }
 
-/// What a rank does in each unit of time.
+/// The work of a rank in each unit of time.
 type Row = Vec<Option<Part>>;
 
 /// Block behind block.
@@ -152,7 +152,7 @@ fn beside_weights(row: &Row, part: Part, mut units: Range<usize>, limit: i64) ->
     })
 }
 
-/// What all ranks do.
+/// The work of all ranks.
 struct Grid {
     rows: Vec<Row>,
 }
@@ -210,7 +210,7 @@ impl Grid {
     }
 }
 
-/// In which unit passes run, as far as they are placed.
+/// The units in which the placed passes run.
 #[derive(Default)]
 struct Starts(HashMap<(usize, Part), usize>);
 

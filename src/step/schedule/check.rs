@@ -1,4 +1,4 @@
-//! Whether an order can run: each pass once, causes first, no deadlock.
+//! Checks that an order can run: each pass once, causes first, no deadlock.
 
 use std::collections::VecDeque;
 

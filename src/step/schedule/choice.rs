@@ -3,7 +3,7 @@
 use super::{ALL, OneFOneB, Schedule};
 use stepsim_core::declare::by_name;
 
-/// What a file chooses: a schedule by name or alias, or `file`. Written by its name.
+/// The choice in a file: a schedule by name or alias, or `file`. Written by its name.
 #[derive(Clone, Copy)]
 pub enum Choice {
     /// This schedule.
@@ -31,14 +31,14 @@ impl Choice {
             Choice::File => FILE,
         }
     }
-    /// What distinguishes it, in one line.
+    /// Its distinction, in one line.
     pub fn about(self) -> &'static str {
         match self {
             Choice::Named(schedule) => schedule.facts().about,
             Choice::File => ABOUT_FILE,
         }
     }
-    /// What a schema says of it, and its aliases.
+    /// Its description in a schema, and its aliases.
     fn words(self) -> (String, &'static [&'static str]) {
         let (aliases, needs) = match self {
             Choice::Named(schedule) => (schedule.facts().aliases, schedule.facts().needs),

@@ -1,4 +1,4 @@
-//! What every schedule defines.
+//! The interface of a schedule.
 
 use super::facts::Facts;
 use super::order::Order;
@@ -8,7 +8,7 @@ use super::turns::Turns;
 
 /// A pipeline schedule.
 pub trait Schedule: Sync {
-    /// What it is.
+    /// Its facts.
     fn facts(&self) -> Facts;
     /// Its name in kebab case.
     fn name(&self) -> &'static str {
@@ -43,8 +43,7 @@ pub trait Schedule: Sync {
     fn peak(&self, _shape: &Shape) -> Option<Vec<u32>> {
         None
     }
-    /// Transfers on the critical path where sends run beside compute; by default those of one fill and one drain,
-    /// 2(pv − 1).
+    /// Transfers on the critical path where sends run beside compute; by default one fill and one drain, 2(pv − 1).
     fn transfers(&self, shape: &Shape) -> f64 {
         2.0 * (f64::from(shape.ranks) * f64::from(shape.parts_under(self.facts())) - 1.0)
     }
@@ -56,9 +55,9 @@ pub trait Schedule: Sync {
 pub struct ScheduleError {
     /// The schedule's name.
     pub schedule: String,
-    /// What is wrong, with the numbers.
+    /// The problem, with the numbers.
     pub problem: String,
-    /// What would run.
+    /// The setting that would run.
     pub remedy: String,
 }
 

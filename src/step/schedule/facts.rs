@@ -1,35 +1,35 @@
-//! What a schedule is, beside its order, bubble and peak.
+//! The facts of a schedule, beside its order, bubble and peak.
 
-/// What a schedule is, beside its order, bubble and peak: all that its readers need to know of it. No code asks for a
-/// schedule by its name.
+/// The facts of a schedule, beside its order, bubble and peak: all that its readers need to know of it. No code asks
+/// for a schedule by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// Its name in kebab case.
     pub name: &'static str,
     /// Other names in use.
     pub aliases: &'static [&'static str],
-    /// What distinguishes it, in one line.
+    /// Its distinction, in one line.
     pub about: &'static str,
     /// For which numbers it is defined, in one line; empty: any.
     pub needs: &'static str,
     /// How many chunks a rank may hold.
     pub chunks: Chunks,
-    /// Whether [`Shape::group`](super::Shape::group) means anything to it.
+    /// True if [`Shape::group`](super::Shape::group) means anything to it.
     pub groups: bool,
     /// Directions in which micro-batches pass, 1 or 2; with 2 a rank holds a stage of each.
     pub directions: u16,
-    /// Whether backward passes are cut into their two gradients.
+    /// The cut of backward passes into their two gradients.
     pub backward: Backward,
-    /// Whether its ranks can send and receive at the same time between passes, as Megatron's batched exchange does.
+    /// True if its ranks can send and receive at the same time between passes, as Megatron's batched exchange does.
     /// Where warm-up is deeper than the ranks behind are long, or two directions meet, each of two neighbours would
     /// wait in a send for the other's receive.
     pub batched: bool,
-    /// Whether what a rank receives is what one of its next passes needs. Where it comes earlier, a host that waits
-    /// for every exchange waits in one whose receive the other host has not launched.
+    /// True if each receive brings the input of one of the rank's next passes. Where it comes earlier, a host that
+    /// waits for every exchange waits in one whose receive the other host has not launched.
     pub prompt: bool,
-    /// Whether it runs a forward and a backward pass of two micro-batches together.
+    /// True if it runs a forward and a backward pass of two micro-batches together.
     pub pairs: bool,
-    /// Whether [`Schedule::order_for`](super::Schedule::order_for) makes the order for the times and the memory of a
+    /// True if [`Schedule::order_for`](super::Schedule::order_for) makes the order for the times and the memory of a
     /// step.
     pub searched: bool,
 }
@@ -52,12 +52,12 @@ impl Facts {
             searched: false,
         }
     }
-    /// Whether its stages lie in one line, a stage a rank, each with its order beforehand: ranks whose sends hold
-    /// them up, and whose hosts wait for what they receive, then never wait for each other in a ring.
+    /// True if its stages lie in one line, a stage a rank, each with its order beforehand: ranks whose sends hold them
+    /// up, and whose hosts wait for their receives, then never wait for each other in a ring.
     pub fn in_line(&self) -> bool {
         self.chunks == Chunks::Exactly(1) && self.directions == 1 && !self.searched
     }
-    /// Whether it is known by that name.
+    /// True if it is known by that name.
     pub fn is(&self, name: &str) -> bool {
         self.name == name || self.aliases.contains(&name)
     }

@@ -1,4 +1,4 @@
-//! What is wrong with an order.
+//! Faults of an order.
 
 use std::fmt;
 
@@ -42,7 +42,7 @@ impl fmt::Display for Deadlock {
     }
 }
 
-/// What is wrong with an order.
+/// A fault of an order.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OrderFault {
     /// The seats of the stages.
@@ -67,7 +67,7 @@ pub enum OrderFault {
     Missing {
         /// The rank.
         rank: u32,
-        /// What it lacks.
+        /// The part that it lacks.
         part: Part,
     },
     /// The ranks wait for each other.

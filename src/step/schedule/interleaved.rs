@@ -59,7 +59,7 @@ pub(super) fn peak(p: u32, m: u32, v: u16, group: u32) -> Vec<u32> {
     (0..p).map(|r| (m * v).min(2 * (p - 1 - r) + (v - 1) * group + 1)).collect()
 }
 
-/// Whether Megatron runs m micro-batches in groups of that size on p ranks.
+/// True if Megatron runs m micro-batches in groups of that size on p ranks.
 fn legal(p: u32, m: u32, group: u32) -> bool {
     (p..=m).contains(&group) && (m.is_multiple_of(group) || m % group >= p)
 }

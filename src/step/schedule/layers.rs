@@ -31,7 +31,7 @@ pub struct SplitError {
     pub layers: u32,
     /// Among so many.
     pub stages: u32,
-    /// What is wrong, and what would do.
+    /// The problem, and a setting that would do.
     pub problem: String,
 }
 

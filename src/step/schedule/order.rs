@@ -8,7 +8,7 @@ use super::slot::{Part, Pass, Slot};
 pub struct Order {
     /// Where the stages sit.
     pub placement: Placement,
-    /// Micro-batches, of all directions together; those of direction d are the d-th of equal parts of 0..m.
+    /// Micro-batches of all directions together; direction d has the d-th of equal parts of 0..m.
     pub micro_batches: u32,
     /// The slots of each rank.
     pub ranks: Vec<Vec<Slot>>,
@@ -35,14 +35,14 @@ impl Order {
         most
     }
 
-    /// Whether each rank has several chunks and its backward passes are whole: the orders in which forward and backward
-    /// passes take turns chunk by chunk.
+    /// True if each rank has several chunks and its backward passes are whole: then forward and backward passes take
+    /// turns chunk by chunk.
     pub fn alternates(&self) -> bool {
         let whole = |slot: &Slot| matches!(slot, Slot::Single(part) if matches!(part.pass, Pass::Forward | Pass::Backward));
         self.placement.chunks(0) > 1 && !self.placement.has_sides() && self.ranks.iter().flatten().all(whole)
     }
 
-    /// Whether every backward pass is cut into its two gradients.
+    /// True if every backward pass is cut into its two gradients.
     pub fn splits(&self) -> bool {
         let whole = |part: Part| part.pass == Pass::Backward;
         !self.ranks.iter().flatten().flat_map(Slot::parts).any(whole)

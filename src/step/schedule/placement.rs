@@ -14,7 +14,7 @@ pub struct Seat {
 /// A stage of the model as one direction of micro-batches passes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StageAt {
-    /// Which direction: 0, or 1 for the second one of DualPipe.
+    /// The direction: 0, or 1 for the second one of DualPipe.
     pub direction: u16,
     /// The model's stage: 0 is next to the data, the last one computes the loss.
     pub stage: u32,
@@ -27,13 +27,13 @@ pub struct Placement {
     stages_at: Vec<Vec<StageAt>>,
     /// By micro-batch: the rank whose side makes the input of the first stage; none without sides.
     sides: Vec<u32>,
-    /// Whether gradients of that input go back to it.
+    /// True if gradients of that input go back to it.
     sides_back: bool,
 }
 
 impl Placement {
-    /// The same with a side on every rank: a chunk behind its others that makes the input of the first stage, of the
-    /// micro-batches of which it is the owner. Sides are stages of their own numbers, behind those of the model.
+    /// The same with a side on every rank: a chunk behind its others that makes the first stage's input for the
+    /// micro-batches that it owns. Sides are stages of their own numbers, behind the model's.
     pub(super) fn with_sides(mut self, owners: Vec<u32>, back: bool) -> Placement {
         let stages = self.stages();
         for (stage, at) in (stages..).zip(&mut self.stages_at) {
@@ -42,11 +42,11 @@ impl Placement {
         (self.sides, self.sides_back) = (owners, back);
         self
     }
-    /// Whether ranks have sides.
+    /// True if ranks have sides.
     pub fn has_sides(&self) -> bool {
         !self.sides.is_empty()
     }
-    /// Whether a stage is a rank's side.
+    /// True if a stage is a rank's side.
     pub fn is_side(&self, at: StageAt) -> bool {
         at.stage >= self.stages()
     }
@@ -180,7 +180,7 @@ impl Placement {
         }
         self.paths[at.direction as usize][at.stage as usize]
     }
-    /// Which stage a chunk is.
+    /// The stage of a chunk.
     pub fn stage(&self, seat: Seat) -> StageAt {
         self.stages_at[seat.rank as usize][seat.chunk as usize]
     }

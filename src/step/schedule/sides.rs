@@ -23,7 +23,7 @@ fn owners(ranks: u32, micro_batches: u32, cost: f64) -> Vec<u32> {
 }
 
 impl Order {
-    /// The same with an encoder beside every rank, one pass of which takes `cost` forward passes of a stage;
+    /// The same with an encoder beside every rank; one of its passes takes `cost` forward passes of a stage;
     /// `backward` tells whether it has backward passes.
     #[must_use]
     pub fn with_sides(self, cost: f64, backward: bool) -> Order {

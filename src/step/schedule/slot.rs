@@ -1,4 +1,4 @@
-//! What a rank does next: passes of micro-batches through chunks.
+//! The next work of a rank: passes of micro-batches through chunks.
 
 use std::fmt;
 
@@ -27,7 +27,7 @@ impl Pass {
             Pass::WeightGrad => 'W',
         }
     }
-    /// What other stages receive from it.
+    /// Its output, which other stages receive.
     pub fn makes(self) -> Option<Data> {
         match self {
             Pass::Forward => Some(Data::Activations),
@@ -37,7 +37,7 @@ impl Pass {
     }
 }
 
-/// What crosses a border between stages.
+/// The data that cross a border between stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Data {
     /// Output of a forward pass, towards the next stage.
@@ -49,11 +49,11 @@ pub enum Data {
 /// One pass of one micro-batch through one chunk of a rank. Shown as `F3` or, on chunk 1, `F3.1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Part {
-    /// Which pass.
+    /// The pass.
     pub pass: Pass,
-    /// Which of the rank's chunks.
+    /// The chunk, by its number on the rank.
     pub chunk: u16,
-    /// Which micro-batch.
+    /// The micro-batch.
     pub micro_batch: u32,
 }
 
@@ -64,7 +64,7 @@ impl fmt::Display for Part {
     }
 }
 
-/// What a rank does at one place of its order.
+/// The work at one place of a rank's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Slot {
     /// One pass.

@@ -17,7 +17,7 @@ use stepsim_core::units::Time;
 pub struct SlowEdge {
     /// The rank behind which it lies.
     pub after: u32,
-    /// What it adds to each transfer.
+    /// The delay that it adds to each transfer.
     pub delay: Time,
     /// Forwards that the ranks up to it do more before their first backward.
     pub more_warm_up: u32,

@@ -45,7 +45,7 @@ impl PassTimes {
     }
 }
 
-/// What a schedule may know of the step that it orders.
+/// The step as a schedule knows it when it orders its passes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
     /// Times of each rank's whole share of layers.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use super::Order;
 use super::user::{UserOrderError, order_from_json};
 
-/// What is passed over: it computes nothing.
+/// Actions that are passed over: they compute nothing.
 const NOT_COMPUTED: [&str; 7] = ["UNSHARD", "RESHARD", "REDUCE_GRAD", "SEND_F", "RECV_F", "SEND_B", "RECV_B"];
 
 /// One computing action: stage, letter, micro-batch.
@@ -28,7 +28,7 @@ pub fn order_from_torch_csv(text: &str) -> Result<Order, UserOrderError> {
         .map(|(rank, line)| row(rank, line))
         .collect::<Result<_, _>>()?;
     let fail = |problem: String| Err(UserOrderError::Numbers { path: "the stages", problem });
-    // Which rank holds each stage; chunks are numbered as stages rise.
+    // The rank of each stage; chunks are numbered as stages rise.
     let mut holder: BTreeMap<u32, u32> = BTreeMap::new();
     for (rank, row) in (0..).zip(&rows) {
         for (stage, ..) in row.iter().flatten() {

@@ -19,7 +19,7 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// The fewest micro-batches with an order that goes on to that of `micro_batches` by whole turns.
+    /// The fewest micro-batches whose order goes on to the order of `micro_batches` by whole turns.
     pub fn fewest(self, micro_batches: u32) -> u32 {
         match micro_batches.checked_sub(self.from) {
             Some(more) => self.from + more % self.every,
@@ -33,7 +33,7 @@ impl Turns {
 }
 
 impl Order {
-    /// Whether `whole` is this order with so many turns put in at one place of every rank's list, each of them
+    /// True if `whole` is this order with `turns` turns put in at one place of every rank's list, each of them
     /// `micro_batches` of each direction further on than the one before.
     pub fn goes_on_by_turns(&self, whole: &Order, turns: u32, micro_batches: u32) -> bool {
         if self.placement.has_sides() || whole.placement.has_sides() {
@@ -43,7 +43,7 @@ impl Order {
             let of_direction = order.per_direction().max(1);
             (part.pass, part.chunk, part.micro_batch / of_direction, part.micro_batch % of_direction)
         };
-        // Whether a slot does what another does, for micro-batches that are so much further on.
+        // True if a slot does the work of another, for micro-batches that are `further` on.
         let same = |(x, of_x): (&Slot, &Order), (y, of_y): (&Slot, &Order), further: u32| {
             let shifted = |part| {
                 let (pass, chunk, direction, number) = numbered(of_x, part);
@@ -70,8 +70,8 @@ mod tests {
     use super::*;
     use crate::schedule::{ALL, Chunks};
 
-    /// What a schedule says of its turns holds for every small pipeline, one and three turns further on; the fewest
-    /// micro-batches have an order wherever the whole has one.
+    /// A schedule's turns hold for every small pipeline, one and three turns further on; the fewest micro-batches have
+    /// an order wherever the whole has one.
     #[test]
     fn schedules_go_on_by_the_turns_that_they_name() {
         let mut held = std::collections::BTreeMap::new();

@@ -41,9 +41,9 @@ pub enum UserOrderError {
         rank: usize,
         /// Place in its list, from 0.
         index: usize,
-        /// What stands there.
+        /// The text at that place.
         text: String,
-        /// What is wrong with it.
+        /// The problem with it.
         problem: String,
     },
     /// The numbers do not fit together.
@@ -51,7 +51,7 @@ pub enum UserOrderError {
     Numbers {
         /// Where in the file.
         path: &'static str,
-        /// What is wrong, and what would do.
+        /// The problem, and a setting that would do.
         problem: String,
     },
     /// The order cannot run.

@@ -6,8 +6,8 @@
 //!
 //! 1. it runs the input gradient or the forward pass whose input is there; where both are, the other kind than last
 //!    time (or always the gradient);
-//! 2. a forward pass must find room: `limit` micro-batches' activations, of which an input gradient frees all but the
-//!    share `kept` for its weight gradient;
+//! 2. a forward pass must find room: the activations of `limit` micro-batches; an input gradient frees all of its own
+//!    but the share `kept` for its weight gradient;
 //! 3. with neither to run, or without room, a waiting weight gradient fills the gap, if what is known to come leaves at
 //!    least a share of its time.
 //!
@@ -91,7 +91,7 @@ impl Policy {
     }
 }
 
-/// What is played.
+/// The pipeline that is played.
 struct Game<'a> {
     ranks: usize,
     micro_batches: u32,
@@ -205,7 +205,7 @@ impl Game<'_> {
         if forward_fits {
             return Decision::Run(Pass::Forward);
         }
-        // What is known to come; a forward pass without room does not count.
+        // The next input known to come; a forward pass without room does not count.
         let next = [coming(gradient), coming(forward).filter(|_| room)].into_iter().flatten().min();
         if waiting && leaves(next, policy.weight_gap, times.weight_grad) {
             return Decision::Run(Pass::WeightGrad);
@@ -284,7 +284,7 @@ impl Game<'_> {
     }
 }
 
-/// What a free rank does.
+/// The decision of a free rank.
 enum Decision {
     Run(Pass),
     WaitUntil(Time),

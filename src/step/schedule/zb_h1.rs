@@ -39,7 +39,7 @@ impl Schedule for ZbH1 {
 }
 
 /// Forward passes and input gradients in turn behind a warm-up, forward passes first or last in a turn; weight
-/// gradients are put off by so many turns.
+/// gradients are put off by `put_off` turns.
 pub(super) fn split(m: u32, warm_up: u32, put_off: u32, forward_first: bool) -> Vec<super::Slot> {
     let mut list = Lister::default();
     let w = warm_up.min(m);

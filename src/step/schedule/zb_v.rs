@@ -41,7 +41,7 @@ impl Schedule for ZbV {
     }
 }
 
-/// Whether no micro-batch is left out of the order for 2p−1.
+/// True if no micro-batch is left out of the order for 2p−1.
 fn filled(shape: &Shape) -> bool {
     shape.micro_batches >= 2 * shape.ranks - 1
 }

@@ -12,7 +12,7 @@ pub enum Extent {
 }
 
 impl Extent {
-    /// Whether a rank holds a part only.
+    /// True if a rank holds a part only.
     pub fn is_cut(self) -> bool {
         self != Extent::Nobody
     }
@@ -60,8 +60,8 @@ impl Cuts<Extent> {
 }
 
 impl Cuts<u32> {
-    /// The cuts without what decides no group of ranks that exchange state: those of equal results have equal groups
-    /// ([`Exchange::span`](super::Exchange::span)).
+    /// The cuts without the parts that decide no group of ranks that exchange state: cuts with equal results have
+    /// equal groups ([`Exchange::span`](super::Exchange::span)).
     #[must_use]
     pub fn of_groups(self) -> Cuts<u32> {
         Cuts { weights: self.weights.max(self.optimizer), gradients: 1, ..self }

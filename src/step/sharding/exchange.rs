@@ -2,7 +2,7 @@
 
 use super::Cuts;
 
-/// What ranks that hold the same weights do together.
+/// The exchanges of ranks that hold the same weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Exchange {
     /// They sum their gradients, the first hop.

@@ -1,33 +1,33 @@
-//! What a kind of sharding is.
+//! The facts of a kind of sharding.
 
 use super::{Cuts, Extent};
 
-/// What a kind of sharding is: all that its readers need to know of it.
+/// The facts of a kind of sharding: all that its readers need to know of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Facts {
     /// Its name in kebab case.
     pub name: &'static str,
     /// Other names in use.
     pub aliases: &'static [&'static str],
-    /// What is cut, in one line, with its source where that is a paper.
+    /// The state that is cut, in one line, with its source where that is a paper.
     pub about: &'static str,
     /// Over whom the state of dense weights is cut.
     pub dense: Cuts<Extent>,
-    /// Over whom that of experts is cut, among the ranks that hold the same experts: the same classes as of dense
-    /// weights.
+    /// The extent over which experts' state is cut, among the ranks that hold the same experts: the same classes as of
+    /// dense weights.
     pub experts: Cuts<Extent>,
     /// The group, where the workload gives none.
     pub group: GroupSize,
-    /// Whether groups sum gradients with one another once a step, behind the last micro-batch, and not in every
+    /// True if groups sum gradients with one another once a step, behind the last micro-batch, and not in every
     /// reduction.
     pub across_once: bool,
-    /// Whether gradients are sent to those that sum them in an all-to-all, and not in a reduce-scatter.
+    /// True if gradients go to the ranks that sum them in an all-to-all, and not in a reduce-scatter.
     pub sums_by_all_to_all: bool,
     /// Bytes of a weight as it is gathered, where the workload gives no format; `None`: as it is kept.
     pub weight_bytes: Option<f64>,
     /// Bytes of a gradient as it is sent, where the workload gives no format; `None`: as it is kept.
     pub gradient_bytes: Option<f64>,
-    /// Whether a search tries it by itself.
+    /// True if a search tries it by itself.
     pub searched: bool,
 }
 
@@ -41,8 +41,8 @@ pub enum GroupSize {
 }
 
 impl Facts {
-    /// Dense state is cut as said, in one group; that of experts the same way over all that hold them. Gradients are
-    /// summed by reduce-scatters, each in one hop; nothing is quantised.
+    /// Dense state is cut as said, in one group; experts' state the same way over all ranks that hold them. Gradients
+    /// are summed by reduce-scatters, each in one hop; nothing is quantised.
     pub const fn new(name: &'static str, about: &'static str, dense: Cuts<Extent>) -> Facts {
         Facts {
             name,
@@ -58,31 +58,31 @@ impl Facts {
             searched: false,
         }
     }
-    /// Whether it is known by that name.
+    /// True if it is known by that name.
     pub fn is(&self, name: &str) -> bool {
         self.name == name || self.aliases.contains(&name)
     }
-    /// Whether a rank keeps a part of the weights only, and gathers the rest for each pass.
+    /// True if a rank keeps a part of the weights only, and gathers the rest for each pass.
     pub fn cuts_weights(&self) -> bool {
         self.dense.weights.is_cut()
     }
-    /// Whether a rank keeps a part of the gradients only.
+    /// True if a rank keeps a part of the gradients only.
     pub fn cuts_gradients(&self) -> bool {
         self.dense.gradients.is_cut()
     }
-    /// Whether a rank updates a part of the weights only.
+    /// True if a rank updates a part of the weights only.
     pub fn cuts_optimizer(&self) -> bool {
         self.dense.optimizer.is_cut()
     }
-    /// Whether weights that are whole between passes are gathered behind the update of their parts.
+    /// True if weights that are whole between passes are gathered behind the update of their parts.
     pub fn renews_weights(&self) -> bool {
         self.cuts_optimizer() && !self.cuts_weights()
     }
-    /// Whether backward passes gather from a second copy of the weights.
+    /// True if backward passes gather from a second copy of the weights.
     pub fn keeps_secondary(&self) -> bool {
         self.dense.secondary.is_cut()
     }
-    /// Whether the size of a group matters.
+    /// True if the size of a group matters.
     pub fn has_groups(&self) -> bool {
         self.dense.classes().contains(&Extent::Group)
     }

@@ -16,14 +16,14 @@ impl ShardingKind {
     pub fn find(name: &str) -> Option<ShardingKind> {
         ALL.iter().find(|facts| facts.is(name)).map(|facts| ShardingKind(facts))
     }
-    /// What it is.
+    /// The facts of this kind.
     pub fn facts(self) -> &'static Facts {
         self.0
     }
     fn name(self) -> &'static str {
         self.0.name
     }
-    /// What a schema says of it, and its aliases.
+    /// Its description in a schema, and its aliases.
     fn words(self) -> (String, &'static [&'static str]) {
         (format!("{}.", self.0.about), self.0.aliases)
     }

@@ -42,7 +42,7 @@ pub struct Row {
     pub source: String,
     /// On which device, in the source's words.
     pub device: Option<String>,
-    /// What was timed.
+    /// The kernel or collective that was timed.
     pub op: String,
     /// Format of the inputs, as `bf16`, `fp8`, `fp8 blockwise`, `mxfp8`, `nvfp4`.
     pub dtype: Option<String>,
@@ -56,7 +56,7 @@ pub struct Row {
     pub k: Option<u64>,
     /// Groups of a grouped GEMM.
     pub groups: Option<u64>,
-    /// Whether a GEMM adds to its output.
+    /// True if a GEMM adds to its output.
     pub accumulate: Option<bool>,
     /// Sequences; of a GEMM, products.
     pub batch: Option<u64>,
@@ -70,7 +70,7 @@ pub struct Row {
     pub head_dim: Option<u64>,
     /// Width of a value head; default: the same.
     pub v_head_dim: Option<u64>,
-    /// Whether blocks above the diagonal are skipped.
+    /// True if blocks above the diagonal are skipped.
     pub causal: Option<bool>,
     /// Forward or which gradient.
     pub direction: Option<String>,
@@ -82,11 +82,11 @@ pub struct Row {
     pub bytes: Option<f64>,
     /// Bandwidth in 10⁹ B/s as the source counts bytes.
     pub bandwidth_gbps: Option<f64>,
-    /// Which software ran.
+    /// The software that ran.
     pub software: Option<String>,
     /// Anything else.
     pub notes: Option<String>,
-    /// Whether it ran in a long series on a hot device; default: as its source does.
+    /// True if it ran in a long series on a hot device; default: as its source does.
     pub sustained: Option<bool>,
 }
 
@@ -97,9 +97,9 @@ pub struct Measured {
     pub kernels: Vec<Kernel>,
     /// Seconds.
     pub seconds: f64,
-    /// Whether the run was a long one.
+    /// True if the run was a long one.
     pub sustained: bool,
-    /// Whether it was a training step, in which other kernels use the memory too.
+    /// True if it ran in a training step, where other kernels use the memory too.
     pub in_step: bool,
     /// Compute units that other kernels held.
     pub taken: u32,
@@ -184,7 +184,7 @@ impl Row {
             _ => return Err(format!("unknown format `{name}`")),
         })
     }
-    /// Which of a GEMM's three passes it is.
+    /// The pass that the GEMM belongs to, one of three.
     fn pass(&self) -> Pass {
         let direction = self.direction.as_deref().unwrap_or("fwd");
         match direction {
@@ -349,7 +349,7 @@ impl Row {
         let bytes = self.bytes.or(counted).unwrap_or(moves.moved(elements as f64, dtype.bytes()));
         Ok(Kernel::elementwise(class, "kernel", elements, bytes, dtype))
     }
-    /// Which optimizer a row times, in the table's words.
+    /// The optimizer that a row times, in the table's words.
     fn optimizer(&self) -> &'static str {
         if self.says("foreach") || self.says("for-each") {
             "optimizer, for-each"
@@ -359,7 +359,7 @@ impl Row {
             "optimizer"
         }
     }
-    /// Whether PyTorch launched it by itself, op by op.
+    /// True if PyTorch launched it by itself, op by op.
     pub fn is_eager(&self) -> bool {
         self.maker() == Maker::Eager
     }

@@ -14,7 +14,7 @@ pub struct Scored {
     pub id: String,
     /// Device of the catalogue.
     pub device: String,
-    /// What was timed.
+    /// The kernel that was timed.
     pub op: String,
     /// Number format.
     pub dtype: String,
@@ -44,7 +44,7 @@ pub struct Skipped {
 pub struct Group {
     /// Device of the catalogue.
     pub device: String,
-    /// What was timed.
+    /// The kernel that was timed.
     pub op: String,
     /// Number format.
     pub dtype: String,

@@ -1,4 +1,4 @@
-//! What has to be known of a source to read its rows, and which device of the catalogue a name means.
+//! Conventions of each source that its rows are read by, and the device of the catalogue that each name means.
 
 /// How a source measured and writes.
 #[derive(Default)]
@@ -7,7 +7,7 @@ pub(super) struct Source {
     pub(super) sustained: bool,
     /// A training step, rather than one kernel after another.
     pub(super) in_step: bool,
-    /// Shapes of gradients are those of the forward pass.
+    /// Shapes of gradients are given as the shapes of the forward pass.
     pub(super) forward_shapes: bool,
     /// Causal attention is counted as if it were not masked.
     pub(super) masked_counted: bool,

@@ -1,4 +1,4 @@
-//! Copies of heads between the layout of their projection and that of attention, where software makes them.
+//! Copies of heads between the layout of their projection and the layout of attention, where software makes them.
 //!
 //! nanotron (src/nanotron/models/llama.py, `CausalSelfAttention.forward`) lays queries, keys and values of a sequence
 //! side by side (`permute` and `contiguous`), joins keys and values (`torch.cat`) and orders them for the rotary
@@ -11,7 +11,7 @@ use super::super::blocks::{Block, Blocks};
 use super::super::item::Item;
 use super::projection::QKV;
 
-/// Kernels that copy so many elements a token.
+/// Kernels that copy the given elements of each token.
 fn copies(b: &Blocks, of: &[(&'static str, u64)]) -> Vec<Item> {
     let s = b.shard;
     of.iter().map(|(name, width)| s.pass(KernelClass::Copy, name, s.tokens() * width, 2.0)).collect()

@@ -7,7 +7,7 @@ use crate::model::{KernelClass, Scaling, Shard};
 use crate::spec::model::{AttentionKernel, AttentionSpec, ModelSpec};
 use crate::spec::workload::{ContextKind, RecomputeModule};
 
-/// What computes the core again.
+/// The recomputation that repeats the core.
 pub(super) const CORE: &[RecomputeModule] = &[RecomputeModule::AttentionCore];
 
 /// Rows of a tile of a fused kernel.
@@ -16,7 +16,7 @@ const TILE: f64 = 128.0;
 /// The step of a ring where there is none: all keys have been gathered.
 const GATHERED: u64 = u64::MAX;
 
-/// What a fused kernel works on.
+/// The operands of a fused kernel.
 struct Square {
     batch: u64,
     queries: u64,
@@ -77,7 +77,7 @@ impl<'a> Core<'a> {
         if self.inner > 1 { CommGroup::ContextOuter } else { self.shard.context_group }
     }
 
-    /// What the core keeps for its own backward.
+    /// The tensors that the core keeps for its own backward.
     pub(super) fn save(&self, b: &mut Blocks) {
         let rows = self.tokens() * self.heads as f64;
         match self.model.attention.kernel {
@@ -200,7 +200,7 @@ impl<'a> Core<'a> {
         match (causal, self.shard.context.zigzag, step) {
             (false, _, _) => self.compute(items, step, self.queries, false, direction),
             (true, _, 0) => self.compute(items, step, self.queries, true, direction),
-            // Which keys have work is for the documents to say.
+            // The documents decide which keys have work.
             _ if self.shard.documents.is_some() => {
                 self.compute(items, step, self.queries, false, direction);
             }

@@ -6,7 +6,7 @@
 //!   again;
 //! * attention: each of the t queries sees all n keys, without a mask;
 //! * backward: where a module in front is trained, the gradient of the image tokens is summed over tensor-parallel
-//!   ranks and added to that of the cross-attention layers behind, n·h elements.
+//!   ranks and added to the gradient of the cross-attention layers behind, n·h elements.
 //!
 //! Layers of one stage read the same image tokens: the first of them keeps them ([`Shard::keeps_images`]).
 //!
@@ -44,7 +44,7 @@ pub(super) fn project<'a>(b: &mut Blocks<'a>, images: &'a Shard) {
     b.shard = text;
 }
 
-/// The gradient of the image tokens is added to that of the layers behind.
+/// Adds the gradient of the image tokens to the gradient of the layers behind.
 fn sum_gradients(b: &mut Blocks, elements: u64) {
     let sum = b.shard.pass(KernelClass::Residual, "add image token gradients", elements, 3.0);
     b.push(Block::of(Vec::new(), vec![sum], &[]));

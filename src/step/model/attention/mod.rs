@@ -76,7 +76,7 @@ pub(super) fn add(b: &mut Blocks) {
     });
 }
 
-/// Tokens of which this rank has keys and values.
+/// Tokens whose keys and values this rank has.
 fn key_tokens(b: &Blocks) -> u64 {
     b.images.unwrap_or(b.shard).tokens()
 }
@@ -128,8 +128,8 @@ fn add_latent(b: &mut Blocks, mla: MlaSpec) {
     }
 }
 
-/// Keys and values of all heads put together from the up-projection and the one rotated part; backward the gradient
-/// of the projection from theirs, and that of the rotated part summed over heads.
+/// Keys and values of all heads put together from the up-projection and the one rotated part; backward, the gradient
+/// of the projection, and the gradient of the rotated part summed over heads.
 fn heads_from_latents(b: &mut Blocks, mla: MlaSpec) {
     let (m, s) = (b.model, b.shard);
     let projected = mla.qk_nope_head_size + mla.v_head_size;

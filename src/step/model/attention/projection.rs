@@ -4,7 +4,7 @@ use crate::model::linear::{Cut, Linear};
 use crate::spec::model::ModelSpec;
 use crate::spec::workload::{AdaptedMatrix, Fp8Gemm, RecomputeModule};
 
-/// What computes queries, keys and values again.
+/// The recomputation that repeats queries, keys and values.
 pub(super) const QKV: &[RecomputeModule] = &[RecomputeModule::Qkv];
 
 /// One that is cut by heads; its `parts` may have adapters.

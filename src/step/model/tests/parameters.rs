@@ -1,12 +1,12 @@
-//! Parameters and FLOPs: published counts, those of papers' formulas, and what layers plan.
+//! Parameters and FLOPs: published counts, papers' formulas, and the plans of layers.
 
 use super::super::flops::{StepFlops, TokenFlops};
 use super::super::*;
 use super::model;
 use crate::spec::model::{Mixer, MlpKind, ModelSpec};
 
-/// A layer's products forward are those of the weights that its mixer says multiply each token, and these are nearly
-/// all of its parameters. Narrow projections of gates (Kimi) are counted and not planned as products.
+/// A layer's forward products are the products of the weights that its mixer counts for each token, and these are
+/// nearly all of its parameters. Narrow projections of gates (Kimi) are counted and not planned as products.
 #[test]
 fn mixers_plan_what_they_count() {
     let mut met = std::collections::BTreeSet::new();
@@ -82,7 +82,7 @@ fn shipped_models_have_their_published_parameters_and_flops() {
         let name = row["model"].as_str().unwrap();
         let m = model(name);
         let count = ParameterCount::of(&m);
-        // The figures are those of the model without its prediction modules.
+        // The figures describe the model without its prediction modules.
         let plain = ModelSpec { prediction_modules: 0, ..m.clone() };
         let flops = TokenFlops::of(&plain, 4096);
         let mut check = |what: &str, got: f64, want: &str| {
@@ -96,7 +96,7 @@ fn shipped_models_have_their_published_parameters_and_flops() {
         check("modules", count.modules as f64, "modules");
         check("matrices", flops.matrices, "forward_matrix_flops_per_token");
         check("mixing", flops.mixing, "forward_mixing_flops_per_token_at_4096");
-        // Rounded totals of papers are no counts: those of model hubs are.
+        // Rounded totals of papers are no counts; totals of model hubs are.
         let hub = row["published_in"].as_str().unwrap().starts_with("Hugging Face hub safetensors.total");
         if hub && row["published_counts"] == "total" {
             check("published", count.total() as f64, "published");
@@ -108,7 +108,7 @@ fn shipped_models_have_their_published_parameters_and_flops() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What the ranks of a whole model hold is what is counted, for every kind of layer.
+/// The ranks of a whole model hold exactly the counted parameters, for every kind of layer.
 #[test]
 fn layers_of_every_kind_hold_what_is_counted() {
     for name in [
@@ -156,7 +156,7 @@ fn layers_of_every_kind_hold_what_is_counted() {
         let ends = LayerPlan::embedding(&m, &s).parameters.total()
             + LayerPlan::head(&m, &s, !m.tied_embeddings).parameters.total();
         assert_eq!(layers + ends + m.extra_norms * 2 * m.hidden, ParameterCount::of(&m).total(), "{name}");
-        // Executed forward products are at least those of the model, and hardly more: chunks and tiles are whole.
+        // Executed forward products are at least the model's, and hardly more: chunks and tiles are whole.
         let sequence = 4096;
         let s = Shard { sequence, ..s };
         let mut executed = LayerPlan::flops(&LayerPlan::head(&m, &s, true).forward);

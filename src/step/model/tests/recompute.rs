@@ -1,4 +1,4 @@
-//! What a layer keeps for its backward pass, and what it computes again.
+//! The tensors that a layer keeps for its backward pass, and the items that it computes again.
 
 use super::super::*;
 use super::{korthikanti, model, policy};

@@ -37,7 +37,7 @@ impl dyn Dispatcher {
         let row = row_bytes as f64;
         Rows { network: network * row, scale_up: scale_up * row, handled: handled * row }
     }
-    /// Whether an exchange has to be told how many rows come (and the host waits for that).
+    /// True if ranks must first learn how many rows an exchange brings (and the host waits for that).
     pub fn counts(&self, exchange: Exchange) -> bool {
         exchange == Exchange::Dispatch
     }

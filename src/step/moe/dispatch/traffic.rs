@@ -1,4 +1,4 @@
-//! What every dispatcher says.
+//! The interface of a dispatcher.
 
 use super::super::RowRule;
 use crate::spec::workload::DispatcherKind;
@@ -49,7 +49,7 @@ impl Rows {
     }
 }
 
-/// What the exchange's own kernels cost. Rates are measured beside compute where nothing else is said.
+/// The cost of the exchange's own kernels. Rates are measured beside compute where nothing else is said.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Kernels {
     /// Compute units that dispatch and combine hold from start to end, where the workload does not say.
@@ -70,21 +70,21 @@ pub struct Kernels {
 
 /// A way to bring rows to experts and back.
 pub trait Dispatcher: Sync + std::fmt::Debug {
-    /// Which one.
+    /// The kind of dispatcher.
     fn kind(&self) -> DispatcherKind;
     /// Rows of one exchange of one rank.
     fn rows(&self, t: &Traffic) -> Rows;
-    /// What a row carries; `domains` is the number of scale-up domains.
+    /// The bytes of a row; `domains` is the number of scale-up domains.
     fn row_rule(&self, domains: u64) -> RowRule;
-    /// What its kernels cost; `None` where it runs the machine's usual collectives.
+    /// The cost of its kernels; `None` where it runs the machine's usual collectives.
     fn kernels(&self, _domains: u64) -> Option<Kernels> {
         None
     }
-    /// Whether the rows of one token for one rank are one (copied to its experts there, summed before they go back).
+    /// True if the rows of one token for one rank are one (copied to its experts there, summed before they go back).
     fn sums_per_rank(&self) -> bool {
         true
     }
-    /// Whether ranks find out only from what they received where its rows belong.
+    /// True if a rank learns the place of its rows only from the rows that it has received.
     fn maps_rows(&self) -> bool {
         false
     }

@@ -2,8 +2,8 @@
 //! which forwards one row for each distinct rank; rows for the own domain pass the same forwarder. Combine sums on
 //! the way back: on the expert's rank, at the forwarder, at the source.
 //!
-//! One persistent kernel, half of its blocks forwarding, the stages overlapped in chunks: it takes the longest of the
-//! network's time, the scale-up links' and that of its own channels, which handle D_n rows a token.
+//! One persistent kernel, half of its blocks forwarding, the stages overlapped in chunks: it takes the longest time of
+//! three: the network, the scale-up links, and its own channels, which handle D_n rows a token.
 //!
 //! Inside one domain nothing is forwarded: a row for each distinct rank is written to the peer's buffer by the kernel's
 //! units, which set the pace: 20 to 26 GB/s a unit in dispatch and 13 to 17 in combine on B200 and GB200, with 4 to 24

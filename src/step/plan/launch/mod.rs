@@ -7,9 +7,9 @@
 //! S_i = max(H_i + l, E_{i-1} + g, what it waits for)
 //! read back: H = max(H, E of what is read) + s
 //! ```
-//! A host that blocks launches i+1 behind E_i. Ops are launched in the order in which they were written. The gap is
-//! at the end of every kernel; the latency is that of the host's stream ([`stepsim_core::program::Stream`]); "S_j"
-//! stands for all that op j waits for. Ops launched as one graph wait for one launch.
+//! A host that blocks launches i+1 behind E_i. Ops are launched in the order in which they were written. The gap is at
+//! the end of every kernel; the latency belongs to the host's stream ([`stepsim_core::program::Stream`]); "S_j" stands
+//! for all ops that op j waits for. Ops launched as one graph wait for one launch.
 //!
 //! Hazard: a launch that a full queue held up starts its op without the latency, which differs only where a whole queue
 //! of kernels takes less than the latency.
@@ -22,7 +22,7 @@ use stepsim_core::kernel_class::KernelClass;
 use stepsim_core::program::{NO_MICRO_BATCH, Op, OpInfo, Phase, Program, ProgramBuilder, StreamKind, Work};
 use stepsim_core::units::Time;
 
-/// What the device and the model add to the stack's host.
+/// The overheads of device and model, beside the stack's host.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setting {
     /// Follows every kernel.
@@ -31,13 +31,13 @@ pub struct Setting {
     pub slowness: f64,
     /// Experts of a rank, which grouped products are launched for one by one.
     pub groups: u64,
-    /// What is added to the launch of a tensor-parallel collective, in microseconds.
+    /// The time added to the launch of a tensor-parallel collective, in microseconds.
     pub tensor_us: f64,
-    /// What the framework does before the first kernel of a layer's pass.
+    /// The framework's work before the first kernel of a layer's pass.
     pub layers: LayerHosts,
 }
 
-/// What the host waits for before it launches on.
+/// The ops that the host waits for before it launches on.
 #[derive(Clone, Copy, Debug)]
 pub struct Read {
     /// Why.
@@ -114,9 +114,9 @@ struct Launcher<'a> {
     b: ProgramBuilder,
     /// By stream: what was launched there, each with the op before it on its stream.
     queues: Vec<Vec<(OpId, Option<OpId>)>>,
-    /// What the next launch waits for, so that there is room in the queue.
+    /// The ops that the next launch waits for, so that there is room in the queue.
     room: Vec<OpId>,
-    /// What the op at hand waits for.
+    /// The ops that the op at hand waits for.
     waits: Vec<OpId>,
     /// The graph under way.
     graph: Option<Graph>,
@@ -131,14 +131,14 @@ struct Launcher<'a> {
     infos: Vec<((&'static str, Phase), u32)>,
 }
 
-/// Whether an op is a product of several experts.
+/// True for a product of several experts.
 fn is_grouped(info: &OpInfo) -> bool {
     info.class.is_some_and(KernelClass::is_grouped)
 }
 
 /// Ops that are launched together.
 struct Graph {
-    /// What they have in common.
+    /// The key that they have in common.
     key: (Option<Phase>, Option<u32>, u32),
     launch: OpId,
     /// Streams whose ops wait for the launch already.
@@ -181,7 +181,7 @@ impl Launcher<'_> {
         new
     }
 
-    /// How long the launch of an op holds the host by itself; `None` for what is not launched.
+    /// How long the launch of an op holds the host by itself; `None` for an op without a launch.
     fn launch_us(&self, op: &Op) -> Option<f64> {
         let l = &self.host.launch_us;
         match (op.work, self.program.streams[usize::from(op.stream)].kind) {
@@ -196,7 +196,7 @@ impl Launcher<'_> {
         }
     }
 
-    /// What the framework does before the first kernel of a layer's pass, and before the first product of its experts.
+    /// The framework's time before the first kernel of a layer's pass, and before the first product of its experts.
     fn layer_us(&mut self, op: &Op) -> f64 {
         let info = &self.program.infos[op.info as usize];
         let Some(layer) = info.layer.filter(|_| info.class.is_some()) else { return 0.0 };
@@ -213,7 +213,7 @@ impl Launcher<'_> {
         us
     }
 
-    /// Whether an op repeats the one before it on its stream, as pieces do.
+    /// True if an op repeats the one before it on its stream, as pieces do.
     fn is_again(&mut self, op: &Op) -> bool {
         let last = self.last[usize::from(op.stream)].replace((op.info, op.micro_batch));
         let info = |i: u32| &self.program.infos[i as usize];
@@ -244,7 +244,7 @@ impl Launcher<'_> {
         (first.then_some(graph.launch), false)
     }
 
-    /// What the ops of this op's graph have in common; `None` for an op that is launched by itself.
+    /// The key that the ops of this op's graph have in common; `None` for an op that is launched by itself.
     fn key(&self, op: &Op, info: &OpInfo) -> Option<(Option<Phase>, Option<u32>, u32)> {
         let kind = self.program.streams[usize::from(op.stream)].kind;
         let inner = matches!(
@@ -294,7 +294,7 @@ impl Launcher<'_> {
         // A kernel ends with its gap, which the host does not wait for.
         let gap = matches!(op.work, Work::Compute { .. }).then_some(self.gap.us()).unwrap_or_default();
         self.graph = None;
-        // What passes wait for on the host, it waits for with all that it launched before.
+        // The host waits for the inputs of a pass together with all that it launched before.
         let of_kernels = matches!(what, HostRead::Batch | HostRead::Passes);
         let all = of_kernels || what == HostRead::Transfers;
         let streams = self.program.streams.iter().take_while(|_| all).enumerate();

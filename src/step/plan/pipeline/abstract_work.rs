@@ -63,7 +63,7 @@ pub fn abstract_world_over(
     AbstractPipeline { world: world(pipeline, [p2p, slow_p2p], &is_slow), slot_ops: work.slot_ops, receives }
 }
 
-/// A rank for each program, whose transfers take the first delay, those of slow channels the second.
+/// A rank for each program; its transfers take the first delay, or the second on slow channels.
 pub(super) fn world(pipeline: Pipeline, delays: [Time; 2], is_slow: &dyn Fn(&Channel) -> bool) -> World {
     let mut world = World {
         programs: pipeline.programs.into_iter().map(std::sync::Arc::new).collect(),
@@ -106,7 +106,8 @@ struct AbstractWork {
     parts: u32,
     compute: u16,
     slot_ops: Vec<Vec<OpId>>,
-    /// Descriptions of the open program: of a pass of a stage, or with that of another stage and micro-batch.
+    /// Descriptions of the open program: of a pass of a stage, alone or with the backward pass of another stage and
+    /// micro-batch.
     infos: BTreeMap<(Phase, u32, Second), u32>,
 }
 

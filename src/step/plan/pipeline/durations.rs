@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::spec::SpecError;
 use stepsim_core::declare::one;
 
-/// What is allowed as a time.
+/// The values that are allowed as a time.
 const ALLOWED: &str = "0 to 1000000, in any one unit";
 
 /// Measured (or made-up) times of the steps of a pipeline.
@@ -25,10 +25,10 @@ pub struct Durations {
     pub stages: u32,
     /// Micro-batches of a step of one replica.
     pub micro_batches: u32,
-    /// What a rank does before its first pass, in this order.
+    /// The work of a rank before its first pass, in this order.
     #[serde(default)]
     pub before: Vec<Around>,
-    /// What a rank does after its last pass, in this order.
+    /// The work of a rank after its last pass, in this order.
     #[serde(default)]
     pub after: Vec<Around>,
     /// The steps.
@@ -75,7 +75,7 @@ pub struct StepDurations {
     /// Times of passes (`F`, `B`, `I`, `W`), of transfers (`send F`, `send B`, by the sending stage) and of what stands
     /// around them. What is left out takes no time.
     pub times: BTreeMap<String, Times>,
-    /// What each waited beyond its inputs before it began: the host launched it late.
+    /// The wait of each pass beyond its inputs before it began: the host launched it late.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub delays: BTreeMap<String, Times>,
 }

@@ -14,10 +14,10 @@ use stepsim_core::units::Time;
 /// what stands around the passes. The flag asks for its launch delay instead. `None`: there is no such part.
 pub type TimeOf<'a> = &'a dyn Fn(&str, &[u32], bool) -> Option<Time>;
 
-/// The world of one step: a rank for each replica and pipeline rank, those of a replica side by side.
+/// The world of one step: a rank for each replica and pipeline rank; the ranks of a replica stand side by side.
 ///
-/// Receives are posted ahead, and messages of a channel go one after the other. What ranks begin together begins when
-/// the last of them is ready; each then takes its own time.
+/// Receives are posted ahead, and messages of a channel go one after the other. Work that ranks begin together begins
+/// when the last of them is ready; each then takes its own time.
 pub fn measured_world(order: &Order, durations: &Durations, time: TimeOf) -> World {
     let mut world = World { actions: vec![Action::Fixed(Time::ZERO)], ..World::default() };
     let mut pipelines = Vec::new();
@@ -149,7 +149,7 @@ impl MeasuredWork<'_> {
         b.op(self.compute, work, waits, info, micro_batch)
     }
 
-    /// What a rank does before or after its passes.
+    /// The work of a rank before or after its passes.
     fn do_around(&mut self, b: &mut ProgramBuilder, rank: u32, slots: std::ops::Range<usize>) {
         let list: Vec<(usize, String, Group)> =
             self.around().filter(|a| slots.contains(&a.0)).map(|a| (a.0, a.1.to_string(), a.2)).collect();

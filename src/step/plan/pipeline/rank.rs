@@ -68,7 +68,7 @@ pub(super) struct RankBuilder<'a> {
     sides: [Vec<Border>; 2],
     /// Per (chunk, data, micro-batch): the op that made what stays on this rank.
     local: Vec<OpId>,
-    /// Which step is being written, from 0.
+    /// The step that is being written, from 0.
     step: u32,
     /// The last op of the pass before.
     before: Option<OpId>,
@@ -292,7 +292,7 @@ impl<'a> RankBuilder<'a> {
             Border::Across(end) => {
                 let posted = self.program.len();
                 let op = self.receive(end, part.micro_batch);
-                // Where a host posts receives early, a blocking one still waits for that of the pass.
+                // Where a host posts receives early, a blocking one still waits for the receive of the pass.
                 let early = self.options.launched && self.options.sends == Sends::Blocking;
                 if early || self.program.len() > posted {
                     exchange = Some(op);
@@ -386,7 +386,7 @@ impl<'a> RankBuilder<'a> {
     }
 }
 
-/// Whether these slots begin with a forward and a backward pass that share an exchange.
+/// True if these slots begin with a forward and a backward pass that share an exchange.
 fn pair(slots: &[Slot]) -> bool {
     let pass = |slot: &Slot| match slot {
         Slot::Single(part) => Some(part.pass),
@@ -395,10 +395,10 @@ fn pair(slots: &[Slot]) -> bool {
     matches!(slots, [a, b, ..] if pass(a) == Some(Pass::Forward) && pass(b) == Some(Pass::Backward))
 }
 
-/// What waits for all sends and receives between two passes.
+/// The name of the op that waits for all sends and receives between two passes.
 const EXCHANGE: &str = "exchange";
 
-/// Whether a channel leads from a later rank forwards, or from an earlier one backwards.
+/// True if a channel leads from a later rank forwards, or from an earlier one backwards.
 fn comes_round(channel: &Channel) -> bool {
     let (from, to) = (channel.from.rank, channel.to.rank);
     if channel.data == Data::Activations { from > to } else { from < to }

@@ -1,4 +1,4 @@
-//! What hosts may wait for before a pass; which of it one does wait for, its stack says.
+//! The ops that hosts may wait for before a pass; the stack says which of them a host does wait for.
 
 use super::work::Task;
 use crate::plan::launch::Read;

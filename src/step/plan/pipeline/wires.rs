@@ -20,7 +20,7 @@ impl Channels {
     }
 }
 
-/// What each stage makes, in its order.
+/// The outputs of each stage, in its order.
 pub(super) struct Wires {
     stages: usize,
     micro_batches: usize,
@@ -56,7 +56,7 @@ impl Wires {
         }
         w
     }
-    /// The wire from a stage to another: that of the stage that makes the data, or of the side that takes them.
+    /// The wire from a stage to another: it belongs to the stage that makes the data, or to the side that takes them.
     pub(super) fn between(
         &self,
         placement: &Placement,

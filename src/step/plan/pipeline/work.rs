@@ -1,4 +1,4 @@
-//! What a pipeline is asked for, and what stages do in it.
+//! The requests of a pipeline, and the work of its stages.
 
 use crate::schedule::{Data, Part, Pass, Seat, StageAt};
 use stepsim_core::declare::defaults;
@@ -22,10 +22,10 @@ pub enum Sends {
     Batched,
 }
 
-/// What crosses one border in one direction.
+/// The data that cross one border in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Channel {
-    /// What it carries.
+    /// The kind of data.
     pub data: Data,
     /// The stage that makes it.
     pub from_stage: StageAt,
@@ -33,14 +33,14 @@ pub struct Channel {
     pub from: Seat,
     /// The chunk that takes it.
     pub to: Seat,
-    /// Which of the parallel lanes of this border, from 0.
+    /// The lane of this border, from 0, where several run in parallel.
     pub lane: u32,
 }
 
 /// A message of a channel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Message {
-    /// What the channel's communicator does for it.
+    /// The transfer on the channel's communicator.
     pub transfer: TransferId,
     /// Its size on one rank, for readers of the record.
     pub bytes: f64,
@@ -62,7 +62,7 @@ pub struct Task {
     /// backward pass of the last stage its own forward pass). `None` for the first stage's forward pass and for weight
     /// gradients.
     pub input: Option<OpId>,
-    /// What brought the input right before the pass, where that is an exchange between passes: hosts may wait for it.
+    /// The op that brought the input right before the pass, where passes exchange between them: hosts may wait for it.
     pub exchange: Option<OpId>,
     /// No part of this chunk stands before it in the rank's order.
     pub first_of_chunk: bool,
@@ -70,12 +70,12 @@ pub struct Task {
     pub last_of_chunk: bool,
 }
 
-/// What passes do on a rank: implemented by whoever knows the stages.
+/// The work of passes on a rank: implemented by whoever knows the stages.
 pub trait StageWork {
     /// Opens a rank's program: adds its streams, resident bytes and whatever comes before the first pass. Returns
     /// the compute stream.
     fn begin(&mut self, program: &mut ProgramBuilder, rank: u32) -> u16;
-    /// Pushes the ops of one pass, the first of which wait for `task.input`. Returns the op after which the output may
+    /// Pushes the ops of one pass; the first of them wait for `task.input`. Returns the op after which the output may
     /// be sent.
     fn pass(&mut self, program: &mut ProgramBuilder, task: &Task) -> OpId;
     /// Pushes the ops of two overlapped passes and returns the ops after which each output may be sent. By default
@@ -85,7 +85,7 @@ pub trait StageWork {
     }
     /// Closes a step of a rank's program: whatever comes after its last pass.
     fn end(&mut self, _program: &mut ProgramBuilder, _rank: u32) {}
-    /// What a channel's messages are; by default the first of its communicator, of no bytes.
+    /// The message of a channel; by default the first of its communicator, of no bytes.
     fn message(&self, _channel: &Channel) -> Message {
         Message { transfer: TransferId(0), bytes: 0.0, fans: [1; 2] }
     }
@@ -110,11 +110,11 @@ pub struct Pipeline {
 pub struct Receive {
     /// The op that ends when it is there.
     pub op: OpId,
-    /// Which end of a channel of the rank it comes to, in the order in which they were opened.
+    /// The rank's channel end that it comes to, by the order in which ends were opened.
     pub end: usize,
     /// The micro-batch.
     pub micro_batch: u32,
-    /// Whether it comes the way round: forwards from a later rank, backwards from an earlier one.
+    /// True if it comes the way round: forwards from a later rank, backwards from an earlier one.
     pub comes_round: bool,
 }
 
@@ -130,7 +130,7 @@ defaults! {
         pub first_slot: u16,
         /// How many times each rank goes through its order, at least 1: steps one after the other.
         pub steps: u32 = 1,
-        /// Whether a host launches the ops in the order in which they are written.
+        /// True if a host launches the ops in the order in which they are written.
         pub launched: bool,
     }
 }

@@ -1,4 +1,4 @@
-//! What a workload asks for on a machine: sizes of groups, order of passes, layers of stages, places of ranks and
+//! The request of a workload on a machine: sizes of groups, order of passes, layers of stages, places of ranks and
 //! state, and the groups that its ranks communicate in.
 
 use super::PlanError;
@@ -18,7 +18,7 @@ use crate::topology::{Axis, Front, Layout, Machine};
 use stepsim_core::ids::RankId;
 use stepsim_core::known::number_of;
 
-/// Sizes of the groups of a workload on so many devices, and which rank is where.
+/// Sizes of the groups of a workload on `devices`, and the device of each rank.
 ///
 /// # Errors
 /// The degrees multiply to too many ranks, or the rank map does not name a device of the machine for each.
@@ -65,7 +65,7 @@ fn on_one_node(d: &Degrees, first: RankId, layout: &Layout, machine: &Machine) -
     (1..=near).rev().find(|part| all.is_multiple_of(*part)).unwrap_or(1)
 }
 
-/// Sizes of the groups of a workload on so many devices, with nothing cut.
+/// Sizes of the groups of a workload on `devices`, with nothing cut.
 fn degrees(w: &WorkloadSpec, devices: u64) -> Degrees {
     let p = &w.parallelism;
     let (data, context) = (w.data_parallel(devices) as u32, p.context.size as u32);
@@ -203,7 +203,7 @@ pub fn layer_split(
     Ok((0..own).map(|_| 0..0).chain(split).collect())
 }
 
-/// Which rank is where.
+/// The device of each rank.
 fn layout(w: &WorkloadSpec, d: &Degrees, machine: &Machine) -> Result<Layout, SpecError> {
     let order: Vec<Axis> = w.parallelism.order.iter().map(|a| groups::axis(*a)).collect();
     let stages = w.grid_stages() as u32;

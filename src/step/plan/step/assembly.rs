@@ -20,7 +20,7 @@ pub(super) struct Assembly<'a, 'm> {
     pub setup: &'a Setup<'a>,
     pub used: &'a [Vec<Vec<TransferId>>],
     pub lowering: &'a mut Lowering<'m>,
-    /// What tells a rank's program from others of its pipeline rank.
+    /// The variant that tells a rank's program from others of its pipeline rank.
     pub variant: &'a dyn Fn(RankId) -> Variant,
 }
 
@@ -219,7 +219,7 @@ impl Assembly<'_, '_> {
     }
 }
 
-/// What a copy, or an update by the host, occupies, and its latency.
+/// The links that a copy, or an update by the host, occupies, and its latency.
 ///
 /// Between two tiers: the way from the one to the device and back to the other, less what both have in common. An
 /// update reads and writes the memory that holds the state: its last link, both ways (a half-duplex one twice).

@@ -3,7 +3,7 @@
 use crate::topology::{Axis, Layout, Machine};
 use stepsim_core::ids::RankId;
 
-/// Whether a pipeline has stages on more than one node.
+/// True if a pipeline has stages on more than one node.
 pub fn leaves_node(machine: &Machine, layout: &Layout) -> bool {
     let stages = layout.group(RankId(0), &[Axis::Pp]);
     let mut nodes = stages.iter().map(|rank| machine.node_of(layout.device(*rank)));

@@ -1,9 +1,9 @@
 //! Pushing ops: a chain is one pass of one micro-batch, layer after layer.
 //!
 //! Kernels follow each other on the compute stream. A communication point waits for the kernel before it; the kernel
-//! after it waits for the communication, unless the point says that so many kernels may run meanwhile. Two chains can
-//! be pushed in turns (overlapped forward and backward): each time one comes to a communication point the other goes
-//! on, so that its kernels fill the wait.
+//! after it waits for the communication, unless the point lets a number of kernels run meanwhile. Two chains can be
+//! pushed in turns (overlapped forward and backward): each time one comes to a communication point the other goes on,
+//! so that its kernels fill the wait.
 
 use std::rc::Rc;
 
@@ -30,13 +30,13 @@ pub enum Act {
         slot: u16,
         /// The stream of that slot.
         stream: u16,
-        /// What is moved.
+        /// The transfer.
         transfer: TransferId,
         /// Its description in the open program.
         info: u32,
         /// Kernels that may run before it must have ended.
         hidden: u32,
-        /// Whether it is an exchange with experts.
+        /// True for an exchange with experts.
         exchange: bool,
     },
 }
@@ -44,20 +44,20 @@ pub enum Act {
 /// One pass through one unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Visit {
-    /// Which unit of the rank.
+    /// The unit, by its number on the rank.
     pub unit: u32,
-    /// Which pass.
+    /// The pass.
     pub pass: Pass,
-    /// Whether this part repeats the forward pass for the backward pass to come.
+    /// True if this part repeats the forward pass for the backward pass to come.
     pub repeats: bool,
-    /// Whether what is recomputed stands among its own ops.
+    /// True if recomputed items stand among its own ops.
     pub recomputes: bool,
     /// The micro-batch.
     pub micro_batch: u32,
 }
 
-/// The visits of a pass in order, each with its ops. Passes that differ in the micro-batch alone share them: they
-/// name that of the first.
+/// The visits of a pass in order, each with its ops. Passes that differ in the micro-batch alone share them: they name
+/// the micro-batch of the first.
 pub type Segments = Rc<[(Visit, Rc<[Act]>)]>;
 
 /// A pass of one micro-batch: visits with their ops.
@@ -73,12 +73,12 @@ pub struct Chain {
     last: Option<OpId>,
     /// Effects of the next op.
     effects: Vec<MemoryEffect>,
-    /// What the op being pushed waits for; kept so that nothing is allocated for one.
+    /// The ops that the op being pushed waits for; kept so that nothing is allocated for each.
     waits: Vec<OpId>,
     compute: u16,
 }
 
-/// What a chain did last.
+/// The last act of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advance {
     /// Comes to a visit: everything it needs may be pushed now.
@@ -116,7 +116,7 @@ impl Chain {
         self.pending.iter().map(|p| p.0).max().into_iter().chain(self.last).max()
     }
 
-    /// Whether the next op is an exchange with experts.
+    /// True if the next op is an exchange with experts.
     pub fn is_at_exchange(&self) -> bool {
         let act = self.segments.get(self.segment).and_then(|(_, acts)| acts.get(self.at));
         matches!(act, Some(Act::Comm { exchange: true, .. }))

@@ -1,4 +1,4 @@
-//! What it costs to form the groups of dynamic context parallelism, at the beginning of a step.
+//! The cost of forming the groups of dynamic context parallelism, at the beginning of a step.
 //!
 //! The groups themselves are made once a run. In each step, ranks tell each other how long their samples are, and
 //! send them to the ranks that run them (Megatron-LM's `get_batch_and_global_seqlens` and

@@ -15,7 +15,7 @@ pub enum Group {
     Dense(Exchange),
     /// Of the ranks that hold the same experts, those that exchange their state.
     Experts(Exchange),
-    /// Stages of one pipeline that share a tied embedding table: that of the embedding, and the last.
+    /// Two stages of one pipeline that share a tied embedding table: the stage of the embedding, and the last.
     Embedding,
     /// Stages of one pipeline at the same place, which hold a module each: its gradients.
     Pipeline,
@@ -34,7 +34,7 @@ pub enum Group {
 }
 
 impl Group {
-    /// Whether it is a copy or work of the host, for one rank alone.
+    /// True for a copy or work of the host, for one rank alone.
     pub fn is_local(self) -> bool {
         use Group::{CopyIn, CopyOut, HostUpdate, TierIn, TierOut};
         matches!(self, CopyIn(_) | CopyOut(_) | TierIn(..) | TierOut(..) | HostUpdate(_))
@@ -67,7 +67,7 @@ pub struct Degrees {
     pub context: u32,
     /// Inner group of two-level context parallelism.
     pub context_inner: u32,
-    /// Whether the degree of context parallelism is chosen for each document.
+    /// True if the degree of context parallelism is chosen for each document.
     pub dynamic: bool,
     /// Expert-parallel.
     pub expert: u32,
@@ -149,8 +149,8 @@ impl Degrees {
     pub fn expert_replicas(&self) -> u32 {
         (self.replicas() * self.tensor / (self.expert * self.expert_tensor)).max(1)
     }
-    /// Of a run of so many ranks that hold the same dense weights, with their tensor-parallel peers: how many hold
-    /// the same experts.
+    /// In a run of `run` ranks that hold the same dense weights, with their tensor-parallel peers: how many hold the
+    /// same experts.
     pub(super) fn expert_part(&self, run: u32) -> u32 {
         let (ranks, block) = (run * self.tensor, self.expert * self.expert_tensor);
         if ranks.is_multiple_of(block) { ranks / block } else { 1 }
@@ -205,7 +205,7 @@ impl Degrees {
         let pipeline_rank = layout.coordinate(rank, Axis::Pp);
         self.on(pipeline_rank).members_of(layout, rank, group, (self.stages(pipeline_rank), members));
     }
-    /// The same in these degrees, which are those of these pipeline ranks.
+    /// The same for these pipeline ranks, in their degrees.
     fn members_of(
         &self,
         layout: &Layout,

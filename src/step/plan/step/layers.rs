@@ -9,7 +9,7 @@ use crate::model::{LayerPlan, Shard};
 use crate::spec::model::ModelSpec;
 use crate::spec::workload::{RecomputeSpec, Trained, WorkloadSpec};
 
-/// The units of every stage, and behind them those of a module that each pipeline rank holds beside its own.
+/// The units of every stage, and behind them the units of a module that each pipeline rank holds beside its own.
 ///
 /// `split[stage]` are the transformer layers of a stage; the first stage also holds modules and the embedding, unless a
 /// module has stages of its own before it, and the last multi-token-prediction modules and the head. `loads` are the
@@ -24,7 +24,7 @@ pub fn units_of_stages(
     Layers::new(model, shard, workload, loads, cuts_model(workload, split)).stages(workload, split)
 }
 
-/// Whether the ends of the language model lie on different stages.
+/// True if the ends of the language model lie on different stages.
 pub fn cuts_model(workload: &WorkloadSpec, split: &[std::ops::Range<u32>]) -> bool {
     split.len() as u64 > workload.module_stages() + 1
 }
@@ -32,22 +32,22 @@ pub fn cuts_model(workload: &WorkloadSpec, split: &[std::ops::Range<u32>]) -> bo
 /// All layers of a model as one rank has them, equal ones planned once.
 #[derive(Debug)]
 pub struct Layers {
-    /// What stands in front of the embedding.
+    /// The modules in front of the embedding.
     modules: Vec<ModuleLayers>,
-    /// What of the language model is computed again.
+    /// The recomputation of the language model.
     policy: Arc<RecomputeSpec>,
     embedding: Planned,
     transformer: Vec<Planned>,
     /// Layers that read image tokens, as the first of a stage, which keeps these.
     keeping: BTreeMap<u32, Planned>,
-    /// The first so many layers that run forward alone.
+    /// The number of first layers that run forward alone.
     alone: u64,
     prediction: Vec<Planned>,
     head: Planned,
 }
 
-/// What tells layers apart: kind, load on experts (as bits) where there are any, what is trained, whether it is the
-/// lowest that is, and whether it keeps image tokens.
+/// The traits that tell layers apart: kind, load on experts (as bits) where there are any, the trained part, and two
+/// flags: it is the lowest trained layer, it keeps image tokens.
 type Different<'m> = (Option<&'m str>, Option<u64>, Trained, [bool; 2]);
 
 impl Layers {
@@ -116,7 +116,7 @@ impl Layers {
                 units.extend(self.modules.iter().flat_map(ModuleLayers::before_embedding));
                 units.push(Unit::new(None, FullRecompute::No, &self.embedding, &self.policy));
             }
-            // What runs forward alone keeps nothing, and is not counted.
+            // A layer that runs forward alone keeps nothing, and is not counted.
             let frozen = self.alone.saturating_sub(u64::from(layers.start));
             let keeps = layers.clone().find(|layer| self.keeping.contains_key(layer));
             for (i, layer) in layers.clone().enumerate() {

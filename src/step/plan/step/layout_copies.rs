@@ -4,8 +4,8 @@
 //! * Sharded weights (ZeRO-3): what is gathered is copied to where each weight is whole, and gradients, in the format
 //!   in which they are sent, to where each rank's share is (FSDP2: `split_with_sizes_copy`, `chunk_cat`).
 //! * Sequences cut over tensor-parallel ranks: PyTorch's functional collectives gather and scatter along the first
-//!   dimension, which is that of sequences of a micro-batch; the tokens of one are the second (`torch.cat` of
-//!   chunks). What is cut into pieces for overlap has no such copies.
+//!   dimension, the sequences of a micro-batch; the tokens of one are the second (`torch.cat` of chunks). A tensor
+//!   that is cut into pieces for overlap has no such copies.
 //!
 //! They run between the layer's own kernels.
 
@@ -17,7 +17,7 @@ use crate::schedule::Pass;
 use crate::spec::workload::WorkloadSpec;
 use stepsim_core::kernel_class::KernelClass;
 
-/// Whether a step copies shards.
+/// True if a step copies shards.
 pub fn copies_shards(shares: &Shares<'_>) -> bool {
     let workload = shares.workload;
     let cut = shares.degrees.dense.weights > 1;
@@ -47,7 +47,7 @@ pub fn with_copies(
     gathered.into_iter().chain(items).chain(reduced).collect()
 }
 
-/// Whether a pass is the first to use weights that were gathered for it.
+/// True if a pass is the first to use weights that were gathered for it.
 fn gathers(unit: &Unit, pass: Pass, repeats: bool) -> bool {
     match pass {
         Pass::Forward => true,

@@ -1,6 +1,6 @@
-//! What crosses the borders between stages: activations of the language model, and in front of it what an encoder on
-//! stages of its own hands on. Where layers behind a border attend to images, the image tokens cross it too, whole on
-//! each rank, and their gradients come back where something in front of the language model is trained.
+//! The messages over the borders between stages: activations of the language model, and in front of it the output of
+//! an encoder on stages of its own. Where layers behind a border attend to images, the image tokens cross it too,
+//! whole on each rank, and their gradients come back where something in front of the language model is trained.
 
 use super::unit::Unit;
 use crate::collective::{Lowering, Op, Transfer};
@@ -10,7 +10,7 @@ use crate::spec::model::ModelSpec;
 use crate::spec::workload::{ModuleDevices, WorkloadSpec};
 use stepsim_core::ids::TransferId;
 
-/// What one rank sends over the border behind a stage, either way.
+/// The transfers of one rank over the border behind a stage, either way.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Border {
     /// Bytes of the activations, and of the gradients that come back.
@@ -89,7 +89,7 @@ impl Messages {
         let side = side.map(|border| (border, of(&border)));
         Messages { borders, transfers, side }
     }
-    /// What carries a message over the border behind a stage, and its bytes.
+    /// The transfer of a message over the border behind a stage, and its bytes.
     pub fn of(&self, stage: u32, data: Data) -> (TransferId, u64) {
         let border = stage as usize;
         (self.transfers[border][data as usize], self.borders[border].message_bytes(data))
@@ -154,7 +154,8 @@ pub fn borders(
     (0..stages.len().saturating_sub(1)).map(border).collect()
 }
 
-/// What the first stage has with each rank that encodes its images, where ranks hold a module beside their stages.
+/// The border between the first stage and each rank that encodes its images, where ranks hold a module beside their
+/// stages.
 pub fn side_border(workload: &WorkloadSpec, model: &ModelSpec) -> Option<Border> {
     let module = workload.module_in_bubbles(model)?;
     let bytes = ModuleShard::new(workload, model, module, None).bytes_behind(0, 1);

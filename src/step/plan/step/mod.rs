@@ -89,9 +89,9 @@ impl<P: Prices> PriceList for P {
 /// A step, ready to run.
 #[derive(Debug)]
 pub struct Plan {
-    /// What the engine plays.
+    /// The world that the engine plays.
     pub world: World,
-    /// Which rank is where.
+    /// The device of each rank.
     pub layout: Layout,
     /// The order of passes.
     pub order: Order,
@@ -105,7 +105,7 @@ pub struct Plan {
     pub model_flops: StepFlops,
     /// FLOPs on matrix units that run, all ranks together.
     pub hardware_flops: u128,
-    /// What a causal mask leaves out of them: executed attention is half of attention in full.
+    /// The FLOPs that a causal mask skips: executed attention is half of attention in full.
     pub skipped_flops: u128,
     /// Sizes of the groups.
     pub degrees: Degrees,
@@ -293,7 +293,7 @@ pub fn plan_on(
 /// FLOPs of a program as [`executed`] counts them, each op once.
 struct Executed([u128; 2]);
 
-/// FLOPs that a program executes, and those of them that a causal mask skips, each op as often as `times` says.
+/// FLOPs that a program executes, and the part that a causal mask skips, each op as often as `times` says.
 pub fn executed(
     program: &Program,
     workload: &WorkloadSpec,

@@ -24,7 +24,7 @@ pub(super) struct ModuleLayers {
     split: Vec<Range<u32>>,
     /// The arrival of its tokens from its own stages.
     arrival: Option<Planned>,
-    /// Whether every pipeline rank holds it beside its stages.
+    /// True if every pipeline rank holds it beside its stages.
     is_beside: bool,
 }
 

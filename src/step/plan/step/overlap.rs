@@ -5,9 +5,9 @@
 //!   block as it arrives. A reduce-scatter becomes t−1 shifts of partial sums, each behind the piece that made them.
 //! * **pipelined**: t collectives of S/t each, one for each piece of the GEMM.
 //!
-//! Where the pieces are even and nothing else is in the way, all-gather and GEMM together take, with c the time of one
-//! shift (collective) and k that of a piece of the GEMM, k + (t−1)·max(c, k) (ring) and c + (t−1)·max(c, k) + k
-//! (pipelined) instead of t·c + T.
+//! Where the pieces are even and nothing else is in the way, all-gather and GEMM together take k + (t−1)·max(c, k)
+//! (ring) or c + (t−1)·max(c, k) + k (pipelined) instead of t·c + T, with c the time of one shift (collective) and k
+//! the time of a piece of the GEMM.
 //!
 //! Only pairs with nothing between them are cut: the gather before a GEMM and the scatter behind one. What a layer
 //! hides already behind other kernels (the gather of saved inputs, the sum of input gradients) stays whole, as in
@@ -52,7 +52,7 @@ pub fn decompose(items: &[Item], kind: TensorOverlap, ranks: u64) -> Vec<Item> {
     cut
 }
 
-/// Whether the message at `at` is cut.
+/// True if the message at `at` is cut.
 pub fn is_cut(items: &[Item], at: usize, kind: TensorOverlap, ranks: u64) -> bool {
     let cuts = |i: Option<usize>| {
         i.and_then(|i| items.get(i)?.kernel()).is_some_and(|kernel| piece(kernel, ranks).is_some())

@@ -19,14 +19,14 @@ use crate::topology::{Axis, Layout};
 use stepsim_core::ids::RankId;
 use stepsim_core::known::number_of;
 
-/// What tells one micro-batch from another.
+/// The property that tells one micro-batch from another.
 #[derive(Clone, Debug)]
 enum Contents {
-    /// What attention has to do in its documents.
+    /// The attention work in its documents.
     Documents(Arc<Work>),
     /// Its images by module.
     Images(Arc<[u64]>),
-    /// What a rank has of a pass of dynamic context parallelism.
+    /// The rank's share of a pass of dynamic context parallelism.
     Pass(Arc<PassShare>),
 }
 
@@ -72,7 +72,7 @@ pub(super) type Packed = Vec<Rc<Stages>>;
 type Stages = Vec<Vec<Unit>>;
 
 impl Packs {
-    /// Of a workload on so many devices; no list where all micro-batches are alike.
+    /// The packs of a workload on `devices`; no list where all micro-batches are alike.
     ///
     /// # Errors
     /// Documents that cannot be read or are too many.
@@ -177,7 +177,7 @@ impl Packs {
         self.dynamic.as_ref()?;
         self.lists.iter().map(|list| list.len() as u32).max()
     }
-    /// What attention has to do in a usual micro-batch.
+    /// The attention work of a usual micro-batch.
     pub fn usual(&self) -> Option<Arc<Work>> {
         self.usual.clone()
     }
@@ -185,7 +185,7 @@ impl Packs {
     pub fn count(&self) -> u32 {
         self.lists.len().max(1) as u32
     }
-    /// Whether all micro-batches of all ranks are alike.
+    /// True if all micro-batches of all ranks are alike.
     pub(super) fn are_alike(&self) -> bool {
         self.dealt.is_none() && self.images.is_none() && self.lists.is_empty()
     }

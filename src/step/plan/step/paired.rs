@@ -1,16 +1,16 @@
 //! A forward and a backward pass of two micro-batches run together, layer by layer, so that the exchanges with
 //! experts of the one lie under the kernels of the other.
 //!
-//! One cell is a layer of each. Pushed in this order, it gives the orders of both streams that DeepSeek's published
-//! profile of DualPipe shows, and those of Megatron-LM's combined 1F1B (`moe::overlap`):
+//! One cell is a layer of each. Pushed in this order, it gives the orders of both streams in DeepSeek's published
+//! profile of DualPipe and in Megatron-LM's combined 1F1B (`moe::overlap`):
 //!
 //! | compute | attn(F) | mlp(B) | mlp(W) | mlp(F) | attn(B) | attn(W) |
 //! |--|--|--|--|--|--|--|
 //! | exchange | combine(B) | dispatch(F) | dispatch(B) | | combine(F) | |
 //!
-//! Waits beyond the order of each stream are those of the data alone: an exchange waits for the kernels before it in
-//! its pass, the kernels after it for the exchange. Weight gradients (W) wait for nothing but their place. What is
-//! recomputed for a part of a layer runs at the start of that part.
+//! Waits beyond the order of each stream follow from the data alone: an exchange waits for the kernels before it in
+//! its pass, the kernels after it for the exchange. Weight gradients (W) wait for nothing but their place. Items
+//! recomputed for a part of a layer run at the start of that part.
 //!
 //! Ops are written in the order in which Megatron-LM's host launches them (`model_chunk_schedule_plan.py`): mlp(B)
 //! before dispatch(F), so that the device has work while the host reads how many tokens that sends.
@@ -38,7 +38,7 @@ struct Backward {
     part: Part,
     /// The layer under way.
     open: Option<u32>,
-    /// Whether weight gradients run where they are made.
+    /// True if weight gradients run where they are made.
     fused: bool,
 }
 
@@ -54,7 +54,7 @@ impl Stage<'_, '_> {
         self.w.first_unit.windows(2).map(has).collect()
     }
 
-    /// Whether both passes have exchanges, and none of them is repeated.
+    /// True if both passes have exchanges, and none of them is repeated.
     pub(super) fn pairs_exchanges(&self, forward: &Task, backward: &Task) -> bool {
         let has = |part: Part| self.exchanges[usize::from(part.chunk)];
         self.w.setup.shares.degrees.expert > 1
@@ -226,7 +226,7 @@ impl Stage<'_, '_> {
         }
         back.weights = weights;
     }
-    /// Weight gradients of the layers whose input gradients are done: all but those of the layer under way.
+    /// Weight gradients of the layers whose input gradients are done: all but the layer under way.
     fn weights_of_rest(&mut self, b: &mut ProgramBuilder, back: &mut Backward) {
         let (open, all) = (back.open, std::mem::take(&mut back.weights));
         for (unit, mut chain, of_experts) in all {

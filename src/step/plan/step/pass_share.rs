@@ -1,4 +1,4 @@
-//! What a rank has of a pass where each document has a degree of context parallelism of its own.
+//! One rank's share of a pass where each document has its own degree of context parallelism.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use crate::spec::SpecError;
 use crate::spec::model::ModelSpec;
 use crate::spec::workload::{ContextSpec, WorkloadSpec};
 
-/// What a rank has of a pass of dynamic context parallelism.
+/// A rank's share of a pass of dynamic context parallelism.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct PassShare {
     /// Ranks of its group.
     degree: u64,
     /// Tokens of the pass.
     tokens: u64,
-    /// What attention has to do on the rank.
+    /// The attention work of the rank.
     work: Arc<Work>,
 }
 
@@ -67,12 +67,12 @@ pub(super) fn scheduled(
     Ok(DynamicContext::new(&lengths, room, cost))
 }
 
-/// What the first rank of its group has of a pass: ranks differ by a window's borders at most.
+/// The share of the first rank of its group in a pass: ranks differ by a window's borders at most.
 pub fn share_of_pass(pass: &PackedPass, model: &ModelSpec, shard: &Shard) -> Shard {
     shares(pass, &Mask::of_model(model))[0].onto(shard)
 }
 
-/// What each rank of its group has of a pass; equal shares once.
+/// The share of each rank of its group in a pass; equal shares once.
 pub(super) fn shares(pass: &PackedPass, masks: &[Mask]) -> Vec<Arc<PassShare>> {
     let mut shares: Vec<Arc<PassShare>> = Vec::new();
     for work in pass.works(masks) {

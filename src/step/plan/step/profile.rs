@@ -1,4 +1,4 @@
-//! What an automatic schedule may know of a step: how long each stage's passes take on an idle machine.
+//! The step as an automatic schedule knows it: how long each stage's passes take on an idle machine.
 
 use super::groups::{Degrees, Group};
 use super::unit::Unit;
@@ -11,7 +11,7 @@ use crate::topology::{Axis, Layout, Machine};
 use stepsim_core::ids::RankId;
 use stepsim_core::units::Time;
 
-/// What the times of passes depend on.
+/// The facts that the times of passes depend on.
 pub(super) struct Asked<'a, 'm> {
     pub workload: &'a WorkloadSpec,
     pub machine: &'a Machine,
@@ -97,7 +97,7 @@ impl Asked<'_, '_> {
     }
 }
 
-/// What a communication point asks of its group.
+/// The transfer at a communication point.
 pub fn transfer_of(point: &CommPoint) -> Transfer {
     Transfer { op: op_of(point.op), bytes: point.bytes, staged: point.staged }
 }

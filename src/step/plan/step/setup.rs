@@ -1,11 +1,11 @@
-//! What all ranks of a step have in common, and what tells their programs apart.
+//! The setup that all ranks of a step share, and the variants that tell their programs apart.
 
 use super::forming::Forming;
 use super::messages::Messages;
 use super::residency::Shares;
 use super::unit::Unit;
 
-/// What all ranks of the step have in common.
+/// The setup that all ranks of the step share.
 pub(super) struct Setup<'a> {
     /// How state is shared among ranks and tiers.
     pub(super) shares: Shares<'a>,
@@ -15,19 +15,19 @@ pub(super) struct Setup<'a> {
     pub(super) pinned: Option<u8>,
     /// Steps of the run, one after the other.
     pub(super) steps: u32,
-    /// What crosses the borders between stages.
+    /// The messages over the borders between stages.
     pub(super) messages: Messages,
-    /// What forms the groups of dynamic context parallelism.
+    /// The forming of the groups of dynamic context parallelism.
     pub(super) forming: Option<Forming>,
     /// Parameters of the embedding table on one rank.
     pub(super) table_parameters: u64,
 }
 
-/// What tells the programs of ranks of one pipeline rank apart.
+/// The variant that tells the programs of ranks of one pipeline rank apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Variant {
     /// Class of the device.
     pub(super) class: u32,
-    /// Which documents it gets ([`Packs::of`](super::packs::Packs::of)).
+    /// The documents that it gets ([`Packs::of`](super::packs::Packs::of)).
     pub(super) documents: u32,
 }

@@ -1,5 +1,5 @@
-//! What the passes of a transformer do on one rank: kernels and communication of its layers in order, and around each
-//! visit of a layer what the policies of [`super::residency`] bring in and give up.
+//! The passes of a transformer on one rank: kernels and communication of its layers in order, and around each visit of
+//! a layer the bytes that the policies of [`super::residency`] bring in and give up.
 
 use std::rc::Rc;
 
@@ -72,7 +72,7 @@ impl<'a, 'm> Stage<'a, 'm> {
         }
     }
 
-    /// The first micro-batch whose documents are those of a micro-batch.
+    /// The first micro-batch with the same documents as `micro_batch`.
     pub(super) fn documents(&self, micro_batch: u32) -> u32 {
         let own = self.packed.get(micro_batch as usize);
         let first = own.and_then(|own| self.packed.iter().position(|p| Rc::ptr_eq(p, own)));
@@ -306,7 +306,7 @@ impl<'a, 'm> Stage<'a, 'm> {
         }
     }
 
-    /// What the host waits for before a pass.
+    /// The ops that the host waits for before a pass.
     fn read_before(&mut self, b: &ProgramBuilder, task: &Task) {
         let waits = self.w.setup.shares.workload.parallelism.pipeline.p2p != PointToPoint::Async;
         for read in pipeline::reads_before(b, self.w.compute, task, waits) {
@@ -519,7 +519,7 @@ fn border_behind(from: u32, data: Data) -> u32 {
     }
 }
 
-/// Puts ops in front of those of one visit of a pass; other passes that share its visits keep theirs.
+/// Puts ops in front of one visit of a pass; other passes that share its visits keep theirs.
 fn put_first(segments: &mut Segments, visit: usize, first: &[Act]) {
     let acts = &mut Rc::make_mut(segments)[visit].1;
     *acts = first.iter().chain(acts.iter()).copied().collect();

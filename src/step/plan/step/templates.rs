@@ -1,10 +1,9 @@
-//! Programs that are written once for many steps: those of a study often differ in prices alone.
+//! Programs that are written once for many steps: steps of a study often differ in prices alone.
 //!
-//! What a rank does, in which order, with whom and with how many bytes follows from workload, model and the places of
-//! ranks ([`Origin`]); prices of kernels only say how long it takes. A [`Template`] keeps programs as they were
-//! written, with the kernel behind each description of an op. A step of the same origin gets them with prices of its
-//! own ([`Program::priced`]), or, where its prices are those of the step before, the very same ones.
-//!
+//! Workload, model and the places of ranks ([`Origin`]) decide the ops of a rank, their order, partners and bytes;
+//! prices of kernels only say how long they take. A [`Template`] keeps programs as they were written, with the kernel
+//! behind each description of an op. A step of the same origin gets them with prices of its own ([`Program::priced`]),
+//! or, where its prices equal the prices of the step before, the very same ones.
 //! Hazard: whatever decides what is written stands in the origin. Orders that are searched by prices and
 //! micro-batches that differ from one another are always written anew.
 
@@ -91,7 +90,7 @@ struct Finished {
     bandwidth: Bandwidth,
 }
 
-/// What the devices of a variant add to what was written.
+/// The delays that the devices of a variant add to a written program.
 pub(super) struct OnDevice<'a> {
     pub prices: &'a dyn Prices,
     /// The host and what is added to it, where launches are simulated.
@@ -102,7 +101,7 @@ pub(super) struct OnDevice<'a> {
 
 /// The programs of a step, variant by variant.
 pub(super) struct Programs {
-    /// What was written; its own programs may have been taken out.
+    /// The written programs; its own may have been taken out.
     pub written: Arc<[Written]>,
     /// By variant and pipeline rank.
     pub of: Vec<Vec<Arc<Program>>>,
@@ -196,7 +195,7 @@ impl Written {
         self.pipeline.programs.iter().map(|program| program.ops.len()).sum()
     }
 
-    /// The programs with other prices: those of the step before where they are the same.
+    /// The programs with other prices: the ones of the step before where they are the same.
     fn priced(&self, before: Option<&Finished>, on: &OnDevice<'_>) -> Finished {
         let price = |(_, kernel): &(u32, Kernel)| (on.prices.time(kernel), on.prices.slowdown(kernel));
         let prices: Vec<Vec<_>> = self.kernels.iter().map(|all| all.iter().map(price).collect()).collect();

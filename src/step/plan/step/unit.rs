@@ -15,9 +15,9 @@ pub struct Unit {
     pub layer: Option<u32>,
     /// The module it belongs to, where that is not the language model.
     pub module: Option<Arc<str>>,
-    /// What of it is computed again.
+    /// The policy of its recomputation.
     pub policy: Arc<RecomputeSpec>,
-    /// Whether it is recomputed in full, and whether it keeps the input that recomputation starts from.
+    /// True if it is recomputed in full, and true if it keeps the input that recomputation starts from.
     pub recompute: FullRecompute,
     /// Kernels, communication and bytes.
     pub plan: Arc<LayerPlan>,
@@ -53,7 +53,7 @@ impl Unit {
         };
         Unit { layer, module: None, policy: policy.clone(), recompute, plan, saved_bytes, kept_bytes }
     }
-    /// Whether it is the same but for its number.
+    /// True if it is the same but for its number.
     pub fn equals(&self, other: &Unit) -> bool {
         Arc::ptr_eq(&self.plan, &other.plan) && self.recompute == other.recompute
     }
@@ -70,7 +70,7 @@ impl Unit {
             Pass::WeightGrad => &self.plan.weight_grad,
         }
     }
-    /// What is computed again before the backward pass.
+    /// The items computed again before the backward pass.
     pub fn repeated(&self) -> Vec<Item> {
         match self.recompute {
             FullRecompute::No if self.policy.granularity == Granularity::Full => Vec::new(),
@@ -78,7 +78,7 @@ impl Unit {
             _ => self.plan.forward.clone(),
         }
     }
-    /// Bytes of its weights at so many each: (dense, expert).
+    /// Bytes of its weights at `bytes` each: (dense, expert).
     pub fn weight_bytes(&self, bytes: f64) -> (u64, u64) {
         self.plan.weight_bytes(bytes)
     }
@@ -96,7 +96,7 @@ pub(super) struct Label {
 }
 
 impl Label {
-    /// An op's name: those of a module begin with the module's.
+    /// An op's name: names of a module's ops begin with the module's.
     pub fn name(&self, op: &'static str) -> Cow<'static, str> {
         match &self.module {
             Some(module) => format!("{module} {op}").into(),
@@ -105,7 +105,7 @@ impl Label {
     }
 }
 
-/// Whether an op's name is one of a module's.
+/// True if an op's name is one of a module's.
 pub(super) fn names(module: &str, op: &str) -> bool {
     op.strip_prefix(module).is_some_and(|rest| rest.starts_with(' '))
 }
@@ -127,7 +127,7 @@ impl Planned {
     }
 }
 
-/// What happens to the `i`-th transformer layer of a stage under a policy.
+/// The recomputation of the `i`-th transformer layer of a stage under a policy.
 pub(super) fn full_recompute(policy: &RecomputeSpec, i: u64) -> FullRecompute {
     let covered = policy.layers.is_none_or(|n| i < n);
     if policy.granularity != Granularity::Full || !covered {

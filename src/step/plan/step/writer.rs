@@ -38,7 +38,7 @@ pub(super) struct Writer<'a, 'm> {
     /// First unit of each chunk; one entry more than chunks.
     pub first_unit: Vec<u32>,
     infos: FxHashMap<(Group, TransferId, Phase, Option<u32>), u32>,
-    /// Which step of the run is being written.
+    /// The step of the run that is being written.
     pub step: u32,
     pub visits: Visits,
     /// By unit: ops after which its gradient is reduced, and is where it lives.

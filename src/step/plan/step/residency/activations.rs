@@ -1,7 +1,7 @@
 //! Activations: kept between the passes, or copied out behind the forward visit and in before the backward one.
 //!
-//! Whatever is kept goes out unless the backward visit is among the next that prefetch looks ahead to: then it stays.
-//! What is kept at all, and what is computed again, is the unit's (`Unit::kept_bytes`).
+//! Every kept tensor goes out unless the backward visit is among the next that prefetch looks ahead to: then it stays.
+//! The unit decides what is kept at all, and what is computed again (`Unit::kept_bytes`).
 
 use rustc_hash::FxHashMap;
 

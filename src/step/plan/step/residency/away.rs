@@ -7,7 +7,7 @@ pub(in crate::plan::step) struct Away {
     pub tier: u8,
     /// Tiers on its way to the device, the farthest first.
     pub via: Vec<u8>,
-    /// Which share, 0 to 1.
+    /// The share, 0 to 1.
     pub fraction: f64,
 }
 
@@ -21,7 +21,7 @@ impl Away {
         let stops: Vec<u8> = std::iter::once(self.tier).chain(self.via.iter().copied()).collect();
         stops.windows(2).map(|w| (w[0], w[1])).collect()
     }
-    /// Its part of so many bytes.
+    /// Its part of `bytes`.
     pub fn of(&self, bytes: u64) -> u64 {
         (bytes as f64 * self.fraction).round() as u64
     }
@@ -33,7 +33,7 @@ pub(in crate::plan::step) fn fraction_away(placed: &[Away]) -> f64 {
     placed.iter().fold(0.0, |sum, a| sum + a.fraction)
 }
 
-/// Where so many bytes live: (tier, bytes).
+/// The places of `bytes`: (tier, bytes).
 pub(in crate::plan::step) fn spread(bytes: f64, placed: &[Away]) -> Vec<(u8, f64)> {
     let here = (0, bytes * (1.0 - fraction_away(placed)));
     placed.iter().map(|a| (a.tier, bytes * a.fraction)).chain([here]).collect()

@@ -16,7 +16,7 @@ use crate::spec::workload::PrefetchUnit;
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{MemoryClass, MemoryEffect, MemoryWhen, Phase, ProgramBuilder};
 
-/// What a copy is, for readers and for the ledger.
+/// A copy as readers and the ledger see it.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::plan::step) struct Cargo {
     pub class: MemoryClass,
@@ -161,7 +161,8 @@ impl Writer<'_, '_> {
         self.gate(b, begun.len(), |back| (visit(back).end, visit(back).bytes), bytes)
     }
 
-    /// The same where `steps` steps have been, the one `back` before the next ended with an op and had so many bytes.
+    /// The same gate behind `steps` steps; `before(back)` is the last op and the bytes of the step `back` before the
+    /// next.
     pub(super) fn gate(
         &self,
         b: &ProgramBuilder,

@@ -1,5 +1,5 @@
-//! Activations of every n-th layer live on tiers, those of all others stay (`offload.activations_every_layers`): less
-//! to copy where a link is slow and there is room for a part.
+//! Activations of every n-th layer live on tiers, all others stay (`offload.activations_every_layers`): less to copy
+//! where a link is slow and there is room for a part.
 
 use super::activations::{self, Kept};
 use super::{Form, Given, Held, Law, Residency};
@@ -10,7 +10,7 @@ use crate::plan::step::writer::Writer;
 use stepsim_core::ids::OpId;
 use stepsim_core::program::ProgramBuilder;
 
-/// Activations of which every n-th layer's go out.
+/// Activations that go out for every n-th layer.
 pub(super) struct EveryNth {
     every: u64,
     copies: Kept,
@@ -20,7 +20,7 @@ impl EveryNth {
     pub fn new(every: u64) -> EveryNth {
         EveryNth { every, copies: Kept::default() }
     }
-    /// Whether a unit's activations go out: layers 0, n, 2n ... of the model, not embedding and head.
+    /// True if a unit's activations go out: layers 0, n, 2n ... of the model, not embedding and head.
     fn goes_out(&self, unit: &Unit) -> bool {
         unit.layer.is_some_and(|layer| u64::from(layer).is_multiple_of(self.every))
     }

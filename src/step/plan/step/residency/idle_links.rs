@@ -1,11 +1,11 @@
-//! What policies ask of links that nothing else uses.
+//! The costs of policies on links that nothing else uses.
 
 use crate::collective::{CollectiveError, Op};
 use crate::plan::step::groups::Group;
 
 /// Times of messages on an idle machine.
 pub trait IdleLinks {
-    /// Seconds of a collective of so many bytes; none in a group of one.
+    /// Seconds of a collective of `bytes`; none in a group of one.
     ///
     /// # Errors
     /// No algorithm can run it.

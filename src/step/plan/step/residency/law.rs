@@ -14,14 +14,14 @@ use crate::plan::step::unit::{State, Unit};
 
 /// The closed form of a policy.
 pub trait Law {
-    /// What it asks of the links in a step, on one rank.
+    /// Its demand on the links in a step, on one rank.
     ///
     /// # Errors
     /// A collective that no algorithm can run.
     fn closed_form(&self, given: &Given<'_>) -> Result<Form, CollectiveError>;
-    /// What it holds of the device's memory.
+    /// The device memory that it holds.
     fn held(&self, given: &Given<'_>) -> Held;
-    /// Whether it does other things for layers that differ in their numbers alone.
+    /// True if it does other things for layers that differ in their numbers alone.
     fn tells_layers_apart(&self) -> bool {
         false
     }
@@ -62,7 +62,7 @@ impl<'a> Given<'a> {
     ) -> Given<'a> {
         Given { shares, links, chunks, passes, state: OnceCell::new() }
     }
-    /// What optimizer, gradients and weights of all units hold.
+    /// The bytes of optimizer, gradients and weights of all units.
     pub(super) fn state(&self) -> &State {
         self.state.get_or_init(|| self.shares.state(self.units().map(|u| u.unit)))
     }
@@ -99,7 +99,7 @@ impl<'a> Given<'a> {
     }
 }
 
-/// What a policy asks of the links in a step, in seconds on idle ones.
+/// A policy's demand on the links in a step, in seconds on idle ones.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Form {
     /// Around the visits of each unit, by chunk; empty: nothing.
@@ -110,7 +110,7 @@ pub struct Form {
     pub reductions: Option<Reductions>,
     /// Seconds of collectives behind the optimizer step.
     pub behind: f64,
-    /// What each unit's update asks of other tiers behind its last reduction, station after station.
+    /// The demand of each unit's update on other tiers behind its last reduction, station after station.
     pub updates: Option<Updates>,
 }
 
@@ -122,14 +122,14 @@ pub enum Gathers {
     Never,
     /// Once a step for each unit, one after the other from its start.
     Once,
-    /// Before each visit of a unit that is not there, behind the end of the visit so many before it: forward, and
+    /// Before each visit of a unit that is not there, behind the end of the visit `ahead` before it: forward, and
     /// backward.
     Each {
         /// Visits between the gate and the visit.
         ahead: [usize; 2],
-        /// Whether a gather runs ahead of its pass, into the one before.
+        /// True if a gather runs ahead of its pass, into the one before.
         across: bool,
-        /// Whether what a forward visit has gathered stays for the backward one.
+        /// True if weights gathered for a forward visit stay for the backward one.
         keeps: bool,
     },
 }
@@ -143,7 +143,7 @@ pub struct Reductions {
     pub overlap: bool,
     /// Bytes of gradients that are sent together.
     pub bucket_bytes: u64,
-    /// Whether a visit waits for the reduction of the one before the last.
+    /// True if a visit waits for the reduction of the one before the last.
     pub held: bool,
 }
 
@@ -153,7 +153,7 @@ pub struct Reductions {
 pub struct Updates {
     /// Seconds at each station, by unit in the order of chunks.
     pub stations: Vec<[f64; 3]>,
-    /// Which of the copy queues the first and the last station are: 0 towards the device, 1 away from it.
+    /// The copy queues of the first and the last station: 0 towards the device, 1 away from it.
     pub queues: [usize; 2],
     /// Units whose updates may have begun and not ended; none: all.
     pub ahead: Option<usize>,
@@ -198,8 +198,8 @@ pub struct Held {
     pub update: f64,
 }
 
-/// Bytes during each visit of a chunk where a unit's `bytes` are there during its own visit, and during so many visits
-/// before it (`ahead`: forward, backward) and behind it (`behind`).
+/// Bytes during each visit of a chunk where a unit's `bytes` are there during its own visit, `ahead` visits before it
+/// (forward, backward) and `behind` visits after it.
 pub(super) fn windows(bytes: &[f64], ahead: [usize; 2], behind: [usize; 2]) -> Vec<[f64; 2]> {
     let last = bytes.len().saturating_sub(1);
     let sum = |from: usize, to: usize| bytes[from..=to.min(last)].iter().sum::<f64>();

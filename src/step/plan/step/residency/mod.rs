@@ -1,10 +1,10 @@
 //! Residency: which bytes of weights, gradients, optimizer state and activations are on the device when, and what is
 //! sent and copied so that they are.
 //!
-//! Each of the four classes follows one **policy**, a file of its own that says both what happens in the simulation
-//! (`Residency`) and the closed form of the same ([`Law`], which the compiler asks for). A stage calls the four in a
-//! fixed order around its visits and puts kernels and communication in order; a policy knows nothing of the others but
-//! what stands in the `Writer`: visits, reductions, and ops after which updated weights may be read.
+//! Each of the four classes follows one **policy**, a file of its own with the behaviour in the simulation
+//! (`Residency`) and its closed form ([`Law`], which the compiler asks for). A stage calls the four in a fixed order
+//! around its visits and puts kernels and communication in order; a policy knows nothing of the others but the
+//! contents of the `Writer`: visits, reductions, and ops after which updated weights may be read.
 //!
 //! | class | policies |
 //! |--|--|
@@ -55,7 +55,7 @@ pub struct Policies {
 }
 
 impl Policies {
-    /// What a workload asks for.
+    /// The policies that a workload asks for.
     pub fn of(shares: &Shares<'_>) -> Policies {
         let facts = shares.facts();
         let (offload, placed) = (&shares.workload.offload, &shares.placed);

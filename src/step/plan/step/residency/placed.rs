@@ -1,4 +1,4 @@
-//! Which bytes are on which tier.
+//! The tier of each byte.
 
 use super::away::Away;
 use crate::spec::SpecError;

@@ -1,4 +1,4 @@
-//! What a policy says of one class of bytes.
+//! The policy of one class of bytes.
 
 use super::super::chain::{Chain, Visit};
 use super::super::writer::Writer;
@@ -6,7 +6,7 @@ use super::law::Law;
 use stepsim_core::ids::OpId;
 use stepsim_core::program::ProgramBuilder;
 
-/// What happens to one class of bytes on a rank.
+/// The behaviour of one class of bytes on a rank.
 pub(in crate::plan::step) trait Residency: Law {
     /// A rank's program begins: nothing of it has happened yet.
     fn begin(&mut self, units: usize);

@@ -17,8 +17,8 @@ pub struct Span {
     pub kernels: f64,
 }
 
-/// When a copy of so many bytes for the next visit may start, so many layers, kernels or bytes ahead of it: `visits`
-/// have begun, newest first, and the last kernel so far ends `now`.
+/// The earliest start of a copy of `bytes` for the next visit, a number of layers, kernels or bytes ahead of it:
+/// `visits` have begun, newest first, and the last kernel before it ends `now`.
 pub fn gate(prefetch: &PrefetchSpec, bytes: f64, now: f64, mut visits: impl Iterator<Item = Span>) -> f64 {
     let depth = prefetch.depth as f64;
     match prefetch.unit {

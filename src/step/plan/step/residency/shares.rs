@@ -55,27 +55,27 @@ impl<'a> Shares<'a> {
         })
     }
 
-    /// Seconds that processors of the host take for the update of so many parameters of a rank.
+    /// Seconds of the host's processors for the update of `parameters` of a rank.
     pub(super) fn host_update_s(&self, parameters: f64) -> f64 {
         self.workload.stack().optimizer.host.seconds(parameters, self.ranks_of_host)
     }
 
-    /// What the step is of.
+    /// The workload of the step.
     pub fn workload(&self) -> &'a WorkloadSpec {
         self.workload
     }
-    /// Whether a group has more than one member and the step uses it.
+    /// True if a group has more than one member and the step uses it.
     pub(super) fn has(&self, group: Group) -> bool {
         self.groups.contains(&group)
     }
     fn has_either(&self, exchange: Exchange) -> bool {
         self.has(Group::Dense(exchange)) || self.has(Group::Experts(exchange))
     }
-    /// What the kind of sharding is.
+    /// The facts of the kind of sharding.
     pub(super) fn facts(&self) -> &'static Facts {
         self.workload.sharding()
     }
-    /// Whether weights are cut among more than one rank, or their updates are.
+    /// True if weights are cut among more than one rank, or their updates are.
     pub(super) fn gathers(&self) -> bool {
         self.has_either(Exchange::Gather)
     }
@@ -86,7 +86,7 @@ impl<'a> Shares<'a> {
             of(if near { Exchange::GatherSecondary } else { Exchange::Gather })
         })
     }
-    /// Whether each rank keeps a part of the reduced gradients only.
+    /// True if each rank keeps a part of the reduced gradients only.
     pub(super) fn gradients_are_cut(&self) -> bool {
         self.facts().cuts_gradients() && self.has_either(Exchange::Sum)
     }
@@ -183,14 +183,14 @@ impl<'a> Shares<'a> {
             between(Exchange::SumReplicas, Op::AllReduce, near * across),
         ]
     }
-    /// In how many messages so many bytes of gradients are sent: a bucket is full when it holds its size or more, and
-    /// holds whole tensors.
+    /// The number of messages in which `bytes` of gradients are sent: a bucket is full when it holds its size or more,
+    /// and holds whole tensors.
     pub(super) fn messages(&self, bytes: u64, tensors: u64) -> u64 {
         bytes.checked_div(self.workload.gradient_buckets.bucket_bytes).unwrap_or(1).clamp(1, tensors.max(1))
     }
 
-    /// In how many messages so many bytes of a unit's weights, or of its experts', are gathered: whole matrices, put
-    /// together until they have the bytes asked for.
+    /// The number of messages in which `bytes` of a unit's weights, or of its experts', are gathered: whole matrices,
+    /// put together until they have the bytes asked for.
     pub(super) fn gathered_in(&self, unit: &Unit, expert: bool, bytes: u64) -> u64 {
         let Some(bucket) = self.workload.parallelism.sharding.gather_bucket_bytes else { return 1 };
         bytes.div_ceil(bucket.max(1)).clamp(1, tensors_of(unit, expert).max(1))
@@ -208,7 +208,7 @@ impl<'a> Shares<'a> {
         unit.plan.matrices.iter().map(tensor).max().map_or(1.0, |widest| (widest as f64 / whole).min(1.0))
     }
 
-    /// What optimizer, gradients and weights of some units hold in all on one rank.
+    /// The bytes of optimizer, gradients and weights of some units together on one rank.
     pub(crate) fn state<'u>(&self, units: impl Iterator<Item = &'u Unit>) -> State {
         State::of(units, &self.bytes, &self.degrees)
     }
@@ -250,8 +250,8 @@ impl<'a> Shares<'a> {
     pub fn weights_cut(&self) -> f64 {
         f64::from(self.degrees.dense.weights)
     }
-    /// Of so many bytes of a unit's dense weights and of its experts', those that this rank holds where weights are
-    /// cut among ranks: those that others gather from it, and those that no other rank holds.
+    /// The part of a unit's dense and expert bytes that this rank holds where weights are cut among ranks: bytes that
+    /// others gather from it, and bytes that no other rank holds.
     pub(super) fn shard_parts(&self, unit: &Unit, (dense, expert): (u64, u64)) -> [u64; 2] {
         let degrees = self.degrees.of(&unit.plan);
         let parts = [(dense, Group::Dense(Exchange::Gather)), (expert, Group::Experts(Exchange::Gather))];
@@ -265,11 +265,11 @@ impl<'a> Shares<'a> {
 pub(super) struct Hop {
     pub group: Group,
     pub op: Op,
-    /// Of a unit's gradients, a rank sends one of so many parts.
+    /// The number of parts of a unit's gradients; a rank sends one.
     pub parts: u32,
-    /// Whether it is sent in messages of the size of a bucket.
+    /// True if it is sent in messages of the size of a bucket.
     pub in_buckets: bool,
-    /// Whether it is taken once a step, by complete gradients alone.
+    /// True if it is taken once a step, by complete gradients alone.
     pub once: bool,
 }
 

@@ -1,8 +1,8 @@
 //! The visits of a rank: those to come, known beforehand from its order, and those that have been.
 //!
 //! A *visit* is one pass of one micro-batch through one unit; a recomputation and the backward pass behind it are one
-//! visit. Prefetch along a recorded trace (DeepSpeed), reuse across micro-batches, and not sending away what is
-//! about to be read all ask what comes next; gates of copies and gathers ask where the rank was so many visits ago.
+//! visit. Prefetch along a recorded trace (DeepSpeed), reuse across micro-batches, and keeping bytes that are about to
+//! be read all ask for the visits to come; gates of copies and gathers ask where the rank was a number of visits ago.
 
 use crate::plan::step::chain::Visit;
 use crate::schedule::Pass;
@@ -11,7 +11,7 @@ use stepsim_core::ids::OpId;
 /// A visit to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::plan::step) struct Coming {
-    /// Which unit of the rank.
+    /// The unit, by its number on the rank.
     pub unit: u32,
     /// Backward (or recomputation), not forward.
     pub backward: bool,
@@ -41,12 +41,12 @@ pub(in crate::plan::step) struct Record {
 /// All visits of a rank.
 #[derive(Clone, Debug, Default)]
 pub(in crate::plan::step) struct Visits {
-    /// The visits of one step in order, of which those before `next` have been.
+    /// The visits of one step in order; the first `next` of them have been.
     of_step: Vec<Coming>,
     next: usize,
     /// Visits that have begun, in order, over all steps.
     begun: Vec<Record>,
-    /// The first of the visits of the pass under way, or of those of its direction and micro-batch.
+    /// The first visit of the pass under way, or of the run in its direction and micro-batch.
     run_start: usize,
     /// By unit and direction: the record of the visit under way. Forward and backward of one unit may be under way at
     /// once (overlapped passes).
@@ -58,21 +58,22 @@ pub(in crate::plan::step) struct Visits {
 }
 
 impl Visits {
-    /// A rank of so many units whose every step makes these visits.
+    /// A rank of `units` units whose every step makes these visits.
     pub fn new(units: usize, of_step: Vec<Coming>) -> Visits {
         Visits { of_step, present: vec![None; 2 * units], last: vec![None; units], ..Visits::default() }
     }
-    /// Another step begins, with so many backward visits by unit.
+    /// Another step begins, with these numbers of backward visits by unit.
     pub fn begin_step(&mut self, backward: Vec<u32>) {
         self.next = 0;
         self.backward_left = backward;
     }
 
-    /// Whether a visit is under way already: what a recomputation brought in stays for the backward visit that follows.
+    /// True if a visit is under way already: bytes that a recomputation brought in stay for the backward visit behind
+    /// it.
     pub fn is_present(&self, visit: Visit) -> bool {
         self.present[place(visit)].is_some()
     }
-    /// The rank comes to a visit; those of overlapped passes may come in another order than foreseen.
+    /// The rank comes to a visit; visits of overlapped passes may come in another order than foreseen.
     pub fn reach(&mut self, visit: Visit) -> Option<Coming> {
         let backward = visit.pass != Pass::Forward;
         if self.begun.last().is_none_or(|v| v.backward != backward || v.micro_batch != visit.micro_batch) {
@@ -112,7 +113,7 @@ impl Visits {
         self.backward_left[unit as usize] -= 1;
     }
 
-    /// What comes after the visit reached last.
+    /// The visits after the one reached last.
     pub fn ahead(&self) -> &[Coming] {
         &self.of_step[self.next..]
     }

@@ -1,10 +1,10 @@
-//! Gradients of which each rank keeps a part (ZeRO-2 and -3). On the device, beyond the part that is resident:
+//! Gradients cut among ranks: each keeps a part (ZeRO-2 and -3). On the device, beyond the resident part:
 //!
 //! * reduced after every micro-batch: the whole gradient of a unit (of its widest matrix, where each is reduced by
 //!   itself), as it is sent, from its backward pass until it is reduced;
 //! * reduced once: the same, as it is kept, from its first backward pass on.
 //!
-//! What the part has gathered on another tier so far is fetched and written back around each reduction.
+//! A part's sums on another tier are fetched and written back around each reduction.
 
 use super::super::{Given, UnitTimes, free, take};
 use super::{Added, Home, cargo, kept_bytes, live_bytes, part_bytes, reduction_time, waiting};

@@ -7,7 +7,7 @@
 //! groups ([`crate::sharding`]), in every reduction or by complete gradients alone. With overlap the reduction runs
 //! beside the backward passes still to come, else behind the last of them.
 //!
-//! What is on the device beyond what is resident depends on the gradient's home: [`Whole`] or [`Cut`].
+//! The gradient's home decides what is on the device beyond the resident part: [`Whole`] or [`Cut`].
 
 mod cut;
 mod whole;
@@ -37,7 +37,7 @@ pub(super) trait Home {
     fn wanted(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit);
     /// A pass has added to it, more will, and nothing is reduced meanwhile.
     fn put_back(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, added: Added<'_>);
-    /// The reductions of these units have been pushed, of which `last` is the last.
+    /// The reductions of these units have been pushed; `last` is the last of them.
     fn sent(&mut self, b: &mut ProgramBuilder, units: &[u32], last: OpId);
     /// Closed form: bytes on the device during each visit of a chunk, beyond those that stay.
     fn during(&self, given: &Given<'_>, units: &[UnitTimes<'_>]) -> Vec<[f64; 2]>;
@@ -224,7 +224,7 @@ impl<H: Home> Reduced<H> {
     }
 }
 
-/// The messages of some units, of which some are complete, hop after hop.
+/// The messages of some units, some of them complete, hop after hop.
 fn reduce(
     w: &mut Writer<'_, '_>,
     b: &mut ProgramBuilder,
@@ -267,7 +267,7 @@ fn reduce(
     ops
 }
 
-/// What readers see of a hop.
+/// The name of a hop for readers.
 fn name(hop: &Hop) -> &'static str {
     use Exchange::{Sum, SumReplicas};
     match (hop.group, hop.op) {
@@ -304,7 +304,7 @@ fn sum_tied_embedding(w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, last: Opti
     w.reduced[holder].extend(op);
 }
 
-/// Bytes of a unit's gradient at so many a parameter.
+/// Bytes of a unit's gradient at `per_parameter` each.
 fn unit_bytes(w: &Writer<'_, '_>, unit: u32, per_parameter: f64) -> u64 {
     let (dense, expert) = w.units[unit as usize].trained_bytes(per_parameter);
     dense + expert
@@ -331,7 +331,7 @@ fn share_bytes(w: &Writer<'_, '_>, unit: u32) -> u64 {
     (share as f64 * w.setup.shares.bytes.gradients).round() as u64
 }
 
-/// Bytes of a unit's gradient of which this rank keeps the sums.
+/// Bytes of the part of a unit's gradient whose sums this rank keeps.
 fn part_bytes(w: &Writer<'_, '_>, unit: u32) -> u64 {
     let kept = w.setup.shares.gradients_kept(std::iter::once(&w.units[unit as usize]));
     (kept as f64 * w.setup.shares.bytes.gradients).round() as u64

@@ -1,6 +1,7 @@
-//! Gradients of which every rank keeps all. The share that lives on another tier is fetched before each backward pass
+//! Gradients that every rank keeps whole. The share that lives on another tier is fetched before each backward pass
 //! but the first, and written back behind it. With `reuse_across_micro_batches` it stays while the rank's next
-//! backward pass goes through the same chunk. When it is complete, what this rank updates goes where it lives.
+//! backward pass goes through the same chunk. When it is complete, the part that this rank updates goes where it
+//! lives.
 
 use super::super::{Given, UnitTimes, free};
 use super::{Added, Home, cargo, kept_bytes, share_bytes, waiting};

@@ -19,7 +19,7 @@ use stepsim_core::units::Time;
 pub(in super::super) struct OnHost {
     /// By unit: the op that brought its state home.
     written: Vec<Option<OpId>>,
-    /// What is updated on the device.
+    /// The part that is updated on the device.
     rest: Streamed,
 }
 
@@ -101,7 +101,7 @@ impl OnHost {
 }
 
 impl Writer<'_, '_> {
-    /// What the host's processors take for an update behind its traffic; the op after which it is done.
+    /// The host processors' work for an update behind its traffic; returns the op after which it is done.
     fn compute_on_host(
         &mut self,
         b: &mut ProgramBuilder,

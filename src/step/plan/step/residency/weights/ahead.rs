@@ -38,7 +38,7 @@ pub(super) fn during(given: &Given<'_>, gates: [usize; 2]) -> Vec<Vec<[f64; 2]>>
         units.iter().for_each(|unit| walk.gathers(unit, (gates[0], 0), false));
         for (i, unit) in units.iter().enumerate().rev() {
             if *ends && i + 1 == n {
-                // What ends the model is read again at once.
+                // The units at the model's end are read again at once.
                 walk.reads_again(unit);
             } else {
                 walk.gathers(unit, (gates[1], n), true);

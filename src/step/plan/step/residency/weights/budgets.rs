@@ -22,7 +22,7 @@ impl Budgets {
     pub fn new(budgets: ElementBudgets) -> Budgets {
         Budgets { budgets, shards: Shards::default() }
     }
-    /// Whether a unit is read again before so many elements have passed.
+    /// True if a unit is read again before the budget's elements have passed.
     fn read_soon(&self, w: &Writer<'_, '_>, unit: u32) -> bool {
         let mut passed = 0u64;
         w.visits.ahead().iter().any(|c| {

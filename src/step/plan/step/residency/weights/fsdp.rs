@@ -64,7 +64,7 @@ impl Residency for Fsdp {
     }
 }
 
-/// Whether gathered weights are given up behind a visit.
+/// True if gathered weights are given up behind a visit.
 fn gives_up(w: &Writer<'_, '_>, visit: Visit) -> bool {
     let reshard = w.setup.shares.workload.parallelism.sharding.reshard_after_forward;
     let over = w.visits.backward_left(visit.unit) == 0;
@@ -76,7 +76,8 @@ fn gives_up(w: &Writer<'_, '_>, visit: Visit) -> bool {
             !next.is_some_and(|c| c.backward && c.unit == visit.unit && c.micro_batch == visit.micro_batch)
         }),
         Pass::WeightGrad => over,
-        // PyTorch's pipelines keep what is not resharded until the last backward pass; else each backward reshards.
+        // PyTorch's pipelines keep weights that are not resharded until the last backward pass; else each backward
+        // reshards.
         Pass::Backward | Pass::InputGrad => {
             reshard != Some(false) || w.setup.shares.degrees.pipeline == 1 || over
         }

@@ -1,4 +1,4 @@
-//! ZeRO-3: weights of which each rank holds a shard. What is gathered of a unit, and the gather itself.
+//! ZeRO-3: weights cut into shards, one a rank. The gathered part of a unit, and the gather itself.
 //!
 //! Where shards live on a tier, a rank's own is fetched ahead of the gather and given up with it.
 
@@ -22,7 +22,7 @@ struct Gathered {
     elements: u64,
 }
 
-/// What is gathered of every unit of a rank.
+/// The gathered weights of every unit of a rank.
 #[derive(Default)]
 pub(super) struct Shards {
     gathered: Vec<Gathered>,
@@ -71,7 +71,7 @@ impl Shards {
         waits.extend(&renewed);
         let (mut fetched, mut copies) = (0, Vec::new());
         let scaled = |bytes: u64| (bytes as f64 * part).round() as u64;
-        // What no other rank holds (experts without replicas) is not gathered: the copy itself is used.
+        // Weights that no other rank holds (experts without replicas) are not gathered: the copy itself is used.
         let shares = &w.setup.shares;
         let held = &w.units[unit as usize];
         let [shard, own] = shares.shard_parts(held, held.weight_bytes(shares.bytes.weights)).map(scaled);
@@ -122,7 +122,7 @@ pub(super) fn reductions_before(w: &Writer<'_, '_>, backward: bool) -> Vec<OpId>
     last.map(|v| v.reduce.clone()).unwrap_or_default()
 }
 
-/// The reduction that a backward visit waits for: that of the visit before the last.
+/// The reduction that a backward visit waits for: the one of the visit before the last.
 pub(super) fn reductions_behind<'w>(w: &'w Writer<'_, '_>, backward: bool) -> &'w [OpId] {
     let begun = w.visits.begun();
     if backward && begun.len() >= w.visits.run_start() + 2 { &begun[begun.len() - 2].reduce } else { &[] }

@@ -16,7 +16,7 @@ use crate::schedule::Pass;
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{MemoryClass, ProgramBuilder};
 
-/// Weights of which every rank holds all.
+/// Weights that every rank holds whole.
 #[derive(Default)]
 pub(in super::super) struct Replicated {
     /// By unit: whether what lives elsewhere is on the device.
