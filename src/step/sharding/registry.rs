@@ -29,7 +29,7 @@ mod tests {
         }
     }
 
-    /// What policies of residency rely on: optimizer state is cut finest, and gathered weights need no renewal.
+    /// The assumptions of the residency policies: optimizer state is cut finest, and gathered weights need no renewal.
     #[test]
     fn cuts_are_ones_that_a_step_can_play() {
         for facts in ALL {

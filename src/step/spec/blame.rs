@@ -1,4 +1,4 @@
-//! Which setting an error is about, and where a field stands that was looked for elsewhere.
+//! The setting that an error is about, and the place of a field that was looked for elsewhere.
 
 use super::{Kind, SpecError, Topology, json};
 

@@ -1,5 +1,5 @@
-//! What a text may cost those who read it: readers of trees take stack and time for each level, and some the square
-//! of it.
+//! Limits on texts, for the sake of their readers: readers of trees take stack and time for each level, and some the
+//! square of it.
 
 use super::SpecError;
 
@@ -44,7 +44,7 @@ pub fn check_open(bytes: impl Iterator<Item = u8>) -> Result<(), SpecError> {
     Ok(())
 }
 
-/// What is said of a text that nests too deep.
+/// The message for a text that nests too deep.
 pub fn too_deep() -> SpecError {
     SpecError::at("", format!("more than {MOST_OPEN} levels stand in one another"))
         .allowed(format!("at most {MOST_OPEN}"))

@@ -20,10 +20,10 @@ use stepsim_core::declare::one;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Collectives {
-    /// What it is, one sentence.
+    /// Its description, one sentence.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// Which algorithm runs; the first rule that fits counts.
+    /// The rules for algorithms; the first that fits counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<Rule>,
     /// How long collectives were measured to take.
@@ -36,7 +36,7 @@ pub struct Collectives {
 }
 
 named! {
-    /// What a group of ranks does together.
+    /// An operation of a group of ranks.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum Op {
@@ -65,7 +65,7 @@ named! {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// What is done; absent: anything.
+    /// The operation; absent: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub op: Option<Op>,
     /// Smallest group.
@@ -113,7 +113,7 @@ pub struct Rule {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Measured {
-    /// What was done.
+    /// The operation.
     pub op: Op,
     /// On how many ranks.
     #[serde(deserialize_with = "number::count")]

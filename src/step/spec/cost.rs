@@ -30,12 +30,12 @@ defaults! {
         /// The same of other formats, each of its own peak; default: `matrix_fraction`.
         #[serde(skip_serializing_if = "BTreeMap::is_empty")]
         pub formats: BTreeMap<Format, f64>,
-        /// Rate of weight gradients over that of the other GEMMs, by format; default 1.
+        /// Rate of weight gradients over the rate of the other GEMMs, by format; default 1.
         #[serde(skip_serializing_if = "BTreeMap::is_empty")]
         pub weight_grad: BTreeMap<Format, f64>,
-        /// Rate of grouped GEMMs over that of plain ones.
+        /// Rate of grouped GEMMs over the rate of plain ones.
         pub grouped_fraction: f64 = 1.0,
-        /// Rate of weight gradients over that of the other grouped GEMMs, in all formats.
+        /// Rate of weight gradients over the rate of the other grouped GEMMs, in all formats.
         pub grouped_weight_grad: f64 = 0.8,
         /// Most of the inner loop's rate that power and heat leave matrix kernels in a training step. A kernel that
         /// reaches less by itself keeps its clock. Steps are priced with it.
@@ -44,8 +44,8 @@ defaults! {
         #[serde(skip_serializing_if = "BTreeMap::is_empty")]
         pub sustained_formats: BTreeMap<Format, f64>,
         /// Standard deviation of that rate between devices of this kind, as a share: they wait for each other, so a
-        /// step goes at the pace of the slowest, and `sustained` is that of the slowest of eight. 0 where clocks are
-        /// fixed.
+        /// step goes at the pace of the slowest, and `sustained` is the rate of the slowest of eight. 0 where clocks
+        /// are fixed.
         pub spread: f64,
         /// Share of a short run's bandwidth that is left in a training step to kernels bound by memory: cold caches,
         /// and neighbours that use the memory too. Steps are priced with it.
@@ -58,7 +58,7 @@ defaults! {
         pub slowness: BTreeMap<KernelClass, f64>,
         /// Fraction of the memory bandwidth that a copy reaches.
         pub memory_fraction: f64 = 0.85,
-        /// Filling and draining a tile's pipeline costs as much as so many more elements of k (16 bits).
+        /// Filling and draining a tile's pipeline costs as much as this many more elements of k (16 bits).
         pub fill_k: f64 = 100.0,
         /// Share of the idle units of a last, partly filled wave that is lost (1: all of it; less where the library
         /// cuts the rest finer).
@@ -86,7 +86,7 @@ defaults! {
         pub scan: ScanCost,
         /// Query (backward: key) rows that one unit works on at a time.
         pub attention_rows: u64 = 128,
-        /// Starting and ending a block of rows costs as much as so many more keys.
+        /// Starting and ending a block of rows costs as much as this many more keys.
         pub attention_fill: f64 = 384.0,
         /// Part of the longest block that the last units run alone, forward.
         pub attention_tail: f64 = 0.5,
@@ -95,8 +95,8 @@ defaults! {
         /// Start and ramp of a fused attention kernel, in microseconds.
         pub attention_floor_us: f64 = 10.0,
         /// From the end of a kernel to the start of the next one on its stream, where that was launched long before,
-        /// in microseconds; counts where the stack launches kernels. The default is that of H100 in PyTorch profiles
-        /// (medians 1.2 to 1.6 over thousands of kernels).
+        /// in microseconds; counts where the stack launches kernels. The default is measured on H100 in PyTorch
+        /// profiles (medians 1.2 to 1.6 over thousands of kernels).
         pub kernel_gap_us: f64 = 1.4,
         /// Kernels that memory bounds, by class, where they differ from what devices have in common.
         #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -119,7 +119,7 @@ defaults! {
     }
 }
 
-/// What the shape of a product costs in one format; what is left out is as in the others.
+/// The cost of a product's shape in one format; fields left out are as in the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ShapeCost {
@@ -132,7 +132,7 @@ pub struct ShapeCost {
     /// In place of `gemm_floor_us`, in microseconds: larger where a product waits for scales.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub floor_us: Option<f64>,
-    /// Whether kernels cut k over several units where tiles are few; default: they do.
+    /// True if kernels cut k over several units where tiles are few; default: true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<bool>,
 }
@@ -161,7 +161,7 @@ defaults! {
     /// Fractions of the 16-bit peak that the products of a scan in chunks reach: compiled kernels of small tiles that
     /// exponentials, masks and states in 32 bits keep from the matrix units.
     ///
-    /// The usual ones are those of Mamba-2's Triton kernels on H100: 65,536 tokens of 64 and of 128 heads of 64,
+    /// The defaults are measured on Mamba-2's Triton kernels on H100: 65,536 tokens of 64 and of 128 heads of 64,
     /// states of 64 and chunks of 256 take 3.6 and 7.1 ms forward, 24.4 and 37.3 ms backward, convolution and gate
     /// included (NX-AI/mlstm_kernels, notebooks/plots_mlstm_kernel_benchmark_tfla_paper at 39d3c61).
     #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -178,7 +178,7 @@ defaults! {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClassCost {
-    /// Bandwidth of a tuned kernel over that of a copy.
+    /// Bandwidth of a tuned kernel over the bandwidth of a copy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tuned: Option<f64>,
     /// The same of a compiled one.
@@ -222,7 +222,7 @@ pub struct MeasuredGemm {
     /// Products in one launch (experts); 1 for a plain GEMM.
     #[serde(default = "one_long")]
     pub groups: u64,
-    /// Whether it is added to a gradient.
+    /// True if it is added to a gradient.
     #[serde(default)]
     pub accumulate: bool,
     /// Measured rate in 10¹² FLOP/s.

@@ -41,12 +41,12 @@ fn gathers(kind: &str, _: &Value) -> bool {
     shards(kind, Sharding::cuts_weights)
 }
 
-/// Whether a kind of sharding is of a sort; what is no name is for validation.
+/// True if a kind of sharding is of a sort; validation reports unknown names.
 fn shards(kind: &str, is: fn(&Sharding) -> bool) -> bool {
     ShardingKind::find(kind).is_none_or(|kind| is(kind.facts()))
 }
 
-/// Whether a named schedule is of a sort; what is no name is for validation.
+/// True if a named schedule is of a sort; validation reports unknown names.
 fn has(schedule: &str, is: fn(&Facts) -> bool) -> bool {
     match Choice::find(schedule) {
         Some(Choice::Named(schedule)) => is(&schedule.facts()),

@@ -43,14 +43,14 @@ pub struct Device {
     #[serde(default, rename = "power_cap_W", skip_serializing_if = "Option::is_none")]
     #[serde(deserialize_with = "number::optional_positive")]
     pub power_cap_w: Option<f64>,
-    /// What an hour of one costs, in US dollars: reports then say what a step costs. Shipped devices have none.
+    /// Price of an hour of one, in US dollars: reports then say what a step costs. Shipped devices have none.
     #[serde(default, rename = "price_USD_per_h", skip_serializing_if = "Option::is_none")]
     #[serde(deserialize_with = "number::optional_positive")]
     pub price_usd_per_h: Option<f64>,
     /// How fast its kernels really are; absent: what devices have in common.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<CostSpec>,
-    /// What a careful reader should know.
+    /// Notes for a careful reader.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Where each figure comes from: field → source.
@@ -107,7 +107,7 @@ pub struct Hbm {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ComputeUnits {
-    /// What they are called: SM, CU, TensorCore.
+    /// Their name: SM, CU, TensorCore.
     pub kind: String,
     /// How many.
     #[serde(deserialize_with = "number::count")]

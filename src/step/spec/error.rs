@@ -1,4 +1,4 @@
-//! What a wrong input file looks like to the person who wrote it.
+//! Errors in input files, as their authors see them.
 
 use std::fmt;
 
@@ -15,13 +15,13 @@ pub struct SpecError {
     pub file: String,
     /// JSON path inside it, like `node.scale_up.switch`; empty for the file as a whole.
     pub path: String,
-    /// What is wrong, with the offending value.
+    /// The problem, with the offending value.
     pub problem: String,
     /// The offending value as JSON, where the problem is about one value; else empty.
     pub value: String,
-    /// What is allowed there; empty if the problem says it.
+    /// The allowed values; empty if the problem says them.
     pub allowed: String,
-    /// What to do; empty if that is plain.
+    /// The remedy; empty if it is plain.
     pub hint: String,
 }
 
@@ -98,7 +98,7 @@ pub fn nearest<'a>(name: &str, among: impl IntoIterator<Item = &'a str>) -> Vec<
         .filter_map(|candidate| {
             let contains = name.len() > 2 && (candidate.contains(name) || name.contains(candidate));
             match distance(name, candidate) {
-                // What begins so is more of the name than what is spelt alike.
+                // A longer name that begins so is more likely than a similar spelling.
                 _ if contains && candidate.starts_with(name) => Some((0, candidate)),
                 distance if distance <= limit => Some((distance, candidate)),
                 _ if contains => Some((usize::MAX, candidate)),

@@ -28,7 +28,7 @@ impl Expression {
             rest => Err(format!("`{rest}` follows what is whole")),
         }
     }
-    /// Its value, where `named` gives that of a name.
+    /// Its value; `named` gives the value of a name.
     ///
     /// # Errors
     /// In words: a name that has no value, or operands that do not go together.
@@ -199,7 +199,7 @@ impl Reader<'_> {
         after.is_some()
     }
 
-    /// What a function is called with, up to its `)`.
+    /// The arguments of a function, up to its `)`.
     fn call(&mut self, name: &'static str) -> Result<Node, String> {
         let mut of = vec![self.level(0)?];
         loop {
@@ -255,7 +255,7 @@ impl Reader<'_> {
     }
 }
 
-/// What a path or a number is made of.
+/// True for a character of a path or a number.
 fn in_path(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '.')
 }

@@ -34,7 +34,7 @@ pub fn note_read(path: &Path) {
         read.extend(path.canonicalize());
     }
 }
-/// Whether a file, links followed, was read since [`keep_reads`].
+/// True if a file, links followed, was read since [`keep_reads`].
 pub fn was_read(path: &Path) -> bool {
     READ.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(|read| read.contains(path))
 }
@@ -50,7 +50,7 @@ pub fn lend(texts: BTreeMap<String, String>) {
 fn lent(path: &Path) -> Option<String> {
     LENT.lock().unwrap_or_else(PoisonError::into_inner).get(path.to_str()?).cloned()
 }
-/// Whether there is something to read at a path.
+/// True if there is something to read at a path.
 pub fn exists(path: &Path) -> bool {
     path.exists() || lent(path).is_some()
 }

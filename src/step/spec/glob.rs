@@ -1,6 +1,6 @@
 //! Patterns of texts: `*` stands for anything.
 
-/// Whether a text fits a pattern.
+/// True if a text fits a pattern.
 pub fn fits(pattern: &str, text: &str) -> bool {
     parts(pattern, text).is_some()
 }

@@ -250,12 +250,12 @@ pub fn set(root: &mut Value, path: &str, value: Value) -> Result<(), SpecError> 
     Ok(())
 }
 
-/// Whether an error at `at` is about what was set at `set`: the same place, one inside it, or a name on the way.
+/// True if an error at `at` is about a setting at `set`: the same place, one inside it, or a name on the way.
 pub(super) fn covers(set: &str, at: &str) -> bool {
     !at.is_empty() && (within(at, set) || within(set, at))
 }
 
-/// Whether a path is that of a field, or of something in it.
+/// True if a path leads to a field, or to something in it.
 pub fn within(path: &str, field: &str) -> bool {
     path.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }

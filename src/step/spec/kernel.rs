@@ -1,5 +1,5 @@
-//! What a kernel's price goes by beside its class: the formats that matrix kernels multiply in, generations of
-//! attention, and who wrote it.
+//! The properties of a kernel, beside its class, that decide its price: the formats that matrix kernels multiply in,
+//! generations of attention, and who wrote it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -74,7 +74,7 @@ named! {
         /// FlashAttention 2 (Dao 2023).
         #[serde(rename = "flash-2")]
         Flash2 = "flash-2",
-        /// What a compiler makes: Triton, Pallas.
+        /// Made by a compiler: Triton, Pallas.
         Compiled = "compiled",
         /// FlashAttention 3 (Shah et al. 2024), Hopper.
         #[serde(rename = "flash-3")]

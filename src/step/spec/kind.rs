@@ -34,7 +34,7 @@ named! {
 
 /// A type that a file of its own holds.
 pub trait Spec: DeserializeOwned + Serialize + JsonSchema {
-    /// Which kind of file.
+    /// The kind of file.
     const KIND: Kind;
 
     /// Checks what no single field can: sums, products, names. Ranges of single fields are checked as they are read.

@@ -23,13 +23,13 @@ pub struct Loaded<T> {
     pub file: String,
     /// 16 hex digits over the content (references resolved, settings applied; spelling and key order do not count).
     pub hash: String,
-    /// What the hash is over.
+    /// The content that the hash is over.
     pub content: Content,
     /// The files that were read for it: itself, its bases, what they name and what settings name.
     pub read: Vec<PathBuf>,
     /// The settings that were applied, as they were given: what shows only later is blamed on them ([`blame_setting`]).
     pub sets: Vec<String>,
-    /// What the file says, before settings.
+    /// The value in the file, before settings.
     pub(super) own: Arc<Value>,
 }
 
@@ -49,7 +49,7 @@ impl<T: Spec> Loaded<T> {
         Draft { value, name, file, read: self.read.clone(), kind: PhantomData }.finish(&sets, &Disk)
     }
 
-    /// What the file itself says at a path that a setting has changed.
+    /// The value in the file itself at a path that a setting has changed.
     pub fn before_settings(&self, path: &str) -> Option<&Value> {
         self.sets.iter().any(|set| json::setting(set).is_ok_and(|(of, _)| of == path)).then_some(())?;
         self.own.pointer(&format!("/{}", path.replace('[', "/").replace(']', "").replace('.', "/")))

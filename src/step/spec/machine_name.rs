@@ -1,8 +1,8 @@
 //! A machine by count and name: `64xh100`, `256 of meta-roce-24k`, `8 x mi300x`.
 //!
-//! The name is that of a shipped machine, the path of one, or a device under any name that
-//! `workloads/rules/devices.json` knows; those rules name the machine in which such devices usually stand.
-//! [`super::machine_size`] gives it the count.
+//! The name is a shipped machine, the path of one, or a device under any name that `workloads/rules/devices.json`
+//! knows; those rules name the machine in which such devices usually stand. [`super::machine_size`] gives it the
+//! count.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -26,13 +26,13 @@ pub(super) fn count_and_name(text: &str) -> Option<(u64, &str)> {
     Some((count.parse().ok()?, name.trim())).filter(|(_, name)| !name.is_empty())
 }
 
-/// Whether a name means a file on disk.
+/// True if a name means a file on disk.
 pub(super) fn is_path(name: &str) -> bool {
     name.contains(['/', '\\']) || name == "-" || is_called_like_a_file(name)
 }
 
-/// Whether a name is of the form of a path, or ends as those of files do that are read: `publisher/model` is and does
-/// not.
+/// True if a name has the form of a path, or the ending of a file that is read: `publisher/model` has the form of a
+/// path and is none.
 pub fn is_called_like_a_file(name: &str) -> bool {
     let path = name.starts_with(['.', '/']) || name.contains('\\') || name.matches('/').count() > 1;
     path || name.contains(".py:") || FILES.iter().any(|ends| name.ends_with(ends))
@@ -68,7 +68,8 @@ static RULES: LazyLock<Vec<RulesSpec>> = LazyLock::new(|| {
     texts.filter_map(|text| serde_json::from_str(text).ok()).collect()
 });
 
-/// Whether every word of a name is one of shipped devices or of the rules for devices: what is misspelt means nothing.
+/// True if every word of a name is known from shipped devices or from the rules for devices: a misspelt word means
+/// nothing.
 pub(super) fn is_device(name: &str) -> bool {
     words(name).all(|word| VOCABULARY.contains(&word)) && usual_machine(name).is_some()
 }
@@ -92,7 +93,7 @@ static VOCABULARY: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
     known
 });
 
-/// Whether a rule asks for this device and for nothing else that must be said.
+/// True if a rule asks for this device and for nothing else that must be said.
 fn about_device(when: &std::collections::BTreeMap<String, String>, name: &str) -> bool {
     let holds = |(column, pattern): (&String, &String)| {
         let (turned, body) = pattern.strip_prefix('!').map_or((false, pattern.as_str()), |body| (true, body));

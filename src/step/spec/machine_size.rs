@@ -12,8 +12,8 @@ use super::SpecError;
 /// Servers of this many GPUs share a board; a rack's domain is cut between them.
 const TRAY: u64 = 4;
 
-/// Gives a machine file so many devices; fields that are no counts are left to what reads them. `domain` is the largest
-/// scale-up domain of its devices, where that is known.
+/// Gives a machine file `devices` devices; fields that are no counts are left to their readers. `domain` is the
+/// largest scale-up domain of its devices, where that is known.
 ///
 /// # Errors
 /// They do not fill whole nodes, make no slice, or are more than there can be.
@@ -54,7 +54,7 @@ pub(super) fn resize(machine: &mut Value, devices: u64, domain: Option<u64>) -> 
     Ok(())
 }
 
-/// So many nodes of so many devices on one site.
+/// Puts `nodes` nodes of `devices` devices on one site.
 fn put(machine: &mut Value, nodes: u64, devices: u64) {
     machine["nodes"] = nodes.into();
     machine["node"]["devices"] = devices.into();
@@ -109,7 +109,7 @@ fn slice(machine: &mut Value, devices: u64, dims: &[u64], domain: Option<u64>) -
     }
 }
 
-/// Whether slices of so many chips are sold (docs.cloud.google.com/tpu/docs/v4, v5e, v5p, v6e: 2x2x1 to 2x4x4, then
+/// True if slices of `chips` chips are sold (docs.cloud.google.com/tpu/docs/v4, v5e, v5p, v6e: 2x2x1 to 2x4x4, then
 /// cubes of four; on two axes 1x1 to 16x16).
 fn is_slice(chips: u64, axes: usize) -> bool {
     match axes {

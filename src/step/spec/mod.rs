@@ -96,7 +96,7 @@ impl Spec for ModelSpec {
 impl Spec for WorkloadSpec {
     const KIND: Kind = Kind::Workload;
 
-    /// What the step shows without its machine; loading has put the model in its place.
+    /// Checks what the step shows without its machine; loading has put the model in its place.
     fn validate(&self) -> Result<(), SpecError> {
         match &self.model {
             ModelRef::Inline(model) => first(WorkloadSpec::validate(self, model)),

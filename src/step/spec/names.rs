@@ -42,8 +42,8 @@ const OTHER_KINDS: [&str; 17] = [
     "molmo",
 ];
 
-/// Whether a name says a spelling: the spelling's pieces in their order, with letters alone between them, and no word
-/// of another model.
+/// True if a name contains a spelling: the spelling's pieces in their order, with letters alone between them, and no
+/// word of another model.
 pub fn says(full: &str, spelling: &str) -> bool {
     let (name, wanted) = (pieces(full), pieces(spelling));
     let means =
@@ -57,7 +57,7 @@ pub fn says(full: &str, spelling: &str) -> bool {
         && (0..name.len()).any(|start| says_from(&name[start..], &wanted, true))
 }
 
-/// Whether a name has a word of another architecture that a spelling has not.
+/// True if a name has a word of another architecture that the spelling lacks.
 fn is_another_kind(name: &str, spelling: &str) -> bool {
     let lower = name.to_lowercase();
     let word = |word: &str| OTHER_KINDS.iter().any(|kind| *kind == word && !spelling.contains(kind));
@@ -133,7 +133,7 @@ fn between_digits(text: &str, letter: char, other: char) -> String {
     all.iter().enumerate().map(new).collect()
 }
 
-/// Billions of parameters that a name says, those of all experts together.
+/// Billions of parameters in a name, all experts together.
 pub fn billions(name: &str) -> Option<f64> {
     let sizes = pieces(name).into_iter().filter_map(|piece| match piece {
         Piece::Size(size) if !size.starts_with('a') && !size.contains('x') => size_in_billions(&size),
@@ -143,7 +143,7 @@ pub fn billions(name: &str) -> Option<f64> {
     sizes.into_iter().filter(|b| *b > 0.0).reduce(f64::max)
 }
 
-/// Whether a name says that the model has experts: `8x7B`, `30B-A3B`, `MoE`.
+/// True if a name says that the model has experts: `8x7B`, `30B-A3B`, `MoE`.
 pub fn has_experts(name: &str) -> bool {
     pieces(name).iter().any(|piece| match piece {
         Piece::Size(size) => size.starts_with('a') || size.contains('x'),

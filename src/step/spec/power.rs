@@ -1,4 +1,4 @@
-//! What a device draws, what an hour of it costs, and the clock that a power cap leaves it.
+//! The power draw of a device, the price of its hour, and the clock that a power cap leaves it.
 //!
 //! ```text
 //! draw of a device = its board power × share of what it does       (never more than its cap)
@@ -56,7 +56,7 @@ impl Device {
         Some(self.power_cap_w.map_or(drawn, |cap| drawn.min(cap)))
     }
 
-    /// What a cap leaves of the power that goes by the clock: 1 without one.
+    /// The share of clock-bound power that a cap leaves: 1 without one.
     pub fn dynamic_power_left(&self) -> f64 {
         let share = self.power_cap_w.zip(self.power_w).map_or(1.0, |(cap, power)| cap / power);
         ((share - IDLE) / (1.0 - IDLE)).clamp(0.0, 1.0)
@@ -81,8 +81,8 @@ impl Device {
     }
 }
 
-/// The factor on the time of a kernel of which an uncapped device would take `activity` of the dynamic power, where a
-/// cap leaves `left` of it.
+/// The factor on the time of a kernel that takes `activity` of an uncapped device's dynamic power, where a cap leaves
+/// `left` of it.
 pub fn slower(activity: f64, left: f64) -> f64 {
     (activity / left).max(1.0).powf(1.0 / EXPONENT)
 }

@@ -1,4 +1,4 @@
-//! What is wrong in a file: where, which value, what is allowed, and what to do.
+//! Problems in a file: the place, the value, the allowed values, and the remedy.
 
 use std::fmt;
 
@@ -9,9 +9,9 @@ pub struct Problem {
     pub path: String,
     /// The value found there, as JSON.
     pub value: String,
-    /// What may stand there.
+    /// The allowed values.
     pub allowed: String,
-    /// What to do about it.
+    /// The remedy.
     pub hint: String,
 }
 
@@ -61,7 +61,7 @@ impl Problems {
             hint: hint.into(),
         });
     }
-    /// Takes a problem whose path is that of the whole file already, but for this part's.
+    /// Takes a problem whose path is complete but for this part's own.
     pub(crate) fn push(&mut self, mut problem: Problem) {
         if !self.at.is_empty() {
             problem.path = format!("{}.{}", self.at, problem.path);

@@ -79,7 +79,7 @@ fn figure(text: &str) -> Option<(f64, usize, usize)> {
     None
 }
 
-/// Whether a text begins with a unit and no other word goes on from it. Units in capitals are taken as they stand.
+/// True if a text begins with a unit and no other word goes on from it. Units in capitals are taken as they stand.
 fn begins(text: &str, unit: &str) -> bool {
     let Some(head) = text.get(..unit.len()) else { return false };
     let is = if unit.contains('B') { head == unit } else { head.eq_ignore_ascii_case(unit) };

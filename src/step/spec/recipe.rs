@@ -24,7 +24,7 @@ use super::{Kind, Spec, SpecError};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
-    /// What it is, one sentence.
+    /// Its description, one sentence.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// Where its kernels come from.
@@ -37,7 +37,7 @@ pub struct Recipe {
     pub scaling: Scaling,
     /// Bytes of one element of one copy that is kept for backward, scales included.
     pub saved_bytes: f64,
-    /// Whether the projection behind attention and the shared expert keep their wide input, which is kept anyway, and
+    /// True if the projection behind attention and the shared expert keep their wide input, which is kept anyway, and
     /// cast it again in backward.
     #[serde(default)]
     pub keeps_original: bool,
@@ -52,11 +52,11 @@ pub struct Recipe {
     pub gradient_gather_bytes: Option<f64>,
     /// Rows of an expert are padded to a multiple of this.
     pub pad_rows_to: u64,
-    /// Whether a kernel of its own copies rows into padded ones before the experts and back behind them, where the
+    /// True if a kernel of its own copies rows into padded ones before the experts and back behind them, where the
     /// dispatcher has not laid them out so (Transformer Engine's `Fp8Padding` in Megatron's `TEGroupedMLP`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pads_by_copy: bool,
-    /// What it needs.
+    /// Its requirements.
     #[serde(default)]
     pub needs: RecipeNeeds,
     /// Kernels by the role of the tensor that they cast. A role that is not listed is as the plainer one.
@@ -64,7 +64,7 @@ pub struct Recipe {
     pub casts: BTreeMap<CastRole, Casts>,
 }
 
-/// What a recipe needs of device and model.
+/// Requirements of a recipe on device and model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RecipeNeeds {
@@ -75,7 +75,7 @@ pub struct RecipeNeeds {
     pub divides: Option<u64>,
 }
 
-/// What a tensor is to a linear layer.
+/// The role of a tensor in a linear layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CastRole {
@@ -157,7 +157,7 @@ pub struct Casts {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cast {
-    /// What kind of work it does.
+    /// The kind of work.
     pub class: KernelClass,
     /// Bytes read for an element.
     #[serde(default)]
@@ -165,13 +165,13 @@ pub struct Cast {
     /// Bytes written for an element.
     #[serde(default)]
     pub written: f64,
-    /// Whether it works on the gathered tensor, not on this rank's share.
+    /// True if it works on the gathered tensor, not on this rank's share.
     #[serde(default)]
     pub gathered: bool,
-    /// Whether it is one kernel for the weights of all experts of a rank, not one for each.
+    /// True if it is one kernel for the weights of all experts of a rank, not one for each.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub batched: bool,
-    /// Whether it is left out where the products of experts are grouped.
+    /// True if it is left out where the products of experts are grouped.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub plain_only: bool,
 }
@@ -200,7 +200,7 @@ impl Recipe {
     pub fn kept_bytes(&self, role: CastRole) -> Option<f64> {
         self.casts(role).and_then(|casts| casts.kept_bytes)
     }
-    /// Whether products run in a narrower format than 16 bits.
+    /// True if products run in a narrower format than 16 bits.
     pub fn is_narrow(&self) -> bool {
         self.dtype.bytes() < 2.0
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Kind, Spec, SpecError, number};
 
-/// What happens to a job in days.
+/// Events of a job that runs for days.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Reliability {
@@ -17,7 +17,7 @@ pub struct Reliability {
     pub description: String,
     /// Interruptions.
     pub failures: Failures,
-    /// What follows an interruption.
+    /// The consequences of an interruption.
     pub restart: Restart,
     /// How the state is saved.
     #[serde(default)]
@@ -42,14 +42,14 @@ pub struct Failures {
     pub causes: BTreeMap<String, u32>,
 }
 
-/// What follows an interruption.
+/// The consequences of an interruption.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Restart {
     /// Seconds from the interruption to the first step: detection, scheduling, start, loading.
     #[serde(deserialize_with = "number::non_negative")]
     pub time_s: f64,
-    /// Whether a restart can itself be interrupted, and then begins anew.
+    /// True if a restart can itself be interrupted, and then begins anew.
     #[serde(default)]
     pub can_fail: bool,
     /// Devices that stand by.
@@ -77,25 +77,25 @@ pub struct Spares {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Checkpoint {
-    /// Whether steps go on while storage is written.
+    /// The behaviour of steps while storage is written.
     pub mode: CheckpointMode,
     /// Who writes.
     pub writers: Writers,
-    /// Whether the weights in the format of computation are saved beside master weights and moments.
+    /// True if the weights in the format of computation are saved beside master weights and moments.
     pub weights: bool,
     /// Bytes of one checkpoint in 10⁹; default: the model's parameters times their state.
     #[serde(rename = "total_GB", skip_serializing_if = "Option::is_none")]
     #[serde(deserialize_with = "number::optional_positive")]
     pub total_gb: Option<f64>,
-    /// What storage sustains for the whole job, in 10⁹ B/s.
+    /// The rate that storage sustains for the whole job, in 10⁹ B/s.
     #[serde(rename = "storage_GBps", skip_serializing_if = "Option::is_none")]
     #[serde(deserialize_with = "number::optional_positive")]
     pub storage_gbps: Option<f64>,
-    /// What one writer reaches to storage, in 10⁹ B/s; default: its share of `storage_GBps`.
+    /// The rate of one writer to storage, in 10⁹ B/s; default: its share of `storage_GBps`.
     #[serde(rename = "writer_GBps", skip_serializing_if = "Option::is_none")]
     #[serde(deserialize_with = "number::optional_positive")]
     pub writer_gbps: Option<f64>,
-    /// What a device copies to memory of its host, in 10⁹ B/s; default: the machine's link to the host.
+    /// The rate of copies from a device to memory of its host, in 10⁹ B/s; default: the machine's link to the host.
     #[serde(rename = "host_GBps", skip_serializing_if = "Option::is_none")]
     #[serde(deserialize_with = "number::optional_positive")]
     pub host_gbps: Option<f64>,
@@ -113,7 +113,7 @@ pub struct Checkpoint {
     pub every_steps: Option<u32>,
 }
 
-/// Whether steps go on while storage is written.
+/// The behaviour of steps while storage is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CheckpointMode {
@@ -142,7 +142,7 @@ pub struct SlowDevices {
     /// How often, for each device and day.
     #[serde(deserialize_with = "number::positive")]
     pub per_device_day: f64,
-    /// What it multiplies the step time by, 1 or more; of several at one time the largest counts.
+    /// The factor on the step time, 1 or more; of several at one time the largest counts.
     #[serde(deserialize_with = "number::positive")]
     pub slowness: f64,
     /// Shortest and longest duration in seconds; their logarithm is uniform between.

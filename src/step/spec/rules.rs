@@ -7,9 +7,8 @@
 //!
 //! Two passes: nulls are filled from the most particular layer to the most general ([`Layer`]), the first rule that
 //! fills a column wins; then workload, model and machine are laid together from the most general layer to the most
-//! particular, so that a later rule lies over an earlier one; entries of a list that begin with `+` are added to
-//! those of the rules before that added, too. A text that begins with `=` is a product of columns and numbers:
-//! `"=n_devices/tp/pp"`.
+//! particular, so that a later rule lies over an earlier one; entries of a list that begin with `+` are added to the
+//! entries of the rules before. A text that begins with `=` is a product of columns and numbers: `"=n_devices/tp/pp"`.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +22,7 @@ use super::{Kind, Spec, SpecError, WorkloadSpec, json as raw};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RulesSpec {
-    /// What they are about, one sentence.
+    /// The subject of these rules, one sentence.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// How particular they are.
@@ -47,15 +46,15 @@ pub struct RulesSpec {
 pub enum Layer {
     /// The usual guess where nothing is said.
     Defaults,
-    /// What a software does unless a row says otherwise.
+    /// The behaviour of a software unless a row says otherwise.
     Software,
-    /// What a device's name means.
+    /// The meaning of a device's name.
     Devices,
-    /// What a model's name means.
+    /// The meaning of a model's name.
     Models,
-    /// What columns and their spellings mean.
+    /// The meaning of columns and their spellings.
     Columns,
-    /// What a source says of all its rows outside of its tables.
+    /// Facts of a source about all its rows, outside of its tables.
     Source,
     /// Rules of the user (`--rules FILE`).
     User,
@@ -91,7 +90,7 @@ pub struct RuleSpec {
     /// How the source counts the FLOPs behind its `tflops_per_device`, `mfu` and `hfu`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flops: Option<FlopsCount>,
-    /// What the printed time of a step spans.
+    /// The work that the printed time of a step spans.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pace: Option<Pace>,
     /// The row cannot be mapped, and why.
@@ -120,7 +119,7 @@ pub struct MachineRule {
     pub set: Vec<String>,
 }
 
-/// Which FLOPs are counted.
+/// The FLOPs that are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FlopsCount {
@@ -134,7 +133,7 @@ pub enum FlopsCount {
     SixPerParameter,
 }
 
-/// What the printed time of a step spans.
+/// The work that the printed time of a step spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pace {
@@ -189,7 +188,7 @@ fn check_product(text: &str) -> Result<(), SpecError> {
         .allowed("columns and numbers with * and / between them, like \"=n_devices/tp/pp\""))
 }
 
-/// Whether the fields exist and have their types: laid over the smallest workload there is.
+/// Checks that the fields exist and have their types: laid over the smallest workload there is.
 fn check_fields(workload: &Map<String, Value>, model: &Map<String, Value>) -> Result<(), SpecError> {
     let mut whole = json!({
         "model": {"name": "m", "layers": 1, "hidden": 1, "heads": 1, "ffn": 1, "vocabulary": 1, "sequence": 1},

@@ -9,7 +9,7 @@ use super::number::MAX_COUNT;
 pub const FORMS: &str = "switch:N,GBps,us  ring:N,GBps,us  line:N,GBps,us  mesh:N,GBps,us  \
      torus:AxB[xC],GBps,us  nodes:K*G,GBps_in,us_in,GBps_out,us_out";
 
-/// Whether an argument has the form of a simple machine rather than of a name or a path.
+/// True if an argument has the form of a simple machine rather than of a name or a path.
 pub fn looks_simple(argument: &str) -> bool {
     argument
         .split_once(':')
@@ -74,7 +74,7 @@ pub fn machine(argument: &str) -> Result<Value, SpecError> {
     Ok(machine)
 }
 
-/// A switch whose latency is that of the whole transfer.
+/// A switch whose latency is the latency of the whole transfer.
 fn crossbar(mut link: Value) -> Value {
     let latency = link["latency_us"].take();
     link["latency_us"] = 0.into();

@@ -1,5 +1,4 @@
-//! What a name, a path or a form stands for: its text, laid over its base, with what it names in the place of the
-//! names.
+//! The text behind a name, a path or a form, laid over its base, with the named files in the place of their names.
 
 use std::path::{Path, PathBuf};
 
@@ -85,7 +84,7 @@ impl Source {
 /// Where names and paths are looked up.
 #[derive(Clone, Copy)]
 pub(super) struct Lookup<'a> {
-    /// What paths are relative to.
+    /// The folder that paths are relative to.
     folder: Option<&'a Path>,
     /// How many files stand on the one that is looked up, as on their base.
     depth: usize,
@@ -98,7 +97,7 @@ impl<'a> Lookup<'a> {
         Lookup { folder: None, depth: 0, files }
     }
 
-    /// What a name, a path or a form stands for, and how messages name it. A machine may be simple, or a part of
+    /// The value behind a name, a path or a form, and its name in messages. A machine may be simple, or a part of
     /// another.
     pub(super) fn named(self, kind: Kind, named: &str) -> Result<(Value, String), SpecError> {
         if kind == Kind::Topology && simple::looks_simple(named) {
@@ -114,7 +113,7 @@ impl<'a> Lookup<'a> {
         Ok((self.whole(kind, &source)?, source.file()))
     }
 
-    /// A shipped machine, one on disk, or the one in which devices of that name usually stand, with so many devices.
+    /// A shipped machine, one on disk, or the one in which devices of that name usually stand, with `devices` devices.
     fn counted(self, devices: u64, name: &str) -> Result<Value, SpecError> {
         if machine_name::is_path(name) || catalog::text(Kind::Topology, name).is_some() {
             let (mut machine, _) = self.named(Kind::Topology, name)?;

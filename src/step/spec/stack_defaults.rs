@@ -10,7 +10,7 @@ use super::workload::WorkloadSpec;
 use super::{dependents, json};
 use crate::schedule::Choice;
 
-/// What `defaults` may hold: everything of a workload that is not the model, the batch or the machine.
+/// The parts of a workload that `defaults` may hold: all but the model, the batch and the machine.
 const OF_A_WORKLOAD: [&str; 11] = [
     "parallelism",
     "precision",
@@ -35,7 +35,7 @@ impl Spec for StackSpec {
 }
 
 impl StackSpec {
-    /// Whether `defaults` is a piece of a workload.
+    /// Checks that `defaults` is a piece of a workload.
     fn check_defaults(&self) -> Result<(), SpecError> {
         if let Some(key) = self.defaults.keys().find(|key| !OF_A_WORKLOAD.contains(&key.as_str())) {
             return Err(SpecError::at(key.as_str(), format!("no such field: `{key}`"))

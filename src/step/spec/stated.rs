@@ -1,4 +1,4 @@
-//! What a file and its settings say beyond what holds without them, and what of it has no effect.
+//! The statements of a file and its settings beyond the defaults, and those without effect.
 
 use serde_json::Value;
 
@@ -13,8 +13,8 @@ const APART: [&str; 8] =
     ["name", "description", "topology", "model", "sequence", "batch", "documents", "stack"];
 
 impl Loaded<WorkloadSpec> {
-    /// What is stated and has no effect on so many devices: settings that others replace, fields that a kind has left
-    /// behind, and fields that do not act.
+    /// The statements without effect on `devices`: settings that others replace, fields that a kind has left behind,
+    /// and fields that do not act.
     pub fn without_effect(&self, model: &ModelSpec, devices: u64) -> Vec<NoEffect> {
         let mut stated = (*self.own).clone();
         let sets: Vec<_> = self.sets.iter().filter_map(|set| json::setting(set).ok()).collect();

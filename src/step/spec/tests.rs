@@ -16,7 +16,7 @@ fn refused_file(content: &str) -> String {
     message.replace(&format!("{}/", folder.path().display()), "")
 }
 
-/// What a person reads, whole but for the names of shipped files and the ends of long lines.
+/// Messages as a person reads them, whole but for the names of shipped files and the ends of long lines.
 #[test]
 fn messages_say_where_what_and_what_to_do() {
     let kinds = [Kind::Device, Kind::Topology]

@@ -18,7 +18,7 @@ use stepsim_core::declare::one;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Topology {
-    /// What it is, one sentence.
+    /// Its description, one sentence.
     #[serde(default)]
     pub description: String,
     /// The device: a name of the catalogue, a path relative to this file, or the device itself.
@@ -30,13 +30,13 @@ pub struct Topology {
     /// Nodes whose devices are of another class; all else is alike.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other_nodes: Vec<OtherNodes>,
-    /// What a node looks like.
+    /// The node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<Node>,
-    /// What joins the nodes.
+    /// The network between the nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fabric: Option<Fabric>,
-    /// What joins the sites, each of which has `nodes` nodes.
+    /// The network between the sites, each of `nodes` nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sites: Option<Sites>,
     /// Any other machine, vertex by vertex; instead of `node`, `fabric` and `sites`.
@@ -103,7 +103,7 @@ pub struct Link {
     pub source: Option<String>,
 }
 
-/// Whether the directions of a link share its capacity.
+/// The sharing of a link's capacity between its directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Duplex {
@@ -121,7 +121,7 @@ pub struct Node {
     /// Number of devices; may be left out with a torus, whose dimensions say it.
     #[serde(default, deserialize_with = "number::optional_count", skip_serializing_if = "Option::is_none")]
     pub devices: Option<u32>,
-    /// What joins the devices of a node; absent: only the fabric does.
+    /// The network between the devices of a node; absent: only the fabric joins them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale_up: Option<ScaleUp>,
     /// The hosts.
@@ -135,7 +135,7 @@ pub struct Node {
     pub memory: Vec<Memory>,
 }
 
-/// What joins the devices of a node.
+/// The network between the devices of a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ScaleUp {
@@ -156,7 +156,7 @@ pub struct Switch {
     /// Port to port through the switch.
     #[serde(default, deserialize_with = "number::non_negative")]
     pub latency_us: f64,
-    /// Whether the switch can reduce and multicast (NVLS).
+    /// True if the switch can reduce and multicast (NVLS).
     #[serde(default)]
     pub in_switch_reduction: bool,
 }
@@ -176,14 +176,14 @@ pub struct Torus {
     /// Length of each axis.
     #[serde(deserialize_with = "dims")]
     pub dims: Vec<u32>,
-    /// Which axes close to a ring.
+    /// The axes that close to a ring.
     #[serde(default)]
     pub wrap: Wrap,
     /// The link to one neighbour.
     pub link: Link,
 }
 
-/// Which axes of a torus close to a ring. An axis of length two never does: it has one link.
+/// The axes of a torus that close to a ring. An axis of length two never does: it has one link.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Wrap {
@@ -254,7 +254,7 @@ pub struct Memory {
     pub port: Option<Link>,
 }
 
-/// What a memory tier is attached to.
+/// The owner of a memory tier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Via {
@@ -267,7 +267,7 @@ pub enum Via {
     Nic,
 }
 
-/// What joins the nodes.
+/// The network between the nodes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Fabric {
@@ -292,7 +292,7 @@ pub struct Clos {
     /// How transfers spread over parallel uplinks.
     #[serde(default)]
     pub ecmp: Ecmp,
-    /// Whether the switches can reduce and multicast (SHARP).
+    /// True if the switches can reduce and multicast (SHARP).
     #[serde(default)]
     pub in_switch_reduction: bool,
 }
@@ -301,7 +301,7 @@ pub struct Clos {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Tier {
-    /// What its switches are called: leaf, spine.
+    /// The name of its switches: leaf, spine.
     pub name: String,
     /// Nodes under one switch (lowest tier), or lower units under one (others); absent in the last tier: all.
     #[serde(default, deserialize_with = "number::optional_count", skip_serializing_if = "Option::is_none")]
@@ -372,7 +372,7 @@ pub struct Sites {
     /// How many.
     #[serde(deserialize_with = "number::count")]
     pub count: u32,
-    /// Which sites have a link.
+    /// The pairs of sites that have a link.
     pub join: Join,
     /// The link between two sites; its `latency_us` comes on top of the fibre's.
     pub link: Link,
@@ -384,7 +384,7 @@ pub struct Sites {
     pub us_per_km: f64,
 }
 
-/// Which sites have a link.
+/// The pairs of sites that have a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Join {
@@ -412,7 +412,7 @@ pub struct Graph {
 pub struct Vertex {
     /// Its name, unique in the machine.
     pub name: String,
-    /// What it is.
+    /// The kind of vertex.
     pub kind: VertexKind,
     /// Port-to-port latency of a switch, host or NIC.
     #[serde(default, deserialize_with = "number::non_negative")]
@@ -436,7 +436,7 @@ pub struct Vertex {
     pub capacity_gib: Option<f64>,
 }
 
-/// What a vertex is.
+/// The kind of a vertex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum VertexKind {

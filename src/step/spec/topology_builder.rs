@@ -21,8 +21,8 @@ use super::topology::{
 };
 
 impl Device {
-    /// A device of so many dense 10¹² FLOP/s in 16-bit formats, with so much memory in 10⁹ bytes and 10⁹ B/s. Other
-    /// formats and what is known of its kernels are fields.
+    /// A device with `peak_tflops` dense 10¹² FLOP/s in 16-bit formats, `memory_gb` 10⁹ bytes of memory and
+    /// `memory_gbps` 10⁹ B/s. Other formats and the facts of its kernels are fields.
     pub fn of(name: &str, peak_tflops: f64, memory_gb: f64, memory_gbps: f64) -> Device {
         let peak = Some(peak_tflops);
         Device {
@@ -69,7 +69,7 @@ impl Topology {
     pub fn host(self, link: Link) -> Topology {
         self.with_node(|node| node.host = Some(Host { shared_by: None, link, link_shared_by: 1 }))
     }
-    /// A memory tier of a node behind its host, of so many GiB, by which workloads' `offload` names it.
+    /// A memory tier of a node behind its host, of `capacity_gib` GiB; workloads' `offload` names it by `name`.
     pub fn memory(self, name: &str, capacity_gib: f64, link: Link) -> Topology {
         let name = name.to_string();
         let memory = Memory {

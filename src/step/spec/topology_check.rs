@@ -1,4 +1,4 @@
-//! What no single field of a machine file can say: sums, products, and who needs whom.
+//! Checks of a machine file across fields: sums, products, and who needs whom.
 
 use super::number::MAX_COUNT;
 use super::topology::{

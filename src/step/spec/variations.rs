@@ -55,7 +55,7 @@ struct Plain {
     content: Content,
     /// The files that those settings name.
     read: Vec<PathBuf>,
-    /// What its stack has for sections that it does not say itself.
+    /// The stack's values for sections that the file leaves out.
     defaults: Option<Map<String, Value>>,
 }
 
@@ -106,7 +106,7 @@ impl Variations {
         &self.draft
     }
 
-    /// The value under these settings, which begin with those of all lists, as [`Draft::with`].
+    /// The value under these settings, which begin with the settings of all lists, as [`Draft::with`].
     ///
     /// # Errors
     /// As [`Draft::with`].
@@ -187,7 +187,7 @@ fn in_section(set: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// Whatever is set, right or wrong: the same value, content and words as without sections.
+    /// Any setting, right or wrong, gives the same value, content and words as without sections.
     #[test]
     fn sections_make_the_same_workload() {
         let lists: &[&[&str]] = &[

@@ -27,7 +27,7 @@ impl Text {
         Text { whole, phrases }
     }
 
-    /// The phrases of which no part is known.
+    /// The phrases without a known part.
     pub fn unknown(&self, known: &[(usize, usize)]) -> Vec<String> {
         let apart = |(start, end): &(usize, usize)| known.iter().all(|(from, to)| to <= start || from >= end);
         self.phrases

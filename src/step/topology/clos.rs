@@ -13,7 +13,7 @@ use super::graph::{Hop, LinkClass, Net};
 use crate::spec::topology::{Clos as ClosSpec, Ecmp};
 use stepsim_core::units::{Bandwidth, Time};
 
-/// What the tiers are built on.
+/// The level that the tiers are built on.
 pub(super) struct Below {
     /// Sites, each with a fabric of its own.
     pub sites: u32,
@@ -135,7 +135,7 @@ impl Clos {
                 .map(move |plane| self.vertex(top, site * self.nodes_per_site, rail, plane))
         })
     }
-    /// Which of [`Clos::tops`] of the site a transfer that leaves it passes.
+    /// The index in [`Clos::tops`] of its site that a transfer passes when it leaves the site.
     pub fn top(&self, nic: u32, planes: &Planes) -> u32 {
         let top = self.tiers.len() - 1;
         self.rails_of_top(nic) * self.tiers[top].planes + planes.at[top]

@@ -11,17 +11,17 @@ pub struct Fabric {
     pub nodes: u32,
     /// Sites over which the nodes spread evenly; 1 without a WAN.
     pub sites: u32,
-    /// Which sites have a link.
+    /// The pairs of sites that have a link.
     pub sites_join: Option<Join>,
     /// NICs of a node; 0 without a network.
     pub nics_per_node: u32,
-    /// What joins the devices of a node.
+    /// The network between the devices of a node.
     pub scale_up: ScaleUp,
-    /// What joins the nodes.
+    /// The network between the nodes.
     pub scale_out: ScaleOut,
 }
 
-/// What joins the devices of a node.
+/// The network between the devices of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ScaleUp {
     /// Nothing but the network (or the node has one device).
@@ -37,14 +37,14 @@ pub enum ScaleUp {
     Torus {
         /// Length of each axis.
         dims: Vec<u32>,
-        /// Which axes close to a ring.
+        /// The axes that close to a ring.
         wrap: Vec<bool>,
     },
     /// Any graph.
     General,
 }
 
-/// What joins the nodes.
+/// The network between the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScaleOut {
     /// There is one node.

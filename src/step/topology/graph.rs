@@ -8,7 +8,7 @@ use stepsim_core::ids::{DeviceId, ResourceId, TierId};
 use stepsim_core::known::number_of;
 use stepsim_core::units::{Bandwidth, Time};
 
-/// What a vertex of the machine is.
+/// The kind of a vertex of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vertex {
     /// An accelerator.
@@ -24,16 +24,16 @@ pub enum Vertex {
     },
 }
 
-/// What all switches of one class share.
+/// The properties that all switches of one class share.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SwitchClass {
     pub name: String,
-    /// Whether the number belongs to the name (a drawn vertex has a name of its own).
+    /// True if the number belongs to the name (a drawn vertex has a name of its own).
     pub numbered: bool,
     pub latency: Time,
 }
 
-/// What all links of one class share.
+/// The properties that all links of one class share.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct LinkClass {
     /// From the edge's source to its target, and back.

@@ -127,7 +127,7 @@ impl Machine {
         (0..self.resources()).for_each(|r| _ = world.add_resource(self.capacity(ResourceId(r))));
         world
     }
-    /// Latency of the link that a resource is of, without that of the switches at its ends.
+    /// Latency of the link that a resource belongs to, without the switches at its ends.
     pub fn link_latency(&self, resource: ResourceId) -> Time {
         self.net.latency_of(resource)
     }
@@ -293,7 +293,7 @@ impl Machine {
         let (start, count) = place.tiers;
         &self.tier_uses[start as usize..(start + count) as usize]
     }
-    /// Occupies a hop and returns its latency with that of the switch it leads to.
+    /// Occupies a hop and returns its latency, with the latency of the switch it leads to.
     fn cross(&self, hop: Hop, links: &mut Vec<ResourceId>) -> Time {
         self.net.occupy(hop, links);
         self.net.latency(hop) + self.net.transit(self.net.head(hop))

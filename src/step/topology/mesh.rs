@@ -11,7 +11,7 @@ pub struct Mesh(pub Vec<(char, u32)>);
 const NAMES: [char; 7] = ['X', 'Y', 'Z', 'W', 'V', 'T', 'S'];
 
 impl Mesh {
-    /// The machine's own axes: those of its torus, or the devices of a node; then the nodes.
+    /// The machine's own axes: the axes of its torus, or the devices of a node; then the nodes.
     pub fn of(machine: &Machine) -> Mesh {
         let fabric = machine.fabric();
         let mut lengths = match &fabric.scale_up {

@@ -1,4 +1,4 @@
-//! Which rank does what where: rank order as a permutation of the parallel axes, and which device a rank drives.
+//! Places of ranks: rank order as a permutation of the parallel axes, and the device that each rank drives.
 //!
 //! A layout with order `[tp, cp, dp, pp]` numbers ranks so that the first axis varies fastest: rank = tp + TP (cp + CP
 //! (dp + DP pp)). Ranks drive devices in order unless a map says otherwise.
@@ -39,8 +39,8 @@ impl fmt::Display for Axis {
     }
 }
 
-/// A pipeline rank in front of all others with degrees of its own. Its ranks are numbered behind those of the grid,
-/// tensor fastest.
+/// A pipeline rank in front of all others with its own degrees. Its ranks are numbered behind the grid's, tensor
+/// fastest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Front {
     /// Tensor-parallel degree.
@@ -198,7 +198,7 @@ impl Layout {
         let [tensor, context, _] = self.degrees(pipeline_rank);
         self.rank([i % tensor, i / tensor % context, 0, i / tensor / context, pipeline_rank])
     }
-    /// Which rank of its pipeline rank a rank is.
+    /// The index of a rank within its pipeline rank.
     pub fn place_in_stage(&self, rank: RankId) -> u32 {
         let [tp, cp, _, dp, pp] = self.coords(rank);
         let [tensor, context, _] = self.degrees(pp);

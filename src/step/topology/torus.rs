@@ -19,7 +19,7 @@ pub(super) struct Torus {
     up: Vec<Hop>,
 }
 
-/// Which axes close to a ring.
+/// The axes that close to a ring.
 pub(super) fn wraps(dims: &[u32], wrap: &Wrap) -> Vec<bool> {
     let cubes = |n: u32| dims.iter().all(|d| d.is_multiple_of(n));
     dims.iter()

@@ -11,10 +11,10 @@ defaults! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
     pub struct AttentionSpec {
-        /// Which kernel computes it.
+        /// The kernel that computes it.
         #[serde(default)]
         pub kernel: AttentionKernel,
-        /// Whether a token sees only those before it.
+        /// True if a token sees only those before it.
         #[serde(default = "yes")]
         pub causal: bool = true,
         /// Keys that a query sees, itself included (sliding window); default: all.
@@ -23,30 +23,30 @@ defaults! {
         /// Tokens of a chunk outside which a query sees nothing (Llama 4); default: no chunks.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub chunk: Option<u64>,
-        /// Whether queries and keys are rotated; default: as the model's `positions` say.
+        /// True if queries and keys are rotated; default: as the model's `positions` say.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub rotary: Option<bool>,
         /// Normalisation of queries and keys.
         #[serde(default, skip_serializing_if = "is_default")]
         pub qk_norm: QkNorm,
-        /// Whether each head has a learned logit beside the scores (gpt-oss).
+        /// True if each head has a learned logit beside the scores (gpt-oss).
         #[serde(default, skip_serializing_if = "is_default")]
         pub sinks: bool,
-        /// Whether a gate as wide as the queries multiplies the output (Qwen3-Next).
+        /// True if a gate as wide as the queries multiplies the output (Qwen3-Next).
         #[serde(default, skip_serializing_if = "is_default")]
         pub output_gate: bool,
-        /// Whether the projections of queries, keys and values have biases; default: the model's `biases`.
+        /// True if the projections of queries, keys and values have biases; default: the model's `biases`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub qkv_biases: Option<bool>,
-        /// Whether the output projection has; default: the model's `biases`.
+        /// True if the output projection has a bias; default: the model's `biases`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub output_bias: Option<bool>,
-        /// Which keys each query keeps, chosen by a small indexer (DeepSeek-V3.2); default: all.
+        /// The keys that each query keeps, chosen by a small indexer (DeepSeek-V3.2); default: all.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub indexer: Option<IndexerSpec>,
         /// Image tokens that the queries of a sequence see in place of its own tokens (cross-attention, Llama 3.2
-        /// Vision): keys and values are projected from them. The figure of the file is that of one sequence where
-        /// nobody says more; a step has the tokens of its images, and without images it leaves the layer out.
+        /// Vision): keys and values are projected from them. The file's figure is for one sequence and holds where
+        /// nothing else is known; a step has the tokens of its images, and without images it leaves the layer out.
         /// Default: no cross-attention.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub image_tokens: Option<u64>,
@@ -80,7 +80,7 @@ pub struct IndexerSpec {
     pub top_k: u64,
 }
 
-/// Which kernel computes attention.
+/// The kernel that computes attention.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AttentionKernel {

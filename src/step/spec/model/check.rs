@@ -1,4 +1,4 @@
-//! What is wrong with a model's shape.
+//! Problems with a model's shape.
 
 use super::{AttentionSpec, ModelSpec, MoeSpec};
 use crate::spec::problem::{Problem, Problems};
@@ -60,7 +60,7 @@ impl ModelSpec {
         p.into_list()
     }
 
-    /// What layers of cross-attention do not go with.
+    /// Problems of layers of cross-attention beside other settings.
     fn validate_cross(&self, p: &mut Problems) {
         if self.extra_rows > 0 && self.tied_embeddings {
             let hint = "add them to vocabulary: a tied head reads them too";

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{AttentionSpec, Mixer, MlaSpec, MoeSpec};
 
-/// Which MLP a layer has.
+/// The MLP of a layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MlpKind {
@@ -25,10 +25,10 @@ pub enum MlpKind {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LayerKindSpec {
-    /// What mixes tokens.
+    /// The token mixer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mixer: Option<Mixer>,
-    /// Which MLP follows.
+    /// The MLP behind it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mlp: Option<MlpKind>,
     /// Query heads.
@@ -55,7 +55,7 @@ pub struct LayerKindSpec {
     /// Normalisations of the layer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub norms: Option<u64>,
-    /// Whether learned numbers scale what attention and MLP add to the stream.
+    /// True if learned numbers scale the outputs of attention and MLP that are added to the stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gates: Option<bool>,
 }

@@ -1,4 +1,4 @@
-//! Which layer is of which kind.
+//! The kind of each layer.
 
 use std::borrow::Cow;
 
@@ -35,7 +35,7 @@ impl ModelSpec {
         self.kind_of(layer).and_then(|name| self.layer_kinds.get(name))
     }
 
-    /// Whether layer `layer` (from 0) has experts.
+    /// True if layer `layer` (from 0) has experts.
     pub fn has_experts(&self, layer: u64) -> bool {
         let kind = self.kind_spec(layer);
         let mlp = kind.and_then(|kind| kind.mlp).unwrap_or(self.mlp);
@@ -47,15 +47,15 @@ impl ModelSpec {
         }
     }
 
-    /// Whether some layers attend to images.
+    /// True if some layers attend to images.
     pub fn has_cross(&self) -> bool {
         self.layer_counts().iter().any(|(layer, _)| layer.is_cross())
     }
-    /// Whether some layers attend to images and the step has none.
+    /// True if some layers attend to images and the step has none.
     pub fn leaves_out_layers(&self) -> bool {
         self.layer_counts().iter().any(|(layer, _)| layer.is_left_out())
     }
-    /// The model where each sequence has so many image tokens, as its layers of cross-attention see it.
+    /// The model where each sequence has `tokens` image tokens, as its layers of cross-attention see it.
     pub fn with_images(&self, tokens: u64) -> ModelSpec {
         let mut own = self.clone();
         let attentions = own.layer_kinds.values_mut().filter_map(|kind| kind.attention.as_mut());

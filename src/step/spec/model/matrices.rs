@@ -11,13 +11,13 @@ pub struct Matrix {
     pub columns: u64,
     /// How many.
     pub count: u64,
-    /// Which side tensor parallelism cuts.
+    /// The side that tensor parallelism cuts.
     pub cut: Cut,
-    /// Whether they are routed experts', which expert parallelism spreads.
+    /// True for routed experts, which expert parallelism spreads.
     pub expert: bool,
 }
 
-/// Which side of a matrix tensor parallelism cuts.
+/// The side of a matrix that tensor parallelism cuts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// Outputs.
@@ -28,7 +28,7 @@ pub enum Cut {
     Neither,
 }
 
-/// A product of sizes; those of wrong files have no bounds.
+/// A product of sizes, saturated: sizes in wrong files have no bounds.
 fn times(a: u64, b: u64) -> u64 {
     a.saturating_mul(b)
 }

@@ -58,16 +58,16 @@ pub struct ModelSpec {
     pub head_size: Option<u64>,
     /// Width of the MLP (of one of its two input matrices where it is gated).
     pub ffn: u64,
-    /// Whether the MLP has a gate matrix (SwiGLU, GeGLU): three matrices instead of two.
+    /// True if the MLP has a gate matrix (SwiGLU, GeGLU): three matrices instead of two.
     #[serde(default)]
     pub gated_mlp: bool,
     /// Rows of the embedding table.
     pub vocabulary: u64,
-    /// Rows of the embedding table beyond those of the LM head (tokens that are read and never written, as
+    /// Rows of the embedding table beyond the rows of the LM head (tokens that are read and never written, as
     /// `<|image|>`).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub extra_rows: u64,
-    /// Whether the LM head shares the embedding table.
+    /// True if the LM head shares the embedding table.
     #[serde(default)]
     pub tied_embeddings: bool,
     /// Tokens of one sequence, unless the workload says otherwise.
@@ -75,13 +75,13 @@ pub struct ModelSpec {
     /// How positions enter.
     #[serde(default)]
     pub positions: Positions,
-    /// Whether the linear layers have biases, unless their own part says otherwise.
+    /// True if the linear layers have biases, unless their own part says otherwise.
     #[serde(default)]
     pub biases: bool,
-    /// Whether those of the MLP have; default: `biases`.
+    /// True if the MLP's linear layers have biases; default: `biases`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mlp_biases: Option<bool>,
-    /// Whether the LM head has a bias.
+    /// True if the LM head has a bias.
     #[serde(default, skip_serializing_if = "is_default")]
     pub head_bias: bool,
     /// Kind of normalisation.
@@ -91,16 +91,17 @@ pub struct ModelSpec {
     /// as Gemma has them; 1 where both read the same).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub norms: Option<u64>,
-    /// Normalisations beside those of the layers and the final one (behind the embedding, say).
+    /// Normalisations beside the layers' and the final one (behind the embedding, say).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub extra_norms: u64,
-    /// Whether learned numbers, one each, scale what attention and MLP add to the stream (Llama 3.2 Vision).
+    /// True if learned numbers, one each, scale the outputs of attention and MLP that are added to the stream (Llama
+    /// 3.2 Vision).
     #[serde(default, skip_serializing_if = "is_default")]
     pub gates: bool,
-    /// Whether dropout masks are drawn and saved (after attention, in the attention scores, after the MLP).
+    /// True if dropout masks are drawn and saved (after attention, in the attention scores, after the MLP).
     #[serde(default)]
     pub dropout: bool,
-    /// Whether attention and MLP read the same normalised input and their outputs are summed once (PaLM, GPT-J).
+    /// True if attention and MLP read the same normalised input and their outputs are summed once (PaLM, GPT-J).
     #[serde(default)]
     pub parallel_block: bool,
     /// The attention kernel.
@@ -112,10 +113,10 @@ pub struct ModelSpec {
     /// Multi-head latent attention in place of plain QKV projections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mla: Option<MlaSpec>,
-    /// What mixes tokens.
+    /// The token mixer of its layers.
     #[serde(default, skip_serializing_if = "is_default")]
     pub mixer: Mixer,
-    /// Which MLP a layer has.
+    /// The MLP of its layers.
     #[serde(default, skip_serializing_if = "is_default")]
     pub mlp: MlpKind,
     /// Kinds of layers by name, where layers differ.
@@ -164,27 +165,27 @@ impl ModelSpec {
     pub fn v_head_size(&self) -> u64 {
         self.mla.map_or(self.head_size(), |m| m.v_head_size)
     }
-    /// Whether the projections of queries, keys and values have biases.
+    /// True if the projections of queries, keys and values have biases.
     pub fn qkv_biases(&self) -> bool {
         self.attention.qkv_biases.unwrap_or(self.biases)
     }
-    /// Whether the output projection of attention has a bias.
+    /// True if the output projection of attention has a bias.
     pub fn output_bias(&self) -> bool {
         self.attention.output_bias.unwrap_or(self.biases)
     }
-    /// Whether the MLP's matrices have biases.
+    /// True if the MLP's matrices have biases.
     pub fn mlp_biases(&self) -> bool {
         self.mlp_biases.unwrap_or(self.biases)
     }
-    /// Whether a layer attends to images.
+    /// True if a layer attends to images.
     pub fn is_cross(&self) -> bool {
         self.mixer.is_attention() && self.attention.image_tokens.is_some()
     }
-    /// Whether a layer attends to images and the step has none: it is left out.
+    /// True if a layer attends to images and the step has none: it is left out.
     pub fn is_left_out(&self) -> bool {
         self.is_cross() && self.attention.image_tokens == Some(0)
     }
-    /// Whether queries and keys are rotated.
+    /// True if queries and keys are rotated.
     pub fn rotates(&self) -> bool {
         self.attention.rotary.unwrap_or(self.positions == Positions::Rotary)
     }

@@ -34,29 +34,29 @@ defaults! {
         pub head_size: Option<u64>,
         /// Width of the MLP (of one of its two input matrices where it is gated).
         pub ffn: u64,
-        /// Whether the MLP has a gate matrix: three matrices instead of two.
+        /// True if the MLP has a gate matrix: three matrices instead of two.
         #[serde(default)]
         pub gated_mlp: bool,
-        /// Whether the linear layers have biases.
+        /// True if the linear layers have biases.
         #[serde(default = "yes")]
         pub biases: bool = true,
-        /// Whether keys have biases where all else has (Whisper's have none).
+        /// True if keys have biases where all else has (Whisper's have none).
         #[serde(default = "yes", skip_serializing_if = "is_yes")]
         pub key_biases: bool = true,
-        /// Whether the projections of attention have biases; default: `biases`.
+        /// True if the projections of attention have biases; default: `biases`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub attention_biases: Option<bool>,
         /// Kind of normalisation in the layers, before and behind them.
         #[serde(default)]
         pub norm: Norm,
-        /// Whether learned scales stand behind attention and behind the MLP (InternViT).
+        /// True if learned scales stand behind attention and behind the MLP (InternViT).
         #[serde(default, skip_serializing_if = "is_default")]
         pub layer_scale: bool,
-        /// The last so many layers have a learned number each for what attention and for what the MLP add (the global
-        /// layers of Llama 3.2 Vision); not beside `full_every`.
+        /// The number of last layers with a learned number each that scales the outputs of attention and of the MLP
+        /// (the global layers of Llama 3.2 Vision); not beside `full_every`.
         #[serde(default, skip_serializing_if = "is_zero")]
         pub gated_layers: u64,
-        /// Whether queries and keys are rotated.
+        /// True if queries and keys are rotated.
         #[serde(default)]
         pub rotary: bool,
         /// Positions of a window, outside which a position sees nothing; default: each sees its whole image or clip.
@@ -70,7 +70,7 @@ defaults! {
         /// Patches or frames that become one token.
         #[serde(default = "one", skip_serializing_if = "is_one")]
         pub merge: u64 = 1,
-        /// What brings tokens to the width of the language model.
+        /// The projector, which brings tokens to the width of the language model.
         pub projector: ProjectorSpec,
         /// Further projectors, behind layers of the encoder (Qwen3-VL); default: none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,8 +78,8 @@ defaults! {
     }
 }
 
-/// Projectors behind layers of an encoder. Each makes as many tokens as there are; the language model adds those of the
-/// first to the residual stream behind its first layer, those of the second behind its second, and so on.
+/// Projectors behind layers of an encoder. Each makes as many tokens as there are; the language model adds the first
+/// projector's to the residual stream behind its first layer, the second's behind its second, and so on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeepstackSpec {
@@ -109,7 +109,7 @@ defaults! {
         /// Matrices in order, inputs by outputs: the patch embedding, or convolutions (channels times width of the
         /// kernel by channels).
         pub matrices: Vec<[u64; 2]>,
-        /// Whether they have biases.
+        /// True if they have biases.
         #[serde(default)]
         pub biases: bool,
         /// Rows of all matrices but the last for one row of the last: the stride of the last convolution.
@@ -121,7 +121,7 @@ defaults! {
         /// Learned vectors beside the patches of an image, or of each tile (a class token).
         #[serde(default, skip_serializing_if = "is_zero")]
         pub extra_tokens: u64,
-        /// Whether these vectors become tokens too.
+        /// True if these vectors become tokens too.
         #[serde(default, skip_serializing_if = "is_default")]
         pub extra_become_tokens: bool,
         /// Patches of a tile: `extra_tokens` and `pad_to` are of each tile, the layers see all tiles of an image.
@@ -140,7 +140,7 @@ defaults! {
     }
 }
 
-/// What brings tokens of an encoder to the width of the language model.
+/// A projector, which brings tokens of an encoder to the width of the language model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProjectorSpec {
@@ -153,7 +153,7 @@ pub struct ProjectorSpec {
     /// Matrices in order, inputs by outputs, with an activation function between two: the first reads `merge`
     /// positions side by side, or their mean.
     pub matrices: Vec<[u64; 2]>,
-    /// Whether they have biases.
+    /// True if they have biases.
     #[serde(default)]
     pub biases: bool,
     /// Numbers of the encoder's layers, from 0, whose inputs are put side by side with the output of the last before
@@ -163,11 +163,11 @@ pub struct ProjectorSpec {
 }
 
 impl ModuleInputSpec {
-    /// Tiles of so many patches.
+    /// Tiles of `patches` patches.
     pub fn tiles(&self, patches: u64) -> u64 {
         self.tile.map_or(1, |tile| patches.div_ceil(tile.max(1)))
     }
-    /// Positions that so many patches of an image become in the layers.
+    /// Positions in the layers for `patches` patches of an image.
     pub fn positions(&self, patches: u64) -> u64 {
         let tile = self.tile.map_or(patches, |tile| tile.min(patches));
         self.tiles(patches) * (tile + self.extra_tokens).next_multiple_of(self.pad_to.max(1))

@@ -1,4 +1,4 @@
-//! What is wrong with a model's modules.
+//! Problems with a model's modules.
 
 use super::{ModelSpec, ModuleSpec, ProjectorSpec};
 use crate::spec::problem::Problems;

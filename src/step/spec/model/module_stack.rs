@@ -1,4 +1,4 @@
-//! The layers of a module as those of a transformer.
+//! The layers of a module as a transformer.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::module::ModuleSpec;
 use super::{AttentionSpec, LayerKindSpec, LayerRun, ModelSpec, Positions};
 
 impl ModuleSpec {
-    /// Its layers as those of a transformer without a vocabulary, on images or clips of the module's own size.
+    /// Its layers as a transformer without a vocabulary, on images or clips of the module's own size.
     pub fn stack(&self) -> ModelSpec {
         let attention = |window| AttentionSpec {
             causal: false,

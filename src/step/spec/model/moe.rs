@@ -24,25 +24,25 @@ defaults! {
         /// Width of the shared experts together; default: `shared_experts` times `ffn`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub shared_ffn: Option<u64>,
-        /// Whether a gate decides how much of the shared expert counts (Qwen).
+        /// True if a gate decides how much of the shared expert counts (Qwen).
         #[serde(default, skip_serializing_if = "is_default")]
         pub shared_gate: bool,
         /// Width to which tokens are projected before they travel to experts; default: they travel whole.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub latent: Option<u64>,
-        /// Whether experts' matrices have biases (gpt-oss).
+        /// True if experts' matrices have biases (gpt-oss).
         #[serde(default, skip_serializing_if = "is_default")]
         pub expert_biases: bool,
         /// Layers at the start that keep a dense MLP.
         #[serde(default)]
         pub first_dense_layers: u64,
-        /// One layer in so many has experts (after the first dense ones).
+        /// Every n-th layer has experts (after the first dense ones); 1: all.
         #[serde(default = "one")]
         pub every_layers: u64 = 1,
         /// Tokens that an expert accepts, as a multiple of the mean; default: no limit, no token is dropped.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub capacity_factor: Option<f64>,
-        /// Whether the router has a bias per expert (DeepSeek-V3's balancing without a loss).
+        /// True if the router has a bias per expert (DeepSeek-V3's balancing without a loss).
         #[serde(default)]
         pub router_bias: bool,
         /// Groups of experts that the router tells apart; 1: none.
@@ -73,11 +73,11 @@ pub enum GroupScore {
 }
 
 impl MoeSpec {
-    /// So many experts, of which a token visits `top_k`, all else by default.
+    /// A mixture of `experts` experts, of `top_k` a token, all else by default.
     pub fn of(experts: u64, top_k: u64) -> MoeSpec {
         MoeSpec { experts, top_k, ..MoeSpec::default() }
     }
-    /// Whether layer `layer` (from 0) is one of those that have experts.
+    /// True if layer `layer` (from 0) has experts.
     pub fn covers(&self, layer: u64) -> bool {
         layer >= self.first_dense_layers
             && (layer - self.first_dense_layers).is_multiple_of(self.every_layers.max(1))

@@ -1,4 +1,4 @@
-//! What the host does to launch kernels.
+//! The host's work to launch kernels.
 //!
 //! Measured on PyTorch profiles (nanoGPT and Qwen 0.5B on H100, a mixture of experts on B200): a launch holds the host
 //! 9 us for an element-wise operation, 50 us for a linear layer, 54 to 106 us for a collective; a kernel on an idle
@@ -15,7 +15,7 @@ use stepsim_core::kernel_class::{KernelClass, Kind};
 use stepsim_core::program::Phase;
 
 defaults! {
-    /// What the host does to launch kernels. Times are of a host of slowness 1.
+    /// The host's work to launch kernels. Times hold for a host of slowness 1.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields, default)]
     pub struct HostSpec {
@@ -32,8 +32,8 @@ defaults! {
         /// More before what is computed again of a layer, for each part of it that has a checkpoint of its own:
         /// states of random numbers kept and set, a graph of autograd of its own.
         pub checkpoint_us: f64,
-        /// What each rank of a tensor-parallel group adds to the launch of its collectives where messages of the
-        /// pipeline leave the node.
+        /// The time that each rank of a tensor-parallel group adds to the launch of its collectives where messages of
+        /// the pipeline leave the node.
         pub crossing_us: f64,
         /// From the return of a launch to the start of the kernel on an idle stream.
         pub latency_us: f64 = 2.0,
@@ -42,15 +42,15 @@ defaults! {
         /// A launch returns only after its kernel has ended (`CUDA_LAUNCH_BLOCKING=1`): no two kernels overlap.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         pub blocking: bool,
-        /// What a wait for the device costs the host beyond the wait.
+        /// The host's cost of a wait for the device, beyond the wait.
         pub synchronise_us: f64 = 6.0,
-        /// What the host reads back from the device, and so waits for, in every step.
+        /// Values that the host reads back from the device, and so waits for, in every step.
         pub reads: Vec<HostRead>,
         /// Host work of each step that launches nothing: the batch, the scheduler, logging.
         pub step_us: f64,
         /// Host work behind a read of expert counts: the sizes of the next messages and products.
         pub expert_counts_us: f64 = 85.0,
-        /// Which kernels are launched together as CUDA graphs.
+        /// The kernels that are launched together as CUDA graphs.
         pub graphs: GraphSpec,
         /// All host times are multiplied by it: 1 for the hosts of today's H100 machines.
         pub slowness: f64 = 1.0,
@@ -121,7 +121,7 @@ defaults! {
 }
 
 impl LaunchTimes {
-    /// That of a kernel of a class over so many groups.
+    /// The launch time of a kernel of a class over `groups` groups.
     pub fn of_groups(&self, class: Option<KernelClass>, groups: u64) -> f64 {
         let more = if class.is_some_and(KernelClass::is_grouped) { groups.saturating_sub(1) } else { 0 };
         self.of(class) + more as f64 * self.group
@@ -154,7 +154,7 @@ impl LayerTimes {
     }
 }
 
-/// What the host reads back from the device.
+/// A value that the host reads back from the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HostRead {
@@ -171,18 +171,18 @@ pub enum HostRead {
     /// until their levels came in the autumn of 2022 (megatron/timers.py, `torch.cuda.synchronize()` where one starts
     /// or stops; `forward-compute` and `backward-compute` in megatron/schedules.py).
     Passes,
-    /// Whether what came from another pipeline stage is there, before the pass that needs it, where sends and
-    /// receives do not run beside passes: Megatron calls `torch.cuda.synchronize()` behind `batch_isend_irecv`
-    /// (`batch_p2p_sync`), nanotron reads the shape of every message on the host.
+    /// The data from another pipeline stage, before the pass that needs them, where sends and receives do not run
+    /// beside passes: Megatron calls `torch.cuda.synchronize()` behind `batch_isend_irecv` (`batch_p2p_sync`),
+    /// nanotron reads the shape of every message on the host.
     Transfers,
 }
 
 defaults! {
-    /// Which kernels are launched together.
+    /// The kernels that are launched together.
     #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields, default)]
     pub struct GraphSpec {
-        /// What one graph holds.
+        /// The extent of one graph.
         pub scope: GraphScope = GraphScope::None,
         /// How long the launch of a graph holds the host.
         pub launch_us: f64 = 5.0,
@@ -191,7 +191,7 @@ defaults! {
     }
 }
 
-/// What one graph holds; a host read inside ends it.
+/// The extent of one graph; a host read inside ends it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GraphScope {
@@ -209,7 +209,7 @@ pub enum GraphScope {
 }
 
 impl HostSpec {
-    /// What the framework does before the first kernel of a layer's pass, where so much is computed again.
+    /// The framework's work before the first kernel of a layer's pass under this recomputation.
     pub fn layers(&self, recompute: &RecomputeSpec) -> LayerHosts {
         let layer = |experts: bool| {
             let router = if experts { self.router_us } else { LayerTimes::default() };

@@ -1,11 +1,11 @@
 //! The stack file: how a training software does its work, whatever the model and the machine.
 //!
-//! A stack says three things. `defaults` is a piece of a workload that is laid under every workload of this stack:
-//! what the software does unless told otherwise. `attention`, `optimizer` and `tensor_overlap` name the kernels that
-//! it runs. `host` says what the host does to launch them; without it kernels start as soon as the device may.
+//! A stack has three parts. `defaults` is a piece of a workload that is laid under every workload of this stack: the
+//! software's behaviour unless told otherwise. `attention`, `optimizer` and `tensor_overlap` name the kernels that it
+//! runs. `host` describes the host's work to launch them; without it kernels start as soon as the device may.
 //!
-//! Fields that a workload gives itself count more than those of its stack. A workload without a stack has
-//! [`StackSpec::default`] (`simple`): full fusion, one update kernel, no launches.
+//! A workload's own fields take precedence over its stack's. A workload without a stack has [`StackSpec::default`]
+//! (`simple`): full fusion, one update kernel, no launches.
 
 mod host;
 mod optimizer;
@@ -30,7 +30,7 @@ pub use super::kernel::AttentionGeneration;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StackSpec {
-    /// Which software and which release, one sentence.
+    /// The software and its release, one sentence.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// Where what it does is documented.
@@ -53,11 +53,11 @@ pub struct StackSpec {
     /// foak, flash-attention).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fused: Vec<FusedPart>,
-    /// What is copied by kernels of their own from one layout to another.
+    /// The copies from one layout to another that kernels of their own make.
     #[serde(skip_serializing_if = "CopySpec::is_none")]
     pub copies: CopySpec,
-    /// Whether the sum of input gradients over tensor-parallel ranks, and the gathering of an input again, are waited
-    /// for. Otherwise they run beside the gradients of input and weights.
+    /// True if the compute stream waits for the sum of input gradients over tensor-parallel ranks, and for the second
+    /// gathering of an input. Otherwise they run beside the gradients of input and weights.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub waits_for_tensor: bool,
     /// How it comes from gradients to new weights.
@@ -65,7 +65,7 @@ pub struct StackSpec {
     /// Device memory that it uses beside tensors.
     #[serde(skip_serializing_if = "MemorySpec::is_none")]
     pub memory: MemorySpec,
-    /// What the host does to launch kernels; absent: nothing, and kernels start as soon as the device may.
+    /// The host's work to launch kernels; absent: none, and kernels start as soon as the device may.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<HostSpec>,
 }
@@ -114,8 +114,8 @@ pub enum FusedPart {
     Adapters,
 }
 
-/// What is copied from one layout to another: messages between that of ranks and that of whole tensors, heads between
-/// that of their projection and that of attention.
+/// The copies from one layout to another: messages between ranks and whole tensors, heads between their projection and
+/// attention.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CopySpec {

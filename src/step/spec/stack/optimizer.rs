@@ -13,7 +13,7 @@ defaults! {
     pub struct UpdateSpec {
         /// How the kernels are cut.
         pub kernels: UpdateKernels = UpdateKernels::Fused,
-        /// What is done, in order.
+        /// The passes, in order.
         pub passes: Vec<UpdatePass> = vec![UpdatePass::Update],
         /// How fast the processors of a host are where they do it (`offload.optimizer_on`).
         #[serde(skip_serializing_if = "HostUpdateSpec::is_free")]
@@ -21,7 +21,7 @@ defaults! {
     }
 }
 
-/// What an update on the host costs beyond the traffic of its memory.
+/// The cost of an update on the host beyond the traffic of its memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HostUpdateSpec {
@@ -31,7 +31,7 @@ pub struct HostUpdateSpec {
     pub threads: HostThreads,
 }
 
-/// Which threads update on a host.
+/// The threads that update on a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HostThreads {
@@ -46,7 +46,7 @@ impl HostUpdateSpec {
     fn is_free(&self) -> bool {
         *self == HostUpdateSpec::default()
     }
-    /// Seconds of a rank for so many parameters, where so many ranks are on its host.
+    /// Seconds of a rank for `parameters`, where `ranks` ranks are on its host.
     pub fn seconds(&self, parameters: f64, ranks: u32) -> f64 {
         let sharing = match self.threads {
             HostThreads::Host => f64::from(ranks.max(1)),

@@ -16,7 +16,7 @@ impl WorkloadSpec {
         if let super::ModelRef::Inline(inline) = &self.model {
             p.extend(inline.validate("model"));
         }
-        // What hangs on the model is checked against a sound one only: of 2^64 layers nobody lives to see the end.
+        // Checks that depend on the model need a sound one: of 2^64 layers nobody lives to see the end.
         let model = (p.len() == 0).then_some(model);
         p.size("sequence", self.sequence, 1_000_000_000);
         p.size("batch.global", self.batch.global, MOST);
@@ -48,7 +48,7 @@ impl WorkloadSpec {
         p.into_list()
     }
 
-    /// Everything wrong with the step on so many devices with these memory tiers (`hbm` among them).
+    /// All problems of the step on `devices` with these memory tiers (`hbm` among them).
     pub fn validate_on(&self, devices: u64, tiers: &[&str]) -> Vec<Problem> {
         let mut p = Problems::new("");
         let replica = self.ranks_per_replica();
@@ -102,7 +102,7 @@ impl WorkloadSpec {
         p.into_list()
     }
 
-    /// What depends on the data-parallel degree.
+    /// Checks that depend on the data-parallel degree.
     fn check_counts(&self, p: &mut Problems, devices: u64) {
         let data = self.data_parallel(devices);
         let par = &self.parallelism;

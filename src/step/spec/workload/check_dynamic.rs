@@ -1,4 +1,4 @@
-//! What dynamic context parallelism does not go with.
+//! Settings that dynamic context parallelism excludes.
 
 use super::{ContextKind, WorkloadSpec};
 use crate::spec::model::{AttentionKernel, ModelSpec};

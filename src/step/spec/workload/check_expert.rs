@@ -1,4 +1,4 @@
-//! What a workload may say of expert traffic.
+//! Checks of a workload's expert traffic.
 
 use super::{
     DispatcherKind, ExpertBalance, ExpertOverlap, ExpertSpec, Granularity, RecomputeModule, WorkloadSpec,
@@ -34,7 +34,7 @@ impl WorkloadSpec {
         }
     }
 
-    /// Choices of experts are counted one by one: of so many that it takes minutes nobody has trained a model.
+    /// Choices of experts are counted one by one; a number that would take minutes belongs to no model ever trained.
     fn check_choices(&self, p: &mut Problems, moe: &MoeSpec) {
         const MOST: f64 = 2e9;
         let (parts, groups) = (self.parallelism.expert, moe.groups.max(1));
@@ -116,7 +116,7 @@ impl WorkloadSpec {
         }
     }
 
-    /// Whether the schedule pairs passes itself, or cuts backward passes.
+    /// True if the schedule pairs passes itself, or cuts backward passes.
     fn pairs_or_splits(&self) -> bool {
         match self.parallelism.pipeline.choice() {
             Choice::Named(schedule) => schedule.facts().pairs || schedule.facts().backward != Backward::Whole,

@@ -1,4 +1,4 @@
-//! What a workload may say of where its bytes are: sharding, recomputation, optimizer state, offload.
+//! Checks of where a workload's bytes are: sharding, recomputation, optimizer state, offload.
 
 use super::{
     Granularity, OptimizerKind, OptimizerPlace, Placement, RecomputeModule, RecomputeSpec, WorkloadSpec,
@@ -60,7 +60,7 @@ impl WorkloadSpec {
         self.recompute.check(p, "recompute", model.layers);
     }
 
-    /// What works on whole matrices needs them whole, on the device, and known.
+    /// Optimizers of whole matrices need them whole, on the device, and known.
     pub(super) fn check_optimizer(&self, p: &mut Problems, model: &ModelSpec) {
         if self.optimizer.kind != OptimizerKind::Muon {
             return;
@@ -143,7 +143,7 @@ impl WorkloadSpec {
 }
 
 impl RecomputeSpec {
-    /// What is wrong with it at a path, of a stack of so many layers.
+    /// Its problems at a path, in a stack of `layers` layers.
     pub(super) fn check(&self, p: &mut Problems, at: &str, layers: u64) {
         let full = self.granularity == Granularity::Full;
         for (name, value) in [("every_layers", self.every_layers), ("layers", self.layers)] {

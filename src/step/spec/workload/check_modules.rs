@@ -210,7 +210,7 @@ impl WorkloadSpec {
         }
     }
 
-    /// Layers that attend to images see those of their sequence, all sequences equally many.
+    /// Layers that attend to images see the images of their sequence; all sequences have equally many.
     fn check_cross(&self, p: &mut Problems, used: &[UsedModule<'_>]) {
         for module in used.iter().filter(|module| module.is_uneven()) {
             let way = if module.usage.counts.is_some() { "counts" } else { "drawn" };

@@ -1,4 +1,4 @@
-//! What a workload may say of precision recipes.
+//! Checks of a workload's precision recipes.
 
 use super::{Dtype, WorkloadSpec};
 use crate::spec::model::ModelSpec;

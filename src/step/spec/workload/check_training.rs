@@ -32,7 +32,7 @@ impl WorkloadSpec {
         }
     }
 
-    /// What is wrong with what is trained.
+    /// Problems of the choice of trained weights.
     pub(super) fn check_training(&self, p: &mut Problems, model: &ModelSpec) {
         let training = &self.training;
         if training.frozen_layers >= model.layers && training.frozen_layers > 0 {

@@ -15,15 +15,15 @@ pub struct DocumentsSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lengths: Option<Vec<u64>>,
     /// The same in a JSON file of its own, a path relative to the workload; or a list of such lists, one a sequence,
-    /// each of which is as long as a sequence.
+    /// each as long as a sequence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<Attached>,
     /// A seeded log-normal distribution.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drawn: Option<DrawnLengths>,
-    /// What becomes of the rest of a document that does not fit in its sequence.
+    /// The fate of the rest of a document that does not fit in its sequence.
     pub rest: CutDocument,
-    /// Which data-parallel rank gets which sequence of the global batch.
+    /// The data-parallel rank of each sequence of the global batch.
     pub order: SequenceOrder,
 }
 
@@ -35,10 +35,10 @@ pub struct DrawnLengths {
     pub median: f64,
     /// Standard deviation of the logarithm; 0: all alike.
     pub sigma: f64,
-    /// Shorter ones are drawn up to so many tokens.
+    /// Shortest length in tokens; shorter draws are raised to it.
     #[serde(default = "shortest")]
     pub shortest: u64,
-    /// Longer ones are cut to so many tokens; default: no limit but the sequence.
+    /// Longest length in tokens; longer draws are cut to it; default: no limit but the sequence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest: Option<u64>,
     /// Seed.
@@ -50,7 +50,7 @@ fn shortest() -> u64 {
     16
 }
 
-/// What becomes of the rest of a document that does not fit in its sequence.
+/// The fate of the rest of a document that does not fit in its sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CutDocument {
@@ -61,7 +61,7 @@ pub enum CutDocument {
     Dropped,
 }
 
-/// Which data-parallel rank gets which sequence of the global batch.
+/// The data-parallel rank of each sequence of the global batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SequenceOrder {
@@ -75,7 +75,7 @@ pub enum SequenceOrder {
 }
 
 impl SequenceOrder {
-    /// Whether it is the usual one.
+    /// True for the usual order.
     pub fn is_packed(&self) -> bool {
         *self == SequenceOrder::Packed
     }

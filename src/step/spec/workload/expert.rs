@@ -25,7 +25,7 @@ pub struct ExpertSpec {
     /// NVFP4.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pad_rows_to: Option<u64>,
-    /// What runs beside the exchanges of a micro-batch.
+    /// The work that runs beside the exchanges of a micro-batch.
     pub overlap: ExpertOverlap,
 }
 
@@ -53,8 +53,8 @@ pub enum DispatcherKind {
     RankDedup,
 }
 
-/// Formats of rows on their way; default: that of activations (and that of `precision.fp8.communications` for the
-/// dispatch).
+/// Formats of rows on their way; default: the format of activations (for the dispatch,
+/// `precision.fp8.communications`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ExchangeFormats {
@@ -86,7 +86,7 @@ pub enum RowFormat {
     Nvfp4,
 }
 
-/// What runs beside the exchanges of a micro-batch.
+/// The work that runs beside the exchanges of a micro-batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ExpertOverlap {

@@ -14,7 +14,7 @@ use crate::sharding::Facts;
 use crate::spec::json::within;
 use crate::spec::model::ModelSpec;
 
-/// What was stated and has no effect.
+/// A statement without effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoEffect {
     /// The field, an object whose stated fields have none, or a setting as it was given.
@@ -29,7 +29,7 @@ impl fmt::Display for NoEffect {
     }
 }
 
-/// What decides whether a field acts.
+/// The facts that decide whether a field acts.
 struct Situation<'a> {
     w: &'a WorkloadSpec,
     model: &'a ModelSpec,
@@ -40,7 +40,7 @@ impl Situation<'_> {
     fn data(&self) -> u64 {
         self.w.data_parallel(self.devices)
     }
-    /// Whether several ranks hold the same weights, those of experts or all others.
+    /// True if several ranks hold the same weights, of experts or all others.
     fn shares_weights(&self) -> bool {
         let p = &self.w.parallelism;
         let holders = self.data() * p.context.size;
@@ -57,7 +57,7 @@ impl Situation<'_> {
     fn is_away(placements: &[Placement]) -> bool {
         placements.iter().any(|place| !place.on_device() && place.fraction > 0.0)
     }
-    /// Whether weights come to the device from somewhere before they are used, or gradients leave it.
+    /// True if weights come to the device from somewhere before they are used, or gradients leave it.
     fn moves_state(&self) -> bool {
         let offload = &self.w.offload;
         let cut = self.sharding().cuts_gradients() && self.shares_weights();
@@ -265,7 +265,7 @@ fn field_of(path: &str, rule: &str) -> Option<String> {
 }
 
 impl WorkloadSpec {
-    /// The stated fields that have no effect on so many devices, each once, in the order in which they are stated.
+    /// The stated fields without effect on `devices`, each once, in the order in which they are stated.
     pub fn inert(&self, stated: &[String], model: &ModelSpec, devices: u64) -> Vec<NoEffect> {
         let situation = Situation { w: self, model, devices };
         let silent: Vec<_> = RULES.iter().filter(|(_, acts, _)| !acts(&situation)).collect();

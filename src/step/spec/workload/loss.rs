@@ -11,8 +11,8 @@ defaults! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields, default)]
     pub struct LossSpec {
-        /// Format in which logits are kept for their gradient; that of activations: the product's output is kept as
-        /// it is, and the gradient is written over it.
+        /// Format in which logits are kept for their gradient. In the format of activations the product's output is
+        /// kept as it is, and the gradient is written over it.
         pub logits: Dtype = Dtype::Fp32,
         /// Parts of a micro-batch whose logits are made one after another, and once more for their gradient; 1: all
         /// at once, and kept.
@@ -21,7 +21,7 @@ defaults! {
 }
 
 impl LossSpec {
-    /// Whether logits are kept in fp32, all at once.
+    /// True if logits are kept in fp32, all at once.
     pub fn is_default(&self) -> bool {
         *self == LossSpec::default()
     }

@@ -1,11 +1,11 @@
-//! What is kept, what is computed again, and what lives outside device memory.
+//! Tensors that are kept, tensors that are computed again, and state outside device memory.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use stepsim_core::declare::defaults;
 
-/// What is computed again in the backward pass instead of being kept.
+/// The tensors that are computed again in the backward pass instead of being kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RecomputeSpec {
@@ -62,11 +62,11 @@ pub enum RecomputeModule {
 }
 
 impl RecomputeSpec {
-    /// Whether whole layers are computed again.
+    /// True if whole layers are computed again.
     pub fn repeats_layer(&self) -> bool {
         self.granularity == Granularity::Full
     }
-    /// Whether routers are.
+    /// True if routers are computed again.
     pub fn repeats_router(&self) -> bool {
         self.repeats_layer() || self.listed().contains(&RecomputeModule::Moe)
     }
@@ -94,7 +94,7 @@ impl RecomputeSpec {
     }
 }
 
-/// What lives outside device memory, and how it is brought in.
+/// The state that lives outside device memory, and how it is brought in.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct OffloadSpec {
@@ -110,7 +110,7 @@ pub struct OffloadSpec {
     /// Where activations saved for backward (checkpoints, with full recomputation) are.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub activations: Vec<Placement>,
-    /// Activations of layers 0, n, 2n ... only go where `activations` says, those of others stay; default: 1, all go.
+    /// Only activations of layers 0, n, 2n ... go where `activations` says, all others stay; default: 1, all go.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub activations_every_layers: Option<u64>,
     /// How far ahead of its use something is brought in.
@@ -119,7 +119,7 @@ pub struct OffloadSpec {
     /// way; default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pinned_buffer_bytes: Option<u64>,
-    /// Whether consecutive micro-batches of one chunk share weights that were brought in once, and add to one gradient
+    /// True if consecutive micro-batches of one chunk share weights that were brought in once, and add to one gradient
     /// before it is reduced or leaves the device.
     pub reuse_across_micro_batches: bool,
     /// Who runs the optimizer step.
@@ -142,7 +142,7 @@ pub struct Placement {
 impl Placement {
     /// The name of device memory.
     pub const HBM: &'static str = "hbm";
-    /// Whether this share stays in device memory.
+    /// True if this share stays in device memory.
     pub fn on_device(&self) -> bool {
         self.tier == Self::HBM
     }
@@ -155,7 +155,7 @@ defaults! {
     pub struct PrefetchSpec {
         /// How many units ahead; 0: when it is needed.
         pub depth: u64 = 1,
-        /// What is counted.
+        /// The unit that is counted.
         pub unit: PrefetchUnit = PrefetchUnit::Layers,
     }
 }
@@ -170,7 +170,7 @@ impl PrefetchSpec {
     }
 }
 
-/// What a prefetch distance counts.
+/// The unit of a prefetch distance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PrefetchUnit {

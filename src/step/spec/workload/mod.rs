@@ -68,10 +68,10 @@ use stepsim_core::declare::one_long;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WorkloadSpec {
-    /// Name in reports; default: that of the model.
+    /// Name in reports; default: the model's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it is and where its figures come from.
+    /// Its description, with the source of its figures.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// The topology that it is meant for, by name or path, where none is given on the command line.
@@ -103,19 +103,19 @@ pub struct WorkloadSpec {
     /// The optimizer.
     #[serde(default)]
     pub optimizer: OptimizerSpec,
-    /// Which weights are trained; default: all.
+    /// The weights that are trained; default: all.
     #[serde(default, skip_serializing_if = "TrainingSpec::is_whole")]
     pub training: TrainingSpec,
     /// How gradients are reduced over data-parallel ranks.
     #[serde(default)]
     pub gradient_buckets: GradientBucketSpec,
-    /// What is computed again in the backward pass instead of being kept.
+    /// The tensors that are computed again in the backward pass instead of being kept.
     #[serde(default)]
     pub recompute: RecomputeSpec,
-    /// What lives outside device memory.
+    /// The state that lives outside device memory.
     #[serde(default)]
     pub offload: OffloadSpec,
-    /// Which element-wise work the software runs in kernels of its own.
+    /// The element-wise work that the software runs in kernels of its own.
     #[serde(default)]
     pub fusion: KernelFusion,
     /// How the loss is computed.
@@ -153,7 +153,7 @@ pub type ModelRef = Reference<ModelSpec>;
 pub type StackRef = Reference<StackSpec>;
 
 impl WorkloadSpec {
-    /// The software: that of the file, resolved, or the simple one.
+    /// The software: from the file, resolved, or the simple one.
     pub fn stack(&self) -> &StackSpec {
         static SIMPLE: LazyLock<StackSpec> = LazyLock::new(StackSpec::default);
         match &self.stack {
@@ -161,7 +161,7 @@ impl WorkloadSpec {
             _ => &SIMPLE,
         }
     }
-    /// What the host does, where its launches are simulated.
+    /// The host's work, where its launches are simulated.
     pub fn host(&self) -> Option<&HostSpec> {
         self.stack().host.as_ref().filter(|_| self.fidelity.launch_overhead)
     }
@@ -185,7 +185,7 @@ impl WorkloadSpec {
     pub fn module_ranks(&self) -> u64 {
         self.module_devices().map_or(0, ModuleDevices::ranks)
     }
-    /// Data-parallel degree on so many devices: as written, or what is left over by the other degrees.
+    /// Data-parallel degree on `devices`: as written, or the quotient that the other degrees leave.
     pub fn data_parallel(&self, devices: u64) -> u64 {
         let left = devices.saturating_sub(self.module_ranks());
         self.parallelism.data.unwrap_or(left / self.ranks_per_replica().max(1))
@@ -205,22 +205,23 @@ impl WorkloadSpec {
     pub fn micro_batches(&self, devices: u64) -> u64 {
         self.batch.global / self.data_parallel(devices).saturating_mul(self.batch.micro_batch).max(1)
     }
-    /// What the kind of sharding is.
+    /// The facts of the kind of sharding.
     pub fn sharding(&self) -> &'static Facts {
         self.parallelism.sharding.kind.facts()
     }
-    /// Whether gradients are reduced after every micro-batch, not once a step.
+    /// True if gradients are reduced after every micro-batch, not once a step.
     pub fn reduces_every_micro_batch(&self) -> bool {
         self.gradient_buckets.reduce_every_micro_batch.unwrap_or(self.sharding().cuts_gradients())
     }
-    /// Bytes of a gradient as it is sent between data-parallel ranks: in the format stated, or in that of the kind of
-    /// sharding.
+    /// Bytes of a gradient as it is sent between data-parallel ranks: in the stated format, or in the format of the
+    /// kind of sharding.
     pub fn gradient_message_bytes(&self) -> f64 {
         let of_kind =
             self.sharding().gradient_bytes.filter(|_| self.precision.gradient_communication.is_none());
         of_kind.unwrap_or(self.precision.gradient_communication().bytes())
     }
-    /// Bytes of a weight as data-parallel ranks gather it: in the format stated, or in that of the kind of sharding.
+    /// Bytes of a weight as data-parallel ranks gather it: in the stated format, or in the format of the kind of
+    /// sharding.
     pub fn weight_message_bytes(&self) -> f64 {
         let of_kind = self.sharding().weight_bytes.filter(|_| self.precision.weight_communication.is_none());
         of_kind.unwrap_or(self.precision.weight_gather_bytes())

@@ -12,8 +12,8 @@ use stepsim_core::declare::one_long;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ModuleUseSpec {
-    /// Images or clips in each sequence, where all have equally many. Their tokens are among those of the sequence.
-    /// One of `items`, `counts` and `drawn` says how many there are.
+    /// Images or clips in each sequence, where all have equally many. Their tokens are part of the sequence. One of
+    /// `items`, `counts` and `drawn` says how many there are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items: Option<u64>,
     /// Images of each sequence of the global batch in the order in which they come; the list begins again where it
@@ -23,7 +23,7 @@ pub struct ModuleUseSpec {
     /// A seeded distribution of the images of a sequence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drawn: Option<DrawnItems>,
-    /// Which data-parallel rank gets which sequence, where they have unequal numbers of images.
+    /// The data-parallel rank of each sequence, where sequences have unequal numbers of images.
     #[serde(default, skip_serializing_if = "SequenceOrder::is_packed")]
     pub order: SequenceOrder,
     /// Where sequences have unequal numbers of images: whether data-parallel ranks take equal shares of the images of a
@@ -33,10 +33,10 @@ pub struct ModuleUseSpec {
     /// Patches or frames of one image or clip; default: the model's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequence: Option<u64>,
-    /// What of the module is trained.
+    /// The part of the module that is trained.
     #[serde(default)]
     pub trained: TrainedPart,
-    /// What tensor-parallel ranks share: each layer, or the images.
+    /// The work that tensor-parallel ranks share: each layer, or the images.
     #[serde(default)]
     pub parallelism: ModuleParallelism,
     /// Pipeline stages that hold this module alone, at the front of the pipeline: its layers are spread evenly over
@@ -44,17 +44,18 @@ pub struct ModuleUseSpec {
     /// first stage with the language model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stages: Option<u64>,
-    /// Devices of its own, behind those of the language model, as one pipeline stage at the front with these degrees.
+    /// Devices of its own, behind the language model's, as one pipeline stage at the front with these degrees.
     /// `parallelism.pipeline.size` counts that stage, `parallelism.data` is the language model's and must be given.
     /// Default: none, it runs on devices of the language model's degrees.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub devices: Option<ModuleDevices>,
-    /// Whether every pipeline rank holds the module and encodes the images of some micro-batches of its replica: in
+    /// True if every pipeline rank holds the module and encodes the images of some micro-batches of its replica: in
     /// front of its first forward pass and behind its last backward pass, where it waits. Tokens go to the first
     /// stage, gradients come back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub bubbles: bool,
-    /// What of the module is computed again in the backward pass; default: as the workload's `recompute` says.
+    /// The part of the module that is computed again in the backward pass; default: as the workload's `recompute`
+    /// says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recompute: Option<RecomputeSpec>,
 }
@@ -82,7 +83,8 @@ pub struct ModuleDevices {
     #[serde(default = "one_long")]
     pub tensor: u64,
     /// Ranks, or groups of `tensor` ranks, that hold the whole module and share the images of all replicas of the
-    /// language model. These ranks and those of a language stage (tensor × context × data) must divide one another.
+    /// language model. Their number and the ranks of a language stage (tensor × context × data) must divide one
+    /// another.
     pub data: u64,
 }
 
@@ -101,7 +103,7 @@ impl DrawnItems {
     }
 }
 
-/// What of a module is trained.
+/// The part of a module that is trained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TrainedPart {
@@ -114,11 +116,11 @@ pub enum TrainedPart {
     Nothing,
 }
 
-/// What tensor-parallel ranks share of a module. Context-parallel ranks share its images either way.
+/// The work on a module that tensor-parallel ranks share. Context-parallel ranks share its images either way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ModuleParallelism {
-    /// Each layer: heads and MLPs are cut as those of the language model, without sequence parallelism.
+    /// Each layer: heads and MLPs are cut as in the language model, without sequence parallelism.
     #[default]
     Tensor,
     /// The images: each rank holds the whole module, encodes its share of the images of a micro-batch, and gathers

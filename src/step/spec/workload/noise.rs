@@ -1,4 +1,4 @@
-//! What makes one step differ from the next, and one device from another: jitter, stragglers, slow links.
+//! Differences between steps and between devices: jitter, stragglers, slow links.
 //!
 //! All of it is off by default. Measured figures to start from:
 //!
@@ -35,7 +35,7 @@ pub struct NoiseSpec {
 }
 
 impl NoiseSpec {
-    /// Whether anything depends on the seed.
+    /// True if anything depends on the seed.
     pub fn is_random(&self) -> bool {
         self.compute_sigma > 0.0
             || self.between_worker_sigma > 0.0
@@ -77,12 +77,12 @@ defaults! {
         pub fraction: f64 = 0.005,
         /// Factor on the time of its kernels, 1 or more.
         pub slowness: f64 = 1.1,
-        /// What is slow as a whole.
+        /// The unit that is slow as a whole.
         pub what: StragglerUnit = StragglerUnit::Node,
     }
 }
 
-/// What is slow as a whole.
+/// The unit that is slow as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StragglerUnit {
@@ -99,6 +99,6 @@ pub enum StragglerUnit {
 pub struct SlowLinkSpec {
     /// Name of a link direction as reports have it, `node0.dev3 -> leaf3`; a `*` stands for any text: `node0.dev3*`.
     pub link: String,
-    /// What its bandwidth is divided by, 1 or more.
+    /// The divisor of its bandwidth, 1 or more.
     pub slowness: f64,
 }

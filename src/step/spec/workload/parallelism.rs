@@ -15,7 +15,7 @@ defaults! {
     pub struct ParallelismSpec {
         /// Tensor-parallel degree.
         pub tensor: u64 = 1,
-        /// Whether norms, dropout and residuals between tensor-parallel parts are cut along the sequence.
+        /// True if norms, dropout and residuals between tensor-parallel parts are cut along the sequence.
         pub sequence_parallel: bool,
         /// With sequence parallelism: whether products keep their gathered input, and do not gather it again for the
         /// gradient of their weights.
@@ -25,7 +25,7 @@ defaults! {
         pub tensor_overlap: TensorOverlap = TensorOverlap::None,
         /// Context parallelism.
         pub context: ContextSpec,
-        /// Expert-parallel degree: experts are spread over so many ranks.
+        /// Expert-parallel degree: the number of ranks that experts are spread over.
         pub expert: u64 = 1,
         /// Tensor-parallel degree inside an expert; default: `tensor` when `expert` is 1, else 1.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,12 +35,12 @@ defaults! {
         /// Data-parallel degree (model replicas); default: the devices divided by the other degrees.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub data: Option<u64>,
-        /// What data-parallel ranks share among them instead of each holding it whole.
+        /// The state that data-parallel ranks share among them instead of each holding it whole.
         pub sharding: ShardingSpec,
-        /// Which axis's neighbours are nearest: ranks are numbered with the first axis fastest.
+        /// The order of axes, nearest neighbours first: ranks are numbered with the first axis fastest.
         pub order: Vec<GroupAxis> = vec![GroupAxis::Tensor, GroupAxis::Context, GroupAxis::Data, GroupAxis::Pipeline],
-        /// Which device each rank runs on: path of a JSON list of device numbers in rank order, relative to the
-        /// workload; default: rank i on device i.
+        /// The device of each rank: path of a JSON list of device numbers in rank order, relative to the workload;
+        /// default: rank i on device i.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub rank_map: Option<Attached>,
     }
@@ -89,7 +89,7 @@ defaults! {
         pub size: u64 = 1,
         /// How attention reaches the keys and values of other ranks.
         pub kind: ContextKind = ContextKind::Ring,
-        /// Whether each rank holds one piece from the start and one from the end of the sequence, which balances
+        /// True if each rank holds one piece from the start and one from the end of the sequence, which balances
         /// causal attention; otherwise pieces lie in order and the last rank has the most work.
         pub zigzag: bool = true,
         /// With `documents`: whether each document is cut (in zigzag) by itself instead of the sequence as a whole,
@@ -161,9 +161,9 @@ defaults! {
         /// default: as even as can be.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub layer_split: Option<Vec<u64>>,
-        /// Whether a send or receive holds up the compute stream.
+        /// The behaviour of sends and receives beside the compute stream.
         pub p2p: PointToPoint = PointToPoint::Async,
-        /// Whether messages that all tensor-parallel ranks hold alike (no sequence parallelism) are cut among them on
+        /// True if messages that all tensor-parallel ranks hold alike (no sequence parallelism) are cut among them on
         /// their way to the next stage, and gathered there (Narayanan et al. 2021, section 4.1).
         pub scatter_gather: bool,
         /// With a searched schedule (`zb-auto`): most activations that a rank may hold, in micro-batches; default:
@@ -177,7 +177,7 @@ defaults! {
 }
 
 impl PipelineSpec {
-    /// Whether ranks update their weights before they know the norm of all gradients, as schedules do that cut the
+    /// True if ranks update their weights before they know the norm of all gradients, as under schedules that cut the
     /// backward pass (Qi et al. 2024, section 4: a step that should not have been taken is taken back).
     pub fn updates_unasked(&self) -> bool {
         matches!(self.schedule, Choice::Named(s) if s.facts().backward == Backward::Split) && self.size > 1
@@ -197,7 +197,7 @@ impl PipelineSpec {
         };
         self.size.saturating_mul((self.chunks() / directions).max(1))
     }
-    /// Whether stages may go back from the last rank to the first, or two ways: head and embedding are not at the two
+    /// True if stages may go back from the last rank to the first, or two ways: head and embedding are not at the two
     /// ends.
     pub fn turns(&self) -> bool {
         match self.choice() {
@@ -223,7 +223,7 @@ impl PipelineSpec {
     }
 }
 
-/// Whether a pipeline send or receive holds up the compute stream.
+/// The behaviour of pipeline sends and receives beside the compute stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PointToPoint {
@@ -238,11 +238,11 @@ pub enum PointToPoint {
     Batched,
 }
 
-/// What data-parallel ranks share among them (ZeRO, FSDP).
+/// The state that data-parallel ranks share among them (ZeRO, FSDP).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ShardingSpec {
-    /// What is cut.
+    /// The kind of sharding.
     pub kind: ShardingKind,
     /// Where weights are cut: whether gathered weights are given up after forward and gathered again for backward;
     /// default: yes (the last layer of a rank keeps its weights, since backward starts with it).
@@ -265,7 +265,7 @@ pub struct ShardingSpec {
 }
 
 defaults! {
-    /// Which weights a ZeRO-3 rank gathers ahead.
+    /// The weights that a ZeRO-3 rank gathers ahead.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields, default)]
     pub struct ShardingPrefetch {
@@ -285,7 +285,7 @@ defaults! {
         /// DeepSpeed's `stage3_max_live_parameters`: gathered elements held at once.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub max_live_elements: Option<u64>,
-        /// DeepSpeed's `stage3_max_reuse_distance`: weights used again within so many elements are kept.
+        /// DeepSpeed's `stage3_max_reuse_distance`: weights used again within this many elements are kept.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub max_reuse_elements: Option<u64>,
     }
@@ -298,7 +298,7 @@ pub struct ElementBudgets {
     pub bucket_elements: u64,
     /// Gathered and not given up at most (what a visit needs itself is gathered all the same).
     pub max_live_elements: u64,
-    /// Weights used again within so many elements are kept.
+    /// Weights used again within this many elements are kept.
     pub max_reuse_elements: u64,
 }
 
@@ -321,16 +321,16 @@ defaults! {
     pub struct GradientBucketSpec {
         /// Bytes of one bucket as it is sent; 0: one bucket per layer. Megatron's is 40 M parameters or more.
         pub bucket_bytes: u64,
-        /// Whether every rank gets the whole sums also where the optimizer's state is cut among ranks (zero1), by an
+        /// True if every rank gets the whole sums also where the optimizer's state is cut among ranks (zero1), by an
         /// all-reduce in place of a reduce-scatter.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         pub all_reduce: bool,
-        /// Whether a bucket is reduced as soon as the last micro-batch's backward has filled it, beside compute.
+        /// True if a bucket is reduced as soon as the last micro-batch's backward has filled it, beside compute.
         pub overlap: bool = true,
-        /// Whether the weights that follow a sharded optimizer step are gathered beside the next forward.
+        /// True if the weights that follow a sharded optimizer step are gathered beside the next forward.
         pub overlap_weight_gather: bool = true,
-        /// Whether gradients are reduced after every micro-batch instead of once a step; default: where gradients are
-        /// cut (zero2, zero3), since a shard cannot hold what is not reduced.
+        /// True if gradients are reduced after every micro-batch instead of once a step; default: true where gradients
+        /// are cut (zero2, zero3), since a shard cannot hold unreduced ones.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub reduce_every_micro_batch: Option<bool>,
     }

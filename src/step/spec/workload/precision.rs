@@ -39,7 +39,7 @@ defaults! {
         /// Where narrow formats are used; with a recipe and without this, in every linear layer but router and LM head.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub fp8: Option<Fp8Spec>,
-        /// Which narrow format, and which kernels cast to it: a name, a path relative to this file, or the recipe
+        /// The narrow format and the kernels that cast to it: a name, a path relative to this file, or the recipe
         /// itself. Without, 8-bit operands come at no cost.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub recipe: Option<Reference<Recipe>>,
@@ -130,20 +130,20 @@ defaults! {
     #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
     pub struct Fp8Spec {
-        /// Which GEMMs read 8-bit inputs, in all three passes unless the lists below say otherwise.
+        /// The GEMMs that read 8-bit inputs, in all three passes unless the lists below say otherwise.
         #[serde(default = "Fp8Gemm::usual")]
         pub gemms: Vec<Fp8Gemm> = Fp8Gemm::usual(),
-        /// Whether weight gradients are computed from 8-bit inputs too.
+        /// True if weight gradients are computed from 8-bit inputs too.
         #[serde(default = "yes")]
         pub weight_gradients: bool = true,
-        /// Whether the inputs that GEMMs save for backward are kept in 8 bits.
+        /// True if the inputs that GEMMs save for backward are kept in 8 bits.
         #[serde(default = "yes")]
         pub saved_inputs: bool = true,
-        /// Whether the inputs of activation functions are kept in 8 bits too (DeepSeek-V3, arXiv 2412.19437, section
+        /// True if the inputs of activation functions are kept in 8 bits too (DeepSeek-V3, arXiv 2412.19437, section
         /// 3.3.3).
         #[serde(default)]
         pub saved_activations: bool,
-        /// Which messages carry 8-bit elements.
+        /// The messages that carry 8-bit elements.
         #[serde(default)]
         pub communications: Vec<Fp8Communication>,
     }
@@ -170,7 +170,7 @@ pub enum Fp8Gemm {
 }
 
 impl Fp8Gemm {
-    /// What the common recipes do: every linear layer except router, embedding and LM head.
+    /// The common choice: every linear layer except router, embedding and LM head.
     fn usual() -> Vec<Fp8Gemm> {
         vec![Fp8Gemm::Qkv, Fp8Gemm::Projection, Fp8Gemm::Mlp, Fp8Gemm::Experts]
     }
@@ -193,9 +193,9 @@ defaults! {
     #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields, default)]
     pub struct OptimizerSpec {
-        /// Which one.
+        /// The kind of optimizer.
         pub kind: OptimizerKind = OptimizerKind::Adam,
-        /// Whether gradients are clipped by their global norm, which needs a small all-reduce over all ranks.
+        /// True if gradients are clipped by their global norm, which needs a small all-reduce over all ranks.
         pub clip_gradients: bool = true,
     }
 }

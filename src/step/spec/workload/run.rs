@@ -18,9 +18,9 @@ defaults! {
         /// With `constant`: fraction of peak that GEMMs and attention reach; default: the device's.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub constant_fraction: Option<f64>,
-        /// Whether kernels that run beside a collective lose the compute units that it takes.
+        /// True if kernels that run beside a collective lose the compute units that it takes.
         pub interference: bool = true,
-        /// Whether the host's kernel launches are simulated, where the stack says what they cost.
+        /// True if the host's kernel launches are simulated, where the stack says what they cost.
         pub launch_overhead: bool = true,
     }
 }
@@ -53,7 +53,7 @@ pub enum ComputeFidelity {
     Table,
 }
 
-/// Which element-wise work the software runs in a kernel of its own.
+/// The element-wise work that the software runs in a kernel of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum KernelFusion {
@@ -61,10 +61,11 @@ pub enum KernelFusion {
     /// are added up where they are made.
     #[default]
     Full,
-    /// What TorchInductor makes of a block of PyTorch: as `full`, but weight gradients of norms run by themselves, and
-    /// what it does not compile (rotation by complex numbers) or is not given (the loss) runs operation by operation.
+    /// TorchInductor's kernels for a block of PyTorch: as `full`, but weight gradients of norms run by themselves, and
+    /// code that it does not compile (rotation by complex numbers) or does not get (the loss) runs operation by
+    /// operation.
     Compiled,
-    /// As `partial`, but GEMMs add weight gradients to those of the micro-batches before (Megatron-LM since 2022).
+    /// As `partial`, but GEMMs add weight gradients to the sums of the micro-batches before (Megatron-LM since 2022).
     PartialAccumulating,
     /// As Megatron-LM did in 2021: bias, dropout, activation and residual are one kernel, softmax another, but the
     /// gradients of norms and biases, the sum of the two gradients at a residual, the accumulation of weight

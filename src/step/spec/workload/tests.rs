@@ -34,7 +34,7 @@ fn a_short_file_is_enough() {
     assert_eq!(w.micro_batches(8), 4);
     assert_eq!(w.bytes_per_parameter().total(), 18.0);
     assert!(on(&w, 8).is_empty());
-    // What was filled in reads back as the same.
+    // The filled-in workload reads back as the same.
     let again: WorkloadSpec = serde_json::from_value(serde_json::to_value(&w).unwrap()).unwrap();
     assert_eq!(again, w);
 }

@@ -1,4 +1,4 @@
-//! Which weights a step trains: all, low-rank adapters beside frozen ones (LoRA), or all but the first layers.
+//! The weights that a step trains: all, low-rank adapters beside frozen ones (LoRA), or all but the first layers.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 use super::Dtype;
 use crate::spec::model::ModelSpec;
 
-/// What is trained.
+/// The weights that a step trains.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrainingSpec {
-    /// The first so many layers are frozen, and the embedding (with a tied head) too: they run forward alone, unless
-    /// a module in front of them is trained. All of them, with the head, may be frozen only then.
+    /// The number of first layers that are frozen, together with the embedding (and a tied head): they run forward
+    /// alone, unless a module in front of them is trained. All layers, with the head, may be frozen only then.
     pub frozen_layers: u64,
     /// Kinds of layers that are trained, by their names in the model's `layer_kinds` (`["cross"]` of Llama 3.2
     /// Vision); all other layers, embedding and head are frozen, and gradients pass through what lies above the
@@ -56,7 +56,7 @@ impl FrozenFormat {
 pub struct AdapterSpec {
     /// Inner width r.
     pub rank: u64,
-    /// Which matrices have one; default: all that the model's attention and dense MLPs have.
+    /// The matrices with adapters; default: all that the model's attention and dense MLPs have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<Vec<AdaptedMatrix>>,
     /// The input of an adapter passes through dropout.
@@ -94,20 +94,20 @@ impl AdaptedMatrix {
         use AdaptedMatrix::{Down, Gate, Key, Projection, Query, Up, Value};
         [Query, Key, Value, Projection, Gate, Up, Down]
     };
-    /// Whether it is one of an MLP.
+    /// True for a matrix of an MLP.
     pub fn of_mlp(self) -> bool {
         self >= AdaptedMatrix::Gate
     }
 }
 
 impl AdapterSpec {
-    /// Whether a matrix has one.
+    /// True if a matrix has an adapter.
     pub fn adapts(&self, matrix: AdaptedMatrix) -> bool {
         self.of.as_ref().is_none_or(|of| of.contains(&matrix))
     }
 }
 
-/// What of a layer is trained.
+/// The trained part of a layer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Trained {
     /// All its weights.
@@ -122,11 +122,11 @@ pub enum Trained {
 }
 
 impl Trained {
-    /// Whether its own weights are.
+    /// True if its own weights are trained.
     pub fn weights(&self) -> bool {
         *self == Trained::Weights
     }
-    /// Whether the input of a product with one of these matrices is kept for a weight gradient.
+    /// True if the input of a product with one of these matrices is kept for a weight gradient.
     pub fn keeps_input_of(&self, matrices: &[AdaptedMatrix]) -> bool {
         match self {
             Trained::Weights => true,
@@ -137,15 +137,15 @@ impl Trained {
 }
 
 impl TrainingSpec {
-    /// Whether all weights are trained.
+    /// True if all weights are trained.
     pub fn is_whole(&self) -> bool {
         *self == TrainingSpec::default()
     }
-    /// What is trained of the embedding.
+    /// The trained part of the embedding.
     pub fn of_embedding(&self) -> Trained {
         if self.is_whole() { Trained::Weights } else { Trained::Nothing }
     }
-    /// Whether a transformer layer is among those that are trained.
+    /// True if a transformer layer is trained.
     pub fn trains_layer(&self, model: &ModelSpec, layer: u64) -> bool {
         let named =
             |kinds: &Vec<String>| model.kind_of(layer).is_some_and(|kind| kinds.iter().any(|k| k == kind));
@@ -156,7 +156,8 @@ impl TrainingSpec {
         let above = self.frozen_layers.min(model.layers)..model.layers;
         above.into_iter().find(|layer| self.trains_layer(model, *layer)).unwrap_or(model.layers)
     }
-    /// What is trained of a transformer layer; `below` tells whether something in front of the language model is.
+    /// The trained part of a transformer layer; `below` tells whether something in front of the language model is
+    /// trained.
     pub fn of_layer(&self, model: &ModelSpec, layer: u64, below: bool) -> Trained {
         match &self.adapters {
             _ if self.trains_layer(model, layer) && self.adapters.is_none() => Trained::Weights,
@@ -165,11 +166,11 @@ impl TrainingSpec {
             _ => Trained::Nothing,
         }
     }
-    /// Whether a transformer layer is the lowest that is trained, with nothing that is trained below it.
+    /// True if a transformer layer is the lowest trained one, with nothing trained below it.
     pub fn is_lowest(&self, model: &ModelSpec, layer: u64, below: bool) -> bool {
         !below && !self.is_whole() && layer == self.lowest(model)
     }
-    /// What is trained of the head and of multi-token-prediction modules. With all layers frozen the head is too.
+    /// The trained part of the head and of multi-token-prediction modules. With all layers frozen the head is too.
     pub fn of_head(&self, model: &ModelSpec) -> Trained {
         let table = model.tied_embeddings && self.frozen_layers > 0;
         let frozen =

@@ -38,11 +38,11 @@ impl UsedModule<'_> {
     pub fn stack(&self) -> ModelSpec {
         ModelSpec { sequence: self.positions(), ..self.spec.stack() }
     }
-    /// Whether sequences have unequal numbers of images.
+    /// True if sequences have unequal numbers of images.
     pub fn is_uneven(&self) -> bool {
         self.usage.items.is_none()
     }
-    /// Whether data-parallel ranks take equal shares of the images of a micro-batch.
+    /// True if data-parallel ranks take equal shares of the images of a micro-batch.
     pub fn is_exchanged(&self) -> bool {
         self.usage.is_exchanged()
     }
@@ -51,7 +51,7 @@ impl UsedModule<'_> {
         let listed = self.usage.counts.iter().flatten().copied().max();
         self.usage.items.or(listed).or(self.usage.drawn.map(|drawn| drawn.most)).unwrap_or(0)
     }
-    /// Whether its tokens are made on other ranks than those of the first language stage, or in other passes.
+    /// True if its tokens are made on other ranks than the first language stage's, or in other passes.
     pub fn is_elsewhere(&self) -> bool {
         self.usage.bubbles || self.usage.own_stages().is_some()
     }
@@ -66,7 +66,7 @@ impl UsedModule<'_> {
     pub fn beside(&self, end: u64) -> u64 {
         self.spec.projector.beside_layers.iter().filter(|layer| **layer < end).count() as u64
     }
-    /// Whether anything of it is trained.
+    /// True if any part of it is trained.
     pub fn is_trained(&self) -> bool {
         self.usage.trained != TrainedPart::Nothing
     }
@@ -88,7 +88,7 @@ impl WorkloadSpec {
         let used = |spec: &'a ModuleSpec| Some(UsedModule { spec, usage: self.modules.get(&spec.name)? });
         model.modules.iter().filter_map(used).collect()
     }
-    /// Image tokens of a sequence, those of all modules together; of unequal numbers of images the most.
+    /// Image tokens of a sequence, all modules together; the most, where numbers of images are unequal.
     pub fn image_tokens(&self, model: &ModelSpec) -> u64 {
         let of = |module: &UsedModule<'_>| module.most_items().saturating_mul(module.tokens());
         self.used_modules(model).iter().map(of).fold(0, u64::saturating_add)
@@ -118,7 +118,7 @@ impl WorkloadSpec {
     pub fn grid_stages(&self) -> u64 {
         self.parallelism.pipeline.size.saturating_sub(u64::from(self.module_devices().is_some()))
     }
-    /// Whether tensor-parallel ranks hold alike what stages of a module send.
+    /// True if tensor-parallel ranks hold the same copies of the messages of a module's stages.
     pub fn cuts_encoder_borders(&self) -> bool {
         let cut = |usage: &ModuleUseSpec| {
             usage.stages.is_some()
@@ -127,19 +127,19 @@ impl WorkloadSpec {
         };
         self.modules.values().any(cut)
     }
-    /// Whether something in front of the language model is trained: gradients then pass through all of it.
+    /// True if something in front of the language model is trained: gradients then pass through all of it.
     pub fn trains_modules(&self) -> bool {
         self.modules.values().any(|usage| usage.trained != TrainedPart::Nothing)
     }
-    /// Whether sequences have unequal numbers of images.
+    /// True if sequences have unequal numbers of images.
     pub fn has_uneven_images(&self) -> bool {
         self.modules.values().any(|usage| usage.items.is_none())
     }
-    /// Whether data-parallel ranks exchange images.
+    /// True if data-parallel ranks exchange images.
     pub fn exchanges_images(&self) -> bool {
         self.modules.values().any(ModuleUseSpec::is_exchanged)
     }
-    /// What of a module is computed again.
+    /// The part of a module that is computed again.
     pub fn recompute_of<'a>(&'a self, usage: &'a ModuleUseSpec) -> &'a RecomputeSpec {
         usage.recompute.as_ref().unwrap_or(&self.recompute)
     }

@@ -1,4 +1,4 @@
-//! What fields of mixers are where a file leaves them out.
+//! Defaults for fields of mixers.
 
 pub(super) fn yes() -> bool {
     true

@@ -21,7 +21,7 @@ pub struct Mamba1Spec {
     /// Width of the convolution.
     #[serde(default = "four")]
     pub convolution: u64,
-    /// Whether step sizes, input and output maps are normalised (Jamba).
+    /// True if step sizes, input and output maps are normalised (Jamba).
     #[serde(default)]
     pub inner_norms: bool,
 }

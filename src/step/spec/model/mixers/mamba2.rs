@@ -28,7 +28,7 @@ pub struct Mamba2Spec {
     /// Width of the convolution.
     #[serde(default = "four")]
     pub convolution: u64,
-    /// Whether the convolution has a bias.
+    /// True if the convolution has a bias.
     #[serde(default = "yes")]
     pub convolution_bias: bool,
     /// Tokens of one chunk of the scan.

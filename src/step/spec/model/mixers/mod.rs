@@ -1,4 +1,4 @@
-//! What mixes the tokens of a layer, a kind a file: attention, latent attention, state spaces, linear attention.
+//! Token mixers, a kind a file: attention, latent attention, state spaces, linear attention.
 //!
 //! A mixer says by [`TokenMixer`] how many parameters it has, what it multiplies, and, where it is no attention, what
 //! its [`Scan`] computes, moves and keeps. Parameter counts, FLOPs, the kernels of a layer, checks of the file and
@@ -31,7 +31,7 @@ macro_rules! mixers {
     ($($file:ident $variant:ident($fields:ident) $key:literal $about:literal,)*) => {
         $(mod $file; pub use $file::$fields;)*
 
-        /// What mixes tokens.
+        /// The token mixer of a layer.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
         #[serde(rename_all = "kebab-case")]
         pub enum Mixer {
@@ -69,7 +69,7 @@ mixers! {
 }
 
 impl Mixer {
-    /// Whether it is attention, latent or not.
+    /// True for attention, latent or not.
     pub fn is_attention(&self) -> bool {
         matches!(self, Mixer::Attention)
     }

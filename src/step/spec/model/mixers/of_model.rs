@@ -1,4 +1,4 @@
-//! Which mixer a layer of a model has.
+//! The mixer of a model's layer.
 
 use super::attention::Attention;
 use super::latent::LatentAttention;

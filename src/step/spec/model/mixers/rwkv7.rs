@@ -1,9 +1,9 @@
-//! RWKV-7 time mix (arXiv 2503.14456): a delta rule whose decay, rate and key are those of every channel.
+//! RWKV-7 time mix (arXiv 2503.14456): a delta rule whose decay, rate and key differ from channel to channel.
 //!
 //! Six copies of the stream, each mixed with the token before it, go into receptance, key and value and into four
-//! projections of low rank: decay, rate of learning, value residual (none in the first layer) and gate. The state of
-//! a head, key × value, decays by channel and loses a part of rank one at each token, so chunks of C tokens take,
-//! beside the products of a gated delta rule, those of the removed key with the others
+//! projections of low rank: decay, rate of learning, value residual (none in the first layer) and gate. The state of a
+//! head, key × value, decays by channel and loses a part of rank one at each token, so chunks of C tokens take, beside
+//! the products of a gated delta rule, products of the removed key with the others
 //! (`fla/ops/generalized_delta_rule/dplr`): four C × C products of keys, the inverse of a triangle and two products
 //! with it, two writes of the state, and three products for the output. Backward does all of these but the output
 //! again.
@@ -113,8 +113,8 @@ impl TokenMixer for Rwkv7Spec {
 mod tests {
     use super::*;
 
-    /// FLOPs of a token are those of the products of a chunk, but for the triangle's inverse; parameters are those of
-    /// the paper's formula.
+    /// FLOPs of a token are the products of a chunk without the triangle's inverse; parameters follow the paper's
+    /// formula.
     #[test]
     fn a_chunk_multiplies_what_a_token_counts() {
         let mix = Rwkv7Spec {
@@ -131,8 +131,8 @@ mod tests {
         let heads: u64 = scan.products[..6].iter().map(flops).sum();
         let inverse = 40.0 * 16.0 * 16.0 / 3.0;
         assert!((mix.mixing(4096).full - inverse - heads as f64 / 16.0).abs() < 1e-6);
-        // Table of arXiv 2503.14456 for 2.9 B: 12 D + 2 (ranks) + 19 a channel, of which 8 D are the MLP's and 4 the
-        // norms'.
+        // Table of arXiv 2503.14456 for 2.9 B: 12 D + 2 (ranks) + 19 a channel: 8 D belong to the MLP and 4 a channel
+        // to the norms.
         assert_eq!(mix.parameters(2560), 2560 * (4 * 2560 + 2 * 576 + 15));
     }
 }

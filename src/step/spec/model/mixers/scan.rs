@@ -1,4 +1,4 @@
-//! What a mixer without attention scores computes on a rank.
+//! The computation of a mixer without attention scores on a rank.
 
 /// Work of a scan in chunks, in elements a token where nothing else is said.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -23,6 +23,6 @@ pub struct Scan {
     pub state: u64,
     /// Elements kept for backward beside what the projections keep.
     pub saved: u64,
-    /// Whether the output is normalised and gated.
+    /// True if the output is normalised and gated.
     pub gated_norm: bool,
 }

@@ -19,7 +19,7 @@ pub struct ShortConvolutionSpec {
     /// Width of the convolution.
     #[serde(default = "three")]
     pub convolution: u64,
-    /// Whether convolution and projections have biases.
+    /// True if convolution and projections have biases.
     #[serde(default)]
     pub biases: bool,
 }

@@ -1,4 +1,4 @@
-//! What a kind of mixer says of itself.
+//! The interface of a kind of mixer.
 
 use super::scan::Scan;
 use crate::spec::problem::Problem;
@@ -8,7 +8,7 @@ pub trait TokenMixer {
     /// The name in reports.
     fn name(&self) -> &'static str;
 
-    /// What else is wrong with the fields; its path begins below them.
+    /// Another problem with the fields; its path begins below them.
     fn problem(&self) -> Option<Problem> {
         None
     }
@@ -33,7 +33,7 @@ pub trait TokenMixer {
         [0.0; 2]
     }
 
-    /// What one of so many ranks that share the heads computes; `None` of attention, which has kernels of its own.
+    /// The scan on one of `_tensor` ranks that share the heads; `None` of attention, which has kernels of its own.
     fn scan(&self, _tensor: u64) -> Option<Scan> {
         None
     }
