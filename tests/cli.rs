@@ -385,6 +385,37 @@ fn the_schemas_in_the_repository_are_up_to_date() {
     }
 }
 
+/// A published folder of schemas says its address, and a file that names its schema is read as one that does not.
+#[test]
+fn schemas_have_addresses_for_editors() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let written =
+        stdout(&["schema", "-o", folder.path().to_str().expect("UTF-8"), "--at", "https://example.org/"]);
+    assert_eq!(written.lines().count(), 18);
+    let read = |name: &str| -> serde_json::Value {
+        serde_json::from_slice(&std::fs::read(folder.path().join(name)).expect("a file")).expect("JSON")
+    };
+    let entries = read("catalog.json")["schemas"].as_array().expect("a list").clone();
+    assert_eq!(entries.len(), 10);
+    for entry in entries {
+        let url = entry["url"].as_str().expect("an address");
+        let schema = read(url.strip_prefix("https://example.org/").expect("an address of the folder"));
+        assert_eq!(schema["$id"], url);
+        assert!(schema["properties"]["$schema"].is_object(), "{url}");
+    }
+    let shipped = std::fs::read_to_string("workloads/tiny-4.json").expect("a shipped file");
+    let file = folder.path().join("mine.json");
+    std::fs::write(&file, shipped.replacen('{', r#"{"$schema": "./workload.schema.json","#, 1))
+        .expect("written");
+    let step_time = |name: &str| -> serde_json::Value {
+        let report: serde_json::Value =
+            serde_json::from_str(&stdout(&["run", name, "--report", "-"])).expect("JSON");
+        report["step_time_s"].clone()
+    };
+    assert!(step_time("tiny-4").is_number());
+    assert_eq!(step_time(file.to_str().expect("UTF-8")), step_time("tiny-4"));
+}
+
 /// Reports fit a screen, and the change that it proposes can be tried as it stands.
 #[test]
 fn reports_fit_a_screen() {

@@ -5,7 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use clap::ValueEnum;
+use serde_json::{Value, json};
 
 use super::outputs::WRITTEN;
 use super::write::write_file;
@@ -26,8 +27,10 @@ use stepsim_study::{Row, SearchReport};
 #[command(after_help = "Examples:
   stepsim schema workload > workload.schema.json
   stepsim schema -o .            all of them, each in the folder where its files lie
+  stepsim schema -o site --at https://example.org/stepsim    with addresses, and catalog.json for editors
 
-In VS Code: \"json.schemas\": [{\"fileMatch\": [\"workloads/*.json\"], \"url\": \"./workloads/workload.schema.json\"}]")]
+An editor completes a file that says \"$schema\": \"./workload.schema.json\". For a folder, in VS Code:
+\"json.schemas\": [{\"fileMatch\": [\"workloads/*.json\"], \"url\": \"./workloads/workload.schema.json\"}]")]
 pub struct Args {
     /// Of which kind of file
     #[arg(value_enum, required_unless_present = "out")]
@@ -35,6 +38,10 @@ pub struct Args {
     /// Write the schemas of all kinds into this folder, as it is laid out in the repository
     #[arg(short, long = "output", alias = "out", value_name = "DIR", conflicts_with = "of", help_heading = WRITTEN)]
     out: Option<PathBuf>,
+    /// With --output: the address at which the folder will be published. Each schema names it, and catalog.json lists
+    /// those of input files as SchemaStore does
+    #[arg(long, value_name = "URL", requires = "out", help_heading = WRITTEN)]
+    at: Option<String>,
 }
 
 named! {
@@ -80,7 +87,32 @@ named! {
 }
 
 impl Of {
+    /// Whether people write such files by hand.
+    fn is_input(self) -> bool {
+        !self.path().starts_with("examples/") || self == Of::Rl
+    }
+    /// Its schema. An input file may name it for editors.
     fn schema(self) -> Value {
+        let mut schema = self.bare_schema();
+        if self.is_input() {
+            let text = "The address of this schema, for editors.";
+            schema["properties"]["$schema"] = json!({ "type": "string", "description": text });
+        }
+        schema
+    }
+    /// Its line in a catalogue of schemas at an address.
+    fn entry(self, at: &str) -> Value {
+        let (folder, _) = self.path().rsplit_once('/').unwrap_or_default();
+        let words = self.to_possible_value();
+        let name = words.as_ref().map_or("", |words| words.get_name());
+        json!({
+            "name": format!("stepsim {name}"),
+            "description": words.as_ref().and_then(|words| words.get_help()).map(ToString::to_string),
+            "fileMatch": [format!("{folder}/*.json")],
+            "url": format!("{at}/{}", self.path()),
+        })
+    }
+    fn bare_schema(self) -> Value {
         match self {
             Of::Workload => spec::schema(Kind::Workload),
             Of::Topology => spec::schema(Kind::Topology),
@@ -101,9 +133,12 @@ impl Of {
             Of::Difference => schemars::schema_for!(Vec<Line>).to_value(),
         }
     }
-    fn text(self) -> String {
-        // A schema is a tree of JSON values: it always has a text.
-        serde_json::to_string_pretty(&self.schema()).unwrap_or_default() + "\n"
+    fn text(self, at: Option<&str>) -> String {
+        let mut schema = self.schema();
+        if let Some(at) = at {
+            schema["$id"] = format!("{at}/{}", self.path()).into();
+        }
+        pretty(&schema)
     }
 }
 
@@ -113,12 +148,29 @@ impl Of {
 /// A file cannot be written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
     match (&args.out, args.of) {
-        (Some(folder), _) => {
-            Of::ALL.into_iter().try_for_each(|of| write(&folder.join(of.path()), &of.text()))
-        }
-        (None, Some(of)) => say(&of.text()),
+        (Some(folder), _) => write_all(folder, args.at.as_deref().map(|at| at.trim_end_matches('/'))),
+        (None, Some(of)) => say(&of.text(None)),
         (None, None) => Err(Failure::input("name a kind of file, or a folder with --output")),
     }
+}
+
+/// All schemas, laid out as in the repository; with an address, a catalogue too.
+fn write_all(folder: &Path, at: Option<&str>) -> Result<(), Failure> {
+    for of in Of::ALL {
+        write(&folder.join(of.path()), &of.text(at))?;
+    }
+    let Some(at) = at else { return Ok(()) };
+    let entries: Vec<Value> = Of::ALL.into_iter().filter(|of| of.is_input()).map(|of| of.entry(at)).collect();
+    let form = "https://json.schemastore.org/schema-catalog.json";
+    write(
+        &folder.join("catalog.json"),
+        &pretty(&json!({ "$schema": form, "version": 1, "schemas": entries })),
+    )
+}
+
+/// A tree of JSON values always has a text.
+fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {

@@ -65,7 +65,8 @@ impl<'de> Visitor<'de> for StrictVisitor {
     }
 }
 
-/// Reads JSON; refuses keys that stand twice in one object, numbers that overflow, and anything after the value.
+/// Reads JSON; refuses keys that stand twice in one object, numbers that overflow, and anything after the value. The
+/// root's `$schema` is for editors and left out.
 pub fn read(file: &str, text: &str) -> Result<Value, SpecError> {
     let not_json = |path: String, e: &serde_json::Error| {
         let message = e.to_string();
@@ -83,7 +84,13 @@ pub fn read(file: &str, text: &str) -> Result<Value, SpecError> {
     // Some editors begin a file with a byte-order mark.
     let mut d = serde_json::Deserializer::from_str(text.strip_prefix('\u{feff}').unwrap_or(text));
     match serde_path_to_error::deserialize::<_, Strict>(&mut d) {
-        Ok(Strict(value)) => d.end().map(|()| value).map_err(|e| not_json(String::new(), &e)),
+        Ok(Strict(mut value)) => {
+            d.end().map_err(|e| not_json(String::new(), &e))?;
+            if value["$schema"].is_string() {
+                value.as_object_mut().map(|root| root.shift_remove("$schema"));
+            }
+            Ok(value)
+        }
         Err(e) => Err(not_json(e.path().to_string(), e.inner())),
     }
 }
