@@ -19,7 +19,7 @@ macro_rules! named {
         impl $enum {
             /// All of them, in the order of reports.
             pub const ALL: [$enum; [$($name),*].len()] = [$($enum::$variant),*];
-            /// What stands behind it: as a rule its name in files and reports.
+            /// The text behind it: as a rule its name in files and reports.
             pub const fn $text(self) -> &'static str {
                 match self { $($enum::$variant => $name),* }
             }
@@ -27,7 +27,7 @@ macro_rules! named {
     };
 }
 
-/// A struct with defaults: those written behind fields, and those of their types.
+/// A struct with defaults: written behind fields, or taken from their types.
 #[macro_export]
 macro_rules! defaults {
     (@of) => { Default::default() };

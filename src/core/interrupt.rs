@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 thread_local! {
-    /// What calls off the work of this thread.
+    /// The token that calls off the work of this thread.
     static TOKEN: RefCell<Option<Token>> = const { RefCell::new(None) };
 }
 
@@ -28,7 +28,7 @@ impl Token {
     }
 }
 
-/// What a thread unwinds with; no panic hook hears of it.
+/// The payload that a thread unwinds with; no panic hook hears of it.
 struct CalledOff;
 
 /// Does work under a token; nothing where it was called off.

@@ -1,12 +1,12 @@
 //! Classes of kernels: one table.
 //!
 //! A class is what a price, a report and a waterfall go by: two kernels of one class, size and format cost the same.
-//! A row of the table says what a class is called, what its kernels do, how fast they usually are, and which measured
-//! ops mean it; a new class is one row. Figures of a class on a device stand in the device's file
-//! (`step::spec::cost`).
+//! A row of the table gives a class its name, the work of its kernels, their usual speed, and the measured ops that
+//! mean it; a new class is one row. Figures of a class on a device stand in the device's file (`step::spec::cost`).
 //!
-//! What a class that memory bounds reaches of a copy's bandwidth depends on who made the kernel far more than on the
-//! device. The fractions are medians over H100, H200, GB200, B200 and A100 rows of kernels that move 100 MB and more.
+//! The share of a copy's bandwidth that a memory-bound class reaches depends on who made the kernel far more than on
+//! the device. The fractions are medians over H100, H200, GB200, B200 and A100 rows of kernels that move 100 MB and
+//! more.
 //! Sources:
 //! * norms: NVIDIA/cudnn-frontend RMSNorm results (tuned: cuDNN; compiled: Inductor; eager: PyTorch); layer norm
 //!   backward: Liger-Kernel benchmark (tuned: Liger; eager: PyTorch);
@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 /// The product that a module in front of a model begins with, as the last words of its name.
 pub const MODULE_INPUT: &str = "patch embedding";
 
-/// What the kernels of a class do: their price goes by it.
+/// The work of a class's kernels, which decides their price.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     /// One product of activations or gradients with weights, or with one another for the weights' gradients.
@@ -49,7 +49,7 @@ pub enum Kind {
     MemoryBound(Rates),
 }
 
-/// Which of its three products a matrix multiplication is.
+/// The product that a matrix multiplication is, one of three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
     /// The forward one.
@@ -63,7 +63,7 @@ pub enum Pass {
 /// Usual figures of a class that memory bounds; a device's file may have its own.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rates {
-    /// Bandwidth of a tuned kernel over that of a copy.
+    /// Bandwidth of a tuned kernel over the bandwidth of a copy.
     pub tuned: f64,
     /// The same of a compiled one.
     pub compiled: f64,
@@ -87,7 +87,7 @@ pub struct MeasuredOp {
 }
 
 impl MeasuredOp {
-    /// The bytes of so many elements in a format of so many bytes.
+    /// The bytes of `elements` in a format of `format_bytes` each.
     pub fn moved(self, elements: f64, format_bytes: f64) -> f64 {
         elements * (self.elements * format_bytes + self.bytes)
     }
@@ -96,7 +96,7 @@ impl MeasuredOp {
 /// Declares the classes once: variant, name in files and reports, what it is, its kind, the measured ops that mean it.
 macro_rules! classes {
     ($($variant:ident $name:literal $about:literal, $kind:expr, [$($op:expr),*];)*) => {
-        /// What kind of work a kernel does.
+        /// The kind of work of a kernel.
         #[derive(
             Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
         )]
@@ -112,11 +112,11 @@ macro_rules! classes {
             pub const fn name(self) -> &'static str {
                 match self { $(KernelClass::$variant => $name),* }
             }
-            /// What it is, in one line.
+            /// Its description, in one line.
             pub const fn about(self) -> &'static str {
                 match self { $(KernelClass::$variant => $about),* }
             }
-            /// What its kernels do.
+            /// The work of its kernels.
             pub const fn kind(self) -> Kind {
                 match self { $(KernelClass::$variant => $kind),* }
             }
@@ -128,11 +128,11 @@ macro_rules! classes {
     };
 }
 
-/// A class that memory bounds: bandwidth over that of a copy when tuned, compiled and eager; floor in microseconds.
+/// A class that memory bounds: bandwidth over a copy's when tuned, compiled and eager; floor in microseconds.
 const fn moves([tuned, compiled, eager]: [f64; 3], floor_us: f64) -> Kind {
     Kind::MemoryBound(Rates { tuned, compiled, eager, floor_us })
 }
-/// An op that moves so many elements of its format for each of its own, forward.
+/// An op that moves `elements` elements of its format for each of its own, forward.
 const fn forward(op: &'static str, elements: f64) -> MeasuredOp {
     MeasuredOp { op, backward: Some(false), elements, bytes: 0.0 }
 }
@@ -144,7 +144,7 @@ const fn backward(op: &'static str, elements: f64) -> MeasuredOp {
 const fn either(op: &'static str, elements: f64) -> MeasuredOp {
     MeasuredOp { backward: None, ..forward(op, elements) }
 }
-/// An op that moves so many bytes for each element.
+/// An op that moves `bytes` bytes for each element.
 const fn bytes(op: &'static str, bytes: f64) -> MeasuredOp {
     MeasuredOp { bytes, ..either(op, 0.0) }
 }
@@ -235,19 +235,19 @@ impl fmt::Display for KernelClass {
 }
 
 impl KernelClass {
-    /// Whether it multiplies matrices.
+    /// True if it multiplies matrices.
     pub const fn is_matrix(self) -> bool {
         !matches!(self.kind(), Kind::MemoryBound(_))
     }
-    /// Whether it multiplies activations or gradients with weights, or with one another for the weights' gradients.
+    /// True if it multiplies activations or gradients with weights, or with one another for the weights' gradients.
     pub const fn is_gemm(self) -> bool {
         matches!(self.kind(), Kind::Gemm(_) | Kind::GroupedGemm(_))
     }
-    /// Whether it holds products of several experts.
+    /// True if it holds products of several experts.
     pub const fn is_grouped(self) -> bool {
         matches!(self.kind(), Kind::GroupedGemm(_))
     }
-    /// Whether it multiplies tokens with one another.
+    /// True if it multiplies tokens with one another.
     pub const fn mixes(self) -> bool {
         matches!(self.kind(), Kind::Batched | Kind::Scan | Kind::Attention)
     }

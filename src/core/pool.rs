@@ -18,7 +18,7 @@ pub fn threads(asked: Option<usize>) -> usize {
 const KEPT_BYTES: usize = 31 << 20;
 
 /// Has memory that one piece of work gives back serve the next. Large pieces otherwise return to the system, which
-/// zeroes each page anew; nobody touches those of the piece that is given back here.
+/// zeroes each page anew; pages given back here stay untouched.
 fn keep_memory() {
     drop(std::hint::black_box(Vec::<u8>::with_capacity(KEPT_BYTES)));
 }

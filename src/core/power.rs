@@ -1,6 +1,6 @@
-//! What devices draw and what an hour of them costs.
+//! The power draw of devices, and the price of their hour.
 
-/// What devices draw and cost: the mean of all of a machine.
+/// Power draw and price of devices: the mean of all of a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PowerAndPrice {
     /// Watts under matrix products, under memory-bound kernels, and otherwise; nothing where a device does not state

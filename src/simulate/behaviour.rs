@@ -1,4 +1,4 @@
-//! Which ranks are drawn: one of those that did the same at the same times.
+//! The ranks that are drawn: one of each set that did the same at the same times.
 //!
 //! Ranks behave alike if they run one program and all of their ops began and ended at the same times, in the run as it
 //! was played: folded or not, and whether they were folded together or not, the answer is the same. Where noise makes
@@ -43,7 +43,7 @@ impl Drawn {
     }
 }
 
-/// What a rank did: its program, and a number for when.
+/// The behaviour of a rank: its program, and a number for its times.
 type Behaviour = (u32, u64);
 
 /// The ranks that are drawn unasked.

@@ -1,4 +1,4 @@
-//! What the steps of a study have in common: what one of them has found out serves the next.
+//! The knowledge that steps of a study share: each step's findings serve the next.
 //!
 //! It saves work and changes no result: programs and folds are taken from the step before where they must come to the
 //! same ([`Templates`], [`Folds`]), and a step may be jumped from any number of micro-batches in which it comes to
@@ -12,7 +12,7 @@ use stepsim_core::fold::{Folded, Folds, fold};
 use stepsim_core::program::World;
 use stepsim_step::plan::step::Templates;
 
-/// What steps have in common.
+/// The knowledge that steps share.
 #[derive(Debug, Default)]
 pub struct Common {
     folds: Folds,
@@ -26,15 +26,15 @@ pub(super) type Pipeline = [u32; 2];
 /// How many micro-batches a short step needs.
 #[derive(Clone, Copy, Debug, Default)]
 struct Length {
-    /// So many are hoped to be enough, and the state recurs after so many of them.
+    /// The number of micro-batches that is hoped to be enough, and the number after which the state recurs.
     hoped: Option<(u32, u32)>,
     /// So many were too few.
     too_few: u32,
-    /// Steps in a row of which no short one came to rest.
+    /// Steps in a row without a short one that came to rest.
     in_vain: u32,
 }
 
-/// Behind so many steps in a row that were shortened in vain, one in `ONE_IN` is tried.
+/// Behind this many steps in a row that were shortened in vain, one in `ONE_IN` is tried.
 const IN_VAIN: u32 = 2;
 const ONE_IN: u32 = 4;
 
@@ -43,14 +43,14 @@ const ONE_IN: u32 = 4;
 pub(super) struct Rest {
     /// Its micro-batches.
     pub micro_batches: u32,
-    /// It would have come to rest with so many less.
+    /// It would have come to rest with this many less.
     pub spare: u32,
     /// Its state recurred after so many.
     pub recurs: u32,
 }
 
 impl Common {
-    /// What remembers programs.
+    /// The memory of programs.
     pub(super) fn templates(&self) -> &Templates {
         &self.templates
     }
@@ -79,7 +79,7 @@ impl Common {
         });
     }
 
-    /// A short step of so many micro-batches was too short.
+    /// A short step of `micro_batches` was too short.
     pub(super) fn was_too_short(&self, of: Pipeline, micro_batches: u32) {
         self.length(of, |length| {
             length.too_few = length.too_few.max(micro_batches);
@@ -87,7 +87,7 @@ impl Common {
         });
     }
 
-    /// Whether a step is worth being shortened: others of its pipeline were not in vain.
+    /// True if a step is worth being shortened: others of its pipeline were not in vain.
     pub(super) fn is_worth_shortening(&self, of: Pipeline) -> bool {
         self.length(of, |length| {
             let worth = length.in_vain < IN_VAIN || length.in_vain.is_multiple_of(ONE_IN);

@@ -1,9 +1,9 @@
 //! Steps replayed with the measured time of each part, and with parts of them evened out.
 //!
 //! Even is: each computing part at the mean of its name over all steps, replicas, stages and micro-batches, each
-//! communicating one at the median (its mean holds rare hang-ups), no launch delays (as arXiv 2505.05713). The slowdown
-//! by a class of work, a stage or a replica is that of a step in which it alone is as measured and all else is even,
-//! against the even step; what it costs is the step as measured against that with it alone evened out.
+//! communicating one at the median (its mean holds rare hang-ups), no launch delays (as arXiv 2505.05713). The
+//! slowdown by a class of work, a stage or a replica compares a step in which it alone is as measured and all else is
+//! even with the even step; its cost compares the step as measured with the step in which it alone is evened out.
 
 use std::collections::BTreeMap;
 

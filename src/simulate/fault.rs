@@ -11,12 +11,12 @@ use stepsim_read::analysis::head::{Head, Status};
 use stepsim_step::plan::step::PlanError;
 use stepsim_step::spec::SpecError;
 
-/// What is written in the place of a report where there is no result.
+/// The record in the place of a report where there is no result.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FailedReport {
     /// How the run ended.
     pub status: Status,
-    /// What the run was, as far as it was known.
+    /// The head of the run, as far as it was known.
     pub run: Head,
     /// Why.
     pub error: Fault,
@@ -40,13 +40,13 @@ pub struct Fault {
     /// The offending value.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub value: String,
-    /// What is allowed there.
+    /// The allowed values.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub allowed: String,
-    /// What to do.
+    /// The remedy.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub hint: String,
-    /// What did not fit.
+    /// The allocation that did not fit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub out_of_memory: Option<MemoryFault>,
 }
@@ -56,7 +56,7 @@ pub struct Fault {
 pub struct MemoryFault {
     /// The rank that asks.
     pub rank: u32,
-    /// What it asks for.
+    /// The op that asks for it.
     pub op: String,
     /// The tier.
     pub tier: String,
@@ -68,7 +68,7 @@ pub struct MemoryFault {
     pub level_bytes: u64,
     /// Bytes that it can hold.
     pub capacity_bytes: u64,
-    /// What holds it, by class.
+    /// The bytes that fill it, by class.
     pub holds_bytes: BTreeMap<String, u64>,
 }
 

@@ -56,7 +56,7 @@ impl Inputs {
         Inputs::on_machine(workload, topology, &settings, &Disk)
     }
 
-    /// The same from JSON texts: the content of a workload file, and that of a topology file (it begins with `{`) or
+    /// The same from JSON texts: the content of a workload file, and a topology file's content (it begins with `{`) or
     /// the name of a machine. Names and bases in the texts mean shipped files; paths are read from `files`, which
     /// [`Disk`] or a map of texts can be.
     ///
@@ -128,14 +128,14 @@ impl Inputs {
         }
     }
 
-    /// Whether a workload that differs from this one in the size of its batch alone fits the machine too.
+    /// True if a workload that differs from this one in the size of its batch alone fits the machine too.
     pub fn takes(&self, workload: &WorkloadSpec) -> bool {
         let tiers = tiers(&self.machine);
         workload.validate(&self.model).is_empty()
             && workload.validate_on(u64::from(self.ranks), &tiers).is_empty()
     }
 
-    /// The same step with so many micro-batches, if it can have them.
+    /// The same step with `count` micro-batches, if it can have them.
     pub(super) fn with_micro_batches(&self, count: u32) -> Option<Inputs> {
         let devices = u64::from(self.ranks);
         let mut inputs = self.clone();
@@ -210,7 +210,7 @@ impl Inputs {
         })
     }
 
-    /// What was stated and changes nothing about this step, each with its reason.
+    /// The statements that change nothing about this step, each with its reason.
     pub fn without_effect(&self) -> Vec<NoEffect> {
         let of_workload = self.workload.without_effect(&self.model, u64::from(self.ranks));
         let of_machine = self.topology.settings_without_effect();
@@ -243,7 +243,7 @@ impl Inputs {
         sets.into_iter().map(|set| NoEffect { field: set.clone(), why: why.clone() }).collect()
     }
 
-    /// What a report says of these inputs.
+    /// The head of a report of these inputs.
     pub fn head(&self, seed: u64) -> Head {
         let of = |name: &str, hash: &str| InputName { name: name.to_string(), hash: hash.to_string() };
         Head {
@@ -261,9 +261,9 @@ impl Inputs {
         }
     }
 
-    /// Dense peak of a device for the products of this workload: that of the format in which it computes; with products
-    /// in a narrower format all FLOPs over the time that they take at the peaks of their formats; of several classes of
-    /// devices the mean.
+    /// Dense peak of a device for the products of this workload, in the format in which it computes; with products in
+    /// a narrower format, all FLOPs over the time that they take at the peaks of their formats; of several classes of
+    /// devices, the mean.
     pub fn peak(&self) -> FlopRate {
         self.peak_with(NarrowFlops::of(&self.workload.value, &self.model))
     }
@@ -281,7 +281,7 @@ impl Inputs {
         let alike = peaks.iter().all(|peak| *peak == peaks[0]);
         FlopRate(if alike { peaks[0] } else { peaks.iter().sum::<f64>() / peaks.len() as f64 })
     }
-    /// What a report says of the peak that it holds `model` FLOP/s of a device against.
+    /// The convention of the peak that a report holds `model` FLOP/s of a device against.
     pub fn peak_convention(&self, model: FlopRate) -> String {
         let device = self.machine.device(DeviceId(0));
         let compute = self.workload.value.precision.compute;
@@ -347,7 +347,7 @@ impl Inputs {
         Inputs { chooser, ..self }
     }
 
-    /// What kernels cost on the machine.
+    /// The prices of kernels on the machine.
     pub fn prices(&self) -> MachinePrices {
         let own = self.own_prices.as_ref();
         MachinePrices::new(&self.workload.value, &self.machine, &self.chooser, own)

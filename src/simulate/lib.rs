@@ -60,7 +60,7 @@ defaults! {
     /// How to run.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Options {
-        /// Whether ranks that must behave alike are simulated once.
+        /// True if ranks that must behave alike are simulated once.
         pub fold: bool = true,
         /// Seed of jitter.
         pub seed: u64,
@@ -68,7 +68,8 @@ defaults! {
         pub steps: u32 = 1,
         /// Most bytes that the record of all ops may take, 16 an op that is played.
         pub record_bytes: u64 = engine::RECORD_LIMIT,
-        /// Whether turns of a schedule that repeat themselves are counted and not played, where no spans are asked for.
+        /// True if turns of a schedule that repeat themselves are counted and not played, where no spans are asked
+        /// for.
         pub jump: bool = true,
     }
 }
@@ -90,13 +91,13 @@ pub enum SimulationError {
 /// A finished run.
 #[derive(Debug)]
 pub struct Simulation {
-    /// What went in.
+    /// The inputs.
     pub inputs: Inputs,
     /// The step as rank programs, all ranks.
     pub plan: Plan,
-    /// What was played.
+    /// The world that was played.
     pub folded: Folded,
-    /// What happened, by rank of the folded world.
+    /// The spans of all ops, by rank of the folded world.
     pub record: Record,
     /// Seconds that planning, folding and playing took.
     pub wall_s: f64,
@@ -242,7 +243,7 @@ struct Asked<'a> {
     options: &'a Options,
     /// Changes to its world.
     edits: &'a [Edit],
-    /// What steps played before have found out.
+    /// The knowledge from steps played before.
     common: Option<&'a Common>,
 }
 
@@ -302,7 +303,7 @@ impl Asked<'_> {
         Ok(plan)
     }
 
-    /// What is played of a world.
+    /// The part of a world that is played.
     fn folded(self, world: &World) -> Folded {
         match self.options.fold {
             true => Common::fold(self.common, world),
@@ -344,13 +345,13 @@ impl Brief {
     }
 }
 
-/// The highest level of the fullest tier of a name, those of all tiers being known.
+/// The highest level of the fullest tier of a name, from the peaks of all tiers.
 fn fullest(world: &World, peaks: &[Bytes], tier: &str) -> Option<u64> {
     let named = world.tiers.iter().zip(peaks).filter(|(of, _)| *of.name == *tier);
     named.map(|(_, peak)| peak.0).max()
 }
 
-/// What a mean rank stood still for; what lies in a section counts so many times more.
+/// The time that a mean rank stood still; time in a section counts as often as the section stands for.
 fn stood_still_in(
     plan: &Plan,
     folded: &Folded,
@@ -362,7 +363,7 @@ fn stood_still_in(
     overlap::exposed(&folded.world, record, &mut idle, &weights, section)
 }
 
-/// What a report says of a whole step beside what was played of it.
+/// The facts of a whole step, for its report, beside the part that was played.
 struct WholeStep {
     model_flops: StepFlops,
     /// Those that run, and what a mask leaves out of them.
@@ -373,7 +374,7 @@ struct WholeStep {
 }
 
 impl WholeStep {
-    /// Has `read` make a report of a step of which `plan` was folded and played.
+    /// Has `read` make a report of a step whose `plan` was folded and played.
     fn told(
         &self,
         inputs: &Inputs,

@@ -25,7 +25,7 @@ const KERNELS: u64 = 0;
 const WORKERS: u64 = 1;
 const STRAGGLERS: u64 = 2;
 
-/// What does not depend on the seed: named stragglers and slow links.
+/// Applies the noise that does not depend on the seed: named stragglers and slow links.
 ///
 /// # Errors
 /// A rank or a link that the job does not have.
@@ -74,7 +74,7 @@ fn meant(straggler: &StragglerSpec, layout: &Layout, rank: RankId) -> bool {
         && is(straggler.tensor_rank, layout.coordinate(rank, Axis::Tp))
 }
 
-/// Whether a name fits a pattern in which `*` stands for any text.
+/// True if a name fits a pattern in which `*` stands for any text.
 fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
@@ -94,8 +94,8 @@ fn matches(pattern: &str, name: &str) -> bool {
     rest.len() >= last.len() && rest.ends_with(last)
 }
 
-/// What is drawn for a seed, on top of [`apply_fixed`]. `slowness` holds each rank's factor without it, so that worlds
-/// can be drawn again and again.
+/// Draws the noise of a seed, on top of [`apply_fixed`]. `slowness` holds each rank's factor without it, so that
+/// worlds can be drawn again and again.
 pub fn draw(
     world: &mut World,
     slowness: &[f64],

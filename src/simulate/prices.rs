@@ -1,4 +1,4 @@
-//! What kernels cost on the devices of the machine: the cost model that the workload asks for.
+//! The prices of kernels on the devices of the machine, from the cost model that the workload asks for.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use stepsim_step::spec::kernel::Maker;
 use stepsim_step::spec::workload::{Dtype, KernelFusion};
 use stepsim_step::topology::Machine;
 
-/// Prices of a caller's own, which go before those of the workload.
+/// The caller's own prices, preferred to the workload's.
 pub trait OwnPrices: std::fmt::Debug + Send + Sync {
     /// Time of a whole kernel on an undisturbed device of a name; nothing: as the workload prices it. Plans ask again
     /// for the same kernel, so the answer must not change.
@@ -35,7 +35,7 @@ pub struct DevicePrices {
     slowdowns: Known<u16>,
 }
 
-/// What has been found out of kernels: layers, passes and stages have the same ones.
+/// Known prices of kernels: layers, passes and stages have the same ones.
 struct Known<V>(RefCell<FxHashMap<KernelKey, V>>);
 
 /// Kernels that are kept at once.
@@ -61,7 +61,8 @@ impl<V: Copy> Known<V> {
 }
 
 impl DevicePrices {
-    /// Prices at the fidelity and with the kernels of a workload, on one of so many devices that wait for each other.
+    /// Prices at the fidelity and with the kernels of a workload, on one of `devices` devices that wait for each
+    /// other.
     pub fn new(workload: &WorkloadSpec, device: &Device, devices: u64, chooser: &Chooser) -> DevicePrices {
         let fidelity = &workload.fidelity;
         let taken = if fidelity.interference { chooser.kernel_units() } else { 0 };
@@ -77,7 +78,7 @@ impl DevicePrices {
 pub struct MachinePrices(Vec<DevicePrices>);
 
 impl MachinePrices {
-    /// Prices at the fidelity and with the kernels of a workload, those of the caller's `own` before them.
+    /// Prices at the fidelity and with the kernels of a workload, the caller's `own` before them.
     pub fn new(
         workload: &WorkloadSpec,
         machine: &Machine,

@@ -89,7 +89,7 @@ fn samples(
     samples.into_iter().flatten().collect()
 }
 
-/// Draws a seed into the world and plays it; `record` is that of another sample, or empty.
+/// Draws a seed into the world and plays it; `record` is another sample's, or empty.
 fn sample(
     run: &Simulation,
     world: &mut World,

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use stepsim_step::spec::{Files, SpecError};
 
-/// `path=value` texts by what they change; those of the machine without their `topology.`.
+/// `path=value` texts by what they change; the machine's without their `topology.`.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Of the machine.
@@ -40,13 +40,13 @@ pub fn under(beginning: &str, mut error: SpecError) -> SpecError {
 /// The setting that names a file of settings.
 const PRICES: &str = "prices=";
 
-/// Whether a setting names a file of settings.
+/// True if a setting names a file of settings.
 pub fn is_file(set: &str) -> bool {
     set.starts_with(PRICES)
 }
 
-/// The same settings, with those of each file that `prices=FILE` names in its place: what `stepsim calibrate` and
-/// `stepsim learn` write has them under `set`. Later settings count.
+/// The same settings, with the settings of each file that `prices=FILE` names in its place: files that `stepsim
+/// calibrate` and `stepsim learn` write have them under `set`. Later settings count.
 ///
 /// # Errors
 /// A file cannot be read, or holds no settings.

@@ -1,12 +1,12 @@
-//! Several jobs on one machine, each on devices of its own: what each is slowed by the flows of the others.
+//! Several jobs on one machine, each on devices of its own: how far the flows of the others slow each job.
 //!
 //! Each job is planned for its devices by itself; then their worlds are joined on the machine's resources and played
 //! as one. Links are shared as they are among the flows of one job. So that the short step has the long one beside it
-//! all the time, every job makes as many steps as fit beside those of the longest; steps are counted up to the moment
+//! all the time, every job makes as many steps as fit beside the longest job's; steps are counted up to the moment
 //! when the first job has made all of its own.
 //!
-//! Ranks that behave alike are folded as in one job: the classes are found on the joined world, so what the jobs share
-//! keeps apart what it makes unequal, and every span is that of the unfolded run.
+//! Ranks that behave alike are folded as in one job: the classes are found on the joined world, so shared resources
+//! keep apart the ranks that they make unequal, and every span equals the span of the unfolded run.
 //!
 //! Hazard: all jobs begin at the same moment, and nothing is drawn; how their phases lie to each other is one case of
 //! many.
@@ -42,7 +42,7 @@ pub struct Shared {
     pub jobs: Vec<JobTimes>,
     /// All ranks of all jobs, as they were played.
     pub folded: Folded,
-    /// What happened.
+    /// The spans of all ops.
     pub record: Record,
 }
 

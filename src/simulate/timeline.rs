@@ -25,7 +25,7 @@ use stepsim_read::trace::{
     Stall, Timeline, TracedRank,
 };
 
-/// What of a run its timeline shows.
+/// The part of a run that its timeline shows.
 pub struct Shown<'a> {
     /// The ranks.
     pub ranks: &'a [Drawn],
@@ -37,7 +37,7 @@ pub struct Shown<'a> {
     pub links: usize,
     /// As files in a folder, one a rank.
     pub per_rank: Option<PerRank>,
-    /// Whether the run came to its end: only then it has a critical path.
+    /// True if the run came to its end: only then it has a critical path.
     pub complete: bool,
 }
 
@@ -48,7 +48,7 @@ impl Shown<'_> {
     }
 }
 
-/// What the step's slice says about what was run; `written` is when, where that is to be said.
+/// The facts in the step's slice about the run; `written` is its date, where that is to be said.
 pub fn meta(run: &Simulation, written: Option<String>, settings: &[String]) -> RunMeta {
     let mut meta = RunMeta::default();
     meta.text("stepsim", env!("CARGO_PKG_VERSION"));
@@ -87,7 +87,7 @@ pub fn of_run<T>(run: &Simulation, meta: &RunMeta, shown: &Shown, then: impl FnO
         })
         .collect();
     let world = &run.plan.world;
-    // What needs most memory while it is found comes first.
+    // The reading that needs most memory while it is found comes first.
     let slacks = shown.complete.then(|| run.slack());
     let slack = |source: RankId, op: OpId| slacks.map_or(Time::ZERO, |slacks| slacks.get(source, op));
     let mut readers = (Causes::unfolded(world, &run.record, &run.folded.ranks.of), IdleTimes::new(world));

@@ -75,7 +75,7 @@ fn state_bytes(of: &Checkpoint, inputs: &Inputs) -> f64 {
     trained as f64 * (state.optimizer() + weights)
 }
 
-/// What one device copies to its host while its neighbours do the same, in 10⁹ B/s.
+/// The rate of one device's copies to its host while its neighbours do the same, in 10⁹ B/s.
 fn host_rate(inputs: &Inputs) -> Option<f64> {
     let host = inputs.topology.value.node.as_ref()?.host.as_ref()?;
     Some(host.link.gbps * host.link.efficiency / f64::from(host.link_shared_by))

@@ -1,4 +1,4 @@
-//! Which part of days of training is progress: interruptions, restarts, checkpoints, slow devices.
+//! The part of days of training that is progress: interruptions, restarts, checkpoints, slow devices.
 //!
 //! A job works τ seconds, stands still d for a checkpoint, and can restart from it l seconds later (0: synchronous).
 //! Interruptions come at the rate λ = devices / (device-hours between two); each costs a restart R and all work since
@@ -61,7 +61,7 @@ impl Job {
         }
     }
 
-    /// What one checkpoint waits for the one before it: storage takes one at a time.
+    /// The wait of one checkpoint for the one before it: storage takes one at a time.
     fn backlog(&self) -> f64 {
         (self.safe_after - self.interval - self.stall).max(0.0)
     }

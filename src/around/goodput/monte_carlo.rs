@@ -17,13 +17,13 @@ pub struct Days {
     pub work_s: f64,
     /// Stalls of checkpoints after which work went on.
     pub checkpoint_s: f64,
-    /// What slow devices added to work that remains.
+    /// The seconds that slow devices added to work that remains.
     pub slow_s: f64,
     /// Work, stalls and slowness since the last safe checkpoint, at each interruption.
     pub lost_s: f64,
     /// Restarts.
     pub restart_s: f64,
-    /// How many interruptions, those of restarts too.
+    /// The number of interruptions, with those during restarts.
     pub interruptions: f64,
 }
 
@@ -147,7 +147,7 @@ struct Run<'a> {
     safe_at: Option<f64>,
 }
 
-/// What ended a stretch of time.
+/// The end of a stretch of time.
 enum Ended {
     Whole,
     Failure,
@@ -183,7 +183,7 @@ impl<'a> Run<'a> {
                 Ended::Horizon => break,
             }
         }
-        // What is not lost yet counts as progress.
+        // Work that is not lost yet counts as progress.
         self.total.add(self.written);
         self.total.add(self.fresh);
         assert!((self.total.wall() - self.end).abs() <= 1e-6 * self.end);
@@ -258,7 +258,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// An interruption: what is not safe is lost, and the job restarts.
+    /// An interruption: unsaved work is lost, and the job restarts.
     fn fail(&mut self) {
         self.commit();
         self.total.lost_s += self.written.wall() + self.fresh.wall();

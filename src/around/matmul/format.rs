@@ -1,4 +1,4 @@
-//! Number formats of the arrays of a product: those of training, and 8-bit integers.
+//! Number formats of the arrays of a product: the formats of training, and 8-bit integers.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What a product needs, by the rules of the module's page.
+//! The plan of a product, by the rules of the module's page.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use stepsim_step::collective::Op;
 use stepsim_step::spec::SpecError;
 
 named! {
-    /// What is done about a contracted dimension that is cut on one side only.
+    /// The treatment of a contracted dimension that is cut on one side only.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum Strategy {
@@ -22,7 +22,7 @@ named! {
 /// A collective.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Communication {
-    /// What is done.
+    /// The operation.
     pub op: Op,
     /// To which array.
     pub array: String,

@@ -17,9 +17,9 @@ use stepsim_step::topology::{Machine, Mesh};
 pub struct Timed {
     /// The collective.
     pub step: Communication,
-    /// What a group looks like.
+    /// The group's geometry.
     pub geometry: Geometry,
-    /// What it takes by rule.
+    /// Its time by rule.
     pub bound: Bound,
     /// Closed form of every algorithm that can do it, fastest first.
     pub algorithms: Vec<(&'static str, f64)>,
@@ -38,7 +38,7 @@ pub struct Played {
     pub product: (Time, Time),
     /// All ranks.
     pub world: World,
-    /// What happened.
+    /// The record of the run.
     pub record: Record,
 }
 

@@ -1,4 +1,4 @@
-//! What a replica that generates has to read, compute and send for a token of each running sequence.
+//! The bytes and FLOPs of a replica that generates a token of each running sequence, and its messages.
 
 use super::GenerationSpec;
 use stepsim_core::ids::DeviceId;
@@ -10,7 +10,7 @@ use stepsim_step::spec::workload::Dtype;
 
 /// Bytes of a weight and of an element of the KV cache.
 const BYTES: f64 = 2.0;
-/// Batch at which the time of collectives is taken beside that of one sequence; between them it is a line.
+/// Batch at which collectives are timed, beside a batch of one sequence; between them their time is a line.
 const MANY: u64 = 256;
 
 /// The KV cache of some layers that are alike.
@@ -126,8 +126,8 @@ impl Decoder {
         self.caches.iter().map(|cache| cache.per_token * tokens.min(cache.window) as f64).sum()
     }
 
-    /// Seconds of a step that makes a token of each of `batch` sequences, which look back at so many tokens together
-    /// and have so many bytes of cache.
+    /// Seconds of a step that makes a token of each of `batch` sequences, which look back at `seen` tokens together
+    /// and have `cached` bytes of cache.
     pub fn step_s(&self, batch: u64, seen: f64, cached: f64) -> f64 {
         let untouched = (1.0 - self.experts.visited).powf(batch as f64);
         let read = self.dense + self.experts.bytes * (1.0 - untouched) + cached;

@@ -5,7 +5,7 @@ use super::Decoder;
 /// Most tokens that are played, step by step, in an iteration.
 pub const MOST_TOKENS: u64 = 1 << 31;
 
-/// What a replica did.
+/// The work of a replica.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Replica {
     /// Seconds until its last sequence ended.

@@ -29,7 +29,7 @@ named! {
 /// A phase.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Phase {
-    /// What happens.
+    /// Its name.
     pub name: &'static str,
     /// Where.
     pub on: Lane,
@@ -56,7 +56,7 @@ pub struct Iteration {
     pub tokens: u64,
     /// Tokens of an update's simulated step, times the updates.
     pub trained_tokens: u64,
-    /// What the mean replica has done when the slowest one ends.
+    /// The share of work that the mean replica has done when the slowest one ends.
     pub busy_share: f64,
     /// Tokens that all replicas make in a second of generation.
     pub generated_per_s: f64,

@@ -21,7 +21,7 @@ const PACKED: f64 = 0.02;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RlSpec {
-    /// What it is, one sentence.
+    /// Its description, one sentence.
     #[serde(default)]
     pub description: String,
     /// Where its figures come from.
@@ -66,7 +66,7 @@ pub struct GenerationSpec {
     /// Devices of their own, of the same class; default: those that train.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub devices: Option<u32>,
-    /// Whether those make the next batch while this one is trained on (one step off-policy).
+    /// True if those make the next batch while this one is trained on (one step off-policy).
     #[serde(default)]
     pub ahead: bool,
     /// Share of the device's memory for weights and KV cache.
@@ -78,7 +78,7 @@ pub struct GenerationSpec {
     /// Most sequences that a replica runs at once.
     #[serde(default = "most_sequences")]
     pub most_sequences: u32,
-    /// What a decode step takes beside what is read and computed, in microseconds (the host).
+    /// The time of a decode step beside reading and computing, in microseconds (the host).
     #[serde(default)]
     pub step_overhead_us: f64,
 }
@@ -167,7 +167,7 @@ impl RlSpec {
         let sequences = made.div_ceil(u64::from(self.updates) * sequence);
         Some(sequences.next_multiple_of(slice)).filter(|batch| *batch != w.batch.global)
     }
-    /// Tokens of each response, those of a prompt in a row.
+    /// Tokens of each response, the responses of a prompt in a row.
     pub fn lengths(&self) -> Vec<u64> {
         let longest = Some(self.responses.longest.unwrap_or(MOST_TOKENS));
         stepsim_step::documents::drawn(

@@ -1,4 +1,4 @@
-//! What is to end, the earliest first: a short sorted list, and behind it a radix heap.
+//! Pending ends, the earliest first: a short sorted list, and behind it a radix heap.
 //!
 //! Time never goes back, so that events far off need no order yet. They lie in heaps by the highest bit in which
 //! their time differs from a moment before all of them: whatever has a lower such bit is earlier (Ahuja, Mehlhorn,
@@ -6,7 +6,7 @@
 //! first heap becomes the list if it is short; otherwise it is dealt out anew over lower bits. Each event is moved a
 //! few times, to the end of a list, where a binary heap compares it with one event in each of its levels.
 //!
-//! The order is that of the whole keys, which are unique, whatever lies where inside.
+//! The order is the order of the whole keys, which are unique, wherever they lie inside.
 
 /// A heap that is no longer becomes the list.
 const SHORT: usize = 16;
@@ -95,7 +95,7 @@ impl Agenda {
                 self.deal(heap);
                 continue;
             }
-            // Equal times come alone: their order is that of their arrival, and any number of them is a list.
+            // Equal times come alone: they keep their order of arrival, and any number of them is a list.
             self.near.append(&mut self.far[heap]);
             self.filled &= !(1 << heap);
             self.edge = end_of(heap, self.base);
@@ -177,7 +177,7 @@ fn heap_of(moment: u64, base: u64) -> usize {
     (bits as usize).min(HEAPS - 1)
 }
 
-/// The first moment behind those of a heap.
+/// The first moment behind a heap's.
 fn end_of(heap: usize, base: u64) -> u64 {
     let end = match heap.checked_sub(1) {
         Some(bit) if heap < HEAPS - 1 => (u128::from(base >> bit) + 2) << bit,

@@ -17,7 +17,7 @@ use super::event_loop::{Play, WAKE};
 use super::ranks::{FINISHED, RUNNING, RankState, StreamState};
 use crate::units::Time;
 
-/// What is known of a stream that runs ahead.
+/// The state of a stream that runs ahead.
 #[derive(Debug)]
 pub(super) struct Ahead {
     /// Ends of the kernels placed last; others have seen all before them.
@@ -90,7 +90,7 @@ impl Ahead {
         self.first + self.ends.partition_point(|end| *end <= now) as u32
     }
 
-    /// What it does relative to now: how long the kernel under way goes on, and how soon others see those that have
+    /// Its state relative to now: how long the kernel under way goes on, and how soon others see the kernels that have
     /// ended.
     pub fn state(&self, now: Time, out: &mut Vec<u64>) {
         let ended = self.ends.partition_point(|end| *end <= now);
@@ -108,7 +108,7 @@ impl Ahead {
 }
 
 impl Compiled<'_> {
-    /// Whether all ops of a stream are kernels whose times nothing changes.
+    /// True if all ops of a stream are kernels whose times nothing changes.
     fn runs_ahead(&self, stream: usize, code: &[Code]) -> bool {
         let ops = &code[self.first[stream] as usize..self.end(stream) as usize];
         let moves = |of_op: &Code| self.program.ops[of_op.op as usize].memory_rate > 0.0;
@@ -126,7 +126,7 @@ impl<O: Observer> Play<'_, O> {
         &self.ahead[self.streams[s as usize].event as usize]
     }
 
-    /// Whether stream `s` runs ahead.
+    /// True if stream `s` runs ahead.
     #[inline]
     pub fn runs_ahead(&self, s: u32) -> bool {
         self.code[self.streams[s as usize].cursor as usize].ahead
@@ -197,7 +197,7 @@ impl<O: Observer> Play<'_, O> {
         }
     }
 
-    /// Whether other streams have seen the end of the op at a place in the code of stream `s`, which has placed it.
+    /// True if other streams have seen the end of the op at a place in the code of stream `s`, which has placed it.
     #[inline]
     pub fn is_past(&self, s: u32, place: u32) -> bool {
         self.ahead_of(s).sees(place).is_none_or(|seen| seen <= self.now)

@@ -45,7 +45,7 @@ pub struct Code {
 
 /// A kernel's slot.
 pub const NO_SLOT: u16 = u16::MAX;
-/// What stands behind the last op of a stream.
+/// The mark behind the last op of a stream.
 pub const END: u16 = u16::MAX - 1;
 
 /// No stream.
@@ -70,7 +70,7 @@ pub struct Compiled<'w> {
     pub slots: u16,
     /// Streams with kernels that mind units taken beside them.
     pub slowed: Vec<u16>,
-    /// Whether kernels of the stream come first when memory is given back.
+    /// True if kernels of the stream come first when memory is given back.
     pub urgent: Vec<bool>,
 }
 
@@ -130,7 +130,7 @@ impl Text {
 }
 
 impl<'w> Compiled<'w> {
-    /// The code of a program, by that of another of its shape where there may be one.
+    /// The code of a program, by the code of another of its shape where there may be one.
     fn of(program: &'w Program, code: &mut Vec<Code>) -> Result<Self, EngineError> {
         if !program.facts.are_shared() {
             return Compiled::new(program, code);
@@ -233,7 +233,7 @@ impl<'w> Compiled<'w> {
 }
 
 impl Code {
-    /// What stands behind the last op of a stream.
+    /// The mark behind the last op of a stream.
     const END: Code = Code {
         value: 0,
         op: NONE,
@@ -272,7 +272,7 @@ impl Code {
         }
     }
 
-    /// The same so many places further on.
+    /// The same, `by` places further on.
     fn moved(self, by: u32) -> Code {
         let wait = if self.wait == NONE { NONE } else { self.wait + by };
         Code { wait, ..self }
@@ -308,7 +308,7 @@ impl Code {
     }
 }
 
-/// Whether `op` has to wait for the op `wait`: one before it on its own stream has ended anyway.
+/// True if `op` has to wait for the op `wait`: one before it on its own stream has ended anyway.
 #[inline]
 pub fn is_open(program: &Program, op: u32, wait: u32) -> bool {
     wait >= op || program.ops[wait as usize].stream != program.ops[op as usize].stream

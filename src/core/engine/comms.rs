@@ -44,7 +44,7 @@ pub(super) struct CommState {
     pub first_arrival: u32,
     pub transfer: u32,
     pub action: u32,
-    /// Which phase is on, or which graph run.
+    /// The phase that is on, or the graph that runs.
     pub stage: u32,
     /// Nobody else ever uses its paths, so its times are known beforehand.
     pub exclusive: bool,
@@ -58,7 +58,7 @@ pub(super) struct CommState {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Transit {
     pub comm: u32,
-    /// Which flow of the action.
+    /// The flow of the action.
     pub node: u32,
     pub flow: FlowId,
     /// The event that ends it; others are out of date.
@@ -358,7 +358,7 @@ impl<O: Observer> Play<'_, O> {
                 kernels.push((transit ^ KERNEL, flow));
                 return;
             }
-            // Numbers of the queue lie above those of the heap, so that an out-of-date heap event never matches.
+            // Numbers of the queue lie above the heap's, so that an out-of-date heap event never matches.
             *retimes += 1;
             let seq = *retimes | 1 << 62;
             transits[transit as usize].event = seq;

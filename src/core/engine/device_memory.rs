@@ -66,7 +66,7 @@ impl DeviceMemory {
 }
 
 impl<O: Observer> Play<'_, O> {
-    /// What the kernel at the head of stream `s` moves, in bytes per second; 0 if it does not share memory.
+    /// The rate of the kernel at the head of stream `s`, in bytes per second; 0 if it does not share memory.
     fn memory_rate(&self, s: u32) -> f64 {
         let stream = &self.streams[s as usize];
         let code = self.code[stream.cursor as usize];

@@ -12,13 +12,13 @@ pub struct Waiting {
     pub rank: RankId,
     /// The stream it heads, by name.
     pub stream: &'static str,
-    /// Which op, by name, layer and micro-batch.
+    /// The op, by name, layer and micro-batch.
     pub op: String,
-    /// What it waits for.
+    /// The op or ranks that it waits for.
     pub waits_for: String,
 }
 
-/// What holds a tier, by class of bytes, largest first.
+/// The bytes that fill a tier, by class, largest first.
 pub type Holdings = Vec<(&'static str, Bytes)>;
 
 /// Why a run ended early. None of these is recoverable by trying again.
@@ -41,9 +41,9 @@ pub enum EngineError {
     OutOfMemory {
         /// When.
         at: Time,
-        /// Which rank needs them.
+        /// The rank that needs them.
         rank: RankId,
-        /// What asks for them, or "the state before the step".
+        /// The op that asks for them, or "the state before the step".
         op: String,
         /// How many more bytes.
         need: Bytes,
@@ -53,7 +53,7 @@ pub enum EngineError {
         level: Bytes,
         /// Bytes that it can hold.
         capacity: Bytes,
-        /// What holds it.
+        /// The bytes that fill it.
         holds: Holdings,
     },
     /// Members of a communicator disagree on what it does next.
@@ -68,9 +68,9 @@ pub enum EngineError {
         rank: RankId,
         /// Its op.
         op: String,
-        /// What it brings.
+        /// The transfer that it brings.
         transfer: u32,
-        /// What the others brought.
+        /// The transfer that the others brought.
         expected: u32,
     },
     /// The world contradicts itself; a defect of whatever made it.

@@ -14,7 +14,7 @@ use crate::interrupt;
 use crate::program::{MemoryWhen, World};
 use crate::units::Time;
 
-/// What an event ends, in the three bits above an index of 28.
+/// The kind of thing that an event ends, in the three bits above an index of 28.
 pub(super) const STREAM: u32 = 0;
 pub(super) const COMM: u32 = 1;
 pub(super) const LATENCY: u32 = 2;
@@ -110,7 +110,8 @@ impl<'w, O: Observer> Play<'w, O> {
                 self.advance(s);
             }
         }
-        // Not until no event is left: those of kernels that ended sooner than once thought are out of date, and late.
+        // The loop ends before the last event: events of kernels that ended sooner than once thought are out of date,
+        // and late.
         while self.unfinished > 0
             && let Some((kind, index, seq)) = self.next_event()
         {
@@ -199,7 +200,7 @@ impl<'w, O: Observer> Play<'w, O> {
         Some((FLOW, index, seq))
     }
 
-    /// The events of the agenda, out-of-date ones among them: when, what, of which entry, sequence number.
+    /// The events of the agenda, out-of-date ones among them: time, kind, entry, sequence number.
     pub fn pending(&self) -> impl Iterator<Item = (Time, u32, u32, u64)> + '_ {
         self.agenda.iter().map(|event| {
             let (kind, index, seq) = event_of(event);
@@ -279,7 +280,7 @@ impl<'w, O: Observer> Play<'w, O> {
         }
     }
 
-    /// Whether the streams of a rank have seen the end of the op at a place in the code of one of them.
+    /// True if the streams of a rank have seen the end of the op at a place in the code of one of them.
     #[inline]
     fn is_over(&self, rank: &RankState, stream: u16, place: u32) -> bool {
         let s = rank.stream(stream) as usize;
@@ -418,7 +419,7 @@ impl<'w, O: Observer> Play<'w, O> {
     }
 }
 
-/// What an entry of the agenda ends, of which entry, and its sequence number.
+/// The kind of thing that an entry of the agenda ends, its entry, and its sequence number.
 fn event_of(event: u128) -> (u32, u32, u64) {
     let low = event as u64;
     let index = low as u32 & ((1 << INDEX_BITS) - 1);

@@ -1,14 +1,14 @@
-//! What multiplies the time of a kernel: the slowness of its device, and jitter.
+//! Factors on the time of a kernel: the slowness of its device, and jitter.
 
 use super::code::Code;
 use crate::ids::{OpId, RankId};
 use crate::program::{Rank, World};
 use crate::units::round;
 
-/// What multiplies the time of a rank's kernels.
+/// Factors on the time of a rank's kernels.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Factors {
-    /// Whether kernels do not take their nominal time.
+    /// True if kernels do not take their nominal time.
     pub vary: bool,
     slowness: f64,
     /// 0 where there is no jitter.

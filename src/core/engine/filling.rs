@@ -269,7 +269,7 @@ impl Sharing<'_> {
         }
     }
 
-    /// Whether a resource or its own limit holds a flow down at the rate that it has.
+    /// True if a resource or its own limit holds a flow down at the rate that it has.
     fn is_held(&mut self, id: FlowId) -> bool {
         let flow = &mut self.flows[id as usize];
         let rate = flow.rate.to_bits();

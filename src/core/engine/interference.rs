@@ -51,13 +51,13 @@ impl Pace {
         Pace { on, units, kernels: vec![idle; if on { kernels as usize } else { 0 }] }
     }
 
-    /// Whether kernels may take longer than undisturbed ones.
+    /// True if kernels may take longer than undisturbed ones.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.on
     }
 
-    /// Whether units taken slow any kernel.
+    /// True if units taken slow any kernel.
     #[inline]
     pub fn minds_units(&self) -> bool {
         self.units
@@ -92,7 +92,7 @@ impl Kernel {
         }
         beside(self.taken, self.slowdown, self.left)
     }
-    /// What decides how it goes on, relative to now.
+    /// The state that decides how it goes on, relative to now.
     pub fn state(&self, now: Time) -> [u64; 4] {
         [u64::from(self.taken), (now - self.since).0, self.left, self.share.to_bits()]
     }
@@ -122,7 +122,7 @@ pub(super) fn beside(taken: u32, slowdown: u16, time: u64) -> u64 {
     if taken > 0 && slowdown > 0 { scale(time, stretch(taken, slowdown), MILLION) } else { time }
 }
 
-/// The length of a kernel beside units taken over that of an undisturbed one, in millionths.
+/// The length of a kernel beside units taken over the undisturbed length, in millionths.
 fn stretch(taken: u32, slowdown: u16) -> u64 {
     MILLION + u64::from(slowdown) * u64::from(taken)
 }

@@ -67,7 +67,7 @@ impl<O: Observer> Play<'_, O> {
         Time(beside(taken, code.slowdown, rank.factors.time_of(&self.world.jitter, code)))
     }
 
-    /// The row of stream `s`, if one runs, ends with the kernel under way: so many units were taken beside it so far.
+    /// The row of stream `s`, if one runs, ends with the kernel under way: `taken` units were taken beside it so far.
     pub fn break_row(&mut self, s: u32, taken: u32) {
         let stream = self.streams[s as usize];
         if stream.further == 0 {
@@ -128,7 +128,7 @@ impl<O: Observer> Play<'_, O> {
         self.events += u64::from(further);
     }
 
-    /// Whether the running kernel of stream `s` has been slowed down, so that its event came too early: it gets
+    /// True if the running kernel of stream `s` has been slowed down, so that its event came too early: it gets
     /// another.
     #[inline]
     fn ends_later(&mut self, s: u32) -> bool {

@@ -115,7 +115,7 @@ impl Ledger {
         }
     }
 
-    /// Whether a level may have come to a new peak in this instant.
+    /// True if a level may have come to a new peak in this instant.
     #[inline]
     pub fn has_grown(&self) -> bool {
         !self.grown.is_empty()
@@ -168,7 +168,7 @@ impl Ledger {
         Bytes(self.tiers[tier.index()].bytes)
     }
 
-    /// What holds a tier, largest class first.
+    /// The bytes that fill a tier, by class, largest first.
     pub fn holdings(&self, tier: TierId) -> Vec<(&'static str, Bytes)> {
         let by_class = &self.tiers[tier.index()].by_class;
         let mut holds: Vec<_> = MemoryClass::ALL

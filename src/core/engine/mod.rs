@@ -6,10 +6,10 @@
 //!
 //! Promises:
 //! * Time is integer picoseconds; events are ordered by (time, sequence number). Same world, same record, bit by bit.
-//! * Kernels, one or several in a row (`kernels`), and fixed times go through the agenda, but for those of streams
-//!   that run ahead (`ahead`). A flow that meets nobody does too; one whose finish moves sits in a heap that knows
-//!   where each flow stands. A communicator whose resources nobody else uses never touches either: its time is known
-//!   beforehand (`uncontended`).
+//! * Kernels, one or several in a row (`kernels`), and fixed times go through the agenda, unless their streams run
+//!   ahead (`ahead`). A flow that meets nobody does too; one whose finish moves sits in a heap that knows where each
+//!   flow stands. A communicator whose resources nobody else uses never touches either: its time is known beforehand
+//!   (`uncontended`).
 //! * A run ends with a record, or with an error that says who waits for whom ([`EngineError`]).
 //!
 //! Hazards:
@@ -53,7 +53,7 @@ use crate::units::{Bytes, Time};
 
 /// Told of every op that ends, in order of completion.
 pub trait Observer {
-    /// Whether that order matters. Where it does not, ops that nobody waits for may be told before they end; one that
+    /// True if that order matters. Where it does not, ops that nobody waits for may be told before they end; one that
     /// ends at another time after all is told once more.
     const IN_ORDER: bool = true;
     /// Op number `op` of rank number `rank` ran from `start` to `end`.
@@ -62,7 +62,7 @@ pub trait Observer {
     fn slowed_by_memory(&mut self, _rank: u32, _by: Time) {}
     /// At the end: the highest level of each tier, all effects of one instant counted together.
     fn peaks(&mut self, _peaks: &[Bytes]) {}
-    /// Whether to tell the state of the run at the end of this instant.
+    /// True if the observer wants the state of the run at the end of this instant.
     #[inline]
     fn wants_state(&self) -> bool {
         false

@@ -1,4 +1,4 @@
-//! A part of all flows, of which rates are computed anew (`filling`): what is known of its resources meanwhile.
+//! A part of all flows whose rates are computed anew (`filling`): the state of its resources meanwhile.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -42,7 +42,7 @@ pub(super) struct Known {
     pub kept_end: u32,
     /// Where it saturated before.
     pub before: f64,
-    /// What levels before `level` have left, and what that one takes.
+    /// The capacity that levels before `level` have left; then this level, and its crossings.
     pub left: f64,
     pub level: f64,
     pub at_level: u64,
@@ -56,7 +56,7 @@ impl Known {
     pub fn full_at(&self) -> f64 {
         (self.left - self.level * self.at_level as f64) / self.load as f64
     }
-    /// Takes what so many crossings use at a level.
+    /// Takes the use of `count` crossings at a level.
     pub fn take(&mut self, level: f64, count: u64) {
         if self.level.to_bits() != level.to_bits() {
             self.left -= self.level * self.at_level as f64;
@@ -68,7 +68,7 @@ impl Known {
 }
 
 impl Part {
-    /// Of so many resources.
+    /// A part of `resources` resources.
     pub fn new(resources: usize) -> Part {
         Part {
             epoch: 0,
@@ -94,7 +94,7 @@ impl Part {
         let known = &self.known[resource];
         (known.kept < known.kept_end).then(|| self.kept[known.kept as usize])
     }
-    /// What is next of a resource, not before `floor`: it is full, or flows that keep their rates go no faster.
+    /// The next event of a resource, not before `floor`: it is full, or flows that keep their rates go no faster.
     pub fn next_level(&self, resource: usize, floor: f64) -> f64 {
         let known = &self.known[resource];
         if known.load == 0 {

@@ -6,7 +6,7 @@ use crate::ids::{CommId, RankId};
 use crate::program::{Rank, World};
 use crate::units::Time;
 
-/// What the head of a stream does when it does not wait for an op: values of `StreamState::blocked` above all places.
+/// The state of a stream's head that does not wait for an op: values of `StreamState::blocked` above all places.
 pub(super) const RUNNING: u32 = NONE - 1;
 pub(super) const FINISHED: u32 = NONE - 2;
 /// Waits for room on a tier.
@@ -16,11 +16,11 @@ pub(super) const ARRIVED: u32 = NONE - 4;
 /// Has not been looked at yet: its head is no op in progress, and it may be empty.
 pub(super) const NOT_BEGUN: u32 = NONE - 5;
 
-/// What the loop knows of a rank, in one line of the cache.
+/// The loop's state of a rank, in one line of the cache.
 ///
-/// Its streams, running kernels and slots stand in tables of their own, those of all ranks of a program as columns:
-/// first what each of them has first, then what each has second. In a large run most of a rank lies idle, and what is
-/// busy then lies together.
+/// Its streams, running kernels and slots stand in tables of their own, column by column for all ranks of a program:
+/// first the first of each rank, then the second of each. In a large run most of a rank lies idle, and its busy parts
+/// then lie together.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(super) struct RankState {
@@ -35,7 +35,7 @@ pub(super) struct RankState {
     pub slowed: u16,
     /// Units taken by the communication kernels that run, in thousandths of the usual.
     pub taken: u32,
-    /// What varies the time of its kernels.
+    /// The factors that vary the time of its kernels.
     pub factors: Factors,
 }
 
@@ -53,7 +53,7 @@ impl RankState {
         (0..rank.streams).map(move |stream| rank.stream(stream))
     }
 
-    /// Which of its streams stands at a place.
+    /// The number of its stream at a place.
     pub fn number_of(&self, s: u32) -> u16 {
         ((s - self.first_stream) / self.stride) as u16
     }
@@ -82,7 +82,7 @@ pub(super) struct StreamState {
     pub blocked: u32,
     /// Kernels behind the head that its event ends as well (`kernels`).
     pub further: u16,
-    /// Which of the rank's running kernels is its.
+    /// The index of its kernel among the rank's running ones.
     pub kernel: u16,
     /// Sequence number of the event that ends the running kernel; an event with another number is out of date. Of a
     /// stream that runs ahead, the number of its entry in `Play::ahead`.

@@ -1,8 +1,8 @@
-//! What happened: for each op of each rank, when it started and when it ended. All else is derived by readers.
+//! The record: for each op of each rank, when it started and when it ended. All else is derived by readers.
 //!
-//! What an op waited for last follows from the program: it is the latest end among its predecessor on the stream and
-//! its waits; for communication, the latest such moment among the members; and a start later than that is a wait
-//! for memory. What contention added follows from the action's time on idle resources.
+//! The last wait of an op follows from the program: it is the latest end among its predecessor on the stream and its
+//! waits; for communication, the latest such moment among the members; and a start later than that is a wait for
+//! memory. The time that contention added follows from the action's time on idle resources.
 
 use crate::ids::{OpId, RankId};
 use crate::program::World;

@@ -63,7 +63,7 @@ pub(super) struct User {
     pub times: u32,
 }
 
-/// What resources carry now.
+/// The load of resources now.
 #[derive(Debug)]
 pub struct Sharing<'w> {
     pub(super) uses: &'w [(ResourceId, u32)],
@@ -87,7 +87,7 @@ pub struct Sharing<'w> {
 
 /// The capacity of a resource, in the parts that `Sharing::wanted` counts: whole numbers, so that sums do not drift.
 const WHOLE: u128 = 1 << 60;
-/// What flows may want of a resource that they cannot fill: all but a billionth, far more than levels err.
+/// The share of a resource that flows may want without filling it: all but a billionth, far more than levels err.
 const FULL: u128 = WHOLE - (WHOLE >> 30);
 
 /// The rate of a flow that crosses a resource `a` times and is alone there.
@@ -182,7 +182,7 @@ impl<'w> Sharing<'w> {
         self.free.push(id);
     }
 
-    /// What a flow of a solo rate can use of a resource that it crosses `a` times.
+    /// The part of a resource that a flow of a solo rate can use when it crosses it `a` times.
     fn part(&self, r: ResourceId, a: u32, solo: f64) -> u128 {
         (solo * f64::from(a) / self.capacity[r.index()] * WHOLE as f64) as u128
     }
@@ -218,12 +218,12 @@ impl<'w> Sharing<'w> {
         free.then_some(solo)
     }
 
-    /// Whether any flow is on a resource.
+    /// True if any flow is on a resource.
     pub fn is_used(&self, resource: ResourceId) -> bool {
         self.live[resource.index()] > 0
     }
 
-    /// Whether rates must be computed anew before time goes on.
+    /// True if rates must be computed anew before time goes on.
     pub fn is_dirty(&self) -> bool {
         !self.dirty.is_empty() || !self.fresh.is_empty()
     }
@@ -266,7 +266,7 @@ impl<'w> Sharing<'w> {
         self.users[resource].retain(|user| flows[user.flow as usize].generation == user.generation);
     }
 
-    /// What decides how a flow goes on, relative to now.
+    /// The state that decides how a flow goes on, relative to now.
     pub fn state(&self, id: FlowId, now: Time) -> [u64; 4] {
         let flow = &self.flows[id as usize];
         [flow.left.to_bits(), flow.rate.to_bits(), flow.solo.to_bits(), (now - flow.since).0]
@@ -404,8 +404,8 @@ mod tests {
     }
 
     proptest! {
-        /// Rates found part by part, as flows come, go and get other limits, are to the last bit those of all flows
-        /// at once.
+        /// Rates found part by part, as flows come, go and get other limits, equal to the last bit the rates of all
+        /// flows computed at once.
         #[test]
         fn parts_have_the_rates_of_the_whole(
             (capacity, ways) in links_and_ways(),

@@ -63,7 +63,7 @@ impl<O: Observer> Play<'_, O> {
         state
     }
 
-    /// What the head of a stream does or waits for.
+    /// The state of the head of a stream: its work, or the op that it waits for.
     fn stream_state(&self, s: usize, out: &mut Vec<u64>) {
         let stream = &self.streams[s];
         if self.runs_ahead(s as u32) {
@@ -93,7 +93,7 @@ impl<O: Observer> Play<'_, O> {
         }
     }
 
-    /// What is to end, and when: of flows, the communicator and the place in its action.
+    /// Pending ends and their times: of flows, the communicator and the place in its action.
     fn events_state(&self, out: &mut Vec<u64>) {
         let mut events: Vec<[u64; 4]> = Vec::new();
         for (at, kind, index, number) in self.pending() {

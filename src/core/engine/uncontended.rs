@@ -1,4 +1,4 @@
-//! What an action takes on idle resources, and which communicators always find them idle.
+//! The time of an action on idle resources, and the communicators that always find them idle.
 
 use rustc_hash::FxHashMap;
 
@@ -83,7 +83,7 @@ pub fn time_alone(world: &World, comm: CommId, transfer: u32) -> Option<Time> {
 }
 
 /// The part of a transfer's time that no bandwidth shortens: the latencies of its phases, or of the longest chain of
-/// its flows. Zero for a fixed time, of which nothing is known.
+/// its flows. Zero for a fixed time, whose parts are unknown.
 pub fn latency_alone(world: &World, comm: CommId, transfer: u32) -> Option<Time> {
     let profile = &world.profiles[world.comms[comm.index()].profile as usize];
     Some(match world.actions.get(*profile.get(transfer as usize)? as usize)? {
@@ -93,8 +93,8 @@ pub fn latency_alone(world: &World, comm: CommId, transfer: u32) -> Option<Time>
     })
 }
 
-/// The length of the longest chain of flows that wait for each other, or queue behind each other; `time` is that of a
-/// flow's bytes.
+/// The length of the longest chain of flows that wait for each other, or queue behind each other; `time` gives the
+/// time of a flow's bytes.
 fn longest_chain(graph: &Action, time: impl Fn(&Flow) -> Time) -> Time {
     let mut ends: Vec<Time> = Vec::with_capacity(graph.count());
     graph.each(|flow, waits| {

@@ -1,9 +1,9 @@
 //! Communicators that share their tables: of the same ranks on the same paths, in one vertex.
 //!
-//! A pipeline with many chunks has a channel for each pair of virtual stages and direction, and all those from one
+//! A pipeline with many chunks has a channel for each pair of virtual stages and direction, and all channels from one
 //! rank to another are what the first is, but for the slots through which the two ranks use them. The n-th
-//! communicator of a bundle is met through the same slots, and crosses the same resources, wherever bundles are
-//! alike: so a partition in which bundles take the place of their communicators is stable if and only if that of the
+//! communicator of a bundle is met through the same slots, and crosses the same resources, wherever bundles are alike:
+//! so a partition in which bundles take the place of their communicators is stable if and only if the partition of the
 //! communicators is, each told apart by the class of its bundle and its number in it.
 
 use super::Classes;
@@ -42,13 +42,13 @@ impl<'w> Bundles<'w> {
         self.first.len()
     }
 
-    /// Whether none has more than one communicator.
+    /// True if none has more than one communicator.
     pub fn alone(&self) -> bool {
         self.size.iter().all(|size| *size <= 1)
     }
 
-    /// The classes of communicators, numbered by their first ones, those of the bundles being known (`colours`: colours
-    /// below which they are); and for each bundle those of its communicators.
+    /// The classes of communicators, numbered by their first ones, from the classes of the bundles (`colours`: colours
+    /// below which they are); and for each bundle the classes of its communicators.
     pub fn classes(&self, of_bundles: &[u32], colours: usize) -> (Classes, Twins) {
         let bundles = Classes::of_colouring(of_bundles, colours);
         let mut twins = Twins { first: vec![0], class: Vec::new(), of: bundles.of };
@@ -96,7 +96,7 @@ mod tests {
     };
     use crate::units::{Bandwidth, Time};
 
-    /// Replicas of a ring of stages, so many channels from each stage to the next, and one link for each of them.
+    /// Replicas of a ring of stages, `chunks` channels from each stage to the next, and one link for each of them.
     fn rings(replicas: u32, stages: u32, chunks: u16, wide: &[bool], slow: Option<u32>) -> World {
         let mut world = World::default();
         let mut b = ProgramBuilder::new();

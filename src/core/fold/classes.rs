@@ -1,4 +1,4 @@
-//! What a folded world is made of.
+//! The parts of a folded world.
 
 use crate::ids::RankId;
 use crate::program::World;
@@ -41,7 +41,7 @@ impl Classes {
     pub fn len(&self) -> usize {
         self.representative.len()
     }
-    /// Whether there is no class: the table is empty.
+    /// True if there is no class: the table is empty.
     pub fn is_empty(&self) -> bool {
         self.representative.is_empty()
     }
@@ -74,7 +74,7 @@ impl Folded {
             world,
         }
     }
-    /// The rank of the folded world whose spans are those of `rank` of the full one.
+    /// The rank of the folded world with the spans of `rank` of the full one.
     #[inline]
     pub fn source(&self, rank: RankId) -> RankId {
         RankId(self.ranks.of[rank.index()])

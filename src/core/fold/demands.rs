@@ -1,9 +1,9 @@
-//! What folding reads from programs: all else it takes from the tables of the world.
+//! The facts that folding reads from programs: all else it takes from the tables of the world.
 
 use super::memory;
 use crate::program::World;
 
-/// What the programs of a world ask of its tables.
+/// The demands of a world's programs on its tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Demands {
     /// By program and slot: whether an op uses it; slots behind the last one used are not listed.

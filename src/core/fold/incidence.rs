@@ -42,7 +42,7 @@ pub(super) struct Incidence<'w> {
 /// A rank meets a communicator of a bundle through a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Meeting {
-    /// Which communicator of the bundle.
+    /// The communicator of the bundle.
     pub twin: u32,
     /// The slot.
     pub slot: u32,
@@ -195,8 +195,8 @@ impl<'w> Incidence<'w> {
         ways.map(|edge| u64::from(edge.weight)).sum()
     }
 
-    /// What the engine sees of each vertex on its own, and of resources how often ways cross them; `turns` tell ranks
-    /// apart, `ways` colours those.
+    /// Each vertex as the engine sees it on its own, with the number of crossings of resources by ways; `turns` tell
+    /// ranks apart, `ways` colours ways.
     pub fn initial_colours(&self, world: &World, turns: &[u32], ways: &[u32]) -> Vec<u32> {
         let mut colours = Colours { of: Vec::with_capacity(self.end as usize), next: 0 };
         colours.add(world.ranks.iter().zip(turns).map(|(r, turn)| {

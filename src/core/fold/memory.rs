@@ -4,9 +4,9 @@
 //! each other. They are told apart by their place, in order of ids, among the users of that tier: the first users of
 //! all hosts may still merge, and so may the second ones.
 //!
-//! Whether a tier can fill up is decided by a bound from above. On one stream, what has been taken less what has been
-//! given back is largest at some op; the level of a tier is at most the resident bytes plus the sum of these maxima
-//! over the streams of all its users. The bound is far from tight where one stream allocates what another frees.
+//! A bound from above decides that a tier cannot fill up. On one stream, the sum taken less the sum given back is
+//! largest at some op; the level of a tier is at most the resident bytes plus the sum of these maxima over the streams
+//! of all its users. The bound is far from tight where one stream allocates what another frees.
 
 use super::transfers::numbered;
 use crate::ids::RankId;
@@ -55,12 +55,12 @@ pub(super) fn for_each_use(world: &World, mut visit: impl FnMut(u32, usize, usiz
     }
 }
 
-/// What one rank can ask of one of its tiers.
+/// The demand of one rank on one of its tiers.
 #[derive(Clone, Copy, Debug, Default)]
 struct Need {
     /// No more bytes than this at any moment.
     most: u128,
-    /// Whether an op allocates: without that, nothing ever waits.
+    /// True if an op allocates: without that, nothing ever waits.
     takes: bool,
 }
 

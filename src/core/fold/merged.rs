@@ -27,7 +27,7 @@ pub(super) struct Profile {
 }
 
 impl<'w> Merged<'w> {
-    /// Profiles keep their numbers; those of graphs are empty, and what becomes of them stands behind.
+    /// Profiles keep their numbers; profiles of graphs are empty, and their replacements stand behind.
     pub fn new(full: &'w World, ways: &'w Ways, transfers: &'w Transfers) -> Merged<'w> {
         let mut merged = Merged {
             full,
@@ -70,7 +70,7 @@ impl<'w> Merged<'w> {
         self.actions.len() as u32 - 1
     }
 
-    /// What becomes of a profile on a communicator whose ways are of these classes.
+    /// The merged profile on a communicator whose ways are of these classes.
     pub fn profile(&mut self, profile: u32, own: &[u32]) -> &Profile {
         let key = (profile, arrangement(own));
         if !self.known.contains_key(&key) {

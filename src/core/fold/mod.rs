@@ -132,7 +132,7 @@ pub fn fold(world: &World) -> Folded {
 fn folded(world: &World, demands: &Demands) -> Folded {
     let incidence = incidence::Incidence::of(world, demands);
     let ways = &incidence.ways;
-    // What is alike among transfers, the ways being coloured as in `seen`.
+    // The classes of transfers, the ways being coloured as in `seen`.
     let (mut seen, mut transfers) = Transfers::coarsest(world, ways);
     let mut colours = seen.clone();
     loop {

@@ -83,7 +83,7 @@ fn bits(n: usize) -> u32 {
     n.saturating_sub(1).checked_ilog2().map_or(0, |most| most + 1)
 }
 
-/// Numbers of so many bits.
+/// Numbers of `bits` bits.
 #[derive(Debug)]
 enum Words {
     Narrow(Vec<u32>),

@@ -139,7 +139,7 @@ impl Quotient<'_> {
             for edge in self.incidence.graph.at(self.incidence.resources + resource) {
                 let weight = u64::from(edge.weight);
                 if edge.to < self.incidence.comms {
-                    // What a rank's kernels use stands behind all paths.
+                    // The resources of a rank's kernels stand behind all paths.
                     of_resource.push((paths + ranks.of[edge.to as usize], weight));
                 } else if let Some(way) = edge.to.checked_sub(self.incidence.ways_from) {
                     let folded = self.of_way.get(&self.ways[way as usize]).into_iter().flatten();

@@ -20,7 +20,7 @@ pub(super) fn numbered<K: std::hash::Hash + Eq + Copy>(keys: impl Iterator<Item 
     let mut numbers = FxHashMap::default();
     let mut last = None;
     let number = |key: K| match last {
-        // What is alike often comes in a row.
+        // Equal entries often come in a row.
         Some((same, number)) if same == key => number,
         _ => {
             let next = numbers.len() as u32;
@@ -33,14 +33,14 @@ pub(super) fn numbered<K: std::hash::Hash + Eq + Copy>(keys: impl Iterator<Item 
     (of, numbers.len())
 }
 
-/// Which transfers are alike, the ways being coloured so.
+/// The classes of transfers under colours of the ways.
 #[derive(Debug, Default)]
 pub(super) struct Transfers {
     /// By profile and ranks of the colours of a communicator's ways.
     arrangements: FxHashMap<(u32, Box<[u32]>), Arrangement>,
 }
 
-/// What is alike on communicators of one profile and one arrangement of colours.
+/// The classes on communicators of one profile and one arrangement of colours.
 #[derive(Debug)]
 pub(super) struct Arrangement {
     /// By entry of the profile: the class of each flow of its action.
@@ -49,7 +49,7 @@ pub(super) struct Arrangement {
     ways: Vec<u32>,
 }
 
-/// The rank of each colour among those of its communicator.
+/// The rank of each colour among the colours of its communicator.
 pub(super) fn arrangement(colours: &[u32]) -> Box<[u32]> {
     let (mut numbers, count) = numbered(colours.iter());
     let mut distinct = vec![0; count];
@@ -83,7 +83,7 @@ impl Transfers {
         let (finer, count) = numbered(finer.into_iter());
         (transfers, finer, count)
     }
-    /// What is alike on a communicator of these colours.
+    /// The classes on a communicator of these colours.
     pub fn of(&self, profile: u32, ranks: Box<[u32]>) -> Option<&Arrangement> {
         self.arrangements.get(&(profile, ranks))
     }
@@ -126,7 +126,7 @@ fn loads_at_first(world: &World, ways: &Ways, profile: u32) -> Vec<u64> {
     used.iter().map(|path| loads[*path as usize]).collect()
 }
 
-/// What makes a flow: entry of the profile, colour of its way, latency, bytes, limit, and the classes it waits for.
+/// The traits of a flow: entry of the profile, colour of its way, latency, bytes, limit, and the classes it waits for.
 type Kind = (u32, u32, u64, u64, u64, u32);
 
 /// Classes of one profile, common to all its arrangements.
@@ -138,8 +138,8 @@ struct Look {
     /// Sets of more than one class.
     sets: FxHashMap<Box<[u32]>, u32>,
     loads: FxHashMap<Box<[u32]>, u32>,
-    /// What follows a class in so many rounds that are all alike, whose numbers are so much further on than those of
-    /// the round before: its number in the first of them.
+    /// The successor of a class after a number of equal rounds, each numbered a step further on than the one before:
+    /// its number in the first of them.
     follows: FxHashMap<(u32, u32, u32), u32>,
 }
 
@@ -247,9 +247,9 @@ impl Look {
         classes.push(class);
     }
 
-    /// Where the last round of so many flows has the classes of the one before it, all by one number further on,
-    /// `times` more of them will as well: what a flow's class is follows from the classes of the round before. Two
-    /// arrangements that have a class and that number in common also have what follows it in common.
+    /// Where the last round of flows has the classes of the one before it, all by one number further on, `times` more
+    /// rounds will as well: a flow's class follows from the classes of the round before. Two arrangements that have a
+    /// class and that number in common also have the successors in common.
     fn follow(&mut self, round: usize, times: u32, found: &mut Found) -> bool {
         let classes = &mut found.classes;
         let begin = classes.len() - round;
@@ -298,7 +298,7 @@ impl Look {
     }
 }
 
-/// The classes of the flows of an action, as far as they are known.
+/// The known classes of the flows of an action.
 struct Found {
     classes: Vec<u32>,
     /// The flow before, with its class.

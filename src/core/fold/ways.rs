@@ -28,7 +28,7 @@ impl Ways {
         for (c, comm) in world.comms.iter().enumerate() {
             first.push(next);
             let used = used.get(comm.profile as usize).filter(|_| reached(c)).map_or(&[][..], Vec::as_slice);
-            // What names a path that is not there cannot be played, and the engine says so.
+            // A communicator that names an absent path cannot be played, and the engine says so.
             if used.last().is_some_and(|last| *last < comm.paths.len) {
                 next += used.len() as u32;
             }

@@ -1,4 +1,4 @@
-//! What a communication op does once it starts.
+//! The work of a communication op once it starts.
 
 use std::borrow::Cow;
 
@@ -30,7 +30,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Whether it is a graph of flows, written out or in rounds.
+    /// True for a graph of flows, written out or in rounds.
     pub(crate) fn is_graph(&self) -> bool {
         matches!(self, Action::Graph { .. } | Action::Rounds(_))
     }

@@ -118,7 +118,7 @@ mod tests {
         let profile = world.add_profile([action]);
         for gbps in links {
             let link = world.add_resource(Bandwidth(1e9 * gbps));
-            // Two ways of one copy, of which it takes one at a time.
+            // Two ways of one copy; it takes one at a time.
             world.add_comm(profile, &[rank], &[&[(memory, 1), (link, 1)], &[(memory, 1), (link, 2)]]);
         }
         world

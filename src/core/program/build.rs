@@ -39,7 +39,7 @@ fn memory_rate(kind: StreamKind, time: Time, info: &OpInfo) -> f32 {
 #[derive(Debug, Default)]
 pub struct ProgramBuilder {
     program: Program,
-    /// What ops take and give back, in any order of the ops.
+    /// The memory that ops take and give back, in any order of the ops.
     effects: Vec<(OpId, MemoryEffect)>,
     /// By stream: how many ops there may be.
     room: Vec<usize>,
@@ -144,7 +144,7 @@ impl ProgramBuilder {
     pub fn stream_of(&self, op: OpId) -> u16 {
         self.program.ops[op.index()].stream
     }
-    /// What an op waits for beside the op before it on its stream.
+    /// The ops that an op waits for beside the one before it on its stream.
     pub fn waits_of(&self, op: OpId) -> &[OpId] {
         &self.program.waits[self.program.ops[op.index()].waits.range()]
     }
@@ -156,7 +156,7 @@ impl ProgramBuilder {
     pub fn len(&self) -> usize {
         self.program.ops.len()
     }
-    /// Whether no op has been pushed.
+    /// True if no op has been pushed.
     pub fn is_empty(&self) -> bool {
         self.program.ops.is_empty()
     }

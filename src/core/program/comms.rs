@@ -11,7 +11,7 @@ use super::span::Span;
 pub struct Comm {
     /// Arrivals that start an action: the number of members, unless the world is folded.
     pub needed: u32,
-    /// Which geometry it has: index into `World::profiles`.
+    /// Its geometry: index into `World::profiles`.
     pub profile: u32,
     /// Span of `World::members`.
     pub members: Span,
@@ -33,7 +33,7 @@ impl Comms {
     pub fn len(&self) -> usize {
         self.entry.len()
     }
-    /// Whether there is none.
+    /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.entry.is_empty()
     }
@@ -41,7 +41,7 @@ impl Comms {
     pub fn iter(&self) -> CommIter<'_> {
         CommIter { entry: self.entry.iter(), entries: &self.entries }
     }
-    /// What is written: some of it several communicators may be, and some of it none.
+    /// The entries as written: some stand for several communicators, and some for none.
     pub(crate) fn entries(&self) -> &[Comm] {
         &self.entries
     }
@@ -49,7 +49,7 @@ impl Comms {
     pub(crate) fn entry(&self) -> &[u32] {
         &self.entry
     }
-    /// Makes room for so many more communicators.
+    /// Makes room for `more` further communicators.
     pub fn reserve(&mut self, more: usize) {
         self.entry.reserve(more);
     }
@@ -79,7 +79,7 @@ impl Comms {
             });
         }
     }
-    /// Adds those of another world, each entry changed for this one.
+    /// Adds the communicators of another world, each entry changed for this one.
     pub(super) fn extend(&mut self, other: &Comms, change: impl Fn(&Comm) -> Comm) {
         let first = self.entries.len() as u32;
         self.entry.extend(other.entry.iter().map(|entry| first + entry));

@@ -14,12 +14,12 @@ pub enum Edit {
     Free(Vec<StreamKind>),
     /// Memory tiers have no end.
     EndlessMemory,
-    /// The kernels of a rank take so many times as long.
+    /// The kernels of a rank take this many times as long.
     SlowRank(RankId, f64),
-    /// Kernels of these classes, of all if there are none, are so many times as fast. What they ask of their memory
-    /// in a second stays.
+    /// Kernels of these classes, of all if there are none, are this many times as fast. Their demand on memory in a
+    /// second stays.
     Kernels(Vec<KernelClass>, f64),
-    /// The latencies of all transfers are so many times as long; times that are fixed stay.
+    /// The latencies of all transfers are this many times as long; times that are fixed stay.
     Latency(f64),
     /// No rank waits for another's pass: sends and receives between stages take no time and meet nobody.
     NoPipeline,
@@ -93,7 +93,7 @@ fn no_pipeline(world: &mut World) {
 fn make_free(world: &mut World, free: impl Fn(StreamKind) -> bool) {
     let nothing = world.actions.len() as u32;
     world.actions.push(Action::Fixed(Time::ZERO));
-    // What each program does over which slot.
+    // The transfers of each program by slot.
     let moved: Vec<Vec<(u16, u32)>> = world
         .programs
         .iter()

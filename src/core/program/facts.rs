@@ -1,4 +1,4 @@
-//! What has been found out of a program and holds for all that differ from it in prices alone.
+//! Facts of a program that hold for all that differ from it in prices alone.
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,7 +26,7 @@ impl Facts {
     pub fn same(&self) -> Facts {
         Facts(self.0.clone())
     }
-    /// Whether other programs may have this shape.
+    /// True if other programs may have this shape.
     pub fn are_shared(&self) -> bool {
         self.0.is_some()
     }

@@ -11,6 +11,6 @@ pub struct Flow {
     pub bytes: f64,
     /// Upper limit of the rate in bytes per second (a protocol's or a channel's own limit); infinite if none.
     pub rate_limit: f64,
-    /// Which path of the communicator.
+    /// The path of the communicator.
     pub path: u32,
 }

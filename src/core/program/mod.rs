@@ -8,9 +8,9 @@
 //! communicator, as NCCL does; the n-th starts when its last member arrives. A local copy is a communicator of one
 //! member whose path is the copy's route; a point-to-point channel has two members.
 //!
-//! What a communication op does once it starts is an **action**: a latency, then work (bytes) over a set of resources
-//! at a max–min fair rate, in one phase or in many. The same transfer can be another action on a communicator of
-//! another geometry: communicators of one geometry share a **profile**.
+//! An **action** is the work of a communication op once it starts: a latency, then work (bytes) over a set of
+//! resources at a max–min fair rate, in one phase or in many. The same transfer can be another action on a
+//! communicator of another geometry: communicators of one geometry share a **profile**.
 //!
 //! Hazards:
 //! * Two communicators of one pair of ranks must see their ops in the same order on both sides, or the ops mismatch.

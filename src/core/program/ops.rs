@@ -1,4 +1,4 @@
-//! What one rank does: streams of ops.
+//! The program of one rank: streams of ops.
 
 use super::facts::Facts;
 use super::span::Span;
@@ -7,7 +7,7 @@ use crate::ids::{OpId, TransferId};
 use crate::kernel_class::KernelClass;
 use crate::units::Time;
 
-/// What one rank does, shared by all ranks of the same role.
+/// The program of one rank, shared by all ranks of the same role.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
     /// The in-order queues; the index is the stream's number in this program.
@@ -18,15 +18,16 @@ pub struct Program {
     pub waits: Vec<OpId>,
     /// Allocations and frees: `Op::memory` is a span of this table.
     pub memory: Vec<MemoryEffect>,
-    /// What an op is, for readers: `Op::info` indexes it. Micro-batches share entries.
+    /// Descriptions of ops, for readers: `Op::info` indexes them. Micro-batches share entries.
     pub infos: Vec<OpInfo>,
     /// Bytes that are resident from the start, before any op.
     pub resident: Vec<MemoryEffect>,
     /// Where the program repeats itself, as a run of several steps does: the number of ops up to the end of each round.
     pub rounds: Vec<u32>,
-    /// Which inputs it works on, of those that differ between ranks: programs of other inputs have more or less to do.
+    /// The number of its inputs among inputs that differ between ranks: programs of other inputs have more or less to
+    /// do.
     pub inputs: u32,
-    /// What is known of it and of others of its shape.
+    /// The facts known of it and of others of its shape.
     pub facts: Facts,
 }
 
@@ -72,9 +73,9 @@ impl Program {
 /// An in-order queue of ops on one rank.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stream {
-    /// What the stream is for: for readers.
+    /// The purpose of the stream, for readers.
     pub kind: StreamKind,
-    /// What the engine knows of it.
+    /// The traits that the engine knows.
     pub traits: StreamTraits,
     /// Its ops in order.
     pub ops: Vec<OpId>,
@@ -93,7 +94,7 @@ pub struct StreamTraits {
 }
 
 named! {
-    /// What a stream is for; the order is that of the rows on screen.
+    /// The purpose of a stream, in the order of the rows on screen.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum StreamKind {
         /// Kernels.
@@ -120,8 +121,9 @@ named! {
 }
 
 impl StreamKind {
-    /// What streams of this kind are unless the plan says otherwise: collectives are kernels that take compute units
-    /// (copy engines and the network adapters of point-to-point transfers do not), and kernels have memory first.
+    /// The traits of streams of this kind unless the plan says otherwise: collectives are kernels that take compute
+    /// units (copy engines and the network adapters of point-to-point transfers do not), and kernels have memory
+    /// first.
     pub fn traits(self) -> StreamTraits {
         StreamTraits {
             takes_units: matches!(
@@ -136,7 +138,7 @@ impl StreamKind {
 /// One op of a program.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Op {
-    /// What it does.
+    /// Its work.
     pub work: Work,
     /// Ops of the same rank that must have ended: span of `Program::waits`.
     pub waits: Span,
@@ -159,7 +161,7 @@ pub struct Op {
 /// The micro-batch of an op that belongs to none (optimizer step, gradient bucket).
 pub const NO_MICRO_BATCH: u32 = u32::MAX;
 
-/// What an op does while it runs.
+/// The work of an op while it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// A kernel: a fixed time on the device (times the rank's slowness and jitter).
@@ -169,9 +171,9 @@ pub enum Work {
     },
     /// Communication, or a copy: takes part in the next action of a communicator.
     Comm {
-        /// Which of the rank's communicators: index into its bindings.
+        /// The rank's communicator: index into its bindings.
         slot: u16,
-        /// What is moved: the communicator's profile turns it into an action.
+        /// The transfer: the communicator's profile turns it into an action.
         transfer: TransferId,
     },
 }
@@ -181,9 +183,9 @@ pub enum Work {
 pub struct MemoryEffect {
     /// When and in which direction.
     pub when: MemoryWhen,
-    /// What the bytes hold.
+    /// The contents of the bytes.
     pub class: MemoryClass,
-    /// Which of the rank's tiers: index into its tier bindings; 0 is the device's own memory.
+    /// The rank's tier: index into its tier bindings; 0 is the device's own memory.
     pub tier: u8,
     /// How many.
     pub bytes: u64,
@@ -201,7 +203,7 @@ pub enum MemoryWhen {
 }
 
 named! {
-    /// What allocated bytes hold.
+    /// The contents of allocated bytes.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum MemoryClass {
         /// Parameters in the precision of the forward pass (gathered copies too).
@@ -217,16 +219,16 @@ named! {
     }
 }
 
-/// What an op is, for readers of the record.
+/// The description of an op, for readers of the record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpInfo {
     /// Kernel or collective in the field's words: `qkv`, `all-gather`, `optimizer step`.
     pub name: std::borrow::Cow<'static, str>,
-    /// Which part of the step it belongs to.
+    /// The part of the step that it belongs to.
     pub phase: Phase,
     /// Global layer number, where it belongs to one layer.
     pub layer: Option<u32>,
-    /// What kind of kernel it is; `None` for communication and abstract work.
+    /// The kind of kernel; `None` for communication and abstract work.
     pub class: Option<KernelClass>,
     /// Floating-point operations of one execution on one rank.
     pub flops: f64,

@@ -19,7 +19,7 @@ pub struct Period {
 const ABOUT: [usize; 2] = [2, 5];
 
 impl Period {
-    /// Turns that a program of so many ops could do without, and its period still be found.
+    /// Turns that a program of `all` ops could do without, and its period still be found.
     pub fn spare(&self, all: usize) -> u32 {
         let [part, whole] = ABOUT;
         let (start, end, turn) = (self.stretch.start as usize, self.stretch.end as usize, self.ops as usize);
@@ -37,8 +37,8 @@ impl Program {
     /// The longest stretch about an op before the middle of the program that repeats itself, if there is one of two
     /// turns.
     ///
-    /// Two ops are alike if they do the same on the same stream with the same effects on memory, wait for ops that
-    /// are as far before them (or for the very same one), and their micro-batches differ by those of a turn.
+    /// Two ops are alike if they do the same on the same stream with the same effects on memory, wait for ops that are
+    /// as far before them (or for the very same one), and their micro-batches differ by one turn.
     pub fn period(&self) -> Option<Period> {
         self.facts.copy_of(|| self.find_period())
     }
@@ -76,7 +76,7 @@ impl Program {
         longest
     }
 
-    /// Whether op `b`, a turn behind op `a`, is alike to it.
+    /// True if op `b`, a turn behind op `a`, is alike to it.
     fn alike(&self, a: usize, b: usize, micro_batches: u32) -> bool {
         let (x, y) = (&self.ops[a], &self.ops[b]);
         let goes_on = match (x.micro_batch, y.micro_batch) {
@@ -92,7 +92,7 @@ impl Program {
             && (x.memory.len == 0 || self.memory[x.memory.range()] == self.memory[y.memory.range()])
     }
 
-    /// Whether op `y`, `turn` ops behind op `x`, waits for ops that are as far before it, or for the very same ones.
+    /// True if op `y`, `turn` ops behind op `x`, waits for ops that are as far before it, or for the very same ones.
     fn wait_alike(&self, x: &Op, y: &Op, turn: u32) -> bool {
         let pairs = self.waits[x.waits.range()].iter().zip(&self.waits[y.waits.range()]);
         pairs.into_iter().all(|(v, w)| v.0 + turn == w.0 || v == w)

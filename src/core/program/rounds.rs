@@ -54,7 +54,7 @@ impl<'a> Waits<'a> {
     pub fn iter(self) -> impl Iterator<Item = u32> + 'a {
         self.marked().map(|id| id & !BEHIND)
     }
-    /// The numbers, those of what it queues behind marked so ([`BEHIND`]).
+    /// The numbers; flows that it queues behind are marked ([`BEHIND`]).
     #[inline]
     pub fn marked(self) -> impl Iterator<Item = u32> + 'a {
         self.ids.iter().map(move |id| id + self.later)
@@ -66,7 +66,7 @@ impl Rounds {
     pub fn len(&self) -> u32 {
         self.flows.len() as u32 + self.again
     }
-    /// Whether there is none.
+    /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.flows.is_empty()
     }
@@ -78,7 +78,7 @@ impl Rounds {
         self.flows.push(flow);
         number
     }
-    /// Whether the last `len` flows wait for none before number `from`.
+    /// True if the last `len` flows wait for none before number `from`.
     pub fn last_wait_from(&self, len: u32, from: u32) -> bool {
         let ids = self.parents[self.flows.len() - len as usize].start as usize;
         self.parent_ids[ids..].iter().all(|p| *p & !BEHIND >= from)
@@ -127,7 +127,7 @@ impl Rounds {
             [(first, 0..=0), (end - len..end, 1..=times)]
         })
     }
-    /// A flow of a stretch and what it waits for when that is played so many times.
+    /// A flow of a stretch, and its waits, when the stretch is played a number of times.
     #[inline]
     pub fn played(&self, i: usize, stretch: &Range<usize>, time: u32) -> (&Flow, Waits<'_>) {
         let later = time * stretch.len() as u32;
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
     use crate::units::Time;
 
-    /// One flow, then two rounds of two, the second of which comes three times, then one behind the last of them.
+    /// One flow, then two rounds of two, the second of them three times, then one behind the last of them.
     #[test]
     fn rounds_are_written_once_and_played_again() {
         let flow = |path| Flow { latency: Time(1), bytes: 1.0, rate_limit: f64::INFINITY, path };

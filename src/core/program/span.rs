@@ -10,7 +10,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// Puts entries behind those of a table; where they then stand.
+    /// Puts entries behind a table's own; returns where they then stand.
     pub fn append<T>(table: &mut Vec<T>, entries: impl IntoIterator<Item = T>) -> Span {
         let start = table.len() as u32;
         table.extend(entries);
@@ -21,7 +21,7 @@ impl Span {
     pub fn range(self) -> std::ops::Range<usize> {
         self.start as usize..(self.start + self.len) as usize
     }
-    /// Whether it holds nothing.
+    /// True if it holds nothing.
     #[inline]
     pub fn is_empty(self) -> bool {
         self.len == 0

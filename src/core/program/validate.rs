@@ -1,4 +1,4 @@
-//! Whether a world can be played: every number points into its table, every amount is one.
+//! Checks that a world can be played: every number points into its table, every amount is one.
 //!
 //! The engine asks once before a run, so that a world made by hand is refused with table, entry and reason instead of
 //! reading another rank's communicator or stopping in the middle. What cannot be seen beforehand (mismatched ops,
@@ -15,9 +15,9 @@ use super::{Action, BEHIND, Flow, Op, Program, Rank, Span, World};
 pub struct WorldError {
     /// The table: a field of [`World`], or of one of its programs.
     pub table: String,
-    /// Which entry, from 0.
+    /// The entry, from 0.
     pub index: usize,
-    /// What is wrong with it.
+    /// The fault.
     pub why: String,
 }
 
@@ -182,7 +182,7 @@ impl World {
     }
 }
 
-/// What a program asks of a rank.
+/// The demands of a program on a rank.
 struct Needs {
     slots: Vec<u16>,
     tiers: usize,
@@ -219,7 +219,7 @@ fn faults(op: &Op, program: &Program) -> [Option<String>; 3] {
     ]
 }
 
-/// What is no amount in a flow.
+/// The fault of a flow whose numbers are no amounts.
 fn amount(flow: &Flow) -> Option<String> {
     if !(flow.bytes.is_finite() && flow.bytes >= 0.0) {
         return Some(format!("{} bytes", flow.bytes));
@@ -259,7 +259,7 @@ mod tests {
         world
     }
 
-    /// What is wrong with a world made by hand is said with table, entry and reason.
+    /// The fault of a world made by hand is said with table, entry and reason.
     #[test]
     fn a_world_that_cannot_be_played_is_refused() {
         sound().validate().unwrap();

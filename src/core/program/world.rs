@@ -84,7 +84,7 @@ impl World {
     pub(crate) fn units_of(&self, action: u32) -> u16 {
         self.action_units.get(action as usize).copied().unwrap_or(WHOLE)
     }
-    /// What a kernel of a rank crosses to the memory of its device; nothing where that is unlimited.
+    /// The resources that a kernel of a rank crosses to the memory of its device; none where that is unlimited.
     pub fn memory_of(&self, rank: RankId) -> &[(ResourceId, u32)] {
         &self.uses[self.ranks[rank.index()].memory.range()]
     }
@@ -155,7 +155,7 @@ impl World {
         };
         self.profiles.extend(other.profiles.iter().map(shifted));
     }
-    /// Whether any action of a profile is a graph of flows.
+    /// True if any action of a profile is a graph of flows.
     pub(super) fn plays_graphs(&self, profile: u32) -> bool {
         let graph = |action: &u32| self.actions.get(*action as usize).is_some_and(Action::is_graph);
         self.profiles.get(profile as usize).is_none_or(|row| row.iter().any(graph))
@@ -169,7 +169,7 @@ impl World {
 /// One rank: a program and what its slots mean.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rank {
-    /// What it does.
+    /// Its program.
     pub program: ProgramId,
     /// Span of `World::slots`.
     pub slots: Span,
@@ -217,7 +217,7 @@ pub struct Resource {
 pub struct Tier {
     /// Its kind, for readers: `hbm`, `host`, `cxl`, `nvme`.
     pub name: Arc<str>,
-    /// What it holds.
+    /// The bytes that it can hold.
     pub capacity: Bytes,
 }
 
@@ -262,7 +262,7 @@ impl World {
     pub fn add_action(&mut self, action: Action) -> u32 {
         self.add_action_taking(action, WHOLE)
     }
-    /// Adds an action whose kernel takes so many thousandths of them; returns its number.
+    /// Adds an action whose kernel takes `units` thousandths of them; returns its number.
     pub fn add_action_taking(&mut self, action: Action, units: u16) -> u32 {
         self.action_units.resize(self.actions.len(), WHOLE);
         self.action_units.push(units);

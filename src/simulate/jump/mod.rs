@@ -7,10 +7,10 @@
 //!
 //! # Why it is exact
 //!
-//! *Programs.* In the order of passes of the whole step, found for all its micro-batches, every rank does what it
-//! does in the short one with n turns of one length put in at one place (`Order::goes_on_by_turns` compares the two
-//! slot by slot). A program is written pass by pass along its order, so it is that of the short step with the ops of
-//! n turns put in; where in the stretch that repeats itself ([`Period`]) they are put in makes no difference. Edits
+//! *Programs.* In the order of passes of the whole step, found for all its micro-batches, every rank does what it does
+//! in the short one with n turns of one length put in at one place (`Order::goes_on_by_turns` compares the two slot by
+//! slot). A program is written pass by pass along its order, so it equals the short step's with the ops of n turns put
+//! in; where in the stretch that repeats itself ([`Period`]) they are put in makes no difference. Edits
 //! ([`figures_edited`]) speak of kinds of streams, classes of kernels, ranks and links, never of single ops, so they
 //! change both programs alike.
 //!
@@ -35,8 +35,8 @@
 //! # Steps of a study
 //!
 //! Any short step that comes to rest gives the same figures, so a step may begin with the length that the one before
-//! it in a study has left over ([`Common`]): that of a run that came to the same state without the turns that nobody
-//! had begun.
+//! it in a study has left over ([`Common`]): the length of a run that came to the same state without the turns that
+//! nobody had begun.
 //!
 //! # What holds it
 //!
@@ -68,7 +68,7 @@ use stepsim_step::model::flops::StepFlops;
 use stepsim_step::plan::step::{Plan, fewest_micro_batches, order};
 use stepsim_step::schedule::Choice;
 
-/// What a study reads of a step.
+/// The figures of a step that a study reads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figures {
     /// When the last op ended.
@@ -83,7 +83,7 @@ pub struct Figures {
     pub tokens_per_s: f64,
     /// Model FLOP utilisation.
     pub mfu: f64,
-    /// What was not played.
+    /// The turns that were not played.
     pub jumped: Option<Jumped>,
 }
 
@@ -224,7 +224,7 @@ struct Short {
     peaks: Vec<Bytes>,
     /// Two moments of one state: what lies between them comes again and again.
     found: Found,
-    /// What its programs repeat.
+    /// The turns of its programs.
     turns: Turns,
     /// Micro-batches of each direction from one of those moments to the other.
     of_direction: u32,
@@ -241,12 +241,12 @@ fn jumped(asked: Asked) -> Option<Short> {
 /// Those that are tried.
 const LENGTHS: Lengths = Lengths { least: 4, spared: 2 };
 
-/// Which short steps are tried.
+/// The short steps that are tried.
 #[derive(Clone, Copy)]
 struct Lengths {
     /// Micro-batches a stage of a step that nearly always comes to rest.
     least: u32,
-    /// The whole step must have so many times its micro-batches.
+    /// The least ratio of the whole step's micro-batches to its own.
     spared: u32,
 }
 
@@ -288,7 +288,7 @@ fn shortened<T>(asked: Asked, lengths: Lengths, make: &mut dyn FnMut(Short) -> O
             (micro_batches < whole).then(|| play(asked, whole, micro_batches)).flatten()
         };
         let short = match try_with(turn) {
-            // The state recurs after so many micro-batches, of which those left out are no multiple.
+            // The state recurs after `recurs` micro-batches; the number left out is no multiple of them.
             Some(Err(recurs)) => try_with(least_common(recurs, turn)),
             short => short,
         };
@@ -348,7 +348,7 @@ fn play(asked: Asked, whole: u32, fewer: u32) -> Option<Result<Short, u32>> {
     Some(Ok(Short { plan, folded, record, peaks, found, turns, of_direction, jumped, rest }))
 }
 
-/// A step of so many micro-batches, ready to be played.
+/// A step of `micro_batches`, ready to be played.
 fn planned(asked: Asked, micro_batches: u32) -> Option<(Plan, Folded)> {
     let plan = asked.planned(&asked.inputs.with_micro_batches(micro_batches)?, 1).ok()?;
     let folded = asked.folded(&plan.world);
@@ -364,7 +364,7 @@ struct Turns {
 
 /// A turn of one program.
 struct Turn {
-    /// What repeats itself.
+    /// The stretch that repeats itself.
     period: Period,
     /// By stream: its ops in one turn.
     heads: Vec<u32>,
@@ -412,7 +412,7 @@ impl Turns {
     }
 }
 
-/// States are looked at so many times a turn.
+/// The number of looks at the states in a turn.
 const LOOKS: usize = 8;
 /// A state that recurs after more turns than these is not waited for.
 const MOST_TURNS: usize = 4;
@@ -509,7 +509,7 @@ impl<'a> Watch<'a> {
         })
     }
 
-    /// Whether two states are the same, all ranks being so many turns further on and in their stretches.
+    /// True if two states are the same, all ranks being `turns` turns further on and in their stretches.
     fn recurs(&self, before: &State, after: &State, turns: u32) -> bool {
         if before.rest != after.rest {
             return false;

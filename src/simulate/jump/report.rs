@@ -1,4 +1,4 @@
-//! The report of a step of which turns are jumped.
+//! The report of a step whose turns are jumped.
 //!
 //! Of all that a report says, most are sums over what happened, in whole numbers: each turn that is put in adds the
 //! same, which is what the turn between the two moments of one state adds ([`Recurring`]).
@@ -11,7 +11,7 @@
 //!   not, and counts in its place; all that begins before that kernel has ended has to be played as it is in every
 //!   turn.
 //!
-//! What is no sum is held to be the same in every turn before anything is counted:
+//! Readings that are no sums must be equal in every turn before anything is counted:
 //!
 //! * *Slack*, where it is asked for, is found from the end backwards. An op's slack follows from the spans about it
 //!   and from the slack of what waits for it, which lies at most `reach` turns behind it. So where `reach` turns have
@@ -19,9 +19,9 @@
 //! * *The critical path* leads from the end backwards, from each op to the one it waited for. Where it crosses the
 //!   second moment on the op, some turns on, on which it crosses the first, it comes by the same ops in every turn
 //!   put in.
-//! * *Peaks and worst cases* are those of the step that was played: turns put in only repeat what was there. Where
-//!   kernels wait for copies, the turn behind u is played as the one before it, and its kernels hang on nothing
-//!   before t.
+//! * *Peaks and worst cases* come from the step that was played: turns put in only repeat what was there. Where
+//!   kernels wait for copies, the turn behind u is played as the one before it, and its kernels hang on nothing before
+//!   t.
 //!
 //! If any of this does not hold, a longer step is tried, and at last the whole one played.
 
@@ -45,7 +45,7 @@ use stepsim_step::plan::step::executed;
 /// Slack takes longer to come to rest than the state does.
 const FOR_SLACK: Lengths = Lengths { least: 6, spared: 2 };
 
-/// The report of a step of which nothing else is read: turns are jumped where they can be.
+/// The report of a step for a caller that reads nothing else: turns are jumped where they can be.
 ///
 /// # Errors
 /// See [`SimulationError`].
@@ -121,7 +121,7 @@ fn of_short(asked: Asked, extent: Extent, short: &Short) -> Option<Report> {
     Some(report)
 }
 
-/// What is said of the whole step beside what was played of it.
+/// The facts of the whole step beside the part of it that was played.
 fn whole(asked: Asked, short: &Short, recurring: &Recurring) -> WholeStep {
     let Short { plan, folded, record, .. } = short;
     let (model, w) = (&asked.inputs.model, &asked.inputs.workload.value);
@@ -222,8 +222,8 @@ impl Places<'_> {
         })
     }
 
-    /// Nothing unless spans are those of the turn behind, and `same` holds of ops and those behind them, for so many
-    /// turns.
+    /// Nothing unless spans equal the spans of the turn behind, and `same` holds of ops and the ops behind them, for
+    /// `turns` turns.
     fn rest(&self, turns: usize, same: impl Fn(RankId, OpId, OpId) -> bool) -> Option<()> {
         let again = |(rank, stream, turn, from): (RankId, &Stream, usize, usize)| {
             (from..from + turns * turn).all(|at| {

@@ -10,7 +10,7 @@ use stepsim_read::analysis::report::{Extent, Report};
 use stepsim_step::sharding;
 use stepsim_step::spec::{Kind, catalog};
 
-/// Shipped workloads whose whole steps take a debug build too long, or of which trying to jump does and finds no way.
+/// Shipped workloads whose whole steps take a debug build too long, or whose jumps take long to be tried and fail.
 const LARGE: [&str; 6] =
     ["11t-offload", "95t-offload", "deepseek-v3", "kimi-k2", "llama3-405b", "megatron-1t"];
 
@@ -22,8 +22,8 @@ fn whole(inputs: &Inputs) -> Option<Simulation> {
     Simulation::run(inputs, &Options { jump: false, ..Options::default() }).ok()
 }
 
-/// Whether what is shown of the report of a step is made by jumping, having found that it then is what it is without
-/// but for what it says of the playing.
+/// True if the report of a step, as far as it is shown, is made by jumping; asserts that it then equals the report
+/// without jumping but for the lines about the playing.
 fn reports(what: &str, inputs: &Inputs, run: &Simulation, extent: Extent) -> bool {
     // Shorter wholes than pay, to have more of them.
     let lengths = Lengths { least: if extent == Extent::Whole { 6 } else { 4 }, spared: 1 };
@@ -44,8 +44,8 @@ fn reports(what: &str, inputs: &Inputs, run: &Simulation, extent: Extent) -> boo
     true
 }
 
-/// Whether figures of a step are found by jumping, and whether one screen of its report and all of it are, having
-/// found that they then are what they are without, to the picosecond.
+/// True for the figures of a step, one screen of its report, and all of it, if they are found by jumping; asserts that
+/// they then equal the figures without, to the picosecond.
 fn jumps(what: &str, inputs: &Inputs) -> [bool; 3] {
     let options = Options::default();
     let Some(short) = jumped(inputs, &options) else { return [false; 3] };
@@ -209,7 +209,7 @@ fn random_steps_jump_exactly() {
     assert!(figures > cases / 8 && 4 * screens > 3 * figures, "{jumped:?} of {ran} jumped");
 }
 
-/// What points of a study are changed by: prices of devices, links and hosts, noise, memory, and what is written.
+/// Changes between points of a study: prices of devices, links and hosts, noise, memory, and the ops that are written.
 const VARIED: [&str; 12] = [
     "topology.device.cost.matrix_fraction=0.5",
     "topology.device.cost.matrix_fraction=0.8",
@@ -225,8 +225,8 @@ const VARIED: [&str; 12] = [
     "gradient_buckets.bucket_bytes=1000000",
 ];
 
-/// Whether the programs of a step are what it has without others, having found that they are equal op by op; whether
-/// any was made of one of another step.
+/// True if any program of a step was made of one of another step; asserts that its programs equal the programs that it
+/// has without others, op by op.
 fn plans_alike(what: &str, common: &Common, inputs: &Inputs) -> bool {
     let among = inputs.plan_among(&mut inputs.lowering(), 1, Some(common.templates()));
     let alone = inputs.plan();
@@ -310,7 +310,7 @@ fn short_steps_are_as_short_as_their_schedule_allows() {
     assert_eq!(of - micro_batches, 8, "of {of}");
 }
 
-/// The order of a whole step must be that of the short one with turns put in.
+/// The order of a whole step is the short step's with turns put in.
 #[test]
 fn orders_that_do_not_go_on_by_turns_are_found_out() {
     let order_of = |kind: &str, micro_batches: u32| {

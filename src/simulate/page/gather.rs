@@ -1,4 +1,4 @@
-//! What a page shows, read from a run.
+//! The contents of a page, read from a run.
 
 use std::collections::BTreeMap;
 
@@ -107,7 +107,7 @@ pub fn gather(run: &Simulation, ranks: &[Drawn]) -> Shown {
     }
 }
 
-/// Passes of a rank, and its communication; adds its kernels to those of their classes.
+/// Passes of a rank, and its communication; adds its kernels to the kernels of their classes.
 fn lanes(run: &Simulation, rank: RankId, kernels: &mut BTreeMap<&'static str, Kernels>) -> [Vec<Item>; 2] {
     let program = run.plan.world.program_of(rank);
     let span = |op| run.record.span(run.folded.source(rank), op);

@@ -1,5 +1,5 @@
 //! Pages about steps, made of the parts of [`read::page`](stepsim_read::page):
-//! * [`page`]: a simulated step. Numbers are those of its report; what the report lacks (passes over time, levels of
+//! * [`page`]: a simulated step. Numbers come from its report; what the report lacks (passes over time, levels of
 //!   memory, classes of kernels) is read from the run.
 
 mod gather;

@@ -13,8 +13,8 @@ use stepsim_read::palette;
 
 use super::gather;
 
-/// The page about a run. `ranks` are those that may be drawn, `report` is that of the run. Each reading has its
-/// section, those of the caller's own the last.
+/// The page about a run. `ranks` may be drawn, `report` is the run's. Each reading has its section, the caller's own
+/// the last.
 ///
 /// # Errors
 /// If the report cannot be written as JSON.

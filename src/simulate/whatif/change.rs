@@ -12,7 +12,7 @@ use stepsim_step::spec::workload::{ModuleUseSpec, StackRef};
 use stepsim_step::spec::{Loaded, SpecError, Topology};
 use stepsim_step::topology::Machine;
 
-/// What is changed.
+/// The subject of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// Matrix rate of all devices, in all formats.
@@ -35,13 +35,13 @@ pub enum Subject {
     Exposed,
     /// Waiting between stages.
     Bubble,
-    /// What makes ranks slow: named and drawn stragglers, and what is drawn for each worker.
+    /// Slow ranks: named and drawn stragglers, and the noise drawn for each worker.
     Stragglers,
-    /// What is drawn for each kernel.
+    /// The noise drawn for each kernel.
     Jitter,
     /// Links that carry less than they should.
     SlowLinks,
-    /// What kernels of a stage take longer (or less long) than those of the mean of the others.
+    /// The excess (or lack) of a stage's kernels over the mean of the other stages.
     Stage(u32),
     /// The same of every stage against the mean of all: no work is taken away.
     Imbalance,
@@ -55,7 +55,7 @@ pub enum Subject {
     Images,
     /// Devices of another class than the machine's.
     DeviceClasses,
-    /// What kernels lose to communication and copies beside them.
+    /// The slowdown of kernels by communication and copies beside them.
     Interference,
     /// Waits for room on a tier.
     FullTier,
@@ -86,7 +86,7 @@ const KINDS: [OpKind; 7] = [
     OpKind::CopyOut,
 ];
 
-/// What costs time and has a name of its own.
+/// Costs in time that have a name of their own.
 const COSTS: [(&str, Subject); 14] = [
     ("exposed", Subject::Exposed),
     ("bubble", Subject::Bubble),
@@ -172,7 +172,7 @@ impl Subject {
         names.push("a class of kernels (`stepsim kernels`)".into());
         names
     }
-    /// Whether it is taken away and has no factor.
+    /// True if it is taken away and has no factor.
     pub fn is_cost(&self) -> bool {
         use Subject::{Host, Kernels, Latency, Links, Matrix, Memory, Ranks};
         !matches!(self, Host | Kernels(..) | Latency | Links(_) | Matrix | Memory | Ranks(..))
@@ -196,7 +196,7 @@ impl Subject {
 }
 
 impl Change {
-    /// What it is called in tables: `matrix × 1.1`, `without nic`.
+    /// Its name in tables: `matrix × 1.1`, `without nic`.
     pub fn name(&self) -> String {
         let taken_away = self.subject.is_cost() || self.factor == ENDLESS;
         match taken_away {

@@ -35,7 +35,7 @@ impl Level {
 }
 
 impl Levels {
-    /// Those of a step of which there is a report.
+    /// The levels of a step that has a report.
     ///
     /// # Errors
     /// The step cannot be planned.

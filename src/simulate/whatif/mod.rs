@@ -1,8 +1,8 @@
 //! What if: the same step with a resource faster, or without something that costs time.
 //!
-//! Whatever has a field is read again with it; a rate is changed in the description of the machine. Both are built,
-//! planned and played anew: a what-if equals a run with the change. What has no field is edited into the planned
-//! world.
+//! A change with a field is read again with it; a rate is changed in the description of the machine. Both are built,
+//! planned and played anew: a what-if equals a run with the change. A change without a field is edited into the
+//! planned world.
 
 mod change;
 mod levels;
@@ -25,7 +25,7 @@ use stepsim_read::analysis::candidates::Candidate;
 /// A step with changes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WhatIf {
-    /// What was changed: `matrix × 1.1`, `without tp`.
+    /// The change: `matrix × 1.1`, `without tp`.
     pub what: String,
     /// The step, simulated.
     pub step_time_s: f64,
@@ -53,7 +53,7 @@ pub struct WhatIfs {
     pub candidates_left_out: u64,
 }
 
-/// Whether all were played.
+/// True if all were played.
 fn none_left_out(count: &u64) -> bool {
     *count == 0
 }
@@ -85,7 +85,7 @@ impl Base {
         self.levels.get_or_init(|| Levels::of(&self.run.plan, &self.run.report(false)))
     }
 
-    /// What the mean rank waits at the end of the step for the last one.
+    /// The wait of the mean rank at the end of the step for the last one.
     fn tail(&self) -> Time {
         let (folded, record) = (&self.run.folded, &self.run.record);
         let (mut all, mut ranks) = (0u128, 0u128);
