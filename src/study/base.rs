@@ -1,4 +1,4 @@
-//! What all points of a study have in common: files read once, machines built once.
+//! The base that all points of a study share: files read once, machines built once.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ pub struct Base {
     sets: Vec<String>,
     sites: Mutex<Sites>,
     readings: Vec<&'static dyn Reading>,
-    /// What its points share.
+    /// The part that its points share.
     pub(super) shared: Shared,
 }
 
@@ -62,7 +62,7 @@ impl Base {
         [self.workload.draft().files(), machine.as_ref().map_or(&[], Draft::files)].concat()
     }
 
-    /// Whether settings have a meaning: see [`Draft::unchecked`].
+    /// Checks that settings have a meaning: see [`Draft::unchecked`].
     ///
     /// # Errors
     /// A field that does not exist, or a value that it cannot take.
@@ -114,7 +114,7 @@ impl Base {
         self.workload.draft().name()
     }
 
-    /// The settings of a point, those of all points first.
+    /// The settings of a point, the common ones first.
     fn settings(&self, sets: &[String]) -> Settings {
         Settings::of(&[&self.sets, sets].concat())
     }

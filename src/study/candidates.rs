@@ -1,4 +1,4 @@
-//! Which layouts are simulated: those that the closed form does not refute, best first.
+//! The layouts that are simulated: those that the closed form does not refute, best first.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap};
@@ -21,7 +21,7 @@ const BATCH: usize = 16;
 /// Layouts over the limit by more than this part of their memory, in closed form, are simulated after all others.
 const DOUBT: f64 = 0.1;
 
-/// What times that are summed differently may differ by, as a part of them.
+/// The difference between times that are summed differently, at most, as a part of them.
 const ROUNDING: f64 = 1e-6;
 
 /// A layout before it is simulated.
@@ -32,7 +32,7 @@ pub(super) struct Candidate {
     /// In closed form.
     pub form: Measures,
     pub least: f64,
-    /// Whether little but the margin lets it fit.
+    /// True if little but the margin lets it fit.
     doubtful: bool,
     /// Nothing better is to be expected of its simulation.
     expected: f64,
@@ -89,16 +89,16 @@ impl Known {
     fn best(&self) -> f64 {
         self.scores.first().copied().unwrap_or(f64::INFINITY)
     }
-    /// What is worse is not ranked.
+    /// The last value of the ranking: worse layouts are not ranked.
     fn last(&self) -> f64 {
         self.scores.get(self.ranked - 1).copied().unwrap_or(f64::INFINITY)
     }
 }
 
-/// What is made of a layout, or the reason why it is not simulated.
+/// A layout's candidate, or the reason why it is not simulated.
 pub(super) type Estimated = Result<Candidate, &'static str>;
 
-/// A layout of which only a bound by sums is known.
+/// A layout with a known bound by sums, and no more.
 struct Bounded {
     sets: Vec<String>,
     settings: Map<String, Value>,
@@ -109,8 +109,8 @@ struct Bounded {
     doubtful: bool,
 }
 
-/// A place in the line: surely fitting layouts first, then the best; of equal ones those whose walk is to come, then
-/// those of the space's order.
+/// A place in the line: surely fitting layouts first, then the best; of equal ones first the layouts whose walk is to
+/// come, then the order of the space.
 #[derive(PartialEq)]
 struct Place {
     doubtful: bool,
@@ -320,7 +320,7 @@ pub(super) fn simulated(base: &Base, sets: &[String], options: &SearchOptions) -
     }
 }
 
-/// What has been simulated, and what was left out.
+/// The layouts that have been simulated, and the ones left out.
 pub(super) struct Run {
     /// With their places among the candidates.
     pub outcomes: Vec<(usize, Outcome)>,

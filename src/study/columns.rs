@@ -36,7 +36,7 @@ impl Columns {
         Ok(columns)
     }
 
-    /// The same, and those of a formula.
+    /// The same, with the columns of a formula.
     #[must_use]
     pub fn with_formula(self, formula: Option<Formula>) -> Columns {
         Columns(self.0, formula)
@@ -47,12 +47,12 @@ impl Columns {
         self.1.as_ref()
     }
 
-    /// Whether none are of a report: a point then needs none.
+    /// True if none are of a report: a point then needs none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What tells rows with these columns from others, nothing if there are none.
+    /// The key that tells rows with these columns from others; empty if there are none.
     pub(super) fn key(&self) -> String {
         let formula = self.1.iter().map(|formula| format!(" formula {}", formula.text()));
         self.0.iter().map(|path| format!(" {path}")).chain(formula).collect()
@@ -70,7 +70,7 @@ fn pointer(path: &str) -> String {
     format!("/{}", path.replace('.', "/"))
 }
 
-/// Whether a path leads to a number, text or truth value by the schema of a report.
+/// Checks that a path leads to a number, text or truth value by the schema of a report.
 fn check(schema: &Value, path: &str) -> Result<(), SpecError> {
     let mut at = vec![schema];
     let mut walked = Vec::new();
@@ -126,7 +126,7 @@ fn variants<'s>(schema: &'s Value, node: &'s Value) -> Vec<&'s Value> {
     [node].into_iter().chain(others).collect()
 }
 
-/// What stands under a name, or at a place, in what a schema describes.
+/// The schemas under a name, or at a place, below a node.
 fn inside<'s>(schema: &'s Value, node: &'s Value, name: &str) -> Vec<&'s Value> {
     let of = |node: &'s Value| {
         if *node == Value::Bool(true) {

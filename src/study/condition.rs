@@ -51,7 +51,7 @@ impl Condition {
         self.root.names()
     }
 
-    /// Whether it holds, where `field` gives the value of a path.
+    /// True if it holds, where `field` gives the value of a path.
     ///
     /// # Errors
     /// A path that has no value, or operands that do not go together.

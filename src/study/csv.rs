@@ -11,15 +11,15 @@ use super::rows::Row;
 use stepsim_read::analysis::kind::OpKind;
 use stepsim_step::spec::SpecError;
 
-/// Whether a file holds comma-separated values, by its name.
+/// True if a file holds comma-separated values, by its name.
 pub fn of_csv(path: &Path) -> bool {
     path.extension().is_some_and(|e| e.eq_ignore_ascii_case("csv"))
 }
 
-/// Columns that every row has: those of an outcome, but for the exposed seconds of each kind of communication.
+/// Columns of every row: the columns of an outcome, but for the exposed seconds of each kind of communication.
 const FIXED: [&str; 5] = ["status", "step_time_s", "tokens_per_s_per_device", "mfu", "memory_peak_bytes"];
 
-/// The columns of rows: key, point, one for each path, those of an outcome, those asked for of reports, message.
+/// The columns of rows: key, point, one for each path, the outcome's, the report's, message.
 #[derive(Default)]
 pub(super) struct Columns {
     paths: Vec<String>,
@@ -179,7 +179,7 @@ fn cells(text: &str) -> Vec<String> {
     record
 }
 
-/// What a spreadsheet takes for the beginning of a formula.
+/// Characters that a spreadsheet takes for the beginning of a formula.
 const FORMULA: [char; 6] = ['=', '@', '+', '-', '\t', '\r'];
 
 /// Quoted where it must be (RFC 4180). What a spreadsheet would take for a formula has an apostrophe before it, which
@@ -205,7 +205,7 @@ mod tests {
     use super::super::rows::write_text;
     use super::*;
 
-    /// What a finished sweep wrote as comma-separated values is what it found, whatever stands in a cell.
+    /// A sweep's comma-separated file equals its findings, whatever a cell holds.
     #[test]
     fn values_are_read_back() {
         let row = |point: u64, stack: &str, message: Option<&str>| Row {

@@ -32,13 +32,13 @@ pub struct Study {
     /// Conditions that points must meet, as [`Condition`] reads them.
     #[serde(default, rename = "where")]
     pub conditions: Vec<String>,
-    /// Draw so many points.
+    /// The number of points to draw.
     #[serde(default)]
     pub sample: Option<usize>,
     /// Seed of the draw.
     #[serde(default)]
     pub seed: u64,
-    /// What rows have of the report of their step, as [`Columns`] reads it.
+    /// The columns of a row from the report of its step, as [`Columns`] reads it.
     #[serde(default)]
     pub columns: Vec<String>,
 }
@@ -84,7 +84,7 @@ impl Study {
         typed_json(value)
     }
 
-    /// Its axes: those of `vary`, then those of `zip` as one.
+    /// Its axes: first `vary`, then `zip` as one.
     ///
     /// # Errors
     /// As [`Axis::parse`] and [`Axis::zip`].
@@ -101,7 +101,7 @@ impl Study {
         Ok(axes)
     }
 
-    /// Which points of their product.
+    /// The chosen points of their product.
     ///
     /// # Errors
     /// A condition that is none.

@@ -1,9 +1,9 @@
-//! What a step must give up so that it fits: the least recomputation or offload, for every micro-batch that can fit.
+//! The sacrifices that let a step fit: the least recomputation or offload, for every micro-batch that can fit.
 //!
-//! A *dial* turns one thing from little to all: layers of each stage that are recomputed, those of an encoder that
+//! A *dial* turns one thing from little to all: layers of each stage that are recomputed, layers of an encoder that
 //! has a policy of its own, or eighths of the activations or of the optimizer state that live on another tier. The
 //! layout is the workload's own. For each micro-batch that the batch allows, smallest first, the step is played as it
-//! is; where that does not fit, each dial is turned until it does: as far as the closed form says, and from there
+//! is; where it does not fit, each dial is turned until it does: as far as the closed form says, and from there
 //! notch by notch as the simulation says, until the step fits and one notch less does not. Where no dial is enough,
 //! each is turned to its end and then each other one as little as will do.
 
@@ -40,14 +40,14 @@ const EIGHTHS: u32 = 8;
 pub struct Filled {
     /// Sequences of a micro-batch.
     pub micro_batch: u64,
-    /// What is given up, in words; absent: nothing.
+    /// The sacrifices, in words; absent: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gives_up: Option<String>,
     /// Micro-batch, recomputation and offload.
     pub settings: Map<String, Value>,
     /// All that turns the workload into this one: arguments of `--set`.
     pub sets: Vec<String>,
-    /// What the simulation says.
+    /// The simulated outcome.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
@@ -59,7 +59,7 @@ impl Filled {
     }
 }
 
-/// What was found.
+/// The steps that were found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FillReport {
     /// The workload.
@@ -72,7 +72,8 @@ pub struct FillReport {
     pub largest_micro_batch: Option<u64>,
     /// Simulated steps.
     pub simulated: u64,
-    /// What fits: for each micro-batch by itself, or else with the least of each dial, or of two; shortest step first.
+    /// Steps that fit: for each micro-batch by itself, or else with the least of each dial, or of two; shortest step
+    /// first.
     pub fits: Vec<Filled>,
     /// Where nothing fits because nothing is allowed: why.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -82,7 +83,7 @@ pub struct FillReport {
 /// Turned from little to all.
 struct Dial {
     path: String,
-    /// What a notch gives up, in words, and the value of the path.
+    /// The sacrifice of a notch, in words, and the value of the path.
     notches: Vec<(String, Value)>,
 }
 
@@ -194,7 +195,7 @@ fn micro_batches(workload: &WorkloadSpec, devices: u64, options: &SearchOptions)
     (1..=of_replica).filter(|size| of_replica.is_multiple_of(*size)).collect()
 }
 
-/// What may be turned.
+/// The dials that may be turned.
 fn dials(
     workload: &WorkloadSpec,
     model: &ModelSpec,

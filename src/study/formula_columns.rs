@@ -1,4 +1,4 @@
-//! What a row has of a formula that was brought: how far it is off, and in which term.
+//! The columns of a row from the user's formula: how far it is off, and in which term.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use stepsim_simulate::{Inputs, SimulationError};
 
 /// Column: the formula's step, in seconds.
 const STEP: &str = "formula.step_time_s";
-/// Column: the formula's step less that of the row, in percent of the latter.
+/// Column: the formula's step less the row's, in percent of the latter.
 pub(super) const OFF: &str = "formula.off_percent";
 /// Column: the term that is farthest from the closed form's.
 pub(super) const FARTHEST: &str = "formula.farthest";
@@ -20,12 +20,12 @@ pub(super) fn term_column(key: &str) -> String {
     format!("formula.{key}_percent")
 }
 
-/// Whether a column is of one term: a table of rows leaves it to the map.
+/// True for a column of one term: a table of rows leaves it to the map.
 pub fn of_one_term(column: &str) -> bool {
     KEYS.into_iter().any(|key| column == term_column(key))
 }
 
-/// The columns of a formula at a point whose step takes so many seconds.
+/// The columns of a formula at a point whose step takes `step_s` seconds.
 ///
 /// # Errors
 /// The workload does not fit the machine, or an expression is wrong.

@@ -24,7 +24,7 @@ const MICRO_BATCH: &str = "batch.micro_batch";
 const RECOMPUTE: &str = "recompute";
 const RECOMPUTE_GRANULARITY: &str = "recompute.granularity";
 
-/// What a search chooses itself, unless it is given.
+/// The fields that a search chooses itself, unless they are given.
 pub const CHOSEN: [&str; 13] = [
     TENSOR,
     SEQUENCE_PARALLEL,
@@ -64,7 +64,7 @@ const LEAST_TOKENS: u64 = 2048;
 /// Most chunks of a rank.
 const MOST_CHUNKS: u64 = 10;
 
-/// What is assumed of a space that nothing is given of, in words.
+/// The assumptions about a space without further settings, in words.
 pub const ASSUMED: [&str; 6] = [
     "tensor parallelism stays within a scale-up domain, with sequence parallelism wherever there is any",
     "context parallelism leaves at least 2,048 tokens of a sequence to a rank",
@@ -135,7 +135,7 @@ fn filled(own: &Value, kind: &str, name: &str) -> Value {
     value
 }
 
-/// Whether a part says nothing but its kind and defaults.
+/// True if a part has nothing but its kind and defaults.
 fn plain(own: &Value, kind: &str) -> bool {
     let prefetch = json!({"depth": 1});
     own.as_object().is_some_and(|map| {
@@ -247,7 +247,7 @@ fn orders(layers: u64, ranks: u64, given: &Given) -> Vec<(String, u64)> {
     let mut orders = Vec::new();
     for schedule in names.into_iter().filter_map(|name| schedule::find(name).ok()) {
         let chunks = match schedule.facts().chunks {
-            // Of several numbers that are given, those of another schedule are not this one's.
+            // Of several numbers that are given, a number for another schedule is not this one's.
             Chunks::Exactly(n) => {
                 let n = u64::from(n);
                 if given.numbers(CHUNKS, || vec![n]).contains(&n) { vec![n] } else { Vec::new() }

@@ -1,4 +1,4 @@
-//! What a search calls best.
+//! The aims of a search.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use stepsim_simulate::Inputs;
 use stepsim_step::spec::SpecError;
 use stepsim_step::spec::device::Device;
 
-/// What is best.
+/// The aim of a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Objective {
@@ -20,8 +20,8 @@ pub enum Objective {
     TokensPerDevice,
     /// Cheapest tokens: devices × time × the device's `price_USD_per_h`.
     Cost,
-    /// Tokens of least energy. Layouts are ranked by devices × time × the device's `power_W` or its cap; those of the
-    /// ranking then by what they draw.
+    /// Tokens of least energy. Layouts are ranked by devices × time × the device's `power_W` or its cap; the ranked
+    /// ones then by their power draw.
     Energy,
     /// Fewest devices, and among these the shortest step.
     Devices,
@@ -61,7 +61,7 @@ impl Objective {
     }
 }
 
-/// What a layout costs, in closed form or simulated.
+/// The cost of a layout, in closed form or simulated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Measures {
     pub seconds: f64,

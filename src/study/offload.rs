@@ -15,7 +15,7 @@ const DEPTH: &str = "offload.prefetch.depth";
 /// Prefetch depths that are tried, in layers.
 const DEPTHS: [u64; 3] = [1, 2, 4];
 
-/// What is assumed of it, in words.
+/// The assumptions about it, in words.
 pub(super) const ASSUMED: &str =
     "offload: optimizer state, activations, both or none on one other tier, fetched 1, 2 or 4 layers ahead";
 

@@ -1,4 +1,4 @@
-//! What a search is asked for.
+//! The options of a search.
 
 use super::objective::{Measures, Objective};
 use super::space::Axis;
@@ -20,7 +20,7 @@ defaults! {
         pub max_memory_bytes: Option<f64>,
         /// Part of device memory that stays free where no bytes are given.
         pub head_room: f64 = HEAD_ROOM,
-        /// What is best.
+        /// The aim.
         pub objective: Objective,
         /// Longest step that counts, in seconds.
         pub deadline_s: Option<f64>,
@@ -39,11 +39,11 @@ defaults! {
         /// Try fields beside the layout on the best that was found: layers of the first and last stage, overlap of
         /// tensor-parallel and expert collectives, expert-tensor degree, prefetch.
         pub refine: bool,
-        /// Whether activations and optimizer state may live on other tiers of the machine, and how far ahead they are
-        /// fetched, is chosen too.
+        /// True if the search also chooses whether activations and optimizer state live on other tiers of the machine,
+        /// and how far ahead they are fetched.
         pub offload: bool,
-        /// Whether it is chosen too where encoders run: beside the language model, on stages or on devices of their
-        /// own.
+        /// True if the search also chooses where encoders run: beside the language model, on stages or on devices of
+        /// their own.
         pub placement: bool,
         /// Threads; default: as many as processors.
         pub threads: Option<usize>,
@@ -55,7 +55,7 @@ impl SearchOptions {
     pub(super) fn memory_limit(&self, capacity: f64) -> f64 {
         self.max_memory_bytes.map_or((1.0 - self.head_room) * capacity, |most| most.min(capacity))
     }
-    /// Whether a field, or one inside it or around it, is held or varied.
+    /// True if a field, or one inside it or around it, is held or varied.
     pub(super) fn asks(&self, path: &str) -> bool {
         let around =
             |a: &str, b: &str| a.strip_prefix(b).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
@@ -63,7 +63,7 @@ impl SearchOptions {
         self.fix.iter().any(|text| touches(text.split('=').next().unwrap_or_default()))
             || self.vary.iter().flat_map(|axis| &axis.paths).any(|of| touches(of))
     }
-    /// Whether a step is over by the deadline.
+    /// True if a step is over by the deadline.
     pub(super) fn in_time(&self, found: Measures) -> bool {
         self.deadline_s.is_none_or(|deadline| found.seconds <= deadline)
     }

@@ -1,4 +1,4 @@
-//! What became of one point.
+//! The outcome of one point.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ pub struct Outcome {
     /// ...).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub exposed_s: BTreeMap<String, f64>,
-    /// What was asked for of the step's report, by path.
+    /// The requested fields of the step's report, by path.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub columns: BTreeMap<String, Value>,
 }
@@ -116,7 +116,7 @@ fn named(exposed: impl Iterator<Item = (OpKind, f64)>) -> BTreeMap<String, f64> 
 
 const GIB: f64 = (1u64 << 30) as f64;
 
-/// What the points of a study share of what has been found out for one of them.
+/// The results that the points of a study share.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     /// Closed forms.

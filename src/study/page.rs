@@ -18,7 +18,7 @@ use stepsim_step::spec::SpecError;
 /// Most rows of the table: the fastest.
 const MOST_ROWS: usize = 5_000;
 
-/// Rows of which no other is both as fast and as small, fastest first.
+/// Rows without another that is both as fast and as small, fastest first.
 pub fn front(rows: &[Row]) -> Vec<&Row> {
     let key = |row: &Row| Some((row.outcome.step_time_s?, row.outcome.memory_peak_bytes?));
     let mut ok: Vec<(&Row, (f64, u64))> = rows.iter().filter_map(|row| Some((row, key(row)?))).collect();
@@ -32,11 +32,11 @@ pub fn front(rows: &[Row]) -> Vec<&Row> {
     ok.into_iter().map(|(row, _)| row).collect()
 }
 
-/// The page. `command` is what runs the workload that the points change: `stepsim run gpt2-8`; `typed` are the words
-/// of the command that made it.
+/// The page. `command` runs the workload that the points change: `stepsim run gpt2-8`; `typed` are the words of the
+/// command that made it.
 ///
 /// # Errors
-/// What is to be plotted cannot be.
+/// The data cannot be plotted.
 pub fn page(
     title: &str,
     command: &str,
@@ -109,7 +109,7 @@ fn drawn(sheet: &mut Sheet, title: &str, note: &str, svg: &str) {
     });
 }
 
-/// All points by memory and time, those of the front in a colour of their own and joined.
+/// All points by memory and time, the front's in a colour of their own and joined.
 fn front_svg(rows: &[Row], front: &[&Row]) -> Result<String, SpecError> {
     let is_front = |row: &Row| front.iter().any(|other| std::ptr::eq(*other, row));
     let marked: Vec<Row> = rows

@@ -10,12 +10,12 @@ use stepsim_step::spec::SpecError;
 use stepsim_step::spec::model::ModelSpec;
 use stepsim_step::spec::workload::ModelRef;
 
-/// Most stages of its own that are tried.
+/// Largest number of a module's own stages that is tried.
 const MOST_STAGES: u64 = 2;
 /// Tensor-parallel degrees that are tried on devices of its own.
 const TENSOR: [u64; 4] = [1, 2, 4, 8];
 
-/// What is assumed of it, in words.
+/// The assumptions about it, in words.
 pub(super) const ASSUMED: &str = "encoders: their layers or their images shared, beside the language model, in its bubbles, or on 1 or 2 stages of their own; or on \
                                   devices of their own, up to half of the machine in powers of two, tensor 1, 2, 4 or 8";
 

@@ -8,7 +8,7 @@ use super::csv::cell;
 use super::rows::Row;
 use stepsim_step::spec::SpecError;
 
-/// What is drawn against what.
+/// The axes of a plot.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plot {
     /// Column of the horizontal axis.
@@ -229,7 +229,7 @@ impl Plot {
     }
 }
 
-/// Whether points are joined: one for each place of the horizontal axis, and more than one.
+/// True if points are joined: one for each place of the horizontal axis, and more than one.
 fn line_of(members: &[usize], xs: &[f64]) -> bool {
     members.len() > 1 && members.windows(2).all(|pair| xs[pair[0]] < xs[pair[1]])
 }

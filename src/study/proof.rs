@@ -1,4 +1,4 @@
-//! What a search would have missed: its decisions held against the simulation of every layout.
+//! The proof of a search: its decisions held against the simulation of every layout.
 
 use std::collections::BTreeMap;
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use stepsim_read::analysis::waterfall::BarsReport;
 
-/// What a layout spends more (or less) on than the best one.
+/// The time or memory that a layout spends beyond the best one's (or saves).
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Reason {
     /// Group of the waterfall, and what of it.

@@ -1,7 +1,7 @@
-//! What a search tries on the best layout that it found: fields that need not be tried with every layout.
+//! Trials on the best layout of a search: fields that need not be tried with every layout.
 //!
-//! One field after the other, each of its values on what is best so far; what makes the step better is kept. So the
-//! fields are not tried in all combinations, and nothing is proved of them: each trial is reported.
+//! One field after the other, each of its values on the best layout so far; a value that makes the step better is
+//! kept. So the fields are not tried in all combinations, and nothing is proved of them: each trial is reported.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -23,12 +23,12 @@ use stepsim_step::spec::workload::{ModelRef, WorkloadSpec};
 pub struct Trial {
     /// The field.
     pub path: &'static str,
-    /// What it was set to, beside all that was kept before.
+    /// The value that it was set to, beside all values kept before.
     pub value: Value,
     /// Seconds of the step; absent if there is no result that counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step_time_s: Option<f64>,
-    /// Whether the best has it.
+    /// True if the best has it.
     pub kept: bool,
 }
 

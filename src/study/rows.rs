@@ -22,7 +22,7 @@ pub struct Row {
     /// Number of the point in its study, from 0.
     #[serde(default)]
     pub point: u64,
-    /// What the point sets.
+    /// The settings of the point.
     pub settings: Map<String, Value>,
     /// The columns.
     #[serde(flatten)]
@@ -91,7 +91,7 @@ pub enum StudyError {
     Journal {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// Whoever watched the study stopped it.

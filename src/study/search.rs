@@ -2,10 +2,10 @@
 //!
 //! Every layout has a bound by sums, and is estimated in closed form unless that bound leaves it behind. One whose
 //! state and kept activations, which are counted exactly, are over the limit is dropped. The rest is simulated in
-//! batches, from the best estimate on (first those that fit without the margin). What cannot be among the best that
-//! are ranked is left out for certain: the floor of its step ([`stepsim_form::analytic::Estimate::floor`]) is longer.
-//! What is worse than the best by its estimate, less a margin, is left out too: as long as the closed form is never
-//! too long by more than the margin, nothing better is left. The order of work does not depend on the threads.
+//! batches, from the best estimate on (first the layouts that fit without the margin). A layout that cannot be among
+//! the ranked is left out for certain: the floor of its step ([`stepsim_form::analytic::Estimate::floor`]) is longer.
+//! A layout that is worse than the best by its estimate, less a margin, is left out too: as long as the closed form is
+//! never too long by more than the margin, nothing better is left. The order of work does not depend on the threads.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -43,7 +43,7 @@ const EXPLAINED: usize = 3;
 /// A simulated layout.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Ranked {
-    /// What the search chose.
+    /// The settings that the search chose.
     pub settings: Map<String, Value>,
     /// All that turns the workload into this one: arguments of `--set`.
     pub sets: Vec<String>,
@@ -51,7 +51,7 @@ pub struct Ranked {
     pub closed_form_s: f64,
     /// Peak of device memory in closed form.
     pub closed_form_memory_bytes: f64,
-    /// What it takes for certain: the state that stays, and kept activations at their most.
+    /// The certain part: the state that stays, and kept activations at their most.
     pub least_memory_bytes: f64,
     /// Devices of the machine.
     pub devices: u32,
@@ -61,7 +61,7 @@ pub struct Ranked {
     /// Energy of a token, by what the devices draw: as in a report's `cost`.
     #[serde(rename = "energy_J_per_token", skip_serializing_if = "Option::is_none")]
     pub joules_per_token: Option<f64>,
-    /// What the simulation says.
+    /// The simulated outcome.
     #[serde(flatten)]
     pub outcome: Outcome,
     /// Of the first, and of the two unlike it: how far to trust it.
@@ -75,16 +75,16 @@ pub struct Ranked {
     pub slower_by: Vec<Reason>,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct SearchReport {
     /// The workload.
     pub workload: String,
     /// The machine.
     pub topology: String,
-    /// Its devices; of several sizes, those of the best.
+    /// Its devices; of several sizes, the best one's.
     pub devices: u32,
-    /// What is best.
+    /// The aim.
     pub objective: Objective,
     /// Longest step that counts.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -109,16 +109,16 @@ pub struct SearchReport {
     pub closed_form_longest: f64,
     /// The same of what a step takes at least: 0, or the floor is none.
     pub floor_longest: f64,
-    /// What simulating changed of what the closed form says by itself; absent where nothing fits.
+    /// The changes that simulating made to the closed form's ranking; absent where nothing fits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub simulating: Option<Simulating>,
-    /// What the search would have missed, where every layout was simulated to know it.
+    /// The layouts that the search would have missed, where every layout was simulated to know it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proof: Option<Proof>,
-    /// What was tried on the best layout, where that was asked for; the first of the ranking has what was kept.
+    /// The trials on the best layout, where they were asked for; the first of the ranking has the values kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refined: Vec<Trial>,
-    /// What was taken for granted.
+    /// The assumptions.
     pub assumed: Vec<String>,
     /// The best layouts by the upper end of their ranges, best first.
     pub ranking: Vec<Ranked>,
@@ -406,7 +406,7 @@ fn sizes(
     Ok(Some(Axis::of(vec![NODES.to_string()], values)))
 }
 
-/// What was given: values of what is chosen, settings of all layouts, and axes of the rest.
+/// The given settings: values of chosen fields, settings of all layouts, and axes of the rest.
 fn sorted(options: &SearchOptions, base: &Base) -> Result<(Given, Vec<String>, Vec<Axis>), SpecError> {
     let (mut given, mut fixed, mut axes) = (Given::default(), Vec::new(), Vec::new());
     for text in &expanded(&options.fix, &Disk)? {
@@ -437,7 +437,7 @@ struct Layouts {
     devices: u32,
 }
 
-/// All layouts at all points of the rest; the machine is that of the first.
+/// All layouts at all points of the rest; the machine is the first one's.
 fn points(base: &Base, space: &Space, given: &Given) -> Result<Layouts, SpecError> {
     let mut points = Layouts { all: Vec::new(), topology: String::new(), devices: 0 };
     for i in 0..space.count() {

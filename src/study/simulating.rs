@@ -1,4 +1,4 @@
-//! What simulating the layouts of a search changed of what the closed form says.
+//! The changes that simulating the layouts of a search made to the closed form's ranking.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -45,7 +45,7 @@ impl Axis {
     pub fn len(&self) -> usize {
         self.values.len() + self.more.map_or(0, |more| more.count as usize)
     }
-    /// Whether it has none.
+    /// True if it has none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -213,7 +213,7 @@ fn telling(axis: &Axis) -> Vec<usize> {
     others
 }
 
-/// Which points of a product.
+/// The chosen points of a product.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Choice {
     /// All of these hold.
@@ -224,7 +224,7 @@ pub struct Choice {
     pub seed: u64,
 }
 
-/// Draws of which none holds before a sample ends smaller than it was asked for.
+/// Failed draws in a row before a sample ends smaller than it was asked for.
 const MOST_MISSES: usize = 100_000;
 
 impl Space {
@@ -328,7 +328,7 @@ impl Space {
     pub fn count(&self) -> usize {
         self.chosen.as_ref().map_or(self.product() as usize, Vec::len)
     }
-    /// Whether every point sets what this setting sets.
+    /// True if every point replaces this setting.
     pub fn replaces(&self, set: &str) -> bool {
         let path = set.split_once('=').map_or(set, |(path, _)| path);
         self.axes.iter().flat_map(|axis| &axis.paths).any(|axis| json::within(path, axis))
@@ -337,7 +337,7 @@ impl Space {
     pub fn lengths(&self) -> Vec<usize> {
         self.axes.iter().map(Axis::len).collect()
     }
-    /// Whether not all points of the product were chosen.
+    /// True if not all points of the product were chosen.
     pub fn is_part(&self) -> bool {
         self.chosen.is_some()
     }

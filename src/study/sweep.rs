@@ -20,7 +20,7 @@ use stepsim_step::spec::SpecError;
 /// from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
-    /// Which part, 1 to `of`.
+    /// The part, 1 to `of`.
     pub number: usize,
     /// How many parts.
     pub of: usize,
@@ -38,16 +38,16 @@ impl Shard {
 pub struct SweepOptions {
     /// How points are valued.
     pub how: How,
-    /// What rows have of the report of their step; the closed form has none.
+    /// The columns of rows from the report of their step; the closed form has none.
     pub columns: Columns,
-    /// Which of them.
+    /// The part of the points.
     pub shard: Shard,
     /// Threads; default: as many as processors.
     pub threads: Option<usize>,
     /// Where rows are kept: JSON lines, or comma-separated values where the name ends in `.csv` (the journal of these
     /// stands beside it until they are whole, its name with `.jsonl` behind).
     pub output: Option<PathBuf>,
-    /// Whether to go on with the rows that are there.
+    /// True to go on with the rows that are there.
     pub resume: bool,
 }
 

@@ -20,7 +20,7 @@ pub(super) const BATCH: &str = "batch.global";
 pub(super) struct Valued {
     pub key: String,
     pub settings: Map<String, Value>,
-    /// What became of it, where that was asked for.
+    /// Its outcome, where it was asked for.
     pub outcome: Option<Outcome>,
 }
 
@@ -64,7 +64,7 @@ impl Valuer<'_> {
         let inputs = self.base.inputs(&sets).map(Box::new);
         let key = match &inputs {
             Ok(inputs) => self.key(&inputs.workload.hash, inputs),
-            // What cannot be resolved has no inputs: the message stands for them.
+            // A point that cannot be resolved has no inputs: the message stands for them.
             Err(e) => self.key_of(&format!("{} {e}", sets.join(" "))),
         };
         let outcome = new(&key).then(|| match &inputs {
@@ -74,7 +74,7 @@ impl Valuer<'_> {
         (Valued { key, settings, outcome }, inputs)
     }
 
-    /// Points that differ from those of `inputs` in their batch, as long as nothing is wrong with one.
+    /// Points that differ from `inputs` in their batch, as long as nothing is wrong with one.
     fn of_batches(
         &self,
         inputs: &Inputs,

@@ -1,8 +1,8 @@
-//! Worlds folded one after another, as the points of a study are: what was found for one serves the next.
+//! Worlds folded one after another, as the points of a study are: each fold's findings serve the next.
 //!
-//! Classes and merged tables come from the tables of a world and from what its programs ask of them ([`Demands`]).
-//! What ops do otherwise, and what actions carry, may differ: programs and actions are then put into the folded world
-//! as they are. Only graphs of flows are folded with what they carry; worlds that play such are always folded anew.
+//! Classes and merged tables come from the tables of a world and from its programs' demands on them ([`Demands`]).
+//! Other properties of ops, and the bytes of actions, may differ: programs and actions are then put into the folded
+//! world as they are. Only graphs of flows are folded with their bytes; worlds that play such are always folded anew.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,7 +20,7 @@ struct Last {
     /// Its tables, without programs and actions.
     tables: World,
     demands: Demands,
-    /// What became of it, likewise without.
+    /// The folded world, likewise without.
     folded: Folded,
 }
 
@@ -33,7 +33,7 @@ impl Folds {
             return last.of(world);
         }
         let folded = folded(world, &demands);
-        // What could not be folded is another world: rounds are written out.
+        // A world that could not be folded becomes another: rounds are written out.
         if !plays_graphs(world) && folded.ranks.len() < world.ranks.len() {
             let last = Last { tables: bare(world.clone()), demands, folded: bare_folded(&folded) };
             *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(last));
@@ -43,7 +43,7 @@ impl Folds {
 }
 
 impl Last {
-    /// Whether another world is folded in the same way.
+    /// True if another world is folded in the same way.
     fn serves(&self, world: &World, demands: &Demands) -> bool {
         self.demands == *demands && same_tables(&self.tables, world) && !plays_graphs(world)
     }
@@ -80,7 +80,7 @@ fn bare_folded(folded: &Folded) -> Folded {
     Folded { world, ..folded.clone() }
 }
 
-/// Whether two worlds have equal tables. Each field stands here: one that comes has to be thought about.
+/// True if two worlds have equal tables. Each field stands here: a new one has to be thought about.
 fn same_tables(a: &World, b: &World) -> bool {
     let World {
         programs: _,
@@ -165,7 +165,7 @@ mod tests {
         format!("{folded:?}")
     }
 
-    /// What is remembered of the world before is taken where it must come to the same, and nowhere else.
+    /// The fold of the world before is taken where it must come to the same, and nowhere else.
     #[test]
     fn only_worlds_that_fold_alike_are_folded_by_what_is_remembered() {
         let usual = || pairs(program(1000, 1, 1.0, 0));

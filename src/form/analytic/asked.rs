@@ -1,8 +1,8 @@
-//! What the policies of one rank ask for.
+//! The requests of one rank's policies.
 
 use stepsim_step::plan::step::residency::{Around, Gathers, Reductions, Updates};
 
-/// What the policies of one rank ask for, by chunk and unit.
+/// The requests of one rank's policies, by chunk and unit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Asked {
     pub(super) around: Vec<Vec<Around>>,
@@ -22,7 +22,7 @@ pub(super) struct Asked {
     pub(super) size: Vec<Vec<[Size; 2]>>,
 }
 
-/// What a visit counts for where prefetch looks so many bytes or kernels ahead.
+/// The size of a visit where prefetch looks ahead by bytes or kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Size {
     pub(super) bytes: f64,
@@ -32,23 +32,23 @@ pub(super) struct Size {
 }
 
 impl Asked {
-    /// Whether what is reduced holds up no pass, and is reduced once.
+    /// True if its reductions hold up no pass, and run once.
     pub fn reduces_behind(&self) -> bool {
         self.reductions.is_none_or(|reductions| !reductions.every && !reductions.held)
     }
-    /// Whether it gathers as another does.
+    /// True if it gathers as another does.
     pub fn gathers_as(&self, other: &Asked) -> bool {
         let gathers = |asked: &Asked| asked.around.iter().flatten().map(|a| a.gather).collect::<Vec<_>>();
         self.gathers == other.gathers && gathers(self) == gathers(other)
     }
-    /// Whether it has collectives.
+    /// True if it has collectives.
     pub fn communicates(&self) -> bool {
         let gathers = |around: &Around| around.gather != [0.0; 2];
         self.left + self.tied + self.behind > 0.0
             || self.reduced.iter().flatten().flatten().flatten().any(|seconds| *seconds > 0.0)
             || self.around.iter().flatten().any(gathers)
     }
-    /// Whether it has copies.
+    /// True if it has copies.
     pub fn copies(&self) -> bool {
         let copies = |a: &Around| {
             let all = [a.copy_in, a.copy_out, a.carried, a.home];

@@ -1,10 +1,10 @@
-//! What runs beside the passes of a rank: weights are gathered, gradients reduced, bytes copied from and to other
-//! tiers. Each kind is a queue of its own.
+//! Work beside the passes of a rank: weights are gathered, gradients reduced, bytes copied from and to other tiers.
+//! Each kind is a queue of its own.
 //!
-//! A visit (a pass of one micro-batch through one unit) starts when what its policies bring in is there; a gather or
-//! a copy starts when its queue is free, and not before its gate: the end of a visit so many before. A reduction or a
-//! copy out starts behind the visit whose results it takes. With f, b, g, s the forward, backward, gather and
-//! reduction of a unit, equal units of FSDP2 then take
+//! A visit (a pass of one micro-batch through one unit) starts when the bytes that its policies bring in are there; a
+//! gather or a copy starts when its queue is free, and not before its gate: the end of a visit a number of visits
+//! before. A reduction or a copy out starts behind the visit whose results it takes. With f, b, g, s the forward,
+//! backward, gather and reduction of a unit, equal units of FSDP2 then take
 //! ```text
 //! T_fwd = g + (L − 1)·max(f, g) + f        T_bwd = g + b + (L − 1)·max(b, g, s) + s
 //! ```
@@ -23,7 +23,7 @@ use stepsim_step::plan::step::residency::{Around, Gathers, Given, Reductions, Sp
 use stepsim_step::schedule::{Part, Pass, Seat, Slot};
 
 impl Form<'_> {
-    /// What the policies of a rank ask for.
+    /// The requests of a rank's policies.
     ///
     /// # Errors
     /// A collective that no algorithm can run.
@@ -91,7 +91,7 @@ impl Form<'_> {
         order
     }
 
-    /// What each visit of a rank counts for.
+    /// The size of each visit of a rank.
     fn sizes(&self, rank: usize) -> Vec<Vec<[Size; 2]>> {
         let own = &self.ranks[rank];
         let workload = self.workload();
@@ -121,7 +121,7 @@ impl Form<'_> {
     }
 }
 
-/// What is switched on beside the passes.
+/// The kinds of work that are switched on beside the passes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct On {
     pub transfers: bool,
@@ -140,7 +140,7 @@ struct Begun {
     size: Size,
 }
 
-/// What is known of one unit of a rank.
+/// The facts of one unit of a rank.
 #[derive(Clone, Copy, Debug, Default)]
 struct UnitState {
     /// When gathered weights are there.
@@ -174,7 +174,7 @@ pub(super) struct Beside<'f, 'a> {
     left: Vec<u32>,
     /// Gradients that are complete, where their reductions are left for later.
     complete: Option<Vec<(usize, usize, f64)>>,
-    /// What has gone out, by chunk, unit and micro-batch.
+    /// The ends of copies out, by chunk, unit and micro-batch.
     out: FxHashMap<(u16, usize, u32), f64>,
 }
 
@@ -212,7 +212,7 @@ impl<'f, 'a> Beside<'f, 'a> {
         self.left.fill(1);
     }
 
-    /// Whether anything runs beside a pass, which is then walked visit by visit; `first` of its chunk in the step.
+    /// True if anything runs beside a pass, which is then walked visit by visit; `first` of its chunk in the step.
     pub fn minds(&self, part: Part, first: bool) -> bool {
         let last = self.left[usize::from(part.chunk)] == 1;
         let completes = matches!(part.pass, Pass::Backward | Pass::WeightGrad);
@@ -267,7 +267,7 @@ impl<'f, 'a> Beside<'f, 'a> {
         if !self.begun.last().is_some_and(same) {
             self.run = self.begun.len();
         }
-        // What is gathered has been copied in.
+        // Gathered weights have been copied in.
         let mut wait = if self.on.copies { self.copied_in(part, unit, kernels) } else { 0.0 };
         if self.on.collectives {
             wait = wait.max(self.gathered(part, unit, wait));
@@ -310,7 +310,7 @@ impl<'f, 'a> Beside<'f, 'a> {
         wait.max(self.units[chunk][unit].there.unwrap_or(0.0))
     }
 
-    /// The end of the visit so many before the next, or of the last one before its pass.
+    /// The end of the visit that is `ahead` visits before the next, or of the last one before its pass.
     fn gate(&self, ahead: usize, across: bool) -> f64 {
         let start = if across { 0 } else { self.run };
         let own = self.begun.len().checked_sub(ahead).filter(|at| *at >= start);
@@ -324,7 +324,8 @@ impl<'f, 'a> Beside<'f, 'a> {
         let size = self.asked.size[chunk][unit][usize::from(backward)];
         let out = self.out.remove(&(part.chunk, unit, part.micro_batch)).filter(|_| backward);
         let written = self.units[chunk][unit].written.filter(|_| backward);
-        // What is kept between passes comes back when it has gone out, and so does what gathers over micro-batches.
+        // Tensors kept between passes come back when they have gone out, and so do sums that gather over
+        // micro-batches.
         let copies = [
             (around.copy_in[usize::from(backward)], out.unwrap_or(0.0)),
             (written.map_or(0.0, |_| around.carried[0]), written.unwrap_or(0.0)),
@@ -338,7 +339,7 @@ impl<'f, 'a> Beside<'f, 'a> {
         there
     }
 
-    /// When a copy for the next visit may start: so many layers, kernels or bytes ahead.
+    /// The earliest start of a copy for the next visit, a number of layers, kernels or bytes ahead.
     fn prefetch_gate(&self, size: Size, kernels: f64) -> f64 {
         let prefetch = self.form.workload().offload.prefetch;
         let span =
@@ -416,8 +417,8 @@ impl<'f, 'a> Beside<'f, 'a> {
         self.bring_home(reduced);
     }
 
-    /// What the bucket holds has been reduced: sums that live on other tiers are brought there, with what they held
-    /// before.
+    /// The bucket has been reduced: sums that live on other tiers are brought there, together with their earlier
+    /// contents.
     fn bring_home(&mut self, reduced: f64) {
         for (chunk, unit) in std::mem::take(&mut self.bucket) {
             let [home_in, home_out] = self.asked.around[chunk][unit].home;
@@ -465,7 +466,8 @@ impl<'f, 'a> Beside<'f, 'a> {
         let mut ends = Vec::with_capacity(updates.stations.len());
         let left = if self.asked.left > 0.0 { self.reduce } else { 0.0 };
         for (i, (stations, unit)) in updates.stations.iter().zip(self.units.iter().flatten()).enumerate() {
-            // State is fetched so many updates ahead, behind the last pass; gradients leave as they are reduced.
+            // State is fetched `ahead` updates before its own, behind the last pass; gradients leave as they are
+            // reduced.
             let gate = match updates.ahead {
                 Some(ahead) => i.checked_sub(ahead.saturating_add(1)).map_or(passes, |at: usize| ends[at]),
                 None => unit.reduced.max(left),

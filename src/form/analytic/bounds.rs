@@ -32,7 +32,7 @@ pub fn fsdp(alpha: f64, weight_bytes: f64, gradient_bytes: f64) -> [f64; 2] {
 pub fn tensor(alpha: f64, ffn: f64, gated: bool, bytes: f64) -> f64 {
     ffn / alpha * if gated { 1.5 } else { 1.0 } * 2.0 / bytes
 }
-/// Largest tensor-parallel degree of a whole layer of so many parameters.
+/// Largest tensor-parallel degree of a whole layer of `parameters`.
 pub fn tensor_layer(alpha: f64, parameters: f64, hidden: f64, bytes: f64) -> f64 {
     parameters / (4.0 * hidden * alpha) * 2.0 / bytes
 }
@@ -64,7 +64,7 @@ pub fn ring_tokens(peak: f64, rate: f64, group: f64, bytes: f64) -> f64 {
     bytes * peak / (2.0 * rate * group)
 }
 
-/// What one set of a machine's axes gathers.
+/// The gather over one set of a machine's axes.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct AxesRate {
     /// Names of the axes: `X`, `XY`.

@@ -1,4 +1,5 @@
-//! Passes through chunks: the matrices of their units, multiplied; of two passes at once, that of their ops in turns.
+//! Passes through chunks: the matrices of their units, multiplied; for two passes at once, the product of their ops in
+//! turns.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -86,7 +87,7 @@ impl Chunks {
     }
 }
 
-/// What lies around the visits of two passes at once: 0 the forward one, 1 the backward one.
+/// The work around the visits of two passes at once: 0 the forward one, 1 the backward one.
 pub(super) trait Around<T> {
     /// A pass comes to a unit; returns what the visit waits for.
     fn opens(&mut self, which: usize, visit: (Pass, usize), streams: &Streams<T>) -> Option<T>;
@@ -113,8 +114,8 @@ pub(super) enum Gradients {
     Fused,
 }
 
-/// The passes through the units of a chunk, one after the other: of which unit, and the pass. What is computed again
-/// belongs to the visit that it is first needed for.
+/// The passes through the units of a chunk, one after the other: the unit, and the pass. A recomputation belongs to
+/// the visit that it is first needed for.
 fn visits(units: &Units, pass: Pass, first: bool) -> Vec<(usize, &UnitPass)> {
     let mut visits = Vec::with_capacity(2 * units.len());
     match pass {
@@ -150,14 +151,14 @@ fn product(visits: &[(usize, &UnitPass)]) -> Passage {
     runs.fold(Passage::nothing(), |sum, run| sum.then(&run[0].1.passage.times(run.len())))
 }
 
-/// Whether a unit of the chunk exchanges tokens.
+/// True if a unit of the chunk exchanges tokens.
 fn exchange(units: &Units) -> bool {
     units.iter().any(|unit| unit.forward.ops.iter().any(is_exchange))
 }
 fn is_exchange(op: &Op) -> bool {
     matches!(op.work, Work::Message { exchange: true, .. })
 }
-/// Whether no exchange of the chunk is done again.
+/// True if no exchange of the chunk is done again.
 fn apart(units: &Units) -> bool {
     units.iter().all(|unit| unit.paired.is_some())
 }
@@ -277,7 +278,7 @@ fn exchanging<T: Clock>(
 
 /// A visit, and its ops.
 type Visit<'a> = ((Pass, usize), &'a [Op]);
-/// The weight gradients that a visit leaves for later: those of experts first, which are so many.
+/// The weight gradients that a visit leaves for later, the experts' first, with the number of these.
 type Later<'a> = Option<(&'a [Op], usize)>;
 
 /// The backward visit of a unit; an embedding has weight gradients alone.
@@ -301,7 +302,7 @@ struct Part<'a> {
     steps: std::iter::Peekable<std::vec::IntoIter<PassStep<'a>>>,
     /// By visit: the weight gradients that it leaves for later.
     later: std::vec::IntoIter<Later<'a>>,
-    /// Weight gradients of the visit under way: those of experts and the others; and those of visits that are over.
+    /// Weight gradients of the visit under way, the experts' and the others; and the ones of visits that are over.
     open: Vec<Waiting<'a>>,
     over: Vec<Waiting<'a>>,
 }

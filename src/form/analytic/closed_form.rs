@@ -36,11 +36,12 @@ pub struct ClosedForm<'a> {
     rules: RulesOfLayout,
     /// Model FLOP of one sequence, or of the whole step where documents are dealt to ranks.
     flops: f64,
-    /// What the rank with most attention or images adds to the bubble, where they are dealt for this one batch.
+    /// The time that the rank with most attention or images adds to the bubble, where they are dealt for this one
+    /// batch.
     documents: Option<f64>,
-    /// What ranks that make passes of their own take, of this one batch.
+    /// The times of ranks that make passes of their own, for this one batch.
     own: Option<OwnPasses>,
-    /// What does not change from batch to batch, and for which it holds.
+    /// The results that do not change from batch to batch, and the batches for which they hold.
     held: Option<(Alike, Held)>,
 }
 
@@ -152,7 +153,7 @@ impl<'a> ClosedForm<'a> {
         self.rules.ranks()
     }
 
-    /// What the step with `global` sequences takes at least, by sums alone, and what it holds: no order is walked.
+    /// The least time of the step with `global` sequences, by sums alone, and its memory: no order is walked.
     ///
     /// # Errors
     /// As [`ClosedForm::with_batch`].
@@ -194,7 +195,7 @@ impl<'a> ClosedForm<'a> {
         Ok(held.floor.seconds(f64::from(self.form.passes()), walk, self.form.optimizer[0]))
     }
 
-    /// What the policies ask for with `global` sequences.
+    /// The requests of the policies with `global` sequences.
     fn for_batch(&mut self, global: u64) -> Result<(), PlanError> {
         let workload = self.form.workload();
         if self.documents.is_some() && global != workload.batch.global {
@@ -223,8 +224,8 @@ impl<'a> ClosedForm<'a> {
     /// The step with `global` sequences, which must make whole micro-batches.
     ///
     /// # Errors
-    /// The schedule has no order for so many micro-batches; documents were dealt for another number of sequences; a
-    /// group cannot communicate.
+    /// The schedule has no order for its micro-batches; documents were dealt for another number of sequences; a group
+    /// cannot communicate.
     pub fn with_batch(&mut self, global: u64) -> Result<Estimate, PlanError> {
         self.for_batch(global)?;
         let (workload, passes) = (self.form.workload(), self.form.passes());

@@ -1,9 +1,9 @@
-//! What crosses the borders between stages, in bytes of a message and seconds of putting its pieces together.
+//! The messages over the borders between stages: bytes of one, and seconds of putting its pieces together.
 
 use stepsim_step::plan::step::Border;
 use stepsim_step::schedule::Data;
 
-/// What crosses a border for one micro-batch.
+/// The message over a border for one micro-batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Crossing {
     /// Bytes of a message.
@@ -43,7 +43,7 @@ impl Crossings {
         }
         Ok(crossings)
     }
-    /// The kind of what the first stage has with the ranks that encode its images: that of the last border.
+    /// The kind of the border between the first stage and the ranks that encode its images: the last border's.
     pub fn side(&self, data: Data) -> usize {
         self.of[data as usize].last().copied().unwrap_or(0)
     }

@@ -1,4 +1,4 @@
-//! What the closed form says of a step.
+//! The closed form's result for a step.
 
 use serde_json::{Map, Value, json};
 
@@ -29,7 +29,7 @@ pub struct Estimate {
     pub busiest: usize,
 }
 
-/// What a step takes at least, and what it holds, before any order is walked.
+/// The least time of a step, and its memory, before any order is walked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
     /// Seconds that the step takes at least, in closed form and simulated; 0 where nothing is certain.

@@ -1,4 +1,4 @@
-//! What a step takes at least: a bound that no run of it can be below, for searches that leave out what cannot be best.
+//! The least time of a step: no run of it can be below, so searches may leave out steps that cannot be best.
 //!
 //! The walk of its passes is one where all groups and devices are alike and no host launches them: whatever else a
 //! run has (transfers between stages, reductions, copies, contention, interference) makes some op start later, and in
@@ -25,14 +25,14 @@ use stepsim_step::spec::workload::CollectiveFidelity;
 #[derive(Clone, Copy, Default)]
 struct Passes {
     forward: f64,
-    /// What the stage before waits for.
+    /// The gradient that the stage before waits for.
     gradient: f64,
     /// Gradients of weights that it does not wait for.
     rest: f64,
 }
 
 impl Form<'_> {
-    /// What the step takes at least, whatever its number of micro-batches.
+    /// The least time of the step, for any number of micro-batches.
     pub(super) fn floor(&self) -> Floor {
         let order = &self.parts.order;
         let passes = || order.ranks.iter().flatten().flat_map(Slot::parts).map(|Part { pass, .. }| pass);
@@ -77,11 +77,11 @@ impl Form<'_> {
     }
 }
 
-/// What a step takes at least, by pipeline rank; nothing where nothing is known.
+/// The least time of a step, by pipeline rank; empty where nothing is known.
 #[derive(Default)]
 pub(super) struct Floor {
     ranks: Vec<OfRank>,
-    /// Whether passes take as long as they are walked.
+    /// True if passes take as long as they are walked.
     walked: bool,
 }
 
@@ -89,13 +89,13 @@ pub(super) struct Floor {
 const ROUNDING: f64 = 1e-9;
 
 impl Floor {
-    /// Whether the walk of the passes is certain too.
+    /// True if the walk of the passes is certain too.
     pub fn walks(&self) -> bool {
         self.walked
     }
 
-    /// Seconds with so many micro-batches of each direction, whose passes are walked in so many seconds, and a
-    /// smallest update.
+    /// Seconds with `micro_batches` of each direction, whose passes are walked in `walk` seconds, and a smallest
+    /// update.
     pub fn seconds(&self, micro_batches: f64, walk: f64, update: f64) -> f64 {
         let walk = if self.walked { walk } else { 0.0 };
         let passes = self.ranks.iter().map(|rank| rank.seconds(micro_batches)).fold(walk, f64::max);
@@ -104,7 +104,7 @@ impl Floor {
 }
 
 defaults! {
-    /// What a rank has to do in a step.
+    /// The work of a rank in a step.
     #[derive(Clone, Copy)]
     struct OfRank {
         /// Passes of stages before its first one, forward and backward.

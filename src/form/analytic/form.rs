@@ -31,7 +31,7 @@ pub(super) struct RankTimes {
     pub sum: UnitTime,
 }
 
-/// What a step is made of, besides its layers.
+/// The parts of a step, besides its layers.
 pub(super) struct Parts<'a> {
     pub shares: Shares<'a>,
     pub policies: Policies,
@@ -43,7 +43,7 @@ pub(super) struct Parts<'a> {
     pub prices: &'a dyn PriceList,
     /// Class of the slowest device of each pipeline rank.
     pub classes: Vec<u32>,
-    /// Whether all groups of a kind, and all devices, are alike.
+    /// True if all groups of a kind, and all devices, are alike.
     pub alike: bool,
     /// Bytes of the gradients of a table that first and last stage share.
     pub table: f64,
@@ -65,7 +65,7 @@ pub(super) struct Form<'a> {
     pub parts: Parts<'a>,
     /// Micro-batches of the step.
     pub micro_batches: u32,
-    /// Whether the order runs the two gradients of every backward pass apart.
+    /// True if the order runs the two gradients of every backward pass apart.
     pub splits: bool,
     layers: Arc<Priced>,
     pub stages: Vec<Vec<Unit>>,
@@ -73,7 +73,7 @@ pub(super) struct Form<'a> {
     pub chunks: Chunks,
     /// The rank with most work.
     pub busiest: usize,
-    /// What crosses the borders between stages.
+    /// The messages over the borders between stages.
     pub crossings: Crossings,
     /// Seconds once a step: norm and update of the ranks with least and with most of it, and what reads of the host
     /// add.
@@ -122,7 +122,7 @@ impl<'a> Form<'a> {
         Ok(())
     }
 
-    /// The same step with so many micro-batches.
+    /// The same step with `micro_batches`.
     ///
     /// # Errors
     /// The schedule has no order for them.
@@ -136,7 +136,7 @@ impl<'a> Form<'a> {
         }
         Ok(())
     }
-    /// The order of so many micro-batches.
+    /// The order of `micro_batches`.
     ///
     /// # Errors
     /// The schedule has none.
@@ -235,10 +235,10 @@ impl<'a> Form<'a> {
     }
 }
 
-/// The shortest order that goes on by turns to that of so many micro-batches.
+/// The shortest order that goes on by turns to the order of `micro_batches`.
 ///
 /// # Errors
-/// There is none of so many.
+/// There is no order for this number.
 pub(super) fn shortest_order(
     workload: &WorkloadSpec,
     micro_batches: u32,

@@ -1,4 +1,4 @@
-//! What closed forms have found out: layouts that differ in one thing share all that the others make of it.
+//! The results that closed forms share: layouts that differ in one thing share all that the others make of it.
 //!
 //! | what | goes by |
 //! |--|--|
@@ -36,7 +36,7 @@ use stepsim_step::spec::workload::{
     RecomputeSpec, TensorOverlap, TrainingSpec, WorkloadSpec,
 };
 
-/// What closed forms on one machine, with one list of prices and one host, have found out.
+/// The results of closed forms on one machine, with one list of prices and one host.
 #[derive(Debug, Default)]
 pub struct Known {
     layers: RefCell<Kept<LayersKey, Priced>>,
@@ -94,7 +94,7 @@ pub(super) fn digest(numbers: &[u64]) -> u64 {
     numbers.iter().fold(0, |sum, n| (sum ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29))
 }
 
-/// What the plans of layers go by.
+/// The key of the plans of layers.
 #[derive(Debug)]
 struct LayersKey {
     shard: Shard,
@@ -114,23 +114,23 @@ pub(super) struct Priced {
     pub layers: Layers,
     /// Parameters of the model.
     pub parameters: ParameterCount,
-    /// FLOP of a sequence, all of which are alike.
+    /// FLOP of a sequence, where all are alike.
     pub flops: StepFlops,
     times: Mutex<Vec<(Asked, Arc<UnitPasses>)>>,
 }
 
-/// What a layout makes of the price of a unit.
+/// A layout's part in the price of a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Surroundings {
-    /// What the groups inside layers look like: numbers from 1, 0 for a group of one.
+    /// The geometries of the groups inside layers: numbers from 1, 0 for a group of one.
     pub inside: Vec<u32>,
-    /// Whether the pipeline leaves the node.
+    /// True if the pipeline leaves the node.
     pub crosses: bool,
-    /// Whether shards of weights are copied.
+    /// True if shards of weights are copied.
     pub copies: bool,
 }
 
-/// What the price of a unit goes by, beside its layers.
+/// The key of a unit's price, beside its layers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Asked {
     /// Where its plan is kept.
@@ -165,7 +165,7 @@ impl Priced {
     }
 }
 
-/// Sizes of groups and whether they are those of the front, the order of axes, and whether images are exchanged.
+/// Sizes of groups with true for the front's, the order of axes, and true where images are exchanged.
 type GroupsKey = ((Degrees, bool), Vec<GroupAxis>, bool);
 
 /// The groups of a rank with more than one member, what each looks like, and the number of that.
@@ -241,8 +241,8 @@ impl Known {
         self.layers.borrow_mut().put(digest, key, priced)
     }
 
-    /// The groups of a rank, of the front or not, in a layout of so many ranks, `made` unless they are known; not
-    /// kept where ranks have a map.
+    /// The groups of a rank, of the front or not, in a layout of `ranks` ranks, `made` unless they are known; not kept
+    /// where ranks have a map.
     pub(super) fn groups<E>(
         &self,
         workload: &WorkloadSpec,
@@ -293,7 +293,7 @@ impl Known {
         Ok(seconds)
     }
 
-    /// The order of so many micro-batches, `made` unless it is known.
+    /// The order of `micro_batches`, `made` unless it is known.
     pub(super) fn order(
         &self,
         workload: &WorkloadSpec,

@@ -1,10 +1,10 @@
-//! What a pass takes at least, summed unit by unit.
+//! The least time of a pass, summed unit by unit.
 
 use std::ops::AddAssign;
 
 use stepsim_step::model::Item;
 
-/// What a chain of ops takes at least.
+/// The least time of a chain of ops.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Least {
     /// Kernels, one after the other.

@@ -28,21 +28,21 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// Seconds for so many bytes; none for none.
+    /// Seconds for `bytes`; none for none.
     pub fn time(&self, bytes: f64) -> f64 {
         if bytes > 0.0 { self.latency + bytes / self.bandwidth } else { 0.0 }
     }
 }
 
-/// The groups of one rank, as the machine carries them: of each kind the slowest, where those of other ranks are not
-/// alike.
+/// The groups of one rank, as the machine carries them: of each kind the slowest, where the groups of other ranks
+/// differ.
 pub struct Links<'a> {
     chooser: &'a Chooser,
     groups: Arc<Groups>,
     known: &'a Known,
-    /// What each group was asked for last, as neighbouring layers ask for the same: op, bytes and seconds.
+    /// The last request of each group, as neighbouring layers ask for the same: op, bytes and seconds.
     last: Vec<Cell<(Op, f64, f64)>>,
-    /// From the first rank of each pipeline rank to that of the one behind it; the last entry is the way round.
+    /// From the first rank of each pipeline rank to the first of the one behind it; the last entry is the way round.
     pub borders: Vec<Pipe>,
     /// Members of a tensor-parallel group whose pipeline has stages on more than one node; else none.
     pub crossing: u32,
@@ -120,7 +120,7 @@ impl<'a> Links<'a> {
     fn place(&self, group: Group) -> Option<usize> {
         self.groups.iter().position(|known| known.0 == group)
     }
-    /// What layers find around them, with or without copies of shards.
+    /// The surroundings of layers, with or without copies of shards.
     pub(super) fn surroundings(&self, copies: bool) -> Surroundings {
         let number = |group| self.place(group).map_or(0, |at| self.groups[at].2 + 1);
         let dynamic =
@@ -159,7 +159,7 @@ impl<'a> Links<'a> {
         self.known.seconds(*number, transfer, || Ok(self.chooser.choose(transfer, geometry)?.expected_s))
     }
 
-    /// Whether a group has more than one member.
+    /// True if a group has more than one member.
     pub fn has(&self, group: Group) -> bool {
         self.place(group).is_some()
     }
@@ -189,7 +189,7 @@ const INSIDE: [Group; 7] = [
     Group::Layer(CommGroup::Data),
 ];
 
-/// From the first rank of each pipeline rank to that of the one behind it, and round from the last to the first.
+/// From the first rank of each pipeline rank to the first of the one behind it, and round from the last to the first.
 fn borders(machine: &Machine, layout: &Layout, shared: &Shared<'_>) -> Result<Vec<Pipe>, CollectiveError> {
     let ranks = layout.size(Axis::Pp);
     if ranks == 1 {
@@ -284,9 +284,9 @@ impl<'a> Shared<'a> {
         })
     }
 
-    /// How many groups of one kind share each link of an axis of a torus: members that are so many positions apart
-    /// leave room for as many groups between them. Of two members that are opposite on a ring, those at even positions
-    /// go one way round and those at odd ones the other.
+    /// The number of groups of one kind that share each link of an axis of a torus: members n positions apart leave
+    /// room for n groups between them. Of two members that are opposite on a ring, the groups at even positions go one
+    /// way round and the groups at odd ones the other.
     fn interleaved(&self, degrees: &Degrees, first: RankId, group: Group) -> u64 {
         let Fabric::Torus(axes) = Network::fabric(self.machine) else { return 1 };
         if self.alone {

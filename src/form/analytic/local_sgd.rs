@@ -6,9 +6,9 @@
 //! fragment takes beyond the steps under which it may run is exposed (DiLoCo: arXiv 2311.08105; streaming and
 //! overlapped: 2501.18512).
 //!
-//! What H costs in loss is outside of this: a longer H is not free.
+//! The cost of H in loss is outside of this: a longer H is not free.
 
-/// An exchange between sites every so many steps.
+/// An exchange between sites at a regular distance of steps.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LocalSgd {
     /// Sites.

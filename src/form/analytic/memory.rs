@@ -1,8 +1,8 @@
 //! What one rank's device memory holds at its fullest: its order walked through, visit by visit.
 //!
-//! The level during a visit is what stays, what micro-batches carry from their forward to their backward passes, what
-//! the policies hold during just this visit, what is computed again for it, and its short-lived tensors. Overlapped
-//! passes are walked side by side.
+//! The level during a visit is the sum of the bytes that stay, the tensors that micro-batches carry from their forward
+//! to their backward passes, the policies' bytes of just this visit, its recomputed tensors, and its short-lived ones.
+//! Overlapped passes are walked side by side.
 //!
 //! Not seen: copies and reductions of other ranks on the same links, behind which more waits than alone.
 
@@ -54,7 +54,7 @@ impl Memory {
     pub fn total(&self) -> f64 {
         self.weights + self.gradients + self.optimizer + self.activations + self.gathered + self.workspace
     }
-    /// What passes hold: neither state nor gradients.
+    /// The bytes of passes: neither state nor gradients.
     fn working(&self) -> f64 {
         self.activations + self.gathered + self.workspace
     }
@@ -106,7 +106,7 @@ impl Course {
 /// A pass of a chunk.
 type Kind = (Pass, u16);
 
-/// What a slot holds over the level at its start, and what it leaves behind.
+/// The bytes of a slot over the level at its start, and the bytes that it leaves behind.
 #[derive(Clone, Copy)]
 struct Visited {
     fullest: Memory,
@@ -276,7 +276,7 @@ impl Rank<'_> {
         course
     }
 
-    /// What the policies hold during a visit.
+    /// The policies' bytes during a visit.
     fn during(&self, chunk: usize, unit: usize, forward: bool, adds_gradient: bool) -> Memory {
         Memory {
             gradients: if forward || adds_gradient { self.of_class(1, chunk, unit, forward) } else { 0.0 },

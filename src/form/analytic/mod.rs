@@ -18,9 +18,10 @@
 //! communication and the host add to its passes + bubble + transfers between stages + data-parallel communication +
 //! copies + optimizer
 //!
-//! The busiest rank is the one with most work over the step. Its kernels and what each kind of communication adds to
-//! them are those of passes among others like them; the bubble is what the walk of the whole order takes longer. Each
-//! further term is what the walk takes longer with one subject more: transfers, then collectives, then copies.
+//! The busiest rank is the one with most work over the step. Its kernels, and the time that each kind of communication
+//! adds to them, hold for passes among others like them; the bubble is the rest of the walk of the whole order. Each
+//! further term is the time that the walk takes longer with one subject more: transfers, then collectives, then
+//! copies.
 //!
 //! Where links are shared by what is laid out on them (an adapter by several devices, a host's memory by all of its),
 //! each has its part (`links`).

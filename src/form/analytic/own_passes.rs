@@ -14,7 +14,7 @@ use stepsim_step::documents::{DynamicContext, PackedPass};
 use stepsim_step::model::Shard;
 use stepsim_step::plan::step::{Forming, PlanError};
 
-/// What ranks that make passes of their own take.
+/// The times of ranks that make passes of their own.
 pub(super) struct OwnPasses {
     /// Passes of the rank that ends last.
     pub passes: u32,
@@ -29,8 +29,8 @@ pub(super) struct OwnPasses {
 }
 
 impl OwnPasses {
-    /// Of a step whose form has the units of the largest pass; leaves it with those of the last pass of the rank that
-    /// ends last. `share` is what a rank has of a pass, `units` what it makes of the model.
+    /// The passes of a step whose form has the units of the largest pass; leaves it with the units of the last pass of
+    /// the rank that ends last. `share` gives a rank's share of a pass, `units` its units of the model.
     ///
     /// # Errors
     /// A group cannot communicate.

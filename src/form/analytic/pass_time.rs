@@ -16,9 +16,9 @@ pub struct PassTime {
     pub context: f64,
     /// Expert parallelism (tensor parallelism inside experts too).
     pub expert: f64,
-    /// What the host takes longer to launch all this than the device to run it.
+    /// The time that the host takes longer to launch all this than the device to run it.
     pub host: f64,
-    /// What of all this is certain; not a part of the sum.
+    /// The certain part of all this; not a part of the sum.
     pub least: Least,
 }
 
@@ -27,7 +27,7 @@ impl PassTime {
     pub fn total(&self) -> f64 {
         self.compute + self.tensor + self.context + self.expert + self.host
     }
-    /// What is not kernels.
+    /// The time beside kernels.
     pub fn exposed(&self) -> f64 {
         self.total() - self.compute
     }
@@ -44,7 +44,7 @@ impl PassTime {
     }
 }
 
-/// The part that a queue adds; that of kernels where it adds none.
+/// The part that a queue adds; the kernels' where it adds none.
 impl Index<Queue> for PassTime {
     type Output = f64;
 
@@ -87,7 +87,7 @@ impl AddAssign for PassTime {
 pub struct UnitTime {
     /// Forward.
     pub forward: PassTime,
-    /// What is computed again before the backward pass.
+    /// The recomputation before the backward pass.
     pub recompute: PassTime,
     /// Both gradients in one pass.
     pub backward: PassTime,

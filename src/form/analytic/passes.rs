@@ -12,12 +12,12 @@ use stepsim_step::plan::step::{FullRecompute, Prices, Unit, transfer_of};
 use stepsim_step::schedule::Pass;
 use stepsim_step::spec::stack::{GraphScope, HostRead, HostSpec, LayerHosts};
 
-/// What decides how long a rank takes for the items of its units.
+/// The prices and settings that decide the time of a rank's items.
 pub struct Pricing<'a> {
     pub prices: &'a dyn Prices,
     pub links: &'a Links<'a>,
     pub host: Option<&'a HostSpec>,
-    /// What the framework does before the first kernel of a layer's pass.
+    /// The framework's work before the first kernel of a layer's pass.
     pub layers: LayerHosts,
     /// Makes of a pass what runs: copies of shards around it, and tensor-parallel communication in pieces as
     /// `parallelism.tensor_overlap` says. It is told the pass, and whether it repeats forward.
@@ -129,7 +129,8 @@ fn with_parts(items: &[Item], (rest, experts): &(Vec<Item>, Vec<Item>)) -> Vec<I
 }
 
 impl PassTime {
-    /// What each kind of communication, and then the host, adds to the kernels of a pass that follows one like it.
+    /// The time that each kind of communication, and then the host, adds to the kernels of a pass that follows one
+    /// like it.
     fn split(&mut self, ops: &[Op]) {
         use Queue::{Context, Expert, Host, Tensor};
         self.compute = ops.iter().filter(|op| op.work == Work::Kernel).map(|op| op.seconds).sum();
@@ -176,14 +177,14 @@ fn others_us(host: &HostSpec, layers: &LayerHosts, unit: &Unit, (pass, again): (
     }
 }
 
-/// What the host does for the ops of a unit, one after the other.
+/// The host's work for the ops of a unit, one after the other.
 struct Launches<'a> {
     host: Option<&'a HostSpec>,
     /// Factor on all times of the host, in seconds.
     scale: f64,
     /// Seconds behind each kernel.
     gap: f64,
-    /// Whether ops belong to a graph that has been launched.
+    /// True if ops belong to a graph that has been launched.
     in_graph: bool,
     /// Microseconds of other work before the first kernel of the pass, and before its first product of experts.
     others_us: [f64; 2],
@@ -197,8 +198,8 @@ impl<'a> Launches<'a> {
         let gap = if host.is_some() { prices.gap().s() } else { 0.0 };
         Launches { host, scale: slowness * 1e-6, gap, in_graph: false, others_us: [0.0; 2], last: [None; 4] }
     }
-    /// A pass begins, which `goes_on` with the graph of what is computed again for it, or has one of its own; before
-    /// its first kernel, and before its first product of experts, the framework is busy so many microseconds.
+    /// A pass begins, which `goes_on` with the graph of its recomputation, or has one of its own; before its first
+    /// kernel, and before its first product of experts, the framework is busy for `others_us` microseconds.
     fn begin(&mut self, goes_on: bool, others_us: [f64; 2]) {
         self.in_graph &= goes_on;
         self.others_us = others_us;

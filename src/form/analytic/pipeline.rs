@@ -28,9 +28,9 @@ use stepsim_step::schedule::{Choice, Data, Order, Part, Pass, Seat, Slot, StageA
 use stepsim_step::spec::stack::{HostRead, HostSpec};
 use stepsim_step::spec::workload::{ExpertOverlap, PointToPoint};
 
-/// Micro-batches whose walks tell those of all others.
+/// The numbers of micro-batches whose walks give the walks of all others.
 struct Repeats {
-    /// Walked, and so many further on again.
+    /// Walked: `first`, and `every` further on again.
     first: u32,
     every: u32,
     /// How many times as many follow.
@@ -57,7 +57,8 @@ impl Form<'_> {
         Ok(second + more * (second - first))
     }
 
-    /// The walks that tell that of all micro-batches; none where that is short, or its schedule does not repeat itself.
+    /// The walks that give the walk of all micro-batches; none where it is short, or its schedule does not repeat
+    /// itself.
     fn repeats(&self) -> Option<Repeats> {
         let pipeline = &self.workload().parallelism.pipeline;
         let Choice::Named(schedule) = pipeline.choice() else { return None };
@@ -82,7 +83,7 @@ impl Form<'_> {
         (more > 0).then_some(Repeats { first, every, more: f64::from(more) })
     }
 
-    /// The slots of a rank in all, each among others like it: their seconds, and those of their kernels.
+    /// The slots of a rank in all, each among others like it: their seconds, and the seconds of their kernels.
     pub fn busy(&self, rank: usize) -> Result<PassTime, PlanError> {
         let passes = f64::from(self.passes());
         let sum = &self.ranks[rank].sum;
@@ -94,7 +95,7 @@ impl Form<'_> {
             return Ok(all);
         }
         let order = self.order_of(self.micro_batches)?;
-        // What passes at once hide of one another.
+        // The time that simultaneous passes hide of one another.
         let (mut apart, mut at_once) = (0.0, 0.0);
         for slot in order.ranks[rank].iter().filter(|slot| paired(slot)) {
             at_once += period(&self.slot(rank as u32, slot, false));
@@ -134,11 +135,11 @@ impl Form<'_> {
     pub(super) fn kind(&self, rank: u32, part: Part) -> usize {
         self.ranks[rank as usize].kinds[usize::from(part.chunk)]
     }
-    /// Whether a rank goes on only when what it sends has been delivered.
+    /// True if a rank goes on only when its messages have been delivered.
     fn holds_sender(&self) -> bool {
         self.workload().parallelism.pipeline.p2p != PointToPoint::Async
     }
-    /// Whether a message waits until the pass before its receiver's has ended.
+    /// True if a message waits until the pass before its receiver's has ended.
     fn awaits_receiver(&self) -> bool {
         self.workload().parallelism.pipeline.p2p == PointToPoint::Batched
     }
@@ -186,13 +187,13 @@ fn exchanges(form: &Form<'_>, order: &Order) -> Vec<Exchange> {
 }
 
 impl Exchange {
-    /// Whether slot `i` shares the exchange of the slot before it.
+    /// True if slot `i` shares the exchange of the slot before it.
     fn shares(&self, slots: &[Slot], i: usize) -> bool {
         self.pairs && i > 0 && i < slots.len() && turn(&slots[i - 1..=i])
     }
 }
 
-/// Whether these slots are a forward and a backward pass.
+/// True if these slots are a forward and a backward pass.
 fn turn(slots: &[Slot]) -> bool {
     let pass = |slot: &Slot| match slot {
         Slot::Single(part) => Some(part.pass),
@@ -220,14 +221,14 @@ pub(super) struct Walk<'f, 'a> {
     beside: Vec<Beside<'f, 'a>>,
     /// By rank; none where each pass sends by itself.
     exchanges: Vec<Exchange>,
-    /// Whether anything has been sent since the ranks were last looked at.
+    /// True if anything has been sent since the ranks were last looked at.
     posted: bool,
 }
 
-/// What a rank sends and receives at once between two of its passes.
+/// The messages that a rank sends and receives at once between two of its passes.
 #[derive(Clone, Debug, Default)]
 struct Exchange {
-    /// Whether a forward and a backward pass in a row share one.
+    /// True if a forward and a backward pass in a row share one.
     pairs: bool,
     /// The slot that the last one stands before, and what it has sent.
     before: usize,
@@ -310,7 +311,7 @@ impl<'f, 'a> Walk<'f, 'a> {
         let paired = matches!(slot, Slot::Overlapped { .. });
         times[compute] = self.exchange(rank, i, times[compute])?;
         let mut reads = false;
-        // What a slot receives is asked for as soon as the slot before is over, together with what that sends.
+        // The receives of a slot are posted as soon as the slot before is over, together with its sends.
         for part in slot.parts() {
             let input = self.input(rank, part, times[compute])?;
             let queue = if paired && part.pass != Pass::Forward { Queue::Other } else { Queue::Input };
@@ -381,8 +382,8 @@ impl<'f, 'a> Walk<'f, 'a> {
         Some(Some(there))
     }
 
-    /// What a pass has made is on its way to the next stage, unless it is sent when its receiver is ready, or with
-    /// the next exchange.
+    /// The output of a pass is on its way to the next stage, unless it is sent when its receiver is ready, or with the
+    /// next exchange.
     fn output(&mut self, rank: u32, part: Part, made: f64) {
         let Some(data) = part.pass.makes() else { return };
         let at = self.order.placement.stage(Seat { rank, chunk: part.chunk });
@@ -447,7 +448,7 @@ impl<'f, 'a> Walk<'f, 'a> {
         Some(over)
     }
 
-    /// Whether the input of a pass crosses a border.
+    /// True if the input of a pass crosses a border.
     fn comes_from_another(&self, rank: u32, part: Part) -> bool {
         let placement = &self.order.placement;
         let source = part

@@ -1,4 +1,4 @@
-//! Queues: a rank works in streams, each of which takes its ops in order, one at a time.
+//! Queues: a rank works in streams; each takes its ops in order, one at a time.
 //!
 //! An op starts when its stream is free and all that it waits for has ended. With ⊕ for the later of two times and ⊗
 //! for "so much later" (max-plus algebra; Baccelli et al. 1992, *Synchronization and Linearity*), every end is a
@@ -10,10 +10,10 @@
 //! at which they are free again and its output is. Passes one after the other multiply. A matrix is found once, by
 //! running the pass on forms instead of on seconds ([`Clock`]); it holds for whatever comes before.
 
-/// What a time is known of: the inputs of one or two passes at once, and the streams of a rank.
+/// The sources of a time: the inputs of one or two passes at once, and the streams of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
-    /// What the pass waits for, then what waits for it; of two passes at once the forward one's.
+    /// The input of the pass, and then its output; of two passes at once the forward one's.
     Input,
     /// The same of the backward pass of two at once.
     Other,
@@ -31,7 +31,7 @@ pub const QUEUES: usize = 8;
 /// A time for each queue, in seconds.
 pub type Times = [f64; QUEUES];
 
-/// What ends are counted in: seconds, or forms of the times before.
+/// The unit of ends: seconds, or forms of the times before.
 pub trait Clock: Copy {
     /// So many seconds later.
     fn later(self, seconds: f64) -> Self;
@@ -52,7 +52,7 @@ impl Clock for f64 {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Front(Times);
 
-/// The later of two times, of which none is NaN: one instruction, where `f64::max` looks for that too.
+/// The later of two times that are no NaN: one instruction, where `f64::max` looks for NaN too.
 fn later(a: f64, b: f64) -> f64 {
     if a > b { a } else { b }
 }
@@ -108,7 +108,7 @@ impl Passage {
         }
         after
     }
-    /// This pass, then another: the product of both, whose columns are those of this one behind the other.
+    /// This pass, then another: the product of both; each column of this one is continued by `next`.
     pub fn then(&self, next: &Passage) -> Passage {
         Passage(self.0.map(|column| next.after(&column)))
     }
@@ -137,7 +137,7 @@ pub struct Op {
     pub launch: Option<[f64; 2]>,
 }
 
-/// What an op does.
+/// The work of an op.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Work {
     Kernel,
@@ -145,7 +145,7 @@ pub enum Work {
         queue: Queue,
         /// So many kernels run before anything waits for it.
         hidden: u32,
-        /// Whether tokens go to their experts or come back.
+        /// True if tokens go to their experts or come back.
         exchange: bool,
         /// How long the host takes once it has read what is sent, if it reads that.
         read: Option<f64>,
@@ -165,11 +165,11 @@ pub struct Chain<T> {
 }
 
 impl<T: Clock> Chain<T> {
-    /// A pass whose input is there at a time; that of weight gradients needs none.
+    /// A pass whose input is there at a time; weight gradients need none.
     pub fn new(input: Option<T>) -> Chain<T> {
         Chain { flying: input.map(|time| (time, 0)).into_iter().collect(), kernel: None }
     }
-    /// Whatever comes next waits for a time.
+    /// All further ops wait for a time.
     pub fn wait(&mut self, time: T) {
         self.flying.push((time, 0));
     }
@@ -199,7 +199,7 @@ impl<T: Clock> Chain<T> {
             }
             Work::Message { hidden, read, .. } => {
                 let made = self.output();
-                // What waits for this message alone need not wait for those before it.
+                // A consumer of this message alone need not wait for the messages before it.
                 self.flying.retain(|message| message.1 > 0 || hidden > 0);
                 let start = self.kernel.map_or(start, |kernel| start.or(kernel));
                 streams[queue as usize] = start.later(op.seconds);

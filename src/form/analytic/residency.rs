@@ -1,4 +1,4 @@
-//! What the residency policies of a rank ask for, and the memory that they hold.
+//! The requests of a rank's residency policies, and their memory.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ impl Form<'_> {
         Given::new(&self.parts.shares, self.links_of(number), chunks.collect(), passes)
     }
 
-    /// What the policies ask of links and memory for passes of this kind.
+    /// The demand of the policies on links and memory for passes of this kind.
     ///
     /// # Errors
     /// A collective that no algorithm can run.
@@ -54,7 +54,7 @@ impl Form<'_> {
         Ok(Held { asked, memory: self.memory(), floor: self.floor(), walks: RefCell::default() })
     }
 
-    /// What each rank's device memory holds at its fullest.
+    /// The bytes in each rank's device memory at its fullest.
     fn memory(&self) -> Vec<Memory> {
         let mut walk: Option<(usize, Walk<'_>)> = None;
         let of_rank = |(rank, slots): (usize, &Vec<Slot>)| {
@@ -70,7 +70,7 @@ impl Form<'_> {
         };
         self.parts.order.ranks.iter().enumerate().map(of_rank).collect()
     }
-    /// Whether two ranks hold equal units, for which policies ask and hold the same.
+    /// True if two ranks hold equal units, for which policies ask and hold the same.
     fn alike(&self, a: usize, b: usize) -> bool {
         let last = self.stages.len() - 1;
         let stages = self.ranks[a].stages.iter().zip(&self.ranks[b].stages);
@@ -86,14 +86,14 @@ impl Form<'_> {
     }
 }
 
-/// What the policies ask of links and memory. Batches whose order goes on by turns from one order have it alike.
+/// The demand of the policies on links and memory. Batches whose order goes on by turns from one order share it.
 pub(super) struct Held {
     /// Of the links, by pipeline rank.
     pub asked: Vec<Arc<Asked>>,
     /// Device memory of each pipeline rank.
     pub memory: Vec<Memory>,
-    /// What the step takes at least.
+    /// The least time of the step.
     pub floor: Floor,
-    /// Ends of passes that have been walked: of so many micro-batches, with what is on.
+    /// Ends of walked passes, by micro-batches and by the kinds of work that are on.
     pub walks: RefCell<FxHashMap<(u32, On), f64>>,
 }

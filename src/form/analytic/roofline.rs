@@ -56,7 +56,7 @@ fn bytes(format: &str) -> Option<f64> {
     known.into_iter().find(|k| k.0 == format).map(|k| k.1)
 }
 
-/// FLOP a byte of an m×n by n×p product whose arrays have so many bytes an element: 2mnp/(b_A·mn + b_B·np + b_C·mp).
+/// FLOP a byte of an m×n by n×p product with `a`, `b`, `c` bytes an element: 2mnp/(b_A·mn + b_B·np + b_C·mp).
 pub fn product_intensity([m, n, p]: [f64; 3], [a, b, c]: [f64; 3]) -> f64 {
     2.0 * m * n * p / (a * m * n + b * n * p + c * m * p)
 }
@@ -87,7 +87,7 @@ impl ClassIntensity {
     pub fn intensity(&self) -> f64 {
         if self.bytes > 0.0 { self.flops / self.bytes } else { 0.0 }
     }
-    /// What bounds it at best.
+    /// The resource that bounds it at best.
     pub fn bound(&self) -> &'static str {
         match self.ridge {
             Some(ridge) if self.intensity() >= ridge => "compute",

@@ -1,4 +1,4 @@
-//! What people carry in their heads: 6·P·D, 12·L·h², bytes per parameter, B > C/W, the ideal bubble.
+//! Rules that people carry in their heads: 6·P·D, 12·L·h², bytes per parameter, B > C/W, the ideal bubble.
 
 use serde::Serialize;
 
@@ -118,7 +118,7 @@ impl RulesOfLayout {
         f64::from(self.degrees.ranks())
     }
 
-    /// The rules for a step of so many tokens, in so many micro-batches of one replica, on devices of `peak` FLOP/s.
+    /// The rules for a step of `tokens`, in `micro_batches` of one replica, on devices of `peak` FLOP/s.
     pub fn with_batch(&self, tokens: f64, micro_batches: u32, peak: f64) -> Rules {
         let (any, d) = (self.any, &self.degrees);
         let six_p_d = 6.0 * any.active_parameters * tokens;

@@ -35,7 +35,7 @@ summed! {
         pub data: f64 = "data parallel, exposed",
         /// Exposed copies to and from other tiers.
         pub offload: f64 = "offload, exposed",
-        /// What the host takes longer to launch kernels than the device to run them, and its reads.
+        /// The time that the host takes longer to launch kernels than the device to run them, and its reads.
         pub host: f64 = "host, exposed",
     }
 }

@@ -224,7 +224,7 @@ fn memory_counts() {
     for (whole, cut) in [(whole.weights, cut.weights), (whole.optimizer, cut.optimizer)] {
         assert!(close(cut, whole / 8.0));
     }
-    // Beside its part of all gradients, those of a layer or two that wait for their reduction.
+    // Beside its part of all gradients, the gradients of a layer or two that wait for their reduction.
     let waiting = (cut.gradients - whole.gradients / 8.0) / whole.gradients;
     assert!((-1e-9..0.15).contains(&waiting), "{waiting}");
     let kept = cut.activations / whole.activations;
@@ -329,8 +329,8 @@ impl Prices for Half {
     }
 }
 
-/// Workloads that differ in one thing each, one after another and back again: what forms have found out of the others
-/// changes no bit of any. Two nodes, of which the second has other devices.
+/// Workloads that differ in one thing each, one after another and back again: results shared by the others change no
+/// bit of any. Two nodes; the second has other devices.
 #[test]
 fn what_is_known_of_other_workloads_changes_nothing() {
     let sets = ["nodes=2", r#"other_nodes=[{"first":1,"count":1,"device":"a100-sxm-80"}]"#].map(String::from);

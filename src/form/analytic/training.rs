@@ -39,7 +39,7 @@ impl LossLaw {
         let [of_p, of_d] = self.exponents;
         e + a / parameters.powf(of_p) + b / tokens.powf(of_d)
     }
-    /// Parameters and tokens with the least loss for so many FLOPs.
+    /// Parameters and tokens with the least loss for `flops`.
     pub fn optimum(&self, flops: f64) -> [f64; 2] {
         let [_, a, b] = self.constants;
         let [of_p, of_d] = self.exponents;

@@ -20,16 +20,16 @@ impl UnitPass {
 #[derive(Clone, Debug, PartialEq)]
 pub struct UnitPasses {
     pub forward: UnitPass,
-    /// What is computed again, by itself.
+    /// The recomputation by itself.
     pub recompute: UnitPass,
     pub backward: UnitPass,
     pub input_grad: UnitPass,
     pub weight_grad: UnitPass,
-    /// Where passes are paired: the backward pass (its two gradients together, and that of the inputs alone) with
-    /// what is computed again at the start of each of its parts; and how many weight gradients are those of experts.
+    /// Where passes are paired: the backward pass (its two gradients together, and the inputs' gradient alone) with
+    /// the recomputation at the start of each of its parts; and the number of weight gradients of experts.
     pub paired: Option<Box<[UnitPass; 2]>>,
     pub expert_weight_grads: u32,
-    /// Whether it is computed again from the kept input of a unit before it.
+    /// True if it is computed again from the kept input of a unit before it.
     pub from_before: bool,
     /// Casts of the weights, once a step.
     pub casts: UnitPass,

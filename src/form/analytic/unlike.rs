@@ -13,7 +13,7 @@ use stepsim_step::schedule::{Order, Seat};
 use stepsim_step::spec::workload::WorkloadSpec;
 use stepsim_step::topology::{Axis, Layout, Machine, ScaleUp};
 
-/// Whether groups of a kind look like one another: nodes of one kind of device, which the axes of the layout fill
+/// True if groups of a kind look like one another: nodes of one kind of device, which the axes of the layout fill
 /// evenly.
 pub(super) fn regular(
     machine: &Machine,
@@ -63,7 +63,8 @@ pub(super) fn slowest_classes(
     (0..ranks).zip(classes).map(slowest).collect()
 }
 
-/// The slowest group of a kind, of ranks with these degrees, and its first member; that of `rank` where all are alike.
+/// The slowest group of a kind, of ranks with these degrees, and its first member; the group of `rank` where all are
+/// alike.
 ///
 /// # Errors
 /// Two members have no route between them.

@@ -8,7 +8,7 @@ use stepsim_step::spec::workload::{Dtype, OptimizerPlace};
 impl Form<'_> {
     /// Norm and update of what the ranks with least and with most of it update.
     pub(super) fn optimizer(&self) -> [f64; 2] {
-        // A rank whose units are those of one before it takes as long.
+        // A rank with the same units as one before it takes as long.
         let mut known: Vec<(&[usize], u32, f64)> = Vec::new();
         for (rank, class) in self.ranks.iter().zip(&self.parts.classes) {
             if !known.iter().any(|k| k.0 == rank.kinds && k.1 == *class) {
@@ -51,7 +51,7 @@ impl Form<'_> {
         self.parts.known.update(&update, class, made)
     }
 
-    /// What reads of the host add to a step: each ends its lead, so that the next launch is paid in full.
+    /// The time that reads of the host add to a step: each ends its lead, so that the next launch is paid in full.
     pub(super) fn host_reads(&self) -> f64 {
         let Some(host) = self.workload().host() else { return 0.0 };
         let each = |read: &HostRead| match read {

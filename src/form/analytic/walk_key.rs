@@ -1,4 +1,4 @@
-//! What a walk goes by that layouts share, and where it ends.
+//! The key of a walk that layouts share, and its end.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::asked::Asked;
 use super::unit_passes::UnitPasses;
 use stepsim_step::schedule::Order;
 
-/// What a walk goes by that layouts share.
+/// The key of a walk that layouts share.
 #[derive(Debug)]
 pub(super) struct WalkKey {
     pub(super) order: Arc<Order>,
@@ -36,7 +36,7 @@ impl WalkKey {
         let unit = first.map_or(0, |unit| Arc::as_ptr(unit) as usize as u64);
         [order, unit, hop.to_bits(), self.gathers.len() as u64]
     }
-    /// Whether two walks are one.
+    /// True if two walks are one.
     pub fn same(&self, other: &WalkKey) -> bool {
         let units = |key: &WalkKey| key.chunks.iter().flatten().map(Vec::len).collect::<Vec<_>>();
         let all =

@@ -13,7 +13,7 @@ use stepsim_read::analysis::idle::IdleTimes;
 /// A switch: whether it means anything for a case, and what it sets.
 struct Switch {
     name: &'static str,
-    /// Whether the form has a term for it.
+    /// True if the form has a term for it.
     claimed: bool,
     what: &'static str,
     applies: fn(&Calculon) -> bool,

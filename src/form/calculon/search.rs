@@ -1,9 +1,9 @@
 //! The best execution of a model on a machine, by trying all there are.
 //!
-//! The space is that of Calculon's own `llm-optimal-execution`: tensor parallelism divides width, heads and
-//! processors, pipeline parallelism divides blocks and the rest, and every option that the closed form knows is on
-//! and off wherever it means anything. The batch is the largest multiple of the data parallelism that is not above
-//! the one asked for. Best is what processes most sequences a second; of equals the first in the order of the space,
+//! The space is taken from Calculon's own `llm-optimal-execution`: tensor parallelism divides width, heads and
+//! processors, pipeline parallelism divides blocks and the rest, and every option that the closed form knows is on and
+//! off wherever it means anything. The batch is the largest multiple of the data parallelism that is not above the one
+//! asked for. The best execution processes most sequences a second; of equals the first in the order of the space,
 //! whatever the threads.
 
 use std::collections::BTreeMap;
@@ -21,14 +21,14 @@ use super::files::{
 use stepsim_core::pool;
 use stepsim_step::spec::SpecError;
 
-/// What is searched.
+/// The space that is searched.
 #[derive(Clone, Debug)]
 pub struct Space {
     /// The model.
     pub app: Application,
     /// The machine.
     pub sys: System,
-    /// What errors call the files.
+    /// The names of the files in errors.
     pub names: Names,
     /// Processors that an execution uses, all of them.
     pub processors: u64,
@@ -40,7 +40,7 @@ pub struct Space {
     pub only: BTreeMap<String, Vec<Value>>,
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Found {
     /// Executions that were tried.
@@ -160,7 +160,7 @@ impl Space {
         }
     }
 
-    /// An execution of which only the fields count.
+    /// An execution for its fields alone.
     fn any(&self) -> Execution {
         Execution {
             num_procs: self.processors,

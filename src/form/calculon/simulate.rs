@@ -1,7 +1,7 @@
 //! Calculon's files simulated: the closed form's own costs, and each of its assumptions a switch.
 //!
 //! [`Choices::COMPATIBLE`] makes the assumptions of the closed form: transfers hold their sender, data-parallel and
-//! offload time are those of the closed form, collectives pay one latency and share nothing.
+//! offload time come from the closed form, collectives pay one latency and share nothing.
 //! [`Choices::REAL`] lets events decide each of these. [`super::compare`] goes from one to the other switch by switch.
 
 use crate::calculon::closed_form::{self, Costs, Estimate, NetOp, PerBlock, Quirks, net_time};
@@ -23,7 +23,7 @@ use stepsim_step::plan::pipeline::Sends;
 use stepsim_step::schedule::ScheduleError;
 use stepsim_step::spec::SpecError;
 
-/// Which assumptions of the closed form hold in a simulation.
+/// The assumptions of the closed form that hold in a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choices {
     /// Defects of the published costs.
@@ -112,11 +112,11 @@ pub enum CalculonError {
 pub struct CalculonRun {
     /// The closed form with the defects of the run's choices.
     pub estimate: Estimate,
-    /// What ran.
+    /// The step that ran.
     pub step: Step,
     /// One rank per pipeline stage.
     pub world: World,
-    /// What happened.
+    /// The spans of all ops.
     pub record: Record,
 }
 
@@ -210,7 +210,7 @@ fn step(case: &Calculon, choices: &Choices) -> Result<(Estimate, Step), Calculon
     let ranks = small(exe.pipeline_par, "pipeline_par")?;
     let micro_batches = small(case.microbatches(), "batch_size")?;
     let chunks = small(exe.pipeline_interleaving, "pipeline_interleaving")?.min(u32::from(u16::MAX)) as u16;
-    // The costs: with ring latencies those of a machine whose networks have them.
+    // The costs: with ring latencies, the costs of a machine whose networks have them.
     let (base, edge) = match choices.ring_latency {
         false => (None, None),
         true => ring_machines(case, choices.quirks)?,
@@ -375,7 +375,7 @@ fn ring_steps(net: &Network, op: NetOp, k: u64) -> f64 {
 type Machine = (Calculon, Estimate);
 
 /// The machine with latencies of rings, and its closed form: for base blocks, and for edge blocks where these have
-/// other collectives. Its third network's latency is that of an all-reduce, twice that of a reduce-scatter.
+/// other collectives. Its third network's latency belongs to an all-reduce, twice a reduce-scatter's.
 fn ring_machines(
     case: &Calculon,
     quirks: Quirks,

@@ -1,10 +1,10 @@
-//! A sink that writes rows of its own among those of a timeline.
+//! A sink that writes rows of its own among a timeline's.
 
 use std::io;
 
 use stepsim_read::trace::writer::{Counter, CounterUnit, Key, Kind, Sink, Slice, Thread, Value};
 
-/// Rows that a file shows beside those of a timeline.
+/// Rows that a file shows beside a timeline's.
 pub trait OwnRows {
     /// Where the timeline's process number `order` stands among all processes.
     fn place(&self, order: u64) -> u64;

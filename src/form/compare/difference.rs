@@ -1,4 +1,4 @@
-//! What makes the difference between a closed form and a simulation, by class.
+//! The difference between a closed form and a simulation, by class.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -30,9 +30,9 @@ impl Class {
 pub struct Difference {
     /// Its name: `link contention`.
     pub name: &'static str,
-    /// What was switched.
+    /// The switch.
     pub switch: &'static str,
-    /// What it adds, in picoseconds.
+    /// The time that it adds, in picoseconds.
     pub picoseconds: i64,
     /// The same in seconds.
     pub seconds: f64,
@@ -40,7 +40,7 @@ pub struct Difference {
     pub percent: f64,
 }
 
-/// What a closed form claims and gets wrong.
+/// The closed form's errors in effects that it claims to cover.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct OwnError {
     /// The sum of its terms over the closed form's step: below zero where the form is too long.
@@ -55,7 +55,7 @@ pub struct OwnError {
     pub terms: Vec<Difference>,
 }
 
-/// What no switch explains by itself.
+/// The rest that no switch explains by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Rest {
     /// In picoseconds.
@@ -66,14 +66,14 @@ pub struct Rest {
     pub fraction: f64,
 }
 
-/// Two differences of opposite sign, of which the sum shows less than half of the smaller one.
+/// Two differences of opposite sign whose sum shows less than half of the smaller one.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Pair {
     /// Their names.
     pub names: [&'static str; 2],
     /// Their seconds.
     pub seconds: [f64; 2],
-    /// What is left of them in the sum.
+    /// The remainder of them in the sum.
     pub sum_s: f64,
 }
 

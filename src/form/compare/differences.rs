@@ -34,7 +34,7 @@ impl Differences {
         picoseconds as f64 / (self.closed_form.0 as f64).max(1.0)
     }
 
-    /// The comparison with a simulated step; what is not yet explained joins the rest.
+    /// The comparison with a simulated step; time that is not yet explained joins the rest.
     pub(crate) fn finish(self, what: String, rank: String, simulated: Time, terms: Vec<Term>) -> Comparison {
         let seconds = |ps: i64| ps as f64 / PS_PER_S;
         let sum = gap(simulated, self.closed_form);

@@ -9,7 +9,7 @@ use stepsim_step::spec::stack::HostSpec;
 use stepsim_step::spec::workload::{FidelitySpec, KernelFusion};
 use stepsim_step::topology::Machine;
 
-/// What closed forms share, for any number of threads: each takes a part out and brings it back.
+/// Results that closed forms share, for any number of threads: each takes a part out and brings it back.
 #[derive(Default)]
 pub struct Estimators(Mutex<Vec<Estimator>>);
 
@@ -48,7 +48,7 @@ impl Estimator {
             known: Known::default(),
         }
     }
-    /// Whether it is of the machine and the prices of these inputs.
+    /// True if it belongs to the machine and the prices of these inputs.
     fn suits(&self, inputs: &Inputs) -> bool {
         let workload = &inputs.workload.value;
         Arc::ptr_eq(&self.machine, &inputs.machine)
@@ -72,7 +72,7 @@ impl Estimators {
         self.of_any_batch(inputs, &mut |form| Ok(form.with_batch(inputs.workload.value.batch.global)?))?
     }
 
-    /// What `use_it` makes of the closed form of a workload on its machine with any batch.
+    /// The result of `use_it` on the closed form of a workload on its machine with any batch.
     ///
     /// # Errors
     /// The workload does not fit the machine.

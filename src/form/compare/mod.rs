@@ -48,7 +48,7 @@ pub use term::Term;
 /// Closed form and simulation of one step.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Comparison {
-    /// What was compared.
+    /// The subject of the comparison.
     pub what: String,
     /// The rank whose time is read term by term.
     pub rank: String,
@@ -58,15 +58,15 @@ pub struct Comparison {
     pub simulated_s: f64,
     /// Both sides term by term; the columns sum to the two step times.
     pub terms: Vec<Term>,
-    /// What the closed form claims and gets wrong.
+    /// The closed form's errors in effects that it claims to cover.
     pub own_error: OwnError,
-    /// What the closed form does not claim.
+    /// The effects that the closed form does not claim.
     pub effects: Vec<Difference>,
-    /// What no switch explains by itself.
+    /// The rest that no switch explains by itself.
     pub rest: Rest,
     /// Errors and effects of opposite sign that hide one another.
     pub pairs: Vec<Pair>,
-    /// What a formula that was brought says of the step.
+    /// The result of the user's formula for the step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub formula: Option<FormulaReading>,
     /// Own error, effects and rest: simulation minus closed form, in picoseconds.

@@ -11,10 +11,10 @@ use stepsim_read::trace::writer::{Sink, Slice, Value};
 /// Number of the closed form's process and of its first thread: above all of the timeline's own.
 const PROCESS: u64 = 900_000_000;
 
-/// What the rows show.
+/// The contents of the rows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rows<'a> {
-    /// What was compared; none: there are no rows.
+    /// The comparison; none: there are no rows.
     pub of: Option<&'a Comparison>,
     /// The name of the rank that they stand under; empty: they stand above all.
     pub rank: &'a str,

@@ -1,10 +1,10 @@
-//! Our own workloads: what each subject adds to the simulation, less what the closed form has for it.
+//! Our own workloads: the effect of each subject on the simulation, less the closed form's term for it.
 //!
-//! The first run has kernels, tensor-, context- and expert-parallel communication in whole messages and the
-//! pipeline's order; transfers between stages, data-parallel communication and copies take no time, nothing is
-//! launched, links are not shared, memory has no end. Its closed form is that of the same assumptions: settings that
-//! are switched off are off for both, and terms whose messages take no time are left out. What it differs by is the
-//! form's error in kernels and their order.
+//! The first run has kernels, tensor-, context- and expert-parallel communication in whole messages and the pipeline's
+//! order; transfers between stages, data-parallel communication and copies take no time, nothing is launched, links
+//! are not shared, memory has no end. Its closed form makes the same assumptions: settings that are switched off are
+//! off for both, and terms whose messages take no time are left out. The difference of the two is the form's error in
+//! kernels and their order.
 //!
 //! Then all that the form claims is switched on, one subject on top of another: errors of its own. With all of them
 //! on, each thing that it does not claim is switched on by itself: effects. Of links that are shared the form claims
@@ -22,7 +22,7 @@ use stepsim_simulate::jump::figures_edited;
 use stepsim_simulate::{Inputs, Options, Simulation, SimulationError};
 use stepsim_step::spec::workload::{CollectiveFidelity, TensorOverlap, WorkloadSpec};
 
-/// What is switched on; by default nothing.
+/// The subjects that are switched on; by default none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct On {
     pieces: bool,
@@ -101,7 +101,7 @@ struct Switch {
     set: fn(&mut On),
 }
 
-/// What the closed form claims, in the order in which it is switched on.
+/// The effects that the closed form claims, in the order in which they are switched on.
 const CLAIMS: &[Switch] = &[
     Switch {
         name: "pieces",
@@ -150,7 +150,7 @@ const CLAIMS: &[Switch] = &[
     },
 ];
 
-/// What it does not claim.
+/// The effects that it does not claim.
 const OTHERS: &[Switch] = &[
     Switch {
         name: "interference",
@@ -182,19 +182,19 @@ const OTHERS: &[Switch] = &[
 const KERNELS: (&str, &str) =
     ("kernels", "no switch: kernels, whole messages inside layers, order of passes");
 
-/// Whether weights are gathered so many units ahead.
+/// True if weights are gathered ahead of their use.
 fn gathers_ahead(w: &WorkloadSpec) -> bool {
     let prefetch = &w.parallelism.sharding.prefetch;
     w.sharding().cuts_weights() && prefetch.budgets().is_none() && prefetch.depth > 0
 }
 
-/// Whether anything is copied in ahead of its use.
+/// True if anything is copied in ahead of its use.
 fn copies_ahead(w: &WorkloadSpec) -> bool {
     let away = w.offload.classes().into_iter().flat_map(|(_, places)| places);
     w.offload.prefetch.depth > 0 && away.into_iter().any(|place| !place.on_device())
 }
 
-/// Whether anything runs on streams of these kinds.
+/// True if anything runs on streams of these kinds.
 fn communicates(world: &World, kinds: &[StreamKind]) -> bool {
     let streams = world.programs.iter().flat_map(|p| &p.streams);
     streams.into_iter().any(|s| kinds.contains(&s.kind) && !s.ops.is_empty())
@@ -209,8 +209,8 @@ pub fn closed_form(inputs: &Inputs) -> Result<Estimate, SimulationError> {
 }
 
 /// Compares the closed form of a workload with its simulation, and returns the run with everything on and the rank
-/// that is read term by term. The inputs are those of [`Inputs::load`]; `progress` is told the number of ops done in
-/// the run with everything on.
+/// that is read term by term. The inputs come from [`Inputs::load`]; `progress` is told the number of ops done in the
+/// run with everything on.
 ///
 /// # Errors
 /// The inputs are wrong, or a run fails.
@@ -245,7 +245,7 @@ pub fn compare(
     Ok((differences.finish(what, name, full.record.step_end, terms), full, rank))
 }
 
-/// Both sides of a step of which this is on: as simulated, and in closed form.
+/// Both sides of a step with these subjects on: as simulated, and in closed form.
 type Played<'a> = dyn Fn(&On) -> Result<[Time; 2], SimulationError> + 'a;
 
 /// Own errors on top of one another, then each effect by itself on top of them all.

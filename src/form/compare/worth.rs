@@ -6,7 +6,7 @@ use super::{Comparison, Difference};
 const SAME: f64 = 0.01;
 
 impl Comparison {
-    /// Whether a simulation tells more than the closed form, and of what: the two largest differences.
+    /// The effects for which a simulation tells more than the closed form: the two largest differences.
     pub fn worth_simulating(&self) -> String {
         let percent = 100.0 * self.sum_s / self.closed_form_s;
         let sum = format!("the simulated step differs from the closed form by {percent:+.2} %");

@@ -11,7 +11,7 @@ use stepsim_step::spec::workload::WorkloadSpec;
 /// Bytes of a bucket of 40 M parameters with gradients of four bytes, as Megatron's is at least.
 const BUCKET_BYTES: u64 = 160_000_000;
 
-/// All choices beside those of a step.
+/// All choices beside the step's own.
 pub(super) fn of(inputs: &Inputs) -> Vec<Idea> {
     let w = &inputs.workload.value;
     let mut list = List { w, devices: u64::from(inputs.machine.devices()), ideas: Vec::new() };

@@ -103,7 +103,7 @@ fn straggler_name(s: &StragglerSpec) -> String {
     format!("{} (×{})", places.join(", "), s.slowness)
 }
 
-/// What is drawn: slow ranks, and kernels that vary.
+/// The drawn faults: slow ranks, and kernels that vary.
 fn drawn(step: &Step<'_>) -> Vec<Idea> {
     let noise = &step.inputs.workload.value.noise;
     let ranks = noise.random_stragglers.is_some() || noise.between_worker_sigma > 0.0;

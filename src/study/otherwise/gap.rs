@@ -1,5 +1,5 @@
-//! What explains a gap between two times of one step: what could be wrong with the run, and what could be set
-//! otherwise, each played. The better the factor of one fits that of the gap, the earlier it stands.
+//! Explanations of a gap between two times of one step: possible faults of the run, and other settings, each played.
+//! The better the factor of one fits the factor of the gap, the earlier it stands.
 //!
 //! Only factors are compared, so that an error of the simulated step does not count. One thing at a time: a gap that
 //! two things made is nearest to the larger of them.
@@ -59,9 +59,9 @@ pub struct Gap {
     pub measured_s: f64,
     /// As it should be.
     pub reference_s: f64,
-    /// What was played.
+    /// The number of ideas that were played.
     pub played: usize,
-    /// What explains half of it or more, the best first.
+    /// The ideas that explain half of it or more, the best first.
     pub explained_by: Vec<Explanation>,
 }
 
@@ -75,7 +75,7 @@ pub struct Explanation {
     pub sets: Vec<String>,
     /// The step with it.
     pub step_s: f64,
-    /// Whether the step is slower with it: what is wrong is not described. Otherwise something described is slow.
+    /// True if the step is slower with it: a fault that is not described. Otherwise something described is slow.
     pub slower: bool,
     /// The factor between the described step and this one, above 1.
     pub times: f64,
@@ -86,8 +86,8 @@ impl Gap {
     pub fn times(&self) -> f64 {
         self.measured_s / self.reference_s
     }
-    /// Whether what explains it makes the described step slower, since that takes what it should, or faster, since it
-    /// takes what was measured; `None` where it takes neither.
+    /// True if its explanations make the described step slower, since the step takes its described time, or faster,
+    /// since it takes the measured one; `None` where it takes neither.
     pub fn side(&self) -> Option<bool> {
         let near = |seconds: f64| (self.simulated_s / seconds).ln().abs() < NEAR * self.times().ln();
         match (near(self.reference_s), near(self.measured_s)) {
@@ -98,7 +98,7 @@ impl Gap {
     }
 }
 
-/// What explains that a step is as fast as `measured` and not as `reference`, by default as it is simulated.
+/// Explanations why a step is as fast as `measured` and not as `reference`, by default its simulated time.
 ///
 /// # Errors
 /// The step cannot be played.
@@ -129,7 +129,7 @@ pub fn gap(
         explained_by: played.into_iter().flatten().map(|c| explanation(c, simulated_s)).collect(),
     };
     let (times, side) = (gap.times().ln(), gap.side());
-    // What is described cannot be why a step takes longer than described.
+    // A described fault cannot be why a step takes longer than described.
     gap.explained_by.retain(|e| side.is_none_or(|side| e.slower == side) && e.times.ln() >= PART * times);
     gap.explained_by.sort_by(|a, b| (a.times.ln() - times).abs().total_cmp(&(b.times.ln() - times).abs()));
     Ok(gap)
@@ -146,7 +146,7 @@ fn explanation(candidate: Candidate, simulated_s: f64) -> Explanation {
     }
 }
 
-/// What is often wrong with a run and stands in no script: rates of devices, links, hosts, settings that did not take.
+/// Frequent faults of a run that stand in no script: rates of devices, links, hosts, settings that did not take.
 fn wrong(inputs: &Inputs) -> Vec<Idea> {
     let mut ideas = Vec::new();
     let mut slower = |what: &str, otherwise: &str, subject: Subject, factor: f64| {

@@ -13,7 +13,7 @@ pub(super) struct Idea {
     pub(super) promise_s: f64,
 }
 
-/// What makes it otherwise.
+/// The change that an idea makes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Way {
     Sets(Vec<String>),
@@ -30,7 +30,7 @@ impl Idea {
         let sets = sets.iter().map(|set| (*set).to_owned()).collect();
         Idea { what: what.into(), otherwise: otherwise.into(), kind, way: Way::Sets(sets), promise_s: 0.0 }
     }
-    /// Whether it makes stages equally long.
+    /// True if it makes stages equally long.
     pub(super) fn levels_stages(&self) -> bool {
         matches!(&self.way, Way::Without(change) if change.subject == Subject::Imbalance)
     }

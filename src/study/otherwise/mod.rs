@@ -11,8 +11,8 @@
 //! is left out of it. A choice whose closed form is far longer is left out of all. A promise only orders and leaves
 //! out; what is said is what was played.
 //!
-//! What a candidate costs has two parts. *Itself* is what a mean rank does or waits for less: kernels, communication
-//! that is on its way, its host, room on a tier. *Others* is what ranks wait less for one another: bubbles, late
+//! The cost of a candidate has two parts. *Itself* is the work or wait that a mean rank loses: kernels, communication
+//! that is on its way, its host, room on a tier. *Others* is the wait that ranks lose for one another: bubbles, late
 //! peers, the end of the step.
 
 mod choices;
@@ -41,7 +41,7 @@ use stepsim_simulate::jump::figures_edited_among;
 use stepsim_simulate::whatif::{Levels, apply};
 use stepsim_simulate::{Common, Inputs, Options, SimulationError};
 
-/// What changes less than this part of the step has no line.
+/// Changes below this part of the step have no line.
 const SMALL: f64 = 0.0005;
 
 /// A limit or choice that promises less than this part of the step is not played but where all are.
@@ -112,7 +112,7 @@ impl Step<'_> {
     }
 
     /// The most that level stages can save: the critical path stays a path, and none of its kernels gets faster by
-    /// more than those of the stage that is made shorter by the largest part. A quarter more, since sharing and
+    /// more than the kernels of the stage that is shortened by the largest part. A quarter more, since sharing and
     /// interference change with it.
     fn most_levelled(&self) -> f64 {
         let stages = &self.report.stages;
@@ -123,7 +123,7 @@ impl Step<'_> {
         1.25 * self.report.step_time_s * shorter.fold(0.0, f64::max)
     }
 
-    /// What is to be played, and how many limits and choices are not.
+    /// The ideas to be played, and the number of limits and choices left out.
     fn ideas(&self) -> (Vec<Idea>, usize) {
         if self.depth == Depth::Choices {
             return self.most_promising(Vec::new(), choices::of(self.inputs));

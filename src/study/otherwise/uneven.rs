@@ -1,4 +1,4 @@
-//! What makes ranks unequal: work that is dealt out unevenly, and the same dealt out evenly.
+//! Unequal ranks: work that is dealt out unevenly, and the same dealt out evenly.
 
 use serde_json::json;
 
@@ -11,7 +11,7 @@ use stepsim_step::spec::workload::{ExpertBalance, ParallelismSpec};
 /// A stage that computes longer than the mean by this part is heavy.
 const HEAVY: f64 = 0.005;
 
-/// Experts, documents, images, context and stages of a step, as far as they are uneven.
+/// The uneven ones among experts, documents, images, context and stages of a step.
 pub(super) fn of(step: &Step<'_>) -> Vec<Idea> {
     let w = &step.inputs.workload.value;
     let mut ideas = Vec::new();

@@ -46,7 +46,7 @@ impl Planned {
         Ok(Planned::of_step(&inputs, &step, range(plan, &inputs, step.step_time_s)))
     }
 
-    /// What a plan says of a step that was played, with the words of its range.
+    /// The plan of a step that was played, with the words of its range.
     pub fn of_step(inputs: &Inputs, step: &Report, range: String) -> Planned {
         let device = inputs.machine.device(DeviceId(0));
         Planned {
@@ -62,7 +62,7 @@ impl Planned {
         }
     }
 
-    /// How long a run of so many tokens takes, and what it costs where devices state a price.
+    /// The time of a run of `tokens` tokens, and its cost where devices state a price.
     pub fn whole_run(&self, tokens: f64) -> String {
         let days = tokens / self.tokens_per_s / 86_400.0;
         let usd = self.cost.as_ref().and_then(|cost| cost.usd_per_million_tokens);

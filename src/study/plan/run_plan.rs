@@ -23,7 +23,7 @@ pub enum Layout {
     Searched,
 }
 
-/// What would make a layout fit that does not as it is stated.
+/// The changes that would make a layout fit that does not fit as stated.
 #[derive(Clone, Debug)]
 pub struct Proposal {
     /// In words.
@@ -47,7 +47,7 @@ pub struct RunPlan {
     pub workload: Value,
     /// Where its layout comes from.
     pub layout: Layout,
-    /// What was understood, and where each value comes from.
+    /// The fields as understood, with the source of each value.
     pub fields: Vec<Field>,
     /// Two layouts of other kinds than the searched one, worth measuring beside it.
     pub beside: Vec<Ranked>,
@@ -191,7 +191,7 @@ impl RunPlan {
         let memory = report.pruned.get("memory").copied().unwrap_or(0)
             + report.unfit.get("out_of_memory").copied().unwrap_or(0);
         if memory == 0 {
-            // What no layout changes is in the way of the plain one, too.
+            // A fault that no layout changes is in the way of the plain one, too.
             let plain = Inputs::load(&self.workload.to_string(), Some(&self.on), &self.machine_sets).err();
             return error
                 .hint(match plain.filter(|e| !e.path.is_empty()) {
@@ -220,7 +220,7 @@ impl RunPlan {
         })
     }
 
-    /// What a search of the layout holds.
+    /// The search options that hold the layout.
     fn search_options(&self) -> SearchOptions {
         SearchOptions {
             fix: [self.machine_sets.clone(), self.stated.clone()].concat(),

@@ -18,7 +18,7 @@ use stepsim_step::spec::{
     Disk, Draft, Files, Kind, SpecError, WorkloadSpec, catalog, is_called_like_a_file, read_of_others,
 };
 
-/// What is asked for.
+/// The request.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// Files and shipped names.
@@ -68,7 +68,7 @@ impl Request {
         }
     }
 
-    /// What one word is.
+    /// Sorts one word into its part.
     fn part(&self, word: &str, parts: &mut Parts) -> Result<(), SpecError> {
         let word = &of_hub(word);
         let path = &Invocation::of(word).file;
@@ -174,7 +174,7 @@ impl Request {
         Ok(plan)
     }
 
-    /// What to write where a file says too little.
+    /// The remedy where a file says too little.
     fn beside_it(&self, error: SpecError, file: &str) -> SpecError {
         if !error.hint.starts_with("give --model") {
             return error;
@@ -183,7 +183,7 @@ impl Request {
         error.hint(format!("name it beside the file, a shipped one or a config.json: stepsim plan {file} llama3-8b --on '{on}'"))
     }
 
-    /// What the command line says over the files.
+    /// Lays the command line over the files.
     fn over(&self, plan: &mut RunPlan) -> Result<(), SpecError> {
         if let Some(batch) = self.batch {
             plan.state("batch.global", batch.into(), "--batch")?;
@@ -224,7 +224,7 @@ fn nothing_known(word: &str, text: &str) -> SpecError {
         .hint("what a step needs by itself: stepsim plan MODEL --on MACHINE --batch N --set parallelism.tensor=T")
 }
 
-/// What the address of a model on a hub names, or the configuration in a folder; other words as they stand.
+/// The name in a hub's address of a model, or the configuration in a folder; other words as they stand.
 fn of_hub(word: &str) -> String {
     let address = word.strip_prefix("https://").or(word.strip_prefix("http://"));
     if let Some((_, path)) = address.and_then(|address| address.split_once('/')) {
@@ -235,7 +235,7 @@ fn of_hub(word: &str) -> String {
     if config.is_file() { config.display().to_string() } else { word.to_owned() }
 }
 
-/// Whether a word is a name, and no file.
+/// True if a word is a name, and no file.
 fn is_name(word: &str) -> bool {
     let file = &Invocation::of(word).file;
     !is_called_like_a_file(word) && !is_called_like_a_file(file) && !exists(Path::new(file))

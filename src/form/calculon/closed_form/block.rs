@@ -65,7 +65,7 @@ pub struct Block {
     pub agrad_comm: CommSums,
     /// Repeated collectives.
     pub redo_comm: CommSums,
-    /// What it keeps.
+    /// The bytes that it keeps.
     pub bytes: BlockBytes,
     /// B/s at which tiled overlap hides every collective.
     pub tp_bandwidth_to_hide: f64,

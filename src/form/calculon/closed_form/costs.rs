@@ -42,7 +42,7 @@ pub enum NetOp {
 }
 
 impl NetOp {
-    /// Whether members add up what they receive.
+    /// True if members add up the data that they receive.
     pub fn reduces(self) -> bool {
         matches!(self, NetOp::ReduceScatter | NetOp::AllReduce)
     }
@@ -100,7 +100,7 @@ impl<'a> Costs<'a> {
     pub fn combine(&self, compute: f64, memory: f64) -> f64 {
         if self.roofline() { compute.max(memory) } else { compute + memory }
     }
-    /// Whether memory time hides behind compute time.
+    /// True if memory time hides behind compute time.
     pub fn roofline(&self) -> bool {
         self.mode == ProcessingMode::Roofline
     }

@@ -2,7 +2,7 @@
 //!
 //! Counts are `f64`: integers below 2⁵³ are exact in it, and no product of file values can overflow.
 
-/// Which engine a layer computes on.
+/// The engine that a layer computes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EngineKind {
     /// GEMMs.
@@ -18,7 +18,7 @@ pub const AGRAD: usize = 1;
 /// Gradient of the weights.
 pub const WGRAD: usize = 2;
 
-/// What one layer computes, reads, writes and keeps.
+/// The work, traffic and kept bytes of one layer.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     /// Engine of the three stages.

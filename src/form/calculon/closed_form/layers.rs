@@ -25,7 +25,7 @@ pub struct LayerPass {
     pub time: f64,
 }
 
-/// What recomputation and storage do with a layer.
+/// The treatment of a layer by recomputation and storage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags {
     /// Computed again in the backward pass.
@@ -59,7 +59,7 @@ pub struct Layer {
     pub optimizer: LayerPass,
     /// Tensor-parallel collectives.
     pub comm: LayerComm,
-    /// Whether it computes in tiles that overlap its collective.
+    /// True if it computes in tiles that overlap its collective.
     pub tiled: bool,
     /// Weight bytes.
     pub weight_bytes: f64,
@@ -73,7 +73,7 @@ pub struct Layer {
     pub output_bytes: f64,
 }
 
-/// What all layers of a block are made from.
+/// The sizes that all layers of a block are made from.
 struct Block<'a> {
     kinds: Kinds,
     costs: Costs<'a>,

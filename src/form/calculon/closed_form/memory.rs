@@ -29,12 +29,12 @@ summed! {
 pub struct Memory {
     /// Everything the processor holds, wherever it is.
     pub whole: Classes,
-    /// What a class leaves in tier 1 when it is offloaded: the block in work and its neighbour.
+    /// The bytes that a class leaves in tier 1 when it is offloaded: the block in work and its neighbour.
     pub when_offloaded: Classes,
-    /// What tier 1 (HBM) holds.
+    /// The contents of tier 1 (HBM).
     pub tier1: Classes,
-    /// What tier 2 holds: offloaded weights, activations (block inputs with full recomputation), optimizer state and
-    /// gradients in the number format.
+    /// The contents of tier 2: offloaded weights, activations (block inputs with full recomputation), optimizer state
+    /// and gradients in the number format.
     pub tier2: Classes,
 }
 

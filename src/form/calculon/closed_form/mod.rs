@@ -121,7 +121,7 @@ pub fn estimate(case: &Calculon, quirks: Quirks) -> Estimate {
 }
 
 impl Estimate {
-    /// Whether the step fits in both memory tiers.
+    /// Checks that the step fits in both memory tiers.
     ///
     /// # Errors
     /// The first tier that is too small.

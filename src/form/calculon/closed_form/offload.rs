@@ -22,7 +22,7 @@ pub struct Volume {
 /// Offload of one block and of the step.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Offload {
-    /// What crosses the link.
+    /// The volume over the link.
     pub volume: Volume,
     /// Seconds added to a forward block.
     pub forward_overhead: PerBlock<f64>,
@@ -44,7 +44,7 @@ pub struct Required {
     pub weights: f64,
     /// Gradients and optimizer state within the backward window.
     pub optimizer: f64,
-    /// What the execution really offloads, forward and backward.
+    /// The volume that the execution really offloads, forward and backward.
     pub all: f64,
 }
 

@@ -5,7 +5,7 @@
 
 use super::Estimate;
 
-/// What an output counts.
+/// The quantity that an output counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
     /// Seconds.

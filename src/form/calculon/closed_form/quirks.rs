@@ -4,7 +4,7 @@ use std::fmt;
 
 macro_rules! quirks {
     ($($(#[doc = $doc:literal])+ $field:ident),+ $(,)?) => {
-        /// Which defects of the published closed form are in force. [`Quirks::AS_PUBLISHED`] has all of them,
+        /// The defects of the published closed form that are in force. [`Quirks::AS_PUBLISHED`] has all of them,
         /// [`Quirks::REPAIRED`] none.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct Quirks {

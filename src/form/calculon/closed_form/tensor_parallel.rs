@@ -56,7 +56,7 @@ pub struct LayerComm {
     pub redo: PerBlock<Comm>,
 }
 
-/// Which end of the tensor-parallel region a layer stands at.
+/// The end of the tensor-parallel region that a layer stands at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// F: gathers the region's input.
@@ -111,7 +111,7 @@ impl<'a> Group<'a> {
     fn net(&self) -> &'a Network {
         self.costs.nets[0]
     }
-    /// Whether a block of this kind splits its all-reduces.
+    /// True if a block of this kind splits its all-reduces.
     fn splits(&self) -> PerBlock<bool> {
         let all = self.comm == TensorComm::RsAg;
         PerBlock { base: all, edge: all || self.comm == TensorComm::P2pRsAg }

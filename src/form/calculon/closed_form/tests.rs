@@ -233,7 +233,7 @@ fn inference_offloads_in_its_forward_pass_alone() {
     }
 }
 
-/// With p2p_rs_ag the gathering side of a base block moves nothing, that of the edge block does.
+/// With p2p_rs_ag the gathering side of a base block moves nothing, the edge block's does.
 #[test]
 fn bandwidth_that_hides_tiles_is_that_of_the_busier_block() {
     let need = |comm: TensorComm| {

@@ -1,4 +1,4 @@
-//! What Calculon asserts about its three files, and what its arithmetic takes for granted.
+//! Calculon's assertions about its three files, and the assumptions of its arithmetic.
 
 use super::{
     Application, EfficiencyTable, Engine, Execution, Memory, Names, Network, NetworkOps, Recompute, System,
@@ -232,7 +232,7 @@ fn network(file: &str, path: &str, net: &Network) -> Check {
     Ok(())
 }
 
-/// What ties the three files together.
+/// Checks across the three files.
 pub(super) fn together(app: &Application, exe: &Execution, sys: &System, names: &Names) -> Check {
     split_by_tensor(app, exe, names)?;
     chunks(app, exe, names)?;

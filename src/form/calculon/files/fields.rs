@@ -1,4 +1,4 @@
-//! What the three files hold.
+//! The fields of the three files.
 
 use std::collections::BTreeMap;
 
@@ -64,7 +64,7 @@ pub enum Attention {
 }
 
 named! {
-    /// Which activations are computed again in the backward pass.
+    /// The activations that are computed again in the backward pass.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Recompute {
@@ -259,7 +259,7 @@ defaults! {
 }
 
 impl Application {
-    /// What the six integers keep of a model.
+    /// The part of a model that the six integers keep.
     pub fn of(model: &ModelSpec) -> Application {
         Application {
             hidden: model.hidden,

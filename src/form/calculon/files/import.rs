@@ -1,8 +1,7 @@
 //! Calculon's three files as our own: a workload (with its model in it) and a topology.
 //!
-//! What has no counterpart is said in the descriptions: Calculon's model ends at the last block, so vocabulary is
-//! that of its parameter calculator; a processor of each network has one port; efficiencies stay beside the
-//! bandwidths.
+//! The descriptions name what has no counterpart: Calculon's model ends at the last block, so the vocabulary comes
+//! from its parameter calculator; a processor of each network has one port; efficiencies stay beside the bandwidths.
 
 use std::collections::BTreeMap;
 

@@ -129,7 +129,7 @@ impl Calculon {
     pub fn sys(&self) -> &System {
         &self.sys
     }
-    /// What errors call the three files.
+    /// The names of the three files in errors.
     pub fn names(&self) -> &Names {
         &self.names
     }

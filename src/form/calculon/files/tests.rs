@@ -153,7 +153,7 @@ fn any_value() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// Whatever stands in the files: an error that names one of them, or an estimate.
+    /// Any contents of the files give an error that names one of them, or an estimate.
     #[test]
     fn mutated_files_never_panic(
         changes in prop::collection::vec((0usize..3, any::<prop::sample::Index>(), any_value()), 1..5),

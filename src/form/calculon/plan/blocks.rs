@@ -1,4 +1,4 @@
-//! What the passes of Calculon's step do on one rank: the ops of its blocks, and of the optimizer behind them.
+//! The passes of Calculon's step on one rank: the ops of its blocks, and of the optimizer behind them.
 
 use super::labels::{Infos, Local, Move};
 use super::{DataParallel, Step};

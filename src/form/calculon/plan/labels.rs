@@ -1,9 +1,9 @@
-//! What the ops of Calculon's step are: slots, transfers, and descriptions for readers.
+//! Labels of the ops of Calculon's step: slots, transfers, and descriptions for readers.
 
 use super::{DataParallel, Step};
 use stepsim_core::program::{OpInfo, Phase, ProgramBuilder};
 
-/// The slots of a rank below those of its pipeline transfers, each a communicator of that rank alone.
+/// The slots of a rank below its pipeline transfers' slots, each a communicator of that rank alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub(super) enum Local {
@@ -19,7 +19,7 @@ impl Local {
         [Local::Tensor, Local::Data, Local::CopyIn, Local::CopyOut, Local::Send];
 }
 
-/// What transfers are, each an entry of the world's profile.
+/// The kinds of transfers, each an entry of the world's profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Move {

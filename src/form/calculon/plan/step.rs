@@ -1,10 +1,10 @@
-//! What one step costs, piece by piece, and which assumptions it makes.
+//! The cost of one step, piece by piece, and its assumptions.
 
 use stepsim_core::units::Time;
 use stepsim_step::plan::pipeline::Sends;
 use stepsim_step::schedule::{Interleaved, OneFOneB, Order, Pass, Schedule, ScheduleError, Shape, Slot};
 
-/// What one block costs for one micro-batch.
+/// The cost of one block for one micro-batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BlockTimes {
     /// Forward kernels.
@@ -102,11 +102,11 @@ pub struct Slowdown {
 pub struct Ports {
     /// Bytes per second of one direction.
     pub bandwidth: f64,
-    /// Whether pipeline transfers use it.
+    /// True if pipeline transfers use it.
     pub pipeline: bool,
-    /// Whether data-parallel collectives use it.
+    /// True if data-parallel collectives use it.
     pub data: bool,
-    /// Whether tensor-parallel collectives use it.
+    /// True if tensor-parallel collectives use it.
     pub tensor: bool,
 }
 
@@ -133,9 +133,9 @@ pub struct Step {
     pub optimizer: Time,
     /// Activations to the next stage, and gradients back.
     pub p2p: [Transfer; 2],
-    /// Whether a transfer holds its sender.
+    /// The hold of a transfer on its sender.
     pub sends: Sends,
-    /// Whether the last stage's forward and the first stage's backward pass take as long as if they sent, too.
+    /// True if the last stage's forward and the first stage's backward pass take as long as if they sent, too.
     pub ends_send: bool,
     /// Data-parallel communication.
     pub data: DataParallel,
@@ -145,7 +145,7 @@ pub struct Step {
     pub slowdown: Slowdown,
     /// Networks whose ports transfers share; empty: every transfer has the time it has alone.
     pub ports: Vec<Ports>,
-    /// What a block holds.
+    /// The bytes of a block.
     pub bytes: BlockBytes,
     /// Bytes of device memory.
     pub capacity: f64,

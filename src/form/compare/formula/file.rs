@@ -145,7 +145,7 @@ impl Formula {
         })
     }
 
-    /// What its file says, by which formulas are told apart.
+    /// The text of its file, by which formulas are told apart.
     pub fn text(&self) -> &str {
         &self.text
     }

@@ -25,7 +25,7 @@ pub struct FormulaTerm {
     pub percent: f64,
 }
 
-/// What a formula says of a step.
+/// A formula's result for a step.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FormulaReading {
     /// Its name.
@@ -40,7 +40,7 @@ pub struct FormulaReading {
     pub terms: Vec<FormulaTerm>,
     /// The term that is farthest from the closed form's; none where all are equal.
     pub farthest: Option<&'static str>,
-    /// What its expressions may name, of this step.
+    /// The quantities of this step that its expressions may name.
     pub quantities: BTreeMap<String, f64>,
 }
 
@@ -64,8 +64,8 @@ pub fn quantities(
 const EQUAL: f64 = 1e-9;
 
 impl FormulaReading {
-    /// What a formula says of the step of `inputs`, which takes so long in simulation and has these terms.
-    /// Quantities come from the closed form, one of those that share an `estimators`.
+    /// A formula's result for the step of `inputs`, from its simulated time and terms. Quantities come from a closed
+    /// form that shares `estimators`.
     ///
     /// # Errors
     /// The workload does not fit the machine, or an expression is wrong.
@@ -106,7 +106,7 @@ impl FormulaReading {
     }
 }
 
-/// Whether a term of a comparison is that of a key.
+/// True if a term of a comparison belongs to a key.
 fn is(name: &str, key: &str) -> bool {
     match key {
         "p2p" => name.starts_with("pipeline transfers"),
