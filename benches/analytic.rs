@@ -5,7 +5,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput};
 use stepsim::form::calculon::closed_form::{Quirks, estimate};
-use stepsim::form::calculon::files::{Calculon, Names};
+use stepsim::form::calculon::files::{Calculon, FileNames};
 
 const APPLICATION: &str = r#"{"hidden": 12288, "feedforward": 49152, "seq_size": 2048, "attn_heads": 96,
     "attn_size": 128, "num_blocks": 96}"#;
@@ -38,7 +38,8 @@ fn evaluations(c: &mut Criterion) {
     group.throughput(Throughput::Elements(1));
     for overlap in ["none", "ring"] {
         let execution = EXECUTION.replace("OVERLAP", overlap);
-        let case = Calculon::parse(Names::default(), APPLICATION, &execution, SYSTEM).expect("a valid case");
+        let case =
+            Calculon::parse(FileNames::default(), APPLICATION, &execution, SYSTEM).expect("a valid case");
         group.bench_function(format!("estimate, tensor overlap {overlap}"), |b| {
             b.iter(|| estimate(black_box(&case), Quirks::AS_PUBLISHED).outputs());
         });

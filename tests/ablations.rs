@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use stepsim::bring::describe::RuleBook;
-use stepsim::measure::score::{Row, outcomes};
+use stepsim::measure::score::{PublishedRow, outcomes};
 
 /// A change of less than this is none: published figures are rounded.
 const NOTHING: f64 = 0.015;
@@ -13,7 +13,7 @@ const NOTHING: f64 = 0.015;
 /// How far off a ratio may be, unless its case says otherwise.
 const WITHIN: f64 = 0.10;
 
-fn rows(case: &Value) -> Vec<Row> {
+fn rows(case: &Value) -> Vec<PublishedRow> {
     let object = |value: &Value| value.as_object().cloned().unwrap_or_default();
     let row = |variant: &Value| {
         let mut columns: Map<String, Value> = object(&case["common"]);
@@ -24,7 +24,7 @@ fn rows(case: &Value) -> Vec<Row> {
             false => columns.insert("step_time_s".into(), seconds.into()),
         };
         let id = format!("{}, {}", case["name"], variant["name"]);
-        Row { id, columns: Ok(columns), shapes: Arc::default(), recipes: None }
+        PublishedRow { id, columns: Ok(columns), shapes: Arc::default(), recipes: None }
     };
     case["variants"].as_array().expect("variants").iter().map(row).collect()
 }
@@ -34,7 +34,7 @@ fn one_change_has_the_measured_sign_and_size() {
     let file: Value = serde_json::from_str(include_str!("data/ablations.json")).expect("JSON");
     let cases = file["cases"].as_array().expect("cases");
     let book = RuleBook::load(&[]).expect("the shipped rules");
-    let all: Vec<Row> = cases.iter().flat_map(rows).collect();
+    let all: Vec<PublishedRow> = cases.iter().flat_map(rows).collect();
     let done = outcomes(&all, &book, &[], &|_| {});
     let mut done = done.iter();
     let mut wrong = Vec::new();

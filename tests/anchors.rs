@@ -4,7 +4,7 @@ use serde_json::json;
 use stepsim::bring::describe::RuleBook;
 use stepsim::core::ids::DeviceId;
 use stepsim::measure::score::learned_rows::kernels_of;
-use stepsim::measure::score::{Anchored, Row, outcomes, read};
+use stepsim::measure::score::{AnchoredErrors, PublishedRow, outcomes, read};
 use stepsim::simulate::Inputs;
 use stepsim::step::cost::measured::Row as KernelRow;
 use stepsim::step::cost::{DeviceCost, TileWave};
@@ -17,7 +17,7 @@ fn step_s(folder: &Folder, more: &str) -> f64 {
 }
 
 /// Rows of one model on 8, 16 and 64 devices, and of another on 8, at these measured seconds.
-fn rows(folder: &Folder, measured_s: &[f64]) -> Vec<Row> {
+fn rows(folder: &Folder, measured_s: &[f64]) -> Vec<PublishedRow> {
     let sizes = [("small", 8, 16), ("small", 8, 24), ("small", 16, 16), ("small", 64, 16), ("wide", 8, 16)];
     let line = |(i, ((model, devices, layers), s)): (usize, (&(&str, u32, u32), &f64))| {
         let hidden = if *model == "wide" { 4096 } else { 2048 };
@@ -42,7 +42,7 @@ fn larger_rows_are_predicted_from_the_smallest() {
     let simulated: Vec<f64> = score(&[1.0; 5]).iter().map(|o| o.predicted_s.unwrap()).collect();
     for factor in [1.0, 1.2] {
         let measured: Vec<f64> = simulated.iter().map(|s| s * factor).collect();
-        let anchored = Anchored::of(&score(&measured));
+        let anchored = AnchoredErrors::of(&score(&measured));
         let found: Vec<(&str, &str, usize)> =
             anchored.rows.iter().map(|r| (r.id.as_str(), r.reach.name(), r.given.len())).collect();
         assert_eq!(

@@ -5,7 +5,7 @@ use serde_json::Value;
 use stepsim::core::units::Time;
 use stepsim::form::calculon::closed_form::{Quirks, estimate};
 use stepsim::form::calculon::compare::compare;
-use stepsim::form::calculon::files::{Application, Calculon, Execution, Names, System};
+use stepsim::form::calculon::files::{Application, Calculon, Execution, FileNames, System};
 use stepsim::form::calculon::simulate::{CalculonRun, Choices};
 use stepsim::form::compare::Difference;
 use stepsim::simulate::{Inputs, Options, Simulation};
@@ -18,7 +18,7 @@ fn goldens() -> Vec<(String, Calculon)> {
     let case = |case: &Value| {
         let of = |table: &str, key: &str| goldens[table][case[key].as_str().expect("a name")].clone();
         let inputs = Calculon::new(
-            Names::default(),
+            FileNames::default(),
             serde_json::from_value(of("applications", "application")).expect("an application"),
             serde_json::from_value(case["execution"].clone()).expect("an execution"),
             serde_json::from_value(of("systems", "system")).expect("a system"),

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use stepsim::form::calculon::closed_form::Quirks;
-use stepsim::form::calculon::files::{Application, Datatype, Names, System};
-use stepsim::form::calculon::search::{Found, Space, search};
+use stepsim::form::calculon::files::{Application, Datatype, FileNames, System};
+use stepsim::form::calculon::search::{ExecutionRanking, ExecutionSpace, search};
 
 use crate::command::Folder;
 
@@ -19,17 +19,17 @@ fn files() -> Value {
     serde_json::from_str(include_str!("data/calculon.json")).expect("JSON")
 }
 
-fn space(case: &Value) -> Space {
+fn space(case: &Value) -> ExecutionSpace {
     let files = files();
     let of = |kind: &str, name: &Value| files[kind][name.as_str().expect("a name")].clone();
     let number = |name: &str| case[name].as_u64().expect("a count");
     let only = case["only"].as_object().expect("fields").iter();
     let mut sys: System = serde_json::from_value(of("systems", &case["system"])).expect("a machine");
     sys.mem2.capacity_gib = case["mem2_GiB"].as_f64().unwrap_or(sys.mem2.capacity_gib);
-    Space {
+    ExecutionSpace {
         app: serde_json::from_value::<Application>(case["shape"].clone()).expect("a model"),
         sys,
-        names: Names::default(),
+        names: FileNames::default(),
         processors: number("processors"),
         batch: number("batch"),
         datatype: Datatype::Float16,
@@ -37,7 +37,7 @@ fn space(case: &Value) -> Space {
     }
 }
 
-fn found(space: &Space, top: usize, threads: usize) -> Found {
+fn found(space: &ExecutionSpace, top: usize, threads: usize) -> ExecutionRanking {
     let mut told = (0, 0);
     let mut tell = |done, of| {
         assert!(done == told.0 + 1 && done <= of, "{done} of {of} after {told:?}");

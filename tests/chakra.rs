@@ -7,9 +7,9 @@ use prost::Message;
 use serde_json::Value;
 use stepsim::core::units::Time;
 use stepsim::measure::profile::chakra::messages::{AnyValue, Attribute, GlobalMetadata, RawNode, node_type};
-use stepsim::measure::profile::chakra::{Rates, System, network, nodes, programs};
+use stepsim::measure::profile::chakra::{AstraSystem, DeviceRates, network, nodes, programs};
 use stepsim::measure::profile::programs::StepPrograms;
-use stepsim::measure::replay::moved::Network;
+use stepsim::measure::replay::moved::MachineNetwork;
 use stepsim::measure::replay::on_machine::OnMachine;
 
 use crate::command::{Folder, json};
@@ -44,24 +44,24 @@ fn file(nodes: &[RawNode]) -> Vec<u8> {
     bytes
 }
 
-fn step(traces: &[Vec<RawNode>], system: &System) -> Result<StepPrograms, String> {
+fn step(traces: &[Vec<RawNode>], system: &AstraSystem) -> Result<StepPrograms, String> {
     let read = |(i, trace): (usize, &Vec<RawNode>)| {
         let name = format!("step.{i}.et");
         nodes(&file(trace), &name).map(|nodes| (name, nodes)).map_err(|e| e.to_string())
     };
     let traces = traces.iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
-    programs(&traces, &BTreeMap::new(), Rates::default(), system).map_err(|e| e.to_string())
+    programs(&traces, &BTreeMap::new(), DeviceRates::default(), system).map_err(|e| e.to_string())
 }
 
 fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/chakra").join(name)
 }
 
-fn on(machine: &Value) -> Network {
+fn on(machine: &Value) -> MachineNetwork {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("machine.json");
     std::fs::write(&path, machine.to_string()).unwrap();
-    Network::load(path.to_str().unwrap()).unwrap()
+    MachineNetwork::load(path.to_str().unwrap()).unwrap()
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn astra_sims_all_reduces_take_what_they_take_there() {
     for case in golden["cases"].as_array().unwrap() {
         let mut system = json(data("ring-4-pieces.json"));
         system["active-chunks-per-dimension"] = case["at_once"].clone();
-        let system = System::of(&system, "system.json").unwrap();
+        let system = AstraSystem::of(&system, "system.json").unwrap();
         let name = case["network"].as_str().unwrap();
         let machine = network(&std::fs::read_to_string(data(name)).unwrap(), name, &system).unwrap();
         let traces: Vec<Vec<RawNode>> = (0..8).map(|rank| vec![all_reduce(rank, &[], 1 << 20)]).collect();
@@ -81,7 +81,7 @@ fn astra_sims_all_reduces_take_what_they_take_there() {
         assert!(us < theirs && us > 0.97 * theirs, "{name}: {us} of {theirs}");
     }
     // Four pieces in turn, 14 rounds each, of a link's latency, the endpoint's delay, and a 32nd of a MiB.
-    let system = System::of(&json(data("ring-4-pieces.json")), "system.json").unwrap();
+    let system = AstraSystem::of(&json(data("ring-4-pieces.json")), "system.json").unwrap();
     let machine =
         network(&std::fs::read_to_string(data("ring-8.yml")).unwrap(), "ring-8.yml", &system).unwrap();
     let traces: Vec<Vec<RawNode>> = (0..8).map(|rank| vec![all_reduce(rank, &[], 1 << 20)]).collect();
@@ -103,8 +103,8 @@ fn ranks_wait_for_each_other_and_share_links() {
     };
     let first = vec![kernel(0, &[], 30), to(1, &[0], node_type::SEND, "comm_dst", 1), kernel(2, &[0], 3)];
     let second = vec![to(4, &[], node_type::RECEIVE, "comm_src", 0), kernel(9, &[4], 2)];
-    let step = step(&[first, second], &System::default()).unwrap();
-    let network = Network::load("switch:2,100,1").unwrap();
+    let step = step(&[first, second], &AstraSystem::default()).unwrap();
+    let network = MachineNetwork::load("switch:2,100,1").unwrap();
     let played = OnMachine::play(&step, &network).unwrap();
     // 30 us, then 1 us and 100 kB at 100 GB/s, then 2 us.
     assert_eq!(played.record.step_end, Time::from_ns(34_000));
@@ -114,7 +114,7 @@ fn ranks_wait_for_each_other_and_share_links() {
 /// A kernel that nobody measured takes as long as its operations at their peak, or its bytes at theirs.
 #[test]
 fn kernels_without_a_time_are_bounded_by_what_they_do() {
-    let rates = Rates { flops: Some(2e12), bytes: Some(1e12) };
+    let rates = DeviceRates { flops: Some(2e12), bytes: Some(1e12) };
     for (operations, bytes, ns) in [(4_000_000_000, 1_000_000_000, 2_000_000), (4, 3_000_000, 3_000)] {
         let attr = vec![
             attribute("num_ops", AnyValue::Int64(operations)),
@@ -122,7 +122,7 @@ fn kernels_without_a_time_are_bounded_by_what_they_do() {
         ];
         let trace = nodes(&file(&[node(1, node_type::COMPUTE, &[], attr)]), "step.0.et").unwrap();
         let traces = [("step.0.et".to_string(), trace)];
-        let step = programs(&traces, &BTreeMap::new(), rates, &System::default()).unwrap();
+        let step = programs(&traces, &BTreeMap::new(), rates, &AstraSystem::default()).unwrap();
         assert_eq!(step.ranks[0].ops[0].ns, ns);
     }
 }
@@ -131,7 +131,7 @@ fn kernels_without_a_time_are_bounded_by_what_they_do() {
 #[test]
 fn pieces_of_a_collective_take_turns_on_its_streams() {
     let system = serde_json::json!({"preferred-dataset-splits": 4, "active-chunks-per-dimension": 2});
-    let system = System::of(&system, "system.json").unwrap();
+    let system = AstraSystem::of(&system, "system.json").unwrap();
     let traces = vec![vec![all_reduce(1, &[], 4096)]; 2];
     let rank = step(&traces, &system).unwrap().ranks.remove(0);
     let pieces: Vec<(&str, &str, u64)> = rank
@@ -150,7 +150,7 @@ fn pieces_of_a_collective_take_turns_on_its_streams() {
 fn what_cannot_be_waited_for_is_dropped_and_counted() {
     // 1 and 2 wait for each other, 3 for itself and for a node that is not there.
     let trace = vec![kernel(1, &[2], 1), kernel(2, &[1], 1), kernel(3, &[3, 99], 1)];
-    let step = step(&[trace], &System::default()).unwrap();
+    let step = step(&[trace], &AstraSystem::default()).unwrap();
     assert_eq!(step.ranks[0].ops.len(), 3);
     let said = step.unknown.join("\n");
     assert!(
@@ -181,7 +181,7 @@ fn files_that_are_wrong_are_refused_with_their_place() {
         refused(&file(&[node(1, kind, &[], Vec::new())]), &[&format!("type {kind}")]);
     }
 
-    let error = |trace: Vec<RawNode>| step(&[trace], &System::default()).unwrap_err();
+    let error = |trace: Vec<RawNode>| step(&[trace], &AstraSystem::default()).unwrap_err();
     let strange = |name: &str, value: AnyValue| {
         let mut node = all_reduce(2, &[], 64);
         node.attr.retain(|a| a.name != name);
@@ -203,7 +203,7 @@ fn files_that_are_wrong_are_refused_with_their_place() {
     let trace = ("step.0.et".to_string(), nodes(&file(&[of_group]), "step.0.et").unwrap());
     let grouped = |groups: &[(&str, &[u64])]| {
         let groups = groups.iter().map(|(name, ranks)| (name.to_string(), ranks.to_vec())).collect();
-        programs(std::slice::from_ref(&trace), &groups, Rates::default(), &System::default())
+        programs(std::slice::from_ref(&trace), &groups, DeviceRates::default(), &AstraSystem::default())
     };
     assert!(grouped(&[("7", &[0])]).is_ok());
     for (groups, part) in [
@@ -220,23 +220,24 @@ fn files_that_are_wrong_are_refused_with_their_place() {
 
     // Ranks of a group that do not do the same.
     let uneven = [vec![all_reduce(1, &[], 64)], vec![all_reduce(1, &[], 65)]];
-    let network = Network::load("switch:2,100,1").unwrap();
+    let network = MachineNetwork::load("switch:2,100,1").unwrap();
     let error =
-        OnMachine::play(&step(&uneven, &System::default()).unwrap(), &network).unwrap_err().to_string();
+        OnMachine::play(&step(&uneven, &AstraSystem::default()).unwrap(), &network).unwrap_err().to_string();
     assert!(error.contains("all-reduce of 64 bytes") && error.contains("rank 1"), "{error}");
     let alone = [vec![all_reduce(1, &[], 64)], vec![kernel(1, &[], 1)]];
     let error =
-        OnMachine::play(&step(&alone, &System::default()).unwrap(), &network).unwrap_err().to_string();
+        OnMachine::play(&step(&alone, &AstraSystem::default()).unwrap(), &network).unwrap_err().to_string();
     assert!(error.contains("rank 1 queues nothing"), "{error}");
     let four = vec![vec![all_reduce(1, &[], 64)]; 4];
-    let error = OnMachine::play(&step(&four, &System::default()).unwrap(), &network).unwrap_err().to_string();
+    let error =
+        OnMachine::play(&step(&four, &AstraSystem::default()).unwrap(), &network).unwrap_err().to_string();
     assert!(error.contains("has 2 devices"), "{error}");
 }
 
 #[test]
 fn networks_and_systems_that_are_wrong_are_refused() {
     let refused = |text: &str, part: &str| {
-        let error = network(text, "net.yml", &System::default()).unwrap_err().to_string();
+        let error = network(text, "net.yml", &AstraSystem::default()).unwrap_err().to_string();
         assert!(error.contains("net.yml") && error.contains(part), "{part}: {error}");
     };
     refused("topology: [ Ring", "is not YAML");
@@ -254,7 +255,7 @@ fn networks_and_systems_that_are_wrong_are_refused() {
         ("all-reduce-implementation", "[\"magic\"]"),
     ] {
         let system = serde_json::from_str(&format!("{{\"{key}\": {value}}}")).unwrap();
-        let error = System::of(&system, "sys.json").unwrap_err().to_string();
+        let error = AstraSystem::of(&system, "sys.json").unwrap_err().to_string();
         assert!(error.contains("sys.json") && error.contains(key), "{error}");
     }
 }
@@ -273,8 +274,12 @@ fn mangled_traces_never_panic() {
             bytes[at] = (state >> 17) as u8;
         }
         let Ok(nodes) = nodes(&bytes, "step.0.et") else { continue };
-        let made =
-            programs(&[("step.0.et".into(), nodes)], &BTreeMap::new(), Rates::default(), &System::default());
+        let made = programs(
+            &[("step.0.et".into(), nodes)],
+            &BTreeMap::new(),
+            DeviceRates::default(),
+            &AstraSystem::default(),
+        );
         read += u32::from(made.is_ok());
     }
     assert!(read > 50, "{read}");

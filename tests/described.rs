@@ -1,7 +1,7 @@
 //! A run in other words: the same step, or it is said what was not understood or assumed; never silently another.
 
 use serde_json::{Map, Value, json};
-use stepsim::bring::describe::{Description, From, RuleBook, Shapes, describe};
+use stepsim::bring::describe::{Description, RuleBook, Shapes, ValueClass, describe};
 
 fn said(columns: &Value, book: &RuleBook) -> Result<Description, String> {
     describe(columns.as_object().expect("columns"), &Shapes::new(), "test", book)
@@ -112,7 +112,7 @@ fn everything_said_is_understood() {
             ("recompute.granularity", "recompute"),
         ] {
             let field = d.fields.iter().find(|f| f.path == path).unwrap_or_else(|| panic!("{path}: {run}"));
-            assert_eq!(field.origin.from, From::Stated, "{path}");
+            assert_eq!(field.origin.from, ValueClass::Stated, "{path}");
             assert!(field.origin.why.contains(column), "{path}: {}", field.origin.why);
         }
         d.inputs("test", &[]).unwrap_or_else(|e| panic!("{e}: {run}"));
@@ -210,7 +210,7 @@ fn columns_that_are_missing_are_assumed() {
             let mut less = run.as_object().expect("columns").clone();
             less.shift_remove(column);
             let Ok(d) = said(&Value::Object(less), &book) else { continue };
-            for field in d.of(From::Stated) {
+            for field in d.of(ValueClass::Stated) {
                 let words = format!("{column} = ");
                 assert!(!field.origin.why.contains(&words), "{column}: {field:?}");
                 let before = whole.fields.iter().find(|f| f.path == field.path).map(|f| &f.value);
@@ -325,7 +325,7 @@ fn a_micro_batch_divides_its_replicas_sequences() {
         let d = said(&with(&runs()[0], "mbs_seqs", micro.into()), &book).expect("a step");
         let field = d.fields.iter().find(|f| f.path == "batch.micro_batch").expect("a micro-batch");
         assert_eq!(
-            (&field.value, field.origin.from == From::Stated),
+            (&field.value, field.origin.from == ValueClass::Stated),
             (&json!(used), micro == used),
             "{field:?}"
         );
@@ -349,6 +349,6 @@ fn arguments_of_software_are_stated() {
     let book = RuleBook::load(&[]).expect("the shipped rules");
     let d = said(&with(&runs()[0], "overlap_param_gather", true.into()), &book).expect("a step");
     let told = d.fields.iter().find(|f| f.path == "gradient_buckets.overlap_weight_gather").expect("a field");
-    assert!(told.value == true && told.origin.from == From::Stated, "{told:?}");
+    assert!(told.value == true && told.origin.from == ValueClass::Stated, "{told:?}");
     assert!(told.origin.why.contains("overlap_param_gather = true"), "{told:?}");
 }

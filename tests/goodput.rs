@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use stepsim::around::goodput::{
-    CheckpointTimes, Job, best_interval, daly_interval, simulate, young_interval,
+    CheckpointTimes, GoodputJob, best_interval, daly_interval, simulate, young_interval,
 };
 use stepsim::simulate::Inputs;
 use stepsim::step::spec::load;
@@ -18,9 +18,9 @@ fn close(a: f64, b: f64, to: f64, what: &str) {
     assert!((a - b).abs() <= to * b.abs(), "{what}: {a}, expected {b}");
 }
 
-fn job(case: &Value) -> Job {
+fn job(case: &Value) -> GoodputJob {
     let s = |name: &str| case[name].as_f64().unwrap_or_else(|| panic!("{name} of {case}"));
-    Job {
+    GoodputJob {
         devices: 1,
         rate: s("rate_per_s"),
         interval: s("tau_s"),
@@ -57,7 +57,7 @@ fn the_closed_form_has_the_golden_values() {
         ] {
             close(found, s(&format!("{name}_s")), 1e-5, name);
             let restart = Restart { time_s: s("restart_s"), can_fail: false, spares: None };
-            let job = Job { devices: 1, rate, interval: found, stall: d, safe_after: 0.0, restart };
+            let job = GoodputJob { devices: 1, rate, interval: found, stall: d, safe_after: 0.0, restart };
             close(job.expected_goodput().unwrap(), s(&format!("goodput_{name}")), 1e-5, name);
         }
     }
@@ -75,7 +75,7 @@ fn shipped_rates_are_the_golden_ones() {
     close(counted / (16384.0 * 54.0), golden["unexpected_per_device_day"].as_f64().unwrap(), 1e-5, "causes");
     for (devices, wanted) in golden["job_mtbf_h"].as_object().unwrap() {
         let times = CheckpointTimes { bytes: None, stall: 3.0, safe_after: 0.0 };
-        let job = Job::new(&spec, devices.parse().unwrap(), 6.0, times);
+        let job = GoodputJob::new(&spec, devices.parse().unwrap(), 6.0, times);
         close(1.0 / job.rate / 3600.0, wanted.as_f64().unwrap(), 1e-5, devices);
     }
 }
@@ -121,12 +121,13 @@ fn slow_devices_stretch_work() {
 #[test]
 fn spares_shorten_restarts_until_they_run_out() {
     let mut job = job(&golden()["cases"][0]);
-    let goodput = |job: &Job| simulate(job, &[], 20.0, 100, 5).goodput.mean;
+    let goodput = |job: &GoodputJob| simulate(job, &[], 20.0, 100, 5).goodput.mean;
     let without = goodput(&job);
     let spares = |count, repair_hours| Some(Spares { count, swap_s: 30.0, repair_hours });
     job.restart.spares = spares(1000, 24.0);
     let all = goodput(&job);
-    let swapped = Job { restart: Restart { time_s: 30.0, can_fail: false, spares: None }, ..job.clone() };
+    let swapped =
+        GoodputJob { restart: Restart { time_s: 30.0, can_fail: false, spares: None }, ..job.clone() };
     assert_eq!(all, goodput(&swapped));
     job.restart.spares = spares(4, 1e9);
     let few = goodput(&job);

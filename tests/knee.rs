@@ -8,7 +8,7 @@
 //! ```
 
 use serde_json::json;
-use stepsim::study::{Axis, Base, Knee, KneeBorder, KneeField, Question, Until, knee};
+use stepsim::study::{Knee, KneeBorder, KneeCondition, KneeField, Question, StudyAxis, StudyBase, knee};
 
 const LAYERS: usize = 64;
 const HIDDEN: f64 = 4096.0;
@@ -68,7 +68,7 @@ impl Hand {
 }
 
 /// The device and its host, the link at 20 GB/s.
-fn base(folder: &std::path::Path, sets: &[&str]) -> Base {
+fn base(folder: &std::path::Path, sets: &[&str]) -> StudyBase {
     let machine = json!({
         "device": {
             "name": "device", "peak_dense_TFLOPs": {"bf16": 100, "fp32": 50}, "hbm": {"GB": 4000, "GBps": 1e9},
@@ -95,14 +95,14 @@ fn base(folder: &std::path::Path, sets: &[&str]) -> Base {
     write("machine.json", machine);
     write("workload.json", workload);
     let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
-    Base::load(folder.join("workload.json").to_str().unwrap(), None, &sets).unwrap()
+    StudyBase::load(folder.join("workload.json").to_str().unwrap(), None, &sets).unwrap()
 }
 
-fn ask(base: &Base, field: &str, until: &str, across: Option<&str>) -> Vec<Knee> {
+fn ask(base: &StudyBase, field: &str, until: &str, across: Option<&str>) -> Vec<Knee> {
     let question = Question {
         field: KneeField::of(field, base).unwrap(),
-        until: Until::parse(until).unwrap(),
-        across: across.map(|text| Axis::parse("--across", text).unwrap()),
+        until: KneeCondition::parse(until).unwrap(),
+        across: across.map(|text| StudyAxis::parse("--across", text).unwrap()),
         precision: 0.005,
         threads: Some(2),
     };
@@ -202,7 +202,7 @@ fn questions_that_mean_nothing_are_refused() {
     }
     let question = Question {
         field: KneeField { path: "batch.globl".into(), from: 1.0, to: 2.0, whole: true, listed: Vec::new() },
-        until: Until::parse("stall<1%").unwrap(),
+        until: KneeCondition::parse("stall<1%").unwrap(),
         across: None,
         precision: 0.01,
         threads: None,

@@ -12,8 +12,8 @@ use stepsim::bring::hugging_face;
 use stepsim::core::ids::RankId;
 use stepsim::form::calculon::closed_form::{Quirks, estimate};
 use stepsim::form::calculon::files::Calculon;
-use stepsim::measure::profile::{Classes, read};
-use stepsim::measure::summary::{Summary, beside};
+use stepsim::measure::profile::{ClassTables, read};
+use stepsim::measure::summary::{RankSummary, beside};
 use stepsim::read::analysis::diff::diff;
 use stepsim::read::analysis::report::Report;
 use stepsim::simulate::{Inputs, Options, Simulation, SimulationError};
@@ -467,7 +467,7 @@ proptest! {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("rank0.json");
         std::fs::write(&path, text).expect("a file");
-        if let Err(e) = read(&path, &Classes::shipped()) {
+        if let Err(e) = read(&path, &ClassTables::shipped()) {
             prop_assert!(!changes.is_empty() || !whole, "the profile is refused as it is: {e}");
             check_message(&e.to_string())?;
         }
@@ -488,7 +488,7 @@ proptest! {
             match (a, b) {
                 (Ok(a), Ok(b)) => {
                     prop_assert!(diff(&a, &b).iter().all(|line| !line.section.is_empty()));
-                    prop_assert!(!beside(&Summary::from(&a), &Summary::from(&b)).is_empty());
+                    prop_assert!(!beside(&RankSummary::from(&a), &RankSummary::from(&b)).is_empty());
                     let _ = a.run.differences(&b.run);
                     Ok(())
                 }

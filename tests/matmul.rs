@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value;
-use stepsim::around::matmul::{Played, ShardedProduct, Statement, plans};
+use stepsim::around::matmul::{ProductRun, ShardedProduct, Statement, plans};
 use stepsim::step::collective::{Bound, Chooser, Geometry, bound};
 use stepsim::step::topology::{Machine, Mesh};
 
@@ -56,7 +56,7 @@ fn products_have_the_golden_collectives_and_times() {
                 .0;
         close(plan.flops, case["flops"].as_f64().unwrap(), 1e-12, &what);
         close(1e6 * compute, case["compute_us"].as_f64().unwrap(), 1e-5, &what);
-        let played = Played::run(&plan, &mesh, &machine, &Chooser::best(), compute).unwrap();
+        let played = ProductRun::run(&plan, &mesh, &machine, &Chooser::best(), compute).unwrap();
         let wanted = case["steps"].as_array().unwrap();
         assert_eq!(played.steps.len(), wanted.len(), "{what}: {:?}", plan.steps().collect::<Vec<_>>());
         let mut sum = 0.0;
@@ -111,7 +111,7 @@ fn devices_hold_the_golden_bytes() {
 fn only(case: &Value) -> (&'static str, Bound, f64) {
     let machine = machine(case);
     let mesh = Mesh::of(&machine);
-    let played = Played::run(&plan(case, &mesh), &mesh, &machine, &Chooser::best(), 0.0).unwrap();
+    let played = ProductRun::run(&plan(case, &mesh), &mesh, &machine, &Chooser::best(), 0.0).unwrap();
     let [step] = &played.steps[..] else { panic!("{case}: {} collectives", played.steps.len()) };
     (step.step.op.name(), step.bound, (step.span.1 - step.span.0).s())
 }
@@ -136,7 +136,7 @@ fn collectives_of_the_book_take_the_golden_times() {
 fn longer(plan: &ShardedProduct, machine: &Machine, mesh: &Mesh) -> f64 {
     let device = machine.device(stepsim::core::ids::DeviceId(0));
     let compute = plan.flops / device.peak(stepsim::step::spec::Dtype::Bf16).unwrap().0;
-    let played = Played::run(plan, mesh, machine, &Chooser::best(), compute).unwrap();
+    let played = ProductRun::run(plan, mesh, machine, &Chooser::best(), compute).unwrap();
     compute.max(played.steps.iter().map(|step| step.bound.time_s()).sum())
 }
 

@@ -12,7 +12,7 @@ use flate2::write::GzEncoder;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use stepsim::measure::profile::report::RankProfile;
-use stepsim::measure::profile::{Classes, Profile, ProfileReport, Window, read, read_from, report};
+use stepsim::measure::profile::{ClassTables, ProfileReport, RankEvents, Window, read, read_from, report};
 use stepsim::step::spec::SpecError;
 
 use crate::command::Folder;
@@ -29,11 +29,11 @@ fn traces() -> Option<PathBuf> {
 }
 
 fn of_text(text: &[u8]) -> Result<ProfileReport, SpecError> {
-    Ok(report(&mut read_from(text, "test.json", &Classes::shipped())?, Window::All))
+    Ok(report(&mut read_from(text, "test.json", &ClassTables::shipped())?, Window::All))
 }
 
-fn read_all(texts: &[String]) -> Vec<Profile> {
-    let read = |text: &String| read_from(text.as_bytes(), "rank.json", &Classes::shipped()).unwrap();
+fn read_all(texts: &[String]) -> Vec<RankEvents> {
+    let read = |text: &String| read_from(text.as_bytes(), "rank.json", &ClassTables::shipped()).unwrap();
     texts.iter().flat_map(read).collect()
 }
 
@@ -41,7 +41,7 @@ fn numbers(value: &Value) -> Vec<i64> {
     value.as_array().into_iter().flatten().map(|n| n.as_i64().unwrap()).collect()
 }
 
-fn eight(b: &stepsim::measure::profile::breakdown::Breakdown) -> Vec<i64> {
+fn eight(b: &stepsim::measure::profile::breakdown::DeviceBreakdown) -> Vec<i64> {
     vec![b.window, b.busy, b.idle, b.compute, b.comm, b.mem, b.comm_hidden, b.comm_exposed]
 }
 
@@ -49,7 +49,7 @@ fn eight(b: &stepsim::measure::profile::breakdown::Breakdown) -> Vec<i64> {
 fn real_traces_read_to_the_nanosecond() {
     let Some(traces) = traces() else { return };
     let answers: Value = serde_json::from_str(include_str!("data/profiles.json")).unwrap();
-    let classes = Classes::shipped();
+    let classes = ClassTables::shipped();
     let mut files = 0;
     for run in answers["runs"].as_array().unwrap() {
         for answer in run["files"].as_array().unwrap() {
@@ -316,7 +316,7 @@ fn steps_that_overlap_are_their_period() {
     // In a period: the copy, and the matrix of the step before.
     assert_eq!(r.steps[1].device_ns.busy, 50_000);
     let text = format!("[{}]", events.join(","));
-    let profiles = read_from(text.as_bytes(), "rank.json", &Classes::shipped()).unwrap();
+    let profiles = read_from(text.as_bytes(), "rank.json", &ClassTables::shipped()).unwrap();
     let programs = |step| stepsim::measure::profile::programs::programs(&profiles, step);
     let refused = programs(Some("1")).unwrap_err().to_string();
     assert!(refused.contains("overlap on the device by 0.090 ms"), "{refused}");
@@ -487,7 +487,7 @@ fn a_timeline_of_ours_reads_as_its_report() {
     let folder = Folder::new();
     folder.stepsim("run gpt2-8 -q -o x.json.gz --report r.json").ok();
     let simulated = folder.json("r.json");
-    let mut profiles = read(&folder.path("x.json.gz"), &Classes::shipped()).unwrap();
+    let mut profiles = read(&folder.path("x.json.gz"), &ClassTables::shipped()).unwrap();
     let kept: BTreeSet<_> =
         profiles[0].names.iter().zip(&profiles[0].classes).map(|(n, c)| (n, &c.work)).collect();
     assert_eq!(kept.len(), profiles[0].names.len(), "each name is kept once");
@@ -649,7 +649,7 @@ fn a_step_becomes_programs_whose_replay_is_the_step() {
     // The step begins with gemm_a, at 5.
     assert_eq!((end, programs.measured_ns), (50_000, 50_000));
     let scale = |what: &str, factor: f64| {
-        let scale = stepsim::measure::replay::Scale { what: what.to_string(), factor };
+        let scale = stepsim::measure::replay::TimeScale { what: what.to_string(), factor };
         stepsim::measure::replay::check(&programs, std::slice::from_ref(&scale)).unwrap();
         stepsim::measure::replay::replay(&programs, &[scale]).unwrap().round_ns()
     };
@@ -685,7 +685,7 @@ fn a_step_begins_with_its_first_moment() {
         .filter(|name| name.starts_with("gemm"))
         .collect();
     assert_eq!(names, ["gemm_a", "gemm_b"]);
-    let profiles = read_from(text.as_bytes(), "rank.json", &Classes::shipped()).unwrap();
+    let profiles = read_from(text.as_bytes(), "rank.json", &ClassTables::shipped()).unwrap();
     let refused =
         stepsim::measure::profile::programs::programs(&profiles, Some("7")).unwrap_err().to_string();
     assert!(refused.contains("--step") && refused.contains("ProfilerStep#1, ProfilerStep#2"), "{refused}");
@@ -705,7 +705,7 @@ fn real_steps_replay_as_measured() {
         let mut files: Vec<_> =
             std::fs::read_dir(traces.join(run)).unwrap().map(|f| f.unwrap().path()).collect();
         files.sort();
-        let profiles: Vec<_> = files.iter().flat_map(|f| read(f, &Classes::shipped()).unwrap()).collect();
+        let profiles: Vec<_> = files.iter().flat_map(|f| read(f, &ClassTables::shipped()).unwrap()).collect();
         let programs = stepsim::measure::profile::programs::programs(&profiles, None).unwrap();
         stepsim::measure::replay::check(&programs, &[]).unwrap();
         let end = stepsim::measure::replay::replay(&programs, &[]).unwrap().round_ns() as f64;

@@ -10,7 +10,7 @@ use stepsim::read::analysis::table::table;
 use stepsim::simulate::behaviour::drawn;
 use stepsim::simulate::page::page;
 use stepsim::simulate::{Inputs, Options, Simulation, jump};
-use stepsim::study::{Base, Columns, How, Shard, Space, SweepOptions, sweep};
+use stepsim::study::{How, ReportColumns, Space, StudyBase, SweepOptions, SweepShard, sweep};
 
 use crate::command::Folder;
 
@@ -251,10 +251,10 @@ fn a_reading_of_ones_own_stands_in_report_tables_page_columns_and_comparison() {
     assert_eq!(own.map(|line| (line.a, line.b)), Some((short.ops as f64, report.ops as f64)));
     assert!(lines.iter().any(|line| line.section == "counted" && line.unit == Measure::Seconds));
 
-    let base = Base::load("tiny-4", None, &[]).expect("a base").read_by(&Counted);
-    let columns = Columns::new(["own.counted.ops".to_string()]).expect("a path");
+    let base = StudyBase::load("tiny-4", None, &[]).expect("a base").read_by(&Counted);
+    let columns = ReportColumns::new(["own.counted.ops".to_string()]).expect("a path");
     let space = Space::new(Vec::new(), &base).expect("a point");
-    let shard = Shard { number: 1, of: 1 };
+    let shard = SweepShard { number: 1, of: 1 };
     let how =
         SweepOptions { how: How::Simulated, columns, shard, threads: None, output: None, resume: false };
     let rows = sweep(&base, &space, &how, &mut |_| ControlFlow::Continue(())).expect("rows");

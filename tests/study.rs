@@ -11,8 +11,8 @@ use stepsim::form::analytic::KEYS;
 use stepsim::form::compare::Formula;
 use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::study::{
-    Axis, Base, Columns, Filled, FormulaMap, How, Ranked, SearchOptions, SearchReport, Shard, Space,
-    SweepOptions, fill, outcome, search, set_text, sweep, sweep_each,
+    FittingStep, FormulaMap, How, RankedLayout, ReportColumns, SearchOptions, SearchReport, Space, StudyAxis,
+    StudyBase, SweepOptions, SweepShard, fill, outcome, search, set_text, sweep, sweep_each,
 };
 
 use crate::command::{self, Said, stepsim};
@@ -462,8 +462,8 @@ fn studies_that_mean_nothing_are_refused_before_anything_runs() {
 
 #[test]
 fn ten_to_the_twelfth_points_are_counted_not_made() {
-    let base = Base::load("gpt2-8", None, &[]).expect("a workload");
-    let axis = |path: &str| Axis::parse("--vary", &format!("{path}=1:1000000:+1")).expect("an axis");
+    let base = StudyBase::load("gpt2-8", None, &[]).expect("a workload");
+    let axis = |path: &str| StudyAxis::parse("--vary", &format!("{path}=1:1000000:+1")).expect("an axis");
     let error =
         Space::new(vec![axis("batch.global"), axis("batch.micro_batch")], &base).expect_err("too many");
     assert!(error.to_string().contains("1000000000000 points"), "{error}");
@@ -532,17 +532,17 @@ fn points_are_what_each_is_alone() {
     let workloads = ["gpt2-8", "llama3-8b-fsdp", "tiny-4", "straggler-64"];
     let mut shared = 0;
     for workload in workloads {
-        let base = Base::load(workload, None, &[]).expect("a base");
+        let base = StudyBase::load(workload, None, &[]).expect("a base");
         for (path, values) in axes {
-            let price =
-                Axis::parse("--vary", "topology.device.cost.matrix_fraction=0.55,0.65").expect("an axis");
-            let Ok(axis) = Axis::parse("--vary", &format!("{path}={values}")) else { continue };
+            let price = StudyAxis::parse("--vary", "topology.device.cost.matrix_fraction=0.55,0.65")
+                .expect("an axis");
+            let Ok(axis) = StudyAxis::parse("--vary", &format!("{path}={values}")) else { continue };
             let both = if path.ends_with("matrix_fraction") { vec![axis] } else { vec![axis, price] };
             let Ok(space) = Space::new(both, &base) else { continue };
             let options = SweepOptions {
                 how: How::Simulated,
-                columns: Columns::default(),
-                shard: Shard { number: 1, of: 1 },
+                columns: ReportColumns::default(),
+                shard: SweepShard { number: 1, of: 1 },
                 threads: Some(1),
                 output: None,
                 resume: false,
@@ -551,7 +551,7 @@ fn points_are_what_each_is_alone() {
             for row in &rows {
                 let sets: Vec<String> =
                     row.settings.iter().map(|(path, value)| set_text(path, value)).collect();
-                let Ok(inputs) = Base::load(workload, None, &[]).expect("a base").inputs(&sets) else {
+                let Ok(inputs) = StudyBase::load(workload, None, &[]).expect("a base").inputs(&sets) else {
                     continue;
                 };
                 assert_eq!(row.outcome, outcome(&inputs, How::Simulated), "{workload} {sets:?}");
@@ -567,16 +567,16 @@ fn points_are_what_each_is_alone() {
 #[test]
 fn rows_are_the_same_wherever_they_are_kept() {
     let folder = tempfile::tempdir().expect("a folder");
-    let base = Base::load("tiny-4", None, &[]).expect("a base");
-    let axis = |text: &str| Axis::parse("--vary", text).expect("an axis");
+    let base = StudyBase::load("tiny-4", None, &[]).expect("a base");
+    let axis = |text: &str| StudyAxis::parse("--vary", text).expect("an axis");
     // One value twice; 3 divides nothing.
     let axes = || vec![axis("batch.global=8,16,8"), axis("parallelism.tensor=1,3")];
     let space = Space::new(axes(), &base).expect("a space");
     let seen = |how, threads, output: Option<&Path>, resume, stop_at: Option<u64>| {
         let options = SweepOptions {
             how,
-            columns: Columns::default(),
-            shard: Shard { number: 1, of: 1 },
+            columns: ReportColumns::default(),
+            shard: SweepShard { number: 1, of: 1 },
             threads: Some(threads),
             output: output.map(Path::to_owned),
             resume,
@@ -722,7 +722,7 @@ fn fill_gives_up_the_least_that_will_do() {
     };
     let none = ["recompute={\"granularity\":\"none\"}", "offload.activations=[]", "offload.optimizer=[]"];
     let always: Vec<String> = none.iter().map(ToString::to_string).chain(fix.iter().cloned()).collect();
-    let base = Base::load("gpt2-8", None, &always).expect("a workload");
+    let base = StudyBase::load("gpt2-8", None, &always).expect("a workload");
     let mut memory: BTreeMap<String, Option<u64>> = BTreeMap::new();
     let mut bytes = |sets: &[String]| {
         *memory.entry(sets.join(" ")).or_insert_with(|| {
@@ -813,7 +813,7 @@ fn layers_of_encoders_are_recomputed_as_little_as_will_do() {
     };
     let found = fill("qwen-vl-7b", None, &options, &mut |_| ControlFlow::Continue(())).expect("a search").0;
     let path = "modules.vision.recompute";
-    let of_layers = |filled: &&Filled| filled.settings[path]["layers"].is_u64();
+    let of_layers = |filled: &&FittingStep| filled.settings[path]["layers"].is_u64();
     let filled = found.fits.iter().find(of_layers).expect("a way by layers of the encoder");
     let layers = filled.settings[path]["layers"].as_u64().expect("a number");
     assert!(filled.gives_up.as_ref().is_some_and(|words| words.ends_with("layers of vision")), "{filled:?}");
@@ -843,7 +843,7 @@ fn places_of_encoders_are_searched() {
     let (vary, fix): (Vec<&str>, Vec<&str>) = fix.iter().partition(|text| text.contains(','));
     let options = |placement| SearchOptions {
         fix: fix.iter().map(ToString::to_string).collect(),
-        vary: vary.iter().map(|text| Axis::parse("--vary", text).expect("an axis")).collect(),
+        vary: vary.iter().map(|text| StudyAxis::parse("--vary", text).expect("an axis")).collect(),
         placement,
         ..SearchOptions::default()
     };
@@ -855,7 +855,7 @@ fn places_of_encoders_are_searched() {
     let seconds = |report: &SearchReport| report.ranking[0].outcome.step_time_s.expect("a time");
     assert!(chosen.points > 5 * kept.points, "{} {}", chosen.points, kept.points);
     assert!(seconds(&chosen) < seconds(&kept), "{} {}", seconds(&chosen), seconds(&kept));
-    let apart = |ranked: &Ranked| !ranked.settings["modules.vision.devices"].is_null();
+    let apart = |ranked: &RankedLayout| !ranked.settings["modules.vision.devices"].is_null();
     let ranked = chosen.ranking.iter().find(|ranked| apart(ranked)).expect("one on devices of its own");
     let inputs = Inputs::load("qwen-vl-7b", None, &ranked.sets).expect("its settings");
     let run = Simulation::run(&inputs, &Options::default()).expect("its step").report(false);
@@ -910,7 +910,8 @@ fn a_formula_is_mapped_over_a_study() {
             KEYS.iter().map(|key| format!("\"{key}\": \"own.{key} * {}\"", factor(key))).collect();
         Formula::parse("own", &format!("{{\"name\": \"own\", \"terms\": {{{}}}}}", terms.join(", ")))
     };
-    let base = Base::load("gpt3-175b", None, &["parallelism.data=null".to_string()]).expect("a workload");
+    let base =
+        StudyBase::load("gpt3-175b", None, &["parallelism.data=null".to_string()]).expect("a workload");
     let axes = [
         "parallelism.pipeline.size=4,8",
         "parallelism.pipeline.chunks=2,3",
@@ -919,11 +920,12 @@ fn a_formula_is_mapped_over_a_study() {
         "recompute.granularity=none,selective,full",
         "parallelism.sharding.kind=none,zero1,zero2",
     ];
-    let axes = axes.iter().map(|text| Axis::parse("--vary", text)).collect::<Result<_, _>>().expect("axes");
+    let axes =
+        axes.iter().map(|text| StudyAxis::parse("--vary", text)).collect::<Result<_, _>>().expect("axes");
     let space = Space::new(axes, &base).expect("a space");
     let map = |wrong: &str| {
-        let columns = Columns::default().with_formula(Some(formula(wrong).expect("a formula")));
-        let shard = Shard { number: 1, of: 1 };
+        let columns = ReportColumns::default().with_formula(Some(formula(wrong).expect("a formula")));
+        let shard = SweepShard { number: 1, of: 1 };
         let how = How::ClosedForm;
         let options = SweepOptions { how, columns, shard, threads: None, output: None, resume: false };
         let rows = sweep(&base, &space, &options, &mut |_| ControlFlow::Continue(())).expect("rows");

@@ -63,7 +63,8 @@ impl Source {
         self.text.lines().filter_map(|line| line.trim_start().strip_prefix("//"))
     }
 
-    /// The types that it defines, each with whether others can see it.
+    /// The types that it defines, each with whether others can see it; a type within a trait's implementation has
+    /// the trait's name for it, and is none.
     fn types(&self) -> impl Iterator<Item = (&str, bool)> {
         self.text.lines().filter_map(|line| {
             let mut words = line.split_whitespace().peekable();
@@ -72,7 +73,8 @@ impl Source {
             let kind = words.next()?;
             let name = words.next()?.split(|c: char| !c.is_alphanumeric()).next()?;
             let is_type = ["struct", "enum", "trait", "type", "union"].contains(&kind);
-            (is_type && name.starts_with(char::is_uppercase)).then_some((name, shown))
+            let within = kind == "type" && line.starts_with(' ') && !shown;
+            (is_type && !within && name.starts_with(char::is_uppercase)).then_some((name, shown))
         })
     }
 
@@ -181,7 +183,7 @@ fn renew_table(counts: &BTreeMap<String, u64>) {
 /// The counts see what they are for.
 #[test]
 fn a_planted_fault_is_counted() {
-    let text = "/// What is that of a thing.\npub struct Asked;\nstruct Own;\nfn f() {\n    g();\n}\n";
+    let text = "/// What is that of a thing.\npub struct Asked;\nstruct Own;\n  type Item = Own;\nfn f() {\n    g();\n}\n";
     let source = Source { path: "core/x.rs".into(), text: text.into() };
     assert_eq!(source.types().collect::<Vec<_>>(), [("Asked", true), ("Own", false)]);
     assert!(

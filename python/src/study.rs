@@ -6,17 +6,18 @@ use pyo3::prelude::*;
 use stepsim::simulate::Fault;
 use stepsim::step::spec::SpecError;
 use stepsim::study::{
-    Axis, Base, Columns, How, Objective, SearchOptions, Shard, Space, Study, StudyError, SweepOptions,
+    How, Objective, ReportColumns, SearchOptions, Space, Study, StudyAxis, StudyBase, StudyError,
+    SweepOptions, SweepShard,
 };
 
 use crate::error::{json, raised};
 use crate::watch::watched;
 
 /// A study from the JSON of its file.
-fn read(study: &str) -> Result<(Base, Space, Columns), SpecError> {
+fn read(study: &str) -> Result<(StudyBase, Space, ReportColumns), SpecError> {
     let value = serde_json::from_str(study).map_err(|e| SpecError::file("study", e.to_string()))?;
     let study = Study::from_value(&value).map_err(|e| e.in_file("study"))?;
-    let base = Base::load(&study.workload, study.topology.as_deref(), &study.sets())?;
+    let base = StudyBase::load(&study.workload, study.topology.as_deref(), &study.sets())?;
     let space = Space::of(study.axes()?, &study.choice()?, &base)?;
     let columns = study.columns()?;
     Ok((base, space, columns))
@@ -69,7 +70,7 @@ pub fn sweep(
         return Err(raised(&(&problem).into()));
     }
     let how = if closed_form { How::ClosedForm } else { How::Simulated };
-    let shard = Shard { number, of };
+    let shard = SweepShard { number, of };
     let study = study.to_owned();
     let found = watched(py, progress, move |progress| -> Result<String, StudyError> {
         let (base, space, columns) = read(&study)?;
@@ -95,7 +96,7 @@ pub fn search(
     let asked: serde_json::Value = serde_json::from_str(options).unwrap_or_default();
     let parse = |text: &String| serde_json::from_str(text).unwrap_or_default();
     let axis = |(path, values): &(String, Vec<String>)| {
-        Axis::of(vec![path.clone()], values.iter().map(|text| vec![parse(text)]).collect())
+        StudyAxis::of(vec![path.clone()], values.iter().map(|text| vec![parse(text)]).collect())
     };
     let usual = SearchOptions::default();
     let whole = |name: &str, usual: usize| asked[name].as_u64().map_or(usual, |n| n as usize);

@@ -96,7 +96,7 @@ class Search:
         self.best = best
 
     @property
-    def ranking(self) -> list[types.SearchRanked]:
+    def ranking(self) -> list[types.SearchRankedLayout]:
         """The best layouts, best first: ``settings``, ``step_time_s``, ``mfu``, ``memory_peak_bytes``, ``sets``."""
         return list(self.report["ranking"])
 

@@ -691,7 +691,7 @@ class SearchTrial(_SearchTrial, total=False):
     step_time_s: Optional[float]
 
 
-class _SearchRanked(TypedDict):
+class _SearchRankedLayout(TypedDict):
     #: What the search chose.
     settings: dict[str, Any]
     #: All that turns the workload into this one: arguments of `--set`.
@@ -708,7 +708,7 @@ class _SearchRanked(TypedDict):
     status: SearchStatus
 
 
-class SearchRanked(_SearchRanked, total=False):
+class SearchRankedLayout(_SearchRankedLayout, total=False):
     """A simulated layout."""
 
     #: Dollars for 10⁶ tokens, where the machine has a price.
@@ -830,7 +830,7 @@ class _SearchReport(TypedDict):
     #: What was taken for granted.
     assumed: list[str]
     #: The best layouts by the upper end of their ranges, best first.
-    ranking: list[SearchRanked]
+    ranking: list[SearchRankedLayout]
 
 
 class SearchReport(_SearchReport, total=False):
@@ -845,7 +845,7 @@ class SearchReport(_SearchReport, total=False):
     #: What was tried on the best layout, where that was asked for; the first of the ranking has what was kept.
     refined: list[SearchTrial]
     #: Two that differ from the first in kind: worth measuring beside it.
-    unlike: list[SearchRanked]
+    unlike: list[SearchRankedLayout]
 
 
 class WhatIf(TypedDict):

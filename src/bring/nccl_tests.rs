@@ -13,7 +13,7 @@ use stepsim_step::spec::collectives::{Measured, Op, Point};
 
 /// What the output does not say.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Asked {
+pub struct MissingHeadings {
     /// The collective, where no line names it.
     pub op: Option<Op>,
     /// Ranks, where no devices are listed.
@@ -44,7 +44,7 @@ pub fn op_in(text: &str) -> Option<Op> {
 ///
 /// # Errors
 /// It has no header or fewer than two sizes, or neither it nor `asked` says what was measured on how many ranks.
-pub fn read(text: &str, file: &str, asked: &Asked) -> Result<Measured, SpecError> {
+pub fn read(text: &str, file: &str, asked: &MissingHeadings) -> Result<Measured, SpecError> {
     let text = &without_labels(text);
     let wrong = |problem: &str, hint: &str| SpecError::file(file, problem).hint(hint);
     let comments = || text.lines().filter(|line| line.trim_start().starts_with('#'));
@@ -169,32 +169,37 @@ mod tests {
 
     #[test]
     fn columns_devices_and_noise_are_read() {
-        let table = read(OUTPUT, "out.txt", &Asked::default()).unwrap();
+        let table = read(OUTPUT, "out.txt", &MissingHeadings::default()).unwrap();
         assert_eq!((table.op, table.ranks, table.nodes), (Op::AllReduce, 4, 2));
         let points: Vec<(f64, f64)> = table.points.iter().map(|p| (p.bytes, p.time_us)).collect();
         assert_eq!(points, [(1024.0, 38.0), (2048.0, 38.0), (4096.0, 44.0)]);
-        let inside = read(OUTPUT, "out.txt", &Asked { in_place: true, ..Asked::default() }).unwrap();
+        let inside =
+            read(OUTPUT, "out.txt", &MissingHeadings { in_place: true, ..MissingHeadings::default() })
+                .unwrap();
         assert_eq!(inside.points[2].time_us, 42.0);
     }
 
     /// As a launcher of several ranks writes it, each line with its rank before it.
     #[test]
     fn labels_of_launchers_are_left_out() {
-        let plain = read(OUTPUT, "out.txt", &Asked::default()).unwrap();
+        let plain = read(OUTPUT, "out.txt", &MissingHeadings::default()).unwrap();
         for label in [" 0: ", "0: ", "[1,0]<stdout>:", "[node-a:0] "] {
             let labelled: String = OUTPUT.lines().map(|line| format!("{label}{line}\n")).collect();
             let other = format!("1: hello\n{labelled}");
-            assert_eq!(read(&other, "out.txt", &Asked::default()).unwrap(), plain, "{label}");
+            assert_eq!(read(&other, "out.txt", &MissingHeadings::default()).unwrap(), plain, "{label}");
         }
     }
 
     #[test]
     fn what_is_not_said_is_asked_for() {
-        let error = |text: &str| read(text, "out.txt", &Asked::default()).unwrap_err().to_string();
+        let error = |text: &str| read(text, "out.txt", &MissingHeadings::default()).unwrap_err().to_string();
         assert!(error("hello").contains("no header"));
         let bare = OUTPUT.replace("all_reduce_perf", "x");
         assert!(error(&bare).contains("--op"), "{}", error(&bare));
-        assert_eq!(read(&bare, "reduce_scatter_perf.log", &Asked::default()).unwrap().op, Op::ReduceScatter);
+        assert_eq!(
+            read(&bare, "reduce_scatter_perf.log", &MissingHeadings::default()).unwrap().op,
+            Op::ReduceScatter
+        );
         let unlisted = OUTPUT.replace("Rank", "rnk");
         assert!(error(&unlisted).contains("--ranks"));
         assert!(error(&OUTPUT.lines().take(13).collect::<Vec<_>>().join("\n")).contains("0 size(s)"));

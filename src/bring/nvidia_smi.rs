@@ -10,7 +10,7 @@
 
 use serde_json::{Value, json};
 
-use super::nvidia_smi_matrix::{Matrix, wrong};
+use super::nvidia_smi_matrix::{ConnectionMatrix, wrong};
 use stepsim_step::spec::SpecError;
 
 pub use super::nvidia_smi_matrix::NodeRates;
@@ -28,7 +28,7 @@ pub fn machine(
     device: &str,
     rates: &NodeRates,
 ) -> Result<(Value, Vec<String>), SpecError> {
-    let matrix = Matrix::read(text, file)?;
+    let matrix = ConnectionMatrix::read(text, file)?;
     let gpus = matrix.gpus;
     let mut assumed = Vec::new();
     let hardware = match least_memory_mib(text) {

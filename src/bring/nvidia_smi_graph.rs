@@ -4,12 +4,12 @@
 
 use serde_json::{Value, json};
 
-use super::nvidia_smi_matrix::{Matrix, NodeRates, wrong};
+use super::nvidia_smi_matrix::{ConnectionMatrix, NodeRates, wrong};
 use stepsim_step::spec::{SpecError, merge};
 
 /// The graph of some such nodes under one switch, and what was assumed.
 pub(super) fn graph(
-    matrix: &Matrix,
+    matrix: &ConnectionMatrix,
     file: &str,
     device: &Value,
     rates: &NodeRates,
@@ -19,7 +19,7 @@ pub(super) fn graph(
         return Err(wrong(file, "shows no network adapter".into())
             .hint("a machine of one node needs none: --nodes 1"));
     }
-    let mut drawing = Drawing::default();
+    let mut drawing = GraphBuilder::default();
     if rates.nodes > 1 {
         drawing.vertex("network", "switch", 0, json!({"latency_us": 2}));
     }
@@ -34,12 +34,12 @@ pub(super) fn graph(
 }
 
 #[derive(Default)]
-struct Drawing {
+struct GraphBuilder {
     vertices: Vec<Value>,
     links: Vec<Value>,
 }
 
-impl Drawing {
+impl GraphBuilder {
     fn vertex(&mut self, name: &str, kind: &str, node: u32, more: Value) {
         let mut vertex = json!({"name": name, "kind": kind, "node": node});
         merge(&mut vertex, more);
@@ -50,7 +50,7 @@ impl Drawing {
         self.links.push(json!({"from": from, "to": to, "link": link}));
     }
 
-    fn node(&mut self, matrix: &Matrix, device: &Value, rates: &NodeRates, node: u32) {
+    fn node(&mut self, matrix: &ConnectionMatrix, device: &Value, rates: &NodeRates, node: u32) {
         let name = |kind: &str, i: usize| format!("{kind}{node}-{i}");
         let switches = groups(matrix, &["PIX", "PXB"]);
         let sockets = groups(matrix, &["PIX", "PXB", "PHB", "NODE"]);
@@ -100,7 +100,7 @@ impl Drawing {
 
 /// The group of each GPU: two that are joined by one of these words are in the same, and so are those that reach one
 /// another through others. NVLinks hide the way over PCIe, which a third GPU tells.
-fn groups(matrix: &Matrix, words: &[&str]) -> Vec<usize> {
+fn groups(matrix: &ConnectionMatrix, words: &[&str]) -> Vec<usize> {
     let mut group: Vec<usize> = (0..matrix.gpus).collect();
     for i in 0..matrix.gpus {
         for j in 0..i {

@@ -26,14 +26,14 @@ pub(super) fn wrong(file: &str, problem: String) -> SpecError {
 }
 
 /// How each GPU is joined to each other device.
-pub(super) struct Matrix {
+pub(super) struct ConnectionMatrix {
     pub gpus: usize,
     /// By GPU, the words to all GPUs, then to all adapters.
     pub rows: Vec<Vec<String>>,
 }
 
-impl Matrix {
-    pub(super) fn read(text: &str, file: &str) -> Result<Matrix, SpecError> {
+impl ConnectionMatrix {
+    pub(super) fn read(text: &str, file: &str) -> Result<ConnectionMatrix, SpecError> {
         let plain = plain(text);
         let mut lines = plain.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
         let head = lines.find(|words| words.first().is_some_and(|word| numbered(word, "GPU")));
@@ -69,7 +69,7 @@ impl Matrix {
                     .allowed("X, NV1 ..., PIX, PXB, PHB, NODE, SYS"));
             }
         }
-        Ok(Matrix { gpus, rows })
+        Ok(ConnectionMatrix { gpus, rows })
     }
 
     /// NVLinks between two GPUs.

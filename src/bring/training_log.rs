@@ -38,7 +38,7 @@ pub struct Log {
 
 /// What the described run has of each step, where a log says a rate.
 #[derive(Clone, Copy, Debug)]
-pub struct Work {
+pub struct StepWork {
     /// Sequences of all devices.
     pub sequences: f64,
     /// Tokens of all devices.
@@ -49,7 +49,7 @@ pub struct Work {
 
 /// Words of logs.
 #[derive(Debug, Deserialize)]
-struct Words {
+struct LogWords {
     /// Software → what stands in front of a figure → what the figure is.
     software: BTreeMap<String, BTreeMap<String, Figure>>,
     /// What stands in front of the sequences of a step.
@@ -66,7 +66,7 @@ impl Log {
     /// The words of logs cannot be read.
     pub fn read(text: &str) -> Result<Option<Log>, SpecError> {
         const FILE: &str = "workloads/imports/logs.json";
-        let words: Words = serde_json::from_str(catalog::file(FILE).unwrap_or_default())
+        let words: LogWords = serde_json::from_str(catalog::file(FILE).unwrap_or_default())
             .map_err(|e| SpecError::file(FILE, e.to_string()))?;
         let mut best: Option<Log> = None;
         for (software, marks) in &words.software {
@@ -88,7 +88,7 @@ impl Log {
     }
 
     /// Seconds of a step of so much work.
-    pub fn seconds(&self, work: Work) -> f64 {
+    pub fn seconds(&self, work: StepWork) -> f64 {
         let (figure, value) = self.figure;
         match figure {
             Figure::Seconds => value,
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn steps_of_many_kinds_of_logs_are_read() {
-        let work = Work { sequences: 256.0, tokens: 256.0 * 4096.0, devices: 64.0 };
+        let work = StepWork { sequences: 256.0, tokens: 256.0 * 4096.0, devices: 64.0 };
         for (software, line, seconds) in [
             (
                 "Megatron",
@@ -180,7 +180,7 @@ mod tests {
             .map(|t| format!("elapsed time per iteration (ms): {t}.0 | global batch size: 64 |"))
             .collect();
         let log = Log::read(&lines.join("\n")).unwrap().unwrap();
-        let work = Work { sequences: 64.0, tokens: 1.0, devices: 1.0 };
+        let work = StepWork { sequences: 64.0, tokens: 1.0, devices: 1.0 };
         assert_eq!((log.lines, log.sequences, log.seconds(work)), (10, Some(64), 1.0));
     }
 }

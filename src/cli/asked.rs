@@ -6,11 +6,11 @@ use super::outputs::WRITTEN;
 use super::write::{write_json, write_report};
 use super::{Failure, outputs};
 use stepsim_step::spec::workload::WorkloadSpec;
-use stepsim_study::{Base, SearchOptions};
+use stepsim_study::{SearchOptions, StudyBase};
 
 /// Options of a question about layouts.
 #[derive(Debug, clap::Args)]
-pub struct Asked {
+pub struct LayoutOptions {
     /// Keep a field at a value: `parallelism.tensor=8`, `batch.global=512`, `topology.nodes=16`; repeatable
     #[arg(long, alias = "set", value_name = "PATH=VALUE")]
     pub fix: Vec<String>,
@@ -34,11 +34,11 @@ pub(super) fn above_zero(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| "a number above 0".to_string())
 }
 
-impl Asked {
+impl LayoutOptions {
     /// Refuses outputs that are one file, or that the workload or its machine is read from.
     pub fn check_outputs(&self, workload: &str, topology: Option<&str>) -> Result<(), Failure> {
         let written = [("--report", self.report.as_deref()), ("--output", self.output.as_deref())];
-        let read = Base::load(workload, topology, &[]).map_err(Failure::input)?.files();
+        let read = StudyBase::load(workload, topology, &[]).map_err(Failure::input)?.files();
         outputs::apart(&written, &read)
     }
 

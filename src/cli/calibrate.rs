@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 
 use super::outputs::WRITTEN;
-use super::progress::Bar;
+use super::progress::TerminalProgress;
 use super::write::write_json;
 use super::{Failure, say};
 use stepsim_bring::describe::RuleBook;
 use stepsim_core::units::Time;
 use stepsim_measure::score::anchor::BOUND;
-use stepsim_measure::score::settled::{Unsettled, settings, settle};
+use stepsim_measure::score::settled::{NoFactors, settings, settle};
 use stepsim_measure::score::{
-    Anchor, Calibration, Case, Constant, Given, Part, Parts, Reach, Response, Row, Statistics, calibrate,
-    case, constants, mean_abs_error, outcomes, read,
+    Anchor, AnchorRow, Calibration, Case, FittedConstant, PartSeconds, PublishedRow, Reach, Response,
+    Statistics, StepPart, calibrate, case, constants, mean_abs_error, outcomes, read,
 };
 use stepsim_simulate::Inputs;
 
@@ -175,11 +175,11 @@ fn carries() -> &'static str {
     "`stepsim score --anchor`"
 }
 
-fn unsettled(why: Unsettled, name: &str, measured: &[f64]) -> Failure {
+fn unsettled(why: NoFactors, name: &str, measured: &[f64]) -> Failure {
     let found = match why {
-        Unsettled::Spec(e) => return e.into(),
-        Unsettled::Run(e) => return e.into(),
-        Unsettled::Implausible(found) => found,
+        NoFactors::Spec(e) => return e.into(),
+        NoFactors::Run(e) => return e.into(),
+        NoFactors::Implausible(found) => found,
     };
     let [least, most] = found.plausible.map(time);
     let mut text = format!(
@@ -199,13 +199,13 @@ fn unsettled(why: Unsettled, name: &str, measured: &[f64]) -> Failure {
 }
 
 fn factors(anchor: &Anchor) -> Map<String, Value> {
-    Part::ALL.iter().zip(anchor.factors).map(|(part, f)| (part.name().to_string(), rounded(f))).collect()
+    StepPart::ALL.iter().zip(anchor.factors).map(|(part, f)| (part.name().to_string(), rounded(f))).collect()
 }
 
 /// What each factor does to a step of such parts.
-fn table(anchor: &Anchor, parts: &Parts) -> String {
+fn table(anchor: &Anchor, parts: &PartSeconds) -> String {
     let mut text = String::from("| part | simulated | times | adds |\n|--|--|--|--|\n");
-    for (i, part) in Part::ALL.iter().enumerate() {
+    for (i, part) in StepPart::ALL.iter().enumerate() {
         let (s, f) = (parts[i], anchor.factors[i]);
         let bound = if (f / BOUND).max(1.0 / f / BOUND) > 0.999 { " (at its bound)" } else { "" };
         let (sign, added) = (if f < 1.0 { "-" } else { "+" }, time((s * (f - 1.0)).abs()));
@@ -217,21 +217,21 @@ fn table(anchor: &Anchor, parts: &Parts) -> String {
 /// Fits the parts of steps to rows.
 fn to_parts(args: &Args) -> Result<(), Failure> {
     let (picked, book) = picked(args, true)?;
-    let rows: Vec<Row> = picked.iter().map(|(row, _)| row.clone()).collect();
-    let bar = Bar::of("rows", rows.len() as u64);
+    let rows: Vec<PublishedRow> = picked.iter().map(|(row, _)| row.clone()).collect();
+    let bar = TerminalProgress::of("rows", rows.len() as u64);
     let done = outcomes(&rows, &book, &args.sets, &|n| bar.at(n));
     bar.done();
     let (groups, by) = groups(&rows);
-    let known: Vec<(Given, &String)> = done
+    let known: Vec<(AnchorRow, &String)> = done
         .iter()
         .zip(&groups)
         .filter(|(outcome, _)| outcome.error().is_some())
         .filter_map(|(o, group)| {
-            Some((Given { parts: o.parts?, measured_s: o.case.as_ref()?.measured_s }, group))
+            Some((AnchorRow { parts: o.parts?, measured_s: o.case.as_ref()?.measured_s }, group))
         })
         .collect();
     let fit = |wanted: &dyn Fn(&String) -> bool| {
-        let given: Vec<Given> = known.iter().filter(|(_, g)| wanted(g)).map(|(row, _)| *row).collect();
+        let given: Vec<AnchorRow> = known.iter().filter(|(_, g)| wanted(g)).map(|(row, _)| *row).collect();
         Anchor::fit(&given, Reach::Twice.own())
     };
     let error = |anchor: &Anchor, wanted: &dyn Fn(&String) -> bool| {
@@ -302,7 +302,7 @@ fn rounded(value: f64) -> Value {
 }
 
 /// The constants that are to be fitted.
-fn chosen(args: &Args) -> Result<Vec<Constant>, Failure> {
+fn chosen(args: &Args) -> Result<Vec<FittedConstant>, Failure> {
     let all = constants();
     let names: Vec<&str> = args.constants.iter().map(String::as_str).collect();
     let known: Vec<String> = all.iter().map(|c| format!("{} ({})", c.name, c.about)).collect();
@@ -315,12 +315,12 @@ fn chosen(args: &Args) -> Result<Vec<Constant>, Failure> {
 }
 
 /// Rows of one class of device, and of one stack where that is asked for, with what they are run as.
-fn picked(args: &Args, by_stack: bool) -> Result<(Vec<(Row, Case)>, RuleBook), Failure> {
+fn picked(args: &Args, by_stack: bool) -> Result<(Vec<(PublishedRow, Case)>, RuleBook), Failure> {
     let path = args.rows.as_deref().ok_or_else(|| Failure::input("--rows is missing"))?;
     let book = RuleBook::load(&args.rules).map_err(Failure::input)?;
     let rows = read(path).map_err(Failure::input)?;
     let mut kinds = BTreeSet::new();
-    let mut picked: Vec<(Row, Case)> = Vec::new();
+    let mut picked: Vec<(PublishedRow, Case)> = Vec::new();
     for row in rows {
         let Ok(case) = case(&row, &book) else { continue };
         kinds.insert(format!("{} {}", case.class, case.stack));
@@ -345,7 +345,7 @@ fn picked(args: &Args, by_stack: bool) -> Result<(Vec<(Row, Case)>, RuleBook), F
 }
 
 /// What each row is left out with, and by what that goes: by source, or within one by model.
-fn groups(rows: &[Row]) -> (Vec<String>, &'static str) {
+fn groups(rows: &[PublishedRow]) -> (Vec<String>, &'static str) {
     let column = |name: &str| rows.iter().map(|row| row.text(name).to_string()).collect::<Vec<String>>();
     let sources = column("source");
     match sources.iter().all(|s| *s == sources[0]) {
@@ -355,15 +355,15 @@ fn groups(rows: &[Row]) -> (Vec<String>, &'static str) {
 }
 
 /// Fits to rows.
-fn to_rows(args: &Args, chosen: &[Constant]) -> Result<(Calibration, Value), Failure> {
+fn to_rows(args: &Args, chosen: &[FittedConstant]) -> Result<(Calibration, Value), Failure> {
     // A device's constants hold for every stack.
     let (picked, book) = picked(args, chosen.iter().any(|c| c.path.starts_with("stack.")))?;
     let first = &picked[0];
     let inputs = first.1.inputs(&first.0.id, None, true, &args.sets).map_err(Failure::input)?;
     let start: Vec<f64> = chosen.iter().map(|c| c.value_in(&inputs)).collect();
-    let rows: Vec<Row> = picked.iter().map(|(row, _)| row.clone()).collect();
+    let rows: Vec<PublishedRow> = picked.iter().map(|(row, _)| row.clone()).collect();
     let (mut groups, by) = groups(&rows);
-    let bar = Bar::new("fitting");
+    let bar = TerminalProgress::new("fitting");
     let mut plays = 0;
     let mut play = |values: &[f64]| -> Vec<Option<f64>> {
         plays += 1;
@@ -388,7 +388,7 @@ fn to_rows(args: &Args, chosen: &[Constant]) -> Result<(Calibration, Value), Fai
     Ok((fit, on))
 }
 
-fn summary(chosen: &[Constant], fit: &Calibration, on: &Value) -> String {
+fn summary(chosen: &[FittedConstant], fit: &Calibration, on: &Value) -> String {
     let mut text = format!("fitted on {on}\n");
     for (constant, (path, value)) in chosen.iter().zip(&fit.constants) {
         let bound = if *value <= constant.low || *value >= constant.high { " (at its bound)" } else { "" };

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use super::command_line::{EXAMPLE, command};
 use super::outputs::WRITTEN;
-use super::progress::Bar;
+use super::progress::TerminalProgress;
 use super::screen::note_without_effect;
 use super::timeline::{Also, Shown, traced, write_trace};
 use super::write::{write_page, write_report};
 use super::{Failure, calculon, outputs, say};
 use stepsim_form::compare;
-use stepsim_form::compare::tracks::Rows;
-use stepsim_form::compare::{Drawing, Estimators, Formula, FormulaReading, table};
+use stepsim_form::compare::tracks::TrackContents;
+use stepsim_form::compare::{Estimators, Formula, FormulaReading, RankDrawing, table};
 use stepsim_read::trace::{Format, RunMeta};
 use stepsim_simulate::behaviour::Drawn;
 
@@ -76,10 +76,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// Both sides, and the simulated rank over time where a page is asked for.
-fn workload(args: &Args) -> Result<(compare::Comparison, Option<Drawing>), Failure> {
+fn workload(args: &Args) -> Result<(compare::Comparison, Option<RankDrawing>), Failure> {
     let name = args.workload.as_deref().unwrap_or(EXAMPLE);
     let formula = args.form.as_deref().map(|form| Formula::load(&form.to_string_lossy())).transpose()?;
-    let bar = Bar::new("comparing");
+    let bar = TerminalProgress::new("comparing");
     let compared =
         compare::workload::compare(name, args.topology.as_deref(), &args.sets, &mut |ops| bar.at(ops));
     bar.done();
@@ -103,9 +103,9 @@ fn workload(args: &Args) -> Result<(compare::Comparison, Option<Drawing>), Failu
         if !ranks.iter().any(|drawn| drawn.rank == rank) {
             ranks.splice(0..0, Drawn::asked([rank]));
         }
-        let rows = Rows { of: Some(&comparison), rank: &comparison.rank };
+        let rows = TrackContents { of: Some(&comparison), rank: &comparison.rank };
         write_trace(&run, &meta, &Shown::of(&ranks), path, Also::ClosedForm(rows))?;
     }
-    let drawing = args.html.as_ref().map(|_| Drawing::of(&run, rank));
+    let drawing = args.html.as_ref().map(|_| RankDrawing::of(&run, rank));
     Ok((comparison, drawing))
 }

@@ -1,7 +1,7 @@
 //! `stepsim fill`: what a step must give up so that it fits.
 
-use super::asked::Asked;
-use super::progress::Bar;
+use super::asked::LayoutOptions;
+use super::progress::TerminalProgress;
 use super::tables::gib;
 use super::{Failure, say, width};
 use stepsim_read::analysis::table::new_table;
@@ -28,7 +28,7 @@ pub struct Args {
     #[arg(short, long)]
     topology: Option<String>,
     #[command(flatten)]
-    asked: Asked,
+    asked: LayoutOptions,
 }
 
 /// Runs the command.
@@ -38,7 +38,9 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let topology = args.topology.as_deref();
     args.asked.check_outputs(&args.workload, topology)?;
-    let found = Bar::over("simulated", |tell| fill(&args.workload, topology, &args.asked.options(), tell));
+    let found = TerminalProgress::over("simulated", |tell| {
+        fill(&args.workload, topology, &args.asked.options(), tell)
+    });
     let (report, best) = found.map_err(Failure::input)?;
     args.asked.write_report(&report)?;
     let Some(best) = best else {

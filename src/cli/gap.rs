@@ -1,13 +1,13 @@
 //! `stepsim gap`: what explains that a step is slower than it should be.
 
 use super::outputs::WRITTEN;
-use super::progress::Bar;
+use super::progress::TerminalProgress;
 use super::write::write_report;
 use super::{Failure, say};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use stepsim_simulate::{Inputs, Options};
-use stepsim_study::otherwise::{Explanation, Gap, Speed, gap};
+use stepsim_study::otherwise::{Explanation, GapExplanation, MeasuredSpeed, gap};
 use stepsim_study::plan::Request;
 
 /// Say which settings or faults explain that a step is slower than it should be, without a profile.
@@ -31,10 +31,10 @@ pub struct Args {
     on: Option<String>,
     /// What was measured: `120TFLOPs` and `7100tok/s` of a device, `38%` of the peak, `4.8s` a step
     #[arg(long, value_name = "SPEED", value_parser = speed)]
-    measured: Speed,
+    measured: MeasuredSpeed,
     /// What it should be [default: as it is simulated]
     #[arg(long, value_name = "SPEED", value_parser = speed)]
-    reference: Option<Speed>,
+    reference: Option<MeasuredSpeed>,
     /// Sequences of a step [default: what the files say]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
     batch: Option<u64>,
@@ -62,10 +62,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         ..Request::default()
     };
     let mut plan = request.read()?;
-    let laid_out = Bar::over("layouts", |tell| plan.laid_out(tell));
+    let laid_out = TerminalProgress::over("layouts", |tell| plan.laid_out(tell));
     laid_out.map_err(|e| Failure::from(stepsim_simulate::Fault::from(&e)))?;
     let inputs = Inputs::load(&plan.workload.to_string(), Some(&plan.on), &plan.machine_sets)?;
-    let bar = Bar::new("playing what could be wrong");
+    let bar = TerminalProgress::new("playing what could be wrong");
     let found = gap(&inputs, &Options::default(), args.measured, args.reference)?;
     bar.done();
     if found.times() <= 1.0 {
@@ -79,26 +79,28 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// A speed with its unit.
-fn speed(text: &str) -> Result<Speed, String> {
+fn speed(text: &str) -> Result<MeasuredSpeed, String> {
     let lower = text.trim().to_ascii_lowercase().replace(' ', "");
     let digits = lower.len() - lower.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
     let (number, unit) = lower.split_at(digits);
     let number = number.parse::<f64>().ok().filter(|n| *n > 0.0 && n.is_finite());
     let made = number.and_then(|n| {
         Some(match unit {
-            "tflops" | "tflop/s" | "tflops/gpu" | "tflop/s/gpu" | "tflop/s/device" => Speed::Flops(n * 1e12),
-            "pflops" | "pflop/s" => Speed::Flops(n * 1e15),
-            "%" | "%mfu" => Speed::Mfu(n / 100.0),
-            "tok/s" | "tokens/s" | "tps" | "tok/s/gpu" | "tokens/s/gpu" => Speed::Tokens(n),
-            "s" => Speed::Seconds(n),
-            "ms" => Speed::Seconds(n / 1e3),
+            "tflops" | "tflop/s" | "tflops/gpu" | "tflop/s/gpu" | "tflop/s/device" => {
+                MeasuredSpeed::Flops(n * 1e12)
+            }
+            "pflops" | "pflop/s" => MeasuredSpeed::Flops(n * 1e15),
+            "%" | "%mfu" => MeasuredSpeed::Mfu(n / 100.0),
+            "tok/s" | "tokens/s" | "tps" | "tok/s/gpu" | "tokens/s/gpu" => MeasuredSpeed::Tokens(n),
+            "s" => MeasuredSpeed::Seconds(n),
+            "ms" => MeasuredSpeed::Seconds(n / 1e3),
             _ => return None,
         })
     });
     made.ok_or_else(|| "a number with its unit: 120TFLOPs, 7100tok/s, 38%, 4.8s or 640ms".into())
 }
 
-fn text(found: &Gap, words: &str, not_understood: &[String]) -> String {
+fn text(found: &GapExplanation, words: &str, not_understood: &[String]) -> String {
     let mut text = format!(
         "{words}: {:.4} s measured, {:.4} s it should be ({:.2} times), {:.4} s simulated as described\n",
         found.measured_s,
@@ -143,11 +145,11 @@ mod tests {
     #[test]
     fn speeds_have_units() {
         for (text, speed_) in [
-            ("120TFLOPs", Speed::Flops(120e12)),
-            ("277 TFLOP/s", Speed::Flops(277e12)),
-            ("38 %", Speed::Mfu(0.38)),
-            ("7100tok/s", Speed::Tokens(7100.0)),
-            ("640ms", Speed::Seconds(0.64)),
+            ("120TFLOPs", MeasuredSpeed::Flops(120e12)),
+            ("277 TFLOP/s", MeasuredSpeed::Flops(277e12)),
+            ("38 %", MeasuredSpeed::Mfu(0.38)),
+            ("7100tok/s", MeasuredSpeed::Tokens(7100.0)),
+            ("640ms", MeasuredSpeed::Seconds(0.64)),
         ] {
             assert_eq!(speed(text), Ok(speed_), "{text}");
         }

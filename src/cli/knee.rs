@@ -5,13 +5,15 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::outputs::WRITTEN;
-use super::progress::Bar;
+use super::progress::TerminalProgress;
 use super::tables::table;
 use super::write::{write_page, write_report};
 use super::{Failure, command_line, outputs, say};
 use stepsim_simulate::page::sheet::quoted;
 use stepsim_step::spec::SpecError;
-use stepsim_study::{Axis, Base, Knee, KneeBorder, KneeField, KneeReport, Plot, Question, Until, knee, page};
+use stepsim_study::{
+    Knee, KneeBorder, KneeCondition, KneeField, KneeReport, Plot, Question, StudyAxis, StudyBase, knee, page,
+};
 
 /// Find how much of one field is enough: a bandwidth, a depth, a number that shares.
 #[derive(Debug, clap::Args)]
@@ -65,18 +67,20 @@ pub struct Args {
 /// # Errors
 /// Wrong input, or no value can be played (status 2); a file that cannot be written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let base = Base::load(&args.workload, args.topology.as_deref(), &args.sets).map_err(Failure::input)?;
+    let base =
+        StudyBase::load(&args.workload, args.topology.as_deref(), &args.sets).map_err(Failure::input)?;
     let written = [("--report", args.report.as_deref()), ("--html", args.html.as_deref())];
     outputs::apart(&written, &base.files())?;
-    let across = args.across.as_deref().map(|text| Axis::parse("--across", text)).transpose();
+    let across = args.across.as_deref().map(|text| StudyAxis::parse("--across", text)).transpose();
     let question = Question {
         field: KneeField::of(&args.field, &base).map_err(Failure::input)?,
-        until: Until::parse(&args.until).map_err(Failure::input)?,
+        until: KneeCondition::parse(&args.until).map_err(Failure::input)?,
         across: across.map_err(Failure::input)?,
         precision: args.precision / 100.0,
         threads: args.threads.map(usize::from),
     };
-    let found = Bar::over("borders", |tell| knee(&base, &question, tell)).map_err(Failure::input)?;
+    let found =
+        TerminalProgress::over("borders", |tell| knee(&base, &question, tell)).map_err(Failure::input)?;
     write_report(args.report.as_deref(), &found)?;
     write_page(args.html.as_deref(), || html(args, &found))?;
     say(&text(&found))

@@ -13,10 +13,10 @@ use super::outputs::WRITTEN;
 use super::write::write_json;
 use super::{Failure, say};
 use stepsim_bring::imports::{FileKind, recognise};
-use stepsim_bring::nccl_tests::{self, Asked};
-use stepsim_bring::training_log::{Log, Work};
+use stepsim_bring::nccl_tests::{self, MissingHeadings};
+use stepsim_bring::training_log::{Log, StepWork};
 use stepsim_measure::profile::{ProfileReport, Window, read, report};
-use stepsim_measure::score::learned::{Learned, NotLearned, learn, learn_part};
+use stepsim_measure::score::learned::{NotLearned, ProfileLessons, learn, learn_part};
 use stepsim_measure::score::learned_rows::learn_rows;
 use stepsim_simulate::Inputs;
 use stepsim_step::spec::{Collectives, Spec, SpecError};
@@ -114,7 +114,11 @@ impl Logs {
             match (nccl, Log::read(&text)?) {
                 (true, _) => {
                     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-                    logs.collectives.measured.push(nccl_tests::read(&text, &name, &Asked::default())?);
+                    logs.collectives.measured.push(nccl_tests::read(
+                        &text,
+                        &name,
+                        &MissingHeadings::default(),
+                    )?);
                 }
                 (false, Some(log)) => logs.steps.push((path.clone(), log)),
                 (false, None) if i == 0 => return Ok(None),
@@ -143,7 +147,7 @@ impl Logs {
         }
         let inputs = load(&[])?;
         let planned = inputs.workload.value.batch.global;
-        let work = Work {
+        let work = StepWork {
             sequences: planned as f64,
             tokens: (planned * inputs.workload.value.sequence(&inputs.model)) as f64,
             devices: f64::from(inputs.machine.devices()),
@@ -169,7 +173,7 @@ impl Logs {
 type Load<'a> = &'a dyn Fn(&[String]) -> Result<Inputs, SpecError>;
 
 /// What profiles tell, and which they were.
-fn of_profiles(args: &Args, load: Load) -> Result<(Learned, Value), Failure> {
+fn of_profiles(args: &Args, load: Load) -> Result<(ProfileLessons, Value), Failure> {
     let profiles = profiles(args, &args.traces)?;
     let learned = match &args.part {
         Some(part) => learn_part(load, &profiles, &self::profiles(args, std::slice::from_ref(part))?),
@@ -181,7 +185,7 @@ fn of_profiles(args: &Args, load: Load) -> Result<(Learned, Value), Failure> {
 }
 
 /// What times of kernels tell, and of which files they are.
-fn of_kernels(args: &Args, load: Load) -> Result<(Learned, Value), Failure> {
+fn of_kernels(args: &Args, load: Load) -> Result<(ProfileLessons, Value), Failure> {
     let of_profiles =
         [("--part", args.part.is_some()), ("--linked", args.linked), ("--classes", args.classes.is_some())];
     if let Some((option, _)) = of_profiles.iter().find(|(_, given)| *given) {
@@ -219,7 +223,7 @@ fn profiles(args: &Args, traces: &[PathBuf]) -> Result<ProfileReport, Failure> {
     Ok(report(&mut profiles, window))
 }
 
-fn text(learned: &Learned) -> String {
+fn text(learned: &ProfileLessons) -> String {
     let mut text =
         String::from("| | measured | simulated | times | with these prices | off |\n|--|--|--|--|--|--|\n");
     for line in &learned.lines {

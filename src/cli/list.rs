@@ -23,7 +23,7 @@ use stepsim_step::spec::{Device, Kind, Loaded, ModelSpec, WorkloadSpec, catalog,
 pub struct Args {
     /// Of which kind [default: all]
     #[arg(value_enum)]
-    what: Option<What>,
+    what: Option<Listing>,
     /// Names alone, for scripts
     #[arg(long)]
     names: bool,
@@ -36,7 +36,7 @@ named! {
     head:
     /// What can be listed.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-    pub enum What {
+    pub enum Listing {
         /// Training steps
         Workloads = "workloads (stepsim run NAME)",
         /// Machines
@@ -64,29 +64,29 @@ named! {
     }
 }
 
-impl What {
+impl Listing {
     /// Name and description of each.
     fn entries(self) -> Vec<(String, String)> {
         let of = |kind: Kind, describe: fn(&str) -> String| {
             catalog::names(kind).map(|name| (name.to_string(), describe(name))).collect()
         };
         match self {
-            What::Workloads => of(Kind::Workload, workload),
-            What::Topologies => of(Kind::Topology, |name| described(Kind::Topology, name)),
-            What::Devices => of(Kind::Device, device),
-            What::Models => of(Kind::Model, model),
-            What::Names => {
+            Listing::Workloads => of(Kind::Workload, workload),
+            Listing::Topologies => of(Kind::Topology, |name| described(Kind::Topology, name)),
+            Listing::Devices => of(Kind::Device, device),
+            Listing::Models => of(Kind::Model, model),
+            Listing::Names => {
                 models_by_name().into_iter().map(|(name, columns)| (name, dimensions(&columns))).collect()
             }
-            What::Stacks => of(Kind::Stack, |name| described(Kind::Stack, name)),
-            What::Recipes => of(Kind::Recipe, |name| described(Kind::Recipe, name)),
-            What::Collectives => of(Kind::Collectives, |name| described(Kind::Collectives, name)),
-            What::Rules => of(Kind::Rules, |name| described(Kind::Rules, name)),
-            What::Reliability => of(Kind::Reliability, |name| described(Kind::Reliability, name)),
-            What::Shardings => {
+            Listing::Stacks => of(Kind::Stack, |name| described(Kind::Stack, name)),
+            Listing::Recipes => of(Kind::Recipe, |name| described(Kind::Recipe, name)),
+            Listing::Collectives => of(Kind::Collectives, |name| described(Kind::Collectives, name)),
+            Listing::Rules => of(Kind::Rules, |name| described(Kind::Rules, name)),
+            Listing::Reliability => of(Kind::Reliability, |name| described(Kind::Reliability, name)),
+            Listing::Shardings => {
                 ALL.iter().map(|facts| (facts.name.to_string(), facts.about.to_string())).collect()
             }
-            What::Schedules => {
+            Listing::Schedules => {
                 Choice::all().map(|choice| (choice.name().to_string(), choice.about().to_string())).collect()
             }
         }
@@ -145,7 +145,7 @@ const EXPERTS: &str = ", mixture of experts";
 /// Standard output cannot be written.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let mut out = String::new();
-    let kinds = args.what.map_or(What::ALL.to_vec(), |what| vec![what]);
+    let kinds = args.what.map_or(Listing::ALL.to_vec(), |what| vec![what]);
     if args.as_json {
         return say(&format!("{:#}\n", documents(&kinds)));
     }
@@ -169,7 +169,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         for (name, text) in &entries {
             let _ = writeln!(out, "  {name:<longest$}  {}", cut(text, room));
         }
-        if what == What::Topologies {
+        if what == Listing::Topologies {
             let _ = writeln!(out, "  or by count and name, of these or of a device: 64xh100, '512 of b200'");
             let _ = writeln!(out, "  or simple ones, without a file: {}", simple::FORMS);
         }
@@ -178,8 +178,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// Kind, name and description of each.
-fn documents(kinds: &[What]) -> Value {
-    let of = |what: &What| {
+fn documents(kinds: &[Listing]) -> Value {
+    let of = |what: &Listing| {
         let kind = what.to_possible_value().map(|value| value.get_name().to_string());
         let entries = what.entries().into_iter();
         entries.map(|(name, about)| json!({"kind": kind, "name": name, "about": about})).collect::<Vec<_>>()

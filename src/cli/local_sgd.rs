@@ -62,7 +62,7 @@ fn bytes(text: &str) -> Result<f64, String> {
 
 /// What `--report` writes.
 #[derive(Debug, Serialize)]
-struct Outcome {
+struct LocalSgdReport {
     head: Head,
     sites: u32,
     site_rate_gbytes_per_s: f64,
@@ -125,7 +125,7 @@ fn one_site(inputs: &Inputs, args: &Args, sites: u32) -> Result<Vec<String>, Fai
     Ok(sets)
 }
 
-fn outcome(args: &Args, inputs: &Inputs, sites: SiteLinks, (together, alone): (f64, f64)) -> Outcome {
+fn outcome(args: &Args, inputs: &Inputs, sites: SiteLinks, (together, alone): (f64, f64)) -> LocalSgdReport {
     let workload = &inputs.workload.value;
     let parameters = ParameterCount::of(&inputs.model).total() as f64;
     let of_site = f64::from(inputs.machine.devices() / sites.count);
@@ -143,7 +143,7 @@ fn outcome(args: &Args, inputs: &Inputs, sites: SiteLinks, (together, alone): (f
         false => workload.ranks_per_replica() as f64 / workload.parallelism.context.size as f64,
         true => of_site,
     };
-    Outcome {
+    LocalSgdReport {
         head: inputs.head(0),
         sites: sites.count,
         site_rate_gbytes_per_s: law.rate / 1e9,
@@ -160,7 +160,7 @@ fn outcome(args: &Args, inputs: &Inputs, sites: SiteLinks, (together, alone): (f
     }
 }
 
-fn text(o: &Outcome) -> String {
+fn text(o: &LocalSgdReport) -> String {
     let rows = [
         ["step, gradients summed over all sites".into(), format!("{:.3} s", o.synchronous_step_s)],
         ["step of one site by itself".into(), format!("{:.3} s", o.inner_step_s)],

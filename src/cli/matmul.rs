@@ -11,7 +11,9 @@ use super::outputs::WRITTEN;
 use super::tables::table;
 use super::write::write_report;
 use super::{Failure, outputs, say};
-use stepsim_around::matmul::{Format, Formats, PlayError, Played, ShardedProduct, Statement, Timed, plans};
+use stepsim_around::matmul::{
+    Formats, NumberFormat, PlayError, ProductRun, ShardedProduct, Statement, TimedCollective, plans,
+};
 use stepsim_core::ids::DeviceId;
 use stepsim_core::units::{Bytes, Time};
 use stepsim_read::trace::RunMeta;
@@ -90,12 +92,12 @@ struct Product {
     statement: String,
     topology: String,
     mesh: Vec<(char, u32)>,
-    ways: Vec<Way>,
+    ways: Vec<ProductStrategy>,
 }
 
 /// One way to carry a product out.
 #[derive(Debug, Serialize)]
-struct Way {
+struct ProductStrategy {
     strategy: &'static str,
     flops_per_device: f64,
     compute_s: f64,
@@ -110,11 +112,11 @@ struct Way {
     bound: &'static str,
     /// One after the other, on the machine.
     simulated_s: f64,
-    collectives: Vec<Collective>,
+    collectives: Vec<CollectiveTimes>,
 }
 
 #[derive(Debug, Serialize)]
-struct Collective {
+struct CollectiveTimes {
     op: &'static str,
     array: String,
     axes: String,
@@ -128,7 +130,7 @@ struct Collective {
 }
 
 /// The machine with what a product asks of it.
-struct On {
+struct ProductMachine {
     topology: Loaded<Topology>,
     machine: Machine,
     chooser: Chooser,
@@ -175,7 +177,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     say(&products.iter().map(text).collect::<Vec<_>>().join("\n"))
 }
 
-fn machine(args: &Args) -> Result<On, Failure> {
+fn machine(args: &Args) -> Result<ProductMachine, Failure> {
     let (topology, machine) = Machine::load(&args.topology, &args.set)?;
     let device = machine.device(DeviceId(0)).clone();
     let own = topology.value.collectives.as_ref();
@@ -192,18 +194,18 @@ fn machine(args: &Args) -> Result<On, Failure> {
         .into());
     }
     let memory = device.hbm.as_ref().map(|hbm| hbm.gbps * 1e9);
-    Ok(On { topology, machine, chooser, mesh, memory })
+    Ok(ProductMachine { topology, machine, chooser, mesh, memory })
 }
 
 /// The peak of a product: that of the format of its operands in which the device is slower.
-fn peak(args: &Args, on: &On, statement: &Statement) -> Result<f64, Failure> {
+fn peak(args: &Args, on: &ProductMachine, statement: &Statement) -> Result<f64, Failure> {
     let device = on.machine.device(DeviceId(0));
     let mut slower = f64::INFINITY;
     for array in [&statement.a, &statement.b] {
         let format = args.format.of(&array.name);
         let peak = format.peak(device).ok_or_else(|| {
             let has: Vec<&str> =
-                Format::all().filter(|f| f.peak(device).is_some()).map(Format::name).collect();
+                NumberFormat::all().filter(|f| f.peak(device).is_some()).map(NumberFormat::name).collect();
             SpecError::file(
                 format!("--format {}", format.name()),
                 format!("{} has no peak in it", device.name),
@@ -216,7 +218,11 @@ fn peak(args: &Args, on: &On, statement: &Statement) -> Result<f64, Failure> {
 }
 
 /// All ways to carry a product out, the best first, and the run of that.
-fn product(args: &Args, on: &On, statement: &Statement) -> Result<(Product, Played), Failure> {
+fn product(
+    args: &Args,
+    on: &ProductMachine,
+    statement: &Statement,
+) -> Result<(Product, ProductRun), Failure> {
     let mut ways = Vec::new();
     let (peak, bytes) = (peak(args, on, statement)?, |array: &str| args.format.of(array).bytes());
     for plan in plans(statement, &args.size, &on.mesh.0, &bytes)? {
@@ -224,7 +230,7 @@ fn product(args: &Args, on: &On, statement: &Statement) -> Result<(Product, Play
         let memory_s = on.memory.map_or(0.0, |rate| plan.memory_bytes() / rate);
         let product_s = compute_s.max(memory_s);
         let played =
-            Played::run(&plan, &on.mesh, &on.machine, &on.chooser, product_s).map_err(|e| match e {
+            ProductRun::run(&plan, &on.mesh, &on.machine, &on.chooser, product_s).map_err(|e| match e {
                 PlayError::Collective(
                     e @ (CollectiveError::BadGroup(_) | CollectiveError::NotConnected(_)),
                 ) => Failure::input(e),
@@ -232,9 +238,9 @@ fn product(args: &Args, on: &On, statement: &Statement) -> Result<(Product, Play
             })?;
         ways.push((way(&plan, on, &played, compute_s), played));
     }
-    let longer = |w: &Way| w.compute_s.max(w.memory_s.unwrap_or(0.0)).max(w.communication_s);
+    let longer = |w: &ProductStrategy| w.compute_s.max(w.memory_s.unwrap_or(0.0)).max(w.communication_s);
     ways.sort_by(|a, b| longer(&a.0).total_cmp(&longer(&b.0)));
-    let (ways, mut played): (Vec<Way>, Vec<Played>) = ways.into_iter().unzip();
+    let (ways, mut played): (Vec<ProductStrategy>, Vec<ProductRun>) = ways.into_iter().unzip();
     let product = Product {
         statement: statement.to_string(),
         topology: args.topology.clone(),
@@ -244,13 +250,13 @@ fn product(args: &Args, on: &On, statement: &Statement) -> Result<(Product, Play
     Ok((product, played.swap_remove(0)))
 }
 
-fn way(plan: &ShardedProduct, on: &On, played: &Played, compute_s: f64) -> Way {
+fn way(plan: &ShardedProduct, on: &ProductMachine, played: &ProductRun, compute_s: f64) -> ProductStrategy {
     let memory_s = on.memory.map(|rate| plan.memory_bytes() / rate);
     let communication_s = played.steps.iter().map(|s| s.bound.time_s()).sum::<f64>();
     let bounds =
         [("communication", communication_s), ("memory", memory_s.unwrap_or(0.0)), ("compute", compute_s)];
     let bound = bounds.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or("compute", |b| b.0);
-    let collective = |s: &Timed| Collective {
+    let collective = |s: &TimedCollective| CollectiveTimes {
         op: s.step.op.name(),
         array: s.step.array.clone(),
         axes: s.step.axes.iter().collect(),
@@ -261,7 +267,7 @@ fn way(plan: &ShardedProduct, on: &On, played: &Played, compute_s: f64) -> Way {
         simulated_s: (s.span.1 - s.span.0).s(),
         algorithms_s: s.algorithms.clone(),
     };
-    Way {
+    ProductStrategy {
         strategy: plan.strategy.name(),
         flops_per_device: plan.flops,
         compute_s,

@@ -8,22 +8,22 @@ use super::screen;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// A progress bar that appears after a second, on a terminal only.
-pub struct Bar {
+pub struct TerminalProgress {
     bar: ProgressBar,
     begun: Instant,
 }
 
-impl Bar {
+impl TerminalProgress {
     /// A bar that says what is being done.
-    pub fn new(what: &'static str) -> Bar {
+    pub fn new(what: &'static str) -> TerminalProgress {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()).with_message(what);
         let style = ProgressStyle::with_template("{spinner} {msg}: {human_pos} ops ({per_sec}) {elapsed}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
-        Bar { bar, begun: Instant::now() }
+        TerminalProgress { bar, begun: Instant::now() }
     }
     /// A bar towards so many.
-    pub fn of(what: &'static str, count: u64) -> Bar {
-        let bar = Bar::new(what);
+    pub fn of(what: &'static str, count: u64) -> TerminalProgress {
+        let bar = TerminalProgress::new(what);
         let style = ProgressStyle::with_template("{msg}: {pos}/{len} {bar:30} {elapsed}, {eta} to go");
         bar.bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.bar.set_length(count);
@@ -47,7 +47,7 @@ impl Bar {
     }
     /// Does work under a bar: what says how far it is, is always told to go on.
     pub fn over<T>(what: &'static str, work: impl FnOnce(&mut dyn FnMut(u64) -> ControlFlow<()>) -> T) -> T {
-        let bar = Bar::new(what);
+        let bar = TerminalProgress::new(what);
         let done = work(&mut |position| {
             bar.at(position);
             ControlFlow::Continue(())

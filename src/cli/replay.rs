@@ -8,9 +8,9 @@ use super::{Failure, inputs, say, timeline, width};
 use stepsim_core::ids::{OpId, RankId};
 use stepsim_core::units::Time;
 use stepsim_measure::profile::programs::StepPrograms;
-use stepsim_measure::replay::moved::{Moved, Network, moved};
+use stepsim_measure::replay::moved::{MachineNetwork, MovedStep, moved};
 use stepsim_measure::replay::on_machine::{OnMachine, OnMachineError};
-use stepsim_measure::replay::{Scale, check, replay};
+use stepsim_measure::replay::{TimeScale, check, replay};
 use stepsim_read::analysis::cause::Causes;
 use stepsim_read::analysis::idle::IdleTimes;
 use stepsim_read::analysis::stall_cause::StallCause;
@@ -71,7 +71,7 @@ pub struct Args {
 /// The file or a factor is wrong (status 2); the step cannot be played, or a file not be written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
     let step = read(&args.file).map_err(Failure::input)?;
-    let scales: Vec<Scale> =
+    let scales: Vec<TimeScale> =
         args.scale.iter().map(|s| scale(s)).collect::<Result<_, _>>().map_err(Failure::input)?;
     let file = args.file.display().to_string();
     check(&step, &scales).map_err(|e| Failure::input(e.in_file(&file)))?;
@@ -118,7 +118,7 @@ fn communications_untimed(step: &StepPrograms) -> bool {
 
 /// Plays the step on a machine.
 fn on_machine(step: &StepPrograms, on: &str, args: &Args) -> Result<(), Failure> {
-    let network = Network::load(on)?;
+    let network = MachineNetwork::load(on)?;
     let played = OnMachine::play(step, &network).map_err(|e| match e {
         OnMachineError::Spec(e) => Failure::input(e.in_file(&args.file.display().to_string())),
         OnMachineError::Engine(e) => Failure::run(e),
@@ -183,9 +183,9 @@ fn draw(step: &StepPrograms, on: &str, played: &OnMachine, path: &Path) -> Resul
 }
 
 /// The step with its collectives on another network, or among more ranks.
-fn elsewhere(step: &StepPrograms, from: &str, args: &Args) -> Result<Moved, Failure> {
-    let there = args.to.as_deref().map(Network::load).transpose().map_err(Failure::input)?;
-    let from = Network::load(from).map_err(Failure::input)?;
+fn elsewhere(step: &StepPrograms, from: &str, args: &Args) -> Result<MovedStep, Failure> {
+    let there = args.to.as_deref().map(MachineNetwork::load).transpose().map_err(Failure::input)?;
+    let from = MachineNetwork::load(from).map_err(Failure::input)?;
     moved(step, &from, there.as_ref().unwrap_or(&from), args.data_parallel).map_err(Failure::input)
 }
 
@@ -198,7 +198,7 @@ fn described(args: &Args) -> String {
 }
 
 /// How collectives were moved, and what is not known of that.
-fn collectives(moved: &Moved) -> String {
+fn collectives(moved: &MovedStep) -> String {
     let head = ["collectives", "count", "measured", "model of it", "model there", "there"].map(String::from);
     let mut table = new_table(width(), head.to_vec());
     for kind in &moved.kinds {
@@ -213,11 +213,11 @@ fn read(path: &Path) -> Result<StepPrograms, SpecError> {
     inputs::document(path, "what `stepsim import kineto` or `import chakra` writes")
 }
 
-fn scale(text: &str) -> Result<Scale, SpecError> {
+fn scale(text: &str) -> Result<TimeScale, SpecError> {
     let wrong = || {
         SpecError::file(format!("--scale {text}"), "is no name with a factor")
             .allowed("WHAT=FACTOR, like `cuBLAS=0.8`")
     };
     let (what, factor) = text.rsplit_once('=').ok_or_else(wrong)?;
-    Ok(Scale { what: what.to_string(), factor: factor.parse().map_err(|_| wrong())? })
+    Ok(TimeScale { what: what.to_string(), factor: factor.parse().map_err(|_| wrong())? })
 }

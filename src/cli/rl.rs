@@ -7,7 +7,7 @@ use super::outputs::WRITTEN;
 use super::tables::table;
 use super::write::write_json;
 use super::{Failure, inputs, say};
-use stepsim_around::rl::{Iteration, Lane, RlSpec, iteration};
+use stepsim_around::rl::{Iteration, PhaseLane, RlSpec, iteration};
 use stepsim_core::units::Time;
 use stepsim_read::trace::writer::{CounterUnit, Sink, Slice, Value};
 use stepsim_read::trace::{Summary, write_with};
@@ -128,10 +128,10 @@ fn draw(of: &Iteration, path: &Path) -> Result<(), Failure> {
                 end: ns(phase.start_s + phase.s).max(ns(phase.start_s) + 1),
                 ..Slice::default()
             };
-            if phase.on != Lane::Generation {
+            if phase.on != PhaseLane::Generation {
                 sink.slice(training, kind, &slice)?;
             }
-            if phase.on != Lane::Training || phase.name == "generation" {
+            if phase.on != PhaseLane::Training || phase.name == "generation" {
                 sink.slice(generation, kind, &slice)?;
             }
             summary.slices += 1;

@@ -34,7 +34,7 @@ An editor completes a file that says \"$schema\": \"./workload.schema.json\". Fo
 pub struct Args {
     /// Of which kind of file
     #[arg(value_enum, required_unless_present = "out")]
-    of: Option<Of>,
+    of: Option<SchemaKind>,
     /// Write the schemas of all kinds into this folder, as it is laid out in the repository
     #[arg(short, long = "output", alias = "out", value_name = "DIR", conflicts_with = "of", help_heading = WRITTEN)]
     out: Option<PathBuf>,
@@ -48,7 +48,7 @@ named! {
     path:
     /// What has a schema.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-    pub enum Of {
+    pub enum SchemaKind {
         /// A training step (`workloads/*.json`)
         Workload = "workloads/workload.schema.json",
         /// A machine (`topologies/*.json`)
@@ -86,10 +86,10 @@ named! {
     }
 }
 
-impl Of {
+impl SchemaKind {
     /// Whether people write such files by hand.
     fn is_input(self) -> bool {
-        !self.path().starts_with("examples/") || self == Of::Rl
+        !self.path().starts_with("examples/") || self == SchemaKind::Rl
     }
     /// Its schema. An input file may name it for editors.
     fn schema(self) -> Value {
@@ -114,23 +114,23 @@ impl Of {
     }
     fn bare_schema(self) -> Value {
         match self {
-            Of::Workload => spec::schema(Kind::Workload),
-            Of::Topology => spec::schema(Kind::Topology),
-            Of::Device => spec::schema(Kind::Device),
-            Of::Model => spec::schema(Kind::Model),
-            Of::Stack => spec::schema(Kind::Stack),
-            Of::Recipe => spec::schema(Kind::Recipe),
-            Of::Collectives => spec::schema(Kind::Collectives),
-            Of::Rules => spec::schema(Kind::Rules),
-            Of::Reliability => spec::schema(Kind::Reliability),
-            Of::Rl => schemars::schema_for!(RlSpec).to_value(),
-            Of::Report => schemars::schema_for!(Report).to_value(),
-            Of::Comparison => schemars::schema_for!(Comparison).to_value(),
-            Of::Profile => schemars::schema_for!(ProfileReport).to_value(),
-            Of::Row => schemars::schema_for!(Row).to_value(),
-            Of::Search => schemars::schema_for!(SearchReport).to_value(),
-            Of::Whatif => schemars::schema_for!(WhatIfs).to_value(),
-            Of::Difference => schemars::schema_for!(Vec<Line>).to_value(),
+            SchemaKind::Workload => spec::schema(Kind::Workload),
+            SchemaKind::Topology => spec::schema(Kind::Topology),
+            SchemaKind::Device => spec::schema(Kind::Device),
+            SchemaKind::Model => spec::schema(Kind::Model),
+            SchemaKind::Stack => spec::schema(Kind::Stack),
+            SchemaKind::Recipe => spec::schema(Kind::Recipe),
+            SchemaKind::Collectives => spec::schema(Kind::Collectives),
+            SchemaKind::Rules => spec::schema(Kind::Rules),
+            SchemaKind::Reliability => spec::schema(Kind::Reliability),
+            SchemaKind::Rl => schemars::schema_for!(RlSpec).to_value(),
+            SchemaKind::Report => schemars::schema_for!(Report).to_value(),
+            SchemaKind::Comparison => schemars::schema_for!(Comparison).to_value(),
+            SchemaKind::Profile => schemars::schema_for!(ProfileReport).to_value(),
+            SchemaKind::Row => schemars::schema_for!(Row).to_value(),
+            SchemaKind::Search => schemars::schema_for!(SearchReport).to_value(),
+            SchemaKind::Whatif => schemars::schema_for!(WhatIfs).to_value(),
+            SchemaKind::Difference => schemars::schema_for!(Vec<Line>).to_value(),
         }
     }
     fn text(self, at: Option<&str>) -> String {
@@ -156,11 +156,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 
 /// All schemas, laid out as in the repository; with an address, a catalogue too.
 fn write_all(folder: &Path, at: Option<&str>) -> Result<(), Failure> {
-    for of in Of::ALL {
+    for of in SchemaKind::ALL {
         write(&folder.join(of.path()), &of.text(at))?;
     }
     let Some(at) = at else { return Ok(()) };
-    let entries: Vec<Value> = Of::ALL.into_iter().filter(|of| of.is_input()).map(|of| of.entry(at)).collect();
+    let entries: Vec<Value> =
+        SchemaKind::ALL.into_iter().filter(|of| of.is_input()).map(|of| of.entry(at)).collect();
     let form = "https://json.schemastore.org/schema-catalog.json";
     write(
         &folder.join("catalog.json"),

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::outputs::WRITTEN;
-use super::progress::Bar;
+use super::progress::TerminalProgress;
 use super::write::{write_file, write_report};
 use super::{Failure, say};
 use stepsim_bring::describe::RuleBook;
 use stepsim_measure::score::ranges::MeasuredSteps;
 use stepsim_measure::score::{
-    Anchored, Outcome, Row, ScoreReport, mapped, outcomes, ratios, read, row_line, text,
+    AnchoredErrors, PublishedRow, RowOutcome, ScoreReport, mapped, outcomes, ratios, read, row_line, text,
 };
 
 /// Simulate measured steps, and tell how far off the simulation is.
@@ -105,13 +105,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut rows = picked(args, rows)?;
     let recipes = args.recipes.clone().map(Arc::new);
     rows.iter_mut().for_each(|row| row.recipes.clone_from(&recipes));
-    let bar = Bar::of("rows", rows.len() as u64);
+    let bar = TerminalProgress::of("rows", rows.len() as u64);
     let done = match args.map_only {
         true => rows.iter().map(|row| mapped(row, &book)).collect(),
         false => outcomes(&rows, &book, &args.sets, &|n| bar.at(n)),
     };
     bar.done();
-    let anchored = args.anchor.then(|| Anchored::of(&done));
+    let anchored = args.anchor.then(|| AnchoredErrors::of(&done));
     let report = ScoreReport { anchored, ..ScoreReport::of(&done) };
     write_report(args.report.as_deref(), &report)?;
     if let Some(path) = &args.measured_steps {
@@ -133,13 +133,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     say(&out)
 }
 
-fn picked(args: &Args, rows: Vec<Row>) -> Result<Vec<Row>, Failure> {
-    let wanted = |row: &Row| {
+fn picked(args: &Args, rows: Vec<PublishedRow>) -> Result<Vec<PublishedRow>, Failure> {
+    let wanted = |row: &PublishedRow| {
         (args.source.is_empty() || args.source.iter().any(|s| s == row.text("source")))
             && args.row.as_ref().is_none_or(|id| row.id.ends_with(id.as_str()))
     };
     let mut sources: Vec<String> = rows.iter().map(|r| r.text("source").to_string()).collect();
-    let rows: Vec<Row> = rows.into_iter().filter(wanted).step_by(args.every as usize).collect();
+    let rows: Vec<PublishedRow> = rows.into_iter().filter(wanted).step_by(args.every as usize).collect();
     if rows.is_empty() {
         sources.sort();
         sources.dedup();
@@ -153,8 +153,8 @@ fn picked(args: &Args, rows: Vec<Row>) -> Result<Vec<Row>, Failure> {
 }
 
 /// Block, schedule, measured and predicted seconds of rows that name a schedule.
-fn schedules(rows: &[Row], done: &[Outcome]) -> Vec<(String, String, f64, f64)> {
-    let entry = |(row, outcome): (&Row, &Outcome)| {
+fn schedules(rows: &[PublishedRow], done: &[RowOutcome]) -> Vec<(String, String, f64, f64)> {
+    let entry = |(row, outcome): (&PublishedRow, &RowOutcome)| {
         let schedule = row.text("pp_schedule");
         let number =
             |column: &str| row.columns.as_ref().ok().and_then(|c| c.get(column)?.as_u64()).unwrap_or(0);

@@ -49,12 +49,12 @@ pub(super) fn until_served(
 }
 
 /// A connection that may be read until a moment.
-struct Until<'a> {
+struct Deadline<'a> {
     stream: &'a TcpStream,
     end: Instant,
 }
 
-impl Read for Until<'_> {
+impl Read for Deadline<'_> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let left = self.end.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -81,7 +81,7 @@ impl RequestHead {
     /// Whoever asked broke off or kept silent.
     pub(super) fn read(stream: &TcpStream) -> io::Result<RequestHead> {
         stream.set_write_timeout(Some(PATIENCE))?;
-        let head = Until { stream, end: Instant::now() + PATIENCE };
+        let head = Deadline { stream, end: Instant::now() + PATIENCE };
         let mut lines = BufReader::new(head.take(HEAD)).lines();
         let first = lines.next().transpose()?.unwrap_or_default();
         let mut words = first.split(' ').map(str::to_owned);

@@ -8,9 +8,9 @@ use stepsim_core::ids::RankId;
 use stepsim_core::program::StreamKind;
 use stepsim_core::units::Time;
 use stepsim_form::compare::among::Among;
-use stepsim_form::compare::tracks::Rows;
+use stepsim_form::compare::tracks::TrackContents;
 use stepsim_measure::beside::Above;
-use stepsim_measure::profile::Profile;
+use stepsim_measure::profile::RankEvents;
 use stepsim_read::trace::{self, OutputError, PerRank, RunMeta, Summary, Timeline, TraceError, TracedRank};
 use stepsim_simulate::Simulation;
 use stepsim_simulate::behaviour::{Drawn, drawn};
@@ -25,9 +25,9 @@ pub enum Also<'a> {
     /// Nothing.
     Nothing,
     /// The terms of a closed form, under the rank that they are of.
-    ClosedForm(Rows<'a>),
+    ClosedForm(TrackContents<'a>),
     /// Measured steps, above all.
-    Measured(&'a [Profile]),
+    Measured(&'a [RankEvents]),
 }
 
 /// Writes the timeline of some ranks, and what the file shows beside it. Returns what is to be said of its size.
@@ -49,7 +49,7 @@ pub fn write_trace(
         let format = trace::Format::of(path).map_err(Failure::input)?.0;
         let note = fit(&mut timeline, shown.detail, format);
         match also {
-            Also::Nothing => write_with_rows(&timeline, Rows::default(), path)?,
+            Also::Nothing => write_with_rows(&timeline, TrackContents::default(), path)?,
             Also::ClosedForm(rows) => write_with_rows(&timeline, rows, path)?,
             Also::Measured(profiles) => {
                 let first = first_product(run, timeline.ranks);
@@ -74,7 +74,7 @@ fn first_product(run: &Simulation, ranks: &[TracedRank]) -> Time {
 }
 
 /// Writes a timeline, with the rows of a closed form if there are any.
-pub fn write_with_rows(timeline: &Timeline, rows: Rows<'_>, path: &Path) -> Result<(), Failure> {
+pub fn write_with_rows(timeline: &Timeline, rows: TrackContents<'_>, path: &Path) -> Result<(), Failure> {
     let written = if rows.of.is_none() {
         trace::write_file(timeline, path)
     } else {

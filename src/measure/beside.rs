@@ -9,7 +9,7 @@ use std::path::Path;
 
 use rustc_hash::FxHashMap;
 
-use crate::profile::Profile;
+use crate::profile::RankEvents;
 use crate::profile::classes::Family;
 use crate::profile::model::DeviceEvent;
 use stepsim_core::units::Time;
@@ -22,7 +22,7 @@ const PROCESS: u64 = 910_000_000;
 const THREADS: u64 = 10_000;
 
 /// When the first matrix product of a profile begins, else its first kernel, else its first event.
-pub fn first_product(profile: &Profile) -> i64 {
+pub fn first_product(profile: &RankEvents) -> i64 {
     let is = |work: Option<&str>| {
         let mut kernels = profile.events.iter().filter(|event| event.family == Family::Compute);
         kernels.find(|event| work.is_none_or(|work| profile.class_of(event).work == work)).map(|e| e.start)
@@ -33,7 +33,7 @@ pub fn first_product(profile: &Profile) -> i64 {
 
 /// Profiles above the processes of a timeline.
 pub struct Above<'a> {
-    profiles: &'a [Profile],
+    profiles: &'a [RankEvents],
     /// When the first product begins on all sides, in nanoseconds.
     first_ns: u64,
     /// How much later the timeline is shown.
@@ -42,8 +42,8 @@ pub struct Above<'a> {
 
 impl<'a> Above<'a> {
     /// Profiles above a timeline whose first product begins at `simulated`.
-    pub fn new(profiles: &'a [Profile], simulated: Time) -> Above<'a> {
-        let before = |profile: &Profile| {
+    pub fn new(profiles: &'a [RankEvents], simulated: Time) -> Above<'a> {
+        let before = |profile: &RankEvents| {
             first_product(profile) - profile.events.iter().map(|e| e.start).min().unwrap_or(0)
         };
         let most = profiles.iter().map(before).max().unwrap_or(0).max(0) as u64;
@@ -63,7 +63,7 @@ impl<'a> Above<'a> {
         Ok(slices)
     }
 
-    fn profile(&self, place: u64, profile: &Profile, sink: &mut dyn Sink) -> io::Result<u64> {
+    fn profile(&self, place: u64, profile: &RankEvents, sink: &mut dyn Sink) -> io::Result<u64> {
         let pid = PROCESS + place * THREADS;
         let side = if profile.simulated { "simulated" } else { "measured" };
         let rank = profile.rank.map_or_else(String::new, |rank| format!(" rank {rank}"));
@@ -79,7 +79,13 @@ impl<'a> Above<'a> {
 
     /// The events of a stream under the names of their classes, which sum by name; what an earlier one covers is cut
     /// off.
-    fn stream(&self, thread: Thread, profile: &Profile, stream: u32, sink: &mut dyn Sink) -> io::Result<u64> {
+    fn stream(
+        &self,
+        thread: Thread,
+        profile: &RankEvents,
+        stream: u32,
+        sink: &mut dyn Sink,
+    ) -> io::Result<u64> {
         let later = self.first_ns as i64 - first_product(profile);
         let (mut ended, mut slices) = (0, 0);
         let mut kinds: FxHashMap<u32, Kind> = FxHashMap::default();
@@ -103,7 +109,7 @@ impl<'a> Above<'a> {
 }
 
 /// The kind of slice that the events of a kernel are.
-fn kernel(profile: &Profile, event: &DeviceEvent, sink: &mut dyn Sink) -> io::Result<Kind> {
+fn kernel(profile: &RankEvents, event: &DeviceEvent, sink: &mut dyn Sink) -> io::Result<Kind> {
     let class = profile.class_of(event);
     let kernel = profile.name_of(event);
     let args = [("kernel", Value::Text(kernel)), ("work", Value::Text(&class.work))];
@@ -126,7 +132,7 @@ impl OwnRows for Above<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::Classes;
+    use crate::profile::ClassTables;
     use crate::profile::read_from;
     use stepsim_form::compare::among::Among;
     use stepsim_read::trace::writer::Chrome;
@@ -144,7 +150,7 @@ mod tests {
             [event("vectorized_elementwise_kernel", 100, 5), event("ampere_bf16_gemm_128x128", 107, 3)]
                 .join(",");
         let text = format!(r#"{{"schemaVersion":1,"traceEvents":[{events}]}}"#);
-        let profiles = read_from(text.as_bytes(), "p.json", &Classes::shipped()).unwrap();
+        let profiles = read_from(text.as_bytes(), "p.json", &ClassTables::shipped()).unwrap();
         let mut bytes = Vec::new();
         let mut chrome = Chrome::new(&mut bytes);
         let mut sink = Among::new(&mut chrome, Above::new(&profiles, Time::from_us(2.0)));

@@ -12,7 +12,7 @@ use stepsim_read::analysis::stalls::{StallCause, Waiting};
 
 /// What measured and simulated steps both say of one rank, in seconds of a step.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Summary {
+pub struct RankSummary {
     /// The step.
     pub step_s: f64,
     /// Computing kernels.
@@ -27,9 +27,9 @@ pub struct Summary {
     pub mfu: f64,
 }
 
-impl From<&RankProfile> for Summary {
+impl From<&RankProfile> for RankSummary {
     /// Of several steps, their mean. The device's window counts, not the marks of the host, which may end before it.
-    fn from(p: &RankProfile) -> Summary {
+    fn from(p: &RankProfile) -> RankSummary {
         let steps = p.steps.len().max(1) as f64;
         let mut kernels: BTreeMap<String, (f64, f64)> = BTreeMap::new();
         for k in p.kernels.values().filter(|k| k.family == Family::Compute) {
@@ -38,7 +38,7 @@ impl From<&RankProfile> for Summary {
             *sum = (sum.0 + k.count as f64 / steps, sum.1 + k.total_s / steps);
         }
         let exposed = p.exposed_communication_s;
-        Summary {
+        RankSummary {
             step_s: p.window_s / steps,
             compute_s: p.compute_s / steps,
             idle_s: p.idle_s.values().sum::<f64>() / steps,
@@ -60,8 +60,8 @@ pub fn work_of(class: KernelClass) -> &'static str {
     }
 }
 
-impl From<&Report> for Summary {
-    fn from(r: &Report) -> Summary {
+impl From<&Report> for RankSummary {
+    fn from(r: &Report) -> RankSummary {
         let steps = f64::from(r.steps.max(1));
         let mut kernels: BTreeMap<String, (f64, f64)> = BTreeMap::new();
         for k in &r.kernels {
@@ -78,7 +78,7 @@ impl From<&Report> for Summary {
         let kinds = || r.communication.iter().filter(|c| !host(c.0)).map(|c| c.1);
         let under: f64 = kinds().map(|c| c.under_kernels_s).sum();
         let ran: f64 = kinds().map(|c| c.ran_s).sum();
-        Summary {
+        RankSummary {
             step_s: r.step_time_s,
             compute_s: r.mean.busy_s / steps,
             idle_s: sum(idle),
@@ -90,7 +90,7 @@ impl From<&Report> for Summary {
 }
 
 /// Two steps line by line.
-pub fn beside(a: &Summary, b: &Summary) -> Vec<Line> {
+pub fn beside(a: &RankSummary, b: &RankSummary) -> Vec<Line> {
     let mut lines = Lines::default();
     lines.section("step");
     lines.add("step time", Measure::Seconds, a.step_s, b.step_s);
@@ -101,7 +101,7 @@ pub fn beside(a: &Summary, b: &Summary) -> Vec<Line> {
         lines.add(name, Measure::Seconds, x, y);
     }
     lines.add("idle", Measure::Seconds, a.idle_s, b.idle_s);
-    let of = |s: &Summary, part: fn(&(f64, f64)) -> f64| {
+    let of = |s: &RankSummary, part: fn(&(f64, f64)) -> f64| {
         s.kernels.iter().map(|(work, k)| (work.clone(), part(k))).collect::<BTreeMap<_, _>>()
     };
     lines.section("kernels");
@@ -143,11 +143,11 @@ mod tests {
             steps: vec![Default::default(), Default::default()],
             ..RankProfile::default()
         };
-        let measured = Summary::from(&profile);
+        let measured = RankSummary::from(&profile);
         assert_eq!(measured.kernels["gemm"], (2.0, 0.3));
         let expected = [0.15, 0.1, 0.05];
         assert!(measured.communication_s.iter().zip(expected).all(|(s, e)| (s - e).abs() < 1e-12));
-        let lines = beside(&measured, &Summary::from(&simulated()));
+        let lines = beside(&measured, &RankSummary::from(&simulated()));
         assert_eq!((lines[0].what.as_str(), lines[0].a), ("step time", 0.5));
         assert!(lines.iter().any(|l| l.section == "kernels" && l.what == "memory-bound" && l.a == 0.1));
     }
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn parts_of_a_simulated_step_fill_it() {
         let r = simulated();
-        let s = Summary::from(&r);
+        let s = RankSummary::from(&r);
         let whole = s.compute_s + s.idle_s + s.communication_s[2];
         assert!((whole - s.step_s).abs() < 1e-12 * s.step_s.max(1.0));
     }

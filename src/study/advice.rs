@@ -7,8 +7,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::base::Base;
-use super::candidates::{Simulated, capacity};
+use super::base::StudyBase;
+use super::candidates::{SimulatedLayout, capacity};
 use super::measure_words::measure_words;
 use super::objective::{Measures, Objective};
 use stepsim_measure::score::ranges::{
@@ -21,7 +21,7 @@ use stepsim_simulate::jump::reported;
 /// A layout with what measured steps say of it.
 pub(super) struct WeighedLayout {
     /// The layout.
-    pub of: Simulated,
+    pub of: SimulatedLayout,
     kind: Option<LayoutKind>,
     /// Part of device memory that it fills.
     memory: Option<f64>,
@@ -31,7 +31,7 @@ pub(super) struct WeighedLayout {
 
 impl WeighedLayout {
     /// A simulated layout with its range.
-    pub fn new(base: &Base, of: Simulated, objective: Objective) -> WeighedLayout {
+    pub fn new(base: &StudyBase, of: SimulatedLayout, objective: Objective) -> WeighedLayout {
         let inputs = base.inputs(&of.candidate.sets).ok();
         let memory = inputs.as_ref().and_then(capacity).map(|capacity| of.found.memory_bytes / capacity);
         let measured = MeasuredSteps::shipped();
@@ -47,7 +47,7 @@ impl WeighedLayout {
     }
 
     /// The advice about it; `None` where its step has no report.
-    pub fn advice(&self, base: &Base) -> Option<Advice> {
+    pub fn advice(&self, base: &StudyBase) -> Option<Advice> {
         let inputs = base.inputs(&self.of.candidate.sets).ok()?;
         let report = reported(&inputs, &Options::default()).ok()?;
         let accuracy = Accuracy::of(&inputs, self.of.found.seconds, &Circumstances::default());

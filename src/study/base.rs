@@ -4,41 +4,41 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-use super::outcome::Shared;
+use super::outcome::StudyCache;
 use stepsim_read::analysis::reading::Reading;
 use stepsim_simulate::{Inputs, Settings, Site, expanded, under};
 use stepsim_step::spec::{Disk, Draft, SpecError, Topology, Variations, WorkloadSpec, blame_setting};
 
 /// Machines by name and settings.
-type Sites = BTreeMap<(String, Vec<String>), Result<Site, SpecError>>;
+type MachinesByName = BTreeMap<(String, Vec<String>), Result<Site, SpecError>>;
 
 /// A workload with settings, on the machine that it names or on another.
 #[derive(Debug)]
-pub struct Base {
+pub struct StudyBase {
     workload: Variations,
     topology: Option<String>,
     sets: Vec<String>,
-    sites: Mutex<Sites>,
+    sites: Mutex<MachinesByName>,
     readings: Vec<&'static dyn Reading>,
     /// The part that its points share.
-    pub(super) shared: Shared,
+    pub(super) shared: StudyCache,
 }
 
-impl Base {
+impl StudyBase {
     /// Reads a workload by name or path; `topology` is taken in the place of the machine that it names, `sets` hold for
     /// all points.
     ///
     /// # Errors
     /// The file cannot be read, or a setting names no field or a value of another type.
-    pub fn load(workload: &str, topology: Option<&str>, sets: &[String]) -> Result<Base, SpecError> {
+    pub fn load(workload: &str, topology: Option<&str>, sets: &[String]) -> Result<StudyBase, SpecError> {
         let sets = expanded(sets, &Disk)?;
-        let base = Base {
+        let base = StudyBase {
             workload: Variations::new(Draft::load(workload)?, Settings::of(&sets).workload),
             topology: topology.map(str::to_string),
             sets,
             sites: Mutex::default(),
             readings: Vec::new(),
-            shared: Shared::default(),
+            shared: StudyCache::default(),
         };
         base.understands(&[])?;
         Ok(base)
@@ -46,7 +46,7 @@ impl Base {
 
     /// The same with one more reading of the caller's own, for columns (`own.NAME.…`).
     #[must_use]
-    pub fn read_by(mut self, own: &'static dyn Reading) -> Base {
+    pub fn read_by(mut self, own: &'static dyn Reading) -> StudyBase {
         self.readings.push(own);
         self
     }

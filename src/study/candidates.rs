@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use serde_json::{Map, Value};
 
-use super::base::Base;
+use super::base::StudyBase;
 use super::objective::Measures;
 use super::options::SearchOptions;
-use super::outcome::{How, Outcome, outcome_beside};
+use super::outcome::{How, PointOutcome, outcome_beside};
 use super::rows::StudyError;
 use super::space::set_text;
 use stepsim_core::ids::DeviceId;
@@ -26,7 +26,7 @@ const ROUNDING: f64 = 1e-6;
 
 /// A layout before it is simulated.
 #[derive(Clone)]
-pub(super) struct Candidate {
+pub(super) struct LayoutCandidate {
     pub sets: Vec<String>,
     pub settings: Map<String, Value>,
     /// In closed form.
@@ -42,9 +42,9 @@ pub(super) struct Candidate {
     pub least_s: f64,
 }
 
-impl Candidate {
+impl LayoutCandidate {
     /// Bounds it by the walk of its passes too.
-    fn tighten(&mut self, base: &Base, options: &SearchOptions) {
+    fn tighten(&mut self, base: &StudyBase, options: &SearchOptions) {
         let floor = |inputs: &Inputs| {
             let global = inputs.workload.value.batch.global;
             base.shared.estimators.of_any_batch(inputs, &mut |form| form.floor(global)).ok()?.ok()
@@ -57,7 +57,7 @@ impl Candidate {
     }
 
     /// Why it is not to be simulated.
-    fn hopeless(&self, known: &Known) -> Option<&'static str> {
+    fn hopeless(&self, known: &BestScores) -> Option<&'static str> {
         if self.floor > known.last() {
             Some("floor")
         } else {
@@ -68,19 +68,19 @@ impl Candidate {
 
 /// A layout whose simulation counts.
 #[derive(Clone)]
-pub(super) struct Simulated {
-    pub candidate: Candidate,
+pub(super) struct SimulatedLayout {
+    pub candidate: LayoutCandidate,
     pub found: Measures,
-    pub outcome: Outcome,
+    pub outcome: PointOutcome,
 }
 
 /// The best scores so far, as many as are ranked, best first.
-struct Known {
+struct BestScores {
     scores: Vec<f64>,
     ranked: usize,
 }
 
-impl Known {
+impl BestScores {
     fn add(&mut self, score: f64) {
         let place = self.scores.partition_point(|known| *known <= score);
         self.scores.insert(place, score);
@@ -96,7 +96,7 @@ impl Known {
 }
 
 /// A layout's candidate, or the reason why it is not simulated.
-pub(super) type Estimated = Result<Candidate, &'static str>;
+pub(super) type CandidateResult = Result<LayoutCandidate, &'static str>;
 
 /// A layout with a known bound by sums, and no more.
 struct Bounded {
@@ -112,21 +112,21 @@ struct Bounded {
 /// A place in the line: surely fitting layouts first, then the best; of equal ones first the layouts whose walk is to
 /// come, then the order of the space.
 #[derive(PartialEq)]
-struct Place {
+struct QueuePlace {
     doubtful: bool,
     score: f64,
     walked: bool,
     point: usize,
 }
 
-impl Eq for Place {}
-impl PartialOrd for Place {
-    fn partial_cmp(&self, other: &Place) -> Option<Ordering> {
+impl Eq for QueuePlace {}
+impl PartialOrd for QueuePlace {
+    fn partial_cmp(&self, other: &QueuePlace) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
-impl Ord for Place {
-    fn cmp(&self, other: &Place) -> Ordering {
+impl Ord for QueuePlace {
+    fn cmp(&self, other: &QueuePlace) -> Ordering {
         let first = self.doubtful.cmp(&other.doubtful).then(self.score.total_cmp(&other.score));
         first.then(self.walked.cmp(&other.walked)).then(self.point.cmp(&other.point))
     }
@@ -134,27 +134,27 @@ impl Ord for Place {
 
 /// Layouts that count, those that fit in closed form first and the best of these first. No order is walked of a
 /// layout whose bound by sums puts it behind all that are asked for.
-pub(super) struct Line<'a> {
-    base: &'a Base,
+pub(super) struct CandidateQueue<'a> {
+    base: &'a StudyBase,
     options: &'a SearchOptions,
     threads: usize,
-    waiting: BinaryHeap<Reverse<Place>>,
+    waiting: BinaryHeap<Reverse<QueuePlace>>,
     bounded: Vec<Option<Bounded>>,
-    walked: BTreeMap<usize, Candidate>,
+    walked: BTreeMap<usize, LayoutCandidate>,
     /// Those in front, in order.
-    pub candidates: Vec<Candidate>,
+    pub candidates: Vec<LayoutCandidate>,
     /// How many do not count, by reason.
     pub pruned: BTreeMap<&'static str, u64>,
 }
 
-impl<'a> Line<'a> {
+impl<'a> CandidateQueue<'a> {
     /// Bounds all points.
     pub fn new(
-        base: &'a Base,
+        base: &'a StudyBase,
         points: &[Map<String, Value>],
         options: &'a SearchOptions,
         threads: usize,
-    ) -> Line<'a> {
+    ) -> CandidateQueue<'a> {
         let mut pruned =
             BTreeMap::from(["invalid", "memory", "floor", "time", "limit"].map(|reason| (reason, 0)));
         if options.deadline_s.is_some() {
@@ -166,18 +166,18 @@ impl<'a> Line<'a> {
                 Ok(found) => {
                     let score = found.at_least.score(options.objective);
                     let (doubtful, point) = (found.doubtful, bounded.len());
-                    waiting.push(Reverse(Place { doubtful, score, walked: false, point }));
+                    waiting.push(Reverse(QueuePlace { doubtful, score, walked: false, point }));
                     bounded.push(Some(found));
                 }
                 Err(reason) => *pruned.entry(reason).or_insert(0) += 1,
             }
         }
         let (walked, candidates) = (BTreeMap::new(), Vec::new());
-        Line { base, options, threads, waiting, bounded, walked, candidates, pruned }
+        CandidateQueue { base, options, threads, waiting, bounded, walked, candidates, pruned }
     }
 
     /// The candidate at a place, if there is one of this kind; what is surely worse than `last` need not be ranked.
-    pub fn at(&mut self, place: usize, doubtful: bool, last: f64) -> Option<&mut Candidate> {
+    pub fn at(&mut self, place: usize, doubtful: bool, last: f64) -> Option<&mut LayoutCandidate> {
         while self.candidates.len() <= place && self.next_is(doubtful) {
             self.go_on(last);
         }
@@ -233,7 +233,7 @@ impl<'a> Line<'a> {
             match found {
                 Ok(found) => {
                     let (doubtful, score) = (found.doubtful, found.form.score(self.options.objective));
-                    self.waiting.push(Reverse(Place { doubtful, score, walked: true, point }));
+                    self.waiting.push(Reverse(QueuePlace { doubtful, score, walked: true, point }));
                     self.walked.insert(point, found);
                 }
                 Err(reason) => *self.pruned.entry(reason).or_insert(0) += 1,
@@ -251,7 +251,7 @@ impl Bounded {
 
 /// A layout by sums alone.
 fn bound(
-    base: &Base,
+    base: &StudyBase,
     settings: &Map<String, Value>,
     options: &SearchOptions,
 ) -> Result<Bounded, &'static str> {
@@ -276,7 +276,7 @@ fn bound(
 }
 
 /// The whole closed form of a layout.
-fn walked(base: &Base, bounded: &Bounded, options: &SearchOptions) -> Estimated {
+fn walked(base: &StudyBase, bounded: &Bounded, options: &SearchOptions) -> CandidateResult {
     let inputs = base.inputs(&bounded.sets).map_err(|_| "invalid")?;
     let global = inputs.workload.value.batch.global;
     let seconds = base.shared.estimators.of_any_batch(&inputs, &mut |form| form.seconds(global));
@@ -290,11 +290,15 @@ fn walked(base: &Base, bounded: &Bounded, options: &SearchOptions) -> Estimated 
     }
     let (expected, floor) = (at_best.score(options.objective), bounded.floor(options));
     let (sets, settings) = (sets.clone(), settings.clone());
-    Ok(Candidate { sets, settings, form, least: *least, doubtful: *doubtful, expected, floor, least_s })
+    Ok(LayoutCandidate { sets, settings, form, least: *least, doubtful: *doubtful, expected, floor, least_s })
 }
 
 /// A layout in closed form.
-pub(super) fn estimated(base: &Base, settings: &Map<String, Value>, options: &SearchOptions) -> Estimated {
+pub(super) fn estimated(
+    base: &StudyBase,
+    settings: &Map<String, Value>,
+    options: &SearchOptions,
+) -> CandidateResult {
     walked(base, &bound(base, settings, options)?, options)
 }
 
@@ -304,26 +308,26 @@ pub(super) fn capacity(inputs: &Inputs) -> Option<f64> {
 }
 
 /// Plays a layout within the limit of memory.
-pub(super) fn simulated(base: &Base, sets: &[String], options: &SearchOptions) -> Outcome {
+pub(super) fn simulated(base: &StudyBase, sets: &[String], options: &SearchOptions) -> PointOutcome {
     let (outcome, capacity) = match base.inputs(sets) {
         Ok(inputs) => (outcome_beside(&base.shared, &inputs, How::TimeAndMemory), capacity(&inputs)),
-        Err(e) => (Outcome::of_fault((&e).into()), None),
+        Err(e) => (PointOutcome::of_fault((&e).into()), None),
     };
     let limit = options.memory_limit(capacity.unwrap_or(f64::INFINITY));
     match outcome.memory_peak_bytes {
-        Some(bytes) if bytes as f64 > limit => Outcome {
+        Some(bytes) if bytes as f64 > limit => PointOutcome {
             status: Status::OutOfMemory,
             message: Some(format!("{bytes} bytes are more than the limit of {limit}")),
-            ..Outcome::default()
+            ..PointOutcome::default()
         },
         _ => outcome,
     }
 }
 
 /// The layouts that have been simulated, and the ones left out.
-pub(super) struct Run {
+pub(super) struct SearchSimulations {
     /// With their places among the candidates.
-    pub outcomes: Vec<(usize, Outcome)>,
+    pub outcomes: Vec<(usize, PointOutcome)>,
     /// Candidates that were left out because others are better, by reason.
     pub hopeless: BTreeMap<&'static str, u64>,
     /// Candidates that were left out although they may be.
@@ -332,35 +336,40 @@ pub(super) struct Run {
     pub margin_reached: f64,
 }
 
-impl Run {
+impl SearchSimulations {
     /// Simulates all candidates.
     pub fn of_all(
-        candidates: &[Candidate],
+        candidates: &[LayoutCandidate],
         options: &SearchOptions,
         threads: usize,
-        simulate: &(dyn Fn(&Candidate) -> Outcome + Sync),
+        simulate: &(dyn Fn(&LayoutCandidate) -> PointOutcome + Sync),
         tell: &mut dyn FnMut(u64) -> Result<(), StudyError>,
-    ) -> Result<Run, StudyError> {
+    ) -> Result<SearchSimulations, StudyError> {
         let mut outcomes = Vec::new();
         for (i, batch) in candidates.chunks(BATCH).enumerate() {
             let of_batch = pool::all(batch.len(), threads, &|i| simulate(&batch[i]));
             outcomes.extend(of_batch.into_iter().enumerate().map(|(j, outcome)| (i * BATCH + j, outcome)));
             tell(outcomes.len() as u64)?;
         }
-        Ok(Run { outcomes, hopeless: BTreeMap::new(), undecided: 0, margin_reached: options.margin })
+        Ok(SearchSimulations {
+            outcomes,
+            hopeless: BTreeMap::new(),
+            undecided: 0,
+            margin_reached: options.margin,
+        })
     }
 
     /// Simulates candidates in batches, best estimate first, without those that cannot be among the best that are
     /// ranked, or not be the best unless their closed form is longer than the margin allows. `tell` is told how many
     /// are done.
     pub fn over(
-        line: &mut Line<'_>,
+        line: &mut CandidateQueue<'_>,
         options: &SearchOptions,
         threads: usize,
-        simulate: &(dyn Fn(&Candidate) -> Outcome + Sync),
+        simulate: &(dyn Fn(&LayoutCandidate) -> PointOutcome + Sync),
         tell: &mut dyn FnMut(u64) -> Result<(), StudyError>,
-    ) -> Result<Run, StudyError> {
-        let mut known = Known { scores: Vec::new(), ranked: options.top.max(1) };
+    ) -> Result<SearchSimulations, StudyError> {
+        let mut known = BestScores { scores: Vec::new(), ranked: options.top.max(1) };
         let mut outcomes = Vec::new();
         let (mut left, mut behind) = (Vec::new(), Vec::new());
         let (base, mut next) = (line.base, 0);
@@ -427,6 +436,6 @@ impl Run {
         }
         let reached = if shortest.is_finite() { 1.0 - known.best() / shortest } else { options.margin };
         let margin_reached = reached.clamp(0.0, options.margin);
-        Ok(Run { outcomes, hopeless, undecided, margin_reached })
+        Ok(SearchSimulations { outcomes, hopeless, undecided, margin_reached })
     }
 }

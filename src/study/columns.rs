@@ -15,15 +15,15 @@ use stepsim_step::spec::SpecError;
 
 /// Paths of numbers and texts in a report, each with dots between names, and numbers for places in lists.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Columns(Vec<String>, Option<Formula>);
+pub struct ReportColumns(Vec<String>, Option<Formula>);
 
-impl Columns {
+impl ReportColumns {
     /// The columns of these paths.
     ///
     /// # Errors
     /// A report has no such path, or a table or list there.
-    pub fn new(paths: impl IntoIterator<Item = String>) -> Result<Columns, SpecError> {
-        let mut columns = Columns::default();
+    pub fn new(paths: impl IntoIterator<Item = String>) -> Result<ReportColumns, SpecError> {
+        let mut columns = ReportColumns::default();
         for path in paths.into_iter().filter(|path| !path.is_empty()) {
             if columns.0.is_empty() || !columns.0.contains(&path) {
                 columns.0.push(path);
@@ -38,8 +38,8 @@ impl Columns {
 
     /// The same, with the columns of a formula.
     #[must_use]
-    pub fn with_formula(self, formula: Option<Formula>) -> Columns {
-        Columns(self.0, formula)
+    pub fn with_formula(self, formula: Option<Formula>) -> ReportColumns {
+        ReportColumns(self.0, formula)
     }
 
     /// The formula that is held to each point.
@@ -144,8 +144,8 @@ fn inside<'s>(schema: &'s Value, node: &'s Value, name: &str) -> Vec<&'s Value> 
 mod tests {
     use super::*;
 
-    fn columns(paths: &[&str]) -> Result<Columns, SpecError> {
-        Columns::new(paths.iter().map(ToString::to_string))
+    fn columns(paths: &[&str]) -> Result<ReportColumns, SpecError> {
+        ReportColumns::new(paths.iter().map(ToString::to_string))
     }
 
     #[test]

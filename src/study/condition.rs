@@ -13,26 +13,26 @@ const MOST_BYTES: usize = 4096;
 
 /// A condition that has been read.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Condition {
+pub struct RowCondition {
     option: &'static str,
     text: String,
     root: Expression,
 }
 
-impl Condition {
+impl RowCondition {
     /// Reads a condition that a point must meet.
     ///
     /// # Errors
     /// It is none.
-    pub fn parse(text: &str) -> Result<Condition, SpecError> {
-        Condition::of("--where", text)
+    pub fn parse(text: &str) -> Result<RowCondition, SpecError> {
+        RowCondition::of("--where", text)
     }
 
     /// Reads a condition that was given to `option`.
     ///
     /// # Errors
     /// It is none.
-    pub fn of(option: &'static str, text: &str) -> Result<Condition, SpecError> {
+    pub fn of(option: &'static str, text: &str) -> Result<RowCondition, SpecError> {
         if text.len() > MOST_BYTES {
             let problem = format!("{} bytes are too many", text.len());
             return Err(SpecError::file(option, problem).allowed(format!("at most {MOST_BYTES}")));
@@ -43,7 +43,7 @@ impl Condition {
                 .hint("for example --where 'parallelism.tensor * parallelism.pipeline.size <= 16'")
         };
         let root = Expression::parse(text).map_err(wrong)?;
-        Ok(Condition { option, text: text.to_string(), root })
+        Ok(RowCondition { option, text: text.to_string(), root })
     }
 
     /// The paths that it names.
@@ -73,7 +73,7 @@ mod tests {
 
     fn holds(text: &str) -> Result<bool, String> {
         let point = json!({"a": 4, "b.size": 8, "kind": "1f1b", "order": true, "none": null});
-        let condition = Condition::parse(text).map_err(|e| e.to_string())?;
+        let condition = RowCondition::parse(text).map_err(|e| e.to_string())?;
         condition.holds(&|path| point.get(path).cloned()).map_err(|e| e.to_string())
     }
 

@@ -21,12 +21,12 @@ const FIXED: [&str; 5] = ["status", "step_time_s", "tokens_per_s_per_device", "m
 
 /// The columns of rows: key, point, one for each path, the outcome's, the report's, message.
 #[derive(Default)]
-pub(super) struct Columns {
+pub(super) struct CsvColumns {
     paths: Vec<String>,
     asked: BTreeSet<String>,
 }
 
-impl Columns {
+impl CsvColumns {
     /// Takes in what a row has.
     pub fn see(&mut self, row: &Row) {
         for path in row.settings.keys().filter(|path| !self.paths.contains(path)).collect::<Vec<_>>() {
@@ -76,7 +76,7 @@ fn kinds() -> impl Iterator<Item = &'static str> {
 /// Rows as comma-separated values: key, one column for each path, then the columns of an outcome and those asked for
 /// of reports.
 pub fn csv(rows: &[Row]) -> String {
-    let mut columns = Columns::default();
+    let mut columns = CsvColumns::default();
     rows.iter().for_each(|row| columns.see(row));
     rows.iter().fold(columns.head(), |text, row| text + &columns.line(row))
 }
@@ -201,7 +201,7 @@ mod tests {
 
     use serde_json::json;
 
-    use super::super::outcome::Outcome;
+    use super::super::outcome::PointOutcome;
     use super::super::rows::write_text;
     use super::*;
 
@@ -215,13 +215,13 @@ mod tests {
                 ("stack".to_string(), stack.into()),
                 ("batch.micro_batch".into(), json!(2)),
             ]),
-            outcome: Outcome {
+            outcome: PointOutcome {
                 message: message.map(String::from),
                 step_time_s: Some(0.125),
                 memory_peak_bytes: Some(1 << 40),
                 exposed_s: BTreeMap::from([("tp".to_string(), 1e-9)]),
                 columns: BTreeMap::from([("mean.busy_s".to_string(), json!(0.5))]),
-                ..Outcome::default()
+                ..PointOutcome::default()
             },
         };
         let rows = vec![row(0, "=a,\"b\"", None), row(1, "-c", Some("no, \"never\"; 'why'"))];

@@ -5,9 +5,9 @@ use std::path::Path;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use super::columns::Columns;
-use super::condition::Condition;
-use super::space::{Axis, Choice, set_text};
+use super::columns::ReportColumns;
+use super::condition::RowCondition;
+use super::space::{PointSelection, StudyAxis, set_text};
 use stepsim_step::spec::{SpecError, read_json, typed_json};
 
 /// A study file.
@@ -29,7 +29,7 @@ pub struct Study {
     /// Fields that change together.
     #[serde(default)]
     pub zip: Map<String, Value>,
-    /// Conditions that points must meet, as [`Condition`] reads them.
+    /// Conditions that points must meet, as [`RowCondition`] reads them.
     #[serde(default, rename = "where")]
     pub conditions: Vec<String>,
     /// The number of points to draw.
@@ -38,7 +38,7 @@ pub struct Study {
     /// Seed of the draw.
     #[serde(default)]
     pub seed: u64,
-    /// The columns of a row from the report of its step, as [`Columns`] reads it.
+    /// The columns of a row from the report of its step, as [`ReportColumns`] reads it.
     #[serde(default)]
     pub columns: Vec<String>,
 }
@@ -87,17 +87,17 @@ impl Study {
     /// Its axes: first `vary`, then `zip` as one.
     ///
     /// # Errors
-    /// As [`Axis::parse`] and [`Axis::zip`].
-    pub fn axes(&self) -> Result<Vec<Axis>, SpecError> {
+    /// As [`StudyAxis::parse`] and [`StudyAxis::zip`].
+    pub fn axes(&self) -> Result<Vec<StudyAxis>, SpecError> {
         let axis = |(path, values): (&String, &Value)| match values {
             Value::Array(list) => {
-                Ok(Axis::of(vec![path.clone()], list.iter().map(|value| vec![value.clone()]).collect()))
+                Ok(StudyAxis::of(vec![path.clone()], list.iter().map(|value| vec![value.clone()]).collect()))
             }
-            Value::String(text) => Axis::parse("vary", &format!("{path}={text}")),
-            other => Axis::parse("vary", &format!("{path}={other}")),
+            Value::String(text) => StudyAxis::parse("vary", &format!("{path}={text}")),
+            other => StudyAxis::parse("vary", &format!("{path}={other}")),
         };
         let mut axes = self.vary.iter().map(axis).collect::<Result<Vec<_>, _>>()?;
-        axes.extend(Axis::zip(self.zip.iter().map(axis).collect::<Result<_, _>>()?)?);
+        axes.extend(StudyAxis::zip(self.zip.iter().map(axis).collect::<Result<_, _>>()?)?);
         Ok(axes)
     }
 
@@ -105,18 +105,18 @@ impl Study {
     ///
     /// # Errors
     /// A condition that is none.
-    pub fn choice(&self) -> Result<Choice, SpecError> {
+    pub fn choice(&self) -> Result<PointSelection, SpecError> {
         let conditions =
-            self.conditions.iter().map(|text| Condition::parse(text)).collect::<Result<_, _>>()?;
-        Ok(Choice { conditions, sample: self.sample, seed: self.seed })
+            self.conditions.iter().map(|text| RowCondition::parse(text)).collect::<Result<_, _>>()?;
+        Ok(PointSelection { conditions, sample: self.sample, seed: self.seed })
     }
 
     /// Its columns.
     ///
     /// # Errors
     /// One that no report has.
-    pub fn columns(&self) -> Result<Columns, SpecError> {
-        Columns::new(self.columns.iter().cloned())
+    pub fn columns(&self) -> Result<ReportColumns, SpecError> {
+        ReportColumns::new(self.columns.iter().cloned())
     }
 
     /// Its settings as texts.

@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::base::Base;
+use super::base::StudyBase;
 use super::candidates::simulated;
 use super::options::SearchOptions;
-use super::outcome::Outcome;
+use super::outcome::PointOutcome;
 use super::rows::StudyError;
 use super::search::needed;
 use super::space::set_text;
@@ -37,7 +37,7 @@ const EIGHTHS: u32 = 8;
 
 /// A way in which a step fits.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Filled {
+pub struct FittingStep {
     /// Sequences of a micro-batch.
     pub micro_batch: u64,
     /// The sacrifices, in words; absent: none.
@@ -49,13 +49,13 @@ pub struct Filled {
     pub sets: Vec<String>,
     /// The simulated outcome.
     #[serde(flatten)]
-    pub outcome: Outcome,
+    pub outcome: PointOutcome,
 }
 
-impl Filled {
-    fn new(gives_up: Option<String>, settings: Map<String, Value>, outcome: Outcome) -> Filled {
+impl FittingStep {
+    fn new(gives_up: Option<String>, settings: Map<String, Value>, outcome: PointOutcome) -> FittingStep {
         let micro_batch = settings.get(MICRO_BATCH).and_then(Value::as_u64).unwrap_or_default();
-        Filled { micro_batch, gives_up, sets: texts(&settings), settings, outcome }
+        FittingStep { micro_batch, gives_up, sets: texts(&settings), settings, outcome }
     }
 }
 
@@ -74,7 +74,7 @@ pub struct FillReport {
     pub simulated: u64,
     /// Steps that fit: for each micro-batch by itself, or else with the least of each dial, or of two; shortest step
     /// first.
-    pub fits: Vec<Filled>,
+    pub fits: Vec<FittingStep>,
     /// Where nothing fits because nothing is allowed: why.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
@@ -98,7 +98,7 @@ pub fn fill(
     options: &SearchOptions,
     progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> Result<(FillReport, Option<WorkloadSpec>), StudyError> {
-    let plain = Base::load(workload, machine, &[])?;
+    let plain = StudyBase::load(workload, machine, &[])?;
     let stated = plain.unchecked(&[])?.0;
     let kept = json!({"granularity": "none"});
     let encoders = own_policies(&stated).map(|path| (path, kept.clone()));
@@ -119,7 +119,7 @@ pub fn fill(
         none.into_iter().filter(|(path, value)| !stays(path) && says(path).is_some_and(|own| own != value));
     let always: Vec<String> =
         none.map(|(path, value)| set_text(&path, &value)).chain(options.fix.iter().cloned()).collect();
-    let base = Base::load(workload, machine, &always)?;
+    let base = StudyBase::load(workload, machine, &always)?;
     let (spec, site) = base.unchecked(&[])?;
     let ModelRef::Inline(model) = &spec.model else {
         return Err(SpecError::at("model", "the model was not resolved").in_file(base.name()).into());
@@ -127,7 +127,7 @@ pub fn fill(
     let mut dials = dials(&spec, model, site.machine(), options);
     dials.retain(|dial| !stays(&dial.path));
     let count = AtomicU64::new(0);
-    let play = |settings: &Map<String, Value>| -> Outcome {
+    let play = |settings: &Map<String, Value>| -> PointOutcome {
         count.fetch_add(1, Ordering::Relaxed);
         simulated(&base, &texts(settings), options)
     };
@@ -143,12 +143,13 @@ pub fn fill(
     for micro_batch in micro_batches(&spec, u64::from(site.machine().devices()), options) {
         let at = Map::from_iter([(MICRO_BATCH.to_string(), json!(micro_batch))]);
         let outcome = play(&at);
-        let found: Vec<Option<Filled>> = match outcome.status {
-            Status::Ok => vec![Some(Filled::new(None, at, outcome))],
+        let found: Vec<Option<FittingStep>> = match outcome.status {
+            Status::Ok => vec![Some(FittingStep::new(None, at, outcome))],
             Status::OutOfMemory => {
                 let threads = pool::threads(options.threads);
-                let least = |(given, dial): &(Given, &Dial)| least(&base, dial, given, options, &play);
-                let one: Vec<(Given, &Dial)> = dials.iter().map(|dial| (Given::of(&at), dial)).collect();
+                let least = |(given, dial): &(PartialFill, &Dial)| least(&base, dial, given, options, &play);
+                let one: Vec<(PartialFill, &Dial)> =
+                    dials.iter().map(|dial| (PartialFill::of(&at), dial)).collect();
                 let found = pool::all(one.len(), threads, &|i| least(&one[i]));
                 if found.iter().any(Option::is_some) {
                     found
@@ -173,7 +174,7 @@ pub fn fill(
     }
     report.simulated = count.into_inner();
     report.refused = report.refused.filter(|_| report.fits.is_empty());
-    let seconds = |filled: &Filled| filled.outcome.step_time_s.unwrap_or(f64::INFINITY);
+    let seconds = |filled: &FittingStep| filled.outcome.step_time_s.unwrap_or(f64::INFINITY);
     report.fits.sort_by(|a, b| seconds(a).total_cmp(&seconds(b)));
     let best = report.fits.first().and_then(|best| base.inputs(&best.sets).ok());
     for filled in &mut report.fits {
@@ -260,45 +261,46 @@ fn own_policies(workload: &WorkloadSpec) -> impl Iterator<Item = String> {
 }
 
 /// A step, and what it gives up already.
-struct Given {
+struct PartialFill {
     settings: Map<String, Value>,
     gives_up: Vec<String>,
 }
 
-impl Given {
-    fn of(settings: &Map<String, Value>) -> Given {
-        Given { settings: settings.clone(), gives_up: Vec::new() }
+impl PartialFill {
+    fn of(settings: &Map<String, Value>) -> PartialFill {
+        PartialFill { settings: settings.clone(), gives_up: Vec::new() }
     }
-    fn and(&self, path: &str, (gives_up, value): &(String, Value)) -> Given {
+    fn and(&self, path: &str, (gives_up, value): &(String, Value)) -> PartialFill {
         let mut settings = self.settings.clone();
         settings.insert(path.to_string(), value.clone());
         let gives_up = self.gives_up.iter().chain([gives_up]).cloned().collect();
-        Given { settings, gives_up }
+        PartialFill { settings, gives_up }
     }
 }
 
 /// Each dial turned to its end, and beside it each other one that turns something else.
-fn pairs<'a>(dials: &'a [Dial], at: &Map<String, Value>) -> Vec<(Given, &'a Dial)> {
+fn pairs<'a>(dials: &'a [Dial], at: &Map<String, Value>) -> Vec<(PartialFill, &'a Dial)> {
     let ends = dials.iter().filter_map(|dial| Some((dial.path.as_str(), dial.notches.last()?)));
     let beside = |path| dials.iter().filter(move |dial| dial.path != path);
-    ends.flat_map(|(path, end)| beside(path).map(move |dial| (Given::of(at).and(path, end), dial))).collect()
+    ends.flat_map(|(path, end)| beside(path).map(move |dial| (PartialFill::of(at).and(path, end), dial)))
+        .collect()
 }
 
 /// The least notch of a dial at which the step fits, with what is given up.
 fn least(
-    base: &Base,
+    base: &StudyBase,
     dial: &Dial,
-    given: &Given,
+    given: &PartialFill,
     options: &SearchOptions,
-    play: &(dyn Fn(&Map<String, Value>) -> Outcome + Sync),
-) -> Option<Filled> {
+    play: &(dyn Fn(&Map<String, Value>) -> PointOutcome + Sync),
+) -> Option<FittingStep> {
     let turned = |notch: usize| given.and(&dial.path, &dial.notches[notch]);
     let settings = |notch: usize| turned(notch).settings;
     let seems_to_fit = |notch: &usize| {
         let form = base.inputs(&texts(&settings(*notch))).ok().and_then(|inputs| closed_form(&inputs).ok());
         form.is_some_and(|form| form.fullest().total() <= options.memory_limit(form.capacity))
     };
-    let mut played: BTreeMap<usize, Outcome> = BTreeMap::new();
+    let mut played: BTreeMap<usize, PointOutcome> = BTreeMap::new();
     let mut fits =
         |notch: usize| played.entry(notch).or_insert_with(|| play(&settings(notch))).status == Status::Ok;
     let last = dial.notches.len().checked_sub(1)?;
@@ -313,6 +315,6 @@ fn least(
         notch -= 1;
     }
     let outcome = played.remove(&notch)?;
-    let Given { settings, gives_up } = turned(notch);
-    Some(Filled::new(Some(gives_up.join(", ")), settings, outcome))
+    let PartialFill { settings, gives_up } = turned(notch);
+    Some(FittingStep::new(Some(gives_up.join(", ")), settings, outcome))
 }

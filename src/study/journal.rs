@@ -12,7 +12,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use super::csv::{Columns, of_csv};
+use super::csv::{CsvColumns, of_csv};
 use super::rows::{Row, StudyError, present};
 use stepsim_read::trace::{Output, OutputError};
 use stepsim_step::spec::SpecError;
@@ -25,7 +25,7 @@ const WRITTEN_AT_ONCE: usize = 1 << 16;
 
 /// Where the line of a row stands in its file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct LinePlace {
     at: u64,
     bytes: usize,
 }
@@ -37,9 +37,9 @@ pub(super) struct Journal {
     file: File,
     end: u64,
     /// By key.
-    places: HashMap<String, Place>,
+    places: HashMap<String, LinePlace>,
     /// Numbers of the points that were valued by this sweep.
-    rows: Vec<(usize, Place)>,
+    rows: Vec<(usize, LinePlace)>,
     /// Bytes of broken lines at its end that were dropped.
     pub dropped: u64,
 }
@@ -96,7 +96,7 @@ impl Journal {
         let mut lines = String::new();
         for row in rows {
             let line = row.line();
-            let place = Place { at: self.end + lines.len() as u64, bytes: line.len() };
+            let place = LinePlace { at: self.end + lines.len() as u64, bytes: line.len() };
             self.rows.push((row.point as usize, place));
             self.places.insert(row.key, place);
             lines += &line;
@@ -121,10 +121,10 @@ impl Journal {
     ) -> Result<(), StudyError> {
         let own = std::mem::take(&mut self.rows).into_iter().map(|(point, place)| (point, place, false));
         let others = repeated.iter().filter_map(|(point, key)| Some((*point, *self.places.get(key)?, true)));
-        let mut places: Vec<(usize, Place, bool)> = own.chain(others).collect();
+        let mut places: Vec<(usize, LinePlace, bool)> = own.chain(others).collect();
         places.sort_unstable_by_key(|(point, ..)| *point);
         let (path, file) = (self.path, self.file);
-        let mut lines = Lines { at: 0, reader: BufReader::new(file) };
+        let mut lines = JournalLines { at: 0, reader: BufReader::new(file) };
         let mut each = |see: &mut dyn FnMut(Row) -> io::Result<()>| -> io::Result<()> {
             lines.reader.seek(SeekFrom::Start(0))?;
             lines.at = 0;
@@ -139,7 +139,7 @@ impl Journal {
         };
         let fail = |error| StudyError::Journal { path: path.clone(), error };
         let csv = of_csv(output);
-        let mut columns = Columns::default();
+        let mut columns = CsvColumns::default();
         if csv {
             each(&mut |row| {
                 columns.see(&row);
@@ -168,13 +168,13 @@ impl Journal {
 }
 
 /// A file whose lines are read where they stand: one behind the other, or far apart where points were valued together.
-struct Lines {
+struct JournalLines {
     at: u64,
     reader: BufReader<File>,
 }
 
-impl Lines {
-    fn read(&mut self, place: Place) -> io::Result<Vec<u8>> {
+impl JournalLines {
+    fn read(&mut self, place: LinePlace) -> io::Result<Vec<u8>> {
         self.reader.seek_relative(place.at as i64 - self.at as i64)?;
         let mut line = vec![0; place.bytes];
         self.reader.read_exact(&mut line)?;
@@ -194,7 +194,11 @@ fn in_use(path: &Path) -> SpecError {
 ///
 /// # Errors
 /// It holds something else, or rows behind broken lines.
-pub(super) fn each_row(file: &File, name: &str, see: &mut dyn FnMut(Row, Place)) -> Result<u64, SpecError> {
+pub(super) fn each_row(
+    file: &File,
+    name: &str,
+    see: &mut dyn FnMut(Row, LinePlace),
+) -> Result<u64, SpecError> {
     let hint = "only JSON lines that `stepsim sweep -o` wrote can be read";
     let (mut whole, mut number) = (0, 0);
     let mut broken: Option<SpecError> = None;
@@ -213,7 +217,7 @@ pub(super) fn each_row(file: &File, name: &str, see: &mut dyn FnMut(Row, Place))
         let ends = line.last() == Some(&b'\n');
         match (serde_json::from_slice(&line), broken.take()) {
             (Ok(row), None) if ends => {
-                see(row, Place { at: whole, bytes });
+                see(row, LinePlace { at: whole, bytes });
                 whole += bytes as u64;
             }
             (Ok(_), Some(broken)) => return Err(broken),

@@ -17,12 +17,12 @@ use std::ops::ControlFlow;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::base::Base;
-use super::columns::Columns;
-use super::condition::Condition;
-use super::outcome::{How, Outcome, outcome_beside, reported};
+use super::base::StudyBase;
+use super::columns::ReportColumns;
+use super::condition::RowCondition;
+use super::outcome::{How, PointOutcome, outcome_beside, reported};
 use super::rows::{Row, StudyError};
-use super::space::{Axis, set_text};
+use super::space::{StudyAxis, set_text};
 use stepsim_core::pool;
 use stepsim_simulate::Status;
 use stepsim_step::spec::SpecError;
@@ -53,7 +53,7 @@ impl KneeField {
     ///
     /// # Errors
     /// It is no such text, or the field has no number there.
-    pub fn of(text: &str, base: &Base) -> Result<KneeField, SpecError> {
+    pub fn of(text: &str, base: &StudyBase) -> Result<KneeField, SpecError> {
         let wrong = |problem: &str| {
             SpecError::file(format!("--field {text}"), problem)
                 .allowed(
@@ -77,7 +77,7 @@ impl KneeField {
             });
         };
         if range.contains(',') || range.matches(':').count() == 2 {
-            return KneeField::among(&Axis::parse("--field", text)?)
+            return KneeField::among(&StudyAxis::parse("--field", text)?)
                 .ok_or_else(|| wrong("is no list of numbers above 0"));
         }
         let (from, to) = range.split_once(':').ok_or_else(|| wrong("is no range"))?;
@@ -93,7 +93,7 @@ impl KneeField {
     }
 
     /// The values of an axis of numbers.
-    fn among(axis: &Axis) -> Option<KneeField> {
+    fn among(axis: &StudyAxis) -> Option<KneeField> {
         axis.listed().ok()?;
         let mut listed = axis.values.iter().map(|value| value[0].as_f64()).collect::<Option<Vec<f64>>>()?;
         listed.sort_by(f64::total_cmp);
@@ -131,7 +131,7 @@ fn four_digits(x: f64) -> f64 {
 }
 
 /// The value of a field in the workload or (`topology.…`) in its machine.
-fn own_value(base: &Base, path: &str) -> Result<Option<Value>, SpecError> {
+fn own_value(base: &StudyBase, path: &str) -> Result<Option<Value>, SpecError> {
     let (workload, site) = base.unchecked(&[])?;
     let (value, path) = match path.strip_prefix("topology.") {
         Some(inner) => (serde_json::to_value(&site.topology().value), inner),
@@ -143,23 +143,23 @@ fn own_value(base: &Base, path: &str) -> Result<Option<Value>, SpecError> {
 
 /// When a value is enough.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Until {
+pub struct KneeCondition {
     text: String,
-    columns: Columns,
+    columns: ReportColumns,
 }
 
-impl Until {
+impl KneeCondition {
     /// Reads a condition such as `stall<1%`, `step<1.02x`, `mfu>0.7 and communication.h2d.exposed_s < 2`.
     ///
     /// # Errors
     /// It is none, or names what a report does not have.
-    pub fn parse(text: &str) -> Result<Until, SpecError> {
+    pub fn parse(text: &str) -> Result<KneeCondition, SpecError> {
         let condition = condition(text, 1.0)?;
         let columns = condition.paths().into_iter().filter(|path| !WORDS.contains(&path.as_str()));
-        Ok(Until { text: text.to_string(), columns: Columns::new(columns)? })
+        Ok(KneeCondition { text: text.to_string(), columns: ReportColumns::new(columns)? })
     }
 
-    fn holds(&self, outcome: &Outcome, best_s: f64) -> Result<bool, SpecError> {
+    fn holds(&self, outcome: &PointOutcome, best_s: f64) -> Result<bool, SpecError> {
         let field = |path: &str| match path {
             "step" => outcome.step_time_s.map(Value::from),
             "mfu" => outcome.mfu.map(Value::from),
@@ -170,8 +170,8 @@ impl Until {
     }
 }
 
-fn condition(text: &str, best_s: f64) -> Result<Condition, SpecError> {
-    Condition::of("--until", &units(text, best_s))
+fn condition(text: &str, best_s: f64) -> Result<RowCondition, SpecError> {
+    RowCondition::of("--until", &units(text, best_s))
         .map_err(|e| e.hint("for example --until 'stall<1%', 'step<1.02x' or 'mfu>0.5'"))
 }
 
@@ -203,7 +203,7 @@ fn units(text: &str, best_s: f64) -> String {
 }
 
 /// The share of the step for which the mean rank stands still for copies between its device and other tiers.
-fn stall(outcome: &Outcome) -> Option<f64> {
+fn stall(outcome: &PointOutcome) -> Option<f64> {
     let copies = ["h2d", "d2h"].iter().filter_map(|kind| outcome.exposed_s.get(*kind)).sum::<f64>();
     outcome.step_time_s.map(|step| copies / step)
 }
@@ -234,7 +234,7 @@ pub struct KneePlay {
     pub stall: Option<f64>,
     /// The step's figures.
     #[serde(flatten)]
-    pub outcome: Outcome,
+    pub outcome: PointOutcome,
 }
 
 /// The border of a field between enough and not enough.
@@ -309,9 +309,9 @@ pub struct Question {
     /// The field.
     pub field: KneeField,
     /// When a value is enough.
-    pub until: Until,
+    pub until: KneeCondition,
     /// A second field; each of its values gets its own border.
-    pub across: Option<Axis>,
+    pub across: Option<StudyAxis>,
     /// How near the two values next to the border are to each other, as a share.
     pub precision: f64,
     /// Threads; default: as many as processors.
@@ -323,7 +323,7 @@ pub struct Question {
 /// # Errors
 /// Settings that mean nothing; a condition that does not go with what is played.
 pub fn knee(
-    base: &Base,
+    base: &StudyBase,
     question: &Question,
     progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> Result<KneeReport, StudyError> {
@@ -380,7 +380,12 @@ fn sets(place: &[(String, Value)], field: Option<String>) -> Vec<String> {
 }
 
 /// The border of one place, by halving.
-fn border(base: &Base, question: &Question, place: &[(String, Value)], how: How) -> Result<Knee, SpecError> {
+fn border(
+    base: &StudyBase,
+    question: &Question,
+    place: &[(String, Value)],
+    how: How,
+) -> Result<Knee, SpecError> {
     let Question { field, until, .. } = question;
     if how == How::ClosedForm && !until.columns.is_empty() {
         return Err(SpecError::file("--until", "the closed form writes no report"));
@@ -388,7 +393,7 @@ fn border(base: &Base, question: &Question, place: &[(String, Value)], how: How)
     let outcome = |value: f64| match base.inputs(&sets(place, Some(field.set(value)))) {
         Ok(inputs) if until.columns.is_empty() => outcome_beside(&base.shared, &inputs, how),
         Ok(inputs) => reported(&base.shared, &inputs, how, &until.columns),
-        Err(e) => Outcome::of_fault((&e).into()),
+        Err(e) => PointOutcome::of_fault((&e).into()),
     };
     let ends = [outcome(field.from), outcome(field.to)];
     let steps = ends.iter().filter_map(|end| end.step_time_s);
@@ -397,7 +402,7 @@ fn border(base: &Base, question: &Question, place: &[(String, Value)], how: How)
     if !best_s.is_finite() {
         return Err(SpecError::file(format!("--field {}", field.path), fault.unwrap_or_default()));
     }
-    let judged = |value: f64, outcome: Outcome| -> Result<KneePlay, SpecError> {
+    let judged = |value: f64, outcome: PointOutcome| -> Result<KneePlay, SpecError> {
         Ok(KneePlay { value, enough: until.holds(&outcome, best_s)?, stall: stall(&outcome), outcome })
     };
     let [low_end, high_end] = ends;
@@ -447,7 +452,7 @@ mod tests {
             assert_eq!(units(text, 2.0), now, "{text}");
         }
         for (wrong, part) in [("mfuu>0.5", "no `mfuu`"), ("stall <", "a value is missing")] {
-            let error = Until::parse(wrong).unwrap_err().to_string();
+            let error = KneeCondition::parse(wrong).unwrap_err().to_string();
             assert!(error.contains(part), "{wrong}: {error}");
         }
     }

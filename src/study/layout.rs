@@ -76,13 +76,13 @@ pub const ASSUMED: [&str; 6] = [
 
 /// Values that are given in the place of those that a search would try.
 #[derive(Clone, Debug, Default)]
-pub struct Given {
+pub struct FixedValues {
     values: BTreeMap<String, Vec<Value>>,
     /// Paths set beside those.
     others: Vec<String>,
 }
 
-impl Given {
+impl FixedValues {
     /// Takes values of a path; whether a search chooses that path at all.
     pub fn take(&mut self, path: &str, values: &[Value]) -> bool {
         let chosen = CHOSEN.contains(&path);
@@ -153,7 +153,7 @@ pub fn layouts(
     workload: &WorkloadSpec,
     model: &ModelSpec,
     machine: &Machine,
-    given: &Given,
+    given: &FixedValues,
 ) -> Vec<Map<String, Value>> {
     let front = u64::from(workload.module_devices().is_some());
     let devices = u64::from(machine.devices()).saturating_sub(workload.module_ranks());
@@ -232,7 +232,7 @@ fn product<'a>(a: &'a [u64], b: &'a [u64], c: &'a [u64]) -> impl Iterator<Item =
     a.iter().flat_map(move |&x| b.iter().flat_map(move |&y| c.iter().map(move |&z| (x, y, z))))
 }
 
-fn sequence_parallel(tensor: u64, given: &Given) -> Vec<bool> {
+fn sequence_parallel(tensor: u64, given: &FixedValues) -> Vec<bool> {
     match given.values.get(SEQUENCE_PARALLEL) {
         Some(listed) => listed.iter().filter_map(Value::as_bool).collect(),
         None => vec![tensor > 1],
@@ -240,7 +240,7 @@ fn sequence_parallel(tensor: u64, given: &Given) -> Vec<bool> {
 }
 
 /// Schedules with their chunks for a pipeline of `ranks`.
-fn orders(layers: u64, ranks: u64, given: &Given) -> Vec<(String, u64)> {
+fn orders(layers: u64, ranks: u64, given: &FixedValues) -> Vec<(String, u64)> {
     let listed = given.values.get(SCHEDULE);
     let usual = if ranks == 1 { vec!["1f1b"] } else { vec!["1f1b", "interleaved"] };
     let names = listed.map_or(usual, |list| list.iter().filter_map(Value::as_str).collect());
@@ -268,12 +268,12 @@ mod tests {
 
     #[test]
     fn uneven_layers_have_no_chunks_and_one_stage_no_order() {
-        let none = Given::default();
+        let none = FixedValues::default();
         assert_eq!(orders(80, 1, &none), [("1f1b".to_string(), 1)]);
         let of = |ranks| orders(80, ranks, &none).into_iter().map(|o| o.1).collect::<Vec<_>>();
         assert_eq!(of(4), [1, 2, 4, 5, 10]);
         assert_eq!(of(32), [1]);
-        let mut given = Given::default();
+        let mut given = FixedValues::default();
         assert!(given.take(CHUNKS, &[3.into()]) && !given.take("batch.global", &[8.into()]));
         assert_eq!(orders(80, 4, &given).last(), Some(&("interleaved-1f1b".to_string(), 3)));
     }

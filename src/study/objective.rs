@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::outcome::Outcome;
+use super::outcome::PointOutcome;
 use stepsim_core::power::usd;
 use stepsim_simulate::Inputs;
 use stepsim_step::spec::SpecError;
@@ -86,7 +86,7 @@ impl Measures {
         }
     }
     /// Those that a simulation found, with the rest as it was.
-    pub fn simulated(self, outcome: &Outcome) -> Option<Measures> {
+    pub fn simulated(self, outcome: &PointOutcome) -> Option<Measures> {
         Some(Measures {
             seconds: outcome.step_time_s?,
             memory_bytes: outcome.memory_peak_bytes.unwrap_or_default() as f64,

@@ -3,9 +3,9 @@
 
 use serde_json::{Value, json};
 
-use super::base::Base;
+use super::base::StudyBase;
 use super::options::SearchOptions;
-use super::space::Axis;
+use super::space::StudyAxis;
 use stepsim_core::ids::DeviceId;
 use stepsim_step::spec::SpecError;
 
@@ -23,9 +23,9 @@ pub(super) const ASSUMED: &str =
 /// given, the other fields only. `None` where all are given, or there is no other tier.
 pub(super) fn axis(
     options: &SearchOptions,
-    base: &Base,
+    base: &StudyBase,
     fixed: &[String],
-) -> Result<Option<Axis>, SpecError> {
+) -> Result<Option<StudyAxis>, SpecError> {
     let (workload, site) = base.unchecked(fixed)?;
     let machine = site.machine();
     let tiers: Vec<String> =
@@ -45,7 +45,7 @@ pub(super) fn axis(
         }
     }
     let paths = paths.into_iter().map(str::to_string).collect();
-    Ok((values.len() > 1).then(|| Axis::of(paths, values)))
+    Ok((values.len() > 1).then(|| StudyAxis::of(paths, values)))
 }
 
 /// The values of the paths with optimizer state and activations on a tier or here.

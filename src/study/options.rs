@@ -1,7 +1,7 @@
 //! The options of a search.
 
 use super::objective::{Measures, Objective};
-use super::space::Axis;
+use super::space::StudyAxis;
 use stepsim_core::declare::defaults;
 
 /// Memory of measured steps is known to about this part (`docs/evidence/accuracy.md`), and a device without any left
@@ -15,7 +15,7 @@ defaults! {
         /// `path=value` texts that hold for all layouts.
         pub fix: Vec<String>,
         /// Values to try, in the place of those that would be tried, or of other fields.
-        pub vary: Vec<Axis>,
+        pub vary: Vec<StudyAxis>,
         /// Bytes of device memory that a layout may take; default: what the device has, less the head room.
         pub max_memory_bytes: Option<f64>,
         /// Part of device memory that stays free where no bytes are given.

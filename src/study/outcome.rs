@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::columns::Columns;
+use super::columns::ReportColumns;
 use super::formula_columns::formula_columns;
 use stepsim_form::analytic::Estimate;
 use stepsim_form::compare::Estimators;
@@ -28,7 +28,7 @@ pub enum How {
 
 /// The columns of a row. What an infeasible point does not have is absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Outcome {
+pub struct PointOutcome {
     /// How it ended.
     pub status: Status,
     /// Why there is no result.
@@ -55,14 +55,14 @@ pub struct Outcome {
     pub columns: BTreeMap<String, Value>,
 }
 
-impl Outcome {
+impl PointOutcome {
     /// An infeasible point.
-    pub fn of_fault(fault: Fault) -> Outcome {
-        Outcome { status: fault.status, message: Some(fault.message), ..Outcome::default() }
+    pub fn of_fault(fault: Fault) -> PointOutcome {
+        PointOutcome { status: fault.status, message: Some(fault.message), ..PointOutcome::default() }
     }
 
     /// A step in closed form. Copies count as copies to the device, bubbles as pipeline.
-    pub fn of_estimate(form: &Estimate, devices: u32) -> Outcome {
+    pub fn of_estimate(form: &Estimate, devices: u32) -> PointOutcome {
         let (memory, terms) = (form.fullest(), &form.terms);
         if memory.total() > form.capacity {
             let message = format!(
@@ -71,7 +71,7 @@ impl Outcome {
                 form.capacity / GIB
             );
             let status = Status::OutOfMemory;
-            return Outcome { status, message: Some(message), ..Outcome::default() };
+            return PointOutcome { status, message: Some(message), ..PointOutcome::default() };
         }
         let exposed = [
             (OpKind::Tensor, terms.tensor),
@@ -83,7 +83,7 @@ impl Outcome {
             (OpKind::Host, terms.host),
         ];
         let seconds = terms.total();
-        Outcome {
+        PointOutcome {
             status: Status::Ok,
             message: None,
             step_time_s: Some(seconds),
@@ -91,13 +91,13 @@ impl Outcome {
             mfu: Some(form.mfu),
             memory_peak_bytes: Some(memory.total() as u64),
             exposed_s: named(exposed.into_iter().filter(|(_, seconds)| *seconds > 0.0)),
-            ..Outcome::default()
+            ..PointOutcome::default()
         }
     }
 
     /// A simulated step.
-    fn of_figures(step: Figures, devices: u32) -> Outcome {
-        Outcome {
+    fn of_figures(step: Figures, devices: u32) -> PointOutcome {
+        PointOutcome {
             status: Status::Ok,
             message: None,
             step_time_s: Some(step.step_end.s()),
@@ -105,7 +105,7 @@ impl Outcome {
             mfu: Some(step.mfu),
             memory_peak_bytes: step.memory_peak_bytes,
             exposed_s: named(step.exposed.into_iter()),
-            ..Outcome::default()
+            ..PointOutcome::default()
         }
     }
 }
@@ -118,7 +118,7 @@ const GIB: f64 = (1u64 << 30) as f64;
 
 /// The results that the points of a study share.
 #[derive(Debug, Default)]
-pub(super) struct Shared {
+pub(super) struct StudyCache {
     /// Closed forms.
     pub estimators: Estimators,
     /// Programs, folds, and how many micro-batches are enough.
@@ -126,38 +126,43 @@ pub(super) struct Shared {
 }
 
 /// Plays or estimates a point, by itself.
-pub fn outcome(inputs: &Inputs, how: How) -> Outcome {
-    outcome_beside(&Shared::default(), inputs, how)
+pub fn outcome(inputs: &Inputs, how: How) -> PointOutcome {
+    outcome_beside(&StudyCache::default(), inputs, how)
 }
 
 /// Plays or estimates a point of a study.
-pub(super) fn outcome_beside(shared: &Shared, inputs: &Inputs, how: How) -> Outcome {
+pub(super) fn outcome_beside(shared: &StudyCache, inputs: &Inputs, how: How) -> PointOutcome {
     let valued = match how {
         How::Simulated | How::TimeAndMemory => {
             let step = figures_among(&shared.steps, inputs, &Options::default(), how == How::Simulated);
-            step.map(|step| Outcome::of_figures(step, inputs.machine.devices()))
+            step.map(|step| PointOutcome::of_figures(step, inputs.machine.devices()))
         }
         How::ClosedForm => {
             let form = shared.estimators.closed_form(inputs);
-            form.map(|form| Outcome::of_estimate(&form, inputs.machine.devices()))
+            form.map(|form| PointOutcome::of_estimate(&form, inputs.machine.devices()))
         }
     };
-    valued.unwrap_or_else(|e| Outcome::of_fault((&e).into()))
+    valued.unwrap_or_else(|e| PointOutcome::of_fault((&e).into()))
 }
 
 /// Plays or estimates a point, takes columns from its report, and holds a formula to it.
-pub(super) fn reported(shared: &Shared, inputs: &Inputs, how: How, columns: &Columns) -> Outcome {
+pub(super) fn reported(
+    shared: &StudyCache,
+    inputs: &Inputs,
+    how: How,
+    columns: &ReportColumns,
+) -> PointOutcome {
     let mut outcome = outcome_beside(shared, inputs, how);
     if outcome.status == Status::Ok && !columns.is_empty() {
         match jump::reported(inputs, &Options::default()) {
             Ok(report) => outcome.columns = columns.of(&told(inputs, report)),
-            Err(e) => return Outcome::of_fault((&e).into()),
+            Err(e) => return PointOutcome::of_fault((&e).into()),
         }
     }
     if let (Some(formula), Some(step_s)) = (columns.formula(), outcome.step_time_s) {
         match formula_columns(formula, &shared.estimators, inputs, step_s) {
             Ok(own) => outcome.columns.extend(own),
-            Err(e) => return Outcome::of_fault((&e).into()),
+            Err(e) => return PointOutcome::of_fault((&e).into()),
         }
     }
     outcome

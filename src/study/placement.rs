@@ -3,9 +3,9 @@
 
 use serde_json::{Value, json};
 
-use super::base::Base;
+use super::base::StudyBase;
 use super::options::SearchOptions;
-use super::space::Axis;
+use super::space::StudyAxis;
 use stepsim_step::spec::SpecError;
 use stepsim_step::spec::model::ModelSpec;
 use stepsim_step::spec::workload::ModelRef;
@@ -20,7 +20,11 @@ pub(super) const ASSUMED: &str = "encoders: their layers or their images shared,
                                   devices of their own, up to half of the machine in powers of two, tensor 1, 2, 4 or 8";
 
 /// The places of each module of a step, but of those that have a field of their place given.
-pub(super) fn axes(options: &SearchOptions, base: &Base, fixed: &[String]) -> Result<Vec<Axis>, SpecError> {
+pub(super) fn axes(
+    options: &SearchOptions,
+    base: &StudyBase,
+    fixed: &[String],
+) -> Result<Vec<StudyAxis>, SpecError> {
     let (workload, site) = base.unchecked(fixed)?;
     let ModelRef::Inline(model) = &workload.model else { return Ok(Vec::new()) };
     let devices = u64::from(site.machine().devices());
@@ -29,7 +33,7 @@ pub(super) fn axes(options: &SearchOptions, base: &Base, fixed: &[String]) -> Re
     };
     let free =
         workload.modules.keys().map(paths).filter(|paths| !paths.iter().any(|path| options.asks(path)));
-    Ok(free.map(|paths| Axis::of(paths.into(), places(model, devices))).collect())
+    Ok(free.map(|paths| StudyAxis::of(paths.into(), places(model, devices))).collect())
 }
 
 /// Values of parallelism, stages, devices and bubbles.

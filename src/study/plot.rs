@@ -20,7 +20,7 @@ pub struct Plot {
 }
 
 /// One row as it is drawn.
-struct Mark {
+struct PlotMark {
     x: Value,
     y: f64,
     colour: String,
@@ -70,7 +70,7 @@ impl Plot {
         let numbers: Option<Vec<f64>> = marks.iter().map(|mark| mark.x.as_f64()).collect();
         let mut words: Vec<String> = Vec::new();
         let xs: Vec<f64> = numbers.clone().unwrap_or_else(|| {
-            let place = |mark: &Mark| {
+            let place = |mark: &PlotMark| {
                 let word = text(&mark.x);
                 words.iter().position(|known| *known == word).unwrap_or_else(|| {
                     words.push(word);
@@ -81,10 +81,10 @@ impl Plot {
         });
         let ys: Vec<f64> = marks.iter().map(|mark| mark.y).collect();
         let horizontal = match numbers {
-            Some(_) => Scale::of(&xs, LEFT, WIDTH - RIGHT),
-            None => Scale::of_words(words.len(), LEFT, WIDTH - RIGHT),
+            Some(_) => PlotScale::of(&xs, LEFT, WIDTH - RIGHT),
+            None => PlotScale::of_words(words.len(), LEFT, WIDTH - RIGHT),
         };
-        let vertical = Scale::of(&ys, HEIGHT - BOTTOM, TOP);
+        let vertical = PlotScale::of(&ys, HEIGHT - BOTTOM, TOP);
         let mut colours: Vec<&str> = marks.iter().map(|mark| mark.colour.as_str()).collect();
         sort_naturally(&mut colours);
         let mut svg = format!(
@@ -153,7 +153,7 @@ impl Plot {
         Ok(all)
     }
 
-    fn marks(&self, rows: &[Row]) -> Result<Vec<Mark>, SpecError> {
+    fn marks(&self, rows: &[Row]) -> Result<Vec<PlotMark>, SpecError> {
         for name in [self.x.as_str(), &self.y].into_iter().chain(self.colours()) {
             if !rows.iter().any(|row| row.column(name).is_some()) {
                 let mut allowed: Vec<String> =
@@ -170,9 +170,9 @@ impl Plot {
             let y = row.column(&self.y)?.as_f64()?;
             let words: Option<Vec<String>> = self.colours().map(|c| Some(text(&row.column(c)?))).collect();
             let colour = words?.join(" ");
-            Some(Mark { x: row.column(&self.x)?, y, colour, point: row.point })
+            Some(PlotMark { x: row.column(&self.x)?, y, colour, point: row.point })
         };
-        let marks: Vec<Mark> = rows.iter().filter_map(mark).collect();
+        let marks: Vec<PlotMark> = rows.iter().filter_map(mark).collect();
         if marks.is_empty() {
             return Err(SpecError::file(
                 "--plot",
@@ -182,7 +182,7 @@ impl Plot {
         Ok(marks)
     }
 
-    fn axes(&self, svg: &mut String, horizontal: &Scale, vertical: &Scale, words: &[String]) {
+    fn axes(&self, svg: &mut String, horizontal: &PlotScale, vertical: &PlotScale, words: &[String]) {
         let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
         for (i, tick) in horizontal.ticks.iter().enumerate() {
             let x = horizontal.at(*tick);
@@ -235,7 +235,7 @@ fn line_of(members: &[usize], xs: &[f64]) -> bool {
 }
 
 /// From values to places on the paper.
-struct Scale {
+struct PlotScale {
     from: f64,
     to: f64,
     low: f64,
@@ -244,26 +244,26 @@ struct Scale {
     ticks: Vec<f64>,
 }
 
-impl Scale {
+impl PlotScale {
     /// Values that span more than this are drawn by their logarithms.
     const LINEAR: f64 = 20.0;
 
-    fn of(values: &[f64], from: f64, to: f64) -> Scale {
+    fn of(values: &[f64], from: f64, to: f64) -> PlotScale {
         let (low, high) =
             values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(*v), b.max(*v)));
-        let logarithmic = low > 0.0 && high / low > Scale::LINEAR;
+        let logarithmic = low > 0.0 && high / low > PlotScale::LINEAR;
         let (low, high) = match (logarithmic, high > low) {
             (true, _) => (low / 1.15, high * 1.15),
             (_, true) => (low - 0.06 * (high - low), high + 0.06 * (high - low)),
             _ => (low - 0.5 * low.abs().max(1e-12), high + 0.5 * high.abs().max(1e-12)),
         };
         let ticks = if logarithmic { logarithmic_ticks(low, high) } else { ticks(low, high) };
-        Scale { from, to, low, high, logarithmic, ticks }
+        PlotScale { from, to, low, high, logarithmic, ticks }
     }
     /// Places for words, in a row.
-    fn of_words(count: usize, from: f64, to: f64) -> Scale {
+    fn of_words(count: usize, from: f64, to: f64) -> PlotScale {
         let ticks = (0..count).map(|i| i as f64).collect();
-        Scale { from, to, low: -0.5, high: count as f64 - 0.5, logarithmic: false, ticks }
+        PlotScale { from, to, low: -0.5, high: count as f64 - 0.5, logarithmic: false, ticks }
     }
     fn at(&self, value: f64) -> f64 {
         let part = if self.logarithmic {

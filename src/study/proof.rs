@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::candidates::{Candidate, Line, Run};
+use super::candidates::{CandidateQueue, LayoutCandidate, SearchSimulations};
 use super::options::SearchOptions;
-use super::outcome::Outcome;
+use super::outcome::PointOutcome;
 use super::rows::StudyError;
 use stepsim_measure::score::kendall;
 
@@ -29,20 +29,20 @@ pub struct Proof {
 
 /// Simulates all candidates, and lets the search decide once more on what is known then.
 pub(super) fn prove(
-    line: &mut Line<'_>,
+    line: &mut CandidateQueue<'_>,
     options: &SearchOptions,
     threads: usize,
-    simulate: &(dyn Fn(&Candidate) -> Outcome + Sync),
+    simulate: &(dyn Fn(&LayoutCandidate) -> PointOutcome + Sync),
     tell: &mut dyn FnMut(u64) -> Result<(), StudyError>,
-) -> Result<(Run, Proof), StudyError> {
+) -> Result<(SearchSimulations, Proof), StudyError> {
     line.all();
-    let all = Run::of_all(&line.candidates, options, threads, simulate, tell)?;
+    let all = SearchSimulations::of_all(&line.candidates, options, threads, simulate, tell)?;
     let candidates = line.candidates.clone();
-    let known: BTreeMap<&[String], &Outcome> =
+    let known: BTreeMap<&[String], &PointOutcome> =
         all.outcomes.iter().map(|(at, outcome)| (candidates[*at].sets.as_slice(), outcome)).collect();
-    let recall = |candidate: &Candidate| known[candidate.sets.as_slice()].clone();
-    let searched = Run::over(line, options, 1, &recall, &mut |_| Ok(()))?;
-    let score = |(at, outcome): &(usize, Outcome)| {
+    let recall = |candidate: &LayoutCandidate| known[candidate.sets.as_slice()].clone();
+    let searched = SearchSimulations::over(line, options, 1, &recall, &mut |_| Ok(()))?;
+    let score = |(at, outcome): &(usize, PointOutcome)| {
         let found = candidates[*at].form.simulated(outcome).filter(|found| options.in_time(*found))?;
         Some((candidates[*at].form.score(options.objective), found.score(options.objective)))
     };

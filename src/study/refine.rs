@@ -7,11 +7,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::base::Base;
-use super::candidates::{Candidate, Simulated, estimated};
+use super::base::StudyBase;
+use super::candidates::{LayoutCandidate, SimulatedLayout, estimated};
 use super::objective::Measures;
 use super::options::SearchOptions;
-use super::outcome::Outcome;
+use super::outcome::PointOutcome;
 use super::rows::StudyError;
 use stepsim_core::pool;
 use stepsim_simulate::Status;
@@ -35,13 +35,13 @@ pub struct Trial {
 /// Tries the fields on the layout `first`, and returns the best if it is another, and all trials. `tell` is told how
 /// many there were.
 pub(super) fn refine(
-    base: &Base,
-    first: &Simulated,
+    base: &StudyBase,
+    first: &SimulatedLayout,
     options: &SearchOptions,
-    simulate: &(dyn Fn(&Candidate) -> Outcome + Sync),
+    simulate: &(dyn Fn(&LayoutCandidate) -> PointOutcome + Sync),
     tell: &mut dyn FnMut(u64) -> Result<(), StudyError>,
-) -> Result<(Option<Simulated>, Vec<Trial>), StudyError> {
-    let (mut best, mut trials) = (None::<Simulated>, Vec::new());
+) -> Result<(Option<SimulatedLayout>, Vec<Trial>), StudyError> {
+    let (mut best, mut trials) = (None::<SimulatedLayout>, Vec::new());
     let inputs = base.inputs(&first.candidate.sets)?;
     let ModelRef::Inline(model) = &inputs.workload.value.model else { return Ok((None, trials)) };
     for (path, values) in tried(&inputs.workload.value, model) {
@@ -56,10 +56,10 @@ pub(super) fn refine(
             let candidate = estimated(base, &settings, options).ok()?;
             let outcome = simulate(&candidate);
             let found = candidate.form.simulated(&outcome).filter(|_| outcome.status == Status::Ok)?;
-            options.in_time(found).then_some(Simulated { candidate, found, outcome })
+            options.in_time(found).then_some(SimulatedLayout { candidate, found, outcome })
         };
         let from = trials.len();
-        let mut better: Option<(usize, Simulated)> = None;
+        let mut better: Option<(usize, SimulatedLayout)> = None;
         for (i, result) in
             pool::all(values.len(), pool::threads(options.threads), &simulated).into_iter().enumerate()
         {

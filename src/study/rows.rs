@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::outcome::Outcome;
+use super::outcome::PointOutcome;
 use stepsim_read::analysis::kind::OpKind;
 use stepsim_read::trace::{Output, OutputError};
 use stepsim_simulate::{Fault, Status};
@@ -26,7 +26,7 @@ pub struct Row {
     pub settings: Map<String, Value>,
     /// The columns.
     #[serde(flatten)]
-    pub outcome: Outcome,
+    pub outcome: PointOutcome,
 }
 
 impl Row {

@@ -15,20 +15,20 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::advice::{Advice, WeighedLayout, sorted as by_cost};
-use super::base::Base;
-use super::candidates::{Candidate, Line, Run, Simulated, simulated};
-use super::layout::{ASSUMED, Given, NEUTRAL, layouts};
+use super::base::StudyBase;
+use super::candidates::{CandidateQueue, LayoutCandidate, SearchSimulations, SimulatedLayout, simulated};
+use super::layout::{ASSUMED, FixedValues, NEUTRAL, layouts};
 use super::objective::Objective;
 use super::offload;
 use super::options::SearchOptions;
-use super::outcome::Outcome;
+use super::outcome::PointOutcome;
 use super::placement;
 use super::proof::{Proof, prove};
 use super::reasons::{Reason, reasons};
 use super::refine::{Trial, refine};
 use super::rows::StudyError;
 use super::simulating::Simulating;
-use super::space::{Axis, MOST_POINTS, Space, set_text};
+use super::space::{MOST_POINTS, Space, StudyAxis, set_text};
 use stepsim_core::ids::DeviceId;
 use stepsim_core::pool;
 use stepsim_read::analysis::waterfall::BarsReport;
@@ -42,7 +42,7 @@ const EXPLAINED: usize = 3;
 
 /// A simulated layout.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Ranked {
+pub struct RankedLayout {
     /// The settings that the search chose.
     pub settings: Map<String, Value>,
     /// All that turns the workload into this one: arguments of `--set`.
@@ -63,7 +63,7 @@ pub struct Ranked {
     pub joules_per_token: Option<f64>,
     /// The simulated outcome.
     #[serde(flatten)]
-    pub outcome: Outcome,
+    pub outcome: PointOutcome,
     /// Of the first, and of the two unlike it: how far to trust it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<Advice>,
@@ -121,15 +121,15 @@ pub struct SearchReport {
     /// The assumptions.
     pub assumed: Vec<String>,
     /// The best layouts by the upper end of their ranges, best first.
-    pub ranking: Vec<Ranked>,
+    pub ranking: Vec<RankedLayout>,
     /// Two that differ from the first in kind: worth measuring beside it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unlike: Vec<Ranked>,
+    pub unlike: Vec<RankedLayout>,
 }
 
 /// A report, and the best workload ready to run.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct SearchResult {
     /// The report.
     pub report: SearchReport,
     /// The best workload; `None` where nothing fits.
@@ -146,7 +146,7 @@ pub fn search(
     machine: Option<&str>,
     options: &SearchOptions,
     progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
-) -> Result<Found, StudyError> {
+) -> Result<SearchResult, StudyError> {
     let found = within(workload, machine, options, progress)?;
     if found.best.is_some() || options.max_memory_bytes.is_some() || options.head_room == 0.0 {
         return Ok(found);
@@ -160,8 +160,8 @@ fn within(
     machine: Option<&str>,
     options: &SearchOptions,
     progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
-) -> Result<Found, StudyError> {
-    let plain = Base::load(workload, machine, &[])?;
+) -> Result<SearchResult, StudyError> {
+    let plain = StudyBase::load(workload, machine, &[])?;
     let (given, fixed, mut axes) = sorted(options, &plain)?;
     axes.extend(sizes(options, &plain, &fixed, &axes)?);
     if options.offload {
@@ -172,22 +172,22 @@ fn within(
     }
     let neutral = NEUTRAL.iter().map(|(path, value)| format!("{path}={value}"));
     let always: Vec<String> = neutral.chain(fixed).collect();
-    let base = Base::load(workload, machine, &always)?;
+    let base = StudyBase::load(workload, machine, &always)?;
     let space = Space::new(axes, &base)?;
     let Layouts { all: points, topology, devices } = points(&base, &space, &given)?;
     let threads = pool::threads(options.threads);
-    let mut line = Line::new(&base, &points, options, threads);
+    let mut line = CandidateQueue::new(&base, &points, options, threads);
     let mut tell = |done| if progress(done).is_break() { Err(StudyError::Stopped) } else { Ok(()) };
     tell(points.len() as u64)?;
-    let simulate = |candidate: &Candidate| simulated(&base, &candidate.sets, options);
+    let simulate = |candidate: &LayoutCandidate| simulated(&base, &candidate.sets, options);
     let mut tell_run = |n| tell(points.len() as u64 + n);
     let (run, proof) = if options.prove {
         let (run, proof) = prove(&mut line, options, threads, &simulate, &mut tell_run)?;
         (run, Some(proof))
     } else {
-        (Run::over(&mut line, options, threads, &simulate, &mut tell_run)?, None)
+        (SearchSimulations::over(&mut line, options, threads, &simulate, &mut tell_run)?, None)
     };
-    let Line { candidates, mut pruned, .. } = line;
+    let CandidateQueue { candidates, mut pruned, .. } = line;
     *pruned.entry("limit").or_insert(0) += run.undecided;
     for (reason, count) in &run.hopeless {
         *pruned.entry(reason).or_insert(0) += count;
@@ -234,14 +234,14 @@ fn within(
     let mut explained = explained(&base, &ranked).into_iter();
     let prices =
         expanded(&options.fix.iter().filter(|set| is_file(set)).cloned().collect::<Vec<_>>(), &Disk)?;
-    let sets = |found: &Simulated| {
+    let sets = |found: &SimulatedLayout| {
         let sets = needed(&own, always.iter().chain(&found.candidate.sets));
         with_files(sets, &prices, &options.fix)
     };
-    let advised = |found: Simulated| {
+    let advised = |found: SimulatedLayout| {
         let (sets, weighed) = (sets(&found), WeighedLayout::new(&base, found, options.objective));
         let advice = weighed.advice(&base);
-        Ranked { advice, ..weighed.of.row(sets) }
+        RankedLayout { advice, ..weighed.of.row(sets) }
     };
     report.unlike = unlike.into_iter().map(advised).collect();
     report.ranking = ranked
@@ -256,13 +256,13 @@ fn within(
                 let sets = sets(&found);
                 found.row(sets)
             };
-            Ranked { waterfall, slower_by, joules_per_token, ..row }
+            RankedLayout { waterfall, slower_by, joules_per_token, ..row }
         })
         .collect();
     if let Some(best) = report.ranking.first() {
         report.devices = best.devices;
     }
-    Ok(Found { report, best: best.map(|inputs| inputs.workload.value) })
+    Ok(SearchResult { report, best: best.map(|inputs| inputs.workload.value) })
 }
 
 /// The part of device memory that stays free, in words.
@@ -276,12 +276,12 @@ fn memory_left(head_room: f64) -> String {
 /// The simulated layouts that count, best first by the upper end of their ranges, and two that differ from the first
 /// in kind; the others are counted in the report.
 fn ranked(
-    base: &Base,
-    run: Run,
-    candidates: &[Candidate],
+    base: &StudyBase,
+    run: SearchSimulations,
+    candidates: &[LayoutCandidate],
     options: &SearchOptions,
     report: &mut SearchReport,
-) -> (Vec<Simulated>, Vec<Simulated>) {
+) -> (Vec<SimulatedLayout>, Vec<SimulatedLayout>) {
     let (mut ranked, mut both) = (Vec::new(), Vec::new());
     for (at, outcome) in run.outcomes {
         let candidate = &candidates[at];
@@ -294,7 +294,7 @@ fn ranked(
                 report.floor_longest = report.floor_longest.max(1.0 - found.seconds / candidate.least_s);
                 if options.in_time(found) {
                     both.push([candidate.form, found]);
-                    let simulated = Simulated { candidate: candidate.clone(), found, outcome };
+                    let simulated = SimulatedLayout { candidate: candidate.clone(), found, outcome };
                     ranked.push(WeighedLayout::new(base, simulated, options.objective));
                     continue;
                 }
@@ -312,15 +312,15 @@ fn ranked(
 
 impl SearchReport {
     /// The layouts that are worth measuring: the first, and two of other kinds.
-    pub fn worth_measuring(&self) -> impl Iterator<Item = &Ranked> {
+    pub fn worth_measuring(&self) -> impl Iterator<Item = &RankedLayout> {
         self.ranking.iter().take(1).chain(&self.unlike)
     }
 }
 
-impl Simulated {
-    fn row(self, sets: Vec<String>) -> Ranked {
-        let Simulated { candidate, found, outcome } = self;
-        Ranked {
+impl SimulatedLayout {
+    fn row(self, sets: Vec<String>) -> RankedLayout {
+        let SimulatedLayout { candidate, found, outcome } = self;
+        RankedLayout {
             sets,
             settings: candidate.settings,
             closed_form_s: candidate.form.seconds,
@@ -338,8 +338,8 @@ impl Simulated {
 }
 
 /// Joules a token of each of a ranking, which they order where energy is the objective.
-fn drawn(base: &Base, ranking: &mut Vec<Simulated>, objective: Objective) -> Vec<Option<f64>> {
-    let joules = |found: &Simulated| {
+fn drawn(base: &StudyBase, ranking: &mut Vec<SimulatedLayout>, objective: Objective) -> Vec<Option<f64>> {
+    let joules = |found: &SimulatedLayout| {
         let inputs = base.inputs(&found.candidate.sets).ok().filter(|_| found.found.power_w > 0.0)?;
         glanced(&inputs, &Options::default()).ok()?.cost?.joules_per_token
     };
@@ -353,10 +353,10 @@ fn drawn(base: &Base, ranking: &mut Vec<Simulated>, objective: Objective) -> Vec
 }
 
 /// Where the step goes in the first [`EXPLAINED`] of a ranking, and what each spends more on than the best.
-fn explained(base: &Base, ranking: &[Simulated]) -> Vec<(BarsReport, Vec<Reason>)> {
+fn explained(base: &StudyBase, ranking: &[SimulatedLayout]) -> Vec<(BarsReport, Vec<Reason>)> {
     let mut all: Vec<(BarsReport, Vec<Reason>)> = Vec::new();
     let mut best_s = 0.0;
-    for Simulated { candidate, found, .. } in ranking.iter().take(EXPLAINED) {
+    for SimulatedLayout { candidate, found, .. } in ranking.iter().take(EXPLAINED) {
         let run = base
             .inputs(&candidate.sets)
             .ok()
@@ -379,10 +379,10 @@ fn explained(base: &Base, ranking: &[Simulated]) -> Vec<(BarsReport, Vec<Reason>
 /// The numbers of nodes that make machines of the sizes asked for.
 fn sizes(
     options: &SearchOptions,
-    base: &Base,
+    base: &StudyBase,
     fixed: &[String],
-    axes: &[Axis],
-) -> Result<Option<Axis>, SpecError> {
+    axes: &[StudyAxis],
+) -> Result<Option<StudyAxis>, SpecError> {
     const NODES: &str = "topology.nodes";
     let site = base.unchecked(fixed)?.1;
     options.objective.check(site.machine().device(DeviceId(0)))?;
@@ -403,12 +403,15 @@ fn sizes(
         return Err(wrong(format!("no machine between: a node of {} has {of_node}", site.topology().name)));
     }
     let values = counts.into_iter().map(|n| vec![n.into()]).collect();
-    Ok(Some(Axis::of(vec![NODES.to_string()], values)))
+    Ok(Some(StudyAxis::of(vec![NODES.to_string()], values)))
 }
 
 /// The given settings: values of chosen fields, settings of all layouts, and axes of the rest.
-fn sorted(options: &SearchOptions, base: &Base) -> Result<(Given, Vec<String>, Vec<Axis>), SpecError> {
-    let (mut given, mut fixed, mut axes) = (Given::default(), Vec::new(), Vec::new());
+fn sorted(
+    options: &SearchOptions,
+    base: &StudyBase,
+) -> Result<(FixedValues, Vec<String>, Vec<StudyAxis>), SpecError> {
+    let (mut given, mut fixed, mut axes) = (FixedValues::default(), Vec::new(), Vec::new());
     for text in &expanded(&options.fix, &Disk)? {
         base.understands(std::slice::from_ref(text))?;
         let (path, value) = text.split_once('=').unwrap_or((text, ""));
@@ -438,7 +441,7 @@ struct Layouts {
 }
 
 /// All layouts at all points of the rest; the machine is the first one's.
-fn points(base: &Base, space: &Space, given: &Given) -> Result<Layouts, SpecError> {
+fn points(base: &StudyBase, space: &Space, given: &FixedValues) -> Result<Layouts, SpecError> {
     let mut points = Layouts { all: Vec::new(), topology: String::new(), devices: 0 };
     for i in 0..space.count() {
         let at = space.point(i);

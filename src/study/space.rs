@@ -7,8 +7,8 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Map, Value};
 
-use super::base::Base;
-use super::condition::Condition;
+use super::base::StudyBase;
+use super::condition::RowCondition;
 use stepsim_step::spec::{SpecError, json};
 
 /// Most points of one study.
@@ -19,27 +19,27 @@ const MOST_IN_GROUP: usize = 256;
 
 /// Fields that change together: one, or several zipped.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Axis {
+pub struct StudyAxis {
     /// Paths of the fields.
     pub paths: Vec<String>,
     /// Along the axis, a value for each path.
     pub values: Vec<Vec<Value>>,
     /// Behind them numbers of the one path, too many to be listed: for samples.
-    more: Option<Numbers>,
+    more: Option<NumberRange>,
 }
 
 /// The numbers `from`, `from + by`, ...
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Numbers {
+struct NumberRange {
     from: u64,
     by: u64,
     count: u64,
 }
 
-impl Axis {
+impl StudyAxis {
     /// An axis of listed values.
-    pub fn of(paths: Vec<String>, values: Vec<Vec<Value>>) -> Axis {
-        Axis { paths, values, more: None }
+    pub fn of(paths: Vec<String>, values: Vec<Vec<Value>>) -> StudyAxis {
+        StudyAxis { paths, values, more: None }
     }
     /// How many values it has.
     pub fn len(&self) -> usize {
@@ -76,7 +76,7 @@ impl Axis {
     ///
     /// # Errors
     /// No path, no value, or a range without end.
-    pub fn parse(option: &str, text: &str) -> Result<Axis, SpecError> {
+    pub fn parse(option: &str, text: &str) -> Result<StudyAxis, SpecError> {
         let wrong = |problem: &str| {
             SpecError::file(format!("{option} {text}"), problem.to_string())
                 .allowed("path=a,b,c, or path=from:to:xN and path=from:to:+N for ranges")
@@ -91,13 +91,15 @@ impl Axis {
                 return Err(wrong("a range of so many numbers stands last"));
             }
             match range(part) {
-                Some(Ok(Run::Listed(numbers))) => values.extend(numbers.into_iter().map(|n| vec![n.into()])),
-                Some(Ok(Run::Long(numbers))) => more = Some(numbers),
+                Some(Ok(RangeKind::Listed(numbers))) => {
+                    values.extend(numbers.into_iter().map(|n| vec![n.into()]))
+                }
+                Some(Ok(RangeKind::Long(numbers))) => more = Some(numbers),
                 Some(Err(())) => return Err(wrong("a range that is empty, or has no end")),
                 None => values.push(vec![value(part)]),
             }
         }
-        let axis = Axis { paths: vec![path.to_string()], values, more };
+        let axis = StudyAxis { paths: vec![path.to_string()], values, more };
         if path.is_empty() || axis.is_empty() || list.is_empty() {
             return Err(wrong("no path or no value"));
         }
@@ -108,7 +110,7 @@ impl Axis {
     ///
     /// # Errors
     /// Their lengths differ.
-    pub fn zip(axes: Vec<Axis>) -> Result<Option<Axis>, SpecError> {
+    pub fn zip(axes: Vec<StudyAxis>) -> Result<Option<StudyAxis>, SpecError> {
         let mut axes = axes.into_iter();
         let Some(mut zipped) = axes.next() else { return Ok(None) };
         for axis in axes {
@@ -148,13 +150,13 @@ fn split(list: &str) -> Vec<&str> {
 }
 
 /// The numbers of a range.
-enum Run {
+enum RangeKind {
     Listed(Vec<u64>),
-    Long(Numbers),
+    Long(NumberRange),
 }
 
 /// The numbers of `from:to:xN` or `from:to:+N`; `None` where the text has another form.
-fn range(text: &str) -> Option<Result<Run, ()>> {
+fn range(text: &str) -> Option<Result<RangeKind, ()>> {
     let mut parts = text.split(':');
     let (from, to, step) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?);
     let (times, by) = match (step.strip_prefix('x'), step.strip_prefix('+')) {
@@ -172,8 +174,8 @@ fn range(text: &str) -> Option<Result<Run, ()>> {
     let numbers = std::iter::successors(Some(from), follow).take_while(|n| *n <= to);
     let count = if times { 0 } else { ((to - from) / by).saturating_add(1) };
     Some(Ok(match u128::from(count) > MOST_POINTS {
-        true => Run::Long(Numbers { from, by, count }),
-        false => Run::Listed(numbers.collect()),
+        true => RangeKind::Long(NumberRange { from, by, count }),
+        false => RangeKind::Listed(numbers.collect()),
     }))
 }
 
@@ -193,13 +195,13 @@ pub fn set_text(path: &str, value: &Value) -> String {
 /// A product of axes, or what is chosen of it. Points are numbered with the last axis fastest.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Space {
-    axes: Vec<Axis>,
+    axes: Vec<StudyAxis>,
     /// Numbers in the product of the points that were chosen, ascending; `None`: all.
     chosen: Option<Vec<u128>>,
 }
 
 /// The places on an axis whose values must be looked at: whole numbers between others are taken where those are.
-fn telling(axis: &Axis) -> Vec<usize> {
+fn telling(axis: &StudyAxis) -> Vec<usize> {
     let number = |j: &usize| axis.values[*j].iter().map(Value::as_u64).collect::<Option<Vec<_>>>();
     let (numbers, mut others): (Vec<usize>, Vec<usize>) =
         (0..axis.values.len()).partition(|j| axis.paths.len() == 1 && number(j).is_some());
@@ -215,9 +217,9 @@ fn telling(axis: &Axis) -> Vec<usize> {
 
 /// The chosen points of a product.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Choice {
+pub struct PointSelection {
     /// All of these hold.
-    pub conditions: Vec<Condition>,
+    pub conditions: Vec<RowCondition>,
     /// So many of them, drawn without putting back.
     pub sample: Option<usize>,
     /// Seed of the draw.
@@ -234,8 +236,8 @@ impl Space {
     /// # Errors
     /// An axis without values, a path on two axes, too many points, a field that does not exist, a value that it cannot
     /// take.
-    pub fn new(axes: Vec<Axis>, base: &Base) -> Result<Space, SpecError> {
-        Space::of(axes, &Choice::default(), base)
+    pub fn new(axes: Vec<StudyAxis>, base: &StudyBase) -> Result<Space, SpecError> {
+        Space::of(axes, &PointSelection::default(), base)
     }
 
     /// The points of the product of `axes` that are chosen.
@@ -243,7 +245,7 @@ impl Space {
     /// # Errors
     /// As [`Space::new`] (only the sample must not be too large); a condition without a meaning, or that no point
     /// meets.
-    pub fn of(axes: Vec<Axis>, choice: &Choice, base: &Base) -> Result<Space, SpecError> {
+    pub fn of(axes: Vec<StudyAxis>, choice: &PointSelection, base: &StudyBase) -> Result<Space, SpecError> {
         for (i, axis) in axes.iter().enumerate() {
             if axis.is_empty() {
                 return Err(SpecError::file(format!("--vary {}", axis.paths.join(", ")), "no values"));
@@ -280,7 +282,7 @@ impl Space {
     }
 
     /// Numbers of the points that are chosen.
-    fn choose(&self, choice: &Choice, base: &Base) -> Result<Vec<u128>, SpecError> {
+    fn choose(&self, choice: &PointSelection, base: &StudyBase) -> Result<Vec<u128>, SpecError> {
         let own = serde_json::to_value(base.unchecked_workload(&[])?).unwrap_or_default();
         let holds = |number: u128| -> Result<bool, SpecError> {
             let point = self.at(number);
@@ -335,7 +337,7 @@ impl Space {
     }
     /// Lengths of the axes.
     pub fn lengths(&self) -> Vec<usize> {
-        self.axes.iter().map(Axis::len).collect()
+        self.axes.iter().map(StudyAxis::len).collect()
     }
     /// True if not all points of the product were chosen.
     pub fn is_part(&self) -> bool {
@@ -357,7 +359,7 @@ impl Space {
             [place] if self.axes[place].paths == [path] => place,
             _ => return points.iter().map(|point| vec![*point]).collect(),
         };
-        let length = |axis: &Axis| axis.len() as u128;
+        let length = |axis: &StudyAxis| axis.len() as u128;
         let step: u128 = self.axes[place + 1..].iter().map(length).product();
         let mut groups: Vec<Vec<usize>> = Vec::new();
         let mut known: HashMap<u128, usize> = HashMap::new();
@@ -402,45 +404,45 @@ mod tests {
     use super::*;
 
     fn values(text: &str) -> Vec<Value> {
-        Axis::parse("--vary", text).unwrap().values.into_iter().flatten().collect()
+        StudyAxis::parse("--vary", text).unwrap().values.into_iter().flatten().collect()
     }
 
     #[test]
     fn lists_and_ranges_are_read() {
         assert_eq!(values("a=1:8:x2"), [1, 2, 4, 8]);
         assert_eq!(values("a=0:6:+3,9"), [0, 3, 6, 9]);
-        let long = Axis::parse("--vary", "a=7,1:1000000000000:+3").unwrap();
+        let long = StudyAxis::parse("--vary", "a=7,1:1000000000000:+3").unwrap();
         assert_eq!((long.len(), long.at(0), long.at(2)), (333_333_333_335, vec![7.into()], vec![4.into()]));
         assert_eq!(telling(&long), [0, 1, long.len() - 1]);
         assert_eq!(values(r#"a=[1,2],{"b":1,"c":2},"x,y",zb-h1,null"#).len(), 5);
         for wrong in ["a", "a=", "=1", "a=8:1:x2", "a=0:8:x2", "a=1:8:x1", "a=1:8:+0"] {
-            assert!(Axis::parse("--vary", wrong).is_err(), "{wrong}");
+            assert!(StudyAxis::parse("--vary", wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn the_last_axis_is_fastest_and_zipped_fields_go_together() {
-        let axis = |text| Axis::parse("--vary", text).unwrap();
-        let zipped = Axis::zip(vec![axis("b=1,2"), axis("c=3,4")]).unwrap().unwrap();
+        let axis = |text| StudyAxis::parse("--vary", text).unwrap();
+        let zipped = StudyAxis::zip(vec![axis("b=1,2"), axis("c=3,4")]).unwrap().unwrap();
         let space = Space { axes: vec![axis("a=x,y"), zipped], chosen: None };
         let points: Vec<String> = (0..4).map(|i| Value::from(space.point(i)).to_string()).collect();
         assert_eq!(points[1], r#"{"a":"x","b":2,"c":4}"#);
         assert_eq!(points[2], r#"{"a":"y","b":1,"c":3}"#);
-        assert!(Axis::zip(vec![axis("b=1,2"), axis("c=3")]).is_err());
+        assert!(StudyAxis::zip(vec![axis("b=1,2"), axis("c=3")]).is_err());
     }
 
     #[test]
     fn numbers_between_others_are_not_looked_at() {
-        let axis = |text| Axis::parse("--vary", text).unwrap();
+        let axis = |text| StudyAxis::parse("--vary", text).unwrap();
         assert_eq!(telling(&axis("a=5,1,3,9,2")), [1, 3]);
         assert_eq!(telling(&axis("a=4,x,8,6,null")), [0, 1, 2, 4]);
-        let zipped = Axis::zip(vec![axis("a=1,2,3"), axis("b=1,2,3")]).unwrap().unwrap();
+        let zipped = StudyAxis::zip(vec![axis("a=1,2,3"), axis("b=1,2,3")]).unwrap().unwrap();
         assert_eq!(telling(&zipped), [0, 1, 2]);
     }
 
     #[test]
     fn groups_differ_in_one_axis() {
-        let axis = |text| Axis::parse("--vary", text).unwrap();
+        let axis = |text| StudyAxis::parse("--vary", text).unwrap();
         let space = Space { axes: vec![axis("a=x,y"), axis("b=1,2,3"), axis("c=1,2")], chosen: None };
         let all: Vec<usize> = (0..12).collect();
         assert_eq!(space.groups(&all, "b"), [[0, 2, 4], [1, 3, 5], [6, 8, 10], [7, 9, 11]]);

@@ -5,28 +5,28 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use super::base::Base;
-use super::columns::Columns;
+use super::base::StudyBase;
+use super::columns::ReportColumns;
 use super::csv::{each_of_csv, of_csv};
 use super::journal::Journal;
 use super::outcome::How;
 use super::rows::{Row, StudyError, present};
 use super::space::Space;
-use super::valued::{Valued, Valuer};
+use super::valued::{ValuedPoint, Valuer};
 use stepsim_core::pool;
 use stepsim_step::spec::SpecError;
 
 /// One of several parts of a sweep that need not know of each other: every `of`-th point from `number` on, counted
 /// from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shard {
+pub struct SweepShard {
     /// The part, 1 to `of`.
     pub number: usize,
     /// How many parts.
     pub of: usize,
 }
 
-impl Shard {
+impl SweepShard {
     /// The points of this part of `count`.
     pub fn points(self, count: usize) -> Vec<usize> {
         (self.number - 1..count).step_by(self.of).collect()
@@ -39,9 +39,9 @@ pub struct SweepOptions {
     /// How points are valued.
     pub how: How,
     /// The columns of rows from the report of their step; the closed form has none.
-    pub columns: Columns,
+    pub columns: ReportColumns,
     /// The part of the points.
-    pub shard: Shard,
+    pub shard: SweepShard,
     /// Threads; default: as many as processors.
     pub threads: Option<usize>,
     /// Where rows are kept: JSON lines, or comma-separated values where the name ends in `.csv` (the journal of these
@@ -57,7 +57,7 @@ pub struct SweepOptions {
 /// # Errors
 /// As [`sweep_each`].
 pub fn sweep(
-    base: &Base,
+    base: &StudyBase,
     space: &Space,
     options: &SweepOptions,
     progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
@@ -75,7 +75,7 @@ pub fn sweep(
 /// # Errors
 /// A result file that is another study's or cannot be written; the sweep was stopped.
 pub fn sweep_each(
-    base: &Base,
+    base: &StudyBase,
     space: &Space,
     options: &SweepOptions,
     progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
@@ -146,7 +146,7 @@ fn value_all(
     pool::each(groups.len(), threads, &value, &mut |i, valued| {
         done += valued.len();
         let mut rows = Vec::with_capacity(valued.len());
-        for (&point, Valued { key, settings, outcome }) in groups[i].iter().zip(valued) {
+        for (&point, ValuedPoint { key, settings, outcome }) in groups[i].iter().zip(valued) {
             match outcome {
                 Some(outcome) => rows.push(Row { key, point: point as u64, settings, outcome }),
                 None => repeated.push((point, key)),
@@ -216,9 +216,9 @@ fn of_point(row: &mut Row, point: usize, space: &Space) {
 /// # Errors
 /// A result file that is another study's or cannot be read.
 pub fn missing(
-    base: &Base,
+    base: &StudyBase,
     space: &Space,
-    (how, columns): (How, &Columns),
+    (how, columns): (How, &ReportColumns),
     path: &Path,
 ) -> Result<Vec<usize>, StudyError> {
     let known: HashSet<String> = Journal::open(path, true)?.keys().cloned().collect();

@@ -6,9 +6,9 @@
 
 use serde_json::{Map, Value};
 
-use super::base::Base;
-use super::columns::Columns;
-use super::outcome::{How, Outcome, reported};
+use super::base::StudyBase;
+use super::columns::ReportColumns;
+use super::outcome::{How, PointOutcome, reported};
 use super::space::{Space, set_text};
 use stepsim_simulate::{Inputs, SimulationError};
 use stepsim_step::spec::{SpecError, hash};
@@ -17,20 +17,20 @@ use stepsim_step::spec::{SpecError, hash};
 pub(super) const BATCH: &str = "batch.global";
 
 /// A point.
-pub(super) struct Valued {
+pub(super) struct ValuedPoint {
     pub key: String,
     pub settings: Map<String, Value>,
     /// Its outcome, where it was asked for.
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<PointOutcome>,
 }
 
 /// How the points of a sweep are valued.
 #[derive(Clone, Copy)]
 pub(super) struct Valuer<'a> {
-    pub base: &'a Base,
+    pub base: &'a StudyBase,
     pub space: &'a Space,
     pub how: How,
-    pub columns: &'a Columns,
+    pub columns: &'a ReportColumns,
 }
 
 impl Valuer<'_> {
@@ -43,7 +43,7 @@ impl Valuer<'_> {
     }
 
     /// The points of a group; those with a key that is `new` are valued.
-    pub fn value(&self, group: &[usize], new: &dyn Fn(&str) -> bool) -> Vec<Valued> {
+    pub fn value(&self, group: &[usize], new: &dyn Fn(&str) -> bool) -> Vec<ValuedPoint> {
         let mut all = Vec::with_capacity(group.len());
         while all.len() < group.len() {
             let (valued, inputs) = self.alone(group[all.len()], new);
@@ -58,7 +58,11 @@ impl Valuer<'_> {
     }
 
     /// A point by itself, and its inputs.
-    fn alone(&self, point: usize, new: &dyn Fn(&str) -> bool) -> (Valued, Result<Box<Inputs>, SpecError>) {
+    fn alone(
+        &self,
+        point: usize,
+        new: &dyn Fn(&str) -> bool,
+    ) -> (ValuedPoint, Result<Box<Inputs>, SpecError>) {
         let settings = self.space.point(point);
         let sets: Vec<String> = settings.iter().map(|(path, value)| set_text(path, value)).collect();
         let inputs = self.base.inputs(&sets).map(Box::new);
@@ -69,9 +73,9 @@ impl Valuer<'_> {
         };
         let outcome = new(&key).then(|| match &inputs {
             Ok(inputs) => reported(&self.base.shared, inputs, self.how, self.columns),
-            Err(e) => Outcome::of_fault(e.into()),
+            Err(e) => PointOutcome::of_fault(e.into()),
         });
-        (Valued { key, settings, outcome }, inputs)
+        (ValuedPoint { key, settings, outcome }, inputs)
     }
 
     /// Points that differ from `inputs` in their batch, as long as nothing is wrong with one.
@@ -80,7 +84,7 @@ impl Valuer<'_> {
         inputs: &Inputs,
         group: &[usize],
         new: &dyn Fn(&str) -> bool,
-        all: &mut Vec<Valued>,
+        all: &mut Vec<ValuedPoint>,
     ) {
         let mut trial = inputs.workload.value.clone();
         let mut value_all = |form: &mut stepsim_form::analytic::ClosedForm<'_>| {
@@ -95,10 +99,10 @@ impl Valuer<'_> {
                 let key = self.key(&inputs.workload.content.with("batch", &batch).hash(), inputs);
                 let outcome = match new(&key).then(|| form.with_batch(global)) {
                     None => None,
-                    Some(Ok(step)) => Some(Outcome::of_estimate(&step, inputs.machine.devices())),
-                    Some(Err(e)) => Some(Outcome::of_fault((&SimulationError::from(e)).into())),
+                    Some(Ok(step)) => Some(PointOutcome::of_estimate(&step, inputs.machine.devices())),
+                    Some(Err(e)) => Some(PointOutcome::of_fault((&SimulationError::from(e)).into())),
                 };
-                all.push(Valued { key, settings, outcome });
+                all.push(ValuedPoint { key, settings, outcome });
             }
         };
         // Without a closed form each says so for itself.

@@ -4,10 +4,10 @@ use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use stepsim::bring::describe::Field;
+use stepsim::bring::describe::DescribedField;
 use stepsim::simulate::{Fault, Status};
 use stepsim::step::spec::files::lend;
-use stepsim::study::plan::{Layout, Planned, Proposal, Request, RunPlan};
+use stepsim::study::plan::{LayoutSource, Proposal, Request, RunPlan, SimulatedPlan};
 use stepsim::study::{SearchOptions, SearchReport, StudyError, search as best};
 
 use super::answer::{Texts, defect, of_spec};
@@ -40,7 +40,7 @@ pub(crate) struct Understood {
     /// Whether the layout was searched.
     searched: bool,
     /// What was understood, and where each value comes from.
-    fields: Vec<Field>,
+    fields: Vec<DescribedField>,
     /// Words that were not understood, or have no counterpart and matter.
     not_understood: Vec<String>,
     /// What would make the step fit, where it does not as it is stated.
@@ -73,7 +73,7 @@ pub(crate) fn answer(plan: &Plan) -> Result<Understood, Box<Fault>> {
     };
     lend(plan.files.clone());
     let mut run = request.read().map_err(of_spec)?;
-    let searched = run.layout == Layout::Searched;
+    let searched = run.layout == LayoutSource::Searched;
     run.laid_out(&mut told).map_err(of_study)?;
     let proposal = proposal(&run)?;
     Ok(Understood {
@@ -89,7 +89,7 @@ pub(crate) fn answer(plan: &Plan) -> Result<Understood, Box<Fault>> {
 
 /// What would make a run fit that does not as it is stated.
 fn proposal(run: &RunPlan) -> Result<Option<Proposed>, Box<Fault>> {
-    match Planned::of(run).map_err(|error| Fault::from(&error)) {
+    match SimulatedPlan::of(run).map_err(|error| Fault::from(&error)) {
         Ok(_) => Ok(None),
         Err(fault) if fault.status == Status::OutOfMemory => {
             Ok(run.proposal(&mut told).map_err(of_study)?.map(Proposed::from))

@@ -18,7 +18,7 @@ use stepsim::simulate::{Fault, Head, Inputs, Options, Simulation, jump, ops_to_p
 use stepsim::step::spec::files::lend;
 use stepsim::step::spec::{Topology, WorkloadSpec};
 use stepsim::study::otherwise::{Depth, with_candidates};
-use stepsim::study::plan::Planned;
+use stepsim::study::plan::SimulatedPlan;
 
 use super::answer::{Texts, defect, of_run, of_spec};
 use super::border::tell;
@@ -92,7 +92,7 @@ pub(crate) fn figures(step: &Step) -> Result<Figures, Box<Fault>> {
         None => run(step)?.read(Extent::Screen, false),
     };
     let report = step.told(&inputs, report);
-    let planned = Planned::of_step(&inputs, &report, report.accuracy.clone());
+    let planned = SimulatedPlan::of_step(&inputs, &report, report.accuracy.clone());
     let machine = inputs.topology.value.clone();
     Ok(Figures {
         range: planned.range,

@@ -17,7 +17,7 @@ mod checkpoint;
 mod monte_carlo;
 
 pub use checkpoint::CheckpointTimes;
-pub use monte_carlo::{Days, Spread, Summary, simulate};
+pub use monte_carlo::{Days, GoodputSpread, GoodputSummary, simulate};
 
 use stepsim_step::spec::reliability::{Reliability, Restart};
 
@@ -26,7 +26,7 @@ const HOUR: f64 = 3600.0;
 
 /// A job as interruptions see it. Times in seconds.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Job {
+pub struct GoodputJob {
     /// Devices that work.
     pub devices: u32,
     /// Interruptions a second, λ.
@@ -41,9 +41,9 @@ pub struct Job {
     pub restart: Restart,
 }
 
-impl Job {
+impl GoodputJob {
     /// A job whose steps take `step_s`; the interval is rounded to whole steps, at least one.
-    pub fn new(of: &Reliability, devices: u32, step_s: f64, times: CheckpointTimes) -> Job {
+    pub fn new(of: &Reliability, devices: u32, step_s: f64, times: CheckpointTimes) -> GoodputJob {
         let rate = f64::from(devices) / (of.failures.device_hours_between * HOUR);
         let steps = |seconds: f64| (seconds / step_s).round().max(1.0);
         let interval = match (of.checkpoint.every_steps, of.checkpoint.every_s) {
@@ -51,7 +51,7 @@ impl Job {
             (_, Some(seconds)) => steps(seconds),
             _ => steps(best_interval(rate, times.stall)),
         } * step_s;
-        Job {
+        GoodputJob {
             devices,
             rate,
             interval,
@@ -90,7 +90,7 @@ impl Job {
             ("Young", young_interval(rate, d)),
         ];
         let of = |(name, seconds): (&'static str, f64)| {
-            let job = Job { interval: seconds, ..self.clone() };
+            let job = GoodputJob { interval: seconds, ..self.clone() };
             Interval { name, seconds, goodput: job.expected_goodput() }
         };
         known.into_iter().filter(|(_, seconds)| *seconds > 0.0).map(of).collect()

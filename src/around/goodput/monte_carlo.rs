@@ -7,7 +7,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
-use super::{HOUR, Job};
+use super::{GoodputJob, HOUR};
 use stepsim_step::spec::reliability::SlowDevices;
 
 /// Where the wall time of some days went, in seconds; the parts sum to the wall time.
@@ -53,7 +53,7 @@ impl Days {
 
 /// How far runs lie apart.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Spread {
+pub struct GoodputSpread {
     /// Their mean.
     pub mean: f64,
     /// Standard error of the mean.
@@ -66,40 +66,46 @@ pub struct Spread {
     pub p95: f64,
 }
 
-impl Spread {
-    fn of(mut values: Vec<f64>) -> Spread {
+impl GoodputSpread {
+    fn of(mut values: Vec<f64>) -> GoodputSpread {
         values.sort_by(f64::total_cmp);
         let n = values.len().max(1) as f64;
         let mean = values.iter().sum::<f64>() / n;
         let variance = values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
         let at = |q: f64| values.get((q * (n - 1.0)).round() as usize).copied().unwrap_or(0.0);
-        Spread { mean, standard_error: (variance / n).sqrt(), p5: at(0.05), p50: at(0.5), p95: at(0.95) }
+        GoodputSpread {
+            mean,
+            standard_error: (variance / n).sqrt(),
+            p5: at(0.05),
+            p50: at(0.5),
+            p95: at(0.95),
+        }
     }
 }
 
 /// Many runs of the same days.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Summary {
+pub struct GoodputSummary {
     /// How many runs.
     pub runs: u32,
     /// Days of each.
     pub days: f64,
     /// Share of the wall time that was progress.
-    pub goodput: Spread,
+    pub goodput: GoodputSpread,
     /// Interruptions of a run.
-    pub interruptions: Spread,
+    pub interruptions: GoodputSpread,
     /// Where the wall time of a mean run went.
     pub mean: Days,
 }
 
 /// Plays `runs` runs of `days` days. Run i draws from stream i of the seed.
-pub fn simulate(job: &Job, slow: &[SlowDevices], days: f64, runs: u32, seed: u64) -> Summary {
+pub fn simulate(job: &GoodputJob, slow: &[SlowDevices], days: f64, runs: u32, seed: u64) -> GoodputSummary {
     let wall = days * 24.0 * HOUR;
     let played: Vec<Days> = (0..runs)
         .map(|run| {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             rng.set_stream(u64::from(run));
-            Run::new(job, slow, wall, rng).play()
+            GoodputRun::new(job, slow, wall, rng).play()
         })
         .collect();
     let mut mean = Days::default();
@@ -114,18 +120,18 @@ pub fn simulate(job: &Job, slow: &[SlowDevices], days: f64, runs: u32, seed: u64
         restart_s: over(mean.restart_s),
         interruptions: over(mean.interruptions),
     };
-    Summary {
+    GoodputSummary {
         runs,
         days,
-        goodput: Spread::of(played.iter().map(|d| d.work_s / wall).collect()),
-        interruptions: Spread::of(played.iter().map(|d| d.interruptions).collect()),
+        goodput: GoodputSpread::of(played.iter().map(|d| d.work_s / wall).collect()),
+        interruptions: GoodputSpread::of(played.iter().map(|d| d.interruptions).collect()),
         mean,
     }
 }
 
 /// One run. Times in seconds since its start.
-struct Run<'a> {
-    job: &'a Job,
+struct GoodputRun<'a> {
+    job: &'a GoodputJob,
     slow: &'a [SlowDevices],
     rng: ChaCha8Rng,
     /// When it ends.
@@ -154,11 +160,11 @@ enum Ended {
     Horizon,
 }
 
-impl<'a> Run<'a> {
-    fn new(job: &'a Job, slow: &'a [SlowDevices], end: f64, mut rng: ChaCha8Rng) -> Run<'a> {
+impl<'a> GoodputRun<'a> {
+    fn new(job: &'a GoodputJob, slow: &'a [SlowDevices], end: f64, mut rng: ChaCha8Rng) -> GoodputRun<'a> {
         let failure = exponential(&mut rng, job.rate);
         let next_slow = slow.iter().map(|s| exponential(&mut rng, rate_of(s, job))).collect();
-        Run {
+        GoodputRun {
             job,
             slow,
             rng,
@@ -294,7 +300,7 @@ impl<'a> Run<'a> {
 }
 
 /// Beginnings of slow times in the whole job, a second.
-fn rate_of(slow: &SlowDevices, job: &Job) -> f64 {
+fn rate_of(slow: &SlowDevices, job: &GoodputJob) -> f64 {
     slow.per_device_day * f64::from(job.devices) / (24.0 * HOUR)
 }
 

@@ -8,37 +8,37 @@ use stepsim_step::spec::workload::Dtype;
 
 /// A number format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum NumberFormat {
     /// One of training.
     Float(Dtype),
     /// 8-bit integers.
     Int8,
 }
 
-impl Format {
+impl NumberFormat {
     /// Every format.
-    pub fn all() -> impl Iterator<Item = Format> {
-        Dtype::ALL.into_iter().map(Format::Float).chain([Format::Int8])
+    pub fn all() -> impl Iterator<Item = NumberFormat> {
+        Dtype::ALL.into_iter().map(NumberFormat::Float).chain([NumberFormat::Int8])
     }
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
-            Format::Float(format) => format.name(),
-            Format::Int8 => "int8",
+            NumberFormat::Float(format) => format.name(),
+            NumberFormat::Int8 => "int8",
         }
     }
     /// Bytes of one element.
     pub fn bytes(self) -> f64 {
         match self {
-            Format::Float(format) => format.bytes(),
-            Format::Int8 => 1.0,
+            NumberFormat::Float(format) => format.bytes(),
+            NumberFormat::Int8 => 1.0,
         }
     }
     /// A device's dense peak in it.
     pub fn peak(self, device: &Device) -> Option<FlopRate> {
         match self {
-            Format::Float(format) => device.peak(format),
-            Format::Int8 => device.peak_dense_tflops.int8.map(FlopRate::from_tflops),
+            NumberFormat::Float(format) => device.peak(format),
+            NumberFormat::Int8 => device.peak_dense_tflops.int8.map(FlopRate::from_tflops),
         }
     }
 }
@@ -47,9 +47,9 @@ impl Format {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Formats {
     /// Of arrays that are not named.
-    all: Format,
+    all: NumberFormat,
     /// By name of the array.
-    named: BTreeMap<String, Format>,
+    named: BTreeMap<String, NumberFormat>,
 }
 
 impl Formats {
@@ -58,12 +58,12 @@ impl Formats {
     /// # Errors
     /// A format that is none.
     pub fn parse(text: &str) -> Result<Formats, String> {
-        let known = || Format::all().map(Format::name).collect::<Vec<_>>().join(", ");
+        let known = || NumberFormat::all().map(NumberFormat::name).collect::<Vec<_>>().join(", ");
         let format = |name: &str| {
-            let found = Format::all().find(|format| format.name() == name);
+            let found = NumberFormat::all().find(|format| format.name() == name);
             found.ok_or_else(|| format!("allowed: {}; one for all, or A=int8,W=int8,C=bf16", known()))
         };
-        let mut formats = Formats { all: Format::Float(Dtype::Bf16), named: BTreeMap::new() };
+        let mut formats = Formats { all: NumberFormat::Float(Dtype::Bf16), named: BTreeMap::new() };
         for part in text.split(',') {
             match part.split_once('=') {
                 None => formats.all = format(part)?,
@@ -73,7 +73,7 @@ impl Formats {
         Ok(formats)
     }
     /// That of an array; a gradient has its array's.
-    pub fn of(&self, array: &str) -> Format {
+    pub fn of(&self, array: &str) -> NumberFormat {
         let named = self.named.get(array).or_else(|| self.named.get(array.strip_prefix('d')?));
         named.copied().unwrap_or(self.all)
     }

@@ -18,7 +18,7 @@ mod parse;
 mod plan;
 mod play;
 
-pub use format::{Format, Formats};
+pub use format::{Formats, NumberFormat};
 pub use parse::{Array, Dim, Statement};
-pub use plan::{Communication, ShardedProduct, Strategy, plans};
-pub use play::{PlayError, Played, Timed};
+pub use plan::{ProductCollective, ShardedProduct, Strategy, plans};
+pub use play::{PlayError, ProductRun, TimedCollective};

@@ -21,7 +21,7 @@ named! {
 
 /// A collective.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Communication {
+pub struct ProductCollective {
     /// The operation.
     pub op: Op,
     /// To which array.
@@ -38,13 +38,13 @@ pub struct ShardedProduct {
     /// How.
     pub strategy: Strategy,
     /// Collectives before the local product.
-    pub before: Vec<Communication>,
+    pub before: Vec<ProductCollective>,
     /// Floating-point operations of one device.
     pub flops: f64,
     /// Bytes of one device's operands and result of the local product, by name.
     pub arrays: Vec<(String, f64)>,
     /// Collectives after it.
-    pub after: Vec<Communication>,
+    pub after: Vec<ProductCollective>,
 }
 
 impl ShardedProduct {
@@ -53,19 +53,19 @@ impl ShardedProduct {
         self.arrays.iter().map(|(_, bytes)| bytes).sum()
     }
     /// All collectives in order.
-    pub fn steps(&self) -> impl Iterator<Item = &Communication> {
+    pub fn steps(&self) -> impl Iterator<Item = &ProductCollective> {
         self.before.iter().chain(&self.after)
     }
 }
 
 /// Sizes of dimensions and of mesh axes, and bytes of an element of an array.
-struct Sizes<'a> {
+struct ProductSizes<'a> {
     dims: &'a BTreeMap<String, u64>,
     mesh: &'a [(char, u32)],
     element: &'a dyn Fn(&str) -> f64,
 }
 
-impl Sizes<'_> {
+impl ProductSizes<'_> {
     fn cuts(&self, axes: &[char]) -> u64 {
         self.mesh.iter().filter(|m| axes.contains(&m.0)).map(|m| u64::from(m.1)).product()
     }
@@ -89,7 +89,7 @@ pub fn plans(
     mesh: &[(char, u32)],
     element: &dyn Fn(&str) -> f64,
 ) -> Result<Vec<ShardedProduct>, SpecError> {
-    let sizes = Sizes { dims, mesh, element };
+    let sizes = ProductSizes { dims, mesh, element };
     check(statement, &sizes).map_err(|problem| SpecError::file(format!("`{statement}`"), problem))?;
     let gather = plan(statement, &sizes, Strategy::Gather);
     let reduce = plan(statement, &sizes, Strategy::Reduce);
@@ -100,7 +100,7 @@ pub fn plans(
     Ok(plans)
 }
 
-fn check(s: &Statement, sizes: &Sizes<'_>) -> Result<(), String> {
+fn check(s: &Statement, sizes: &ProductSizes<'_>) -> Result<(), String> {
     for dim in [&s.a, &s.b, &s.c].into_iter().flat_map(|array| &array.dims) {
         let Some(size) = sizes.dims.get(&dim.name) else {
             return Err(format!("the size of {} is not given", dim.name));
@@ -123,7 +123,7 @@ fn cut<'a>(array: &'a Array, name: &str) -> &'a [char] {
     array.dim(name).map_or(&[], |dim| &dim.axes)
 }
 
-fn plan(s: &Statement, sizes: &Sizes<'_>, strategy: Strategy) -> ShardedProduct {
+fn plan(s: &Statement, sizes: &ProductSizes<'_>, strategy: Strategy) -> ShardedProduct {
     let (mut a, mut b) = (s.a.clone(), s.b.clone());
     let mut before = Vec::new();
     let shared: Vec<String> =
@@ -155,8 +155,8 @@ fn align(
     name: &str,
     contracted: bool,
     strategy: Strategy,
-    sizes: &Sizes<'_>,
-    before: &mut Vec<Communication>,
+    sizes: &ProductSizes<'_>,
+    before: &mut Vec<ProductCollective>,
 ) {
     let extra: Vec<char> = cut(one, name).iter().copied().filter(|x| !cut(other, name).contains(x)).collect();
     if extra.is_empty() {
@@ -172,10 +172,10 @@ fn align(
     gather(one, extra, sizes, before);
 }
 
-fn gather(array: &mut Array, axes: Vec<char>, sizes: &Sizes<'_>, steps: &mut Vec<Communication>) {
+fn gather(array: &mut Array, axes: Vec<char>, sizes: &ProductSizes<'_>, steps: &mut Vec<ProductCollective>) {
     array.without(&axes);
     let bytes = sizes.bytes(array) as u64;
-    steps.push(Communication { op: Op::AllGather, array: array.name.clone(), axes, bytes });
+    steps.push(ProductCollective { op: Op::AllGather, array: array.name.clone(), axes, bytes });
 }
 
 /// Takes an axis that cuts a kept dimension of each side off one of them.
@@ -183,8 +183,8 @@ fn part_kept(
     a: &mut Array,
     b: &mut Array,
     wanted: &Array,
-    sizes: &Sizes<'_>,
-    before: &mut Vec<Communication>,
+    sizes: &ProductSizes<'_>,
+    before: &mut Vec<ProductCollective>,
 ) {
     let (mut off_a, mut off_b) = (Vec::new(), Vec::new());
     for (axis, _) in sizes.mesh {
@@ -208,10 +208,15 @@ fn part_kept(
 }
 
 /// From the local product to the wanted result.
-fn finish(c: &mut Array, wanted: &Array, summed: &[char], sizes: &Sizes<'_>) -> Vec<Communication> {
+fn finish(
+    c: &mut Array,
+    wanted: &Array,
+    summed: &[char],
+    sizes: &ProductSizes<'_>,
+) -> Vec<ProductCollective> {
     let mut steps = Vec::new();
     let mut step = |op, axes: Vec<char>, bytes: f64| {
-        steps.push(Communication { op, array: wanted.name.clone(), axes, bytes: bytes as u64 });
+        steps.push(ProductCollective { op, array: wanted.name.clone(), axes, bytes: bytes as u64 });
     };
     let to_do: Vec<char> = summed.iter().copied().filter(|x| !wanted.unreduced.contains(x)).collect();
     let (scatter, reduce): (Vec<char>, Vec<char>) =

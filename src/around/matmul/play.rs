@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::plan::{Communication, ShardedProduct};
+use super::plan::{ProductCollective, ShardedProduct};
 use stepsim_core::engine::{self, EngineError, Record};
 use stepsim_core::ids::{OpId, ProgramId, RankId};
 use stepsim_core::program::{NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
@@ -14,9 +14,9 @@ use stepsim_step::topology::{Machine, Mesh};
 
 /// One collective of a product on the machine.
 #[derive(Clone, Debug)]
-pub struct Timed {
+pub struct TimedCollective {
     /// The collective.
-    pub step: Communication,
+    pub step: ProductCollective,
     /// The group's geometry.
     pub geometry: Geometry,
     /// Its time by rule.
@@ -31,9 +31,9 @@ pub struct Timed {
 
 /// A product, run.
 #[derive(Debug)]
-pub struct Played {
+pub struct ProductRun {
     /// Its collectives in order.
-    pub steps: Vec<Timed>,
+    pub steps: Vec<TimedCollective>,
     /// Start and end of the local product.
     pub product: (Time, Time),
     /// All ranks.
@@ -53,7 +53,7 @@ pub enum PlayError {
     Engine(#[from] EngineError),
 }
 
-impl Played {
+impl ProductRun {
     /// Runs the collectives before the product one after the other, the product, which takes `product_s`, and those
     /// after it.
     ///
@@ -65,7 +65,7 @@ impl Played {
         machine: &Machine,
         chooser: &Chooser,
         product_s: f64,
-    ) -> Result<Played, PlayError> {
+    ) -> Result<ProductRun, PlayError> {
         let mut lowering = Lowering::new(machine, Fidelity::Fluid, chooser.clone());
         let mut world = machine.world();
         let mut program = ProgramBuilder::new();
@@ -76,7 +76,7 @@ impl Played {
         let comm = |program: &mut ProgramBuilder,
                     last: Option<OpId>,
                     slot: usize,
-                    step: &Communication,
+                    step: &ProductCollective,
                     id| {
             let info = program.info(OpInfo::of(
                 format!("{} {} over {}", step.op.name(), step.array, step.axes.iter().collect::<String>()),
@@ -120,16 +120,16 @@ impl Played {
             .zip(&ops)
             .map(|(step, op)| timed(step, mesh, &lowering, record.span(RankId(0), *op)));
         let steps = steps.collect::<Result<_, _>>()?;
-        Ok(Played { steps, product: record.span(RankId(0), product), world, record })
+        Ok(ProductRun { steps, product: record.span(RankId(0), product), world, record })
     }
 }
 
 fn timed(
-    step: &Communication,
+    step: &ProductCollective,
     mesh: &Mesh,
     lowering: &Lowering<'_>,
     span: (Time, Time),
-) -> Result<Timed, CollectiveError> {
+) -> Result<TimedCollective, CollectiveError> {
     let transfer = Transfer::new(step.op, step.bytes);
     let devices = &mesh.groups(&step.axes)[0];
     let (geometry, chosen) = lowering.explain(&transfer, devices)?;
@@ -139,5 +139,5 @@ fn timed(
         .collect();
     algorithms.sort_by(|a, b| a.1.total_cmp(&b.1));
     let bound = bound(step.op, step.bytes as f64, &geometry);
-    Ok(Timed { step: step.clone(), geometry, bound, algorithms, chosen, span })
+    Ok(TimedCollective { step: step.clone(), geometry, bound, algorithms, chosen, span })
 }

@@ -16,7 +16,7 @@ named! {
     /// Where a phase runs.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
     #[serde(rename_all = "snake_case")]
-    pub enum Lane {
+    pub enum PhaseLane {
         /// On the devices that train.
         Training = "training",
         /// On those that generate, where they are others.
@@ -28,11 +28,11 @@ named! {
 
 /// A phase.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Phase {
+pub struct IterationPhase {
     /// Its name.
     pub name: &'static str,
     /// Where.
-    pub on: Lane,
+    pub on: PhaseLane,
     /// From when.
     pub start_s: f64,
     /// How long.
@@ -47,7 +47,7 @@ pub struct Iteration {
     /// Devices, all together.
     pub devices: u64,
     /// Its phases in order.
-    pub phases: Vec<Phase>,
+    pub phases: Vec<IterationPhase>,
     /// Replicas that generate.
     pub replicas: u32,
     /// Sequences, and their tokens with the prompts.
@@ -102,32 +102,32 @@ pub fn iteration(spec: &RlSpec, inputs: &Inputs, step: &Simulation) -> Result<It
     let trained_s = updates * step.record.step_end.s();
     let forward_s = trained_s * forward_share(step);
     let exchange_s = exchange(spec, inputs)?;
-    let own = if generation.devices.is_some() { Lane::Generation } else { Lane::Training };
+    let own = if generation.devices.is_some() { PhaseLane::Generation } else { PhaseLane::Training };
     let forward = |runs: bool| if runs { forward_s } else { 0.0 };
     let phases = [
-        ("weight exchange", Lane::Both, exchange_s),
+        ("weight exchange", PhaseLane::Both, exchange_s),
         ("generation", own, slowest.s),
-        ("reward", Lane::Both, spec.reward_s),
-        ("log-probabilities of the policy", Lane::Training, forward(spec.forwards.policy)),
-        ("log-probabilities of the reference", Lane::Training, forward(spec.forwards.reference)),
-        ("training", Lane::Training, trained_s),
+        ("reward", PhaseLane::Both, spec.reward_s),
+        ("log-probabilities of the policy", PhaseLane::Training, forward(spec.forwards.policy)),
+        ("log-probabilities of the reference", PhaseLane::Training, forward(spec.forwards.reference)),
+        ("training", PhaseLane::Training, trained_s),
     ];
     // Generating ahead, the next batch is made while this one is scored and trained on; the exchange is for both.
     let mut clock = [0.0f64; 2];
     let mut placed = Vec::new();
     for (name, on, s) in phases.into_iter().filter(|phase| phase.2 > 0.0) {
-        let apart = generation.ahead && on != Lane::Both && name != "reward";
-        let lane = usize::from(apart && on == Lane::Generation);
-        let on = if generation.ahead && name == "reward" { Lane::Training } else { on };
-        if on == Lane::Both {
+        let apart = generation.ahead && on != PhaseLane::Both && name != "reward";
+        let lane = usize::from(apart && on == PhaseLane::Generation);
+        let on = if generation.ahead && name == "reward" { PhaseLane::Training } else { on };
+        if on == PhaseLane::Both {
             clock = [clock[0].max(clock[1]); 2];
         }
         let start_s = clock[lane];
         clock[lane] += s;
-        if !generation.ahead || on == Lane::Both {
+        if !generation.ahead || on == PhaseLane::Both {
             clock = [clock[lane]; 2];
         }
-        placed.push(Phase { name, on, start_s, s });
+        placed.push(IterationPhase { name, on, start_s, s });
     }
     let s = clock[0].max(clock[1]);
     let devices = u64::from(trains) + u64::from(generation.devices.unwrap_or(0));

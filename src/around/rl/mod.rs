@@ -29,5 +29,5 @@ mod iteration;
 mod spec;
 
 pub use decoder::Decoder;
-pub use iteration::{Iteration, Lane, Phase, iteration};
+pub use iteration::{Iteration, IterationPhase, PhaseLane, iteration};
 pub use spec::{Forwards, GenerationSpec, RlSpec};

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use super::columns::Columns;
+use super::columns::DescribedColumns;
 use super::field_columns::COLUMNS;
-use super::origin::{From, Origin};
+use super::origin::{ValueClass, ValueOrigin};
 use super::shapes::Shapes;
 use super::{measurements, shape, tables};
 use stepsim_step::spec::names;
@@ -24,7 +24,7 @@ pub struct RuleBook {
 #[derive(Clone, Debug)]
 pub struct Ruling {
     /// Its columns, filled.
-    pub columns: Columns,
+    pub columns: DescribedColumns,
     /// Fields of the workload.
     pub workload: Value,
     /// The shipped model whose dimensions filled the columns.
@@ -34,7 +34,7 @@ pub struct Ruling {
     /// Lists of the workload that rules add to, by their paths.
     joined: BTreeMap<String, Vec<Value>>,
     /// Where fields come from: those of the workload by their paths, those of the model behind `model.`.
-    pub origins: BTreeMap<String, Origin>,
+    pub origins: BTreeMap<String, ValueOrigin>,
     /// The machine.
     pub machine: MachineRule,
     /// How FLOPs are counted.
@@ -99,7 +99,7 @@ impl RuleBook {
     /// # Errors
     /// The row could not be read, or a shipped model that a rule names is missing.
     pub fn rule(&self, words: &Map<String, Value>, shapes: &Shapes, by_name: bool) -> Result<Ruling, String> {
-        let mut columns = Columns::new(words);
+        let mut columns = DescribedColumns::new(words);
         self.other_names(&mut columns);
         let mut told = tables::take(&mut columns, &self.known());
         measurements::batch(&mut columns);
@@ -159,7 +159,7 @@ impl RuleBook {
         self.layers.iter().flat_map(|rules| rules.rules.iter().map(|rule| (rules.layer, rule)))
     }
 
-    fn other_names(&self, columns: &mut Columns) {
+    fn other_names(&self, columns: &mut DescribedColumns) {
         for (column, names) in self.layers.iter().flat_map(|layer| &layer.aliases) {
             if let Some(name) = names.iter().find(|name| !columns.has(column) && columns.has(name)) {
                 columns.rename(name, column);
@@ -170,7 +170,7 @@ impl RuleBook {
     /// Fills nulls until nothing more can be filled, the most particular layer first, `least` the last.
     fn fill(
         &self,
-        columns: &mut Columns,
+        columns: &mut DescribedColumns,
         shape: &mut Option<Value>,
         by_name: bool,
         least: Layer,
@@ -189,7 +189,7 @@ impl RuleBook {
                 for (column, given) in &rule.fill {
                     let value = columns.value(given).unwrap_or_default();
                     if !value.is_null() && !columns.has(column) {
-                        let origin = Origin::of_rule(layer, stated(rule, columns, given), &rule.why);
+                        let origin = ValueOrigin::of_rule(layer, stated(rule, columns, given), &rule.why);
                         changed |= columns.fill(column, value, origin);
                     }
                 }
@@ -205,7 +205,7 @@ impl RuleBook {
     }
 }
 
-fn holds(rule: &RuleSpec, columns: &Columns) -> bool {
+fn holds(rule: &RuleSpec, columns: &DescribedColumns) -> bool {
     let holds = rule.when.iter().all(|(column, pattern)| columns.fits(column, pattern));
     if holds {
         // A pattern that is turned around, or that asks for nothing, has made nothing of the text.
@@ -220,12 +220,12 @@ fn told(rule: &RuleSpec) -> impl Iterator<Item = (&String, &String)> {
 }
 
 /// The words that a rule rests on, if the description states all of them.
-fn stated(rule: &RuleSpec, columns: &Columns, given: &Value) -> Option<String> {
+fn stated(rule: &RuleSpec, columns: &DescribedColumns, given: &Value) -> Option<String> {
     let product = given.as_str().and_then(|t| t.strip_prefix('=')).unwrap_or_default();
     let factors = product.split(['*', '/']).map(str::trim).filter(|f| columns.has(f));
     let names: BTreeSet<&str> = told(rule).map(|(column, _)| column.as_str()).chain(factors).collect();
-    let origins: Vec<Origin> = names.iter().filter_map(|name| columns.origin(name)).collect();
-    let all = !origins.is_empty() && origins.iter().all(|o| o.from == From::Stated);
+    let origins: Vec<ValueOrigin> = names.iter().filter_map(|name| columns.origin(name)).collect();
+    let all = !origins.is_empty() && origins.iter().all(|o| o.from == ValueClass::Stated);
     all.then(|| origins.into_iter().map(|o| o.why).collect::<Vec<_>>().join(", "))
 }
 
@@ -268,7 +268,7 @@ fn spaced(piece: &str) -> String {
 
 /// Takes the shape of the shipped model that the description names, where it states none.
 fn shaped(
-    columns: &mut Columns,
+    columns: &mut DescribedColumns,
     shape: &mut Option<Value>,
     by_name: bool,
     named: fn(&str) -> Option<&'static str>,
@@ -284,9 +284,9 @@ fn shaped(
 }
 
 /// Fills the dimensions of a shipped model, and returns it as JSON.
-fn fill_shape(columns: &mut Columns, name: &str) -> Result<Value, String> {
+fn fill_shape(columns: &mut DescribedColumns, name: &str) -> Result<Value, String> {
     let model: ModelSpec = load(name, &[]).map_err(|e| e.to_string())?.value;
-    let origin = Origin { from: From::Model, why: format!("the model {name}") };
+    let origin = ValueOrigin { from: ValueClass::Model, why: format!("the model {name}") };
     let moe = model.moe.as_ref();
     columns.fill("gated_mlp", model.gated_mlp.into(), origin.clone());
     for (column, value) in [
@@ -340,14 +340,14 @@ impl Ruling {
                 None => (&mut self.workload, path.as_str()),
             };
             if stepsim_step::spec::set_at(fields, at, value).is_ok() {
-                self.origins.insert(path, Origin::stated(words));
+                self.origins.insert(path, ValueOrigin::stated(words));
             }
         }
     }
 
     /// Lays a rule over those before.
     fn lay(&mut self, layer: Layer, rule: &RuleSpec) {
-        let origin = Origin::of_rule(layer, stated(rule, &self.columns, &Value::Null), &rule.why);
+        let origin = ValueOrigin::of_rule(layer, stated(rule, &self.columns, &Value::Null), &rule.why);
         let mut workload = self.columns.resolve(&Value::Object(rule.workload.clone()));
         self.join_lists("", &mut workload);
         let model = self.columns.resolve(&Value::Object(rule.model.clone()));

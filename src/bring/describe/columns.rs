@@ -7,27 +7,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::origin::{From, Origin};
+use super::origin::{ValueClass, ValueOrigin};
 use stepsim_step::spec::words::{Text, fits};
 
 /// A field that no source printed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Assumed {
+pub struct AssumedField {
     /// Which column.
     pub column: String,
     /// What was taken.
     pub value: Value,
     /// Where from, and why.
     #[serde(flatten)]
-    pub origin: Origin,
+    pub origin: ValueOrigin,
 }
 
 /// Columns by name. Null and absent are the same.
 #[derive(Clone, Debug, Default)]
-pub struct Columns {
+pub struct DescribedColumns {
     values: Map<String, Value>,
     /// What was filled in.
-    pub assumed: Vec<Assumed>,
+    pub assumed: Vec<AssumedField>,
     /// Columns that the mapping has made something of, and which of their letters a rule knew.
     heeded: RefCell<BTreeMap<String, Heed>>,
     /// Names under which a description has columns.
@@ -45,10 +45,10 @@ enum Heed {
     Parts(Vec<(usize, usize)>),
 }
 
-impl Columns {
+impl DescribedColumns {
     /// The columns of a row; what stands in its object `extra` are columns too.
-    pub fn new(row: &Map<String, Value>) -> Columns {
-        let mut columns = Columns::default();
+    pub fn new(row: &Map<String, Value>) -> DescribedColumns {
+        let mut columns = DescribedColumns::default();
         columns.take(row);
         columns
     }
@@ -134,16 +134,16 @@ impl Columns {
     }
 
     /// Where the value of a column comes from.
-    pub fn origin(&self, column: &str) -> Option<Origin> {
+    pub fn origin(&self, column: &str) -> Option<ValueOrigin> {
         let filled = self.assumed.iter().rev().find(|a| a.column == column);
         filled.map(|a| a.origin.clone()).or_else(|| {
-            self.has(column).then(|| Origin::stated(format!("{column} = {}", self.pattern_text(column))))
+            self.has(column).then(|| ValueOrigin::stated(format!("{column} = {}", self.pattern_text(column))))
         })
     }
 
     /// Whether the description itself has a column.
     pub fn stated(&self, column: &str) -> bool {
-        self.origin(column).is_some_and(|o| o.from == From::Stated)
+        self.origin(column).is_some_and(|o| o.from == ValueClass::Stated)
     }
 
     /// The names of all columns that hold anything.
@@ -211,19 +211,23 @@ impl Columns {
     }
 
     /// Fills a column if it is null, and notes it. Whether it did.
-    pub fn fill(&mut self, column: &str, value: Value, origin: Origin) -> bool {
+    pub fn fill(&mut self, column: &str, value: Value, origin: ValueOrigin) -> bool {
         if value.is_null() || self.has(column) {
             return false;
         }
         self.put(column, value.clone());
-        self.assumed.push(Assumed { column: column.to_string(), value, origin });
+        self.assumed.push(AssumedField { column: column.to_string(), value, origin });
         true
     }
 
     /// Puts another value in a column, and notes it as assumed.
     pub fn assume(&mut self, column: &str, value: Value, why: &str) {
         self.put(column, value.clone());
-        self.assumed.push(Assumed { column: column.to_string(), value, origin: Origin::assumed(why) });
+        self.assumed.push(AssumedField {
+            column: column.to_string(),
+            value,
+            origin: ValueOrigin::assumed(why),
+        });
     }
 
     /// The value that a rule gives: itself, or the product that a text beginning with `=` spells, if all its columns
@@ -341,8 +345,8 @@ mod tests {
 
     use super::*;
 
-    fn columns(value: Value) -> Columns {
-        Columns::new(value.as_object().unwrap())
+    fn columns(value: Value) -> DescribedColumns {
+        DescribedColumns::new(value.as_object().unwrap())
     }
 
     #[test]

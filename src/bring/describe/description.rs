@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 
 use super::book::{RuleBook, Ruling, leaves};
 use super::field_columns::COLUMNS;
-use super::layout::{Layout, layout};
+use super::layout::{DescribedLayout, layout};
 use super::machine::{MachineCase, machine};
-use super::origin::{From, Origin};
+use super::origin::{ValueClass, ValueOrigin};
 use super::shapes::Shapes;
 use super::workload::workload;
 use super::{measurements, model, size};
@@ -19,21 +19,21 @@ use stepsim_step::topology::Machine;
 
 /// A value of the step and where it comes from.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Field {
+pub struct DescribedField {
     /// Its path in the workload; behind `machine.`, in the machine.
     pub path: String,
     /// Its value.
     pub value: Value,
     /// Where it comes from.
     #[serde(flatten)]
-    pub origin: Origin,
+    pub origin: ValueOrigin,
 }
 
 /// A run as it is understood.
 #[derive(Clone, Debug)]
 pub struct Description {
     /// Every field that is not as it is in any workload, with its value and origin.
-    pub fields: Vec<Field>,
+    pub fields: Vec<DescribedField>,
     /// Columns, or phrases of columns that are lists, that nothing was made of.
     pub not_understood: BTreeMap<String, Value>,
     /// What leads every report: statements that contradict each other.
@@ -49,7 +49,7 @@ pub struct Description {
     /// The model, checked.
     pub model: ModelSpec,
     /// How the step is cut.
-    pub layout: Layout,
+    pub layout: DescribedLayout,
     /// What the vocabulary made of the words.
     pub ruling: Ruling,
 }
@@ -71,7 +71,7 @@ pub fn describe(
     let Some(off) = size::off(&said.ruling, &said.model).filter(|off| off.by > size::WARNED) else {
         return Ok(said);
     };
-    let guessed = said.ruling.columns.origin("layers").is_some_and(|o| o.from == From::Model);
+    let guessed = said.ruling.columns.origin("layers").is_some_and(|o| o.from == ValueClass::Model);
     let (mut said, what) = if guessed && off.by > size::DROPPED {
         (attempt(words, shapes, name, book, false)?, "the shape of that name is dropped")
     } else {
@@ -117,7 +117,7 @@ fn attempt(
 
 impl Description {
     /// The fields of one class.
-    pub fn of(&self, from: From) -> impl Iterator<Item = &Field> {
+    pub fn of(&self, from: ValueClass) -> impl Iterator<Item = &DescribedField> {
         self.fields.iter().filter(move |f| f.origin.from == from)
     }
 
@@ -150,7 +150,7 @@ pub fn inputs(
 }
 
 /// All fields with their origins.
-fn fields(ruling: &Ruling, workload: &Value, machine: &MachineCase, stack: &str) -> Vec<Field> {
+fn fields(ruling: &Ruling, workload: &Value, machine: &MachineCase, stack: &str) -> Vec<DescribedField> {
     let c = &ruling.columns;
     let mut fields = Vec::new();
     for (path, value, column) in [
@@ -159,28 +159,33 @@ fn fields(ruling: &Ruling, workload: &Value, machine: &MachineCase, stack: &str)
         ("machine.settings", machine.sets.clone().into(), "inter_node"),
         ("stack", stack.into(), "stack"),
     ] {
-        let nothing = || Origin::assumed(format!("as the machine {} has it", machine.topology));
-        fields.push(Field { path: path.into(), value, origin: c.origin(column).unwrap_or_else(nothing) });
+        let nothing = || ValueOrigin::assumed(format!("as the machine {} has it", machine.topology));
+        fields.push(DescribedField {
+            path: path.into(),
+            value,
+            origin: c.origin(column).unwrap_or_else(nothing),
+        });
     }
     leaves("", workload, &mut |path, value| {
         if path != "stack" && !path.starts_with("stack.") || ruling.origins.contains_key(path) {
             let origin = origin(ruling, path);
-            fields.push(Field { path: path.into(), value: value.clone(), origin });
+            fields.push(DescribedField { path: path.into(), value: value.clone(), origin });
         }
     });
     fields
 }
 
 /// Where a field comes from: a rule, a column, or the shipped model.
-fn origin(ruling: &Ruling, path: &str) -> Origin {
+fn origin(ruling: &Ruling, path: &str) -> ValueOrigin {
     let of_column = || {
         let (_, column) = COLUMNS.iter().find(|(field, _)| *field == path)?;
         ruling.columns.origin(column)
     };
     let of_model = || {
         let name = ruling.shape.get("name")?.as_str()?;
-        path.starts_with("model.").then(|| Origin { from: From::Model, why: format!("the model {name}") })
+        path.starts_with("model.")
+            .then(|| ValueOrigin { from: ValueClass::Model, why: format!("the model {name}") })
     };
     let found = ruling.origins.get(path).cloned().or_else(of_column).or_else(of_model);
-    found.unwrap_or_else(|| Origin::assumed("follows from the other fields"))
+    found.unwrap_or_else(|| ValueOrigin::assumed("follows from the other fields"))
 }

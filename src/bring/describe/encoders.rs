@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::columns::Columns;
+use super::columns::DescribedColumns;
 use stepsim_step::spec::ModelSpec;
 
 /// The encoders that a step has, as in the workload; `None` where the model has none, or no image is named: a step of
 /// text alone then, which is said.
-pub fn encoders(c: &mut Columns, model: &ModelSpec) -> Option<Value> {
+pub fn encoders(c: &mut DescribedColumns, model: &ModelSpec) -> Option<Value> {
     let used = used(c, model);
     if used.is_none() {
         // Its words were understood, and nothing was made of them.
@@ -16,7 +16,7 @@ pub fn encoders(c: &mut Columns, model: &ModelSpec) -> Option<Value> {
     used
 }
 
-fn used(c: &mut Columns, model: &ModelSpec) -> Option<Value> {
+fn used(c: &mut DescribedColumns, model: &ModelSpec) -> Option<Value> {
     let module = model.modules.first()?;
     let Some(items) = counted(c) else {
         if !c.has("images") {
@@ -39,7 +39,7 @@ fn used(c: &mut Columns, model: &ModelSpec) -> Option<Value> {
 }
 
 /// The number of images, alone or in front of words (`8 images of 448x448`).
-fn counted(c: &Columns) -> Option<u64> {
+fn counted(c: &DescribedColumns) -> Option<u64> {
     let first = c.peek("images").as_str().and_then(|text| text.split_whitespace().next()?.parse().ok());
     let items = c.peek("images").as_u64().or(first)?;
     c.heed("images");

@@ -1,10 +1,10 @@
 //! Degrees and batch of a row, made to fit each other where its source does not print them all.
 
-use super::columns::Columns;
+use super::columns::DescribedColumns;
 
 /// How a step is cut, whole.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Layout {
+pub struct DescribedLayout {
     /// Tensor, pipeline, context and data-parallel degrees.
     pub tensor: u64,
     /// Ranks of a pipeline.
@@ -25,7 +25,7 @@ pub struct Layout {
 ///
 /// # Errors
 /// The degrees cannot fill the devices, or a batch is missing.
-pub fn layout(c: &mut Columns) -> Result<Layout, String> {
+pub fn layout(c: &mut DescribedColumns) -> Result<DescribedLayout, String> {
     whole_devices(c);
     let devices = c.needs("n_devices")?;
     let (tensor, pipeline, mut context) = (c.degree("tp"), c.degree("pp"), c.degree("cp"));
@@ -49,12 +49,12 @@ pub fn layout(c: &mut Columns) -> Result<Layout, String> {
         }
     }
     let (micro_batch, global, printed) = batch(c, data)?;
-    Ok(Layout { tensor, pipeline, context, data, micro_batch, global, printed })
+    Ok(DescribedLayout { tensor, pipeline, context, data, micro_batch, global, printed })
 }
 
 /// Cores that a source counts as devices (column `cores_per_device`): devices, one degree and the rates are those of
 /// whole devices.
-fn whole_devices(c: &mut Columns) {
+fn whole_devices(c: &mut DescribedColumns) {
     let Some(cores) = c.count("cores_per_device").filter(|n| *n > 1) else { return };
     let why = "the source counts cores, the machine has devices of several";
     let Some(devices) = c.count("n_devices").filter(|n| n.is_multiple_of(cores)) else { return };
@@ -76,7 +76,7 @@ fn whole_devices(c: &mut Columns) {
 }
 
 /// Sequences of a micro-batch, of a step, and of the step as it is printed.
-fn batch(c: &mut Columns, data: u64) -> Result<(u64, u64, f64), String> {
+fn batch(c: &mut DescribedColumns, data: u64) -> Result<(u64, u64, f64), String> {
     let wanted = c.number("gbs_seqs").ok_or("no gbs_seqs")?;
     if wanted < data as f64 * 0.75 {
         return Err(format!("{wanted} sequences for {data} replicas"));
@@ -111,8 +111,8 @@ mod tests {
 
     use super::*;
 
-    fn columns(value: Value) -> Columns {
-        Columns::new(value.as_object().unwrap())
+    fn columns(value: Value) -> DescribedColumns {
+        DescribedColumns::new(value.as_object().unwrap())
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::columns::Columns;
+use super::columns::DescribedColumns;
 use super::network;
 use stepsim_step::spec::machine_size::torus_dims;
 use stepsim_step::spec::rules::MachineRule;
@@ -22,7 +22,7 @@ pub struct MachineCase {
 ///
 /// # Errors
 /// No rule knows the device, or the devices do not fill whole nodes.
-pub fn machine(rule: &MachineRule, columns: &mut Columns) -> Result<MachineCase, String> {
+pub fn machine(rule: &MachineRule, columns: &mut DescribedColumns) -> Result<MachineCase, String> {
     let device = columns.text("device");
     let name = rule.topology.clone().ok_or_else(|| format!("no rule knows the device {device:?}"))?;
     let base: Loaded<Topology> = load(&name, &[]).map_err(|e| e.to_string())?;
@@ -72,7 +72,7 @@ const SLOW_GBPS: f64 = 1.0;
 
 /// Devices of one scale-up domain: as many as a server or rack has, fewer where the job is smaller, and so that the job
 /// fills whole domains.
-fn domain(rule: &MachineRule, columns: &Columns, usual: u64, devices: u64) -> u64 {
+fn domain(rule: &MachineRule, columns: &DescribedColumns, usual: u64, devices: u64) -> u64 {
     let block = columns.get("network").get("nvlink_block_gpus").and_then(Value::as_u64);
     let most = match rule.domain {
         Some(domain) => block.unwrap_or(domain),

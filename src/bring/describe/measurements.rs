@@ -1,12 +1,12 @@
 //! The batch, where a description prints what it took and not how large it was.
 
-use super::columns::Columns;
-use super::origin::Origin;
+use super::columns::DescribedColumns;
+use super::origin::ValueOrigin;
 use stepsim_step::model::flops::StepFlops;
 use stepsim_step::spec::ModelSpec;
 
 /// Fills tokens of a step from its time and a rate.
-pub fn batch(c: &mut Columns) {
+pub fn batch(c: &mut DescribedColumns) {
     let counted = c.has("mbs_seqs") && c.has("grad_accum") && c.has("dp");
     if c.has("gbs_seqs") || c.has("gbs_tokens") || counted {
         return;
@@ -31,7 +31,7 @@ pub fn batch(c: &mut Columns) {
 }
 
 /// What is printed of a step and cannot stand together: tokens a second, FLOP/s and the time of the batch.
-pub fn contradictions(c: &Columns, model: &ModelSpec) -> Vec<String> {
+pub fn contradictions(c: &DescribedColumns, model: &ModelSpec) -> Vec<String> {
     let seconds = c.number("step_time_s").or(c.number("step_time_ms").map(|ms| 1e-3 * ms));
     let sequences = c.number("gbs_seqs").or_else(|| Some(c.number("gbs_tokens")? / model.sequence as f64));
     let (Some(seconds), Some(sequences), Some(devices)) = (seconds, sequences, c.number("n_devices")) else {
@@ -60,7 +60,7 @@ const FLOPS_OFF: f64 = 1.8;
 
 /// Fills how many layers are computed again, where FLOPs are printed with them and without: a layer's forward pass is
 /// a third of its FLOPs.
-pub fn recomputed(c: &mut Columns) {
+pub fn recomputed(c: &mut DescribedColumns) {
     let (Some(with), Some(without), Some(layers)) = (c.number("hfu"), c.number("mfu"), c.number("layers"))
     else {
         return;
@@ -82,15 +82,15 @@ fn rounded(tokens: f64, sequence: Option<f64>) -> f64 {
     sequence.map_or(tokens, |s| (tokens / s).round().max(1.0) * s)
 }
 
-fn fill(c: &mut Columns, column: &str, value: f64, why: &str) {
+fn fill(c: &mut DescribedColumns, column: &str, value: f64, why: &str) {
     if value >= 1.0 {
-        c.fill(column, (value as u64).into(), Origin::assumed(why));
+        c.fill(column, (value as u64).into(), ValueOrigin::assumed(why));
     }
 }
 
 /// Fills sequences of a step from its time, the FLOP/s of a device and the FLOPs of a sequence: the nearest number
 /// that all replicas can share.
-pub fn from_rate(c: &mut Columns, model: &ModelSpec) {
+pub fn from_rate(c: &mut DescribedColumns, model: &ModelSpec) {
     let degrees = ["tp", "pp", "cp"].iter().map(|d| c.degree(d)).product::<u64>();
     let seconds = c.number("step_time_s").or(c.number("step_time_ms").map(|ms| 1e-3 * ms));
     let (Some(seconds), Some(rate), Some(devices)) =

@@ -1,9 +1,9 @@
 //! A run described in anybody's words: what is understood of it, where that comes from, and what is not understood.
 //!
 //! [`describe()`] takes columns of words (a row of measurements, arguments, a sentence cut in pieces) and the
-//! vocabulary ([`RuleBook`], `workloads/rules/*.json`), and gives a [`Description`]: every [`Field`] of the step with
-//! its value and [`Origin`] (stated, from the named model, the software's default, assumed), what was not understood,
-//! and the workload and machine that follow. [`Description::inputs`] is what the simulator takes.
+//! vocabulary ([`RuleBook`], `workloads/rules/*.json`), and gives a [`Description`]: every [`DescribedField`] of the
+//! step with its value and [`ValueOrigin`] (stated, from the named model, the software's default, assumed), what was
+//! not understood, and the workload and machine that follow. [`Description::inputs`] is what the simulator takes.
 //!
 //! Hazard: a word that is not understood drops nothing. It is a gap and stands beside the result; an error means that
 //! devices, batch or model cannot be had.
@@ -28,12 +28,12 @@ mod tables;
 mod workload;
 
 pub use book::{RuleBook, Ruling};
-pub use columns::{Assumed, Columns};
-pub use description::{Description, Field, describe, inputs};
-pub use layout::Layout;
+pub use columns::{AssumedField, DescribedColumns};
+pub use description::{DescribedField, Description, describe, inputs};
+pub use layout::DescribedLayout;
 pub use machine::MachineCase;
 pub use model::{model_named, model_of_word, models_by_name};
-pub use origin::{From, Origin};
+pub use origin::{ValueClass, ValueOrigin};
 pub use relief::{Relief, reliefs};
 pub use shapes::Shapes;
 pub(crate) use stages::split as split_of_stages;

@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 use serde_json::{Map, Value, json};
 
 use super::book::{RuleBook, Ruling};
-use super::columns::Columns;
-use super::origin::From;
+use super::columns::DescribedColumns;
+use super::origin::ValueClass;
 use super::shapes::Shapes;
 use super::size;
 use stepsim_step::spec::rules::RuleSpec;
@@ -27,7 +27,7 @@ pub fn model_named(name: &str) -> Option<Value> {
     let book = BOOK.as_ref()?;
     let row = Map::from_iter([("model".to_string(), name.into())]);
     let mut ruling = book.rule(&row, &Shapes::new(), true).ok()?;
-    ruling.columns.origin("layers").filter(|origin| origin.from != From::Assumed)?;
+    ruling.columns.origin("layers").filter(|origin| origin.from != ValueClass::Assumed)?;
     ruling.columns.assume("seq", SEQUENCE.into(), "the name does not say it");
     let found = model(&ruling).ok()?;
     let off = size::off(&ruling, &checked(&found, name).ok()?);
@@ -84,7 +84,7 @@ pub fn model(ruling: &Ruling) -> Result<Value, String> {
     put(&mut model, "mla", c.count("kv_lora_rank").map(|rank| latent_attention(c, rank)));
     let mut whole = ruling.shape.clone();
     if whole.get("source").is_none()
-        && let Some(origin) = c.origin("layers").filter(|origin| origin.from == From::Model)
+        && let Some(origin) = c.origin("layers").filter(|origin| origin.from == ValueClass::Model)
     {
         model["source"] = origin.why.into();
     }
@@ -109,7 +109,7 @@ pub fn checked(model: &Value, row: &str) -> Result<ModelSpec, String> {
     loaded.map(|m| m.value).map_err(|e| e.to_string())
 }
 
-fn experts(c: &Columns, layers: u64) -> Result<Value, String> {
+fn experts(c: &DescribedColumns, layers: u64) -> Result<Value, String> {
     let width = c.count("moe_ffn").or(c.count("ffn")).ok_or("no width of the experts")?;
     let mut moe = json!({
         "experts": c.needs("experts")?,
@@ -124,7 +124,7 @@ fn experts(c: &Columns, layers: u64) -> Result<Value, String> {
     Ok(moe)
 }
 
-fn latent_attention(c: &Columns, rank: u64) -> Value {
+fn latent_attention(c: &DescribedColumns, rank: u64) -> Value {
     let or = |column: &str, usual: u64| c.count(column).unwrap_or(usual);
     let mut mla = json!({
         "kv_lora_rank": rank,

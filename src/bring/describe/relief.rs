@@ -2,7 +2,7 @@
 //! fits.
 
 use super::description::Description;
-use super::origin::From;
+use super::origin::ValueClass;
 
 /// A way to need less memory.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,7 +16,7 @@ pub struct Relief {
 /// Ways that leave alone what is stated, the least first.
 pub fn reliefs(d: &Description) -> Vec<Relief> {
     let stated =
-        |path: &str| d.fields.iter().any(|f| f.path.starts_with(path) && f.origin.from == From::Stated);
+        |path: &str| d.fields.iter().any(|f| f.path.starts_with(path) && f.origin.from == ValueClass::Stated);
     let mut before: Vec<String> = Vec::new();
     let mut found = Vec::new();
     let mut add = |before: &mut Vec<String>, what: &str, sets: &[&str]| {
@@ -60,7 +60,8 @@ pub fn reliefs(d: &Description) -> Vec<Relief> {
 /// Halves of a micro-batch of which nothing is said: a guess that cannot have run goes before anything that the
 /// software did.
 fn smaller_micro_batches(d: &Description) -> Vec<u64> {
-    let guessed = |f: &&super::Field| f.path == "batch.micro_batch" && f.origin.from != From::Stated;
+    let guessed =
+        |f: &&super::DescribedField| f.path == "batch.micro_batch" && f.origin.from != ValueClass::Stated;
     if d.fields.iter().find(guessed).is_none() || d.ruling.columns.has("grad_accum") {
         return Vec::new();
     }

@@ -1,7 +1,7 @@
 //! What a number of parameters says of a model whose dimensions are not all printed.
 
-use super::columns::Columns;
-use super::origin::Origin;
+use super::columns::DescribedColumns;
+use super::origin::ValueOrigin;
 use stepsim_step::spec::names;
 
 /// Words of a vocabulary that is not printed.
@@ -10,9 +10,9 @@ const VOCABULARY: f64 = 50_000.0;
 /// Takes the number of parameters from the model's name (`GPT 6.2B`, `MPT-760m`) where no column has it, and tells
 /// from it whether a printed MLP is plain or gated (column `mlp_by_parameters`), and whether the head shares the
 /// table of a printed vocabulary (column `tables_by_parameters`: 1 or 2).
-pub fn parameters(c: &mut Columns) {
+pub fn parameters(c: &mut DescribedColumns) {
     if let Some(billions) = names::billions(&c.text("model")).filter(|_| !c.has("params_b")) {
-        c.fill("params_b", billions.into(), Origin::stated("the model's name"));
+        c.fill("params_b", billions.into(), ValueOrigin::stated("the model's name"));
     }
     let (Some(all), Some(layers), Some(hidden), Some(ffn)) =
         (c.number("params_b"), c.number("layers"), c.number("hidden"), c.number("ffn"))
@@ -28,7 +28,7 @@ pub fn parameters(c: &mut Columns) {
         layers * (hidden * hidden * (2.0 + 2.0 * shared) + products * hidden * ffn) + tables * table
     };
     let off = |products: f64, tables: f64| (with(products, tables) / (1e9 * all)).ln().abs();
-    let assumed = || Origin::assumed("the printed parameters and dimensions");
+    let assumed = || ValueOrigin::assumed("the printed parameters and dimensions");
     let (plain, gated) = (off(2.0, 1.0), off(3.0, 1.0));
     if !c.has("gated_mlp") && plain.min(gated) < 0.08 {
         let kind = if plain < gated { "plain" } else { "gated" };
@@ -45,7 +45,7 @@ pub fn parameters(c: &mut Columns) {
 /// Layers and width of a model of which only the number of parameters is known: 128 of width for each layer, as the
 /// models of GPT-3's and Llama's tables from 1 to 175 billion have it (12·layers·hidden² parameters beside the table of
 /// the vocabulary). Whether any were filled.
-pub fn by_parameters(c: &mut Columns) -> bool {
+pub fn by_parameters(c: &mut DescribedColumns) -> bool {
     let Some(all) = c.number("params_b").filter(|_| !c.has("layers") && !c.has("hidden")) else {
         return false;
     };
@@ -63,7 +63,7 @@ pub fn by_parameters(c: &mut Columns) -> bool {
     let layers = ((1e9 * all - table) / (12.0 * hidden * hidden)).round().max(1.0);
     let why =
         "only the parameters are known: 128 of width for each layer, as in the tables of GPT-3 and Llama";
-    let assumed = Origin::assumed(why);
+    let assumed = ValueOrigin::assumed(why);
     c.fill("layers", (layers as u64).into(), assumed.clone())
         & c.fill("hidden", (hidden as u64).into(), assumed)
 }
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn parameters_tell_width_and_mlp() {
-        let columns = |value: serde_json::Value| Columns::new(value.as_object().unwrap());
+        let columns = |value: serde_json::Value| DescribedColumns::new(value.as_object().unwrap());
         // Brown et al. 2020, table 2.1: 6.7 B is 32 x 4,096 and 175 B is 96 x 12,288.
         for (billions, layers) in [(6.7, 32), (175.0, 96)] {
             let mut c = columns(json!({"params_b": billions}));

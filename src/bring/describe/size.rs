@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::book::Ruling;
-use super::origin::From;
+use super::origin::ValueClass;
 use stepsim_step::model::ParameterCount;
 use stepsim_step::spec::model::ModuleSpec;
 use stepsim_step::spec::{ModelSpec, names};
@@ -34,7 +34,8 @@ impl fmt::Display for Off {
 /// where the vocabulary knows that the model's name says something else (column `size_in_name`).
 pub fn off(ruling: &Ruling, model: &ModelSpec) -> Option<Off> {
     let c = &ruling.columns;
-    let column = c.origin("params_b").filter(|o| o.from == From::Stated && o.why.starts_with("params_b"));
+    let column =
+        c.origin("params_b").filter(|o| o.from == ValueClass::Stated && o.why.starts_with("params_b"));
     let (stated, rounding, words) = match column.and_then(|o| Some((c.number("params_b")?, o))) {
         Some((stated, origin)) => (stated, 0.0, origin.why),
         None if cut_down(ruling, model) || c.has("size_in_name") => return None,

@@ -2,20 +2,20 @@
 
 use serde_json::Value;
 
-use super::columns::Columns;
-use super::origin::Origin;
+use super::columns::DescribedColumns;
+use super::origin::ValueOrigin;
 
 /// `layer_split` of the workload, if there is one; `None`: as even as can be. A layout that is not understood, or is
 /// one of another model, is left as a gap. Layers that do not fill the stages, but do with two more, leave room for
 /// embedding and loss at the ends; fewer layers than stages stand behind a stage of the embedding alone.
-pub fn layer_split(c: &mut Columns, layers: u64, stages: u64) -> Option<Value> {
+pub fn layer_split(c: &mut DescribedColumns, layers: u64, stages: u64) -> Option<Value> {
     if !layers.is_multiple_of(stages) && (layers + 2).is_multiple_of(stages) {
         let why = "the layers do not fill the stages, with one less at both ends they do";
-        c.fill("pp_layout", "ends-less".into(), Origin::assumed(why));
+        c.fill("pp_layout", "ends-less".into(), ValueOrigin::assumed(why));
     }
     if layers < stages {
         let why = "fewer layers than stages: embedding and head are stages of their own";
-        c.fill("pp_layout", "ends alone".into(), Origin::assumed(why));
+        c.fill("pp_layout", "ends alone".into(), ValueOrigin::assumed(why));
     }
     let text = match c.get("pp_layout") {
         Value::Array(list) => list.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
@@ -169,7 +169,7 @@ fn spread(layers: u64, stages: u64) -> Vec<u64> {
 }
 
 /// Weights of the LM head over those of a layer, which is how much longer it takes.
-fn head_in_layers(c: &Columns) -> f64 {
+fn head_in_layers(c: &DescribedColumns) -> f64 {
     let width = |name: &str| c.number(name).unwrap_or(0.0);
     let (hidden, ffn) = (width("hidden"), width("ffn"));
     let shared = c.number("kv_heads").zip(c.number("heads")).map_or(1.0, |(kv, heads)| kv / heads.max(1.0));

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::columns::Columns;
-use super::origin::Origin;
+use super::columns::DescribedColumns;
+use super::origin::ValueOrigin;
 use crate::imports::{FORMATS, word};
 
 /// Quantities of the tables that are columns here.
@@ -29,7 +29,7 @@ const QUANTITIES: [(&str, &str); 13] = [
 /// Takes up columns that are arguments of a training software: quantities become columns; what else they set is
 /// returned as words, path and value. A name that no rule has as a column is looked up, first in the table of the
 /// software that the description names.
-pub fn take(columns: &mut Columns, known: &BTreeSet<&str>) -> Vec<(String, String, Value)> {
+pub fn take(columns: &mut DescribedColumns, known: &BTreeSet<&str>) -> Vec<(String, String, Value)> {
     let software = columns.text("software").to_lowercase().replace([' ', '_'], "-");
     let mut formats: Vec<&str> = FORMATS.iter().map(|f| f.0).collect();
     formats.sort_by_key(|format| !software.contains(format));
@@ -42,7 +42,7 @@ pub fn take(columns: &mut Columns, known: &BTreeSet<&str>) -> Vec<(String, Strin
         for (path, value) in sets {
             let words = format!("{name} = {}", columns.text(&name));
             match QUANTITIES.iter().find(|(quantity, _)| *quantity == path) {
-                Some((_, column)) => drop(columns.fill(column, value, Origin::stated(words))),
+                Some((_, column)) => drop(columns.fill(column, value, ValueOrigin::stated(words))),
                 None if path.starts_with('$') => {}
                 None => told.push((words, path, value)),
             }

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::book::Ruling;
-use super::columns::Columns;
+use super::columns::DescribedColumns;
 use super::encoders::encoders;
-use super::layout::Layout;
+use super::layout::DescribedLayout;
 use super::model::put;
 use super::stages::layer_split;
 use stepsim_step::schedule::{self, Chunks};
@@ -17,7 +17,7 @@ use stepsim_step::spec::{ModelSpec, StackSpec, load, merge};
 /// A column contradicts the rest.
 pub fn workload(
     ruling: &mut Ruling,
-    layout: &Layout,
+    layout: &DescribedLayout,
     model: &ModelSpec,
     shape: Value,
 ) -> Result<Value, String> {
@@ -85,7 +85,7 @@ pub fn workload(
 
 /// The share of a model's layers whose activations go to the host: a number, or one in front of the word in a text,
 /// as in "activations of 20 layers to host memory" (Megatron's `cpu_offloading_num_layers`).
-fn offloaded(c: &Columns, layers: u64) -> Option<f64> {
+fn offloaded(c: &DescribedColumns, layers: u64) -> Option<f64> {
     let text = c.peek("activation_offload").as_str().unwrap_or_default().to_lowercase();
     let words: Vec<&str> = text.split(|letter: char| !letter.is_alphanumeric()).collect();
     let named =
@@ -106,7 +106,7 @@ fn stack(name: &str, written_out: bool) -> Result<Value, String> {
 
 /// Model chunks of a rank: as printed, what the schedule asks for, or two where it is interleaved and nothing says
 /// how many (torch's stages of a rank).
-fn chunks(c: &mut Columns, schedule: Option<&str>, layers: u64, stages: u64) -> u64 {
+fn chunks(c: &mut DescribedColumns, schedule: Option<&str>, layers: u64, stages: u64) -> u64 {
     let printed = c.degree("vp");
     let by_definition =
         schedule.and_then(|name| schedule::find(name).ok()).and_then(|known| match known.facts().chunks {

@@ -1,12 +1,11 @@
 //! Decoders with attention in every layer.
 
+use super::ModelResult;
 use super::config::{Config, with_attention, with_kinds};
 use stepsim_step::spec::SpecError;
 use stepsim_step::spec::model::{
     AttentionSpec, GroupScore, IndexerSpec, LayerKindSpec, MlaSpec, MlpKind, ModelSpec, MoeSpec, Norm, QkNorm,
 };
-
-type Model = Result<ModelSpec, SpecError>;
 
 const EXPERTS: &[&str] = &["num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"];
 const TOP_K: &[&str] =
@@ -17,7 +16,7 @@ pub(super) fn experts(c: &Config, ffn: Option<u64>) -> Result<MoeSpec, SpecError
     Ok(MoeSpec { ffn, ..MoeSpec::of(c.count(EXPERTS)?, c.count(TOP_K)?) })
 }
 
-pub(super) fn llama(c: &Config) -> Model {
+pub(super) fn llama(c: &Config) -> ModelResult {
     let mut m = c.decoder()?;
     let biased = c.flag("attention_bias", false);
     m.attention.qkv_biases = biased.then_some(true);
@@ -30,7 +29,7 @@ pub(super) fn llama(c: &Config) -> Model {
 /// Llama 3.2 Vision: some layers attend to the tokens of images, with norms of queries and keys and gates on both
 /// parts; the embedding has eight rows more than the head. A file of the whole model says how many tokens an image
 /// has.
-pub(super) fn mllama(c: &Config) -> Model {
+pub(super) fn mllama(c: &Config) -> ModelResult {
     let m = ModelSpec { extra_rows: 8, ..c.decoder()? };
     let listed = c.numbers("cross_attention_layers").unwrap_or_else(|| vec![3, 8, 13, 18, 23, 28, 33, 38]);
     let attention = AttentionSpec {
@@ -50,7 +49,7 @@ pub(super) fn window(c: &Config, used: bool) -> Result<Option<u64>, SpecError> {
     Ok(c.optional(&["sliding_window"])?.filter(|_| c.flag("use_sliding_window", used)))
 }
 
-pub(super) fn smollm3(c: &Config) -> Model {
+pub(super) fn smollm3(c: &Config) -> ModelResult {
     let m = ModelSpec { tied_embeddings: c.tied(true), ..llama(c)? };
     let every = c.or(&["no_rope_layer_interval"], 4)?;
     let rotated = c.numbers("no_rope_layers");
@@ -63,7 +62,7 @@ pub(super) fn smollm3(c: &Config) -> Model {
     Ok(with_kinds(layers, [("rope", LayerKindSpec::default()), ("nope", nope)], m))
 }
 
-pub(super) fn stablelm(c: &Config) -> Model {
+pub(super) fn stablelm(c: &Config) -> ModelResult {
     let mut m = ModelSpec {
         norm: Norm::Layer,
         parallel_block: c.flag("use_parallel_residual", false),
@@ -73,7 +72,7 @@ pub(super) fn stablelm(c: &Config) -> Model {
     Ok(m)
 }
 
-pub(super) fn starcoder2(c: &Config) -> Model {
+pub(super) fn starcoder2(c: &Config) -> ModelResult {
     let mut m = ModelSpec {
         norm: Norm::Layer,
         gated_mlp: false,
@@ -85,7 +84,7 @@ pub(super) fn starcoder2(c: &Config) -> Model {
     Ok(m)
 }
 
-pub(super) fn qwen2(c: &Config) -> Model {
+pub(super) fn qwen2(c: &Config) -> ModelResult {
     let mut m = c.decoder()?;
     m.attention.qkv_biases = Some(c.flag("attention_bias", true));
     m.attention.output_bias = c.flag("attention_out_bias", false).then_some(true);
@@ -102,7 +101,7 @@ pub(super) fn qwen2(c: &Config) -> Model {
 }
 
 /// The model with experts in every `decoder_sparse_step`-th layer but those listed as dense.
-fn with_sparse_layers(c: &Config, m: ModelSpec) -> Model {
+fn with_sparse_layers(c: &Config, m: ModelSpec) -> ModelResult {
     let step = c.or(&["decoder_sparse_step"], 1)?.max(1);
     let dense = c.numbers("mlp_only_layers").unwrap_or_default();
     if step == 1 && dense.is_empty() {
@@ -114,7 +113,7 @@ fn with_sparse_layers(c: &Config, m: ModelSpec) -> Model {
     Ok(with_kinds(layers, [("experts", kind(MlpKind::Experts)), ("dense", kind(MlpKind::Dense))], m))
 }
 
-pub(super) fn qwen2_moe(c: &Config) -> Model {
+pub(super) fn qwen2_moe(c: &Config) -> ModelResult {
     let mut m = qwen2(c)?;
     let shared = c.or(&["shared_expert_intermediate_size"], 5632)?;
     let moe = experts(c, Some(c.count(&["moe_intermediate_size"])?))?;
@@ -122,7 +121,7 @@ pub(super) fn qwen2_moe(c: &Config) -> Model {
     with_sparse_layers(c, m)
 }
 
-pub(super) fn qwen3(c: &Config) -> Model {
+pub(super) fn qwen3(c: &Config) -> ModelResult {
     let mut m = llama(c)?;
     m.attention.window = window(c, false)?;
     m.attention.qk_norm = QkNorm::Head;
@@ -130,7 +129,7 @@ pub(super) fn qwen3(c: &Config) -> Model {
     Ok(m)
 }
 
-pub(super) fn qwen3_moe(c: &Config) -> Model {
+pub(super) fn qwen3_moe(c: &Config) -> ModelResult {
     let mut m = qwen3(c)?;
     // This class takes hidden / heads where the file gives no head size.
     m.head_size = c.optional(&["head_dim"])?.filter(|d| d * m.heads != m.hidden);
@@ -138,31 +137,31 @@ pub(super) fn qwen3_moe(c: &Config) -> Model {
     with_sparse_layers(c, m)
 }
 
-pub(super) fn gemma(c: &Config) -> Model {
+pub(super) fn gemma(c: &Config) -> ModelResult {
     let mut m = ModelSpec { tied_embeddings: c.tied(true), ..llama(c)? };
     m.head_size = Some(c.or(&["head_dim"], 256)?).filter(|d| d * m.heads != m.hidden);
     Ok(m)
 }
 
 /// Norms without weights.
-pub(super) fn olmo(c: &Config) -> Model {
+pub(super) fn olmo(c: &Config) -> ModelResult {
     Ok(ModelSpec { norm: Norm::Plain, ..llama(c)? })
 }
 
-pub(super) fn olmoe(c: &Config) -> Model {
+pub(super) fn olmoe(c: &Config) -> ModelResult {
     let mut m = llama(c)?;
     m.attention.qk_norm = QkNorm::Full;
     m.moe = Some(experts(c, None)?);
     Ok(m)
 }
 
-pub(super) fn mixtral(c: &Config) -> Model {
+pub(super) fn mixtral(c: &Config) -> ModelResult {
     let mut m = llama(c)?;
     m.moe = Some(experts(c, None)?);
     Ok(m)
 }
 
-pub(super) fn minimax_m2(c: &Config) -> Model {
+pub(super) fn minimax_m2(c: &Config) -> ModelResult {
     let mut m = llama(c)?;
     if c.flag("use_qk_norm", true) {
         m.attention.qk_norm = QkNorm::Full;
@@ -172,14 +171,14 @@ pub(super) fn minimax_m2(c: &Config) -> Model {
 }
 
 /// Norms before and behind both parts.
-pub(super) fn glm4(c: &Config) -> Model {
+pub(super) fn glm4(c: &Config) -> ModelResult {
     let mut m = llama(c)?;
     m.norms = Some(4);
     m.attention.output_bias = None;
     Ok(m)
 }
 
-pub(super) fn glm4_moe(c: &Config) -> Model {
+pub(super) fn glm4_moe(c: &Config) -> ModelResult {
     let mut m = llama(c)?;
     m.attention.output_bias = None;
     if c.flag("use_qk_norm", false) {
@@ -194,13 +193,13 @@ pub(super) fn glm4_moe(c: &Config) -> Model {
     Ok(m)
 }
 
-pub(super) fn dots1(c: &Config) -> Model {
+pub(super) fn dots1(c: &Config) -> ModelResult {
     let mut m = glm4_moe(c)?;
     m.attention.qk_norm = QkNorm::Head;
     Ok(m)
 }
 
-pub(super) fn llama4(c: &Config) -> Model {
+pub(super) fn llama4(c: &Config) -> ModelResult {
     let mut m = llama(c)?;
     let width = c.count(&["intermediate_size"])?;
     m.ffn = c.or(&["intermediate_size_mlp"], width)?;
@@ -248,7 +247,7 @@ pub(super) fn latent(c: &Config) -> Result<MlaSpec, SpecError> {
     })
 }
 
-pub(super) fn deepseek(c: &Config) -> Model {
+pub(super) fn deepseek(c: &Config) -> ModelResult {
     let mut m = c.decoder()?;
     (m.kv_heads, m.head_size) = (None, None);
     m.mla = Some(latent(c)?);
@@ -275,22 +274,22 @@ pub(super) fn deepseek(c: &Config) -> Model {
 }
 
 /// An MLP without a gate, norms of queries and keys.
-pub(super) fn apertus(c: &Config) -> Model {
+pub(super) fn apertus(c: &Config) -> ModelResult {
     let mut m = ModelSpec { gated_mlp: false, ..llama(c)? };
     m.attention.qk_norm = QkNorm::Head;
     Ok(m)
 }
 
 /// The square of a ReLU.
-pub(super) fn arcee(c: &Config) -> Model {
+pub(super) fn arcee(c: &Config) -> ModelResult {
     Ok(ModelSpec { gated_mlp: false, ..llama(c)? })
 }
 
-pub(super) fn ernie(c: &Config) -> Model {
+pub(super) fn ernie(c: &Config) -> ModelResult {
     Ok(ModelSpec { tied_embeddings: c.tied(true), biases: c.flag("use_bias", false), ..c.decoder()? })
 }
 
-pub(super) fn ernie_moe(c: &Config) -> Model {
+pub(super) fn ernie_moe(c: &Config) -> ModelResult {
     let mut m = ernie(c)?;
     m.moe = Some(MoeSpec {
         shared_experts: c.or(&["moe_num_shared_experts"], 2)?,
@@ -303,7 +302,7 @@ pub(super) fn ernie_moe(c: &Config) -> Model {
 }
 
 /// Dense, or with experts in every layer; lists have an entry a layer, all alike.
-pub(super) fn hunyuan(c: &Config) -> Model {
+pub(super) fn hunyuan(c: &Config) -> ModelResult {
     let mut m = llama(c)?;
     m.attention.qk_norm = QkNorm::Head;
     let count = c.alike("num_experts")?.unwrap_or(1);

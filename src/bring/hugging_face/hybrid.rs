@@ -1,5 +1,6 @@
 //! Decoders whose layers mix tokens in different ways.
 
+use super::ModelResult;
 use super::config::{Config, mixer_and_mlp, with_kinds};
 use super::decoder::{experts, latent};
 use stepsim_step::spec::SpecError;
@@ -8,13 +9,11 @@ use stepsim_step::spec::model::{
     Mamba2Spec, Mixer, MlpKind, ModelSpec, MoeSpec, Norm, Positions, QkNorm, Rwkv7Spec, ShortConvolutionSpec,
 };
 
-type Model = Result<ModelSpec, SpecError>;
-
 fn mixed(mixer: Mixer) -> LayerKindSpec {
     LayerKindSpec { mixer: Some(mixer), ..LayerKindSpec::default() }
 }
 
-pub(super) fn qwen3_next(c: &Config) -> Model {
+pub(super) fn qwen3_next(c: &Config) -> ModelResult {
     let mut m = qwen3_5(c)?;
     let shared = c.or(&["shared_expert_intermediate_size"], 512)?;
     let moe = experts(c, Some(c.count(&["moe_intermediate_size"])?))?;
@@ -23,7 +22,7 @@ pub(super) fn qwen3_next(c: &Config) -> Model {
 }
 
 /// Gated attention in every fourth layer, gated delta rules in the others.
-pub(super) fn qwen3_5(c: &Config) -> Model {
+pub(super) fn qwen3_5(c: &Config) -> ModelResult {
     let mut m = c.decoder()?;
     m.head_size = Some(c.or(&["head_dim"], 256)?).filter(|d| d * m.heads != m.hidden);
     m.attention = AttentionSpec { qk_norm: QkNorm::Head, output_gate: true, ..m.attention };
@@ -46,7 +45,7 @@ pub(super) fn qwen3_5(c: &Config) -> Model {
     Ok(with_kinds(layers, kinds, m))
 }
 
-pub(super) fn kimi_linear(c: &Config) -> Model {
+pub(super) fn kimi_linear(c: &Config) -> ModelResult {
     let mut m = c.decoder()?;
     (m.kv_heads, m.head_size) = (None, None);
     m.mla = Some(latent(c)?);
@@ -104,7 +103,7 @@ fn mamba2(c: &Config) -> Result<Mamba2Spec, SpecError> {
 }
 
 /// One letter a layer: M a state space, * attention, - an MLP, E experts.
-pub(super) fn nemotron_h(c: &Config) -> Model {
+pub(super) fn nemotron_h(c: &Config) -> ModelResult {
     let listed = c.list_length("layers_block_type").unwrap_or(0);
     let class: &[(&str, u64)] = if listed > 0 { &[("num_hidden_layers", listed)] } else { &[] };
     let mut m = ModelSpec { gated_mlp: false, ..c.decoder_of_class(class)? };
@@ -153,7 +152,7 @@ pub(super) fn nemotron_h(c: &Config) -> Model {
     Ok(with_kinds(layers.into_iter(), kinds, m))
 }
 
-pub(super) fn granite(c: &Config) -> Model {
+pub(super) fn granite(c: &Config) -> ModelResult {
     let mut m = ModelSpec { tied_embeddings: c.tied(true), ..c.decoder()? };
     let rotary = c.text("position_embedding_type") == Some("rope");
     m.attention.rotary = Some(rotary);
@@ -169,7 +168,7 @@ pub(super) fn granite(c: &Config) -> Model {
     Ok(with_kinds(layers, kinds, m))
 }
 
-pub(super) fn jamba(c: &Config) -> Model {
+pub(super) fn jamba(c: &Config) -> ModelResult {
     let mut m = c.decoder()?;
     m.attention.rotary = Some(false);
     m.moe = Some(experts(c, None)?);
@@ -202,7 +201,7 @@ pub(super) fn jamba(c: &Config) -> Model {
 }
 
 /// Gated short convolutions with attention in between. The width of the MLP is adjusted by two thirds and rounded up.
-pub(super) fn lfm2(c: &Config) -> Model {
+pub(super) fn lfm2(c: &Config) -> ModelResult {
     let decoder = c.decoder()?;
     let (h, multiple) = (decoder.hidden, c.or(&["block_multiple_of"], 256)?.max(1));
     let width = c.or(&["block_ff_dim", "intermediate_size"], 4 * h)?;
@@ -224,7 +223,7 @@ pub(super) fn lfm2(c: &Config) -> Model {
 }
 
 /// Lightning attention with full attention in between.
-pub(super) fn minimax(c: &Config) -> Model {
+pub(super) fn minimax(c: &Config) -> ModelResult {
     let mut m = c.decoder()?;
     m.moe = Some(experts(c, None)?);
     let head_size = c.or(&["head_dim"], m.hidden / m.heads.max(1))?;
@@ -242,7 +241,7 @@ pub(super) fn minimax(c: &Config) -> Model {
 
 /// RWKV-7 in every layer, the first without a value residual. Ranks follow from the width as in the layers of
 /// flash-linear-attention; the MLP squares its ReLU and has no gate.
-pub(super) fn rwkv7(c: &Config) -> Model {
+pub(super) fn rwkv7(c: &Config) -> ModelResult {
     if c.part("attn").is_some() {
         return Err(SpecError::at("attn", "layers of attention among those of RWKV-7").allowed("null"));
     }

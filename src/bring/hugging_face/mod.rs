@@ -28,10 +28,11 @@ use stepsim_step::spec::model::{ModelSpec, ModuleSpec};
 use config::Config;
 
 /// Makes a model of a configuration.
-type Family = fn(&Config) -> Result<ModelSpec, SpecError>;
+type ModelReader = fn(&Config) -> ModelResult;
+type ModelResult = Result<ModelSpec, SpecError>;
 
 /// The architectures known, by their `model_type`s.
-const FAMILIES: &[(&[&str], Family)] = &[
+const FAMILIES: &[(&[&str], ModelReader)] = &[
     (&["llama"], decoder::llama),
     (&["mllama", "mllama_text_model"], decoder::mllama),
     (&["mistral", "ministral", "mistral3", "ministral3"], decoder::llama),
@@ -93,7 +94,7 @@ const FAMILIES: &[(&[&str], Family)] = &[
 ];
 
 /// Every `model_type` with its family.
-fn architectures() -> impl Iterator<Item = (&'static str, Family)> {
+fn architectures() -> impl Iterator<Item = (&'static str, ModelReader)> {
     FAMILIES.iter().flat_map(|(names, family)| names.iter().map(|name| (*name, *family)))
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::ModelResult;
 use super::config::{Config, with_kinds};
 use super::decoder::experts;
 use stepsim_step::spec::SpecError;
@@ -11,11 +12,9 @@ use stepsim_step::spec::model::{
     AttentionSpec, LayerKindSpec, LayerRun, Mixer, MlpKind, ModelSpec, MoeSpec, QkNorm,
 };
 
-type Model = Result<ModelSpec, SpecError>;
-
 /// Llama with blocks that a search thinned out: each has its attention, with so many query heads to a head of keys, or
 /// none, and an MLP of a width of its own, or none (DeciLM: `block_configs`). The width is a multiple of 256.
-pub(super) fn nemotron_nas(c: &Config) -> Model {
+pub(super) fn nemotron_nas(c: &Config) -> ModelResult {
     let hidden = c.count(&["hidden_size"])?;
     let mut m = c.decoder_of_class(&[("intermediate_size", 4 * hidden)])?;
     let blocks = c.objects("block_configs").ok_or_else(|| {
@@ -85,7 +84,7 @@ fn first_dense(c: &Config, usual: u64) -> Result<u64, SpecError> {
 
 /// Dense layers in front, sparse attention in those that a list names: an indexer chooses blocks of keys, which are
 /// counted as a window of as many; the indexer's weights are left out.
-pub(super) fn minimax_m3(c: &Config) -> Model {
+pub(super) fn minimax_m3(c: &Config) -> ModelResult {
     let mut m = c.decoder()?;
     m.ffn = c.or(&["dense_intermediate_size"], m.ffn)?;
     if c.flag("use_qk_norm", true) {
@@ -115,7 +114,7 @@ pub(super) fn minimax_m3(c: &Config) -> Model {
 
 /// Local layers with heads of keys of their own and sinks, one global in six. Values are narrower than keys: both have
 /// the mean here, which is as many weights and products.
-pub(super) fn mimo_v2(c: &Config) -> Model {
+pub(super) fn mimo_v2(c: &Config) -> ModelResult {
     let mut m = c.decoder()?;
     let mean = |key: &str, value: &str, usual: u64| -> Result<u64, SpecError> {
         let key = c.or(&[key], usual)?;
@@ -148,7 +147,7 @@ pub(super) fn mimo_v2(c: &Config) -> Model {
 }
 
 /// Local layers by `layer_types`, experts behind the first dense layers with one that is shared.
-pub(super) fn step3(c: &Config) -> Model {
+pub(super) fn step3(c: &Config) -> ModelResult {
     let mut m = c.decoder()?;
     m.attention.qk_norm = QkNorm::Head;
     m.moe = Some(MoeSpec {

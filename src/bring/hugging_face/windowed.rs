@@ -1,11 +1,10 @@
 //! Decoders of local and global layers: a sliding window in most, all tokens in every few.
 
+use super::ModelResult;
 use super::config::{Config, with_attention, with_kinds};
 use super::decoder::{experts, gemma, llama};
 use stepsim_step::spec::SpecError;
 use stepsim_step::spec::model::{AttentionSpec, LayerKindSpec, ModelSpec, MoeSpec, Norm, QkNorm};
-
-type Model = Result<ModelSpec, SpecError>;
 
 /// Local and global layers: by `layer_types`, else every `period`-th is global.
 fn local_and_global(c: &Config, m: ModelSpec, window: Option<u64>, period: u64) -> ModelSpec {
@@ -22,7 +21,7 @@ fn local_and_global(c: &Config, m: ModelSpec, window: Option<u64>, period: u64) 
     with_kinds(layers, [("local", of_window), ("global", LayerKindSpec::default())], m)
 }
 
-pub(super) fn cohere(c: &Config) -> Model {
+pub(super) fn cohere(c: &Config) -> ModelResult {
     let mut m = ModelSpec {
         norm: Norm::LayerNoBias,
         parallel_block: true,
@@ -34,7 +33,7 @@ pub(super) fn cohere(c: &Config) -> Model {
     Ok(local_and_global(c, m, window, period))
 }
 
-pub(super) fn gemma2(c: &Config) -> Model {
+pub(super) fn gemma2(c: &Config) -> ModelResult {
     let mut m = ModelSpec { norms: Some(4), ..gemma(c)? };
     m.attention.window = None;
     let window = Some(c.or(&["sliding_window"], 4096)?);
@@ -42,7 +41,7 @@ pub(super) fn gemma2(c: &Config) -> Model {
 }
 
 /// The class's own figures stand in for what multimodal releases leave out.
-pub(super) fn gemma3(c: &Config) -> Model {
+pub(super) fn gemma3(c: &Config) -> ModelResult {
     let class = [
         ("hidden_size", 2304),
         ("num_hidden_layers", 26),
@@ -60,14 +59,14 @@ pub(super) fn gemma3(c: &Config) -> Model {
     Ok(local_and_global(c, m, window, period))
 }
 
-pub(super) fn olmo2(c: &Config) -> Model {
+pub(super) fn olmo2(c: &Config) -> ModelResult {
     let mut m = llama(c)?;
     let window = m.attention.window.take();
     m.attention.qk_norm = QkNorm::Full;
     Ok(local_and_global(c, m, window, 4))
 }
 
-pub(super) fn gpt_oss(c: &Config) -> Model {
+pub(super) fn gpt_oss(c: &Config) -> ModelResult {
     let mut m = c.decoder()?;
     m.head_size = Some(c.or(&["head_dim"], 64)?).filter(|d| d * m.heads != m.hidden);
     let biased = Some(c.flag("attention_bias", true));
@@ -78,7 +77,7 @@ pub(super) fn gpt_oss(c: &Config) -> Model {
 }
 
 /// Norms behind each part alone; layers that see everything are not rotated.
-pub(super) fn exaone4(c: &Config) -> Model {
+pub(super) fn exaone4(c: &Config) -> ModelResult {
     let mut m = llama(c)?;
     let window = m.attention.window.take();
     m.attention.qk_norm = QkNorm::Head;
@@ -96,7 +95,7 @@ pub(super) fn exaone4(c: &Config) -> Model {
 
 /// Global layers have wider heads, and fewer of keys; an MLP stands beside the experts. Their values are the keys,
 /// which is not known here: they are counted as if they had a projection of their own.
-pub(super) fn gemma4(c: &Config) -> Model {
+pub(super) fn gemma4(c: &Config) -> ModelResult {
     if c.or(&["hidden_size_per_layer_input"], 0)? > 0 {
         let problem = "embeddings of single layers are not known";
         return Err(SpecError::at("hidden_size_per_layer_input", problem)

@@ -10,7 +10,7 @@ use super::write::{write_page, write_report};
 use super::{Failure, inputs, say, width};
 use stepsim_measure::page;
 use stepsim_measure::profile::waterfall::{AtPeak, waterfall};
-use stepsim_measure::profile::{Classes, Profile, ProfileReport, Window, read, report};
+use stepsim_measure::profile::{ClassTables, ProfileReport, RankEvents, Window, read, report};
 use stepsim_simulate::Inputs;
 use stepsim_step::model::flops::StepFlops;
 use stepsim_step::spec::SpecError;
@@ -67,7 +67,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Some(workload) => Some(at_peak(workload, args)?),
         None => None,
     };
-    let (mut profiles, mut unread): (Vec<Profile>, Vec<SpecError>) = (Vec::new(), Vec::new());
+    let (mut profiles, mut unread): (Vec<RankEvents>, Vec<SpecError>) = (Vec::new(), Vec::new());
     for path in files(&args.traces)? {
         match read(&path, &classes) {
             Ok(read) => profiles.extend(read),
@@ -133,9 +133,9 @@ fn is_profile(file: &Path) -> bool {
 }
 
 /// Names of kernels: the shipped ones, behind those of a file.
-pub(super) fn classes(file: Option<&Path>) -> Result<Classes, Failure> {
-    let Some(path) = file else { return Ok(Classes::shipped()) };
-    Ok(Classes::with(&inputs::text(path)?, &path.display().to_string())?)
+pub(super) fn classes(file: Option<&Path>) -> Result<ClassTables, Failure> {
+    let Some(path) = file else { return Ok(ClassTables::shipped()) };
+    Ok(ClassTables::with(&inputs::text(path)?, &path.display().to_string())?)
 }
 
 /// Seconds that a step would take if all devices computed the model's FLOPs at their peak.

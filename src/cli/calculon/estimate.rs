@@ -7,7 +7,7 @@ use crate::estimate::Args;
 use crate::tables::{gib, table, term_table};
 use crate::write::write_report;
 use stepsim_form::calculon::closed_form;
-use stepsim_form::calculon::closed_form::{Estimate, Layer, OverCapacity, PerBlock, Quirks};
+use stepsim_form::calculon::closed_form::{CalculonEstimate, CalculonLayer, OverCapacity, PerBlock, Quirks};
 use stepsim_form::calculon::files::Calculon;
 
 /// The closed form of Calculon's files, as text.
@@ -25,7 +25,7 @@ pub(crate) fn text(args: &Args, case: &Calculon) -> Result<String, Failure> {
 }
 
 /// What is over capacity, by how much, and what holds it.
-pub(super) fn does_not_fit(case: &Calculon, estimate: &Estimate, over: OverCapacity) -> String {
+pub(super) fn does_not_fit(case: &Calculon, estimate: &CalculonEstimate, over: OverCapacity) -> String {
     let OverCapacity { tier, needed, capacity } = over;
     let held = if tier == 1 { &estimate.memory.tier1 } else { &estimate.memory.tier2 };
     let holders: Vec<String> = held
@@ -47,7 +47,7 @@ pub(super) fn does_not_fit(case: &Calculon, estimate: &Estimate, over: OverCapac
 }
 
 /// Tables of time, memory and efficiencies.
-fn summary(case: &Calculon, estimate: &Estimate, quirks: Quirks) -> String {
+fn summary(case: &Calculon, estimate: &CalculonEstimate, quirks: Quirks) -> String {
     let exe = case.exe();
     let outputs = estimate.outputs();
     let mut text = format!(
@@ -82,7 +82,7 @@ fn summary(case: &Calculon, estimate: &Estimate, quirks: Quirks) -> String {
     text
 }
 
-fn memory_table(case: &Calculon, estimate: &Estimate) -> Table {
+fn memory_table(case: &Calculon, estimate: &CalculonEstimate) -> Table {
     let memory = &estimate.memory;
     let (tier1, tier2) = (memory.tier1, memory.tier2);
     let mut table = table(&["memory of one processor", "tier 1 GiB", "tier 2 GiB"]);
@@ -101,7 +101,7 @@ fn memory_table(case: &Calculon, estimate: &Estimate) -> Table {
 }
 
 /// One row a layer: processing and collective time of one micro-batch in microseconds, bytes in MB.
-fn layer_table(layers: &[Layer]) -> String {
+fn layer_table(layers: &[CalculonLayer]) -> String {
     let mut table = table(&[
         "layer",
         "forward us",
@@ -116,7 +116,9 @@ fn layer_table(layers: &[Layer]) -> String {
     for layer in layers {
         let comm = &layer.comm;
         let all = [&comm.forward, &comm.agrad, &comm.redo];
-        let sum = |part: fn(&PerBlock<closed_form::Comm>) -> f64| all.iter().map(|c| part(c)).sum::<f64>();
+        let sum = |part: fn(&PerBlock<closed_form::TensorCollective>) -> f64| {
+            all.iter().map(|c| part(c)).sum::<f64>()
+        };
         let stages = [&layer.forward, &layer.agrad, &layer.wgrad, &layer.optimizer].map(|stage| stage.time);
         let comms = [sum(|c| c.base.link_time), sum(|c| c.base.exposed_time)];
         let micro = stages.into_iter().chain(comms).map(|seconds| format!("{:.2}", seconds * 1e6));

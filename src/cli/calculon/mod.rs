@@ -15,7 +15,7 @@ use stepsim_core::units::Time;
 use stepsim_form::calculon::closed_form::{self, Quirks};
 use stepsim_form::calculon::files::Calculon;
 use stepsim_form::calculon::simulate::{CalculonError, CalculonRun};
-use stepsim_form::compare::tracks::Rows;
+use stepsim_form::compare::tracks::TrackContents;
 use stepsim_read::trace::{Detail, RunMeta, Timeline};
 
 /// Reads the three files; a step that does not fit in memory by the closed form is refused, as Calculon refuses it.
@@ -44,7 +44,7 @@ pub(super) fn write_trace(
     detail: Detail,
     window: Option<(Time, Time)>,
     path: &Path,
-    rows: Rows<'_>,
+    rows: TrackContents<'_>,
 ) -> Result<(), Failure> {
     let width = run.step.ranks.saturating_sub(1).to_string().len();
     let name = |rank: RankId| format!("stage {:0width$}", rank.0);

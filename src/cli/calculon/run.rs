@@ -8,7 +8,7 @@ use crate::write::write_report;
 use stepsim_core::ids::RankId;
 use stepsim_form::calculon::files::Calculon;
 use stepsim_form::calculon::simulate::{CalculonRun, Choices};
-use stepsim_form::compare::tracks::Rows;
+use stepsim_form::compare::tracks::TrackContents;
 
 /// Simulates Calculon's files.
 pub(crate) fn files(args: &Args, case: &Calculon) -> Result<(), Failure> {
@@ -28,7 +28,7 @@ pub(crate) fn files(args: &Args, case: &Calculon) -> Result<(), Failure> {
             args.detail.unwrap_or_default(),
             args.window_ms,
             path,
-            Rows::default(),
+            TrackContents::default(),
         )?;
     }
     write_report(args.report.as_deref(), &report)?;

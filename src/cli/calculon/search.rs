@@ -8,20 +8,20 @@ use comfy_table::{Table, presets};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::asked::Asked;
-use crate::progress::Bar;
+use crate::asked::LayoutOptions;
+use crate::progress::TerminalProgress;
 use crate::sweep::draw;
 use crate::tables::right;
 use crate::write::{write_json, write_report};
 use crate::{Failure, outputs, say};
 use stepsim_core::pool;
 use stepsim_form::calculon::closed_form::Quirks;
-use stepsim_form::calculon::files::{Application, Datatype, Execution, Names, System};
-use stepsim_form::calculon::search::{Found, Space, search};
+use stepsim_form::calculon::files::{Application, Datatype, Execution, FileNames, System};
+use stepsim_form::calculon::search::{ExecutionRanking, ExecutionSpace, search};
 use stepsim_simulate::Status;
 use stepsim_step::spec::Draft;
 use stepsim_step::spec::model::ModelSpec;
-use stepsim_study::{Axis, Outcome, Plot, Row, SearchOptions};
+use stepsim_study::{Plot, PointOutcome, Row, SearchOptions, StudyAxis};
 
 /// Search in Calculon's closed form.
 #[derive(Clone, Debug, clap::Args)]
@@ -53,10 +53,10 @@ type Only = BTreeMap<String, Vec<Value>>;
 
 /// A point of a study and what is best there.
 #[derive(Serialize)]
-struct Point {
+struct CalculonPoint {
     settings: Map<String, Value>,
     #[serde(flatten)]
-    found: Found,
+    found: ExecutionRanking,
 }
 
 impl OfFiles {
@@ -69,7 +69,7 @@ impl OfFiles {
     ///
     /// # Errors
     /// Wrong input, or a space in which nothing fits (status 2); a file that cannot be written (status 1).
-    pub(crate) fn run(&self, options: &SearchOptions, asked: &Asked) -> Result<(), Failure> {
+    pub(crate) fn run(&self, options: &SearchOptions, asked: &LayoutOptions) -> Result<(), Failure> {
         let Some([app, sys]) = self.calculon.as_deref() else { return Ok(()) };
         let plots = self.plot.iter().map(|text| Plot::parse(text)).collect::<Result<Vec<_>, _>>();
         let plots = plots.map_err(Failure::input)?;
@@ -79,7 +79,7 @@ impl OfFiles {
         let (axes, mut only) = sorted(options)?;
         let begun = Instant::now();
         let mut points = Vec::new();
-        let (bar, all) = (Bar::of("parts of the space", 1), product(&axes));
+        let (bar, all) = (TerminalProgress::of("parts of the space", 1), product(&axes));
         let count = all.len() as u64;
         for (before, settings) in (0..).zip(all) {
             let space = self.space(app, sys, &settings, std::mem::take(&mut only))?;
@@ -89,7 +89,7 @@ impl OfFiles {
             let found = search(&space, quirks, options.top, pool::threads(options.threads), &mut tell);
             let found = found.map_err(Failure::input)?;
             only = space.only;
-            points.push(Point { settings, found });
+            points.push(CalculonPoint { settings, found });
         }
         bar.done();
         write_report(report, &serde_json::json!({ "points": &points }))?;
@@ -116,7 +116,7 @@ impl OfFiles {
         sys: &Path,
         settings: &Map<String, Value>,
         only: Only,
-    ) -> Result<Space, Failure> {
+    ) -> Result<ExecutionSpace, Failure> {
         let of_system = |(path, value): (&String, &Value)| {
             path.strip_prefix("system.").map(|field| (field.to_string(), value.clone()))
         };
@@ -135,13 +135,13 @@ impl OfFiles {
                 self.datatype
             ))
         })?;
-        Ok(Space {
+        Ok(ExecutionSpace {
             app: application(app)?,
             sys: System::load(sys, &changes).map_err(Failure::input)?,
-            names: Names {
+            names: FileNames {
                 application: app.display().to_string(),
                 system: sys.display().to_string(),
-                ..Names::default()
+                ..FileNames::default()
             },
             processors: number("processors", self.processors)?,
             batch: number("batch", self.batch)?,
@@ -161,14 +161,14 @@ fn application(path: &Path) -> Result<Application, Failure> {
 }
 
 /// Variations of model and machine, and the values that fields of the execution are kept to.
-fn sorted(options: &SearchOptions) -> Result<(Vec<Axis>, Only), Failure> {
-    let fixed = options.fix.iter().map(|text| Axis::parse("--fix", text));
-    let fixed: Vec<Axis> = fixed.collect::<Result<_, _>>().map_err(Failure::input)?;
-    let varies = |axis: &Axis| {
+fn sorted(options: &SearchOptions) -> Result<(Vec<StudyAxis>, Only), Failure> {
+    let fixed = options.fix.iter().map(|text| StudyAxis::parse("--fix", text));
+    let fixed: Vec<StudyAxis> = fixed.collect::<Result<_, _>>().map_err(Failure::input)?;
+    let varies = |axis: &StudyAxis| {
         let path = axis.paths[0].as_str();
         path.starts_with("system.") || ["application", "processors", "batch"].contains(&path)
     };
-    let (axes, fields): (Vec<Axis>, Vec<Axis>) =
+    let (axes, fields): (Vec<StudyAxis>, Vec<StudyAxis>) =
         fixed.into_iter().chain(options.vary.iter().cloned()).partition(varies);
     let only = fields
         .into_iter()
@@ -177,7 +177,7 @@ fn sorted(options: &SearchOptions) -> Result<(Vec<Axis>, Only), Failure> {
 }
 
 /// All points of some axes, the last changing fastest.
-fn product(axes: &[Axis]) -> Vec<Map<String, Value>> {
+fn product(axes: &[StudyAxis]) -> Vec<Map<String, Value>> {
     axes.iter().fold(vec![Map::new()], |points, axis| {
         let with = |point: &Map<String, Value>, values: &Vec<Value>| {
             let mut point = point.clone();
@@ -191,27 +191,27 @@ fn product(axes: &[Axis]) -> Vec<Map<String, Value>> {
     })
 }
 
-fn drawn(plots: &[Plot], points: &[Point], output: Option<&Path>) -> Result<String, Failure> {
+fn drawn(plots: &[Plot], points: &[CalculonPoint], output: Option<&Path>) -> Result<String, Failure> {
     let rows: Vec<Row> = points.iter().enumerate().map(|(i, point)| row(i, point)).collect();
     draw(plots, &rows, output.unwrap_or(Path::new("search")))
 }
 
 /// The best of a point as a row of a study.
-fn row(i: usize, point: &Point) -> Row {
+fn row(i: usize, point: &CalculonPoint) -> Row {
     let outcome = match point.found.ranking.first() {
-        None => Outcome { status: Status::OutOfMemory, ..Outcome::default() },
-        Some(best) => Outcome {
+        None => PointOutcome { status: Status::OutOfMemory, ..PointOutcome::default() },
+        Some(best) => PointOutcome {
             status: Status::Ok,
             step_time_s: Some(best.output("total_time")),
             mfu: Some(best.output("total_efficiency")),
             memory_peak_bytes: Some(best.output("proc_mem_tier1_cap_req") as u64),
-            ..Outcome::default()
+            ..PointOutcome::default()
         },
     };
     Row { key: String::new(), point: i as u64, settings: point.settings.clone(), outcome }
 }
 
-fn text(points: &[Point], seconds: f64) -> String {
+fn text(points: &[CalculonPoint], seconds: f64) -> String {
     let executions: u64 = points.iter().map(|point| point.found.executions).sum();
     let fit: u64 = points.iter().map(|point| point.found.fit).sum();
     let mut text = format!("{executions} executions in {seconds:.1} s, {fit} of them fit\n");

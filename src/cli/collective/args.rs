@@ -33,8 +33,8 @@ pub struct Args {
     #[arg(long, value_name = "LIST")]
     pub ranks: Option<String>,
     /// How finely it is played out
-    #[arg(long, value_enum, default_value_t = Level::Fluid)]
-    pub fidelity: Level,
+    #[arg(long, value_enum, default_value_t = DetailLevel::Fluid)]
+    pub fidelity: DetailLevel,
     /// Costs as theory has them also where a tuning table knows more
     #[arg(long)]
     pub theory: bool,
@@ -52,7 +52,7 @@ pub struct Args {
 
 /// How finely collectives are played out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Level {
+pub enum DetailLevel {
     /// The closed form; no link is used.
     Formula,
     /// One activity for each phase over all its links.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::Row;
-use super::transfers::Played;
+use super::SizeRow;
+use super::transfers::TransferRun;
 use stepsim_core::ids::{DeviceId, ResourceId};
 use stepsim_core::units::Time;
 use stepsim_read::palette;
@@ -47,14 +47,14 @@ fn lanes<T>(things: Vec<(Time, Time, T)>) -> Vec<Vec<(Time, Time, T)>> {
 /// Writes the timeline: a process a device with its sends and receives, one with the links.
 pub(super) fn timeline(
     machine: &Machine,
-    all: &[Played],
+    all: &[TransferRun],
     meta: &RunMeta,
-    row: &Row,
+    row: &SizeRow,
     sink: &mut dyn Sink,
 ) -> Result<Summary, TimelineError> {
     let values: Vec<(&str, Value)> = meta.0.iter().map(|(key, value)| (key.as_str(), of(value))).collect();
     sink.begin(&values)?;
-    let mut writer = Writer::new(machine, row, sink)?;
+    let mut writer = TransferWriter::new(machine, row, sink)?;
     writer.whole(&values)?;
     for (device, sides) in by_device(all) {
         writer.device(device, sides)?;
@@ -73,10 +73,10 @@ fn of(value: &MetaValue) -> Value<'_> {
 }
 
 /// A transfer with its number.
-type Numbered<'p> = (u64, &'p Played);
+type Numbered<'p> = (u64, &'p TransferRun);
 
 /// What each device sends, and what it gets.
-fn by_device(all: &[Played]) -> BTreeMap<DeviceId, [Vec<Numbered<'_>>; 2]> {
+fn by_device(all: &[TransferRun]) -> BTreeMap<DeviceId, [Vec<Numbered<'_>>; 2]> {
     let mut devices: BTreeMap<DeviceId, [Vec<Numbered>; 2]> = BTreeMap::new();
     for (number, played) in (1u64..).zip(all) {
         devices.entry(played.sent.from).or_default()[0].push((number, played));
@@ -85,17 +85,21 @@ fn by_device(all: &[Played]) -> BTreeMap<DeviceId, [Vec<Numbered<'_>>; 2]> {
     devices
 }
 
-struct Writer<'a> {
+struct TransferWriter<'a> {
     machine: &'a Machine,
-    row: &'a Row,
+    row: &'a SizeRow,
     sink: &'a mut dyn Sink,
     keys: [Key; 6],
     next_tid: u64,
     summary: Summary,
 }
 
-impl<'a> Writer<'a> {
-    fn new(machine: &'a Machine, row: &'a Row, sink: &'a mut dyn Sink) -> Result<Writer<'a>, TimelineError> {
+impl<'a> TransferWriter<'a> {
+    fn new(
+        machine: &'a Machine,
+        row: &'a SizeRow,
+        sink: &'a mut dyn Sink,
+    ) -> Result<TransferWriter<'a>, TimelineError> {
         let turn = if row.choice.chunks > 1 { "chunk" } else { "round" };
         let mut keys = Vec::new();
         for name in ["phase", turn, "from", "to", "bytes", "links"] {
@@ -104,7 +108,7 @@ impl<'a> Writer<'a> {
         let keys = [keys[0], keys[1], keys[2], keys[3], keys[4], keys[5]];
         // Numbers of threads lie above those of all processes.
         let next_tid = 10u64.pow((machine.devices() + 10).ilog10() + 2);
-        Ok(Writer { machine, row, sink, keys, next_tid, summary: Summary::default() })
+        Ok(TransferWriter { machine, row, sink, keys, next_tid, summary: Summary::default() })
     }
 
     /// The slice of the whole collective, with what was run.
@@ -133,7 +137,7 @@ impl<'a> Writer<'a> {
     }
 
     /// The busiest links in the order of their names.
-    fn links(&mut self, all: &[Played]) -> Result<(), TimelineError> {
+    fn links(&mut self, all: &[TransferRun]) -> Result<(), TimelineError> {
         let mut links: BTreeMap<ResourceId, (f64, Vec<Numbered>)> = BTreeMap::new();
         for played in all {
             for link in &played.links {
@@ -202,7 +206,7 @@ impl<'a> Writer<'a> {
 }
 
 /// Names and colours of patterns, and a row a device: what it sends, and what it gets.
-pub(super) fn rows(all: &[Played], end: Time) -> (Looks, Vec<lane::Row>) {
+pub(super) fn rows(all: &[TransferRun], end: Time) -> (Looks, Vec<lane::Row>) {
     let mut patterns: Vec<String> = all.iter().map(|p| words(p.sent.pattern)).collect();
     patterns.sort();
     patterns.dedup();

@@ -12,7 +12,7 @@ mod row;
 pub(super) mod timeline;
 mod transfers;
 
-pub use args::{Args, Level};
+pub use args::{Args, DetailLevel};
 pub(super) use asked::parse_op;
 
 use std::time::Duration;
@@ -23,7 +23,7 @@ use super::tables::right;
 use super::write::{write_file, write_json};
 use super::{Failure, say};
 use asked::{devices, sizes};
-use row::Row;
+use row::SizeRow;
 use stepsim_core::units::Bytes;
 use stepsim_read::trace::{RunMeta, write_with};
 use stepsim_step::collective::{Chooser, Op};
@@ -78,7 +78,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let (mut rows, mut transfers, mut reshares, mut wall) = (Vec::new(), 0, 0, Duration::ZERO);
     let mut last = None;
     for bytes in sizes {
-        let row = Row::play(args, &machine, &chooser, &devices, bytes)?;
+        let row = SizeRow::play(args, &machine, &chooser, &devices, bytes)?;
         table.add_row([
             bytes.to_string(),
             row.choice.algorithm.name().into(),
@@ -101,7 +101,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(text) = last.in_chunks() {
         say(&text)?;
     }
-    if args.fidelity == Level::Steps {
+    if args.fidelity == DetailLevel::Steps {
         let per_s = |n: u64| n as f64 / wall.as_secs_f64().max(1e-9);
         eprintln!(
             "{transfers} transfers, {reshares} re-shares in {:.3} s: {:.0} transfers/s, {:.0} re-shares/s",
@@ -134,7 +134,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// What the timeline says of the run.
-fn meta(args: &Args, row: &Row) -> RunMeta {
+fn meta(args: &Args, row: &SizeRow) -> RunMeta {
     let mut meta = RunMeta::default();
     meta.text("topology", &*args.topology);
     meta.text("op", args.op.name());

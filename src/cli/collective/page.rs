@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::transfers::Played;
-use super::{Args, Row, drawn};
+use super::transfers::TransferRun;
+use super::{Args, SizeRow, drawn};
 use crate::command_line::command;
 use stepsim_core::units::Bytes;
 use stepsim_simulate::page::sheet::{Sheet, table};
 
 /// The page: every size in a table, and the transfers of the largest over time.
-pub(super) fn page(args: &Args, row: &Row, played: Option<&[Played]>, rows: &[Value]) -> String {
+pub(super) fn page(args: &Args, row: &SizeRow, played: Option<&[TransferRun]>, rows: &[Value]) -> String {
     let (looks, lanes) = played.map_or_else(Default::default, |all| drawn::rows(all, row.time));
     let title = format!("{} on {}", args.op.name(), args.topology);
     let mut sheet = Sheet::new(&title, looks, &[]);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::super::Failure;
-use super::args::{Args, Level};
+use super::args::{Args, DetailLevel};
 use stepsim_core::engine;
 use stepsim_core::engine::{EngineError, Record};
 use stepsim_core::fold::fold;
@@ -24,7 +24,7 @@ pub(super) const MOST_TRANSFERS: u64 = 40_000_000;
 pub(super) const MOST_DRAWN: usize = 30_000;
 
 /// One size, played out.
-pub(super) struct Row {
+pub(super) struct SizeRow {
     pub(super) transfer: Transfer,
     pub(super) geometry: Geometry,
     pub(super) choice: Choice,
@@ -39,20 +39,20 @@ pub(super) struct Row {
     pub(super) wall: Duration,
 }
 
-impl Row {
+impl SizeRow {
     pub(super) fn play(
         args: &Args,
         machine: &Machine,
         chooser: &Chooser,
         devices: &[DeviceId],
         bytes: u64,
-    ) -> Result<Row, Failure> {
+    ) -> Result<SizeRow, Failure> {
         let begin = Instant::now();
         let transfer = Transfer::new(args.op, bytes);
         let fidelity = match args.fidelity {
-            Level::Formula => Fidelity::Formula,
-            Level::Fluid => Fidelity::Fluid,
-            Level::Steps => Fidelity::Steps,
+            DetailLevel::Formula => Fidelity::Formula,
+            DetailLevel::Fluid => Fidelity::Fluid,
+            DetailLevel::Steps => Fidelity::Steps,
         };
         let mut lowering = Lowering::new(machine, fidelity, chooser.clone());
         let (geometry, choice) = lowering.explain(&transfer, devices)?;
@@ -77,7 +77,7 @@ impl Row {
             }
             _ => Vec::new(),
         };
-        Ok(Row { transfer, geometry, choice, transfers, time, world, record, phases, sent, wall })
+        Ok(SizeRow { transfer, geometry, choice, transfers, time, world, record, phases, sent, wall })
     }
 
     /// `S/t` in 10⁹ B/s.

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::row::{MOST_DRAWN, Row, stopped};
+use super::row::{MOST_DRAWN, SizeRow, stopped};
 use crate::Failure;
 use stepsim_core::engine;
 use stepsim_core::engine::Record;
@@ -20,7 +20,7 @@ use stepsim_step::collective::Sent;
 
 /// A transfer.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Played {
+pub(super) struct TransferRun {
     pub sent: Sent,
     pub start: Time,
     pub end: Time,
@@ -33,7 +33,7 @@ pub(super) struct Played {
 }
 
 /// The transfers of a row in order of time; `None` if it was not played in steps, or they are too many.
-pub(super) fn played(row: &Row) -> Result<Option<Vec<Played>>, Failure> {
+pub(super) fn played(row: &SizeRow) -> Result<Option<Vec<TransferRun>>, Failure> {
     let comm = row.world.comms[0];
     let action = row.world.profiles[comm.profile as usize][0] as usize;
     if row.world.actions[action].count() > MOST_DRAWN {
@@ -47,7 +47,7 @@ pub(super) fn played(row: &Row) -> Result<Option<Vec<Played>>, Failure> {
 }
 
 /// A world with one rank, of which each op is one flow or a part of it; and the first and the last op of each flow.
-fn alone(row: &Row, flows: &[Flow], parents: &[Span], parent_ids: &[u32]) -> (World, Vec<[OpId; 2]>) {
+fn alone(row: &SizeRow, flows: &[Flow], parents: &[Span], parent_ids: &[u32]) -> (World, Vec<[OpId; 2]>) {
     let mut world = World {
         resources: row.world.resources.clone(),
         paths: row.world.paths.clone(),
@@ -93,7 +93,7 @@ fn alone(row: &Row, flows: &[Flow], parents: &[Span], parent_ids: &[u32]) -> (Wo
     (world, ops)
 }
 
-fn read(row: &Row, flows: &[Flow], ops: &[[OpId; 2]], record: &Record) -> Vec<Played> {
+fn read(row: &SizeRow, flows: &[Flow], ops: &[[OpId; 2]], record: &Record) -> Vec<TransferRun> {
     let paths = row.world.comms[0].paths;
     let mut phases =
         row.phases.iter().flat_map(|(number, count)| std::iter::repeat_n(*number, *count as usize));
@@ -106,7 +106,7 @@ fn read(row: &Row, flows: &[Flow], ops: &[[OpId; 2]], record: &Record) -> Vec<Pl
         let (start, end) = (record.span(RankId(0), *first).0, record.span(RankId(0), *last).1);
         let path = row.world.paths[paths.start as usize + flow.path as usize];
         let links = row.world.uses[path.range()].iter().map(|used| used.0).collect();
-        all.push(Played { sent: *sent, start, end, phase, turn: *turn, bytes: flow.bytes, links });
+        all.push(TransferRun { sent: *sent, start, end, phase, turn: *turn, bytes: flow.bytes, links });
         *turn += 1;
     }
     all.sort_by_key(|p| (p.start, p.end, p.sent.from, p.sent.to));

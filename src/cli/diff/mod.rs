@@ -10,11 +10,11 @@ use super::command_line::command;
 use super::outputs::WRITTEN;
 use super::write::{write_file, write_json};
 use super::{Failure, say, width};
-use side::Side;
+use side::DiffSide;
 use stepsim_core::units::Bytes;
 use stepsim_measure::page::difference::page;
-use stepsim_measure::profile::Profile;
-use stepsim_measure::summary::{Summary, beside};
+use stepsim_measure::profile::RankEvents;
+use stepsim_measure::summary::{RankSummary, beside};
 use stepsim_read::analysis::cost::joules_in_words;
 use stepsim_read::analysis::diff::{Line, Measure, diff};
 use stepsim_read::analysis::table;
@@ -72,14 +72,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(path) = &args.trace {
         Format::of(path).map_err(Failure::input)?;
     }
-    let (a, b) = (Side::read(&args.a, &args.set_a)?, Side::read(&args.b, &args.set_b)?);
+    let (a, b) = (DiffSide::read(&args.a, &args.set_a)?, DiffSide::read(&args.b, &args.set_b)?);
     let lines = match (&a, &b) {
-        (Side::Simulated { report: a, .. }, Side::Simulated { report: b, .. }) => diff(a, b),
+        (DiffSide::Simulated { report: a, .. }, DiffSide::Simulated { report: b, .. }) => diff(a, b),
         _ => beside(&summary(&a), &summary(&b)),
     };
     let different = a.differences(&b);
     if let Some(path) = &args.html {
-        let measured: Vec<Profile> = [&a, &b].into_iter().filter_map(Side::profile).cloned().collect();
+        let measured: Vec<RankEvents> = [&a, &b].into_iter().filter_map(DiffSide::profile).cloned().collect();
         let names = [a.name(), b.name()];
         let text =
             page([&names[0], &names[1]], &lines, &different, &measured, &command()).map_err(Failure::run)?;
@@ -98,10 +98,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     say(&(out + &sections(&lines, width())))
 }
 
-fn summary(side: &Side) -> Summary {
+fn summary(side: &DiffSide) -> RankSummary {
     match side {
-        Side::Simulated { report, .. } => Summary::from(&**report),
-        Side::Measured { rank, .. } => Summary::from(&**rank),
+        DiffSide::Simulated { report, .. } => RankSummary::from(&**report),
+        DiffSide::Measured { rank, .. } => RankSummary::from(&**rank),
     }
 }
 

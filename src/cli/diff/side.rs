@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{Failure, inputs};
 use stepsim_measure::profile::report::RankProfile;
-use stepsim_measure::profile::{Classes, Profile, Window, read, report};
+use stepsim_measure::profile::{ClassTables, RankEvents, Window, read, report};
 use stepsim_read::analysis::report::Report;
 use stepsim_simulate::jump::reported;
 use stepsim_simulate::{Inputs, Options};
@@ -20,7 +20,7 @@ const MOST_FIELDS: usize = 24;
 const HEAD: u64 = 1 << 16;
 
 /// One side.
-pub(super) enum Side {
+pub(super) enum DiffSide {
     /// A simulated step.
     Simulated {
         report: Box<Report>,
@@ -32,16 +32,16 @@ pub(super) enum Side {
         /// What is said of it.
         rank: Box<RankProfile>,
         /// What was read.
-        profile: Box<Profile>,
+        profile: Box<RankEvents>,
     },
 }
 
-impl Side {
+impl DiffSide {
     /// Reads or simulates a side.
     ///
     /// # Errors
     /// It is none of what a side may be, or does not run.
-    pub fn read(name: &str, sets: &[String]) -> Result<Side, Failure> {
+    pub fn read(name: &str, sets: &[String]) -> Result<DiffSide, Failure> {
         let path = Path::new(name);
         let is_file = name.contains('/') || name.contains(".json");
         let head = if is_file { head(path)? } else { String::new() };
@@ -83,8 +83,8 @@ impl Side {
     /// Its name.
     pub fn name(&self) -> String {
         match self {
-            Side::Simulated { report, .. } => format!("{} on {}", report.workload, report.topology),
-            Side::Measured { rank: p, .. } => {
+            DiffSide::Simulated { report, .. } => format!("{} on {}", report.workload, report.topology),
+            DiffSide::Measured { rank: p, .. } => {
                 let device = p.device.as_ref().map_or(String::new(), |name| format!(" on {name}"));
                 format!("{}: profile of rank {}{device}", p.file, p.rank)
             }
@@ -93,20 +93,20 @@ impl Side {
 
     /// Whether it is a workload, which was simulated now.
     pub fn is_workload(&self) -> bool {
-        matches!(self, Side::Simulated { inputs: Some(_), .. })
+        matches!(self, DiffSide::Simulated { inputs: Some(_), .. })
     }
 
     /// What was measured.
-    pub fn profile(&self) -> Option<&Profile> {
+    pub fn profile(&self) -> Option<&RankEvents> {
         match self {
-            Side::Simulated { .. } => None,
-            Side::Measured { profile, .. } => Some(profile),
+            DiffSide::Simulated { .. } => None,
+            DiffSide::Measured { profile, .. } => Some(profile),
         }
     }
 
     /// What differs between the inputs of two simulated steps.
-    pub fn differences(&self, other: &Side) -> Vec<String> {
-        let (Side::Simulated { report: a, inputs: x }, Side::Simulated { report: b, inputs: y }) =
+    pub fn differences(&self, other: &DiffSide) -> Vec<String> {
+        let (DiffSide::Simulated { report: a, inputs: x }, DiffSide::Simulated { report: b, inputs: y }) =
             (self, other)
         else {
             return Vec::new();
@@ -173,7 +173,7 @@ fn head(path: &Path) -> Result<String, SpecError> {
     start().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).map_err(|e| unreadable(path, &e))
 }
 
-fn saved(path: &Path) -> Result<Side, Failure> {
+fn saved(path: &Path) -> Result<DiffSide, Failure> {
     let allowed = "a report as `stepsim run --report FILE.json` writes it";
     let value: Value = inputs::document(path, allowed)?;
     if let Some((at, time)) = negative_time(&value, "") {
@@ -181,7 +181,7 @@ fn saved(path: &Path) -> Result<Side, Failure> {
         return Err(error.in_file(&path.display().to_string()).into());
     }
     let report = inputs::document(path, allowed)?;
-    Ok(Side::Simulated { report, inputs: None })
+    Ok(DiffSide::Simulated { report, inputs: None })
 }
 
 /// The first time of a report that is below zero, and where it stands. Differences of times, which may be, are in the
@@ -196,21 +196,21 @@ fn negative_time(value: &Value, path: &str) -> Option<(String, f64)> {
     })
 }
 
-fn profile(path: &Path) -> Result<Side, Failure> {
-    let mut profiles = read(path, &Classes::shipped()).map_err(Failure::input)?;
+fn profile(path: &Path) -> Result<DiffSide, Failure> {
+    let mut profiles = read(path, &ClassTables::shipped()).map_err(Failure::input)?;
     let first = report(&mut profiles, Window::All).ranks.into_iter().next();
     let (rank, profile) = first.zip(profiles.into_iter().next()).ok_or_else(|| {
         Failure::from(SpecError::file(path.display().to_string(), "holds no rank of a profile"))
     })?;
-    Ok(Side::Measured { rank: Box::new(rank), profile: Box::new(profile) })
+    Ok(DiffSide::Measured { rank: Box::new(rank), profile: Box::new(profile) })
 }
 
-fn simulated(name: &str, sets: &[String]) -> Result<Side, Failure> {
+fn simulated(name: &str, sets: &[String]) -> Result<DiffSide, Failure> {
     let inputs = Inputs::load(name, None, sets)?;
     let report = reported(&inputs, &Options::default())?;
     let value = serde_json::json!({
         "workload": inputs.workload.value,
         "topology": inputs.topology.value,
     });
-    Ok(Side::Simulated { report: Box::new(report), inputs: Some(value) })
+    Ok(DiffSide::Simulated { report: Box::new(report), inputs: Some(value) })
 }

@@ -2,26 +2,26 @@
 
 use std::path::Path;
 
-use super::side::Side;
+use super::side::DiffSide;
 use crate::Failure;
 use crate::timeline::{Also, Shown, told, traced, write_trace};
 use stepsim_core::units::Time;
 use stepsim_measure::beside::Above;
-use stepsim_measure::profile::Profile;
+use stepsim_measure::profile::RankEvents;
 use stepsim_read::trace::writer::Sink;
 use stepsim_read::trace::{RunMeta, Summary, TimelineError, write_with};
 use stepsim_simulate::{Inputs, Options, Simulation};
 use stepsim_step::spec::SpecError;
 
 /// A side, what the person called it, and the settings of its workload.
-type Named<'a> = (&'a Side, &'a str, &'a [String]);
+type NamedSide<'a> = (&'a DiffSide, &'a str, &'a [String]);
 
 /// Writes the timeline.
 ///
 /// # Errors
 /// A side has no ops, only a report; no side was measured; the step does not run, or the file cannot be written.
-pub(super) fn write(sides: [Named; 2], path: &Path) -> Result<(), Failure> {
-    let measured: Vec<Profile> = sides.iter().filter_map(|side| side.0.profile()).cloned().collect();
+pub(super) fn write(sides: [NamedSide; 2], path: &Path) -> Result<(), Failure> {
+    let measured: Vec<RankEvents> = sides.iter().filter_map(|side| side.0.profile()).cloned().collect();
     if measured.len() == 2 {
         return profiles(&measured, path);
     }
@@ -41,7 +41,7 @@ pub(super) fn write(sides: [Named; 2], path: &Path) -> Result<(), Failure> {
 }
 
 /// Two profiles; one of them may be a timeline of this program.
-fn profiles(profiles: &[Profile], path: &Path) -> Result<(), Failure> {
+fn profiles(profiles: &[RankEvents], path: &Path) -> Result<(), Failure> {
     let write = &mut |sink: &mut dyn Sink| -> Result<Summary, TimelineError> {
         sink.begin(&[])?;
         let slices = Above::new(profiles, Time::ZERO).write(sink)?;
@@ -52,7 +52,7 @@ fn profiles(profiles: &[Profile], path: &Path) -> Result<(), Failure> {
 }
 
 /// Profiles above the timeline of a workload.
-fn simulated_below(measured: &[Profile], name: &str, sets: &[String], path: &Path) -> Result<(), Failure> {
+fn simulated_below(measured: &[RankEvents], name: &str, sets: &[String], path: &Path) -> Result<(), Failure> {
     let inputs = Inputs::load(name, None, sets)?;
     let run = Simulation::run(&inputs, &Options::default())?;
     let mut meta = RunMeta::default();

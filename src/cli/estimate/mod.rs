@@ -152,14 +152,14 @@ mod tests {
     use stepsim_form::calculon::closed_form::Quirks;
 
     #[derive(Parser)]
-    struct Command {
+    struct EstimateCommand {
         #[command(flatten)]
         args: Args,
     }
 
     fn parse(line: &[&str]) -> Result<Args, clap::Error> {
         let files = ["estimate", "--calculon", "a.json", "e.json", "s.json"];
-        Command::try_parse_from(files.iter().chain(line)).map(|command| command.args)
+        EstimateCommand::try_parse_from(files.iter().chain(line)).map(|command| command.args)
     }
 
     #[test]
@@ -178,7 +178,7 @@ mod tests {
         let files = parse(&[]).expect("a valid line").calculon.map(|files| files.len());
         assert_eq!(files, Some(3));
         assert!(parse(&["gpt3-175b"]).is_err(), "both");
-        let alone = |line: &[&str]| Command::try_parse_from(line).map(|command| command.args);
+        let alone = |line: &[&str]| EstimateCommand::try_parse_from(line).map(|command| command.args);
         assert_eq!(
             alone(&["estimate", "llama3-8b-fsdp"]).expect("valid").workload.as_deref(),
             Some("llama3-8b-fsdp")

@@ -11,7 +11,7 @@ use super::tables::table;
 use super::write::{write_page, write_report};
 use super::{Failure, outputs, say};
 use result::{Goodput, span};
-use stepsim_around::goodput::{CheckpointTimes, Job, simulate};
+use stepsim_around::goodput::{CheckpointTimes, GoodputJob, simulate};
 use stepsim_simulate::jump::{Figures, figures};
 use stepsim_simulate::{Head, Inputs, Options, under};
 use stepsim_step::spec::reliability::{CheckpointMode, Reliability};
@@ -122,7 +122,7 @@ fn goodput(
     let step = args.step_s.or(figures.as_ref().map(|f| f.step_end.s())).unwrap_or(1.0);
     let times = CheckpointTimes::new(&reliability.checkpoint, devices, inputs)
         .map_err(|e| under("reliability", blame_setting(e, sets)).in_file(&loaded.file))?;
-    let job = Job::new(reliability, devices, step, times);
+    let job = GoodputJob::new(reliability, devices, step, times);
     let wall = args.days * 86_400.0;
     let slow: f64 =
         reliability.slow_devices.iter().map(|s| s.per_device_day * f64::from(devices) / 86_400.0).sum();

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use stepsim_around::goodput::{CheckpointTimes, Interval, Summary};
+use stepsim_around::goodput::{CheckpointTimes, GoodputSummary, Interval};
 use stepsim_simulate::Head;
 use stepsim_step::spec::reliability::Reliability;
 
@@ -21,7 +21,7 @@ pub(super) struct Goodput {
     pub expected_segment_s: Option<f64>,
     pub expected_goodput: Option<f64>,
     pub intervals: Vec<Interval>,
-    pub simulated: Summary,
+    pub simulated: GoodputSummary,
     /// Of the undisturbed step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mfu: Option<f64>,

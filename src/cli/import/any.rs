@@ -6,7 +6,7 @@ use clap::Parser;
 
 use super::super::outputs::WRITTEN;
 use super::super::{Failure, inputs};
-use super::from::From;
+use super::from::ImportSource;
 use stepsim_bring::imports::{FORMATS, FileKind, Invocation, recognise};
 use stepsim_step::spec::SpecError;
 
@@ -39,16 +39,16 @@ pub(super) struct Args {
 
 /// The command of one kind.
 #[derive(Debug, clap::Parser)]
-struct OfKind {
+struct KindCommand {
     #[command(subcommand)]
-    from: From,
+    from: ImportSource,
 }
 
 /// The command of the kind that the files are of.
 ///
 /// # Errors
 /// Nothing is known of a file, it needs no import, or its kind needs more than was said (status 2).
-pub(super) fn command(args: &Args) -> Result<From, Failure> {
+pub(super) fn command(args: &Args) -> Result<ImportSource, Failure> {
     let first = args.files[0].display().to_string();
     let path = &Invocation::of(&first).file;
     let Some(kind) = recognise(&inputs::bytes(Path::new(path))?) else {
@@ -69,7 +69,7 @@ pub(super) fn command(args: &Args) -> Result<From, Failure> {
         return Err(SpecError::file(first, format!("is {} already", kind.words())).hint(hint).into());
     };
     let words = words(name, kind, args);
-    OfKind::try_parse_from(&words).map(|parsed| parsed.from).map_err(|_| {
+    KindCommand::try_parse_from(&words).map(|parsed| parsed.from).map_err(|_| {
         let problem = format!("is {}, which needs more than that", kind.words());
         Failure::from(SpecError::file(first, problem).hint(format!("{} --out out.json", words.join(" "))))
     })

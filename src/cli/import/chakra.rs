@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::super::outputs::WRITTEN;
 use super::super::write::write_json;
 use super::super::{Failure, inputs, say};
-use stepsim_measure::profile::chakra::{Rates, System, network, nodes, programs};
+use stepsim_measure::profile::chakra::{AstraSystem, DeviceRates, network, nodes, programs};
 use stepsim_measure::replay::check;
 use stepsim_step::spec::SpecError;
 use stepsim_step::spec::topology::Topology;
@@ -63,9 +63,9 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let system = match &args.system {
         Some(path) => {
             let value = inputs::document(path, "ASTRA-sim's system file (JSON)")?;
-            System::of(&value, &path.display().to_string())?
+            AstraSystem::of(&value, &path.display().to_string())?
         }
-        None => System::default(),
+        None => AstraSystem::default(),
     };
     let rates = rates(args, &system)?;
     let groups: BTreeMap<String, Vec<u64>> = match &args.groups {
@@ -123,7 +123,7 @@ fn by_number<T>(traces: &mut [(String, T)]) {
 }
 
 /// What a device does in a second: as said, else of the system file, else of the device.
-fn rates(args: &Args, system: &System) -> Result<Rates, SpecError> {
+fn rates(args: &Args, system: &AstraSystem) -> Result<DeviceRates, SpecError> {
     let said = |option: &str, value: Option<f64>, unit: f64| match value {
         Some(value) if !(value > 0.0 && value <= 1e12) => {
             Err(SpecError::file(format!("{option} {value}"), "is not allowed")
@@ -139,7 +139,7 @@ fn rates(args: &Args, system: &System) -> Result<Rates, SpecError> {
     let device = device.map(|loaded| loaded.value);
     let peak = device.as_ref().and_then(|d| d.peak(Dtype::Bf16)).map(|peak| peak.0);
     let memory = device.as_ref().and_then(|d| d.hbm.as_ref()).map(|hbm| hbm.gbps * 1e9);
-    Ok(Rates {
+    Ok(DeviceRates {
         flops: said("--peak-tflops", args.peak_tflops, 1e12)?.or(system.rates.flops).or(peak),
         bytes: said("--memory-GBps", args.memory_gbps, 1e9)?.or(system.rates.bytes).or(memory),
     })

@@ -6,7 +6,7 @@ use super::super::outputs::WRITTEN;
 use super::{chakra, hugging_face, nccl_tests, nvidia_smi, recipe};
 
 #[derive(Debug, clap::Subcommand)]
-pub(super) enum From {
+pub(super) enum ImportSource {
     /// Calculon's application, execution and system file
     Calculon {
         /// The application file (.json or .json.gz)

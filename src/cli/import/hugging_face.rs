@@ -28,18 +28,18 @@ pub struct Args {
 
 /// What `--report` writes.
 #[derive(Clone, Debug, Serialize)]
-struct Report {
+struct ParameterReport {
     /// The model's name.
     model: String,
     /// Its `model_type`.
     architecture: String,
     /// How many parameters it has.
-    parameters: Parameters,
+    parameters: ParameterCounts,
 }
 
 /// Parameter counts as papers and model hubs give them.
 #[derive(Clone, Copy, Debug, Serialize)]
-struct Parameters {
+struct ParameterCounts {
     /// All, modules in front of the model included; multi-token-prediction modules are not.
     total: u64,
     /// Those that one token passes, the input embedding included, modules not.
@@ -54,14 +54,14 @@ struct Parameters {
     modules: u64,
 }
 
-impl Report {
-    fn of(model: &ModelSpec, config: &Value) -> Report {
+impl ParameterReport {
+    fn of(model: &ModelSpec, config: &Value) -> ParameterReport {
         let count = ParameterCount::of(model);
         let input = if model.tied_embeddings { 0 } else { model.vocabulary * model.hidden };
-        Report {
+        ParameterReport {
             model: model.name.clone(),
             architecture: config.get("model_type").and_then(Value::as_str).unwrap_or_default().to_owned(),
-            parameters: Parameters {
+            parameters: ParameterCounts {
                 total: count.total() + count.modules,
                 active: count.active,
                 active_without_input_embedding: count.active - input,
@@ -84,7 +84,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         .map_err(|e| Failure::input(SpecError::file(&file, format!("cannot be read: {e}"))))?;
     let value = read_of_others(&file, &text).map_err(Failure::input)?;
     let model = hugging_face::model(&value, &file).map_err(Failure::input)?;
-    let report = Report::of(&model, &value);
+    let report = ParameterReport::of(&model, &value);
     write_report(args.report.as_deref(), &report)?;
     let counts = report.parameters;
     let summary = format!("{}: {} parameters, {} active\n", report.model, counts.total, counts.active);

@@ -14,11 +14,11 @@ use serde_json::Value;
 
 use super::write::write_json;
 use super::{Failure, inputs, say};
-use from::From;
+use from::ImportSource;
 use stepsim_core::units::Time;
 use stepsim_form::calculon::files::Calculon;
 use stepsim_measure::profile::programs::programs;
-use stepsim_measure::profile::{Classes, read};
+use stepsim_measure::profile::{ClassTables, read};
 use stepsim_simulate::Inputs;
 use stepsim_step::schedule::{order_from_torch_csv, order_to_json};
 use stepsim_step::spec::topology::Topology;
@@ -36,7 +36,7 @@ Examples:
   stepsim import kineto trace.json.gz --out step.json")]
 pub struct Args {
     #[command(subcommand)]
-    from: Option<From>,
+    from: Option<ImportSource>,
     #[command(flatten)]
     any: any::Args,
 }
@@ -52,39 +52,39 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-fn of_kind(from: &From) -> Result<(), Failure> {
+fn of_kind(from: &ImportSource) -> Result<(), Failure> {
     match from {
-        From::Calculon { app, exe, sys, out } => {
+        ImportSource::Calculon { app, exe, sys, out } => {
             calculon(&Calculon::load(app, exe, sys).map_err(Failure::input)?, out)
         }
-        From::Kineto { traces, step, out } => kineto(traces, step.as_deref(), out),
-        From::Chakra(asked) => chakra::run(asked),
-        From::HuggingFace(asked) => hugging_face::run(asked),
-        From::TorchSchedule { file, output } => torch_schedule(file, output),
-        From::NcclTests(asked) => nccl_tests::run(asked),
-        From::NvidiaSmi(asked) => nvidia_smi::run(asked),
-        From::Megatron(asked) => recipe::run("megatron", asked),
-        From::Nemo(asked) => recipe::run("nemo", asked),
-        From::Nemo2(asked) => recipe::run("nemo-2", asked),
-        From::MegatronBridge(asked) => recipe::run("megatron-bridge", asked),
-        From::Torchtitan(asked) => recipe::run("torchtitan", asked),
-        From::Deepspeed(asked) => recipe::run("deepspeed", asked),
-        From::Nanotron(asked) => recipe::run("nanotron", asked),
-        From::Maxtext(asked) => recipe::run("maxtext", asked),
-        From::MegatronDeepspeed(asked) => recipe::run("megatron-deepspeed", asked),
-        From::GptNeox(asked) => recipe::run("gpt-neox", asked),
-        From::Primus(asked) => recipe::run("primus", asked),
-        From::Flagscale(asked) => recipe::run("flagscale", asked),
-        From::Slime(asked) => recipe::run("slime", asked),
-        From::Verl(asked) => recipe::run("verl", asked),
-        From::MsSwift(asked) => recipe::run("ms-swift", asked),
-        From::HfTrainer(asked) => recipe::run("hf-trainer", asked),
-        From::LlamaFactory(asked) => recipe::run("llama-factory", asked),
-        From::Axolotl(asked) => recipe::run("axolotl", asked),
-        From::Litgpt(asked) => recipe::run("litgpt", asked),
-        From::Torchtune(asked) => recipe::run("torchtune", asked),
-        From::LlmFoundry(asked) => recipe::run("llm-foundry", asked),
-        From::Picotron(asked) => recipe::run("picotron", asked),
+        ImportSource::Kineto { traces, step, out } => kineto(traces, step.as_deref(), out),
+        ImportSource::Chakra(asked) => chakra::run(asked),
+        ImportSource::HuggingFace(asked) => hugging_face::run(asked),
+        ImportSource::TorchSchedule { file, output } => torch_schedule(file, output),
+        ImportSource::NcclTests(asked) => nccl_tests::run(asked),
+        ImportSource::NvidiaSmi(asked) => nvidia_smi::run(asked),
+        ImportSource::Megatron(asked) => recipe::run("megatron", asked),
+        ImportSource::Nemo(asked) => recipe::run("nemo", asked),
+        ImportSource::Nemo2(asked) => recipe::run("nemo-2", asked),
+        ImportSource::MegatronBridge(asked) => recipe::run("megatron-bridge", asked),
+        ImportSource::Torchtitan(asked) => recipe::run("torchtitan", asked),
+        ImportSource::Deepspeed(asked) => recipe::run("deepspeed", asked),
+        ImportSource::Nanotron(asked) => recipe::run("nanotron", asked),
+        ImportSource::Maxtext(asked) => recipe::run("maxtext", asked),
+        ImportSource::MegatronDeepspeed(asked) => recipe::run("megatron-deepspeed", asked),
+        ImportSource::GptNeox(asked) => recipe::run("gpt-neox", asked),
+        ImportSource::Primus(asked) => recipe::run("primus", asked),
+        ImportSource::Flagscale(asked) => recipe::run("flagscale", asked),
+        ImportSource::Slime(asked) => recipe::run("slime", asked),
+        ImportSource::Verl(asked) => recipe::run("verl", asked),
+        ImportSource::MsSwift(asked) => recipe::run("ms-swift", asked),
+        ImportSource::HfTrainer(asked) => recipe::run("hf-trainer", asked),
+        ImportSource::LlamaFactory(asked) => recipe::run("llama-factory", asked),
+        ImportSource::Axolotl(asked) => recipe::run("axolotl", asked),
+        ImportSource::Litgpt(asked) => recipe::run("litgpt", asked),
+        ImportSource::Torchtune(asked) => recipe::run("torchtune", asked),
+        ImportSource::LlmFoundry(asked) => recipe::run("llm-foundry", asked),
+        ImportSource::Picotron(asked) => recipe::run("picotron", asked),
     }
 }
 
@@ -107,7 +107,7 @@ fn torch_schedule(file: &Path, output: &Path) -> Result<(), Failure> {
 fn kineto(traces: &[PathBuf], step: Option<&str>, out: &Path) -> Result<(), Failure> {
     let mut profiles = Vec::new();
     for path in traces {
-        profiles.extend(read(path, &Classes::shipped()).map_err(Failure::input)?);
+        profiles.extend(read(path, &ClassTables::shipped()).map_err(Failure::input)?);
     }
     profiles.sort_by_key(|p| p.rank);
     let programs = programs(&profiles, step).map_err(Failure::input)?;

@@ -6,7 +6,7 @@ use super::super::collective::parse_op;
 use super::super::outputs::WRITTEN;
 use super::super::{Failure, say};
 use crate::write::write_json;
-use stepsim_bring::nccl_tests::{Asked, read};
+use stepsim_bring::nccl_tests::{MissingHeadings, read};
 use stepsim_step::collective::Op;
 use stepsim_step::spec::{Collectives, Spec};
 
@@ -38,7 +38,8 @@ pub struct Args {
 /// # Errors
 /// Wrong files, or two of one collective on equal groups (status 2); a file that cannot be written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let asked = Asked { op: args.op, ranks: args.ranks, nodes: args.nodes, in_place: args.in_place };
+    let asked =
+        MissingHeadings { op: args.op, ranks: args.ranks, nodes: args.nodes, in_place: args.in_place };
     let mut table =
         Collectives { description: "Measured with nccl-tests".to_string(), ..Collectives::default() };
     for file in &args.files {

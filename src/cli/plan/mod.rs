@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::outputs::WRITTEN;
-use super::progress::Bar;
+use super::progress::TerminalProgress;
 use super::search::words::layout;
 use super::write::{write_json, write_page};
 use super::{Failure, outputs, say};
 use stepsim_bring::hugging_face::name_of;
 use stepsim_simulate::Fault;
 use stepsim_step::spec::is_called_like_a_file;
-use stepsim_study::plan::{Planned, Proposal, Request, RunPlan};
+use stepsim_study::plan::{Proposal, Request, RunPlan, SimulatedPlan};
 
 /// Say how long a step takes, of a model, a script or a recipe of any software, on a machine.
 #[derive(Debug, clap::Args)]
@@ -81,7 +81,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         search: args.search,
     };
     let mut plan = request.read()?;
-    let laid_out = Bar::over("layouts", |tell| plan.laid_out(tell));
+    let laid_out = TerminalProgress::over("layouts", |tell| plan.laid_out(tell));
     let silent = outputs::document_on_stdout();
     if !silent {
         say(&plan.text())?;
@@ -91,7 +91,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if !silent {
         write_json(&path, &plan.workload)?;
     }
-    let planned = match Planned::of(&plan).map_err(Failure::from) {
+    let planned = match SimulatedPlan::of(&plan).map_err(Failure::from) {
         Err(failure) if failure.status == 3 => return Err(proposing(&plan, failure, &path)),
         planned => planned?,
     };
@@ -170,7 +170,7 @@ fn stem(word: &str) -> String {
 /// A step that does not fit as it is stated, with what would make it fit.
 fn proposing(plan: &RunPlan, failure: Failure, path: &Path) -> Failure {
     let file = path.display();
-    let proposal = Bar::over("what fits", |tell| plan.proposal(tell));
+    let proposal = TerminalProgress::over("what fits", |tell| plan.proposal(tell));
     let hint = match proposal {
         Err(error) => return Failure::input(error),
         Ok(None) => format!("hint: more devices, or another layout: stepsim search {file}{}", machine(plan)),

@@ -14,7 +14,7 @@ use stepsim_simulate::behaviour::drawn;
 use stepsim_simulate::page::{gather, step_looks};
 use stepsim_simulate::{Inputs, Options, Simulation, SimulationError};
 use stepsim_study::otherwise::{Depth, with_candidates};
-use stepsim_study::plan::{Planned, RunPlan};
+use stepsim_study::plan::{RunPlan, SimulatedPlan};
 
 /// Lines of a layout in the drawing over time.
 const LINES: usize = 3;
@@ -22,23 +22,23 @@ const LINES: usize = 3;
 const CANDIDATES: usize = 8;
 
 /// A layout that was played for the page.
-struct Side {
+struct PlanSide {
     name: String,
-    planned: Planned,
+    planned: SimulatedPlan,
     /// Bytes of device memory at the peak, by class.
     memory: Vec<(String, u64)>,
     step_ns: u64,
     rows: Vec<Row>,
 }
 
-impl Side {
+impl PlanSide {
     /// The plan with `sets` on top; `range` says how long its step likely is.
     fn of(
         plan: &RunPlan,
         name: &str,
         sets: &[String],
         range: &str,
-    ) -> Result<(Side, Vec<Candidate>), SimulationError> {
+    ) -> Result<(PlanSide, Vec<Candidate>), SimulationError> {
         let all: Vec<String> = plan.machine_sets.iter().chain(sets).cloned().collect();
         let inputs = Inputs::load(&plan.workload.to_string(), Some(&plan.on), &all)?;
         let run = Simulation::run(&inputs, &Options::default())?;
@@ -49,8 +49,8 @@ impl Side {
         rows.iter_mut().for_each(|row| row.name = format!("{name} · {}", row.name));
         let hbm = report.memory.get("hbm");
         let memory = hbm.map(|tier| tier.by_class.clone().into_iter().collect()).unwrap_or_default();
-        let planned = Planned::of_step(&inputs, &report, range.to_owned());
-        let side = Side { name: name.to_owned(), planned, memory, step_ns: shown.step_ns, rows };
+        let planned = SimulatedPlan::of_step(&inputs, &report, range.to_owned());
+        let side = PlanSide { name: name.to_owned(), planned, memory, step_ns: shown.step_ns, rows };
         let first = sets.is_empty();
         let report = if first {
             with_candidates(&inputs, &Options::default(), report, Depth::Tables)?
@@ -67,15 +67,15 @@ impl Side {
 /// A layout cannot be played, or the workload cannot be written as JSON.
 pub(super) fn page(
     plan: &RunPlan,
-    planned: &Planned,
+    planned: &SimulatedPlan,
     tokens: Option<f64>,
     next: &[String],
 ) -> Result<String, Box<dyn std::error::Error>> {
-    let (first, candidates) = Side::of(plan, "first", &[], &planned.range)?;
+    let (first, candidates) = PlanSide::of(plan, "first", &[], &planned.range)?;
     let mut sides = vec![first];
     for (name, ranked) in ["second", "third"].iter().zip(&plan.beside) {
         let range = ranked.advice.as_ref().map_or("", |advice| &advice.accuracy);
-        sides.push(Side::of(plan, name, &settings(&ranked.settings), range)?.0);
+        sides.push(PlanSide::of(plan, name, &settings(&ranked.settings), range)?.0);
     }
     let mut sheet = Sheet::new(&format!("{} on {}", plan.name, plan.on), step_looks(), &[]);
     facts(&mut sheet, planned);
@@ -123,13 +123,13 @@ fn layouts_note(sides: usize) -> &'static str {
     }
 }
 
-fn heads(sides: &[Side]) -> Vec<&str> {
+fn heads(sides: &[PlanSide]) -> Vec<&str> {
     std::iter::once("").chain(sides.iter().map(|side| side.name.as_str())).collect()
 }
 
 /// Rows over the layouts: what each is, takes, holds and costs.
-fn side_by_side(sides: &[Side], tokens: Option<f64>) -> Vec<Vec<String>> {
-    let row = |what: &str, of: &dyn Fn(&Side) -> String| {
+fn side_by_side(sides: &[PlanSide], tokens: Option<f64>) -> Vec<Vec<String>> {
+    let row = |what: &str, of: &dyn Fn(&PlanSide) -> String| {
         std::iter::once(what.to_owned()).chain(sides.iter().map(of)).collect::<Vec<_>>()
     };
     let mut rows = vec![
@@ -143,8 +143,8 @@ fn side_by_side(sides: &[Side], tokens: Option<f64>) -> Vec<Vec<String>> {
         rows.push(row("days of the whole run", &|side| {
             format!("{:.1}", tokens / side.planned.tokens_per_s / 86_400.0)
         }));
-        let usd = |side: &Side| side.planned.cost.as_ref().and_then(|cost| cost.usd_per_million_tokens);
-        let dollars = |side: &Side| {
+        let usd = |side: &PlanSide| side.planned.cost.as_ref().and_then(|cost| cost.usd_per_million_tokens);
+        let dollars = |side: &PlanSide| {
             usd(side).map_or("no price".to_owned(), |usd| format!("{:.0} $", usd * tokens / 1e6))
         };
         rows.push(row("dollars of it", &dollars));
@@ -153,11 +153,12 @@ fn side_by_side(sides: &[Side], tokens: Option<f64>) -> Vec<Vec<String>> {
     let classes: BTreeSet<&String> =
         sides.iter().flat_map(|side| side.memory.iter().filter(used)).map(|(class, _)| class).collect();
     for class in classes {
-        let bytes =
-            |side: &Side| side.memory.iter().find(|(name, _)| name == class).map_or(0, |(_, bytes)| *bytes);
+        let bytes = |side: &PlanSide| {
+            side.memory.iter().find(|(name, _)| name == class).map_or(0, |(_, bytes)| *bytes)
+        };
         rows.push(row(&format!("memory: {class}"), &|side| gib(bytes(side) as f64)));
     }
-    let free = |side: &Side| {
+    let free = |side: &PlanSide| {
         side.planned.capacity_bytes.zip(side.planned.memory_bytes).map(|(all, used)| all - used as f64)
     };
     rows.push(row("memory: head room", &|side| free(side).map_or(String::new(), gib)));
@@ -184,7 +185,7 @@ fn not_understood(sheet: &mut Sheet, plan: &RunPlan) {
 }
 
 /// Where each part of the run comes from.
-fn origins(sheet: &mut Sheet, plan: &RunPlan, planned: &Planned) {
+fn origins(sheet: &mut Sheet, plan: &RunPlan, planned: &SimulatedPlan) {
     let row = |class: &str, why: &str| vec![class.to_owned(), why.to_owned()];
     let rows = plan
         .classes()
@@ -194,7 +195,7 @@ fn origins(sheet: &mut Sheet, plan: &RunPlan, planned: &Planned) {
     let note = "Stated, from the model, the software's default, or assumed because nothing says it.";
     sheet.section("Where each part comes from", note, |out| table(out, &["", "what"], 2, rows));
 }
-fn facts(sheet: &mut Sheet, planned: &Planned) {
+fn facts(sheet: &mut Sheet, planned: &SimulatedPlan) {
     let mut facts = vec![
         (seconds(planned.step_s), "a step".to_owned()),
         (format!("{:.1} %", 100.0 * planned.mfu), "MFU".to_owned()),

@@ -9,7 +9,7 @@ pub(super) use shown::{head, print};
 use std::path::Path;
 
 use super::command_line::EXAMPLE;
-use super::progress::Bar;
+use super::progress::TerminalProgress;
 use super::screen::note_without_effect;
 use super::timeline::{Also, Shown, traced, write_trace};
 use super::write::{write_file, write_json, write_report};
@@ -77,7 +77,7 @@ fn simulate(args: &Args) -> Result<(), Failure> {
         let report = told(&inputs, Report { run: head(args, report.run), ..report });
         return tell(args, &inputs, compared(args, &inputs, &options, report)?);
     }
-    let bar = Bar::new("simulating");
+    let bar = TerminalProgress::new("simulating");
     let (run, failure) = Simulation::until_failure(&inputs, &options, &[], &mut |ops| bar.at(ops))?;
     bar.done();
     if let Some(failure) = failure {
@@ -85,7 +85,7 @@ fn simulate(args: &Args) -> Result<(), Failure> {
     }
     let mut samples = None;
     if let Some(count) = args.samples {
-        let bar = Bar::of("samples", u64::from(count));
+        let bar = TerminalProgress::of("samples", u64::from(count));
         samples = Some(run.sample(args.seed(), count, &mut |done| bar.at(done))?);
         bar.done();
     }
@@ -197,7 +197,7 @@ pub fn html(args: &Args, run: &Simulation, report: &Report) -> Result<String, Fa
 /// The report with its candidates, each of which is a run of its own: as many as are shown.
 fn compared(args: &Args, inputs: &Inputs, options: &Options, report: Report) -> Result<Report, Failure> {
     let tables = args.full || args.why || args.html.is_some();
-    let bar = Bar::new("playing what could be otherwise");
+    let bar = TerminalProgress::new("playing what could be otherwise");
     let report =
         with_candidates(inputs, options, report, if tables { Depth::Tables } else { Depth::Glance })?;
     bar.done();

@@ -5,7 +5,7 @@ use std::io::Write;
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 
-use super::{Args, Run, outcome};
+use super::{Args, ScheduleRun, outcome};
 use crate::Failure;
 use crate::tables::right;
 use crate::write::write_report;
@@ -27,7 +27,7 @@ pub(super) fn all(
     ]);
     let mut reports = Vec::new();
     if let Some(order) = own {
-        let run = Run::new(args, times, None, order)?;
+        let run = ScheduleRun::new(args, times, None, order)?;
         table.add_row(row("yours", "the order of --order", &run));
         reports.push(run.report());
     }
@@ -36,7 +36,7 @@ pub(super) fn all(
         let played = match kind.order_for(&shape, &args.profile(&shape, times)) {
             Ok(order) => {
                 args.check_length(&order)?;
-                Run::new(args, times, Some((kind, shape)), order)
+                ScheduleRun::new(args, times, Some((kind, shape)), order)
             }
             Err(error) => Err(error.into()),
         };
@@ -69,7 +69,7 @@ pub(super) fn all(
 }
 
 /// A schedule's line of the table.
-fn row(name: &str, about: &str, run: &Run) -> [String; 10] {
+fn row(name: &str, about: &str, run: &ScheduleRun) -> [String; 10] {
     let o = &run.outcome;
     let number = |t| run.number(t).to_string();
     [

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::outcome::Outcome;
+use super::outcome::ScheduleOutcome;
 use stepsim_core::units::Time;
 use stepsim_read::palette;
 use stepsim_step::plan::pipeline::phase;
@@ -19,18 +19,23 @@ pub(super) struct Screen {
 
 /// One character of a row.
 #[derive(Clone, Copy, PartialEq)]
-struct Cell {
+struct RowCell {
     text: char,
-    look: Look,
+    look: CellColour,
 }
 
 /// The pass and chunk whose colour a cell has, and a bit that changes from box to box; `None` for no colour.
-type Look = Option<(Pass, u16, bool)>;
+type CellColour = Option<(Pass, u16, bool)>;
 
-const IDLE: Cell = Cell { text: '.', look: None };
+const IDLE: RowCell = RowCell { text: '.', look: None };
 
 /// Draws all ranks.
-pub(super) fn draw(order: &Order, outcome: &Outcome, screen: Screen, out: &mut Vec<u8>) -> io::Result<()> {
+pub(super) fn draw(
+    order: &Order,
+    outcome: &ScheduleOutcome,
+    screen: Screen,
+    out: &mut Vec<u8>,
+) -> io::Result<()> {
     let label = format!("rank {} ", order.ranks.len() - 1).len();
     let columns = screen.width.saturating_sub(label).max(8).min(natural_width(order, outcome));
     let mut hidden = 0;
@@ -60,7 +65,7 @@ fn column(t: Time, makespan: Time, columns: usize) -> usize {
 }
 
 /// Columns at which every box holds its label and a blank.
-fn natural_width(order: &Order, outcome: &Outcome) -> usize {
+fn natural_width(order: &Order, outcome: &ScheduleOutcome) -> usize {
     let boxes = order.ranks.iter().flatten().zip(outcome.spans.iter().flatten());
     let need = |(slot, span): (&Slot, &(Time, Time))| {
         let label = labels(slot)[0].len() as u128 + 1;
@@ -82,7 +87,7 @@ fn labels(slot: &Slot) -> Vec<String> {
 }
 
 /// Fills a box: letters stand alone and run out in dashes, colours hold the digits only, a pair side by side.
-fn fill(cells: &mut [Cell], slot: &Slot, odd: bool, color: bool) {
+fn fill(cells: &mut [RowCell], slot: &Slot, odd: bool, color: bool) {
     let parts: Vec<Part> = slot.parts().collect();
     let half = cells.len().div_ceil(parts.len()).max(1);
     for (piece, part) in cells.chunks_mut(half).zip(&parts) {
@@ -96,9 +101,9 @@ fn fill(cells: &mut [Cell], slot: &Slot, odd: bool, color: bool) {
     }
 }
 
-fn write_into(cells: &mut [Cell], text: &str, padding: char, look: Look) {
+fn write_into(cells: &mut [RowCell], text: &str, padding: char, look: CellColour) {
     for (cell, text) in cells.iter_mut().zip(text.chars().chain(std::iter::repeat(padding))) {
-        *cell = Cell { text, look };
+        *cell = RowCell { text, look };
     }
 }
 
@@ -117,7 +122,7 @@ fn background((pass, chunk, odd): (Pass, u16, bool)) -> u8 {
     16 + 36 * level(rgb[0]) + 6 * level(rgb[1]) + level(rgb[2])
 }
 
-fn paint(row: &[Cell], color: bool, out: &mut Vec<u8>) -> io::Result<()> {
+fn paint(row: &[RowCell], color: bool, out: &mut Vec<u8>) -> io::Result<()> {
     for run in row.chunk_by(|a, b| a.look == b.look) {
         let text: String = run.iter().map(|c| c.text).collect();
         match run[0].look {

@@ -25,7 +25,7 @@ use super::write::{write_file, write_report};
 use super::{Failure, inputs};
 use args::unusable;
 use draw::Screen;
-use played::Run;
+use played::ScheduleRun;
 use stepsim_step::schedule;
 use stepsim_step::schedule::Order;
 
@@ -63,7 +63,7 @@ fn run_to(args: &Args, screen: Screen, out: &mut Vec<u8>) -> Result<(), Failure>
         return all::all(args, &times, own, out);
     }
     let run = match own {
-        Some(order) => Run::new(args, &times, None, order)?,
+        Some(order) => ScheduleRun::new(args, &times, None, order)?,
         None => {
             let kind = schedule::find(args.kind.as_deref().unwrap_or_default())?;
             let shape = args.shape(kind, true);
@@ -77,7 +77,7 @@ fn run_to(args: &Args, screen: Screen, out: &mut Vec<u8>) -> Result<(), Failure>
                 None => kind.order_for(&shape, &args.profile(&shape, &times))?,
             };
             args.check_length(&order)?;
-            Run::new(args, &times, Some((kind, shape)), order)?
+            ScheduleRun::new(args, &times, Some((kind, shape)), order)?
         }
     };
     if let Some(file) = &args.trace {

@@ -9,7 +9,7 @@ use stepsim_step::plan::pipeline::AbstractPipeline;
 use stepsim_step::schedule::{Order, Pass, Seat};
 
 /// Times of a schedule that was played.
-pub(super) struct Outcome {
+pub(super) struct ScheduleOutcome {
     /// End of the last slot.
     pub makespan: Time,
     /// Start and end of each slot of each rank.
@@ -18,14 +18,14 @@ pub(super) struct Outcome {
     pub peak: Vec<u32>,
 }
 
-impl Outcome {
-    pub fn new(order: &Order, step: &AbstractPipeline, record: &Record) -> Outcome {
+impl ScheduleOutcome {
+    pub fn new(order: &Order, step: &AbstractPipeline, record: &Record) -> ScheduleOutcome {
         let spans: Vec<Vec<_>> = (0u32..)
             .zip(&step.slot_ops)
             .map(|(rank, ops)| ops.iter().map(|op| record.span(RankId(rank), *op)).collect())
             .collect();
         let makespan = spans.iter().flatten().map(|s: &(Time, Time)| s.1).max().unwrap_or_default();
-        Outcome { makespan, spans, peak: order.peak() }
+        ScheduleOutcome { makespan, spans, peak: order.peak() }
     }
     /// How many micro-batch chunks are live on a rank from when on.
     pub fn live(&self, order: &Order, rank: usize) -> Vec<(Time, u64)> {
@@ -101,7 +101,7 @@ pub(super) fn peak_shares(peak: &[u32], parts: u32) -> String {
 }
 
 /// Results and per-rank detail, times in abstract units.
-pub(super) fn report(order: &Order, o: &Outcome) -> Value {
+pub(super) fn report(order: &Order, o: &ScheduleOutcome) -> Value {
     let place = &order.placement;
     let n = |t: Time| number(t, place.parts());
     let rank = |r: usize| {

@@ -1,6 +1,6 @@
 //! The page about a schedule.
 
-use super::{Run, outcome};
+use super::{ScheduleRun, outcome};
 use crate::command_line::command;
 use stepsim_core::ids::RankId;
 use stepsim_core::units::Time;
@@ -14,7 +14,7 @@ use stepsim_step::plan::pipeline::phase;
 use stepsim_step::schedule::Slot;
 
 /// The page: passes of each rank, why it stood still, and the bubbles in numbers.
-pub(super) fn page(run: &Run) -> String {
+pub(super) fn page(run: &ScheduleRun) -> String {
     let o = &run.outcome;
     let mut sheet = Sheet::new(&run.headline(), step_looks(), &[]);
     let share = |t: Time| {
@@ -48,7 +48,7 @@ pub(super) fn page(run: &Run) -> String {
     sheet.finish(serde_json::json!({}), &report).expect("numbers and texts are JSON")
 }
 
-fn row(run: &Run, rank: usize, of: usize) -> Row {
+fn row(run: &ScheduleRun, rank: usize, of: usize) -> Row {
     let ns = |(start, end): (Time, Time), kind: u32, tag: u32| Item {
         start: start.round_ns(),
         end: end.round_ns(),

@@ -7,7 +7,7 @@ use super::super::Failure;
 use super::super::timeline::of_whole;
 use super::args::{Args, SendMode};
 use super::outcome;
-use super::outcome::Outcome;
+use super::outcome::ScheduleOutcome;
 use stepsim_core::engine::Record;
 use stepsim_core::ids::RankId;
 use stepsim_core::units::Time;
@@ -16,17 +16,17 @@ use stepsim_step::plan::pipeline::{AbstractPipeline, Sends, abstract_world_over}
 use stepsim_step::schedule::{Order, PassTimes, Schedule, Shape};
 
 /// One schedule, played.
-pub(super) struct Run<'a> {
+pub(super) struct ScheduleRun<'a> {
     pub(super) args: &'a Args,
     pub(super) times: &'a PassTimes,
     pub(super) kind: Option<(&'static dyn Schedule, Shape)>,
     pub(super) order: Order,
     pub(super) step: AbstractPipeline,
     pub(super) record: Record,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: ScheduleOutcome,
 }
 
-impl<'a> Run<'a> {
+impl<'a> ScheduleRun<'a> {
     pub(super) fn new(
         args: &'a Args,
         times: &'a PassTimes,
@@ -42,8 +42,8 @@ impl<'a> Run<'a> {
         let step = abstract_world_over(&order, times, p2p, args.slow_edge(), sends);
         let record = stepsim_core::engine::run(&step.world)
             .map_err(|e| Failure::run(format!("the schedule does not run: {e}")))?;
-        let outcome = Outcome::new(&order, &step, &record);
-        Ok(Run { args, times, kind, order, step, record, outcome })
+        let outcome = ScheduleOutcome::new(&order, &step, &record);
+        Ok(ScheduleRun { args, times, kind, order, step, record, outcome })
     }
 
     fn name(&self) -> &'static str {

@@ -3,14 +3,15 @@ use clap::Parser;
 use super::*;
 
 #[derive(Parser)]
-struct Command {
+struct ScheduleCommand {
     #[command(flatten)]
     args: Args,
 }
 
 fn output(line: &str, screen: Screen) -> Result<String, Failure> {
-    let args =
-        Command::try_parse_from(std::iter::once("schedule").chain(line.split_whitespace())).unwrap().args;
+    let args = ScheduleCommand::try_parse_from(std::iter::once("schedule").chain(line.split_whitespace()))
+        .unwrap()
+        .args;
     let mut out = Vec::new();
     run_to(&args, screen, &mut out)?;
     Ok(String::from_utf8(out).unwrap())

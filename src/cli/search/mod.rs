@@ -8,14 +8,14 @@ use std::time::Instant;
 
 use comfy_table::{Table, presets};
 
-use super::asked::{Asked, above_zero};
+use super::asked::{LayoutOptions, above_zero};
 use super::calculon::search::OfFiles;
 use super::outputs::WRITTEN;
-use super::progress::Bar;
+use super::progress::TerminalProgress;
 use super::tables::{gib, right};
 use super::write::write_page;
 use super::{Failure, say};
-use stepsim_study::{Axis, Objective, Ranked, SearchOptions, SearchReport, search};
+use stepsim_study::{Objective, RankedLayout, SearchOptions, SearchReport, StudyAxis, search};
 use words::layout;
 
 /// Find the best layout of a model on a machine.
@@ -90,7 +90,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", help_heading = WRITTEN, conflicts_with = "calculon")]
     html: Option<PathBuf>,
     #[command(flatten)]
-    asked: Asked,
+    asked: LayoutOptions,
     #[command(flatten)]
     calculon: OfFiles,
 }
@@ -114,8 +114,8 @@ fn part(text: &str) -> Result<f64, String> {
 /// # Errors
 /// Wrong input, or a space in which nothing fits (status 2); a file that cannot be written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let axes = args.vary.iter().map(|text| Axis::parse("--vary", text));
-    let vary: Vec<Axis> = axes.collect::<Result<_, _>>().map_err(Failure::input)?;
+    let axes = args.vary.iter().map(|text| StudyAxis::parse("--vary", text));
+    let vary: Vec<StudyAxis> = axes.collect::<Result<_, _>>().map_err(Failure::input)?;
     let options = SearchOptions {
         vary,
         objective: Objective::named(&args.objective).unwrap_or_default(),
@@ -136,8 +136,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let (workload, topology) = (args.workload.as_deref().unwrap_or_default(), args.topology.as_deref());
     args.asked.check_outputs(workload, topology)?;
     let begun = Instant::now();
-    let found = Bar::over("estimated and simulated", |tell| search(workload, topology, &options, tell))
-        .map_err(Failure::input)?;
+    let found =
+        TerminalProgress::over("estimated and simulated", |tell| search(workload, topology, &options, tell))
+            .map_err(Failure::input)?;
     args.asked.write_report(&found.report)?;
     write_page(args.html.as_deref(), || page::page(&found.report, workload))?;
     let text = text(&found.report, begun.elapsed().as_secs_f64());
@@ -290,7 +291,7 @@ fn why(report: &SearchReport) -> String {
     for (place, ranked) in report.ranking.iter().enumerate().filter(|(_, r)| !r.slower_by.is_empty()) {
         let firsts = ranked.slower_by.iter().take(3);
         let firsts: Vec<String> = firsts.map(|r| format!("{} {:+.4} s", r.what, r.more_s)).collect();
-        let seconds = |r: &Ranked| r.outcome.step_time_s.unwrap_or_default();
+        let seconds = |r: &RankedLayout| r.outcome.step_time_s.unwrap_or_default();
         let more = seconds(ranked) - seconds(&report.ranking[0]);
         text += &format!("number {} against it, {more:+.4} s: {}\n", place + 1, firsts.join(", "));
     }

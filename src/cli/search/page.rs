@@ -7,7 +7,7 @@ use stepsim_core::units::grouped;
 use stepsim_read::analysis::waterfall::chart;
 use stepsim_simulate::page::lane::Looks;
 use stepsim_simulate::page::sheet::{Point, Sheet, Signed, pairs, quoted, seconds, signed, table};
-use stepsim_study::{Ranked, SearchReport};
+use stepsim_study::{RankedLayout, SearchReport};
 
 /// The ranking, where the step of the best goes, why the next are slower, and what was left out.
 ///
@@ -96,7 +96,7 @@ fn ranking(sheet: &mut Sheet, report: &SearchReport, workload: &str) {
 }
 
 /// The command that runs a layout.
-fn run(ranked: &Ranked, report: &SearchReport, workload: &str) -> String {
+fn run(ranked: &RankedLayout, report: &SearchReport, workload: &str) -> String {
     let sets = ranked.sets.iter().map(|set| format!(" --set {}", quoted(set)));
     format!("stepsim run {} -t {}{}", quoted(workload), quoted(&report.topology), sets.collect::<String>())
 }
@@ -175,10 +175,10 @@ fn ms(seconds: f64) -> String {
     format!("{:.3}", 1e3 * seconds)
 }
 
-fn time(ranked: &Ranked) -> f64 {
+fn time(ranked: &RankedLayout) -> f64 {
     ranked.outcome.step_time_s.unwrap_or_default()
 }
 
-fn gib(ranked: &Ranked) -> f64 {
+fn gib(ranked: &RankedLayout) -> f64 {
     tables::gib(ranked.outcome.memory_peak_bytes.unwrap_or_default() as f64)
 }

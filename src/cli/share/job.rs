@@ -3,7 +3,7 @@
 use stepsim_simulate::share::JobTimes;
 
 /// A job by its workload, and its times.
-pub(super) type Job<'a> = (&'a str, &'a JobTimes);
+pub(super) type TimedJob<'a> = (&'a str, &'a JobTimes);
 
 /// How much longer its step is beside the others, as a part of the step alone.
 pub(super) fn slowed(job: &JobTimes) -> f64 {

@@ -9,7 +9,7 @@ use super::outputs::WRITTEN;
 use super::tables::table;
 use super::write::{write_page, write_report};
 use super::{Failure, say};
-use job::{Job, slowed};
+use job::{TimedJob, slowed};
 use stepsim_core::ids::{CommId, DeviceId, ResourceId};
 use stepsim_read::analysis::links;
 use stepsim_simulate::share::Shared;
@@ -77,7 +77,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let inputs: Vec<Inputs> = jobs.iter().map(|job| job.1.clone()).collect();
     let shared = Shared::play(&inputs, args.steps, !args.no_fold)?;
     let links = shared_links(&shared, &inputs[0]);
-    let named: Vec<Job<'_>> = jobs.iter().map(|job| job.0.as_str()).zip(&shared.jobs).collect();
+    let named: Vec<TimedJob<'_>> = jobs.iter().map(|job| job.0.as_str()).zip(&shared.jobs).collect();
     let machine = &site.topology().name;
     let value = report(machine, &named, &links);
     write_report(args.report.as_deref(), &value)?;
@@ -86,8 +86,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// What `--report` writes.
-fn report(machine: &str, jobs: &[Job<'_>], links: &[(String, f64)]) -> serde_json::Value {
-    let job = |(name, job): &Job<'_>| {
+fn report(machine: &str, jobs: &[TimedJob<'_>], links: &[(String, f64)]) -> serde_json::Value {
+    let job = |(name, job): &TimedJob<'_>| {
         serde_json::json!({
             "workload": name, "ranks": job.ranks.len(), "steps": job.steps, "alone_s": job.alone.s(),
             "together_s": job.together.s(), "slowed_by": slowed(job),
@@ -100,7 +100,7 @@ fn report(machine: &str, jobs: &[Job<'_>], links: &[(String, f64)]) -> serde_jso
     })
 }
 
-fn text(jobs: &[Job<'_>], links: &[(String, f64)]) -> String {
+fn text(jobs: &[TimedJob<'_>], links: &[(String, f64)]) -> String {
     let mut rows = table(&["job", "devices", "steps", "alone", "together", "slower by"]);
     for (name, job) in jobs {
         rows.add_row([

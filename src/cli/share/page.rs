@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::job::{Job, slowed};
+use super::job::{TimedJob, slowed};
 use crate::command_line::command;
 use stepsim_core::units::grouped;
 use stepsim_simulate::page::lane::Looks;
@@ -14,7 +14,7 @@ use stepsim_simulate::page::sheet::{Sheet, bars, pairs, seconds, table};
 /// If the result cannot be written as JSON.
 pub(super) fn page(
     machine: &str,
-    jobs: &[Job<'_>],
+    jobs: &[TimedJob<'_>],
     links: &[(String, f64)],
     report: &Value,
 ) -> serde_json::Result<String> {

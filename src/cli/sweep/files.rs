@@ -15,7 +15,7 @@ use stepsim_study::{FormulaMap, Plot, Row, of_one_term, page, read_rows, set_tex
 
 /// Pictures of rows.
 #[derive(Debug, clap::Args)]
-pub(super) struct Drawn {
+pub(super) struct PlotOptions {
     /// Draw two columns, coloured by a third (or several joined by `+`), as SVG beside the rows, with its figures as
     /// .csv: a field, `step_time_s`, `mfu`, `memory_peak_GiB`, `exposed_tp_s`, ...; repeatable
     #[arg(long, value_name = "X,Y[,COLOUR]", requires = "output")]
@@ -25,7 +25,7 @@ pub(super) struct Drawn {
     html: Option<PathBuf>,
 }
 
-impl Drawn {
+impl PlotOptions {
     pub(super) fn html(&self) -> Option<&Path> {
         self.html.as_deref()
     }
@@ -78,12 +78,12 @@ pub(super) struct Merge {
     #[arg(short, long, value_name = "FILE", help_heading = WRITTEN)]
     output: PathBuf,
     #[command(flatten)]
-    drawn: Drawn,
+    drawn: PlotOptions,
 }
 
 /// Show the best rows.
 #[derive(Debug, clap::Args)]
-pub(super) struct Best {
+pub(super) struct BestOptions {
     /// Files that `sweep -o` wrote, whole or interrupted
     #[arg(required = true)]
     files: Vec<PathBuf>,
@@ -126,7 +126,7 @@ fn ranges(numbers: &[u64]) -> String {
 }
 
 /// Runs `sweep best`.
-pub(super) fn best(args: &Best) -> Result<(), Failure> {
+pub(super) fn best(args: &BestOptions) -> Result<(), Failure> {
     let (rows, _) = read(&args.files)?;
     let most = matches!(args.by.as_str(), "mfu" | "tokens_per_s_per_device");
     let value = |row: &Row| row.column(&args.by).and_then(|v| v.as_f64()).map(|v| if most { -v } else { v });

@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::outputs::WRITTEN;
-use super::progress::Bar;
+use super::progress::TerminalProgress;
 use super::{Failure, outputs, say};
 pub(super) use files::draw;
-use files::{Drawn, map, table};
+use files::{PlotOptions, map, table};
 use stepsim_form::compare::Formula;
 use stepsim_simulate::Status;
 use stepsim_simulate::page::sheet::quoted;
 use stepsim_study::{
-    Axis, Base, Choice, Columns, Condition, How, Row, Shard, Space, Study, StudyError, SweepOptions,
-    sweep_each,
+    How, PointSelection, ReportColumns, Row, RowCondition, Space, Study, StudyAxis, StudyBase, StudyError,
+    SweepOptions, SweepShard, sweep_each,
 };
 
 /// Rows that the terminal shows.
@@ -52,7 +52,7 @@ Examples:
 pub struct Args {
     /// What to do with rows that are there
     #[command(subcommand)]
-    command: Option<Of>,
+    command: Option<RowsCommand>,
     /// Workload (a name, or a path that ends in .json), or a study file
     #[arg(required = true)]
     input: Option<String>,
@@ -97,7 +97,7 @@ pub struct Args {
     resume: bool,
     /// Only the i-th of n parts of the points
     #[arg(long, value_name = "I/N", value_parser = shard, default_value = "1/1")]
-    shard: Shard,
+    shard: SweepShard,
     /// Count the points and stop
     #[arg(long)]
     dry_run: bool,
@@ -105,23 +105,23 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
     #[command(flatten)]
-    drawn: Drawn,
+    drawn: PlotOptions,
 }
 
 /// What is done with rows that are there.
 #[derive(Debug, clap::Subcommand)]
-enum Of {
+enum RowsCommand {
     /// Put parts of a study together
     Merge(files::Merge),
     /// Show the best rows
-    Best(files::Best),
+    Best(files::BestOptions),
 }
 
 /// Reads `i/n`.
-fn shard(text: &str) -> Result<Shard, String> {
+fn shard(text: &str) -> Result<SweepShard, String> {
     let numbers = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
     match numbers {
-        Some((number, of)) if number >= 1 && number <= of => Ok(Shard { number, of }),
+        Some((number, of)) if number >= 1 && number <= of => Ok(SweepShard { number, of }),
         _ => Err("allowed: i/n with i from 1 to n, like 2/4".to_string()),
     }
 }
@@ -133,13 +133,13 @@ fn shard(text: &str) -> Result<Shard, String> {
 /// points are missing (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
     match &args.command {
-        Some(Of::Merge(of)) => return files::merge(of),
-        Some(Of::Best(of)) => return files::best(of),
+        Some(RowsCommand::Merge(of)) => return files::merge(of),
+        Some(RowsCommand::Best(of)) => return files::best(of),
         None => {}
     }
     let input = args.input.as_deref().unwrap_or_default();
     let plots = args.drawn.plots()?;
-    let Read { base, space, columns, common } = read(args, input)?;
+    let StudyInputs { base, space, columns, common } = read(args, input)?;
     outputs::apart(&[("--output", args.output.as_deref()), ("--html", args.drawn.html())], &base.files())?;
     for set in common.2.iter().filter(|set| space.replaces(set)) {
         eprintln!("note: --set {set} has no effect: it is varied");
@@ -160,12 +160,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         output: args.output.clone(),
         resume: args.resume,
     };
-    let (bar, begun) = (Bar::of("points", points as u64), Instant::now());
+    let (bar, begun) = (TerminalProgress::of("points", points as u64), Instant::now());
     let mut tell = |done| {
         bar.at(done);
         ControlFlow::Continue(())
     };
-    let (mut summary, mut rows) = (Summary::default(), Vec::new());
+    let (mut summary, mut rows) = (SweepSummary::default(), Vec::new());
     let draws = !plots.is_empty() || args.drawn.html().is_some() || args.form.is_some();
     let mut see = |row: Row| {
         summary.see(&row);
@@ -189,7 +189,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// What runs a point once its own settings stand behind it.
-fn command(args: &Args, (workload, topology, sets): &Common) -> String {
+fn command(args: &Args, (workload, topology, sets): &SweepInputs) -> String {
     let verb = if args.closed_form { "estimate" } else { "run" };
     let mut words = vec!["stepsim".to_string(), verb.to_string(), quoted(workload)];
     if let Some(topology) = topology {
@@ -200,17 +200,17 @@ fn command(args: &Args, (workload, topology, sets): &Common) -> String {
 }
 
 /// The workload, machine and settings that all points share.
-type Common = (String, Option<String>, Vec<String>);
+type SweepInputs = (String, Option<String>, Vec<String>);
 
 /// A study as it was given.
-struct Read {
-    base: Base,
+struct StudyInputs {
+    base: StudyBase,
     space: Space,
-    columns: Columns,
-    common: Common,
+    columns: ReportColumns,
+    common: SweepInputs,
 }
 
-fn read(args: &Args, input: &str) -> Result<Read, Failure> {
+fn read(args: &Args, input: &str) -> Result<StudyInputs, Failure> {
     let path = Path::new(input);
     let study = if input.ends_with(".json") && input != "-" {
         Study::load(path).map_err(Failure::input)?
@@ -218,11 +218,11 @@ fn read(args: &Args, input: &str) -> Result<Read, Failure> {
         None
     };
     let mut axes = study.as_ref().map_or(Ok(Vec::new()), Study::axes).map_err(Failure::input)?;
-    let parse = |option, list: &[String]| -> Result<Vec<Axis>, Failure> {
-        list.iter().map(|text| Axis::parse(option, text).map_err(Failure::input)).collect()
+    let parse = |option, list: &[String]| -> Result<Vec<StudyAxis>, Failure> {
+        list.iter().map(|text| StudyAxis::parse(option, text).map_err(Failure::input)).collect()
     };
     axes.extend(parse("--vary", &args.vary)?);
-    axes.extend(Axis::zip(parse("--zip", &args.zip)?).map_err(Failure::input)?);
+    axes.extend(StudyAxis::zip(parse("--zip", &args.zip)?).map_err(Failure::input)?);
     if axes.is_empty() {
         return Err(Failure::input(format!(
             "{}: nothing varies\n  hint: --vary batch.micro_batch=1,2,4, or \"vary\" in a study file",
@@ -231,26 +231,27 @@ fn read(args: &Args, input: &str) -> Result<Read, Failure> {
     }
     let mut sets = study.as_ref().map_or(Vec::new(), Study::sets);
     sets.extend(args.sets.iter().cloned());
-    let mut choice = study.as_ref().map_or(Ok(Choice::default()), Study::choice).map_err(Failure::input)?;
-    let conditions = args.conditions.iter().map(|text| Condition::parse(text));
+    let mut choice =
+        study.as_ref().map_or(Ok(PointSelection::default()), Study::choice).map_err(Failure::input)?;
+    let conditions = args.conditions.iter().map(|text| RowCondition::parse(text));
     choice.conditions.extend(conditions.collect::<Result<Vec<_>, _>>().map_err(Failure::input)?);
     if let Some(sample) = args.sample {
-        choice = Choice { sample: Some(sample as usize), seed: args.seed, ..choice };
+        choice = PointSelection { sample: Some(sample as usize), seed: args.seed, ..choice };
     }
     let columns = study.iter().flat_map(|study| &study.columns).chain(&args.columns).cloned();
     let formula = args.form.as_deref().map(|form| Formula::load(&form.to_string_lossy())).transpose();
-    let columns = Columns::new(columns).and_then(|columns| Ok(columns.with_formula(formula?)));
+    let columns = ReportColumns::new(columns).and_then(|columns| Ok(columns.with_formula(formula?)));
     let columns = columns.map_err(Failure::input)?;
     let workload = study.as_ref().map_or(input, |study| &study.workload).to_string();
     let topology = args.topology.clone().or(study.as_ref().and_then(|study| study.topology.clone()));
-    let base = Base::load(&workload, topology.as_deref(), &sets).map_err(Failure::input)?;
+    let base = StudyBase::load(&workload, topology.as_deref(), &sets).map_err(Failure::input)?;
     let space = Space::of(axes, &choice, &base).map_err(Failure::input)?;
-    Ok(Read { base, space, columns, common: (workload, topology, sets) })
+    Ok(StudyInputs { base, space, columns, common: (workload, topology, sets) })
 }
 
 /// How a sweep went, and its fastest rows.
 #[derive(Default)]
-struct Summary {
+struct SweepSummary {
     /// Rows by how they ended.
     counts: Vec<(Status, usize)>,
     /// The fastest, fastest first; of equal ones the first.
@@ -259,7 +260,7 @@ struct Summary {
     fault: Option<String>,
 }
 
-impl Summary {
+impl SweepSummary {
     fn see(&mut self, row: &Row) {
         let outcome = &row.outcome;
         match self.counts.iter_mut().find(|(status, _)| *status == outcome.status) {

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use super::outputs::WRITTEN;
-use super::progress::Bar;
+use super::progress::TerminalProgress;
 use super::screen::note_without_effect;
 use super::write::{write_page, write_report};
 use super::{Failure, outputs, say, width};
@@ -96,7 +96,7 @@ fn named(inputs: &Inputs, asked: &[Change]) -> Result<WhatIfs, Failure> {
 fn all(inputs: &Inputs, choices: bool) -> Result<WhatIfs, Failure> {
     let options = Options::default();
     let report = glanced(inputs, &options)?;
-    let bar = Bar::new("playing what could be otherwise");
+    let bar = TerminalProgress::new("playing what could be otherwise");
     let depth = if choices { Depth::Choices } else { Depth::All };
     let report = with_candidates(inputs, &options, report, depth)?;
     bar.done();

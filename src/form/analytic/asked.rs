@@ -4,7 +4,7 @@ use stepsim_step::plan::step::residency::{Around, Gathers, Reductions, Updates};
 
 /// The requests of one rank's policies, by chunk and unit.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Asked {
+pub(super) struct PolicyDemand {
     pub(super) around: Vec<Vec<Around>>,
     pub(super) gathers: Gathers,
     pub(super) reductions: Option<Reductions>,
@@ -31,14 +31,15 @@ pub(super) struct Size {
     pub(super) own: f64,
 }
 
-impl Asked {
+impl PolicyDemand {
     /// True if its reductions hold up no pass, and run once.
     pub fn reduces_behind(&self) -> bool {
         self.reductions.is_none_or(|reductions| !reductions.every && !reductions.held)
     }
     /// True if it gathers as another does.
-    pub fn gathers_as(&self, other: &Asked) -> bool {
-        let gathers = |asked: &Asked| asked.around.iter().flatten().map(|a| a.gather).collect::<Vec<_>>();
+    pub fn gathers_as(&self, other: &PolicyDemand) -> bool {
+        let gathers =
+            |asked: &PolicyDemand| asked.around.iter().flatten().map(|a| a.gather).collect::<Vec<_>>();
         self.gathers == other.gathers && gathers(self) == gathers(other)
     }
     /// True if it has collectives.

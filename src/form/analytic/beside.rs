@@ -11,9 +11,9 @@
 
 use rustc_hash::FxHashMap;
 
-use super::asked::{Asked, Size};
-use super::form::Form;
-use super::queues::{Passage, Queue, Times};
+use super::asked::{PolicyDemand, Size};
+use super::form::StepForm;
+use super::queues::{Passage, Queue, QueueTimes};
 use super::walk_key::RankEnd;
 use stepsim_step::collective::{CollectiveError, Op};
 use stepsim_step::model::LayerKind;
@@ -22,15 +22,16 @@ use stepsim_step::plan::step::groups::Group;
 use stepsim_step::plan::step::residency::{Around, Gathers, Given, Reductions, Span, UnitTimes, gate};
 use stepsim_step::schedule::{Part, Pass, Seat, Slot};
 
-impl Form<'_> {
+impl StepForm<'_> {
     /// The requests of a rank's policies.
     ///
     /// # Errors
     /// A collective that no algorithm can run.
-    pub(super) fn asked(&self, rank: usize) -> Result<Asked, CollectiveError> {
+    pub(super) fn asked(&self, rank: usize) -> Result<PolicyDemand, CollectiveError> {
         let given = self.given(rank);
         let nothing = |(units, _): &(Vec<UnitTimes<'_>>, bool)| vec![Around::default(); units.len()];
-        let mut asked = Asked { around: given.chunks.iter().map(nothing).collect(), ..Asked::default() };
+        let mut asked =
+            PolicyDemand { around: given.chunks.iter().map(nothing).collect(), ..PolicyDemand::default() };
         for law in self.parts.policies.laws() {
             let form = law.closed_form(&given)?;
             let all = asked.around.iter_mut().flatten().zip(form.around.iter().flatten());
@@ -52,7 +53,12 @@ impl Form<'_> {
     }
 
     /// Fills buckets in the order in which gradients are complete: units of a chunk from last to first.
-    fn fill_buckets(&self, rank: usize, given: &Given<'_>, asked: &mut Asked) -> Result<(), CollectiveError> {
+    fn fill_buckets(
+        &self,
+        rank: usize,
+        given: &Given<'_>,
+        asked: &mut PolicyDemand,
+    ) -> Result<(), CollectiveError> {
         asked.reduced = given.chunks.iter().map(|(units, _)| vec![None; units.len()]).collect();
         let Some(reductions) = asked.reductions else { return Ok(()) };
         let (mut bucket, mut bytes) = (Vec::<&Unit>::new(), 0);
@@ -99,8 +105,8 @@ impl Form<'_> {
         let of_chunk = |(stage, passes): (&usize, &super::chunks::Units)| {
             let of_unit = |(unit, passes): (&Unit, &std::sync::Arc<super::unit_passes::UnitPasses>)| {
                 let weights = self.parts.shares.weight_bytes(unit) as f64;
-                let kernels = |ops: &[super::queues::Op]| {
-                    ops.iter().filter(|op| op.work == super::queues::Work::Kernel).count() as f64
+                let kernels = |ops: &[super::queues::PassOp]| {
+                    ops.iter().filter(|op| op.work == super::queues::PassWork::Kernel).count() as f64
                 };
                 let back = kernels(&passes.recompute.ops)
                     + if self.splits {
@@ -123,7 +129,7 @@ impl Form<'_> {
 
 /// The kinds of work that are switched on beside the passes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct On {
+pub(super) struct SideWork {
     pub transfers: bool,
     pub collectives: bool,
     pub copies: bool,
@@ -154,10 +160,10 @@ struct UnitState {
 }
 
 /// The queues beside the passes of one rank.
-pub(super) struct Beside<'f, 'a> {
-    form: &'f Form<'a>,
-    asked: &'f Asked,
-    on: On,
+pub(super) struct SideQueues<'f, 'a> {
+    form: &'f StepForm<'a>,
+    asked: &'f PolicyDemand,
+    on: SideWork,
     rank: usize,
     gather: f64,
     reduce: f64,
@@ -178,12 +184,18 @@ pub(super) struct Beside<'f, 'a> {
     out: FxHashMap<(u16, usize, u32), f64>,
 }
 
-impl<'f, 'a> Beside<'f, 'a> {
-    pub fn new(form: &'f Form<'a>, rank: usize, asked: &'f Asked, on: On, passes: u32) -> Beside<'f, 'a> {
-        Beside {
+impl<'f, 'a> SideQueues<'f, 'a> {
+    pub fn new(
+        form: &'f StepForm<'a>,
+        rank: usize,
+        asked: &'f PolicyDemand,
+        on: SideWork,
+        passes: u32,
+    ) -> SideQueues<'f, 'a> {
+        SideQueues {
             form,
             asked,
-            on: On { copies: on.copies && asked.copies(), ..on },
+            on: SideWork { copies: on.copies && asked.copies(), ..on },
             rank,
             gather: 0.0,
             reduce: 0.0,
@@ -227,7 +239,7 @@ impl<'f, 'a> Beside<'f, 'a> {
     }
 
     /// The times behind a pass that visits units by these matrices.
-    pub fn pass(&mut self, part: Part, visits: &[(usize, Passage)], mut times: Times) -> Times {
+    pub fn pass(&mut self, part: Part, visits: &[(usize, Passage)], mut times: QueueTimes) -> QueueTimes {
         for (unit, passage) in visits {
             let wait = self.arrive(part, *unit, times[Queue::Compute as usize]);
             let input = &mut times[Queue::Input as usize];
@@ -241,10 +253,10 @@ impl<'f, 'a> Beside<'f, 'a> {
     }
 
     /// The times behind two passes at once.
-    pub fn both(&mut self, parts: [Part; 2], times: Times) -> Times {
+    pub fn both(&mut self, parts: [Part; 2], times: QueueTimes) -> QueueTimes {
         let form = self.form;
         let kinds = parts.map(|part| form.kind(self.rank as u32, part));
-        let mut turns = Turns { beside: &mut *self, parts, starts: [0.0; 2] };
+        let mut turns = PassPair { beside: &mut *self, parts, starts: [0.0; 2] };
         let after = form.chunks.at_once(kinds, form.expert_gradients(), times, &mut turns);
         parts.iter().for_each(|part| self.over(*part));
         after
@@ -483,15 +495,15 @@ impl<'f, 'a> Beside<'f, 'a> {
 }
 
 /// Two passes of a rank at once, and what lies beside them.
-struct Turns<'b, 'f, 'a> {
-    beside: &'b mut Beside<'f, 'a>,
+struct PassPair<'b, 'f, 'a> {
+    beside: &'b mut SideQueues<'f, 'a>,
     parts: [Part; 2],
     /// When the visits under way began.
     starts: [f64; 2],
 }
 
-impl super::chunks::Around<f64> for Turns<'_, '_, '_> {
-    fn opens(&mut self, which: usize, (pass, unit): (Pass, usize), streams: &Times) -> Option<f64> {
+impl super::chunks::VisitHooks<f64> for PassPair<'_, '_, '_> {
+    fn opens(&mut self, which: usize, (pass, unit): (Pass, usize), streams: &QueueTimes) -> Option<f64> {
         let kernels = streams[Queue::Compute as usize];
         let wait = self.beside.arrive(Part { pass, ..self.parts[which] }, unit, kernels);
         self.starts[which] = kernels.max(wait);

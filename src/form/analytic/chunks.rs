@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::queues::{Chain, Clock, Op, Passage, QUEUES, Queue, Streams, Times, Work};
+use super::queues::{
+    PassOp, PassProgress, PassWork, Passage, QUEUES, Queue, QueueStreams, QueueTimes, TimeValue,
+};
 use super::unit_passes::{UnitPass, UnitPasses};
 use stepsim_step::schedule::Pass;
 
@@ -15,19 +17,19 @@ use stepsim_step::schedule::Pass;
 pub(super) type Units = Vec<Arc<UnitPasses>>;
 
 /// The visits of a pass: which unit of the chunk, and its matrix.
-type Visits = Rc<[(usize, Passage)]>;
+type PassVisits = Rc<[(usize, Passage)]>;
 
 /// The chunks of a pipeline that differ, with the passes through them that were asked for.
 #[derive(Debug, Default)]
-pub(super) struct Chunks {
+pub(super) struct ChunkPasses {
     kinds: Vec<Units>,
     /// By kind, then by pass and whether it is the first.
     singles: RefCell<Vec<[Option<Rc<Passage>>; 2 * Pass::COUNT]>>,
-    visits: RefCell<FxHashMap<(usize, Pass, bool), Visits>>,
+    visits: RefCell<FxHashMap<(usize, Pass, bool), PassVisits>>,
     pairs: RefCell<FxHashMap<[usize; 2], Rc<Passage>>>,
 }
 
-impl Chunks {
+impl ChunkPasses {
     /// The number of chunks like this one.
     pub fn kind(&mut self, units: &Units) -> usize {
         let same = |known: &Units| {
@@ -71,13 +73,13 @@ impl Chunks {
         Rc::clone(self.pairs.borrow_mut().entry(kinds).or_insert_with(found))
     }
     /// The same from these times on; what lies `around` the visits is told of them.
-    pub fn at_once<T: Clock>(
+    pub fn at_once<T: TimeValue>(
         &self,
         [forward, backward]: [usize; 2],
         experts: Option<Gradients>,
-        streams: Streams<T>,
-        around: &mut dyn Around<T>,
-    ) -> Streams<T> {
+        streams: QueueStreams<T>,
+        around: &mut dyn VisitHooks<T>,
+    ) -> QueueStreams<T> {
         let (f, b) = (&self.kinds[forward], &self.kinds[backward]);
         let both = Both::new(streams, around);
         match experts.filter(|_| exchange(f) && exchange(b) && apart(f) && apart(b)) {
@@ -88,9 +90,9 @@ impl Chunks {
 }
 
 /// The work around the visits of two passes at once: 0 the forward one, 1 the backward one.
-pub(super) trait Around<T> {
+pub(super) trait VisitHooks<T> {
     /// A pass comes to a unit; returns what the visit waits for.
-    fn opens(&mut self, which: usize, visit: (Pass, usize), streams: &Streams<T>) -> Option<T>;
+    fn opens(&mut self, which: usize, visit: (Pass, usize), streams: &QueueStreams<T>) -> Option<T>;
     /// A pass leaves a unit, all of whose results are there at a time.
     fn closes(&mut self, which: usize, visit: (Pass, usize), end: T);
 }
@@ -98,8 +100,8 @@ pub(super) trait Around<T> {
 /// Nothing lies around them.
 struct Nothing;
 
-impl<T> Around<T> for Nothing {
-    fn opens(&mut self, _: usize, _: (Pass, usize), _: &Streams<T>) -> Option<T> {
+impl<T> VisitHooks<T> for Nothing {
+    fn opens(&mut self, _: usize, _: (Pass, usize), _: &QueueStreams<T>) -> Option<T> {
         None
     }
     fn closes(&mut self, _: usize, _: (Pass, usize), _: T) {}
@@ -155,8 +157,8 @@ fn product(visits: &[(usize, &UnitPass)]) -> Passage {
 fn exchange(units: &Units) -> bool {
     units.iter().any(|unit| unit.forward.ops.iter().any(is_exchange))
 }
-fn is_exchange(op: &Op) -> bool {
-    matches!(op.work, Work::Message { exchange: true, .. })
+fn is_exchange(op: &PassOp) -> bool {
+    matches!(op.work, PassWork::Message { exchange: true, .. })
 }
 /// True if no exchange of the chunk is done again.
 fn apart(units: &Units) -> bool {
@@ -168,13 +170,13 @@ fn apart(units: &Units) -> bool {
 enum PassStep<'a> {
     /// The pass comes to a unit.
     Opens((Pass, usize)),
-    Runs(&'a Op),
+    Runs(&'a PassOp),
     /// It leaves the unit.
     Closes((Pass, usize)),
 }
 
 /// The steps of visits with their ops; neighbours in one unit are one visit.
-fn steps<'a>(visits: &[((Pass, usize), &'a [Op])]) -> Vec<PassStep<'a>> {
+fn steps<'a>(visits: &[((Pass, usize), &'a [PassOp])]) -> Vec<PassStep<'a>> {
     let mut steps = Vec::new();
     for visit in visits.chunk_by(|a, b| a.0 == b.0) {
         steps.push(PassStep::Opens(visit[0].0));
@@ -186,14 +188,14 @@ fn steps<'a>(visits: &[((Pass, usize), &'a [Op])]) -> Vec<PassStep<'a>> {
 
 /// Two passes on the streams of one rank.
 struct Both<'v, T> {
-    streams: Streams<T>,
-    chains: [Chain<T>; 2],
-    around: &'v mut dyn Around<T>,
+    streams: QueueStreams<T>,
+    chains: [PassProgress<T>; 2],
+    around: &'v mut dyn VisitHooks<T>,
 }
 
-impl<'v, T: Clock> Both<'v, T> {
-    fn new(streams: Streams<T>, around: &'v mut dyn Around<T>) -> Both<'v, T> {
-        let chains = INPUTS.map(|input| Chain::new(Some(streams[input as usize])));
+impl<'v, T: TimeValue> Both<'v, T> {
+    fn new(streams: QueueStreams<T>, around: &'v mut dyn VisitHooks<T>) -> Both<'v, T> {
+        let chains = INPUTS.map(|input| PassProgress::new(Some(streams[input as usize])));
         Both { streams, chains, around }
     }
     fn take(&mut self, which: usize, step: PassStep<'_>) {
@@ -209,7 +211,7 @@ impl<'v, T: Clock> Both<'v, T> {
             }
         }
     }
-    fn finish(mut self) -> Streams<T> {
+    fn finish(mut self) -> QueueStreams<T> {
         for (queue, chain) in INPUTS.into_iter().zip(&self.chains) {
             let stream = &mut self.streams[queue as usize];
             *stream = chain.output().unwrap_or(*stream);
@@ -222,7 +224,7 @@ impl<'v, T: Clock> Both<'v, T> {
 const INPUTS: [Queue; 2] = [Queue::Input, Queue::Other];
 
 /// In turns, from message to message: while one pass waits for its own, kernels of the other run.
-fn in_turns<T: Clock>(forward: &Units, backward: &Units, mut both: Both<'_, T>) -> Streams<T> {
+fn in_turns<T: TimeValue>(forward: &Units, backward: &Units, mut both: Both<'_, T>) -> QueueStreams<T> {
     let steps_of = |units, pass| {
         let ops = visits(units, pass, false).into_iter().map(|(unit, visit)| ((pass, unit), &visit.ops[..]));
         steps(&ops.collect::<Vec<_>>()).into_iter()
@@ -234,7 +236,7 @@ fn in_turns<T: Clock>(forward: &Units, backward: &Units, mut both: Both<'_, T>) 
             *done = loop {
                 let Some(step) = steps.next() else { break true };
                 both.take(which, step);
-                if matches!(step, PassStep::Runs(op) if op.work != Work::Kernel) {
+                if matches!(step, PassStep::Runs(op) if op.work != PassWork::Kernel) {
                     break false;
                 }
             };
@@ -248,18 +250,18 @@ fn in_turns<T: Clock>(forward: &Units, backward: &Units, mut both: Both<'_, T>) 
 /// | compute | attn(F) | mlp(B) | mlp(W) | mlp(F) | attn(B) | attn(W) |
 /// |--|--|--|--|--|--|--|
 /// | exchange | combine(B) | dispatch(F) | dispatch(B) | | combine(F) | |
-fn exchanging<T: Clock>(
+fn exchanging<T: TimeValue>(
     forward: &Units,
     backward: &Units,
     gradients: Gradients,
     mut both: Both<'_, T>,
-) -> Streams<T> {
+) -> QueueStreams<T> {
     let of_forward =
         forward.iter().enumerate().map(|(at, unit)| ((Pass::Forward, at), &unit.forward.ops[..]));
-    let mut f = Part::new(of_forward.collect(), Vec::new());
+    let mut f = PassPart::new(of_forward.collect(), Vec::new());
     let of_backward = backward.iter().enumerate().rev().map(|(at, unit)| paired((at, unit), gradients));
     let (of_backward, weights) = of_backward.unzip();
-    let mut b = Part::new(of_backward, weights);
+    let mut b = PassPart::new(of_backward, weights);
     let mut left = [true, b.reach_exchange(1, &mut both)];
     while left != [false; 2] {
         b.exchange(1, &mut both); // combine(B)
@@ -277,12 +279,12 @@ fn exchanging<T: Clock>(
 }
 
 /// A visit, and its ops.
-type Visit<'a> = ((Pass, usize), &'a [Op]);
+type VisitOps<'a> = ((Pass, usize), &'a [PassOp]);
 /// The weight gradients that a visit leaves for later, the experts' first, with the number of these.
-type Later<'a> = Option<(&'a [Op], usize)>;
+type Later<'a> = Option<(&'a [PassOp], usize)>;
 
 /// The backward visit of a unit; an embedding has weight gradients alone.
-fn paired((at, unit): (usize, &Arc<UnitPasses>), gradients: Gradients) -> (Visit<'_>, Later<'_>) {
+fn paired((at, unit): (usize, &Arc<UnitPasses>), gradients: Gradients) -> (VisitOps<'_>, Later<'_>) {
     let [whole, input] = unit.paired.as_deref().map_or([&unit.backward; 2], |[whole, input]| [whole, input]);
     match gradients {
         Gradients::Fused => (((Pass::Backward, at), &whole.ops), None),
@@ -295,28 +297,28 @@ fn paired((at, unit): (usize, &Arc<UnitPasses>), gradients: Gradients) -> (Visit
 }
 
 /// Weight gradients that wait for their turn; the last of a unit close its visit.
-type Waiting<'a> = (&'a [Op], Option<usize>);
+type DeferredGradients<'a> = (&'a [PassOp], Option<usize>);
 
 /// One pass of two.
-struct Part<'a> {
+struct PassPart<'a> {
     steps: std::iter::Peekable<std::vec::IntoIter<PassStep<'a>>>,
     /// By visit: the weight gradients that it leaves for later.
     later: std::vec::IntoIter<Later<'a>>,
     /// Weight gradients of the visit under way, the experts' and the others; and the ones of visits that are over.
-    open: Vec<Waiting<'a>>,
-    over: Vec<Waiting<'a>>,
+    open: Vec<DeferredGradients<'a>>,
+    over: Vec<DeferredGradients<'a>>,
 }
 
-impl<'a> Part<'a> {
-    fn new(visits: Vec<Visit<'a>>, later: Vec<Later<'a>>) -> Part<'a> {
+impl<'a> PassPart<'a> {
+    fn new(visits: Vec<VisitOps<'a>>, later: Vec<Later<'a>>) -> PassPart<'a> {
         let there = |at: &usize| !visits[*at].1.is_empty();
         let later: Vec<Later<'a>> = (0..later.len()).filter(there).map(|at| later[at]).collect();
-        let visits: Vec<Visit<'a>> = visits.iter().copied().filter(|visit| !visit.1.is_empty()).collect();
+        let visits: Vec<VisitOps<'a>> = visits.iter().copied().filter(|visit| !visit.1.is_empty()).collect();
         let (steps, later) = (steps(&visits).into_iter().peekable(), later.into_iter());
-        Part { steps, later, open: Vec::new(), over: Vec::new() }
+        PassPart { steps, later, open: Vec::new(), over: Vec::new() }
     }
     /// Runs ops up to the next exchange; false when nothing is left.
-    fn reach_exchange<T: Clock>(&mut self, which: usize, both: &mut Both<'_, T>) -> bool {
+    fn reach_exchange<T: TimeValue>(&mut self, which: usize, both: &mut Both<'_, T>) -> bool {
         while let Some(step) =
             self.steps.next_if(|step| !matches!(step, PassStep::Runs(op) if is_exchange(op)))
         {
@@ -336,20 +338,20 @@ impl<'a> Part<'a> {
         self.steps.peek().is_some()
     }
     /// Runs the exchange that it has come to, if it has.
-    fn exchange<T: Clock>(&mut self, which: usize, both: &mut Both<'_, T>) {
+    fn exchange<T: TimeValue>(&mut self, which: usize, both: &mut Both<'_, T>) {
         let is_there = |step: &PassStep<'_>| matches!(step, PassStep::Runs(op) if is_exchange(op));
         if let Some(step) = self.steps.next_if(is_there) {
             both.take(which, step);
         }
     }
     /// Runs the weight gradients of visits that are over and, where asked for, of the experts of the one under way.
-    fn weights<T: Clock>(&mut self, of_experts: bool, both: &mut Both<'_, T>) {
+    fn weights<T: TimeValue>(&mut self, of_experts: bool, both: &mut Both<'_, T>) {
         if of_experts && !self.open.is_empty() {
             self.over.push(self.open[0]);
             self.open[0].0 = &[];
         }
         for (ops, closes) in self.over.drain(..) {
-            let mut chain = Chain::new(None);
+            let mut chain = PassProgress::new(None);
             ops.iter().for_each(|op| chain.run(op, &mut both.streams));
             if let Some(unit) = closes {
                 let end = chain.output().unwrap_or(both.streams[Queue::Compute as usize]);
@@ -361,7 +363,7 @@ impl<'a> Part<'a> {
 
 /// How long each of many such slots in a row takes, whose inputs are there.
 pub(super) fn period(slot: &Passage) -> f64 {
-    let ready = |mut times: Times| {
+    let ready = |mut times: QueueTimes| {
         times[Queue::Input as usize] = f64::NEG_INFINITY;
         times[Queue::Other as usize] = f64::NEG_INFINITY;
         slot.after(&times)

@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 
-use super::estimate::{Bound, Estimate};
-use super::form::{Form, Parts, shortest_order};
-use super::known::Known;
-use super::links::Links;
+use super::estimate::{Estimate, StepBound};
+use super::form::{StepForm, StepParts, shortest_order};
+use super::known::ClosedFormCache;
+use super::links::RankLinks;
 use super::own_passes::OwnPasses;
-use super::residency::Held;
-use super::rules::{Given, RulesOfLayout};
+use super::residency::ResidencyDemand;
+use super::rules::{RuleInputs, RulesOfLayout};
 use super::terms::Terms;
 use super::unlike::{regular, slowest_classes};
 use stepsim_core::ids::DeviceId;
@@ -29,7 +29,7 @@ use stepsim_step::topology::Machine;
 
 /// The closed form of a step for any number of sequences.
 pub struct ClosedForm<'a> {
-    pub(super) form: Form<'a>,
+    pub(super) form: StepForm<'a>,
     pub(super) model: &'a ModelSpec,
     pub(super) peak: f64,
     capacity: f64,
@@ -42,12 +42,12 @@ pub struct ClosedForm<'a> {
     /// The times of ranks that make passes of their own, for this one batch.
     own: Option<OwnPasses>,
     /// The results that do not change from batch to batch, and the batches for which they hold.
-    held: Option<(Alike, Held)>,
+    held: Option<(BatchShape, ResidencyDemand)>,
 }
 
 /// Batches between which this does not differ ask the same of links and memory in each pass.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Alike {
+struct BatchShape {
     shortest: u32,
     /// Passes of a step: one, or several; where passes share what was copied, how many.
     passes: u32,
@@ -66,7 +66,7 @@ impl<'a> ClosedForm<'a> {
         prices: &'a dyn PriceList,
         chooser: &'a Chooser,
         peak: f64,
-        known: &'a Known,
+        known: &'a ClosedFormCache,
     ) -> Result<ClosedForm<'a>, PlanError> {
         let devices = u64::from(machine.devices());
         let packs = step::Packs::new(workload, model, devices)?;
@@ -76,7 +76,7 @@ impl<'a> ClosedForm<'a> {
         let tiers = tiers(workload, machine);
         let links_of = |pipeline_rank| {
             let place = (&layout, &degrees, pipeline_rank);
-            Links::new(machine, workload, place, &tiers, chooser, known)
+            RankLinks::new(machine, workload, place, &tiers, chooser, known)
         };
         let (front, links) = match degrees.front {
             Some(_) => (Some(links_of(0)?), links_of(1)?),
@@ -104,8 +104,8 @@ impl<'a> ClosedForm<'a> {
         let tied = model.tied_embeddings && degrees.ends[0] != degrees.ends[1];
         let table = model.vocabulary.div_ceil(u64::from(degrees.tensor)) * model.hidden;
         let table = if tied { table as f64 * workload.gradient_message_bytes() } else { 0.0 };
-        let parts = Parts { shares, policies, order, links, front, prices, classes, alike, table, known };
-        let mut form = Form::new(parts, stages, &borders)?;
+        let parts = StepParts { shares, policies, order, links, front, prices, classes, alike, table, known };
+        let mut form = StepForm::new(parts, stages, &borders)?;
         let mut documents = (packs.dealt().is_some() || packs.images().is_some()).then_some(0.0);
         // Everybody waits for the rank whose documents ask most of attention, or which has most images.
         let of_documents = usual.zip(packs.dealt()).map(|(usual, dealt)| {
@@ -116,7 +116,7 @@ impl<'a> ClosedForm<'a> {
             packs.images().map(|images| Shard { images: Some(images.slowest().into()), ..shard.clone() });
         if let Some(slowest) = of_documents.or(of_images) {
             form.with_micro_batches(micro_batches)?;
-            let total = |form: &Form<'_>| Ok::<f64, PlanError>(form.terms(&form.held()?)?.total());
+            let total = |form: &StepForm<'_>| Ok::<f64, PlanError>(form.terms(&form.held()?)?.total());
             let before = total(&form)?;
             form.with_stages(units(&slowest))?;
             documents = Some(total(&form)? - before);
@@ -126,7 +126,7 @@ impl<'a> ClosedForm<'a> {
         let own =
             packs.dynamic().map(|dynamic| OwnPasses::new(&mut form, dynamic, share, units)).transpose()?;
         let chunks = form.parts.order.placement.parts();
-        let of_layout = Given { workload, model, degrees, chunks, peak, count: layers.parameters };
+        let of_layout = RuleInputs { workload, model, degrees, chunks, peak, count: layers.parameters };
         let flops = match documents {
             Some(_) => packs.flops(workload, model, workload.batch.global),
             None => layers.flops,
@@ -157,12 +157,12 @@ impl<'a> ClosedForm<'a> {
     ///
     /// # Errors
     /// As [`ClosedForm::with_batch`].
-    pub fn bound(&mut self, global: u64) -> Result<Bound, PlanError> {
+    pub fn bound(&mut self, global: u64) -> Result<StepBound, PlanError> {
         self.for_batch(global)?;
         let Some((_, held)) = &self.held else { unreachable!("it was made just now") };
         let memory = held.memory.clone();
         let seconds = held.floor.seconds(f64::from(self.form.passes()), 0.0, self.form.optimizer[0]);
-        Ok(Bound {
+        Ok(StepBound {
             seconds,
             memory: self.own.as_ref().map_or(memory, |own| own.memory.clone()),
             capacity: self.capacity,
@@ -211,7 +211,7 @@ impl<'a> ClosedForm<'a> {
         self.form.with_micro_batches(own.unwrap_or((global / slice.max(1)) as u32))?;
         let passes = self.form.passes();
         let shared = workload.offload.reuse_across_micro_batches;
-        let alike = Alike {
+        let alike = BatchShape {
             shortest: self.form.parts.order.micro_batches,
             passes: if shared { passes } else { passes.min(2) },
         };

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::memory::Memory;
+use super::memory::MemoryBytes;
 use super::rules::Rules;
 use super::terms::Terms;
 
@@ -14,7 +14,7 @@ pub struct Estimate {
     /// Seconds that the simulated step takes at least; 0 where nothing is certain.
     pub floor: f64,
     /// Device memory of each pipeline rank.
-    pub memory: Vec<Memory>,
+    pub memory: Vec<MemoryBytes>,
     /// Capacity of a device's memory in bytes.
     pub capacity: f64,
     /// Rules of thumb.
@@ -31,32 +31,32 @@ pub struct Estimate {
 
 /// The least time of a step, and its memory, before any order is walked.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Bound {
+pub struct StepBound {
     /// Seconds that the step takes at least, in closed form and simulated; 0 where nothing is certain.
     pub seconds: f64,
     /// Device memory of each pipeline rank.
-    pub memory: Vec<Memory>,
+    pub memory: Vec<MemoryBytes>,
     /// Capacity of a device's memory in bytes.
     pub capacity: f64,
     /// Tokens of the step.
     pub tokens: f64,
 }
 
-impl Bound {
+impl StepBound {
     /// The fullest device memory.
-    pub fn fullest(&self) -> Memory {
+    pub fn fullest(&self) -> MemoryBytes {
         fullest(&self.memory)
     }
 }
 
-fn fullest(memory: &[Memory]) -> Memory {
-    let larger = |a: Memory, b: &Memory| if b.total() > a.total() { *b } else { a };
-    memory.iter().fold(Memory::default(), larger)
+fn fullest(memory: &[MemoryBytes]) -> MemoryBytes {
+    let larger = |a: MemoryBytes, b: &MemoryBytes| if b.total() > a.total() { *b } else { a };
+    memory.iter().fold(MemoryBytes::default(), larger)
 }
 
 impl Estimate {
     /// The fullest device memory.
-    pub fn fullest(&self) -> Memory {
+    pub fn fullest(&self) -> MemoryBytes {
         fullest(&self.memory)
     }
     /// Seconds, bytes and counts, with units in the names.

@@ -15,7 +15,7 @@
 //! machine is the fastest: times of communication count where all groups are alike and collectives are no faster than
 //! their closed form ([`CollectiveFidelity::Steps`] may be).
 
-use super::form::Form;
+use super::form::StepForm;
 use super::least::Least;
 use stepsim_core::declare::defaults;
 use stepsim_step::schedule::{Part, Pass, Seat, Slot};
@@ -23,7 +23,7 @@ use stepsim_step::spec::workload::CollectiveFidelity;
 
 /// Passes of one chunk, in seconds.
 #[derive(Clone, Copy, Default)]
-struct Passes {
+struct ChunkSeconds {
     forward: f64,
     /// The gradient that the stage before waits for.
     gradient: f64,
@@ -31,7 +31,7 @@ struct Passes {
     rest: f64,
 }
 
-impl Form<'_> {
+impl StepForm<'_> {
     /// The least time of the step, for any number of micro-batches.
     pub(super) fn floor(&self) -> Floor {
         let order = &self.parts.order;
@@ -56,9 +56,9 @@ impl Form<'_> {
                 least[2] += if cut { unit.weight_grad.least } else { Least::default() };
             }
             let [forward, gradient, rest] = least.map(|least| least.pass(waits));
-            Passes { forward, gradient, rest }
+            ChunkSeconds { forward, gradient, rest }
         };
-        let mut ranks = vec![OfRank::default(); order.ranks.len()];
+        let mut ranks = vec![RankFloor::default(); order.ranks.len()];
         for direction in 0..order.placement.directions() {
             let (mut before, mut behind) = (0.0, 0.0);
             for seat in order.placement.path(direction) {
@@ -80,7 +80,7 @@ impl Form<'_> {
 /// The least time of a step, by pipeline rank; empty where nothing is known.
 #[derive(Default)]
 pub(super) struct Floor {
-    ranks: Vec<OfRank>,
+    ranks: Vec<RankFloor>,
     /// True if passes take as long as they are walked.
     walked: bool,
 }
@@ -106,7 +106,7 @@ impl Floor {
 defaults! {
     /// The work of a rank in a step.
     #[derive(Clone, Copy)]
-    struct OfRank {
+    struct RankFloor {
         /// Passes of stages before its first one, forward and backward.
         before: f64 = f64::INFINITY,
         behind: f64 = f64::INFINITY,
@@ -116,7 +116,7 @@ defaults! {
     }
 }
 
-impl OfRank {
+impl RankFloor {
     fn seconds(self, micro_batches: f64) -> f64 {
         self.before + micro_batches * self.needed + self.behind.max(micro_batches * self.rest)
     }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::chunks::{Chunks, Units};
+use super::chunks::{ChunkPasses, Units};
 use super::crossings::Crossings;
-use super::known::{Known, Priced};
-use super::links::Links;
+use super::known::{ClosedFormCache, PricedLayers};
+use super::links::RankLinks;
 use super::pass_time::{PassTime, UnitTime};
 use super::passes::Pricing;
 use super::unit_passes::UnitPasses;
@@ -32,14 +32,14 @@ pub(super) struct RankTimes {
 }
 
 /// The parts of a step, besides its layers.
-pub(super) struct Parts<'a> {
+pub(super) struct StepParts<'a> {
     pub shares: Shares<'a>,
     pub policies: Policies,
     /// The shortest order that shows all that the schedule repeats.
     pub order: Arc<Order>,
-    pub links: Links<'a>,
+    pub links: RankLinks<'a>,
     /// The groups of the first pipeline rank, where it has other degrees.
-    pub front: Option<Links<'a>>,
+    pub front: Option<RankLinks<'a>>,
     pub prices: &'a dyn PriceList,
     /// Class of the slowest device of each pipeline rank.
     pub classes: Vec<u32>,
@@ -47,30 +47,30 @@ pub(super) struct Parts<'a> {
     pub alike: bool,
     /// Bytes of the gradients of a table that first and last stage share.
     pub table: f64,
-    pub known: &'a Known,
+    pub known: &'a ClosedFormCache,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> StepParts<'a> {
     /// The links of a pipeline rank, or of the border behind it.
-    fn links_of(&self, rank: usize) -> &Links<'a> {
+    fn links_of(&self, rank: usize) -> &RankLinks<'a> {
         self.front.as_ref().filter(|_| rank == 0).unwrap_or(&self.links)
     }
 }
 
 /// Units of every stage, and the layers that they are of.
-pub(super) type Stages = (Vec<Vec<Unit>>, Arc<Priced>);
+pub(super) type StageUnits = (Vec<Vec<Unit>>, Arc<PricedLayers>);
 
 /// A step, layer by layer.
-pub(super) struct Form<'a> {
-    pub parts: Parts<'a>,
+pub(super) struct StepForm<'a> {
+    pub parts: StepParts<'a>,
     /// Micro-batches of the step.
     pub micro_batches: u32,
     /// True if the order runs the two gradients of every backward pass apart.
     pub splits: bool,
-    layers: Arc<Priced>,
+    layers: Arc<PricedLayers>,
     pub stages: Vec<Vec<Unit>>,
     pub ranks: Vec<RankTimes>,
-    pub chunks: Chunks,
+    pub chunks: ChunkPasses,
     /// The rank with most work.
     pub busiest: usize,
     /// The messages over the borders between stages.
@@ -81,17 +81,21 @@ pub(super) struct Form<'a> {
     pub host_reads: f64,
 }
 
-impl<'a> Form<'a> {
+impl<'a> StepForm<'a> {
     /// A step of these parts, of as many micro-batches as the order has; stages have these borders.
     ///
     /// # Errors
     /// A group cannot communicate.
-    pub fn new(parts: Parts<'a>, stages: Stages, borders: &[Border]) -> Result<Form<'a>, PlanError> {
+    pub fn new(
+        parts: StepParts<'a>,
+        stages: StageUnits,
+        borders: &[Border],
+    ) -> Result<StepForm<'a>, PlanError> {
         let gather = |border, bytes| {
             parts.links_of(border).time(Group::Layer(CommGroup::Tensor), Op::AllGather, bytes)
         };
         let crossings = Crossings::new(borders, gather)?;
-        let mut form = Form {
+        let mut form = StepForm {
             crossings,
             micro_batches: parts.order.micro_batches,
             splits: parts.order.splits(),
@@ -99,7 +103,7 @@ impl<'a> Form<'a> {
             layers: Arc::clone(&stages.1),
             stages: Vec::new(),
             ranks: Vec::new(),
-            chunks: Chunks::default(),
+            chunks: ChunkPasses::default(),
             busiest: 0,
             optimizer: [0.0; 2],
             host_reads: 0.0,
@@ -111,8 +115,8 @@ impl<'a> Form<'a> {
     /// The same with other units.
     ///
     /// # Errors
-    /// As [`Form::new`].
-    pub fn with_stages(&mut self, (stages, layers): Stages) -> Result<(), PlanError> {
+    /// As [`StepForm::new`].
+    pub fn with_stages(&mut self, (stages, layers): StageUnits) -> Result<(), PlanError> {
         (self.stages, self.layers) = (stages, layers);
         self.price()?;
         let work: Vec<f64> = self.ranks.iter().map(|rank| self.work(rank)).collect();
@@ -151,7 +155,7 @@ impl<'a> Form<'a> {
         self.parts.shares.workload()
     }
     /// The links of a pipeline rank.
-    pub fn links_of(&self, rank: usize) -> &Links<'a> {
+    pub fn links_of(&self, rank: usize) -> &RankLinks<'a> {
         self.parts.links_of(rank)
     }
     /// Passes of each direction through a chunk.
@@ -169,7 +173,7 @@ impl<'a> Form<'a> {
     /// Prices the units of every rank; equal units once.
     fn price(&mut self) -> Result<(), PlanError> {
         self.ranks.clear();
-        self.chunks = Chunks::default();
+        self.chunks = ChunkPasses::default();
         let mut known: Vec<(u32, &Unit, Arc<UnitPasses>)> = Vec::new();
         let placement = &self.parts.order.placement;
         for rank in 0..placement.ranks() {
@@ -242,7 +246,7 @@ impl<'a> Form<'a> {
 pub(super) fn shortest_order(
     workload: &WorkloadSpec,
     micro_batches: u32,
-    known: &Known,
+    known: &ClosedFormCache,
 ) -> Result<Arc<Order>, PlanError> {
     let fewest = step::fewest_micro_batches(workload, micro_batches);
     // The message names the numbers of the step.

@@ -38,14 +38,14 @@ use stepsim_step::spec::workload::{
 
 /// The results of closed forms on one machine, with one list of prices and one host.
 #[derive(Debug, Default)]
-pub struct Known {
-    layers: RefCell<Kept<LayersKey, Priced>>,
-    groups: RefCell<Kept<GroupsKey, Groups>>,
+pub struct ClosedFormCache {
+    layers: RefCell<Memo<LayersKey, PricedLayers>>,
+    groups: RefCell<Memo<GroupsKey, Groups>>,
     geometries: RefCell<FxHashMap<Geometry, u32>>,
     seconds: RefCell<FxHashMap<(u32, Transfer), f64>>,
-    orders: RefCell<Kept<(PipelineSpec, ExpertOverlap, u32), Order>>,
-    pub(super) walks: RefCell<Kept<WalkKey, Vec<RankEnd>>>,
-    updates: RefCell<Kept<UpdateKey, f64>>,
+    orders: RefCell<Memo<(PipelineSpec, ExpertOverlap, u32), Order>>,
+    pub(super) walks: RefCell<Memo<WalkKey, Vec<RankEnd>>>,
+    updates: RefCell<Memo<UpdateKey, f64>>,
 }
 
 /// An update but for its matrices, and the class of its device.
@@ -66,21 +66,21 @@ const MOST_SLOTS: usize = 1 << 16;
 
 /// Things by what they go by.
 #[derive(Debug)]
-pub(super) struct Kept<K, V>(FxHashMap<u64, Vec<(K, Arc<V>)>>, usize);
+pub(super) struct Memo<K, V>(FxHashMap<u64, Vec<(K, Arc<V>)>>, usize);
 
-impl<K, V> Default for Kept<K, V> {
-    fn default() -> Kept<K, V> {
-        Kept(FxHashMap::default(), 0)
+impl<K, V> Default for Memo<K, V> {
+    fn default() -> Memo<K, V> {
+        Memo(FxHashMap::default(), 0)
     }
 }
 
-impl<K, V> Kept<K, V> {
+impl<K, V> Memo<K, V> {
     pub(super) fn get(&self, digest: u64, same: impl Fn(&K) -> bool) -> Option<Arc<V>> {
         self.0.get(&digest)?.iter().find(|(key, _)| same(key)).map(|(_, value)| Arc::clone(value))
     }
     pub(super) fn put(&mut self, digest: u64, key: K, value: V) -> Arc<V> {
         if self.1 == MOST {
-            *self = Kept::default();
+            *self = Memo::default();
         }
         let value = Arc::new(value);
         self.0.entry(digest).or_default().push((key, Arc::clone(&value)));
@@ -110,13 +110,13 @@ struct LayersKey {
 
 /// Plans of layers with the prices that were asked for.
 #[derive(Debug)]
-pub(super) struct Priced {
+pub(super) struct PricedLayers {
     pub layers: Layers,
     /// Parameters of the model.
     pub parameters: ParameterCount,
     /// FLOP of a sequence, where all are alike.
     pub flops: StepFlops,
-    times: Mutex<Vec<(Asked, Arc<UnitPasses>)>>,
+    times: Mutex<Vec<(PassPriceKey, Arc<UnitPasses>)>>,
 }
 
 /// A layout's part in the price of a unit.
@@ -132,7 +132,7 @@ pub(super) struct Surroundings {
 
 /// The key of a unit's price, beside its layers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Asked {
+struct PassPriceKey {
     /// Where its plan is kept.
     plan: usize,
     recompute: FullRecompute,
@@ -141,7 +141,7 @@ struct Asked {
     around: Surroundings,
 }
 
-impl Priced {
+impl PricedLayers {
     /// The passes of one of the units, `made` unless they have been asked for; the layout gives them these
     /// surroundings.
     pub fn passes<E>(
@@ -153,7 +153,7 @@ impl Priced {
         made: impl FnOnce() -> Result<UnitPasses, E>,
     ) -> Result<Arc<UnitPasses>, E> {
         let plan = Arc::as_ptr(&unit.plan) as usize;
-        let asked = Asked { plan, recompute: unit.recompute, class, overlap, around };
+        let asked = PassPriceKey { plan, recompute: unit.recompute, class, overlap, around };
         // A thread that panicked while it held the lock has left a whole list.
         let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, time)) = times.iter().find(|(known, _)| *known == asked) {
@@ -171,7 +171,7 @@ type GroupsKey = ((Degrees, bool), Vec<GroupAxis>, bool);
 /// The groups of a rank with more than one member, what each looks like, and the number of that.
 pub(super) type Groups = Vec<(Group, Geometry, u32)>;
 
-impl Known {
+impl ClosedFormCache {
     /// Seconds of an update on a class of device, `made` unless they are known.
     pub(super) fn update(&self, update: &Update<'_>, class: u32, made: impl FnOnce() -> f64) -> f64 {
         if !update.matrices.is_empty() {
@@ -198,7 +198,7 @@ impl Known {
         workload: &WorkloadSpec,
         loads: &[f64],
         cut: bool,
-    ) -> Arc<Priced> {
+    ) -> Arc<PricedLayers> {
         let (policy, training) = (&workload.recompute, &workload.training);
         let digest = digest(&[
             shard.tensor,
@@ -222,7 +222,7 @@ impl Known {
         if let Some(known) = self.layers.borrow().get(digest, same) {
             return known;
         }
-        let priced = Priced {
+        let priced = PricedLayers {
             layers: Layers::new(model, shard, workload, loads, cut),
             parameters: ParameterCount::of(model),
             flops: StepFlops::of_step(workload, model, 1),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::known::{Groups, Known, Surroundings};
+use super::known::{ClosedFormCache, Groups, Surroundings};
 use super::unlike::{regular, slowest_group};
 use stepsim_core::ids::{DeviceId, RankId, ResourceId};
 use stepsim_step::collective::Axis as TorusAxis;
@@ -36,10 +36,10 @@ impl Pipe {
 
 /// The groups of one rank, as the machine carries them: of each kind the slowest, where the groups of other ranks
 /// differ.
-pub struct Links<'a> {
+pub struct RankLinks<'a> {
     chooser: &'a Chooser,
     groups: Arc<Groups>,
-    known: &'a Known,
+    known: &'a ClosedFormCache,
     /// The last request of each group, as neighbouring layers ask for the same: op, bytes and seconds.
     last: Vec<Cell<(Op, f64, f64)>>,
     /// From the first rank of each pipeline rank to the first of the one behind it; the last entry is the way round.
@@ -50,7 +50,7 @@ pub struct Links<'a> {
     pub copies: BTreeMap<u8, [Pipe; 3]>,
 }
 
-impl<'a> Links<'a> {
+impl<'a> RankLinks<'a> {
     /// Measures the groups of a pipeline rank of `workload`, laid out with these degrees, the stage borders and the
     /// copies to `tiers`.
     ///
@@ -62,9 +62,9 @@ impl<'a> Links<'a> {
         (layout, degrees, pipeline_rank): (&Layout, &Degrees, u32),
         tiers: &[u8],
         chooser: &'a Chooser,
-        known: &'a Known,
-    ) -> Result<Links<'a>, CollectiveError> {
-        let shared = Shared::new(machine, layout, workload);
+        known: &'a ClosedFormCache,
+    ) -> Result<RankLinks<'a>, CollectiveError> {
+        let shared = LinkSharers::new(machine, layout, workload);
         let rank = layout.rank([0, 0, 0, 0, pipeline_rank]);
         let own = degrees.on(pipeline_rank);
         let groups = known.groups(workload, (degrees, own.front != degrees.front), || {
@@ -115,7 +115,7 @@ impl<'a> Links<'a> {
         let last = groups.iter().map(|_| Cell::new((Op::SendRecv, f64::NAN, 0.0))).collect();
         let crossing = if leaves_node(machine, layout) { own.tensor } else { 0 };
         let borders = borders(machine, layout, &shared)?;
-        Ok(Links { chooser, groups, known, last, borders, crossing, copies })
+        Ok(RankLinks { chooser, groups, known, last, borders, crossing, copies })
     }
     fn place(&self, group: Group) -> Option<usize> {
         self.groups.iter().position(|known| known.0 == group)
@@ -190,7 +190,11 @@ const INSIDE: [Group; 7] = [
 ];
 
 /// From the first rank of each pipeline rank to the first of the one behind it, and round from the last to the first.
-fn borders(machine: &Machine, layout: &Layout, shared: &Shared<'_>) -> Result<Vec<Pipe>, CollectiveError> {
+fn borders(
+    machine: &Machine,
+    layout: &Layout,
+    shared: &LinkSharers<'_>,
+) -> Result<Vec<Pipe>, CollectiveError> {
     let ranks = layout.size(Axis::Pp);
     if ranks == 1 {
         return Ok(Vec::new());
@@ -220,7 +224,7 @@ fn borders(machine: &Machine, layout: &Layout, shared: &Shared<'_>) -> Result<Ve
 
 /// Who shares links with a rank: the other ranks of its node, which send when it does. Where collectives take their
 /// closed form, each has its links alone.
-struct Shared<'a> {
+struct LinkSharers<'a> {
     machine: &'a Machine,
     layout: &'a Layout,
     alone: bool,
@@ -228,14 +232,14 @@ struct Shared<'a> {
     ranks: FxHashMap<u32, Vec<RankId>>,
 }
 
-impl<'a> Shared<'a> {
-    fn new(machine: &'a Machine, layout: &'a Layout, workload: &WorkloadSpec) -> Shared<'a> {
+impl<'a> LinkSharers<'a> {
+    fn new(machine: &'a Machine, layout: &'a Layout, workload: &WorkloadSpec) -> LinkSharers<'a> {
         let mut ranks: FxHashMap<u32, Vec<RankId>> = FxHashMap::default();
         for rank in (0..layout.ranks()).map(RankId) {
             ranks.entry(machine.node_of(layout.device(rank))).or_default().push(rank);
         }
         let alone = workload.fidelity.collectives == CollectiveFidelity::Formula;
-        Shared { machine, layout, alone, ranks }
+        LinkSharers { machine, layout, alone, ranks }
     }
 
     /// How many times as much crosses the fullest link of a rank's way as is its own group's: `to` tells for each

@@ -18,7 +18,7 @@ use stepsim_step::schedule::{Pass, Slot};
 
 /// Bytes in device memory, by class.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Memory {
+pub struct MemoryBytes {
     /// Weights that stay.
     pub weights: f64,
     /// Gradients, also those that wait for their reduction.
@@ -38,7 +38,7 @@ pub struct Memory {
     pub cached: f64,
 }
 
-impl Memory {
+impl MemoryBytes {
     /// Every class with its name.
     pub fn named(&self) -> [(&'static str, f64); 6] {
         [
@@ -58,13 +58,13 @@ impl Memory {
     fn working(&self) -> f64 {
         self.activations + self.gathered + self.workspace
     }
-    fn fuller(self, other: Memory) -> Memory {
+    fn fuller(self, other: MemoryBytes) -> MemoryBytes {
         if other.total() > self.total() { other } else { self }
     }
 }
 
-impl AddAssign for Memory {
-    fn add_assign(&mut self, other: Memory) {
+impl AddAssign for MemoryBytes {
+    fn add_assign(&mut self, other: MemoryBytes) {
         self.weights += other.weights;
         self.gradients += other.gradients;
         self.optimizer += other.optimizer;
@@ -74,7 +74,7 @@ impl AddAssign for Memory {
     }
 }
 
-fn sum(a: Memory, b: Memory) -> Memory {
+fn sum(a: MemoryBytes, b: MemoryBytes) -> MemoryBytes {
     let mut sum = a;
     sum += b;
     sum
@@ -83,13 +83,13 @@ fn sum(a: Memory, b: Memory) -> Memory {
 /// One pass of a chunk: the level during each of its visits, over that at its start, and what it leaves behind.
 #[derive(Clone, Debug, Default)]
 struct Course {
-    levels: Vec<Memory>,
-    change: Memory,
+    levels: Vec<MemoryBytes>,
+    change: MemoryBytes,
 }
 
 impl Course {
     /// The level during the `i`-th visit, and after the last.
-    fn at(&self, i: usize) -> Memory {
+    fn at(&self, i: usize) -> MemoryBytes {
         self.levels.get(i).copied().unwrap_or(self.change)
     }
     /// Both at once.
@@ -98,53 +98,54 @@ impl Course {
         let levels = (0..visits).map(|i| sum(self.at(i), other.at(i))).collect();
         Course { levels, change: sum(self.change, other.change) }
     }
-    fn fullest(&self) -> Memory {
-        self.levels.iter().fold(Memory::default(), |most, level| most.fuller(*level))
+    fn fullest(&self) -> MemoryBytes {
+        self.levels.iter().fold(MemoryBytes::default(), |most, level| most.fuller(*level))
     }
 }
 
 /// A pass of a chunk.
-type Kind = (Pass, u16);
+type ChunkPass = (Pass, u16);
 
 /// The bytes of a slot over the level at its start, and the bytes that it leaves behind.
 #[derive(Clone, Copy)]
 struct Visited {
-    fullest: Memory,
+    fullest: MemoryBytes,
     fullest_bytes: f64,
     /// The most of what passes hold.
     working: f64,
     /// The most of weights that are gathered.
     gathered: f64,
-    change: Memory,
+    change: MemoryBytes,
 }
 
 /// A rank: what its policies hold of weights, gradients, optimizer state and activations.
-struct Rank<'a> {
+struct PolicyRank<'a> {
     given: Given<'a>,
     held: [Held; 4],
 }
 
 /// The walk of a rank, or of several that hold the same: slots alike but for their micro-batches hold alike.
-pub(super) struct Walk<'a> {
-    rank: Rank<'a>,
+pub(super) struct RankWalk<'a> {
+    rank: PolicyRank<'a>,
     single: Vec<[Option<Visited>; Pass::COUNT]>,
-    paired: FxHashMap<(Kind, Kind), Visited>,
+    paired: FxHashMap<(ChunkPass, ChunkPass), Visited>,
 }
 
-impl<'a> Walk<'a> {
-    pub fn new(given: Given<'a>, held: [Held; 4]) -> Walk<'a> {
+impl<'a> RankWalk<'a> {
+    pub fn new(given: Given<'a>, held: [Held; 4]) -> RankWalk<'a> {
         let single = vec![[None; Pass::COUNT]; given.chunks.len()];
-        Walk { rank: Rank { given, held }, single, paired: FxHashMap::default() }
+        RankWalk { rank: PolicyRank { given, held }, single, paired: FxHashMap::default() }
     }
 
     /// The fullest moment of `slots`.
-    pub fn fullest(&mut self, slots: &[Slot]) -> Memory {
-        let Walk { rank, single, paired } = self;
+    pub fn fullest(&mut self, slots: &[Slot]) -> MemoryBytes {
+        let RankWalk { rank, single, paired } = self;
         let [weights, gradients, optimizer, activations] = rank.held.each_ref().map(|held| held.stays);
         let workload = rank.given.shares.workload();
         let workspace = workload.context_bytes() as f64;
-        let mut level = Memory { weights, gradients, optimizer, activations, workspace, ..Memory::default() };
-        let update = Memory {
+        let mut level =
+            MemoryBytes { weights, gradients, optimizer, activations, workspace, ..MemoryBytes::default() };
+        let update = MemoryBytes {
             gradients: gradients + rank.held[1].update,
             workspace: workspace + rank.held[2].update,
             ..level
@@ -190,7 +191,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-impl Rank<'_> {
+impl PolicyRank<'_> {
     /// Short-lived tensors of the largest unit of each kind, together: a layer's blocks are too small for logits and
     /// stay cached.
     fn working_sets(&self) -> BTreeMap<LayerKind, f64> {
@@ -206,17 +207,17 @@ impl Rank<'_> {
         let courses = slot.parts().map(|part| self.course((part.pass, part.chunk)));
         let course = courses.reduce(|a, b| a.beside(&b)).unwrap_or_default();
         let fullest = course.fullest();
-        let most = |of: fn(&Memory) -> f64| course.levels.iter().map(of).fold(0.0, f64::max);
+        let most = |of: fn(&MemoryBytes) -> f64| course.levels.iter().map(of).fold(0.0, f64::max);
         Visited {
             fullest,
             fullest_bytes: fullest.total(),
-            working: most(Memory::working),
+            working: most(MemoryBytes::working),
             gathered: most(|level| level.gathered),
             change: course.change,
         }
     }
 
-    fn course(&self, (pass, chunk): Kind) -> Course {
+    fn course(&self, (pass, chunk): ChunkPass) -> Course {
         let (chunk, units) = (usize::from(chunk), &self.given.chunks[usize::from(chunk)].0);
         let carried = |i: usize| self.held[3].carried.get(chunk).map_or(0.0, |units| units[i]);
         let all = |u: &Unit| u.saved_bytes.max(u.kept_bytes) as f64;
@@ -277,13 +278,13 @@ impl Rank<'_> {
     }
 
     /// The policies' bytes during a visit.
-    fn during(&self, chunk: usize, unit: usize, forward: bool, adds_gradient: bool) -> Memory {
-        Memory {
+    fn during(&self, chunk: usize, unit: usize, forward: bool, adds_gradient: bool) -> MemoryBytes {
+        MemoryBytes {
             gradients: if forward || adds_gradient { self.of_class(1, chunk, unit, forward) } else { 0.0 },
             optimizer: self.of_class(2, chunk, unit, forward),
             activations: self.of_class(3, chunk, unit, forward),
             gathered: self.of_class(0, chunk, unit, forward),
-            ..Memory::default()
+            ..MemoryBytes::default()
         }
     }
     fn of_class(&self, class: usize, chunk: usize, unit: usize, forward: bool) -> f64 {

@@ -65,11 +65,11 @@ mod walk_key;
 mod walks;
 
 pub use closed_form::ClosedForm;
-pub use estimate::{Bound, Estimate};
-pub use known::Known;
+pub use estimate::{Estimate, StepBound};
+pub use known::ClosedFormCache;
 pub use least::Least;
-pub use links::{Links, Pipe};
-pub use memory::Memory;
+pub use links::{Pipe, RankLinks};
+pub use memory::MemoryBytes;
 pub use pass_time::{PassTime, UnitTime};
 pub use rules::Rules;
 pub use terms::{KEYS, Terms};
@@ -93,6 +93,6 @@ pub fn estimate(
     chooser: &Chooser,
     peak: f64,
 ) -> Result<Estimate, PlanError> {
-    ClosedForm::new(workload, model, machine, prices, chooser, peak, &Known::default())?
+    ClosedForm::new(workload, model, machine, prices, chooser, peak, &ClosedFormCache::default())?
         .with_batch(workload.batch.global)
 }

@@ -6,8 +6,8 @@
 
 use rustc_hash::FxHashMap;
 
-use super::form::{Form, Stages};
-use super::memory::Memory;
+use super::form::{StageUnits, StepForm};
+use super::memory::MemoryBytes;
 use super::pass_time::{PassTime, UnitTime};
 use super::terms::Terms;
 use stepsim_step::documents::{DynamicContext, PackedPass};
@@ -19,7 +19,7 @@ pub(super) struct OwnPasses {
     /// Passes of the rank that ends last.
     pub passes: u32,
     /// Device memory, with room for the largest pass.
-    pub memory: Vec<Memory>,
+    pub memory: Vec<MemoryBytes>,
     /// Seconds of a rank's passes on average.
     mean: UnitTime,
     /// When the last rank has made all of its passes.
@@ -35,10 +35,10 @@ impl OwnPasses {
     /// # Errors
     /// A group cannot communicate.
     pub fn new(
-        form: &mut Form<'_>,
+        form: &mut StepForm<'_>,
         dynamic: &DynamicContext,
         share: impl Fn(&PackedPass) -> Shard,
-        units: impl Fn(&Shard) -> Stages,
+        units: impl Fn(&Shard) -> StageUnits,
     ) -> Result<OwnPasses, PlanError> {
         let memory = form.held()?.memory;
         let ranks = dynamic.loads.len();
@@ -69,7 +69,7 @@ impl OwnPasses {
     }
 
     /// Puts these passes in place of equal ones.
-    pub fn replace(&self, terms: &mut Terms, form: &Form<'_>) {
+    pub fn replace(&self, terms: &mut Terms, form: &StepForm<'_>) {
         let all = both(&self.mean);
         terms.forward = self.mean.forward.compute + form.ranks[0].sum.weight_casts;
         terms.recompute = self.mean.recompute.compute;

@@ -1,9 +1,9 @@
 //! How long one rank takes for the passes of a unit.
 
 use super::least::Least;
-use super::links::Links;
+use super::links::RankLinks;
 use super::pass_time::{PassTime, UnitTime};
-use super::queues::{Op, Queue, Work, period};
+use super::queues::{PassOp, PassWork, Queue, period};
 use super::unit_passes::{UnitPass, UnitPasses};
 use stepsim_step::collective::CollectiveError;
 use stepsim_step::model::{CommGroup, CommPoint, Item, Kernel};
@@ -15,7 +15,7 @@ use stepsim_step::spec::stack::{GraphScope, HostRead, HostSpec, LayerHosts};
 /// The prices and settings that decide the time of a rank's items.
 pub struct Pricing<'a> {
     pub prices: &'a dyn Prices,
-    pub links: &'a Links<'a>,
+    pub links: &'a RankLinks<'a>,
     pub host: Option<&'a HostSpec>,
     /// The framework's work before the first kernel of a layer's pass.
     pub layers: LayerHosts,
@@ -92,7 +92,7 @@ impl Pricing<'_> {
         items: &[Item],
         launches: &mut Launches<'_>,
         least: &mut Least,
-    ) -> Result<Vec<Op>, CollectiveError> {
+    ) -> Result<Vec<PassOp>, CollectiveError> {
         let (mut ops, mut waits, mut kernels) = (Vec::with_capacity(items.len()), Vec::new(), 0.0);
         for (i, item) in items.iter().enumerate() {
             match item {
@@ -131,16 +131,16 @@ fn with_parts(items: &[Item], (rest, experts): &(Vec<Item>, Vec<Item>)) -> Vec<I
 impl PassTime {
     /// The time that each kind of communication, and then the host, adds to the kernels of a pass that follows one
     /// like it.
-    fn split(&mut self, ops: &[Op]) {
+    fn split(&mut self, ops: &[PassOp]) {
         use Queue::{Context, Expert, Host, Tensor};
-        self.compute = ops.iter().filter(|op| op.work == Work::Kernel).map(|op| op.seconds).sum();
+        self.compute = ops.iter().filter(|op| op.work == PassWork::Kernel).map(|op| op.seconds).sum();
         let mut before = self.compute;
         let mut on = Vec::new();
         for queue in [Tensor, Context, Expert, Host] {
             on.push(queue);
-            let uses = |op: &Op| match op.work {
-                Work::Kernel => queue == Host && op.launch.is_some(),
-                Work::Message { queue: of, .. } => of == queue || queue == Host && op.launch.is_some(),
+            let uses = |op: &PassOp| match op.work {
+                PassWork::Kernel => queue == Host && op.launch.is_some(),
+                PassWork::Message { queue: of, .. } => of == queue || queue == Host && op.launch.is_some(),
             };
             if ops.iter().any(uses) {
                 let with = period(ops, &on);
@@ -205,8 +205,8 @@ impl<'a> Launches<'a> {
         self.others_us = others_us;
         self.last = [None; 4];
     }
-    fn kernel(&mut self, kernel: &Kernel, seconds: f64) -> Op {
-        let op = Op { work: Work::Kernel, seconds, launch: None };
+    fn kernel(&mut self, kernel: &Kernel, seconds: f64) -> PassOp {
+        let op = PassOp { work: PassWork::Kernel, seconds, launch: None };
         let Some(host) = self.host.filter(|_| seconds > 0.0) else { return op };
         let us = host.launch_us.of_groups(Some(kernel.class), kernel.groups());
         // Products whose rows the host reads on the way are not captured.
@@ -217,9 +217,9 @@ impl<'a> Launches<'a> {
         let launch = self.launch(host, captured, (kernel.name, us, 0));
         let gap = if self.in_graph { self.gap.min(host.graphs.kernel_gap_us * 1e-6) } else { self.gap };
         let (held, launch) = held(host, launch);
-        Op { seconds: seconds + gap + held, launch, ..op }
+        PassOp { seconds: seconds + gap + held, launch, ..op }
     }
-    fn message(&mut self, point: &CommPoint, seconds: f64, crossing: u32) -> Op {
+    fn message(&mut self, point: &CommPoint, seconds: f64, crossing: u32) -> PassOp {
         let queue = queue_of(point.group);
         let (hidden, exchange) = (point.hidden_behind, point.exchange.is_some());
         let place = 1 + [Queue::Tensor, Queue::Context].iter().position(|q| *q == queue).unwrap_or(2);
@@ -235,7 +235,7 @@ impl<'a> Launches<'a> {
             self.in_graph = false;
             ((host.synchronise_us + host.expert_counts_us) * self.scale - self.gap).max(0.0)
         });
-        Op { work: Work::Message { queue, hidden, exchange, read }, seconds: seconds + held, launch }
+        PassOp { work: PassWork::Message { queue, hidden, exchange, read }, seconds: seconds + held, launch }
     }
     /// How long a launch holds the host, and the latency behind it; none where the op's graph has been launched.
     fn launch(

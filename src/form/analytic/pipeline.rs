@@ -13,13 +13,13 @@
 
 use std::rc::Rc;
 
-use super::beside::{Beside, On};
+use super::beside::{SideQueues, SideWork};
 use super::chunks::{Gradients, period};
 use super::crossings::Crossing;
-use super::form::Form;
+use super::form::StepForm;
 use super::pass_time::PassTime;
-use super::queues::{Passage, QUEUES, Queue, Times};
-use super::residency::Held;
+use super::queues::{Passage, QUEUES, Queue, QueueTimes};
+use super::residency::ResidencyDemand;
 use super::walk_key::RankEnd;
 use stepsim_step::model::CommGroup;
 use stepsim_step::plan::step::PlanError;
@@ -37,12 +37,12 @@ struct Repeats {
     more: f64,
 }
 
-impl Form<'_> {
+impl StepForm<'_> {
     /// When the last rank is done with its passes, and with what is switched on beside them.
     ///
     /// # Errors
     /// There is no order of the micro-batches that are walked.
-    pub fn passes_end(&self, held: &Held, on: On) -> Result<f64, PlanError> {
+    pub fn passes_end(&self, held: &ResidencyDemand, on: SideWork) -> Result<f64, PlanError> {
         let walked = |micro_batches| {
             if let Some(end) = held.walks.borrow().get(&(micro_batches, on)) {
                 return Ok(*end);
@@ -111,7 +111,7 @@ impl Form<'_> {
     }
 }
 
-impl Form<'_> {
+impl StepForm<'_> {
     /// The matrix of a slot; the `first` of a chunk casts its weights.
     fn slot(&self, rank: u32, slot: &Slot, first: bool) -> Rc<Passage> {
         let kind = |part: Part| self.kind(rank, part);
@@ -168,25 +168,25 @@ impl Form<'_> {
 }
 
 /// When the kernels of a rank are done: nothing waits for its last messages.
-fn done(times: Times) -> f64 {
+fn done(times: QueueTimes) -> f64 {
     times[Queue::Compute as usize].max(0.0)
 }
 
 /// The exchanges of ranks, where their passes send and receive together.
-fn exchanges(form: &Form<'_>, order: &Order) -> Vec<Exchange> {
+fn exchanges(form: &StepForm<'_>, order: &Order) -> Vec<SendRecvPair> {
     if !form.awaits_receiver() || !order.alternates() {
         return Vec::new();
     }
-    let of_rank = |slots: &Vec<Slot>| Exchange {
+    let of_rank = |slots: &Vec<Slot>| SendRecvPair {
         // Where all forward passes come first, the last one shares no exchange with the backward pass behind it.
         pairs: slots.windows(2).any(|two| turn(&[two[1], two[0]])),
         before: usize::MAX,
-        ..Exchange::default()
+        ..SendRecvPair::default()
     };
     order.ranks.iter().map(of_rank).collect()
 }
 
-impl Exchange {
+impl SendRecvPair {
     /// True if slot `i` shares the exchange of the slot before it.
     fn shares(&self, slots: &[Slot], i: usize) -> bool {
         self.pairs && i > 0 && i < slots.len() && turn(&slots[i - 1..=i])
@@ -206,8 +206,8 @@ fn turn(slots: &[Slot]) -> bool {
 const FEW: u32 = 512;
 
 /// An order on its way.
-pub(super) struct Walk<'f, 'a> {
-    form: &'f Form<'a>,
+pub(super) struct OrderWalk<'f, 'a> {
+    form: &'f StepForm<'a>,
     order: &'f Order,
     /// By kind of message: seconds from each pipeline rank to the one behind it; one that takes none still waits for
     /// its receiver where those do.
@@ -218,16 +218,16 @@ pub(super) struct Walk<'f, 'a> {
     /// By data and stage: when the border carries nothing.
     border: [Vec<f64>; 2],
     /// By rank.
-    beside: Vec<Beside<'f, 'a>>,
+    beside: Vec<SideQueues<'f, 'a>>,
     /// By rank; none where each pass sends by itself.
-    exchanges: Vec<Exchange>,
+    exchanges: Vec<SendRecvPair>,
     /// True if anything has been sent since the ranks were last looked at.
     posted: bool,
 }
 
 /// The messages that a rank sends and receives at once between two of its passes.
 #[derive(Clone, Debug, Default)]
-struct Exchange {
+struct SendRecvPair {
     /// True if a forward and a backward pass in a row share one.
     pairs: bool,
     /// The slot that the last one stands before, and what it has sent.
@@ -237,8 +237,13 @@ struct Exchange {
     unsent: Vec<(StageAt, Data, u32)>,
 }
 
-impl<'f, 'a> Walk<'f, 'a> {
-    pub(super) fn new(form: &'f Form<'a>, order: &'f Order, held: &'f Held, on: On) -> Walk<'f, 'a> {
+impl<'f, 'a> OrderWalk<'f, 'a> {
+    pub(super) fn new(
+        form: &'f StepForm<'a>,
+        order: &'f Order,
+        held: &'f ResidencyDemand,
+        on: SideWork,
+    ) -> OrderWalk<'f, 'a> {
         let stages = order.placement.all_stages() as usize * usize::from(order.placement.directions());
         let none = vec![None; stages * order.micro_batches as usize];
         let hops = |&Crossing { message, in_turn, gathered }: &Crossing| {
@@ -249,8 +254,8 @@ impl<'f, 'a> Walk<'f, 'a> {
         };
         let passes = order.per_direction();
         let beside = held.asked.iter().enumerate();
-        Walk {
-            beside: beside.map(|(rank, asked)| Beside::new(form, rank, asked, on, passes)).collect(),
+        OrderWalk {
+            beside: beside.map(|(rank, asked)| SideQueues::new(form, rank, asked, on, passes)).collect(),
             form,
             order,
             hops: form.crossings.kinds.iter().map(hops).collect(),
@@ -264,7 +269,7 @@ impl<'f, 'a> Walk<'f, 'a> {
 
     /// Where each rank's walk ends, before what is reduced behind it.
     pub(super) fn rank_ends(mut self) -> Vec<RankEnd> {
-        self.beside.iter_mut().for_each(Beside::leave_reductions);
+        self.beside.iter_mut().for_each(SideQueues::leave_reductions);
         let ends = self.ends();
         self.beside.into_iter().zip(ends).map(|(beside, times)| beside.rank_end(done(times))).collect()
     }
@@ -277,7 +282,7 @@ impl<'f, 'a> Walk<'f, 'a> {
     }
 
     /// The times of each rank behind its last slot.
-    fn ends(&mut self) -> Vec<Times> {
+    fn ends(&mut self) -> Vec<QueueTimes> {
         let order = self.order;
         let mut begin = [0.0; QUEUES];
         begin[Queue::Host as usize] = self.form.host_begins();
@@ -304,7 +309,7 @@ impl<'f, 'a> Walk<'f, 'a> {
     }
 
     /// The times behind slot `i`; `None` while its input is not made.
-    fn run(&mut self, rank: u32, i: usize, mut times: Times) -> Option<Times> {
+    fn run(&mut self, rank: u32, i: usize, mut times: QueueTimes) -> Option<QueueTimes> {
         let slots = &self.order.ranks[rank as usize];
         let slot = &slots[i];
         let compute = Queue::Compute as usize;
@@ -345,7 +350,7 @@ impl<'f, 'a> Walk<'f, 'a> {
     }
 
     /// The times behind a slot whose inputs are there; visit by visit where anything runs beside it.
-    fn through(&mut self, rank: u32, slot: &Slot, first: bool, times: Times) -> Times {
+    fn through(&mut self, rank: u32, slot: &Slot, first: bool, times: QueueTimes) -> QueueTimes {
         let beside = &mut self.beside[rank as usize];
         if !slot.parts().any(|part| beside.minds(part, first)) {
             slot.parts().for_each(|part| beside.over(part));

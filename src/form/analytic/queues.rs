@@ -8,7 +8,7 @@
 //! ```
 //! A pass is then a matrix ([`Passage`]): it maps the times at which streams are free and its input is there to those
 //! at which they are free again and its output is. Passes one after the other multiply. A matrix is found once, by
-//! running the pass on forms instead of on seconds ([`Clock`]); it holds for whatever comes before.
+//! running the pass on forms instead of on seconds ([`TimeValue`]); it holds for whatever comes before.
 
 /// The sources of a time: the inputs of one or two passes at once, and the streams of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,17 +29,17 @@ pub enum Queue {
 pub const QUEUES: usize = 8;
 
 /// A time for each queue, in seconds.
-pub type Times = [f64; QUEUES];
+pub type QueueTimes = [f64; QUEUES];
 
 /// The unit of ends: seconds, or forms of the times before.
-pub trait Clock: Copy {
+pub trait TimeValue: Copy {
     /// So many seconds later.
     fn later(self, seconds: f64) -> Self;
     /// The later of both.
     fn or(self, other: Self) -> Self;
 }
 
-impl Clock for f64 {
+impl TimeValue for f64 {
     fn later(self, seconds: f64) -> f64 {
         self + seconds
     }
@@ -50,50 +50,50 @@ impl Clock for f64 {
 
 /// A linear form: what is added to each of the times before; −∞ to those that do not matter.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Front(Times);
+pub struct LinearForm(QueueTimes);
 
 /// The later of two times that are no NaN: one instruction, where `f64::max` looks for NaN too.
 fn later(a: f64, b: f64) -> f64 {
     if a > b { a } else { b }
 }
 
-impl Front {
+impl LinearForm {
     /// The time of one queue itself.
-    pub fn of(queue: Queue) -> Front {
+    pub fn of(queue: Queue) -> LinearForm {
         let mut times = [f64::NEG_INFINITY; QUEUES];
         times[queue as usize] = 0.0;
-        Front(times)
+        LinearForm(times)
     }
 }
 
-impl Clock for Front {
-    fn later(self, seconds: f64) -> Front {
-        Front(self.0.map(|a| a + seconds))
+impl TimeValue for LinearForm {
+    fn later(self, seconds: f64) -> LinearForm {
+        LinearForm(self.0.map(|a| a + seconds))
     }
-    fn or(self, other: Front) -> Front {
+    fn or(self, other: LinearForm) -> LinearForm {
         let mut latest = self.0;
         latest.iter_mut().zip(other.0).for_each(|(a, b)| *a = later(*a, b));
-        Front(latest)
+        LinearForm(latest)
     }
 }
 
 /// A pass: what it makes of the times before it. A column for each queue before it: what is added to the time of that
 /// queue on the way to each queue behind it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Passage([Times; QUEUES]);
+pub struct Passage([QueueTimes; QUEUES]);
 
 impl Passage {
     /// The times before a pass, as forms of themselves.
-    pub fn begin() -> Streams<Front> {
+    pub fn begin() -> QueueStreams<LinearForm> {
         use Queue::{Compute, Context, Expert, Host, Input, Other, Tensor};
-        let mut fronts = [Front([f64::NEG_INFINITY; QUEUES]); QUEUES];
+        let mut fronts = [LinearForm([f64::NEG_INFINITY; QUEUES]); QUEUES];
         for queue in [Input, Other, Compute, Tensor, Context, Expert, Host] {
-            fronts[queue as usize] = Front::of(queue);
+            fronts[queue as usize] = LinearForm::of(queue);
         }
         fronts
     }
     /// The pass behind which the times are these forms of those before it.
-    pub fn of(end: &Streams<Front>) -> Passage {
+    pub fn of(end: &QueueStreams<LinearForm>) -> Passage {
         Passage(std::array::from_fn(|before| end.map(|front| front.0[before])))
     }
     /// Nothing happens.
@@ -101,7 +101,7 @@ impl Passage {
         Passage::of(&Passage::begin())
     }
     /// The times behind it.
-    pub fn after(&self, times: &Times) -> Times {
+    pub fn after(&self, times: &QueueTimes) -> QueueTimes {
         let mut after = [f64::NEG_INFINITY; QUEUES];
         for (column, time) in self.0.iter().zip(times) {
             after.iter_mut().zip(column).for_each(|(latest, a)| *latest = later(*latest, a + time));
@@ -130,8 +130,8 @@ impl Passage {
 
 /// An op of a pass.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Op {
-    pub work: Work,
+pub struct PassOp {
+    pub work: PassWork,
     pub seconds: f64,
     /// How long its launch holds the host, and until it may start behind that: none where nothing is launched.
     pub launch: Option<[f64; 2]>,
@@ -139,7 +139,7 @@ pub struct Op {
 
 /// The work of an op.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Work {
+pub enum PassWork {
     Kernel,
     Message {
         queue: Queue,
@@ -153,21 +153,21 @@ pub enum Work {
 }
 
 /// The streams of a rank.
-pub type Streams<T> = [T; QUEUES];
+pub type QueueStreams<T> = [T; QUEUES];
 
 /// A pass under way: its ops follow one another as their data do.
 #[derive(Clone, Debug)]
-pub struct Chain<T> {
+pub struct PassProgress<T> {
     /// Messages in flight, each with the kernels that may still run before it must have come.
     flying: Vec<(T, u32)>,
     /// The end of its last kernel.
     kernel: Option<T>,
 }
 
-impl<T: Clock> Chain<T> {
+impl<T: TimeValue> PassProgress<T> {
     /// A pass whose input is there at a time; weight gradients need none.
-    pub fn new(input: Option<T>) -> Chain<T> {
-        Chain { flying: input.map(|time| (time, 0)).into_iter().collect(), kernel: None }
+    pub fn new(input: Option<T>) -> PassProgress<T> {
+        PassProgress { flying: input.map(|time| (time, 0)).into_iter().collect(), kernel: None }
     }
     /// All further ops wait for a time.
     pub fn wait(&mut self, time: T) {
@@ -175,29 +175,29 @@ impl<T: Clock> Chain<T> {
     }
     /// When all that it has made is there; `None` if it has neither had an input nor done anything.
     pub fn output(&self) -> Option<T> {
-        self.flying.iter().map(|message| message.0).chain(self.kernel).reduce(Clock::or)
+        self.flying.iter().map(|message| message.0).chain(self.kernel).reduce(TimeValue::or)
     }
     /// The next op runs on these streams.
-    pub fn run(&mut self, op: &Op, streams: &mut Streams<T>) {
+    pub fn run(&mut self, op: &PassOp, streams: &mut QueueStreams<T>) {
         let queue = match op.work {
-            Work::Kernel => Queue::Compute,
-            Work::Message { queue, .. } => queue,
+            PassWork::Kernel => Queue::Compute,
+            PassWork::Message { queue, .. } => queue,
         };
         let awaited = self.flying.iter().filter(|message| message.1 == 0).map(|message| message.0);
-        let mut start = awaited.fold(streams[queue as usize], Clock::or);
+        let mut start = awaited.fold(streams[queue as usize], TimeValue::or);
         if let Some([holds, latency]) = op.launch {
             let host = &mut streams[Queue::Host as usize];
             *host = host.later(holds);
             start = start.or(host.later(latency));
         }
         match op.work {
-            Work::Kernel => {
+            PassWork::Kernel => {
                 self.flying.retain(|message| message.1 > 0);
                 self.flying.iter_mut().for_each(|message| message.1 -= 1);
                 streams[queue as usize] = start.later(op.seconds);
                 self.kernel = Some(streams[queue as usize]);
             }
-            Work::Message { hidden, read, .. } => {
+            PassWork::Message { hidden, read, .. } => {
                 let made = self.output();
                 // A consumer of this message alone need not wait for the messages before it.
                 self.flying.retain(|message| message.1 > 0 || hidden > 0);
@@ -214,25 +214,25 @@ impl<T: Clock> Chain<T> {
 }
 
 /// The matrix of a pass of these ops.
-pub fn passage(ops: &[Op]) -> Passage {
+pub fn passage(ops: &[PassOp]) -> Passage {
     let mut streams = Passage::begin();
-    let mut chain = Chain::new(Some(Front::of(Queue::Input)));
+    let mut chain = PassProgress::new(Some(LinearForm::of(Queue::Input)));
     ops.iter().for_each(|op| chain.run(op, &mut streams));
-    streams[Queue::Input as usize] = chain.output().unwrap_or(Front::of(Queue::Input));
+    streams[Queue::Input as usize] = chain.output().unwrap_or(LinearForm::of(Queue::Input));
     Passage::of(&streams)
 }
 
 /// How long each of many such passes in a row takes where messages on these queues alone take any time, and launches
 /// only if the host is one of them.
-pub fn period(ops: &[Op], on: &[Queue]) -> f64 {
+pub fn period(ops: &[PassOp], on: &[Queue]) -> f64 {
     let launched = on.contains(&Queue::Host);
     let mut streams = [0.0; QUEUES];
-    let mut chain = Chain::new(Some(0.0));
+    let mut chain = PassProgress::new(Some(0.0));
     let mut pass = || {
         for op in ops {
-            let free = matches!(op.work, Work::Message { queue, .. } if !on.contains(&queue));
+            let free = matches!(op.work, PassWork::Message { queue, .. } if !on.contains(&queue));
             let seconds = if free { 0.0 } else { op.seconds };
-            chain.run(&Op { seconds, launch: op.launch.filter(|_| launched), ..*op }, &mut streams);
+            chain.run(&PassOp { seconds, launch: op.launch.filter(|_| launched), ..*op }, &mut streams);
         }
         chain.output().unwrap_or(0.0)
     };
@@ -244,11 +244,15 @@ pub fn period(ops: &[Op], on: &[Queue]) -> f64 {
 mod tests {
     use super::*;
 
-    fn kernel(seconds: f64) -> Op {
-        Op { work: Work::Kernel, seconds, launch: None }
+    fn kernel(seconds: f64) -> PassOp {
+        PassOp { work: PassWork::Kernel, seconds, launch: None }
     }
-    fn message(queue: Queue, seconds: f64, hidden: u32) -> Op {
-        Op { work: Work::Message { queue, hidden, exchange: false, read: None }, seconds, launch: None }
+    fn message(queue: Queue, seconds: f64, hidden: u32) -> PassOp {
+        PassOp {
+            work: PassWork::Message { queue, hidden, exchange: false, read: None },
+            seconds,
+            launch: None,
+        }
     }
 
     /// t pieces of a product with the shifts of a ring: k + (t − 1)·max(c, k), whichever is longer.
@@ -257,7 +261,7 @@ mod tests {
         for (c, k) in [(1.0, 3.0), (3.0, 1.0), (2.0, 2.0)] {
             let t = 8;
             let shifts = (1..t).map(|i| message(Queue::Tensor, c, i));
-            let gathered: Vec<Op> = shifts.chain((0..t).map(|_| kernel(k))).collect();
+            let gathered: Vec<PassOp> = shifts.chain((0..t).map(|_| kernel(k))).collect();
             let times = passage(&gathered).after(&[0.0; QUEUES]);
             assert_eq!(times[Queue::Compute as usize], k + f64::from(t - 1) * c.max(k));
         }
@@ -276,9 +280,9 @@ mod tests {
             kernel(1.0),
             message(Queue::Expert, 0.25, 0),
         ];
-        let starts: Times = [3.0, 0.0, 1.0, 7.0, 2.0, 9.0, 0.0, f64::NEG_INFINITY];
+        let starts: QueueTimes = [3.0, 0.0, 1.0, 7.0, 2.0, 9.0, 0.0, f64::NEG_INFINITY];
         let mut streams = starts;
-        let mut chain = Chain::new(Some(starts[0]));
+        let mut chain = PassProgress::new(Some(starts[0]));
         for n in 1..6 {
             ops.iter().for_each(|op| chain.run(op, &mut streams));
             let mut want = streams;

@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::asked::Asked;
-use super::beside::On;
+use super::asked::PolicyDemand;
+use super::beside::SideWork;
 use super::floor::Floor;
-use super::form::Form;
-use super::memory::Walk;
-use super::{Links, Memory};
+use super::form::StepForm;
+use super::memory::RankWalk;
+use super::{MemoryBytes, RankLinks};
 use stepsim_step::collective::{CollectiveError, Op};
 use stepsim_step::plan::step::groups::Group;
 use stepsim_step::plan::step::residency::{Given, IdleLinks, UnitTimes};
 use stepsim_step::schedule::Slot;
 
-impl IdleLinks for Links<'_> {
+impl IdleLinks for RankLinks<'_> {
     fn collective(&self, group: Group, op: Op, bytes: f64) -> Result<f64, CollectiveError> {
         self.time(group, op, bytes)
     }
@@ -25,7 +25,7 @@ impl IdleLinks for Links<'_> {
     }
 }
 
-impl Form<'_> {
+impl StepForm<'_> {
     /// A rank as its policies see it.
     pub fn given(&self, number: usize) -> Given<'_> {
         let rank = &self.ranks[number];
@@ -45,25 +45,25 @@ impl Form<'_> {
     ///
     /// # Errors
     /// A collective that no algorithm can run.
-    pub fn held(&self) -> Result<Held, CollectiveError> {
-        let mut asked: Vec<Arc<Asked>> = Vec::with_capacity(self.ranks.len());
+    pub fn held(&self) -> Result<ResidencyDemand, CollectiveError> {
+        let mut asked: Vec<Arc<PolicyDemand>> = Vec::with_capacity(self.ranks.len());
         for rank in 0..self.ranks.len() {
             let same = asked.last().filter(|_| self.alike(rank - 1, rank)).cloned();
             asked.push(same.map_or_else(|| self.asked(rank).map(Arc::new), Ok)?);
         }
-        Ok(Held { asked, memory: self.memory(), floor: self.floor(), walks: RefCell::default() })
+        Ok(ResidencyDemand { asked, memory: self.memory(), floor: self.floor(), walks: RefCell::default() })
     }
 
     /// The bytes in each rank's device memory at its fullest.
-    fn memory(&self) -> Vec<Memory> {
-        let mut walk: Option<(usize, Walk<'_>)> = None;
+    fn memory(&self) -> Vec<MemoryBytes> {
+        let mut walk: Option<(usize, RankWalk<'_>)> = None;
         let of_rank = |(rank, slots): (usize, &Vec<Slot>)| {
             let (_, walk) = match walk.take().filter(|(other, _)| self.alike(*other, rank)) {
                 Some(same) => walk.insert(same),
                 None => {
                     let given = self.given(rank);
                     let held = self.parts.policies.laws().map(|law| law.held(&given));
-                    walk.insert((rank, Walk::new(given, held)))
+                    walk.insert((rank, RankWalk::new(given, held)))
                 }
             };
             walk.fullest(slots)
@@ -87,13 +87,13 @@ impl Form<'_> {
 }
 
 /// The demand of the policies on links and memory. Batches whose order goes on by turns from one order share it.
-pub(super) struct Held {
+pub(super) struct ResidencyDemand {
     /// Of the links, by pipeline rank.
-    pub asked: Vec<Arc<Asked>>,
+    pub asked: Vec<Arc<PolicyDemand>>,
     /// Device memory of each pipeline rank.
-    pub memory: Vec<Memory>,
+    pub memory: Vec<MemoryBytes>,
     /// The least time of the step.
     pub floor: Floor,
     /// Ends of walked passes, by micro-batches and by the kinds of work that are on.
-    pub walks: RefCell<FxHashMap<(u32, On), f64>>,
+    pub walks: RefCell<FxHashMap<(u32, SideWork), f64>>,
 }

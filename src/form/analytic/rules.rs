@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::links::Links;
+use super::links::RankLinks;
 use stepsim_step::collective::CollectiveError;
 use stepsim_step::model::{CommGroup, ParameterCount};
 use stepsim_step::plan::step::groups::{Degrees, Group};
@@ -45,7 +45,7 @@ pub struct Rules {
 }
 
 /// Everything but the machine that the rules need.
-pub struct Given<'a> {
+pub struct RuleInputs<'a> {
     /// The step.
     pub workload: &'a WorkloadSpec,
     /// Its model.
@@ -69,7 +69,7 @@ pub struct RulesOfLayout {
 }
 
 impl RulesOfLayout {
-    /// The rules of a layout, with C the peak of a device and W the rate of an all-gather ([`Links::gather_rate`]).
+    /// The rules of a layout, with C the peak of a device and W the rate of an all-gather ([`RankLinks::gather_rate`]).
     ///
     /// * Data parallelism: an all-reduce of a weight's gradient (β bytes) takes 2β/W a parameter and rank, its
     ///   backward pass 4 FLOP a token and parameter: tokens > β·C/(2W), that is C/W for β = 2. For a reduce-scatter
@@ -82,8 +82,8 @@ impl RulesOfLayout {
     ///
     /// # Errors
     /// A group cannot gather.
-    pub fn new(given: &Given<'_>, links: &Links<'_>) -> Result<RulesOfLayout, CollectiveError> {
-        let Given { workload: w, model, degrees, chunks, count, .. } = *given;
+    pub fn new(given: &RuleInputs<'_>, links: &RankLinks<'_>) -> Result<RulesOfLayout, CollectiveError> {
+        let RuleInputs { workload: w, model, degrees, chunks, count, .. } = *given;
         let sequence = w.sequence(model) as f64;
         let over = |group| links.gather_rate(group).map(|rate| given.peak / rate);
         let passes = if w.sharding().cuts_optimizer() { 1.0 } else { 2.0 };

@@ -1,9 +1,9 @@
 //! A step by term.
 
-use super::beside::On;
-use super::form::Form;
+use super::beside::SideWork;
+use super::form::StepForm;
 use super::queues::Queue;
-use super::residency::Held;
+use super::residency::ResidencyDemand;
 use stepsim_core::declare::summed;
 use stepsim_step::model::CommGroup;
 use stepsim_step::plan::step::PlanError;
@@ -63,13 +63,13 @@ impl Terms {
     }
 }
 
-impl Form<'_> {
+impl StepForm<'_> {
     /// When the last rank is done with its passes and all that is beside them.
     ///
     /// # Errors
     /// The order of all micro-batches is asked for, and there is none.
-    pub fn end(&self, held: &Held) -> Result<f64, PlanError> {
-        let on = On {
+    pub fn end(&self, held: &ResidencyDemand) -> Result<f64, PlanError> {
+        let on = SideWork {
             transfers: self.ranks.len() > 1,
             collectives: held.asked.iter().any(|asked| asked.communicates()),
             copies: held.asked.iter().any(|asked| asked.copies()),
@@ -81,15 +81,15 @@ impl Form<'_> {
     ///
     /// # Errors
     /// The order of all micro-batches is asked for, and there is none.
-    pub fn terms(&self, held: &Held) -> Result<Terms, PlanError> {
+    pub fn terms(&self, held: &ResidencyDemand) -> Result<Terms, PlanError> {
         let rank = &self.ranks[self.busiest];
         let mut busy = self.busy(self.busiest)?;
-        let nothing = On::default();
+        let nothing = SideWork::default();
         let alone = self.passes_end(held, nothing)?;
         // One subject after the other: what a walk takes longer with each.
         let mut on = nothing;
         let mut end = alone;
-        let mut with = |switch: fn(&mut On), is_there: bool| {
+        let mut with = |switch: fn(&mut SideWork), is_there: bool| {
             switch(&mut on);
             let before = end;
             if is_there {

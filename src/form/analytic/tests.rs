@@ -147,7 +147,7 @@ fn bubbles_of_even_stages() {
 #[test]
 fn walked_orders_have_the_bubbles_of_theory() {
     let (_, machine) = Machine::load("switch:4,100000,0", &[]).expect("a simple machine");
-    let (chooser, known) = (Chooser::best(), Known::default());
+    let (chooser, known) = (Chooser::best(), ClosedFormCache::default());
     let mut compared = 0;
     for schedule in stepsim_step::schedule::ALL {
         let pipeline = json!({"size": 4, "schedule": schedule.name()});
@@ -289,7 +289,7 @@ fn what_is_known_of_other_batches_changes_nothing() {
     changes.push(json!({"parallelism": {"data": 8, "sharding": kept}}));
     let (_, machine) = Machine::load("h100-superpod-64", &["nodes=1".into()]).expect("a machine");
     let chooser = Chooser::best();
-    let (known, mut compared) = (Known::default(), 0);
+    let (known, mut compared) = (ClosedFormCache::default(), 0);
     for change in changes {
         let (workload, model) = workload(change.clone());
         let form = |workload: &WorkloadSpec| {
@@ -309,18 +309,18 @@ fn what_is_known_of_other_batches_changes_nothing() {
 }
 
 /// Devices of the second class take twice the time.
-struct ByClass;
+struct SlowSecondClass;
 
-impl PriceList for ByClass {
+impl PriceList for SlowSecondClass {
     fn on(&self, class: u32) -> &dyn Prices {
-        [&Flat as &dyn Prices, &Half][class as usize]
+        [&Flat as &dyn Prices, &HalfSpeed][class as usize]
     }
 }
 
 /// Half as fast.
-struct Half;
+struct HalfSpeed;
 
-impl Prices for Half {
+impl Prices for HalfSpeed {
     fn time(&self, kernel: &Kernel) -> Time {
         Flat.time(kernel) + Flat.time(kernel)
     }
@@ -378,14 +378,15 @@ fn what_is_known_of_other_workloads_changes_nothing() {
         exchanging("micro-batches"),
     ]
     .map(workload);
-    let (chooser, known) = (Chooser::best(), Known::default());
+    let (chooser, known) = (Chooser::best(), ClosedFormCache::default());
     for (workload, model) in workloads.iter().chain(workloads.iter().rev()) {
         assert_eq!(workload.validate_on(16, &["hbm"]), []);
-        let of = |known: &Known| {
-            let mut form = ClosedForm::new(workload, model, &machine, &ByClass, &chooser, RATE, known)?;
+        let of = |known: &ClosedFormCache| {
+            let mut form =
+                ClosedForm::new(workload, model, &machine, &SlowSecondClass, &chooser, RATE, known)?;
             form.with_batch(workload.batch.global)
         };
-        let (got, want) = (of(&known), of(&Known::default()));
+        let (got, want) = (of(&known), of(&ClosedFormCache::default()));
         assert_eq!(got.expect("an estimate"), want.expect("an estimate"), "{:?}", workload);
     }
 }

@@ -1,17 +1,17 @@
 //! The passes of a unit, with the ops that they are made of.
 
 use super::pass_time::UnitTime;
-use super::queues::{Op, Passage, passage};
+use super::queues::{PassOp, Passage, passage};
 
 /// A pass of a unit: its ops, and their matrix.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UnitPass {
-    pub ops: Vec<Op>,
+    pub ops: Vec<PassOp>,
     pub passage: Passage,
 }
 
 impl UnitPass {
-    pub(super) fn new(ops: Vec<Op>) -> UnitPass {
+    pub(super) fn new(ops: Vec<PassOp>) -> UnitPass {
         UnitPass { passage: passage(&ops), ops }
     }
 }

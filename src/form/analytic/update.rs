@@ -1,11 +1,11 @@
 //! The optimizer step.
 
-use super::form::{Form, RankTimes};
+use super::form::{RankTimes, StepForm};
 use stepsim_step::model::{Kernel, optimizer};
 use stepsim_step::spec::stack::HostRead;
 use stepsim_step::spec::workload::{Dtype, OptimizerPlace};
 
-impl Form<'_> {
+impl StepForm<'_> {
     /// Norm and update of what the ranks with least and with most of it update.
     pub(super) fn optimizer(&self) -> [f64; 2] {
         // A rank with the same units as one before it takes as long.

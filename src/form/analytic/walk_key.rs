@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::asked::Asked;
+use super::asked::PolicyDemand;
 use super::unit_passes::UnitPasses;
 use stepsim_step::schedule::Order;
 
@@ -14,7 +14,7 @@ pub(super) struct WalkKey {
     pub(super) chunks: Vec<Vec<Vec<Arc<UnitPasses>>>>,
     pub(super) hops: Vec<Vec<f64>>,
     /// By rank; none where nothing is gathered.
-    pub(super) gathers: Vec<Arc<Asked>>,
+    pub(super) gathers: Vec<Arc<PolicyDemand>>,
 }
 
 /// The end of one rank's walk.

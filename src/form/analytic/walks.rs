@@ -4,18 +4,18 @@
 
 use std::sync::Arc;
 
-use super::beside::{Beside, On};
-use super::form::Form;
-use super::known::Known;
-use super::pipeline::Walk;
-use super::residency::Held;
+use super::beside::{SideQueues, SideWork};
+use super::form::StepForm;
+use super::known::ClosedFormCache;
+use super::pipeline::OrderWalk;
+use super::residency::ResidencyDemand;
 use super::walk_key::{RankEnd, WalkKey};
 use stepsim_step::schedule::{Order, Part, Pass};
 
-impl Form<'_> {
+impl StepForm<'_> {
     /// When the last rank is done with an order and with what is on beside it.
-    pub(super) fn walked(&self, order: &Arc<Order>, held: &Held, on: On) -> f64 {
-        let walk = Walk::new(self, order, held, on);
+    pub(super) fn walked(&self, order: &Arc<Order>, held: &ResidencyDemand, on: SideWork) -> f64 {
+        let walk = OrderWalk::new(self, order, held, on);
         let alone = on.copies || on.collectives && !held.asked.iter().all(|asked| asked.reduces_behind());
         if alone {
             return walk.end();
@@ -28,7 +28,7 @@ impl Form<'_> {
         };
         let ends = self.parts.known.walk(key, || walk.rank_ends());
         let of_rank = |(rank, end): (usize, &RankEnd)| {
-            let mut beside = Beside::new(self, rank, &held.asked[rank], on, 1);
+            let mut beside = SideQueues::new(self, rank, &held.asked[rank], on, 1);
             beside.go_on(end);
             for &(chunk, unit, time) in &end.complete {
                 let part = Part { pass: Pass::Backward, chunk: chunk as u16, micro_batch: 0 };
@@ -40,7 +40,7 @@ impl Form<'_> {
     }
 }
 
-impl Known {
+impl ClosedFormCache {
     /// The ends of a walk, `made` unless they are known.
     pub(super) fn walk(&self, key: WalkKey, made: impl FnOnce() -> Vec<RankEnd>) -> Arc<Vec<RankEnd>> {
         let digest = super::known::digest(&key.digest());

@@ -2,7 +2,7 @@
 //! has a term for is its own error, what it leaves open (how transfers are sent, links that are shared, uneven
 //! blocks, a full memory) an effect; the rest is what the run that makes its assumptions differs by.
 
-use crate::calculon::closed_form::{Quirks, Terms, estimate};
+use crate::calculon::closed_form::{CalculonTerms, Quirks, estimate};
 use crate::calculon::files::Calculon;
 use crate::calculon::simulate::{CalculonError, CalculonRun, Choices};
 use crate::compare::{Comparison, Differences, Row, beside, gap, read_rank};
@@ -11,7 +11,7 @@ use stepsim_core::units::Time;
 use stepsim_read::analysis::idle::IdleTimes;
 
 /// A switch: whether it means anything for a case, and what it sets.
-struct Switch {
+struct CalculonSwitch {
     name: &'static str,
     /// True if the form has a term for it.
     claimed: bool,
@@ -32,78 +32,78 @@ fn offloads(case: &Calculon) -> bool {
 }
 
 /// The switches in the order in which they are turned.
-const SWITCHES: &[Switch] = &[
-    Switch {
+const SWITCHES: &[CalculonSwitch] = &[
+    CalculonSwitch {
         name: "warm-up ramp",
         claimed: true,
         what: "every stage sends -> the ends of the pipeline send in one direction only",
         applies: has_pipeline,
         set: |c| c.ends_send = false,
     },
-    Switch {
+    CalculonSwitch {
         name: "published defects",
         claimed: true,
         what: "costs as published -> repaired",
         applies: |_| true,
         set: |c| c.quirks = Quirks::REPAIRED,
     },
-    Switch {
+    CalculonSwitch {
         name: "asynchronous p2p",
         claimed: false,
         what: "a transfer holds its sender -> on its own, without latency",
         applies: has_pipeline,
         set: |c| (c.blocking, c.p2p_latency) = (false, false),
     },
-    Switch {
+    CalculonSwitch {
         name: "p2p latency",
         claimed: false,
         what: "transfers without latency -> with the network's",
         applies: has_pipeline,
         set: |c| c.p2p_latency = true,
     },
-    Switch {
+    CalculonSwitch {
         name: "exposed tails: gradients",
         claimed: true,
         what: "closed form of data parallelism -> each block's reduction event by event",
         applies: has_replicas,
         set: |c| c.data_in_closed_form = false,
     },
-    Switch {
+    CalculonSwitch {
         name: "exposed tails: weights",
         claimed: true,
         what: "weights gathered behind the reduction -> behind the optimizer step",
         applies: |case| has_replicas(case) && case.exe().optimizer_sharding,
         set: |c| c.gather_after_step = true,
     },
-    Switch {
+    CalculonSwitch {
         name: "prefetch stalls",
         claimed: true,
         what: "closed form of offload -> copies one block ahead, state once per step",
         applies: offloads,
         set: |c| c.offload_in_closed_form = false,
     },
-    Switch {
+    CalculonSwitch {
         name: "collective latency",
         claimed: true,
         what: "one latency per collective -> one per step of its ring",
         applies: |case| case.exe().tensor_par > 1 || has_replicas(case),
         set: |c| c.ring_latency = true,
     },
-    Switch {
+    CalculonSwitch {
         name: "link contention",
         claimed: false,
         what: "every transfer alone -> transfers share their network's ports",
         applies: |case| has_pipeline(case) || has_replicas(case),
         set: |c| c.contention = true,
     },
-    Switch {
+    CalculonSwitch {
         name: "imbalance",
         claimed: false,
         what: "every rank as full as the fullest -> blocks as they are",
         applies: |case| !case.app().num_blocks.is_multiple_of(case.exe().pipeline_par),
         set: |c| c.uneven = true,
     },
-    Switch {
+    CalculonSwitch {
         name: "memory waits",
         claimed: false,
         what: "device memory without end -> of the machine's capacity",
@@ -154,7 +154,7 @@ pub fn compare(case: &Calculon) -> Result<(Comparison, CalculonRun), CalculonErr
 }
 
 /// Calculon's eleven terms by row.
-fn rows_of(terms: &Terms) -> [(Row, f64); 9] {
+fn rows_of(terms: &CalculonTerms) -> [(Row, f64); 9] {
     [
         (Row::Forward, terms.forward),
         (Row::Recompute, terms.recompute),

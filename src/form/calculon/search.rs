@@ -15,21 +15,21 @@ use serde_json::{Map, Value};
 
 use super::closed_form::{Quirks, estimate};
 use super::files::{
-    Application, Attention, Calculon, Datatype, Execution, Names, Recompute, System, TensorComm,
-    TensorOverlap,
+    Application, AttentionProjections, Calculon, CalculonOverlap, Datatype, Execution, FileNames, Recompute,
+    System, TensorComm,
 };
 use stepsim_core::pool;
 use stepsim_step::spec::SpecError;
 
 /// The space that is searched.
 #[derive(Clone, Debug)]
-pub struct Space {
+pub struct ExecutionSpace {
     /// The model.
     pub app: Application,
     /// The machine.
     pub sys: System,
     /// The names of the files in errors.
-    pub names: Names,
+    pub names: FileNames,
     /// Processors that an execution uses, all of them.
     pub processors: u64,
     /// Most sequences of a step.
@@ -42,18 +42,18 @@ pub struct Space {
 
 /// The result of a search.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Found {
+pub struct ExecutionRanking {
     /// Executions that were tried.
     pub executions: u64,
     /// Of these, how many are allowed and fit in memory.
     pub fit: u64,
     /// The best, best first.
-    pub ranking: Vec<Best>,
+    pub ranking: Vec<BestExecution>,
 }
 
 /// An execution that fits.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Best {
+pub struct BestExecution {
     /// Sequences a second.
     pub sample_rate: f64,
     /// The strategy.
@@ -62,7 +62,7 @@ pub struct Best {
     pub outputs: Map<String, Value>,
 }
 
-impl Best {
+impl BestExecution {
     /// An output of the closed form by Calculon's name; 0 of one that there is not.
     pub fn output(&self, name: &str) -> f64 {
         self.outputs.get(name).and_then(Value::as_f64).unwrap_or_default()
@@ -75,16 +75,16 @@ impl Best {
 /// # Errors
 /// No execution can be made of the values that fields are kept to, or a field is unknown.
 pub fn search(
-    space: &Space,
+    space: &ExecutionSpace,
     quirks: Quirks,
     top: usize,
     threads: usize,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<Found, SpecError> {
+) -> Result<ExecutionRanking, SpecError> {
     space.check()?;
     let pieces = space.pieces();
-    let mut found = Found::default();
-    let mut all: Vec<Option<Found>> = vec![None; pieces.len()];
+    let mut found = ExecutionRanking::default();
+    let mut all: Vec<Option<ExecutionRanking>> = vec![None; pieces.len()];
     let mut done = 0;
     pool::each(pieces.len(), threads, &|i| space.of_piece(&pieces[i], quirks, top), &mut |i, of_piece| {
         all[i] = Some(of_piece);
@@ -107,7 +107,7 @@ pub fn search(
 }
 
 /// Puts `new` behind all that are as good.
-fn insert(ranking: &mut Vec<Best>, new: Best, top: usize) {
+fn insert(ranking: &mut Vec<BestExecution>, new: BestExecution, top: usize) {
     let place = ranking.partition_point(|known| known.sample_rate >= new.sample_rate);
     ranking.insert(place, new);
     ranking.truncate(top);
@@ -139,7 +139,7 @@ fn divisors(n: u64) -> Vec<u64> {
     all
 }
 
-impl Space {
+impl ExecutionSpace {
     /// Fields of an execution that may be kept to values.
     fn check(&self) -> Result<(), SpecError> {
         let known = serde_json::to_value(self.any()).unwrap_or_default();
@@ -174,12 +174,12 @@ impl Space {
             microbatch_size: 1,
             datatype: self.datatype,
             fused_activation: true,
-            attention_type: Attention::Multihead,
+            attention_type: AttentionProjections::Multihead,
             activation_recompute: Recompute::None,
             pipeline_interleaving: 1,
             optimizer_sharding: false,
             tensor_par_comm_type: TensorComm::Ar,
-            tensor_par_overlap: TensorOverlap::None,
+            tensor_par_overlap: CalculonOverlap::None,
             seq_par_ag_redo: false,
             data_par_overlap: false,
             weight_offload: false,
@@ -235,8 +235,8 @@ impl Space {
     }
 
     /// All executions of a piece.
-    fn of_piece(&self, piece: &Execution, quirks: Quirks, top: usize) -> Found {
-        let mut found = Found::default();
+    fn of_piece(&self, piece: &Execution, quirks: Quirks, top: usize) -> ExecutionRanking {
+        let mut found = ExecutionRanking::default();
         let mut case: Option<Calculon> = None;
         for execution in self.software(piece) {
             found.executions += 1;
@@ -262,7 +262,11 @@ impl Space {
                 continue;
             }
             let outputs = estimate.outputs().to_json();
-            insert(&mut found.ranking, Best { sample_rate, execution: case.exe().clone(), outputs }, top);
+            insert(
+                &mut found.ranking,
+                BestExecution { sample_rate, execution: case.exe().clone(), outputs },
+                top,
+            );
         }
         found
     }
@@ -272,9 +276,9 @@ impl Space {
         let full = start.activation_recompute == Recompute::Full;
         let redo = start.tensor_par_comm_type == TensorComm::RsAg && !full;
         let tiled = if start.tensor_par > 1 {
-            vec![TensorOverlap::None, TensorOverlap::Ring, TensorOverlap::Pipe]
+            vec![CalculonOverlap::None, CalculonOverlap::Ring, CalculonOverlap::Pipe]
         } else {
-            vec![TensorOverlap::None]
+            vec![CalculonOverlap::None]
         };
         let away = self.sys.mem2.capacity_gib > 0.0;
         let of = |field: &str, possible: bool| self.kept(field, flag(possible));
@@ -297,7 +301,7 @@ impl Space {
         let all = with_each(&all, &of("optimizer_offload", away), |e, on| e.optimizer_offload = on);
         let all = with_each(&all, &self.given("fused_activation", true), |e, on| e.fused_activation = on);
         let all = with_each(&all, &self.given("training", true), |e, on| e.training = on);
-        let attention = self.given("attention_type", Attention::Multihead);
+        let attention = self.given("attention_type", AttentionProjections::Multihead);
         let all = with_each(&all, &attention, |e, kind| e.attention_type = kind);
         let all = with_each(&all, &self.kept("microbatch_size", micro), |e, size| e.microbatch_size = size);
         let tensor = networks("tensor_par_net", start.tensor_par);

@@ -4,10 +4,11 @@
 //! offload time come from the closed form, collectives pay one latency and share nothing.
 //! [`Choices::REAL`] lets events decide each of these. [`super::compare`] goes from one to the other switch by switch.
 
-use crate::calculon::closed_form::{self, Costs, Estimate, NetOp, PerBlock, Quirks, net_time};
-use crate::calculon::files::{Calculon, Network, Recompute, TensorComm};
+use crate::calculon::closed_form::{self, CalculonEstimate, Costs, NetOp, PerBlock, Quirks, net_time};
+use crate::calculon::files::{Calculon, NetworkTier, Recompute, TensorComm};
 use crate::calculon::plan::{
-    BlockBytes, BlockTimes, Copies, DataParallel, Ports, Slowdown, Step, Transfer, world,
+    BlockCopies, BlockTimes, CalculonStep, DataParallelPlan, DeviceBlockBytes, Ports, Slowdown,
+    TimedTransfer, world,
 };
 use stepsim_core::engine::{self, EngineError, Record};
 use stepsim_core::power::PowerAndPrice;
@@ -111,9 +112,9 @@ pub enum CalculonError {
 #[derive(Debug)]
 pub struct CalculonRun {
     /// The closed form with the defects of the run's choices.
-    pub estimate: Estimate,
+    pub estimate: CalculonEstimate,
     /// The step that ran.
-    pub step: Step,
+    pub step: CalculonStep,
     /// One rank per pipeline stage.
     pub world: World,
     /// The spans of all ops.
@@ -187,7 +188,7 @@ impl CalculonRun {
 }
 
 /// The closed form and the step whose ops have its costs.
-fn step(case: &Calculon, choices: &Choices) -> Result<(Estimate, Step), CalculonError> {
+fn step(case: &Calculon, choices: &Choices) -> Result<(CalculonEstimate, CalculonStep), CalculonError> {
     let (exe, app) = (case.exe(), case.app());
     let estimate = closed_form::estimate(case, choices.quirks);
     let counts = estimate.pipeline.counts;
@@ -218,7 +219,7 @@ fn step(case: &Calculon, choices: &Choices) -> Result<(Estimate, Step), Calculon
     let at_base = base.as_ref().map_or(&estimate, |machine| &machine.1);
     let at_edge = edge.as_ref().map_or(at_base, |machine| &machine.1);
     let dp_case = base.as_ref().map_or(case, |machine| &machine.0);
-    let step = Step {
+    let step = CalculonStep {
         ranks,
         chunks,
         micro_batches,
@@ -245,7 +246,7 @@ fn step(case: &Calculon, choices: &Choices) -> Result<(Estimate, Step), Calculon
     Ok((estimate, step))
 }
 
-fn block_times(estimate: &Estimate, of: fn(PerBlock<f64>) -> f64) -> BlockTimes {
+fn block_times(estimate: &CalculonEstimate, of: fn(PerBlock<f64>) -> f64) -> BlockTimes {
     let (block, offload) = (&estimate.block, &estimate.pipeline.offload);
     let time = Time::from_s;
     BlockTimes {
@@ -260,10 +261,10 @@ fn block_times(estimate: &Estimate, of: fn(PerBlock<f64>) -> f64) -> BlockTimes 
     }
 }
 
-fn p2p(case: &Calculon, estimate: &Estimate, choices: &Choices) -> [Transfer; 2] {
+fn p2p(case: &Calculon, estimate: &CalculonEstimate, choices: &Choices) -> [TimedTransfer; 2] {
     let latency = case.networks()[1].latency;
     let pipeline = &estimate.pipeline;
-    let transfer = |seconds: f64, bytes: f64| Transfer {
+    let transfer = |seconds: f64, bytes: f64| TimedTransfer {
         bytes,
         latency: if choices.p2p_latency { Time::from_s(latency) } else { Time::ZERO },
         wire: Time::from_s((seconds - latency).max(0.0)),
@@ -275,27 +276,32 @@ fn p2p(case: &Calculon, estimate: &Estimate, choices: &Choices) -> [Transfer; 2]
 }
 
 /// `machine` has the latencies to use, `case` the execution.
-fn data(machine: &Calculon, case: &Calculon, estimate: &Estimate, choices: &Choices) -> DataParallel {
+fn data(
+    machine: &Calculon,
+    case: &Calculon,
+    estimate: &CalculonEstimate,
+    choices: &Choices,
+) -> DataParallelPlan {
     let exe = case.exe();
     if !exe.training || exe.data_par == 1 {
-        return DataParallel::None;
+        return DataParallelPlan::None;
     }
     if choices.data_in_closed_form {
-        return DataParallel::Exposed(Time::from_s(estimate.data_parallel.exposed_time));
+        return DataParallelPlan::Exposed(Time::from_s(estimate.data_parallel.exposed_time));
     }
     let net = machine.networks()[2];
     let bytes = estimate.data_parallel.block_bytes;
     let transfer = |op: NetOp| {
         // Latency of the all-reduce in `ring_machines`; reduce-scatter and all-gather pay half of its steps.
         let halves = if choices.ring_latency && op != NetOp::AllReduce { 0.5 } else { 1.0 };
-        Transfer {
+        TimedTransfer {
             bytes,
             latency: Time::from_s(net.latency * halves),
             wire: Time::from_s(net_time(net, op, bytes, exe.data_par) - net.latency),
         }
     };
     let sharded = exe.optimizer_sharding;
-    DataParallel::Blocks {
+    DataParallelPlan::Blocks {
         reduce: transfer(if sharded { NetOp::ReduceScatter } else { NetOp::AllReduce }),
         gather: sharded.then(|| transfer(NetOp::AllGather)),
         overlap: exe.data_par_overlap,
@@ -303,11 +309,11 @@ fn data(machine: &Calculon, case: &Calculon, estimate: &Estimate, choices: &Choi
     }
 }
 
-fn copies(case: &Calculon, estimate: &Estimate) -> Copies {
+fn copies(case: &Calculon, estimate: &CalculonEstimate) -> BlockCopies {
     let (exe, costs, bytes) = (case.exe(), Costs::new(case), &estimate.block.bytes);
     let time = |on: bool, bytes: f64| if on { Time::from_s(costs.offload.time(bytes)) } else { Time::ZERO };
     let full = exe.activation_recompute == Recompute::Full;
-    Copies {
+    BlockCopies {
         weights: time(exe.weight_offload, bytes.weights),
         activations: time(exe.activations_offload, if full { bytes.checkpoint } else { bytes.stored }),
         state: time(exe.optimizer_offload, estimate.pipeline.offload.volume.optimizer),
@@ -315,7 +321,7 @@ fn copies(case: &Calculon, estimate: &Estimate) -> Copies {
 }
 
 /// A network that takes the share u of the processor makes compute 1 / (1 − u) times as long; memory traffic goes on.
-fn slowdown(case: &Calculon, estimate: &Estimate) -> Slowdown {
+fn slowdown(case: &Calculon, estimate: &CalculonEstimate) -> Slowdown {
     let usage = case.networks()[2].processor_usage;
     let block = &estimate.block;
     let thousandths = |flops_time: f64, time: f64| {
@@ -350,10 +356,10 @@ fn ports(case: &Calculon) -> Vec<Ports> {
     indices.iter().map(port).collect()
 }
 
-fn bytes(estimate: &Estimate) -> BlockBytes {
+fn bytes(estimate: &CalculonEstimate) -> DeviceBlockBytes {
     let bytes = &estimate.block.bytes;
     let whole = |bytes: f64| bytes.max(0.0).round() as u64;
-    BlockBytes {
+    DeviceBlockBytes {
         weights: whole(bytes.weights),
         gradients: whole(bytes.weight_grads),
         state: whole(bytes.optimizer),
@@ -363,7 +369,7 @@ fn bytes(estimate: &Estimate) -> BlockBytes {
 
 /// Steps of a ring: k − 1 for a reduce-scatter or all-gather, twice as many for an all-reduce, unless the network does
 /// it itself (traffic factor 1).
-fn ring_steps(net: &Network, op: NetOp, k: u64) -> f64 {
+fn ring_steps(net: &NetworkTier, op: NetOp, k: u64) -> f64 {
     let ring = k.saturating_sub(1).max(1) as f64;
     match op {
         NetOp::AllReduce if net.ops.all_reduce.0 < 2.0 => 1.0,
@@ -372,18 +378,18 @@ fn ring_steps(net: &Network, op: NetOp, k: u64) -> f64 {
     }
 }
 
-type Machine = (Calculon, Estimate);
+type RingMachine = (Calculon, CalculonEstimate);
 
 /// The machine with latencies of rings, and its closed form: for base blocks, and for edge blocks where these have
 /// other collectives. Its third network's latency belongs to an all-reduce, twice a reduce-scatter's.
 fn ring_machines(
     case: &Calculon,
     quirks: Quirks,
-) -> Result<(Option<Machine>, Option<Machine>), CalculonError> {
+) -> Result<(Option<RingMachine>, Option<RingMachine>), CalculonError> {
     let exe = case.exe();
     let [tensor, pipeline, data] = case.networks();
-    let machine = |op: NetOp| -> Result<Machine, CalculonError> {
-        let with = |net: &Network, steps: f64| Network {
+    let machine = |op: NetOp| -> Result<RingMachine, CalculonError> {
+        let with = |net: &NetworkTier, steps: f64| NetworkTier {
             latency: net.latency * steps,
             must_be_filled: false,
             ..net.clone()

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 /// Whose difference it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
+pub enum DifferenceOrigin {
     /// The closed form has a term for it, which is wrong.
     OwnError,
     /// The closed form does not claim it.
@@ -14,13 +14,13 @@ pub enum Class {
     Rest,
 }
 
-impl Class {
+impl DifferenceOrigin {
     /// In words.
     pub fn name(self) -> &'static str {
         match self {
-            Class::OwnError => "own error",
-            Class::Effect => "effect",
-            Class::Rest => "rest",
+            DifferenceOrigin::OwnError => "own error",
+            DifferenceOrigin::Effect => "effect",
+            DifferenceOrigin::Rest => "rest",
         }
     }
 }
@@ -57,7 +57,7 @@ pub struct OwnError {
 
 /// The rest that no switch explains by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Rest {
+pub struct Remainder {
     /// In picoseconds.
     pub picoseconds: i64,
     /// The same in seconds.

@@ -1,6 +1,6 @@
 //! Collects what makes the difference between a closed form and a simulation.
 
-use super::{Comparison, Difference, OwnError, Pair, Rest, Term};
+use super::{Comparison, Difference, OwnError, Pair, Remainder, Term};
 use stepsim_core::units::{PS_PER_S, Time};
 
 /// Smaller differences hide nothing: a part of the closed form's step.
@@ -48,7 +48,7 @@ impl Differences {
             simulated_s: simulated.s(),
             terms,
             pairs: pairs(self.own.iter().chain(&self.effects), SMALL * self.closed_form.s()),
-            rest: Rest { picoseconds: rest, seconds: seconds(rest), fraction: self.fraction(rest) },
+            rest: Remainder { picoseconds: rest, seconds: seconds(rest), fraction: self.fraction(rest) },
             own_error: OwnError {
                 fraction: self.fraction(own),
                 gross_fraction: self.fraction(gross),

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::analytic::{ClosedForm, Estimate, Known};
+use crate::analytic::{ClosedForm, ClosedFormCache, Estimate};
 use stepsim_simulate::{Inputs, MachinePrices, OwnPrices, SimulationError};
 use stepsim_step::collective::Chooser;
 use stepsim_step::spec::stack::HostSpec;
@@ -31,7 +31,7 @@ struct Estimator {
     host: Option<HostSpec>,
     own_prices: Option<Arc<dyn OwnPrices>>,
     prices: MachinePrices,
-    known: Known,
+    known: ClosedFormCache,
 }
 
 impl Estimator {
@@ -45,7 +45,7 @@ impl Estimator {
             host: workload.host().cloned(),
             own_prices: inputs.own_prices.clone(),
             prices: inputs.prices(),
-            known: Known::default(),
+            known: ClosedFormCache::default(),
         }
     }
     /// True if it belongs to the machine and the prices of these inputs.

@@ -35,11 +35,11 @@ mod worth;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub use difference::{Class, Difference, OwnError, Pair, Rest};
+pub use difference::{Difference, DifferenceOrigin, OwnError, Pair, Remainder};
 pub(crate) use differences::{Differences, gap};
 pub use estimators::Estimators;
 pub use formula::{Formula, FormulaReading};
-pub use page::{Drawing, page};
+pub use page::{RankDrawing, page};
 pub use reading::{Row, beside, read_rank};
 #[cfg(feature = "tables")]
 pub use table::table;
@@ -63,7 +63,7 @@ pub struct Comparison {
     /// The effects that the closed form does not claim.
     pub effects: Vec<Difference>,
     /// The rest that no switch explains by itself.
-    pub rest: Rest,
+    pub rest: Remainder,
     /// Errors and effects of opposite sign that hide one another.
     pub pairs: Vec<Pair>,
     /// The result of the user's formula for the step.
@@ -77,10 +77,11 @@ pub struct Comparison {
 
 impl Comparison {
     /// All that makes the difference: its class, its name, what was switched, and seconds; the rest last.
-    pub fn differences(&self) -> impl Iterator<Item = (Class, &'static str, &'static str, f64)> {
-        let of = |class: Class| move |d: &Difference| (class, d.name, d.switch, d.seconds);
-        let own = self.own_error.terms.iter().map(of(Class::OwnError));
-        let rest = (Class::Rest, "rest", "no switch: what no run explains by itself", self.rest.seconds);
-        own.chain(self.effects.iter().map(of(Class::Effect))).chain([rest])
+    pub fn differences(&self) -> impl Iterator<Item = (DifferenceOrigin, &'static str, &'static str, f64)> {
+        let of = |class: DifferenceOrigin| move |d: &Difference| (class, d.name, d.switch, d.seconds);
+        let own = self.own_error.terms.iter().map(of(DifferenceOrigin::OwnError));
+        let rest =
+            (DifferenceOrigin::Rest, "rest", "no switch: what no run explains by itself", self.rest.seconds);
+        own.chain(self.effects.iter().map(of(DifferenceOrigin::Effect))).chain([rest])
     }
 }

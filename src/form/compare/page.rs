@@ -14,16 +14,16 @@ use stepsim_simulate::page::{gather, step_looks as looks};
 
 /// The simulated rank over time, as the page of its run draws it.
 #[derive(Debug)]
-pub struct Drawing {
+pub struct RankDrawing {
     end_ns: u64,
     row: Row,
 }
 
-impl Drawing {
+impl RankDrawing {
     /// A rank of a run.
-    pub fn of(run: &Simulation, rank: RankId) -> Drawing {
+    pub fn of(run: &Simulation, rank: RankId) -> RankDrawing {
         let mut shown = gather(run, &Drawn::asked([rank]));
-        Drawing { end_ns: shown.step_ns, row: shown.rows.remove(0) }
+        RankDrawing { end_ns: shown.step_ns, row: shown.rows.remove(0) }
     }
 
     /// That rank, under it the closed form, and below that the same terms as they were simulated.
@@ -61,7 +61,7 @@ fn with_terms(terms: &[Term]) -> Looks {
 ///
 /// # Errors
 /// If the comparison cannot be written as JSON.
-pub fn page(c: &Comparison, drawing: Option<Drawing>, command: &[String]) -> serde_json::Result<String> {
+pub fn page(c: &Comparison, drawing: Option<RankDrawing>, command: &[String]) -> serde_json::Result<String> {
     let colours = [("a".to_owned(), "#8f8f8f"), ("b".to_owned(), "#0072b2")];
     let looks = if drawing.is_some() { with_terms(&c.terms) } else { Looks::default() };
     let mut sheet = Sheet::new(&c.what, looks, &colours);

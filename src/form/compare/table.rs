@@ -2,7 +2,7 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use super::{Class, Comparison, FormulaReading};
+use super::{Comparison, DifferenceOrigin, FormulaReading};
 
 fn new(header: [&str; 4]) -> Table {
     let mut table = Table::new();
@@ -39,7 +39,7 @@ pub fn table(c: &Comparison) -> String {
     };
     row("own error", "what the form claims: the sum of its terms", c.own_error.seconds);
     for (class, name, what, seconds) in c.differences() {
-        let name = if class == Class::OwnError { format!("  {name}") } else { name.to_string() };
+        let name = if class == DifferenceOrigin::OwnError { format!("  {name}") } else { name.to_string() };
         row(&name, what, seconds);
     }
     row("sum", "simulated - closed form", c.sum_s);

@@ -13,7 +13,7 @@ const PROCESS: u64 = 900_000_000;
 
 /// The contents of the rows.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Rows<'a> {
+pub struct TrackContents<'a> {
     /// The comparison; none: there are no rows.
     pub of: Option<&'a Comparison>,
     /// The name of the rank that they stand under; empty: they stand above all.
@@ -21,16 +21,16 @@ pub struct Rows<'a> {
 }
 
 /// A slice of a row: its name, its length in seconds, and what is said about it.
-type Bar<'a> = (&'a str, f64, [(&'static str, Value<'a>); 3]);
+type TrackSlice<'a> = (&'a str, f64, [(&'static str, Value<'a>); 3]);
 
-impl Rows<'_> {
+impl TrackContents<'_> {
     /// The process: what takes any time becomes slices, one after another.
     fn write(&self, place: u64, sink: &mut dyn Sink) -> io::Result<()> {
         sink.process(PROCESS, "closed form", place)?;
         let Some(c) = self.of else { return Ok(()) };
         let terms = |seconds: fn(&super::Term) -> f64| {
             let total: f64 = c.terms.iter().map(seconds).sum();
-            let bar = move |term: &super::Term| -> Bar<'static> {
+            let bar = move |term: &super::Term| -> TrackSlice<'static> {
                 let args = [
                     ("closed form, seconds", Value::Float(term.closed_form_s)),
                     ("simulated, seconds", Value::Float(term.simulated_s)),
@@ -55,7 +55,7 @@ impl Rows<'_> {
 }
 
 /// A row of slices, if any is longer than nothing.
-fn row(number: u64, name: &str, bars: &[Bar<'_>], sink: &mut dyn Sink) -> io::Result<()> {
+fn row(number: u64, name: &str, bars: &[TrackSlice<'_>], sink: &mut dyn Sink) -> io::Result<()> {
     if !bars.iter().any(|bar| bar.1 > 0.0) {
         return Ok(());
     }
@@ -73,7 +73,7 @@ fn row(number: u64, name: &str, bars: &[Bar<'_>], sink: &mut dyn Sink) -> io::Re
     Ok(())
 }
 
-impl OwnRows for Rows<'_> {
+impl OwnRows for TrackContents<'_> {
     /// Between any two there is room for one more.
     fn place(&self, order: u64) -> u64 {
         2 * order + 1

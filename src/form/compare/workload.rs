@@ -24,7 +24,7 @@ use stepsim_step::spec::workload::{CollectiveFidelity, TensorOverlap, WorkloadSp
 
 /// The subjects that are switched on; by default none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct On {
+struct EffectSwitches {
     pieces: bool,
     pipeline: bool,
     data: bool,
@@ -38,7 +38,7 @@ struct On {
     capacity: bool,
 }
 
-impl On {
+impl EffectSwitches {
     /// Settings that switch off what is off.
     fn sets(&self, workload: &WorkloadSpec) -> Vec<String> {
         let mut sets = Vec::new();
@@ -94,40 +94,40 @@ impl On {
 }
 
 /// A switch: whether it means anything for a workload and its programs, and what it sets.
-struct Switch {
+struct EffectSwitch {
     name: &'static str,
     what: &'static str,
     applies: fn(&WorkloadSpec, &World) -> bool,
-    set: fn(&mut On),
+    set: fn(&mut EffectSwitches),
 }
 
 /// The effects that the closed form claims, in the order in which they are switched on.
-const CLAIMS: &[Switch] = &[
-    Switch {
+const CLAIMS: &[EffectSwitch] = &[
+    EffectSwitch {
         name: "pieces",
         what: "tensor-parallel messages whole -> cut beside their products",
         applies: |w, _| w.parallelism.tensor > 1 && w.parallelism.tensor_overlap != TensorOverlap::None,
         set: |on| on.pieces = true,
     },
-    Switch {
+    EffectSwitch {
         name: "transfers",
         what: "transfers between stages of no time -> as they are",
         applies: |w, _| w.parallelism.pipeline.size > 1,
         set: |on| on.pipeline = true,
     },
-    Switch {
+    EffectSwitch {
         name: "tails",
         what: "data-parallel communication of no time -> as it is",
         applies: |_, world| communicates(world, &[StreamKind::Data]),
         set: |on| on.data = true,
     },
-    Switch {
+    EffectSwitch {
         name: "prefetch",
         what: "copies between tiers of no time -> as they are",
         applies: |_, world| communicates(world, &[StreamKind::CopyIn, StreamKind::CopyOut]),
         set: |on| on.copies = true,
     },
-    Switch {
+    EffectSwitch {
         name: "queue",
         what: "reductions and gathers behind all passes -> each in its queue beside them",
         applies: |w, world| {
@@ -136,13 +136,13 @@ const CLAIMS: &[Switch] = &[
         },
         set: |on| on.queue = true,
     },
-    Switch {
+    EffectSwitch {
         name: "depth",
         what: "gathers and copies when they are needed -> as far ahead as prefetch looks",
         applies: |w, _| gathers_ahead(w) || copies_ahead(w),
         set: |on| on.depth = true,
     },
-    Switch {
+    EffectSwitch {
         name: "launch",
         what: "kernels start at once -> when the host has launched them",
         applies: |w, _| w.host().is_some(),
@@ -151,26 +151,26 @@ const CLAIMS: &[Switch] = &[
 ];
 
 /// The effects that it does not claim.
-const OTHERS: &[Switch] = &[
-    Switch {
+const OTHERS: &[EffectSwitch] = &[
+    EffectSwitch {
         name: "interference",
         what: "kernels keep all compute units -> lose those of collectives beside them",
         applies: |w, _| w.fidelity.interference,
         set: |on| on.interference = true,
     },
-    Switch {
+    EffectSwitch {
         name: "link contention",
         what: "collectives in closed form -> flows that share links",
         applies: |w, _| w.fidelity.collectives != CollectiveFidelity::Formula,
         set: |on| on.contention = true,
     },
-    Switch {
+    EffectSwitch {
         name: "jitter and stragglers",
         what: "all devices alike -> as the workload says",
         applies: |w, _| w.noise.compute_sigma > 0.0 || !w.noise.stragglers.is_empty(),
         set: |on| on.noise = true,
     },
-    Switch {
+    EffectSwitch {
         name: "memory waits",
         what: "memory without end -> of the machine's capacity",
         applies: |_, _| true,
@@ -223,7 +223,7 @@ pub fn compare(
     let inputs = Inputs::load(name, topology, sets)?;
     let estimate = closed_form(&inputs)?;
     let full = Simulation::run_edited(&inputs, &Options::default(), &[], progress)?;
-    let run = |on: &On| -> Result<[Time; 2], SimulationError> {
+    let run = |on: &EffectSwitches| -> Result<[Time; 2], SimulationError> {
         let off = on.sets(&full.inputs.workload.value);
         let sets: Vec<String> = sets.iter().cloned().chain(off).collect();
         let inputs = Inputs::load(name, topology, &sets)?;
@@ -246,13 +246,17 @@ pub fn compare(
 }
 
 /// Both sides of a step with these subjects on: as simulated, and in closed form.
-type Played<'a> = dyn Fn(&On) -> Result<[Time; 2], SimulationError> + 'a;
+type EffectSides<'a> = dyn Fn(&EffectSwitches) -> Result<[Time; 2], SimulationError> + 'a;
 
 /// Own errors on top of one another, then each effect by itself on top of them all.
-fn differences(run: &Played<'_>, full: &Simulation, total: Time) -> Result<Differences, SimulationError> {
-    let applies = |switch: &&Switch| (switch.applies)(&full.inputs.workload.value, &full.plan.world);
+fn differences(
+    run: &EffectSides<'_>,
+    full: &Simulation,
+    total: Time,
+) -> Result<Differences, SimulationError> {
+    let applies = |switch: &&EffectSwitch| (switch.applies)(&full.inputs.workload.value, &full.plan.world);
     let mut all = Differences::new(total);
-    let mut on = On::default();
+    let mut on = EffectSwitches::default();
     let mut sides = run(&on)?;
     let mut before = gap(sides[0], sides[1]);
     all.add(true, KERNELS, before);

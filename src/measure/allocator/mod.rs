@@ -59,7 +59,7 @@ pub struct ReservedLevel {
 #[derive(Clone, Debug)]
 pub struct Allocator {
     expandable: bool,
-    segments: Vec<Segment>,
+    segments: Vec<MemorySegment>,
     /// Free blocks: whether they are large, size, segment, place.
     free: BTreeSet<(bool, u64, usize, u64)>,
     allocated: u64,
@@ -67,7 +67,7 @@ pub struct Allocator {
 }
 
 #[derive(Clone, Debug)]
-struct Segment {
+struct MemorySegment {
     large: bool,
     size: u64,
     /// Sizes by place, and whether a block is free.
@@ -102,7 +102,7 @@ impl Allocator {
     /// Gives a block back.
     pub fn give(&mut self, taken: BlockPlace) {
         let BlockPlace { segment, mut at } = taken;
-        let Segment { large, blocks, .. } = &mut self.segments[segment];
+        let MemorySegment { large, blocks, .. } = &mut self.segments[segment];
         let Some(&(mut size, false)) = blocks.get(&at) else { return };
         self.allocated -= size;
         let before = blocks.range(..at).next_back().map(|(place, block)| (*place, *block));
@@ -161,7 +161,7 @@ impl Allocator {
             size => size.next_multiple_of(SMALL_SEGMENT),
         };
         self.reserved += size;
-        self.segments.push(Segment { large, size, blocks: BTreeMap::new() });
+        self.segments.push(MemorySegment { large, size, blocks: BTreeMap::new() });
         (self.segments.len() - 1, 0, size)
     }
 
@@ -169,7 +169,7 @@ impl Allocator {
     fn grow(&mut self, large: bool, size: u64) -> (usize, u64, u64) {
         let known = self.segments.iter().position(|segment| segment.large == large);
         let number = known.unwrap_or_else(|| {
-            self.segments.push(Segment { large, size: 0, blocks: BTreeMap::new() });
+            self.segments.push(MemorySegment { large, size: 0, blocks: BTreeMap::new() });
             self.segments.len() - 1
         });
         let segment = &mut self.segments[number];

@@ -28,7 +28,7 @@ pub struct ReservedMemory {
 
 /// Plays the device memory of a program.
 pub fn replay(program: &Program, expandable: bool) -> ReservedMemory {
-    let mut player = Player::new(expandable);
+    let mut player = AllocatorReplay::new(expandable);
     program.resident.iter().filter(|effect| effect.tier == 0).for_each(|effect| player.take(effect));
     for _ in 0..STEPS {
         for op in &program.ops {
@@ -47,7 +47,7 @@ pub fn replay(program: &Program, expandable: bool) -> ReservedMemory {
 }
 
 /// An allocator, and what is in use.
-struct Player {
+struct AllocatorReplay {
     allocator: Allocator,
     /// By class: bytes asked for, and where they lie.
     used: [Vec<(u64, BlockPlace)>; MemoryClass::ALL.len()],
@@ -56,9 +56,9 @@ struct Player {
     memory: ReservedMemory,
 }
 
-impl Player {
-    fn new(expandable: bool) -> Player {
-        Player {
+impl AllocatorReplay {
+    fn new(expandable: bool) -> AllocatorReplay {
+        AllocatorReplay {
             allocator: Allocator::new(expandable),
             used: Default::default(),
             owed: Default::default(),

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::profile::Lanes;
-use crate::profile::Profile;
+use crate::profile::RankEvents;
 use stepsim_read::analysis::cost::joules_in_words;
 use stepsim_read::analysis::lines::{Line, Measure};
 use stepsim_read::page::bars;
@@ -22,7 +22,7 @@ pub fn page(
     names: [&str; 2],
     lines: &[Line],
     different: &[String],
-    measured: &[Profile],
+    measured: &[RankEvents],
     command: &[String],
 ) -> serde_json::Result<String> {
     let lanes = (!measured.is_empty()).then(|| Lanes::of(measured));

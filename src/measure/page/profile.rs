@@ -8,7 +8,7 @@ use crate::profile::breakdown::Sets;
 use crate::profile::classes::Family;
 use crate::profile::report::{ProfileReport, RankProfile};
 use crate::profile::skew::Skew;
-use crate::profile::{Profile, idle};
+use crate::profile::{RankEvents, idle};
 use stepsim_read::page::bars::{self, Line};
 use stepsim_read::page::lane::{Item, Look, Looks, Row, few};
 use stepsim_read::page::sheet::{Sheet, seconds, table};
@@ -23,7 +23,11 @@ const COPIES: &str = "copies and fills";
 ///
 /// # Errors
 /// If the report cannot be written as JSON.
-pub fn page(profiles: &[Profile], report: &ProfileReport, command: &[String]) -> serde_json::Result<String> {
+pub fn page(
+    profiles: &[RankEvents],
+    report: &ProfileReport,
+    command: &[String],
+) -> serde_json::Result<String> {
     let title = match report.ranks.as_slice() {
         [one] => format!("{}: rank {}", one.file, one.rank),
         all => format!("{} profiles", all.len()),
@@ -73,8 +77,8 @@ pub(super) struct Lanes {
 
 impl Lanes {
     /// The first moment of all is where the drawing begins if the ranks ran at the same time, else each begins there.
-    pub fn of(profiles: &[Profile]) -> Lanes {
-        let picked: Vec<&Profile> = few(profiles).collect();
+    pub fn of(profiles: &[RankEvents]) -> Lanes {
+        let picked: Vec<&RankEvents> = few(profiles).collect();
         let windows: Vec<(i64, i64)> = picked.iter().map(|p| window(p)).collect();
         let first = windows.iter().map(|w| w.0).min().unwrap_or(0);
         let longest = windows.iter().map(|w| w.1 - w.0).max().unwrap_or(0);
@@ -82,7 +86,7 @@ impl Lanes {
         let zero = |w: &(i64, i64)| if together { first } else { w.0 };
         let end = windows.iter().map(|w| w.1 - zero(w)).max().unwrap_or(0);
         let end_ns = u64::try_from(end).unwrap_or(0).max(1);
-        let found: Vec<Found> = picked.iter().map(|p| Found::of(p)).collect();
+        let found: Vec<ProfileDrawing> = picked.iter().map(|p| ProfileDrawing::of(p)).collect();
         let looks = looks(&found);
         let rows = picked.iter().zip(&found).zip(&windows).map(|((profile, found), window)| {
             let lanes = [
@@ -99,7 +103,7 @@ impl Lanes {
 }
 
 /// The rank, or of several files that say the same rank, or none, the file.
-fn name(profile: &Profile, all: &[&Profile]) -> String {
+fn name(profile: &RankEvents, all: &[&RankEvents]) -> String {
     let alike = all.iter().filter(|other| other.rank == profile.rank).count();
     match profile.rank {
         Some(rank) if alike == 1 => format!("rank {rank}"),
@@ -108,24 +112,24 @@ fn name(profile: &Profile, all: &[&Profile]) -> String {
 }
 
 /// First start and last end, by the clock that all files share if they have one.
-fn window(profile: &Profile) -> (i64, i64) {
+fn window(profile: &RankEvents) -> (i64, i64) {
     let (from, to) = Sets::of(&profile.events).window;
     (from.saturating_add(profile.base_ns), to.saturating_add(profile.base_ns))
 }
 
 /// From, to and what of everything on a lane.
-type Spans = Vec<(i64, i64, String)>;
+type LaneSpans = Vec<(i64, i64, String)>;
 
 /// What is drawn of a profile.
-struct Found {
-    kernels: Spans,
-    idle: Spans,
-    sent: Spans,
+struct ProfileDrawing {
+    kernels: LaneSpans,
+    idle: LaneSpans,
+    sent: LaneSpans,
 }
 
-impl Found {
-    fn of(profile: &Profile) -> Found {
-        let (mut kernels, mut sent) = (Spans::new(), Spans::new());
+impl ProfileDrawing {
+    fn of(profile: &RankEvents) -> ProfileDrawing {
+        let (mut kernels, mut sent) = (LaneSpans::new(), LaneSpans::new());
         for event in &profile.events {
             let span = |what: &str| (event.start, event.end, what.to_owned());
             match event.family {
@@ -135,7 +139,7 @@ impl Found {
             }
         }
         let pieces = idle::pieces(profile, &profile.events, &Sets::of(&profile.events));
-        Found { kernels, idle: pieces.into_iter().map(|p| (p.from, p.to, p.cause)).collect(), sent }
+        ProfileDrawing { kernels, idle: pieces.into_iter().map(|p| (p.from, p.to, p.cause)).collect(), sent }
     }
 }
 
@@ -143,8 +147,8 @@ fn work_of(work: &str) -> &str {
     if work.is_empty() { "other" } else { work }
 }
 
-fn looks(found: &[Found]) -> Looks {
-    let of = |lane: fn(&Found) -> &Spans, colour: fn(&str) -> &'static str| {
+fn looks(found: &[ProfileDrawing]) -> Looks {
+    let of = |lane: fn(&ProfileDrawing) -> &LaneSpans, colour: fn(&str) -> &'static str| {
         let names: BTreeSet<&String> = found.iter().flat_map(lane).map(|span| &span.2).collect();
         names.into_iter().map(|name| Look { name: name.clone(), colour: colour(name) }).collect()
     };
@@ -155,7 +159,7 @@ fn looks(found: &[Found]) -> Looks {
     }
 }
 
-fn items(spans: &Spans, looks: &[Look], offset: i64) -> Vec<Item> {
+fn items(spans: &LaneSpans, looks: &[Look], offset: i64) -> Vec<Item> {
     let kinds: BTreeMap<&str, u32> = (0..).zip(looks).map(|(i, look)| (look.name.as_str(), i)).collect();
     let ns = |at: i64| u64::try_from(at.saturating_sub(offset)).unwrap_or(0);
     let item = |(from, to, what): &(i64, i64, String)| Item {

@@ -16,7 +16,7 @@ use stepsim_core::intervals::Intervals;
 
 /// Times of a set of device events, in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Breakdown {
+pub struct DeviceBreakdown {
     /// From the first start to the last end.
     pub window: i64,
     /// Anything ran.
@@ -66,10 +66,10 @@ impl Sets {
         }
     }
     /// Their lengths.
-    pub fn breakdown(&self) -> Breakdown {
+    pub fn breakdown(&self) -> DeviceBreakdown {
         let (window, busy) = (self.window.1 - self.window.0, self.busy.length());
         let (comm, hidden) = (self.comm.length(), self.comm.meet(&self.compute).length());
-        Breakdown {
+        DeviceBreakdown {
             window,
             busy,
             idle: window - busy,

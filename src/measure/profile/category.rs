@@ -4,7 +4,7 @@ use super::model::Does;
 
 /// What an event of a category is to a reader of profiles.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum EventRole {
     Kernel,
     Copy,
     Call,
@@ -13,15 +13,15 @@ pub(super) enum What {
     Wait,
 }
 
-impl What {
-    pub(super) fn of(category: &str) -> Option<What> {
+impl EventRole {
+    pub(super) fn of(category: &str) -> Option<EventRole> {
         Some(match category {
-            "kernel" => What::Kernel,
-            "gpu_memcpy" | "gpu_memset" | "memcpy" | "memset" => What::Copy,
-            "cuda_runtime" | "cuda_driver" | "runtime" => What::Call,
-            "cpu_op" | "operator" | "user_annotation" => What::Operator,
-            "gpu_user_annotation" => What::OnDevice,
-            "cuda_sync" => What::Wait,
+            "kernel" => EventRole::Kernel,
+            "gpu_memcpy" | "gpu_memset" | "memcpy" | "memset" => EventRole::Copy,
+            "cuda_runtime" | "cuda_driver" | "runtime" => EventRole::Call,
+            "cpu_op" | "operator" | "user_annotation" => EventRole::Operator,
+            "gpu_user_annotation" => EventRole::OnDevice,
+            "cuda_sync" => EventRole::Wait,
             _ => return None,
         })
     }

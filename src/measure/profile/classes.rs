@@ -20,65 +20,65 @@ pub enum Family {
 /// The tables of names.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Classes {
+pub struct ClassTables {
     #[serde(default, rename = "about")]
     _about: String,
     #[serde(default)]
-    classes: Vec<Class>,
+    classes: Vec<KernelRule>,
     #[serde(default)]
-    copies: Vec<Copies>,
+    copies: Vec<CopyRule>,
     #[serde(default)]
-    collectives: Vec<Collective>,
+    collectives: Vec<CollectiveRule>,
 }
 
 /// A class of kernels.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Class {
+struct KernelRule {
     class: String,
     family: Family,
     #[serde(default)]
     work: String,
-    patterns: Vec<Pattern>,
+    patterns: Vec<NamePattern>,
 }
 
 /// A class of copies and fills.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Copies {
+struct CopyRule {
     class: String,
-    patterns: Vec<Pattern>,
+    patterns: Vec<NamePattern>,
 }
 
 /// A kind of communication.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Collective {
+struct CollectiveRule {
     kind: String,
-    patterns: Vec<Pattern>,
+    patterns: Vec<NamePattern>,
 }
 
 /// Part of a name.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "String")]
-struct Pattern {
+struct NamePattern {
     at_start: bool,
     parts: Vec<String>,
 }
 
-impl TryFrom<String> for Pattern {
+impl TryFrom<String> for NamePattern {
     type Error = String;
-    fn try_from(text: String) -> Result<Pattern, String> {
+    fn try_from(text: String) -> Result<NamePattern, String> {
         let lower = text.to_ascii_lowercase();
         let (at_start, rest) = lower.strip_prefix('^').map_or((false, lower.as_str()), |rest| (true, rest));
         if at_start && rest.is_empty() {
             return Err("`^` alone matches nothing in particular; give the start of a name".to_string());
         }
-        Ok(Pattern { at_start, parts: rest.split('*').map(str::to_string).collect() })
+        Ok(NamePattern { at_start, parts: rest.split('*').map(str::to_string).collect() })
     }
 }
 
-impl Pattern {
+impl NamePattern {
     /// Whether a name in lower case has the parts in their order.
     fn matches(&self, name: &str) -> bool {
         let mut rest = name;
@@ -97,13 +97,13 @@ impl Pattern {
     }
 }
 
-fn any(patterns: &[Pattern], name: &str) -> bool {
+fn any(patterns: &[NamePattern], name: &str) -> bool {
     patterns.iter().any(|p| p.matches(name))
 }
 
 /// The class of a device event.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Classified {
+pub struct EventClass {
     /// The library or the purpose: `cuBLAS`, `FlashAttention`, `memset`.
     pub class: String,
     /// What it takes.
@@ -112,12 +112,12 @@ pub struct Classified {
     pub work: String,
 }
 
-impl Classes {
+impl ClassTables {
     /// The tables that the program carries.
     ///
     /// # Panics
     /// Never: a test reads them.
-    pub fn shipped() -> Classes {
+    pub fn shipped() -> ClassTables {
         serde_json::from_str(include_str!("classes.json")).expect("the shipped classes are well formed")
     }
 
@@ -125,9 +125,9 @@ impl Classes {
     ///
     /// # Errors
     /// The text is no such table.
-    pub fn with(text: &str, file: &str) -> Result<Classes, SpecError> {
+    pub fn with(text: &str, file: &str) -> Result<ClassTables, SpecError> {
         let mut json = serde_json::Deserializer::from_str(text);
-        let mut own: Classes = serde_path_to_error::deserialize(&mut json).map_err(|e| {
+        let mut own: ClassTables = serde_path_to_error::deserialize(&mut json).map_err(|e| {
             let path = e.path().to_string();
             SpecError::at(if path == "." { "" } else { &path }, e.inner().to_string())
                 .in_file(file)
@@ -142,7 +142,7 @@ impl Classes {
                     "copies and fills are told by the profiler's category; their names stand under `copies`",
                 ));
         }
-        let shipped = Classes::shipped();
+        let shipped = ClassTables::shipped();
         own.classes.extend(shipped.classes);
         own.copies.extend(shipped.copies);
         own.collectives.extend(shipped.collectives);
@@ -151,19 +151,19 @@ impl Classes {
 
     /// The class of a kernel, or (`copy`) of a copy or fill of the driver. What is named as communication is that,
     /// whichever of the two it is.
-    pub fn of(&self, name: &str, copy: bool) -> Classified {
+    pub fn of(&self, name: &str, copy: bool) -> EventClass {
         let name = name.to_ascii_lowercase();
         let communication = self.classes.iter().filter(|c| c.family == Family::Communication);
         let compute = self.classes.iter().filter(|c| c.family == Family::Compute && !copy);
         if let Some(c) = communication.chain(compute).find(|c| any(&c.patterns, &name)) {
-            return Classified { class: c.class.clone(), family: c.family, work: c.work.clone() };
+            return EventClass { class: c.class.clone(), family: c.family, work: c.work.clone() };
         }
         let class = match copy {
             true => self.copies.iter().find(|c| any(&c.patterns, &name)).map_or("memcpy", |c| &c.class),
             false => "other",
         };
         let family = if copy { Family::Memory } else { Family::Compute };
-        Classified { class: class.to_string(), family, work: String::new() }
+        EventClass { class: class.to_string(), family, work: String::new() }
     }
 
     /// The kind of communication that a collective's or a kernel's name tells: `all-reduce`, …, else `other`.
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     fn class(name: &str) -> String {
-        Classes::shipped().of(name, false).class
+        ClassTables::shipped().of(name, false).class
     }
 
     #[test]
@@ -195,16 +195,16 @@ mod tests {
         assert_eq!(class("void dpsk::ep::internode::dispatch<…>"), "DeepEP");
         assert_eq!(class("_combine_all_to_all_kernel"), "symmetric memory");
         assert_eq!(class("XXT_kernel"), "other");
-        assert_eq!(Classes::shipped().of("Memset (Device)", true).class, "memset");
+        assert_eq!(ClassTables::shipped().of("Memset (Device)", true).class, "memset");
         assert_eq!(
-            Classes::shipped().of("Memcpy HtoD (Pinned -> Device)", true).class,
+            ClassTables::shipped().of("Memcpy HtoD (Pinned -> Device)", true).class,
             "memcpy host to device"
         );
     }
 
     #[test]
     fn collectives_are_told_by_name_or_argument() {
-        let classes = Classes::shipped();
+        let classes = ClassTables::shipped();
         for (name, kind) in [
             ("_allgather_base", "all-gather"),
             ("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(…)", "reduce-scatter"),
@@ -223,7 +223,7 @@ mod tests {
     fn a_file_of_ones_own_goes_first_and_a_wrong_one_is_refused() {
         let own =
             r#"{"classes": [{"class": "mine", "family": "communication", "patterns": ["^my_*_ring"]}]}"#;
-        let classes = Classes::with(own, "own.json").unwrap();
+        let classes = ClassTables::with(own, "own.json").unwrap();
         assert_eq!(classes.of("my_flash_attn_ring", false).family, Family::Communication);
         assert_eq!(classes.of("not_my_flash_attn_ring", false).class, "FlashAttention");
         for (wrong, at) in [
@@ -235,7 +235,7 @@ mod tests {
             ),
             (r#"{"clases": []}"#, "clases"),
         ] {
-            let error = Classes::with(wrong, "own.json").unwrap_err();
+            let error = ClassTables::with(wrong, "own.json").unwrap_err();
             assert_eq!((error.file.as_str(), error.path.as_str()), ("own.json", at), "{error}");
         }
     }

@@ -25,7 +25,7 @@ pub(super) fn ns(text: &str) -> Option<i64> {
     }
     // Digits before the point of nanoseconds: those of the whole part and `3 + exponent` of the fraction.
     let point = i64::try_from(whole.len()).ok()? + 3 + i64::from(exponent);
-    let (mut value, mut rest, mut digits) = (0_i128, Rest::Nothing, 0_i64);
+    let (mut value, mut rest, mut digits) = (0_i128, DigitTail::Nothing, 0_i64);
     for digit in whole.bytes().chain(fraction.bytes()) {
         if !digit.is_ascii_digit() {
             return None;
@@ -50,9 +50,9 @@ pub(super) fn ns(text: &str) -> Option<i64> {
         }
     }
     let up = match rest {
-        Rest::MoreThanHalf => true,
-        Rest::Half => value % 2 == 1,
-        Rest::Nothing | Rest::LessThanHalf => false,
+        DigitTail::MoreThanHalf => true,
+        DigitTail::Half => value % 2 == 1,
+        DigitTail::Nothing | DigitTail::LessThanHalf => false,
     };
     let value = i64::try_from(value + i128::from(up)).ok()?;
     Some(if negative { -value } else { value })
@@ -60,21 +60,21 @@ pub(super) fn ns(text: &str) -> Option<i64> {
 
 /// What stands behind the last digit that is kept.
 #[derive(Clone, Copy, PartialEq)]
-enum Rest {
+enum DigitTail {
     Nothing,
     LessThanHalf,
     Half,
     MoreThanHalf,
 }
 
-impl Rest {
-    fn then(self, digit: u8, first: bool) -> Rest {
+impl DigitTail {
+    fn then(self, digit: u8, first: bool) -> DigitTail {
         match (self, digit) {
-            (Rest::Nothing, 0) => Rest::Nothing,
-            (Rest::Nothing, 5) if first => Rest::Half,
-            (Rest::Nothing, 6..) if first => Rest::MoreThanHalf,
-            (Rest::Nothing, _) => Rest::LessThanHalf,
-            (Rest::Half, 1..) => Rest::MoreThanHalf,
+            (DigitTail::Nothing, 0) => DigitTail::Nothing,
+            (DigitTail::Nothing, 5) if first => DigitTail::Half,
+            (DigitTail::Nothing, 6..) if first => DigitTail::MoreThanHalf,
+            (DigitTail::Nothing, _) => DigitTail::LessThanHalf,
+            (DigitTail::Half, 1..) => DigitTail::MoreThanHalf,
             (rest, _) => rest,
         }
     }

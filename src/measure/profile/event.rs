@@ -51,7 +51,7 @@ impl<'de> Deserialize<'de> for Members<'de> {
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
                 let mut members = Vec::with_capacity(8);
-                while let Some(Key(name)) = map.next_key()? {
+                while let Some(NameKey(name)) = map.next_key()? {
                     members.push((name, map.next_value()?));
                 }
                 Ok(Members(members))
@@ -63,7 +63,7 @@ impl<'de> Deserialize<'de> for Members<'de> {
 
 /// A name that is borrowed where it holds no escape.
 #[derive(serde::Deserialize)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+struct NameKey<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// Reads an event.
 pub(super) fn parse(bytes: &str) -> Result<Members<'_>, serde_json::Error> {

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::breakdown::Sets;
 use super::classes::Family;
-use super::model::{DeviceEvent, Does, Profile};
+use super::model::{DeviceEvent, Does, RankEvents};
 use stepsim_core::intervals::Intervals;
 
 /// Gaps that are listed.
@@ -28,7 +28,7 @@ const UNEXPLAINED: &str = "queued, cause not in the file";
 
 /// A piece of time in which nothing ran, with its cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct IdlePiece {
     /// Nanoseconds.
     pub from: i64,
     /// Nanoseconds.
@@ -39,7 +39,7 @@ pub struct Piece {
 
 /// A stretch without computing kernels and copies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Gap {
+pub struct IdleGap {
     /// When it begins, from the start of the window.
     pub at_s: f64,
     /// How long it is.
@@ -57,7 +57,7 @@ pub struct Gap {
     pub after: String,
 }
 
-impl Gap {
+impl IdleGap {
     /// The beginning of the next kernel's name, without the return type and what follows the template arguments.
     pub fn next(&self) -> String {
         let name = self.after.strip_prefix("void ").unwrap_or(&self.after);
@@ -68,7 +68,7 @@ impl Gap {
 }
 
 /// The pieces of idle time of some events of a profile, in order; they sum to the idle time of `sets`.
-pub fn pieces(profile: &Profile, events: &[DeviceEvent], sets: &Sets) -> Vec<Piece> {
+pub fn pieces(profile: &RankEvents, events: &[DeviceEvent], sets: &Sets) -> Vec<IdlePiece> {
     let mut out = Vec::new();
     for (from, to) in sets.busy.gaps(sets.window).iter() {
         if profile.simulated {
@@ -77,12 +77,12 @@ pub fn pieces(profile: &Profile, events: &[DeviceEvent], sets: &Sets) -> Vec<Pie
         }
         let next = &events[events.partition_point(|e| e.start < to)];
         let Some(call) = profile.launch_of(next) else {
-            out.push(Piece { from, to, cause: "unknown: launched outside the file".to_string() });
+            out.push(IdlePiece { from, to, cause: "unknown: launched outside the file".to_string() });
             continue;
         };
         let mut push = |from: i64, to: i64, cause: &str| {
             if from < to {
-                out.push(Piece { from, to, cause: cause.to_string() });
+                out.push(IdlePiece { from, to, cause: cause.to_string() });
             }
         };
         if call.start > from {
@@ -103,7 +103,7 @@ pub fn pieces(profile: &Profile, events: &[DeviceEvent], sets: &Sets) -> Vec<Pie
 }
 
 /// Up to when the thread that launched `event` was in a synchronising call after `from`; `from` if it was in none.
-fn synchronised_until(profile: &Profile, event: &DeviceEvent, from: i64, launched: i64) -> i64 {
+fn synchronised_until(profile: &RankEvents, event: &DeviceEvent, from: i64, launched: i64) -> i64 {
     let before = event.launch.unwrap_or(0) as usize;
     let thread = profile.calls[before].thread;
     let earlier = profile.calls[..before].iter().rev().take_while(|c| c.thread == thread && c.end > from);
@@ -113,7 +113,7 @@ fn synchronised_until(profile: &Profile, event: &DeviceEvent, from: i64, launche
 
 /// Whether `event` stood behind a wait for an event: the file says so, or where it names no waits at all, its launch
 /// directly follows a `StreamWaitEvent` of its thread.
-pub(super) fn waited(profile: &Profile, event: &DeviceEvent) -> bool {
+pub(super) fn waited(profile: &RankEvents, event: &DeviceEvent) -> bool {
     if !profile.waits.is_empty() {
         return event.launch.is_some_and(|launch| profile.waits.contains_key(&launch));
     }
@@ -124,26 +124,26 @@ pub(super) fn waited(profile: &Profile, event: &DeviceEvent) -> bool {
 }
 
 /// Idle time of a simulated rank, by the causes of its stall row.
-fn stalls(profile: &Profile, from: i64, to: i64, out: &mut Vec<Piece>) {
+fn stalls(profile: &RankEvents, from: i64, to: i64, out: &mut Vec<IdlePiece>) {
     let mut at = from;
     let first = profile.stalls.partition_point(|s| s.end <= from);
     for stall in profile.stalls[first..].iter().take_while(|s| s.start < to) {
         let (start, end) = (stall.start.max(at), stall.end.min(to));
         if at < start {
-            out.push(Piece { from: at, to: start, cause: "other".to_string() });
+            out.push(IdlePiece { from: at, to: start, cause: "other".to_string() });
         }
         if start < end {
-            out.push(Piece { from: start, to: end, cause: stall.name.clone() });
+            out.push(IdlePiece { from: start, to: end, cause: stall.name.clone() });
             at = end;
         }
     }
     if at < to {
-        out.push(Piece { from: at, to, cause: "other".to_string() });
+        out.push(IdlePiece { from: at, to, cause: "other".to_string() });
     }
 }
 
 /// Time by cause.
-pub fn by_cause(pieces: &[Piece]) -> BTreeMap<String, f64> {
+pub fn by_cause(pieces: &[IdlePiece]) -> BTreeMap<String, f64> {
     let mut ns: BTreeMap<&str, i64> = BTreeMap::new();
     for piece in pieces {
         *ns.entry(&piece.cause).or_default() += piece.to - piece.from;
@@ -152,7 +152,7 @@ pub fn by_cause(pieces: &[Piece]) -> BTreeMap<String, f64> {
 }
 
 /// The longest gaps between computing kernels and copies, longest first.
-pub fn gaps(profile: &Profile, events: &[DeviceEvent], sets: &Sets, pieces: &[Piece]) -> Vec<Gap> {
+pub fn gaps(profile: &RankEvents, events: &[DeviceEvent], sets: &Sets, pieces: &[IdlePiece]) -> Vec<IdleGap> {
     let kernels: Vec<&DeviceEvent> = events.iter().filter(|e| e.family != Family::Communication).collect();
     let running = Intervals::union(kernels.iter().map(|e| (e.start, e.end)));
     let mut gaps: Vec<(i64, i64)> = running.gaps(sets.window).iter().collect();
@@ -173,8 +173,8 @@ pub fn gaps(profile: &Profile, events: &[DeviceEvent], sets: &Sets, pieces: &[Pi
         let next = kernels.get(kernels.partition_point(|e| e.start < to));
         let before = last_end.partition_point(|end| *end < from);
         let inside = &pieces[pieces.partition_point(|p| p.to <= from)..];
-        let inside: Vec<Piece> = inside.iter().take_while(|p| p.from < to).cloned().collect();
-        Gap {
+        let inside: Vec<IdlePiece> = inside.iter().take_while(|p| p.from < to).cloned().collect();
+        IdleGap {
             at_s: super::clock::seconds(from - sets.window.0),
             length_s: super::clock::seconds(to - from),
             communication_s: super::clock::seconds(sets.comm.meet(&gap).length()),
@@ -188,7 +188,7 @@ pub fn gaps(profile: &Profile, events: &[DeviceEvent], sets: &Sets, pieces: &[Pi
 }
 
 /// The last thing that had to happen before the next kernel could start.
-fn ended_by(profile: &Profile, sets: &Sets, next: Option<&DeviceEvent>, gap: (i64, i64)) -> &'static str {
+fn ended_by(profile: &RankEvents, sets: &Sets, next: Option<&DeviceEvent>, gap: (i64, i64)) -> &'static str {
     let Some(next) = next else { return "end of the window" };
     let communicated = sets.comm.meet(&Intervals::union([gap])).iter().last().map(|(_, end)| end);
     let launched = profile.launch_of(next).map(|c| c.start).filter(|start| *start > gap.0);

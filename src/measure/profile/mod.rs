@@ -1,6 +1,6 @@
 //! Profiles of real steps, read as reports of simulated ones are.
 //!
-//! [`read`] turns a PyTorch profiler trace (or a timeline of this program) into a [`Profile`]: what ran on the
+//! [`read`] turns a PyTorch profiler trace (or a timeline of this program) into a [`RankEvents`]: what ran on the
 //! device, what launched it, where the steps are. `report` says where the time went: [`breakdown`] (computing,
 //! communication and how much of it was exposed, idle), [`idle`] (why, and what ended the longest gaps), [`skew`]
 //! (who was waited for at collectives). Times are integer nanoseconds, from the text of the file. What a kernel is,
@@ -28,8 +28,8 @@ pub mod skew;
 mod timeline;
 pub mod waterfall;
 
-pub use classes::Classes;
-pub use model::Profile;
+pub use classes::ClassTables;
+pub use model::RankEvents;
 pub use reader::{read, read_from};
 pub use report::{ProfileReport, Window, report};
 pub use timeline::pipeline_timeline;

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::classes::{Classified, Family};
+use super::classes::{EventClass, Family};
 
 /// The profile of one rank.
 #[derive(Clone, Debug, Default)]
-pub struct Profile {
+pub struct RankEvents {
     /// The file, as the person named it.
     pub file: String,
     /// Number of the rank in its job, if the file says so.
@@ -26,7 +26,7 @@ pub struct Profile {
     /// Names that events, calls and arguments refer to.
     pub names: Vec<String>,
     /// Class of each name.
-    pub classes: Vec<Classified>,
+    pub classes: Vec<EventClass>,
     /// Kinds of communication that events refer to.
     pub kinds: Vec<String>,
     /// Streams: device and number as the file writes them.
@@ -55,17 +55,17 @@ pub struct DeviceEvent {
     pub start: i64,
     /// Nanoseconds.
     pub end: i64,
-    /// Index into [`Profile::names`].
+    /// Index into [`RankEvents::names`].
     pub name: u32,
     /// What it takes.
     pub family: Family,
-    /// Index into [`Profile::streams`].
+    /// Index into [`RankEvents::streams`].
     pub stream: u32,
-    /// Index into [`Profile::calls`] of the call that launched it, if that is in the file.
+    /// Index into [`RankEvents::calls`] of the call that launched it, if that is in the file.
     pub launch: Option<u32>,
-    /// Index into [`Profile::kinds`], for communication.
+    /// Index into [`RankEvents::kinds`], for communication.
     pub kind: Option<u32>,
-    /// Index into [`Profile::collectives`], if the file gives its arguments.
+    /// Index into [`RankEvents::collectives`], if the file gives its arguments.
     pub collective: Option<u32>,
 }
 
@@ -138,13 +138,13 @@ pub struct Mark {
     pub end: i64,
 }
 
-impl Profile {
+impl RankEvents {
     /// The name of an event.
     pub fn name_of(&self, event: &DeviceEvent) -> &str {
         &self.names[event.name as usize]
     }
     /// The class of an event.
-    pub fn class_of(&self, event: &DeviceEvent) -> &Classified {
+    pub fn class_of(&self, event: &DeviceEvent) -> &EventClass {
         &self.classes[event.name as usize]
     }
     /// The kind of communication that an event is; empty for others.

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::classes::{Classified, Family};
+use super::classes::{EventClass, Family};
 use super::clock::ns;
 use super::event::{Members, parse};
-use super::model::{DeviceEvent, Mark, Profile};
+use super::model::{DeviceEvent, Mark, RankEvents};
 
 /// The ranks of a timeline so far, by process.
 #[derive(Default)]
@@ -13,7 +13,7 @@ pub(super) struct OwnRanks {
     ours: bool,
     names: BTreeMap<String, String>,
     rows: BTreeMap<(String, String), String>,
-    ranks: BTreeMap<String, Profile>,
+    ranks: BTreeMap<String, RankEvents>,
     step: Option<Mark>,
 }
 
@@ -59,7 +59,7 @@ impl OwnRanks {
             (_, Some(op)) => op.into_owned(),
         };
         let work = if family == Family::Compute { work(&event.members("args")) } else { "" };
-        let classified = Classified { class: class.clone(), family, work: work.to_string() };
+        let classified = EventClass { class: class.clone(), family, work: work.to_string() };
         let known = rank.names.iter().zip(&rank.classes).position(|(n, c)| *n == class && *c == classified);
         let name = known.unwrap_or_else(|| {
             rank.names.push(class);
@@ -93,10 +93,10 @@ impl OwnRanks {
     }
 
     /// The ranks by number; none if it is no timeline of this program.
-    pub(super) fn finish(self, file: &str, skipped: &BTreeMap<String, u64>) -> Vec<Profile> {
+    pub(super) fn finish(self, file: &str, skipped: &BTreeMap<String, u64>) -> Vec<RankEvents> {
         let mut ranks = Vec::new();
         // By number: as texts, 10 is before 2.
-        let mut by_number: Vec<(String, Profile)> = self.ranks.into_iter().collect();
+        let mut by_number: Vec<(String, RankEvents)> = self.ranks.into_iter().collect();
         by_number.sort_by_key(|(pid, _)| (pid.len(), pid.clone()));
         for (pid, mut rank) in by_number {
             let name = self.names.get(&pid).cloned().unwrap_or_default();
@@ -122,7 +122,7 @@ impl OwnRanks {
                 ranks.push(rank);
             }
         }
-        ranks.sort_by_key(|rank: &Profile| rank.rank);
+        ranks.sort_by_key(|rank: &RankEvents| rank.rank);
         ranks
     }
 }

@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 
 use super::classes::Family;
 use super::idle::waited;
-use super::model::{Call, DeviceEvent, Does, Mark, Profile};
-use super::skew::{Matched, matched};
+use super::model::{Call, DeviceEvent, Does, Mark, RankEvents};
+use super::skew::{MatchedCollectives, matched};
 use stepsim_step::spec::SpecError;
 
 /// An op that starts so soon (ns) behind one of another stream is taken to have waited for it.
@@ -80,13 +80,13 @@ pub struct ProgramOp {
     pub after: Vec<u32>,
     /// Of communication, what the profile says of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub collective: Option<Collective>,
+    pub collective: Option<TracedCollective>,
 }
 
 /// A collective.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Collective {
+pub struct TracedCollective {
     /// `all-reduce`, ….
     pub kind: String,
     /// Bytes of the whole buffer of a rank, if the profile gives its arguments.
@@ -108,7 +108,7 @@ pub struct Collective {
 
 /// What is lost or guessed, counted.
 #[derive(Default)]
-struct Doubts {
+struct ProgramDoubts {
     cut: u64,
     before_launch: u64,
     unlinked: u64,
@@ -121,7 +121,7 @@ struct Doubts {
 ///
 /// # Errors
 /// A profile lacks the step, or nothing of it ran on the device.
-pub fn programs(profiles: &[Profile], step: Option<&str>) -> Result<StepPrograms, SpecError> {
+pub fn programs(profiles: &[RankEvents], step: Option<&str>) -> Result<StepPrograms, SpecError> {
     let name = chosen(profiles, step)?;
     let matched = matched(profiles);
     let mut kept: Vec<Vec<u32>> = Vec::new();
@@ -148,15 +148,16 @@ pub fn programs(profiles: &[Profile], step: Option<&str>) -> Result<StepPrograms
     profiles.iter().zip(&kept).try_for_each(|(profile, events)| apart(profile, name.as_deref(), events))?;
     let meets = meets(profiles, &matched, &kept);
     let shift = |r: usize| matched.shifts.get(r).copied().unwrap_or(0);
-    let start = |(r, (p, events)): (usize, (&Profile, &Vec<u32>))| {
+    let start = |(r, (p, events)): (usize, (&RankEvents, &Vec<u32>))| {
         let first = events.iter().map(|e| p.events[*e as usize].start).min();
         first.unwrap_or(0).saturating_add(shift(r))
     };
     let zero = profiles.iter().zip(&kept).enumerate().map(start).min().unwrap_or(0);
-    let mut doubts = Doubts::default();
+    let mut doubts = ProgramDoubts::default();
     let mut out = StepPrograms { step: name.unwrap_or_else(|| "all".to_string()), ..StepPrograms::default() };
     for (r, (profile, events)) in profiles.iter().zip(&kept).enumerate() {
-        let mut writer = Writer::new(profile, events, zero.saturating_sub(shift(r)), shift(r), &mut doubts);
+        let mut writer =
+            ProgramWriter::new(profile, events, zero.saturating_sub(shift(r)), shift(r), &mut doubts);
         writer.write(|event| meets.get(&(r, event)).copied());
         let ends = events.iter().map(|e| profile.events[*e as usize].end).max().unwrap_or(0);
         let length = ends.saturating_add(shift(r)).saturating_sub(zero);
@@ -169,14 +170,14 @@ pub fn programs(profiles: &[Profile], step: Option<&str>) -> Result<StepPrograms
 }
 
 /// The name of the step that is meant; none where no profile marks any.
-fn chosen(profiles: &[Profile], step: Option<&str>) -> Result<Option<String>, SpecError> {
+fn chosen(profiles: &[RankEvents], step: Option<&str>) -> Result<Option<String>, SpecError> {
     let marks = profiles.iter().map(|p| p.steps.iter().map(|m| m.name.as_str()).collect::<Vec<_>>());
     let common: Vec<&str> = marks
         .reduce(|common, own| common.into_iter().filter(|name| own.contains(name)).collect())
         .unwrap_or_default();
     let Some(step) = step else {
         // A mark of which nothing ran (the profiler's last, often) is no step to play.
-        let mark = |p: &'_ Profile, name: &str| p.steps.iter().find(|m| m.name == name).cloned();
+        let mark = |p: &'_ RankEvents, name: &str| p.steps.iter().find(|m| m.name == name).cloned();
         let ran = |name: &&&str| profiles.iter().all(|p| !within(p, mark(p, name).as_ref()).is_empty());
         let ran: Vec<&&str> = common.iter().filter(ran).collect();
         return Ok(ran.get(ran.len() / 2).or(common.first().as_ref()).map(|name| (**name).to_string()));
@@ -188,7 +189,7 @@ fn chosen(profiles: &[Profile], step: Option<&str>) -> Result<Option<String>, Sp
 }
 
 /// The device events of a step, by start: those that were launched in it.
-fn within(profile: &Profile, mark: Option<&Mark>) -> Vec<u32> {
+fn within(profile: &RankEvents, mark: Option<&Mark>) -> Vec<u32> {
     let of_step = |event: &DeviceEvent| match mark {
         None => true,
         Some(mark) => profile.launch_of(event).is_some_and(|c| mark.start <= c.start && c.start < mark.end),
@@ -200,7 +201,7 @@ fn within(profile: &Profile, mark: Option<&Mark>) -> Vec<u32> {
 const OVERLAP: f64 = 0.02;
 
 /// Refuses a step that the next one overlaps on the device: played alone it would be longer than it is in the loop.
-fn apart(profile: &Profile, name: Option<&str>, events: &[u32]) -> Result<(), SpecError> {
+fn apart(profile: &RankEvents, name: Option<&str>, events: &[u32]) -> Result<(), SpecError> {
     let at = profile.steps.iter().position(|mark| Some(mark.name.as_str()) == name);
     let Some(next) = at.and_then(|at| profile.steps.get(at + 1)) else { return Ok(()) };
     let start = |events: &[u32]| events.iter().map(|e| profile.events[*e as usize].start).min();
@@ -224,7 +225,11 @@ fn apart(profile: &Profile, name: Option<&str>, events: &[u32]) -> Result<(), Sp
 }
 
 /// For each collective that all its ranks hold in this step: its number and when the last rank came.
-fn meets(profiles: &[Profile], matched: &Matched, kept: &[Vec<u32>]) -> BTreeMap<(usize, u32), (u32, i64)> {
+fn meets(
+    profiles: &[RankEvents],
+    matched: &MatchedCollectives,
+    kept: &[Vec<u32>],
+) -> BTreeMap<(usize, u32), (u32, i64)> {
     let kept: Vec<BTreeSet<u32>> = kept.iter().map(|k| k.iter().copied().collect()).collect();
     let mut out = BTreeMap::new();
     let sets = matched.sets.iter().filter(|set| set.iter().all(|(r, e)| kept[*r].contains(e)));
@@ -238,12 +243,12 @@ fn meets(profiles: &[Profile], matched: &Matched, kept: &[Vec<u32>]) -> BTreeMap
 }
 
 /// Writes the program of a rank.
-struct Writer<'a> {
-    profile: &'a Profile,
+struct ProgramWriter<'a> {
+    profile: &'a RankEvents,
     events: &'a [u32],
     zero: i64,
     shift: i64,
-    doubts: &'a mut Doubts,
+    doubts: &'a mut ProgramDoubts,
     streams: Vec<String>,
     stream_of: BTreeMap<u32, u32>,
     ops: Vec<ProgramOp>,
@@ -264,17 +269,17 @@ enum Next<'a> {
     Device(u32),
 }
 
-impl<'a> Writer<'a> {
+impl<'a> ProgramWriter<'a> {
     fn new(
-        profile: &'a Profile,
+        profile: &'a RankEvents,
         events: &'a [u32],
         zero: i64,
         shift: i64,
-        doubts: &'a mut Doubts,
-    ) -> Writer<'a> {
+        doubts: &'a mut ProgramDoubts,
+    ) -> ProgramWriter<'a> {
         let mut by_end = events.to_vec();
         by_end.sort_by_key(|e| profile.events[*e as usize].end);
-        Writer {
+        ProgramWriter {
             profile,
             events,
             zero,
@@ -466,13 +471,13 @@ impl<'a> Writer<'a> {
         number
     }
 
-    fn collective(&mut self, event: &DeviceEvent, meets: Option<u32>) -> Option<Collective> {
+    fn collective(&mut self, event: &DeviceEvent, meets: Option<u32>) -> Option<TracedCollective> {
         if event.family != Family::Communication {
             return None;
         }
         self.doubts.alone += u64::from(meets.is_none());
         let args = event.collective.map(|c| &self.profile.collectives[c as usize]);
-        Some(Collective {
+        Some(TracedCollective {
             kind: self.profile.kind_of(event).to_string(),
             bytes: args.and_then(super::model::CollectiveArgs::bytes),
             group: args.map_or(String::new(), |a| a.group.clone()),
@@ -492,8 +497,8 @@ fn positive(ns: i64) -> u64 {
     u64::try_from(ns).unwrap_or(0)
 }
 
-impl Doubts {
-    fn said(&self, profiles: &[Profile]) -> Vec<String> {
+impl ProgramDoubts {
+    fn said(&self, profiles: &[RankEvents]) -> Vec<String> {
         let mut said = vec![
             "host threads are taken as one, and what the host does between two calls as its own work"
                 .to_string(),

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::breakdown::{Breakdown, Sets, same_stream_overlaps};
+use super::breakdown::{DeviceBreakdown, Sets, same_stream_overlaps};
 use super::classes::Family;
 use super::clock::seconds;
 use super::idle;
-use super::idle::Gap;
-use super::model::{DeviceEvent, Mark, Profile};
+use super::idle::IdleGap;
+use super::model::{DeviceEvent, Mark, RankEvents};
 use super::skew::{Skew, skew};
 use super::waterfall::MeasuredWaterfall;
 use stepsim_core::intervals::Intervals;
@@ -84,14 +84,14 @@ pub struct RankProfile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waterfall: Option<MeasuredWaterfall>,
     /// The same times as integers, over both windows.
-    pub ns: Windows,
+    pub ns: ProfileWindows,
     /// Of a file with several devices: each.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub devices_ns: BTreeMap<String, Breakdown>,
+    pub devices_ns: BTreeMap<String, DeviceBreakdown>,
     /// The streams.
     pub streams: Vec<StreamProfile>,
     /// The longest stretches without computing kernels and copies.
-    pub gaps: Vec<Gap>,
+    pub gaps: Vec<IdleGap>,
     /// Device events whose launch is not in the file.
     pub without_launch: u64,
     /// Device events that start before an earlier one on the same stream has ended.
@@ -105,12 +105,12 @@ pub struct RankProfile {
 
 /// Times in nanoseconds over both windows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Windows {
+pub struct ProfileWindows {
     /// Of all device events.
-    pub all: Breakdown,
+    pub all: DeviceBreakdown,
     /// Of those whose launch is in the file; left out where that is all or none of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub linked: Option<Breakdown>,
+    pub linked: Option<DeviceBreakdown>,
 }
 
 /// A step as its mark on the host says, and the device events that were launched during it.
@@ -125,7 +125,7 @@ pub struct StepProfile {
     /// Device events launched during it.
     pub events: u64,
     /// Their times, in nanoseconds.
-    pub device_ns: Breakdown,
+    pub device_ns: DeviceBreakdown,
     /// Whether they overlap those of a neighbouring step (a loop that works ahead): then `device_ns` is of all that
     /// ran in the step's period, up to the first device event of the next step.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -175,7 +175,7 @@ pub struct StreamProfile {
 }
 
 /// Reads profiles. They are put in order of their ranks.
-pub fn report(profiles: &mut [Profile], window: Window) -> ProfileReport {
+pub fn report(profiles: &mut [RankEvents], window: Window) -> ProfileReport {
     profiles.sort_by_key(|p| p.rank);
     let ranks = profiles.iter().enumerate().map(|(i, p)| rank(p, i as u64, window)).collect();
     let world = profiles.iter().filter_map(|p| p.world_size).max().unwrap_or(0);
@@ -190,12 +190,12 @@ pub fn report(profiles: &mut [Profile], window: Window) -> ProfileReport {
     }
 }
 
-fn rank(profile: &Profile, place: u64, window: Window) -> RankProfile {
+fn rank(profile: &RankEvents, place: u64, window: Window) -> RankProfile {
     let linked: Vec<DeviceEvent> = profile.events.iter().filter(|e| e.launch.is_some()).copied().collect();
     let without_launch = (profile.events.len() - linked.len()) as u64;
     let some_linked = !linked.is_empty() && without_launch > 0;
     let (all, of_linked) = (Sets::of(&profile.events), Sets::of(&linked));
-    let ns = Windows { all: all.breakdown(), linked: some_linked.then(|| of_linked.breakdown()) };
+    let ns = ProfileWindows { all: all.breakdown(), linked: some_linked.then(|| of_linked.breakdown()) };
     let (events, sets) = match window {
         Window::Linked if some_linked => (&linked, &of_linked),
         _ => (&profile.events, &all),
@@ -233,7 +233,7 @@ fn rank(profile: &Profile, place: u64, window: Window) -> RankProfile {
     }
 }
 
-fn steps(profile: &Profile) -> Vec<StepProfile> {
+fn steps(profile: &RankEvents) -> Vec<StepProfile> {
     let launched = |mark: &Mark| -> Vec<DeviceEvent> {
         let within = |e: &&DeviceEvent| match profile.launch_of(e) {
             Some(call) => mark.start <= call.start && call.start < mark.end,
@@ -272,7 +272,7 @@ fn clipped(events: &[DeviceEvent], (from, to): (i64, i64)) -> Vec<DeviceEvent> {
     events.iter().map(part).filter(|e| e.start < e.end).collect()
 }
 
-fn communication(profile: &Profile, events: &[DeviceEvent], sets: &Sets) -> BTreeMap<String, KindProfile> {
+fn communication(profile: &RankEvents, events: &[DeviceEvent], sets: &Sets) -> BTreeMap<String, KindProfile> {
     let mut by_kind: BTreeMap<&str, Vec<(i64, i64)>> = BTreeMap::new();
     for event in events.iter().filter(|e| e.kind.is_some()) {
         by_kind.entry(profile.kind_of(event)).or_default().push((event.start, event.end));
@@ -292,8 +292,8 @@ fn communication(profile: &Profile, events: &[DeviceEvent], sets: &Sets) -> BTre
     by_kind.into_iter().map(kind).collect()
 }
 
-fn kernels(profile: &Profile, events: &[DeviceEvent]) -> BTreeMap<String, ClassProfile> {
-    let mut sums: BTreeMap<&super::classes::Classified, (u64, i64)> = BTreeMap::new();
+fn kernels(profile: &RankEvents, events: &[DeviceEvent]) -> BTreeMap<String, ClassProfile> {
+    let mut sums: BTreeMap<&super::classes::EventClass, (u64, i64)> = BTreeMap::new();
     for event in events {
         let sum = sums.entry(profile.class_of(event)).or_default();
         *sum = (sum.0 + 1, sum.1.saturating_add(event.end - event.start));
@@ -313,7 +313,7 @@ fn kernels(profile: &Profile, events: &[DeviceEvent]) -> BTreeMap<String, ClassP
 }
 
 /// Each device of a file that holds several.
-fn devices(profile: &Profile) -> BTreeMap<String, Breakdown> {
+fn devices(profile: &RankEvents) -> BTreeMap<String, DeviceBreakdown> {
     let mut by_device: BTreeMap<&str, Vec<DeviceEvent>> = BTreeMap::new();
     for event in &profile.events {
         by_device.entry(&profile.streams[event.stream as usize].0).or_default().push(*event);
@@ -324,7 +324,7 @@ fn devices(profile: &Profile) -> BTreeMap<String, Breakdown> {
     by_device.into_iter().map(|(name, events)| (name.to_string(), Sets::of(&events).breakdown())).collect()
 }
 
-fn streams(profile: &Profile) -> Vec<StreamProfile> {
+fn streams(profile: &RankEvents) -> Vec<StreamProfile> {
     let mut spans = vec![Vec::new(); profile.streams.len()];
     let mut comm = vec![0_u64; profile.streams.len()];
     for event in &profile.events {

@@ -11,7 +11,7 @@ const LARGEST: usize = 16 << 20;
 const BLOCK: usize = 1 << 16;
 
 /// A piece of the file.
-pub(super) enum Piece<'a> {
+pub(super) enum FilePiece<'a> {
     /// An element of the list of events.
     Event(&'a [u8]),
     /// Another member of the outermost object.
@@ -32,8 +32,8 @@ pub(super) enum Ending {
 }
 
 /// Passes the pieces of `input` on in their order.
-pub(super) fn scan(input: impl Read, pass: &mut dyn FnMut(Piece)) -> Ending {
-    let mut bytes = Bytes::new(input);
+pub(super) fn scan(input: impl Read, pass: &mut dyn FnMut(FilePiece)) -> Ending {
+    let mut bytes = ByteReader::new(input);
     let ending = outline(&mut bytes, pass);
     match ending {
         Some(Ending::Whole) | None if bytes.error.is_some() => {
@@ -45,7 +45,7 @@ pub(super) fn scan(input: impl Read, pass: &mut dyn FnMut(Piece)) -> Ending {
 }
 
 /// `None`: the input ended early.
-fn outline<R: Read>(bytes: &mut Bytes<R>, pass: &mut dyn FnMut(Piece)) -> Option<Ending> {
+fn outline<R: Read>(bytes: &mut ByteReader<R>, pass: &mut dyn FnMut(FilePiece)) -> Option<Ending> {
     if bytes.peek() == Some(0xEF) {
         // The byte order mark of UTF-8.
         for _ in 0..3 {
@@ -68,7 +68,7 @@ fn outline<R: Read>(bytes: &mut Bytes<R>, pass: &mut dyn FnMut(Piece)) -> Option
     }
 }
 
-fn members<R: Read>(bytes: &mut Bytes<R>, pass: &mut dyn FnMut(Piece)) -> Option<Ending> {
+fn members<R: Read>(bytes: &mut ByteReader<R>, pass: &mut dyn FnMut(FilePiece)) -> Option<Ending> {
     let (mut key, mut value) = (Vec::new(), Vec::new());
     loop {
         match bytes.solid()? {
@@ -88,7 +88,7 @@ fn members<R: Read>(bytes: &mut Bytes<R>, pass: &mut dyn FnMut(Piece)) -> Option
                     events(bytes, pass, false)?;
                 } else {
                     bytes.value(&mut value)?;
-                    pass(Piece::Member(&name, &value));
+                    pass(FilePiece::Member(&name, &value));
                 }
             }
             other => {
@@ -101,7 +101,7 @@ fn members<R: Read>(bytes: &mut Bytes<R>, pass: &mut dyn FnMut(Piece)) -> Option
     }
 }
 
-fn events<R: Read>(bytes: &mut Bytes<R>, pass: &mut dyn FnMut(Piece), open: bool) -> Option<Ending> {
+fn events<R: Read>(bytes: &mut ByteReader<R>, pass: &mut dyn FnMut(FilePiece), open: bool) -> Option<Ending> {
     let mut event = Vec::new();
     loop {
         match bytes.solid() {
@@ -117,9 +117,9 @@ fn events<R: Read>(bytes: &mut Bytes<R>, pass: &mut dyn FnMut(Piece), open: bool
             Some(first) => {
                 bytes.value(&mut event)?;
                 pass(if first == b'{' && event.len() < LARGEST {
-                    Piece::Event(&event)
+                    FilePiece::Event(&event)
                 } else {
-                    Piece::Foreign
+                    FilePiece::Foreign
                 });
             }
         }
@@ -127,7 +127,7 @@ fn events<R: Read>(bytes: &mut Bytes<R>, pass: &mut dyn FnMut(Piece), open: bool
 }
 
 /// A reader byte by byte.
-struct Bytes<R> {
+struct ByteReader<R> {
     input: R,
     block: Box<[u8]>,
     at: usize,
@@ -136,9 +136,9 @@ struct Bytes<R> {
     error: Option<io::Error>,
 }
 
-impl<R: Read> Bytes<R> {
-    fn new(input: R) -> Bytes<R> {
-        Bytes { input, block: vec![0; BLOCK].into(), at: 0, end: 0, before: 0, error: None }
+impl<R: Read> ByteReader<R> {
+    fn new(input: R) -> ByteReader<R> {
+        ByteReader { input, block: vec![0; BLOCK].into(), at: 0, end: 0, before: 0, error: None }
     }
 
     fn offset(&self) -> u64 {
@@ -238,9 +238,9 @@ mod tests {
         let mut seen = Vec::new();
         let ending = scan(text.as_bytes(), &mut |piece| {
             seen.push(match piece {
-                Piece::Event(e) => String::from_utf8_lossy(e).into_owned(),
-                Piece::Member(key, value) => format!("{key}={}", String::from_utf8_lossy(value)),
-                Piece::Foreign => "?".to_string(),
+                FilePiece::Event(e) => String::from_utf8_lossy(e).into_owned(),
+                FilePiece::Member(key, value) => format!("{key}={}", String::from_utf8_lossy(value)),
+                FilePiece::Foreign => "?".to_string(),
             });
         });
         (seen, ending)

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::classes::Family;
-use super::model::{DeviceEvent, Profile};
+use super::model::{DeviceEvent, RankEvents};
 
 /// Shifts that are tried in each direction.
 const SHIFTS: i64 = 64;
@@ -29,7 +29,7 @@ pub struct Skew {
     /// By rank: how it came to collectives.
     pub ranks: Vec<RankSkew>,
     /// The matched ones in order of time.
-    pub rows: Vec<Row>,
+    pub rows: Vec<SkewedCollective>,
 }
 
 /// How a rank came to collectives.
@@ -50,7 +50,7 @@ pub struct RankSkew {
 
 /// A matched collective.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Row {
+pub struct SkewedCollective {
     /// As the profiler names it.
     pub name: String,
     /// Its process group.
@@ -71,7 +71,7 @@ pub struct Row {
 /// What must agree of collectives that belong together. Sizes of an all-to-all may differ by rank.
 type Signature<'a> = (&'a str, &'a str, i64);
 
-fn signature<'a>(profile: &'a Profile, event: &DeviceEvent) -> Option<(&'a str, Signature<'a>)> {
+fn signature<'a>(profile: &'a RankEvents, event: &DeviceEvent) -> Option<(&'a str, Signature<'a>)> {
     let args = &profile.collectives[event.collective? as usize];
     let uneven = args.name.contains("all_to_all") || args.name.contains("send") || args.name.contains("recv");
     let size = if uneven { 0 } else { args.elements_in.max(args.elements_out) };
@@ -83,21 +83,21 @@ fn signature<'a>(profile: &'a Profile, event: &DeviceEvent) -> Option<(&'a str, 
 type Met<'a> = (Signature<'a>, i64, i64, u32);
 
 /// A rank's collectives of one group.
-struct List<'a> {
+struct GroupCollectives<'a> {
     rank: usize,
     calls: Vec<Met<'a>>,
     shift: i64,
 }
 
-impl List<'_> {
+impl GroupCollectives<'_> {
     fn at(&self, i: i64) -> Option<&Met<'_>> {
         usize::try_from(i + self.shift).ok().and_then(|i| self.calls.get(i))
     }
 }
 
 /// Matches the collectives of profiles of different ranks. `None` with fewer than two ranks.
-pub fn skew(profiles: &[Profile]) -> Option<Skew> {
-    let real: Vec<(u64, &Profile)> = profiles
+pub fn skew(profiles: &[RankEvents]) -> Option<Skew> {
+    let real: Vec<(u64, &RankEvents)> = profiles
         .iter()
         .enumerate()
         .filter(|(_, p)| !p.simulated)
@@ -117,7 +117,7 @@ pub fn skew(profiles: &[Profile]) -> Option<Skew> {
     for (rank, offset) in ranks.iter_mut().zip(&offsets) {
         rank.clock_offset_s = offset.map(super::clock::seconds);
     }
-    let mut rows: Vec<(i64, Row)> = Vec::new();
+    let mut rows: Vec<(i64, SkewedCollective)> = Vec::new();
     for (group, lists) in &groups {
         for i in matches(lists) {
             let starts: Vec<(i64, usize)> = lists
@@ -140,7 +140,7 @@ pub fn skew(profiles: &[Profile]) -> Option<Skew> {
             let bytes = bytes(real[lists[0].rank].1, group, lists[0].at(i).map(|c| c.0));
             rows.push((
                 first.0,
-                Row {
+                SkewedCollective {
                     name: name.to_string(),
                     group: (*group).to_string(),
                     bytes,
@@ -160,7 +160,10 @@ pub fn skew(profiles: &[Profile]) -> Option<Skew> {
     let zero = rows.first().map_or(0, |r| r.0);
     out.rows = rows
         .into_iter()
-        .map(|(first, row)| Row { first_s: super::clock::seconds(first.saturating_sub(zero)), ..row })
+        .map(|(first, row)| SkewedCollective {
+            first_s: super::clock::seconds(first.saturating_sub(zero)),
+            ..row
+        })
         .collect();
     out.ranks = ranks;
     Some(out)
@@ -168,7 +171,7 @@ pub fn skew(profiles: &[Profile]) -> Option<Skew> {
 
 /// Collectives that belong together, for who needs the events themselves.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Matched {
+pub(super) struct MatchedCollectives {
     /// For each profile, what brings its times to the clock of the first.
     pub shifts: Vec<i64>,
     /// Each collective: (profile, event) of those that take part.
@@ -176,16 +179,17 @@ pub(super) struct Matched {
 }
 
 /// The collectives that all given profiles of their groups hold.
-pub(super) fn matched(profiles: &[Profile]) -> Matched {
-    let Some(base) = profiles.first().map(|p| p.base_ns) else { return Matched::default() };
-    let real: Vec<(u64, &Profile)> = (0..).zip(profiles).collect();
+pub(super) fn matched(profiles: &[RankEvents]) -> MatchedCollectives {
+    let Some(base) = profiles.first().map(|p| p.base_ns) else { return MatchedCollectives::default() };
+    let real: Vec<(u64, &RankEvents)> = (0..).zip(profiles).collect();
     let mut groups = lists(&real, &mut 0);
     groups.values_mut().for_each(|lists| align(lists));
     let offsets = clocks(&groups, real.len());
-    let shift = |(p, offset): (&Profile, &Option<i64>)| {
+    let shift = |(p, offset): (&RankEvents, &Option<i64>)| {
         p.base_ns.saturating_sub(base).saturating_sub(offset.unwrap_or(0))
     };
-    let mut out = Matched { shifts: profiles.iter().zip(&offsets).map(shift).collect(), sets: Vec::new() };
+    let mut out =
+        MatchedCollectives { shifts: profiles.iter().zip(&offsets).map(shift).collect(), sets: Vec::new() };
     for lists in groups.values() {
         let set = |i| lists.iter().filter_map(|l| Some((l.rank, l.at(i)?.3))).collect();
         out.sets.extend(matches(lists).map(set));
@@ -194,9 +198,12 @@ pub(super) fn matched(profiles: &[Profile]) -> Matched {
 }
 
 /// The collectives by group, then rank, in order of their starts.
-fn lists<'a>(real: &[(u64, &'a Profile)], unmatched: &mut u64) -> BTreeMap<&'a str, Vec<List<'a>>> {
+fn lists<'a>(
+    real: &[(u64, &'a RankEvents)],
+    unmatched: &mut u64,
+) -> BTreeMap<&'a str, Vec<GroupCollectives<'a>>> {
     let base = real[0].1.base_ns;
-    let mut groups: BTreeMap<&str, Vec<List>> = BTreeMap::new();
+    let mut groups: BTreeMap<&str, Vec<GroupCollectives>> = BTreeMap::new();
     for (rank, (_, profile)) in real.iter().enumerate() {
         let ahead = profile.base_ns.saturating_sub(base);
         let communication = |e: &(u32, &DeviceEvent)| e.1.family == Family::Communication;
@@ -207,7 +214,7 @@ fn lists<'a>(real: &[(u64, &'a Profile)], unmatched: &mut u64) -> BTreeMap<&'a s
             };
             let lists = groups.entry(group).or_default();
             if lists.last().is_none_or(|l| l.rank != rank) {
-                lists.push(List { rank, calls: Vec::new(), shift: 0 });
+                lists.push(GroupCollectives { rank, calls: Vec::new(), shift: 0 });
             }
             let last = lists.len() - 1;
             let (start, end) = (event.start.saturating_add(ahead), event.end.saturating_add(ahead));
@@ -222,7 +229,7 @@ fn lists<'a>(real: &[(u64, &'a Profile)], unmatched: &mut u64) -> BTreeMap<&'a s
 }
 
 /// Shifts each list against the first so that most signatures agree; of equal shifts, that of the nearest ends.
-fn align(lists: &mut [List]) {
+fn align(lists: &mut [GroupCollectives]) {
     let (first, others) = lists.split_at_mut(1);
     let first = &first[0];
     for list in others {
@@ -246,7 +253,7 @@ fn align(lists: &mut [List]) {
 }
 
 /// Indices (of the first list) at which all ranks have the same collective.
-fn matches<'a>(lists: &'a [List]) -> impl Iterator<Item = i64> + 'a {
+fn matches<'a>(lists: &'a [GroupCollectives]) -> impl Iterator<Item = i64> + 'a {
     (0..lists[0].calls.len() as i64).filter(move |&i| {
         let first = lists[0].at(i).map(|c| c.0);
         lists.iter().all(|l| l.at(i).map(|c| c.0) == first)
@@ -254,7 +261,7 @@ fn matches<'a>(lists: &'a [List]) -> impl Iterator<Item = i64> + 'a {
 }
 
 /// What each rank's clock is ahead of the first rank's; `None` where it is not told apart from it.
-fn clocks(groups: &BTreeMap<&str, Vec<List>>, ranks: usize) -> Vec<Option<i64>> {
+fn clocks(groups: &BTreeMap<&str, Vec<GroupCollectives>>, ranks: usize) -> Vec<Option<i64>> {
     let mut apart: Vec<Vec<i64>> = vec![Vec::new(); ranks];
     for lists in groups.values().filter(|l| l[0].rank == 0) {
         for i in matches(lists) {
@@ -275,7 +282,7 @@ fn clocks(groups: &BTreeMap<&str, Vec<List>>, ranks: usize) -> Vec<Option<i64>> 
     apart.into_iter().map(offset).collect()
 }
 
-fn bytes(profile: &Profile, group: &str, signature: Option<Signature>) -> Option<u64> {
+fn bytes(profile: &RankEvents, group: &str, signature: Option<Signature>) -> Option<u64> {
     let (name, dtype, size) = signature?;
     let same = profile.collectives.iter().find(|c| {
         c.name == name && c.dtype == dtype && c.group == group && size == c.elements_in.max(c.elements_out)

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::clock::ns;
 use super::event::{mended, parse};
-use super::scan::{Ending, Piece, scan};
+use super::scan::{Ending, FilePiece, scan};
 use stepsim_step::plan::pipeline::durations::{Around, Durations, Group, StepDurations, Times};
 use stepsim_step::spec::SpecError;
 
@@ -28,7 +28,7 @@ const AROUND: [(&str, bool, Group); 7] = [
 type SpanOf<'a> = dyn Fn(&str, u32, u32, u32) -> Option<(i64, i64)> + 'a;
 
 /// Start and end in nanoseconds of an operation of (step, replica, rank, name, number).
-type Spans = BTreeMap<(i64, u32, u32, String), BTreeMap<u32, (i64, i64)>>;
+type OpSpans = BTreeMap<(i64, u32, u32, String), BTreeMap<u32, (i64, i64)>>;
 
 /// Reads a timeline. `file` is its name for messages.
 ///
@@ -41,7 +41,7 @@ pub fn pipeline_timeline(input: impl std::io::Read, file: &str) -> Result<Durati
     };
     let (mut rows, mut events) = (BTreeMap::new(), Vec::new());
     let ending = scan(input, &mut |piece| {
-        let Piece::Event(bytes) = piece else { return };
+        let FilePiece::Event(bytes) = piece else { return };
         let Some(text) = mended(bytes) else { return };
         let Ok(event) = parse(&text) else { return };
         let (args, name) = (event.members("args"), event.text("name").unwrap_or_default().into_owned());
@@ -73,7 +73,7 @@ pub fn pipeline_timeline(input: impl std::io::Read, file: &str) -> Result<Durati
     let processes: BTreeSet<(u64, String)> = events.iter().map(|e| numbered(&e.1.0)).collect();
     let processes = processes.into_iter().map(|(_, pid)| pid);
     let replica: BTreeMap<String, u32> = processes.zip(0..).collect();
-    let mut spans: Spans = BTreeMap::new();
+    let mut spans: OpSpans = BTreeMap::new();
     for (step, row, name, number, start, end) in events {
         let Some(&rank) = rows.get(&row) else { continue };
         let key = (step, replica[&row.0], rank, name);
@@ -86,7 +86,7 @@ pub fn pipeline_timeline(input: impl std::io::Read, file: &str) -> Result<Durati
     let forwards = spans.iter().filter(|(k, _)| k.3 == "forward-compute").map(|(_, s)| s.len() as u32);
     let micro_batches = forwards.max().ok_or_else(|| wrong("holds no `forward-compute`".to_string()))?;
     let steps: BTreeSet<i64> = spans.keys().map(|k| k.0).collect();
-    let shape = Shape { replicas: replica.len() as u32, stages, micro_batches };
+    let shape = ProfileShape { replicas: replica.len() as u32, stages, micro_batches };
     let around = |before: bool| {
         AROUND
             .iter()
@@ -108,14 +108,14 @@ pub fn pipeline_timeline(input: impl std::io::Read, file: &str) -> Result<Durati
     })
 }
 
-struct Shape {
+struct ProfileShape {
     replicas: u32,
     stages: u32,
     micro_batches: u32,
 }
 
-impl Shape {
-    fn step(&self, spans: &Spans, step: i64) -> Result<StepDurations, String> {
+impl ProfileShape {
+    fn step(&self, spans: &OpSpans, step: i64) -> Result<StepDurations, String> {
         let of = |name: &str, replica: u32, rank: u32, number: u32| {
             spans.get(&(step, replica, rank, name.to_string())).and_then(|s| s.get(&number)).copied()
         };

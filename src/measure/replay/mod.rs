@@ -19,7 +19,7 @@ const LONGEST_NS: u64 = 100_000_000_000_000;
 
 /// A factor on the time of some ops.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Scale {
+pub struct TimeScale {
     /// A class (`cuBLAS`, `host`), a family (`compute`, `communication`, `memory`), a kind of communication
     /// (`all-gather`), or `leads`: what lies between an op and all that it waits for.
     pub what: String,
@@ -27,7 +27,7 @@ pub struct Scale {
     pub factor: f64,
 }
 
-impl Scale {
+impl TimeScale {
     fn takes(&self, op: &ProgramOp) -> bool {
         let family = match op.family {
             Some(Family::Compute) => "compute",
@@ -45,7 +45,7 @@ impl Scale {
 ///
 /// # Errors
 /// Nothing is of that name, or the factor is no number from 0 to 1000.
-pub fn check(step: &StepPrograms, scales: &[Scale]) -> Result<(), SpecError> {
+pub fn check(step: &StepPrograms, scales: &[TimeScale]) -> Result<(), SpecError> {
     let ops = || step.ranks.iter().flat_map(|r| &r.ops);
     for scale in scales {
         let argument = format!("--scale {}={}", scale.what, scale.factor);
@@ -98,7 +98,7 @@ pub fn check(step: &StepPrograms, scales: &[Scale]) -> Result<(), SpecError> {
 ///
 /// # Errors
 /// The programs wait for each other in a circle.
-pub fn replay(step: &StepPrograms, scales: &[Scale]) -> Result<Time, EngineError> {
+pub fn replay(step: &StepPrograms, scales: &[TimeScale]) -> Result<Time, EngineError> {
     let mut world =
         World { actions: vec![Action::Fixed(Time::ZERO)], profiles: vec![vec![0]], ..World::default() };
     let mut meets: BTreeMap<u32, Vec<(RankId, u16)>> = BTreeMap::new();
@@ -121,7 +121,7 @@ pub fn replay(step: &StepPrograms, scales: &[Scale]) -> Result<Time, EngineError
 }
 
 /// A rank's program; `slots` become the numbers of what it begins together with others.
-fn program(rank: &RankProgram, scales: &[Scale], slots: &mut Vec<u32>) -> stepsim_core::program::Program {
+fn program(rank: &RankProgram, scales: &[TimeScale], slots: &mut Vec<u32>) -> stepsim_core::program::Program {
     let mut b = ProgramBuilder::new();
     for (number, _) in rank.streams.iter().enumerate() {
         b.stream(if number == 0 { StreamKind::Host } else { StreamKind::Compute });
@@ -155,7 +155,7 @@ fn program(rank: &RankProgram, scales: &[Scale], slots: &mut Vec<u32>) -> stepsi
     b.finish()
 }
 
-fn factor(scales: &[Scale], takes: impl Fn(&Scale) -> bool) -> f64 {
+fn factor(scales: &[TimeScale], takes: impl Fn(&TimeScale) -> bool) -> f64 {
     scales.iter().filter(|s| takes(s)).map(|s| s.factor).product()
 }
 

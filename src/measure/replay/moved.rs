@@ -4,34 +4,34 @@
 //! time there = measured time · model of it there / model of it on the machine that was measured
 //! ```
 //! The ratio takes what a model gets wrong alike on both sides (a slow link, a busy host) out of the answer. What a
-//! profile does not tell stays as it was measured, and [`Moved::unknown`] says so.
+//! profile does not tell stays as it was measured, and [`MovedStep::unknown`] says so.
 
 use std::collections::BTreeMap;
 
-use crate::profile::programs::{Collective, StepPrograms};
+use crate::profile::programs::{StepPrograms, TracedCollective};
 use stepsim_core::ids::DeviceId;
 use stepsim_step::collective::{Chooser, Fidelity, Lowering, Op, Transfer};
 use stepsim_step::spec::SpecError;
 use stepsim_step::topology::Machine;
 
 /// A machine, and how collectives choose their algorithms on it.
-pub struct Network {
+pub struct MachineNetwork {
     name: String,
     machine: Machine,
     chooser: Chooser,
 }
 
-impl Network {
+impl MachineNetwork {
     /// The machine of a name, a file, or a word like `switch:8,450,1`.
     ///
     /// # Errors
     /// The machine's file, or its rules for collectives, are wrong.
-    pub fn load(topology: &str) -> Result<Network, SpecError> {
+    pub fn load(topology: &str) -> Result<MachineNetwork, SpecError> {
         let (loaded, machine) = Machine::load(topology, &[])?;
         let device = &machine.device(DeviceId(0)).name;
         let chooser = Chooser::of_machine(device, loaded.value.collectives.as_ref())
             .map_err(|e| e.in_file(&loaded.file))?;
-        Ok(Network { name: topology.to_owned(), machine, chooser })
+        Ok(MachineNetwork { name: topology.to_owned(), machine, chooser })
     }
 
     /// How it was asked for.
@@ -68,7 +68,7 @@ impl Network {
 
 /// A step whose collectives were moved.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Moved {
+pub struct MovedStep {
     /// The step with its new times.
     pub step: StepPrograms,
     /// By kind of communication.
@@ -99,8 +99,13 @@ pub struct MovedKind {
 ///
 /// # Errors
 /// A machine has too few devices for a group, or a collective cannot run on it.
-pub fn moved(step: &StepPrograms, from: &Network, to: &Network, replicas: u32) -> Result<Moved, SpecError> {
-    let mut out = Moved { step: step.clone(), ..Moved::default() };
+pub fn moved(
+    step: &StepPrograms,
+    from: &MachineNetwork,
+    to: &MachineNetwork,
+    replicas: u32,
+) -> Result<MovedStep, SpecError> {
+    let mut out = MovedStep { step: step.clone(), ..MovedStep::default() };
     let groups = step.ranks.iter().flat_map(|r| &r.ops).filter_map(|op| op.collective.as_ref());
     let largest = groups.map(|c| c.group_size).max().unwrap_or(0);
     let mut models: BTreeMap<(&'static str, u64, u32), (f64, f64)> = BTreeMap::new();
@@ -143,7 +148,7 @@ pub fn moved(step: &StepPrograms, from: &Network, to: &Network, replicas: u32) -
 }
 
 /// The transfer that a profile's arguments describe, and among how many ranks; else why it is not known.
-fn known(collective: &Collective) -> Result<(Op, u64, u32), &'static str> {
+fn known(collective: &TracedCollective) -> Result<(Op, u64, u32), &'static str> {
     let operation =
         [Op::AllReduce, Op::AllGather, Op::ReduceScatter, Op::AllToAll, Op::Broadcast, Op::Reduce]
             .into_iter()
@@ -178,7 +183,8 @@ mod tests {
     use crate::profile::programs::{ProgramOp, RankProgram};
 
     fn step(kind: &str, bytes: Option<u64>) -> StepPrograms {
-        let collective = Collective { kind: kind.into(), bytes, group_size: 4, ..Collective::default() };
+        let collective =
+            TracedCollective { kind: kind.into(), bytes, group_size: 4, ..TracedCollective::default() };
         let op = ProgramOp { ns: 1_000_000, collective: Some(collective), ..ProgramOp::default() };
         let rank = RankProgram { streams: vec!["host".into()], ops: vec![op], ..RankProgram::default() };
         StepPrograms { ranks: vec![rank], ..StepPrograms::default() }
@@ -188,8 +194,9 @@ mod tests {
     /// four 7/8 : 3/4 as long. Latency is left out of the machines.
     #[test]
     fn times_go_by_the_models_of_both_machines() {
-        let [slow, fast] = ["switch:16,50,0", "switch:16,100,0"].map(|name| Network::load(name).unwrap());
-        let ns = |to: &Network, replicas| {
+        let [slow, fast] =
+            ["switch:16,50,0", "switch:16,100,0"].map(|name| MachineNetwork::load(name).unwrap());
+        let ns = |to: &MachineNetwork, replicas| {
             let moved = moved(&step("all-gather", Some(1 << 30)), &fast, to, replicas).unwrap();
             moved.step.ranks[0].ops[0].ns
         };
@@ -199,7 +206,8 @@ mod tests {
 
     #[test]
     fn what_a_profile_does_not_tell_keeps_its_time() {
-        let [slow, fast] = ["switch:4,50,0", "switch:4,100,0"].map(|name| Network::load(name).unwrap());
+        let [slow, fast] =
+            ["switch:4,50,0", "switch:4,100,0"].map(|name| MachineNetwork::load(name).unwrap());
         for (kind, bytes, why) in [
             ("all-gather", None, "all-gather has no size"),
             ("dispatch", Some(4), "dispatch is no collective"),

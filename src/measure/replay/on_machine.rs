@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::profile::classes::Family;
-use crate::profile::programs::{Collective, ProgramOp, RankProgram, StepPrograms};
-use crate::replay::moved::Network;
+use crate::profile::programs::{ProgramOp, RankProgram, StepPrograms, TracedCollective};
+use crate::replay::moved::MachineNetwork;
 use stepsim_core::engine::{self, EngineError, Record};
 use stepsim_core::ids::{DeviceId, OpId, ProgramId, RankId, TransferId};
 use stepsim_core::program::{NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
@@ -43,9 +43,9 @@ pub enum OnMachineError {
 }
 
 /// A communicator: whether it is a channel from its first member to the second, its name, its members.
-type Key = (bool, String, Vec<u64>);
+type CommunicatorKey = (bool, String, Vec<u64>);
 /// What a rank does on a communicator, in order.
-type Queue = Vec<(Op, u64)>;
+type CommunicatorQueue = Vec<(Op, u64)>;
 
 impl OnMachine {
     /// Plays a step that has passed [`check`](crate::replay::check).
@@ -53,12 +53,12 @@ impl OnMachine {
     /// # Errors
     /// The machine is too small, a group cannot do what is asked of it, or its ranks ask for different things; the
     /// programs wait for each other.
-    pub fn play(step: &StepPrograms, network: &Network) -> Result<OnMachine, OnMachineError> {
+    pub fn play(step: &StepPrograms, network: &MachineNetwork) -> Result<OnMachine, OnMachineError> {
         let machine = network.machine();
         let mut world = machine.world();
         let mut lowering = Lowering::new(machine, Fidelity::Fluid, network.chooser().clone());
         let mut of_rank: BTreeMap<u64, RankId> = BTreeMap::new();
-        let mut queues: BTreeMap<Key, BTreeMap<u64, (u16, Queue)>> = BTreeMap::new();
+        let mut queues: BTreeMap<CommunicatorKey, BTreeMap<u64, (u16, CommunicatorQueue)>> = BTreeMap::new();
         let mut untold = 0;
         for (number, rank) in (0u32..).zip(&step.ranks) {
             if rank.rank >= u64::from(machine.devices()) {
@@ -67,7 +67,7 @@ impl OnMachine {
                     .allowed("a machine with a device for each rank")
                     .into());
             }
-            let mut writer = Writer { lowering: &mut lowering, queues: Vec::new(), untold: 0 };
+            let mut writer = ReplayWriter { lowering: &mut lowering, queues: Vec::new(), untold: 0 };
             world.programs.push(Arc::new(writer.program(rank)?));
             untold += writer.untold;
             let id = world.add_rank(ProgramId(number), writer.queues.len() as u32);
@@ -99,7 +99,10 @@ impl OnMachine {
 }
 
 /// What all members of a communicator queue, which must be one thing.
-fn common<'a>(key: &Key, members: &'a BTreeMap<u64, (u16, Queue)>) -> Result<&'a Queue, SpecError> {
+fn common<'a>(
+    key: &CommunicatorKey,
+    members: &'a BTreeMap<u64, (u16, CommunicatorQueue)>,
+) -> Result<&'a CommunicatorQueue, SpecError> {
     let (ranks, mut queues) = (&key.2, key.2.iter().map(|rank| (rank, members.get(rank).map(|m| &m.1))));
     let wrong = |problem: String| {
         Err(SpecError::at("ranks", problem)
@@ -114,7 +117,7 @@ fn common<'a>(key: &Key, members: &'a BTreeMap<u64, (u16, Queue)>) -> Result<&'a
                 "of the group {ranks:?}, rank {rank} queues nothing, and rank {first} does"
             ));
         };
-        let words = |queue: &Queue, i: usize| {
+        let words = |queue: &CommunicatorQueue, i: usize| {
             queue.get(i).map_or("nothing".to_owned(), |(op, bytes)| format!("{} of {bytes} bytes", op.name()))
         };
         let differ = (0..queue.len().max(other.len())).find(|i| queue.get(*i) != other.get(*i));
@@ -128,14 +131,14 @@ fn common<'a>(key: &Key, members: &'a BTreeMap<u64, (u16, Queue)>) -> Result<&'a
     Ok(queue)
 }
 
-struct Writer<'a, 'm> {
+struct ReplayWriter<'a, 'm> {
     lowering: &'a mut Lowering<'m>,
     /// By slot.
-    queues: Vec<(Key, Queue)>,
+    queues: Vec<(CommunicatorKey, CommunicatorQueue)>,
     untold: u64,
 }
 
-impl Writer<'_, '_> {
+impl ReplayWriter<'_, '_> {
     fn program(&mut self, rank: &RankProgram) -> Result<stepsim_core::program::Program, SpecError> {
         let mut b = ProgramBuilder::new();
         for number in 0..rank.streams.len() {
@@ -166,14 +169,14 @@ impl Writer<'_, '_> {
     }
 
     /// Between whom an op communicates, and what.
-    fn told(&mut self, op: &ProgramOp) -> Option<(Key, Op, u64)> {
+    fn told(&mut self, op: &ProgramOp) -> Option<(CommunicatorKey, Op, u64)> {
         let collective = op.collective.as_ref()?;
         let told = told(collective);
         self.untold += u64::from(told.is_none() && collective.group_size != 1);
         told
     }
 
-    fn communication(&mut self, key: Key, op: Op, bytes: u64) -> Result<Work, SpecError> {
+    fn communication(&mut self, key: CommunicatorKey, op: Op, bytes: u64) -> Result<Work, SpecError> {
         let found = self.queues.iter().position(|queue| queue.0 == key);
         let slot = found.unwrap_or_else(|| {
             self.queues.push((key, Vec::new()));
@@ -187,7 +190,7 @@ impl Writer<'_, '_> {
 }
 
 /// Between whom, and what, if the programs say it.
-fn told(collective: &Collective) -> Option<(Key, Op, u64)> {
+fn told(collective: &TracedCollective) -> Option<(CommunicatorKey, Op, u64)> {
     let ranks = &collective.ranks;
     let op = Op::ALL.into_iter().find(|op| op.name() == collective.kind)?;
     let bytes = collective.bytes.filter(|_| ranks.len() > 1)?;

@@ -1,10 +1,10 @@
 //! What a measured step tells about the steps beside it: a factor on each part of the simulated one.
 //!
-//! A step is the sum of a few parts ([`Part`]). Measured steps give each part a factor: of all factors those that are
-//! most likely, where a factor is about 1 before anything is known (its logarithm is normal, as far spread as
-//! [`Part::spread`] says) and a step is off by `ROW` besides. What a measured step has of its own, and does not share
-//! with the one that is to be predicted, is off in all rows alike ([`Reach::own`]), however many there are. So one
-//! row moves mostly the part that the step consists of, a part that no row shows stays as it is, and a hundred rows
+//! A step is the sum of a few parts ([`StepPart`]). Measured steps give each part a factor: of all factors those that
+//! are most likely, where a factor is about 1 before anything is known (its logarithm is normal, as far spread as
+//! [`StepPart::spread`] says) and a step is off by `ROW` besides. What a measured step has of its own, and does not
+//! share with the one that is to be predicted, is off in all rows alike ([`Reach::own`]), however many there are. So
+//! one row moves mostly the part that the step consists of, a part that no row shows stays as it is, and a hundred rows
 //! of one run are not a hundred runs.
 //!
 //! Hazard: a factor is bounded ([`BOUND`]), and times that no likely factors explain are not explained by unlikely
@@ -23,7 +23,7 @@ named! {
     /// A part of a step that goes faster or slower as one.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
     #[serde(rename_all = "kebab-case")]
-    pub enum Part {
+    pub enum StepPart {
         /// Kernels that multiply matrices.
         Products = "products",
         /// Kernels that memory bounds.
@@ -35,26 +35,26 @@ named! {
     }
 }
 
-impl Part {
+impl StepPart {
     /// How far the logarithm of its factor is spread before anything is measured: prices of products are off by a
     /// fifth, those of kernels that memory bounds by a third (`stepsim kernels --score`), what the host or the
     /// network leaves exposed by a factor of two.
     pub const fn spread(self) -> f64 {
         match self {
-            Part::Products => 0.2,
-            Part::Memory => 0.3,
-            Part::Host | Part::Exchange => 0.7,
+            StepPart::Products => 0.2,
+            StepPart::Memory => 0.3,
+            StepPart::Host | StepPart::Exchange => 0.7,
         }
     }
 
     /// The part to which kernels of a class belong.
-    pub const fn of_kernels(class: KernelClass) -> Part {
-        if class.is_matrix() { Part::Products } else { Part::Memory }
+    pub const fn of_kernels(class: KernelClass) -> StepPart {
+        if class.is_matrix() { StepPart::Products } else { StepPart::Memory }
     }
 }
 
 /// Seconds of each part of a step.
-pub type Parts = [f64; 4];
+pub type PartSeconds = [f64; 4];
 
 named! {
     /// How far a prediction is from the rows that are given.
@@ -113,7 +113,7 @@ pub fn parts(
     kernels: &BTreeMap<KernelClass, f64>,
     stalls: &BTreeMap<StallCause, f64>,
     busy_s: f64,
-) -> Parts {
+) -> PartSeconds {
     let all: f64 = busy_s + stalls.values().sum::<f64>();
     if all <= 0.0 {
         return [step_s, 0.0, 0.0, 0.0];
@@ -123,8 +123,9 @@ pub fn parts(
     };
     let host = waiting(|w| w == Waiting::Host);
     let exchange = waiting(|w| matches!(w, Waiting::Running | Waiting::Shared | Waiting::Queued));
-    let of_part = |part| kernels.iter().filter(|(c, _)| Part::of_kernels(**c) == part).map(|(_, s)| s).sum();
-    let (products, memory): (f64, f64) = (of_part(Part::Products), of_part(Part::Memory));
+    let of_part =
+        |part| kernels.iter().filter(|(c, _)| StepPart::of_kernels(**c) == part).map(|(_, s)| s).sum();
+    let (products, memory): (f64, f64) = (of_part(StepPart::Products), of_part(StepPart::Memory));
     let products = if products + memory > 0.0 { products / (products + memory) } else { 1.0 };
     let device = (1.0 - host - exchange).max(0.0);
     [device * products, device * (1.0 - products), host, exchange].map(|share| share * step_s)
@@ -132,9 +133,9 @@ pub fn parts(
 
 /// A row that is given: the simulated step by part, and the measured one.
 #[derive(Clone, Copy, Debug)]
-pub struct Given {
+pub struct AnchorRow {
     /// Simulated seconds.
-    pub parts: Parts,
+    pub parts: PartSeconds,
     /// Measured seconds.
     pub measured_s: f64,
 }
@@ -142,7 +143,7 @@ pub struct Given {
 /// Factors of the parts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Anchor {
-    /// Of each part, in the order of [`Part::ALL`].
+    /// Of each part, in the order of [`StepPart::ALL`].
     pub factors: [f64; 4],
     /// How far the measured times are from the simulated ones, in standard deviations of what was to be expected.
     pub z: f64,
@@ -153,7 +154,7 @@ impl Anchor {
     pub const IMPLAUSIBLE: f64 = 3.0;
 
     /// The most likely factors; all 1 without a row. `own` is what the rows share and the prediction does not.
-    pub fn fit(given: &[Given], own: f64) -> Anchor {
+    pub fn fit(given: &[AnchorRow], own: f64) -> Anchor {
         let n = given.len() as f64;
         let variance = ROW * ROW + n * own * own;
         let mut x = [0.0; 4];
@@ -172,8 +173,8 @@ impl Anchor {
     }
 
     /// Slope and curvature of the likelihood along the logarithm of one factor.
-    fn slopes(given: &[Given], x: [f64; 4], part: usize, variance: f64) -> (f64, f64) {
-        let prior = Part::ALL[part].spread().powi(-2);
+    fn slopes(given: &[AnchorRow], x: [f64; 4], part: usize, variance: f64) -> (f64, f64) {
+        let prior = StepPart::ALL[part].spread().powi(-2);
         let here = Anchor { factors: x.map(f64::exp), z: 0.0 };
         let off: Vec<f64> =
             given.iter().map(|row| (row.measured_s / here.seconds(&row.parts)).ln()).collect();
@@ -189,12 +190,12 @@ impl Anchor {
     }
 
     /// Seconds of a step of such parts.
-    pub fn seconds(&self, parts: &Parts) -> f64 {
+    pub fn seconds(&self, parts: &PartSeconds) -> f64 {
         self.factors.iter().zip(parts).map(|(factor, part)| factor * part).sum()
     }
 
     /// The least and the most seconds that a step of such parts plausibly takes before anything is measured.
-    pub fn plausible(parts: &Parts) -> [f64; 2] {
+    pub fn plausible(parts: &PartSeconds) -> [f64; 2] {
         let all: f64 = parts.iter().sum();
         let spread = Anchor::IMPLAUSIBLE * expected(parts, ROW * ROW).sqrt();
         [all * (-spread).exp(), all * spread.exp()]
@@ -202,15 +203,15 @@ impl Anchor {
 }
 
 /// Variance of the logarithm of a step before anything is measured.
-fn expected(parts: &Parts, variance: f64) -> f64 {
+fn expected(parts: &PartSeconds, variance: f64) -> f64 {
     let all: f64 = parts.iter().sum();
-    let of = |(part, s): (&Part, &f64)| (part.spread() * s / all).powi(2);
-    variance + Part::ALL.iter().zip(parts).map(of).sum::<f64>()
+    let of = |(part, s): (&StepPart, &f64)| (part.spread() * s / all).powi(2);
+    variance + StepPart::ALL.iter().zip(parts).map(of).sum::<f64>()
 }
 
 /// The row in the middle against what was to be expected.
-fn surprise(given: &[Given], variance: f64) -> f64 {
-    let z = |row: &Given| {
+fn surprise(given: &[AnchorRow], variance: f64) -> f64 {
+    let z = |row: &AnchorRow| {
         let off = (row.measured_s / row.parts.iter().sum::<f64>()).ln();
         off / expected(&row.parts, variance / given.len() as f64).sqrt()
     };
@@ -227,8 +228,8 @@ fn median(list: &[f64]) -> f64 {
 mod tests {
     use super::*;
 
-    fn row(parts: Parts, factors: [f64; 4]) -> Given {
-        Given { parts, measured_s: parts.iter().zip(factors).map(|(s, f)| s * f).sum() }
+    fn row(parts: PartSeconds, factors: [f64; 4]) -> AnchorRow {
+        AnchorRow { parts, measured_s: parts.iter().zip(factors).map(|(s, f)| s * f).sum() }
     }
 
     #[test]
@@ -255,7 +256,7 @@ mod tests {
         let factors = [1.1, 0.9, 1.8, 0.7];
         let shares =
             [[0.8, 0.1, 0.05, 0.05], [0.3, 0.5, 0.1, 0.1], [0.4, 0.1, 0.4, 0.1], [0.3, 0.1, 0.1, 0.5]];
-        let given: Vec<Given> = (0..40).map(|i| row(shares[i % 4], factors)).collect();
+        let given: Vec<AnchorRow> = (0..40).map(|i| row(shares[i % 4], factors)).collect();
         let anchor = Anchor::fit(&given, 0.0);
         for (found, is) in anchor.factors.iter().zip(factors) {
             assert!((found / is - 1.0).abs() < 0.03, "{anchor:?}");
@@ -283,10 +284,10 @@ mod tests {
     fn impossible_times_are_seen_and_bounded() {
         let parts = [0.9, 0.1, 0.0, 0.0];
         let [least, most] = Anchor::plausible(&parts);
-        let z = |measured_s| Anchor::fit(&[Given { parts, measured_s }], 0.0).z;
+        let z = |measured_s| Anchor::fit(&[AnchorRow { parts, measured_s }], 0.0).z;
         assert!(z(0.99 * most) < Anchor::IMPLAUSIBLE && z(1.01 * most) > Anchor::IMPLAUSIBLE);
         assert!(z(1.01 * least) > -Anchor::IMPLAUSIBLE && z(0.99 * least) < -Anchor::IMPLAUSIBLE);
-        let mad = Anchor::fit(&[Given { parts, measured_s: 1e9 }], 0.0);
+        let mad = Anchor::fit(&[AnchorRow { parts, measured_s: 1e9 }], 0.0);
         assert!(mad.factors.iter().all(|f| *f <= BOUND + 1e-9 && *f >= 1.0), "{mad:?}");
     }
 }

@@ -10,13 +10,13 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::anchor::{Anchor, Given, Reach};
-use super::outcome::Outcome;
+use super::anchor::{Anchor, AnchorRow, Reach};
+use super::outcome::RowOutcome;
 use super::statistics::Statistics;
 
 /// Errors of predicted rows before and after anchoring.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Anchored {
+pub struct AnchoredErrors {
     /// By kind of model and reach.
     pub groups: Vec<AnchoredGroup>,
     /// Up to 8 times the devices, by source.
@@ -69,24 +69,24 @@ pub struct AnchoredRow {
 
 /// A row that may be given or predicted.
 #[derive(Clone, Copy)]
-struct Known<'a> {
-    outcome: &'a Outcome,
-    row: Given,
+struct AnchorCase<'a> {
+    outcome: &'a RowOutcome,
+    row: AnchorRow,
     devices: f64,
     moe: bool,
 }
 
-impl<'a> Known<'a> {
-    fn of(outcome: &'a Outcome) -> Option<(&'a str, &'a str, Known<'a>)> {
+impl<'a> AnchorCase<'a> {
+    fn of(outcome: &'a RowOutcome) -> Option<(&'a str, &'a str, AnchorCase<'a>)> {
         outcome.error()?;
         let case = outcome.case.as_ref()?;
-        let row = Given { parts: outcome.parts?, measured_s: case.measured_s };
-        let known = Known { outcome, row, devices: case.devices?, moe: case.moe };
+        let row = AnchorRow { parts: outcome.parts?, measured_s: case.measured_s };
+        let known = AnchorCase { outcome, row, devices: case.devices?, moe: case.moe };
         Some((&case.family, &case.model, known))
     }
 
-    fn predicted(&self, given: &[Known], reach: Reach) -> AnchoredRow {
-        let rows: Vec<Given> = given.iter().map(|known| known.row).collect();
+    fn predicted(&self, given: &[AnchorCase], reach: Reach) -> AnchoredRow {
+        let rows: Vec<AnchorRow> = given.iter().map(|known| known.row).collect();
         let anchor = Anchor::fit(&rows, reach.own());
         let off = |seconds: f64| seconds / self.row.measured_s - 1.0;
         AnchoredRow {
@@ -103,19 +103,19 @@ impl<'a> Known<'a> {
 }
 
 /// The rows of one model, those on the fewest devices first.
-struct Model<'a> {
-    rows: Vec<Known<'a>>,
+struct ModelRows<'a> {
+    rows: Vec<AnchorCase<'a>>,
     given: usize,
 }
 
-impl<'a> Model<'a> {
-    fn of(mut rows: Vec<Known<'a>>) -> Model<'a> {
+impl<'a> ModelRows<'a> {
+    fn of(mut rows: Vec<AnchorCase<'a>>) -> ModelRows<'a> {
         rows.sort_by(|a, b| a.devices.total_cmp(&b.devices));
         let given = rows.iter().take_while(|row| row.devices == rows[0].devices).count();
-        Model { rows, given }
+        ModelRows { rows, given }
     }
 
-    fn given(&self) -> &[Known<'a>] {
+    fn given(&self) -> &[AnchorCase<'a>] {
         &self.rows[..self.given]
     }
 
@@ -130,27 +130,27 @@ impl<'a> Model<'a> {
     }
 
     /// All other models from this one.
-    fn others(&self, models: &[Model]) -> impl Iterator<Item = AnchoredRow> {
+    fn others(&self, models: &[ModelRows]) -> impl Iterator<Item = AnchoredRow> {
         let others = models.iter().filter(|other| !std::ptr::eq(*other, self));
         others.flat_map(|model| &model.rows).map(|row| row.predicted(self.given(), Reach::Model))
     }
 }
 
-impl Anchored {
+impl AnchoredErrors {
     /// Anchors whatever rows have others to be anchored to.
-    pub fn of(outcomes: &[Outcome]) -> Anchored {
-        let mut families: BTreeMap<&str, BTreeMap<&str, Vec<Known>>> = BTreeMap::new();
-        for (family, model, known) in outcomes.iter().filter_map(Known::of) {
+    pub fn of(outcomes: &[RowOutcome]) -> AnchoredErrors {
+        let mut families: BTreeMap<&str, BTreeMap<&str, Vec<AnchorCase>>> = BTreeMap::new();
+        for (family, model, known) in outcomes.iter().filter_map(AnchorCase::of) {
             families.entry(family).or_default().entry(model).or_default().push(known);
         }
         let mut rows = Vec::new();
         for models in families.into_values() {
-            let models: Vec<Model> = models.into_values().map(Model::of).collect();
-            rows.extend(models.iter().flat_map(Model::predicted));
+            let models: Vec<ModelRows> = models.into_values().map(ModelRows::of).collect();
+            rows.extend(models.iter().flat_map(ModelRows::predicted));
             let smallest = models.iter().min_by_key(|model| (model.rows[0].devices * 1e3) as u64);
             rows.extend(smallest.into_iter().flat_map(|smallest| smallest.others(&models)));
         }
-        Anchored { groups: groups(&rows), sources: sources(&rows), rows }
+        AnchoredErrors { groups: groups(&rows), sources: sources(&rows), rows }
     }
 
     /// The tables.

@@ -15,7 +15,7 @@ use stepsim_step::spec::catalog;
 /// A constant that may be fitted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Constant {
+pub struct FittedConstant {
     /// What it is called on the command line.
     pub name: String,
     /// The field that it sets: of the machine behind `topology.`, else of the workload.
@@ -46,12 +46,12 @@ pub struct Calibration {
 }
 
 /// The constants that are shipped (`workloads/score/constants.json`).
-pub fn constants() -> Vec<Constant> {
+pub fn constants() -> Vec<FittedConstant> {
     let text = catalog::file("workloads/score/constants.json").unwrap_or_default();
     serde_json::from_str(text).unwrap_or_default()
 }
 
-impl Constant {
+impl FittedConstant {
     /// The setting that gives it a value.
     pub fn setting(&self, value: f64) -> String {
         format!("{}={value:.4}", self.path)
@@ -80,12 +80,12 @@ pub struct Response {
 impl Response {
     /// Plays the rows at `start`, and once more for each constant, a tenth off.
     pub fn measure(
-        constants: &[Constant],
+        constants: &[FittedConstant],
         start: &[f64],
         play: &mut dyn FnMut(&[f64]) -> Vec<Option<f64>>,
     ) -> Response {
         let ratios = play(start);
-        let slope = |(i, constant): (usize, &Constant)| {
+        let slope = |(i, constant): (usize, &FittedConstant)| {
             let mut at = start.to_vec();
             let lower = start[i] / 1.1;
             at[i] = if lower >= constant.low { lower } else { start[i] * 1.1 };
@@ -130,7 +130,7 @@ pub fn mean_abs_error(ratios: &[Option<f64>]) -> Option<f64> {
 /// Fits constants from `start`. `ratios` plays the rows with the given values and tells predicted over measured of each
 /// (in the order of `groups`, which names the group that each row is left out with).
 pub fn calibrate(
-    constants: &[Constant],
+    constants: &[FittedConstant],
     start: &[f64],
     groups: &[String],
     ratios: &mut dyn FnMut(&[f64]) -> Vec<Option<f64>>,
@@ -177,7 +177,7 @@ fn mean(ratios: &[Option<f64>], counts: impl Fn(usize) -> bool, of: impl Fn(f64)
 }
 
 /// One constant after the other, by steps that shrink from a fifth to two hundredths.
-fn descend(constants: &[Constant], start: &[f64], loss: &mut dyn FnMut(&[f64]) -> f64) -> Vec<f64> {
+fn descend(constants: &[FittedConstant], start: &[f64], loss: &mut dyn FnMut(&[f64]) -> f64) -> Vec<f64> {
     let mut at = start.to_vec();
     let mut best = loss(&at);
     for step in [0.2, 0.06, 0.02] {
@@ -211,9 +211,9 @@ fn descend(constants: &[Constant], start: &[f64], loss: &mut dyn FnMut(&[f64]) -
 mod tests {
     use super::*;
 
-    fn constant(name: &str) -> Constant {
+    fn constant(name: &str) -> FittedConstant {
         let (path, about) = (name.to_string(), String::new());
-        Constant { name: name.to_string(), path, usual: 1.0, low: 0.1, high: 10.0, about }
+        FittedConstant { name: name.to_string(), path, usual: 1.0, low: 0.1, high: 10.0, about }
     }
 
     /// Rows whose time is a·x + b·y: both constants are found again, also without each group.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::case::{Case, MemoryOf};
-use super::rows::Row;
+use super::rows::PublishedRow;
 use stepsim_bring::describe::{MachineCase, model_named};
 use stepsim_bring::import;
 use stepsim_bring::imports::{Beside, word};
@@ -16,7 +16,7 @@ use stepsim_step::spec::rules::Pace;
 const FORMAT: &str = "megatron-bridge";
 
 /// Whether a row is a card.
-pub(super) fn is_card(row: &Row) -> bool {
+pub(super) fn is_card(row: &PublishedRow) -> bool {
     row.columns
         .as_ref()
         .is_ok_and(|words| words.contains_key("recipe") && words.contains_key("measured_step_s"))
@@ -26,7 +26,7 @@ pub(super) fn is_card(row: &Row) -> bool {
 ///
 /// # Errors
 /// As [`case`].
-pub(super) fn of_row(row: &Row) -> Result<Case, String> {
+pub(super) fn of_row(row: &PublishedRow) -> Result<Case, String> {
     case(row.columns.as_ref().map_err(Clone::clone)?, row.recipes.as_deref().map(PathBuf::as_path), &row.id)
 }
 

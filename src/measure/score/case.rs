@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::measured;
-use super::rows::Row;
+use super::rows::PublishedRow;
 use stepsim_bring::describe::{
-    Assumed, From, MachineCase, Relief, RuleBook, Ruling, describe, inputs, reliefs,
+    AssumedField, MachineCase, Relief, RuleBook, Ruling, ValueClass, describe, inputs, reliefs,
 };
 use stepsim_core::ids::DeviceId;
 use stepsim_simulate::Inputs;
@@ -61,7 +61,7 @@ pub struct Case {
     /// Devices of the job.
     pub devices: Option<f64>,
     /// What was filled in.
-    pub assumed: Vec<Assumed>,
+    pub assumed: Vec<AssumedField>,
     /// Statements that contradict each other.
     pub warnings: Vec<String>,
     /// What the run may have done to fit, the least first.
@@ -74,7 +74,7 @@ pub struct Case {
 ///
 /// # Errors
 /// Why it cannot be mapped.
-pub fn case(row: &Row, book: &RuleBook) -> Result<Case, String> {
+pub fn case(row: &PublishedRow, book: &RuleBook) -> Result<Case, String> {
     let words = row.columns.as_ref().map_err(Clone::clone)?;
     let said = describe(words, &row.shapes, &row.id, book)?;
     let (ruling, layout) = (&said.ruling, said.layout);
@@ -174,7 +174,7 @@ fn peak(ruling: &Ruling, machine: &MachineCase) -> Result<f64, String> {
 impl Case {
     /// How many values nothing says.
     pub fn assumed_values(&self) -> u32 {
-        self.assumed.iter().filter(|value| value.origin.from == From::Assumed).count() as u32
+        self.assumed.iter().filter(|value| value.origin.from == ValueClass::Assumed).count() as u32
     }
 
     /// Workload and machine, read and found to fit each other. `layers` replaces the model's number of layers; `roomy`

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::outcome::Outcome;
+use super::outcome::RowOutcome;
 use super::ranges::{LayoutKind, cost_of, three_unlike};
 use super::statistics::kendall;
 
@@ -13,7 +13,7 @@ const FEWEST: usize = 5;
 
 /// How well the fastest layout is chosen, over blocks of rows of one model, machine and batch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Choice {
+pub struct ChoiceScore {
     /// Blocks of five or more layouts.
     pub blocks: usize,
     /// Their rows.
@@ -30,9 +30,9 @@ pub struct Choice {
     pub kendall_tau: Option<f64>,
 }
 
-impl Choice {
+impl ChoiceScore {
     /// The choice among outcomes that fit, slow ones too; `None` without a block.
-    pub fn of(outcomes: &[&Outcome]) -> Option<Choice> {
+    pub fn of(outcomes: &[&RowOutcome]) -> Option<ChoiceScore> {
         let mut blocks: BTreeMap<&str, Vec<MeasuredLayout>> = BTreeMap::new();
         for outcome in outcomes.iter().filter(|o| o.fits()) {
             if let (Some(case), Some(layout)) = (&outcome.case, MeasuredLayout::of(outcome)) {
@@ -46,7 +46,7 @@ impl Choice {
         let pairs = blocks
             .iter()
             .flat_map(|(block, rows)| rows.iter().map(move |row| (*block, row.measured_s, row.predicted_s)));
-        (!speeds.is_empty()).then(|| Choice {
+        (!speeds.is_empty()).then(|| ChoiceScore {
             blocks: speeds.len(),
             rows: blocks.values().map(Vec::len).sum(),
             mean_speed: mean(0),
@@ -69,7 +69,7 @@ struct MeasuredLayout {
 }
 
 impl MeasuredLayout {
-    fn of(outcome: &Outcome) -> Option<MeasuredLayout> {
+    fn of(outcome: &RowOutcome) -> Option<MeasuredLayout> {
         let predicted_s = outcome.predicted_s?;
         Some(MeasuredLayout {
             kind: outcome.layout?,

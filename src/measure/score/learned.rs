@@ -7,8 +7,8 @@
 //! hide, so the step is played again until it stays. What names do not tell, and what only one of the two has, is
 //! listed with its time.
 //!
-//! Hazard: one rank's communication holds its wait for others, which no factor should stand for: [`Learned::doubts`]
-//! says so.
+//! Hazard: one rank's communication holds its wait for others, which no factor should stand for:
+//! [`ProfileLessons::doubts`] says so.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ use stepsim_step::spec::SpecError;
 
 use super::same_run::{check_device, check_kernels, check_ranks};
 pub use super::side::NotLearned;
-use super::side::{MEMORY, Side, WORKS};
+use super::side::{MEMORY, StepSide, WORKS};
 
 /// Between these, a factor is a price; beyond them, plan and profile are not the same run.
 pub(super) const PRICE: [f64; 2] = [0.25, 4.0];
@@ -42,7 +42,7 @@ const FAR: f64 = 0.02;
 
 /// What a profile tells.
 #[derive(Clone, Debug, Serialize)]
-pub struct Learned {
+pub struct ProfileLessons {
     /// Settings that give a run these prices.
     pub set: Vec<String>,
     /// Step and works, one a line.
@@ -71,15 +71,15 @@ pub struct LearnedLine {
 
 /// Factors by work, of the host and of collectives.
 #[derive(Clone, Debug, PartialEq)]
-struct Factors {
+struct LearnedFactors {
     works: BTreeMap<&'static str, f64>,
     host: f64,
     exchange: f64,
 }
 
-impl Factors {
+impl LearnedFactors {
     /// Refuses factors that are no prices.
-    fn check(&self, target: &Side, before: &Side) -> Result<(), NotLearned> {
+    fn check(&self, target: &StepSide, before: &StepSide) -> Result<(), NotLearned> {
         let mut works = self.works.iter();
         works.try_for_each(|(work, times)| check_price(work, *times, target.work(work), before.work(work)))
     }
@@ -132,17 +132,17 @@ pub(super) fn slower(
 }
 
 /// Plays the workload under factors.
-struct Player<'a> {
+struct FactorPlayer<'a> {
     load: &'a dyn Fn(&[String]) -> Result<Inputs, SpecError>,
     inputs: Inputs,
     merged: bool,
 }
 
-impl Player<'_> {
-    fn play(&self, factors: &Factors) -> Result<Side, NotLearned> {
+impl FactorPlayer<'_> {
+    fn play(&self, factors: &LearnedFactors) -> Result<StepSide, NotLearned> {
         let inputs = (self.load)(&factors.settings(&self.inputs)).map_err(NotLearned::Spec)?;
         let run = Simulation::run(&inputs, &Options::default()).map_err(NotLearned::Run)?;
-        let side = Side::simulated(&run.report(false));
+        let side = StepSide::simulated(&run.report(false));
         Ok(if self.merged { side.merged() } else { side })
     }
 }
@@ -154,20 +154,20 @@ impl Player<'_> {
 pub fn learn(
     load: &dyn Fn(&[String]) -> Result<Inputs, SpecError>,
     profiles: &ProfileReport,
-) -> Result<Learned, NotLearned> {
+) -> Result<ProfileLessons, NotLearned> {
     let inputs = load(&[]).map_err(NotLearned::Spec)?;
     check_device(&inputs, profiles)?;
     check_ranks(&inputs, profiles)?;
-    let mut target = Side::mean(profiles);
+    let mut target = StepSide::mean(profiles);
     let merged = target.work("optimizer") == 0.0;
     if merged {
         target = target.merged();
     }
     target.exchange_s = (target.exchange_s - waits(profiles)).max(0.0);
-    let player = Player { load, inputs, merged };
+    let player = FactorPlayer { load, inputs, merged };
     let works =
         WORKS.into_iter().filter(|work| !(merged && *work == "optimizer")).map(|work| (work, 1.0)).collect();
-    let mut factors = Factors { works, host: 1.0, exchange: 1.0 };
+    let mut factors = LearnedFactors { works, host: 1.0, exchange: 1.0 };
     let before = player.play(&factors)?;
     check_kernels(&player.inputs, &target, &before)?;
     let mut after = before.clone();
@@ -182,12 +182,12 @@ pub fn learn(
     after = with_host(&player, &mut factors, &target, after)?;
     let set = factors.settings(&player.inputs);
     let step = after.step_s / target.step_s - 1.0;
-    let rest = |side: &Side| (side.step_s - side.works.values().sum::<f64>()).max(0.0);
+    let rest = |side: &StepSide| (side.step_s - side.works.values().sum::<f64>()).max(0.0);
     let mut lines = vec![line("step", [&target, &before, &after].map(|side| side.step_s), None)];
     lines.extend(works_and_exchange(&target, &before, &factors, &after));
     let host = [&target, &before, &after].map(rest);
     lines.push(line("without kernels (host)", host, Some(factors.host)));
-    Ok(Learned {
+    Ok(ProfileLessons {
         set,
         lines,
         unmatched: unmatched(profiles, &target, &before),
@@ -205,10 +205,10 @@ pub fn learn_part(
     load: &dyn Fn(&[String]) -> Result<Inputs, SpecError>,
     profiles: &ProfileReport,
     part: &ProfileReport,
-) -> Result<Learned, NotLearned> {
+) -> Result<ProfileLessons, NotLearned> {
     let inputs = load(&[]).map_err(NotLearned::Spec)?;
     check_device(&inputs, profiles)?;
-    let (mut target, mut before) = (Side::mean(profiles), Side::mean(part));
+    let (mut target, mut before) = (StepSide::mean(profiles), StepSide::mean(part));
     if target.work("optimizer") == 0.0 || before.work("optimizer") == 0.0 {
         (target, before) = (target.merged(), before.merged());
     }
@@ -217,7 +217,7 @@ pub fn learn_part(
     let works = WORKS.iter().filter(|work| target.work(work) + before.work(work) > 0.0).map(times).collect();
     let all_tell = profiles.ranks.len() > 1;
     let exchange = if all_tell { ratio(target.exchange_s, before.exchange_s).clamp(1e-3, 1e3) } else { 1.0 };
-    let factors = Factors { works, host: 1.0, exchange };
+    let factors = LearnedFactors { works, host: 1.0, exchange };
     check_kernels(&inputs, &target, &before)?;
     factors.check(&target, &before)?;
     let mut after = before.clone();
@@ -227,7 +227,7 @@ pub fn learn_part(
     if !all_tell && target.exchange_s > 0.0 {
         doubts.push("so collectives keep the prices of the network".to_string());
     }
-    Ok(Learned {
+    Ok(ProfileLessons {
         set: factors.settings(&inputs),
         lines: works_and_exchange(&target, &before, &factors, &after),
         unmatched: unmatched(profiles, &target, &before),
@@ -243,13 +243,13 @@ fn ratio(measured: f64, simulated: f64) -> f64 {
 /// The pace of the host with which the step lasts as long as the profile's, by halving; as before where none that is a
 /// price does.
 fn with_host(
-    player: &Player,
-    factors: &mut Factors,
-    target: &Side,
-    before: Side,
-) -> Result<Side, NotLearned> {
+    player: &FactorPlayer,
+    factors: &mut LearnedFactors,
+    target: &StepSide,
+    before: StepSide,
+) -> Result<StepSide, NotLearned> {
     let [mut low, mut high] = PRICE;
-    let off = |side: &Side| (side.step_s / target.step_s - 1.0).abs();
+    let off = |side: &StepSide| (side.step_s / target.step_s - 1.0).abs();
     let mut best = (1.0, before.clone());
     let mut after = before;
     for _ in 0..PLAYS {
@@ -282,7 +282,12 @@ pub(super) fn line(what: &str, [profile_s, before_s, after_s]: [f64; 3], times: 
     LearnedLine { what: what.to_string(), profile_s, before_s, times, after_s }
 }
 
-fn works_and_exchange(target: &Side, before: &Side, factors: &Factors, after: &Side) -> Vec<LearnedLine> {
+fn works_and_exchange(
+    target: &StepSide,
+    before: &StepSide,
+    factors: &LearnedFactors,
+    after: &StepSide,
+) -> Vec<LearnedLine> {
     let sides = [target, before, after];
     let works = factors.works.iter().filter(|(work, _)| target.work(work) + before.work(work) > 0.0);
     let mut lines: Vec<LearnedLine> =
@@ -292,7 +297,7 @@ fn works_and_exchange(target: &Side, before: &Side, factors: &Factors, after: &S
 }
 
 /// What has no counterpart, or whose work no name tells.
-fn unmatched(profiles: &ProfileReport, target: &Side, before: &Side) -> Vec<(String, f64)> {
+fn unmatched(profiles: &ProfileReport, target: &StepSide, before: &StepSide) -> Vec<(String, f64)> {
     let mut found = Vec::new();
     let ranks = profiles.ranks.len().max(1) as f64;
     let mut untold: BTreeMap<String, f64> = BTreeMap::new();
@@ -323,7 +328,12 @@ fn unmatched(profiles: &ProfileReport, target: &Side, before: &Side) -> Vec<(Str
 }
 
 /// `off` is how far the step is from the profile's, as a share.
-fn doubts(profiles: &ProfileReport, target: &Side, factors: &Factors, off: Option<f64>) -> Vec<String> {
+fn doubts(
+    profiles: &ProfileReport,
+    target: &StepSide,
+    factors: &LearnedFactors,
+    off: Option<f64>,
+) -> Vec<String> {
     let mut doubts = Vec::new();
     if profiles.ranks.len() == 1 && target.exchange_s > 0.0 {
         doubts.push("collectives of one rank hold its wait for others; give the profiles of all".to_string());

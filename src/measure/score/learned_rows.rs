@@ -20,13 +20,13 @@ use stepsim_step::model::Kernel;
 use stepsim_step::plan::step::PlanError;
 use stepsim_step::spec::Device;
 
-use super::learned::{Learned, LearnedLine, NotLearned, PRICE, ROUNDED, check_price, line, slower};
+use super::learned::{LearnedLine, NotLearned, PRICE, ProfileLessons, ROUNDED, check_price, line, slower};
 
 /// Keeps the kernels whose price is asked for.
 #[derive(Debug, Default)]
-struct Seen(Mutex<Vec<Kernel>>);
+struct PriceRecorder(Mutex<Vec<Kernel>>);
 
-impl OwnPrices for Seen {
+impl OwnPrices for PriceRecorder {
     fn time(&self, kernel: &Kernel, _device: &str) -> Option<Time> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(*kernel);
         None
@@ -38,7 +38,7 @@ impl OwnPrices for Seen {
 /// # Errors
 /// As [`Inputs::plan`].
 pub fn kernels_of(inputs: &Inputs) -> Result<(Vec<Row>, usize), PlanError> {
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(PriceRecorder::default());
     inputs.clone().priced_by(seen.clone()).plan()?;
     let kernels = std::mem::take(&mut *seen.0.lock().unwrap_or_else(PoisonError::into_inner));
     let device = inputs.machine.device(DeviceId(0)).name.clone();
@@ -60,7 +60,7 @@ pub fn kernels_of(inputs: &Inputs) -> Result<(Vec<Row>, usize), PlanError> {
 ///
 /// # Errors
 /// [`NotLearned`].
-pub fn learn_rows(inputs: &Inputs, rows: &[Row]) -> Result<Learned, NotLearned> {
+pub fn learn_rows(inputs: &Inputs, rows: &[Row]) -> Result<ProfileLessons, NotLearned> {
     let device = inputs.machine.device(DeviceId(0));
     check_device(&device.name, rows)?;
     let (priced, cost) = (DeviceCost::new(device), level(&inputs.workload.value.fidelity));
@@ -93,7 +93,7 @@ pub fn learn_rows(inputs: &Inputs, rows: &[Row]) -> Result<Learned, NotLearned> 
     let set = slower(inputs, ROUNDED, times, host.as_ref().and_then(|line| line.times).unwrap_or(1.0), 1.0);
     let lines = lines.into_iter().chain(host).collect();
     let doubts = doubts(rows).into_iter().chain(launch_doubt).collect();
-    Ok(Learned { set, lines, unmatched: unmatched.into_iter().collect(), doubts })
+    Ok(ProfileLessons { set, lines, unmatched: unmatched.into_iter().collect(), doubts })
 }
 
 /// The factor on a class: its own, else that of all classes of its work, else one.

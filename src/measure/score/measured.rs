@@ -1,6 +1,6 @@
 //! The measured seconds of a row, from whatever its source prints.
 
-use stepsim_bring::describe::{Layout, Ruling};
+use stepsim_bring::describe::{DescribedLayout, Ruling};
 use stepsim_step::model::flops::StepFlops;
 use stepsim_step::spec::ModelSpec;
 use stepsim_step::spec::rules::FlopsCount;
@@ -11,7 +11,7 @@ use stepsim_step::spec::rules::FlopsCount;
 /// No column gives a time or a rate.
 pub fn seconds(
     ruling: &Ruling,
-    layout: &Layout,
+    layout: &DescribedLayout,
     model: &ModelSpec,
     peak: f64,
 ) -> Result<(f64, &'static str), String> {

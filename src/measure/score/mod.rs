@@ -1,8 +1,8 @@
 //! Published step times against simulated ones: `stepsim score`.
 //!
-//! A [`Row`] is what a source printed about one step. the [vocabulary](stepsim_bring::describe) fills what it did not
-//! print and says what its words mean; [`case()`] makes a workload and a machine of it; [`outcome()`] simulates it
-//! and estimates it in closed form; [`ScoreReport`] adds up errors by source, device and stack.
+//! A [`PublishedRow`] is what a source printed about one step. the [vocabulary](stepsim_bring::describe) fills what
+//! it did not print and says what its words mean; [`case()`] makes a workload and a machine of it; [`outcome()`]
+//! simulates it and estimates it in closed form; [`ScoreReport`] adds up errors by source, device and stack.
 //!
 //! Hazard: whatever a row holds, the answer is an outcome. A row that cannot be mapped is skipped and says why; one
 //! that the simulator refuses has failed and says why; neither ends a score.
@@ -26,13 +26,13 @@ mod side;
 mod statistics;
 mod table;
 
-pub use anchor::{Anchor, Given, Part, Parts, Reach};
-pub use anchored::Anchored;
-pub use calibrate::{Calibration, Constant, Response, calibrate, constants, mean_abs_error};
+pub use anchor::{Anchor, AnchorRow, PartSeconds, Reach, StepPart};
+pub use anchored::AnchoredErrors;
+pub use calibrate::{Calibration, FittedConstant, Response, calibrate, constants, mean_abs_error};
 pub use case::{Case, case};
-pub use choice::Choice;
-pub use outcome::{Outcome, Status, mapped, outcome, outcomes};
-pub use report::{Group, ScoreReport, ScoredRow};
-pub use rows::{Row, read};
+pub use choice::ChoiceScore;
+pub use outcome::{RowOutcome, RowStatus, mapped, outcome, outcomes};
+pub use report::{ErrorGroup, ScoreReport, ScoredRow};
+pub use rows::{PublishedRow, read};
 pub use statistics::{Statistics, kendall};
 pub use table::{line_of as row_line, ratios, text};

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::anchor::{Parts, parts};
+use super::anchor::{PartSeconds, parts};
 use super::card;
 use super::case::{Case, case};
 use super::ranges::{Circumstances, LayoutKind, MeasuredSteps, StepRange, StepTraits, most_hidden};
-use super::rows::Row;
-use stepsim_bring::describe::{Assumed, Origin, RuleBook};
+use super::rows::PublishedRow;
+use stepsim_bring::describe::{AssumedField, RuleBook, ValueOrigin};
 use stepsim_core::engine::EngineError;
 use stepsim_core::ids::{DeviceId, OpId, RankId};
 use stepsim_core::kernel_class::KernelClass;
@@ -21,7 +21,7 @@ use stepsim_step::spec::{set_at, setting};
 
 /// How far a row got.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Status {
+pub enum RowStatus {
     /// It was mapped, and not to be simulated.
     #[default]
     Mapped,
@@ -39,7 +39,7 @@ pub enum Status {
 
 /// A row, simulated and estimated.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
+pub struct RowOutcome {
     /// The row's name.
     pub id: String,
     /// Its source.
@@ -47,7 +47,7 @@ pub struct Outcome {
     /// Name of the device; empty where the row could not be mapped.
     pub device: String,
     /// How it ended.
-    pub status: Status,
+    pub status: RowStatus,
     /// What was simulated; `None` where the row could not be mapped.
     pub case: Option<Case>,
     /// Simulated seconds.
@@ -71,17 +71,17 @@ pub struct Outcome {
     /// Seconds of the mean rank's kernels by class.
     pub kernels: BTreeMap<&'static str, f64>,
     /// The simulated seconds by part.
-    pub parts: Option<Parts>,
+    pub parts: Option<PartSeconds>,
 }
 
-impl Outcome {
+impl RowOutcome {
     /// Predicted over measured, less one; `None` where the step does not fit where it ran, or is held apart.
     pub fn error(&self) -> Option<f64> {
-        self.off().filter(|_| self.status == Status::Done)
+        self.off().filter(|_| self.status == RowStatus::Done)
     }
     /// Whether it was simulated as it ran.
     pub fn fits(&self) -> bool {
-        matches!(self.status, Status::Done | Status::Apart(_))
+        matches!(self.status, RowStatus::Done | RowStatus::Apart(_))
     }
     /// Its range by the shipped measured steps of all other sources; `None` where it counts in nothing.
     pub fn range(&self) -> Option<StepRange> {
@@ -89,9 +89,9 @@ impl Outcome {
     }
     /// It is a measured step by which others can be judged.
     pub fn counts(&self) -> bool {
-        matches!(self.status, Status::Done | Status::OverMemory(_))
+        matches!(self.status, RowStatus::Done | RowStatus::OverMemory(_))
     }
-    /// The same as [`Outcome::range`], whether the step counts or not.
+    /// The same as [`RowOutcome::range`], whether the step counts or not.
     pub fn likely(&self) -> Option<StepRange> {
         let (traits, step_s) = (self.traits.as_ref()?, self.predicted_s?);
         let measured = MeasuredSteps::shipped();
@@ -106,7 +106,7 @@ impl Outcome {
     /// The error of the closed form.
     pub fn closed_form_error(&self) -> Option<f64> {
         let measured = self.case.as_ref()?.measured_s;
-        Some(self.closed_form_s? / measured - 1.0).filter(|_| self.status == Status::Done)
+        Some(self.closed_form_s? / measured - 1.0).filter(|_| self.status == RowStatus::Done)
     }
     /// Simulated over measured peak memory, less one.
     pub fn memory_error(&self) -> Option<f64> {
@@ -115,12 +115,12 @@ impl Outcome {
 }
 
 /// Maps, simulates and estimates a row; `sets` are settings of every workload and machine.
-pub fn outcome(row: &Row, book: &RuleBook, sets: &[String]) -> Outcome {
+pub fn outcome(row: &PublishedRow, book: &RuleBook, sets: &[String]) -> RowOutcome {
     let mut outcome = mapped(row, book);
     if let Some(case) = outcome.case.clone() {
-        outcome.status = Status::Done;
+        outcome.status = RowStatus::Done;
         if let Err(reason) = outcome.simulate(&case, sets) {
-            outcome.status = Status::Failed(reason);
+            outcome.status = RowStatus::Failed(reason);
         }
     }
     outcome
@@ -128,11 +128,11 @@ pub fn outcome(row: &Row, book: &RuleBook, sets: &[String]) -> Outcome {
 
 /// The outcomes of all rows, played side by side. `progress` is told how many are done.
 pub fn outcomes(
-    rows: &[Row],
+    rows: &[PublishedRow],
     book: &RuleBook,
     sets: &[String],
     progress: &(dyn Fn(u64) + Sync),
-) -> Vec<Outcome> {
+) -> Vec<RowOutcome> {
     let done = AtomicU64::new(0);
     pool::all(rows.len(), pool::threads(None), &|i| {
         let outcome = outcome(&rows[i], book, sets);
@@ -142,15 +142,15 @@ pub fn outcomes(
 }
 
 /// Maps a row, and no more.
-pub fn mapped(row: &Row, book: &RuleBook) -> Outcome {
-    let mut outcome = Outcome {
+pub fn mapped(row: &PublishedRow, book: &RuleBook) -> RowOutcome {
+    let mut outcome = RowOutcome {
         id: row.id.clone(),
         source: Some(row.text("source")).filter(|s| !s.is_empty()).unwrap_or("unnamed").to_string(),
-        ..Outcome::default()
+        ..RowOutcome::default()
     };
     let found = if card::is_card(row) { card::of_row(row) } else { case(row, book) };
     match found {
-        Err(reason) => outcome.status = Status::Skipped(reason),
+        Err(reason) => outcome.status = RowStatus::Skipped(reason),
         Ok(case) => outcome.case = Some(case),
     }
     outcome
@@ -160,7 +160,7 @@ pub fn mapped(row: &Row, book: &RuleBook) -> Outcome {
 const GIB: f64 = (1u64 << 30) as f64;
 
 /// What a simulated row says.
-struct Played {
+struct SimulatedRow {
     seconds: f64,
     mfu: f64,
     memory_gib: Option<f64>,
@@ -168,10 +168,10 @@ struct Played {
     hidden_share: Option<f64>,
     breakdown: BTreeMap<String, f64>,
     kernels: BTreeMap<&'static str, f64>,
-    parts: Parts,
+    parts: PartSeconds,
 }
 
-impl Outcome {
+impl RowOutcome {
     fn simulate(&mut self, case: &Case, sets: &[String]) -> Result<(), String> {
         if case.layer {
             // The difference of two stacks of layers is one layer without the ends of the model.
@@ -191,7 +191,7 @@ impl Outcome {
                 match self.relieved(case, sets) {
                     Some(played) => played,
                     None => {
-                        self.status = Status::OverMemory(one_line(&e.to_string()));
+                        self.status = RowStatus::OverMemory(one_line(&e.to_string()));
                         let roomy = case.inputs(&self.id, None, true, sets)?;
                         play(roomy, case.pace).map_err(|e| one_line(&e.to_string()))?
                     }
@@ -201,10 +201,10 @@ impl Outcome {
         };
         let predicted = played.seconds * case.scale;
         let measured_mfu = played.mfu * predicted / case.measured_s;
-        if self.status == Status::Done
+        if self.status == RowStatus::Done
             && let Some(why) = held_apart(case, measured_mfu)
         {
-            self.status = Status::Apart(why);
+            self.status = RowStatus::Apart(why);
         }
         self.predicted_s = Some(predicted);
         self.memory_gib = played.memory_gib.map(|held| self.printed_memory(case, held));
@@ -231,7 +231,7 @@ impl Outcome {
     }
 
     /// The step with the least that makes it fit, if anything does; what was taken is noted as assumed.
-    fn relieved(&mut self, case: &Case, sets: &[String]) -> Option<Played> {
+    fn relieved(&mut self, case: &Case, sets: &[String]) -> Option<SimulatedRow> {
         for relief in &case.reliefs {
             let all: Vec<String> = relief.sets.iter().chain(sets).cloned().collect();
             let Ok(inputs) = case.inputs(&self.id, None, false, &all) else { continue };
@@ -239,8 +239,8 @@ impl Outcome {
             self.estimate(case, &inputs).ok()?;
             if let Some(case) = &mut self.case {
                 let origin =
-                    Origin::assumed("the step did not fit where it ran; this is the least that does");
-                case.assumed.push(Assumed {
+                    ValueOrigin::assumed("the step did not fit where it ran; this is the least that does");
+                case.assumed.push(AssumedField {
                     column: "fit".into(),
                     value: relief.what.as_str().into(),
                     origin,
@@ -255,7 +255,7 @@ impl Outcome {
     }
 }
 
-fn play(inputs: Inputs, pace: Pace) -> Result<Played, SimulationError> {
+fn play(inputs: Inputs, pace: Pace) -> Result<SimulatedRow, SimulationError> {
     let run = Simulation::run(&inputs, &Options::default())?;
     let report = run.report(false);
     let mut breakdown = BTreeMap::from([("busy_s".to_string(), report.mean.busy_s)]);
@@ -268,7 +268,7 @@ fn play(inputs: Inputs, pace: Pace) -> Result<Played, SimulationError> {
     };
     let memory = report.memory.get("hbm");
     let by_class = kernels(&run);
-    Ok(Played {
+    Ok(SimulatedRow {
         seconds,
         mfu: report.mfu * run.record.step_end.s() / seconds,
         memory_gib: memory.map(|tier| tier.peak_bytes as f64 / (1u64 << 30) as f64),

@@ -4,38 +4,38 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::anchored::Anchored;
-use super::choice::Choice;
-use super::outcome::{Outcome, Status};
+use super::anchored::AnchoredErrors;
+use super::choice::ChoiceScore;
+use super::outcome::{RowOutcome, RowStatus};
 use super::ranges::{Coverage, RangedStep, StepRange};
-use super::statistics::{Apart, Statistics, kendall};
-use stepsim_bring::describe::Assumed;
+use super::statistics::{Disagreement, Statistics, kendall};
+use stepsim_bring::describe::AssumedField;
 
 /// The score of some rows.
 #[derive(Clone, Debug, Serialize)]
 pub struct ScoreReport {
     /// All rows together.
-    pub overall: Group,
+    pub overall: ErrorGroup,
     /// By source.
-    pub sources: BTreeMap<String, Group>,
+    pub sources: BTreeMap<String, ErrorGroup>,
     /// By class of device.
-    pub devices: BTreeMap<String, Group>,
+    pub devices: BTreeMap<String, ErrorGroup>,
     /// By software stack.
-    pub stacks: BTreeMap<String, Group>,
+    pub stacks: BTreeMap<String, ErrorGroup>,
     /// `dense` and `moe`.
-    pub models: BTreeMap<String, Group>,
+    pub models: BTreeMap<String, ErrorGroup>,
     /// How many steps lie in their range, by class: each with what all sources but its own say.
     pub ranges: BTreeMap<String, Coverage>,
     /// Each row.
     pub rows: Vec<ScoredRow>,
     /// Rows anchored to smaller ones, if asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub anchored: Option<Anchored>,
+    pub anchored: Option<AnchoredErrors>,
 }
 
 /// Errors of some rows.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Group {
+pub struct ErrorGroup {
     /// Of the simulation.
     #[serde(flatten)]
     pub errors: Statistics,
@@ -61,12 +61,12 @@ pub struct Group {
     pub closed_form: Statistics,
     /// Rows in which simulation and closed form are far apart.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub apart: Option<Apart>,
+    pub apart: Option<Disagreement>,
     /// Of the peak of device memory, where it was measured.
     pub memory: Statistics,
     /// How good a layout is chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub layout_choice: Option<Choice>,
+    pub layout_choice: Option<ChoiceScore>,
 }
 
 /// One row.
@@ -128,7 +128,7 @@ pub struct ScoredRow {
     pub warnings: Vec<String>,
     /// Columns that were filled in, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub assumed: Vec<Assumed>,
+    pub assumed: Vec<AssumedField>,
     /// Columns of the row, or phrases of them, that nothing was made of: names or words that no rule knows.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub not_understood: BTreeMap<String, serde_json::Value>,
@@ -148,18 +148,18 @@ pub struct ScoredRow {
 
 impl ScoreReport {
     /// The score of outcomes, in their order.
-    pub fn of(outcomes: &[Outcome]) -> ScoreReport {
-        let by = |key: &dyn Fn(&Outcome) -> Option<String>| -> BTreeMap<String, Group> {
-            let mut groups: BTreeMap<String, Vec<&Outcome>> = BTreeMap::new();
+    pub fn of(outcomes: &[RowOutcome]) -> ScoreReport {
+        let by = |key: &dyn Fn(&RowOutcome) -> Option<String>| -> BTreeMap<String, ErrorGroup> {
+            let mut groups: BTreeMap<String, Vec<&RowOutcome>> = BTreeMap::new();
             for outcome in outcomes {
                 if let Some(name) = key(outcome) {
                     groups.entry(name).or_default().push(outcome);
                 }
             }
-            groups.into_iter().map(|(name, list)| (name, Group::of(&list))).collect()
+            groups.into_iter().map(|(name, list)| (name, ErrorGroup::of(&list))).collect()
         };
         ScoreReport {
-            overall: Group::of(&outcomes.iter().collect::<Vec<_>>()),
+            overall: ErrorGroup::of(&outcomes.iter().collect::<Vec<_>>()),
             sources: by(&|o| Some(o.source.clone())),
             devices: by(&|o| Some(o.case.as_ref()?.class.clone())),
             stacks: by(&|o| Some(o.case.as_ref()?.stack.clone())),
@@ -172,15 +172,15 @@ impl ScoreReport {
 }
 
 /// The ranges of all steps that have one, by class.
-fn coverage(outcomes: &[Outcome]) -> BTreeMap<String, Coverage> {
-    let ranges: Vec<Option<StepRange>> = outcomes.iter().map(Outcome::range).collect();
+fn coverage(outcomes: &[RowOutcome]) -> BTreeMap<String, Coverage> {
+    let ranges: Vec<Option<StepRange>> = outcomes.iter().map(RowOutcome::range).collect();
     let pairs = outcomes.iter().zip(&ranges);
     let ranged = pairs.filter_map(|(outcome, range)| RangedStep::of(outcome, range.as_ref()?));
     Coverage::by_class(&ranged.collect::<Vec<_>>())
 }
 
 impl<'a> RangedStep<'a> {
-    fn of(outcome: &'a Outcome, range: &'a StepRange) -> Option<RangedStep<'a>> {
+    fn of(outcome: &'a RowOutcome, range: &'a StepRange) -> Option<RangedStep<'a>> {
         Some(RangedStep {
             source: &outcome.source,
             traits: outcome.traits.as_ref()?,
@@ -191,52 +191,54 @@ impl<'a> RangedStep<'a> {
     }
 }
 
-impl Group {
+impl ErrorGroup {
     /// Errors of some outcomes.
-    pub fn of(outcomes: &[&Outcome]) -> Group {
+    pub fn of(outcomes: &[&RowOutcome]) -> ErrorGroup {
         let list =
-            |f: fn(&Outcome) -> Option<f64>| outcomes.iter().filter_map(|o| f(o)).collect::<Vec<f64>>();
-        let count = |f: fn(&Status) -> bool| outcomes.iter().filter(|o| f(&o.status)).count();
-        let statistics = |f: fn(&Outcome) -> Option<f64>, rows: usize| Statistics::of(rows, &list(f));
+            |f: fn(&RowOutcome) -> Option<f64>| outcomes.iter().filter_map(|o| f(o)).collect::<Vec<f64>>();
+        let count = |f: fn(&RowStatus) -> bool| outcomes.iter().filter(|o| f(&o.status)).count();
+        let statistics = |f: fn(&RowOutcome) -> Option<f64>, rows: usize| Statistics::of(rows, &list(f));
         let measured =
             outcomes.iter().filter(|o| o.case.as_ref().is_some_and(|c| c.peak_mem_gib.is_some())).count();
-        let apart = |is: fn(&Status) -> bool| {
+        let apart = |is: fn(&RowStatus) -> bool| {
             let errors: Vec<f64> =
                 outcomes.iter().filter(|o| is(&o.status)).filter_map(|o| o.off()).collect();
             (!errors.is_empty()).then(|| Statistics::of(errors.len(), &errors))
         };
-        let gaps = |o: &&&Outcome| o.case.as_ref().is_some_and(|c| !c.not_understood.is_empty());
+        let gaps = |o: &&&RowOutcome| o.case.as_ref().is_some_and(|c| !c.not_understood.is_empty());
         let per_token = outcomes.iter().filter(|o| o.error().is_some()).filter_map(|o| {
             let case = o.case.as_ref()?;
             Some((case.block.as_str(), case.measured_s / case.tokens, o.predicted_s? / case.tokens))
         });
-        Group {
-            errors: statistics(Outcome::error, outcomes.len()),
+        ErrorGroup {
+            errors: statistics(RowOutcome::error, outcomes.len()),
             kendall_tau: kendall(per_token),
-            over_memory: count(|s| matches!(s, Status::OverMemory(_))),
-            over_memory_errors: apart(|s| matches!(s, Status::OverMemory(_))),
-            apart_errors: apart(|s| matches!(s, Status::Apart(_))),
+            over_memory: count(|s| matches!(s, RowStatus::OverMemory(_))),
+            over_memory_errors: apart(|s| matches!(s, RowStatus::OverMemory(_))),
+            apart_errors: apart(|s| matches!(s, RowStatus::Apart(_))),
             with_gaps: outcomes.iter().filter(gaps).count(),
-            skipped: count(|s| matches!(s, Status::Skipped(_))),
-            failed: count(|s| matches!(s, Status::Failed(_))),
-            closed_form: statistics(Outcome::closed_form_error, outcomes.len()),
-            apart: Apart::of(outcomes.iter().filter_map(|o| Some((o.error()?, o.closed_form_error()?)))),
-            memory: statistics(Outcome::memory_error, measured),
-            layout_choice: Choice::of(outcomes),
+            skipped: count(|s| matches!(s, RowStatus::Skipped(_))),
+            failed: count(|s| matches!(s, RowStatus::Failed(_))),
+            closed_form: statistics(RowOutcome::closed_form_error, outcomes.len()),
+            apart: Disagreement::of(
+                outcomes.iter().filter_map(|o| Some((o.error()?, o.closed_form_error()?))),
+            ),
+            memory: statistics(RowOutcome::memory_error, measured),
+            layout_choice: ChoiceScore::of(outcomes),
         }
     }
 }
 
 impl ScoredRow {
-    fn of(o: &Outcome) -> ScoredRow {
+    fn of(o: &RowOutcome) -> ScoredRow {
         let (case, range) = (o.case.as_ref(), o.range());
         let (status, skipped, failed) = match &o.status {
-            Status::Mapped => ("mapped", None, None),
-            Status::Done => ("done", None, None),
-            Status::OverMemory(why) => ("over memory", None, Some(why.clone())),
-            Status::Apart(why) => ("apart", Some(why.clone()), None),
-            Status::Skipped(why) => ("skipped", Some(why.clone()), None),
-            Status::Failed(why) => ("failed", None, Some(why.clone())),
+            RowStatus::Mapped => ("mapped", None, None),
+            RowStatus::Done => ("done", None, None),
+            RowStatus::OverMemory(why) => ("over memory", None, Some(why.clone())),
+            RowStatus::Apart(why) => ("apart", Some(why.clone()), None),
+            RowStatus::Skipped(why) => ("skipped", Some(why.clone()), None),
+            RowStatus::Failed(why) => ("failed", None, Some(why.clone())),
         };
         ScoredRow {
             id: o.id.clone(),

@@ -10,7 +10,7 @@ use stepsim_step::spec::SpecError;
 
 /// One row as it was read.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct PublishedRow {
     /// Its name: the column `id`, or file and line.
     pub id: String,
     /// Its columns, or why they could not be read.
@@ -21,7 +21,7 @@ pub struct Row {
     pub recipes: Option<Arc<PathBuf>>,
 }
 
-impl Row {
+impl PublishedRow {
     /// A text column; empty where it is null or no text.
     pub fn text(&self, column: &str) -> &str {
         let columns = self.columns.as_ref().ok();
@@ -34,7 +34,7 @@ impl Row {
 ///
 /// # Errors
 /// The file or folder cannot be read, or holds no row at all.
-pub fn read(path: &Path) -> Result<Vec<Row>, SpecError> {
+pub fn read(path: &Path) -> Result<Vec<PublishedRow>, SpecError> {
     let name = path.display().to_string();
     let files = files(path)?;
     let folder = if path.is_dir() { Some(path) } else { path.parent() };
@@ -70,7 +70,7 @@ fn text(file: &Path) -> Result<String, SpecError> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn rows_of(file: &Path, text: &str, shapes: &Arc<Shapes>, rows: &mut Vec<Row>) {
+fn rows_of(file: &Path, text: &str, shapes: &Arc<Shapes>, rows: &mut Vec<PublishedRow>) {
     let short = file.file_name().unwrap_or_default().to_string_lossy();
     for (i, line) in text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty()) {
         let place = format!("{short}:{}", i + 1);
@@ -84,7 +84,7 @@ fn rows_of(file: &Path, text: &str, shapes: &Arc<Shapes>, rows: &mut Vec<Row>) {
             Ok(columns) => columns.get("id").and_then(Value::as_str).map_or(place, str::to_string),
             Err(_) => place,
         };
-        rows.push(Row { id, columns, shapes: shapes.clone(), recipes: None });
+        rows.push(PublishedRow { id, columns, shapes: shapes.clone(), recipes: None });
     }
 }
 

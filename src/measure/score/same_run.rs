@@ -5,7 +5,7 @@
 //! explains is refused: another device, another number of ranks, matrix kernels that are half or twice as many as
 //! planned, and FLOPs above the peak of the device.
 
-use super::side::{NotLearned, Side};
+use super::side::{NotLearned, StepSide};
 use crate::profile::ProfileReport;
 use stepsim_core::ids::DeviceId;
 use stepsim_simulate::Inputs;
@@ -46,7 +46,11 @@ pub(super) fn check_ranks(inputs: &Inputs, profiles: &ProfileReport) -> Result<(
 
 /// Refuses kernels that are not those of the plan, by their number or by what the device can do. `planned` is the
 /// plan as it runs.
-pub(super) fn check_kernels(inputs: &Inputs, target: &Side, planned: &Side) -> Result<(), NotLearned> {
+pub(super) fn check_kernels(
+    inputs: &Inputs,
+    target: &StepSide,
+    planned: &StepSide,
+) -> Result<(), NotLearned> {
     // Experts may run one by one, and a pass of attention may be several kernels.
     let most =
         |work: &str| if work == "gemm" && inputs.model.moe.is_none() { COUNTS[1] } else { f64::INFINITY };

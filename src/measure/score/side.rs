@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::profile::ProfileReport;
-use crate::summary::{Summary, work_of};
+use crate::summary::{RankSummary, work_of};
 use stepsim_read::analysis::report::Report;
 use stepsim_simulate::SimulationError;
 use stepsim_step::spec::SpecError;
@@ -26,7 +26,7 @@ pub enum NotLearned {
 
 /// Seconds of a step on either side.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Side {
+pub(super) struct StepSide {
     pub(super) step_s: f64,
     pub(super) works: BTreeMap<&'static str, f64>,
     /// Kernels by work.
@@ -36,8 +36,8 @@ pub(super) struct Side {
     pub(super) exchange_s: f64,
 }
 
-impl Side {
-    pub(super) fn of(summary: &Summary) -> Side {
+impl StepSide {
+    pub(super) fn of(summary: &RankSummary) -> StepSide {
         let (mut works, mut counts) = (BTreeMap::new(), BTreeMap::new());
         for (work, (count, seconds)) in &summary.kernels {
             let known = WORKS.iter().find(|known| *known == work).copied().unwrap_or(MEMORY);
@@ -45,12 +45,12 @@ impl Side {
             *counts.entry(known).or_default() += count;
         }
         let exchange_s = summary.communication_s[0];
-        Side { step_s: summary.step_s, works, counts, flops: BTreeMap::new(), exchange_s }
+        StepSide { step_s: summary.step_s, works, counts, flops: BTreeMap::new(), exchange_s }
     }
 
     /// A step as simulated.
-    pub(super) fn simulated(report: &Report) -> Side {
-        let mut side = Side::of(&Summary::from(report));
+    pub(super) fn simulated(report: &Report) -> StepSide {
+        let mut side = StepSide::of(&RankSummary::from(report));
         for kernel in &report.kernels {
             let flops = 1e12 * kernel.tflops * kernel.time_s / f64::from(report.steps.max(1));
             *side.flops.entry(work_of(kernel.class)).or_default() += flops;
@@ -59,10 +59,10 @@ impl Side {
     }
 
     /// The mean of all ranks.
-    pub(super) fn mean(profiles: &ProfileReport) -> Side {
+    pub(super) fn mean(profiles: &ProfileReport) -> StepSide {
         let n = profiles.ranks.len().max(1) as f64;
-        let mut mean = Side::default();
-        for side in profiles.ranks.iter().map(|rank| Side::of(&Summary::from(rank))) {
+        let mut mean = StepSide::default();
+        for side in profiles.ranks.iter().map(|rank| StepSide::of(&RankSummary::from(rank))) {
             mean.step_s += side.step_s / n;
             mean.exchange_s += side.exchange_s / n;
             side.works.iter().for_each(|(work, s)| *mean.works.entry(*work).or_default() += s / n);
@@ -85,7 +85,7 @@ impl Side {
     }
 
     /// The same without an optimizer of its own.
-    pub(super) fn merged(mut self) -> Side {
+    pub(super) fn merged(mut self) -> StepSide {
         let optimizer = self.works.remove("optimizer").unwrap_or(0.0);
         *self.works.entry(MEMORY).or_default() += optimizer;
         self

@@ -46,7 +46,7 @@ impl Statistics {
 
 /// Rows in which simulation and closed form are far apart, and which of the two is nearer to what was measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Apart {
+pub struct Disagreement {
     /// Rows.
     pub rows: usize,
     /// Those of them in which the simulation is nearer.
@@ -57,17 +57,17 @@ pub struct Apart {
     pub closed_form_error: f64,
 }
 
-impl Apart {
+impl Disagreement {
     /// Simulation and closed form are far apart where they differ by more than this, as a share of the latter.
     pub const FAR: f64 = 0.05;
 
     /// Of the errors of simulation and closed form, row by row; `None` where no row is far apart.
-    pub fn of(errors: impl IntoIterator<Item = (f64, f64)>) -> Option<Apart> {
-        let far = |(s, f): &(f64, f64)| ((1.0 + s) / (1.0 + f) - 1.0).abs() > Apart::FAR;
+    pub fn of(errors: impl IntoIterator<Item = (f64, f64)>) -> Option<Disagreement> {
+        let far = |(s, f): &(f64, f64)| ((1.0 + s) / (1.0 + f) - 1.0).abs() > Disagreement::FAR;
         let list: Vec<(f64, f64)> = errors.into_iter().filter(far).collect();
         let rows = list.len();
         let mean = |of: fn(&(f64, f64)) -> f64| list.iter().map(|e| of(e).abs()).sum::<f64>() / rows as f64;
-        (rows > 0).then(|| Apart {
+        (rows > 0).then(|| Disagreement {
             rows,
             simulation_nearer: list.iter().filter(|(s, f)| s.abs() < f.abs()).count(),
             simulation_error: mean(|e| e.0),
@@ -118,12 +118,12 @@ mod tests {
 
     #[test]
     fn simulation_beside_closed_form() {
-        let apart = Apart::of([(0.0, 0.1), (-0.1, 0.0), (0.02, -0.2), (0.01, 0.03)]).unwrap();
+        let apart = Disagreement::of([(0.0, 0.1), (-0.1, 0.0), (0.02, -0.2), (0.01, 0.03)]).unwrap();
         assert_eq!((apart.rows, apart.simulation_nearer), (3, 2));
         assert!(
             (apart.simulation_error - 0.04).abs() < 1e-12 && (apart.closed_form_error - 0.1).abs() < 1e-12
         );
-        assert_eq!(Apart::of([(0.1, 0.1)]), None);
+        assert_eq!(Disagreement::of([(0.1, 0.1)]), None);
     }
 
     #[test]

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use super::outcome::{Outcome, Status};
-use super::report::{Group, ScoreReport};
-use super::statistics::{Apart, Statistics};
+use super::outcome::{RowOutcome, RowStatus};
+use super::report::{ErrorGroup, ScoreReport};
+use super::statistics::{Disagreement, Statistics};
 
 /// How many steps lie in their range; tables by source, device, stack and kind of model; rows that need more memory
 /// than there is; how good a layout is chosen; where the closed form differs; and why rows were left out or are not
@@ -45,7 +45,7 @@ fn signed(x: Option<f64>) -> String {
     x.map_or(String::new(), |x| format!("{:+.1} %", 100.0 * x))
 }
 
-fn line(text: &mut String, name: &str, group: &Group) {
+fn line(text: &mut String, name: &str, group: &ErrorGroup) {
     let e = &group.errors;
     let count = |n: usize| if n == 0 { String::new() } else { n.to_string() };
     let _ = writeln!(
@@ -74,7 +74,7 @@ fn apart(report: &ScoreReport) -> String {
     for (name, group) in sources.chain(all) {
         let Some(a) = group.apart else { continue };
         if text.is_empty() {
-            let far = 100.0 * Apart::FAR;
+            let far = 100.0 * Disagreement::FAR;
             let _ = writeln!(
                 text,
                 "| more than {far:.0} % between simulation and closed form | rows | simulation nearer | error of the simulation | of the closed form |\n\
@@ -94,7 +94,7 @@ fn apart(report: &ScoreReport) -> String {
 /// The groups of all sources that have something to say, and all together.
 fn by_source<'a, T: 'a>(
     report: &'a ScoreReport,
-    of: impl Fn(&'a Group) -> Option<&'a T>,
+    of: impl Fn(&'a ErrorGroup) -> Option<&'a T>,
 ) -> Vec<(&'a str, &'a T)> {
     let mut found: Vec<(&str, &T)> =
         report.sources.iter().filter_map(|(name, group)| Some((name.as_str(), of(group)?))).collect();
@@ -105,7 +105,11 @@ fn by_source<'a, T: 'a>(
 }
 
 /// Rows that are in no mean.
-fn apart_from_means(report: &ScoreReport, what: &str, of: impl Fn(&Group) -> Option<&Statistics>) -> String {
+fn apart_from_means(
+    report: &ScoreReport,
+    what: &str,
+    of: impl Fn(&ErrorGroup) -> Option<&Statistics>,
+) -> String {
     let rows = by_source(report, of);
     if rows.is_empty() {
         return String::new();
@@ -202,13 +206,13 @@ fn not_understood(report: &ScoreReport) -> String {
 }
 
 /// One row of every outcome, for the eye.
-pub fn line_of(outcome: &Outcome) -> String {
+pub fn line_of(outcome: &RowOutcome) -> String {
     let head = match (&outcome.status, outcome.off(), &outcome.case) {
         (_, Some(error), Some(case)) => {
             let predicted = outcome.predicted_s.unwrap_or(f64::NAN);
             format!("{:+6.1} %  {predicted:10.4} s of {:10.4} s", 100.0 * error, case.measured_s)
         }
-        (Status::Skipped(why) | Status::Failed(why), ..) => format!("left out: {why}"),
+        (RowStatus::Skipped(why) | RowStatus::Failed(why), ..) => format!("left out: {why}"),
         _ => "left out".to_string(),
     };
     format!("{head}  {}\n", outcome.id)

@@ -14,7 +14,7 @@ const BUCKET_BYTES: u64 = 160_000_000;
 /// All choices beside the step's own.
 pub(super) fn of(inputs: &Inputs) -> Vec<Idea> {
     let w = &inputs.workload.value;
-    let mut list = List { w, devices: u64::from(inputs.machine.devices()), ideas: Vec::new() };
+    let mut list = ChoiceList { w, devices: u64::from(inputs.machine.devices()), ideas: Vec::new() };
     list.batch();
     list.gradients();
     list.sharding();
@@ -32,7 +32,7 @@ pub(super) fn of(inputs: &Inputs) -> Vec<Idea> {
 }
 
 /// Choices as they are gathered.
-struct List<'a> {
+struct ChoiceList<'a> {
     w: &'a WorkloadSpec,
     devices: u64,
     ideas: Vec<Idea>,
@@ -52,7 +52,7 @@ fn beside(n: u64) -> impl Iterator<Item = u64> {
         .filter(move |m| *m > 0 && *m != n)
 }
 
-impl List<'_> {
+impl ChoiceList<'_> {
     fn add(&mut self, what: impl Into<String>, otherwise: impl Into<String>, sets: &[&str]) {
         self.ideas.push(Idea::set(CandidateKind::Choice, what, otherwise, sets));
     }

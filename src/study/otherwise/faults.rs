@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{CandidateKind, Idea, Step, Way};
+use super::{BaseStep, CandidateKind, Idea, Remedy};
 use stepsim_core::ids::DeviceId;
 use stepsim_read::analysis::slow_ranks::SlowRanks;
 use stepsim_simulate::whatif::{Change, Subject};
@@ -12,7 +12,7 @@ use stepsim_step::spec::workload::{SlowLinkSpec, StragglerSpec};
 const EACH: usize = 4;
 
 /// The faults that a step states, and a tier that was full.
-pub(super) fn of(step: &Step<'_>) -> Vec<Idea> {
+pub(super) fn of(step: &BaseStep<'_>) -> Vec<Idea> {
     let mut ideas = Vec::new();
     ideas.extend(stragglers(step));
     ideas.extend(drawn(step));
@@ -25,7 +25,7 @@ pub(super) fn of(step: &Step<'_>) -> Vec<Idea> {
             what: "full tier".into(),
             otherwise: "endless".into(),
             kind: CandidateKind::Fault,
-            way: Way::Without(Change { subject: Subject::FullTier, factor: 1.0 }),
+            way: Remedy::Without(Change { subject: Subject::FullTier, factor: 1.0 }),
             promise_s: 0.0,
         });
     }
@@ -67,7 +67,7 @@ fn each<T: serde::Serialize>(
 }
 
 /// Named stragglers, as the report calls them, and their node where they are all of it.
-fn stragglers(step: &Step<'_>) -> Vec<Idea> {
+fn stragglers(step: &BaseStep<'_>) -> Vec<Idea> {
     let name = |lot: &[&StragglerSpec]| {
         let is_lot = |slow: &&SlowRanks| (slow.slowness / lot[0].slowness - 1.0).abs() < 0.005;
         let slow = step.report.slow_ranks.iter().find(is_lot);
@@ -82,7 +82,7 @@ fn stragglers(step: &Step<'_>) -> Vec<Idea> {
 }
 
 /// The node whose devices ranks run on, if they are all of several that it has.
-fn whole_node(step: &Step<'_>, ranks: &[u32]) -> Option<u32> {
+fn whole_node(step: &BaseStep<'_>, ranks: &[u32]) -> Option<u32> {
     let machine = &step.inputs.machine;
     let node = |rank: u32| machine.node_of(DeviceId(rank));
     let of = node(*ranks.first()?);
@@ -104,7 +104,7 @@ fn straggler_name(s: &StragglerSpec) -> String {
 }
 
 /// The drawn faults: slow ranks, and kernels that vary.
-fn drawn(step: &Step<'_>) -> Vec<Idea> {
+fn drawn(step: &BaseStep<'_>) -> Vec<Idea> {
     let noise = &step.inputs.workload.value.noise;
     let ranks = noise.random_stragglers.is_some() || noise.between_worker_sigma > 0.0;
     let sets = ["noise.random_stragglers=null", "noise.between_worker_sigma=0"];
@@ -119,7 +119,7 @@ fn drawn(step: &Step<'_>) -> Vec<Idea> {
         .collect()
 }
 
-fn slow_links(step: &Step<'_>) -> Vec<Idea> {
+fn slow_links(step: &BaseStep<'_>) -> Vec<Idea> {
     let name = |lot: &[&SlowLinkSpec]| {
         let more = if lot.len() > 1 { format!(" and {} more", lot.len() - 1) } else { String::new() };
         format!("links {}{more} (÷{})", lot[0].link, lot[0].slowness)
@@ -128,7 +128,7 @@ fn slow_links(step: &Step<'_>) -> Vec<Idea> {
 }
 
 /// Nodes with devices of another class.
-fn other_devices(step: &Step<'_>) -> Option<Idea> {
+fn other_devices(step: &BaseStep<'_>) -> Option<Idea> {
     let topology = &step.inputs.topology.value;
     let first = topology.other_nodes.first()?;
     let nodes: u32 = topology.other_nodes.iter().map(|other| other.count).sum();
@@ -139,7 +139,7 @@ fn other_devices(step: &Step<'_>) -> Option<Idea> {
 }
 
 /// A host that is slower than today's.
-fn late_host(step: &Step<'_>) -> Option<Idea> {
+fn late_host(step: &BaseStep<'_>) -> Option<Idea> {
     let slowness = step.inputs.workload.value.host()?.slowness;
     let what = format!("host (×{slowness} as slow)");
     (slowness > 1.0).then(|| fault(what, "as today's", "stack.host.slowness=1".into()))

@@ -9,8 +9,8 @@ use std::sync::OnceLock;
 use serde::Serialize;
 
 use super::choices;
-use super::idea::{Idea, Way};
-use super::step::{Depth, Step};
+use super::idea::{Idea, Remedy};
+use super::step::{BaseStep, Depth};
 use stepsim_core::pool;
 use stepsim_read::analysis::candidates::{Candidate, CandidateKind};
 use stepsim_read::analysis::report::Report;
@@ -27,7 +27,7 @@ const NEAR: f64 = 0.35;
 
 /// How fast a step is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Speed {
+pub enum MeasuredSpeed {
     /// Seconds of a step.
     Seconds(f64),
     /// FLOPs of the model, a second and device.
@@ -38,21 +38,21 @@ pub enum Speed {
     Tokens(f64),
 }
 
-impl Speed {
+impl MeasuredSpeed {
     fn seconds(self, inputs: &Inputs, report: &Report) -> f64 {
         let (step_s, devices) = (report.step_time_s, f64::from(inputs.machine.devices()));
         match self {
-            Speed::Seconds(s) => s,
-            Speed::Flops(rate) => step_s * report.mfu * inputs.peak().0 / rate,
-            Speed::Mfu(share) => step_s * report.mfu / share,
-            Speed::Tokens(rate) => step_s * report.tokens_per_s / devices / rate,
+            MeasuredSpeed::Seconds(s) => s,
+            MeasuredSpeed::Flops(rate) => step_s * report.mfu * inputs.peak().0 / rate,
+            MeasuredSpeed::Mfu(share) => step_s * report.mfu / share,
+            MeasuredSpeed::Tokens(rate) => step_s * report.tokens_per_s / devices / rate,
         }
     }
 }
 
 /// A gap and what explains it.
 #[derive(Clone, Debug, Serialize)]
-pub struct Gap {
+pub struct GapExplanation {
     /// The step as it is described.
     pub simulated_s: f64,
     /// As it was measured.
@@ -81,7 +81,7 @@ pub struct Explanation {
     pub times: f64,
 }
 
-impl Gap {
+impl GapExplanation {
     /// The factor of the gap.
     pub fn times(&self) -> f64 {
         self.measured_s / self.reference_s
@@ -105,12 +105,12 @@ impl Gap {
 pub fn gap(
     inputs: &Inputs,
     options: &Options,
-    measured: Speed,
-    reference: Option<Speed>,
-) -> Result<Gap, SimulationError> {
+    measured: MeasuredSpeed,
+    reference: Option<MeasuredSpeed>,
+) -> Result<GapExplanation, SimulationError> {
     let report = glanced(inputs, options)?;
-    let seconds = |speed: Speed| speed.seconds(inputs, &report);
-    let step = Step {
+    let seconds = |speed: MeasuredSpeed| speed.seconds(inputs, &report);
+    let step = BaseStep {
         inputs,
         options,
         report: &report,
@@ -121,7 +121,7 @@ pub fn gap(
     let ideas: Vec<Idea> = wrong(inputs).into_iter().chain(choices::of(inputs)).collect();
     let played = pool::all(ideas.len(), pool::threads(None), &|i| step.played(&ideas[i]));
     let simulated_s = report.step_time_s;
-    let mut gap = Gap {
+    let mut gap = GapExplanation {
         simulated_s,
         measured_s: seconds(measured),
         reference_s: reference.map_or(simulated_s, seconds),
@@ -154,7 +154,7 @@ fn wrong(inputs: &Inputs) -> Vec<Idea> {
             what: what.into(),
             otherwise: otherwise.into(),
             kind: CandidateKind::Fault,
-            way: Way::Without(Change { subject, factor }),
+            way: Remedy::Without(Change { subject, factor }),
             promise_s: 0.0,
         });
     };
@@ -199,13 +199,15 @@ mod tests {
         let options = Options::default();
         let slow = inputs.again(&["noise.stragglers=[{\"rank\":0,\"slowness\":2}]".into()]).unwrap();
         let slow_s = glanced(&slow, &options).unwrap().step_time_s;
-        let found = gap(&inputs, &options, Speed::Seconds(slow_s), None).unwrap();
+        let found = gap(&inputs, &options, MeasuredSpeed::Seconds(slow_s), None).unwrap();
         assert_eq!(found.side(), Some(true));
         let first = &found.explained_by[0];
         assert!(first.slower && (first.step_s / slow_s - 1.0).abs() < 0.1, "{found:?}");
         assert!(found.explained_by.iter().any(|e| e.what.starts_with("one device")), "{found:?}");
         // The other way round it is in the settings, and no fault can be why.
-        let found = gap(&slow, &options, Speed::Seconds(slow_s), Some(Speed::Seconds(slow_s / 2.0))).unwrap();
+        let found =
+            gap(&slow, &options, MeasuredSpeed::Seconds(slow_s), Some(MeasuredSpeed::Seconds(slow_s / 2.0)))
+                .unwrap();
         assert_eq!(found.side(), Some(false));
         assert!(found.explained_by.iter().all(|e| !e.slower), "{found:?}");
     }

@@ -8,14 +8,14 @@ pub(super) struct Idea {
     pub(super) what: String,
     pub(super) otherwise: String,
     pub(super) kind: CandidateKind,
-    pub(super) way: Way,
+    pub(super) way: Remedy,
     /// Seconds that it promises to save.
     pub(super) promise_s: f64,
 }
 
 /// The change that an idea makes.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Way {
+pub(super) enum Remedy {
     Sets(Vec<String>),
     Without(Change),
 }
@@ -28,11 +28,11 @@ impl Idea {
         sets: &[&str],
     ) -> Idea {
         let sets = sets.iter().map(|set| (*set).to_owned()).collect();
-        Idea { what: what.into(), otherwise: otherwise.into(), kind, way: Way::Sets(sets), promise_s: 0.0 }
+        Idea { what: what.into(), otherwise: otherwise.into(), kind, way: Remedy::Sets(sets), promise_s: 0.0 }
     }
     /// True if it makes stages equally long.
     pub(super) fn levels_stages(&self) -> bool {
-        matches!(&self.way, Way::Without(change) if change.subject == Subject::Imbalance)
+        matches!(&self.way, Remedy::Without(change) if change.subject == Subject::Imbalance)
     }
     pub(super) fn promising(self, promise_s: f64) -> Idea {
         Idea { promise_s, ..self }

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use super::{CandidateKind, Depth, Idea, Step, Way};
+use super::{BaseStep, CandidateKind, Depth, Idea, Remedy};
 use stepsim_core::ids::{DeviceId, RankId};
 use stepsim_read::analysis::kind::OpKind;
 use stepsim_step::model::CommGroup;
@@ -26,7 +26,7 @@ const BETWEEN_NODES: [&str; 4] = ["nic", "local", "global", "sites"];
 const SAMPLE: usize = 64;
 
 /// The limits of a step's machine, with what each promises; of equal ones the most particular first.
-pub(super) fn of(step: &Step<'_>) -> Vec<Idea> {
+pub(super) fn of(step: &BaseStep<'_>) -> Vec<Idea> {
     let topology = &step.inputs.topology.value;
     let classes = topology.link_classes().into_iter().chain([MEMORY.to_owned()]);
     shared(step)
@@ -37,7 +37,7 @@ pub(super) fn of(step: &Step<'_>) -> Vec<Idea> {
 }
 
 /// A class at its better rate; nothing where nothing crosses it.
-fn of_class(step: &Step<'_>, class: &str) -> Option<Idea> {
+fn of_class(step: &BaseStep<'_>, class: &str) -> Option<Idea> {
     let topology = &step.inputs.topology.value;
     let now = rate(topology, class)?;
     let (then, whence) = better(step, class, now)?;
@@ -50,7 +50,7 @@ fn of_class(step: &Step<'_>, class: &str) -> Option<Idea> {
     let otherwise = format!("{} GB/s{whence}", rounded(then));
     let name = class.strip_prefix("tier.").map_or(class.to_owned(), |tier| format!("{tier} memory"));
     let what = format!("{name}, {} GB/s", rounded(now));
-    Some(Idea { what, otherwise, kind, way: Way::Sets(sets), promise_s })
+    Some(Idea { what, otherwise, kind, way: Remedy::Sets(sets), promise_s })
 }
 
 fn rounded(gbps: f64) -> f64 {
@@ -66,7 +66,7 @@ fn rate(topology: &Topology, class: &str) -> Option<f64> {
 }
 
 /// The rate beside a class's own, and where it is from.
-fn better(step: &Step<'_>, class: &str, now: f64) -> Option<(f64, String)> {
+fn better(step: &BaseStep<'_>, class: &str, now: f64) -> Option<(f64, String)> {
     let topology = &step.inputs.topology;
     let first = scaled(&topology.value, class, 2.0).into_iter().next()?;
     let path = first.split_once('=')?.0.strip_prefix("topology.")?;
@@ -85,11 +85,11 @@ fn better(step: &Step<'_>, class: &str, now: f64) -> Option<(f64, String)> {
 }
 
 /// By device and class of links: a rate, and the machine that has it.
-type Rates = BTreeMap<(String, String), (f64, &'static str)>;
+type RatesByClass = BTreeMap<(String, String), (f64, &'static str)>;
 
 /// The lowest rates of the shipped machines.
-static SHIPPED: LazyLock<Rates> = LazyLock::new(|| {
-    let mut least = Rates::new();
+static SHIPPED: LazyLock<RatesByClass> = LazyLock::new(|| {
+    let mut least = RatesByClass::new();
     for name in catalog::names(Kind::Topology) {
         let Ok(machine) = load::<Topology>(name, &[]) else { continue };
         let classes = machine.value.link_classes().into_iter().chain([MEMORY.to_owned()]);
@@ -136,7 +136,7 @@ fn differing(path: &str, now: &Value, then: &Value, sets: &mut Vec<String>) {
 }
 
 /// Seconds of the critical path that may lie on a class: by the kinds of ops that cross such links, sharing included.
-fn on_path(step: &Step<'_>, class: &str) -> f64 {
+fn on_path(step: &BaseStep<'_>, class: &str) -> f64 {
     let path = &step.report.critical_path;
     if class == MEMORY {
         let bound = path.by_class_s.iter().filter(|(class, _)| !class.is_matrix());
@@ -157,7 +157,7 @@ fn on_path(step: &Step<'_>, class: &str) -> f64 {
 }
 
 /// Whether groups of a kind lie over nodes, of a sample of the ranks.
-fn leaves_node(step: &Step<'_>, kind: OpKind) -> bool {
+fn leaves_node(step: &BaseStep<'_>, kind: OpKind) -> bool {
     let (w, machine) = (&step.inputs.workload.value, &step.inputs.machine);
     let group = match kind {
         OpKind::Tensor => Group::Layer(CommGroup::Tensor),
@@ -177,7 +177,7 @@ fn leaves_node(step: &Step<'_>, kind: OpKind) -> bool {
 }
 
 /// Tiers of switches that carry less upwards than they are given from below.
-fn spine(step: &Step<'_>) -> Option<Idea> {
+fn spine(step: &BaseStep<'_>) -> Option<Idea> {
     let Some(Fabric::Clos(clos)) = &step.inputs.topology.value.fabric else { return None };
     let over: Vec<(usize, f64)> =
         clos.tiers.iter().map(|t| t.oversubscription).enumerate().filter(|(_, over)| *over > 1.0).collect();
@@ -188,12 +188,12 @@ fn spine(step: &Step<'_>) -> Option<Idea> {
     let sets = over.iter().map(|(at, _)| format!("topology.fabric.clos.tiers[{at}].oversubscription=1"));
     let what = format!("spine, {most}:1 oversubscribed");
     let promise_s = on_path(step, "nic") * (1.0 - 1.0 / most);
-    let (kind, way) = (CandidateKind::Limit, Way::Sets(sets.collect()));
+    let (kind, way) = (CandidateKind::Limit, Remedy::Sets(sets.collect()));
     Some(Idea { what, otherwise: "1:1".into(), kind, way, promise_s })
 }
 
 /// Memories, host links and interfaces that several devices share: each with its own.
-fn shared(step: &Step<'_>) -> Vec<Idea> {
+fn shared(step: &BaseStep<'_>) -> Vec<Idea> {
     let Some(node) = &step.inputs.topology.value.node else { return Vec::new() };
     let of_host = node.host.as_ref().and_then(|host| host.shared_by).or(node.devices).unwrap_or(1);
     let memories = node.memory.iter().enumerate().map(|(at, memory)| {
@@ -221,7 +221,7 @@ fn shared(step: &Step<'_>) -> Vec<Idea> {
 
 /// Whether anything of the step can cross a class: a tier that holds or passes something, links beyond a node of
 /// several.
-fn is_used(step: &Step<'_>, class: &str) -> bool {
+fn is_used(step: &BaseStep<'_>, class: &str) -> bool {
     let topology = &step.inputs.topology.value;
     let placements = step.inputs.workload.value.offload.classes();
     let mut placements = placements.iter().flat_map(|(_, placed)| placed.iter());

@@ -26,11 +26,11 @@ mod uneven;
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
-pub use gap::{Explanation, Gap, Speed, gap};
+pub use gap::{Explanation, GapExplanation, MeasuredSpeed, gap};
 pub use step::Depth;
 
-use idea::{Idea, Way};
-use step::Step;
+use idea::{Idea, Remedy};
+use step::BaseStep;
 use stepsim_core::pool;
 use stepsim_core::units::Time;
 use stepsim_form::analytic;
@@ -64,8 +64,14 @@ pub fn with_candidates(
     report: Report,
     depth: Depth,
 ) -> Result<Report, SimulationError> {
-    let step =
-        Step { inputs, options, report: &report, depth, levels: OnceLock::new(), common: Common::default() };
+    let step = BaseStep {
+        inputs,
+        options,
+        report: &report,
+        depth,
+        levels: OnceLock::new(),
+        common: Common::default(),
+    };
     let (ideas, mut left_out) = step.ideas();
     let mut candidates = match depth {
         Depth::Glance => step.dearest(ideas, &mut left_out)?,
@@ -81,10 +87,10 @@ pub fn with_candidates(
     Ok(report)
 }
 
-impl Step<'_> {
+impl BaseStep<'_> {
     /// The candidates that ideas are.
     fn all(&self, ideas: &[Idea]) -> Result<Vec<Candidate>, SimulationError> {
-        if ideas.iter().any(|idea| matches!(idea.way, Way::Without(_))) {
+        if ideas.iter().any(|idea| matches!(idea.way, Remedy::Without(_))) {
             self.levels()?;
         }
         let threads = if ideas.len() == 1 { 1 } else { pool::threads(None) };
@@ -137,8 +143,8 @@ impl Step<'_> {
         ideas.extend(rest);
         let mut seen = BTreeSet::new();
         ideas.retain(|idea| match &idea.way {
-            Way::Sets(sets) => seen.insert(sets.clone()),
-            Way::Without(_) => true,
+            Remedy::Sets(sets) => seen.insert(sets.clone()),
+            Remedy::Without(_) => true,
         });
         (ideas, left_out)
     }
@@ -146,7 +152,7 @@ impl Step<'_> {
     /// All choices but those that have the gain of an idea, since they make all its settings and more.
     fn choices_beside(&self, ideas: &[Idea]) -> Vec<Idea> {
         let has = |choice: &Idea, idea: &Idea| match (&choice.way, &idea.way) {
-            (Way::Sets(all), Way::Sets(some)) => {
+            (Remedy::Sets(all), Remedy::Sets(some)) => {
                 some.len() < all.len() && some.iter().all(|set| all.contains(set))
             }
             _ => false,
@@ -191,7 +197,7 @@ impl Step<'_> {
                 what: word(&before.what, &next.what),
                 otherwise: word(&before.otherwise, &next.otherwise),
                 kind: CandidateKind::Choice,
-                way: Way::Sets(sets),
+                way: Remedy::Sets(sets),
                 promise_s: 0.0,
             };
             let path = |set: &String| set.split_once('=').map(|(path, _)| path.to_owned());
@@ -208,7 +214,7 @@ impl Step<'_> {
     fn estimate(&self, choices: &mut [Idea]) {
         let Some(now) = estimate(self.inputs) else { return };
         for choice in choices {
-            let Way::Sets(sets) = &choice.way else { continue };
+            let Remedy::Sets(sets) = &choice.way else { continue };
             let then = self.inputs.again(sets).ok().and_then(|inputs| estimate(&inputs));
             choice.promise_s = then.map_or(0.0, |then| now - then);
         }
@@ -228,8 +234,8 @@ impl Step<'_> {
         let r = self.report;
         let none = Levels::default();
         let (inputs, edits, sets, without) = match &idea.way {
-            Way::Sets(sets) => (self.inputs.again(sets).ok()?, Vec::new(), sets.clone(), None),
-            Way::Without(change) => {
+            Remedy::Sets(sets) => (self.inputs.again(sets).ok()?, Vec::new(), sets.clone(), None),
+            Remedy::Without(change) => {
                 let levels = self.levels.get().unwrap_or(&none);
                 let (inputs, edits) = apply(self.inputs, levels, std::slice::from_ref(change)).ok()?;
                 (inputs, edits, Vec::new(), Some(change.subject.name()))

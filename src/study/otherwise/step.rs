@@ -7,7 +7,7 @@ use stepsim_simulate::whatif::Levels;
 use stepsim_simulate::{Common, Inputs, Options};
 
 /// A step whose candidates are looked for.
-pub(super) struct Step<'a> {
+pub(super) struct BaseStep<'a> {
     pub(super) inputs: &'a Inputs,
     pub(super) options: &'a Options,
     pub(super) report: &'a Report,

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::choices::named;
-use super::{CandidateKind, Idea, Step, Way};
+use super::{BaseStep, CandidateKind, Idea, Remedy};
 use stepsim_read::analysis::candidates::heavier;
 use stepsim_simulate::whatif::{Change, Subject};
 use stepsim_step::spec::workload::{ExpertBalance, ParallelismSpec};
@@ -12,7 +12,7 @@ use stepsim_step::spec::workload::{ExpertBalance, ParallelismSpec};
 const HEAVY: f64 = 0.005;
 
 /// The uneven ones among experts, documents, images, context and stages of a step.
-pub(super) fn of(step: &Step<'_>) -> Vec<Idea> {
+pub(super) fn of(step: &BaseStep<'_>) -> Vec<Idea> {
     let w = &step.inputs.workload.value;
     let mut ideas = Vec::new();
     ideas.extend(experts(step));
@@ -53,7 +53,7 @@ fn uneven(what: &str, otherwise: &str, sets: &[&str]) -> Idea {
     Idea::set(CandidateKind::Uneven, what, otherwise, sets)
 }
 
-fn experts(step: &Step<'_>) -> Option<Idea> {
+fn experts(step: &BaseStep<'_>) -> Option<Idea> {
     let load = &step.inputs.workload.value.expert_load;
     step.inputs.model.moe.as_ref()?;
     let how = match load.balance {
@@ -68,7 +68,7 @@ fn experts(step: &Step<'_>) -> Option<Idea> {
 }
 
 /// Ranks on devices as a file says, or with other axes next to each other than usual.
-fn placement(step: &Step<'_>) -> Vec<Idea> {
+fn placement(step: &BaseStep<'_>) -> Vec<Idea> {
     let p = &step.inputs.workload.value.parallelism;
     let mut ideas = Vec::new();
     if p.rank_map.is_some() {
@@ -85,7 +85,7 @@ fn placement(step: &Step<'_>) -> Vec<Idea> {
 }
 
 /// The longest of several stages: with layers dealt out anew where the file deals them out, else level with the others.
-fn heavy_stage(step: &Step<'_>) -> Option<Idea> {
+fn heavy_stage(step: &BaseStep<'_>) -> Option<Idea> {
     let r = step.report;
     let mean = r.stages.iter().map(|s| s.time.busy_s).sum::<f64>() / r.stages.len().max(1) as f64;
     let longest = r.stages.iter().max_by(|a, b| a.time.busy_s.total_cmp(&b.time.busy_s))?;
@@ -102,7 +102,7 @@ fn heavy_stage(step: &Step<'_>) -> Option<Idea> {
         what,
         otherwise: "level with the others".into(),
         kind: CandidateKind::Uneven,
-        way: Way::Without(Change { subject: Subject::Imbalance, factor: 1.0 }),
+        way: Remedy::Without(Change { subject: Subject::Imbalance, factor: 1.0 }),
         promise_s: longest.time.busy_s - mean,
     })
 }

@@ -1,7 +1,7 @@
 //! The step of a plan: how long, how well, how much, and what to do next.
 
 use super::run_plan::RunPlan;
-use stepsim_bring::describe::From;
+use stepsim_bring::describe::ValueClass;
 use stepsim_core::ids::DeviceId;
 use stepsim_measure::score::ranges::{Accuracy, Circumstances};
 use stepsim_read::analysis::report::{CostReport, Report};
@@ -13,7 +13,7 @@ const GIB: f64 = (1u64 << 30) as f64;
 
 /// A simulated plan.
 #[derive(Clone, Debug)]
-pub struct Planned {
+pub struct SimulatedPlan {
     /// Seconds of the step.
     pub step_s: f64,
     /// The likely step and its range in words, or why no range is known.
@@ -34,22 +34,22 @@ pub struct Planned {
     pub layout: String,
 }
 
-impl Planned {
+impl SimulatedPlan {
     /// Simulates a run.
     ///
     /// # Errors
     /// Workload and machine do not fit, or the step cannot be played.
-    pub fn of(plan: &RunPlan) -> Result<Planned, SimulationError> {
+    pub fn of(plan: &RunPlan) -> Result<SimulatedPlan, SimulationError> {
         let text = plan.workload.to_string();
         let inputs = Inputs::load(&text, Some(&plan.on), &plan.machine_sets).map_err(|e| named(e, plan))?;
         let step = glanced(&inputs, &Options::default())?;
-        Ok(Planned::of_step(&inputs, &step, range(plan, &inputs, step.step_time_s)))
+        Ok(SimulatedPlan::of_step(&inputs, &step, range(plan, &inputs, step.step_time_s)))
     }
 
     /// The plan of a step that was played, with the words of its range.
-    pub fn of_step(inputs: &Inputs, step: &Report, range: String) -> Planned {
+    pub fn of_step(inputs: &Inputs, step: &Report, range: String) -> SimulatedPlan {
         let device = inputs.machine.device(DeviceId(0));
-        Planned {
+        SimulatedPlan {
             step_s: step.step_time_s,
             range,
             mfu: step.mfu,
@@ -120,7 +120,7 @@ fn layout(inputs: &Inputs) -> String {
 
 /// The likely step and its range, or the simulated step and why no range is known.
 fn range(plan: &RunPlan, inputs: &Inputs, step_s: f64) -> String {
-    let assumed = plan.fields.iter().filter(|field| field.origin.from == From::Assumed).count() as u32;
+    let assumed = plan.fields.iter().filter(|field| field.origin.from == ValueClass::Assumed).count() as u32;
     let circumstances = Circumstances { assumed, ..Circumstances::default() };
     let accuracy = Accuracy::of(inputs, step_s, &circumstances);
     match doubts(plan) {
@@ -137,7 +137,7 @@ fn doubts(plan: &RunPlan) -> Option<String> {
     let narrow = plan.workload.pointer("/precision/recipe").is_some_and(|recipe| !recipe.is_null());
     if compute == Some("fp32") && !narrow {
         let said = plan.fields.iter().any(|field| {
-            field.origin.from == From::Stated
+            field.origin.from == ValueClass::Stated
                 && field.path.split(", ").any(|path| path == "precision.compute")
         });
         let why = if said {

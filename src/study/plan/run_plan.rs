@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use serde_json::Value;
 
 use super::model_in::model_in;
-use crate::{Ranked, SearchOptions, SearchReport, StudyError, fill, search};
-use stepsim_bring::describe::{Field, From, Origin};
+use crate::{RankedLayout, SearchOptions, SearchReport, StudyError, fill, search};
+use stepsim_bring::describe::{DescribedField, ValueClass, ValueOrigin};
 use stepsim_bring::imports::{Import, Status};
 use stepsim_core::ids::DeviceId;
 use stepsim_simulate::{Inputs, Site};
@@ -15,7 +15,7 @@ use stepsim_step::spec::{SpecError, WorkloadSpec, set_at};
 
 /// Where the layout comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Layout {
+pub enum LayoutSource {
     /// It is stated, or the software's own.
     #[default]
     Stated,
@@ -46,11 +46,11 @@ pub struct RunPlan {
     /// The workload.
     pub workload: Value,
     /// Where its layout comes from.
-    pub layout: Layout,
+    pub layout: LayoutSource,
     /// The fields as understood, with the source of each value.
-    pub fields: Vec<Field>,
+    pub fields: Vec<DescribedField>,
     /// Two layouts of other kinds than the searched one, worth measuring beside it.
-    pub beside: Vec<Ranked>,
+    pub beside: Vec<RankedLayout>,
     /// Words that were not understood, or have no counterpart and matter: each may change the step.
     pub not_understood: Vec<String>,
     /// Fields that the command line states, as `path=value` texts: they stand whatever is searched.
@@ -63,8 +63,8 @@ impl RunPlan {
     }
 
     /// Adds a value with where it comes from.
-    pub(super) fn put(&mut self, path: &str, value: Value, origin: Origin) {
-        self.fields.push(Field { path: path.to_string(), value, origin });
+    pub(super) fn put(&mut self, path: &str, value: Value, origin: ValueOrigin) {
+        self.fields.push(DescribedField { path: path.to_string(), value, origin });
     }
 
     /// Takes the machine.
@@ -73,8 +73,12 @@ impl RunPlan {
         let (machine, about) = (site.machine(), &site.topology().value.description);
         let device = &machine.device(DeviceId(0)).name;
         let stated = format!("machine = {on}: {} {device}", machine.devices());
-        self.put("machine", on.into(), Origin::stated(stated));
-        self.put("machine.network", Value::Null, Origin::assumed(format!("network of the machine: {about}")));
+        self.put("machine", on.into(), ValueOrigin::stated(stated));
+        self.put(
+            "machine.network",
+            Value::Null,
+            ValueOrigin::assumed(format!("network of the machine: {about}")),
+        );
     }
 
     /// Takes what was made of arguments or of a model.
@@ -85,14 +89,18 @@ impl RunPlan {
         };
         for default in made.defaults.iter().filter(|default| !changed(default)) {
             let path = default.split(" = ").next().unwrap_or_default();
-            let origin = Origin { from: From::Software, why: default.clone() };
+            let origin = ValueOrigin { from: ValueClass::Software, why: default.clone() };
             self.put(path, Value::Null, origin);
         }
         for argument in &made.arguments {
             let words = format!("{} = {}", argument.name, plain(&argument.value));
             match argument.status {
                 Status::Taken => {
-                    self.put(&argument.fields.join(", "), argument.value.clone(), Origin::stated(&words));
+                    self.put(
+                        &argument.fields.join(", "),
+                        argument.value.clone(),
+                        ValueOrigin::stated(&words),
+                    );
                     if !argument.why.is_empty() {
                         self.not_understood.push(format!("{words} ({})", argument.why));
                     }
@@ -103,7 +111,7 @@ impl RunPlan {
             }
         }
         for line in &made.assumed {
-            self.put(line.split(" = ").next().unwrap_or_default(), Value::Null, Origin::assumed(line));
+            self.put(line.split(" = ").next().unwrap_or_default(), Value::Null, ValueOrigin::assumed(line));
         }
         self.workload = made.workload;
         self.workload["topology"] = self.on.as_str().into();
@@ -113,7 +121,7 @@ impl RunPlan {
     pub(super) fn state(&mut self, path: &str, value: Value, option: &str) -> Result<(), SpecError> {
         self.fields.retain(|field| field.path != path);
         let told = format!("{path} = {} ({option})", plain(&value));
-        self.put(path, value.clone(), Origin::stated(told));
+        self.put(path, value.clone(), ValueOrigin::stated(told));
         leaves(path, &value, &mut self.stated);
         set_at(&mut self.workload, path, value)
     }
@@ -137,14 +145,14 @@ impl RunPlan {
             model.vocabulary,
             self.workload["sequence"].as_u64().unwrap_or(model.sequence),
         );
-        self.put("model", model.name.as_str().into(), Origin { from: From::Model, why });
+        self.put("model", model.name.as_str().into(), ValueOrigin { from: ValueClass::Model, why });
         let used = self.workload["modules"].as_object().is_some_and(|used| !used.is_empty());
         if let Some(module) = model.modules.first().filter(|_| !used) {
             let name = &module.name;
             let why = format!(
                 "modules: text alone, without `{name}`; with N images in each sequence: --set modules.{name}.items=N"
             );
-            self.put("modules", Value::Null, Origin::assumed(why));
+            self.put("modules", Value::Null, ValueOrigin::assumed(why));
         }
     }
 
@@ -153,7 +161,7 @@ impl RunPlan {
     /// # Errors
     /// Nothing fits, or the workload is wrong.
     pub fn laid_out(&mut self, progress: &mut dyn FnMut(u64) -> ControlFlow<()>) -> Result<(), StudyError> {
-        if self.layout == Layout::Stated {
+        if self.layout == LayoutSource::Stated {
             return Ok(());
         }
         let options = self.search_options();
@@ -171,8 +179,8 @@ impl RunPlan {
             chosen.join(", ")
         );
         let chosen = |path: &str| path.starts_with("parallelism.") || path == "batch.micro_batch";
-        self.fields.retain(|field| field.origin.from != From::Assumed || !chosen(&field.path));
-        self.put("parallelism", Value::Null, Origin::assumed(why));
+        self.fields.retain(|field| field.origin.from != ValueClass::Assumed || !chosen(&field.path));
+        self.put("parallelism", Value::Null, ValueOrigin::assumed(why));
         Ok(self.take_whole(best)?)
     }
 
@@ -277,7 +285,7 @@ impl RunPlan {
     pub fn text(&self) -> String {
         let mut text = format!("{}\n", self.name);
         for ((class, lines), (_, from)) in self.classes().into_iter().zip(CLASSES) {
-            let apart = if matches!(from, From::Stated | From::Software) { "; " } else { LINE };
+            let apart = if matches!(from, ValueClass::Stated | ValueClass::Software) { "; " } else { LINE };
             text += &format!("  {class:<16} {}\n", lines.join(apart));
         }
         if !self.not_understood.is_empty() {
@@ -288,11 +296,11 @@ impl RunPlan {
 }
 
 /// The classes as they are printed.
-const CLASSES: [(&str, From); 4] = [
-    ("stated", From::Stated),
-    ("from the model", From::Model),
-    ("software default", From::Software),
-    ("assumed", From::Assumed),
+const CLASSES: [(&str, ValueClass); 4] = [
+    ("stated", ValueClass::Stated),
+    ("from the model", ValueClass::Model),
+    ("software default", ValueClass::Software),
+    ("assumed", ValueClass::Assumed),
 ];
 
 /// A line of a class below its first.

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::run_plan::{Layout, RunPlan};
-use stepsim_bring::describe::{From, Origin, model_named};
+use super::run_plan::{LayoutSource, RunPlan};
+use stepsim_bring::describe::{ValueClass, ValueOrigin, model_named};
 use stepsim_bring::hugging_face::model_of;
 use stepsim_bring::imports::{
     Beside, FORMATS, FileKind, Invocation, first_keys, goes_with, machine_of, recognise,
@@ -39,7 +39,7 @@ pub struct Request {
 
 /// The parts of a run that words describe.
 #[derive(Default)]
-struct Parts {
+struct RunParts {
     workload: Option<String>,
     model: Option<(String, Value)>,
     /// Format, file and text of each.
@@ -52,7 +52,7 @@ impl Request {
     /// # Errors
     /// A file that cannot be read or is none of a run, words that do not belong together, or no machine.
     pub fn read(&self) -> Result<RunPlan, SpecError> {
-        let mut parts = Parts::default();
+        let mut parts = RunParts::default();
         for word in &self.words {
             self.part(word, &mut parts)?;
         }
@@ -69,7 +69,7 @@ impl Request {
     }
 
     /// Sorts one word into its part.
-    fn part(&self, word: &str, parts: &mut Parts) -> Result<(), SpecError> {
+    fn part(&self, word: &str, parts: &mut RunParts) -> Result<(), SpecError> {
         let word = &of_hub(word);
         let path = &Invocation::of(word).file;
         if is_name(word) {
@@ -98,7 +98,7 @@ impl Request {
     }
 
     /// A name: of a shipped workload as it stands, or of a model where a machine is given, in anybody's spelling.
-    fn named(&self, word: &str, parts: &mut Parts) -> Result<(), SpecError> {
+    fn named(&self, word: &str, parts: &mut RunParts) -> Result<(), SpecError> {
         let is = |kind| catalog::text(kind, word).is_some();
         if is(Kind::Workload) && (self.on.is_none() || !is(Kind::Model)) {
             parts.workload = Some(word.to_string());
@@ -120,8 +120,8 @@ impl Request {
         let on = self.on.clone().or_else(|| spec.topology.clone()).ok_or_else(|| self.no_machine(None))?;
         plan.machine(&on, &Site::load(&on, &[])?);
         plan.workload = serde_json::to_value(&spec).map_err(|e| SpecError::file(word, e.to_string()))?;
-        plan.put("", word.into(), Origin::stated(format!("all of {word}")));
-        plan.layout = if self.search { Layout::Searched } else { Layout::Stated };
+        plan.put("", word.into(), ValueOrigin::stated(format!("all of {word}")));
+        plan.layout = if self.search { LayoutSource::Searched } else { LayoutSource::Stated };
         self.over(&mut plan)?;
         Ok(plan)
     }
@@ -165,10 +165,10 @@ impl Request {
                 Some(source) if is_name(word) => format!("the name {word}: {source}"),
                 _ => format!("read from {word}"),
             };
-            plan.put("model", word.as_str().into(), Origin { from: From::Model, why });
+            plan.put("model", word.as_str().into(), ValueOrigin { from: ValueClass::Model, why });
         }
         let laid_out = !arguments.is_empty() && !self.search;
-        plan.layout = if laid_out { Layout::Stated } else { Layout::Searched };
+        plan.layout = if laid_out { LayoutSource::Stated } else { LayoutSource::Searched };
         plan.take(made);
         self.over(&mut plan)?;
         Ok(plan)
@@ -197,7 +197,7 @@ impl Request {
         for set in &expanded(&self.sets, &Disk)? {
             if set.starts_with("topology.") {
                 plan.machine_sets.push(set.clone());
-                plan.put("machine", Value::Null, Origin::stated(format!("{set} (--set)")));
+                plan.put("machine", Value::Null, ValueOrigin::stated(format!("{set} (--set)")));
                 continue;
             }
             let (path, value) = stepsim_step::spec::setting(set)?;

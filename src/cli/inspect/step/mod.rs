@@ -277,10 +277,10 @@ fn memory(plan: &Plan, rank: RankId) -> Vec<MemoryView> {
 
 /// Transfers of the first rank of each stage, those that are alike in one row.
 fn collectives(plan: &Plan, lowering: &Lowering<'_>) -> Vec<CollectiveView> {
-    type Key = (StreamKind, String, u64, u32, String, String, String, u64);
+    type ModuleKey = (StreamKind, String, u64, u32, String, String, String, u64);
     let world = &plan.world;
     let mut idle = IdleTimes::new(world);
-    let mut rows: BTreeMap<Key, (u64, u64)> = BTreeMap::new();
+    let mut rows: BTreeMap<ModuleKey, (u64, u64)> = BTreeMap::new();
     for p in 0..world.programs.len() {
         let Some(rank) = world.ranks.iter().position(|r| r.program.index() == p) else { continue };
         let rank = RankId(rank as u32);
@@ -294,7 +294,7 @@ fn collectives(plan: &Plan, lowering: &Lowering<'_>) -> Vec<CollectiveView> {
                     .or_default() += 1;
             }
         }
-        let mut of_stage: BTreeMap<Key, u64> = BTreeMap::new();
+        let mut of_stage: BTreeMap<ModuleKey, u64> = BTreeMap::new();
         for ((stream, slot, transfer, name), n) in counts {
             let comm = world.slots_of(rank)[usize::from(slot)];
             let members = world.members_of(comm);
@@ -317,12 +317,14 @@ fn collectives(plan: &Plan, lowering: &Lowering<'_>) -> Vec<CollectiveView> {
             (*least, *most) = ((*least).min(n), (*most).max(n));
         }
     }
-    let view =
-        |((stream, name, bytes, group, algorithm, protocol, chosen_by, ps), times): (Key, (u64, u64))| {
-            let expected_s = stepsim_core::units::Time(ps).s();
-            let stream = stream.name();
-            CollectiveView { stream, name, bytes, group, algorithm, protocol, chosen_by, expected_s, times }
-        };
+    let view = |((stream, name, bytes, group, algorithm, protocol, chosen_by, ps), times): (
+        ModuleKey,
+        (u64, u64),
+    )| {
+        let expected_s = stepsim_core::units::Time(ps).s();
+        let stream = stream.name();
+        CollectiveView { stream, name, bytes, group, algorithm, protocol, chosen_by, expected_s, times }
+    };
     rows.into_iter().map(view).collect()
 }
 

@@ -1,9 +1,9 @@
 //! Sums over the layers of one block (restatement §2.5).
 
-use super::layers::{Layer, LayerPass};
+use super::layers::{CalculonLayer, LayerPass};
 use super::quirks::Quirks;
-use super::tensor_parallel::{Comm, Group, PerBlock};
-use crate::calculon::files::{Calculon, Recompute, TensorOverlap};
+use super::tensor_parallel::{PerBlock, TensorCollective, TensorGroup};
+use crate::calculon::files::{Calculon, CalculonOverlap, Recompute};
 
 /// Sum of one direction's collectives, by block kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -17,8 +17,11 @@ pub struct CommSums {
 }
 
 impl CommSums {
-    fn add(&mut self, comm: &PerBlock<Comm>) {
-        let of = |field: fn(&Comm) -> f64| PerBlock { base: field(&comm.base), edge: field(&comm.edge) };
+    fn add(&mut self, comm: &PerBlock<TensorCollective>) {
+        let of = |field: fn(&TensorCollective) -> f64| PerBlock {
+            base: field(&comm.base),
+            edge: field(&comm.edge),
+        };
         self.bytes = self.bytes.plus(of(|c| c.bytes));
         self.link_time = self.link_time.plus(of(|c| c.link_time));
         self.exposed_time = self.exposed_time.plus(of(|c| c.exposed_time));
@@ -48,7 +51,7 @@ pub struct BlockBytes {
 
 /// One block on one processor for one micro-batch; the optimizer for one step.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Block {
+pub struct BlockCosts {
     /// Forward.
     pub forward: LayerPass,
     /// Recomputation.
@@ -79,10 +82,15 @@ fn add(sum: &mut LayerPass, stage: &LayerPass) {
     sum.time += stage.time;
 }
 
-impl Block {
+impl BlockCosts {
     /// Sums `layers`. Without training, everything that belongs to the backward pass is zero.
-    pub fn new(case: &Calculon, group: &Group<'_>, layers: &[Layer], quirks: Quirks) -> Block {
-        let mut block = Block::default();
+    pub fn new(
+        case: &Calculon,
+        group: &TensorGroup<'_>,
+        layers: &[CalculonLayer],
+        quirks: Quirks,
+    ) -> BlockCosts {
+        let mut block = BlockCosts::default();
         let training = case.exe().training;
         for layer in layers {
             add(&mut block.forward, &layer.forward);
@@ -91,7 +99,7 @@ impl Block {
             if training {
                 block.add_backward(layer, quirks);
             }
-            if layer.tiled && group.overlap != TensorOverlap::None {
+            if layer.tiled && group.overlap != CalculonOverlap::None {
                 block.require_bandwidth(group, layer, training);
             }
         }
@@ -102,7 +110,7 @@ impl Block {
         block
     }
 
-    fn add_backward(&mut self, layer: &Layer, quirks: Quirks) {
+    fn add_backward(&mut self, layer: &CalculonLayer, quirks: Quirks) {
         if layer.flags.recomputed {
             let time = self.recompute.time + layer.forward.time;
             // As published, each recomputed layer adds the block's running total instead of its own share.
@@ -119,7 +127,7 @@ impl Block {
         self.redo_comm.add(&layer.comm.redo);
     }
 
-    fn add_bytes(&mut self, layer: &Layer, training: bool) {
+    fn add_bytes(&mut self, layer: &CalculonLayer, training: bool) {
         let bytes = &mut self.bytes;
         bytes.weights += layer.weight_bytes;
         if !layer.flags.not_working {
@@ -141,8 +149,8 @@ impl Block {
     }
 
     /// Largest bandwidth over the overlapped layers, forward and activation gradient, base and edge block.
-    fn require_bandwidth(&mut self, group: &Group<'_>, layer: &Layer, training: bool) {
-        let larger = |flops: f64, comm: &PerBlock<Comm>| {
+    fn require_bandwidth(&mut self, group: &TensorGroup<'_>, layer: &CalculonLayer, training: bool) {
+        let larger = |flops: f64, comm: &PerBlock<TensorCollective>| {
             group.bandwidth_to_hide(flops, &comm.base).max(group.bandwidth_to_hide(flops, &comm.edge))
         };
         let forward = larger(layer.forward.flops, &layer.comm.forward);

@@ -1,18 +1,18 @@
 //! Elementary costs: how long an engine, a memory tier and a network take (restatement §2.1).
 
-use crate::calculon::files::{Calculon, EfficiencyTable, Network, ProcessingMode};
+use crate::calculon::files::{Calculon, EfficiencyTable, NetworkTier, ProcessingMode};
 
 /// A peak rate with an efficiency that depends on the size of the operation: T(S) = S / (peak · eff(S)).
 #[derive(Clone, Copy, Debug)]
-pub struct Rate<'a> {
+pub struct EfficientRate<'a> {
     peak: f64,
     table: &'a [(f64, f64)],
     unit: f64,
 }
 
-impl<'a> Rate<'a> {
-    fn new(peak: f64, table: &'a EfficiencyTable, unit: f64) -> Rate<'a> {
-        Rate { peak, table, unit }
+impl<'a> EfficientRate<'a> {
+    fn new(peak: f64, table: &'a EfficiencyTable, unit: f64) -> EfficientRate<'a> {
+        EfficientRate { peak, table, unit }
     }
     /// Units per second at efficiency 1.
     pub fn peak(&self) -> f64 {
@@ -49,7 +49,7 @@ impl NetOp {
 }
 
 /// Traffic factor of an operation: (scalar, offset).
-pub fn factor(net: &Network, op: NetOp) -> (f64, f64) {
+pub fn factor(net: &NetworkTier, op: NetOp) -> (f64, f64) {
     let (scalar, offset) = match op {
         NetOp::P2p => net.ops.p2p,
         NetOp::ReduceScatter => net.ops.reduce_scatter,
@@ -61,7 +61,7 @@ pub fn factor(net: &Network, op: NetOp) -> (f64, f64) {
 
 /// T_net = latency + S · scalar · (1 + offset / k) / (bandwidth · efficiency), in seconds, for a message of `bytes`
 /// in a group of `k`. The latency is paid once, whatever the group, and even for no bytes.
-pub fn net_time(net: &Network, op: NetOp, bytes: f64, k: u64) -> f64 {
+pub fn net_time(net: &NetworkTier, op: NetOp, bytes: f64, k: u64) -> f64 {
     let (scalar, offset) = factor(net, op);
     net.latency + bytes * scalar * (1.0 + offset / k as f64) / (net.bandwidth * 1e9 * net.efficiency)
 }
@@ -70,15 +70,15 @@ pub fn net_time(net: &Network, op: NetOp, bytes: f64, k: u64) -> f64 {
 #[derive(Clone, Copy, Debug)]
 pub struct Costs<'a> {
     /// Matrix engine, FLOP.
-    pub matrix: Rate<'a>,
+    pub matrix: EfficientRate<'a>,
     /// Vector engine, FLOP.
-    pub vector: Rate<'a>,
+    pub vector: EfficientRate<'a>,
     /// HBM, bytes.
-    pub memory: Rate<'a>,
+    pub memory: EfficientRate<'a>,
     /// Offload link, bytes.
-    pub offload: Rate<'a>,
+    pub offload: EfficientRate<'a>,
     /// Networks of tensor, pipeline and data parallelism.
-    pub nets: [&'a Network; 3],
+    pub nets: [&'a NetworkTier; 3],
     mode: ProcessingMode,
 }
 
@@ -88,10 +88,10 @@ impl<'a> Costs<'a> {
         let sys = case.sys();
         let (matrix, vector) = case.engines();
         Costs {
-            matrix: Rate::new(matrix.tflops * 1e12, &matrix.gflops_efficiency, 1e9),
-            vector: Rate::new(vector.tflops * 1e12, &vector.gflops_efficiency, 1e9),
-            memory: Rate::new(sys.mem1.bandwidth_gbps * 1e9, &sys.mem1.mb_efficiency, 1e6),
-            offload: Rate::new(sys.mem2.bandwidth_gbps * 1e9, &sys.mem2.mb_efficiency, 1e6),
+            matrix: EfficientRate::new(matrix.tflops * 1e12, &matrix.gflops_efficiency, 1e9),
+            vector: EfficientRate::new(vector.tflops * 1e12, &vector.gflops_efficiency, 1e9),
+            memory: EfficientRate::new(sys.mem1.bandwidth_gbps * 1e9, &sys.mem1.mb_efficiency, 1e6),
+            offload: EfficientRate::new(sys.mem2.bandwidth_gbps * 1e9, &sys.mem2.mb_efficiency, 1e6),
             nets: case.networks(),
             mode: sys.processing_mode,
         }

@@ -5,9 +5,9 @@
 //! runs backward. One block is always exposed. The form hides reduce-scatter and all-gather alike behind the backward
 //! pass, although the all-gather can only follow the optimizer step.
 
-use super::block::Block;
+use super::block::BlockCosts;
 use super::costs::{Costs, NetOp, factor, net_time};
-use super::pipeline::Pipeline;
+use super::pipeline::CalculonPipeline;
 use super::quirks::Quirks;
 use super::tensor_parallel::PerBlock;
 use crate::calculon::files::Calculon;
@@ -34,8 +34,8 @@ impl DataParallel {
     pub fn new(
         case: &Calculon,
         costs: &Costs<'_>,
-        block: &Block,
-        pipeline: &Pipeline,
+        block: &BlockCosts,
+        pipeline: &CalculonPipeline,
         quirks: Quirks,
     ) -> DataParallel {
         let exe = case.exe();
@@ -59,14 +59,14 @@ impl DataParallel {
         };
         if exe.data_par_overlap {
             let traffic: f64 = ops.iter().map(|&op| factor(net, op).0).sum();
-            dp.overlap(&Windows::new(case, costs, block, pipeline, quirks), bytes * traffic);
+            dp.overlap(&HidingWindows::new(case, costs, block, pipeline, quirks), bytes * traffic);
         }
         dp
     }
 
     /// exposed = T_dp + x1 + x2: one block, the first V − 1 chunks, the last chunk. In each chunk the excess g over its
     /// window counts, and where there is none, only the compute that communication takes, T·u.
-    fn overlap(&mut self, w: &Windows, traffic: f64) {
+    fn overlap(&mut self, w: &HidingWindows, traffic: f64) {
         let excess = |g: f64, link: f64| if g > 0.0 { g } else { link * w.usage };
         let chunk_link = w.q * self.block_time;
         let collisions =
@@ -85,7 +85,7 @@ impl DataParallel {
 }
 
 /// The time behind which communication can hide.
-struct Windows {
+struct HidingWindows {
     p: f64,
     q: f64,
     chunks: f64,
@@ -103,14 +103,14 @@ struct Windows {
     compute: f64,
 }
 
-impl Windows {
+impl HidingWindows {
     fn new(
         case: &Calculon,
         costs: &Costs<'_>,
-        block: &Block,
-        pipeline: &Pipeline,
+        block: &BlockCosts,
+        pipeline: &CalculonPipeline,
         quirks: Quirks,
-    ) -> Windows {
+    ) -> HidingWindows {
         let exe = case.exe();
         let n = &pipeline.counts;
         let (p, q) = (n.stages, n.chunk_blocks);
@@ -131,7 +131,7 @@ impl Windows {
         let half = (pipeline.backward.base + pipeline.backward.edge) / 2.0;
         let again = if quirks.optimizer_window_twice { step } else { 0.0 };
         let flops_time = block.agrad.flops_time + block.wgrad.flops_time + block.recompute.flops_time;
-        Windows {
+        HidingWindows {
             p,
             q,
             chunks: n.chunks,

@@ -1,6 +1,6 @@
 //! Efficiencies and the sample rate (restatement §2.10).
 
-use super::terms::Terms;
+use super::terms::CalculonTerms;
 
 /// How well the step uses its processors. Recomputation does not count as useful, full s² attention does.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -19,7 +19,7 @@ pub struct Efficiency {
 
 impl Efficiency {
     /// From the useful FLOP of one block, `blocks` = n·M of them, the matrix peak in FLOP/s and the global batch.
-    pub fn new(useful_flops: f64, blocks: f64, peak: f64, batch: f64, terms: &Terms) -> Efficiency {
+    pub fn new(useful_flops: f64, blocks: f64, peak: f64, batch: f64, terms: &CalculonTerms) -> Efficiency {
         let at_peak = blocks * useful_flops / peak;
         let compute = terms.forward + terms.backward + terms.optimizer;
         Efficiency {

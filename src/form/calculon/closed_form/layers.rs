@@ -4,10 +4,10 @@
 //! With tiled overlap F, the fork and the GEMMs after it are one layer, and so are the GEMM before G and G.
 
 use super::costs::Costs;
-use super::kinds::{AGRAD, EngineKind, FORWARD, Kinds, Shape, WGRAD};
+use super::kinds::{AGRAD, EngineKind, FORWARD, LayerShape, LayerShapes, WGRAD};
 use super::quirks::Quirks;
-use super::tensor_parallel::{Group, LayerComm, Side};
-use crate::calculon::files::{Attention, Calculon, Recompute, TensorComm, TensorOverlap};
+use super::tensor_parallel::{LayerComm, RegionSide, TensorGroup};
+use crate::calculon::files::{AttentionProjections, Calculon, CalculonOverlap, Recompute, TensorComm};
 
 /// One stage of one layer: what it computes and moves, and how long that takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -42,11 +42,11 @@ pub struct Flags {
 
 /// One layer of a block, for one micro-batch on one processor.
 #[derive(Clone, Copy, Debug)]
-pub struct Layer {
+pub struct CalculonLayer {
     /// Calculon's name of the layer.
     pub name: &'static str,
     /// Counts.
-    pub shape: Shape,
+    pub shape: LayerShape,
     /// Recomputation and storage.
     pub flags: Flags,
     /// Forward pass.
@@ -74,17 +74,17 @@ pub struct Layer {
 }
 
 /// The sizes that all layers of a block are made from.
-struct Block<'a> {
-    kinds: Kinds,
+struct BlockInputs<'a> {
+    kinds: LayerShapes,
     costs: Costs<'a>,
-    group: Group<'a>,
+    group: TensorGroup<'a>,
     /// Ranks over which the optimizer is sharded, D.
     shards: f64,
-    list: Vec<Layer>,
+    list: Vec<CalculonLayer>,
 }
 
 /// Sizes that the layer list is written in.
-struct Sizes {
+struct LayerSizes {
     hidden: f64,
     feedforward: f64,
     seq: f64,
@@ -101,13 +101,13 @@ struct Sizes {
 }
 
 /// The layers of one block in order of the forward pass, with `quirks` in force.
-pub fn layers(case: &Calculon, quirks: Quirks) -> Vec<Layer> {
+pub fn layers(case: &Calculon, quirks: Quirks) -> Vec<CalculonLayer> {
     let (app, exe) = (case.app(), case.exe());
     let tokens = exe.microbatch_size as f64 * app.seq_size as f64;
     let (hidden, t) = (app.hidden as f64, exe.tensor_par as f64);
     let act = tokens * hidden;
     let rs_ag = exe.tensor_par_comm_type == TensorComm::RsAg;
-    let sizes = Sizes {
+    let sizes = LayerSizes {
         hidden,
         feedforward: app.feedforward as f64,
         seq: app.seq_size as f64,
@@ -121,10 +121,10 @@ pub fn layers(case: &Calculon, quirks: Quirks) -> Vec<Layer> {
     };
     let beta = exe.datatype.bytes() as f64;
     let costs = Costs::new(case);
-    let mut block = Block {
-        kinds: Kinds { beta },
+    let mut block = BlockInputs {
+        kinds: LayerShapes { beta },
         costs,
-        group: Group::new(case, costs, act, beta, quirks),
+        group: TensorGroup::new(case, costs, act, beta, quirks),
         shards: if exe.optimizer_sharding { exe.data_par as f64 } else { 1.0 },
         list: Vec::with_capacity(24),
     };
@@ -171,30 +171,32 @@ impl Recomputation {
     }
 }
 
-impl Block<'_> {
+impl BlockInputs<'_> {
     /// Adds a layer that does not communicate.
-    fn push(&mut self, name: &'static str, shape: Shape, flags: Flags) {
+    fn push(&mut self, name: &'static str, shape: LayerShape, flags: Flags) {
         let stages = self.stages(&shape);
         self.add(name, shape, flags, stages, LayerComm::default(), false);
     }
     /// Adds a collective that runs alone: its compute is part of the communication.
-    fn push_collective(&mut self, name: &'static str, elements: f64, side: Side, flags: Flags) {
+    fn push_collective(&mut self, name: &'static str, elements: f64, side: RegionSide, flags: Flags) {
         let rs_ag = self.group.comm == TensorComm::RsAg;
-        let shape = self.kinds.collective(elements, self.group.t as f64, side == Side::Gather, rs_ag);
+        let shape = self.kinds.collective(elements, self.group.t as f64, side == RegionSide::Gather, rs_ag);
         let stages = self.stages(&shape);
         let comm = self.group.alone(side, flags.recommunicated, stages.map(|stage| stage.time));
         let stages = stages.map(|stage| LayerPass { time: 0.0, ..stage });
         self.add(name, shape, flags, stages, comm, false);
     }
     /// Adds a GEMM in tiles that overlaps its collective.
-    fn push_tiled(&mut self, name: &'static str, (m, n, k): (f64, f64, f64), side: Side, flags: Flags) {
+    fn push_tiled(&mut self, name: &'static str, (m, n, k): (f64, f64, f64), side: RegionSide, flags: Flags) {
         let t = self.group.t as f64;
         let rs_ag = self.group.comm == TensorComm::RsAg;
         let shape = match (side, rs_ag) {
-            (Side::Gather, true) => self.kinds.linear_keeping(m, n, k, (m * n / t).floor(), m * k),
-            (Side::Gather, false) => self.kinds.linear_keeping(m, n, k, m * n, 0.0),
-            (Side::Reduce, true) => self.kinds.linear_keeping(m, n, k, m * n, 2.0 * (m * k / t).floor()),
-            (Side::Reduce, false) => self.kinds.linear_keeping(m, n, k, 0.0, 2.0 * m * k),
+            (RegionSide::Gather, true) => self.kinds.linear_keeping(m, n, k, (m * n / t).floor(), m * k),
+            (RegionSide::Gather, false) => self.kinds.linear_keeping(m, n, k, m * n, 0.0),
+            (RegionSide::Reduce, true) => {
+                self.kinds.linear_keeping(m, n, k, m * n, 2.0 * (m * k / t).floor())
+            }
+            (RegionSide::Reduce, false) => self.kinds.linear_keeping(m, n, k, 0.0, 2.0 * m * k),
         };
         let (times, comm) = self.group.tiled(side, flags.recommunicated, &shape);
         let mut stages = self.stages(&shape);
@@ -205,7 +207,7 @@ impl Block<'_> {
     }
 
     /// Forward and both gradients of a layer that has the processor to itself.
-    fn stages(&self, shape: &Shape) -> [LayerPass; 3] {
+    fn stages(&self, shape: &LayerShape) -> [LayerPass; 3] {
         let engine = match shape.unit {
             EngineKind::Matrix => &self.costs.matrix,
             EngineKind::Vector => &self.costs.vector,
@@ -221,7 +223,7 @@ impl Block<'_> {
     fn add(
         &mut self,
         name: &'static str,
-        shape: Shape,
+        shape: LayerShape,
         flags: Flags,
         [forward, agrad, wgrad]: [LayerPass; 3],
         comm: LayerComm,
@@ -229,7 +231,7 @@ impl Block<'_> {
     ) {
         let beta = self.kinds.beta;
         let optimizer = self.adam(shape.weights);
-        self.list.push(Layer {
+        self.list.push(CalculonLayer {
             name,
             shape,
             flags,
@@ -258,7 +260,7 @@ impl Block<'_> {
         LayerPass { flops, bytes, flops_time, memory_time, time: self.costs.combine(flops_time, memory_time) }
     }
 
-    fn attention(&mut self, case: &Calculon, s: &Sizes, r: &Recomputation) {
+    fn attention(&mut self, case: &Calculon, s: &LayerSizes, r: &Recomputation) {
         let k = self.kinds;
         let scores = s.heads / s.t * s.seq * s.seq * s.batch;
         let heads = s.batch * s.heads / s.t;
@@ -282,56 +284,56 @@ impl Block<'_> {
         );
         self.push("AttnBlock_Multihead_Attn", k.batch_matmul(heads, s.seq, s.seq, s.head), r.kept());
         let (rows, inner) = (s.tokens, s.heads * s.head / s.t);
-        if self.group.overlap == TensorOverlap::None {
+        if self.group.overlap == CalculonOverlap::None {
             self.push("AttnBlock_MLP", k.linear(rows, inner, s.hidden), r.kept());
-            self.push_collective("AttnBlock_G", s.act, Side::Reduce, r.reduction());
+            self.push_collective("AttnBlock_G", s.act, RegionSide::Reduce, r.reduction());
         } else {
             let flags = Flags { recommunicated: r.full, ..r.kept() };
-            self.push_tiled("AttnBlock_MLP_RS", (rows, inner, s.hidden), Side::Reduce, flags);
+            self.push_tiled("AttnBlock_MLP_RS", (rows, inner, s.hidden), RegionSide::Reduce, flags);
         }
         self.push("AttnBlock_DropOut", k.dropout(s.act_seq), r.kept());
         self.push("AttnBlock_Residual", k.add(s.act_seq), r.passing());
     }
 
     /// From F to the query, key and value projections.
-    fn attention_input(&mut self, case: &Calculon, s: &Sizes, r: &Recomputation) {
+    fn attention_input(&mut self, case: &Calculon, s: &LayerSizes, r: &Recomputation) {
         let k = self.kinds;
-        let multiquery = case.exe().attention_type == Attention::Multiquery;
+        let multiquery = case.exe().attention_type == AttentionProjections::Multiquery;
         let (rows, heads) = (s.tokens, s.heads * s.head / s.t);
         let key = if multiquery { s.head } else { heads };
         let again = r.attention || r.redo;
         let fork = Flags { recomputed: again, not_stored: again, ..Flags::default() };
-        if self.group.overlap == TensorOverlap::None {
+        if self.group.overlap == CalculonOverlap::None {
             let gather = Flags { recommunicated: again, ..Flags::default() };
-            self.push_collective("AttnBlock_F", s.act, Side::Gather, gather);
+            self.push_collective("AttnBlock_F", s.act, RegionSide::Gather, gather);
             self.push("AttnBlock_Multihead_Fork", k.fork(s.act, 3.0), fork);
             self.push("AttnBlock_Query", k.linear(rows, s.hidden, heads), r.passing());
         } else {
             let flags = Flags { recommunicated: again, ..r.kept() };
             if !multiquery {
-                self.push_tiled("AttnBlock_QKV_AG", (rows, s.hidden, 3.0 * heads), Side::Gather, flags);
+                self.push_tiled("AttnBlock_QKV_AG", (rows, s.hidden, 3.0 * heads), RegionSide::Gather, flags);
                 return;
             }
-            self.push_tiled("AttnBlock_Query_AG", (rows, s.hidden, heads), Side::Gather, flags);
+            self.push_tiled("AttnBlock_Query_AG", (rows, s.hidden, heads), RegionSide::Gather, flags);
             self.push("AttnBlock_Multihead_Fork", k.fork(s.act, 2.0), fork);
         }
         self.push("AttnBlock_Key", k.linear(rows, s.hidden, key), r.passing());
         self.push("AttnBlock_Value", k.linear(rows, s.hidden, key), r.passing());
     }
 
-    fn mlp(&mut self, case: &Calculon, s: &Sizes, r: &Recomputation) {
+    fn mlp(&mut self, case: &Calculon, s: &LayerSizes, r: &Recomputation) {
         let k = self.kinds;
         let (rows, inner) = (s.tokens, s.feedforward / s.t);
         let again = r.full || r.redo;
-        let tiled = self.group.overlap != TensorOverlap::None;
+        let tiled = self.group.overlap != CalculonOverlap::None;
         self.push("MlpBlock_Fork", k.fork(s.act_seq, 2.0), r.kept());
         self.push("MlpBlock_LayerNorm", k.layer_norm(s.act_seq, s.hidden), r.passing());
         if tiled {
             let flags = Flags { recommunicated: again, ..r.kept() };
-            self.push_tiled("MlpBlock_Mlp1_AG", (rows, s.hidden, inner), Side::Gather, flags);
+            self.push_tiled("MlpBlock_Mlp1_AG", (rows, s.hidden, inner), RegionSide::Gather, flags);
         } else {
             let gather = Flags { recommunicated: again, ..Flags::default() };
-            self.push_collective("MlpBlock_F", s.act, Side::Gather, gather);
+            self.push_collective("MlpBlock_F", s.act, RegionSide::Gather, gather);
             let flags = Flags { not_stored: again, ..r.kept() };
             self.push("MlpBlock_Mlp1", k.linear(rows, s.hidden, inner), flags);
         }
@@ -342,10 +344,10 @@ impl Block<'_> {
         );
         if tiled {
             let flags = Flags { recommunicated: r.full, ..r.kept() };
-            self.push_tiled("MlpBlock_Mlp2_RS", (rows, inner, s.hidden), Side::Reduce, flags);
+            self.push_tiled("MlpBlock_Mlp2_RS", (rows, inner, s.hidden), RegionSide::Reduce, flags);
         } else {
             self.push("MlpBlock_Mlp2", k.linear(rows, inner, s.hidden), r.kept());
-            self.push_collective("MlpBlock_G", s.act, Side::Reduce, r.reduction());
+            self.push_collective("MlpBlock_G", s.act, RegionSide::Reduce, r.reduction());
         }
         self.push("MlpBlock_DropOut", k.dropout(s.act_seq), r.kept());
         self.push("MlpBlock_Residual", k.add(s.act_seq), r.passing());

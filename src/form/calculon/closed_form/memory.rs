@@ -1,6 +1,6 @@
 //! Memory of one processor on both tiers (restatement §2.9).
 
-use super::block::Block;
+use super::block::BlockCosts;
 use super::pipeline::Counts;
 use crate::calculon::files::{Calculon, Recompute};
 use stepsim_core::declare::summed;
@@ -8,7 +8,7 @@ use stepsim_core::declare::summed;
 summed! {
     /// Bytes by class.
     #[derive(Clone, Copy, Debug, Default, PartialEq)]
-    pub struct Classes {
+    pub struct CalculonBytes {
         /// Weights.
         pub weights: f64 = "weights",
         /// Activations.
@@ -26,16 +26,16 @@ summed! {
 
 /// Memory of one processor.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Memory {
+pub struct ProcessorMemory {
     /// Everything the processor holds, wherever it is.
-    pub whole: Classes,
+    pub whole: CalculonBytes,
     /// The bytes that a class leaves in tier 1 when it is offloaded: the block in work and its neighbour.
-    pub when_offloaded: Classes,
+    pub when_offloaded: CalculonBytes,
     /// The contents of tier 1 (HBM).
-    pub tier1: Classes,
+    pub tier1: CalculonBytes,
     /// The contents of tier 2: offloaded weights, activations (block inputs with full recomputation), optimizer state
     /// and gradients in the number format.
-    pub tier2: Classes,
+    pub tier2: CalculonBytes,
 }
 
 /// Micro-batches whose activations a processor holds at most: min(M, p), and with V > 1 chunks that times
@@ -45,14 +45,14 @@ fn in_flight(n: &Counts) -> f64 {
     if n.chunks > 1.0 { resident * (1.0 + (n.stages - 1.0) / (n.chunks * n.stages)) } else { resident }
 }
 
-impl Memory {
+impl ProcessorMemory {
     /// Memory of a processor that holds n blocks like `block`.
-    pub fn new(case: &Calculon, block: &Block, counts: &Counts) -> Memory {
+    pub fn new(case: &Calculon, block: &BlockCosts, counts: &Counts) -> ProcessorMemory {
         let (exe, b, n) = (case.exe(), &block.bytes, counts.blocks);
         let full = exe.activation_recompute == Recompute::Full;
         let resident = in_flight(counts);
         let stored = if full || !exe.training { 0.0 } else { b.stored * (n * resident - 1.0) };
-        let whole = Classes {
+        let whole = CalculonBytes {
             weights: n * b.weights,
             activations: b.working + stored,
             checkpoints: if full { n * b.checkpoint * resident } else { 0.0 },
@@ -60,7 +60,7 @@ impl Memory {
             weight_grads: b.weight_grads_fp32 + (n - 1.0) * b.weight_grads,
             optimizer: n * b.optimizer,
         };
-        let when_offloaded = Classes {
+        let when_offloaded = CalculonBytes {
             weights: 2.0 * b.weights,
             activations: b.working + b.stored,
             checkpoints: 2.0 * b.checkpoint,
@@ -71,7 +71,7 @@ impl Memory {
         let pick = |offloaded: bool| if offloaded { when_offloaded } else { whole };
         let activations = pick(exe.activations_offload);
         let optimizer = pick(exe.optimizer_offload);
-        let tier1 = Classes {
+        let tier1 = CalculonBytes {
             weights: pick(exe.weight_offload).weights,
             activations: activations.activations,
             checkpoints: activations.checkpoints,
@@ -80,7 +80,7 @@ impl Memory {
             optimizer: optimizer.optimizer,
         };
         let offloaded = |on: bool, bytes: f64| if on { bytes } else { 0.0 };
-        let tier2 = Classes {
+        let tier2 = CalculonBytes {
             weights: offloaded(exe.weight_offload, whole.weights),
             activations: offloaded(exe.activations_offload && !full, whole.activations),
             checkpoints: offloaded(exe.activations_offload, whole.checkpoints),
@@ -88,6 +88,6 @@ impl Memory {
             weight_grads: offloaded(exe.optimizer_offload, n * b.weight_grads),
             optimizer: offloaded(exe.optimizer_offload, whole.optimizer),
         };
-        Memory { whole, when_offloaded, tier1, tier2 }
+        ProcessorMemory { whole, when_offloaded, tier1, tier2 }
     }
 }

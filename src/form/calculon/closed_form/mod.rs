@@ -21,7 +21,7 @@
 //!
 //! Hazards:
 //! * This module shares nothing with the engine, else closed form and simulation would agree by construction.
-//! * [`estimate`] does not refuse a step that does not fit in memory; [`Estimate::fits`] tells.
+//! * [`estimate`] does not refuse a step that does not fit in memory; [`CalculonEstimate::fits`] tells.
 
 mod block;
 mod costs;
@@ -40,38 +40,38 @@ mod terms;
 #[cfg(test)]
 mod tests;
 
-pub use block::{Block, BlockBytes, CommSums};
-pub use costs::{Costs, NetOp, Rate, net_time};
+pub use block::{BlockBytes, BlockCosts, CommSums};
+pub use costs::{Costs, EfficientRate, NetOp, net_time};
 pub use data_parallel::DataParallel;
 pub use efficiency::Efficiency;
-pub use kinds::{EngineKind, Kinds, Shape};
-pub use layers::{Flags, Layer, LayerPass, layers};
-pub use memory::{Classes, Memory};
-pub use offload::{Offload, Required, Volume};
+pub use kinds::{EngineKind, LayerShape, LayerShapes};
+pub use layers::{CalculonLayer, Flags, LayerPass, layers};
+pub use memory::{CalculonBytes, ProcessorMemory};
+pub use offload::{Offload, OffloadBandwidth, Volume};
 pub use outputs::{Outputs, Quantity};
-pub use pipeline::{Counts, Pipeline};
+pub use pipeline::{CalculonPipeline, Counts};
 pub use quirks::Quirks;
-pub use tensor_parallel::{Comm, LayerComm, PerBlock, Side};
-pub use terms::Terms;
+pub use tensor_parallel::{LayerComm, PerBlock, RegionSide, TensorCollective};
+pub use terms::CalculonTerms;
 
 use crate::calculon::files::Calculon;
-use tensor_parallel::Group;
+use tensor_parallel::TensorGroup;
 
 /// The closed form of one step, with everything that it was made from.
 #[derive(Clone, Debug)]
-pub struct Estimate {
+pub struct CalculonEstimate {
     /// The layers of a block in order of the forward pass.
-    pub layers: Vec<Layer>,
+    pub layers: Vec<CalculonLayer>,
     /// Their sums.
-    pub block: Block,
+    pub block: BlockCosts,
     /// Chunk times, p2p, offload overheads, bubble.
-    pub pipeline: Pipeline,
+    pub pipeline: CalculonPipeline,
     /// Data-parallel communication.
     pub data_parallel: DataParallel,
     /// Memory of one processor.
-    pub memory: Memory,
+    pub memory: ProcessorMemory,
     /// The eleven terms.
-    pub terms: Terms,
+    pub terms: CalculonTerms,
     /// Efficiencies.
     pub efficiency: Efficiency,
     training: bool,
@@ -90,24 +90,24 @@ pub struct OverCapacity {
 }
 
 /// The closed form of `case` with the published form's defects switched as `quirks` says.
-pub fn estimate(case: &Calculon, quirks: Quirks) -> Estimate {
+pub fn estimate(case: &Calculon, quirks: Quirks) -> CalculonEstimate {
     let (app, exe, sys) = (case.app(), case.exe(), case.sys());
     let costs = Costs::new(case);
     let beta = exe.datatype.bytes() as f64;
     let elements = exe.microbatch_size as f64 * app.seq_size as f64 * app.hidden as f64;
-    let group = Group::new(case, costs, elements, beta, quirks);
+    let group = TensorGroup::new(case, costs, elements, beta, quirks);
     let layers = layers(case, quirks);
-    let block = Block::new(case, &group, &layers, quirks);
-    let pipeline = Pipeline::new(case, &costs, &block, quirks);
+    let block = BlockCosts::new(case, &group, &layers, quirks);
+    let pipeline = CalculonPipeline::new(case, &costs, &block, quirks);
     let data_parallel = DataParallel::new(case, &costs, &block, &pipeline, quirks);
-    let memory = Memory::new(case, &block, &pipeline.counts);
-    let terms = Terms::new(&block, &pipeline, &data_parallel, exe.training);
+    let memory = ProcessorMemory::new(case, &block, &pipeline.counts);
+    let terms = CalculonTerms::new(&block, &pipeline, &data_parallel, exe.training);
     let useful = block.forward.flops + block.agrad.flops + block.wgrad.flops + block.optimizer.flops;
     let blocks = pipeline.counts.blocks * pipeline.counts.microbatches;
     let batch = exe.batch_size as f64;
     let efficiency = Efficiency::new(useful, blocks, costs.matrix.peak(), batch, &terms);
     let capacity = [sys.mem1.capacity_gib, sys.mem2.capacity_gib].map(|gib| gib * (1u64 << 30) as f64);
-    Estimate {
+    CalculonEstimate {
         layers,
         block,
         pipeline,
@@ -120,7 +120,7 @@ pub fn estimate(case: &Calculon, quirks: Quirks) -> Estimate {
     }
 }
 
-impl Estimate {
+impl CalculonEstimate {
     /// Checks that the step fits in both memory tiers.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 //!
 //! The offload link is usable only while HBM is idle: a block of time T with memory time m leaves a window of T − m.
 
-use super::block::Block;
+use super::block::BlockCosts;
 use super::costs::Costs;
 use super::quirks::Quirks;
 use super::tensor_parallel::PerBlock;
@@ -32,12 +32,12 @@ pub struct Offload {
     /// when it moves once.
     pub optimizer_overhead: PerBlock<f64>,
     /// B/s that hide the activations, the weights, the optimizer with the gradients, and what is really offloaded.
-    pub required: Required,
+    pub required: OffloadBandwidth,
 }
 
 /// Bandwidth in B/s that keeps each kind of offload hidden.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Required {
+pub struct OffloadBandwidth {
     /// Stored activations within the forward window.
     pub activations: f64,
     /// Weights within the forward window.
@@ -49,7 +49,7 @@ pub struct Required {
 }
 
 /// Stored bytes of a block: its checkpoint with full recomputation.
-fn activations(case: &Calculon, block: &Block) -> f64 {
+fn activations(case: &Calculon, block: &BlockCosts) -> f64 {
     if case.exe().activation_recompute == Recompute::Full {
         block.bytes.checkpoint
     } else {
@@ -57,7 +57,7 @@ fn activations(case: &Calculon, block: &Block) -> f64 {
     }
 }
 
-fn volume(case: &Calculon, block: &Block) -> Volume {
+fn volume(case: &Calculon, block: &BlockCosts) -> Volume {
     let exe = case.exe();
     let enabled = |on: bool, bytes: f64| if on { bytes } else { 0.0 };
     let weights = enabled(exe.weight_offload, block.bytes.weights);
@@ -81,7 +81,7 @@ impl Offload {
     pub fn new(
         case: &Calculon,
         costs: &Costs<'_>,
-        block: &Block,
+        block: &BlockCosts,
         forward: PerBlock<f64>,
         backward: PerBlock<f64>,
         quirks: Quirks,
@@ -97,7 +97,7 @@ impl Offload {
             forward_overhead: overhead(costs, volume.forward, forward_memory, forward),
             backward_overhead: whole,
             optimizer_overhead: PerBlock::default(),
-            required: Required::default(),
+            required: OffloadBandwidth::default(),
         };
         if !quirks.optimizer_offload_every_microbatch {
             let rest = overhead(costs, volume.backward - volume.optimizer, backward_memory, backward);
@@ -107,7 +107,7 @@ impl Offload {
         let forward_window = forward.base.min(forward.edge) - forward_memory;
         let backward_window = backward.base.min(backward.edge) - backward_memory;
         let state = block.bytes.weight_grads + block.bytes.optimizer;
-        offload.required = Required {
+        offload.required = OffloadBandwidth {
             activations: bandwidth(activations(case, block), forward_window),
             weights: bandwidth(block.bytes.weights, forward_window),
             optimizer: bandwidth(state, backward_window),

@@ -3,7 +3,7 @@
 //! `block_*`, `baseblock_*` and `edgeblock_*` are one block on one processor for one micro-batch; everything else is
 //! one processor and one step.
 
-use super::Estimate;
+use super::CalculonEstimate;
 
 /// The quantity that an output counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ macro_rules! outputs {
             }
         }
 
-        impl Estimate {
+        impl CalculonEstimate {
             /// Calculon's 96 outputs.
             pub fn outputs(&self) -> Outputs {
                 let $estimate = self;
@@ -52,7 +52,7 @@ macro_rules! outputs {
 }
 
 outputs! {
-    Estimate { block, pipeline, data_parallel: dp, memory, terms, efficiency, training, .. } =>
+    CalculonEstimate { block, pipeline, data_parallel: dp, memory, terms, efficiency, training, .. } =>
     /// FLOP of one block, forward.
     block_fw_flops: Flop = block.forward.flops,
     /// Compute alone of one block, forward.

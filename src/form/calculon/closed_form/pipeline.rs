@@ -1,6 +1,6 @@
 //! Pipeline: point-to-point transfers, chunk times, bubble (restatement §2.5, §2.7).
 
-use super::block::Block;
+use super::block::BlockCosts;
 use super::costs::{Costs, NetOp, net_time};
 use super::offload::Offload;
 use super::quirks::Quirks;
@@ -50,7 +50,7 @@ impl Counts {
 
 /// The pipeline of one step.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Pipeline {
+pub struct CalculonPipeline {
     /// Counts.
     pub counts: Counts,
     /// Bytes sent forward by one micro-batch.
@@ -75,9 +75,9 @@ pub struct Pipeline {
     pub bubble: f64,
 }
 
-impl Pipeline {
+impl CalculonPipeline {
     /// The pipeline of `case`, made of blocks like `block`.
-    pub fn new(case: &Calculon, costs: &Costs<'_>, block: &Block, quirks: Quirks) -> Pipeline {
+    pub fn new(case: &Calculon, costs: &Costs<'_>, block: &BlockCosts, quirks: Quirks) -> CalculonPipeline {
         let counts = Counts::new(case);
         let (forward_bytes, backward_bytes) = transfers(case);
         let forward_p2p = net_time(costs.nets[1], NetOp::P2p, forward_bytes, 2);
@@ -92,7 +92,7 @@ impl Pipeline {
         let forward = forward_alone.plus(offload.forward_overhead);
         let backward = backward_alone.plus(offload.backward_overhead);
         let bubble = bubble(&counts, forward, backward);
-        Pipeline {
+        CalculonPipeline {
             counts,
             forward_bytes,
             backward_bytes,

@@ -6,9 +6,9 @@
 //! all-reduces backward. Every operation moves A·β bytes.
 
 use super::costs::{Costs, NetOp, net_time};
-use super::kinds::{AGRAD, EngineKind, FORWARD, Shape, WGRAD};
+use super::kinds::{AGRAD, EngineKind, FORWARD, LayerShape, WGRAD};
 use super::quirks::Quirks;
-use crate::calculon::files::{Calculon, Network, TensorComm, TensorOverlap};
+use crate::calculon::files::{Calculon, CalculonOverlap, NetworkTier, TensorComm};
 
 /// A value for base blocks and for the edge block that ends a chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -36,7 +36,7 @@ impl PerBlock<f64> {
 
 /// One collective of one layer and stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Comm {
+pub struct TensorCollective {
     /// Message size in bytes.
     pub bytes: f64,
     /// Seconds on the link, with the reduction.
@@ -49,16 +49,16 @@ pub struct Comm {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LayerComm {
     /// Forward pass.
-    pub forward: PerBlock<Comm>,
+    pub forward: PerBlock<TensorCollective>,
     /// With the activation gradient.
-    pub agrad: PerBlock<Comm>,
+    pub agrad: PerBlock<TensorCollective>,
     /// Repeated in the backward pass.
-    pub redo: PerBlock<Comm>,
+    pub redo: PerBlock<TensorCollective>,
 }
 
 /// The end of the tensor-parallel region that a layer stands at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum RegionSide {
     /// F: gathers the region's input.
     Gather,
     /// G: reduces the region's output.
@@ -67,8 +67,8 @@ pub enum Side {
 
 /// The collective of a side, if it has one: forward (and redo) or backward, split into reduce-scatter and all-gather
 /// or not.
-fn operation(side: Side, backward: bool, split: bool) -> Option<NetOp> {
-    match ((side == Side::Gather) != backward, split) {
+fn operation(side: RegionSide, backward: bool, split: bool) -> Option<NetOp> {
+    match ((side == RegionSide::Gather) != backward, split) {
         (true, true) => Some(NetOp::AllGather),
         (true, false) => None,
         (false, true) => Some(NetOp::ReduceScatter),
@@ -78,7 +78,7 @@ fn operation(side: Side, backward: bool, split: bool) -> Option<NetOp> {
 
 /// The tensor-parallel group and what its layers need to know of the execution.
 #[derive(Clone, Copy, Debug)]
-pub struct Group<'a> {
+pub struct TensorGroup<'a> {
     /// Elementary costs.
     pub costs: Costs<'a>,
     /// Group size t.
@@ -90,15 +90,21 @@ pub struct Group<'a> {
     /// Collective type.
     pub comm: TensorComm,
     /// Tiled overlap.
-    pub overlap: TensorOverlap,
+    pub overlap: CalculonOverlap,
     quirks: Quirks,
 }
 
-impl<'a> Group<'a> {
+impl<'a> TensorGroup<'a> {
     /// The group of `case`.
-    pub fn new(case: &Calculon, costs: Costs<'a>, elements: f64, beta: f64, quirks: Quirks) -> Group<'a> {
+    pub fn new(
+        case: &Calculon,
+        costs: Costs<'a>,
+        elements: f64,
+        beta: f64,
+        quirks: Quirks,
+    ) -> TensorGroup<'a> {
         let exe = case.exe();
-        Group {
+        TensorGroup {
             costs,
             t: exe.tensor_par,
             elements,
@@ -108,7 +114,7 @@ impl<'a> Group<'a> {
             quirks,
         }
     }
-    fn net(&self) -> &'a Network {
+    fn net(&self) -> &'a NetworkTier {
         self.costs.nets[0]
     }
     /// True if a block of this kind splits its all-reduces.
@@ -116,17 +122,17 @@ impl<'a> Group<'a> {
         let all = self.comm == TensorComm::RsAg;
         PerBlock { base: all, edge: all || self.comm == TensorComm::P2pRsAg }
     }
-    fn op(&self, side: Side, backward: bool, split: bool) -> Option<NetOp> {
+    fn op(&self, side: RegionSide, backward: bool, split: bool) -> Option<NetOp> {
         if self.t > 1 { operation(side, backward, split) } else { None }
     }
 
     /// A collective that runs alone: T_net + Combine(T_vec(reduction FLOP), T_mem(bytes)), all of it exposed. `compute`
     /// is the layer's own Combine by stage; a repeated collective has none.
-    pub fn alone(&self, side: Side, recommunicated: bool, compute: [f64; 3]) -> LayerComm {
+    pub fn alone(&self, side: RegionSide, recommunicated: bool, compute: [f64; 3]) -> LayerComm {
         let one = |backward: bool, split: bool, compute: f64| {
-            self.op(side, backward, split).map_or(Comm::default(), |op| {
+            self.op(side, backward, split).map_or(TensorCollective::default(), |op| {
                 let time = net_time(self.net(), op, self.bytes, self.t) + compute;
-                Comm { bytes: self.bytes, link_time: time, exposed_time: time }
+                TensorCollective { bytes: self.bytes, link_time: time, exposed_time: time }
             })
         };
         let both = |backward: bool, compute: f64| {
@@ -141,24 +147,24 @@ impl<'a> Group<'a> {
     }
 
     /// T_net, and the reduction of what arrives: T_vec(A (t − 1) / t).
-    fn tiled_comm(&self, op: Option<NetOp>, reduction: bool) -> Comm {
-        let Some(op) = op else { return Comm::default() };
+    fn tiled_comm(&self, op: Option<NetOp>, reduction: bool) -> TensorCollective {
+        let Some(op) = op else { return TensorCollective::default() };
         let mut link_time = net_time(self.net(), op, self.bytes, self.t);
         if reduction && op.reduces() {
             let t = self.t as f64;
             link_time += self.costs.vector.time(self.elements * (t - 1.0) / t);
         }
-        Comm { bytes: self.bytes, link_time, exposed_time: 0.0 }
+        TensorCollective { bytes: self.bytes, link_time, exposed_time: 0.0 }
     }
 
     /// A GEMM in t tiles that overlaps its collective. Returns processing time by stage and the collectives.
-    pub fn tiled(&self, side: Side, recommunicated: bool, shape: &Shape) -> ([f64; 3], LayerComm) {
+    pub fn tiled(&self, side: RegionSide, recommunicated: bool, shape: &LayerShape) -> ([f64; 3], LayerComm) {
         assert_eq!(shape.unit, EngineKind::Matrix);
         let stage = |backward: bool, redo: bool, index: usize| {
             let PerBlock { base, edge } = self.splits();
             let comm = |split| {
                 if redo && !recommunicated {
-                    return Comm::default();
+                    return TensorCollective::default();
                 }
                 self.tiled_comm(self.op(side, backward, split), !redo)
             };
@@ -175,14 +181,20 @@ impl<'a> Group<'a> {
     }
 
     /// Processing time of one stage (the base block's for both kinds) and its collective with the exposed part.
-    fn tiled_stage(&self, flops: f64, bytes: f64, base: Comm, edge: Comm) -> (f64, PerBlock<Comm>) {
+    fn tiled_stage(
+        &self,
+        flops: f64,
+        bytes: f64,
+        base: TensorCollective,
+        edge: TensorCollective,
+    ) -> (f64, PerBlock<TensorCollective>) {
         let (time, base_exposed) = self.tile(flops, bytes, base.link_time);
         let edge_exposed = if self.quirks.edge_takes_base_exposure {
             base_exposed
         } else {
             self.tile(flops, bytes, edge.link_time).1
         };
-        let exposed = |comm: Comm, exposed_time| Comm { exposed_time, ..comm };
+        let exposed = |comm: TensorCollective, exposed_time| TensorCollective { exposed_time, ..comm };
         (time, PerBlock { base: exposed(base, base_exposed), edge: exposed(edge, edge_exposed) })
     }
 
@@ -210,7 +222,7 @@ impl<'a> Group<'a> {
         } else {
             (alone + (t - 1.0) * usage * nt / t, 0.0)
         };
-        if self.overlap == TensorOverlap::Pipe {
+        if self.overlap == CalculonOverlap::Pipe {
             exposed += nt / t;
             if self.quirks.pipe_tile_twice {
                 time += nt / t;
@@ -220,7 +232,7 @@ impl<'a> Group<'a> {
     }
 
     /// Bandwidth in B/s at which a tile's transfer takes as long as its slowed GEMM: (volume / t) / (Fs / t).
-    pub fn bandwidth_to_hide(&self, flops: f64, comm: &Comm) -> f64 {
+    pub fn bandwidth_to_hide(&self, flops: f64, comm: &TensorCollective) -> f64 {
         let slowed = self.costs.matrix.time(flops) / (1.0 - self.net().processor_usage);
         if slowed > 0.0 { comm.bytes / slowed } else { 0.0 }
     }

@@ -1,14 +1,14 @@
 //! The eleven terms whose sum is the step time (restatement §2.5 to §2.8).
 
-use super::block::Block;
+use super::block::BlockCosts;
 use super::data_parallel::DataParallel;
-use super::pipeline::Pipeline;
+use super::pipeline::CalculonPipeline;
 use stepsim_core::declare::summed;
 
 summed! {
     /// Seconds of one step, term by term.
     #[derive(Clone, Copy, Debug, Default, PartialEq)]
-    pub struct Terms {
+    pub struct CalculonTerms {
         /// Forward compute.
         pub forward: f64 = "forward",
         /// Backward compute, both gradients.
@@ -34,16 +34,21 @@ summed! {
     }
 }
 
-impl Terms {
+impl CalculonTerms {
     /// All terms of a step.
-    pub fn new(block: &Block, pipeline: &Pipeline, dp: &DataParallel, training: bool) -> Terms {
+    pub fn new(
+        block: &BlockCosts,
+        pipeline: &CalculonPipeline,
+        dp: &DataParallel,
+        training: bool,
+    ) -> CalculonTerms {
         let counts = &pipeline.counts;
         // n·M: blocks of one processor times micro-batches.
         let blocks = counts.blocks * counts.microbatches;
         let offload = &pipeline.offload;
         // Optimizer state that moves once adds one round of the chunks.
         let once = counts.chunks * offload.optimizer_overhead.chunk(counts.chunk_blocks);
-        Terms {
+        CalculonTerms {
             forward: blocks * block.forward.time,
             backward: blocks * (block.agrad.time + block.wgrad.time),
             // Once per step.

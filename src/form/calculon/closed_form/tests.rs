@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::calculon::files::{
-    Execution, Names, ProcessingMode, Recompute, System, TensorComm, TensorOverlap,
+    CalculonOverlap, Execution, FileNames, ProcessingMode, Recompute, System, TensorComm,
 };
 
 /// A golden: its name, its inputs, what Calculon wrote.
@@ -17,7 +17,7 @@ fn cases_of(goldens: &Value) -> Vec<(String, Calculon, Value)> {
     let case = |case: &Value| {
         let of = |table: &str, key: &str| goldens[table][case[key].as_str().expect("a name")].clone();
         let inputs = Calculon::new(
-            Names::default(),
+            FileNames::default(),
             serde_json::from_value(of("applications", "application")).expect("an application"),
             serde_json::from_value(case["execution"].clone()).expect("an execution"),
             serde_json::from_value(of("systems", "system")).expect("a system"),
@@ -86,13 +86,13 @@ fn changed(name: &str, change: impl Fn(&mut Execution, &mut System)) -> Calculon
     Calculon::new(case.names().clone(), case.app().clone(), exe, sys).expect("valid after the change")
 }
 
-fn published(case: &Calculon) -> Estimate {
+fn published(case: &Calculon) -> CalculonEstimate {
     estimate(case, Quirks::AS_PUBLISHED)
 }
 
 /// Calculon's record of a layer, field by field, as far as it adds up to the block's sums: its exposed repeated
 /// collectives do not, as it computes them in another order.
-fn layer_record(layer: &Layer) -> Vec<(String, f64)> {
+fn layer_record(layer: &CalculonLayer) -> Vec<(String, f64)> {
     let mut record: Vec<(String, f64)> = vec![
         ("inputs_size".into(), layer.shape.inputs),
         ("outputs_size".into(), layer.shape.outputs),
@@ -188,7 +188,7 @@ fn each_other_defect_shows_where_it_can() {
 
     // p2p_rs_ag in tiles: the edge block's reduce-scatter carries half of what the base block's all-reduce does.
     let case = changed("d11", |exe, sys| {
-        exe.tensor_par_overlap = TensorOverlap::Ring;
+        exe.tensor_par_overlap = CalculonOverlap::Ring;
         sys.networks[0].bandwidth = 60.0;
     });
     assert!(effect_of_repair(&case, "edge_takes_base_exposure").abs() > 0.01);
@@ -196,7 +196,7 @@ fn each_other_defect_shows_where_it_can() {
     // A repeated all-gather hides behind a weight gradient that no reduction delays: less is exposed, never more.
     let case = changed("d12", |exe, sys| {
         exe.activation_recompute = Recompute::Full;
-        exe.tensor_par_overlap = TensorOverlap::Ring;
+        exe.tensor_par_overlap = CalculonOverlap::Ring;
         sys.networks[0].bandwidth = 60.0;
     });
     assert!(effect_of_repair(&case, "redo_takes_forward_exposure") < 0.0);
@@ -238,7 +238,7 @@ fn inference_offloads_in_its_forward_pass_alone() {
 fn bandwidth_that_hides_tiles_is_that_of_the_busier_block() {
     let need = |comm: TensorComm| {
         let case = changed("d11", |exe, _| {
-            exe.tensor_par_overlap = TensorOverlap::Ring;
+            exe.tensor_par_overlap = CalculonOverlap::Ring;
             exe.tensor_par_comm_type = comm;
             exe.seq_par_ag_redo = false;
         });

@@ -1,8 +1,8 @@
 //! Calculon's assertions about its three files, and the assumptions of its arithmetic.
 
 use super::{
-    Application, EfficiencyTable, Engine, Execution, Memory, Names, Network, NetworkOps, Recompute, System,
-    TensorComm,
+    Application, EfficiencyTable, Engine, Execution, FileNames, MemoryTier, NetworkOps, NetworkTier,
+    Recompute, System, TensorComm,
 };
 use stepsim_step::spec::SpecError;
 
@@ -54,7 +54,7 @@ fn needs(file: &str, path: &str, on: bool, value: &str, condition: bool, need: &
         .hint("switch the option off or change what it needs"))
 }
 
-pub(super) fn application(app: &Application, names: &Names) -> Check {
+pub(super) fn application(app: &Application, names: &FileNames) -> Check {
     let file = &names.application;
     for (path, value) in [
         ("hidden", app.hidden),
@@ -69,7 +69,7 @@ pub(super) fn application(app: &Application, names: &Names) -> Check {
     Ok(())
 }
 
-pub(super) fn execution(exe: &Execution, names: &Names) -> Check {
+pub(super) fn execution(exe: &Execution, names: &FileNames) -> Check {
     let file = &names.execution;
     for (path, value) in [
         ("num_procs", exe.num_procs),
@@ -147,7 +147,7 @@ fn options(exe: &Execution, file: &str) -> Check {
     needs(file, "optimizer_offload", exe.optimizer_offload, "true", exe.training, "training = true")
 }
 
-pub(super) fn system(sys: &System, names: &Names) -> Check {
+pub(super) fn system(sys: &System, names: &FileNames) -> Check {
     let file = &names.system;
     for (kind, table) in [("matrix", &sys.matrix), ("vector", &sys.vector)] {
         for (datatype, unit) in table {
@@ -164,7 +164,7 @@ fn engine(file: &str, path: &str, unit: &Engine) -> Check {
     table(file, &format!("{path}.gflops_efficiency"), &unit.gflops_efficiency)
 }
 
-fn memory(file: &str, path: &str, mem: &Memory, ok: fn(f64) -> bool, allowed: &str) -> Check {
+fn memory(file: &str, path: &str, mem: &MemoryTier, ok: fn(f64) -> bool, allowed: &str) -> Check {
     number(file, format!("{path}.GiB"), mem.capacity_gib, ok, allowed)?;
     number(file, format!("{path}.GBps"), mem.bandwidth_gbps, ok, allowed)?;
     table(file, &format!("{path}.MB_efficiency"), &mem.mb_efficiency)
@@ -198,7 +198,7 @@ fn table(file: &str, path: &str, rows: &EfficiencyTable) -> Check {
     }
 }
 
-fn network(file: &str, path: &str, net: &Network) -> Check {
+fn network(file: &str, path: &str, net: &NetworkTier) -> Check {
     let at = |field: &str| format!("{path}.{field}");
     number(file, at("bandwidth"), net.bandwidth, |v| v > 0.0, "a number above 0, in GB/s")?;
     number(file, at("efficiency"), net.efficiency, |v| 0.0 < v && v <= 1.0, "above 0, at most 1")?;
@@ -233,7 +233,7 @@ fn network(file: &str, path: &str, net: &Network) -> Check {
 }
 
 /// Checks across the three files.
-pub(super) fn together(app: &Application, exe: &Execution, sys: &System, names: &Names) -> Check {
+pub(super) fn together(app: &Application, exe: &Execution, sys: &System, names: &FileNames) -> Check {
     split_by_tensor(app, exe, names)?;
     chunks(app, exe, names)?;
     engines(exe, sys, names)?;
@@ -241,7 +241,7 @@ pub(super) fn together(app: &Application, exe: &Execution, sys: &System, names: 
     offload(app, exe, sys, names)
 }
 
-fn split_by_tensor(app: &Application, exe: &Execution, names: &Names) -> Check {
+fn split_by_tensor(app: &Application, exe: &Execution, names: &FileNames) -> Check {
     for (what, size) in
         [("hidden", app.hidden), ("feedforward", app.feedforward), ("attn_heads", app.attn_heads)]
     {
@@ -256,7 +256,7 @@ fn split_by_tensor(app: &Application, exe: &Execution, names: &Names) -> Check {
     divides(&names.execution, "tensor_par", exe.tensor_par, tokens, "microbatch_size * seq_size", hint)
 }
 
-fn chunks(app: &Application, exe: &Execution, names: &Names) -> Check {
+fn chunks(app: &Application, exe: &Execution, names: &FileNames) -> Check {
     let blocks = app.num_blocks.div_ceil(exe.pipeline_par);
     divides(
         &names.execution,
@@ -268,7 +268,7 @@ fn chunks(app: &Application, exe: &Execution, names: &Names) -> Check {
     )
 }
 
-fn engines(exe: &Execution, sys: &System, names: &Names) -> Check {
+fn engines(exe: &Execution, sys: &System, names: &FileNames) -> Check {
     let key = exe.datatype.key();
     for (kind, table) in [("matrix", &sys.matrix), ("vector", &sys.vector)] {
         if !table.contains_key(key) {
@@ -285,7 +285,7 @@ fn engines(exe: &Execution, sys: &System, names: &Names) -> Check {
     Ok(())
 }
 
-fn networks(exe: &Execution, sys: &System, names: &Names) -> Check {
+fn networks(exe: &Execution, sys: &System, names: &FileNames) -> Check {
     let users = [
         ("tensor_par", exe.tensor_par_net, exe.tensor_par),
         ("pipeline_par", exe.pipeline_par_net, exe.pipeline_par),
@@ -325,7 +325,7 @@ fn networks(exe: &Execution, sys: &System, names: &Names) -> Check {
     Ok(())
 }
 
-fn offload(app: &Application, exe: &Execution, sys: &System, names: &Names) -> Check {
+fn offload(app: &Application, exe: &Execution, sys: &System, names: &FileNames) -> Check {
     let blocks = app.num_blocks.div_ceil(exe.pipeline_par);
     for (path, on) in [
         ("weight_offload", exe.weight_offload),

@@ -56,7 +56,7 @@ impl Datatype {
 /// Shape of the key and value projections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Attention {
+pub enum AttentionProjections {
     /// One key and value head per query head.
     Multihead,
     /// One key and value head in all, replicated over the tensor-parallel group.
@@ -93,7 +93,7 @@ named! {
     /// Tiled overlap of a GEMM with its collective.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
-    pub enum TensorOverlap {
+    pub enum CalculonOverlap {
         /// The collective runs alone.
         None = "none",
         /// No exposed first tile.
@@ -130,7 +130,7 @@ pub struct Execution {
     /// The activation function stores nothing.
     pub fused_activation: bool,
     /// Multihead or multiquery.
-    pub attention_type: Attention,
+    pub attention_type: AttentionProjections,
     /// Full, selective or no recomputation.
     pub activation_recompute: Recompute,
     /// Model chunks per processor V.
@@ -140,7 +140,7 @@ pub struct Execution {
     /// Collectives of the tensor-parallel group.
     pub tensor_par_comm_type: TensorComm,
     /// Overlap of GEMMs with those collectives.
-    pub tensor_par_overlap: TensorOverlap,
+    pub tensor_par_overlap: CalculonOverlap,
     /// Drop the gathered input and repeat the all-gather in the backward pass.
     pub seq_par_ag_redo: bool,
     /// Overlap data-parallel communication with the backward pass.
@@ -171,7 +171,7 @@ pub struct Engine {
 /// A memory tier of one processor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Memory {
+pub struct MemoryTier {
     /// Capacity in 2³⁰ bytes.
     #[serde(rename = "GiB")]
     pub capacity_gib: f64,
@@ -210,7 +210,7 @@ pub struct NetworkOps {
 /// A network tier.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Network {
+pub struct NetworkTier {
     /// Bandwidth of one processor in one direction, in 10⁹ B/s.
     pub bandwidth: f64,
     /// Share of the bandwidth that is reached, in (0, 1].
@@ -236,19 +236,19 @@ pub struct System {
     /// Vector engine by number format.
     pub vector: BTreeMap<String, Engine>,
     /// HBM.
-    pub mem1: Memory,
+    pub mem1: MemoryTier,
     /// Offload memory; capacity 0 means there is none.
-    pub mem2: Memory,
+    pub mem2: MemoryTier,
     /// How compute and memory time combine.
     pub processing_mode: ProcessingMode,
     /// Network tiers, the fastest first.
-    pub networks: Vec<Network>,
+    pub networks: Vec<NetworkTier>,
 }
 
 defaults! {
     /// Where the three files came from: the names that errors print.
     #[derive(Clone, Debug, PartialEq)]
-    pub struct Names {
+    pub struct FileNames {
         /// The application file.
         pub application: String = "application".into(),
         /// The execution file.

@@ -5,7 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Attention, Calculon, Datatype, Network, ProcessingMode, Recompute, TensorComm, TensorOverlap};
+use super::{
+    AttentionProjections, Calculon, CalculonOverlap, Datatype, NetworkTier, ProcessingMode, Recompute,
+    TensorComm,
+};
 use stepsim_step::schedule::{Choice, Interleaved};
 use stepsim_step::sharding::{NONE, ZERO1};
 use stepsim_step::spec::cost::{CostSpec, Processing};
@@ -58,9 +61,9 @@ impl Calculon {
             tensor,
             sequence_parallel,
             tensor_overlap: match exe.tensor_par_overlap {
-                TensorOverlap::None => w::TensorOverlap::None,
-                TensorOverlap::Ring => w::TensorOverlap::Ring,
-                TensorOverlap::Pipe => w::TensorOverlap::Pipelined,
+                CalculonOverlap::None => w::TensorOverlap::None,
+                CalculonOverlap::Ring => w::TensorOverlap::Ring,
+                CalculonOverlap::Pipe => w::TensorOverlap::Pipelined,
             },
             pipeline,
             data: Some(exe.data_par),
@@ -132,7 +135,7 @@ impl Calculon {
             layers: app.num_blocks,
             hidden: app.hidden,
             heads: app.attn_heads,
-            kv_heads: (self.exe.attention_type == Attention::Multiquery).then_some(1),
+            kv_heads: (self.exe.attention_type == AttentionProjections::Multiquery).then_some(1),
             head_size: Some(app.attn_size),
             ffn: app.feedforward,
             gated_mlp: false,
@@ -294,7 +297,7 @@ fn dtype(datatype: Datatype) -> w::Dtype {
     }
 }
 
-fn link(net: &Network) -> Link {
+fn link(net: &NetworkTier) -> Link {
     Link { efficiency: net.efficiency, ..Link::of(net.bandwidth, net.latency * 1e6) }
 }
 

@@ -18,8 +18,8 @@ mod read;
 mod tests;
 
 pub use fields::{
-    Application, Attention, Datatype, EfficiencyTable, Engine, Execution, Memory, Names, Network, NetworkOps,
-    ProcessingMode, Recompute, System, TensorComm, TensorOverlap,
+    Application, AttentionProjections, CalculonOverlap, Datatype, EfficiencyTable, Engine, Execution,
+    FileNames, MemoryTier, NetworkOps, NetworkTier, ProcessingMode, Recompute, System, TensorComm,
 };
 
 use std::path::Path;
@@ -34,7 +34,7 @@ impl Application {
     /// # Errors
     /// It cannot be read, or is wrong.
     pub fn load(path: &Path) -> Result<Application, SpecError> {
-        let names = Names { application: path.display().to_string(), ..Names::default() };
+        let names = FileNames { application: path.display().to_string(), ..FileNames::default() };
         let app = read::parse(&names.application, &read::text(path)?)?;
         checks::application(&app, &names)?;
         Ok(app)
@@ -48,7 +48,7 @@ impl System {
     /// # Errors
     /// It cannot be read, or is wrong, or a path is none of its own.
     pub fn load(path: &Path, changes: &[(String, Value)]) -> Result<System, SpecError> {
-        let names = Names { system: path.display().to_string(), ..Names::default() };
+        let names = FileNames { system: path.display().to_string(), ..FileNames::default() };
         let mut file: Value = json::read(&names.system, &read::text(path)?)?;
         for (field, value) in changes {
             json::set(&mut file, field, value.clone()).map_err(|e| e.in_file(&names.system))?;
@@ -65,7 +65,7 @@ pub struct Calculon {
     app: Application,
     exe: Execution,
     sys: System,
-    names: Names,
+    names: FileNames,
 }
 
 impl Calculon {
@@ -74,7 +74,7 @@ impl Calculon {
     /// # Errors
     /// The first defect found, in the order application, execution, system, then what ties them together.
     pub fn load(application: &Path, execution: &Path, system: &Path) -> Result<Calculon, SpecError> {
-        let names = Names {
+        let names = FileNames {
             application: application.display().to_string(),
             execution: execution.display().to_string(),
             system: system.display().to_string(),
@@ -87,7 +87,7 @@ impl Calculon {
     ///
     /// # Errors
     /// As [`Calculon::load`].
-    pub fn parse(names: Names, app: &str, exe: &str, sys: &str) -> Result<Calculon, SpecError> {
+    pub fn parse(names: FileNames, app: &str, exe: &str, sys: &str) -> Result<Calculon, SpecError> {
         let app: Application = read::parse(&names.application, app)?;
         let exe: Execution = read::parse(&names.execution, exe)?;
         let sys: System = read::parse(&names.system, sys)?;
@@ -98,7 +98,12 @@ impl Calculon {
     ///
     /// # Errors
     /// As [`Calculon::load`].
-    pub fn new(names: Names, app: Application, exe: Execution, sys: System) -> Result<Calculon, SpecError> {
+    pub fn new(
+        names: FileNames,
+        app: Application,
+        exe: Execution,
+        sys: System,
+    ) -> Result<Calculon, SpecError> {
         checks::application(&app, &names)?;
         checks::execution(&exe, &names)?;
         checks::system(&sys, &names)?;
@@ -130,7 +135,7 @@ impl Calculon {
         &self.sys
     }
     /// The names of the three files in errors.
-    pub fn names(&self) -> &Names {
+    pub fn names(&self) -> &FileNames {
         &self.names
     }
     /// The matrix and the vector engine of the execution's number format.
@@ -139,7 +144,7 @@ impl Calculon {
         (&self.sys.matrix[key], &self.sys.vector[key])
     }
     /// The networks of tensor, pipeline and data parallelism.
-    pub fn networks(&self) -> [&Network; 3] {
+    pub fn networks(&self) -> [&NetworkTier; 3] {
         let e = &self.exe;
         [e.tensor_par_net, e.pipeline_par_net, e.data_par_net].map(|i| &self.sys.networks[i as usize])
     }

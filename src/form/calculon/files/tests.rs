@@ -39,7 +39,7 @@ fn files() -> [Value; 3] {
 
 fn check(files: &[Value; 3]) -> Result<Calculon, SpecError> {
     let [application, execution, system] = NAMES.map(String::from);
-    let names = Names { application, execution, system };
+    let names = FileNames { application, execution, system };
     let [app, exe, sys] = files.each_ref().map(Value::to_string);
     Calculon::parse(names, &app, &exe, &sys)
 }
@@ -85,14 +85,15 @@ fn the_small_files_are_valid_and_fit() {
 #[test]
 fn a_file_that_is_no_json_or_no_file() {
     let [app, exe, _] = files().map(|file| file.to_string());
-    let parse = |sys: &str| Calculon::parse(Names::default(), &app, &exe, sys).expect_err("bad").to_string();
+    let parse =
+        |sys: &str| Calculon::parse(FileNames::default(), &app, &exe, sys).expect_err("bad").to_string();
     assert_eq!(
         parse("{\n  \"matrix\": }"),
         "system: at `matrix`: expected value at line 2 column 13\n\
          \x20 hint: JSON has no comments, no trailing commas, no NaN and no Infinity; strings take double quotes"
     );
     let twice = r#"{"hidden": 1, "hidden": 2}"#;
-    let text = Calculon::parse(Names::default(), twice, &exe, "{}").expect_err("bad").to_string();
+    let text = Calculon::parse(FileNames::default(), twice, &exe, "{}").expect_err("bad").to_string();
     assert_eq!(
         text,
         "application: the key `hidden` stands here twice at line 1 column 22\n  hint: keep one of the two"
@@ -183,6 +184,6 @@ proptest! {
         let mut texts = files().map(|file| file.to_string());
         let cut = at.index(texts[file].len());
         texts[file].replace_range(cut..=cut, &put);
-        let _ = Calculon::parse(Names::default(), &texts[0], &texts[1], &texts[2]);
+        let _ = Calculon::parse(FileNames::default(), &texts[0], &texts[1], &texts[2]);
     }
 }

@@ -1,7 +1,7 @@
 //! The passes of Calculon's step on one rank: the ops of its blocks, and of the optimizer behind them.
 
 use super::labels::{Infos, Local, Move};
-use super::{DataParallel, Step};
+use super::{CalculonStep, DataParallelPlan};
 use stepsim_core::ids::{OpId, TransferId};
 use stepsim_core::program::{
     MemoryClass, MemoryEffect, MemoryWhen, NO_MICRO_BATCH, ProgramBuilder, StreamKind, Work,
@@ -12,7 +12,7 @@ use stepsim_step::schedule::{Data, Part, Pass};
 
 /// Streams of the open program.
 #[derive(Clone, Copy, Debug, Default)]
-struct Streams {
+struct BlockStreams {
     compute: u16,
     tensor: u16,
     data: u16,
@@ -20,10 +20,10 @@ struct Streams {
     copy_out: u16,
 }
 
-/// Puts the ops of a [`Step`] between the transfers of `plan::pipeline`.
-pub(super) struct Blocks<'a> {
-    step: &'a Step,
-    streams: Streams,
+/// Puts the ops of a [`CalculonStep`] between the transfers of `plan::pipeline`.
+pub(super) struct BlockWriter<'a> {
+    step: &'a CalculonStep,
+    streams: BlockStreams,
     infos: Infos,
     /// The last op of the pass before.
     last: Option<OpId>,
@@ -38,17 +38,17 @@ pub(super) struct Blocks<'a> {
 }
 
 /// Steps through the ops of one block.
-struct Chain {
+struct BlockCursor {
     after: Option<OpId>,
     micro_batch: u32,
 }
 
-impl<'a> Blocks<'a> {
+impl<'a> BlockWriter<'a> {
     /// Those of a step, before its first rank.
-    pub(super) fn new(step: &'a Step) -> Blocks<'a> {
-        Blocks {
+    pub(super) fn new(step: &'a CalculonStep) -> BlockWriter<'a> {
+        BlockWriter {
             step,
-            streams: Streams::default(),
+            streams: BlockStreams::default(),
             infos: Infos::default(),
             last: None,
             recent: [None; 2],
@@ -64,7 +64,7 @@ impl<'a> Blocks<'a> {
     fn push(
         &self,
         b: &mut ProgramBuilder,
-        chain: &mut Chain,
+        chain: &mut BlockCursor,
         stream: u16,
         work: Work,
         info: u32,
@@ -78,7 +78,7 @@ impl<'a> Blocks<'a> {
     fn kernel(
         &self,
         b: &mut ProgramBuilder,
-        chain: &mut Chain,
+        chain: &mut BlockCursor,
         phase: usize,
         time: Time,
         waits: &[Option<OpId>],
@@ -92,13 +92,13 @@ impl<'a> Blocks<'a> {
         b.slowdown(op, [slowdown.forward, slowdown.forward, slowdown.backward, 0][phase]);
         op
     }
-    fn comm(&self, b: &mut ProgramBuilder, chain: &mut Chain, time: Time, kind: Move, info: u32) {
+    fn comm(&self, b: &mut ProgramBuilder, chain: &mut BlockCursor, time: Time, kind: Move, info: u32) {
         if time > Time::ZERO {
             let work = self.local(Local::Tensor, kind);
             self.push(b, chain, self.streams.tensor, work, info, &[]);
         }
     }
-    fn charged(&self, b: &mut ProgramBuilder, chain: &mut Chain, time: Time, kind: Move) {
+    fn charged(&self, b: &mut ProgramBuilder, chain: &mut BlockCursor, time: Time, kind: Move) {
         if time > Time::ZERO && self.step.copies.is_none() {
             let work = self.local(Local::CopyIn, kind);
             self.push(b, chain, self.streams.copy_in, work, self.infos.weights, &[]);
@@ -135,7 +135,7 @@ impl<'a> Blocks<'a> {
         self.recent = [self.recent[1], op];
     }
 
-    fn forward(&mut self, b: &mut ProgramBuilder, task: &Task, chain: &mut Chain, block: u32) {
+    fn forward(&mut self, b: &mut ProgramBuilder, task: &Task, chain: &mut BlockCursor, block: u32) {
         let (step, m) = (self.step, task.part.micro_batch);
         let times = *step.block(task.rank, task.part.chunk, block);
         let edge = block + 1 == step.blocks_of(task.rank, task.part.chunk);
@@ -162,7 +162,7 @@ impl<'a> Blocks<'a> {
         self.ended(chain.after);
     }
 
-    fn backward(&mut self, b: &mut ProgramBuilder, task: &Task, chain: &mut Chain, block: u32) {
+    fn backward(&mut self, b: &mut ProgramBuilder, task: &Task, chain: &mut BlockCursor, block: u32) {
         let (step, m) = (self.step, task.part.micro_batch);
         let times = *step.block(task.rank, task.part.chunk, block);
         let edge = block + 1 == step.blocks_of(task.rank, task.part.chunk);
@@ -187,7 +187,7 @@ impl<'a> Blocks<'a> {
         self.charged(b, chain, times.backward_offload, offload);
         self.ended(chain.after);
         if task.last_of_chunk
-            && let DataParallel::Blocks { overlap: true, .. } = step.data
+            && let DataParallelPlan::Blocks { overlap: true, .. } = step.data
         {
             self.reduce(b, chain.after);
         }
@@ -200,7 +200,7 @@ impl<'a> Blocks<'a> {
 
     /// Reduces the gradients of one block.
     fn reduce(&mut self, b: &mut ProgramBuilder, after: Option<OpId>) {
-        let DataParallel::Blocks { gather, gather_after_step, .. } = self.step.data else { return };
+        let DataParallelPlan::Blocks { gather, gather_after_step, .. } = self.step.data else { return };
         let work = self.local(Local::Data, Move::Reduce);
         let mut op = b.op(self.streams.data, work, after.as_slice(), self.infos.reduce, NO_MICRO_BATCH);
         if gather.is_some() && !gather_after_step {
@@ -215,7 +215,7 @@ impl<'a> Blocks<'a> {
         let step = self.step;
         let state = step.copies.unwrap_or_default().state;
         let after_step =
-            matches!(step.data, DataParallel::Blocks { gather: Some(_), gather_after_step: true, .. });
+            matches!(step.data, DataParallelPlan::Blocks { gather: Some(_), gather_after_step: true, .. });
         let mut steps: Vec<OpId> = Vec::new();
         let before = self.last;
         for block in 0..step.all_blocks(rank) as usize {
@@ -242,15 +242,15 @@ impl<'a> Blocks<'a> {
     }
 }
 
-impl Step {
+impl CalculonStep {
     fn stored(&self) -> u64 {
         if self.training { self.bytes.stored } else { 0 }
     }
 }
 
-impl StageWork for Blocks<'_> {
+impl StageWork for BlockWriter<'_> {
     fn begin(&mut self, b: &mut ProgramBuilder, rank: u32) -> u16 {
-        self.streams = Streams {
+        self.streams = BlockStreams {
             compute: b.stream(StreamKind::Compute),
             tensor: b.stream(StreamKind::Tensor),
             data: b.stream(StreamKind::Data),
@@ -279,7 +279,7 @@ impl StageWork for Blocks<'_> {
 
     fn pass(&mut self, b: &mut ProgramBuilder, task: &Task) -> OpId {
         // The input is waited for by the first kernel beside what came before on this rank.
-        let mut chain = Chain { after: self.last, micro_batch: task.part.micro_batch };
+        let mut chain = BlockCursor { after: self.last, micro_batch: task.part.micro_batch };
         let forward = task.part.pass == Pass::Forward;
         if let Some(input) = task.input {
             // An op of no time that joins the two, so that copies of the first block need not wait for the input.
@@ -313,13 +313,13 @@ impl StageWork for Blocks<'_> {
             return;
         }
         match self.step.data {
-            DataParallel::Exposed(time) if time > Time::ZERO => {
+            DataParallelPlan::Exposed(time) if time > Time::ZERO => {
                 let work = self.local(Local::Data, Move::Exposed);
-                let mut chain = Chain { after: self.last, micro_batch: NO_MICRO_BATCH };
+                let mut chain = BlockCursor { after: self.last, micro_batch: NO_MICRO_BATCH };
                 self.push(b, &mut chain, self.streams.data, work, self.infos.exposed, &[]);
                 self.last = chain.after;
             }
-            DataParallel::Blocks { overlap: false, .. } => {
+            DataParallelPlan::Blocks { overlap: false, .. } => {
                 for _ in 0..self.step.all_blocks(rank) {
                     self.reduce(b, self.last);
                 }

@@ -1,6 +1,6 @@
 //! Labels of the ops of Calculon's step: slots, transfers, and descriptions for readers.
 
-use super::{DataParallel, Step};
+use super::{CalculonStep, DataParallelPlan};
 use stepsim_core::program::{OpInfo, Phase, ProgramBuilder};
 
 /// The slots of a rank below its pipeline transfers' slots, each a communicator of that rank alone.
@@ -59,12 +59,12 @@ pub(super) struct Infos {
     pub(super) send: [u32; 2],
 }
 
-impl Step {
+impl CalculonStep {
     /// Writes the descriptions of the open program.
     pub(super) fn describe(&self, b: &mut ProgramBuilder) -> Infos {
         let mut info = |name: &'static str, phase: Phase, bytes: f64| b.info(OpInfo::of(name, phase, bytes));
         let (reduce, gather) = match self.data {
-            DataParallel::Blocks { reduce, gather, .. } => (reduce, gather),
+            DataParallelPlan::Blocks { reduce, gather, .. } => (reduce, gather),
             _ => Default::default(),
         };
         let reduction = if gather.is_some() { "reduce-scatter gradients" } else { "all-reduce gradients" };

@@ -9,8 +9,8 @@
 //! * after a chunk: its transfer to the neighbour (`plan::pipeline`);
 //! * after the last backward pass of a block: reduction of its gradients; after that the optimizer.
 //!
-//! Each assumption of the closed form is one field of [`Step`], so that a simulation can leave it: transfers that block
-//! the sender, data-parallel and offload time added in closed form, a pipeline whose ends send too.
+//! Each assumption of the closed form is one field of [`CalculonStep`], so that a simulation can leave it: transfers
+//! that block the sender, data-parallel and offload time added in closed form, a pipeline whose ends send too.
 //!
 //! Hazards:
 //! * A pass starts when the pass before it has ended, its exposed communication included: nothing hides behind another
@@ -22,5 +22,7 @@ mod labels;
 mod step;
 mod world;
 
-pub use step::{BlockBytes, BlockTimes, Copies, DataParallel, Ports, Slowdown, Step, Transfer};
+pub use step::{
+    BlockCopies, BlockTimes, CalculonStep, DataParallelPlan, DeviceBlockBytes, Ports, Slowdown, TimedTransfer,
+};
 pub use world::world;

@@ -27,7 +27,7 @@ pub struct BlockTimes {
 
 /// A transfer: latency, then time on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Transfer {
+pub struct TimedTransfer {
     /// Bytes of one rank, for readers.
     pub bytes: f64,
     /// Before the wire is occupied.
@@ -36,7 +36,7 @@ pub struct Transfer {
     pub wire: Time,
 }
 
-impl Transfer {
+impl TimedTransfer {
     /// Both together.
     pub fn time(&self) -> Time {
         self.latency + self.wire
@@ -45,7 +45,7 @@ impl Transfer {
 
 /// Data-parallel communication.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum DataParallel {
+pub enum DataParallelPlan {
     /// One replica, or inference.
     #[default]
     None,
@@ -54,9 +54,9 @@ pub enum DataParallel {
     /// Event by event.
     Blocks {
         /// Reduction of one block's gradients.
-        reduce: Transfer,
+        reduce: TimedTransfer,
         /// Gather of one block's weights, where the optimizer is sharded.
-        gather: Option<Transfer>,
+        gather: Option<TimedTransfer>,
         /// A block's communication starts when its last backward pass has ended; else after all passes.
         overlap: bool,
         /// The gather waits for the optimizer step of its block; else it follows its reduction.
@@ -66,7 +66,7 @@ pub enum DataParallel {
 
 /// Copies of one block between device and offload memory; a time of zero: stays on the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Copies {
+pub struct BlockCopies {
     /// Weights in, once per pass.
     pub weights: Time,
     /// Stored activations, out in the forward pass and in again in the backward pass.
@@ -77,7 +77,7 @@ pub struct Copies {
 
 /// Bytes that one block holds on the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct BlockBytes {
+pub struct DeviceBlockBytes {
     /// Weights.
     pub weights: u64,
     /// Gradients.
@@ -112,7 +112,7 @@ pub struct Ports {
 
 /// A step of Calculon's, ready to be written as programs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
+pub struct CalculonStep {
     /// Pipeline ranks p.
     pub ranks: u32,
     /// Chunks of a rank V.
@@ -132,26 +132,26 @@ pub struct Step {
     /// Optimizer of one block.
     pub optimizer: Time,
     /// Activations to the next stage, and gradients back.
-    pub p2p: [Transfer; 2],
+    pub p2p: [TimedTransfer; 2],
     /// The hold of a transfer on its sender.
     pub sends: Sends,
     /// True if the last stage's forward and the first stage's backward pass take as long as if they sent, too.
     pub ends_send: bool,
     /// Data-parallel communication.
-    pub data: DataParallel,
+    pub data: DataParallelPlan,
     /// Copies beside the kernels; else the blocks' own offload times count.
-    pub copies: Option<Copies>,
+    pub copies: Option<BlockCopies>,
     /// Of kernels beside data-parallel communication.
     pub slowdown: Slowdown,
     /// Networks whose ports transfers share; empty: every transfer has the time it has alone.
     pub ports: Vec<Ports>,
     /// The bytes of a block.
-    pub bytes: BlockBytes,
+    pub bytes: DeviceBlockBytes,
     /// Bytes of device memory.
     pub capacity: f64,
 }
 
-impl Step {
+impl CalculonStep {
     /// The order of passes: 1F1B, or interleaved 1F1B in groups of p micro-batches (of the next larger number that
     /// Megatron's order runs with, where p does not divide M); in inference its forward passes.
     ///

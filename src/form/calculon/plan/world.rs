@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::blocks::Blocks;
+use super::blocks::BlockWriter;
 use super::labels::{Local, Move};
-use super::{DataParallel, Ports, Step, Transfer};
+use super::{CalculonStep, DataParallelPlan, Ports, TimedTransfer};
 use stepsim_core::ids::{CommId, ProgramId, RankId, ResourceId, TierId};
 use stepsim_core::program::{Action, Flow, Span, Tier, TierUse, World};
 use stepsim_core::units::{Bandwidth, Bytes, Time};
@@ -14,10 +14,10 @@ use stepsim_step::schedule::{Data, ScheduleError};
 /// The step as a world of one rank per pipeline stage.
 ///
 /// # Errors
-/// There is no order for these numbers: see [`Step::order`].
-pub fn world(step: &Step) -> Result<World, ScheduleError> {
+/// There is no order for these numbers: see [`CalculonStep::order`].
+pub fn world(step: &CalculonStep) -> Result<World, ScheduleError> {
     let order = step.order()?;
-    let mut work = Blocks::new(step);
+    let mut work = BlockWriter::new(step);
     let first_slot = Local::ALL.len() as u16;
     let options = Options { sends: step.sends, lanes: lanes(step), first_slot, ..Options::default() };
     let pipeline = programs(&order, options, &mut work);
@@ -67,7 +67,7 @@ pub fn world(step: &Step) -> Result<World, ScheduleError> {
 
 /// Parallel lanes of a border: transfers that take longer than a pass must not queue where nothing is shared, as the
 /// closed form's do not.
-fn lanes(step: &Step) -> u32 {
+fn lanes(step: &CalculonStep) -> u32 {
     let pass = |times: [Time; 2]| times[0] + times[1];
     let forward = pass([step.edge.forward, step.edge.forward_comm]);
     let longest = step.p2p[0].time().max(step.p2p[1].time());
@@ -75,7 +75,7 @@ fn lanes(step: &Step) -> u32 {
 }
 
 /// Of every shared network the ports of each rank, out and in.
-fn ports(world: &mut World, step: &Step) -> Vec<Vec<(ResourceId, ResourceId)>> {
+fn ports(world: &mut World, step: &CalculonStep) -> Vec<Vec<(ResourceId, ResourceId)>> {
     let mut network = |n: &Ports| {
         let mut port = || world.add_resource(Bandwidth(n.bandwidth));
         (0..step.ranks).map(|_| (port(), port())).collect()
@@ -84,9 +84,9 @@ fn ports(world: &mut World, step: &Step) -> Vec<Vec<(ResourceId, ResourceId)>> {
 }
 
 /// One action per kind of transfer, in the order of [`Move`].
-fn actions(world: &mut World, step: &Step) {
+fn actions(world: &mut World, step: &CalculonStep) {
     let port = |carries: fn(&Ports) -> bool| step.ports.iter().find(|n| carries(n)).map(|n| n.bandwidth);
-    let flow = |transfer: Transfer, bandwidth: Option<f64>| match bandwidth {
+    let flow = |transfer: TimedTransfer, bandwidth: Option<f64>| match bandwidth {
         Some(rate) if transfer.wire > Time::ZERO => {
             let bytes = transfer.wire.s() * rate;
             let flow = Flow { latency: transfer.latency, bytes, rate_limit: f64::INFINITY, path: 0 };
@@ -95,12 +95,13 @@ fn actions(world: &mut World, step: &Step) {
         _ => Action::Fixed(transfer.time()),
     };
     let (reduce, gather, exposed) = match step.data {
-        DataParallel::Blocks { reduce, gather, .. } => (reduce, gather.unwrap_or_default(), Time::ZERO),
-        DataParallel::Exposed(time) => (Transfer::default(), Transfer::default(), time),
-        DataParallel::None => Default::default(),
+        DataParallelPlan::Blocks { reduce, gather, .. } => (reduce, gather.unwrap_or_default(), Time::ZERO),
+        DataParallelPlan::Exposed(time) => (TimedTransfer::default(), TimedTransfer::default(), time),
+        DataParallelPlan::None => Default::default(),
     };
     let (base, edge) = (&step.base, &step.edge);
-    let wire = |time: Time| flow(Transfer { wire: time, ..Transfer::default() }, port(|n| n.tensor));
+    let wire =
+        |time: Time| flow(TimedTransfer { wire: time, ..TimedTransfer::default() }, port(|n| n.tensor));
     let copies = step.copies.unwrap_or_default();
     let (pipeline, data) = (port(|n| n.pipeline), port(|n| n.data));
     world.actions = vec![

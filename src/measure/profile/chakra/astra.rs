@@ -6,7 +6,7 @@
 
 use serde_json::{Value, json};
 
-use super::Rates;
+use super::DeviceRates;
 use stepsim_core::declare::defaults;
 use stepsim_step::spec::SpecError;
 
@@ -34,13 +34,13 @@ const ALGORITHMS: [(&str, &str); 4] = [
 defaults! {
     /// What a system file says that matters here.
     #[derive(Clone, Debug, PartialEq)]
-    pub struct System {
+    pub struct AstraSystem {
         /// Pieces of a collective (`preferred-dataset-splits`).
         pub splits: u32 = 1,
         /// How many of them run at once (`active-chunks-per-dimension`).
         pub active: u32 = 1,
         /// Of a device (`peak-perf`, `local-mem-bw`).
-        pub rates: Rates,
+        pub rates: DeviceRates,
         /// Paid by a message at its end, in microseconds (`endpoint-delay`).
         pub endpoint_us: f64,
         /// Rules for the collectives of a machine file; of one dimension alone.
@@ -48,12 +48,12 @@ defaults! {
     }
 }
 
-impl System {
+impl AstraSystem {
     /// Of a file of this name.
     ///
     /// # Errors
     /// A value is not what ASTRA-sim takes there.
-    pub fn of(value: &Value, file: &str) -> Result<System, SpecError> {
+    pub fn of(value: &Value, file: &str) -> Result<AstraSystem, SpecError> {
         let object = value.as_object().ok_or_else(|| {
             SpecError::file(file, "is no object")
                 .allowed("ASTRA-sim's system file (JSON): `preferred-dataset-splits`, ...")
@@ -91,10 +91,10 @@ impl System {
             }
         }
         let splits = count("preferred-dataset-splits")?;
-        Ok(System {
+        Ok(AstraSystem {
             splits,
             active: count("active-chunks-per-dimension")?.min(splits),
-            rates: Rates {
+            rates: DeviceRates {
                 flops: above(number("peak-perf")?, 1e12),
                 bytes: above(number("local-mem-bw")?, 1e9),
             },
@@ -116,7 +116,7 @@ struct Dimension {
 ///
 /// # Errors
 /// It is no such file, or of dimensions that no machine of ours has.
-pub fn network(text: &str, file: &str, system: &System) -> Result<Value, SpecError> {
+pub fn network(text: &str, file: &str, system: &AstraSystem) -> Result<Value, SpecError> {
     let dimensions = dimensions(text, file)?;
     let endpoint = system.endpoint_us;
     let link = |d: &Dimension, latency: f64| json!({"bandwidth_GBps_per_direction": d.gbps * GBPS, "latency_us": latency});

@@ -22,7 +22,7 @@ const MOST_NODES: usize = 1 << 24;
 /// # Errors
 /// It is no such trace, is cut off, or is longer than anything that can be played.
 pub(super) fn messages(bytes: &[u8], file: &str) -> Result<(GlobalMetadata, Vec<RawNode>), SpecError> {
-    let mut stream = Stream { rest: bytes, whole: bytes.len(), file, read: 0 };
+    let mut stream = MessageStream { rest: bytes, whole: bytes.len(), file, read: 0 };
     let head: GlobalMetadata =
         stream.next()?.ok_or_else(|| SpecError::file(file, "is empty").allowed(ALLOWED))?;
     let mut nodes = Vec::new();
@@ -41,14 +41,14 @@ pub(super) fn messages(bytes: &[u8], file: &str) -> Result<(GlobalMetadata, Vec<
     Ok((head, nodes))
 }
 
-struct Stream<'a> {
+struct MessageStream<'a> {
     rest: &'a [u8],
     whole: usize,
     file: &'a str,
     read: usize,
 }
 
-impl Stream<'_> {
+impl MessageStream<'_> {
     fn next<M: Message + Default>(&mut self) -> Result<Option<M>, SpecError> {
         if self.rest.is_empty() {
             return Ok(None);

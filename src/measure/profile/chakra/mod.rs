@@ -3,8 +3,8 @@
 //!
 //! A node is a kernel of so many operations and bytes, a collective, a send or a receive, with the nodes that it
 //! waits for. [`nodes`] reads a file, [`programs()`] makes rank programs of them; [`messages`] is the format, which
-//! timelines are also written in. [`network`] and [`System`] are the two files that ASTRA-sim (a simulator that plays
-//! such traces) takes beside them.
+//! timelines are also written in. [`network`] and [`AstraSystem`] are the two files that ASTRA-sim (a simulator that
+//! plays such traces) takes beside them.
 //!
 //! Producers disagree: about the types of attributes (any number is taken for any), and about what is left out.
 
@@ -15,7 +15,7 @@ mod order;
 mod programs;
 mod rates;
 
-pub use astra::{System, network};
-pub use node::{Node, NodeKind, nodes};
+pub use astra::{AstraSystem, network};
+pub use node::{ChakraNode, NodeKind, nodes};
 pub use programs::programs;
-pub use rates::Rates;
+pub use rates::DeviceRates;

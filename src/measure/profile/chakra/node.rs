@@ -24,7 +24,7 @@ pub enum NodeKind {
 
 /// A node of a trace.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Node {
+pub struct ChakraNode {
     /// Its number, which dependencies name.
     pub id: u64,
     /// Its name.
@@ -41,7 +41,7 @@ pub struct Node {
     texts: BTreeMap<String, String>,
 }
 
-impl Node {
+impl ChakraNode {
     /// An attribute that is a number.
     pub fn number(&self, name: &str) -> Option<f64> {
         self.numbers.get(name).copied()
@@ -60,7 +60,7 @@ impl Node {
 ///
 /// # Errors
 /// It is no such trace, is cut off, or two nodes have one number.
-pub fn nodes(bytes: &[u8], file: &str) -> Result<Vec<Node>, SpecError> {
+pub fn nodes(bytes: &[u8], file: &str) -> Result<Vec<ChakraNode>, SpecError> {
     let (head, raw) = messages(bytes, file)?;
     let wrong = |problem: String| SpecError::file(file, problem).allowed(ALLOWED);
     if raw.is_empty() {
@@ -78,7 +78,7 @@ pub fn nodes(bytes: &[u8], file: &str) -> Result<Vec<Node>, SpecError> {
     Ok(raw.into_iter().map(node).collect())
 }
 
-fn node(raw: RawNode) -> Node {
+fn node(raw: RawNode) -> ChakraNode {
     let (mut numbers, mut texts) = (BTreeMap::new(), BTreeMap::new());
     for attribute in raw.attr {
         match attribute.value {
@@ -100,5 +100,5 @@ fn node(raw: RawNode) -> Node {
     };
     let exact = numbers.get("duration_ns").map(|ns| *ns as u64);
     let ns = exact.or(Some(raw.duration_micros.saturating_mul(1000)).filter(|ns| *ns > 0));
-    Node { id: raw.id, name: raw.name, kind, after, ns, numbers, texts }
+    ChakraNode { id: raw.id, name: raw.name, kind, after, ns, numbers, texts }
 }

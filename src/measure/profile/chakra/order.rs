@@ -6,11 +6,11 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
-use super::Node;
+use super::ChakraNode;
 
 /// Dependencies that were left out, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Dropped {
+pub(super) struct DroppedDependencies {
     /// On nodes that the file does not hold, or on the node itself.
     pub dangling: u64,
     /// Those that closed a circle.
@@ -19,7 +19,10 @@ pub(super) struct Dropped {
 
 /// The nodes in order. Where all that are left wait for each other, the one of the lowest number goes first, and what
 /// it would have waited for is dropped.
-pub(super) fn in_order<'a>(nodes: &'a [Node], dropped: &mut Dropped) -> Vec<&'a Node> {
+pub(super) fn in_order<'a>(
+    nodes: &'a [ChakraNode],
+    dropped: &mut DroppedDependencies,
+) -> Vec<&'a ChakraNode> {
     let known: HashMap<u64, usize> = nodes.iter().enumerate().map(|(i, node)| (node.id, i)).collect();
     let mut left = vec![0u64; nodes.len()];
     let mut next: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];

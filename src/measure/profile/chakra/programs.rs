@@ -14,11 +14,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::order::{Dropped, in_order};
-use super::{Node, NodeKind, Rates, System};
+use super::order::{DroppedDependencies, in_order};
+use super::{AstraSystem, ChakraNode, DeviceRates, NodeKind};
 use crate::profile::classes::Family;
 use crate::profile::own;
-use crate::profile::programs::{Collective, ProgramOp, RankProgram, StepPrograms, counted};
+use crate::profile::programs::{ProgramOp, RankProgram, StepPrograms, TracedCollective, counted};
 use stepsim_step::spec::SpecError;
 
 /// Largest size of a message or collective, and most operations or bytes of a kernel.
@@ -33,18 +33,18 @@ const BARRIER_BYTES: f64 = 4.0;
 /// # Errors
 /// A node is of a kind that cannot be played, says too little, or communicates with a group that is not its own.
 pub fn programs(
-    traces: &[(String, Vec<Node>)],
+    traces: &[(String, Vec<ChakraNode>)],
     groups: &BTreeMap<String, Vec<u64>>,
-    rates: Rates,
-    system: &System,
+    rates: DeviceRates,
+    system: &AstraSystem,
 ) -> Result<StepPrograms, SpecError> {
-    let mut writer = Writer {
+    let mut writer = ChakraWriter {
         ranks: traces.len() as u64,
         groups,
         rates,
         system,
         meets: HashMap::new(),
-        doubts: Doubts::default(),
+        doubts: ChakraDoubts::default(),
     };
     let mut ranks = Vec::new();
     for (rank, (file, nodes)) in (0..).zip(traces) {
@@ -55,14 +55,14 @@ pub fn programs(
 }
 
 #[derive(Default)]
-struct Doubts {
-    dropped: Dropped,
+struct ChakraDoubts {
+    dropped: DroppedDependencies,
     unmeasured: u64,
     grouped: u64,
     memory: u64,
 }
 
-impl Doubts {
+impl ChakraDoubts {
     fn said(&self, no_groups: bool) -> Vec<String> {
         let groups = if no_groups { self.grouped } else { 0 };
         let said = counted([
@@ -85,34 +85,34 @@ impl Doubts {
     }
 }
 
-struct Writer<'a> {
+struct ChakraWriter<'a> {
     ranks: u64,
     groups: &'a BTreeMap<String, Vec<u64>>,
-    rates: Rates,
-    system: &'a System,
+    rates: DeviceRates,
+    system: &'a AstraSystem,
     /// Numbers of what ranks begin together, by what it is and which of its kind.
     meets: HashMap<(String, u64), u32>,
-    doubts: Doubts,
+    doubts: ChakraDoubts,
 }
 
 /// A rank's program on its way.
 #[derive(Default)]
-struct Rank {
+struct ChakraRank {
     program: RankProgram,
     /// Ops of each node.
     ops_of: HashMap<u64, std::ops::Range<u32>>,
     turns: HashMap<String, u64>,
 }
 
-impl Rank {
+impl ChakraRank {
     fn stream(&mut self, name: String) -> u32 {
         own::number(&mut self.program.streams, name)
     }
 }
 
-impl Writer<'_> {
-    fn rank(&mut self, number: u64, nodes: &[Node]) -> Result<RankProgram, SpecError> {
-        let mut rank = Rank::default();
+impl ChakraWriter<'_> {
+    fn rank(&mut self, number: u64, nodes: &[ChakraNode]) -> Result<RankProgram, SpecError> {
+        let mut rank = ChakraRank::default();
         rank.program =
             RankProgram { rank: number, streams: vec!["host".into(), "compute".into()], ops: Vec::new() };
         for node in in_order(nodes, &mut self.doubts.dropped) {
@@ -139,7 +139,12 @@ impl Writer<'_> {
     }
 
     /// What a rank does by itself.
-    fn alone(&mut self, rank: &mut Rank, node: &Node, op: ProgramOp) -> Result<ProgramOp, SpecError> {
+    fn alone(
+        &mut self,
+        rank: &mut ChakraRank,
+        node: &ChakraNode,
+        op: ProgramOp,
+    ) -> Result<ProgramOp, SpecError> {
         let place = |what: &str, or: &str| match node.number("tid") {
             Some(thread) => format!("{what} {thread}"),
             None => or.to_string(),
@@ -171,7 +176,7 @@ impl Writer<'_> {
         Ok(op)
     }
 
-    fn computes(&self, node: &Node) -> Result<u64, SpecError> {
+    fn computes(&self, node: &ChakraNode) -> Result<u64, SpecError> {
         let of = |name: &str, rate: Option<f64>, option: &str| {
             let amount = number(node, name, 0.0..=MOST_WORK)?.unwrap_or(0.0);
             match rate {
@@ -194,8 +199,8 @@ impl Writer<'_> {
 
     fn communication(
         &mut self,
-        rank: &mut Rank,
-        node: &Node,
+        rank: &mut ChakraRank,
+        node: &ChakraNode,
         op: ProgramOp,
         own: u64,
     ) -> Result<(), SpecError> {
@@ -217,12 +222,12 @@ impl Writer<'_> {
             let size = sized(node)?;
             let what = format!("{from} to {to} by {}", node.text("comm_tag").unwrap_or_default());
             let name = if from == own { format!("send to {to}") } else { format!("receive from {from}") };
-            let collective = Collective {
+            let collective = TracedCollective {
                 kind: "send-recv".into(),
                 bytes: Some(size as u64),
                 group_size: 2,
                 ranks: vec![from, to],
-                ..Collective::default()
+                ..TracedCollective::default()
             };
             let stream = rank.stream(name);
             self.push(rank, ProgramOp { stream, class: "send-recv".into(), ..op }, what, collective);
@@ -232,7 +237,7 @@ impl Writer<'_> {
         self.doubts.grouped += u64::from(group.is_some());
         let ranks = self.members(group.as_deref(), own)?;
         let (kind, bytes) = collective(node, ranks.len() as f64)?;
-        let whole = Collective {
+        let whole = TracedCollective {
             kind: kind.into(),
             bytes: Some(bytes as u64),
             group: group.clone().unwrap_or_default(),
@@ -249,7 +254,7 @@ impl Writer<'_> {
                 ProgramOp { stream, class: whole.kind.clone(), ns: op.ns / u64::from(pieces), ..op.clone() };
             // Those that run beside each other do so on communicators of their own.
             let beside = (lane > 0).then(|| format!("{}#{}", whole.group, lane + 1));
-            let part = Collective {
+            let part = TracedCollective {
                 bytes: Some((bytes / f64::from(pieces)).ceil() as u64),
                 group: beside.unwrap_or_else(|| whole.group.clone()),
                 ..whole.clone()
@@ -260,13 +265,13 @@ impl Writer<'_> {
     }
 
     /// Queues the next communication of these ranks.
-    fn push(&mut self, rank: &mut Rank, op: ProgramOp, what: String, collective: Collective) {
+    fn push(&mut self, rank: &mut ChakraRank, op: ProgramOp, what: String, collective: TracedCollective) {
         let turn = rank.turns.entry(what.clone()).or_default();
         let next = self.meets.len() as u32;
         let meets = *self.meets.entry((what, *turn)).or_insert(next);
         *turn += 1;
         let meets = Some(meets).filter(|_| collective.ranks.len() > 1);
-        rank.program.ops.push(ProgramOp { collective: Some(Collective { meets, ..collective }), ..op });
+        rank.program.ops.push(ProgramOp { collective: Some(TracedCollective { meets, ..collective }), ..op });
     }
 
     fn members(&self, group: Option<&str>, own: u64) -> Result<Vec<u64>, SpecError> {
@@ -290,12 +295,16 @@ impl Writer<'_> {
     }
 }
 
-fn at_node(error: SpecError, node: &Node) -> SpecError {
+fn at_node(error: SpecError, node: &ChakraNode) -> SpecError {
     error.under(&format!("node {} ({})", node.id, node.name))
 }
 
 /// An attribute that must be a number in a range, if it is there.
-fn number(node: &Node, name: &str, range: std::ops::RangeInclusive<f64>) -> Result<Option<f64>, SpecError> {
+fn number(
+    node: &ChakraNode,
+    name: &str,
+    range: std::ops::RangeInclusive<f64>,
+) -> Result<Option<f64>, SpecError> {
     match node.number(name) {
         Some(number) if !range.contains(&number) => Err(SpecError::at("", format!("`{name}` is {number}"))
             .allowed(format!("{} to {:e}", range.start(), range.end()))),
@@ -303,13 +312,13 @@ fn number(node: &Node, name: &str, range: std::ops::RangeInclusive<f64>) -> Resu
     }
 }
 
-fn sized(node: &Node) -> Result<f64, SpecError> {
+fn sized(node: &ChakraNode) -> Result<f64, SpecError> {
     number(node, "comm_size", 0.0..=MOST_BYTES)?
         .ok_or_else(|| SpecError::at("", "has no `comm_size`").allowed("bytes of the message"))
 }
 
 /// The kind of a collective, and the bytes of the whole buffer.
-fn collective(node: &Node, ranks: f64) -> Result<(&'static str, f64), SpecError> {
+fn collective(node: &ChakraNode, ranks: f64) -> Result<(&'static str, f64), SpecError> {
     let kind = node.number("comm_type");
     if kind == Some(9.0) {
         return Ok(("all-reduce", BARRIER_BYTES));

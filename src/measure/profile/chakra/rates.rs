@@ -2,7 +2,7 @@
 
 /// What a device does in a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Rates {
+pub struct DeviceRates {
     /// Operations.
     pub flops: Option<f64>,
     /// Bytes of its memory.

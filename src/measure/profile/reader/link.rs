@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::Reader;
+use super::EventReader;
 use crate::profile::classes::Family;
 
-impl Reader<'_> {
+impl EventReader<'_> {
     /// Gives each device event its launch and its kind of communication, whatever the order of the file.
     pub(super) fn link(&mut self) {
         let mut order: Vec<u32> = (0..self.calls.len() as u32).collect();

@@ -15,13 +15,13 @@ use std::path::Path;
 use flate2::bufread::MultiGzDecoder;
 use rustc_hash::FxHashMap;
 
-use super::category::What;
-use super::classes::{Classes, Family};
+use super::category::EventRole;
+use super::classes::{ClassTables, Family};
 use super::clock::ns;
 use super::event::{Members, mended, parse, plain};
-use super::model::{Call, CollectiveArgs, DeviceEvent, Does, Mark, Profile};
+use super::model::{Call, CollectiveArgs, DeviceEvent, Does, Mark, RankEvents};
 use super::own::OwnRanks;
-use super::scan::{Ending, Piece, scan};
+use super::scan::{Ending, FilePiece, scan};
 use stepsim_step::spec::SpecError;
 use stepsim_step::spec::files::note_read;
 
@@ -31,11 +31,11 @@ const ALLOWED: &str = "a PyTorch profiler trace (.json or .json.gz: an object wi
 
 /// Reads the profiles of a file: one, or one a rank of a timeline of this program.
 ///
-/// What is broken in the file is passed over and counted ([`Profile::skipped`]).
+/// What is broken in the file is passed over and counted ([`RankEvents::skipped`]).
 ///
 /// # Errors
 /// The file cannot be read, is no trace, or holds no device event.
-pub fn read(path: &Path, classes: &Classes) -> Result<Vec<Profile>, SpecError> {
+pub fn read(path: &Path, classes: &ClassTables) -> Result<Vec<RankEvents>, SpecError> {
     let file = path.display().to_string();
     let input = File::open(path).map_err(|e| SpecError::file(&file, format!("cannot be read: {e}")))?;
     note_read(path);
@@ -49,14 +49,14 @@ pub fn read(path: &Path, classes: &Classes) -> Result<Vec<Profile>, SpecError> {
 pub fn read_from(
     mut input: impl io::BufRead,
     file: &str,
-    classes: &Classes,
-) -> Result<Vec<Profile>, SpecError> {
+    classes: &ClassTables,
+) -> Result<Vec<RankEvents>, SpecError> {
     let start = input.fill_buf().map_err(|e| SpecError::file(file, format!("cannot be read: {e}")))?;
     let input: Box<dyn Read + '_> = match start {
         [0x1F, 0x8B, ..] => Box::new(MultiGzDecoder::new(input)),
         _ => Box::new(input),
     };
-    let mut reader = Reader::new(classes);
+    let mut reader = EventReader::new(classes);
     match scan(input, &mut |piece| reader.take(piece)) {
         Ending::Whole => {}
         Ending::Truncated(at, why) => {
@@ -79,15 +79,15 @@ pub fn read_from(
 }
 
 /// What the events so far amount to.
-struct Reader<'c> {
-    classes: &'c Classes,
-    profile: Profile,
-    names: Names,
-    streams: Numbers<(String, String)>,
-    threads: Numbers<(String, String)>,
-    kinds: Numbers<String>,
-    collectives: Numbers<CollectiveArgs>,
-    correlations: Numbers<String>,
+struct EventReader<'c> {
+    classes: &'c ClassTables,
+    profile: RankEvents,
+    names: EventNames,
+    streams: ValueNumbers<(String, String)>,
+    threads: ValueNumbers<(String, String)>,
+    kinds: ValueNumbers<String>,
+    collectives: ValueNumbers<CollectiveArgs>,
+    correlations: ValueNumbers<String>,
     device: Vec<Pending>,
     calls: Vec<(Call, Option<i64>)>,
     call_of: FxHashMap<i64, u32>,
@@ -119,11 +119,11 @@ struct StreamWait {
 }
 
 /// Numbers for values in order of appearance.
-struct Numbers<T>(FxHashMap<T, u32>, Vec<T>);
+struct ValueNumbers<T>(FxHashMap<T, u32>, Vec<T>);
 
-impl<T: Clone + Eq + std::hash::Hash> Numbers<T> {
+impl<T: Clone + Eq + std::hash::Hash> ValueNumbers<T> {
     fn new() -> Self {
-        Numbers(FxHashMap::default(), Vec::new())
+        ValueNumbers(FxHashMap::default(), Vec::new())
     }
     fn of(&mut self, value: T) -> u32 {
         let next = self.1.len() as u32;
@@ -137,19 +137,19 @@ impl<T: Clone + Eq + std::hash::Hash> Numbers<T> {
 
 /// Names of device events; copies and kernels of one name are two.
 #[derive(Default)]
-struct Names(FxHashMap<Box<str>, [Option<u32>; 2]>);
+struct EventNames(FxHashMap<Box<str>, [Option<u32>; 2]>);
 
-impl<'c> Reader<'c> {
-    fn new(classes: &'c Classes) -> Reader<'c> {
-        Reader {
+impl<'c> EventReader<'c> {
+    fn new(classes: &'c ClassTables) -> EventReader<'c> {
+        EventReader {
             classes,
-            profile: Profile::default(),
-            names: Names::default(),
-            streams: Numbers::new(),
-            threads: Numbers::new(),
-            kinds: Numbers::new(),
-            collectives: Numbers::new(),
-            correlations: Numbers::new(),
+            profile: RankEvents::default(),
+            names: EventNames::default(),
+            streams: ValueNumbers::new(),
+            threads: ValueNumbers::new(),
+            kinds: ValueNumbers::new(),
+            collectives: ValueNumbers::new(),
+            correlations: ValueNumbers::new(),
             device: Vec::new(),
             calls: Vec::new(),
             call_of: FxHashMap::default(),
@@ -166,11 +166,11 @@ impl<'c> Reader<'c> {
         *self.profile.skipped.entry(what.to_string()).or_default() += 1;
     }
 
-    fn take(&mut self, piece: Piece) {
+    fn take(&mut self, piece: FilePiece) {
         match piece {
-            Piece::Foreign => self.skip("entries of the list that are no event"),
-            Piece::Member(key, value) => self.member(key, value),
-            Piece::Event(bytes) => {
+            FilePiece::Foreign => self.skip("entries of the list that are no event"),
+            FilePiece::Member(key, value) => self.member(key, value),
+            FilePiece::Event(bytes) => {
                 let clean = std::str::from_utf8(bytes).ok().filter(|text| self.event(text).is_some());
                 if clean.is_none() && mended(bytes).and_then(|text| self.event(&text)).is_none() {
                     self.skip("events that are no JSON");
@@ -211,14 +211,14 @@ impl<'c> Reader<'c> {
             Some(count) => *count += 1,
             None => drop(self.categories.insert(category.clone(), 1)),
         }
-        let what = What::of(&category);
+        let what = EventRole::of(&category);
         match (&*phase, what) {
             ("X", Some(what)) => {
                 if let Err(problem) = self.complete(&event, what) {
                     self.skip(problem);
                 }
             }
-            ("B" | "E", Some(What::Kernel | What::Copy)) => {
+            ("B" | "E", Some(EventRole::Kernel | EventRole::Copy)) => {
                 self.skip("device events in two halves (ph B and E)");
             }
             ("X", None) => self.own.slice(&event, &category),
@@ -229,9 +229,9 @@ impl<'c> Reader<'c> {
     }
 
     /// An event with a start and a length.
-    fn complete(&mut self, event: &Members, what: What) -> Result<(), &'static str> {
+    fn complete(&mut self, event: &Members, what: EventRole) -> Result<(), &'static str> {
         let name = event.text("name").unwrap_or_default();
-        if what == What::Operator && !name.starts_with("ProfilerStep") {
+        if what == EventRole::Operator && !name.starts_with("ProfilerStep") {
             self.operator(event, &name);
             return Ok(());
         }
@@ -243,11 +243,13 @@ impl<'c> Reader<'c> {
         let end =
             start.checked_add(length).filter(|end| *end >= start).ok_or("events of negative duration")?;
         match what {
-            What::Operator => self.profile.steps.push(Mark { name: name.into_owned(), start, end }),
-            What::Call => self.call(event, &name, start, end),
-            What::OnDevice => self.annotation(event, &name, start, end),
-            What::Wait => self.stream_wait(event, &name),
-            What::Kernel | What::Copy => self.device_event(event, name, start, end, what == What::Copy),
+            EventRole::Operator => self.profile.steps.push(Mark { name: name.into_owned(), start, end }),
+            EventRole::Call => self.call(event, &name, start, end),
+            EventRole::OnDevice => self.annotation(event, &name, start, end),
+            EventRole::Wait => self.stream_wait(event, &name),
+            EventRole::Kernel | EventRole::Copy => {
+                self.device_event(event, name, start, end, what == EventRole::Copy)
+            }
         }
         Ok(())
     }
@@ -368,7 +370,7 @@ impl<'c> Reader<'c> {
         (number, profile.classes[number as usize].family)
     }
 
-    fn finish(mut self, file: &str) -> Result<Vec<Profile>, SpecError> {
+    fn finish(mut self, file: &str) -> Result<Vec<RankEvents>, SpecError> {
         if self.device.is_empty() {
             let ranks = std::mem::take(&mut self.own).finish(file, &self.profile.skipped);
             return if ranks.is_empty() { Err(self.nothing(file)) } else { Ok(ranks) };

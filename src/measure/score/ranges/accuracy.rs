@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::measured_step::MeasuredStep;
 use super::measured_steps::MeasuredSteps;
 use super::open_facts::{OpenFact, moved, open_facts};
-use super::spread::Spread;
+use super::spread::DeviationSpread;
 use super::traits::{StepTraits, generation};
 use super::widths::USUAL_ASSUMED;
 use stepsim_core::ids::DeviceId;
@@ -176,7 +176,7 @@ impl MeasuredSteps {
         let nearest = weighed.iter().take(NAMED).map(|(_, i)| self.steps[*i].id.clone()).collect();
         let maker = weighed.iter().any(|(_, i)| self.steps[*i].traits.maker() == traits.maker());
         let known = maker && best >= LEAST_LIKENESS;
-        let spread = Spread::around(traits, &self.steps, without).filter(|_| known);
+        let spread = DeviationSpread::around(traits, &self.steps, without).filter(|_| known);
         let Some(spread) = spread else { return Accuracy::Unlike(nearest) };
         let alike = weighed.iter().take_while(|(weight, _)| *weight >= ALIKE * best);
         let alike: Vec<_> = alike.map(|(_, i)| &self.steps[*i]).collect();
@@ -275,7 +275,8 @@ mod tests {
         assert!(matches!(&accuracy, Accuracy::Unlike(nearest) if nearest.len() == NAMED), "{accuracy:?}");
         assert!(accuracy.words(1.0).starts_with("not known: nothing like it was measured; the nearest are "));
         let far = StepTraits { hidden: 64 * near.hidden, devices: 64 * near.devices, ..near.clone() };
-        let nearest = |traits: &StepTraits| Spread::around(traits, &measured.steps, None).unwrap().nearest;
+        let nearest =
+            |traits: &StepTraits| DeviationSpread::around(traits, &measured.steps, None).unwrap().nearest;
         assert!(nearest(&far) < nearest(&near), "{far:?}");
     }
 

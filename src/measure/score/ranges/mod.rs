@@ -33,7 +33,7 @@ pub use hidden::most_hidden;
 pub use measured_step::MeasuredStep;
 pub use measured_steps::MeasuredSteps;
 pub use open_facts::OpenFact;
-pub use spread::Spread;
+pub use spread::DeviationSpread;
 pub use traits::{LayoutFamily, ModelSort, StepTraits};
 pub use unlike::{FULL, LayoutKind, cost_of, three_unlike};
 pub use widths::{ClassWidth, Widths};

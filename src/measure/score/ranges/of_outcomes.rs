@@ -3,11 +3,11 @@
 use super::measured_step::MeasuredStep;
 use super::measured_steps::MeasuredSteps;
 use super::widths::Widths;
-use crate::score::outcome::Outcome;
+use crate::score::outcome::RowOutcome;
 
 impl MeasuredSteps {
     /// The measured steps among outcomes: those that fit where they ran or were relieved to, and are not held apart.
-    pub fn of(outcomes: &[Outcome], date: &str) -> MeasuredSteps {
+    pub fn of(outcomes: &[RowOutcome], date: &str) -> MeasuredSteps {
         let steps: Vec<MeasuredStep> = outcomes.iter().filter_map(MeasuredStep::of).collect();
         let date = date.to_string();
         let measured = MeasuredSteps { date, widths: Widths::of(&steps), coverage: Vec::new(), steps };
@@ -16,7 +16,7 @@ impl MeasuredSteps {
 }
 
 impl MeasuredStep {
-    fn of(outcome: &Outcome) -> Option<MeasuredStep> {
+    fn of(outcome: &RowOutcome) -> Option<MeasuredStep> {
         let case = outcome.case.as_ref().filter(|case| !case.layer)?;
         let ratio = case.measured_s / outcome.predicted_s.filter(|_| outcome.counts())?;
         Some(MeasuredStep {

@@ -16,7 +16,7 @@ const TAIL: f64 = 0.1;
 
 /// Logarithms of measured over simulated seconds: the middle, and how far the range reaches below and above it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spread {
+pub struct DeviationSpread {
     /// The middle.
     pub middle: f64,
     /// Reach below it.
@@ -31,9 +31,13 @@ pub struct Spread {
 const NEAR: f64 = 0.35;
 const NOT_FAR: f64 = 0.06;
 
-impl Spread {
+impl DeviationSpread {
     /// The spread around a step, from all sources but one; `None` where nothing weighs.
-    pub fn around(traits: &StepTraits, steps: &[MeasuredStep], without: Option<&str>) -> Option<Spread> {
+    pub fn around(
+        traits: &StepTraits,
+        steps: &[MeasuredStep],
+        without: Option<&str>,
+    ) -> Option<DeviationSpread> {
         let mut weighed: Vec<(f64, f64, &str)> = Vec::with_capacity(steps.len());
         let mut sources: BTreeMap<&str, f64> = BTreeMap::new();
         let mut nearest: f64 = 0.0;
@@ -52,7 +56,7 @@ impl Spread {
         let total: f64 = ratios.iter().map(|(_, weight)| weight).sum();
         let [low, middle, high] = [TAIL, 0.5, 1.0 - TAIL].map(|part| quantile(&ratios, part * total));
         let middle = middle? * total / (total + PRIOR);
-        Some(Spread {
+        Some(DeviationSpread {
             middle,
             below: (middle - low?).max(LEAST_HALF),
             above: (high? - middle).max(LEAST_HALF),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::measured_step::MeasuredStep;
-use super::spread::Spread;
+use super::spread::DeviationSpread;
 use super::traits::StepTraits;
 use crate::score::statistics::quantile;
 
@@ -44,7 +44,7 @@ pub struct Widths(pub(super) BTreeMap<String, ClassWidth>);
 
 /// A measured step beside the spread around it.
 #[derive(Clone, Debug)]
-struct Placed<'a> {
+struct StepDeviation<'a> {
     source: &'a str,
     /// How many reaches of the spread it lies away from the middle.
     distance: f64,
@@ -59,7 +59,7 @@ impl Widths {
     }
 
     /// Turn by turn, each class gets the factor that it still lacks.
-    fn fitting(mut placed: Vec<Placed<'_>>) -> Widths {
+    fn fitting(mut placed: Vec<StepDeviation<'_>>) -> Widths {
         let mut classes: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for (i, step) in placed.iter().enumerate() {
             step.classes.iter().for_each(|class| classes.entry(class.clone()).or_default().push(i));
@@ -84,7 +84,7 @@ impl Widths {
     }
 
     /// The factor on the range of a step: the product over its classes.
-    pub fn factor(&self, traits: &StepTraits, spread: &Spread, assumed: u32) -> f64 {
+    pub fn factor(&self, traits: &StepTraits, spread: &DeviationSpread, assumed: u32) -> f64 {
         self.of_classes(&classes_of(traits, spread, assumed))
     }
 
@@ -94,20 +94,20 @@ impl Widths {
 }
 
 /// Steps beside what all sources but their own say of them.
-fn placed(steps: &[MeasuredStep]) -> Vec<Placed<'_>> {
+fn placed(steps: &[MeasuredStep]) -> Vec<StepDeviation<'_>> {
     let place = |step: &'_ MeasuredStep| {
-        let spread = Spread::around(&step.traits, steps, Some(&step.source))?;
+        let spread = DeviationSpread::around(&step.traits, steps, Some(&step.source))?;
         Some((spread.distance(step.ratio), classes_of(&step.traits, &spread, step.assumed)))
     };
     let placed = steps.iter().filter_map(|step| {
         let (distance, classes) = place(step)?;
-        Some(Placed { source: &step.source, distance, classes, factor: 1.0 })
+        Some(StepDeviation { source: &step.source, distance, classes, factor: 1.0 })
     });
     placed.collect()
 }
 
 /// The classes of a step: its own, how near the nearest measured step is, and how much was assumed.
-fn classes_of(traits: &StepTraits, spread: &Spread, assumed: u32) -> Vec<String> {
+fn classes_of(traits: &StepTraits, spread: &DeviationSpread, assumed: u32) -> Vec<String> {
     let assumed = match assumed {
         0 => "assumed nothing",
         1..=3 => "assumed 1 to 3 values",
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     /// Shares of steps inside their range by class of enough steps, with the widths that `widths` gives for a source.
-    fn inside<'a>(steps: &'a [Placed<'a>], widths: impl Fn(&str) -> Widths) -> BTreeMap<&'a str, f64> {
+    fn inside<'a>(steps: &'a [StepDeviation<'a>], widths: impl Fn(&str) -> Widths) -> BTreeMap<&'a str, f64> {
         let by_source: BTreeMap<&str, Widths> = steps.iter().map(|s| (s.source, widths(s.source))).collect();
         let mut classes: BTreeMap<&str, Vec<bool>> = BTreeMap::new();
         for step in steps {
