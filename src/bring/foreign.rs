@@ -6,7 +6,7 @@ use crate::hugging_face::model_of;
 use crate::imports::{Beside, FileKind, Invocation, recognise, translate, translate_model};
 use stepsim_step::spec::{Readers, SpecError, json, register};
 
-/// Sequences of a step of which nothing is said but its model: four million tokens in sequences of 4,096, as Llama 2
+/// Sequences of a step whose description names the model alone: four million tokens in sequences of 4,096, as Llama 2
 /// was trained (arXiv 2307.09288).
 pub const USUAL_BATCH: u64 = 1024;
 

@@ -12,7 +12,7 @@ pub fn import(format: &str, text: &str, file: &str, beside: &Beside) -> Result<I
     translate(format, text, file, beside).and_then(|made| made.checked(file))
 }
 
-/// A run of software of which nothing is said but its model and what stands beside it.
+/// A run of software from its model alone and the files beside it.
 ///
 /// # Errors
 /// No such format, or a model that makes no workload.

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use stepsim_step::spec::SpecError;
 use stepsim_step::spec::collectives::{Measured, Op, Point};
 
-/// What the output does not say.
+/// The facts that the output lacks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MissingHeadings {
     /// The collective, where no line names it.
@@ -20,7 +20,7 @@ pub struct MissingHeadings {
     pub ranks: Option<u32>,
     /// Nodes, where no hosts are listed.
     pub nodes: Option<u32>,
-    /// Whether the times in place are taken.
+    /// True if the times in place are taken.
     pub in_place: bool,
 }
 

@@ -1,12 +1,12 @@
-//! What `nvidia-smi topo -m` prints, as a machine file: how the GPUs of a node are joined, and which network adapters
+//! The output of `nvidia-smi topo -m` as a machine file: how the GPUs of a node are joined, and which network adapters
 //! they have.
 //!
-//! The matrix says for each pair how it is joined: `NV18` (so many NVLinks), else the worst that lies between: `PIX`,
-//! `PXB` (PCIe switches), `PHB` (a host bridge), `NODE`, `SYS` (between sockets). It gives no rates: those of a link
-//! are asked for. Where all pairs have equally many NVLinks these meet in a switch, or, where a device has just so
-//! many, lead from GPU to GPU; what is joined unevenly is drawn link by link (`nvidia_smi_graph`). Adapters that hang
-//! at a GPU's own PCIe switch are its own. Where the table of plain `nvidia-smi` stands in the same file, its total
-//! is the memory of the device.
+//! The matrix says for each pair how it is joined: `NV18` (that number of NVLinks), else the worst that lies between:
+//! `PIX`, `PXB` (PCIe switches), `PHB` (a host bridge), `NODE`, `SYS` (between sockets). It gives no rates: the user
+//! gives a link's. Where all pairs have equally many NVLinks these meet in a switch, or, where a device has just as
+//! many as peers, lead from GPU to GPU; uneven joints are drawn link by link (`nvidia_smi_graph`). Adapters that hang
+//! at a GPU's own PCIe switch are its own. Where the table of plain `nvidia-smi` stands in the same file, its total is
+//! the memory of the device.
 
 use serde_json::{Value, json};
 

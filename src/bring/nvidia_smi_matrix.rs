@@ -2,7 +2,7 @@
 
 use stepsim_step::spec::SpecError;
 
-/// What the matrix does not say.
+/// The facts that the matrix lacks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeRates {
     /// Of one NVLink, a direction, in 10⁹ B/s.
@@ -85,7 +85,7 @@ impl ConnectionMatrix {
         pairs.into_iter().all(even).then_some(first)
     }
 
-    /// Refuses a node of which one GPU has no NVLink while all others have some to one another.
+    /// Refuses a node where one GPU has no NVLink while all others have some to one another.
     pub(super) fn lost(&self, file: &str) -> Result<(), SpecError> {
         let others = |i: usize| (0..self.gpus).filter(move |j| *j != i);
         let bare: Vec<usize> =

@@ -1,7 +1,7 @@
 //! Times of steps in the log of a training run, whatever software wrote it.
 //!
-//! What stands in front of a figure, and what the figure is, are words of `workloads/imports/logs.json`. The first
-//! steps of a run warm up: the median is of the others.
+//! The words in front of a figure, and its meaning, stand in `workloads/imports/logs.json`. The first steps of a run
+//! warm up: the median is of the others.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use stepsim_step::spec::{SpecError, catalog};
 
-/// What a figure of a log is.
+/// The meaning of a figure of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Figure {
@@ -36,7 +36,7 @@ pub struct Log {
     pub sequences: Option<u64>,
 }
 
-/// What the described run has of each step, where a log says a rate.
+/// The described run's amounts of each step, where a log says a rate.
 #[derive(Clone, Copy, Debug)]
 pub struct StepWork {
     /// Sequences of all devices.
@@ -52,7 +52,7 @@ pub struct StepWork {
 struct LogWords {
     /// Software → what stands in front of a figure → what the figure is.
     software: BTreeMap<String, BTreeMap<String, Figure>>,
-    /// What stands in front of the sequences of a step.
+    /// Words in front of the sequences of a step.
     sequences: Vec<String>,
 }
 

@@ -79,7 +79,7 @@ fn file(folder: &Path, path: &str) -> Option<PathBuf> {
     (plain && path.is_file()).then_some(path)
 }
 
-/// What a browser is told that a file is.
+/// The kind of a file for a browser.
 fn kind(path: &Path) -> &'static str {
     match path.extension().and_then(|ending| ending.to_str()) {
         Some("html") => "text/html; charset=utf-8",

@@ -1,4 +1,4 @@
-//! What every question about the layouts of a workload is given: `search` and `fill` alike.
+//! Arguments of all questions about the layouts of a workload: `search` and `fill` alike.
 
 use std::path::PathBuf;
 

@@ -202,7 +202,7 @@ fn factors(anchor: &Anchor) -> Map<String, Value> {
     StepPart::ALL.iter().zip(anchor.factors).map(|(part, f)| (part.name().to_string(), rounded(f))).collect()
 }
 
-/// What each factor does to a step of such parts.
+/// The effect of each factor on a step of such parts.
 fn table(anchor: &Anchor, parts: &PartSeconds) -> String {
     let mut text = String::from("| part | simulated | times | adds |\n|--|--|--|--|\n");
     for (i, part) in StepPart::ALL.iter().enumerate() {
@@ -344,7 +344,7 @@ fn picked(args: &Args, by_stack: bool) -> Result<(Vec<(PublishedRow, Case)>, Rul
     Ok((picked, book))
 }
 
-/// What each row is left out with, and by what that goes: by source, or within one by model.
+/// The group that each row is left out with, and its kind: by source, or within one by model.
 fn groups(rows: &[PublishedRow]) -> (Vec<String>, &'static str) {
     let column = |name: &str| rows.iter().map(|row| row.text(name).to_string()).collect::<Vec<String>>();
     let sources = column("source");

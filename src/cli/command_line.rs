@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::ffi::OsString;
 
-/// What is simulated or estimated when nothing is named.
+/// The workload that is simulated or estimated when nothing is named.
 pub const EXAMPLE: &str = "gpt3-175b";
 
 thread_local! {
@@ -11,7 +11,7 @@ thread_local! {
     static WORDS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A command is to run: its words, of which the first is the name under which the program was called.
+/// Takes the words of a command that is to run, behind the name under which the program was called.
 pub(super) fn typed(words: &[OsString]) {
     let texts = words.iter().skip(1).map(|word| word.to_string_lossy().into_owned());
     WORDS.set(std::iter::once("stepsim".to_string()).chain(texts).collect());

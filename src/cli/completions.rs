@@ -17,7 +17,7 @@ Examples:
   stepsim completions zsh > \"${fpath[1]}/_stepsim\"
   stepsim completions fish > ~/.config/fish/completions/stepsim.fish")]
 pub struct Args {
-    /// Which shell
+    /// The shell
     #[arg(value_enum)]
     shell: Shell,
 }

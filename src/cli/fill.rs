@@ -54,7 +54,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     say(&text(&report))
 }
 
-/// What fits, and what turns the workload into the first.
+/// The steps that fit, and the settings that turn the workload into the first.
 fn text(report: &FillReport) -> String {
     let mut text = format!(
         "{} on {} ({} devices): the largest micro-batch that fits is {}; {} steps simulated\n\n",

@@ -29,10 +29,10 @@ pub struct Args {
     /// The machine, as `stepsim plan` takes it [default: the one of a workload]
     #[arg(long, short = 't', visible_alias = "topology", value_name = "MACHINE")]
     on: Option<String>,
-    /// What was measured: `120TFLOPs` and `7100tok/s` of a device, `38%` of the peak, `4.8s` a step
+    /// The measured speed: `120TFLOPs` and `7100tok/s` of a device, `38%` of the peak, `4.8s` a step
     #[arg(long, value_name = "SPEED", value_parser = speed)]
     measured: MeasuredSpeed,
-    /// What it should be [default: as it is simulated]
+    /// The expected speed [default: as it is simulated]
     #[arg(long, value_name = "SPEED", value_parser = speed)]
     reference: Option<MeasuredSpeed>,
     /// Sequences of a step [default: what the files say]

@@ -1,4 +1,4 @@
-//! What to write instead of what people write first: `--tp 8`, `--gpus 64`, `h100x64`, `8 nodes of 8 h100`, `rn`.
+//! Hints for the words that people try first: `--tp 8`, `--gpus 64`, `h100x64`, `8 nodes of 8 h100`, `rn`.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
@@ -54,7 +54,7 @@ fn option(words: &[String], typed: &str) -> Option<String> {
     })
 }
 
-/// What was typed behind an option, or behind its equals sign.
+/// The words behind an option, or behind its equals sign.
 fn value_of<'a>(words: &'a [String], option: &str) -> Option<&'a str> {
     let at = words.iter().position(|word| word.split('=').next() == Some(option))?;
     words[at].split_once('=').map(|(_, value)| value).or_else(|| words.get(at + 1).map(String::as_str))
@@ -105,7 +105,7 @@ mod tests {
         line.split(' ').map(str::to_owned).collect()
     }
 
-    /// What people write first has a hint that can be pasted.
+    /// The words that people try first have a hint that can be pasted.
     #[test]
     fn options_and_commands_of_others_are_understood() {
         for (line, hint) in [

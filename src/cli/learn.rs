@@ -21,7 +21,8 @@ use stepsim_measure::score::learned_rows::learn_rows;
 use stepsim_simulate::Inputs;
 use stepsim_step::spec::{Collectives, Spec, SpecError};
 
-/// Take the prices of kernels, host and collectives from profiles of a real step, or those of kernels from their times.
+/// Take the prices of kernels, host and collectives from profiles of a real step, or of kernels alone from their
+/// times.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Kernels of the profile are laid against those of the plan by the work that they do: products, attention, optimizer, and what
@@ -172,7 +173,7 @@ impl Logs {
 /// How a workload is read under settings.
 type Load<'a> = &'a dyn Fn(&[String]) -> Result<Inputs, SpecError>;
 
-/// What profiles tell, and which they were.
+/// The prices from profiles, and the names of these.
 fn of_profiles(args: &Args, load: Load) -> Result<(ProfileLessons, Value), Failure> {
     let profiles = profiles(args, &args.traces)?;
     let learned = match &args.part {
@@ -184,7 +185,7 @@ fn of_profiles(args: &Args, load: Load) -> Result<(ProfileLessons, Value), Failu
     Ok((learned.map_err(|why| failure(args, why))?, from))
 }
 
-/// What times of kernels tell, and of which files they are.
+/// The prices from times of kernels, and the files that these came from.
 fn of_kernels(args: &Args, load: Load) -> Result<(ProfileLessons, Value), Failure> {
     let of_profiles =
         [("--part", args.part.is_some()), ("--linked", args.linked), ("--classes", args.classes.is_some())];

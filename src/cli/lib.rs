@@ -267,7 +267,7 @@ pub fn answer(words: &[OsString]) -> Result<String, Failure> {
     done.map(|()| said)
 }
 
-/// The options of `stepsim run` from its words, of which the first is as in [`program`].
+/// The options of `stepsim run` from its words; the first word is as in [`program`].
 ///
 /// # Errors
 /// The words are none of `run`, or name one file twice.
@@ -338,7 +338,7 @@ mod tests {
         }
     }
 
-    /// What is written stands under a heading of its own, by which inputs are kept from being written over.
+    /// Outputs stand under a heading of their own; inputs are kept from being written over by it.
     #[test]
     fn outputs_are_marked() {
         const OUTPUTS: [&str; 7] = ["output", "out", "report", "trace", "json", "html", "measured_steps"];

@@ -21,7 +21,7 @@ const LIMITS: [(&str, &str); 3] =
 /// How long a child may take to stop that was told to.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Whether the program was told to stop.
+/// True if the program was told to stop.
 static STOPPED: AtomicBool = AtomicBool::new(false);
 
 /// Runs the command line in a child where a limit is set, and returns its exit status; `written` are the files that

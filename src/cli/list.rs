@@ -34,7 +34,7 @@ pub struct Args {
 
 named! {
     head:
-    /// What can be listed.
+    /// The subject of a list.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
     pub enum Listing {
         /// Training steps
@@ -129,7 +129,7 @@ fn model(name: &str) -> String {
     format!("{} layers, hidden {}, {} heads, sequence {}{experts}", m.layers, m.hidden, m.heads, m.sequence)
 }
 
-/// What the vocabulary says of a model; its sequence is the run's.
+/// The dimensions of a model in the vocabulary; its sequence is the run's.
 fn dimensions(columns: &Map<String, Value>) -> String {
     let experts = columns.get("experts").map_or("", |_| EXPERTS);
     let [layers, hidden, heads] =

@@ -86,7 +86,7 @@ fn mesh(text: &str) -> Result<Mesh, String> {
     Ok(Mesh(axes))
 }
 
-/// What `--report` writes: one entry for each product.
+/// The file of `--report`: one entry for each product.
 #[derive(Debug, Serialize)]
 struct Product {
     statement: String,
@@ -197,7 +197,7 @@ fn machine(args: &Args) -> Result<ProductMachine, Failure> {
     Ok(ProductMachine { topology, machine, chooser, mesh, memory })
 }
 
-/// The peak of a product: that of the format of its operands in which the device is slower.
+/// The peak of a product: of the operands' formats, the one in which the device is slower.
 fn peak(args: &Args, on: &ProductMachine, statement: &Statement) -> Result<f64, Failure> {
     let device = on.machine.device(DeviceId(0));
     let mut slower = f64::INFINITY;

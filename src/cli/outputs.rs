@@ -14,11 +14,11 @@ use stepsim_step::spec::files::{keep_reads, was_read};
 pub(super) const WRITTEN: &str = "Output files";
 
 thread_local! {
-    /// Whether an output of this command is `-`.
+    /// True if an output of this command is `-`.
     static ON_STDOUT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether standard output is taken by the one document that was asked for there.
+/// True if standard output is taken by the one document that was asked for there.
 pub(super) fn document_on_stdout() -> bool {
     ON_STDOUT.get()
 }
@@ -32,7 +32,7 @@ fn innermost<'a>(mut command: &'a Command, mut matches: &'a ArgMatches) -> (&'a 
     (command, matches)
 }
 
-/// Whether an argument is a path.
+/// True if an argument is a path.
 fn is_path(argument: &Arg) -> bool {
     argument.get_value_parser().type_id() == clap::builder::ValueParser::path_buf().type_id()
 }

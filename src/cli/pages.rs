@@ -1,4 +1,4 @@
-//! What README and book show: commands that exist, links that lead somewhere, words that are explained.
+//! Checks of README and book: commands that exist, links that lead somewhere, words that are explained.
 
 use clap::Parser;
 use clap::error::ErrorKind;
@@ -64,7 +64,7 @@ fn words(command: &str) -> Vec<String> {
 #[test]
 fn the_commands_of_the_pages_exist() {
     let mut seen = 0;
-    // What --help prints has no marks of comments.
+    // The text of --help has no marks of comments.
     let written = |page: &str| page.ends_with("reference/commands.md");
     for (page, text) in pages().into_iter().filter(|(page, _)| !written(page)) {
         for (block, command) in commands(&text) {

@@ -40,7 +40,7 @@ one that was measured (--from); with --data-parallel N the largest groups have N
 With --on, rank n is device n of a machine, and collectives and messages are flows over its links, which share them. That needs
 programs that say between whom: those of `stepsim import chakra`.")]
 pub struct Args {
-    /// What `stepsim import kineto` or `import chakra` wrote
+    /// The output of `stepsim import kineto` or `import chakra`
     file: PathBuf,
     /// Play it on this machine: a name, a file, or a simple one like `switch:8,450,1`
     #[arg(long, value_name = "TOPOLOGY", conflicts_with_all = ["from", "scale"])]
@@ -110,7 +110,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     say(&text)
 }
 
-/// Whether communication between ranks has no time of its own, as in execution traces that nobody measured.
+/// True if communication between ranks has no time of its own, as in execution traces that nobody measured.
 fn communications_untimed(step: &StepPrograms) -> bool {
     let ops = step.ranks.iter().flat_map(|rank| &rank.ops);
     ops.filter_map(|op| Some((op.ns, op.collective.as_ref()?))).any(|(ns, c)| ns == 0 && c.ranks.len() > 1)
@@ -189,7 +189,7 @@ fn elsewhere(step: &StepPrograms, from: &str, args: &Args) -> Result<MovedStep, 
     moved(step, &from, there.as_ref().unwrap_or(&from), args.data_parallel).map_err(Failure::input)
 }
 
-/// What is changed, in words.
+/// The changes, in words.
 fn described(args: &Args) -> String {
     let network = args.to.iter().map(|to| format!("the network of {to}"));
     let replicas = (args.data_parallel > 1).then(|| format!("{} times the replicas", args.data_parallel));
@@ -197,7 +197,7 @@ fn described(args: &Args) -> String {
     if words.is_empty() { "nothing changed".to_owned() } else { words.join(", ") }
 }
 
-/// How collectives were moved, and what is not known of that.
+/// The moves of collectives, and the unknown part of them.
 fn collectives(moved: &MovedStep) -> String {
     let head = ["collectives", "count", "measured", "model of it", "model there", "there"].map(String::from);
     let mut table = new_table(width(), head.to_vec());

@@ -39,14 +39,14 @@ pub struct Args {
     #[arg(short, long = "output", alias = "out", value_name = "DIR", conflicts_with = "of", help_heading = WRITTEN)]
     out: Option<PathBuf>,
     /// With --output: the address at which the folder will be published. Each schema names it, and catalog.json lists
-    /// those of input files as SchemaStore does
+    /// the schemas of input files as SchemaStore does
     #[arg(long, value_name = "URL", requires = "out", help_heading = WRITTEN)]
     at: Option<String>,
 }
 
 named! {
     path:
-    /// What has a schema.
+    /// The files with a schema.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
     pub enum SchemaKind {
         /// A training step (`workloads/*.json`)
@@ -69,25 +69,25 @@ named! {
         Reliability = "workloads/reliability/reliability.schema.json",
         /// An iteration of reinforcement learning (`examples/rl/*.json`)
         Rl = "examples/rl/rl.schema.json",
-        /// What `stepsim run --report` writes
+        /// The file of `stepsim run --report`
         Report = "examples/report.schema.json",
-        /// What `stepsim compare --report` writes
+        /// The file of `stepsim compare --report`
         Comparison = "examples/comparison.schema.json",
-        /// What `stepsim analyze --report` writes
+        /// The file of `stepsim analyze --report`
         Profile = "examples/profile.schema.json",
         /// A line of what `stepsim sweep -o` writes
         Row = "examples/row.schema.json",
-        /// What `stepsim search --report` writes
+        /// The file of `stepsim search --report`
         Search = "examples/search.schema.json",
-        /// What `stepsim whatif --report` writes
+        /// The file of `stepsim whatif --report`
         Whatif = "examples/whatif.schema.json",
-        /// What `stepsim diff --report` writes
+        /// The file of `stepsim diff --report`
         Difference = "examples/difference.schema.json",
     }
 }
 
 impl SchemaKind {
-    /// Whether people write such files by hand.
+    /// True if people write such files by hand.
     fn is_input(self) -> bool {
         !self.path().starts_with("examples/") || self == SchemaKind::Rl
     }

@@ -10,9 +10,9 @@ use super::failure::Failure;
 use super::outputs;
 
 thread_local! {
-    /// Whether reports are coloured.
+    /// True if reports are coloured.
     static COLOURED: Cell<bool> = const { Cell::new(false) };
-    /// What was said, where it is kept and not printed.
+    /// The words of the command, where they are kept and not printed.
     static KEPT: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
@@ -24,7 +24,7 @@ pub(super) fn kept<T>(work: impl FnOnce() -> T) -> (T, String) {
     (done, KEPT.take().unwrap_or_default())
 }
 
-/// Whether what is said is kept: nobody looks on.
+/// True if the words are kept: nobody looks on.
 pub(super) fn keeps() -> bool {
     KEPT.with_borrow(Option::is_some)
 }

@@ -1,6 +1,6 @@
-//! What commands that serve the browser on this machine share: a request's head, and answers.
+//! Parts shared by commands that serve the browser on this machine: a request's head, and answers.
 //!
-//! They listen on the loopback address alone, answer what they know and nothing else, and wait for nobody for long.
+//! They listen on the loopback address alone, answer known paths and nothing else, and wait for nobody for long.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};

@@ -19,7 +19,7 @@ use stepsim_step::spec::{
 pub struct Args {
     /// The name of a shipped file, or with --resolved a path too
     name: String,
-    /// What kind of file it is, where several have the name
+    /// The kind of file, where several have the name
     #[arg(long, value_name = "KIND", value_parser = kind)]
     kind: Option<Kind>,
     /// Its base, the files that it refers to, defaults and settings put in place
@@ -91,8 +91,8 @@ fn resolved(kind: Kind, name: &str, sets: &[String]) -> Result<serde_json::Value
         _ => serde_json::from_str(catalog::text(kind, name).unwrap_or("null")),
     };
     let mut value = value.map_err(|e| SpecError::at("", e.to_string()))?;
-    // What the stack takes for granted stands in its place by now; read again, it would come back where the workload
-    // had taken it away.
+    // The stack's defaults stand in its place by now; read again, they would come back where the workload had taken
+    // them away.
     if let Some(stack) = value.get_mut("stack").and_then(serde_json::Value::as_object_mut) {
         stack.shift_remove("defaults");
     }

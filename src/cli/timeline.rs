@@ -19,7 +19,7 @@ use stepsim_step::topology::Axis;
 
 pub use stepsim_simulate::timeline::{Shown, of_whole};
 
-/// What a file shows beside a timeline.
+/// The rows that a file shows beside a timeline.
 #[derive(Clone, Copy)]
 pub enum Also<'a> {
     /// Nothing.
@@ -83,7 +83,7 @@ pub fn write_with_rows(timeline: &Timeline, rows: TrackContents<'_>, path: &Path
     told(written)
 }
 
-/// What is to be said of a timeline that was written, or not.
+/// Tells of a timeline that was written, or not.
 pub fn told(written: Result<Summary, TraceError>) -> Result<(), Failure> {
     match written {
         // Its reader has seen enough.

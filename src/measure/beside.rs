@@ -1,8 +1,8 @@
-//! Measured steps as rows of a timeline, above those of a simulated step: a process a profile, a row a stream.
+//! Measured steps as rows of a timeline, above the simulated step: a process a profile, a row a stream.
 //!
-//! What was measured and what was simulated begin at other times: a profile holds what came before the step, a
-//! simulated step begins with its first fetch. So whatever begins earlier is moved: the first matrix product of the
-//! first forward pass stands at one time on both sides.
+//! Measured and simulated steps begin at other times: a profile holds events before the step, a simulated step begins
+//! with its first fetch. So the earlier one is moved: the first matrix product of the first forward pass stands at one
+//! time on both sides.
 
 use std::io;
 use std::path::Path;

@@ -10,7 +10,7 @@ use stepsim_read::analysis::lines::{Line, Lines, Measure};
 use stepsim_read::analysis::report::Report;
 use stepsim_read::analysis::stalls::{StallCause, Waiting};
 
-/// What measured and simulated steps both say of one rank, in seconds of a step.
+/// The readings of one rank that measured and simulated steps share, in seconds of a step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RankSummary {
     /// The step.
@@ -152,7 +152,7 @@ mod tests {
         assert!(lines.iter().any(|l| l.section == "kernels" && l.what == "memory-bound" && l.a == 0.1));
     }
 
-    /// What a simulated rank did and did not sums to its step.
+    /// Work and waits of a simulated rank sum to its step.
     #[test]
     fn parts_of_a_simulated_step_fill_it() {
         let r = simulated();

@@ -1,4 +1,4 @@
-//! What a record says: [`analysis`] and its reports, timelines ([`trace`]), parts of pages ([`page`]) and their
+//! Readings of a record: [`analysis`] and its reports, timelines ([`trace`]), parts of pages ([`page`]) and their
 //! colours ([`palette`]).
 //!
 //! Invariant: it knows a record, and not which step, model or machine it came from.

@@ -1,8 +1,8 @@
 //! The colours of what a step is made of: one table for pages and whatever else draws.
 //!
 //! Passes have the colours of Okabe and Ito (2008), which colour-blind readers tell apart and which keep different
-//! greys on paper; communication and stalls those of Paul Tol's schemes "muted" and "bright" (2021). In Perfetto, which
-//! chooses colours itself, the names of passes are chosen so that they get similar hues.
+//! greys on paper; communication and stalls have colours of Paul Tol's schemes "muted" and "bright" (2021). In
+//! Perfetto, which chooses colours itself, the names of passes are chosen so that they get similar hues.
 
 use crate::analysis::kind::OpKind;
 use crate::analysis::stalls::{Colour, StallCause};
@@ -46,7 +46,7 @@ pub fn communication(kind: OpKind) -> &'static str {
     }
 }
 
-/// The colour of a stall: that of the communication that was waited for, else one of its own.
+/// The colour of a stall: the colour of the awaited communication, else one of its own.
 pub fn stall(cause: StallCause) -> &'static str {
     match cause.colour() {
         Colour::Of(kind) => communication(kind),
@@ -95,13 +95,13 @@ pub fn collective(kind: &str) -> &'static str {
     }
 }
 
-/// Colours for kinds of which only the number is known, in turn.
+/// Colours for kinds known by number alone, in turn.
 pub fn number(i: usize) -> &'static str {
     const SOME: [&str; 7] = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999"];
     SOME[i % SOME.len()]
 }
 
-/// The colour of measured time in which nothing ran, by cause; of simulated profiles, that of the stall.
+/// The colour of measured time in which nothing ran, by cause; of simulated profiles, the colour of the stall.
 pub fn idle(cause: &str) -> &'static str {
     if let Some(known) = StallCause::ALL.into_iter().find(|known| known.name() == cause) {
         return stall(known);

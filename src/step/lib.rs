@@ -1,6 +1,6 @@
 //! From the files of a workload and a machine to what each rank does in a step.
 //!
-//! The rooms, each of which uses only those before it:
+//! The rooms; each uses only the rooms before it:
 //!
 //! `schedule` → `sharding` → `spec` → `documents` → `moe` → `model` → `cost` → `topology` → `collective` → `plan`
 //!

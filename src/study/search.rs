@@ -109,7 +109,7 @@ pub struct SearchReport {
     pub closed_form_longest: f64,
     /// The same of what a step takes at least: 0, or the floor is none.
     pub floor_longest: f64,
-    /// The changes that simulating made to the closed form's ranking; absent where nothing fits.
+    /// The differences of the simulated layouts from the closed form; absent where nothing fits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub simulating: Option<Simulating>,
     /// The layouts that the search would have missed, where every layout was simulated to know it.

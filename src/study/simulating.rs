@@ -1,4 +1,4 @@
-//! The changes that simulating the layouts of a search made to the closed form's ranking.
+//! The differences of a search's simulated layouts from the closed form, and the cost of a choice without simulation.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -14,13 +14,13 @@ use stepsim_step::spec::rules::{FlopsCount, Layer, MachineRule, Pace, RuleSpec};
 use stepsim_step::spec::words::normal;
 use stepsim_step::spec::{Kind, Loaded, ModelSpec, RulesSpec, SpecError, catalog, load, merge};
 
-/// The shipped rules and those of the user, the most general layer first.
+/// The shipped rules and the user's, the most general layer first.
 #[derive(Clone, Debug)]
 pub struct RuleBook {
     layers: Vec<RulesSpec>,
 }
 
-/// What the rules make of a row.
+/// The rules' result for a row.
 #[derive(Clone, Debug)]
 pub struct Ruling {
     /// Its columns, filled.
@@ -33,13 +33,13 @@ pub struct Ruling {
     pub model: Value,
     /// Lists of the workload that rules add to, by their paths.
     joined: BTreeMap<String, Vec<Value>>,
-    /// Where fields come from: those of the workload by their paths, those of the model behind `model.`.
+    /// The origins of fields: the workload's by their paths, the model's behind `model.`.
     pub origins: BTreeMap<String, ValueOrigin>,
     /// The machine.
     pub machine: MachineRule,
     /// How FLOPs are counted.
     pub flops: FlopsCount,
-    /// What the time of a step spans.
+    /// The work that the time of a step spans.
     pub pace: Pace,
     /// Why the row cannot be mapped.
     pub skip: Option<String>,

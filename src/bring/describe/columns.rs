@@ -13,9 +13,9 @@ use stepsim_step::spec::words::{Text, fits};
 /// A field that no source printed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AssumedField {
-    /// Which column.
+    /// The column.
     pub column: String,
-    /// What was taken.
+    /// The value taken.
     pub value: Value,
     /// Where from, and why.
     #[serde(flatten)]
@@ -26,7 +26,7 @@ pub struct AssumedField {
 #[derive(Clone, Debug, Default)]
 pub struct DescribedColumns {
     values: Map<String, Value>,
-    /// What was filled in.
+    /// Values that were filled in.
     pub assumed: Vec<AssumedField>,
     /// Columns that the mapping has made something of, and which of their letters a rule knew.
     heeded: RefCell<BTreeMap<String, Heed>>,
@@ -36,7 +36,7 @@ pub struct DescribedColumns {
     texts: RefCell<BTreeMap<String, Text>>,
 }
 
-/// What was made of a column.
+/// The use of a column.
 #[derive(Clone, Debug)]
 enum Heed {
     /// Its value was read.
@@ -74,7 +74,7 @@ impl DescribedColumns {
         self.renamed.insert(name.to_string(), column.to_string());
     }
 
-    /// Whether a column holds anything.
+    /// True if a column holds anything.
     pub fn has(&self, column: &str) -> bool {
         !self.peek(column).is_null()
     }
@@ -103,8 +103,8 @@ impl DescribedColumns {
         }
     }
 
-    /// What nothing was made of, neither by the mapping nor by a rule that held: whole columns, and single phrases of
-    /// those that are lists. Columns that say nothing of how a step is run are left out.
+    /// The words without any use, by the mapping or by a rule that held: whole columns, and single phrases of columns
+    /// that are lists. Columns that say nothing of how a step is run are left out.
     pub fn unheeded(
         &self,
         row: &Map<String, Value>,
@@ -141,7 +141,7 @@ impl DescribedColumns {
         })
     }
 
-    /// Whether the description itself has a column.
+    /// True if the description itself has a column.
     pub fn stated(&self, column: &str) -> bool {
         self.origin(column).is_some_and(|o| o.from == ValueClass::Stated)
     }
@@ -178,7 +178,7 @@ impl DescribedColumns {
         self.amount(column)
     }
 
-    /// Whether a column holds this number, to one in a thousand; without a note that it was read.
+    /// True if a column holds this number, to one in a thousand; without a note that it was read.
     pub fn amount_is(&self, column: &str, number: u64) -> bool {
         self.amount(column).is_some_and(|x| (x - number as f64).abs() <= 1e-3 * number as f64)
     }
@@ -266,7 +266,7 @@ impl DescribedColumns {
         }
     }
 
-    /// Whether a column fits a pattern of a rule.
+    /// True if a column fits a pattern of a rule.
     pub fn fits(&self, column: &str, pattern: &str) -> bool {
         self.fitting(column, pattern).is_some()
     }

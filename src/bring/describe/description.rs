@@ -1,4 +1,4 @@
-//! What is understood of a run.
+//! The understanding of a described run.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ pub struct Description {
     pub fields: Vec<DescribedField>,
     /// Columns, or phrases of columns that are lists, that nothing was made of.
     pub not_understood: BTreeMap<String, Value>,
-    /// What leads every report: statements that contradict each other.
+    /// Statements that contradict each other, which lead every report.
     pub warnings: Vec<String>,
     /// The workload with its model.
     pub workload: Value,
@@ -50,11 +50,11 @@ pub struct Description {
     pub model: ModelSpec,
     /// How the step is cut.
     pub layout: DescribedLayout,
-    /// What the vocabulary made of the words.
+    /// The vocabulary's ruling on the words.
     pub ruling: Ruling,
 }
 
-/// What is understood of columns of words. `shapes` are models that they may refer to by `model_ref`.
+/// The understanding of columns of words. `shapes` are models that they may refer to by `model_ref`.
 ///
 /// The model's number of parameters is held to what is stated: a shape that only a name gave, and that is more than a
 /// tenth off, is dropped; what is more than three hundredths off leads the warnings.
@@ -125,7 +125,7 @@ impl Description {
     /// `topology.`, the machine.
     ///
     /// # Errors
-    /// What the simulator refuses.
+    /// The simulator's refusal.
     pub fn inputs(&self, name: &str, sets: &[String]) -> Result<Inputs, SpecError> {
         inputs(&self.workload, &self.machine, name, sets)
     }
@@ -134,7 +134,7 @@ impl Description {
 /// A workload on a machine, read and found to fit each other.
 ///
 /// # Errors
-/// What the simulator refuses.
+/// The simulator's refusal.
 pub fn inputs(
     workload: &Value,
     machine: &MachineCase,

@@ -1,4 +1,4 @@
-//! What a row says of the encoder in front of its model: images or clips a sequence, and what of it is trained.
+//! The encoder in front of a row's model: images or clips a sequence, and the trained part of it.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Which column gives which field.
+//! The column of each field.
 
 /// Fields of the workload and the columns that give them.
 pub const COLUMNS: [(&str, &str); 25] = [

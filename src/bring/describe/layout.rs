@@ -88,7 +88,7 @@ fn batch(c: &mut DescribedColumns, data: u64) -> Result<(u64, u64, f64), String>
         c.assume("mbs_seqs", micro.into(), "a micro-batch that divides what a replica has");
     }
     let global = data * each;
-    // What is printed twice has been understood where it says the same.
+    // A value that is printed twice has been understood where both say the same.
     if c.amount_is("grad_accum", each / micro) {
         c.heed("grad_accum");
     }

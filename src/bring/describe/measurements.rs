@@ -24,13 +24,13 @@ pub fn batch(c: &mut DescribedColumns) {
     if let (Some(seconds), Some(rate)) = (seconds, rate) {
         fill(c, "gbs_seqs", (seconds * rate).round(), "samples a second times the time of a step");
     }
-    // One sequence a device, so many nodes, and the like.
+    // One sequence a device, a number of nodes, and the like.
     if let (Some(each), Some(devices)) = (c.number("per_device_batch"), devices) {
         fill(c, "gbs_seqs", (each * devices).round(), "sequences of a device times devices");
     }
 }
 
-/// What is printed of a step and cannot stand together: tokens a second, FLOP/s and the time of the batch.
+/// Printed figures of a step that cannot stand together: tokens a second, FLOP/s and the time of the batch.
 pub fn contradictions(c: &DescribedColumns, model: &ModelSpec) -> Vec<String> {
     let seconds = c.number("step_time_s").or(c.number("step_time_ms").map(|ms| 1e-3 * ms));
     let sequences = c.number("gbs_seqs").or_else(|| Some(c.number("gbs_tokens")? / model.sequence as f64));

@@ -1,4 +1,4 @@
-//! A run described in anybody's words: what is understood of it, where that comes from, and what is not understood.
+//! A run described in anybody's words: the understood part, its origins, and the rest.
 //!
 //! [`describe()`] takes columns of words (a row of measurements, arguments, a sentence cut in pieces) and the
 //! vocabulary ([`RuleBook`], `workloads/rules/*.json`), and gives a [`Description`]: every [`DescribedField`] of the

@@ -15,11 +15,11 @@ use stepsim_step::spec::{
     Kind, ModelSpec, RulesSpec, catalog, from_value, is_called_like_a_file, load, merge,
 };
 
-/// Tokens of a sequence of a model of which nothing says it.
+/// Tokens of a sequence of a model, where nothing says it.
 const SEQUENCE: u64 = 4096;
 
 /// A model by a name in anybody's spelling, where the vocabulary knows its dimensions. A name that says the parameters
-/// alone gives none, and neither does one whose size is not that of the dimensions.
+/// alone gives none, and neither does one whose size differs from the size of the dimensions.
 pub fn model_named(name: &str) -> Option<Value> {
     /// The shipped rules, read once.
     static BOOK: LazyLock<Option<RuleBook>> =

@@ -5,7 +5,7 @@ use stepsim_step::spec::quantity::rate;
 /// GB/s of one direction that a device has to other nodes, as a description says; `None` where it names no figure.
 ///
 /// `Nx` beside the figure counts adapters of a node; `per node` or `per server` without it is the sum of a node; any
-/// other figure is one adapter, of which a device has one up to 100 GB/s (800 Gb/s) and a node one below 25 GB/s.
+/// other figure is one adapter: a device has one up to 100 GB/s (800 Gb/s), and a node has one below 25 GB/s.
 pub fn device_gbps(text: &str, devices_per_node: u64) -> Option<f64> {
     let read = rate(text)?;
     let small = text.to_lowercase();

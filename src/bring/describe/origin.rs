@@ -21,7 +21,7 @@ pub enum ValueClass {
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ValueOrigin {
-    /// Which class.
+    /// The class.
     pub from: ValueClass,
     /// In which words it is stated, or why it is taken.
     pub why: String,
@@ -38,7 +38,7 @@ impl ValueOrigin {
         ValueOrigin { from: ValueClass::Assumed, why: why.into() }
     }
 
-    /// What a rule of a layer says; `stated` are the words that it rests on, if all were stated.
+    /// The origin of a rule's value; `stated` are the words that it rests on, if all were stated.
     pub fn of_rule(layer: Layer, stated: Option<String>, why: &str) -> ValueOrigin {
         let from = match layer {
             Layer::Defaults => ValueClass::Assumed,

@@ -1,5 +1,4 @@
-//! What a run that does not fit where it ran may have done unasked: the least recomputation, sharding or offload that
-//! fits.
+//! Unstated changes of a run that does not fit where it ran: the least recomputation, sharding or offload that fits.
 
 use super::description::Description;
 use super::origin::ValueClass;
@@ -57,8 +56,7 @@ pub fn reliefs(d: &Description) -> Vec<Relief> {
     found
 }
 
-/// Halves of a micro-batch of which nothing is said: a guess that cannot have run goes before anything that the
-/// software did.
+/// Halves of an unstated micro-batch: a guess that cannot have run goes before anything that the software did.
 fn smaller_micro_batches(d: &Description) -> Vec<u64> {
     let guessed =
         |f: &&super::DescribedField| f.path == "batch.micro_batch" && f.origin.from != ValueClass::Stated;

@@ -1,4 +1,4 @@
-//! What a number of parameters says of a model whose dimensions are not all printed.
+//! The dimensions that a number of parameters suggests, where they are not all printed.
 
 use super::columns::DescribedColumns;
 use super::origin::ValueOrigin;
@@ -42,9 +42,9 @@ pub fn parameters(c: &mut DescribedColumns) {
     }
 }
 
-/// Layers and width of a model of which only the number of parameters is known: 128 of width for each layer, as the
-/// models of GPT-3's and Llama's tables from 1 to 175 billion have it (12·layers·hidden² parameters beside the table of
-/// the vocabulary). Whether any were filled.
+/// Layers and width of a model with nothing known but its number of parameters: 128 of width for each layer, as the
+/// models of GPT-3's and Llama's tables from 1 to 175 billion have it (12·layers·hidden² parameters beside the table
+/// of the vocabulary). Returns true if any were filled.
 pub fn by_parameters(c: &mut DescribedColumns) -> bool {
     let Some(all) = c.number("params_b").filter(|_| !c.has("layers") && !c.has("hidden")) else {
         return false;

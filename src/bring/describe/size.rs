@@ -1,4 +1,4 @@
-//! Whether a model has as many parameters as is said of it.
+//! Checks a model's number of parameters against the stated one.
 
 use std::fmt;
 
@@ -55,7 +55,7 @@ pub fn off(ruling: &Ruling, model: &ModelSpec) -> Option<Off> {
     Some(Off { by, counted, stated, words })
 }
 
-/// Whether fewer layers are stated than the model of the name has: its size is not that of the name.
+/// True if fewer layers are stated than the named model has: its size differs from the name's.
 fn cut_down(ruling: &Ruling, model: &ModelSpec) -> bool {
     let named = ruling.shape.get("layers").and_then(serde_json::Value::as_u64);
     let name = ruling.columns.text("model").to_lowercase();

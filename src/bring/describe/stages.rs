@@ -41,7 +41,7 @@ fn is_even(text: &str) -> bool {
         .any(|word| text.starts_with(word))
 }
 
-/// Layers of each stage as a text says, if they make so many layers and stages.
+/// Layers of each stage as a text says, if they make up `layers` and `stages`.
 pub fn split(text: &str, layers: u64, stages: u64) -> Option<Vec<u64>> {
     let fits = |split: &Vec<u64>| split.iter().sum::<u64>() == layers && split.len() as u64 == stages;
     letters(text)
@@ -87,7 +87,7 @@ fn numbers(text: &str) -> Option<Vec<u64>> {
     (parts.len() > 1).then(|| parts.iter().map(|p| p.parse().ok()).collect()).flatten()
 }
 
-/// Words: so many layers on the first and last stage, one less there, embedding or loss alone or counted as layers.
+/// Words: numbers of layers on the first and last stage, one less there, embedding or loss alone or counted as layers.
 fn in_words(text: &str, layers: u64, stages: u64) -> Option<Vec<u64>> {
     let text = text.to_lowercase().replace(['-', '_'], " ");
     let says = |words: &[&str]| words.iter().any(|w| text.contains(w));
@@ -168,7 +168,7 @@ fn spread(layers: u64, stages: u64) -> Vec<u64> {
     split
 }
 
-/// Weights of the LM head over those of a layer, which is how much longer it takes.
+/// Weights of the LM head over a layer's weights: the ratio of their times.
 fn head_in_layers(c: &DescribedColumns) -> f64 {
     let width = |name: &str| c.number(name).unwrap_or(0.0);
     let (hidden, ffn) = (width("hidden"), width("ffn"));

@@ -74,7 +74,7 @@ impl<'a> Config<'a> {
         Ok(())
     }
 
-    /// The architecture: the decoder's own name, or that of the model around it.
+    /// The architecture: the decoder's own name, or the name of the model around it.
     pub fn model_type(&self) -> String {
         let named = |map: &Map<String, Value>| Some(map.get("model_type")?.as_str()?.to_ascii_lowercase());
         named(self.map).or_else(|| named(self.outer)).unwrap_or_default().replace('-', "_")
@@ -170,7 +170,7 @@ impl<'a> Config<'a> {
         self.get(name)?.as_array()?.iter().map(Value::as_str).collect()
     }
 
-    /// Whether the LM head shares the embedding; `default` is what the class sets.
+    /// True if the LM head shares the embedding; `default` is the class's own value.
     pub fn tied(&self, default: bool) -> bool {
         let stated = |map: &Map<String, Value>| map.get("tie_word_embeddings").and_then(Value::as_bool);
         stated(self.map).or_else(|| stated(self.outer)).unwrap_or(default)

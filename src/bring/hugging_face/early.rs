@@ -5,7 +5,7 @@ use super::config::Config;
 use stepsim_step::spec::SpecError;
 use stepsim_step::spec::model::{ModelSpec, Norm, Positions};
 
-/// What they have in common.
+/// The part that they have in common.
 fn plain(c: &Config) -> ModelResult {
     let m = c.decoder()?;
     Ok(ModelSpec { gated_mlp: false, norm: Norm::Layer, biases: true, tied_embeddings: c.tied(true), ..m })

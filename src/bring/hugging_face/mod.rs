@@ -98,7 +98,7 @@ fn architectures() -> impl Iterator<Item = (&'static str, ModelReader)> {
     FAMILIES.iter().flat_map(|(names, family)| names.iter().map(|name| (*name, *family)))
 }
 
-/// Whether a JSON document looks like such a configuration: it names an architecture as no model file of ours does.
+/// True if a JSON document looks like such a configuration: it names an architecture as no model file of ours does.
 pub fn is_config(value: &Value) -> bool {
     let names = |key| value.get(key).is_some();
     (names("model_type") || names("architectures")) && !names("layers")
@@ -153,7 +153,7 @@ fn unknown(value: &Value, kind: &str) -> SpecError {
         .hint("write a model file by hand: docs/start/model.md has examples (stepsim schema model)")
 }
 
-/// What a model is called by the file that it came from: the file's stem, or the folder's name for a `config.json`.
+/// The name of a model after its file: the file's stem, or the folder's name for a `config.json`.
 pub fn name_of(file: &str) -> String {
     let path = std::path::Path::new(file);
     let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();

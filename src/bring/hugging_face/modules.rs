@@ -1,6 +1,6 @@
 //! The modules of a multimodal configuration: encoders of images and sound, with their projectors.
 //!
-//! What a class of transformers sets where the file is silent stands here, by `model_type` of the whole
+//! The defaults of transformers' classes, where a file is silent, stand here by `model_type` of the whole
 //! configuration. Native resolution has no usual image: 1,024 patches (448 × 448 pixels of patches of 14) are taken.
 
 use serde_json::Value;

@@ -12,8 +12,8 @@ use stepsim_step::spec::model::{
     AttentionSpec, LayerKindSpec, LayerRun, Mixer, MlpKind, ModelSpec, MoeSpec, QkNorm,
 };
 
-/// Llama with blocks that a search thinned out: each has its attention, with so many query heads to a head of keys, or
-/// none, and an MLP of a width of its own, or none (DeciLM: `block_configs`). The width is a multiple of 256.
+/// Llama with blocks that a search thinned out: each has its attention, with its own number of query heads to a head
+/// of keys, or none, and an MLP of its own width, or none (DeciLM: `block_configs`). The width is a multiple of 256.
 pub(super) fn nemotron_nas(c: &Config) -> ModelResult {
     let hidden = c.count(&["hidden_size"])?;
     let mut m = c.decoder_of_class(&[("intermediate_size", 4 * hidden)])?;
@@ -74,7 +74,7 @@ fn block_kind(block: &Value, m: &ModelSpec) -> Result<(String, LayerKindSpec), S
     Ok((name, kind))
 }
 
-/// Which layers have experts: a list, or all behind the first dense ones.
+/// The layers with experts: a list, or all behind the first dense ones.
 fn first_dense(c: &Config, usual: u64) -> Result<u64, SpecError> {
     match c.numbers("moe_layer_freq") {
         Some(list) => Ok(list.iter().take_while(|n| **n == 0).count() as u64),

@@ -38,7 +38,7 @@ pub(super) fn check(model: &ModelSpec, names: &[&str]) -> Result<(), SpecError> 
     Ok(())
 }
 
-/// `E2B` is what is kept on a device, and before `16E` stands what a token uses of so many experts: not what there is.
+/// True for sizes of a part: `E2B` is kept on a device, and the figure before `16E` is used by a token.
 fn is_effective(word: &str) -> bool {
     let kept = word.strip_prefix('e').and_then(|rest| rest.strip_suffix('b'));
     let digits = kept.or_else(|| word.strip_suffix('e'));

@@ -33,7 +33,7 @@ fn published_models_keep_every_parameter() {
                 wrong.push(format!("{name}: {what}: {got} for {}", row[what]));
             }
         }
-        // What is written is read back as the same model.
+        // The written file reads back as the same model.
         let written = serde_json::to_value(&model).unwrap();
         assert_eq!(serde_json::from_value::<ModelSpec>(written).unwrap(), model, "{name}");
     }
@@ -64,7 +64,7 @@ fn an_unknown_architecture_is_named() {
     assert!(model(&json!([1, 2]), "x.json").is_err());
 }
 
-/// What a configuration asks for and no model file can say is refused by its field.
+/// A request of a configuration that no model file can express is refused by its field.
 #[test]
 fn builds_that_are_not_known_are_refused_by_field() {
     let of = |kind: &str, field: &str, value: Value| {
@@ -93,7 +93,7 @@ fn global_layers_may_be_without_rotation() {
     assert_eq!([2, 3].map(|layer| model.layer(layer).attention.window), [Some(4096), None]);
 }
 
-/// What is far from the size in its name was not read whole.
+/// A configuration far from the size in its name was not read whole.
 #[test]
 fn parameters_are_held_to_the_size_in_the_name() {
     let row =

@@ -1,4 +1,4 @@
-//! What a text of other software may cost those who read it.
+//! Limits on texts of other software, for the sake of their readers.
 
 use stepsim_step::spec::SpecError;
 use stepsim_step::spec::budget::{MOST_OPEN, check_open, too_deep};
@@ -25,7 +25,7 @@ pub(super) fn check(text: &str) -> Result<(), SpecError> {
         } else if BEGIN.contains(&word) {
             open += 1;
         }
-        // In prose these words end nothing: only a script of some depth has so many of them open.
+        // In prose these words end nothing: only a script of some depth has more than `MOST_OPEN` of them open.
         if open > MOST_OPEN && text.starts_with("#!") {
             return Err(too_deep());
         }

@@ -7,7 +7,7 @@ use serde_json::Value;
 /// A workload on its way.
 #[derive(Debug, Default)]
 pub(super) struct Draft {
-    /// What fields hold so far; the model's under `model`.
+    /// The fields so far; the model's under `model`.
     pub(super) workload: Value,
     /// The software's defaults of a model that a file writes out; a model by name has its own.
     pub(super) model: Value,
@@ -15,9 +15,9 @@ pub(super) struct Draft {
     pub(super) variables: BTreeMap<String, Value>,
     /// Those that arguments say.
     pub(super) said: BTreeSet<String>,
-    /// What followed from several arguments or was assumed, in words.
+    /// Values that followed from several arguments or were assumed, in words.
     pub(super) assumed: Vec<String>,
-    /// What is not in the workload and may change the step.
+    /// Facts outside of the workload that may change the step.
     pub(super) doubts: Vec<Doubt>,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Doubt {
 /// A workload with what became of it on the way.
 pub(super) struct Finished {
     pub(super) workload: Value,
-    /// What followed from several arguments or was assumed, in words.
+    /// Values that followed from several arguments or were assumed, in words.
     pub(super) assumed: Vec<String>,
     pub(super) doubts: Vec<Doubt>,
 }

@@ -64,7 +64,7 @@ impl Draft {
         self.doubts.push(Doubt { name, value, why });
     }
     pub(super) fn put(&mut self, path: &str, value: Value) {
-        // Paths are those of the specification.
+        // Paths come from the specification.
         let _ = super::json::set(&mut self.workload, path, value);
     }
     /// A number at a path of the workload.
@@ -83,7 +83,7 @@ impl Draft {
         self.variables.get(name)?.as_u64()
     }
 
-    /// What follows from values together.
+    /// Values that follow from others together.
     fn look_up(&mut self, table: &Table) {
         for lookup in &table.lookups {
             let text = |name: &String| {
@@ -139,7 +139,7 @@ impl Draft {
         let (replicate, shard) = (self.variable("replicate"), self.variable("shard"));
         let both = |a: u64, b: u64| a.saturating_mul(b);
         let rest = |name: &str| self.variables.get(name).and_then(Value::as_i64).is_some_and(|n| n < 0);
-        // What one of them leaves to the other.
+        // The part that one of them leaves to the other.
         let (replicate, shard) = match (rest("replicate"), rest("shard"), left) {
             (_, true, Some(left)) => (replicate, Some(left / replicate.unwrap_or(1).max(1))),
             (true, _, Some(left)) => (Some(left / shard.unwrap_or(1).max(1)), shard),
@@ -480,7 +480,7 @@ impl Draft {
     }
 }
 
-/// Whether a kind of tokenizer has GPT-2's entries, or is none.
+/// True if a kind of tokenizer has GPT-2's entries, or is none.
 fn is_gpt2(kind: &Value) -> bool {
     let kind = kind.as_str().unwrap_or_default();
     kind.is_empty() || kind.to_ascii_lowercase().contains("gpt2") || kind == "NullTokenizer"

@@ -25,8 +25,8 @@ impl Draft {
         self.variables.get("loss_kernel").is_some_and(|kernel| kernel == "liger")
     }
 
-    /// Logits of Liger's fused linear cross-entropy: so many tokens at a time that they take no more memory than what
-    /// goes into the head (Liger-Kernel, ops/fused_linear_cross_entropy.py).
+    /// Logits of Liger's fused linear cross-entropy: few enough tokens at a time that they take no more memory than
+    /// the head's input (Liger-Kernel, ops/fused_linear_cross_entropy.py).
     pub(super) fn tiled_loss(&mut self) {
         let Some(model) = model_of(&self.workload).filter(|_| self.makes_logits_in_tiles()) else { return };
         let length =

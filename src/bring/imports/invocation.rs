@@ -1,4 +1,4 @@
-//! What a reader types for a file: its path, a function of it, or the line that runs it.
+//! The words that a reader types for a file: its path, a function of it, or the line that runs it.
 
 /// A file, and how it is asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

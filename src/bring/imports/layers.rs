@@ -1,4 +1,4 @@
-//! Layers that differ, as Megatron writes them: a letter for each layer, or a list of which have experts.
+//! Layers that differ, as Megatron writes them: a letter for each layer, or a list of the layers with experts.
 
 use serde_json::{Value, json};
 

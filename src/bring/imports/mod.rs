@@ -7,8 +7,8 @@
 //! together.
 //!
 //! Hazards:
-//! * Defaults are those of the software (`workload` of the table), not ours: what a file leaves out is listed as
-//!   assumed only where its value was computed.
+//! * Defaults come from the software (`workload` of the table), not from us: a value that a file leaves out is listed
+//!   as assumed only where it was computed.
 //! * A name that the table does not know is reported as unknown; nothing is dropped in silence.
 
 mod adapters;
@@ -39,7 +39,7 @@ pub use invocation::Invocation;
 pub use recognise::{FileKind, recognise};
 pub use table::FORMATS;
 
-/// What is known beside the file.
+/// The facts beside the file.
 #[derive(Clone, Debug, Default)]
 pub struct Beside {
     /// The model instead of the file's: a name, a path, or itself.
@@ -69,9 +69,9 @@ pub struct Import {
     pub workload: Value,
     /// Every argument of the file, in its order.
     pub arguments: Vec<Argument>,
-    /// What the software does where nothing is said: `path = value`, those that no argument changed.
+    /// The software's defaults: `path = value`, without the ones that an argument changed.
     pub defaults: Vec<String>,
-    /// What followed from several arguments or was assumed, in words.
+    /// Values that followed from several arguments or were assumed, in words.
     pub assumed: Vec<String>,
 }
 
@@ -82,7 +82,7 @@ pub struct Argument {
     pub name: String,
     /// Its value.
     pub value: Value,
-    /// What became of it.
+    /// Its outcome.
     pub status: Status,
     /// Fields of the workload that it set.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -99,7 +99,7 @@ impl Argument {
     }
 }
 
-/// What became of an argument.
+/// The outcome of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
@@ -189,7 +189,8 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
     Ok(Import { format: format.to_string(), workload, arguments, defaults, assumed })
 }
 
-/// What a further file says: one of the same software, or the configuration of DeepSpeed that its arguments name.
+/// The contents of a further file: one of the same software, or the configuration of DeepSpeed that its arguments
+/// name.
 fn beside_it(table: &Table, text: &str, file: &str) -> Result<Said, SpecError> {
     let typed = Invocation::of(file);
     let is_deepspeed = recognise(text.as_bytes()) == Some(FileKind::Arguments(DEEPSPEED));
@@ -204,7 +205,7 @@ fn beside_it(table: &Table, text: &str, file: &str) -> Result<Said, SpecError> {
 /// The software whose configuration stands beside the arguments of others.
 const DEEPSPEED: &str = "deepspeed";
 
-/// Whether arguments of one software may stand beside those of another.
+/// True if arguments of one software may stand beside another's.
 pub fn goes_with(format: &str, other: &str) -> bool {
     let takes_up = |table: &Table| other == DEEPSPEED && table.bases.iter().any(|base| base == other);
     format == other || Table::all().get(format).is_some_and(takes_up)
@@ -250,7 +251,7 @@ pub fn machine_of(file: &str) -> Option<String> {
     Some(format!("{devices}x{device}"))
 }
 
-/// A run of software of which nothing is said but its model and what stands beside it.
+/// A run of software from its model alone and the files beside it.
 ///
 /// # Errors
 /// No such format, or a model that makes no workload.
@@ -292,7 +293,7 @@ fn left_open(table: &Table, mut open: Vec<Open>) -> Vec<(String, String)> {
     words.collect()
 }
 
-/// What to type where a script leaves open what is missing.
+/// The remedy where a script leaves open what is missing.
 fn where_open(error: SpecError, file: &str, open: &[(String, String)]) -> SpecError {
     let Some((first, _)) = open.first() else { return error };
     error.hint(format!(
@@ -322,8 +323,8 @@ fn refuse_others(format: &str, text: &str, file: &str) -> Result<(), SpecError> 
     Err(SpecError::file(file, format!("is {name}, not {asked}")).hint(format!("stepsim import {file}")))
 }
 
-/// What a name and its value set in a format ([`FORMATS`]): fields, and quantities that begin with `$`. Empty where
-/// they change nothing; `None` where the table does not know them.
+/// The fields and quantities (behind `$`) that a name and its value set in a format ([`FORMATS`]). Empty where they
+/// change nothing; `None` where the table does not know them.
 pub fn word(format: &str, name: &str, value: &Value) -> Option<Vec<(String, Value)>> {
     let rule = Table::all().get(format)?.exact(name)?;
     match rule.puts(value) {
@@ -340,7 +341,7 @@ impl Draft {
         let variables = table.quantities.clone();
         Draft { workload: Value::Object(laid), model, variables, ..Draft::default() }
     }
-    /// What the software does unasked, a line each.
+    /// The software's defaults, a line each.
     fn defaults(&self) -> Vec<String> {
         let mut lines = Vec::new();
         flat("", &self.workload, &mut lines);
@@ -436,7 +437,7 @@ fn flat(path: &str, value: &Value, lines: &mut Vec<String>) {
     }
 }
 
-/// Whether a value leaves the choice to the software.
+/// True if a value leaves the choice to the software.
 fn says_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,

@@ -9,7 +9,7 @@ use crate::hugging_face;
 use stepsim_step::spec::glob::fits;
 use stepsim_step::spec::json;
 
-/// What a file is.
+/// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// A workload of ours.
@@ -37,7 +37,7 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    /// What a reader calls it, and the name of its subcommand of `stepsim import`, where it has one.
+    /// Its name for readers, and the name of its subcommand of `stepsim import`, where it has one.
     fn facts(self) -> (&'static str, Option<&'static str>) {
         match self {
             FileKind::Workload => ("a workload file of stepsim", None),
@@ -56,7 +56,7 @@ impl FileKind {
             FileKind::TorchSchedule => ("a pipeline schedule of torch (CSV)", Some("torch-schedule")),
         }
     }
-    /// What a reader calls it.
+    /// Its name for readers.
     pub fn words(self) -> &'static str {
         self.facts().0
     }
@@ -66,7 +66,7 @@ impl FileKind {
     }
 }
 
-/// What the bytes of a file are; `None` where nothing is known of them.
+/// The kind of a file by its bytes; `None` if unknown.
 pub fn recognise(bytes: &[u8]) -> Option<FileKind> {
     let Ok(text) = std::str::from_utf8(bytes) else {
         // Protobuf messages, each behind its length; the first holds the version of the schema.
@@ -146,7 +146,7 @@ impl Table {
         let score = self.marks.iter().filter(|mark| names.iter().any(|name| fits(mark, name))).count();
         if score < self.least_marks { 0 } else { score }
     }
-    /// What of a text is no training of a language model, and why.
+    /// The mark of a text that is no training of a language model, and the reason.
     pub(super) fn refusal(&self, text: &str) -> Option<(String, &str)> {
         let names = names(&self.syntax, text)?;
         self.refuses.iter().find_map(|(mark, why)| {
@@ -154,13 +154,13 @@ impl Table {
             Some((found.trim_start_matches('@').to_owned(), why.as_str()))
         })
     }
-    /// What follows from the marks that a text has.
+    /// The values that follow from a text's marks.
     pub(super) fn followed(&self, text: &str) -> impl Iterator<Item = (String, serde_json::Value)> {
         let names = names(&self.syntax, text).unwrap_or_default();
         let has = move |mark: &str| names.iter().any(|name| fits(mark, name));
         self.follows.iter().filter(move |(mark, _)| has(mark)).flat_map(|(_, fields)| fields.clone())
     }
-    /// Whether a text trains anything.
+    /// True if a text trains anything.
     pub(super) fn is_training(&self, text: &str) -> bool {
         let names = names(&self.syntax, text).unwrap_or_default();
         self.trains.is_empty() || self.trains.iter().any(|mark| names.iter().any(|name| fits(mark, name)))

@@ -1,9 +1,8 @@
-//! What is computed again, from the arguments that say it together: how much, by which method, how many layers, which
-//! parts.
+//! Recomputation from the arguments that say it together: how much, by which method, how many layers, which parts.
 //!
 //! Facts (Megatron-LM, megatron/training/arguments.py and core/transformer/transformer_block.py): `uniform` keeps the
-//! input of every so many layers; `block` recomputes so many layers of each model chunk and keeps the rest; parts
-//! count where the granularity is `selective`, and attention's core alone is what is meant where none are named.
+//! input of every n-th layer; `block` recomputes n layers of each model chunk and keeps the rest; parts count where
+//! the granularity is `selective`, and attention's core alone is meant where none are named.
 
 use serde_json::{Value, json};
 

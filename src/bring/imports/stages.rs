@@ -39,7 +39,7 @@ impl Draft {
         self.put("parallelism.pipeline.layer_split", split.into());
     }
 
-    /// What a file says of the stages, in words that [`split_of_stages`] knows.
+    /// The file's words on the stages, as [`split_of_stages`] knows them.
     fn stage_words(&self) -> Option<String> {
         if let Some(layout) = self.variables.get("stage_layout").and_then(Value::as_str) {
             return Some(layout.to_string());

@@ -1,4 +1,4 @@
-//! What arguments mean: tables as data.
+//! The meaning of arguments: tables as data.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -45,7 +45,7 @@ pub const FORMATS: [(&str, &str); 23] = [
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Table {
-    /// What it reads, one sentence.
+    /// Its subject, one sentence.
     pub description: String,
     /// Where the arguments are documented.
     #[serde(default)]
@@ -69,25 +69,25 @@ pub(super) struct Table {
     /// Tables some of whose marks its files have, too: they give way.
     #[serde(default)]
     pub before: Vec<String>,
-    /// Marks of which a file that trains has one; empty: all files of this software train.
+    /// Marks of a file that trains, which has at least one; empty: all files of this software train.
     #[serde(default)]
     pub trains: Vec<String>,
     /// Marks of files that are no language model's training, and why.
     #[serde(default)]
     pub refuses: BTreeMap<String, String>,
-    /// What follows from a mark of a text, a program mostly: a piece of a workload, or quantities.
+    /// The consequences of a mark in a text, mostly a program: a piece of a workload, or quantities.
     #[serde(default)]
     pub follows: BTreeMap<String, Map<String, Value>>,
     /// Heads of nested names that may be left out: `model` of `model.num_layers`.
     #[serde(default)]
     sections: Vec<String>,
-    /// What the software does unasked: a piece of a workload.
+    /// The software's defaults: a piece of a workload.
     #[serde(default)]
     pub workload: Map<String, Value>,
     /// Quantities that hold where a file does not say them.
     #[serde(default)]
     pub quantities: BTreeMap<String, Value>,
-    /// What parts of a model have unasked where a file has such a part.
+    /// The defaults of a model's parts, where a file has such a part.
     #[serde(default)]
     pub parts: Map<String, Value>,
     /// Names (dashes as underscores, lower case; `*` stands for anything) and their meaning.
@@ -114,7 +114,7 @@ impl Written {
     }
 }
 
-/// What an argument means.
+/// The meaning of an argument.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Rule {
@@ -122,13 +122,13 @@ pub(super) struct Rule {
     to: Option<String>,
     /// Its value is multiplied by this first.
     times: Option<f64>,
-    /// Its value is a list of these words, each of which stands for these values of the list at `to`.
+    /// Its value is a list of these words; each stands for these values of the list at `to`.
     each: BTreeMap<String, Vec<Value>>,
-    /// What follows where it is true, a number other than zero, or given at all; beside `to`, what follows too.
+    /// The consequences where it is true, a number other than zero, or given at all; beside `to`, in addition.
     on: Option<Map<String, Value>>,
-    /// What follows where it is false or zero.
+    /// The consequences where it is false or zero.
     off: Option<Map<String, Value>>,
-    /// What follows by value; `*` in a value stands for anything.
+    /// The consequences by value; `*` in a value stands for anything.
     values: BTreeMap<String, Map<String, Value>>,
     /// It does not change the time or memory of a step.
     pub no_effect: bool,
@@ -192,7 +192,8 @@ impl Table {
         &TABLES
     }
 
-    /// What an argument means: by its whole name, then without its sections; names with `*` last, the longest first.
+    /// The meaning of an argument: by its whole name, then without its sections; names with `*` last, the longest
+    /// first.
     pub fn rule(&self, name: &str) -> Option<Rule> {
         let name = name.to_ascii_lowercase().replace('-', "_");
         let mut names = vec![name.as_str()];
@@ -230,7 +231,7 @@ impl Table {
         self.names().filter(changes).find(|known| said.iter().any(|name| one_letter_off(name, known)))
     }
 
-    /// What an argument of exactly this name means, or of one whose last part it is.
+    /// The meaning of an argument of exactly this name, or of one whose last part it is.
     pub fn exact(&self, name: &str) -> Option<Rule> {
         let name = name.to_ascii_lowercase().replace('-', "_");
         let last = |of: &&String| of.rsplit('.').next() == Some(&name);
@@ -306,7 +307,7 @@ impl Rule {
         }
     }
 
-    /// What the words of a list stand for; `None` where one is not known.
+    /// The values of a list's words; `None` where one is unknown.
     fn list(&self, value: &Value) -> Option<Value> {
         let mut list: Vec<Value> = Vec::new();
         for word in words(value).split([' ', ',', '+']).filter(|word| !word.is_empty()) {
@@ -317,7 +318,7 @@ impl Rule {
     }
 }
 
-/// Whether two words differ by a letter: another, one more, one less, or two that changed places.
+/// True if two words differ by a letter: another, one more, one less, or two that changed places.
 fn one_letter_off(one: &str, other: &str) -> bool {
     if one.len().abs_diff(other.len()) > 1 {
         return false;

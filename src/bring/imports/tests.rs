@@ -70,7 +70,7 @@ fn a_shell_line_is_read_as_a_shell_reads_it() {
     assert!(syntax::read(&[syntax::Syntax::Shell], "x --a 'b", &Invocation::default()).is_err());
 }
 
-/// What becomes of `--x` behind lines of a script.
+/// The value of `--x` behind lines of a script.
 fn x_of(script: &str) -> Value {
     let text = format!("{script}\npython train.py --x $X");
     let said = syntax::read(&[syntax::Syntax::Shell], &text, &Invocation::of("A=1 s.sh one two")).unwrap();

@@ -35,15 +35,15 @@ impl Vocabulary {
         });
         &SHIPPED
     }
-    /// Whether an argument lies outside of a step, by its whole name or its last part.
+    /// True if an argument lies outside of a step, by its whole name or its last part.
     pub fn is_harmless(&self, name: &str) -> bool {
         any(&self.harmless, name)
     }
-    /// Whether an argument changes the sizes of a model.
+    /// True if an argument changes the sizes of a model.
     pub fn is_size(&self, name: &str) -> bool {
         any(&self.sizes, name)
     }
-    /// Whether a key of a config.json with this value changes the sizes of a model.
+    /// True if a key of a config.json with this value changes the sizes of a model.
     pub fn is_model_size(&self, key: &str, value: &Value) -> bool {
         let counts = |value: &Value| value.as_f64().is_some_and(|n| n >= 1.0);
         let says = counts(value) || value.as_array().is_some_and(|list| list.iter().any(counts));

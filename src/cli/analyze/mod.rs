@@ -102,7 +102,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     say(&table::table(&report, width()))
 }
 
-/// The files that are named, and those of the folders that are, by name.
+/// The named files, and the files of the named folders, by name.
 fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     for path in paths {
@@ -132,7 +132,7 @@ fn is_profile(file: &Path) -> bool {
     name.ends_with(".json") || name.ends_with(".json.gz")
 }
 
-/// Names of kernels: the shipped ones, behind those of a file.
+/// Names of kernels: a file's, then the shipped ones.
 pub(super) fn classes(file: Option<&Path>) -> Result<ClassTables, Failure> {
     let Some(path) = file else { return Ok(ClassTables::shipped()) };
     Ok(ClassTables::with(&inputs::text(path)?, &path.display().to_string())?)

@@ -86,7 +86,7 @@ fn ranks(out: &mut String, report: &ProfileReport, which: &str, width: u16) {
     }
 }
 
-/// What the window is made of: parts that sum to it, largest first.
+/// The parts of the window, which sum to it, largest first.
 fn breakdown(out: &mut String, r: &RankProfile) {
     let window = r.window_s.max(f64::MIN_POSITIVE);
     let idle: f64 = r.idle_s.values().sum();
@@ -105,7 +105,7 @@ fn breakdown(out: &mut String, r: &RankProfile) {
     }
 }
 
-/// What took the peak, where a model is given.
+/// The bars below the peak, where a model is given.
 fn waterfall(out: &mut String, r: &RankProfile) {
     let Some(waterfall) = &r.waterfall else { return };
     let _ = writeln!(out, "\nFrom peak to MFU (% of the peak over the window)");
@@ -234,7 +234,7 @@ fn collectives(out: &mut String, skew: &Skew, width: u16) {
     }
 }
 
-/// What was passed over, and what a reader should know of the window.
+/// Events passed over, and notes on the window.
 fn notes(out: &mut String, report: &ProfileReport) {
     let mut notes = Vec::new();
     let sum = |of: fn(&RankProfile) -> u64| report.ranks.iter().map(of).sum::<u64>();

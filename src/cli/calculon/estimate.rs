@@ -24,7 +24,7 @@ pub(crate) fn text(args: &Args, case: &Calculon) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// What is over capacity, by how much, and what holds it.
+/// The tier that is over capacity, by how much, and its contents.
 pub(super) fn does_not_fit(case: &Calculon, estimate: &CalculonEstimate, over: OverCapacity) -> String {
     let OverCapacity { tier, needed, capacity } = over;
     let held = if tier == 1 { &estimate.memory.tier1 } else { &estimate.memory.tier2 };

@@ -1,4 +1,4 @@
-//! What the commands that simulate Calculon's files share.
+//! Parts shared by the commands that simulate Calculon's files.
 
 pub(super) mod compare;
 pub(super) mod estimate;

@@ -30,7 +30,7 @@ pub(crate) struct OfFiles {
     /// All executions of a model (Calculon's application file, or a shipped model) on a machine (its system file)
     #[arg(long, num_args = 2, value_names = ["APP", "SYS"], requires_all = ["processors", "batch"])]
     calculon: Option<Vec<PathBuf>>,
-    /// Processors of an execution, all of which it uses
+    /// Processors of an execution, which uses all of them
     #[arg(long, value_name = "N", requires = "calculon", value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
     processors: Option<u64>,
     /// Most sequences of a step; an execution takes the largest multiple of its data parallelism
@@ -60,7 +60,7 @@ struct CalculonPoint {
 }
 
 impl OfFiles {
-    /// Whether Calculon's files are given.
+    /// True if Calculon's files are given.
     pub(crate) fn given(&self) -> bool {
         self.calculon.is_some()
     }

@@ -1,4 +1,4 @@
-//! What `collective` is asked for.
+//! The arguments of `collective`.
 
 use std::path::PathBuf;
 

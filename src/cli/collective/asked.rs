@@ -1,4 +1,4 @@
-//! What `stepsim collective` is asked for: op, algorithm, sizes and devices, as text.
+//! The request of `stepsim collective`: op, algorithm, sizes and devices, as text.
 
 use crate::Failure;
 use stepsim_core::ids::DeviceId;

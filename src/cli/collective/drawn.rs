@@ -15,7 +15,7 @@ use stepsim_step::topology::Machine;
 
 /// Links that have rows.
 const LINKS: usize = 64;
-/// Names of links that a transfer crosses, as far as they are said.
+/// Most names of links that a transfer lists.
 const NAMED: usize = 6;
 
 /// A pattern in words: `ring`, `exchange 4`, `trees up`.
@@ -75,7 +75,7 @@ fn of(value: &MetaValue) -> Value<'_> {
 /// A transfer with its number.
 type Numbered<'p> = (u64, &'p TransferRun);
 
-/// What each device sends, and what it gets.
+/// The transfers that each device sends and gets.
 fn by_device(all: &[TransferRun]) -> BTreeMap<DeviceId, [Vec<Numbered<'_>>; 2]> {
     let mut devices: BTreeMap<DeviceId, [Vec<Numbered>; 2]> = BTreeMap::new();
     for (number, played) in (1u64..).zip(all) {
@@ -106,7 +106,7 @@ impl<'a> TransferWriter<'a> {
             keys.push(sink.key(name)?);
         }
         let keys = [keys[0], keys[1], keys[2], keys[3], keys[4], keys[5]];
-        // Numbers of threads lie above those of all processes.
+        // Numbers of threads lie above the numbers of all processes.
         let next_tid = 10u64.pow((machine.devices() + 10).ilog10() + 2);
         Ok(TransferWriter { machine, row, sink, keys, next_tid, summary: Summary::default() })
     }

@@ -1,8 +1,8 @@
 //! `stepsim collective`: a collective by size on any machine, as nccl-tests prints it.
 //!
 //! Each size is a run of its own on an otherwise idle machine. On machines without a tuning table (simple ones like
-//! `switch:8,100,2`, torus, mesh) times are those of theory; where the devices are known to NCCL's tuning table,
-//! protocol and kernel costs are added.
+//! `switch:8,100,2`, torus, mesh) times follow theory; where the devices are known to NCCL's tuning table, protocol
+//! and kernel costs are added.
 
 mod args;
 mod asked;
@@ -133,7 +133,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the timeline says of the run.
+/// The timeline's facts of the run.
 fn meta(args: &Args, row: &SizeRow) -> RunMeta {
     let mut meta = RunMeta::default();
     meta.text("topology", &*args.topology);

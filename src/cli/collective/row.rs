@@ -34,7 +34,7 @@ pub(super) struct SizeRow {
     pub(super) record: Record,
     /// Phases of the algorithm by number, with their transfers.
     pub(super) phases: Vec<(u32, u64)>,
-    /// What each path of the communicator is, in steps that can be drawn one by one.
+    /// The transfer of each path of the communicator, in steps that can be drawn one by one.
     pub(super) sent: Vec<Option<Sent>>,
     pub(super) wall: Duration,
 }
@@ -96,7 +96,7 @@ impl SizeRow {
             None => "-".into(),
         }
     }
-    /// What an all-reduce over sites would take in chunks whose stages overlap: the best of up to 64, by its law.
+    /// The time of an all-reduce over sites in chunks whose stages overlap: the best of up to 64, by its law.
     fn best_chunks(&self) -> Option<(u32, f64)> {
         if self.choice.algorithm.name() != "three-level" {
             return None;
@@ -122,7 +122,7 @@ impl SizeRow {
     }
 }
 
-/// What happened on every rank. Ranks and transfers that behave alike are played once.
+/// The spans on every rank. Ranks and transfers that behave alike are played once.
 fn played(world: &World) -> Result<Record, Failure> {
     let folded = fold(world);
     let record = engine::run(&folded.world).map_err(stopped)?;

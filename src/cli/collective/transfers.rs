@@ -24,7 +24,7 @@ pub(super) struct TransferRun {
     pub sent: Sent,
     pub start: Time,
     pub end: Time,
-    /// Which phase of the algorithm, from 1.
+    /// The phase of the algorithm, from 1.
     pub phase: u32,
     /// The how many-th transfer of its route in this phase, from 0: the round, or the chunk of a pipeline.
     pub turn: u32,
@@ -46,7 +46,7 @@ pub(super) fn played(row: &SizeRow) -> Result<Option<Vec<TransferRun>>, Failure>
     Ok(Some(read(row, flows, &ops, &record)))
 }
 
-/// A world with one rank, of which each op is one flow or a part of it; and the first and the last op of each flow.
+/// A world with one rank, where each op is one flow or a part of it; and the first and the last op of each flow.
 fn alone(row: &SizeRow, flows: &[Flow], parents: &[Span], parent_ids: &[u32]) -> (World, Vec<[OpId; 2]>) {
     let mut world = World {
         resources: row.world.resources.clone(),

@@ -16,7 +16,7 @@ use stepsim_step::spec::{Kind, SpecError, catalog};
 
 /// So many differing fields of the inputs are shown.
 const MOST_FIELDS: usize = 24;
-/// What a file is, its first bytes tell.
+/// The number of first bytes that tell a file's kind.
 const HEAD: u64 = 1 << 16;
 
 /// One side.
@@ -29,9 +29,9 @@ pub(super) enum DiffSide {
     },
     /// The first rank of a profile.
     Measured {
-        /// What is said of it.
+        /// The reading of one rank.
         rank: Box<RankProfile>,
-        /// What was read.
+        /// The profile.
         profile: Box<RankEvents>,
     },
 }
@@ -91,12 +91,12 @@ impl DiffSide {
         }
     }
 
-    /// Whether it is a workload, which was simulated now.
+    /// True if it is a workload, which was simulated now.
     pub fn is_workload(&self) -> bool {
         matches!(self, DiffSide::Simulated { inputs: Some(_), .. })
     }
 
-    /// What was measured.
+    /// The measured profile.
     pub fn profile(&self) -> Option<&RankEvents> {
         match self {
             DiffSide::Simulated { .. } => None,
@@ -104,7 +104,7 @@ impl DiffSide {
         }
     }
 
-    /// What differs between the inputs of two simulated steps.
+    /// The differences between the inputs of two simulated steps.
     pub fn differences(&self, other: &DiffSide) -> Vec<String> {
         let (DiffSide::Simulated { report: a, inputs: x }, DiffSide::Simulated { report: b, inputs: y }) =
             (self, other)

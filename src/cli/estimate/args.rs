@@ -1,4 +1,4 @@
-//! What `estimate` is asked for.
+//! The arguments of `estimate`.
 
 use std::path::PathBuf;
 
@@ -39,7 +39,7 @@ pub struct Args {
     /// Tokens of the whole run that `--rules` speaks of [default: 20 for each parameter that a token passes]
     #[arg(long, value_name = "N", requires = "rules", value_parser = tokens)]
     pub(crate) tokens: Option<f64>,
-    /// Devices that the whole run of `--rules` has, each at the pace of the estimate [default: those of the machine]
+    /// Devices that the whole run of `--rules` has, each at the pace of the estimate [default: the machine's]
     #[arg(long, value_name = "N", requires = "rules", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pub(crate) devices: Option<u64>,
     /// Only the rooflines of all shipped devices

@@ -96,12 +96,12 @@ impl<'a> RulesOfThumb<'a> {
     fn run_flops(&self) -> f64 {
         training::flops(self.estimate.rules.active_parameters, self.tokens)
     }
-    /// On so many devices, each at the estimated pace.
+    /// Days on its devices, each at the estimated pace.
     fn days(&self) -> f64 {
         let share = f64::from(self.inputs.machine.devices()) / self.devices;
         self.tokens / self.estimate.tokens * self.estimate.terms.total() / 86_400.0 * share
     }
-    /// What the devices take at their largest board power or its cap, where it is known.
+    /// The energy of the devices at their largest board power or its cap, where it is known.
     fn energy_mwh(&self) -> Option<f64> {
         let watts = self.inputs.machine.device(DeviceId(0)).draw_w(1.0)?;
         Some(watts * self.devices * self.days() * 24.0 / 1e6)

@@ -50,7 +50,7 @@ pub struct Args {
     /// Seconds of a step; nothing is simulated
     #[arg(long, value_name = "S", value_parser = seconds)]
     step_s: Option<f64>,
-    /// Devices of the job [default: those of the machine]
+    /// Devices of the job [default: the machine's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 24), required_unless_present = "workload")]
     devices: Option<u32>,
     /// Days of one run

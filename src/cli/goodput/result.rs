@@ -1,4 +1,4 @@
-//! What `stepsim goodput` finds.
+//! The results of `stepsim goodput`.
 
 use serde::Serialize;
 
@@ -6,7 +6,7 @@ use stepsim_around::goodput::{CheckpointTimes, GoodputSummary, Interval};
 use stepsim_simulate::Head;
 use stepsim_step::spec::reliability::Reliability;
 
-/// What `--report` writes.
+/// The file of `--report`.
 #[derive(Debug, Serialize)]
 pub(super) struct Goodput {
     pub head: Head,

@@ -38,10 +38,10 @@ pub(super) struct Args {
     /// ASTRA-sim's network file (YAML), for --machine
     #[arg(long, value_name = "FILE", requires = "machine")]
     network: Option<PathBuf>,
-    /// Operations of a device in a second, in 10¹² [default: those of --system, else of --device]
+    /// Operations of a device in a second, in 10¹² [default: from --system, else from --device]
     #[arg(long, value_name = "TFLOPS")]
     peak_tflops: Option<f64>,
-    /// Bytes of its memory in a second, in 10⁹ [default: those of --system, else of --device]
+    /// Bytes of its memory in a second, in 10⁹ [default: from --system, else from --device]
     #[arg(long = "memory-GBps", value_name = "GBPS")]
     memory_gbps: Option<f64>,
     /// A shipped device or its file, whose peak (bf16) and memory are taken
@@ -122,7 +122,7 @@ fn by_number<T>(traces: &mut [(String, T)]) {
     }
 }
 
-/// What a device does in a second: as said, else of the system file, else of the device.
+/// The rates of a device: as said, else from the system file, else from the device.
 fn rates(args: &Args, system: &AstraSystem) -> Result<DeviceRates, SpecError> {
     let said = |option: &str, value: Option<f64>, unit: f64| match value {
         Some(value) if !(value > 0.0 && value <= 1e12) => {

@@ -24,7 +24,7 @@ pub(super) enum ImportSource {
         /// The profiles (.json or .json.gz)
         #[arg(required = true, value_name = "TRACE")]
         traces: Vec<PathBuf>,
-        /// Which step: N of `ProfilerStep#N` [default: the middle one]
+        /// The step: N of `ProfilerStep#N` [default: the middle one]
         #[arg(long, value_name = "N")]
         step: Option<String>,
         /// The file that is written (.json or .json.gz)

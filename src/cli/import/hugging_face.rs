@@ -13,7 +13,7 @@ use stepsim_step::model::ParameterCount;
 use stepsim_step::spec::model::ModelSpec;
 use stepsim_step::spec::{Disk, Files, SpecError, read_of_others};
 
-/// What is asked.
+/// The arguments.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The config.json of a release
@@ -26,7 +26,7 @@ pub struct Args {
     report: Option<PathBuf>,
 }
 
-/// What `--report` writes.
+/// The file of `--report`.
 #[derive(Clone, Debug, Serialize)]
 struct ParameterReport {
     /// The model's name.

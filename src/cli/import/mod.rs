@@ -129,7 +129,7 @@ fn calculon(case: &Calculon, out: &Path) -> Result<(), Failure> {
     let topology = case.to_topology().map_err(Failure::input)?;
     let files = [out.join("topology.json"), out.join("workload.json")].map(|file| file.display().to_string());
     let workload = case.to_workload(&files[0]).map_err(Failure::input)?;
-    // What will be written must load: better a refusal now than at the next command.
+    // The files to be written must load: better a refusal now than at the next command.
     loads(&workload, &topology, &files).map_err(Failure::input)?;
     std::fs::create_dir_all(out)
         .map_err(|e| Failure::run(format!("{}: cannot be made: {e}", out.display())))?;

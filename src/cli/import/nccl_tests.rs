@@ -10,7 +10,7 @@ use stepsim_bring::nccl_tests::{MissingHeadings, read};
 use stepsim_step::collective::Op;
 use stepsim_step::spec::{Collectives, Spec};
 
-/// What is asked.
+/// The arguments.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Outputs of all_reduce_perf and its like, one each

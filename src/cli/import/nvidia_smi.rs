@@ -12,15 +12,15 @@ use stepsim_step::spec::topology::Topology;
 use stepsim_step::spec::{Loaded, SpecError, from_value};
 use stepsim_step::topology::Machine;
 
-/// What is asked.
+/// The arguments.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   (nvidia-smi topo -m; nvidia-smi) > topo.txt          with the total of the device's memory
   stepsim import nvidia-smi topo.txt --device h100-sxm --nodes 4 -o machine.json
   stepsim run llama3-70b -t machine.json")]
 pub struct Args {
-    /// What `nvidia-smi topo -m` printed, and plain `nvidia-smi` behind it if the memory counts; `-` is the standard
-    /// input
+    /// The output of `nvidia-smi topo -m`, and of plain `nvidia-smi` behind it if the memory counts; `-` is the
+    /// standard input
     file: PathBuf,
     /// The device: a shipped name or a file
     #[arg(long)]
@@ -59,7 +59,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         NodeRates { nvlink_gbps: args.nvlink, pcie_gbps: args.pcie, nic_gbps: args.nic, nodes: args.nodes };
     let file = args.file.display().to_string();
     let (value, assumed): (Value, _) = machine(&inputs::text(&args.file)?, &file, &args.device, &rates)?;
-    // What will be written must load.
+    // The file to be written must load.
     let loaded: Loaded<Topology> = from_value(value.clone(), "machine".into(), file.clone(), &[])?;
     Machine::build(&loaded.value).map_err(|e| e.in_file(&file))?;
     write_json(&args.output, &value)?;

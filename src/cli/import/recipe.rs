@@ -11,7 +11,7 @@ use stepsim_bring::import;
 use stepsim_bring::imports::{Argument, Beside, Import, Invocation, Status};
 use stepsim_simulate::Inputs;
 
-/// What is asked.
+/// The arguments.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The file; `-` is the standard input

@@ -19,7 +19,7 @@ pub(super) struct DocumentsView {
     documents: usize,
     mean_tokens: f64,
     longest: u64,
-    /// Causal pairs of queries and keys over those of undivided sequences.
+    /// Causal pairs of queries and keys over the pairs of undivided sequences.
     pairs_of_one_document: f64,
     /// Attention of the micro-batch that has most, over the mean.
     micro_batches_max_over_mean: f64,
@@ -30,7 +30,7 @@ pub(super) struct DocumentsView {
     /// Ways to cut a sequence among context-parallel ranks.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     cuts: BTreeMap<&'static str, CutView>,
-    /// What dynamic context parallelism makes of them.
+    /// Their cut by dynamic context parallelism.
     #[serde(skip_serializing_if = "Option::is_none")]
     dynamic: Option<DynamicContextReport>,
 }
@@ -79,7 +79,7 @@ impl DocumentsView {
         }))
     }
 
-    /// Whether each document has a degree of context parallelism of its own.
+    /// True if each document has a degree of context parallelism of its own.
     pub fn are_dynamic(&self) -> bool {
         self.dynamic.is_some()
     }
@@ -124,7 +124,7 @@ impl DocumentsView {
     }
 }
 
-/// What each cut makes of the first sequences.
+/// The effect of each cut on the first sequences.
 fn cuts(dealt: &Dealt, ranks: u64) -> BTreeMap<&'static str, CutView> {
     let shown = &dealt.sequences[..dealt.sequences.len().min(SHOWN)];
     let all = [("contiguous", Cut::Contiguous), ("zigzag", Cut::Zigzag), ("per document", Cut::PerDocument)];

@@ -1,4 +1,4 @@
-//! What a machine file expands to.
+//! The expansion of a machine file.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -31,7 +31,7 @@ pub(super) struct MachineView {
 struct LinkKind {
     /// Its two ends without numbers.
     between: String,
-    /// Whether one capacity serves both directions.
+    /// True if one capacity serves both directions.
     shared_by_both_directions: bool,
     /// How many capacities of this kind there are: two for a link with one for each direction.
     count: u64,

@@ -1,4 +1,4 @@
-//! What PyTorch's caching allocator reserves for a step, beside a snapshot of a real one.
+//! The bytes that PyTorch's caching allocator reserves for a step, beside a snapshot of a real one.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -15,7 +15,7 @@ use stepsim_measure::allocator::snapshot::{Snapshot, SnapshotMemory};
 use stepsim_read::analysis::table::{new_table, percent};
 use stepsim_simulate::Inputs;
 
-/// What is reserved on one rank of each stage, and in the snapshot.
+/// The reserved bytes of one rank of each stage, and of the snapshot.
 #[derive(Debug, Serialize)]
 pub(super) struct ReservedView {
     capacity_bytes: u64,

@@ -45,7 +45,7 @@ pub struct Args {
     #[arg(long, alias = "seq", value_name = "N", value_parser = sequence)]
     sequence: Option<u64>,
     /// The training software (`stepsim list stacks`)
-    /// [default: that of the files; of a model alone the one most runs use]
+    /// [default: from the files; of a model alone the one most runs use]
     #[arg(long, value_name = "STACK")]
     stack: Option<String>,
     /// Change a field of the workload, or behind `topology.` of the machine; repeatable
@@ -57,7 +57,7 @@ pub struct Args {
     /// Tokens of the whole run (`15T`, `300B`): days and, where devices have a price, dollars
     #[arg(long, value_name = "N", value_parser = tokens)]
     tokens: Option<f64>,
-    /// Write the workload here [default: NAME.plan.json; of another machine than that of such a file,
+    /// Write the workload here [default: NAME.plan.json; on another machine than such a file's,
     /// NAME.MACHINE.plan.json]
     #[arg(short, long, value_name = "WORKLOAD.json", help_heading = WRITTEN)]
     output: Option<PathBuf>,

@@ -18,7 +18,7 @@ use stepsim_study::plan::{RunPlan, SimulatedPlan};
 
 /// Lines of a layout in the drawing over time.
 const LINES: usize = 3;
-/// What could be otherwise that is listed.
+/// Most candidates that are listed.
 const CANDIDATES: usize = 8;
 
 /// A layout that was played for the page.
@@ -165,7 +165,7 @@ fn side_by_side(sides: &[PlanSide], tokens: Option<f64>) -> Vec<Vec<String>> {
     rows
 }
 
-/// What could be otherwise, the dearest first.
+/// The candidates, the dearest first.
 fn otherwise(candidates: &[Candidate], step_s: f64) -> impl Iterator<Item = Vec<String>> {
     candidates.iter().take(CANDIDATES).map(move |c| {
         let less = format!("{:.1} %", 100.0 * c.cost_s() / step_s);

@@ -1,4 +1,4 @@
-//! What `run` is asked for.
+//! The arguments of `run`.
 
 use std::path::{Path, PathBuf};
 
@@ -70,13 +70,13 @@ pub struct Args {
     /// Most memory that the times of all simulated ops may take, in GiB (16 bytes an op)
     #[arg(long, value_name = "GIB", default_value_t = 16, conflicts_with = "calculon", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub(crate) record_gib: u32,
-    /// Simulate so many steps one after the other, from the first of a run (optimizer moments appear in it)
+    /// Simulate this many steps one after the other, from the first of a run (optimizer moments appear in it)
     #[arg(long, default_value_t = 1, conflicts_with = "calculon", value_parser = clap::value_parser!(u32).range(1..=16))]
     pub(crate) steps: u32,
     /// Seed of jitter (workload field `noise`) [default: 0]
     #[arg(long, value_name = "SEED", conflicts_with = "calculon")]
     pub(crate) seed: Option<u64>,
-    /// Play so many steps, with seeds from --seed on, and show how their times spread
+    /// Play this many steps, with seeds from --seed on, and show how their times spread
     #[arg(long, value_name = "N", conflicts_with = "calculon", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) samples: Option<u32>,
     /// Show the use of the N busiest links over time in the timeline
@@ -131,11 +131,11 @@ impl Args {
         silent.map(|(field, _, why)| Inert { field: field.into(), why: why.into() }).collect()
     }
 
-    /// Whether no table is printed.
+    /// True if no table is printed.
     pub(crate) fn is_quiet(&self) -> bool {
         self.quiet || document_on_stdout()
     }
-    /// Whether only the exit status is asked for.
+    /// True if only the exit status is asked for.
     pub(super) fn reads_nothing(&self) -> bool {
         self.is_quiet() && self.samples.is_none() && self.outputs().iter().all(|(_, path)| path.is_none())
     }
@@ -144,7 +144,7 @@ impl Args {
         let more = self.full || self.why || self.report.is_some() || self.html.is_some();
         if more { Extent::Whole } else { Extent::Screen }
     }
-    /// Whether nothing is shown op by op.
+    /// True if nothing is shown op by op.
     pub(super) fn reads_report_alone(&self) -> bool {
         self.output.is_none() && self.html.is_none() && self.samples.is_none()
     }

@@ -34,7 +34,7 @@ use stepsim_study::otherwise::{Depth, with_candidates};
 /// Wrong input (status 2); a run that fails or a file that cannot be written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
     simulate(args).inspect_err(|failure| {
-        // What went wrong is told anyway; that the report of it cannot be written too is not.
+        // The failure is told anyway; that the report of it cannot be written too is not.
         let told = failure.fault.status != Status::Failed;
         if let Some(path) = args.report.as_deref().filter(|path| told && takes_report(path)) {
             let report = FailedReport {
@@ -47,7 +47,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     })
 }
 
-/// Whether the report of a failure may stand there: where nothing or a report was. An input that is wrong, or that an
+/// True if the report of a failure may stand there: where nothing or a report was. An input that is wrong, or that an
 /// input names, is left as it is.
 fn takes_report(path: &Path) -> bool {
     let is_report = |text: String| {
@@ -122,7 +122,7 @@ pub fn check(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is to be simulated.
+/// The inputs of the simulation.
 ///
 /// # Errors
 /// The workload, its machine or a setting is wrong.
@@ -142,10 +142,10 @@ pub fn options(args: &Args) -> Options {
     }
 }
 
-/// Refuses samples of a step of which nothing is drawn.
+/// Refuses samples of a step without any noise.
 ///
 /// # Errors
-/// Nothing is.
+/// The step has no noise.
 pub fn drawn(inputs: &Inputs) -> Result<(), Failure> {
     if inputs.workload.value.noise.is_random() {
         return Ok(());
@@ -181,7 +181,7 @@ pub fn timeline(args: &Args, run: &Simulation, hangs_on: &str) -> Result<Option<
     write_trace(run, &meta, &shown, path, Also::Nothing)
 }
 
-/// What a timeline shows, as it was asked for.
+/// The timeline's contents, as requested.
 fn as_asked<'a>(args: &Args, ranks: &'a [Drawn]) -> Shown<'a> {
     Shown { detail: args.detail, links: args.trace_links, per_rank: args.format, ..Shown::of(ranks) }
 }
@@ -194,7 +194,7 @@ pub fn html(args: &Args, run: &Simulation, report: &Report) -> Result<String, Fa
     page::page(run, &traced(args.trace_ranks(), run)?, report).map_err(Failure::run)
 }
 
-/// The report with its candidates, each of which is a run of its own: as many as are shown.
+/// The report with its candidates, each a run of its own: as many as are shown.
 fn compared(args: &Args, inputs: &Inputs, options: &Options, report: Report) -> Result<Report, Failure> {
     let tables = args.full || args.why || args.html.is_some();
     let bar = TerminalProgress::new("playing what could be otherwise");
@@ -247,7 +247,7 @@ fn cut_short(args: &Args, run: &Simulation, failure: EngineError) -> Failure {
     }
 }
 
-/// The time of writing, or that of the source where a reproducible build says so (`SOURCE_DATE_EPOCH`, in seconds).
+/// The time of writing, or the source's where a reproducible build says so (`SOURCE_DATE_EPOCH`, in seconds).
 fn written() -> String {
     let epoch = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|seconds| seconds.parse().ok());
     match epoch.and_then(|seconds| chrono::DateTime::from_timestamp(seconds, 0)) {
@@ -256,7 +256,7 @@ fn written() -> String {
     }
 }
 
-/// What the step's slice says about what was run.
+/// The facts in the step's slice about the run.
 fn meta(args: &Args, run: &Simulation) -> RunMeta {
     timeline::meta(run, args.wall_time.then(written), &args.sets())
 }

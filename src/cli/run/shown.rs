@@ -1,4 +1,4 @@
-//! What `run` says of itself and of its results.
+//! The lines of `run` about itself and its results.
 
 use super::super::screen::say_report;
 use super::super::{Failure, width};

@@ -1,4 +1,4 @@
-//! What `schedule` is asked for.
+//! The arguments of `schedule`.
 
 use std::path::PathBuf;
 
@@ -25,7 +25,7 @@ pub struct Args {
         "all", "order", "stages", "micro_batches", "limit", "tf", "ti", "tw", "overlap_factor", "p2p", "sends", "trace", "width",
     ])]
     pub durations: Option<PathBuf>,
-    /// What each class of work, stage and replica costs by being uneven
+    /// Show the cost of unevenness for each class of work, stage and replica
     #[arg(long, requires = "durations")]
     pub what_if: bool,
     /// Pipeline ranks
@@ -58,13 +58,13 @@ pub struct Args {
     /// Delay of a transfer between ranks
     #[arg(long, default_value_t = 0.0)]
     pub p2p: f64,
-    /// What the transfers behind a rank take more, as between two sites: `3:1.5` of 1f1b; the closed form stands beside
+    /// The extra time of transfers behind a rank, as between two sites: `3:1.5` of 1f1b; the closed form stands beside
     #[arg(long, value_name = "RANK:DELAY", value_parser = slow_edge, conflicts_with_all = ["all", "order", "durations"])]
     pub slow_edge: Option<(u32, f64)>,
     /// Forwards that the ranks up to the slow edge do more before their first backward
     #[arg(long, value_name = "N", requires = "slow_edge", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1 << 20))]
     pub more_warm_up: u32,
-    /// Whether a send holds up its rank
+    /// The effect of a send on its rank
     #[arg(long, value_enum, default_value_t = SendMode::Asynchronous)]
     pub sends: SendMode,
     /// Writes the timeline (.json, .pftrace, each also with .gz)
@@ -138,7 +138,7 @@ impl Args {
         Ok(Some(edge.order(shape)?))
     }
 
-    /// What a searched schedule may know.
+    /// The facts that a searched schedule may know.
     pub(super) fn profile(&self, shape: &Shape, times: &PassTimes) -> Profile {
         let ranks = vec![*times; shape.ranks.min(Shape::MAX_SLOTS as u32) as usize];
         Profile { ranks, message: Time::from_s(self.p2p), limit: self.limit, kept: 1.0 }

@@ -13,7 +13,7 @@ use stepsim_step::schedule::{Order, Part, Pass, Slot};
 pub(super) struct Screen {
     /// Columns.
     pub width: usize,
-    /// Whether boxes are coloured; else they are letters.
+    /// True if boxes are coloured; else they are letters.
     pub color: bool,
 }
 
@@ -75,7 +75,7 @@ fn natural_width(order: &Order, outcome: &ScheduleOutcome) -> usize {
     longest.min(100_000) as usize
 }
 
-/// What to write in a box of letters, the first that fits: `F3`, then `F`; `F3&b5`, then `Fb`, then `&`.
+/// The labels for a box of letters, the first that fits: `F3`, then `F`; `F3&b5`, then `Fb`, then `&`.
 fn labels(slot: &Slot) -> Vec<String> {
     let letter = |p: &Part| match p.pass.letter() {
         letter if p.chunk % 2 == 1 => letter.to_ascii_lowercase(),

@@ -1,8 +1,8 @@
 //! `stepsim schedule`: a pipeline schedule on abstract durations, drawn as the papers draw it.
 //!
-//! The order, the programs and the engine are those of real steps; only the durations are given: of one rank's whole
-//! share of the layers, in any unit of time (one unit is one simulated second). Results are rounded to 9 decimals, or
-//! to 6 where the number of chunks does not divide 10¹².
+//! The order, the programs and the engine are the same as in real steps; only the durations are given: of one rank's
+//! whole share of the layers, in any unit of time (one unit is one simulated second). Results are rounded to 9
+//! decimals, or to 6 where the number of chunks does not divide 10¹².
 
 mod all;
 mod args;

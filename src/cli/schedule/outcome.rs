@@ -1,4 +1,4 @@
-//! What a schedule came to: spans, bubbles, peaks.
+//! The outcome of a schedule: spans, bubbles, peaks.
 
 use serde_json::{Value, json};
 
@@ -39,7 +39,7 @@ impl ScheduleOutcome {
                 }
             }
         }
-        // What ends gives room before what begins at the same moment.
+        // An end gives room before a beginning at the same moment.
         changes.sort();
         let level = |live: &mut i64, (time, change): (Time, i64)| {
             *live += change;
@@ -94,7 +94,7 @@ pub(super) fn peak_range(peak: &[u32]) -> String {
     if least == most { most.to_string() } else { format!("{least}..{most}") }
 }
 
-/// The worst rank's peak in rank shares, of which `parts` chunks make one.
+/// The worst rank's peak in rank shares; `parts` chunks make one.
 pub(super) fn peak_shares(peak: &[u32], parts: u32) -> String {
     let most = f64::from(*peak.iter().max().unwrap_or(&0)) / f64::from(parts);
     format!("{}", (most * 100.0).round() / 100.0)

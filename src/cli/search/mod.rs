@@ -51,7 +51,7 @@ pub struct Args {
     /// Values to try of a field, searched or not: `parallelism.tensor=4,8`; repeatable
     #[arg(long, value_name = "PATH=VALUES")]
     vary: Vec<String>,
-    /// What is best: the shortest step, most tokens per second and device, cheapest tokens (the device's
+    /// The aim: the shortest step, most tokens per second and device, cheapest tokens (the device's
     /// `price_USD_per_h`), tokens of least energy (its `power_W`), fewest devices, or least device memory
     #[arg(long, value_name = "WHAT", default_value = "time", value_parser = Objective::NAMED.map(|(name, _)| name))]
     objective: String,

@@ -153,7 +153,7 @@ fn left_out(sheet: &mut Sheet, report: &SearchReport) {
     sheet.section("What was left out", &note, |out| table(out, &["why", "layouts"], 1, rows));
 }
 
-/// What was tried on the best layout.
+/// The trials on the best layout.
 fn refined(sheet: &mut Sheet, report: &SearchReport) {
     if report.refined.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! What is made of rows: tables, pictures, pages, one file of several.
+//! Files made of rows: tables, pictures, pages, one file of several.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

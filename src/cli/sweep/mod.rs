@@ -50,7 +50,7 @@ Examples:
   stepsim sweep best rows.jsonl --by mfu"
 )]
 pub struct Args {
-    /// What to do with rows that are there
+    /// Work on rows that are there
     #[command(subcommand)]
     command: Option<RowsCommand>,
     /// Workload (a name, or a path that ends in .json), or a study file
@@ -63,13 +63,13 @@ pub struct Args {
     /// Values of a field: `path=a,b,c`, `path=1:8:x2`, `topology.nodes=2:8:+2`; repeatable, all combinations are run
     #[arg(long, value_name = "PATH=VALUES")]
     vary: Vec<String>,
-    /// Values of a field that change together with those of the other --zip
+    /// Values of a field that change together with the values of the other --zip
     #[arg(long, value_name = "PATH=VALUES")]
     zip: Vec<String>,
     /// Only points for which this holds: `parallelism.tensor * parallelism.pipeline.size <= 16`; repeatable
     #[arg(long = "where", value_name = "CONDITION")]
     conditions: Vec<String>,
-    /// Draw so many points by chance
+    /// Draw this many points by chance
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     sample: Option<u32>,
     /// Seed of the draw
@@ -108,7 +108,7 @@ pub struct Args {
     drawn: PlotOptions,
 }
 
-/// What is done with rows that are there.
+/// Work on rows that are there.
 #[derive(Debug, clap::Subcommand)]
 enum RowsCommand {
     /// Put parts of a study together
@@ -188,7 +188,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     say(&(text + &map(&rows) + &drawn))
 }
 
-/// What runs a point once its own settings stand behind it.
+/// The command that runs a point once its own settings stand behind it.
 fn command(args: &Args, (workload, topology, sets): &SweepInputs) -> String {
     let verb = if args.closed_form { "estimate" } else { "run" };
     let mut words = vec!["stepsim".to_string(), verb.to_string(), quoted(workload)];
@@ -256,7 +256,7 @@ struct SweepSummary {
     counts: Vec<(Status, usize)>,
     /// The fastest, fastest first; of equal ones the first.
     fastest: Vec<Row>,
-    /// What the first without a result says.
+    /// The fault of the first without a result.
     fault: Option<String>,
 }
 

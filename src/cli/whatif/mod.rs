@@ -39,7 +39,7 @@ pub struct Args {
     /// Change a field first: `batch.global=768`, `topology.nodes=16`; repeatable
     #[arg(long = "set", value_name = "PATH=VALUE")]
     sets: Vec<String>,
-    /// A resource so many times as fast (latency: as long): matrix, memory, latency, host, `rank.0-3`, a class of
+    /// A resource and its factor in speed (latency: in length): matrix, memory, latency, host, `rank.0-3`, a class of
     /// links or kernels; repeatable
     #[arg(long, value_name = "WHAT=FACTOR")]
     scale: Vec<String>,

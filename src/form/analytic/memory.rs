@@ -1,4 +1,4 @@
-//! What one rank's device memory holds at its fullest: its order walked through, visit by visit.
+//! The peak of one rank's device memory: its order walked through, visit by visit.
 //!
 //! The level during a visit is the sum of the bytes that stay, the tensors that micro-batches carry from their forward
 //! to their backward passes, the policies' bytes of just this visit, its recomputed tensors, and its short-lived ones.

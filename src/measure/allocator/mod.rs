@@ -80,7 +80,7 @@ impl Allocator {
         Allocator { expandable, segments: Vec::new(), free: BTreeSet::new(), allocated: 0, reserved: 0 }
     }
 
-    /// Takes a block of so many bytes.
+    /// Takes a block of `bytes`.
     pub fn take(&mut self, bytes: u64) -> BlockPlace {
         let size = bytes.max(1).next_multiple_of(BLOCK);
         let large = size > SMALL;
@@ -121,7 +121,7 @@ impl Allocator {
         self.free.insert((*large, size, segment, at));
     }
 
-    /// What is in use and reserved now.
+    /// The bytes in use and reserved now.
     pub fn level(&self) -> ReservedLevel {
         let largest =
             |large| self.free.range((large, 0, 0, 0)..=(large, u64::MAX, usize::MAX, u64::MAX)).next_back();

@@ -1,4 +1,4 @@
-//! What a rank's program makes the allocator reserve.
+//! The bytes that the allocator reserves for a rank's program.
 //!
 //! Ops take and free in program order, each ended before the next begins, and the step is played twice: the second
 //! finds what the first has cached. A free names a class and bytes, not an allocation: it gives back the last one of
@@ -15,7 +15,7 @@ use stepsim_core::program::{MemoryClass, MemoryEffect, MemoryWhen, Program};
 /// Steps that are played.
 const STEPS: usize = 2;
 
-/// What is reserved for a program.
+/// The reserved bytes of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ReservedMemory {
     /// Bytes of blocks in use, at their most.

@@ -1,9 +1,9 @@
-//! A memory snapshot of PyTorch (`torch.cuda.memory._snapshot()`, as JSON): what the allocator of a real run held.
+//! A memory snapshot of PyTorch (`torch.cuda.memory._snapshot()`, as JSON): the contents of a real run's allocator.
 //!
-//! The state is that of the moment. Where the history of allocations was recorded (`_record_memory_history`), it is
-//! walked back from there for the peaks; it is a ring, so they are those of what it still holds. The history has
-//! sizes as they were asked for: they are rounded up to 512 B, and a block that was not split counts with less than
-//! it has.
+//! The state is the state at the snapshot. Where the history of allocations was recorded (`_record_memory_history`),
+//! it is walked back from there for the peaks; it is a ring, so they are the peaks of its remaining events. The
+//! history has sizes as they were asked for: they are rounded up to 512 B, and a block that was not split counts with
+//! less than it has.
 
 use std::collections::BTreeMap;
 
@@ -43,14 +43,14 @@ struct SnapshotEvent {
     size: u64,
 }
 
-/// What the allocator held of one device.
+/// The allocator's bytes of one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct SnapshotMemory {
     /// Its number.
     pub device: u32,
-    /// Whether segments were expandable.
+    /// True if segments were expandable.
     pub expandable: bool,
-    /// Events of the history: peaks are those of the moment where there are none.
+    /// Events of the history; without any, peaks are the levels at the snapshot.
     pub events: usize,
     /// The moment, and the peaks.
     #[serde(flatten)]

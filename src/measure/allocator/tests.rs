@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What the allocator holds after each of some sizes, taken one after the other: in use, reserved, the largest free
+/// The levels of the allocator after each of some sizes, taken one after the other: in use, reserved, the largest free
 /// block.
 fn levels(expandable: bool, sizes: &[u64]) -> Vec<[u64; 3]> {
     let mut allocator = Allocator::new(expandable);
@@ -89,7 +89,7 @@ fn the_end_of_an_expandable_segment_is_taken_last() {
 }
 
 proptest! {
-    /// Blocks tile their segments, neighbours are never both free, and the books are those of the blocks.
+    /// Blocks tile their segments, neighbours are never both free, and the books agree with the blocks.
     #[test]
     fn blocks_tile_segments(expandable in any::<bool>(), moves in prop::collection::vec((0u64..64 * MIB, any::<prop::sample::Index>(), any::<bool>()), 1..80)) {
         let (mut allocator, mut taken) = (Allocator::new(expandable), Vec::new());

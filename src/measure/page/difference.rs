@@ -10,7 +10,7 @@ use stepsim_read::page::bars;
 use stepsim_read::page::lane::Looks;
 use stepsim_read::page::sheet::{Sheet, gib, seconds, table};
 
-/// A section has a drawing of so many lines, those that changed most.
+/// Most lines in a section's drawing: the ones that changed most.
 const DRAWN: usize = 16;
 
 /// The page about a comparison of `names`; `different` is what differs in the inputs, `measured` the profiles among

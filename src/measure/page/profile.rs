@@ -16,7 +16,7 @@ use stepsim_read::palette;
 
 /// Lines of a table.
 const LISTED: usize = 20;
-/// What copies and fills of the driver are called.
+/// The name of the driver's copies and fills.
 const COPIES: &str = "copies and fills";
 
 /// The page about profiles and their report; `command` is what made it.
@@ -60,7 +60,7 @@ pub fn page(
     sheet.finish(json!({}), report)
 }
 
-/// Classes of shapes of the bars: those of the timeline, by name.
+/// Classes of shapes of the bars: the timeline's, by name.
 fn colours(looks: &Looks) -> Vec<(String, &'static str)> {
     let mut colours =
         vec![("busy".to_owned(), palette::COMPUTE), ("copies".to_owned(), palette::work(COPIES))];
@@ -120,7 +120,7 @@ fn window(profile: &RankEvents) -> (i64, i64) {
 /// From, to and what of everything on a lane.
 type LaneSpans = Vec<(i64, i64, String)>;
 
-/// What is drawn of a profile.
+/// The parts of a profile that are drawn.
 struct ProfileDrawing {
     kernels: LaneSpans,
     idle: LaneSpans,
@@ -190,7 +190,7 @@ fn facts(r: &RankProfile) -> Vec<(String, String)> {
     facts
 }
 
-/// What the window of each rank is made of: parts that sum to it.
+/// The parts of each rank's window, which sum to it.
 fn breakdown(report: &ProfileReport, looks: &Looks) -> String {
     let whole = report.ranks.iter().map(|r| r.window_s).fold(0.0, f64::max);
     let line = |r: &RankProfile| -> Line {
@@ -302,7 +302,7 @@ fn waited_for(sheet: &mut Sheet, skew: &Skew) {
     });
 }
 
-/// What was passed over.
+/// Events that were passed over.
 fn notes(report: &ProfileReport) -> Vec<String> {
     let mut notes: Vec<String> = report.unread.iter().map(|why| format!("not read: {why}")).collect();
     for r in &report.ranks {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct MeasuredWaterfall {
     /// Model FLOPs of all steps in the window over what the device could have done in it.
     pub mfu: f64,
-    /// What took the rest, largest first.
+    /// The bars below it, largest first.
     pub bars: Vec<MeasuredBar>,
 }
 

@@ -1,8 +1,8 @@
-//! What events of a profile are, by category and name.
+//! The kind of a profile's events, by category and name.
 
 use super::model::Does;
 
-/// What an event of a category is to a reader of profiles.
+/// The kind of an event's category to a reader of profiles.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum EventRole {
     Kernel,

@@ -1,11 +1,12 @@
-//! What a kernel is, told by its name. The names are data (`classes.json`), and a user's file goes before them.
+//! The classes of kernels, told by their names. The names are data (`classes.json`), and a user's file goes before
+//! them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use stepsim_step::spec::SpecError;
 
-/// What a device event takes: compute units, links, or the memory of the device.
+/// The resource that a device event takes: compute units, links, or the memory of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Family {
@@ -79,7 +80,7 @@ impl TryFrom<String> for NamePattern {
 }
 
 impl NamePattern {
-    /// Whether a name in lower case has the parts in their order.
+    /// True if a name in lower case has the parts in their order.
     fn matches(&self, name: &str) -> bool {
         let mut rest = name;
         for (i, part) in self.parts.iter().enumerate() {
@@ -106,9 +107,9 @@ fn any(patterns: &[NamePattern], name: &str) -> bool {
 pub struct EventClass {
     /// The library or the purpose: `cuBLAS`, `FlashAttention`, `memset`.
     pub class: String,
-    /// What it takes.
+    /// The resource that it takes.
     pub family: Family,
-    /// What kind of work: `gemm`, `attention`, `memory-bound`, …; empty where it is not said.
+    /// The kind of work: `gemm`, `attention`, `memory-bound`, …; empty where it is not said.
     pub work: String,
 }
 
@@ -121,7 +122,7 @@ impl ClassTables {
         serde_json::from_str(include_str!("classes.json")).expect("the shipped classes are well formed")
     }
 
-    /// The shipped tables with those of a file before them. `file` is its name for messages.
+    /// The shipped tables with a file's before them. `file` is its name for messages.
     ///
     /// # Errors
     /// The text is no such table.

@@ -23,7 +23,7 @@ pub(super) fn ns(text: &str) -> Option<i64> {
     if whole.is_empty() && fraction.is_empty() {
         return None;
     }
-    // Digits before the point of nanoseconds: those of the whole part and `3 + exponent` of the fraction.
+    // Digits before the point of nanoseconds: the whole part's and `3 + exponent` of the fraction.
     let point = i64::try_from(whole.len()).ok()? + 3 + i64::from(exponent);
     let (mut value, mut rest, mut digits) = (0_i128, DigitTail::Nothing, 0_i64);
     for digit in whole.bytes().chain(fraction.bytes()) {
@@ -58,7 +58,7 @@ pub(super) fn ns(text: &str) -> Option<i64> {
     Some(if negative { -value } else { value })
 }
 
-/// What stands behind the last digit that is kept.
+/// The digits behind the last one that is kept.
 #[derive(Clone, Copy, PartialEq)]
 enum DigitTail {
     Nothing,

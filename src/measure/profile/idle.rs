@@ -20,7 +20,7 @@ use stepsim_core::intervals::Intervals;
 /// Gaps that are listed.
 const LISTED: usize = 10;
 
-/// Longest gap (ns) that may be that between two kernels in a queue; those of measured devices are 1 to 10 µs.
+/// Longest gap (ns) between two kernels in a queue; on measured devices it is 1 to 10 µs.
 const BETWEEN_KERNELS: i64 = 50_000;
 
 /// The cause of a longer one.
@@ -48,8 +48,8 @@ pub struct IdleGap {
     pub communication_s: f64,
     /// The rest by cause.
     pub idle_s: BTreeMap<String, f64>,
-    /// What ended it: `launch late`, `communication`, `event wait`, `queue`, `queued, cause not in the file` where no
-    /// kernel queued behind another waits so long, or `unknown` where the launch is not in the file.
+    /// The event that ended it: `launch late`, `communication`, `event wait`, `queue`, `queued, cause not in the file`
+    /// where no kernel queued behind another waits so long, or `unknown` where the launch is not in the file.
     pub ended_by: String,
     /// The kernel before.
     pub before: String,
@@ -111,7 +111,7 @@ fn synchronised_until(profile: &RankEvents, event: &DeviceEvent, from: i64, laun
     ends.max().unwrap_or(from).max(from)
 }
 
-/// Whether `event` stood behind a wait for an event: the file says so, or where it names no waits at all, its launch
+/// True if `event` stood behind a wait for an event: the file says so, or where it names no waits at all, its launch
 /// directly follows a `StreamWaitEvent` of its thread.
 pub(super) fn waited(profile: &RankEvents, event: &DeviceEvent) -> bool {
     if !profile.waits.is_empty() {

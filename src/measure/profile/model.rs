@@ -1,4 +1,4 @@
-//! What is kept of a profile: device events, what launched them, and the marks of the steps.
+//! The kept part of a profile: device events, their launches, and the marks of the steps.
 
 use std::collections::BTreeMap;
 
@@ -17,9 +17,9 @@ pub struct RankEvents {
     pub world_size: Option<u64>,
     /// Name of the device.
     pub device: Option<String>,
-    /// What all time stamps count from, in nanoseconds since 1970 (0 where the file does not say).
+    /// The zero of all time stamps, in nanoseconds since 1970 (0 where the file does not say).
     pub base_ns: i64,
-    /// Whether it is a timeline of this program, not a real profile.
+    /// True for a timeline of this program, which is no real profile.
     pub simulated: bool,
     /// Device events by start, then end.
     pub events: Vec<DeviceEvent>,
@@ -31,7 +31,7 @@ pub struct RankEvents {
     pub kinds: Vec<String>,
     /// Streams: device and number as the file writes them.
     pub streams: Vec<(String, String)>,
-    /// What the host called: launches, synchronisations, waits; by thread, then start.
+    /// The host's calls: launches, synchronisations, waits; by thread, then start.
     pub calls: Vec<Call>,
     /// Waits of streams for events, where the file names them (`cuda_sync`): by the call that launched what had to
     /// wait, the calls that launched what it waited for.
@@ -42,7 +42,7 @@ pub struct RankEvents {
     pub steps: Vec<Mark>,
     /// Why the compute stream of a simulated rank stood still, as the timeline says.
     pub stalls: Vec<Mark>,
-    /// What was passed over, and how often.
+    /// The kinds of events passed over, and their numbers.
     pub skipped: BTreeMap<String, u64>,
     /// `cpu_op` events with a stream argument, which are no device events (torch.compile writes them).
     pub cpu_ops_with_stream: u64,
@@ -57,7 +57,7 @@ pub struct DeviceEvent {
     pub end: i64,
     /// Index into [`RankEvents::names`].
     pub name: u32,
-    /// What it takes.
+    /// The resource that it takes.
     pub family: Family,
     /// Index into [`RankEvents::streams`].
     pub stream: u32,
@@ -78,11 +78,11 @@ pub struct Call {
     pub end: i64,
     /// The thread: a number given in order of appearance.
     pub thread: u32,
-    /// What it does.
+    /// The kind of the call.
     pub does: Does,
 }
 
-/// What matters of a call.
+/// The kinds of calls that matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Does {
     /// Queues work on a stream.
@@ -95,7 +95,7 @@ pub enum Does {
     Other,
 }
 
-/// What the file says of a collective.
+/// The file's facts of a collective.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct CollectiveArgs {
     /// As the file names it: `_allgather_base`.

@@ -103,7 +103,7 @@ impl OwnRanks {
             rank.rank = name.strip_prefix("rank ").and_then(|rest| {
                 rest.split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse().ok())
             });
-            // Names of rows begin with that of the rank.
+            // Names of rows begin with the rank's.
             let short = name.split(" · ").next().unwrap_or_default();
             for (process, row) in &mut rank.streams {
                 if let Some(title) = self.rows.get(&(process.clone(), row.clone())) {
@@ -127,7 +127,7 @@ impl OwnRanks {
     }
 }
 
-/// What kind of work a kernel does, by what its slice tells of it.
+/// The kind of a kernel's work, by the arguments of its slice.
 fn work(args: &Members) -> &'static str {
     let has = |key: &str, word: &str| args.text(key).is_some_and(|text| text.contains(word));
     match args.raw("flops").is_some() {

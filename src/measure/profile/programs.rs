@@ -11,7 +11,7 @@
 //! step unchanged gives the measured step, which begins with its first device event: the host may be a step ahead of
 //! the device.
 //!
-//! What cannot be known is said in [`StepPrograms::unknown`].
+//! [`StepPrograms::unknown`] says what cannot be known.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ use stepsim_step::spec::SpecError;
 
 /// An op that starts so soon (ns) behind one of another stream is taken to have waited for it.
 const AT_ONCE: i64 = 5_000;
-/// Most device events of a step that becomes programs: some ten times those of the longest step that was met.
+/// Most device events of a step that becomes programs: some ten times the longest step that was met.
 const MOST_EVENTS: usize = 1 << 21;
 /// So many ops back in time are looked through for what an op waited for.
 const LOOK_BACK: usize = 64;
@@ -34,18 +34,18 @@ const LOOK_BACK: usize = 64;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepPrograms {
-    /// Which step.
+    /// The step.
     pub step: String,
     /// From the first start of a device event of any rank to the last end.
     pub measured_ns: u64,
     /// One a profile.
     pub ranks: Vec<RankProgram>,
-    /// What the profiles do not tell.
+    /// The facts that the profiles lack.
     #[serde(default)]
     pub unknown: Vec<String>,
 }
 
-/// What a rank does.
+/// The program of a rank.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RankProgram {
@@ -53,7 +53,7 @@ pub struct RankProgram {
     pub rank: u64,
     /// Names of its streams; the host is one.
     pub streams: Vec<String>,
-    /// In order of time; those of a stream run in this order.
+    /// In order of time; the ops of a stream run in this order.
     pub ops: Vec<ProgramOp>,
 }
 
@@ -67,7 +67,7 @@ pub struct ProgramOp {
     pub name: String,
     /// Class of the kernel; `host` for the host.
     pub class: String,
-    /// What it takes; nothing of the device for the host.
+    /// The resource that it takes; nothing of the device for the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub family: Option<Family>,
     /// Time between what it waits for and its start.
@@ -98,7 +98,7 @@ pub struct TracedCollective {
     /// Ranks of the group; 0 if unknown.
     #[serde(default)]
     pub group_size: i64,
-    /// Which ranks those are, in order; of a message its sender and its receiver. Empty if unknown.
+    /// The ranks, in order; of a message its sender and its receiver. Empty if unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ranks: Vec<u64>,
     /// Ops of several ranks with the same number begin together.
@@ -106,7 +106,7 @@ pub struct TracedCollective {
     pub meets: Option<u32>,
 }
 
-/// What is lost or guessed, counted.
+/// Counts of lost or guessed facts.
 #[derive(Default)]
 struct ProgramDoubts {
     cut: u64,
@@ -176,7 +176,7 @@ fn chosen(profiles: &[RankEvents], step: Option<&str>) -> Result<Option<String>,
         .reduce(|common, own| common.into_iter().filter(|name| own.contains(name)).collect())
         .unwrap_or_default();
     let Some(step) = step else {
-        // A mark of which nothing ran (the profiler's last, often) is no step to play.
+        // A mark without any events (the profiler's last, often) is no step to play.
         let mark = |p: &'_ RankEvents, name: &str| p.steps.iter().find(|m| m.name == name).cloned();
         let ran = |name: &&&str| profiles.iter().all(|p| !within(p, mark(p, name).as_ref()).is_empty());
         let ran: Vec<&&str> = common.iter().filter(ran).collect();
@@ -262,7 +262,7 @@ struct ProgramWriter<'a> {
     launched: BTreeMap<u32, u32>,
 }
 
-/// What happens next in the order of time.
+/// The next event in the order of time.
 enum Next<'a> {
     Launch(u32, &'a Call),
     Synchronised(&'a Call),

@@ -15,7 +15,7 @@ use super::skew::{Skew, skew};
 use super::waterfall::MeasuredWaterfall;
 use stepsim_core::intervals::Intervals;
 
-/// Which device events count.
+/// The device events that count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Window {
@@ -29,7 +29,7 @@ pub enum Window {
 /// Everything that is said of some profiles.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProfileReport {
-    /// Which device events the times in seconds are of.
+    /// The device events of the times in seconds.
     pub window: Window,
     /// One a rank, in order of their numbers.
     pub ranks: Vec<RankProfile>,
@@ -44,7 +44,7 @@ pub struct ProfileReport {
     pub unread: Vec<String>,
 }
 
-/// What is said of one rank. Times are of the whole window, which may hold several steps.
+/// The reading of one rank. Times are of the whole window, which may hold several steps.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RankProfile {
     /// Number in the job; of files that do not say, their place in the order given.
@@ -98,7 +98,7 @@ pub struct RankProfile {
     pub same_stream_overlaps: u64,
     /// `cpu_op` events with a stream argument, which are no device events.
     pub cpu_ops_with_stream_arg: u64,
-    /// What was passed over, and how often.
+    /// The kinds of events passed over, and their numbers.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub skipped: BTreeMap<String, u64>,
 }
@@ -126,8 +126,8 @@ pub struct StepProfile {
     pub events: u64,
     /// Their times, in nanoseconds.
     pub device_ns: DeviceBreakdown,
-    /// Whether they overlap those of a neighbouring step (a loop that works ahead): then `device_ns` is of all that
-    /// ran in the step's period, up to the first device event of the next step.
+    /// True if they overlap a neighbouring step's (a loop that works ahead): then `device_ns` is of all that ran in
+    /// the step's period, up to the first device event of the next step.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub overlaps: bool,
 }
@@ -148,9 +148,9 @@ pub struct KindProfile {
 /// Device events of a class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClassProfile {
-    /// What they take.
+    /// The resource that they take.
     pub family: Family,
-    /// What kind of work they do.
+    /// The kind of their work.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub work: String,
     /// How many.
@@ -266,7 +266,7 @@ fn steps(profile: &RankEvents) -> Vec<StepProfile> {
     profile.steps.iter().enumerate().map(step).collect()
 }
 
-/// What of some events lies in a stretch of time.
+/// The parts of some events in a stretch of time.
 fn clipped(events: &[DeviceEvent], (from, to): (i64, i64)) -> Vec<DeviceEvent> {
     let part = |e: &DeviceEvent| DeviceEvent { start: e.start.max(from), end: e.end.min(to), ..*e };
     events.iter().map(part).filter(|e| e.start < e.end).collect()

@@ -43,7 +43,7 @@ pub struct RankSkew {
     pub waited_for_s: f64,
     /// Time that it waited for the last one, in all.
     pub waits_s: f64,
-    /// What its clock was ahead of the first rank's, where the clocks differ.
+    /// The lead of its clock over the first rank's, where the clocks differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_offset_s: Option<f64>,
 }
@@ -58,7 +58,7 @@ pub struct SkewedCollective {
     /// Bytes of the whole buffer of a rank.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// Its first start, from that of the first row.
+    /// Its first start, from the start of the first row.
     pub first_s: f64,
     /// Last start − first start.
     pub skew_s: f64,
@@ -68,7 +68,7 @@ pub struct SkewedCollective {
     pub last_rank: u64,
 }
 
-/// What must agree of collectives that belong together. Sizes of an all-to-all may differ by rank.
+/// The fields that must agree between collectives that belong together. Sizes of an all-to-all may differ by rank.
 type Signature<'a> = (&'a str, &'a str, i64);
 
 fn signature<'a>(profile: &'a RankEvents, event: &DeviceEvent) -> Option<(&'a str, Signature<'a>)> {
@@ -79,7 +79,7 @@ fn signature<'a>(profile: &'a RankEvents, event: &DeviceEvent) -> Option<(&'a st
         .then_some((args.group.as_str(), (args.name.as_str(), args.dtype.as_str(), size)))
 }
 
-/// What a collective is, its start and end, and which event of its profile it is.
+/// A collective's signature, its start and end, and the number of its event in the profile.
 type Met<'a> = (Signature<'a>, i64, i64, u32);
 
 /// A rank's collectives of one group.
@@ -221,14 +221,14 @@ fn lists<'a>(
             lists[last].calls.push((signature, start, end, number));
         }
     }
-    // A group of which one rank alone is here has nobody to be matched with.
+    // A group with one rank alone here has nobody to be matched with.
     *unmatched +=
         groups.values().filter(|l| l.len() < 2).flatten().map(|l| l.calls.len() as u64).sum::<u64>();
     groups.retain(|_, lists| lists.len() > 1);
     groups
 }
 
-/// Shifts each list against the first so that most signatures agree; of equal shifts, that of the nearest ends.
+/// Shifts each list against the first so that most signatures agree; of equal shifts, the one with the nearest ends.
 fn align(lists: &mut [GroupCollectives]) {
     let (first, others) = lists.split_at_mut(1);
     let first = &first[0];
@@ -260,7 +260,7 @@ fn matches<'a>(lists: &'a [GroupCollectives]) -> impl Iterator<Item = i64> + 'a 
     })
 }
 
-/// What each rank's clock is ahead of the first rank's; `None` where it is not told apart from it.
+/// The lead of each rank's clock over the first rank's; `None` where it is not told apart from it.
 fn clocks(groups: &BTreeMap<&str, Vec<GroupCollectives>>, ranks: usize) -> Vec<Option<i64>> {
     let mut apart: Vec<Vec<i64>> = vec![Vec::new(); ranks];
     for lists in groups.values().filter(|l| l[0].rank == 0) {

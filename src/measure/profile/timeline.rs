@@ -13,7 +13,7 @@ use super::scan::{Ending, FilePiece, scan};
 use stepsim_step::plan::pipeline::durations::{Around, Durations, Group, StepDurations, Times};
 use stepsim_step::spec::SpecError;
 
-/// Names of the timeline, those of ours, and who begins together.
+/// Names of the timeline, our names, and who begins together.
 const AROUND: [(&str, bool, Group); 7] = [
     ("params-all-gather", true, Group::Replicas),
     ("gc", false, Group::Alone),
@@ -160,7 +160,7 @@ impl ProfileShape {
         })
     }
 
-    /// What each operation waited beyond its inputs.
+    /// The wait of each operation beyond its inputs.
     fn delays(&self, of: &SpanOf<'_>, first: i64) -> BTreeMap<String, Times> {
         let mut delays = BTreeMap::new();
         // When each rank had done all that stands before.

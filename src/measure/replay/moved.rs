@@ -73,7 +73,7 @@ pub struct MovedStep {
     pub step: StepPrograms,
     /// By kind of communication.
     pub kinds: Vec<MovedKind>,
-    /// What the profiles do not tell, and what was made of that.
+    /// The facts that the profiles lack, and the assumptions in their place.
     pub unknown: Vec<String>,
 }
 
@@ -86,7 +86,7 @@ pub struct MovedKind {
     pub count: u64,
     /// Seconds that they were measured to take.
     pub measured_s: f64,
-    /// What the model says of them on the machine that was measured.
+    /// The model's time for them on the machine that was measured.
     pub model_s: f64,
     /// And on the other one.
     pub model_there_s: f64,

@@ -25,7 +25,7 @@ use stepsim_step::spec::SpecError;
 pub struct OnMachine {
     /// All ranks.
     pub world: World,
-    /// What happened.
+    /// The spans of all ops.
     pub record: Record,
     /// Communications that took what the programs say, because those do not say between whom and how much.
     pub untold: u64,
@@ -44,7 +44,7 @@ pub enum OnMachineError {
 
 /// A communicator: whether it is a channel from its first member to the second, its name, its members.
 type CommunicatorKey = (bool, String, Vec<u64>);
-/// What a rank does on a communicator, in order.
+/// The ops of a rank on a communicator, in order.
 type CommunicatorQueue = Vec<(Op, u64)>;
 
 impl OnMachine {
@@ -98,7 +98,7 @@ impl OnMachine {
     }
 }
 
-/// What all members of a communicator queue, which must be one thing.
+/// The queue of a communicator's members, which must be the same for all.
 fn common<'a>(
     key: &CommunicatorKey,
     members: &'a BTreeMap<u64, (u16, CommunicatorQueue)>,
@@ -197,7 +197,7 @@ fn told(collective: &TracedCollective) -> Option<(CommunicatorKey, Op, u64)> {
     Some(((op == Op::SendRecv, collective.group.clone(), ranks.clone()), op, bytes))
 }
 
-/// What a stream is for, by its first op.
+/// The purpose of a stream, by its first op.
 fn kind(rank: &RankProgram, stream: usize) -> StreamKind {
     let first = rank.ops.iter().find(|op| op.stream as usize == stream);
     match first.map(|op| (op.family, op.collective.as_ref())) {

@@ -1,4 +1,4 @@
-//! What a measured step tells about the steps beside it: a factor on each part of the simulated one.
+//! The lesson of a measured step for the steps beside it: a factor on each part of the simulated one.
 //!
 //! A step is the sum of a few parts ([`StepPart`]). Measured steps give each part a factor: of all factors those that
 //! are most likely, where a factor is about 1 before anything is known (its logarithm is normal, as far spread as
@@ -37,8 +37,8 @@ named! {
 
 impl StepPart {
     /// How far the logarithm of its factor is spread before anything is measured: prices of products are off by a
-    /// fifth, those of kernels that memory bounds by a third (`stepsim kernels --score`), what the host or the
-    /// network leaves exposed by a factor of two.
+    /// fifth, prices of memory-bound kernels by a third (`stepsim kernels --score`), the exposed time of host or
+    /// network by a factor of two.
     pub const fn spread(self) -> f64 {
         match self {
             StepPart::Products => 0.2,
@@ -77,7 +77,7 @@ named! {
 }
 
 impl Reach {
-    /// The reach to so many times the devices.
+    /// The reach to `times` times the devices.
     pub fn of_devices(times: f64) -> Reach {
         match times {
             t if t <= 2.0 => Reach::Twice,
@@ -87,9 +87,9 @@ impl Reach {
         }
     }
 
-    /// What a measured step has of its own, as a share: medians over the development rows, of how far the error moves
-    /// up to 8 times the devices, its standard deviation between layouts on as many devices, and between models of
-    /// one software on one device.
+    /// The row's own share in the error of a measured step: medians over the development rows, of how far the error
+    /// moves up to 8 times the devices, its standard deviation between layouts on as many devices, and between models
+    /// of one software on one device.
     pub const fn own(self) -> f64 {
         match self {
             Reach::Twice | Reach::Eight | Reach::ThirtyTwo | Reach::Farther => 0.03,
@@ -99,9 +99,9 @@ impl Reach {
     }
 }
 
-/// What one row is off by where all factors are right, as a share.
+/// The error of one row where all factors are right, as a share.
 const ROW: f64 = 0.05;
-/// Rows farther from the others than so many times [`ROW`] count less, as in Huber's estimate.
+/// Rows farther from the others than this many times [`ROW`] count less, as in Huber's estimate.
 const APART: f64 = 1.5;
 /// No factor goes beyond it, or below one over it.
 pub const BOUND: f64 = 4.0;
@@ -150,7 +150,7 @@ pub struct Anchor {
 }
 
 impl Anchor {
-    /// Farther than so many standard deviations, the rows are not what was simulated.
+    /// Farther than this many standard deviations, the rows are not of the simulated step.
     pub const IMPLAUSIBLE: f64 = 3.0;
 
     /// The most likely factors; all 1 without a row. `own` is what the rows share and the prediction does not.
@@ -263,7 +263,7 @@ mod tests {
         }
     }
 
-    /// What rows have of their own is not carried over, however many they are.
+    /// The rows' own errors are not carried over, however many they are.
     #[test]
     fn the_farther_the_less_is_carried_over() {
         let given = vec![row([0.9, 0.1, 0.0, 0.0], [1.2; 4]); 50];

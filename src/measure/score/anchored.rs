@@ -1,9 +1,8 @@
 //! How far off steps are that were anchored to smaller ones: `stepsim score --anchor`.
 //!
 //! Within a source, a software and a device, the rows of a model on the fewest devices are given. They predict its
-//! rows on more devices; the first of them predicts the others on as many; and those of the model on the fewest
-//! devices predict the other models. A model is a name with its layers and width, since some sources have one name
-//! for all.
+//! rows on more devices; the first of them predicts the others on as many; and the model's rows on the fewest devices
+//! predict the other models. A model is a name with its layers and width, since some sources have one name for all.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -30,7 +29,7 @@ pub struct AnchoredErrors {
 pub struct AnchoredGroup {
     /// `dense` or `moe`.
     pub model: &'static str,
-    /// What was predicted from the rows that were given.
+    /// The reach of the prediction from the given rows.
     pub reach: &'static str,
     /// Their errors.
     #[serde(flatten)]
@@ -53,7 +52,7 @@ pub struct AnchoredRow {
     pub id: String,
     /// Its source.
     pub source: String,
-    /// Whether the model has experts.
+    /// True if the model has experts.
     pub moe: bool,
     /// How far it is from what was given.
     pub reach: Reach,

@@ -16,17 +16,17 @@ use stepsim_step::spec::catalog;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FittedConstant {
-    /// What it is called on the command line.
+    /// Its name on the command line.
     pub name: String,
     /// The field that it sets: of the machine behind `topology.`, else of the workload.
     pub path: String,
-    /// What it is where the files say nothing.
+    /// Its value where the files say nothing.
     pub usual: f64,
     /// Least value.
     pub low: f64,
     /// Greatest value.
     pub high: f64,
-    /// What it stands for.
+    /// Its meaning.
     pub about: String,
 }
 

@@ -15,7 +15,7 @@ use stepsim_step::spec::rules::Pace;
 /// The software whose cards they are.
 const FORMAT: &str = "megatron-bridge";
 
-/// Whether a row is a card.
+/// True if a row is a card.
 pub(super) fn is_card(row: &PublishedRow) -> bool {
     row.columns
         .as_ref()
@@ -136,7 +136,7 @@ fn python(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// A module of recipes; that of a package hands on what the others define or hand on.
+/// A module of recipes; a package's module hands on the recipes of the others.
 fn is_recipe(path: &Path) -> bool {
     let module = path.extension().is_some_and(|e| e == "py") && !path.ends_with("__init__.py");
     module && path.components().any(|part| part.as_os_str().to_string_lossy().ends_with("recipes"))

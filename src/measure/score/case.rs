@@ -27,11 +27,11 @@ pub struct Case {
     pub class: String,
     /// The software stack.
     pub stack: String,
-    /// Whether the model has experts.
+    /// True if the model has experts.
     pub moe: bool,
-    /// Whether one layer was measured and not a step.
+    /// True if one layer was measured and not a step.
     pub layer: bool,
-    /// What the time of a step spans.
+    /// The work that the time of a step spans.
     pub pace: Pace,
     /// Seconds measured.
     pub measured_s: f64,
@@ -60,11 +60,11 @@ pub struct Case {
     pub model: String,
     /// Devices of the job.
     pub devices: Option<f64>,
-    /// What was filled in.
+    /// Values that were filled in.
     pub assumed: Vec<AssumedField>,
     /// Statements that contradict each other.
     pub warnings: Vec<String>,
-    /// What the run may have done to fit, the least first.
+    /// The reliefs that the run may have used to fit, the least first.
     pub reliefs: Vec<Relief>,
     /// Columns of the row that nothing was made of.
     pub not_understood: BTreeMap<String, Value>,
@@ -181,7 +181,7 @@ impl Case {
     /// gives the device memory without end; `sets` are settings of the workload and, behind `topology.`, the machine.
     ///
     /// # Errors
-    /// What the simulator refuses.
+    /// The simulator's refusal.
     pub fn inputs(
         &self,
         id: &str,

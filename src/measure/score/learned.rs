@@ -1,11 +1,10 @@
-//! A profile as prices: the simulated step is made to take, work by work, what the profile took.
+//! A profile as prices: work by work, the simulated step is made to take the profile's time.
 //!
-//! Kernels of the profile are told by their names, those of the plan by their class, and laid against each other by
-//! the work that they do: products, attention, the optimizer, and what memory bounds. A factor for each makes the
-//! plan's kernels take what the profile's took; one for collectives what these took once all ranks were there, where
-//! several ranks tell; and the host's makes the step last as long, by what is left. Factors of one change what others
-//! hide, so the step is played again until it stays. What names do not tell, and what only one of the two has, is
-//! listed with its time.
+//! Kernels of the profile are told by their names, the plan's by their class, and laid against each other by their
+//! work: products, attention, the optimizer, and memory-bound kernels. A factor for each makes the plan's kernels take
+//! the profile's time; one for collectives matches their time once all ranks were there, where several ranks tell; and
+//! the host's makes the step last as long, by the rest. Factors of one change what others hide, so the step is played
+//! again until it stays. Kernels whose names tell nothing, or that one side alone has, are listed with their time.
 //!
 //! Hazard: one rank's communication holds its wait for others, which no factor should stand for:
 //! [`ProfileLessons::doubts`] says so.
@@ -40,16 +39,16 @@ const NEAR: f64 = 2e-3;
 /// A step that is farther off with all prices waits for something that is no price.
 const FAR: f64 = 0.02;
 
-/// What a profile tells.
+/// The lessons of a profile.
 #[derive(Clone, Debug, Serialize)]
 pub struct ProfileLessons {
     /// Settings that give a run these prices.
     pub set: Vec<String>,
     /// Step and works, one a line.
     pub lines: Vec<LearnedLine>,
-    /// What one side has and the other has not, or what a name does not tell, with its seconds.
+    /// Kernels of one side alone, or with a name that tells nothing, with their seconds.
     pub unmatched: Vec<(String, f64)>,
-    /// What speaks against trusting it.
+    /// Reasons against trusting it.
     pub doubts: Vec<String>,
 }
 
@@ -195,9 +194,9 @@ pub fn learn(
     })
 }
 
-/// Prices from profiles that hold a part of a step alone (a pair of passes, a few layers). `part` is that part as
-/// simulated: a timeline of one rank and window. The host keeps its pace, and so do collectives of which one rank
-/// alone tells.
+/// Prices from profiles that hold a part of a step alone (a pair of passes, a few layers). `part` is the simulated
+/// part: a timeline of one rank and window. The host keeps its pace, and so do collectives that one rank alone tells
+/// of.
 ///
 /// # Errors
 /// [`NotLearned`].
@@ -271,7 +270,7 @@ fn with_host(
     Ok(best.1)
 }
 
-/// What ranks waited for each other in collectives, mean over ranks and steps.
+/// The waits of ranks for each other in collectives, mean over ranks and steps.
 fn waits(profiles: &ProfileReport) -> f64 {
     let Some(skew) = &profiles.collectives else { return 0.0 };
     let steps = profiles.ranks.first().map_or(1, |rank| rank.steps.len().max(1)) as f64;
@@ -296,7 +295,7 @@ fn works_and_exchange(
     lines
 }
 
-/// What has no counterpart, or whose work no name tells.
+/// Kernels without a counterpart, or with a name that does not tell their work.
 fn unmatched(profiles: &ProfileReport, target: &StepSide, before: &StepSide) -> Vec<(String, f64)> {
     let mut found = Vec::new();
     let ranks = profiles.ranks.len().max(1) as f64;

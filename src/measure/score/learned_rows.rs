@@ -1,10 +1,9 @@
-//! Measured kernels as prices: each class of kernels takes what its rows took, over what they are priced at.
+//! Measured kernels as prices: each class of kernels takes the time of its rows, over their prices.
 //!
-//! The rows are those of a step's own kernels ([`kernels_of`] writes them,
-//! `examples/measure/measure_device.py --kernels` times them on one device), so sizes need no model: a class's factor
-//! is the sum of its measured times over the sum of its prices, and classes without rows take that of their work. A
-//! launch that was timed is the host's pace, over what the stack says of the launch of a small kernel. Collectives
-//! and copies keep the prices of the machine.
+//! The rows are a step's own kernels ([`kernels_of`] writes them, `examples/measure/measure_device.py --kernels` times
+//! them on one device), so sizes need no model: a class's factor is the sum of its measured times over the sum of its
+//! prices, and classes without rows take the factor of their work. A launch that was timed is the host's pace, over
+//! the stack's time for the launch of a small kernel. Collectives and copies keep the prices of the machine.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -96,7 +95,7 @@ pub fn learn_rows(inputs: &Inputs, rows: &[Row]) -> Result<ProfileLessons, NotLe
     Ok(ProfileLessons { set, lines, unmatched: unmatched.into_iter().collect(), doubts })
 }
 
-/// The factor on a class: its own, else that of all classes of its work, else one.
+/// The factor on a class: its own, else the factor of all classes of its work, else one.
 fn times(classes: &BTreeMap<KernelClass, [f64; 2]>, class: KernelClass) -> f64 {
     let sum = |of: &dyn Fn(KernelClass) -> bool| {
         let chosen = classes.iter().filter(|(class, _)| of(**class)).map(|(_, sums)| sums);
@@ -163,7 +162,7 @@ fn check_rate(device: &Device, measured: &Measured) -> Result<(), NotLearned> {
     }
 }
 
-/// What speaks against rows.
+/// Reasons against trusting rows.
 fn doubts(rows: &[Row]) -> Vec<String> {
     let mut doubts = Vec::new();
     if rows.iter().any(|row| row.sustained == Some(false)) {

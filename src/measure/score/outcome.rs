@@ -1,4 +1,4 @@
-//! What became of a row: predicted seconds beside the measured ones.
+//! The outcome of a row: predicted seconds beside the measured ones.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +27,7 @@ pub enum RowStatus {
     Mapped,
     /// It was simulated.
     Done,
-    /// It was simulated, but needs more memory than the device has; the time is that of a device with enough.
+    /// It was simulated, but needs more memory than the device has; the time holds for a device with enough.
     OverMemory(String),
     /// It was simulated, but its rules hold it apart, and why: no measured step, or one far below the peak.
     Apart(String),
@@ -48,7 +48,7 @@ pub struct RowOutcome {
     pub device: String,
     /// How it ended.
     pub status: RowStatus,
-    /// What was simulated; `None` where the row could not be mapped.
+    /// The simulated case; `None` where the row could not be mapped.
     pub case: Option<Case>,
     /// Simulated seconds.
     pub predicted_s: Option<f64>,
@@ -79,7 +79,7 @@ impl RowOutcome {
     pub fn error(&self) -> Option<f64> {
         self.off().filter(|_| self.status == RowStatus::Done)
     }
-    /// Whether it was simulated as it ran.
+    /// True if it was simulated as it ran.
     pub fn fits(&self) -> bool {
         matches!(self.status, RowStatus::Done | RowStatus::Apart(_))
     }
@@ -159,7 +159,7 @@ pub fn mapped(row: &PublishedRow, book: &RuleBook) -> RowOutcome {
 /// Bytes of a GiB.
 const GIB: f64 = (1u64 << 30) as f64;
 
-/// What a simulated row says.
+/// The result of a simulated row.
 struct SimulatedRow {
     seconds: f64,
     mfu: f64,

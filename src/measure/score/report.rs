@@ -42,7 +42,7 @@ pub struct ErrorGroup {
     /// Kendall's τ of time per token, over pairs of rows of one model and machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kendall_tau: Option<f64>,
-    /// Rows that need more memory than the device has; their time is that of a device with enough.
+    /// Rows that need more memory than the device has; their time holds for a device with enough.
     pub over_memory: usize,
     /// Errors of those rows; they are in no other figure.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -51,7 +51,7 @@ pub struct ErrorGroup {
     /// the choice of layouts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub apart_errors: Option<Statistics>,
-    /// Rows of which something was not understood.
+    /// Rows with words that were not understood.
     pub with_gaps: usize,
     /// Rows that could not be mapped.
     pub skipped: usize,
@@ -90,7 +90,7 @@ pub struct ScoredRow {
     /// Software stack.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stack: Option<String>,
-    /// Whether the model has experts.
+    /// True if the model has experts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moe: Option<bool>,
     /// Measured seconds.

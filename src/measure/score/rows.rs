@@ -88,11 +88,11 @@ fn rows_of(file: &Path, text: &str, shapes: &Arc<Shapes>, rows: &mut Vec<Publish
     }
 }
 
-/// What a device is called where the column is not `device`.
+/// Names of the device's column, other than `device`.
 const DEVICE_NAMES: [&str; 7] =
     ["device", "gpu", "accelerator", "hardware", "chip", "gpu_type", "device_type"];
 
-/// Whether the line is about a step or a layer: `kind` says so, or nothing says what it is but a device is named.
+/// True if the line is about a step or a layer: `kind` says so, or nothing says what it is but a device is named.
 fn is_row(columns: &Map<String, Value>) -> bool {
     match columns.get("kind") {
         Some(Value::String(kind)) => kind == "step" || kind == "layer",

@@ -1,5 +1,5 @@
-//! Whether a profile is of the step that a workload describes: the device, the ranks, the kernels, and what they can
-//! take.
+//! Checks that a profile is of the step that a workload describes: the device, the ranks, the kernels, and the times
+//! that they can take.
 //!
 //! A factor on prices hides a wrong description: half the layers at half the pace last as long. What no price
 //! explains is refused: another device, another number of ranks, matrix kernels that are half or twice as many as
@@ -44,8 +44,8 @@ pub(super) fn check_ranks(inputs: &Inputs, profiles: &ProfileReport) -> Result<(
     }
 }
 
-/// Refuses kernels that are not those of the plan, by their number or by what the device can do. `planned` is the
-/// plan as it runs.
+/// Refuses kernels that are not the plan's, by their number or by the device's limits. `planned` is the plan as it
+/// runs.
 pub(super) fn check_kernels(
     inputs: &Inputs,
     target: &StepSide,
@@ -77,7 +77,7 @@ pub(super) fn check_kernels(
     Ok(())
 }
 
-/// The peak that no kernel of the workload exceeds: that of its format, or the highest of the device where several
+/// The peak that no kernel of the workload exceeds: the peak of its format, or the highest of the device where several
 /// are used.
 fn peak(inputs: &Inputs) -> f64 {
     let device = inputs.machine.device(DeviceId(0));

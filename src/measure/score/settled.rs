@@ -122,8 +122,8 @@ fn along(
     Ok(best)
 }
 
-/// What else the run may have been, of the fields that descriptions get wrong most: those that make the measured time
-/// plausible, the nearest first.
+/// Other values that the run may have had, of the fields that descriptions get wrong most: the ones that make the
+/// measured time plausible, the nearest first.
 fn suspects(
     load: &dyn Fn(&[String]) -> Result<Inputs, SpecError>,
     inputs: &Inputs,

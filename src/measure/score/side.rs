@@ -1,4 +1,4 @@
-//! What a step does on either side, the profile or the plan, and why nothing is learned of them.
+//! The work of a step on either side, the profile or the plan, and the reasons why nothing is learned of them.
 
 use std::collections::BTreeMap;
 

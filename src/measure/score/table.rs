@@ -66,7 +66,7 @@ fn line(text: &mut String, name: &str, group: &ErrorGroup) {
     );
 }
 
-/// Which is nearer where simulation and closed form are far apart, by source.
+/// The nearer of simulation and closed form where they are far apart, by source.
 fn apart(report: &ScoreReport) -> String {
     let mut text = String::new();
     let all = (report.sources.len() > 1).then_some(("all", &report.overall));

@@ -1,4 +1,4 @@
-//! What an op waited for last.
+//! The last wait of an op.
 //!
 //! An op is *ready* when its predecessor on the stream and all its waits have ended. A kernel then starts, unless
 //! it must wait for memory. A communication op *arrives* when it is ready, and starts when the last member has arrived.
@@ -22,7 +22,7 @@ use stepsim_core::ids::{CommId, OpId, RankId};
 use stepsim_core::program::{MemoryWhen, Op, Program, StreamKind, Work, World};
 use stepsim_core::units::Time;
 
-/// What an op of a rank waited for last.
+/// The last wait of an op of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Binding {
     /// Nothing: it could start at time zero.
@@ -68,7 +68,7 @@ pub struct Arrival {
     pub op: OpId,
 }
 
-/// What readers need to know about a program beside its ops.
+/// The facts of a program that readers need beside its ops.
 #[derive(Debug, Default)]
 pub(crate) struct ProgramIndex {
     /// The op before each op on its stream; `NONE` for the first.
@@ -77,13 +77,13 @@ pub(crate) struct ProgramIndex {
     sequence: Vec<u32>,
     /// The ops of each slot, in program order.
     pub(crate) by_slot: Vec<Vec<OpId>>,
-    /// What each op is for.
+    /// The purpose of each op.
     pub(crate) kinds: Vec<OpKind>,
     /// Kernels on compute streams, stream by stream.
     pub(crate) kernels: Vec<OpId>,
-    /// Whether ops of any stream are seen by others later than they end.
+    /// True if ops of any stream are seen by others later than they end.
     late: bool,
-    /// Whether there is more than one compute stream, so that `kernels` may be out of time order.
+    /// True if there is more than one compute stream, so that `kernels` may be out of time order.
     pub(crate) many_compute_streams: bool,
 }
 
@@ -184,7 +184,7 @@ impl<'a> Causes<'a> {
         }
         kernels
     }
-    /// What an op is for.
+    /// The purpose of an op.
     #[inline]
     pub fn kind(&self, rank: RankId, op: OpId) -> OpKind {
         self.index_of(rank).kinds[op.index()]
@@ -266,7 +266,8 @@ impl<'a> Causes<'a> {
         self.last.insert((comm, start, end), last);
         Some(last)
     }
-    /// What bound the start of an op. Where this rank and a peer arrived together, this rank's own cause is named.
+    /// The last wait before the start of an op. Where this rank and a peer arrived together, this rank's own cause is
+    /// named.
     pub fn binding(&mut self, rank: RankId, op: OpId) -> Binding {
         let own = self.ready(rank, op);
         let start = self.span(rank, op).0;
@@ -278,7 +279,7 @@ impl<'a> Causes<'a> {
             _ => Binding::Memory,
         }
     }
-    /// Whether an op takes bytes when it starts, and so may have to wait for them.
+    /// True if an op takes bytes when it starts, and so may have to wait for them.
     pub fn allocates(&self, rank: RankId, op: OpId) -> bool {
         let program = self.world.program_of(rank);
         let effects = &program.memory[self.op(rank, op).memory.range()];

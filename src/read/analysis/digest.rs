@@ -23,7 +23,7 @@ pub fn digest(r: &Report, own: &[&'static dyn Reading], asked: Asked<'_>, width:
     out
 }
 
-/// What the step hangs on, and where its critical path runs by kind of op, in one line.
+/// The limits of the step, and the course of its critical path by kind of op, in one line.
 fn hangs_on(out: &mut String, r: &Report, width: u16) {
     table::hangs_on(out, r, width);
     let step = r.run_time_s.max(f64::MIN_POSITIVE);

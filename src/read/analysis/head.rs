@@ -1,11 +1,11 @@
-//! What a report says of the run itself: by what, from what, and how it ended.
+//! The head of a report: the program of the run, its inputs, and its end.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What was stated and has no effect.
+/// A statement without effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Inert {
     /// The field, an object whose stated fields have none, or a setting as it was given.
@@ -37,7 +37,7 @@ pub enum Status {
     Failed,
 }
 
-/// What went in and how it was asked for.
+/// The inputs and how they were asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Head {
@@ -45,7 +45,7 @@ pub struct Head {
     pub stepsim: String,
     /// The command line, empty where the library was called.
     pub command: Vec<String>,
-    /// What `--set` changed, in order.
+    /// The changes of `--set`, in order.
     pub settings: Vec<String>,
     /// Seed of what is drawn.
     pub seed: u64,
@@ -55,7 +55,7 @@ pub struct Head {
     pub model: InputName,
     /// The machine, with its references resolved and settings applied.
     pub topology: InputName,
-    /// What was stated and changes nothing about this step.
+    /// The statements that change nothing about this step.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub without_effect: Vec<Inert>,
 }
@@ -71,7 +71,7 @@ pub struct InputName {
 }
 
 impl Head {
-    /// What differs between two runs: the field, then both values.
+    /// The differences between two runs: the field, then both values.
     pub fn differences(&self, other: &Head) -> Vec<(&'static str, String, String)> {
         let input = |i: &InputName| format!("{} ({})", i.name, i.hash);
         let all = [

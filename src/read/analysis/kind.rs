@@ -1,4 +1,4 @@
-//! What an op is for: the rows of every breakdown.
+//! The purpose of an op: the rows of every breakdown.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use stepsim_core::ids::OpId;
 use stepsim_core::program::{Phase, Program, StreamKind, Work};
 
 named! {
-    /// What an op is for. Kernels are one kind, communication is told apart by the parallelism that asked for it.
+    /// The purpose of an op. Kernels are one kind, communication is told apart by the parallelism that asked for it.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
     pub enum OpKind {
         /// A kernel on the device.
@@ -42,7 +42,7 @@ named! {
 }
 
 impl OpKind {
-    /// The kind of an op: that of its stream. Communication that blocks the compute stream has no stream to tell it
+    /// The kind of an op, from its stream. Communication that blocks the compute stream has no stream to tell it
     /// apart, so its name does: sends and receives are pipeline, all-to-all is expert; else the optimizer's is
     /// data-parallel and the rest tensor-parallel.
     pub fn of(program: &Program, op: OpId) -> OpKind {

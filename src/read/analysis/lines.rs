@@ -1,11 +1,11 @@
-//! What a comparison of two steps says, line by line.
+//! A comparison of two steps, line by line.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What unit a line of a comparison has.
+/// The unit of a comparison's line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
@@ -30,10 +30,10 @@ pub enum Measure {
 /// One quantity in both reports; zero where a report does not have it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Line {
-    /// What it belongs to: `step`, `mean of a rank`, `from peak to MFU`, `communication`, `kernels`, `memory`,
-    /// `stage 3`, `layers`.
+    /// Its section: `step`, `mean of a rank`, `from peak to MFU`, `communication`, `kernels`, `memory`, `stage 3`,
+    /// `layers`.
     pub section: String,
-    /// What it is.
+    /// Its name.
     pub what: String,
     /// In which unit.
     pub unit: Measure,

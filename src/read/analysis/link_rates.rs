@@ -8,7 +8,7 @@
 //! op, after the shortest latency among them.
 //!
 //! In a folded world the coefficients count how many of the merged communicators cross **one** resource of a class:
-//! the rate is that of each resource of the class.
+//! the rate holds for each resource of the class.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ use stepsim_core::units::{Bandwidth, Time};
 pub struct RateChange {
     /// When.
     pub time: Time,
-    /// Which resource.
+    /// The resource.
     pub resource: ResourceId,
     /// The new rate.
     pub rate: Bandwidth,

@@ -24,8 +24,8 @@
 //! * [`report`]: all of it as one serialisable value; [`table`] shows it to people, [`digest`] on one screen;
 //!   [`diff`] compares two.
 //!
-//! Hazard: in a folded world the members of a communicator are those of the folded communicator, and a rank may be a
-//! member through two slots. All readers go through [`cause::Causes`] for that.
+//! Hazard: in a folded world a communicator has the members of the folded communicator, and a rank may be a member
+//! through two slots. All readers go through [`cause::Causes`] for that.
 
 pub mod candidates;
 pub mod cause;

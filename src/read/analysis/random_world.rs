@@ -16,7 +16,7 @@ use stepsim_core::units::{Bandwidth, Bytes, Time};
 pub struct Scenario {
     /// The world.
     pub world: World,
-    /// What happened.
+    /// The spans of all ops.
     pub record: Record,
     /// For each op of each rank: how long it waited for memory and how much contention added.
     pub added: Vec<Vec<(Time, Time)>>,
@@ -49,7 +49,7 @@ impl Scenario {
             slots: vec![Vec::new(); ranks],
         }
     }
-    /// Two ranks with a stream of kernels (0) and one of `kind` (1): a kernel each, of so many ps, and behind both a
+    /// Two ranks with a stream of kernels (0) and one of `kind` (1): a kernel of `kernels` ps each, and behind both a
     /// communication of `time` ps that starts `memory` ps late.
     pub fn of_two(kind: StreamKind, kernels: [u64; 2], time: u64, memory: u64) -> Scenario {
         let mut s = Scenario::new(2);

@@ -1,4 +1,4 @@
-//! What a reading is: one subject of a run, from what happened to all that is said of it.
+//! The interface of a reading: one subject of a run, from the record to its report.
 //!
 //! A reading sees the [`Run`] once and makes its section of the report ([`Reading::read`]). Everything else is made
 //! of reports: its tables, its chart, its lines in a comparison; columns of studies and Python take its section as it
@@ -18,7 +18,7 @@ pub use crate::page::sheet::Sheet;
 
 /// One subject of a run.
 pub trait Reading: Sync {
-    /// Whether what it reads holds where turns of a schedule are counted and not played: each of its sums takes an op
+    /// True if it holds where turns of a schedule are counted and not played: each of its sums takes an op
     /// [`Run::times`] and a stretch of time [`Run::time`]. Where it does not, every step is played whole.
     fn counts_turns(&self) -> bool {
         false
@@ -28,13 +28,13 @@ pub trait Reading: Sync {
     /// Sections of readings before it are there.
     fn read(&self, _run: &mut Run<'_, '_>, _report: &mut Report) {}
 
-    /// Its table among those of `--full`: text of at most `width` columns that begins with an empty line.
+    /// Its table under `--full`: text of at most `width` columns that begins with an empty line.
     fn table(&self, _report: &Report, _out: &mut String, _width: u16) {}
 
-    /// What `--why` says in addition, in full.
+    /// Its addition to `--why`, in full.
     fn why(&self, _report: &Report, _out: &mut String, _width: u16) {}
 
-    /// What it says on one screen, in a line or two.
+    /// Its line or two on one screen.
     fn glance(&self, _report: &Report, _asked: Asked<'_>, _out: &mut String, _width: u16) {}
 
     /// Its chart: a section of the page about a run.
@@ -50,10 +50,10 @@ impl fmt::Debug for dyn Reading {
     }
 }
 
-/// What the command line knows and the report does not.
+/// The facts that the command line knows and the report does not.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
-    /// What measured steps say of this one's time.
+    /// The verdict of measured steps on this one's time.
     pub alike: &'a str,
     /// The command that plays all candidates: `stepsim whatif` with the inputs of the run.
     pub whatif: Option<&'a str>,

@@ -37,7 +37,7 @@ const ALL: &[(&dyn Reading, [u8; 3])] = &[
     (&super::samples::Samples, [11, 0, 0]),
 ];
 
-/// All readings in the order in which they read a run, those of the caller's own last.
+/// All readings in the order in which they read a run, the caller's own last.
 pub(super) fn all(own: &[&'static dyn Reading]) -> impl Iterator<Item = &'static dyn Reading> {
     ALL.iter().map(|(reading, _)| *reading).chain(own.iter().copied())
 }

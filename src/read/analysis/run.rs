@@ -17,11 +17,11 @@ use stepsim_core::units::Time;
 
 /// A run, or the turns of one that were played.
 pub struct Run<'r, 'w> {
-    /// What each op waited for; the world, and its record.
+    /// The waits of all ops; the world, and its record.
     pub causes: &'r mut Causes<'w>,
     /// How long communication takes on an idle machine (of the unfolded world, for a folded one).
     pub idle: &'r mut IdleTimes<'w>,
-    /// What is known beside the run.
+    /// The facts beside the run.
     pub info: &'r RunInfo<'r>,
     /// How many ranks of the job each rank of the world stands for.
     pub weights: Vec<u64>,
@@ -34,13 +34,13 @@ pub struct Run<'r, 'w> {
     pub(super) peaks: Vec<Peak>,
 }
 
-/// What comes again of a run, and its critical path.
+/// The recurring part of a run, and its critical path.
 pub struct Turn {
     /// The stretch of the step that recurs.
     pub recurring: Recurring,
     /// The critical path.
     pub path: CriticalPath,
-    /// What the path would do again.
+    /// The part of the path that would recur.
     pub again: Option<Again>,
 }
 
@@ -72,7 +72,7 @@ impl<'r, 'w> Run<'r, 'w> {
         Run::of_turn(causes, idle, slack, info, turn)
     }
 
-    /// The same of a run of which a turn comes again.
+    /// The same for a run with a turn that recurs.
     pub fn of_turn(
         causes: &'r mut Causes<'w>,
         idle: &'r mut IdleTimes<'w>,

@@ -1,4 +1,4 @@
-//! What a page shows of a run beside the report.
+//! The parts of a run that a page shows beside the report.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use stepsim_core::units::grouped;
 pub struct Memory {
     /// The tier, and the rank or how many ranks that hold it.
     pub name: String,
-    /// What it can hold.
+    /// The bytes that it can hold.
     pub capacity_bytes: u64,
     /// Nanoseconds and bytes by class.
     pub points: Vec<(u64, ByClass)>,
@@ -74,7 +74,7 @@ pub struct Shown {
     pub stalls: Vec<Line>,
 }
 
-/// A table of the longest, with their part of a step of so many seconds.
+/// A table of the longest, with their part of a step of `step_s` seconds.
 pub(super) fn longest(out: &mut String, heads: [&str; 2], lines: &[Line], step_s: f64) {
     let rows = lines.iter().map(|line| {
         let share = format!("{:.1} %", 100.0 * line.seconds / step_s);

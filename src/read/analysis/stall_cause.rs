@@ -35,7 +35,7 @@ named! {
         Offload = "offload, exposed",
         /// Launches.
         Host = "host",
-        /// What sharing links added to communication.
+        /// The time that shared links added to communication.
         Contention = "link contention",
     }
 }
@@ -45,12 +45,12 @@ impl Row {
     pub const COUNT: usize = Row::ALL.len();
 }
 
-/// What a rank does while it stands still: what becomes of the time in the way from the peak to MFU.
+/// The state of a rank that stands still: the use of its time in the way from the peak to MFU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
     /// Communication runs: latency and bandwidth.
     Running,
-    /// What was waited for took longer because it was shared.
+    /// The awaited op took longer because it was shared.
     Shared,
     /// A peer has not arrived.
     Late,
@@ -116,13 +116,13 @@ macro_rules! causes {
                     $(StallCause::$cause => Row::$row,)*
                 }
             }
-            /// What the rank does meanwhile.
+            /// The state of the rank meanwhile.
             pub fn waiting(self) -> Waiting {
                 match self {
                     $(StallCause::$cause => Waiting::$wait,)*
                 }
             }
-            /// Whether the rank waits for what other ranks do: it has nothing to do itself, and nothing is on its way.
+            /// True if the rank waits for other ranks: it has nothing to do itself, and nothing is on its way.
             pub fn is_for_others(self) -> bool {
                 matches!(self.waiting(), Waiting::Late | Waiting::Bubble | Waiting::Tail)
             }
@@ -155,7 +155,7 @@ causes! {
     PrefetchQueued: "prefetch queued", "queued", Offload, Queued, Own("#ee99aa");
     /// The copy that was needed was on its way.
     PrefetchTransfer: "prefetch transfer", "h2d", Offload, Running, Of(OpKind::CopyIn);
-    /// What was needed waited for room on a full tier.
+    /// The needed bytes waited for room on a full tier.
     PrefetchBlocked: "prefetch blocked (full tier)", "blocked", Offload, Full, Own("#aa4455");
     /// A copy off the device, whose end was needed, was on its way.
     WriteBack: "offload write-back", "d2h", Offload, Running, Of(OpKind::CopyOut);

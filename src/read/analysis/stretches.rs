@@ -40,7 +40,7 @@ impl Stretches {
         }
     }
 
-    /// What part of `full` a picosecond came, from the beginning of each stretch on.
+    /// The part of `full` that a picosecond had, from the beginning of each stretch on.
     pub fn shares(&self, full: f64) -> impl Iterator<Item = (Time, f64)> {
         let share = move |amount: &f64| amount / (full * self.width as f64);
         (0u64..).map(|i| Time(i * self.width)).zip(self.amounts.iter().map(share))

@@ -27,7 +27,7 @@ pub fn table(report: &Report, own: &[&'static dyn Reading], width: u16) -> Strin
     out
 }
 
-/// What readings say in full beside their tables: every bar from the peak to MFU, kernels by class, slack.
+/// The readings in full beside their tables: every bar from the peak to MFU, kernels by class, slack.
 pub fn in_full(report: &Report, own: &[&'static dyn Reading], width: u16) -> String {
     let mut out = String::new();
     in_view(View::Table, own).for_each(|reading| reading.why(report, &mut out, width));

@@ -1,9 +1,9 @@
 //! Ops that come again.
 //!
-//! Where a step goes on by turns of its schedule, a shorter one is played, and one of its turns counts for all those
-//! that were left out: of each stream as many ops as it has in a turn, and a stretch of time that is as long as one.
-//! A sum over ops counts these ops so many times more, a sum over time what lies in that stretch. Both are sums of
-//! whole numbers, and so those of the whole step to the last digit.
+//! Where a step goes on by turns of its schedule, a shorter one is played, and one of its turns counts for all turns
+//! that were left out: of each stream the ops of a turn, and a stretch of time that is as long as one. A sum over ops
+//! counts these ops as often as the turn recurs, a sum over time counts the stretch as often. Both are sums of whole
+//! numbers, and so equal the whole step's to the last digit.
 
 use std::ops::Range;
 
@@ -11,14 +11,14 @@ use stepsim_core::ids::{OpId, RankId};
 use stepsim_core::program::Program;
 use stepsim_core::units::Time;
 
-/// A turn of a run that comes so many times more; by default none does.
+/// A turn of a run that recurs; by default none does.
 #[derive(Clone, Debug, Default)]
 pub struct Recurring {
     /// How many times more.
     pub more: u64,
     /// From when until when.
     pub within: (Time, Time),
-    /// Its ops, by rank and stream those of the stream among so many of the program.
+    /// Its ops, by rank and stream, as a range of the stream's ops.
     pub ops: Vec<Vec<Range<u32>>>,
     /// By rank: what device memory added to kernels in it.
     pub slowed_by_memory: Vec<Time>,
@@ -53,7 +53,7 @@ impl Recurring {
             1 + self.more * u64::from(again)
         }
     }
-    /// What device memory adds to kernels of a rank in the whole step, if it does so much in the short one.
+    /// The time that device memory adds to kernels of a rank in the whole step, from its time in the `short` one.
     pub fn slowed(&self, rank: RankId, short: Time) -> Time {
         short + self.slowed_by_memory.get(rank.index()).copied().unwrap_or_default() * self.more
     }

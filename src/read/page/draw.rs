@@ -11,7 +11,7 @@ pub const LEFT: f64 = 190.0;
 /// Height of the row of a rank; its lanes begin and end so far down.
 pub const ROW: f64 = 40.0;
 pub const LANES: [(f64, f64); 3] = [(2.0, 18.0), (19.0, 27.0), (28.0, 36.0)];
-/// What each lane is: class names of its shapes begin with it.
+/// The kinds of lanes: class names of their shapes begin with these.
 pub const CLASSES: [&str; 3] = ["p", "s", "c"];
 
 /// A drawing of `height` with what `inside` writes.
@@ -101,7 +101,7 @@ fn paths(out: &mut String, items: &[u64], class: &str, scale: f64, [y, height]: 
         at = start + length;
         shapes.resize(shapes.len().max(kind + 1), String::new());
         let (x, w) = (LEFT + start as f64 * scale, length as f64 * scale);
-        // What is too narrow to be seen would only make the page heavy; a script draws it when one looks closer.
+        // Shapes too narrow to be seen would only make the page heavy; a script draws them when one looks closer.
         if w >= 0.15 {
             let _ = write!(shapes[kind], "M{x:.1} {y:.0}h{w:.1}v{height:.0}h-{w:.1}z");
         }

@@ -9,13 +9,13 @@ use super::escaped::escaped;
 pub struct Point {
     /// A cell a column.
     pub cells: Vec<String>,
-    /// What runs it.
+    /// The command that runs it.
     pub command: String,
     /// Why it has no result; may be empty.
     pub message: String,
 }
 
-/// Whether a cell is a number, or holds none of anything.
+/// True if a cell is a number, or empty.
 fn is_number(cell: &str) -> bool {
     cell.is_empty() || cell.replace(',', "").parse::<f64>().is_ok()
 }

@@ -37,7 +37,7 @@ pub struct Sheet {
     looks: Looks,
     /// Nanoseconds of the drawing over time, and its rows, if it has one.
     timeline: Option<(u64, Vec<Row>)>,
-    /// Whether it has a table that headings sort.
+    /// True if it has a table that headings sort.
     sorts: bool,
 }
 
@@ -104,7 +104,7 @@ impl Sheet {
             let mut used: Vec<usize> = rows.iter().flat_map(|row| row.kinds(lane)).collect();
             used.sort_unstable();
             used.dedup();
-            // What two lanes have alike has one key.
+            // Looks that two lanes share have one key.
             used.retain(|i| !named.contains(&(&looks[*i].name, looks[*i].colour)));
             named.extend(used.iter().map(|i| (&looks[*i].name, looks[*i].colour)));
             if !used.is_empty() {
@@ -183,7 +183,7 @@ impl Sheet {
     }
 }
 
-/// What colours mean.
+/// The meaning of colours.
 pub fn key<'n>(out: &mut String, entries: impl Iterator<Item = (String, &'n str)>) {
     out.push_str("<div class=\"key\">");
     for (class, name) in entries {
@@ -205,7 +205,7 @@ pub fn table(out: &mut String, heads: &[&str], words: usize, rows: impl IntoIter
 /// A cell of numbers with more characters is a sentence, which may take lines.
 const LONG: usize = 32;
 
-/// A table of which a press on the first cell of a row shows its place in the drawing over time, where it has one.
+/// A table; a press on the first cell of a row shows its place in the drawing over time, where it has one.
 pub(crate) fn places(
     out: &mut String,
     heads: &[&str],

@@ -5,11 +5,11 @@ use super::bars::{self, Bar, BarLine};
 /// One line: a bar of `value`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Signed {
-    /// What it is.
+    /// Its name.
     pub name: String,
     /// Its bar: to the left below 0 (`gain`), to the right above (`loss`).
     pub value: f64,
-    /// What stands behind the bars.
+    /// The note behind the bars.
     pub note: String,
 }
 

@@ -1,4 +1,4 @@
-//! The messages of Chakra's `et_def.proto`, as far as they are read or written.
+//! The messages of Chakra's `et_def.proto` that are read or written.
 //!
 //! Source: MLCommons Chakra, `schema/protobuf/et_def.proto` (version 0.0.4). Fields that are not listed are passed
 //! over.
@@ -38,7 +38,7 @@ pub struct RawNode {
     /// Its number; 0 is a number too, and not written then.
     #[prost(uint64, tag = "1")]
     pub id: u64,
-    /// What it is called.
+    /// Its name.
     #[prost(string, tag = "2")]
     pub name: String,
     /// One of [`node_type`].

@@ -1,7 +1,7 @@
 //! Timelines for Perfetto and other viewers.
 //!
-//! Three layers, each of which knows only the one below:
-//! * [`Timeline`]: what of a run is shown where, by the rules of the viewers;
+//! Three layers; each knows only the one below:
+//! * [`Timeline`]: the parts of a run and their places, by the rules of the viewers;
 //! * [`writer`]: streaming writers of the formats behind one trait, [`writer::Sink`];
 //! * [`Output`]: files that are there whole or not at all, compressed on a second thread.
 //!
@@ -41,7 +41,7 @@ use writer::{Chrome, Perfetto, Sink};
 /// Why a timeline file was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// What was asked for cannot be shown.
+    /// The request cannot be shown.
     #[error(transparent)]
     Timeline(#[from] TimelineError),
     /// The file cannot be written.

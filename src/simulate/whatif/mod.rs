@@ -1,4 +1,4 @@
-//! What if: the same step with a resource faster, or without something that costs time.
+//! "What if?": the same step with a resource faster, or without something that costs time.
 //!
 //! A change with a field is read again with it; a rate is changed in the description of the machine. Both are built,
 //! planned and played anew: a what-if equals a run with the change. A change without a field is edited into the

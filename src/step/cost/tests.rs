@@ -154,7 +154,7 @@ fn sums_of_weight_gradients_are_not_hidden() {
     assert_eq!(TileWave.time(&written, &device), before);
 }
 
-/// With 1.5 % between devices the slowest of 1,024 is 1.82 deviations behind that of eight.
+/// With 1.5 % between devices the slowest of 1,024 is 1.82 deviations behind the slowest of eight.
 #[test]
 fn a_step_of_many_devices_goes_at_the_pace_of_the_slowest() {
     let kernel = gemm(2560, 1280, 8192);

@@ -141,7 +141,7 @@ impl Shares {
     pub fn max_over_mean(&self) -> f64 {
         self.by_rank().max().unwrap_or(0) as f64 / self.mean()
     }
-    /// The same for a ring in lock-step, each step of which waits for the fullest rank.
+    /// The same for a ring in lock-step: each step waits for the fullest rank.
     pub fn ring_over_mean(&self) -> f64 {
         let most = |step: usize| self.pairs.iter().map(|p| p[step]).max().unwrap_or(0);
         (0..self.tokens.len()).map(most).sum::<u128>() as f64 / self.mean()

@@ -121,7 +121,7 @@ fn loss_workspace(shard: &Shard) -> f64 {
     let library = shard.has_kernel_of(FusedPart::Loss);
     match shard.fusion {
         // Hugging Face: beside the log-softmax that is saved, or the gradient that a library's kernel writes over the
-        // shifted logits, the logits in fp32, those shifted, and those of the product while the loss is called.
+        // shifted logits, the logits in fp32, shifted ones, and the product's while the loss is called.
         _ if shard.copies_logits => {
             (if library { 4.0 } else { 8.0 }) + if shard.logits_stay { shard.act() } else { 0.0 }
         }

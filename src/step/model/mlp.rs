@@ -16,7 +16,7 @@ pub(super) struct Mlp {
     pub(super) ffn: u64,
     pub(super) gemm: Fp8Gemm,
     pub(super) modules: &'static [RecomputeModule],
-    /// True if its input is a tensor of its own that must be kept and gathered.
+    /// True if it has its own input tensor, which must be kept and gathered.
     pub(super) own_input: bool,
 }
 

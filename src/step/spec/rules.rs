@@ -64,8 +64,8 @@ pub enum Layer {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RuleSpec {
-    /// Column → pattern, all of which must fit the whole text or one of its phrases (between commas, semicolons,
-    /// slashes and plus signs). Case, dashes and underscores do not count; `*` stands for anything, `~` before words
+    /// Column → pattern; all must fit the whole text or one of its phrases (between commas, semicolons, slashes and
+    /// plus signs). Case, dashes and underscores do not count; `*` stands for anything, `~` before words
     /// means that they stand anywhere as whole words, `@` that the text says this name of a model, `|` parts
     /// alternatives, ` but ` stands before what must not fit, an empty pattern is null, a leading `!` turns the whole
     /// around; `<N`, `<=N`, `>N`, `>=N` compare numbers.

@@ -4,7 +4,7 @@ use super::device::{Device, Peaks};
 use super::topology::{Fabric, Link, ScaleUp, Topology};
 
 impl Topology {
-    /// All devices, with those of other nodes and of drawn vertices.
+    /// All devices, other nodes' and drawn vertices' included.
     fn devices_mut(&mut self) -> impl Iterator<Item = &mut Device> {
         let drawn = self.graph.iter_mut().flat_map(|g| &mut g.vertices).filter_map(|v| v.device.as_mut());
         let others = self.other_nodes.iter_mut().map(|other| &mut other.device);

@@ -1,6 +1,6 @@
-//! Limits: classes of links and memories, at the rate that they had before settings, at that of shipped machines of
-//! the same device where theirs is lower than on any, else at twice their own; and what is shared, not shared. A
-//! class that nothing crosses, or of which nothing lies on the critical path, is none: nobody waits for it.
+//! Limits: classes of links and memories, at the rate that they had before settings, at the rate of shipped machines
+//! of the same device where theirs is lower than on any, else at twice their own; and shared resources, not shared. A
+//! class that nothing crosses, or whose transfers all lie off the critical path, is none: nobody waits for it.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -22,7 +22,7 @@ const MEMORY: &str = "device memory";
 /// Classes of links that only lie between nodes.
 const BETWEEN_NODES: [&str; 4] = ["nic", "local", "global", "sites"];
 
-/// Ranks of which it is looked up where their groups lie.
+/// The number of ranks whose groups are looked up.
 const SAMPLE: usize = 64;
 
 /// The limits of a step's machine, with what each promises; of equal ones the most particular first.
@@ -104,7 +104,7 @@ static SHIPPED: LazyLock<RatesByClass> = LazyLock::new(|| {
     least
 });
 
-/// The settings that give a class so many times its bandwidth.
+/// The settings that give a class `factor` times its bandwidth.
 fn scaled(topology: &Topology, class: &str, factor: f64) -> Vec<String> {
     let mut then = topology.clone();
     match class {
@@ -156,7 +156,7 @@ fn on_path(step: &BaseStep<'_>, class: &str) -> f64 {
     kinds.sum::<f64>() + path.contention_s
 }
 
-/// Whether groups of a kind lie over nodes, of a sample of the ranks.
+/// True if groups of a kind lie over nodes, in a sample of the ranks.
 fn leaves_node(step: &BaseStep<'_>, kind: OpKind) -> bool {
     let (w, machine) = (&step.inputs.workload.value, &step.inputs.machine);
     let group = match kind {
@@ -219,7 +219,7 @@ fn shared(step: &BaseStep<'_>) -> Vec<Idea> {
     memories.chain(links).filter_map(of).collect()
 }
 
-/// Whether anything of the step can cross a class: a tier that holds or passes something, links beyond a node of
+/// True if anything of the step can cross a class: a tier that holds or passes something, links beyond a node of
 /// several.
 fn is_used(step: &BaseStep<'_>, class: &str) -> bool {
     let topology = &step.inputs.topology.value;

@@ -31,7 +31,7 @@ pub(super) enum Syntax {
 }
 
 impl Syntax {
-    /// Whether a text looks like it; TOML and JSON are known by their first character alone, YAML may begin as JSON
+    /// True if a text looks like it; TOML and JSON are known by their first character alone, YAML may begin as JSON
     /// does.
     fn suits(self, text: &str) -> bool {
         match self {
@@ -133,7 +133,7 @@ fn resolve(value: &mut Value, whole: &Value) {
     }
 }
 
-/// What stands at a path, or what a variable is unasked.
+/// The value at a path, or the default of a variable.
 fn reference(name: &str, whole: &Value) -> Option<Value> {
     let environment = name.strip_prefix("oc.env:").or(name.strip_prefix("env:"));
     let unasked = environment.map_or_else(|| name.split_once(':'), |rest| rest.split_once(','));

@@ -1,13 +1,13 @@
-//! What was read of a file of arguments.
+//! The contents of a file of arguments.
 
 use serde_json::Value;
 
-/// What a text says.
+/// The statements of a text.
 #[derive(Debug, Default)]
 pub(in super::super) struct Said {
     /// Names and values, in order.
     pub arguments: Vec<(String, Value)>,
-    /// What a script leaves to the line that runs it.
+    /// The values that a script leaves to the line that runs it.
     pub open: Vec<Open>,
 }
 

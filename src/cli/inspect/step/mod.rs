@@ -1,4 +1,4 @@
-//! What a workload expands to on its machine: groups, programs, memory, collectives.
+//! The expansion of a workload on its machine: groups, programs, memory, collectives.
 
 mod modules;
 mod text;
@@ -53,13 +53,13 @@ pub(super) struct StepView {
     modules: Vec<ModuleView>,
     #[serde(skip_serializing_if = "Option::is_none")]
     documents: Option<DocumentsView>,
-    /// What the step will suffer from, though it is allowed.
+    /// Troubles that the step will suffer from, though it is allowed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<&'static str>,
-    /// Whether a rank map says which device a rank is on.
+    /// True if a rank map says which device a rank is on.
     #[serde(skip)]
     mapped: bool,
-    /// Whether matrices have adapters.
+    /// True if matrices have adapters.
     #[serde(skip)]
     adapted: bool,
 }
@@ -71,12 +71,12 @@ struct GroupView {
     members: Vec<u32>,
 }
 
-/// What the ranks of one pipeline stage do.
+/// The work of one pipeline stage's ranks.
 #[derive(Debug, Serialize)]
 struct ProgramView {
     stage: u32,
     ranks: u32,
-    /// Modules of which it runs a part.
+    /// Modules that it runs a part of.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     modules: Vec<String>,
     layers: Vec<u32>,
@@ -87,7 +87,7 @@ struct ProgramView {
     memory: Vec<MemoryView>,
 }
 
-/// What one tier holds for one rank.
+/// The bytes of one tier for one rank.
 #[derive(Debug, Serialize)]
 struct MemoryView {
     tier: String,
@@ -117,14 +117,14 @@ struct CollectiveView {
     times: (u64, u64),
 }
 
-/// What a step without images leaves out.
+/// The note on layers that a step without images leaves out.
 const LEFT_OUT: &str = "layers that attend to images are left out, as the step has none: their weights are held, not trained (modules.NAME.items \
                         gives it images)";
 /// Megatron-LM refuses it: `virtual_pipeline_model_parallel_size must be specified` (`transformer_config.py`).
 const PAIRS_WAIT: &str = "expert.overlap pairs passes, but without chunks too few micro-batches are under way: the pairs of \
                           each stage wait for those of the next; Megatron-LM refuses it (parallelism.pipeline.chunks=2 or more)";
 
-/// Whether paired passes go round a pipeline whose stages have one chunk each: a micro-batch then takes two pairs a
+/// True if paired passes go round a pipeline whose stages have one chunk each: a micro-batch then takes two pairs a
 /// stage there and back, and one a stage is under way.
 fn pairs_wait(w: &WorkloadSpec, plan: &Plan) -> bool {
     let paired =
@@ -228,7 +228,7 @@ fn programs(plan: &Plan, w: &WorkloadSpec) -> Vec<ProgramView> {
     programs.into_iter().zip(kept).filter(|p| p.1).map(|p| p.0).collect()
 }
 
-/// Whether a program has kernels of a module, whose names begin with its own.
+/// True if a program has kernels of a module, whose names begin with its own.
 fn runs(program: &Program, module: &str) -> bool {
     let of_module = |name: &str| name.strip_prefix(module).is_some_and(|rest| rest.starts_with(' '));
     program.infos.iter().any(|info| info.class.is_some() && of_module(&info.name))
@@ -354,8 +354,8 @@ mod tests {
         assert!(StepView::of(&inputs(), 8).is_err());
     }
 
-    /// What is counted here is what the run plays and holds. Peaks in program order are those of the run where one
-    /// stream does all of the work on the memory (here: no copies, no sharding).
+    /// The counts equal the run's. Peaks in program order equal the run's where one stream does all of the work on the
+    /// memory (here: no copies, no sharding).
     #[test]
     fn counts_and_peaks_are_those_of_the_run() {
         let view = StepView::of(&inputs(), 0).expect("a view");

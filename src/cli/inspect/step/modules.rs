@@ -24,7 +24,7 @@ pub(super) struct ModuleView {
     /// Degrees of the devices that it has to itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     devices: Option<ModuleDevices>,
-    /// Whether every pipeline rank holds it and encodes in its bubbles.
+    /// True if every pipeline rank holds it and encodes in its bubbles.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     bubbles: bool,
     /// Images or clips of a sequence on average, patches or frames of one, and tokens that it becomes.

@@ -1,8 +1,8 @@
 //! The files that ASTRA-sim takes beside traces: its network (YAML) as a machine of ours, and its system (JSON).
 //!
 //! Figures are ASTRA-sim's: a bandwidth of 1 GB/s is 2³⁰ bytes a second and direction (`bw_GBps_to_Bpns` of its
-//! analytical network), a latency is that of one link, of which a message crosses two at a switch, and
-//! `endpoint-delay` is paid once a message. Rates of the system file are in 10¹² operations and 10⁹ bytes.
+//! analytical network), a latency belongs to one link (a message crosses two at a switch), and `endpoint-delay` is
+//! paid once a message. Rates of the system file are in 10¹² operations and 10⁹ bytes.
 
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ const ALGORITHMS: [(&str, &str); 4] = [
 ];
 
 defaults! {
-    /// What a system file says that matters here.
+    /// The fields of a system file that matter here.
     #[derive(Clone, Debug, PartialEq)]
     pub struct AstraSystem {
         /// Pieces of a collective (`preferred-dataset-splits`).

@@ -1,4 +1,4 @@
-//! The messages of `et_def.proto`, as far as they are read or written here, and the stream of them that a file is.
+//! The messages of `et_def.proto` that are read or written here, and the stream of them that a file is.
 //!
 //! Source: MLCommons Chakra, `schema/protobuf/et_def.proto` (version 0.0.4). Fields that are not listed are passed
 //! over.
@@ -9,7 +9,7 @@ pub use stepsim_read::trace::chakra_messages::{AnyValue, Attribute, GlobalMetada
 
 use stepsim_step::spec::SpecError;
 
-/// What a trace file may be, for messages.
+/// The allowed kinds of trace files, for messages.
 pub(super) const ALLOWED: &str =
     "a Chakra execution trace (.et, or packed .et.gz): messages of et_def.proto, each behind its length";
 /// The longest message: nodes of real profiles, with the shapes of thousands of tensors, take some 100 kB.

@@ -1,7 +1,7 @@
-//! Chakra execution traces (MLCommons): what a rank does as a graph of nodes, one file a rank; and ASTRA-sim's files
+//! Chakra execution traces (MLCommons): a rank's work as a graph of nodes, one file a rank; and ASTRA-sim's files
 //! beside them.
 //!
-//! A node is a kernel of so many operations and bytes, a collective, a send or a receive, with the nodes that it
+//! A node is a kernel with its operations and bytes, a collective, a send or a receive, with the nodes that it
 //! waits for. [`nodes`] reads a file, [`programs()`] makes rank programs of them; [`messages`] is the format, which
 //! timelines are also written in. [`network`] and [`AstraSystem`] are the two files that ASTRA-sim (a simulator that
 //! plays such traces) takes beside them.

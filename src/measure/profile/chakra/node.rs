@@ -1,11 +1,11 @@
-//! What a file holds: nodes, each with what it does and what it waits for.
+//! The contents of a file: nodes, each with its work and its waits.
 
 use std::collections::BTreeMap;
 
 use super::messages::{ALLOWED, AnyValue, RawNode, messages, node_type};
 use stepsim_step::spec::SpecError;
 
-/// What a node does.
+/// The work of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeKind {
     /// Computes.
@@ -29,7 +29,7 @@ pub struct ChakraNode {
     pub id: u64,
     /// Its name.
     pub name: String,
-    /// What it does.
+    /// The kind of work.
     pub kind: NodeKind,
     /// Numbers of the nodes that it waits for.
     pub after: Vec<u64>,
@@ -50,7 +50,7 @@ impl ChakraNode {
     pub fn text(&self, name: &str) -> Option<String> {
         self.texts.get(name).cloned().or_else(|| self.number(name).map(|n| n.to_string()))
     }
-    /// Whether the host runs it; of producers that do not say, the device.
+    /// True if the host runs it; where producers do not say, the device does.
     pub fn on_host(&self) -> bool {
         self.number("is_cpu_op").is_some_and(|flag| flag != 0.0)
     }

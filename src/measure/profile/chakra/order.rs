@@ -1,7 +1,7 @@
 //! The order in which a rank goes through the nodes of its trace: behind what they wait for, the lowest number first.
 //!
-//! A graph of nodes has no order of its own, and a stream has. Numbers are those of the producer, which wrote nodes
-//! down as they were issued or derived.
+//! A graph of nodes has no order of its own, and a stream has. Numbers come from the producer, which wrote nodes down
+//! as they were issued or derived.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
@@ -51,7 +51,7 @@ pub(super) fn in_order<'a>(
         } else {
             return order;
         };
-        // What it was forced past no longer counts for it.
+        // A node that was forced past its inputs no longer waits for them.
         left[i] = u64::MAX;
         order.push(&nodes[i]);
         for &behind in &next[i] {

@@ -5,9 +5,9 @@
 //! trace names them; groups, sends and receives have streams of their own. What a collective or a message takes is
 //! for the machine to say (`stepsim replay --on`).
 //!
-//! Sizes are ASTRA-sim's: `comm_size` of an all-gather is what one rank has, of all else the whole buffer of a rank.
+//! Sizes are ASTRA-sim's: `comm_size` of an all-gather is one rank's part, of all else the whole buffer of a rank.
 //! Collectives of a group meet in their order, messages by sender, receiver and tag. A collective may be cut into
-//! pieces of which so many run at once (`preferred-dataset-splits`, `active-chunks-per-dimension`).
+//! pieces, a number of them in flight at once (`preferred-dataset-splits`, `active-chunks-per-dimension`).
 //!
 //! Left out: that among collectives that are ready at once the youngest goes first (`LIFO`), and memory nodes that
 //! nobody measured.
@@ -24,7 +24,7 @@ use stepsim_step::spec::SpecError;
 /// Largest size of a message or collective, and most operations or bytes of a kernel.
 const MOST_BYTES: f64 = 1e15;
 const MOST_WORK: f64 = 1e21;
-/// What a barrier sends.
+/// The bytes of a barrier.
 const BARRIER_BYTES: f64 = 4.0;
 
 /// The traces of ranks 0, 1, … (with the names of their files) as one step. `groups` are the members of the groups that
@@ -138,7 +138,7 @@ impl ChakraWriter<'_> {
         Ok(rank.program)
     }
 
-    /// What a rank does by itself.
+    /// The op of a rank's work by itself.
     fn alone(
         &mut self,
         rank: &mut ChakraRank,

@@ -1,6 +1,6 @@
 //! How fast a device is, for kernels that nobody measured.
 
-/// What a device does in a second.
+/// The rates of a device, per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DeviceRates {
     /// Operations.

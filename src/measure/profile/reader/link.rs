@@ -1,4 +1,4 @@
-//! What belongs together in a profile: device events and their launches, collectives and waits.
+//! Links within a profile: device events and their launches, collectives and waits.
 
 use std::collections::BTreeMap;
 

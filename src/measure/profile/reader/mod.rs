@@ -1,8 +1,8 @@
 //! Profiles from files: PyTorch's (Kineto) of any year, and timelines of this program.
 //!
-//! What a device event is, is told by its category alone: `kernel`, `gpu_memcpy`, `gpu_memset`, and the old `Kernel`,
-//! `Memcpy`, `Memset`. A `cpu_op` may have a stream argument (torch.compile writes it) and is none. The file is read
-//! as a stream; what is kept grows with device events and calls, not with operators, stacks and shapes.
+//! The category alone tells device events: `kernel`, `gpu_memcpy`, `gpu_memset`, and the old `Kernel`, `Memcpy`,
+//! `Memset`. A `cpu_op` may have a stream argument (torch.compile writes it) and is none. The file is read as a
+//! stream; memory grows with device events and calls, not with operators, stacks and shapes.
 
 mod link;
 
@@ -25,13 +25,13 @@ use super::scan::{Ending, FilePiece, scan};
 use stepsim_step::spec::SpecError;
 use stepsim_step::spec::files::note_read;
 
-/// What a trace file may be, for messages.
+/// The allowed kinds of trace files, for messages.
 const ALLOWED: &str = "a PyTorch profiler trace (.json or .json.gz: an object with `traceEvents`, or a list of events), or a timeline that \
                        `stepsim run -o x.json.gz` wrote";
 
 /// Reads the profiles of a file: one, or one a rank of a timeline of this program.
 ///
-/// What is broken in the file is passed over and counted ([`RankEvents::skipped`]).
+/// Broken events of the file are passed over and counted ([`RankEvents::skipped`]).
 ///
 /// # Errors
 /// The file cannot be read, is no trace, or holds no device event.
@@ -78,7 +78,7 @@ pub fn read_from(
     reader.finish(file)
 }
 
-/// What the events so far amount to.
+/// The state of reading after the events so far.
 struct EventReader<'c> {
     classes: &'c ClassTables,
     profile: RankEvents,

@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 /// Something that could be otherwise, and the step with it otherwise, played.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Candidate {
-    /// What it is, in words: `rank 3 (×2.85)`, `nic, 12.5 GB/s`, `recomputation: full`.
+    /// Its description: `rank 3 (×2.85)`, `nic, 12.5 GB/s`, `recomputation: full`.
     pub what: String,
     /// How it would be otherwise: `as the others`, `25 GB/s`, `none`.
     pub otherwise: String,
-    /// What sort of thing it is.
+    /// The sort of change.
     pub kind: CandidateKind,
     /// The settings that make it so, as `--set` takes them; none where no field does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -28,9 +28,9 @@ pub struct Candidate {
     pub without: Option<String>,
     /// The step with it otherwise.
     pub step_s: f64,
-    /// What a mean rank itself does or waits for less then: kernels, its own communication, its host.
+    /// The work or wait that a mean rank itself loses then: kernels, its own communication, its host.
     pub own_s: f64,
-    /// What ranks wait less for one another then. Both sum to what the step is shorter.
+    /// The wait that ranks lose for one another then. Both sum to the gain of the step.
     pub induced_s: f64,
     /// The fullest device memory then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -38,7 +38,7 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// What the step is longer for it not being otherwise.
+    /// The time that the step loses because it is not otherwise.
     pub fn cost_s(&self) -> f64 {
         self.own_s + self.induced_s
     }
@@ -50,7 +50,7 @@ impl Candidate {
     }
 }
 
-/// What sort of thing could be otherwise.
+/// The sort of a possible change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CandidateKind {

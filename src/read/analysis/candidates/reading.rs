@@ -12,7 +12,7 @@ const HEADS: [&str; 6] = ["what", "otherwise", "step then", "cost", "itself", "o
 /// Candidates shown in a table.
 const SHOWN: usize = 10;
 
-/// What could be otherwise, dearest first; nothing where nothing was played or found.
+/// The candidates, dearest first; nothing where nothing was played or found.
 pub struct CandidateTable;
 
 impl Reading for CandidateTable {

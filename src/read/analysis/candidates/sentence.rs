@@ -1,4 +1,4 @@
-//! What the step hangs on, in one sentence: its dearest candidate, and its dearest fault or unevenness where that is
+//! The limits of the step, in one sentence: its dearest candidate, and its dearest fault or unevenness where that is
 //! another; behind a choice the dearest limit where nothing is amiss.
 //!
 //! Before candidates are played, and where none of them costs anything, the sentence says where the critical path runs;
@@ -66,7 +66,7 @@ fn of_stage(r: &Report) -> Option<String> {
     })
 }
 
-/// What a stage has that most others have not, if it computes longer than they do.
+/// The extra parts of a stage that most others lack, if it computes longer than they do.
 pub fn heavier(r: &Report, stage: &StageReport) -> Option<String> {
     let mean = r.stages.iter().map(|s| s.time.busy_s).sum::<f64>() / r.stages.len() as f64;
     if stage.time.busy_s <= mean {

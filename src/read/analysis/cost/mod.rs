@@ -1,4 +1,4 @@
-//! What a step costs: dollars, and energy by what devices do.
+//! The cost of a step: dollars, and energy by the use of devices.
 //!
 //! ```text
 //! energy = Σ over uses  time of a mean device × watts of the use × devices
@@ -21,7 +21,7 @@ use stepsim_core::kernel_class::Kind;
 use stepsim_core::power::{PowerAndPrice, usd};
 
 named! {
-    /// What devices do.
+    /// The use of devices.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "snake_case")]
     pub enum Use {
@@ -34,7 +34,7 @@ named! {
     }
 }
 
-/// What a step costs.
+/// The cost of a step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CostReport {
     /// Dollars for a step, where the devices have a price (`device.price_USD_per_h`).
@@ -60,7 +60,7 @@ pub struct CostReport {
 /// One use of a mean device.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UseReport {
-    /// What it does.
+    /// The use.
     #[serde(rename = "use")]
     pub what: Use,
     /// How long in a step.
@@ -87,7 +87,7 @@ pub(crate) struct CostBasis<'r> {
     pub devices: u64,
 }
 
-/// What a step costs; nothing where neither a price nor the power is known.
+/// The cost of a step; nothing where neither a price nor the power is known.
 pub(crate) fn cost(step: CostBasis<'_>, rates: &PowerAndPrice) -> Option<CostReport> {
     if *rates == PowerAndPrice::default() {
         return None;

@@ -87,7 +87,7 @@ impl Reading for StepCost {
 }
 
 impl CostReport {
-    /// What a million tokens cost, in a line.
+    /// The cost of a million tokens, in a line.
     pub fn words(&self) -> String {
         let energy = self.joules_per_token.map(|joules| joules_in_words(1e6 * joules));
         let usd = self.usd_per_million_tokens.map(|usd| format!("{usd:.3} $"));
@@ -97,7 +97,7 @@ impl CostReport {
     }
 }
 
-/// What a step costs, in a line.
+/// The cost of a step, in a line.
 fn of_step(cost: &CostReport) -> Option<String> {
     let energy = cost.step_joules.map(|joules| match joules / KWH {
         kwh if kwh >= 0.01 => format!("{} ({kwh:.2} kWh)", joules_in_words(joules)),

@@ -113,7 +113,7 @@ fn last_op(causes: &Causes) -> Option<(RankId, OpId)> {
     Some((causes.first_of(RankId(rank as u32)), OpId((i - record.first[rank]) as u32)))
 }
 
-/// Of more stretches than this, those of one rank are joined whatever they do.
+/// Above this number of stretches, the stretches of one rank are joined whatever they do.
 const MOST_STRETCHES: usize = 2000;
 
 /// The chain of binding waits from the end of the step to its start.
@@ -187,7 +187,7 @@ pub struct Again {
 }
 
 impl Again {
-    /// What the number of a micro-batch becomes so many turns later.
+    /// The number of a micro-batch `turns` turns later.
     fn later(&self, micro_batch: u32, turns: u64) -> u32 {
         if micro_batch == NO_MICRO_BATCH {
             return micro_batch;
@@ -263,7 +263,7 @@ struct Piece {
 }
 
 impl Piece {
-    /// Whether it goes on where another one ends.
+    /// True if it goes on where another one ends.
     fn continues(&self, before: &Piece) -> bool {
         (self.rank, self.phase, self.micro_batch) == (before.rank, before.phase, before.micro_batch)
     }
@@ -374,7 +374,7 @@ mod tests {
             }
             let s = random_world::random(seed);
             let path = path(&s);
-            // What was added for memory and contention along the path is what it reports.
+            // The path reports the sum that memory and contention added along it.
             let added = |l: &Link| s.added[l.rank.index()][l.op.index()];
             prop_assert_eq!(path.memory, path.links.iter().map(|l| added(l).0).sum());
             prop_assert_eq!(path.contention, path.links.iter().map(|l| added(l).1).sum());

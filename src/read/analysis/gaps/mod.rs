@@ -2,7 +2,7 @@
 //!
 //! A gap is the time between two kernels of a rank, before its first and behind its last, whatever it waits for. Many
 //! short ones are launches and latencies that fusing or graphs remove; few long ones are bubbles, in which other work
-//! has room. The time in gaps is that of all stalls:
+//! has room. The time in gaps is the time of all stalls:
 //! ```text
 //! Σ over lengths  time in gaps = step time − busy
 //! ```
@@ -89,7 +89,7 @@ fn of_rank(causes: &Causes, rank: RankId, recurring: &Recurring, weight: u64, su
     }
 }
 
-/// The gaps of a mean of the ranks, each of which stands for so many; lengths without a gap are left out.
+/// The gaps of a mean of the ranks, each with its weight; lengths without a gap are left out.
 pub(crate) fn gaps(
     causes: &Causes,
     recurring: &Recurring,
@@ -139,7 +139,7 @@ mod tests {
     }
 
     proptest! {
-        /// The time in a rank's gaps is that of its stalls, to the picosecond.
+        /// The time in a rank's gaps equals the time of its stalls, to the picosecond.
         #[test]
         fn gaps_are_the_time_of_stalls(seed in any::<u64>()) {
             for s in random_world::both(seed) {

@@ -16,7 +16,7 @@ use stepsim_core::kernel_class::KernelClass;
 use stepsim_core::units::{Bandwidth, FlopRate, PS_PER_S, Time};
 
 named! {
-    /// What bounds the kernels of a class: the larger of the parts that they use of the peak and of the memory's
+    /// The bound of a class's kernels: the larger of the parts that they use of the peak and of the memory's
     /// bandwidth.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "snake_case")]
@@ -44,7 +44,7 @@ pub struct KernelClassReport {
     pub time_s: f64,
     /// The part of it by which they took longer than on an undisturbed device.
     pub disturbed_s: f64,
-    /// Their time over that of the step.
+    /// Their time over the step's.
     pub share: f64,
     /// 10¹² FLOP/s on matrix units while they ran.
     #[serde(rename = "TFLOPs")]
@@ -52,7 +52,7 @@ pub struct KernelClassReport {
     /// 10⁹ bytes/s to and from device memory while they ran, every operand touched once.
     #[serde(rename = "GBps")]
     pub gbps: f64,
-    /// What bounds them.
+    /// Their bound.
     pub bound: Bound,
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn sums(
     sums
 }
 
-/// All classes, longest first, of so many ranks in a step that ends at `end`.
+/// All classes, longest first, of `ranks` ranks in a step that ends at `end`.
 pub(crate) fn kernel_classes(
     sums: BTreeMap<KernelClass, OfClass>,
     ranks: u64,
@@ -140,8 +140,8 @@ pub(crate) fn kernel_classes(
 mod tests {
     use super::*;
 
-    /// Two ranks with two kernels of each class in a step of 4 s: rates are those of the time that kernels ran, on
-    /// both ranks together; what binds a class is what it uses more of.
+    /// Two ranks with two kernels of each class in a step of 4 s: rates hold for the time that kernels ran, on both
+    /// ranks together; a class is bound by the resource that it uses more of.
     #[test]
     fn a_class_has_the_rates_of_the_time_that_it_ran() {
         let of =

@@ -49,7 +49,7 @@ pub(crate) fn sums(causes: &Causes, weights: &[u64], recurring: &Recurring) -> B
     sums
 }
 
-/// All layers in order, what belongs to none first: means of so many ranks.
+/// All layers in order, ops without a layer first: means of `ranks` ranks.
 pub(crate) fn layers(sums: ByLayer, ranks: u64) -> Vec<LayerReport> {
     let ranks = ranks.max(1) as f64;
     let seconds = |(kind, ps): (OpKind, u128)| (kind, ps as f64 / ranks / PS_PER_S);

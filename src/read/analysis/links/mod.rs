@@ -40,7 +40,7 @@ pub struct LinkReport {
     pub utilisation: f64,
 }
 
-/// What went through a resource in the step.
+/// The traffic of a resource in the step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkUse {
     /// Which.
@@ -151,9 +151,9 @@ pub struct Alike {
     pub count: u64,
 }
 
-/// Busiest first, links that carried alike together; of equally busy ones, those of the lowest number in the machine.
-/// `meant` says which resources of the machine a resource of the world stands for: the first, and how many. A folded
-/// world and the unfolded one give the same list.
+/// Busiest first, links with equal loads together; of equally busy ones, the one with the lowest number in the
+/// machine. `meant` gives the resources of the machine that a resource of the world stands for: the first, and how
+/// many. A folded world and the unfolded one give the same list.
 pub fn alike(world: &World, record: &Record, meant: impl Fn(ResourceId) -> (ResourceId, u64)) -> Vec<Alike> {
     alike_of(world, &transfers(world, &Recurring::default()), record.step_end, meant)
 }

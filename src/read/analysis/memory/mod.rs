@@ -31,11 +31,11 @@ use stepsim_core::units::{Bytes, Time};
 pub struct TierReport {
     /// The highest level.
     pub peak_bytes: u64,
-    /// What it can hold.
+    /// The bytes that it can hold.
     pub capacity_bytes: u64,
     /// When the peak is first reached.
     pub peak_at_s: f64,
-    /// What is resident then: weights, gradients, optimizer, activations, workspace.
+    /// The resident bytes then: weights, gradients, optimizer, activations, workspace.
     pub by_class: BTreeMap<String, u64>,
 }
 
@@ -56,7 +56,7 @@ pub struct Peak {
     pub bytes: Bytes,
     /// When it is first reached.
     pub at: Time,
-    /// What is resident then.
+    /// The resident bytes then.
     pub by_class: ByClass,
 }
 
@@ -100,7 +100,7 @@ pub fn users(world: &World) -> Vec<Vec<User>> {
     users
 }
 
-/// What happened on one tier.
+/// The history of one tier.
 pub struct Ledger {
     resident: Vec<(RankId, Levels)>,
     changes: Vec<Change>,
@@ -128,11 +128,11 @@ impl Ledger {
         }
         Ledger { resident, changes: play(steps, level, capacity) }
     }
-    /// What all users hold together.
+    /// The level of all users together.
     pub fn curve(&self) -> Curve {
         self.curve_of(|_| true)
     }
-    /// What one rank holds (as often as it counts).
+    /// The level of one rank (as often as it counts).
     pub fn rank_curve(&self, rank: RankId) -> Curve {
         self.curve_of(|r| r == rank)
     }
@@ -193,7 +193,7 @@ struct Effect {
     bytes: Levels,
 }
 
-/// What the ops of one user do to its tier.
+/// The effects of one user's ops on its tier.
 fn steps_of(causes: &Causes, user: &User, out: &mut Vec<Effect>) {
     let program = causes.world().program_of(user.rank);
     for (i, op) in program.ops.iter().enumerate().filter(|(_, op)| !op.memory.is_empty()) {

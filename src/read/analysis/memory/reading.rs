@@ -163,7 +163,7 @@ fn chart(tiers: &[page::Memory], step_ns: u64) -> String {
 /// Width and height of a drawing that is stretched to its place.
 const SIDE: f64 = 1000.0;
 
-/// What each class holds of a tier, on top of the one before.
+/// The bytes of each class on a tier, on top of the one before.
 fn levels(out: &mut String, tier: &page::Memory, step_ns: u64, whole: f64) {
     let y = |bytes: f64| SIDE * (1.0 - bytes / whole.max(1.0));
     let x = |ns: u64| SIDE * ns as f64 / step_ns.max(1) as f64;

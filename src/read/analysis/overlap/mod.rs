@@ -117,7 +117,7 @@ fn exposes(causes: &Causes, stall: &Stall) -> Option<OpKind> {
     (on == stall.rank && is_comm && ran).then(|| causes.kind(on, op))
 }
 
-/// A stretch of time that comes so many times more than it was played.
+/// A stretch of time, and the number of times that it comes more than it was played.
 pub type Section = ((Time, Time), u64);
 
 /// Seconds for which the compute stream of a mean rank stood still.
@@ -129,8 +129,8 @@ pub struct StoodStill {
     pub for_others: f64,
 }
 
-/// What a mean rank stood still for. `weights` are the ranks that each simulated one stands for; what lies in a section
-/// counts so many times more.
+/// The standstill of a mean rank. `weights` are the ranks that each simulated one stands for; time in a section counts
+/// as often as the section comes.
 pub fn exposed(
     world: &World,
     record: &Record,

@@ -70,14 +70,14 @@ pub(crate) struct Copies {
 /// By layer and phase.
 pub(crate) type ByLayer = BTreeMap<(Option<u32>, Phase), Copies>;
 
-/// Whether no kernel that ends behind a moment hangs on anything before another, `since`.
+/// True if no kernel that ends behind a moment hangs on anything before another, `since`.
 pub fn recur(causes: &Causes, since: Time, behind: Time) -> bool {
     let behind = |d: &Distance| causes.span(d.rank, d.kernel).1 > behind;
     let hangs_on = |d: &Distance| d.issue.min(d.ready.saturating_sub(d.needed));
     distances(causes).filter(behind).all(|distance| hangs_on(&distance) >= since)
 }
 
-/// Whether anything is copied to a device.
+/// True if anything is copied to a device.
 pub fn has_copies(world: &World) -> bool {
     world.programs.iter().any(|program| copies_in(program))
 }

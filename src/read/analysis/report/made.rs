@@ -8,7 +8,7 @@ use crate::analysis::rounds::round_times;
 use crate::analysis::run::Run;
 use stepsim_core::units::{Flops, Time};
 
-/// Has all readings read a run, those of the caller's own last.
+/// Has all readings read a run, the caller's own last.
 pub fn report(mut run: Run<'_, '_>, own: &[&'static dyn Reading]) -> Report {
     let mut report = headline(&run);
     registry::all(own).for_each(|reading| reading.read(&mut run, &mut report));
@@ -16,7 +16,7 @@ pub fn report(mut run: Run<'_, '_>, own: &[&'static dyn Reading]) -> Report {
     report
 }
 
-/// What a report says of the step as a whole.
+/// The report's facts of the step as a whole.
 fn headline(run: &Run<'_, '_>) -> Report {
     let (info, world, run_time_s) = (run.info, run.world(), run.end().s());
     let rate = |flops: Flops| {

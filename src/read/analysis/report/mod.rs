@@ -46,11 +46,11 @@ use stepsim_core::units::{Bandwidth, FlopRate, Flops};
 pub enum Extent {
     /// All of it.
     Whole,
-    /// What one screen shows: communication, layers, links and slack, which take longest, stay empty.
+    /// One screen: communication, layers, links and slack, which take longest, stay empty.
     Screen,
 }
 
-/// What a report needs to know beside the run.
+/// The facts that a report needs beside the run.
 pub struct RunInfo<'a> {
     /// Name of the workload.
     pub workload: &'a str,
@@ -76,7 +76,7 @@ pub struct RunInfo<'a> {
     pub memory: Bandwidth,
     /// Devices.
     pub devices: u64,
-    /// What they draw and cost.
+    /// Their power draw and price.
     pub rates: PowerAndPrice,
     /// One for each simulated rank.
     pub ranks: &'a [RankInfo],
@@ -100,7 +100,7 @@ impl RunInfo<'_> {
     }
 }
 
-/// Which ranks of the job a simulated rank stands for.
+/// The ranks of the job that a simulated rank stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RankInfo {
     /// Their numbers in the job, ascending; one unless the world is folded.
@@ -136,7 +136,7 @@ pub struct Report {
     /// How the run ended; a run without a result has a `FailedReport` instead.
     #[serde(default)]
     pub status: Status,
-    /// What the run was.
+    /// The head of the run.
     #[serde(default)]
     pub run: Head,
     /// The sentence about what the step hangs on: the dearest of `candidates`, and the dearest fault; where none was
@@ -219,8 +219,8 @@ pub struct Report {
     pub gaps: BTreeMap<GapLength, GapReport>,
     /// Each rank of the job, or (of more than 64) one of each group of ranks that are alike.
     pub ranks: Vec<RankReport>,
-    /// What could be otherwise, dearest first, by the step played with each otherwise: all faults and unevenness, and
-    /// as many limits and choices as were asked for.
+    /// The possible changes, dearest first, by the step played with each: all faults and unevenness, and as many
+    /// limits and choices as were asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<Candidate>,
     /// Limits and choices that were not played.
@@ -241,7 +241,7 @@ pub struct Report {
     /// For each layer that waits for copies to the device: how far ahead they were issued, and should have been.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prefetch: Vec<PrefetchReport>,
-    /// What the step's length hangs on.
+    /// The critical path, which decides the step's length.
     pub critical_path: CriticalPathReport,
     /// How much later ops could end without moving the step, by kind.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -256,11 +256,11 @@ pub struct Report {
     pub conventions: Vec<String>,
 }
 
-/// What rounding may add to a share.
+/// The most that rounding may add to a share.
 const ROUNDING: f64 = 1e-6;
 
 impl Report {
-    /// What no step can do, if the report says that one did: a defect of the simulator, and no result.
+    /// An impossible result, if the report has one: a defect of the simulator, and no result.
     pub fn impossible(&self) -> Option<String> {
         let percent = |name: &str, share: f64| format!("{name} {:.1} %", 100.0 * share);
         let above = [("MFU (causal)", self.mfu_causal), ("HFU (causal)", self.hfu_causal)];
@@ -280,7 +280,7 @@ impl Report {
     }
 }
 
-/// What was jumped of a step whose schedule repeats itself.
+/// The jumped turns of a step whose schedule repeats itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct JumpedReport {
     /// Micro-batches that were counted and not played.

@@ -1,7 +1,7 @@
 //! How step times spread over samples that differ in their seed, and who was on the critical path how often.
 //!
-//! Percentiles are those of the sample, by nearest rank: the p-th of n is the ⌈p·n/100⌉-th in order of size.
-//! The coefficient of variation is the sample's standard deviation (divisor n − 1) over its mean.
+//! Percentiles are taken from the sample, by nearest rank: the p-th of n is the ⌈p·n/100⌉-th in order of size. The
+//! coefficient of variation is the sample's standard deviation (divisor n − 1) over its mean.
 //!
 //! Hazard: of ranks that are alike in a sample, one stands on the critical path for all: the lowest.
 
@@ -83,7 +83,7 @@ pub struct OnPath {
 }
 
 impl SamplesReport {
-    /// Reads samples, of which there must be one at least. `stage_of` and `name_of` speak of ranks of the job.
+    /// Reads samples, at least one. `stage_of` and `name_of` speak of ranks of the job.
     ///
     /// # Panics
     /// If there is no sample.

@@ -102,7 +102,7 @@ impl Walk<'_, '_> {
         self.causes.record().first[rank.index()] as usize + op.index()
     }
 
-    /// What waits for each op; those that nothing waits for come first.
+    /// The ops that wait for each op; ops without successors come first.
     fn count(&mut self) {
         let world = self.causes.world();
         let of_program = |program: &Program| {
@@ -253,7 +253,7 @@ pub(crate) fn sums(causes: &Causes, slack: &Slack, weights: &[u64], recurring: &
     sums
 }
 
-/// By kind of op: means of so many ranks.
+/// By kind of op: means of `ranks` ranks.
 pub(crate) fn by_kind(sums: ByKind, ranks: u64) -> BTreeMap<OpKind, SlackReport> {
     let ranks = ranks.max(1) as f64;
     let seconds = |ps: u128| ps as f64 / ranks / PS_PER_S;

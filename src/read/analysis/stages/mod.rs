@@ -13,7 +13,7 @@ use super::overlap::CommunicationReport;
 use super::stalls::Breakdown;
 pub use reading::{Ranks, Stages};
 
-/// Up to so many ranks, the report lists each; above, ranks that are alike share an entry.
+/// Up to this number of ranks, the report lists each; above, ranks that are alike share an entry.
 pub const LIST_ALL_RANKS: usize = 64;
 
 /// A pipeline stage.
@@ -26,7 +26,7 @@ pub struct StageReport {
     /// Layers of the model that it computes, in whole or in part.
     #[serde(default)]
     pub layers: u64,
-    /// What it computes beside them: `embedding`, `head`.
+    /// Its work beside them: `embedding`, `head`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ends: Vec<String>,
     /// Mean over them.

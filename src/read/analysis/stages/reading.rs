@@ -19,7 +19,7 @@ use stepsim_core::units::Time;
 /// Stages none of whose shares differ by this much share a row.
 const ALIKE: f64 = 0.005;
 
-/// What each pipeline stage did.
+/// The work of each pipeline stage.
 pub struct Stages;
 
 impl Reading for Stages {
@@ -72,7 +72,7 @@ impl Reading for Stages {
     }
 }
 
-/// What each rank did.
+/// The work of each rank.
 pub struct Ranks;
 
 impl Reading for Ranks {
@@ -108,7 +108,7 @@ fn layers_of(program: &Program) -> u64 {
     kernels.filter_map(|info| info.layer).collect::<BTreeSet<_>>().len() as u64
 }
 
-/// What a program computes of the ends of a model, and of modules in front of it.
+/// The ends of the model, and the modules in front of it, that a program computes.
 fn ends_of(program: &Program) -> Vec<String> {
     let has = |class| program.infos.iter().any(|info| info.class == Some(class));
     let ends = [("embedding", KernelClass::Embedding), ("head", KernelClass::Loss)];

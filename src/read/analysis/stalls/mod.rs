@@ -99,7 +99,7 @@ pub fn stalls_of(causes: &mut Causes, idle: &mut IdleTimes, rank: RankId, out: &
     stalls_recurring(causes, idle, rank, &Recurring::default(), out)
 }
 
-/// The same, where the sums are those of a step in which some ops come again.
+/// The same for the sums of a step in which some ops recur.
 pub(crate) fn stalls_recurring(
     causes: &mut Causes,
     idle: &mut IdleTimes,
@@ -260,7 +260,7 @@ impl Walk<'_, '_, '_> {
     }
 }
 
-/// What is left of a gap to explain, and the kernel after it.
+/// The rest of a gap to explain, and the kernel after it.
 struct Gap {
     kernel: Option<OpId>,
     from: Time,

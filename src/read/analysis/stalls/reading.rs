@@ -65,7 +65,7 @@ impl Reading for TimeWent {
     }
 }
 
-/// What ranks waited for longest, on the page alone.
+/// The longest waits of ranks, on the page alone.
 pub struct LongestStalls;
 
 impl Reading for LongestStalls {
@@ -143,8 +143,8 @@ fn chart(report: &Report) -> String {
     bars("breakdown", "where the time went", step, &lines)
 }
 
-/// What the colours of [`chart`] mean, by class, with the share of each in the mean of all ranks; of causes those that
-/// can be seen.
+/// The meaning of the colours of [`chart`], by class, with the share of each in the mean of all ranks; of causes, the
+/// visible ones.
 fn chart_key(report: &Report) -> Vec<(String, String)> {
     let percent = |s: f64| 100.0 * s / report.run_time_s;
     let named = |class: String, name: &str, s: f64| (class, format!("{name} {:.1} %", percent(s)));

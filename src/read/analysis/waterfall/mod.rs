@@ -14,7 +14,7 @@
 //! A pipeline bubble is *imbalance* as far as this rank idles longer than the rank that idles least, and else the
 //! order's own. Transfers that were waited for are its *transfer*.
 //!
-//! What MFU counts is not what ran: attention is counted in full, a mask skips half of it, and its backward pass
+//! MFU does not count the work that ran: attention is counted in full, a mask skips half of it, and its backward pass
 //! computes the scores again. Two bars close the books: *attention as counted* (negative where more is counted than
 //! ran) and *beyond the model* (padding, experts that get more than their share). Both are spread over the ranks in
 //! proportion.
@@ -62,7 +62,7 @@ pub enum Bar {
     Exposed(OpKind, Part),
     /// A copy that was needed stood behind another.
     Queued,
-    /// What was needed waited for room on a full tier.
+    /// The needed bytes waited for room on a full tier.
     FullTier,
     /// Idle as the order of passes has it, were all stages equally long.
     BubbleOrder,
@@ -86,9 +86,9 @@ named! {
     pub enum Part {
         /// Bytes over bandwidth, alone on an idle machine.
         Bandwidth = "bandwidth",
-        /// What no bandwidth shortens.
+        /// The part that no bandwidth shortens.
         Latency = "latency",
-        /// What sharing links added.
+        /// The part that shared links added.
         Contention = "contention",
         /// A member had not arrived.
         LatePeer = "late peer",
@@ -113,7 +113,7 @@ impl Bar {
             Bar::AttentionCounted => "attention as counted",
         }
     }
-    /// What of the group, and which part of that; empty where the group says all.
+    /// The subject within the group, and its part; empty where the group says all.
     pub fn names(self) -> (&'static str, &'static str) {
         match self {
             Bar::Efficiency(class) | Bar::MemoryBound(class) => (class.name(), ""),
@@ -146,7 +146,7 @@ pub struct Waterfall {
     pub ranks: u64,
     /// Their step times, in picoseconds.
     pub peak: i128,
-    /// What the model calls for, at the peak, in picoseconds.
+    /// The model's work at the peak, in picoseconds.
     pub model: i128,
     /// By cause, in picoseconds. Those that are zero are left out.
     pub bars: BTreeMap<Bar, i128>,
@@ -176,7 +176,7 @@ impl Waterfall {
     }
 }
 
-/// What was read of one rank so far: all but what other ranks decide.
+/// The reading of one rank so far: all but the part that other ranks decide.
 #[derive(Clone, Debug, Default)]
 pub struct OfRank {
     step: Time,
@@ -294,7 +294,7 @@ fn at_peak(flops: f64, peak: FlopRate) -> i128 {
     (flops / peak.0 * PS_PER_S).round() as i128
 }
 
-/// A piece of a gap that comes so many times.
+/// A piece of a gap that comes `times` times.
 fn stalled(reading: &mut OfRank, causes: &Causes, idle: &mut IdleTimes, stall: &Stall, times: u64) {
     let time = stall.time() * times;
     let ps = i128::from(time.0);
@@ -333,7 +333,7 @@ fn latency_share(causes: &Causes, idle: &mut IdleTimes, stall: &Stall) -> i128 {
     i128::from(stall.time().0) * i128::from(latency.min(alone).0) / i128::from(alone.0)
 }
 
-/// The waterfalls of all ranks, each of which stands for `weights[rank]`; `None` where kernels have no FLOPs.
+/// The waterfalls of all ranks, with their `weights`; `None` where kernels have no FLOPs.
 pub fn waterfalls(
     readings: Vec<OfRank>,
     weights: &[u64],
@@ -387,9 +387,9 @@ pub struct WaterfallReport {
 /// One waterfall: `mfu` and the shares of all bars sum to 1, the peak.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BarsReport {
-    /// What is left of the peak.
+    /// The rest of the peak.
     pub mfu: f64,
-    /// What took the rest, in the order of the waterfall.
+    /// The losses, in the order of the waterfall.
     pub bars: Vec<BarReport>,
 }
 
@@ -514,7 +514,7 @@ mod tests {
         }
     }
 
-    /// A GEMM at half the peak, a norm, and a reduction of 3 us of which 1 us is latency, that comes 2 us late.
+    /// A GEMM at half the peak, a norm, and a reduction of 3 us (1 us of it latency) that comes 2 us late.
     #[test]
     fn each_bar_has_its_name() {
         let mut s = Scenario::of_two(StreamKind::Tensor, [4_000_000, 6_000_000], 3_000_000, 0);

@@ -1,6 +1,6 @@
 //! Files that are there whole or not at all.
 //!
-//! What is written goes to a temporary file in the same folder, which takes the final name only when everything is in
+//! Output goes to a temporary file in the same folder, which takes the final name only when everything is in
 //! it. If anything fails, the temporary file is removed and a file of that name from before is untouched. (A program
 //! that is told to stop calls [`remove_partial_files`]; one killed outright leaves its temporary file,
 //! `.NAME.PID.partial`, but never half a file under the final name.) Compression runs on a second thread, a few
@@ -20,7 +20,7 @@ use flate2::write::GzEncoder;
 /// A fifth smaller than at level 1, for a quarter more time.
 const LEVEL: Compression = Compression::new(2);
 
-/// Whether a path is an input, which no output may replace.
+/// True if a path is an input, which no output may replace.
 static GUARD: OnceLock<fn(&Path) -> bool> = OnceLock::new();
 
 /// From now on an output that would replace an input is refused.
@@ -81,7 +81,7 @@ pub enum OutputError {
     Create {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// The file cannot be written to its end.
@@ -89,12 +89,12 @@ pub enum OutputError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
 }
 
-/// What to do about an error of the system.
+/// The remedy for an error of the system.
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound => "make the folder first, or choose another path",

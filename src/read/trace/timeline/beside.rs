@@ -1,4 +1,4 @@
-//! What runs beside kernels: gradients on their way, weights and states that are fetched ahead.
+//! Ops beside kernels: gradients on their way, weights and states that are fetched ahead.
 //!
 //! Of each op on such a row: when it was *issued* (all that it waited for had ended), when it was *needed* (the first
 //! op that waits for it had nothing else to wait for), how *late* it was then, and how long kernels ran meanwhile,
@@ -10,7 +10,7 @@ use stepsim_core::ids::OpId;
 use stepsim_core::program::{Program, StreamKind};
 use stepsim_core::units::Time;
 
-/// Whether ops of a row run beside kernels by design.
+/// True if ops of a row run beside kernels by design.
 pub fn beside_kernels(row: StreamKind) -> bool {
     matches!(row, StreamKind::Data | StreamKind::CopyIn | StreamKind::CopyOut)
 }

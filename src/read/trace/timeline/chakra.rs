@@ -22,7 +22,7 @@ use stepsim_core::program::{NO_MICRO_BATCH, Op, Program, StreamKind, Work};
 
 /// Version of the schema.
 const VERSION: &str = "0.0.4";
-/// Collectives by the beginning of their names, with their numbers in the format, and whether their size is that of one
+/// Collectives by the beginning of their names, with their numbers in the format, and true where their size is one
 /// rank's share.
 const COLLECTIVES: [(&str, i64, bool); 6] = [
     ("all-reduce", 0, false),

@@ -21,7 +21,7 @@ use stepsim_core::units::Time;
 pub struct Change {
     /// When.
     pub time: Time,
-    /// Whether it rises.
+    /// True if it rises.
     pub allocates: bool,
     /// By how much.
     pub bytes: u64,
@@ -106,7 +106,7 @@ fn highest(points: Vec<(u64, u64)>, start: u64) -> Vec<(u64, u64)> {
     shown
 }
 
-/// Whether the level of a class is worth a row beside a total of `most`.
+/// True if the level of a class is worth a row beside a total of `most`.
 fn tells((start, points): &(u64, Vec<(u64, u64)>), most: u64) -> bool {
     let (low, high) = points.iter().fold((*start, *start), |(low, high), p| (low.min(p.1), high.max(p.1)));
     let two = points.iter().all(|p| p.1 == low || p.1 == high);

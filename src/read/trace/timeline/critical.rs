@@ -17,11 +17,11 @@ use stepsim_core::units::Time;
 /// An op of the path on the row of a rank, or several that follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathPiece {
-    /// The first op; the end is that of the last.
+    /// The first op, with the end of the last.
     pub link: Critical,
     /// How many ops; none where it waited, for what the name says.
     pub ops: u64,
-    /// What it waited for.
+    /// The wait before it.
     pub wait: Option<&'static str>,
     /// The arrow from the op before it, if that is on another rank.
     pub into: Option<u64>,
@@ -39,7 +39,7 @@ pub struct Path {
 }
 
 impl Path {
-    /// What of the path is seen; its arrows are numbered after `count`, which they add to.
+    /// The visible part of the path; its arrows are numbered after `count`, which they add to.
     pub fn new(timeline: &Timeline, count: &mut u64) -> Path {
         let place_of = places(timeline);
         let mut steps: Vec<Vec<PathPiece>> = vec![Vec::new(); timeline.ranks.len()];
@@ -81,12 +81,12 @@ impl Path {
     }
 }
 
-/// What lies between the end of the op before and the start of an op: the way of its launch, then a wait for room.
+/// The waits between the end of the op before and the start of an op: the way of its launch, then a wait for room.
 fn waits(link: &Critical) -> [(&'static str, Time, Time); 2] {
     [("launch latency", link.from, link.ready), ("wait for room", link.ready, link.start)]
 }
 
-/// What of the path lies on one rank, in one phase of a micro-batch: the path without gaps.
+/// The part of the path on one rank, in one phase of a micro-batch: the path without gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
     /// The rank.
@@ -165,7 +165,7 @@ fn kinds(timeline: &Timeline) -> Vec<(OpKind, u64)> {
     times
 }
 
-/// Whether an op of the path is shown in one step with the op `before` it on the same rank.
+/// True if an op of the path is shown in one step with the op `before` it on the same rank.
 fn together(timeline: &Timeline, link: &Critical, before: OpId) -> bool {
     let program = timeline.world.program_of(link.rank);
     let [a, b] = [before, link.op].map(|id| &program.ops[id.index()]);

@@ -23,7 +23,7 @@ const CRITICAL: u64 = 3;
 /// Place of the process for shared tiers after the step's.
 const POOLS: u64 = 4;
 
-/// What lasts this part of what is shown is seen in a row across the screen.
+/// A span of this part of the window is seen in a row across the screen.
 const PARTS_SEEN: u64 = 1000;
 /// And this part of it is worth a row.
 const WORTH_A_ROW: u64 = 100;
@@ -37,7 +37,7 @@ pub struct Layout<'a> {
     next_tid: u64,
     /// Number of the next arrow.
     pub next_arrow: u64,
-    /// What was written so far.
+    /// The summary so far.
     pub summary: Summary,
     /// The ops of the rank at hand that lie on the critical path.
     pub(super) on_path: FxHashSet<OpId>,
@@ -101,7 +101,7 @@ impl<'a> Layout<'a> {
         Ok(())
     }
 
-    /// Of a run of several steps, a slice for each in that of the run.
+    /// For a run of several steps, a slice for each in the run's.
     fn steps(&mut self, thread: Thread) -> io::Result<()> {
         let (times, (from, until)) = (self.timeline.steps, self.timeline.window_ns());
         let mut ended = Time::ZERO;
@@ -158,8 +158,8 @@ impl<'a> Layout<'a> {
         Ok(())
     }
 
-    /// A row of a rank for what is no activity of it: below its kernels, or in a process of its own that stands `after`
-    /// the step's where viewers count all slices.
+    /// A row of a rank for spans that are no activity of it: below its kernels, or in its own process, which stands
+    /// `after` the step's where viewers count all slices.
     fn aside(&mut self, traced: &TracedRank, name: &str, after: u64) -> io::Result<Thread> {
         if self.sink.counts_all_slices() {
             return self.thread(self.timeline.world.ranks.len() as u64 + 1 + after, &traced.name);
@@ -300,7 +300,7 @@ impl<'a> Layout<'a> {
         self.sink.slice(thread, kind, slice)
     }
 
-    /// The points of a counter, of which the first is at time zero.
+    /// The points of a counter, the first at time zero.
     fn levels(&mut self, track: Counter, points: &[(Time, u64)]) -> io::Result<()> {
         let start = points.first().map_or(0, |point| point.1);
         let points = points.iter().skip(1).map(|(time, n)| (time.round_ns(), *n));
@@ -323,7 +323,7 @@ impl<'a> Layout<'a> {
         if together >= shown / WORTH_A_ROW { seen } else { u64::MAX }
     }
 
-    /// What of the critical path lies on a rank.
+    /// The part of the critical path on a rank.
     fn path(&mut self, traced: &TracedRank, thread: Thread, path: &[PathPiece]) -> io::Result<()> {
         let program = self.timeline.world.program_of(traced.rank);
         let number = self.timeline.world.ranks[traced.rank.index()].program.index();

@@ -1,4 +1,4 @@
-//! What slices are called.
+//! Names of slices.
 //!
 //! Kernels of one kind have one name in every layer and micro-batch, so that viewers sum them by name: `qkv`, `qkv
 //! backward`, `all-gather forward`. Layer and micro-batch are arguments, and on the compute row the slices around: the
@@ -34,7 +34,7 @@ pub fn pass_word(phase: Phase) -> &'static str {
     }
 }
 
-/// What stands between the names of two passes that are taken in turn.
+/// The text between the names of two passes that are taken in turn.
 const PAIRED: &str = " + ";
 
 /// The word that a kernel's name ends with: nothing in the forward pass, and where its name says it already.

@@ -24,7 +24,7 @@ fn side(phase: Phase) -> Side {
     }
 }
 
-/// Which pass an op belongs to.
+/// The pass of an op.
 type Key = (Side, u32);
 
 fn phase(program: &Program, op: &Op) -> Phase {
@@ -36,7 +36,7 @@ fn key(program: &Program, id: OpId) -> Key {
     (side(phase(program, op)), op.micro_batch)
 }
 
-/// Whether two ops that follow each other belong to one pass.
+/// True if two ops that follow each other belong to one pass.
 pub fn same(program: &Program, a: OpId, b: OpId) -> bool {
     key(program, a) == key(program, b)
 }
@@ -69,7 +69,7 @@ pub fn apart(program: &Program, ops: &[OpId]) -> Vec<Vec<OpId>> {
     keys(program, ops).iter().map(of).collect()
 }
 
-/// Which passes ops belong to, forward before backward and then by micro-batch, whichever begins first.
+/// The passes of ops, forward before backward and then by micro-batch, whichever begins first.
 fn keys(program: &Program, ops: &[OpId]) -> Vec<Key> {
     let mut keys: Vec<Key> = Vec::with_capacity(2);
     for id in ops {
@@ -103,7 +103,7 @@ fn second(program: &Program, op: OpId) -> Option<u32> {
     name.split_once(" & backward m")?.1.split(' ').next()?.parse().ok()
 }
 
-/// Whether two ops that follow each other in a pass belong to one layer of it.
+/// True if two ops that follow each other in a pass belong to one layer of it.
 pub fn same_layer(program: &Program, a: OpId, b: OpId) -> bool {
     let info = |id: OpId| &program.infos[program.ops[id.index()].info as usize];
     let (x, y) = (info(a), info(b));

@@ -7,7 +7,7 @@ use stepsim_core::ids::{OpId, RankId};
 use stepsim_core::program::StreamKind;
 use stepsim_core::units::Time;
 
-/// Whether an op is one end of a transfer between two ranks, and which.
+/// The end of a transfer between two ranks that an op is, if any.
 pub fn direction(row: StreamKind, name: &str) -> Option<Direction> {
     match row {
         StreamKind::PipelineSend => Some(Direction::Send),

@@ -1,4 +1,4 @@
-//! Which op stands on which row, in which slices.
+//! The row and the slices of each op.
 //!
 //! Rows of kernels nest: a pass, in it its layers, in them the ops. Where ops are not shown one by one, what stands
 //! in a pass are stretches of its ops, or of one layer's, that nothing interrupts: a slice of kernels never lies over
@@ -15,7 +15,7 @@ use stepsim_core::program::{Program, StreamKind};
 /// A row of slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// What its streams are for.
+    /// The purpose of its streams.
     pub kind: StreamKind,
     /// Its place among the rows of that kind.
     pub lane: u32,
@@ -31,7 +31,7 @@ impl Row {
     }
 }
 
-/// What a slice stands for.
+/// The meaning of a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Level {
     /// A pass of a micro-batch.
@@ -42,7 +42,7 @@ pub enum Level {
     Op,
 }
 
-/// What becomes one slice: an op, or ops that follow each other on one stream.
+/// One slice: an op, or ops that follow each other on one stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// Start in nanoseconds.
@@ -51,7 +51,7 @@ pub struct Piece {
     pub end: u64,
     /// Index into `Rows::rows`; before rows are given out, the first row of its kind that it may stand on.
     pub row: u32,
-    /// What it stands for.
+    /// Its meaning.
     pub level: Level,
     first: u32,
     count: u32,
@@ -64,14 +64,14 @@ pub struct Rows {
     pub rows: Vec<Row>,
     /// Row by row, in order of time, outer slices before what lies in them.
     pub pieces: Vec<Piece>,
-    /// Passes, of which two that are taken in turn are one, in order of time. None begins before the last one ended.
+    /// Passes in order of time; two that are taken in turn are one. None begins before the last one ended.
     pub turns: Vec<Piece>,
     /// Ops that are empty when rounded.
     pub too_short: u64,
     order: Vec<OpId>,
 }
 
-/// What is needed to cut streams into pieces.
+/// The facts that streams are cut into pieces by.
 struct Cutter<'t> {
     timeline: &'t Timeline<'t>,
     traced: &'t TracedRank,
@@ -89,7 +89,7 @@ impl Cutter<'_> {
         (start, ends.into_iter().find(|end| *end > start).unwrap_or(start))
     }
 
-    /// Whether the second op begins where the first ended.
+    /// True if the second op begins where the first ended.
     fn touch(&self, a: OpId, b: OpId) -> bool {
         let (end, start) = (span(self.timeline, self.traced, a).1, span(self.timeline, self.traced, b).0);
         end.round_ns() >= start.round_ns()
@@ -140,7 +140,7 @@ impl Rows {
         &self.order[piece.first as usize..(piece.first + piece.count) as usize]
     }
 
-    /// Whether a piece stands for several ops and is not over at `ns`: an arrow from it to there would say little.
+    /// True if a piece stands for several ops and is not over at `ns`: an arrow from it to there would say little.
     pub fn goes_on(&self, piece: &Piece, ns: u64) -> bool {
         piece.count > 1 && piece.end > ns
     }
@@ -243,7 +243,7 @@ impl Rows {
     }
 }
 
-/// Whether two ops that follow each other on a stream that is not of kernels stand in one slice. Ends of transfers
+/// True if two ops that follow each other on a stream that is not of kernels stand in one slice. Ends of transfers
 /// stand alone: they have arrows between ranks.
 fn together(detail: Detail, program: &Program, kind: StreamKind, a: OpId, b: OpId) -> bool {
     let [x, y] = [a, b].map(|id| &program.infos[program.ops[id.index()].info as usize]);

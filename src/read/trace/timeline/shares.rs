@@ -80,7 +80,7 @@ fn filled(timeline: &Timeline, traced: &TracedRank, shared: &[bool]) -> Option<(
         level = stretch[stretch.len() - 1].1;
         shown.push((Time(stretch[0].0 * 1000 / width * width).round_ns(), of(most)));
     }
-    // What is left at the end.
+    // The rest at the end.
     shown.push((timeline.record.step_end.round_ns(), of(level)));
     (capacity > 0 && capacity < 1 << 60).then(|| (format!("of {} {}", tier.capacity, tier.name), shown))
 }

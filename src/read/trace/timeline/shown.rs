@@ -1,4 +1,4 @@
-//! What a timeline shows, and whether it can.
+//! The contents of a timeline, and checks that it can be shown.
 
 use std::io;
 
@@ -64,7 +64,7 @@ pub struct Stall {
     pub waited_for: String,
     /// Its rank and itself.
     pub op: Option<(RankId, OpId)>,
-    /// What that op waited for in its turn, where it had not begun (a peer that was late): its rank and the op.
+    /// The last wait of that op, where it had not begun (a peer that was late): its rank and the op.
     pub blocker: Option<(RankId, OpId)>,
     /// The kernel that could not start; `None` after the last one.
     pub waiting: Option<OpId>,
@@ -96,7 +96,7 @@ pub struct Link {
     pub resource: ResourceId,
     /// Its name on screen.
     pub name: String,
-    /// What it can carry.
+    /// The rate that it can carry.
     pub capacity: Bandwidth,
 }
 
@@ -105,7 +105,7 @@ pub struct Link {
 pub struct Pool {
     /// Its name on screen.
     pub name: String,
-    /// What it can hold.
+    /// The bytes that it can hold.
     pub capacity: u64,
     /// Levels over time in bytes, each with its name: in total, by class, by holder; the first point is at time zero.
     pub levels: Vec<(String, Vec<(Time, u64)>)>,
@@ -122,7 +122,7 @@ pub struct Count {
     pub points: Vec<(Time, u64)>,
 }
 
-/// What a device can do at most.
+/// The limits of a device.
 pub struct Capacities<'a> {
     /// The FLOP/s of its matrix units.
     pub flops: FlopRate,
@@ -135,9 +135,9 @@ pub struct Capacities<'a> {
 /// The use of one link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BusiestLink {
-    /// What it can carry.
+    /// The rate that it can carry.
     pub capacity: Bandwidth,
-    /// What went through it.
+    /// The bytes that went through it.
     pub bytes: Stretches,
 }
 
@@ -182,7 +182,7 @@ impl RunMeta {
 
 /// Everything that a timeline shows.
 pub struct Timeline<'a> {
-    /// What ran. In a folded run this is still the whole world, so that groups have their true members.
+    /// The world that ran. In a folded run this is still the whole world, so that groups have their true members.
     pub world: &'a World,
     /// When it ran.
     pub record: &'a Record,
@@ -211,7 +211,7 @@ pub struct Timeline<'a> {
     pub pools: &'a [Pool],
     /// Further counters of ranks.
     pub counts: &'a [Count],
-    /// What a device has, of which counters show the part that is used; absent if not known.
+    /// The limits of a device, whose used parts counters show; absent if not known.
     pub capacities: Option<&'a Capacities<'a>>,
     /// How long each step of a run of several took; empty if it is one.
     pub steps: &'a [Time],
@@ -246,7 +246,7 @@ impl<'a> Timeline<'a> {
     }
 }
 
-/// What a timeline came to.
+/// The totals of a timeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Slices written.
@@ -307,7 +307,7 @@ pub enum TimelineError {
 }
 
 impl Timeline<'_> {
-    /// Whether all that is to be shown can be.
+    /// Checks that everything requested can be shown.
     ///
     /// # Errors
     /// As [`Timeline::write`], but for the sink.
@@ -336,7 +336,7 @@ impl Timeline<'_> {
         Ok(())
     }
 
-    /// What a rank is called, also one that is not shown.
+    /// The name of a rank, also of one that is not shown.
     pub(super) fn name_of(&self, rank: RankId) -> String {
         let shown = self.ranks.iter().find(|traced| traced.rank == rank);
         shown.map_or_else(|| format!("rank {}", rank.0), |traced| traced.name.clone())

@@ -18,7 +18,7 @@ pub const FITS_IN_JSON: u64 = 5_000_000;
 /// The same of a `.pftrace`, where a slice is two packets.
 pub const FITS_IN_PERFETTO: u64 = 3_000_000;
 
-/// Slices of a timeline: those of one rank of each program, times how many ranks run it, and the critical path.
+/// Slices of a timeline: one rank's of each program, times the number of ranks that run it, and the critical path.
 pub fn slices(timeline: &Timeline) -> u64 {
     let mut alike: FxHashMap<u32, (&TracedRank, u64)> = FxHashMap::default();
     for traced in timeline.ranks {

@@ -1,4 +1,4 @@
-//! What a slice says: its name, its category and its arguments.
+//! The texts of a slice: its name, its category and its arguments.
 
 use std::io;
 use std::ops::Add;
@@ -43,7 +43,7 @@ impl Layout<'_> {
         Ok(kind)
     }
 
-    /// Whether a piece is shown as one op, and not as a stretch of them.
+    /// True if a piece is shown as one op, and not as a stretch of them.
     fn is_one_op(&self, rows: &Rows, piece: &Piece) -> bool {
         let of_kernels = rows.rows[piece.row as usize].kind == StreamKind::Compute;
         let alone = self.timeline.detail == Detail::Op || !of_kernels && rows.ops_of(piece).len() == 1;
@@ -193,7 +193,7 @@ impl Layout<'_> {
     }
 }
 
-/// Which of several steps an op belongs to, from 1.
+/// The step of several that an op belongs to, from 1.
 fn round(program: &Program, op: OpId) -> Option<u64> {
     let rounds = &program.rounds;
     (rounds.len() > 1).then(|| rounds.partition_point(|until| *until <= op.0) as u64 + 1)

@@ -22,7 +22,7 @@ pub fn shown(timeline: &Timeline, stall: &Stall) -> Option<(u64, u64)> {
 /// Fewest stalls of a stretch: fewer are as wide as it.
 const LEAST: u64 = 4;
 
-/// Stalls of which each begins where the one before ended, with no kernel between.
+/// Stalls in a row: each begins where the one before ended, with no kernel between.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stretch {
     /// Number of the first one that is seen.
@@ -66,12 +66,12 @@ pub fn stretches(timeline: &Timeline, stalls: &[Stall]) -> Vec<Stretch> {
     stretches
 }
 
-/// What held the rank up: the op that was waited for, or what that waited for itself.
+/// The source of the delay: the awaited op, or the op that it waited for itself.
 fn source(stall: &Stall) -> Option<(RankId, OpId)> {
     stall.blocker.or(stall.op)
 }
 
-/// Whether the next stall holds the same kernel up because of the same op: an arrow to the kernel then leaves with
+/// True if the next stall holds the same kernel up because of the same op: an arrow to the kernel then leaves with
 /// that one.
 fn goes_on(stalls: &[Stall], i: usize) -> bool {
     let same = |next: &Stall| next.waiting == stalls[i].waiting && source(next) == source(&stalls[i]);

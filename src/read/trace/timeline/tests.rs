@@ -88,7 +88,7 @@ fn read(text: &str) -> Trace {
     trace
 }
 
-/// What viewers ask of a trace, whatever it shows.
+/// The demands of viewers on any trace.
 fn check(trace: &Trace, summary: &Summary) {
     let tids: BTreeSet<u64> = trace.threads.keys().map(|thread| thread.1).collect();
     assert_eq!(tids.len(), trace.threads.len(), "a thread number is used twice");
@@ -153,7 +153,7 @@ proptest! {
     }
 }
 
-/// What the counters of FLOPs and bytes show over a step is what the kernels of the rank do.
+/// The counters of FLOPs and bytes over a step sum to the work of the rank's kernels.
 #[test]
 fn shares_of_capacities_add_up_to_what_kernels_do() {
     let (world, record) = sample::pipeline(TINY);
@@ -356,7 +356,7 @@ fn a_rank_can_be_shown_with_the_times_of_its_class() {
     assert_eq!(text(&Timeline::new(&world, &record, &ranks, &meta)).0, own);
     ranks[1].source = RankId(1);
     let wrong = Timeline::new(&world, &record, &ranks, &meta).write(&mut Chrome::new(Vec::new()));
-    // the program of the last stage has as many ops as that of the first here, so nothing can tell
+    // the program of the last stage has as many ops as the first stage's here, so nothing can tell
     assert!(wrong.is_ok());
 }
 
@@ -401,7 +401,7 @@ fn stalls_links_and_contention_are_shown_as_given() {
     let track = (10, "leaf 0 → spine (2 GB/s) %".to_owned());
     assert_eq!(trace.counters[&track], [(0, 0.0), (5, 50.0), (9, 0.0)]);
     assert!(text.contains(r#""waited_for":"rank 4: recv B m0""#));
-    // 16 MB at 400 GB/s after 5 us: 45 us, of which 44 were added
+    // 16 MB at 400 GB/s after 5 us: 45 us, 44 of them added
     assert!(
         text.contains(r#""peer_rank":4,"uncontended_us":1.000,"added_by_contention_us":44.000"#),
         "{text}"
@@ -440,8 +440,8 @@ fn stalls_and_the_critical_path_have_arrows() {
     check(&read(&text), &summary);
     assert_eq!(summary.arrows, before + 2);
     assert!(text.contains(r#""waited_rank":0,"waited_layer":0"#), "{text}");
-    // What held a rank up leads to the kernel that it set free, also if it began before the stall; to the stall if
-    // none follows.
+    // The op that held a rank up leads to the kernel that it set free, also if it began before the stall; to the stall
+    // if none follows.
     let thread_of_stall =
         |trace: &Trace| trace.slices.iter().find(|row| row.1[0].3 == "stall").map(|row| *row.0);
     let arrives = |text: &str| {

@@ -29,14 +29,14 @@ pub struct Chrome<W: Write> {
     empty: bool,
 }
 
-/// What each event of a thread begins with: slices up to `"ts":`, arrows from `"pid"` to `"ts":`.
+/// The beginning of each event of a thread: slices up to `"ts":`, arrows from `"pid"` to `"ts":`.
 #[derive(Clone, Copy, Debug)]
 struct ThreadText {
     slice: Text,
     arrow: Text,
 }
 
-/// What each slice of a kind ends with, but for `}}`.
+/// The end of each slice of a kind, but for `}}`.
 #[derive(Clone, Copy, Debug)]
 struct KindText {
     tail: Text,

@@ -1,7 +1,7 @@
 //! Streaming trace writers: one event at a time, in constant memory, behind one trait.
 //!
-//! A [`Sink`] takes what a timeline is made of (processes, threads, slices, arrows, counters) and writes it at once.
-//! What repeats is **interned** first: the name, category and fixed arguments of a kind of slice are rendered once
+//! A [`Sink`] takes the parts of a timeline (processes, threads, slices, arrows, counters) and writes them at once.
+//! Repeated parts are **interned** first: the name, category and fixed arguments of a kind of slice are rendered once
 //! into the bytes of the format, and an event is then a few copies and two integers. That is what makes tens of
 //! millions of events a second possible; nothing is allocated per event.
 //!
@@ -76,7 +76,7 @@ pub fn arrow_head(end: u64) -> u64 {
     end.saturating_sub(1)
 }
 
-/// What a counter counts, for formats that know units.
+/// The unit of a counter, for formats that know units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterUnit {
     /// Bytes.
@@ -98,8 +98,8 @@ pub trait Sink {
     /// The row of a declared process itself, which shows while its threads are folded away; `None` where the format has
     /// no such row.
     fn summary(&mut self, pid: u64) -> Option<Thread>;
-    /// Whether viewers of the format take every slice of a process as activity. Times of waiting then belong to
-    /// a process of their own, or a rank that waits looks busy.
+    /// True if viewers of the format take every slice of a process as activity. Times of waiting then belong to a
+    /// process of their own, or a rank that waits looks busy.
     fn counts_all_slices(&self) -> bool;
     /// Declares a counter track of a declared process; shown as `name series`.
     fn counter_track(&mut self, pid: u64, name: &str, series: &str, unit: CounterUnit)
@@ -110,7 +110,7 @@ pub trait Sink {
     fn kind(&mut self, name: &str, category: &str, args: &[(&str, Value)]) -> io::Result<Kind>;
     /// Writes a slice.
     fn slice(&mut self, thread: Thread, kind: Kind, slice: &Slice) -> io::Result<()>;
-    /// Writes the value that a counter has from `ns` on; what is not a finite number is left out.
+    /// Writes the value that a counter has from `ns` on, unless it is no finite number.
     fn counter(&mut self, counter: Counter, ns: u64, value: Value) -> io::Result<()>;
     /// Closes the file and flushes it.
     fn finish(&mut self) -> io::Result<()>;

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::tokens::Token;
 
-/// Whether a condition holds; `None` where that is not known. `known` tells the value of an expression.
+/// True if a condition holds; `None` if unknown. `known` tells the value of an expression.
 pub(super) fn holds(tokens: &[Token], known: &impl Fn(&[Token]) -> Option<Value>) -> Option<bool> {
     if let Some((left, right)) = cut(tokens, &["or"]) {
         return match (holds(left, known), holds(right, known)) {
@@ -25,7 +25,7 @@ pub(super) fn holds(tokens: &[Token], known: &impl Fn(&[Token]) -> Option<Value>
     {
         return holds(rest, known).map(|is| !is);
     }
-    // What is known is something: `None` and what is not followed are alike here.
+    // A known value is something: `None` and an expression that is not followed are alike here.
     for (words, is) in [(["is", "not", "None"].as_slice(), true), (["is", "None"].as_slice(), false)] {
         if let Some((left, [])) = cut(tokens, words) {
             return known(left).map(|_| is);
@@ -41,7 +41,7 @@ pub(super) fn holds(tokens: &[Token], known: &impl Fn(&[Token]) -> Option<Value>
     known(tokens)?.as_bool()
 }
 
-/// What stands before and behind words outside of brackets.
+/// The tokens before and behind words outside of brackets.
 fn cut<'a>(tokens: &'a [Token], words: &[&str]) -> Option<(&'a [Token], &'a [Token])> {
     let is = |token: &Token, word: &str| matches!(token, Token::Name(name) if name == word);
     let mut depth = 0_i32;

@@ -8,7 +8,7 @@ use stepsim_step::spec::json::whole;
 /// How deep brackets may stand in one another.
 const DEEPEST: usize = 64;
 
-/// What stands behind `=`.
+/// The value behind `=`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Expression {
     Value(Value),
@@ -21,7 +21,7 @@ pub(super) enum Expression {
     },
     /// Two with a sign between them.
     Sum(Box<Expression>, char, Box<Expression>),
-    /// What is not followed: conditions, comprehensions, maps.
+    /// Expressions that are not followed: conditions, comprehensions, maps.
     Other,
 }
 

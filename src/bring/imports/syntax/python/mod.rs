@@ -22,7 +22,7 @@ use stepsim_step::spec::SpecError;
 /// Names of functions that make a configuration in other files: `llama3_8b_pretrain_config`.
 const RECIPE: &str = "_config";
 
-/// Whether a text is of this kind.
+/// True if a text is of this kind.
 pub(super) fn looks_like(text: &str) -> bool {
     let begins =
         |line: &str| line.starts_with("def ") || line.starts_with("from ") && line.contains(" import ");
@@ -70,7 +70,7 @@ fn recipes(module: &Module) -> Vec<&str> {
     module.functions.iter().filter(makes).map(|function| function.name.as_str()).collect()
 }
 
-/// What a function puts together, with what its name says.
+/// The configuration that a function puts together, with the facts in its name.
 fn arguments(library: &Library, module: &Module, function: &Function) -> Entries {
     let mut entries = of_name(&function.name);
     let (mut recipe, mut made) = (function.name.clone(), Entries::new());
@@ -87,7 +87,7 @@ fn arguments(library: &Library, module: &Module, function: &Function) -> Entries
     entries
 }
 
-/// What a recipe's name says: `llama3_70b_pretrain_64gpu_h100_bf16_config`.
+/// The facts in a recipe's name: `llama3_70b_pretrain_64gpu_h100_bf16_config`.
 fn of_name(name: &str) -> Entries {
     let mut said = Entries::new();
     if let Some((devices, device)) = job(name) {
@@ -97,7 +97,7 @@ fn of_name(name: &str) -> Entries {
     said
 }
 
-/// How many devices of which kind a recipe's name says.
+/// The number and kind of devices in a recipe's name.
 pub(in crate::imports) fn job(name: &str) -> Option<(u64, &str)> {
     let words: Vec<&str> = name.split('_').collect();
     let count = |word: &&str| word.strip_suffix("gpu").and_then(|n| n.parse::<u64>().ok());

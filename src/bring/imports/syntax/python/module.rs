@@ -55,7 +55,7 @@ impl Module {
 pub(super) struct Import {
     /// `torchtitan.models.qwen3`.
     pub package: String,
-    /// What it is called there.
+    /// Its name there.
     pub name: String,
 }
 
@@ -64,7 +64,7 @@ impl Import {
     pub fn family(&self) -> &str {
         self.package.rsplit('.').next().unwrap_or_default()
     }
-    /// Whether the package holds recipes: `..._recipes` or `recipes`, but not what they share with the software.
+    /// True if the package holds recipes: `..._recipes` or `recipes`, but not the part shared with the software.
     fn is_recipe(&self) -> bool {
         let mut words = self.package.split('.');
         words.any(|word| word.ends_with("recipes")) && words.all(|word| word != "utils")

@@ -1,7 +1,6 @@
-//! What a function of Python puts together: a configuration as paths and values. Nothing is executed: functions of
-//! the same text, and of the recipes that it imports ([`Library`]), are followed where they are called. Of a
-//! condition that is known to hold or to fail only the right branch is taken; behind any other all branches are, in
-//! order.
+//! The configuration that a function of Python puts together, as paths and values. Nothing is executed: functions of
+//! the same text, and of the recipes that it imports ([`Library`]), are followed where they are called. Where a
+//! condition is known to hold or to fail only the right branch is taken; behind any other all branches are, in order.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +43,7 @@ pub(super) fn module(lines: &[Line]) -> Module {
     module
 }
 
-/// What a function returns.
+/// The result of a function.
 pub(super) fn play(library: &Library, module: &Module, function: &Function) -> Entries {
     Scope::new(library, module, BTreeMap::new(), 0).called(module, function, &[])
 }
@@ -111,8 +110,8 @@ fn assignment(tokens: &[Token]) -> Option<(String, Expression)> {
     (!path.is_empty() && !is_equal).then(|| (path, expression(&tokens[at + 1..])))
 }
 
-/// Which lines a function takes: those of a branch whose condition is known to fail, or that stands behind one that
-/// is known to hold, are passed over.
+/// The lines that a function takes: branches whose condition is known to fail, or that stand behind one that is known
+/// to hold, are passed over.
 #[derive(Default)]
 struct Branches {
     /// Lines deeper than this are passed over.
@@ -154,13 +153,13 @@ impl Branches {
         false
     }
 
-    /// Whether the line that was taken last stands behind conditions that are known to hold, or behind none.
+    /// True if the last line taken stands behind conditions that are known to hold, or behind none.
     fn surely(&self) -> bool {
         self.conditions.values().all(|condition| *condition == Some(true))
     }
 }
 
-/// What a function sees while it runs.
+/// The names that a function sees while it runs.
 struct Scope<'a> {
     library: &'a Library,
     module: &'a Module,
@@ -178,7 +177,7 @@ impl<'a> Scope<'a> {
         Scope { library, module, variables, depth }
     }
 
-    /// What a function returns for arguments.
+    /// The result of a function for arguments.
     fn called(
         &self,
         module: &Module,
@@ -188,7 +187,7 @@ impl<'a> Scope<'a> {
         self.run(module, function, arguments).0
     }
 
-    /// What a function returns, and what its parameters are at its end.
+    /// The result of a function, and its parameters at its end.
     fn run(
         &self,
         module: &Module,
@@ -304,8 +303,8 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// A variable, or a part of one; of a name that is defined elsewhere its last word, where it is that of a class
-    /// or a format.
+    /// A variable, or a part of one; of a name that is defined elsewhere its last word, where it names a class or a
+    /// format.
     fn path(&self, path: &str) -> Entries {
         let (name, part) = path.split_once('.').unwrap_or((path, ""));
         let known = self.variables.get(name).or_else(|| self.module.constants.get(name));
@@ -345,7 +344,7 @@ impl<'a> Scope<'a> {
         let first = arguments.first().filter(|(name, _)| name.is_none());
         let whole = first.map(|(_, value)| self.entries(value)).unwrap_or_default();
         put(&mut entries, "", whole);
-        // Which family a registry is of stands in its package alone.
+        // The family of a registry stands in its package alone.
         if let Some(import) = self.module.imports.get(path).filter(|_| path == REGISTRY) {
             entries.push((PACKAGE.to_string(), import.family().into()));
         }
@@ -372,7 +371,7 @@ fn single(entries: Entries) -> Option<Value> {
     entries.into_iter().find(|(path, _)| path.is_empty()).map(|(_, value)| value)
 }
 
-/// What stands below a path.
+/// The entries below a path.
 fn below(entries: &Entries, path: &str) -> Entries {
     let inside = |(name, value): &(String, Value)| {
         let rest = name.strip_prefix(path)?;

@@ -10,7 +10,7 @@ pub(super) enum Token {
     Name(String),
     /// Digits as they stand: `1_000`, `3e-4`.
     Number(String),
-    /// What stands between quotes.
+    /// The text between quotes.
     Text(String),
     /// Any other character; `//` and `**` are two.
     Sign(char),

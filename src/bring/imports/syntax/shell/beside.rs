@@ -1,5 +1,5 @@
-//! What stands beside the lines of a script: scripts that it takes in (`source models/qwen3-4B.sh`), and
-//! configurations that it writes down for the program that it runs (`cat <<END > ds_config.json`).
+//! Files beside a script: scripts that it takes in (`source models/qwen3-4B.sh`), and configurations that it writes
+//! down for the program that it runs (`cat <<END > ds_config.json`).
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use stepsim_step::spec::{Disk, Files, json};
 
 /// Before the names of a configuration that a script writes down.
 const WRITTEN: &str = "deepspeed_config";
-/// Names of which such a configuration has one.
+/// Names of such a configuration; it has at least one.
 const MARKS: [&str; 5] =
     ["zero_optimization", "train_batch_size", "train_micro_batch_size_per_gpu", "fp16", "bf16"];
 /// Scripts take in others at most this deep.
@@ -28,7 +28,7 @@ fn taken_in(text: &str, folder: &Path, depth: usize) -> String {
         whole += line;
         whole.push('\n');
         let Some(path) = source(line).filter(|_| depth < DEEPEST) else { continue };
-        // What stands before a folder's name is where the script itself lies.
+        // The text before a folder's name is the place of the script itself.
         let mut parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
         while !parts.is_empty() {
             let beside = folder.join(parts.join("/"));

@@ -3,7 +3,7 @@
 use super::marks::{is_known, without_marks};
 use stepsim_step::spec::glob::fits;
 
-/// Whether the words of a condition hold, `None` where it cannot be told; and which texts it compares.
+/// True if the words of a condition hold, `None` where it cannot be told; and the texts that it compares.
 pub(super) fn holds(
     words: &[String],
     is_set: &dyn Fn(&str) -> bool,
@@ -35,7 +35,7 @@ impl Condition<'_> {
     fn all(&mut self) -> Option<bool> {
         self.joined(["&&", "-a"], false, Self::one)
     }
-    /// What `part` says between such signs: `decides` where one says so, else known if all are.
+    /// The value of words joined by such signs, by `part`: `decides` where one says so, else known if all are.
     fn joined(
         &mut self,
         signs: [&str; 2],

@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 
 use super::lexer::{Piece, Token, Variable, Word, is_name};
 
-/// What takes names and values as a plain assignment does.
+/// Words that take names and values as a plain assignment does.
 const DECLARATIONS: [&str; 5] = ["export", "declare", "local", "readonly", "typeset"];
 
 /// A value for a variable.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Assignment {
     pub name: String,
-    /// Whether it is added at the end.
+    /// True if it is added at the end.
     pub append: bool,
-    /// One word, or those of an array.
+    /// One word, or the words of an array.
     pub values: Vec<Word>,
     pub is_array: bool,
 }
@@ -184,7 +184,7 @@ impl Parser {
         }
     }
 
-    /// What its first word begins.
+    /// The command that its first word begins.
     fn compound(&mut self, word: &str) -> Command {
         match word {
             "!" => Command::Not(Box::new(self.command())),

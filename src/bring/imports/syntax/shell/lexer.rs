@@ -1,4 +1,4 @@
-//! Words and operators of a script: those of a POSIX shell, with arrays and tests of bash.
+//! Words and operators of a script: a POSIX shell's, with arrays and tests of bash.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -21,7 +21,7 @@ pub(super) enum Piece {
     Variable(Variable, bool),
     /// `$((...))`.
     Sum(String),
-    /// What a command would print: not known, since nothing is executed.
+    /// The output of a command: unknown, since nothing is executed.
     Output,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Variable {
     pub form: Form,
 }
 
-/// What becomes of a variable's value.
+/// The treatment of a variable's value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Form {
     /// Itself; values of an array in a row (`${NAME[*]}`).
@@ -202,7 +202,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Whether `<what goes here>` begins, which a reader is meant to fill in.
+    /// True if `<what goes here>` begins, which a reader is meant to fill in.
     fn placeholder(&self) -> bool {
         let mut chars = self.chars.clone().skip(1);
         let inside = |c: &char| c.is_ascii_alphanumeric() || matches!(c, ' ' | '_' | '-' | '/' | '.' | ',');
@@ -266,7 +266,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// What stands in double quotes, or to the end of the text.
+    /// The word in double quotes, or to the end of the text.
     fn inside(&mut self, quote: Option<char>) -> Result<Word, SpecError> {
         let mut word = vec![Piece::Text(String::new(), true)];
         while let Some(c) = self.chars.peek().copied() {
@@ -293,7 +293,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// What `$` or a backtick begins.
+    /// The piece that `$` or a backtick begins.
     fn expansion(&mut self, quoted: bool) -> Result<Piece, SpecError> {
         if self.chars.next() == Some('`') {
             self.up_to_quote('`')?;
@@ -406,7 +406,7 @@ fn array_name(word: &Word) -> Option<(String, bool)> {
     is_name(plain).then(|| (plain.to_string(), plain != name))
 }
 
-/// Whether a text can name a variable.
+/// True if a text can name a variable.
 pub(super) fn is_name(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
     text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && text.chars().all(plain)

@@ -5,7 +5,7 @@ pub(super) const UNKNOWN: char = '\u{1}';
 /// Stand around the name of a variable that nothing sets.
 const UNSET: [char; 2] = ['\u{2}', '\u{3}'];
 
-/// Whether all of a text is known; a variable that nothing sets is: it is empty.
+/// True if all of a text is known; a variable that nothing sets is: it is empty.
 pub(super) fn is_known(text: &str) -> bool {
     !text.contains(UNKNOWN)
 }
@@ -21,12 +21,12 @@ pub(super) fn without_marks(text: &str) -> String {
     out + rest
 }
 
-/// Whether a text says something: nothing in it is open.
+/// True if a text says something: nothing in it is open.
 pub(super) fn says_something(text: &str) -> bool {
     is_known(text) && !text.contains(UNSET[0])
 }
 
-/// What stands behind the last slash of a path whose folder is open: the name of a model, mostly.
+/// The part behind the last slash of a path whose folder is open: the name of a model, mostly.
 pub(super) fn below_open(text: &str) -> Option<&str> {
     let (_, name) = text.rsplit_once('/')?;
     let has = |kind: fn(char) -> bool| name.contains(kind);

@@ -24,13 +24,13 @@ use stepsim_step::spec::SpecError;
 
 pub(super) use beside::with_sources;
 
-/// What variables of a script name beside its arguments: a model, a checkpoint, a tokenizer.
+/// The names in a script's variables beside its arguments: a model, a checkpoint, a tokenizer.
 const BESIDE: &str = "script.names";
 
 /// The program that a script runs with arguments, and the word behind it: `megatron sft`.
 pub(in crate::imports) const PROGRAM: &str = "script.program";
 
-/// Whether a text has arguments of this kind: a word that begins with `--`, or a program of Python.
+/// True if a text has arguments of this kind: a word that begins with `--`, or a program of Python.
 pub(super) fn looks_like(text: &str) -> bool {
     text.starts_with("#!") || words(text).any(|word| word.starts_with("--") || is_python(word))
 }
@@ -63,14 +63,14 @@ pub(super) fn names(text: &str) -> Vec<String> {
     names
 }
 
-/// Whether a word is `name=value`, as hydra and MaxText take them.
+/// True if a word is `name=value`, as hydra and MaxText take them.
 fn is_override(word: &str) -> bool {
     let Some((name, _)) = word.trim_start_matches(['+', '~']).split_once('=') else { return false };
     name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-".contains(c))
 }
 
-/// What a script says where it is run by that line.
+/// The statements of a script that is run by that line.
 ///
 /// # Errors
 /// A quote that is not closed, or a script that goes on too long.
@@ -103,7 +103,7 @@ pub(super) fn read(text: &str, typed: &Invocation) -> Result<Said, SpecError> {
     for (variable, choices) in player.choices {
         open.entry(variable).or_default().choices.extend(choices);
     }
-    // What another branch would have set is no matter of the line.
+    // Values that another branch would have set are no matter of the line.
     let mut set = BTreeSet::new();
     commands.iter().for_each(|command| command.names_set(&mut set));
     open.retain(|variable, _| !set.contains(variable.as_str()));
@@ -130,7 +130,7 @@ fn apart(program: &[String]) -> Vec<String> {
 
 /// Adds the arguments among the words of a program.
 fn arguments(words: &[String], found: &mut Vec<(String, Vec<String>)>) {
-    // Whether plain words belong to the argument before them.
+    // True if plain words belong to the argument before them.
     let mut open = false;
     let mut of_python = false;
     for word in words {

@@ -38,7 +38,7 @@ const SEPARATORS: &str = "IFS";
 pub(super) struct Player {
     variables: BTreeMap<String, Vec<String>>,
     functions: BTreeMap<String, Vec<Command>>,
-    /// What stands behind the script's name.
+    /// The words behind the script's name.
     line: Vec<String>,
     /// The words of each program, in order.
     pub programs: Vec<Vec<String>>,
@@ -51,7 +51,7 @@ pub(super) struct Player {
     depth: usize,
 }
 
-/// Whether a name is one of those that collect options.
+/// True if a name collects options.
 fn collects(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     ["args", "arg", "opts", "opt", "options", "option", "params", "flags", "flag", "cmd", "extra", "extras"]
@@ -66,12 +66,12 @@ impl Player {
         Player { variables, line: line.to_vec(), ..Player::default() }
     }
 
-    /// Whether it has done all that it may.
+    /// True if it has done all that it may.
     pub fn is_spent(&self) -> bool {
         self.played > MOST || self.written > MOST_TEXT
     }
 
-    /// Whether a variable has a value.
+    /// True if a variable has a value.
     fn is_set(&self, name: &str) -> bool {
         self.variables.get(name).is_some_and(|values| values.iter().all(|value| unset(value).is_none()))
     }
@@ -84,7 +84,7 @@ impl Player {
             .collect()
     }
 
-    /// What variables name that are called after a model, its checkpoint or its tokenizer.
+    /// The values of variables that are called after a model, its checkpoint or its tokenizer.
     pub fn models_beside(&self) -> Vec<String> {
         let about = |name: &str| ["MODEL", "CKPT", "TOKENIZER", "HF_"].iter().any(|word| name.contains(word));
         let path = |text: &&String| {
@@ -293,13 +293,13 @@ impl Player {
             true => set.values.iter().flat_map(|word| self.fields(word)).collect(),
             false => vec![set.values.iter().map(|word| self.text(word)).collect()],
         };
-        // What the line before the script said holds where the script takes it from its own line.
+        // The line before the script counts where the script takes the value from its own line.
         if let ([value], true) = (values.as_slice(), self.is_set(&set.name))
             && unset(value).is_some()
         {
             return;
         }
-        // What is still open is known by the name that it goes by last: `SIZE=$1`.
+        // A value that is still open is known by the name that it goes by last: `SIZE=$1`.
         if let [value] = values.as_mut_slice()
             && unset(value).is_some_and(|name| name.chars().all(|c| c.is_ascii_digit()))
         {

@@ -1,4 +1,4 @@
-//! What a job script asks of Slurm (`#SBATCH --nodes=8`), as the variables that Slurm sets while it runs
+//! The resources that a job script asks of Slurm (`#SBATCH --nodes=8`), as the variables that Slurm sets while it runs
 //! (slurm.schedmd.com/sbatch.html).
 
 /// Options of a job, with the variables that tell them.
@@ -8,7 +8,7 @@ const OPTIONS: [(&[&str], &[&str]); 3] = [
     (&["--ntasks-per-node"], &["SLURM_NTASKS_PER_NODE"]),
 ];
 
-/// Variables and their values, those of a whole job's tasks among them.
+/// Variables and their values, with the numbers of a whole job's tasks.
 pub(super) fn variables(text: &str) -> Vec<(String, String)> {
     let mut set: Vec<(String, String)> = Vec::new();
     for line in text.lines() {
