@@ -8,18 +8,19 @@ use std::sync::Arc;
 use serde_json::json;
 use stepsim::core::program::MemoryClass;
 use stepsim::core::units::Time;
-use stepsim::read::analysis::reading::{Reading, Report, Run, Sheet, Shown};
+use stepsim::read::analysis::reading::{PageContents, Reading, Report, Run, Sheet};
 use stepsim::read::analysis::table::table;
 use stepsim::simulate::behaviour::drawn;
 use stepsim::simulate::page::page;
 use stepsim::simulate::page::sheet::bars;
 use stepsim::simulate::{Inputs, Options, OwnPrices, Simulation};
-use stepsim::step::collective::{Algorithm, Geometry, Op, OwnPattern, Pattern, Phase, Route, Transfer};
+use stepsim::step::collective::{Algorithm, Geometry, Op, OwnPattern, Pattern, RoundGroup, Route, Transfer};
 use stepsim::step::model::Kernel;
 use stepsim::step::schedule::{
-    Bubble, Choice, Facts, Order, Part, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape, Slot,
+    Bubble, MicroBatchPass, Order, Pass, PassTimes, Schedule, ScheduleChoice, ScheduleError, ScheduleFacts,
+    Shape, Slot, StagePlacement,
 };
-use stepsim::step::sharding::{self, Cuts, Extent, ShardingKind};
+use stepsim::step::sharding::{self, CutExtent, Cuts, ShardingKind};
 use stepsim::step::spec::Device;
 use stepsim::step::spec::topology::{Link, Topology};
 
@@ -27,15 +28,17 @@ use stepsim::step::spec::topology::{Link, Topology};
 struct OldestFirst;
 
 impl Schedule for OldestFirst {
-    fn facts(&self) -> Facts {
-        Facts::new("oldest-first", "all forwards, then all backwards in the same order")
+    fn facts(&self) -> ScheduleFacts {
+        ScheduleFacts::new("oldest-first", "all forwards, then all backwards in the same order")
     }
     fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {
         let m = shape.micro_batches;
-        let all = |pass| (0..m).map(move |micro_batch| Slot::Single(Part { pass, chunk: 0, micro_batch }));
+        let all = |pass| {
+            (0..m).map(move |micro_batch| Slot::Single(MicroBatchPass { pass, chunk: 0, micro_batch }))
+        };
         let slots: Vec<Slot> = all(Pass::Forward).chain(all(Pass::Backward)).collect();
         let ranks = vec![slots; shape.ranks as usize];
-        Ok(Order { placement: Placement::looped(shape.ranks, 1), micro_batches: m, ranks })
+        Ok(Order { placement: StagePlacement::looped(shape.ranks, 1), micro_batches: m, ranks })
     }
     fn bubble(&self, _: &Shape, _: &PassTimes) -> Option<Bubble> {
         None
@@ -46,10 +49,10 @@ impl Schedule for OldestFirst {
 }
 
 /// A sharding: optimizer state in pairs of ranks.
-const IN_PAIRS: sharding::Facts = sharding::Facts::new(
+const IN_PAIRS: sharding::ShardingFacts = sharding::ShardingFacts::new(
     "in-pairs",
     "optimizer state, in groups",
-    Cuts::of(Extent::Nobody, Extent::Nobody, Extent::Group),
+    Cuts::of(CutExtent::Nobody, CutExtent::Nobody, CutExtent::Group),
 );
 
 /// A collective: an all-reduce through the first member. All send to it, then it sends to all: 2·(α + (n − 1)·S/B).
@@ -74,9 +77,9 @@ impl Algorithm for Star {
     fn closed_form(&self, t: &Transfer, g: &Geometry, _: u32) -> f64 {
         2.0 * g.intra.time(1.0, f64::from(g.size - 1) * t.bytes as f64)
     }
-    fn phases(&self, t: &Transfer, _: &Geometry, _: u32) -> Vec<Phase> {
+    fn phases(&self, t: &Transfer, _: &Geometry, _: u32) -> Vec<RoundGroup> {
         let round = |outward| Pattern::Own(OwnPattern { name: "star", numbers: [outward, 0], routes: star });
-        [0, 1].map(|outward| Phase::new(round(outward), 1, t.bytes as f64)).into()
+        [0, 1].map(|outward| RoundGroup::new(round(outward), 1, t.bytes as f64)).into()
     }
 }
 
@@ -108,7 +111,7 @@ impl Reading for Fullness {
             *out += &format!("\nFullness: {:.3} of the device\n", section["full"].as_f64().unwrap_or(0.0));
         }
     }
-    fn page(&self, report: &Report, _: &Shown, sheet: &mut Sheet) {
+    fn page(&self, report: &Report, _: &PageContents, sheet: &mut Sheet) {
         let Some(memory) = report.memory.get("hbm") else { return };
         let class = |class: &MemoryClass| {
             let bytes = *memory.by_class.get(class.name()).unwrap_or(&0) as f64;
@@ -132,7 +135,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let before = seconds(&known)?;
     println!("1f1b, chosen collectives, tile-wave prices: {before:.3} s");
 
-    let ordered = known.changed(|w| w.parallelism.pipeline.schedule = Choice::Named(&OldestFirst))?;
+    let ordered = known.changed(|w| w.parallelism.pipeline.schedule = ScheduleChoice::Named(&OldestFirst))?;
     println!("our schedule:    {:.3} s", seconds(&ordered)?);
     let priced = ordered.priced_by(Arc::new(Flat));
     let at_flat_prices = seconds(&priced)?;

@@ -6,7 +6,7 @@ use stepsim::core::ids::DeviceId;
 use stepsim::measure::score::learned_rows::kernels_of;
 use stepsim::measure::score::{AnchoredErrors, PublishedRow, outcomes, read};
 use stepsim::simulate::Inputs;
-use stepsim::step::cost::measured::Row as KernelRow;
+use stepsim::step::cost::measured::MeasuredRow as KernelRow;
 use stepsim::step::cost::{DeviceCost, TileWave};
 
 use crate::command::{Folder, Said};

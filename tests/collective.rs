@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use stepsim::core::ids::{DeviceId, ResourceId};
 use stepsim::step::collective::{
-    ALGORITHMS, Algorithm, Chooser, Fabric, Fidelity, Geometry, Lowering, Network, Op, OwnPattern, Pattern,
-    Phase, Route, Transfer, Why, algorithm,
+    ALGORITHMS, Algorithm, Chooser, DomainWiring, Fidelity, Geometry, Lowering, Network, Op, OwnPattern,
+    Pattern, RoundGroup, Route, Transfer, Why, algorithm,
 };
 use stepsim::step::spec::collectives::{Collectives, Measured, Point};
 use stepsim::step::topology::Machine;
@@ -69,7 +69,7 @@ fn case(name: &str, p: &Value) -> (Op, &'static str, u32, Box<dyn Network>, Vec<
                 per_node: g,
                 inside: (f("inside_Bps"), f("inside_latency_s")),
                 between: (f("between_Bps"), f("between_latency_s")),
-                fabric: Fabric::Switch { reduces: false },
+                fabric: DomainWiring::Switch { reduces: false },
             };
             (Op::AllReduce, "hierarchical", g * k, Box::new(net), all)
         }
@@ -117,12 +117,12 @@ impl Algorithm for ByThrees {
     fn closed_form(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> f64 {
         f64::from(g.size - 1) * g.intra.time(1.0, t.bytes as f64 / f64::from(g.size))
     }
-    fn phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<Phase> {
+    fn phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<RoundGroup> {
         let routes = |g: &Geometry, [step, _]: [u32; 2], each: &mut dyn FnMut(Route<'_>, u32)| {
             (0..g.size).for_each(|i| each(Route::Walk(&[i, (i + step) % g.size]), 1));
         };
         let pattern = Pattern::Own(OwnPattern { name: "by threes", numbers: [3, 0], routes });
-        vec![Phase::new(pattern, g.size - 1, t.bytes as f64 / f64::from(g.size))]
+        vec![RoundGroup::new(pattern, g.size - 1, t.bytes as f64 / f64::from(g.size))]
     }
 }
 
@@ -173,7 +173,7 @@ proptest! {
     fn on_nodes_all_fidelities_agree(
         g in 2u32..5, k in 2u32..5, bytes in 0u64..1 << 32, rate in 1e10..1e11f64, faster in 4.0..20.0f64,
     ) {
-        let fabric = Fabric::Switch { reduces: false };
+        let fabric = DomainWiring::Switch { reduces: false };
         let inside = ((rate * faster).round(), 1e-6);
         let mut net = Nodes { per_node: g, inside, between: (rate.round(), 3e-6), fabric };
         for op in [Op::AllReduce, Op::AllGather, Op::ReduceScatter] {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use stepsim::form::compare::workload::closed_form;
 use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::step::documents::expected;
-use stepsim::step::documents::shards::{Cut, Seen, Shares};
+use stepsim::step::documents::shards::{SequenceShares, SequenceSplit, VisibleKeys};
 use stepsim::step::spec::workload::WorkloadSpec;
 use stepsim::step::spec::{ModelSpec, from_value, load};
 use stepsim::step::topology::Machine;
@@ -26,8 +26,11 @@ fn close(a: f64, b: &Value, tolerance: f64, what: &str) {
     assert!((a - b).abs() <= tolerance * b.abs(), "{what}: {a}, expected {b}");
 }
 
-const CUTS: [(&str, Cut); 3] =
-    [("contiguous", Cut::Contiguous), ("zigzag", Cut::Zigzag), ("per-document-zigzag", Cut::PerDocument)];
+const CUTS: [(&str, SequenceSplit); 3] = [
+    ("contiguous", SequenceSplit::Contiguous),
+    ("zigzag", SequenceSplit::Zigzag),
+    ("per-document-zigzag", SequenceSplit::PerDocument),
+];
 
 #[test]
 fn shares_of_ranks_are_the_golden_ones() {
@@ -38,7 +41,7 @@ fn shares_of_ranks_are_the_golden_ones() {
         let (name, lengths) = (&case["name"], lengths(case));
         for (cut_name, cut) in CUTS {
             let want = &case["cuts"][cut_name];
-            let got = Shares::of(&lengths, 8, cut, Seen::Causal);
+            let got = SequenceShares::of(&lengths, 8, cut, VisibleKeys::Causal);
             let pairs: Vec<u128> = got.by_rank().collect();
             let wanted: Vec<u128> =
                 want["pairs"].as_array().unwrap().iter().map(|p| p.as_u64().unwrap().into()).collect();
@@ -52,11 +55,11 @@ fn shares_of_ranks_are_the_golden_ones() {
             );
             // Masks add up to the same over any cut.
             for (seen, of) in [
-                (Seen::Causal, "pairs"),
-                (Seen::Window(1024), "window_1024"),
-                (Seen::Chunk(8192), "chunk_8192"),
+                (VisibleKeys::Causal, "pairs"),
+                (VisibleKeys::Window(1024), "window_1024"),
+                (VisibleKeys::Chunk(8192), "chunk_8192"),
             ] {
-                let all: u128 = Shares::of(&lengths, 8, cut, seen).by_rank().sum();
+                let all: u128 = SequenceShares::of(&lengths, 8, cut, seen).by_rank().sum();
                 assert_eq!(all, u128::from(case[of].as_u64().unwrap()), "{name} {cut_name} {of}");
             }
         }

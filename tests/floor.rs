@@ -3,7 +3,7 @@
 use stepsim::form::compare::workload::closed_form;
 use stepsim::simulate::jump::figures;
 use stepsim::simulate::{Inputs, Options};
-use stepsim::step::schedule::Chunks;
+use stepsim::step::schedule::ChunkCount;
 
 /// Of itself, by how much times that are summed differently may differ.
 const ROUNDING: f64 = 1e-6;
@@ -47,8 +47,8 @@ fn no_schedule_is_shorter_than_its_floor() {
     for schedule in stepsim::step::schedule::ALL {
         let name = schedule.name();
         let chunks = match schedule.facts().chunks {
-            Chunks::Exactly(n) => n,
-            Chunks::AtLeast(least, _) => least,
+            ChunkCount::Exactly(n) => n,
+            ChunkCount::AtLeast(least, _) => least,
         };
         let sets = [
             "parallelism.data=2".to_string(),

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cluster::{Fidelity, Kind, Layout};
 use proptest::prelude::*;
 use stepsim::core::engine;
-use stepsim::core::fold::{Folded, fold};
+use stepsim::core::fold::{FoldedWorld, fold};
 use stepsim::core::ids::{CommId, OpId, RankId, TierId, TransferId};
 use stepsim::core::program::{
     Action, Flow, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Span, StreamKind, Work, World,
@@ -96,7 +96,7 @@ fn ranks_that_may_compete_for_a_tier_do_not_merge() {
     let folded = fold(&Layout { host_layers: 2, ..even() }.world());
     assert_ne!(folded.source(RankId(0)), folded.source(RankId(1)));
     assert_eq!(folded.source(RankId(0)), folded.source(RankId(2)));
-    let counts = |f: &Folded| f.world.tiers_of(RankId(0)).iter().map(|t| t.count).collect::<Vec<_>>();
+    let counts = |f: &FoldedWorld| f.world.tiers_of(RankId(0)).iter().map(|t| t.count).collect::<Vec<_>>();
     assert_eq!(counts(&folded), [1, 1]);
     // With room for all, the two devices of a host merge and count double on its memory.
     assert_eq!(counts(&fold(&even().world())), [1, 2]);
@@ -104,7 +104,7 @@ fn ranks_that_may_compete_for_a_tier_do_not_merge() {
 
 #[test]
 fn nothing_merges_in_an_unfolded_world() {
-    let folded = Folded::unfolded(even().world());
+    let folded = FoldedWorld::unfolded(even().world());
     assert_eq!(folded.ranks.len(), 16);
     assert!((0..16).all(|r| folded.source(RankId(r)) == RankId(r) && folded.size(RankId(r)) == 1));
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use stepsim::around::matmul::{ProductRun, ShardedProduct, Statement, plans};
-use stepsim::step::collective::{Bound, Chooser, Geometry, bound};
+use stepsim::step::collective::{Chooser, CollectiveBound, Geometry, bound};
 use stepsim::step::topology::{Machine, Mesh};
 
 use crate::command::{Folder, stepsim};
@@ -108,7 +108,7 @@ fn devices_hold_the_golden_bytes() {
 }
 
 /// The one collective of a case: what it is, what it takes by rule, and what it takes when run.
-fn only(case: &Value) -> (&'static str, Bound, f64) {
+fn only(case: &Value) -> (&'static str, CollectiveBound, f64) {
     let machine = machine(case);
     let mesh = Mesh::of(&machine);
     let played = ProductRun::run(&plan(case, &mesh), &mesh, &machine, &Chooser::best(), 0.0).unwrap();

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 use stepsim::form::compare::workload::closed_form;
 use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::step::model::muon::{Held, held, kernels, owned};
+use stepsim::step::model::muon::{MatrixBatch, held, kernels, owned};
 use stepsim::step::model::{Shard, optimizer};
 use stepsim::step::spec::workload::{Dtype, OptimizerKind, PrecisionSpec};
 use stepsim::step::spec::{ModelSpec, load};
@@ -21,7 +21,7 @@ fn close(a: f64, b: &Value, what: &str) {
 }
 
 /// The matrices of one layer, uncut.
-fn of_layer(model: &ModelSpec, layer: u64) -> Vec<Held> {
+fn of_layer(model: &ModelSpec, layer: u64) -> Vec<MatrixBatch> {
     held(&model.layer(layer), &Shard::whole(model))
 }
 
@@ -30,7 +30,7 @@ fn newton_schulz_has_the_golden_flops() {
     let golden = golden();
     for row in golden["newton_schulz_examples"].as_array().unwrap() {
         let (rows, columns) = (row["rows"].as_u64().unwrap(), row["columns"].as_u64().unwrap());
-        let m = Held { short: rows.min(columns), long: rows.max(columns), count: 1, expert: false };
+        let m = MatrixBatch { short: rows.min(columns), long: rows.max(columns), count: 1, expert: false };
         close(m.flops(), &row["full"], "one matrix");
         let products: f64 = kernels(&[m], Dtype::Bf16).iter().map(|k| k.flops).sum();
         close(products, &row["full"], "its kernels");
@@ -59,10 +59,10 @@ fn newton_schulz_has_the_golden_flops() {
 #[test]
 fn owners_share_whole_matrices() {
     let model: ModelSpec = load("llama3-8b", &[]).unwrap().value;
-    let all: Vec<Held> = (0..model.layers).flat_map(|l| of_layer(&model, l)).collect();
-    let flops = |of: &[Held]| of.iter().map(|m| m.flops() * m.count as f64).sum::<f64>();
+    let all: Vec<MatrixBatch> = (0..model.layers).flat_map(|l| of_layer(&model, l)).collect();
+    let flops = |of: &[MatrixBatch]| of.iter().map(|m| m.flops() * m.count as f64).sum::<f64>();
     assert_eq!(flops(&owned(&all, (1, 1))), flops(&all));
-    let largest = all.iter().map(Held::flops).fold(0.0, f64::max);
+    let largest = all.iter().map(MatrixBatch::flops).fold(0.0, f64::max);
     for n in [2, 8, 64, 512] {
         let most = flops(&owned(&all, (n, 1)));
         let mean = flops(&all) / f64::from(n);
@@ -131,7 +131,7 @@ fn a_step_with_muon_runs_its_products_and_shares_them() {
     let (_, shared, share) = step(&[zero1, muon]);
     assert!(whole > adam && shared < whole, "{adam} {whole} {shared}");
     // The products at peak are the least that the update can add.
-    let all: Vec<Held> = (0..inputs.model.layers).flat_map(|l| of_layer(&inputs.model, l)).collect();
+    let all: Vec<MatrixBatch> = (0..inputs.model.layers).flat_map(|l| of_layer(&inputs.model, l)).collect();
     let flops: f64 = all.iter().map(|m| m.flops() * m.count as f64).sum();
     let least = flops / inputs.peak().0;
     assert!(whole - adam > least && whole - adam < 4.0 * least + 0.005, "{} {least}", whole - adam);

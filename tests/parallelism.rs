@@ -5,7 +5,7 @@ use stepsim::core::ids::RankId;
 use stepsim::core::program::{MemoryClass, MemoryWhen};
 use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::step::model::{CommGroup, CommOp, Item, LayerPlan, Shard};
-use stepsim::step::moe::Exchange;
+use stepsim::step::moe::MoeExchange;
 use stepsim::step::plan::step::overlap::{decompose, is_cut};
 use stepsim::step::spec::workload::{ContextKind, ContextSpec, Fp8Communication, Fp8Spec, TensorOverlap};
 use stepsim::step::spec::{ModelSpec, WorkloadSpec, from_value, load};
@@ -305,7 +305,7 @@ fn eight_bits_halve_what_they_name() {
         stepsim::step::moe::Travel::new(&workload, &m, moe, 4096, 1)
     };
     let [all, some] = [None, Some(fp8(false))].map(travel);
-    let sent = |t: &stepsim::step::moe::Travel| Exchange::ALL.map(|e| t.bytes(e, 1.0).scale_up);
+    let sent = |t: &stepsim::step::moe::Travel| MoeExchange::ALL.map(|e| t.bytes(e, 1.0).scale_up);
     let share = sent(&some)[0] / sent(&all)[0];
     assert!((share / ((1.0 + 4.0 / 128.0) / 2.0) - 1.0).abs() < 1e-9, "{share}");
     assert_eq!(sent(&some)[1..], sent(&all)[1..]);
@@ -388,7 +388,9 @@ fn every_schedule_runs_a_real_step() {
 /// What the schedule itself would order.
 fn schedule_order(step: &Simulation) -> stepsim::step::schedule::Order {
     let pipeline = &step.inputs.workload.value.parallelism.pipeline;
-    let stepsim::step::schedule::Choice::Named(schedule) = pipeline.schedule else { panic!("a name") };
+    let stepsim::step::schedule::ScheduleChoice::Named(schedule) = pipeline.schedule else {
+        panic!("a name")
+    };
     match schedule.facts().searched {
         true => step.plan.order.clone(),
         false => schedule.order(&pipeline.shape(step.plan.micro_batches)).unwrap(),

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use serde_json::Value;
 use stepsim::core::ids::{OpId, RankId};
 use stepsim::read::analysis::diff::diff;
-use stepsim::read::analysis::reading::{Measure, Reading, Report, Run, Sheet, Shown};
+use stepsim::read::analysis::reading::{Measure, PageContents, Reading, Report, Run, Sheet};
 use stepsim::read::analysis::table::table;
 use stepsim::simulate::behaviour::drawn;
 use stepsim::simulate::page::page;
@@ -218,7 +218,7 @@ impl Reading for Counted {
     fn table(&self, report: &Report, out: &mut String, _: u16) {
         *out += &format!("\nCounted: {}\n", report.own["counted"]["ops"]);
     }
-    fn page(&self, _: &Report, shown: &Shown, sheet: &mut Sheet) {
+    fn page(&self, _: &Report, shown: &PageContents, sheet: &mut Sheet) {
         sheet.section("Counted", "Its own.", |out| out.push_str(&shown.of_ranks.to_string()));
     }
 }

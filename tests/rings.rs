@@ -8,7 +8,7 @@ use serde::Deserialize;
 use stepsim::core::ids::{DeviceId, ResourceId};
 use stepsim::core::units::{Bandwidth, Time};
 use stepsim::step::collective::{
-    Chooser, Fabric, Fidelity, Geometry, LinkClass, Lowering, Network, Op, Transfer, algorithm,
+    Chooser, DomainWiring, Fidelity, Geometry, Lowering, NeighbourLink, Network, Op, Transfer, algorithm,
 };
 use stepsim::step::topology::Machine;
 
@@ -52,8 +52,8 @@ impl Network for Case {
     fn port_of(&self, d: DeviceId) -> u32 {
         self.node_of(d)
     }
-    fn fabric(&self) -> Fabric {
-        Fabric::Switch { reduces: false }
+    fn fabric(&self) -> DomainWiring {
+        DomainWiring::Switch { reduces: false }
     }
 }
 
@@ -74,7 +74,7 @@ impl Case {
         let g = Geometry {
             nodes: 2,
             ports: 1,
-            inter: LinkClass::new(self.alpha_net_s, share),
+            inter: NeighbourLink::new(self.alpha_net_s, share),
             ..Geometry::switch(self.ranks_per_node, self.beta_in, self.alpha_in_s)
         };
         let ring = algorithm("ring").expect("the ring");
@@ -206,7 +206,7 @@ fn every_algorithm_is_met_by_its_own_play() {
         for (nodes, per_node) in [(2u32, 2u32), (2, 8), (4, 4), (4, 8), (8, 2)] {
             for (inside, between) in [((370e9, 1e-6), (50e9, 16e-6)), ((240e9, 1e-6), (25e9, 2.8e-6))] {
                 for bytes in [1u64 << 10, 1 << 16, 1 << 20, 1 << 24, 1 << 28] {
-                    let fabric = Fabric::Switch { reduces: false };
+                    let fabric = DomainWiring::Switch { reduces: false };
                     let net = Nodes { per_node, inside, between, fabric };
                     let n = nodes * per_node;
                     let [formula, fluid, steps] = [Fidelity::Formula, Fidelity::Fluid, Fidelity::Steps]

@@ -289,7 +289,7 @@ proptest! {
         t in any_times(), equal in any::<bool>(),
     ) {
         let kind = schedule::ALL[which];
-        let chunks = matches!(kind.facts().chunks, schedule::Chunks::AtLeast(..)).then_some(v);
+        let chunks = matches!(kind.facts().chunks, schedule::ChunkCount::AtLeast(..)).then_some(v);
         let group = (kind.facts().groups && group > 0).then_some(group);
         let shape = Shape { chunks, group, ..Shape::new(p, m) };
         let t = if equal { PassTimes::new(t.forward, t.forward, t.forward, 1.0) } else { t };
@@ -341,7 +341,7 @@ proptest! {
         delay in 0u64..10 * UNIT,
     ) {
         let kind = schedule::ALL[which];
-        let chunks = matches!(kind.facts().chunks, schedule::Chunks::AtLeast(..)).then_some(v);
+        let chunks = matches!(kind.facts().chunks, schedule::ChunkCount::AtLeast(..)).then_some(v);
         if let Ok(order) = kind.order(&Shape { chunks, ..Shape::new(p, m) }) {
             run_order(&order, &t, Time(delay));
         }
@@ -548,7 +548,7 @@ fn each_schedule_says_which_numbers_would_run() {
 /// The facts that a schedule states are those of its orders.
 #[test]
 fn facts_are_those_of_the_order() {
-    use schedule::{Backward, Chunks};
+    use schedule::{BackwardSplit, ChunkCount};
     for kind in schedule::ALL {
         let facts = kind.facts();
         let (p, m) = (4, 8);
@@ -557,18 +557,18 @@ fn facts_are_those_of_the_order() {
         assert_eq!(placement.directions(), facts.directions, "{}", facts.name);
         assert_eq!(placement.parts(), Shape::new(p, m).parts_under(facts), "{}", facts.name);
         assert!((0..p).all(|r| placement.chunks(r) == facts.chunks.usual()), "{}", facts.name);
-        if let Chunks::AtLeast(least, _) = facts.chunks {
+        if let ChunkCount::AtLeast(least, _) = facts.chunks {
             assert!(kind.order(&Shape::new(p, m).with_chunks(least)).is_ok(), "{}", facts.name);
         }
         let has =
             |pass: Pass| order.ranks.iter().flatten().flat_map(Slot::parts).any(|part| part.pass == pass);
         let backward = match (has(Pass::Backward), has(Pass::InputGrad)) {
-            (true, false) => Backward::Whole,
-            (false, true) => Backward::Split,
-            _ => Backward::Both,
+            (true, false) => BackwardSplit::Whole,
+            (false, true) => BackwardSplit::Split,
+            _ => BackwardSplit::Both,
         };
         assert_eq!(backward, facts.backward, "{}", facts.name);
-        assert_eq!(order.splits(), backward == Backward::Split, "{}", facts.name);
+        assert_eq!(order.splits(), backward == BackwardSplit::Split, "{}", facts.name);
         assert_eq!(kind.order(&Shape::new(p, m).with_group(m)).is_ok(), facts.groups, "{}", facts.name);
     }
 }
@@ -608,8 +608,8 @@ fn orders_read_as_in_the_papers() {
 }
 
 /// What zb-auto knows where all ranks take the same times.
-fn even_profile(ranks: u32, t: PassTimes, message: Time, limit: f64) -> schedule::Profile {
-    schedule::Profile { ranks: vec![t; ranks as usize], message, limit: Some(limit), kept: 1.0 }
+fn even_profile(ranks: u32, t: PassTimes, message: Time, limit: f64) -> schedule::PassProfile {
+    schedule::PassProfile { ranks: vec![t; ranks as usize], message, limit: Some(limit), kept: 1.0 }
 }
 
 #[test]
@@ -628,7 +628,7 @@ fn searched_orders_leave_no_bubble_where_none_need_be() {
     // Where input gradients give all activations back, the limit of 1F1B's memory does not bind and rank 0 may run
     // ahead with forward passes as ZB-H2 does.
     let t = times(1.0, 1.0, 1.0, 1.0);
-    let light = schedule::Profile { kept: 0.0, ..even_profile(4, t, Time::ZERO, 7.0) };
+    let light = schedule::PassProfile { kept: 0.0, ..even_profile(4, t, Time::ZERO, 7.0) };
     let order = searched.order_for(&Shape::new(4, 16), &light).unwrap();
     assert_eq!(run_order(&order, &t, Time::ZERO).own, Time::ZERO);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use stepsim::core::ids::DeviceId;
-use stepsim::simulate::share::{JobTimes, Shared};
+use stepsim::simulate::share::{JobTimes, SharedRun};
 use stepsim::simulate::{Inputs, Options, Simulation, Site};
 use stepsim::step::spec::{WorkloadSpec, from_value};
 
@@ -50,7 +50,7 @@ fn job(site: &Site, workload: Value, devices: &[u32]) -> Inputs {
 }
 
 fn play(jobs: &[Inputs], folds: bool) -> Vec<JobTimes> {
-    Shared::play(jobs, 2, folds).unwrap().jobs
+    SharedRun::play(jobs, 2, folds).unwrap().jobs
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn jobs_that_share_nothing_take_what_they_take_alone() {
     // And a job on all devices is the step that `run` plays.
     let whole = job(&site, workload(2048, 8), &[0, 1, 2, 3, 4, 5, 6, 7]);
     let run = Simulation::run(&whole, &Options::default()).unwrap();
-    let alone = Shared::play(std::slice::from_ref(&whole), 1, true).unwrap();
+    let alone = SharedRun::play(std::slice::from_ref(&whole), 1, true).unwrap();
     assert_eq!(alone.jobs[0].alone, run.record.step_end);
     assert_eq!(alone.record.step_end, run.record.step_end);
 }

@@ -7,7 +7,7 @@ use stepsim::core::units::Time;
 use stepsim::form::analytic::local_sgd::LocalSgd;
 use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::step::collective::{
-    Chooser, Fabric, Geometry, LinkClass, Op, SiteLinks, Transfer, algorithm, in_chunks,
+    Chooser, DomainWiring, Geometry, NeighbourLink, Op, SiteLinks, Transfer, algorithm, in_chunks,
 };
 use stepsim::step::plan::pipeline::{Sends, abstract_world_over};
 use stepsim::step::schedule::{PassTimes, Shape, SlowEdge};
@@ -26,12 +26,14 @@ fn close(a: f64, b: &Value, what: &str) {
 fn group(levels: &[Value], joined: bool) -> Geometry {
     let number = |level: &Value, key: &str| level[key].as_f64().unwrap();
     let n: Vec<u32> = levels.iter().map(|l| l["n"].as_u64().unwrap() as u32).collect();
-    let link = |l: &Value, share: f64| LinkClass::new(number(l, "alpha_s"), number(l, "Bps") / share);
+    let link = |l: &Value, share: f64| NeighbourLink::new(number(l, "alpha_s"), number(l, "Bps") / share);
     let of_site = f64::from(n[0] * n[1]);
     let across = link(&levels[2], of_site);
     // All of a site share its long link; a full mesh has one to each other site.
-    let across =
-        LinkClass::new(across.alpha(), across.bandwidth() / if joined { f64::from(n[2] - 1) } else { 1.0 });
+    let across = NeighbourLink::new(
+        across.alpha(),
+        across.bandwidth() / if joined { f64::from(n[2] - 1) } else { 1.0 },
+    );
     let (within, wide) = (link(&levels[1], 1.0), link(&levels[2], f64::from(n[0])));
     Geometry {
         size: n.iter().product(),
@@ -39,11 +41,11 @@ fn group(levels: &[Value], joined: bool) -> Geometry {
         per_node: n[0],
         ports: n[0],
         intra: link(&levels[0], 1.0),
-        inter: LinkClass { latency: wide.latency, rate: within.rate.min(wide.rate) },
+        inter: NeighbourLink { latency: wide.latency, rate: within.rate.min(wide.rate) },
         alone: wide,
         uplinks: None,
         sites: Some(SiteLinks { count: n[2], joined, within, across }),
-        fabric: Fabric::Switch { reduces: true },
+        fabric: DomainWiring::Switch { reduces: true },
     }
 }
 
@@ -154,7 +156,7 @@ fn chunked_all_reduces_over_sites_have_the_golden_times() {
             3 => group(levels, exchange != "ring"),
             _ => {
                 let link = |l: &Value, share: f64| {
-                    LinkClass::new(l["alpha_s"].as_f64().unwrap(), l["Bps"].as_f64().unwrap() / share)
+                    NeighbourLink::new(l["alpha_s"].as_f64().unwrap(), l["Bps"].as_f64().unwrap() / share)
                 };
                 let [n, nodes] = [0, 1].map(|i| levels[i]["n"].as_u64().unwrap() as u32);
                 Geometry {
@@ -167,7 +169,7 @@ fn chunked_all_reduces_over_sites_have_the_golden_times() {
                     alone: link(&levels[1], 1.0),
                     uplinks: None,
                     sites: None,
-                    fabric: Fabric::Switch { reduces: true },
+                    fabric: DomainWiring::Switch { reduces: true },
                 }
             }
         };

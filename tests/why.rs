@@ -10,7 +10,7 @@ use stepsim::read::analysis::report::Report;
 use stepsim::read::analysis::slack::slack;
 use stepsim::read::analysis::table::in_full;
 use stepsim::simulate::jump::glanced;
-use stepsim::simulate::whatif::{Base, Change, Subject};
+use stepsim::simulate::whatif::{Change, Subject, WhatIfBase};
 use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::step::spec::{Kind, catalog};
 use stepsim::study::otherwise::{Depth, with_candidates};
@@ -129,7 +129,7 @@ fn a_what_if_equals_a_run_with_the_changed_machine() {
     ];
     for (what, factor, before, after) in cases {
         let subject = Subject::rate(what, topology).expect(what);
-        let base = Base::new(&loaded("gpt2-8", &before), Options::default()).expect("a run");
+        let base = WhatIfBase::new(&loaded("gpt2-8", &before), Options::default()).expect("a run");
         let changed = base.with(&[Change { subject, factor }]).expect("a changed run");
         let run = Simulation::run(&loaded("gpt2-8", &after), &Options::default()).expect("a run");
         assert_eq!(changed.step_time_s, run.record.step_end.s(), "{what}");
@@ -140,7 +140,7 @@ fn a_what_if_equals_a_run_with_the_changed_machine() {
 /// Several changes at once are one run, at least as fast as each of them.
 #[test]
 fn several_changes_are_made_at_once() {
-    let base = Base::new(&loaded("gpt2-8", &[]), Options::default()).expect("a run");
+    let base = WhatIfBase::new(&loaded("gpt2-8", &[]), Options::default()).expect("a run");
     let topology = &base.run().inputs.topology.value;
     let rate = |name: &str| Subject::rate(name, topology).expect("a resource");
     let rates = ["matrix", "memory", "scale-up"].map(|name| Change { subject: rate(name), factor: 1.5 });
@@ -181,7 +181,7 @@ fn what_has_a_field_is_read_again_without_it() {
         ("stragglers", "straggler-64", &[], "noise.stragglers=[]"),
     ];
     for (name, workload, before, set) in cases {
-        let base = Base::new(&loaded(workload, before), Options::default()).expect("a run");
+        let base = WhatIfBase::new(&loaded(workload, before), Options::default()).expect("a run");
         let change = Subject::without(name, &base.run().inputs.topology.value).expect(name);
         let without = base.with(&[change]).expect("a changed run");
         let run = Simulation::run(&loaded(workload, &[before, &[set]].concat()), &Options::default())
@@ -221,7 +221,7 @@ fn a_straggler_leads_the_candidates() {
     assert_eq!(first.sets, ["noise.stragglers=[]"]);
     assert!((first.step_s / report.step_time_s - 1.0 + 0.547).abs() < 0.001, "{first:?}");
     assert!(report.hangs_on.contains("hangs on ranks 0–3"), "{}", report.hangs_on);
-    let base = Base::new(&inputs, options).expect("a run");
+    let base = WhatIfBase::new(&inputs, options).expect("a run");
     let subject = Subject::rate("rank:0-3", &inputs.topology.value).expect("ranks");
     let healed = base.with(&[Change { subject, factor: 2.85 }]).expect("a changed run");
     assert!((healed.step_time_s / first.step_s - 1.0).abs() < 1e-6, "{healed:?} {first:?}");

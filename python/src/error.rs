@@ -4,7 +4,7 @@ use std::any::Any;
 
 use pyo3::prelude::*;
 use stepsim::cli::Failure;
-use stepsim::simulate::{Fault, Status};
+use stepsim::simulate::{Fault, RunStatus};
 
 /// A value as JSON.
 pub fn json(value: &impl serde::Serialize) -> String {
@@ -14,9 +14,9 @@ pub fn json(value: &impl serde::Serialize) -> String {
 /// The exception of `stepsim.errors` that stands for a fault.
 pub fn raised(fault: &Fault) -> PyErr {
     let status = match fault.status {
-        Status::Invalid => "invalid",
-        Status::OutOfMemory => "out_of_memory",
-        Status::Deadlock => "deadlock",
+        RunStatus::Invalid => "invalid",
+        RunStatus::OutOfMemory => "out_of_memory",
+        RunStatus::Deadlock => "deadlock",
         _ => "failed",
     };
     Python::attach(|py| {
@@ -39,5 +39,5 @@ pub fn defect(reason: Option<Box<dyn Any + Send>>) -> PyErr {
     };
     let why = reason.as_ref().and_then(words).unwrap_or_default();
     let message = format!("a defect of stepsim: {why}\n  what to do: please report it, with what was called");
-    raised(&Fault { status: Status::Failed, message, ..Fault::default() })
+    raised(&Fault { status: RunStatus::Failed, message, ..Fault::default() })
 }

@@ -10,7 +10,7 @@ use stepsim::core::units::{PS_PER_S, Time};
 use stepsim::read::analysis::cause::Causes;
 use stepsim::read::analysis::idle::IdleTimes;
 use stepsim::read::analysis::kind::OpKind;
-use stepsim::read::analysis::memory::{Ledger, users};
+use stepsim::read::analysis::memory::{TierLedger, users};
 use stepsim::read::analysis::stalls::Stall;
 use stepsim::read::analysis::{links as used, stalls as stood};
 use stepsim::simulate::Simulation;
@@ -238,7 +238,7 @@ pub fn memory(run: &Simulation) -> Columns {
     let causes = Causes::new(world, &run.record);
     let mut points = Vec::new();
     for (tier, users) in users(world).into_iter().enumerate() {
-        let curve = Ledger::replay(&causes, TierId(tier as u32), &users).curve();
+        let curve = TierLedger::replay(&causes, TierId(tier as u32), &users).curve();
         let of = users.first().map_or(0, |user| number(run, user.rank));
         points.extend(curve.points.into_iter().map(|point| (tier, of, point)));
     }
@@ -265,7 +265,7 @@ pub fn links(run: &Simulation) -> Columns {
     let used = used::alike(world, &run.record, |r: ResourceId| {
         (ResourceId(classes.representative[r.index()]), u64::from(classes.size[r.index()]))
     });
-    let capacity = |link: &used::Alike| world.resources()[link.used.resource.index()].capacity.gbps();
+    let capacity = |link: &used::LinkGroup| world.resources()[link.used.resource.index()].capacity.gbps();
     Columns::default()
         .text("name", used.iter().map(|link| run.inputs.machine.resource_name(link.first)))
         .whole("count", used.iter().map(|link| link.count))

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
-use stepsim::core::interrupt::{Token, until};
+use stepsim::core::interrupt::{InterruptToken, until};
 
 use crate::error::defect;
 
@@ -45,7 +45,7 @@ pub fn watched<T: Send + 'static>(
     let (send, told) = sync_channel(0);
     let (answer, heard) = sync_channel(0);
     let progress = Progress { tell: send, heard, is_asked: tell.is_some() };
-    let token = Token::default();
+    let token = InterruptToken::default();
     let under = token.clone();
     let builder = thread::Builder::new().name("stepsim".into()).stack_size(STACK);
     let worker = builder.spawn(move || {

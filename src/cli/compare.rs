@@ -6,14 +6,14 @@ use super::command_line::{EXAMPLE, command};
 use super::outputs::WRITTEN;
 use super::progress::TerminalProgress;
 use super::screen::note_without_effect;
-use super::timeline::{Also, Shown, traced, write_trace};
+use super::timeline::{Also, TimelineSelection, traced, write_trace};
 use super::write::{write_page, write_report};
 use super::{Failure, calculon, outputs, say};
 use stepsim_form::compare;
 use stepsim_form::compare::tracks::TrackContents;
 use stepsim_form::compare::{Estimators, Formula, FormulaReading, RankDrawing, table};
-use stepsim_read::trace::{Format, RunMeta};
-use stepsim_simulate::behaviour::Drawn;
+use stepsim_read::trace::{RunMeta, TimelineFormat};
+use stepsim_simulate::behaviour::DrawnRank;
 
 /// Compare the closed form of a step with its simulation.
 #[derive(Debug, clap::Args)]
@@ -62,7 +62,7 @@ pub struct Args {
 /// Wrong input (status 2); a run that fails or a file that cannot be written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(path) = &args.trace {
-        Format::of(path).map_err(Failure::input)?;
+        TimelineFormat::of(path).map_err(Failure::input)?;
     }
     let (comparison, drawing) = match args.calculon.as_deref() {
         Some([app, exe, sys]) => {
@@ -101,10 +101,10 @@ fn workload(args: &Args) -> Result<(compare::Comparison, Option<RankDrawing>), F
         meta.number("closed form ms", comparison.closed_form_s * 1e3);
         let mut ranks = traced(Some("stages"), &run)?;
         if !ranks.iter().any(|drawn| drawn.rank == rank) {
-            ranks.splice(0..0, Drawn::asked([rank]));
+            ranks.splice(0..0, DrawnRank::asked([rank]));
         }
         let rows = TrackContents { of: Some(&comparison), rank: &comparison.rank };
-        write_trace(&run, &meta, &Shown::of(&ranks), path, Also::ClosedForm(rows))?;
+        write_trace(&run, &meta, &TimelineSelection::of(&ranks), path, Also::ClosedForm(rows))?;
     }
     let drawing = args.html.as_ref().map(|_| RankDrawing::of(&run, rank));
     Ok((comparison, drawing))

@@ -6,7 +6,7 @@ use clap::error::ContextKind;
 
 use stepsim_core::engine::EngineError;
 use stepsim_read::trace::{OutputError, TraceError};
-use stepsim_simulate::{Fault, SimulationError, Status};
+use stepsim_simulate::{Fault, RunStatus, SimulationError};
 use stepsim_step::collective::CollectiveError;
 use stepsim_step::schedule::ScheduleError;
 use stepsim_step::spec::SpecError;
@@ -23,15 +23,15 @@ pub struct Failure {
 impl Failure {
     /// The input or the command is wrong.
     pub fn input(error: impl std::fmt::Display) -> Failure {
-        Failure::new(error.to_string(), 2, Status::Invalid)
+        Failure::new(error.to_string(), 2, RunStatus::Invalid)
     }
     /// The run failed, or a file could not be written.
     pub fn run(error: impl std::fmt::Display) -> Failure {
-        Failure::new(error.to_string(), 1, Status::Failed)
+        Failure::new(error.to_string(), 1, RunStatus::Failed)
     }
     /// The command needs more memory than it may have.
     pub(super) fn memory(error: impl std::fmt::Display) -> Failure {
-        Failure::new(error.to_string(), 3, Status::Failed)
+        Failure::new(error.to_string(), 3, RunStatus::Failed)
     }
     /// The same with another line of what happened.
     pub(super) fn and(mut self, line: &str) -> Failure {
@@ -42,7 +42,7 @@ impl Failure {
     pub fn fault(&self) -> &Fault {
         &self.fault
     }
-    fn new(message: String, code: u8, status: Status) -> Failure {
+    fn new(message: String, code: u8, status: RunStatus) -> Failure {
         let fault = Fault { status, message: message.clone(), ..Fault::default() };
         Failure { message, status: code, fault: Box::new(fault) }
     }
@@ -60,7 +60,7 @@ impl From<clap::Error> for Failure {
         let part = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
         let text = error.to_string().trim_start_matches("error: ").to_string();
         let fault = Fault {
-            status: Status::Invalid,
+            status: RunStatus::Invalid,
             message: text.split("\n\nFor more").next().unwrap_or_default().trim().to_string(),
             file: part(ContextKind::InvalidArg),
             value: part(ContextKind::InvalidValue),
@@ -105,8 +105,8 @@ impl From<OutputError> for Failure {
 impl From<Fault> for Failure {
     fn from(fault: Fault) -> Failure {
         let status = match fault.status {
-            Status::Invalid => 2,
-            Status::OutOfMemory => 3,
+            RunStatus::Invalid => 2,
+            RunStatus::OutOfMemory => 3,
             _ => 1,
         };
         Failure { message: fault.message.clone(), status, fault: Box::new(fault) }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::outputs::WRITTEN;
 use super::write::write_report;
 use super::{Failure, say};
-use stepsim_step::cost::measured::{Row, Score, score};
+use stepsim_step::cost::measured::{MeasuredRow, Score, score};
 use stepsim_step::cost::{Cost, DeviceCost, TileWave, UnderCap};
 use stepsim_step::model::{AttentionGeneration, Direction, Kernel, KernelClass, KernelShape, Scaling};
 use stepsim_step::spec::kernel::{Format, Maker};
@@ -71,7 +71,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 ///
 /// # Errors
 /// It cannot be read, or a line is no row (status 2).
-pub(super) fn measured_rows(path: &Path) -> Result<Vec<Row>, Failure> {
+pub(super) fn measured_rows(path: &Path) -> Result<Vec<MeasuredRow>, Failure> {
     let wrong = |problem: String| {
         Failure::input(format!(
             "{}: {problem}\n  allowed: measured kernels, one JSON object a line\n  hint: examples/measure/measure_device.py writes them",

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::{Failure, say, width};
 use stepsim_bring::describe::models_by_name;
 use stepsim_core::declare::named;
-use stepsim_step::schedule::Choice;
+use stepsim_step::schedule::ScheduleChoice;
 use stepsim_step::sharding::ALL;
 use stepsim_step::spec::{Device, Kind, Loaded, ModelSpec, WorkloadSpec, catalog, load, simple};
 
@@ -86,9 +86,9 @@ impl Listing {
             Listing::Shardings => {
                 ALL.iter().map(|facts| (facts.name.to_string(), facts.about.to_string())).collect()
             }
-            Listing::Schedules => {
-                Choice::all().map(|choice| (choice.name().to_string(), choice.about().to_string())).collect()
-            }
+            Listing::Schedules => ScheduleChoice::all()
+                .map(|choice| (choice.name().to_string(), choice.about().to_string()))
+                .collect(),
         }
     }
 }

@@ -17,7 +17,7 @@ use stepsim_around::matmul::{
 use stepsim_core::ids::DeviceId;
 use stepsim_core::units::{Bytes, Time};
 use stepsim_read::trace::RunMeta;
-use stepsim_step::collective::{Bound, Chooser, CollectiveError};
+use stepsim_step::collective::{Chooser, CollectiveBound, CollectiveError};
 use stepsim_step::spec::{Loaded, SpecError, Topology};
 use stepsim_step::topology::{Machine, Mesh};
 
@@ -121,7 +121,7 @@ struct CollectiveTimes {
     array: String,
     axes: String,
     bytes: u64,
-    rule: Bound,
+    rule: CollectiveBound,
     group: String,
     chosen: &'static str,
     simulated_s: f64,

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use super::serve::{RequestHead, listen, refuse, until_served};
 use super::{Failure, say};
-use stepsim_read::trace::Format;
+use stepsim_read::trace::TimelineFormat;
 
 /// The viewer, and the port from which its page may fetch.
 const VIEWER: &str = "https://ui.perfetto.dev";
@@ -43,7 +43,7 @@ pub struct Args {
 /// The file is no timeline or cannot be read (status 2); nothing can be served at the port.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let path = &args.timeline;
-    Format::of(path).map_err(Failure::input)?;
+    TimelineFormat::of(path).map_err(Failure::input)?;
     File::open(path).map_err(|e| Failure::input(format!("{}: {e}", path.display())))?;
     let (listener, port) = listen(args.port, "stepsim open")?;
     let (path, at) = (path.clone(), format!("/{}", escaped(path)));

@@ -9,8 +9,8 @@ use super::write::write_json;
 use super::{Failure, inputs, say};
 use stepsim_around::rl::{Iteration, PhaseLane, RlSpec, iteration};
 use stepsim_core::units::Time;
-use stepsim_read::trace::writer::{CounterUnit, Sink, Slice, Value};
-use stepsim_read::trace::{Summary, write_with};
+use stepsim_read::trace::writer::{ArgumentValue, CounterUnit, Sink, Slice};
+use stepsim_read::trace::{TimelineSummary, write_with};
 use stepsim_simulate::{Inputs, Options, Simulation};
 use stepsim_step::spec::SpecError;
 
@@ -113,13 +113,13 @@ fn text(spec: &RlSpec, of: &Iteration) -> String {
 /// The phases on a row for each set of devices, and how many sequences the slowest replica runs.
 fn draw(of: &Iteration, path: &Path) -> Result<(), Failure> {
     let ns = |s: f64| (s * 1e9).round() as u64;
-    let write = |sink: &mut dyn Sink| -> io::Result<Summary> {
+    let write = |sink: &mut dyn Sink| -> io::Result<TimelineSummary> {
         sink.begin(&[])?;
         sink.process(1, "iteration", 0)?;
         let training = sink.thread(1, 1, "devices that train")?;
         let generation = sink.thread(1, 2, "devices that generate")?;
         let counter = sink.counter_track(1, "slowest replica", "running sequences", CounterUnit::Number)?;
-        let mut summary = Summary::default();
+        let mut summary = TimelineSummary::default();
         let mut begun = 0.0;
         for phase in &of.phases {
             let kind = sink.kind(phase.name, "phase", &[])?;
@@ -140,7 +140,7 @@ fn draw(of: &Iteration, path: &Path) -> Result<(), Failure> {
             }
         }
         for (s, running) in &of.slowest.running {
-            sink.counter(counter, ns(begun + s), Value::Uint(*running))?;
+            sink.counter(counter, ns(begun + s), ArgumentValue::Uint(*running))?;
             summary.counter_values += 1;
         }
         sink.finish()?;

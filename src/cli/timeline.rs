@@ -11,13 +11,15 @@ use stepsim_form::compare::among::Among;
 use stepsim_form::compare::tracks::TrackContents;
 use stepsim_measure::beside::Above;
 use stepsim_measure::profile::RankEvents;
-use stepsim_read::trace::{self, OutputError, PerRank, RunMeta, Summary, Timeline, TraceError, TracedRank};
+use stepsim_read::trace::{
+    self, OutputError, PerRank, RunMeta, Timeline, TimelineSummary, TraceError, TracedRank,
+};
 use stepsim_simulate::Simulation;
-use stepsim_simulate::behaviour::{Drawn, drawn};
+use stepsim_simulate::behaviour::{DrawnRank, drawn};
 use stepsim_simulate::timeline::{fit, of_run};
 use stepsim_step::topology::Axis;
 
-pub use stepsim_simulate::timeline::{Shown, of_whole};
+pub use stepsim_simulate::timeline::{TimelineSelection, of_whole};
 
 /// The rows that a file shows beside a timeline.
 #[derive(Clone, Copy)]
@@ -34,7 +36,7 @@ pub enum Also<'a> {
 pub fn write_trace(
     run: &Simulation,
     meta: &RunMeta,
-    shown: &Shown,
+    shown: &TimelineSelection,
     path: &Path,
     also: Also<'_>,
 ) -> Result<Option<String>, Failure> {
@@ -46,7 +48,7 @@ pub fn write_trace(
             };
             return written.map(|_| None).map_err(Failure::run);
         }
-        let format = trace::Format::of(path).map_err(Failure::input)?.0;
+        let format = trace::TimelineFormat::of(path).map_err(Failure::input)?.0;
         let note = fit(&mut timeline, shown.detail, format);
         match also {
             Also::Nothing => write_with_rows(&timeline, TrackContents::default(), path)?,
@@ -84,7 +86,7 @@ pub fn write_with_rows(timeline: &Timeline, rows: TrackContents<'_>, path: &Path
 }
 
 /// Tells of a timeline that was written, or not.
-pub fn told(written: Result<Summary, TraceError>) -> Result<(), Failure> {
+pub fn told(written: Result<TimelineSummary, TraceError>) -> Result<(), Failure> {
     match written {
         // Its reader has seen enough.
         Err(TraceError::Output(OutputError::Write { error, .. }))
@@ -97,7 +99,7 @@ pub fn told(written: Result<Summary, TraceError>) -> Result<(), Failure> {
 }
 
 /// The ranks that an argument names; without one, one of each behaviour.
-pub fn traced(text: Option<&str>, run: &Simulation) -> Result<Vec<Drawn>, Failure> {
+pub fn traced(text: Option<&str>, run: &Simulation) -> Result<Vec<DrawnRank>, Failure> {
     let layout = &run.plan.layout;
     let count = layout.ranks();
     let ranks = match text {
@@ -110,7 +112,7 @@ pub fn traced(text: Option<&str>, run: &Simulation) -> Result<Vec<Drawn>, Failur
         }
         Some(text) => listed(text, count),
     };
-    ranks.map(Drawn::asked)
+    ranks.map(DrawnRank::asked)
 }
 
 /// Numbers and ranges below `count`.

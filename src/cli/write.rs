@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::failure::Failure;
 use super::screen::put;
-use stepsim_read::trace::Output;
+use stepsim_read::trace::TimelineFile;
 
 /// Writes a value as indented JSON, whole or not at all; `-` is the standard output.
 ///
@@ -44,7 +44,7 @@ pub fn write_page<E: std::fmt::Display>(
 /// # Errors
 /// The file cannot be written (status 1).
 pub(super) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let mut output = Output::create(path, path.extension().is_some_and(|e| e == "gz"))?;
+    let mut output = TimelineFile::create(path, path.extension().is_some_and(|e| e == "gz"))?;
     output.write_all(bytes).map_err(|e| Failure::run(output.error(e)))?;
     output.finish().map_err(Failure::run)
 }

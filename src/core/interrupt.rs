@@ -1,8 +1,8 @@
 //! Work that its caller may call off.
 //!
-//! A caller does the work under a [`Token`] ([`until`]) and pulls it from another thread. Long loops ask [`check`]:
-//! once the token is pulled, the thread unwinds to its caller and drops all on its way, so that partial files are
-//! removed. Threads that the work starts are [`carried`] and end alike. A result is whole, or there is none.
+//! A caller does the work under a [`InterruptToken`] ([`until`]) and pulls it from another thread. Long loops ask
+//! [`check`]: once the token is pulled, the thread unwinds to its caller and drops all on its way, so that partial
+//! files are removed. Threads that the work starts are [`carried`] and end alike. A result is whole, or there is none.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -11,14 +11,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 thread_local! {
     /// The token that calls off the work of this thread.
-    static TOKEN: RefCell<Option<Token>> = const { RefCell::new(None) };
+    static TOKEN: RefCell<Option<InterruptToken>> = const { RefCell::new(None) };
 }
 
 /// Calls off the work that is done under it.
 #[derive(Clone, Debug, Default)]
-pub struct Token(Arc<AtomicBool>);
+pub struct InterruptToken(Arc<AtomicBool>);
 
-impl Token {
+impl InterruptToken {
     /// The work ends at its next [`check`].
     pub fn pull(&self) {
         self.0.store(true, Ordering::Relaxed);
@@ -32,7 +32,7 @@ impl Token {
 struct CalledOff;
 
 /// Does work under a token; nothing where it was called off.
-pub fn until<T>(token: &Token, work: impl FnOnce() -> T) -> Option<T> {
+pub fn until<T>(token: &InterruptToken, work: impl FnOnce() -> T) -> Option<T> {
     let before = TOKEN.replace(Some(token.clone()));
     let done = catch_unwind(AssertUnwindSafe(work));
     TOKEN.set(before);
@@ -45,7 +45,7 @@ pub fn until<T>(token: &Token, work: impl FnOnce() -> T) -> Option<T> {
 
 /// Unwinds to [`until`] if the work of this thread was called off. Cheap: loops ask every few thousand turns.
 pub fn check() {
-    if TOKEN.with_borrow(|token| token.as_ref().is_some_and(Token::is_pulled)) {
+    if TOKEN.with_borrow(|token| token.as_ref().is_some_and(InterruptToken::is_pulled)) {
         resume_unwind(Box::new(CalledOff));
     }
 }
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn work_ends_at_the_next_check_and_drops_what_it_had() {
-        let (token, held) = (Token::default(), Arc::new(()));
+        let (token, held) = (InterruptToken::default(), Arc::new(()));
         let work = || {
             let _kept = Arc::clone(&held);
             check();
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn threads_of_the_work_end_too() {
-        let token = Token::default();
+        let token = InterruptToken::default();
         let work = |i| {
             if i == 5 {
                 token.pull();
@@ -90,12 +90,12 @@ mod tests {
             check();
         };
         assert_eq!(until(&token, || pool::all(1000, 3, &work).len()), None);
-        assert_eq!(until(&Token::default(), || pool::all(4, 2, &|i| i).len()), Some(4));
+        assert_eq!(until(&InterruptToken::default(), || pool::all(4, 2, &|i| i).len()), Some(4));
     }
 
     #[test]
     #[should_panic(expected = "a defect")]
     fn a_panic_stays_a_panic() {
-        until(&Token::default(), || panic!("a defect"));
+        until(&InterruptToken::default(), || panic!("a defect"));
     }
 }

@@ -34,11 +34,11 @@ pub const MODULE_INPUT: &str = "patch embedding";
 
 /// The work of a class's kernels, which decides their price.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Kind {
+pub enum KernelKind {
     /// One product of activations or gradients with weights, or with one another for the weights' gradients.
-    Gemm(Pass),
+    Gemm(MatmulPass),
     /// Such products of several experts in one launch.
-    GroupedGemm(Pass),
+    GroupedGemm(MatmulPass),
     /// Batched products of tokens with one another.
     Batched,
     /// Products inside and between the chunks of a sequence.
@@ -46,12 +46,12 @@ pub enum Kind {
     /// Attention in one kernel.
     Attention,
     /// Bytes moved and nothing multiplied.
-    MemoryBound(Rates),
+    MemoryBound(ClassRates),
 }
 
 /// The product that a matrix multiplication is, one of three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pass {
+pub enum MatmulPass {
     /// The forward one.
     Forward,
     /// The input's gradient.
@@ -62,7 +62,7 @@ pub enum Pass {
 
 /// Usual figures of a class that memory bounds; a device's file may have its own.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rates {
+pub struct ClassRates {
     /// Bandwidth of a tuned kernel over the bandwidth of a copy.
     pub tuned: f64,
     /// The same of a compiled one.
@@ -117,7 +117,7 @@ macro_rules! classes {
                 match self { $(KernelClass::$variant => $about),* }
             }
             /// The work of its kernels.
-            pub const fn kind(self) -> Kind {
+            pub const fn kind(self) -> KernelKind {
                 match self { $(KernelClass::$variant => $kind),* }
             }
             /// The ops of measurements that mean it.
@@ -129,8 +129,8 @@ macro_rules! classes {
 }
 
 /// A class that memory bounds: bandwidth over a copy's when tuned, compiled and eager; floor in microseconds.
-const fn moves([tuned, compiled, eager]: [f64; 3], floor_us: f64) -> Kind {
-    Kind::MemoryBound(Rates { tuned, compiled, eager, floor_us })
+const fn moves([tuned, compiled, eager]: [f64; 3], floor_us: f64) -> KernelKind {
+    KernelKind::MemoryBound(ClassRates { tuned, compiled, eager, floor_us })
 }
 /// An op that moves `elements` elements of its format for each of its own, forward.
 const fn forward(op: &'static str, elements: f64) -> MeasuredOp {
@@ -151,27 +151,27 @@ const fn bytes(op: &'static str, bytes: f64) -> MeasuredOp {
 
 classes! {
     Gemm "gemm" "Matrix product of a forward pass (operands TN).",
-        Kind::Gemm(Pass::Forward), [];
+        KernelKind::Gemm(MatmulPass::Forward), [];
     GemmInputGrad "gemm-input-grad" "Matrix product of an input gradient (operands NN).",
-        Kind::Gemm(Pass::InputGrad), [];
+        KernelKind::Gemm(MatmulPass::InputGrad), [];
     GemmWeightGrad "gemm-weight-grad" "Matrix product of a weight gradient (operands NT, often added to what is there).",
-        Kind::Gemm(Pass::WeightGrad), [];
+        KernelKind::Gemm(MatmulPass::WeightGrad), [];
     GroupedGemm "grouped-gemm" "Products of several experts in one launch, forward.",
-        Kind::GroupedGemm(Pass::Forward), [];
+        KernelKind::GroupedGemm(MatmulPass::Forward), [];
     GroupedGemmInputGrad "grouped-gemm-input-grad" "Products of several experts in one launch, input gradient.",
-        Kind::GroupedGemm(Pass::InputGrad), [];
+        KernelKind::GroupedGemm(MatmulPass::InputGrad), [];
     GroupedGemmWeightGrad "grouped-gemm-weight-grad" "Products of several experts in one launch, weight gradient.",
-        Kind::GroupedGemm(Pass::WeightGrad), [];
+        KernelKind::GroupedGemm(MatmulPass::WeightGrad), [];
     AttentionGemm "attention-gemm" "Batched products of an attention that is not fused.",
-        Kind::Batched, [];
+        KernelKind::Batched, [];
     Scan "scan" "Products inside and between the chunks of a state space or linear attention, forward.",
-        Kind::Scan, [];
+        KernelKind::Scan, [];
     ScanBackward "scan-backward" "The same, backward.",
-        Kind::Scan, [];
+        KernelKind::Scan, [];
     AttentionForward "attention-forward" "Fused attention, forward.",
-        Kind::Attention, [];
+        KernelKind::Attention, [];
     AttentionBackward "attention-backward" "Fused attention, backward.",
-        Kind::Attention, [];
+        KernelKind::Attention, [];
     Softmax "softmax" "Softmax and dropout of an attention that is not fused, either way.",
         moves([0.90, 0.90, 0.85], 4.0), [forward("softmax", 2.0), backward("softmax", 3.0)];
     Norm "norm" "Layer norm or RMS norm, forward.",
@@ -237,19 +237,19 @@ impl fmt::Display for KernelClass {
 impl KernelClass {
     /// True if it multiplies matrices.
     pub const fn is_matrix(self) -> bool {
-        !matches!(self.kind(), Kind::MemoryBound(_))
+        !matches!(self.kind(), KernelKind::MemoryBound(_))
     }
     /// True if it multiplies activations or gradients with weights, or with one another for the weights' gradients.
     pub const fn is_gemm(self) -> bool {
-        matches!(self.kind(), Kind::Gemm(_) | Kind::GroupedGemm(_))
+        matches!(self.kind(), KernelKind::Gemm(_) | KernelKind::GroupedGemm(_))
     }
     /// True if it holds products of several experts.
     pub const fn is_grouped(self) -> bool {
-        matches!(self.kind(), Kind::GroupedGemm(_))
+        matches!(self.kind(), KernelKind::GroupedGemm(_))
     }
     /// True if it multiplies tokens with one another.
     pub const fn mixes(self) -> bool {
-        matches!(self.kind(), Kind::Batched | Kind::Scan | Kind::Attention)
+        matches!(self.kind(), KernelKind::Batched | KernelKind::Scan | KernelKind::Attention)
     }
     /// The class that memory bounds, and what it moves, of an op of measurements.
     pub fn of_measured(op: &str, backward: bool) -> Option<(KernelClass, MeasuredOp)> {
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn rates_of_makers_are_in_order() {
         for class in KernelClass::ALL {
-            if let Kind::MemoryBound(Rates { tuned, compiled, eager, floor_us }) = class.kind() {
+            if let KernelKind::MemoryBound(ClassRates { tuned, compiled, eager, floor_us }) = class.kind() {
                 // Eager activation reads separate tensors, where fused kernels read halves of one.
                 let eager_is_slowest = compiled >= eager || *class == KernelClass::Activation;
                 assert!(1.0 >= tuned && tuned >= compiled && eager_is_slowest && eager > 0.0, "{class}");

@@ -14,7 +14,7 @@ use crate::profile::classes::Family;
 use crate::profile::model::DeviceEvent;
 use stepsim_core::units::Time;
 use stepsim_form::compare::among::OwnRows;
-use stepsim_read::trace::writer::{Kind, Sink, Slice, Thread, Value};
+use stepsim_read::trace::writer::{ArgumentValue, Sink, Slice, SliceKind, Thread};
 
 /// Number of the first profile's process: above all of a timeline's own. Threads follow.
 const PROCESS: u64 = 910_000_000;
@@ -88,7 +88,7 @@ impl<'a> Above<'a> {
     ) -> io::Result<u64> {
         let later = self.first_ns as i64 - first_product(profile);
         let (mut ended, mut slices) = (0, 0);
-        let mut kinds: FxHashMap<u32, Kind> = FxHashMap::default();
+        let mut kinds: FxHashMap<u32, SliceKind> = FxHashMap::default();
         for event in profile.events.iter().filter(|event| event.stream == stream) {
             let [start, end] = [event.start, event.end].map(|at| at.saturating_add(later).max(0) as u64);
             let start = start.max(ended);
@@ -109,10 +109,10 @@ impl<'a> Above<'a> {
 }
 
 /// The kind of slice that the events of a kernel are.
-fn kernel(profile: &RankEvents, event: &DeviceEvent, sink: &mut dyn Sink) -> io::Result<Kind> {
+fn kernel(profile: &RankEvents, event: &DeviceEvent, sink: &mut dyn Sink) -> io::Result<SliceKind> {
     let class = profile.class_of(event);
     let kernel = profile.name_of(event);
-    let args = [("kernel", Value::Text(kernel)), ("work", Value::Text(&class.work))];
+    let args = [("kernel", ArgumentValue::Text(kernel)), ("work", ArgumentValue::Text(&class.work))];
     let name = if class.class.starts_with("other") { kernel } else { &class.class };
     sink.kind(name, "measured", &args)
 }

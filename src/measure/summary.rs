@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use crate::profile::classes::Family;
 use crate::profile::report::RankProfile;
-use stepsim_core::kernel_class::{KernelClass, Kind};
+use stepsim_core::kernel_class::{KernelClass, KernelKind};
 use stepsim_read::analysis::kind::OpKind;
 use stepsim_read::analysis::lines::{Line, Lines, Measure};
 use stepsim_read::analysis::report::Report;
-use stepsim_read::analysis::stalls::{StallCause, Waiting};
+use stepsim_read::analysis::stalls::{StallCause, WaitKind};
 
 /// The readings of one rank that measured and simulated steps share, in seconds of a step.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -54,9 +54,12 @@ pub fn work_of(class: KernelClass) -> &'static str {
     match (class.kind(), class.name()) {
         (_, name) if name.starts_with("attention") => "attention",
         (_, name) if name.starts_with("optimizer") || name.starts_with("gradient") => "optimizer",
-        (Kind::Scan, _) => "mixed",
-        (Kind::Gemm(_) | Kind::GroupedGemm(_) | Kind::Batched | Kind::Attention, _) => "gemm",
-        (Kind::MemoryBound(_), _) => "memory-bound",
+        (KernelKind::Scan, _) => "mixed",
+        (
+            KernelKind::Gemm(_) | KernelKind::GroupedGemm(_) | KernelKind::Batched | KernelKind::Attention,
+            _,
+        ) => "gemm",
+        (KernelKind::MemoryBound(_), _) => "memory-bound",
     }
 }
 
@@ -69,7 +72,7 @@ impl From<&Report> for RankSummary {
             *sum = (sum.0 + k.count / steps, sum.1 + k.time_s / steps);
         }
         let of_communication = |cause: &StallCause| {
-            use Waiting::{Bubble, Host, Optimizer, Tail};
+            use WaitKind::{Bubble, Host, Optimizer, Tail};
             !matches!(cause.waiting(), Bubble | Tail | Host | Optimizer)
         };
         let (exposed, idle): (Vec<_>, Vec<_>) = r.mean.stalls_s.iter().partition(|s| of_communication(s.0));

@@ -20,17 +20,17 @@ const MOST: usize = 16;
 
 /// A rank that is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Drawn {
+pub struct DrawnRank {
     /// The rank, the lowest of those that behave like it.
     pub rank: RankId,
     /// How many others behave like it; 0 where that was not asked.
     pub like_it: u32,
 }
 
-impl Drawn {
+impl DrawnRank {
     /// Ranks that were asked for one by one.
-    pub fn asked(ranks: impl IntoIterator<Item = RankId>) -> Vec<Drawn> {
-        ranks.into_iter().map(|rank| Drawn { rank, like_it: 0 }).collect()
+    pub fn asked(ranks: impl IntoIterator<Item = RankId>) -> Vec<DrawnRank> {
+        ranks.into_iter().map(|rank| DrawnRank { rank, like_it: 0 }).collect()
     }
 
     /// Its name: `rank 00 ×2.85 · stage 0 · tp 0 dp 0 · 4 alike`.
@@ -47,18 +47,18 @@ impl Drawn {
 type Behaviour = (u32, u64);
 
 /// The ranks that are drawn unasked.
-pub fn drawn(run: &Simulation) -> Vec<Drawn> {
+pub fn drawn(run: &Simulation) -> Vec<DrawnRank> {
     let world = &run.plan.world;
     let mut known: FxHashMap<RankId, u64> = FxHashMap::default();
-    let mut alike: BTreeMap<Behaviour, Drawn> = BTreeMap::new();
+    let mut alike: BTreeMap<Behaviour, DrawnRank> = BTreeMap::new();
     for rank in (0..world.ranks.len() as u32).map(RankId) {
         let source = run.folded.source(rank);
         let when = *known.entry(source).or_insert_with(|| when(run, rank));
         let program = world.ranks[rank.index()].program.0;
         let class = alike.entry((program, when));
-        class.and_modify(|drawn| drawn.like_it += 1).or_insert(Drawn { rank, like_it: 0 });
+        class.and_modify(|drawn| drawn.like_it += 1).or_insert(DrawnRank { rank, like_it: 0 });
     }
-    let mut all: Vec<Drawn> = alike.into_values().collect();
+    let mut all: Vec<DrawnRank> = alike.into_values().collect();
     all.sort_by_key(|drawn| drawn.rank);
     let stages = all.iter().map(|drawn| run.plan.stage(drawn.rank)).max().unwrap_or(0) as usize + 1;
     if all.len() > MOST.max(stages) { few(run, &all) } else { all }
@@ -77,8 +77,8 @@ fn when(run: &Simulation, rank: RankId) -> u64 {
 }
 
 /// The first of each stage, the rank that computes longest and the one that waits longest.
-fn few(run: &Simulation, all: &[Drawn]) -> Vec<Drawn> {
-    let mut picked: BTreeMap<RankId, Drawn> = BTreeMap::new();
+fn few(run: &Simulation, all: &[DrawnRank]) -> Vec<DrawnRank> {
+    let mut picked: BTreeMap<RankId, DrawnRank> = BTreeMap::new();
     let mut stages = std::collections::BTreeSet::new();
     let first = all.iter().filter(|drawn| stages.insert(run.plan.stage(drawn.rank)));
     picked.extend(first.map(|drawn| (drawn.rank, *drawn)));

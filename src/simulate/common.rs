@@ -8,24 +8,24 @@ use std::sync::{Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
 
-use stepsim_core::fold::{Folded, Folds, fold};
+use stepsim_core::fold::{FoldedWorld, Folds, fold};
 use stepsim_core::program::World;
 use stepsim_step::plan::step::Templates;
 
 /// The knowledge that steps share.
 #[derive(Debug, Default)]
-pub struct Common {
+pub struct StepCache {
     folds: Folds,
     templates: Templates,
-    lengths: Mutex<FxHashMap<Pipeline, Length>>,
+    lengths: Mutex<FxHashMap<PipelineSize, ShortLength>>,
 }
 
 /// Stages, and micro-batches of the shortest order that shows all turns of the schedule.
-pub(super) type Pipeline = [u32; 2];
+pub(super) type PipelineSize = [u32; 2];
 
 /// How many micro-batches a short step needs.
 #[derive(Clone, Copy, Debug, Default)]
-struct Length {
+struct ShortLength {
     /// The number of micro-batches that is hoped to be enough, and the number after which the state recurs.
     hoped: Option<(u32, u32)>,
     /// So many were too few.
@@ -40,7 +40,7 @@ const ONE_IN: u32 = 4;
 
 /// A short step that came to rest.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rest {
+pub(super) struct SteadyStep {
     /// Its micro-batches.
     pub micro_batches: u32,
     /// It would have come to rest with this many less.
@@ -49,26 +49,26 @@ pub(super) struct Rest {
     pub recurs: u32,
 }
 
-impl Common {
+impl StepCache {
     /// The memory of programs.
     pub(super) fn templates(&self) -> &Templates {
         &self.templates
     }
 
     /// [`fold`], by what is remembered where there is something.
-    pub(super) fn fold(common: Option<&Common>, world: &World) -> Folded {
+    pub(super) fn fold(common: Option<&StepCache>, world: &World) -> FoldedWorld {
         common.map_or_else(|| fold(world), |common| common.folds.fold(world))
     }
 
     /// Micro-batches that are hoped to be enough for a short step, fewer than are enough for most, and after how many
     /// its state recurs.
-    pub(super) fn hoped(&self, of: Pipeline) -> Option<(u32, u32)> {
+    pub(super) fn hoped(&self, of: PipelineSize) -> Option<(u32, u32)> {
         self.length(of, |length| length.hoped)
     }
 
     /// A short step came to rest: the next one may be shorter, but not so short as has been too short.
-    pub(super) fn came_to_rest(&self, of: Pipeline, rest: Rest) {
-        let Rest { micro_batches, spare, recurs } = rest;
+    pub(super) fn came_to_rest(&self, of: PipelineSize, rest: SteadyStep) {
+        let SteadyStep { micro_batches, spare, recurs } = rest;
         self.length(of, |length| {
             length.in_vain = 0;
             let halfway = if length.too_few == 0 { 0 } else { length.too_few.midpoint(micro_batches) };
@@ -80,7 +80,7 @@ impl Common {
     }
 
     /// A short step of `micro_batches` was too short.
-    pub(super) fn was_too_short(&self, of: Pipeline, micro_batches: u32) {
+    pub(super) fn was_too_short(&self, of: PipelineSize, micro_batches: u32) {
         self.length(of, |length| {
             length.too_few = length.too_few.max(micro_batches);
             length.hoped = length.hoped.filter(|hoped| hoped.0 > micro_batches);
@@ -88,7 +88,7 @@ impl Common {
     }
 
     /// True if a step is worth being shortened: others of its pipeline were not in vain.
-    pub(super) fn is_worth_shortening(&self, of: Pipeline) -> bool {
+    pub(super) fn is_worth_shortening(&self, of: PipelineSize) -> bool {
         self.length(of, |length| {
             let worth = length.in_vain < IN_VAIN || length.in_vain.is_multiple_of(ONE_IN);
             length.in_vain += u32::from(!worth);
@@ -97,11 +97,11 @@ impl Common {
     }
 
     /// No short step came to rest.
-    pub(super) fn was_in_vain(&self, of: Pipeline) {
+    pub(super) fn was_in_vain(&self, of: PipelineSize) {
         self.length(of, |length| length.in_vain += 1);
     }
 
-    fn length<T>(&self, of: Pipeline, with: impl FnOnce(&mut Length) -> T) -> T {
+    fn length<T>(&self, of: PipelineSize, with: impl FnOnce(&mut ShortLength) -> T) -> T {
         let mut lengths = self.lengths.lock().unwrap_or_else(PoisonError::into_inner);
         with(lengths.entry(of).or_default())
     }

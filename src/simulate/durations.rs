@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use stepsim_core::engine::{self, EngineError};
 use stepsim_core::units::Time;
-use stepsim_step::plan::pipeline::durations::{Durations, Group, PASSES, StepDurations};
+use stepsim_step::plan::pipeline::durations::{Durations, PASSES, StartGroup, StepDurations};
 use stepsim_step::plan::pipeline::measured_world;
 use stepsim_step::schedule::Order;
 
@@ -17,19 +17,19 @@ use stepsim_step::schedule::Order;
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Replays {
     /// Each step.
-    pub steps: Vec<Replayed>,
+    pub steps: Vec<ReplayedStep>,
     /// A step in which all parts are even.
     pub even: f64,
     /// Mean of the steps without launch delays, over the even step.
     pub slowdown: f64,
     /// By class of work, stage and replica, if asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub what_ifs: Vec<WhatIf>,
+    pub what_ifs: Vec<ReplayChange>,
 }
 
 /// A step replayed, in the unit of its file.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
-pub struct Replayed {
+pub struct ReplayedStep {
     /// Which.
     pub name: String,
     /// How long it really was.
@@ -43,7 +43,7 @@ pub struct Replayed {
 
 /// A class of work, a stage or a replica.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
-pub struct WhatIf {
+pub struct ReplayChange {
     /// `class forward`, `stage 3`, `replica 0`.
     pub what: String,
     /// Step with it as measured and all else even, over the even step: mean of the steps.
@@ -60,11 +60,11 @@ type Pick<'a> = dyn Fn(&str, &[u32]) -> bool + 'a;
 /// # Errors
 /// The order cannot run.
 pub fn replay(order: &Order, durations: &Durations, what_ifs: bool) -> Result<Replays, EngineError> {
-    let job = Job { order, durations, even: even(durations, order) };
+    let job = ReplayJob { order, durations, even: even(durations, order) };
     let even = job.play(&durations.steps[0], false, &|_, _| false)?;
     let mut out = Replays { even, ..Replays::default() };
     for step in &durations.steps {
-        out.steps.push(Replayed {
+        out.steps.push(ReplayedStep {
             name: step.name.clone(),
             measured: step.measured,
             replayed: job.play(step, true, &|_, _| true)?,
@@ -82,19 +82,19 @@ pub fn replay(order: &Order, durations: &Durations, what_ifs: bool) -> Result<Re
                 let without = job.play(step, false, &|name, place| !pick(name, place))?;
                 cost += whole.without_delays / without.max(f64::MIN_POSITIVE);
             }
-            out.what_ifs.push(WhatIf { what, slowdown: alone / count / positive, cost: cost / count });
+            out.what_ifs.push(ReplayChange { what, slowdown: alone / count / positive, cost: cost / count });
         }
     }
     Ok(out)
 }
 
-struct Job<'a> {
+struct ReplayJob<'a> {
     order: &'a Order,
     durations: &'a Durations,
     even: BTreeMap<String, f64>,
 }
 
-impl Job<'_> {
+impl ReplayJob<'_> {
     /// The length of a step in which the parts that `measured` picks take their own time and all others are even.
     fn play(&self, step: &StepDurations, delays: bool, measured: &Pick) -> Result<f64, EngineError> {
         let time = |name: &str, place: &[u32], delay: bool| {
@@ -132,7 +132,7 @@ impl Job<'_> {
 
 /// The even time of each name.
 fn even(durations: &Durations, order: &Order) -> BTreeMap<String, f64> {
-    let around: BTreeMap<&str, Group> =
+    let around: BTreeMap<&str, StartGroup> =
         durations.before.iter().chain(&durations.after).map(|a| (a.name.as_str(), a.group)).collect();
     let names = PASSES.into_iter().chain(around.keys().copied());
     let stages = order.placement.parts() * durations.stages;
@@ -151,7 +151,8 @@ fn even(durations: &Durations, order: &Order) -> BTreeMap<String, f64> {
         };
         let mut all: Vec<f64> = durations.steps.iter().flat_map(of_step).collect();
         all.sort_by(f64::total_cmp);
-        let communicates = name.starts_with("send") || around.get(name).is_some_and(|g| *g != Group::Alone);
+        let communicates =
+            name.starts_with("send") || around.get(name).is_some_and(|g| *g != StartGroup::Alone);
         let value = match (all.len(), communicates) {
             (0, _) => return None,
             (n, false) => all.iter().sum::<f64>() / n as f64,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::SimulationError;
 use stepsim_core::engine::EngineError;
-use stepsim_read::analysis::head::{Head, Status};
+use stepsim_read::analysis::head::{Head, RunStatus};
 use stepsim_step::plan::step::PlanError;
 use stepsim_step::spec::SpecError;
 
@@ -15,7 +15,7 @@ use stepsim_step::spec::SpecError;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FailedReport {
     /// How the run ended.
-    pub status: Status,
+    pub status: RunStatus,
     /// The head of the run, as far as it was known.
     pub run: Head,
     /// Why.
@@ -28,7 +28,7 @@ pub struct FailedReport {
 pub struct Fault {
     /// How the run ended.
     #[serde(skip)]
-    pub status: Status,
+    pub status: RunStatus,
     /// The whole message, as the command line shows it.
     pub message: String,
     /// The wrong file, or the command-line argument.
@@ -75,7 +75,7 @@ pub struct MemoryFault {
 impl From<&SpecError> for Fault {
     fn from(e: &SpecError) -> Fault {
         Fault {
-            status: Status::Invalid,
+            status: RunStatus::Invalid,
             message: e.to_string(),
             file: e.file.clone(),
             path: e.path.clone(),
@@ -102,10 +102,10 @@ impl From<&EngineError> for Fault {
                     capacity_bytes: capacity.0,
                     holds_bytes,
                 };
-                (Status::OutOfMemory, Some(fault))
+                (RunStatus::OutOfMemory, Some(fault))
             }
-            EngineError::Deadlock { .. } => (Status::Deadlock, None),
-            _ => (Status::Failed, None),
+            EngineError::Deadlock { .. } => (RunStatus::Deadlock, None),
+            _ => (RunStatus::Failed, None),
         };
         Fault { status, message: e.to_string(), out_of_memory, ..Fault::default() }
     }
@@ -116,7 +116,7 @@ impl From<&SimulationError> for Fault {
         match e {
             SimulationError::Spec(e) | SimulationError::Plan(PlanError::Spec(e)) => e.into(),
             SimulationError::Plan(e) => {
-                Fault { status: Status::Invalid, message: e.to_string(), ..Fault::default() }
+                Fault { status: RunStatus::Invalid, message: e.to_string(), ..Fault::default() }
             }
             SimulationError::Engine(e) => e.into(),
         }

@@ -11,7 +11,7 @@ use stepsim_core::ids::DeviceId;
 use stepsim_read::analysis::reading::Reading;
 use stepsim_step::collective::{Algorithm, Chooser, DeviceTuning, Fidelity, Lowering, OwnTimes};
 use stepsim_step::model::flops::NarrowFlops;
-use stepsim_step::plan::step::{Plan, PlanError, Run, Templates, plan_on};
+use stepsim_step::plan::step::{Plan, PlanError, StepSeries, Templates, plan_on};
 
 use stepsim_core::units::FlopRate;
 use stepsim_read::analysis::head::Inert;
@@ -386,7 +386,7 @@ impl Inputs {
         templates: Option<&Templates>,
     ) -> Result<Plan, PlanError> {
         let (workload, model, machine) = (&self.workload.value, &*self.model, &*self.machine);
-        let run = Run { workload, model, machine, devices: u64::from(self.ranks), steps };
+        let run = StepSeries { workload, model, machine, devices: u64::from(self.ranks), steps };
         let placed = |e: SpecError| {
             PlanError::Spec(blame_setting(e, &self.workload.sets).in_file(&self.workload.file))
         };

@@ -32,7 +32,7 @@ use stepsim_core::clock::Clock;
 use stepsim_core::declare::defaults;
 use stepsim_core::engine;
 use stepsim_core::engine::{EngineError, Observer, Record};
-use stepsim_core::fold::Folded;
+use stepsim_core::fold::FoldedWorld;
 use stepsim_core::ids::{DeviceId, RankId, ResourceId};
 use stepsim_core::program::{Edit, World};
 use stepsim_core::units::{Bytes, FlopRate, Flops, Time};
@@ -44,17 +44,17 @@ use stepsim_read::analysis::overlap::{self, StoodStill};
 use stepsim_read::analysis::report::{Extent, RankInfo, Report, RunInfo, report};
 use stepsim_read::analysis::run::Run;
 use stepsim_read::analysis::slack::{Slack, slack};
-use stepsim_read::analysis::waterfall::Counted;
+use stepsim_read::analysis::waterfall::MfuFlops;
 use stepsim_step::model::flops::StepFlops;
 use stepsim_step::plan::step::{Plan, PlanError};
 use stepsim_step::spec::{SpecError, blame_setting, power};
 
-pub use common::Common;
+pub use common::StepCache;
 pub use fault::{FailedReport, Fault, MemoryFault};
 pub use inputs::{Inputs, Site};
 pub use prices::{DevicePrices, MachinePrices, OwnPrices};
 pub use settings::{Settings, expanded, is_file, under};
-pub use stepsim_read::analysis::head::{Head, InputName, Status};
+pub use stepsim_read::analysis::head::{Head, InputName, RunStatus};
 
 defaults! {
     /// How to run.
@@ -96,7 +96,7 @@ pub struct Simulation {
     /// The step as rank programs, all ranks.
     pub plan: Plan,
     /// The world that was played.
-    pub folded: Folded,
+    pub folded: FoldedWorld,
     /// The spans of all ops, by rank of the folded world.
     pub record: Record,
     /// Seconds that planning, folding and playing took.
@@ -164,7 +164,7 @@ impl Simulation {
         edits: &[Edit],
         progress: &mut dyn FnMut(u64),
     ) -> Result<Simulation, SimulationError> {
-        Asked { inputs, options, edits, common: None }.run(progress)
+        StepRequest { inputs, options, edits, common: None }.run(progress)
     }
 
     /// The same, where a run that the engine cannot play to its end comes back up to there, with the reason: ops that
@@ -178,7 +178,7 @@ impl Simulation {
         edits: &[Edit],
         progress: &mut dyn FnMut(u64),
     ) -> Result<(Simulation, Option<EngineError>), SimulationError> {
-        Asked { inputs, options, edits, common: None }.until_failure(progress)
+        StepRequest { inputs, options, edits, common: None }.until_failure(progress)
     }
 
     /// Utilisation, tokens per second, and seconds of a step: as in the report.
@@ -238,16 +238,16 @@ impl Simulation {
 
 /// A step to be played.
 #[derive(Clone, Copy)]
-struct Asked<'a> {
+struct StepRequest<'a> {
     inputs: &'a Inputs,
     options: &'a Options,
     /// Changes to its world.
     edits: &'a [Edit],
     /// The knowledge from steps played before.
-    common: Option<&'a Common>,
+    common: Option<&'a StepCache>,
 }
 
-impl Asked<'_> {
+impl StepRequest<'_> {
     /// As [`Simulation::run_edited`].
     fn run(self, progress: &mut dyn FnMut(u64)) -> Result<Simulation, SimulationError> {
         match self.until_failure(progress)? {
@@ -283,7 +283,7 @@ impl Asked<'_> {
     }
 
     /// The plan with its noise, and what is played of it; the slowness of each rank before anything was drawn.
-    fn prepared(self) -> Result<(Plan, Folded, Vec<f64>), SimulationError> {
+    fn prepared(self) -> Result<(Plan, FoldedWorld, Vec<f64>), SimulationError> {
         let inputs = self.inputs;
         let mut plan = self.planned(inputs, self.options.steps)?;
         let slowness = plan.world.ranks.iter().map(|r| r.slowness).collect::<Vec<_>>();
@@ -296,7 +296,7 @@ impl Asked<'_> {
     /// The plan of its inputs, or of those that stand in for them, with its edits and all noise that is not drawn.
     fn planned(self, inputs: &Inputs, steps: u32) -> Result<Plan, SimulationError> {
         let mut plan =
-            inputs.plan_among(&mut inputs.lowering(), steps, self.common.map(Common::templates))?;
+            inputs.plan_among(&mut inputs.lowering(), steps, self.common.map(StepCache::templates))?;
         self.edits.iter().for_each(|edit| plan.world.edit(edit));
         noise::apply_fixed(&mut plan, &inputs.machine, &inputs.workload.value.noise)
             .map_err(|e| blame_setting(e, &inputs.workload.sets).in_file(&inputs.workload.file))?;
@@ -304,10 +304,10 @@ impl Asked<'_> {
     }
 
     /// The part of a world that is played.
-    fn folded(self, world: &World) -> Folded {
+    fn folded(self, world: &World) -> FoldedWorld {
         match self.options.fold {
-            true => Common::fold(self.common, world),
-            false => Folded::unfolded(world.clone()),
+            true => StepCache::fold(self.common, world),
+            false => FoldedWorld::unfolded(world.clone()),
         }
     }
 }
@@ -318,7 +318,7 @@ impl Asked<'_> {
 /// # Errors
 /// The inputs do not fit, or the world is none.
 pub fn ops_to_play(inputs: &Inputs, options: &Options) -> Result<u64, SimulationError> {
-    let (_, folded, _) = Asked { inputs, options, edits: &[], common: None }.prepared()?;
+    let (_, folded, _) = StepRequest { inputs, options, edits: &[], common: None }.prepared()?;
     Ok(folded.world.op_instances())
 }
 
@@ -354,9 +354,9 @@ fn fullest(world: &World, peaks: &[Bytes], tier: &str) -> Option<u64> {
 /// The time that a mean rank stood still; time in a section counts as often as the section stands for.
 fn stood_still_in(
     plan: &Plan,
-    folded: &Folded,
+    folded: &FoldedWorld,
     record: &Record,
-    section: Option<overlap::Section>,
+    section: Option<overlap::RepeatedTime>,
 ) -> StoodStill {
     let weights: Vec<u64> = folded.ranks.size.iter().map(|size| u64::from(*size)).collect();
     let mut idle = IdleTimes::unfolded(&plan.world, &folded.comms.representative);
@@ -379,7 +379,7 @@ impl WholeStep {
         &self,
         inputs: &Inputs,
         plan: &Plan,
-        folded: &Folded,
+        folded: &FoldedWorld,
         read: impl FnOnce(&RunInfo) -> Report,
     ) -> Report {
         let ranks = RankInfo::of_classes(&folded.ranks.of, |rank| plan.stage(RankId(rank)));
@@ -399,7 +399,7 @@ impl WholeStep {
             tokens: self.tokens,
             steps: plan.steps,
             peak,
-            counted: Counted {
+            counted: MfuFlops {
                 matrices: self.model_flops.model - self.model_flops.mixing,
                 mixing: self.model_flops.mixing,
             },

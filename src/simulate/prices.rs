@@ -31,19 +31,19 @@ pub struct DevicePrices {
     device: DeviceCost,
     /// Compute units that a communication kernel usually takes; 0 without interference.
     taken: u32,
-    times: Known<Time>,
-    slowdowns: Known<u16>,
+    times: PriceCache<Time>,
+    slowdowns: PriceCache<u16>,
 }
 
 /// Known prices of kernels: layers, passes and stages have the same ones.
-struct Known<V>(RefCell<FxHashMap<KernelKey, V>>);
+struct PriceCache<V>(RefCell<FxHashMap<KernelKey, V>>);
 
 /// Kernels that are kept at once.
 const MOST: usize = 1 << 16;
 
-impl<V: Copy> Known<V> {
-    fn new() -> Known<V> {
-        Known(RefCell::default())
+impl<V: Copy> PriceCache<V> {
+    fn new() -> PriceCache<V> {
+        PriceCache(RefCell::default())
     }
     fn of(&self, kernel: &Kernel, made: impl FnOnce() -> V) -> V {
         let key = kernel.key();
@@ -69,7 +69,7 @@ impl DevicePrices {
         let unaligned = workload.stack().unaligned_on(&device.name);
         let device = DeviceCost::new(device).with_maker(maker(workload.fusion)).with_unaligned(unaligned);
         let device = device.slowest_of(devices);
-        let (times, slowdowns) = (Known::new(), Known::new());
+        let (times, slowdowns) = (PriceCache::new(), PriceCache::new());
         DevicePrices { own: None, cost: level(fidelity), device, taken, times, slowdowns }
     }
 }

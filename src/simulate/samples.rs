@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use super::{Simulation, noise};
 use stepsim_core::engine;
 use stepsim_core::engine::{EngineError, Record};
-use stepsim_core::fold::{Folded, fold};
+use stepsim_core::fold::{FoldedWorld, fold};
 use stepsim_core::ids::RankId;
 use stepsim_core::interrupt::{carried, check};
 use stepsim_core::program::World;
@@ -108,7 +108,7 @@ fn sample(
         record.complete(stats);
         return Ok(read(world, record, &mut IdleTimes::new(world), |rank| rank));
     }
-    let folded: Folded = fold(world);
+    let folded: FoldedWorld = fold(world);
     let record = engine::run(&folded.world)?;
     let mut idle = IdleTimes::unfolded(world, &folded.comms.representative);
     Ok(read(&folded.world, &record, &mut idle, |rank| folded.ranks.representative[rank as usize]))

@@ -13,7 +13,7 @@
 
 use crate::{Inputs, SimulationError};
 use stepsim_core::engine::{self, EngineError, Record};
-use stepsim_core::fold::{Folded, fold};
+use stepsim_core::fold::{FoldedWorld, fold};
 use stepsim_core::ids::{OpId, RankId};
 use stepsim_core::program::World;
 use stepsim_core::units::Time;
@@ -37,21 +37,21 @@ pub struct JobTimes {
 
 /// Jobs that were played together.
 #[derive(Debug)]
-pub struct Shared {
+pub struct SharedRun {
     /// In the order in which they were given.
     pub jobs: Vec<JobTimes>,
     /// All ranks of all jobs, as they were played.
-    pub folded: Folded,
+    pub folded: FoldedWorld,
     /// The spans of all ops.
     pub record: Record,
 }
 
-impl Shared {
+impl SharedRun {
     /// Plays jobs on the machine that all of them name, the longest for `steps` steps.
     ///
     /// # Errors
     /// A job cannot be planned or played.
-    pub fn play(jobs: &[Inputs], steps: u32, folds: bool) -> Result<Shared, SimulationError> {
+    pub fn play(jobs: &[Inputs], steps: u32, folds: bool) -> Result<SharedRun, SimulationError> {
         let mut times = Vec::new();
         for job in jobs {
             times.push(run(&job.plan()?.world, folds)?.1.step_end);
@@ -89,18 +89,18 @@ impl Shared {
             let mean = |ends: &[Time]| Time(ends.get(steps - 1).map_or(0, |end| end.0 / steps as u64));
             JobTimes { ranks, steps: steps as u32, alone: mean(alone), together: mean(together) }
         });
-        Ok(Shared { jobs: jobs.collect(), folded, record })
+        Ok(SharedRun { jobs: jobs.collect(), folded, record })
     }
 }
 
-fn run(world: &World, folds: bool) -> Result<(Folded, Record), EngineError> {
-    let folded = if folds { fold(world) } else { Folded::unfolded(world.clone()) };
+fn run(world: &World, folds: bool) -> Result<(FoldedWorld, Record), EngineError> {
+    let folded = if folds { fold(world) } else { FoldedWorld::unfolded(world.clone()) };
     let record = engine::run(&folded.world)?;
     Ok((folded, record))
 }
 
 /// When each step of some ranks ended on the last of them.
-fn ends(world: &World, folded: &Folded, record: &Record, ranks: std::ops::Range<u32>) -> Vec<Time> {
+fn ends(world: &World, folded: &FoldedWorld, record: &Record, ranks: std::ops::Range<u32>) -> Vec<Time> {
     let mut ends: Vec<Time> = Vec::new();
     for rank in ranks.map(RankId) {
         let program = world.program_of(rank);

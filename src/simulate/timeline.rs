@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use rustc_hash::FxHashMap;
 
 use super::Simulation;
-use super::behaviour::Drawn;
+use super::behaviour::DrawnRank;
 use super::busiest::busiest_links;
 use stepsim_core::engine::{Record, describe};
 use stepsim_core::ids::{DeviceId, OpId, RankId, ResourceId, TierId};
@@ -16,19 +16,19 @@ use stepsim_read::analysis::critical;
 use stepsim_read::analysis::idle::IdleTimes;
 use stepsim_read::analysis::link_rates::{self, RateChange};
 use stepsim_read::analysis::links;
-use stepsim_read::analysis::memory::{self, Ledger};
+use stepsim_read::analysis::memory::{self, TierLedger};
 use stepsim_read::analysis::rounds::round_times;
-use stepsim_read::analysis::sharing::Sharing;
-use stepsim_read::analysis::stalls::{self, StallCause, Waiting, stalls_of};
+use stepsim_read::analysis::sharing::LinkSharing;
+use stepsim_read::analysis::stalls::{self, StallCause, WaitKind, stalls_of};
 use stepsim_read::trace::{
-    Capacities, Critical, Detail, EASY, FITS_IN_JSON, FITS_IN_PERFETTO, Format, Link, PerRank, Pool, RunMeta,
-    Stall, Timeline, TracedRank,
+    Capacities, Critical, Detail, EASY, FITS_IN_JSON, FITS_IN_PERFETTO, LinkCounter, PerRank, Pool, RunMeta,
+    StallSlice, Timeline, TimelineFormat, TracedRank,
 };
 
 /// The part of a run that its timeline shows.
-pub struct Shown<'a> {
+pub struct TimelineSelection<'a> {
     /// The ranks.
-    pub ranks: &'a [Drawn],
+    pub ranks: &'a [DrawnRank],
     /// How much one slice stands for; absent: as much as the viewer still opens.
     pub detail: Option<Detail>,
     /// Only this stretch of time.
@@ -41,10 +41,10 @@ pub struct Shown<'a> {
     pub complete: bool,
 }
 
-impl Shown<'_> {
+impl TimelineSelection<'_> {
     /// Whole ranks of a whole run, and no links.
-    pub fn of(ranks: &[Drawn]) -> Shown<'_> {
-        Shown { ranks, detail: None, window: None, links: 0, per_rank: None, complete: true }
+    pub fn of(ranks: &[DrawnRank]) -> TimelineSelection<'_> {
+        TimelineSelection { ranks, detail: None, window: None, links: 0, per_rank: None, complete: true }
     }
 }
 
@@ -76,7 +76,12 @@ pub fn results(meta: &mut RunMeta, run: &Simulation) {
 }
 
 /// Hands over the timeline of some ranks of a run.
-pub fn of_run<T>(run: &Simulation, meta: &RunMeta, shown: &Shown, then: impl FnOnce(Timeline) -> T) -> T {
+pub fn of_run<T>(
+    run: &Simulation,
+    meta: &RunMeta,
+    shown: &TimelineSelection,
+    then: impl FnOnce(Timeline) -> T,
+) -> T {
     let ranks: Vec<TracedRank> = shown
         .ranks
         .iter()
@@ -96,9 +101,9 @@ pub fn of_run<T>(run: &Simulation, meta: &RunMeta, shown: &Shown, then: impl FnO
     let (links, link_use) = link_tracks(run, shown.links);
     let busiest = if shown.complete { busiest_links(run, &ranks) } else { Default::default() };
     let readers = RefCell::new(readers);
-    let sharing = RefCell::new(Sharing::default());
+    let sharing = RefCell::new(LinkSharing::default());
     // They are asked for twice: for the arrows between ranks, and for the rank.
-    let known: RefCell<FxHashMap<RankId, Vec<Stall>>> = RefCell::default();
+    let known: RefCell<FxHashMap<RankId, Vec<StallSlice>>> = RefCell::default();
     let stalls = |rank: RankId| {
         if let Some(stalls) = known.borrow_mut().remove(&rank) {
             return stalls;
@@ -106,7 +111,7 @@ pub fn of_run<T>(run: &Simulation, meta: &RunMeta, shown: &Shown, then: impl FnO
         let (causes, idle) = &mut *readers.borrow_mut();
         let mut stalls = stalls_shown(causes, idle, rank, &|rank| run.plan.rank_name(rank));
         let is_shared =
-            |name: &str| StallCause::ALL.iter().any(|c| c.name() == name && c.waiting() == Waiting::Shared);
+            |name: &str| StallCause::ALL.iter().any(|c| c.name() == name && c.waiting() == WaitKind::Shared);
         for stall in stalls.iter_mut().filter(|stall| is_shared(stall.cause)) {
             let most =
                 stall.op.and_then(|op| sharing.borrow_mut().most(causes, op, (stall.start, stall.end)));
@@ -154,10 +159,10 @@ const KNOWN_STALLS: usize = 64;
 
 /// Chooses the detail of a timeline if none is `asked` for, so that a browser opens the file; returns what is to be
 /// said of that.
-pub fn fit(timeline: &mut Timeline, asked: Option<Detail>, format: Format) -> Option<String> {
+pub fn fit(timeline: &mut Timeline, asked: Option<Detail>, format: TimelineFormat) -> Option<String> {
     let fits = match format {
-        Format::Chrome => FITS_IN_JSON,
-        Format::Perfetto => FITS_IN_PERFETTO,
+        TimelineFormat::Chrome => FITS_IN_JSON,
+        TimelineFormat::Perfetto => FITS_IN_PERFETTO,
     };
     // Most timelines are so small that nothing need be counted.
     let ops = timeline.ranks.iter().map(|traced| timeline.world.program_of(traced.rank).ops.len() as u64);
@@ -207,7 +212,7 @@ const POOLS: usize = 16;
 const HOLDERS: usize = 16;
 
 /// The tiers that shown ranks share with others.
-fn pools(causes: &Causes, ranks: &[Drawn]) -> Vec<Pool> {
+fn pools(causes: &Causes, ranks: &[DrawnRank]) -> Vec<Pool> {
     let world = causes.world();
     let users = memory::users(world);
     let mut tiers: Vec<TierId> = Vec::new();
@@ -216,10 +221,10 @@ fn pools(causes: &Causes, ranks: &[Drawn]) -> Vec<Pool> {
             tiers.push(used.tier);
         }
     }
-    let total = |by_class: &memory::ByClass| by_class.iter().sum::<u64>();
+    let total = |by_class: &memory::BytesByClass| by_class.iter().sum::<u64>();
     let pool = |tier: TierId| {
         let users = &users[tier.index()];
-        let ledger = Ledger::replay(causes, tier, users);
+        let ledger = TierLedger::replay(causes, tier, users);
         let curve = ledger.curve();
         let peak = curve.peak();
         let mut levels =
@@ -254,7 +259,7 @@ fn ranks_in_words(ranks: &[u32]) -> String {
 }
 
 /// The busiest links and their use over time.
-fn link_tracks(run: &Simulation, count: usize) -> (Vec<Link>, Vec<RateChange>) {
+fn link_tracks(run: &Simulation, count: usize) -> (Vec<LinkCounter>, Vec<RateChange>) {
     if count == 0 {
         return Default::default();
     }
@@ -265,10 +270,10 @@ fn link_tracks(run: &Simulation, count: usize) -> (Vec<Link>, Vec<RateChange>) {
     let mut busiest = links::alike(world, &run.record, meant);
     busiest.truncate(count);
     let chosen: Vec<ResourceId> = busiest.iter().map(|link| link.used.resource).collect();
-    let link = |link: &links::Alike| {
+    let link = |link: &links::LinkGroup| {
         let name = run.inputs.machine.resource_name(link.first);
         let resource = link.used.resource;
-        Link { resource, name, capacity: world.resources[resource.index()].capacity }
+        LinkCounter { resource, name, capacity: world.resources[resource.index()].capacity }
     };
     (busiest.iter().map(link).collect(), link_rates::rates(world, &run.record, &chosen))
 }
@@ -297,15 +302,15 @@ fn stalls_shown(
     idle: &mut IdleTimes,
     rank: RankId,
     name: &dyn Fn(RankId) -> String,
-) -> Vec<Stall> {
+) -> Vec<StallSlice> {
     let mut pieces = Vec::new();
     stalls_of(causes, idle, rank, &mut pieces);
-    let late = |cause: StallCause| matches!(cause.waiting(), Waiting::Bubble | Waiting::Late);
+    let late = |cause: StallCause| matches!(cause.waiting(), WaitKind::Bubble | WaitKind::Late);
     let words = |(r, op): (RankId, OpId)| {
         let text = describe(causes.world().program_of(r), op);
         if r == rank { text } else { format!("{text} on {}", name(r)) }
     };
-    let stall = |s: &stalls::Stall| Stall {
+    let stall = |s: &stalls::Stall| StallSlice {
         start: s.start,
         end: s.end,
         cause: s.cause.name(),
@@ -325,8 +330,8 @@ fn stalls_shown(
 fn critical_path((causes, idle): &mut (Causes, IdleTimes)) -> Vec<Critical> {
     let path = critical::critical_path(causes, idle);
     let ends = [Time::ZERO].into_iter().chain(path.links.iter().map(|l| l.end));
-    let critical = |(l, from): (&critical::Link, Time)| {
-        let critical::Link { rank, op, ready, start, end, .. } = *l;
+    let critical = |(l, from): (&critical::PathLink, Time)| {
+        let critical::PathLink { rank, op, ready, start, end, .. } = *l;
         Critical { rank, op, from, ready, start, end }
     };
     path.links.iter().zip(ends).map(critical).collect()

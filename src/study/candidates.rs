@@ -13,7 +13,7 @@ use super::rows::StudyError;
 use super::space::set_text;
 use stepsim_core::ids::DeviceId;
 use stepsim_core::pool;
-use stepsim_simulate::{Inputs, Status};
+use stepsim_simulate::{Inputs, RunStatus};
 
 /// Layouts simulated before the best is looked at again.
 const BATCH: usize = 16;
@@ -316,7 +316,7 @@ pub(super) fn simulated(base: &StudyBase, sets: &[String], options: &SearchOptio
     let limit = options.memory_limit(capacity.unwrap_or(f64::INFINITY));
     match outcome.memory_peak_bytes {
         Some(bytes) if bytes as f64 > limit => PointOutcome {
-            status: Status::OutOfMemory,
+            status: RunStatus::OutOfMemory,
             message: Some(format!("{bytes} bytes are more than the limit of {limit}")),
             ..PointOutcome::default()
         },

@@ -24,7 +24,7 @@ use super::space::set_text;
 use stepsim_core::ids::DeviceId;
 use stepsim_core::pool;
 use stepsim_form::compare::workload::closed_form;
-use stepsim_simulate::Status;
+use stepsim_simulate::RunStatus;
 use stepsim_step::spec::SpecError;
 use stepsim_step::spec::model::ModelSpec;
 use stepsim_step::spec::workload::{ModelRef, Placement, WorkloadSpec};
@@ -144,8 +144,8 @@ pub fn fill(
         let at = Map::from_iter([(MICRO_BATCH.to_string(), json!(micro_batch))]);
         let outcome = play(&at);
         let found: Vec<Option<FittingStep>> = match outcome.status {
-            Status::Ok => vec![Some(FittingStep::new(None, at, outcome))],
-            Status::OutOfMemory => {
+            RunStatus::Ok => vec![Some(FittingStep::new(None, at, outcome))],
+            RunStatus::OutOfMemory => {
                 let threads = pool::threads(options.threads);
                 let least = |(given, dial): &(PartialFill, &Dial)| least(&base, dial, given, options, &play);
                 let one: Vec<(PartialFill, &Dial)> =
@@ -302,7 +302,7 @@ fn least(
     };
     let mut played: BTreeMap<usize, PointOutcome> = BTreeMap::new();
     let mut fits =
-        |notch: usize| played.entry(notch).or_insert_with(|| play(&settings(notch))).status == Status::Ok;
+        |notch: usize| played.entry(notch).or_insert_with(|| play(&settings(notch))).status == RunStatus::Ok;
     let last = dial.notches.len().checked_sub(1)?;
     let mut notch = (0..=last).find(seems_to_fit).unwrap_or(last);
     while !fits(notch) {

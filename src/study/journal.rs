@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use super::csv::{CsvColumns, of_csv};
 use super::rows::{Row, StudyError, present};
-use stepsim_read::trace::{Output, OutputError};
+use stepsim_read::trace::{OutputError, TimelineFile};
 use stepsim_step::spec::SpecError;
 
 /// How every line begins.
@@ -147,7 +147,7 @@ impl Journal {
             })
             .map_err(fail)?;
         }
-        let mut written = Output::create(output, false)?;
+        let mut written = TimelineFile::create(output, false)?;
         let mut text = if csv { columns.head() } else { String::new() };
         let wrote = each(&mut |row| {
             text += &if csv { columns.line(&row) } else { row.line() };

@@ -24,7 +24,7 @@ use super::outcome::{How, PointOutcome, outcome_beside, reported};
 use super::rows::{Row, StudyError};
 use super::space::{StudyAxis, set_text};
 use stepsim_core::pool;
-use stepsim_simulate::Status;
+use stepsim_simulate::RunStatus;
 use stepsim_step::spec::SpecError;
 
 /// How far a range goes from the field's own value, down and up.
@@ -166,7 +166,7 @@ impl KneeCondition {
             "stall" => stall(outcome).map(Value::from),
             path => outcome.columns.get(path).cloned(),
         };
-        Ok(outcome.status == Status::Ok && condition(&self.text, best_s)?.holds(&field)?)
+        Ok(outcome.status == RunStatus::Ok && condition(&self.text, best_s)?.holds(&field)?)
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use stepsim_step::schedule::{self, Chunks};
+use stepsim_step::schedule::{self, ChunkCount};
 use stepsim_step::sharding;
 use stepsim_step::spec::model::ModelSpec;
 use stepsim_step::spec::workload::WorkloadSpec;
@@ -248,11 +248,11 @@ fn orders(layers: u64, ranks: u64, given: &FixedValues) -> Vec<(String, u64)> {
     for schedule in names.into_iter().filter_map(|name| schedule::find(name).ok()) {
         let chunks = match schedule.facts().chunks {
             // Of several numbers that are given, a number for another schedule is not this one's.
-            Chunks::Exactly(n) => {
+            ChunkCount::Exactly(n) => {
                 let n = u64::from(n);
                 if given.numbers(CHUNKS, || vec![n]).contains(&n) { vec![n] } else { Vec::new() }
             }
-            Chunks::AtLeast(least, _) => given.numbers(CHUNKS, || {
+            ChunkCount::AtLeast(least, _) => given.numbers(CHUNKS, || {
                 let even = |v: &u64| layers.is_multiple_of(ranks.saturating_mul(*v));
                 (u64::from(least)..=MOST_CHUNKS).filter(even).collect()
             }),

@@ -13,7 +13,7 @@ use stepsim_form::compare::Estimators;
 use stepsim_measure::score::ranges::told;
 use stepsim_read::analysis::kind::OpKind;
 use stepsim_simulate::jump::{self, Figures, figures_among};
-use stepsim_simulate::{Common, Fault, Inputs, Options, Status};
+use stepsim_simulate::{Fault, Inputs, Options, RunStatus, StepCache};
 
 /// How a point is valued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub enum How {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PointOutcome {
     /// How it ended.
-    pub status: Status,
+    pub status: RunStatus,
     /// Why there is no result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
@@ -70,7 +70,7 @@ impl PointOutcome {
                 memory.total() / GIB,
                 form.capacity / GIB
             );
-            let status = Status::OutOfMemory;
+            let status = RunStatus::OutOfMemory;
             return PointOutcome { status, message: Some(message), ..PointOutcome::default() };
         }
         let exposed = [
@@ -84,7 +84,7 @@ impl PointOutcome {
         ];
         let seconds = terms.total();
         PointOutcome {
-            status: Status::Ok,
+            status: RunStatus::Ok,
             message: None,
             step_time_s: Some(seconds),
             tokens_per_s_per_device: Some(form.tokens / seconds / f64::from(devices)),
@@ -98,7 +98,7 @@ impl PointOutcome {
     /// A simulated step.
     fn of_figures(step: Figures, devices: u32) -> PointOutcome {
         PointOutcome {
-            status: Status::Ok,
+            status: RunStatus::Ok,
             message: None,
             step_time_s: Some(step.step_end.s()),
             tokens_per_s_per_device: Some(step.tokens_per_s / f64::from(devices)),
@@ -122,7 +122,7 @@ pub(super) struct StudyCache {
     /// Closed forms.
     pub estimators: Estimators,
     /// Programs, folds, and how many micro-batches are enough.
-    pub steps: Common,
+    pub steps: StepCache,
 }
 
 /// Plays or estimates a point, by itself.
@@ -153,7 +153,7 @@ pub(super) fn reported(
     columns: &ReportColumns,
 ) -> PointOutcome {
     let mut outcome = outcome_beside(shared, inputs, how);
-    if outcome.status == Status::Ok && !columns.is_empty() {
+    if outcome.status == RunStatus::Ok && !columns.is_empty() {
         match jump::reported(inputs, &Options::default()) {
             Ok(report) => outcome.columns = columns.of(&told(inputs, report)),
             Err(e) => return PointOutcome::of_fault((&e).into()),

@@ -12,7 +12,7 @@ use super::rows::Row;
 use super::space::set_text;
 use stepsim_core::units::grouped;
 use stepsim_simulate::page::lane::Looks;
-use stepsim_simulate::page::sheet::{Point, Sheet, gib, quoted, seconds, table};
+use stepsim_simulate::page::sheet::{PlotPoint, Sheet, gib, quoted, seconds, table};
 use stepsim_step::spec::SpecError;
 
 /// Most rows of the table: the fastest.
@@ -126,7 +126,7 @@ fn front_svg(rows: &[Row], front: &[&Row]) -> Result<String, SpecError> {
 }
 
 /// Headings and rows, fastest first: numbers, then a column for each setting.
-fn points(command: &str, rows: &[Row], front: &[&Row]) -> (Vec<String>, Vec<Point>) {
+fn points(command: &str, rows: &[Row], front: &[&Row]) -> (Vec<String>, Vec<PlotPoint>) {
     let mut paths: Vec<&String> = Vec::new();
     for path in rows.iter().flat_map(|row| row.settings.keys()) {
         if !paths.contains(&path) {
@@ -142,7 +142,7 @@ fn points(command: &str, rows: &[Row], front: &[&Row]) -> (Vec<String>, Vec<Poin
     (heads.collect(), shown.iter().take(MOST_ROWS).map(point).collect())
 }
 
-fn point(command: &str, row: &Row, paths: &[&String], front: &[&Row]) -> Point {
+fn point(command: &str, row: &Row, paths: &[&String], front: &[&Row]) -> PlotPoint {
     let o = &row.outcome;
     let number = |x: Option<f64>| x.map(short).unwrap_or_default();
     let sets: Vec<String> = row
@@ -160,7 +160,7 @@ fn point(command: &str, row: &Row, paths: &[&String], front: &[&Row]) -> Point {
     ];
     let of_paths = paths.iter().map(|path| row.settings.get(*path).map(text).unwrap_or_default());
     let status = row.column("status").map(|status| text(&status)).unwrap_or_default();
-    Point {
+    PlotPoint {
         cells: cells.into_iter().chain(of_paths).chain([status]).collect(),
         command: format!("{command} {}", sets.join(" ")),
         message: o.message.clone().unwrap_or_default(),

@@ -14,7 +14,7 @@ use super::options::SearchOptions;
 use super::outcome::PointOutcome;
 use super::rows::StudyError;
 use stepsim_core::pool;
-use stepsim_simulate::Status;
+use stepsim_simulate::RunStatus;
 use stepsim_step::spec::model::ModelSpec;
 use stepsim_step::spec::workload::{ModelRef, WorkloadSpec};
 
@@ -55,7 +55,7 @@ pub(super) fn refine(
             settings.insert(path.to_string(), values[i].clone());
             let candidate = estimated(base, &settings, options).ok()?;
             let outcome = simulate(&candidate);
-            let found = candidate.form.simulated(&outcome).filter(|_| outcome.status == Status::Ok)?;
+            let found = candidate.form.simulated(&outcome).filter(|_| outcome.status == RunStatus::Ok)?;
             options.in_time(found).then_some(SimulatedLayout { candidate, found, outcome })
         };
         let from = trials.len();

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::csv::{csv, of_csv};
 use super::journal::each_row;
 use super::rows::{Row, StudyError, write_text};
-use stepsim_read::trace::Output;
+use stepsim_read::trace::TimelineFile;
 use stepsim_step::spec::SpecError;
 
 /// Rows that are written in one piece into a finished file.
@@ -33,7 +33,7 @@ pub fn write_rows(path: &Path, rows: &[Row]) -> Result<(), StudyError> {
     if of_csv(path) {
         return write_text(path, &csv(rows));
     }
-    let mut output = Output::create(path, false)?;
+    let mut output = TimelineFile::create(path, false)?;
     for some in rows.chunks(ROWS_AT_ONCE) {
         let lines: String = some.iter().map(Row::line).collect();
         output.write_all(lines.as_bytes()).map_err(|e| output.error(e))?;

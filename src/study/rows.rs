@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 
 use super::outcome::PointOutcome;
 use stepsim_read::analysis::kind::OpKind;
-use stepsim_read::trace::{Output, OutputError};
-use stepsim_simulate::{Fault, Status};
+use stepsim_read::trace::{OutputError, TimelineFile};
+use stepsim_simulate::{Fault, RunStatus};
 use stepsim_step::spec::SpecError;
 
 /// One point and what became of it.
@@ -106,8 +106,8 @@ impl From<&StudyError> for Fault {
     fn from(e: &StudyError) -> Fault {
         match e {
             StudyError::Spec(e) => e.into(),
-            StudyError::NothingFits(e) => Fault { status: Status::OutOfMemory, ..e.into() },
-            e => Fault { status: Status::Failed, message: e.to_string(), ..Fault::default() },
+            StudyError::NothingFits(e) => Fault { status: RunStatus::OutOfMemory, ..e.into() },
+            e => Fault { status: RunStatus::Failed, message: e.to_string(), ..Fault::default() },
         }
     }
 }
@@ -145,7 +145,7 @@ pub fn merge(parts: Vec<(String, Vec<Row>)>) -> Result<(Vec<Row>, Vec<u64>), Spe
 /// # Errors
 /// The file cannot be written.
 pub fn write_text(path: &Path, text: &str) -> Result<(), StudyError> {
-    let mut output = Output::create(path, false)?;
+    let mut output = TimelineFile::create(path, false)?;
     output.write_all(text.as_bytes()).map_err(|e| output.error(e))?;
     Ok(output.finish()?)
 }

@@ -33,7 +33,7 @@ use stepsim_core::ids::DeviceId;
 use stepsim_core::pool;
 use stepsim_read::analysis::waterfall::BarsReport;
 use stepsim_simulate::jump::{glanced, reported};
-use stepsim_simulate::{Options, Status, expanded, is_file};
+use stepsim_simulate::{Options, RunStatus, expanded, is_file};
 use stepsim_step::spec::workload::{ModelRef, WorkloadSpec};
 use stepsim_step::spec::{Disk, SpecError};
 
@@ -285,7 +285,7 @@ fn ranked(
     let (mut ranked, mut both) = (Vec::new(), Vec::new());
     for (at, outcome) in run.outcomes {
         let candidate = &candidates[at];
-        let found = candidate.form.simulated(&outcome).filter(|_| outcome.status == Status::Ok);
+        let found = candidate.form.simulated(&outcome).filter(|_| outcome.status == RunStatus::Ok);
         let unfit = match found {
             None => as_text(outcome.status),
             Some(found) => {
@@ -489,6 +489,6 @@ pub(super) fn needed<'a>(own: &Value, sets: impl Iterator<Item = &'a String>) ->
     last.into_iter().map(|(path, value)| format!("{path}={value}")).collect()
 }
 
-fn as_text(status: Status) -> String {
+fn as_text(status: RunStatus) -> String {
     serde_json::to_value(status).ok().and_then(|v| v.as_str().map(str::to_string)).unwrap_or_default()
 }

@@ -5,7 +5,7 @@ use stepsim::core::ids::{CommId, DeviceId, RankId, ResourceId, TransferId};
 use stepsim::core::program::{OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
 use stepsim::core::units::{Bandwidth, Time};
 use stepsim::step::collective::{
-    Axis, Chooser, Fabric, Fidelity, Lowering, Network, Op, Transfer, algorithm,
+    Chooser, DomainWiring, Fidelity, Lowering, Network, Op, TorusAxis, Transfer, algorithm,
 };
 
 /// `nodes · per_node` devices: a port each way on the node's switch, and one on the network.
@@ -13,13 +13,13 @@ pub struct Nodes {
     pub per_node: u32,
     pub inside: (f64, f64),
     pub between: (f64, f64),
-    pub fabric: Fabric,
+    pub fabric: DomainWiring,
 }
 
 impl Nodes {
     /// `n` devices behind one switch of `rate` bytes per second a port and `alpha` seconds.
     pub fn switch(n: u32, rate: f64, alpha: f64) -> Nodes {
-        let fabric = Fabric::Switch { reduces: true };
+        let fabric = DomainWiring::Switch { reduces: true };
         Nodes { per_node: n, inside: (rate, alpha), between: (rate, alpha), fabric }
     }
 }
@@ -36,21 +36,21 @@ impl Network for Nodes {
     fn node_of(&self, d: DeviceId) -> u32 {
         d.0 / self.per_node
     }
-    fn fabric(&self) -> Fabric {
+    fn fabric(&self) -> DomainWiring {
         self.fabric.clone()
     }
 }
 
 /// A torus or a part of one; routes only between neighbours.
 pub struct Box3 {
-    pub axes: Vec<Axis>,
+    pub axes: Vec<TorusAxis>,
     pub rate: f64,
     pub alpha: f64,
 }
 
 impl Box3 {
     pub fn new(axes: &[(u32, bool)], rate: f64, alpha: f64) -> Box3 {
-        Box3 { axes: axes.iter().map(|&(len, wraps)| Axis { len, wraps }).collect(), rate, alpha }
+        Box3 { axes: axes.iter().map(|&(len, wraps)| TorusAxis { len, wraps }).collect(), rate, alpha }
     }
 }
 
@@ -74,8 +74,8 @@ impl Network for Box3 {
     fn node_of(&self, _: DeviceId) -> u32 {
         0
     }
-    fn fabric(&self) -> Fabric {
-        Fabric::Torus(self.axes.clone())
+    fn fabric(&self) -> DomainWiring {
+        DomainWiring::Torus(self.axes.clone())
     }
     fn coordinates(&self, d: DeviceId) -> [u32; 3] {
         let mut rest = d.0;

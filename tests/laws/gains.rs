@@ -6,7 +6,7 @@ use crate::slow::{slow, tried};
 use stepsim::core::units::Time;
 use stepsim::read::analysis::candidates::Candidate;
 use stepsim::simulate::jump::{figures, glanced};
-use stepsim::simulate::whatif::{Base, Subject};
+use stepsim::simulate::whatif::{Subject, WhatIfBase};
 use stepsim::simulate::{Inputs, Options};
 use stepsim::step::spec::{Disk, Kind, SpecError, catalog};
 use stepsim::study::otherwise::{Depth, with_candidates};
@@ -28,7 +28,7 @@ fn held(
             figures(&inputs, &options, false).expect("a run").step_end.s()
         }
         Some(without) => {
-            let base = Base::new(inputs, options).expect("a run");
+            let base = WhatIfBase::new(inputs, options).expect("a run");
             let change = Subject::without(without, &inputs.topology.value).expect("a cost");
             base.with(&[change]).expect("a run").step_time_s
         }

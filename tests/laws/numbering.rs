@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use stepsim::measure::profile::pipeline_timeline;
-use stepsim::step::plan::pipeline::durations::Times;
+use stepsim::step::plan::pipeline::durations::TimeTable;
 
 use super::steps::{Draws, count};
 
@@ -31,20 +31,20 @@ fn timeline(replicas: u64, stages: u64, micro_batches: u64, draws: &mut Draws) -
     events
 }
 
-fn nested(times: &Times, at: usize) -> &Times {
+fn nested(times: &TimeTable, at: usize) -> &TimeTable {
     match times {
-        Times::Each(list) => &list[at],
+        TimeTable::Each(list) => &list[at],
         other => other,
     }
 }
 
 /// Whether every time stands where its ids say; `number` is the place of a replica.
-fn holds(times: &Times, [d, p, m]: [u64; 3], number: &dyn Fn(u64) -> usize) -> bool {
+fn holds(times: &TimeTable, [d, p, m]: [u64; 3], number: &dyn Fn(u64) -> usize) -> bool {
     let each = (0..d).flat_map(|d| (0..p).flat_map(move |p| (0..m).map(move |m| (d, p, m))));
     each.into_iter().all(|(d, p, m)| {
         let expected = 1e-6 * (1_000_000 * d + 1000 * p + m + 1) as f64;
         let found = nested(nested(nested(times, number(d)), p as usize), m as usize);
-        matches!(found, Times::Same(s) if (s - expected).abs() < 1e-9 * expected)
+        matches!(found, TimeTable::Same(s) if (s - expected).abs() < 1e-9 * expected)
     })
 }
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 use stepsim::bring::describe::models_by_name;
-use stepsim::step::schedule::Choice;
+use stepsim::step::schedule::ScheduleChoice;
 use stepsim::step::sharding;
 use stepsim::step::spec::{Kind, catalog};
 
@@ -35,7 +35,7 @@ pub(crate) fn known() -> Known {
         devices: of(Kind::Device),
         models: of(Kind::Model),
         stacks: of(Kind::Stack),
-        schedules: Choice::all().map(|choice| entry(choice.name(), choice.about())).collect(),
+        schedules: ScheduleChoice::all().map(|choice| entry(choice.name(), choice.about())).collect(),
         shardings: sharding::ALL.iter().map(|facts| entry(facts.name, facts.about)).collect(),
     }
 }

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use stepsim::bring::describe::DescribedField;
-use stepsim::simulate::{Fault, Status};
+use stepsim::simulate::{Fault, RunStatus};
 use stepsim::step::spec::files::lend;
 use stepsim::study::plan::{LayoutSource, Proposal, Request, RunPlan, SimulatedPlan};
 use stepsim::study::{SearchOptions, SearchReport, StudyError, search as best};
@@ -91,7 +91,7 @@ pub(crate) fn answer(plan: &Plan) -> Result<Understood, Box<Fault>> {
 fn proposal(run: &RunPlan) -> Result<Option<Proposed>, Box<Fault>> {
     match SimulatedPlan::of(run).map_err(|error| Fault::from(&error)) {
         Ok(_) => Ok(None),
-        Err(fault) if fault.status == Status::OutOfMemory => {
+        Err(fault) if fault.status == RunStatus::OutOfMemory => {
             Ok(run.proposal(&mut told).map_err(of_study)?.map(Proposed::from))
         }
         Err(fault) => Err(Box::new(fault)),

@@ -9,10 +9,10 @@ use stepsim::measure::page::difference;
 use stepsim::measure::score::ranges;
 use stepsim::read::analysis::diff::diff;
 use stepsim::read::analysis::report::{Extent, Report};
-use stepsim::read::trace::Format;
+use stepsim::read::trace::TimelineFormat;
 use stepsim::read::trace::writer::{Chrome, Perfetto, Sink};
 use stepsim::simulate::behaviour::drawn;
-use stepsim::simulate::timeline::{self, Shown};
+use stepsim::simulate::timeline::{self, TimelineSelection};
 use stepsim::simulate::whatif::WhatIfs;
 use stepsim::simulate::{Fault, Head, Inputs, Options, Simulation, jump, ops_to_play, page};
 use stepsim::step::spec::files::lend;
@@ -136,7 +136,7 @@ pub(crate) fn report(step: &Step) -> Result<Vec<u8>, Box<Fault>> {
 
 /// The timeline, as the program writes it.
 pub(crate) fn timeline(step: &Step, file: &str) -> Result<Vec<u8>, Box<Fault>> {
-    let (format, _) = Format::of(Path::new(file)).map_err(defect)?;
+    let (format, _) = TimelineFormat::of(Path::new(file)).map_err(defect)?;
     let run = run(step)?;
     let mut meta = timeline::meta(&run, None, &step.sets);
     timeline::results(&mut meta, &run);
@@ -144,12 +144,12 @@ pub(crate) fn timeline(step: &Step, file: &str) -> Result<Vec<u8>, Box<Fault>> {
     if !hangs_on.is_empty() {
         meta.text("hangs on", hangs_on);
     }
-    timeline::of_run(&run, &meta, &Shown::of(&drawn(&run)), |mut timeline| {
+    timeline::of_run(&run, &meta, &TimelineSelection::of(&drawn(&run)), |mut timeline| {
         timeline::fit(&mut timeline, None, format);
         let mut bytes = Vec::new();
         let mut sink: Box<dyn Sink + '_> = match format {
-            Format::Chrome => Box::new(Chrome::new(&mut bytes)),
-            Format::Perfetto => Box::new(Perfetto::new(&mut bytes)),
+            TimelineFormat::Chrome => Box::new(Chrome::new(&mut bytes)),
+            TimelineFormat::Perfetto => Box::new(Perfetto::new(&mut bytes)),
         };
         let written = timeline.write(sink.as_mut()).map_err(defect);
         drop(sink);

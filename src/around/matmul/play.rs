@@ -8,7 +8,8 @@ use stepsim_core::ids::{OpId, ProgramId, RankId};
 use stepsim_core::program::{NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
 use stepsim_core::units::Time;
 use stepsim_step::collective::{
-    ALGORITHMS, Bound, Choice, Chooser, CollectiveError, Fidelity, Geometry, Lowering, Transfer, bound,
+    ALGORITHMS, AlgorithmChoice, Chooser, CollectiveBound, CollectiveError, Fidelity, Geometry, Lowering,
+    Transfer, bound,
 };
 use stepsim_step::topology::{Machine, Mesh};
 
@@ -20,11 +21,11 @@ pub struct TimedCollective {
     /// The group's geometry.
     pub geometry: Geometry,
     /// Its time by rule.
-    pub bound: Bound,
+    pub bound: CollectiveBound,
     /// Closed form of every algorithm that can do it, fastest first.
     pub algorithms: Vec<(&'static str, f64)>,
     /// The one that the machine takes.
-    pub chosen: Choice,
+    pub chosen: AlgorithmChoice,
     /// Start and end in the run, of the first device.
     pub span: (Time, Time),
 }

@@ -8,7 +8,7 @@ use super::encoders::encoders;
 use super::layout::DescribedLayout;
 use super::model::put;
 use super::stages::layer_split;
-use stepsim_step::schedule::{self, Chunks};
+use stepsim_step::schedule::{self, ChunkCount};
 use stepsim_step::spec::{ModelSpec, StackSpec, load, merge};
 
 /// The workload as JSON, with its model.
@@ -110,8 +110,8 @@ fn chunks(c: &mut DescribedColumns, schedule: Option<&str>, layers: u64, stages:
     let printed = c.degree("vp");
     let by_definition =
         schedule.and_then(|name| schedule::find(name).ok()).and_then(|known| match known.facts().chunks {
-            Chunks::Exactly(n) => Some(u64::from(n)).filter(|n| *n > 1),
-            Chunks::AtLeast(..) => None,
+            ChunkCount::Exactly(n) => Some(u64::from(n)).filter(|n| *n > 1),
+            ChunkCount::AtLeast(..) => None,
         });
     match (by_definition, schedule) {
         (Some(n), _) if stages > 1 => {

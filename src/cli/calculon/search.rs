@@ -18,7 +18,7 @@ use stepsim_core::pool;
 use stepsim_form::calculon::closed_form::Quirks;
 use stepsim_form::calculon::files::{Application, Datatype, Execution, FileNames, System};
 use stepsim_form::calculon::search::{ExecutionRanking, ExecutionSpace, search};
-use stepsim_simulate::Status;
+use stepsim_simulate::RunStatus;
 use stepsim_step::spec::Draft;
 use stepsim_step::spec::model::ModelSpec;
 use stepsim_study::{Plot, PointOutcome, Row, SearchOptions, StudyAxis};
@@ -199,9 +199,9 @@ fn drawn(plots: &[Plot], points: &[CalculonPoint], output: Option<&Path>) -> Res
 /// The best of a point as a row of a study.
 fn row(i: usize, point: &CalculonPoint) -> Row {
     let outcome = match point.found.ranking.first() {
-        None => PointOutcome { status: Status::OutOfMemory, ..PointOutcome::default() },
+        None => PointOutcome { status: RunStatus::OutOfMemory, ..PointOutcome::default() },
         Some(best) => PointOutcome {
-            status: Status::Ok,
+            status: RunStatus::Ok,
             step_time_s: Some(best.output("total_time")),
             mfu: Some(best.output("total_efficiency")),
             memory_peak_bytes: Some(best.output("proc_mem_tier1_cap_req") as u64),

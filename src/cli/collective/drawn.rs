@@ -7,9 +7,9 @@ use super::transfers::TransferRun;
 use stepsim_core::ids::{DeviceId, ResourceId};
 use stepsim_core::units::Time;
 use stepsim_read::palette;
-use stepsim_read::trace::writer::{Key, Sink, Slice, Value};
-use stepsim_read::trace::{MetaValue, RunMeta, Summary, TimelineError};
-use stepsim_simulate::page::lane::{self, Item, Look, Looks};
+use stepsim_read::trace::writer::{ArgumentName, ArgumentValue, Sink, Slice};
+use stepsim_read::trace::{MetaValue, RunMeta, TimelineError, TimelineSummary};
+use stepsim_simulate::page::lane::{self, ItemStyle, LaneItem, Looks};
 use stepsim_step::collective::Pattern;
 use stepsim_step::topology::Machine;
 
@@ -51,8 +51,9 @@ pub(super) fn timeline(
     meta: &RunMeta,
     row: &SizeRow,
     sink: &mut dyn Sink,
-) -> Result<Summary, TimelineError> {
-    let values: Vec<(&str, Value)> = meta.0.iter().map(|(key, value)| (key.as_str(), of(value))).collect();
+) -> Result<TimelineSummary, TimelineError> {
+    let values: Vec<(&str, ArgumentValue)> =
+        meta.0.iter().map(|(key, value)| (key.as_str(), of(value))).collect();
     sink.begin(&values)?;
     let mut writer = TransferWriter::new(machine, row, sink)?;
     writer.whole(&values)?;
@@ -64,11 +65,11 @@ pub(super) fn timeline(
     Ok(writer.summary)
 }
 
-fn of(value: &MetaValue) -> Value<'_> {
+fn of(value: &MetaValue) -> ArgumentValue<'_> {
     match value {
-        MetaValue::Int(n) => Value::Uint(*n),
-        MetaValue::Number(x) => Value::Float(*x),
-        MetaValue::Text(text) => Value::Text(text),
+        MetaValue::Int(n) => ArgumentValue::Uint(*n),
+        MetaValue::Number(x) => ArgumentValue::Float(*x),
+        MetaValue::Text(text) => ArgumentValue::Text(text),
     }
 }
 
@@ -89,9 +90,9 @@ struct TransferWriter<'a> {
     machine: &'a Machine,
     row: &'a SizeRow,
     sink: &'a mut dyn Sink,
-    keys: [Key; 6],
+    keys: [ArgumentName; 6],
     next_tid: u64,
-    summary: Summary,
+    summary: TimelineSummary,
 }
 
 impl<'a> TransferWriter<'a> {
@@ -108,11 +109,11 @@ impl<'a> TransferWriter<'a> {
         let keys = [keys[0], keys[1], keys[2], keys[3], keys[4], keys[5]];
         // Numbers of threads lie above the numbers of all processes.
         let next_tid = 10u64.pow((machine.devices() + 10).ilog10() + 2);
-        Ok(TransferWriter { machine, row, sink, keys, next_tid, summary: Summary::default() })
+        Ok(TransferWriter { machine, row, sink, keys, next_tid, summary: TimelineSummary::default() })
     }
 
     /// The slice of the whole collective, with what was run.
-    fn whole(&mut self, values: &[(&str, Value)]) -> Result<(), TimelineError> {
+    fn whole(&mut self, values: &[(&str, ArgumentValue)]) -> Result<(), TimelineError> {
         let pid = u64::from(self.machine.devices()) + 1;
         self.sink.process(pid, "collective", 0)?;
         let thread = self.thread(pid, "run parameters")?;
@@ -182,12 +183,12 @@ impl<'a> TransferWriter<'a> {
                 let links = links.join(", ");
                 let [phase, turn, from, to, bytes, over] = self.keys;
                 let args = [
-                    (phase, Value::Uint(u64::from(played.phase))),
-                    (turn, Value::Uint(u64::from(played.turn))),
-                    (from, Value::Uint(u64::from(played.sent.from.0))),
-                    (to, Value::Uint(u64::from(played.sent.to.0))),
-                    (bytes, Value::Float(played.bytes)),
-                    (over, Value::Text(&links)),
+                    (phase, ArgumentValue::Uint(u64::from(played.phase))),
+                    (turn, ArgumentValue::Uint(u64::from(played.turn))),
+                    (from, ArgumentValue::Uint(u64::from(played.sent.from.0))),
+                    (to, ArgumentValue::Uint(u64::from(played.sent.to.0))),
+                    (bytes, ArgumentValue::Float(played.bytes)),
+                    (over, ArgumentValue::Text(&links)),
                 ];
                 let id = [arrow];
                 let arrow: &[u64] = if arrow == 0 { &[] } else { &id };
@@ -206,13 +207,13 @@ impl<'a> TransferWriter<'a> {
 }
 
 /// Names and colours of patterns, and a row a device: what it sends, and what it gets.
-pub(super) fn rows(all: &[TransferRun], end: Time) -> (Looks, Vec<lane::Row>) {
+pub(super) fn rows(all: &[TransferRun], end: Time) -> (Looks, Vec<lane::TimeRow>) {
     let mut patterns: Vec<String> = all.iter().map(|p| words(p.sent.pattern)).collect();
     patterns.sort();
     patterns.dedup();
-    let look = |(i, name): (usize, &String)| Look { name: name.clone(), colour: palette::number(i) };
-    let looks: Vec<Look> = patterns.iter().enumerate().map(look).collect();
-    let item = |(_, p): &Numbered| Item {
+    let look = |(i, name): (usize, &String)| ItemStyle { name: name.clone(), colour: palette::number(i) };
+    let looks: Vec<ItemStyle> = patterns.iter().enumerate().map(look).collect();
+    let item = |(_, p): &Numbered| LaneItem {
         start: p.start.round_ns(),
         end: p.end.round_ns(),
         kind: patterns.iter().position(|name| *name == words(p.sent.pattern)).unwrap_or(0) as u32,
@@ -222,7 +223,7 @@ pub(super) fn rows(all: &[TransferRun], end: Time) -> (Looks, Vec<lane::Row>) {
     let few: Vec<_> = lane::few(&devices).collect();
     let rows = few.iter().map(|(device, [sends, receives])| {
         let lanes = [sends.iter().map(item).collect(), Vec::new(), receives.iter().map(item).collect()];
-        lane::Row::new(format!("device {}", device.0), end.round_ns(), few.len(), lanes, None)
+        lane::TimeRow::new(format!("device {}", device.0), end.round_ns(), few.len(), lanes, None)
     });
     (Looks { passes: looks.clone(), stalls: Vec::new(), communication: looks }, rows.collect())
 }

@@ -13,7 +13,7 @@ use stepsim_core::program::{OpInfo, Phase, ProgramBuilder, StreamKind, Work, Wor
 use stepsim_core::units::{Bytes, Time};
 use stepsim_read::analysis::links;
 use stepsim_step::collective::{
-    Choice, Chooser, CollectiveError, Fidelity, Geometry, Lowering, Sent, Transfer, in_chunks,
+    AlgorithmChoice, Chooser, CollectiveError, Fidelity, Geometry, Lowering, RouteEnds, Transfer, in_chunks,
 };
 use stepsim_step::topology::Machine;
 
@@ -27,7 +27,7 @@ pub(super) const MOST_DRAWN: usize = 30_000;
 pub(super) struct SizeRow {
     pub(super) transfer: Transfer,
     pub(super) geometry: Geometry,
-    pub(super) choice: Choice,
+    pub(super) choice: AlgorithmChoice,
     pub(super) transfers: u64,
     pub(super) time: Time,
     pub(super) world: World,
@@ -35,7 +35,7 @@ pub(super) struct SizeRow {
     /// Phases of the algorithm by number, with their transfers.
     pub(super) phases: Vec<(u32, u64)>,
     /// The transfer of each path of the communicator, in steps that can be drawn one by one.
-    pub(super) sent: Vec<Option<Sent>>,
+    pub(super) sent: Vec<Option<RouteEnds>>,
     pub(super) wall: Duration,
 }
 

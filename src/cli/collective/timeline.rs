@@ -6,7 +6,7 @@ use stepsim_core::program::World;
 use stepsim_core::units::{Bandwidth, Time};
 use stepsim_read::analysis::link_rates::RateChange;
 use stepsim_read::analysis::links;
-use stepsim_read::trace::{Link, RunMeta, Timeline, TraceError, TracedRank, write_file};
+use stepsim_read::trace::{LinkCounter, RunMeta, Timeline, TraceError, TracedRank, write_file};
 use stepsim_step::topology::Machine;
 
 /// Links with a counter.
@@ -31,9 +31,9 @@ pub(crate) fn write(
     });
     let ranks: Vec<TracedRank> = ranks.collect();
     let busiest: Vec<_> = links::busiest(world, record).into_iter().take(TRACED_LINKS).collect();
-    let links: Vec<Link> = busiest
+    let links: Vec<LinkCounter> = busiest
         .iter()
-        .map(|l| Link {
+        .map(|l| LinkCounter {
             resource: l.resource,
             name: machine.resource_name(l.resource),
             capacity: machine.capacity(l.resource),

@@ -16,12 +16,12 @@ use stepsim_core::program::{
     Action, BEHIND, Comm, Flow, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Span, StreamKind, Work, World,
 };
 use stepsim_core::units::Time;
-use stepsim_step::collective::Sent;
+use stepsim_step::collective::RouteEnds;
 
 /// A transfer.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TransferRun {
-    pub sent: Sent,
+    pub sent: RouteEnds,
     pub start: Time,
     pub end: Time,
     /// The phase of the algorithm, from 1.

@@ -18,7 +18,7 @@ use stepsim_measure::summary::{RankSummary, beside};
 use stepsim_read::analysis::cost::joules_in_words;
 use stepsim_read::analysis::diff::{Line, Measure, diff};
 use stepsim_read::analysis::table;
-use stepsim_read::trace::Format;
+use stepsim_read::trace::TimelineFormat;
 
 /// Lines of a section that are shown; all are in --report.
 const MOST: usize = 16;
@@ -70,7 +70,7 @@ pub struct Args {
 /// A side cannot be read or is none of the above (status 2); it does not run, or a file cannot be written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(path) = &args.trace {
-        Format::of(path).map_err(Failure::input)?;
+        TimelineFormat::of(path).map_err(Failure::input)?;
     }
     let (a, b) = (DiffSide::read(&args.a, &args.set_a)?, DiffSide::read(&args.b, &args.set_b)?);
     let lines = match (&a, &b) {

@@ -4,12 +4,12 @@ use std::path::Path;
 
 use super::side::DiffSide;
 use crate::Failure;
-use crate::timeline::{Also, Shown, told, traced, write_trace};
+use crate::timeline::{Also, TimelineSelection, told, traced, write_trace};
 use stepsim_core::units::Time;
 use stepsim_measure::beside::Above;
 use stepsim_measure::profile::RankEvents;
 use stepsim_read::trace::writer::Sink;
-use stepsim_read::trace::{RunMeta, Summary, TimelineError, write_with};
+use stepsim_read::trace::{RunMeta, TimelineError, TimelineSummary, write_with};
 use stepsim_simulate::{Inputs, Options, Simulation};
 use stepsim_step::spec::SpecError;
 
@@ -42,11 +42,11 @@ pub(super) fn write(sides: [NamedSide; 2], path: &Path) -> Result<(), Failure> {
 
 /// Two profiles; one of them may be a timeline of this program.
 fn profiles(profiles: &[RankEvents], path: &Path) -> Result<(), Failure> {
-    let write = &mut |sink: &mut dyn Sink| -> Result<Summary, TimelineError> {
+    let write = &mut |sink: &mut dyn Sink| -> Result<TimelineSummary, TimelineError> {
         sink.begin(&[])?;
         let slices = Above::new(profiles, Time::ZERO).write(sink)?;
         sink.finish()?;
-        Ok(Summary { slices, ..Summary::default() })
+        Ok(TimelineSummary { slices, ..TimelineSummary::default() })
     };
     told(write_with(path, write))
 }
@@ -64,7 +64,9 @@ fn simulated_below(measured: &[RankEvents], name: &str, sets: &[String], path: &
         meta.text("measured", &profile.file);
     }
     let ranks = traced(None, &run)?;
-    if let Some(note) = write_trace(&run, &meta, &Shown::of(&ranks), path, Also::Measured(measured))? {
+    if let Some(note) =
+        write_trace(&run, &meta, &TimelineSelection::of(&ranks), path, Also::Measured(measured))?
+    {
         eprintln!("{note}");
     }
     Ok(())

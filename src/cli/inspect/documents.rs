@@ -8,7 +8,7 @@ use serde::Serialize;
 use stepsim_read::analysis::dynamic_context::{DynamicContextReport, text};
 pub use stepsim_read::analysis::table::{grouped, new_table};
 use stepsim_simulate::Inputs;
-use stepsim_step::documents::shards::{Cut, Seen, Shares};
+use stepsim_step::documents::shards::{SequenceShares, SequenceSplit, VisibleKeys};
 use stepsim_step::documents::{Dealt, expected};
 use stepsim_step::plan::step::Packs;
 use stepsim_step::spec::SpecError;
@@ -127,11 +127,15 @@ impl DocumentsView {
 /// The effect of each cut on the first sequences.
 fn cuts(dealt: &Dealt, ranks: u64) -> BTreeMap<&'static str, CutView> {
     let shown = &dealt.sequences[..dealt.sequences.len().min(SHOWN)];
-    let all = [("contiguous", Cut::Contiguous), ("zigzag", Cut::Zigzag), ("per document", Cut::PerDocument)];
+    let all = [
+        ("contiguous", SequenceSplit::Contiguous),
+        ("zigzag", SequenceSplit::Zigzag),
+        ("per document", SequenceSplit::PerDocument),
+    ];
     let view = |(name, cut)| {
         let mut view = CutView::default();
         for sequence in shown {
-            let shares = Shares::of(sequence, ranks, cut, Seen::Causal);
+            let shares = SequenceShares::of(sequence, ranks, cut, VisibleKeys::Causal);
             view.max_over_mean += shares.max_over_mean() / shown.len() as f64;
             view.ring_over_mean += shares.ring_over_mean() / shown.len() as f64;
             let most = shares.foreign_keys.iter().copied().max().unwrap_or(0);

@@ -8,7 +8,7 @@ use crate::command_line::command;
 use stepsim_core::units::grouped;
 use stepsim_read::analysis::candidates::Candidate;
 use stepsim_read::analysis::cost::joules_in_words;
-use stepsim_read::page::lane::Row;
+use stepsim_read::page::lane::TimeRow;
 use stepsim_read::page::sheet::{Sheet, gib, quoted, seconds, table};
 use stepsim_simulate::behaviour::drawn;
 use stepsim_simulate::page::{gather, step_looks};
@@ -28,7 +28,7 @@ struct PlanSide {
     /// Bytes of device memory at the peak, by class.
     memory: Vec<(String, u64)>,
     step_ns: u64,
-    rows: Vec<Row>,
+    rows: Vec<TimeRow>,
 }
 
 impl PlanSide {
@@ -45,7 +45,7 @@ impl PlanSide {
         let report = run.report(false);
         let shown = gather(&run, &drawn(&run));
         let every = shown.rows.len().div_ceil(LINES).max(1);
-        let mut rows: Vec<Row> = shown.rows.into_iter().step_by(every).collect();
+        let mut rows: Vec<TimeRow> = shown.rows.into_iter().step_by(every).collect();
         rows.iter_mut().for_each(|row| row.name = format!("{name} · {}", row.name));
         let hbm = report.memory.get("hbm");
         let memory = hbm.map(|tier| tier.by_class.clone().into_iter().collect()).unwrap_or_default();

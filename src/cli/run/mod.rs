@@ -11,7 +11,7 @@ use std::path::Path;
 use super::command_line::EXAMPLE;
 use super::progress::TerminalProgress;
 use super::screen::note_without_effect;
-use super::timeline::{Also, Shown, traced, write_trace};
+use super::timeline::{Also, TimelineSelection, traced, write_trace};
 use super::write::{write_file, write_json, write_report};
 use super::{Failure, calculon, outputs};
 use stepsim_core::engine::EngineError;
@@ -20,11 +20,11 @@ use stepsim_measure::score::ranges::told;
 use stepsim_read::analysis::report::Report;
 use stepsim_read::trace;
 use stepsim_read::trace::{PerRank, RunMeta};
-use stepsim_simulate::behaviour::Drawn;
+use stepsim_simulate::behaviour::DrawnRank;
 use stepsim_simulate::jump::{self, figures};
 use stepsim_simulate::page;
 use stepsim_simulate::timeline;
-use stepsim_simulate::{FailedReport, Head, Inputs, Options, Simulation, Status};
+use stepsim_simulate::{FailedReport, Head, Inputs, Options, RunStatus, Simulation};
 use stepsim_step::spec::SpecError;
 use stepsim_study::otherwise::{Depth, with_candidates};
 
@@ -35,7 +35,7 @@ use stepsim_study::otherwise::{Depth, with_candidates};
 pub fn run(args: &Args) -> Result<(), Failure> {
     simulate(args).inspect_err(|failure| {
         // The failure is told anyway; that the report of it cannot be written too is not.
-        let told = failure.fault.status != Status::Failed;
+        let told = failure.fault.status != RunStatus::Failed;
         if let Some(path) = args.report.as_deref().filter(|path| told && takes_report(path)) {
             let report = FailedReport {
                 status: failure.fault.status,
@@ -117,7 +117,7 @@ pub fn check(args: &Args) -> Result<(), Failure> {
         return Err(Failure::input(format!("--window-ms with --format chakra\n  allowed: {allowed}")));
     }
     if let Some(path) = args.output.as_ref().filter(|_| args.format.is_none()) {
-        trace::Format::of(path).map_err(Failure::input)?;
+        trace::TimelineFormat::of(path).map_err(Failure::input)?;
     }
     Ok(())
 }
@@ -172,7 +172,7 @@ pub fn timeline(args: &Args, run: &Simulation, hangs_on: &str) -> Result<Option<
     }
     let Some(path) = &args.output else { return Ok(None) };
     let ranks = traced(args.trace_ranks(), run)?;
-    let shown = Shown { window: args.window_ms, ..as_asked(args, &ranks) };
+    let shown = TimelineSelection { window: args.window_ms, ..as_asked(args, &ranks) };
     let mut meta = meta(args, run);
     timeline::results(&mut meta, run);
     if !hangs_on.is_empty() {
@@ -182,8 +182,13 @@ pub fn timeline(args: &Args, run: &Simulation, hangs_on: &str) -> Result<Option<
 }
 
 /// The timeline's contents, as requested.
-fn as_asked<'a>(args: &Args, ranks: &'a [Drawn]) -> Shown<'a> {
-    Shown { detail: args.detail, links: args.trace_links, per_rank: args.format, ..Shown::of(ranks) }
+fn as_asked<'a>(args: &Args, ranks: &'a [DrawnRank]) -> TimelineSelection<'a> {
+    TimelineSelection {
+        detail: args.detail,
+        links: args.trace_links,
+        per_rank: args.format,
+        ..TimelineSelection::of(ranks)
+    }
 }
 
 /// A page about a run.
@@ -235,7 +240,7 @@ fn cut_short(args: &Args, run: &Simulation, failure: EngineError) -> Failure {
     let written = args.output.as_ref().filter(|_| end > Time::ZERO).map(|path| {
         let ranks = traced(args.trace_ranks(), run)?;
         let window = args.window_ms.map_or((Time::ZERO, end), |(from, until)| (from, until.min(end)));
-        let shown = Shown { window: Some(window), complete: false, ..as_asked(args, &ranks) };
+        let shown = TimelineSelection { window: Some(window), complete: false, ..as_asked(args, &ranks) };
         let mut meta = meta(args, run);
         meta.text("failed", failure.to_string());
         write_trace(run, &meta, &shown, path, Also::Nothing).map(|_| path)

@@ -4,7 +4,7 @@ use super::super::screen::say_report;
 use super::super::{Failure, width};
 use super::args::Args;
 use crate::command_line::{EXAMPLE, command};
-use stepsim_read::analysis::digest::{Asked, digest};
+use stepsim_read::analysis::digest::{ReadingContext, digest};
 use stepsim_read::analysis::report::Report;
 use stepsim_read::analysis::table::{in_full, table};
 use stepsim_simulate::page::sheet::quoted;
@@ -33,7 +33,7 @@ pub(crate) fn print(report: &Report, inputs: Option<&Inputs>, args: &Args) -> Re
         table(report, own, width())
     } else {
         let whatif = inputs.map(|_| whatif(args));
-        digest(report, own, Asked { alike: &accuracy, whatif: whatif.as_deref() }, width())
+        digest(report, own, ReadingContext { alike: &accuracy, whatif: whatif.as_deref() }, width())
     };
     if args.why {
         text += &in_full(report, own, width());

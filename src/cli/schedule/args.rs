@@ -6,7 +6,7 @@ use super::super::Failure;
 use super::super::outputs::WRITTEN;
 use stepsim_core::units::Time;
 use stepsim_step::schedule;
-use stepsim_step::schedule::{Order, PassTimes, Profile, Schedule, Shape, SlowEdge};
+use stepsim_step::schedule::{Order, PassProfile, PassTimes, Schedule, Shape, SlowEdge};
 
 /// Runs a pipeline schedule on abstract durations and draws it.
 #[derive(Clone, Debug, clap::Args)]
@@ -101,7 +101,7 @@ impl Args {
     /// The numbers for `kind`. With `strict`, chunks and groups are passed on even where the schedule has no use for
     /// them, so that it can say so.
     pub(super) fn shape(&self, kind: &dyn Schedule, strict: bool) -> Shape {
-        let choice = matches!(kind.facts().chunks, schedule::Chunks::AtLeast(..));
+        let choice = matches!(kind.facts().chunks, schedule::ChunkCount::AtLeast(..));
         Shape {
             ranks: self.stages.unwrap_or_default(),
             micro_batches: self.micro_batches.unwrap_or_default(),
@@ -139,9 +139,9 @@ impl Args {
     }
 
     /// The facts that a searched schedule may know.
-    pub(super) fn profile(&self, shape: &Shape, times: &PassTimes) -> Profile {
+    pub(super) fn profile(&self, shape: &Shape, times: &PassTimes) -> PassProfile {
         let ranks = vec![*times; shape.ranks.min(Shape::MAX_SLOTS as u32) as usize];
-        Profile { ranks, message: Time::from_s(self.p2p), limit: self.limit, kept: 1.0 }
+        PassProfile { ranks, message: Time::from_s(self.p2p), limit: self.limit, kept: 1.0 }
     }
 
     pub(super) fn times(&self) -> Result<PassTimes, Failure> {

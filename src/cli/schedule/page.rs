@@ -7,7 +7,7 @@ use stepsim_core::units::Time;
 use stepsim_read::analysis::cause::Causes;
 use stepsim_read::analysis::idle::IdleTimes;
 use stepsim_read::analysis::stalls::stalls_of;
-use stepsim_simulate::page::lane::{Item, Row, few, tag};
+use stepsim_simulate::page::lane::{LaneItem, TimeRow, few, tag};
 use stepsim_simulate::page::sheet::{Sheet, table};
 use stepsim_simulate::page::{PAIR, pass_number, step_looks};
 use stepsim_step::plan::pipeline::phase;
@@ -29,7 +29,7 @@ pub(super) fn page(run: &ScheduleRun) -> String {
     ];
     sheet.facts(facts.map(|(value, what)| (value, what.to_owned())));
     let ranks: Vec<usize> = (0..o.spans.len()).collect();
-    let rows: Vec<Row> = few(&ranks).map(|rank| row(run, *rank, ranks.len())).collect();
+    let rows: Vec<TimeRow> = few(&ranks).map(|rank| row(run, *rank, ranks.len())).collect();
     let note = format!(
         "{} of {} ranks, one line each: passes with their micro-batch, below them why the rank stood still. A second is a \
          unit of time.",
@@ -48,8 +48,8 @@ pub(super) fn page(run: &ScheduleRun) -> String {
     sheet.finish(serde_json::json!({}), &report).expect("numbers and texts are JSON")
 }
 
-fn row(run: &ScheduleRun, rank: usize, of: usize) -> Row {
-    let ns = |(start, end): (Time, Time), kind: u32, tag: u32| Item {
+fn row(run: &ScheduleRun, rank: usize, of: usize) -> TimeRow {
+    let ns = |(start, end): (Time, Time), kind: u32, tag: u32| LaneItem {
         start: start.round_ns(),
         end: end.round_ns(),
         kind,
@@ -66,7 +66,7 @@ fn row(run: &ScheduleRun, rank: usize, of: usize) -> Row {
     let mut stalls = Vec::new();
     stalls_of(&mut causes, &mut idle, RankId(rank as u32), &mut stalls);
     let stalls = stalls.iter().map(|stall| ns((stall.start, stall.end), stall.cause as u32, 0)).collect();
-    Row::new(
+    TimeRow::new(
         format!("rank {rank}"),
         run.outcome.makespan.round_ns(),
         of,

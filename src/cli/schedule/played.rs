@@ -11,7 +11,7 @@ use super::outcome::ScheduleOutcome;
 use stepsim_core::engine::Record;
 use stepsim_core::ids::RankId;
 use stepsim_core::units::Time;
-use stepsim_read::trace::{Count, RunMeta, Timeline, write_file};
+use stepsim_read::trace::{CounterTrack, RunMeta, Timeline, write_file};
 use stepsim_step::plan::pipeline::{AbstractPipeline, Sends, abstract_world_over};
 use stepsim_step::schedule::{Order, PassTimes, Schedule, Shape};
 
@@ -137,8 +137,8 @@ impl<'a> ScheduleRun<'a> {
         meta.number("own_max", self.number(self.outcome.own_max()));
         meta.number("idle_max", self.number(self.outcome.idle_max()));
         meta.int("micro_batches", u64::from(self.order.micro_batches));
-        let counts: Vec<Count> = (0..self.record.ranks())
-            .map(|rank| Count {
+        let counts: Vec<CounterTrack> = (0..self.record.ranks())
+            .map(|rank| CounterTrack {
                 rank: RankId(rank),
                 name: "live micro-batch chunks".to_owned(),
                 points: self.outcome.live(&self.order, rank as usize),

@@ -6,7 +6,7 @@ use crate::tables;
 use stepsim_core::units::grouped;
 use stepsim_read::analysis::waterfall::chart;
 use stepsim_simulate::page::lane::Looks;
-use stepsim_simulate::page::sheet::{Point, Sheet, Signed, pairs, quoted, seconds, signed, table};
+use stepsim_simulate::page::sheet::{PlotPoint, Sheet, SignedBar, pairs, quoted, seconds, signed, table};
 use stepsim_study::{RankedLayout, SearchReport};
 
 /// The ranking, where the step of the best goes, why the next are slower, and what was left out.
@@ -74,7 +74,7 @@ fn ranking(sheet: &mut Sheet, report: &SearchReport, workload: &str) {
     heads.extend(prices.then(|| "$/M tokens".to_owned()));
     heads.extend(powers.then(|| "J/token".to_owned()));
     heads.extend(fields.iter().map(|field| field.to_string()));
-    let rows: Vec<Point> = (1..)
+    let rows: Vec<PlotPoint> = (1..)
         .zip(&report.ranking)
         .map(|(place, ranked)| {
             let four = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.4}"));
@@ -89,7 +89,7 @@ fn ranking(sheet: &mut Sheet, report: &SearchReport, workload: &str) {
             cells.extend(prices.then(|| four(ranked.usd_per_million_tokens)));
             cells.extend(powers.then(|| four(ranked.joules_per_token)));
             cells.extend(fields.iter().map(|field| ranked.settings.get(*field).map_or(String::new(), value)));
-            Point { cells, command: run(ranked, report, workload), message: String::new() }
+            PlotPoint { cells, command: run(ranked, report, workload), message: String::new() }
         })
         .collect();
     sheet.points("Ranking", "Best first, with the fields in which they differ.", &heads, &rows);
@@ -121,12 +121,12 @@ fn best(sheet: &mut Sheet, report: &SearchReport) {
     for (place, ranked) in (1..).zip(&report.ranking).filter(|(_, ranked)| !ranked.slower_by.is_empty()) {
         let more = time(ranked) - time(&report.ranking[0]);
         let title = format!("Why number {place} is slower, by {}", seconds(more));
-        let lines = ranked.slower_by.iter().take(REASONS).map(|reason| Signed {
+        let lines = ranked.slower_by.iter().take(REASONS).map(|reason| SignedBar {
             name: reason.what.clone(),
             value: reason.more_s,
             note: seconds(reason.more_s),
         });
-        let lines: Vec<Signed> = lines.collect();
+        let lines: Vec<SignedBar> = lines.collect();
         let note = format!(
             "Seconds of a mean rank more (orange) or less (green) than the best. {}",
             layout(&ranked.settings)

@@ -12,7 +12,7 @@ use super::{Failure, say};
 use job::{TimedJob, slowed};
 use stepsim_core::ids::{CommId, DeviceId, ResourceId};
 use stepsim_read::analysis::links;
-use stepsim_simulate::share::Shared;
+use stepsim_simulate::share::SharedRun;
 use stepsim_simulate::{Inputs, Settings, Site, expanded};
 use stepsim_step::spec::{Disk, Loaded, SpecError, WorkloadSpec, load};
 
@@ -75,7 +75,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         jobs.push((name.to_owned(), site.inputs_on(workload, &devices)?));
     }
     let inputs: Vec<Inputs> = jobs.iter().map(|job| job.1.clone()).collect();
-    let shared = Shared::play(&inputs, args.steps, !args.no_fold)?;
+    let shared = SharedRun::play(&inputs, args.steps, !args.no_fold)?;
     let links = shared_links(&shared, &inputs[0]);
     let named: Vec<TimedJob<'_>> = jobs.iter().map(|job| job.0.as_str()).zip(&shared.jobs).collect();
     let machine = &site.topology().name;
@@ -123,7 +123,7 @@ fn text(jobs: &[TimedJob<'_>], links: &[(String, f64)]) -> String {
 }
 
 /// The busiest links that flows of more than one job cross, and the share of the time that they are used.
-fn shared_links(shared: &Shared, inputs: &Inputs) -> Vec<(String, f64)> {
+fn shared_links(shared: &SharedRun, inputs: &Inputs) -> Vec<(String, f64)> {
     let (world, folded) = (&shared.folded.world, &shared.folded);
     let of_rank = |rank: u32| shared.jobs.iter().position(|job| job.ranks.contains(&rank));
     let mut crossed: Vec<Option<Option<usize>>> = vec![None; world.resources().len()];

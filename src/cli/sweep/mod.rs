@@ -12,7 +12,7 @@ use super::{Failure, outputs, say};
 pub(super) use files::draw;
 use files::{PlotOptions, map, table};
 use stepsim_form::compare::Formula;
-use stepsim_simulate::Status;
+use stepsim_simulate::RunStatus;
 use stepsim_simulate::page::sheet::quoted;
 use stepsim_study::{
     How, PointSelection, ReportColumns, Row, RowCondition, Space, Study, StudyAxis, StudyBase, StudyError,
@@ -253,7 +253,7 @@ fn read(args: &Args, input: &str) -> Result<StudyInputs, Failure> {
 #[derive(Default)]
 struct SweepSummary {
     /// Rows by how they ended.
-    counts: Vec<(Status, usize)>,
+    counts: Vec<(RunStatus, usize)>,
     /// The fastest, fastest first; of equal ones the first.
     fastest: Vec<Row>,
     /// The fault of the first without a result.
@@ -281,7 +281,13 @@ impl SweepSummary {
     fn text(&self, args: &Args, seconds: f64) -> String {
         let count: usize = self.counts.iter().map(|(_, count)| count).sum();
         let mut text = format!("{count} points in {seconds:.1} s");
-        for status in [Status::Ok, Status::Invalid, Status::OutOfMemory, Status::Deadlock, Status::Failed] {
+        for status in [
+            RunStatus::Ok,
+            RunStatus::Invalid,
+            RunStatus::OutOfMemory,
+            RunStatus::Deadlock,
+            RunStatus::Failed,
+        ] {
             if let Some((_, count)) = self.counts.iter().find(|(of, _)| *of == status) {
                 let name = serde_json::to_value(status).unwrap_or_default();
                 text += &format!(", {count} {}", name.as_str().unwrap_or_default());

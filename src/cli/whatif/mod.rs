@@ -14,7 +14,7 @@ use stepsim_core::units::Time;
 use stepsim_read::analysis::table::{new_table, percent};
 use stepsim_simulate::jump::glanced;
 use stepsim_simulate::page::sheet::quoted;
-use stepsim_simulate::whatif::{Base, Change, Subject, WhatIf, WhatIfs};
+use stepsim_simulate::whatif::{Change, Subject, WhatIf, WhatIfBase, WhatIfs};
 use stepsim_simulate::{Inputs, Options};
 use stepsim_step::spec::{SpecError, Topology};
 use stepsim_study::otherwise::{Depth, LONGER, with_candidates};
@@ -84,7 +84,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 
 /// Changes that were named, each by itself and all together.
 fn named(inputs: &Inputs, asked: &[Change]) -> Result<WhatIfs, Failure> {
-    let base = Base::new(inputs, Options::default())?;
+    let base = WhatIfBase::new(inputs, Options::default())?;
     let mut result = base.each(asked)?;
     if asked.len() > 1 {
         result.changes.push(base.with(asked)?);

@@ -4,7 +4,7 @@ use crate::command_line::command;
 use stepsim_read::analysis::candidates::Candidate;
 use stepsim_simulate::Head;
 use stepsim_simulate::page::lane::Looks;
-use stepsim_simulate::page::sheet::{Sheet, Signed, quoted, seconds, signed, table};
+use stepsim_simulate::page::sheet::{Sheet, SignedBar, quoted, seconds, signed, table};
 use stepsim_simulate::whatif::{WhatIf, WhatIfs};
 
 /// Each change or candidate as a bar and as a row, the largest gain first.
@@ -33,16 +33,16 @@ pub(super) fn page(result: &WhatIfs, head: &Head) -> serde_json::Result<String> 
 }
 
 /// A bar for each change or candidate.
-fn lines(result: &WhatIfs) -> Vec<Signed> {
-    let of_change = |w: &WhatIf| Signed { name: w.what.clone(), value: w.change, note: percent(w.change) };
+fn lines(result: &WhatIfs) -> Vec<SignedBar> {
+    let of_change = |w: &WhatIf| SignedBar { name: w.what.clone(), value: w.change, note: percent(w.change) };
     let of_candidate = |c: &Candidate| {
         let change = c.step_s / result.step_time_s - 1.0;
-        Signed { name: format!("{}; {}", c.what, c.otherwise), value: change, note: percent(change) }
+        SignedBar { name: format!("{}; {}", c.what, c.otherwise), value: change, note: percent(change) }
     };
     result.changes.iter().map(of_change).chain(result.candidates.iter().map(of_candidate)).collect()
 }
 
-fn facts(sheet: &mut Sheet, result: &WhatIfs, lines: &[Signed]) {
+fn facts(sheet: &mut Sheet, result: &WhatIfs, lines: &[SignedBar]) {
     let mut facts = vec![(seconds(result.step_time_s), "a step, unchanged".to_owned())];
     if let Some(best) = lines.first() {
         let step = result.step_time_s * (1.0 + best.value);

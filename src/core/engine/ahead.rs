@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 
 use super::Observer;
-use super::code::{Code, Compiled, END, NOBODY, NONE, SEVERAL};
+use super::code::{Code, END, NOBODY, NONE, ProgramCode, SEVERAL};
 use super::event_loop::{Play, WAKE};
 use super::ranks::{FINISHED, RUNNING, RankState, StreamState};
 use crate::units::Time;
@@ -34,12 +34,12 @@ impl Ahead {
     /// Marks the code of streams that run ahead, and lists them; each stream state gets the number of its entry as its
     /// event.
     pub fn streams(
-        compiled: &[Compiled],
+        compiled: &[ProgramCode],
         code: &mut [Code],
         ranks: &[RankState],
         streams: &mut [StreamState],
     ) -> Vec<Ahead> {
-        let of_program = |program: &Compiled| -> Vec<bool> {
+        let of_program = |program: &ProgramCode| -> Vec<bool> {
             let runs_ahead = |stream| program.runs_ahead(stream, code);
             (0..program.streams()).map(runs_ahead).collect()
         };
@@ -107,7 +107,7 @@ impl Ahead {
     }
 }
 
-impl Compiled<'_> {
+impl ProgramCode<'_> {
     /// True if all ops of a stream are kernels whose times nothing changes.
     fn runs_ahead(&self, stream: usize, code: &[Code]) -> bool {
         let ops = &code[self.first[stream] as usize..self.end(stream) as usize];

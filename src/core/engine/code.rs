@@ -55,7 +55,7 @@ pub const SEVERAL: u16 = u16::MAX - 1;
 
 /// A program in the loop's form; its ops are a stretch of the code of all programs.
 #[derive(Debug)]
-pub struct Compiled<'w> {
+pub struct ProgramCode<'w> {
     /// The program itself, for what is rarely needed.
     pub program: &'w Program,
     /// Where each stream begins in the code; one entry more than streams.
@@ -79,19 +79,19 @@ pub struct Compiled<'w> {
 /// # Errors
 /// `Invalid` if a wait points nowhere, an op sits on two streams, on none or not in its turn, or one communicator
 /// slot is used on two streams (its ops would have no order). `Limit` if places have no numbers left.
-pub fn compile(world: &World) -> Result<(Vec<Compiled<'_>>, Vec<Code>), EngineError> {
+pub fn compile(world: &World) -> Result<(Vec<ProgramCode<'_>>, Vec<Code>), EngineError> {
     let places: usize = world.programs.iter().map(|p| p.ops.len() + p.streams.len()).sum();
     if places >= MOST {
         return Err(EngineError::Limit { what: "ops of programs", need: places as u64, limit: MOST as u64 });
     }
     let mut code = Vec::with_capacity(places);
-    let compiled = world.programs.iter().map(|p| Compiled::of(p, &mut code)).collect::<Result<_, _>>()?;
+    let compiled = world.programs.iter().map(|p| ProgramCode::of(p, &mut code)).collect::<Result<_, _>>()?;
     Ok((compiled, code))
 }
 
 /// The code of a program that stands first, and what is known of its streams, for others of its shape.
 #[derive(Debug)]
-struct Text {
+struct ShapeCode {
     code: Vec<Code>,
     first: Vec<u32>,
     places: Vec<u32>,
@@ -100,23 +100,23 @@ struct Text {
     slots: u16,
 }
 
-impl Text {
-    fn of(program: &Program) -> Result<Text, EngineError> {
+impl ShapeCode {
+    fn of(program: &Program) -> Result<ShapeCode, EngineError> {
         let mut code = Vec::with_capacity(program.ops.len() + program.streams.len());
-        let Compiled { first, places, kernels, streams_with_kernels, slots, .. } =
-            Compiled::new(program, &mut code)?;
-        Ok(Text { code, first, places, kernels, streams_with_kernels, slots })
+        let ProgramCode { first, places, kernels, streams_with_kernels, slots, .. } =
+            ProgramCode::new(program, &mut code)?;
+        Ok(ShapeCode { code, first, places, kernels, streams_with_kernels, slots })
     }
 
     /// The code of a program of this shape, with its own times.
-    fn compiled<'w>(&self, program: &'w Program, code: &mut Vec<Code>) -> Compiled<'w> {
+    fn compiled<'w>(&self, program: &'w Program, code: &mut Vec<Code>) -> ProgramCode<'w> {
         let base = code.len() as u32;
         code.extend(self.code.iter().map(|of_op| of_op.moved(base).priced(program)));
         let minds = |of_op: &Code| of_op.is_kernel() && of_op.slowdown > 0;
         let stretch =
             |stream: usize| (base + self.first[stream]) as usize..(base + self.first[stream + 1]) as usize;
         let slowed = (0..program.streams.len()).filter(|stream| code[stretch(*stream)].iter().any(minds));
-        Compiled {
+        ProgramCode {
             program,
             first: self.first.iter().map(|place| base + place).collect(),
             places: self.places.iter().map(|place| base + place).collect(),
@@ -129,18 +129,18 @@ impl Text {
     }
 }
 
-impl<'w> Compiled<'w> {
+impl<'w> ProgramCode<'w> {
     /// The code of a program, by the code of another of its shape where there may be one.
     fn of(program: &'w Program, code: &mut Vec<Code>) -> Result<Self, EngineError> {
         if !program.facts.are_shared() {
-            return Compiled::new(program, code);
+            return ProgramCode::new(program, code);
         }
-        let text = program.facts.try_of(|| Text::of(program))?;
+        let text = program.facts.try_of(|| ShapeCode::of(program))?;
         Ok(text.compiled(program, code))
     }
 
     fn new(program: &'w Program, code: &mut Vec<Code>) -> Result<Self, EngineError> {
-        let mut compiled = Compiled {
+        let mut compiled = ProgramCode {
             program,
             first: vec![code.len() as u32],
             places: vec![NONE; program.ops.len()],

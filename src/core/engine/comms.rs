@@ -11,11 +11,11 @@ use super::{EngineError, Observer, uncontended};
 use crate::program::{Action, BEHIND, Flow, Span, World};
 use crate::units::Time;
 
-/// Marks a flow that is a kernel, in `Comms::transit_of`; the rest is its stream.
+/// Marks a flow that is a kernel, in `CommStates::transit_of`; the rest is its stream.
 const KERNEL: u32 = 1 << 31;
 
 /// The state of all communicators.
-pub(super) struct Comms<'w> {
+pub(super) struct CommStates<'w> {
     pub states: Vec<CommState>,
     /// Streams that have arrived, a stretch for each communicator.
     pub arrivals: Vec<u32>,
@@ -112,7 +112,7 @@ impl Children {
     }
 }
 
-impl<'w> Comms<'w> {
+impl<'w> CommStates<'w> {
     /// By resource, whether kernels can feel it.
     pub fn new(world: &'w World, felt: &[bool]) -> Self {
         let path_rate = uncontended::path_rates(world);
@@ -140,7 +140,7 @@ impl<'w> Comms<'w> {
                 children.insert(i as u32, Children::of(parents, parent_ids));
             }
         }
-        Comms {
+        CommStates {
             states,
             arrivals: vec![NONE; first_arrival as usize],
             path_rate,
@@ -274,7 +274,7 @@ impl<O: Observer> Play<'_, O> {
             self.comms.runs.push(GraphRun::default());
             (self.comms.runs.len() - 1) as u32
         });
-        let Comms { runs, states, children, .. } = &mut self.comms;
+        let CommStates { runs, states, children, .. } = &mut self.comms;
         let state = &mut runs[run as usize];
         let CommState { stage, action, .. } = &mut states[comm as usize];
         *stage = run;
@@ -351,7 +351,7 @@ impl<O: Observer> Play<'_, O> {
 
     /// Brings all rates up to date and moves the ends of flows whose rate changed.
     pub fn reshare(&mut self) {
-        let Comms { sharing, moving, transits, transit_of, kernels, retimes, .. } = &mut self.comms;
+        let CommStates { sharing, moving, transits, transit_of, kernels, retimes, .. } = &mut self.comms;
         sharing.solve(self.now, |flow, finish| {
             let transit = transit_of[flow as usize];
             if transit & KERNEL != 0 {

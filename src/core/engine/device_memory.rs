@@ -153,7 +153,7 @@ impl<O: Observer> Play<'_, O> {
     }
 
     /// Lets time pass for the running kernel of stream `s`, changes its pace, and moves its end.
-    pub fn retime(&mut self, s: u32, change: impl FnOnce(&mut super::interference::Kernel)) {
+    pub fn retime(&mut self, s: u32, change: impl FnOnce(&mut super::interference::RunningKernel)) {
         let now = self.now;
         let kernel = self.kernel_mut(s);
         let added = kernel.pass(now);

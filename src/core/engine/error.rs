@@ -7,7 +7,7 @@ use crate::units::{Bytes, Time};
 
 /// One op that waits, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Waiting {
+pub struct WaitingOp {
     /// The rank it belongs to.
     pub rank: RankId,
     /// The stream it heads, by name.
@@ -30,7 +30,7 @@ pub enum EngineError {
         /// When it came to a standstill.
         at: Time,
         /// The wait cycle; the last waits for the first.
-        cycle: Vec<Waiting>,
+        cycle: Vec<WaitingOp>,
     },
     /// Bytes are needed that never fit.
     #[error(
@@ -100,7 +100,7 @@ pub enum EngineError {
     },
 }
 
-fn list(cycle: &[Waiting]) -> String {
+fn list(cycle: &[WaitingOp]) -> String {
     use fmt::Write;
     cycle.iter().fold(String::new(), |mut s, w| {
         let _ = write!(s, "\n  rank {} {}: {} waits for {}", w.rank.0, w.stream, w.op, w.waits_for);

@@ -2,10 +2,10 @@
 
 use super::agenda::Agenda;
 use super::ahead::Ahead;
-use super::code::{Code, Compiled, END, NO_SLOT, NOBODY, NONE, SEVERAL, compile, is_open};
-use super::comms::Comms;
+use super::code::{Code, END, NO_SLOT, NOBODY, NONE, ProgramCode, SEVERAL, compile, is_open};
+use super::comms::CommStates;
 use super::device_memory::DeviceMemory;
-use super::interference::Pace;
+use super::interference::KernelPace;
 use super::memory::Ledger;
 use super::ranks::{FINISHED, NO_ROOM, RUNNING, RankState, StreamState, Tables};
 use super::{EngineError, Observer, Stats};
@@ -32,7 +32,7 @@ const LONGEST: Time = Time(1 << 63);
 /// A run in progress.
 pub(super) struct Play<'w, O> {
     pub world: &'w World,
-    pub compiled: Vec<Compiled<'w>>,
+    pub compiled: Vec<ProgramCode<'w>>,
     /// The ops of all programs, each stream's in a row.
     pub code: Vec<Code>,
     pub now: Time,
@@ -49,11 +49,11 @@ pub(super) struct Play<'w, O> {
     /// Streams that run ahead.
     pub ahead: Vec<Ahead>,
     pub unfinished: usize,
-    pub comms: Comms<'w>,
+    pub comms: CommStates<'w>,
     pub ledger: Ledger,
     /// Streams whose head asks for memory: decided at the end of the instant, when all that gives back has done so.
     asking: Vec<u32>,
-    pub pace: Pace,
+    pub pace: KernelPace,
     pub device_memory: DeviceMemory,
     pub error: Option<EngineError>,
     pub observer: &'w mut O,
@@ -78,9 +78,9 @@ impl<'w, O: Observer> Play<'w, O> {
         let felt = world.felt_by_kernels();
         let device_memory = DeviceMemory::new(world, &felt);
         let minds_units = compiled.iter().any(|program| !program.slowed.is_empty());
-        let pace = Pace::new(minds_units, kernels, device_memory.is_on());
+        let pace = KernelPace::new(minds_units, kernels, device_memory.is_on());
         Ok(Play {
-            comms: Comms::new(world, &felt),
+            comms: CommStates::new(world, &felt),
             seen: streams.iter().map(|stream| stream.cursor).collect(),
             unfinished: streams.len(),
             ahead,
@@ -304,7 +304,7 @@ impl<'w, O: Observer> Play<'w, O> {
 
     /// The same for an op that waits for several.
     fn unfinished_among_many(&self, rank: &RankState, op: u32) -> Option<u32> {
-        let Compiled { program, places, .. } = &self.compiled[rank.program as usize];
+        let ProgramCode { program, places, .. } = &self.compiled[rank.program as usize];
         let waits = program.waits[program.ops[op as usize].waits.range()].iter().map(|wait| wait.0);
         let place_and_stream = |wait: u32| (places[wait as usize], program.ops[wait as usize].stream);
         let mut open = waits.filter(|wait| is_open(program, op, *wait)).map(place_and_stream);

@@ -17,7 +17,7 @@
 
 use std::cmp::Reverse;
 
-use super::part::{FlowId, Known, NEVER};
+use super::part::{FlowId, NEVER, PartResource};
 use super::sharing::{Sharing, per_crossing};
 
 /// Rounds after which the whole component is free.
@@ -107,7 +107,7 @@ impl Sharing<'_> {
                 }
             }
             let end = merge(&mut part.kept, begin);
-            part.known[r] = Known {
+            part.known[r] = PartResource {
                 kept: begin as u32,
                 kept_end: end as u32,
                 left: self.capacity[r],

@@ -15,17 +15,17 @@ use crate::units::{Time, round};
 
 /// How fast kernels go.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct KernelPace {
     on: bool,
     units: bool,
     /// By rank and stream with kernels: the running kernel. Empty where pace does not matter.
-    pub kernels: Vec<Kernel>,
+    pub kernels: Vec<RunningKernel>,
 }
 
 /// A running kernel, in one line of the cache.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-pub(super) struct Kernel {
+pub(super) struct RunningKernel {
     slowdown: u16,
     /// Units taken beside it, in thousandths of the usual.
     taken: u32,
@@ -43,12 +43,12 @@ pub(super) struct Kernel {
     pub share: f64,
 }
 
-impl Pace {
+impl KernelPace {
     /// Off altogether when no kernel minds units taken and none shares memory.
     pub fn new(units: bool, kernels: u32, shares_memory: bool) -> Self {
         let on = units || shares_memory;
-        let idle = Kernel::starts(0, 0, Time::ZERO, 0);
-        Pace { on, units, kernels: vec![idle; if on { kernels as usize } else { 0 }] }
+        let idle = RunningKernel::starts(0, 0, Time::ZERO, 0);
+        KernelPace { on, units, kernels: vec![idle; if on { kernels as usize } else { 0 }] }
     }
 
     /// True if kernels may take longer than undisturbed ones.
@@ -64,19 +64,19 @@ impl Pace {
     }
 }
 
-impl Kernel {
+impl RunningKernel {
     /// A kernel that starts and is not held up by its memory.
     #[inline]
-    pub fn starts(slowdown: u16, taken: u32, now: Time, time: u64) -> Kernel {
+    pub fn starts(slowdown: u16, taken: u32, now: Time, time: u64) -> RunningKernel {
         // Units that it does not mind are no part of its state.
         let taken = if slowdown > 0 { taken } else { 0 };
         let ends = now + Time(beside(taken, slowdown, time));
-        Kernel { slowdown, taken, since: now, left: time, ends, due: ends, flow: NONE, share: 0.0 }
+        RunningKernel { slowdown, taken, since: now, left: time, ends, due: ends, flow: NONE, share: 0.0 }
     }
     /// The same kernel, whose event comes when the kernels behind it have ended as well.
     #[inline]
-    pub fn until(self, ends: Time) -> Kernel {
-        Kernel { ends, due: ends, ..self }
+    pub fn until(self, ends: Time) -> RunningKernel {
+        RunningKernel { ends, due: ends, ..self }
     }
     fn stretch(&self) -> u64 {
         stretch(self.taken, self.slowdown)

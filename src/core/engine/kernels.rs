@@ -12,7 +12,7 @@
 use super::Observer;
 use super::code::{Code, NONE};
 use super::event_loop::{Play, STREAM};
-use super::interference::{Kernel, beside};
+use super::interference::{RunningKernel, beside};
 use super::ranks::{RUNNING, RankState};
 use crate::units::Time;
 
@@ -33,7 +33,7 @@ impl<O: Observer> Play<'_, O> {
             (ends, start, further) = self.tell_row(s, r, ends);
         }
         if self.pace.is_on() {
-            *self.kernel_mut(s) = Kernel::starts(code.slowdown, taken, self.now, time).until(ends);
+            *self.kernel_mut(s) = RunningKernel::starts(code.slowdown, taken, self.now, time).until(ends);
         }
         let seq = self.schedule(ends, STREAM, s);
         let stream = &mut self.streams[s as usize];
@@ -84,7 +84,7 @@ impl<O: Observer> Play<'_, O> {
         let code = self.code[cursor as usize];
         if self.pace.is_on() {
             let time = rank.factors.time_of(&self.world.jitter, &code);
-            *self.kernel_mut(s) = Kernel::starts(code.slowdown, taken, start, time);
+            *self.kernel_mut(s) = RunningKernel::starts(code.slowdown, taken, start, time);
         }
         self.events += u64::from(cursor - stream.cursor);
         let stream = &mut self.streams[s as usize];
@@ -150,12 +150,12 @@ impl<O: Observer> Play<'_, O> {
 
     /// The running kernel of a stream; there only where pace matters.
     #[inline]
-    pub fn kernel(&self, s: u32) -> &Kernel {
+    pub fn kernel(&self, s: u32) -> &RunningKernel {
         &self.pace.kernels[self.place_of_kernel(s)]
     }
 
     #[inline]
-    pub fn kernel_mut(&mut self, s: u32) -> &mut Kernel {
+    pub fn kernel_mut(&mut self, s: u32) -> &mut RunningKernel {
         let place = self.place_of_kernel(s);
         &mut self.pace.kernels[place]
     }

@@ -7,13 +7,13 @@ use crate::units::Bytes;
 /// Levels of all tiers.
 #[derive(Debug)]
 pub struct Ledger {
-    tiers: Vec<Level>,
+    tiers: Vec<TierLevel>,
     /// Tiers whose level is above its peak in this instant, which is over when all effects have been counted.
     grown: Vec<u32>,
 }
 
 #[derive(Debug)]
-struct Level {
+struct TierLevel {
     capacity: u64,
     bytes: u64,
     /// The highest level at the end of an instant.
@@ -39,7 +39,7 @@ impl Ledger {
     /// # Errors
     /// The first rank whose resident bytes do not fit.
     pub fn new(world: &World) -> Result<Ledger, (RankId, NoRoom, Ledger)> {
-        let tiers = world.tiers.iter().map(|t| Level {
+        let tiers = world.tiers.iter().map(|t| TierLevel {
             capacity: t.capacity.0,
             bytes: 0,
             peak: 0,

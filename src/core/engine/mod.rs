@@ -40,7 +40,7 @@ mod state;
 mod sweep;
 pub mod uncontended;
 
-pub use error::{EngineError, Holdings, Waiting};
+pub use error::{EngineError, Holdings, WaitingOp};
 pub use factors::kernel_time;
 pub use record::Record;
 pub use stalled::describe;

@@ -11,13 +11,13 @@ pub(super) const NEVER: f64 = f64::INFINITY;
 
 /// The part being solved, and scratch space kept between solutions.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct RatePart {
     /// Number of the solution.
     pub epoch: u32,
     /// By resource: the level at which it saturates.
     pub saturates: Vec<f64>,
     /// By resource: what is known of it in this solution.
-    pub known: Vec<Known>,
+    pub known: Vec<PartResource>,
     pub resources: Vec<u32>,
     pub free: Vec<FlowId>,
     /// Free flows whose own limit may bind.
@@ -34,7 +34,7 @@ pub(super) struct Part {
 
 /// A resource in the part.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Known {
+pub(super) struct PartResource {
     /// The last solution that it had a part in.
     pub seen: u32,
     /// Where its stretch of `kept` goes on, and where it ends.
@@ -51,7 +51,7 @@ pub(super) struct Known {
     pub frozen_now: u64,
 }
 
-impl Known {
+impl PartResource {
     /// The level at which it is full, if all flows that are not frozen go on.
     pub fn full_at(&self) -> f64 {
         (self.left - self.level * self.at_level as f64) / self.load as f64
@@ -67,13 +67,13 @@ impl Known {
     }
 }
 
-impl Part {
+impl RatePart {
     /// A part of `resources` resources.
-    pub fn new(resources: usize) -> Part {
-        Part {
+    pub fn new(resources: usize) -> RatePart {
+        RatePart {
             epoch: 0,
             saturates: vec![NEVER; resources],
-            known: vec![Known::default(); resources],
+            known: vec![PartResource::default(); resources],
             resources: Vec::new(),
             free: Vec::new(),
             limited: Vec::new(),

@@ -1,6 +1,6 @@
 //! Ranks and their streams as the loop lays them out.
 
-use super::code::{Compiled, NOBODY, NONE, SEVERAL};
+use super::code::{NOBODY, NONE, ProgramCode, SEVERAL};
 use super::factors::Factors;
 use crate::ids::{CommId, RankId};
 use crate::program::{Rank, World};
@@ -102,7 +102,7 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    pub fn new(world: &World, compiled: &[Compiled]) -> Tables {
+    pub fn new(world: &World, compiled: &[ProgramCode]) -> Tables {
         let mut ranks_of = vec![0; compiled.len()];
         world.ranks.iter().for_each(|rank| ranks_of[rank.program.index()] += 1);
         // By program: where the next rank's streams, kernels and slots begin.
@@ -144,7 +144,7 @@ impl Tables {
 }
 
 /// The streams of all ranks at the beginning, `count` in all.
-fn stream_states(ranks: &[RankState], compiled: &[Compiled], count: u32) -> Vec<StreamState> {
+fn stream_states(ranks: &[RankState], compiled: &[ProgramCode], count: u32) -> Vec<StreamState> {
     let (rank, start) = (0, Time::ZERO);
     let none = StreamState { rank, cursor: 0, blocked: NOT_BEGUN, further: 0, kernel: 0, event: 0, start };
     let mut streams = vec![none; count as usize];
@@ -158,7 +158,7 @@ fn stream_states(ranks: &[RankState], compiled: &[Compiled], count: u32) -> Vec<
 }
 
 /// The communicators of the slots of all ranks, `count` in all.
-fn slots_in_columns(world: &World, ranks: &[RankState], compiled: &[Compiled], count: u32) -> Vec<CommId> {
+fn slots_in_columns(world: &World, ranks: &[RankState], compiled: &[ProgramCode], count: u32) -> Vec<CommId> {
     let mut slots = vec![CommId(0); count as usize];
     for (r, rank) in (0..).zip(ranks) {
         let used = 0..compiled[rank.program as usize].slots;

@@ -27,22 +27,22 @@
 //! subtracted once per level (level × count), not flow by flow.
 
 pub use super::part::FlowId;
-use super::part::Part;
+use super::part::RatePart;
 use crate::ids::ResourceId;
 use crate::units::Time;
 
 /// The resources that a flow occupies, each with how many times: a range of the world's table of uses.
-pub type Path = std::ops::Range<u32>;
+pub type FlowPath = std::ops::Range<u32>;
 
 #[derive(Clone, Debug)]
-pub(super) struct Flow {
+pub(super) struct ActiveFlow {
     /// Bytes left at `since`, per unit of coefficient.
     left: f64,
     pub rate: f64,
     /// The rate when nobody else is there.
     pub solo: f64,
     since: Time,
-    pub path: Path,
+    pub path: FlowPath,
     /// Distinguishes the users of one slot over time.
     pub generation: u32,
     /// The last solution that was free to give it another rate, and that rate.
@@ -55,7 +55,7 @@ pub(super) struct Flow {
 
 /// A flow on a resource.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct User {
+pub(super) struct ResourceUser {
     pub flow: FlowId,
     /// That of the flow, unless it has ended.
     pub generation: u32,
@@ -69,19 +69,19 @@ pub struct Sharing<'w> {
     pub(super) uses: &'w [(ResourceId, u32)],
     pub(super) capacity: Vec<f64>,
     /// Flows on each resource, with dead entries until the next visit.
-    pub(super) users: Vec<Vec<User>>,
+    pub(super) users: Vec<Vec<ResourceUser>>,
     live: Vec<u32>,
     /// By resource: what its flows would use of it at their solo rates, in parts of `WHOLE`.
     wanted: Vec<u128>,
     /// By resource: whether its flows belong to one component.
     pub(super) joins: Vec<bool>,
-    pub(super) flows: Vec<Flow>,
+    pub(super) flows: Vec<ActiveFlow>,
     free: Vec<FlowId>,
     /// Resources that join or joined, and lost or gained by it.
     dirty: Vec<ResourceId>,
     /// Flows that have come or have another limit, with their generations.
     fresh: Vec<(FlowId, u32)>,
-    pub(super) part: Part,
+    pub(super) part: RatePart,
     solves: u64,
 }
 
@@ -112,16 +112,16 @@ impl<'w> Sharing<'w> {
             free: Vec::new(),
             dirty: Vec::new(),
             fresh: Vec::new(),
-            part: Part::new(n),
+            part: RatePart::new(n),
             solves: 0,
         }
     }
 
     /// Puts a flow of `bytes` on `path`. If nothing is on it, the flow goes at its solo rate and `Some(finish)` is
     /// returned; otherwise the next [`solve`](Self::solve) gives it a rate.
-    pub fn insert(&mut self, now: Time, bytes: f64, limit: f64, path: Path) -> (FlowId, Option<Time>) {
+    pub fn insert(&mut self, now: Time, bytes: f64, limit: f64, path: FlowPath) -> (FlowId, Option<Time>) {
         let id = self.free.pop().unwrap_or_else(|| {
-            self.flows.push(Flow {
+            self.flows.push(ActiveFlow {
                 left: 0.0,
                 rate: 0.0,
                 solo: limit,
@@ -155,12 +155,13 @@ impl<'w> Sharing<'w> {
                 self.users[i].retain(|user| flows[user.flow as usize].generation == user.generation);
             }
             self.live[i] += 1;
-            self.users[i].push(User { flow: id, generation, times: a });
+            self.users[i].push(ResourceUser { flow: id, generation, times: a });
             self.wanted[i] += self.part(r, a, solo);
             self.judge(r);
         }
         let flow = &mut self.flows[id as usize];
-        *flow = Flow { left: bytes, rate: if free { solo } else { 0.0 }, solo, since: now, path, ..*flow };
+        *flow =
+            ActiveFlow { left: bytes, rate: if free { solo } else { 0.0 }, solo, since: now, path, ..*flow };
         (id, free.then(|| flow.finish()))
     }
 
@@ -278,7 +279,7 @@ impl<'w> Sharing<'w> {
     }
 }
 
-impl Flow {
+impl ActiveFlow {
     /// Takes on the rate that was found for it; whether that is another one.
     fn go_on(&mut self, now: Time) -> bool {
         let changed = self.rate.to_bits() != self.level.to_bits();

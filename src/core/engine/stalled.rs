@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use super::event_loop::Play;
 use super::memory::{Ledger, NoRoom};
 use super::ranks::{ARRIVED, FINISHED, NO_ROOM, NOT_BEGUN, RUNNING};
-use super::{EngineError, Observer, Waiting};
+use super::{EngineError, Observer, WaitingOp};
 use crate::ids::{OpId, RankId, TierId};
 use crate::program::{MemoryWhen, NO_MICRO_BATCH, Program, Work, World};
 use crate::units::{Bytes, Time};
@@ -84,13 +84,13 @@ impl<O: Observer> Play<'_, O> {
         }
         let mut streams = self.ranks.iter().flat_map(|rank| rank.all_streams());
         let stuck = streams.find(|&s| self.streams[s as usize].blocked != FINISHED).unwrap_or(0);
-        let mut chain: Vec<(u32, Waiting)> = Vec::new();
+        let mut chain: Vec<(u32, WaitingOp)> = Vec::new();
         let mut s = stuck;
         while !chain.iter().any(|(seen, _)| *seen == s) {
             let (next, waits_for) = self.waits_for(s);
             let (rank, op) = self.head(s);
             let op = describe(self.world.program_of(rank), op);
-            chain.push((s, Waiting { rank, stream: self.stream_name(s), op, waits_for }));
+            chain.push((s, WaitingOp { rank, stream: self.stream_name(s), op, waits_for }));
             match next {
                 Some(next) => s = next,
                 None => break,

@@ -9,7 +9,7 @@
 
 use super::Observer;
 use super::code::NONE;
-use super::comms::Comms;
+use super::comms::CommStates;
 use super::event_loop::{COMM, FLOW, LATENCY, Play, SEEN, STREAM, WAKE};
 use super::ranks::{ARRIVED, FINISHED, NO_ROOM, NOT_BEGUN, RUNNING};
 use crate::program::{Action, World};
@@ -121,7 +121,7 @@ impl<O: Observer> Play<'_, O> {
     }
 }
 
-impl Comms<'_> {
+impl CommStates<'_> {
     /// Communicators that members have come to, and flows on their way.
     fn state(&self, world: &World, now: Time, out: &mut Vec<u64>) {
         for (c, comm) in self.states.iter().enumerate().filter(|(_, comm)| comm.arrived > 0) {

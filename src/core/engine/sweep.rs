@@ -5,7 +5,7 @@
 //! for communication the same of all members. Each op is visited once, when all of these are known; any order that
 //! respects them gives the same times.
 
-use super::code::{Code, Compiled, NO_SLOT, NONE, compile};
+use super::code::{Code, NO_SLOT, NONE, ProgramCode, compile};
 use super::{EngineError, Record, uncontended};
 use crate::ids::{CommId, OpId, RankId};
 use crate::program::World;
@@ -46,7 +46,7 @@ pub fn sweep(world: &World) -> Result<Record, EngineError> {
 
 struct Sweep<'w> {
     world: &'w World,
-    compiled: Vec<Compiled<'w>>,
+    compiled: Vec<ProgramCode<'w>>,
     code: Vec<Code>,
     rates: Vec<f64>,
     cursor: Vec<Vec<u32>>,

@@ -89,7 +89,7 @@ impl Twins {
 mod tests {
     use proptest::prelude::*;
 
-    use crate::fold::{Folded, fold};
+    use crate::fold::{FoldedWorld, fold};
     use crate::ids::{ProgramId, RankId, TransferId};
     use crate::program::{
         Action, Comm, Edit, Flow, NO_MICRO_BATCH, ProgramBuilder, Span, StreamKind, Work, World,
@@ -142,8 +142,8 @@ mod tests {
         own
     }
 
-    fn told(folded: &Folded) -> String {
-        let Folded { world: w, ranks, comms, resources, tiers } = folded;
+    fn told(folded: &FoldedWorld) -> String {
+        let FoldedWorld { world: w, ranks, comms, resources, tiers } = folded;
         format!("{:?}", (ranks, comms, resources, tiers, &w.slots, &w.comms, &w.members, &w.paths, &w.uses))
     }
 

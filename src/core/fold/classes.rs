@@ -49,7 +49,7 @@ impl Classes {
 
 /// A folded world, and where each entry of the full one went: class numbers are the folded world's ids.
 #[derive(Clone, Debug)]
-pub struct Folded {
+pub struct FoldedWorld {
     /// One rank, communicator, resource and tier per class.
     pub world: World,
     /// Classes of ranks.
@@ -62,11 +62,11 @@ pub struct Folded {
     pub tiers: Classes,
 }
 
-impl Folded {
+impl FoldedWorld {
     /// The world as it is, rounds of transfers written out, nothing merged: what `--no-fold` runs.
-    pub fn unfolded(mut world: World) -> Folded {
+    pub fn unfolded(mut world: World) -> FoldedWorld {
         world.flatten();
-        Folded {
+        FoldedWorld {
             ranks: Classes::discrete(world.ranks.len()),
             comms: Classes::discrete(world.comms.len()),
             resources: Classes::discrete(world.resources.len()),

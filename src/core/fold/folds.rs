@@ -7,26 +7,26 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::demands::Demands;
-use super::{Folded, folded};
+use super::{FoldedWorld, folded};
 use crate::program::{Action, World};
 
 /// Remembers what was folded last.
 #[derive(Debug, Default)]
-pub struct Folds(Mutex<Option<Arc<Last>>>);
+pub struct Folds(Mutex<Option<Arc<FoldedTables>>>);
 
 /// A world that was folded.
 #[derive(Debug)]
-struct Last {
+struct FoldedTables {
     /// Its tables, without programs and actions.
     tables: World,
     demands: Demands,
     /// The folded world, likewise without.
-    folded: Folded,
+    folded: FoldedWorld,
 }
 
 impl Folds {
     /// [`super::fold`], by what is remembered where that must come to the same.
-    pub fn fold(&self, world: &World) -> Folded {
+    pub fn fold(&self, world: &World) -> FoldedWorld {
         let demands = Demands::of(world);
         let remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(last) = remembered.filter(|last| last.serves(world, &demands)) {
@@ -35,20 +35,20 @@ impl Folds {
         let folded = folded(world, &demands);
         // A world that could not be folded becomes another: rounds are written out.
         if !plays_graphs(world) && folded.ranks.len() < world.ranks.len() {
-            let last = Last { tables: bare(world.clone()), demands, folded: bare_folded(&folded) };
+            let last = FoldedTables { tables: bare(world.clone()), demands, folded: bare_folded(&folded) };
             *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(last));
         }
         folded
     }
 }
 
-impl Last {
+impl FoldedTables {
     /// True if another world is folded in the same way.
     fn serves(&self, world: &World, demands: &Demands) -> bool {
         self.demands == *demands && same_tables(&self.tables, world) && !plays_graphs(world)
     }
     /// That other world, folded.
-    fn of(&self, world: &World) -> Folded {
+    fn of(&self, world: &World) -> FoldedWorld {
         let mut folded = self.folded.clone();
         let w = &mut folded.world;
         for (rank, &of) in w.ranks.iter().zip(&folded.ranks.representative) {
@@ -74,10 +74,10 @@ fn bare(world: World) -> World {
 }
 
 /// The same of a folded world, with empty programs in the places of its own.
-fn bare_folded(folded: &Folded) -> Folded {
+fn bare_folded(folded: &FoldedWorld) -> FoldedWorld {
     let programs = vec![Arc::default(); folded.world.programs.len()];
     let world = World { programs, ..bare(folded.world.clone()) };
-    Folded { world, ..folded.clone() }
+    FoldedWorld { world, ..folded.clone() }
 }
 
 /// True if two worlds have equal tables. Each field stands here: a new one has to be thought about.
@@ -161,7 +161,7 @@ mod tests {
         world
     }
 
-    fn told(folded: &Folded) -> String {
+    fn told(folded: &FoldedWorld) -> String {
         format!("{folded:?}")
     }
 

@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 use super::bundles::Bundles;
 use super::demands::Demands;
 use super::memory;
-use super::partition::Graph;
+use super::partition::EdgeGraph;
 use super::transfers::numbered;
 use super::ways::Ways;
 use crate::ids::{CommId, RankId};
@@ -24,7 +24,7 @@ use crate::program::World;
 /// The incidence graph with its numbering.
 #[derive(Debug)]
 pub(super) struct Incidence<'w> {
-    pub graph: Graph,
+    pub graph: EdgeGraph,
     pub bundles: Bundles<'w>,
     /// First vertex of the bundles, resources, tiers and ways, and the number of vertices.
     pub comms: u32,
@@ -58,7 +58,7 @@ impl<'w> Incidence<'w> {
         let ways_from = tiers + world.tiers.len() as u32;
         let slots = world.ranks.iter().map(|r| r.slots.len).max().unwrap_or(0);
         let mut incidence = Incidence {
-            graph: Graph::default(),
+            graph: EdgeGraph::default(),
             bundles,
             comms,
             resources,
@@ -78,7 +78,7 @@ impl<'w> Incidence<'w> {
         incidence.ways = Ways::of(world, |comm| reached[bundles.of[comm] as usize]);
         incidence.end += incidence.ways.len();
         let ways = &incidence.ways;
-        incidence.graph = Graph::build(incidence.end as usize, |add| {
+        incidence.graph = EdgeGraph::build(incidence.end as usize, |add| {
             for a in &arrivals {
                 add(a.rank, comms + a.bundle, a.label, 1);
             }
@@ -124,7 +124,7 @@ impl<'w> Incidence<'w> {
 
     /// Every meeting of a rank with a bundle, rank by rank: one for all slots, or one for each where no bundle has
     /// twins.
-    fn arrivals(&mut self, world: &World, used: &[Vec<bool>]) -> Vec<Arrival> {
+    fn arrivals(&mut self, world: &World, used: &[Vec<bool>]) -> Vec<BundleMember> {
         let alone = self.bundles.alone();
         let mut numbers: FxHashMap<Box<[Meeting]>, u32> = FxHashMap::default();
         let mut arrivals = Vec::with_capacity(if alone { world.slots.len() } else { 0 });
@@ -134,7 +134,7 @@ impl<'w> Incidence<'w> {
             let slots = (0..).zip(world.slots_of(RankId(rank))).zip(used).filter(|(_, used)| **used);
             if alone {
                 let bound = slots.filter(|((_, comm), _)| comm.index() < self.bundles.of.len());
-                arrivals.extend(bound.map(|((label, comm), _)| Arrival {
+                arrivals.extend(bound.map(|((label, comm), _)| BundleMember {
                     rank,
                     bundle: self.bundles.of[comm.index()],
                     label,
@@ -159,7 +159,7 @@ impl<'w> Incidence<'w> {
                         label
                     }),
                 };
-                arrivals.push(Arrival { rank, bundle: of_bundle[0].0, label });
+                arrivals.push(BundleMember { rank, bundle: of_bundle[0].0, label });
             }
         }
         arrivals
@@ -222,7 +222,7 @@ impl<'w> Incidence<'w> {
 }
 
 /// A rank meets a bundle of communicators through the slots that the label says.
-struct Arrival {
+struct BundleMember {
     rank: u32,
     bundle: u32,
     label: u32,

@@ -9,27 +9,27 @@ use super::ways::Ways;
 use crate::program::{Action, BEHIND, Flow, Span, World};
 
 /// The profiles and actions of the folded world, as far as they have been asked for.
-pub(super) struct Merged<'w> {
+pub(super) struct MergedTransfers<'w> {
     full: &'w World,
     ways: &'w Ways,
     transfers: &'w Transfers,
     actions: Vec<Action>,
     action_units: Vec<u16>,
     profiles: Vec<Vec<u32>>,
-    known: FxHashMap<(u32, Box<[u32]>), Profile>,
+    known: FxHashMap<(u32, Box<[u32]>), MergedProfile>,
 }
 
 /// A profile whose flows are merged.
-pub(super) struct Profile {
+pub(super) struct MergedProfile {
     pub profile: u32,
     /// The path of each number: one of the ways that it stands for, and how many flows take each of them at once.
     pub paths: Vec<(u32, u32)>,
 }
 
-impl<'w> Merged<'w> {
+impl<'w> MergedTransfers<'w> {
     /// Profiles keep their numbers; profiles of graphs are empty, and their replacements stand behind.
-    pub fn new(full: &'w World, ways: &'w Ways, transfers: &'w Transfers) -> Merged<'w> {
-        let mut merged = Merged {
+    pub fn new(full: &'w World, ways: &'w Ways, transfers: &'w Transfers) -> MergedTransfers<'w> {
+        let mut merged = MergedTransfers {
             full,
             ways,
             transfers,
@@ -71,7 +71,7 @@ impl<'w> Merged<'w> {
     }
 
     /// The merged profile on a communicator whose ways are of these classes.
-    pub fn profile(&mut self, profile: u32, own: &[u32]) -> &Profile {
+    pub fn profile(&mut self, profile: u32, own: &[u32]) -> &MergedProfile {
         let key = (profile, arrangement(own));
         if !self.known.contains_key(&key) {
             let merged = self.merge(profile, &key.1);
@@ -80,7 +80,7 @@ impl<'w> Merged<'w> {
         &self.known[&key]
     }
 
-    fn merge(&mut self, profile: u32, ranks: &[u32]) -> Profile {
+    fn merge(&mut self, profile: u32, ranks: &[u32]) -> MergedProfile {
         let mut paths =
             Paths { used: self.ways.paths(profile), ranks, known: FxHashMap::default(), list: vec![] };
         let classes = self.transfers.of(profile, ranks.into());
@@ -91,7 +91,7 @@ impl<'w> Merged<'w> {
         });
         let row = row.collect();
         self.profiles.push(row);
-        Profile { profile: self.profiles.len() as u32 - 1, paths: paths.list }
+        MergedProfile { profile: self.profiles.len() as u32 - 1, paths: paths.list }
     }
 
     /// Gives the folded world its profiles and actions.
@@ -123,7 +123,7 @@ impl Paths<'_> {
 
 /// A class of flows, being counted.
 #[derive(Clone, Copy)]
-struct Class {
+struct FlowClass {
     first: Flow,
     /// Flows of the class that take the way of the first.
     beside: u32,
@@ -132,14 +132,14 @@ struct Class {
 /// One flow for each class, in the order of their first flows.
 fn merged(action: &Action, classes: &[u32], paths: &mut Paths) -> Action {
     let mut number = vec![u32::MAX; classes.iter().max().map_or(0, |last| *last as usize + 1)];
-    let mut merged: Vec<Class> = Vec::new();
+    let mut merged: Vec<FlowClass> = Vec::new();
     let (mut parents, mut parent_ids) = (Vec::new(), Vec::new());
     let mut of = classes.iter().map(|class| *class as usize);
     action.each(|flow, waits| {
         let class = of.next().unwrap_or_default();
         if number[class] == u32::MAX {
             number[class] = merged.len() as u32;
-            merged.push(Class { first: *flow, beside: 0 });
+            merged.push(FlowClass { first: *flow, beside: 0 });
             let waits: BTreeSet<u32> = waits
                 .marked()
                 .map(|p| number[classes[(p & !BEHIND) as usize] as usize] | p & BEHIND)
@@ -149,7 +149,7 @@ fn merged(action: &Action, classes: &[u32], paths: &mut Paths) -> Action {
         let class = &mut merged[number[class] as usize];
         class.beside += u32::from(class.first.path == flow.path);
     });
-    let flow = |class: Class| Flow { path: paths.number(class.first.path, class.beside), ..class.first };
+    let flow = |class: FlowClass| Flow { path: paths.number(class.first.path, class.beside), ..class.first };
     let flows: Vec<Flow> = merged.into_iter().map(flow).collect();
     match action {
         Action::Fixed(time) => Action::Fixed(*time),

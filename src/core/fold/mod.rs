@@ -84,7 +84,7 @@
 //!   ask at the same picosecond, the engine must decide by their ids and not by the order of events, which folding
 //!   may change.
 //! * Merging is by program *identity*: equal programs under two numbers do not merge.
-//! * Errors of a folded run speak of folded ranks; [`Folded::representative`] names the rank meant.
+//! * Errors of a folded run speak of folded ranks; [`FoldedWorld::representative`] names the rank meant.
 //!
 //! ```
 //! use stepsim_core::fold::fold;
@@ -114,7 +114,7 @@ mod quotient;
 mod transfers;
 mod ways;
 
-pub use classes::{Classes, Folded};
+pub use classes::{Classes, FoldedWorld};
 pub use folds::Folds;
 
 use crate::program::World;
@@ -123,13 +123,13 @@ use transfers::{Transfers, numbered};
 
 /// Merges all that must behave alike. The result runs to the same spans as `world`; see the module's page for why.
 ///
-/// If a merged coefficient does not fit its 32 bits, the world is returned [unfolded](Folded::unfolded).
-pub fn fold(world: &World) -> Folded {
+/// If a merged coefficient does not fit its 32 bits, the world is returned [unfolded](FoldedWorld::unfolded).
+pub fn fold(world: &World) -> FoldedWorld {
     folded(world, &Demands::of(world))
 }
 
 /// The same, what its programs ask of its tables being known.
-fn folded(world: &World, demands: &Demands) -> Folded {
+fn folded(world: &World, demands: &Demands) -> FoldedWorld {
     let incidence = incidence::Incidence::of(world, demands);
     let ways = &incidence.ways;
     // The classes of transfers, the ways being coloured as in `seen`.
@@ -148,6 +148,6 @@ fn folded(world: &World, demands: &Demands) -> Folded {
             }
         }
         return quotient::quotient(world, &incidence, &colouring, &seen, &transfers)
-            .unwrap_or_else(|| Folded::unfolded(world.clone()));
+            .unwrap_or_else(|| FoldedWorld::unfolded(world.clone()));
     }
 }

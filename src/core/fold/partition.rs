@@ -14,7 +14,7 @@ use crate::interrupt;
 
 /// An edge as seen from one of its ends.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Edge {
+pub(super) struct EdgeEnd {
     /// The other end.
     pub to: u32,
     /// Edges of different labels are summed apart.
@@ -25,20 +25,20 @@ pub(super) struct Edge {
 
 /// An undirected graph: each edge is listed at both ends.
 #[derive(Debug, Default)]
-pub(super) struct Graph {
+pub(super) struct EdgeGraph {
     /// The edges of vertex v are those from `first[v]` to `first[v + 1]`.
     first: Vec<u32>,
     /// All edges, by vertex: the other end, and in the low `kind_bits` which of `kinds`.
-    edges: Words,
+    edges: PackedNumbers,
     kind_bits: u32,
     /// Label and weight: few differ.
     kinds: Vec<(u32, u32)>,
 }
 
-impl Graph {
+impl EdgeGraph {
     /// The edges of a vertex.
     #[inline]
-    pub fn at(&self, vertex: u32) -> impl Iterator<Item = Edge> + Clone {
+    pub fn at(&self, vertex: u32) -> impl Iterator<Item = EdgeEnd> + Clone {
         self.range(vertex).map(|i| self.edge(self.edges.get(i)))
     }
     /// Where the edges of a vertex stand.
@@ -47,14 +47,14 @@ impl Graph {
         self.first[vertex as usize] as usize..self.first[vertex as usize + 1] as usize
     }
     #[inline]
-    fn edge(&self, word: u64) -> Edge {
+    fn edge(&self, word: u64) -> EdgeEnd {
         let (label, weight) = self.kinds[(word & ((1 << self.kind_bits) - 1)) as usize];
-        Edge { to: (word >> self.kind_bits) as u32, label, weight }
+        EdgeEnd { to: (word >> self.kind_bits) as u32, label, weight }
     }
     /// Builds the lists from a source that names each edge once, as `add(a, b, label, weight)`; it is asked twice.
-    pub fn build(vertices: usize, source: impl Fn(&mut dyn FnMut(u32, u32, u32, u32))) -> Graph {
+    pub fn build(vertices: usize, source: impl Fn(&mut dyn FnMut(u32, u32, u32, u32))) -> EdgeGraph {
         let mut first = vec![0u32; vertices + 2];
-        let mut kinds = Kinds::default();
+        let mut kinds = LabelKinds::default();
         source(&mut |a, b, label, weight| {
             first[a as usize + 2] += 1;
             first[b as usize + 2] += 1;
@@ -64,7 +64,7 @@ impl Graph {
             first[v] += first[v - 1];
         }
         let kind_bits = bits(kinds.list.len());
-        let mut edges = Words::new(first[vertices + 1] as usize, bits(vertices) + kind_bits);
+        let mut edges = PackedNumbers::new(first[vertices + 1] as usize, bits(vertices) + kind_bits);
         source(&mut |a, b, label, weight| {
             let kind = kinds.number(label, weight);
             for (from, to) in [(a, b), (b, a)] {
@@ -74,7 +74,7 @@ impl Graph {
             }
         });
         first.pop();
-        Graph { first, edges, kind_bits, kinds: kinds.list }
+        EdgeGraph { first, edges, kind_bits, kinds: kinds.list }
     }
 }
 
@@ -85,47 +85,51 @@ fn bits(n: usize) -> u32 {
 
 /// Numbers of `bits` bits.
 #[derive(Debug)]
-enum Words {
+enum PackedNumbers {
     Narrow(Vec<u32>),
     Wide(Vec<u64>),
 }
 
-impl Default for Words {
-    fn default() -> Words {
-        Words::Narrow(Vec::new())
+impl Default for PackedNumbers {
+    fn default() -> PackedNumbers {
+        PackedNumbers::Narrow(Vec::new())
     }
 }
 
-impl Words {
-    fn new(len: usize, bits: u32) -> Words {
-        if bits <= u32::BITS { Words::Narrow(vec![0; len]) } else { Words::Wide(vec![0; len]) }
+impl PackedNumbers {
+    fn new(len: usize, bits: u32) -> PackedNumbers {
+        if bits <= u32::BITS {
+            PackedNumbers::Narrow(vec![0; len])
+        } else {
+            PackedNumbers::Wide(vec![0; len])
+        }
     }
     #[inline]
     fn get(&self, i: usize) -> u64 {
         match self {
-            Words::Narrow(words) => u64::from(words[i]),
-            Words::Wide(words) => words[i],
+            PackedNumbers::Narrow(words) => u64::from(words[i]),
+            PackedNumbers::Wide(words) => words[i],
         }
     }
     #[inline]
     fn set(&mut self, i: usize, word: u64) {
         match self {
-            Words::Narrow(words) => words[i] = word as u32,
-            Words::Wide(words) => words[i] = word,
+            PackedNumbers::Narrow(words) => words[i] = word as u32,
+            PackedNumbers::Wide(words) => words[i] = word,
         }
     }
 }
 
 /// Labels and weights, being numbered.
 #[derive(Default)]
-struct Kinds {
+struct LabelKinds {
     list: Vec<(u32, u32)>,
     numbers: FxHashMap<(u32, u32), u32>,
     /// By label: the kind of its edge before, which most are of again.
     before: Vec<u32>,
 }
 
-impl Kinds {
+impl LabelKinds {
     #[inline]
     fn number(&mut self, label: u32, weight: u32) -> u32 {
         match self.before.get(label as usize) {
@@ -152,16 +156,20 @@ impl Kinds {
 ///
 /// The vertices from `told` on share no colour with those before. Of each label, vertices that this partition leaves
 /// in one class must have the same sum of weights into all of them together.
-pub(super) fn coarsest_stable(graph: &Graph, colours: Vec<u32>, told: u32) -> Vec<u32> {
+pub(super) fn coarsest_stable(graph: &EdgeGraph, colours: Vec<u32>, told: u32) -> Vec<u32> {
     let mut partition = Partition::new(colours);
     partition.spare_largest(told);
     match &graph.edges {
-        Words::Narrow(words) => refined(graph, words, partition),
-        Words::Wide(words) => refined(graph, words, partition),
+        PackedNumbers::Narrow(words) => refined(graph, words, partition),
+        PackedNumbers::Wide(words) => refined(graph, words, partition),
     }
 }
 
-fn refined<W: Copy + Default + Into<u64>>(graph: &Graph, words: &[W], mut partition: Partition) -> Vec<u32> {
+fn refined<W: Copy + Default + Into<u64>>(
+    graph: &EdgeGraph,
+    words: &[W],
+    mut partition: Partition,
+) -> Vec<u32> {
     let mut splitter = Splitter::new(graph, words);
     let mut next = 0;
     while let Some(&class) = partition.queue.get(next) {
@@ -178,7 +186,7 @@ fn refined<W: Copy + Default + Into<u64>>(graph: &Graph, words: &[W], mut partit
 
 /// The edges of one class, sorted by label.
 struct Splitter<'g, W> {
-    graph: &'g Graph,
+    graph: &'g EdgeGraph,
     /// The edges of the graph, as it packs them.
     words: &'g [W],
     /// Labels that occur.
@@ -191,7 +199,7 @@ struct Splitter<'g, W> {
 }
 
 impl<'g, W: Copy + Default + Into<u64>> Splitter<'g, W> {
-    fn new(graph: &'g Graph, words: &'g [W]) -> Self {
+    fn new(graph: &'g EdgeGraph, words: &'g [W]) -> Self {
         let labels = graph.kinds.iter().map(|(label, _)| *label as usize + 1).max().unwrap_or(0);
         let (end, begin) = (vec![0; labels], Vec::new());
         Splitter { graph, words, labels: Vec::new(), end, begin, edges: Vec::new() }
@@ -223,7 +231,7 @@ impl<'g, W: Copy + Default + Into<u64>> Splitter<'g, W> {
             *place += 1;
         }
     }
-    fn edges_of(&self, i: usize) -> impl Iterator<Item = Edge> {
+    fn edges_of(&self, i: usize) -> impl Iterator<Item = EdgeEnd> {
         let all = self.begin[i] as usize..self.end[self.labels[i] as usize] as usize;
         self.edges[all].iter().map(|word| self.graph.edge((*word).into()))
     }
@@ -307,7 +315,7 @@ impl Partition {
     /// Splits every class by the sums of weights over one label's edges from a splitter.
     ///
     /// Most classes do not split: all their vertices are touched and have one sum. That is found without moving any.
-    fn split_by(&mut self, edges: impl Iterator<Item = Edge>) {
+    fn split_by(&mut self, edges: impl Iterator<Item = EdgeEnd>) {
         let (mut hit, mut reached) = (std::mem::take(&mut self.hit), std::mem::take(&mut self.reached));
         for edge in edges {
             let sum = &mut self.sum[edge.to as usize];
@@ -428,7 +436,7 @@ mod tests {
     use super::*;
 
     /// Rounds of refinement by complete signatures, as the definition says.
-    fn by_definition(graph: &Graph, colours: &[u32]) -> Vec<u32> {
+    fn by_definition(graph: &EdgeGraph, colours: &[u32]) -> Vec<u32> {
         let mut colours = colours.to_vec();
         loop {
             let mut numbers = BTreeMap::new();
@@ -461,9 +469,10 @@ mod tests {
         for (vertices, wide) in [(1 << 16, false), ((1 << 16) + 1, true)] {
             let last = vertices as u32 - 1;
             // As many kinds as 16 bits number.
-            let graph =
-                Graph::build(vertices, |add| (0..1 << 16).for_each(|label| add(0, last, label, label + 1)));
-            assert_eq!(matches!(graph.edges, Words::Wide(_)), wide);
+            let graph = EdgeGraph::build(vertices, |add| {
+                (0..1 << 16).for_each(|label| add(0, last, label, label + 1))
+            });
+            assert_eq!(matches!(graph.edges, PackedNumbers::Wide(_)), wide);
             let told = |at: u32| graph.at(at).map(|e| (e.to, e.label, e.weight)).collect::<Vec<_>>();
             let should = |to: u32| (0..1 << 16).map(|label| (to, label, label + 1)).collect::<Vec<_>>();
             assert_eq!((told(0), told(last)), (should(last), should(0)));
@@ -477,7 +486,7 @@ mod tests {
             edges in prop::collection::vec((0u32..12, 12u32..30, 0u32..3, 1u32..3), 0..60),
             colours in prop::collection::vec(0u32..2, 30),
         ) {
-            let graph = Graph::build(30, |add| edges.iter().for_each(|&(a, b, l, w)| add(a, b, l, w)));
+            let graph = EdgeGraph::build(30, |add| edges.iter().for_each(|&(a, b, l, w)| add(a, b, l, w)));
             let kind = |v: usize| if v < 12 { 0 } else { 2 };
             let colours: Vec<u32> = colours.iter().enumerate().map(|(v, c)| c + kind(v)).collect();
             let should = by_definition(&graph, &colours);
@@ -497,7 +506,7 @@ mod tests {
         /// Long rings and paths: splits travel far, one class at a time.
         #[test]
         fn agrees_on_rings_with_marks(n in 2u32..40, marks in prop::collection::vec(0u32..40, 0..3)) {
-            let graph = Graph::build(2 * n as usize, |add| {
+            let graph = EdgeGraph::build(2 * n as usize, |add| {
                 for i in 0..n {
                     add(i, n + i, 0, 1);
                     add((i + 1) % n, n + i, 1, 1);

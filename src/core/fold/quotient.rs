@@ -4,9 +4,9 @@ use rustc_hash::FxHashMap;
 
 use super::bundles::Twins;
 use super::incidence::Incidence;
-use super::merged::Merged;
+use super::merged::MergedTransfers;
 use super::transfers::Transfers;
-use super::{Classes, Folded};
+use super::{Classes, FoldedWorld};
 use crate::ids::{CommId, ProgramId, RankId, ResourceId, TierId};
 use crate::program::{Comm, Rank, Span, TierUse, World};
 
@@ -18,7 +18,7 @@ pub(super) fn quotient(
     colouring: &[u32],
     ways: &[u32],
     transfers: &Transfers,
-) -> Option<Folded> {
+) -> Option<FoldedWorld> {
     let colours = colouring.iter().max().map_or(0, |last| *last as usize + 1);
     let range = |from: u32, to: u32| Classes::of_colouring(&colouring[from as usize..to as usize], colours);
     let bundled = &colouring[incidence.comms as usize..incidence.resources as usize];
@@ -27,10 +27,10 @@ pub(super) fn quotient(
         full: world,
         incidence,
         ways,
-        merged: Merged::new(world, &incidence.ways, transfers),
+        merged: MergedTransfers::new(world, &incidence.ways, transfers),
         of_way: FxHashMap::default(),
         twins,
-        folded: Folded {
+        folded: FoldedWorld {
             world: World { jitter: world.jitter.clone(), ..World::default() },
             ranks: range(0, incidence.comms),
             comms,
@@ -42,7 +42,7 @@ pub(super) fn quotient(
     quotient.comms();
     quotient.paths()?;
     quotient.merged.give(&mut quotient.folded.world);
-    let Folded { world: w, resources, tiers, .. } = &mut quotient.folded;
+    let FoldedWorld { world: w, resources, tiers, .. } = &mut quotient.folded;
     w.resources = resources.representative.iter().map(|&r| world.resources[r as usize]).collect();
     w.tiers = tiers.representative.iter().map(|&t| world.tiers[t as usize].clone()).collect();
     Some(quotient.folded)
@@ -52,17 +52,17 @@ struct Quotient<'w> {
     full: &'w World,
     incidence: &'w Incidence<'w>,
     ways: &'w [u32],
-    merged: Merged<'w>,
+    merged: MergedTransfers<'w>,
     /// By class of ways: the folded paths that stand for it, each with how many flows of a class take one way at once.
     of_way: FxHashMap<u32, Vec<(u32, u32)>>,
     twins: Twins,
-    folded: Folded,
+    folded: FoldedWorld,
 }
 
 impl Quotient<'_> {
     fn ranks(&mut self) -> Option<()> {
         let users = self.tier_users();
-        let Folded { world: w, ranks, comms, tiers, .. } = &mut self.folded;
+        let FoldedWorld { world: w, ranks, comms, tiers, .. } = &mut self.folded;
         let mut programs = FxHashMap::default();
         for (class, &rank) in (0..).zip(&ranks.representative) {
             let full = self.full.ranks[rank as usize];
@@ -103,7 +103,7 @@ impl Quotient<'_> {
     }
 
     fn comms(&mut self) {
-        let Folded { world: w, ranks, comms, .. } = &mut self.folded;
+        let FoldedWorld { world: w, ranks, comms, .. } = &mut self.folded;
         let mut seen = vec![u32::MAX; ranks.len()];
         let mut first_path = 0;
         for (class, &comm) in (0..).zip(&comms.representative) {
@@ -130,7 +130,7 @@ impl Quotient<'_> {
 
     /// The paths of all communicator classes, with the crossings of one resource of each class summed.
     fn paths(&mut self) -> Option<()> {
-        let Folded { world: w, ranks, resources, .. } = &mut self.folded;
+        let FoldedWorld { world: w, ranks, resources, .. } = &mut self.folded;
         let paths = w.comms.entries().last().map_or(0, |c| c.paths.start + c.paths.len);
         let mut crossings: Vec<(u32, u32, u32)> = Vec::new();
         let mut of_resource: Vec<(u32, u64)> = Vec::new();

@@ -66,7 +66,7 @@ impl Transfers {
     /// Looks at the flows of all communicators: what is alike, and finer colours of the ways with their number.
     pub fn look(world: &World, ways: &Ways, colours: &[u32]) -> (Transfers, Vec<u32>, usize) {
         let mut transfers = Transfers::default();
-        let mut looks: FxHashMap<u32, Look> = FxHashMap::default();
+        let mut looks: FxHashMap<u32, ProfileClasses> = FxHashMap::default();
         let mut finer = Vec::with_capacity(colours.len());
         for (c, comm) in (0..).zip(&world.comms) {
             let own = &colours[ways.of_comm(c)];
@@ -127,12 +127,12 @@ fn loads_at_first(world: &World, ways: &Ways, profile: u32) -> Vec<u64> {
 }
 
 /// The traits of a flow: entry of the profile, colour of its way, latency, bytes, limit, and the classes it waits for.
-type Kind = (u32, u32, u64, u64, u64, u32);
+type FlowKey = (u32, u32, u64, u64, u64, u32);
 
 /// Classes of one profile, common to all its arrangements.
 #[derive(Default)]
-struct Look {
-    kinds: FxHashMap<Kind, u32>,
+struct ProfileClasses {
+    kinds: FxHashMap<FlowKey, u32>,
     /// Numbers of classes given so far.
     given: u32,
     /// Sets of more than one class.
@@ -147,7 +147,7 @@ struct Look {
 const NO_PARENT: u32 = u32::MAX;
 const SET: u32 = 1 << 31;
 
-impl Look {
+impl ProfileClasses {
     fn arrangement(&mut self, world: &World, ways: &Ways, profile: u32, ranks: &[u32]) -> Arrangement {
         let used = ways.paths(profile);
         let mut way = vec![0; used.last().map_or(0, |last| *last as usize + 1)];
@@ -202,7 +202,8 @@ impl Look {
 
     /// The class of each flow of an action.
     fn classes(&mut self, entry: u32, action: &Action, colour: impl Fn(u32) -> u32) -> Vec<u32> {
-        let mut found = Found { classes: Vec::with_capacity(action.count()), last: None, waits: Vec::new() };
+        let mut found =
+            ActionClasses { classes: Vec::with_capacity(action.count()), last: None, waits: Vec::new() };
         let Action::Rounds(rounds) = action else {
             action.each(|flow, waits| self.class(entry, flow, waits, colour(flow.path), &mut found));
             return found.classes;
@@ -229,8 +230,8 @@ impl Look {
 
     /// The class of the next flow.
     #[inline]
-    fn class(&mut self, entry: u32, flow: &Flow, waits: Waits<'_>, colour: u32, found: &mut Found) {
-        let Found { classes, last, waits: set } = found;
+    fn class(&mut self, entry: u32, flow: &Flow, waits: Waits<'_>, colour: u32, found: &mut ActionClasses) {
+        let ActionClasses { classes, last, waits: set } = found;
         set.clear();
         set.extend(waits.marked().map(|p| classes[(p & !BEHIND) as usize] | p & BEHIND));
         let parents = self.set(set);
@@ -250,7 +251,7 @@ impl Look {
     /// Where the last round of flows has the classes of the one before it, all by one number further on, `times` more
     /// rounds will as well: a flow's class follows from the classes of the round before. Two arrangements that have a
     /// class and that number in common also have the successors in common.
-    fn follow(&mut self, round: usize, times: u32, found: &mut Found) -> bool {
+    fn follow(&mut self, round: usize, times: u32, found: &mut ActionClasses) -> bool {
         let classes = &mut found.classes;
         let begin = classes.len() - round;
         let (before, now) = (&classes[begin - round..begin], &classes[begin..]);
@@ -299,10 +300,10 @@ impl Look {
 }
 
 /// The known classes of the flows of an action.
-struct Found {
+struct ActionClasses {
     classes: Vec<u32>,
     /// The flow before, with its class.
-    last: Option<(Kind, u32)>,
+    last: Option<(FlowKey, u32)>,
     /// Scratch space.
     waits: Vec<u32>,
 }

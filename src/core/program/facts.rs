@@ -7,24 +7,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// and memory rates of their kernels alone ([`super::Program::priced`]). A copy of a program is changed next, so it
 /// has none.
 #[derive(Debug, Default)]
-pub struct Facts(Option<Arc<Mutex<Vec<Fact>>>>);
+pub struct ProgramFacts(Option<Arc<Mutex<Vec<Fact>>>>);
 
 type Fact = Arc<dyn Any + Send + Sync>;
 
-impl Clone for Facts {
-    fn clone(&self) -> Facts {
-        Facts::default()
+impl Clone for ProgramFacts {
+    fn clone(&self) -> ProgramFacts {
+        ProgramFacts::default()
     }
 }
 
-impl Facts {
+impl ProgramFacts {
     /// None yet of a program that will have others of its shape.
-    pub fn shared() -> Facts {
-        Facts(Some(Arc::default()))
+    pub fn shared() -> ProgramFacts {
+        ProgramFacts(Some(Arc::default()))
     }
     /// Those of another program of this shape.
-    pub fn same(&self) -> Facts {
-        Facts(self.0.clone())
+    pub fn same(&self) -> ProgramFacts {
+        ProgramFacts(self.0.clone())
     }
     /// True if other programs may have this shape.
     pub fn are_shared(&self) -> bool {

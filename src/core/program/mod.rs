@@ -39,7 +39,7 @@ pub use action::Action;
 pub use build::ProgramBuilder;
 pub use comms::{Comm, CommIter, Comms};
 pub use edit::Edit;
-pub use facts::Facts;
+pub use facts::ProgramFacts;
 pub use flow::Flow;
 pub use ops::{
     MemoryClass, MemoryEffect, MemoryWhen, NO_MICRO_BATCH, Op, OpInfo, Phase, Program, Stream, StreamKind,

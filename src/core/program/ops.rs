@@ -1,6 +1,6 @@
 //! The program of one rank: streams of ops.
 
-use super::facts::Facts;
+use super::facts::ProgramFacts;
 use super::span::Span;
 use crate::declare::named;
 use crate::ids::{OpId, TransferId};
@@ -28,7 +28,7 @@ pub struct Program {
     /// do.
     pub inputs: u32,
     /// The facts known of it and of others of its shape.
-    pub facts: Facts,
+    pub facts: ProgramFacts,
 }
 
 impl Program {

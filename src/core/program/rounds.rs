@@ -26,7 +26,7 @@ pub struct Rounds {
 }
 
 /// Flows, the spans of what they wait for, and the numbers of that.
-pub(super) type Plain = (Vec<Flow>, Vec<Span>, Vec<u32>);
+pub(super) type FlowRounds = (Vec<Flow>, Vec<Span>, Vec<u32>);
 
 /// The `len` flows written before the flow `end` are played `times` times more.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -91,7 +91,7 @@ impl Rounds {
         }
     }
     /// Flows, parents and their numbers, where nothing repeats itself.
-    pub(super) fn plain(self) -> Result<Plain, Rounds> {
+    pub(super) fn plain(self) -> Result<FlowRounds, Rounds> {
         if self.repeats.is_empty() { Ok((self.flows, self.parents, self.parent_ids)) } else { Err(self) }
     }
     /// Every round written out.

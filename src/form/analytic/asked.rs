@@ -1,11 +1,11 @@
 //! The requests of one rank's policies.
 
-use stepsim_step::plan::step::residency::{Around, Gathers, Reductions, Updates};
+use stepsim_step::plan::step::residency::{Gathers, Reductions, UnitMessages, Updates};
 
 /// The requests of one rank's policies, by chunk and unit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct PolicyDemand {
-    pub(super) around: Vec<Vec<Around>>,
+    pub(super) around: Vec<Vec<UnitMessages>>,
     pub(super) gathers: Gathers,
     pub(super) reductions: Option<Reductions>,
     /// Seconds of the reduction that leaves with the backward visit of a unit, and of that in the last micro-batch;
@@ -44,14 +44,14 @@ impl PolicyDemand {
     }
     /// True if it has collectives.
     pub fn communicates(&self) -> bool {
-        let gathers = |around: &Around| around.gather != [0.0; 2];
+        let gathers = |around: &UnitMessages| around.gather != [0.0; 2];
         self.left + self.tied + self.behind > 0.0
             || self.reduced.iter().flatten().flatten().flatten().any(|seconds| *seconds > 0.0)
             || self.around.iter().flatten().any(gathers)
     }
     /// True if it has copies.
     pub fn copies(&self) -> bool {
-        let copies = |a: &Around| {
+        let copies = |a: &UnitMessages| {
             let all = [a.copy_in, a.copy_out, a.carried, a.home];
             all.iter().flatten().any(|seconds| *seconds > 0.0)
         };

@@ -20,7 +20,7 @@ use stepsim_step::collective::Chooser;
 use stepsim_step::documents::{Dealt, PackedPass, expected};
 use stepsim_step::model::Shard;
 use stepsim_step::plan::step::groups::Degrees;
-use stepsim_step::plan::step::residency::{Policies, Shares};
+use stepsim_step::plan::step::residency::{Policies, StateShares};
 use stepsim_step::plan::step::{self, PlanError, PriceList};
 use stepsim_step::spec::SpecError;
 use stepsim_step::spec::model::ModelSpec;
@@ -92,7 +92,7 @@ impl<'a> ClosedForm<'a> {
             let layers = known.layers(model, shard, workload, &loads, step::cuts_model(workload, &split));
             (layers.layers.stages(workload, &split), layers)
         };
-        let shares = Shares::of(workload, model, degrees, machine)?;
+        let shares = StateShares::of(workload, model, degrees, machine)?;
         let policies = Policies::of(&shares);
         let stages = units(&shard);
         let classes = slowest_classes(machine, &layout, prices, &order, &stages.0);

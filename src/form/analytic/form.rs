@@ -13,7 +13,7 @@ use stepsim_step::collective::{CollectiveError, Op};
 use stepsim_step::model::{CommGroup, Item};
 use stepsim_step::plan::step::groups::Group;
 use stepsim_step::plan::step::layout_copies::{copies_shards, with_copies};
-use stepsim_step::plan::step::residency::{Policies, Shares};
+use stepsim_step::plan::step::residency::{Policies, StateShares};
 use stepsim_step::plan::step::{self, Border, PlanError, PriceList, Unit};
 use stepsim_step::schedule::{Order, Pass, Seat};
 use stepsim_step::spec::stack::LayerHosts;
@@ -33,7 +33,7 @@ pub(super) struct RankTimes {
 
 /// The parts of a step, besides its layers.
 pub(super) struct StepParts<'a> {
-    pub shares: Shares<'a>,
+    pub shares: StateShares<'a>,
     pub policies: Policies,
     /// The shortest order that shows all that the schedule repeats.
     pub order: Arc<Order>,

@@ -9,8 +9,8 @@ use rustc_hash::FxHashMap;
 use super::known::{ClosedFormCache, Groups, Surroundings};
 use super::unlike::{regular, slowest_group};
 use stepsim_core::ids::{DeviceId, RankId, ResourceId};
-use stepsim_step::collective::Axis as TorusAxis;
-use stepsim_step::collective::{Chooser, CollectiveError, Fabric, Geometry, Network, Op, Transfer};
+use stepsim_step::collective::TorusAxis;
+use stepsim_step::collective::{Chooser, CollectiveError, DomainWiring, Geometry, Network, Op, Transfer};
 use stepsim_step::model::CommGroup;
 use stepsim_step::plan::step::border::leaves_node;
 use stepsim_step::plan::step::groups::{Degrees, Group};
@@ -87,7 +87,7 @@ impl<'a> RankLinks<'a> {
                 let (mut geometry, first) = slowest_group(machine, place, group, alike, chooser)?;
                 if geometry.nodes > 1 {
                     geometry = geometry.crowded(shared.by_groups(degrees, first, group));
-                } else if matches!(geometry.fabric, Fabric::Torus(_)) {
+                } else if matches!(geometry.fabric, DomainWiring::Torus(_)) {
                     let between = shared.interleaved(degrees, first, group);
                     geometry.intra.rate /= between;
                     geometry.inter.rate /= between;
@@ -292,7 +292,7 @@ impl<'a> LinkSharers<'a> {
     /// room for n groups between them. Of two members that are opposite on a ring, the groups at even positions go one
     /// way round and the groups at odd ones the other.
     fn interleaved(&self, degrees: &Degrees, first: RankId, group: Group) -> u64 {
-        let Fabric::Torus(axes) = Network::fabric(self.machine) else { return 1 };
+        let DomainWiring::Torus(axes) = Network::fabric(self.machine) else { return 1 };
         if self.alone {
             return 1;
         }

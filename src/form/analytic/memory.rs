@@ -12,7 +12,7 @@ use std::ops::AddAssign;
 use rustc_hash::FxHashMap;
 
 use stepsim_step::model::LayerKind;
-use stepsim_step::plan::step::residency::{Given, Held};
+use stepsim_step::plan::step::residency::{ClassBytes, PolicyInputs};
 use stepsim_step::plan::step::{FullRecompute, Unit};
 use stepsim_step::schedule::{Pass, Slot};
 
@@ -120,8 +120,8 @@ struct Visited {
 
 /// A rank: what its policies hold of weights, gradients, optimizer state and activations.
 struct PolicyRank<'a> {
-    given: Given<'a>,
-    held: [Held; 4],
+    given: PolicyInputs<'a>,
+    held: [ClassBytes; 4],
 }
 
 /// The walk of a rank, or of several that hold the same: slots alike but for their micro-batches hold alike.
@@ -132,7 +132,7 @@ pub(super) struct RankWalk<'a> {
 }
 
 impl<'a> RankWalk<'a> {
-    pub fn new(given: Given<'a>, held: [Held; 4]) -> RankWalk<'a> {
+    pub fn new(given: PolicyInputs<'a>, held: [ClassBytes; 4]) -> RankWalk<'a> {
         let single = vec![[None; Pass::COUNT]; given.chunks.len()];
         RankWalk { rank: PolicyRank { given, held }, single, paired: FxHashMap::default() }
     }

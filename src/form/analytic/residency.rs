@@ -13,7 +13,7 @@ use super::memory::RankWalk;
 use super::{MemoryBytes, RankLinks};
 use stepsim_step::collective::{CollectiveError, Op};
 use stepsim_step::plan::step::groups::Group;
-use stepsim_step::plan::step::residency::{Given, IdleLinks, UnitTimes};
+use stepsim_step::plan::step::residency::{IdleLinks, PolicyInputs, UnitTimes};
 use stepsim_step::schedule::Slot;
 
 impl IdleLinks for RankLinks<'_> {
@@ -27,7 +27,7 @@ impl IdleLinks for RankLinks<'_> {
 
 impl StepForm<'_> {
     /// A rank as its policies see it.
-    pub fn given(&self, number: usize) -> Given<'_> {
+    pub fn given(&self, number: usize) -> PolicyInputs<'_> {
         let rank = &self.ranks[number];
         let chunks = rank.stages.iter().zip(&rank.chunks).map(|(stage, times)| {
             let units = self.stages[*stage].iter().zip(times).map(|(unit, passes)| UnitTimes {
@@ -38,7 +38,7 @@ impl StepForm<'_> {
             (units.collect(), *stage + 1 == self.stages.len())
         });
         let passes = f64::from(self.passes());
-        Given::new(&self.parts.shares, self.links_of(number), chunks.collect(), passes)
+        PolicyInputs::new(&self.parts.shares, self.links_of(number), chunks.collect(), passes)
     }
 
     /// The demand of the policies on links and memory for passes of this kind.

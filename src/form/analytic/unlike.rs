@@ -11,7 +11,7 @@ use stepsim_step::plan::step::groups::{Degrees, Group};
 use stepsim_step::plan::step::{PriceList, Unit};
 use stepsim_step::schedule::{Order, Seat};
 use stepsim_step::spec::workload::WorkloadSpec;
-use stepsim_step::topology::{Axis, Layout, Machine, ScaleUp};
+use stepsim_step::topology::{Axis, Layout, Machine, ScaleUpShape};
 
 /// True if groups of a kind look like one another: nodes of one kind of device, which the axes of the layout fill
 /// evenly.
@@ -25,7 +25,7 @@ pub(super) fn regular(
     let fits = |run: u32| run.is_multiple_of(node) || node.is_multiple_of(run);
     workload.parallelism.rank_map.is_none()
         && machine.device_classes().len() == 1
-        && fabric.scale_up != ScaleUp::General
+        && fabric.scale_up != ScaleUpShape::General
         && fits(degrees.expert * degrees.expert_tensor)
         && layout.order().iter().all(|axis| {
             run *= layout.size(*axis);

@@ -5,7 +5,7 @@
 use crate::calculon::closed_form::{CalculonTerms, Quirks, estimate};
 use crate::calculon::files::Calculon;
 use crate::calculon::simulate::{CalculonError, CalculonRun, Choices};
-use crate::compare::{Comparison, Differences, Row, beside, gap, read_rank};
+use crate::compare::{Comparison, Differences, TimeTerm, beside, gap, read_rank};
 use stepsim_core::ids::RankId;
 use stepsim_core::units::Time;
 use stepsim_read::analysis::idle::IdleTimes;
@@ -154,16 +154,16 @@ pub fn compare(case: &Calculon) -> Result<(Comparison, CalculonRun), CalculonErr
 }
 
 /// Calculon's eleven terms by row.
-fn rows_of(terms: &CalculonTerms) -> [(Row, f64); 9] {
+fn rows_of(terms: &CalculonTerms) -> [(TimeTerm, f64); 9] {
     [
-        (Row::Forward, terms.forward),
-        (Row::Recompute, terms.recompute),
-        (Row::Backward, terms.backward),
-        (Row::Optimizer, terms.optimizer),
-        (Row::Tensor, terms.tensor_parallel + terms.recommunication),
-        (Row::Bubble, terms.bubble),
-        (Row::Pipeline, terms.pipeline_parallel),
-        (Row::Data, terms.data_parallel),
-        (Row::Offload, terms.forward_offload + terms.backward_offload),
+        (TimeTerm::Forward, terms.forward),
+        (TimeTerm::Recompute, terms.recompute),
+        (TimeTerm::Backward, terms.backward),
+        (TimeTerm::Optimizer, terms.optimizer),
+        (TimeTerm::Tensor, terms.tensor_parallel + terms.recommunication),
+        (TimeTerm::Bubble, terms.bubble),
+        (TimeTerm::Pipeline, terms.pipeline_parallel),
+        (TimeTerm::Data, terms.data_parallel),
+        (TimeTerm::Offload, terms.forward_offload + terms.backward_offload),
     ]
 }

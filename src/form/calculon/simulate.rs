@@ -19,7 +19,7 @@ use stepsim_read::analysis::idle::IdleTimes;
 use stepsim_read::analysis::report::{RankInfo, Report, RunInfo, report};
 use stepsim_read::analysis::run::Run;
 use stepsim_read::analysis::slack::slack;
-use stepsim_read::analysis::waterfall::Counted;
+use stepsim_read::analysis::waterfall::MfuFlops;
 use stepsim_step::plan::pipeline::Sends;
 use stepsim_step::schedule::ScheduleError;
 use stepsim_step::spec::SpecError;
@@ -157,7 +157,7 @@ impl CalculonRun {
             tokens: exe.batch_size * case.app().seq_size,
             steps: 1,
             peak: FlopRate::from_tflops(case.engines().0.tflops),
-            counted: Counted::default(),
+            counted: MfuFlops::default(),
             memory: Bandwidth(f64::INFINITY),
             devices: exe.num_procs,
             rates: PowerAndPrice::default(),

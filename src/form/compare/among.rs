@@ -2,7 +2,9 @@
 
 use std::io;
 
-use stepsim_read::trace::writer::{Counter, CounterUnit, Key, Kind, Sink, Slice, Thread, Value};
+use stepsim_read::trace::writer::{
+    ArgumentName, ArgumentValue, Counter, CounterUnit, Sink, Slice, SliceKind, Thread,
+};
 
 /// Rows that a file shows beside a timeline's.
 pub trait OwnRows {
@@ -40,7 +42,7 @@ impl<'a, R: OwnRows> Among<'a, R> {
 }
 
 impl<R: OwnRows> Sink for Among<'_, R> {
-    fn begin(&mut self, metadata: &[(&str, Value)]) -> io::Result<()> {
+    fn begin(&mut self, metadata: &[(&str, ArgumentValue)]) -> io::Result<()> {
         self.sink.begin(metadata)?;
         self.rows.above(self.sink)
     }
@@ -67,17 +69,17 @@ impl<R: OwnRows> Sink for Among<'_, R> {
     ) -> io::Result<Counter> {
         self.sink.counter_track(pid, name, series, unit)
     }
-    fn key(&mut self, name: &str) -> io::Result<Key> {
+    fn key(&mut self, name: &str) -> io::Result<ArgumentName> {
         self.sink.key(name)
     }
-    fn kind(&mut self, name: &str, category: &str, args: &[(&str, Value)]) -> io::Result<Kind> {
+    fn kind(&mut self, name: &str, category: &str, args: &[(&str, ArgumentValue)]) -> io::Result<SliceKind> {
         self.sink.kind(name, category, args)
     }
-    fn slice(&mut self, thread: Thread, kind: Kind, slice: &Slice) -> io::Result<()> {
+    fn slice(&mut self, thread: Thread, kind: SliceKind, slice: &Slice) -> io::Result<()> {
         let [start, end] = [slice.start, slice.end].map(|ns| ns + self.rows.later_ns());
         self.sink.slice(thread, kind, &Slice { start, end, ..*slice })
     }
-    fn counter(&mut self, counter: Counter, ns: u64, value: Value) -> io::Result<()> {
+    fn counter(&mut self, counter: Counter, ns: u64, value: ArgumentValue) -> io::Result<()> {
         self.sink.counter(counter, ns + self.rows.later_ns(), value)
     }
     fn finish(&mut self) -> io::Result<()> {

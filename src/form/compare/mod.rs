@@ -40,7 +40,7 @@ pub(crate) use differences::{Differences, gap};
 pub use estimators::Estimators;
 pub use formula::{Formula, FormulaReading};
 pub use page::{RankDrawing, page};
-pub use reading::{Row, beside, read_rank};
+pub use reading::{TimeTerm, beside, read_rank};
 #[cfg(feature = "tables")]
 pub use table::table;
 pub use term::Term;

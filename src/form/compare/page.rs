@@ -7,8 +7,8 @@ use stepsim_core::ids::RankId;
 use stepsim_core::units::Time;
 use stepsim_read::palette;
 use stepsim_simulate::Simulation;
-use stepsim_simulate::behaviour::Drawn;
-use stepsim_simulate::page::lane::{Item, Look, Looks, Row};
+use stepsim_simulate::behaviour::DrawnRank;
+use stepsim_simulate::page::lane::{ItemStyle, LaneItem, Looks, TimeRow};
 use stepsim_simulate::page::sheet::{Sheet, pairs, seconds, table};
 use stepsim_simulate::page::{gather, step_looks as looks};
 
@@ -16,18 +16,18 @@ use stepsim_simulate::page::{gather, step_looks as looks};
 #[derive(Debug)]
 pub struct RankDrawing {
     end_ns: u64,
-    row: Row,
+    row: TimeRow,
 }
 
 impl RankDrawing {
     /// A rank of a run.
     pub fn of(run: &Simulation, rank: RankId) -> RankDrawing {
-        let mut shown = gather(run, &Drawn::asked([rank]));
+        let mut shown = gather(run, &DrawnRank::asked([rank]));
         RankDrawing { end_ns: shown.step_ns, row: shown.rows.remove(0) }
     }
 
     /// That rank, under it the closed form, and below that the same terms as they were simulated.
-    fn rows(self, terms: &[Term]) -> (u64, Vec<Row>) {
+    fn rows(self, terms: &[Term]) -> (u64, Vec<TimeRow>) {
         let first = looks().passes.len();
         let end_of = |seconds: fn(&Term) -> f64| terms.iter().map(seconds).map(|s| s.max(0.0)).sum::<f64>();
         let end = self.end_ns.max(Time::from_s(end_of(|t| t.closed_form_s)).round_ns());
@@ -36,9 +36,9 @@ impl RankDrawing {
             let items = terms.iter().zip(first..).map(|(term, kind)| {
                 let start = Time::from_s(before).round_ns();
                 before += seconds(term).max(0.0);
-                Item { start, end: Time::from_s(before).round_ns(), kind: kind as u32, tag: 0 }
+                LaneItem { start, end: Time::from_s(before).round_ns(), kind: kind as u32, tag: 0 }
             });
-            Row::new(name.to_owned(), end, 1, [items.collect(), Vec::new(), Vec::new()], None)
+            TimeRow::new(name.to_owned(), end, 1, [items.collect(), Vec::new(), Vec::new()], None)
         };
         let form = row("closed form", |t| t.closed_form_s);
         let simulated = row("as simulated", |t| t.simulated_s);
@@ -52,7 +52,7 @@ fn with_terms(terms: &[Term]) -> Looks {
     let colours = (0..).map(palette::number);
     looks
         .passes
-        .extend(terms.iter().zip(colours).map(|(t, colour)| Look { name: t.name.to_owned(), colour }));
+        .extend(terms.iter().zip(colours).map(|(t, colour)| ItemStyle { name: t.name.to_owned(), colour }));
     looks
 }
 

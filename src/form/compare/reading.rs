@@ -7,30 +7,35 @@ use stepsim_core::program::{Phase, StreamKind, Work, World};
 use stepsim_core::units::Time;
 use stepsim_read::analysis::cause::Causes;
 use stepsim_read::analysis::idle::IdleTimes;
-pub use stepsim_read::analysis::stall_cause::Row;
+pub use stepsim_read::analysis::stall_cause::TimeTerm;
 use stepsim_read::analysis::stalls::{StallCause, stalls_of};
 
 /// The term that a kernel of a phase belongs to.
-fn of_kernel(phase: Phase) -> Row {
+fn of_kernel(phase: Phase) -> TimeTerm {
     match phase {
-        Phase::Forward => Row::Forward,
-        Phase::Recompute => Row::Recompute,
-        Phase::Backward | Phase::InputGrad | Phase::WeightGrad => Row::Backward,
-        Phase::Optimizer => Row::Optimizer,
+        Phase::Forward => TimeTerm::Forward,
+        Phase::Recompute => TimeTerm::Recompute,
+        Phase::Backward | Phase::InputGrad | Phase::WeightGrad => TimeTerm::Backward,
+        Phase::Optimizer => TimeTerm::Optimizer,
     }
 }
 
 /// The terms of a closed form, row by row, beside the times of a rank.
-pub fn beside(closed: &[(Row, f64)], rows: [Time; Row::COUNT]) -> Vec<Term> {
+pub fn beside(closed: &[(TimeTerm, f64)], rows: [Time; TimeTerm::COUNT]) -> Vec<Term> {
     let term = |(name, time): (_, Time)| Term { name, closed_form_s: 0.0, simulated_s: time.s() };
-    let mut terms: Vec<Term> = Row::ALL.map(Row::name).into_iter().zip(rows).map(term).collect();
+    let mut terms: Vec<Term> = TimeTerm::ALL.map(TimeTerm::name).into_iter().zip(rows).map(term).collect();
     closed.iter().for_each(|(row, seconds)| terms[*row as usize].closed_form_s = *seconds);
     terms
 }
 
 /// Where the step of one simulated rank went; the rows sum to the step time.
-pub fn read_rank(world: &World, record: &Record, idle: &mut IdleTimes, rank: RankId) -> [Time; Row::COUNT] {
-    let mut rows = [Time::ZERO; Row::COUNT];
+pub fn read_rank(
+    world: &World,
+    record: &Record,
+    idle: &mut IdleTimes,
+    rank: RankId,
+) -> [Time; TimeTerm::COUNT] {
+    let mut rows = [Time::ZERO; TimeTerm::COUNT];
     let mut causes = Causes::new(world, record);
     let time = stalls_of(&mut causes, idle, rank, &mut Vec::new());
     for cause in StallCause::ALL {

@@ -12,7 +12,7 @@
 //! error.
 
 use super::differences::gap;
-use super::{Comparison, Differences, Estimators, Row, Term, beside, read_rank};
+use super::{Comparison, Differences, Estimators, Term, TimeTerm, beside, read_rank};
 use crate::analytic::{Estimate, Terms};
 use stepsim_core::ids::RankId;
 use stepsim_core::program::{Edit, StreamKind, World};
@@ -286,18 +286,18 @@ fn terms(run: &Simulation, rank: RankId, estimate: &Estimate) -> Vec<Term> {
     let rows = read_rank(&run.folded.world, &run.record, &mut idle, run.folded.source(rank));
     let t = &estimate.terms;
     let closed = [
-        (Row::Forward, t.forward),
-        (Row::Recompute, t.recompute),
-        (Row::Backward, t.backward),
-        (Row::Optimizer, t.optimizer),
-        (Row::Tensor, t.tensor),
-        (Row::Context, t.context),
-        (Row::Expert, t.expert),
-        (Row::Bubble, t.bubble),
-        (Row::Pipeline, t.p2p),
-        (Row::Data, t.data),
-        (Row::Offload, t.offload),
-        (Row::Host, t.host),
+        (TimeTerm::Forward, t.forward),
+        (TimeTerm::Recompute, t.recompute),
+        (TimeTerm::Backward, t.backward),
+        (TimeTerm::Optimizer, t.optimizer),
+        (TimeTerm::Tensor, t.tensor),
+        (TimeTerm::Context, t.context),
+        (TimeTerm::Expert, t.expert),
+        (TimeTerm::Bubble, t.bubble),
+        (TimeTerm::Pipeline, t.p2p),
+        (TimeTerm::Data, t.data),
+        (TimeTerm::Offload, t.offload),
+        (TimeTerm::Host, t.host),
     ];
     beside(&closed, rows)
 }

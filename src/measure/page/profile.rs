@@ -9,8 +9,8 @@ use crate::profile::classes::Family;
 use crate::profile::report::{ProfileReport, RankProfile};
 use crate::profile::skew::Skew;
 use crate::profile::{RankEvents, idle};
-use stepsim_read::page::bars::{self, Line};
-use stepsim_read::page::lane::{Item, Look, Looks, Row, few};
+use stepsim_read::page::bars::{self, BarParts};
+use stepsim_read::page::lane::{ItemStyle, LaneItem, Looks, TimeRow, few};
 use stepsim_read::page::sheet::{Sheet, seconds, table};
 use stepsim_read::palette;
 
@@ -71,7 +71,7 @@ fn colours(looks: &Looks) -> Vec<(String, &'static str)> {
 /// Profiles as rows over time.
 pub(super) struct Lanes {
     pub looks: Looks,
-    pub rows: Vec<Row>,
+    pub rows: Vec<TimeRow>,
     pub end_ns: u64,
 }
 
@@ -96,7 +96,7 @@ impl Lanes {
             ];
             let offset = zero(window) - profile.base_ns;
             let items = lanes.map(|(spans, looks)| items(spans, looks, offset));
-            Row::new(name(profile, &picked), end_ns, picked.len(), items, None)
+            TimeRow::new(name(profile, &picked), end_ns, picked.len(), items, None)
         });
         Lanes { rows: rows.collect(), looks, end_ns }
     }
@@ -150,7 +150,7 @@ fn work_of(work: &str) -> &str {
 fn looks(found: &[ProfileDrawing]) -> Looks {
     let of = |lane: fn(&ProfileDrawing) -> &LaneSpans, colour: fn(&str) -> &'static str| {
         let names: BTreeSet<&String> = found.iter().flat_map(lane).map(|span| &span.2).collect();
-        names.into_iter().map(|name| Look { name: name.clone(), colour: colour(name) }).collect()
+        names.into_iter().map(|name| ItemStyle { name: name.clone(), colour: colour(name) }).collect()
     };
     Looks {
         passes: of(|f| &f.kernels, palette::work),
@@ -159,10 +159,10 @@ fn looks(found: &[ProfileDrawing]) -> Looks {
     }
 }
 
-fn items(spans: &LaneSpans, looks: &[Look], offset: i64) -> Vec<Item> {
+fn items(spans: &LaneSpans, looks: &[ItemStyle], offset: i64) -> Vec<LaneItem> {
     let kinds: BTreeMap<&str, u32> = (0..).zip(looks).map(|(i, look)| (look.name.as_str(), i)).collect();
     let ns = |at: i64| u64::try_from(at.saturating_sub(offset)).unwrap_or(0);
-    let item = |(from, to, what): &(i64, i64, String)| Item {
+    let item = |(from, to, what): &(i64, i64, String)| LaneItem {
         start: ns(*from),
         end: ns(*to),
         kind: kinds[what.as_str()],
@@ -193,7 +193,7 @@ fn facts(r: &RankProfile) -> Vec<(String, String)> {
 /// The parts of each rank's window, which sum to it.
 fn breakdown(report: &ProfileReport, looks: &Looks) -> String {
     let whole = report.ranks.iter().map(|r| r.window_s).fold(0.0, f64::max);
-    let line = |r: &RankProfile| -> Line {
+    let line = |r: &RankProfile| -> BarParts {
         let idle: f64 = r.idle_s.values().sum();
         let copies = (r.window_s - idle - r.compute_s - r.exposed_communication_s).max(0.0);
         let part = |class: &str, what: &str, s: f64| {
@@ -211,7 +211,7 @@ fn breakdown(report: &ProfileReport, looks: &Looks) -> String {
         }
         (format!("rank {}", r.rank), parts, format!("{} kernels", percent(r.compute_s, r.window_s)))
     };
-    let lines: Vec<Line> = few(&report.ranks).map(line).collect();
+    let lines: Vec<BarParts> = few(&report.ranks).map(line).collect();
     bars::bars("breakdown", "where the time went", whole, &lines)
 }
 
@@ -228,7 +228,7 @@ fn communication(sheet: &mut Sheet, r: &RankProfile) {
         return;
     }
     let whole = r.communication.values().map(|c| c.ran_s).fold(0.0, f64::max);
-    let lines: Vec<Line> = r
+    let lines: Vec<BarParts> = r
         .communication
         .iter()
         .map(|(kind, c)| {

@@ -10,18 +10,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::clock::ns;
 use super::event::{mended, parse};
 use super::scan::{Ending, FilePiece, scan};
-use stepsim_step::plan::pipeline::durations::{Around, Durations, Group, StepDurations, Times};
+use stepsim_step::plan::pipeline::durations::{Durations, OuterWork, StartGroup, StepDurations, TimeTable};
 use stepsim_step::spec::SpecError;
 
 /// Names of the timeline, our names, and who begins together.
-const AROUND: [(&str, bool, Group); 7] = [
-    ("params-all-gather", true, Group::Replicas),
-    ("gc", false, Group::Alone),
-    ("layernorm-grads-all-reduce", false, Group::Others),
-    ("embedding-grads-all-reduce", false, Group::Stages),
-    ("grads-reduce-scatter", false, Group::Replicas),
-    ("optimizer-clip-main-grad", false, Group::All),
-    ("optimizer", false, Group::Alone),
+const AROUND: [(&str, bool, StartGroup); 7] = [
+    ("params-all-gather", true, StartGroup::Replicas),
+    ("gc", false, StartGroup::Alone),
+    ("layernorm-grads-all-reduce", false, StartGroup::Others),
+    ("embedding-grads-all-reduce", false, StartGroup::Stages),
+    ("grads-reduce-scatter", false, StartGroup::Replicas),
+    ("optimizer-clip-main-grad", false, StartGroup::All),
+    ("optimizer", false, StartGroup::Alone),
 ];
 
 /// Start and end of an operation of a replica, stage and micro-batch.
@@ -91,7 +91,7 @@ pub fn pipeline_timeline(input: impl std::io::Read, file: &str) -> Result<Durati
         AROUND
             .iter()
             .filter(move |a| a.1 == before)
-            .map(|a| Around { name: a.0.to_string(), group: a.2 })
+            .map(|a| OuterWork { name: a.0.to_string(), group: a.2 })
             .collect()
     };
     Ok(Durations {
@@ -161,7 +161,7 @@ impl ProfileShape {
     }
 
     /// The wait of each operation beyond its inputs.
-    fn delays(&self, of: &SpanOf<'_>, first: i64) -> BTreeMap<String, Times> {
+    fn delays(&self, of: &SpanOf<'_>, first: i64) -> BTreeMap<String, TimeTable> {
         let mut delays = BTreeMap::new();
         // When each rank had done all that stands before.
         let mut done = vec![vec![first; self.stages as usize]; self.replicas as usize];
@@ -207,12 +207,17 @@ impl ProfileShape {
     }
 
     /// When the ranks of each one's group that take part are all ready.
-    fn ready(&self, done: &[Vec<i64>], group: Group, takes_part: impl Fn(u32, u32) -> bool) -> Vec<Vec<i64>> {
+    fn ready(
+        &self,
+        done: &[Vec<i64>],
+        group: StartGroup,
+        takes_part: impl Fn(u32, u32) -> bool,
+    ) -> Vec<Vec<i64>> {
         let together = |d: u32, p: u32, e: u32, q: u32| match group {
-            Group::Alone | Group::Others => d == e && p == q,
-            Group::Replicas => p == q,
-            Group::Stages => d == e,
-            Group::All => true,
+            StartGroup::Alone | StartGroup::Others => d == e && p == q,
+            StartGroup::Replicas => p == q,
+            StartGroup::Stages => d == e,
+            StartGroup::All => true,
         };
         let all = || (0..self.replicas).flat_map(|e| (0..self.stages).map(move |q| (e, q)));
         let last = |d, p| {
@@ -225,18 +230,18 @@ impl ProfileShape {
         (0..self.replicas).map(|d| (0..self.stages).map(|p| last(d, p)).collect()).collect()
     }
 
-    fn grid(&self, time: impl Fn(u32, u32, u32) -> Option<i64>) -> Times {
+    fn grid(&self, time: impl Fn(u32, u32, u32) -> Option<i64>) -> TimeTable {
         list(self.replicas, |d| list(self.stages, |p| list(self.micro_batches, |m| leaf(time(d, p, m)))))
     }
-    fn by_rank(&self, time: impl Fn(u32, u32) -> Option<i64>) -> Times {
+    fn by_rank(&self, time: impl Fn(u32, u32) -> Option<i64>) -> TimeTable {
         list(self.replicas, |d| list(self.stages, |p| leaf(time(d, p))))
     }
 }
 
-fn list(length: u32, each: impl Fn(u32) -> Times) -> Times {
-    Times::Each((0..length).map(each).collect())
+fn list(length: u32, each: impl Fn(u32) -> TimeTable) -> TimeTable {
+    TimeTable::Each((0..length).map(each).collect())
 }
 
-fn leaf(ns: Option<i64>) -> Times {
-    ns.map_or(Times::Absent(()), |ns| Times::Same(super::clock::seconds(ns)))
+fn leaf(ns: Option<i64>) -> TimeTable {
+    ns.map_or(TimeTable::Absent(()), |ns| TimeTable::Same(super::clock::seconds(ns)))
 }

@@ -17,7 +17,7 @@ use serde::Serialize;
 use stepsim_core::declare::named;
 use stepsim_core::kernel_class::KernelClass;
 
-use stepsim_read::analysis::stall_cause::{StallCause, Waiting};
+use stepsim_read::analysis::stall_cause::{StallCause, WaitKind};
 
 named! {
     /// A part of a step that goes faster or slower as one.
@@ -118,11 +118,11 @@ pub fn parts(
     if all <= 0.0 {
         return [step_s, 0.0, 0.0, 0.0];
     }
-    let waiting = |fits: fn(Waiting) -> bool| -> f64 {
+    let waiting = |fits: fn(WaitKind) -> bool| -> f64 {
         stalls.iter().filter(|(cause, _)| fits(cause.waiting())).map(|(_, s)| s).sum::<f64>() / all
     };
-    let host = waiting(|w| w == Waiting::Host);
-    let exchange = waiting(|w| matches!(w, Waiting::Running | Waiting::Shared | Waiting::Queued));
+    let host = waiting(|w| w == WaitKind::Host);
+    let exchange = waiting(|w| matches!(w, WaitKind::Running | WaitKind::Shared | WaitKind::Queued));
     let of_part =
         |part| kernels.iter().filter(|(c, _)| StepPart::of_kernels(**c) == part).map(|(_, s)| s).sum();
     let (products, memory): (f64, f64) = (of_part(StepPart::Products), of_part(StepPart::Memory));

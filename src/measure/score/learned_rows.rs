@@ -13,7 +13,7 @@ use stepsim_core::ids::DeviceId;
 use stepsim_core::kernel_class::KernelClass;
 use stepsim_core::units::Time;
 use stepsim_simulate::{Inputs, OwnPrices};
-use stepsim_step::cost::measured::{Measured, Row, catalogue_name};
+use stepsim_step::cost::measured::{MeasuredRow, RowKernels, catalogue_name};
 use stepsim_step::cost::{DeviceCost, level};
 use stepsim_step::model::Kernel;
 use stepsim_step::plan::step::PlanError;
@@ -36,19 +36,22 @@ impl OwnPrices for PriceRecorder {
 ///
 /// # Errors
 /// As [`Inputs::plan`].
-pub fn kernels_of(inputs: &Inputs) -> Result<(Vec<Row>, usize), PlanError> {
+pub fn kernels_of(inputs: &Inputs) -> Result<(Vec<MeasuredRow>, usize), PlanError> {
     let seen = Arc::new(PriceRecorder::default());
     inputs.clone().priced_by(seen.clone()).plan()?;
     let kernels = std::mem::take(&mut *seen.0.lock().unwrap_or_else(PoisonError::into_inner));
     let device = inputs.machine.device(DeviceId(0)).name.clone();
-    let (mut rows, mut wordless): (Vec<Row>, usize) = (Vec::new(), 0);
+    let (mut rows, mut wordless): (Vec<MeasuredRow>, usize) = (Vec::new(), 0);
     for kernel in &kernels {
-        match Row::of(kernel, inputs.model.hidden) {
+        match MeasuredRow::of(kernel, inputs.model.hidden) {
             Some(row)
                 if rows
                     .iter()
-                    .any(|known| Row { id: String::new(), device: None, ..known.clone() } == row) => {}
-            Some(row) => rows.push(Row { id: kernel.name.to_string(), device: Some(device.clone()), ..row }),
+                    .any(|known| MeasuredRow { id: String::new(), device: None, ..known.clone() } == row) => {
+            }
+            Some(row) => {
+                rows.push(MeasuredRow { id: kernel.name.to_string(), device: Some(device.clone()), ..row })
+            }
             None => wordless += 1,
         }
     }
@@ -59,7 +62,7 @@ pub fn kernels_of(inputs: &Inputs) -> Result<(Vec<Row>, usize), PlanError> {
 ///
 /// # Errors
 /// [`NotLearned`].
-pub fn learn_rows(inputs: &Inputs, rows: &[Row]) -> Result<ProfileLessons, NotLearned> {
+pub fn learn_rows(inputs: &Inputs, rows: &[MeasuredRow]) -> Result<ProfileLessons, NotLearned> {
     let device = inputs.machine.device(DeviceId(0));
     check_device(&device.name, rows)?;
     let (priced, cost) = (DeviceCost::new(device), level(&inputs.workload.value.fidelity));
@@ -134,7 +137,7 @@ fn host_pace(inputs: &Inputs, launches_ms: &[f64]) -> (Option<LearnedLine>, Opti
 }
 
 /// Refuses rows of another device than the machine's.
-fn check_device(device: &str, rows: &[Row]) -> Result<(), NotLearned> {
+fn check_device(device: &str, rows: &[MeasuredRow]) -> Result<(), NotLearned> {
     let mut named = rows.iter().filter_map(|row| row.device.as_deref());
     match named.find(|named| catalogue_name(named) != catalogue_name(device)) {
         None => Ok(()),
@@ -145,7 +148,7 @@ fn check_device(device: &str, rows: &[Row]) -> Result<(), NotLearned> {
 }
 
 /// Refuses a time in which the device cannot do what the row asks for.
-fn check_rate(device: &Device, measured: &Measured) -> Result<(), NotLearned> {
+fn check_rate(device: &Device, measured: &RowKernels) -> Result<(), NotLearned> {
     let flops: f64 = measured.kernels.iter().map(|kernel| kernel.flops).sum();
     let (rate, format) = (flops / measured.seconds, measured.kernels[0].dtype);
     match device.peak(format).filter(|peak| rate > peak.0) {
@@ -163,7 +166,7 @@ fn check_rate(device: &Device, measured: &Measured) -> Result<(), NotLearned> {
 }
 
 /// Reasons against trusting rows.
-fn doubts(rows: &[Row]) -> Vec<String> {
+fn doubts(rows: &[MeasuredRow]) -> Vec<String> {
     let mut doubts = Vec::new();
     if rows.iter().any(|row| row.sustained == Some(false)) {
         doubts.push(

@@ -4,14 +4,14 @@ use std::fmt::Write;
 
 use super::cells::{percent, write_words};
 use super::critical::path_parts;
-pub use super::reading::Asked;
 use super::reading::Reading;
+pub use super::reading::ReadingContext;
 use super::registry::{View, in_view};
 use super::report::Report;
 use super::table;
 
 /// At most 25 lines, of `width` columns (80 are enough). Ends in a newline.
-pub fn digest(r: &Report, own: &[&'static dyn Reading], asked: Asked<'_>, width: u16) -> String {
+pub fn digest(r: &Report, own: &[&'static dyn Reading], asked: ReadingContext<'_>, width: u16) -> String {
     let mut out = String::new();
     table::headline(&mut out, r, width);
     let words: Vec<String> = asked.alike.split_whitespace().map(String::from).collect();

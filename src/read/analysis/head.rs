@@ -23,7 +23,7 @@ impl fmt::Display for Inert {
 /// How a run ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
+pub enum RunStatus {
     /// It has a result.
     #[default]
     Ok,

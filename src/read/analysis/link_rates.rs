@@ -33,7 +33,7 @@ pub struct RateChange {
 
 /// A stretch of an op in which nothing moves, and then bytes through some of the chosen resources.
 #[derive(Debug)]
-struct Part {
+struct FlowStretch {
     latency: Time,
     /// Seconds of the moving part on an idle machine.
     moving_s: f64,
@@ -73,7 +73,7 @@ pub fn uses(
     let mut place = vec![usize::MAX; world.resources.len()];
     chosen.iter().enumerate().for_each(|(i, r)| place[r.index()] = i);
     for (rank, comms) in watched(world, &place) {
-        let mut known: FxHashMap<(u16, TransferId), Vec<Part>> = FxHashMap::default();
+        let mut known: FxHashMap<(u16, TransferId), Vec<FlowStretch>> = FxHashMap::default();
         for (op, what) in (0..).zip(&world.program_of(rank).ops) {
             let Work::Comm { slot, transfer } = what.work else { continue };
             let Some(comm) = comms[usize::from(slot)] else { continue };
@@ -103,13 +103,13 @@ fn watched(world: &World, place: &[usize]) -> BTreeMap<RankId, Vec<Option<CommId
 }
 
 /// The parts of a transfer.
-fn parts(world: &World, comm: CommId, transfer: TransferId, place: &[usize]) -> Vec<Part> {
+fn parts(world: &World, comm: CommId, transfer: TransferId, place: &[usize]) -> Vec<FlowStretch> {
     let part = |flow: &Flow| {
         let path = world.path(comm, flow.path);
         let slowest = |&(r, a): &(ResourceId, u32)| f64::from(a) / world.resources[r.index()].capacity.0;
         let per_byte = path.iter().map(slowest).fold(1.0 / flow.rate_limit, f64::max);
         let here = path.iter().filter(|(r, _)| place[r.index()] != usize::MAX);
-        Part {
+        FlowStretch {
             latency: flow.latency,
             moving_s: flow.bytes * per_byte,
             bytes: here.map(|(r, a)| (place[r.index()], flow.bytes * f64::from(*a))).collect(),
@@ -121,16 +121,20 @@ fn parts(world: &World, comm: CommId, transfer: TransferId, place: &[usize]) -> 
         Some(action @ (Action::Graph { .. } | Action::Rounds(_))) => {
             let played =
                 |(flow, times): (&Flow, u32)| part(&Flow { bytes: flow.bytes * f64::from(times), ..*flow });
-            let parts: Vec<Part> = action.counted().map(played).collect();
+            let parts: Vec<FlowStretch> = action.counted().map(played).collect();
             let latency = parts.iter().map(|p| p.latency).min().unwrap_or_default();
             let bytes = parts.into_iter().flat_map(|p| p.bytes).collect();
-            vec![Part { latency, moving_s: 1.0, bytes }]
+            vec![FlowStretch { latency, moving_s: 1.0, bytes }]
         }
     }
 }
 
 /// Lays the parts over the span of an op.
-fn spread(parts: &[Part], (start, end): (Time, Time), each: &mut impl FnMut(usize, (Time, Time), f64)) {
+fn spread(
+    parts: &[FlowStretch],
+    (start, end): (Time, Time),
+    each: &mut impl FnMut(usize, (Time, Time), f64),
+) {
     let latency: Time = parts.iter().map(|p| p.latency).sum();
     let moving: f64 = parts.iter().map(|p| p.moving_s).sum();
     let stretch = if moving > 0.0 { (end - start).saturating_sub(latency).s() / moving } else { 0.0 };

@@ -13,7 +13,7 @@ use std::fmt;
 pub use super::lines::{Lines, Measure};
 pub use super::report::Report;
 pub use super::run::Run;
-pub use super::shown::Shown;
+pub use super::shown::PageContents;
 pub use crate::page::sheet::Sheet;
 
 /// One subject of a run.
@@ -35,10 +35,10 @@ pub trait Reading: Sync {
     fn why(&self, _report: &Report, _out: &mut String, _width: u16) {}
 
     /// Its line or two on one screen.
-    fn glance(&self, _report: &Report, _asked: Asked<'_>, _out: &mut String, _width: u16) {}
+    fn glance(&self, _report: &Report, _asked: ReadingContext<'_>, _out: &mut String, _width: u16) {}
 
     /// Its chart: a section of the page about a run.
-    fn page(&self, _report: &Report, _shown: &Shown, _sheet: &mut Sheet) {}
+    fn page(&self, _report: &Report, _shown: &PageContents, _sheet: &mut Sheet) {}
 
     /// Its numbers side by side. Those of a caller's own section are compared without it.
     fn compare(&self, _a: &Report, _b: &Report, _lines: &mut Lines) {}
@@ -52,7 +52,7 @@ impl fmt::Debug for dyn Reading {
 
 /// The facts that the command line knows and the report does not.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct ReadingContext<'a> {
     /// The verdict of measured steps on this one's time.
     pub alike: &'a str,
     /// The command that plays all candidates: `stepsim whatif` with the inputs of the run.

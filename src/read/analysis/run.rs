@@ -4,7 +4,7 @@ use super::cause::Causes;
 use super::critical::{Again, CriticalPath, critical_path};
 use super::idle::IdleTimes;
 use super::memory::{self, Peak};
-use super::overlap::{self, ByKind};
+use super::overlap::{self, OverlapByKind};
 use super::report::RunInfo;
 use super::slack::Slack;
 use super::stalls::{self, RankTime};
@@ -27,15 +27,15 @@ pub struct Run<'r, 'w> {
     pub weights: Vec<u64>,
     /// How late ops may end; without it a report is what one screen shows.
     pub(super) slack: Option<&'r Slack>,
-    pub(super) turn: Turn,
+    pub(super) turn: RecurringTurn,
     /// By rank of the world.
-    pub(super) ranks: Vec<OfRank>,
+    pub(super) ranks: Vec<RankReading>,
     /// By tier.
     pub(super) peaks: Vec<Peak>,
 }
 
 /// The recurring part of a run, and its critical path.
-pub struct Turn {
+pub struct RecurringTurn {
     /// The stretch of the step that recurs.
     pub recurring: Recurring,
     /// The critical path.
@@ -45,15 +45,15 @@ pub struct Turn {
 }
 
 /// One rank of the world.
-pub(crate) struct OfRank {
+pub(crate) struct RankReading {
     /// Ops of its program.
     pub ops: u64,
     /// Where its time went.
     pub time: RankTime,
     /// Its communication by kind; none where it is not asked for.
-    pub communication: ByKind,
+    pub communication: OverlapByKind,
     /// Its bars from the peak to MFU.
-    pub bars: waterfall::OfRank,
+    pub bars: waterfall::RankWaterfall,
 }
 
 impl<'r, 'w> Run<'r, 'w> {
@@ -68,7 +68,8 @@ impl<'r, 'w> Run<'r, 'w> {
         slack: Option<&'r Slack>,
         info: &'r RunInfo<'r>,
     ) -> Self {
-        let turn = Turn { recurring: Recurring::default(), path: critical_path(causes, idle), again: None };
+        let turn =
+            RecurringTurn { recurring: Recurring::default(), path: critical_path(causes, idle), again: None };
         Run::of_turn(causes, idle, slack, info, turn)
     }
 
@@ -78,7 +79,7 @@ impl<'r, 'w> Run<'r, 'w> {
         idle: &'r mut IdleTimes<'w>,
         slack: Option<&'r Slack>,
         info: &'r RunInfo<'r>,
-        turn: Turn,
+        turn: RecurringTurn,
     ) -> Self {
         let (world, record, recurring) = (causes.world(), causes.record(), &turn.recurring);
         assert_eq!(info.ranks.len(), world.ranks.len(), "one RankInfo for each simulated rank");
@@ -92,7 +93,7 @@ impl<'r, 'w> Run<'r, 'w> {
             let slowed = record.slowed_by_memory.get(r as usize).copied().unwrap_or_default();
             time.slowed_by_memory = recurring.slowed(rank, slowed);
             let communication = slack.map(|_| overlap::overlap(causes, rank, recurring, &pieces));
-            OfRank {
+            RankReading {
                 ops: (0..program.ops.len() as u32).map(|op| times(OpId(op))).sum(),
                 time,
                 communication: communication.unwrap_or_default(),

@@ -8,12 +8,12 @@ use stepsim_core::units::Time;
 
 /// The communicators on each link and the times at which they were at work, looked up when somebody asks.
 #[derive(Debug, Default)]
-pub struct Sharing {
+pub struct LinkSharing {
     on: Option<FxHashMap<ResourceId, Vec<CommId>>>,
     spans: FxHashMap<CommId, Vec<(Time, Time)>>,
 }
 
-impl Sharing {
+impl LinkSharing {
     /// Of the links that a communication crosses, the one that most communicators used at some time of a stretch, and
     /// how many they were; `None` if no other did.
     pub fn most(
@@ -84,7 +84,7 @@ mod tests {
         for seed in 0..200 {
             let s = random_world::random(seed);
             let causes = Causes::new(&s.world, &s.record);
-            let mut sharing = Sharing::default();
+            let mut sharing = LinkSharing::default();
             for rank in (0..s.world.ranks.len() as u32).map(RankId) {
                 for op in (0..s.world.program_of(rank).ops.len() as u32).map(OpId) {
                     let Some((link, sharers)) = sharing.most(&causes, (rank, op), causes.span(rank, op))

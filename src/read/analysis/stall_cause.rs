@@ -10,7 +10,7 @@ use stepsim_core::program::Phase;
 named! {
     /// The terms that closed forms and readings share, in the order of tables.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum Row {
+    pub enum TimeTerm {
         /// Forward kernels.
         Forward = "forward",
         /// Recomputed kernels.
@@ -40,14 +40,14 @@ named! {
     }
 }
 
-impl Row {
+impl TimeTerm {
     /// How many there are.
-    pub const COUNT: usize = Row::ALL.len();
+    pub const COUNT: usize = TimeTerm::ALL.len();
 }
 
 /// The state of a rank that stands still: the use of its time in the way from the peak to MFU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waiting {
+pub enum WaitKind {
     /// Communication runs: latency and bandwidth.
     Running,
     /// The awaited op took longer because it was shared.
@@ -111,20 +111,20 @@ macro_rules! causes {
                 }
             }
             /// The term of a step that it belongs to.
-            pub fn row(self) -> Row {
+            pub fn row(self) -> TimeTerm {
                 match self {
-                    $(StallCause::$cause => Row::$row,)*
+                    $(StallCause::$cause => TimeTerm::$row,)*
                 }
             }
             /// The state of the rank meanwhile.
-            pub fn waiting(self) -> Waiting {
+            pub fn waiting(self) -> WaitKind {
                 match self {
-                    $(StallCause::$cause => Waiting::$wait,)*
+                    $(StallCause::$cause => WaitKind::$wait,)*
                 }
             }
             /// True if the rank waits for other ranks: it has nothing to do itself, and nothing is on its way.
             pub fn is_for_others(self) -> bool {
-                matches!(self.waiting(), Waiting::Late | Waiting::Bubble | Waiting::Tail)
+                matches!(self.waiting(), WaitKind::Late | WaitKind::Bubble | WaitKind::Tail)
             }
             /// Its colour.
             pub fn colour(self) -> Colour {

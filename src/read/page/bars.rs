@@ -9,7 +9,7 @@ use super::escaped::escaped;
 
 /// A bar: from where to where, 0 to 1 of the scale.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Bar {
+pub(super) struct BarSpan {
     pub class: String,
     pub from: f64,
     pub to: f64,
@@ -22,7 +22,7 @@ pub(super) struct Bar {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct BarLine {
     pub name: String,
-    pub bars: Vec<Bar>,
+    pub bars: Vec<BarSpan>,
     pub note: String,
 }
 
@@ -48,7 +48,7 @@ pub(super) fn lines(id: &str, label: &str, zero: Option<f64>, lines: &[BarLine])
 }
 
 /// A bar, wide enough to be seen.
-fn drawn(out: &mut String, bar: &Bar) {
+fn drawn(out: &mut String, bar: &BarSpan) {
     let ([y, height], x, width) = (bar.lane, 100.0 * bar.from, 100.0 * (bar.to - bar.from).max(0.0005));
     let title =
         if bar.title.is_empty() { String::new() } else { format!("<title>{}</title>", escaped(&bar.title)) };
@@ -60,15 +60,15 @@ fn drawn(out: &mut String, bar: &Bar) {
 }
 
 /// A line of [`bars`]: its name, class, value and title of each part, and what is said of them.
-pub type Line = (String, Vec<(String, f64, String)>, String);
+pub type BarParts = (String, Vec<(String, f64, String)>, String);
 
 /// Bars of parts of a whole, one line a name.
-pub fn bars(id: &str, label: &str, whole: f64, of: &[Line]) -> String {
-    let line = |(name, parts, note): &Line| {
+pub fn bars(id: &str, label: &str, whole: f64, of: &[BarParts]) -> String {
+    let line = |(name, parts, note): &BarParts| {
         let mut from = 0.0;
         let bars = parts.iter().filter_map(|(class, value, title)| {
             let to = from + value / whole.max(f64::MIN_POSITIVE);
-            let bar = Bar { class: class.clone(), from, to, lane: WHOLE, title: title.clone() };
+            let bar = BarSpan { class: class.clone(), from, to, lane: WHOLE, title: title.clone() };
             from = to;
             (bar.to - bar.from > 5e-5).then_some(bar)
         });
@@ -82,7 +82,7 @@ pub fn steps_down(bars: impl Iterator<Item = (String, f64, String)>, mfu: f64) -
     let line = |name: &str, [from, to]: [f64; 2], class: &str, note: String| {
         // Gains may lead above the peak.
         let [from, to] = [from, to].map(|share| share.clamp(0.0, 1.1) / 1.1);
-        let bar = Bar { class: class.to_owned(), from, to, lane: WHOLE, title: note.clone() };
+        let bar = BarSpan { class: class.to_owned(), from, to, lane: WHOLE, title: note.clone() };
         BarLine { name: name.to_owned(), bars: vec![bar], note }
     };
     let mut all = vec![line("peak", [0.0, 1.0], "peak", "100 %".to_owned())];
@@ -105,7 +105,7 @@ pub fn pairs(of: &[(&str, [f64; 2], [String; 2])]) -> String {
         let bar = |i: usize| {
             let (class, top) = [("a", 1.0), ("b", 11.0)][i];
             let (to, title) = (values[i].abs() / whole, notes[i].clone());
-            Bar { class: class.to_owned(), from: 0.0, to, lane: [top, 9.0], title }
+            BarSpan { class: class.to_owned(), from: 0.0, to, lane: [top, 9.0], title }
         };
         BarLine { name: (*name).to_owned(), bars: vec![bar(0), bar(1)], note: notes.join("\n") }
     };

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::escaped::escaped;
-use super::lane::Row;
+use super::lane::TimeRow;
 
 /// Width of all drawings in their own units, and where the scale begins.
 pub const WIDTH: f64 = 1200.0;
@@ -57,7 +57,7 @@ pub fn gib(bytes: f64) -> String {
 }
 
 /// Passes, stalls and communication of each row over the time, and the scale below.
-pub fn timeline(rows: &[Row], end_ns: u64) -> String {
+pub fn timeline(rows: &[TimeRow], end_ns: u64) -> String {
     let scale = (WIDTH - LEFT) / end_ns.max(1) as f64;
     let mut out = String::from("<g id=\"names\">");
     for (i, row) in (0..).zip(rows) {

@@ -11,7 +11,7 @@ const OTHER: usize = 8_000;
 
 /// The name and the colour of a kind of items.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct ItemStyle {
     /// In words.
     pub name: String,
     /// As `#rrggbb`.
@@ -22,22 +22,22 @@ pub struct Look {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Looks {
     /// Of passes, or kernels.
-    pub passes: Vec<Look>,
+    pub passes: Vec<ItemStyle>,
     /// Of stalls.
-    pub stalls: Vec<Look>,
+    pub stalls: Vec<ItemStyle>,
     /// Of communication and copies.
-    pub communication: Vec<Look>,
+    pub communication: Vec<ItemStyle>,
 }
 
 impl Looks {
-    pub(super) fn lanes(&self) -> [&[Look]; 3] {
+    pub(super) fn lanes(&self) -> [&[ItemStyle]; 3] {
         [&self.passes, &self.stalls, &self.communication]
     }
 }
 
 /// A row of a drawing over time: each lane as `numbers`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Row {
+pub struct TimeRow {
     /// Its name.
     pub name: String,
     /// Passes, or kernels.
@@ -48,17 +48,17 @@ pub struct Row {
     pub communication: Vec<u64>,
 }
 
-impl Row {
+impl TimeRow {
     /// A row of `of` from items in any order; of those that overlap on a lane the first is shown. Where there are too
     /// many on the first lane to be told apart, those that change all the time become `mixed`.
-    pub fn new(name: String, end: u64, of: usize, lanes: [Vec<Item>; 3], mixed: Option<u32>) -> Row {
+    pub fn new(name: String, end: u64, of: usize, lanes: [Vec<LaneItem>; 3], mixed: Option<u32>) -> TimeRow {
         let most = [FIRST, OTHER, OTHER].map(|most| most / of.max(1));
         let mut lanes = lanes.into_iter().zip(most).zip([mixed, None, None]).map(|((items, most), mixed)| {
             let some = flatten(items).into_iter().filter(|item| item.start < item.end).collect();
             numbers(&thin(some, end, most, mixed))
         });
         let mut next = || lanes.next().unwrap_or_default();
-        Row { name, passes: next(), stalls: next(), communication: next() }
+        TimeRow { name, passes: next(), stalls: next(), communication: next() }
     }
 
     pub(super) fn lanes(&self) -> [&[u64]; 3] {
@@ -79,7 +79,7 @@ pub fn few<T>(of: &[T]) -> impl Iterator<Item = &T> {
 
 /// Something that a rank did, or waited for, from `start` to `end` (nanoseconds).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Item {
+pub struct LaneItem {
     /// From when.
     pub start: u64,
     /// Until when.
@@ -98,7 +98,7 @@ pub fn tag(first: Option<u32>, second: Option<u32>) -> u32 {
 
 /// Items in order of time that do not overlap, `most` of them: of more, by stretch of time the kind that lasted
 /// longest, if anything lasted half of it; `mixed` where none of the kinds had nearly all of that.
-fn thin(items: Vec<Item>, end: u64, most: usize, mixed: Option<u32>) -> Vec<Item> {
+fn thin(items: Vec<LaneItem>, end: u64, most: usize, mixed: Option<u32>) -> Vec<LaneItem> {
     if items.len() <= most {
         return items;
     }
@@ -114,7 +114,7 @@ fn thin(items: Vec<Item>, end: u64, most: usize, mixed: Option<u32>) -> Vec<Item
             at = next;
         }
     }
-    let mut thinned: Vec<Item> = Vec::new();
+    let mut thinned: Vec<LaneItem> = Vec::new();
     for (n, of_bin) in covered.chunks(kinds).enumerate() {
         let (start, stop) = (n as u64 * bin, ((n as u64 + 1) * bin).min(end));
         let total: u64 = of_bin.iter().sum();
@@ -127,21 +127,21 @@ fn thin(items: Vec<Item>, end: u64, most: usize, mixed: Option<u32>) -> Vec<Item
         let kind = mixed.filter(|_| longest * 10 < total * 9).unwrap_or(kind as u32);
         match thinned.last_mut() {
             Some(last) if last.kind == kind && last.end == start => last.end = stop,
-            _ => thinned.push(Item { start, end: stop, kind, tag: 0 }),
+            _ => thinned.push(LaneItem { start, end: stop, kind, tag: 0 }),
         }
     }
     thinned
 }
 
 /// One lane of items that may overlap: where several are on, the first in order of time is shown.
-fn flatten(mut items: Vec<Item>) -> Vec<Item> {
+fn flatten(mut items: Vec<LaneItem>) -> Vec<LaneItem> {
     items.sort_by_key(|item| (item.start, item.end));
     let mut free = 0;
-    let mut flat: Vec<Item> = Vec::with_capacity(items.len());
+    let mut flat: Vec<LaneItem> = Vec::with_capacity(items.len());
     for item in items {
         let start = item.start.max(free);
         if start < item.end {
-            flat.push(Item { start, ..item });
+            flat.push(LaneItem { start, ..item });
             free = item.end;
         }
     }
@@ -149,7 +149,7 @@ fn flatten(mut items: Vec<Item>) -> Vec<Item> {
 }
 
 /// Numbers that a page can read back: the gap before each item, how long it lasted, what it was, its tag.
-fn numbers(items: &[Item]) -> Vec<u64> {
+fn numbers(items: &[LaneItem]) -> Vec<u64> {
     let mut at = 0;
     let mut numbers = Vec::with_capacity(items.len() * 4);
     for item in items {
@@ -165,25 +165,26 @@ mod tests {
 
     #[test]
     fn few_items_stay_and_many_become_few() {
-        let item = |start, end, kind| Item { start, end, kind, tag: 0 };
+        let item = |start, end, kind| LaneItem { start, end, kind, tag: 0 };
         let few = vec![item(0, 10, 1), item(20, 30, 2)];
         assert_eq!(thin(few.clone(), 100, 2, None), few);
         assert_eq!(numbers(&few), [0, 10, 1, 0, 10, 10, 2, 0]);
         let end = 1_000_000;
-        let many: Vec<Item> =
+        let many: Vec<LaneItem> =
             (0..10_000).map(|i| item(i * 100, i * 100 + 90, u32::from(i >= 5000))).collect();
         let thinned = thin(many, end, 3000, Some(7));
         assert_eq!(thinned.len(), 2);
         assert!(thinned.windows(2).all(|w| w[0].end <= w[1].start));
         assert!(thinned.last().is_some_and(|i| i.end > end - 1000 && i.kind == 1), "{thinned:?}");
         // Kinds in turn, each far shorter than what can be drawn.
-        let turns: Vec<Item> = (0..10_000).map(|i| item(i * 100, i * 100 + 100, (i % 2) as u32)).collect();
+        let turns: Vec<LaneItem> =
+            (0..10_000).map(|i| item(i * 100, i * 100 + 100, (i % 2) as u32)).collect();
         assert_eq!(thin(turns, end, 100, Some(7)), [item(0, end, 7)]);
     }
 
     #[test]
     fn what_overlaps_is_shown_once() {
-        let item = |start, end, kind| Item { start, end, kind, tag: 0 };
+        let item = |start, end, kind| LaneItem { start, end, kind, tag: 0 };
         let flat = flatten(vec![item(5, 20, 1), item(0, 10, 0), item(12, 18, 2)]);
         assert_eq!(flat, [item(0, 10, 0), item(10, 20, 1)]);
     }

@@ -6,7 +6,7 @@ use super::escaped::escaped;
 
 /// One row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Point {
+pub struct PlotPoint {
     /// A cell a column.
     pub cells: Vec<String>,
     /// The command that runs it.
@@ -21,7 +21,7 @@ fn is_number(cell: &str) -> bool {
 }
 
 /// The table; a column of numbers stands to the right.
-pub(super) fn points(out: &mut String, heads: &[String], points: &[Point]) {
+pub(super) fn points(out: &mut String, heads: &[String], points: &[PlotPoint]) {
     let numbers = |i: usize| points.iter().all(|p| p.cells.get(i).is_none_or(|cell| is_number(cell)));
     let class: Vec<&str> = (0..heads.len()).map(|i| if numbers(i) { " class=\"n\"" } else { "" }).collect();
     out.push_str("<table class=\"points\"><thead><tr>");
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn numbers_stand_right_and_commands_are_folded() {
-        let point = |cells: [&str; 2]| Point {
+        let point = |cells: [&str; 2]| PlotPoint {
             cells: cells.map(String::from).to_vec(),
             command: "stepsim run a&b".into(),
             message: String::new(),

@@ -9,21 +9,21 @@ pub use super::bars::{bars, pairs};
 use super::draw;
 pub use super::draw::{gib, seconds};
 use super::escaped::escaped;
-use super::lane::{Looks, Row};
-pub use super::points::Point;
+use super::lane::{Looks, TimeRow};
+pub use super::points::PlotPoint;
 use super::points::points;
-pub use super::signed::{Signed, signed};
+pub use super::signed::{SignedBar, signed};
 
 /// A place in the drawing over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SheetPlace {
     /// The row.
     pub row: usize,
     /// From when to when, in nanoseconds.
     pub span_ns: [u64; 2],
 }
 
-impl Place {
+impl SheetPlace {
     /// How long, in nanoseconds.
     pub fn length(self) -> u64 {
         self.span_ns[1] - self.span_ns[0]
@@ -36,7 +36,7 @@ pub struct Sheet {
     pub(super) out: String,
     looks: Looks,
     /// Nanoseconds of the drawing over time, and its rows, if it has one.
-    timeline: Option<(u64, Vec<Row>)>,
+    timeline: Option<(u64, Vec<TimeRow>)>,
     /// True if it has a table that headings sort.
     sorts: bool,
 }
@@ -96,7 +96,7 @@ impl Sheet {
     }
 
     /// The section with the drawing over time.
-    pub fn timeline(&mut self, title: &str, note: &str, end_ns: u64, rows: Vec<Row>) {
+    pub fn timeline(&mut self, title: &str, note: &str, end_ns: u64, rows: Vec<TimeRow>) {
         let drawing = draw::timeline(&rows, end_ns);
         let mut keys = String::new();
         let mut named = Vec::new();
@@ -124,7 +124,7 @@ impl Sheet {
     }
 
     /// A section with a table that headings sort; each row holds its command.
-    pub fn points(&mut self, title: &str, note: &str, heads: &[String], rows: &[Point]) {
+    pub fn points(&mut self, title: &str, note: &str, heads: &[String], rows: &[PlotPoint]) {
         self.sorts = true;
         let note = format!("{note} A press on a heading sorts.");
         self.section(title, note.trim_start(), |out| points(out, heads, rows));
@@ -161,7 +161,7 @@ impl Sheet {
         let mut script = String::from(include_str!("save.js"));
         if let Some((end_ns, rows)) = self.timeline {
             let names =
-                |looks: &[super::lane::Look]| looks.iter().map(|l| l.name.clone()).collect::<Vec<_>>();
+                |looks: &[super::lane::ItemStyle]| looks.iter().map(|l| l.name.clone()).collect::<Vec<_>>();
             data["shown"]["step_ns"] = json!(end_ns);
             data["shown"]["rows"] = json!(rows);
             data["names"] = json!(self.looks.lanes().map(names));
@@ -210,7 +210,7 @@ pub(crate) fn places(
     out: &mut String,
     heads: &[&str],
     words: usize,
-    rows: impl IntoIterator<Item = (Option<Place>, Vec<String>)>,
+    rows: impl IntoIterator<Item = (Option<SheetPlace>, Vec<String>)>,
 ) {
     let class = |i: usize| if i >= words { " class=\"n\"" } else { "" };
     out.push_str("<table><tr>");
@@ -223,7 +223,7 @@ pub(crate) fn places(
         for (i, cell) in cells.iter().enumerate() {
             let cell = escaped(cell);
             match place.filter(|_| i == 0) {
-                Some(Place { row, span_ns: [start, end] }) => {
+                Some(SheetPlace { row, span_ns: [start, end] }) => {
                     let name = if cell.is_empty() { "nothing" } else { &cell };
                     let at = format!("{row},{start},{end}");
                     let _ = write!(out, "<td><button class=\"go\" data-at=\"{at}\">{name}</button></td>");

@@ -1,10 +1,10 @@
 //! Lines of what is gained and lost: bars to both sides of a common zero.
 
-use super::bars::{self, Bar, BarLine};
+use super::bars::{self, BarLine, BarSpan};
 
 /// One line: a bar of `value`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Signed {
+pub struct SignedBar {
     /// Its name.
     pub name: String,
     /// Its bar: to the left below 0 (`gain`), to the right above (`loss`).
@@ -14,12 +14,12 @@ pub struct Signed {
 }
 
 /// The drawing of `lines`, all at one scale. `title` says what it shows, to those who do not see it.
-pub fn signed(title: &str, lines: &[Signed]) -> String {
+pub fn signed(title: &str, lines: &[SignedBar]) -> String {
     let values = lines.iter().map(|line| line.value);
     let (low, high) = values.fold((0.0f64, 0.0f64), |(low, high), x| (low.min(x), high.max(x)));
     let x = |value: f64| (value - low) / (high - low).max(f64::MIN_POSITIVE);
-    let line = |line: &Signed| {
-        let bar = Bar {
+    let line = |line: &SignedBar| {
+        let bar = BarSpan {
             class: if line.value > 0.0 { "loss" } else { "gain" }.to_owned(),
             from: x(line.value.min(0.0)),
             to: x(line.value.max(0.0)),
@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn gains_lie_left_of_zero_and_losses_right() {
-        let line = |value| Signed { name: "nic × 2".into(), value, note: String::new() };
+        let line = |value| SignedBar { name: "nic × 2".into(), value, note: String::new() };
         let drawn = signed("what if", &[line(-0.5), line(1.0)]);
         // From −0.5 to 1: zero is a third from the left.
         assert!(drawn.contains("class=\"gain\" x=\"0.00%\" y=\"2\" width=\"33.33%\""), "{drawn}");

@@ -3,7 +3,7 @@
 //! Three layers; each knows only the one below:
 //! * [`Timeline`]: the parts of a run and their places, by the rules of the viewers;
 //! * [`writer`]: streaming writers of the formats behind one trait, [`writer::Sink`];
-//! * [`Output`]: files that are there whole or not at all, compressed on a second thread.
+//! * [`TimelineFile`]: files that are there whole or not at all, compressed on a second thread.
 //!
 //! [`write_file`] puts them together. Any other sink will do as well:
 //!
@@ -27,10 +27,12 @@ mod output;
 mod timeline;
 pub mod writer;
 
-pub use output::{Format, Output, OutputError, guard_inputs, remove_partial_files, remove_partial_files_of};
+pub use output::{
+    OutputError, TimelineFile, TimelineFormat, guard_inputs, remove_partial_files, remove_partial_files_of,
+};
 pub use timeline::{
-    BusiestLink, Capacities, Count, Critical, Detail, EASY, FITS_IN_JSON, FITS_IN_PERFETTO, Link, MetaValue,
-    Pool, RunMeta, Stall, Summary, Timeline, TimelineError, TracedRank,
+    BusiestLink, Capacities, CounterTrack, Critical, Detail, EASY, FITS_IN_JSON, FITS_IN_PERFETTO,
+    LinkCounter, MetaValue, Pool, RunMeta, StallSlice, Timeline, TimelineError, TimelineSummary, TracedRank,
 };
 pub use timeline::{op_name, passes};
 
@@ -52,8 +54,9 @@ pub enum TraceError {
 /// Writes a timeline to a file in the format that its extension names.
 ///
 /// # Errors
-/// As [`Timeline::write`], [`Format::of`] and [`Output::create`]; nothing is then left under the file's name.
-pub fn write_file(timeline: &Timeline, path: &Path) -> Result<Summary, TraceError> {
+/// As [`Timeline::write`], [`TimelineFormat::of`] and [`TimelineFile::create`]; nothing is then left under the file's
+/// name.
+pub fn write_file(timeline: &Timeline, path: &Path) -> Result<TimelineSummary, TraceError> {
     write_with(path, &mut |sink| timeline.write(sink))
 }
 
@@ -62,7 +65,7 @@ pub fn write_file(timeline: &Timeline, path: &Path) -> Result<Summary, TraceErro
 ///
 /// # Errors
 /// As [`write_file`]; files of ranks that were written before an error stay.
-pub fn write_kineto(timeline: &Timeline, folder: &Path) -> Result<Summary, TraceError> {
+pub fn write_kineto(timeline: &Timeline, folder: &Path) -> Result<TimelineSummary, TraceError> {
     let width = timeline.world.ranks.len().saturating_sub(1).to_string().len();
     let name = |rank| format!("rank{rank:0width$}.json.gz");
     write_ranks(timeline, folder, name, |all, rank, out| timeline::kineto::write(all, rank, out))
@@ -73,15 +76,15 @@ fn write_ranks(
     timeline: &Timeline,
     folder: &Path,
     name: impl Fn(u32) -> String,
-    write: impl Fn(&Timeline, &TracedRank, &mut Output) -> std::io::Result<Summary>,
-) -> Result<Summary, TraceError> {
+    write: impl Fn(&Timeline, &TracedRank, &mut TimelineFile) -> std::io::Result<TimelineSummary>,
+) -> Result<TimelineSummary, TraceError> {
     timeline.check()?;
     std::fs::create_dir_all(folder)
         .map_err(|error| OutputError::Create { path: folder.to_owned(), error })?;
-    let mut all = Summary::default();
+    let mut all = TimelineSummary::default();
     for traced in timeline.ranks {
         let name = name(traced.rank.0);
-        let mut output = Output::create(&folder.join(&name), name.ends_with(".gz"))?;
+        let mut output = TimelineFile::create(&folder.join(&name), name.ends_with(".gz"))?;
         let summary = write(timeline, traced, &mut output).map_err(|error| output.error(error))?;
         output.finish()?;
         all.slices += summary.slices;
@@ -116,10 +119,10 @@ impl std::str::FromStr for PerRank {
 ///
 /// # Errors
 /// As [`write_file`]; files of ranks that were written before an error stay.
-pub fn write_chakra(timeline: &Timeline, folder: &Path) -> Result<Summary, TraceError> {
+pub fn write_chakra(timeline: &Timeline, folder: &Path) -> Result<TimelineSummary, TraceError> {
     let name = |rank| format!("step.{rank}.et");
     let all = write_ranks(timeline, folder, name, |all, rank, out| timeline::chakra::write(all, rank, out))?;
-    let mut output = Output::create(&folder.join("groups.json"), false)?;
+    let mut output = TimelineFile::create(&folder.join("groups.json"), false)?;
     serde_json::to_writer(&mut output, &timeline::chakra::groups(timeline))
         .map_err(|error| output.error(error.into()))?;
     output.finish()?;
@@ -132,14 +135,14 @@ pub fn write_chakra(timeline: &Timeline, folder: &Path) -> Result<Summary, Trace
 /// As [`write_file`].
 pub fn write_with(
     path: &Path,
-    write: &mut dyn FnMut(&mut dyn Sink) -> Result<Summary, TimelineError>,
-) -> Result<Summary, TraceError> {
-    let (format, compressed) = Format::of(path)?;
-    let mut output = Output::create(path, compressed)?;
+    write: &mut dyn FnMut(&mut dyn Sink) -> Result<TimelineSummary, TimelineError>,
+) -> Result<TimelineSummary, TraceError> {
+    let (format, compressed) = TimelineFormat::of(path)?;
+    let mut output = TimelineFile::create(path, compressed)?;
     let written = {
         let mut sink: Box<dyn Sink + '_> = match format {
-            Format::Chrome => Box::new(Chrome::new(&mut output)),
-            Format::Perfetto => Box::new(Perfetto::new(&mut output)),
+            TimelineFormat::Chrome => Box::new(Chrome::new(&mut output)),
+            TimelineFormat::Perfetto => Box::new(Perfetto::new(&mut output)),
         };
         write(sink.as_mut())
     };

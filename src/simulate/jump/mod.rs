@@ -35,7 +35,7 @@
 //! # Steps of a study
 //!
 //! Any short step that comes to rest gives the same figures, so a step may begin with the length that the one before
-//! it in a study has left over ([`Common`]): the length of a run that came to the same state without the turns that
+//! it in a study has left over ([`StepCache`]): the length of a run that came to the same state without the turns that
 //! nobody had begun.
 //!
 //! # What holds it
@@ -56,17 +56,17 @@ pub use report::{glanced, report, reported};
 use std::collections::{BTreeMap, VecDeque};
 use std::iter::successors;
 
-use super::common::Rest;
-use super::{Asked, Brief, Common, Inputs, Options, SimulationError, fullest, stood_still_in};
+use super::common::SteadyStep;
+use super::{Brief, Inputs, Options, SimulationError, StepCache, StepRequest, fullest, stood_still_in};
 use stepsim_core::engine::{self, Observer, Record, State};
-use stepsim_core::fold::Folded;
+use stepsim_core::fold::FoldedWorld;
 use stepsim_core::program::{Edit, Period, StreamKind, World};
 use stepsim_core::units::{Bytes, Time};
 use stepsim_read::analysis::kind::OpKind;
 use stepsim_read::analysis::overlap::StoodStill;
 use stepsim_step::model::flops::StepFlops;
 use stepsim_step::plan::step::{Plan, fewest_micro_batches, order};
-use stepsim_step::schedule::Choice;
+use stepsim_step::schedule::ScheduleChoice;
 
 /// The figures of a step that a study reads.
 #[derive(Clone, Debug, PartialEq)]
@@ -84,12 +84,12 @@ pub struct Figures {
     /// Model FLOP utilisation.
     pub mfu: f64,
     /// The turns that were not played.
-    pub jumped: Option<Jumped>,
+    pub jumped: Option<TurnJump>,
 }
 
 /// Turns of a schedule that were counted and not played.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Jumped {
+pub struct TurnJump {
     /// Micro-batches of the step.
     pub of: u32,
     /// Those left out.
@@ -113,12 +113,12 @@ pub fn figures(inputs: &Inputs, options: &Options, exposed: bool) -> Result<Figu
 /// # Errors
 /// See [`SimulationError`].
 pub fn figures_among(
-    common: &Common,
+    common: &StepCache,
     inputs: &Inputs,
     options: &Options,
     exposed: bool,
 ) -> Result<Figures, SimulationError> {
-    figures_of(Asked { inputs, options, edits: &[], common: Some(common) }, before(exposed))
+    figures_of(StepRequest { inputs, options, edits: &[], common: Some(common) }, before(exposed))
 }
 
 /// The same of one of many steps, whose planned world is changed by `edits`; what stood still is found where the
@@ -127,13 +127,13 @@ pub fn figures_among(
 /// # Errors
 /// See [`SimulationError`].
 pub fn figures_edited_among(
-    common: &Common,
+    common: &StepCache,
     inputs: &Inputs,
     options: &Options,
     edits: &[Edit],
     exposed_before: Time,
 ) -> Result<Figures, SimulationError> {
-    figures_of(Asked { inputs, options, edits, common: Some(common) }, exposed_before)
+    figures_of(StepRequest { inputs, options, edits, common: Some(common) }, exposed_before)
 }
 
 /// The same of a step whose planned world is changed by `edits`, as [`super::Simulation::run_edited`] changes it.
@@ -146,7 +146,7 @@ pub fn figures_edited(
     edits: &[Edit],
     exposed: bool,
 ) -> Result<Figures, SimulationError> {
-    figures_of(Asked { inputs, options, edits, common: None }, before(exposed))
+    figures_of(StepRequest { inputs, options, edits, common: None }, before(exposed))
 }
 
 /// All steps end before this, or none does.
@@ -154,8 +154,8 @@ fn before(exposed: bool) -> Time {
     if exposed { Time::MAX } else { Time::ZERO }
 }
 
-fn figures_of(asked: Asked, exposed_before: Time) -> Result<Figures, SimulationError> {
-    let Asked { inputs, options, .. } = asked;
+fn figures_of(asked: StepRequest, exposed_before: Time) -> Result<Figures, SimulationError> {
+    let StepRequest { inputs, options, .. } = asked;
     if let Some(short) = jumped(asked) {
         let Short { plan, folded, record, peaks, found, jumped, .. } = &short;
         let section = ((found.before.at, found.after.at), jumped.times);
@@ -181,9 +181,9 @@ fn figures_of(asked: Asked, exposed_before: Time) -> Result<Figures, SimulationE
     }
     let (plan, folded, _) = asked.prepared()?;
     engine::check_record_size(&folded.world, options.record_bytes)?;
-    let mut kept = Kept::of(&folded.world);
+    let mut kept = RunRecorder::of(&folded.world);
     let stats = engine::run_observed(&folded.world, &mut kept)?;
-    let Kept { mut record, peaks } = kept;
+    let RunRecorder { mut record, peaks } = kept;
     record.complete(stats);
     let still = match record.step_end < exposed_before {
         true => stood_still_in(&plan, &folded, &record, None),
@@ -199,7 +199,7 @@ fn with_speed(
     flops: f64,
     memory_peak_bytes: Option<u64>,
     still: StoodStill,
-    jumped: Option<Jumped>,
+    jumped: Option<TurnJump>,
 ) -> Figures {
     let workload = &inputs.workload.value;
     let (global, sequence) = (workload.batch.global, workload.sequence(&inputs.model));
@@ -218,39 +218,39 @@ fn with_speed(
 /// A step of fewer micro-batches that was played, and what is to be counted more than once.
 struct Short {
     plan: Plan,
-    folded: Folded,
+    folded: FoldedWorld,
     record: Record,
     /// By tier: its highest level.
     peaks: Vec<Bytes>,
     /// Two moments of one state: what lies between them comes again and again.
-    found: Found,
+    found: RepeatedState,
     /// The turns of its programs.
-    turns: Turns,
+    turns: WorldTurns,
     /// Micro-batches of each direction from one of those moments to the other.
     of_direction: u32,
-    jumped: Jumped,
+    jumped: TurnJump,
     /// How soon it came to rest.
-    rest: Rest,
+    rest: SteadyStep,
 }
 
 /// Tries short steps until one returns to a state in time; `None` where the whole step is to be played.
-fn jumped(asked: Asked) -> Option<Short> {
+fn jumped(asked: StepRequest) -> Option<Short> {
     shortened(asked, LENGTHS, &mut Some)
 }
 
 /// Those that are tried.
-const LENGTHS: Lengths = Lengths { least: 4, spared: 2 };
+const LENGTHS: ShortLengths = ShortLengths { least: 4, spared: 2 };
 
 /// The short steps that are tried.
 #[derive(Clone, Copy)]
-struct Lengths {
+struct ShortLengths {
     /// Micro-batches a stage of a step that nearly always comes to rest.
     least: u32,
     /// The least ratio of the whole step's micro-batches to its own.
     spared: u32,
 }
 
-impl Lengths {
+impl ShortLengths {
     /// Numbers of micro-batches to try for a step of `whole` of them. The shortest order that goes on by turns has
     /// `fewest`; a step that fills its pipeline once more often has come to rest in it. What is tried in vain adds at
     /// most three quarters of what the whole step costs.
@@ -264,10 +264,14 @@ impl Lengths {
 }
 
 /// Tries short steps until one returns to a state in time and something can be made of it.
-fn shortened<T>(asked: Asked, lengths: Lengths, make: &mut dyn FnMut(Short) -> Option<T>) -> Option<T> {
-    let Asked { inputs, options, .. } = asked;
+fn shortened<T>(
+    asked: StepRequest,
+    lengths: ShortLengths,
+    make: &mut dyn FnMut(Short) -> Option<T>,
+) -> Option<T> {
+    let StepRequest { inputs, options, .. } = asked;
     let workload = &inputs.workload.value;
-    let Choice::Named(schedule) = workload.parallelism.pipeline.choice() else { return None };
+    let ScheduleChoice::Named(schedule) = workload.parallelism.pipeline.choice() else { return None };
     let drawn = workload.noise.is_random() || workload.documents.is_some() || workload.has_uneven_images();
     if !options.jump || options.steps > 1 || drawn || schedule.facts().searched {
         return None;
@@ -319,14 +323,14 @@ fn least_common(a: u32, b: u32) -> u32 {
 
 /// Plays a step of fewer micro-batches. `Err` says how many micro-batches a recurrence of its state takes, if those
 /// left out are not a multiple.
-fn play(asked: Asked, whole: u32, fewer: u32) -> Option<Result<Short, u32>> {
+fn play(asked: StepRequest, whole: u32, fewer: u32) -> Option<Result<Short, u32>> {
     let (plan, folded) = planned(asked, fewer)?;
     let left_out = whole - fewer;
     let workload = &asked.inputs.workload.value;
-    let turns = Turns::of(&folded.world)?;
+    let turns = WorldTurns::of(&folded.world)?;
     let mut watch = Watch::new(&folded.world, &turns);
     let stats = engine::run_observed(&folded.world, &mut watch).ok()?;
-    let Watch { kept: Kept { mut record, peaks }, found, .. } = watch;
+    let Watch { kept: RunRecorder { mut record, peaks }, found, .. } = watch;
     record.complete(stats);
     let found = found?;
     let recurs = found.turns;
@@ -341,37 +345,37 @@ fn play(asked: Asked, whole: u32, fewer: u32) -> Option<Result<Short, u32>> {
     }
     let times = u64::from(put_in / recurs);
     let turn = found.after.at - found.before.at;
-    let jumped = Jumped { of: whole, micro_batches: left_out, times, turn };
+    let jumped = TurnJump { of: whole, micro_batches: left_out, times, turn };
     let of_direction = turns.micro_batches * recurs;
     let spare = turns.spare(&folded.world, &found.after) * in_turn;
-    let rest = Rest { micro_batches: fewer, spare, recurs: in_turn * recurs };
+    let rest = SteadyStep { micro_batches: fewer, spare, recurs: in_turn * recurs };
     Some(Ok(Short { plan, folded, record, peaks, found, turns, of_direction, jumped, rest }))
 }
 
 /// A step of `micro_batches`, ready to be played.
-fn planned(asked: Asked, micro_batches: u32) -> Option<(Plan, Folded)> {
+fn planned(asked: StepRequest, micro_batches: u32) -> Option<(Plan, FoldedWorld)> {
     let plan = asked.planned(&asked.inputs.with_micro_batches(micro_batches)?, 1).ok()?;
     let folded = asked.folded(&plan.world);
     Some((plan, folded))
 }
 
 /// The turns of all programs of a world, of as many micro-batches each.
-struct Turns {
+struct WorldTurns {
     micro_batches: u32,
     /// By program.
-    of: Vec<Turn>,
+    of: Vec<ProgramTurn>,
 }
 
 /// A turn of one program.
-struct Turn {
+struct ProgramTurn {
     /// The stretch that repeats itself.
     period: Period,
     /// By stream: its ops in one turn.
     heads: Vec<u32>,
 }
 
-impl Turns {
-    fn of(world: &World) -> Option<Turns> {
+impl WorldTurns {
+    fn of(world: &World) -> Option<WorldTurns> {
         let mut periods = world.programs.iter().map(|p| p.period()).collect::<Option<Vec<_>>>()?;
         let micro_batches = periods.iter().map(|p| p.micro_batches).reduce(least_common)?;
         for period in &mut periods {
@@ -383,9 +387,9 @@ impl Turns {
             let mut heads = vec![0; program.streams.len()];
             let turn = program.ops.get(first..first + period.ops as usize)?;
             turn.iter().for_each(|op| heads[usize::from(op.stream)] += 1);
-            Some(Turn { period, heads })
+            Some(ProgramTurn { period, heads })
         });
-        Some(Turns { micro_batches, of: of.collect::<Option<_>>()? })
+        Some(WorldTurns { micro_batches, of: of.collect::<Option<_>>()? })
     }
 
     /// Turns without which a run would have come to a state as well: no stream has begun them, and periods are found
@@ -418,18 +422,18 @@ const LOOKS: usize = 8;
 const MOST_TURNS: usize = 4;
 
 /// Records a run and its highest levels of memory.
-struct Kept {
+struct RunRecorder {
     record: Record,
     peaks: Vec<Bytes>,
 }
 
-impl Kept {
-    fn of(world: &World) -> Kept {
-        Kept { record: Record::for_world(world), peaks: Vec::new() }
+impl RunRecorder {
+    fn of(world: &World) -> RunRecorder {
+        RunRecorder { record: Record::for_world(world), peaks: Vec::new() }
     }
 }
 
-impl Observer for Kept {
+impl Observer for RunRecorder {
     const IN_ORDER: bool = false;
     #[inline]
     fn finished(&mut self, rank: u32, op: u32, start: Time, end: Time) {
@@ -445,9 +449,9 @@ impl Observer for Kept {
 
 /// Records a run and watches for a state to recur.
 struct Watch<'a> {
-    kept: Kept,
+    kept: RunRecorder,
     world: &'a World,
-    turns: &'a Turns,
+    turns: &'a WorldTurns,
     /// Ops of rank 0 by which the state is looked at, equally many a turn, and which of them comes next.
     marks: Vec<u32>,
     marks_in_turn: usize,
@@ -455,11 +459,11 @@ struct Watch<'a> {
     wanted: bool,
     /// States with the number of their mark.
     states: VecDeque<(usize, State)>,
-    found: Option<Found>,
+    found: Option<RepeatedState>,
 }
 
 /// Two moments of one state.
-struct Found {
+struct RepeatedState {
     before: State,
     after: State,
     /// Turns between them.
@@ -467,7 +471,7 @@ struct Found {
 }
 
 impl<'a> Watch<'a> {
-    fn new(world: &'a World, turns: &'a Turns) -> Watch<'a> {
+    fn new(world: &'a World, turns: &'a WorldTurns) -> Watch<'a> {
         let rank = &world.ranks[0];
         let (program, turn) = (&world.programs[rank.program.index()], &turns.of[rank.program.index()]);
         let Period { ops, ref stretch, .. } = turn.period;
@@ -483,7 +487,7 @@ impl<'a> Watch<'a> {
         let all = (0..).map(|n| n * ops).take_while(|begin| stretch.start + begin < stretch.end);
         let marks = all.flat_map(|begin| of_turn.iter().map(move |op| op + begin)).collect();
         Watch {
-            kept: Kept::of(world),
+            kept: RunRecorder::of(world),
             world,
             turns,
             marks,
@@ -496,12 +500,12 @@ impl<'a> Watch<'a> {
     }
 
     /// The state at a mark, if it was there before.
-    fn find(&self, mark: usize, now: &State) -> Option<Found> {
+    fn find(&self, mark: usize, now: &State) -> Option<RepeatedState> {
         let at = |mark: usize| self.states.iter().find(|(at, _)| *at == mark).map(|(_, state)| state);
         (1..=MOST_TURNS).find_map(|turns| {
             let before = at(mark.checked_sub(turns * self.marks_in_turn)?)?;
             let turns = turns as u32;
-            self.recurs(before, now, turns).then(|| Found {
+            self.recurs(before, now, turns).then(|| RepeatedState {
                 before: before.clone(),
                 after: now.clone(),
                 turns,

@@ -25,8 +25,8 @@
 //!
 //! If any of this does not hold, a longer step is tried, and at last the whole one played.
 
-use super::{Found, LENGTHS, Lengths, Options, Short, shortened};
-use crate::{Asked, Inputs, Simulation, SimulationError, WholeStep};
+use super::{LENGTHS, Options, RepeatedState, Short, ShortLengths, shortened};
+use crate::{Inputs, Simulation, SimulationError, StepRequest, WholeStep};
 use stepsim_core::clock::Clock;
 use stepsim_core::engine::State;
 use stepsim_core::ids::{OpId, RankId};
@@ -36,14 +36,14 @@ use stepsim_read::analysis::critical::{Again, CriticalPath, critical_path};
 use stepsim_read::analysis::idle::IdleTimes;
 use stepsim_read::analysis::prefetch;
 use stepsim_read::analysis::report::{self, Extent, JumpedReport, Report};
-use stepsim_read::analysis::run::{Run, Turn};
+use stepsim_read::analysis::run::{RecurringTurn, Run};
 use stepsim_read::analysis::slack::{Slack, slack};
 use stepsim_read::analysis::turns::Recurring;
 use stepsim_step::model::flops::StepFlops;
 use stepsim_step::plan::step::executed;
 
 /// Slack takes longer to come to rest than the state does.
-const FOR_SLACK: Lengths = Lengths { least: 6, spared: 2 };
+const FOR_SLACK: ShortLengths = ShortLengths { least: 6, spared: 2 };
 
 /// The report of a step for a caller that reads nothing else: turns are jumped where they can be.
 ///
@@ -82,16 +82,16 @@ pub(super) fn by_turns(
     inputs: &Inputs,
     options: &Options,
     extent: Extent,
-    lengths: Lengths,
+    lengths: ShortLengths,
 ) -> Option<Report> {
     if !inputs.readings.iter().all(|own| own.counts_turns()) {
         return None;
     }
-    let asked = Asked { inputs, options, edits: &[], common: None };
+    let asked = StepRequest { inputs, options, edits: &[], common: None };
     shortened(asked, lengths, &mut |short| of_short(asked, extent, &short))
 }
 
-fn of_short(asked: Asked, extent: Extent, short: &Short) -> Option<Report> {
+fn of_short(asked: StepRequest, extent: Extent, short: &Short) -> Option<Report> {
     let Short { plan, folded, record, found, jumped, .. } = short;
     let world = &folded.world;
     let places = Places::of(short);
@@ -111,7 +111,7 @@ fn of_short(asked: Asked, extent: Extent, short: &Short) -> Option<Report> {
     let again = Some(again(&places, &path)?);
     let step = whole(asked, short, &recurring);
     let mut report = step.told(asked.inputs, plan, folded, |info| {
-        let turn = Turn { recurring, path, again };
+        let turn = RecurringTurn { recurring, path, again };
         let run = Run::of_turn(&mut causes, &mut idle, slack.as_ref(), info, turn);
         report::report(run, &asked.inputs.readings)
     });
@@ -122,7 +122,7 @@ fn of_short(asked: Asked, extent: Extent, short: &Short) -> Option<Report> {
 }
 
 /// The facts of the whole step beside the part of it that was played.
-fn whole(asked: Asked, short: &Short, recurring: &Recurring) -> WholeStep {
+fn whole(asked: StepRequest, short: &Short, recurring: &Recurring) -> WholeStep {
     let Short { plan, folded, record, .. } = short;
     let (model, w) = (&asked.inputs.model, &asked.inputs.workload.value);
     let (global, sequence) = (w.batch.global, w.sequence(model));
@@ -189,7 +189,7 @@ impl Places<'_> {
 
     /// How many turns behind an op something waits for it, at most; `None` where the next turn is not played whole.
     fn reach(&self) -> Option<usize> {
-        let Found { before, after, .. } = &self.short.found;
+        let RepeatedState { before, after, .. } = &self.short.found;
         let world = &self.short.folded.world;
         let mut reach: i64 = 1;
         for (rank, &first) in (0..).map(RankId).zip(&self.streams) {
@@ -273,7 +273,7 @@ impl Places<'_> {
     /// The turn that counts, if its like behind it begins as it does.
     fn recurring(&self) -> Option<Recurring> {
         self.begins_again()?;
-        let Short { found: Found { before, after, .. }, jumped, .. } = self.short;
+        let Short { found: RepeatedState { before, after, .. }, jumped, .. } = self.short;
         let mut ops = vec![Vec::new(); self.streams.len()];
         for (rank, stream, turn, from) in self.heads() {
             let begin = self.begin(rank, stream, turn, from);

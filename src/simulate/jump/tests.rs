@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::Simulation;
-use crate::whatif::{Base, Change, Subject};
+use crate::whatif::{Change, Subject, WhatIfBase};
 use stepsim_core::ids::RankId;
 use stepsim_core::kernel_class::KernelClass;
 use stepsim_core::program::StreamKind;
@@ -15,7 +15,7 @@ const LARGE: [&str; 6] =
     ["11t-offload", "95t-offload", "deepseek-v3", "kimi-k2", "llama3-405b", "megatron-1t"];
 
 fn jumped(inputs: &Inputs, options: &Options) -> Option<Short> {
-    super::jumped(Asked { inputs, options, edits: &[], common: None })
+    super::jumped(StepRequest { inputs, options, edits: &[], common: None })
 }
 
 fn whole(inputs: &Inputs) -> Option<Simulation> {
@@ -26,7 +26,7 @@ fn whole(inputs: &Inputs) -> Option<Simulation> {
 /// without jumping but for the lines about the playing.
 fn reports(what: &str, inputs: &Inputs, run: &Simulation, extent: Extent) -> bool {
     // Shorter wholes than pay, to have more of them.
-    let lengths = Lengths { least: if extent == Extent::Whole { 6 } else { 4 }, spared: 1 };
+    let lengths = ShortLengths { least: if extent == Extent::Whole { 6 } else { 4 }, spared: 1 };
     let by_jumping = super::report::by_turns(inputs, &Options::default(), extent, lengths);
     let Some(mut by_jumping) = by_jumping else { return false };
     let whole = run.read(extent, false);
@@ -50,7 +50,7 @@ fn jumps(what: &str, inputs: &Inputs) -> [bool; 3] {
     let options = Options::default();
     let Some(short) = jumped(inputs, &options) else { return [false; 3] };
     let Some(run) = whole(inputs) else { panic!("{what}: jumped, and cannot be played") };
-    let Jumped { times, turn, .. } = short.jumped;
+    let TurnJump { times, turn, .. } = short.jumped;
     assert_eq!(short.record.step_end + turn * times, run.record.step_end, "{what}: step");
     let mut stream_number = 0;
     assert_eq!(short.folded.world.ranks.len(), run.folded.world.ranks.len(), "{what}: folded ranks");
@@ -227,7 +227,7 @@ const VARIED: [&str; 12] = [
 
 /// True if any program of a step was made of one of another step; asserts that its programs equal the programs that it
 /// has without others, op by op.
-fn plans_alike(what: &str, common: &Common, inputs: &Inputs) -> bool {
+fn plans_alike(what: &str, common: &StepCache, inputs: &Inputs) -> bool {
     let among = inputs.plan_among(&mut inputs.lowering(), 1, Some(common.templates()));
     let alone = inputs.plan();
     let (Ok(among), Ok(alone)) = (&among, &alone) else {
@@ -251,7 +251,7 @@ fn steps_of_a_study_are_what_each_is_alone() {
     let mut draws = Draws(2_463_534_242);
     let (mut ran, mut made) = (0, 0);
     for _ in 0..cases {
-        let (base, common) = (drawn(&mut draws), Common::default());
+        let (base, common) = (drawn(&mut draws), StepCache::default());
         let mut sets = base.clone();
         for _ in 0..6 {
             let Ok(inputs) = Inputs::load("../../tests/data/jump.json", None, &sets) else { continue };
@@ -286,7 +286,7 @@ fn steps_of_a_study_are_what_each_is_alone() {
 fn a_step_without_the_turns_it_can_spare_comes_to_rest_as_well() {
     let sets = ["parallelism.tensor=1", "parallelism.pipeline.size=8", "batch.global=1280"];
     let inputs = Inputs::load("../../tests/data/jump.json", None, &sets.map(String::from)).expect("inputs");
-    let common = Common::default();
+    let common = StepCache::default();
     let [first, second] =
         [(); 2].map(|()| figures_among(&common, &inputs, &Options::default(), true).expect("figures"));
     let left_out = |figures: &Figures| figures.jumped.expect("a jump").micro_batches;
@@ -297,7 +297,7 @@ fn a_step_without_the_turns_it_can_spare_comes_to_rest_as_well() {
 /// The shortest step is one that fills its pipeline once more than the shortest order of its schedule.
 #[test]
 fn short_steps_are_as_short_as_their_schedule_allows() {
-    let lengths = Lengths { least: 4, spared: 2 };
+    let lengths = ShortLengths { least: 4, spared: 2 };
     let of = |whole, stages, fewest| lengths.of(whole, stages, fewest).collect::<Vec<_>>();
     assert_eq!(of(512, 64, 64), [128, 256], "1f1b");
     assert_eq!(of(511, 64, 64), Vec::<u32>::new(), "too short to spare anything");
@@ -306,7 +306,7 @@ fn short_steps_are_as_short_as_their_schedule_allows() {
 
     let sets = ["parallelism.pipeline.size=4", "parallelism.pipeline.schedule=1f1b", "batch.global=640"];
     let inputs = Inputs::load("../../tests/data/jump.json", None, &sets.map(String::from)).expect("inputs");
-    let Jumped { of, micro_batches, .. } = jumped(&inputs, &Options::default()).expect("a jump").jumped;
+    let TurnJump { of, micro_batches, .. } = jumped(&inputs, &Options::default()).expect("a jump").jumped;
     assert_eq!(of - micro_batches, 8, "of {of}");
 }
 
@@ -373,7 +373,7 @@ fn edited_steps_jump_exactly() {
 fn what_ifs_jump_exactly() {
     let inputs = Inputs::load("../../tests/data/jump.json", None, &[]).expect("inputs");
     let of = |jump: bool| {
-        let base = Base::new(&inputs, Options { jump, ..Options::default() }).expect("runs");
+        let base = WhatIfBase::new(&inputs, Options { jump, ..Options::default() }).expect("runs");
         let topology = &inputs.topology.value;
         let rates = ["matrix", "memory", "latency", "scale-up", "gemms"];
         let rates = rates.iter().filter_map(|name| Subject::rate(name, topology));

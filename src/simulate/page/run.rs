@@ -1,13 +1,13 @@
 //! The page about a run.
 
 use crate::Simulation;
-use crate::behaviour::Drawn;
+use crate::behaviour::DrawnRank;
 use stepsim_core::program::MemoryClass;
 use stepsim_core::units::grouped;
 use stepsim_read::analysis::cost::joules_in_words;
 use stepsim_read::analysis::registry::{View, in_view};
 use stepsim_read::analysis::report::Report;
-use stepsim_read::analysis::shown::Shown;
+use stepsim_read::analysis::shown::PageContents;
 use stepsim_read::page::sheet::{Sheet, seconds};
 use stepsim_read::palette;
 
@@ -18,7 +18,7 @@ use super::gather;
 ///
 /// # Errors
 /// If the report cannot be written as JSON.
-pub fn page(run: &Simulation, ranks: &[Drawn], report: &Report) -> serde_json::Result<String> {
+pub fn page(run: &Simulation, ranks: &[DrawnRank], report: &Report) -> serde_json::Result<String> {
     let mut shown = gather::gather(run, ranks);
     let title = format!("{} on {}", report.workload, report.topology);
     let memory =
@@ -55,7 +55,7 @@ fn facts(sheet: &mut Sheet, report: &Report) {
     sheet.facts(facts.into_iter().flatten().map(|(value, what)| (value, what.to_owned())));
 }
 
-fn passes_note(shown: &Shown) -> String {
+fn passes_note(shown: &PageContents) -> String {
     format!(
         "{} of {} ranks, one line each: passes, below them why the compute stream stood still, and communication. Drag, or + \
          and −, to look closer, arrow keys to move, double-click or Home for the whole step; every kernel stands in the \
@@ -78,7 +78,7 @@ mod tests {
         let run = Simulation::run(&inputs, &Options::default()).unwrap();
         let mut report = run.report(false);
         report.run.command = vec!["stepsim".into(), "run".into(), "</script><b>".into()];
-        let ranks = Drawn::asked((0..run.plan.world.ranks.len() as u32).map(RankId));
+        let ranks = DrawnRank::asked((0..run.plan.world.ranks.len() as u32).map(RankId));
         (page(&run, &ranks, &report).unwrap(), report)
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::levels::Levels;
+use super::levels::StageLevels;
 use crate::{Inputs, SimulationError};
 use stepsim_core::ids::RankId;
 use stepsim_core::kernel_class::KernelClass;
@@ -268,7 +268,7 @@ impl Subject {
 /// A factor leads to a machine that cannot be, or a rank is none of the job's.
 pub fn apply(
     inputs: &Inputs,
-    levels: &Levels,
+    levels: &StageLevels,
     changes: &[Change],
 ) -> Result<(Inputs, Vec<Edit>), SimulationError> {
     let sets: Vec<String> = changes.iter().flat_map(|change| change.subject.sets(inputs)).collect();

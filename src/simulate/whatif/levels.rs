@@ -4,7 +4,7 @@
 //! parallelism exposes between them. Kernels alone are changed, by as much as makes the sum level; waits for other
 //! stages and reductions at the end of the step follow from the run.
 
-use crate::{Asked, Inputs, Options, SimulationError};
+use crate::{Inputs, Options, SimulationError, StepRequest};
 use stepsim_core::ids::RankId;
 use stepsim_core::program::{Edit, Op, StreamKind, Work};
 use stepsim_read::analysis::report::Report;
@@ -14,16 +14,16 @@ use stepsim_step::spec::SpecError;
 
 /// Seconds of a rank of each stage.
 #[derive(Clone, Debug, Default)]
-pub struct Levels(Vec<Level>);
+pub struct StageLevels(Vec<StageLevel>);
 
 #[derive(Clone, Debug, Default)]
-struct Level {
+struct StageLevel {
     ranks: Vec<RankId>,
     kernels: f64,
     exposed: f64,
 }
 
-impl Level {
+impl StageLevel {
     fn length(&self) -> f64 {
         self.kernels + self.exposed
     }
@@ -34,19 +34,23 @@ impl Level {
     }
 }
 
-impl Levels {
+impl StageLevels {
     /// The levels of a step that has a report.
     ///
     /// # Errors
     /// The step cannot be planned.
-    pub fn of_step(inputs: &Inputs, options: &Options, report: &Report) -> Result<Levels, SimulationError> {
-        let asked = Asked { inputs, options, edits: &[], common: None };
-        Ok(Levels::of(&asked.planned(inputs, options.steps)?, report))
+    pub fn of_step(
+        inputs: &Inputs,
+        options: &Options,
+        report: &Report,
+    ) -> Result<StageLevels, SimulationError> {
+        let asked = StepRequest { inputs, options, edits: &[], common: None };
+        Ok(StageLevels::of(&asked.planned(inputs, options.steps)?, report))
     }
 
     /// Those of a run.
-    pub fn of(plan: &Plan, report: &Report) -> Levels {
-        let mut levels: Vec<Level> = vec![Level::default(); report.stages.len()];
+    pub fn of(plan: &Plan, report: &Report) -> StageLevels {
+        let mut levels: Vec<StageLevel> = vec![StageLevel::default(); report.stages.len()];
         for rank in (0..plan.layout.ranks()).map(RankId) {
             let Some(level) = levels.get_mut(plan.stage(rank) as usize) else { continue };
             if level.ranks.is_empty() {
@@ -55,9 +59,9 @@ impl Levels {
             level.ranks.push(rank);
         }
         for (level, stage) in levels.iter_mut().zip(&report.stages) {
-            level.exposed = Levels::exposed(&stage.time);
+            level.exposed = StageLevels::exposed(&stage.time);
         }
-        Levels(levels)
+        StageLevels(levels)
     }
 
     /// Seconds between the kernels of a stage that count as its own.
@@ -68,7 +72,7 @@ impl Levels {
 
     /// The longest of several stages, and by how much it is longer than the mean of the others.
     pub fn longest(&self) -> Option<(u32, f64)> {
-        let lengths = (0u32..).zip(self.0.iter().map(Level::length)).filter(|_| self.0.len() > 1);
+        let lengths = (0u32..).zip(self.0.iter().map(StageLevel::length)).filter(|_| self.0.len() > 1);
         let (stage, length) = lengths.max_by(|a, b| a.1.total_cmp(&b.1))?;
         Some((stage, length - self.others(length)))
     }
@@ -80,7 +84,7 @@ impl Levels {
 
     /// The mean of all but one of this length.
     fn others(&self, length: f64) -> f64 {
-        (self.0.iter().map(Level::length).sum::<f64>() - length) / (self.0.len() - 1) as f64
+        (self.0.iter().map(StageLevel::length).sum::<f64>() - length) / (self.0.len() - 1) as f64
     }
 
     /// A stage like the mean of the others.
@@ -98,7 +102,7 @@ impl Levels {
 
     /// Every stage like the mean of all.
     pub fn all(&self) -> Vec<Edit> {
-        let mean = self.0.iter().map(Level::length).sum::<f64>() / self.0.len().max(1) as f64;
+        let mean = self.0.iter().map(StageLevel::length).sum::<f64>() / self.0.len().max(1) as f64;
         self.0.iter().flat_map(|level| level.to(mean)).collect()
     }
 }

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use change::{Change, ENDLESS, FAMILIES, Subject, apply};
-pub use levels::Levels;
+pub use levels::StageLevels;
 
 use super::jump::figures_edited;
 use super::{Inputs, Options, Simulation, SimulationError};
@@ -60,29 +60,29 @@ fn none_left_out(count: &u64) -> bool {
 
 /// A run, ready for changes.
 #[derive(Debug)]
-pub struct Base {
+pub struct WhatIfBase {
     run: Simulation,
     options: Options,
     /// Found when a stage is first levelled.
-    levels: OnceLock<Levels>,
+    levels: OnceLock<StageLevels>,
 }
 
-impl Base {
+impl WhatIfBase {
     /// Plays the step without changes.
     ///
     /// # Errors
     /// As [`Simulation::run`].
-    pub fn new(inputs: &Inputs, options: Options) -> Result<Base, SimulationError> {
+    pub fn new(inputs: &Inputs, options: Options) -> Result<WhatIfBase, SimulationError> {
         let run = Simulation::run(inputs, &options)?;
-        Ok(Base { run, options, levels: OnceLock::new() })
+        Ok(WhatIfBase { run, options, levels: OnceLock::new() })
     }
     /// The run without changes.
     pub fn run(&self) -> &Simulation {
         &self.run
     }
     /// How long its stages are.
-    fn levels(&self) -> &Levels {
-        self.levels.get_or_init(|| Levels::of(&self.run.plan, &self.run.report(false)))
+    fn levels(&self) -> &StageLevels {
+        self.levels.get_or_init(|| StageLevels::of(&self.run.plan, &self.run.report(false)))
     }
 
     /// The wait of the mean rank at the end of the step for the last one.
@@ -123,7 +123,7 @@ impl Base {
     /// Each change by itself, the largest gain first.
     ///
     /// # Errors
-    /// As [`Base::with`].
+    /// As [`WhatIfBase::with`].
     pub fn each(&self, changes: &[Change]) -> Result<WhatIfs, SimulationError> {
         let mut rows: Vec<WhatIf> =
             changes.iter().map(|c| self.with(std::slice::from_ref(c))).collect::<Result<_, _>>()?;

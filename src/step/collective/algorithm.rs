@@ -1,7 +1,7 @@
 //! The interface of an algorithm.
 
 use super::geometry::Geometry;
-use super::schedule::{Adjust, Phase, Routes};
+use super::schedule::{Adjust, PatternRoutes, RoundGroup};
 use super::{Op, Transfer};
 use stepsim_core::program::Action;
 
@@ -27,9 +27,9 @@ pub trait Algorithm: Sync + std::fmt::Debug {
         None
     }
     /// The transfers, in rounds.
-    fn phases(&self, t: &Transfer, g: &Geometry, chunks: u32) -> Vec<Phase>;
+    fn phases(&self, t: &Transfer, g: &Geometry, chunks: u32) -> Vec<RoundGroup>;
     /// The phases that one flow stands for at `fluid`, where they are not the transfers themselves.
-    fn fluid_phases(&self, t: &Transfer, g: &Geometry, chunks: u32) -> Vec<Phase> {
+    fn fluid_phases(&self, t: &Transfer, g: &Geometry, chunks: u32) -> Vec<RoundGroup> {
         self.phases(t, g, chunks)
     }
     /// The number of pipeline chunks that suits best; 1 for an algorithm without a pipeline.
@@ -42,7 +42,7 @@ pub trait Algorithm: Sync + std::fmt::Debug {
         _t: &Transfer,
         _g: &Geometry,
         _chunks: u32,
-        _r: &Routes<'_>,
+        _r: &PatternRoutes<'_>,
         _a: Adjust,
     ) -> Option<Action> {
         None

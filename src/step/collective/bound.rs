@@ -5,18 +5,18 @@
 //! directions evenly (`torus-split`) is that much faster.
 
 use super::Op;
-use super::geometry::{Axis, Fabric, Geometry};
+use super::geometry::{DomainWiring, Geometry, TorusAxis};
 
 /// Times of one collective by rule.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
-pub struct Bound {
+pub struct CollectiveBound {
     /// Seconds that the bytes take.
     pub bandwidth_s: f64,
     /// Seconds until the farthest has been reached.
     pub latency_s: f64,
 }
 
-impl Bound {
+impl CollectiveBound {
     /// The larger of the two, as the book prints it.
     pub fn time_s(self) -> f64 {
         self.bandwidth_s.max(self.latency_s)
@@ -32,17 +32,17 @@ impl Bound {
 ///   bisection), the longest axis counts; (n−1)/n·V/B behind a switch, the part that leaves a node over the network.
 ///
 /// Source: jax-ml scaling book, sharding and training chapters.
-pub fn bound(op: Op, bytes: f64, g: &Geometry) -> Bound {
+pub fn bound(op: Op, bytes: f64, g: &Geometry) -> CollectiveBound {
     let passes = if op == Op::AllReduce { 2.0 } else { 1.0 };
     match &g.fabric {
-        Fabric::Torus(axes) => {
+        DomainWiring::Torus(axes) => {
             let (b, alpha) = (g.intra.bandwidth(), g.intra.alpha());
             let hops: u32 = axes.iter().map(|axis| axis.longest_way()).sum();
             let bandwidth_s = match op {
                 Op::AllToAll => axes.iter().map(|axis| exchange(*axis) * bytes / b).fold(0.0, f64::max),
                 _ => passes * bytes / axes.iter().map(|axis| rate(*axis, g.size) * b).sum::<f64>(),
             };
-            Bound { bandwidth_s, latency_s: passes * alpha * f64::from(hops) }
+            CollectiveBound { bandwidth_s, latency_s: passes * alpha * f64::from(hops) }
         }
         _ => {
             let n = f64::from(g.size);
@@ -59,17 +59,17 @@ pub fn bound(op: Op, bytes: f64, g: &Geometry) -> Bound {
             if g.nodes > 1 {
                 alpha += g.inter.alpha();
             }
-            Bound { bandwidth_s, latency_s: passes * alpha }
+            CollectiveBound { bandwidth_s, latency_s: passes * alpha }
         }
     }
 }
 
 /// Bytes gathered a second over one axis among `n` devices of the whole group, in units of B.
-fn rate(axis: Axis, n: u32) -> f64 {
+fn rate(axis: TorusAxis, n: u32) -> f64 {
     if axis.wraps { 2.0 } else { f64::from(n) / f64::from(n - 1) }
 }
 
 /// Time of an all-to-all of one byte held on an axis, in units of 1/B.
-fn exchange(axis: Axis) -> f64 {
+fn exchange(axis: TorusAxis) -> f64 {
     f64::from(axis.len) / if axis.wraps { 8.0 } else { 4.0 }
 }

@@ -12,7 +12,7 @@ use super::algorithm::{Algorithm, lag_over_bytes};
 use super::doubling::class;
 use super::geometry::Geometry;
 use super::pattern::Pattern;
-use super::schedule::Phase;
+use super::schedule::RoundGroup;
 use super::{Op, Transfer};
 
 /// More chunks than this are not worth their events.
@@ -45,13 +45,13 @@ impl Algorithm for Binomial {
     fn lag(&self, t: &Transfer, g: &Geometry, chunks: u32) -> Option<f64> {
         Some(lag_over_bytes(self, t, g, chunks))
     }
-    fn phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<Phase> {
+    fn phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<RoundGroup> {
         let bytes = t.bytes as f64;
         let distances = (0..g.log2_ceil()).map(|j| 1 << j);
         if t.op == Op::Reduce {
-            distances.rev().map(|d| Phase::new(Pattern::Shrink(d), 1, bytes)).collect()
+            distances.rev().map(|d| RoundGroup::new(Pattern::Shrink(d), 1, bytes)).collect()
         } else {
-            distances.map(|d| Phase::new(Pattern::Grow(d), 1, bytes)).collect()
+            distances.map(|d| RoundGroup::new(Pattern::Grow(d), 1, bytes)).collect()
         }
     }
 }
@@ -65,9 +65,9 @@ fn last_ranks(n: u32) -> impl Iterator<Item = u32> {
 
 /// See the module's text.
 #[derive(Debug)]
-pub struct Chain;
+pub struct ChainBroadcast;
 
-impl Algorithm for Chain {
+impl Algorithm for ChainBroadcast {
     fn name(&self) -> &'static str {
         "chain"
     }
@@ -86,9 +86,9 @@ impl Algorithm for Chain {
     fn lag(&self, t: &Transfer, g: &Geometry, chunks: u32) -> Option<f64> {
         Some(self.closed_form(t, g, chunks) - t.bytes as f64 / g.flat().bandwidth())
     }
-    fn phases(&self, t: &Transfer, g: &Geometry, chunks: u32) -> Vec<Phase> {
-        let phase = Phase::new(Pattern::Chain, chunks, t.bytes as f64 / f64::from(chunks));
-        vec![Phase { fill: g.size - 2, ..phase }]
+    fn phases(&self, t: &Transfer, g: &Geometry, chunks: u32) -> Vec<RoundGroup> {
+        let phase = RoundGroup::new(Pattern::Chain, chunks, t.bytes as f64 / f64::from(chunks));
+        vec![RoundGroup { fill: g.size - 2, ..phase }]
     }
     fn chunks(&self, t: &Transfer, g: &Geometry) -> u32 {
         let class = g.flat();

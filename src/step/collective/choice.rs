@@ -8,7 +8,7 @@ use stepsim_core::units::Time;
 
 /// The algorithm that carries out a transfer, and its settings.
 #[derive(Clone, Debug)]
-pub struct Choice {
+pub struct AlgorithmChoice {
     /// The algorithm.
     pub algorithm: &'static dyn Algorithm,
     /// Name of the wire protocol (`LL`, `LL128`, `Simple`), or `-` where protocols are not told apart.
@@ -61,17 +61,17 @@ impl std::fmt::Display for Why {
     }
 }
 
-impl Choice {
+impl AlgorithmChoice {
     /// The algorithm as theory has it: no protocol, no kernel.
     pub fn theory(
         algorithm: &'static dyn Algorithm,
         t: &Transfer,
         g: &Geometry,
         chunks: Option<u32>,
-    ) -> Choice {
+    ) -> AlgorithmChoice {
         let chunks = chunks.unwrap_or_else(|| algorithm.chunks(t, g)).max(1);
         let expected_s = algorithm.closed_form(t, g, chunks);
-        Choice {
+        AlgorithmChoice {
             algorithm,
             protocol: "-".into(),
             chunks,
@@ -100,14 +100,14 @@ impl Choice {
         self.algorithm.closed_form(&Transfer { bytes: 0, ..*t }, g, self.chunks)
     }
     /// The same lasting `total_s`, if it would not take longer anyway: what it does not take by itself comes first.
-    pub(super) fn stretched(self, total_s: f64, t: &Transfer, g: &Geometry) -> Choice {
+    pub(super) fn stretched(self, total_s: f64, t: &Transfer, g: &Geometry) -> AlgorithmChoice {
         let played_s = self.played_s(self.overhead, t, g);
         let base_s = (total_s - played_s).max(0.0);
-        Choice { base: Time::from_s(base_s), expected_s: base_s + played_s, ..self }
+        AlgorithmChoice { base: Time::from_s(base_s), expected_s: base_s + played_s, ..self }
     }
 
     /// The same with what a rule says of it.
-    pub(super) fn ruled(mut self, rule: &Rule, index: usize, t: &Transfer, g: &Geometry) -> Choice {
+    pub(super) fn ruled(mut self, rule: &Rule, index: usize, t: &Transfer, g: &Geometry) -> AlgorithmChoice {
         self.why = Why::Rule(index);
         self.protocol = rule.protocol.clone().unwrap_or(self.protocol);
         self.sms = rule.channels.unwrap_or(self.sms);
@@ -119,7 +119,7 @@ impl Choice {
 
     /// The same algorithm, made to last as long as was measured: what it does not take by itself comes first, what is
     /// too long is taken from its bytes, and if latencies alone are, from these.
-    pub(super) fn lasting(self, measured_s: f64, t: &Transfer, g: &Geometry) -> Choice {
+    pub(super) fn lasting(self, measured_s: f64, t: &Transfer, g: &Geometry) -> AlgorithmChoice {
         let links_s = self.links_s(t, g);
         let (mut latency, mut overhead) = (1.0, self.overhead);
         if links_s >= measured_s {
@@ -129,7 +129,7 @@ impl Choice {
         }
         let base_s = if overhead > 0.0 { (measured_s - self.played_s(overhead, t, g)).max(0.0) } else { 0.0 };
         let base = Time::from_s(base_s);
-        Choice { base, latency, overhead, expected_s: measured_s, measured: true, ..self }
+        AlgorithmChoice { base, latency, overhead, expected_s: measured_s, measured: true, ..self }
     }
 }
 

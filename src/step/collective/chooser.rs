@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::algorithm::Algorithm;
-use super::choice::{Choice, Why};
+use super::choice::{AlgorithmChoice, Why};
 use super::geometry::Geometry;
 use super::registry::{ALGORITHMS, algorithm};
 use super::sites::ThreeLevel;
 use super::table::MeasuredTable;
 use super::tuning::DeviceTuning;
-use super::unsupported::Unsupported;
+use super::unsupported::UnsupportedAlgorithm;
 use super::{Op, Transfer};
 use crate::spec::SpecError;
 use crate::spec::collectives::{Collectives, Rule};
@@ -113,8 +113,8 @@ impl Chooser {
     /// Chooses for one transfer on one geometry.
     ///
     /// # Errors
-    /// [`Unsupported`] if the algorithm asked for, or every algorithm, cannot run there.
-    pub fn choose(&self, t: &Transfer, g: &Geometry) -> Result<Choice, Unsupported> {
+    /// [`UnsupportedAlgorithm`] if the algorithm asked for, or every algorithm, cannot run there.
+    pub fn choose(&self, t: &Transfer, g: &Geometry) -> Result<AlgorithmChoice, UnsupportedAlgorithm> {
         let choice = self.algorithm(t, g)?;
         if let Some(time) = self.own.as_ref().and_then(|own| own.time(t, g)) {
             return Ok(choice.lasting(time.s(), t, g));
@@ -128,7 +128,7 @@ impl Chooser {
         })
     }
 
-    fn algorithm(&self, t: &Transfer, g: &Geometry) -> Result<Choice, Unsupported> {
+    fn algorithm(&self, t: &Transfer, g: &Geometry) -> Result<AlgorithmChoice, UnsupportedAlgorithm> {
         // The exchange brings its own kernel: nothing to choose.
         if let Some(staged) = &t.staged {
             return super::staged::choice(t, staged, g);
@@ -136,12 +136,12 @@ impl Chooser {
         if let Some((algorithm, chunks)) = self.always
             && t.op != Op::SendRecv
         {
-            let unsupported = |why| Unsupported::new(algorithm.name(), why, t.op, g);
+            let unsupported = |why| UnsupportedAlgorithm::new(algorithm.name(), why, t.op, g);
             algorithm.supports(t.op, g).map_err(unsupported)?;
-            return Ok(Choice { why: Why::AskedFor, ..self.price(algorithm, None, t, g, chunks) });
+            return Ok(AlgorithmChoice { why: Why::AskedFor, ..self.price(algorithm, None, t, g, chunks) });
         }
         if let Some(own) = self.own_algorithms.iter().find(|own| own.supports(t.op, g).is_ok()) {
-            return Ok(Choice { why: Why::AskedFor, ..self.price(*own, None, t, g, None) });
+            return Ok(AlgorithmChoice { why: Why::AskedFor, ..self.price(*own, None, t, g, None) });
         }
         let fitting = |(_, (algorithm, rule)): &(usize, &(&'static dyn Algorithm, Rule))| {
             fits(rule, t, g) && algorithm.supports(t.op, g).is_ok()
@@ -152,14 +152,16 @@ impl Chooser {
         }
         let choice = match self.tuning {
             // NCCL's model knows no sites: a ring over them would cross the long way several times.
-            Some(tuning) if g.sites.is_some() && t.op != Op::SendRecv => best(t, g).map(|choice| Choice {
-                why: Why::BestClosedForm,
-                ..tuning.price(choice.algorithm, None, t, g, None)
-            }),
+            Some(tuning) if g.sites.is_some() && t.op != Op::SendRecv => {
+                best(t, g).map(|choice| AlgorithmChoice {
+                    why: Why::BestClosedForm,
+                    ..tuning.price(choice.algorithm, None, t, g, None)
+                })
+            }
             Some(tuning) => tuning.choose(t, g),
             None => best(t, g),
         };
-        choice.ok_or_else(|| Unsupported::none(t.op, g))
+        choice.ok_or_else(|| UnsupportedAlgorithm::none(t.op, g))
     }
 
     fn price(
@@ -169,22 +171,22 @@ impl Chooser {
         t: &Transfer,
         g: &Geometry,
         chunks: Option<u32>,
-    ) -> Choice {
+    ) -> AlgorithmChoice {
         match self.tuning {
             Some(tuning) => tuning.price(algorithm, protocol, t, g, chunks),
-            None => Choice::theory(algorithm, t, g, chunks),
+            None => AlgorithmChoice::theory(algorithm, t, g, chunks),
         }
     }
 }
 
 /// The best closed form among the algorithms that the group can run. Over several sites three levels wherever they
 /// can: the others' bytes over the long links are many times as many, and groups beside this one want the same links.
-fn best(t: &Transfer, g: &Geometry) -> Option<Choice> {
+fn best(t: &Transfer, g: &Geometry) -> Option<AlgorithmChoice> {
     if ThreeLevel.supports(t.op, g).is_ok() {
-        return Some(Choice::theory(&ThreeLevel, t, g, None));
+        return Some(AlgorithmChoice::theory(&ThreeLevel, t, g, None));
     }
     let can = ALGORITHMS.iter().filter(|a| a.supports(t.op, g).is_ok());
-    can.map(|a| Choice::theory(*a, t, g, None)).min_by(|a, b| a.expected_s.total_cmp(&b.expected_s))
+    can.map(|a| AlgorithmChoice::theory(*a, t, g, None)).min_by(|a, b| a.expected_s.total_cmp(&b.expected_s))
 }
 
 /// True if a rule covers this transfer on such a group.

@@ -9,14 +9,14 @@
 //! Source: the one-shot and two-shot kernels of NVIDIA TensorRT-LLM and AMD RCCL; Thakur et al. 2005 for the model.
 
 use super::algorithm::Algorithm;
-use super::geometry::{Fabric, Geometry, LinkClass};
+use super::geometry::{DomainWiring, Geometry, NeighbourLink};
 use super::pattern::Pattern;
-use super::schedule::Phase;
+use super::schedule::RoundGroup;
 use super::{Op, Transfer};
 
 /// Transfers that share a sender's outgoing link when all pairs are at work.
 fn fan_out(g: &Geometry) -> f64 {
-    if g.fabric == Fabric::Mesh && g.nodes <= 1 { 1.0 } else { f64::from(g.size - 1) }
+    if g.fabric == DomainWiring::Mesh && g.nodes <= 1 { 1.0 } else { f64::from(g.size - 1) }
 }
 
 /// The time of one round of all pairs with `bytes` each.
@@ -25,7 +25,7 @@ pub(super) fn all_pairs_time(g: &Geometry, bytes: f64) -> f64 {
         return g.intra.time(1.0, fan_out(g) * bytes);
     }
     // The network port carries all bytes that leave the node; the scale-up port carries bytes inside the node only.
-    let beyond = |of: u32, link: LinkClass| f64::from(g.size - of) * bytes / link.bandwidth();
+    let beyond = |of: u32, link: NeighbourLink| f64::from(g.size - of) * bytes / link.bandwidth();
     let far = g.border().map_or(0.0, |(of, across)| beyond(of, across));
     let outside = beyond(g.per_node, g.near()).max(far);
     let inside = f64::from(g.per_node.saturating_sub(1)) * bytes / g.intra.bandwidth();
@@ -34,7 +34,7 @@ pub(super) fn all_pairs_time(g: &Geometry, bytes: f64) -> f64 {
 
 fn not_on_a_torus(g: &Geometry) -> Result<(), String> {
     match g.fabric {
-        Fabric::Torus(_) => Err("members of a torus have links to their neighbours only".into()),
+        DomainWiring::Torus(_) => Err("members of a torus have links to their neighbours only".into()),
         _ => Ok(()),
     }
 }
@@ -60,8 +60,8 @@ impl Algorithm for OneShot {
     fn closed_form(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> f64 {
         all_pairs_time(g, piece(t, g))
     }
-    fn phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<Phase> {
-        vec![Phase::new(Pattern::AllPairs, 1, piece(t, g))]
+    fn phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<RoundGroup> {
+        vec![RoundGroup::new(Pattern::AllPairs, 1, piece(t, g))]
     }
 }
 
@@ -86,7 +86,7 @@ impl Algorithm for TwoShot {
     fn closed_form(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> f64 {
         2.0 * all_pairs_time(g, t.bytes as f64 / f64::from(g.size))
     }
-    fn phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<Phase> {
-        vec![Phase::new(Pattern::AllPairs, 2, t.bytes as f64 / f64::from(g.size))]
+    fn phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<RoundGroup> {
+        vec![RoundGroup::new(Pattern::AllPairs, 2, t.bytes as f64 / f64::from(g.size))]
     }
 }

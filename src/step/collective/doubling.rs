@@ -15,16 +15,16 @@
 //! Source: Thakur, Rabenseifner and Gropp 2005.
 
 use super::algorithm::{Algorithm, lag_over_bytes};
-use super::geometry::{Fabric, Geometry, LinkClass};
+use super::geometry::{DomainWiring, Geometry, NeighbourLink};
 use super::pattern::Pattern;
-use super::schedule::Phase;
+use super::schedule::RoundGroup;
 use super::{Op, Transfer};
 
 /// Links between positions at distance `d`: inside a node while its size is a multiple of `2d`. On a torus a message
 /// passes the chips between, so every link on its way carries the messages of `d` chips (half each way where both ways
 /// are equal).
-pub(super) fn class(g: &Geometry, d: u32) -> LinkClass {
-    if let Fabric::Torus(axes) = &g.fabric {
+pub(super) fn class(g: &Geometry, d: u32) -> NeighbourLink {
+    if let DomainWiring::Torus(axes) = &g.fabric {
         let mut stride = 1;
         for axis in axes {
             if d < stride * axis.len {
@@ -32,7 +32,7 @@ pub(super) fn class(g: &Geometry, d: u32) -> LinkClass {
                 let both_ways = axis.wraps && 2 * hops == axis.len;
                 let crossed = if both_ways { hops.div_ceil(2) } else { hops };
                 let latency = g.intra.latency * u64::from(hops);
-                return LinkClass { latency, rate: g.intra.rate / u64::from(crossed) };
+                return NeighbourLink { latency, rate: g.intra.rate / u64::from(crossed) };
             }
             stride *= axis.len;
         }
@@ -41,14 +41,14 @@ pub(super) fn class(g: &Geometry, d: u32) -> LinkClass {
 }
 
 /// The rounds `middle` among the largest power of two, with the ranks beyond it folded in before and served after.
-fn folded(n: u32, bytes: f64, middle: Vec<Phase>) -> Vec<Phase> {
+fn folded(n: u32, bytes: f64, middle: Vec<RoundGroup>) -> Vec<RoundGroup> {
     let p = 1 << n.ilog2();
     if p == n {
         return middle;
     }
-    let mut phases = vec![Phase::new(Pattern::Shrink(p), 1, bytes)];
+    let mut phases = vec![RoundGroup::new(Pattern::Shrink(p), 1, bytes)];
     phases.extend(middle);
-    phases.push(Phase::new(Pattern::Grow(p), 1, bytes));
+    phases.push(RoundGroup::new(Pattern::Grow(p), 1, bytes));
     phases
 }
 
@@ -93,9 +93,9 @@ impl Algorithm for RecursiveDoubling {
     fn lag(&self, t: &Transfer, g: &Geometry, chunks: u32) -> Option<f64> {
         (!g.size.is_power_of_two()).then(|| lag_over_bytes(self, t, g, chunks))
     }
-    fn phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<Phase> {
+    fn phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<RoundGroup> {
         let bytes = t.bytes as f64;
-        let middle = distances(g.size).map(|d| Phase::new(Pattern::Exchange(d), 1, bytes)).collect();
+        let middle = distances(g.size).map(|d| RoundGroup::new(Pattern::Exchange(d), 1, bytes)).collect();
         folded(g.size, bytes, middle)
     }
 }
@@ -120,11 +120,11 @@ impl Algorithm for HalvingDoubling {
         let half: f64 = distances(g.size).map(|d| class(g, d).time(1.0, bytes * f64::from(d) / p)).sum();
         2.0 * half + fold_time(g, bytes)
     }
-    fn phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<Phase> {
+    fn phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<RoundGroup> {
         let bytes = t.bytes as f64;
         let p = f64::from(1u32 << g.size.ilog2());
-        let round = |d: u32| Phase::new(Pattern::Exchange(d), 1, bytes * f64::from(d) / p);
-        let mut middle: Vec<Phase> = distances(g.size).rev().map(round).collect();
+        let round = |d: u32| RoundGroup::new(Pattern::Exchange(d), 1, bytes * f64::from(d) / p);
+        let mut middle: Vec<RoundGroup> = distances(g.size).rev().map(round).collect();
         middle.extend(distances(g.size).map(round));
         folded(g.size, bytes, middle)
     }

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::unsupported::Unsupported;
+use super::unsupported::UnsupportedAlgorithm;
 
 /// A collective that cannot be lowered.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub enum CollectiveError {
     NotConnected(String),
     /// The algorithm asked for cannot run on the group, or none can.
     #[error(transparent)]
-    Unsupported(#[from] Unsupported),
+    Unsupported(#[from] UnsupportedAlgorithm),
     /// A group without members, or with a member twice.
     #[error("{0}")]
     BadGroup(String),

@@ -7,7 +7,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::spec::topology::Join;
-use crate::topology::{Machine, ScaleUp};
+use crate::topology::{Machine, ScaleUpShape};
 use stepsim_core::ids::{DeviceId, ResourceId};
 use stepsim_core::units::{Bandwidth, Time};
 
@@ -32,9 +32,9 @@ pub trait Network {
         device.0
     }
     /// How the devices of one node (for a torus: of the pod) are wired.
-    fn fabric(&self) -> Fabric;
+    fn fabric(&self) -> DomainWiring;
     /// The line or ring that joins sites, if anything does.
-    fn sites(&self) -> Option<Axis> {
+    fn sites(&self) -> Option<TorusAxis> {
         None
     }
     /// The site of a device.
@@ -69,31 +69,33 @@ impl Network for Machine {
         let slot = Machine::slot_in_node(self, device) / fabric.devices_per_nic().max(1);
         Machine::node_of(self, device) * fabric.nics_per_node.max(1) + slot
     }
-    fn fabric(&self) -> Fabric {
+    fn fabric(&self) -> DomainWiring {
         match &Machine::fabric(self).scale_up {
-            ScaleUp::Switch { in_switch_reduction } => Fabric::Switch { reduces: *in_switch_reduction },
-            ScaleUp::FullMesh => Fabric::Mesh,
-            ScaleUp::Torus { dims, wrap } if dims.len() <= 3 => {
-                Fabric::Torus(dims.iter().zip(wrap).map(|(&len, &wraps)| Axis { len, wraps }).collect())
+            ScaleUpShape::Switch { in_switch_reduction } => {
+                DomainWiring::Switch { reduces: *in_switch_reduction }
             }
-            _ => Fabric::Graph,
+            ScaleUpShape::FullMesh => DomainWiring::Mesh,
+            ScaleUpShape::Torus { dims, wrap } if dims.len() <= 3 => DomainWiring::Torus(
+                dims.iter().zip(wrap).map(|(&len, &wraps)| TorusAxis { len, wraps }).collect(),
+            ),
+            _ => DomainWiring::Graph,
         }
     }
-    fn sites(&self) -> Option<Axis> {
+    fn sites(&self) -> Option<TorusAxis> {
         let fabric = Machine::fabric(self);
         let wraps = match fabric.sites_join? {
             Join::Ring => fabric.sites > 2,
             Join::Line => false,
             Join::FullMesh => return None,
         };
-        Some(Axis { len: fabric.sites, wraps })
+        Some(TorusAxis { len: fabric.sites, wraps })
     }
     fn site_of(&self, device: DeviceId) -> u32 {
         let fabric = Machine::fabric(self);
         Machine::node_of(self, device) / (fabric.nodes / fabric.sites).max(1)
     }
     fn coordinates(&self, device: DeviceId) -> [u32; 3] {
-        let ScaleUp::Torus { dims, .. } = &Machine::fabric(self).scale_up else { return [0; 3] };
+        let ScaleUpShape::Torus { dims, .. } = &Machine::fabric(self).scale_up else { return [0; 3] };
         let mut rest = self.slot_in_node(device);
         std::array::from_fn(|k| {
             let len = dims.get(k).copied().unwrap_or(1);
@@ -106,7 +108,7 @@ impl Network for Machine {
 
 /// How the devices of a node or pod are wired.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Fabric {
+pub enum DomainWiring {
     /// Each device has a port on a non-blocking switch.
     Switch {
         /// True if the switch adds and multicasts (NVLS, SHARP).
@@ -115,21 +117,21 @@ pub enum Fabric {
     /// A link of its own between each pair of devices.
     Mesh,
     /// Links between neighbours on up to three axes; on each, a device has one link either way.
-    Torus(Vec<Axis>),
+    Torus(Vec<TorusAxis>),
     /// Anything else: only what routes say is known.
     Graph,
 }
 
 /// One axis of a torus, or of the part of it that a group covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Axis {
+pub struct TorusAxis {
     /// Number of positions.
     pub len: u32,
     /// True if the last is a neighbour of the first.
     pub wraps: bool,
 }
 
-impl Axis {
+impl TorusAxis {
     /// Hops between the two positions that are farthest apart.
     pub fn longest_way(self) -> u32 {
         if self.wraps { self.len / 2 } else { self.len - 1 }
@@ -138,17 +140,17 @@ impl Axis {
 
 /// A kind of link between neighbours of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct LinkClass {
+pub struct NeighbourLink {
     /// Paid by each transfer before it occupies links: α.
     pub latency: Time,
     /// Whole bytes per second, one direction of one rank: B. Where ranks share a link, one rank's share.
     pub rate: u64,
 }
 
-impl LinkClass {
+impl NeighbourLink {
     /// A class from its two numbers in seconds and bytes per second.
-    pub fn new(latency_s: f64, bytes_per_s: f64) -> LinkClass {
-        LinkClass { latency: Time::from_s(latency_s), rate: bytes_per_s.round() as u64 }
+    pub fn new(latency_s: f64, bytes_per_s: f64) -> NeighbourLink {
+        NeighbourLink { latency: Time::from_s(latency_s), rate: bytes_per_s.round() as u64 }
     }
     /// α in seconds.
     pub fn alpha(self) -> f64 {
@@ -172,9 +174,9 @@ pub struct SiteLinks {
     /// True if each site has a link to each other site.
     pub joined: bool,
     /// Between counterparts on nodes of one site.
-    pub within: LinkClass,
+    pub within: NeighbourLink,
     /// Between counterparts on two sites, while all members of a site send: one member's share.
-    pub across: LinkClass,
+    pub across: NeighbourLink,
 }
 
 /// A group below several switches of a network (leaves, pods, groups of a dragonfly) whose uplinks carry less than
@@ -184,27 +186,27 @@ pub struct Uplinks {
     /// Members below each, next to each other; the last may have fewer.
     pub members: u32,
     /// Between counterparts on two nodes below one of them.
-    pub within: LinkClass,
+    pub within: NeighbourLink,
     /// Between counterparts below two of them, while all members below one send: one member's share.
-    pub across: LinkClass,
+    pub across: NeighbourLink,
 }
 
 /// How far the two ends of a send lie apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Apart {
+pub(super) enum EndDistance {
     InNode,
     BetweenNodes,
     BetweenSites,
 }
 
-impl Apart {
-    pub fn of(net: &dyn Network, a: DeviceId, b: DeviceId) -> Apart {
+impl EndDistance {
+    pub fn of(net: &dyn Network, a: DeviceId, b: DeviceId) -> EndDistance {
         if net.node_of(a) == net.node_of(b) {
-            Apart::InNode
+            EndDistance::InNode
         } else if net.site_of(a) == net.site_of(b) {
-            Apart::BetweenNodes
+            EndDistance::BetweenNodes
         } else {
-            Apart::BetweenSites
+            EndDistance::BetweenSites
         }
     }
 }
@@ -221,27 +223,27 @@ pub struct Geometry {
     /// Network ports of a node that its members use, evenly; the number of members where it is not even.
     pub ports: u32,
     /// Between members of one node (on a torus: between neighbours).
-    pub intra: LinkClass,
+    pub intra: NeighbourLink,
     /// Between counterparts on different nodes; equal to `intra` for a group within one node. Over several sites:
     /// what an algorithm that does not tell them apart has to reckon with: the long way, and a share of its link as
     /// if all sent; over uplinks that limit, their share.
-    pub inter: LinkClass,
+    pub inter: NeighbourLink,
     /// Between neighbouring members on two nodes, for one message with the network to itself; equal to `intra` for a
     /// group within one node.
-    pub alone: LinkClass,
+    pub alone: NeighbourLink,
     /// The uplinks that limit what leaves a part of the group, where any do; none over several sites.
     pub uplinks: Option<Uplinks>,
     /// The sites that the group lies on, where they are several with equally many members.
     pub sites: Option<SiteLinks>,
     /// Wiring among the members of a node; a torus has the axes of the box that the group covers.
-    pub fabric: Fabric,
+    pub fabric: DomainWiring,
 }
 
 impl Geometry {
     /// `n` members behind one switch: bytes per second of a port's direction, latency in seconds.
     pub fn switch(n: u32, bytes_per_s: f64, latency_s: f64) -> Geometry {
-        let class = LinkClass::new(latency_s, bytes_per_s);
-        let fabric = Fabric::Switch { reduces: true };
+        let class = NeighbourLink::new(latency_s, bytes_per_s);
+        let fabric = DomainWiring::Switch { reduces: true };
         Geometry {
             size: n,
             nodes: 1,
@@ -256,13 +258,13 @@ impl Geometry {
         }
     }
     /// Two members with one link between them.
-    pub(super) fn pair(link: LinkClass, apart: Apart) -> Geometry {
-        let (nodes, per_node) = if apart == Apart::InNode { (1, 2) } else { (2, 1) };
-        let within = LinkClass { latency: Time::ZERO, ..link };
+    pub(super) fn pair(link: NeighbourLink, apart: EndDistance) -> Geometry {
+        let (nodes, per_node) = if apart == EndDistance::InNode { (1, 2) } else { (2, 1) };
+        let within = NeighbourLink { latency: Time::ZERO, ..link };
         let sites = SiteLinks { count: 2, joined: true, within, across: link };
-        let sites = (apart == Apart::BetweenSites).then_some(sites);
+        let sites = (apart == EndDistance::BetweenSites).then_some(sites);
         let one = Geometry::switch(2, link.bandwidth(), link.alpha());
-        let fabric = Fabric::Graph;
+        let fabric = DomainWiring::Graph;
         Geometry { nodes, per_node, ports: per_node, sites, fabric, ..one }
     }
     /// Number of rings that a flat ring algorithm runs at once: one for each network port of a node; one within a
@@ -272,12 +274,13 @@ impl Geometry {
     }
     /// The same links without latency: what bytes alone take.
     pub fn instant(&self) -> Geometry {
-        self.with(|class| LinkClass { latency: Time::ZERO, ..class })
+        self.with(|class| NeighbourLink { latency: Time::ZERO, ..class })
     }
     /// The same links, but between sites with no more latency than within a site.
     pub(super) fn on_one_site(&self) -> Geometry {
         let Some(of) = self.sites else { return self.clone() };
-        let near = |class: LinkClass| LinkClass { latency: class.latency.min(of.within.latency), ..class };
+        let near =
+            |class: NeighbourLink| NeighbourLink { latency: class.latency.min(of.within.latency), ..class };
         let sites = SiteLinks { across: near(of.across), ..of };
         Geometry { inter: near(self.inter), alone: near(self.alone), sites: Some(sites), ..self.clone() }
     }
@@ -286,13 +289,15 @@ impl Geometry {
         if overhead == 1.0 {
             return self.clone();
         }
-        self.with(|class| LinkClass { rate: (class.bandwidth() / overhead).round() as u64, ..class })
+        self.with(|class| NeighbourLink { rate: (class.bandwidth() / overhead).round() as u64, ..class })
     }
     /// The same links between nodes while other groups send over each of them.
     #[must_use]
     pub fn crowded(&self, crowd: f64) -> Geometry {
-        let share =
-            |class: LinkClass| LinkClass { rate: (class.rate as f64 / crowd).round() as u64, ..class };
+        let share = |class: NeighbourLink| NeighbourLink {
+            rate: (class.rate as f64 / crowd).round() as u64,
+            ..class
+        };
         Geometry { intra: self.intra, sites: self.sites, ..self.with(share) }
     }
     /// The same links, of whose latency a part is paid.
@@ -300,10 +305,10 @@ impl Geometry {
         if part == 1.0 {
             return self.clone();
         }
-        self.with(|class| LinkClass { latency: Time::from_s(class.alpha() * part), ..class })
+        self.with(|class| NeighbourLink { latency: Time::from_s(class.alpha() * part), ..class })
     }
     /// Each class of links changed.
-    fn with(&self, change: impl Fn(LinkClass) -> LinkClass) -> Geometry {
+    fn with(&self, change: impl Fn(NeighbourLink) -> NeighbourLink) -> Geometry {
         let sites = self.sites.map(|s| SiteLinks { within: change(s.within), across: change(s.across), ..s });
         let uplinks =
             self.uplinks.map(|u| Uplinks { within: change(u.within), across: change(u.across), ..u });
@@ -311,39 +316,39 @@ impl Geometry {
         Geometry { intra, inter, alone, uplinks, sites, ..self.clone() }
     }
     /// Between counterparts on two nodes that are neighbours in the network.
-    pub(super) fn near(&self) -> LinkClass {
+    pub(super) fn near(&self) -> NeighbourLink {
         let of_site = self.sites.map(|sites| sites.within);
         of_site.or(self.uplinks.map(|uplinks| uplinks.within)).unwrap_or(self.inter)
     }
     /// The border around each equal part of the group that less leaves than its members can send: how many members a
     /// part has, and a member's share while all of them send.
-    pub(super) fn border(&self) -> Option<(u32, LinkClass)> {
+    pub(super) fn border(&self) -> Option<(u32, NeighbourLink)> {
         let sites = self.sites.map(|sites| (self.size / sites.count, sites.across));
         sites.or(self.uplinks.map(|uplinks| (uplinks.members, uplinks.across)))
     }
     /// Each member to its counterpart on the next node, round the nodes: of each part only one node sends across its
     /// border.
-    pub(super) fn next_node(&self) -> LinkClass {
+    pub(super) fn next_node(&self) -> NeighbourLink {
         let of_node = f64::from(self.per_node.max(1));
         let border = self.border().map(|(of, across)| f64::from(of) / of_node * across.bandwidth());
         let rate = border.map_or(self.inter.rate, |border| self.near().rate.min(border.round() as u64));
-        LinkClass { rate, ..self.inter }
+        NeighbourLink { rate, ..self.inter }
     }
     /// Bytes per second that the members of a node send to other nodes together.
     pub fn egress(&self) -> f64 {
         f64::from(self.per_node.max(1)) * self.inter.bandwidth()
     }
     /// Latency of a ring's hop to the next node: a hop inside the node may come first.
-    pub(super) fn leaving(&self, link: LinkClass) -> f64 {
+    pub(super) fn leaving(&self, link: NeighbourLink) -> f64 {
         link.alpha() + if self.rings() > 1 { self.intra.alpha() } else { 0.0 }
     }
     /// The class that limits an algorithm which does not tell nodes apart.
-    pub fn flat(&self) -> LinkClass {
+    pub fn flat(&self) -> NeighbourLink {
         if self.nodes <= 1 {
             return self.intra;
         }
         let rate = if self.per_node == 1 { self.inter.rate } else { self.inter.rate.min(self.intra.rate) };
-        LinkClass { latency: self.inter.latency, rate }
+        NeighbourLink { latency: self.inter.latency, rate }
     }
     /// Members that a message crosses nodes to reach, with `log2` rounded up.
     pub fn log2_ceil(&self) -> u32 {
@@ -352,17 +357,17 @@ impl Geometry {
     /// In words, for errors: `12 ranks on 2 nodes`.
     pub fn describe(&self) -> String {
         let fabric = match &self.fabric {
-            Fabric::Switch { reduces: true } => "behind a switch that reduces".into(),
-            Fabric::Switch { reduces: false } => "behind a switch that does not reduce".into(),
-            Fabric::Mesh => "in a full mesh".into(),
-            Fabric::Torus(axes) => {
+            DomainWiring::Switch { reduces: true } => "behind a switch that reduces".into(),
+            DomainWiring::Switch { reduces: false } => "behind a switch that does not reduce".into(),
+            DomainWiring::Mesh => "in a full mesh".into(),
+            DomainWiring::Torus(axes) => {
                 let lens: Vec<String> = axes
                     .iter()
                     .map(|a| format!("{}{}", a.len, if a.wraps { " (ring)" } else { " (line)" }))
                     .collect();
                 format!("on torus axes {}", lens.join(" x "))
             }
-            Fabric::Graph => "on a general graph".into(),
+            DomainWiring::Graph => "on a general graph".into(),
         };
         format!("{} ranks on {} node(s) {fabric}", self.size, self.nodes)
     }
@@ -370,7 +375,7 @@ impl Geometry {
 
 /// A group with its devices in the order of positions.
 #[derive(Clone, Debug)]
-pub(super) struct Layout {
+pub(super) struct GroupLayout {
     /// Device of each position.
     pub devices: Vec<DeviceId>,
     /// The group's geometry.
@@ -381,9 +386,13 @@ pub(super) struct Layout {
 ///
 /// # Errors
 /// In words, if two members have no route between them.
-pub(super) fn measure(net: &dyn Network, fabric: &Fabric, devices: &[DeviceId]) -> Result<Layout, String> {
+pub(super) fn measure(
+    net: &dyn Network,
+    fabric: &DomainWiring,
+    devices: &[DeviceId],
+) -> Result<GroupLayout, String> {
     let one_node = || devices.iter().all(|&d| net.node_of(d) == net.node_of(devices[0]));
-    if let Fabric::Torus(axes) = fabric
+    if let DomainWiring::Torus(axes) = fabric
         && one_node()
         && let Some(layout) = measure_torus(net, axes, devices, |d| net.coordinates(d))?
     {
@@ -429,8 +438,8 @@ pub(super) fn measure(net: &dyn Network, fabric: &Fabric, devices: &[DeviceId]) 
         let pairs = (0..of_site).map(|i| (devices[i], devices[(i + of_site) % n as usize]));
         let wide = probe.together(pairs)?;
         // A site of one node has no network within: all that leaves a node takes the long way.
-        let within = if of_site == in_first { LinkClass { latency: Time::ZERO, ..inter } } else { inter };
-        inter = LinkClass { latency: inter.latency.max(wide.latency), rate: within.rate.min(wide.rate) };
+        let within = if of_site == in_first { NeighbourLink { latency: Time::ZERO, ..inter } } else { inter };
+        inter = NeighbourLink { latency: inter.latency.max(wide.latency), rate: within.rate.min(wide.rate) };
         let even = (n as usize).is_multiple_of(of_site) && even_sites(net, &devices, of_site);
         let joined = net.sites().is_none();
         even.then_some(SiteLinks { count: n / of_site as u32, joined, within, across: wide })
@@ -438,12 +447,12 @@ pub(super) fn measure(net: &dyn Network, fabric: &Fabric, devices: &[DeviceId]) 
         None
     };
     let fabric = match fabric {
-        Fabric::Torus(_) => Fabric::Graph,
+        DomainWiring::Torus(_) => DomainWiring::Graph,
         other => other.clone(),
     };
     let ports = ports(net, &devices[..in_first]);
     let geometry = Geometry { size: n, nodes, per_node, ports, intra, inter, alone, uplinks, sites, fabric };
-    Ok(Layout { devices, geometry })
+    Ok(GroupLayout { devices, geometry })
 }
 
 /// Devices grouped by node in order of first appearance, the number of nodes, and members per node (0 if uneven).
@@ -486,12 +495,12 @@ fn even(mut counts: impl Iterator<Item = u32>) -> u32 {
 /// Orders a group by torus coordinates if it fills a box; `None` if it does not.
 fn measure_torus(
     net: &dyn Network,
-    axes: &[Axis],
+    axes: &[TorusAxis],
     devices: &[DeviceId],
     coordinates: impl Fn(DeviceId) -> [u32; 3],
-) -> Result<Option<Layout>, String> {
+) -> Result<Option<GroupLayout>, String> {
     let at: Vec<[u32; 3]> = devices.iter().map(|&d| coordinates(d)).collect();
-    let mut covered: Vec<Axis> = Vec::new();
+    let mut covered: Vec<TorusAxis> = Vec::new();
     let mut used: Vec<usize> = Vec::new();
     let mut volume = 1usize;
     for (k, axis) in axes.iter().enumerate() {
@@ -505,7 +514,7 @@ fn measure_torus(
             if seen.windows(2).any(|w| w[1] - w[0] != stride) {
                 return Ok(None);
             }
-            covered.push(Axis {
+            covered.push(TorusAxis {
                 len: seen.len() as u32,
                 wraps: axis.wraps && seen.len() as u32 * stride == axis.len && seen.len() > 2,
             });
@@ -530,9 +539,9 @@ fn measure_torus(
         alone: class,
         uplinks: None,
         sites: None,
-        fabric: Fabric::Torus(covered),
+        fabric: DomainWiring::Torus(covered),
     };
-    Ok(Some(Layout { devices, geometry }))
+    Ok(Some(GroupLayout { devices, geometry }))
 }
 
 /// Measures routes.
@@ -544,14 +553,14 @@ pub(super) struct Probe<'m> {
 
 impl Probe<'_> {
     /// Latency and rate of one route.
-    pub fn one(&mut self, from: DeviceId, to: DeviceId) -> Result<LinkClass, String> {
+    pub fn one(&mut self, from: DeviceId, to: DeviceId) -> Result<NeighbourLink, String> {
         self.together(std::iter::once((from, to)))
     }
     /// Largest latency of some routes, and the rate that each gets when all are used at once.
     pub fn together(
         &mut self,
         pairs: impl Iterator<Item = (DeviceId, DeviceId)>,
-    ) -> Result<LinkClass, String> {
+    ) -> Result<NeighbourLink, String> {
         self.crossings.clear();
         let mut latency = Time::ZERO;
         let mut rate = f64::INFINITY;
@@ -565,6 +574,6 @@ impl Probe<'_> {
                 rate = rate.min(self.net.capacity(r).0 * parts / f64::from(*count));
             }
         }
-        Ok(LinkClass { latency, rate: rate.round() as u64 })
+        Ok(NeighbourLink { latency, rate: rate.round() as u64 })
     }
 }

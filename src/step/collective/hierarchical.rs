@@ -14,7 +14,7 @@
 use super::algorithm::Algorithm;
 use super::geometry::Geometry;
 use super::pattern::Pattern;
-use super::schedule::Phase;
+use super::schedule::RoundGroup;
 use super::{Op, Transfer};
 
 /// See the module's text.
@@ -42,10 +42,10 @@ impl Algorithm for Hierarchical {
         let between = (nodes - 1.0) * g.next_node().time(1.0, bytes / members / nodes);
         if t.op == Op::AllReduce { 2.0 * (inside + between) } else { inside + between }
     }
-    fn phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<Phase> {
+    fn phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<RoundGroup> {
         let shard = t.bytes as f64 / f64::from(g.per_node);
-        let inside = Phase::new(Pattern::NodeRing, g.per_node - 1, shard);
-        let between = |rounds| Phase::new(Pattern::RailRing, rounds, shard / f64::from(g.nodes));
+        let inside = RoundGroup::new(Pattern::NodeRing, g.per_node - 1, shard);
+        let between = |rounds| RoundGroup::new(Pattern::RailRing, rounds, shard / f64::from(g.nodes));
         match t.op {
             Op::AllGather => vec![between(g.nodes - 1), inside],
             Op::ReduceScatter => vec![inside, between(g.nodes - 1)],

@@ -8,7 +8,7 @@ use stepsim_core::ids::{DeviceId, TransferId};
 
 /// A route of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sent {
+pub struct RouteEnds {
     /// The pattern.
     pub pattern: Pattern,
     /// Whose bytes they are.
@@ -28,14 +28,14 @@ impl Lowering<'_> {
         profile: u32,
         transfer: TransferId,
         devices: &[DeviceId],
-    ) -> Result<Vec<Option<Sent>>, CollectiveError> {
+    ) -> Result<Vec<Option<RouteEnds>>, CollectiveError> {
         let Some(plan) = self.plan_of(profile, transfer) else { return Ok(Vec::new()) };
         let layout = measure(self.net, &self.fabric, devices).map_err(CollectiveError::NotConnected)?;
         let mut sent = vec![None];
         for &pattern in &plan.patterns {
             pattern.routes(&plan.geometry, &mut |route, _| {
                 let at = |position: u32| layout.devices[position as usize];
-                sent.push(Some(Sent { pattern, from: at(route.sender()), to: at(route.receiver()) }));
+                sent.push(Some(RouteEnds { pattern, from: at(route.sender()), to: at(route.receiver()) }));
             });
         }
         Ok(sent)

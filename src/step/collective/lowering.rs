@@ -5,14 +5,14 @@
 
 use rustc_hash::FxHashMap;
 
-use super::choice::Choice;
+use super::choice::AlgorithmChoice;
 use super::chooser::Chooser;
 use super::error::CollectiveError;
-use super::geometry::{Apart, Fabric, Geometry, LinkClass, Network, measure};
+use super::geometry::{DomainWiring, EndDistance, Geometry, NeighbourLink, Network, measure};
 use super::latency::Latency;
 use super::paths::{Tally, fluid_paths, step_paths};
 use super::plan::GroupPlan;
-use super::unsupported::Unsupported;
+use super::unsupported::UnsupportedAlgorithm;
 use super::{Op, Transfer};
 use stepsim_core::ids::{CommId, DeviceId, RankId, ResourceId, TransferId};
 use stepsim_core::program::{Action, Comm, Flow, Span, World};
@@ -41,12 +41,12 @@ enum Latencies {
     Paths(Box<[Time]>),
 }
 
-type ChannelKey = (Time, u64, Option<(LinkClass, Apart)>, Box<[TransferId]>);
+type ChannelKey = (Time, u64, Option<(NeighbourLink, EndDistance)>, Box<[TransferId]>);
 
 /// Adds communicators to worlds. See the module's text.
 pub struct Lowering<'m> {
     pub(super) net: &'m dyn Network,
-    pub(super) fabric: Fabric,
+    pub(super) fabric: DomainWiring,
     fidelity: Fidelity,
     chooser: Chooser,
     transfers: Vec<Transfer>,
@@ -104,14 +104,18 @@ impl<'m> Lowering<'m> {
     ///
     /// # Errors
     /// As [`Lowering::comm`].
-    pub fn explain(&self, t: &Transfer, devices: &[DeviceId]) -> Result<(Geometry, Choice), CollectiveError> {
+    pub fn explain(
+        &self,
+        t: &Transfer,
+        devices: &[DeviceId],
+    ) -> Result<(Geometry, AlgorithmChoice), CollectiveError> {
         let layout = measure(self.net, &self.fabric, devices).map_err(CollectiveError::NotConnected)?;
         let choice = self.chooser.choose(t, &layout.geometry)?;
         Ok((layout.geometry, choice))
     }
 
     /// The choice for a transfer on communicators of a profile; `None` for channels, copies and lone ranks.
-    pub fn choice(&self, profile: u32, transfer: TransferId) -> Option<(&Geometry, &Choice)> {
+    pub fn choice(&self, profile: u32, transfer: TransferId) -> Option<(&Geometry, &AlgorithmChoice)> {
         let plan = &self.plans[*self.plan_of_profile.get(&profile)? as usize];
         let planned = plan.planned.iter().find(|p| p.transfer == transfer)?;
         Some((&plan.geometry, &planned.choice))
@@ -150,9 +154,9 @@ impl<'m> Lowering<'m> {
             route.clear();
             let latency =
                 self.net.route(devices[0], devices[1], &mut route).map_err(CollectiveError::NotConnected)?;
-            let apart = Apart::of(self.net, devices[0], devices[1]);
+            let apart = EndDistance::of(self.net, devices[0], devices[1]);
             let rate = route_rate(self.net, &route);
-            let link = LinkClass { latency, rate: rate.round() as u64 };
+            let link = NeighbourLink { latency, rate: rate.round() as u64 };
             let comm = self.add_channel(world, members, &route, latency, transfers, Some((link, apart)));
             self.tally.route = route;
             return Ok(comm);
@@ -209,7 +213,7 @@ impl<'m> Lowering<'m> {
         route: &[ResourceId],
         latency: Time,
         transfers: &[TransferId],
-        ends: Option<(LinkClass, Apart)>,
+        ends: Option<(NeighbourLink, EndDistance)>,
     ) -> CommId {
         let fixed = route.is_empty() || self.fidelity == Fidelity::Formula;
         let parts = if ends.is_some() { f64::from(self.net.parts()) } else { 1.0 };
@@ -261,7 +265,7 @@ impl<'m> Lowering<'m> {
     }
 
     /// Compute units of a choice in thousandths of the usual.
-    fn units(&self, choice: &Choice) -> u16 {
+    fn units(&self, choice: &AlgorithmChoice) -> u16 {
         match self.chooser.kernel_units() {
             0 => 1000,
             usual => (choice.sms * 1000 / usual).min(60_000) as u16,
@@ -269,7 +273,7 @@ impl<'m> Lowering<'m> {
     }
 
     /// The plan of a geometry and a set of transfers.
-    fn plan(&mut self, geometry: &Geometry, transfers: &[TransferId]) -> Result<u32, Unsupported> {
+    fn plan(&mut self, geometry: &Geometry, transfers: &[TransferId]) -> Result<u32, UnsupportedAlgorithm> {
         let key = (geometry.clone(), transfers.into());
         if let Some(&plan) = self.plan_ids.get(&key) {
             return Ok(plan);

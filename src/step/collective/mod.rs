@@ -1,6 +1,6 @@
 //! Collective algorithms: what each costs in closed form, and which transfers it is made of.
 //!
-//! An [`Algorithm`] is one file. It describes itself once, as [`Phase`]s: **rounds** of transfers between member
+//! An [`Algorithm`] is one file. It describes itself once, as [`RoundGroup`]s: **rounds** of transfers between member
 //! positions. No member waits for a round of another: a slice is sent on when it has arrived and the link is free.
 //! Everything else follows, at the [`Fidelity`] asked for:
 //!
@@ -66,20 +66,20 @@ mod two_stage;
 mod unsupported;
 mod uplinks;
 
-pub use crate::moe::Staged;
+pub use crate::moe::SecondStage;
 pub use crate::spec::collectives::Op;
 pub use algorithm::Algorithm;
-pub use bound::{Bound, bound};
-pub use choice::{Choice, Why};
+pub use bound::{CollectiveBound, bound};
+pub use choice::{AlgorithmChoice, Why};
 pub use chooser::{Chooser, OwnTimes};
 pub use error::CollectiveError;
-pub use geometry::{Axis, Fabric, Geometry, LinkClass, Network, SiteLinks, Uplinks};
-pub use labels::Sent;
+pub use geometry::{DomainWiring, Geometry, NeighbourLink, Network, SiteLinks, TorusAxis, Uplinks};
+pub use labels::RouteEnds;
 pub use lowering::{Fidelity, Lowering};
 pub use pattern::{OwnPattern, Pattern, Route};
 pub use registry::{ALGORITHMS, algorithm};
-pub use schedule::{Adjust, Part, Phase, Routes};
+pub use schedule::{Adjust, PatternRoutes, RepeatedPattern, RoundGroup};
 pub use sites::in_chunks;
 pub use transfer::Transfer;
 pub use tuning::DeviceTuning;
-pub use unsupported::Unsupported;
+pub use unsupported::UnsupportedAlgorithm;

@@ -11,9 +11,9 @@
 
 use super::algorithm::Algorithm;
 use super::broadcast::MOST_CHUNKS;
-use super::geometry::{Fabric, Geometry};
+use super::geometry::{DomainWiring, Geometry};
 use super::pattern::Pattern;
-use super::schedule::{Part, Phase};
+use super::schedule::{RepeatedPattern, RoundGroup};
 use super::{Op, Transfer};
 
 /// See the module's text.
@@ -29,8 +29,12 @@ impl Algorithm for Nvls {
     }
     fn supports(&self, op: Op, g: &Geometry) -> Result<(), String> {
         match (op, &g.fabric) {
-            (Op::AllReduce | Op::AllGather | Op::ReduceScatter, Fabric::Switch { reduces: true }) => {
-                if g.nodes == 1 { Ok(()) } else { Err("the group spans more than one switch".into()) }
+            (Op::AllReduce | Op::AllGather | Op::ReduceScatter, DomainWiring::Switch { reduces: true }) => {
+                if g.nodes == 1 {
+                    Ok(())
+                } else {
+                    Err("the group spans more than one switch".into())
+                }
             }
             (Op::AllReduce | Op::AllGather | Op::ReduceScatter, _) => Err("no switch here adds".into()),
             _ => Err("switches add and copy".into()),
@@ -44,19 +48,19 @@ impl Algorithm for Nvls {
             g.intra.time(1.0, bytes)
         }
     }
-    fn phases(&self, t: &Transfer, g: &Geometry, chunks: u32) -> Vec<Phase> {
+    fn phases(&self, t: &Transfer, g: &Geometry, chunks: u32) -> Vec<RoundGroup> {
         let shard = t.bytes as f64 / f64::from(g.size);
         let unit = shard / f64::from(chunks);
         let (reduce, multicast) = (Pattern::ReduceToEach, Pattern::MulticastFromEach);
         match t.op {
-            Op::AllGather => vec![Phase::new(multicast, 1, shard)],
-            Op::ReduceScatter => vec![Phase::new(reduce, 1, shard)],
+            Op::AllGather => vec![RoundGroup::new(multicast, 1, shard)],
+            Op::ReduceScatter => vec![RoundGroup::new(reduce, 1, shard)],
             _ => {
-                let part = |pattern| Part { pattern, weight: 1, times: chunks - 1, lane: 0 };
+                let part = |pattern| RepeatedPattern { pattern, weight: 1, times: chunks - 1, lane: 0 };
                 let both = [reduce, multicast].map(part);
-                let mut phases = vec![Phase::new(reduce, 1, unit), Phase::new(multicast, 1, unit)];
+                let mut phases = vec![RoundGroup::new(reduce, 1, unit), RoundGroup::new(multicast, 1, unit)];
                 if chunks > 1 {
-                    phases.insert(1, Phase::beside(both.to_vec(), unit));
+                    phases.insert(1, RoundGroup::beside(both.to_vec(), unit));
                 }
                 phases
             }

@@ -11,9 +11,9 @@
 //! than `g`, at most one on each way.
 
 use super::algorithm::{Algorithm, lag_over_bytes};
-use super::geometry::{Fabric, Geometry};
+use super::geometry::{DomainWiring, Geometry};
 use super::pattern::Pattern;
-use super::schedule::Phase;
+use super::schedule::RoundGroup;
 use super::{Op, Transfer};
 
 /// See the module's text.
@@ -42,7 +42,7 @@ impl Algorithm for Pat {
     }
     fn supports(&self, op: Op, g: &Geometry) -> Result<(), String> {
         match (op, &g.fabric) {
-            (_, Fabric::Torus(_)) => Err("its far rounds would cross many links of a torus".into()),
+            (_, DomainWiring::Torus(_)) => Err("its far rounds would cross many links of a torus".into()),
             (Op::AllGather | Op::ReduceScatter, _) => Ok(()),
             _ => Err("it gathers or reduce-scatters".into()),
         }
@@ -61,10 +61,11 @@ impl Algorithm for Pat {
     fn lag(&self, t: &Transfer, g: &Geometry, chunks: u32) -> Option<f64> {
         (g.nodes > 1).then(|| lag_over_bytes(self, t, g, chunks))
     }
-    fn phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<Phase> {
+    fn phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<RoundGroup> {
         let shard = t.bytes as f64 / f64::from(g.size);
-        let round = |(d, shards): (u32, u32)| Phase::new(Pattern::Shift(d), 1, shard * f64::from(shards));
-        let mut phases: Vec<Phase> = rounds(g).into_iter().map(round).collect();
+        let round =
+            |(d, shards): (u32, u32)| RoundGroup::new(Pattern::Shift(d), 1, shard * f64::from(shards));
+        let mut phases: Vec<RoundGroup> = rounds(g).into_iter().map(round).collect();
         if t.op == Op::ReduceScatter {
             phases.reverse();
         }

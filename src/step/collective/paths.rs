@@ -2,7 +2,7 @@
 //! transfers that cross it; for `steps` one path a route.
 
 use super::error::CollectiveError;
-use super::geometry::{Layout, Network};
+use super::geometry::{GroupLayout, Network};
 use super::latency::Latency;
 use super::pattern::{Pattern, Route};
 use super::plan::GroupPlan;
@@ -11,9 +11,9 @@ use stepsim_core::program::{Span, World};
 use stepsim_core::units::Time;
 
 /// A machine's routes, and the devices of a group on it.
-type Ground<'a> = (&'a dyn Network, &'a Layout);
+type Ground<'a> = (&'a dyn Network, &'a GroupLayout);
 /// The latency of a route.
-type Routed = Result<Time, CollectiveError>;
+type RouteLatency = Result<Time, CollectiveError>;
 
 /// Counts how often a path crosses each resource; kept between paths so that nothing is allocated for one.
 #[derive(Default)]
@@ -49,14 +49,14 @@ impl Tally {
     }
 
     /// Adds a route's resources, `weight` times each; returns its latency.
-    fn add_route(&mut self, ground: Ground<'_>, route: Route<'_>, weight: u32) -> Routed {
+    fn add_route(&mut self, ground: Ground<'_>, route: Route<'_>, weight: u32) -> RouteLatency {
         match route {
             Route::Walk(walk) => self.add_walk(ground, walk, weight),
             Route::Gather(at) => self.add_tree(ground, at, true, weight),
             Route::Scatter(at) => self.add_tree(ground, at, false, weight),
         }
     }
-    fn add_walk(&mut self, (net, layout): Ground<'_>, walk: &[u32], weight: u32) -> Routed {
+    fn add_walk(&mut self, (net, layout): Ground<'_>, walk: &[u32], weight: u32) -> RouteLatency {
         let mut latency = Time::ZERO;
         let mut route = std::mem::take(&mut self.route);
         for hop in walk.windows(2) {
@@ -70,7 +70,7 @@ impl Tally {
     }
     /// A tree over a switch: each link of the routes between `at` and all members once, and `at`'s own port on the
     /// other side as well, since its contribution passes the switch too.
-    fn add_tree(&mut self, (net, layout): Ground<'_>, at: u32, gather: bool, weight: u32) -> Routed {
+    fn add_tree(&mut self, (net, layout): Ground<'_>, at: u32, gather: bool, weight: u32) -> RouteLatency {
         let mut latency = Time::ZERO;
         let mut route = std::mem::take(&mut self.route);
         let mut tree = std::mem::take(&mut self.tree);
@@ -96,7 +96,7 @@ impl Tally {
     /// The trees of [`Tally::add_tree`] for every member, added up. A route over one switch is the way that all routes
     /// from its sender share and the way that all routes to its receiver share: two routes show each, so that the work
     /// grows with the members and not with their pairs.
-    fn add_trees(&mut self, ground: Ground<'_>, gather: bool, weight: u32) -> Routed {
+    fn add_trees(&mut self, ground: Ground<'_>, gather: bool, weight: u32) -> RouteLatency {
         let (net, layout) = ground;
         let n = layout.devices.len();
         let mut latency = Time::ZERO;
@@ -158,7 +158,7 @@ impl Mean {
 pub(super) fn fluid_paths(
     net: &dyn Network,
     plan: &GroupPlan,
-    layout: &Layout,
+    layout: &GroupLayout,
     world: &mut World,
     tally: &mut Tally,
 ) -> Result<Vec<Latency>, CollectiveError> {
@@ -210,7 +210,7 @@ pub(super) fn fluid_paths(
 pub(super) fn step_paths(
     net: &dyn Network,
     plan: &GroupPlan,
-    layout: &Layout,
+    layout: &GroupLayout,
     world: &mut World,
     tally: &mut Tally,
 ) -> Result<Vec<Time>, CollectiveError> {
@@ -239,15 +239,15 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
-    use crate::collective::geometry::{Fabric, measure};
+    use crate::collective::geometry::{DomainWiring, measure};
     use crate::topology::Machine;
     use stepsim_core::ids::DeviceId;
     use stepsim_core::units::Bandwidth;
 
     /// A machine that counts the routes asked of it.
-    struct Counted<'m>(&'m Machine, Cell<u32>);
+    struct CountingNetwork<'m>(&'m Machine, Cell<u32>);
 
-    impl Network for Counted<'_> {
+    impl Network for CountingNetwork<'_> {
         fn route(&self, from: DeviceId, to: DeviceId, links: &mut Vec<ResourceId>) -> Result<Time, String> {
             self.1.set(self.1.get() + 1);
             Network::route(self.0, from, to, links)
@@ -258,7 +258,7 @@ mod tests {
         fn node_of(&self, device: DeviceId) -> u32 {
             Network::node_of(self.0, device)
         }
-        fn fabric(&self) -> Fabric {
+        fn fabric(&self) -> DomainWiring {
             Network::fabric(self.0)
         }
     }
@@ -295,7 +295,7 @@ mod tests {
         let (_, machine) = Machine::load("switch:1000,100,2", &[]).expect("a machine");
         let devices: Vec<_> = (0..1000).map(DeviceId).collect();
         let layout = measure(&machine, &Network::fabric(&machine), &devices).expect("a layout");
-        let counted = Counted(&machine, Cell::new(0));
+        let counted = CountingNetwork(&machine, Cell::new(0));
         trees((&counted, &layout), true, true);
         assert_eq!(counted.1.get(), 4000);
     }

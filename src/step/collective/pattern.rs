@@ -4,7 +4,7 @@
 //! position through the others to its last without being stored on the way (one latency each hop, all links at one
 //! rate). In-switch reductions and multicasts are trees: one flow over a set of links.
 
-use super::geometry::{Fabric, Geometry};
+use super::geometry::{DomainWiring, Geometry};
 
 /// The transfers of one round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -73,7 +73,7 @@ pub enum Pattern {
 }
 
 /// Calls back with every route of a pattern and its weight.
-type Routes = fn(&Geometry, [u32; 2], &mut dyn FnMut(Route<'_>, u32));
+type RouteVisitor = fn(&Geometry, [u32; 2], &mut dyn FnMut(Route<'_>, u32));
 
 /// A pattern of one algorithm, described where the algorithm is: nothing else needs to know it.
 #[derive(Clone, Copy)]
@@ -83,7 +83,7 @@ pub struct OwnPattern {
     /// The numbers that its routes depend on beside the geometry: a distance, a round.
     pub numbers: [u32; 2],
     /// Calls back with every route and its weight, in an order that depends on the geometry and the numbers only.
-    pub routes: Routes,
+    pub routes: RouteVisitor,
 }
 
 impl OwnPattern {
@@ -220,7 +220,7 @@ impl Pattern {
         match self {
             Pattern::RailPairs => [1, 1, 0],
             Pattern::TorusPairs => {
-                let Fabric::Torus(axes) = &g.fabric else { return [1, 0, 0] };
+                let DomainWiring::Torus(axes) = &g.fabric else { return [1, 0, 0] };
                 std::array::from_fn(|i| axes.get(i).map_or(0, |a| a.longest_way()))
             }
             _ => [1, 0, 0],
@@ -291,7 +291,7 @@ fn rail_pairs(g: &Geometry, each: &mut dyn FnMut(Route<'_>, u32)) {
 
 /// The box of a torus group: length and step in positions of each axis, and whether it wraps.
 pub(super) fn torus_axes(g: &Geometry) -> Vec<(u32, u32, bool)> {
-    let Fabric::Torus(axes) = &g.fabric else {
+    let DomainWiring::Torus(axes) = &g.fabric else {
         return Vec::new();
     };
     let mut step = 1;

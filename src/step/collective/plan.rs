@@ -1,11 +1,11 @@
 //! Transfers on groups of one geometry: the algorithm chosen for each, and the actions that the engine plays.
 
 use super::Transfer;
-use super::choice::Choice;
+use super::choice::AlgorithmChoice;
 use super::geometry::Geometry;
 use super::latency::Latency;
 use super::pattern::Pattern;
-use super::schedule::{Adjust, Phase, Routes, limit, routes_of};
+use super::schedule::{Adjust, PatternRoutes, RoundGroup, limit, routes_of};
 use super::steps::steps;
 use stepsim_core::ids::TransferId;
 use stepsim_core::known::number_of;
@@ -14,10 +14,10 @@ use stepsim_core::units::Time;
 
 /// A transfer on groups of one geometry: the choice, and its schedule.
 #[derive(Debug)]
-pub(super) struct Planned {
+pub(super) struct GeometryPlan {
     pub transfer: TransferId,
-    pub choice: Choice,
-    pub phases: Vec<Phase>,
+    pub choice: AlgorithmChoice,
+    pub phases: Vec<RoundGroup>,
     /// For each phase, its path among the plan's fluid paths.
     pub path_of_phase: Vec<u32>,
 }
@@ -29,7 +29,7 @@ pub(super) struct GroupPlan {
     pub patterns: Vec<Pattern>,
     /// `fluid_paths[i]`: index into `patterns`, and weight.
     pub fluid_paths: Vec<Vec<(u32, u32)>>,
-    pub planned: Vec<Planned>,
+    pub planned: Vec<GeometryPlan>,
 }
 
 impl GroupPlan {
@@ -38,18 +38,18 @@ impl GroupPlan {
         GroupPlan { geometry, patterns: vec![], fluid_paths: vec![], planned: vec![] }
     }
     /// Plans one more transfer as it was chosen to be carried out: `each` of its transfers, or one flow for a phase.
-    pub fn add(&mut self, transfer: TransferId, t: &Transfer, choice: Choice, each: bool) {
+    pub fn add(&mut self, transfer: TransferId, t: &Transfer, choice: AlgorithmChoice, each: bool) {
         let (algorithm, g) = (choice.algorithm, &self.geometry);
         let phases = match each {
             true => algorithm.phases(t, g, choice.chunks),
             false => algorithm.fluid_phases(t, g, choice.chunks),
         };
         let path_of_phase = phases.iter().map(|phase| self.fluid_path(phase)).collect();
-        self.planned.push(Planned { transfer, choice, phases, path_of_phase });
+        self.planned.push(GeometryPlan { transfer, choice, phases, path_of_phase });
     }
 
     /// The index of a phase's path among the fluid paths, added if new.
-    fn fluid_path(&mut self, phase: &Phase) -> u32 {
+    fn fluid_path(&mut self, phase: &RoundGroup) -> u32 {
         let number = |(pattern, weight)| (number_of(&mut self.patterns, pattern), weight);
         let weights = phase.fluid().1.into_iter().map(number).collect();
         number_of(&mut self.fluid_paths, weights)
@@ -59,7 +59,7 @@ impl GroupPlan {
     }
 
     /// One flow for each phase. `latencies[pattern]` is what its routes pay.
-    pub fn fluid_action(&self, p: &Planned, parts: f64, t: &Transfer, latencies: &[Latency]) -> Action {
+    pub fn fluid_action(&self, p: &GeometryPlan, parts: f64, t: &Transfer, latencies: &[Latency]) -> Action {
         let choice = &p.choice;
         let lag = self.lag(p, t, latencies);
         let mut base = choice.base + Time::from_s(lag.unwrap_or(0.0).max(0.0));
@@ -77,7 +77,7 @@ impl GroupPlan {
     }
 
     /// The time of an algorithm beyond its bytes on links of these latencies, if it has a formula for it.
-    fn lag(&self, p: &Planned, t: &Transfer, latencies: &[Latency]) -> Option<f64> {
+    fn lag(&self, p: &GeometryPlan, t: &Transfer, latencies: &[Latency]) -> Option<f64> {
         let own = || p.phases.iter().flat_map(|phase| &phase.parts).map(|part| self.index_of(part.pattern));
         let longest =
             |of: &dyn Fn(&Latency) -> Time| own().map(|i| of(&latencies[i])).max().unwrap_or_default();
@@ -99,7 +99,7 @@ impl GroupPlan {
     }
 
     /// One flow for each transfer. `latencies[path]` is the latency of a route.
-    pub fn step_action(&self, p: &Planned, parts: f64, t: &Transfer, latencies: &[Time]) -> Action {
+    pub fn step_action(&self, p: &GeometryPlan, parts: f64, t: &Transfer, latencies: &[Time]) -> Action {
         let mut first = Vec::with_capacity(self.patterns.len());
         let mut next = 1;
         for &pattern in &self.patterns {
@@ -114,7 +114,7 @@ impl GroupPlan {
             &hurried
         };
         let routes =
-            Routes { first: &|pattern| first[self.index_of(pattern)], latency: latencies, nothing: 0 };
+            PatternRoutes { first: &|pattern| first[self.index_of(pattern)], latency: latencies, nothing: 0 };
         let adjust = Adjust {
             scale: p.choice.overhead / parts,
             extra: Time::ZERO,

@@ -3,14 +3,14 @@
 use super::algorithm::Algorithm;
 use super::geometry::Geometry;
 use super::pattern::Pattern;
-use super::schedule::Phase;
+use super::schedule::RoundGroup;
 use super::{Op, Transfer};
 
 /// The first member sends `S` bytes to the second, over one route.
 #[derive(Debug)]
-pub struct PointToPoint;
+pub struct SendReceive;
 
-impl Algorithm for PointToPoint {
+impl Algorithm for SendReceive {
     fn name(&self) -> &'static str {
         "send-recv"
     }
@@ -27,7 +27,7 @@ impl Algorithm for PointToPoint {
     fn closed_form(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> f64 {
         g.flat().time(1.0, t.bytes as f64)
     }
-    fn phases(&self, t: &Transfer, _g: &Geometry, _chunks: u32) -> Vec<Phase> {
-        vec![Phase::new(Pattern::Pair, 1, t.bytes as f64)]
+    fn phases(&self, t: &Transfer, _g: &Geometry, _chunks: u32) -> Vec<RoundGroup> {
+        vec![RoundGroup::new(Pattern::Pair, 1, t.bytes as f64)]
     }
 }

@@ -11,7 +11,7 @@
 use super::algorithm::Algorithm;
 use super::geometry::Geometry;
 use super::pattern::Pattern;
-use super::schedule::Phase;
+use super::schedule::RoundGroup;
 use super::{Op, Transfer};
 
 /// See the module's text.
@@ -38,7 +38,7 @@ impl Algorithm for Rail {
         let outside = beyond(members, g.near().bandwidth()).max(far);
         g.intra.alpha() + g.inter.alpha() + inside.max(outside)
     }
-    fn phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<Phase> {
-        vec![Phase::new(Pattern::RailPairs, 1, t.bytes as f64 / f64::from(g.size))]
+    fn phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<RoundGroup> {
+        vec![RoundGroup::new(Pattern::RailPairs, 1, t.bytes as f64 / f64::from(g.size))]
     }
 }

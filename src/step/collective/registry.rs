@@ -5,24 +5,24 @@ use super::algorithm::Algorithm;
 
 /// All algorithms, in the order in which ties between closed forms are broken.
 pub static ALGORITHMS: &[&dyn Algorithm] = &[
-    &super::point_to_point::PointToPoint,
+    &super::point_to_point::SendReceive,
     &super::direct::OneShot,
     &super::direct::TwoShot,
     &super::ring::Ring,
     &super::shift::Shift,
     &super::nvls::Nvls,
-    &super::torus::Torus { split: false },
-    &super::torus::Torus { split: true },
+    &super::torus::TorusRings { split: false },
+    &super::torus::TorusRings { split: true },
     &super::hierarchical::Hierarchical,
     &super::sites::ThreeLevel,
     &super::rail::Rail,
-    &super::two_stage::TwoStage,
+    &super::two_stage::TwoStageExchange,
     &super::pat::Pat,
     &super::doubling::HalvingDoubling,
     &super::doubling::RecursiveDoubling,
     &super::tree::Tree,
     &super::broadcast::Binomial,
-    &super::broadcast::Chain,
+    &super::broadcast::ChainBroadcast,
 ];
 
 /// The algorithm of a name or alias; underscores count as hyphens, and an op at its end (`ring-all-reduce`) says

@@ -28,9 +28,9 @@
 //! in the sum). `steps` plays how rings meet there; it is within a few per cent.
 
 use super::algorithm::{Algorithm, lag_over_bytes};
-use super::geometry::{Fabric, Geometry, LinkClass};
+use super::geometry::{DomainWiring, Geometry, NeighbourLink};
 use super::pattern::Pattern;
-use super::schedule::{Part, Phase};
+use super::schedule::{RepeatedPattern, RoundGroup};
 use super::{Op, Transfer};
 
 /// See the module's text.
@@ -46,7 +46,7 @@ fn hops(op: Op, n: u32) -> u32 {
 }
 
 /// Hops of one kind at a regular distance of ranks; the kinds after it do not count these hops.
-struct Hop {
+struct RingHop {
     every: u32,
     /// Seconds of latency.
     alpha: f64,
@@ -57,9 +57,9 @@ struct Hop {
 }
 
 /// The kinds of hops of a ring, the rarest first.
-fn kinds(shard: f64, g: &Geometry) -> Vec<Hop> {
+fn kinds(shard: f64, g: &Geometry) -> Vec<RingHop> {
     let shared = shard / g.intra.bandwidth();
-    let inside = Hop { every: 1, alpha: g.intra.alpha(), wire: shared / f64::from(g.rings()), shared };
+    let inside = RingHop { every: 1, alpha: g.intra.alpha(), wire: shared / f64::from(g.rings()), shared };
     if g.nodes <= 1 {
         return vec![inside];
     }
@@ -68,11 +68,12 @@ fn kinds(shard: f64, g: &Geometry) -> Vec<Hop> {
     let leaves = |every: u32, alpha: f64, rate: f64| {
         let out = shard / rate;
         let [wire, shared] = [inside.wire, inside.shared].map(|c| if hops_first { out.max(c) } else { out });
-        Hop { every, alpha, wire, shared }
+        RingHop { every, alpha, wire, shared }
     };
     let of_node = if g.per_node == 0 { (g.size / g.nodes).max(1) } else { g.per_node };
     let mut kinds = Vec::with_capacity(3);
-    let of_members = |of: u32, link: LinkClass| leaves(of, g.leaving(link), f64::from(of) * link.bandwidth());
+    let of_members =
+        |of: u32, link: NeighbourLink| leaves(of, g.leaving(link), f64::from(of) * link.bandwidth());
     kinds.extend(g.border().map(|(of, across)| of_members(of, across)));
     kinds.push(match g.border() {
         Some(_) => of_members(of_node, g.near()),
@@ -83,7 +84,7 @@ fn kinds(shard: f64, g: &Geometry) -> Vec<Hop> {
 }
 
 /// The longest way of a slice through `rounds` hops of each shard; see the module's text.
-fn longest(rounds: u32, slices: u32, kinds: &[Hop]) -> f64 {
+fn longest(rounds: u32, slices: u32, kinds: &[RingHop]) -> f64 {
     let part = 1.0 / f64::from(slices);
     let way = |h: u32, most: bool| {
         let (mut counted, mut time) = (0, 0.0);
@@ -126,7 +127,7 @@ impl Algorithm for Ring {
             return Err("a ring reduces and gathers".into());
         }
         match &g.fabric {
-            Fabric::Torus(axes) if axes.len() != 1 || !axes[0].wraps => {
+            DomainWiring::Torus(axes) if axes.len() != 1 || !axes[0].wraps => {
                 Err("the group does not lie on one closed axis of the torus".into())
             }
             _ => Ok(()),
@@ -139,9 +140,9 @@ impl Algorithm for Ring {
     fn lag(&self, t: &Transfer, g: &Geometry, chunks: u32) -> Option<f64> {
         (g.nodes > 1 || chunks > 1).then(|| lag_over_bytes(self, t, g, chunks))
     }
-    fn phases(&self, t: &Transfer, g: &Geometry, chunks: u32) -> Vec<Phase> {
+    fn phases(&self, t: &Transfer, g: &Geometry, chunks: u32) -> Vec<RoundGroup> {
         let unit = t.bytes as f64 / f64::from(g.size) / f64::from(g.rings());
-        let part = Part { pattern: Pattern::Ring, weight: 1, times: hops(t.op, g.size), lane: 0 };
-        vec![Phase { slices: chunks.clamp(1, MOST_SLICES), ..Phase::beside(vec![part], unit) }]
+        let part = RepeatedPattern { pattern: Pattern::Ring, weight: 1, times: hops(t.op, g.size), lane: 0 };
+        vec![RoundGroup { slices: chunks.clamp(1, MOST_SLICES), ..RoundGroup::beside(vec![part], unit) }]
     }
 }

@@ -1,9 +1,9 @@
 //! From the phases of an algorithm to what the engine plays: fluid activities, or every transfer as a flow.
 //!
-//! A [`Phase`] is a number of rounds. In each, every route of its patterns carries `weight · unit` bytes. **No member
-//! waits for a round of another**: a transfer waits until its sender has received what it sends, and its bytes queue
-//! behind those that the sender sent and the receiver received before; the latency of both may run meanwhile. Where
-//! all transfers of a round take equally long, rounds begin and end together on an idle network all the same.
+//! A [`RoundGroup`] is a number of rounds. In each, every route of its patterns carries `weight · unit` bytes. **No
+//! member waits for a round of another**: a transfer waits until its sender has received what it sends, and its bytes
+//! queue behind those that the sender sent and the receiver received before; the latency of both may run meanwhile.
+//! Where all transfers of a round take equally long, rounds begin and end together on an idle network all the same.
 
 use super::geometry::Geometry;
 use super::pattern::Pattern;
@@ -11,9 +11,9 @@ use stepsim_core::units::Time;
 
 /// Some rounds, described together.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Phase {
+pub struct RoundGroup {
     /// Parts that run side by side.
-    pub parts: Vec<Part>,
+    pub parts: Vec<RepeatedPattern>,
     /// Bytes of a route of weight 1 in one round.
     pub unit: f64,
     /// Rounds that a pipeline needs beyond `times` to fill and drain: the `i`-th route of the pattern is active in
@@ -25,7 +25,7 @@ pub struct Phase {
 
 /// A pattern that repeats.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Part {
+pub struct RepeatedPattern {
     /// Who sends to whom.
     pub pattern: Pattern,
     /// Multiplies the bytes of each route.
@@ -36,14 +36,14 @@ pub struct Part {
     pub lane: u16,
 }
 
-impl Phase {
+impl RoundGroup {
     /// `times` rounds of one pattern with `unit` bytes a route.
-    pub fn new(pattern: Pattern, times: u32, unit: f64) -> Phase {
-        Phase::beside(vec![Part { pattern, weight: 1, times, lane: 0 }], unit)
+    pub fn new(pattern: Pattern, times: u32, unit: f64) -> RoundGroup {
+        RoundGroup::beside(vec![RepeatedPattern { pattern, weight: 1, times, lane: 0 }], unit)
     }
     /// Parts side by side, with `unit` bytes a route of weight 1.
-    pub fn beside(parts: Vec<Part>, unit: f64) -> Phase {
-        Phase { parts, unit, fill: 0, slices: 1 }
+    pub fn beside(parts: Vec<RepeatedPattern>, unit: f64) -> RoundGroup {
+        RoundGroup { parts, unit, fill: 0, slices: 1 }
     }
     /// Bytes for each unit of path coefficient when the phase is one activity, and the weight of each pattern in the
     /// path's coefficients. The greatest common factor of the weights is taken out, so that algorithms which differ
@@ -63,12 +63,12 @@ impl Phase {
     }
     /// Latency of all rounds, given the latency of one round of each part.
     pub(super) fn latency(&self, alpha: impl Fn(Pattern) -> Time) -> Time {
-        let rounds = |p: &Part| alpha(p.pattern) * u64::from(p.times + self.fill);
+        let rounds = |p: &RepeatedPattern| alpha(p.pattern) * u64::from(p.times + self.fill);
         self.parts.iter().map(rounds).max().unwrap_or_default()
     }
     /// Number of transfers.
     pub fn transfers(&self, g: &Geometry) -> u64 {
-        let routes = |p: &Part| u64::from(p.times) * u64::from(routes_of(p.pattern, g));
+        let routes = |p: &RepeatedPattern| u64::from(p.times) * u64::from(routes_of(p.pattern, g));
         self.parts.iter().map(routes).sum::<u64>() * u64::from(self.slices)
     }
 }
@@ -89,7 +89,7 @@ fn gcd(a: u32, b: u32) -> u32 {
 
 /// The paths as `steps` needs them: where each pattern's routes begin among the communicator's paths, each route's
 /// latency, and a path that crosses nothing.
-pub struct Routes<'a> {
+pub struct PatternRoutes<'a> {
     /// Path of a pattern's first route.
     pub first: &'a dyn Fn(Pattern) -> u32,
     /// Latency of each path.

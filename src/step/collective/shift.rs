@@ -6,9 +6,9 @@
 //! One step of ring attention (Liu, Zaharia and Abbeel 2023, arXiv 2310.01889): key–value blocks move on by one rank.
 
 use super::algorithm::Algorithm;
-use super::geometry::{Geometry, LinkClass};
+use super::geometry::{Geometry, NeighbourLink};
 use super::pattern::Pattern;
-use super::schedule::Phase;
+use super::schedule::RoundGroup;
 use super::{Op, Transfer};
 
 /// See the module's text.
@@ -23,14 +23,14 @@ impl Algorithm for Shift {
         if op == Op::RingShift { Ok(()) } else { Err("it only passes buffers on by one rank".into()) }
     }
     fn closed_form(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> f64 {
-        let time = |link: LinkClass| link.time(1.0, t.bytes as f64);
+        let time = |link: NeighbourLink| link.time(1.0, t.bytes as f64);
         match (g.nodes, g.per_node) {
             (0 | 1, _) => time(g.intra),
             (_, 1) => time(g.alone),
             _ => time(g.alone).max(time(g.intra)),
         }
     }
-    fn phases(&self, t: &Transfer, _g: &Geometry, _chunks: u32) -> Vec<Phase> {
-        vec![Phase::new(Pattern::Shift(1), 1, t.bytes as f64)]
+    fn phases(&self, t: &Transfer, _g: &Geometry, _chunks: u32) -> Vec<RoundGroup> {
+        vec![RoundGroup::new(Pattern::Shift(1), 1, t.bytes as f64)]
     }
 }

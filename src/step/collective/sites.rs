@@ -19,7 +19,7 @@
 use super::algorithm::Algorithm;
 use super::geometry::{Geometry, SiteLinks};
 use super::pattern::{OwnPattern, Pattern, Route};
-use super::schedule::Phase;
+use super::schedule::RoundGroup;
 use super::{Op, Transfer};
 
 /// See the module's text.
@@ -28,7 +28,7 @@ pub struct ThreeLevel;
 
 /// How shards are exchanged between sites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Exchange {
+enum SiteExchange {
     /// Whole shards to all others at once.
     Direct,
     /// Pieces to all others at once, sums back.
@@ -37,14 +37,14 @@ enum Exchange {
     Ring,
 }
 
-impl Exchange {
+impl SiteExchange {
     /// Rounds, and the pieces into which a shard is cut.
     fn rounds(self, op: Op, sites: u32) -> (u32, u32) {
         let twice = if op == Op::AllReduce { 2 } else { 1 };
         match self {
-            Exchange::Direct => (1, 1),
-            Exchange::TwoShot => (twice, sites),
-            Exchange::Ring => (twice * (sites - 1), sites),
+            SiteExchange::Direct => (1, 1),
+            SiteExchange::TwoShot => (twice, sites),
+            SiteExchange::Ring => (twice * (sites - 1), sites),
         }
     }
     fn time(self, op: Op, shard: f64, sites: &SiteLinks) -> f64 {
@@ -52,22 +52,22 @@ impl Exchange {
         sites.across.time(f64::from(rounds), f64::from(rounds) * shard / f64::from(pieces))
     }
     /// The quickest that the links between the sites allow.
-    fn quickest(op: Op, shard: f64, sites: &SiteLinks) -> Exchange {
-        let mut can = vec![Exchange::Ring];
+    fn quickest(op: Op, shard: f64, sites: &SiteLinks) -> SiteExchange {
+        let mut can = vec![SiteExchange::Ring];
         if sites.joined || sites.count == 2 {
-            can.push(Exchange::TwoShot);
+            can.push(SiteExchange::TwoShot);
         }
         if sites.count == 2 && op == Op::AllReduce {
-            can.push(Exchange::Direct);
+            can.push(SiteExchange::Direct);
         }
-        let time = |e: &Exchange| e.time(op, shard, sites);
-        can.into_iter().min_by(|a, b| time(a).total_cmp(&time(b))).unwrap_or(Exchange::Ring)
+        let time = |e: &SiteExchange| e.time(op, shard, sites);
+        can.into_iter().min_by(|a, b| time(a).total_cmp(&time(b))).unwrap_or(SiteExchange::Ring)
     }
     fn pattern(self) -> Pattern {
-        let routes = if self == Exchange::Ring { next_site } else { all_sites };
+        let routes = if self == SiteExchange::Ring { next_site } else { all_sites };
         Pattern::Own(OwnPattern {
             name: "between sites",
-            numbers: [u32::from(self == Exchange::Ring), 0],
+            numbers: [u32::from(self == SiteExchange::Ring), 0],
             routes,
         })
     }
@@ -89,7 +89,7 @@ pub fn in_chunks(t: &Transfer, g: &Geometry, chunks: u32) -> Option<f64> {
         Some(sites) => {
             let nodes = f64::from(of_site(g) / g.per_node);
             let shard = of_node / nodes;
-            let exchange = Exchange::quickest(t.op, t.bytes as f64 / members / nodes, sites);
+            let exchange = SiteExchange::quickest(t.op, t.bytes as f64 / members / nodes, sites);
             let (rounds, pieces) = exchange.rounds(t.op, sites.count);
             let rounds = f64::from(rounds);
             let flight = sites.across.time(rounds, 0.0);
@@ -154,20 +154,22 @@ impl Algorithm for ThreeLevel {
         let once =
             (members - 1.0) * g.intra.time(1.0, of_node) + (nodes - 1.0) * sites.within.time(1.0, of_rank);
         let both = if t.op == Op::AllReduce { 2.0 } else { 1.0 };
-        both * once + Exchange::quickest(t.op, of_rank, sites).time(t.op, of_rank, sites)
+        both * once + SiteExchange::quickest(t.op, of_rank, sites).time(t.op, of_rank, sites)
     }
-    fn phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<Phase> {
+    fn phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<RoundGroup> {
         let Some(sites) = &g.sites else { return Vec::new() };
         let nodes = of_site(g) / g.per_node.max(1);
         let of_node = t.bytes as f64 / f64::from(g.per_node);
         let of_rank = of_node / f64::from(nodes);
         let among = Pattern::Own(OwnPattern { name: "nodes of a site", numbers: [0, 0], routes: next_node });
-        let inside =
-            [Phase::new(Pattern::NodeRing, g.per_node - 1, of_node), Phase::new(among, nodes - 1, of_rank)];
-        let inside: Vec<Phase> = inside.into_iter().filter(|p| p.parts[0].times > 0).collect();
-        let exchange = Exchange::quickest(t.op, of_rank, sites);
+        let inside = [
+            RoundGroup::new(Pattern::NodeRing, g.per_node - 1, of_node),
+            RoundGroup::new(among, nodes - 1, of_rank),
+        ];
+        let inside: Vec<RoundGroup> = inside.into_iter().filter(|p| p.parts[0].times > 0).collect();
+        let exchange = SiteExchange::quickest(t.op, of_rank, sites);
         let (rounds, pieces) = exchange.rounds(t.op, sites.count);
-        let between = Phase::new(exchange.pattern(), rounds, of_rank / f64::from(pieces));
+        let between = RoundGroup::new(exchange.pattern(), rounds, of_rank / f64::from(pieces));
         let outwards = inside.iter().cloned();
         let back = inside.iter().rev().cloned();
         match t.op {

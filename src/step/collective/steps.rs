@@ -8,7 +8,7 @@
 
 use super::geometry::Geometry;
 use super::pattern::Route;
-use super::schedule::{Adjust, Part, Phase, Routes, limit, routes_of};
+use super::schedule::{Adjust, PatternRoutes, RepeatedPattern, RoundGroup, limit, routes_of};
 use stepsim_core::program::{Action, BEHIND, Flow, Rounds};
 use stepsim_core::units::Time;
 
@@ -17,10 +17,15 @@ use stepsim_core::units::Time;
 const JOIN_ABOVE: usize = 16;
 
 /// Every transfer of the phases as a flow.
-pub(super) fn steps(phases: &[Phase], g: &Geometry, routes: &Routes<'_>, adjust: Adjust) -> Action {
+pub(super) fn steps(
+    phases: &[RoundGroup],
+    g: &Geometry,
+    routes: &PatternRoutes<'_>,
+    adjust: Adjust,
+) -> Action {
     let lanes = phases.iter().flat_map(|p| p.parts.iter().map(|q| q.lane)).max().unwrap_or(0);
-    let mut lanes: Vec<Lane> = (0..=lanes).map(|number| Lane::new(number, phases)).collect();
-    let mut steps = Steps { graph: Rounds::default(), g, routes, adjust };
+    let mut lanes: Vec<StepLane> = (0..=lanes).map(|number| StepLane::new(number, phases)).collect();
+    let mut steps = FlowWriter { graph: Rounds::default(), g, routes, adjust };
     for (i, phase) in phases.iter().enumerate() {
         for lane in &mut lanes {
             steps.rounds(phase, lane, lane.last_phase == Some(i));
@@ -39,7 +44,7 @@ struct Flows {
 }
 
 /// Parts that wait for each other.
-struct Lane {
+struct StepLane {
     number: u16,
     /// The last phase that has a part of it.
     last_phase: Option<usize>,
@@ -53,11 +58,11 @@ struct Lane {
     touched: [Vec<usize>; 2],
 }
 
-impl Lane {
-    fn new(number: u16, phases: &[Phase]) -> Lane {
+impl StepLane {
+    fn new(number: u16, phases: &[RoundGroup]) -> StepLane {
         let last_phase = phases.iter().rposition(|phase| phase.parts.iter().any(|part| part.lane == number));
         let (held, ports, touched) = Default::default();
-        Lane { number, last_phase, chains: 0, slices: 0, held, ports, touched }
+        StepLane { number, last_phase, chains: 0, slices: 0, held, ports, touched }
     }
     /// Divides it into chains and slices. Where a phase is divided otherwise than the one before, each of its
     /// transfers waits for all chains and slices before it at its position.
@@ -99,17 +104,17 @@ impl Lane {
 }
 
 /// The flows of an action, being written.
-struct Steps<'a> {
+struct FlowWriter<'a> {
     graph: Rounds,
     g: &'a Geometry,
-    routes: &'a Routes<'a>,
+    routes: &'a PatternRoutes<'a>,
     adjust: Adjust,
 }
 
-impl Steps<'_> {
+impl FlowWriter<'_> {
     /// The rounds of one lane of a phase; what its `last` one touches does not matter to any other.
-    fn rounds(&mut self, phase: &Phase, lane: &mut Lane, last: bool) {
-        let parts: Vec<&Part> = phase.parts.iter().filter(|p| p.lane == lane.number).collect();
+    fn rounds(&mut self, phase: &RoundGroup, lane: &mut StepLane, last: bool) {
+        let parts: Vec<&RepeatedPattern> = phase.parts.iter().filter(|p| p.lane == lane.number).collect();
         let Some(rounds) = parts.iter().map(|p| p.times + phase.fill).max() else {
             return;
         };
@@ -145,13 +150,13 @@ impl Steps<'_> {
     /// The transfers of a slice of a part in one round.
     fn round(
         &mut self,
-        phase: &Phase,
-        part: &Part,
+        phase: &RoundGroup,
+        part: &RepeatedPattern,
         [round, slice]: [u32; 2],
-        lane: &mut Lane,
+        lane: &mut StepLane,
         goes_on: bool,
     ) {
-        let Steps { graph, g, routes, adjust } = self;
+        let FlowWriter { graph, g, routes, adjust } = self;
         let mut path = (routes.first)(part.pattern);
         let per_chain = match part.pattern.chains(g) {
             1 => u32::MAX,
@@ -198,7 +203,7 @@ impl Steps<'_> {
     }
 
     /// Ends a round: what it touched is what the next one waits for.
-    fn join(&mut self, lane: &mut Lane) {
+    fn join(&mut self, lane: &mut StepLane) {
         for (flows, touched) in [&mut lane.held, &mut lane.ports].into_iter().zip(&mut lane.touched) {
             touched.sort_unstable();
             // A flow that was sent on is not waited for again; nor is the flow that a port carried before.

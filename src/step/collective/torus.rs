@@ -21,32 +21,32 @@
 //! Source: "How to scale your model" (jax-ml scaling book), TPU chapters; bisection argument for the all-to-all.
 
 use super::algorithm::Algorithm;
-use super::geometry::{Axis, Fabric, Geometry};
+use super::geometry::{DomainWiring, Geometry, TorusAxis};
 use super::pattern::Pattern;
-use super::schedule::{Part, Phase};
+use super::schedule::{RepeatedPattern, RoundGroup};
 use super::{Op, Transfer};
 
 /// See the module's text.
 #[derive(Debug)]
-pub struct Torus {
+pub struct TorusRings {
     /// True if shards for the chip opposite go half each way.
     pub split: bool,
 }
 
-fn axes(g: &Geometry) -> &[Axis] {
+fn axes(g: &Geometry) -> &[TorusAxis] {
     match &g.fabric {
-        Fabric::Torus(axes) => axes,
+        DomainWiring::Torus(axes) => axes,
         _ => &[],
     }
 }
 
 /// Rounds to the right and to the left on an axis.
-fn rounds(axis: Axis) -> [u32; 2] {
+fn rounds(axis: TorusAxis) -> [u32; 2] {
     if axis.wraps { [axis.len / 2, (axis.len - 1) / 2] } else { [axis.len - 1; 2] }
 }
 
 /// For each stage, the (axis, block in shards) of each part of the buffer.
-fn stages(axes: &[Axis]) -> Vec<Vec<(usize, u32)>> {
+fn stages(axes: &[TorusAxis]) -> Vec<Vec<(usize, u32)>> {
     let d = axes.len();
     let part = |stage: usize, l: usize| {
         let gathered = (0..stage).map(|s| axes[(l + s) % d].len).product();
@@ -56,7 +56,7 @@ fn stages(axes: &[Axis]) -> Vec<Vec<(usize, u32)>> {
 }
 
 /// Phases of the all-gather, or of the reduce-scatter, which is the same backwards.
-fn gather(axes: &[Axis], unit: f64, split: bool, backwards: bool) -> Vec<Phase> {
+fn gather(axes: &[TorusAxis], unit: f64, split: bool, backwards: bool) -> Vec<RoundGroup> {
     let mut phases = Vec::new();
     for stage in stages(axes) {
         if split {
@@ -66,10 +66,10 @@ fn gather(axes: &[Axis], unit: f64, split: bool, backwards: bool) -> Vec<Phase> 
                 let [right, left] = rounds(axes[axis]);
                 [(true, right), (false, left)].map(|(forward, times)| {
                     let pattern = Pattern::Neighbour { axis: axis as u8, forward: forward != backwards };
-                    Part { pattern, weight, times, lane: lane as u16 }
+                    RepeatedPattern { pattern, weight, times, lane: lane as u16 }
                 })
             });
-            phases.push(Phase::beside(parts.filter(|p| p.times > 0).collect(), unit));
+            phases.push(RoundGroup::beside(parts.filter(|p| p.times > 0).collect(), unit));
         } else {
             phases.extend(round_by_round(axes, &stage, unit, backwards));
         }
@@ -81,16 +81,21 @@ fn gather(axes: &[Axis], unit: f64, split: bool, backwards: bool) -> Vec<Phase> 
 }
 
 /// A stage in which shards for the chip opposite go half each way, in a round of their own.
-fn halved(axes: &[Axis], stage: &[(usize, u32)], unit: f64, backwards: bool) -> impl Iterator<Item = Phase> {
-    let phase = |weight: u32, times: &dyn Fn(Axis) -> u32| {
+fn halved(
+    axes: &[TorusAxis],
+    stage: &[(usize, u32)],
+    unit: f64,
+    backwards: bool,
+) -> impl Iterator<Item = RoundGroup> {
+    let phase = |weight: u32, times: &dyn Fn(TorusAxis) -> u32| {
         let parts = stage.iter().enumerate().flat_map(|(lane, &(axis, block))| {
             let times = times(axes[axis]);
             [true, false].map(|forward| {
                 let pattern = Pattern::Neighbour { axis: axis as u8, forward: forward != backwards };
-                Part { pattern, weight: weight * block, times, lane: lane as u16 }
+                RepeatedPattern { pattern, weight: weight * block, times, lane: lane as u16 }
             })
         });
-        Phase::beside(parts.filter(|p| p.times > 0).collect(), unit / 2.0)
+        RoundGroup::beside(parts.filter(|p| p.times > 0).collect(), unit / 2.0)
     };
     let whole = phase(2, &|axis| (axis.len - 1) / 2);
     let opposite = phase(1, &|axis| (axis.len + 1) % 2);
@@ -98,7 +103,7 @@ fn halved(axes: &[Axis], stage: &[(usize, u32)], unit: f64, backwards: bool) -> 
 }
 
 /// A stage with lines among its axes: which chips still have something to pass on changes from round to round.
-fn round_by_round(axes: &[Axis], stage: &[(usize, u32)], unit: f64, backwards: bool) -> Vec<Phase> {
+fn round_by_round(axes: &[TorusAxis], stage: &[(usize, u32)], unit: f64, backwards: bool) -> Vec<RoundGroup> {
     let last = stage.iter().map(|&(axis, _)| rounds(axes[axis])[0]).max().unwrap_or(0);
     (0..last)
         .map(|round| {
@@ -112,17 +117,17 @@ fn round_by_round(axes: &[Axis], stage: &[(usize, u32)], unit: f64, backwards: b
                         } else {
                             Pattern::Line { axis: axis8, forward, round: round as u16, backwards }
                         };
-                        parts.push(Part { pattern, weight, times: 1, lane: lane as u16 });
+                        parts.push(RepeatedPattern { pattern, weight, times: 1, lane: lane as u16 });
                     }
                 }
             }
-            Phase::beside(parts, unit)
+            RoundGroup::beside(parts, unit)
         })
         .collect()
 }
 
 /// Bytes over the busiest link of an axis in an all-to-all, over `S`.
-fn all_to_all_load(axis: Axis) -> f64 {
+fn all_to_all_load(axis: TorusAxis) -> f64 {
     let a = f64::from(axis.len);
     match (axis.wraps, axis.len % 2) {
         (true, 0) => a / 8.0,
@@ -131,7 +136,7 @@ fn all_to_all_load(axis: Axis) -> f64 {
     }
 }
 
-impl Algorithm for Torus {
+impl Algorithm for TorusRings {
     fn name(&self) -> &'static str {
         if self.split { "torus-split" } else { "torus" }
     }
@@ -140,13 +145,15 @@ impl Algorithm for Torus {
     }
     fn supports(&self, op: Op, g: &Geometry) -> Result<(), String> {
         match (op, &g.fabric) {
-            (_, Fabric::Torus(axes)) if axes.is_empty() => Err("the group has one member".into()),
-            (_, Fabric::Torus(axes)) if self.split && !axes.iter().all(|a| a.wraps) => {
+            (_, DomainWiring::Torus(axes)) if axes.is_empty() => Err("the group has one member".into()),
+            (_, DomainWiring::Torus(axes)) if self.split && !axes.iter().all(|a| a.wraps) => {
                 Err("on a line no chip is reached both ways".into())
             }
             (Op::AllToAll, _) if self.split => Err("it reduces and gathers".into()),
-            (Op::AllReduce | Op::AllGather | Op::ReduceScatter | Op::AllToAll, Fabric::Torus(_)) => Ok(()),
-            (_, Fabric::Torus(_)) => Err("it reduces, gathers and exchanges".into()),
+            (Op::AllReduce | Op::AllGather | Op::ReduceScatter | Op::AllToAll, DomainWiring::Torus(_)) => {
+                Ok(())
+            }
+            (_, DomainWiring::Torus(_)) => Err("it reduces, gathers and exchanges".into()),
             _ => Err("the group does not fill a line, ring or box of a torus".into()),
         }
     }
@@ -166,12 +173,12 @@ impl Algorithm for Torus {
         let once: f64 = stages(axes).iter().map(|stage| stage.iter().map(part).fold(0.0, f64::max)).sum();
         if t.op == Op::AllReduce { 2.0 * once } else { once }
     }
-    fn phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<Phase> {
+    fn phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<RoundGroup> {
         let axes = axes(g);
         let shard = t.bytes as f64 / f64::from(g.size);
         let unit = shard / axes.len() as f64;
         match t.op {
-            Op::AllToAll => vec![Phase::new(Pattern::TorusPairs, 1, shard / 2.0)],
+            Op::AllToAll => vec![RoundGroup::new(Pattern::TorusPairs, 1, shard / 2.0)],
             Op::AllGather => gather(axes, unit, self.split, false),
             Op::ReduceScatter => gather(axes, unit, self.split, true),
             _ => {

@@ -1,6 +1,6 @@
 //! A transfer: an op and its size.
 
-use crate::moe::Staged;
+use crate::moe::SecondStage;
 use crate::spec::collectives::Op;
 
 impl Op {
@@ -29,7 +29,7 @@ pub struct Transfer {
     /// one rank sends to other nodes.
     pub bytes: u64,
     /// The further parts of an expert exchange.
-    pub staged: Option<Staged>,
+    pub staged: Option<SecondStage>,
 }
 
 impl Transfer {

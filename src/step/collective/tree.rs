@@ -20,9 +20,9 @@
 //! of the other.
 
 use super::algorithm::Algorithm;
-use super::geometry::{Fabric, Geometry};
+use super::geometry::{DomainWiring, Geometry};
 use super::pattern::{Pattern, tree_parent};
-use super::schedule::{Adjust, Part, Phase, Routes, limit};
+use super::schedule::{Adjust, PatternRoutes, RepeatedPattern, RoundGroup, limit};
 use super::{Op, Transfer};
 use stepsim_core::program::{Action, BEHIND, Flow, Rounds};
 use stepsim_core::units::Time;
@@ -63,7 +63,7 @@ impl Algorithm for Tree {
     }
     fn supports(&self, op: Op, g: &Geometry) -> Result<(), String> {
         match (op, &g.fabric) {
-            (_, Fabric::Torus(_)) => Err("its edges would cross many links of a torus".into()),
+            (_, DomainWiring::Torus(_)) => Err("its edges would cross many links of a torus".into()),
             (Op::AllReduce, _) => Ok(()),
             _ => Err("it is an all-reduce".into()),
         }
@@ -79,17 +79,20 @@ impl Algorithm for Tree {
     fn lag(&self, t: &Transfer, g: &Geometry, chunks: u32) -> Option<f64> {
         Some(self.closed_form(t, g, chunks) - busiest_s(t.bytes as f64, g))
     }
-    fn phases(&self, t: &Transfer, _g: &Geometry, chunks: u32) -> Vec<Phase> {
-        let part = |pattern| Part { pattern, weight: 1, times: chunks, lane: 0 };
+    fn phases(&self, t: &Transfer, _g: &Geometry, chunks: u32) -> Vec<RoundGroup> {
+        let part = |pattern| RepeatedPattern { pattern, weight: 1, times: chunks, lane: 0 };
         let unit = t.bytes as f64 / 2.0 / f64::from(chunks);
-        vec![Phase::beside(vec![part(Pattern::TreesUp), part(Pattern::TreesDown)], unit)]
+        vec![RoundGroup::beside(vec![part(Pattern::TreesUp), part(Pattern::TreesDown)], unit)]
     }
-    fn fluid_phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<Phase> {
+    fn fluid_phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<RoundGroup> {
         // Round the ring as much as takes as long on its ports as the trees do on the busiest one.
         let network = f64::from(g.per_node.max(1)) * g.next_node().bandwidth();
         let port = if g.nodes > 1 { network.min(g.intra.bandwidth()) } else { g.intra.bandwidth() };
         let unit = busiest_s(t.bytes as f64, g) * port / f64::from(g.rings());
-        vec![Phase::beside(vec![Part { pattern: Pattern::Ring, weight: 1, times: 1, lane: 0 }], unit)]
+        vec![RoundGroup::beside(
+            vec![RepeatedPattern { pattern: Pattern::Ring, weight: 1, times: 1, lane: 0 }],
+            unit,
+        )]
     }
     fn chunks(&self, t: &Transfer, g: &Geometry) -> u32 {
         let class = g.flat();
@@ -102,11 +105,11 @@ impl Algorithm for Tree {
         t: &Transfer,
         g: &Geometry,
         k: u32,
-        routes: &Routes<'_>,
+        routes: &PatternRoutes<'_>,
         adjust: Adjust,
     ) -> Option<Action> {
         let mut graph = Rounds::default();
-        let trees = [0, 1].map(|tree| Shape::new(g.size, tree));
+        let trees = [0, 1].map(|tree| BinaryTree::new(g.size, tree));
         let bytes = t.bytes as f64 / 2.0 / f64::from(k) * adjust.scale;
         // Of the chunk before, and of this one: the flow from a rank to its parent, and from its parent to it.
         let mut up = [vec![None; g.size as usize], vec![None; g.size as usize]];
@@ -141,14 +144,14 @@ impl Algorithm for Tree {
     }
 }
 
-fn flow(path: u32, bytes: f64, routes: &Routes<'_>, adjust: Adjust, waits: &[u32]) -> Flow {
+fn flow(path: u32, bytes: f64, routes: &PatternRoutes<'_>, adjust: Adjust, waits: &[u32]) -> Flow {
     let base = if waits.iter().all(|wait| wait & BEHIND != 0) { adjust.base } else { Time::ZERO };
     let latency = routes.latency[path as usize] + adjust.extra + base;
     Flow { latency, bytes, rate_limit: limit(bytes, adjust.least), path }
 }
 
 /// One of the two trees.
-struct Shape {
+struct BinaryTree {
     parent: Vec<Option<u32>>,
     children: Vec<Vec<u32>>,
     /// Every rank after its children.
@@ -157,8 +160,8 @@ struct Shape {
     edge: Vec<u32>,
 }
 
-impl Shape {
-    fn new(n: u32, tree: u32) -> Shape {
+impl BinaryTree {
+    fn new(n: u32, tree: u32) -> BinaryTree {
         let parent: Vec<Option<u32>> = (0..n).map(|r| tree_parent(n, tree, r)).collect();
         let mut children = vec![Vec::new(); n as usize];
         let mut edge = vec![0; n as usize];
@@ -179,6 +182,6 @@ impl Shape {
         };
         let mut leaves_first: Vec<u32> = (0..n).collect();
         leaves_first.sort_by_key(|&r| std::cmp::Reverse(depth(r)));
-        Shape { parent, children, leaves_first, edge }
+        BinaryTree { parent, children, leaves_first, edge }
     }
 }

@@ -33,8 +33,8 @@ use serde::Deserialize;
 use stepsim_core::units::Time;
 
 use super::algorithm::Algorithm;
-use super::choice::{Choice, Why};
-use super::geometry::{Fabric, Geometry};
+use super::choice::{AlgorithmChoice, Why};
+use super::geometry::{DomainWiring, Geometry};
 use super::{Op, Transfer, algorithm};
 
 /// The protocols among LL, LL128 and Simple.
@@ -46,7 +46,7 @@ const TEXT: &str = include_str!("../../../topologies/tuning/nccl.json");
 /// The whole file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct TuningFile {
     #[serde(rename = "description")]
     _description: String,
     choice: ChoiceModel,
@@ -98,13 +98,13 @@ pub struct DeviceTuning {
     /// NCCL builds no NVLS for smaller groups; 0: never.
     nvls_min_ranks: u32,
     /// Rings and trees.
-    ring: Cost,
+    ring: AlgorithmCost,
     /// Reduction in the switch.
     #[serde(default)]
-    nvls: Option<Cost>,
+    nvls: Option<AlgorithmCost>,
     /// Sends and receives, one by one or to everybody at once; absent: as rings.
     #[serde(default)]
-    send: Option<Cost>,
+    send: Option<AlgorithmCost>,
     network: NetworkCost,
     /// Where the figures come from.
     pub source: String,
@@ -113,11 +113,11 @@ pub struct DeviceTuning {
 /// Cost of an algorithm's kernels beyond its closed form.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Cost {
+struct AlgorithmCost {
     /// Absent where no short message was measured.
     #[serde(default)]
-    low_latency: Option<Kernel>,
-    simple: Kernel,
+    low_latency: Option<ProtocolCost>,
+    simple: ProtocolCost,
     /// Bus bandwidth at `rate` 1 over the link capacity.
     efficiency: f64,
     /// Rate at which the kernel copies or sums the rank's own shard; absent: at no cost.
@@ -131,7 +131,7 @@ struct Cost {
 /// Cost of a kernel by one protocol.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Kernel {
+struct ProtocolCost {
     /// Once, in microseconds.
     base_us: f64,
     /// For each step within a node.
@@ -164,8 +164,8 @@ struct NetworkCost {
     efficiency: f64,
 }
 
-fn file() -> &'static File {
-    static FILE: OnceLock<File> = OnceLock::new();
+fn file() -> &'static TuningFile {
+    static FILE: OnceLock<TuningFile> = OnceLock::new();
     FILE.get_or_init(|| serde_json::from_str(TEXT).expect("the tuning file is part of the program"))
 }
 
@@ -188,19 +188,19 @@ impl DeviceTuning {
     /// NCCL's choice. Between nodes its model, which was made for another network, gives way to a ring or a tree that
     /// is cheaper by the costs here. Ops that its model does not cover, and groups that its algorithms cannot run, get
     /// the algorithm with the best closed form.
-    pub fn choose(&self, t: &Transfer, g: &Geometry) -> Option<Choice> {
+    pub fn choose(&self, t: &Transfer, g: &Geometry) -> Option<AlgorithmChoice> {
         let options = self.options(t, g);
         let price = |algorithm: &'static dyn Algorithm| self.price(algorithm, None, t, g, None);
         let Some(best) = options.iter().min_by(|a, b| a.time_us.total_cmp(&b.time_us)) else {
-            return Some(Choice { why: Why::BestClosedForm, ..price(fastest(t, g)?) });
+            return Some(AlgorithmChoice { why: Why::BestClosedForm, ..price(fastest(t, g)?) });
         };
-        let best = Choice { why: Why::Nccl, ..price(best.algorithm) };
+        let best = AlgorithmChoice { why: Why::Nccl, ..price(best.algorithm) };
         if g.nodes <= 1 {
             return Some(best);
         }
         let others =
             options.iter().map(|option| option.algorithm).filter(|a| ["ring", "tree"].contains(&a.name()));
-        let priced = others.map(|a| Choice { why: Why::Price, ..price(a) });
+        let priced = others.map(|a| AlgorithmChoice { why: Why::Price, ..price(a) });
         // The choice of NCCL's model wins among equals.
         let cheapest = std::iter::once(best).chain(priced);
         cheapest.min_by(|a, b| a.expected_s.total_cmp(&b.expected_s))
@@ -214,13 +214,13 @@ impl DeviceTuning {
         t: &Transfer,
         g: &Geometry,
         chunks: Option<u32>,
-    ) -> Choice {
+    ) -> AlgorithmChoice {
         let asked = protocol.and_then(DeviceTuning::protocol);
         let cost = self.cost_of(a.name(), t.op);
         let between = g.nodes <= 1 || self.network.low_latency_step_us.is_some();
         let low = cost.low_latency.as_ref().filter(|_| asked != Some(SIMPLE) && between);
         let simple = Some(&cost.simple).filter(|_| low.is_none() || asked.is_none());
-        let by = |kernel: &Kernel, protocol: usize| Choice {
+        let by = |kernel: &ProtocolCost, protocol: usize| AlgorithmChoice {
             protocol: DeviceTuning::protocols()[protocol].clone(),
             ..self.by_kernel(a, kernel, t, g, chunks)
         };
@@ -240,7 +240,7 @@ impl DeviceTuning {
     }
 
     /// The cost of an algorithm's kernels.
-    fn cost_of(&self, algorithm: &str, op: Op) -> &Cost {
+    fn cost_of(&self, algorithm: &str, op: Op) -> &AlgorithmCost {
         let own = match (algorithm, op) {
             ("nvls", _) => &self.nvls,
             (_, Op::SendRecv | Op::RingShift | Op::AllToAll) => &self.send,
@@ -252,14 +252,14 @@ impl DeviceTuning {
     fn by_kernel(
         &self,
         a: &'static dyn Algorithm,
-        kernel: &Kernel,
+        kernel: &ProtocolCost,
         t: &Transfer,
         g: &Geometry,
         chunks: Option<u32>,
-    ) -> Choice {
+    ) -> AlgorithmChoice {
         let in_switch = a.name() == "nvls";
         let cost = self.cost_of(a.name(), t.op);
-        let plain = Choice::theory(a, t, g, chunks.or(in_switch.then_some(self.nvls_chunks)));
+        let plain = AlgorithmChoice::theory(a, t, g, chunks.or(in_switch.then_some(self.nvls_chunks)));
         let links_s = plain.links_s(t, g);
         let plain_s = a.closed_form(t, &g.instant(), plain.chunks);
         let bus_bytes = t.bytes as f64 * t.op.bus_factor(g.size);
@@ -292,11 +292,11 @@ impl DeviceTuning {
         let total_s = (kernel_us * 1e-6 + far_s).max(links_s) + ramp_us * 1e-6 + own_s + wire_s;
         let sms = if in_switch { self.nvls_channels } else { self.channels };
         let overhead = if plain_s > 0.0 { wire_s / plain_s } else { 1.0 };
-        Choice { sms, overhead, ..plain }.stretched(total_s, t, g)
+        AlgorithmChoice { sms, overhead, ..plain }.stretched(total_s, t, g)
     }
 
     /// NCCL's estimate for each algorithm and protocol that could run.
-    fn options(&self, t: &Transfer, g: &Geometry) -> Vec<Estimate> {
+    fn options(&self, t: &Transfer, g: &Geometry) -> Vec<TunerEstimate> {
         let reduces = matches!(t.op, Op::AllReduce | Op::AllGather | Op::ReduceScatter);
         if !reduces || g.per_node == 0 {
             return Vec::new();
@@ -316,7 +316,7 @@ impl DeviceTuning {
         file().choice.generations.get(&self.generation).expect("the tuning file names its generations")
     }
 
-    fn ring_estimate(&self, t: &Transfer, g: &Geometry, protocol: usize) -> Option<Estimate> {
+    fn ring_estimate(&self, t: &Transfer, g: &Geometry, protocol: usize) -> Option<TunerEstimate> {
         let (model, of) = (&file().choice, self.generation());
         let at = node_index(g);
         let bus = bus_rate(g);
@@ -335,10 +335,10 @@ impl DeviceTuning {
             latency *= if self.generation == "volta" { 1.9 } else { 1.4 };
         }
         let rate = bus * f64::from(g.size) / (inside + between);
-        Estimate::new("ring", latency, t, rate)
+        TunerEstimate::new("ring", latency, t, rate)
     }
 
-    fn tree_estimate(&self, t: &Transfer, g: &Geometry, protocol: usize) -> Option<Estimate> {
+    fn tree_estimate(&self, t: &Transfer, g: &Geometry, protocol: usize) -> Option<TunerEstimate> {
         let (model, of) = (&file().choice, self.generation());
         let (at, channels) = (node_index(g), f64::from(self.channels));
         let bus = (bus_rate(g) * 0.92).min(channels * of.tree[at]);
@@ -355,11 +355,11 @@ impl DeviceTuning {
         let inside = f64::from(g.per_node - 1) * model.scale_up_step_us["tree"][protocol];
         let between = f64::from(g.nodes).log2() * model.network_step_us["tree"][protocol];
         let latency = model.base_us["tree"][protocol] + 2.0 * (inside + between);
-        Estimate::new("tree", latency, t, bus * 0.5 * factor)
+        TunerEstimate::new("tree", latency, t, bus * 0.5 * factor)
     }
 
-    fn nvls_estimate(&self, t: &Transfer, g: &Geometry) -> Option<Estimate> {
-        let reduces = g.fabric == Fabric::Switch { reduces: true };
+    fn nvls_estimate(&self, t: &Transfer, g: &Geometry) -> Option<TunerEstimate> {
+        let reduces = g.fabric == DomainWiring::Switch { reduces: true };
         // Gathers and scatters through the switch want registered buffers, which training does not give NCCL.
         let usual = t.op == Op::AllReduce && g.nodes <= 1 && g.size >= self.nvls_min_ranks;
         if self.nvls.is_none() || !reduces || !usual {
@@ -369,10 +369,10 @@ impl DeviceTuning {
         let rate = bus_rate(g) * self.generation().nvls_efficiency * (channels - 1.0) / channels;
         let (inside, between) = steps(t.op, "ring", g);
         let latency = file().choice.scale_up_step_us["nvls"][2];
-        Estimate::new("nvls", latency, t, 2.0 * rate * f64::from(g.size) / (inside + between))
+        TunerEstimate::new("nvls", latency, t, 2.0 * rate * f64::from(g.size) / (inside + between))
     }
 
-    fn pat_estimate(&self, t: &Transfer, g: &Geometry) -> Option<Estimate> {
+    fn pat_estimate(&self, t: &Transfer, g: &Geometry) -> Option<TunerEstimate> {
         let model = &file().choice;
         if g.per_node != 1 || g.nodes < 2 || t.op == Op::AllReduce {
             return None;
@@ -380,13 +380,13 @@ impl DeviceTuning {
         let hops = f64::from(g.nodes).log2() * model.network_step_us["pat"][2] / 3.5;
         let latency = model.base_us["pat"][2] + hops + 2.8 * f64::from(g.size);
         let rate = bus_rate(g) * 0.75 * f64::from(g.size) / f64::from(g.size - 1);
-        Estimate::new("pat", latency, t, rate)
+        TunerEstimate::new("pat", latency, t, rate)
     }
 }
 
 impl NetworkCost {
     /// A step between nodes.
-    fn step_us(&self, kernel: &Kernel, g: &Geometry) -> f64 {
+    fn step_us(&self, kernel: &ProtocolCost, g: &Geometry) -> f64 {
         let slower_us = (g.near().latency.us() - self.latency_us).max(0.0);
         match self.low_latency_step_us {
             Some(step_us) if kernel.rate < 1.0 => step_us + slower_us,
@@ -396,15 +396,15 @@ impl NetworkCost {
 }
 
 /// The estimate of NCCL's model for one way to do a transfer, by its best protocol or a given one.
-struct Estimate {
+struct TunerEstimate {
     algorithm: &'static dyn Algorithm,
     time_us: f64,
 }
 
-impl Estimate {
-    fn new(name: &str, latency_us: f64, t: &Transfer, gbps: f64) -> Option<Estimate> {
+impl TunerEstimate {
+    fn new(name: &str, latency_us: f64, t: &Transfer, gbps: f64) -> Option<TunerEstimate> {
         let time_us = latency_us + t.bytes as f64 / (1000.0 * gbps);
-        algorithm(name).map(|algorithm| Estimate { algorithm, time_us })
+        algorithm(name).map(|algorithm| TunerEstimate { algorithm, time_us })
     }
 }
 

@@ -7,14 +7,14 @@
 //! many chunks. In one node the first stage is empty.
 
 use super::algorithm::Algorithm;
-use super::geometry::{Fabric, Geometry};
+use super::geometry::{DomainWiring, Geometry};
 use super::pattern::Pattern;
-use super::schedule::{Part, Phase};
+use super::schedule::{RepeatedPattern, RoundGroup};
 use super::{Op, Transfer};
 
 /// See the module's text.
 #[derive(Debug)]
-pub struct TwoStage;
+pub struct TwoStageExchange;
 
 /// Seconds on the busier of the two kinds of links.
 pub(super) fn wire_s(t: &Transfer, g: &Geometry) -> f64 {
@@ -27,13 +27,13 @@ pub(super) fn latency_s(t: &Transfer, g: &Geometry) -> f64 {
     if t.bytes > 0 { g.inter.alpha().max(inside) } else { inside }
 }
 
-impl Algorithm for TwoStage {
+impl Algorithm for TwoStageExchange {
     fn name(&self) -> &'static str {
         "two-stage"
     }
     fn supports(&self, op: Op, g: &Geometry) -> Result<(), String> {
         match (op, &g.fabric, g.per_node) {
-            (Op::ExpertExchange, Fabric::Torus(_), _) => Err("a torus has no rails".into()),
+            (Op::ExpertExchange, DomainWiring::Torus(_), _) => Err("a torus has no rails".into()),
             (Op::ExpertExchange, _, 0) => Err("its nodes hold different numbers of ranks".into()),
             (Op::ExpertExchange, ..) => Ok(()),
             _ => Err("it brings tokens to experts".into()),
@@ -42,7 +42,7 @@ impl Algorithm for TwoStage {
     fn closed_form(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> f64 {
         latency_s(t, g) + wire_s(t, g)
     }
-    fn phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<Phase> {
+    fn phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<RoundGroup> {
         let inside = t.staged.map_or(0, |s| s.inside);
         let share = |bytes: u64, peers: u32| bytes as f64 / f64::from(peers.max(1));
         let stages = [
@@ -54,9 +54,9 @@ impl Algorithm for TwoStage {
         let unit = (stages[0].1.max(stages[1].1) / UNITS).max(1.0);
         let part = |(pattern, bytes): (Pattern, f64)| {
             let weight = (bytes / unit).round() as u32;
-            (weight > 0).then_some(Part { pattern, weight, times: 1, lane: 0 })
+            (weight > 0).then_some(RepeatedPattern { pattern, weight, times: 1, lane: 0 })
         };
-        let parts: Vec<Part> = stages.into_iter().filter_map(part).collect();
-        vec![Phase::beside(parts, unit)]
+        let parts: Vec<RepeatedPattern> = stages.into_iter().filter_map(part).collect();
+        vec![RoundGroup::beside(parts, unit)]
     }
 }

@@ -1,20 +1,20 @@
 //! Where a network gives a group less than its members' own ports do: uplinks that are thinner than what hangs below
 //! them, and what one message alone gets.
 
-use super::geometry::{LinkClass, Probe, Uplinks};
+use super::geometry::{NeighbourLink, Probe, Uplinks};
 use stepsim_core::ids::DeviceId;
 
 impl Probe<'_> {
     /// The slowest of the routes from the last member of a node to the first of the next, round the group, each by
     /// itself: of those within a site and of those that leave it, the one over most links.
-    pub fn alone(&mut self, devices: &[DeviceId], of_site: usize) -> Result<LinkClass, String> {
+    pub fn alone(&mut self, devices: &[DeviceId], of_site: usize) -> Result<NeighbourLink, String> {
         let n = devices.len();
         let crosses = |i: &usize| self.net.node_of(devices[*i]) != self.net.node_of(devices[(i + 1) % n]);
         let mut ends: Vec<usize> = (0..n).filter(crosses).collect();
         if of_site < n {
             ends.retain(|i| self.net.site_of(devices[*i]) != self.net.site_of(devices[(i + 1) % n]));
         }
-        let mut slowest: Option<(usize, LinkClass)> = None;
+        let mut slowest: Option<(usize, NeighbourLink)> = None;
         for i in ends {
             let class = self.one(devices[i], devices[(i + 1) % n])?;
             let links = self.path.len();
@@ -30,7 +30,7 @@ impl Probe<'_> {
         &mut self,
         devices: &[DeviceId],
         per_node: usize,
-        within: LinkClass,
+        within: NeighbourLink,
     ) -> Result<Option<Uplinks>, String> {
         let nodes = devices.len() / per_node;
         let mut climbs = Vec::with_capacity(nodes);

@@ -1,15 +1,16 @@
 //! Kernels that memory bounds: bytes over what their class reaches of a copy's bandwidth, and a floor.
 //!
-//! The table of classes has the usual figures ([`stepsim_core::kernel_class::Rates`]); a device file may give its own.
+//! The table of classes has the usual figures ([`stepsim_core::kernel_class::ClassRates`]); a device file may give
+//! its own.
 
 use super::DeviceCost;
 use crate::model::Kernel;
 use crate::spec::kernel::Maker;
-use stepsim_core::kernel_class::Kind;
+use stepsim_core::kernel_class::KernelKind;
 
 /// Seconds of a kernel that moves bytes on `left` units; of a class that multiplies, at the pace of a copy.
 pub(super) fn seconds(kernel: &Kernel, device: &DeviceCost, left: u32) -> f64 {
-    let Kind::MemoryBound(rates) = kernel.class.kind() else {
+    let KernelKind::MemoryBound(rates) = kernel.class.kind() else {
         return device.memory_s(kernel.bytes, left) / device.spec.sustained_memory;
     };
     let own = device.spec.classes.get(&kernel.class).copied().unwrap_or_default();

@@ -11,7 +11,7 @@
 //!   time  = max(math, memory) + exposed · min(math, memory) + floor
 //!   time  ≥ FLOPs / (sustained · fraction · peak)            power: where a short run is faster than a long one
 //!   ```
-//! * [`Table`]: measured shapes; between them the tile-wave time is corrected by the nearest ones.
+//! * [`GemmTable`]: measured shapes; between them the tile-wave time is corrected by the nearest ones.
 //!
 //! Fused attention and kernels that memory bounds have forms of their own (`attention.rs`, `memory_bound.rs`).
 //!
@@ -49,7 +49,7 @@ pub use constant::Constant;
 pub use curve::SizeCurve;
 pub use device::DeviceCost;
 pub use price::Cost;
-pub use table::Table;
+pub use table::GemmTable;
 pub use tile_wave::TileWave;
 pub use under_cap::UnderCap;
 
@@ -61,6 +61,6 @@ pub fn level(fidelity: &FidelitySpec) -> Box<dyn Cost> {
         ComputeFidelity::Constant => Box::new(UnderCap(Constant { fraction: fidelity.constant_fraction })),
         ComputeFidelity::Calculon => Box::new(UnderCap(SizeCurve)),
         ComputeFidelity::TileWave => Box::new(UnderCap(TileWave)),
-        ComputeFidelity::Table => Box::new(UnderCap(Table)),
+        ComputeFidelity::Table => Box::new(UnderCap(GemmTable)),
     }
 }

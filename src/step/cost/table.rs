@@ -10,12 +10,12 @@ use stepsim_core::units::Time;
 /// that fall with the square of the distance. Beyond a factor `REACH` there is no correction, and everything but
 /// GEMMs is tile-wave.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Table;
+pub struct GemmTable;
 
 /// How far (as a factor, over all sizes together) a measured shape is heard.
 const REACH: f64 = 4.0;
 
-impl Cost for Table {
+impl Cost for GemmTable {
     fn time_with_units_taken(&self, kernel: &Kernel, device: &DeviceCost, taken: u32) -> Time {
         let modelled = TileWave.time_with_units_taken(kernel, device, taken);
         let (sizes, groups, accumulate) = match kernel.shape {

@@ -12,7 +12,7 @@ use crate::spec::model::ModelSpec;
 use crate::spec::stack::StackSpec;
 use crate::spec::workload::Dtype;
 use crate::spec::{Kind as FileKind, catalog, load};
-use stepsim_core::kernel_class::Kind;
+use stepsim_core::kernel_class::KernelKind;
 use stepsim_core::units::{Bandwidth, FlopRate, Time};
 
 fn device(bf16_tflops: f64, units: u32, gbps: f64, spec: CostSpec) -> DeviceCost {
@@ -204,13 +204,13 @@ fn a_measured_shape_takes_its_measured_time() {
     d.spec.table =
         vec![MeasuredGemm { m: 4096, n: 4096, k: 4096, groups: 1, accumulate: false, rate_tflops: 50.0 }];
     let want = 2.0 * 4096f64.powi(3) / 50e12;
-    assert!((Table.time(&gemm(4096, 4096, 4096), &d).s() / want - 1.0).abs() < 1e-9);
+    assert!((GemmTable.time(&gemm(4096, 4096, 4096), &d).s() / want - 1.0).abs() < 1e-9);
     // Near by, the correction is the same; far away there is none.
     let near = gemm(4096, 5120, 4096);
     let correction = want / TileWave.time(&gemm(4096, 4096, 4096), &d).s();
-    assert!((Table.time(&near, &d).s() / TileWave.time(&near, &d).s() / correction - 1.0).abs() < 1e-9);
+    assert!((GemmTable.time(&near, &d).s() / TileWave.time(&near, &d).s() / correction - 1.0).abs() < 1e-9);
     let far = gemm(64, 64, 64);
-    assert_eq!(Table.time(&far, &d), TileWave.time(&far, &d));
+    assert_eq!(GemmTable.time(&far, &d), TileWave.time(&far, &d));
 }
 
 #[test]
@@ -264,7 +264,7 @@ proptest! {
 /// fitted to: what is left as error, by device, op and format.
 #[test]
 fn measured_kernels_are_met() {
-    let rows: Vec<measured::Row> = include_str!("../../../tests/data/kernels.jsonl")
+    let rows: Vec<measured::MeasuredRow> = include_str!("../../../tests/data/kernels.jsonl")
         .lines()
         .map(|line| serde_json::from_str(line).expect("a row"))
         .collect();
@@ -287,7 +287,7 @@ fn measured_kernels_are_met() {
 /// A row that cannot be priced is skipped with its reason, and does not stop the rest.
 #[test]
 fn odd_rows_are_skipped() {
-    let row = |text: &str| serde_json::from_str::<measured::Row>(text).expect("a row");
+    let row = |text: &str| serde_json::from_str::<measured::MeasuredRow>(text).expect("a row");
     let rows = [
         row(
             r#"{"device": "H100 SXM", "op": "gemm", "m": 8192, "n": 8192, "k": 8192, "time_ms": 1.4, "extra": 1}"#,
@@ -349,7 +349,7 @@ fn scans_take_what_was_measured() {
         let plan = LayerPlan::transformer(&model, &Shard { micro_batch: 8, ..Shard::whole(&model) });
         let scan = |items: &[Item]| -> f64 {
             let kernels = items.iter().filter_map(Item::kernel);
-            let of_scan = |k: &&Kernel| k.class.kind() == Kind::Scan || k.class == KernelClass::Other;
+            let of_scan = |k: &&Kernel| k.class.kind() == KernelKind::Scan || k.class == KernelClass::Other;
             kernels.filter(of_scan).map(|k| TileWave.time(k, &d).s()).sum::<f64>() * 1e3
         };
         for (items, want) in [(&plan.forward, forward), (&plan.backward, backward)] {

@@ -5,7 +5,7 @@ use crate::model::{Kernel, KernelClass, KernelShape};
 use crate::spec::Dtype;
 use crate::spec::cost::ScanCost;
 use crate::spec::stack::LOAD_BYTES;
-use stepsim_core::kernel_class::{Kind, Pass};
+use stepsim_core::kernel_class::{KernelKind, MatmulPass};
 use stepsim_core::units::Time;
 
 /// The default level; formulas in the parent module.
@@ -27,7 +27,7 @@ impl Cost for TileWave {
         let memory = device.memory_s(kernel.bytes, left);
         let sums = spec.exposed_sums * device.memory_s(sum_bytes(kernel), left);
         let (math, exposed, floor_us) = match kernel.shape {
-            KernelShape::Gemm { .. } if kernel.class.kind() == Kind::Scan => {
+            KernelShape::Gemm { .. } if kernel.class.kind() == KernelKind::Scan => {
                 (scan_s(device, kernel, left), 0.0, floor_us(device, kernel))
             }
             KernelShape::Gemm { m, n, k, batch, .. } => {
@@ -74,14 +74,16 @@ fn fraction(device: &DeviceCost, kernel: &Kernel) -> f64 {
     let weight_grad = || spec.weight_grad.get(&kernel.format()).copied().unwrap_or(1.0);
     device.matrix_fraction(kernel.format())
         * match kernel.class.kind() {
-            Kind::Gemm(Pass::WeightGrad) => weight_grad(),
-            Kind::GroupedGemm(Pass::Forward | Pass::InputGrad) => spec.grouped_fraction,
-            Kind::GroupedGemm(Pass::WeightGrad) => spec.grouped_fraction * spec.grouped_weight_grad,
-            Kind::Gemm(Pass::Forward | Pass::InputGrad)
-            | Kind::Batched
-            | Kind::Scan
-            | Kind::Attention
-            | Kind::MemoryBound(_) => 1.0,
+            KernelKind::Gemm(MatmulPass::WeightGrad) => weight_grad(),
+            KernelKind::GroupedGemm(MatmulPass::Forward | MatmulPass::InputGrad) => spec.grouped_fraction,
+            KernelKind::GroupedGemm(MatmulPass::WeightGrad) => {
+                spec.grouped_fraction * spec.grouped_weight_grad
+            }
+            KernelKind::Gemm(MatmulPass::Forward | MatmulPass::InputGrad)
+            | KernelKind::Batched
+            | KernelKind::Scan
+            | KernelKind::Attention
+            | KernelKind::MemoryBound(_) => 1.0,
         }
 }
 

@@ -21,8 +21,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 use rustc_hash::FxHashMap;
 
 use super::Mask;
-use super::shards::Cut;
-use super::work::Work;
+use super::shards::SequenceSplit;
+use super::work::AttentionPairs;
 
 /// Samples that a group of ranks runs as one packed sequence.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -39,9 +39,9 @@ impl PackedPass {
         self.samples.iter().sum()
     }
     /// The attention work of each rank of the group.
-    pub fn works(&self, masks: &[Mask]) -> Vec<Work> {
-        let cut = if self.degree == 1 { Cut::Contiguous } else { Cut::PerDocument };
-        Work::of(&[&self.samples], self.degree, cut, masks)
+    pub fn works(&self, masks: &[Mask]) -> Vec<AttentionPairs> {
+        let cut = if self.degree == 1 { SequenceSplit::Contiguous } else { SequenceSplit::PerDocument };
+        AttentionPairs::of(&[&self.samples], self.degree, cut, masks)
     }
 }
 
@@ -85,7 +85,7 @@ pub struct OfDegree {
 }
 
 /// A sample to be placed.
-struct Sample {
+struct UnplacedSample {
     degree: u64,
     padded: u64,
     cost: u128,
@@ -102,9 +102,9 @@ impl DynamicContext {
         let sample = |&(padded, cost): &(u64, u128)| {
             let held = padded.div_ceil(room.tokens_per_rank);
             let even = (cost * u128::from(room.ranks)).div_ceil(all) as u64;
-            Sample { degree: held.max(even).next_power_of_two().min(room.ranks), padded, cost }
+            UnplacedSample { degree: held.max(even).next_power_of_two().min(room.ranks), padded, cost }
         };
-        let mut samples: Vec<Sample> = costs.iter().map(sample).collect();
+        let mut samples: Vec<UnplacedSample> = costs.iter().map(sample).collect();
         samples.sort_by_key(|s| Reverse((s.degree, s.padded)));
         let mut schedule = DynamicContext {
             passes: Vec::new(),
@@ -119,7 +119,7 @@ impl DynamicContext {
     }
 
     /// Puts samples of one degree, the longest first, each on the group that has least to do.
-    fn place(&mut self, samples: &[Sample]) {
+    fn place(&mut self, samples: &[UnplacedSample]) {
         let Some(degree) = samples.first().map(|sample| sample.degree as usize) else { return };
         let busy =
             |(group, ranks): (usize, &[u128])| Reverse((ranks.iter().copied().max().unwrap_or(0), group));
@@ -135,7 +135,7 @@ impl DynamicContext {
     }
 
     /// Puts a sample of a group into the first of its passes with room for it, or into a new one.
-    fn pack(&mut self, sample: &Sample, group: usize, begun: &mut Vec<usize>) {
+    fn pack(&mut self, sample: &UnplacedSample, group: usize, begun: &mut Vec<usize>) {
         let room = sample.degree.saturating_mul(self.tokens_per_rank);
         let fits = |pass: &&usize| self.passes[**pass].1.tokens() + sample.padded <= room;
         if let Some(pass) = begun.iter().find(fits) {

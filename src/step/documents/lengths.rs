@@ -20,14 +20,16 @@ pub fn packed(spec: &DocumentsSpec, sequence: u64, count: u64) -> Result<Vec<Vec
         return fill(|| draw(drawn, &mut rng), spec.rest, sequence, count);
     }
     let given = match (&spec.lengths, &spec.file) {
-        (Some(lengths), _) => Lengths::Stream(lengths.clone()),
+        (Some(lengths), _) => LengthsFile::Stream(lengths.clone()),
         (_, Some(file)) => read(file.content().map_err(|e| e.under("documents.file"))?, sequence)?,
-        _ => Lengths::Stream(Vec::new()),
+        _ => LengthsFile::Stream(Vec::new()),
     };
     match given {
-        Lengths::Sequences(all) => Ok(all.into_iter().cycle().take(count as usize).collect()),
-        Lengths::Stream(lengths) if lengths.is_empty() => Err(SpecError::at("documents", "there are none")),
-        Lengths::Stream(lengths) => {
+        LengthsFile::Sequences(all) => Ok(all.into_iter().cycle().take(count as usize).collect()),
+        LengthsFile::Stream(lengths) if lengths.is_empty() => {
+            Err(SpecError::at("documents", "there are none"))
+        }
+        LengthsFile::Stream(lengths) => {
             let mut next = lengths.iter().copied().cycle();
             fill(|| next.next().unwrap_or(sequence), spec.rest, sequence, count)
         }
@@ -37,25 +39,25 @@ pub fn packed(spec: &DocumentsSpec, sequence: u64, count: u64) -> Result<Vec<Vec
 /// The lengths in a file: one list, or one for each sequence.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Lengths {
+enum LengthsFile {
     Stream(Vec<u64>),
     Sequences(Vec<Vec<u64>>),
 }
 
-fn read(content: &serde_json::Value, sequence: u64) -> Result<Lengths, SpecError> {
+fn read(content: &serde_json::Value, sequence: u64) -> Result<LengthsFile, SpecError> {
     let wrong = |problem: String| {
         SpecError::at("documents.file", problem)
             .allowed("a JSON list of lengths from 1, or a list of such lists, each as long as a sequence")
     };
-    let lengths = Lengths::deserialize(content).map_err(|_| wrong("these are no lengths".into()))?;
+    let lengths = LengthsFile::deserialize(content).map_err(|_| wrong("these are no lengths".into()))?;
     let (all, empty): (Box<dyn Iterator<Item = &u64>>, bool) = match &lengths {
-        Lengths::Stream(one) => (Box::new(one.iter()), one.is_empty()),
-        Lengths::Sequences(many) => (Box::new(many.iter().flatten()), many.is_empty()),
+        LengthsFile::Stream(one) => (Box::new(one.iter()), one.is_empty()),
+        LengthsFile::Sequences(many) => (Box::new(many.iter().flatten()), many.is_empty()),
     };
     if empty || all.into_iter().any(|l| *l == 0 || *l > 1_000_000_000) {
         return Err(wrong("a length is 0 or above 1e9, or there is none".into()));
     }
-    if let Lengths::Sequences(many) = &lengths {
+    if let LengthsFile::Sequences(many) = &lengths {
         for (i, one) in many.iter().enumerate() {
             let tokens: u64 = one.iter().sum();
             if tokens != sequence {

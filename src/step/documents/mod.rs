@@ -21,4 +21,4 @@ pub use dealt::Dealt;
 pub use dynamic::{DynamicContext, OfDegree, PackedPass, Room};
 pub use images::Images;
 pub use lengths::drawn;
-pub use work::{Mask, Work, Works};
+pub use work::{AttentionPairs, Mask, Works};

@@ -6,7 +6,7 @@
 
 /// Where a sequence is cut for the ranks that share it. Borders are rounded down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
+pub enum SequenceSplit {
     /// Rank r of x holds one piece: [r·s/x, (r+1)·s/x).
     Contiguous,
     /// 2x pieces of the sequence; rank r holds r and 2x−1−r (Megatron-LM, Llama 3).
@@ -17,7 +17,7 @@ pub enum Cut {
 
 /// The keys that a query sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum VisibleKeys {
     /// All of its document.
     All,
     /// Those up to itself.
@@ -30,21 +30,21 @@ pub enum Seen {
 
 /// A run of tokens of one document that one rank holds; borders count from the document's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Piece {
+struct TokenRun {
     rank: usize,
     start: u64,
     end: u64,
 }
 
 /// The pieces of each document of a sequence.
-fn pieces(lengths: &[u64], ranks: u64, cut: Cut) -> Vec<Vec<Piece>> {
+fn pieces(lengths: &[u64], ranks: u64, cut: SequenceSplit) -> Vec<Vec<TokenRun>> {
     let sequence: u64 = lengths.iter().sum();
-    let parts = if cut == Cut::Contiguous { ranks } else { 2 * ranks };
-    let holder = |part: u64| if cut == Cut::Contiguous { part } else { part.min(parts - 1 - part) };
+    let parts = if cut == SequenceSplit::Contiguous { ranks } else { 2 * ranks };
+    let holder = |part: u64| if cut == SequenceSplit::Contiguous { part } else { part.min(parts - 1 - part) };
     let border = |length: u64, part: u64| (u128::from(length) * u128::from(part) / u128::from(parts)) as u64;
     let mut from = 0;
     let mut of_document = |&length: &u64| {
-        let (start, whole) = if cut == Cut::PerDocument { (0, length) } else { (from, sequence) };
+        let (start, whole) = if cut == SequenceSplit::PerDocument { (0, length) } else { (from, sequence) };
         from += length;
         // The part that holds a token.
         let at = |token: u64| {
@@ -53,7 +53,7 @@ fn pieces(lengths: &[u64], ranks: u64, cut: Cut) -> Vec<Vec<Piece>> {
         let parts_of_it = at(start)..at(start + length - 1) + 1;
         let clip = |part| {
             let (a, b) = (border(whole, part).max(start), border(whole, part + 1).min(start + length));
-            (a < b).then(|| Piece { rank: holder(part) as usize, start: a - start, end: b - start })
+            (a < b).then(|| TokenRun { rank: holder(part) as usize, start: a - start, end: b - start })
         };
         parts_of_it.filter_map(clip).collect()
     };
@@ -68,29 +68,29 @@ fn corner(q: u64, k: u64) -> i128 {
 }
 
 /// Pairs of queries [a, b) with keys [c, d) of one document.
-fn pairs((a, b): (u64, u64), (c, d): (u64, u64), seen: Seen) -> i128 {
+fn pairs((a, b): (u64, u64), (c, d): (u64, u64), seen: VisibleKeys) -> i128 {
     let first = |q: u64, k: u64| match seen {
-        Seen::Window(w) => corner(q, k) - corner(q.saturating_sub(w), k),
+        VisibleKeys::Window(w) => corner(q, k) - corner(q.saturating_sub(w), k),
         _ => corner(q, k),
     };
     match seen {
-        Seen::All => i128::from(b - a) * i128::from(d - c),
-        Seen::Causal | Seen::Window(_) => first(b, d) - first(a, d) - first(b, c) + first(a, c),
-        Seen::Chunk(size) => {
+        VisibleKeys::All => i128::from(b - a) * i128::from(d - c),
+        VisibleKeys::Causal | VisibleKeys::Window(_) => first(b, d) - first(a, d) - first(b, c) + first(a, c),
+        VisibleKeys::Chunk(size) => {
             let size = size.max(1);
             let inside = |chunk: u64, (x, y): (u64, u64)| {
                 let from = x.max(chunk * size);
                 (from, y.min((chunk + 1) * size).max(from))
             };
             let chunks = a.max(c) / size..b.min(d).div_ceil(size);
-            chunks.map(|n| pairs(inside(n, (a, b)), inside(n, (c, d)), Seen::Causal)).sum()
+            chunks.map(|n| pairs(inside(n, (a, b)), inside(n, (c, d)), VisibleKeys::Causal)).sum()
         }
     }
 }
 
 /// The work of the ranks that share a sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shares {
+pub struct SequenceShares {
     /// `pairs[rank][step]`: pairs of the rank's queries with the keys that it has in that step of a ring: first its
     /// own keys, then the keys of the rank before it, and so on. Diagonal included.
     pub pairs: Vec<Vec<u128>>,
@@ -100,18 +100,19 @@ pub struct Shares {
     pub foreign_keys: Vec<u64>,
 }
 
-impl Shares {
+impl SequenceShares {
     /// Of a sequence of documents over `ranks` ranks.
-    pub fn of(lengths: &[u64], ranks: u64, cut: Cut, seen: Seen) -> Shares {
+    pub fn of(lengths: &[u64], ranks: u64, cut: SequenceSplit, seen: VisibleKeys) -> SequenceShares {
         let n = ranks as usize;
-        let mut shares = Shares { pairs: vec![vec![0; n]; n], tokens: vec![0; n], foreign_keys: vec![0; n] };
+        let mut shares =
+            SequenceShares { pairs: vec![vec![0; n]; n], tokens: vec![0; n], foreign_keys: vec![0; n] };
         for document in pieces(lengths, ranks, cut) {
             shares.add(&document, seen);
         }
         shares
     }
 
-    fn add(&mut self, document: &[Piece], seen: Seen) {
+    fn add(&mut self, document: &[TokenRun], seen: VisibleKeys) {
         let ranks = self.tokens.len();
         let mut reach = vec![0; if document.len() > 1 { ranks } else { 0 }];
         for q in document {
@@ -119,7 +120,7 @@ impl Shares {
             if let Some(reach) = reach.get_mut(q.rank) {
                 *reach = q.end.max(*reach);
             }
-            for k in document.iter().filter(|k| seen == Seen::All || k.start < q.end) {
+            for k in document.iter().filter(|k| seen == VisibleKeys::All || k.start < q.end) {
                 let step = (q.rank + ranks - k.rank) % ranks;
                 self.pairs[q.rank][step] += pairs((q.start, q.end), (k.start, k.end), seen) as u128;
             }

@@ -1,28 +1,28 @@
 //! The attention work of one micro-batch on one rank.
 
 use super::Dealt;
-use super::shards::{Cut, Seen, Shares};
+use super::shards::{SequenceShares, SequenceSplit, VisibleKeys};
 use crate::spec::model::{AttentionSpec, ModelSpec};
 use crate::spec::workload::ContextSpec;
 use stepsim_core::known::number_of;
 
 /// The keys that the queries of a layer see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mask(pub Seen);
+pub struct Mask(pub VisibleKeys);
 
 impl Mask {
     /// Of a layer, with its window, chunks or the keys that an indexer keeps.
     pub fn of(attention: &AttentionSpec) -> Mask {
         let kept = attention.indexer.map(|x| x.top_k).or(attention.window);
         Mask(match (kept, attention.chunk) {
-            (Some(window), _) => Seen::Window(window),
-            (None, Some(chunk)) => Seen::Chunk(chunk),
+            (Some(window), _) => VisibleKeys::Window(window),
+            (None, Some(chunk)) => VisibleKeys::Chunk(chunk),
             (None, None) => Mask::whole(attention).0,
         })
     }
     /// The same without window or chunks.
     pub fn whole(attention: &AttentionSpec) -> Mask {
-        Mask(if attention.causal { Seen::Causal } else { Seen::All })
+        Mask(if attention.causal { VisibleKeys::Causal } else { VisibleKeys::All })
     }
     /// All masks of a model.
     pub fn of_model(model: &ModelSpec) -> Vec<Mask> {
@@ -39,7 +39,7 @@ impl Mask {
 
 /// Pairs of queries and keys of one micro-batch on one rank.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Work {
+pub struct AttentionPairs {
     /// By mask, by step of the ring of key blocks (one step where there is none): pairs, the diagonal by half, so that
     /// one document of s tokens has s²/2.
     areas: Vec<(Mask, Vec<f64>)>,
@@ -47,20 +47,26 @@ pub struct Work {
     pub document: f64,
 }
 
-impl Work {
+impl AttentionPairs {
     /// Of the ranks of a ring, for the sequences of one micro-batch.
-    pub(super) fn of(sequences: &[&[u64]], ranks: u64, cut: Cut, masks: &[Mask]) -> Vec<Work> {
+    pub(super) fn of(
+        sequences: &[&[u64]],
+        ranks: u64,
+        cut: SequenceSplit,
+        masks: &[Mask],
+    ) -> Vec<AttentionPairs> {
         let tokens: f64 = sequences.iter().flat_map(|s| s.iter()).map(|l| *l as f64).sum();
         let squares: f64 = sequences.iter().flat_map(|s| s.iter()).map(|l| (*l as f64).powi(2)).sum();
         let nothing = masks.iter().map(|m| (*m, vec![0.0; ranks as usize])).collect();
-        let mut all = vec![Work { areas: nothing, document: squares / tokens.max(1.0) }; ranks as usize];
+        let mut all =
+            vec![AttentionPairs { areas: nothing, document: squares / tokens.max(1.0) }; ranks as usize];
         for (i, mask) in masks.iter().enumerate() {
             for sequence in sequences {
-                let shares = Shares::of(sequence, ranks, cut, mask.0);
+                let shares = SequenceShares::of(sequence, ranks, cut, mask.0);
                 for ((work, pairs), tokens) in all.iter_mut().zip(&shares.pairs).zip(&shares.tokens) {
                     let areas = &mut work.areas[i].1;
                     areas.iter_mut().zip(pairs).for_each(|(area, pairs)| *area += *pairs as f64);
-                    if mask.0 != Seen::All {
+                    if mask.0 != VisibleKeys::All {
                         areas[0] -= *tokens as f64 / 2.0;
                     }
                 }
@@ -78,14 +84,14 @@ impl Work {
         self.areas.iter().find(|a| a.0 == mask).map(|a| a.1.iter().sum())
     }
     /// So many times as many pairs.
-    pub fn times(&self, factor: f64) -> Work {
+    pub fn times(&self, factor: f64) -> AttentionPairs {
         let mut work = self.clone();
         work.areas.iter_mut().flat_map(|a| &mut a.1).for_each(|area| *area *= factor);
         work
     }
 
     /// Combines figure by figure.
-    fn with(&mut self, other: &Work, combine: impl Fn(f64, f64) -> f64) {
+    fn with(&mut self, other: &AttentionPairs, combine: impl Fn(f64, f64) -> f64) {
         self.document = combine(self.document, other.document);
         for (mine, its) in self.areas.iter_mut().zip(&other.areas) {
             mine.1.iter_mut().zip(&its.1).for_each(|(a, b)| *a = combine(*a, *b));
@@ -96,7 +102,7 @@ impl Work {
 /// The work of each rank in each micro-batch.
 #[derive(Clone, Debug)]
 pub struct Works {
-    works: Vec<Work>,
+    works: Vec<AttentionPairs>,
     ring: usize,
     micro_batches: usize,
 }
@@ -109,24 +115,25 @@ impl Works {
     pub fn new(dealt: &Dealt, model: &ModelSpec, context: &ContextSpec) -> Option<Works> {
         let ring = context.size / context.inner();
         let cut = match (context.per_document, context.zigzag && model.attention.causal) {
-            _ if ring == 1 => Cut::Contiguous,
-            (true, _) => Cut::PerDocument,
-            (false, true) => Cut::Zigzag,
-            (false, false) => Cut::Contiguous,
+            _ if ring == 1 => SequenceSplit::Contiguous,
+            (true, _) => SequenceSplit::PerDocument,
+            (false, true) => SequenceSplit::Zigzag,
+            (false, false) => SequenceSplit::Contiguous,
         };
         let masks = Mask::of_model(model);
         let documents: usize = dealt.sequences.iter().map(Vec::len).sum();
-        let pieces = if cut == Cut::PerDocument { (2 * ring).pow(2) } else { 4 };
+        let pieces = if cut == SequenceSplit::PerDocument { (2 * ring).pow(2) } else { 4 };
         if documents as f64 * pieces as f64 * masks.len() as f64 > MOST {
             return None;
         }
         let all = (0..dealt.ranks()).flat_map(|r| (0..dealt.micro_batches()).map(move |m| (r, m)));
-        let works = all.flat_map(|(r, m)| Work::of(&dealt.micro_batch(r, m), ring, cut, &masks)).collect();
+        let works =
+            all.flat_map(|(r, m)| AttentionPairs::of(&dealt.micro_batch(r, m), ring, cut, &masks)).collect();
         Some(Works { works, ring: ring as usize, micro_batches: dealt.micro_batches() })
     }
 
     /// Of every micro-batch of a rank.
-    pub fn of_rank(&self, data: usize, context: usize, spec: &ContextSpec) -> Vec<&Work> {
+    pub fn of_rank(&self, data: usize, context: usize, spec: &ContextSpec) -> Vec<&AttentionPairs> {
         let position = context / spec.inner() as usize;
         let first = data * self.micro_batches * self.ring + position;
         self.works[first..].iter().step_by(self.ring).take(self.micro_batches).collect()
@@ -134,8 +141,8 @@ impl Works {
 
     /// The mean over micro-batches of what the fullest of the ranks that share a sequence has in each step of the ring:
     /// they wait for each other in every layer.
-    pub fn usual(&self) -> Option<Work> {
-        let mut sum: Option<Work> = None;
+    pub fn usual(&self) -> Option<AttentionPairs> {
+        let mut sum: Option<AttentionPairs> = None;
         for ranks in self.works.chunks(self.ring) {
             let mut fullest = ranks[0].clone();
             ranks[1..].iter().for_each(|rank| fullest.with(rank, f64::max));
@@ -145,7 +152,7 @@ impl Works {
             }
         }
         let count = (self.works.len() / self.ring) as f64;
-        let mean = |mut work: Work| {
+        let mean = |mut work: AttentionPairs| {
             let zero = work.times(0.0);
             work.with(&zero, |a, _| a / count);
             work

@@ -11,9 +11,9 @@
 //! Source: Hu et al. 2021 (arXiv 2106.09685); what eager software does around the products: huggingface/peft,
 //! tuners/lora/layer.py.
 
-use super::blocks::Blocks;
+use super::blocks::LayerBuilder;
 use super::item::{CommOp, Item, Kernel};
-use super::linear::{Linear, Passes};
+use super::linear::{Linear, PassItems};
 use super::{KernelClass, Shard};
 use crate::spec::stack::FusedPart;
 use crate::spec::workload::{AdapterSpec, Dtype, Trained};
@@ -27,7 +27,7 @@ pub(super) struct Adapters {
     pub(super) weight_grad: Vec<Item>,
 }
 
-impl Blocks<'_> {
+impl LayerBuilder<'_> {
     /// The adapters of a linear layer on `tokens`; their weights, and the tensors that they keep, are noted.
     pub(super) fn adapters_of(&mut self, l: &Linear, tokens: u64) -> Adapters {
         let s = self.shard;
@@ -112,7 +112,11 @@ impl Adapters {
 
     /// Puts them around the products of a frozen layer, whose weight gradient they stand in for. Without any, nothing
     /// reads what was gathered for it.
-    pub(super) fn around(&self, l: &Linear, (forward, input_grad, weight_grad, backward): Passes) -> Passes {
+    pub(super) fn around(
+        &self,
+        l: &Linear,
+        (forward, input_grad, weight_grad, backward): PassItems,
+    ) -> PassItems {
         let is = |item: &Item, name: &str| item.kernel().is_some_and(|k| k.name == name);
         let [product, input, weight] = l.names;
         let [before, behind] = &self.input_grad;

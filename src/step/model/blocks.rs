@@ -2,9 +2,9 @@
 
 use super::KernelClass;
 use super::item::Item;
-use super::layer::{LayerKind, LayerPlan, Parameters, Saved, SavedBy};
+use super::layer::{LayerKind, LayerPlan, Parameters, SavedBy, SavedTensor};
 use super::shard::Shard;
-use crate::moe::Exchange;
+use crate::moe::MoeExchange;
 use crate::spec::model::{ModelSpec, Norm};
 use crate::spec::stack::FusedPart;
 use crate::spec::workload::{
@@ -43,7 +43,7 @@ impl Block {
 }
 
 /// A layer under construction.
-pub(super) struct Blocks<'a> {
+pub(super) struct LayerBuilder<'a> {
     pub(super) model: &'a ModelSpec,
     pub(super) shard: &'a Shard,
     /// The share of the image tokens that a layer of cross-attention reads.
@@ -60,7 +60,7 @@ pub(super) struct Blocks<'a> {
     /// Matrices so far.
     pub(super) matrices: usize,
     /// Tensors kept, each with the number of the block that comes next.
-    saved: Vec<(usize, Saved)>,
+    saved: Vec<(usize, SavedTensor)>,
     gradients: f64,
     widest: f64,
     /// The recomputation that makes the residual stream again.
@@ -69,9 +69,9 @@ pub(super) struct Blocks<'a> {
     pub(super) output_share: f64,
 }
 
-impl<'a> Blocks<'a> {
+impl<'a> LayerBuilder<'a> {
     pub(super) fn new(model: &'a ModelSpec, shard: &'a Shard) -> Self {
-        Blocks {
+        LayerBuilder {
             model,
             shard,
             images: None,
@@ -119,8 +119,10 @@ impl<'a> Blocks<'a> {
         by: &[RecomputeModule],
         for_weight_grad: bool,
     ) {
-        self.saved
-            .push((self.blocks.len(), Saved { name, bytes, by: SavedBy(by.to_vec()), for_weight_grad }));
+        self.saved.push((
+            self.blocks.len(),
+            SavedTensor { name, bytes, by: SavedBy(by.to_vec()), for_weight_grad },
+        ));
     }
     /// Notes an input of products with weights, which is kept for their gradients: where those, or one of the
     /// adapters of these matrices, are trained.
@@ -263,7 +265,7 @@ impl<'a> Blocks<'a> {
         } else if self.shard.lowest {
             self.without_input_gradient();
         }
-        let saved: Vec<Saved> = self.saved.into_iter().map(|(_, saved)| saved).collect();
+        let saved: Vec<SavedTensor> = self.saved.into_iter().map(|(_, saved)| saved).collect();
         let collect = |pick: fn(&Block) -> &Vec<Item>, reverse: bool| -> Vec<Item> {
             let mut order: Vec<&Block> = self.blocks.iter().collect();
             if reverse {
@@ -276,11 +278,11 @@ impl<'a> Blocks<'a> {
             _ => items,
         };
         let for_weight_grad: f64 = saved.iter().filter(|s| s.for_weight_grad).map(|s| s.bytes).sum();
-        let holds = |wanted: Exchange| {
+        let holds = |wanted: MoeExchange| {
             let is = |i: &Item| i.comm().is_some_and(|c| c.exchange == Some(wanted));
             self.blocks.iter().position(|b| b.forward.iter().any(is))
         };
-        let between = holds(Exchange::Dispatch).zip(holds(Exchange::Combine));
+        let between = holds(MoeExchange::Dispatch).zip(holds(MoeExchange::Combine));
         let kernels = |blocks: &[Block]| {
             blocks.iter().flat_map(|b| &b.weight_grad).filter(|i| i.kernel().is_some()).count() as u32
         };

@@ -8,7 +8,7 @@ use stepsim_core::kernel_class::KernelClass;
 
 /// Lists of kernels around the products of one linear layer.
 #[derive(Default)]
-pub(super) struct Prepared {
+pub(super) struct OperandCasts {
     /// Before the forward product.
     pub forward: Vec<Item>,
     /// Before the input gradient.
@@ -19,9 +19,9 @@ pub(super) struct Prepared {
     pub per_step: Vec<Item>,
 }
 
-impl Prepared {
+impl OperandCasts {
     /// The same with what converts frozen weights back before both products that read them.
-    pub fn with_weights_back(mut self, item: Option<Item>) -> Prepared {
+    pub fn with_weights_back(mut self, item: Option<Item>) -> OperandCasts {
         self.forward.extend(item.clone());
         self.input_grad.extend(item);
         self
@@ -44,8 +44,8 @@ pub(super) struct Operands {
 
 impl Shard {
     /// The casts of a layer whose input and output gradient play these roles.
-    pub(super) fn casts(&self, gemm: Fp8Gemm, roles: [CastRole; 2], of: &Operands) -> Prepared {
-        let Some(recipe) = self.narrow_recipe(gemm) else { return Prepared::default() };
+    pub(super) fn casts(&self, gemm: Fp8Gemm, roles: [CastRole; 2], of: &Operands) -> OperandCasts {
+        let Some(recipe) = self.narrow_recipe(gemm) else { return OperandCasts::default() };
         let none = Casts::default();
         let [input, gradient] = roles.map(|role| recipe.casts(role).unwrap_or(&none));
         let weight_role = if of.grouped { CastRole::ExpertWeight } else { CastRole::Weight };
@@ -68,7 +68,7 @@ impl Shard {
             let each = (0..of.groups).flat_map(|_| one.iter().cloned());
             list(&all, [of.weights * of.groups; 2]).into_iter().chain(each).collect()
         };
-        Prepared {
+        OperandCasts {
             forward: [operand(&input.forward, of.input), of_weights(&weights.forward)].concat(),
             input_grad: [operand(&gradient.backward, of.gradient), of_weights(&weights.backward)].concat(),
             weight_grad: list(&input.backward, of.input),

@@ -1,10 +1,10 @@
 //! The ends of the model: token embedding, and final norm with LM head and loss.
 
 use super::KernelClass;
-use super::blocks::{Block, Blocks};
+use super::blocks::{Block, LayerBuilder};
 use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel};
 use super::layer::{LayerKind, LayerPlan};
-use super::linear::{Cut, Linear, products};
+use super::linear::{Linear, LinearSplit, products};
 use super::shard::Shard;
 use crate::spec::model::{ModelSpec, Positions};
 use crate::spec::stack::FusedPart;
@@ -13,7 +13,7 @@ use crate::spec::workload::{Dtype, Fp8Gemm, KernelFusion};
 impl LayerPlan {
     /// The token embedding, its table cut by rows of the vocabulary over tensor-parallel ranks.
     pub fn embedding(model: &ModelSpec, shard: &Shard) -> LayerPlan {
-        let mut b = Blocks::new(model, shard);
+        let mut b = LayerBuilder::new(model, shard);
         let rows = (model.vocabulary + model.extra_rows).div_ceil(shard.tensor);
         b.parameters.dense = rows * model.hidden;
         if model.positions == Positions::Learned {
@@ -28,7 +28,7 @@ impl LayerPlan {
     /// model's embedding and head: their tables are no parameters of the module.
     pub fn prediction(model: &ModelSpec, shard: &Shard) -> LayerPlan {
         let layer = model.layer(model.layers.saturating_sub(1));
-        let mut b = Blocks::new(&layer, shard);
+        let mut b = LayerBuilder::new(&layer, shard);
         lookup(&mut b);
         b.norm("norm");
         b.norm("norm");
@@ -37,7 +37,7 @@ impl LayerPlan {
         b.push(Block::of(copy("join with embedding"), copy("part gradients"), &[]));
         b.save_input("joined input", elements as f64 * shard.saved_input(Fp8Gemm::Projection), &[], &[]);
         let (h, gemm) = (model.hidden, Fp8Gemm::Projection);
-        b.linear(Linear::new(products!("join projection"), 2 * h, h, Cut::No, gemm));
+        b.linear(Linear::new(products!("join projection"), 2 * h, h, LinearSplit::No, gemm));
         b.transformer(&layer);
         lm_head(&mut b);
         b.finish(LayerKind::Prediction)
@@ -47,7 +47,7 @@ impl LayerPlan {
     /// fp32 for the loss's gradient. A tied table is counted with the embedding; `holds_table` is true where this rank
     /// holds a copy of its own (the embedding is on another stage), which is not a parameter of the model.
     pub fn head(model: &ModelSpec, shard: &Shard, holds_table: bool) -> LayerPlan {
-        let mut b = Blocks::new(model, shard);
+        let mut b = LayerBuilder::new(model, shard);
         lm_head(&mut b);
         let columns = model.vocabulary.div_ceil(shard.tensor);
         b.parameters.dense += if model.head_bias { columns } else { 0 };
@@ -57,7 +57,7 @@ impl LayerPlan {
 }
 
 /// Rows of the embedding table, and their gradients.
-fn lookup(b: &mut Blocks) {
+fn lookup(b: &mut LayerBuilder) {
     let (model, shard) = (b.model, b.shard);
     let t = shard.tokens();
     let elements = t * model.hidden;
@@ -93,7 +93,7 @@ fn lookup(b: &mut Blocks) {
 }
 
 /// Norm, LM head and loss; the table is not counted.
-fn lm_head(b: &mut Blocks) {
+fn lm_head(b: &mut LayerBuilder) {
     let (model, shard) = (b.model, b.shard);
     b.norm("final norm");
     let t = shard.tokens();
@@ -104,7 +104,7 @@ fn lm_head(b: &mut Blocks) {
     b.output_share = if keeps_output(shard) { 0.0 } else { 1.0 / shard.loss.tiles as f64 };
     b.linear(Linear {
         biases: model.biases,
-        ..Linear::new(products!("lm head"), model.hidden, columns, Cut::Columns, Fp8Gemm::LmHead)
+        ..Linear::new(products!("lm head"), model.hidden, columns, LinearSplit::Columns, Fp8Gemm::LmHead)
     });
     b.output_share = 1.0;
     b.parameters.dense = before;
@@ -174,7 +174,7 @@ const PYTORCH_LOSS: [f64; 2] = [16.0, 26.0];
 ///
 /// Cross-entropy: the largest logit, the target's logit and the sum of exponentials are summed over the vocabulary's
 /// ranks (three all-reduces of one fp32 a token, here as one).
-fn loss(b: &mut Blocks, tokens: u64, columns: u64) {
+fn loss(b: &mut LayerBuilder, tokens: u64, columns: u64) {
     let s = b.shard;
     let logits = tokens as f64 * columns as f64;
     let kept = s.loss.logits.bytes() * logits;

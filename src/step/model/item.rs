@@ -1,6 +1,6 @@
 //! Kernels and communication points: the items of a layer's lists.
 
-use crate::moe::{Exchange, Staged};
+use crate::moe::{MoeExchange, SecondStage};
 use stepsim_core::kernel_class::KernelClass;
 
 use crate::spec::kernel::{AttentionGeneration, Format, Scaling};
@@ -142,9 +142,9 @@ pub struct CommPoint {
     /// it. 0: the next item waits.
     pub hidden_behind: u32,
     /// The exchange with experts that it is, if it is one of the four.
-    pub exchange: Option<Exchange>,
+    pub exchange: Option<MoeExchange>,
     /// The second stage and kernel of an exchange that brings its own.
-    pub staged: Option<Staged>,
+    pub staged: Option<SecondStage>,
 }
 
 /// Among whom a layer communicates.

@@ -17,7 +17,7 @@ pub struct LayerPlan {
     /// Both gradients in one pass, as implementations without zero-bubble schedules order them.
     pub backward: Vec<Item>,
     /// Tensors that forward keeps for backward where nothing is recomputed.
-    pub saved: Vec<Saved>,
+    pub saved: Vec<SavedTensor>,
     /// Bytes of the layer's input on this rank: what full recomputation keeps, and what a pipeline border sends.
     pub boundary_bytes: u64,
     /// Bytes of the image tokens that it reads on this rank; 0: it reads none.
@@ -34,7 +34,7 @@ pub struct LayerPlan {
     /// Those that are trained.
     pub trained: Parameters,
     /// Its weight matrices on this rank, for optimizers that work on whole ones.
-    pub matrices: Vec<super::muon::Held>,
+    pub matrices: Vec<super::muon::MatrixBatch>,
     /// True if tensor-parallel ranks hold the same weights and each has gradients of its own images, which are summed
     /// over them.
     pub sums_over_tensor: bool,
@@ -97,7 +97,7 @@ impl Parameters {
 
 /// A tensor that forward keeps for backward.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Saved {
+pub struct SavedTensor {
     /// Its name.
     pub name: &'static str,
     /// Its size on this rank in bytes.

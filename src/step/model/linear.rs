@@ -1,15 +1,15 @@
 //! Linear layers: their GEMMs, what casts the operands, and the tensor-parallel communication around them.
 
 use super::KernelClass;
-use super::blocks::{Block, Blocks};
-use super::casts::{Operands, Prepared};
+use super::blocks::{Block, LayerBuilder};
+use super::casts::{OperandCasts, Operands};
 use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel, KernelShape};
 use crate::spec::recipe::CastRole;
 use crate::spec::workload::{AdaptedMatrix, Fp8Gemm, RecomputeModule};
 
 /// How a linear layer meets tensor parallelism.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cut {
+pub(super) enum LinearSplit {
     /// Output columns are cut: the input is gathered (or its gradient summed).
     Columns,
     /// Inner products are cut: the output is summed.
@@ -23,8 +23,8 @@ pub(super) enum Cut {
 }
 
 /// Lists of one block: forward, input gradient, weight gradient, fused backward.
-pub(super) type Passes = (Passed, Passed, Passed, Passed);
-pub(super) type Passed = Vec<Item>;
+pub(super) type PassItems = (ItemList, ItemList, ItemList, ItemList);
+pub(super) type ItemList = Vec<Item>;
 
 /// Names of a layer's product, of its input gradient and of its weight gradient.
 macro_rules! products {
@@ -42,7 +42,7 @@ pub(super) struct Linear {
     pub(super) inputs: u64,
     /// Output width on this rank.
     pub(super) outputs: u64,
-    pub(super) cut: Cut,
+    pub(super) cut: LinearSplit,
     pub(super) biases: bool,
     pub(super) gemm: Fp8Gemm,
     pub(super) modules: &'static [RecomputeModule],
@@ -56,18 +56,18 @@ impl Linear {
         names: [&'static str; 3],
         inputs: u64,
         outputs: u64,
-        cut: Cut,
+        cut: LinearSplit,
         gemm: Fp8Gemm,
     ) -> Linear {
         Linear { names, inputs, outputs, cut, biases: false, gemm, modules: &[], parts: Vec::new() }
     }
 }
 
-impl Blocks<'_> {
+impl LayerBuilder<'_> {
     /// A linear layer of `inputs`×`outputs` weights on this rank, with its tensor-parallel communication.
     pub(super) fn linear(&mut self, l: Linear) {
         let s = self.shard;
-        let tokens = if l.cut == Cut::No { s.local_tokens() } else { s.tokens() };
+        let tokens = if l.cut == LinearSplit::No { s.local_tokens() } else { s.tokens() };
         let (inputs, outputs) = (l.inputs, l.outputs);
         let t = tokens as f64;
         let dtype = s.gemm_dtype(l.gemm);
@@ -97,9 +97,9 @@ impl Blocks<'_> {
         let gathered = t * inputs as f64;
         let products = [forward, input_grad, weight_grad].map(Item::Kernel);
         let (f, i, w, b) = match (l.cut, products) {
-            (Cut::Columns, products) if s.tensor > 1 => self.columns(products, gathered, l.gemm),
-            (Cut::Rows, products) if s.tensor > 1 => self.rows(products, t * outputs as f64, l.gemm),
-            (Cut::ColumnsGathered, products) if s.sequence_parallel => {
+            (LinearSplit::Columns, products) if s.tensor > 1 => self.columns(products, gathered, l.gemm),
+            (LinearSplit::Rows, products) if s.tensor > 1 => self.rows(products, t * outputs as f64, l.gemm),
+            (LinearSplit::ColumnsGathered, products) if s.sequence_parallel => {
                 // The layer that gathered sums the input gradient; the saved shard is gathered anew for this weight
                 // gradient.
                 let (_, _, w, b) = self.columns(products, gathered, l.gemm);
@@ -110,7 +110,7 @@ impl Blocks<'_> {
             (_, [f, i, w]) => (vec![f], vec![i.clone()], vec![w.clone()], vec![i, w]),
         };
         let (sums, bias) = self.unfused_gradients(&l, tokens);
-        let behind = |items: Passed, name: &str, more: &[&Passed]| -> Passed {
+        let behind = |items: ItemList, name: &str, more: &[&ItemList]| -> ItemList {
             let made = |i: &Item| i.kernel().is_some_and(|k| k.name == name);
             let more = more.iter().flat_map(|items| items.iter().cloned());
             items
@@ -128,17 +128,17 @@ impl Blocks<'_> {
         let input_grad = behind(i, input, &[&bias]);
         let weight_grad = behind(w, weight, &[&sums]);
         let backward = behind(b, weight, &[&sums, &bias]);
-        let after = |prepared: &[&Passed], items: Passed| -> Passed {
+        let after = |prepared: &[&ItemList], items: ItemList| -> ItemList {
             prepared.iter().flat_map(|p| p.iter().cloned()).chain(items).collect()
         };
         let prepared = match s.trained.weights() {
             true => prepared,
             // Frozen weights were cast once and for all.
-            false => Prepared { weight_grad: Vec::new(), per_step: Vec::new(), ..prepared },
+            false => OperandCasts { weight_grad: Vec::new(), per_step: Vec::new(), ..prepared },
         };
         let prepared = prepared.with_weights_back(self.converts_back(l.gemm, inputs * outputs, 0));
         self.weight_casts.extend(prepared.per_step);
-        let spared = |items: &Passed| -> Passed {
+        let spared = |items: &ItemList| -> ItemList {
             let of_input = |item: &Item| match item {
                 Item::Kernel(k) => k.name == input || k.name == "adapter down input gradient",
                 Item::Comm(c) => c.name.ends_with(" input gradient"),
@@ -187,14 +187,14 @@ impl Blocks<'_> {
         }
     }
     /// The casts of the operands of a linear layer.
-    fn prepare(&self, l: &Linear, tokens: u64) -> Prepared {
+    fn prepare(&self, l: &Linear, tokens: u64) -> OperandCasts {
         let s = self.shard;
         let share = |width: u64, cut: bool| {
             let cut = cut && s.sequence_parallel && s.tensor > 1;
             [width * if cut { s.local_tokens() } else { tokens }, width * tokens]
         };
-        let columns = matches!(l.cut, Cut::Columns | Cut::ColumnsGathered);
-        let rows = matches!(l.cut, Cut::Rows | Cut::RowsUnsummed);
+        let columns = matches!(l.cut, LinearSplit::Columns | LinearSplit::ColumnsGathered);
+        let rows = matches!(l.cut, LinearSplit::Rows | LinearSplit::RowsUnsummed);
         let of = Operands {
             input: share(l.inputs, columns),
             gradient: share(l.outputs, rows),
@@ -212,7 +212,7 @@ impl Blocks<'_> {
     /// The kernels behind a weight gradient that is not added up where it is made: its sum with the gradients of the
     /// micro-batches before; and the sum over tokens for the bias, which stays in place where weight gradients are put
     /// off (the zero-bubble authors' store of delayed work takes products alone).
-    fn unfused_gradients(&self, l: &Linear, tokens: u64) -> (Passed, Passed) {
+    fn unfused_gradients(&self, l: &Linear, tokens: u64) -> (ItemList, ItemList) {
         let s = self.shard;
         if s.fuses_gradients() || !s.trained.weights() {
             return (Vec::new(), Vec::new());
@@ -225,7 +225,7 @@ impl Blocks<'_> {
         (only(sums, !s.fuses_accumulation()), only(bias, l.biases))
     }
     /// Column-cut: gather the input before; sum its gradient after, beside the weight gradient or behind it.
-    fn columns(&self, [fwd, igrad, wgrad]: [Item; 3], gathered: f64, gemm: Fp8Gemm) -> Passes {
+    fn columns(&self, [fwd, igrad, wgrad]: [Item; 3], gathered: f64, gemm: Fp8Gemm) -> PassItems {
         let s = self.shard;
         let tensor = |name, op, bytes| CommPoint::new(name, CommGroup::Tensor, op, bytes);
         let gather = tensor("all-gather input", CommOp::AllGather, gathered * s.gathered_input(gemm));
@@ -265,7 +265,7 @@ impl Blocks<'_> {
         order.into_iter().flatten().collect()
     }
     /// Row-cut: sum the output after; gather its gradient before.
-    fn rows(&self, [fwd, igrad, wgrad]: [Item; 3], output: f64, gemm: Fp8Gemm) -> Passes {
+    fn rows(&self, [fwd, igrad, wgrad]: [Item; 3], output: f64, gemm: Fp8Gemm) -> PassItems {
         let s = self.shard;
         let tensor = |name, op, bytes| Item::Comm(CommPoint::new(name, CommGroup::Tensor, op, bytes));
         if s.sequence_parallel {

@@ -1,8 +1,8 @@
 //! The dense MLP (and the shared experts, which are one).
 
 use super::KernelClass;
-use super::blocks::{Block, Blocks};
-use super::linear::{Cut, Linear, products};
+use super::blocks::{Block, LayerBuilder};
+use super::linear::{Linear, LinearSplit, products};
 use crate::spec::recipe::CastRole;
 use crate::spec::stack::FusedPart;
 use crate::spec::workload::AdaptedMatrix::{Down, Gate, Up};
@@ -22,19 +22,19 @@ pub(super) struct Mlp {
 
 impl Mlp {
     /// Adds all of it.
-    pub(super) fn add(&self, b: &mut Blocks) {
+    pub(super) fn add(&self, b: &mut LayerBuilder) {
         self.up(b);
         self.down(b);
     }
     fn is_shared(&self) -> bool {
         self.name == "shared expert"
     }
-    fn width(&self, b: &Blocks) -> u64 {
+    fn width(&self, b: &LayerBuilder) -> u64 {
         self.ffn / b.shard.tensor
     }
 
     /// Adds the first product (or two) and the activation.
-    pub(super) fn up(&self, b: &mut Blocks) {
+    pub(super) fn up(&self, b: &mut LayerBuilder) {
         let (m, s, modules, gemm) = (b.model, b.shard, self.modules, self.gemm);
         let width = self.width(b);
         let up = if m.gated_mlp { 2 * width } else { width };
@@ -44,7 +44,7 @@ impl Mlp {
             b.save_input("MLP input", bytes, &[RecomputeModule::Norm], &[Gate, Up]);
         }
         let names = if self.is_shared() { products!("shared expert up") } else { products!("mlp up") };
-        let cut = if m.parallel_block { Cut::ColumnsGathered } else { Cut::Columns };
+        let cut = if m.parallel_block { LinearSplit::ColumnsGathered } else { LinearSplit::Columns };
         b.linear(Linear {
             biases: m.mlp_biases(),
             modules,
@@ -72,13 +72,13 @@ impl Mlp {
     }
 
     /// Adds the last product.
-    pub(super) fn down(&self, b: &mut Blocks) {
+    pub(super) fn down(&self, b: &mut LayerBuilder) {
         let names = if self.is_shared() { products!("shared expert down") } else { products!("mlp down") };
         b.linear(Linear {
             biases: b.model.mlp_biases(),
             modules: self.modules,
             parts: vec![(Down, b.model.hidden)],
-            ..Linear::new(names, self.width(b), b.model.hidden, Cut::Rows, self.gemm)
+            ..Linear::new(names, self.width(b), b.model.hidden, LinearSplit::Rows, self.gemm)
         });
     }
 }
@@ -86,7 +86,7 @@ impl Mlp {
 /// The activation function: reads one (gated: two) and writes one element for each of `elements`; backward reads the
 /// gradient as well and writes one (two) back.
 pub(super) fn activation(
-    b: &mut Blocks,
+    b: &mut LayerBuilder,
     names: [&'static str; 2],
     elements: u64,
     gated: bool,

@@ -11,7 +11,7 @@
 //!   times its forward; the standard kernels compute the whole square and twice it in backward.
 //! * Saved activations: Korthikanti et al. 2022 (arXiv 2205.05198), per layer s·b·h·(34 + 5as/h)/t with sequence
 //!   parallelism, in bytes of 16-bit activations, for f = 4h, dropout and standard attention. Here they are a list of
-//!   tensors ([`Saved`]), each with what would compute it again, so any model and any policy follows.
+//!   tensors ([`SavedTensor`]), each with what would compute it again, so any model and any policy follows.
 //! * Tensor-parallel communication: Megatron-LM's `core/tensor_parallel/layers.py`: forward 2 all-gathers and 2
 //!   reduce-scatters, backward the same and 2 more all-gathers of saved inputs, beside the input-gradient GEMMs.
 //!
@@ -51,7 +51,7 @@ pub use stepsim_core::kernel_class::KernelClass;
 
 pub use crate::spec::kernel::{AttentionGeneration, Format, Scaling};
 pub use item::{CommGroup, CommOp, CommPoint, Direction, Item, Kernel, KernelKey, KernelShape};
-pub use layer::{LayerKind, LayerPlan, Parameters, Saved, SavedBy};
+pub use layer::{LayerKind, LayerPlan, Parameters, SavedBy, SavedTensor};
 pub use module::ModuleShard;
 pub use parameters::ParameterCount;
 pub use shard::Shard;

@@ -24,9 +24,9 @@
 //! have gradients of other images on each: [`LayerPlan::sums_over_tensor`].
 
 use super::KernelClass;
-use super::blocks::{Block, Blocks};
+use super::blocks::{Block, LayerBuilder};
 use super::layer::{LayerKind, LayerPlan};
-use super::linear::{Cut, Linear, products};
+use super::linear::{Linear, LinearSplit, products};
 use super::mlp::activation;
 use super::shard::Shard;
 use crate::spec::model::{ModelSpec, ModuleSpec, ProjectorSpec};
@@ -117,7 +117,7 @@ impl<'a> ModuleShard<'a> {
         let input = &self.module.spec.input;
         let rows = |stride| Shard { sequence: self.module.patches() * stride, ..self.of_encoder(true) };
         let (strided, whole, positions) = (rows(input.stride), rows(1), self.of_encoder(true));
-        let mut b = Blocks::new(&self.stack, &strided);
+        let mut b = LayerBuilder::new(&self.stack, &strided);
         let last = input.matrices.len().saturating_sub(1);
         for (i, [inputs, outputs]) in input.matrices.iter().enumerate() {
             b.shard = if i == last { &whole } else { &strided };
@@ -128,7 +128,7 @@ impl<'a> ModuleShard<'a> {
             }
             let kept = b.shard.tokens() as f64 * *inputs as f64 * b.shard.act();
             b.save_input("patches", kept, &[], &[]);
-            b.linear(linear(PATCH_EMBEDDING, *inputs, *outputs, Cut::No, input.biases));
+            b.linear(linear(PATCH_EMBEDDING, *inputs, *outputs, LinearSplit::No, input.biases));
         }
         b.shard = &positions;
         add_positions(&mut b, self.module.spec);
@@ -169,7 +169,7 @@ impl<'a> ModuleShard<'a> {
         let width = projector.matrices.first().map_or(self.stack.hidden, |first| first[0]);
         let norm = projector.token_norm.map_or(self.stack.norm, |norm| norm.norm);
         let merged = ModelSpec { hidden: width, norm, ..self.stack.clone() };
-        let mut b = Blocks::new(&self.stack, &positions);
+        let mut b = LayerBuilder::new(&self.stack, &positions);
         (0..projector.norms).for_each(|_| b.norm("norm"));
         let beside = projector.beside_layers.len() as u64;
         merge(&mut b, tokens.tokens() * width, beside);
@@ -190,7 +190,7 @@ impl<'a> ModuleShard<'a> {
         let trained = if trains { Trained::Weights } else { Trained::Nothing };
         Shard { trained, lowest: first, ..self.layers.clone() }
     }
-    fn finished(&self, blocks: Blocks<'_>, kind: LayerKind) -> LayerPlan {
+    fn finished(&self, blocks: LayerBuilder<'_>, kind: LayerKind) -> LayerPlan {
         self.shared(blocks.finish(kind))
     }
     /// A unit whose state is shared as the module's is.
@@ -205,12 +205,12 @@ impl<'a> ModuleShard<'a> {
 }
 
 /// A linear layer of a module.
-fn linear(names: [&'static str; 3], inputs: u64, outputs: u64, cut: Cut, biases: bool) -> Linear {
+fn linear(names: [&'static str; 3], inputs: u64, outputs: u64, cut: LinearSplit, biases: bool) -> Linear {
     Linear { biases, ..Linear::new(names, inputs, outputs, cut, Fp8Gemm::Projection) }
 }
 
 /// Learned positions added to patches, and learned vectors put beside them.
-fn add_positions(b: &mut Blocks, spec: &ModuleSpec) {
+fn add_positions(b: &mut LayerBuilder, spec: &ModuleSpec) {
     let (rows, s) = (spec.input.position_rows + spec.input.extra_tokens, b.shard);
     if rows == 0 {
         return;
@@ -228,7 +228,7 @@ fn add_positions(b: &mut Blocks, spec: &ModuleSpec) {
 
 /// Positions put side by side, or their mean: reads them and the same positions of `beside` other layers, and writes
 /// `written` elements. Backward, the gradients of other layers are added to the gradient that comes from above.
-fn merge(b: &mut Blocks, written: u64, beside: u64) {
+fn merge(b: &mut LayerBuilder, written: u64, beside: u64) {
     let s = b.shard;
     let of_layer = s.tokens() * b.model.hidden;
     let elements = (1 + beside) * of_layer;
@@ -242,13 +242,13 @@ fn merge(b: &mut Blocks, written: u64, beside: u64) {
 }
 
 /// The matrices of the projector, an activation function between two.
-fn project(b: &mut Blocks, matrices: &[[u64; 2]], biases: bool) {
+fn project(b: &mut LayerBuilder, matrices: &[[u64; 2]], biases: bool) {
     let (tensor, pairs) = (b.shard.tensor, matrices.len() / 2 * 2);
     for (i, [inputs, outputs]) in matrices.iter().enumerate() {
         let (cut, share) = match i {
-            i if i >= pairs => (Cut::No, [1, 1]),
-            i if i % 2 == 0 => (Cut::Columns, [1, tensor]),
-            _ => (Cut::Rows, [tensor, 1]),
+            i if i >= pairs => (LinearSplit::No, [1, 1]),
+            i if i % 2 == 0 => (LinearSplit::Columns, [1, tensor]),
+            _ => (LinearSplit::Rows, [tensor, 1]),
         };
         let (inputs, outputs) = (inputs / share[0], outputs / share[1]);
         let (tokens, act) = (b.shard.tokens(), b.shard.act());

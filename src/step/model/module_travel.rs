@@ -12,7 +12,7 @@
 //! The language model adds them to what it has at their places: the rows of a rank are read, added to, and written.
 
 use super::KernelClass;
-use super::blocks::{Block, Blocks};
+use super::blocks::{Block, LayerBuilder};
 use super::item::{CommGroup, CommOp, CommPoint, Item};
 use super::layer::{LayerKind, LayerPlan};
 use super::module::ModuleShard;
@@ -24,7 +24,7 @@ impl ModuleShard<'_> {
     pub fn arrival(&self) -> Option<LayerPlan> {
         let trained = if self.module.is_trained() { Trained::Through } else { Trained::Nothing };
         let tokens = Shard { trained, micro_batch: self.arriving, tensor: self.tensor, ..self.tokens() };
-        let mut b = Blocks::new(&self.stack, &tokens);
+        let mut b = LayerBuilder::new(&self.stack, &tokens);
         self.travel(&mut b);
         let plan = b.finish(LayerKind::Tokens);
         (!plan.forward.is_empty() || plan.has_backward()).then_some(plan)
@@ -58,7 +58,7 @@ impl ModuleShard<'_> {
     }
 
     /// Gathers tokens; scatters their gradients.
-    pub(super) fn travel(&self, b: &mut Blocks) {
+    pub(super) fn travel(&self, b: &mut LayerBuilder) {
         let [tensor, context] = self.gathers;
         let deep = self.module.spec.deep_layers().len() as u64;
         let rank = ((1 + deep) * b.shard.tokens() * self.model.hidden) as f64 * b.shard.act();

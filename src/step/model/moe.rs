@@ -11,13 +11,13 @@
 //!   found (DeepEP; others know them beforehand), the rows are expanded to M, and before the combine weighed and
 //!   summed to T·D_r again.
 
-use super::blocks::{Block, Blocks};
-use super::casts::{Operands, Prepared};
+use super::blocks::{Block, LayerBuilder};
+use super::casts::{OperandCasts, Operands};
 use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel, KernelShape};
-use super::linear::{Cut, Linear, products};
+use super::linear::{Linear, LinearSplit, products};
 use super::mlp::Mlp;
 use super::{KernelClass, mlp};
-use crate::moe::{Exchange, Travel, payload_bytes};
+use crate::moe::{MoeExchange, Travel, payload_bytes};
 use crate::spec::model::MoeSpec;
 use crate::spec::recipe::CastRole;
 use crate::spec::workload::{DispatcherKind, Dtype, ExpertOverlap, Fp8Gemm, RecomputeModule, RowFormat};
@@ -27,7 +27,7 @@ const INDEX_BYTES: f64 = 8.0;
 const MOE: &[RecomputeModule] = &[RecomputeModule::Moe];
 
 /// Adds router, shared experts, dispatch, experts and combine.
-pub(super) fn add(b: &mut Blocks, moe: &MoeSpec) {
+pub(super) fn add(b: &mut LayerBuilder, moe: &MoeSpec) {
     let (m, s) = (b.model, b.shard);
     let ffn = moe.ffn.unwrap_or(m.ffn);
     let elements = s.local_tokens() as f64 * m.hidden as f64;
@@ -43,17 +43,17 @@ pub(super) fn add(b: &mut Blocks, moe: &MoeSpec) {
     let (name, gemm, modules, width) = ("shared expert", Fp8Gemm::Experts, MOE, moe.shared_width(m));
     let shared = (width > 0).then_some(Mlp { name, ffn: width, gemm, modules, own_input: false });
     b.parameters.dense += if shared.is_some() && moe.shared_gate { m.hidden } else { 0 };
-    let routed = Routed::new(b, moe, ffn);
-    let project = |b: &mut Blocks, names, inputs, outputs| {
-        let linear = Linear::new(names, inputs, outputs, Cut::No, Fp8Gemm::Experts);
+    let routed = RoutedExperts::new(b, moe, ffn);
+    let project = |b: &mut LayerBuilder, names, inputs, outputs| {
+        let linear = Linear::new(names, inputs, outputs, LinearSplit::No, Fp8Gemm::Experts);
         b.linear(Linear { modules: MOE, ..linear });
     };
-    let narrow = |b: &mut Blocks| {
+    let narrow = |b: &mut LayerBuilder| {
         if let Some(latent) = moe.latent {
             project(b, products!("latent down"), m.hidden, latent);
         }
     };
-    let widen = |b: &mut Blocks| {
+    let widen = |b: &mut LayerBuilder| {
         if let Some(latent) = moe.latent {
             let rows = s.local_tokens() as f64 * latent as f64;
             b.save_input("latent output", rows * s.saved_input(Fp8Gemm::Experts), MOE, &[]);
@@ -81,7 +81,7 @@ pub(super) fn add(b: &mut Blocks, moe: &MoeSpec) {
 }
 
 /// The router: one small GEMM in fp32 on each rank's own tokens, softmax and top-k.
-fn router(b: &mut Blocks, moe: &MoeSpec) {
+fn router(b: &mut LayerBuilder, moe: &MoeSpec) {
     let (m, s) = (b.model, b.shard);
     let t = s.local_tokens();
     let gemm = |name, rows, columns, inner| {
@@ -117,7 +117,7 @@ fn router(b: &mut Blocks, moe: &MoeSpec) {
 }
 
 /// The routed experts of one rank.
-struct Routed<'a> {
+struct RoutedExperts<'a> {
     /// Rows that this rank sends where each expert gets a copy: one per token and expert visited.
     sent: u64,
     /// Rows that its experts work on, padding included.
@@ -137,8 +137,8 @@ struct Routed<'a> {
     travel: Option<&'a Travel>,
 }
 
-impl<'a> Routed<'a> {
-    fn new(b: &Blocks<'a>, moe: &MoeSpec, ffn: u64) -> Routed<'a> {
+impl<'a> RoutedExperts<'a> {
+    fn new(b: &LayerBuilder<'a>, moe: &MoeSpec, ffn: u64) -> RoutedExperts<'a> {
         let s = b.shard;
         let capped = moe.capacity_factor.unwrap_or(f64::INFINITY);
         let load = s.expert_load.min(capped);
@@ -148,7 +148,7 @@ impl<'a> Routed<'a> {
         // The mean padding of an expert's rows to a multiple of a is (a − 1)/2.
         let padding = experts * (s.pad_rows_to.max(1) - 1) / 2;
         let received = (sent as f64 * load).round() as u64;
-        Routed {
+        RoutedExperts {
             sent,
             rows: received * gathered + padding,
             experts,
@@ -162,7 +162,7 @@ impl<'a> Routed<'a> {
     }
 
     /// True if the rows of a token for one rank are one.
-    fn sums_per_rank(&self, b: &Blocks) -> bool {
+    fn sums_per_rank(&self, b: &LayerBuilder) -> bool {
         b.shard.expert > 1 && self.travel.is_some_and(|t| t.dispatcher().sums_per_rank())
     }
     /// Rows that arrive from other ranks (and this one).
@@ -170,7 +170,7 @@ impl<'a> Routed<'a> {
         self.travel.map_or(self.sent as f64, |t| t.rows_received()) * self.load
     }
     /// Bytes of a row in device memory, in the format of an exchange.
-    fn row(&self, b: &Blocks, exchange: Exchange) -> f64 {
+    fn row(&self, b: &LayerBuilder, exchange: MoeExchange) -> f64 {
         let plain = self.token as f64 * b.shard.act();
         match self.travel.map(|t| t.format(exchange)) {
             None | Some(RowFormat::Bf16) => plain,
@@ -179,28 +179,28 @@ impl<'a> Routed<'a> {
     }
 
     /// True if rows travel in a narrow format.
-    fn is_narrow(&self, b: &Blocks, exchange: Exchange) -> bool {
+    fn is_narrow(&self, b: &LayerBuilder, exchange: MoeExchange) -> bool {
         b.shard.expert > 1 && self.travel.is_some_and(|t| t.format(exchange) != RowFormat::Bf16)
     }
     /// The casts of the tokens (or gradients) that an exchange sends from this rank.
-    fn casts_sent(&self, b: &Blocks, exchange: Exchange) -> Vec<Item> {
+    fn casts_sent(&self, b: &LayerBuilder, exchange: MoeExchange) -> Vec<Item> {
         let elements = b.shard.local_tokens() * self.token;
         let [forward, backward] = b.shard.casts_beside(CastRole::Dispatched, elements);
         match exchange {
             _ if !self.is_narrow(b, exchange) => Vec::new(),
-            Exchange::Dispatch => forward,
+            MoeExchange::Dispatch => forward,
             _ => backward,
         }
     }
 
     /// The communication of an exchange; none where all experts are here.
-    fn exchange(&self, b: &Blocks, exchange: Exchange) -> Option<Item> {
+    fn exchange(&self, b: &LayerBuilder, exchange: MoeExchange) -> Option<Item> {
         let s = b.shard;
         let name = match exchange {
-            Exchange::Dispatch => "dispatch tokens",
-            Exchange::Combine => "combine tokens",
-            Exchange::CombineBackward => "combine backward tokens",
-            Exchange::DispatchBackward => "dispatch backward",
+            MoeExchange::Dispatch => "dispatch tokens",
+            MoeExchange::Combine => "combine tokens",
+            MoeExchange::CombineBackward => "combine backward tokens",
+            MoeExchange::DispatchBackward => "dispatch backward",
         };
         let plain = (self.sent * self.token) as f64 * self.load * s.act();
         let (op, bytes, staged) = match self.travel {
@@ -222,7 +222,7 @@ impl<'a> Routed<'a> {
     }
 
     /// A kernel that reads and writes `rows` rows together.
-    fn moves(&self, b: &Blocks, class: KernelClass, name: &'static str, rows: f64, row: f64) -> Item {
+    fn moves(&self, b: &LayerBuilder, class: KernelClass, name: &'static str, rows: f64, row: f64) -> Item {
         b.shard.elementwise(class, name, (rows * self.token as f64) as u64, rows * row)
     }
     /// Where each received row goes among the experts, from the k indices that came with it.
@@ -233,49 +233,49 @@ impl<'a> Routed<'a> {
         let (class, name) = (KernelClass::RowMap, "row map");
         Some(Item::Kernel(Kernel::elementwise(class, name, indices as u64, bytes, Dtype::Fp32)))
     }
-    fn tensor(&self, b: &Blocks, name: &'static str, op: CommOp) -> Item {
+    fn tensor(&self, b: &LayerBuilder, name: &'static str, op: CommOp) -> Item {
         let bytes = (self.rows * self.token) as f64 * b.shard.act();
         Item::Comm(CommPoint::new(name, CommGroup::ExpertTensor, op, bytes))
     }
 
     /// Tokens sent to the ranks of their experts (and gathered inside the expert), in the order of experts.
-    fn dispatch(&self, b: &mut Blocks) {
+    fn dispatch(&self, b: &mut LayerBuilder) {
         let tokens = b.shard.local_tokens() as f64;
         let (sent, rows) = (self.sent as f64, self.rows as f64);
-        let (there, back) = (self.row(b, Exchange::Dispatch), self.row(b, Exchange::DispatchBackward));
-        let (mut forward, mut backward) = (self.casts_sent(b, Exchange::Dispatch), Vec::new());
+        let (there, back) = (self.row(b, MoeExchange::Dispatch), self.row(b, MoeExchange::DispatchBackward));
+        let (mut forward, mut backward) = (self.casts_sent(b, MoeExchange::Dispatch), Vec::new());
         if self.gathers {
             backward.push(self.tensor(b, "reduce-scatter expert input gradient", CommOp::ReduceScatter));
         }
         let gather = self.gathers.then(|| self.tensor(b, "all-gather expert input", CommOp::AllGather));
         if self.sums_per_rank(b) {
-            forward.extend(self.exchange(b, Exchange::Dispatch));
+            forward.extend(self.exchange(b, MoeExchange::Dispatch));
             forward.extend(gather);
             forward.extend(self.row_map());
             let moved = self.arrived() + rows;
             forward.push(self.moves(b, KernelClass::Permute, "permute rows", moved, there));
             backward.push(self.moves(b, KernelClass::Unpermute, "permute backward", moved, back));
-            backward.extend(self.exchange(b, Exchange::DispatchBackward));
+            backward.extend(self.exchange(b, MoeExchange::DispatchBackward));
         } else {
             let sorts = self.experts > 1 && b.shard.expert > 1;
             forward.push(self.moves(b, KernelClass::Permute, "permute tokens", tokens + sent, there));
-            forward.extend(self.exchange(b, Exchange::Dispatch));
+            forward.extend(self.exchange(b, MoeExchange::Dispatch));
             forward.extend(gather);
             if sorts {
                 forward.push(self.moves(b, KernelClass::Permute, "sort rows", 2.0 * rows, there));
                 backward.push(self.moves(b, KernelClass::Permute, "unsort rows", 2.0 * rows, back));
             }
-            backward.extend(self.exchange(b, Exchange::DispatchBackward));
+            backward.extend(self.exchange(b, MoeExchange::DispatchBackward));
             backward.push(self.moves(b, KernelClass::Unpermute, "permute backward", tokens + sent, back));
         }
         self.push(b, forward, backward);
     }
-    fn push(&self, b: &mut Blocks, forward: Vec<Item>, backward: Vec<Item>) {
+    fn push(&self, b: &mut LayerBuilder, forward: Vec<Item>, backward: Vec<Item>) {
         b.push(Block::of(forward, backward, MOE));
     }
 
     /// The experts' GEMMs, grouped.
-    fn experts(&self, b: &mut Blocks) {
+    fn experts(&self, b: &mut LayerBuilder) {
         let (m, s) = (b.model, b.shard);
         let up = if m.gated_mlp { 2 * self.width } else { self.width };
         let matrices = up * self.token + self.width * self.token;
@@ -298,7 +298,7 @@ impl<'a> Routed<'a> {
     }
     /// A copy into, or out of, rows that are padded for a narrow format: dispatchers that lay out the rows of a rank
     /// pad them there.
-    fn pad(&self, b: &mut Blocks, [forward, backward]: [&'static str; 2]) {
+    fn pad(&self, b: &mut LayerBuilder, [forward, backward]: [&'static str; 2]) {
         let s = b.shard;
         if !s.pads_by_copy || s.pad_rows_to <= 1 || self.sums_per_rank(b) {
             return;
@@ -310,7 +310,7 @@ impl<'a> Routed<'a> {
         let (forward, backward) = (copy(forward), copy(backward));
         self.push(b, forward, backward);
     }
-    fn grouped(&self, b: &mut Blocks, names: [&'static str; 3], inputs: u64, outputs: u64) {
+    fn grouped(&self, b: &mut LayerBuilder, names: [&'static str; 3], inputs: u64, outputs: u64) {
         let s = b.shard;
         let per_expert = self.rows.div_ceil(self.experts.max(1)).max(1);
         let (e, rows) = (self.experts as f64, self.rows as f64);
@@ -362,15 +362,15 @@ impl<'a> Routed<'a> {
     }
     /// The casts of the operands of one of the experts' products: its input or the gradient of its output may have
     /// come in a narrow format.
-    fn prepare(&self, b: &Blocks, name: &str, inputs: u64, outputs: u64) -> Prepared {
+    fn prepare(&self, b: &LayerBuilder, name: &str, inputs: u64, outputs: u64) -> OperandCasts {
         let narrow = |exchange| self.is_narrow(b, exchange);
         let input = match name {
-            "expert up" if narrow(Exchange::Dispatch) => CastRole::InputDispatched,
+            "expert up" if narrow(MoeExchange::Dispatch) => CastRole::InputDispatched,
             "expert down" => CastRole::InputAfterActivation,
             _ => CastRole::Input,
         };
         let gradient = match name {
-            "expert down" if narrow(Exchange::CombineBackward) => CastRole::OutputGradientDispatched,
+            "expert down" if narrow(MoeExchange::CombineBackward) => CastRole::OutputGradientDispatched,
             _ => CastRole::OutputGradient,
         };
         let (rows, weights) = (self.rows, inputs * outputs);
@@ -385,11 +385,11 @@ impl<'a> Routed<'a> {
     }
 
     /// Rows weighed and sent back, summed for each token.
-    fn combine(&self, b: &mut Blocks) {
+    fn combine(&self, b: &mut LayerBuilder) {
         let tokens = b.shard.local_tokens() as f64;
         let (sent, rows) = (self.sent as f64, self.rows as f64);
-        let (there, back) = (self.row(b, Exchange::CombineBackward), self.row(b, Exchange::Combine));
-        let (mut forward, mut backward) = (Vec::new(), self.casts_sent(b, Exchange::CombineBackward));
+        let (there, back) = (self.row(b, MoeExchange::CombineBackward), self.row(b, MoeExchange::Combine));
+        let (mut forward, mut backward) = (Vec::new(), self.casts_sent(b, MoeExchange::CombineBackward));
         let gather =
             self.gathers.then(|| self.tensor(b, "all-gather expert output gradient", CommOp::AllGather));
         if b.shard.expert_tensor > 1 {
@@ -399,19 +399,19 @@ impl<'a> Routed<'a> {
         if self.sums_per_rank(b) {
             let moved = self.arrived() + rows;
             forward.push(self.moves(b, KernelClass::Unpermute, "unpermute rows", moved, back));
-            forward.extend(self.exchange(b, Exchange::Combine));
-            backward.extend(self.exchange(b, Exchange::CombineBackward));
+            forward.extend(self.exchange(b, MoeExchange::Combine));
+            backward.extend(self.exchange(b, MoeExchange::CombineBackward));
             backward.extend(gather);
             backward.push(self.moves(b, KernelClass::Permute, "combine backward", moved, there));
         } else {
             if self.experts > 1 && b.shard.expert > 1 {
                 forward.push(self.moves(b, KernelClass::Permute, "unsort rows", 2.0 * rows, back));
             }
-            forward.extend(self.exchange(b, Exchange::Combine));
+            forward.extend(self.exchange(b, MoeExchange::Combine));
             let moved = tokens + sent;
             forward.push(self.moves(b, KernelClass::Unpermute, "unpermute tokens", moved, back));
             backward.push(self.moves(b, KernelClass::Permute, "combine backward", moved, there));
-            backward.extend(self.exchange(b, Exchange::CombineBackward));
+            backward.extend(self.exchange(b, MoeExchange::CombineBackward));
             backward.extend(gather);
             if self.experts > 1 && b.shard.expert > 1 {
                 backward.push(self.moves(b, KernelClass::Permute, "sort rows", 2.0 * rows, there));

@@ -26,7 +26,7 @@ const ITERATIONS: u32 = 5;
 
 /// Equal matrices that one rank holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Held {
+pub struct MatrixBatch {
     /// Their shorter side.
     pub short: u64,
     /// Their longer side.
@@ -37,7 +37,7 @@ pub struct Held {
     pub expert: bool,
 }
 
-impl Held {
+impl MatrixBatch {
     /// FLOPs of the iterations on one of them.
     pub fn flops(&self) -> f64 {
         let (m, n) = (self.short as f64, self.long as f64);
@@ -50,29 +50,29 @@ impl Held {
 }
 
 /// The matrices of a layer that a rank holds.
-pub fn held(layer: &ModelSpec, shard: &Shard) -> Vec<Held> {
+pub fn held(layer: &ModelSpec, shard: &Shard) -> Vec<MatrixBatch> {
     let of = |m: crate::spec::model::Matrix| {
         let t = if m.expert { shard.expert_tensor } else { shard.tensor };
         let cut = |side: u64, cut: Cut| if m.cut == cut { side.div_ceil(t) } else { side };
         let (rows, columns) = (cut(m.rows, Cut::Rows), cut(m.columns, Cut::Columns));
         let count = if m.expert { m.count.div_ceil(shard.expert) } else { m.count };
-        Held { short: rows.min(columns), long: rows.max(columns), count, expert: m.expert }
+        MatrixBatch { short: rows.min(columns), long: rows.max(columns), count, expert: m.expert }
     };
     layer.matrices().into_iter().map(of).collect()
 }
 
 /// Those of the most loaded owner where ranks share them: (dense, experts') owners.
-pub fn owned(held: &[Held], owners: (u32, u32)) -> Vec<Held> {
+pub fn owned(held: &[MatrixBatch], owners: (u32, u32)) -> Vec<MatrixBatch> {
     let mut shapes: BTreeMap<(bool, u64, u64), u64> = BTreeMap::new();
     for m in held {
         *shapes.entry((m.expert, m.short, m.long)).or_insert(0) += m.count;
     }
     let mut found = Vec::new();
     for (expert, n) in [(false, owners.0.max(1)), (true, owners.1.max(1))] {
-        let mut all: Vec<Held> = shapes
+        let mut all: Vec<MatrixBatch> = shapes
             .iter()
             .filter(|(shape, _)| shape.0 == expert)
-            .map(|(&(expert, short, long), &count)| Held { short, long, count, expert })
+            .map(|(&(expert, short, long), &count)| MatrixBatch { short, long, count, expert })
             .collect();
         all.sort_by(|a, b| b.flops().total_cmp(&a.flops()).then(a.cmp(b)));
         // Owners by their load in FLOPs, the least loaded first; each with its counts by shape.
@@ -93,19 +93,19 @@ pub fn owned(held: &[Held], owners: (u32, u32)) -> Vec<Held> {
         let most = loads.into_iter().map(|Reverse(load)| load).max().map_or(0, |load| load.1);
         let counts = &counts[most as usize];
         found.extend(
-            all.iter().zip(counts).filter(|c| *c.1 > 0).map(|(m, count)| Held { count: *count, ..*m }),
+            all.iter().zip(counts).filter(|c| *c.1 > 0).map(|(m, count)| MatrixBatch { count: *count, ..*m }),
         );
     }
     found
 }
 
 /// The iterations as kernels.
-pub fn kernels(owned: &[Held], compute: Dtype) -> Vec<Kernel> {
+pub fn kernels(owned: &[MatrixBatch], compute: Dtype) -> Vec<Kernel> {
     let dtype = if compute.bytes() < 2.0 { Dtype::Bf16 } else { compute };
     let product = |m, n, k, batch| {
         Kernel::gemm("Newton-Schulz", m, n, k, batch, dtype, dtype.bytes()).of(KernelClass::Gemm)
     };
-    let iteration = |m: &Held| {
+    let iteration = |m: &MatrixBatch| {
         [
             product(m.short, m.short, m.long, m.count),
             product(m.short, m.short, m.short, m.count),

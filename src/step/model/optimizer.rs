@@ -2,7 +2,7 @@
 
 use super::KernelClass;
 use super::item::Kernel;
-use super::muon::{self, Held};
+use super::muon::{self, MatrixBatch};
 use crate::spec::stack::{UpdateKernels, UpdatePass, UpdateSpec};
 use crate::spec::workload::{BytesPerParameter, Dtype, OptimizerKind};
 
@@ -20,7 +20,7 @@ pub struct Update<'a> {
     /// Bytes of state of one parameter.
     pub state: BytesPerParameter,
     /// The matrices that this rank's share of the update is of, where the optimizer works on whole ones.
-    pub matrices: &'a [Held],
+    pub matrices: &'a [MatrixBatch],
     /// Format of activations, which products of the update have too.
     pub compute: Dtype,
     /// True if gradients are clipped by their norm.

@@ -10,27 +10,39 @@
 //! (Megatron's way), two all-to-alls a pass.
 
 use super::KernelClass;
-use super::blocks::{Block, Blocks};
+use super::blocks::{Block, LayerBuilder};
 use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel};
-use super::linear::{Cut, Linear, products};
+use super::linear::{Linear, LinearSplit, products};
 use super::parameters;
 use crate::spec::model::Scan;
 use crate::spec::workload::{Dtype, Fp8Gemm, RecomputeModule};
 
 /// Adds projection in, convolution, scan, gated norm and projection out.
-pub(super) fn add(b: &mut Blocks, scan: &Scan) {
+pub(super) fn add(b: &mut LayerBuilder, scan: &Scan) {
     let (m, s) = (b.model, b.shard);
     let tokens = s.tokens();
     let kept = s.kept_tokens() as f64 * m.hidden as f64 * s.saved_input(Fp8Gemm::Qkv);
     b.save_input("mixer input", kept, &[RecomputeModule::Norm], &[]);
     let before = b.parameters.dense;
-    b.linear(Linear::new(products!("mixer in"), m.hidden, scan.projected, Cut::Columns, Fp8Gemm::Qkv));
+    b.linear(Linear::new(
+        products!("mixer in"),
+        m.hidden,
+        scan.projected,
+        LinearSplit::Columns,
+        Fp8Gemm::Qkv,
+    ));
     b.save("projected", (tokens * scan.projected) as f64 * s.act(), &[], false);
     b.save("scan", (tokens * scan.saved) as f64 * s.act(), &[], false);
     let (forward, backward) = ScanKernels(scan).passes(b);
     b.push(Block::of(forward, backward, &[]));
     b.save_input("mixer output", (tokens * scan.inner) as f64 * s.act(), &[], &[]);
-    b.linear(Linear::new(products!("mixer out"), scan.inner, m.hidden, Cut::Rows, Fp8Gemm::Projection));
+    b.linear(Linear::new(
+        products!("mixer out"),
+        scan.inner,
+        m.hidden,
+        LinearSplit::Rows,
+        Fp8Gemm::Projection,
+    ));
     // Projections of low rank, convolutions and vectors are counted with the rest.
     b.parameters.dense = before + parameters::mixer(m).div_ceil(s.tensor);
 }
@@ -40,7 +52,7 @@ struct ScanKernels<'s>(&'s Scan);
 
 impl ScanKernels<'_> {
     /// Kernels and communication of the two passes.
-    fn passes(&self, b: &Blocks) -> (Vec<Item>, Vec<Item>) {
+    fn passes(&self, b: &LayerBuilder) -> (Vec<Item>, Vec<Item>) {
         let s = b.shard;
         let swap = |name, width: u64| {
             let bytes = (s.tokens() * width) as f64 * s.act();
@@ -79,7 +91,7 @@ impl ScanKernels<'_> {
     /// The scan: every product `times` over, the first `again` once more, and the states passed from chunk to chunk.
     fn chunks(
         &self,
-        b: &Blocks,
+        b: &LayerBuilder,
         (class, name): (KernelClass, &'static str),
         times: u64,
         again: usize,

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::KernelClass;
 use super::item::{CommGroup, Item, Kernel};
-use crate::documents::Work;
+use crate::documents::AttentionPairs;
 use crate::moe::Travel;
-use crate::schedule::Choice;
+use crate::schedule::ScheduleChoice;
 use crate::spec::kernel::{AttentionGeneration, Scaling};
 use crate::spec::model::ModelSpec;
 use crate::spec::recipe::Recipe;
@@ -40,7 +40,7 @@ defaults! {
         /// Position in the context-parallel group; matters for causal rings without zigzag.
         pub context_rank: u64,
         /// The attention work where the sequences hold documents; `None`: one document each.
-        pub documents: Option<Arc<Work>>,
+        pub documents: Option<Arc<AttentionPairs>>,
         /// Images of a micro-batch by module, where they differ between micro-batches.
         pub images: Option<Arc<[u64]>>,
         /// Expert-parallel degree.
@@ -123,7 +123,7 @@ impl Shard {
             expert_overlap: workload.expert.overlap,
             shared_between: matches!(
                 workload.parallelism.pipeline.choice(),
-                Choice::Named(schedule) if schedule.facts().pairs
+                ScheduleChoice::Named(schedule) if schedule.facts().pairs
             ),
             pad_rows_to: workload.expert.pad_rows_to.unwrap_or(match workload.precision.recipe() {
                 Some(recipe) => recipe.pad_rows_to,

@@ -1,6 +1,6 @@
 //! Transformer layers: norms, a mixer, an MLP or experts, and the residual stream.
 
-use super::blocks::Blocks;
+use super::blocks::LayerBuilder;
 use super::layer::{LayerKind, LayerPlan};
 use super::mlp::Mlp;
 use super::shard::Shard;
@@ -11,7 +11,7 @@ impl LayerPlan {
     /// A layer, of the model as that layer sees it ([`ModelSpec::layer`]).
     pub fn transformer(layer: &ModelSpec, shard: &Shard) -> LayerPlan {
         let images = layer.attention.image_tokens.map(|tokens| shard.of_images(tokens));
-        let mut blocks = Blocks::new(layer, shard);
+        let mut blocks = LayerBuilder::new(layer, shard);
         blocks.images = images.as_ref();
         blocks.transformer(layer);
         let kind = if layer.moe.is_some() { LayerKind::Moe } else { LayerKind::Dense };
@@ -30,7 +30,7 @@ impl LayerPlan {
     }
 }
 
-impl Blocks<'_> {
+impl LayerBuilder<'_> {
     /// Adds a transformer layer.
     pub(super) fn transformer(&mut self, layer: &ModelSpec) {
         let blocks = self;
@@ -39,7 +39,7 @@ impl Blocks<'_> {
         // Norms beyond one before each part stand behind the parts.
         let parts = u64::from(mixes) + u64::from(has_mlp);
         let norms_behind = layer.norms() > parts;
-        let behind = |blocks: &mut Blocks| {
+        let behind = |blocks: &mut LayerBuilder| {
             if norms_behind {
                 blocks.norm("norm");
             }

@@ -14,7 +14,7 @@
 
 /// An op of a graph on a few in-order streams; ops come in an order in which every wait points back.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Task {
+pub struct GraphTask {
     /// The stream; exchanges have odd numbers.
     pub stream: usize,
     /// How long it takes.
@@ -25,7 +25,7 @@ pub struct Task {
 
 /// How long a graph takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Span {
+pub struct GraphTime {
     /// From the first start to the last end.
     pub makespan: f64,
     /// The part of it in which no kernel runs.
@@ -33,7 +33,7 @@ pub struct Span {
 }
 
 /// Ends of the ops of a graph: each starts when its stream is free and what it waits for has ended.
-fn ends(steps: &[Task]) -> Vec<f64> {
+fn ends(steps: &[GraphTask]) -> Vec<f64> {
     let mut free = [0.0_f64; 4];
     let mut ends: Vec<f64> = Vec::with_capacity(steps.len());
     for step in steps {
@@ -45,7 +45,7 @@ fn ends(steps: &[Task]) -> Vec<f64> {
 }
 
 /// How long a graph takes, and how long no kernel runs meanwhile.
-pub fn span(steps: &[Task]) -> Span {
+pub fn span(steps: &[GraphTask]) -> GraphTime {
     let ends = ends(steps);
     let kernels = steps.iter().zip(&ends).filter(|(step, _)| step.stream.is_multiple_of(2));
     let mut busy: Vec<(f64, f64)> = kernels.map(|(step, end)| (end - step.time, *end)).collect();
@@ -56,7 +56,7 @@ pub fn span(steps: &[Task]) -> Span {
         until = until.max(end);
     }
     let makespan = ends.into_iter().fold(0.0, f64::max);
-    Span { makespan, exposed: makespan - covered }
+    GraphTime { makespan, exposed: makespan - covered }
 }
 
 const KERNELS: usize = 0;
@@ -64,7 +64,7 @@ const EXCHANGES: usize = 1;
 
 /// Times of the parts of a cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Cell {
+pub struct CellTimes {
     /// Forward: up to the dispatch.
     pub attn: f64,
     /// Forward: tokens to their experts.
@@ -89,27 +89,27 @@ pub struct Cell {
 
 /// A layer in a pass that is paired.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Layer {
+pub enum PairedLayer {
     /// Kernels alone: a dense layer, the embedding, the head.
     Kernels(f64),
     /// A layer with exchanges.
-    Cell(Cell),
+    Cell(CellTimes),
 }
 
-impl Cell {
+impl CellTimes {
     /// So many cells one after the other; `fused`: weight gradients where they are made.
-    pub fn span(&self, layers: usize, fused: bool) -> Span {
-        let layers = vec![Layer::Cell(*self); layers];
+    pub fn span(&self, layers: usize, fused: bool) -> GraphTime {
+        let layers = vec![PairedLayer::Cell(*self); layers];
         span(&steps(&layers, &layers, fused))
     }
 }
 
 /// The graph of a forward pass's layers beside a backward pass's layers, each in its order: cells are paired first
 /// with last, other kernels run between them, surplus cells alone.
-fn steps(forward: &[Layer], backward: &[Layer], fused: bool) -> Vec<Task> {
+fn steps(forward: &[PairedLayer], backward: &[PairedLayer], fused: bool) -> Vec<GraphTask> {
     let mut steps = Vec::with_capacity(6 * (forward.len() + backward.len()));
-    let mut f = Pass::new(forward.iter().flat_map(forward_ops).collect());
-    let mut b = Pass::new(backward.iter().flat_map(|layer| backward_ops(layer, fused)).collect());
+    let mut f = PassQueue::new(forward.iter().flat_map(forward_ops).collect());
+    let mut b = PassQueue::new(backward.iter().flat_map(|layer| backward_ops(layer, fused)).collect());
     let mut left = [true, b.walk_to_exchange(&mut steps)];
     while left != [false, false] {
         left[0] = left[0] && f.walk_to_exchange(&mut steps); // attn(F), dispatch(F)
@@ -124,65 +124,70 @@ fn steps(forward: &[Layer], backward: &[Layer], fused: bool) -> Vec<Task> {
 
 /// An op of one pass.
 #[derive(Clone, Copy, Debug)]
-enum Op {
+enum CellOp {
     Kernels(f64),
     Exchange(f64),
     /// Weight gradients whose inputs are there; they run later.
     Weights(f64),
 }
 
-fn forward_ops(layer: &Layer) -> Vec<Op> {
+fn forward_ops(layer: &PairedLayer) -> Vec<CellOp> {
     match layer {
-        Layer::Kernels(time) => vec![Op::Kernels(*time)],
-        Layer::Cell(c) => {
-            vec![Op::Kernels(c.attn), Op::Exchange(c.dispatch), Op::Kernels(c.mlp), Op::Exchange(c.combine)]
+        PairedLayer::Kernels(time) => vec![CellOp::Kernels(*time)],
+        PairedLayer::Cell(c) => {
+            vec![
+                CellOp::Kernels(c.attn),
+                CellOp::Exchange(c.dispatch),
+                CellOp::Kernels(c.mlp),
+                CellOp::Exchange(c.combine),
+            ]
         }
     }
 }
 
-fn backward_ops(layer: &Layer, fused: bool) -> Vec<Op> {
+fn backward_ops(layer: &PairedLayer, fused: bool) -> Vec<CellOp> {
     let c = match layer {
-        Layer::Kernels(time) => return vec![Op::Kernels(*time)],
-        Layer::Cell(c) => c,
+        PairedLayer::Kernels(time) => return vec![CellOp::Kernels(*time)],
+        PairedLayer::Cell(c) => c,
     };
     let made = |gradient: f64, weights: f64| {
         if fused {
-            [Op::Kernels(gradient + weights), Op::Weights(0.0)]
+            [CellOp::Kernels(gradient + weights), CellOp::Weights(0.0)]
         } else {
-            [Op::Kernels(gradient), Op::Weights(weights)]
+            [CellOp::Kernels(gradient), CellOp::Weights(weights)]
         }
     };
     let [mlp, mlp_weights] = made(c.mlp_back, c.mlp_weights);
     let [attn, attn_weights] = made(c.attn_back, c.attn_weights);
-    let (combine, dispatch) = (Op::Exchange(c.combine_back), Op::Exchange(c.dispatch_back));
+    let (combine, dispatch) = (CellOp::Exchange(c.combine_back), CellOp::Exchange(c.dispatch_back));
     vec![combine, mlp, mlp_weights, dispatch, attn, attn_weights]
 }
 
 /// A pass on its way into the graph.
-struct Pass {
-    left: std::collections::VecDeque<Op>,
+struct PassQueue {
+    left: std::collections::VecDeque<CellOp>,
     /// The op that it pushed last; the next op waits for it.
     last: Option<usize>,
     /// Weight gradients that may run.
     weights: f64,
 }
 
-impl Pass {
-    fn new(ops: std::collections::VecDeque<Op>) -> Pass {
-        Pass { left: ops, last: None, weights: 0.0 }
+impl PassQueue {
+    fn new(ops: std::collections::VecDeque<CellOp>) -> PassQueue {
+        PassQueue { left: ops, last: None, weights: 0.0 }
     }
     /// Pushes ops up to and including the next exchange; false when nothing is left.
-    fn walk_to_exchange(&mut self, steps: &mut Vec<Task>) -> bool {
+    fn walk_to_exchange(&mut self, steps: &mut Vec<GraphTask>) -> bool {
         while let Some(op) = self.left.pop_front() {
             let (stream, time) = match op {
-                Op::Kernels(time) => (KERNELS, time),
-                Op::Exchange(time) => (EXCHANGES, time),
-                Op::Weights(time) => {
+                CellOp::Kernels(time) => (KERNELS, time),
+                CellOp::Exchange(time) => (EXCHANGES, time),
+                CellOp::Weights(time) => {
                     self.weights += time;
                     continue;
                 }
             };
-            steps.push(Task { stream, time, after: Vec::from_iter(self.last) });
+            steps.push(GraphTask { stream, time, after: Vec::from_iter(self.last) });
             self.last = Some(steps.len() - 1);
             if stream == EXCHANGES {
                 return true;
@@ -191,9 +196,9 @@ impl Pass {
         false
     }
     /// Pushes the weight gradients that may run.
-    fn weights(&mut self, steps: &mut Vec<Task>) {
+    fn weights(&mut self, steps: &mut Vec<GraphTask>) {
         if self.weights > 0.0 {
-            steps.push(Task { stream: KERNELS, time: self.weights, after: Vec::new() });
+            steps.push(GraphTask { stream: KERNELS, time: self.weights, after: Vec::new() });
             self.weights = 0.0;
         }
     }

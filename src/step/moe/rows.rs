@@ -4,7 +4,7 @@ use crate::spec::workload::RowFormat;
 
 /// The four exchanges of a layer with experts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Exchange {
+pub enum MoeExchange {
     /// Forward: tokens to their experts.
     Dispatch,
     /// Forward: results back.
@@ -15,13 +15,17 @@ pub enum Exchange {
     DispatchBackward,
 }
 
-impl Exchange {
+impl MoeExchange {
     /// All four, in the order in which a layer runs them.
-    pub const ALL: [Exchange; 4] =
-        [Exchange::Dispatch, Exchange::Combine, Exchange::CombineBackward, Exchange::DispatchBackward];
+    pub const ALL: [MoeExchange; 4] = [
+        MoeExchange::Dispatch,
+        MoeExchange::Combine,
+        MoeExchange::CombineBackward,
+        MoeExchange::DispatchBackward,
+    ];
     /// True if rows go to experts (else back from them).
     pub fn is_dispatch(self) -> bool {
-        matches!(self, Exchange::Dispatch | Exchange::CombineBackward)
+        matches!(self, MoeExchange::Dispatch | MoeExchange::CombineBackward)
     }
 }
 
@@ -45,20 +49,20 @@ impl RowRule {
     /// Bytes of one row of `hidden` elements; a domain holds `experts` experts, and a token visits `top_k`.
     pub fn row_bytes(
         self,
-        exchange: Exchange,
+        exchange: MoeExchange,
         format: RowFormat,
         hidden: u64,
         top_k: u64,
         experts: u64,
     ) -> u64 {
         let payload = payload_bytes(format, hidden);
-        let weighs = matches!(exchange, Exchange::Dispatch | Exchange::DispatchBackward);
+        let weighs = matches!(exchange, MoeExchange::Dispatch | MoeExchange::DispatchBackward);
         match self {
             RowRule::Payload => payload,
             RowRule::WithProbability => payload + if weighs { 4 } else { 0 },
             RowRule::HybridEp => payload + if weighs { 4 * experts } else { 0 },
             RowRule::DeepEp => {
-                let indices = if exchange == Exchange::Dispatch { 4 * top_k } else { 0 };
+                let indices = if exchange == MoeExchange::Dispatch { 4 * top_k } else { 0 };
                 let weights = if weighs { 4 * top_k } else { 0 };
                 (payload + 8 + indices + weights).next_multiple_of(16)
             }

@@ -85,7 +85,8 @@ fn counts_equal_those_worked_out_apart() {
             if kind == DispatcherKind::TwoStage {
                 assert_eq!(d.row_rule(domains), rule, "{name}");
             }
-            for (exchange, phase) in [(Exchange::Dispatch, "dispatch"), (Exchange::Combine, "combine")] {
+            for (exchange, phase) in [(MoeExchange::Dispatch, "dispatch"), (MoeExchange::Combine, "combine")]
+            {
                 let row = rule.row_bytes(
                     exchange,
                     format(&case[phase]),
@@ -235,17 +236,17 @@ proptest! {
 /// of the same steps.
 #[test]
 fn overlap_structures_take_their_longest_path() {
-    use overlap::{Cell, Task, span};
-    let step = |stream, time, after: &[usize]| Task { stream, time, after: after.to_vec() };
+    use overlap::{CellTimes, GraphTask, span};
+    let step = |stream, time, after: &[usize]| GraphTask { stream, time, after: after.to_vec() };
     for case in list(&golden(), "overlap") {
         let structure = case["structure"].as_str().expect("a structure");
-        let same = |got: overlap::Span, want: &Value| {
+        let same = |got: overlap::GraphTime, want: &Value| {
             close(got.makespan, want["makespan"].as_f64().expect("a time"), structure);
             close(got.exposed, want["exposed"].as_f64().expect("a time"), structure);
         };
         let of = |part: &str| case["in"][part].as_f64().expect(part);
         let times = |part: &str| case["durations"][part].as_f64().expect(part);
-        let cell = || Cell {
+        let cell = || CellTimes {
             attn: times("attn(F)"),
             dispatch: times("dispatch(F)"),
             mlp: times("mlp(F)"),
@@ -269,7 +270,7 @@ fn overlap_structures_take_their_longest_path() {
             "cell/early_attn_release" => {
                 let c = cell();
                 let early = |layers: usize| {
-                    let mut steps: Vec<Task> = Vec::new();
+                    let mut steps: Vec<GraphTask> = Vec::new();
                     for layer in 0..layers {
                         let at = steps.len();
                         let before = |i: usize| if layer > 0 { vec![at - 10 + i] } else { vec![] };
@@ -296,7 +297,7 @@ fn overlap_structures_take_their_longest_path() {
                 let [attn, dispatch, mlp, combine] =
                     ["attn", "dispatch", "mlp", "combine"].map(|p| of(p) / halves);
                 let n = halves as usize;
-                let mut steps: Vec<Task> = Vec::new();
+                let mut steps: Vec<GraphTask> = Vec::new();
                 let mut combined: Vec<usize> = Vec::new();
                 for _ in 0..of("layers") as usize {
                     let at = steps.len();
@@ -314,7 +315,7 @@ fn overlap_structures_take_their_longest_path() {
                 let parts = of("parts");
                 let n = parts as usize;
                 let [dispatch, mlp, combine] = ["dispatch", "mlp", "combine"].map(|p| of(p) / parts);
-                let mut steps: Vec<Task> = (0..n).map(|_| step(1, dispatch, &[])).collect();
+                let mut steps: Vec<GraphTask> = (0..n).map(|_| step(1, dispatch, &[])).collect();
                 steps.extend((0..n).map(|i| step(0, mlp, &[i])));
                 steps.extend((0..n).map(|i| step(1, combine, &[n + i])));
                 same(span(&steps), &case["out"]);

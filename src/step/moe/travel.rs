@@ -1,13 +1,13 @@
 //! The cost of one layer's exchanges on a rank: rows, bytes and kernel, for a workload across scale-up domains.
 
-use super::{Dispatcher, Exchange, Routing, RowRule, Rows, Traffic, dispatcher};
+use super::{Dispatcher, ExchangeRows, MoeExchange, Routing, RowRule, Traffic, dispatcher};
 use crate::spec::model::{ModelSpec, MoeSpec};
 use crate::spec::workload::{DispatcherKind, Fp8Communication, Fp8Spec, RowFormat, WorkloadSpec};
 use stepsim_core::units::Time;
 
 /// The second stage of an expert exchange, and its kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Staged {
+pub struct SecondStage {
     /// Bytes that one rank sends inside its node.
     pub inside: u64,
     /// Paid before the first row moves: launch, handshake.
@@ -68,7 +68,7 @@ impl Travel {
         dispatcher(self.kind)
     }
     /// Format of the rows of an exchange.
-    pub fn format(&self, exchange: Exchange) -> RowFormat {
+    pub fn format(&self, exchange: MoeExchange) -> RowFormat {
         self.formats[exchange as usize]
     }
     fn domains(&self) -> u64 {
@@ -78,12 +78,12 @@ impl Travel {
         self.dispatcher().row_rule(self.domains())
     }
     /// Bytes of one row on a link.
-    pub fn row_bytes(&self, exchange: Exchange) -> u64 {
+    pub fn row_bytes(&self, exchange: MoeExchange) -> u64 {
         let here = self.experts / self.domains().max(1);
         self.rule().row_bytes(exchange, self.format(exchange), self.hidden, self.top_k, here)
     }
     /// Bytes that one rank sends, with `load` times the mean rows: over the network, over scale-up links, handled.
-    pub fn bytes(&self, exchange: Exchange, load: f64) -> Rows {
+    pub fn bytes(&self, exchange: MoeExchange, load: f64) -> ExchangeRows {
         let traffic = Traffic { tokens: self.traffic.tokens * load, ..self.traffic };
         self.dispatcher().bytes(&traffic, self.row_bytes(exchange))
     }
@@ -93,16 +93,16 @@ impl Travel {
         t.tokens * if self.dispatcher().sums_per_rank() { t.ranks_per_token } else { t.top_k }
     }
     /// The exchange's own kernel; `None` where the machine's collectives carry it out.
-    pub fn staged(&self, exchange: Exchange, load: f64) -> Option<Staged> {
+    pub fn staged(&self, exchange: MoeExchange, load: f64) -> Option<SecondStage> {
         let kernels = self.dispatcher().kernels(self.domains())?;
         let bytes = self.bytes(exchange, load);
         let units = self.units.unwrap_or(kernels.units);
         let choices = self.traffic.tokens * self.traffic.top_k;
         let uncached = match exchange {
-            Exchange::Dispatch => kernels.uncached_s + kernels.layout_s_per_choice * choices,
+            MoeExchange::Dispatch => kernels.uncached_s + kernels.layout_s_per_choice * choices,
             _ => 0.0,
         };
-        Some(Staged {
+        Some(SecondStage {
             inside: bytes.scale_up.round() as u64,
             start: Time::from_s(kernels.start_s + uncached),
             least: Time::from_s(bytes.handled / (kernels.rate_per_unit * f64::from(units.max(1)))),

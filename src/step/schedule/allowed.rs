@@ -1,7 +1,7 @@
 //! The checks of a shape that all schedules share.
 
 use super::definition::{Schedule, ScheduleError};
-use super::facts::Chunks;
+use super::facts::ChunkCount;
 use super::registry::any_chunks;
 use super::shape::Shape;
 
@@ -26,14 +26,14 @@ impl Shape {
             );
         }
         match schedule.facts().chunks {
-            Chunks::Exactly(n) if v != n => {
+            ChunkCount::Exactly(n) if v != n => {
                 let held = if n == 1 { "1 chunk".to_owned() } else { format!("{n} chunks") };
                 return fail(
                     format!("a rank holds {held} by definition, not {v}"),
                     &format!("leave the number of chunks out, or choose {}", any_chunks()),
                 );
             }
-            Chunks::AtLeast(least, _) if v < least => {
+            ChunkCount::AtLeast(least, _) if v < least => {
                 return fail(
                     format!("{v} chunks per rank are too few"),
                     &format!("it runs with {least} or more; with 1 chunk choose 1f1b"),

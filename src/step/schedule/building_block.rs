@@ -17,7 +17,8 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
 use super::{
-    Backward, Chunks, Facts, Order, Part, Pass, Placement, Schedule, ScheduleError, Shape, Slot, Turns,
+    BackwardSplit, ChunkCount, MicroBatchPass, Order, Pass, Schedule, ScheduleError, ScheduleFacts, Shape,
+    Slot, StagePlacement, Turns,
 };
 
 /// Units from one micro-batch to the next.
@@ -39,20 +40,20 @@ pub(super) struct BuildingBlock {
 }
 
 impl Schedule for BuildingBlock {
-    fn facts(&self) -> Facts {
-        Facts {
+    fn facts(&self) -> ScheduleFacts {
+        ScheduleFacts {
             aliases: self.aliases,
-            chunks: Chunks::Exactly(2),
-            backward: Backward::Split,
+            chunks: ChunkCount::Exactly(2),
+            backward: BackwardSplit::Split,
             batched: false,
             prompt: false,
-            ..Facts::new(self.name, self.about)
+            ..ScheduleFacts::new(self.name, self.about)
         }
     }
     fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {
         let (p, m, _) = shape.checked(self)?;
         let ranks = order(p, m, |rank| (self.block)(p, rank));
-        Ok(Order { placement: Placement::v_shape(p), micro_batches: m, ranks })
+        Ok(Order { placement: StagePlacement::v_shape(p), micro_batches: m, ranks })
     }
     fn turns(&self, shape: &Shape) -> Option<Turns> {
         Some(Turns { from: 3 * shape.ranks + 1, every: 1 })
@@ -76,30 +77,30 @@ fn order(p: u32, m: u32, block: impl Fn(u32) -> [u32; 4]) -> Vec<Vec<Slot>> {
 }
 
 /// The work of a rank in each unit of time.
-type Row = Vec<Option<Part>>;
+type RankSlots = Vec<Option<MicroBatchPass>>;
 
 /// Block behind block.
-fn laid(block: [u32; 4], m: u32) -> Row {
+fn laid(block: [u32; 4], m: u32) -> RankSlots {
     let units = block.iter().max().map_or(0, |last| last + EVERY * m) as usize;
     let mut row = vec![None; units];
     for (start, (pass, chunk)) in block.into_iter().zip(WAY) {
         for micro_batch in 0..m {
-            row[(start + EVERY * micro_batch) as usize] = Some(Part { pass, chunk, micro_batch });
+            row[(start + EVERY * micro_batch) as usize] = Some(MicroBatchPass { pass, chunk, micro_batch });
         }
     }
     row
 }
 
 /// A row with its weight gradients in the free units, the oldest first; what does not fit follows behind.
-fn filled(row: &Row) -> Row {
+fn filled(row: &RankSlots) -> RankSlots {
     let mut waiting = VecDeque::new();
-    let mut full: Row = Vec::with_capacity(row.len() * 3 / 2);
+    let mut full: RankSlots = Vec::with_capacity(row.len() * 3 / 2);
     for unit in row {
         match unit {
             Some(part) => {
                 full.push(Some(*part));
                 if part.pass == Pass::InputGrad {
-                    waiting.push_back(Part { pass: Pass::WeightGrad, ..*part });
+                    waiting.push_back(MicroBatchPass { pass: Pass::WeightGrad, ..*part });
                 }
             }
             None => full.push(waiting.pop_front()),
@@ -110,7 +111,7 @@ fn filled(row: &Row) -> Row {
 }
 
 /// Chunks' activations held in each unit.
-fn held(row: &Row) -> Vec<i64> {
+fn held(row: &RankSlots) -> Vec<i64> {
     let held = row.iter().scan(0, |held: &mut i64, unit| {
         match unit.map(|part| part.pass) {
             Some(Pass::Forward) => *held += 1,
@@ -122,12 +123,12 @@ fn held(row: &Row) -> Vec<i64> {
     held.collect()
 }
 
-fn most_held(row: &Row) -> i64 {
+fn most_held(row: &RankSlots) -> i64 {
     held(row).into_iter().max().unwrap_or(0)
 }
 
 /// The earliest free unit in which a pass keeps the row, whose weight gradients stand where they are, within the limit.
-fn within(row: &Row, part: Part, units: Range<usize>, limit: i64) -> Option<usize> {
+fn within(row: &RankSlots, part: MicroBatchPass, units: Range<usize>, limit: i64) -> Option<usize> {
     let from = match part.pass {
         Pass::Forward => {
             let full = held(row)[units.clone()].iter().rposition(|held| *held >= limit);
@@ -139,7 +140,12 @@ fn within(row: &Row, part: Part, units: Range<usize>, limit: i64) -> Option<usiz
 }
 
 /// The same where weight gradients will fill what is free.
-fn beside_weights(row: &Row, part: Part, mut units: Range<usize>, limit: i64) -> Option<usize> {
+fn beside_weights(
+    row: &RankSlots,
+    part: MicroBatchPass,
+    mut units: Range<usize>,
+    limit: i64,
+) -> Option<usize> {
     let mut tried = row.clone();
     units.find(|unit| {
         if row[*unit].is_some() {
@@ -154,13 +160,13 @@ fn beside_weights(row: &Row, part: Part, mut units: Range<usize>, limit: i64) ->
 
 /// The work of all ranks.
 struct Grid {
-    rows: Vec<Row>,
+    rows: Vec<RankSlots>,
 }
 
 impl Grid {
     /// All passes with their units and ranks, by time.
-    fn by_time(&self) -> Vec<(usize, usize, Part)> {
-        let of = |(rank, row): (usize, &Row)| {
+    fn by_time(&self) -> Vec<(usize, usize, MicroBatchPass)> {
+        let of = |(rank, row): (usize, &RankSlots)| {
             let parts = row.iter().enumerate().filter_map(move |(unit, part)| Some((unit, rank, (*part)?)));
             parts.collect::<Vec<_>>()
         };
@@ -172,7 +178,9 @@ impl Grid {
     /// On the first rank: the unit of the first gradient at the end of its way, and of the last micro-batch to enter.
     /// Between them the blocks repeat.
     fn steady(&self) -> (usize, usize) {
-        let is = |unit: &Option<Part>, pass| unit.is_some_and(|part| (part.pass, part.chunk) == (pass, 0));
+        let is = |unit: &Option<MicroBatchPass>, pass| {
+            unit.is_some_and(|part| (part.pass, part.chunk) == (pass, 0))
+        };
         let first_back = self.rows[0].iter().position(|unit| is(unit, Pass::InputGrad));
         let last_in = self.rows[0].iter().rposition(|unit| is(unit, Pass::Forward));
         (first_back.unwrap_or(0), last_in.unwrap_or(0))
@@ -182,7 +190,7 @@ impl Grid {
     fn squeeze(
         &mut self,
         moves: impl Fn(usize) -> bool,
-        place: impl Fn(&Row, Part, Range<usize>) -> Option<usize>,
+        place: impl Fn(&RankSlots, MicroBatchPass, Range<usize>) -> Option<usize>,
     ) {
         let mut starts = Starts::default();
         for (unit, rank, part) in self.by_time() {
@@ -197,7 +205,7 @@ impl Grid {
 
     /// The same orders, every pass in the first unit in which it can run.
     fn as_soon_as_can_be(&self) -> Grid {
-        let mut rows = vec![Row::new(); self.rows.len()];
+        let mut rows = vec![RankSlots::new(); self.rows.len()];
         let mut starts = Starts::default();
         for (_, rank, part) in self.by_time() {
             let row = &mut rows[rank];
@@ -212,18 +220,19 @@ impl Grid {
 
 /// The units in which the placed passes run.
 #[derive(Default)]
-struct Starts(HashMap<(usize, Part), usize>);
+struct Starts(HashMap<(usize, MicroBatchPass), usize>);
 
 impl Starts {
     /// The first unit behind all that a pass needs, and behind the same pass of the micro-batch before.
-    fn behind_inputs(&self, rank: usize, part: Part) -> usize {
-        let before = part.micro_batch.checked_sub(1).map(|micro_batch| (rank, Part { micro_batch, ..part }));
+    fn behind_inputs(&self, rank: usize, part: MicroBatchPass) -> usize {
+        let before =
+            part.micro_batch.checked_sub(1).map(|micro_batch| (rank, MicroBatchPass { micro_batch, ..part }));
         let step = WAY.iter().position(|way| *way == (part.pass, part.chunk));
         let own = match step {
             Some(step) => step.checked_sub(1).map(|before| WAY[before]),
             None => Some((Pass::InputGrad, part.chunk)),
         };
-        let own = own.map(|(pass, chunk)| (rank, Part { pass, chunk, ..part }));
+        let own = own.map(|(pass, chunk)| (rank, MicroBatchPass { pass, chunk, ..part }));
         // Chunk 0 takes activations from the rank before and gradients from the one behind; chunk 1 the other way
         // round.
         let neighbour = match (part.pass, part.chunk) {

@@ -1,15 +1,15 @@
 //! The interface of a schedule.
 
-use super::facts::Facts;
+use super::facts::ScheduleFacts;
 use super::order::Order;
 use super::shape::Shape;
-use super::times::{Bubble, PassTimes, Profile};
+use super::times::{Bubble, PassProfile, PassTimes};
 use super::turns::Turns;
 
 /// A pipeline schedule.
 pub trait Schedule: Sync {
     /// Its facts.
-    fn facts(&self) -> Facts;
+    fn facts(&self) -> ScheduleFacts;
     /// Its name in kebab case.
     fn name(&self) -> &'static str {
         self.facts().name
@@ -27,7 +27,7 @@ pub trait Schedule: Sync {
     ///
     /// # Errors
     /// As [`Schedule::order`].
-    fn order_for(&self, shape: &Shape, _profile: &Profile) -> Result<Order, ScheduleError> {
+    fn order_for(&self, shape: &Shape, _profile: &PassProfile) -> Result<Order, ScheduleError> {
         self.order(shape)
     }
     /// The bubble by theory, where a closed form holds; for shapes that have an order.

@@ -7,8 +7,8 @@
 //! 3.2.1; deepseek-ai/DualPipe `dualpipe.py`.
 
 use super::{
-    Backward, Bubble, Chunks, Facts, Order, Part, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape,
-    Slot, Turns,
+    BackwardSplit, Bubble, ChunkCount, MicroBatchPass, Order, Pass, PassTimes, Schedule, ScheduleError,
+    ScheduleFacts, Shape, Slot, StagePlacement, Turns,
 };
 use std::collections::VecDeque;
 use stepsim_core::units::Time;
@@ -17,15 +17,15 @@ use stepsim_core::units::Time;
 pub(super) struct DualPipe;
 
 impl Schedule for DualPipe {
-    fn facts(&self) -> Facts {
-        Facts {
-            chunks: Chunks::Exactly(2),
+    fn facts(&self) -> ScheduleFacts {
+        ScheduleFacts {
+            chunks: ChunkCount::Exactly(2),
             directions: 2,
-            backward: Backward::Both,
+            backward: BackwardSplit::Both,
             batched: false,
             pairs: true,
             needs: "even stages and micro-batches, at least twice as many micro-batches as stages",
-            ..Facts::new("dualpipe", "two directions at once, forward overlaps backward")
+            ..ScheduleFacts::new("dualpipe", "two directions at once, forward overlaps backward")
         }
     }
     fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {
@@ -47,7 +47,7 @@ impl Schedule for DualPipe {
             eight_steps(&at, [near, 1 - near], [u32::from(near) * m / 2, u32::from(1 - near) * m / 2])
         };
         let ranks = (0..p).map(rank).collect();
-        Ok(Order { placement: Placement::two_directions(p), micro_batches: m, ranks })
+        Ok(Order { placement: StagePlacement::two_directions(p), micro_batches: m, ranks })
     }
     fn turns(&self, shape: &Shape) -> Option<Turns> {
         // At the turn the first pair of passes runs apart.
@@ -80,23 +80,31 @@ pub(super) struct Ends {
 }
 
 /// A list under construction. Phase 0 is the chunk near the entry, phase 1 the other.
-struct Steps {
+struct SlotList {
     slots: Vec<Slot>,
     chunk: [u16; 2],
     forwards: [u32; 2],
     backwards: [u32; 2],
     /// Weight gradients put off, oldest first.
-    weights: VecDeque<Part>,
+    weights: VecDeque<MicroBatchPass>,
 }
 
-impl Steps {
-    fn next_forward(&mut self, phase: usize) -> Part {
+impl SlotList {
+    fn next_forward(&mut self, phase: usize) -> MicroBatchPass {
         self.forwards[phase] += 1;
-        Part { pass: Pass::Forward, chunk: self.chunk[phase], micro_batch: self.forwards[phase] - 1 }
+        MicroBatchPass {
+            pass: Pass::Forward,
+            chunk: self.chunk[phase],
+            micro_batch: self.forwards[phase] - 1,
+        }
     }
-    fn next_backward(&mut self, phase: usize) -> Part {
+    fn next_backward(&mut self, phase: usize) -> MicroBatchPass {
         self.backwards[phase] += 1;
-        Part { pass: Pass::Backward, chunk: self.chunk[phase], micro_batch: self.backwards[phase] - 1 }
+        MicroBatchPass {
+            pass: Pass::Backward,
+            chunk: self.chunk[phase],
+            micro_batch: self.backwards[phase] - 1,
+        }
     }
     fn forward(&mut self, phase: usize) {
         let part = self.next_forward(phase);
@@ -106,7 +114,7 @@ impl Steps {
     fn backward(&mut self, phase: usize, split: bool) {
         let mut part = self.next_backward(phase);
         if split {
-            self.weights.push_back(Part { pass: Pass::WeightGrad, ..part });
+            self.weights.push_back(MicroBatchPass { pass: Pass::WeightGrad, ..part });
             part.pass = Pass::InputGrad;
         }
         self.slots.push(Slot::Single(part));
@@ -125,7 +133,7 @@ pub(super) fn eight_steps(at: &Ends, chunk: [u16; 2], first: [u32; 2]) -> Vec<Sl
     let Ends { r, h, overlapped } = *at;
     let to_turn = h - r - 1;
     let mut s =
-        Steps { slots: Vec::new(), chunk, forwards: first, backwards: first, weights: VecDeque::new() };
+        SlotList { slots: Vec::new(), chunk, forwards: first, backwards: first, weights: VecDeque::new() };
     (0..2 * to_turn).for_each(|_| s.forward(0));
     for _ in 0..=r {
         s.forward(0);

@@ -5,22 +5,23 @@
 
 use super::dualpipe::{Ends, bubble, eight_steps};
 use super::{
-    Backward, Bubble, Chunks, Facts, Order, PassTimes, Placement, Schedule, ScheduleError, Shape, Turns,
+    BackwardSplit, Bubble, ChunkCount, Order, PassTimes, Schedule, ScheduleError, ScheduleFacts, Shape,
+    StagePlacement, Turns,
 };
 
 /// See the module.
 pub(super) struct DualPipeV;
 
 impl Schedule for DualPipeV {
-    fn facts(&self) -> Facts {
-        Facts {
+    fn facts(&self) -> ScheduleFacts {
+        ScheduleFacts {
             aliases: &["dualpipev"],
-            chunks: Chunks::Exactly(2),
-            backward: Backward::Both,
+            chunks: ChunkCount::Exactly(2),
+            backward: BackwardSplit::Both,
             batched: false,
             pairs: true,
             needs: "at least twice as many micro-batches as stages",
-            ..Facts::new("dualpipe-v", "DualPipe folded into a V, parameters once")
+            ..ScheduleFacts::new("dualpipe-v", "DualPipe folded into a V, parameters once")
         }
     }
     fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {
@@ -31,7 +32,11 @@ impl Schedule for DualPipeV {
             return Err(ScheduleError::new(self, problem, remedy));
         }
         let rank = |r: u32| eight_steps(&Ends { r, h: p, overlapped: m - 2 * p + r + 1 }, [0, 1], [0, 0]);
-        Ok(Order { placement: Placement::v_shape(p), micro_batches: m, ranks: (0..p).map(rank).collect() })
+        Ok(Order {
+            placement: StagePlacement::v_shape(p),
+            micro_batches: m,
+            ranks: (0..p).map(rank).collect(),
+        })
     }
     fn turns(&self, shape: &Shape) -> Option<Turns> {
         // At the turn the first pair of passes runs apart.

@@ -4,14 +4,14 @@
 //! transfer time c only 2(p−1)c more, as GPipe. Source: the overlap-friendly schedule of Alpa (arXiv 2211.05322).
 
 use super::one_f_one_b::in_turn;
-use super::{Bubble, Facts, Order, PassTimes, Schedule, ScheduleError, Shape, Turns};
+use super::{Bubble, Order, PassTimes, Schedule, ScheduleError, ScheduleFacts, Shape, Turns};
 
 /// See the module.
 pub(super) struct Eager;
 
 impl Schedule for Eager {
-    fn facts(&self) -> Facts {
-        Facts::new("eager-1f1b", "1F1B with twice the warm-up, to hide transfers")
+    fn facts(&self) -> ScheduleFacts {
+        ScheduleFacts::new("eager-1f1b", "1F1B with twice the warm-up, to hide transfers")
     }
     fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {
         let (p, m, _) = shape.checked(self)?;

@@ -3,7 +3,7 @@
 /// The facts of a schedule, beside its order, bubble and peak: all that its readers need to know of it. No code asks
 /// for a schedule by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Facts {
+pub struct ScheduleFacts {
     /// Its name in kebab case.
     pub name: &'static str,
     /// Other names in use.
@@ -13,13 +13,13 @@ pub struct Facts {
     /// For which numbers it is defined, in one line; empty: any.
     pub needs: &'static str,
     /// How many chunks a rank may hold.
-    pub chunks: Chunks,
+    pub chunks: ChunkCount,
     /// True if [`Shape::group`](super::Shape::group) means anything to it.
     pub groups: bool,
     /// Directions in which micro-batches pass, 1 or 2; with 2 a rank holds a stage of each.
     pub directions: u16,
     /// The cut of backward passes into their two gradients.
-    pub backward: Backward,
+    pub backward: BackwardSplit,
     /// True if its ranks can send and receive at the same time between passes, as Megatron's batched exchange does.
     /// Where warm-up is deeper than the ranks behind are long, or two directions meet, each of two neighbours would
     /// wait in a send for the other's receive.
@@ -34,18 +34,18 @@ pub struct Facts {
     pub searched: bool,
 }
 
-impl Facts {
+impl ScheduleFacts {
     /// One chunk on a rank, one direction, whole backward passes; any numbers.
-    pub const fn new(name: &'static str, about: &'static str) -> Facts {
-        Facts {
+    pub const fn new(name: &'static str, about: &'static str) -> ScheduleFacts {
+        ScheduleFacts {
             name,
             aliases: &[],
             about,
             needs: "",
-            chunks: Chunks::Exactly(1),
+            chunks: ChunkCount::Exactly(1),
             groups: false,
             directions: 1,
-            backward: Backward::Whole,
+            backward: BackwardSplit::Whole,
             batched: true,
             prompt: true,
             pairs: false,
@@ -55,7 +55,7 @@ impl Facts {
     /// True if its stages lie in one line, a stage a rank, each with its order beforehand: ranks whose sends hold them
     /// up, and whose hosts wait for their receives, then never wait for each other in a ring.
     pub fn in_line(&self) -> bool {
-        self.chunks == Chunks::Exactly(1) && self.directions == 1 && !self.searched
+        self.chunks == ChunkCount::Exactly(1) && self.directions == 1 && !self.searched
     }
     /// True if it is known by that name.
     pub fn is(&self, name: &str) -> bool {
@@ -65,25 +65,25 @@ impl Facts {
 
 /// How many chunks a schedule allows on a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Chunks {
+pub enum ChunkCount {
     /// This many, by definition.
     Exactly(u16),
     /// The user's choice from a least number on; the default comes second.
     AtLeast(u16, u16),
 }
 
-impl Chunks {
+impl ChunkCount {
     /// The number where none is given.
     pub fn usual(self) -> u16 {
         match self {
-            Chunks::Exactly(v) | Chunks::AtLeast(_, v) => v,
+            ChunkCount::Exactly(v) | ChunkCount::AtLeast(_, v) => v,
         }
     }
 }
 
 /// How a schedule runs backward passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Backward {
+pub enum BackwardSplit {
     /// Both gradients at once.
     Whole,
     /// The two gradients apart, the weights' later.

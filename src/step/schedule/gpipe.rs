@@ -4,14 +4,14 @@
 //! of torch's `ScheduleGPipe` with the backward passes reversed.
 
 use super::looped_bfs::breadth_first;
-use super::{Bubble, Facts, Order, PassTimes, Schedule, ScheduleError, Shape};
+use super::{Bubble, Order, PassTimes, Schedule, ScheduleError, ScheduleFacts, Shape};
 
 /// See the module.
 pub(super) struct GPipe;
 
 impl Schedule for GPipe {
-    fn facts(&self) -> Facts {
-        Facts::new("gpipe", "all forwards, then all backwards")
+    fn facts(&self) -> ScheduleFacts {
+        ScheduleFacts::new("gpipe", "all forwards, then all backwards")
     }
     fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {
         let (p, m, _) = shape.checked(self)?;

@@ -11,20 +11,21 @@
 
 use super::order::Lister;
 use super::{
-    Bubble, Chunks, Facts, Order, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape, Turns,
+    Bubble, ChunkCount, Order, Pass, PassTimes, Schedule, ScheduleError, ScheduleFacts, Shape,
+    StagePlacement, Turns,
 };
 
 /// See the page of its file.
-pub struct Interleaved;
+pub struct InterleavedOneFOneB;
 
-impl Schedule for Interleaved {
-    fn facts(&self) -> Facts {
-        Facts {
+impl Schedule for InterleavedOneFOneB {
+    fn facts(&self) -> ScheduleFacts {
+        ScheduleFacts {
             aliases: &["interleaved"],
-            chunks: Chunks::AtLeast(2, 2),
+            chunks: ChunkCount::AtLeast(2, 2),
             groups: true,
             needs: "groups of at least as many micro-batches as stages",
-            ..Facts::new("interleaved-1f1b", "1F1B with several chunks per rank (Megatron's order)")
+            ..ScheduleFacts::new("interleaved-1f1b", "1F1B with several chunks per rank (Megatron's order)")
         }
     }
     fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {
@@ -109,7 +110,7 @@ pub(super) fn interleaved(p: u32, m: u32, v: u16, group: u32) -> Order {
         (table.len() - w..table.len()).for_each(|k| backward(&mut list, k));
         list.slots
     };
-    Order { placement: Placement::looped(p, v), micro_batches: m, ranks: (0..p).map(rank).collect() }
+    Order { placement: StagePlacement::looped(p, v), micro_batches: m, ranks: (0..p).map(rank).collect() }
 }
 
 #[cfg(test)]
@@ -118,13 +119,13 @@ mod tests {
 
     #[test]
     fn a_short_last_group_is_refused_with_numbers_that_run() {
-        let error = Interleaved.order(&Shape::new(4, 6)).unwrap_err().to_string();
+        let error = InterleavedOneFOneB.order(&Shape::new(4, 6)).unwrap_err().to_string();
         assert_eq!(
             error,
             "schedule interleaved-1f1b: with 6 micro-batches in groups of 4, the last group has 2, fewer than the 4 \
              stages; 6 micro-batches run in groups of 6; groups of 4 run with 4 or 8 micro-batches"
         );
-        let error = Interleaved.order(&Shape::new(4, 2)).unwrap_err().to_string();
+        let error = InterleavedOneFOneB.order(&Shape::new(4, 2)).unwrap_err().to_string();
         assert_eq!(
             error,
             "schedule interleaved-1f1b: 2 micro-batches do not fill one group of 4; groups of 4 run with 4 micro-batches"

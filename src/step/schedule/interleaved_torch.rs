@@ -4,7 +4,7 @@
 //! `ScheduleInterleaved1F1B`.
 
 use super::interleaved::{interleaved, peak};
-use super::{Bubble, Chunks, Facts, Order, PassTimes, Schedule, ScheduleError, Shape, Turns};
+use super::{Bubble, ChunkCount, Order, PassTimes, Schedule, ScheduleError, ScheduleFacts, Shape, Turns};
 
 /// See the module.
 pub(super) struct InterleavedTorch;
@@ -15,11 +15,11 @@ fn rounds(p: u32, m: u32) -> u32 {
 }
 
 impl Schedule for InterleavedTorch {
-    fn facts(&self) -> Facts {
-        Facts {
-            chunks: Chunks::AtLeast(2, 2),
+    fn facts(&self) -> ScheduleFacts {
+        ScheduleFacts {
+            chunks: ChunkCount::AtLeast(2, 2),
             needs: "micro-batches a multiple of their rounds through the stages",
-            ..Facts::new("interleaved-torch", "1F1B with several chunks per rank (torch's order)")
+            ..ScheduleFacts::new("interleaved-torch", "1F1B with several chunks per rank (torch's order)")
         }
     }
     fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {

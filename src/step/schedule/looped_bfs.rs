@@ -5,17 +5,19 @@
 //! the backward passes.
 
 use super::order::Lister;
-use super::{Bubble, Chunks, Facts, Order, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape};
+use super::{
+    Bubble, ChunkCount, Order, Pass, PassTimes, Schedule, ScheduleError, ScheduleFacts, Shape, StagePlacement,
+};
 
 /// See the module.
 pub(super) struct LoopedBfs;
 
 impl Schedule for LoopedBfs {
-    fn facts(&self) -> Facts {
-        Facts {
-            chunks: Chunks::AtLeast(1, 2),
+    fn facts(&self) -> ScheduleFacts {
+        ScheduleFacts {
+            chunks: ChunkCount::AtLeast(1, 2),
             prompt: false,
-            ..Facts::new("looped-bfs", "all micro-batches through a chunk before the next")
+            ..ScheduleFacts::new("looped-bfs", "all micro-batches through a chunk before the next")
         }
     }
     fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {
@@ -41,5 +43,5 @@ pub(super) fn breadth_first(p: u32, m: u32, v: u16) -> Order {
     for chunk in (0..v).rev() {
         (0..m).rev().for_each(|i| list.push(Pass::Backward, chunk, i));
     }
-    Order { placement: Placement::looped(p, v), micro_batches: m, ranks: vec![list.slots; p as usize] }
+    Order { placement: StagePlacement::looped(p, v), micro_batches: m, ranks: vec![list.slots; p as usize] }
 }

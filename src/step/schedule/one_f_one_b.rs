@@ -7,14 +7,19 @@
 //! takes (m+p−1)(tF + tB) + c[2(p−1)m/p + 2(p−2)], not the 2(p−1)c more of GPipe.
 
 use super::order::Lister;
-use super::{Bubble, Facts, Order, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape, Turns};
+use super::{
+    Bubble, Order, Pass, PassTimes, Schedule, ScheduleError, ScheduleFacts, Shape, StagePlacement, Turns,
+};
 
 /// See the page of its file.
 pub struct OneFOneB;
 
 impl Schedule for OneFOneB {
-    fn facts(&self) -> Facts {
-        Facts { aliases: &["pipedream-flush"], ..Facts::new("1f1b", "one forward, one backward in turn") }
+    fn facts(&self) -> ScheduleFacts {
+        ScheduleFacts {
+            aliases: &["pipedream-flush"],
+            ..ScheduleFacts::new("1f1b", "one forward, one backward in turn")
+        }
     }
     fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {
         let (p, m, _) = shape.checked(self)?;
@@ -48,5 +53,5 @@ pub(super) fn in_turn(p: u32, m: u32, warm_up: impl Fn(u32) -> u32) -> Order {
         (m - w..m).for_each(|i| list.push(Pass::Backward, 0, i));
         list.slots
     };
-    Order { placement: Placement::looped(p, 1), micro_batches: m, ranks: (0..p).map(rank).collect() }
+    Order { placement: StagePlacement::looped(p, 1), micro_batches: m, ranks: (0..p).map(rank).collect() }
 }

@@ -1,13 +1,13 @@
 //! Orders: the list of slots of every rank.
 
-use super::Placement;
-use super::slot::{Part, Pass, Slot};
+use super::StagePlacement;
+use super::slot::{MicroBatchPass, Pass, Slot};
 
 /// The order of every rank, and where the stages sit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
     /// Where the stages sit.
-    pub placement: Placement,
+    pub placement: StagePlacement,
     /// Micro-batches of all directions together; direction d has the d-th of equal parts of 0..m.
     pub micro_batches: u32,
     /// The slots of each rank.
@@ -44,7 +44,7 @@ impl Order {
 
     /// True if every backward pass is cut into its two gradients.
     pub fn splits(&self) -> bool {
-        let whole = |part: Part| part.pass == Pass::Backward;
+        let whole = |part: MicroBatchPass| part.pass == Pass::Backward;
         !self.ranks.iter().flatten().flat_map(Slot::parts).any(whole)
     }
 
@@ -64,6 +64,6 @@ pub(super) struct Lister {
 impl Lister {
     /// Appends one pass.
     pub fn push(&mut self, pass: Pass, chunk: u16, micro_batch: u32) {
-        self.slots.push(Slot::Single(Part { pass, chunk, micro_batch }));
+        self.slots.push(Slot::Single(MicroBatchPass { pass, chunk, micro_batch }));
     }
 }

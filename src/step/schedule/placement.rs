@@ -22,7 +22,7 @@ pub struct StageAt {
 
 /// Where the stages sit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Placement {
+pub struct StagePlacement {
     paths: Vec<Vec<Seat>>,
     stages_at: Vec<Vec<StageAt>>,
     /// By micro-batch: the rank whose side makes the input of the first stage; none without sides.
@@ -31,10 +31,10 @@ pub struct Placement {
     sides_back: bool,
 }
 
-impl Placement {
+impl StagePlacement {
     /// The same with a side on every rank: a chunk behind its others that makes the first stage's input for the
     /// micro-batches that it owns. Sides are stages of their own numbers, behind the model's.
-    pub(super) fn with_sides(mut self, owners: Vec<u32>, back: bool) -> Placement {
+    pub(super) fn with_sides(mut self, owners: Vec<u32>, back: bool) -> StagePlacement {
         let stages = self.stages();
         for (stage, at) in (stages..).zip(&mut self.stages_at) {
             at.push(StageAt { direction: 0, stage });
@@ -63,7 +63,7 @@ impl Placement {
         let owner = self.sides.get(micro_batch as usize)?;
         Some(StageAt { direction: 0, stage: self.stages() + owner })
     }
-    /// As [`Placement::source`], of a micro-batch, sides among the stages.
+    /// As [`StagePlacement::source`], of a micro-batch, sides among the stages.
     pub fn source_of(&self, at: StageAt, needs: Data, micro_batch: u32) -> Option<(StageAt, Data)> {
         match (self.side_of(micro_batch), needs) {
             (Some(_), Data::Activations) if self.is_side(at) => None,
@@ -74,7 +74,7 @@ impl Placement {
             _ => self.source(at, needs),
         }
     }
-    /// As [`Placement::consumer`], of a micro-batch, sides among the stages.
+    /// As [`StagePlacement::consumer`], of a micro-batch, sides among the stages.
     pub fn consumer_of(&self, at: StageAt, made: Data, micro_batch: u32) -> Option<StageAt> {
         match (self.side_of(micro_batch), made) {
             (Some(_), Data::Activations) if self.is_side(at) => Some(StageAt { stage: 0, ..at }),
@@ -85,18 +85,18 @@ impl Placement {
     }
 
     /// Chunk c of rank r is stage c·p + r.
-    pub fn looped(ranks: u32, chunks: u16) -> Placement {
+    pub fn looped(ranks: u32, chunks: u16) -> StagePlacement {
         let path = (0..chunks).flat_map(|chunk| (0..ranks).map(move |rank| Seat { rank, chunk })).collect();
         Self::of_paths(vec![path])
     }
     /// Two chunks per rank: stages r and 2p−1−r.
-    pub fn v_shape(ranks: u32) -> Placement {
+    pub fn v_shape(ranks: u32) -> StagePlacement {
         let down = (0..ranks).map(|rank| Seat { rank, chunk: 0 });
         let up = (0..ranks).rev().map(|rank| Seat { rank, chunk: 1 });
         Self::of_paths(vec![down.chain(up).collect()])
     }
     /// Two directions: stage r of direction 0 as chunk 0, stage p−1−r of direction 1 as chunk 1.
-    pub fn two_directions(ranks: u32) -> Placement {
+    pub fn two_directions(ranks: u32) -> StagePlacement {
         let down = (0..ranks).map(|rank| Seat { rank, chunk: 0 }).collect();
         let up = (0..ranks).rev().map(|rank| Seat { rank, chunk: 1 }).collect();
         Self::of_paths(vec![down, up])
@@ -106,7 +106,7 @@ impl Placement {
     /// # Errors
     /// If there are more than two directions, if they differ in length, or the seats are not exactly the chunks 0, 1,
     /// … of ranks 0, 1, ….
-    pub fn from_paths(paths: Vec<Vec<Seat>>) -> Result<Placement, OrderFault> {
+    pub fn from_paths(paths: Vec<Vec<Seat>>) -> Result<StagePlacement, OrderFault> {
         let bad = |what: String| Err(OrderFault::Placement(what));
         if paths.len() > 2 {
             return bad(format!("{} directions are too many: there are two ends to enter at", paths.len()));
@@ -134,7 +134,7 @@ impl Placement {
         Ok(Self::of_paths(paths))
     }
 
-    fn of_paths(paths: Vec<Vec<Seat>>) -> Placement {
+    fn of_paths(paths: Vec<Vec<Seat>>) -> StagePlacement {
         let ranks = paths.iter().flatten().map(|s| s.rank + 1).max().unwrap_or(0);
         let mut stages_at = vec![Vec::new(); ranks as usize];
         let mut seats: Vec<(Seat, StageAt)> = Vec::new();
@@ -147,7 +147,7 @@ impl Placement {
         for (seat, at) in seats {
             stages_at[seat.rank as usize].push(at);
         }
-        Placement { paths, stages_at, sides: Vec::new(), sides_back: false }
+        StagePlacement { paths, stages_at, sides: Vec::new(), sides_back: false }
     }
 
     /// Pipeline ranks.

@@ -1,7 +1,7 @@
 //! The schedules known by name.
 
 use super::definition::{Schedule, ScheduleError};
-use super::facts::Chunks;
+use super::facts::ChunkCount;
 use super::{
     dualpipe, dualpipe_v, eager, gpipe, interleaved, interleaved_torch, looped_bfs, one_f_one_b, v_half,
     v_min, zb_auto, zb_h1, zb_h2, zb_v,
@@ -12,7 +12,7 @@ pub const ALL: &[&dyn Schedule] = &[
     &gpipe::GPipe,
     &one_f_one_b::OneFOneB,
     &eager::Eager,
-    &interleaved::Interleaved,
+    &interleaved::InterleavedOneFOneB,
     &interleaved_torch::InterleavedTorch,
     &looped_bfs::LoopedBfs,
     &zb_h1::ZbH1,
@@ -42,6 +42,6 @@ pub fn find(name: &str) -> Result<&'static dyn Schedule, ScheduleError> {
 
 /// The schedules whose number of chunks is the user's, as a text.
 pub(super) fn any_chunks() -> String {
-    let free = ALL.iter().map(|s| s.facts()).filter(|f| matches!(f.chunks, Chunks::AtLeast(..)));
+    let free = ALL.iter().map(|s| s.facts()).filter(|f| matches!(f.chunks, ChunkCount::AtLeast(..)));
     free.map(|f| f.name).collect::<Vec<_>>().join(", ")
 }

@@ -1,6 +1,6 @@
 //! The numbers that a schedule depends on.
 
-use super::facts::Facts;
+use super::facts::ScheduleFacts;
 
 /// The numbers that a schedule depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Shape {
     }
     /// Into how many parts such a schedule cuts a rank's share of the layers: with two directions a rank holds the same
     /// share twice.
-    pub fn parts_under(&self, facts: Facts) -> u32 {
+    pub fn parts_under(&self, facts: ScheduleFacts) -> u32 {
         u32::from(self.chunks.unwrap_or(facts.chunks.usual()) / facts.directions).max(1)
     }
 }

@@ -47,7 +47,7 @@ impl PassTimes {
 
 /// The step as a schedule knows it when it orders its passes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Profile {
+pub struct PassProfile {
     /// Times of each rank's whole share of layers.
     pub ranks: Vec<PassTimes>,
     /// Delay of a message between ranks.

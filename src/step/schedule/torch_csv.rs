@@ -14,14 +14,14 @@ use super::user::{UserOrderError, order_from_json};
 const NOT_COMPUTED: [&str; 7] = ["UNSHARD", "RESHARD", "REDUCE_GRAD", "SEND_F", "RECV_F", "SEND_B", "RECV_B"];
 
 /// One computing action: stage, letter, micro-batch.
-type Action = (u32, char, u32);
+type CsvAction = (u32, char, u32);
 
 /// Reads an order and checks that it runs.
 ///
 /// # Errors
 /// A cell is no action, a stage stands on two ranks or is missing, or the order cannot run.
 pub fn order_from_torch_csv(text: &str) -> Result<Order, UserOrderError> {
-    let rows: Vec<Vec<Vec<Action>>> = text
+    let rows: Vec<Vec<Vec<CsvAction>>> = text
         .lines()
         .filter(|line| !line.trim().is_empty())
         .enumerate()
@@ -50,18 +50,18 @@ pub fn order_from_torch_csv(text: &str) -> Result<Order, UserOrderError> {
             (*rank, chunk)
         })
         .collect();
-    let part = |(stage, letter, micro_batch): &Action| match seats[*stage as usize].1 {
+    let part = |(stage, letter, micro_batch): &CsvAction| match seats[*stage as usize].1 {
         0 => format!("{letter}{micro_batch}"),
         chunk => format!("{letter}{micro_batch}.{chunk}"),
     };
-    let slot = |slot: &Vec<Action>| slot.iter().map(part).collect::<Vec<_>>().join("&");
+    let slot = |slot: &Vec<CsvAction>| slot.iter().map(part).collect::<Vec<_>>().join("&");
     let ranks: Vec<String> =
         rows.iter().map(|row| row.iter().map(slot).collect::<Vec<_>>().join(" ")).collect();
     order_from_json(&serde_json::json!({"paths": [seats], "ranks": ranks}).to_string())
 }
 
 /// The computing slots of a rank.
-fn row(rank: usize, line: &str) -> Result<Vec<Vec<Action>>, UserOrderError> {
+fn row(rank: usize, line: &str) -> Result<Vec<Vec<CsvAction>>, UserOrderError> {
     let mut slots = Vec::new();
     for (index, cell) in line.split(',').enumerate() {
         let cell = cell.trim().trim_matches('"');
@@ -93,7 +93,7 @@ fn row(rank: usize, line: &str) -> Result<Vec<Vec<Action>>, UserOrderError> {
 }
 
 /// `None`: no action; `Some(None)`: one that computes nothing.
-fn action(text: &str) -> Option<Option<Action>> {
+fn action(text: &str) -> Option<Option<CsvAction>> {
     let digits = text.find(|c: char| !c.is_ascii_digit())?;
     let stage = text[..digits].parse().ok()?;
     let rest = &text[digits..];
@@ -114,7 +114,7 @@ mod tests {
 
     /// An order as torch would write it.
     fn csv(order: &Order) -> String {
-        let cell = |rank: u32, part: super::super::Part| {
+        let cell = |rank: u32, part: super::super::MicroBatchPass| {
             let stage = order.placement.stage(super::super::Seat { rank, chunk: part.chunk }).stage;
             let letter = match part.pass {
                 Pass::Forward => 'F',

@@ -7,7 +7,7 @@
 
 use super::order::Order;
 use super::shape::Shape;
-use super::slot::{Part, Slot};
+use super::slot::{MicroBatchPass, Slot};
 
 /// From `from` micro-batches on, `every` more are one more turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Order {
         if self.placement.has_sides() || whole.placement.has_sides() {
             return false;
         }
-        let numbered = |order: &Order, part: Part| {
+        let numbered = |order: &Order, part: MicroBatchPass| {
             let of_direction = order.per_direction().max(1);
             (part.pass, part.chunk, part.micro_batch / of_direction, part.micro_batch % of_direction)
         };
@@ -68,7 +68,7 @@ impl Order {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::{ALL, Chunks};
+    use crate::schedule::{ALL, ChunkCount};
 
     /// A schedule's turns hold for every small pipeline, one and three turns further on; the fewest micro-batches have
     /// an order wherever the whole has one.
@@ -77,8 +77,8 @@ mod tests {
         let mut held = std::collections::BTreeMap::new();
         for schedule in ALL {
             let chunks = match schedule.facts().chunks {
-                Chunks::Exactly(_) => vec![None],
-                Chunks::AtLeast(least, _) => (least..least + 3).map(Some).collect(),
+                ChunkCount::Exactly(_) => vec![None],
+                ChunkCount::AtLeast(least, _) => (least..least + 3).map(Some).collect(),
             };
             let groups = if schedule.facts().groups { vec![None, Some(5), Some(8)] } else { vec![None] };
             for (ranks, micro_batches) in (1..=6).flat_map(|p| (1..=40).map(move |m| (p, m))) {

@@ -10,7 +10,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Order, OrderFault, Part, Pass, Placement, Seat, Shape, Slot};
+use super::{MicroBatchPass, Order, OrderFault, Pass, Seat, Shape, Slot, StagePlacement};
 
 /// The file.
 #[derive(Serialize, Deserialize)]
@@ -93,7 +93,7 @@ pub fn order_from_json(text: &str) -> Result<Order, UserOrderError> {
         );
     }
     let placement = match file.paths {
-        None => Placement::looped(ranks.len() as u32, chunks as u16),
+        None => StagePlacement::looped(ranks.len() as u32, chunks as u16),
         Some(paths) => placement(paths, ranks.len())?,
     };
     if !micro_batches.is_multiple_of(u64::from(placement.directions())) {
@@ -112,7 +112,7 @@ pub fn order_from_json(text: &str) -> Result<Order, UserOrderError> {
 pub fn order_to_json(order: &Order) -> String {
     let placement = &order.placement;
     let seats = |d: u16| placement.path(d).iter().map(|s| (s.rank, s.chunk)).collect();
-    let looped = *placement == Placement::looped(placement.ranks(), placement.chunks(0));
+    let looped = *placement == StagePlacement::looped(placement.ranks(), placement.chunks(0));
     let line = |slots: &Vec<Slot>| slots.iter().map(Slot::to_string).collect::<Vec<_>>().join(" ");
     let file = OrderFile {
         paths: (!looped).then(|| (0..placement.directions()).map(seats).collect()),
@@ -121,14 +121,14 @@ pub fn order_to_json(order: &Order) -> String {
     serde_json::to_string_pretty(&file).expect("strings and numbers are JSON") + "\n"
 }
 
-fn placement(paths: Vec<Vec<(u32, u16)>>, ranks: usize) -> Result<Placement, UserOrderError> {
+fn placement(paths: Vec<Vec<(u32, u16)>>, ranks: usize) -> Result<StagePlacement, UserOrderError> {
     let fail = |problem| Err(UserOrderError::Numbers { path: "paths", problem });
     let seats = |path: Vec<(u32, u16)>| path.into_iter().map(|(rank, chunk)| Seat { rank, chunk }).collect();
     let paths: Vec<Vec<Seat>> = paths.into_iter().map(seats).collect();
     if let Some(seat) = paths.iter().flatten().find(|s| s.rank as usize >= ranks || s.chunk == u16::MAX) {
         return fail(format!("[{}, {}] is no seat: there are {ranks} ranks", seat.rank, seat.chunk));
     }
-    let placement = match Placement::from_paths(paths) {
+    let placement = match StagePlacement::from_paths(paths) {
         Ok(placement) => placement,
         Err(fault) => return fail(fault.to_string()),
     };
@@ -157,7 +157,7 @@ fn slot(text: &str) -> Result<Slot, String> {
     Ok(Slot::Overlapped { forward, backward })
 }
 
-fn part(text: &str) -> Result<Part, String> {
+fn part(text: &str) -> Result<MicroBatchPass, String> {
     let pass = match text.chars().next() {
         Some('F') => Pass::Forward,
         Some('B') => Pass::Backward,
@@ -166,7 +166,7 @@ fn part(text: &str) -> Result<Part, String> {
         _ => return Err("it starts with none of F, B, I, W".to_owned()),
     };
     let (micro_batch, chunk) = text[1..].split_once('.').unwrap_or((&text[1..], "0"));
-    Ok(Part {
+    Ok(MicroBatchPass {
         pass,
         chunk: chunk.parse().map_err(|e| format!("chunk `{chunk}`: {e}"))?,
         micro_batch: micro_batch.parse().map_err(|e| format!("micro-batch `{micro_batch}`: {e}"))?,

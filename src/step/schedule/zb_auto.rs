@@ -15,7 +15,7 @@
 //! small grid; each is played, beside the hand-made orders where they keep the limit, and the one with the shortest
 //! longest span of a rank wins. Greedy, so not optimal; never worse than the hand-made orders by the times it knows.
 //!
-//! Hazard: it knows times without contention. A message takes `Profile::message`, whatever else is on the wire.
+//! Hazard: it knows times without contention. A message takes `PassProfile::message`, whatever else is on the wire.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -24,7 +24,8 @@ use super::order::Lister;
 use super::zb_h1::ZbH1;
 use super::zb_h2::ZbH2;
 use super::{
-    Backward, Bubble, Facts, Order, Pass, PassTimes, Placement, Profile, Schedule, ScheduleError, Shape, Slot,
+    BackwardSplit, Bubble, Order, Pass, PassProfile, PassTimes, Schedule, ScheduleError, ScheduleFacts,
+    Shape, Slot, StagePlacement,
 };
 use stepsim_core::units::Time;
 
@@ -32,12 +33,12 @@ use stepsim_core::units::Time;
 pub(super) struct ZbAuto;
 
 impl Schedule for ZbAuto {
-    fn facts(&self) -> Facts {
-        Facts {
-            backward: Backward::Split,
+    fn facts(&self) -> ScheduleFacts {
+        ScheduleFacts {
+            backward: BackwardSplit::Split,
             batched: false,
             searched: true,
-            ..Facts::new("zb-auto", "zero-bubble, searched for given times and memory")
+            ..ScheduleFacts::new("zb-auto", "zero-bubble, searched for given times and memory")
         }
     }
     /// For equal times of the three passes and twice the memory of 1F1B.
@@ -45,9 +46,9 @@ impl Schedule for ZbAuto {
         let unit = Time(1 << 20);
         let times = PassTimes::new(unit, unit, unit, 1.0);
         let ranks = vec![times; shape.ranks.min(Shape::MAX_SLOTS as u32) as usize];
-        self.order_for(shape, &Profile { ranks, message: Time::ZERO, limit: None, kept: 1.0 })
+        self.order_for(shape, &PassProfile { ranks, message: Time::ZERO, limit: None, kept: 1.0 })
     }
-    fn order_for(&self, shape: &Shape, profile: &Profile) -> Result<Order, ScheduleError> {
+    fn order_for(&self, shape: &Shape, profile: &PassProfile) -> Result<Order, ScheduleError> {
         let (p, m, _) = shape.checked(self)?;
         let limit = profile.limit.unwrap_or(2.0 * f64::from(p));
         if limit < 1.0 {
@@ -62,7 +63,7 @@ impl Schedule for ZbAuto {
             .min_by_key(|(span, _)| *span);
         // Every policy yields an order, so there is a best one.
         let ranks = best.map(|(_, ranks)| ranks).unwrap_or_default();
-        Ok(Order { placement: Placement::looped(p, 1), micro_batches: m, ranks })
+        Ok(Order { placement: StagePlacement::looped(p, 1), micro_batches: m, ranks })
     }
     /// It does at least as well as the hand-made order of the same memory.
     fn expected_bubble(&self, shape: &Shape, times: &PassTimes) -> Option<Bubble> {
@@ -96,11 +97,11 @@ struct Game<'a> {
     ranks: usize,
     micro_batches: u32,
     limit: f64,
-    profile: &'a Profile,
+    profile: &'a PassProfile,
 }
 
 /// A rank while it is played.
-struct Player {
+struct RankPlayer {
     free_at: Time,
     started: Option<Time>,
     /// Passes done.
@@ -118,7 +119,7 @@ struct Player {
     list: Lister,
 }
 
-impl Player {
+impl RankPlayer {
     fn next_forward(&self) -> Option<Time> {
         self.forward_at.get(self.forwards as usize).copied()
     }
@@ -129,15 +130,15 @@ impl Player {
 
 impl Game<'_> {
     /// The longest span of a rank, then the time of all.
-    fn score(players: &[Player]) -> (Time, Time) {
+    fn score(players: &[RankPlayer]) -> (Time, Time) {
         let span = players.iter().map(|p| p.free_at.saturating_sub(p.started.unwrap_or_default())).max();
         let end = players.iter().map(|p| p.free_at).max();
         (span.unwrap_or_default(), end.unwrap_or_default())
     }
 
-    fn players(&self) -> Vec<Player> {
+    fn players(&self) -> Vec<RankPlayer> {
         let m = self.micro_batches as usize;
-        let player = |rank: usize| Player {
+        let player = |rank: usize| RankPlayer {
             free_at: Time::ZERO,
             started: None,
             forwards: 0,
@@ -180,7 +181,7 @@ impl Game<'_> {
         (Game::score(&players), players.into_iter().map(|p| p.list.slots).collect())
     }
 
-    fn decide(&self, player: &Player, rank: usize, now: Time, policy: Policy) -> Decision {
+    fn decide(&self, player: &RankPlayer, rank: usize, now: Time, policy: Policy) -> Decision {
         let times = &self.profile.ranks[rank];
         let (forward, gradient) = (player.next_forward(), player.next_gradient());
         let ready = |at: Option<Time>| at.is_some_and(|at| at <= now);
@@ -214,12 +215,12 @@ impl Game<'_> {
     }
 
     /// Runs a pass; tells who gets its output, and when.
-    fn run(&self, players: &mut [Player], rank: usize, now: Time, pass: Pass) -> Option<(usize, Time)> {
+    fn run(&self, players: &mut [RankPlayer], rank: usize, now: Time, pass: Pass) -> Option<(usize, Time)> {
         let times = &self.profile.ranks[rank];
         let last = rank + 1 == self.ranks;
         let player = &mut players[rank];
         player.started.get_or_insert(now);
-        let mut take = |count: fn(&mut Player) -> &mut u32, time: Time, held: f64| {
+        let mut take = |count: fn(&mut RankPlayer) -> &mut u32, time: Time, held: f64| {
             let done = count(player);
             let micro_batch = *done;
             *done += 1;
@@ -293,7 +294,7 @@ enum Decision {
 }
 
 /// Has a rank look again at a time, unless it will before.
-fn look(players: &mut [Player], queue: &mut BinaryHeap<Reverse<(Time, usize)>>, rank: usize, at: Time) {
+fn look(players: &mut [RankPlayer], queue: &mut BinaryHeap<Reverse<(Time, usize)>>, rank: usize, at: Time) {
     if players[rank].looks_at.is_none_or(|before| at < before) {
         players[rank].looks_at = Some(at);
         queue.push(Reverse((at, rank)));

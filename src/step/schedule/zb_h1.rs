@@ -6,24 +6,25 @@
 
 use super::order::Lister;
 use super::{
-    Backward, Bubble, Facts, Order, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape, Turns,
+    BackwardSplit, Bubble, Order, Pass, PassTimes, Schedule, ScheduleError, ScheduleFacts, Shape,
+    StagePlacement, Turns,
 };
 
 /// See the module.
 pub(super) struct ZbH1;
 
 impl Schedule for ZbH1 {
-    fn facts(&self) -> Facts {
-        Facts {
+    fn facts(&self) -> ScheduleFacts {
+        ScheduleFacts {
             aliases: &["zb-1p", "zb1p"],
-            backward: Backward::Split,
-            ..Facts::new("zb-h1", "zero-bubble with the memory of 1F1B")
+            backward: BackwardSplit::Split,
+            ..ScheduleFacts::new("zb-h1", "zero-bubble with the memory of 1F1B")
         }
     }
     fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {
         let (p, m, _) = shape.checked(self)?;
         let ranks = (0..p).map(|r| split(m, p - 1 - r, r, true)).collect();
-        Ok(Order { placement: Placement::looped(p, 1), micro_batches: m, ranks })
+        Ok(Order { placement: StagePlacement::looped(p, 1), micro_batches: m, ranks })
     }
     fn turns(&self, shape: &Shape) -> Option<Turns> {
         Some(Turns { from: shape.ranks, every: 1 })

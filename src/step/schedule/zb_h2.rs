@@ -9,25 +9,28 @@
 //! step that waits for all of them gives the gain back.
 
 use super::zb_h1::split;
-use super::{Backward, Bubble, Facts, Order, PassTimes, Placement, Schedule, ScheduleError, Shape, Turns};
+use super::{
+    BackwardSplit, Bubble, Order, PassTimes, Schedule, ScheduleError, ScheduleFacts, Shape, StagePlacement,
+    Turns,
+};
 use stepsim_core::units::Time;
 
 /// See the module.
 pub(super) struct ZbH2;
 
 impl Schedule for ZbH2 {
-    fn facts(&self) -> Facts {
-        Facts {
+    fn facts(&self) -> ScheduleFacts {
+        ScheduleFacts {
             aliases: &["zb-2p", "zb2p"],
-            backward: Backward::Split,
+            backward: BackwardSplit::Split,
             batched: false,
-            ..Facts::new("zb-h2", "zero-bubble with twice the memory of 1F1B")
+            ..ScheduleFacts::new("zb-h2", "zero-bubble with twice the memory of 1F1B")
         }
     }
     fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {
         let (p, m, _) = shape.checked(self)?;
         let ranks = (0..p).map(|r| split(m, 2 * (p - r) - 1, 2 * r, false)).collect();
-        Ok(Order { placement: Placement::looped(p, 1), micro_batches: m, ranks })
+        Ok(Order { placement: StagePlacement::looped(p, 1), micro_batches: m, ranks })
     }
     fn turns(&self, shape: &Shape) -> Option<Turns> {
         Some(Turns { from: 2 * shape.ranks, every: 1 })

@@ -6,7 +6,8 @@
 
 use super::order::Lister;
 use super::{
-    Backward, Bubble, Chunks, Facts, Order, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape, Turns,
+    BackwardSplit, Bubble, ChunkCount, Order, Pass, PassTimes, Schedule, ScheduleError, ScheduleFacts, Shape,
+    StagePlacement, Turns,
 };
 use stepsim_core::units::Time;
 
@@ -14,19 +15,19 @@ use stepsim_core::units::Time;
 pub(super) struct ZbV;
 
 impl Schedule for ZbV {
-    fn facts(&self) -> Facts {
-        Facts {
+    fn facts(&self) -> ScheduleFacts {
+        ScheduleFacts {
             aliases: &["zbv"],
-            chunks: Chunks::Exactly(2),
-            backward: Backward::Split,
+            chunks: ChunkCount::Exactly(2),
+            backward: BackwardSplit::Split,
             batched: false,
-            ..Facts::new("zb-v", "zero-bubble with two chunks per rank in a V")
+            ..ScheduleFacts::new("zb-v", "zero-bubble with two chunks per rank in a V")
         }
     }
     fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {
         let (p, m, _) = shape.checked(self)?;
         let ranks = (0..p).map(|r| rank(p, m, r)).collect();
-        Ok(Order { placement: Placement::v_shape(p), micro_batches: m, ranks })
+        Ok(Order { placement: StagePlacement::v_shape(p), micro_batches: m, ranks })
     }
     fn turns(&self, shape: &Shape) -> Option<Turns> {
         Some(Turns { from: 2 * shape.ranks, every: 1 })

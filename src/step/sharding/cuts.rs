@@ -2,7 +2,7 @@
 
 /// Over which of the ranks that hold the same weights something is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extent {
+pub enum CutExtent {
     /// Over nobody: each rank holds all of it.
     Nobody,
     /// Over the ranks of a group; each group holds all of it.
@@ -11,16 +11,16 @@ pub enum Extent {
     All,
 }
 
-impl Extent {
+impl CutExtent {
     /// True if a rank holds a part only.
     pub fn is_cut(self) -> bool {
-        self != Extent::Nobody
+        self != CutExtent::Nobody
     }
     fn ranks(self, group: u32, all: u32) -> u32 {
         match self {
-            Extent::Nobody => 1,
-            Extent::Group => group,
-            Extent::All => all,
+            CutExtent::Nobody => 1,
+            CutExtent::Group => group,
+            CutExtent::All => all,
         }
     }
 }
@@ -40,13 +40,13 @@ pub struct Cuts<T> {
     pub optimizer: T,
 }
 
-impl Cuts<Extent> {
+impl Cuts<CutExtent> {
     /// No second copy of weights; gradients are summed at once over those that cut the optimizer state.
-    pub const fn of(weights: Extent, gradients: Extent, optimizer: Extent) -> Cuts<Extent> {
-        Cuts { weights, secondary: Extent::Nobody, gradients, summed: optimizer, optimizer }
+    pub const fn of(weights: CutExtent, gradients: CutExtent, optimizer: CutExtent) -> Cuts<CutExtent> {
+        Cuts { weights, secondary: CutExtent::Nobody, gradients, summed: optimizer, optimizer }
     }
     /// All classes.
-    pub fn classes(&self) -> [Extent; 5] {
+    pub fn classes(&self) -> [CutExtent; 5] {
         [self.weights, self.secondary, self.gradients, self.summed, self.optimizer]
     }
     /// Numbers of ranks in groups of `group` of the `all` that hold the same weights. A second copy that is not

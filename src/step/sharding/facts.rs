@@ -1,10 +1,10 @@
 //! The facts of a kind of sharding.
 
-use super::{Cuts, Extent};
+use super::{CutExtent, Cuts};
 
 /// The facts of a kind of sharding: all that its readers need to know of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Facts {
+pub struct ShardingFacts {
     /// Its name in kebab case.
     pub name: &'static str,
     /// Other names in use.
@@ -12,10 +12,10 @@ pub struct Facts {
     /// The state that is cut, in one line, with its source where that is a paper.
     pub about: &'static str,
     /// Over whom the state of dense weights is cut.
-    pub dense: Cuts<Extent>,
+    pub dense: Cuts<CutExtent>,
     /// The extent over which experts' state is cut, among the ranks that hold the same experts: the same classes as of
     /// dense weights.
-    pub experts: Cuts<Extent>,
+    pub experts: Cuts<CutExtent>,
     /// The group, where the workload gives none.
     pub group: GroupSize,
     /// True if groups sum gradients with one another once a step, behind the last micro-batch, and not in every
@@ -40,11 +40,11 @@ pub enum GroupSize {
     Node,
 }
 
-impl Facts {
+impl ShardingFacts {
     /// Dense state is cut as said, in one group; experts' state the same way over all ranks that hold them. Gradients
     /// are summed by reduce-scatters, each in one hop; nothing is quantised.
-    pub const fn new(name: &'static str, about: &'static str, dense: Cuts<Extent>) -> Facts {
-        Facts {
+    pub const fn new(name: &'static str, about: &'static str, dense: Cuts<CutExtent>) -> ShardingFacts {
+        ShardingFacts {
             name,
             aliases: &[],
             about,
@@ -84,6 +84,6 @@ impl Facts {
     }
     /// True if the size of a group matters.
     pub fn has_groups(&self) -> bool {
-        self.dense.classes().contains(&Extent::Group)
+        self.dense.classes().contains(&CutExtent::Group)
     }
 }

@@ -2,16 +2,16 @@
 //! number): ZeRO-3 with a second copy of the weights on each node, from which backward passes gather. Nothing is
 //! quantised.
 
-use super::Extent::{All, Group};
-use super::{Cuts, Extent, Facts, GroupSize};
+use super::CutExtent::{All, Group};
+use super::{CutExtent, Cuts, GroupSize, ShardingFacts};
 
 /// Everything over all, with a second copy of the weights within a group.
-const CUTS: Cuts<Extent> = Cuts { secondary: Group, ..Cuts::of(All, All, All) };
+const CUTS: Cuts<CutExtent> = Cuts { secondary: Group, ..Cuts::of(All, All, All) };
 
 /// ZeRO-3 with a second copy of weights.
-pub const HPZ: Facts = Facts {
+pub const HPZ: ShardingFacts = ShardingFacts {
     group: GroupSize::Node,
-    ..Facts::new(
+    ..ShardingFacts::new(
         "hpz",
         "As zero3, with a second copy of the weights within a group, by default a node, for backward passes (hpZ, arXiv 2306.10209)",
         CUTS,

@@ -1,15 +1,15 @@
 //! The word that a workload has for its sharding: one vocabulary, read from the registry.
 
-use super::{ALL, Facts, NONE};
+use super::{ALL, NONE, ShardingFacts};
 use stepsim_core::declare::by_name;
 
 /// A kind of sharding, by its facts. Written by its name.
 #[derive(Clone, Copy)]
-pub struct ShardingKind(&'static Facts);
+pub struct ShardingKind(&'static ShardingFacts);
 
 impl ShardingKind {
     /// The kind of these facts.
-    pub const fn of(facts: &'static Facts) -> ShardingKind {
+    pub const fn of(facts: &'static ShardingFacts) -> ShardingKind {
         ShardingKind(facts)
     }
     /// The kind of that name or alias.
@@ -17,7 +17,7 @@ impl ShardingKind {
         ALL.iter().find(|facts| facts.is(name)).map(|facts| ShardingKind(facts))
     }
     /// The facts of this kind.
-    pub fn facts(self) -> &'static Facts {
+    pub fn facts(self) -> &'static ShardingFacts {
         self.0
     }
     fn name(self) -> &'static str {

@@ -1,9 +1,9 @@
 //! Sharding: what data-parallel ranks cut among them instead of each holding it whole.
 //!
-//! A kind is data: over whom weights, gradients and optimizer state are cut ([`Cuts`] of [`Extent`]s), once for dense
-//! weights and once for experts, and a few more [`Facts`]. The numbers of ranks follow once from workload and machine
-//! ([`Cuts::ranks`]), and from them who sums and gathers what with whom ([`Exchange::span`]). Nobody asks for a kind
-//! by its name.
+//! A kind is data: over whom weights, gradients and optimizer state are cut ([`Cuts`] of [`CutExtent`]s), once for
+//! dense weights and once for experts, and a few more [`ShardingFacts`]. The numbers of ranks follow once from
+//! workload and machine ([`Cuts::ranks`]), and from them who sums and gathers what with whom ([`Exchange::span`]).
+//! Nobody asks for a kind by its name.
 //!
 //! A gradient is summed over N ranks that hold the same weights in up to three hops:
 //!
@@ -31,9 +31,9 @@ mod zero2;
 mod zero3;
 mod zero_plus_plus;
 
-pub use cuts::{Cuts, Extent};
+pub use cuts::{CutExtent, Cuts};
 pub use exchange::Exchange;
-pub use facts::{Facts, GroupSize};
+pub use facts::{GroupSize, ShardingFacts};
 pub use kind::ShardingKind;
 pub use none::NONE;
 pub use registry::ALL;

@@ -1,11 +1,13 @@
 //! Plain data parallelism: every rank holds everything, and gradients are summed by all-reduces.
 
-use super::{Cuts, Extent, Facts};
+use super::{CutExtent, Cuts, ShardingFacts};
 
 /// Over nobody.
-const WHOLE: Cuts<Extent> =
-    Cuts { summed: Extent::All, ..Cuts::of(Extent::Nobody, Extent::Nobody, Extent::Nobody) };
+const WHOLE: Cuts<CutExtent> =
+    Cuts { summed: CutExtent::All, ..Cuts::of(CutExtent::Nobody, CutExtent::Nobody, CutExtent::Nobody) };
 
 /// No sharding.
-pub const NONE: Facts =
-    Facts { searched: true, ..Facts::new("none", "Nothing: every rank holds everything (DDP)", WHOLE) };
+pub const NONE: ShardingFacts = ShardingFacts {
+    searched: true,
+    ..ShardingFacts::new("none", "Nothing: every rank holds everything (DDP)", WHOLE)
+};

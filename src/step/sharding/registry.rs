@@ -1,9 +1,9 @@
 //! The kinds of sharding known by name.
 
-use super::{Facts, hpz, hybrid, mics, node_gradients, none, zero_plus_plus, zero1, zero2, zero3};
+use super::{ShardingFacts, hpz, hybrid, mics, node_gradients, none, zero_plus_plus, zero1, zero2, zero3};
 
 /// The kinds of sharding known by name.
-pub const ALL: &[&Facts] = &[
+pub const ALL: &[&ShardingFacts] = &[
     &none::NONE,
     &zero1::ZERO1,
     &zero2::ZERO2,
@@ -18,14 +18,14 @@ pub const ALL: &[&Facts] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sharding::Extent;
+    use crate::sharding::CutExtent;
 
     /// Ranks of an extent among 8 in groups of 4.
-    fn over(extent: Extent) -> u32 {
+    fn over(extent: CutExtent) -> u32 {
         match extent {
-            Extent::Nobody => 1,
-            Extent::Group => 4,
-            Extent::All => 8,
+            CutExtent::Nobody => 1,
+            CutExtent::Group => 4,
+            CutExtent::All => 8,
         }
     }
 
@@ -41,7 +41,7 @@ mod tests {
                 assert!(optimizer == 1 || summed <= optimizer, "{}: parts of the first hop", facts.name);
                 assert!(!facts.across_once || gradients == summed, "{}: parts to keep", facts.name);
                 let (dense, own) = (facts.dense.classes(), cuts.classes());
-                assert_eq!(own.map(Extent::is_cut), dense.map(Extent::is_cut), "{}", facts.name);
+                assert_eq!(own.map(CutExtent::is_cut), dense.map(CutExtent::is_cut), "{}", facts.name);
             }
         }
     }

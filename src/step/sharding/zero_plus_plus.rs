@@ -6,20 +6,20 @@
 //!
 //! The scales of quantised blocks, and the kernels that quantise, are left out.
 
-use super::Extent::{All, Group};
-use super::{Cuts, Extent, Facts, GroupSize};
+use super::CutExtent::{All, Group};
+use super::{CutExtent, Cuts, GroupSize, ShardingFacts};
 
 /// Everything over all, with a second copy of the weights within a node.
-const CUTS: Cuts<Extent> = Cuts { secondary: Group, summed: Group, ..Cuts::of(All, All, All) };
+const CUTS: Cuts<CutExtent> = Cuts { secondary: Group, summed: Group, ..Cuts::of(All, All, All) };
 
 /// ZeRO-3 with a second copy of weights, and quantised messages.
-pub const ZERO_PLUS_PLUS: Facts = Facts {
+pub const ZERO_PLUS_PLUS: ShardingFacts = ShardingFacts {
     aliases: &["zero++"],
     group: GroupSize::Node,
     sums_by_all_to_all: true,
     weight_bytes: Some(1.0),
     gradient_bytes: Some(0.5),
-    ..Facts::new(
+    ..ShardingFacts::new(
         "zero-plus-plus",
         "As zero3, with a second copy of the weights within a node, 8-bit gathers and 4-bit gradients (ZeRO++, arXiv 2306.10209)",
         CUTS,

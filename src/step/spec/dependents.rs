@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::json;
 use super::workload::NoEffect;
-use crate::schedule::{Choice, Chunks, Facts};
-use crate::sharding::{Facts as Sharding, ShardingKind};
+use crate::schedule::{ChunkCount, ScheduleChoice, ScheduleFacts};
+use crate::sharding::{ShardingFacts as Sharding, ShardingKind};
 
 /// A field, the kind that decides whether it may stand, and whether this kind takes that value of the field.
 struct Dependent {
@@ -47,21 +47,23 @@ fn shards(kind: &str, is: fn(&Sharding) -> bool) -> bool {
 }
 
 /// True if a named schedule is of a sort; validation reports unknown names.
-fn has(schedule: &str, is: fn(&Facts) -> bool) -> bool {
-    match Choice::find(schedule) {
-        Some(Choice::Named(schedule)) => is(&schedule.facts()),
-        Some(Choice::File) => false,
+fn has(schedule: &str, is: fn(&ScheduleFacts) -> bool) -> bool {
+    match ScheduleChoice::find(schedule) {
+        Some(ScheduleChoice::Named(schedule)) => is(&schedule.facts()),
+        Some(ScheduleChoice::File) => false,
         None => true,
     }
 }
 
 fn takes_chunks(schedule: &str, chunks: &Value) -> bool {
-    let (Some(Choice::Named(schedule)), Some(chunks)) = (Choice::find(schedule), chunks.as_u64()) else {
+    let (Some(ScheduleChoice::Named(schedule)), Some(chunks)) =
+        (ScheduleChoice::find(schedule), chunks.as_u64())
+    else {
         return true;
     };
     match schedule.facts().chunks {
-        Chunks::Exactly(n) => chunks == u64::from(n),
-        Chunks::AtLeast(n, _) => chunks >= u64::from(n),
+        ChunkCount::Exactly(n) => chunks == u64::from(n),
+        ChunkCount::AtLeast(n, _) => chunks >= u64::from(n),
     }
 }
 

@@ -8,7 +8,7 @@ use super::kind::{Kind, Spec};
 use super::stack::StackSpec;
 use super::workload::WorkloadSpec;
 use super::{dependents, json};
-use crate::schedule::Choice;
+use crate::schedule::ScheduleChoice;
 
 /// The parts of a workload that `defaults` may hold: all but the model, the batch and the machine.
 const OF_A_WORKLOAD: [&str; 11] = [
@@ -88,8 +88,8 @@ pub(super) fn lay_over(workload: &mut Value) -> Result<(), SpecError> {
 /// `send_forward_recv_forward`) where that can run, else asynchronous.
 fn fit_exchanges(workload: &mut Value) {
     let Some(pipeline) = workload.pointer_mut("/parallelism/pipeline") else { return };
-    let named = pipeline.get("schedule").and_then(Value::as_str).and_then(Choice::find);
-    let Choice::Named(schedule) = named.unwrap_or_default() else { return };
+    let named = pipeline.get("schedule").and_then(Value::as_str).and_then(ScheduleChoice::find);
+    let ScheduleChoice::Named(schedule) = named.unwrap_or_default() else { return };
     let facts = schedule.facts();
     let fits = |exchange: &str| match exchange {
         "blocking" => facts.in_line(),

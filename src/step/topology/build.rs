@@ -3,14 +3,14 @@
 use petgraph::graph::NodeIndex;
 
 use super::builder::Builder;
-use super::built::{Built, Out, Up};
-use super::clos::{Below, Clos};
-use super::dragonfly::Dragonfly;
-use super::fabric::{Fabric, ScaleOut};
-use super::graph::{Hop, LinkClass, Vertex};
-use super::machine::{Place, Router, TierClass, TierUse};
+use super::built::{BuiltRoutes, Out, Up};
+use super::clos::{Below, ClosSwitches};
+use super::dragonfly::DragonflySwitches;
+use super::fabric::{MachineShape, ScaleOut};
+use super::graph::{LinkClass, LinkHop, MachineVertex};
+use super::machine::{DevicePlace, Router, TierClass, TierPath};
 use super::tiers::Chains;
-use super::torus::Torus;
+use super::torus::TorusLinks;
 use super::wan::Wan;
 use super::{Machine, drawing};
 use crate::spec::device::Device;
@@ -54,7 +54,7 @@ fn machine(spec: &Topology) -> Result<Machine, SpecError> {
 impl Builder<'_> {
     fn build(mut self) -> Machine {
         for device in 0..self.devices() {
-            self.net.graph.add_node(Vertex::Device(DeviceId(device)));
+            self.net.graph.add_node(MachineVertex::Device(DeviceId(device)));
         }
         let memory = self.device_memory();
         let up = self.scale_up();
@@ -73,20 +73,20 @@ impl Builder<'_> {
                 let first = copy_hops.len() as u32;
                 chain.append(device, &hosts, &to_nic, &mut copy_hops);
                 let hops = (first, copy_hops.len() as u32 - first);
-                tier_uses.push(TierUse { tier: chain.tier(device), hops });
+                tier_uses.push(TierPath { tier: chain.tier(device), hops });
             }
-            devices.push(Place {
+            devices.push(DevicePlace {
                 class: class_of[(device / self.per_node) as usize],
                 node: device / self.per_node,
                 slot: device % self.per_node,
-                memory: if memory == Hop::NONE { memory } else { memory.plus(device) },
+                memory: if memory == LinkHop::NONE { memory } else { memory.plus(device) },
                 hbm: TierId(device),
                 tiers: (start, chains.len() as u32),
             });
         }
-        let fabric = Fabric::of(self.spec, nics_per_node);
+        let fabric = MachineShape::of(self.spec, nics_per_node);
         let pxn = matches!(fabric.scale_out, ScaleOut::Clos { pxn: true, .. });
-        let built = Built {
+        let built = BuiltRoutes {
             per_node: self.per_node,
             nodes_per_site: self.spec.nodes,
             up,
@@ -123,25 +123,25 @@ impl Builder<'_> {
     }
 
     /// The device memories: tier instances 0 to devices − 1. Returns the hop to the first, if they are limited.
-    fn device_memory(&mut self) -> Hop {
+    fn device_memory(&mut self) -> LinkHop {
         let (classes, of_node) = self.classes();
         let tier = |device: &Device| TierClass { name: "hbm".into(), capacity: device.memory() };
         self.tiers.extend(classes.iter().map(tier));
         let class_of = |device: u32| of_node[(device / self.per_node) as usize];
         self.tier_class = (0..self.devices()).map(class_of).collect();
         let memories: Option<Vec<LinkClass>> = classes.iter().map(LinkClass::memory).collect();
-        let Some(memories) = memories else { return Hop::NONE };
+        let Some(memories) = memories else { return LinkHop::NONE };
         let memories: Vec<_> = memories.into_iter().map(|class| self.net.link_class(class)).collect();
         for device in 0..self.devices() {
-            let memory = self.net.graph.add_node(Vertex::Memory(TierId(device)));
+            let memory = self.net.graph.add_node(MachineVertex::Memory(TierId(device)));
             let class = memories[self.tier_class[device as usize] as usize];
             self.net.link(NodeIndex::new(device as usize), memory, class);
         }
-        Hop(0)
+        LinkHop(0)
     }
 
     fn scale_up(&mut self) -> Up {
-        let first = Hop(2 * self.net.graph.edge_count() as u32);
+        let first = LinkHop(2 * self.net.graph.edge_count() as u32);
         let (g, devices) = (self.per_node, self.devices());
         match &self.node.scale_up {
             None => Up::None,
@@ -163,12 +163,12 @@ impl Builder<'_> {
                 }
                 Up::Mesh(first)
             }
-            Some(ScaleUpSpec::Torus(spec)) => Up::Torus(Torus::build(spec, self.nodes, &mut self.net)),
+            Some(ScaleUpSpec::Torus(spec)) => Up::Torus(TorusLinks::build(spec, self.nodes, &mut self.net)),
         }
     }
 
     /// NIC vertices where several devices share one; returns the hops to them and NICs per node.
-    fn nics(&mut self) -> (Vec<Hop>, u32) {
+    fn nics(&mut self) -> (Vec<LinkHop>, u32) {
         let Some(Nics { shared_by, bundle, link }) = &self.node.nics else {
             return (Vec::new(), 0);
         };
@@ -190,7 +190,7 @@ impl Builder<'_> {
         (to_nic, self.node.nic_count())
     }
 
-    fn scale_out(&mut self, nics_per_node: u32) -> (Out, Vec<Hop>) {
+    fn scale_out(&mut self, nics_per_node: u32) -> (Out, Vec<LinkHop>) {
         let Some(nics) = &self.node.nics else {
             return (Out::None, Vec::new());
         };
@@ -204,15 +204,15 @@ impl Builder<'_> {
         let count = self.nic_vertices.len() as u32;
         let out = match (&self.spec.fabric, &self.spec.sites) {
             (Some(FabricSpec::Dragonfly(spec)), _) => {
-                Out::Dragonfly(Dragonfly::build(spec, count, &mut self.net))
+                Out::Dragonfly(DragonflySwitches::build(spec, count, &mut self.net))
             }
             (Some(FabricSpec::Clos(spec)), sites) => {
-                let clos = Clos::build(spec, &below, &mut self.net);
+                let clos = ClosSwitches::build(spec, &below, &mut self.net);
                 let wan = sites.as_ref().map(|sites| Wan::build(sites, &clos, &mut self.net));
                 Out::Clos(clos, wan)
             }
             (None, Some(sites)) => {
-                let clos = Clos::build(&ClosSpec::one_switch("site", 0.0), &below, &mut self.net);
+                let clos = ClosSwitches::build(&ClosSpec::one_switch("site", 0.0), &below, &mut self.net);
                 let wan = Wan::build(sites, &clos, &mut self.net);
                 Out::Clos(clos, Some(wan))
             }

@@ -1,14 +1,14 @@
 //! Routes of a built machine: arithmetic on regular numbers.
 
-use super::clos::Clos;
-use super::dragonfly::{Dragonfly, pair};
-use super::graph::Hop;
-use super::torus::Torus;
+use super::clos::ClosSwitches;
+use super::dragonfly::{DragonflySwitches, pair};
+use super::graph::LinkHop;
+use super::torus::TorusLinks;
 use super::wan::Wan;
 
 /// Routes of a built machine.
 #[derive(Debug)]
-pub(super) struct Built {
+pub(super) struct BuiltRoutes {
     pub(super) per_node: u32,
     pub(super) nodes_per_site: u32,
     pub(super) up: Up,
@@ -16,9 +16,9 @@ pub(super) struct Built {
     pub(super) nics_per_node: u32,
     pub(super) per_nic: u32,
     /// Hop from each device to its NIC's own vertex, or none where the NIC is the device's alone.
-    pub(super) to_nic: Vec<Hop>,
+    pub(super) to_nic: Vec<LinkHop>,
     /// Hop from each NIC to its first switch.
-    pub(super) uplink: Vec<Hop>,
+    pub(super) uplink: Vec<LinkHop>,
     pub(super) out: Out,
     pub(super) pxn: bool,
     pub(super) parts: u32,
@@ -29,32 +29,32 @@ pub(super) struct Built {
 pub(super) enum Up {
     None,
     /// Hop from each device to its switch, consecutive from the first.
-    Switch(Hop),
+    Switch(LinkHop),
     /// Hop of the first link.
-    Mesh(Hop),
-    Torus(Torus),
+    Mesh(LinkHop),
+    Torus(TorusLinks),
 }
 
 /// Routes between nodes.
 #[derive(Debug)]
 pub(super) enum Out {
     None,
-    Clos(Clos, Option<Wan>),
-    Dragonfly(Dragonfly),
+    Clos(ClosSwitches, Option<Wan>),
+    Dragonfly(DragonflySwitches),
 }
 
-impl Built {
+impl BuiltRoutes {
     pub fn parts(&self) -> u32 {
         self.parts
     }
-    pub fn torus(&self) -> Option<&Torus> {
+    pub fn torus(&self) -> Option<&TorusLinks> {
         match &self.up {
             Up::Torus(torus) => Some(torus),
             _ => None,
         }
     }
     /// The hops between two different devices; whether there is a way.
-    pub fn route(&self, from: u32, to: u32, part: u32, cross: &mut impl FnMut(Hop)) -> bool {
+    pub fn route(&self, from: u32, to: u32, part: u32, cross: &mut impl FnMut(LinkHop)) -> bool {
         let (a, b) = (from / self.per_node, to / self.per_node);
         if a == b && self.inside(from, to, cross) {
             return true;
@@ -82,12 +82,12 @@ impl Built {
         true
     }
     /// From a device to its NIC, where that is a vertex.
-    fn leave(&self, device: u32, cross: &mut impl FnMut(Hop)) {
+    fn leave(&self, device: u32, cross: &mut impl FnMut(LinkHop)) {
         if let Some(hop) = self.to_nic.get(device as usize) {
             cross(*hop);
         }
     }
-    fn inside(&self, from: u32, to: u32, cross: &mut impl FnMut(Hop)) -> bool {
+    fn inside(&self, from: u32, to: u32, cross: &mut impl FnMut(LinkHop)) -> bool {
         match &self.up {
             Up::None => return false,
             Up::Switch(first) => {
@@ -104,7 +104,7 @@ impl Built {
         }
         true
     }
-    fn between(&self, from: (u32, u32), to: (u32, u32), part: u32, cross: &mut impl FnMut(Hop)) {
+    fn between(&self, from: (u32, u32), to: (u32, u32), part: u32, cross: &mut impl FnMut(LinkHop)) {
         match &self.out {
             Out::None => {}
             Out::Dragonfly(fly) => {

@@ -9,7 +9,7 @@
 
 use petgraph::graph::NodeIndex;
 
-use super::graph::{Hop, LinkClass, Net};
+use super::graph::{LinkClass, LinkHop, Net};
 use crate::spec::topology::{Clos as ClosSpec, Ecmp};
 use stepsim_core::units::{Bandwidth, Time};
 
@@ -25,16 +25,16 @@ pub(super) struct Below {
 
 /// The switches of all sites.
 #[derive(Clone, Debug)]
-pub(super) struct Clos {
+pub(super) struct ClosSwitches {
     nodes_per_site: u32,
     /// NICs of a node that go to switches of their own; 1 without rails.
     pub rails: u32,
-    tiers: Vec<Tier>,
+    tiers: Vec<ClosTier>,
     hash: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
-struct Tier {
+struct ClosTier {
     /// Nodes of one site under one unit.
     nodes: u32,
     /// Units of one site.
@@ -43,21 +43,21 @@ struct Tier {
     uplinks: u32,
     first_vertex: NodeIndex<u32>,
     /// Hop of the first uplink.
-    first_uplink: Hop,
+    first_uplink: LinkHop,
 }
 
 /// The most tiers of switches (`spec` allows so many).
 const MAX_TIERS: usize = 6;
 
-impl Clos {
+impl ClosSwitches {
     /// Adds switches and the links between them.
-    pub fn build(spec: &ClosSpec, below: &Below, net: &mut Net) -> Clos {
+    pub fn build(spec: &ClosSpec, below: &Below, net: &mut Net) -> ClosSwitches {
         let rails = if spec.rails { below.nics_per_node } else { 1 };
         let hash = match &spec.ecmp {
             Ecmp::Adaptive => None,
             Ecmp::Static(ecmp) => Some(ecmp.seed),
         };
-        let mut clos = Clos { nodes_per_site: below.nodes_per_site, rails, tiers: Vec::new(), hash };
+        let mut clos = ClosSwitches { nodes_per_site: below.nodes_per_site, rails, tiers: Vec::new(), hash };
         let (mut nodes, mut planes) = (1_u32, 1);
         for tier in &spec.tiers {
             nodes = tier.serves.map_or(below.nodes_per_site, |n| nodes.saturating_mul(n));
@@ -65,7 +65,14 @@ impl Clos {
             let uplinks = if hash.is_some() { tier.uplinks } else { 1 };
             let class = net.switch_class(&tier.name, true, tier.latency_us);
             let first_vertex = NodeIndex::new(net.graph.node_count());
-            clos.tiers.push(Tier { nodes, units, planes, uplinks, first_vertex, first_uplink: Hop::NONE });
+            clos.tiers.push(ClosTier {
+                nodes,
+                units,
+                planes,
+                uplinks,
+                first_vertex,
+                first_uplink: LinkHop::NONE,
+            });
             for index in 0..below.sites * units * clos.rails_at(clos.tiers.len() - 1) * planes {
                 net.switch(class, index);
             }
@@ -85,7 +92,7 @@ impl Clos {
             children = f64::from(spec.tiers[l + 1].serves.unwrap_or(0)) * f64::from(self.rails_at(l));
             let class = LinkClass { capacity: [link; 2], combined: None, half: false, latency: Time::ZERO };
             let class = net.link_class(class);
-            self.tiers[l].first_uplink = Hop(2 * net.graph.edge_count() as u32);
+            self.tiers[l].first_uplink = LinkHop(2 * net.graph.edge_count() as u32);
             let units = self.nodes_per_site.div_ceil(self.tiers[l].nodes);
             let sites = below.sites;
             for (site, unit, rail) in (0..sites)
@@ -118,7 +125,7 @@ impl Clos {
         let t = &self.tiers[tier];
         NodeIndex::new(t.first_vertex.index() + (self.group(tier, node, rail) * t.planes + plane) as usize)
     }
-    fn uplink(&self, tier: usize, node: u32, rail: u32, plane: u32, choice: u32) -> Hop {
+    fn uplink(&self, tier: usize, node: u32, rail: u32, plane: u32, choice: u32) -> LinkHop {
         let t = &self.tiers[tier];
         t.first_uplink.plus((self.group(tier, node, rail) * t.planes + plane) * t.uplinks + choice)
     }
@@ -135,7 +142,7 @@ impl Clos {
                 .map(move |plane| self.vertex(top, site * self.nodes_per_site, rail, plane))
         })
     }
-    /// The index in [`Clos::tops`] of its site that a transfer passes when it leaves the site.
+    /// The index in [`ClosSwitches::tops`] of its site that a transfer passes when it leaves the site.
     pub fn top(&self, nic: u32, planes: &Planes) -> u32 {
         let top = self.tiers.len() - 1;
         self.rails_of_top(nic) * self.tiers[top].planes + planes.at[top]
@@ -163,12 +170,12 @@ impl Clos {
         planes
     }
     /// The uplink of a node at a tier for the planes of a transfer.
-    fn climb(&self, l: usize, end: (u32, u32), planes: &Planes) -> Hop {
+    fn climb(&self, l: usize, end: (u32, u32), planes: &Planes) -> LinkHop {
         let choice = planes.at[l + 1] % self.tiers[l].uplinks;
         self.uplink(l, end.0, end.1, planes.at[l], choice)
     }
     /// The hops between the lowest switches of two (node, NIC) of one site.
-    pub fn route(&self, from: (u32, u32), to: (u32, u32), part: u32, cross: &mut impl FnMut(Hop)) {
+    pub fn route(&self, from: (u32, u32), to: (u32, u32), part: u32, cross: &mut impl FnMut(LinkHop)) {
         let planes = self.planes(from, to, part);
         let meet = (0..self.tiers.len())
             .find(|&l| self.group(l, from.0, from.1) == self.group(l, to.0, to.1))
@@ -177,11 +184,11 @@ impl Clos {
         (0..meet).rev().for_each(|l| cross(self.climb(l, to, &planes).back()));
     }
     /// The hops from the lowest switch of a (node, NIC) to the top of its site.
-    pub fn ascend(&self, end: (u32, u32), planes: &Planes, cross: &mut impl FnMut(Hop)) {
+    pub fn ascend(&self, end: (u32, u32), planes: &Planes, cross: &mut impl FnMut(LinkHop)) {
         (0..self.tiers.len() - 1).for_each(|l| cross(self.climb(l, end, planes)));
     }
     /// The hops from the top of a site to the lowest switch of a (node, NIC).
-    pub fn descend(&self, end: (u32, u32), planes: &Planes, cross: &mut impl FnMut(Hop)) {
+    pub fn descend(&self, end: (u32, u32), planes: &Planes, cross: &mut impl FnMut(LinkHop)) {
         (0..self.tiers.len() - 1).rev().for_each(|l| cross(self.climb(l, end, planes).back()));
     }
 }

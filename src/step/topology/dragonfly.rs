@@ -5,18 +5,18 @@
 
 use petgraph::graph::NodeIndex;
 
-use super::graph::{Hop, LinkClass, Net};
+use super::graph::{LinkClass, LinkHop, Net};
 use crate::spec::topology::{Dragonfly as DragonflySpec, Ecmp};
 
 #[derive(Clone, Debug)]
-pub(super) struct Dragonfly {
+pub(super) struct DragonflySwitches {
     switches: u32,
     nics_per_switch: u32,
     groups: u32,
     between: u32,
     first_switch: NodeIndex<u32>,
-    first_local: Hop,
-    first_global: Hop,
+    first_local: LinkHop,
+    first_global: LinkHop,
     hash: Option<u64>,
 }
 
@@ -26,9 +26,9 @@ pub(super) fn pair(a: u32, b: u32, n: u32) -> u32 {
     (a * (2 * n - a - 1) / 2 + b - a - 1) as u32
 }
 
-impl Dragonfly {
+impl DragonflySwitches {
     /// Adds switches and links for `nics` NICs.
-    pub fn build(spec: &DragonflySpec, nics: u32, net: &mut Net) -> Dragonfly {
+    pub fn build(spec: &DragonflySpec, nics: u32, net: &mut Net) -> DragonflySwitches {
         let (switches, between) = (spec.switches_per_group, spec.links_between_groups);
         let groups = nics.div_ceil(spec.nics_per_switch).div_ceil(switches);
         let class = net.switch_class("switch", true, spec.latency_us);
@@ -36,19 +36,19 @@ impl Dragonfly {
         for index in 0..groups * switches {
             net.switch(class, index);
         }
-        let next_hop = |net: &Net| Hop(2 * net.graph.edge_count() as u32);
+        let next_hop = |net: &Net| LinkHop(2 * net.graph.edge_count() as u32);
         let hash = match &spec.ecmp {
             Ecmp::Adaptive => None,
             Ecmp::Static(ecmp) => Some(ecmp.seed),
         };
-        let mut fly = Dragonfly {
+        let mut fly = DragonflySwitches {
             switches,
             nics_per_switch: spec.nics_per_switch,
             groups,
             between,
             first_switch,
             first_local: next_hop(net),
-            first_global: Hop::NONE,
+            first_global: LinkHop::NONE,
             hash,
         };
         let local = net.link_class(LinkClass::of(&spec.local_link));
@@ -88,19 +88,19 @@ impl Dragonfly {
         let port = u64::from(other) * u64::from(self.between) + u64::from(j);
         g * self.switches + (port % u64::from(self.switches)) as u32
     }
-    fn local(&self, from: u32, to: u32) -> Hop {
+    fn local(&self, from: u32, to: u32) -> LinkHop {
         let (group, n) = (from / self.switches, self.switches);
         let (a, b) = (from % n, to % n);
         let base = group * (n * (n - 1) / 2);
         let hop = self.first_local.plus(base + pair(a.min(b), a.max(b), n));
         if a < b { hop } else { hop.back() }
     }
-    fn global(&self, g: u32, h: u32, j: u32) -> Hop {
+    fn global(&self, g: u32, h: u32, j: u32) -> LinkHop {
         let hop = self.first_global.plus(pair(g.min(h), g.max(h), self.groups) * self.between + j);
         if g < h { hop } else { hop.back() }
     }
     /// The hops between the switches of two NICs.
-    pub fn route(&self, from: u32, to: u32, part: u32, cross: &mut impl FnMut(Hop)) {
+    pub fn route(&self, from: u32, to: u32, part: u32, cross: &mut impl FnMut(LinkHop)) {
         let (a, b) = (from / self.nics_per_switch, to / self.nics_per_switch);
         let (g, h) = (a / self.switches, b / self.switches);
         if g == h {

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use petgraph::graph::NodeIndex;
 
-use super::drawn::Drawn;
-use super::fabric::{Fabric, ScaleOut, ScaleUp};
-use super::graph::{Hop, LinkClass, Net, Vertex};
-use super::machine::{Machine, Place, Router, TierClass, TierUse};
+use super::drawn::DrawnRoutes;
+use super::fabric::{MachineShape, ScaleOut, ScaleUpShape};
+use super::graph::{LinkClass, LinkHop, MachineVertex, Net};
+use super::machine::{DevicePlace, Machine, Router, TierClass, TierPath};
 use crate::spec::topology::{Graph, Topology, Vertex as VertexSpec, VertexKind};
 use crate::spec::{Device, SpecError};
 use stepsim_core::ids::{DeviceId, TierId};
@@ -16,7 +16,7 @@ use stepsim_core::units::Bytes;
 
 /// Builds a drawn machine.
 pub(super) fn machine(spec: &Topology, graph: &Graph) -> Result<Machine, SpecError> {
-    let mut drawing = Drawing { classes: vec![spec.device.clone()], ..Drawing::default() };
+    let mut drawing = MachineDrawing { classes: vec![spec.device.clone()], ..MachineDrawing::default() };
     for vertex in &graph.vertices {
         drawing.vertex(vertex);
     }
@@ -32,10 +32,10 @@ pub(super) fn machine(spec: &Topology, graph: &Graph) -> Result<Machine, SpecErr
 
 /// Work in progress on a drawn machine.
 #[derive(Default)]
-pub(super) struct Drawing<'a> {
+pub(super) struct MachineDrawing<'a> {
     net: Net,
     classes: Vec<Device>,
-    devices: Vec<Place>,
+    devices: Vec<DevicePlace>,
     vertex_of: Vec<NodeIndex<u32>>,
     tiers: Vec<TierClass>,
     tier_class: Vec<u32>,
@@ -44,15 +44,15 @@ pub(super) struct Drawing<'a> {
     filled: BTreeMap<u32, u32>,
 }
 
-impl<'a> Drawing<'a> {
+impl<'a> MachineDrawing<'a> {
     fn vertex(&mut self, vertex: &'a VertexSpec) {
         let weight = match vertex.kind {
-            VertexKind::Device => Vertex::Device(self.device(vertex)),
-            VertexKind::Memory => Vertex::Memory(self.tier(
+            VertexKind::Device => MachineVertex::Device(self.device(vertex)),
+            VertexKind::Memory => MachineVertex::Memory(self.tier(
                 vertex.tier.as_deref().unwrap_or_default(),
                 Bytes::from_gib(vertex.capacity_gib.unwrap_or_default()),
             )),
-            VertexKind::Switch | VertexKind::Host | VertexKind::Nic => Vertex::Switch {
+            VertexKind::Switch | VertexKind::Host | VertexKind::Nic => MachineVertex::Switch {
                 class: self.net.switch_class(&vertex.name, false, vertex.latency_us),
                 index: 0,
             },
@@ -69,7 +69,14 @@ impl<'a> Drawing<'a> {
         let hbm = self.tier("hbm", self.classes[class as usize].memory());
         let filled = self.filled.entry(vertex.node).or_default();
         let slot = std::mem::replace(filled, *filled + 1);
-        self.devices.push(Place { class, node: vertex.node, slot, memory: Hop::NONE, hbm, tiers: (0, 0) });
+        self.devices.push(DevicePlace {
+            class,
+            node: vertex.node,
+            slot,
+            memory: LinkHop::NONE,
+            hbm,
+            tiers: (0, 0),
+        });
         DeviceId(self.devices.len() as u32 - 1)
     }
     /// Adds a tier instance.
@@ -81,7 +88,7 @@ impl<'a> Drawing<'a> {
     fn device_memories(&mut self) {
         for (place, vertex) in self.devices.iter_mut().zip(&self.vertex_of) {
             if let Some(class) = LinkClass::memory(&self.classes[place.class as usize]) {
-                let memory = self.net.graph.add_node(Vertex::Memory(place.hbm));
+                let memory = self.net.graph.add_node(MachineVertex::Memory(place.hbm));
                 let class = self.net.link_class(class);
                 place.memory = self.net.link(*vertex, memory, class);
             }
@@ -89,8 +96,8 @@ impl<'a> Drawing<'a> {
     }
     /// Finds the ways to the tiers and puts everything together.
     fn machine(self, graph: &Graph) -> Result<Machine, SpecError> {
-        let Drawing { net, classes, mut devices, vertex_of, tiers, tier_class, index, .. } = self;
-        let drawn = Drawn::new(vertex_of);
+        let MachineDrawing { net, classes, mut devices, vertex_of, tiers, tier_class, index, .. } = self;
+        let drawn = DrawnRoutes::new(vertex_of);
         let (mut tier_uses, mut copy_hops) = (Vec::new(), Vec::new());
         let drawn_devices = graph.vertices.iter().filter(|v| v.kind == VertexKind::Device);
         for ((device, place), vertex) in (0..).zip(devices.iter_mut()).zip(drawn_devices) {
@@ -98,23 +105,23 @@ impl<'a> Drawing<'a> {
             for name in &vertex.tiers {
                 let (at, start) = (index[name.as_str()], copy_hops.len() as u32);
                 let found = drawn.route(&net, device, at, &mut |hop| copy_hops.push(hop));
-                let Vertex::Memory(tier) = net.graph[at] else { continue };
+                let MachineVertex::Memory(tier) = net.graph[at] else { continue };
                 if !found {
                     let problem = format!("`{}` cannot reach its tier `{name}`", vertex.name);
                     return Err(SpecError::at("graph", problem)
                         .hint("nothing passes through a memory: link them otherwise"));
                 }
-                tier_uses.push(TierUse { tier, hops: (start, copy_hops.len() as u32 - start) });
+                tier_uses.push(TierPath { tier, hops: (start, copy_hops.len() as u32 - start) });
             }
         }
         let nodes = devices.iter().map(|d| d.node + 1).max().unwrap_or(1);
-        let fabric = Fabric {
+        let fabric = MachineShape {
             node_size: (devices.len() as u32).div_ceil(nodes),
             nodes,
             sites: 1,
             sites_join: None,
             nics_per_node: 0,
-            scale_up: ScaleUp::General,
+            scale_up: ScaleUpShape::General,
             scale_out: if nodes == 1 { ScaleOut::None } else { ScaleOut::General },
         };
         let router = Router::Drawn(drawn);
@@ -128,7 +135,7 @@ pub(super) fn check_connected(net: &Net, graph: &Graph) -> Result<(), SpecError>
     let mut open = vec![NodeIndex::new(0)];
     seen[0] = true;
     while let Some(at) = open.pop() {
-        let passes = at.index() == 0 || !matches!(net.graph[at], Vertex::Memory(_));
+        let passes = at.index() == 0 || !matches!(net.graph[at], MachineVertex::Memory(_));
         for next in net.graph.neighbors(at).filter(|_| passes) {
             if !std::mem::replace(&mut seen[next.index()], true) {
                 open.push(next);

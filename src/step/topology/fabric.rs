@@ -4,7 +4,7 @@ use crate::spec::topology::{Clos, Fabric as FabricSpec, Join, ScaleUp as ScaleUp
 
 /// The shape of a machine.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Fabric {
+pub struct MachineShape {
     /// Devices of a node (scale-up domain).
     pub node_size: u32,
     /// Nodes of the machine.
@@ -16,14 +16,14 @@ pub struct Fabric {
     /// NICs of a node; 0 without a network.
     pub nics_per_node: u32,
     /// The network between the devices of a node.
-    pub scale_up: ScaleUp,
+    pub scale_up: ScaleUpShape,
     /// The network between the nodes.
     pub scale_out: ScaleOut,
 }
 
 /// The network between the devices of a node.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ScaleUp {
+pub enum ScaleUpShape {
     /// Nothing but the network (or the node has one device).
     None,
     /// A crossbar.
@@ -69,27 +69,27 @@ pub enum ScaleOut {
     General,
 }
 
-impl Fabric {
+impl MachineShape {
     /// Devices that share one NIC; 0 without a network.
     pub fn devices_per_nic(&self) -> u32 {
         self.node_size.checked_div(self.nics_per_node).unwrap_or(0)
     }
 
-    pub(super) fn of(spec: &Topology, nics_per_node: u32) -> Fabric {
+    pub(super) fn of(spec: &Topology, nics_per_node: u32) -> MachineShape {
         let node = spec.node.as_ref();
-        Fabric {
+        MachineShape {
             node_size: node.map_or(1, |node| node.size()),
             nodes: spec.total_nodes() as u32,
             sites: spec.sites.as_ref().map_or(1, |sites| sites.count),
             sites_join: spec.sites.as_ref().map(|sites| sites.join),
             nics_per_node,
             scale_up: match node.and_then(|node| node.scale_up.as_ref()) {
-                None => ScaleUp::None,
+                None => ScaleUpShape::None,
                 Some(ScaleUpSpec::Switch(switch)) => {
-                    ScaleUp::Switch { in_switch_reduction: switch.in_switch_reduction }
+                    ScaleUpShape::Switch { in_switch_reduction: switch.in_switch_reduction }
                 }
-                Some(ScaleUpSpec::FullMesh(_)) => ScaleUp::FullMesh,
-                Some(ScaleUpSpec::Torus(torus)) => ScaleUp::Torus {
+                Some(ScaleUpSpec::FullMesh(_)) => ScaleUpShape::FullMesh,
+                Some(ScaleUpSpec::Torus(torus)) => ScaleUpShape::Torus {
                     dims: torus.dims.clone(),
                     wrap: super::torus::wraps(&torus.dims, &torus.wrap),
                 },

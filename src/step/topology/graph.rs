@@ -10,7 +10,7 @@ use stepsim_core::units::{Bandwidth, Time};
 
 /// The kind of a vertex of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Vertex {
+pub enum MachineVertex {
     /// An accelerator.
     Device(DeviceId),
     /// A memory tier instance; nothing passes through it.
@@ -80,20 +80,20 @@ impl LinkClass {
 
 /// A link: its class and the first of its resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct MachineLink {
     pub(super) class: u32,
     pub(super) first: u32,
 }
 
 /// A link in one direction: twice the edge's index, plus one for target to source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Hop(pub u32);
+pub(super) struct LinkHop(pub u32);
 
-impl Hop {
-    pub const NONE: Hop = Hop(u32::MAX);
+impl LinkHop {
+    pub const NONE: LinkHop = LinkHop(u32::MAX);
 
-    pub fn back(self) -> Hop {
-        Hop(self.0 ^ 1)
+    pub fn back(self) -> LinkHop {
+        LinkHop(self.0 ^ 1)
     }
     pub fn edge(self) -> EdgeIndex<u32> {
         EdgeIndex::new(self.0 as usize / 2)
@@ -103,15 +103,15 @@ impl Hop {
         self.0 as usize % 2
     }
     /// `n` edges of one kind further on.
-    pub fn plus(self, n: u32) -> Hop {
-        Hop(self.0 + 2 * n)
+    pub fn plus(self, n: u32) -> LinkHop {
+        LinkHop(self.0 + 2 * n)
     }
 }
 
 /// Vertices and links with their classes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Net {
-    pub graph: UnGraph<Vertex, Link, u32>,
+    pub graph: UnGraph<MachineVertex, MachineLink, u32>,
     pub links: Vec<LinkClass>,
     pub switches: Vec<SwitchClass>,
     /// For each resource its edge times four plus its part: 0 forward, 1 back, 2 both together.
@@ -127,12 +127,12 @@ impl Net {
         (self.switches.len() - 1) as u32
     }
     pub fn switch(&mut self, class: u32, index: u32) -> NodeIndex<u32> {
-        self.graph.add_node(Vertex::Switch { class, index })
+        self.graph.add_node(MachineVertex::Switch { class, index })
     }
     /// Adds a link and returns the hop from `a` to `b`.
-    pub fn link(&mut self, a: NodeIndex<u32>, b: NodeIndex<u32>, class: u32) -> Hop {
+    pub fn link(&mut self, a: NodeIndex<u32>, b: NodeIndex<u32>, class: u32) -> LinkHop {
         let first = self.resources.len() as u32;
-        let edge = self.graph.add_edge(a, b, Link { class, first }).index() as u32;
+        let edge = self.graph.add_edge(a, b, MachineLink { class, first }).index() as u32;
         let of = self.links[class as usize];
         self.resources.push(edge * 4);
         if !of.half {
@@ -142,13 +142,13 @@ impl Net {
             self.resources.push(edge * 4 + 2);
         }
         assert_eq!(self.resources.len() as u32 - first, of.resources());
-        Hop(edge * 2)
+        LinkHop(edge * 2)
     }
     pub fn resources(&self) -> u32 {
         self.resources.len() as u32
     }
     /// The resources that crossing a hop occupies.
-    pub fn occupy(&self, hop: Hop, resources: &mut Vec<ResourceId>) {
+    pub fn occupy(&self, hop: LinkHop, resources: &mut Vec<ResourceId>) {
         let link = self.graph[hop.edge()];
         let class = &self.links[link.class as usize];
         let direction = if class.half { 0 } else { hop.direction() as u32 };
@@ -158,18 +158,18 @@ impl Net {
         }
     }
     /// Latency of crossing a hop, without the vertices at its ends.
-    pub fn latency(&self, hop: Hop) -> Time {
+    pub fn latency(&self, hop: LinkHop) -> Time {
         self.links[self.graph[hop.edge()].class as usize].latency
     }
     /// The vertex that a hop leads to.
-    pub fn head(&self, hop: Hop) -> NodeIndex<u32> {
+    pub fn head(&self, hop: LinkHop) -> NodeIndex<u32> {
         let edge = &self.graph.raw_edges()[hop.edge().index()];
         if hop.direction() == 0 { edge.target() } else { edge.source() }
     }
     /// Port-to-port latency of a vertex.
     pub fn transit(&self, vertex: NodeIndex<u32>) -> Time {
         match self.graph[vertex] {
-            Vertex::Switch { class, .. } => self.switches[class as usize].latency,
+            MachineVertex::Switch { class, .. } => self.switches[class as usize].latency,
             _ => Time::ZERO,
         }
     }

@@ -2,10 +2,10 @@
 
 use petgraph::graph::{NodeIndex, UnGraph};
 
-use super::built::Built;
-use super::drawn::Drawn;
-use super::fabric::Fabric;
-use super::graph::{Hop, Link, Net, Vertex};
+use super::built::BuiltRoutes;
+use super::drawn::DrawnRoutes;
+use super::fabric::MachineShape;
+use super::graph::{LinkHop, MachineLink, MachineVertex, Net};
 use crate::spec::Device;
 use stepsim_core::ids::{DeviceId, ResourceId, TierId};
 use stepsim_core::known::number_of;
@@ -37,31 +37,31 @@ pub enum CopyDirection {
 pub struct Machine {
     pub(super) net: Net,
     pub(super) classes: Vec<Device>,
-    pub(super) devices: Vec<Place>,
-    /// Tiers of each device behind its own memory: `Place::tiers` is a span of it.
-    pub(super) tier_uses: Vec<TierUse>,
-    /// Hops of the copies: `TierUse::hops` is a span of it.
-    pub(super) copy_hops: Vec<Hop>,
+    pub(super) devices: Vec<DevicePlace>,
+    /// Tiers of each device behind its own memory: `DevicePlace::tiers` is a span of it.
+    pub(super) tier_uses: Vec<TierPath>,
+    /// Hops of the copies: `TierPath::hops` is a span of it.
+    pub(super) copy_hops: Vec<LinkHop>,
     pub(super) tiers: Vec<TierClass>,
     /// Class of each tier instance.
     pub(super) tier_class: Vec<u32>,
     pub(super) router: Router,
-    pub(super) fabric: Fabric,
+    pub(super) fabric: MachineShape,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct DevicePlace {
     pub(super) class: u32,
     pub(super) node: u32,
     pub(super) slot: u32,
     /// Hop to its own memory, if that is limited.
-    pub(super) memory: Hop,
+    pub(super) memory: LinkHop,
     pub(super) hbm: TierId,
     pub(super) tiers: (u32, u32),
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct TierUse {
+pub(super) struct TierPath {
     pub(super) tier: TierId,
     pub(super) hops: (u32, u32),
 }
@@ -74,8 +74,8 @@ pub(super) struct TierClass {
 
 #[derive(Debug)]
 pub(super) enum Router {
-    Built(Box<Built>),
-    Drawn(Drawn),
+    Built(Box<BuiltRoutes>),
+    Drawn(DrawnRoutes),
 }
 
 impl Machine {
@@ -140,12 +140,12 @@ impl Machine {
     /// Name of a vertex: `node3.dev5`, `leaf12`, `host7`, or as drawn.
     pub fn vertex_name(&self, vertex: NodeIndex<u32>) -> String {
         match self.net.graph[vertex] {
-            Vertex::Device(d) if self.fabric.nodes == 1 => format!("dev{}", d.0),
-            Vertex::Device(d) => {
+            MachineVertex::Device(d) if self.fabric.nodes == 1 => format!("dev{}", d.0),
+            MachineVertex::Device(d) => {
                 let place = &self.devices[d.index()];
                 format!("node{}.dev{}", place.node, place.slot)
             }
-            Vertex::Memory(tier) => {
+            MachineVertex::Memory(tier) => {
                 let class = self.tier_class[tier.index()];
                 // Device memories of several classes are numbered on.
                 let name = &self.tiers[class as usize].name;
@@ -153,18 +153,18 @@ impl Machine {
                 let first = self.tier_class.iter().position(same).unwrap_or(0);
                 format!("{}{}", self.tiers[class as usize].name, tier.index() - first)
             }
-            Vertex::Switch { class, index } => {
+            MachineVertex::Switch { class, index } => {
                 let class = &self.net.switches[class as usize];
                 if class.numbered { format!("{}{index}", class.name) } else { class.name.clone() }
             }
         }
     }
     /// The graph under it, for readers.
-    pub fn graph(&self) -> &UnGraph<Vertex, Link, u32> {
+    pub fn graph(&self) -> &UnGraph<MachineVertex, MachineLink, u32> {
         &self.net.graph
     }
     /// How its devices are joined, in the words that collective algorithms choose by.
-    pub fn fabric(&self) -> &Fabric {
+    pub fn fabric(&self) -> &MachineShape {
         &self.fabric
     }
 
@@ -257,7 +257,7 @@ impl Machine {
     /// The resource that is a device memory's bandwidth, reads and writes together; `None` if it is unlimited.
     pub fn memory_resource(&self, device: DeviceId) -> Option<ResourceId> {
         let hop = self.devices[device.index()].memory;
-        (hop != Hop::NONE).then(|| ResourceId(self.net.graph[hop.edge()].first))
+        (hop != LinkHop::NONE).then(|| ResourceId(self.net.graph[hop.edge()].first))
     }
     /// Appends the resources that a copy between a device's memory and its tier number `tier` (1 or more) crosses, the
     /// device memory's own ([`Machine::memory_resource`]) among them, and returns its latency.
@@ -289,12 +289,12 @@ impl Machine {
         })
     }
 
-    fn uses_of(&self, place: &Place) -> &[TierUse] {
+    fn uses_of(&self, place: &DevicePlace) -> &[TierPath] {
         let (start, count) = place.tiers;
         &self.tier_uses[start as usize..(start + count) as usize]
     }
     /// Occupies a hop and returns its latency, with the latency of the switch it leads to.
-    fn cross(&self, hop: Hop, links: &mut Vec<ResourceId>) -> Time {
+    fn cross(&self, hop: LinkHop, links: &mut Vec<ResourceId>) -> Time {
         self.net.occupy(hop, links);
         self.net.latency(hop) + self.net.transit(self.net.head(hop))
     }

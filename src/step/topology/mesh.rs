@@ -1,6 +1,6 @@
 //! The axes of a machine by name.
 
-use super::{Machine, ScaleUp};
+use super::{Machine, ScaleUpShape};
 use stepsim_core::ids::DeviceId;
 
 /// The axes of a machine by name; the first varies fastest with the device's number.
@@ -15,7 +15,7 @@ impl Mesh {
     pub fn of(machine: &Machine) -> Mesh {
         let fabric = machine.fabric();
         let mut lengths = match &fabric.scale_up {
-            ScaleUp::Torus { dims, .. } => dims.clone(),
+            ScaleUpShape::Torus { dims, .. } => dims.clone(),
             _ => vec![fabric.node_size],
         };
         if fabric.nodes > 1 {

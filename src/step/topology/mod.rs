@@ -37,8 +37,8 @@ mod tiers;
 mod torus;
 mod wan;
 
-pub use fabric::{Fabric, ScaleOut, ScaleUp};
-pub use graph::{Link, Vertex};
+pub use fabric::{MachineShape, ScaleOut, ScaleUpShape};
+pub use graph::{MachineLink, MachineVertex};
 pub use machine::{CopyDirection, Machine, Unreachable};
 pub use mesh::Mesh;
 pub use place::{Axis, Front, Layout};

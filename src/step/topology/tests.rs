@@ -52,7 +52,7 @@ fn ends(machine: &Machine, from: u32, to: u32) -> (Vec<(String, String)>, Time) 
 }
 
 fn device_vertex(machine: &Machine, device: u32) -> NodeIndex<u32> {
-    let of = |v: &NodeIndex<u32>| machine.graph()[*v] == Vertex::Device(DeviceId(device));
+    let of = |v: &NodeIndex<u32>| machine.graph()[*v] == MachineVertex::Device(DeviceId(device));
     let at = NodeIndex::new(device as usize); // where built machines have it
     if of(&at) { at } else { machine.graph().node_indices().find(of).unwrap() }
 }
@@ -215,7 +215,7 @@ fn a_torus_axis_wraps_by_its_rule() {
         |topology: &str, dims: &str| match machine(topology, &[&format!("node.scale_up.torus.dims={dims}")])
             .fabric()
         {
-            Fabric { scale_up: ScaleUp::Torus { wrap, .. }, .. } => wrap.clone(),
+            MachineShape { scale_up: ScaleUpShape::Torus { wrap, .. }, .. } => wrap.clone(),
             other => panic!("{other:?}"),
         };
     assert_eq!(wrap("tpu-v5p-64", "[4,8,16]"), [true; 3]);

@@ -6,7 +6,7 @@
 use petgraph::graph::NodeIndex;
 
 use super::builder::Builder;
-use super::graph::{Hop, LinkClass, Vertex};
+use super::graph::{LinkClass, LinkHop, MachineVertex};
 use super::machine::TierClass;
 use crate::spec::topology::{Host, Memory, Via};
 use stepsim_core::ids::TierId;
@@ -18,7 +18,7 @@ pub(super) struct Hosts {
     per_host: u32,
     hosts: Vec<NodeIndex<u32>>,
     /// One or two hops for each device.
-    chains: Vec<[Hop; 2]>,
+    chains: Vec<[LinkHop; 2]>,
 }
 
 /// The links of one memory tier.
@@ -28,9 +28,9 @@ pub(super) struct Chains {
     via: Via,
     per_attachment: u32,
     /// Hop from each attachment to its instance's hub; empty where there is none.
-    ports: Vec<Hop>,
+    ports: Vec<LinkHop>,
     /// Hop of each instance into its memory.
-    last: Vec<Hop>,
+    last: Vec<LinkHop>,
 }
 
 impl Chains {
@@ -38,9 +38,11 @@ impl Chains {
         TierId(self.first_tier + device / self.shared_by)
     }
     /// The hops from a device's memory to its instance.
-    pub fn append(&self, device: u32, hosts: &Hosts, to_nic: &[Hop], hops: &mut Vec<Hop>) {
+    pub fn append(&self, device: u32, hosts: &Hosts, to_nic: &[LinkHop], hops: &mut Vec<LinkHop>) {
         match self.via {
-            Via::Host => hops.extend(hosts.chains[device as usize].iter().filter(|hop| **hop != Hop::NONE)),
+            Via::Host => {
+                hops.extend(hosts.chains[device as usize].iter().filter(|hop| **hop != LinkHop::NONE))
+            }
             Via::Device => {}
             Via::Nic => hops.push(to_nic[device as usize]),
         }
@@ -68,7 +70,7 @@ impl Builder<'_> {
         if *link_shared_by == 1 {
             for device in 0..self.devices() {
                 let host = hosts[(device / per_host) as usize];
-                chains.push([self.net.link(NodeIndex::new(device as usize), host, class), Hop::NONE]);
+                chains.push([self.net.link(NodeIndex::new(device as usize), host, class), LinkHop::NONE]);
             }
         } else {
             let port = self.net.link_class(LinkClass::of(link).instant());
@@ -86,7 +88,7 @@ impl Builder<'_> {
     }
 
     /// Adds the instances of one memory tier and their links.
-    pub fn memory_tier(&mut self, spec: &Memory, hosts: &Hosts, to_nic: &[Hop]) -> Chains {
+    pub fn memory_tier(&mut self, spec: &Memory, hosts: &Hosts, to_nic: &[LinkHop]) -> Chains {
         let attachments: Vec<NodeIndex<u32>> = match spec.via {
             Via::Host => hosts.hosts.clone(),
             Via::Device => (0..self.devices()).map(|d| NodeIndex::new(d as usize)).collect(),
@@ -126,7 +128,7 @@ impl Builder<'_> {
         for index in 0..instances {
             let tier = TierId(first_tier + index);
             self.tier_class.push(tier_class);
-            let memory = self.net.graph.add_node(Vertex::Memory(tier));
+            let memory = self.net.graph.add_node(MachineVertex::Memory(tier));
             let first = index * shared_by / per_attachment;
             let count = (shared_by / per_attachment).max(1);
             match port {

@@ -6,17 +6,17 @@
 
 use petgraph::graph::NodeIndex;
 
-use super::graph::{Hop, LinkClass, Net};
+use super::graph::{LinkClass, LinkHop, Net};
 use crate::spec::topology::{Torus as TorusSpec, Wrap};
 
 /// The links of all tori of a machine.
 #[derive(Clone, Debug)]
-pub(super) struct Torus {
+pub(super) struct TorusLinks {
     pub dims: Vec<u32>,
     pub wrap: Vec<bool>,
     places: u32,
     /// `up[device * axes + axis]`: hop to the next place along the axis, or none.
-    up: Vec<Hop>,
+    up: Vec<LinkHop>,
 }
 
 /// The axes that close to a ring.
@@ -37,17 +37,17 @@ pub(super) fn wraps(dims: &[u32], wrap: &Wrap) -> Vec<bool> {
         .collect()
 }
 
-impl Torus {
+impl TorusLinks {
     /// Adds the links of `tori` tori whose devices are the first vertices of the net.
-    pub fn build(spec: &TorusSpec, tori: u32, net: &mut Net) -> Torus {
+    pub fn build(spec: &TorusSpec, tori: u32, net: &mut Net) -> TorusLinks {
         let class = net.link_class(LinkClass::of(&spec.link));
         let wrap = wraps(&spec.dims, &spec.wrap);
         let places: u32 = spec.dims.iter().product();
-        let mut torus = Torus { dims: spec.dims.clone(), wrap, places, up: Vec::new() };
+        let mut torus = TorusLinks { dims: spec.dims.clone(), wrap, places, up: Vec::new() };
         torus.up.reserve(places as usize * tori as usize * torus.dims.len());
         for device in 0..tori * places {
             for axis in 0..torus.dims.len() {
-                let hop = torus.next(device, axis).map_or(Hop::NONE, |next| {
+                let hop = torus.next(device, axis).map_or(LinkHop::NONE, |next| {
                     net.link(NodeIndex::new(device as usize), NodeIndex::new(next as usize), class)
                 });
                 torus.up.push(hop);
@@ -79,7 +79,7 @@ impl Torus {
         }
     }
     /// The neighbour up or down an axis and the hop to it.
-    pub fn step(&self, device: u32, axis: usize, up: bool) -> Option<(u32, Hop)> {
+    pub fn step(&self, device: u32, axis: usize, up: bool) -> Option<(u32, LinkHop)> {
         let axes = self.dims.len();
         if up {
             let next = self.next(device, axis)?;
@@ -90,7 +90,7 @@ impl Torus {
         }
     }
     /// The hops between two devices of one torus.
-    pub fn route(&self, from: u32, to: u32, cross: &mut impl FnMut(Hop)) {
+    pub fn route(&self, from: u32, to: u32, cross: &mut impl FnMut(LinkHop)) {
         let mut at = from;
         for axis in 0..self.dims.len() {
             let (here, there, length) =

@@ -4,9 +4,9 @@
 
 use petgraph::graph::NodeIndex;
 
-use super::clos::Clos;
+use super::clos::ClosSwitches;
 use super::dragonfly::pair;
-use super::graph::{Hop, LinkClass, Net};
+use super::graph::{LinkClass, LinkHop, Net};
 use crate::spec::topology::{Join, Sites};
 use stepsim_core::units::Time;
 
@@ -14,15 +14,15 @@ use stepsim_core::units::Time;
 pub(super) struct Wan {
     sites: u32,
     join: Join,
-    first_link: Hop,
+    first_link: LinkHop,
     /// Hop of the first link from a highest switch to its gateway, and highest switches of a site.
-    first_exit: Hop,
+    first_exit: LinkHop,
     tops: u32,
 }
 
 impl Wan {
     /// Adds the gateways and their links.
-    pub fn build(spec: &Sites, clos: &Clos, net: &mut Net) -> Wan {
+    pub fn build(spec: &Sites, clos: &ClosSwitches, net: &mut Net) -> Wan {
         let n = spec.count;
         let mut class = LinkClass::of(&spec.link);
         class.latency += Time::from_us(spec.link_km * spec.us_per_km);
@@ -32,7 +32,7 @@ impl Wan {
         let class = net.link_class(class);
         let gateway = net.switch_class("gateway", true, 0.0);
         let gateways: Vec<NodeIndex<u32>> = (0..n).map(|site| net.switch(gateway, site)).collect();
-        let first_exit = Hop(2 * net.graph.edge_count() as u32);
+        let first_exit = LinkHop(2 * net.graph.edge_count() as u32);
         let mut tops = 0;
         for (site, gateway) in gateways.iter().enumerate() {
             tops = 0;
@@ -41,7 +41,7 @@ impl Wan {
                 tops += 1;
             }
         }
-        let first_link = Hop(2 * net.graph.edge_count() as u32);
+        let first_link = LinkHop(2 * net.graph.edge_count() as u32);
         let mut join = |a: u32, b: u32| net.link(gateways[a as usize], gateways[b as usize], class);
         for a in 0..n {
             let end = if spec.join == Join::FullMesh { n } else { n.min(a + 2) };
@@ -56,12 +56,12 @@ impl Wan {
     }
 
     /// The hop from a highest switch of a site (by its number there) to the gateway.
-    fn exit(&self, site: u32, top: u32) -> Hop {
+    fn exit(&self, site: u32, top: u32) -> LinkHop {
         self.first_exit.plus(site * self.tops + top)
     }
 
     /// The hops from a highest switch of one site to one of another.
-    pub fn route(&self, from: (u32, u32), to: (u32, u32), cross: &mut impl FnMut(Hop)) {
+    pub fn route(&self, from: (u32, u32), to: (u32, u32), cross: &mut impl FnMut(LinkHop)) {
         cross(self.exit(from.0, from.1));
         let n = self.sites;
         let (a, b) = (from.0, to.0);

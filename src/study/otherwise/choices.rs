@@ -4,7 +4,7 @@
 
 use super::{CandidateKind, Idea};
 use stepsim_simulate::Inputs;
-use stepsim_step::schedule::{ALL, Choice, Chunks};
+use stepsim_step::schedule::{ALL, ChunkCount, ScheduleChoice};
 use stepsim_step::sharding::ShardingKind;
 use stepsim_step::spec::workload::WorkloadSpec;
 
@@ -169,8 +169,8 @@ impl ChoiceList<'_> {
             let split = if chunks == pipeline.chunks() { &[] } else { split };
             self.add(format!("schedule: {now}"), schedule.name, &[&[set.as_str()][..], split].concat());
         }
-        if let Choice::Named(schedule) = pipeline.schedule
-            && matches!(schedule.facts().chunks, Chunks::AtLeast(..))
+        if let ScheduleChoice::Named(schedule) = pipeline.schedule
+            && matches!(schedule.facts().chunks, ChunkCount::AtLeast(..))
         {
             let chunks = pipeline.chunks();
             for other in beside(chunks) {

@@ -15,8 +15,8 @@ use stepsim_core::pool;
 use stepsim_read::analysis::candidates::{Candidate, CandidateKind};
 use stepsim_read::analysis::report::Report;
 use stepsim_simulate::jump::glanced;
-use stepsim_simulate::whatif::{Change, Levels, Subject};
-use stepsim_simulate::{Common, Inputs, Options, SimulationError};
+use stepsim_simulate::whatif::{Change, StageLevels, Subject};
+use stepsim_simulate::{Inputs, Options, SimulationError, StepCache};
 use stepsim_step::spec::{Kind, catalog};
 
 /// An explanation has at least this part of the gap, on a scale of factors.
@@ -115,8 +115,8 @@ pub fn gap(
         options,
         report: &report,
         depth: Depth::All,
-        levels: OnceLock::from(Levels::default()),
-        common: Common::default(),
+        levels: OnceLock::from(StageLevels::default()),
+        common: StepCache::default(),
     };
     let ideas: Vec<Idea> = wrong(inputs).into_iter().chain(choices::of(inputs)).collect();
     let played = pool::all(ideas.len(), pool::threads(None), &|i| step.played(&ideas[i]));

@@ -38,8 +38,8 @@ use stepsim_read::analysis::candidates::{Candidate, CandidateKind, sentence};
 use stepsim_read::analysis::report::Report;
 use stepsim_read::analysis::stalls::Breakdown;
 use stepsim_simulate::jump::figures_edited_among;
-use stepsim_simulate::whatif::{Levels, apply};
-use stepsim_simulate::{Common, Inputs, Options, SimulationError};
+use stepsim_simulate::whatif::{StageLevels, apply};
+use stepsim_simulate::{Inputs, Options, SimulationError, StepCache};
 
 /// Changes below this part of the step have no line.
 const SMALL: f64 = 0.0005;
@@ -70,7 +70,7 @@ pub fn with_candidates(
         report: &report,
         depth,
         levels: OnceLock::new(),
-        common: Common::default(),
+        common: StepCache::default(),
     };
     let (ideas, mut left_out) = step.ideas();
     let mut candidates = match depth {
@@ -122,7 +122,7 @@ impl BaseStep<'_> {
     /// interference change with it.
     fn most_levelled(&self) -> f64 {
         let stages = &self.report.stages;
-        let length = |time: &Breakdown| time.busy_s + Levels::exposed(time);
+        let length = |time: &Breakdown| time.busy_s + StageLevels::exposed(time);
         let lengths: Vec<f64> = stages.iter().map(|stage| length(&stage.time)).collect();
         let mean = lengths.iter().sum::<f64>() / lengths.len().max(1) as f64;
         let shorter = stages.iter().zip(&lengths).map(|(stage, length)| (length - mean) / stage.time.busy_s);
@@ -221,18 +221,18 @@ impl BaseStep<'_> {
     }
 
     /// How long its stages are.
-    fn levels(&self) -> Result<&Levels, SimulationError> {
+    fn levels(&self) -> Result<&StageLevels, SimulationError> {
         if self.levels.get().is_none() {
-            let levels = Levels::of_step(self.inputs, self.options, self.report)?;
+            let levels = StageLevels::of_step(self.inputs, self.options, self.report)?;
             return Ok(self.levels.get_or_init(|| levels));
         }
-        Ok(self.levels.get_or_init(Levels::default))
+        Ok(self.levels.get_or_init(StageLevels::default))
     }
 
     /// The step with something otherwise; `None` where it cannot be so: it does not fit, or is refused.
     fn played(&self, idea: &Idea) -> Option<Candidate> {
         let r = self.report;
-        let none = Levels::default();
+        let none = StageLevels::default();
         let (inputs, edits, sets, without) = match &idea.way {
             Remedy::Sets(sets) => (self.inputs.again(sets).ok()?, Vec::new(), sets.clone(), None),
             Remedy::Without(change) => {

@@ -3,8 +3,8 @@
 use std::sync::OnceLock;
 
 use stepsim_read::analysis::report::Report;
-use stepsim_simulate::whatif::Levels;
-use stepsim_simulate::{Common, Inputs, Options};
+use stepsim_simulate::whatif::StageLevels;
+use stepsim_simulate::{Inputs, Options, StepCache};
 
 /// A step whose candidates are looked for.
 pub(super) struct BaseStep<'a> {
@@ -12,8 +12,8 @@ pub(super) struct BaseStep<'a> {
     pub(super) options: &'a Options,
     pub(super) report: &'a Report,
     pub(super) depth: Depth,
-    pub(super) levels: OnceLock<Levels>,
-    pub(super) common: Common,
+    pub(super) levels: OnceLock<StageLevels>,
+    pub(super) common: StepCache,
 }
 
 /// How many limits and choices are played.

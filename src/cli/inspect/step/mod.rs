@@ -20,7 +20,7 @@ use stepsim_simulate::Inputs;
 use stepsim_step::collective::Lowering;
 use stepsim_step::model::ParameterCount;
 use stepsim_step::plan::step::Plan;
-use stepsim_step::schedule::Choice;
+use stepsim_step::schedule::ScheduleChoice;
 use stepsim_step::spec::workload::{ExpertOverlap, WorkloadSpec};
 
 /// A step for readers.
@@ -35,7 +35,7 @@ pub(super) struct StepView {
     global_batch: u64,
     micro_batch: u64,
     micro_batches: u32,
-    schedule: Choice,
+    schedule: ScheduleChoice,
     chunks: u32,
     ranks: u32,
     /// Ranks that remain when those that must behave alike are simulated once.

@@ -9,7 +9,7 @@ use super::{
     AttentionProjections, Calculon, CalculonOverlap, Datatype, NetworkTier, ProcessingMode, Recompute,
     TensorComm,
 };
-use stepsim_step::schedule::{Choice, Interleaved};
+use stepsim_step::schedule::{InterleavedOneFOneB, ScheduleChoice};
 use stepsim_step::sharding::{NONE, ZERO1};
 use stepsim_step::spec::cost::{CostSpec, Processing};
 use stepsim_step::spec::device::{Device, Hbm, Peaks};
@@ -45,7 +45,11 @@ impl Calculon {
         let interleaved = exe.pipeline_interleaving > 1;
         let pipeline = w::PipelineSpec {
             size: exe.pipeline_par,
-            schedule: if interleaved { Choice::Named(&Interleaved) } else { Choice::default() },
+            schedule: if interleaved {
+                ScheduleChoice::Named(&InterleavedOneFOneB)
+            } else {
+                ScheduleChoice::default()
+            },
             chunks: interleaved.then_some(exe.pipeline_interleaving),
             // The edge block's reduce-scatter leaves each rank its part of the message.
             scatter_gather: exe.tensor_par_comm_type == TensorComm::P2pRsAg

@@ -2,7 +2,9 @@
 
 use stepsim_core::units::Time;
 use stepsim_step::plan::pipeline::Sends;
-use stepsim_step::schedule::{Interleaved, OneFOneB, Order, Pass, Schedule, ScheduleError, Shape, Slot};
+use stepsim_step::schedule::{
+    InterleavedOneFOneB, OneFOneB, Order, Pass, Schedule, ScheduleError, Shape, Slot,
+};
 
 /// The cost of one block for one micro-batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -165,7 +167,7 @@ impl CalculonStep {
             let (p, m) = (self.ranks, self.micro_batches);
             let legal = |g: &u32| m.is_multiple_of(*g) || m % g >= p;
             let group = (p..=m).find(legal).unwrap_or(p);
-            Interleaved.order(&shape.with_chunks(self.chunks).with_group(group))?
+            InterleavedOneFOneB.order(&shape.with_chunks(self.chunks).with_group(group))?
         };
         if !self.training {
             let forward = |s: &Slot| s.parts().all(|p| p.pass == Pass::Forward);

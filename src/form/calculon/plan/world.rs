@@ -8,7 +8,7 @@ use super::{CalculonStep, DataParallelPlan, Ports, TimedTransfer};
 use stepsim_core::ids::{CommId, ProgramId, RankId, ResourceId, TierId};
 use stepsim_core::program::{Action, Flow, Span, Tier, TierUse, World};
 use stepsim_core::units::{Bandwidth, Bytes, Time};
-use stepsim_step::plan::pipeline::{Options, programs};
+use stepsim_step::plan::pipeline::{PipelineOptions, programs};
 use stepsim_step::schedule::{Data, ScheduleError};
 
 /// The step as a world of one rank per pipeline stage.
@@ -19,7 +19,8 @@ pub fn world(step: &CalculonStep) -> Result<World, ScheduleError> {
     let order = step.order()?;
     let mut work = BlockWriter::new(step);
     let first_slot = Local::ALL.len() as u16;
-    let options = Options { sends: step.sends, lanes: lanes(step), first_slot, ..Options::default() };
+    let options =
+        PipelineOptions { sends: step.sends, lanes: lanes(step), first_slot, ..PipelineOptions::default() };
     let pipeline = programs(&order, options, &mut work);
     let mut world = World {
         programs: pipeline.programs.into_iter().map(Arc::new).collect(),

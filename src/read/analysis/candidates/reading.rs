@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{Candidate, CandidateKind, in_words};
 use crate::analysis::cells::{self, SMALL, new_table, percent};
-use crate::analysis::reading::{Asked, Reading, Report, Sheet, Shown};
+use crate::analysis::reading::{PageContents, Reading, ReadingContext, Report, Sheet};
 use crate::page::sheet::{quoted, seconds, table};
 
 const HEADS: [&str; 6] = ["what", "otherwise", "step then", "cost", "itself", "others wait"];
@@ -32,7 +32,7 @@ impl Reading for CandidateTable {
     }
 
     /// The dearest choice or unevenness, with the argument that sets it, and the command that plays all.
-    fn glance(&self, r: &Report, asked: Asked<'_>, out: &mut String, _: u16) {
+    fn glance(&self, r: &Report, asked: ReadingContext<'_>, out: &mut String, _: u16) {
         let Some(whatif) = asked.whatif else { return };
         let ours = |c: &&Candidate| matches!(c.kind, CandidateKind::Choice | CandidateKind::Uneven);
         if let Some(c) = r.candidates.iter().filter(ours).find(|c| !c.sets.is_empty()) {
@@ -44,7 +44,7 @@ impl Reading for CandidateTable {
         let _ = writeln!(out, "Try       {whatif}{more}");
     }
 
-    fn page(&self, report: &Report, _: &Shown, sheet: &mut Sheet) {
+    fn page(&self, report: &Report, _: &PageContents, sheet: &mut Sheet) {
         if report.candidates.is_empty() {
             return;
         }

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::analysis::kernel_classes::KernelClassReport;
 pub use reading::{StepCost, joules_in_words};
 use stepsim_core::declare::named;
-use stepsim_core::kernel_class::Kind;
+use stepsim_core::kernel_class::KernelKind;
 use stepsim_core::power::{PowerAndPrice, usd};
 
 named! {
@@ -110,7 +110,7 @@ pub(crate) fn cost(step: CostBasis<'_>, rates: &PowerAndPrice) -> Option<CostRep
 
 /// Times of a mean device by use.
 fn uses(step: CostBasis<'_>, watts: [f64; 3]) -> Vec<UseReport> {
-    let bound = step.kernels.iter().filter(|k| matches!(k.class.kind(), Kind::MemoryBound(_)));
+    let bound = step.kernels.iter().filter(|k| matches!(k.class.kind(), KernelKind::MemoryBound(_)));
     let memory_bound = bound.map(|k| k.time_s).sum::<f64>() / step.steps;
     let busy = step.busy_s / step.steps;
     let times = [busy - memory_bound, memory_bound, step.seconds - busy];
@@ -122,7 +122,7 @@ fn uses(step: CostBasis<'_>, watts: [f64; 3]) -> Vec<UseReport> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::kernel_classes::Bound;
+    use crate::analysis::kernel_classes::KernelBound;
     use stepsim_core::kernel_class::KernelClass;
 
     /// Two steps of 10 s on 4 devices, each 6 s in products and 1 s in memory-bound kernels:
@@ -137,7 +137,7 @@ mod tests {
             share: 0.0,
             tflops: 0.0,
             gbps: 0.0,
-            bound: Bound::Neither,
+            bound: KernelBound::Neither,
         };
         let kernels = [kernel(KernelClass::Gemm, 12.0), kernel(KernelClass::Norm, 2.0)];
         let step = CostBasis {

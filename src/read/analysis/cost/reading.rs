@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{CostBasis, CostReport, cost};
 use crate::analysis::cells::{new_table, percent, seconds};
-use crate::analysis::reading::{Asked, Lines, Measure, Reading, Report, Run, Sheet, Shown};
+use crate::analysis::reading::{Lines, Measure, PageContents, Reading, ReadingContext, Report, Run, Sheet};
 use crate::page::sheet::{self, table};
 
 /// Dollars and energy of a step.
@@ -48,13 +48,13 @@ impl Reading for StepCost {
         let _ = writeln!(out, "{rows}");
     }
 
-    fn glance(&self, r: &Report, _: Asked<'_>, out: &mut String, _: u16) {
+    fn glance(&self, r: &Report, _: ReadingContext<'_>, out: &mut String, _: u16) {
         if let Some(cost) = &r.cost {
             let _ = writeln!(out, "Cost      {}", cost.words());
         }
     }
 
-    fn page(&self, r: &Report, _: &Shown, out: &mut Sheet) {
+    fn page(&self, r: &Report, _: &PageContents, out: &mut Sheet) {
         let Some(cost) = &r.cost else { return };
         let step = of_step(cost).map_or(String::new(), |step| format!(" {step}."));
         let note =

@@ -17,7 +17,7 @@ use super::cause::{Binding, Causes};
 use super::idle::IdleTimes;
 use super::kind::OpKind;
 use super::stalls::contended_from;
-pub use reading::Path;
+pub use reading::CriticalPathReading;
 pub(crate) use reading::path_parts;
 use stepsim_core::ids::{OpId, RankId};
 use stepsim_core::kernel_class::KernelClass;
@@ -26,7 +26,7 @@ use stepsim_core::units::Time;
 
 /// An op on the critical path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct PathLink {
     /// Whose op; of a communication, the member that arrived last.
     pub rank: RankId,
     /// The op.
@@ -46,7 +46,7 @@ pub struct Link {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CriticalPath {
     /// The ops in the order of time.
-    pub links: Vec<Link>,
+    pub links: Vec<PathLink>,
     /// Time of the ops by kind, contention left out: index with `kind as usize`.
     pub by_kind: [Time; OpKind::ALL.len()],
     /// Time that contention added to communication on the path.
@@ -93,7 +93,7 @@ pub fn critical_path(causes: &mut Causes, idle: &mut IdleTimes) -> CriticalPath 
         path.by_kind[kind as usize] += end - start - contention;
         path.contention += contention;
         path.memory += start - own.time;
-        path.links.push(Link { rank, op, ready: own.time, start, end, contention });
+        path.links.push(PathLink { rank, op, ready: own.time, start, end, contention });
         next = own.op().map(|before| (rank, before));
         if let Some(before) = own.op() {
             // The way from the host to the device.
@@ -209,7 +209,7 @@ pub(crate) fn section(
     let mut classes: BTreeMap<KernelClass, Time> = BTreeMap::new();
     let (mut contention, mut memory, mut ops, mut hops) = (Time::ZERO, Time::ZERO, 0, 0);
     let mut on_rank: BTreeMap<RankId, Time> = BTreeMap::new();
-    let mut last: Option<(&Link, OpKind)> = None;
+    let mut last: Option<(&PathLink, OpKind)> = None;
     for (i, link) in path.links.iter().enumerate() {
         let (times, kind) = (times(i), OpKind::of(world.program_of(link.rank), link.op));
         kinds[kind as usize] += (link.end - link.start - link.contention) * times;
@@ -251,7 +251,7 @@ fn on_ranks(times: BTreeMap<RankId, Time>, place: impl Fn(RankId) -> (u32, u32))
 
 /// A stretch in the making.
 #[derive(Clone)]
-struct Piece {
+struct StretchBuilder {
     rank: RankId,
     phase: Phase,
     micro_batch: u32,
@@ -262,12 +262,12 @@ struct Piece {
     kinds: [Option<Time>; OpKind::ALL.len()],
 }
 
-impl Piece {
+impl StretchBuilder {
     /// True if it goes on where another one ends.
-    fn continues(&self, before: &Piece) -> bool {
+    fn continues(&self, before: &StretchBuilder) -> bool {
         (self.rank, self.phase, self.micro_batch) == (before.rank, before.phase, before.micro_batch)
     }
-    fn join(&mut self, behind: &Piece) {
+    fn join(&mut self, behind: &StretchBuilder) {
         (self.end, self.ops) = (behind.end, self.ops + behind.ops);
         for (time, more) in self.kinds.iter_mut().zip(behind.kinds) {
             *time = more.map_or(*time, |more| Some(time.unwrap_or_default() + more));
@@ -276,25 +276,32 @@ impl Piece {
 }
 
 /// Some links of a path, neighbours of one rank, phase and micro-batch joined.
-fn pieces(path: &CriticalPath, world: &World, links: Range<usize>) -> Vec<Piece> {
+fn pieces(path: &CriticalPath, world: &World, links: Range<usize>) -> Vec<StretchBuilder> {
     // A stretch begins where the one before it ends: the way from a host to its device belongs to the op behind it.
     let mut before = links.start.checked_sub(1).map_or(Time::ZERO, |last| path.links[last].end);
-    let mut pieces: Vec<Piece> = Vec::new();
+    let mut pieces: Vec<StretchBuilder> = Vec::new();
     for link in &path.links[links] {
         let program = world.program_of(link.rank);
         let op = &program.ops[link.op.index()];
         let (phase, micro_batch) = (program.infos[op.info as usize].phase, op.micro_batch);
         let mut kinds = [None; OpKind::ALL.len()];
         kinds[OpKind::of(program, link.op) as usize] = Some(link.end - before);
-        let piece =
-            Piece { rank: link.rank, phase, micro_batch, start: before, end: link.end, ops: 1, kinds };
+        let piece = StretchBuilder {
+            rank: link.rank,
+            phase,
+            micro_batch,
+            start: before,
+            end: link.end,
+            ops: 1,
+            kinds,
+        };
         before = link.end;
         push(&mut pieces, piece);
     }
     pieces
 }
 
-fn push(pieces: &mut Vec<Piece>, piece: Piece) {
+fn push(pieces: &mut Vec<StretchBuilder>, piece: StretchBuilder) {
     match pieces.last_mut().filter(|last| piece.continues(last)) {
         Some(last) => last.join(&piece),
         None => pieces.push(piece),
@@ -312,11 +319,11 @@ fn stretches(
         None => pieces(path, world, 0..all),
         Some(again) => {
             let mut groups = Vec::new();
-            let mut add = |some: &[Piece], turns: u64| {
+            let mut add = |some: &[StretchBuilder], turns: u64| {
                 for piece in some {
                     let micro_batch = again.later(piece.micro_batch, turns);
                     let [start, end] = [piece.start, piece.end].map(|at| at + again.turn * turns);
-                    push(&mut groups, Piece { micro_batch, start, end, ..piece.clone() });
+                    push(&mut groups, StretchBuilder { micro_batch, start, end, ..piece.clone() });
                 }
             };
             add(&pieces(path, world, 0..again.links.end), 0);
@@ -336,7 +343,7 @@ fn stretches(
             joins
         });
     }
-    let stretch = |piece: Piece| Stretch {
+    let stretch = |piece: StretchBuilder| Stretch {
         rank: number(piece.rank),
         start_s: piece.start.s(),
         end_s: piece.end.s(),
@@ -375,7 +382,7 @@ mod tests {
             let s = random_world::random(seed);
             let path = path(&s);
             // The path reports the sum that memory and contention added along it.
-            let added = |l: &Link| s.added[l.rank.index()][l.op.index()];
+            let added = |l: &PathLink| s.added[l.rank.index()][l.op.index()];
             prop_assert_eq!(path.memory, path.links.iter().map(|l| added(l).0).sum());
             prop_assert_eq!(path.contention, path.links.iter().map(|l| added(l).1).sum());
         }

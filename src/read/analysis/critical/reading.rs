@@ -4,15 +4,15 @@ use std::fmt::Write;
 
 use super::section;
 use crate::analysis::cells::{SMALL, percent, write_list};
-use crate::analysis::reading::{Reading, Report, Run, Sheet, Shown};
+use crate::analysis::reading::{PageContents, Reading, Report, Run, Sheet};
 use crate::analysis::shown::longest;
 use crate::page::sheet::seconds;
 use stepsim_core::units::grouped;
 
 /// The chain of ops that the step's length hangs on.
-pub struct Path;
+pub struct CriticalPathReading;
 
-impl Reading for Path {
+impl Reading for CriticalPathReading {
     fn read(&self, run: &mut Run<'_, '_>, report: &mut Report) {
         let (turn, info) = (&run.turn, run.info);
         report.critical_path = section(&turn.path, run.world(), turn.again.as_ref(), |r| info.place(r));
@@ -28,7 +28,7 @@ impl Reading for Path {
         write_list(out, &parts, width);
     }
 
-    fn page(&self, report: &Report, shown: &Shown, sheet: &mut Sheet) {
+    fn page(&self, report: &Report, shown: &PageContents, sheet: &mut Sheet) {
         let path = &report.critical_path;
         let note = format!(
             "The chain of ops that the step's length hangs on: {} ops, {} changes of rank, {} of contention, {} of waiting for \

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use reading::Degrees;
+pub use reading::DegreesReading;
 #[cfg(feature = "tables")]
 pub use reading::text;
 

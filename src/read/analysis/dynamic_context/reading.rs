@@ -5,9 +5,9 @@ use crate::analysis::cells::{grouped, new_table};
 use crate::analysis::reading::{Reading, Report};
 
 /// Degrees of context parallelism, as a line and a table.
-pub struct Degrees;
+pub struct DegreesReading;
 
-impl Reading for Degrees {
+impl Reading for DegreesReading {
     fn table(&self, report: &Report, out: &mut String, width: u16) {
         report.dynamic_context.iter().for_each(|dynamic| out.push_str(&text(dynamic, width)));
     }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{GapLength, GapReport, gaps};
 use crate::analysis::cells::{self, new_table, percent};
-use crate::analysis::reading::{Lines, Measure, Reading, Report, Run, Sheet, Shown};
+use crate::analysis::reading::{Lines, Measure, PageContents, Reading, Report, Run, Sheet};
 use crate::page::sheet::{bars, seconds};
 
 /// Idle gaps by length.
@@ -32,7 +32,7 @@ impl Reading for Gaps {
         let _ = writeln!(out, "\nIdle gaps by length (mean of a rank, between kernels)\n{table}");
     }
 
-    fn page(&self, report: &Report, _: &Shown, sheet: &mut Sheet) {
+    fn page(&self, report: &Report, _: &PageContents, sheet: &mut Sheet) {
         if report.gaps.is_empty() {
             return;
         }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cause::Causes;
 use super::turns::Recurring;
-pub use reading::Kernels;
+pub use reading::KernelsReading;
 use stepsim_core::declare::named;
 use stepsim_core::ids::RankId;
 use stepsim_core::kernel_class::KernelClass;
@@ -20,7 +20,7 @@ named! {
     /// bandwidth.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "snake_case")]
-    pub enum Bound {
+    pub enum KernelBound {
         /// Matrix units.
         Matrix = "matrix",
         /// Bandwidth of device memory.
@@ -53,7 +53,7 @@ pub struct KernelClassReport {
     #[serde(rename = "GBps")]
     pub gbps: f64,
     /// Their bound.
-    pub bound: Bound,
+    pub bound: KernelBound,
 }
 
 /// The kernels of one class on all ranks.
@@ -125,9 +125,9 @@ pub(crate) fn kernel_classes(
             tflops: rate(sum.flops) / 1e12,
             gbps: rate(sum.bytes) / 1e9,
             bound: match of_peak.max(of_memory) {
-                used if used < USED => Bound::Neither,
-                _ if of_peak >= of_memory => Bound::Matrix,
-                _ => Bound::Memory,
+                used if used < USED => KernelBound::Neither,
+                _ if of_peak >= of_memory => KernelBound::Matrix,
+                _ => KernelBound::Memory,
             },
         }
     };
@@ -157,9 +157,9 @@ mod tests {
         assert_eq!(found.iter().map(|report| report.time_s).collect::<Vec<_>>(), [2.0, 1.0, 0.5]);
         let gemm = found_of(KernelClass::Gemm);
         assert_eq!((gemm.count, gemm.disturbed_s, gemm.share), (2.0, 0.5, 0.5));
-        assert_eq!((gemm.tflops, gemm.gbps, gemm.bound), (2.0, 0.5, Bound::Matrix));
+        assert_eq!((gemm.tflops, gemm.gbps, gemm.bound), (2.0, 0.5, KernelBound::Matrix));
         let norm = found_of(KernelClass::Norm);
-        assert_eq!((norm.tflops, norm.gbps, norm.bound), (0.0, 500.0, Bound::Memory));
-        assert_eq!(found_of(KernelClass::Copy).bound, Bound::Neither);
+        assert_eq!((norm.tflops, norm.gbps, norm.bound), (0.0, 500.0, KernelBound::Memory));
+        assert_eq!(found_of(KernelClass::Copy).bound, KernelBound::Neither);
     }
 }

@@ -4,15 +4,15 @@ use std::fmt::Write;
 
 use super::{kernel_classes, sums};
 use crate::analysis::cells::{self, grouped, new_table, percent};
-use crate::analysis::reading::{Lines, Measure, Reading, Report, Run, Sheet, Shown};
+use crate::analysis::reading::{Lines, Measure, PageContents, Reading, Report, Run, Sheet};
 use crate::page::draw::{LEFT, WIDTH, drawing, text};
 use crate::page::escaped::escaped;
 use crate::page::sheet::seconds;
 
 /// Kernels by class, with their rates.
-pub struct Kernels;
+pub struct KernelsReading;
 
-impl Reading for Kernels {
+impl Reading for KernelsReading {
     fn read(&self, run: &mut Run<'_, '_>, report: &mut Report) {
         let sums = sums(run.causes, &run.weights, &run.turn.recurring);
         let (ranks, info) = (run.ranks_of_job(), run.info);
@@ -40,7 +40,7 @@ impl Reading for Kernels {
         let _ = writeln!(out, "\nKernels by class (mean of a rank)\n{table}");
     }
 
-    fn page(&self, _: &Report, shown: &Shown, sheet: &mut Sheet) {
+    fn page(&self, _: &Report, shown: &PageContents, sheet: &mut Sheet) {
         let Some(drawing) = chart(shown) else { return };
         let note = "Classes of kernels by FLOPs per byte of device memory and by rate; the area of a circle is its time.";
         sheet.section("Kernels under the roof", note, |out| out.push_str(&drawing));
@@ -54,7 +54,7 @@ impl Reading for Kernels {
 }
 
 /// Kernel classes under the roof that the device's peak and its memory make.
-fn chart(shown: &Shown) -> Option<String> {
+fn chart(shown: &PageContents) -> Option<String> {
     const HEIGHT: f64 = 300.0;
     let bandwidth = shown.memory_bandwidth?;
     let classes: Vec<_> =

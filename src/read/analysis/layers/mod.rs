@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::cause::Causes;
 use super::kind::OpKind;
 use super::turns::Recurring;
-pub use reading::Layers;
+pub use reading::LayersReading;
 use stepsim_core::ids::{OpId, RankId};
 use stepsim_core::units::PS_PER_S;
 
@@ -25,11 +25,11 @@ pub struct LayerReport {
 }
 
 /// Picoseconds by layer and kind, over all ranks.
-pub(crate) type ByLayer = BTreeMap<Option<u32>, BTreeMap<OpKind, u128>>;
+pub(crate) type TimeByLayer = BTreeMap<Option<u32>, BTreeMap<OpKind, u128>>;
 
 /// The sums of all layers. Rank `r` of the world stands for `weights[r]`.
-pub(crate) fn sums(causes: &Causes, weights: &[u64], recurring: &Recurring) -> ByLayer {
-    let mut sums = ByLayer::new();
+pub(crate) fn sums(causes: &Causes, weights: &[u64], recurring: &Recurring) -> TimeByLayer {
+    let mut sums = TimeByLayer::new();
     for (rank, &weight) in (0..).map(RankId).zip(weights) {
         let program = causes.world().program_of(rank);
         let times = recurring.of_rank(rank, program);
@@ -50,7 +50,7 @@ pub(crate) fn sums(causes: &Causes, weights: &[u64], recurring: &Recurring) -> B
 }
 
 /// All layers in order, ops without a layer first: means of `ranks` ranks.
-pub(crate) fn layers(sums: ByLayer, ranks: u64) -> Vec<LayerReport> {
+pub(crate) fn layers(sums: TimeByLayer, ranks: u64) -> Vec<LayerReport> {
     let ranks = ranks.max(1) as f64;
     let seconds = |(kind, ps): (OpKind, u128)| (kind, ps as f64 / ranks / PS_PER_S);
     let layer = |(layer, kinds): (Option<u32>, BTreeMap<OpKind, u128>)| LayerReport {

@@ -6,9 +6,9 @@ use super::{LayerReport, layers, sums};
 use crate::analysis::reading::{Lines, Measure, Reading, Report, Run};
 
 /// Time of ops by layer and kind.
-pub struct Layers;
+pub struct LayersReading;
 
-impl Reading for Layers {
+impl Reading for LayersReading {
     fn read(&self, run: &mut Run<'_, '_>, report: &mut Report) {
         if run.slack.is_some() {
             let sums = sums(run.causes, &run.weights, &run.turn.recurring);

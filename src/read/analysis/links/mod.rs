@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::idle;
 use super::turns::Recurring;
-pub use reading::Links;
+pub use reading::LinksReading;
 use stepsim_core::declare::one_long;
 use stepsim_core::engine::Record;
 use stepsim_core::ids::{CommId, OpId, RankId, ResourceId, TransferId};
@@ -68,7 +68,7 @@ fn bytes_of(world: &World, counts: &[BySlot]) -> Vec<f64> {
             continue;
         };
         let program = world.ranks[rank.index()].program.index();
-        for &Count { transfer, times } in counts[program].get(slot).map_or(&[][..], Vec::as_slice) {
+        for &SlotCount { transfer, times } in counts[program].get(slot).map_or(&[][..], Vec::as_slice) {
             for (flow, played) in idle::action(world, comm, transfer).into_iter().flat_map(Action::counted) {
                 let times = times as f64 * f64::from(played);
                 for &(resource, coefficient) in world.path(comm, flow.path) {
@@ -82,13 +82,13 @@ fn bytes_of(world: &World, counts: &[BySlot]) -> Vec<f64> {
 
 /// How often a program does a transfer on a slot.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Count {
+pub(crate) struct SlotCount {
     transfer: TransferId,
     times: u64,
 }
 
 /// The transfers of a program by slot.
-pub(crate) type BySlot = Vec<Vec<Count>>;
+pub(crate) type BySlot = Vec<Vec<SlotCount>>;
 
 /// The transfers of all programs. Of ranks that share one, all do as many in a turn.
 pub(crate) fn transfers(world: &World, recurring: &Recurring) -> Vec<BySlot> {
@@ -113,7 +113,7 @@ fn transfers_by_slot(program: &Program, times: impl Fn(OpId) -> u64) -> BySlot {
         }
         match slots[slot].iter_mut().find(|count| count.transfer == transfer) {
             Some(found) => found.times += times(id),
-            None => slots[slot].push(Count { transfer, times: times(id) }),
+            None => slots[slot].push(SlotCount { transfer, times: times(id) }),
         }
     }
     slots
@@ -142,7 +142,7 @@ pub(crate) fn utilisation(world: &World, end: Time, resource: ResourceId, bytes:
 
 /// Links of the machine that carried alike: one capacity, and as many bytes to within a billionth.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Alike {
+pub struct LinkGroup {
     /// One of them, in the world.
     pub used: LinkUse,
     /// The first of them, in the machine.
@@ -154,7 +154,11 @@ pub struct Alike {
 /// Busiest first, links with equal loads together; of equally busy ones, the one with the lowest number in the
 /// machine. `meant` gives the resources of the machine that a resource of the world stands for: the first, and how
 /// many. A folded world and the unfolded one give the same list.
-pub fn alike(world: &World, record: &Record, meant: impl Fn(ResourceId) -> (ResourceId, u64)) -> Vec<Alike> {
+pub fn alike(
+    world: &World,
+    record: &Record,
+    meant: impl Fn(ResourceId) -> (ResourceId, u64),
+) -> Vec<LinkGroup> {
     alike_of(world, &transfers(world, &Recurring::default()), record.step_end, meant)
 }
 
@@ -164,17 +168,17 @@ pub(crate) fn alike_of(
     counts: &[BySlot],
     end: Time,
     meant: impl Fn(ResourceId) -> (ResourceId, u64),
-) -> Vec<Alike> {
+) -> Vec<LinkGroup> {
     let capacity = |r: ResourceId| world.resources[r.index()].capacity.0;
     let close = |a: f64, b: f64| (a - b).abs() <= 1e-9 * a.max(b);
-    let mut groups: Vec<Alike> = Vec::new();
+    let mut groups: Vec<LinkGroup> = Vec::new();
     let mut begun = 0;
     for used in busiest_of(world, counts, end) {
         let (first, count) = meant(used.resource);
         if groups.get(begun).is_some_and(|g| !close(g.used.utilisation, used.utilisation)) {
             begun = groups.len();
         }
-        let same = |g: &&mut Alike| capacity(g.used.resource) == capacity(used.resource);
+        let same = |g: &&mut LinkGroup| capacity(g.used.resource) == capacity(used.resource);
         match groups[begun..].iter_mut().find(same) {
             Some(group) => {
                 group.count += count;
@@ -182,7 +186,7 @@ pub(crate) fn alike_of(
                     (group.first, group.used) = (first, used);
                 }
             }
-            None => groups.push(Alike { used, first, count }),
+            None => groups.push(LinkGroup { used, first, count }),
         }
     }
     for equally_busy in groups.chunk_by_mut(|a, b| close(a.used.utilisation, b.used.utilisation)) {

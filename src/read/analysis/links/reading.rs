@@ -2,18 +2,18 @@
 
 use std::fmt::Write;
 
-use super::{Alike, BySlot, LISTED_LINKS, LinkReport, alike_of, transfers, utilisation};
+use super::{BySlot, LISTED_LINKS, LinkGroup, LinkReport, alike_of, transfers, utilisation};
 use crate::analysis::cells::{MOST_LINKS, grouped, new_table, percent};
-use crate::analysis::reading::{Reading, Report, Run, Sheet, Shown};
+use crate::analysis::reading::{PageContents, Reading, Report, Run, Sheet};
 use crate::analysis::report::RunInfo;
 use crate::page::sheet::{bars, gib};
 use stepsim_core::program::World;
 use stepsim_core::units::{Bytes, Time};
 
 /// The busiest links, ports and tier bandwidths.
-pub struct Links;
+pub struct LinksReading;
 
-impl Reading for Links {
+impl Reading for LinksReading {
     fn read(&self, run: &mut Run<'_, '_>, report: &mut Report) {
         if run.slack.is_some() {
             let transfers = transfers(run.world(), &run.turn.recurring);
@@ -44,7 +44,7 @@ impl Reading for Links {
         );
     }
 
-    fn page(&self, report: &Report, _: &Shown, sheet: &mut Sheet) {
+    fn page(&self, report: &Report, _: &PageContents, sheet: &mut Sheet) {
         if report.links.is_empty() {
             return;
         }
@@ -56,7 +56,7 @@ impl Reading for Links {
 
 fn busiest_links(world: &World, transfers: &[BySlot], end: Time, info: &RunInfo) -> Vec<LinkReport> {
     let busiest = alike_of(world, transfers, end, info.resources).into_iter().take(LISTED_LINKS);
-    let report = |link: Alike| LinkReport {
+    let report = |link: LinkGroup| LinkReport {
         name: (info.resource_name)(link.first),
         count: link.count,
         // Whole bytes: a fraction depends on the order of summing.

@@ -19,7 +19,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cause::Causes;
-pub use reading::Memory;
+pub use reading::MemoryReading;
 pub(crate) use reading::by_tier;
 use stepsim_core::engine::Record;
 use stepsim_core::ids::{OpId, RankId, TierId};
@@ -40,13 +40,13 @@ pub struct TierReport {
 }
 
 /// Bytes by class: index with `class as usize`.
-pub type ByClass = [u64; MemoryClass::ALL.len()];
+pub type BytesByClass = [u64; MemoryClass::ALL.len()];
 
 /// A level over time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Curve {
     /// From when on each level holds; the first point is at time zero, times strictly increase.
-    pub points: Vec<(Time, ByClass)>,
+    pub points: Vec<(Time, BytesByClass)>,
 }
 
 /// The highest point of a curve.
@@ -57,13 +57,13 @@ pub struct Peak {
     /// When it is first reached.
     pub at: Time,
     /// The resident bytes then.
-    pub by_class: ByClass,
+    pub by_class: BytesByClass,
 }
 
 impl Curve {
     /// The first highest point.
     pub fn peak(&self) -> Peak {
-        let mut peak = Peak { bytes: Bytes::ZERO, at: Time::ZERO, by_class: ByClass::default() };
+        let mut peak = Peak { bytes: Bytes::ZERO, at: Time::ZERO, by_class: BytesByClass::default() };
         for &(at, by_class) in &self.points {
             let bytes = Bytes(by_class.iter().sum());
             if bytes > peak.bytes {
@@ -73,14 +73,14 @@ impl Curve {
         peak
     }
     /// The level after the last op.
-    pub fn last(&self) -> ByClass {
-        self.points.last().map_or(ByClass::default(), |p| p.1)
+    pub fn last(&self) -> BytesByClass {
+        self.points.last().map_or(BytesByClass::default(), |p| p.1)
     }
 }
 
 /// A rank that uses a tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct User {
+pub struct TierUser {
     /// Who.
     pub rank: RankId,
     /// The rank's number for the tier; 0 is the device's own memory.
@@ -90,35 +90,35 @@ pub struct User {
 }
 
 /// Who uses each tier of a world, in the order of tiers.
-pub fn users(world: &World) -> Vec<Vec<User>> {
+pub fn users(world: &World) -> Vec<Vec<TierUser>> {
     let mut users = vec![Vec::new(); world.tiers.len()];
     for rank in (0..world.ranks.len() as u32).map(RankId) {
         for (number, used) in world.tiers_of(rank).iter().enumerate() {
-            users[used.tier.index()].push(User { rank, tier: number as u8, count: used.count });
+            users[used.tier.index()].push(TierUser { rank, tier: number as u8, count: used.count });
         }
     }
     users
 }
 
 /// The history of one tier.
-pub struct Ledger {
-    resident: Vec<(RankId, Levels)>,
-    changes: Vec<Change>,
+pub struct TierLedger {
+    resident: Vec<(RankId, ClassLevels)>,
+    changes: Vec<MemoryChange>,
 }
 
-type Levels = [i64; MemoryClass::ALL.len()];
+type ClassLevels = [i64; MemoryClass::ALL.len()];
 
 /// Bytes that come (positive) or go at a moment.
 #[derive(Clone, Copy)]
-struct Change {
+struct MemoryChange {
     at: Time,
     rank: RankId,
-    bytes: Levels,
+    bytes: ClassLevels,
 }
 
-impl Ledger {
+impl TierLedger {
     /// Replays one tier for its users.
-    pub fn replay(causes: &Causes, tier: TierId, users: &[User]) -> Ledger {
+    pub fn replay(causes: &Causes, tier: TierId, users: &[TierUser]) -> TierLedger {
         let resident: Vec<_> = users.iter().map(|user| (user.rank, resident(causes.world(), user))).collect();
         let level = resident.iter().map(|r| r.1.iter().sum::<i64>()).sum();
         let capacity = causes.world().tiers[tier.index()].capacity.0;
@@ -126,7 +126,7 @@ impl Ledger {
         for user in users {
             steps_of(causes, user, &mut steps);
         }
-        Ledger { resident, changes: play(steps, level, capacity) }
+        TierLedger { resident, changes: play(steps, level, capacity) }
     }
     /// The level of all users together.
     pub fn curve(&self) -> Curve {
@@ -138,7 +138,7 @@ impl Ledger {
     }
 
     fn curve_of(&self, wanted: impl Fn(RankId) -> bool) -> Curve {
-        let mut level = Levels::default();
+        let mut level = ClassLevels::default();
         for (_, bytes) in self.resident.iter().filter(|r| wanted(r.0)) {
             add(&mut level, bytes);
         }
@@ -159,7 +159,7 @@ impl Ledger {
 /// The curve of each tier's level is long; its peak is often all that is asked for.
 pub fn peaks(causes: &Causes) -> Vec<Peak> {
     let tiers = users(causes.world()).into_iter().enumerate();
-    tiers.map(|(t, users)| Ledger::replay(causes, TierId(t as u32), &users).curve().peak()).collect()
+    tiers.map(|(t, users)| TierLedger::replay(causes, TierId(t as u32), &users).curve().peak()).collect()
 }
 
 /// The highest level of the fullest tier of a name: the report's `peak_bytes`; `None` where the machine has none.
@@ -169,14 +169,14 @@ pub fn peak_bytes(world: &World, record: &Record, tier: &str) -> Option<u64> {
     named.map(|(_, peak)| peak.bytes.0).max()
 }
 
-fn add(level: &mut Levels, bytes: &Levels) {
+fn add(level: &mut ClassLevels, bytes: &ClassLevels) {
     for (level, bytes) in level.iter_mut().zip(bytes) {
         *level += bytes;
     }
 }
 
-fn resident(world: &World, user: &User) -> Levels {
-    let mut level = Levels::default();
+fn resident(world: &World, user: &TierUser) -> ClassLevels {
+    let mut level = ClassLevels::default();
     for effect in world.program_of(user.rank).resident.iter().filter(|e| e.tier == user.tier) {
         level[effect.class as usize] += i64::from(user.count) * effect.bytes as i64;
     }
@@ -190,15 +190,15 @@ struct Effect {
     /// The latest: later than `at` where an op might have waited for room.
     until: Time,
     rank: RankId,
-    bytes: Levels,
+    bytes: ClassLevels,
 }
 
 /// The effects of one user's ops on its tier.
-fn steps_of(causes: &Causes, user: &User, out: &mut Vec<Effect>) {
+fn steps_of(causes: &Causes, user: &TierUser, out: &mut Vec<Effect>) {
     let program = causes.world().program_of(user.rank);
     for (i, op) in program.ops.iter().enumerate().filter(|(_, op)| !op.memory.is_empty()) {
         let id = OpId(i as u32);
-        let (mut at_start, mut at_end) = (Levels::default(), Levels::default());
+        let (mut at_start, mut at_end) = (ClassLevels::default(), ClassLevels::default());
         for effect in program.memory[op.memory.range()].iter().filter(|e| e.tier == user.tier) {
             let bytes = i64::from(user.count) * effect.bytes as i64;
             match effect.when {
@@ -214,7 +214,7 @@ fn steps_of(causes: &Causes, user: &User, out: &mut Vec<Effect>) {
             _ => start,
         };
         let steps = [(ready, start, at_start), (end, end, at_end)];
-        let real = steps.into_iter().filter(|s| s.2 != Levels::default());
+        let real = steps.into_iter().filter(|s| s.2 != ClassLevels::default());
         out.extend(real.map(|(at, until, bytes)| Effect { at, until, rank: user.rank, bytes }));
     }
 }
@@ -227,10 +227,10 @@ impl Effect {
 
 /// Gives every step its moment. If all fit when they are ready, that is it. Else some must have waited for room:
 /// each is then taken to have waited no longer than the others' known bytes made it.
-fn play(steps: Vec<Effect>, resident: i64, capacity: u64) -> Vec<Change> {
+fn play(steps: Vec<Effect>, resident: i64, capacity: u64) -> Vec<MemoryChange> {
     let capacity = capacity as i64;
     let mut changes: Vec<_> =
-        steps.iter().map(|s| Change { at: s.at, rank: s.rank, bytes: s.bytes }).collect();
+        steps.iter().map(|s| MemoryChange { at: s.at, rank: s.rank, bytes: s.bytes }).collect();
     if steps.iter().any(|s| s.until > s.at)
         && levels(steps.iter().map(|s| (s.at, s.total())), resident).1 > capacity
     {
@@ -275,8 +275,8 @@ mod tests {
     use proptest::prelude::*;
     use stepsim_core::program::StreamKind;
 
-    fn ledger(s: &Scenario) -> Ledger {
-        Ledger::replay(&Causes::new(&s.world, &s.record), TierId(0), &users(&s.world)[0])
+    fn ledger(s: &Scenario) -> TierLedger {
+        TierLedger::replay(&Causes::new(&s.world, &s.record), TierId(0), &users(&s.world)[0])
     }
 
     proptest! {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::{ByClass, Peak, TierReport};
+use super::{BytesByClass, Peak, TierReport};
 use crate::analysis::cells::{merged, new_table, omitted, percent, shown};
-use crate::analysis::reading::{Asked, Lines, Measure, Reading, Report, Run, Sheet, Shown};
+use crate::analysis::reading::{Lines, Measure, PageContents, Reading, ReadingContext, Report, Run, Sheet};
 use crate::analysis::shown as page;
 use crate::analysis::stages::StageReport;
 use crate::page::escaped::escaped;
@@ -14,9 +14,9 @@ use stepsim_core::program::{MemoryClass, World};
 use stepsim_core::units::Bytes;
 
 /// How full the tiers were, and of what.
-pub struct Memory;
+pub struct MemoryReading;
 
-impl Reading for Memory {
+impl Reading for MemoryReading {
     fn read(&self, run: &mut Run<'_, '_>, report: &mut Report) {
         report.memory = by_tier(run.world(), &run.peaks, |_| true);
     }
@@ -54,7 +54,7 @@ impl Reading for Memory {
     }
 
     /// The tier of a stage that is fullest, and what fills it.
-    fn glance(&self, r: &Report, _: Asked<'_>, out: &mut String, _: u16) {
+    fn glance(&self, r: &Report, _: ReadingContext<'_>, out: &mut String, _: u16) {
         let full = |t: &TierReport| t.peak_bytes as f64 / t.capacity_bytes.max(1) as f64;
         let tiers =
             r.stages.iter().flat_map(|s| s.memory.iter().map(move |(name, tier)| (s.stage, name, tier)));
@@ -79,7 +79,7 @@ impl Reading for Memory {
         }
     }
 
-    fn page(&self, _: &Report, shown: &Shown, sheet: &mut Sheet) {
+    fn page(&self, _: &Report, shown: &PageContents, sheet: &mut Sheet) {
         sheet.section("Memory", "The level of each tier by class; the dashed line is its capacity.", |out| {
             let classes =
                 MemoryClass::ALL.iter().map(|class| (format!("m{}", *class as usize), class.name()));
@@ -119,7 +119,7 @@ pub(crate) fn by_tier(
     tiers
 }
 
-fn by_class(bytes: &ByClass) -> BTreeMap<String, u64> {
+fn by_class(bytes: &BytesByClass) -> BTreeMap<String, u64> {
     MemoryClass::ALL.iter().map(|&c| (c.name().to_string(), bytes[c as usize])).collect()
 }
 
@@ -136,7 +136,7 @@ fn memory_row(tier: &TierReport) -> Vec<String> {
 }
 
 /// The level of each tier over time, by class, with its capacity as a line.
-fn chart(tiers: &[page::Memory], step_ns: u64) -> String {
+fn chart(tiers: &[page::TierCurve], step_ns: u64) -> String {
     let mut out = String::from("<div class=\"lines levels\" role=\"group\" aria-label=\"memory over time\">");
     for tier in tiers {
         let peak = tier.points.iter().map(|p| p.1.iter().sum::<u64>()).max().unwrap_or(0) as f64;
@@ -164,7 +164,7 @@ fn chart(tiers: &[page::Memory], step_ns: u64) -> String {
 const SIDE: f64 = 1000.0;
 
 /// The bytes of each class on a tier, on top of the one before.
-fn levels(out: &mut String, tier: &page::Memory, step_ns: u64, whole: f64) {
+fn levels(out: &mut String, tier: &page::TierCurve, step_ns: u64, whole: f64) {
     let y = |bytes: f64| SIDE * (1.0 - bytes / whole.max(1.0));
     let x = |ns: u64| SIDE * ns as f64 / step_ns.max(1) as f64;
     let starts = tier.points.iter().map(|p| p.0);

@@ -21,7 +21,7 @@ use super::idle::IdleTimes;
 use super::kind::OpKind;
 use super::stalls::{Stall, stalls_of};
 use super::turns::Recurring;
-pub use reading::Communication;
+pub use reading::CommunicationReading;
 pub(crate) use reading::communication;
 use stepsim_core::engine::Record;
 use stepsim_core::ids::{OpId, RankId};
@@ -73,14 +73,19 @@ impl KindTime {
 }
 
 /// All kinds on one rank: index with `kind as usize`; kernels and host work stay zero.
-pub type ByKind = [KindTime; OpKind::ALL.len()];
+pub type OverlapByKind = [KindTime; OpKind::ALL.len()];
 
 /// The communication of one rank. `stalls` are that rank's, as [`super::stalls::stalls_of`] finds them.
-pub(crate) fn overlap(causes: &Causes, rank: RankId, recurring: &Recurring, stalls: &[Stall]) -> ByKind {
+pub(crate) fn overlap(
+    causes: &Causes,
+    rank: RankId,
+    recurring: &Recurring,
+    stalls: &[Stall],
+) -> OverlapByKind {
     let world = causes.world();
     let program = world.program_of(rank);
     let times = recurring.of_rank(rank, program);
-    let mut kinds = ByKind::default();
+    let mut kinds = OverlapByKind::default();
     let mut spans: [Vec<(Time, Time)>; OpKind::ALL.len()] = Default::default();
     for (i, op) in program.ops.iter().enumerate() {
         if let Work::Comm { .. } = op.work {
@@ -118,7 +123,7 @@ fn exposes(causes: &Causes, stall: &Stall) -> Option<OpKind> {
 }
 
 /// A stretch of time, and the number of times that it comes more than it was played.
-pub type Section = ((Time, Time), u64);
+pub type RepeatedTime = ((Time, Time), u64);
 
 /// Seconds for which the compute stream of a mean rank stood still.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -136,7 +141,7 @@ pub fn exposed(
     record: &Record,
     idle: &mut IdleTimes,
     weights: &[u64],
-    section: Option<Section>,
+    section: Option<RepeatedTime>,
 ) -> StoodStill {
     let mut causes = Causes::new(world, record);
     let (mut times, mut occurs) = ([0u128; OpKind::ALL.len()], [false; OpKind::ALL.len()]);
@@ -178,7 +183,7 @@ mod tests {
     use proptest::prelude::*;
     use stepsim_core::program::StreamKind;
 
-    fn of_rank(s: &Scenario, rank: u32) -> ByKind {
+    fn of_rank(s: &Scenario, rank: u32) -> OverlapByKind {
         let mut causes = Causes::new(&s.world, &s.record);
         let mut pieces = Vec::new();
         stalls::stalls_of(&mut causes, &mut IdleTimes::new(&s.world), RankId(rank), &mut pieces);

@@ -6,17 +6,17 @@ use std::fmt::Write;
 use super::CommunicationReport;
 use crate::analysis::cells::{self, grouped, new_table, percent};
 use crate::analysis::kind::OpKind;
-use crate::analysis::reading::{Lines, Measure, Reading, Report, Run, Sheet, Shown};
+use crate::analysis::reading::{Lines, Measure, PageContents, Reading, Report, Run, Sheet};
 use crate::analysis::report::RankInfo;
-use crate::analysis::run::OfRank;
+use crate::analysis::run::RankReading;
 use crate::analysis::stages::StageReport;
 use crate::page::sheet::{bars, gib, seconds};
 use stepsim_core::units::{Bytes, PS_PER_S};
 
 /// Communication by kind: under kernels, exposed, or neither.
-pub struct Communication;
+pub struct CommunicationReading;
 
-impl Reading for Communication {
+impl Reading for CommunicationReading {
     fn read(&self, run: &mut Run<'_, '_>, report: &mut Report) {
         report.communication = communication(&run.ranks, run.info.ranks, |_| true);
     }
@@ -46,7 +46,7 @@ impl Reading for Communication {
         );
     }
 
-    fn page(&self, report: &Report, _: &Shown, sheet: &mut Sheet) {
+    fn page(&self, report: &Report, _: &PageContents, sheet: &mut Sheet) {
         if report.communication.is_empty() {
             return;
         }
@@ -75,7 +75,7 @@ impl Reading for Communication {
 
 /// By kind, the mean over the ranks that `wanted` picks by stage, each as often as it stands for.
 pub(crate) fn communication(
-    readings: &[OfRank],
+    readings: &[RankReading],
     ranks: &[RankInfo],
     wanted: impl Fn(u32) -> bool,
 ) -> BTreeMap<OpKind, CommunicationReport> {

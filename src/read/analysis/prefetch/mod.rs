@@ -60,7 +60,7 @@ impl Distance {
 
 /// The copies of a layer in a phase.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Copies {
+pub(crate) struct LayerCopies {
     had: Time,
     needed: Time,
     layers: u32,
@@ -68,7 +68,7 @@ pub(crate) struct Copies {
 }
 
 /// By layer and phase.
-pub(crate) type ByLayer = BTreeMap<(Option<u32>, Phase), Copies>;
+pub(crate) type CopiesByLayer = BTreeMap<(Option<u32>, Phase), LayerCopies>;
 
 /// True if no kernel that ends behind a moment hangs on anything before another, `since`.
 pub fn recur(causes: &Causes, since: Time, behind: Time) -> bool {
@@ -97,7 +97,11 @@ fn distances<'a>(causes: &'a Causes) -> impl Iterator<Item = Distance> + use<'a>
 
 /// The worst distance for each layer and phase that waits for copies. `weight` is how many ranks a rank of the world
 /// stands for.
-pub(crate) fn copies(causes: &Causes, recurring: &Recurring, weight: impl Fn(RankId) -> u64) -> ByLayer {
+pub(crate) fn copies(
+    causes: &Causes,
+    recurring: &Recurring,
+    weight: impl Fn(RankId) -> u64,
+) -> CopiesByLayer {
     let mut worst: BTreeMap<(Option<u32>, Phase), (Distance, u64)> = BTreeMap::new();
     for distance in distances(causes) {
         let Distance { rank, kernel, .. } = distance;
@@ -111,14 +115,14 @@ pub(crate) fn copies(causes: &Causes, recurring: &Recurring, weight: impl Fn(Ran
     }
     let of_layer = |(layer, (worst, kernels)): (_, (Distance, u64))| {
         let layers = layers_within(causes, &worst);
-        (layer, Copies { had: worst.had, needed: worst.needed, layers, kernels })
+        (layer, LayerCopies { had: worst.had, needed: worst.needed, layers, kernels })
     };
     worst.into_iter().map(of_layer).collect()
 }
 
 /// In the order of layers.
-pub(crate) fn prefetch(copies: ByLayer) -> Vec<PrefetchReport> {
-    let report = |((layer, phase), of): (_, Copies)| PrefetchReport {
+pub(crate) fn prefetch(copies: CopiesByLayer) -> Vec<PrefetchReport> {
+    let report = |((layer, phase), of): (_, LayerCopies)| PrefetchReport {
         layer,
         phase: Phase::name(phase).to_string(),
         kernels: of.kernels,

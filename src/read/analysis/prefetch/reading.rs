@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{PrefetchReport, copies, prefetch};
 use crate::analysis::cells::write_list;
-use crate::analysis::reading::{Asked, Reading, Report, Run};
+use crate::analysis::reading::{Reading, ReadingContext, Report, Run};
 use stepsim_core::units::Time;
 
 /// How far ahead copies to the device were issued, and should have been.
@@ -39,7 +39,7 @@ impl Reading for Prefetch {
     }
 
     /// How many copies came too late.
-    fn glance(&self, r: &Report, _: Asked<'_>, out: &mut String, _: u16) {
+    fn glance(&self, r: &Report, _: ReadingContext<'_>, out: &mut String, _: u16) {
         let late = r.prefetch.iter().filter(|p| p.needed_s > p.had_s).count();
         if late > 0 {
             let all = r.prefetch.len();

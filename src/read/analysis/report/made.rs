@@ -1,6 +1,6 @@
 //! How a report is made of a run.
 
-use super::{Classes, Report};
+use super::{FoldedRanks, Report};
 use crate::analysis::candidates;
 use crate::analysis::reading::Reading;
 use crate::analysis::registry;
@@ -41,7 +41,7 @@ fn headline(run: &Run<'_, '_>) -> Report {
         ops: run.ranks.iter().zip(&run.weights).map(|(rank, weight)| rank.ops * weight).sum(),
         events: run.record().events,
         simulation_wall_s: info.simulation_wall_s,
-        classes: Classes { simulated_ranks: world.ranks.len() as u64, ranks: run.ranks_of_job() },
+        classes: FoldedRanks { simulated_ranks: world.ranks.len() as u64, ranks: run.ranks_of_job() },
         conventions: info.conventions.clone(),
         ..Report::default()
     }

@@ -21,7 +21,7 @@ pub use super::cost::CostReport;
 pub use super::critical::CriticalPathReport;
 pub use super::dynamic_context::DynamicContextReport;
 use super::gaps::{GapLength, GapReport};
-use super::head::{Head, Status};
+use super::head::{Head, RunStatus};
 use super::kernel_classes::KernelClassReport;
 use super::kind::OpKind;
 use super::layers::LayerReport;
@@ -34,7 +34,7 @@ use super::slack::SlackReport;
 use super::slow_ranks::SlowRanks;
 pub use super::stages::{RankReport, StageReport};
 pub use super::stalls::Breakdown;
-use super::waterfall::{Counted, WaterfallReport};
+use super::waterfall::{MfuFlops, WaterfallReport};
 pub use made::report;
 use stepsim_core::declare::one;
 use stepsim_core::ids::{RankId, ResourceId};
@@ -71,7 +71,7 @@ pub struct RunInfo<'a> {
     /// Dense peak of one device in the precision of its matrix multiplications.
     pub peak: FlopRate,
     /// `model_flops` by sort.
-    pub counted: Counted,
+    pub counted: MfuFlops,
     /// Bandwidth of a device's memory; infinite where none is stated.
     pub memory: Bandwidth,
     /// Devices.
@@ -135,7 +135,7 @@ fn is_zero(count: &u64) -> bool {
 pub struct Report {
     /// How the run ended; a run without a result has a `FailedReport` instead.
     #[serde(default)]
-    pub status: Status,
+    pub status: RunStatus,
     /// The head of the run.
     #[serde(default)]
     pub run: Head,
@@ -197,7 +197,7 @@ pub struct Report {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jumped: Option<JumpedReport>,
     /// How many ranks were simulated for all.
-    pub classes: Classes,
+    pub classes: FoldedRanks,
     /// Where the time went: mean over all ranks.
     pub mean: Breakdown,
     /// Where the time went: mean over the ranks of each pipeline stage.
@@ -293,7 +293,7 @@ pub struct JumpedReport {
 
 /// How far folding got.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Classes {
+pub struct FoldedRanks {
     /// Ranks that were simulated: one of each class.
     pub simulated_ranks: u64,
     /// Ranks of the job.

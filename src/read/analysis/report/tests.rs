@@ -28,7 +28,7 @@ pub(crate) fn of_random(seed: u64, weight: impl Fn(u32) -> u32) -> Report {
         tokens: 4096,
         steps: 1,
         peak: FlopRate::from_tflops(1e9),
-        counted: Counted { matrices: 2e15, mixing: 1e15 },
+        counted: MfuFlops { matrices: 2e15, mixing: 1e15 },
         memory: Bandwidth(1e12),
         devices: u64::from(next),
         rates: PowerAndPrice { watts: Some([700.0, 300.0, 150.0]), usd_per_h: Some(2.5) },

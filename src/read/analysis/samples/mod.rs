@@ -53,7 +53,7 @@ pub struct SamplesReport {
     /// Longest.
     pub max_s: f64,
     /// Numbers of samples in ranges of equal width from the shortest to the longest.
-    pub histogram: Vec<Bar>,
+    pub histogram: Vec<HistogramBin>,
     /// Pipeline stages on the critical path.
     pub critical_stages: Vec<OnPath>,
     /// The ranks with the largest shares of it.
@@ -62,7 +62,7 @@ pub struct SamplesReport {
 
 /// A range of step times.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Bar {
+pub struct HistogramBin {
     /// From.
     pub from_s: f64,
     /// Up to.
@@ -143,15 +143,15 @@ fn shares(samples: &[Sample], group_of: impl Fn(u32) -> u32) -> Vec<(u32, f64, f
 }
 
 /// Counts of sorted times in ranges of equal width; a single range if all are equal.
-fn histogram(times: &[f64]) -> Vec<Bar> {
+fn histogram(times: &[f64]) -> Vec<HistogramBin> {
     let (low, high) = (times[0], times[times.len() - 1]);
     // The square root of the number of samples is a usual choice.
     let bars =
         if high > low { (times.len() as f64).sqrt().ceil().clamp(1.0, BARS as f64) as usize } else { 1 };
     let width = (high - low) / bars as f64;
     let edge = |i: usize| if i == bars { high } else { low + width * i as f64 };
-    let mut histogram: Vec<Bar> =
-        (0..bars).map(|i| Bar { from_s: edge(i), to_s: edge(i + 1), samples: 0 }).collect();
+    let mut histogram: Vec<HistogramBin> =
+        (0..bars).map(|i| HistogramBin { from_s: edge(i), to_s: edge(i + 1), samples: 0 }).collect();
     for &time in times {
         let at = histogram.partition_point(|bar| bar.to_s < time).min(bars - 1);
         histogram[at].samples += 1;

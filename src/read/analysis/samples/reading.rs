@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::OnPath;
 use crate::analysis::cells::{MOST_LINKS, MOST_ROWS, bar, grouped, new_table, percent, write_list};
-use crate::analysis::reading::{Asked, Reading, Report};
+use crate::analysis::reading::{Reading, ReadingContext, Report};
 use stepsim_core::units::Time;
 
 /// The distribution of step times, and who was on the critical path.
@@ -44,7 +44,7 @@ impl Reading for Samples {
         let _ = writeln!(out, "{table}");
     }
 
-    fn glance(&self, r: &Report, _: Asked<'_>, out: &mut String, width: u16) {
+    fn glance(&self, r: &Report, _: ReadingContext<'_>, out: &mut String, width: u16) {
         self.table(r, out, width);
     }
 }

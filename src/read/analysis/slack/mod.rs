@@ -41,7 +41,7 @@ const NONE: u32 = u32::MAX;
 
 /// A communication of all its members.
 #[derive(Clone, Copy, Debug)]
-struct Action {
+struct JointOp {
     /// Members that something behind them still holds back.
     pending: u32,
     /// The first member in the list of `members`.
@@ -58,7 +58,7 @@ struct Member {
     next: u32,
 }
 
-struct Walk<'c, 'a> {
+struct SlackWalk<'c, 'a> {
     causes: &'c Causes<'a>,
     /// By op: its latest end as known so far.
     latest: Vec<Time>,
@@ -66,7 +66,7 @@ struct Walk<'c, 'a> {
     pending: Vec<u32>,
     /// By op: its action.
     action: Vec<u32>,
-    actions: Vec<Action>,
+    actions: Vec<JointOp>,
     members: Vec<Member>,
     todo: Vec<(RankId, OpId)>,
 }
@@ -75,7 +75,7 @@ struct Walk<'c, 'a> {
 pub fn slack(causes: &Causes) -> Slack {
     let record = causes.record();
     let count = record.spans.len();
-    let mut walk = Walk {
+    let mut walk = SlackWalk {
         causes,
         latest: vec![record.step_end; count],
         pending: vec![0; count],
@@ -97,7 +97,7 @@ pub fn slack(causes: &Causes) -> Slack {
     Slack { first: record.first.clone(), of }
 }
 
-impl Walk<'_, '_> {
+impl SlackWalk<'_, '_> {
     fn at(&self, rank: RankId, op: OpId) -> usize {
         self.causes.record().first[rank.index()] as usize + op.index()
     }
@@ -141,7 +141,7 @@ impl Walk<'_, '_> {
                     if n == of_comm.len() {
                         of_comm.push(self.actions.len() as u32);
                         let latest = self.causes.record().step_end;
-                        self.actions.push(Action { pending: 0, member: NONE, latest });
+                        self.actions.push(JointOp { pending: 0, member: NONE, latest });
                     }
                     let number = of_comm[n];
                     let at = self.at(rank, op);
@@ -170,7 +170,7 @@ impl Walk<'_, '_> {
         if action.pending > 0 {
             return;
         }
-        let Action { latest, member, .. } = *action;
+        let JointOp { latest, member, .. } = *action;
         // When the last member had arrived.
         let mut arrived = Time::ZERO;
         let mut each = member;
@@ -221,7 +221,7 @@ pub struct SlackReport {
 
 /// The slack of the ops of one kind on all ranks.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct OfKind {
+pub(crate) struct KindSlack {
     ops: u64,
     all: u128,
     binding: u128,
@@ -230,12 +230,12 @@ pub(crate) struct OfKind {
 }
 
 /// All kinds: index with `kind as usize`.
-pub(crate) type ByKind = [OfKind; OpKind::ALL.len()];
+pub(crate) type SlackByKind = [KindSlack; OpKind::ALL.len()];
 
 /// By kind of op. Rank `r` of the world stands for `weights[r]`.
-pub(crate) fn sums(causes: &Causes, slack: &Slack, weights: &[u64], recurring: &Recurring) -> ByKind {
+pub(crate) fn sums(causes: &Causes, slack: &Slack, weights: &[u64], recurring: &Recurring) -> SlackByKind {
     let near = Time((causes.record().step_end + recurring.longer()).0 / 100);
-    let mut sums = ByKind::default();
+    let mut sums = SlackByKind::default();
     for (rank, &weight) in (0..).map(RankId).zip(weights) {
         let times = recurring.of_rank(rank, causes.world().program_of(rank));
         for (op, &kind) in (0..).map(OpId).zip(&causes.index_of(rank).kinds) {
@@ -254,10 +254,10 @@ pub(crate) fn sums(causes: &Causes, slack: &Slack, weights: &[u64], recurring: &
 }
 
 /// By kind of op: means of `ranks` ranks.
-pub(crate) fn by_kind(sums: ByKind, ranks: u64) -> BTreeMap<OpKind, SlackReport> {
+pub(crate) fn by_kind(sums: SlackByKind, ranks: u64) -> BTreeMap<OpKind, SlackReport> {
     let ranks = ranks.max(1) as f64;
     let seconds = |ps: u128| ps as f64 / ranks / PS_PER_S;
-    let report = |sum: OfKind| SlackReport {
+    let report = |sum: KindSlack| SlackReport {
         ops: sum.ops as f64 / ranks,
         time_s: seconds(sum.all),
         binding_s: seconds(sum.binding),

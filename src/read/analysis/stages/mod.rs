@@ -11,7 +11,7 @@ use super::kind::OpKind;
 use super::memory::TierReport;
 use super::overlap::CommunicationReport;
 use super::stalls::Breakdown;
-pub use reading::{Ranks, Stages};
+pub use reading::{Ranks, StagesReading};
 
 /// Up to this number of ranks, the report lists each; above, ranks that are alike share an entry.
 pub const LIST_ALL_RANKS: usize = 64;

@@ -9,7 +9,7 @@ use crate::analysis::memory::{Peak, by_tier, users};
 use crate::analysis::overlap::communication;
 use crate::analysis::reading::{Lines, Reading, Report, Run};
 use crate::analysis::report::{RankInfo, RunInfo};
-use crate::analysis::run::OfRank;
+use crate::analysis::run::RankReading;
 use crate::analysis::stalls::{Breakdown, RankTime, StallCause, compare, mean, seconds_of};
 use stepsim_core::ids::RankId;
 use stepsim_core::kernel_class::{KernelClass, MODULE_INPUT};
@@ -20,9 +20,9 @@ use stepsim_core::units::Time;
 const ALIKE: f64 = 0.005;
 
 /// The work of each pipeline stage.
-pub struct Stages;
+pub struct StagesReading;
 
-impl Reading for Stages {
+impl Reading for StagesReading {
     fn read(&self, run: &mut Run<'_, '_>, report: &mut Report) {
         report.stages = stages(run.world(), &run.ranks, run.info.ranks, &run.peaks);
     }
@@ -81,7 +81,7 @@ impl Reading for Ranks {
     }
 }
 
-fn stages(world: &World, readings: &[OfRank], ranks: &[RankInfo], peaks: &[Peak]) -> Vec<StageReport> {
+fn stages(world: &World, readings: &[RankReading], ranks: &[RankInfo], peaks: &[Peak]) -> Vec<StageReport> {
     let mut counts = BTreeMap::new();
     for info in ranks {
         *counts.entry(info.stage).or_insert(0) += info.members.len() as u64;
@@ -119,7 +119,7 @@ fn ends_of(program: &Program) -> Vec<String> {
 }
 
 /// Every rank of a small job; of a large one, each group of alike ranks.
-fn ranks(readings: &[OfRank], info: &RunInfo) -> Vec<RankReport> {
+fn ranks(readings: &[RankReading], info: &RunInfo) -> Vec<RankReport> {
     let entry = |rank: u32, stage: u32, count: u64, time: Breakdown| RankReport {
         rank,
         name: (info.rank_name)(rank),
@@ -130,15 +130,15 @@ fn ranks(readings: &[OfRank], info: &RunInfo) -> Vec<RankReport> {
     let simulated = || readings.iter().zip(info.ranks);
     let all: usize = info.ranks.iter().map(|r| r.members.len()).sum();
     let mut ranks: Vec<RankReport> = if all <= LIST_ALL_RANKS {
-        let each = |(reading, of): (&OfRank, &RankInfo)| {
+        let each = |(reading, of): (&RankReading, &RankInfo)| {
             let list = of.members.iter().map(|&m| entry(m, of.stage, 1, seconds_of(&reading.time)));
             list.collect::<Vec<_>>()
         };
         simulated().flat_map(each).collect()
     } else {
         /// Stage, busy and end time, stalls.
-        type Alike = (u32, [Time; 2], [Time; StallCause::COUNT]);
-        let mut groups: BTreeMap<Alike, (u32, u64)> = BTreeMap::new();
+        type StageKey = (u32, [Time; 2], [Time; StallCause::COUNT]);
+        let mut groups: BTreeMap<StageKey, (u32, u64)> = BTreeMap::new();
         for (reading, of) in simulated() {
             let Some(&lowest) = of.members.first() else {
                 continue;

@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use super::cause::{Binding, Causes};
 use super::idle::IdleTimes;
 use super::kind::OpKind;
-pub use super::stall_cause::{Colour, StallCause, Waiting};
+pub use super::stall_cause::{Colour, StallCause, WaitKind};
 use super::turns::Recurring;
 pub use reading::{LongestStalls, TimeWent};
 pub(crate) use reading::{breakdown as seconds_of, compare, mean};
@@ -111,7 +111,7 @@ pub(crate) fn stalls_recurring(
     let times = recurring.of_rank(rank, causes.world().program_of(rank));
     let step_end = causes.record().step_end;
     let first = out.len();
-    let mut walk = Walk { causes, idle, rank, out };
+    let mut walk = StallWalk { causes, idle, rank, out };
     let mut time = RankTime::default();
     let mut covered = Time::ZERO;
     for kernel in walk.causes.kernels(rank) {
@@ -134,18 +134,18 @@ pub(crate) fn stalls_recurring(
 }
 
 /// The walk back through the causes of one rank's gaps.
-struct Walk<'w, 'c, 'i> {
+struct StallWalk<'w, 'c, 'i> {
     causes: &'w mut Causes<'c>,
     idle: &'w mut IdleTimes<'i>,
     rank: RankId,
     out: &'w mut Vec<Stall>,
 }
 
-impl Walk<'_, '_, '_> {
+impl StallWalk<'_, '_, '_> {
     /// Cuts one gap into pieces, from its end backwards, and leaves them in the order of time.
     fn gap(&mut self, kernel: Option<OpId>, from: Time, until: Time) {
         let first = self.out.len();
-        let mut gap = Gap { kernel, from, until };
+        let mut gap = UnexplainedGap { kernel, from, until };
         let start = match kernel {
             Some(kernel) => Some(kernel),
             None => self.tail(&mut gap),
@@ -162,7 +162,7 @@ impl Walk<'_, '_, '_> {
     }
 
     /// The time after the last kernel: the rank's last op, then waiting for the other ranks.
-    fn tail(&mut self, gap: &mut Gap) -> Option<OpId> {
+    fn tail(&mut self, gap: &mut UnexplainedGap) -> Option<OpId> {
         let end_of = |op| self.causes.span(self.rank, op).1;
         let program = self.causes.world().program_of(self.rank);
         let last_ops = program.streams.iter().filter_map(|s| s.ops.last().copied());
@@ -175,7 +175,7 @@ impl Walk<'_, '_, '_> {
     }
 
     /// Explains the time before an op started, as far as one dependency goes back; returns that dependency.
-    fn before(&mut self, op: OpId, gap: &mut Gap) -> Option<OpId> {
+    fn before(&mut self, op: OpId, gap: &mut UnexplainedGap) -> Option<OpId> {
         let own = self.causes.ready(self.rank, op);
         if own.time < gap.until {
             self.held_up(op, own.time, gap);
@@ -188,7 +188,7 @@ impl Walk<'_, '_, '_> {
     }
 
     /// The time from when an op was ready until it started: late peers first, then a full tier (its own or a peer's).
-    fn held_up(&mut self, op: OpId, ready: Time, gap: &mut Gap) {
+    fn held_up(&mut self, op: OpId, ready: Time, gap: &mut UnexplainedGap) {
         let own = (self.rank, op);
         let last = self.causes.last_arrival(self.rank, op).filter(|last| last.time > ready);
         let all_ready = last.map_or(ready, |last| last.time);
@@ -219,7 +219,7 @@ impl Walk<'_, '_, '_> {
     }
 
     /// The time during which an op ran.
-    fn running(&mut self, op: OpId, queued: bool, gap: &mut Gap) {
+    fn running(&mut self, op: OpId, queued: bool, gap: &mut UnexplainedGap) {
         let (start, end) = self.causes.span(self.rank, op);
         let program = self.causes.world().program_of(self.rank);
         let what = Some((self.rank, op));
@@ -245,7 +245,13 @@ impl Walk<'_, '_, '_> {
     }
 
     /// Takes the end of the gap, back to `from`, as one piece.
-    fn piece(&mut self, gap: &mut Gap, from: Time, cause: StallCause, waited_for: Option<(RankId, OpId)>) {
+    fn piece(
+        &mut self,
+        gap: &mut UnexplainedGap,
+        from: Time,
+        cause: StallCause,
+        waited_for: Option<(RankId, OpId)>,
+    ) {
         let start = from.max(gap.from);
         if start >= gap.until {
             return;
@@ -261,7 +267,7 @@ impl Walk<'_, '_, '_> {
 }
 
 /// The rest of a gap to explain, and the kernel after it.
-struct Gap {
+struct UnexplainedGap {
     kernel: Option<OpId>,
     from: Time,
     until: Time,
@@ -336,7 +342,7 @@ mod tests {
                     let Some((rank, op)) = p.waited_for else { continue };
                     let (start, end) = s.record.span(rank, op);
                     match p.cause.waiting() {
-                        Waiting::Late | Waiting::Bubble | Waiting::Full => prop_assert!(p.end <= start),
+                        WaitKind::Late | WaitKind::Bubble | WaitKind::Full => prop_assert!(p.end <= start),
                         _ => prop_assert!(start <= p.start && p.end <= end && rank == p.rank),
                     }
                 }

@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use super::{Breakdown, RankTime, StallCause};
 use crate::analysis::cells::{SMALL, bar, grouped};
-use crate::analysis::reading::{Lines, Measure, Reading, Report, Run, Sheet, Shown};
+use crate::analysis::reading::{Lines, Measure, PageContents, Reading, Report, Run, Sheet};
 use crate::analysis::report::RankInfo;
-use crate::analysis::run::OfRank;
+use crate::analysis::run::RankReading;
 use crate::analysis::shown::{self};
 use crate::page::sheet::{bars, key, seconds};
 use stepsim_core::units::{PS_PER_S, Time};
@@ -51,7 +51,7 @@ impl Reading for TimeWent {
         }
     }
 
-    fn page(&self, report: &Report, _: &Shown, sheet: &mut Sheet) {
+    fn page(&self, report: &Report, _: &PageContents, sheet: &mut Sheet) {
         sheet.section("Where the time went", "Kernels, then why the compute stream stood still.", |out| {
             let entries = chart_key(report);
             key(out, entries.iter().map(|(class, name)| (class.clone(), name.as_str())));
@@ -69,7 +69,7 @@ impl Reading for TimeWent {
 pub struct LongestStalls;
 
 impl Reading for LongestStalls {
-    fn page(&self, report: &Report, shown: &Shown, sheet: &mut Sheet) {
+    fn page(&self, report: &Report, shown: &PageContents, sheet: &mut Sheet) {
         let note = "By what was waited for; mean of the ranks drawn, times are of all of them. A press shows the longest of its \
                     kind in the drawing above.";
         sheet.section("Longest stalls", note, |out| {
@@ -79,7 +79,7 @@ impl Reading for LongestStalls {
 }
 
 /// The mean of the ranks that `wanted` picks by stage, each as often as it stands for.
-pub(crate) fn mean(readings: &[OfRank], ranks: &[RankInfo], wanted: impl Fn(u32) -> bool) -> Breakdown {
+pub(crate) fn mean(readings: &[RankReading], ranks: &[RankInfo], wanted: impl Fn(u32) -> bool) -> Breakdown {
     let (mut busy, mut slowed, mut stalls, mut count) = (0u128, 0u128, [0u128; StallCause::COUNT], 0u128);
     for (reading, info) in readings.iter().zip(ranks).filter(|(_, info)| wanted(info.stage)) {
         let weight = info.members.len() as u128;

@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 use super::cause::Causes;
 use super::idle::IdleTimes;
 use super::kind::OpKind;
-use super::stalls::{RankTime, Stall, Waiting};
+use super::stalls::{RankTime, Stall, WaitKind};
 use super::turns::Recurring;
 pub use reading::{Bars, chart};
 use stepsim_core::declare::named;
@@ -43,7 +43,7 @@ use stepsim_core::units::{FlopRate, PS_PER_S, Time};
 
 /// Why a rank did less than its peak: one bar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Bar {
+pub enum WaterfallBar {
     /// A class of matrix kernels ran below the peak.
     Efficiency(KernelClass),
     /// Kernels that multiply nothing, by class.
@@ -59,7 +59,7 @@ pub enum Bar {
     /// The host had not launched.
     Host,
     /// Communication of a kind that was waited for.
-    Exposed(OpKind, Part),
+    Exposed(OpKind, CommunicationPart),
     /// A copy that was needed stood behind another.
     Queued,
     /// The needed bytes waited for room on a full tier.
@@ -69,7 +69,7 @@ pub enum Bar {
     /// Idle because other stages are longer.
     BubbleImbalance,
     /// Transfers between stages that were waited for.
-    BubbleTransfer(Part),
+    BubbleTransfer(CommunicationPart),
     /// Kernels of the optimizer, and waiting for it elsewhere.
     Optimizer,
     /// The rank had finished, others had not.
@@ -83,7 +83,7 @@ pub enum Bar {
 named! {
     /// A part of communication that was waited for.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-    pub enum Part {
+    pub enum CommunicationPart {
         /// Bytes over bandwidth, alone on an idle machine.
         Bandwidth = "bandwidth",
         /// The part that no bandwidth shortens.
@@ -95,36 +95,40 @@ named! {
     }
 }
 
-impl Bar {
+impl WaterfallBar {
     /// The group that it is shown in.
     pub fn group(self) -> &'static str {
         match self {
-            Bar::Efficiency(_) => "kernel efficiency",
-            Bar::MemoryBound(_) => "memory-bound kernels",
-            Bar::Recomputation => "recomputation",
-            Bar::InterferenceUnits | Bar::InterferenceMemory => "interference",
-            Bar::SlowDevice => "stragglers",
-            Bar::Host => "host",
-            Bar::Exposed(..) | Bar::Queued | Bar::FullTier => "exposed communication",
-            Bar::BubbleOrder | Bar::BubbleImbalance | Bar::BubbleTransfer(_) => "bubble",
-            Bar::Optimizer => "optimizer",
-            Bar::Tail => "tail",
-            Bar::BeyondModel => "beyond the model",
-            Bar::AttentionCounted => "attention as counted",
+            WaterfallBar::Efficiency(_) => "kernel efficiency",
+            WaterfallBar::MemoryBound(_) => "memory-bound kernels",
+            WaterfallBar::Recomputation => "recomputation",
+            WaterfallBar::InterferenceUnits | WaterfallBar::InterferenceMemory => "interference",
+            WaterfallBar::SlowDevice => "stragglers",
+            WaterfallBar::Host => "host",
+            WaterfallBar::Exposed(..) | WaterfallBar::Queued | WaterfallBar::FullTier => {
+                "exposed communication"
+            }
+            WaterfallBar::BubbleOrder | WaterfallBar::BubbleImbalance | WaterfallBar::BubbleTransfer(_) => {
+                "bubble"
+            }
+            WaterfallBar::Optimizer => "optimizer",
+            WaterfallBar::Tail => "tail",
+            WaterfallBar::BeyondModel => "beyond the model",
+            WaterfallBar::AttentionCounted => "attention as counted",
         }
     }
     /// The subject within the group, and its part; empty where the group says all.
     pub fn names(self) -> (&'static str, &'static str) {
         match self {
-            Bar::Efficiency(class) | Bar::MemoryBound(class) => (class.name(), ""),
-            Bar::InterferenceUnits => ("compute units", ""),
-            Bar::InterferenceMemory => ("memory bandwidth", ""),
-            Bar::Exposed(kind, part) => (kind.name(), part.name()),
-            Bar::Queued => ("copies", "queued"),
-            Bar::FullTier => ("copies", "full tier"),
-            Bar::BubbleOrder => ("order", ""),
-            Bar::BubbleImbalance => ("imbalance", ""),
-            Bar::BubbleTransfer(part) => ("transfer", part.name()),
+            WaterfallBar::Efficiency(class) | WaterfallBar::MemoryBound(class) => (class.name(), ""),
+            WaterfallBar::InterferenceUnits => ("compute units", ""),
+            WaterfallBar::InterferenceMemory => ("memory bandwidth", ""),
+            WaterfallBar::Exposed(kind, part) => (kind.name(), part.name()),
+            WaterfallBar::Queued => ("copies", "queued"),
+            WaterfallBar::FullTier => ("copies", "full tier"),
+            WaterfallBar::BubbleOrder => ("order", ""),
+            WaterfallBar::BubbleImbalance => ("imbalance", ""),
+            WaterfallBar::BubbleTransfer(part) => ("transfer", part.name()),
             _ => ("", ""),
         }
     }
@@ -132,7 +136,7 @@ impl Bar {
 
 /// FLOPs that MFU counts, over all devices of the job.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Counted {
+pub struct MfuFlops {
     /// Products with weights.
     pub matrices: f64,
     /// Products of tokens with one another: attention in full, scans.
@@ -149,7 +153,7 @@ pub struct Waterfall {
     /// The model's work at the peak, in picoseconds.
     pub model: i128,
     /// By cause, in picoseconds. Those that are zero are left out.
-    pub bars: BTreeMap<Bar, i128>,
+    pub bars: BTreeMap<WaterfallBar, i128>,
 }
 
 impl Waterfall {
@@ -169,7 +173,7 @@ impl Waterfall {
     pub fn seconds(&self, ps: i128) -> f64 {
         ps as f64 / self.ranks.max(1) as f64 / PS_PER_S
     }
-    fn put(&mut self, bar: Bar, ps: i128) {
+    fn put(&mut self, bar: WaterfallBar, ps: i128) {
         if ps != 0 {
             *self.bars.entry(bar).or_default() += ps;
         }
@@ -178,18 +182,18 @@ impl Waterfall {
 
 /// The reading of one rank so far: all but the part that other ranks decide.
 #[derive(Clone, Debug, Default)]
-pub struct OfRank {
+pub struct RankWaterfall {
     step: Time,
     /// Kernels by class and phase.
-    kernels: BTreeMap<(Option<KernelClass>, Phase), Kernels>,
-    bars: BTreeMap<Bar, i128>,
+    kernels: BTreeMap<(Option<KernelClass>, Phase), PhaseKernels>,
+    bars: BTreeMap<WaterfallBar, i128>,
     bubble: Time,
     tail: Time,
 }
 
 /// Kernels of one class in one phase.
 #[derive(Clone, Copy, Debug, Default)]
-struct Kernels {
+struct PhaseKernels {
     /// Nominal picoseconds.
     nominal: i128,
     flops: i128,
@@ -197,7 +201,7 @@ struct Kernels {
 
 /// The waterfall of a rank as it comes together.
 #[derive(Default)]
-struct Coming {
+struct WaterfallBuilder {
     waterfall: Waterfall,
     /// FLOPs on products with weights that count, and what they take at the peak.
     matrices: (i128, i128),
@@ -214,9 +218,9 @@ pub(crate) fn of_rank(
     rank: RankId,
     recurring: &Recurring,
     (time, pieces): (&RankTime, &[Stall]),
-) -> OfRank {
+) -> RankWaterfall {
     let step = causes.record().step_end + recurring.longer();
-    let mut reading = OfRank { step, ..OfRank::default() };
+    let mut reading = RankWaterfall { step, ..RankWaterfall::default() };
     let times = recurring.of_rank(rank, causes.world().program_of(rank));
     kernels(&mut reading, causes, rank, time, times);
     for stall in pieces {
@@ -227,7 +231,7 @@ pub(crate) fn of_rank(
 
 /// Busy time by what the kernels were.
 fn kernels(
-    reading: &mut OfRank,
+    reading: &mut RankWaterfall,
     causes: &Causes,
     rank: RankId,
     time: &RankTime,
@@ -254,33 +258,34 @@ fn kernels(
         sum.flops += info.flops.round() as i128 * i128::from(count);
     }
     let memory = i128::from(time.slowed_by_memory.0);
-    reading.put(Bar::SlowDevice, on_this_device - undisturbed);
-    reading.put(Bar::InterferenceMemory, memory);
+    reading.put(WaterfallBar::SlowDevice, on_this_device - undisturbed);
+    reading.put(WaterfallBar::InterferenceMemory, memory);
     // Kernels of several compute streams may run side by side; the time that they share counts once, and is taken off
     // here.
-    reading.put(Bar::InterferenceUnits, i128::from(time.busy.0) - on_this_device - memory);
+    reading.put(WaterfallBar::InterferenceUnits, i128::from(time.busy.0) - on_this_device - memory);
 }
 
-impl OfRank {
-    fn put(&mut self, bar: Bar, ps: i128) {
+impl RankWaterfall {
+    fn put(&mut self, bar: WaterfallBar, ps: i128) {
         *self.bars.entry(bar).or_default() += ps;
     }
 
     /// Its kernels held against the peak.
-    fn against(self, peak: FlopRate) -> Coming {
-        let mut coming = Coming { bubble: self.bubble, tail: self.tail, ..Coming::default() };
+    fn against(self, peak: FlopRate) -> WaterfallBuilder {
+        let mut coming =
+            WaterfallBuilder { bubble: self.bubble, tail: self.tail, ..WaterfallBuilder::default() };
         let bars = &mut coming.waterfall;
         (bars.ranks, bars.peak) = (1, i128::from(self.step.0));
         self.bars.into_iter().for_each(|(bar, ps)| bars.put(bar, ps));
-        for ((class, phase), Kernels { nominal, flops }) in self.kernels {
+        for ((class, phase), PhaseKernels { nominal, flops }) in self.kernels {
             let class = class.unwrap_or(KernelClass::Other);
             match phase {
-                Phase::Recompute => bars.put(Bar::Recomputation, nominal),
-                Phase::Optimizer => bars.put(Bar::Optimizer, nominal),
-                _ if flops == 0 => bars.put(Bar::MemoryBound(class), nominal),
+                Phase::Recompute => bars.put(WaterfallBar::Recomputation, nominal),
+                Phase::Optimizer => bars.put(WaterfallBar::Optimizer, nominal),
+                _ if flops == 0 => bars.put(WaterfallBar::MemoryBound(class), nominal),
                 _ => {
                     let ideal = at_peak(flops as f64, peak);
-                    bars.put(Bar::Efficiency(class), nominal - ideal);
+                    bars.put(WaterfallBar::Efficiency(class), nominal - ideal);
                     let of = if class.mixes() { &mut coming.mixing } else { &mut coming.matrices };
                     *of = (of.0 + flops, of.1 + ideal);
                 }
@@ -295,28 +300,28 @@ fn at_peak(flops: f64, peak: FlopRate) -> i128 {
 }
 
 /// A piece of a gap that comes `times` times.
-fn stalled(reading: &mut OfRank, causes: &Causes, idle: &mut IdleTimes, stall: &Stall, times: u64) {
+fn stalled(reading: &mut RankWaterfall, causes: &Causes, idle: &mut IdleTimes, stall: &Stall, times: u64) {
     let time = stall.time() * times;
     let ps = i128::from(time.0);
     let kind = stall.waited_for.map(|(r, op)| causes.kind(r, op));
-    let exposed = |part: Part| match kind {
-        Some(OpKind::Pipeline) => Bar::BubbleTransfer(part),
-        Some(kind) => Bar::Exposed(kind, part),
-        None => Bar::Host,
+    let exposed = |part: CommunicationPart| match kind {
+        Some(OpKind::Pipeline) => WaterfallBar::BubbleTransfer(part),
+        Some(kind) => WaterfallBar::Exposed(kind, part),
+        None => WaterfallBar::Host,
     };
     match stall.cause.waiting() {
-        Waiting::Bubble => reading.bubble += time,
-        Waiting::Tail => reading.tail += time,
-        Waiting::Optimizer => reading.put(Bar::Optimizer, ps),
-        Waiting::Host => reading.put(Bar::Host, ps),
-        Waiting::Queued => reading.put(Bar::Queued, ps),
-        Waiting::Full => reading.put(Bar::FullTier, ps),
-        Waiting::Shared => reading.put(exposed(Part::Contention), ps),
-        Waiting::Late => reading.put(exposed(Part::LatePeer), ps),
-        Waiting::Running => {
+        WaitKind::Bubble => reading.bubble += time,
+        WaitKind::Tail => reading.tail += time,
+        WaitKind::Optimizer => reading.put(WaterfallBar::Optimizer, ps),
+        WaitKind::Host => reading.put(WaterfallBar::Host, ps),
+        WaitKind::Queued => reading.put(WaterfallBar::Queued, ps),
+        WaitKind::Full => reading.put(WaterfallBar::FullTier, ps),
+        WaitKind::Shared => reading.put(exposed(CommunicationPart::Contention), ps),
+        WaitKind::Late => reading.put(exposed(CommunicationPart::LatePeer), ps),
+        WaitKind::Running => {
             let latency = latency_share(causes, idle, stall) * i128::from(times);
-            reading.put(exposed(Part::Latency), latency);
-            reading.put(exposed(Part::Bandwidth), ps - latency);
+            reading.put(exposed(CommunicationPart::Latency), latency);
+            reading.put(exposed(CommunicationPart::Bandwidth), ps - latency);
         }
     }
 }
@@ -335,13 +340,13 @@ fn latency_share(causes: &Causes, idle: &mut IdleTimes, stall: &Stall) -> i128 {
 
 /// The waterfalls of all ranks, with their `weights`; `None` where kernels have no FLOPs.
 pub fn waterfalls(
-    readings: Vec<OfRank>,
+    readings: Vec<RankWaterfall>,
     weights: &[u64],
-    counted: Counted,
+    counted: MfuFlops,
     peak: FlopRate,
 ) -> Option<Vec<Waterfall>> {
-    let readings: Vec<Coming> = readings.into_iter().map(|r| r.against(peak)).collect();
-    let sum = |of: &dyn Fn(&Coming) -> i128| {
+    let readings: Vec<WaterfallBuilder> = readings.into_iter().map(|r| r.against(peak)).collect();
+    let sum = |of: &dyn Fn(&WaterfallBuilder) -> i128| {
         readings.iter().zip(weights).map(|(r, w)| of(r) * i128::from(*w)).sum::<i128>() as f64
     };
     let (matrices, mixing) = (sum(&|r| r.matrices.0), sum(&|r| r.mixing.0));
@@ -357,18 +362,18 @@ pub fn waterfalls(
         false => together,
     };
     let factors = (factor(counted.matrices, matrices), factor(counted.mixing, mixing));
-    let idle = |r: &Coming| r.bubble + r.tail;
+    let idle = |r: &WaterfallBuilder| r.bubble + r.tail;
     let least = readings.iter().map(idle).min().unwrap_or_default();
-    let finish = |r: Coming| {
+    let finish = |r: WaterfallBuilder| {
         let imbalance = r.bubble.min(idle(&r) - least);
         let mut w = r.waterfall;
-        w.put(Bar::BubbleImbalance, i128::from(imbalance.0));
-        w.put(Bar::BubbleOrder, i128::from((r.bubble - imbalance).0));
-        w.put(Bar::Tail, i128::from(r.tail.0));
+        w.put(WaterfallBar::BubbleImbalance, i128::from(imbalance.0));
+        w.put(WaterfallBar::BubbleOrder, i128::from((r.bubble - imbalance).0));
+        w.put(WaterfallBar::Tail, i128::from(r.tail.0));
         let [of_matrices, of_mixing] = [r.matrices.0 as f64 * factors.0, r.mixing.0 as f64 * factors.1]
             .map(|flops| at_peak(flops, peak));
-        w.put(Bar::BeyondModel, r.matrices.1 - of_matrices);
-        w.put(Bar::AttentionCounted, r.mixing.1 - of_mixing);
+        w.put(WaterfallBar::BeyondModel, r.matrices.1 - of_matrices);
+        w.put(WaterfallBar::AttentionCounted, r.mixing.1 - of_mixing);
         w.model = of_matrices + of_mixing;
         w
     };
@@ -413,7 +418,7 @@ pub struct BarReport {
 
 impl From<&Waterfall> for BarsReport {
     fn from(w: &Waterfall) -> BarsReport {
-        let bar = |(bar, &ps): (&Bar, &i128)| {
+        let bar = |(bar, &ps): (&WaterfallBar, &i128)| {
             let (what, part) = bar.names();
             BarReport {
                 group: bar.group().into(),
@@ -464,7 +469,7 @@ mod tests {
 
     const PEAK: FlopRate = FlopRate(1e12);
 
-    fn read(s: &Scenario, counted: Counted) -> Option<Vec<Waterfall>> {
+    fn read(s: &Scenario, counted: MfuFlops) -> Option<Vec<Waterfall>> {
         let mut causes = Causes::new(&s.world, &s.record);
         let mut idle = IdleTimes::new(&s.world);
         let mut of = |r: u32| {
@@ -472,7 +477,7 @@ mod tests {
             let time = stalls::stalls_of(&mut causes, &mut idle, RankId(r), &mut pieces);
             of_rank(&causes, &mut idle, RankId(r), &Recurring::default(), (&time, &pieces))
         };
-        let readings: Vec<OfRank> = (0..s.record.ranks()).map(&mut of).collect();
+        let readings: Vec<RankWaterfall> = (0..s.record.ranks()).map(&mut of).collect();
         waterfalls(readings, &vec![1; s.record.ranks() as usize], counted, PEAK)
     }
 
@@ -500,7 +505,7 @@ mod tests {
         fn bars_and_the_model_fill_the_peak(seed in any::<u64>(), of_model in 0.1f64..3.0) {
             for s in random_world::both(seed) {
                 let s = with_flops(s, seed);
-                let counted = Counted { matrices: of_model * 3e7, mixing: 1e7 };
+                let counted = MfuFlops { matrices: of_model * 3e7, mixing: 1e7 };
                 let Some(ranks) = read(&s, counted) else { continue };
                 let mut model = 0.0;
                 for w in &ranks {
@@ -530,15 +535,15 @@ mod tests {
         };
         phases[0].latency = Time(1_000_000);
         phases[0].bytes = 1_000_000.0;
-        let ranks = read(&s, Counted { matrices: 4e6, mixing: 0.0 }).expect("a waterfall");
+        let ranks = read(&s, MfuFlops { matrices: 4e6, mixing: 0.0 }).expect("a waterfall");
         let us = 1_000_000;
-        let tensor = |part| Bar::Exposed(OpKind::Tensor, part);
+        let tensor = |part| WaterfallBar::Exposed(OpKind::Tensor, part);
         let expected = [
-            (Bar::Efficiency(KernelClass::Gemm), 2 * us),
-            (Bar::MemoryBound(KernelClass::Norm), us),
-            (tensor(Part::Bandwidth), 2 * us),
-            (tensor(Part::Latency), us),
-            (tensor(Part::LatePeer), 2 * us),
+            (WaterfallBar::Efficiency(KernelClass::Gemm), 2 * us),
+            (WaterfallBar::MemoryBound(KernelClass::Norm), us),
+            (tensor(CommunicationPart::Bandwidth), 2 * us),
+            (tensor(CommunicationPart::Latency), us),
+            (tensor(CommunicationPart::LatePeer), 2 * us),
         ];
         assert_eq!(ranks[0].bars, BTreeMap::from(expected));
         assert_eq!((ranks[0].model, ranks[0].peak), (2 * us, 10 * us));
@@ -550,6 +555,6 @@ mod tests {
         let mut s = Scenario::new(1);
         let stream = s.stream(0, StreamKind::Compute);
         s.kernel(0, stream, 1_000, 0);
-        assert_eq!(read(&s.finish(), Counted { matrices: 1.0, mixing: 0.0 }), None);
+        assert_eq!(read(&s.finish(), MfuFlops { matrices: 1.0, mixing: 0.0 }), None);
     }
 }

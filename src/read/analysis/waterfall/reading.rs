@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::{BarReport, BarsReport, WaterfallReport, waterfalls};
 use crate::analysis::cells::{SMALL, new_table};
-use crate::analysis::reading::{Asked, Lines, Measure, Reading, Report, Run, Sheet, Shown};
+use crate::analysis::reading::{Lines, Measure, PageContents, Reading, ReadingContext, Report, Run, Sheet};
 use crate::page::bars::steps_down;
 
 /// Stages that have a column of their own.
@@ -54,11 +54,11 @@ impl Reading for Bars {
         by_stage(out, &waterfall.mean, stages, width);
     }
 
-    fn glance(&self, r: &Report, _: Asked<'_>, out: &mut String, width: u16) {
+    fn glance(&self, r: &Report, _: ReadingContext<'_>, out: &mut String, width: u16) {
         self.table(r, out, width);
     }
 
-    fn page(&self, report: &Report, _: &Shown, sheet: &mut Sheet) {
+    fn page(&self, report: &Report, _: &PageContents, sheet: &mut Sheet) {
         let Some(waterfall) = &report.waterfall else { return };
         let note = "What of the devices' peak is left as MFU, and what took the rest (with its largest parts), mean of all \
                     ranks.";

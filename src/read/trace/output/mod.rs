@@ -30,29 +30,29 @@ pub fn guard_inputs(is_input: fn(&Path) -> bool) {
 
 /// Format of a timeline file, told by the extension of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum TimelineFormat {
     /// Chrome trace JSON: `.json`.
     Chrome,
     /// Perfetto protobuf: `.pftrace`.
     Perfetto,
 }
 
-impl Format {
+impl TimelineFormat {
     /// Format and compression that a file name asks for: `.json`, `.pftrace`, each with `.gz` if compressed.
     ///
     /// # Errors
     /// If the extension is another.
-    pub fn of(path: &Path) -> Result<(Format, bool), OutputError> {
+    pub fn of(path: &Path) -> Result<(TimelineFormat, bool), OutputError> {
         let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
         let (stem, compressed) = match name.strip_suffix(".gz") {
             Some(stem) => (stem, true),
             None => (name.as_str(), false),
         };
         match stem.rsplit_once('.').map(|(_, extension)| extension) {
-            Some("json") => Ok((Format::Chrome, compressed)),
-            None if name == "-" => Ok((Format::Chrome, false)),
-            Some("pftrace" | "perfetto-trace") => Ok((Format::Perfetto, compressed)),
-            _ if path.starts_with("/dev") => Ok((Format::Chrome, compressed)),
+            Some("json") => Ok((TimelineFormat::Chrome, compressed)),
+            None if name == "-" => Ok((TimelineFormat::Chrome, false)),
+            Some("pftrace" | "perfetto-trace") => Ok((TimelineFormat::Perfetto, compressed)),
+            _ if path.starts_with("/dev") => Ok((TimelineFormat::Chrome, compressed)),
             _ => Err(OutputError::Extension { path: path.to_owned() }),
         }
     }
@@ -109,34 +109,34 @@ fn advice(error: &io::Error) -> &'static str {
     }
 }
 
-/// A file on its way. Dropped without [`Output::finish`], it is gone.
+/// A file on its way. Dropped without [`TimelineFile::finish`], it is gone.
 #[derive(Debug)]
-pub struct Output {
+pub struct TimelineFile {
     path: PathBuf,
     /// The temporary file and the name that it will take; absent for a device.
     pending: Option<(PathBuf, PathBuf)>,
-    channel: Channel,
+    channel: ByteChannel,
 }
 
 /// Where the bytes go.
 #[derive(Debug)]
-enum Channel {
+enum ByteChannel {
     Plain(File),
     Stdout(io::Stdout),
     Gzip(Gzip),
     #[cfg(test)]
-    Limited(tests::Limited),
+    Limited(tests::FullDisk),
 }
 
-impl Output {
+impl TimelineFile {
     /// Begins a file; compressed with gzip if `compressed`.
     ///
     /// # Errors
     /// If the folder does not exist or may not be written to, or if the path is a folder.
-    pub fn create(path: &Path, compressed: bool) -> Result<Output, OutputError> {
+    pub fn create(path: &Path, compressed: bool) -> Result<TimelineFile, OutputError> {
         if path == Path::new("-") {
-            let channel = Channel::Stdout(io::stdout());
-            return Ok(Output { path: path.to_owned(), pending: None, channel });
+            let channel = ByteChannel::Stdout(io::stdout());
+            return Ok(TimelineFile { path: path.to_owned(), pending: None, channel });
         }
         let fail = |error| OutputError::Create { path: path.to_owned(), error };
         // A link keeps being one: what it points to is replaced.
@@ -156,8 +156,8 @@ impl Output {
                 (File::create(&temporary).map_err(fail)?, Some((temporary, target)))
             }
         };
-        let channel = if compressed { Channel::Gzip(Gzip::new(file)) } else { Channel::Plain(file) };
-        Ok(Output { path: path.to_owned(), pending, channel })
+        let channel = if compressed { ByteChannel::Gzip(Gzip::new(file)) } else { ByteChannel::Plain(file) };
+        Ok(TimelineFile { path: path.to_owned(), pending, channel })
     }
 
     /// Completes the file and gives it its name.
@@ -175,11 +175,11 @@ impl Output {
 
     fn close(&mut self) -> io::Result<()> {
         match &mut self.channel {
-            Channel::Plain(file) => file.flush()?,
-            Channel::Stdout(stdout) => stdout.flush()?,
-            Channel::Gzip(gzip) => gzip.finish()?,
+            ByteChannel::Plain(file) => file.flush()?,
+            ByteChannel::Stdout(stdout) => stdout.flush()?,
+            ByteChannel::Gzip(gzip) => gzip.finish()?,
             #[cfg(test)]
-            Channel::Limited(limited) => limited.flush()?,
+            ByteChannel::Limited(limited) => limited.flush()?,
         }
         if let Some((temporary, target)) = &self.pending {
             fs::rename(temporary, target)?;
@@ -190,14 +190,14 @@ impl Output {
     }
 }
 
-impl Write for Output {
+impl Write for TimelineFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.channel {
-            Channel::Plain(file) => file.write(bytes),
-            Channel::Stdout(stdout) => stdout.write(bytes),
-            Channel::Gzip(gzip) => gzip.send(bytes).map(|()| bytes.len()),
+            ByteChannel::Plain(file) => file.write(bytes),
+            ByteChannel::Stdout(stdout) => stdout.write(bytes),
+            ByteChannel::Gzip(gzip) => gzip.send(bytes).map(|()| bytes.len()),
             #[cfg(test)]
-            Channel::Limited(limited) => limited.write(bytes),
+            ByteChannel::Limited(limited) => limited.write(bytes),
         }
     }
     fn flush(&mut self) -> io::Result<()> {
@@ -205,7 +205,7 @@ impl Write for Output {
     }
 }
 
-impl Drop for Output {
+impl Drop for TimelineFile {
     fn drop(&mut self) {
         if let Some((temporary, _)) = &self.pending {
             // Nothing can be done about a failure here, and the final name is not concerned.

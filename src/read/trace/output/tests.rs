@@ -3,12 +3,12 @@ use std::io::Read;
 
 /// A disk that is full after some bytes.
 #[derive(Debug)]
-pub struct Limited {
+pub struct FullDisk {
     pub file: File,
     pub room: usize,
 }
 
-impl Write for Limited {
+impl Write for FullDisk {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.room == 0 {
             return Err(io::ErrorKind::StorageFull.into());
@@ -28,11 +28,11 @@ fn names(folder: &Path) -> Vec<String> {
 
 #[test]
 fn the_name_tells_the_format() {
-    let of = |name: &str| Format::of(Path::new(name)).map_err(|e| e.to_string());
-    assert_eq!(of("a/step.json"), Ok((Format::Chrome, false)));
-    assert_eq!(of("step.JSON.gz"), Ok((Format::Chrome, true)));
-    assert_eq!(of("step.pftrace"), Ok((Format::Perfetto, false)));
-    assert_eq!(of("step.v2.pftrace.gz"), Ok((Format::Perfetto, true)));
+    let of = |name: &str| TimelineFormat::of(Path::new(name)).map_err(|e| e.to_string());
+    assert_eq!(of("a/step.json"), Ok((TimelineFormat::Chrome, false)));
+    assert_eq!(of("step.JSON.gz"), Ok((TimelineFormat::Chrome, true)));
+    assert_eq!(of("step.pftrace"), Ok((TimelineFormat::Perfetto, false)));
+    assert_eq!(of("step.v2.pftrace.gz"), Ok((TimelineFormat::Perfetto, true)));
     assert_eq!(
         of("step.txt").unwrap_err(),
         "cannot tell the format of trace `step.txt` from its name; end it in .json, .json.gz, .pftrace or \
@@ -45,13 +45,13 @@ fn a_file_gets_its_name_only_when_it_is_whole() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.json");
     fs::write(&path, "before").unwrap();
-    let mut output = Output::create(&path, false).unwrap();
+    let mut output = TimelineFile::create(&path, false).unwrap();
     output.write_all(b"half").unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"before");
     drop(output);
     assert_eq!(fs::read(&path).unwrap(), b"before");
     assert_eq!(names(folder.path()), ["a.json"]);
-    let mut output = Output::create(&path, false).unwrap();
+    let mut output = TimelineFile::create(&path, false).unwrap();
     output.write_all(b"whole").unwrap();
     output.finish().unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"whole");
@@ -63,7 +63,7 @@ fn gzip_gives_back_what_went_in() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.json.gz");
     let text: Vec<u8> = (0..3_000_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 27) as u8).collect();
-    let mut output = Output::create(&path, true).unwrap();
+    let mut output = TimelineFile::create(&path, true).unwrap();
     for block in text.chunks(100_000) {
         output.write_all(block).unwrap();
     }
@@ -74,11 +74,12 @@ fn gzip_gives_back_what_went_in() {
 }
 
 /// An output on a full disk, plain or compressed.
-fn on_full_disk(path: &Path, room: usize, compressed: bool) -> Output {
-    let mut output = Output::create(path, false).unwrap();
-    let Channel::Plain(file) = &output.channel else { panic!("a plain file was asked for") };
-    let limited = Limited { file: file.try_clone().unwrap(), room };
-    output.channel = if compressed { Channel::Gzip(Gzip::new(limited)) } else { Channel::Limited(limited) };
+fn on_full_disk(path: &Path, room: usize, compressed: bool) -> TimelineFile {
+    let mut output = TimelineFile::create(path, false).unwrap();
+    let ByteChannel::Plain(file) = &output.channel else { panic!("a plain file was asked for") };
+    let limited = FullDisk { file: file.try_clone().unwrap(), room };
+    output.channel =
+        if compressed { ByteChannel::Gzip(Gzip::new(limited)) } else { ByteChannel::Limited(limited) };
     output
 }
 
@@ -122,7 +123,7 @@ fn a_disk_that_is_full_at_the_very_end_fails_too() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_full_device_is_an_error_and_stays_a_device() {
-    let mut output = Output::create(Path::new("/dev/full"), false).unwrap();
+    let mut output = TimelineFile::create(Path::new("/dev/full"), false).unwrap();
     let error = output.write_all(b"x").unwrap_err();
     let message = output.error(error).to_string();
     assert!(message.starts_with("cannot write `/dev/full`: No space left on device"), "{message}");
@@ -134,9 +135,9 @@ fn a_full_device_is_an_error_and_stays_a_device() {
 fn a_folder_that_is_not_there_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("no/such/a.json");
-    let message = Output::create(&path, false).unwrap_err().to_string();
+    let message = TimelineFile::create(&path, false).unwrap_err().to_string();
     assert!(message.contains("no/such/a.json"), "{message}");
     assert!(message.ends_with("make the folder first, or choose another path"), "{message}");
-    let message = Output::create(folder.path(), false).unwrap_err().to_string();
+    let message = TimelineFile::create(folder.path(), false).unwrap_err().to_string();
     assert!(message.ends_with("name a file in a folder that exists"), "{message}");
 }

@@ -8,8 +8,8 @@
 //! other members. Copies towards the device and receives have an arrow to their user in any case: whether a prefetch
 //! came early is what one looks for.
 
-use super::places::{Direction, direction, places, span};
-use super::rows::{Level, Rows};
+use super::places::{TransferEnd, direction, places, span};
+use super::rows::{RankRows, SliceLevel};
 use super::shown::{Timeline, TracedRank};
 use crate::trace::writer::arrow_head;
 use stepsim_core::ids::{CommId, OpId};
@@ -17,13 +17,13 @@ use stepsim_core::program::{Op, Program, StreamKind, Work};
 
 /// An op's end of an arrow between ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct End {
+pub struct ArrowEnd {
     /// The op.
     pub op: OpId,
     /// The arrow.
     pub id: u64,
     /// At which end of the arrow it stands.
-    pub direction: Direction,
+    pub direction: TransferEnd,
 }
 
 /// Arrows between ranks, numbered from 1.
@@ -32,15 +32,15 @@ pub struct Between {
     /// How many.
     pub count: u64,
     /// For each traced rank, its ends.
-    pub ends: Vec<Vec<End>>,
+    pub ends: Vec<Vec<ArrowEnd>>,
 }
 
 /// One op of a two-member communicator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Half {
+struct TransferHalf {
     comm: CommId,
     ordinal: u32,
-    direction: Direction,
+    direction: TransferEnd,
     place: usize,
     op: OpId,
 }
@@ -56,15 +56,15 @@ pub fn between_ranks(timeline: &Timeline) -> Between {
     let mut between = Between { count: 0, ends: vec![Vec::new(); timeline.ranks.len()] };
     for pair in halves.chunk_by(|a, b| (a.comm, a.ordinal) == (b.comm, b.ordinal)) {
         let [send, receive] = pair else { continue };
-        let seen = |half: &Half| timeline.seen(span(timeline, &timeline.ranks[half.place], half.op));
+        let seen = |half: &TransferHalf| timeline.seen(span(timeline, &timeline.ranks[half.place], half.op));
         let (Some(from), Some(to)) = (seen(send), seen(receive)) else { continue };
         let directions = (send.direction, receive.direction);
-        if directions != (Direction::Send, Direction::Receive) || from.0 >= arrow_head(to.1) {
+        if directions != (TransferEnd::Send, TransferEnd::Receive) || from.0 >= arrow_head(to.1) {
             continue;
         }
         between.count += 1;
         for half in pair {
-            let end = End { op: half.op, id: between.count, direction: half.direction };
+            let end = ArrowEnd { op: half.op, id: between.count, direction: half.direction };
             between.ends[half.place].push(end);
         }
     }
@@ -77,7 +77,7 @@ fn halves_of(
     traced: &TracedRank,
     place: usize,
     places: &rustc_hash::FxHashMap<stepsim_core::ids::RankId, usize>,
-    halves: &mut Vec<Half>,
+    halves: &mut Vec<TransferHalf>,
 ) {
     let world = timeline.world;
     let program = world.program_of(traced.rank);
@@ -96,7 +96,7 @@ fn halves_of(
             let pair = members.len() == 2 && members.iter().all(|member| places.contains_key(member));
             let direction = direction(stream.kind, &program.infos[op.info as usize].name);
             if let (true, Some(direction)) = (pair, direction) {
-                halves.push(Half { comm, ordinal, direction, place, op: *id });
+                halves.push(TransferHalf { comm, ordinal, direction, place, op: *id });
             }
         }
     }
@@ -127,13 +127,13 @@ impl Arrows {
 pub fn within_rank(
     timeline: &Timeline,
     traced: &TracedRank,
-    rows: &Rows,
+    rows: &RankRows,
     first_id: u64,
-    ends: &[End],
+    ends: &[ArrowEnd],
 ) -> Arrows {
     let program = timeline.world.program_of(traced.rank);
     let mut piece_of = vec![None; program.ops.len()];
-    for (i, piece) in rows.pieces.iter().enumerate().filter(|(_, piece)| piece.level == Level::Op) {
+    for (i, piece) in rows.pieces.iter().enumerate().filter(|(_, piece)| piece.level == SliceLevel::Op) {
         for op in rows.ops_of(piece) {
             piece_of[op.index()] = Some(i as u32);
         }
@@ -154,8 +154,8 @@ pub fn within_rank(
     }
     for end in ends {
         let list = match end.direction {
-            Direction::Send => &mut arrows.out,
-            Direction::Receive => &mut arrows.into,
+            TransferEnd::Send => &mut arrows.out,
+            TransferEnd::Receive => &mut arrows.into,
         };
         list.extend(piece_of[end.op.index()].map(|piece| (piece, end.id)));
     }

@@ -17,22 +17,22 @@ pub fn beside_kernels(row: StreamKind) -> bool {
 
 /// Ops of a rank beside its kernels.
 #[derive(Debug, Default)]
-pub struct Beside {
+pub struct SideOps {
     /// Stretches of kernels in order of time: start, end, and how long kernels ran before.
     kernels: Vec<(Time, Time, Time)>,
     /// By op, when the first op that waits for it could have begun without it.
     needed: Vec<Option<Time>>,
 }
 
-impl Beside {
+impl SideOps {
     /// Reads a rank; nothing if none of its rows is of that kind.
-    pub fn new(timeline: &Timeline, traced: &TracedRank) -> Beside {
+    pub fn new(timeline: &Timeline, traced: &TracedRank) -> SideOps {
         let program = timeline.world.program_of(traced.rank);
         if !program.streams.iter().any(|stream| beside_kernels(stream.kind)) {
-            return Beside::default();
+            return SideOps::default();
         }
         let span = |op: OpId| span(timeline, traced, op);
-        Beside { kernels: kernels(program, &span), needed: needed(program, &|op| span(op).1) }
+        SideOps { kernels: kernels(program, &span), needed: needed(program, &|op| span(op).1) }
     }
 
     /// How much of a stretch of time kernels ran.
@@ -130,7 +130,8 @@ mod tests {
         let us = |from: f64, to: f64| (Time::from_us(from), Time::from_us(to));
         let spans = [us(0.0, 2.0), us(2.0, 6.0), us(2.0, 10.0), us(10.0, 11.0)];
         let span = |op: OpId| spans[op.index()];
-        let beside = Beside { kernels: kernels(&program, &span), needed: needed(&program, &|op| span(op).1) };
+        let beside =
+            SideOps { kernels: kernels(&program, &span), needed: needed(&program, &|op| span(op).1) };
         assert_eq!(beside.needed(copy), Some(Time::from_us(6.0)));
         assert_eq!((beside.needed(second), beside.needed(user)), (None, None));
         assert_eq!(beside.hidden(span(copy).0, span(copy).1), Time::from_us(4.0));

@@ -15,7 +15,7 @@ use prost::Message;
 
 use super::names;
 use super::places::span;
-use super::shown::{Summary, Timeline, TracedRank};
+use super::shown::{Timeline, TimelineSummary, TracedRank};
 use crate::trace::chakra_messages::{AnyValue, Attribute, GlobalMetadata, RawNode, node_type};
 use stepsim_core::ids::{CommId, OpId};
 use stepsim_core::program::{NO_MICRO_BATCH, Op, Program, StreamKind, Work};
@@ -46,9 +46,9 @@ pub fn groups(timeline: &Timeline) -> BTreeMap<String, Vec<u32>> {
 }
 
 /// Writes the file of one rank.
-pub fn write<W: Write>(timeline: &Timeline, traced: &TracedRank, mut out: W) -> io::Result<Summary> {
+pub fn write<W: Write>(timeline: &Timeline, traced: &TracedRank, mut out: W) -> io::Result<TimelineSummary> {
     let program = timeline.world.program_of(traced.rank);
-    let mut summary = Summary::default();
+    let mut summary = TimelineSummary::default();
     let mut bytes = Vec::new();
     let mut put = |message: &dyn Fn(&mut Vec<u8>)| {
         bytes.clear();

@@ -12,13 +12,13 @@ use std::io;
 
 use super::places::span;
 use super::shown::{Detail, Timeline, TracedRank};
-use crate::trace::writer::{CounterUnit, Sink, Value};
+use crate::trace::writer::{ArgumentValue, CounterUnit, Sink};
 use stepsim_core::program::{MemoryClass, MemoryEffect, MemoryWhen, Program};
 use stepsim_core::units::Time;
 
 /// A change of one level. Frees come before allocations of the same instant, as in the engine.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Change {
+pub struct LevelChange {
     /// When.
     pub time: Time,
     /// True if it rises.
@@ -64,7 +64,7 @@ pub fn memory(
         let told = of_classes.into_iter().filter(|(_, level)| tells(level, most));
         for (series, (start, points)) in told.chain([("total", total)]) {
             let track = sink.counter_track(pid, &title, series, CounterUnit::Bytes)?;
-            let put = |ns, v| sink.counter(track, ns, Value::Uint(v));
+            let put = |ns, v| sink.counter(track, ns, ArgumentValue::Uint(v));
             let points = if timeline.detail == Detail::Op { points } else { highest(points, start) };
             values += write_steps(points.into_iter(), start, timeline.window_ns(), put)?;
         }
@@ -119,7 +119,7 @@ pub fn changes(
     traced: &TracedRank,
     program: &Program,
     here: impl Fn(&&MemoryEffect) -> bool,
-) -> Vec<Change> {
+) -> Vec<LevelChange> {
     let mut changes = Vec::new();
     for (i, op) in program.ops.iter().enumerate() {
         for effect in program.memory[op.memory.range()].iter().filter(&here).filter(|effect| effect.bytes > 0)
@@ -130,7 +130,7 @@ pub fn changes(
                 MemoryWhen::FreeAtStart => (start, false),
                 MemoryWhen::FreeAtEnd => (end, false),
             };
-            changes.push(Change { time, allocates, bytes: effect.bytes });
+            changes.push(LevelChange { time, allocates, bytes: effect.bytes });
         }
     }
     changes.sort_unstable();

@@ -31,16 +31,16 @@ pub struct PathPiece {
 
 /// The path by rank.
 #[derive(Debug)]
-pub struct Path {
+pub struct PathByRank {
     /// For each traced rank, the steps on it in order of time.
     pub steps: Vec<Vec<PathPiece>>,
     /// For each traced rank, its ops on the path.
     pub ops: Vec<Vec<OpId>>,
 }
 
-impl Path {
+impl PathByRank {
     /// The visible part of the path; its arrows are numbered after `count`, which they add to.
-    pub fn new(timeline: &Timeline, count: &mut u64) -> Path {
+    pub fn new(timeline: &Timeline, count: &mut u64) -> PathByRank {
         let place_of = places(timeline);
         let mut steps: Vec<Vec<PathPiece>> = vec![Vec::new(); timeline.ranks.len()];
         let mut ops: Vec<Vec<OpId>> = vec![Vec::new(); timeline.ranks.len()];
@@ -77,7 +77,7 @@ impl Path {
             }
             steps[place].push(step);
         }
-        Path { steps, ops }
+        PathByRank { steps, ops }
     }
 }
 
@@ -88,7 +88,7 @@ fn waits(link: &Critical) -> [(&'static str, Time, Time); 2] {
 
 /// The part of the path on one rank, in one phase of a micro-batch: the path without gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stretch {
+pub struct PathSlice {
     /// The rank.
     pub rank: RankId,
     /// The phase.
@@ -102,18 +102,18 @@ pub struct Stretch {
 }
 
 /// The whole path, on ranks that are shown and others, in order of time.
-pub fn stretches(timeline: &Timeline) -> Vec<Stretch> {
+pub fn stretches(timeline: &Timeline) -> Vec<PathSlice> {
     let (from, until) = timeline.window_ns();
-    let mut all: Vec<Stretch> = Vec::new();
+    let mut all: Vec<PathSlice> = Vec::new();
     for link in timeline.critical {
         let program = timeline.world.program_of(link.rank);
         let op = &program.ops[link.op.index()];
         let phase = program.infos[op.info as usize].phase;
         let [start, end] = [link.from, link.end].map(|at| at.round_ns().clamp(from, until));
-        let next = Stretch { rank: link.rank, phase, micro_batch: op.micro_batch, start, end };
+        let next = PathSlice { rank: link.rank, phase, micro_batch: op.micro_batch, start, end };
         match all.last_mut() {
             _ if start == end => {}
-            Some(last) if Stretch { start, end, ..*last } == next => last.end = end,
+            Some(last) if PathSlice { start, end, ..*last } == next => last.end = end,
             _ => all.push(next),
         }
     }
@@ -128,7 +128,7 @@ const LEAST: f64 = 0.005;
 
 /// The whole path in one line, where most of it lies and what it is of: `critical path: 91.4 % on rank 0896 · stage 7;
 /// compute 82.7 %, tensor parallel 15.4 %`.
-pub fn in_words(timeline: &Timeline, stretches: &[Stretch]) -> String {
+pub fn in_words(timeline: &Timeline, stretches: &[PathSlice]) -> String {
     let mut ranks: BTreeMap<RankId, u64> = BTreeMap::new();
     for stretch in stretches {
         *ranks.entry(stretch.rank).or_default() += stretch.end - stretch.start;

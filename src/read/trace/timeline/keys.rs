@@ -4,8 +4,8 @@ use std::io;
 
 use rustc_hash::FxHashMap;
 
-use super::rows::Level;
-use crate::trace::writer::{Key, Kind, Sink};
+use super::rows::SliceLevel;
+use crate::trace::writer::{ArgumentName, Sink, SliceKind};
 use stepsim_core::program::{Phase, StreamKind};
 
 /// Arguments, each with the name that a sink is told.
@@ -13,7 +13,7 @@ macro_rules! keys {
     ($($key:ident = $name:literal),* $(,)?) => {
         /// Names of arguments that differ from slice to slice of one kind.
         #[derive(Clone, Copy)]
-        pub(super) struct Keys { $(pub(super) $key: Key),* }
+        pub(super) struct Keys { $(pub(super) $key: ArgumentName),* }
 
         impl Keys {
             /// Asks a sink for all.
@@ -58,13 +58,13 @@ keys! {
 
 /// Kinds of slices, made when first needed.
 #[derive(Default)]
-pub(super) struct Kinds {
+pub(super) struct SliceKinds {
     /// By program, description, row and step: what ops of all micro-batches have in common.
-    pub(super) ops: FxHashMap<(usize, u32, StreamKind, Option<u64>), Kind>,
-    pub(super) passes: FxHashMap<(String, &'static str, Option<u64>), Kind>,
-    pub(super) merged: FxHashMap<(StreamKind, Level, Phase, Option<u32>, u32), Kind>,
+    pub(super) ops: FxHashMap<(usize, u32, StreamKind, Option<u64>), SliceKind>,
+    pub(super) passes: FxHashMap<(String, &'static str, Option<u64>), SliceKind>,
+    pub(super) merged: FxHashMap<(StreamKind, SliceLevel, Phase, Option<u32>, u32), SliceKind>,
     /// By category and name.
-    pub(super) named: FxHashMap<&'static str, FxHashMap<String, Kind>>,
+    pub(super) named: FxHashMap<&'static str, FxHashMap<String, SliceKind>>,
     /// By program, description, and whether it stands for several ops.
-    pub(super) critical: FxHashMap<(usize, u32, bool), Kind>,
+    pub(super) critical: FxHashMap<(usize, u32, bool), SliceKind>,
 }

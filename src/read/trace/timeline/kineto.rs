@@ -8,7 +8,7 @@
 //!
 //! The simulated device launches for nothing, and readers want the calls one after another and before what they
 //! launch. So the calls stand a few nanoseconds apart at the beginning, and the device begins after them: all its
-//! times are later by [`Summary::shifted_ns`](super::Summary), nothing else is changed.
+//! times are later by [`TimelineSummary::shifted_ns`](super::TimelineSummary), nothing else is changed.
 //!
 //! Hazards: HolisticTraceAnalysis finds the rank by a pattern that wants a space after the colon of `"rank":`, and has
 //! no critical path where a stream waits for itself, as two of the program's streams on one row would. TraceLens sees
@@ -21,9 +21,9 @@ use rustc_hash::FxHashMap;
 use super::counters;
 use super::names;
 use super::places::{direction, span};
-use super::rows::{Level, Pairs, Piece, Rows};
-use super::shown::{Summary, Timeline, TracedRank};
-use crate::trace::writer::Value;
+use super::rows::{Pairs, RankRows, SliceLevel, SlicePiece};
+use super::shown::{Timeline, TimelineSummary, TracedRank};
+use crate::trace::writer::ArgumentValue;
 use crate::trace::writer::json::{push_head, push_members, push_milli, push_string, push_uint, push_value};
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{OpInfo, Program, StreamKind, Work};
@@ -52,39 +52,39 @@ const COLLECTIVES: [(&str, &str, &str); 5] = [
 ];
 
 /// A file on its way.
-struct File<'a, W: Write> {
+struct KinetoFile<'a, W: Write> {
     timeline: &'a Timeline<'a>,
     traced: &'a TracedRank,
     program: &'a Program,
-    rows: Rows,
+    rows: RankRows,
     /// The row of each op that is shown.
     row_of: FxHashMap<OpId, u32>,
     out: W,
     text: Vec<u8>,
     calls: u64,
-    summary: Summary,
+    summary: TimelineSummary,
 }
 
 /// Writes the file of one rank.
-pub fn write<W: Write>(timeline: &Timeline, traced: &TracedRank, out: W) -> io::Result<Summary> {
-    let rows = Rows::new(timeline, traced, Pairs::Together);
+pub fn write<W: Write>(timeline: &Timeline, traced: &TracedRank, out: W) -> io::Result<TimelineSummary> {
+    let rows = RankRows::new(timeline, traced, Pairs::Together);
     let program = timeline.world.program_of(traced.rank);
     let text = Vec::with_capacity(BLOCK + 4096);
-    let summary = Summary { too_short: rows.too_short, ..Summary::default() };
-    let ops = rows.pieces.iter().filter(|piece| piece.level == Level::Op);
+    let summary = TimelineSummary { too_short: rows.too_short, ..TimelineSummary::default() };
+    let ops = rows.pieces.iter().filter(|piece| piece.level == SliceLevel::Op);
     let row_of = ops.map(|piece| (rows.ops_of(piece)[0], piece.row)).collect();
-    let mut file = File { timeline, traced, program, rows, row_of, out, text, calls: 0, summary };
+    let mut file = KinetoFile { timeline, traced, program, rows, row_of, out, text, calls: 0, summary };
     file.all()?;
     Ok(file.summary)
 }
 
-impl<W: Write> File<'_, W> {
+impl<W: Write> KinetoFile<'_, W> {
     fn all(&mut self) -> io::Result<()> {
-        let mut pieces: Vec<Piece> = self.rows.pieces.clone();
+        let mut pieces: Vec<SlicePiece> = self.rows.pieces.clone();
         pieces.sort_by_key(|piece| (piece.start, piece.row, std::cmp::Reverse(piece.end)));
         let waits: Vec<Option<u32>> = pieces.iter().map(|piece| self.waited(piece)).collect();
         // A launch for each op of the device, an event and a wait for each wait between streams.
-        let ops = pieces.iter().filter(|piece| piece.level == Level::Op).count() as u64;
+        let ops = pieces.iter().filter(|piece| piece.level == SliceLevel::Op).count() as u64;
         let shift = (ops + 2 * waits.iter().flatten().count() as u64 + 1) * CALL;
         self.summary.shifted_ns = shift;
         self.head(shift)?;
@@ -155,7 +155,7 @@ impl<W: Write> File<'_, W> {
         name: &str,
         [pid, tid]: [u64; 2],
         [start, end]: [u64; 2],
-        args: &[(&str, Value)],
+        args: &[(&str, ArgumentValue)],
     ) -> io::Result<()> {
         let text = &mut self.text;
         text.extend_from_slice(b",\n{\"ph\":\"X\",\"cat\":");
@@ -174,7 +174,7 @@ impl<W: Write> File<'_, W> {
         self.hand_on()
     }
 
-    fn op(&self, piece: &Piece) -> OpId {
+    fn op(&self, piece: &SlicePiece) -> OpId {
         self.rows.ops_of(piece)[0]
     }
 
@@ -188,8 +188,8 @@ impl<W: Write> File<'_, W> {
 
     /// The row of the op of another stream that an op of the device waited for last, if it is shown and ends as the
     /// op starts.
-    fn waited(&self, piece: &Piece) -> Option<u32> {
-        if piece.level != Level::Op {
+    fn waited(&self, piece: &SlicePiece) -> Option<u32> {
+        if piece.level != SliceLevel::Op {
             return None;
         }
         let id = self.op(piece);
@@ -213,7 +213,8 @@ impl<W: Write> File<'_, W> {
     fn call(&mut self, name: &str) -> io::Result<u64> {
         self.calls += 1;
         let (number, start) = (self.calls, self.calls * CALL + WITHIN_OPERATOR);
-        let args = [("correlation", Value::Uint(number)), ("External id", Value::Uint(number))];
+        let args =
+            [("correlation", ArgumentValue::Uint(number)), ("External id", ArgumentValue::Uint(number))];
         self.slice("cuda_runtime", name, [HOST, HOST_THREAD], [start, start + CALL_LASTS], &args)?;
         Ok(number)
     }
@@ -221,7 +222,7 @@ impl<W: Write> File<'_, W> {
     /// Launches what has this name: the operator with the call in it, and where the arrow to the device begins.
     fn launch(&mut self, call: &str, name: &str) -> io::Result<u64> {
         let start = (self.calls + 1) * CALL;
-        let args = [("External id", Value::Uint(self.calls + 1))];
+        let args = [("External id", ArgumentValue::Uint(self.calls + 1))];
         let ends = start + CALL_LASTS + 2 * WITHIN_OPERATOR;
         self.slice("cpu_op", name, [HOST, HOST_THREAD], [start, ends], &args)?;
         let number = self.call(call)?;
@@ -244,31 +245,31 @@ impl<W: Write> File<'_, W> {
     }
 
     /// Writes that a piece waited for what stands on `row`.
-    fn wait(&mut self, piece: &Piece, row: u32, shift: u64) -> io::Result<()> {
+    fn wait(&mut self, piece: &SlicePiece, row: u32, shift: u64) -> io::Result<()> {
         let recorded = self.call("cudaEventRecord")?;
         let waited = self.call("cudaStreamWaitEvent")?;
         let stream = FIRST_STREAM + u64::from(piece.row);
         let args = [
-            ("correlation", Value::Uint(waited)),
-            ("device", Value::Uint(0)),
-            ("context", Value::Uint(1)),
-            ("stream", Value::Uint(stream)),
-            ("wait_on_stream", Value::Uint(FIRST_STREAM + u64::from(row))),
-            ("wait_on_cuda_event_record_corr_id", Value::Uint(recorded)),
-            ("wait_on_cuda_event_id", Value::Uint(recorded)),
+            ("correlation", ArgumentValue::Uint(waited)),
+            ("device", ArgumentValue::Uint(0)),
+            ("context", ArgumentValue::Uint(1)),
+            ("stream", ArgumentValue::Uint(stream)),
+            ("wait_on_stream", ArgumentValue::Uint(FIRST_STREAM + u64::from(row))),
+            ("wait_on_cuda_event_record_corr_id", ArgumentValue::Uint(recorded)),
+            ("wait_on_cuda_event_id", ArgumentValue::Uint(recorded)),
         ];
         let at = shift + piece.start - self.timeline.window_ns().0.min(piece.start);
         self.slice("cuda_sync", "Stream Wait Event", [DEVICE, stream], [at, at], &args)
     }
 
-    fn piece(&mut self, piece: &Piece, shift: u64) -> io::Result<()> {
+    fn piece(&mut self, piece: &SlicePiece, shift: u64) -> io::Result<()> {
         let origin = self.timeline.window_ns().0;
         let time = [piece.start, piece.end].map(|ns| shift + ns.saturating_sub(origin));
         let stream = FIRST_STREAM + u64::from(piece.row);
-        if piece.level != Level::Op {
+        if piece.level != SliceLevel::Op {
             let ops = self.rows.ops_of(piece);
             let name = match piece.level {
-                Level::Layer => names::layer(self.info(ops[0]).layer, self.info(ops[0]).phase),
+                SliceLevel::Layer => names::layer(self.info(ops[0]).layer, self.info(ops[0]).phase),
                 _ => names::pass(super::passes::parts(self.program, ops)),
             };
             let on_host = self.rows.rows[piece.row as usize].kind == StreamKind::Host;
@@ -304,11 +305,11 @@ impl<W: Write> File<'_, W> {
         }
         let info = &self.program.infos[op.info as usize];
         let mut args = vec![
-            ("device", Value::Uint(0)),
-            ("context", Value::Uint(1)),
-            ("stream", Value::Uint(stream)),
-            ("correlation", Value::Uint(number)),
-            ("External id", Value::Uint(number)),
+            ("device", ArgumentValue::Uint(0)),
+            ("context", ArgumentValue::Uint(1)),
+            ("stream", ArgumentValue::Uint(stream)),
+            ("correlation", ArgumentValue::Uint(number)),
+            ("External id", ArgumentValue::Uint(number)),
         ];
         if call.is_none() {
             args.clear();
@@ -320,14 +321,14 @@ impl<W: Write> File<'_, W> {
             let comm = world.slots_of(self.traced.rank)[usize::from(slot)];
             let members = world.members_of(comm).len() as u64;
             args.extend([
-                ("Collective name", Value::Text(self.collective(id).1)),
-                ("dtype", Value::Text("Byte")),
-                ("In msg nelems", Value::Uint(info.bytes as u64)),
-                ("Out msg nelems", Value::Uint(info.bytes as u64)),
-                ("Group size", Value::Uint(members)),
+                ("Collective name", ArgumentValue::Text(self.collective(id).1)),
+                ("dtype", ArgumentValue::Text("Byte")),
+                ("In msg nelems", ArgumentValue::Uint(info.bytes as u64)),
+                ("Out msg nelems", ArgumentValue::Uint(info.bytes as u64)),
+                ("Group size", ArgumentValue::Uint(members)),
             ]);
             let group = comm.0.to_string();
-            args.push(("Process Group Name", Value::Text(&group)));
+            args.push(("Process Group Name", ArgumentValue::Text(&group)));
             return self.slice(category, &name, [DEVICE, stream], time, &args);
         }
         let args = args.clone();
@@ -341,8 +342,8 @@ impl<W: Write> File<'_, W> {
         let known = COLLECTIVES.iter().find(|(ours, ..)| info.name.starts_with(ours));
         match (known, direction(self.kind_of(op), &info.name)) {
             (Some((_, kernel, name)), _) => (kernel, name),
-            (None, Some(super::places::Direction::Send)) => ("SendRecv", "send"),
-            (None, Some(super::places::Direction::Receive)) => ("SendRecv", "recv"),
+            (None, Some(super::places::TransferEnd::Send)) => ("SendRecv", "send"),
+            (None, Some(super::places::TransferEnd::Receive)) => ("SendRecv", "recv"),
             (None, None) => ("SendRecv", "all_to_allv"),
         }
     }
@@ -367,11 +368,11 @@ impl<W: Write> File<'_, W> {
             if !change.allocates {
                 text.push(b'-');
             }
-            push_value(text, Value::Uint(change.bytes));
+            push_value(text, ArgumentValue::Uint(change.bytes));
             text.extend_from_slice(b",\"Total Allocated\":");
-            push_value(text, Value::Uint(level));
+            push_value(text, ArgumentValue::Uint(level));
             text.extend_from_slice(b",\"Total Reserved\":");
-            push_value(text, Value::Uint(level));
+            push_value(text, ArgumentValue::Uint(level));
             text.extend_from_slice(b"}}");
             self.summary.counter_values += 1;
             self.hand_on()?;

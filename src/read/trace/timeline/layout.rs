@@ -4,15 +4,17 @@ use std::io;
 
 use rustc_hash::FxHashSet;
 
-use super::arrows::{self, Arrows, End};
-use super::beside::Beside;
-use super::critical::{self, PathPiece, Stretch};
-use super::keys::{Keys, Kinds};
-use super::rows::{Pairs, Piece, Rows};
-use super::shown::{Detail, Stall, Summary, Timeline, TracedRank};
+use super::arrows::{self, ArrowEnd, Arrows};
+use super::beside::SideOps;
+use super::critical::{self, PathPiece, PathSlice};
+use super::keys::{Keys, SliceKinds};
+use super::rows::{Pairs, RankRows, SlicePiece};
+use super::shown::{Detail, StallSlice, Timeline, TimelineSummary, TracedRank};
 use super::{counters, names, shares, stalls};
 use crate::analysis::memory;
-use crate::trace::writer::{Counter, CounterUnit, Key, Kind, Sink, Slice, Thread, Value};
+use crate::trace::writer::{
+    ArgumentName, ArgumentValue, Counter, CounterUnit, Sink, Slice, SliceKind, Thread,
+};
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{NO_MICRO_BATCH, Op, Program, StreamKind};
 use stepsim_core::units::Time;
@@ -29,45 +31,45 @@ const PARTS_SEEN: u64 = 1000;
 const WORTH_A_ROW: u64 = 100;
 
 /// A timeline on its way into a sink.
-pub struct Layout<'a> {
+pub struct TimelineLayout<'a> {
     pub(super) timeline: &'a Timeline<'a>,
     pub sink: &'a mut dyn Sink,
     pub(super) keys: Keys,
-    pub(super) kinds: Kinds,
+    pub(super) kinds: SliceKinds,
     next_tid: u64,
     /// Number of the next arrow.
     pub next_arrow: u64,
     /// The summary so far.
-    pub summary: Summary,
+    pub summary: TimelineSummary,
     /// The ops of the rank at hand that lie on the critical path.
     pub(super) on_path: FxHashSet<OpId>,
     /// Transfers of the rank at hand that run beside its kernels.
-    pub(super) beside: Beside,
+    pub(super) beside: SideOps,
     /// By tier of the world, whether several ranks use it.
     shared: Vec<bool>,
-    pub(super) args: Vec<(Key, Value<'static>)>,
+    pub(super) args: Vec<(ArgumentName, ArgumentValue<'static>)>,
     ids: [Vec<u64>; 2],
 }
 
-impl<'a> Layout<'a> {
+impl<'a> TimelineLayout<'a> {
     /// Nothing written yet but the names of arguments.
-    pub fn new(timeline: &'a Timeline<'a>, sink: &'a mut dyn Sink) -> io::Result<Layout<'a>> {
+    pub fn new(timeline: &'a Timeline<'a>, sink: &'a mut dyn Sink) -> io::Result<TimelineLayout<'a>> {
         let keys = Keys::new(sink)?;
         // Threads are numbered in the order on screen, from a round number above all process numbers.
         let mut next_tid = 1000;
         while next_tid < timeline.world.ranks.len() as u64 + 6 {
             next_tid *= 10;
         }
-        Ok(Layout {
+        Ok(TimelineLayout {
             timeline,
             sink,
             keys,
-            kinds: Kinds::default(),
+            kinds: SliceKinds::default(),
             next_tid,
             next_arrow: 1,
-            summary: Summary::default(),
+            summary: TimelineSummary::default(),
             on_path: FxHashSet::default(),
-            beside: Beside::default(),
+            beside: SideOps::default(),
             shared: memory::users(timeline.world).iter().map(|users| users.len() > 1).collect(),
             args: Vec::new(),
             ids: [Vec::new(), Vec::new()],
@@ -109,8 +111,11 @@ impl<'a> Layout<'a> {
             let [start, end] = [ended, ended + *time].map(|at| at.round_ns().clamp(from, until));
             ended += *time;
             if start < end {
-                let kind =
-                    self.sink.kind(&format!("step {number}"), "round", &[("step", Value::Uint(number))])?;
+                let kind = self.sink.kind(
+                    &format!("step {number}"),
+                    "round",
+                    &[("step", ArgumentValue::Uint(number))],
+                )?;
                 self.plain(thread, kind, (start, end))?;
             }
         }
@@ -130,7 +135,7 @@ impl<'a> Layout<'a> {
         for stay in stretches.chunk_by(|a, b| a.rank == b.rank) {
             let (start, end) = (stay[0].start, stay[stay.len() - 1].end);
             let kind = self.named(&self.timeline.name_of(stay[0].rank), "path")?;
-            let args = [(self.keys.rank, Value::Uint(u64::from(stay[0].rank.0)))];
+            let args = [(self.keys.rank, ArgumentValue::Uint(u64::from(stay[0].rank.0)))];
             self.put(thread, kind, &Slice { start, end, args: &args, ..Slice::default() })?;
             for pass in stay {
                 let kind = self.named(&names::pass([(pass.phase, pass.micro_batch)]), "path pass")?;
@@ -142,7 +147,7 @@ impl<'a> Layout<'a> {
 
     /// The critical path on the step's own row, which shows while all else is folded away: what it is in one line, and
     /// below that the ranks that it stays on long enough to be seen.
-    fn path_at_a_glance(&mut self, thread: Thread, stretches: &[Stretch]) -> io::Result<()> {
+    fn path_at_a_glance(&mut self, thread: Thread, stretches: &[PathSlice]) -> io::Result<()> {
         let (start, end) = (stretches[0].start, stretches[stretches.len() - 1].end);
         let kind = self.named(&critical::in_words(self.timeline, stretches), "summary")?;
         self.plain(thread, kind, (start, end))?;
@@ -177,12 +182,12 @@ impl<'a> Layout<'a> {
     pub fn rank(
         &mut self,
         traced: &TracedRank,
-        ends: &[End],
+        ends: &[ArrowEnd],
         held_up: &[(u32, u64)],
         (path, on_path): (&[PathPiece], &[OpId]),
     ) -> io::Result<()> {
         let timeline = self.timeline;
-        let rows = Rows::new(timeline, traced, Pairs::Apart);
+        let rows = RankRows::new(timeline, traced, Pairs::Apart);
         self.summary.too_short += rows.too_short;
         let pid = u64::from(traced.rank.0) + 1;
         self.sink.process(pid, &traced.name, pid)?;
@@ -210,7 +215,7 @@ impl<'a> Layout<'a> {
             stalls::within_rank(timeline, traced, (&held, held_up), &rows, self.next_arrow, &mut arrows);
         self.next_arrow += arrows.count;
         self.summary.arrows += arrows.count;
-        self.beside = Beside::new(timeline, traced);
+        self.beside = SideOps::new(timeline, traced);
         self.on_path = on_path.iter().copied().collect();
         self.pieces(traced, &rows, &threads, &arrows)?;
         if let Some(thread) = self.sink.summary(pid) {
@@ -235,7 +240,7 @@ impl<'a> Layout<'a> {
     fn pieces(
         &mut self,
         traced: &TracedRank,
-        rows: &Rows,
+        rows: &RankRows,
         threads: &[Thread],
         arrows: &Arrows,
     ) -> io::Result<()> {
@@ -259,8 +264,8 @@ impl<'a> Layout<'a> {
     fn overview(
         &mut self,
         traced: &TracedRank,
-        rows: &Rows,
-        held: &[Stall],
+        rows: &RankRows,
+        held: &[StallSlice],
         thread: Thread,
     ) -> io::Result<()> {
         let stalls = held.iter().filter_map(|s| Some((stalls::shown(self.timeline, s)?, s.cause)));
@@ -291,11 +296,11 @@ impl<'a> Layout<'a> {
     }
 
     /// A slice that its kind says all of.
-    fn plain(&mut self, thread: Thread, kind: Kind, (start, end): (u64, u64)) -> io::Result<()> {
+    fn plain(&mut self, thread: Thread, kind: SliceKind, (start, end): (u64, u64)) -> io::Result<()> {
         self.put(thread, kind, &Slice { start, end, ..Slice::default() })
     }
 
-    fn put(&mut self, thread: Thread, kind: Kind, slice: &Slice) -> io::Result<()> {
+    fn put(&mut self, thread: Thread, kind: SliceKind, slice: &Slice) -> io::Result<()> {
         self.summary.slices += 1;
         self.sink.slice(thread, kind, slice)
     }
@@ -304,14 +309,14 @@ impl<'a> Layout<'a> {
     fn levels(&mut self, track: Counter, points: &[(Time, u64)]) -> io::Result<()> {
         let start = points.first().map_or(0, |point| point.1);
         let points = points.iter().skip(1).map(|(time, n)| (time.round_ns(), *n));
-        let put = |ns, n| self.sink.counter(track, ns, Value::Uint(n));
+        let put = |ns, n| self.sink.counter(track, ns, ArgumentValue::Uint(n));
         self.summary.counter_values += counters::write_steps(points, start, self.timeline.window_ns(), put)?;
         Ok(())
     }
 
     /// From how many nanoseconds on stalls inside passes are shown: what can be seen, where all that together is worth
     /// a row.
-    fn seen_inside(&self, stalls: &[((u64, u64), &str)], passes: &[Piece]) -> u64 {
+    fn seen_inside(&self, stalls: &[((u64, u64), &str)], passes: &[SlicePiece]) -> u64 {
         let (from, until) = self.timeline.window_ns();
         let shown = until.min(self.timeline.record.step_end.round_ns()) - from;
         let seen = shown / PARTS_SEEN;
@@ -346,8 +351,8 @@ impl<'a> Layout<'a> {
             self.args.clear();
             let micro_batch = names::micro_batch(op.micro_batch);
             self.args.extend(micro_batch.map(|m| (self.keys.micro_batch, m)));
-            self.args.push((self.keys.rank, Value::Uint(u64::from(traced.rank.0))));
-            self.args.extend((step.ops > 1).then_some((self.keys.ops, Value::Uint(step.ops))));
+            self.args.push((self.keys.rank, ArgumentValue::Uint(u64::from(traced.rank.0))));
+            self.args.extend((step.ops > 1).then_some((self.keys.ops, ArgumentValue::Uint(step.ops))));
             let (out, into) = (step.out.as_slice(), step.into.as_slice());
             self.sink.slice(thread, kind, &Slice { start, end, args: &self.args, out, into, alike: None })?;
             self.summary.slices += 1;
@@ -365,34 +370,39 @@ impl<'a> Layout<'a> {
     ) -> io::Result<()> {
         let kind = self.named(wait, "critical")?;
         let (start, end) = (step.link.start.round_ns(), step.link.end.round_ns());
-        let args = [(self.keys.rank, Value::Uint(u64::from(traced.rank.0)))];
+        let args = [(self.keys.rank, ArgumentValue::Uint(u64::from(traced.rank.0)))];
         self.put(thread, kind, &Slice { start, end, args: &args, ..Slice::default() })
     }
 
     /// The kind of a step of the critical path that is one op, or `several`.
-    fn critical(&mut self, program: &Program, op: &Op, several: bool) -> io::Result<Kind> {
+    fn critical(&mut self, program: &Program, op: &Op, several: bool) -> io::Result<SliceKind> {
         let row = program.streams[usize::from(op.stream)].kind;
         let info = &program.infos[op.info as usize];
         if !several {
             return self.sink.kind(&names::op(row, info), "critical", &names::arguments(info));
         }
         let layer = info.layer.filter(|_| self.timeline.detail == Detail::Layer);
-        let phase = [("phase", Value::Text(info.phase.name()))];
+        let phase = [("phase", ArgumentValue::Text(info.phase.name()))];
         let args: Vec<_> = phase.into_iter().chain(names::place_arguments(layer, NO_MICRO_BATCH)).collect();
         self.sink.kind(&names::stretch(row, layer, info.phase), "critical", &args)
     }
 
     /// The kind of a stall by its cause, or of a stretch of them by its name.
-    fn stall(&mut self, name: &str, category: &'static str) -> io::Result<Kind> {
-        self.kind_of(name, category, &[("cause", Value::Text(name))])
+    fn stall(&mut self, name: &str, category: &'static str) -> io::Result<SliceKind> {
+        self.kind_of(name, category, &[("cause", ArgumentValue::Text(name))])
     }
 
     /// A kind that its name says all of.
-    fn named(&mut self, name: &str, category: &'static str) -> io::Result<Kind> {
+    fn named(&mut self, name: &str, category: &'static str) -> io::Result<SliceKind> {
         self.kind_of(name, category, &[])
     }
 
-    fn kind_of(&mut self, name: &str, category: &'static str, args: &[(&str, Value)]) -> io::Result<Kind> {
+    fn kind_of(
+        &mut self,
+        name: &str,
+        category: &'static str,
+        args: &[(&str, ArgumentValue)],
+    ) -> io::Result<SliceKind> {
         let known = self.kinds.named.entry(category).or_default();
         if let Some(kind) = known.get(name) {
             return Ok(*kind);
@@ -408,7 +418,7 @@ impl<'a> Layout<'a> {
         &mut self,
         traced: &TracedRank,
         thread: Thread,
-        held: &[Stall],
+        held: &[StallSlice],
         ends: &[Vec<(u32, u64)>; 2],
     ) -> io::Result<()> {
         let (mut out, mut into) = (ends[0].as_slice(), ends[1].as_slice());
@@ -419,19 +429,19 @@ impl<'a> Layout<'a> {
             if let Some(stretch) = stretches.next_if(|stretch| stretch.first == i) {
                 let kind = self.stall(&stretch.name, "stalls")?;
                 let (start, end) = stretch.span;
-                let args = [(self.keys.stalls, Value::Uint(stretch.stalls))];
+                let args = [(self.keys.stalls, ArgumentValue::Uint(stretch.stalls))];
                 self.put(thread, kind, &Slice { start, end, args: &args, ..Slice::default() })?;
             }
-            let mut args = vec![(self.keys.rank, Value::Uint(u64::from(traced.rank.0)))];
+            let mut args = vec![(self.keys.rank, ArgumentValue::Uint(u64::from(traced.rank.0)))];
             if !stall.waited_for.is_empty() {
-                args.push((self.keys.waited_for, Value::Text(&stall.waited_for)));
+                args.push((self.keys.waited_for, ArgumentValue::Text(&stall.waited_for)));
             }
             let keys = [self.keys.waited_rank, self.keys.waited_layer, self.keys.waited_micro_batch];
             let waited = keys.into_iter().zip(stalls::waited(self.timeline, stall));
-            args.extend(waited.filter_map(|(key, value)| Some((key, Value::Uint(value?)))));
+            args.extend(waited.filter_map(|(key, value)| Some((key, ArgumentValue::Uint(value?)))));
             if let Some((link, sharers)) = &stall.shared {
-                args.push((self.keys.link, Value::Text(link)));
-                args.push((self.keys.sharers, Value::Uint(u64::from(*sharers))));
+                args.push((self.keys.link, ArgumentValue::Text(link)));
+                args.push((self.keys.sharers, ArgumentValue::Uint(u64::from(*sharers))));
             }
             take_ids(&mut out, i, &mut self.ids[0]);
             take_ids(&mut into, i, &mut self.ids[1]);
@@ -460,14 +470,14 @@ impl<'a> Layout<'a> {
                 (change.time.round_ns(), (share * 1e5).round() as u64)
             });
             self.summary.counter_values += counters::write_steps(points, 0, (from, until), |ns, v| {
-                self.sink.counter(track, ns, Value::Milli(v))
+                self.sink.counter(track, ns, ArgumentValue::Milli(v))
             })?;
         }
         Ok(())
     }
 }
 
-impl Layout<'_> {
+impl TimelineLayout<'_> {
     /// The process with the tiers that ranks share: the total beside what there is, then who holds how much.
     pub fn pools(&mut self) -> io::Result<()> {
         let timeline = self.timeline;
@@ -490,7 +500,7 @@ impl Layout<'_> {
 }
 
 /// The micro-batch that an end of a transfer between stages carries: one colour for it on all ranks.
-fn transferred(timeline: &Timeline, traced: &TracedRank, rows: &Rows, piece: &Piece) -> Option<u32> {
+fn transferred(timeline: &Timeline, traced: &TracedRank, rows: &RankRows, piece: &SlicePiece) -> Option<u32> {
     let row = rows.rows[piece.row as usize].kind;
     let [op] = rows.ops_of(piece) else { return None };
     let carries = matches!(row, StreamKind::PipelineSend | StreamKind::PipelineRecv);

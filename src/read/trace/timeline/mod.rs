@@ -31,7 +31,7 @@
 //! leave from the middle of a merged slice: they say no more than the stall's name.
 //!
 //! Times are nanoseconds, start and end rounded each for itself: slices that touch still touch, none overlap. An op
-//! that is empty then has no slice ([`Summary::too_short`] counts them).
+//! that is empty then has no slice ([`TimelineSummary::too_short`] counts them).
 
 mod arrows;
 mod beside;
@@ -57,11 +57,11 @@ mod tests;
 
 use crate::trace::writer::Sink;
 
-use layout::Layout;
+use layout::TimelineLayout;
 pub use names::op as op_name;
 pub use shown::{
-    BusiestLink, Capacities, Count, Critical, Detail, Link, MetaValue, Pool, RunMeta, Stall, Summary,
-    Timeline, TimelineError, TracedRank,
+    BusiestLink, Capacities, CounterTrack, Critical, Detail, LinkCounter, MetaValue, Pool, RunMeta,
+    StallSlice, Timeline, TimelineError, TimelineSummary, TracedRank,
 };
 pub use size::{EASY, FITS_IN_JSON, FITS_IN_PERFETTO};
 
@@ -76,14 +76,14 @@ impl Timeline<'_> {
     /// # Errors
     /// If a rank does not exist, is named twice or is given times that are not its own; if the window is empty; if
     /// the sink cannot write.
-    pub fn write(&self, sink: &mut dyn Sink) -> Result<Summary, TimelineError> {
+    pub fn write(&self, sink: &mut dyn Sink) -> Result<TimelineSummary, TimelineError> {
         self.check()?;
         sink.begin(&self.meta.values())?;
-        let mut layout = Layout::new(self, sink)?;
+        let mut layout = TimelineLayout::new(self, sink)?;
         layout.step()?;
         let mut arrows = arrows::between_ranks(self);
         let held_up = stalls::between_ranks(self, &mut arrows);
-        let path = critical::Path::new(self, &mut arrows.count);
+        let path = critical::PathByRank::new(self, &mut arrows.count);
         layout.next_arrow += arrows.count;
         layout.summary.arrows += arrows.count;
         for (place, traced) in self.ranks.iter().enumerate() {

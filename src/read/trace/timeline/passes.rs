@@ -10,28 +10,28 @@ use super::names;
 
 /// Parts of a step that make one pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Side {
+enum PassSide {
     Forward,
     Backward,
     Optimizer,
 }
 
-fn side(phase: Phase) -> Side {
+fn side(phase: Phase) -> PassSide {
     match phase {
-        Phase::Forward => Side::Forward,
-        Phase::Optimizer => Side::Optimizer,
-        Phase::Recompute | Phase::Backward | Phase::InputGrad | Phase::WeightGrad => Side::Backward,
+        Phase::Forward => PassSide::Forward,
+        Phase::Optimizer => PassSide::Optimizer,
+        Phase::Recompute | Phase::Backward | Phase::InputGrad | Phase::WeightGrad => PassSide::Backward,
     }
 }
 
 /// The pass of an op.
-type Key = (Side, u32);
+type PassKey = (PassSide, u32);
 
 fn phase(program: &Program, op: &Op) -> Phase {
     program.infos[op.info as usize].phase
 }
 
-fn key(program: &Program, id: OpId) -> Key {
+fn key(program: &Program, id: OpId) -> PassKey {
     let op = &program.ops[id.index()];
     (side(phase(program, op)), op.micro_batch)
 }
@@ -44,7 +44,7 @@ pub fn same(program: &Program, a: OpId, b: OpId) -> bool {
 /// Cuts the ops of a compute stream into passes.
 pub fn cut<'o>(program: &Program, ops: &'o [OpId]) -> Vec<&'o [OpId]> {
     let runs: Vec<&[OpId]> = ops.chunk_by(|a, b| same(program, *a, *b)).collect();
-    let keys: Vec<Key> = runs.iter().map(|run| key(program, run[0])).collect();
+    let keys: Vec<PassKey> = runs.iter().map(|run| key(program, run[0])).collect();
     let first_phase = |run: usize| phase(program, &program.ops[runs[run][0].index()]);
     let mut passes = Vec::with_capacity(runs.len());
     let (mut at, mut i) = (0, 0);
@@ -65,13 +65,13 @@ pub fn cut<'o>(program: &Program, ops: &'o [OpId]) -> Vec<&'o [OpId]> {
 
 /// The passes that are taken in turn in ops that [`cut`] left together, forward before backward.
 pub fn apart(program: &Program, ops: &[OpId]) -> Vec<Vec<OpId>> {
-    let of = |wanted: &Key| ops.iter().copied().filter(|id| key(program, *id) == *wanted).collect();
+    let of = |wanted: &PassKey| ops.iter().copied().filter(|id| key(program, *id) == *wanted).collect();
     keys(program, ops).iter().map(of).collect()
 }
 
 /// The passes of ops, forward before backward and then by micro-batch, whichever begins first.
-fn keys(program: &Program, ops: &[OpId]) -> Vec<Key> {
-    let mut keys: Vec<Key> = Vec::with_capacity(2);
+fn keys(program: &Program, ops: &[OpId]) -> Vec<PassKey> {
+    let mut keys: Vec<PassKey> = Vec::with_capacity(2);
     for id in ops {
         let key = key(program, *id);
         if !keys.contains(&key) {
@@ -84,7 +84,7 @@ fn keys(program: &Program, ops: &[OpId]) -> Vec<Key> {
 
 /// The phases and micro-batches that a pass is named after, in the order of [`apart`].
 pub fn parts(program: &Program, ops: &[OpId]) -> Vec<(Phase, u32)> {
-    let phases = |wanted: Key| {
+    let phases = |wanted: PassKey| {
         let mine = ops.iter().filter(move |id| key(program, **id) == wanted);
         names::merged(mine.map(|id| phase(program, &program.ops[id.index()])))
     };

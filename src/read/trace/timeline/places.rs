@@ -8,19 +8,19 @@ use stepsim_core::program::StreamKind;
 use stepsim_core::units::Time;
 
 /// The end of a transfer between two ranks that an op is, if any.
-pub fn direction(row: StreamKind, name: &str) -> Option<Direction> {
+pub fn direction(row: StreamKind, name: &str) -> Option<TransferEnd> {
     match row {
-        StreamKind::PipelineSend => Some(Direction::Send),
-        StreamKind::PipelineRecv => Some(Direction::Receive),
-        _ if name.starts_with("send") => Some(Direction::Send),
-        _ if name.starts_with("recv") => Some(Direction::Receive),
+        StreamKind::PipelineSend => Some(TransferEnd::Send),
+        StreamKind::PipelineRecv => Some(TransferEnd::Receive),
+        _ if name.starts_with("send") => Some(TransferEnd::Send),
+        _ if name.starts_with("recv") => Some(TransferEnd::Receive),
         _ => None,
     }
 }
 
 /// End of a transfer between two ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Direction {
+pub enum TransferEnd {
     /// The rank that has the data.
     Send,
     /// The rank that gets it.

@@ -14,14 +14,14 @@ use stepsim_core::program::{Program, StreamKind};
 
 /// A row of slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct SliceRow {
     /// The purpose of its streams.
     pub kind: StreamKind,
     /// Its place among the rows of that kind.
     pub lane: u32,
 }
 
-impl Row {
+impl SliceRow {
     /// The name on screen: `compute`, `pp send`, `pp send 2`.
     pub fn name(self) -> String {
         match self.lane {
@@ -33,7 +33,7 @@ impl Row {
 
 /// The meaning of a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Level {
+pub enum SliceLevel {
     /// A pass of a micro-batch.
     Pass,
     /// The part of a pass in one layer.
@@ -44,28 +44,28 @@ pub enum Level {
 
 /// One slice: an op, or ops that follow each other on one stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct SlicePiece {
     /// Start in nanoseconds.
     pub start: u64,
     /// End in nanoseconds, later than the start.
     pub end: u64,
-    /// Index into `Rows::rows`; before rows are given out, the first row of its kind that it may stand on.
+    /// Index into `RankRows::rows`; before rows are given out, the first row of its kind that it may stand on.
     pub row: u32,
     /// Its meaning.
-    pub level: Level,
+    pub level: SliceLevel,
     first: u32,
     count: u32,
 }
 
 /// All rows of a rank.
 #[derive(Debug, Default)]
-pub struct Rows {
+pub struct RankRows {
     /// In the order on screen.
-    pub rows: Vec<Row>,
+    pub rows: Vec<SliceRow>,
     /// Row by row, in order of time, outer slices before what lies in them.
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<SlicePiece>,
     /// Passes in order of time; two that are taken in turn are one. None begins before the last one ended.
-    pub turns: Vec<Piece>,
+    pub turns: Vec<SlicePiece>,
     /// Ops that are empty when rounded.
     pub too_short: u64,
     order: Vec<OpId>,
@@ -105,15 +105,15 @@ pub enum Pairs {
     Apart,
 }
 
-impl Rows {
+impl RankRows {
     /// The rows of a rank, with what touches the window.
-    pub fn new(timeline: &Timeline, traced: &TracedRank, pairs: Pairs) -> Rows {
+    pub fn new(timeline: &Timeline, traced: &TracedRank, pairs: Pairs) -> RankRows {
         let program = timeline.world.program_of(traced.rank);
         let cutter = Cutter { timeline, traced, program, window: timeline.window_ns(), pairs };
         let mut kinds: Vec<StreamKind> = program.streams.iter().map(|stream| stream.kind).collect();
         kinds.sort();
         kinds.dedup();
-        let mut rows = Rows::default();
+        let mut rows = RankRows::default();
         for kind in kinds {
             let mut pieces = Vec::new();
             for stream in program.streams.iter().filter(|stream| stream.kind == kind) {
@@ -136,37 +136,44 @@ impl Rows {
     }
 
     /// The ops of a piece, in order.
-    pub fn ops_of(&self, piece: &Piece) -> &[OpId] {
+    pub fn ops_of(&self, piece: &SlicePiece) -> &[OpId] {
         &self.order[piece.first as usize..(piece.first + piece.count) as usize]
     }
 
     /// True if a piece stands for several ops and is not over at `ns`: an arrow from it to there would say little.
-    pub fn goes_on(&self, piece: &Piece, ns: u64) -> bool {
+    pub fn goes_on(&self, piece: &SlicePiece, ns: u64) -> bool {
         piece.count > 1 && piece.end > ns
     }
 
     /// Adds a piece if anything of it is shown.
-    fn put(&mut self, cutter: &Cutter, level: Level, ops: &[OpId], first: u32, pieces: &mut Vec<Piece>) {
+    fn put(
+        &mut self,
+        cutter: &Cutter,
+        level: SliceLevel,
+        ops: &[OpId],
+        first: u32,
+        pieces: &mut Vec<SlicePiece>,
+    ) {
         let (start, end) = cutter.span(ops);
         if start >= end {
-            self.too_short += if level == Level::Op { ops.len() as u64 } else { 0 };
+            self.too_short += if level == SliceLevel::Op { ops.len() as u64 } else { 0 };
         } else if end > cutter.window.0 && start < cutter.window.1 {
-            pieces.push(Piece { start, end, row: 0, level, first, count: ops.len() as u32 });
+            pieces.push(SlicePiece { start, end, row: 0, level, first, count: ops.len() as u32 });
         }
     }
 
     /// Cuts a stream that is not of kernels.
-    fn stream(&mut self, cutter: &Cutter, kind: StreamKind, ops: &[OpId], pieces: &mut Vec<Piece>) {
+    fn stream(&mut self, cutter: &Cutter, kind: StreamKind, ops: &[OpId], pieces: &mut Vec<SlicePiece>) {
         let together = |a: &OpId, b: &OpId| together(cutter.timeline.detail, cutter.program, kind, *a, *b);
         for group in ops.chunk_by(together) {
             let first = self.order.len() as u32;
             self.order.extend_from_slice(group);
-            self.put(cutter, Level::Op, group, first, pieces);
+            self.put(cutter, SliceLevel::Op, group, first, pieces);
         }
     }
 
     /// Cuts a stream of kernels into passes.
-    fn passes(&mut self, cutter: &Cutter, ops: &[OpId], pieces: &mut Vec<Piece>) {
+    fn passes(&mut self, cutter: &Cutter, ops: &[OpId], pieces: &mut Vec<SlicePiece>) {
         for turn in passes::cut(cutter.program, ops) {
             let (first, from) = (self.order.len() as u32, pieces.len());
             match cutter.pairs {
@@ -179,19 +186,26 @@ impl Rows {
                     }
                 }
             }
-            let shown = pieces[from..].iter().filter(|piece| piece.level == Level::Pass);
+            let shown = pieces[from..].iter().filter(|piece| piece.level == SliceLevel::Pass);
             let span = shown.map(|pass| (pass.start, pass.end)).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
-            let (level, count) = (Level::Pass, turn.len() as u32);
-            self.turns.extend(span.map(|(start, end)| Piece { start, end, row: 0, level, first, count }));
+            let (level, count) = (SliceLevel::Pass, turn.len() as u32);
+            self.turns.extend(span.map(|(start, end)| SlicePiece {
+                start,
+                end,
+                row: 0,
+                level,
+                first,
+                count,
+            }));
         }
     }
 
     /// Cuts a pass into layers and ops.
-    fn pass(&mut self, cutter: &Cutter, pass: &[OpId], pieces: &mut Vec<Piece>) {
+    fn pass(&mut self, cutter: &Cutter, pass: &[OpId], pieces: &mut Vec<SlicePiece>) {
         let (program, detail) = (cutter.program, cutter.timeline.detail);
         let mut first = self.order.len() as u32;
         self.order.extend_from_slice(pass);
-        self.put(cutter, Level::Pass, pass, first, pieces);
+        self.put(cutter, SliceLevel::Pass, pass, first, pieces);
         let by_layer = |a: &OpId, b: &OpId| passes::same_layer(program, *a, *b);
         if detail != Detail::Op {
             let stretch = |a: &OpId, b: &OpId| {
@@ -200,7 +214,7 @@ impl Rows {
                     && cutter.touch(*a, *b)
             };
             for group in pass.chunk_by(stretch) {
-                self.put(cutter, Level::Op, group, first, pieces);
+                self.put(cutter, SliceLevel::Op, group, first, pieces);
                 first += group.len() as u32;
             }
             return;
@@ -208,36 +222,38 @@ impl Rows {
         for layer in pass.chunk_by(by_layer) {
             let of_layer = program.infos[program.ops[layer[0].index()].info as usize].layer;
             if of_layer.is_some() {
-                self.put(cutter, Level::Layer, layer, first, pieces);
+                self.put(cutter, SliceLevel::Layer, layer, first, pieces);
             }
             for op in layer {
-                self.put(cutter, Level::Op, &[*op], first, pieces);
+                self.put(cutter, SliceLevel::Op, &[*op], first, pieces);
                 first += 1;
             }
         }
     }
 
     /// Gives each outermost piece the first row of its kind that is free, and what lies in it the same.
-    fn lanes(&mut self, kind: StreamKind, pieces: Vec<Piece>) {
+    fn lanes(&mut self, kind: StreamKind, pieces: Vec<SlicePiece>) {
         let first_row = self.rows.len() as u32;
-        let nested = |_: &Piece, next: &Piece| kind == StreamKind::Compute && next.level != Level::Pass;
-        let mut families: Vec<&[Piece]> = pieces.chunk_by(nested).collect();
+        let nested =
+            |_: &SlicePiece, next: &SlicePiece| kind == StreamKind::Compute && next.level != SliceLevel::Pass;
+        let mut families: Vec<&[SlicePiece]> = pieces.chunk_by(nested).collect();
         families.sort_by_key(|family| (family[0].start, family[0].end));
         // By lane, when it is free again and what stands on it.
-        let mut lanes: Vec<(u64, Vec<Piece>)> = Vec::new();
+        let mut lanes: Vec<(u64, Vec<SlicePiece>)> = Vec::new();
         for family in families {
             let outer = family[0];
-            let is_free =
-                |(i, lane): (usize, &(u64, Vec<Piece>))| i >= outer.row as usize && lane.0 <= outer.start;
+            let is_free = |(i, lane): (usize, &(u64, Vec<SlicePiece>))| {
+                i >= outer.row as usize && lane.0 <= outer.start
+            };
             let free = lanes.iter().enumerate().position(is_free);
             let lane = free.unwrap_or(lanes.len().max(outer.row as usize));
             while lanes.len() <= lane {
-                self.rows.push(Row { kind, lane: lanes.len() as u32 });
+                self.rows.push(SliceRow { kind, lane: lanes.len() as u32 });
                 lanes.push((0, Vec::new()));
             }
             let row = first_row + lane as u32;
             lanes[lane].0 = outer.end;
-            lanes[lane].1.extend(family.iter().map(|piece| Piece { row, ..*piece }));
+            lanes[lane].1.extend(family.iter().map(|piece| SlicePiece { row, ..*piece }));
         }
         self.pieces.extend(lanes.into_iter().flat_map(|lane| lane.1));
     }

@@ -15,7 +15,7 @@ const DATA: u32 = 2;
 
 /// The size of a step.
 #[derive(Clone, Copy)]
-pub struct Sample {
+pub struct SampleShape {
     pub stages: u32,
     pub layers: u32,
     pub micro_batches: u32,
@@ -31,15 +31,15 @@ const DP: u16 = 5;
 const COPY: u16 = 6;
 
 /// One rank's program on its way.
-struct Writer {
-    step: Sample,
+struct SampleWriter {
+    step: SampleShape,
     stage: u32,
     b: ProgramBuilder,
     streams: [u16; 8],
     last: Option<OpId>,
 }
 
-impl Writer {
+impl SampleWriter {
     fn put(&mut self, stream: usize, work: Work, waits: &[OpId], info: OpInfo, m: u32) -> OpId {
         let info = self.b.info(info);
         self.b.op(self.streams[stream], work, waits, info, m)
@@ -92,7 +92,7 @@ impl Writer {
             self.put(stream, Self::comm(slot, 0), &waits, info("send", None, 0.0, 16e6), m);
         }
     }
-    fn program(step: Sample, stage: u32) -> Program {
+    fn program(step: SampleShape, stage: u32) -> Program {
         let mut b = ProgramBuilder::new();
         let kinds = [
             StreamKind::Compute,
@@ -107,7 +107,7 @@ impl Writer {
         let streams = kinds.map(|kind| b.stream(kind));
         let (when, class) = (MemoryWhen::AllocAtStart, MemoryClass::Weights);
         b.resident(MemoryEffect { when, class, tier: 0, bytes: 2 << 30 });
-        let mut w = Writer { step, stage, b, streams, last: None };
+        let mut w = SampleWriter { step, stage, b, streams, last: None };
         let warm_up = (step.stages - 1 - stage).min(step.micro_batches);
         for m in 0..warm_up {
             w.pass(Phase::Forward, m);
@@ -126,10 +126,10 @@ impl Writer {
 }
 
 /// The step's world and what happened in it.
-pub fn pipeline(step: Sample) -> (World, Record) {
+pub fn pipeline(step: SampleShape) -> (World, Record) {
     let mut world = World::default();
     for stage in 0..step.stages {
-        world.add_program(Writer::program(step, stage));
+        world.add_program(SampleWriter::program(step, stage));
     }
     let flow =
         |latency, bytes| Flow { latency: Time::from_us(latency), bytes, rate_limit: f64::INFINITY, path: 0 };
@@ -175,7 +175,7 @@ pub fn pipeline(step: Sample) -> (World, Record) {
 }
 
 /// The first rank of each stage.
-pub fn one_per_stage(step: Sample) -> Vec<TracedRank> {
+pub fn one_per_stage(step: SampleShape) -> Vec<TracedRank> {
     let traced = |stage: u32| {
         let rank = RankId(stage * DATA * TENSOR);
         TracedRank { rank, source: rank, name: format!("rank {:04} · stage {stage} · tp 0 dp 0", rank.0) }

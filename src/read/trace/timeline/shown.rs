@@ -4,7 +4,7 @@ use std::io;
 
 use crate::analysis::link_rates::RateChange;
 use crate::analysis::stretches::Stretches;
-use crate::trace::writer::Value;
+use crate::trace::writer::ArgumentValue;
 use stepsim_core::declare::named;
 use stepsim_core::engine::Record;
 use stepsim_core::ids::{OpId, RankId, ResourceId};
@@ -53,7 +53,7 @@ impl std::str::FromStr for Detail {
 
 /// A time in which a rank's compute stream was held up, as a slice that names the cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Stall {
+pub struct StallSlice {
     /// From when.
     pub start: Time,
     /// Until when.
@@ -91,7 +91,7 @@ pub struct Critical {
 
 /// A resource whose use is shown as a counter.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Link {
+pub struct LinkCounter {
     /// The resource.
     pub resource: ResourceId,
     /// Its name on screen.
@@ -113,7 +113,7 @@ pub struct Pool {
 
 /// A counter of a rank: of what, and how many from when on; the first point is at time zero.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Count {
+pub struct CounterTrack {
     /// Whose.
     pub rank: RankId,
     /// Its name on screen.
@@ -170,11 +170,11 @@ impl RunMeta {
     pub fn number(&mut self, key: &str, value: f64) {
         self.0.push((key.to_owned(), MetaValue::Number(value)));
     }
-    pub(super) fn values(&self) -> Vec<(&str, Value<'_>)> {
+    pub(super) fn values(&self) -> Vec<(&str, ArgumentValue<'_>)> {
         let value = |v| match v {
-            &MetaValue::Int(n) => Value::Uint(n),
-            &MetaValue::Number(x) => Value::Float(x),
-            MetaValue::Text(t) => Value::Text(t),
+            &MetaValue::Int(n) => ArgumentValue::Uint(n),
+            &MetaValue::Number(x) => ArgumentValue::Float(x),
+            MetaValue::Text(t) => ArgumentValue::Text(t),
         };
         self.0.iter().map(|(key, v)| (key.as_str(), value(v))).collect()
     }
@@ -196,7 +196,7 @@ pub struct Timeline<'a> {
     pub window: Option<(Time, Time)>,
     /// The stalls of a rank (of the job, not the one played for it) in order of time, not overlapping; absent if not
     /// known.
-    pub stalls: Option<&'a dyn Fn(RankId) -> Vec<Stall>>,
+    pub stalls: Option<&'a dyn Fn(RankId) -> Vec<StallSlice>>,
     /// The critical path in order of time; empty if not known. What of it lies on ranks that are not shown is not seen.
     pub critical: &'a [Critical],
     /// How much later an op of a rank of the record could end without moving the end of the step; absent if not known.
@@ -204,13 +204,13 @@ pub struct Timeline<'a> {
     /// How long a communication op of a rank would have taken on an idle machine; absent if not known.
     pub uncontended: Option<&'a dyn Fn(RankId, OpId) -> Option<Time>>,
     /// Links to show, in order.
-    pub links: &'a [Link],
+    pub links: &'a [LinkCounter],
     /// Their use, in order of time.
     pub link_use: &'a [RateChange],
     /// Shared tiers to show.
     pub pools: &'a [Pool],
     /// Further counters of ranks.
-    pub counts: &'a [Count],
+    pub counts: &'a [CounterTrack],
     /// The limits of a device, whose used parts counters show; absent if not known.
     pub capacities: Option<&'a Capacities<'a>>,
     /// How long each step of a run of several took; empty if it is one.
@@ -248,7 +248,7 @@ impl<'a> Timeline<'a> {
 
 /// The totals of a timeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
+pub struct TimelineSummary {
     /// Slices written.
     pub slices: u64,
     /// Arrows written.

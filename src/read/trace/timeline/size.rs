@@ -2,8 +2,8 @@
 
 use rustc_hash::FxHashMap;
 
-use super::critical::{Path, stretches};
-use super::rows::{Pairs, Rows};
+use super::critical::{PathByRank, stretches};
+use super::rows::{Pairs, RankRows};
 use super::shown::{Timeline, TracedRank};
 
 /// Slices of a timeline that a browser opens with ease. Of the shipped workloads `gpt3-175b` comes closest (0.44
@@ -25,7 +25,7 @@ pub fn slices(timeline: &Timeline) -> u64 {
         let program = timeline.world.ranks[traced.rank.index()].program;
         alike.entry(program.0).or_insert((traced, 0)).1 += 1;
     }
-    let path: usize = Path::new(timeline, &mut 0).steps.iter().map(Vec::len).sum();
+    let path: usize = PathByRank::new(timeline, &mut 0).steps.iter().map(Vec::len).sum();
     let whole = stretches(timeline);
     let stays = whole.chunk_by(|a, b| a.rank == b.rank).count();
     (path + stays + whole.len()) as u64
@@ -33,7 +33,7 @@ pub fn slices(timeline: &Timeline) -> u64 {
 }
 
 fn of_rank(timeline: &Timeline, traced: &TracedRank) -> u64 {
-    let rows = Rows::new(timeline, traced, Pairs::Apart);
+    let rows = RankRows::new(timeline, traced, Pairs::Apart);
     let stalls = timeline.stalls.map_or(0, |stalls| {
         let stalls = stalls(traced.rank);
         let stretches = super::stalls::stretches(timeline, &stalls).len();

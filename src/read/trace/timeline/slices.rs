@@ -4,26 +4,26 @@ use std::io;
 use std::ops::Add;
 
 use super::beside::{beside_kernels, issued};
-use super::layout::Layout;
+use super::layout::TimelineLayout;
 use super::places::direction;
-use super::rows::{Level, Piece, Rows};
+use super::rows::{RankRows, SliceLevel, SlicePiece};
 use super::shown::{Detail, TracedRank};
 use super::{names, passes};
-use crate::trace::writer::{Kind, Value};
+use crate::trace::writer::{ArgumentValue, SliceKind};
 use stepsim_core::engine::kernel_time;
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{Program, StreamKind, Work};
 use stepsim_core::units::Time;
 
-impl Layout<'_> {
+impl TimelineLayout<'_> {
     /// The kind of a pass.
     pub(super) fn pass(
         &mut self,
         traced: &TracedRank,
-        rows: &Rows,
-        piece: &Piece,
+        rows: &RankRows,
+        piece: &SlicePiece,
         category: &'static str,
-    ) -> io::Result<Kind> {
+    ) -> io::Result<SliceKind> {
         let program = self.timeline.world.program_of(traced.rank);
         let parts = passes::parts(program, rows.ops_of(piece));
         let step = round(program, rows.ops_of(piece)[0]);
@@ -34,25 +34,30 @@ impl Layout<'_> {
         let mut args = Vec::with_capacity(4);
         let words = [("phase", "micro_batch"), ("second_phase", "second_micro_batch")];
         for ((phase, micro_batch), (phase_key, key)) in parts.into_iter().zip(words) {
-            args.push((phase_key, Value::Text(phase.name())));
+            args.push((phase_key, ArgumentValue::Text(phase.name())));
             args.extend(names::place_arguments(None, micro_batch).map(|(_, value)| (key, value)));
         }
-        args.extend(step.map(|step| ("step", Value::Uint(step))));
+        args.extend(step.map(|step| ("step", ArgumentValue::Uint(step))));
         let kind = self.sink.kind(&key.0, category, &args)?;
         self.kinds.passes.insert(key, kind);
         Ok(kind)
     }
 
     /// True if a piece is shown as one op, and not as a stretch of them.
-    fn is_one_op(&self, rows: &Rows, piece: &Piece) -> bool {
+    fn is_one_op(&self, rows: &RankRows, piece: &SlicePiece) -> bool {
         let of_kernels = rows.rows[piece.row as usize].kind == StreamKind::Compute;
         let alone = self.timeline.detail == Detail::Op || !of_kernels && rows.ops_of(piece).len() == 1;
-        piece.level == Level::Op && alone
+        piece.level == SliceLevel::Op && alone
     }
 
     /// The kind of slice that a piece is.
-    pub(super) fn kind(&mut self, traced: &TracedRank, rows: &Rows, piece: &Piece) -> io::Result<Kind> {
-        if piece.level == Level::Pass {
+    pub(super) fn kind(
+        &mut self,
+        traced: &TracedRank,
+        rows: &RankRows,
+        piece: &SlicePiece,
+    ) -> io::Result<SliceKind> {
+        if piece.level == SliceLevel::Pass {
             return self.pass(traced, rows, piece, "pass");
         }
         let program = self.timeline.world.program_of(traced.rank);
@@ -68,7 +73,7 @@ impl Layout<'_> {
             }
             let name = names::op(row, info);
             let mut args = names::arguments(info);
-            args.extend(key.3.map(|step| ("step", Value::Uint(step))));
+            args.extend(key.3.map(|step| ("step", ArgumentValue::Uint(step))));
             let kind = self.sink.kind(&name, row.name(), &args)?;
             self.kinds.ops.insert(key, kind);
             return Ok(kind);
@@ -81,8 +86,8 @@ impl Layout<'_> {
             return Ok(*kind);
         }
         let name = names::stretch(row, layer, phase);
-        let category = if piece.level == Level::Layer { "layer" } else { row.name() };
-        let phase = [("phase", Value::Text(phase.name()))];
+        let category = if piece.level == SliceLevel::Layer { "layer" } else { row.name() };
+        let phase = [("phase", ArgumentValue::Text(phase.name()))];
         let args: Vec<_> = phase.into_iter().chain(names::place_arguments(layer, op.micro_batch)).collect();
         let kind = self.sink.kind(&name, category, &args)?;
         self.kinds.merged.insert(key, kind);
@@ -90,7 +95,7 @@ impl Layout<'_> {
     }
 
     /// Fills `self.args` with what differs between slices of one kind.
-    pub(super) fn arguments(&mut self, traced: &TracedRank, rows: &Rows, piece: &Piece) {
+    pub(super) fn arguments(&mut self, traced: &TracedRank, rows: &RankRows, piece: &SlicePiece) {
         let (world, record) = (self.timeline.world, self.timeline.record);
         let program = world.program_of(traced.rank);
         let ops = rows.ops_of(piece);
@@ -108,33 +113,33 @@ impl Layout<'_> {
             let micro_batch = names::micro_batch(program.ops[ops[0].index()].micro_batch);
             self.args.extend(micro_batch.map(|m| (keys.micro_batch, m)));
         }
-        if ops.len() > 1 || piece.level != Level::Op {
-            self.args.push((keys.ops, Value::Uint(ops.len() as u64)));
-            self.args.push((keys.busy, Value::Milli(busy.round_ns())));
-            self.args.extend((flops > 0.0).then_some((keys.flops, Value::Float(flops.round()))));
-            self.args.extend((bytes > 0.0).then_some((keys.bytes, Value::Float(bytes.round()))));
+        if ops.len() > 1 || piece.level != SliceLevel::Op {
+            self.args.push((keys.ops, ArgumentValue::Uint(ops.len() as u64)));
+            self.args.push((keys.busy, ArgumentValue::Milli(busy.round_ns())));
+            self.args.extend((flops > 0.0).then_some((keys.flops, ArgumentValue::Float(flops.round()))));
+            self.args.extend((bytes > 0.0).then_some((keys.bytes, ArgumentValue::Float(bytes.round()))));
         }
         // FLOP per picosecond is TFLOP/s; bytes per picosecond, a thousand GB/s.
         let per_ps = |amount: f64| amount / busy.0 as f64;
         if flops > 0.0 {
-            self.args.push((keys.tflops, Value::Milli((per_ps(flops) * 1e3).round() as u64)));
+            self.args.push((keys.tflops, ArgumentValue::Milli((per_ps(flops) * 1e3).round() as u64)));
         }
         if bytes > 0.0 {
-            self.args.push((keys.gbps, Value::Milli((per_ps(bytes) * 1e6).round() as u64)));
+            self.args.push((keys.gbps, ArgumentValue::Milli((per_ps(bytes) * 1e6).round() as u64)));
         }
         if beside_kernels(rows.rows[piece.row as usize].kind) {
             self.beside_kernels(traced, ops);
         }
-        if let ([op], Level::Op) = (ops, piece.level) {
+        if let ([op], SliceLevel::Op) = (ops, piece.level) {
             match program.ops[op.index()].work {
                 Work::Compute { time } => self.kernel(traced, *op, time, busy),
                 Work::Comm { .. } => self.communication(traced, *op, busy),
             }
             if let Some(slack) = self.timeline.slack {
-                self.args.push((keys.slack, Value::Milli(slack(traced.source, *op).round_ns())));
+                self.args.push((keys.slack, ArgumentValue::Milli(slack(traced.source, *op).round_ns())));
             }
             if self.on_path.contains(op) {
-                self.args.push((keys.critical, Value::Uint(1)));
+                self.args.push((keys.critical, ArgumentValue::Uint(1)));
             }
         }
     }
@@ -142,7 +147,7 @@ impl Layout<'_> {
     /// Arguments of transfers that run beside kernels: of one, when it was issued and needed; of all, how long it was
     /// hidden.
     fn beside_kernels(&mut self, traced: &TracedRank, ops: &[OpId]) {
-        let us = |time: Time| Value::Milli(time.round_ns());
+        let us = |time: Time| ArgumentValue::Milli(time.round_ns());
         let spans = ops.iter().map(|op| self.timeline.record.span(traced.source, *op));
         let hidden = spans.map(|(start, end)| self.beside.hidden(start, end)).fold(Time::ZERO, Time::add);
         if let [op] = ops {
@@ -163,10 +168,11 @@ impl Layout<'_> {
         let alone = kernel_time(self.timeline.world, traced.rank, op, nominal.0);
         let us = |from: u64, to: u64| (to as f64 - from as f64) / 1e6;
         let (noise, interference) = (us(nominal.0, alone), us(alone, took.0));
-        self.args.push((self.keys.nominal, Value::Float(us(0, nominal.0))));
-        self.args.extend((noise != 0.0).then_some((self.keys.noise, Value::Float(noise))));
-        self.args
-            .extend((interference != 0.0).then_some((self.keys.interference, Value::Float(interference))));
+        self.args.push((self.keys.nominal, ArgumentValue::Float(us(0, nominal.0))));
+        self.args.extend((noise != 0.0).then_some((self.keys.noise, ArgumentValue::Float(noise))));
+        self.args.extend(
+            (interference != 0.0).then_some((self.keys.interference, ArgumentValue::Float(interference))),
+        );
     }
 
     /// Arguments of one communication op: with whom, and what sharing added.
@@ -180,15 +186,15 @@ impl Layout<'_> {
         match (members, direction(row, &program.infos[op.info as usize].name)) {
             ([a, b], Some(_)) => {
                 let peer = if *a == traced.rank { b } else { a };
-                self.args.push((self.keys.peer, Value::Uint(u64::from(peer.0))));
+                self.args.push((self.keys.peer, ArgumentValue::Uint(u64::from(peer.0))));
             }
             ([] | [_], _) => {}
-            _ => self.args.push((self.keys.group_size, Value::Uint(members.len() as u64))),
+            _ => self.args.push((self.keys.group_size, ArgumentValue::Uint(members.len() as u64))),
         }
         if let Some(alone) = self.timeline.uncontended.and_then(|alone| alone(traced.rank, id)) {
             let added = busy.saturating_sub(alone);
-            self.args.push((self.keys.uncontended, Value::Milli(alone.round_ns())));
-            self.args.push((self.keys.contention, Value::Milli(added.round_ns())));
+            self.args.push((self.keys.uncontended, ArgumentValue::Milli(alone.round_ns())));
+            self.args.push((self.keys.contention, ArgumentValue::Milli(added.round_ns())));
         }
     }
 }

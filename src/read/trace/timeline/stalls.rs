@@ -6,16 +6,16 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::arrows::{Arrows, Between, End};
-use super::places::{Direction, places, span};
-use super::rows::Rows;
-use super::shown::{Detail, Stall, Timeline, TracedRank};
+use super::arrows::{ArrowEnd, Arrows, Between};
+use super::places::{TransferEnd, places, span};
+use super::rows::RankRows;
+use super::shown::{Detail, StallSlice, Timeline, TracedRank};
 use crate::trace::writer::arrow_head;
 use stepsim_core::ids::{OpId, RankId};
 use stepsim_core::program::NO_MICRO_BATCH;
 
 /// Start and end in nanoseconds of a stall that is seen.
-pub fn shown(timeline: &Timeline, stall: &Stall) -> Option<(u64, u64)> {
+pub fn shown(timeline: &Timeline, stall: &StallSlice) -> Option<(u64, u64)> {
     timeline.seen((stall.start, stall.end))
 }
 
@@ -24,7 +24,7 @@ const LEAST: u64 = 4;
 
 /// Stalls in a row: each begins where the one before ended, with no kernel between.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stretch {
+pub struct StallRun {
     /// Number of the first one that is seen.
     pub first: u32,
     /// Start and end in nanoseconds.
@@ -36,11 +36,11 @@ pub struct Stretch {
 }
 
 /// The stretches of a rank's stalls in order of time.
-pub fn stretches(timeline: &Timeline, stalls: &[Stall]) -> Vec<Stretch> {
+pub fn stretches(timeline: &Timeline, stalls: &[StallSlice]) -> Vec<StallRun> {
     let mut stretches = Vec::new();
     let mut number = 0;
     for run in stalls.chunk_by(|a, b| a.end == b.start) {
-        let mut stretch = Stretch { first: number, span: (u64::MAX, 0), stalls: 0, name: String::new() };
+        let mut stretch = StallRun { first: number, span: (u64::MAX, 0), stalls: 0, name: String::new() };
         let mut causes: Vec<(&str, u64)> = Vec::new();
         for stall in run {
             if let Some((start, end)) = shown(timeline, stall) {
@@ -67,14 +67,14 @@ pub fn stretches(timeline: &Timeline, stalls: &[Stall]) -> Vec<Stretch> {
 }
 
 /// The source of the delay: the awaited op, or the op that it waited for itself.
-fn source(stall: &Stall) -> Option<(RankId, OpId)> {
+fn source(stall: &StallSlice) -> Option<(RankId, OpId)> {
     stall.blocker.or(stall.op)
 }
 
 /// True if the next stall holds the same kernel up because of the same op: an arrow to the kernel then leaves with
 /// that one.
-fn goes_on(stalls: &[Stall], i: usize) -> bool {
-    let same = |next: &Stall| next.waiting == stalls[i].waiting && source(next) == source(&stalls[i]);
+fn goes_on(stalls: &[StallSlice], i: usize) -> bool {
+    let same = |next: &StallSlice| next.waiting == stalls[i].waiting && source(next) == source(&stalls[i]);
     stalls.get(i + 1).is_some_and(same)
 }
 
@@ -100,12 +100,12 @@ pub fn between_ranks(timeline: &Timeline, between: &mut Between) -> Vec<Vec<(u32
             let id = between.count + 1;
             match kernel {
                 Some(_) if goes_on(&stalls, i) => continue,
-                Some(op) => between.ends[place].push(End { op, id, direction: Direction::Receive }),
+                Some(op) => between.ends[place].push(ArrowEnd { op, id, direction: TransferEnd::Receive }),
                 None if began <= start => into[place].push((i as u32, id)),
                 None => continue,
             }
             between.count = id;
-            between.ends[theirs].push(End { op, id, direction: Direction::Send });
+            between.ends[theirs].push(ArrowEnd { op, id, direction: TransferEnd::Send });
         }
     }
     into
@@ -117,8 +117,8 @@ pub fn between_ranks(timeline: &Timeline, between: &mut Between) -> Vec<Vec<(u32
 pub fn within_rank(
     timeline: &Timeline,
     traced: &TracedRank,
-    (stalls, held_up): (&[Stall], &[(u32, u64)]),
-    rows: &Rows,
+    (stalls, held_up): (&[StallSlice], &[(u32, u64)]),
+    rows: &RankRows,
     first_id: u64,
     arrows: &mut Arrows,
 ) -> [Vec<(u32, u64)>; 2] {
@@ -171,7 +171,7 @@ fn joined(arrows: &Arrows) -> FxHashSet<(u32, u32)> {
 }
 
 /// Rank, layer and micro-batch of what was waited for, as far as there are any.
-pub fn waited(timeline: &Timeline, stall: &Stall) -> [Option<u64>; 3] {
+pub fn waited(timeline: &Timeline, stall: &StallSlice) -> [Option<u64>; 3] {
     let of = |(rank, op): (RankId, OpId)| {
         let program = timeline.world.program_of(rank);
         let op = &program.ops[op.index()];

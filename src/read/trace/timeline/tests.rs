@@ -4,8 +4,8 @@ use std::path::Path;
 use proptest::prelude::*;
 use serde_json::Value as Json;
 
-use super::rows::{Pairs, Rows};
-use super::sample::{self, Sample};
+use super::rows::{Pairs, RankRows};
+use super::sample::{self, SampleShape};
 use super::*;
 use crate::analysis::link_rates::RateChange;
 use crate::analysis::random_world;
@@ -15,31 +15,31 @@ use stepsim_core::ids::{OpId, RankId, ResourceId};
 use stepsim_core::program::{OpInfo, ProgramBuilder, StreamKind, Work, World};
 use stepsim_core::units::{Bandwidth, FlopRate, Time};
 
-const TINY: Sample = Sample { stages: 2, layers: 1, micro_batches: 2 };
+const TINY: SampleShape = SampleShape { stages: 2, layers: 1, micro_batches: 2 };
 
-fn text(timeline: &Timeline) -> (String, Summary) {
+fn text(timeline: &Timeline) -> (String, TimelineSummary) {
     let mut bytes = Vec::new();
     let summary = timeline.write(&mut Chrome::new(&mut bytes)).unwrap();
     (String::from_utf8(bytes).unwrap(), summary)
 }
 
 /// Process and thread.
-type Row = (u64, u64);
+type ThreadKey = (u64, u64);
 /// Start, end, name (of a transfer, with its micro-batch), category.
-type Shown = (u64, u64, String, String);
+type SliceTuple = (u64, u64, String, String);
 /// Row and time.
-type Point = (Row, u64);
+type SliceCorner = (ThreadKey, u64);
 
 /// A trace as read back from its JSON; times in nanoseconds.
 #[derive(Default)]
 struct Trace {
     /// By row, in order of time.
-    slices: BTreeMap<Row, Vec<Shown>>,
+    slices: BTreeMap<ThreadKey, Vec<SliceTuple>>,
     /// By arrow: its tail and its head.
-    arrows: BTreeMap<u64, [Option<Point>; 2]>,
+    arrows: BTreeMap<u64, [Option<SliceCorner>; 2]>,
     /// By process and series: times and values.
     counters: BTreeMap<(u64, String), Vec<(u64, f64)>>,
-    threads: BTreeMap<Row, String>,
+    threads: BTreeMap<ThreadKey, String>,
 }
 
 fn ns(us: &Json) -> u64 {
@@ -89,7 +89,7 @@ fn read(text: &str) -> Trace {
 }
 
 /// The demands of viewers on any trace.
-fn check(trace: &Trace, summary: &Summary) {
+fn check(trace: &Trace, summary: &TimelineSummary) {
     let tids: BTreeSet<u64> = trace.threads.keys().map(|thread| thread.1).collect();
     assert_eq!(tids.len(), trace.threads.len(), "a thread number is used twice");
     assert!(
@@ -210,7 +210,7 @@ fn busy_time_on_screen(detail: Detail) {
 
 #[test]
 fn each_receive_has_an_arrow_from_its_send() {
-    let step = Sample { stages: 3, layers: 2, micro_batches: 3 };
+    let step = SampleShape { stages: 3, layers: 2, micro_batches: 3 };
     let (world, record) = sample::pipeline(step);
     let (ranks, meta) = (sample::one_per_stage(step), RunMeta::default());
     let (text, _) = text(&Timeline::new(&world, &record, &ranks, &meta));
@@ -257,7 +257,7 @@ fn a_window_shows_what_touches_it_and_nothing_else() {
 
 #[test]
 fn kernels_stand_in_layers_and_layers_in_passes() {
-    let step = Sample { stages: 2, layers: 3, micro_batches: 2 };
+    let step = SampleShape { stages: 2, layers: 3, micro_batches: 2 };
     let (world, record) = sample::pipeline(step);
     let (ranks, meta) = (sample::one_per_stage(step), RunMeta::default());
     let mut timeline = Timeline::new(&world, &record, &ranks, &meta);
@@ -267,14 +267,14 @@ fn kernels_stand_in_layers_and_layers_in_passes() {
             *trace.threads.iter().find(|(t, name)| t.0 == 1 && name.ends_with(" compute")).unwrap().0;
         trace.slices[&thread].clone()
     };
-    let of = |slices: &[Shown], category: &str| -> Vec<Shown> {
+    let of = |slices: &[SliceTuple], category: &str| -> Vec<SliceTuple> {
         slices.iter().filter(|slice| slice.3 == category).cloned().collect()
     };
     let all = compute(&timeline);
     let (passes, layers, ops) = (of(&all, "pass"), of(&all, "layer"), of(&all, "compute"));
     let names: Vec<&str> = passes.iter().map(|s| s.2.as_str()).collect();
     assert_eq!(names, ["m0 fwd", "m1 fwd", "m0 bwd", "m1 bwd", "optimizer"]);
-    let inside = |outer: &Shown, slices: &[Shown]| -> Vec<Shown> {
+    let inside = |outer: &SliceTuple, slices: &[SliceTuple]| -> Vec<SliceTuple> {
         slices.iter().filter(|s| outer.0 <= s.0 && s.1 <= outer.1).cloned().collect()
     };
     for (outer, count, within) in
@@ -284,7 +284,7 @@ fn kernels_stand_in_layers_and_layers_in_passes() {
         assert_eq!(mine.len(), count);
         assert_eq!((outer.0, outer.1), (mine[0].0, mine[count - 1].1), "{outer:?} ends where its ops do");
     }
-    let names = |slices: &[Shown]| slices.iter().map(|s| s.2.clone()).collect::<BTreeSet<_>>();
+    let names = |slices: &[SliceTuple]| slices.iter().map(|s| s.2.clone()).collect::<BTreeSet<_>>();
     assert_eq!(
         names(&inside(&passes[0], &layers)),
         ["layer 0", "layer 1", "layer 2"].map(String::from).into()
@@ -301,7 +301,7 @@ fn kernels_stand_in_layers_and_layers_in_passes() {
         assert_eq!(of(&all, "pass"), passes);
         let stretches = of(&all, "compute");
         assert!(stretches.iter().any(|s| s.2 == name), "{stretches:?}");
-        let covered = |slices: &[Shown]| slices.iter().map(|s| s.1 - s.0).sum::<u64>();
+        let covered = |slices: &[SliceTuple]| slices.iter().map(|s| s.1 - s.0).sum::<u64>();
         assert_eq!(covered(&stretches), covered(&ops));
     }
 }
@@ -337,9 +337,12 @@ fn passes_in_turn_have_a_row_each() {
     // Also where a window begins in the backward pass.
     let window = Some((Time::from_ns(12), Time::from_ns(18)));
     let mut part = Timeline { window, ..Timeline::new(&world, &record, &ranks, &meta) };
-    assert_eq!(Rows::new(&part, &ranks[0], Pairs::Apart).pieces.iter().map(|piece| piece.row).max(), Some(1));
+    assert_eq!(
+        RankRows::new(&part, &ranks[0], Pairs::Apart).pieces.iter().map(|piece| piece.row).max(),
+        Some(1)
+    );
     part.window = None;
-    let turns = Rows::new(&part, &ranks[0], Pairs::Apart).turns;
+    let turns = RankRows::new(&part, &ranks[0], Pairs::Apart).turns;
     let spans: Vec<_> = turns.iter().map(|turn| (turn.start, turn.end)).collect();
     assert_eq!(spans, [(0, 10), (10, 50), (50, 60)]);
 }
@@ -364,17 +367,18 @@ fn a_rank_can_be_shown_with_the_times_of_its_class() {
 fn stalls_links_and_contention_are_shown_as_given() {
     let (world, record) = sample::pipeline(TINY);
     let (ranks, meta) = (sample::one_per_stage(TINY), RunMeta::default());
-    let stall = |start, end| Stall {
+    let stall = |start, end| StallSlice {
         start: Time::from_ns(start),
         end: Time::from_ns(end),
         cause: "pipeline bubble",
         waited_for: "rank 4: recv B m0".into(),
-        ..Stall::default()
+        ..StallSlice::default()
     };
-    let other = Stall { cause: "tensor parallel", ..stall(35, 36) };
+    let other = StallSlice { cause: "tensor parallel", ..stall(35, 36) };
     let of_first = [stall(10, 20), stall(20, 35), other, stall(36, 40), stall(50, 60), stall(60, 65)];
     let stalls = |source: RankId| if source.0 == 0 { of_first.to_vec() } else { Vec::new() };
-    let links = [Link { resource: ResourceId(3), name: "leaf 0 → spine".into(), capacity: Bandwidth(2e9) }];
+    let links =
+        [LinkCounter { resource: ResourceId(3), name: "leaf 0 → spine".into(), capacity: Bandwidth(2e9) }];
     let change = |ns, resource, rate| {
         let (time, resource, rate) = (Time::from_ns(ns), ResourceId(resource), Bandwidth(rate));
         RateChange { time, resource, rate }
@@ -419,16 +423,16 @@ fn stalls_and_the_critical_path_have_arrows() {
     };
     let (up, op, (_, done)) = kernel(0, 1);
     let (down, first, (begins, _)) = kernel(1, 0);
-    let stall = Stall {
+    let stall = StallSlice {
         end: begins,
         cause: "pipeline bubble",
         waited_for: "send F m0".into(),
         blocker: Some((up, op)),
         waiting: Some(first),
-        ..Stall::default()
+        ..StallSlice::default()
     };
     assert!(done <= begins);
-    let held = |stall: &Stall| {
+    let held = |stall: &StallSlice| {
         let stall = stall.clone();
         move |rank: RankId| if rank == down { vec![stall.clone()] } else { Vec::new() }
     };
@@ -450,12 +454,12 @@ fn stalls_and_the_critical_path_have_arrows() {
         trace.arrows.values().filter(|ends| ends[1].unwrap().0 == at).count()
     };
     assert_eq!(arrives(&text), 0);
-    let early = Stall { start: kernel(0, 1).2.0, ..stall.clone() };
+    let early = StallSlice { start: kernel(0, 1).2.0, ..stall.clone() };
     let stalls = held(&early);
     timeline.stalls = Some(&stalls);
     let (text, early) = super::tests::text(&timeline);
     assert_eq!((arrives(&text), early.arrows), (0, before + 2));
-    let last = Stall { start: done, waiting: None, ..stall.clone() };
+    let last = StallSlice { start: done, waiting: None, ..stall.clone() };
     let stalls = held(&last);
     timeline.stalls = Some(&stalls);
     assert_eq!(arrives(&super::tests::text(&timeline).0), 1);
@@ -499,7 +503,7 @@ fn no_arrow_leaves_from_the_middle_of_merged_ops() {
     // Of arrows from collectives, how many lead to what begins before the collective's slice is over.
     let midway = |timeline: &Timeline| {
         let trace = read(&text(timeline).0);
-        let slice = |(thread, at): Point| {
+        let slice = |(thread, at): SliceCorner| {
             trace.slices[&thread].iter().rfind(|slice| slice.0 <= at && at < slice.1).unwrap()
         };
         let ends = trace.arrows.values().map(|ends| ends.map(|end| slice(end.unwrap())));
@@ -561,7 +565,7 @@ fn folded_rows_say_the_critical_path_and_what_held_passes_up() {
     // A stall of the first pass, in which it stands on its own row and, if it can be seen, below the pass.
     let pass = record.span(ranks[0].rank, world.program_of(ranks[0].rank).streams[0].ops[0]);
     let with = |end: Time| {
-        let stall = Stall { start: pass.0, end, cause: "contention", ..Stall::default() };
+        let stall = StallSlice { start: pass.0, end, cause: "contention", ..StallSlice::default() };
         let held = |rank: RankId| if rank == ranks[0].rank { vec![stall.clone()] } else { Vec::new() };
         written(&Timeline { stalls: Some(&held), ..Timeline::new(&world, &record, &ranks, &meta) }).1
     };

@@ -9,7 +9,10 @@
 use std::io::{self, Write};
 
 use super::json::{push_head, push_members, push_milli, push_string, push_uint, push_value};
-use super::{Arena, BUFFER, Counter, CounterUnit, Key, Kind, Sink, Slice, Text, Thread, Value, arrow_head};
+use super::{
+    Arena, ArgumentName, ArgumentValue, BUFFER, Counter, CounterUnit, RenderedText, Sink, Slice, SliceKind,
+    Thread, arrow_head,
+};
 
 /// Room that an event without texts of its own surely fits in; longer ones make the buffer grow.
 const EVENT: usize = 1024;
@@ -21,8 +24,8 @@ pub struct Chrome<W: Write> {
     buffer: Vec<u8>,
     arena: Arena,
     threads: Vec<ThreadText>,
-    counters: Vec<(Text, Text)>,
-    keys: Vec<Text>,
+    counters: Vec<(RenderedText, RenderedText)>,
+    keys: Vec<RenderedText>,
     kinds: Vec<KindText>,
     /// Where the texts of kinds are put together.
     text: Vec<u8>,
@@ -32,14 +35,14 @@ pub struct Chrome<W: Write> {
 /// The beginning of each event of a thread: slices up to `"ts":`, arrows from `"pid"` to `"ts":`.
 #[derive(Clone, Copy, Debug)]
 struct ThreadText {
-    slice: Text,
-    arrow: Text,
+    slice: RenderedText,
+    arrow: RenderedText,
 }
 
 /// The end of each slice of a kind, but for `}}`.
 #[derive(Clone, Copy, Debug)]
 struct KindText {
-    tail: Text,
+    tail: RenderedText,
     has_args: bool,
 }
 
@@ -73,7 +76,13 @@ impl<W: Write> Chrome<W> {
     }
 
     /// A metadata event: the name or place of a process or thread. Names come before the events that need a comma.
-    fn describe(&mut self, what: &str, pid: u64, tid: Option<u64>, arg: (&str, Value)) -> io::Result<()> {
+    fn describe(
+        &mut self,
+        what: &str,
+        pid: u64,
+        tid: Option<u64>,
+        arg: (&str, ArgumentValue),
+    ) -> io::Result<()> {
         self.room()?;
         let b = &mut self.buffer;
         b.extend_from_slice(if self.empty { b"\n" } else { b",\n" });
@@ -98,7 +107,7 @@ fn push_arrow(out: &mut Vec<u8>, start: &[u8], id: u64, thread: &[u8], ns: u64) 
 }
 
 impl<W: Write> Sink for Chrome<W> {
-    fn begin(&mut self, metadata: &[(&str, Value)]) -> io::Result<()> {
+    fn begin(&mut self, metadata: &[(&str, ArgumentValue)]) -> io::Result<()> {
         self.buffer.extend_from_slice(b"{\"displayTimeUnit\":\"ns\",\"metadata\":{");
         push_members(&mut self.buffer, metadata);
         self.buffer.extend_from_slice(b"},\"traceEvents\":[");
@@ -106,13 +115,13 @@ impl<W: Write> Sink for Chrome<W> {
     }
 
     fn process(&mut self, pid: u64, name: &str, order: u64) -> io::Result<()> {
-        self.describe("process_name", pid, None, ("name", Value::Text(name)))?;
-        self.describe("process_sort_index", pid, None, ("sort_index", Value::Uint(order)))
+        self.describe("process_name", pid, None, ("name", ArgumentValue::Text(name)))?;
+        self.describe("process_sort_index", pid, None, ("sort_index", ArgumentValue::Uint(order)))
     }
 
     fn thread(&mut self, pid: u64, tid: u64, name: &str) -> io::Result<Thread> {
-        self.describe("thread_name", pid, Some(tid), ("name", Value::Text(name)))?;
-        self.describe("thread_sort_index", pid, Some(tid), ("sort_index", Value::Uint(tid)))?;
+        self.describe("thread_name", pid, Some(tid), ("name", ArgumentValue::Text(name)))?;
+        self.describe("thread_sort_index", pid, Some(tid), ("sort_index", ArgumentValue::Uint(tid)))?;
         let mut text = Vec::new();
         push_head(&mut text, b",\n{\"ph\":\"X\"", pid, Some(tid));
         text.extend_from_slice(b",\"ts\":");
@@ -149,15 +158,15 @@ impl<W: Write> Sink for Chrome<W> {
         Ok(Counter(self.counters.len() as u32 - 1))
     }
 
-    fn key(&mut self, name: &str) -> io::Result<Key> {
+    fn key(&mut self, name: &str) -> io::Result<ArgumentName> {
         let mut text = vec![b','];
         push_string(&mut text, name);
         text.push(b':');
         self.keys.push(self.arena.keep(&text));
-        Ok(Key(self.keys.len() as u32 - 1))
+        Ok(ArgumentName(self.keys.len() as u32 - 1))
     }
 
-    fn kind(&mut self, name: &str, category: &str, args: &[(&str, Value)]) -> io::Result<Kind> {
+    fn kind(&mut self, name: &str, category: &str, args: &[(&str, ArgumentValue)]) -> io::Result<SliceKind> {
         let text = &mut self.text;
         text.clear();
         text.extend_from_slice(b",\"name\":");
@@ -167,10 +176,10 @@ impl<W: Write> Sink for Chrome<W> {
         text.extend_from_slice(b",\"args\":{");
         push_members(text, args);
         self.kinds.push(KindText { tail: self.arena.keep(text), has_args: !args.is_empty() });
-        Ok(Kind(self.kinds.len() as u32 - 1))
+        Ok(SliceKind(self.kinds.len() as u32 - 1))
     }
 
-    fn slice(&mut self, thread: Thread, kind: Kind, slice: &Slice) -> io::Result<()> {
+    fn slice(&mut self, thread: Thread, kind: SliceKind, slice: &Slice) -> io::Result<()> {
         self.room()?;
         let thread = self.threads[thread.0 as usize];
         let kind = self.kinds[kind.0 as usize];
@@ -205,8 +214,10 @@ impl<W: Write> Sink for Chrome<W> {
         Ok(())
     }
 
-    fn counter(&mut self, counter: Counter, ns: u64, value: Value) -> io::Result<()> {
-        if matches!(value, Value::Text(_)) || matches!(value, Value::Float(x) if !x.is_finite()) {
+    fn counter(&mut self, counter: Counter, ns: u64, value: ArgumentValue) -> io::Result<()> {
+        if matches!(value, ArgumentValue::Text(_))
+            || matches!(value, ArgumentValue::Float(x) if !x.is_finite())
+        {
             return Ok(()); // a counter without a number makes Perfetto v52 loop for ever
         }
         self.room()?;

@@ -33,15 +33,15 @@ pub struct Counter(pub(super) u32);
 
 /// An interned kind of slice: name, category, fixed arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kind(pub(super) u32);
+pub struct SliceKind(pub(super) u32);
 
 /// The interned name of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Key(pub(super) u32);
+pub struct ArgumentName(pub(super) u32);
 
 /// The value of an argument or a counter.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Value<'a> {
+pub enum ArgumentValue<'a> {
     /// A whole number.
     Uint(u64),
     /// A number of thousandths, written with three decimals: `Milli(1500)` is 1.500.
@@ -60,7 +60,7 @@ pub struct Slice<'a> {
     /// End in nanoseconds, later than the start.
     pub end: u64,
     /// Arguments beside the fixed ones of its kind.
-    pub args: &'a [(Key, Value<'a>)],
+    pub args: &'a [(ArgumentName, ArgumentValue<'a>)],
     /// Arrows that leave it.
     pub out: &'a [u64],
     /// Arrows that arrive at it.
@@ -90,7 +90,7 @@ pub enum CounterUnit {
 /// A writer of timelines.
 pub trait Sink {
     /// Opens the file; `metadata` goes where the format has a place for it.
-    fn begin(&mut self, metadata: &[(&str, Value)]) -> io::Result<()>;
+    fn begin(&mut self, metadata: &[(&str, ArgumentValue)]) -> io::Result<()>;
     /// Declares a process. `order` is its place among the processes on screen.
     fn process(&mut self, pid: u64, name: &str, order: u64) -> io::Result<()>;
     /// Declares a thread of a declared process. Threads are shown in the order of their `tid`s.
@@ -105,13 +105,13 @@ pub trait Sink {
     fn counter_track(&mut self, pid: u64, name: &str, series: &str, unit: CounterUnit)
     -> io::Result<Counter>;
     /// Interns the name of an argument.
-    fn key(&mut self, name: &str) -> io::Result<Key>;
+    fn key(&mut self, name: &str) -> io::Result<ArgumentName>;
     /// Interns a kind of slice.
-    fn kind(&mut self, name: &str, category: &str, args: &[(&str, Value)]) -> io::Result<Kind>;
+    fn kind(&mut self, name: &str, category: &str, args: &[(&str, ArgumentValue)]) -> io::Result<SliceKind>;
     /// Writes a slice.
-    fn slice(&mut self, thread: Thread, kind: Kind, slice: &Slice) -> io::Result<()>;
+    fn slice(&mut self, thread: Thread, kind: SliceKind, slice: &Slice) -> io::Result<()>;
     /// Writes the value that a counter has from `ns` on, unless it is no finite number.
-    fn counter(&mut self, counter: Counter, ns: u64, value: Value) -> io::Result<()>;
+    fn counter(&mut self, counter: Counter, ns: u64, value: ArgumentValue) -> io::Result<()>;
     /// Closes the file and flushes it.
     fn finish(&mut self) -> io::Result<()>;
 }
@@ -121,7 +121,7 @@ const BUFFER: usize = 1 << 18;
 
 /// A range of a table of rendered bytes.
 #[derive(Clone, Copy, Debug)]
-struct Text {
+struct RenderedText {
     start: usize,
     end: usize,
 }
@@ -132,13 +132,13 @@ struct Arena(Vec<u8>);
 
 impl Arena {
     /// Keeps `bytes`.
-    fn keep(&mut self, bytes: &[u8]) -> Text {
+    fn keep(&mut self, bytes: &[u8]) -> RenderedText {
         let start = self.0.len();
         self.0.extend_from_slice(bytes);
-        Text { start, end: self.0.len() }
+        RenderedText { start, end: self.0.len() }
     }
     #[inline]
-    fn get(&self, text: Text) -> &[u8] {
+    fn get(&self, text: RenderedText) -> &[u8] {
         &self.0[text.start..text.end]
     }
 }

@@ -20,7 +20,7 @@ mod score;
 mod sources;
 mod written;
 
-pub use score::{Group, Score, Scored, Skipped, score};
+pub use score::{PriceErrors, PricedRow, Score, SkippedRows, score};
 pub use sources::catalogue_name;
 
 use serde::{Deserialize, Serialize};
@@ -29,13 +29,13 @@ use super::DeviceCost;
 use crate::model::{Direction, Kernel, KernelClass, KernelShape, Scaling};
 use crate::spec::kernel::{AttentionGeneration, Maker};
 use crate::spec::workload::Dtype;
-use sources::{Source, source};
-use stepsim_core::kernel_class::Pass;
+use sources::{MeasurementSource, source};
+use stepsim_core::kernel_class::MatmulPass;
 
 /// A measured row: the columns that a price goes by.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Row {
+pub struct MeasuredRow {
     /// A name for it.
     pub id: String,
     /// Who measured it.
@@ -92,7 +92,7 @@ pub struct Row {
 
 /// A row as kernels with what they took.
 #[derive(Clone, Debug)]
-pub struct Measured {
+pub struct RowKernels {
     /// The kernels that its time holds.
     pub kernels: Vec<Kernel>,
     /// Seconds.
@@ -107,7 +107,7 @@ pub struct Measured {
     pub maker: Maker,
 }
 
-impl Measured {
+impl RowKernels {
     /// Seconds that its kernels are priced at.
     pub fn priced(&self, device: &DeviceCost, cost: &dyn super::Cost) -> f64 {
         let device = device.clone().with_maker(self.maker);
@@ -120,12 +120,12 @@ impl Measured {
     }
 }
 
-impl Row {
+impl MeasuredRow {
     /// The row as kernels.
     ///
     /// # Errors
     /// Why it cannot be priced.
-    pub fn read(&self) -> Result<Measured, String> {
+    pub fn read(&self) -> Result<RowKernels, String> {
         let source = source(&self.source);
         if let Some(why) = self.unfit() {
             return Err(why.into());
@@ -143,7 +143,7 @@ impl Row {
         };
         let sustained = self.sustained.unwrap_or(source.sustained);
         let (taken, in_step) = (source.taken, source.in_step);
-        Ok(Measured { kernels, seconds, sustained, in_step, taken, maker: self.maker() })
+        Ok(RowKernels { kernels, seconds, sustained, in_step, taken, maker: self.maker() })
     }
 
     fn says(&self, word: &str) -> bool {
@@ -185,12 +185,12 @@ impl Row {
         })
     }
     /// The pass that the GEMM belongs to, one of three.
-    fn pass(&self) -> Pass {
+    fn pass(&self) -> MatmulPass {
         let direction = self.direction.as_deref().unwrap_or("fwd");
         match direction {
-            "bwd (weight grad)" | "bwd_grad_w" => Pass::WeightGrad,
-            "bwd (input grad)" | "bwd_grad_act" => Pass::InputGrad,
-            _ => Pass::Forward,
+            "bwd (weight grad)" | "bwd_grad_w" => MatmulPass::WeightGrad,
+            "bwd (input grad)" | "bwd_grad_act" => MatmulPass::InputGrad,
+            _ => MatmulPass::Forward,
         }
     }
     fn backward(&self) -> bool {
@@ -198,14 +198,14 @@ impl Row {
     }
 
     /// A GEMM, and the conversion of its input where the time holds it.
-    fn gemm(&self, source: &Source) -> Result<Vec<Kernel>, String> {
+    fn gemm(&self, source: &MeasurementSource) -> Result<Vec<Kernel>, String> {
         let (m, n, k) = self.mnk()?;
         let (dtype, scaling) = self.format()?;
         let out = if self.out_dtype.as_deref() == Some("fp32") { 4.0 } else { 2.0 };
         let class = match self.pass() {
-            Pass::Forward => KernelClass::Gemm,
-            Pass::InputGrad => KernelClass::GemmInputGrad,
-            Pass::WeightGrad => KernelClass::GemmWeightGrad,
+            MatmulPass::Forward => KernelClass::Gemm,
+            MatmulPass::InputGrad => KernelClass::GemmInputGrad,
+            MatmulPass::WeightGrad => KernelClass::GemmWeightGrad,
         };
         let gemm = if self.accumulate == Some(true) {
             Kernel::weight_gradient("gemm", m, n, k, dtype, out)
@@ -228,16 +228,16 @@ impl Row {
         }
         Ok(kernels)
     }
-    fn grouped(&self, source: &Source) -> Result<Kernel, String> {
+    fn grouped(&self, source: &MeasurementSource) -> Result<Kernel, String> {
         let (m, n, k) = self.mnk()?;
         let groups = self.size("groups", self.groups)?;
         let (dtype, scaling) = self.format()?;
         let (class, (m, n, k)) = match (self.pass(), source.forward_shapes) {
-            (Pass::Forward, _) => (KernelClass::GroupedGemm, (m, n, k)),
-            (Pass::InputGrad, true) => (KernelClass::GroupedGemmInputGrad, (m, k, n)),
-            (Pass::InputGrad, false) => (KernelClass::GroupedGemmInputGrad, (m, n, k)),
-            (Pass::WeightGrad, true) => (KernelClass::GroupedGemmWeightGrad, (n, k, m)),
-            (Pass::WeightGrad, false) => (KernelClass::GroupedGemmWeightGrad, (m, n, k)),
+            (MatmulPass::Forward, _) => (KernelClass::GroupedGemm, (m, n, k)),
+            (MatmulPass::InputGrad, true) => (KernelClass::GroupedGemmInputGrad, (m, k, n)),
+            (MatmulPass::InputGrad, false) => (KernelClass::GroupedGemmInputGrad, (m, n, k)),
+            (MatmulPass::WeightGrad, true) => (KernelClass::GroupedGemmWeightGrad, (n, k, m)),
+            (MatmulPass::WeightGrad, false) => (KernelClass::GroupedGemmWeightGrad, (m, n, k)),
         };
         let accumulate = class == KernelClass::GroupedGemmWeightGrad;
         let (g, mf, nf, kf) = (groups as f64, m as f64, n as f64, k as f64);
@@ -322,7 +322,7 @@ impl Row {
         known.iter().find(|(word, _)| software.contains(word)).map(|&(_, g)| g)
     }
     /// FLOPs as the source's rate counts them.
-    fn counted_flops(&self, kernel: &Kernel, source: &Source) -> f64 {
+    fn counted_flops(&self, kernel: &Kernel, source: &MeasurementSource) -> f64 {
         let full =
             source.masked_counted && matches!(kernel.shape, KernelShape::Attention { causal: true, .. });
         kernel.flops * if full { 2.0 } else { 1.0 }

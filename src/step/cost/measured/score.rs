@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Row, sources};
+use super::{MeasuredRow, sources};
 use crate::cost::{Cost, DeviceCost};
 
 /// A row that was priced.
 #[derive(Clone, Debug, Serialize)]
-pub struct Scored {
+pub struct PricedRow {
     /// The row's name.
     pub id: String,
     /// Device of the catalogue.
@@ -32,7 +32,7 @@ pub struct Scored {
 
 /// Rows that were left out for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Skipped {
+pub struct SkippedRows {
     /// Why.
     pub why: String,
     /// How many.
@@ -41,7 +41,7 @@ pub struct Skipped {
 
 /// Errors of the rows of one device, op and format.
 #[derive(Clone, Debug, Serialize)]
-pub struct Group {
+pub struct PriceErrors {
     /// Device of the catalogue.
     pub device: String,
     /// The kernel that was timed.
@@ -66,11 +66,11 @@ pub struct Group {
 #[derive(Clone, Debug, Serialize)]
 pub struct Score {
     /// By device, op and format.
-    pub groups: Vec<Group>,
+    pub groups: Vec<PriceErrors>,
     /// Why rows were left out.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedRows>,
     /// Every row that was priced.
-    pub rows: Vec<Scored>,
+    pub rows: Vec<PricedRow>,
 }
 
 /// GEMMs of less are bound by their start; they are left out of the score.
@@ -78,7 +78,7 @@ const LEAST_FLOPS: f64 = 1e9;
 
 /// Prices rows at a level; `device` looks a device of the catalogue up, `only` keeps the rows of one.
 pub fn score(
-    rows: &[Row],
+    rows: &[MeasuredRow],
     cost: &dyn Cost,
     device: impl Fn(&str) -> Option<DeviceCost>,
     only: Option<&str>,
@@ -86,7 +86,7 @@ pub fn score(
     let mut devices: BTreeMap<String, Option<DeviceCost>> = BTreeMap::new();
     let (mut scored, mut skipped) = (Vec::new(), BTreeMap::<String, usize>::new());
     for row in rows {
-        let mut price = || -> Result<Option<Scored>, String> {
+        let mut price = || -> Result<Option<PricedRow>, String> {
             let written = row.device.as_deref().unwrap_or("");
             let name = sources::device(written).unwrap_or(written);
             let known = devices.entry(name.to_string()).or_insert_with(|| device(name)).as_ref();
@@ -100,7 +100,7 @@ pub fn score(
                 return Err("a GEMM of less than 1 GFLOP".into());
             }
             let priced_s = measured.priced(known, cost);
-            Ok(Some(Scored {
+            Ok(Some(PricedRow {
                 id: row.id.clone(),
                 device: name.into(),
                 op: row.op.clone(),
@@ -118,12 +118,12 @@ pub fn score(
             Err(why) => *skipped.entry(why).or_default() += 1,
         }
     }
-    let skipped = skipped.into_iter().map(|(why, rows)| Skipped { why, rows }).collect();
+    let skipped = skipped.into_iter().map(|(why, rows)| SkippedRows { why, rows }).collect();
     Score { groups: groups(&scored), skipped, rows: scored }
 }
 
-fn groups(rows: &[Scored]) -> Vec<Group> {
-    let mut by: BTreeMap<(&str, &str, &str), Vec<&Scored>> = BTreeMap::new();
+fn groups(rows: &[PricedRow]) -> Vec<PriceErrors> {
+    let mut by: BTreeMap<(&str, &str, &str), Vec<&PricedRow>> = BTreeMap::new();
     for row in rows {
         by.entry((&row.device, &row.op, &row.dtype)).or_default().push(row);
     }
@@ -132,7 +132,7 @@ fn groups(rows: &[Scored]) -> Vec<Group> {
             rows.sort_by(|a, b| a.error.abs().total_cmp(&b.error.abs()));
             let n = rows.len();
             let mean = |f: fn(f64) -> f64| rows.iter().map(|r| f(r.error)).sum::<f64>() / n as f64;
-            Group {
+            PriceErrors {
                 device: device.into(),
                 op: op.into(),
                 dtype: dtype.into(),

@@ -2,7 +2,7 @@
 
 /// How a source measured and writes.
 #[derive(Default)]
-pub(super) struct Source {
+pub(super) struct MeasurementSource {
     /// Long series on a hot device, rather than short benchmarks.
     pub(super) sustained: bool,
     /// A training step, rather than one kernel after another.
@@ -18,17 +18,19 @@ pub(super) struct Source {
 }
 
 /// A source by its name; an unknown one is taken for short benchmarks with shapes as they run.
-pub(super) fn source(name: &str) -> Source {
-    let plain = Source::default();
+pub(super) fn source(name: &str) -> MeasurementSource {
+    let plain = MeasurementSource::default();
     match name {
         // simu_tools/efficency_test: series of all shapes of a model, one after the other.
-        "simumax-kernels" => Source { sustained: true, forward_shapes: true, masked_counted: true, ..plain },
+        "simumax-kernels" => {
+            MeasurementSource { sustained: true, forward_shapes: true, masked_counted: true, ..plain }
+        }
         // TensorRT-LLM's linear layers, called with activations in 16 bits.
-        "aiconfigurator" => Source { dynamic_scales: true, ..plain },
+        "aiconfigurator" => MeasurementSource { dynamic_scales: true, ..plain },
         // A profiler that runs the layers of a model at all token counts, one after the other.
-        "vidur" => Source { sustained: true, ..plain },
+        "vidur" => MeasurementSource { sustained: true, ..plain },
         // A training step; dispatch and combine hold 20 of 132 units.
-        "deepseek-v3-profile" => Source { sustained: true, in_step: true, taken: 20, ..plain },
+        "deepseek-v3-profile" => MeasurementSource { sustained: true, in_step: true, taken: 20, ..plain },
         _ => plain,
     }
 }

@@ -1,27 +1,35 @@
 //! Kernels as rows that wait for a time: what a measurement of a step's own kernels has to run.
 
-use super::Row;
+use super::MeasuredRow;
 use crate::model::{Direction, Kernel, KernelShape, Scaling};
 use crate::spec::workload::Dtype;
-use stepsim_core::kernel_class::{Kind, Pass};
+use stepsim_core::kernel_class::{KernelKind, MatmulPass};
 
-impl Row {
+impl MeasuredRow {
     /// The row that times a kernel, without its time; none where rows have no words for it. What memory bounds is
     /// laid out as rows of `width` elements, where that divides it.
-    pub fn of(kernel: &Kernel, width: u64) -> Option<Row> {
-        let row = Row { dtype: Some(format(kernel.dtype, kernel.scaling)?.into()), ..Row::default() };
+    pub fn of(kernel: &Kernel, width: u64) -> Option<MeasuredRow> {
+        let row = MeasuredRow {
+            dtype: Some(format(kernel.dtype, kernel.scaling)?.into()),
+            ..MeasuredRow::default()
+        };
         match kernel.shape {
             KernelShape::Gemm { m, n, k, batch, accumulate } => {
-                let Kind::Gemm(pass) = kernel.class.kind() else { return None };
+                let KernelKind::Gemm(pass) = kernel.class.kind() else { return None };
                 let direction = Some(word(pass).to_string());
-                let sizes = Row { m: Some(m), n: Some(n), k: Some(k), batch: Some(batch), ..row };
-                Some(Row { op: "gemm".into(), direction, accumulate: Some(accumulate), ..sizes })
+                let sizes = MeasuredRow { m: Some(m), n: Some(n), k: Some(k), batch: Some(batch), ..row };
+                Some(MeasuredRow { op: "gemm".into(), direction, accumulate: Some(accumulate), ..sizes })
             }
             KernelShape::GroupedGemm { groups, m, n, k, accumulate } => {
-                let Kind::GroupedGemm(pass) = kernel.class.kind() else { return None };
+                let KernelKind::GroupedGemm(pass) = kernel.class.kind() else { return None };
                 let direction = Some(word(pass).to_string());
-                let sizes = Row { m: Some(m), n: Some(n), k: Some(k), groups: Some(groups), ..row };
-                Some(Row { op: "grouped_gemm".into(), direction, accumulate: Some(accumulate), ..sizes })
+                let sizes = MeasuredRow { m: Some(m), n: Some(n), k: Some(k), groups: Some(groups), ..row };
+                Some(MeasuredRow {
+                    op: "grouped_gemm".into(),
+                    direction,
+                    accumulate: Some(accumulate),
+                    ..sizes
+                })
             }
             KernelShape::Attention {
                 batch,
@@ -39,8 +47,13 @@ impl Row {
                 let (batch, seq, causal) = (Some(batch), Some(queries), Some(causal));
                 let (heads, kv_heads) = (Some(heads), Some(kv_heads));
                 let (head_dim, v_head_dim) = (Some(qk_size), Some(v_size));
-                let sizes = Row { batch, seq, heads, kv_heads, head_dim, v_head_dim, ..row };
-                Some(Row { op: "attention".into(), direction: Some(direction.into()), causal, ..sizes })
+                let sizes = MeasuredRow { batch, seq, heads, kv_heads, head_dim, v_head_dim, ..row };
+                Some(MeasuredRow {
+                    op: "attention".into(),
+                    direction: Some(direction.into()),
+                    causal,
+                    ..sizes
+                })
             }
             KernelShape::Attention { .. } => None,
             KernelShape::Elementwise { elements } => memory_bound(kernel, elements, width, row),
@@ -49,7 +62,7 @@ impl Row {
 }
 
 /// Of the ops that mean its class the one that moves the kernel's bytes, else the first.
-fn memory_bound(kernel: &Kernel, elements: u64, width: u64, row: Row) -> Option<Row> {
+fn memory_bound(kernel: &Kernel, elements: u64, width: u64, row: MeasuredRow) -> Option<MeasuredRow> {
     let backward = kernel.name.contains("backward");
     let mut ops = kernel.class.measured().iter().filter(|op| op.backward.is_none_or(|own| own == backward));
     let first = ops.clone().next()?;
@@ -57,15 +70,15 @@ fn memory_bound(kernel: &Kernel, elements: u64, width: u64, row: Row) -> Option<
     let n = if width > 0 && elements.is_multiple_of(width) { width } else { elements.max(1) };
     let direction = op.backward.map(|backward| if backward { "bwd" } else { "fwd" }.to_string());
     let (m, n, bytes) = (Some(elements / n), Some(n), Some(kernel.bytes));
-    Some(Row { op: op.op.into(), m: m.filter(|m| *m > 0), n, bytes, direction, ..row })
+    Some(MeasuredRow { op: op.op.into(), m: m.filter(|m| *m > 0), n, bytes, direction, ..row })
 }
 
 /// The word for the pass of a product.
-fn word(pass: Pass) -> &'static str {
+fn word(pass: MatmulPass) -> &'static str {
     match pass {
-        Pass::Forward => "fwd",
-        Pass::InputGrad => "bwd (input grad)",
-        Pass::WeightGrad => "bwd (weight grad)",
+        MatmulPass::Forward => "fwd",
+        MatmulPass::InputGrad => "bwd (input grad)",
+        MatmulPass::WeightGrad => "bwd (weight grad)",
     }
 }
 
@@ -115,7 +128,8 @@ mod tests {
             ),
         ];
         for kernel in kernels {
-            let row = Row { time_ms: Some(1.0), ..Row::of(&kernel, 1024).expect(kernel.name) };
+            let row =
+                MeasuredRow { time_ms: Some(1.0), ..MeasuredRow::of(&kernel, 1024).expect(kernel.name) };
             assert!(kernel.class != KernelClass::Activation || kernel.name.starts_with(&row.op), "{row:?}");
             let read = row.read().expect(kernel.name).kernels[0];
             let same = (read.class, read.flops, read.bytes) == (kernel.class, kernel.flops, kernel.bytes);
@@ -123,6 +137,6 @@ mod tests {
             assert!(same || wider, "{kernel:?} {read:?}");
         }
         let loss = Kernel::elementwise(KernelClass::Loss, "loss", 10, 40.0, Dtype::Fp32);
-        assert_eq!(Row::of(&loss, 1).map(|row| row.op), None, "rows have no word for it");
+        assert_eq!(MeasuredRow::of(&loss, 1).map(|row| row.op), None, "rows have no word for it");
     }
 }

@@ -7,18 +7,18 @@
 //! by token again for the output projection. Each is a kernel that reads and writes what it copies.
 
 use super::super::KernelClass;
-use super::super::blocks::{Block, Blocks};
+use super::super::blocks::{Block, LayerBuilder};
 use super::super::item::Item;
 use super::projection::QKV;
 
 /// Kernels that copy the given elements of each token.
-fn copies(b: &Blocks, of: &[(&'static str, u64)]) -> Vec<Item> {
+fn copies(b: &LayerBuilder, of: &[(&'static str, u64)]) -> Vec<Item> {
     let s = b.shard;
     of.iter().map(|(name, width)| s.pass(KernelClass::Copy, name, s.tokens() * width, 2.0)).collect()
 }
 
 /// Between the projection and the core; of queries, keys and values of these widths.
-pub(super) fn to_the_core(b: &mut Blocks, (q, k, v): (u64, u64, u64)) {
+pub(super) fn to_the_core(b: &mut LayerBuilder, (q, k, v): (u64, u64, u64)) {
     if b.shard.copies_heads {
         let forward = copies(
             b,
@@ -41,7 +41,7 @@ pub(super) fn to_the_core(b: &mut Blocks, (q, k, v): (u64, u64, u64)) {
 }
 
 /// Between the core and the output projection.
-pub(super) fn from_the_core(b: &mut Blocks) {
+pub(super) fn from_the_core(b: &mut LayerBuilder) {
     let width = b.shard.heads(b.model) * b.model.v_head_size();
     if b.shard.copies_heads && b.shard.micro_batch > 1 {
         let forward = copies(b, &[("order attended rows", width)]);

@@ -1,7 +1,7 @@
 //! The core of attention: kernels of each direction, and context-parallel communication around them.
 
-use crate::documents::{Mask, Work};
-use crate::model::blocks::Blocks;
+use crate::documents::{AttentionPairs, Mask};
+use crate::model::blocks::LayerBuilder;
 use crate::model::item::{CommGroup, CommOp, CommPoint, Direction, Item, Kernel, KernelShape};
 use crate::model::{KernelClass, Scaling, Shard};
 use crate::spec::model::{AttentionKernel, AttentionSpec, ModelSpec};
@@ -46,7 +46,7 @@ pub(super) struct Core<'a> {
 }
 
 impl<'a> Core<'a> {
-    pub(super) fn new(b: &Blocks<'a>) -> Core<'a> {
+    pub(super) fn new(b: &LayerBuilder<'a>) -> Core<'a> {
         let (model, shard) = (b.model, b.shard);
         let c = &shard.context;
         let images = b.images.map(|images| images.sequence);
@@ -78,7 +78,7 @@ impl<'a> Core<'a> {
     }
 
     /// The tensors that the core keeps for its own backward.
-    pub(super) fn save(&self, b: &mut Blocks) {
+    pub(super) fn save(&self, b: &mut LayerBuilder) {
         let rows = self.tokens() * self.heads as f64;
         match self.model.attention.kernel {
             // Log of the softmax's sum, one fp32 a row.
@@ -266,7 +266,7 @@ impl<'a> Core<'a> {
     }
     /// As many documents of one length as have the pairs of those that there are, and about their length; `None`
     /// where no query sees a key.
-    fn in_documents(&self, work: &Work, step: u64, causal: bool) -> Option<Square> {
+    fn in_documents(&self, work: &AttentionPairs, step: u64, causal: bool) -> Option<Square> {
         let a = &self.model.attention;
         let (whole, own) = (Mask::whole(a), Mask::of(a));
         let area = |mask| match step {

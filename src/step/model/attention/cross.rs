@@ -15,13 +15,13 @@
 
 use super::projection::projection;
 use crate::model::KernelClass;
-use crate::model::blocks::{Block, Blocks};
+use crate::model::blocks::{Block, LayerBuilder};
 use crate::model::linear::products;
 use crate::model::shard::Shard;
 use crate::spec::workload::AdaptedMatrix::{Key, Query, Value};
 
 /// Adds the projections: of queries from the stream, of keys and values from the images' share.
-pub(super) fn project<'a>(b: &mut Blocks<'a>, images: &'a Shard) {
+pub(super) fn project<'a>(b: &mut LayerBuilder<'a>, images: &'a Shard) {
     let (m, text) = (b.model, b.shard);
     let (queries, keys) = (m.query_width() / text.tensor, text.kv_heads(m) * m.head_size());
     b.linear(projection(m, products!("query"), queries, vec![(Query, queries)]));
@@ -45,7 +45,7 @@ pub(super) fn project<'a>(b: &mut Blocks<'a>, images: &'a Shard) {
 }
 
 /// Adds the gradient of the image tokens to the gradient of the layers behind.
-fn sum_gradients(b: &mut Blocks, elements: u64) {
+fn sum_gradients(b: &mut LayerBuilder, elements: u64) {
     let sum = b.shard.pass(KernelClass::Residual, "add image token gradients", elements, 3.0);
     b.push(Block::of(Vec::new(), vec![sum], &[]));
 }

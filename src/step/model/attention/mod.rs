@@ -9,9 +9,9 @@ use core::{CORE, Core};
 use projection::{QKV, projection};
 
 use super::KernelClass;
-use super::blocks::{Block, Blocks};
+use super::blocks::{Block, LayerBuilder};
 use super::item::{CommGroup, CommOp, CommPoint, Direction, Item, Kernel};
-use super::linear::{Cut, Linear, products};
+use super::linear::{Linear, LinearSplit, products};
 use crate::documents::Mask;
 use crate::spec::model::{AttentionKernel, IndexerSpec, MlaSpec, QkNorm, qk_norm_and_sinks};
 use crate::spec::recipe::CastRole;
@@ -22,7 +22,7 @@ use crate::spec::workload::{Dtype, Fp8Gemm, KernelFusion, RecomputeModule};
 const PROJECTION: &[RecomputeModule] = &[RecomputeModule::Projection];
 
 /// Adds projections, core and output projection.
-pub(super) fn add(b: &mut Blocks) {
+pub(super) fn add(b: &mut LayerBuilder) {
     let (m, s) = (b.model, b.shard);
     let saved = s.saved_input(Fp8Gemm::Qkv);
     // Both down-projections keep a narrow copy of their own.
@@ -67,7 +67,7 @@ pub(super) fn add(b: &mut Blocks) {
     }
     let [forward, backward] = s.casts_beside(CastRole::AttentionOutput, s.tokens() * width);
     b.push(Block::of(forward, backward, &[]));
-    let cut = if m.parallel_block { Cut::RowsUnsummed } else { Cut::Rows };
+    let cut = if m.parallel_block { LinearSplit::RowsUnsummed } else { LinearSplit::Rows };
     b.linear(Linear {
         biases: m.output_bias(),
         modules: PROJECTION,
@@ -77,32 +77,32 @@ pub(super) fn add(b: &mut Blocks) {
 }
 
 /// Tokens whose keys and values this rank has.
-fn key_tokens(b: &Blocks) -> u64 {
+fn key_tokens(b: &LayerBuilder) -> u64 {
     b.images.unwrap_or(b.shard).tokens()
 }
 
 /// Widths of query, key and value on this rank as the core reads them.
-fn widths(b: &Blocks) -> (u64, u64, u64) {
+fn widths(b: &LayerBuilder) -> (u64, u64, u64) {
     let (m, s) = (b.model, b.shard);
     let kv = if m.mla.is_some() { s.heads(m) } else { s.kv_heads(m) };
     (s.heads(m) * m.qk_head_size(), kv * m.qk_head_size(), kv * m.v_head_size())
 }
 
 /// Latent attention: narrow projections on each rank's own tokens, then wide ones cut by heads.
-fn add_latent(b: &mut Blocks, mla: MlaSpec) {
+fn add_latent(b: &mut LayerBuilder, mla: MlaSpec) {
     let (m, s) = (b.model, b.shard);
     let local = s.local_tokens();
     let heads = s.heads(m);
     let down = |names, outputs| Linear {
         biases: m.qkv_biases(),
-        ..Linear::new(names, m.hidden, outputs, Cut::No, Fp8Gemm::Qkv)
+        ..Linear::new(names, m.hidden, outputs, LinearSplit::No, Fp8Gemm::Qkv)
     };
     let up = |names, inputs, outputs| Linear { inputs, ..projection(m, names, outputs, Vec::new()) };
     let q_width = heads * m.qk_head_size();
     let latent_kv = mla.kv_lora_rank + mla.qk_rope_head_size;
     let kv_width = heads * (mla.qk_nope_head_size + mla.v_head_size);
     // Each is kept as it is projected; its norm runs again with the up-projections.
-    let latent = |b: &mut Blocks, name, width: u64| {
+    let latent = |b: &mut LayerBuilder, name, width: u64| {
         b.parameters.dense += m.norm_parameters(width);
         b.save(name, local as f64 * width as f64 * s.act(), &[], s.trained.weights());
         let elements = local * width;
@@ -130,7 +130,7 @@ fn add_latent(b: &mut Blocks, mla: MlaSpec) {
 
 /// Keys and values of all heads put together from the up-projection and the one rotated part; backward, the gradient
 /// of the projection, and the gradient of the rotated part summed over heads.
-fn heads_from_latents(b: &mut Blocks, mla: MlaSpec) {
+fn heads_from_latents(b: &mut LayerBuilder, mla: MlaSpec) {
     let (m, s) = (b.model, b.shard);
     let projected = mla.qk_nope_head_size + mla.v_head_size;
     let elements = s.tokens() * s.heads(m) * (projected + mla.qk_rope_head_size);
@@ -141,7 +141,7 @@ fn heads_from_latents(b: &mut Blocks, mla: MlaSpec) {
 
 /// Normalisation of queries and keys by heads; its weights (and sinks) are small and alike on all tensor-parallel
 /// ranks.
-fn add_qk_norm(b: &mut Blocks) {
+fn add_qk_norm(b: &mut LayerBuilder) {
     let (m, s) = (b.model, b.shard);
     b.parameters.dense += qk_norm_and_sinks(m);
     if m.attention.qk_norm == QkNorm::None {
@@ -162,7 +162,7 @@ fn add_qk_norm(b: &mut Blocks) {
 }
 
 /// Rotation of queries and keys, in place.
-fn add_rotation(b: &mut Blocks) {
+fn add_rotation(b: &mut LayerBuilder) {
     let (m, s) = (b.model, b.shard);
     if !m.rotates() {
         return;
@@ -189,7 +189,7 @@ fn add_rotation(b: &mut Blocks) {
 
 /// Scores of the indexer over all tokens before, and the largest of them (DeepSeek-V3.2). Its own loss, which trains
 /// it, is left out, so nothing of it runs backward; its weights are on every rank.
-fn add_indexer(b: &mut Blocks, indexer: IndexerSpec, mla: MlaSpec) {
+fn add_indexer(b: &mut LayerBuilder, indexer: IndexerSpec, mla: MlaSpec) {
     let (m, s) = (b.model, b.shard);
     let (t, heads, width) = (s.tokens(), indexer.heads, indexer.head_size);
     let from = mla.q_lora_rank.unwrap_or(m.hidden);
@@ -222,7 +222,7 @@ fn add_indexer(b: &mut Blocks, indexer: IndexerSpec, mla: MlaSpec) {
 }
 
 /// The gate on the output: a product with a sigmoid, both kept.
-fn add_output_gate(b: &mut Blocks) {
+fn add_output_gate(b: &mut LayerBuilder) {
     let (m, s) = (b.model, b.shard);
     let elements = s.tokens() * s.heads(m) * m.v_head_size();
     let moved = elements as f64 * s.act();
@@ -233,7 +233,7 @@ fn add_output_gate(b: &mut Blocks) {
 }
 
 /// The core with its communication, as one block.
-fn add_core(b: &mut Blocks) {
+fn add_core(b: &mut LayerBuilder) {
     let core = Core::new(b);
     core.save(b);
     let mut forward = core.pass(Direction::Forward);

@@ -1,6 +1,6 @@
 //! Projections of the stream to heads.
 
-use crate::model::linear::{Cut, Linear};
+use crate::model::linear::{Linear, LinearSplit};
 use crate::spec::model::ModelSpec;
 use crate::spec::workload::{AdaptedMatrix, Fp8Gemm, RecomputeModule};
 
@@ -14,6 +14,6 @@ pub(super) fn projection(
     outputs: u64,
     parts: Vec<(AdaptedMatrix, u64)>,
 ) -> Linear {
-    let plain = Linear::new(names, m.hidden, outputs, Cut::Columns, Fp8Gemm::Qkv);
+    let plain = Linear::new(names, m.hidden, outputs, LinearSplit::Columns, Fp8Gemm::Qkv);
     Linear { biases: m.qkv_biases(), modules: QKV, parts, ..plain }
 }

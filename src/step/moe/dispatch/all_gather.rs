@@ -1,7 +1,7 @@
 //! `allgather`: every rank gets every token and picks the rows of its experts; a reduce-scatter brings the sums back.
 //! Over the rails first, then inside the domain. Megatron-LM's default, for few ranks and large k.
 
-use super::{Dispatcher, Rows, Traffic};
+use super::{Dispatcher, ExchangeRows, Traffic};
 use crate::moe::RowRule;
 use crate::spec::workload::DispatcherKind;
 
@@ -13,8 +13,8 @@ impl Dispatcher for AllGather {
     fn kind(&self) -> DispatcherKind {
         DispatcherKind::Allgather
     }
-    fn rows(&self, t: &Traffic) -> Rows {
-        Rows {
+    fn rows(&self, t: &Traffic) -> ExchangeRows {
+        ExchangeRows {
             network: t.tokens * (t.domains() - 1.0),
             scale_up: t.tokens * t.domains() * (t.per_domain - 1.0),
             handled: t.tokens * t.ranks,

@@ -1,7 +1,7 @@
 //! `alltoall`: tokens are permuted to k·T rows by expert and sent one by one in an all-to-all, k copies of each; the
 //! probabilities follow in a second one. Megatron-LM's usual choice (`MoEAlltoAllTokenDispatcher`), MegaBlocks.
 
-use super::{Dispatcher, Rows, Traffic};
+use super::{Dispatcher, ExchangeRows, Traffic};
 use crate::moe::RowRule;
 use crate::spec::workload::DispatcherKind;
 
@@ -13,8 +13,8 @@ impl Dispatcher for AllToAll {
     fn kind(&self) -> DispatcherKind {
         DispatcherKind::Alltoall
     }
-    fn rows(&self, t: &Traffic) -> Rows {
-        Rows::straight(t, t.tokens * t.top_k)
+    fn rows(&self, t: &Traffic) -> ExchangeRows {
+        ExchangeRows::straight(t, t.tokens * t.top_k)
     }
     fn row_rule(&self, _domains: u64) -> RowRule {
         RowRule::WithProbability

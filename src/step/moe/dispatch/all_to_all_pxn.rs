@@ -1,7 +1,7 @@
 //! `alltoall-pxn`: as `alltoall`, but what leaves the domain first crosses to the rank on the destination's rail
 //! (NCCL's PXN; Tutel's two-dimensional hierarchical all-to-all).
 
-use super::{Dispatcher, Rows, Traffic};
+use super::{Dispatcher, ExchangeRows, Traffic};
 use crate::moe::RowRule;
 use crate::spec::workload::DispatcherKind;
 
@@ -13,9 +13,12 @@ impl Dispatcher for AllToAllPxn {
     fn kind(&self) -> DispatcherKind {
         DispatcherKind::AlltoallPxn
     }
-    fn rows(&self, t: &Traffic) -> Rows {
+    fn rows(&self, t: &Traffic) -> ExchangeRows {
         let copies = t.tokens * t.top_k;
-        Rows { scale_up: copies * (t.per_domain - 1.0) / t.per_domain, ..Rows::straight(t, copies) }
+        ExchangeRows {
+            scale_up: copies * (t.per_domain - 1.0) / t.per_domain,
+            ..ExchangeRows::straight(t, copies)
+        }
     }
     fn row_rule(&self, _domains: u64) -> RowRule {
         RowRule::WithProbability

@@ -4,7 +4,7 @@
 //! Prices: 16 units in one domain by default. Its published benchmark on B200 reaches about 0.6 of a link with 16 units
 //! (DeepEP pull request 420); two nodes of eight B300 reach 44 GB/s of network rows with 8 units (DeepEP issue 590).
 
-use super::{Dispatcher, Kernels, Rows, Traffic, rank_dedup, two_stage};
+use super::{Dispatcher, ExchangeKernels, ExchangeRows, Traffic, rank_dedup, two_stage};
 use crate::moe::RowRule;
 use crate::spec::workload::DispatcherKind;
 
@@ -16,15 +16,15 @@ impl Dispatcher for Hybrid {
     fn kind(&self) -> DispatcherKind {
         DispatcherKind::Hybridep
     }
-    fn rows(&self, t: &Traffic) -> Rows {
+    fn rows(&self, t: &Traffic) -> ExchangeRows {
         if t.domains() > 1.0 { two_stage::rows(t) } else { rank_dedup::rows(t) }
     }
     fn row_rule(&self, _domains: u64) -> RowRule {
         RowRule::HybridEp
     }
-    fn kernels(&self, domains: u64) -> Option<Kernels> {
+    fn kernels(&self, domains: u64) -> Option<ExchangeKernels> {
         let across = domains > 1;
-        Some(Kernels {
+        Some(ExchangeKernels {
             units: if across { 8 } else { 16 },
             rate_per_unit: if across { 11e9 } else { 34e9 },
             network_share: 0.8,

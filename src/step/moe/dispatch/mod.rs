@@ -9,9 +9,9 @@ mod traffic;
 mod two_stage;
 mod two_stage_proxy;
 
-pub use traffic::{Dispatcher, Kernels, Rows, Traffic};
+pub use traffic::{Dispatcher, ExchangeKernels, ExchangeRows, Traffic};
 
-use super::Exchange;
+use super::MoeExchange;
 use crate::spec::workload::DispatcherKind;
 
 /// All dispatchers, one for each kind.
@@ -19,7 +19,7 @@ pub static DISPATCHERS: [&dyn Dispatcher; 7] = [
     &all_to_all::AllToAll,
     &all_to_all_pxn::AllToAllPxn,
     &all_gather::AllGather,
-    &two_stage::TwoStage,
+    &two_stage::TwoStageDispatch,
     &two_stage_proxy::TwoStageProxy,
     &hybrid::Hybrid,
     &rank_dedup::RankDedup,
@@ -32,13 +32,13 @@ pub fn dispatcher(kind: DispatcherKind) -> &'static dyn Dispatcher {
 
 impl dyn Dispatcher {
     /// Bytes that one rank sends in one exchange: (network, scale-up, handled).
-    pub fn bytes(&self, t: &Traffic, row_bytes: u64) -> Rows {
-        let Rows { network, scale_up, handled } = self.rows(t);
+    pub fn bytes(&self, t: &Traffic, row_bytes: u64) -> ExchangeRows {
+        let ExchangeRows { network, scale_up, handled } = self.rows(t);
         let row = row_bytes as f64;
-        Rows { network: network * row, scale_up: scale_up * row, handled: handled * row }
+        ExchangeRows { network: network * row, scale_up: scale_up * row, handled: handled * row }
     }
     /// True if ranks must first learn how many rows an exchange brings (and the host waits for that).
-    pub fn counts(&self, exchange: Exchange) -> bool {
-        exchange == Exchange::Dispatch
+    pub fn counts(&self, exchange: MoeExchange) -> bool {
+        exchange == MoeExchange::Dispatch
     }
 }

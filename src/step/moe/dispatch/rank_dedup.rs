@@ -1,6 +1,6 @@
 //! `rank-dedup`: one row for each distinct rank, sent straight to it, wherever it is.
 
-use super::{Dispatcher, Rows, Traffic};
+use super::{Dispatcher, ExchangeRows, Traffic};
 use crate::moe::RowRule;
 use crate::spec::workload::DispatcherKind;
 
@@ -9,15 +9,15 @@ use crate::spec::workload::DispatcherKind;
 pub struct RankDedup;
 
 /// Rows sent straight to each distinct rank.
-pub(super) fn rows(t: &Traffic) -> Rows {
-    Rows::straight(t, t.tokens * t.ranks_per_token)
+pub(super) fn rows(t: &Traffic) -> ExchangeRows {
+    ExchangeRows::straight(t, t.tokens * t.ranks_per_token)
 }
 
 impl Dispatcher for RankDedup {
     fn kind(&self) -> DispatcherKind {
         DispatcherKind::RankDedup
     }
-    fn rows(&self, t: &Traffic) -> Rows {
+    fn rows(&self, t: &Traffic) -> ExchangeRows {
         rows(t)
     }
     fn row_rule(&self, _domains: u64) -> RowRule {

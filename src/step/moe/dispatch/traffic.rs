@@ -29,7 +29,7 @@ impl Traffic {
 
 /// Rows that one rank sends (and receives) in one exchange.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Rows {
+pub struct ExchangeRows {
     /// Through its network port.
     pub network: f64,
     /// Over scale-up links.
@@ -38,10 +38,10 @@ pub struct Rows {
     pub handled: f64,
 }
 
-impl Rows {
+impl ExchangeRows {
     /// So many rows of a rank sent straight to ranks, all alike often.
-    pub(super) fn straight(t: &Traffic, rows: f64) -> Rows {
-        Rows {
+    pub(super) fn straight(t: &Traffic, rows: f64) -> ExchangeRows {
+        ExchangeRows {
             network: rows * (t.ranks - t.per_domain) / t.ranks,
             scale_up: rows * (t.per_domain - 1.0) / t.ranks,
             handled: rows,
@@ -51,7 +51,7 @@ impl Rows {
 
 /// The cost of the exchange's own kernels. Rates are measured beside compute where nothing else is said.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Kernels {
+pub struct ExchangeKernels {
     /// Compute units that dispatch and combine hold from start to end, where the workload does not say.
     pub units: u32,
     /// Bytes per second and unit of what is handled; infinite where the links alone limit.
@@ -73,11 +73,11 @@ pub trait Dispatcher: Sync + std::fmt::Debug {
     /// The kind of dispatcher.
     fn kind(&self) -> DispatcherKind;
     /// Rows of one exchange of one rank.
-    fn rows(&self, t: &Traffic) -> Rows;
+    fn rows(&self, t: &Traffic) -> ExchangeRows;
     /// The bytes of a row; `domains` is the number of scale-up domains.
     fn row_rule(&self, domains: u64) -> RowRule;
     /// The cost of its kernels; `None` where it runs the machine's usual collectives.
-    fn kernels(&self, _domains: u64) -> Option<Kernels> {
+    fn kernels(&self, _domains: u64) -> Option<ExchangeKernels> {
         None
     }
     /// True if the rows of one token for one rank are one (copied to its experts there, summed before they go back).

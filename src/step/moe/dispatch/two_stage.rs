@@ -15,37 +15,37 @@
 //! an adapter. Over 16 ranks with NVLink of 450 GB/s 24 units move 62 GB/s (H20: issue 148), 2.6 GB/s a unit. To tell
 //! one another how many rows come takes 0.10 to 0.16 ms (issue 397). Before that: `two-stage-proxy`.
 
-use super::{Dispatcher, Kernels, Rows, Traffic, rank_dedup};
+use super::{Dispatcher, ExchangeKernels, ExchangeRows, Traffic, rank_dedup};
 use crate::moe::RowRule;
 use crate::spec::workload::DispatcherKind;
 
 /// See the module's text.
 #[derive(Debug)]
-pub struct TwoStage;
+pub struct TwoStageDispatch;
 
 /// Rows of any exchange in two stages.
-pub(super) fn rows(t: &Traffic) -> Rows {
+pub(super) fn rows(t: &Traffic) -> ExchangeRows {
     let n = t.domains();
-    Rows {
+    ExchangeRows {
         network: t.tokens * t.domains_per_token * (n - 1.0) / n,
         scale_up: t.tokens * t.ranks_per_token * (t.per_domain - 1.0) / t.per_domain,
         handled: t.tokens * t.domains_per_token,
     }
 }
 
-impl Dispatcher for TwoStage {
+impl Dispatcher for TwoStageDispatch {
     fn kind(&self) -> DispatcherKind {
         DispatcherKind::TwoStage
     }
-    fn rows(&self, t: &Traffic) -> Rows {
+    fn rows(&self, t: &Traffic) -> ExchangeRows {
         if t.domains() > 1.0 { rows(t) } else { rank_dedup::rows(t) }
     }
     fn row_rule(&self, domains: u64) -> RowRule {
         if domains > 1 { RowRule::DeepEp } else { RowRule::Payload }
     }
-    fn kernels(&self, domains: u64) -> Option<Kernels> {
+    fn kernels(&self, domains: u64) -> Option<ExchangeKernels> {
         let across = domains > 1;
-        Some(Kernels {
+        Some(ExchangeKernels {
             units: 20,
             rate_per_unit: if across { 2.6e9 } else { 19e9 },
             network_share: 0.88,

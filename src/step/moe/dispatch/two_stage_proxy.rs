@@ -7,8 +7,8 @@
 //! that line), and 0.92 ms more for the dispatch that makes the handle. Links reach 160 of 200 and 40 of 50 GB/s
 //! (arXiv 2505.09343, section 4.3).
 
-use super::two_stage::TwoStage;
-use super::{Dispatcher, Kernels, Rows, Traffic};
+use super::two_stage::TwoStageDispatch;
+use super::{Dispatcher, ExchangeKernels, ExchangeRows, Traffic};
 use crate::moe::RowRule;
 use crate::spec::workload::DispatcherKind;
 
@@ -20,15 +20,15 @@ impl Dispatcher for TwoStageProxy {
     fn kind(&self) -> DispatcherKind {
         DispatcherKind::TwoStageProxy
     }
-    fn rows(&self, t: &Traffic) -> Rows {
-        TwoStage.rows(t)
+    fn rows(&self, t: &Traffic) -> ExchangeRows {
+        TwoStageDispatch.rows(t)
     }
     fn row_rule(&self, domains: u64) -> RowRule {
-        TwoStage.row_rule(domains)
+        TwoStageDispatch.row_rule(domains)
     }
-    fn kernels(&self, domains: u64) -> Option<Kernels> {
-        let kernels = TwoStage.kernels(domains)?;
-        let proxy = Kernels {
+    fn kernels(&self, domains: u64) -> Option<ExchangeKernels> {
+        let kernels = TwoStageDispatch.kernels(domains)?;
+        let proxy = ExchangeKernels {
             rate_per_unit: 1.93e9,
             network_share: 0.8,
             start_s: 0.45e-3,

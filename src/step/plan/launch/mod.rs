@@ -39,7 +39,7 @@ pub struct Setting {
 
 /// The ops that the host waits for before it launches on.
 #[derive(Clone, Copy, Debug)]
-pub struct Read {
+pub struct HostWait {
     /// Why.
     pub what: HostRead,
     /// The op whose end it waits for.
@@ -48,15 +48,15 @@ pub struct Read {
     pub behind: OpId,
 }
 
-impl Read {
+impl HostWait {
     /// As soon as the op is launched.
-    pub fn at_once(what: HostRead, op: OpId) -> Read {
-        Read { what, of: op, behind: op }
+    pub fn at_once(what: HostRead, op: OpId) -> HostWait {
+        HostWait { what, of: op, behind: op }
     }
 }
 
 /// The program with its launches; the host reads back the results of `reads`, which are in the order of their launches.
-pub fn launch(program: &Program, host: &HostSpec, setting: Setting, reads: &[Read]) -> Program {
+pub fn launch(program: &Program, host: &HostSpec, setting: Setting, reads: &[HostWait]) -> Program {
     let mut b = ProgramBuilder::with_room_of(program);
     for stream in &program.streams {
         b.stream(stream.kind);
@@ -119,7 +119,7 @@ struct Launcher<'a> {
     /// The ops that the op at hand waits for.
     waits: Vec<OpId>,
     /// The graph under way.
-    graph: Option<Graph>,
+    graph: Option<LaunchGraph>,
     /// By stream: what was launched there last, and for which micro-batch.
     last: Vec<Option<(u32, u32)>>,
     /// Layer and micro-batch of the kernel of a pass that was launched last, and of its last product of experts: passes
@@ -137,7 +137,7 @@ fn is_grouped(info: &OpInfo) -> bool {
 }
 
 /// Ops that are launched together.
-struct Graph {
+struct LaunchGraph {
     /// The key that they have in common.
     key: (Option<Phase>, Option<u32>, u32),
     launch: OpId,
@@ -233,7 +233,7 @@ impl Launcher<'_> {
         };
         if self.graph.as_ref().is_none_or(|graph| graph.key != key) {
             let launch = self.work("launch graph", info.phase, self.host.graphs.launch_us, &[]);
-            self.graph = Some(Graph { key, launch, streams: vec![op.stream] });
+            self.graph = Some(LaunchGraph { key, launch, streams: vec![op.stream] });
             return (Some(launch), true);
         }
         let graph = self.graph.as_mut().expect("a graph with this key");

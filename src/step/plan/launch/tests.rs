@@ -28,7 +28,7 @@ fn play_on(case: &Value, slowness: f64, read: HostRead, step_us: f64) -> (f64, f
     for run in case["ops"].as_array().expect("runs") {
         for _ in 0..run[0].as_u64().expect("a count") {
             if run[1] == "sync" {
-                reads.push(Read::at_once(read, OpId(b.len() as u32 - 1)));
+                reads.push(HostWait::at_once(read, OpId(b.len() as u32 - 1)));
             } else {
                 b.op(compute, Work::Compute { time: Time::from_us(us(&run[1])) }, &[], info, 0);
             }

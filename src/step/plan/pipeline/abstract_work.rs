@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::programs::{Posts, with_posts};
-use super::{Channel, Options, Pipeline, Receive, Sends, StageWork, Task, phase};
+use super::{Channel, Pipeline, PipelineOptions, Receive, Sends, StageWork, Task, phase};
 use crate::schedule::{Order, PassTimes, Slot, SlowEdge};
 use stepsim_core::ids::{CommId, OpId, ProgramId, RankId};
 use stepsim_core::program::{Action, OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
@@ -53,7 +53,8 @@ pub fn abstract_world_over(
         slot_ops: Vec::new(),
         infos: BTreeMap::new(),
     };
-    let options = Options { sends, lanes: lanes(order, &work, slow_p2p), ..Options::default() };
+    let options =
+        PipelineOptions { sends, lanes: lanes(order, &work, slow_p2p), ..PipelineOptions::default() };
     let mut pipeline = with_posts(order, options, &Posts::default(), &mut work);
     let receives = std::mem::take(&mut pipeline.receives);
     let is_slow = |channel: &Channel| {

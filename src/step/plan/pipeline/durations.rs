@@ -27,10 +27,10 @@ pub struct Durations {
     pub micro_batches: u32,
     /// The work of a rank before its first pass, in this order.
     #[serde(default)]
-    pub before: Vec<Around>,
+    pub before: Vec<OuterWork>,
     /// The work of a rank after its last pass, in this order.
     #[serde(default)]
-    pub after: Vec<Around>,
+    pub after: Vec<OuterWork>,
     /// The steps.
     pub steps: Vec<StepDurations>,
 }
@@ -38,18 +38,18 @@ pub struct Durations {
 /// Work before or after the passes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Around {
+pub struct OuterWork {
     /// Its name among the times.
     pub name: String,
     /// Who begins it together.
     #[serde(default)]
-    pub group: Group,
+    pub group: StartGroup,
 }
 
 /// Ranks that begin something together: none of them sooner than the last is ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Group {
+pub enum StartGroup {
     /// Each rank by itself: work of its own.
     #[default]
     Alone,
@@ -74,47 +74,47 @@ pub struct StepDurations {
     pub measured: Option<f64>,
     /// Times of passes (`F`, `B`, `I`, `W`), of transfers (`send F`, `send B`, by the sending stage) and of what stands
     /// around them. What is left out takes no time.
-    pub times: BTreeMap<String, Times>,
+    pub times: BTreeMap<String, TimeTable>,
     /// The wait of each pass beyond its inputs before it began: the host launched it late.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub delays: BTreeMap<String, Times>,
+    pub delays: BTreeMap<String, TimeTable>,
 }
 
 /// A time, or times by stage, micro-batch, replica.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Times {
+pub enum TimeTable {
     /// There is none.
     Absent(()),
     /// The same for all.
     Same(f64),
     /// One for each.
-    Each(Vec<Times>),
+    Each(Vec<TimeTable>),
 }
 
-impl Times {
+impl TimeTable {
     fn depth(&self) -> usize {
         match self {
-            Times::Each(list) => 1 + list.iter().map(Times::depth).max().unwrap_or(0),
+            TimeTable::Each(list) => 1 + list.iter().map(TimeTable::depth).max().unwrap_or(0),
             _ => 0,
         }
     }
     fn at(&self, path: &[u32]) -> Option<f64> {
         match (self, path) {
-            (Times::Absent(()), _) => None,
-            (Times::Same(time), _) => Some(*time),
-            (Times::Each(list), [first, rest @ ..]) => list.get(*first as usize)?.at(rest),
-            (Times::Each(_), []) => None,
+            (TimeTable::Absent(()), _) => None,
+            (TimeTable::Same(time), _) => Some(*time),
+            (TimeTable::Each(list), [first, rest @ ..]) => list.get(*first as usize)?.at(rest),
+            (TimeTable::Each(_), []) => None,
         }
     }
     fn check(&self, lengths: &[(u32, &str)], path: &str) -> Result<(), SpecError> {
         match (self, lengths) {
-            (Times::Absent(()), _) => Ok(()),
-            (Times::Same(time), _) if (0.0..=1e6).contains(time) => Ok(()),
-            (Times::Same(time), _) => {
+            (TimeTable::Absent(()), _) => Ok(()),
+            (TimeTable::Same(time), _) if (0.0..=1e6).contains(time) => Ok(()),
+            (TimeTable::Same(time), _) => {
                 Err(SpecError::at(path, format!("{time} is not allowed")).allowed(ALLOWED))
             }
-            (Times::Each(list), [(length, of), rest @ ..]) => {
+            (TimeTable::Each(list), [(length, of), rest @ ..]) => {
                 if list.len() != *length as usize {
                     let problem = format!("a list of {} where there are {length} {of}", list.len());
                     return Err(SpecError::at(path, problem)
@@ -122,7 +122,7 @@ impl Times {
                 }
                 list.iter().enumerate().try_for_each(|(i, t)| t.check(rest, &format!("{path}[{i}]")))
             }
-            (Times::Each(_), []) => {
+            (TimeTable::Each(_), []) => {
                 Err(SpecError::at(path, "a list where a number was expected").allowed(ALLOWED))
             }
         }
@@ -205,12 +205,12 @@ impl Durations {
     }
 }
 
-impl Times {
+impl TimeTable {
     fn largest(&self) -> f64 {
         match self {
-            Times::Absent(()) => 0.0,
-            Times::Same(time) => *time,
-            Times::Each(list) => list.iter().map(Times::largest).fold(0.0, f64::max),
+            TimeTable::Absent(()) => 0.0,
+            TimeTable::Same(time) => *time,
+            TimeTable::Each(list) => list.iter().map(TimeTable::largest).fold(0.0, f64::max),
         }
     }
     /// The time of a part at (replica, stage or rank, micro-batch); around the passes without the last.

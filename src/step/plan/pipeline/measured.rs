@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Channel, Options, StageWork, Task, phase, programs};
-use crate::plan::pipeline::durations::{Durations, Group};
+use super::{Channel, PipelineOptions, StageWork, Task, phase, programs};
+use crate::plan::pipeline::durations::{Durations, StartGroup};
 use crate::schedule::{Data, Order, Pass};
 use stepsim_core::ids::{CommId, OpId, ProgramId, RankId, TransferId};
 use stepsim_core::program::{Action, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
@@ -23,7 +23,8 @@ pub fn measured_world(order: &Order, durations: &Durations, time: TimeOf) -> Wor
     let mut pipelines = Vec::new();
     for replica in 0..durations.replicas {
         let mut work = MeasuredWork { durations, time, replica, compute: 0, infos: BTreeMap::new() };
-        let options = Options { first_slot: work.around().count() as u16, ..Options::default() };
+        let options =
+            PipelineOptions { first_slot: work.around().count() as u16, ..PipelineOptions::default() };
         let mut pipeline = programs(order, options, &mut work);
         for (program, slots) in pipeline.programs.iter_mut().zip(&pipeline.slots) {
             for op in &mut program.ops {
@@ -83,14 +84,19 @@ fn messages(world: &mut World, order: &Order, durations: &Durations, time: TimeO
 }
 
 /// Makes the communicators of what ranks begin together, of those that take part.
-fn meet(world: &mut World, durations: &Durations, time: TimeOf, (slot, name, group): (u16, &str, Group)) {
+fn meet(
+    world: &mut World,
+    durations: &Durations,
+    time: TimeOf,
+    (slot, name, group): (u16, &str, StartGroup),
+) {
     let (replicas, stages) = (durations.replicas, durations.stages);
     let all = || (0..replicas).flat_map(move |d| (0..stages).map(move |p| (d, p)));
     let groups: Vec<Vec<(u32, u32)>> = match group {
-        Group::Alone | Group::Others => all().map(|rank| vec![rank]).collect(),
-        Group::Replicas => (0..stages).map(|p| (0..replicas).map(|d| (d, p)).collect()).collect(),
-        Group::Stages => (0..replicas).map(|d| (0..stages).map(|p| (d, p)).collect()).collect(),
-        Group::All => vec![all().collect()],
+        StartGroup::Alone | StartGroup::Others => all().map(|rank| vec![rank]).collect(),
+        StartGroup::Replicas => (0..stages).map(|p| (0..replicas).map(|d| (d, p)).collect()).collect(),
+        StartGroup::Stages => (0..replicas).map(|d| (0..stages).map(|p| (d, p)).collect()).collect(),
+        StartGroup::All => vec![all().collect()],
     };
     for ranks in groups {
         let part = ranks.iter().filter(|(d, p)| time(name, &[*d, *p], false).is_some());
@@ -129,7 +135,7 @@ struct MeasuredWork<'a> {
 }
 
 impl MeasuredWork<'_> {
-    fn around(&self) -> impl Iterator<Item = (usize, &str, Group)> {
+    fn around(&self) -> impl Iterator<Item = (usize, &str, StartGroup)> {
         let all = self.durations.before.iter().chain(&self.durations.after).enumerate();
         all.map(|(slot, a)| (slot, a.name.as_str(), a.group))
     }
@@ -151,12 +157,12 @@ impl MeasuredWork<'_> {
 
     /// The work of a rank before or after its passes.
     fn do_around(&mut self, b: &mut ProgramBuilder, rank: u32, slots: std::ops::Range<usize>) {
-        let list: Vec<(usize, String, Group)> =
+        let list: Vec<(usize, String, StartGroup)> =
             self.around().filter(|a| slots.contains(&a.0)).map(|a| (a.0, a.1.to_string(), a.2)).collect();
         for (slot, name, group) in list {
             let place = [self.replica, rank];
             let Some(time) = (self.time)(&name, &place, false) else { continue };
-            if !matches!(group, Group::Alone | Group::Others) {
+            if !matches!(group, StartGroup::Alone | StartGroup::Others) {
                 let meet = Work::Comm { slot: slot as u16, transfer: TransferId(0) };
                 self.push(b, ("wait for the others", Phase::Optimizer), meet, &[], NO_MICRO_BATCH);
             }

@@ -28,7 +28,7 @@ pub use abstract_work::{AbstractPipeline, abstract_world, abstract_world_over};
 pub use measured::{TimeOf, measured_world};
 pub use reads::reads_before;
 pub use standstill::standstill;
-pub use work::{Channel, Message, Options, Pipeline, Receive, Sends, StageWork, Task, phase};
+pub use work::{Channel, Message, Pipeline, PipelineOptions, Receive, Sends, StageWork, Task, phase};
 
 use crate::schedule::Order;
 use programs::{Posts, with_posts};
@@ -36,7 +36,7 @@ use programs::{Posts, with_posts};
 /// Builds the program of every pipeline rank.
 ///
 /// `order` must have passed [`Order::check`] (those of the named schedules always do).
-pub fn programs(order: &Order, options: Options, work: &mut dyn StageWork) -> Pipeline {
+pub fn programs(order: &Order, options: PipelineOptions, work: &mut dyn StageWork) -> Pipeline {
     let posts = if options.launched { Posts::of(order, options.sends) } else { Posts::default() };
     with_posts(order, options, &posts, work)
 }

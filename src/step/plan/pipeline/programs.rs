@@ -2,7 +2,7 @@
 
 use super::rank::RankBuilder;
 use super::wires::{Channels, Wires};
-use super::{Options, Pipeline, Receive, StageWork};
+use super::{Pipeline, PipelineOptions, Receive, StageWork};
 use crate::schedule::Order;
 use stepsim_core::program::ProgramBuilder;
 
@@ -20,7 +20,7 @@ impl Posts {
 /// Builds the program of every pipeline rank, given what hosts post early.
 pub(super) fn with_posts(
     order: &Order,
-    options: Options,
+    options: PipelineOptions,
     posts: &Posts,
     work: &mut dyn StageWork,
 ) -> Pipeline {

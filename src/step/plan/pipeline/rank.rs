@@ -1,23 +1,23 @@
 //! The program of one rank: its passes with sends and receives around them.
 
 use super::wires::{Channels, Wires};
-use super::{Channel, Options, Receive, Sends, StageWork, Task};
-use crate::schedule::{Data, Order, Part, Pass, Seat, Slot, StageAt};
+use super::{Channel, PipelineOptions, Receive, Sends, StageWork, Task};
+use crate::schedule::{Data, MicroBatchPass, Order, Pass, Seat, Slot, StageAt};
 use stepsim_core::ids::{OpId, TransferId};
 use stepsim_core::program::{NO_MICRO_BATCH, OpInfo, Phase, Program, ProgramBuilder, StreamKind, Work};
 use stepsim_core::units::Time;
 
 /// One end of the lanes of a channel on one rank.
-struct End {
+struct ChannelEnd {
     wire: usize,
     /// Stream, slot, channel and message description per lane.
-    lanes: Vec<Lane>,
+    lanes: Vec<ChannelLane>,
     /// Receives posted, in the producer's order.
     posted: Vec<OpId>,
 }
 
 #[derive(Clone, Copy)]
-struct Lane {
+struct ChannelLane {
     stream: u16,
     /// The first of its slots, and how many it has: each is a message of a micro-batch.
     slot: u16,
@@ -27,7 +27,7 @@ struct Lane {
     transfer: TransferId,
 }
 
-impl Lane {
+impl ChannelLane {
     /// Pushes the messages of a micro-batch, one after the other, and returns the last.
     fn messages(&self, program: &mut ProgramBuilder, waits: &[OpId], micro_batch: u32) -> OpId {
         let mut push = |slot| {
@@ -40,7 +40,7 @@ impl Lane {
 }
 
 /// A stage border as one of a rank's chunks sees it.
-enum Border {
+enum ChunkBorder {
     /// The pipeline begins or ends here.
     Open,
     /// The other side is on this rank too.
@@ -54,18 +54,18 @@ pub(super) struct RankBuilder<'a> {
     wires: &'a Wires,
     /// Receives that are posted before a slot of this rank; see [`super::posts`].
     posts: &'a [(usize, Receive)],
-    options: Options,
+    options: PipelineOptions,
     rank: u32,
     channels: &'a mut Channels,
     program: ProgramBuilder,
     compute: u16,
     slots: Vec<u32>,
-    ends: Vec<End>,
+    ends: Vec<ChannelEnd>,
     /// `[chunk][data]`: where that input comes from, and where that output goes.
-    inputs: Vec<[Border; 2]>,
-    outputs: Vec<[Border; 2]>,
+    inputs: Vec<[ChunkBorder; 2]>,
+    outputs: Vec<[ChunkBorder; 2]>,
     /// On the rank of the first stage, by rank: how the side of each hands it its input, and how gradients go back.
-    sides: [Vec<Border>; 2],
+    sides: [Vec<ChunkBorder>; 2],
     /// Per (chunk, data, micro-batch): the op that made what stays on this rank.
     local: Vec<OpId>,
     /// The step that is being written, from 0.
@@ -73,7 +73,7 @@ pub(super) struct RankBuilder<'a> {
     /// The last op of the pass before.
     before: Option<OpId>,
     /// With exchanges between passes: what was made and is not sent yet. `None` without.
-    unsent: Option<Vec<(Part, OpId)>>,
+    unsent: Option<Vec<(MicroBatchPass, OpId)>>,
     /// The exchange right before the pass at hand, if there is one.
     exchanged: Option<OpId>,
 }
@@ -83,7 +83,7 @@ impl<'a> RankBuilder<'a> {
         order: &'a Order,
         wires: &'a Wires,
         posts: &'a [(usize, Receive)],
-        options: Options,
+        options: PipelineOptions,
         rank: u32,
         channels: &'a mut Channels,
         program: ProgramBuilder,
@@ -145,7 +145,7 @@ impl<'a> RankBuilder<'a> {
                     let together = if steady && pair(&slots[i..]) { i..i + 2 } else { i..i + 1 };
                     self.exchange(&slots[together]);
                 }
-                let mut task = |part: Part| {
+                let mut task = |part: MicroBatchPass| {
                     let c = part.chunk as usize;
                     self.task(part, first[c] == i, last[c] == i)
                 };
@@ -201,13 +201,13 @@ impl<'a> RankBuilder<'a> {
             let to = |data| order.placement.consumer_of(first, data, made?);
             let from = made.and_then(|made| order.placement.source_of(first, Data::Activations, made));
             let input = match from {
-                None => Border::Open,
-                Some(_) if rank == self.rank => Border::Inside,
+                None => ChunkBorder::Open,
+                Some(_) if rank == self.rank => ChunkBorder::Inside,
                 Some((side, data)) => self.across(work, side, first, data, StreamKind::PipelineRecv),
             };
             let output = match to(Data::Gradients) {
-                None => Border::Open,
-                Some(_) if rank == self.rank => Border::Inside,
+                None => ChunkBorder::Open,
+                Some(_) if rank == self.rank => ChunkBorder::Inside,
                 Some(side) => self.across(work, first, side, Data::Gradients, StreamKind::PipelineSend),
             };
             self.sides[0].push(input);
@@ -215,7 +215,7 @@ impl<'a> RankBuilder<'a> {
         }
     }
     /// The border over which the input of a pass comes.
-    fn input_of(&self, part: Part, at: StageAt, data: Data) -> &Border {
+    fn input_of(&self, part: MicroBatchPass, at: StageAt, data: Data) -> &ChunkBorder {
         match self.order.placement.source_of(at, data, part.micro_batch) {
             Some((side, _)) if self.order.placement.is_side(side) && at.stage == 0 => {
                 &self.sides[0][self.order.placement.seat(side).rank as usize]
@@ -224,7 +224,7 @@ impl<'a> RankBuilder<'a> {
         }
     }
     /// The border over which the output of a pass goes.
-    fn output_of(&self, part: Part, data: Data) -> &Border {
+    fn output_of(&self, part: MicroBatchPass, data: Data) -> &ChunkBorder {
         let placement = &self.order.placement;
         let at = placement.stage(Seat { rank: self.rank, chunk: part.chunk });
         match placement.consumer_of(at, data, part.micro_batch) {
@@ -233,17 +233,17 @@ impl<'a> RankBuilder<'a> {
         }
     }
 
-    fn input_border(&mut self, work: &mut dyn StageWork, at: StageAt, data: Data) -> Border {
+    fn input_border(&mut self, work: &mut dyn StageWork, at: StageAt, data: Data) -> ChunkBorder {
         match self.source(at, data) {
-            None => Border::Open,
-            Some((from, _)) if self.order.placement.seat(from).rank == self.rank => Border::Inside,
+            None => ChunkBorder::Open,
+            Some((from, _)) if self.order.placement.seat(from).rank == self.rank => ChunkBorder::Inside,
             Some((from, data)) => self.across(work, from, at, data, StreamKind::PipelineRecv),
         }
     }
-    fn output_border(&mut self, work: &mut dyn StageWork, at: StageAt, data: Data) -> Border {
+    fn output_border(&mut self, work: &mut dyn StageWork, at: StageAt, data: Data) -> ChunkBorder {
         match self.consumer(at, data) {
-            None => Border::Open,
-            Some(to) if self.order.placement.seat(to).rank == self.rank => Border::Inside,
+            None => ChunkBorder::Open,
+            Some(to) if self.order.placement.seat(to).rank == self.rank => ChunkBorder::Inside,
             Some(to) => self.across(work, at, to, data, StreamKind::PipelineSend),
         }
     }
@@ -255,7 +255,7 @@ impl<'a> RankBuilder<'a> {
         to: StageAt,
         data: Data,
         kind: StreamKind,
-    ) -> Border {
+    ) -> ChunkBorder {
         let placement = &self.order.placement;
         let sends = kind == StreamKind::PipelineSend;
         let wire = self.wires.between(placement, from, Some(to), data);
@@ -271,25 +271,25 @@ impl<'a> RankBuilder<'a> {
             let slot = self.options.first_slot + self.slots.len() as u16;
             let slots = message.fans[usize::from(!sends)] as u16;
             self.slots.extend((0..slots).map(|_| index));
-            lanes.push(Lane { stream, slot, slots, channel: index, info, transfer: message.transfer });
+            lanes.push(ChannelLane { stream, slot, slots, channel: index, info, transfer: message.transfer });
         }
-        self.ends.push(End { wire, lanes, posted: Vec::new() });
-        Border::Across(self.ends.len() - 1)
+        self.ends.push(ChannelEnd { wire, lanes, posted: Vec::new() });
+        ChunkBorder::Across(self.ends.len() - 1)
     }
 
-    fn task(&mut self, part: Part, first_of_chunk: bool, last_of_chunk: bool) -> Task {
+    fn task(&mut self, part: MicroBatchPass, first_of_chunk: bool, last_of_chunk: bool) -> Task {
         let mut exchange = self.exchanged.take();
         let at = self.order.placement.stage(Seat { rank: self.rank, chunk: part.chunk });
         let input = part.pass.makes().and_then(|data| match *self.input_of(part, at, data) {
-            Border::Open => None,
-            Border::Inside => {
+            ChunkBorder::Open => None,
+            ChunkBorder::Inside => {
                 let (from, data) = self.order.placement.source_of(at, data, part.micro_batch)?;
                 Some(
                     self.local
                         [self.local_index(self.order.placement.seat(from).chunk, data, part.micro_batch)],
                 )
             }
-            Border::Across(end) => {
+            ChunkBorder::Across(end) => {
                 let posted = self.program.len();
                 let op = self.receive(end, part.micro_batch);
                 // Where a host posts receives early, a blocking one still waits for the receive of the pass.
@@ -307,7 +307,7 @@ impl<'a> RankBuilder<'a> {
     fn receive(&mut self, end: usize, micro_batch: u32) -> OpId {
         let place = self.place(self.ends[end].wire, micro_batch);
         while self.ends[end].posted.len() <= place {
-            let End { wire, lanes, posted } = &mut self.ends[end];
+            let ChannelEnd { wire, lanes, posted } = &mut self.ends[end];
             let lane = lanes[posted.len() % lanes.len()];
             let made = &self.wires.made[*wire];
             let micro_batch = made[posted.len() % made.len()];
@@ -340,7 +340,7 @@ impl<'a> RankBuilder<'a> {
             unsent.into_iter().filter_map(|(part, _)| self.send(part, before)).collect();
         for part in next.iter().flat_map(Slot::parts) {
             let input = part.pass.makes().map(|data| &self.inputs[part.chunk as usize][data as usize]);
-            if let Some(&Border::Across(end)) = input {
+            if let Some(&ChunkBorder::Across(end)) = input {
                 waits.push(self.receive(end, part.micro_batch));
             }
         }
@@ -353,23 +353,23 @@ impl<'a> RankBuilder<'a> {
     }
 
     /// Sends what `part` has made, now or with the next exchange, or remembers it for this rank.
-    fn output(&mut self, part: Part, done: OpId) {
+    fn output(&mut self, part: MicroBatchPass, done: OpId) {
         match &mut self.unsent {
             Some(unsent) => unsent.push((part, done)),
             None => drop(self.send(part, done)),
         }
         let Some(data) = part.pass.makes() else { return };
-        if !matches!(self.output_of(part, data), Border::Across(_)) {
+        if !matches!(self.output_of(part, data), ChunkBorder::Across(_)) {
             let index = self.local_index(part.chunk, data, part.micro_batch);
             self.local[index] = done;
         }
     }
 
     /// Sends what `part` has made after `done`, if another rank takes it.
-    fn send(&mut self, part: Part, done: OpId) -> Option<OpId> {
+    fn send(&mut self, part: MicroBatchPass, done: OpId) -> Option<OpId> {
         let data = part.pass.makes()?;
-        if let Border::Across(end) = *self.output_of(part, data) {
-            let End { wire, lanes, .. } = &self.ends[end];
+        if let ChunkBorder::Across(end) = *self.output_of(part, data) {
+            let ChannelEnd { wire, lanes, .. } = &self.ends[end];
             let lane = lanes[self.place(*wire, part.micro_batch) % lanes.len()];
             return Some(lane.messages(&mut self.program, &[done], part.micro_batch));
         }

@@ -1,7 +1,7 @@
 //! The ops that hosts may wait for before a pass; the stack says which of them a host does wait for.
 
 use super::work::Task;
-use crate::plan::launch::Read;
+use crate::plan::launch::HostWait;
 use crate::schedule::Pass;
 use crate::spec::stack::HostRead;
 use stepsim_core::ids::OpId;
@@ -14,7 +14,7 @@ pub fn reads_before(
     compute: u16,
     task: &Task,
     waits: bool,
-) -> impl Iterator<Item = Read> + use<> {
+) -> impl Iterator<Item = HostWait> + use<> {
     let last = b.len().checked_sub(1).map(|last| OpId(last as u32));
     let runs = last.filter(|_| b.recent(compute, 1).is_some());
     let reads = [
@@ -22,5 +22,5 @@ pub fn reads_before(
         (runs, HostRead::Passes),
         (runs.filter(|_| task.part.pass == Pass::Forward), HostRead::Batch),
     ];
-    reads.into_iter().filter_map(move |(of, what)| Some(Read { what, of: of?, behind: last? }))
+    reads.into_iter().filter_map(move |(of, what)| Some(HostWait { what, of: of?, behind: last? }))
 }

@@ -6,19 +6,19 @@
 //! messages are left out.
 
 use super::abstract_work::{UNIT, world};
-use super::{Options, Sends, StageWork, Task, phase, programs, reads_before};
-use crate::plan::launch::{Read, Setting, launch};
+use super::{PipelineOptions, Sends, StageWork, Task, phase, programs, reads_before};
+use crate::plan::launch::{HostWait, Setting, launch};
 use crate::schedule::Order;
 use crate::spec::stack::{HostSpec, LayerHosts};
-use stepsim_core::engine::{self, EngineError, Waiting};
+use stepsim_core::engine::{self, EngineError, WaitingOp};
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{OpInfo, ProgramBuilder, StreamKind, Work};
 use stepsim_core::units::Time;
 
 /// The cycle of waits in which an order comes to a standstill with these sends; `None` where it runs.
-pub fn standstill(order: &Order, sends: Sends, host: Option<&HostSpec>) -> Option<Vec<Waiting>> {
-    let mut passes = Passes { host_waits: sends != Sends::Asynchronous, ..Passes::default() };
-    let options = Options { sends, launched: host.is_some(), ..Options::default() };
+pub fn standstill(order: &Order, sends: Sends, host: Option<&HostSpec>) -> Option<Vec<WaitingOp>> {
+    let mut passes = KernelPasses { host_waits: sends != Sends::Asynchronous, ..KernelPasses::default() };
+    let options = PipelineOptions { sends, launched: host.is_some(), ..PipelineOptions::default() };
     let mut pipeline = programs(order, options, &mut passes);
     if let Some(host) = host {
         let setting = Setting {
@@ -42,13 +42,13 @@ pub fn standstill(order: &Order, sends: Sends, host: Option<&HostSpec>) -> Optio
 
 /// A kernel a pass, and what the host reads by rank.
 #[derive(Default)]
-struct Passes {
+struct KernelPasses {
     host_waits: bool,
     compute: u16,
-    reads: Vec<Vec<Read>>,
+    reads: Vec<Vec<HostWait>>,
 }
 
-impl Passes {
+impl KernelPasses {
     fn push(&self, b: &mut ProgramBuilder, task: &Task, waits: &[OpId]) -> OpId {
         let phase = phase(task.part.pass);
         let info = OpInfo::of("pass", phase, 0.0);
@@ -57,7 +57,7 @@ impl Passes {
     }
 }
 
-impl StageWork for Passes {
+impl StageWork for KernelPasses {
     fn begin(&mut self, b: &mut ProgramBuilder, _rank: u32) -> u16 {
         self.reads.push(Vec::new());
         self.compute = b.stream(StreamKind::Compute);

@@ -1,7 +1,7 @@
 //! The transfers of an order: what each stage makes, and the channels that carry it.
 
 use super::Channel;
-use crate::schedule::{Data, Order, Placement, Seat, StageAt};
+use crate::schedule::{Data, Order, Seat, StageAt, StagePlacement};
 
 /// The channels met so far; each is met on two ranks.
 pub(super) struct Channels {
@@ -59,7 +59,7 @@ impl Wires {
     /// The wire from a stage to another: it belongs to the stage that makes the data, or to the side that takes them.
     pub(super) fn between(
         &self,
-        placement: &Placement,
+        placement: &StagePlacement,
         from: StageAt,
         to: Option<StageAt>,
         data: Data,

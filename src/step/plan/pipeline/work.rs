@@ -1,6 +1,6 @@
 //! The requests of a pipeline, and the work of its stages.
 
-use crate::schedule::{Data, Part, Pass, Seat, StageAt};
+use crate::schedule::{Data, MicroBatchPass, Pass, Seat, StageAt};
 use stepsim_core::declare::defaults;
 use stepsim_core::ids::{OpId, TransferId};
 use stepsim_core::program::{Phase, Program, ProgramBuilder};
@@ -57,7 +57,7 @@ pub struct Task {
     /// The stage that the chunk is.
     pub at: StageAt,
     /// Pass, chunk and micro-batch.
-    pub part: Part,
+    pub part: MicroBatchPass,
     /// The op that ends when the input is there: a receive, or on this rank the pass across the border (for the
     /// backward pass of the last stage its own forward pass). `None` for the first stage's forward pass and for weight
     /// gradients.
@@ -121,7 +121,7 @@ pub struct Receive {
 defaults! {
     /// Settings of [`programs`](super::programs).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Options {
+    pub struct PipelineOptions {
         /// How sends are queued.
         pub sends: Sends = Sends::Asynchronous,
         /// Parallel lanes of each channel, at least 1.

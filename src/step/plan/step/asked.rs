@@ -3,10 +3,10 @@
 
 use super::PlanError;
 use super::groups::{self, Degrees, Group, UNCUT};
-use super::residency::Placed;
+use super::residency::TierShares;
 use crate::model::CommGroup;
 use crate::model::flops::TokenFlops;
-use crate::schedule::{self, Choice, LayerSplit, Order, Pass, Slot, split_layers};
+use crate::schedule::{self, LayerSplit, Order, Pass, ScheduleChoice, Slot, split_layers};
 use crate::sharding::{Exchange, GroupSize};
 use crate::spec::SpecError;
 use crate::spec::model::ModelSpec;
@@ -96,8 +96,8 @@ fn degrees(w: &WorkloadSpec, devices: u64) -> Degrees {
 pub fn order(w: &WorkloadSpec, micro_batches: u32) -> Result<Order, PlanError> {
     let pipeline = &w.parallelism.pipeline;
     let order = match pipeline.choice() {
-        Choice::Named(schedule) => schedule.order(&pipeline.shape(micro_batches))?,
-        Choice::File => user_order(w, micro_batches)?,
+        ScheduleChoice::Named(schedule) => schedule.order(&pipeline.shape(micro_batches))?,
+        ScheduleChoice::File => user_order(w, micro_batches)?,
     };
     let order = match &w.model {
         ModelRef::Inline(model) => with_sides(order, w, model),
@@ -129,7 +129,7 @@ pub fn fewest_micro_batches(w: &WorkloadSpec, micro_batches: u32) -> u32 {
         return micro_batches;
     }
     let turns = match (pipeline.choice(), w.expert.overlap) {
-        (Choice::Named(schedule), ExpertOverlap::None | ExpertOverlap::SharedExpert) => {
+        (ScheduleChoice::Named(schedule), ExpertOverlap::None | ExpertOverlap::SharedExpert) => {
             schedule.turns(&pipeline.shape(micro_batches))
         }
         _ => None,
@@ -257,7 +257,7 @@ pub fn expert_domains(
 }
 
 /// The groups of more than one member that the step uses, and its copies: the communicator slots of every program.
-pub(super) fn groups_of(w: &WorkloadSpec, model: &ModelSpec, d: &Degrees, p: &Placed) -> Vec<Group> {
+pub(super) fn groups_of(w: &WorkloadSpec, model: &ModelSpec, d: &Degrees, p: &TierShares) -> Vec<Group> {
     let moe = model.moe.is_some();
     let mut groups: Vec<Group> = [
         CommGroup::Tensor,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::groups::Group;
-use super::templates::{Programs, Written};
+use super::templates::{Programs, VariantPrograms};
 use super::{PlanError, Setup, Variant};
 use crate::collective::{CollectiveError, Lowering};
 use crate::plan::pipeline::Pipeline;
@@ -30,7 +30,7 @@ const UNBOUND: CommId = CommId(u32::MAX);
 impl Assembly<'_, '_> {
     /// `all`: the programs of every variant; they differ in their kernels alone.
     pub fn world(mut self, all: Programs) -> Result<World, PlanError> {
-        let Some(Written { pipeline, .. }) = all.written.first() else { return Ok(World::default()) };
+        let Some(VariantPrograms { pipeline, .. }) = all.written.first() else { return Ok(World::default()) };
         let mut world = World {
             resources: (0..self.machine.resources())
                 .map(|r| Resource { capacity: self.machine.capacity(ResourceId(r)) })
@@ -76,7 +76,7 @@ impl Assembly<'_, '_> {
     fn programs(&self, all: &Programs) -> Vec<(Variant, u32)> {
         let run: std::collections::BTreeSet<(Variant, u32)> =
             (0..self.layout.ranks()).map(|r| self.runs(RankId(r))).collect();
-        let of_variant = |(written, own): (&Written, &Vec<Arc<Program>>)| {
+        let of_variant = |(written, own): (&VariantPrograms, &Vec<Arc<Program>>)| {
             let variant = written.variant;
             (0..own.len() as u32).map(|stage| (variant, stage)).collect::<Vec<_>>()
         };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::modules::ModuleLayers;
-use super::unit::{FullRecompute, Planned, Unit, full_recompute};
+use super::unit::{FullRecompute, SizedPlan, Unit, full_recompute};
 use crate::model::{LayerPlan, Shard};
 use crate::spec::model::ModelSpec;
 use crate::spec::workload::{RecomputeSpec, Trained, WorkloadSpec};
@@ -36,14 +36,14 @@ pub struct Layers {
     modules: Vec<ModuleLayers>,
     /// The recomputation of the language model.
     policy: Arc<RecomputeSpec>,
-    embedding: Planned,
-    transformer: Vec<Planned>,
+    embedding: SizedPlan,
+    transformer: Vec<SizedPlan>,
     /// Layers that read image tokens, as the first of a stage, which keeps these.
-    keeping: BTreeMap<u32, Planned>,
+    keeping: BTreeMap<u32, SizedPlan>,
     /// The number of first layers that run forward alone.
     alone: u64,
-    prediction: Vec<Planned>,
-    head: Planned,
+    prediction: Vec<SizedPlan>,
+    head: SizedPlan,
 }
 
 /// The traits that tell layers apart: kind, load on experts (as bits) where there are any, the trained part, and two
@@ -62,8 +62,8 @@ impl Layers {
     ) -> Layers {
         let (policy, training) = (Arc::new(workload.recompute.clone()), &workload.training);
         let below = workload.trains_modules();
-        let planned = |plan: LayerPlan| Planned::new(plan, &policy);
-        let mut known: Vec<(Different<'_>, Planned)> = Vec::new();
+        let planned = |plan: LayerPlan| SizedPlan::new(plan, &policy);
+        let mut known: Vec<(Different<'_>, SizedPlan)> = Vec::new();
         let mut layer_of = |layer: u64, keeps_images: bool| {
             let load = loads.get(layer as usize).or(loads.first()).filter(|_| model.has_experts(layer));
             let (trained, lowest) =
@@ -78,7 +78,7 @@ impl Layers {
             known.push((kind, planned(LayerPlan::transformer(&model.layer(layer), &shard))));
             known[known.len() - 1].1.clone()
         };
-        let transformer: Vec<Planned> = (0..model.layers).map(|layer| layer_of(layer, false)).collect();
+        let transformer: Vec<SizedPlan> = (0..model.layers).map(|layer| layer_of(layer, false)).collect();
         let reads = |layer: &u32| transformer[*layer as usize].plan.image_bytes > 0;
         let keeping = (0..model.layers as u32).filter(reads).map(|l| (l, layer_of(l.into(), true))).collect();
         let alone = if below || training.is_whole() { 0 } else { training.lowest(model) };

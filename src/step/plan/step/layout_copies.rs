@@ -10,7 +10,7 @@
 //! They run between the layer's own kernels.
 
 use super::overlap::is_cut;
-use super::residency::Shares;
+use super::residency::StateShares;
 use super::unit::{FullRecompute, Unit};
 use crate::model::{CommGroup, CommOp, CommPoint, Item, Kernel};
 use crate::schedule::Pass;
@@ -18,7 +18,7 @@ use crate::spec::workload::WorkloadSpec;
 use stepsim_core::kernel_class::KernelClass;
 
 /// True if a step copies shards.
-pub fn copies_shards(shares: &Shares<'_>) -> bool {
+pub fn copies_shards(shares: &StateShares<'_>) -> bool {
     let workload = shares.workload;
     let cut = shares.degrees.dense.weights > 1;
     cut && workload.stack().copies.shards
@@ -26,7 +26,7 @@ pub fn copies_shards(shares: &Shares<'_>) -> bool {
 
 /// The kernels of one pass through a unit with the copies that it needs. The pass may repeat forward.
 pub fn with_copies(
-    shares: &Shares<'_>,
+    shares: &StateShares<'_>,
     unit: &Unit,
     (pass, repeats): (Pass, bool),
     items: Vec<Item>,
@@ -57,7 +57,7 @@ fn gathers(unit: &Unit, pass: Pass, repeats: bool) -> bool {
 }
 
 /// Items with copies behind gathers and in front of scatters of sequences, those that run beside kernels left out.
-fn of_sequences(shares: &Shares<'_>, items: Vec<Item>) -> Vec<Item> {
+fn of_sequences(shares: &StateShares<'_>, items: Vec<Item>) -> Vec<Item> {
     let workload: &WorkloadSpec = shares.workload;
     if !(workload.stack().copies.sequences && shares.degrees.tensor > 1) {
         return items;
@@ -80,7 +80,7 @@ fn of_sequences(shares: &Shares<'_>, items: Vec<Item>) -> Vec<Item> {
     items.iter().enumerate().flat_map(around).collect()
 }
 
-fn copy(shares: &Shares<'_>, name: &'static str, elements: u64, bytes: f64) -> Item {
+fn copy(shares: &StateShares<'_>, name: &'static str, elements: u64, bytes: f64) -> Item {
     let dtype = shares.workload.precision.compute;
     Item::Kernel(Kernel::elementwise(KernelClass::Copy, name, elements, bytes, dtype))
 }

@@ -12,7 +12,7 @@
 //!
 //! Hazards:
 //! * What decides what 3 writes must stand in the origin of `templates`, and a kernel gets its price from
-//!   `Writer::price` alone.
+//!   `RankWriter::price` alone.
 //! * All devices are taken to be of the class of the first: kernels are priced once.
 //! * Ranks of one pipeline stage share a program, so what differs inside a stage (a causal ring without zigzag, an
 //!   uneven load on experts) is priced for the rank that has most to do.
@@ -52,7 +52,7 @@ pub use pass_share::share_of_pass;
 pub use prices::{PriceList, Prices};
 pub use profile::transfer_of;
 pub use templates::Templates;
-pub use unit::{FullRecompute, State, Unit};
+pub use unit::{FullRecompute, ResidentState, Unit};
 
 use crate::collective::Lowering;
 use crate::documents::DynamicContext;
@@ -60,9 +60,9 @@ use crate::model::Shard;
 use crate::model::flops::StepFlops;
 use crate::plan::launch::Setting;
 use crate::plan::pipeline;
-use crate::plan::pipeline::{Options, Sends};
+use crate::plan::pipeline::{PipelineOptions, Sends};
 use crate::schedule;
-use crate::schedule::{Choice, Data, Order};
+use crate::schedule::{Data, Order, ScheduleChoice};
 use crate::spec::SpecError;
 use crate::spec::model::{AttentionKernel, AttentionSpec, ModelSpec};
 use crate::spec::workload::{NoiseSpec, PointToPoint, WorkloadSpec};
@@ -70,14 +70,14 @@ use crate::topology::{Axis, Layout, Machine};
 use assembly::Assembly;
 use groups::Degrees;
 use messages::Messages;
-use residency::Shares;
+use residency::StateShares;
 use setup::{Setup, Variant};
 use stage::Stage;
 use stepsim_core::ids::{DeviceId, OpId, RankId, TransferId};
-use stepsim_core::kernel_class::Kind;
+use stepsim_core::kernel_class::KernelKind;
 use stepsim_core::program::{OpInfo, Program, World};
-use templates::{OnDevice, Origin, Programs, Used, Written};
-use writer::Writer;
+use templates::{OnDevice, ProgramOrigin, Programs, TransfersByRank, VariantPrograms};
+use writer::RankWriter;
 
 /// The same prices on all devices.
 impl<P: Prices> PriceList for P {
@@ -153,13 +153,13 @@ pub fn plan(
     prices: &dyn PriceList,
     steps: u32,
 ) -> Result<Plan, PlanError> {
-    let run = Run { workload, model, machine, devices: u64::from(machine.devices()), steps };
+    let run = StepSeries { workload, model, machine, devices: u64::from(machine.devices()), steps };
     plan_on(&run, lowering, prices, None)
 }
 
 /// Steps of a workload on some devices of a machine.
 #[derive(Clone, Copy, Debug)]
-pub struct Run<'a> {
+pub struct StepSeries<'a> {
     /// The step.
     pub workload: &'a WorkloadSpec,
     /// Its model.
@@ -178,12 +178,12 @@ pub struct Run<'a> {
 /// # Errors
 /// As [`plan`].
 pub fn plan_on(
-    run: &Run<'_>,
+    run: &StepSeries<'_>,
     lowering: &mut Lowering<'_>,
     prices: &dyn PriceList,
     templates: Option<&Templates>,
 ) -> Result<Plan, PlanError> {
-    let Run { workload, model, machine, devices, .. } = *run;
+    let StepSeries { workload, model, machine, devices, .. } = *run;
     let steps = run.steps.max(1);
     let packs = Packs::new(workload, model, devices)?;
     let micro_batches = packs.most_passes().unwrap_or(workload.micro_batches(devices) as u32);
@@ -198,18 +198,24 @@ pub fn plan_on(
     check_trained(workload, &stages)?;
     let borders = borders(workload, model, &shard, &stages);
     let mut searched = false;
-    if let Choice::Named(schedule) = workload.parallelism.pipeline.choice()
+    if let ScheduleChoice::Named(schedule) = workload.parallelism.pipeline.choice()
         && schedule.facts().searched
     {
         searched = true;
-        let asked =
-            profile::Asked { workload, machine, degrees: &degrees, layout: &layout, lowering, prices };
+        let asked = profile::ProfileContext {
+            workload,
+            machine,
+            degrees: &degrees,
+            layout: &layout,
+            lowering,
+            prices,
+        };
         let widest = borders.iter().map(|border| border.message_bytes(Data::Activations)).max();
         let profile = asked.profile(&order.placement, &stages, widest.unwrap_or(0))?;
         order = schedule.order_for(&workload.parallelism.pipeline.shape(micro_batches), &profile)?;
     }
     let setup = Setup {
-        shares: Shares::of(workload, model, degrees, machine)?,
+        shares: StateShares::of(workload, model, degrees, machine)?,
         stages,
         pinned: workload.offload.pinned_buffer_bytes.map(|_| machine.tier_count(DeviceId(0)) as u8),
         steps,
@@ -220,22 +226,22 @@ pub fn plan_on(
     let sends = sends(workload.parallelism.pipeline.p2p);
     check_exchanges(workload, &order)?;
     let first_slot = setup.shares.groups.len() as u16;
-    let options = Options { sends, lanes: 1, first_slot, steps, launched: workload.host().is_some() };
+    let options = PipelineOptions { sends, lanes: 1, first_slot, steps, launched: workload.host().is_some() };
     // Every class of devices runs programs of its own, and so do ranks whose documents differ.
     let variant = |rank| Variant {
         class: machine.device_class(layout.device(rank)),
         documents: packs.of(&layout, rank),
     };
     let variants = variants(&layout, &variant);
-    let write = |lowering: &mut Lowering<'_>| -> Result<Vec<Written>, PlanError> {
+    let write = |lowering: &mut Lowering<'_>| -> Result<Vec<VariantPrograms>, PlanError> {
         let written = variants.iter().map(|kind| {
             let packed = packs.units(kind.documents, model, &shard, workload, &split, &loads);
             let own = packs.passes(kind.documents).map(|passes| self::order(workload, passes)).transpose()?;
             let order = own.as_ref().unwrap_or(&order);
             let mut stage = Stage::new(&setup, order, prices.on(kind.class), lowering, packed);
             let pipeline = pipeline::programs(order, options, &mut stage);
-            let Writer { used, reads, kernels, .. } = stage.w;
-            Ok(Written { variant: *kind, pipeline, used, reads, kernels })
+            let RankWriter { used, reads, kernels, .. } = stage.w;
+            Ok(VariantPrograms { variant: *kind, pipeline, used, reads, kernels })
         });
         written.collect()
     };
@@ -259,11 +265,14 @@ pub fn plan_on(
             let tiers = machine.tiers_of(DeviceId(0)).map(|tier| machine.tier(tier).0.to_string()).collect();
             let (model, layout, variants) = (model.clone(), layout.clone(), variants.clone());
             let origin =
-                Origin { workload, model, devices, steps, degrees, layout, domains, tiers, variants };
+                ProgramOrigin { workload, model, devices, steps, degrees, layout, domains, tiers, variants };
             templates.programs(origin, lowering, &on, write)?
         }
     };
-    let used = programs.written.iter().fold(Used::new(), |used, written| united(written.used.clone(), used));
+    let used = programs
+        .written
+        .iter()
+        .fold(TransfersByRank::new(), |used, written| united(written.used.clone(), used));
     let world =
         Assembly { machine, layout: &layout, setup: &setup, used: &used, lowering, variant: &variant }
             .world(programs)?;
@@ -313,7 +322,7 @@ pub fn executed(
         let of_module = || workload.modules.keys().any(|name| unit::names(name, &info.name));
         let of_layer = info.layer.and_then(|layer| of_layers.get(layer as usize));
         *of_layer.unwrap_or(&of_model)
-            && info.class.is_some_and(|class| class.kind() == Kind::Attention)
+            && info.class.is_some_and(|class| class.kind() == KernelKind::Attention)
             && !of_module()
     };
     // Whole ones: sums are then the same in any order.
@@ -329,7 +338,7 @@ pub fn executed(
 }
 
 /// The transfers of two variants: messages of unequal micro-batches have unequal bytes.
-fn united(mut used: Used, more: Used) -> Used {
+fn united(mut used: TransfersByRank, more: TransfersByRank) -> TransfersByRank {
     for (groups, more) in used.iter_mut().flatten().zip(more.into_iter().flatten()) {
         let new: Vec<TransferId> = more.into_iter().filter(|id| !groups.contains(id)).collect();
         groups.extend(new);

@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::unit::{FullRecompute, Planned, Unit, full_recompute};
+use super::unit::{FullRecompute, SizedPlan, Unit, full_recompute};
 use crate::model::{LayerPlan, ModuleShard};
 use crate::spec::model::ModelSpec;
 use crate::spec::workload::{RecomputeSpec, UsedModule, WorkloadSpec};
@@ -14,16 +14,16 @@ use crate::spec::workload::{RecomputeSpec, UsedModule, WorkloadSpec};
 pub(super) struct ModuleLayers {
     name: Arc<str>,
     policy: Arc<RecomputeSpec>,
-    input: Planned,
-    layers: Vec<Planned>,
-    projector: Planned,
+    input: SizedPlan,
+    layers: Vec<SizedPlan>,
+    projector: SizedPlan,
     /// The projector behind some layers, and the numbers of these.
-    deep: Option<Planned>,
+    deep: Option<SizedPlan>,
     deep_layers: Vec<u64>,
     /// The layers of each of its own stages; none where it shares a stage with the language model.
     split: Vec<Range<u32>>,
     /// The arrival of its tokens from its own stages.
-    arrival: Option<Planned>,
+    arrival: Option<SizedPlan>,
     /// True if every pipeline rank holds it beside its stages.
     is_beside: bool,
 }
@@ -38,8 +38,8 @@ impl ModuleLayers {
     ) -> ModuleLayers {
         let policy = Arc::new(workload.recompute_of(module.usage).clone());
         let shard = ModuleShard::new(workload, model, module, images);
-        let planned = |plan: LayerPlan| Planned::new(plan, &policy);
-        let mut known: Vec<(Option<&str>, Planned)> = Vec::new();
+        let planned = |plan: LayerPlan| SizedPlan::new(plan, &policy);
+        let mut known: Vec<(Option<&str>, SizedPlan)> = Vec::new();
         let layers = (0..shard.stack().layers).map(|number| {
             let kind = shard.stack().kind_of(number);
             if let Some((_, planned)) = known.iter().find(|(k, _)| *k == kind) {
@@ -99,7 +99,7 @@ impl ModuleLayers {
             .chain(end(projector, &self.projector))
             .collect()
     }
-    fn unit(&self, recompute: FullRecompute, planned: &Planned) -> Unit {
+    fn unit(&self, recompute: FullRecompute, planned: &SizedPlan) -> Unit {
         Unit { module: Some(self.name.clone()), ..Unit::new(None, recompute, planned, &self.policy) }
     }
 }

@@ -8,10 +8,10 @@ use rustc_hash::FxHashMap;
 use super::layers::units_of_stages;
 use super::pass_share::{PassShare, scheduled, shares};
 use super::unit::Unit;
-use crate::documents::{Dealt, DynamicContext, Images, Mask, PackedPass, Work, Works};
+use crate::documents::{AttentionPairs, Dealt, DynamicContext, Images, Mask, PackedPass, Works};
 use crate::model::Shard;
 use crate::model::flops::StepFlops;
-use crate::schedule::{Placement, Seat};
+use crate::schedule::{Seat, StagePlacement};
 use crate::spec::SpecError;
 use crate::spec::model::ModelSpec;
 use crate::spec::workload::WorkloadSpec;
@@ -23,7 +23,7 @@ use stepsim_core::known::number_of;
 #[derive(Clone, Debug)]
 enum Contents {
     /// The attention work in its documents.
-    Documents(Arc<Work>),
+    Documents(Arc<AttentionPairs>),
     /// Its images by module.
     Images(Arc<[u64]>),
     /// The rank's share of a pass of dynamic context parallelism.
@@ -58,7 +58,7 @@ pub struct Packs {
     dealt: Option<Dealt>,
     dynamic: Option<DynamicContext>,
     images: Option<Images>,
-    usual: Option<Arc<Work>>,
+    usual: Option<Arc<AttentionPairs>>,
     /// Contents by micro-batch: the lists that differ.
     lists: Vec<Vec<Contents>>,
     /// By data-parallel rank, in it by context-parallel rank: which list is its own.
@@ -67,9 +67,9 @@ pub struct Packs {
 }
 
 /// Units of every stage, by micro-batch.
-pub(super) type Packed = Vec<Rc<Stages>>;
+pub(super) type PackedStages = Vec<Rc<StageLists>>;
 /// The units of all stages, a list for each.
-type Stages = Vec<Vec<Unit>>;
+type StageLists = Vec<Vec<Unit>>;
 
 impl Packs {
     /// The packs of a workload on `devices`; no list where all micro-batches are alike.
@@ -91,7 +91,7 @@ impl Packs {
                 .hint("longer documents, a smaller batch.global, or per_document off")
         })?;
         let mut packs = Packs { context: context.size as u32, ..Packs::default() };
-        let mut known: Vec<Vec<&Work>> = Vec::new();
+        let mut known: Vec<Vec<&AttentionPairs>> = Vec::new();
         for (d, c) in (0..dealt.ranks()).flat_map(|d| (0..context.size as usize).map(move |c| (d, c))) {
             packs.of.push(number_of(&mut known, works.of_rank(d, c, context)));
         }
@@ -178,7 +178,7 @@ impl Packs {
         self.lists.iter().map(|list| list.len() as u32).max()
     }
     /// The attention work of a usual micro-batch.
-    pub fn usual(&self) -> Option<Arc<Work>> {
+    pub fn usual(&self) -> Option<Arc<AttentionPairs>> {
         self.usual.clone()
     }
     /// How many lists there are; one of none where all micro-batches are alike.
@@ -203,8 +203,8 @@ impl Packs {
         workload: &WorkloadSpec,
         split: &[std::ops::Range<u32>],
         loads: &[f64],
-    ) -> Packed {
-        let mut known: Vec<(&Contents, Rc<Stages>)> = Vec::new();
+    ) -> PackedStages {
+        let mut known: Vec<(&Contents, Rc<StageLists>)> = Vec::new();
         let mut units = Vec::new();
         for contents in self.lists.get(list as usize).into_iter().flatten() {
             let old = known.iter().find(|k| k.0 == contents).map(|k| k.1.clone());
@@ -229,8 +229,8 @@ impl Packs {
 }
 
 /// Equal works once.
-fn shared(list: &[&Work]) -> Vec<Contents> {
-    let mut shared: Vec<Arc<Work>> = Vec::new();
+fn shared(list: &[&AttentionPairs]) -> Vec<Contents> {
+    let mut shared: Vec<Arc<AttentionPairs>> = Vec::new();
     for work in list {
         let old = shared.iter().find(|s| ***s == **work).cloned();
         shared.push(old.unwrap_or_else(|| Arc::new((*work).clone())));
@@ -239,10 +239,10 @@ fn shared(list: &[&Work]) -> Vec<Contents> {
 }
 
 /// The units of one pipeline rank, chunk after chunk, by micro-batch.
-pub(super) fn on_rank(packed: &Packed, placement: &Placement, rank: u32) -> Vec<Vec<Unit>> {
+pub(super) fn on_rank(packed: &PackedStages, placement: &StagePlacement, rank: u32) -> Vec<Vec<Unit>> {
     let stages: Vec<usize> = (0..placement.chunks(rank))
         .map(|chunk| placement.stage(Seat { rank, chunk }).stage as usize)
         .collect();
-    let of_micro_batch = |all: &Rc<Stages>| stages.iter().flat_map(|s| all[*s].iter().cloned()).collect();
+    let of_micro_batch = |all: &Rc<StageLists>| stages.iter().flat_map(|s| all[*s].iter().cloned()).collect();
     packed.iter().map(of_micro_batch).collect()
 }

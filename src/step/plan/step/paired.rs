@@ -24,18 +24,18 @@ use super::stage::Stage;
 use super::unit::FullRecompute;
 use crate::model::Item;
 use crate::plan::pipeline::{self, Task};
-use crate::schedule::{Part, Pass};
+use crate::schedule::{MicroBatchPass, Pass};
 use crate::spec::workload::ExpertOverlap;
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{Phase, ProgramBuilder};
 
 /// The backward half of a pair: input gradients, and the weight gradients of the layers whose input gradients have
 /// begun.
-struct Backward {
+struct PairedBackward {
     chain: Chain,
     /// Weight gradients that may run, oldest first: unit, ops, and kernels of the experts' part, which come first.
     weights: Vec<(u32, Chain, u32)>,
-    part: Part,
+    part: MicroBatchPass,
     /// The layer under way.
     open: Option<u32>,
     /// True if weight gradients run where they are made.
@@ -56,7 +56,7 @@ impl Stage<'_, '_> {
 
     /// True if both passes have exchanges, and none of them is repeated.
     pub(super) fn pairs_exchanges(&self, forward: &Task, backward: &Task) -> bool {
-        let has = |part: Part| self.exchanges[usize::from(part.chunk)];
+        let has = |part: MicroBatchPass| self.exchanges[usize::from(part.chunk)];
         self.w.setup.shares.degrees.expert > 1
             && backward.part.pass == Pass::Backward
             && has(forward.part)
@@ -107,7 +107,7 @@ impl Stage<'_, '_> {
     }
 
     /// [`Self::reach_exchange`] of the backward half; layers that open offer their weight gradients.
-    fn reach_exchange_back(&mut self, b: &mut ProgramBuilder, back: &mut Backward) -> bool {
+    fn reach_exchange_back(&mut self, b: &mut ProgramBuilder, back: &mut PairedBackward) -> bool {
         while !back.chain.is_at_exchange() {
             match back.chain.step(b) {
                 Advance::Opens(visit) => {
@@ -132,10 +132,10 @@ impl Stage<'_, '_> {
 
     /// The backward pass as input gradients alone (or whole, where weight gradients run where they are made), what is
     /// recomputed at the start of each part.
-    fn backward_half(&mut self, b: &mut ProgramBuilder, task: &Task) -> Backward {
+    fn backward_half(&mut self, b: &mut ProgramBuilder, task: &Task) -> PairedBackward {
         let fused = self.w.setup.shares.workload.expert.overlap == ExpertOverlap::MicroBatchesFusedGradients;
         let pass = if fused { Pass::Backward } else { Pass::InputGrad };
-        let part = Part { pass, ..task.part };
+        let part = MicroBatchPass { pass, ..task.part };
         let chunk = usize::from(part.chunk);
         let range = self.w.first_unit[chunk]..self.w.first_unit[chunk + 1];
         let mut segments: Vec<(Visit, Rc<[Act]>)> = Vec::new();
@@ -154,7 +154,7 @@ impl Stage<'_, '_> {
             }
         }
         let chain = Chain::new(segments.into(), part.micro_batch, task.input, self.w.compute);
-        Backward { chain, weights: Vec::new(), part, open: None, fused }
+        PairedBackward { chain, weights: Vec::new(), part, open: None, fused }
     }
 
     fn acts_with_recompute(
@@ -189,7 +189,7 @@ impl Stage<'_, '_> {
         acts
     }
 
-    fn offer_weights(&mut self, b: &mut ProgramBuilder, back: &mut Backward, unit: u32) {
+    fn offer_weights(&mut self, b: &mut ProgramBuilder, back: &mut PairedBackward, unit: u32) {
         if back.fused || self.w.units[unit as usize].plan.input_grad.is_empty() {
             return;
         }
@@ -217,7 +217,7 @@ impl Stage<'_, '_> {
         }
     }
     /// Weight gradients of the experts of the layer under way, and all of those that are done.
-    fn weights_of_experts(&mut self, b: &mut ProgramBuilder, back: &mut Backward) {
+    fn weights_of_experts(&mut self, b: &mut ProgramBuilder, back: &mut PairedBackward) {
         self.weights_of_rest(b, back);
         let mut weights = std::mem::take(&mut back.weights);
         if let Some((_, chain, of_experts)) = weights.last_mut() {
@@ -227,7 +227,7 @@ impl Stage<'_, '_> {
         back.weights = weights;
     }
     /// Weight gradients of the layers whose input gradients are done: all but the layer under way.
-    fn weights_of_rest(&mut self, b: &mut ProgramBuilder, back: &mut Backward) {
+    fn weights_of_rest(&mut self, b: &mut ProgramBuilder, back: &mut PairedBackward) {
         let (open, all) = (back.open, std::mem::take(&mut back.weights));
         for (unit, mut chain, of_experts) in all {
             if open == Some(unit) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::documents::{Dealt, DynamicContext, Mask, PackedPass, Room, Work};
+use crate::documents::{AttentionPairs, Dealt, DynamicContext, Mask, PackedPass, Room};
 use crate::model::flops::TokenFlops;
 use crate::model::{CommGroup, Shard};
 use crate::spec::SpecError;
@@ -17,7 +17,7 @@ pub(super) struct PassShare {
     /// Tokens of the pass.
     tokens: u64,
     /// The attention work of the rank.
-    work: Arc<Work>,
+    work: Arc<AttentionPairs>,
 }
 
 impl PassShare {

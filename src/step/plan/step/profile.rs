@@ -5,14 +5,14 @@ use super::unit::Unit;
 use super::{PlanError, PriceList};
 use crate::collective::{Lowering, Op, Transfer};
 use crate::model::{CommOp, CommPoint, Item};
-use crate::schedule::{Pass, PassTimes, Placement, Profile};
+use crate::schedule::{Pass, PassProfile, PassTimes, StagePlacement};
 use crate::spec::workload::WorkloadSpec;
 use crate::topology::{Axis, Layout, Machine};
 use stepsim_core::ids::RankId;
 use stepsim_core::units::Time;
 
 /// The facts that the times of passes depend on.
-pub(super) struct Asked<'a, 'm> {
+pub(super) struct ProfileContext<'a, 'm> {
     pub workload: &'a WorkloadSpec,
     pub machine: &'a Machine,
     pub degrees: &'a Degrees,
@@ -21,7 +21,7 @@ pub(super) struct Asked<'a, 'm> {
     pub prices: &'a dyn PriceList,
 }
 
-impl Asked<'_, '_> {
+impl ProfileContext<'_, '_> {
     /// Sums kernels and the communication that nothing hides, pass by pass, over the stages that each pipeline rank
     /// holds of one direction.
     ///
@@ -29,10 +29,10 @@ impl Asked<'_, '_> {
     /// A group is not connected.
     pub(super) fn profile(
         &self,
-        placement: &Placement,
+        placement: &StagePlacement,
         stages: &[Vec<Unit>],
         border_bytes: u64,
-    ) -> Result<Profile, PlanError> {
+    ) -> Result<PassProfile, PlanError> {
         let mut ranks =
             vec![PassTimes::new(Time::ZERO, Time::ZERO, Time::ZERO, 1.0); placement.ranks() as usize];
         for seat in placement.path(0) {
@@ -61,7 +61,7 @@ impl Asked<'_, '_> {
         };
         let kept = stages.iter().map(share).fold(0.0, f64::max);
         let limit = self.workload.parallelism.pipeline.activation_limit.map(|n| n as f64);
-        Ok(Profile { ranks, message, limit, kept })
+        Ok(PassProfile { ranks, message, limit, kept })
     }
 
     /// The first rank of a pipeline rank.

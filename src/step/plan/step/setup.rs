@@ -2,13 +2,13 @@
 
 use super::forming::Forming;
 use super::messages::Messages;
-use super::residency::Shares;
+use super::residency::StateShares;
 use super::unit::Unit;
 
 /// The setup that all ranks of the step share.
 pub(super) struct Setup<'a> {
     /// How state is shared among ranks and tiers.
-    pub(super) shares: Shares<'a>,
+    pub(super) shares: StateShares<'a>,
     /// Units of each stage.
     pub(super) stages: Vec<Vec<Unit>>,
     /// Number of the tier that stands for the pinned staging buffers, where they have a limit.

@@ -10,18 +10,18 @@ use super::forming::Forming;
 use super::groups::Group;
 use super::layout_copies::with_copies;
 use super::overlap;
-use super::packs::{Packed, on_rank};
+use super::packs::{PackedStages, on_rank};
 use super::profile::transfer_of;
-use super::residency::visits::{Coming, Visits};
+use super::residency::visits::{PlannedVisit, RankVisits};
 use super::residency::{Policies, free};
 use super::unit::{FullRecompute, Label, Unit};
-use super::writer::Writer;
+use super::writer::RankWriter;
 use super::{Prices, Setup};
 use crate::collective::{Lowering, Op, Transfer};
 use crate::model::{CommGroup, Item};
-use crate::plan::launch::Read;
+use crate::plan::launch::HostWait;
 use crate::plan::pipeline::{self, Channel, Message, StageWork, Task};
-use crate::schedule::{Data, Order, Part, Pass};
+use crate::schedule::{Data, MicroBatchPass, Order, Pass};
 use crate::spec::stack::HostRead;
 use crate::spec::workload::PointToPoint;
 use stepsim_core::ids::OpId;
@@ -31,7 +31,7 @@ use stepsim_core::program::{
 
 /// The passes of a rank.
 pub(super) struct Stage<'a, 'm> {
-    pub(super) w: Writer<'a, 'm>,
+    pub(super) w: RankWriter<'a, 'm>,
     policies: Policies,
     acts: FxHashMap<(u32, Pass, bool, u32), Rc<[Act]>>,
     /// By chunk, pass, and first micro-batch of equal documents: the visits of that pass.
@@ -39,7 +39,7 @@ pub(super) struct Stage<'a, 'm> {
     /// The same of passes that are paired with another.
     acts_paired: FxHashMap<(u32, Pass, u32), Rc<[Act]>>,
     /// Units of every stage by micro-batch, where their documents differ.
-    packed: Packed,
+    packed: PackedStages,
     /// The same on the rank that is being written.
     units: Vec<Vec<Unit>>,
     /// By unit: whether its weights have been cast in this step.
@@ -56,10 +56,10 @@ impl<'a, 'm> Stage<'a, 'm> {
         order: &'a Order,
         prices: &'a dyn Prices,
         lowering: &'a mut Lowering<'m>,
-        packed: Packed,
+        packed: PackedStages,
     ) -> Self {
         Stage {
-            w: Writer::new(setup, order, prices, lowering),
+            w: RankWriter::new(setup, order, prices, lowering),
             policies: Policies::of(&setup.shares),
             acts: FxHashMap::default(),
             passes: FxHashMap::default(),
@@ -143,7 +143,7 @@ impl<'a, 'm> Stage<'a, 'm> {
 
     /// The visits of one pass in order with their ops, with recomputation where it runs; found once a program, or
     /// once for equal documents.
-    pub(super) fn segments(&mut self, b: &mut ProgramBuilder, part: Part) -> Segments {
+    pub(super) fn segments(&mut self, b: &mut ProgramBuilder, part: MicroBatchPass) -> Segments {
         let key = (part.chunk, part.pass, self.documents(part.micro_batch));
         if let Some(segments) = self.passes.get(&key) {
             return segments.clone();
@@ -153,8 +153,8 @@ impl<'a, 'm> Stage<'a, 'm> {
         segments
     }
 
-    fn new_segments(&mut self, b: &mut ProgramBuilder, part: Part) -> Segments {
-        let Part { pass, chunk, micro_batch } = part;
+    fn new_segments(&mut self, b: &mut ProgramBuilder, part: MicroBatchPass) -> Segments {
+        let MicroBatchPass { pass, chunk, micro_batch } = part;
         let chunk = usize::from(chunk);
         let range = self.w.first_unit[chunk]..self.w.first_unit[chunk + 1];
         let mut segments: Vec<(Visit, Rc<[Act]>)> = Vec::with_capacity(2 * range.len());
@@ -230,14 +230,14 @@ impl<'a, 'm> Stage<'a, 'm> {
     }
 
     /// The visits of a whole step, in order.
-    fn foresee(&mut self, b: &mut ProgramBuilder) -> Vec<Coming> {
+    fn foresee(&mut self, b: &mut ProgramBuilder) -> Vec<PlannedVisit> {
         let order = self.w.order;
-        let parts: Vec<Part> = order.ranks[self.w.rank as usize]
+        let parts: Vec<MicroBatchPass> = order.ranks[self.w.rank as usize]
             .iter()
             .flat_map(|slot| slot.parts())
             .filter(|p| p.pass != Pass::WeightGrad)
             .collect();
-        let mut visits: Vec<Coming> = Vec::new();
+        let mut visits: Vec<PlannedVisit> = Vec::new();
         // The chunk of the next pass in either direction, seen from the end.
         let mut next = [None; 2];
         let mut again = vec![false; parts.len()];
@@ -251,7 +251,7 @@ impl<'a, 'm> Stage<'a, 'm> {
             for (Visit { unit, .. }, _) in self.segments(b, part).iter() {
                 if !visits[first..].iter().any(|v| v.unit == *unit) {
                     let (backward, micro_batch) = (part.pass != Pass::Forward, part.micro_batch);
-                    visits.push(Coming { unit: *unit, backward, micro_batch, again });
+                    visits.push(PlannedVisit { unit: *unit, backward, micro_batch, again });
                 }
             }
         }
@@ -302,7 +302,7 @@ impl<'a, 'm> Stage<'a, 'm> {
             && let Some(sent) = sent
         {
             let behind = OpId(exchange.0 - 1);
-            self.w.host_reads(Read { what: HostRead::ExpertCounts, of: sent, behind });
+            self.w.host_reads(HostWait { what: HostRead::ExpertCounts, of: sent, behind });
         }
     }
 
@@ -428,7 +428,7 @@ impl StageWork for Stage<'_, '_> {
         self.units = on_rank(&self.packed, &self.w.order.placement, rank);
         self.exchanges = self.chunks_with_exchanges();
         self.policies.begin(self.w.units.len());
-        self.w.visits = Visits::new(self.w.units.len(), self.foresee(b));
+        self.w.visits = RankVisits::new(self.w.units.len(), self.foresee(b));
         self.begin_step();
         self.reside(b);
         self.w.compute
@@ -466,7 +466,7 @@ impl StageWork for Stage<'_, '_> {
         self.policies.activations.close(&mut self.w, b);
         if let Some(last) = b.recent(self.w.compute, 1) {
             self.forget_gradients(b, last);
-            self.w.host_reads(Read::at_once(HostRead::Loss, last));
+            self.w.host_reads(HostWait::at_once(HostRead::Loss, last));
         }
         self.w.step += 1;
         self.begin_step();

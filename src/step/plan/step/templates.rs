@@ -1,9 +1,9 @@
 //! Programs that are written once for many steps: steps of a study often differ in prices alone.
 //!
-//! Workload, model and the places of ranks ([`Origin`]) decide the ops of a rank, their order, partners and bytes;
-//! prices of kernels only say how long they take. A [`Template`] keeps programs as they were written, with the kernel
-//! behind each description of an op. A step of the same origin gets them with prices of its own ([`Program::priced`]),
-//! or, where its prices equal the prices of the step before, the very same ones.
+//! Workload, model and the places of ranks ([`ProgramOrigin`]) decide the ops of a rank, their order, partners and
+//! bytes; prices of kernels only say how long they take. A [`Template`] keeps programs as they were written, with the
+//! kernel behind each description of an op. A step of the same origin gets them with prices of its own
+//! ([`Program::priced`]), or, where its prices equal the prices of the step before, the very same ones.
 //! Hazard: whatever decides what is written stands in the origin. Orders that are searched by prices and
 //! micro-batches that differ from one another are always written anew.
 
@@ -14,22 +14,22 @@ use super::setup::Variant;
 use super::{PlanError, Prices};
 use crate::collective::{Lowering, Transfer};
 use crate::model::Kernel;
-use crate::plan::launch::{Read, Setting, launch};
+use crate::plan::launch::{HostWait, Setting, launch};
 use crate::plan::pipeline::Pipeline;
 use crate::spec::model::ModelSpec;
 use crate::spec::stack::HostSpec;
 use crate::spec::workload::WorkloadSpec;
 use crate::topology::Layout;
 use stepsim_core::ids::TransferId;
-use stepsim_core::program::{Facts, Program};
+use stepsim_core::program::{Program, ProgramFacts};
 use stepsim_core::units::{Bandwidth, Time};
 
 /// By pipeline rank, in it by group: the transfers that programs ask for.
-pub(super) type Used = Vec<Vec<Vec<TransferId>>>;
+pub(super) type TransfersByRank = Vec<Vec<Vec<TransferId>>>;
 
 /// Remembers the programs of the last origins.
 #[derive(Debug, Default)]
-pub struct Templates(Mutex<Vec<Last>>);
+pub struct Templates(Mutex<Vec<OriginStep>>);
 
 /// So many: short steps that are tried in vain come between whole ones.
 const ORIGINS: usize = 2;
@@ -39,15 +39,15 @@ const MOST_OPS: usize = 1 << 22;
 
 /// The step of an origin before.
 #[derive(Clone, Debug)]
-struct Last {
-    origin: Arc<Origin>,
+struct OriginStep {
+    origin: Arc<ProgramOrigin>,
     /// From the second step of an origin on: most steps of a search are alone of theirs.
     template: Option<Template>,
 }
 
 /// All that programs follow from, but for prices.
 #[derive(Debug, PartialEq)]
-pub(super) struct Origin {
+pub(super) struct ProgramOrigin {
     pub workload: WorkloadSpec,
     pub model: ModelSpec,
     pub devices: u64,
@@ -65,25 +65,25 @@ pub(super) struct Origin {
 struct Template {
     /// All transfers in the order of their numbers.
     transfers: Arc<[Transfer]>,
-    written: Arc<[Written]>,
-    finished: Arc<[Finished]>,
+    written: Arc<[VariantPrograms]>,
+    finished: Arc<[RankPrograms]>,
 }
 
 /// The programs of a variant before launches.
 #[derive(Debug)]
-pub(super) struct Written {
+pub(super) struct VariantPrograms {
     pub variant: Variant,
     pub pipeline: Pipeline,
-    pub used: Used,
+    pub used: TransfersByRank,
     /// By pipeline rank: ops whose results the host reads.
-    pub reads: Vec<Vec<Read>>,
+    pub reads: Vec<Vec<HostWait>>,
     /// By pipeline rank: the kernels of its program, each behind the number of its description.
     pub kernels: Vec<Vec<(u32, Kernel)>>,
 }
 
 /// The programs of a variant as ranks run them, and what they were made with.
 #[derive(Debug)]
-struct Finished {
+struct RankPrograms {
     programs: Vec<Arc<Program>>,
     prices: Vec<Vec<(Time, u16)>>,
     setting: Option<Setting>,
@@ -102,14 +102,14 @@ pub(super) struct OnDevice<'a> {
 /// The programs of a step, variant by variant.
 pub(super) struct Programs {
     /// The written programs; its own may have been taken out.
-    pub written: Arc<[Written]>,
+    pub written: Arc<[VariantPrograms]>,
     /// By variant and pipeline rank.
     pub of: Vec<Vec<Arc<Program>>>,
 }
 
 impl Programs {
     /// Of what was written for a step with its own prices.
-    pub fn of<'a>(mut written: Vec<Written>, on: &dyn Fn(u32) -> OnDevice<'a>) -> Programs {
+    pub fn of<'a>(mut written: Vec<VariantPrograms>, on: &dyn Fn(u32) -> OnDevice<'a>) -> Programs {
         let of = written.iter_mut().map(|variant| {
             let programs = std::mem::take(&mut variant.pipeline.programs);
             variant.finish(programs.into_iter(), &on(variant.variant.class))
@@ -126,14 +126,14 @@ impl Templates {
     /// Those of `write`.
     pub(super) fn programs<'a>(
         &self,
-        origin: Origin,
+        origin: ProgramOrigin,
         lowering: &mut Lowering<'_>,
         on: &dyn Fn(u32) -> OnDevice<'a>,
-        write: impl FnOnce(&mut Lowering<'_>) -> Result<Vec<Written>, PlanError>,
+        write: impl FnOnce(&mut Lowering<'_>) -> Result<Vec<VariantPrograms>, PlanError>,
     ) -> Result<Programs, PlanError> {
-        let Some(Last { origin, template }) = self.last(&origin) else {
+        let Some(OriginStep { origin, template }) = self.last(&origin) else {
             let programs = Programs::of(write(lowering)?, on);
-            self.remember(Last { origin: Arc::new(origin), template: None });
+            self.remember(OriginStep { origin: Arc::new(origin), template: None });
             return Ok(programs);
         };
         let mut template = match template {
@@ -145,7 +145,7 @@ impl Templates {
             }
             None => {
                 let written = write(lowering)?;
-                if written.iter().map(Written::ops).sum::<usize>() > MOST_OPS {
+                if written.iter().map(VariantPrograms::ops).sum::<usize>() > MOST_OPS {
                     return Ok(Programs::of(written, on));
                 }
                 Template::of(written, lowering)
@@ -154,16 +154,16 @@ impl Templates {
         template.finished = template.priced(on).into();
         let of = template.finished.iter().map(|variant| variant.programs.clone()).collect();
         let programs = Programs { written: Arc::clone(&template.written), of };
-        self.remember(Last { origin, template: Some(template) });
+        self.remember(OriginStep { origin, template: Some(template) });
         Ok(programs)
     }
 
-    fn last(&self, origin: &Origin) -> Option<Last> {
+    fn last(&self, origin: &ProgramOrigin) -> Option<OriginStep> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.iter().find(|last| *last.origin == *origin).cloned()
     }
 
-    fn remember(&self, last: Last) {
+    fn remember(&self, last: OriginStep) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|before| *before.origin != *last.origin);
         known.truncate(ORIGINS - 1);
@@ -173,14 +173,14 @@ impl Templates {
 
 impl Template {
     /// Of what was written last with a lowering; its programs will have others of their shapes.
-    fn of(mut written: Vec<Written>, lowering: &Lowering<'_>) -> Template {
+    fn of(mut written: Vec<VariantPrograms>, lowering: &Lowering<'_>) -> Template {
         let programs = written.iter_mut().flat_map(|variant| &mut variant.pipeline.programs);
-        programs.for_each(|program| program.facts = Facts::shared());
+        programs.for_each(|program| program.facts = ProgramFacts::shared());
         Template { transfers: lowering.transfers().into(), written: written.into(), finished: Arc::default() }
     }
 
     /// The programs with other prices.
-    fn priced<'a>(&self, on: &dyn Fn(u32) -> OnDevice<'a>) -> Vec<Finished> {
+    fn priced<'a>(&self, on: &dyn Fn(u32) -> OnDevice<'a>) -> Vec<RankPrograms> {
         let before = self.finished.iter().map(Some).chain(std::iter::repeat(None));
         self.written
             .iter()
@@ -190,17 +190,17 @@ impl Template {
     }
 }
 
-impl Written {
+impl VariantPrograms {
     fn ops(&self) -> usize {
         self.pipeline.programs.iter().map(|program| program.ops.len()).sum()
     }
 
     /// The programs with other prices: the ones of the step before where they are the same.
-    fn priced(&self, before: Option<&Finished>, on: &OnDevice<'_>) -> Finished {
+    fn priced(&self, before: Option<&RankPrograms>, on: &OnDevice<'_>) -> RankPrograms {
         let price = |(_, kernel): &(u32, Kernel)| (on.prices.time(kernel), on.prices.slowdown(kernel));
         let prices: Vec<Vec<_>> = self.kernels.iter().map(|all| all.iter().map(price).collect()).collect();
         let (setting, bandwidth) = (on.launches.map(|(_, setting)| setting), on.bandwidth);
-        let same = |before: &&Finished| {
+        let same = |before: &&RankPrograms| {
             before.setting == setting && before.bandwidth == bandwidth && before.prices == prices
         };
         let programs = match before.filter(same) {
@@ -217,7 +217,7 @@ impl Written {
                 self.finish(priced, on)
             }
         };
-        Finished { programs, prices, setting, bandwidth }
+        RankPrograms { programs, prices, setting, bandwidth }
     }
 
     /// Programs with their launches, bounded by the memory of their device.

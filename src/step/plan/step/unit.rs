@@ -42,10 +42,10 @@ impl Unit {
     pub(super) fn new(
         layer: Option<u32>,
         recompute: FullRecompute,
-        planned: &Planned,
+        planned: &SizedPlan,
         policy: &Arc<RecomputeSpec>,
     ) -> Unit {
-        let Planned { plan, saved_bytes, unless_full } = planned.clone();
+        let SizedPlan { plan, saved_bytes, unless_full } = planned.clone();
         let kept_bytes = match recompute {
             FullRecompute::No => unless_full,
             FullRecompute::FromItself => plan.boundary_bytes,
@@ -112,18 +112,18 @@ pub(super) fn names(module: &str, op: &str) -> bool {
 
 /// A layer's plan, the bytes that it makes for backward, and those kept where it is not recomputed in full.
 #[derive(Clone, Debug)]
-pub(super) struct Planned {
+pub(super) struct SizedPlan {
     pub plan: Arc<LayerPlan>,
     saved_bytes: u64,
     unless_full: u64,
 }
 
-impl Planned {
-    pub fn new(plan: LayerPlan, policy: &RecomputeSpec) -> Planned {
+impl SizedPlan {
+    pub fn new(plan: LayerPlan, policy: &RecomputeSpec) -> SizedPlan {
         let saved_bytes = plan.all_saved_bytes();
         let full = policy.granularity == Granularity::Full;
         let unless_full = if full { saved_bytes } else { plan.saved_bytes(policy) };
-        Planned { plan: Arc::new(plan), saved_bytes, unless_full }
+        SizedPlan { plan: Arc::new(plan), saved_bytes, unless_full }
     }
 }
 
@@ -142,7 +142,7 @@ pub(super) fn full_recompute(policy: &RecomputeSpec, i: u64) -> FullRecompute {
 
 /// Bytes that the units of one rank have resident, by what the data-parallel ranks share among them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct State {
+pub struct ResidentState {
     /// Weights as forward reads them.
     pub weights: f64,
     /// Accumulated gradients.
@@ -151,14 +151,14 @@ pub struct State {
     pub optimizer: f64,
 }
 
-impl State {
+impl ResidentState {
     /// The state of `units`, cut as the degrees of the ranks that hold them say.
     pub fn of<'a>(
         units: impl Iterator<Item = &'a Unit>,
         bytes: &BytesPerParameter,
         degrees: &Degrees,
-    ) -> State {
-        let mut state = State::default();
+    ) -> ResidentState {
+        let mut state = ResidentState::default();
         for unit in units {
             let (dense_bytes, expert_bytes) = unit.weight_bytes(bytes.weights);
             let trained = unit.plan.trained;

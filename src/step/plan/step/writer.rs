@@ -4,12 +4,12 @@
 use rustc_hash::FxHashMap;
 
 use super::groups::Group;
-use super::residency::visits::Visits;
+use super::residency::visits::RankVisits;
 use super::unit::{Label, Unit};
 use super::{Prices, Setup};
 use crate::collective::{Lowering, Op, Transfer};
 use crate::model::Kernel;
-use crate::plan::launch::Read;
+use crate::plan::launch::HostWait;
 use crate::schedule::{Order, Seat};
 use crate::spec::stack::HostRead;
 use stepsim_core::ids::{OpId, TransferId};
@@ -17,7 +17,7 @@ use stepsim_core::program::{NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Strea
 use stepsim_core::units::Time;
 
 /// The rank that is being written.
-pub(super) struct Writer<'a, 'm> {
+pub(super) struct RankWriter<'a, 'm> {
     pub setup: &'a Setup<'a>,
     /// The order of its passes.
     pub order: &'a Order,
@@ -26,7 +26,7 @@ pub(super) struct Writer<'a, 'm> {
     /// For each pipeline rank, for each group (slot), the transfers that its programs ask for.
     pub used: Vec<Vec<Vec<TransferId>>>,
     /// By pipeline rank: ops whose results the host reads.
-    pub reads: Vec<Vec<Read>>,
+    pub reads: Vec<Vec<HostWait>>,
     /// By pipeline rank: kernels behind the numbers of their descriptions.
     pub kernels: Vec<Vec<(u32, Kernel)>>,
     /// Its number in the pipeline.
@@ -40,14 +40,14 @@ pub(super) struct Writer<'a, 'm> {
     infos: FxHashMap<(Group, TransferId, Phase, Option<u32>), u32>,
     /// The step of the run that is being written.
     pub step: u32,
-    pub visits: Visits,
+    pub visits: RankVisits,
     /// By unit: ops after which its gradient is reduced, and is where it lives.
     pub reduced: Vec<Vec<OpId>>,
     /// By unit: ops after which the weights that the step before has updated may be read.
     pub fresh: Vec<Vec<OpId>>,
 }
 
-impl<'a, 'm> Writer<'a, 'm> {
+impl<'a, 'm> RankWriter<'a, 'm> {
     pub fn new(
         setup: &'a Setup<'a>,
         order: &'a Order,
@@ -55,7 +55,7 @@ impl<'a, 'm> Writer<'a, 'm> {
         lowering: &'a mut Lowering<'m>,
     ) -> Self {
         let ranks = order.placement.ranks() as usize;
-        Writer {
+        RankWriter {
             setup,
             order,
             prices,
@@ -70,7 +70,7 @@ impl<'a, 'm> Writer<'a, 'm> {
             first_unit: Vec::new(),
             infos: FxHashMap::default(),
             step: 0,
-            visits: Visits::default(),
+            visits: RankVisits::default(),
             reduced: Vec::new(),
             fresh: Vec::new(),
         }
@@ -211,7 +211,7 @@ impl<'a, 'm> Writer<'a, 'm> {
     }
 
     /// Notes that the host reads this, if it does.
-    pub fn host_reads(&mut self, read: Read) {
+    pub fn host_reads(&mut self, read: HostWait) {
         let w = self.setup.shares.workload;
         let unasked = read.what == HostRead::GradientNorm && w.parallelism.pipeline.updates_unasked();
         if !unasked && w.host().is_some_and(|host| host.reads.contains(&read.what)) {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::spec::problem::{Problem, Problems};
 use crate::spec::workload::RecomputeSpec;
 use stepsim_core::declare::defaults;
-use stepsim_core::kernel_class::{KernelClass, Kind};
+use stepsim_core::kernel_class::{KernelClass, KernelKind};
 use stepsim_core::program::Phase;
 
 defaults! {
@@ -129,9 +129,9 @@ impl LaunchTimes {
     /// That of a kernel of a class.
     pub fn of(&self, class: Option<KernelClass>) -> f64 {
         match class.map(KernelClass::kind) {
-            Some(Kind::Gemm(_) | Kind::GroupedGemm(_) | Kind::Batched) => self.gemm,
-            Some(Kind::Attention) => self.attention,
-            Some(Kind::Scan | Kind::MemoryBound(_)) | None => self.elementwise,
+            Some(KernelKind::Gemm(_) | KernelKind::GroupedGemm(_) | KernelKind::Batched) => self.gemm,
+            Some(KernelKind::Attention) => self.attention,
+            Some(KernelKind::Scan | KernelKind::MemoryBound(_)) | None => self.elementwise,
         }
     }
 }

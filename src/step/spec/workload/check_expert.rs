@@ -3,7 +3,7 @@
 use super::{
     DispatcherKind, ExpertBalance, ExpertOverlap, ExpertSpec, Granularity, RecomputeModule, WorkloadSpec,
 };
-use crate::schedule::{Backward, Choice};
+use crate::schedule::{BackwardSplit, ScheduleChoice};
 use crate::spec::model::{ModelSpec, MoeSpec};
 use crate::spec::problem::Problems;
 
@@ -119,8 +119,10 @@ impl WorkloadSpec {
     /// True if the schedule pairs passes itself, or cuts backward passes.
     fn pairs_or_splits(&self) -> bool {
         match self.parallelism.pipeline.choice() {
-            Choice::Named(schedule) => schedule.facts().pairs || schedule.facts().backward != Backward::Whole,
-            Choice::File => false,
+            ScheduleChoice::Named(schedule) => {
+                schedule.facts().pairs || schedule.facts().backward != BackwardSplit::Whole
+            }
+            ScheduleChoice::File => false,
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::{
     ExpertOverlap, ModuleParallelism, OffloadSpec, OptimizerKind, PointToPoint, UsedModule, WorkloadSpec,
 };
-use crate::schedule::{Backward, Choice};
+use crate::schedule::{BackwardSplit, ScheduleChoice};
 use crate::spec::model::ModelSpec;
 use crate::spec::problem::Problems;
 
@@ -145,11 +145,14 @@ impl WorkloadSpec {
         }
         let (at, pipeline) = (format!("modules.{}.bubbles", module.spec.name), &self.parallelism.pipeline);
         let whole = match pipeline.choice() {
-            Choice::Named(schedule) => {
+            ScheduleChoice::Named(schedule) => {
                 let facts = schedule.facts();
-                facts.backward == Backward::Whole && facts.directions == 1 && !facts.pairs && !facts.searched
+                facts.backward == BackwardSplit::Whole
+                    && facts.directions == 1
+                    && !facts.pairs
+                    && !facts.searched
             }
-            Choice::File => false,
+            ScheduleChoice::File => false,
         };
         let merged = matches!(
             self.expert.overlap,

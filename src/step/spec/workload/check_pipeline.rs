@@ -1,7 +1,7 @@
 //! Validation of pipeline parallelism, by the facts of its schedule.
 
 use super::{PipelineSpec, PointToPoint, WorkloadSpec};
-use crate::schedule::{self, Choice, Chunks, Facts};
+use crate::schedule::{self, ChunkCount, ScheduleChoice, ScheduleFacts};
 use crate::spec::model::ModelSpec;
 use crate::spec::problem::Problems;
 
@@ -9,8 +9,8 @@ impl WorkloadSpec {
     pub(super) fn check_pipeline(&self, p: &mut Problems, model: &ModelSpec) {
         let pipe = &self.parallelism.pipeline;
         let facts = match pipe.schedule {
-            Choice::Named(schedule) => Some(schedule.facts()),
-            Choice::File => None,
+            ScheduleChoice::Named(schedule) => Some(schedule.facts()),
+            ScheduleChoice::File => None,
         };
         if let Some(facts) = facts {
             check_chunks(p, pipe, facts);
@@ -47,7 +47,7 @@ impl WorkloadSpec {
             Some(limit) => p.size("parallelism.pipeline.activation_limit", limit, 1 << 20),
             None => {}
         }
-        if (pipe.schedule == Choice::File) != pipe.order_file.is_some() {
+        if (pipe.schedule == ScheduleChoice::File) != pipe.order_file.is_some() {
             p.add(
                 "parallelism.pipeline.order_file",
                 pipe.order_file.as_ref().map_or("nothing".into(), ToString::to_string),
@@ -59,14 +59,16 @@ impl WorkloadSpec {
 }
 
 /// Chunks and groups that the schedule does not have.
-fn check_chunks(p: &mut Problems, pipe: &PipelineSpec, facts: Facts) {
+fn check_chunks(p: &mut Problems, pipe: &PipelineSpec, facts: ScheduleFacts) {
     let chunks = pipe.chunks();
     let wrong = match facts.chunks {
-        Chunks::Exactly(n) => (chunks != u64::from(n) && (n == 1 || pipe.size > 1)).then(|| n.to_string()),
-        Chunks::AtLeast(n, _) => (chunks < u64::from(n) && pipe.size > 1).then(|| format!("{n} or more")),
+        ChunkCount::Exactly(n) => {
+            (chunks != u64::from(n) && (n == 1 || pipe.size > 1)).then(|| n.to_string())
+        }
+        ChunkCount::AtLeast(n, _) => (chunks < u64::from(n) && pipe.size > 1).then(|| format!("{n} or more")),
     };
     if let Some(number) = wrong {
-        let hint = format!("{} take any number", names_of(|f| matches!(f.chunks, Chunks::AtLeast(..))));
+        let hint = format!("{} take any number", names_of(|f| matches!(f.chunks, ChunkCount::AtLeast(..))));
         p.add("parallelism.pipeline.chunks", chunks, format!("{number} with schedule {}", facts.name), hint);
     }
     if let Some(group) = pipe.group_size.filter(|_| !facts.groups) {
@@ -76,7 +78,7 @@ fn check_chunks(p: &mut Problems, pipe: &PipelineSpec, facts: Facts) {
 }
 
 /// The schedules of that kind, as a text.
-fn names_of(is: impl Fn(&Facts) -> bool) -> String {
+fn names_of(is: impl Fn(&ScheduleFacts) -> bool) -> String {
     let names = schedule::ALL.iter().map(|s| s.facts()).filter(is).map(|f| f.name);
     names.collect::<Vec<_>>().join(", ")
 }

@@ -10,7 +10,7 @@ use std::fmt;
 use super::{
     ComputeFidelity, ContextKind, DispatcherKind, ExpertBalance, Placement, TrainedPart, WorkloadSpec,
 };
-use crate::sharding::Facts;
+use crate::sharding::ShardingFacts;
 use crate::spec::json::within;
 use crate::spec::model::ModelSpec;
 
@@ -48,7 +48,7 @@ impl Situation<'_> {
         let of_module = self.w.module_devices().is_some_and(|own| own.data > 1);
         holders > 1 || of_module || (self.model.moe.is_some() && of_experts > 1)
     }
-    fn sharding(&self) -> &'static Facts {
+    fn sharding(&self) -> &'static ShardingFacts {
         self.w.sharding()
     }
     fn stages(&self) -> u64 {

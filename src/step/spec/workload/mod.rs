@@ -61,7 +61,7 @@ use serde::{Deserialize, Serialize};
 
 use super::model::ModelSpec;
 use super::stack::{HostSpec, StackSpec};
-use crate::sharding::Facts;
+use crate::sharding::ShardingFacts;
 use stepsim_core::declare::one_long;
 
 /// One training step.
@@ -206,7 +206,7 @@ impl WorkloadSpec {
         self.batch.global / self.data_parallel(devices).saturating_mul(self.batch.micro_batch).max(1)
     }
     /// The facts of the kind of sharding.
-    pub fn sharding(&self) -> &'static Facts {
+    pub fn sharding(&self) -> &'static ShardingFacts {
         self.parallelism.sharding.kind.facts()
     }
     /// True if gradients are reduced after every micro-batch, not once a step.

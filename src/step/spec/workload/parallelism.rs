@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::schedule::{Backward, Choice, Chunks, Shape};
+use crate::schedule::{BackwardSplit, ChunkCount, ScheduleChoice, Shape};
 use crate::sharding::ShardingKind;
 use crate::spec::Attached;
 use stepsim_core::declare::defaults;
@@ -150,7 +150,7 @@ defaults! {
         /// Ranks of a pipeline.
         pub size: u64 = 1,
         /// In which order each rank works.
-        pub schedule: Choice,
+        pub schedule: ScheduleChoice,
         /// Model chunks of one rank (virtual stages); default: what the schedule asks for.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub chunks: Option<u64>,
@@ -180,20 +180,21 @@ impl PipelineSpec {
     /// True if ranks update their weights before they know the norm of all gradients, as under schedules that cut the
     /// backward pass (Qi et al. 2024, section 4: a step that should not have been taken is taken back).
     pub fn updates_unasked(&self) -> bool {
-        matches!(self.schedule, Choice::Named(s) if s.facts().backward == Backward::Split) && self.size > 1
+        matches!(self.schedule, ScheduleChoice::Named(s) if s.facts().backward == BackwardSplit::Split)
+            && self.size > 1
     }
     /// Model chunks of one rank: as written, or what the schedule asks for.
     pub fn chunks(&self) -> u64 {
         self.chunks.unwrap_or(match self.schedule {
-            Choice::Named(schedule) if self.size > 1 => schedule.facts().chunks.usual().into(),
-            Choice::Named(_) | Choice::File => 1,
+            ScheduleChoice::Named(schedule) if self.size > 1 => schedule.facts().chunks.usual().into(),
+            ScheduleChoice::Named(_) | ScheduleChoice::File => 1,
         })
     }
     /// Stages of the model: ranks times chunks. Where passes go two ways every stage is held twice, once for each.
     pub fn stages(&self) -> u64 {
         let directions = match self.schedule {
-            Choice::Named(schedule) => schedule.facts().directions.into(),
-            Choice::File => 1,
+            ScheduleChoice::Named(schedule) => schedule.facts().directions.into(),
+            ScheduleChoice::File => 1,
         };
         self.size.saturating_mul((self.chunks() / directions).max(1))
     }
@@ -201,14 +202,14 @@ impl PipelineSpec {
     /// ends.
     pub fn turns(&self) -> bool {
         match self.choice() {
-            Choice::Named(schedule) => matches!(schedule.facts().chunks, Chunks::Exactly(2..)),
-            Choice::File => true,
+            ScheduleChoice::Named(schedule) => matches!(schedule.facts().chunks, ChunkCount::Exactly(2..)),
+            ScheduleChoice::File => true,
         }
     }
     /// The schedule that orders the passes; a single stage leaves nothing to order and runs as 1F1B does.
-    pub fn choice(&self) -> Choice {
+    pub fn choice(&self) -> ScheduleChoice {
         match self.schedule {
-            Choice::Named(_) if self.size == 1 && self.chunks() == 1 => Choice::default(),
+            ScheduleChoice::Named(_) if self.size == 1 && self.chunks() == 1 => ScheduleChoice::default(),
             as_written => as_written,
         }
     }

@@ -15,7 +15,10 @@ use std::io::{self, Write};
 
 use rustc_hash::FxHashMap;
 
-use super::{Arena, BUFFER, Counter, CounterUnit, Key, Kind, Sink, Slice, Text, Thread, Value};
+use super::{
+    Arena, ArgumentName, ArgumentValue, BUFFER, Counter, CounterUnit, RenderedText, Sink, Slice, SliceKind,
+    Thread,
+};
 
 /// All events belong to one sequence; interned numbers hold within it.
 const SEQUENCE: u64 = 1;
@@ -47,9 +50,9 @@ pub struct Perfetto<W: Write> {
     event: Vec<u8>,
     packet: Vec<u8>,
     arena: Arena,
-    kinds: Vec<Text>,
+    kinds: Vec<RenderedText>,
     /// By track, its slices that are open, outer ones first.
-    open: Vec<Vec<Open>>,
+    open: Vec<Vec<OpenSlice>>,
     /// Tracks of processes by their number.
     processes: FxHashMap<u64, u64>,
     /// Interned texts by field of `InternedData`.
@@ -61,7 +64,7 @@ pub struct Perfetto<W: Write> {
 
 /// A slice whose end is not written yet.
 #[derive(Debug)]
-struct Open {
+struct OpenSlice {
     end: u64,
     into: Vec<u64>,
 }
@@ -252,7 +255,7 @@ fn push_bytes(out: &mut Vec<u8>, field: u32, bytes: &[u8]) {
 
 /// `TrackEvent::debug_annotations`. A message's length stands before it, and follows from what is in it.
 #[inline]
-fn push_argument(out: &mut Vec<u8>, name: u64, value: Value) {
+fn push_argument(out: &mut Vec<u8>, name: u64, value: ArgumentValue) {
     let length = |of_value: u64| 1 + varint_length(name) + 1 + of_value;
     let mut head = |of_value| {
         push_varint(out, 4 << 3 | 2);
@@ -260,23 +263,23 @@ fn push_argument(out: &mut Vec<u8>, name: u64, value: Value) {
         push_uint(out, 1, name);
     };
     match value {
-        Value::Float(x) if !x.is_finite() => {}
-        Value::Float(x) if x.fract() == 0.0 && (0.0..9e18).contains(&x) => {
-            push_argument(out, name, Value::Uint(x as u64));
+        ArgumentValue::Float(x) if !x.is_finite() => {}
+        ArgumentValue::Float(x) if x.fract() == 0.0 && (0.0..9e18).contains(&x) => {
+            push_argument(out, name, ArgumentValue::Uint(x as u64));
         }
-        Value::Uint(n) => {
+        ArgumentValue::Uint(n) => {
             head(varint_length(n));
             push_uint(out, 3, n);
         }
-        Value::Milli(n) => {
+        ArgumentValue::Milli(n) => {
             head(8);
             push_fixed(out, 5, (n as f64 / 1e3).to_le_bytes());
         }
-        Value::Float(x) => {
+        ArgumentValue::Float(x) => {
             head(8);
             push_fixed(out, 5, x.to_le_bytes());
         }
-        Value::Text(t) => {
+        ArgumentValue::Text(t) => {
             head(varint_length(t.len() as u64) + t.len() as u64);
             push_bytes(out, 6, t.as_bytes());
         }
@@ -292,7 +295,7 @@ fn push_interned(out: &mut Vec<u8>, name: u64, text: u64) {
 }
 
 impl<W: Write> Sink for Perfetto<W> {
-    fn begin(&mut self, _: &[(&str, Value)]) -> io::Result<()> {
+    fn begin(&mut self, _: &[(&str, ArgumentValue)]) -> io::Result<()> {
         push_uint(&mut self.packet, 10, SEQUENCE);
         push_uint(&mut self.packet, 13, CLEARED);
         self.send()?;
@@ -336,26 +339,28 @@ impl<W: Write> Sink for Perfetto<W> {
         Ok(Counter(self.child(pid, &format!("{name} {series}"), Some(unit))?))
     }
 
-    fn key(&mut self, name: &str) -> io::Result<Key> {
-        Ok(Key(self.intern(ARGUMENT_NAMES, name)? as u32))
+    fn key(&mut self, name: &str) -> io::Result<ArgumentName> {
+        Ok(ArgumentName(self.intern(ARGUMENT_NAMES, name)? as u32))
     }
 
-    fn kind(&mut self, name: &str, category: &str, args: &[(&str, Value)]) -> io::Result<Kind> {
+    fn kind(&mut self, name: &str, category: &str, args: &[(&str, ArgumentValue)]) -> io::Result<SliceKind> {
         let mut text = Vec::new();
         push_uint(&mut text, 3, self.intern(CATEGORIES, category)?);
         push_uint(&mut text, 10, self.intern(EVENT_NAMES, name)?);
         for (key, value) in args {
             let key = self.intern(ARGUMENT_NAMES, key)?;
             match value {
-                Value::Text(value) => push_interned(&mut text, key, self.intern(ARGUMENT_TEXTS, value)?),
+                ArgumentValue::Text(value) => {
+                    push_interned(&mut text, key, self.intern(ARGUMENT_TEXTS, value)?)
+                }
                 value => push_argument(&mut text, key, *value),
             }
         }
         self.kinds.push(self.arena.keep(&text));
-        Ok(Kind(self.kinds.len() as u32 - 1))
+        Ok(SliceKind(self.kinds.len() as u32 - 1))
     }
 
-    fn slice(&mut self, thread: Thread, kind: Kind, slice: &Slice) -> io::Result<()> {
+    fn slice(&mut self, thread: Thread, kind: SliceKind, slice: &Slice) -> io::Result<()> {
         let track = u64::from(thread.0);
         self.close(track, slice.start)?;
         let event = &mut self.event;
@@ -372,19 +377,19 @@ impl<W: Write> Sink for Perfetto<W> {
             push_bytes(event, CORRELATION, itoa::Buffer::new().format(number).as_bytes());
         }
         self.send_event(slice.start)?;
-        self.open[track as usize].push(Open { end: slice.end, into: slice.into.to_vec() });
+        self.open[track as usize].push(OpenSlice { end: slice.end, into: slice.into.to_vec() });
         Ok(())
     }
 
-    fn counter(&mut self, counter: Counter, ns: u64, value: Value) -> io::Result<()> {
+    fn counter(&mut self, counter: Counter, ns: u64, value: ArgumentValue) -> io::Result<()> {
         let event = &mut self.event;
         push_uint(event, 9, COUNTER);
         push_uint(event, 11, u64::from(counter.0));
         match value {
-            Value::Uint(n) => push_uint(event, 30, n),
-            Value::Milli(n) => push_fixed(event, 44, (n as f64 / 1e3).to_le_bytes()),
-            Value::Float(x) if x.is_finite() => push_fixed(event, 44, x.to_le_bytes()),
-            Value::Float(_) | Value::Text(_) => {
+            ArgumentValue::Uint(n) => push_uint(event, 30, n),
+            ArgumentValue::Milli(n) => push_fixed(event, 44, (n as f64 / 1e3).to_le_bytes()),
+            ArgumentValue::Float(x) if x.is_finite() => push_fixed(event, 44, x.to_le_bytes()),
+            ArgumentValue::Float(_) | ArgumentValue::Text(_) => {
                 event.clear();
                 return Ok(());
             }

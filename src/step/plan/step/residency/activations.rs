@@ -9,32 +9,38 @@ use super::away::fraction_away;
 use super::copies::Cargo;
 use super::law::windows_across;
 use super::prefetch::visits_ahead;
-use super::{Around, Form, Given, Held, Law, Residency, UnitTimes};
+use super::{ClassBytes, Law, LinkDemand, PolicyInputs, Residency, UnitMessages, UnitTimes};
 use crate::collective::CollectiveError;
 use crate::plan::step::chain::{Chain, Visit};
 use crate::plan::step::unit::Unit;
-use crate::plan::step::writer::Writer;
+use crate::plan::step::writer::RankWriter;
 use crate::schedule::Pass;
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{MemoryClass, ProgramBuilder};
 
 /// Activations of all units; a share of them may live on tiers.
 #[derive(Default)]
-pub struct Kept {
+pub struct MovedActivations {
     /// Those that went out, by unit, micro-batch and share.
     moved_out: FxHashMap<(u32, u32, u32), OpId>,
 }
 
-impl Residency for Kept {
+impl Residency for MovedActivations {
     fn begin(&mut self, _units: usize) {}
-    fn resident(&self, _w: &Writer<'_, '_>) -> Vec<(u8, f64)> {
+    fn resident(&self, _w: &RankWriter<'_, '_>) -> Vec<(u8, f64)> {
         Vec::new()
     }
-    fn begin_step(&mut self, _w: &Writer<'_, '_>) {
+    fn begin_step(&mut self, _w: &RankWriter<'_, '_>) {
         self.moved_out.clear();
     }
 
-    fn arrive(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit) {
+    fn arrive(
+        &mut self,
+        w: &mut RankWriter<'_, '_>,
+        b: &mut ProgramBuilder,
+        chain: &mut Chain,
+        visit: Visit,
+    ) {
         let kept = w.kept(visit.unit);
         for (i, away) in w.setup.shares.placed.activations.iter().enumerate() {
             let Some(out) = self.moved_out.remove(&(visit.unit, visit.micro_batch, i as u32)) else {
@@ -47,7 +53,7 @@ impl Residency for Kept {
         }
     }
 
-    fn leave(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, visit: Visit, end: OpId) {
+    fn leave(&mut self, w: &mut RankWriter<'_, '_>, b: &mut ProgramBuilder, visit: Visit, end: OpId) {
         if visit.pass != Pass::Forward {
             return;
         }
@@ -66,18 +72,18 @@ impl Residency for Kept {
     }
 }
 
-impl Law for Kept {
-    fn closed_form(&self, given: &Given<'_>) -> Result<Form, CollectiveError> {
+impl Law for MovedActivations {
+    fn closed_form(&self, given: &PolicyInputs<'_>) -> Result<LinkDemand, CollectiveError> {
         Ok(closed_form(given, |_| true))
     }
-    fn held(&self, given: &Given<'_>) -> Held {
+    fn held(&self, given: &PolicyInputs<'_>) -> ClassBytes {
         held(given, |_| true)
     }
 }
 
 /// Share of each unit's kept activations that goes out, by chunk: none of what the last stage makes last, which is
 /// wanted at once.
-fn shares_out(given: &Given<'_>, goes_out: impl Fn(&Unit) -> bool) -> Vec<Vec<f64>> {
+fn shares_out(given: &PolicyInputs<'_>, goes_out: impl Fn(&Unit) -> bool) -> Vec<Vec<f64>> {
     let offload = &given.shares.workload.offload;
     let away = fraction_away(&given.shares.placed.activations);
     let of_chunk = |(units, ends): &(Vec<UnitTimes<'_>>, bool)| {
@@ -90,28 +96,28 @@ fn shares_out(given: &Given<'_>, goes_out: impl Fn(&Unit) -> bool) -> Vec<Vec<f6
 }
 
 /// Closed form: copies behind forward and before backward visits of the units that go out.
-pub(super) fn closed_form(given: &Given<'_>, goes_out: impl Fn(&Unit) -> bool) -> Form {
+pub(super) fn closed_form(given: &PolicyInputs<'_>, goes_out: impl Fn(&Unit) -> bool) -> LinkDemand {
     let shares = given.shares;
     if shares.placed.activations.is_empty() {
-        return Form::default();
+        return LinkDemand::default();
     }
     let out = shares_out(given, goes_out);
     let around = given.chunks.iter().zip(&out).map(|((units, _), out)| {
         let of = |(u, out): (&UnitTimes<'_>, &f64)| {
             let kept = if *out > 0.0 { u.unit.kept_bytes } else { 0 };
             let [copy_in, copy_out, _] = given.copies(&shares.placed.activations, kept as f64);
-            Around { copy_in: [0.0, copy_in], copy_out: [copy_out, 0.0], ..Around::default() }
+            UnitMessages { copy_in: [0.0, copy_in], copy_out: [copy_out, 0.0], ..UnitMessages::default() }
         };
         units.iter().zip(out).map(of).collect()
     });
-    Form { around: around.collect(), ..Form::default() }
+    LinkDemand { around: around.collect(), ..LinkDemand::default() }
 }
 
 /// Closed form: what goes out is there until its copy has ended, beside the next visit, and comes back as far ahead as
 /// prefetch looks; the rest is carried from pass to pass.
-pub(super) fn held(given: &Given<'_>, goes_out: impl Fn(&Unit) -> bool) -> Held {
+pub(super) fn held(given: &PolicyInputs<'_>, goes_out: impl Fn(&Unit) -> bool) -> ClassBytes {
     if given.shares.placed.activations.is_empty() {
-        return Held { carried: given.bytes(|u| u.kept_bytes as f64), ..Held::default() };
+        return ClassBytes { carried: given.bytes(|u| u.kept_bytes as f64), ..ClassBytes::default() };
     }
     let near = visits_ahead(given, |unit| unit.kept_bytes as f64).max(1);
     let out = shares_out(given, goes_out);
@@ -122,5 +128,5 @@ pub(super) fn held(given: &Given<'_>, goes_out: impl Fn(&Unit) -> bool) -> Held 
     };
     let carried = parts(&|out| 1.0 - out);
     let during = windows_across(&parts(&|out| out), [0, near], [1, 0]);
-    Held { carried, during, ..Held::default() }
+    ClassBytes { carried, during, ..ClassBytes::default() }
 }

@@ -6,11 +6,11 @@
 
 use std::cell::OnceCell;
 
-use super::Shares;
+use super::StateShares;
 use super::away::Away;
 use super::idle_links::IdleLinks;
 use crate::collective::CollectiveError;
-use crate::plan::step::unit::{State, Unit};
+use crate::plan::step::unit::{ResidentState, Unit};
 
 /// The closed form of a policy.
 pub trait Law {
@@ -18,9 +18,9 @@ pub trait Law {
     ///
     /// # Errors
     /// A collective that no algorithm can run.
-    fn closed_form(&self, given: &Given<'_>) -> Result<Form, CollectiveError>;
+    fn closed_form(&self, given: &PolicyInputs<'_>) -> Result<LinkDemand, CollectiveError>;
     /// The device memory that it holds.
-    fn held(&self, given: &Given<'_>) -> Held;
+    fn held(&self, given: &PolicyInputs<'_>) -> ClassBytes;
     /// True if it does other things for layers that differ in their numbers alone.
     fn tells_layers_apart(&self) -> bool {
         false
@@ -39,9 +39,9 @@ pub struct UnitTimes<'a> {
 }
 
 /// One rank as the closed form of its policies sees it.
-pub struct Given<'a> {
+pub struct PolicyInputs<'a> {
     /// How its state is shared.
-    pub shares: &'a Shares<'a>,
+    pub shares: &'a StateShares<'a>,
     /// The links that it uses.
     pub links: &'a dyn IdleLinks,
     /// Units of each of its chunks, and whether that chunk ends the model.
@@ -49,21 +49,21 @@ pub struct Given<'a> {
     /// Passes of a step in one direction through each chunk. Where passes do not share what was copied
     /// (`offload.reuse_across_micro_batches`), laws only ask whether it is one.
     pub passes: f64,
-    state: OnceCell<State>,
+    state: OnceCell<ResidentState>,
 }
 
-impl<'a> Given<'a> {
+impl<'a> PolicyInputs<'a> {
     /// A rank of these chunks; other fields as they are called.
     pub fn new(
-        shares: &'a Shares<'a>,
+        shares: &'a StateShares<'a>,
         links: &'a dyn IdleLinks,
         chunks: Vec<(Vec<UnitTimes<'a>>, bool)>,
         passes: f64,
-    ) -> Given<'a> {
-        Given { shares, links, chunks, passes, state: OnceCell::new() }
+    ) -> PolicyInputs<'a> {
+        PolicyInputs { shares, links, chunks, passes, state: OnceCell::new() }
     }
     /// The bytes of optimizer, gradients and weights of all units.
-    pub(super) fn state(&self) -> &State {
+    pub(super) fn state(&self) -> &ResidentState {
         self.state.get_or_init(|| self.shares.state(self.units().map(|u| u.unit)))
     }
     /// All units.
@@ -80,8 +80,8 @@ impl<'a> Given<'a> {
     /// Those of `of`.
     pub(super) fn around(
         &self,
-        of: impl Fn(&Unit) -> Result<Around, CollectiveError>,
-    ) -> Result<Vec<Vec<Around>>, CollectiveError> {
+        of: impl Fn(&Unit) -> Result<UnitMessages, CollectiveError>,
+    ) -> Result<Vec<Vec<UnitMessages>>, CollectiveError> {
         self.chunks.iter().map(|(units, _)| units.iter().map(|u| of(u.unit)).collect()).collect()
     }
     /// Seconds to copy the shares of `bytes` that live on tiers: in, out and in place.
@@ -101,10 +101,10 @@ impl<'a> Given<'a> {
 
 /// A policy's demand on the links in a step, in seconds on idle ones.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Form {
+pub struct LinkDemand {
     /// Around the visits of each unit, by chunk; empty: nothing.
-    pub around: Vec<Vec<Around>>,
-    /// When the gathers of [`Around`] run.
+    pub around: Vec<Vec<UnitMessages>>,
+    /// When the gathers of [`UnitMessages`] run.
     pub gathers: Gathers,
     /// When gradients are reduced; none: by no policy of this class.
     pub reductions: Option<Reductions>,
@@ -161,7 +161,7 @@ pub struct Updates {
 
 /// Seconds of messages around the visits of one unit: forward, then backward.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Around {
+pub struct UnitMessages {
     /// Collectives before the visit.
     pub gather: [f64; 2],
     /// Copies in, before the visit.
@@ -175,8 +175,8 @@ pub struct Around {
     pub home: [f64; 2],
 }
 
-impl std::ops::AddAssign for Around {
-    fn add_assign(&mut self, other: Around) {
+impl std::ops::AddAssign for UnitMessages {
+    fn add_assign(&mut self, other: UnitMessages) {
         self.gather = [0, 1].map(|i| self.gather[i] + other.gather[i]);
         self.copy_in = [0, 1].map(|i| self.copy_in[i] + other.copy_in[i]);
         self.copy_out = [0, 1].map(|i| self.copy_out[i] + other.copy_out[i]);
@@ -187,7 +187,7 @@ impl std::ops::AddAssign for Around {
 
 /// Bytes of one class in device memory.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Held {
+pub struct ClassBytes {
     /// All the time.
     pub stays: f64,
     /// From a micro-batch's forward to its backward pass: by chunk and unit; empty: nothing.

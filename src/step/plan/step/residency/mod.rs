@@ -4,14 +4,15 @@
 //! Each of the four classes follows one **policy**, a file of its own with the behaviour in the simulation
 //! (`Residency`) and its closed form ([`Law`], which the compiler asks for). A stage calls the four in a fixed order
 //! around its visits and puts kernels and communication in order; a policy knows nothing of the others but the
-//! contents of the `Writer`: visits, reductions, and ops after which updated weights may be read.
+//! contents of the `RankWriter`: visits, reductions, and ops after which updated weights may be read.
 //!
 //! | class | policies |
 //! |--|--|
-//! | weights | `Replicated` (or copied in for each visit), `Renewed` (ZeRO-1/2), `Fsdp`, `Budgets` (DeepSpeed ZeRO-3) |
-//! | gradients | `Reduced` of `Whole` or `Cut` ones |
-//! | optimizer state | `InPlace`, `Streamed` from tiers, `OnHost` |
-//! | activations | `Kept` between the passes (or copied out and in), `EveryNth` layer's copied |
+//! | weights | `ReplicatedWeights` (or copied in for each visit), `StepwiseWeights` (ZeRO-1/2), `Fsdp`, `Budgets`
+//! (DeepSpeed ZeRO-3) |
+//! | gradients | `ReducedGradients` of `Whole` or `ShardedGradients` ones |
+//! | optimizer state | `InPlace`, `StreamedState` from tiers, `OnHost` |
+//! | activations | `MovedActivations` between the passes (or copied out and in), `EveryNth` layer's copied |
 //!
 //! `Policies::of` chooses; a new policy is a file and a line there.
 
@@ -32,19 +33,21 @@ mod weights;
 
 pub(super) use copies::{free, take};
 pub use idle_links::IdleLinks;
-pub use law::{Around, Form, Gathers, Given, Held, Law, Reductions, UnitTimes, Updates};
-pub(super) use placed::Placed;
+pub use law::{
+    ClassBytes, Gathers, Law, LinkDemand, PolicyInputs, Reductions, UnitMessages, UnitTimes, Updates,
+};
+pub(super) use placed::TierShares;
 pub(super) use policy::Residency;
-pub use prefetch::{Span, gate};
-pub use shares::Shares;
+pub use prefetch::{VisitSpan, gate};
+pub use shares::StateShares;
 
-use super::writer::Writer;
+use super::writer::RankWriter;
 use crate::spec::workload::OptimizerPlace;
-use activations::Kept;
+use activations::MovedActivations;
 use every_nth::EveryNth;
-use gradients::{Cut, Reduced, Whole};
-use optimizer::{InPlace, OnHost, Streamed};
-use weights::{Budgets, Fsdp, Renewed, Replicated};
+use gradients::{ReducedGradients, ShardedGradients, Whole};
+use optimizer::{InPlace, OnHost, StreamedState};
+use weights::{Budgets, Fsdp, ReplicatedWeights, StepwiseWeights};
 
 /// The policies of a step, one for each class.
 pub struct Policies {
@@ -56,30 +59,30 @@ pub struct Policies {
 
 impl Policies {
     /// The policies that a workload asks for.
-    pub fn of(shares: &Shares<'_>) -> Policies {
+    pub fn of(shares: &StateShares<'_>) -> Policies {
         let facts = shares.facts();
         let (offload, placed) = (&shares.workload.offload, &shares.placed);
         let all_here =
             placed.optimizer.is_empty() && placed.gradients.is_empty() && placed.weights.is_empty();
         Policies {
             weights: match shares.workload.parallelism.sharding.prefetch.budgets() {
-                _ if facts.renews_weights() => Box::new(Renewed::default()),
-                _ if !(facts.cuts_weights() && shares.gathers()) => Box::new(Replicated::default()),
+                _ if facts.renews_weights() => Box::new(StepwiseWeights::default()),
+                _ if !(facts.cuts_weights() && shares.gathers()) => Box::new(ReplicatedWeights::default()),
                 Some(budgets) => Box::new(Budgets::new(budgets)),
                 None => Box::new(Fsdp::default()),
             },
             gradients: match shares.gradients_are_cut() {
-                true => Box::new(Reduced::new(Cut::default())),
-                false => Box::new(Reduced::new(Whole::default())),
+                true => Box::new(ReducedGradients::new(ShardedGradients::default())),
+                false => Box::new(ReducedGradients::new(Whole::default())),
             },
             optimizer: match offload.optimizer_on {
                 _ if all_here => Box::new(InPlace),
                 OptimizerPlace::Host if !placed.optimizer.is_empty() => Box::new(OnHost::default()),
-                _ => Box::new(Streamed::default()),
+                _ => Box::new(StreamedState::default()),
             },
             activations: match offload.activations_every_layers {
                 Some(every) => Box::new(EveryNth::new(every)),
-                None => Box::new(Kept::default()),
+                None => Box::new(MovedActivations::default()),
             },
         }
     }
@@ -91,7 +94,7 @@ impl Policies {
         self.all().into_iter().for_each(|policy| policy.begin(units));
     }
     /// A step begins.
-    pub(super) fn begin_step(&mut self, w: &Writer<'_, '_>) {
+    pub(super) fn begin_step(&mut self, w: &RankWriter<'_, '_>) {
         self.all().into_iter().for_each(|policy| policy.begin_step(w));
     }
     /// The closed forms, in the order of the classes: weights, gradients, optimizer state, activations.

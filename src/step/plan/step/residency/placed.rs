@@ -8,7 +8,7 @@ use stepsim_core::ids::DeviceId;
 
 /// Shares of state that live on other tiers.
 #[derive(Clone, Debug, Default)]
-pub(in crate::plan::step) struct Placed {
+pub(in crate::plan::step) struct TierShares {
     pub weights: Vec<Away>,
     pub gradients: Vec<Away>,
     pub optimizer: Vec<Away>,
@@ -16,7 +16,7 @@ pub(in crate::plan::step) struct Placed {
 }
 
 /// Tier numbers of what is placed off the device.
-pub(in crate::plan::step) fn placed(w: &WorkloadSpec, machine: &Machine) -> Result<Placed, SpecError> {
+pub(in crate::plan::step) fn placed(w: &WorkloadSpec, machine: &Machine) -> Result<TierShares, SpecError> {
     let number = |field: String, name: &str| -> Result<u8, SpecError> {
         let tier = machine.tier_named(DeviceId(0), name).ok_or_else(|| {
             let have: Vec<_> = machine.tiers_of(DeviceId(0)).map(|t| machine.tier(t).0).collect();
@@ -38,7 +38,7 @@ pub(in crate::plan::step) fn placed(w: &WorkloadSpec, machine: &Machine) -> Resu
         .collect()
     };
     let o = &w.offload;
-    Ok(Placed {
+    Ok(TierShares {
         weights: tiers("weights", &o.weights)?,
         gradients: tiers("gradients", &o.gradients)?,
         optimizer: tiers("optimizer", &o.optimizer)?,

@@ -1,12 +1,12 @@
 //! When a copy may start ahead of its use, in the closed form: the rule of `Writer::gate` in seconds.
 
-use super::Given;
+use super::PolicyInputs;
 use crate::plan::step::unit::Unit;
 use crate::spec::workload::{PrefetchSpec, PrefetchUnit};
 
 /// A visit that has begun.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Span {
+pub struct VisitSpan {
     /// When its kernels began, in seconds.
     pub start: f64,
     /// When they ended.
@@ -19,7 +19,12 @@ pub struct Span {
 
 /// The earliest start of a copy of `bytes` for the next visit, a number of layers, kernels or bytes ahead of it:
 /// `visits` have begun, newest first, and the last kernel before it ends `now`.
-pub fn gate(prefetch: &PrefetchSpec, bytes: f64, now: f64, mut visits: impl Iterator<Item = Span>) -> f64 {
+pub fn gate(
+    prefetch: &PrefetchSpec,
+    bytes: f64,
+    now: f64,
+    mut visits: impl Iterator<Item = VisitSpan>,
+) -> f64 {
     let depth = prefetch.depth as f64;
     match prefetch.unit {
         PrefetchUnit::Layers => {
@@ -50,7 +55,7 @@ pub fn gate(prefetch: &PrefetchSpec, bytes: f64, now: f64, mut visits: impl Iter
 }
 
 /// Visits that a copy of `bytes` a unit is ahead of its own, where units are of the mean size.
-pub(super) fn visits_ahead(given: &Given<'_>, bytes: impl Fn(&Unit) -> f64) -> usize {
+pub(super) fn visits_ahead(given: &PolicyInputs<'_>, bytes: impl Fn(&Unit) -> f64) -> usize {
     let prefetch = given.shares.workload.offload.prefetch;
     let mean = |of: &dyn Fn(&Unit) -> f64| {
         given.units().map(|u| of(u.unit)).sum::<f64>() / given.units().count().max(1) as f64

@@ -1,26 +1,26 @@
 //! How state is shared among ranks and tiers: what every policy starts from.
 
 use super::idle_links::IdleLinks;
-use super::placed::{Placed, placed};
+use super::placed::{TierShares, placed};
 use crate::collective::{CollectiveError, Op};
 use crate::model::CommGroup;
-use crate::model::muon::{Held, owned};
+use crate::model::muon::{MatrixBatch, owned};
 use crate::plan::step::asked::groups_of;
 use crate::plan::step::groups::{Degrees, Group};
-use crate::plan::step::unit::{FullRecompute, State, Unit};
-use crate::sharding::{Cuts, Exchange, Facts};
+use crate::plan::step::unit::{FullRecompute, ResidentState, Unit};
+use crate::sharding::{Cuts, Exchange, ShardingFacts};
 use crate::spec::SpecError;
 use crate::spec::model::ModelSpec;
 use crate::spec::workload::{BytesPerParameter, OptimizerKind, WorkloadSpec};
 use crate::topology::Machine;
 
 /// How the state of a step is shared among ranks and tiers.
-pub struct Shares<'a> {
+pub struct StateShares<'a> {
     pub(in crate::plan::step) workload: &'a WorkloadSpec,
     pub(in crate::plan::step) degrees: Degrees,
     /// The communicator slots of every program: groups of more than one member that the step uses, and its copies.
     pub(in crate::plan::step) groups: Vec<Group>,
-    pub(in crate::plan::step) placed: Placed,
+    pub(in crate::plan::step) placed: TierShares,
     /// Bytes of a parameter, by class.
     pub(in crate::plan::step) bytes: BytesPerParameter,
     /// Bytes of a parameter's gradient as it is sent.
@@ -31,7 +31,7 @@ pub struct Shares<'a> {
     ranks_of_host: u32,
 }
 
-impl<'a> Shares<'a> {
+impl<'a> StateShares<'a> {
     /// The shares of a step.
     ///
     /// # Errors
@@ -41,9 +41,9 @@ impl<'a> Shares<'a> {
         model: &ModelSpec,
         degrees: Degrees,
         machine: &Machine,
-    ) -> Result<Shares<'a>, SpecError> {
+    ) -> Result<StateShares<'a>, SpecError> {
         let placed = placed(workload, machine)?;
-        Ok(Shares {
+        Ok(StateShares {
             groups: groups_of(workload, model, &degrees, &placed),
             workload,
             degrees,
@@ -72,7 +72,7 @@ impl<'a> Shares<'a> {
         self.has(Group::Dense(exchange)) || self.has(Group::Experts(exchange))
     }
     /// The facts of the kind of sharding.
-    pub(super) fn facts(&self) -> &'static Facts {
+    pub(super) fn facts(&self) -> &'static ShardingFacts {
         self.workload.sharding()
     }
     /// True if weights are cut among more than one rank, or their updates are.
@@ -165,7 +165,7 @@ impl<'a> Shares<'a> {
         Ok([each, (dense[0] + dense[1]).max(experts[0] + experts[1]) - each])
     }
     /// The hops in which gradients are summed, of dense weights or of experts, by ranks of these degrees.
-    pub(super) fn hops(&self, degrees: &Degrees, of: fn(Exchange) -> Group) -> [Hop; 3] {
+    pub(super) fn hops(&self, degrees: &Degrees, of: fn(Exchange) -> Group) -> [ReductionHop; 3] {
         let facts = self.facts();
         let whole = self.workload.gradient_buckets.all_reduce && !facts.cuts_gradients();
         let op = match facts.cuts_optimizer() && !whole {
@@ -176,9 +176,10 @@ impl<'a> Shares<'a> {
         let size = |exchange| degrees.size(of(exchange));
         let (near, across) = (size(Exchange::Sum), size(Exchange::SumAcross));
         let once = facts.across_once;
-        let between = |exchange, op, parts| Hop { group: of(exchange), op, parts, in_buckets: false, once };
+        let between =
+            |exchange, op, parts| ReductionHop { group: of(exchange), op, parts, in_buckets: false, once };
         [
-            Hop { in_buckets: true, once: false, ..between(Exchange::Sum, op, 1) },
+            ReductionHop { in_buckets: true, once: false, ..between(Exchange::Sum, op, 1) },
             between(Exchange::SumAcross, op, near),
             between(Exchange::SumReplicas, Op::AllReduce, near * across),
         ]
@@ -209,8 +210,8 @@ impl<'a> Shares<'a> {
     }
 
     /// The bytes of optimizer, gradients and weights of some units together on one rank.
-    pub(crate) fn state<'u>(&self, units: impl Iterator<Item = &'u Unit>) -> State {
-        State::of(units, &self.bytes, &self.degrees)
+    pub(crate) fn state<'u>(&self, units: impl Iterator<Item = &'u Unit>) -> ResidentState {
+        ResidentState::of(units, &self.bytes, &self.degrees)
     }
     /// Parameters of some units that one rank updates.
     pub fn updated<'u>(&self, units: impl Iterator<Item = &'u Unit>) -> u64 {
@@ -229,12 +230,12 @@ impl<'a> Shares<'a> {
         units.map(part).sum()
     }
     /// The matrices of some units that one rank updates, where the optimizer works on whole ones.
-    pub fn matrices<'u>(&self, units: impl Iterator<Item = &'u Unit>) -> Vec<Held> {
+    pub fn matrices<'u>(&self, units: impl Iterator<Item = &'u Unit>) -> Vec<MatrixBatch> {
         if self.workload.optimizer.kind != OptimizerKind::Muon {
             return Vec::new();
         }
         let mut degrees = self.degrees;
-        let mut held: Vec<Held> = Vec::new();
+        let mut held: Vec<MatrixBatch> = Vec::new();
         for unit in units {
             degrees = self.degrees.of(&unit.plan);
             held.extend(&unit.plan.matrices);
@@ -262,7 +263,7 @@ impl<'a> Shares<'a> {
 }
 
 /// A hop on which gradients are summed.
-pub(super) struct Hop {
+pub(super) struct ReductionHop {
     pub group: Group,
     pub op: Op,
     /// The number of parts of a unit's gradients; a rank sends one.
@@ -274,7 +275,7 @@ pub(super) struct Hop {
 }
 
 /// Elements of the tensor that a matrix is: itself, or the matrices of one kind of all experts.
-fn tensor(held: &Held) -> u64 {
+fn tensor(held: &MatrixBatch) -> u64 {
     if held.expert { held.elements() } else { held.short * held.long }
 }
 

@@ -10,7 +10,7 @@ use stepsim_core::ids::OpId;
 
 /// A visit to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::plan::step) struct Coming {
+pub(in crate::plan::step) struct PlannedVisit {
     /// The unit, by its number on the rank.
     pub unit: u32,
     /// Backward (or recomputation), not forward.
@@ -23,7 +23,7 @@ pub(in crate::plan::step) struct Coming {
 
 /// A visit that has begun.
 #[derive(Clone, Debug)]
-pub(in crate::plan::step) struct Record {
+pub(in crate::plan::step) struct VisitRecord {
     /// Its last kernel, once pushed.
     pub end: OpId,
     /// Bytes that were brought in for it.
@@ -40,12 +40,12 @@ pub(in crate::plan::step) struct Record {
 
 /// All visits of a rank.
 #[derive(Clone, Debug, Default)]
-pub(in crate::plan::step) struct Visits {
+pub(in crate::plan::step) struct RankVisits {
     /// The visits of one step in order; the first `next` of them have been.
-    of_step: Vec<Coming>,
+    of_step: Vec<PlannedVisit>,
     next: usize,
     /// Visits that have begun, in order, over all steps.
-    begun: Vec<Record>,
+    begun: Vec<VisitRecord>,
     /// The first visit of the pass under way, or of the run in its direction and micro-batch.
     run_start: usize,
     /// By unit and direction: the record of the visit under way. Forward and backward of one unit may be under way at
@@ -57,10 +57,15 @@ pub(in crate::plan::step) struct Visits {
     backward_left: Vec<u32>,
 }
 
-impl Visits {
+impl RankVisits {
     /// A rank of `units` units whose every step makes these visits.
-    pub fn new(units: usize, of_step: Vec<Coming>) -> Visits {
-        Visits { of_step, present: vec![None; 2 * units], last: vec![None; units], ..Visits::default() }
+    pub fn new(units: usize, of_step: Vec<PlannedVisit>) -> RankVisits {
+        RankVisits {
+            of_step,
+            present: vec![None; 2 * units],
+            last: vec![None; units],
+            ..RankVisits::default()
+        }
     }
     /// Another step begins, with these numbers of backward visits by unit.
     pub fn begin_step(&mut self, backward: Vec<u32>) {
@@ -74,22 +79,23 @@ impl Visits {
         self.present[place(visit)].is_some()
     }
     /// The rank comes to a visit; visits of overlapped passes may come in another order than foreseen.
-    pub fn reach(&mut self, visit: Visit) -> Option<Coming> {
+    pub fn reach(&mut self, visit: Visit) -> Option<PlannedVisit> {
         let backward = visit.pass != Pass::Forward;
         if self.begun.last().is_none_or(|v| v.backward != backward || v.micro_batch != visit.micro_batch) {
             self.run_start = self.begun.len();
         }
-        let same =
-            |c: &Coming| c.unit == visit.unit && c.backward == backward && c.micro_batch == visit.micro_batch;
+        let same = |c: &PlannedVisit| {
+            c.unit == visit.unit && c.backward == backward && c.micro_batch == visit.micro_batch
+        };
         let found = self.next + self.ahead().iter().position(same)?;
         self.of_step[self.next..=found].rotate_right(1);
         self.next += 1;
         Some(self.of_step[self.next - 1])
     }
     /// Everything is there for the visit reached last: `bytes` were brought in, `newest` is the op pushed last.
-    pub fn begin(&mut self, visit: Visit, coming: Option<Coming>, bytes: u64, newest: OpId) {
+    pub fn begin(&mut self, visit: Visit, coming: Option<PlannedVisit>, bytes: u64, newest: OpId) {
         self.present[place(visit)] = Some(self.begun.len() as u32);
-        self.begun.push(Record {
+        self.begun.push(VisitRecord {
             end: newest,
             bytes,
             reduce: Vec::new(),
@@ -114,11 +120,11 @@ impl Visits {
     }
 
     /// The visits after the one reached last.
-    pub fn ahead(&self) -> &[Coming] {
+    pub fn ahead(&self) -> &[PlannedVisit] {
         &self.of_step[self.next..]
     }
     /// Visits that have begun, in order.
-    pub fn begun(&self) -> &[Record] {
+    pub fn begun(&self) -> &[VisitRecord] {
         &self.begun
     }
     /// The first of the visits of the pass under way, as an index into `begun`.
@@ -126,7 +132,7 @@ impl Visits {
         self.run_start
     }
     /// The last visit of a unit that is over.
-    pub fn last_of(&self, unit: u32) -> Option<&Record> {
+    pub fn last_of(&self, unit: u32) -> Option<&VisitRecord> {
         self.last[unit as usize].and_then(|record| self.begun.get(record as usize))
     }
     /// The gradient of a unit's last visit is reduced by these ops.
@@ -156,9 +162,9 @@ mod tests {
     /// Two units, forward and backward of one micro-batch; then the order is not kept to.
     #[test]
     fn visits_come_as_foreseen_or_in_another_order() {
-        let coming = |unit, backward| Coming { unit, backward, micro_batch: 0, again: false };
+        let coming = |unit, backward| PlannedVisit { unit, backward, micro_batch: 0, again: false };
         let of_step = vec![coming(0, false), coming(1, false), coming(1, true), coming(0, true)];
-        let mut visits = Visits::new(2, of_step);
+        let mut visits = RankVisits::new(2, of_step);
         visits.begin_step(vec![1; 2]);
         let first = visit(0, Pass::Forward, 0);
         assert_eq!(visits.reach(first), Some(coming(0, false)));

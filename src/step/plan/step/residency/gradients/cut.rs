@@ -6,30 +6,36 @@
 //!
 //! A part's sums on another tier are fetched and written back around each reduction.
 
-use super::super::{Given, UnitTimes, free, take};
-use super::{Added, Home, cargo, kept_bytes, live_bytes, part_bytes, reduction_time, waiting};
+use super::super::{PolicyInputs, UnitTimes, free, take};
+use super::{Home, UnitGradient, cargo, kept_bytes, live_bytes, part_bytes, reduction_time, waiting};
 use crate::plan::step::chain::{Chain, Visit};
 use crate::plan::step::residency::law::windows;
 use crate::plan::step::unit::Unit;
-use crate::plan::step::writer::Writer;
+use crate::plan::step::writer::RankWriter;
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{MemoryClass, ProgramBuilder};
 
 /// Gradients that are cut among ranks.
 #[derive(Default)]
-pub(in super::super) struct Cut {
+pub(in super::super) struct ShardedGradients {
     /// By unit: bytes on the device until it is reduced.
     held: Vec<u64>,
     /// By unit: the last op that wrote its part to another tier in this step.
     written: Vec<Option<OpId>>,
 }
 
-impl Home for Cut {
+impl Home for ShardedGradients {
     fn begin_step(&mut self, units: usize) {
-        *self = Cut { held: vec![0; units], written: vec![None; units] };
+        *self = ShardedGradients { held: vec![0; units], written: vec![None; units] };
     }
 
-    fn wanted(&mut self, w: &mut Writer<'_, '_>, _b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit) {
+    fn wanted(
+        &mut self,
+        w: &mut RankWriter<'_, '_>,
+        _b: &mut ProgramBuilder,
+        chain: &mut Chain,
+        visit: Visit,
+    ) {
         if self.held[visit.unit as usize] > 0 {
             return;
         }
@@ -39,7 +45,7 @@ impl Home for Cut {
         self.held[visit.unit as usize] = bytes;
     }
 
-    fn put_back(&mut self, _: &mut Writer<'_, '_>, _: &mut ProgramBuilder, _: Added<'_>) {}
+    fn put_back(&mut self, _: &mut RankWriter<'_, '_>, _: &mut ProgramBuilder, _: UnitGradient<'_>) {}
 
     /// The whole gradients have done their duty.
     fn sent(&mut self, b: &mut ProgramBuilder, units: &[u32], last: OpId) {
@@ -48,7 +54,7 @@ impl Home for Cut {
     }
 
     /// FSDP's backward visits wait for the reduction of the visit before the last: no more than two wait.
-    fn during(&self, given: &Given<'_>, units: &[UnitTimes<'_>]) -> Vec<[f64; 2]> {
+    fn during(&self, given: &PolicyInputs<'_>, units: &[UnitTimes<'_>]) -> Vec<[f64; 2]> {
         let shares = given.shares;
         let each = shares.workload.reduces_every_micro_batch();
         let bytes = if each { shares.gradient_message_bytes } else { shares.bytes.gradients };
@@ -70,8 +76,14 @@ impl Home for Cut {
     }
 
     /// A reduced part is added to what its tier holds.
-    fn reduced(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, added: Added<'_>, _: bool) {
-        let Added { unit, behind, micro_batch } = added;
+    fn reduced(
+        &mut self,
+        w: &mut RankWriter<'_, '_>,
+        b: &mut ProgramBuilder,
+        added: UnitGradient<'_>,
+        _: bool,
+    ) {
+        let UnitGradient { unit, behind, micro_batch } = added;
         let bytes = part_bytes(w, unit);
         let before = self.written[unit as usize];
         for away in &w.setup.shares.placed.gradients {

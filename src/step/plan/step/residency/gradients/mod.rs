@@ -7,24 +7,24 @@
 //! groups ([`crate::sharding`]), in every reduction or by complete gradients alone. With overlap the reduction runs
 //! beside the backward passes still to come, else behind the last of them.
 //!
-//! The gradient's home decides what is on the device beyond the resident part: [`Whole`] or [`Cut`].
+//! The gradient's home decides what is on the device beyond the resident part: [`Whole`] or [`ShardedGradients`].
 
 mod cut;
 mod whole;
 
-pub(super) use cut::Cut;
+pub(super) use cut::ShardedGradients;
 pub(super) use whole::Whole;
 
 use super::copies::Cargo;
-use super::shares::{Hop, tensors_of};
-use super::{Around, Form, Given, Held, Law, Reductions, Residency, UnitTimes};
+use super::shares::{ReductionHop, tensors_of};
+use super::{ClassBytes, Law, LinkDemand, PolicyInputs, Reductions, Residency, UnitMessages, UnitTimes};
 use crate::collective::{CollectiveError, Op};
 use crate::model::{CommGroup, LayerKind};
 use crate::plan::step::chain::{Chain, Visit};
 use crate::plan::step::groups::Group;
 use crate::plan::step::residency::away::{fraction_away, spread};
 use crate::plan::step::unit::Unit;
-use crate::plan::step::writer::Writer;
+use crate::plan::step::writer::RankWriter;
 use crate::sharding::Exchange;
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{MemoryClass, NO_MICRO_BATCH, Phase, ProgramBuilder};
@@ -34,20 +34,26 @@ pub(super) trait Home {
     /// Nothing is held of any unit.
     fn begin_step(&mut self, units: usize);
     /// A pass comes that adds to the gradient of a unit.
-    fn wanted(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit);
+    fn wanted(&mut self, w: &mut RankWriter<'_, '_>, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit);
     /// A pass has added to it, more will, and nothing is reduced meanwhile.
-    fn put_back(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, added: Added<'_>);
+    fn put_back(&mut self, w: &mut RankWriter<'_, '_>, b: &mut ProgramBuilder, added: UnitGradient<'_>);
     /// The reductions of these units have been pushed; `last` is the last of them.
     fn sent(&mut self, b: &mut ProgramBuilder, units: &[u32], last: OpId);
     /// Closed form: bytes on the device during each visit of a chunk, beyond those that stay.
-    fn during(&self, given: &Given<'_>, units: &[UnitTimes<'_>]) -> Vec<[f64; 2]>;
+    fn during(&self, given: &PolicyInputs<'_>, units: &[UnitTimes<'_>]) -> Vec<[f64; 2]>;
     /// One of them has been reduced; `complete` if no micro-batch will add to it.
-    fn reduced(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, added: Added<'_>, complete: bool);
+    fn reduced(
+        &mut self,
+        w: &mut RankWriter<'_, '_>,
+        b: &mut ProgramBuilder,
+        added: UnitGradient<'_>,
+        complete: bool,
+    );
 }
 
 /// The gradient of a unit to which a micro-batch has added: it is as it should be behind these ops.
 #[derive(Clone, Copy)]
-pub(super) struct Added<'a> {
+pub(super) struct UnitGradient<'a> {
     unit: u32,
     behind: &'a [OpId],
     micro_batch: u32,
@@ -57,7 +63,7 @@ pub(super) struct Added<'a> {
 /// pass, where a unit's take `of` bytes from its visit until `seconds` of the link behind it. Where a rank has
 /// several chunks, another's backward pass has just ended.
 fn waiting<'u>(
-    given: &Given<'_>,
+    given: &PolicyInputs<'_>,
     units: &[UnitTimes<'u>],
     of: impl Fn(&'u Unit) -> f64,
     seconds: impl Fn(&'u Unit) -> f64,
@@ -78,7 +84,7 @@ fn waiting<'u>(
 }
 
 /// Gradients that are summed over ranks.
-pub(super) struct Reduced<H> {
+pub(super) struct ReducedGradients<H> {
     home: H,
     /// By unit: how many micro-batches have yet to add their gradient.
     to_come: Vec<u32>,
@@ -88,17 +94,17 @@ pub(super) struct Reduced<H> {
     there: Vec<bool>,
 }
 
-impl<H: Home> Reduced<H> {
-    pub fn new(home: H) -> Reduced<H> {
-        Reduced { home, to_come: Vec::new(), bucket: Vec::new(), there: Vec::new() }
+impl<H: Home> ReducedGradients<H> {
+    pub fn new(home: H) -> ReducedGradients<H> {
+        ReducedGradients { home, to_come: Vec::new(), bucket: Vec::new(), there: Vec::new() }
     }
 }
 
-impl<H: Home> Residency for Reduced<H> {
+impl<H: Home> Residency for ReducedGradients<H> {
     fn begin(&mut self, units: usize) {
         self.to_come = vec![0; units];
     }
-    fn resident(&self, w: &Writer<'_, '_>) -> Vec<(u8, f64)> {
+    fn resident(&self, w: &RankWriter<'_, '_>) -> Vec<(u8, f64)> {
         let shares = &w.setup.shares;
         let buckets = shares.bucket_bytes(w.units.iter());
         let mut resident = if buckets > 0.0 { vec![(0, buckets)] } else { Vec::new() };
@@ -107,7 +113,7 @@ impl<H: Home> Residency for Reduced<H> {
         }
         resident
     }
-    fn begin_step(&mut self, w: &Writer<'_, '_>) {
+    fn begin_step(&mut self, w: &RankWriter<'_, '_>) {
         let passes = |(i, u): (u32, &Unit)| if u.plan.has_backward() { w.backward_passes(i) } else { 0 };
         self.to_come = (0..).zip(&w.units).map(passes).collect();
         self.bucket.clear();
@@ -116,7 +122,13 @@ impl<H: Home> Residency for Reduced<H> {
         self.home.begin_step(w.units.len());
     }
 
-    fn arrive(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit) {
+    fn arrive(
+        &mut self,
+        w: &mut RankWriter<'_, '_>,
+        b: &mut ProgramBuilder,
+        chain: &mut Chain,
+        visit: Visit,
+    ) {
         let unit = visit.unit as usize;
         if !std::mem::replace(&mut self.there[unit], true) {
             chain.take(MemoryClass::Gradients, w.setup.shares.gradients_kept_bytes(&w.units[unit]));
@@ -125,7 +137,7 @@ impl<H: Home> Residency for Reduced<H> {
     }
 
     /// A micro-batch has added to the gradient of a unit.
-    fn leave(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, visit: Visit, end: OpId) {
+    fn leave(&mut self, w: &mut RankWriter<'_, '_>, b: &mut ProgramBuilder, visit: Visit, end: OpId) {
         let unit = visit.unit as usize;
         self.to_come[unit] -= 1;
         let complete = self.to_come[unit] == 0;
@@ -136,7 +148,7 @@ impl<H: Home> Residency for Reduced<H> {
         }
         let each = workload.reduces_every_micro_batch();
         if !complete && !each {
-            let added = Added { unit: visit.unit, behind: &[end], micro_batch: visit.micro_batch };
+            let added = UnitGradient { unit: visit.unit, behind: &[end], micro_batch: visit.micro_batch };
             self.home.put_back(w, b, added);
             return;
         }
@@ -163,7 +175,7 @@ impl<H: Home> Residency for Reduced<H> {
     }
 
     /// Reduces what waits in the bucket, in messages of the size asked for, all behind the last pass.
-    fn close(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder) {
+    fn close(&mut self, w: &mut RankWriter<'_, '_>, b: &mut ProgramBuilder) {
         let last = b.recent(w.compute, 1);
         self.empty_bucket(w, b, last);
         let beside = w.first_beside()..w.units.len() as u32;
@@ -173,9 +185,9 @@ impl<H: Home> Residency for Reduced<H> {
     }
 }
 
-impl<H: Home> Reduced<H> {
+impl<H: Home> ReducedGradients<H> {
     /// Reduces all that waits, in messages of the size asked for, behind the `last` pass.
-    fn empty_bucket(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, last: Option<OpId>) {
+    fn empty_bucket(&mut self, w: &mut RankWriter<'_, '_>, b: &mut ProgramBuilder, last: Option<OpId>) {
         while !self.bucket.is_empty() {
             let rest = self.split_bucket(w);
             self.reduce_bucket(w, b, last.as_slice(), NO_MICRO_BATCH);
@@ -185,7 +197,7 @@ impl<H: Home> Reduced<H> {
     /// Reduces the units of the bucket in one message for each group.
     fn reduce_bucket(
         &mut self,
-        w: &mut Writer<'_, '_>,
+        w: &mut RankWriter<'_, '_>,
         b: &mut ProgramBuilder,
         waits: &[OpId],
         micro_batch: u32,
@@ -204,12 +216,12 @@ impl<H: Home> Reduced<H> {
             w.visits.reduced(unit, &ops);
             w.reduced[unit as usize].extend(&ops);
             let complete = self.to_come[unit as usize] == 0;
-            self.home.reduced(w, b, Added { unit, behind: &behind, micro_batch }, complete);
+            self.home.reduced(w, b, UnitGradient { unit, behind: &behind, micro_batch }, complete);
         }
     }
 
     /// Takes all but the first bucketful out of the bucket.
-    fn split_bucket(&mut self, w: &Writer<'_, '_>) -> Vec<u32> {
+    fn split_bucket(&mut self, w: &RankWriter<'_, '_>) -> Vec<u32> {
         let limit = w.setup.shares.workload.gradient_buckets.bucket_bytes;
         let mut filled = 0;
         let mut keep = 0;
@@ -226,7 +238,7 @@ impl<H: Home> Reduced<H> {
 
 /// The messages of some units, some of them complete, hop after hop.
 fn reduce(
-    w: &mut Writer<'_, '_>,
+    w: &mut RankWriter<'_, '_>,
     b: &mut ProgramBuilder,
     (units, complete): (&[u32], &[u32]),
     waits: &[OpId],
@@ -268,7 +280,7 @@ fn reduce(
 }
 
 /// The name of a hop for readers.
-fn name(hop: &Hop) -> &'static str {
+fn name(hop: &ReductionHop) -> &'static str {
     use Exchange::{Sum, SumReplicas};
     match (hop.group, hop.op) {
         (Group::Dense(SumReplicas), _) => "all-reduce gradient shards",
@@ -287,7 +299,7 @@ fn name(hop: &Hop) -> &'static str {
 }
 
 /// First and last stage add up the gradients of the table they share.
-fn sum_tied_embedding(w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, last: Option<OpId>) {
+fn sum_tied_embedding(w: &mut RankWriter<'_, '_>, b: &mut ProgramBuilder, last: Option<OpId>) {
     let holds = |kind| w.units.iter().position(|u| u.plan.kind == kind);
     let holder = match (holds(LayerKind::Embedding), holds(LayerKind::Head)) {
         (Some(unit), None) | (None, Some(unit)) => unit,
@@ -305,47 +317,47 @@ fn sum_tied_embedding(w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, last: Opti
 }
 
 /// Bytes of a unit's gradient at `per_parameter` each.
-fn unit_bytes(w: &Writer<'_, '_>, unit: u32, per_parameter: f64) -> u64 {
+fn unit_bytes(w: &RankWriter<'_, '_>, unit: u32, per_parameter: f64) -> u64 {
     let (dense, expert) = w.units[unit as usize].trained_bytes(per_parameter);
     dense + expert
 }
 
 /// Bytes of a unit's gradient as it is sent.
-fn message_bytes(w: &Writer<'_, '_>, unit: u32) -> u64 {
+fn message_bytes(w: &RankWriter<'_, '_>, unit: u32) -> u64 {
     unit_bytes(w, unit, w.setup.shares.gradient_message_bytes)
 }
 
 /// Bytes of a unit's gradient, as it is sent, that wait on the device at once.
-fn live_bytes(w: &Writer<'_, '_>, unit: u32) -> u64 {
+fn live_bytes(w: &RankWriter<'_, '_>, unit: u32) -> u64 {
     (message_bytes(w, unit) as f64 * w.setup.shares.live_share(&w.units[unit as usize])).round() as u64
 }
 
 /// Bytes of a unit's gradient as it is kept.
-fn kept_bytes(w: &Writer<'_, '_>, unit: u32) -> u64 {
+fn kept_bytes(w: &RankWriter<'_, '_>, unit: u32) -> u64 {
     unit_bytes(w, unit, w.setup.shares.bytes.gradients)
 }
 
 /// Bytes of a unit's gradient that this rank updates with.
-fn share_bytes(w: &Writer<'_, '_>, unit: u32) -> u64 {
+fn share_bytes(w: &RankWriter<'_, '_>, unit: u32) -> u64 {
     let share = w.updated_parameters(unit as usize..unit as usize + 1);
     (share as f64 * w.setup.shares.bytes.gradients).round() as u64
 }
 
 /// Bytes of the part of a unit's gradient whose sums this rank keeps.
-fn part_bytes(w: &Writer<'_, '_>, unit: u32) -> u64 {
+fn part_bytes(w: &RankWriter<'_, '_>, unit: u32) -> u64 {
     let kept = w.setup.shares.gradients_kept(std::iter::once(&w.units[unit as usize]));
     (kept as f64 * w.setup.shares.bytes.gradients).round() as u64
 }
 
-fn cargo(w: &Writer<'_, '_>, unit: u32, name: &'static str, bytes: u64, micro_batch: u32) -> Cargo {
+fn cargo(w: &RankWriter<'_, '_>, unit: u32, name: &'static str, bytes: u64, micro_batch: u32) -> Cargo {
     let layer = w.units[unit as usize].layer;
     Cargo { class: MemoryClass::Gradients, bytes, name, phase: Phase::Backward, layer, micro_batch }
 }
 
-impl<H: Home> Law for Reduced<H> {
+impl<H: Home> Law for ReducedGradients<H> {
     /// Reductions of buckets. Whole gradients that live on a tier are copied in before a backward visit and out
     /// behind it, but for the first and the last of a step; what is reduced goes home.
-    fn closed_form(&self, given: &Given<'_>) -> Result<Form, CollectiveError> {
+    fn closed_form(&self, given: &PolicyInputs<'_>) -> Result<LinkDemand, CollectiveError> {
         let shares = given.shares;
         let (workload, placed) = (shares.workload, &shares.placed.gradients);
         let buckets = &workload.gradient_buckets;
@@ -365,18 +377,18 @@ impl<H: Home> Law for Reduced<H> {
             let share = share as f64 * shares.bytes.gradients;
             let [home_in, home_out, _] = given.copies(placed, share);
             let home = [if cut { home_in } else { 0.0 }, home_out];
-            Ok(Around { carried: [carried_in, carried_out], home, ..Around::default() })
+            Ok(UnitMessages { carried: [carried_in, carried_out], home, ..UnitMessages::default() })
         })?;
         let around = if placed.is_empty() { Vec::new() } else { around };
-        Ok(Form { around, reductions: Some(reductions), ..Form::default() })
+        Ok(LinkDemand { around, reductions: Some(reductions), ..LinkDemand::default() })
     }
-    fn held(&self, given: &Given<'_>) -> Held {
+    fn held(&self, given: &PolicyInputs<'_>) -> ClassBytes {
         let shares = given.shares;
         let here = 1.0 - fraction_away(&shares.placed.gradients);
         let buckets = shares.bucket_bytes(given.units().map(|u| u.unit));
         let stays = given.state().gradients * here + buckets;
         let during = given.chunks.iter().map(|(units, _)| self.home.during(given, units));
-        let mut held = Held { stays, during: during.collect(), ..Held::default() };
+        let mut held = ClassBytes { stays, during: during.collect(), ..ClassBytes::default() };
         if given.passes == 1.0 && shares.gradients_come_and_go(1) {
             // All units behind have theirs when a backward pass comes to one.
             let mut there = 0.0;
@@ -393,6 +405,6 @@ impl<H: Home> Law for Reduced<H> {
 }
 
 /// Closed form: seconds to reduce a unit's gradient, before it is complete.
-fn reduction_time(given: &Given<'_>, unit: &Unit) -> Result<f64, CollectiveError> {
+fn reduction_time(given: &PolicyInputs<'_>, unit: &Unit) -> Result<f64, CollectiveError> {
     Ok(given.shares.reduction(given.links, std::iter::once(unit))?[0])
 }

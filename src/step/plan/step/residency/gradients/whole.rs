@@ -3,14 +3,14 @@
 //! backward pass goes through the same chunk. When it is complete, the part that this rank updates goes where it
 //! lives.
 
-use super::super::{Given, UnitTimes, free};
-use super::{Added, Home, cargo, kept_bytes, share_bytes, waiting};
+use super::super::{PolicyInputs, UnitTimes, free};
+use super::{Home, UnitGradient, cargo, kept_bytes, share_bytes, waiting};
 use crate::plan::step::chain::{Chain, Visit};
 use crate::plan::step::residency::away::fraction_away;
 use crate::plan::step::residency::law::windows;
 use crate::plan::step::residency::prefetch::visits_ahead;
 use crate::plan::step::unit::Unit;
-use crate::plan::step::writer::Writer;
+use crate::plan::step::writer::RankWriter;
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{MemoryClass, ProgramBuilder};
 
@@ -28,7 +28,13 @@ impl Home for Whole {
         *self = Whole { held: vec![0; units], written: vec![None; units] };
     }
 
-    fn wanted(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit) {
+    fn wanted(
+        &mut self,
+        w: &mut RankWriter<'_, '_>,
+        b: &mut ProgramBuilder,
+        chain: &mut Chain,
+        visit: Visit,
+    ) {
         let unit = visit.unit as usize;
         if self.held[unit] > 0 {
             return;
@@ -49,8 +55,8 @@ impl Home for Whole {
         }
     }
 
-    fn put_back(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, added: Added<'_>) {
-        let Added { unit, behind, micro_batch } = added;
+    fn put_back(&mut self, w: &mut RankWriter<'_, '_>, b: &mut ProgramBuilder, added: UnitGradient<'_>) {
+        let UnitGradient { unit, behind, micro_batch } = added;
         if self.held[unit as usize] == 0 {
             return;
         }
@@ -68,7 +74,7 @@ impl Home for Whole {
 
     /// Fetched ahead as weights are, and there until they are written back; where micro-batches share them, all the
     /// time.
-    fn during(&self, given: &Given<'_>, units: &[UnitTimes<'_>]) -> Vec<[f64; 2]> {
+    fn during(&self, given: &PolicyInputs<'_>, units: &[UnitTimes<'_>]) -> Vec<[f64; 2]> {
         let shares = given.shares;
         let (o, placed) = (&shares.workload.offload, &shares.placed.gradients);
         let away = fraction_away(placed);
@@ -89,11 +95,17 @@ impl Home for Whole {
         both.map(|((f, w), own)| [0.0, f[1] + w[1] - own]).collect()
     }
 
-    fn reduced(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, added: Added<'_>, complete: bool) {
+    fn reduced(
+        &mut self,
+        w: &mut RankWriter<'_, '_>,
+        b: &mut ProgramBuilder,
+        added: UnitGradient<'_>,
+        complete: bool,
+    ) {
         if !complete {
             return self.put_back(w, b, added);
         }
-        let Added { unit, behind, micro_batch } = added;
+        let UnitGradient { unit, behind, micro_batch } = added;
         let (bytes, kept) = (share_bytes(w, unit), kept_bytes(w, unit));
         let holds = std::mem::take(&mut self.held[unit as usize]) > 0;
         for away in &w.setup.shares.placed.gradients {

@@ -1,13 +1,13 @@
 //! State that is all on the device: one update over all that the rank updates, pass by pass of the stack.
 
-use super::super::{Form, Given, Held, Law, Residency, Shares, free, take};
+use super::super::{ClassBytes, Law, LinkDemand, PolicyInputs, Residency, StateShares, free, take};
 use super::{newest_per_stream, take_moments};
 use crate::collective::{CollectiveError, Op};
 use crate::model::optimizer;
-use crate::plan::launch::Read;
+use crate::plan::launch::HostWait;
 use crate::plan::step::groups::Group;
 use crate::plan::step::residency::away::spread;
-use crate::plan::step::writer::Writer;
+use crate::plan::step::writer::RankWriter;
 use crate::sharding::Exchange;
 use crate::spec::stack::{HostRead, UpdatePass};
 use crate::spec::workload::Dtype;
@@ -19,10 +19,10 @@ pub(in super::super) struct InPlace;
 
 impl Residency for InPlace {
     fn begin(&mut self, _units: usize) {}
-    fn resident(&self, w: &Writer<'_, '_>) -> Vec<(u8, f64)> {
+    fn resident(&self, w: &RankWriter<'_, '_>) -> Vec<(u8, f64)> {
         spread(super::resident_bytes(w), &[])
     }
-    fn close(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder) {
+    fn close(&mut self, w: &mut RankWriter<'_, '_>, b: &mut ProgramBuilder) {
         let waits: Vec<OpId> = w.reduced.iter().flatten().copied().collect();
         let waits = newest_per_stream(b, waits);
         let share = w.updated_parameters(0..w.units.len());
@@ -34,17 +34,17 @@ impl Residency for InPlace {
 }
 
 impl Law for InPlace {
-    fn closed_form(&self, _given: &Given<'_>) -> Result<Form, CollectiveError> {
-        Ok(Form::default())
+    fn closed_form(&self, _given: &PolicyInputs<'_>) -> Result<LinkDemand, CollectiveError> {
+        Ok(LinkDemand::default())
     }
-    fn held(&self, given: &Given<'_>) -> Held {
+    fn held(&self, given: &PolicyInputs<'_>) -> ClassBytes {
         let updated = given.shares.updated(given.units().map(|u| u.unit));
-        Held { update: scratch(given.shares, updated) as f64, ..super::held(given) }
+        ClassBytes { update: scratch(given.shares, updated) as f64, ..super::held(given) }
     }
 }
 
 /// Scratch bytes during the update of this number of parameters.
-fn scratch(shares: &Shares<'_>, parameters: u64) -> u64 {
+fn scratch(shares: &StateShares<'_>, parameters: u64) -> u64 {
     let workload = shares.workload;
     let spec = &workload.stack().optimizer;
     optimizer::Update::scratch(spec, workload.optimizer.kind, parameters, &shares.bytes)
@@ -52,7 +52,7 @@ fn scratch(shares: &Shares<'_>, parameters: u64) -> u64 {
 
 /// All passes of the stack over what this rank updates; returns the update itself.
 fn update_all(
-    w: &mut Writer<'_, '_>,
+    w: &mut RankWriter<'_, '_>,
     b: &mut ProgramBuilder,
     parameters: u64,
     mut waits: Vec<OpId>,
@@ -101,7 +101,7 @@ fn update_all(
 
 /// Sums the norm over the ranks that hold other shards, and over those that hold other weights unless the schedule
 /// does not wait for them.
-fn sum_norm(w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, norm: &[OpId]) -> Vec<OpId> {
+fn sum_norm(w: &mut RankWriter<'_, '_>, b: &mut ProgramBuilder, norm: &[OpId]) -> Vec<OpId> {
     let workload = w.setup.shares.workload;
     let mut last = norm.to_vec();
     let cut = workload.sharding().cuts_optimizer();
@@ -118,7 +118,7 @@ fn sum_norm(w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, norm: &[OpId]) -> Ve
         }
     }
     if let [summed] = last[..] {
-        w.host_reads(Read::at_once(HostRead::GradientNorm, summed));
+        w.host_reads(HostWait::at_once(HostRead::GradientNorm, summed));
     }
     last
 }

@@ -8,17 +8,17 @@ mod streamed;
 
 pub(super) use in_place::InPlace;
 pub(super) use on_host::OnHost;
-pub(super) use streamed::Streamed;
+pub(super) use streamed::StreamedState;
 
 use super::copies::Cargo;
-use super::{Given, Held, take};
+use super::{ClassBytes, PolicyInputs, take};
 use crate::plan::step::residency::away::fraction_away;
-use crate::plan::step::writer::Writer;
+use crate::plan::step::writer::RankWriter;
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{MemoryClass, NO_MICRO_BATCH, Phase, ProgramBuilder};
 
 /// Bytes of state that are there before the first op.
-fn resident_bytes(w: &Writer<'_, '_>) -> f64 {
+fn resident_bytes(w: &RankWriter<'_, '_>) -> f64 {
     let shares = &w.setup.shares;
     let state = shares.state(w.units.iter()).optimizer;
     if w.setup.steps > 1 {
@@ -30,14 +30,14 @@ fn resident_bytes(w: &Writer<'_, '_>) -> f64 {
 }
 
 /// Moments that appear with the first update of a run, with `op` on one tier.
-fn take_moments(w: &Writer<'_, '_>, b: &mut ProgramBuilder, op: OpId, tier: u8, parameters: u64) {
+fn take_moments(w: &RankWriter<'_, '_>, b: &mut ProgramBuilder, op: OpId, tier: u8, parameters: u64) {
     if w.setup.steps > 1 && w.step == 0 {
         let bytes = (parameters as f64 * w.setup.shares.bytes.moments).round() as u64;
         take(b, op, MemoryClass::Optimizer, tier, bytes);
     }
 }
 
-fn cargo(w: &Writer<'_, '_>, unit: usize, class: MemoryClass, name: &'static str, bytes: f64) -> Cargo {
+fn cargo(w: &RankWriter<'_, '_>, unit: usize, class: MemoryClass, name: &'static str, bytes: f64) -> Cargo {
     Cargo {
         class,
         bytes: bytes.round() as u64,
@@ -62,7 +62,7 @@ fn newest_per_stream(b: &ProgramBuilder, ops: Vec<OpId>) -> Vec<OpId> {
 }
 
 /// Closed form: the state that stays on the device.
-fn held(given: &Given<'_>) -> Held {
+fn held(given: &PolicyInputs<'_>) -> ClassBytes {
     let here = 1.0 - fraction_away(&given.shares.placed.optimizer);
-    Held { stays: given.state().optimizer * here, ..Held::default() }
+    ClassBytes { stays: given.state().optimizer * here, ..ClassBytes::default() }
 }

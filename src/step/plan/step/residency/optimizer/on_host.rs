@@ -3,13 +3,13 @@
 //! share), the new weights come back. A share of the state that stays on the device is updated there beside it.
 
 use super::super::copies::Cargo;
-use super::super::{Form, Given, Held, Law, Residency, UnitTimes, Updates, free, take};
-use super::{Streamed, cargo, newest_per_stream, take_moments};
+use super::super::{ClassBytes, Law, LinkDemand, PolicyInputs, Residency, UnitTimes, Updates, free, take};
+use super::{StreamedState, cargo, newest_per_stream, take_moments};
 use crate::collective::{CollectiveError, Op};
 use crate::model::optimizer;
 use crate::plan::step::groups::Group;
 use crate::plan::step::residency::away::{Away, fraction_away, spread};
-use crate::plan::step::writer::Writer;
+use crate::plan::step::writer::RankWriter;
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{MemoryClass, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Work};
 use stepsim_core::units::Time;
@@ -20,7 +20,7 @@ pub(in super::super) struct OnHost {
     /// By unit: the op that brought its state home.
     written: Vec<Option<OpId>>,
     /// The part that is updated on the device.
-    rest: Streamed,
+    rest: StreamedState,
 }
 
 impl Residency for OnHost {
@@ -28,10 +28,10 @@ impl Residency for OnHost {
         self.written = vec![None; units];
         self.rest.begin(units);
     }
-    fn resident(&self, w: &Writer<'_, '_>) -> Vec<(u8, f64)> {
+    fn resident(&self, w: &RankWriter<'_, '_>) -> Vec<(u8, f64)> {
         spread(super::resident_bytes(w), &w.setup.shares.placed.optimizer)
     }
-    fn close(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder) {
+    fn close(&mut self, w: &mut RankWriter<'_, '_>, b: &mut ProgramBuilder) {
         self.rest.begin_updates(w, b);
         for unit in 0..w.units.len() {
             let share = w.updated_parameters(unit..unit + 1);
@@ -53,7 +53,7 @@ impl OnHost {
     /// The update of `share` parameters of a unit on the host that holds their state.
     fn update(
         &mut self,
-        w: &mut Writer<'_, '_>,
+        w: &mut RankWriter<'_, '_>,
         b: &mut ProgramBuilder,
         unit: usize,
         away: &Away,
@@ -100,7 +100,7 @@ impl OnHost {
     }
 }
 
-impl Writer<'_, '_> {
+impl RankWriter<'_, '_> {
     /// The host processors' work for an update behind its traffic; returns the op after which it is done.
     fn compute_on_host(
         &mut self,
@@ -122,7 +122,7 @@ impl Writer<'_, '_> {
 
 /// The way back of what `stage_in` brought next to the device; returns the op after which it is home.
 fn stage_out(
-    w: &mut Writer<'_, '_>,
+    w: &mut RankWriter<'_, '_>,
     b: &mut ProgramBuilder,
     away: &Away,
     cargo: Cargo,
@@ -149,7 +149,7 @@ fn stage_out(
 
 impl Law for OnHost {
     /// Gradients out, the update, weights back: a unit's behind the one before it.
-    fn closed_form(&self, given: &Given<'_>) -> Result<Form, CollectiveError> {
+    fn closed_form(&self, given: &PolicyInputs<'_>) -> Result<LinkDemand, CollectiveError> {
         let (shares, placed) = (given.shares, &given.shares.placed);
         let here = (1.0 - fraction_away(&placed.weights)).max(0.0);
         let there = (1.0 - fraction_away(&placed.gradients)).max(0.0);
@@ -164,9 +164,12 @@ impl Law for OnHost {
             [out, update, back]
         };
         let stations = given.units().map(of_unit).collect();
-        Ok(Form { updates: Some(Updates { stations, queues: [1, 0], ahead: None }), ..Form::default() })
+        Ok(LinkDemand {
+            updates: Some(Updates { stations, queues: [1, 0], ahead: None }),
+            ..LinkDemand::default()
+        })
     }
-    fn held(&self, given: &Given<'_>) -> Held {
+    fn held(&self, given: &PolicyInputs<'_>) -> ClassBytes {
         super::held(given)
     }
 }

@@ -2,33 +2,33 @@
 //! gradient, update, write state and weights back. How far ahead state is fetched is the prefetch depth, counted in
 //! updates where it counts layers, and never earlier than the last pass has ended.
 
-use super::super::{Form, Given, Held, Law, Residency, UnitTimes, Updates, free, take};
+use super::super::{ClassBytes, Law, LinkDemand, PolicyInputs, Residency, UnitTimes, Updates, free, take};
 use super::{cargo, newest_per_stream, take_moments};
 use crate::collective::CollectiveError;
 use crate::model::optimizer;
 use crate::plan::step::residency::away::{Away, fraction_away, spread};
-use crate::plan::step::writer::Writer;
+use crate::plan::step::writer::RankWriter;
 use crate::spec::workload::PrefetchUnit;
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{MemoryClass, Phase, ProgramBuilder};
 
 /// State that streams through the device.
 #[derive(Default)]
-pub(in super::super) struct Streamed {
+pub(in super::super) struct StreamedState {
     /// By unit: the op that wrote its state back.
     written: Vec<Option<OpId>>,
     /// The last pass, then the updates of the step, each with the bytes of state that were fetched for it.
     updates: Vec<(OpId, u64)>,
 }
 
-impl Residency for Streamed {
+impl Residency for StreamedState {
     fn begin(&mut self, units: usize) {
         self.written = vec![None; units];
     }
-    fn resident(&self, w: &Writer<'_, '_>) -> Vec<(u8, f64)> {
+    fn resident(&self, w: &RankWriter<'_, '_>) -> Vec<(u8, f64)> {
         spread(super::resident_bytes(w), &w.setup.shares.placed.optimizer)
     }
-    fn close(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder) {
+    fn close(&mut self, w: &mut RankWriter<'_, '_>, b: &mut ProgramBuilder) {
         self.begin_updates(w, b);
         for unit in 0..w.units.len() {
             let share = w.updated_parameters(unit..unit + 1);
@@ -37,14 +37,14 @@ impl Residency for Streamed {
     }
 }
 
-impl Streamed {
+impl StreamedState {
     /// All passes are over.
-    pub(super) fn begin_updates(&mut self, w: &Writer<'_, '_>, b: &ProgramBuilder) {
+    pub(super) fn begin_updates(&mut self, w: &RankWriter<'_, '_>, b: &ProgramBuilder) {
         self.updates = b.recent(w.compute, 1).map(|last| (last, 0)).into_iter().collect();
     }
 
     /// The op behind which `bytes` of state may be fetched.
-    fn gate(&self, w: &Writer<'_, '_>, b: &ProgramBuilder, bytes: u64) -> Option<OpId> {
+    fn gate(&self, w: &RankWriter<'_, '_>, b: &ProgramBuilder, bytes: u64) -> Option<OpId> {
         let steps = self.updates.len();
         let gate = w.gate(b, steps, |back| self.updates[steps - back], bytes);
         gate.max(self.updates.first().map(|first| first.0))
@@ -53,7 +53,7 @@ impl Streamed {
     /// The update of `share` parameters of a unit on the device; `state` that lives on other tiers streams through.
     pub(super) fn update(
         &mut self,
-        w: &mut Writer<'_, '_>,
+        w: &mut RankWriter<'_, '_>,
         b: &mut ProgramBuilder,
         unit: usize,
         share: u64,
@@ -124,9 +124,9 @@ impl Streamed {
     }
 }
 
-impl Law for Streamed {
+impl Law for StreamedState {
     /// State and gradients in, the update, state and weights out: a unit's behind the one before it.
-    fn closed_form(&self, given: &Given<'_>) -> Result<Form, CollectiveError> {
+    fn closed_form(&self, given: &PolicyInputs<'_>) -> Result<LinkDemand, CollectiveError> {
         let (shares, placed) = (given.shares, &given.shares.placed);
         let of_unit = |u: &UnitTimes<'_>| {
             let updated = shares.updated(std::iter::once(u.unit)) as f64;
@@ -146,12 +146,12 @@ impl Law for Streamed {
                 (prefetch.depth as f64 / each.max(1.0)) as usize
             }
         };
-        Ok(Form {
+        Ok(LinkDemand {
             updates: Some(Updates { stations, queues: [0, 1], ahead: Some(ahead) }),
-            ..Form::default()
+            ..LinkDemand::default()
         })
     }
-    fn held(&self, given: &Given<'_>) -> Held {
+    fn held(&self, given: &PolicyInputs<'_>) -> ClassBytes {
         super::held(given)
     }
 }

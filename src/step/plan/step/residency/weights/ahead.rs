@@ -6,7 +6,7 @@
 
 use super::gather_time::gather_time;
 use crate::plan::step::residency::away::fraction_away;
-use crate::plan::step::residency::{Given, Span, UnitTimes, gate};
+use crate::plan::step::residency::{PolicyInputs, UnitTimes, VisitSpan, gate};
 
 /// Bytes that are on the device from one moment to another.
 #[derive(Clone, Copy, Default)]
@@ -17,24 +17,24 @@ struct There {
 }
 
 /// A walk through the passes of a chunk.
-struct Walk<'g, 'a> {
-    given: &'g Given<'a>,
+struct PassWalk<'g, 'a> {
+    given: &'g PolicyInputs<'a>,
     /// When the links carry nothing, and the last visit is over.
     copy: f64,
     gather: f64,
     end: f64,
-    visits: Vec<Span>,
+    visits: Vec<VisitSpan>,
     /// By visit: its shard, and its gathered weights.
     there: Vec<[There; 2]>,
 }
 
 /// Bytes on the device during each forward and backward visit of each chunk; a gather may start behind the visit so
 /// many (`gates`: forward, backward) before its own, and not before its pass.
-pub(super) fn during(given: &Given<'_>, gates: [usize; 2]) -> Vec<Vec<[f64; 2]>> {
+pub(super) fn during(given: &PolicyInputs<'_>, gates: [usize; 2]) -> Vec<Vec<[f64; 2]>> {
     let of_chunk = |(units, ends): &(Vec<UnitTimes<'_>>, bool)| {
         let n = units.len();
         let mut walk =
-            Walk { given, copy: 0.0, gather: 0.0, end: 0.0, visits: Vec::new(), there: Vec::new() };
+            PassWalk { given, copy: 0.0, gather: 0.0, end: 0.0, visits: Vec::new(), there: Vec::new() };
         units.iter().for_each(|unit| walk.gathers(unit, (gates[0], 0), false));
         for (i, unit) in units.iter().enumerate().rev() {
             if *ends && i + 1 == n {
@@ -49,7 +49,7 @@ pub(super) fn during(given: &Given<'_>, gates: [usize; 2]) -> Vec<Vec<[f64; 2]>>
     given.chunks.iter().map(of_chunk).collect()
 }
 
-impl Walk<'_, '_> {
+impl PassWalk<'_, '_> {
     /// The next visit gathers its weights, behind the visit `back` before it where that is in the pass that starts at
     /// `start`.
     fn gathers(&mut self, unit: &UnitTimes<'_>, (back, start): (usize, usize), backward: bool) {
@@ -88,12 +88,12 @@ impl Walk<'_, '_> {
         };
         let kernels = own.iter().chain(&again).filter(|item| item.kernel().is_some()).count() as f64;
         let bytes = self.given.shares.weight_bytes(unit) as f64 + kept;
-        self.visits.push(Span { start, end: self.end, bytes, kernels });
+        self.visits.push(VisitSpan { start, end: self.end, bytes, kernels });
         self.there.push([shard, There { to: self.end, ..whole }]);
     }
     /// The most that is there at one moment of a visit.
     fn fullest(&self, visit: usize) -> f64 {
-        let Span { start, end, .. } = self.visits[visit];
+        let VisitSpan { start, end, .. } = self.visits[visit];
         let beside = self.there.iter().flatten().filter(|there| there.from < end && there.to > start);
         let beside: Vec<&There> = beside.collect();
         let at = |moment: f64| {

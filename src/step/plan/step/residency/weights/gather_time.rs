@@ -1,6 +1,6 @@
 //! How long a gather of weights lasts, in closed form.
 
-use super::super::Given;
+use super::super::PolicyInputs;
 use crate::collective::{CollectiveError, Op};
 use crate::plan::step::groups::Group;
 use crate::plan::step::unit::Unit;
@@ -8,7 +8,7 @@ use crate::plan::step::unit::Unit;
 /// Closed form: seconds to gather this many bytes of a unit's weights for a forward or a backward pass. Its experts'
 /// groups have a stream of their own, so that both gathers run at once.
 pub(super) fn gather_time(
-    given: &Given<'_>,
+    given: &PolicyInputs<'_>,
     unit: &Unit,
     (dense, expert): (u64, u64),
     backward: bool,

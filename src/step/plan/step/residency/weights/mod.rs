@@ -10,38 +10,38 @@ mod replicated;
 
 pub(super) use budgets::Budgets;
 pub(super) use fsdp::Fsdp;
-pub(super) use renewed::Renewed;
-pub(super) use replicated::Replicated;
+pub(super) use renewed::StepwiseWeights;
+pub(super) use replicated::ReplicatedWeights;
 
 use gather_time::gather_time;
 
 use super::copies::Cargo;
-use super::{Around, Form, Gathers, Given, Held, take};
+use super::{ClassBytes, Gathers, LinkDemand, PolicyInputs, UnitMessages, take};
 use crate::collective::{CollectiveError, Op};
 use crate::plan::step::chain::Visit;
 use crate::plan::step::groups::Group;
 use crate::plan::step::residency::away::{fraction_away, spread};
 use crate::plan::step::residency::law::windows;
 use crate::plan::step::unit::Unit;
-use crate::plan::step::writer::Writer;
+use crate::plan::step::writer::RankWriter;
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{MemoryClass, Phase, ProgramBuilder};
 
 /// Where this rank's weights, or its shard of them, live.
-fn resident(w: &Writer<'_, '_>) -> Vec<(u8, f64)> {
+fn resident(w: &RankWriter<'_, '_>) -> Vec<(u8, f64)> {
     let shares = &w.setup.shares;
     spread(shares.state(w.units.iter()).weights, &shares.placed.weights)
 }
 
 /// A copy of weights for a visit.
-fn cargo(w: &Writer<'_, '_>, visit: Visit, name: &'static str, bytes: u64) -> Cargo {
+fn cargo(w: &RankWriter<'_, '_>, visit: Visit, name: &'static str, bytes: u64) -> Cargo {
     Cargo::of(w, visit, (MemoryClass::Weights, name), bytes)
 }
 
 /// Gathers a part of a unit's weights (or of those that are trained: `of`), 1 for all; `takes` tells whether device
 /// memory is taken for them. Returns the ops and the bytes taken.
 fn gather(
-    w: &mut Writer<'_, '_>,
+    w: &mut RankWriter<'_, '_>,
     b: &mut ProgramBuilder,
     (unit, part): (u32, f64),
     of: fn(&Unit, f64) -> (u64, u64),
@@ -78,7 +78,7 @@ fn gather(
 
 /// Closed form: gathers of each unit before its visits, where they are asked for, and copies in of what one rank
 /// holds of it.
-fn around(given: &Given<'_>, gathers: bool) -> Result<Vec<Vec<Around>>, CollectiveError> {
+fn around(given: &PolicyInputs<'_>, gathers: bool) -> Result<Vec<Vec<UnitMessages>>, CollectiveError> {
     let (shares, o) = (given.shares, &given.shares.workload.offload);
     let reused = if o.reuse_across_micro_batches { 1.0 / given.passes } else { 1.0 };
     given.around(|unit| {
@@ -91,12 +91,16 @@ fn around(given: &Given<'_>, gathers: bool) -> Result<Vec<Vec<Around>>, Collecti
             true => gather_time(given, unit, unit.weight_bytes(shares.weight_message_bytes), backward),
             false => Ok(0.0),
         };
-        Ok(Around { gather: [gather(false)?, gather(true)?], copy_in: [copy_in; 2], ..Around::default() })
+        Ok(UnitMessages {
+            gather: [gather(false)?, gather(true)?],
+            copy_in: [copy_in; 2],
+            ..UnitMessages::default()
+        })
     })
 }
 
 /// Closed form: what stays.
-fn stays(given: &Given<'_>) -> f64 {
+fn stays(given: &PolicyInputs<'_>) -> f64 {
     let here = 1.0 - fraction_away(&given.shares.placed.weights);
     given.state().weights * here
 }
@@ -104,19 +108,19 @@ fn stays(given: &Given<'_>) -> f64 {
 /// Closed form of gathers before every visit whose weights are not there: `ahead` visits, in forward and backward
 /// passes.
 fn gathered_for_each_pass(
-    given: &Given<'_>,
+    given: &PolicyInputs<'_>,
     ahead: [usize; 2],
     across: bool,
-) -> Result<Form, CollectiveError> {
+) -> Result<LinkDemand, CollectiveError> {
     let keeps = given.shares.workload.parallelism.sharding.reshard_after_forward == Some(false);
     let gathers = Gathers::Each { ahead, across, keeps };
-    Ok(Form { around: around(given, true)?, gathers, ..Form::default() })
+    Ok(LinkDemand { around: around(given, true)?, gathers, ..LinkDemand::default() })
 }
 
 /// Closed form of gathered weights: a unit's buffer is there during its visit and those before it that its gather may
 /// run beside; without resharding it stays. Gathers do not run ahead from one pass to the next. Shards that live on
 /// tiers are walked ([`ahead::during`]): their copies say how far ahead a gather is.
-fn held_gathered(given: &Given<'_>, gates: [usize; 2]) -> Held {
+fn held_gathered(given: &PolicyInputs<'_>, gates: [usize; 2]) -> ClassBytes {
     let sharding = &given.shares.workload.parallelism.sharding;
     let all = |u: &Unit| {
         let (dense, expert) = u.weight_bytes(given.shares.weight_message_bytes);
@@ -125,14 +129,18 @@ fn held_gathered(given: &Given<'_>, gates: [usize; 2]) -> Held {
     let buffer = |u: &Unit| all(u) * given.shares.live_share(u);
     if sharding.reshard_after_forward == Some(false) {
         let all = given.units().map(|u| buffer(u.unit)).sum::<f64>();
-        return Held { stays: stays(given) + all, ..Held::default() };
+        return ClassBytes { stays: stays(given) + all, ..ClassBytes::default() };
     }
     if !given.shares.placed.weights.is_empty() {
-        return Held { stays: stays(given), during: ahead::during(given, gates), ..Held::default() };
+        return ClassBytes {
+            stays: stays(given),
+            during: ahead::during(given, gates),
+            ..ClassBytes::default()
+        };
     }
     let depth = usize::try_from(sharding.prefetch.depth).unwrap_or(usize::MAX);
     let ahead = if depth == 0 { [0; 2] } else { [depth.saturating_add(1), depth] };
     let bytes = given.bytes(buffer);
     let during = bytes.iter().map(|bytes| windows(bytes, ahead, [0; 2])).collect();
-    Held { stays: stays(given), during, ..Held::default() }
+    ClassBytes { stays: stays(given), during, ..ClassBytes::default() }
 }

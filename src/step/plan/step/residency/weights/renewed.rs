@@ -3,37 +3,43 @@
 //! the optimizer wrote there is fetched, gathered, and the rest written back.
 
 use super::super::copies::Cargo;
-use super::super::{Form, Gathers, Given, Held, Law, Residency, free, take};
-use super::replicated::Replicated;
+use super::super::{ClassBytes, Gathers, Law, LinkDemand, PolicyInputs, Residency, free, take};
+use super::replicated::ReplicatedWeights;
 use crate::collective::CollectiveError;
 use crate::plan::step::chain::{Chain, Visit};
 use crate::plan::step::unit::Unit;
-use crate::plan::step::writer::Writer;
+use crate::plan::step::writer::RankWriter;
 use crate::schedule::Pass;
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{MemoryClass, NO_MICRO_BATCH, Phase, ProgramBuilder};
 
 /// Weights that are gathered once a step.
 #[derive(Default)]
-pub(in super::super) struct Renewed {
-    copies: Replicated,
+pub(in super::super) struct StepwiseWeights {
+    copies: ReplicatedWeights,
     /// By unit: whether its weights have been gathered in this step.
     gathered: Vec<bool>,
 }
 
-impl Residency for Renewed {
+impl Residency for StepwiseWeights {
     fn begin(&mut self, units: usize) {
         self.copies.begin(units);
         self.gathered = vec![false; units];
     }
-    fn resident(&self, w: &Writer<'_, '_>) -> Vec<(u8, f64)> {
+    fn resident(&self, w: &RankWriter<'_, '_>) -> Vec<(u8, f64)> {
         super::resident(w)
     }
-    fn begin_step(&mut self, _w: &Writer<'_, '_>) {
+    fn begin_step(&mut self, _w: &RankWriter<'_, '_>) {
         self.gathered.fill(false);
     }
 
-    fn arrive(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit) {
+    fn arrive(
+        &mut self,
+        w: &mut RankWriter<'_, '_>,
+        b: &mut ProgramBuilder,
+        chain: &mut Chain,
+        visit: Visit,
+    ) {
         let shares = &w.setup.shares;
         if shares.workload.gradient_buckets.overlap_weight_gather && !self.gathered[visit.unit as usize] {
             let gate: Vec<OpId> = if shares.placed.weights.is_empty() {
@@ -47,12 +53,12 @@ impl Residency for Renewed {
         self.copies.arrive(w, b, chain, visit);
     }
 
-    fn leave(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, visit: Visit, end: OpId) {
+    fn leave(&mut self, w: &mut RankWriter<'_, '_>, b: &mut ProgramBuilder, visit: Visit, end: OpId) {
         self.copies.leave(w, b, visit, end);
     }
 
     /// Without overlap all updated weights are gathered behind the optimizer step.
-    fn close(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder) {
+    fn close(&mut self, w: &mut RankWriter<'_, '_>, b: &mut ProgramBuilder) {
         if w.setup.shares.workload.gradient_buckets.overlap_weight_gather {
             return;
         }
@@ -66,12 +72,12 @@ impl Residency for Renewed {
     }
 }
 
-impl Renewed {
+impl StepwiseWeights {
     /// Gathers the updated weights of a unit; what lives elsewhere is fetched before and written back behind. `stays`:
     /// the visit that follows uses them, and gives them up.
     fn renew(
         &mut self,
-        w: &mut Writer<'_, '_>,
+        w: &mut RankWriter<'_, '_>,
         b: &mut ProgramBuilder,
         visit: Visit,
         phase: Phase,
@@ -130,10 +136,10 @@ impl Renewed {
     }
 }
 
-impl Law for Renewed {
+impl Law for StepwiseWeights {
     /// With overlap the gathers follow one another from the start of the step, and each unit waits for its own;
     /// without, all run behind the update.
-    fn closed_form(&self, given: &Given<'_>) -> Result<Form, CollectiveError> {
+    fn closed_form(&self, given: &PolicyInputs<'_>) -> Result<LinkDemand, CollectiveError> {
         let form = self.copies.closed_form(given)?;
         let gather = |unit: &Unit| {
             super::gather_time::gather_time(
@@ -145,15 +151,15 @@ impl Law for Renewed {
         };
         if !given.shares.workload.gradient_buckets.overlap_weight_gather {
             let behind = given.units().map(|u| gather(u.unit)).sum::<Result<f64, _>>()?;
-            return Ok(Form { behind, ..form });
+            return Ok(LinkDemand { behind, ..form });
         }
         let mut around = form.around;
         for (times, u) in around.iter_mut().flatten().zip(given.units()) {
             times.gather = [gather(u.unit)?, 0.0];
         }
-        Ok(Form { around, gathers: Gathers::Once, ..form })
+        Ok(LinkDemand { around, gathers: Gathers::Once, ..form })
     }
-    fn held(&self, given: &Given<'_>) -> Held {
+    fn held(&self, given: &PolicyInputs<'_>) -> ClassBytes {
         self.copies.held(given)
     }
 }

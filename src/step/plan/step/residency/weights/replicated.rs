@@ -4,34 +4,40 @@
 //! round) stays. With `reuse_across_micro_batches` it stays while the rank's next pass in the same direction goes
 //! through the same chunk.
 
-use super::super::{Form, Given, Held, Law, Residency, free};
+use super::super::{ClassBytes, Law, LinkDemand, PolicyInputs, Residency, free};
 use crate::collective::CollectiveError;
 use crate::plan::step::chain::{Chain, Visit};
 use crate::plan::step::residency::away::fraction_away;
 use crate::plan::step::residency::law::windows_across;
 use crate::plan::step::residency::prefetch::visits_ahead;
 use crate::plan::step::unit::Unit;
-use crate::plan::step::writer::Writer;
+use crate::plan::step::writer::RankWriter;
 use crate::schedule::Pass;
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{MemoryClass, ProgramBuilder};
 
 /// Weights that every rank holds whole.
 #[derive(Default)]
-pub(in super::super) struct Replicated {
+pub(in super::super) struct ReplicatedWeights {
     /// By unit: whether what lives elsewhere is on the device.
     pub(super) on_device: Vec<bool>,
 }
 
-impl Residency for Replicated {
+impl Residency for ReplicatedWeights {
     fn begin(&mut self, units: usize) {
         self.on_device = vec![false; units];
     }
-    fn resident(&self, w: &Writer<'_, '_>) -> Vec<(u8, f64)> {
+    fn resident(&self, w: &RankWriter<'_, '_>) -> Vec<(u8, f64)> {
         super::resident(w)
     }
 
-    fn arrive(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit) {
+    fn arrive(
+        &mut self,
+        w: &mut RankWriter<'_, '_>,
+        b: &mut ProgramBuilder,
+        chain: &mut Chain,
+        visit: Visit,
+    ) {
         let (unit, placed) = (visit.unit as usize, &w.setup.shares.placed.weights);
         let reads = visit.pass == Pass::Forward || !w.units[unit].plan.input_grad.is_empty();
         if placed.is_empty() || self.on_device[unit] || !reads {
@@ -47,7 +53,7 @@ impl Residency for Replicated {
         self.on_device[unit] = true;
     }
 
-    fn leave(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, visit: Visit, end: OpId) {
+    fn leave(&mut self, w: &mut RankWriter<'_, '_>, b: &mut ProgramBuilder, visit: Visit, end: OpId) {
         let again = w.visits.last_of(visit.unit).is_some_and(|v| v.again);
         let turns = w.visits.ahead().first().is_some_and(|next| next.unit == visit.unit && next.backward);
         let reads_on = turns && !w.units[visit.unit as usize].plan.input_grad.is_empty();
@@ -62,8 +68,8 @@ impl Residency for Replicated {
     }
 }
 
-impl Law for Replicated {
-    fn closed_form(&self, given: &Given<'_>) -> Result<Form, CollectiveError> {
+impl Law for ReplicatedWeights {
+    fn closed_form(&self, given: &PolicyInputs<'_>) -> Result<LinkDemand, CollectiveError> {
         let mut around = super::around(given, false)?;
         for ((units, ends), around) in given.chunks.iter().zip(&mut around) {
             let turn = units.len() - usize::from(*ends);
@@ -73,18 +79,18 @@ impl Law for Replicated {
                 }
             }
         }
-        Ok(Form { around, ..Form::default() })
+        Ok(LinkDemand { around, ..LinkDemand::default() })
     }
     /// The unit in work and those that are brought in ahead of it.
-    fn held(&self, given: &Given<'_>) -> Held {
+    fn held(&self, given: &PolicyInputs<'_>) -> ClassBytes {
         let shares = given.shares;
         let (stays, away) = (super::stays(given), fraction_away(&shares.placed.weights));
         if away == 0.0 {
-            return Held { stays, ..Held::default() };
+            return ClassBytes { stays, ..ClassBytes::default() };
         }
         let copied = |u: &Unit| shares.weight_bytes(u) as f64 * away;
         let ahead = visits_ahead(given, copied);
         let during = windows_across(&given.bytes(copied), [ahead; 2], [0; 2]);
-        Held { stays, during, ..Held::default() }
+        ClassBytes { stays, during, ..ClassBytes::default() }
     }
 }
