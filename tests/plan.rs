@@ -113,11 +113,11 @@ fn what_cannot_be_planned_says_what_to_write() {
         ("plan llama3-7b --on 8xh100", &["did you mean `llama3-"]),
         ("plan trace.json --on 8xh100", &["a PyTorch profile", "stepsim import trace.json"]),
         ("plan machine.json --on 8xh100", &["a machine file", "--on machine.json"]),
-        ("plan ./notes.txt --on 8xh100", &["nothing that is known"]),
+        ("plan ./notes.txt --on 8xh100", &["of no known kind"]),
         ("plan pretrain.sh train.toml --on 8xh100", &["torchtitan", "megatron"]),
         ("plan pretrain.sh --on 6xh100", &["--search"]),
         ("import megatron train.toml", &["a torchtitan configuration", "stepsim import train.toml"]),
-        ("import notes.txt", &["nothing that is known"]),
+        ("import notes.txt", &["of no known kind"]),
         ("run ds.json -t 8xh100", &["ds.json", "stepsim plan ds.json"]),
     ] {
         let (status, text) = said(folder.stepsim(line));

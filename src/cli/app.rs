@@ -18,7 +18,8 @@ use super::{Failure, say};
   stepsim app                   from a clone in which web/build was run
   stepsim app ~/stepsim-page    from another folder
 
-The page runs the same library, in the browser; nothing leaves the machine. It is one file, which a browser opens without a server as well.")]
+The page runs the same library in the browser; nothing leaves the machine. It is one file, which a browser also opens
+without a server.")]
 pub struct Args {
     /// The folder of the page
     #[arg(default_value = "web/dist", value_name = "FOLDER")]

@@ -74,7 +74,7 @@ impl LayoutOptions {
             .collect();
         if !of_machine.is_empty() {
             eprintln!(
-                "note: {} does not hold what was set of its machine: run it with {}",
+                "note: {} lacks the settings of its machine: run it with {}",
                 path.display(),
                 of_machine.join(" ")
             );

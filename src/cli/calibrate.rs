@@ -23,15 +23,15 @@ use stepsim_simulate::Inputs;
 /// Fit the constants of a device and a stack to measured steps.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A workload with its measured time, or rows as `stepsim score` reads them, of one class of device and one stack, tell how
-much slower than simulated four parts of a step are: matrix products, kernels that memory bounds, the host, and exchanges
-that are waited for. A factor is about 1 before anything is measured, so a step moves mostly the part that it consists of.
-A time that no likely factors give is refused, with the settings that would explain it. What -o writes is taken by
-`run --prices FILE` and by every command as `--set prices=FILE`. Several nodes are told apart better with their collectives
-measured beside: `stepsim import nccl-tests`, then `--set topology.collectives=FILE`.
+Measured steps of one class of device and one stack, given as a workload with its measured time or as rows that
+`stepsim score` reads, tell how much slower than simulated four parts of a step are: matrix products, memory-bound
+kernels, the host, and exchanges that ranks wait for. A factor is about 1 before anything is measured, so a step moves
+mostly its largest part. A time that no likely factors give is refused, with the settings that would explain it.
+`run --prices FILE` takes the output of -o, and so does every command as `--set prices=FILE`. For several nodes, measure
+their collectives too: `stepsim import nccl-tests`, then `--set topology.collectives=FILE`.
 
-With --constant, constants of a device or a stack file are fitted to rows instead: rows are played once for each, and their
-response is taken to first order. The error of rows is always told twice: of those that were fitted, and of each source
+With --constant, constants of a device or a stack file are fitted to rows instead: rows are played once for each, and
+their response is taken to first order. The error of rows is always told twice: of the fitted rows, and of each source
 when it is left out of the fit.
 
 Examples:
@@ -62,7 +62,8 @@ pub struct Args {
     #[arg(long, value_name = "NAME", requires = "rows")]
     stack: Option<String>,
     /// With --rows: only every n-th row
-    #[arg(long, default_value_t = 1, value_name = "N", requires = "rows", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 1, value_name = "N", requires = "rows",
+        value_parser = clap::value_parser!(u32).range(1..))]
     every: u32,
     /// With --rows: only this source; repeatable
     #[arg(long, value_name = "NAME", requires = "rows")]
@@ -157,8 +158,8 @@ pub(super) fn to_times(
     let off = 100.0 * (found.settled_s / mean - 1.0);
     let _ = writeln!(
         text,
-        "with these factors {}, {off:+.1} % of what was measured; how far that carries over, one run does not \
-         tell: {}",
+        "with these factors {}, {off:+.1} % off the measured time; one run does not tell how far that carries \
+         over: {}",
         time(found.settled_s),
         carries()
     );
@@ -190,10 +191,15 @@ fn unsettled(why: NoFactors, name: &str, measured: &[f64]) -> Failure {
     );
     let shown = found.suspects.iter().take(5).map(|(set, s)| format!("--set {set} ({})", time(*s)));
     text += &match found.suspects.is_empty() {
-        false => format!("  hint: the description is wrong more likely; these would explain it: {}", shown.collect::<Vec<_>>().join(", ")),
-        true => "  hint: no other stack, recomputation or batch explains it either: look at the unit, at what was timed, and at \
-                 the machine"
-            .to_string(),
+        false => format!(
+            "  hint: more likely the description is wrong; these settings would explain the time: {}",
+            shown.collect::<Vec<_>>().join(", ")
+        ),
+        true => {
+            "  hint: no other stack, recomputation or batch explains it either: check the unit, the timed work \
+             and the machine"
+                .to_string()
+        }
     };
     Failure::input(text)
 }
@@ -243,16 +249,14 @@ fn to_parts(args: &Args) -> Result<(), Failure> {
         Statistics::of(off.len(), &off).mean_abs_error.unwrap_or(f64::NAN)
     };
     if known.is_empty() {
-        return Err(Failure::input(
-            "--rows: no row that was picked can be played in the memory of its device",
-        ));
+        return Err(Failure::input("--rows: no selected row fits in the memory of its device"));
     }
     let anchor = fit(&|_| true);
     if anchor.z.abs() > Anchor::IMPLAUSIBLE {
         return Err(Failure::input(format!(
-            "--rows: the rows are {:.1} standard deviations off what the stack {} on {} plausibly takes\n  hint: more likely the stack, \
-             the precision or the recomputation of the rows is another: `stepsim score --map-only --rows out.jsonl` says what \
-             each was run as",
+            "--rows: the rows are {:.1} standard deviations off what the stack {} on {} plausibly \
+             takes\n  hint: more likely the stack, the precision or the recomputation of the rows is another: \
+             `stepsim score --map-only --rows out.jsonl` says what each was run as",
             anchor.z, picked[0].1.stack, picked[0].1.class
         )));
     }
@@ -279,7 +283,7 @@ fn to_parts(args: &Args) -> Result<(), Failure> {
     text += &table(&anchor, &std::array::from_fn(sum));
     let _ = writeln!(
         text,
-        "mean absolute error {:.1} % before, {:.1} % on what it was fitted to",
+        "mean absolute error {:.1} % before, {:.1} % on the fitted rows",
         100.0 * before,
         100.0 * after
     );
@@ -290,7 +294,7 @@ fn to_parts(args: &Args) -> Result<(), Failure> {
     if left_out.is_empty() {
         let _ = writeln!(
             text,
-            "nothing is left out of a single group of rows; how far that carries over, {} tells",
+            "a single group of rows leaves nothing out; {} tells how far the factors carry over",
             carries()
         );
     }
@@ -396,7 +400,7 @@ fn summary(chosen: &[FittedConstant], fit: &Calibration, on: &Value) -> String {
     }
     let _ = writeln!(
         text,
-        "mean absolute error {:.1} % before, {:.1} % on what it was fitted to",
+        "mean absolute error {:.1} % before, {:.1} % on the fitted rows",
         100.0 * fit.before,
         100.0 * fit.in_sample
     );
@@ -408,8 +412,7 @@ fn summary(chosen: &[FittedConstant], fit: &Calibration, on: &Value) -> String {
             }
         }
         None => {
-            text +=
-                "nothing is left out of a single group of rows, so how far this carries over is not known\n"
+            text += "a single group of rows leaves nothing out, so nobody knows how far this carries over\n"
         }
     }
     text

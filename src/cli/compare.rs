@@ -21,12 +21,13 @@ use stepsim_simulate::behaviour::DrawnRank;
   stepsim compare gpt3-175b
   stepsim compare llama3-8b-fsdp --set batch.global=512 --report compare.json
   stepsim compare llama3-70b --form megatron-3d
-  stepsim compare gpt3-175b --form mine.json     {\"name\": \"mine\", \"terms\": {\"bubble\": \"(pipeline - 1) * (forward_s + backward_s)\"}}
+  stepsim compare gpt3-175b --form mine.json     a formula of your own:
+    {\"name\": \"mine\", \"terms\": {\"bubble\": \"(pipeline - 1) * (forward_s + backward_s)\"}}
   stepsim compare --calculon app.json exe.json sys.json -o both.json.gz
 
-Own error is what the closed form has a term for and gets wrong, effects are what it does not claim, the rest is what
-no switch explains by itself. Each is the difference of two simulations that differ in one switch, less that of the form;
-they add up exactly to simulation minus closed form.")]
+Own error is an effect that the closed form has a term for and gets wrong; effects have no term; the rest is
+explained by no single switch. Each is the difference of two simulations that differ in one switch, less the form's
+difference; they add up exactly to simulation minus closed form.")]
 pub struct Args {
     /// Workload: the name of a shipped one, or a file of ours or of training software [default: gpt3-175b]
     #[arg(conflicts_with = "calculon")]

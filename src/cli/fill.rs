@@ -10,11 +10,11 @@ use stepsim_study::{FillReport, fill};
 /// Find the least recomputation or offload with which a step fits, and the largest micro-batch.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The layout is the workload's own; its recomputation, and where its activations and optimizer state are, do not count. For each
-micro-batch, smallest first, the step is played as it is; where it does not fit, one thing is given up at a time, as little of it as
-will do: recomputation (selective, or of so many layers of each stage), or eighths of the activations or of the optimizer
-state, which then live on another tier of the machine. Where none of these is enough, one is given up whole and another as
-little as will do. What is given with --fix is not turned.
+The layout is the workload's own; its recomputation, and the places of its activations and optimizer state, do not
+count. For each micro-batch, smallest first, the step is played as it is. Where it does not fit, one thing is given
+up, as little of it as will do: recomputation (selective, or of some layers of each stage), or eighths of the
+activations or of the optimizer state, which then live on another tier of the machine. Where none of these is
+enough, one is given up whole and another as little as will do. Settings of --fix are not turned.
 
 Examples:
   stepsim fill llama3-70b

@@ -70,9 +70,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     bar.done();
     if found.times() <= 1.0 {
         let [measured, reference] = [found.measured_s, found.reference_s].map(|s| format!("{s:.4} s"));
-        return Err(Failure::input(format!(
-            "there is no gap: {measured} measured, and it should be {reference}"
-        )));
+        return Err(Failure::input(format!("there is no gap: {measured} measured, {reference} expected")));
     }
     write_report(args.report.as_deref(), &found)?;
     say(&text(&found, &args.words.join(" "), &plan.not_understood))
@@ -102,16 +100,16 @@ fn speed(text: &str) -> Result<MeasuredSpeed, String> {
 
 fn text(found: &GapExplanation, words: &str, not_understood: &[String]) -> String {
     let mut text = format!(
-        "{words}: {:.4} s measured, {:.4} s it should be ({:.2} times), {:.4} s simulated as described\n",
+        "{words}: {:.4} s measured, {:.4} s expected ({:.2} times), {:.4} s simulated as described\n",
         found.measured_s,
         found.reference_s,
         found.times(),
         found.simulated_s
     );
     text += match found.side() {
-        Some(true) => "  described it is as it should be: what is wrong is not in the description\n",
-        Some(false) => "  described it is as it was measured: the gap is in the settings\n",
-        None => "  described it is neither: both what is set and what is not described may be why\n",
+        Some(true) => "  the described step is as fast as expected: the fault is not in the description\n",
+        Some(false) => "  the described step is as fast as measured: the gap is in the settings\n",
+        None => "  the described step is neither: settings and undescribed faults may both be why\n",
     };
     if !not_understood.is_empty() {
         let _ = writeln!(text, "  not understood   {}", not_understood.join("; "));
@@ -119,7 +117,7 @@ fn text(found: &GapExplanation, words: &str, not_understood: &[String]) -> Strin
     if found.explained_by.is_empty() {
         let _ = writeln!(
             text,
-            "  none of {} things alone explains half of it: two together, or something that is not played",
+            "  none of {} changes alone explains half of it: two together may, or one that is not played",
             found.played
         );
     }

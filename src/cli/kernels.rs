@@ -22,8 +22,8 @@ use stepsim_step::spec::{Device, load};
   stepsim kernels b200-sxm --score rows.jsonl --report score.json
 
 Rows are JSON lines with device, op, dtype, sizes and time (`examples/measure/measure_device.py` writes them; the
-columns stand in the documentation of `stepsim::step::cost::measured`). Steps are priced at the sustained rates of a device;
-rows of short benchmarks are compared at the rates of a short run.")]
+documentation of `stepsim::step::cost::measured` lists the columns). Steps are priced at the sustained rates of a
+device; rows of short benchmarks are compared at the rates of a short run.")]
 pub struct Args {
     /// A device of the catalogue (`stepsim list devices`) or a device file [default: h100-sxm; with --score: all]
     device: Option<String>,
@@ -74,7 +74,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 pub(super) fn measured_rows(path: &Path) -> Result<Vec<MeasuredRow>, Failure> {
     let wrong = |problem: String| {
         Failure::input(format!(
-            "{}: {problem}\n  allowed: measured kernels, one JSON object a line\n  hint: examples/measure/measure_device.py writes them",
+            "{}: {problem}\n  allowed: measured kernels, one JSON object a line\n  hint: \
+             examples/measure/measure_device.py writes them",
             path.display()
         ))
     };

@@ -25,18 +25,19 @@ use stepsim_step::spec::{Collectives, Spec, SpecError};
 /// times.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Kernels of the profile are laid against those of the plan by the work that they do: products, attention, optimizer, and what
-memory bounds; a factor on each makes the plan take what the profile took. Collectives take what they took with all ranks
-there, the host what is left of the step. What has no counterpart is listed with its time. Times of a step's own kernels
+Kernels of the profile and of the plan are matched by their work: products, attention, optimizer, and memory-bound
+kernels; a factor on each makes the plan take the profile's time. Collectives take their time with all ranks there, the
+host the rest of the step. Kernels without a counterpart are listed with their time. Times of a step's own kernels
 (`inspect --kernels`, `measure_device.py --kernels`) give each class its factor, and the host's from a launch.
-A log of a training run has the time of its steps (the median behind a warm-up), which moves the parts that a step
-consists of, as `calibrate` does; an output of nccl-tests beside it has the collectives.
+A log of a training run has the time of its steps (the median behind a warm-up), which moves the parts of a step as
+`calibrate` does; an output of nccl-tests beside it has the collectives.
 
 Examples:
   stepsim learn rank*.json.gz --workload mine.json -t 8xh100 -o prices.json
   stepsim run mine.json -o cell.json --trace-ranks 0 --window-ms 100:180 -q && \
     stepsim learn two_passes.json.gz --part cell.json --workload mine.json -o prices.json
-  stepsim inspect mine.json --kernels kernels.jsonl && python3 measure_device.py --kernels kernels.jsonl --out times.jsonl && \
+  stepsim inspect mine.json --kernels kernels.jsonl && \\
+    python3 measure_device.py --kernels kernels.jsonl --out times.jsonl && \\
     stepsim learn times.jsonl --workload mine.json -o prices.json
   stepsim learn train.log all_reduce.log --of mine.json -o prices.json
   stepsim run mine.json -t 8xh100 --prices prices.json
@@ -158,7 +159,7 @@ impl Logs {
             if let Some(own) = log.sequences.filter(|own| *own != planned) {
                 let what = format!("has {own} sequences a step, and {} has {planned}", args.workload);
                 return Err(SpecError::file(path.display().to_string(), what)
-                    .hint(format!("--set batch.global={own}, if all else is as it was run"))
+                    .hint(format!("--set batch.global={own}, if all else matches the run"))
                     .into());
             }
             let seconds = log.seconds(work);

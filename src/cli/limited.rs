@@ -76,14 +76,14 @@ fn told(status: ExitStatus, limits: &[&str]) -> Result<u8, Failure> {
         (Some(code), _) => Ok(code as u8),
         (None, Some(ABORTED)) if limits.iter().any(|limit| *limit != "ulimit -f") => {
             Err(Failure::memory(format!(
-                "the command needs more memory than `{}` allows; nothing was left under the names of its outputs\n  what to do: raise \
-             the limit, or simulate less: fewer steps, no --no-fold, no timeline",
+                "the command needs more memory than `{}` allows; nothing was left under the names of its \
+                 outputs\n  what to do: raise the limit, or simulate less: fewer steps, no --no-fold, no timeline",
                 limits.join("`, `")
             )))
         }
         (None, Some(FILE_TOO_LARGE)) => Err(Failure::run(
-            "a file would be larger than `ulimit -f` allows; nothing was left under its name\n  what to do: raise the limit, or \
-             write less: fewer ranks, a window, .gz",
+            "a file would be larger than `ulimit -f` allows; nothing was left under its name\n  what to do: \
+             raise the limit, or write less: fewer ranks, a window, .gz",
         )),
         (None, signal) => Ok(128 + signal.unwrap_or(0) as u8),
     }

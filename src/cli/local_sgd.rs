@@ -25,9 +25,9 @@ use stepsim_step::spec::SpecError;
   stepsim local-sgd llama3-70b -t h100-two-sites --set parallelism.data=null --set batch.global=1024
   stepsim local-sgd mine.json --inner-steps 100 --exchange-bytes 0.5 --overlap-steps 1 --fragments 4
 
-The machine has sites, each of which holds whole replicas (data parallelism across sites). What a longer H costs in loss is outside
-of this. An exchange sums the differences of all parameters; jitter of the wide area, and a gather inside the site where its
-devices hold whole weights, are left out.")]
+The machine has sites, each with whole replicas (data parallelism across sites). The cost of a longer H in loss is
+outside of this. An exchange sums the differences of all parameters; jitter of the wide area, and a gather inside the
+site where its devices hold whole weights, are left out.")]
 pub struct Args {
     /// Workload: the name of a shipped one, or a file of ours or of training software
     workload: String,

@@ -25,12 +25,14 @@ use stepsim_step::topology::{Machine, Mesh};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   stepsim matmul 'A[I_X,J_Y] B[J_Y,K] -> C[I_X,K]' -t torus:4x4x4,90,1 --size I=4096,J=8192,K=16384
-  stepsim matmul 'In[B_X,D_Y] W[D_X,F_Y] -> Out[B_X,F_Y]' -t torus:8x4,90,1 --set device=tpu-v5p --size B=131072,D=8192,F=32768 --gradients
+  stepsim matmul 'In[B_X,D_Y] W[D_X,F_Y] -> Out[B_X,F_Y]' -t torus:8x4,90,1 --set device=tpu-v5p \\
+    --size B=131072,D=8192,F=32768 --gradients
   stepsim matmul 'A[B,D] W[D,F_X] -> C[B,F_X]' -t h100-superpod-64 --size B=4096,D=8192,F=28672 -o product.json
 
-A letter after `_` is a mesh axis that cuts the dimension, `{U_X}` a sum over X that is left undone. Mesh axes are X, Y, Z of a
-torus; elsewhere X are the devices of a node and Y the nodes; `--mesh` names others. A dimension that is summed over and cut on one
-side alone can be gathered, or the other side sliced and the result reduced: both are shown, the better one first.")]
+A letter after `_` is a mesh axis that cuts the dimension, `{U_X}` a sum over X that is left undone. Mesh axes are
+X, Y, Z of a torus; elsewhere X are the devices of a node and Y the nodes; `--mesh` names others. A dimension that
+is summed over and cut on one side alone can be gathered, or the other side sliced and the result reduced: both are
+shown, the better one first.")]
 pub struct Args {
     /// The product.
     #[arg(help = "The product: A[I_X,J_Y] B[J_Y,K] -> C[I_X,K]")]

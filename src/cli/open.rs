@@ -24,8 +24,8 @@ const PORT: u16 = 9001;
   stepsim run gpt3-175b -o step.pftrace
   stepsim open step.pftrace       then follow the link
 
-The file goes from this machine to the browser on it and nowhere else. Without a network: the viewer's page, once visited, opens offline
-too; put the file on it with the mouse. A page of `--html` is a file for any browser.")]
+The file goes from this machine to its browser and nowhere else. Without a network: the viewer's page, once visited,
+opens offline too; drop the file on it. A page of `--html` is a file for any browser.")]
 pub struct Args {
     /// The timeline: .json, .json.gz, .pftrace or .pftrace.gz
     timeline: PathBuf,

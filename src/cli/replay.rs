@@ -28,17 +28,17 @@ use stepsim_step::spec::SpecError;
   stepsim replay step.json --scale communication=0.5 --scale host=0.5
   stepsim replay step.json --from h100-superpod-8 --to p6-b200          on another network
   stepsim replay step.json --from h100-superpod-1024 --data-parallel 4  four times the replicas
-  stepsim replay step.json --on switch:8,400,1 -o step.pftrace          of `import chakra`: collectives over the links of a machine
+  stepsim replay step.json --on switch:8,400,1 -o step.pftrace          of `import chakra`: collectives over links
 
-What is scaled is a class of kernels (as `stepsim analyze` names it), `compute`, `communication`, `memory`, `host`, a kind of
-communication (`all-gather`), or `leads`: what lies between an op and all that it waits for.
+The factors scale a class of kernels (as `stepsim analyze` names it), `compute`, `communication`, `memory`, `host`,
+a kind of communication (`all-gather`), or `leads`: the time between an op and the last op that it waits for.
 
-With --to, each collective takes as much longer or shorter as the model of that machine's network says against the model of the
-one that was measured (--from); with --data-parallel N the largest groups have N times the ranks. What the profiles do not tell
-(sizes, places) is listed, and keeps its time.
+With --to, each collective is scaled by the ratio of its times in the models of that machine's network and of the
+measured machine's (--from); with --data-parallel N the largest groups have N times the ranks. Facts that the profiles
+lack (sizes, places) are listed, and keep their times.
 
-With --on, rank n is device n of a machine, and collectives and messages are flows over its links, which share them. That needs
-programs that say between whom: those of `stepsim import chakra`.")]
+With --on, rank n is device n of a machine, and collectives and messages are flows that share its links. That needs
+programs with the partners of each message: `stepsim import chakra` writes them.")]
 pub struct Args {
     /// The output of `stepsim import kineto` or `import chakra`
     file: PathBuf,
@@ -58,7 +58,8 @@ pub struct Args {
     #[arg(long, value_name = "TOPOLOGY", requires = "from")]
     to: Option<String>,
     /// So many times the replicas
-    #[arg(long, value_name = "N", requires = "from", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", requires = "from", default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     data_parallel: u32,
     /// Also write the result as JSON here
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
@@ -99,7 +100,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let mut text = format!("{}: {} ranks, {held}\n", step.step, step.ranks.len());
     if communications_untimed(&step) {
-        text += "  not known: what communication takes; --on MACHINE says it\n";
+        text += "  not known: the time of communication; --on MACHINE gives it\n";
     }
     if changes {
         text += &format!("  with {}: {changed} ({:+.2} %)\n", described(args), off(changed, unchanged));

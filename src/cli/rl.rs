@@ -92,9 +92,9 @@ fn text(spec: &RlSpec, of: &Iteration) -> String {
     }
     let slowest = &of.slowest;
     format!(
-        "{}\n{rows}\niteration {} on {} devices, {:.0} tokens/s a device\n\
-         generation: {} sequences, {} tokens with prompts, on {} replicas; {:.0} tokens/s; the slowest made {} decode steps, the mean one \
-         was done at {:.0} % of its time\ntraining: {} updates of {} tokens in all\n",
+        "{}\n{rows}\niteration {} on {} devices, {:.0} tokens/s a device\ngeneration: {} sequences, {} tokens \
+         with prompts, on {} replicas; {:.0} tokens/s; the slowest made {} decode steps, the mean one was \
+         done at {:.0} % of its time\ntraining: {} updates of {} tokens in all\n",
         if spec.description.is_empty() { "iteration" } else { &spec.description },
         Time::from_s(of.s),
         of.devices,

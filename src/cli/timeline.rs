@@ -119,7 +119,8 @@ pub fn traced(text: Option<&str>, run: &Simulation) -> Result<Vec<DrawnRank>, Fa
 pub fn listed(text: &str, count: u32) -> Result<Vec<RankId>, Failure> {
     let wrong = |what: &str| {
         Failure::input(format!(
-            "--trace-ranks {text}: {what}\n  allowed: numbers and ranges from 0 to {} like `0,8,16-31`, `all`, or `stages`",
+            "--trace-ranks {text}: {what}\n  allowed: numbers and ranges from 0 to {} like `0,8,16-31`, \
+             `all`, or `stages`",
             count - 1
         ))
     };

@@ -154,7 +154,7 @@ classes! {
         KernelKind::Gemm(MatmulPass::Forward), [];
     GemmInputGrad "gemm-input-grad" "Matrix product of an input gradient (operands NN).",
         KernelKind::Gemm(MatmulPass::InputGrad), [];
-    GemmWeightGrad "gemm-weight-grad" "Matrix product of a weight gradient (operands NT, often added to what is there).",
+    GemmWeightGrad "gemm-weight-grad" "Matrix product of a weight gradient (operands NT, often with a sum).",
         KernelKind::Gemm(MatmulPass::WeightGrad), [];
     GroupedGemm "grouped-gemm" "Products of several experts in one launch, forward.",
         KernelKind::GroupedGemm(MatmulPass::Forward), [];
@@ -175,7 +175,8 @@ classes! {
     Softmax "softmax" "Softmax and dropout of an attention that is not fused, either way.",
         moves([0.90, 0.90, 0.85], 4.0), [forward("softmax", 2.0), backward("softmax", 3.0)];
     Norm "norm" "Layer norm or RMS norm, forward.",
-        moves([0.90, 0.90, 0.65], 2.0), [forward("rms_norm", 2.0), forward("layer_norm", 2.0), forward("add_rms_norm", 4.0)];
+        moves([0.90, 0.90, 0.65], 2.0),
+        [forward("rms_norm", 2.0), forward("layer_norm", 2.0), forward("add_rms_norm", 4.0)];
     NormBackward "norm-backward" "RMS norm, backward.",
         moves([0.80, 0.40, 0.34], 6.0), [backward("rms_norm", 3.0)];
     LayerNormBackward "layer-norm-backward" "Layer norm, backward.",
@@ -183,7 +184,9 @@ classes! {
     Rotary "rotary" "Rotary embedding of queries and keys, either way.",
         moves([0.53, 0.53, 0.53], 2.0), [either("rope", 2.0)];
     Activation "activation" "Activation function of an MLP, gated or not, either way.",
-        moves([0.85, 0.62, 0.90], 2.0), [forward("swiglu", 3.0), backward("swiglu", 5.0), forward("gelu", 2.0), backward("gelu", 3.0), bytes("swiglu+quantize", 5.0)];
+        moves([0.85, 0.62, 0.90], 2.0),
+        [forward("swiglu", 3.0), backward("swiglu", 5.0), forward("gelu", 2.0), backward("gelu", 3.0),
+         bytes("swiglu+quantize", 5.0)];
     Residual "residual" "Residual additions and dropout.",
         moves([1.0, 1.0, 0.95], 2.0), [either("residual_add", 3.0)];
     Reduction "reduction" "Sums over tokens: gradients of biases and of norm weights by themselves.",

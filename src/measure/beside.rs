@@ -143,7 +143,8 @@ mod tests {
     fn both_sides_begin_their_first_product_together() {
         let event = |name: &str, ts: u32, dur: u32| {
             format!(
-                r#"{{"ph":"X","cat":"kernel","name":"{name}","pid":0,"tid":7,"ts":{ts},"dur":{dur},"args":{{"stream":7}}}}"#
+                r#"{{"ph":"X","cat":"kernel","name":"{name}","pid":0,"tid":7,"ts":{ts},"dur":{dur},
+                     "args":{{"stream":7}}}}"#
             )
         };
         let events =

@@ -237,8 +237,8 @@ impl Inputs {
             return Vec::new();
         }
         let why = format!(
-            "NCCL's steps between nodes are as measured over ways of {measured}, and none here is longer; `stepsim whatif --scale \
-             latency=0.5` changes them all"
+            "NCCL's steps between nodes were measured over ways of {measured}, and no way here is longer; \
+             `stepsim whatif --scale latency=0.5` changes them all"
         );
         sets.into_iter().map(|set| NoEffect { field: set.clone(), why: why.clone() }).collect()
     }

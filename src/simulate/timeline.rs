@@ -198,8 +198,8 @@ pub fn fit(timeline: &mut Timeline, asked: Option<Detail>, format: TimelineForma
     };
     (slices < first).then(|| {
         format!(
-            "detail: {detail}, because single ops would be {} and a browser shows {} with ease (--detail op writes them \
-             all){left}",
+            "detail: {detail}, because single ops would be {} and a browser shows {} with ease (--detail op \
+             writes them all){left}",
             millions(first),
             millions(EASY)
         )

@@ -68,7 +68,8 @@ const MOST_CHUNKS: u64 = 10;
 pub const ASSUMED: [&str; 6] = [
     "tensor parallelism stays within a scale-up domain, with sequence parallelism wherever there is any",
     "context parallelism leaves at least 2,048 tokens of a sequence to a rank",
-    "schedules 1f1b and interleaved, of 2 to 10 chunks that divide the layers evenly; layers are split as evenly as can be",
+    "schedules 1f1b and interleaved, of 2 to 10 chunks that divide the layers evenly; layers are split as \
+     evenly as can be",
     "micro-batches of 1, 2, 4 or 8 sequences",
     "sharding none, zero1, zero2 and zero3 over all data-parallel ranks, or as the workload has it",
     "recomputation none, selective and full, or as the workload has it; everything else is as the workload says",

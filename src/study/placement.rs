@@ -16,8 +16,9 @@ const MOST_STAGES: u64 = 2;
 const TENSOR: [u64; 4] = [1, 2, 4, 8];
 
 /// The assumptions about it, in words.
-pub(super) const ASSUMED: &str = "encoders: their layers or their images shared, beside the language model, in its bubbles, or on 1 or 2 stages of their own; or on \
-                                  devices of their own, up to half of the machine in powers of two, tensor 1, 2, 4 or 8";
+pub(super) const ASSUMED: &str = "encoders: their layers or their images shared, beside the language model, \
+                                  in its bubbles, or on 1 or 2 stages of their own; or on devices of their \
+                                  own, up to half of the machine in powers of two, tensor 1, 2, 4 or 8";
 
 /// The places of each module of a step, but of those that have a field of their place given.
 pub(super) fn axes(

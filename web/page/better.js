@@ -48,7 +48,7 @@ export class Better {
     const {step_time_s, candidates = []} = await this.#engine.json({ask: 'whatif', ...step(this.#page.question)});
     const rows = candidates.map(({what, otherwise, sets = [], step_s, own_s, induced_s}) => ({step_s, take: sets.length ? this.#take(this.#with(sets)) : null,
       words: `${what}; ${otherwise}`, parts: [own_s, induced_s].map((s) => percent(s / step_time_s))}));
-    this.#show(rows, step_time_s, rows.length ? 'what could be otherwise, each played' : 'nothing that could be otherwise makes it shorter', ['itself', 'others wait']);
+    this.#show(rows, step_time_s, rows.length ? 'what could be otherwise, each played' : 'no change makes the step shorter', ['itself', 'others wait']);
   }
   async #search() {
     const note = el('p', {role: 'status'}, 'searching…');

@@ -2,10 +2,10 @@
 //! reward, forward passes for log-probabilities, training. Coarse; the training step alone is simulated.
 //!
 //! ```text
-//! exchange   the weights of a generating rank, all-gathered from the ranks that hold one copy of the model (same devices), or
-//!            sent over the slowest link between the two (devices of their own)
-//! generation each replica by itself: prefill of admitted prompts, then decode steps of all running sequences, a token each
-//!     decode step = max(weights and KV cache read / memory, products / peak) + 2 all-reduces a layer between tensor ranks
+//! exchange   the weights of a generating rank, all-gathered from the ranks that hold one copy of the model (same
+//!            devices), or sent over the slowest link between the two (devices of their own)
+//! generation each replica by itself: prefill of admitted prompts, then decode steps, a token of each sequence
+//!     decode step = max(weights and KV cache read / memory, products / peak) + 2 all-reduces a layer (tensor)
 //! forward    the share of the training step that its forward kernels have
 //! training   the simulated step, once an update
 //! ```

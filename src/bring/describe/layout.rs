@@ -43,7 +43,12 @@ pub fn layout(c: &mut DescribedColumns) -> Result<DescribedLayout, String> {
             (Some(k), Some(batch)) if batch < data || !batch.is_multiple_of(data) => {
                 context *= k;
                 data = printed;
-                c.assume("cp", context.into(), "the printed degrees do not multiply to the devices, and the batch has too few sequences for more replicas");
+                c.assume(
+                    "cp",
+                    context.into(),
+                    "the printed degrees do not multiply to the devices, and the batch has too few \
+                     sequences for more replicas",
+                );
             }
             _ => c.assume("dp", data.into(), "the printed degrees do not multiply to the devices"),
         }

@@ -84,7 +84,8 @@ fn builds_that_are_not_known_are_refused_by_field() {
 /// EXAONE 4's layers that see everything are not rotated.
 #[test]
 fn global_layers_may_be_without_rotation() {
-    let exaone = json!({"model_type": "exaone4", "hidden_size": 5120, "intermediate_size": 27392, "num_hidden_layers": 64,
+    let exaone = json!({"model_type": "exaone4", "hidden_size": 5120, "intermediate_size": 27392,
+        "num_hidden_layers": 64,
         "num_attention_heads": 40, "num_key_value_heads": 8, "head_dim": 128, "sliding_window": 4096,
         "sliding_window_pattern": "LLLG", "vocab_size": 102400});
     let model = model(&exaone, "config.json").unwrap();

@@ -54,7 +54,8 @@ fn every_field_of_every_table_exists() {
 #[test]
 fn a_shell_line_is_read_as_a_shell_reads_it() {
     let text = "N=8\nM=${M:-\"4\"} # comment --not-this 1\nARGS=(\n  --a $N # eight\n  --b-c ${M}\n  '--d' \"e f\"\n)\n\
-                if x; then\nARGS+=(\"--g 7\")\nfi\nrun --h=9 --i 1 2 \\\n  --flag --off False --path $UNKNOWN/x \"${ARGS[@]}\" | tee log --a 16";
+                if x; then\nARGS+=(\"--g 7\")\nfi\nrun --h=9 --i 1 2 \\\n  --flag --off False \
+                --path $UNKNOWN/x \"${ARGS[@]}\" | tee log --a 16";
     let said = syntax::read(&[syntax::Syntax::Shell], text, &Invocation::default()).unwrap();
     let get = |name: &str| said.arguments.iter().find(|r| r.0 == name).map(|r| r.1.clone());
     assert_eq!(get("b_c"), Some(json!(4)));
@@ -169,7 +170,8 @@ fn names_are_found_with_and_without_their_sections() {
 fn what_is_not_known_is_said() {
     let beside = Beside { devices: Some(8), ..Beside::default() };
     let text = "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --vocab-size 512 --seq-length 128 \
-                --micro-batch-size 1 --global-batch-size 8 --flux-capacitor 88 --lr 1 --window-size 128 --optimizer shampoo";
+                --micro-batch-size 1 --global-batch-size 8 --flux-capacitor 88 --lr 1 --window-size 128 \
+                --optimizer shampoo";
     let made = translate("megatron", text, "x.sh", &beside).unwrap();
     let names = |status| made.of(status).map(|a| a.name.as_str()).collect::<Vec<_>>();
     assert_eq!(names(Status::Unknown), ["flux_capacitor"]);

@@ -28,8 +28,9 @@ A profile is what torch.profiler exports (export_chrome_trace, .json or .json.gz
 timeline of `stepsim run`. Times are of the whole window of the file: from the first start to the last end of device
 events. Broken events are passed over and counted; a file that breaks off is read up to there.
 
---classes takes {\"classes\": [{\"class\": \"mine\", \"family\": \"compute\", \"patterns\": [\"my_kernel\", \"^void my::*gemm\"]}]};
-family is compute or communication, and `collectives`: [{\"kind\": …, \"patterns\": […]}] may stand beside it.")]
+--classes takes a JSON object with a list `classes` of families (compute or communication) and patterns:
+  {\"classes\": [{\"class\": \"mine\", \"family\": \"compute\", \"patterns\": [\"my_kernel\", \"^void my::*gemm\"]}]}
+A list `collectives`, [{\"kind\": …, \"patterns\": […]}], may stand beside it.")]
 pub struct Args {
     /// Profiles of one or several ranks, or the folder in which they lie
     #[arg(required = true, value_name = "TRACE")]

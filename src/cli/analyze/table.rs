@@ -199,7 +199,8 @@ fn collectives(out: &mut String, skew: &Skew, width: u16) {
     let (matched, unmatched) = (grouped(skew.matched), grouped(skew.unmatched));
     let _ = writeln!(
         out,
-        "\nWho was waited for ({matched} collectives matched over the ranks; {unmatched} events without counterpart or arguments)"
+        "\nWho was waited for ({matched} collectives matched over the ranks; {unmatched} events without \
+         counterpart or arguments)"
     );
     let head = ["rank", "came last", "waited for it", "waited itself", "clock ahead"];
     let mut table = new_table(width, head.map(String::from).to_vec());

@@ -35,8 +35,9 @@ pub(super) fn does_not_fit(case: &Calculon, estimate: &CalculonEstimate, over: O
         .map(|(name, bytes)| format!("{name} {:.2} GiB", gib(bytes)))
         .collect();
     format!(
-        "{}: mem{tier}.GiB: the step needs {:.2} GiB in tier {tier}, {:.2} GiB more than the {:.2} GiB there are\n  \
-         held by: {}\n  hint: raise tensor_par, pipeline_par or (with optimizer_sharding) data_par, recompute more, or {}",
+        "{}: mem{tier}.GiB: the step needs {:.2} GiB in tier {tier}, {:.2} GiB more than the {:.2} GiB there \
+         are\n  held by: {}\n  hint: raise tensor_par, pipeline_par or (with optimizer_sharding) data_par, \
+         recompute more, or {}",
         case.names().system,
         gib(needed),
         gib(needed - capacity),

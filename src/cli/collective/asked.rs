@@ -43,8 +43,8 @@ fn parse_size(text: &str) -> Option<u64> {
 pub(super) fn sizes(text: &str) -> Result<Vec<u64>, Failure> {
     let wrong = |problem: &str| {
         Failure::input(format!(
-            "--bytes `{text}`: {problem}; allowed: from:to:xFACTOR, from:to:+STEP, or sizes with commas; each like 8, 16Ki, \
-             4Mi, 1Gi or 20M"
+            "--bytes `{text}`: {problem}; allowed: from:to:xFACTOR, from:to:+STEP, or sizes with commas; each \
+             like 8, 16Ki, 4Mi, 1Gi or 20M"
         ))
     };
     let size = |part: &str| parse_size(part).ok_or_else(|| wrong(&format!("`{part}` is not a size")));

@@ -61,8 +61,8 @@ impl SizeRow {
         let transfers = phases.iter().map(|p| p.1).sum();
         if fidelity == Fidelity::Steps && transfers > MOST_TRANSFERS {
             return Err(Failure::input(format!(
-                "{} on {} ranks in steps is {transfers} transfers, more than {MOST_TRANSFERS}; use --fidelity fluid, or fewer \
-                 --ranks or --chunks",
+                "{} on {} ranks in steps is {transfers} transfers, more than {MOST_TRANSFERS}; use --fidelity \
+                 fluid, or fewer --ranks or --chunks",
                 choice.algorithm.name(),
                 geometry.size
             )));
@@ -115,7 +115,8 @@ impl SizeRow {
     pub(super) fn json(&self) -> serde_json::Value {
         serde_json::json!({
             "bytes": self.transfer.bytes, "algorithm": self.choice.algorithm.name(),
-            "protocol": self.choice.protocol, "chosen_by": self.choice.reason(), "chunks": self.choice.chunks, "sms": self.choice.sms,
+            "protocol": self.choice.protocol, "chosen_by": self.choice.reason(),
+            "chunks": self.choice.chunks, "sms": self.choice.sms,
             "time_s": self.time.s(), "algbw_GBps": self.algbw(), "busbw_GBps": self.busbw(),
             "transfers": self.transfers,
         })

@@ -35,7 +35,7 @@ pub(super) fn write(sides: [NamedSide; 2], path: &Path) -> Result<(), Failure> {
     let (_, name, sets) = simulated.filter(|side| side.0.is_workload()).ok_or_else(|| {
         let named = simulated.map_or("", |side| side.1);
         SpecError::file(named, "is a report, which does not hold when ops ran")
-            .allowed("the workload that it is of, or the timeline that `stepsim run -o FILE.json.gz` wrote")
+            .allowed("its workload, or the timeline that `stepsim run -o FILE.json.gz` wrote")
     })?;
     simulated_below(&measured, name, sets, path)
 }

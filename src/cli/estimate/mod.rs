@@ -106,7 +106,8 @@ fn summary(inputs: &Inputs, estimate: &Estimate) -> String {
     let workload = &inputs.workload.value;
     let away = workload.offload.classes().iter().any(|class| class.1.iter().any(|p| !p.on_device()));
     if away || workload.sharding().cuts_gradients() {
-        text += "memory: copies and reductions taken alone on their links; where they share them, more waits (see run)\n";
+        text += "memory: copies and reductions taken alone on their links; where they share them, more waits \
+                 (see run)\n";
     }
     text += &format!("\n{}\n", rule_table(&estimate.rules, total).trim_fmt());
     text

@@ -72,13 +72,20 @@ impl<'a> RulesOfThumb<'a> {
                 "data_parallel_tokens": bounds::data(alpha, gradient),
                 "data_parallel_tokens_in_turn": bounds::data(self.peak / a.in_turn, gradient),
                 "fsdp_forward_tokens": forward, "fsdp_backward_tokens": backward,
-                "tensor_degree": bounds::tensor(alpha, self.inputs.model.ffn as f64, self.inputs.model.gated_mlp, compute),
+                "tensor_degree":
+                    bounds::tensor(alpha, self.inputs.model.ffn as f64, self.inputs.model.gated_mlp, compute),
             })
         };
-        let of_class = |c: &ClassIntensity| json!({"class": c.class.name(), "intensity_FLOP_per_byte": c.intensity(), "bound": c.bound()});
+        let of_class = |c: &ClassIntensity| {
+            let intensity = c.intensity();
+            json!({"class": c.class.name(), "intensity_FLOP_per_byte": intensity, "bound": c.bound()})
+        };
         let [share, causal] = self.attention_shares();
         let flops = self.run_flops();
         let active = self.estimate.rules.active_parameters;
+        let loss = LAWS.map(|law| {
+            json!({"law": law.name, "loss": law.loss(active, self.tokens), "optimum": law.optimum(flops)})
+        });
         json!({
             "rooflines": self.ridges,
             "intensities": self.classes.iter().map(of_class).collect::<Vec<_>>(),
@@ -87,7 +94,7 @@ impl<'a> RulesOfThumb<'a> {
                 "tokens": self.tokens, "flops_6PD": flops, "PFLOP_days": flops / training::PFLOP_DAY,
                 "days": self.days(), "devices": self.devices, "tokens_a_device": self.estimate.tokens / self.devices,
                 "energy_MWh": self.energy_mwh(), "attention_share": share, "attention_share_causal": causal,
-                "loss": LAWS.iter().map(|l| json!({"law": l.name, "loss": l.loss(active, self.tokens), "optimum": l.optimum(flops)})).collect::<Vec<_>>(),
+                "loss": loss,
                 "twenty_tokens_a_parameter": training::twenty(flops),
             },
         })
@@ -189,7 +196,8 @@ impl<'a> RulesOfThumb<'a> {
                 let [adds, hides] = bounds::mixed(x, y, ffn);
                 let _ = writeln!(
                     out,
-                    " FSDP over {of_fsdp}, tensor over {of_tensor}: {adds:.1} tokens a device if their times add, {hides:.1} beside each other"
+                    " FSDP over {of_fsdp}, tensor over {of_tensor}: {adds:.1} tokens a device if their times \
+                     add, {hides:.1} beside each other"
                 );
             }
         }
@@ -201,7 +209,8 @@ impl<'a> RulesOfThumb<'a> {
             let group = model.heads as f64 / model.kv_heads() as f64;
             let _ = write!(
                 out,
-                " over a link of {axis} ({:.1} GB/s): a stage of {:.0} M parameters hides its transfer, {:.0} tokens a rank a step of ring attention",
+                " over a link of {axis} ({:.1} GB/s): a stage of {:.0} M parameters hides its transfer, {:.0} \
+                 tokens a rank a step of ring attention",
                 link / 1e9,
                 bounds::stage_parameters(self.peak, link, hidden, compute) / 1e6,
                 bounds::ring_tokens(self.peak, link, group, compute)
@@ -224,7 +233,7 @@ impl<'a> RulesOfThumb<'a> {
     fn run_text(&self) -> String {
         let (flops, active) = (self.run_flops(), self.estimate.rules.active_parameters);
         let [share, causal] = self.attention_shares();
-        let mut rows = table(&["a run of so many tokens", ""]);
+        let mut rows = table(&["a run of these tokens", ""]);
         let mut add = |name: &str, value: String| {
             rows.add_row([name.to_string(), value]);
         };

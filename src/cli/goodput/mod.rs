@@ -28,11 +28,13 @@ const MOST_EVENTS: f64 = 1e9;
 #[command(after_help = "Examples:
   stepsim goodput llama3-405b                                        the step is simulated, then days of it are drawn
   stepsim goodput llama3-405b --set reliability.checkpoint.mode=synchronous --set reliability.checkpoint.writer_GBps=2
-  stepsim goodput --step-s 12 --devices 131072 --set reliability.checkpoint.stall_s=60 --set reliability.checkpoint.safe_after_s=0
+  stepsim goodput --step-s 12 --devices 131072 --set reliability.checkpoint.stall_s=60 \\
+    --set reliability.checkpoint.safe_after_s=0
   stepsim goodput llama3-405b --reliability fail-slow --days 54      with devices that are slow for a while
 
-Figures of jobs: `stepsim list reliability`; their fields: `stepsim schema reliability`. Without `checkpoint.every_s` and
-`every_steps` checkpoints come as often as is best. `exact` is the closed form, for constant times, no spares and no slow devices.")]
+Figures of jobs: `stepsim list reliability`; their fields: `stepsim schema reliability`. Without
+`checkpoint.every_s` and `every_steps` checkpoints come at the best interval. `exact` is the closed form, for
+constant times, no spares and no slow devices.")]
 pub struct Args {
     /// Workload whose step is simulated: the name of a shipped one, or a path that ends in .json
     #[arg(required_unless_present = "step_s")]
@@ -51,7 +53,8 @@ pub struct Args {
     #[arg(long, value_name = "S", value_parser = seconds)]
     step_s: Option<f64>,
     /// Devices of the job [default: the machine's]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 24), required_unless_present = "workload")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 24),
+        required_unless_present = "workload")]
     devices: Option<u32>,
     /// Days of one run
     #[arg(long, default_value_t = 30.0, value_parser = seconds)]
@@ -129,7 +132,8 @@ fn goodput(
     let events = f64::from(args.runs) * wall * (1.0 / (job.interval + job.stall) + job.rate + slow);
     if events > MOST_EVENTS {
         return Err(Failure::input(format!(
-            "{events:.1e} events would be drawn\n  allowed: {MOST_EVENTS:.0e}\n  hint: fewer --runs, fewer --days, or checkpoints further apart"
+            "{events:.1e} events would be drawn\n  allowed: {MOST_EVENTS:.0e}\n  hint: fewer --runs, fewer \
+             --days, or checkpoints further apart"
         )));
     }
     let simulated = simulate(&job, &reliability.slow_devices, args.days, args.runs, args.seed);

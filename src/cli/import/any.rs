@@ -59,9 +59,7 @@ pub(super) fn command(args: &Args) -> Result<ImportSource, Failure> {
             "a Chakra trace",
             "an output of nccl-tests",
         ]);
-        return Err(SpecError::file(first, "is a file of nothing that is known")
-            .allowed(known.join("; "))
-            .into());
+        return Err(SpecError::file(first, "is of no known kind").allowed(known.join("; ")).into());
     };
     let Some(name) = kind.import() else {
         let next = if kind == FileKind::Machine { "inspect -t" } else { "plan" };

@@ -23,8 +23,8 @@ use stepsim_step::topology::Machine;
   stepsim import chakra step.*.et --system system.json --network network.yml --machine machine.json -o step.json
   stepsim replay step.json --on machine.json
 
-A kernel takes what was measured (its duration), or else the longer of its operations at the device's peak and its bytes at the
-memory's rate. Collectives and messages take what the machine says on which they are replayed.")]
+A kernel takes its measured duration, or else the longer of its operations at the device's peak and its bytes at the
+memory's rate. The machine of the replay decides the times of collectives and messages.")]
 pub(super) struct Args {
     /// The traces, one a rank (.et or .et.gz), in the order of the numbers that their names end with, else as given
     #[arg(required = true, value_name = "TRACE")]

@@ -92,7 +92,8 @@ impl ReservedView {
         let mut out = String::new();
         let _ = writeln!(
             out,
-            "\n  memory of one rank as PyTorch's allocator reserves it (peaks of two steps in program order; free: after them)\n{table}"
+            "\n  memory of one rank as PyTorch's allocator reserves it (peaks of two steps in program order; \
+             free: after them)\n{table}"
         );
         if self.stages.iter().any(|stage| stage.segments.peak_reserved_bytes > self.capacity_bytes) {
             out += "  over 100 %: PyTorch gives cached segments back and tries again, which takes time, or fails\n";
@@ -108,7 +109,8 @@ impl ReservedView {
 fn read(path: &Path) -> Result<Vec<SnapshotMemory>, Failure> {
     const ALLOWED: &str = "what torch.cuda.memory._snapshot() gives, as JSON";
     let wrong = |mut e: stepsim_step::spec::SpecError| {
-        e.hint = "of a pickle: python3 -c \"import json, pickle; json.dump(pickle.load(open('s.pickle', 'rb')), open('s.json', 'w'))\""
+        e.hint = "of a pickle: python3 -c \"import json, pickle; \
+                  json.dump(pickle.load(open('s.pickle', 'rb')), open('s.json', 'w'))\""
             .into();
         e
     };

@@ -20,9 +20,10 @@ use stepsim_study::plan::{Proposal, Request, RunPlan, SimulatedPlan};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 A file is recognised by its content: a Hugging Face config.json, a script of Megatron-LM, a recipe of NeMo or
-Megatron-Bridge, a configuration of torchtitan, DeepSpeed (with a model beside it), nanotron or MaxText, or a workload or
-model of stepsim. What is printed says where each part comes from: stated, from the model, the software's default,
-assumed. A layout that is stated stays; of a model alone the fastest is searched. `FILE.py:NAME` is one recipe of several.
+Megatron-Bridge, a configuration of torchtitan, DeepSpeed (with a model beside it), nanotron or MaxText, or a workload
+or model of stepsim. The output says where each part comes from: stated, from the model, the software's default, or
+assumed. A stated layout stays; for a model alone the fastest layout is searched. `FILE.py:NAME` is one recipe of
+several.
 
 Examples:
   stepsim plan llama3-70b --on 64xh100 --batch 512
@@ -182,7 +183,7 @@ fn proposing(plan: &RunPlan, failure: Failure, path: &Path) -> Failure {
             )
         }
     };
-    failure.and("the layout is as it is stated, and was not changed").and(&hint)
+    failure.and("the layout stays as stated").and(&hint)
 }
 
 /// The next three commands.

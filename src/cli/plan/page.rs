@@ -90,7 +90,7 @@ pub(super) fn page(
     sheet.timeline("Passes over the step", note, end_ns, rows);
     sheet.section(
         "What would help",
-        "Each played; % of the step less. The first layout, one thing otherwise at a time.",
+        "Each change of the first layout is played by itself; % of the step saved.",
         |out| {
             table(
                 out,
@@ -116,7 +116,7 @@ fn settings(layout: &Map<String, Value>) -> Vec<String> {
 
 fn layouts_note(sides: usize) -> &'static str {
     match sides {
-        1 => "The layout as it is stated; of a model alone, and with --search, two others stand beside it.",
+        1 => "The stated layout; for a model alone, and with --search, two others stand beside it.",
         _ => {
             "The first by the upper end of its range, and two of another kind that only a measurement can rule out."
         }

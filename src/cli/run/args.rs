@@ -36,7 +36,8 @@ pub struct Args {
     pub(crate) output: Option<PathBuf>,
     /// Write the timeline as a folder with a file a rank: `kineto`, as PyTorch's profiler writes, or `chakra`,
     /// execution traces and the ranks of their groups [default: one file, by the name of --output]
-    #[arg(long, value_name = "FORMAT", value_parser = str::parse::<PerRank>, requires = "output", conflicts_with_all = ["calculon", "detail", "trace_links"], help_heading = WRITTEN)]
+    #[arg(long, value_name = "FORMAT", value_parser = str::parse::<PerRank>, requires = "output",
+        conflicts_with_all = ["calculon", "detail", "trace_links"], help_heading = WRITTEN)]
     pub(crate) format: Option<PerRank>,
     /// Write a page about the run here: .html, one file that opens in any browser
     #[arg(long, value_name = "FILE", conflicts_with = "calculon", help_heading = WRITTEN)]
@@ -68,16 +69,19 @@ pub struct Args {
     #[arg(long, conflicts_with = "calculon")]
     pub(crate) no_jump: bool,
     /// Most memory that the times of all simulated ops may take, in GiB (16 bytes an op)
-    #[arg(long, value_name = "GIB", default_value_t = 16, conflicts_with = "calculon", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    #[arg(long, value_name = "GIB", default_value_t = 16, conflicts_with = "calculon",
+        value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub(crate) record_gib: u32,
     /// Simulate this many steps one after the other, from the first of a run (optimizer moments appear in it)
-    #[arg(long, default_value_t = 1, conflicts_with = "calculon", value_parser = clap::value_parser!(u32).range(1..=16))]
+    #[arg(long, default_value_t = 1, conflicts_with = "calculon",
+        value_parser = clap::value_parser!(u32).range(1..=16))]
     pub(crate) steps: u32,
     /// Seed of jitter (workload field `noise`) [default: 0]
     #[arg(long, value_name = "SEED", conflicts_with = "calculon")]
     pub(crate) seed: Option<u64>,
     /// Play this many steps, with seeds from --seed on, and show how their times spread
-    #[arg(long, value_name = "N", conflicts_with = "calculon", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", conflicts_with = "calculon",
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) samples: Option<u32>,
     /// Show the use of the N busiest links over time in the timeline
     #[arg(long, default_value_t = 0, value_name = "N", requires = "output", conflicts_with = "calculon")]

@@ -216,8 +216,8 @@ fn compared(args: &Args, inputs: &Inputs, options: &Options, report: Report) -> 
 pub fn possible(report: &Report) -> Result<(), Failure> {
     let Some(what) = report.impossible() else { return Ok(()) };
     Err(Failure::run(format!(
-        "a defect of stepsim: the step of `{}` on `{}` would have {what}\n  what to do: please report it, with the command and the \
-         files; the result is not to be used",
+        "a defect of stepsim: the step of `{}` on `{}` would have {what}\n  what to do: please report it, \
+         with the command and the files; the result is not to be used",
         report.workload, report.topology
     )))
 }

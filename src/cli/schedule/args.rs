@@ -12,7 +12,8 @@ use stepsim_step::schedule::{Order, PassProfile, PassTimes, Schedule, Shape, Slo
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// The schedule
-    #[arg(long, help = format!("The schedule: {}", names()), required_unless_present_any = ["all", "order"], conflicts_with_all = ["all", "order"])]
+    #[arg(long, help = format!("The schedule: {}", names()), required_unless_present_any = ["all", "order"],
+        conflicts_with_all = ["all", "order"])]
     pub kind: Option<String>,
     /// All schedules in one table; with --order yours among them, for its numbers
     #[arg(long, conflicts_with = "trace")]
@@ -22,7 +23,8 @@ pub struct Args {
     pub order: Option<PathBuf>,
     /// A time for each pass, transfer and what stands around them: a JSON file, or a timeline of a pipeline job
     #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "all", "order", "stages", "micro_batches", "limit", "tf", "ti", "tw", "overlap_factor", "p2p", "sends", "trace", "width",
+        "all", "order", "stages", "micro_batches", "limit", "tf", "ti", "tw", "overlap_factor", "p2p", "sends",
+        "trace", "width",
     ])]
     pub durations: Option<PathBuf>,
     /// Show the cost of unevenness for each class of work, stage and replica
@@ -59,10 +61,12 @@ pub struct Args {
     #[arg(long, default_value_t = 0.0)]
     pub p2p: f64,
     /// The extra time of transfers behind a rank, as between two sites: `3:1.5` of 1f1b; the closed form stands beside
-    #[arg(long, value_name = "RANK:DELAY", value_parser = slow_edge, conflicts_with_all = ["all", "order", "durations"])]
+    #[arg(long, value_name = "RANK:DELAY", value_parser = slow_edge,
+        conflicts_with_all = ["all", "order", "durations"])]
     pub slow_edge: Option<(u32, f64)>,
     /// Forwards that the ranks up to the slow edge do more before their first backward
-    #[arg(long, value_name = "N", requires = "slow_edge", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1 << 20))]
+    #[arg(long, value_name = "N", requires = "slow_edge", default_value_t = 0,
+        value_parser = clap::value_parser!(u32).range(0..=1 << 20))]
     pub more_warm_up: u32,
     /// The effect of a send on its rank
     #[arg(long, value_enum, default_value_t = SendMode::Asynchronous)]
@@ -173,8 +177,8 @@ impl Args {
         let longest = slots as f64 * (passes * self.overlap_factor.max(1.0) + 2.0 * p2p);
         if longest > 1e7 {
             let allowed = format!(
-                "{slots} slots of such times may take more than 1e7 units, beyond the simulator's clock; use a larger unit \
-                 of time"
+                "{slots} slots of such times may take more than 1e7 units, beyond the simulator's clock; use \
+                 a larger unit of time"
             );
             return Err(unusable("--tf + --ti + --tw =", passes, &allowed));
         }

@@ -31,8 +31,8 @@ pub(super) fn page(run: &ScheduleRun) -> String {
     let ranks: Vec<usize> = (0..o.spans.len()).collect();
     let rows: Vec<TimeRow> = few(&ranks).map(|rank| row(run, *rank, ranks.len())).collect();
     let note = format!(
-        "{} of {} ranks, one line each: passes with their micro-batch, below them why the rank stood still. A second is a \
-         unit of time.",
+        "{} of {} ranks, one line each: passes with their micro-batch, below them why the rank stood still. A \
+         second is a unit of time.",
         rows.len(),
         ranks.len()
     );

@@ -81,24 +81,7 @@ fn a_drawing_in_colours_has_the_same_columns() {
 fn all_schedules_in_one_table() {
     let table = output("--all -p 4 -m 6 --p2p 0.1", PIPE).unwrap();
     assert_eq!(table.lines().count(), 1 + stepsim_step::schedule::ALL.len() + 3);
-    let some = "\
-schedule           chunks  makespan   own  idle  idle %   peak  shares  messages
-gpipe                   1      27.6   9.6   9.6    34.8      6       6        36  all forwards, then all backwards
-1f1b                    1      28.2  10.2  10.2    36.2   1..4       4        36  one forward, one backward in turn
-eager-1f1b              1      27.6   9.6   9.6    34.8   1..6       6        36  1F1B with twice the warm-up, to hide transfers
-interleaved-1f1b                                                                  with 6 micro-batches in groups of 4, the last group has 2, fewer than the 4 stages; 6 micro-batches run in groups of 6; groups of 4 run with 4 or 8 micro-batches
-interleaved-torch       2      23.1   5.1   5.1    22.1  7..12       6        84  1F1B with several chunks per rank (torch's order)
-looped-bfs              2      23.1   5.1   5.1    22.1     12       6        84  all micro-batches through a chunk before the next
-zb-h1                   1      22.2   4.2   4.2    18.9      4       4        36  zero-bubble with the memory of 1F1B
-zb-h2                   1      21.4   1.6   3.4    15.9      6       6        36  zero-bubble with twice the memory of 1F1B
-zb-v                    2      20.7   2.4   2.7    13.0   7..8       4        72  zero-bubble with two chunks per rank in a V
-zb-auto                 1      21.3   1.6   3.3    15.5      6       6        36  zero-bubble, searched for given times and memory
-dualpipe                                                                          4 stages with 6 micro-batches do not fit; stages and micro-batches must be even, and the micro-batches of both directions at least twice the stages: 4 stages and 8 micro-batches would run
-dualpipe-v                                                                        6 micro-batches are too few for 4 stages; 8 or more would run, or up to 3 stages
-peak: live micro-batch chunks, least and most of any rank
-shares: the most of them, in activations of a rank's whole share of layers for one micro-batch
-messages: between ranks in one step, all of the same size
-";
+    let some = include_str!("../../../tests/data/schedule-all.txt");
     for line in some.lines() {
         assert!(table.contains(&format!("{line}\n")), "{line}\nis not in\n{table}");
     }
@@ -181,7 +164,8 @@ fn bad_numbers_are_refused() {
     );
     assert_eq!(
         error("--kind gpipe -p 2 -m 2 --report /nonexistent/report.json"),
-        "cannot create `/nonexistent/report.json`: No such file or directory (os error 2); make the folder first, or choose another path"
+        "cannot create `/nonexistent/report.json`: No such file or directory (os error 2); make the folder \
+         first, or choose another path"
     );
 }
 

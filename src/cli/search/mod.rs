@@ -22,9 +22,10 @@ use words::layout;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Tensor, sequence, context, pipeline, expert and data parallelism, schedule and chunks, sharding, micro-batch and
-recomputation are chosen; the workload's own layout does not count, all else of it does. Every layout is estimated in closed
-form; what does not fit by a lower bound of its memory, takes longer by a lower bound of its time than all that is ranked, or
-longer than the best simulated one by more than a margin is left out, and the rest simulated, best estimate first.
+recomputation are chosen; the workload's own layout does not count, all else of it does. Every layout is estimated in
+closed form. A layout is left out if a lower bound of its memory does not fit, if a lower bound of its time is longer
+than every ranked one, or if its estimate is longer than the best simulated one by more than a margin. The rest is
+simulated, best estimate first.
 
 Examples:
   stepsim search llama3-70b
@@ -155,14 +156,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 fn why_none(report: &SearchReport) -> String {
     let of = |reason: &str| report.pruned.get(reason).copied().unwrap_or_default();
     match report.points {
-        0 => "no layout has these values: degrees divide the devices of the machine, and heads, layers or experts of the model; \
-              fix fewer fields"
+        0 => "no layout has these values: degrees divide the devices of the machine, and heads, layers or \
+              experts of the model; fix fewer fields"
             .to_string(),
         points if of("invalid") == points => {
             "no layout is valid: `stepsim run` with one of them says what is wrong".to_string()
         }
         _ if of("deadline") + report.unfit.get("deadline").copied().unwrap_or_default() > 0 => {
-            "no layout is over by the deadline: use more devices, or a later one".to_string()
+            "no layout ends by the deadline: use more devices, or a later one".to_string()
         }
         _ => "no layout fits: use more devices, offload, or another model".to_string(),
     }
@@ -199,7 +200,7 @@ fn text(report: &SearchReport, seconds: f64) -> String {
         );
     }
     text += &format!(
-        "  the closed form was longer than the simulation by {:.1} % of itself at most\n",
+        "  the closed form was at most {:.1} % of itself longer than the simulation\n",
         100.0 * report.closed_form_longest
     );
     if let Some(simulating) = &report.simulating {
@@ -207,14 +208,14 @@ fn text(report: &SearchReport, seconds: f64) -> String {
     }
     if report.floor_longest > 0.0 {
         text += &format!(
-            "  what a step takes for certain was not certain: longer than the simulation by {:.2} % of itself\n",
+            "  the lower bound of a step was no bound: {:.2} % of itself longer than the simulation\n",
             100.0 * report.floor_longest
         );
     }
     if let Some(proof) = &report.proof {
         text += &format!(
-            "  proof: the search by itself simulates {} of the {}, and its best is {:.2} % worse than the best of all; closed \
-             form and simulation order them alike to {} (Kendall's tau)\n",
+            "  proof: the search by itself simulates {} of the {}, and its best is {:.2} % worse than the \
+             best of all; closed form and simulation order them alike to {} (Kendall's tau)\n",
             proof.searched,
             proof.simulated,
             100.0 * proof.regret,

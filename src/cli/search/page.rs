@@ -115,7 +115,7 @@ fn worth_measuring(sheet: &mut Sheet, report: &SearchReport) {
 /// Where the step of the best goes, and what the next spend more on.
 fn best(sheet: &mut Sheet, report: &SearchReport) {
     if let Some(bars) = &report.ranking[0].waterfall {
-        let note = "What of the devices' peak is left as MFU, and what took the rest, mean of all ranks.";
+        let note = "The part of the devices' peak that is left as MFU, and the losses, mean of all ranks.";
         sheet.section("The best, from the peak to MFU", note, |out| out.push_str(&chart(bars)));
     }
     for (place, ranked) in (1..).zip(&report.ranking).filter(|(_, ranked)| !ranked.slower_by.is_empty()) {
@@ -144,7 +144,7 @@ fn left_out(sheet: &mut Sheet, report: &SearchReport) {
         .map(|(reason, count)| vec![format!("simulated: {}", reason.replace('_', " ")), grouped(*count)]);
     let rows: Vec<_> = pruned.chain(unfit).collect();
     let note = format!(
-        "The closed form was trusted within {:.0} %; it was longer than the simulation by {:.1} % of itself at most.",
+        "The closed form was trusted within {:.0} %; it was at most {:.1} % of itself longer than the simulation.",
         100.0 * report.margin,
         100.0 * report.closed_form_longest
     );

@@ -27,7 +27,7 @@ pub(super) fn pruned_words(reason: &str) -> &str {
     match reason {
         "invalid" => "invalid: the checks of the workload refuse it",
         "memory" => "over memory: its state and kept activations alone (closed form)",
-        "floor" => "too slow for certain: what its step takes at least",
+        "floor" => "too slow for certain: the lower bound of its step",
         "time" => "too slow: closed form, less the margin",
         "deadline" => "over the deadline: closed form, less the margin",
         "limit" => "left out by --most-simulated",

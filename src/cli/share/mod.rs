@@ -25,8 +25,8 @@ const LINKS: usize = 5;
   stepsim share llama3-8b-fsdp@0-7,16-23 gpt2-8@8-15 -t 'h100-superpod-64' --set parallelism.data=null
   stepsim share a.json@0-63 b.json@64-127 -t h100-superpod-128 --report shared.json
 
-A job is a workload and its devices, by their numbers on the machine: rank 0 is on the first. Each makes steps while the others
-make theirs; nothing is drawn, and all begin at the same moment.")]
+A job is a workload and its devices, by their numbers on the machine: rank 0 is on the first. Each makes steps while the
+others make theirs; nothing is drawn, and all begin at the same moment.")]
 pub struct Args {
     /// WORKLOAD@DEVICES: a shipped name or a path, and numbers and ranges like `0-7,16-23`
     #[arg(required = true, num_args = 2.., value_name = "JOB")]
@@ -66,7 +66,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         for device in &devices {
             let before: &mut Option<&str> = &mut taken[device.index()];
             if let Some(before) = before {
-                let problem = format!("device {} is that of `{before}` too", device.0);
+                let problem = format!("device {} belongs to `{before}` too", device.0);
                 return Err(SpecError::file(text, problem).allowed("devices that no other job has").into());
             }
             *before = Some(text);

@@ -138,7 +138,7 @@ pub(super) fn best(args: &BestOptions) -> Result<(), Failure> {
     if best.is_empty() {
         let columns = Row::columns().join(", ");
         return Err(Failure::input(format!(
-            "--by {}: no row that has a result has this as a number\n  allowed: {columns}, and what the points set",
+            "--by {}: no row with a result has a number here\n  allowed: {columns}, and what the points set",
             args.by
         )));
     }

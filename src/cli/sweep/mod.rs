@@ -28,10 +28,11 @@ const SHOWN: usize = 20;
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     after_help = "\
-Every combination of the values is a point, and every point a row: its settings, status (`ok`, `invalid`, `out_of_memory`,
-`deadlock`, `failed`), step_time_s, tokens_per_s_per_device, mfu, memory_peak_bytes, and exposed seconds by kind of
-communication; --columns adds any of its report. A point that cannot run is a row too. While the sweep runs, -o grows by one whole line a point; killed at
-any moment, the same command with --resume goes on. At the end its rows stand in the order of the points.
+Every combination of the values is a point, and every point a row: its settings, status (`ok`, `invalid`,
+`out_of_memory`, `deadlock`, `failed`), step_time_s, tokens_per_s_per_device, mfu, memory_peak_bytes, and exposed
+seconds by kind of communication; --columns adds any field of its report. A point that cannot run is a row too.
+While the sweep runs, -o grows by one whole line a point; killed at any moment, the same command with --resume goes
+on. At the end its rows stand in the order of the points.
 
 A study file holds the same: {\"workload\": \"gpt2-8\", \"topology\": \"dgx-a100-8\", \"set\": {\"batch.global\": 64},
 \"vary\": {\"batch.micro_batch\": [1, 2, 4], \"parallelism.tensor\": \"1:8:x2\"}, \"zip\": {}, \"where\": [],

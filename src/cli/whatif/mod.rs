@@ -28,7 +28,8 @@ use stepsim_study::otherwise::{Depth, LONGER, with_candidates};
   stepsim whatif gpt3-175b --without bubble                  no rank waits for another stage
   stepsim whatif gpt3-175b --html whatif.html                a page: every change as a bar
 
-Every step stands for a run: where a field makes it so, `how` has the setting, and `stepsim run` with it takes that long.")]
+Every step is a run: where a field makes the change, `how` has the setting, and `stepsim run` with it takes that
+long.")]
 pub struct Args {
     /// Workload: the name of a shipped one, or a file of ours or of training software
     workload: String,
@@ -134,7 +135,7 @@ fn factor(argument: &str, factor: f64) -> Result<f64, SpecError> {
 
 fn without(name: &str, machine: &Topology) -> Result<Change, SpecError> {
     Subject::without(name, machine).ok_or_else(|| {
-        SpecError::file(format!("--without {name}"), "nothing of this name costs time")
+        SpecError::file(format!("--without {name}"), "no cost of time has this name")
             .allowed(Subject::costs(machine).join(", "))
     })
 }
@@ -161,7 +162,7 @@ fn candidates(result: &WhatIfs) -> String {
         n => format!("\n{n} choices were not played: in closed form over {} % longer", 100.0 * LONGER),
     };
     if result.candidates.is_empty() {
-        return format!("nothing that could be otherwise makes it shorter{left_out}");
+        return format!("no change makes the step shorter{left_out}");
     }
     let heads = ["what", "otherwise", "step", "less", "itself", "others wait", "memory"];
     let mut rows = new_table(width(), heads.map(String::from).to_vec());

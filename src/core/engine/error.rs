@@ -58,8 +58,8 @@ pub enum EngineError {
     },
     /// Members of a communicator disagree on what it does next.
     #[error(
-        "communication mismatch at {at}: rank {} does {op} (transfer {transfer}) where the communicator's other members \
-         do transfer {expected}", .rank.0
+        "communication mismatch at {at}: rank {} does {op} (transfer {transfer}) where the communicator's \
+         other members do transfer {expected}", .rank.0
     )]
     Mismatch {
         /// When the odd one arrived.
@@ -87,8 +87,9 @@ pub enum EngineError {
     },
     /// A limit of the run was met.
     #[error(
-        "the run would need {need} {what}, more than the limit of {limit}\n  what to do: fold it (leave out --no-fold, and jitter \
-         of every rank), simulate fewer devices or micro-batches, or, if it is the record, allow more with --record-gib"
+        "the run would need {need} {what}, more than the limit of {limit}\n  what to do: fold it (leave out \
+         --no-fold, and jitter of every rank), simulate fewer devices or micro-batches, or, if it is the \
+         record, allow more with --record-gib"
     )]
     Limit {
         /// Of what.

@@ -270,7 +270,8 @@ fn faster_links_never_hurt() {
 #[test]
 fn what_is_known_of_other_batches_changes_nothing() {
     let offload = json!({
-        "weights": [{"tier": "host", "fraction": 0.5}, {"tier": "hbm", "fraction": 0.5}], "gradients": [{"tier": "host", "fraction": 1.0}],
+        "weights": [{"tier": "host", "fraction": 0.5}, {"tier": "hbm", "fraction": 0.5}],
+        "gradients": [{"tier": "host", "fraction": 1.0}],
         "optimizer": [{"tier": "host", "fraction": 1.0}],
     });
     let mut changes = Vec::new();

@@ -77,8 +77,8 @@ pub fn page(c: &Comparison, drawing: Option<RankDrawing>, command: &[String]) ->
     );
     if let Some(drawing) = drawing {
         let (end, rows) = drawing.rows(&c.terms);
-        let note = "The simulated rank; under it the closed form, its terms one after another, and the same terms as they \
-                    were simulated.";
+        let note = "The simulated rank; under it the closed form, its terms one after another, and the same \
+                    terms as they were simulated.";
         sheet.timeline("The step over time", note, end, rows);
     }
     let note = format!("Grey the closed form, blue what the compute stream of {} did or waited for.", c.rank);
@@ -102,8 +102,8 @@ pub fn page(c: &Comparison, drawing: Option<RankDrawing>, command: &[String]) ->
             table(out, &header, 1, rows);
         });
     }
-    let note = "Own error: what the form has a term for, one subject on top of another. Effects: what it does not claim, \
-                each by itself. Rest: what no switch explains by itself. They add up exactly.";
+    let note = "Own error: subjects that the form has a term for, one on top of another. Effects: subjects \
+                without a term, each by itself. Rest: the part that no switch explains. They add up exactly.";
     sheet.section("What makes the difference", note, |out| {
         let own = ("", "own error", "what the form claims: the sum of its terms", c.own_error.seconds);
         let sum = ("", "sum", "simulation less closed form", c.sum_s);

@@ -112,7 +112,11 @@ mod tests {
     fn peaks_are_those_of_the_history() {
         let block =
             |size: u64, state: &str| serde_json::json!({"size": size * MIB, "state": state, "address": 0});
-        let event = |action: &str, size: u64| serde_json::json!({"action": action, "size": size, "addr": 0, "stream": 0});
+        let event = |action: &str, size: u64| {
+            serde_json::json!({
+                "action": action, "size": size, "addr": 0, "stream": 0,
+            })
+        };
         let file = serde_json::json!({
             "segments": [
                 {"device": 0, "total_size": 2 * MIB, "segment_type": "small",
@@ -122,8 +126,9 @@ mod tests {
                 {"device": 1, "total_size": 40 * MIB, "is_expandable": true, "blocks": [block(40, "inactive")]},
             ],
             "device_traces": [[
-                event("segment_alloc", 30 * MIB), event("alloc", 30 * MIB - 100), event("free_requested", 30 * MIB - 100),
-                event("free_completed", 30 * MIB - 100), event("segment_free", 30 * MIB), event("alloc", 5 * MIB), event("snapshot", 0),
+                event("segment_alloc", 30 * MIB), event("alloc", 30 * MIB - 100),
+                event("free_requested", 30 * MIB - 100), event("free_completed", 30 * MIB - 100),
+                event("segment_free", 30 * MIB), event("alloc", 5 * MIB), event("snapshot", 0),
             ], []],
             "allocator_settings": {},
         });

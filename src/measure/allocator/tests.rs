@@ -91,7 +91,10 @@ fn the_end_of_an_expandable_segment_is_taken_last() {
 proptest! {
     /// Blocks tile their segments, neighbours are never both free, and the books agree with the blocks.
     #[test]
-    fn blocks_tile_segments(expandable in any::<bool>(), moves in prop::collection::vec((0u64..64 * MIB, any::<prop::sample::Index>(), any::<bool>()), 1..80)) {
+    fn blocks_tile_segments(
+        expandable in any::<bool>(),
+        moves in prop::collection::vec((0..64 * MIB, any::<prop::sample::Index>(), any::<bool>()), 1..80),
+    ) {
         let (mut allocator, mut taken) = (Allocator::new(expandable), Vec::new());
         for (size, which, gives) in moves {
             if gives && !taken.is_empty() {

@@ -45,8 +45,8 @@ pub fn page(
     );
     let breakdown = breakdown(report, &lanes.looks);
     sheet.timeline("Kernels over time", &note, lanes.end_ns, lanes.rows);
-    let note = "Of each rank's window: kernels (dark green), communication that none of them hid (red), copies alone, and why \
-                nothing ran (colours as above; point at a bar).";
+    let note = "Of each rank's window: kernels (dark green), communication that none of them hid (red), \
+                copies alone, and why nothing ran (colours as above; point at a bar).";
     sheet.section("Where the time went", note, |out| out.push_str(&breakdown));
     if let Some(first) = report.ranks.first() {
         waterfall(&mut sheet, first);

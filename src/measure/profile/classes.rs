@@ -132,7 +132,10 @@ impl ClassTables {
             let path = e.path().to_string();
             SpecError::at(if path == "." { "" } else { &path }, e.inner().to_string())
                 .in_file(file)
-                .allowed(r#"{"classes": [{"class": "mine", "family": "compute", "patterns": ["my_kernel"]}]}; family: compute or communication"#)
+                .allowed(
+                    "{\"classes\": [{\"class\": \"mine\", \"family\": \"compute\", \"patterns\": [\"my_kernel\"]}]}; \
+                     family: compute or communication",
+                )
                 .hint("lists `copies` and `collectives` may stand beside `classes`")
         })?;
         if let Some(at) = own.classes.iter().position(|c| c.family == Family::Memory) {

@@ -220,7 +220,8 @@ fn apart(profile: &RankEvents, name: Option<&str>, events: &[u32]) -> Result<(),
         (end - own) as f64 / 1e6
     );
     Err(SpecError::file(&profile.file, problem).hint(
-        "name another step with --step, or profile with a synchronisation between steps; `stepsim analyze` reads the period",
+        "name another step with --step, or profile with a synchronisation between steps; `stepsim analyze` \
+         reads the period",
     ))
 }
 
@@ -505,14 +506,16 @@ impl ProgramDoubts {
         ];
         if profiles.iter().any(|p| p.waits.is_empty()) {
             said.push(
-                "which event a stream waited for is not in these profiles: the op of another stream that ended last is taken"
+                "which event a stream waited for is not in these profiles: the op of another stream that \
+                 ended last is taken"
                     .to_string(),
             );
         }
         said.extend(counted([
             (
                 self.alone,
-                "communication ops without counterpart: their time holds the wait for other ranks, which cannot be told from the transfer",
+                "communication ops without counterpart: their time holds the wait for other ranks, which \
+                 cannot be told from the transfer",
             ),
             (self.guessed, "waits between streams are guessed from times alone"),
             (

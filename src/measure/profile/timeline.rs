@@ -36,8 +36,10 @@ type OpSpans = BTreeMap<(i64, u32, u32, String), BTreeMap<u32, (i64, i64)>>;
 /// It is no such timeline, or parts of it are missing.
 pub fn pipeline_timeline(input: impl std::io::Read, file: &str) -> Result<Durations, SpecError> {
     let wrong = |problem: String| {
-        SpecError::file(file, problem)
-            .allowed("a timeline of a pipeline: events `forward-compute`, `backward-compute`, … with args.step and args.seq_id in rows named `PP rank 0, TP rank 0, compute`")
+        SpecError::file(file, problem).allowed(
+            "a timeline of a pipeline: events `forward-compute`, `backward-compute`, … with args.step and \
+             args.seq_id in rows named `PP rank 0, TP rank 0, compute`",
+        )
     };
     let (mut rows, mut events) = (BTreeMap::new(), Vec::new());
     let ending = scan(input, &mut |piece| {

@@ -170,8 +170,9 @@ fn said(kept: &BTreeMap<String, (u64, f64)>, replicas: u32, largest: i64) -> Vec
     );
     if replicas > 1 {
         said.push(format!(
-            "groups of {largest} ranks are taken for the replicas; each does what it did (an optimizer whose state is sharded \
-             over them would have less to do), and the new ones are as punctual as those that were profiled"
+            "groups of {largest} ranks are taken for the replicas; each does what it did (an optimizer whose \
+             state is sharded over them would have less to do), and the new ones are as punctual as those \
+             that were profiled"
         ));
     }
     said

@@ -98,8 +98,8 @@ pub(super) fn check_price(work: &str, times: f64, measured_s: f64, priced_s: f64
         return Ok(());
     }
     Err(NotLearned::Other(format!(
-        "{:.3} ms of {work} kernels were measured and {:.3} ms are planned, {times:.2} times as much: more likely the workload \
-         or the machine is not the one that was measured",
+        "{:.3} ms of {work} kernels were measured and {:.3} ms are planned, {times:.2} times as much: more \
+         likely the workload or the machine is not the one that was measured",
         1e3 * measured_s,
         1e3 * priced_s,
     )))
@@ -343,15 +343,16 @@ fn doubts(
     }
     if let Some(off) = off.filter(|off| off.abs() > FAR) {
         doubts.push(format!(
-            "the step is {:+.1} % off with all prices, and no host between a quarter and four times the stack's explains it: the \
-             profile waits for what the plan does not have (late ranks, data, synchronisations; `stepsim analyze` names it), \
-             or overlaps otherwise",
+            "the step is {:+.1} % off with all prices, and no host between a quarter and four times the \
+             stack's explains it: the profile waits for what the plan does not have (late ranks, data, \
+             synchronisations; `stepsim analyze` names it), or overlaps otherwise",
             100.0 * off
         ));
     }
     if !(PRICE[0]..=PRICE[1]).contains(&factors.exchange) {
         doubts.push(format!(
-            "collectives took {:.2} times what the network would: more likely their bytes or the machine's links are others",
+            "collectives took {:.2} times what the network would: more likely their bytes or the machine's \
+             links are others",
             factors.exchange
         ));
     }

@@ -60,7 +60,8 @@ pub(super) fn check_kernels(
         if measured > 0.0 && in_plan > 0.0 && !(times > COUNTS[0] && times < most(work)) {
             return Err(NotLearned::Other(format!(
                 "the profile has {measured:.0} {work} kernels a step and rank, and the plan {in_plan:.0}, \
-                 {times:.2} times as many: more likely another model, batch or layout was measured, or a part of a step (--part)"
+                 {times:.2} times as many: more likely another model, batch or layout was measured, or a part \
+                 of a step (--part)"
             )));
         }
         let (rate, peak) = (planned.flops(work) / target.work(work), peak(inputs));

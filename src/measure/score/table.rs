@@ -20,7 +20,8 @@ pub fn text(report: &ScoreReport) -> String {
     ] {
         let _ = writeln!(
             text,
-            "| {what} | rows | simulated | mean abs. error | median | p90 | worst | bias | τ | closed form | over memory | with gaps | memory error |\n\
+            "| {what} | rows | simulated | mean abs. error | median | p90 | worst | bias | τ | closed form | \
+             over memory | with gaps | memory error |\n\
              |--|--|--|--|--|--|--|--|--|--|--|--|--|"
         );
         for (name, group) in groups {
@@ -77,7 +78,8 @@ fn apart(report: &ScoreReport) -> String {
             let far = 100.0 * Disagreement::FAR;
             let _ = writeln!(
                 text,
-                "| more than {far:.0} % between simulation and closed form | rows | simulation nearer | error of the simulation | of the closed form |\n\
+                "| more than {far:.0} % between simulation and closed form | rows | simulation nearer | error \
+                 of the simulation | of the closed form |\n\
                  |--|--|--|--|--|"
             );
         }
@@ -129,7 +131,8 @@ fn ranges(report: &ScoreReport) -> String {
         return String::new();
     }
     let mut text = String::from(
-        "| class | steps | sources | inside their range | below it | width | error of the estimate | of the model alone |\n\
+        "| class | steps | sources | inside their range | below it | width | error of the estimate | of the \
+         model alone |\n\
          |--|--|--|--|--|--|--|--|\n",
     );
     for (class, c) in &report.ranges {
@@ -151,7 +154,8 @@ fn choice(report: &ScoreReport) -> String {
         return String::new();
     }
     let mut text = String::from(
-        "| choice of layouts | blocks | rows | speed of the best of three over the fastest, mean | least | of the first, mean | least | τ |\n\
+        "| choice of layouts | blocks | rows | speed of the best of three over the fastest, mean | least | of \
+         the first, mean | least | τ |\n\
          |--|--|--|--|--|--|--|--|\n",
     );
     for (name, c) in rows {

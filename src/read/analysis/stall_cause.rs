@@ -82,7 +82,8 @@ pub enum Colour {
 /// The causes in the order of reports: its name in words, as the head of a narrow column, the term of a step that it
 /// belongs to, what the rank does meanwhile, and its colour.
 macro_rules! causes {
-    ($($(#[$doc:meta])* $cause:ident: $name:literal, $short:literal, $row:ident, $wait:ident, $colour:ident($of:expr);)*) => {
+    ($($(#[$doc:meta])*
+       $cause:ident: $name:literal, $short:literal, $row:ident, $wait:ident, $colour:ident($of:expr);)*) => {
         /// Why a compute stream stood still.
         #[derive(
             Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,

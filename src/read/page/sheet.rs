@@ -114,8 +114,8 @@ impl Sheet {
         self.section(title, note, |out| {
             out.push_str(
                 "<div class=\"screen\"><button id=\"all\">whole</button> <button id=\"in\">closer</button> \
-                 <button id=\"out\">wider</button> <button id=\"left\">earlier</button> <button id=\"right\">later</button> \
-                 <button id=\"csv\">save as CSV</button></div>",
+                 <button id=\"out\">wider</button> <button id=\"left\">earlier</button> \
+                 <button id=\"right\">later</button> <button id=\"csv\">save as CSV</button></div>",
             );
             out.push_str(&keys);
             out.push_str(&drawing);
@@ -166,7 +166,8 @@ impl Sheet {
             data["shown"]["rows"] = json!(rows);
             data["names"] = json!(self.looks.lanes().map(names));
             data["drawing"] = json!({
-                "width": draw::WIDTH, "left": draw::LEFT, "row": draw::ROW, "lanes": draw::LANES, "classes": draw::CLASSES,
+                "width": draw::WIDTH, "left": draw::LEFT, "row": draw::ROW, "lanes": draw::LANES,
+                "classes": draw::CLASSES,
             });
             script.push_str(include_str!("timeline.js"));
         }
@@ -177,7 +178,8 @@ impl Sheet {
         let data = serde_json::to_string(&data)?.replace('<', "\\u003c");
         let _ = write!(
             out,
-            "<div id=\"tip\"></div><script type=\"application/json\" id=\"data\">{data}</script>\n<script>\n{script}</script></body></html>\n"
+            "<div id=\"tip\"></div><script type=\"application/json\" \
+             id=\"data\">{data}</script>\n<script>\n{script}</script></body></html>\n"
         );
         Ok(out)
     }

@@ -57,9 +57,9 @@ fn facts(sheet: &mut Sheet, report: &Report) {
 
 fn passes_note(shown: &PageContents) -> String {
     format!(
-        "{} of {} ranks, one line each: passes, below them why the compute stream stood still, and communication. Drag, or + \
-         and −, to look closer, arrow keys to move, double-click or Home for the whole step; every kernel stands in the \
-         timeline (-o step.pftrace).",
+        "{} of {} ranks, one line each: passes, below them why the compute stream stood still, and \
+         communication. Drag, or + and −, to look closer, arrow keys to move, double-click or Home for the \
+         whole step; every kernel stands in the timeline (-o step.pftrace).",
         shown.rows.len(),
         grouped(shown.of_ranks as u64)
     )

@@ -342,7 +342,8 @@ fn scans_take_what_was_measured() {
     let d = DeviceCost::new(&shipped("h100-sxm")).alone();
     for (heads, forward, backward) in [(64, 3.63, 24.4), (128, 7.08, 37.3)] {
         let model: ModelSpec = serde_json::from_value(serde_json::json!({
-            "name": "mamba", "layers": 1, "hidden": 2048, "heads": 16, "ffn": 8192, "vocabulary": 1024, "sequence": 8192, "mlp": "none",
+            "name": "mamba", "layers": 1, "hidden": 2048, "heads": 16, "ffn": 8192, "vocabulary": 1024,
+            "sequence": 8192, "mlp": "none",
             "mixer": {"mamba2": {"heads": heads, "head_size": 64, "groups": 1, "state": 64}}
         }))
         .expect("a model");

@@ -128,7 +128,8 @@ mod tests {
         let error = InterleavedOneFOneB.order(&Shape::new(4, 2)).unwrap_err().to_string();
         assert_eq!(
             error,
-            "schedule interleaved-1f1b: 2 micro-batches do not fill one group of 4; groups of 4 run with 4 micro-batches"
+            "schedule interleaved-1f1b: 2 micro-batches do not fill one group of 4; groups of 4 run with 4 \
+             micro-batches"
         );
     }
 }

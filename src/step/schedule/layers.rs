@@ -84,7 +84,8 @@ fn fewer(layers: u32, stages: u32, first: u32, last: u32) -> Result<Vec<u32>, St
     let each = full / u64::from(stages);
     if !full.is_multiple_of(u64::from(stages)) {
         return Err(format!(
-            "with {first} fewer on the first and {last} fewer on the last stage, {} would have to be a multiple of {stages}",
+            "with {first} fewer on the first and {last} fewer on the last stage, {} would have to be a \
+             multiple of {stages}",
             full
         ));
     }

@@ -38,7 +38,9 @@ impl Order {
     /// True if each rank has several chunks and its backward passes are whole: then forward and backward passes take
     /// turns chunk by chunk.
     pub fn alternates(&self) -> bool {
-        let whole = |slot: &Slot| matches!(slot, Slot::Single(part) if matches!(part.pass, Pass::Forward | Pass::Backward));
+        let whole = |slot: &Slot| {
+            matches!(slot, Slot::Single(MicroBatchPass { pass: Pass::Forward | Pass::Backward, .. }))
+        };
         self.placement.chunks(0) > 1 && !self.placement.has_sides() && self.ranks.iter().flatten().all(whole)
     }
 

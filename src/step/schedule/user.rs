@@ -34,7 +34,8 @@ pub enum UserOrderError {
     },
     /// A slot that cannot be read.
     #[error(
-        "at ranks[{rank}], slot {index}: `{text}` is no slot: {problem}; write F3, B3, I3 or W3, F3.1 for chunk 1, F3&B0.1 for an overlapped pair"
+        "at ranks[{rank}], slot {index}: `{text}` is no slot: {problem}; write F3, B3, I3 or W3, F3.1 for \
+         chunk 1, F3&B0.1 for an overlapped pair"
     )]
     Slot {
         /// The rank.
@@ -203,7 +204,8 @@ mod tests {
     fn faults_name_their_place() {
         assert_eq!(
             error(r#"{"ranks": ["F0 B0", "F0"]}"#),
-            "the order cannot run: rank 1: B0 is missing: every micro-batch needs F and either B or both I and W on every chunk"
+            "the order cannot run: rank 1: B0 is missing: every micro-batch needs F and either B or both I \
+             and W on every chunk"
         );
         assert_eq!(
             error(r#"{"ranks": ["F0 B0 B0"]}"#),
@@ -224,8 +226,8 @@ mod tests {
         );
         assert_eq!(
             error(r#"{"ranks": [3]}"#),
-            "at ranks[0]: invalid type: integer `3`, expected a string at line 1 column 12; expected {\"ranks\": [\"F0 F1 \
-             B0 B1\", ...]} with one string per rank"
+            "at ranks[0]: invalid type: integer `3`, expected a string at line 1 column 12; expected \
+             {\"ranks\": [\"F0 F1 B0 B1\", ...]} with one string per rank"
         );
         assert_eq!(
             error(r#"{"ranks": []}"#),

@@ -13,7 +13,8 @@ pub const HPZ: ShardingFacts = ShardingFacts {
     group: GroupSize::Node,
     ..ShardingFacts::new(
         "hpz",
-        "As zero3, with a second copy of the weights within a group, by default a node, for backward passes (hpZ, arXiv 2306.10209)",
+        "As zero3, with a second copy of the weights within a group, by default a node, for backward passes \
+         (hpZ, arXiv 2306.10209)",
         CUTS,
     )
 };

@@ -10,7 +10,8 @@ pub const MICS: ShardingFacts = ShardingFacts {
     across_once: true,
     ..ShardingFacts::new(
         "mics",
-        "Optimizer state, gradients and weights within a group, by default a node; groups sum their shards once a step (MiCS, arXiv 2205.00119)",
+        "Optimizer state, gradients and weights within a group, by default a node; groups sum their shards \
+         once a step (MiCS, arXiv 2205.00119)",
         Cuts::of(Group, Group, Group),
     )
 };

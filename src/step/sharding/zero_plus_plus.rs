@@ -21,7 +21,8 @@ pub const ZERO_PLUS_PLUS: ShardingFacts = ShardingFacts {
     gradient_bytes: Some(0.5),
     ..ShardingFacts::new(
         "zero-plus-plus",
-        "As zero3, with a second copy of the weights within a node, 8-bit gathers and 4-bit gradients (ZeRO++, arXiv 2306.10209)",
+        "As zero3, with a second copy of the weights within a node, 8-bit gathers and 4-bit gradients \
+         (ZeRO++, arXiv 2306.10209)",
         CUTS,
     )
 };

@@ -163,7 +163,7 @@ impl Spec for Collectives {
                 (other.op, other.ranks, other.nodes) == (table.op, table.ranks, table.nodes)
             };
             if let Some(first) = self.measured[..i].iter().position(|other| same(&other)) {
-                let problem = format!("op, ranks and nodes are those of measured[{first}]");
+                let problem = format!("the same op, ranks and nodes as measured[{first}]");
                 return Err(SpecError::at(format!("measured[{i}]"), problem)
                     .hint("put their points into one table: average what was measured twice"));
             }

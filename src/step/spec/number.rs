@@ -60,7 +60,8 @@ impl<'de> Visitor<'de> for Maybe {
 }
 
 macro_rules! bounded {
-    ($(#[$doc:meta])* $name:ident, $optional:ident, $type:ty, $low:expr, $excluded:expr, $high:expr, $whole:expr, $words:expr) => {
+    ($(#[$doc:meta])*
+     $name:ident, $optional:ident, $type:ty, $low:expr, $excluded:expr, $high:expr, $whole:expr, $words:expr) => {
         $(#[$doc])*
         pub fn $name<'de, D: Deserializer<'de>>(d: D) -> Result<$type, D::Error> {
             let range = Within { low: $low, low_excluded: $excluded, high: $high, whole: $whole, words: $words };

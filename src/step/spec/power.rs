@@ -67,7 +67,7 @@ impl Device {
         let Some(cap) = self.power_cap_w else { return Ok(()) };
         let wrong = |problem: String| SpecError::at("power_cap_W", problem);
         let Some(power) = self.power_w else {
-            return Err(wrong(format!("{} does not say the power that it caps", self.name))
+            return Err(wrong(format!("{} has a power cap and no power", self.name))
                 .allowed("a cap of a device with `power_W`")
                 .hint("give its largest board power: \"power_W\": 700"));
         };

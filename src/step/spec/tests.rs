@@ -74,10 +74,12 @@ fn messages() -> Vec<String> {
         refused_file(r#"{"base":"x.json"}"#),
         refused_file(r#"{"device":{"name":"x","peak_dense_TFLOPs":{}},"nodes":1}"#),
         refused_file(
-            r#"{"device":"h100-sxm","graph":{"vertices":[{"name":"a","kind":"device"},{"name":"a","kind":"switch"}],"links":[]}}"#,
+            r#"{"device":"h100-sxm","graph":{"vertices":[
+                {"name":"a","kind":"device"},{"name":"a","kind":"switch"}],"links":[]}}"#,
         ),
         refused_file(
-            r#"{"device":"h100-sxm","graph":{"vertices":[{"name":"a","kind":"device"}],"links":[{"from":"a","to":"B","link":{"bandwidth_GBps_per_direction":1}}]}}"#,
+            r#"{"device":"h100-sxm","graph":{"vertices":[{"name":"a","kind":"device"}],
+                "links":[{"from":"a","to":"B","link":{"bandwidth_GBps_per_direction":1}}]}}"#,
         ),
     ]
 }

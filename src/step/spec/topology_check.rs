@@ -176,7 +176,9 @@ fn check_node(node: &Node, nodes: u64) -> Result<(), SpecError> {
             && u64::from(devices) != product
         {
             let problem = format!("{devices} devices, but the torus has {product} places");
-            return Err(SpecError::at("devices", problem).hint("leave `devices` out: the torus says it"));
+            return Err(
+                SpecError::at("devices", problem).hint("leave `devices` out: the torus gives the number")
+            );
         }
         check_wrap(&torus.wrap, torus.dims.len()).map_err(|e| e.under("scale_up.torus.wrap"))?;
     }
@@ -227,7 +229,10 @@ fn check_tier(node: &Node, nodes: u64, i: usize) -> Result<(), SpecError> {
         return Ok(());
     }
     Err(SpecError::at("shared_by", format!("{shared_by} is not allowed"))
-        .allowed(format!("a divisor or a multiple of the {size} devices of a node (and of the {per_port} at one attachment), at most {all}"))
+        .allowed(format!(
+            "a divisor or a multiple of the {size} devices of a node (and of the {per_port} at \
+             one attachment), at most {all}"
+        ))
         .hint("instances are shared by neighbours: whole hosts, whole nodes, or equal parts of them"))
 }
 

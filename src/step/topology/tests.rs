@@ -403,7 +403,8 @@ fn anything() -> impl Strategy<Value = Value> {
         {"static": {"sub_flows": 3}},
         {"full_mesh": {"link": link}},
         {"torus": {"dims": [2, 3, 4], "wrap": "never", "link": link}},
-        {"dragonfly": {"switches_per_group": 3, "nics_per_switch": 2, "local_link": link, "links_between_groups": 2, "global_link": link}},
+        {"dragonfly": {"switches_per_group": 3, "nics_per_switch": 2, "local_link": link,
+            "links_between_groups": 2, "global_link": link}},
         {"clos": {"rails": true, "tiers": [{"name": "a", "serves": 2, "uplinks": 3}, {"name": "b"}]}},
         {"count": 3, "join": "full_mesh", "link": link, "link_km": 1},
         [{"name": "x", "capacity_GiB": 1, "shared_by": 2, "via": "nic", "link": link, "port": link}],
@@ -435,7 +436,9 @@ proptest! {
     /// However a file is mangled, it is refused with a message or makes a machine whose routes and copies exist.
     #[test]
     fn no_file_makes_the_loader_or_the_builder_panic(
-        name in prop::sample::select(vec!["h100-superpod-64", "tpu-v5p-64", "mi300x-8", "cxl-pool", "gb200-nvl72", "wan-2-sites"]),
+        name in prop::sample::select(vec![
+            "h100-superpod-64", "tpu-v5p-64", "mi300x-8", "cxl-pool", "gb200-nvl72", "wan-2-sites",
+        ]),
         nodes in 1u32..9,
         changes in prop::collection::vec((prop::collection::vec(any::<prop::sample::Index>(), 1..6), anything()), 0..4),
         ends in any::<(prop::sample::Index, prop::sample::Index)>(),
@@ -451,7 +454,9 @@ proptest! {
         }
         match crate::spec::from_value::<Topology>(file, name.into(), "fuzz.json".into(), &[]) {
             Err(e) => prop_assert!(e.to_string().starts_with("fuzz.json: ")),
-            Ok(loaded) if loaded.value.node.as_ref().is_some_and(|n| u64::from(n.size()) * loaded.value.total_nodes() > 20_000) => {}
+            Ok(loaded) if loaded.value.node.as_ref().is_some_and(|node| {
+                u64::from(node.size()) * loaded.value.total_nodes() > 20_000
+            }) => {}
             Ok(loaded) => {
                 let m = Machine::build(&loaded.value).unwrap();
                 let n = m.devices() as usize;

@@ -180,7 +180,10 @@ impl Request {
             return error;
         }
         let on = self.on.as_deref().unwrap_or("64xh100");
-        error.hint(format!("name it beside the file, a shipped one or a config.json: stepsim plan {file} llama3-8b --on '{on}'"))
+        error.hint(format!(
+            "name it beside the file, a shipped one or a config.json: stepsim plan {file} \
+             llama3-8b --on '{on}'"
+        ))
     }
 
     /// Lays the command line over the files.
@@ -219,7 +222,7 @@ fn nothing_known(word: &str, text: &str) -> SpecError {
     let known: Vec<&str> = FORMATS.iter().map(|(_, words)| *words).collect();
     let keys = first_keys(text);
     let holds = if keys.is_empty() { String::new() } else { format!(" (it holds {})", keys.join(", ")) };
-    SpecError::file(word, format!("is a file of nothing that is known{holds}"))
+    SpecError::file(word, format!("is of no known kind{holds}"))
         .allowed(format!("a model (config.json), a workload, {}", known.join(", ")))
         .hint("what a step needs by itself: stepsim plan MODEL --on MACHINE --batch N --set parallelism.tensor=T")
 }

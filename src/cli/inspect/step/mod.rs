@@ -118,11 +118,12 @@ struct CollectiveView {
 }
 
 /// The note on layers that a step without images leaves out.
-const LEFT_OUT: &str = "layers that attend to images are left out, as the step has none: their weights are held, not trained (modules.NAME.items \
-                        gives it images)";
+const LEFT_OUT: &str = "layers that attend to images are left out, as the step has none: their weights are \
+                        held, not trained (modules.NAME.items gives it images)";
 /// Megatron-LM refuses it: `virtual_pipeline_model_parallel_size must be specified` (`transformer_config.py`).
-const PAIRS_WAIT: &str = "expert.overlap pairs passes, but without chunks too few micro-batches are under way: the pairs of \
-                          each stage wait for those of the next; Megatron-LM refuses it (parallelism.pipeline.chunks=2 or more)";
+const PAIRS_WAIT: &str = "expert.overlap pairs passes, but without chunks too few micro-batches are under \
+                          way: the pairs of each stage wait for those of the next; Megatron-LM refuses it \
+                          (parallelism.pipeline.chunks=2 or more)";
 
 /// True if paired passes go round a pipeline whose stages have one chunk each: a micro-batch then takes two pairs a
 /// stage there and back, and one a stage is under way.

@@ -90,14 +90,14 @@ impl ModuleView {
         let (items, tokens) = (self.items, grouped((self.items * self.tokens as f64).round() as u64));
         let _ = writeln!(
             out,
-            "  module {name}: {parameters} parameters, {trained}; a sequence has {items} of {patches} patches, {tokens} of its \
-             tokens; tensor-parallel ranks share {shared}{stages}"
+            "  module {name}: {parameters} parameters, {trained}; a sequence has {items} of {patches} \
+             patches, {tokens} of its tokens; tensor-parallel ranks share {shared}{stages}"
         );
         if let Some(UnevenView { micro_batches_max_over_mean, ranks_max_over_mean }) = &self.uneven {
             let _ = writeln!(
                 out,
-                "  images of the fullest over the mean: micro-batch {micro_batches_max_over_mean:.2}, data-parallel rank \
-                 {ranks_max_over_mean:.2}"
+                "  images of the fullest over the mean: micro-batch {micro_batches_max_over_mean:.2}, \
+                 data-parallel rank {ranks_max_over_mean:.2}"
             );
         }
     }

@@ -48,8 +48,8 @@ impl StepView {
         let layout = if axes.is_empty() { "one rank".to_string() } else { axes.join(" × ") };
         let _ = writeln!(
             out,
-            "step {}: {}, {:.2} billion parameters{}, {} layers\n  {} sequences of {} tokens; {passes}; schedule {schedule}, \
-             {} chunk(s) a rank",
+            "step {}: {}, {:.2} billion parameters{}, {} layers\n  {} sequences of {} tokens; {passes}; \
+             schedule {schedule}, {} chunk(s) a rank",
             self.workload,
             self.model,
             self.parameters as f64 / 1e9,

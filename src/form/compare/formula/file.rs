@@ -118,9 +118,10 @@ impl Formula {
     ) -> Result<Formula, SpecError> {
         let read = |at: String, text: &str| {
             Expression::parse(text).map_err(|problem| {
-                SpecError::at(at, format!("`{text}`: {problem}"))
-                    .in_file(file)
-                    .allowed("numbers, names, + - * / %, comparisons, and or not, if min max ceil floor sqrt log2 exp pow")
+                SpecError::at(at, format!("`{text}`: {problem}")).in_file(file).allowed(
+                    "numbers, names, + - * / %, comparisons, and or not, if min max ceil floor sqrt log2 \
+                     exp pow",
+                )
             })
         };
         let quantity = |(name, text): (String, String)| {

@@ -119,7 +119,11 @@ struct Dimension {
 pub fn network(text: &str, file: &str, system: &AstraSystem) -> Result<Value, SpecError> {
     let dimensions = dimensions(text, file)?;
     let endpoint = system.endpoint_us;
-    let link = |d: &Dimension, latency: f64| json!({"bandwidth_GBps_per_direction": d.gbps * GBPS, "latency_us": latency});
+    let link = |d: &Dimension, latency: f64| {
+        json!({
+            "bandwidth_GBps_per_direction": d.gbps * GBPS, "latency_us": latency,
+        })
+    };
     let [first, outer @ ..] = dimensions.as_slice() else {
         return Err(wrong(file, "has no dimension".into()));
     };
@@ -169,8 +173,9 @@ pub fn network(text: &str, file: &str, system: &AstraSystem) -> Result<Value, Sp
 
 fn wrong(file: &str, problem: String) -> SpecError {
     SpecError::file(file, problem).allowed(
-        "ASTRA-sim's network file (YAML): lists `topology` (Ring, FullyConnected, Switch), `npus_count`, `bandwidth` (GB/s) and \
-         `latency` (ns), an entry a dimension: one, equal Rings, or any with one Switch around it",
+        "ASTRA-sim's network file (YAML): lists `topology` (Ring, FullyConnected, Switch), `npus_count`, \
+         `bandwidth` (GB/s) and `latency` (ns), an entry a dimension: one, equal Rings, or any with one \
+         Switch around it",
     )
 }
 

@@ -26,8 +26,8 @@ use stepsim_step::spec::SpecError;
 use stepsim_step::spec::files::note_read;
 
 /// The allowed kinds of trace files, for messages.
-const ALLOWED: &str = "a PyTorch profiler trace (.json or .json.gz: an object with `traceEvents`, or a list of events), or a timeline that \
-                       `stepsim run -o x.json.gz` wrote";
+const ALLOWED: &str = "a PyTorch profiler trace (.json or .json.gz: an object with `traceEvents`, or a list \
+                       of events), or a timeline that `stepsim run -o x.json.gz` wrote";
 
 /// Reads the profiles of a file: one, or one a rank of a timeline of this program.
 ///

@@ -153,7 +153,8 @@ impl StepRange {
         let sources =
             if self.sources == 1 { "one source".into() } else { format!("{} sources", self.sources) };
         format!(
-            "about {} s, {} to {}; the model alone says {} (four in five of {} measured {steps} like it, {sources}; nearest {})",
+            "about {} s, {} to {}; the model alone says {} (four in five of {} measured {steps} like it, \
+             {sources}; nearest {})",
             digits(self.estimate_s),
             digits(low),
             digits(high),

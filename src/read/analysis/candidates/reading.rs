@@ -49,8 +49,8 @@ impl Reading for CandidateTable {
             return;
         }
         let note = format!(
-            "The step played with each otherwise, dearest first: its cost, the part that is its own, and the part that ranks wait \
-             for one another. {}",
+            "The step played with each change, dearest first: its cost, its own part, and the part that ranks \
+             wait for one another. {}",
             left_out(report).unwrap_or_default()
         );
         let heads = [HEADS.as_slice(), &["how"]].concat();

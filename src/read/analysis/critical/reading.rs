@@ -31,8 +31,8 @@ impl Reading for CriticalPathReading {
     fn page(&self, report: &Report, shown: &PageContents, sheet: &mut Sheet) {
         let path = &report.critical_path;
         let note = format!(
-            "The chain of ops that the step's length hangs on: {} ops, {} changes of rank, {} of contention, {} of waiting for \
-             room in memory.",
+            "The chain of ops that decides the step's length: {} ops, {} changes of rank, {} of contention, \
+             {} of waiting for room in memory.",
             grouped(path.ops),
             grouped(path.rank_changes),
             seconds(path.contention_s),

@@ -26,8 +26,8 @@ pub fn text(dynamic: &DynamicContextReport, width: u16) -> String {
         ]);
     }
     format!(
-        "\n  a degree for each document, at most {} tokens of a pass on a rank\n  padding {:.2} % of all tokens; work of \
-         the fullest rank {:.3} of the mean\n{table}\n",
+        "\n  a degree for each document, at most {} tokens of a pass on a rank\n  padding {:.2} % of all \
+         tokens; work of the fullest rank {:.3} of the mean\n{table}\n",
         grouped(dynamic.tokens_per_rank),
         100.0 * dynamic.padding,
         dynamic.work_max_over_mean,

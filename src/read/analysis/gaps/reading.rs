@@ -36,8 +36,8 @@ impl Reading for Gaps {
         if report.gaps.is_empty() {
             return;
         }
-        let note = "How long a rank's kernels stand still at a stretch: short gaps are launches and latencies, long ones have \
-                    room for other work.";
+        let note = "How long a rank's kernels stand still at a stretch: short gaps are launches and \
+                    latencies, long ones have room for other work.";
         sheet.section("Idle gaps by length", note, |out| out.push_str(&chart(report)));
     }
 

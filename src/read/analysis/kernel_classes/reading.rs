@@ -42,7 +42,8 @@ impl Reading for KernelsReading {
 
     fn page(&self, _: &Report, shown: &PageContents, sheet: &mut Sheet) {
         let Some(drawing) = chart(shown) else { return };
-        let note = "Classes of kernels by FLOPs per byte of device memory and by rate; the area of a circle is its time.";
+        let note = "Classes of kernels by FLOPs per byte of device memory and by rate; the area of a circle \
+                    is its time.";
         sheet.section("Kernels under the roof", note, |out| out.push_str(&drawing));
     }
 

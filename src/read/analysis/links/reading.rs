@@ -48,8 +48,7 @@ impl Reading for LinksReading {
         if report.links.is_empty() {
             return;
         }
-        let note =
-            "Bytes over what a link could have carried in the step; links that carried alike share a line.";
+        let note = "Bytes over the capacity of a link in the step; links with equal loads share a line.";
         sheet.section("Busiest links", note, |out| out.push_str(&chart(report)));
     }
 }

@@ -50,8 +50,8 @@ impl Reading for CommunicationReading {
         if report.communication.is_empty() {
             return;
         }
-        let note = "Green under kernels (only this is overlap), grey while the rank stood still for something else, red \
-                    exposed: the rank stood still for it.";
+        let note = "Green under kernels (only this is overlap), grey while the rank stood still for something \
+                    else, red exposed: the rank stood still for it.";
         sheet.section("Communication", note, |out| out.push_str(&chart(report)));
     }
 

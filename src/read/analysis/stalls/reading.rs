@@ -70,8 +70,8 @@ pub struct LongestStalls;
 
 impl Reading for LongestStalls {
     fn page(&self, report: &Report, shown: &PageContents, sheet: &mut Sheet) {
-        let note = "By what was waited for; mean of the ranks drawn, times are of all of them. A press shows the longest of its \
-                    kind in the drawing above.";
+        let note = "By the op that ranks waited for: the mean of the ranks drawn, and the times of all. A press shows \
+                    the longest of its kind in the drawing above.";
         sheet.section("Longest stalls", note, |out| {
             shown::longest(out, ["waited for", "cause"], &shown.stalls, report.run_time_s);
         });

@@ -514,7 +514,8 @@ mod tests {
                     model += w.model as f64;
                 }
                 let expected = (counted.matrices + counted.mixing) / PEAK.0 * PS_PER_S;
-                prop_assert!((model - expected).abs() <= 2.0 + ranks.len() as f64 + 1e-9 * expected, "{model} {expected}");
+                let rounding = 2.0 + ranks.len() as f64 + 1e-9 * expected;
+                prop_assert!((model - expected).abs() <= rounding, "{model} {expected}");
             }
         }
     }

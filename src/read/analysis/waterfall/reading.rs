@@ -60,8 +60,8 @@ impl Reading for Bars {
 
     fn page(&self, report: &Report, _: &PageContents, sheet: &mut Sheet) {
         let Some(waterfall) = &report.waterfall else { return };
-        let note = "What of the devices' peak is left as MFU, and what took the rest (with its largest parts), mean of all \
-                    ranks.";
+        let note = "The part of the devices' peak that is left as MFU, and the losses (with their largest \
+                    parts), mean of all ranks.";
         sheet.section("From the peak to MFU", note, |out| out.push_str(&chart(&waterfall.mean)));
     }
 

@@ -71,7 +71,7 @@ pub enum OutputError {
         path: PathBuf,
     },
     /// It is a file from which this was made.
-    #[error("`{}` was read for this, and is left as it is; choose another name", path.display())]
+    #[error("`{}` is an input of this command and is not overwritten; choose another name", path.display())]
     Input {
         /// The file.
         path: PathBuf,

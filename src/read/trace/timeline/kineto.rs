@@ -102,7 +102,10 @@ impl<W: Write> KinetoFile<'_, W> {
 
     fn head(&mut self, shift: u64) -> io::Result<()> {
         let text = &mut self.text;
-        text.extend_from_slice(b"{\"schemaVersion\": 1, \"displayTimeUnit\": \"ms\", \"distributedInfo\": {\"backend\": \"nccl\", \"rank\": ");
+        text.extend_from_slice(
+            b"{\"schemaVersion\": 1, \"displayTimeUnit\": \"ms\", \
+              \"distributedInfo\": {\"backend\": \"nccl\", \"rank\": ",
+        );
         push_uint(text, u64::from(self.traced.rank.0));
         text.extend_from_slice(b", \"world_size\": ");
         push_uint(text, self.timeline.world.ranks.len() as u64);

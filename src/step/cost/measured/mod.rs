@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `gemm` | `m`, `n`, `k`; `direction` `fwd`, `bwd (input grad)`, `bwd (weight grad)`; `accumulate`; `out_dtype` |
 //! | `grouped_gemm` | the same, a group's, and `groups` |
-//! | `attention` | `batch`, `seq`, `heads`, `kv_heads`, `head_dim`, `v_head_dim`, `causal`, `direction` `fwd` or `bwd` |
+//! | `attention` | `batch`, `seq`, `heads`, `kv_heads`, `head_dim`, `v_head_dim`, `causal`; `direction` `fwd`, `bwd` |
 //! | `rms_norm`, `layer_norm`, `swiglu`, `residual_add`, `rope`, `quantize` … | `m` rows and `n` columns; `direction` |
 //!
 //! and gives its time as `time_ms`, or as `tflops` over the op's FLOPs. `sustained` says whether it ran in a long

@@ -141,11 +141,10 @@ impl Durations {
         let mut json = serde_json::Deserializer::from_str(text);
         serde_path_to_error::deserialize(&mut json).map_err(|e| {
             let path = e.path().to_string();
-            SpecError::at(if path == "." { "" } else { &path }, e.inner().to_string())
-                .in_file(file)
-                .allowed(
-                    r#"{"stages": 2, "micro_batches": 2, "steps": [{"name": "1", "times": {"F": [1, 1.1], "B": [[2, 2], [2.1, 2]], "send F": 0.1}}]}"#,
-                )
+            SpecError::at(if path == "." { "" } else { &path }, e.inner().to_string()).in_file(file).allowed(
+                "{\"stages\": 2, \"micro_batches\": 2, \"steps\": [{\"name\": \"1\", \
+                     \"times\": {\"F\": [1, 1.1], \"B\": [[2, 2], [2.1, 2]], \"send F\": 0.1}}]}",
+            )
         })
     }
 

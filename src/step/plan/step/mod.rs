@@ -440,7 +440,7 @@ fn check_size(w: &WorkloadSpec, order: &Order, stages: &[Vec<Unit>], packs: u32)
     Err(SpecError::at("batch.global", format!("{} sequences make programs of {ops} ops", w.batch.global))
         .allowed(format!("at most {MOST_OPS} ops, which take about 6 GB"))
         .hint(match packs {
-            1 => "lower batch.global (later micro-batches repeat the earlier ones), or raise batch.micro_batch",
-            _ => "ranks with other documents or images run other programs: fewer data-parallel ranks, or a smaller batch.global",
+            1 => "lower batch.global (later micro-batches repeat earlier ones), or raise batch.micro_batch",
+            _ => "lower parallelism.data or batch.global: ranks with other documents or images run other programs",
         }))
 }

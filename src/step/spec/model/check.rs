@@ -67,7 +67,12 @@ impl ModelSpec {
             p.add("extra_rows", self.extra_rows, "0 with tied_embeddings", hint);
         }
         if self.extra_rows > 1_000_000_000 {
-            p.add("extra_rows", self.extra_rows, "0 to 1000000000", "rows beyond those of the LM head");
+            p.add(
+                "extra_rows",
+                self.extra_rows,
+                "0 to 1000000000",
+                "the rows of the embedding that the LM head lacks",
+            );
         }
         if !self.layer_kinds.is_empty()
             && self.layer(self.layers.saturating_sub(1)).is_cross()

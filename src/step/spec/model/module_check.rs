@@ -55,7 +55,12 @@ impl ModuleSpec {
         }
         if !self.sequence.is_multiple_of(self.merge) {
             let allowed = format!("a multiple of merge ({})", self.merge);
-            p.add(format!("{at}.sequence"), self.sequence, allowed, "so many patches become one token");
+            p.add(
+                format!("{at}.sequence"),
+                self.sequence,
+                allowed,
+                "the number of patches that become one token",
+            );
         }
         let input = &self.input;
         if let Some(tile) = input.tile.filter(|tile| *tile == 0 || !self.sequence.is_multiple_of(*tile)) {

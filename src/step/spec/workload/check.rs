@@ -218,7 +218,7 @@ impl WorkloadSpec {
     fn check_context(&self, p: &mut Problems, model: &ModelSpec) {
         let c = &self.parallelism.context;
         if c.per_document && self.documents.is_none() {
-            let hint = "say which documents there are (`documents`), or leave it out";
+            let hint = "describe the documents (`documents`), or leave it out";
             p.add("parallelism.context.per_document", true, "false where sequences hold no documents", hint);
         }
         if c.size == 1 {

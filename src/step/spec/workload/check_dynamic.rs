@@ -17,13 +17,14 @@ impl WorkloadSpec {
         let tokens = self.batch.global.saturating_mul(self.sequence(model));
         let least = tokens.saturating_mul(model.layers).div_ceil(LAYERS);
         if let Some(tokens_per_rank) = dynamic.tokens_per_rank.filter(|own| *own < least) {
-            let hint = "fewer tokens a rank are more passes, each of which is planned: or lower batch.global";
+            let hint =
+                "fewer tokens a rank make more passes, and each is planned: lower batch.global instead";
             let at = format!("{AT}.tokens_per_rank");
             p.add(at, tokens_per_rank, format!("at least {least} with {tokens} tokens a step"), hint);
         }
         if self.documents.is_none() {
-            let hint = "say which there are: documents={\"drawn\": {\"median\": 1024, \"sigma\": 1.5}}";
-            p.add(AT, "no documents", "documents, each of which gets a degree", hint);
+            let hint = "describe them: documents={\"drawn\": {\"median\": 1024, \"sigma\": 1.5}}";
+            p.add(AT, "no documents", "documents, which each get a degree", hint);
         }
         self.check_dynamic_model(p, model);
         self.check_dynamic_parallelism(p);

@@ -110,7 +110,8 @@ impl WorkloadSpec {
             refuse("none or shared-expert with dispatcher allgather", "choose another dispatcher");
         } else if self.pairs_or_splits() {
             refuse(
-                "micro-batches with a parallelism.pipeline.schedule of whole, unpaired backward passes (1f1b, interleaved)",
+                "micro-batches with a parallelism.pipeline.schedule of whole, unpaired backward passes (1f1b, \
+                 interleaved)",
                 "DualPipe pairs passes by itself: leave it out there",
             );
         }

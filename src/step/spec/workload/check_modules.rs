@@ -18,7 +18,7 @@ impl WorkloadSpec {
                 [] => format!("nothing: {} has no modules", model.name),
                 _ => format!("modules of {}: {}", model.name, known.join(", ")),
             };
-            let hint = "stepsim schema model tells their fields";
+            let hint = "`stepsim schema model` lists their fields";
             p.add(format!("modules.{name}"), format!("{name:?}"), allowed, hint);
         }
         let used = self.used_modules(model);
@@ -121,7 +121,8 @@ impl WorkloadSpec {
         if !divide(own.ranks(), stage) || !divide(own.data, data) {
             let value = format!("tensor {} × data {}", own.tensor, own.data);
             let allowed = format!(
-                "ranks that divide the {stage} of a language stage or are a multiple of them, and a data degree that does so with {data}"
+                "ranks that divide the {stage} of a language stage or are a multiple of them, and a data \
+                 degree that does so with {data}"
             );
             p.add(&at, value, allowed, "each rank then has as many messages as any other");
         }

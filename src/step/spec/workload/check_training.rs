@@ -27,7 +27,7 @@ impl WorkloadSpec {
             } else {
                 "name a kind that some layer behind training.frozen_layers has"
             };
-            let allowed = "kinds of which the step has a layer to train";
+            let allowed = "kinds that the step has a layer of to train";
             p.add("training.kinds", format!("{kinds:?}"), allowed, hint);
         }
     }

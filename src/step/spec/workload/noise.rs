@@ -2,12 +2,13 @@
 //!
 //! All of it is off by default. Measured figures to start from:
 //!
-//! | field | figure | source |
-//! |---|---|---|
-//! | `compute_sigma` | a pass of one micro-batch through a stage varies by 0.016 (forward) and 0.024 (backward); kernels that vary independently average out, so k equal kernels a pass call for √k times that | healthy workers of a 64-GPU job, ByteDance-Seed/StragglerAnalysis (OSDI 2025 artifact) |
-//! | `between_worker_sigma` | 0.0031 forward, 0.0038 backward among the workers of one stage | the same job |
-//! | `random_stragglers` | 0.5 % of the machines, 1.1 times slower | MegaScale, NSDI 2024, from memory and not re-checked |
-//! | `stragglers` | one stage-worker 2.5 times slower made a step of 16 stage-workers 1.973 times as long | StragglerAnalysis, injected |
+//! * `compute_sigma`: a pass of one micro-batch through a stage varies by 0.016 (forward) and 0.024 (backward) among
+//!   healthy workers of a 64-GPU job (ByteDance-Seed/StragglerAnalysis, OSDI 2025 artifact). Kernels that vary
+//!   independently average out, so k equal kernels a pass call for √k times that.
+//! * `between_worker_sigma`: 0.0031 forward, 0.0038 backward among the workers of one stage (the same job).
+//! * `random_stragglers`: 0.5 % of the machines, 1.1 times slower (MegaScale, NSDI 2024, from memory, not re-checked).
+//! * `stragglers`: one stage-worker 2.5 times slower made a step of 16 stage-workers 1.973 times as long
+//!   (StragglerAnalysis, injected).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -89,7 +89,8 @@ mod tests {
 
     #[test]
     fn a_configuration_that_a_script_writes_down_is_read() {
-        let text = "MICRO=4\ncat <<EOT > ds.json\n{\"train_micro_batch_size_per_gpu\": $MICRO,\n\"zero_optimization\": {\"stage\": 2}}\nEOT\n\
+        let text = "MICRO=4\ncat <<EOT > ds.json\n{\"train_micro_batch_size_per_gpu\": $MICRO,\n\
+                    \"zero_optimization\": {\"stage\": 2}}\nEOT\n\
                     deepspeed pretrain.py --deepspeed_config ds.json";
         let said = read(text, &Invocation::default()).unwrap();
         let get = |name: &str| said.arguments.iter().find(|a| a.0 == name).map(|a| a.1.clone());

@@ -151,7 +151,8 @@ impl<W: Write> Perfetto<W> {
                 push_bytes(&mut text, 8, &[3 << 3, 3]); // CounterDescriptor: unit = bytes
             }
             Some(CounterUnit::Number) => push_bytes(&mut text, 8, &[3 << 3, 2]), // unit = count
-            Some(CounterUnit::Percent) => push_bytes(&mut text, 8, b"\x32\x01%\x3a\x01%"), // unit_name, y_axis_share_key
+            // unit_name, y_axis_share_key
+            Some(CounterUnit::Percent) => push_bytes(&mut text, 8, b"\x32\x01%\x3a\x01%"),
             None => {}
         }
         push_uint(&mut self.packet, 10, SEQUENCE);

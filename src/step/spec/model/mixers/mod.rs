@@ -60,11 +60,15 @@ macro_rules! mixers {
 
 mixers! {
     mamba2 Mamba2(Mamba2Spec) "mamba2" "State space with one decay a head (Mamba-2, arXiv 2405.21060).",
-    mamba1 Mamba1(Mamba1Spec) "mamba1" "State space with a decay for every channel and state (Mamba, arXiv 2312.00752).",
+    mamba1 Mamba1(Mamba1Spec) "mamba1"
+        "State space with a decay for every channel and state (Mamba, arXiv 2312.00752).",
     gated_delta GatedDelta(GatedDeltaSpec) "gated-delta" "Gated delta rule (Gated DeltaNet, arXiv 2412.06464).",
-    kimi_delta KimiDelta(KimiDeltaSpec) "kimi-delta" "Delta rule with a decay for every channel (Kimi linear, arXiv 2510.26692).",
-    lightning Lightning(LightningSpec) "lightning" "Linear attention with a fixed decay a head (Lightning attention, arXiv 2501.08313).",
-    short_convolution ShortConvolution(ShortConvolutionSpec) "short-convolution" "Gated short convolution (LFM2, arXiv 2511.23404).",
+    kimi_delta KimiDelta(KimiDeltaSpec) "kimi-delta"
+        "Delta rule with a decay for every channel (Kimi linear, arXiv 2510.26692).",
+    lightning Lightning(LightningSpec) "lightning"
+        "Linear attention with a fixed decay a head (Lightning attention, arXiv 2501.08313).",
+    short_convolution ShortConvolution(ShortConvolutionSpec) "short-convolution"
+        "Gated short convolution (LFM2, arXiv 2511.23404).",
     rwkv7 Rwkv7(Rwkv7Spec) "rwkv7" "Delta rule with decay, rate and removed key by channel (RWKV-7, arXiv 2503.14456).",
 }
 
