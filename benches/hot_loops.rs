@@ -21,7 +21,7 @@ use stepsim::core::units::{Bandwidth, Time};
 use stepsim::form::analytic::ClosedForm;
 use stepsim::form::compare::Estimators;
 use stepsim::form::compare::workload::closed_form;
-use stepsim::read::trace::writer::{ArgumentValue, Chrome, Sink, Slice};
+use stepsim::read::trace::writer::{Chrome, Sink, Slice, Value};
 use stepsim::simulate::jump::figures;
 use stepsim::simulate::{Inputs, Options, Simulation, Site};
 use stepsim::step::collective::{Chooser, Fidelity, Lowering, Op, Transfer, algorithm};
@@ -288,11 +288,8 @@ fn writer(events: u64) {
         sink.begin(&[])?;
         sink.process(1, "rank 0", 0)?;
         let row = sink.thread(1, 1001, "compute")?;
-        let args = [
-            ("op", ArgumentValue::Text("qkv")),
-            ("layer", ArgumentValue::Uint(3)),
-            ("flops", ArgumentValue::Uint(123_456_789_012)),
-        ];
+        let args =
+            [("op", Value::Text("qkv")), ("layer", Value::Uint(3)), ("flops", Value::Uint(123_456_789_012))];
         let kinds = (0..64)
             .map(|i| sink.kind(&format!("F{i} m0 qkv"), "compute", &args))
             .collect::<io::Result<Vec<_>>>()?;

@@ -6,9 +6,7 @@ use std::hint::black_box;
 use std::io::{self, Write};
 
 use criterion::{BenchmarkId, Criterion, Throughput};
-use stepsim::read::trace::writer::{
-    ArgumentName, ArgumentValue, Chrome, Perfetto, Sink, Slice, SliceKind, Thread,
-};
+use stepsim::read::trace::writer::{ArgumentName, Chrome, Perfetto, Sink, Slice, SliceKind, Thread, Value};
 
 const EVENTS: u64 = 1_000_000;
 
@@ -33,12 +31,12 @@ fn declare(sink: &mut dyn Sink) -> io::Result<(Vec<Thread>, Vec<SliceKind>, Argu
     let threads = (0..8).map(|row| sink.thread(1, 1001 + row, "compute")).collect::<io::Result<_>>()?;
     let kind = |i: u64| {
         let args = [
-            ("op", ArgumentValue::Text("qkv")),
-            ("phase", ArgumentValue::Text("forward")),
-            ("layer", ArgumentValue::Uint(i / 32)),
-            ("micro_batch", ArgumentValue::Uint(i % 32)),
-            ("flops", ArgumentValue::Uint(123_456_789_012)),
-            ("bytes", ArgumentValue::Uint(67_108_864)),
+            ("op", Value::Text("qkv")),
+            ("phase", Value::Text("forward")),
+            ("layer", Value::Uint(i / 32)),
+            ("micro_batch", Value::Uint(i % 32)),
+            ("flops", Value::Uint(123_456_789_012)),
+            ("bytes", Value::Uint(67_108_864)),
         ];
         sink.kind(&format!("F{} m{} qkv", i / 32, i % 32), "compute", &args)
     };
@@ -51,7 +49,7 @@ fn slices(sink: &mut dyn Sink, rate: bool) -> io::Result<()> {
     let (threads, kinds, key) = declare(sink)?;
     for i in 0..EVENTS {
         let start = (i / 8) * 41_234 + 17;
-        let args = [(key, ArgumentValue::Milli(512_345))];
+        let args = [(key, Value::Milli(512_345))];
         let args = &args[..usize::from(rate)];
         let slice = Slice { start, end: start + 40_000 + i % 1000, args, ..Slice::default() };
         sink.slice(threads[(i % 8) as usize], kinds[(i % 512) as usize], &slice)?;

@@ -17,8 +17,8 @@ use stepsim::simulate::{Inputs, Options, OwnPrices, Simulation};
 use stepsim::step::collective::{Algorithm, Geometry, Op, OwnPattern, Pattern, RoundGroup, Route, Transfer};
 use stepsim::step::model::Kernel;
 use stepsim::step::schedule::{
-    Bubble, MicroBatchPass, Order, Pass, PassTimes, Schedule, ScheduleChoice, ScheduleError, ScheduleFacts,
-    Shape, Slot, StagePlacement,
+    Bubble, Order, Pass, PassTimes, Schedule, ScheduleChoice, ScheduleError, ScheduleFacts, Shape, Slot,
+    SlotPass, StagePlacement,
 };
 use stepsim::step::sharding::{self, CutExtent, Cuts, ShardingKind};
 use stepsim::step::spec::Device;
@@ -33,9 +33,8 @@ impl Schedule for OldestFirst {
     }
     fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {
         let m = shape.micro_batches;
-        let all = |pass| {
-            (0..m).map(move |micro_batch| Slot::Single(MicroBatchPass { pass, chunk: 0, micro_batch }))
-        };
+        let all =
+            |pass| (0..m).map(move |micro_batch| Slot::Single(SlotPass { pass, chunk: 0, micro_batch }));
         let slots: Vec<Slot> = all(Pass::Forward).chain(all(Pass::Backward)).collect();
         let ranks = vec![slots; shape.ranks as usize];
         Ok(Order { placement: StagePlacement::looped(shape.ranks, 1), micro_batches: m, ranks })

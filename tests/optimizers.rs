@@ -92,8 +92,6 @@ fn states_and_traffic_are_golden() {
             let moved = optimizer::step(parameters, &of(kind)).bytes;
             close(moved, &case["step_bytes"][key], &format!("{name} {key}"));
         }
-        let norm = optimizer::gradient_norm(parameters, &of(OptimizerKind::Lion)).bytes;
-        close(norm, &case["step_bytes"]["norm_of_fp32_gradient"], name);
     }
     // Two bytes and two scales of four bytes for 256 elements, read and written.
     let moved = optimizer::step(256, &of(OptimizerKind::Adam8bit)).bytes;

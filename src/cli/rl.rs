@@ -9,7 +9,7 @@ use super::write::write_json;
 use super::{Failure, inputs, say};
 use stepsim_around::rl::{Iteration, PhaseLane, RlSpec, iteration};
 use stepsim_core::units::Time;
-use stepsim_read::trace::writer::{ArgumentValue, CounterUnit, Sink, Slice};
+use stepsim_read::trace::writer::{CounterUnit, Sink, Slice, Value};
 use stepsim_read::trace::{TimelineSummary, write_with};
 use stepsim_simulate::{Inputs, Options, Simulation};
 use stepsim_step::spec::SpecError;
@@ -140,7 +140,7 @@ fn draw(of: &Iteration, path: &Path) -> Result<(), Failure> {
             }
         }
         for (s, running) in &of.slowest.running {
-            sink.counter(counter, ns(begun + s), ArgumentValue::Uint(*running))?;
+            sink.counter(counter, ns(begun + s), Value::Uint(*running))?;
             summary.counter_values += 1;
         }
         sink.finish()?;

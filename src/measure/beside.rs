@@ -14,7 +14,7 @@ use crate::profile::classes::Family;
 use crate::profile::model::DeviceEvent;
 use stepsim_core::units::Time;
 use stepsim_form::compare::among::OwnRows;
-use stepsim_read::trace::writer::{ArgumentValue, Sink, Slice, SliceKind, Thread};
+use stepsim_read::trace::writer::{Sink, Slice, SliceKind, Thread, Value};
 
 /// Number of the first profile's process: above all of a timeline's own. Threads follow.
 const PROCESS: u64 = 910_000_000;
@@ -112,7 +112,7 @@ impl<'a> Above<'a> {
 fn kernel(profile: &RankEvents, event: &DeviceEvent, sink: &mut dyn Sink) -> io::Result<SliceKind> {
     let class = profile.class_of(event);
     let kernel = profile.name_of(event);
-    let args = [("kernel", ArgumentValue::Text(kernel)), ("work", ArgumentValue::Text(&class.work))];
+    let args = [("kernel", Value::Text(kernel)), ("work", Value::Text(&class.work))];
     let name = if class.class.starts_with("other") { kernel } else { &class.class };
     sink.kind(name, "measured", &args)
 }

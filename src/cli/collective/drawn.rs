@@ -7,7 +7,7 @@ use super::transfers::TransferRun;
 use stepsim_core::ids::{DeviceId, ResourceId};
 use stepsim_core::units::Time;
 use stepsim_read::palette;
-use stepsim_read::trace::writer::{ArgumentName, ArgumentValue, Sink, Slice};
+use stepsim_read::trace::writer::{ArgumentName, Sink, Slice, Value};
 use stepsim_read::trace::{MetaValue, RunMeta, TimelineError, TimelineSummary};
 use stepsim_simulate::page::lane::{self, ItemStyle, LaneItem, Looks};
 use stepsim_step::collective::Pattern;
@@ -52,8 +52,7 @@ pub(super) fn timeline(
     row: &SizeRow,
     sink: &mut dyn Sink,
 ) -> Result<TimelineSummary, TimelineError> {
-    let values: Vec<(&str, ArgumentValue)> =
-        meta.0.iter().map(|(key, value)| (key.as_str(), of(value))).collect();
+    let values: Vec<(&str, Value)> = meta.0.iter().map(|(key, value)| (key.as_str(), of(value))).collect();
     sink.begin(&values)?;
     let mut writer = TransferWriter::new(machine, row, sink)?;
     writer.whole(&values)?;
@@ -65,11 +64,11 @@ pub(super) fn timeline(
     Ok(writer.summary)
 }
 
-fn of(value: &MetaValue) -> ArgumentValue<'_> {
+fn of(value: &MetaValue) -> Value<'_> {
     match value {
-        MetaValue::Int(n) => ArgumentValue::Uint(*n),
-        MetaValue::Number(x) => ArgumentValue::Float(*x),
-        MetaValue::Text(text) => ArgumentValue::Text(text),
+        MetaValue::Int(n) => Value::Uint(*n),
+        MetaValue::Number(x) => Value::Float(*x),
+        MetaValue::Text(text) => Value::Text(text),
     }
 }
 
@@ -113,7 +112,7 @@ impl<'a> TransferWriter<'a> {
     }
 
     /// The slice of the whole collective, with what was run.
-    fn whole(&mut self, values: &[(&str, ArgumentValue)]) -> Result<(), TimelineError> {
+    fn whole(&mut self, values: &[(&str, Value)]) -> Result<(), TimelineError> {
         let pid = u64::from(self.machine.devices()) + 1;
         self.sink.process(pid, "collective", 0)?;
         let thread = self.thread(pid, "run parameters")?;
@@ -183,12 +182,12 @@ impl<'a> TransferWriter<'a> {
                 let links = links.join(", ");
                 let [phase, turn, from, to, bytes, over] = self.keys;
                 let args = [
-                    (phase, ArgumentValue::Uint(u64::from(played.phase))),
-                    (turn, ArgumentValue::Uint(u64::from(played.turn))),
-                    (from, ArgumentValue::Uint(u64::from(played.sent.from.0))),
-                    (to, ArgumentValue::Uint(u64::from(played.sent.to.0))),
-                    (bytes, ArgumentValue::Float(played.bytes)),
-                    (over, ArgumentValue::Text(&links)),
+                    (phase, Value::Uint(u64::from(played.phase))),
+                    (turn, Value::Uint(u64::from(played.turn))),
+                    (from, Value::Uint(u64::from(played.sent.from.0))),
+                    (to, Value::Uint(u64::from(played.sent.to.0))),
+                    (bytes, Value::Float(played.bytes)),
+                    (over, Value::Text(&links)),
                 ];
                 let id = [arrow];
                 let arrow: &[u64] = if arrow == 0 { &[] } else { &id };

@@ -6,7 +6,7 @@ use super::outcome::ScheduleOutcome;
 use stepsim_core::units::Time;
 use stepsim_read::palette;
 use stepsim_step::plan::pipeline::phase;
-use stepsim_step::schedule::{MicroBatchPass, Order, Pass, Slot};
+use stepsim_step::schedule::{Order, Pass, Slot, SlotPass};
 
 /// Where the drawing goes.
 #[derive(Clone, Copy)]
@@ -77,7 +77,7 @@ fn natural_width(order: &Order, outcome: &ScheduleOutcome) -> usize {
 
 /// The labels for a box of letters, the first that fits: `F3`, then `F`; `F3&b5`, then `Fb`, then `&`.
 fn labels(slot: &Slot) -> Vec<String> {
-    let letter = |p: &MicroBatchPass| match p.pass.letter() {
+    let letter = |p: &SlotPass| match p.pass.letter() {
         letter if p.chunk % 2 == 1 => letter.to_ascii_lowercase(),
         letter => letter,
     };
@@ -88,7 +88,7 @@ fn labels(slot: &Slot) -> Vec<String> {
 
 /// Fills a box: letters stand alone and run out in dashes, colours hold the digits only, a pair side by side.
 fn fill(cells: &mut [RowCell], slot: &Slot, odd: bool, color: bool) {
-    let parts: Vec<MicroBatchPass> = slot.parts().collect();
+    let parts: Vec<SlotPass> = slot.parts().collect();
     let half = cells.len().div_ceil(parts.len()).max(1);
     for (piece, part) in cells.chunks_mut(half).zip(&parts) {
         let digits = part.micro_batch.to_string();

@@ -22,7 +22,7 @@ use stepsim_step::plan::step::groups::Group;
 use stepsim_step::plan::step::residency::{
     Gathers, PolicyInputs, Reductions, UnitMessages, UnitTimes, VisitSpan, gate,
 };
-use stepsim_step::schedule::{MicroBatchPass, Pass, Seat, Slot};
+use stepsim_step::schedule::{Pass, Seat, Slot, SlotPass};
 
 impl StepForm<'_> {
     /// The requests of a rank's policies.
@@ -227,7 +227,7 @@ impl<'f, 'a> SideQueues<'f, 'a> {
     }
 
     /// True if anything runs beside a pass, which is then walked visit by visit; `first` of its chunk in the step.
-    pub fn minds(&self, part: MicroBatchPass, first: bool) -> bool {
+    pub fn minds(&self, part: SlotPass, first: bool) -> bool {
         let last = self.left[usize::from(part.chunk)] == 1;
         let completes = matches!(part.pass, Pass::Backward | Pass::WeightGrad);
         let gathers = match self.asked.gathers {
@@ -241,12 +241,7 @@ impl<'f, 'a> SideQueues<'f, 'a> {
     }
 
     /// The times behind a pass that visits units by these matrices.
-    pub fn pass(
-        &mut self,
-        part: MicroBatchPass,
-        visits: &[(usize, Passage)],
-        mut times: QueueTimes,
-    ) -> QueueTimes {
+    pub fn pass(&mut self, part: SlotPass, visits: &[(usize, Passage)], mut times: QueueTimes) -> QueueTimes {
         for (unit, passage) in visits {
             let wait = self.arrive(part, *unit, times[Queue::Compute as usize]);
             let input = &mut times[Queue::Input as usize];
@@ -260,7 +255,7 @@ impl<'f, 'a> SideQueues<'f, 'a> {
     }
 
     /// The times behind two passes at once.
-    pub fn both(&mut self, parts: [MicroBatchPass; 2], times: QueueTimes) -> QueueTimes {
+    pub fn both(&mut self, parts: [SlotPass; 2], times: QueueTimes) -> QueueTimes {
         let form = self.form;
         let kinds = parts.map(|part| form.kind(self.rank as u32, part));
         let mut turns = PassPair { beside: &mut *self, parts, starts: [0.0; 2] };
@@ -270,14 +265,14 @@ impl<'f, 'a> SideQueues<'f, 'a> {
     }
 
     /// A pass is over.
-    pub fn over(&mut self, part: MicroBatchPass) {
+    pub fn over(&mut self, part: SlotPass) {
         if matches!(part.pass, Pass::Backward | Pass::WeightGrad) {
             self.left[usize::from(part.chunk)] -= 1;
         }
     }
 
     /// When a visit may begin, of a rank whose kernels are done at a time.
-    pub fn arrive(&mut self, part: MicroBatchPass, unit: usize, kernels: f64) -> f64 {
+    pub fn arrive(&mut self, part: SlotPass, unit: usize, kernels: f64) -> f64 {
         if part.pass == Pass::WeightGrad {
             return 0.0;
         }
@@ -300,7 +295,7 @@ impl<'f, 'a> SideQueues<'f, 'a> {
 
     /// When the weights of a visit, whose shards are copied at a time, are gathered, and the reductions that it waits
     /// for done.
-    fn gathered(&mut self, part: MicroBatchPass, unit: usize, copied: f64) -> f64 {
+    fn gathered(&mut self, part: SlotPass, unit: usize, copied: f64) -> f64 {
         let (chunk, backward) = (usize::from(part.chunk), part.pass != Pass::Forward);
         let seconds = self.asked.around[chunk][unit].gather[usize::from(backward)];
         let mut wait = 0.0_f64;
@@ -337,7 +332,7 @@ impl<'f, 'a> SideQueues<'f, 'a> {
     }
 
     /// When what is copied in for a visit is there.
-    fn copied_in(&mut self, part: MicroBatchPass, unit: usize, kernels: f64) -> f64 {
+    fn copied_in(&mut self, part: SlotPass, unit: usize, kernels: f64) -> f64 {
         let (chunk, backward) = (usize::from(part.chunk), part.pass != Pass::Forward);
         let around = self.asked.around[chunk][unit];
         let size = self.asked.size[chunk][unit][usize::from(backward)];
@@ -371,7 +366,7 @@ impl<'f, 'a> SideQueues<'f, 'a> {
     }
 
     /// A visit is over: what follows from it is started.
-    pub fn leave(&mut self, part: MicroBatchPass, unit: usize, start: f64, end: f64) {
+    pub fn leave(&mut self, part: SlotPass, unit: usize, start: f64, end: f64) {
         let (chunk, backward) = (usize::from(part.chunk), part.pass != Pass::Forward);
         let visit = self.units[chunk][unit].visits[usize::from(backward)];
         if part.pass != Pass::WeightGrad
@@ -400,7 +395,7 @@ impl<'f, 'a> SideQueues<'f, 'a> {
     }
 
     /// Gathered weights are given up, unless the next visit reads them again.
-    fn give_up(&mut self, part: MicroBatchPass, unit: usize) {
+    fn give_up(&mut self, part: SlotPass, unit: usize) {
         let Gathers::Each { keeps, .. } = self.asked.gathers else { return };
         let units = &mut self.units[usize::from(part.chunk)];
         let seat = Seat { rank: self.rank as u32, chunk: part.chunk };
@@ -413,7 +408,7 @@ impl<'f, 'a> SideQueues<'f, 'a> {
     }
 
     /// The gradient of a unit joins its bucket, which is reduced when it is full.
-    pub fn reduce(&mut self, part: MicroBatchPass, unit: usize, end: f64) {
+    pub fn reduce(&mut self, part: SlotPass, unit: usize, end: f64) {
         let chunk = usize::from(part.chunk);
         let last = self.left[chunk] == 1;
         if let Some(complete) = self.complete.as_mut().filter(|_| last) {
@@ -508,7 +503,7 @@ impl<'f, 'a> SideQueues<'f, 'a> {
 /// Two passes of a rank at once, and what lies beside them.
 struct PassPair<'b, 'f, 'a> {
     beside: &'b mut SideQueues<'f, 'a>,
-    parts: [MicroBatchPass; 2],
+    parts: [SlotPass; 2],
     /// When the visits under way began.
     starts: [f64; 2],
 }
@@ -516,11 +511,11 @@ struct PassPair<'b, 'f, 'a> {
 impl super::chunks::VisitHooks<f64> for PassPair<'_, '_, '_> {
     fn opens(&mut self, which: usize, (pass, unit): (Pass, usize), streams: &QueueTimes) -> Option<f64> {
         let kernels = streams[Queue::Compute as usize];
-        let wait = self.beside.arrive(MicroBatchPass { pass, ..self.parts[which] }, unit, kernels);
+        let wait = self.beside.arrive(SlotPass { pass, ..self.parts[which] }, unit, kernels);
         self.starts[which] = kernels.max(wait);
         Some(wait)
     }
     fn closes(&mut self, which: usize, (pass, unit): (Pass, usize), end: f64) {
-        self.beside.leave(MicroBatchPass { pass, ..self.parts[which] }, unit, self.starts[which], end);
+        self.beside.leave(SlotPass { pass, ..self.parts[which] }, unit, self.starts[which], end);
     }
 }

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | data | B/N > b_g·α/2: all-reduce 2·b_g·P/W against backward 4(B/N)P/C |
 //! | FSDP | forward b_w·α/2; backward (b_w + b_g)·α/4 |
-//! | tensor, with sequence | Y < (2/b)·F/α, gated 1.5 times that; a whole layer Y < (2/b)·P_layer/(4·D·α) |
+//! | tensor, with sequence | Y < (2/b)·F/α, gated 1.5 times that |
 //! | FSDP X × tensor Y | B/N > 4·α_X·α_Y/F if the two add, α_X·α_Y/F if both hide beside each other |
 //! | pipeline | P_stage > b·D·C/(2·B_p2p); m ≥ (p−1)(1−e)/e for a bubble share e |
 //! | expert | F_e > b·C·x/(3·B), x the share of rows that crosses B |
@@ -32,20 +32,11 @@ pub fn fsdp(alpha: f64, weight_bytes: f64, gradient_bytes: f64) -> [f64; 2] {
 pub fn tensor(alpha: f64, ffn: f64, gated: bool, bytes: f64) -> f64 {
     ffn / alpha * if gated { 1.5 } else { 1.0 } * 2.0 / bytes
 }
-/// Largest tensor-parallel degree of a whole layer of `parameters`.
-pub fn tensor_layer(alpha: f64, parameters: f64, hidden: f64, bytes: f64) -> f64 {
-    parameters / (4.0 * hidden * alpha) * 2.0 / bytes
-}
 /// Tokens a device for FSDP over one part of the axes and tensor parallelism over another: if their times add, and if
 /// both hide beside each other.
 pub fn mixed(alpha_fsdp: f64, alpha_tensor: f64, ffn: f64) -> [f64; 2] {
     let hidden = alpha_fsdp * alpha_tensor / ffn;
     [4.0 * hidden, hidden]
-}
-/// The FSDP degree that shares N devices best with tensor parallelism: X = √(B·N·M_X/(F·M_Y)), M the axes that each
-/// has.
-pub fn best_fsdp_degree(tokens: f64, devices: f64, ffn: f64, axes_fsdp: f64, axes_tensor: f64) -> f64 {
-    (tokens * devices * axes_fsdp / (ffn * axes_tensor)).sqrt()
 }
 /// Parameters of a stage that hide the transfer between stages.
 pub fn stage_parameters(peak: f64, rate: f64, hidden: f64, bytes: f64) -> f64 {

@@ -18,7 +18,7 @@
 use super::form::StepForm;
 use super::least::Least;
 use stepsim_core::declare::defaults;
-use stepsim_step::schedule::{MicroBatchPass, Pass, Seat, Slot};
+use stepsim_step::schedule::{Pass, Seat, Slot, SlotPass};
 use stepsim_step::spec::workload::CollectiveFidelity;
 
 /// Passes of one chunk, in seconds.
@@ -35,8 +35,7 @@ impl StepForm<'_> {
     /// The least time of the step, for any number of micro-batches.
     pub(super) fn floor(&self) -> Floor {
         let order = &self.parts.order;
-        let passes =
-            || order.ranks.iter().flatten().flat_map(Slot::parts).map(|MicroBatchPass { pass, .. }| pass);
+        let passes = || order.ranks.iter().flatten().flat_map(Slot::parts).map(|SlotPass { pass, .. }| pass);
         let cut = passes().any(|pass| pass == Pass::InputGrad);
         let workload = self.workload();
         let differ = workload.documents.is_some() || workload.has_uneven_images();

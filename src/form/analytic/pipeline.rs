@@ -24,7 +24,7 @@ use super::walk_key::RankEnd;
 use stepsim_step::model::CommGroup;
 use stepsim_step::plan::step::PlanError;
 use stepsim_step::plan::step::groups::Group;
-use stepsim_step::schedule::{Data, MicroBatchPass, Order, Pass, ScheduleChoice, Seat, Slot, StageAt};
+use stepsim_step::schedule::{Data, Order, Pass, ScheduleChoice, Seat, Slot, SlotPass, StageAt};
 use stepsim_step::spec::stack::{HostRead, HostSpec};
 use stepsim_step::spec::workload::{ExpertOverlap, PointToPoint};
 
@@ -114,7 +114,7 @@ impl StepForm<'_> {
 impl StepForm<'_> {
     /// The matrix of a slot; the `first` of a chunk casts its weights.
     fn slot(&self, rank: u32, slot: &Slot, first: bool) -> Rc<Passage> {
-        let kind = |part: MicroBatchPass| self.kind(rank, part);
+        let kind = |part: SlotPass| self.kind(rank, part);
         match *slot {
             Slot::Single(part) => self.chunks.single(kind(part), part.pass, first),
             Slot::Overlapped { forward, backward } => {
@@ -132,7 +132,7 @@ impl StepForm<'_> {
         }
     }
 
-    pub(super) fn kind(&self, rank: u32, part: MicroBatchPass) -> usize {
+    pub(super) fn kind(&self, rank: u32, part: SlotPass) -> usize {
         self.ranks[rank as usize].kinds[usize::from(part.chunk)]
     }
     /// True if a rank goes on only when its messages have been delivered.
@@ -336,7 +336,7 @@ impl<'f, 'a> OrderWalk<'f, 'a> {
             let all = [Queue::Host, Queue::Input, Queue::Compute].map(|queue| times[queue as usize]);
             times[Queue::Host as usize] = all.into_iter().fold(0.0, f64::max) + seconds;
         }
-        let waits = |part: MicroBatchPass| self.form.waits_for_kernels(part.pass);
+        let waits = |part: SlotPass| self.form.waits_for_kernels(part.pass);
         if let Some(seconds) = slot.parts().find_map(waits).filter(|_| i > 0) {
             let all = [Queue::Host, Queue::Compute].map(|queue| times[queue as usize]);
             times[Queue::Host as usize] = all.into_iter().fold(0.0, f64::max) + seconds;
@@ -372,7 +372,7 @@ impl<'f, 'a> OrderWalk<'f, 'a> {
 
     /// When the input of a pass is there, `Some(None)` if it needs none; `None` while it is not made. What is sent
     /// only when its receiver is ready waits for the end of the `before` pass.
-    fn input(&mut self, rank: u32, part: MicroBatchPass, before: f64) -> Option<Option<f64>> {
+    fn input(&mut self, rank: u32, part: SlotPass, before: f64) -> Option<Option<f64>> {
         let Some(data) = part.pass.makes() else { return Some(None) };
         let placement = &self.order.placement;
         let at = placement.stage(Seat { rank, chunk: part.chunk });
@@ -389,7 +389,7 @@ impl<'f, 'a> OrderWalk<'f, 'a> {
 
     /// The output of a pass is on its way to the next stage, unless it is sent when its receiver is ready, or with the
     /// next exchange.
-    fn output(&mut self, rank: u32, part: MicroBatchPass, made: f64) {
+    fn output(&mut self, rank: u32, part: SlotPass, made: f64) {
         let Some(data) = part.pass.makes() else { return };
         let at = self.order.placement.stage(Seat { rank, chunk: part.chunk });
         let crosses = self.hop(at, data, part.micro_batch).is_some();
@@ -454,7 +454,7 @@ impl<'f, 'a> OrderWalk<'f, 'a> {
     }
 
     /// True if the input of a pass crosses a border.
-    fn comes_from_another(&self, rank: u32, part: MicroBatchPass) -> bool {
+    fn comes_from_another(&self, rank: u32, part: SlotPass) -> bool {
         let placement = &self.order.placement;
         let source = part
             .pass
@@ -496,7 +496,7 @@ impl<'f, 'a> OrderWalk<'f, 'a> {
     }
 
     /// The message that a pass has sent to another rank.
-    fn sent(&self, rank: u32, part: MicroBatchPass) -> Option<(usize, usize)> {
+    fn sent(&self, rank: u32, part: SlotPass) -> Option<(usize, usize)> {
         let data = part.pass.makes()?;
         let at = self.order.placement.stage(Seat { rank, chunk: part.chunk });
         self.hop(at, data, part.micro_batch)?;

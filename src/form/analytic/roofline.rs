@@ -56,18 +56,6 @@ fn bytes(format: &str) -> Option<f64> {
     known.into_iter().find(|k| k.0 == format).map(|k| k.1)
 }
 
-/// FLOP a byte of an m×n by n×p product with `a`, `b`, `c` bytes an element: 2mnp/(b_A·mn + b_B·np + b_C·mp).
-pub fn product_intensity([m, n, p]: [f64; 3], [a, b, c]: [f64; 3]) -> f64 {
-    2.0 * m * n * p / (a * m * n + b * n * p + c * m * p)
-}
-
-/// FLOP a byte of a fused attention's forward pass over `s` tokens with G query heads for each of keys and values, in
-/// 16 bits: c·s·G/(G+1), c = 1/2 under a causal mask.
-pub fn attention_intensity(s: f64, group: f64, causal: bool) -> f64 {
-    let c = if causal { 0.5 } else { 1.0 };
-    c * s * group / (group + 1.0)
-}
-
 /// Kernels of one class in a layer.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct ClassIntensity {

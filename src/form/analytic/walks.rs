@@ -10,7 +10,7 @@ use super::known::ClosedFormCache;
 use super::pipeline::OrderWalk;
 use super::residency::ResidencyDemand;
 use super::walk_key::{RankEnd, WalkKey};
-use stepsim_step::schedule::{MicroBatchPass, Order, Pass};
+use stepsim_step::schedule::{Order, Pass, SlotPass};
 
 impl StepForm<'_> {
     /// When the last rank is done with an order and with what is on beside it.
@@ -31,7 +31,7 @@ impl StepForm<'_> {
             let mut beside = SideQueues::new(self, rank, &held.asked[rank], on, 1);
             beside.go_on(end);
             for &(chunk, unit, time) in &end.complete {
-                let part = MicroBatchPass { pass: Pass::Backward, chunk: chunk as u16, micro_batch: 0 };
+                let part = SlotPass { pass: Pass::Backward, chunk: chunk as u16, micro_batch: 0 };
                 beside.reduce(part, unit, time);
             }
             beside.close(end.passes)

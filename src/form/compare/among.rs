@@ -3,7 +3,7 @@
 use std::io;
 
 use stepsim_read::trace::writer::{
-    ArgumentName, ArgumentValue, Counter, CounterUnit, Sink, Slice, SliceKind, Thread,
+    ArgumentName, Counter, CounterUnit, Sink, Slice, SliceKind, Thread, Value,
 };
 
 /// Rows that a file shows beside a timeline's.
@@ -42,7 +42,7 @@ impl<'a, R: OwnRows> Among<'a, R> {
 }
 
 impl<R: OwnRows> Sink for Among<'_, R> {
-    fn begin(&mut self, metadata: &[(&str, ArgumentValue)]) -> io::Result<()> {
+    fn begin(&mut self, metadata: &[(&str, Value)]) -> io::Result<()> {
         self.sink.begin(metadata)?;
         self.rows.above(self.sink)
     }
@@ -72,14 +72,14 @@ impl<R: OwnRows> Sink for Among<'_, R> {
     fn key(&mut self, name: &str) -> io::Result<ArgumentName> {
         self.sink.key(name)
     }
-    fn kind(&mut self, name: &str, category: &str, args: &[(&str, ArgumentValue)]) -> io::Result<SliceKind> {
+    fn kind(&mut self, name: &str, category: &str, args: &[(&str, Value)]) -> io::Result<SliceKind> {
         self.sink.kind(name, category, args)
     }
     fn slice(&mut self, thread: Thread, kind: SliceKind, slice: &Slice) -> io::Result<()> {
         let [start, end] = [slice.start, slice.end].map(|ns| ns + self.rows.later_ns());
         self.sink.slice(thread, kind, &Slice { start, end, ..*slice })
     }
-    fn counter(&mut self, counter: Counter, ns: u64, value: ArgumentValue) -> io::Result<()> {
+    fn counter(&mut self, counter: Counter, ns: u64, value: Value) -> io::Result<()> {
         self.sink.counter(counter, ns + self.rows.later_ns(), value)
     }
     fn finish(&mut self) -> io::Result<()> {

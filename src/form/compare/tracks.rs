@@ -6,7 +6,7 @@ use std::io;
 use super::Comparison;
 use super::among::OwnRows;
 use stepsim_core::units::Time;
-use stepsim_read::trace::writer::{ArgumentValue, Sink, Slice};
+use stepsim_read::trace::writer::{Sink, Slice, Value};
 
 /// Number of the closed form's process and of its first thread: above all of the timeline's own.
 const PROCESS: u64 = 900_000_000;
@@ -21,7 +21,7 @@ pub struct TrackContents<'a> {
 }
 
 /// A slice of a row: its name, its length in seconds, and what is said about it.
-type TrackSlice<'a> = (&'a str, f64, [(&'static str, ArgumentValue<'a>); 3]);
+type TrackSlice<'a> = (&'a str, f64, [(&'static str, Value<'a>); 3]);
 
 impl TrackContents<'_> {
     /// The process: what takes any time becomes slices, one after another.
@@ -32,9 +32,9 @@ impl TrackContents<'_> {
             let total: f64 = c.terms.iter().map(seconds).sum();
             let bar = move |term: &super::Term| -> TrackSlice<'static> {
                 let args = [
-                    ("closed form, seconds", ArgumentValue::Float(term.closed_form_s)),
-                    ("simulated, seconds", ArgumentValue::Float(term.simulated_s)),
-                    ("percent of the step", ArgumentValue::Float(100.0 * seconds(term) / total)),
+                    ("closed form, seconds", Value::Float(term.closed_form_s)),
+                    ("simulated, seconds", Value::Float(term.simulated_s)),
+                    ("percent of the step", Value::Float(100.0 * seconds(term) / total)),
                 ];
                 (term.name, seconds(term), args)
             };
@@ -42,9 +42,9 @@ impl TrackContents<'_> {
         };
         let differences = c.differences().map(|(class, name, _, seconds)| {
             let args = [
-                ("class", ArgumentValue::Text(class.name())),
-                ("simulated less closed form, seconds", ArgumentValue::Float(seconds)),
-                ("percent of the closed form", ArgumentValue::Float(100.0 * seconds / c.closed_form_s)),
+                ("class", Value::Text(class.name())),
+                ("simulated less closed form, seconds", Value::Float(seconds)),
+                ("percent of the closed form", Value::Float(100.0 * seconds / c.closed_form_s)),
             ];
             (name, seconds.abs(), args)
         });

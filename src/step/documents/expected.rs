@@ -23,11 +23,6 @@ pub fn of_sums(values: &[f64], n: u64, each: u64) -> f64 {
     if mean > 0.0 { 1.0 + mean_maximum(n) * (variance / each.max(1) as f64).sqrt() / mean } else { 1.0 }
 }
 
-/// Expected largest of `n` exponentials of mean 1: the harmonic number.
-pub fn of_exponentials(n: u64) -> f64 {
-    (1..=n).map(|i| 1.0 / i as f64).sum()
-}
-
 /// Mean of the largest of `n` independent standard normals: ∫ (1 − Φⁿ − Φⁿ(−x)) over x > 0, by Simpson's rule.
 pub fn mean_maximum(n: u64) -> f64 {
     const STEPS: usize = 4000;

@@ -154,12 +154,6 @@ pub fn step(parameters: u64, state: &BytesPerParameter) -> Kernel {
     Kernel::elementwise(KernelClass::OptimizerFused, "optimizer step", parameters, bytes, Dtype::Fp32)
 }
 
-/// The norm of this rank's share of the gradients, before clipping: one read.
-pub fn gradient_norm(parameters: u64, state: &BytesPerParameter) -> Kernel {
-    let bytes = parameters as f64 * state.gradients;
-    Kernel::elementwise(KernelClass::GradientNorm, "gradient norm", parameters, bytes, Dtype::Fp32)
-}
-
 /// Bytes of gradients and state that the update of `parameters` weights reads and writes, together: what a host
 /// optimizer moves through host memory.
 pub fn bytes_moved(parameters: u64, state: &BytesPerParameter) -> f64 {

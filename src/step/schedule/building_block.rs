@@ -17,8 +17,8 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
 use super::{
-    BackwardSplit, ChunkCount, MicroBatchPass, Order, Pass, Schedule, ScheduleError, ScheduleFacts, Shape,
-    Slot, StagePlacement, Turns,
+    BackwardSplit, ChunkCount, Order, Pass, Schedule, ScheduleError, ScheduleFacts, Shape, Slot, SlotPass,
+    StagePlacement, Turns,
 };
 
 /// Units from one micro-batch to the next.
@@ -77,7 +77,7 @@ fn order(p: u32, m: u32, block: impl Fn(u32) -> [u32; 4]) -> Vec<Vec<Slot>> {
 }
 
 /// The work of a rank in each unit of time.
-type RankSlots = Vec<Option<MicroBatchPass>>;
+type RankSlots = Vec<Option<SlotPass>>;
 
 /// Block behind block.
 fn laid(block: [u32; 4], m: u32) -> RankSlots {
@@ -85,7 +85,7 @@ fn laid(block: [u32; 4], m: u32) -> RankSlots {
     let mut row = vec![None; units];
     for (start, (pass, chunk)) in block.into_iter().zip(WAY) {
         for micro_batch in 0..m {
-            row[(start + EVERY * micro_batch) as usize] = Some(MicroBatchPass { pass, chunk, micro_batch });
+            row[(start + EVERY * micro_batch) as usize] = Some(SlotPass { pass, chunk, micro_batch });
         }
     }
     row
@@ -100,7 +100,7 @@ fn filled(row: &RankSlots) -> RankSlots {
             Some(part) => {
                 full.push(Some(*part));
                 if part.pass == Pass::InputGrad {
-                    waiting.push_back(MicroBatchPass { pass: Pass::WeightGrad, ..*part });
+                    waiting.push_back(SlotPass { pass: Pass::WeightGrad, ..*part });
                 }
             }
             None => full.push(waiting.pop_front()),
@@ -128,7 +128,7 @@ fn most_held(row: &RankSlots) -> i64 {
 }
 
 /// The earliest free unit in which a pass keeps the row, whose weight gradients stand where they are, within the limit.
-fn within(row: &RankSlots, part: MicroBatchPass, units: Range<usize>, limit: i64) -> Option<usize> {
+fn within(row: &RankSlots, part: SlotPass, units: Range<usize>, limit: i64) -> Option<usize> {
     let from = match part.pass {
         Pass::Forward => {
             let full = held(row)[units.clone()].iter().rposition(|held| *held >= limit);
@@ -140,12 +140,7 @@ fn within(row: &RankSlots, part: MicroBatchPass, units: Range<usize>, limit: i64
 }
 
 /// The same where weight gradients will fill what is free.
-fn beside_weights(
-    row: &RankSlots,
-    part: MicroBatchPass,
-    mut units: Range<usize>,
-    limit: i64,
-) -> Option<usize> {
+fn beside_weights(row: &RankSlots, part: SlotPass, mut units: Range<usize>, limit: i64) -> Option<usize> {
     let mut tried = row.clone();
     units.find(|unit| {
         if row[*unit].is_some() {
@@ -165,7 +160,7 @@ struct Grid {
 
 impl Grid {
     /// All passes with their units and ranks, by time.
-    fn by_time(&self) -> Vec<(usize, usize, MicroBatchPass)> {
+    fn by_time(&self) -> Vec<(usize, usize, SlotPass)> {
         let of = |(rank, row): (usize, &RankSlots)| {
             let parts = row.iter().enumerate().filter_map(move |(unit, part)| Some((unit, rank, (*part)?)));
             parts.collect::<Vec<_>>()
@@ -178,9 +173,8 @@ impl Grid {
     /// On the first rank: the unit of the first gradient at the end of its way, and of the last micro-batch to enter.
     /// Between them the blocks repeat.
     fn steady(&self) -> (usize, usize) {
-        let is = |unit: &Option<MicroBatchPass>, pass| {
-            unit.is_some_and(|part| (part.pass, part.chunk) == (pass, 0))
-        };
+        let is =
+            |unit: &Option<SlotPass>, pass| unit.is_some_and(|part| (part.pass, part.chunk) == (pass, 0));
         let first_back = self.rows[0].iter().position(|unit| is(unit, Pass::InputGrad));
         let last_in = self.rows[0].iter().rposition(|unit| is(unit, Pass::Forward));
         (first_back.unwrap_or(0), last_in.unwrap_or(0))
@@ -190,7 +184,7 @@ impl Grid {
     fn squeeze(
         &mut self,
         moves: impl Fn(usize) -> bool,
-        place: impl Fn(&RankSlots, MicroBatchPass, Range<usize>) -> Option<usize>,
+        place: impl Fn(&RankSlots, SlotPass, Range<usize>) -> Option<usize>,
     ) {
         let mut starts = Starts::default();
         for (unit, rank, part) in self.by_time() {
@@ -220,19 +214,19 @@ impl Grid {
 
 /// The units in which the placed passes run.
 #[derive(Default)]
-struct Starts(HashMap<(usize, MicroBatchPass), usize>);
+struct Starts(HashMap<(usize, SlotPass), usize>);
 
 impl Starts {
     /// The first unit behind all that a pass needs, and behind the same pass of the micro-batch before.
-    fn behind_inputs(&self, rank: usize, part: MicroBatchPass) -> usize {
+    fn behind_inputs(&self, rank: usize, part: SlotPass) -> usize {
         let before =
-            part.micro_batch.checked_sub(1).map(|micro_batch| (rank, MicroBatchPass { micro_batch, ..part }));
+            part.micro_batch.checked_sub(1).map(|micro_batch| (rank, SlotPass { micro_batch, ..part }));
         let step = WAY.iter().position(|way| *way == (part.pass, part.chunk));
         let own = match step {
             Some(step) => step.checked_sub(1).map(|before| WAY[before]),
             None => Some((Pass::InputGrad, part.chunk)),
         };
-        let own = own.map(|(pass, chunk)| (rank, MicroBatchPass { pass, chunk, ..part }));
+        let own = own.map(|(pass, chunk)| (rank, SlotPass { pass, chunk, ..part }));
         // Chunk 0 takes activations from the rank before and gradients from the one behind; chunk 1 the other way
         // round.
         let neighbour = match (part.pass, part.chunk) {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::fault::{Deadlock, OrderFault, Wait};
-use super::{Data, MicroBatchPass, Order, Pass, Seat, Slot, StageAt};
+use super::{Data, Order, Pass, Seat, Slot, SlotPass, StageAt};
 
 impl Order {
     /// Checks that every micro-batch passes every stage forwards and backwards exactly once, that weight gradients
@@ -63,7 +63,7 @@ impl Order {
                 };
                 return Err(OrderFault::Missing {
                     rank,
-                    part: MicroBatchPass { pass: missing, chunk, micro_batch },
+                    part: SlotPass { pass: missing, chunk, micro_batch },
                 });
             }
         }
@@ -117,7 +117,7 @@ impl<'a> Progress<'a> {
         &mut self.made[stage * self.order.micro_batches as usize + micro_batch as usize]
     }
     /// The seat and data that `part` still waits for.
-    fn blocker(&mut self, rank: u32, part: MicroBatchPass) -> Option<(Seat, Data)> {
+    fn blocker(&mut self, rank: u32, part: SlotPass) -> Option<(Seat, Data)> {
         let placement = &self.order.placement;
         let at = placement.stage(Seat { rank, chunk: part.chunk });
         // A weight gradient is local: `check` sees to its input gradient.
@@ -125,7 +125,7 @@ impl<'a> Progress<'a> {
         let bit = 1 << data as u8;
         (*self.entry(source, part.micro_batch) & bit == 0).then(|| (placement.seat(source), data))
     }
-    fn finish(&mut self, rank: u32, part: MicroBatchPass, woken: &mut VecDeque<u32>) {
+    fn finish(&mut self, rank: u32, part: SlotPass, woken: &mut VecDeque<u32>) {
         let Some(data) = part.pass.makes() else { return };
         let placement = &self.order.placement;
         let at = placement.stage(Seat { rank, chunk: part.chunk });

@@ -7,8 +7,8 @@
 //! 3.2.1; deepseek-ai/DualPipe `dualpipe.py`.
 
 use super::{
-    BackwardSplit, Bubble, ChunkCount, MicroBatchPass, Order, Pass, PassTimes, Schedule, ScheduleError,
-    ScheduleFacts, Shape, Slot, StagePlacement, Turns,
+    BackwardSplit, Bubble, ChunkCount, Order, Pass, PassTimes, Schedule, ScheduleError, ScheduleFacts, Shape,
+    Slot, SlotPass, StagePlacement, Turns,
 };
 use std::collections::VecDeque;
 use stepsim_core::units::Time;
@@ -86,25 +86,17 @@ struct SlotList {
     forwards: [u32; 2],
     backwards: [u32; 2],
     /// Weight gradients put off, oldest first.
-    weights: VecDeque<MicroBatchPass>,
+    weights: VecDeque<SlotPass>,
 }
 
 impl SlotList {
-    fn next_forward(&mut self, phase: usize) -> MicroBatchPass {
+    fn next_forward(&mut self, phase: usize) -> SlotPass {
         self.forwards[phase] += 1;
-        MicroBatchPass {
-            pass: Pass::Forward,
-            chunk: self.chunk[phase],
-            micro_batch: self.forwards[phase] - 1,
-        }
+        SlotPass { pass: Pass::Forward, chunk: self.chunk[phase], micro_batch: self.forwards[phase] - 1 }
     }
-    fn next_backward(&mut self, phase: usize) -> MicroBatchPass {
+    fn next_backward(&mut self, phase: usize) -> SlotPass {
         self.backwards[phase] += 1;
-        MicroBatchPass {
-            pass: Pass::Backward,
-            chunk: self.chunk[phase],
-            micro_batch: self.backwards[phase] - 1,
-        }
+        SlotPass { pass: Pass::Backward, chunk: self.chunk[phase], micro_batch: self.backwards[phase] - 1 }
     }
     fn forward(&mut self, phase: usize) {
         let part = self.next_forward(phase);
@@ -114,7 +106,7 @@ impl SlotList {
     fn backward(&mut self, phase: usize, split: bool) {
         let mut part = self.next_backward(phase);
         if split {
-            self.weights.push_back(MicroBatchPass { pass: Pass::WeightGrad, ..part });
+            self.weights.push_back(SlotPass { pass: Pass::WeightGrad, ..part });
             part.pass = Pass::InputGrad;
         }
         self.slots.push(Slot::Single(part));

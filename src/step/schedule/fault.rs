@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{MicroBatchPass, Slot};
+use super::{Slot, SlotPass};
 
 /// The ranks' orders wait for each other in a cycle.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct Wait {
     /// The rank whose result it needs.
     pub for_rank: u32,
     /// The part that makes it; `None` if that rank never does it.
-    pub for_part: Option<MicroBatchPass>,
+    pub for_part: Option<SlotPass>,
 }
 
 impl fmt::Display for Deadlock {
@@ -56,7 +56,7 @@ pub enum OrderFault {
         /// Place in its list, from 0.
         index: usize,
         /// The part at fault.
-        part: MicroBatchPass,
+        part: SlotPass,
         /// Why.
         what: String,
     },
@@ -68,7 +68,7 @@ pub enum OrderFault {
         /// The rank.
         rank: u32,
         /// The part that it lacks.
-        part: MicroBatchPass,
+        part: SlotPass,
     },
     /// The ranks wait for each other.
     #[error("{0}")]

@@ -67,7 +67,7 @@ pub use order::Order;
 pub use placement::{Seat, StageAt, StagePlacement};
 pub use registry::{ALL, find};
 pub use shape::Shape;
-pub use slot::{Data, MicroBatchPass, Pass, Slot};
+pub use slot::{Data, Pass, Slot, SlotPass};
 pub use slow_edge::SlowEdge;
 pub use times::{Bubble, PassProfile, PassTimes};
 pub use torch_csv::order_from_torch_csv;

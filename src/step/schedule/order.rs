@@ -1,7 +1,7 @@
 //! Orders: the list of slots of every rank.
 
 use super::StagePlacement;
-use super::slot::{MicroBatchPass, Pass, Slot};
+use super::slot::{Pass, Slot, SlotPass};
 
 /// The order of every rank, and where the stages sit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,15 +38,14 @@ impl Order {
     /// True if each rank has several chunks and its backward passes are whole: then forward and backward passes take
     /// turns chunk by chunk.
     pub fn alternates(&self) -> bool {
-        let whole = |slot: &Slot| {
-            matches!(slot, Slot::Single(MicroBatchPass { pass: Pass::Forward | Pass::Backward, .. }))
-        };
+        let whole =
+            |slot: &Slot| matches!(slot, Slot::Single(SlotPass { pass: Pass::Forward | Pass::Backward, .. }));
         self.placement.chunks(0) > 1 && !self.placement.has_sides() && self.ranks.iter().flatten().all(whole)
     }
 
     /// True if every backward pass is cut into its two gradients.
     pub fn splits(&self) -> bool {
-        let whole = |part: MicroBatchPass| part.pass == Pass::Backward;
+        let whole = |part: SlotPass| part.pass == Pass::Backward;
         !self.ranks.iter().flatten().flat_map(Slot::parts).any(whole)
     }
 
@@ -66,6 +65,6 @@ pub(super) struct Lister {
 impl Lister {
     /// Appends one pass.
     pub fn push(&mut self, pass: Pass, chunk: u16, micro_batch: u32) {
-        self.slots.push(Slot::Single(MicroBatchPass { pass, chunk, micro_batch }));
+        self.slots.push(Slot::Single(SlotPass { pass, chunk, micro_batch }));
     }
 }

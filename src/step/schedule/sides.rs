@@ -9,7 +9,7 @@
 //!
 //! Source: Optimus (arXiv 2408.03505), which also fills the shorter waits inside passes; that is not done here.
 
-use super::{MicroBatchPass, Order, Pass, Slot};
+use super::{Order, Pass, Slot, SlotPass};
 
 /// The rank that encodes each micro-batch; one encoder pass takes `cost` forward passes of a stage.
 fn owners(ranks: u32, micro_batches: u32, cost: f64) -> Vec<u32> {
@@ -32,7 +32,7 @@ impl Order {
         let side_slots = |rank: u32, pass: Pass| {
             let chunk = placement.chunks(rank) - 1;
             let own = owners.iter().enumerate().filter(move |(_, owner)| **owner == rank);
-            own.map(move |(i, _)| Slot::Single(MicroBatchPass { pass, chunk, micro_batch: i as u32 }))
+            own.map(move |(i, _)| Slot::Single(SlotPass { pass, chunk, micro_batch: i as u32 }))
         };
         let ranks = (0..).zip(&self.ranks).map(|(rank, slots)| {
             let behind = side_slots(rank, Pass::Backward).filter(|_| backward);

@@ -48,7 +48,7 @@ pub enum Data {
 
 /// One pass of one micro-batch through one chunk of a rank. Shown as `F3` or, on chunk 1, `F3.1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct MicroBatchPass {
+pub struct SlotPass {
     /// The pass.
     pub pass: Pass,
     /// The chunk, by its number on the rank.
@@ -57,7 +57,7 @@ pub struct MicroBatchPass {
     pub micro_batch: u32,
 }
 
-impl fmt::Display for MicroBatchPass {
+impl fmt::Display for SlotPass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.pass.letter(), self.micro_batch)?;
         if self.chunk > 0 { write!(f, ".{}", self.chunk) } else { Ok(()) }
@@ -68,19 +68,19 @@ impl fmt::Display for MicroBatchPass {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Slot {
     /// One pass.
-    Single(MicroBatchPass),
+    Single(SlotPass),
     /// A forward pass and a full backward pass of another micro-batch at the same time; both end together.
     Overlapped {
         /// The forward pass.
-        forward: MicroBatchPass,
+        forward: SlotPass,
         /// The backward pass.
-        backward: MicroBatchPass,
+        backward: SlotPass,
     },
 }
 
 impl Slot {
     /// Its one or two parts.
-    pub fn parts(&self) -> impl Iterator<Item = MicroBatchPass> + use<> {
+    pub fn parts(&self) -> impl Iterator<Item = SlotPass> + use<> {
         let (a, b) = match *self {
             Slot::Single(part) => (part, None),
             Slot::Overlapped { forward, backward } => (forward, Some(backward)),

@@ -114,7 +114,7 @@ mod tests {
 
     /// An order as torch would write it.
     fn csv(order: &Order) -> String {
-        let cell = |rank: u32, part: super::super::MicroBatchPass| {
+        let cell = |rank: u32, part: super::super::SlotPass| {
             let stage = order.placement.stage(super::super::Seat { rank, chunk: part.chunk }).stage;
             let letter = match part.pass {
                 Pass::Forward => 'F',

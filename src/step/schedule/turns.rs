@@ -7,7 +7,7 @@
 
 use super::order::Order;
 use super::shape::Shape;
-use super::slot::{MicroBatchPass, Slot};
+use super::slot::{Slot, SlotPass};
 
 /// From `from` micro-batches on, `every` more are one more turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Order {
         if self.placement.has_sides() || whole.placement.has_sides() {
             return false;
         }
-        let numbered = |order: &Order, part: MicroBatchPass| {
+        let numbered = |order: &Order, part: SlotPass| {
             let of_direction = order.per_direction().max(1);
             (part.pass, part.chunk, part.micro_batch / of_direction, part.micro_batch % of_direction)
         };

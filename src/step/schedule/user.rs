@@ -10,7 +10,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{MicroBatchPass, Order, OrderFault, Pass, Seat, Shape, Slot, StagePlacement};
+use super::{Order, OrderFault, Pass, Seat, Shape, Slot, SlotPass, StagePlacement};
 
 /// The file.
 #[derive(Serialize, Deserialize)]
@@ -158,7 +158,7 @@ fn slot(text: &str) -> Result<Slot, String> {
     Ok(Slot::Overlapped { forward, backward })
 }
 
-fn part(text: &str) -> Result<MicroBatchPass, String> {
+fn part(text: &str) -> Result<SlotPass, String> {
     let pass = match text.chars().next() {
         Some('F') => Pass::Forward,
         Some('B') => Pass::Backward,
@@ -167,7 +167,7 @@ fn part(text: &str) -> Result<MicroBatchPass, String> {
         _ => return Err("it starts with none of F, B, I, W".to_owned()),
     };
     let (micro_batch, chunk) = text[1..].split_once('.').unwrap_or((&text[1..], "0"));
-    Ok(MicroBatchPass {
+    Ok(SlotPass {
         pass,
         chunk: chunk.parse().map_err(|e| format!("chunk `{chunk}`: {e}"))?,
         micro_batch: micro_batch.parse().map_err(|e| format!("micro-batch `{micro_batch}`: {e}"))?,

@@ -8,7 +8,6 @@ use super::fabric::MachineShape;
 use super::graph::{LinkHop, MachineLink, MachineVertex, Net};
 use crate::spec::Device;
 use stepsim_core::ids::{DeviceId, ResourceId, TierId};
-use stepsim_core::known::number_of;
 use stepsim_core::program::World;
 use stepsim_core::units::{Bandwidth, Bytes, Time};
 
@@ -241,14 +240,6 @@ impl Machine {
     pub fn tier(&self, tier: TierId) -> (&str, Bytes) {
         let class = &self.tiers[self.tier_class[tier.index()] as usize];
         (&class.name, class.capacity)
-    }
-    /// The kinds of memory tiers that the machine has, `hbm` first.
-    pub fn tier_names(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = Vec::new();
-        for tier in &self.tiers {
-            number_of(&mut names, tier.name.as_str());
-        }
-        names
     }
     /// Number of the tier of that kind among a device's tiers.
     pub fn tier_named(&self, device: DeviceId, name: &str) -> Option<usize> {

@@ -117,20 +117,6 @@ impl Layout {
     pub fn with_front(self, front: Option<Front>) -> Layout {
         Layout { front, ..self }
     }
-    /// Reads an order like `tp-cp-ep-dp-pp` (also with commas), fastest first.
-    ///
-    /// # Errors
-    /// A part is no axis.
-    pub fn parse_order(text: &str) -> Result<Vec<Axis>, SpecError> {
-        text.split(['-', ','])
-            .map(|name| {
-                Axis::ALL.into_iter().find(|axis| axis.name() == name.trim()).ok_or_else(|| {
-                    SpecError::at("order", format!("`{name}` is no axis"))
-                        .allowed("tp, cp, ep, dp, pp, joined by `-`")
-                })
-            })
-            .collect()
-    }
     /// The same layout with rank `i` on device `devices[i]`.
     ///
     /// # Errors
@@ -290,8 +276,8 @@ mod tests {
 
     #[test]
     fn the_order_decides_which_ranks_are_neighbours() {
-        let order = Layout::parse_order("pp-tp").unwrap();
-        let layout = Layout::new(&order, &[(Axis::Tp, 2), (Axis::Pp, 3), (Axis::Dp, 2)]).unwrap();
+        let layout =
+            Layout::new(&[Axis::Pp, Axis::Tp], &[(Axis::Tp, 2), (Axis::Pp, 3), (Axis::Dp, 2)]).unwrap();
         assert_eq!(layout.group(RankId(0), &[Axis::Pp]), [0, 1, 2].map(RankId));
         assert_eq!(layout.group(RankId(0), &[Axis::Tp]), [0, 3].map(RankId));
         assert_eq!(layout.group(RankId(7), &[Axis::Tp, Axis::Dp]), [1, 4, 7, 10].map(RankId));

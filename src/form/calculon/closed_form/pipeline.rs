@@ -61,11 +61,7 @@ pub struct CalculonPipeline {
     pub forward_p2p: f64,
     /// Seconds of one backward transfer c_b; in inference the bare latency.
     pub backward_p2p: f64,
-    /// Seconds of a forward block with exposed communication, the edge block with its transfer, without offload.
-    pub forward_alone: PerBlock<f64>,
-    /// The same backward, with recomputation.
-    pub backward_alone: PerBlock<f64>,
-    /// Offload beside those.
+    /// Offload beside the blocks.
     pub offload: Offload,
     /// Seconds of a forward block with offload (bf, ef).
     pub forward: PerBlock<f64>,
@@ -98,8 +94,6 @@ impl CalculonPipeline {
             backward_bytes,
             forward_p2p,
             backward_p2p,
-            forward_alone,
-            backward_alone,
             offload,
             forward,
             backward,

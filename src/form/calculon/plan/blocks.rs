@@ -8,7 +8,7 @@ use stepsim_core::program::{
 };
 use stepsim_core::units::Time;
 use stepsim_step::plan::pipeline::{Channel, Message, StageWork, Task};
-use stepsim_step::schedule::{Data, MicroBatchPass, Pass};
+use stepsim_step::schedule::{Data, Pass, SlotPass};
 
 /// Streams of the open program.
 #[derive(Clone, Copy, Debug, Default)]
@@ -193,7 +193,7 @@ impl<'a> BlockWriter<'a> {
         }
     }
 
-    fn away_index(&self, part: MicroBatchPass, block: u32) -> usize {
+    fn away_index(&self, part: SlotPass, block: u32) -> usize {
         let (chunk, m) = (u64::from(part.chunk), u64::from(self.step.micro_batches));
         ((chunk * u64::from(self.step.blocks) + u64::from(block)) * m + u64::from(part.micro_batch)) as usize
     }

@@ -12,7 +12,7 @@ use std::io;
 
 use super::places::span;
 use super::shown::{Detail, Timeline, TracedRank};
-use crate::trace::writer::{ArgumentValue, CounterUnit, Sink};
+use crate::trace::writer::{CounterUnit, Sink, Value};
 use stepsim_core::program::{MemoryClass, MemoryEffect, MemoryWhen, Program};
 use stepsim_core::units::Time;
 
@@ -64,7 +64,7 @@ pub fn memory(
         let told = of_classes.into_iter().filter(|(_, level)| tells(level, most));
         for (series, (start, points)) in told.chain([("total", total)]) {
             let track = sink.counter_track(pid, &title, series, CounterUnit::Bytes)?;
-            let put = |ns, v| sink.counter(track, ns, ArgumentValue::Uint(v));
+            let put = |ns, v| sink.counter(track, ns, Value::Uint(v));
             let points = if timeline.detail == Detail::Op { points } else { highest(points, start) };
             values += write_steps(points.into_iter(), start, timeline.window_ns(), put)?;
         }

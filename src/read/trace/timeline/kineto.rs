@@ -23,7 +23,7 @@ use super::names;
 use super::places::{direction, span};
 use super::rows::{Pairs, RankRows, SliceLevel, SlicePiece};
 use super::shown::{Timeline, TimelineSummary, TracedRank};
-use crate::trace::writer::ArgumentValue;
+use crate::trace::writer::Value;
 use crate::trace::writer::json::{push_head, push_members, push_milli, push_string, push_uint, push_value};
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{OpInfo, Program, StreamKind, Work};
@@ -158,7 +158,7 @@ impl<W: Write> KinetoFile<'_, W> {
         name: &str,
         [pid, tid]: [u64; 2],
         [start, end]: [u64; 2],
-        args: &[(&str, ArgumentValue)],
+        args: &[(&str, Value)],
     ) -> io::Result<()> {
         let text = &mut self.text;
         text.extend_from_slice(b",\n{\"ph\":\"X\",\"cat\":");
@@ -216,8 +216,7 @@ impl<W: Write> KinetoFile<'_, W> {
     fn call(&mut self, name: &str) -> io::Result<u64> {
         self.calls += 1;
         let (number, start) = (self.calls, self.calls * CALL + WITHIN_OPERATOR);
-        let args =
-            [("correlation", ArgumentValue::Uint(number)), ("External id", ArgumentValue::Uint(number))];
+        let args = [("correlation", Value::Uint(number)), ("External id", Value::Uint(number))];
         self.slice("cuda_runtime", name, [HOST, HOST_THREAD], [start, start + CALL_LASTS], &args)?;
         Ok(number)
     }
@@ -225,7 +224,7 @@ impl<W: Write> KinetoFile<'_, W> {
     /// Launches what has this name: the operator with the call in it, and where the arrow to the device begins.
     fn launch(&mut self, call: &str, name: &str) -> io::Result<u64> {
         let start = (self.calls + 1) * CALL;
-        let args = [("External id", ArgumentValue::Uint(self.calls + 1))];
+        let args = [("External id", Value::Uint(self.calls + 1))];
         let ends = start + CALL_LASTS + 2 * WITHIN_OPERATOR;
         self.slice("cpu_op", name, [HOST, HOST_THREAD], [start, ends], &args)?;
         let number = self.call(call)?;
@@ -253,13 +252,13 @@ impl<W: Write> KinetoFile<'_, W> {
         let waited = self.call("cudaStreamWaitEvent")?;
         let stream = FIRST_STREAM + u64::from(piece.row);
         let args = [
-            ("correlation", ArgumentValue::Uint(waited)),
-            ("device", ArgumentValue::Uint(0)),
-            ("context", ArgumentValue::Uint(1)),
-            ("stream", ArgumentValue::Uint(stream)),
-            ("wait_on_stream", ArgumentValue::Uint(FIRST_STREAM + u64::from(row))),
-            ("wait_on_cuda_event_record_corr_id", ArgumentValue::Uint(recorded)),
-            ("wait_on_cuda_event_id", ArgumentValue::Uint(recorded)),
+            ("correlation", Value::Uint(waited)),
+            ("device", Value::Uint(0)),
+            ("context", Value::Uint(1)),
+            ("stream", Value::Uint(stream)),
+            ("wait_on_stream", Value::Uint(FIRST_STREAM + u64::from(row))),
+            ("wait_on_cuda_event_record_corr_id", Value::Uint(recorded)),
+            ("wait_on_cuda_event_id", Value::Uint(recorded)),
         ];
         let at = shift + piece.start - self.timeline.window_ns().0.min(piece.start);
         self.slice("cuda_sync", "Stream Wait Event", [DEVICE, stream], [at, at], &args)
@@ -308,11 +307,11 @@ impl<W: Write> KinetoFile<'_, W> {
         }
         let info = &self.program.infos[op.info as usize];
         let mut args = vec![
-            ("device", ArgumentValue::Uint(0)),
-            ("context", ArgumentValue::Uint(1)),
-            ("stream", ArgumentValue::Uint(stream)),
-            ("correlation", ArgumentValue::Uint(number)),
-            ("External id", ArgumentValue::Uint(number)),
+            ("device", Value::Uint(0)),
+            ("context", Value::Uint(1)),
+            ("stream", Value::Uint(stream)),
+            ("correlation", Value::Uint(number)),
+            ("External id", Value::Uint(number)),
         ];
         if call.is_none() {
             args.clear();
@@ -324,14 +323,14 @@ impl<W: Write> KinetoFile<'_, W> {
             let comm = world.slots_of(self.traced.rank)[usize::from(slot)];
             let members = world.members_of(comm).len() as u64;
             args.extend([
-                ("Collective name", ArgumentValue::Text(self.collective(id).1)),
-                ("dtype", ArgumentValue::Text("Byte")),
-                ("In msg nelems", ArgumentValue::Uint(info.bytes as u64)),
-                ("Out msg nelems", ArgumentValue::Uint(info.bytes as u64)),
-                ("Group size", ArgumentValue::Uint(members)),
+                ("Collective name", Value::Text(self.collective(id).1)),
+                ("dtype", Value::Text("Byte")),
+                ("In msg nelems", Value::Uint(info.bytes as u64)),
+                ("Out msg nelems", Value::Uint(info.bytes as u64)),
+                ("Group size", Value::Uint(members)),
             ]);
             let group = comm.0.to_string();
-            args.push(("Process Group Name", ArgumentValue::Text(&group)));
+            args.push(("Process Group Name", Value::Text(&group)));
             return self.slice(category, &name, [DEVICE, stream], time, &args);
         }
         let args = args.clone();
@@ -371,11 +370,11 @@ impl<W: Write> KinetoFile<'_, W> {
             if !change.allocates {
                 text.push(b'-');
             }
-            push_value(text, ArgumentValue::Uint(change.bytes));
+            push_value(text, Value::Uint(change.bytes));
             text.extend_from_slice(b",\"Total Allocated\":");
-            push_value(text, ArgumentValue::Uint(level));
+            push_value(text, Value::Uint(level));
             text.extend_from_slice(b",\"Total Reserved\":");
-            push_value(text, ArgumentValue::Uint(level));
+            push_value(text, Value::Uint(level));
             text.extend_from_slice(b"}}");
             self.summary.counter_values += 1;
             self.hand_on()?;

@@ -12,9 +12,7 @@ use super::rows::{Pairs, RankRows, SlicePiece};
 use super::shown::{Detail, StallSlice, Timeline, TimelineSummary, TracedRank};
 use super::{counters, names, shares, stalls};
 use crate::analysis::memory;
-use crate::trace::writer::{
-    ArgumentName, ArgumentValue, Counter, CounterUnit, Sink, Slice, SliceKind, Thread,
-};
+use crate::trace::writer::{ArgumentName, Counter, CounterUnit, Sink, Slice, SliceKind, Thread, Value};
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{NO_MICRO_BATCH, Op, Program, StreamKind};
 use stepsim_core::units::Time;
@@ -47,7 +45,7 @@ pub struct TimelineLayout<'a> {
     pub(super) beside: SideOps,
     /// By tier of the world, whether several ranks use it.
     shared: Vec<bool>,
-    pub(super) args: Vec<(ArgumentName, ArgumentValue<'static>)>,
+    pub(super) args: Vec<(ArgumentName, Value<'static>)>,
     ids: [Vec<u64>; 2],
 }
 
@@ -111,11 +109,8 @@ impl<'a> TimelineLayout<'a> {
             let [start, end] = [ended, ended + *time].map(|at| at.round_ns().clamp(from, until));
             ended += *time;
             if start < end {
-                let kind = self.sink.kind(
-                    &format!("step {number}"),
-                    "round",
-                    &[("step", ArgumentValue::Uint(number))],
-                )?;
+                let kind =
+                    self.sink.kind(&format!("step {number}"), "round", &[("step", Value::Uint(number))])?;
                 self.plain(thread, kind, (start, end))?;
             }
         }
@@ -135,7 +130,7 @@ impl<'a> TimelineLayout<'a> {
         for stay in stretches.chunk_by(|a, b| a.rank == b.rank) {
             let (start, end) = (stay[0].start, stay[stay.len() - 1].end);
             let kind = self.named(&self.timeline.name_of(stay[0].rank), "path")?;
-            let args = [(self.keys.rank, ArgumentValue::Uint(u64::from(stay[0].rank.0)))];
+            let args = [(self.keys.rank, Value::Uint(u64::from(stay[0].rank.0)))];
             self.put(thread, kind, &Slice { start, end, args: &args, ..Slice::default() })?;
             for pass in stay {
                 let kind = self.named(&names::pass([(pass.phase, pass.micro_batch)]), "path pass")?;
@@ -309,7 +304,7 @@ impl<'a> TimelineLayout<'a> {
     fn levels(&mut self, track: Counter, points: &[(Time, u64)]) -> io::Result<()> {
         let start = points.first().map_or(0, |point| point.1);
         let points = points.iter().skip(1).map(|(time, n)| (time.round_ns(), *n));
-        let put = |ns, n| self.sink.counter(track, ns, ArgumentValue::Uint(n));
+        let put = |ns, n| self.sink.counter(track, ns, Value::Uint(n));
         self.summary.counter_values += counters::write_steps(points, start, self.timeline.window_ns(), put)?;
         Ok(())
     }
@@ -351,8 +346,8 @@ impl<'a> TimelineLayout<'a> {
             self.args.clear();
             let micro_batch = names::micro_batch(op.micro_batch);
             self.args.extend(micro_batch.map(|m| (self.keys.micro_batch, m)));
-            self.args.push((self.keys.rank, ArgumentValue::Uint(u64::from(traced.rank.0))));
-            self.args.extend((step.ops > 1).then_some((self.keys.ops, ArgumentValue::Uint(step.ops))));
+            self.args.push((self.keys.rank, Value::Uint(u64::from(traced.rank.0))));
+            self.args.extend((step.ops > 1).then_some((self.keys.ops, Value::Uint(step.ops))));
             let (out, into) = (step.out.as_slice(), step.into.as_slice());
             self.sink.slice(thread, kind, &Slice { start, end, args: &self.args, out, into, alike: None })?;
             self.summary.slices += 1;
@@ -370,7 +365,7 @@ impl<'a> TimelineLayout<'a> {
     ) -> io::Result<()> {
         let kind = self.named(wait, "critical")?;
         let (start, end) = (step.link.start.round_ns(), step.link.end.round_ns());
-        let args = [(self.keys.rank, ArgumentValue::Uint(u64::from(traced.rank.0)))];
+        let args = [(self.keys.rank, Value::Uint(u64::from(traced.rank.0)))];
         self.put(thread, kind, &Slice { start, end, args: &args, ..Slice::default() })
     }
 
@@ -382,14 +377,14 @@ impl<'a> TimelineLayout<'a> {
             return self.sink.kind(&names::op(row, info), "critical", &names::arguments(info));
         }
         let layer = info.layer.filter(|_| self.timeline.detail == Detail::Layer);
-        let phase = [("phase", ArgumentValue::Text(info.phase.name()))];
+        let phase = [("phase", Value::Text(info.phase.name()))];
         let args: Vec<_> = phase.into_iter().chain(names::place_arguments(layer, NO_MICRO_BATCH)).collect();
         self.sink.kind(&names::stretch(row, layer, info.phase), "critical", &args)
     }
 
     /// The kind of a stall by its cause, or of a stretch of them by its name.
     fn stall(&mut self, name: &str, category: &'static str) -> io::Result<SliceKind> {
-        self.kind_of(name, category, &[("cause", ArgumentValue::Text(name))])
+        self.kind_of(name, category, &[("cause", Value::Text(name))])
     }
 
     /// A kind that its name says all of.
@@ -401,7 +396,7 @@ impl<'a> TimelineLayout<'a> {
         &mut self,
         name: &str,
         category: &'static str,
-        args: &[(&str, ArgumentValue)],
+        args: &[(&str, Value)],
     ) -> io::Result<SliceKind> {
         let known = self.kinds.named.entry(category).or_default();
         if let Some(kind) = known.get(name) {
@@ -429,19 +424,19 @@ impl<'a> TimelineLayout<'a> {
             if let Some(stretch) = stretches.next_if(|stretch| stretch.first == i) {
                 let kind = self.stall(&stretch.name, "stalls")?;
                 let (start, end) = stretch.span;
-                let args = [(self.keys.stalls, ArgumentValue::Uint(stretch.stalls))];
+                let args = [(self.keys.stalls, Value::Uint(stretch.stalls))];
                 self.put(thread, kind, &Slice { start, end, args: &args, ..Slice::default() })?;
             }
-            let mut args = vec![(self.keys.rank, ArgumentValue::Uint(u64::from(traced.rank.0)))];
+            let mut args = vec![(self.keys.rank, Value::Uint(u64::from(traced.rank.0)))];
             if !stall.waited_for.is_empty() {
-                args.push((self.keys.waited_for, ArgumentValue::Text(&stall.waited_for)));
+                args.push((self.keys.waited_for, Value::Text(&stall.waited_for)));
             }
             let keys = [self.keys.waited_rank, self.keys.waited_layer, self.keys.waited_micro_batch];
             let waited = keys.into_iter().zip(stalls::waited(self.timeline, stall));
-            args.extend(waited.filter_map(|(key, value)| Some((key, ArgumentValue::Uint(value?)))));
+            args.extend(waited.filter_map(|(key, value)| Some((key, Value::Uint(value?)))));
             if let Some((link, sharers)) = &stall.shared {
-                args.push((self.keys.link, ArgumentValue::Text(link)));
-                args.push((self.keys.sharers, ArgumentValue::Uint(u64::from(*sharers))));
+                args.push((self.keys.link, Value::Text(link)));
+                args.push((self.keys.sharers, Value::Uint(u64::from(*sharers))));
             }
             take_ids(&mut out, i, &mut self.ids[0]);
             take_ids(&mut into, i, &mut self.ids[1]);
@@ -470,7 +465,7 @@ impl<'a> TimelineLayout<'a> {
                 (change.time.round_ns(), (share * 1e5).round() as u64)
             });
             self.summary.counter_values += counters::write_steps(points, 0, (from, until), |ns, v| {
-                self.sink.counter(track, ns, ArgumentValue::Milli(v))
+                self.sink.counter(track, ns, Value::Milli(v))
             })?;
         }
         Ok(())

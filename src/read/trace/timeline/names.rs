@@ -10,7 +10,7 @@
 
 use std::fmt::Write;
 
-use crate::trace::writer::ArgumentValue;
+use crate::trace::writer::Value;
 use stepsim_core::program::{NO_MICRO_BATCH, OpInfo, Phase, StreamKind};
 
 /// Short names of collectives, as the field writes them.
@@ -108,12 +108,12 @@ pub fn merged(mut phases: impl Iterator<Item = Phase>) -> Phase {
 
 /// Arguments that all executions of an op have, whatever the micro-batch.
 /// Bytes and FLOPs are whole: means over draws have digits that are not the same on every machine.
-pub fn arguments(info: &OpInfo) -> Vec<(&'static str, ArgumentValue<'_>)> {
+pub fn arguments(info: &OpInfo) -> Vec<(&'static str, Value<'_>)> {
     let mut args = Vec::with_capacity(6);
-    args.extend([("op", ArgumentValue::Text(&info.name)), ("phase", ArgumentValue::Text(info.phase.name()))]);
+    args.extend([("op", Value::Text(&info.name)), ("phase", Value::Text(info.phase.name()))]);
     args.extend(place_arguments(info.layer, NO_MICRO_BATCH));
-    args.extend((info.flops > 0.0).then_some(("flops", ArgumentValue::Float(info.flops.round()))));
-    args.extend((info.bytes > 0.0).then_some(("bytes", ArgumentValue::Float(info.bytes.round()))));
+    args.extend((info.flops > 0.0).then_some(("flops", Value::Float(info.flops.round()))));
+    args.extend((info.bytes > 0.0).then_some(("bytes", Value::Float(info.bytes.round()))));
     args
 }
 
@@ -121,14 +121,14 @@ pub fn arguments(info: &OpInfo) -> Vec<(&'static str, ArgumentValue<'_>)> {
 pub fn place_arguments<'v>(
     layer: Option<u32>,
     micro_batch: u32,
-) -> impl Iterator<Item = (&'static str, ArgumentValue<'v>)> {
-    let layer = layer.map(|layer| ("layer", ArgumentValue::Uint(u64::from(layer))));
+) -> impl Iterator<Item = (&'static str, Value<'v>)> {
+    let layer = layer.map(|layer| ("layer", Value::Uint(u64::from(layer))));
     layer.into_iter().chain(self::micro_batch(micro_batch).map(|number| ("micro_batch", number)))
 }
 
 /// The number of a micro-batch, if it is one.
-pub fn micro_batch<'v>(number: u32) -> Option<ArgumentValue<'v>> {
-    (number != NO_MICRO_BATCH).then_some(ArgumentValue::Uint(number.into()))
+pub fn micro_batch<'v>(number: u32) -> Option<Value<'v>> {
+    (number != NO_MICRO_BATCH).then_some(Value::Uint(number.into()))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::counters::{self, write_steps};
 use super::places::span;
 use super::shown::{Timeline, TracedRank};
 use crate::analysis::stretches::Stretches;
-use crate::trace::writer::{ArgumentValue, CounterUnit, Sink};
+use crate::trace::writer::{CounterUnit, Sink, Value};
 use stepsim_core::program::{MemoryClass, StreamKind};
 use stepsim_core::units::Time;
 
@@ -56,7 +56,7 @@ pub fn write(
     let mut values = 0;
     for (series, points) in rows.into_iter().filter(|(_, points)| points.iter().any(|p| p.1 != points[0].1)) {
         let track = sink.counter_track(pid, &name, &series, CounterUnit::Percent)?;
-        let put = |ns, share| sink.counter(track, ns, ArgumentValue::Milli(share));
+        let put = |ns, share| sink.counter(track, ns, Value::Milli(share));
         values += write_steps(points.iter().copied(), points[0].1, timeline.window_ns(), put)?;
     }
     Ok(values)

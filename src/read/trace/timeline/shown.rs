@@ -4,7 +4,7 @@ use std::io;
 
 use crate::analysis::link_rates::RateChange;
 use crate::analysis::stretches::Stretches;
-use crate::trace::writer::ArgumentValue;
+use crate::trace::writer::Value;
 use stepsim_core::declare::named;
 use stepsim_core::engine::Record;
 use stepsim_core::ids::{OpId, RankId, ResourceId};
@@ -170,11 +170,11 @@ impl RunMeta {
     pub fn number(&mut self, key: &str, value: f64) {
         self.0.push((key.to_owned(), MetaValue::Number(value)));
     }
-    pub(super) fn values(&self) -> Vec<(&str, ArgumentValue<'_>)> {
+    pub(super) fn values(&self) -> Vec<(&str, Value<'_>)> {
         let value = |v| match v {
-            &MetaValue::Int(n) => ArgumentValue::Uint(n),
-            &MetaValue::Number(x) => ArgumentValue::Float(x),
-            MetaValue::Text(t) => ArgumentValue::Text(t),
+            &MetaValue::Int(n) => Value::Uint(n),
+            &MetaValue::Number(x) => Value::Float(x),
+            MetaValue::Text(t) => Value::Text(t),
         };
         self.0.iter().map(|(key, v)| (key.as_str(), value(v))).collect()
     }

@@ -9,7 +9,7 @@ use super::places::direction;
 use super::rows::{RankRows, SliceLevel, SlicePiece};
 use super::shown::{Detail, TracedRank};
 use super::{names, passes};
-use crate::trace::writer::{ArgumentValue, SliceKind};
+use crate::trace::writer::{SliceKind, Value};
 use stepsim_core::engine::kernel_time;
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{Program, StreamKind, Work};
@@ -34,10 +34,10 @@ impl TimelineLayout<'_> {
         let mut args = Vec::with_capacity(4);
         let words = [("phase", "micro_batch"), ("second_phase", "second_micro_batch")];
         for ((phase, micro_batch), (phase_key, key)) in parts.into_iter().zip(words) {
-            args.push((phase_key, ArgumentValue::Text(phase.name())));
+            args.push((phase_key, Value::Text(phase.name())));
             args.extend(names::place_arguments(None, micro_batch).map(|(_, value)| (key, value)));
         }
-        args.extend(step.map(|step| ("step", ArgumentValue::Uint(step))));
+        args.extend(step.map(|step| ("step", Value::Uint(step))));
         let kind = self.sink.kind(&key.0, category, &args)?;
         self.kinds.passes.insert(key, kind);
         Ok(kind)
@@ -73,7 +73,7 @@ impl TimelineLayout<'_> {
             }
             let name = names::op(row, info);
             let mut args = names::arguments(info);
-            args.extend(key.3.map(|step| ("step", ArgumentValue::Uint(step))));
+            args.extend(key.3.map(|step| ("step", Value::Uint(step))));
             let kind = self.sink.kind(&name, row.name(), &args)?;
             self.kinds.ops.insert(key, kind);
             return Ok(kind);
@@ -87,7 +87,7 @@ impl TimelineLayout<'_> {
         }
         let name = names::stretch(row, layer, phase);
         let category = if piece.level == SliceLevel::Layer { "layer" } else { row.name() };
-        let phase = [("phase", ArgumentValue::Text(phase.name()))];
+        let phase = [("phase", Value::Text(phase.name()))];
         let args: Vec<_> = phase.into_iter().chain(names::place_arguments(layer, op.micro_batch)).collect();
         let kind = self.sink.kind(&name, category, &args)?;
         self.kinds.merged.insert(key, kind);
@@ -114,18 +114,18 @@ impl TimelineLayout<'_> {
             self.args.extend(micro_batch.map(|m| (keys.micro_batch, m)));
         }
         if ops.len() > 1 || piece.level != SliceLevel::Op {
-            self.args.push((keys.ops, ArgumentValue::Uint(ops.len() as u64)));
-            self.args.push((keys.busy, ArgumentValue::Milli(busy.round_ns())));
-            self.args.extend((flops > 0.0).then_some((keys.flops, ArgumentValue::Float(flops.round()))));
-            self.args.extend((bytes > 0.0).then_some((keys.bytes, ArgumentValue::Float(bytes.round()))));
+            self.args.push((keys.ops, Value::Uint(ops.len() as u64)));
+            self.args.push((keys.busy, Value::Milli(busy.round_ns())));
+            self.args.extend((flops > 0.0).then_some((keys.flops, Value::Float(flops.round()))));
+            self.args.extend((bytes > 0.0).then_some((keys.bytes, Value::Float(bytes.round()))));
         }
         // FLOP per picosecond is TFLOP/s; bytes per picosecond, a thousand GB/s.
         let per_ps = |amount: f64| amount / busy.0 as f64;
         if flops > 0.0 {
-            self.args.push((keys.tflops, ArgumentValue::Milli((per_ps(flops) * 1e3).round() as u64)));
+            self.args.push((keys.tflops, Value::Milli((per_ps(flops) * 1e3).round() as u64)));
         }
         if bytes > 0.0 {
-            self.args.push((keys.gbps, ArgumentValue::Milli((per_ps(bytes) * 1e6).round() as u64)));
+            self.args.push((keys.gbps, Value::Milli((per_ps(bytes) * 1e6).round() as u64)));
         }
         if beside_kernels(rows.rows[piece.row as usize].kind) {
             self.beside_kernels(traced, ops);
@@ -136,10 +136,10 @@ impl TimelineLayout<'_> {
                 Work::Comm { .. } => self.communication(traced, *op, busy),
             }
             if let Some(slack) = self.timeline.slack {
-                self.args.push((keys.slack, ArgumentValue::Milli(slack(traced.source, *op).round_ns())));
+                self.args.push((keys.slack, Value::Milli(slack(traced.source, *op).round_ns())));
             }
             if self.on_path.contains(op) {
-                self.args.push((keys.critical, ArgumentValue::Uint(1)));
+                self.args.push((keys.critical, Value::Uint(1)));
             }
         }
     }
@@ -147,7 +147,7 @@ impl TimelineLayout<'_> {
     /// Arguments of transfers that run beside kernels: of one, when it was issued and needed; of all, how long it was
     /// hidden.
     fn beside_kernels(&mut self, traced: &TracedRank, ops: &[OpId]) {
-        let us = |time: Time| ArgumentValue::Milli(time.round_ns());
+        let us = |time: Time| Value::Milli(time.round_ns());
         let spans = ops.iter().map(|op| self.timeline.record.span(traced.source, *op));
         let hidden = spans.map(|(start, end)| self.beside.hidden(start, end)).fold(Time::ZERO, Time::add);
         if let [op] = ops {
@@ -168,11 +168,10 @@ impl TimelineLayout<'_> {
         let alone = kernel_time(self.timeline.world, traced.rank, op, nominal.0);
         let us = |from: u64, to: u64| (to as f64 - from as f64) / 1e6;
         let (noise, interference) = (us(nominal.0, alone), us(alone, took.0));
-        self.args.push((self.keys.nominal, ArgumentValue::Float(us(0, nominal.0))));
-        self.args.extend((noise != 0.0).then_some((self.keys.noise, ArgumentValue::Float(noise))));
-        self.args.extend(
-            (interference != 0.0).then_some((self.keys.interference, ArgumentValue::Float(interference))),
-        );
+        self.args.push((self.keys.nominal, Value::Float(us(0, nominal.0))));
+        self.args.extend((noise != 0.0).then_some((self.keys.noise, Value::Float(noise))));
+        self.args
+            .extend((interference != 0.0).then_some((self.keys.interference, Value::Float(interference))));
     }
 
     /// Arguments of one communication op: with whom, and what sharing added.
@@ -186,15 +185,15 @@ impl TimelineLayout<'_> {
         match (members, direction(row, &program.infos[op.info as usize].name)) {
             ([a, b], Some(_)) => {
                 let peer = if *a == traced.rank { b } else { a };
-                self.args.push((self.keys.peer, ArgumentValue::Uint(u64::from(peer.0))));
+                self.args.push((self.keys.peer, Value::Uint(u64::from(peer.0))));
             }
             ([] | [_], _) => {}
-            _ => self.args.push((self.keys.group_size, ArgumentValue::Uint(members.len() as u64))),
+            _ => self.args.push((self.keys.group_size, Value::Uint(members.len() as u64))),
         }
         if let Some(alone) = self.timeline.uncontended.and_then(|alone| alone(traced.rank, id)) {
             let added = busy.saturating_sub(alone);
-            self.args.push((self.keys.uncontended, ArgumentValue::Milli(alone.round_ns())));
-            self.args.push((self.keys.contention, ArgumentValue::Milli(added.round_ns())));
+            self.args.push((self.keys.uncontended, Value::Milli(alone.round_ns())));
+            self.args.push((self.keys.contention, Value::Milli(added.round_ns())));
         }
     }
 }

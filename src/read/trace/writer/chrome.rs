@@ -10,8 +10,8 @@ use std::io::{self, Write};
 
 use super::json::{push_head, push_members, push_milli, push_string, push_uint, push_value};
 use super::{
-    Arena, ArgumentName, ArgumentValue, BUFFER, Counter, CounterUnit, RenderedText, Sink, Slice, SliceKind,
-    Thread, arrow_head,
+    Arena, ArgumentName, BUFFER, Counter, CounterUnit, RenderedText, Sink, Slice, SliceKind, Thread, Value,
+    arrow_head,
 };
 
 /// Room that an event without texts of its own surely fits in; longer ones make the buffer grow.
@@ -76,13 +76,7 @@ impl<W: Write> Chrome<W> {
     }
 
     /// A metadata event: the name or place of a process or thread. Names come before the events that need a comma.
-    fn describe(
-        &mut self,
-        what: &str,
-        pid: u64,
-        tid: Option<u64>,
-        arg: (&str, ArgumentValue),
-    ) -> io::Result<()> {
+    fn describe(&mut self, what: &str, pid: u64, tid: Option<u64>, arg: (&str, Value)) -> io::Result<()> {
         self.room()?;
         let b = &mut self.buffer;
         b.extend_from_slice(if self.empty { b"\n" } else { b",\n" });
@@ -107,7 +101,7 @@ fn push_arrow(out: &mut Vec<u8>, start: &[u8], id: u64, thread: &[u8], ns: u64) 
 }
 
 impl<W: Write> Sink for Chrome<W> {
-    fn begin(&mut self, metadata: &[(&str, ArgumentValue)]) -> io::Result<()> {
+    fn begin(&mut self, metadata: &[(&str, Value)]) -> io::Result<()> {
         self.buffer.extend_from_slice(b"{\"displayTimeUnit\":\"ns\",\"metadata\":{");
         push_members(&mut self.buffer, metadata);
         self.buffer.extend_from_slice(b"},\"traceEvents\":[");
@@ -115,13 +109,13 @@ impl<W: Write> Sink for Chrome<W> {
     }
 
     fn process(&mut self, pid: u64, name: &str, order: u64) -> io::Result<()> {
-        self.describe("process_name", pid, None, ("name", ArgumentValue::Text(name)))?;
-        self.describe("process_sort_index", pid, None, ("sort_index", ArgumentValue::Uint(order)))
+        self.describe("process_name", pid, None, ("name", Value::Text(name)))?;
+        self.describe("process_sort_index", pid, None, ("sort_index", Value::Uint(order)))
     }
 
     fn thread(&mut self, pid: u64, tid: u64, name: &str) -> io::Result<Thread> {
-        self.describe("thread_name", pid, Some(tid), ("name", ArgumentValue::Text(name)))?;
-        self.describe("thread_sort_index", pid, Some(tid), ("sort_index", ArgumentValue::Uint(tid)))?;
+        self.describe("thread_name", pid, Some(tid), ("name", Value::Text(name)))?;
+        self.describe("thread_sort_index", pid, Some(tid), ("sort_index", Value::Uint(tid)))?;
         let mut text = Vec::new();
         push_head(&mut text, b",\n{\"ph\":\"X\"", pid, Some(tid));
         text.extend_from_slice(b",\"ts\":");
@@ -166,7 +160,7 @@ impl<W: Write> Sink for Chrome<W> {
         Ok(ArgumentName(self.keys.len() as u32 - 1))
     }
 
-    fn kind(&mut self, name: &str, category: &str, args: &[(&str, ArgumentValue)]) -> io::Result<SliceKind> {
+    fn kind(&mut self, name: &str, category: &str, args: &[(&str, Value)]) -> io::Result<SliceKind> {
         let text = &mut self.text;
         text.clear();
         text.extend_from_slice(b",\"name\":");
@@ -214,10 +208,8 @@ impl<W: Write> Sink for Chrome<W> {
         Ok(())
     }
 
-    fn counter(&mut self, counter: Counter, ns: u64, value: ArgumentValue) -> io::Result<()> {
-        if matches!(value, ArgumentValue::Text(_))
-            || matches!(value, ArgumentValue::Float(x) if !x.is_finite())
-        {
+    fn counter(&mut self, counter: Counter, ns: u64, value: Value) -> io::Result<()> {
+        if matches!(value, Value::Text(_)) || matches!(value, Value::Float(x) if !x.is_finite()) {
             return Ok(()); // a counter without a number makes Perfetto v52 loop for ever
         }
         self.room()?;

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use super::ArgumentValue;
+use super::Value;
 
 /// Appends `text` as a JSON string with its quotes.
 pub fn push_string(out: &mut Vec<u8>, text: &str) {
@@ -55,14 +55,14 @@ pub fn push_milli(out: &mut Vec<u8>, thousandths: u64) {
 }
 
 /// Appends a value. Numbers that JSON does not have become `null`.
-pub fn push_value(out: &mut Vec<u8>, value: ArgumentValue) {
+pub fn push_value(out: &mut Vec<u8>, value: Value) {
     match value {
-        ArgumentValue::Uint(n) => push_uint(out, n),
-        ArgumentValue::Milli(n) => push_milli(out, n),
-        ArgumentValue::Text(text) => push_string(out, text),
-        ArgumentValue::Float(x) if !x.is_finite() => out.extend_from_slice(b"null"),
-        ArgumentValue::Float(x) if x.fract() == 0.0 && (0.0..9e18).contains(&x) => push_uint(out, x as u64),
-        ArgumentValue::Float(x) => write!(out, "{x:?}").expect("a Vec takes every write"),
+        Value::Uint(n) => push_uint(out, n),
+        Value::Milli(n) => push_milli(out, n),
+        Value::Text(text) => push_string(out, text),
+        Value::Float(x) if !x.is_finite() => out.extend_from_slice(b"null"),
+        Value::Float(x) if x.fract() == 0.0 && (0.0..9e18).contains(&x) => push_uint(out, x as u64),
+        Value::Float(x) => write!(out, "{x:?}").expect("a Vec takes every write"),
     }
 }
 
@@ -78,7 +78,7 @@ pub fn push_head(out: &mut Vec<u8>, start: &[u8], pid: u64, tid: Option<u64>) {
 }
 
 /// Appends `"key":value` pairs with commas between them.
-pub fn push_members(out: &mut Vec<u8>, members: &[(&str, ArgumentValue)]) {
+pub fn push_members(out: &mut Vec<u8>, members: &[(&str, Value)]) {
     for (i, (key, value)) in members.iter().enumerate() {
         if i > 0 {
             out.push(b',');
@@ -105,7 +105,7 @@ mod tests {
         #[test]
         fn any_finite_number_comes_back_from_json(x in proptest::num::f64::NORMAL | proptest::num::f64::ZERO) {
             let mut out = Vec::new();
-            push_value(&mut out, ArgumentValue::Float(x));
+            push_value(&mut out, Value::Float(x));
             prop_assert_eq!(serde_json::from_slice::<f64>(&out).unwrap(), x);
         }
     }
@@ -125,10 +125,7 @@ mod tests {
     #[test]
     fn numbers_that_json_lacks_are_null() {
         let mut out = Vec::new();
-        push_members(
-            &mut out,
-            &[("a", ArgumentValue::Float(f64::NAN)), ("b", ArgumentValue::Float(f64::INFINITY))],
-        );
+        push_members(&mut out, &[("a", Value::Float(f64::NAN)), ("b", Value::Float(f64::INFINITY))]);
         assert_eq!(out, br#""a":null,"b":null"#);
     }
 }

@@ -41,7 +41,7 @@ pub struct ArgumentName(pub(super) u32);
 
 /// The value of an argument or a counter.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum ArgumentValue<'a> {
+pub enum Value<'a> {
     /// A whole number.
     Uint(u64),
     /// A number of thousandths, written with three decimals: `Milli(1500)` is 1.500.
@@ -60,7 +60,7 @@ pub struct Slice<'a> {
     /// End in nanoseconds, later than the start.
     pub end: u64,
     /// Arguments beside the fixed ones of its kind.
-    pub args: &'a [(ArgumentName, ArgumentValue<'a>)],
+    pub args: &'a [(ArgumentName, Value<'a>)],
     /// Arrows that leave it.
     pub out: &'a [u64],
     /// Arrows that arrive at it.
@@ -90,7 +90,7 @@ pub enum CounterUnit {
 /// A writer of timelines.
 pub trait Sink {
     /// Opens the file; `metadata` goes where the format has a place for it.
-    fn begin(&mut self, metadata: &[(&str, ArgumentValue)]) -> io::Result<()>;
+    fn begin(&mut self, metadata: &[(&str, Value)]) -> io::Result<()>;
     /// Declares a process. `order` is its place among the processes on screen.
     fn process(&mut self, pid: u64, name: &str, order: u64) -> io::Result<()>;
     /// Declares a thread of a declared process. Threads are shown in the order of their `tid`s.
@@ -107,11 +107,11 @@ pub trait Sink {
     /// Interns the name of an argument.
     fn key(&mut self, name: &str) -> io::Result<ArgumentName>;
     /// Interns a kind of slice.
-    fn kind(&mut self, name: &str, category: &str, args: &[(&str, ArgumentValue)]) -> io::Result<SliceKind>;
+    fn kind(&mut self, name: &str, category: &str, args: &[(&str, Value)]) -> io::Result<SliceKind>;
     /// Writes a slice.
     fn slice(&mut self, thread: Thread, kind: SliceKind, slice: &Slice) -> io::Result<()>;
     /// Writes the value that a counter has from `ns` on, unless it is no finite number.
-    fn counter(&mut self, counter: Counter, ns: u64, value: ArgumentValue) -> io::Result<()>;
+    fn counter(&mut self, counter: Counter, ns: u64, value: Value) -> io::Result<()>;
     /// Closes the file and flushes it.
     fn finish(&mut self) -> io::Result<()>;
 }

@@ -2,7 +2,7 @@
 
 use super::wires::{Channels, Wires};
 use super::{Channel, PipelineOptions, Receive, Sends, StageWork, Task};
-use crate::schedule::{Data, MicroBatchPass, Order, Pass, Seat, Slot, StageAt};
+use crate::schedule::{Data, Order, Pass, Seat, Slot, SlotPass, StageAt};
 use stepsim_core::ids::{OpId, TransferId};
 use stepsim_core::program::{NO_MICRO_BATCH, OpInfo, Phase, Program, ProgramBuilder, StreamKind, Work};
 use stepsim_core::units::Time;
@@ -73,7 +73,7 @@ pub(super) struct RankBuilder<'a> {
     /// The last op of the pass before.
     before: Option<OpId>,
     /// With exchanges between passes: what was made and is not sent yet. `None` without.
-    unsent: Option<Vec<(MicroBatchPass, OpId)>>,
+    unsent: Option<Vec<(SlotPass, OpId)>>,
     /// The exchange right before the pass at hand, if there is one.
     exchanged: Option<OpId>,
 }
@@ -124,11 +124,10 @@ impl<'a> RankBuilder<'a> {
         let order = self.order;
         let slots = &order.ranks[self.rank as usize];
         let chunks = self.inputs.len();
-        let (mut first, mut last) = (vec![usize::MAX; chunks], vec![0; chunks]);
+        let mut last = vec![0; chunks];
         for (i, chunk) in
             slots.iter().enumerate().flat_map(|(i, s)| s.parts().map(move |p| (i, p.chunk as usize)))
         {
-            first[chunk] = first[chunk].min(i);
             last[chunk] = i;
         }
         // Where all forward passes come first, the last one shares no exchange with the backward pass behind it.
@@ -145,10 +144,7 @@ impl<'a> RankBuilder<'a> {
                     let together = if steady && pair(&slots[i..]) { i..i + 2 } else { i..i + 1 };
                     self.exchange(&slots[together]);
                 }
-                let mut task = |part: MicroBatchPass| {
-                    let c = part.chunk as usize;
-                    self.task(part, first[c] == i, last[c] == i)
-                };
+                let mut task = |part: SlotPass| self.task(part, last[part.chunk as usize] == i);
                 match *slot {
                     Slot::Single(part) => {
                         let task = task(part);
@@ -215,7 +211,7 @@ impl<'a> RankBuilder<'a> {
         }
     }
     /// The border over which the input of a pass comes.
-    fn input_of(&self, part: MicroBatchPass, at: StageAt, data: Data) -> &ChunkBorder {
+    fn input_of(&self, part: SlotPass, at: StageAt, data: Data) -> &ChunkBorder {
         match self.order.placement.source_of(at, data, part.micro_batch) {
             Some((side, _)) if self.order.placement.is_side(side) && at.stage == 0 => {
                 &self.sides[0][self.order.placement.seat(side).rank as usize]
@@ -224,7 +220,7 @@ impl<'a> RankBuilder<'a> {
         }
     }
     /// The border over which the output of a pass goes.
-    fn output_of(&self, part: MicroBatchPass, data: Data) -> &ChunkBorder {
+    fn output_of(&self, part: SlotPass, data: Data) -> &ChunkBorder {
         let placement = &self.order.placement;
         let at = placement.stage(Seat { rank: self.rank, chunk: part.chunk });
         match placement.consumer_of(at, data, part.micro_batch) {
@@ -277,7 +273,7 @@ impl<'a> RankBuilder<'a> {
         ChunkBorder::Across(self.ends.len() - 1)
     }
 
-    fn task(&mut self, part: MicroBatchPass, first_of_chunk: bool, last_of_chunk: bool) -> Task {
+    fn task(&mut self, part: SlotPass, last_of_chunk: bool) -> Task {
         let mut exchange = self.exchanged.take();
         let at = self.order.placement.stage(Seat { rank: self.rank, chunk: part.chunk });
         let input = part.pass.makes().and_then(|data| match *self.input_of(part, at, data) {
@@ -300,7 +296,7 @@ impl<'a> RankBuilder<'a> {
                 Some(op)
             }
         });
-        Task { rank: self.rank, at, part, input, exchange, first_of_chunk, last_of_chunk }
+        Task { rank: self.rank, at, part, input, exchange, last_of_chunk }
     }
 
     /// The receive of one micro-batch; posts it and all that the producer makes before it, unless that is done.
@@ -353,7 +349,7 @@ impl<'a> RankBuilder<'a> {
     }
 
     /// Sends what `part` has made, now or with the next exchange, or remembers it for this rank.
-    fn output(&mut self, part: MicroBatchPass, done: OpId) {
+    fn output(&mut self, part: SlotPass, done: OpId) {
         match &mut self.unsent {
             Some(unsent) => unsent.push((part, done)),
             None => drop(self.send(part, done)),
@@ -366,7 +362,7 @@ impl<'a> RankBuilder<'a> {
     }
 
     /// Sends what `part` has made after `done`, if another rank takes it.
-    fn send(&mut self, part: MicroBatchPass, done: OpId) -> Option<OpId> {
+    fn send(&mut self, part: SlotPass, done: OpId) -> Option<OpId> {
         let data = part.pass.makes()?;
         if let ChunkBorder::Across(end) = *self.output_of(part, data) {
             let ChannelEnd { wire, lanes, .. } = &self.ends[end];

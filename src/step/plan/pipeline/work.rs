@@ -1,6 +1,6 @@
 //! The requests of a pipeline, and the work of its stages.
 
-use crate::schedule::{Data, MicroBatchPass, Pass, Seat, StageAt};
+use crate::schedule::{Data, Pass, Seat, SlotPass, StageAt};
 use stepsim_core::declare::defaults;
 use stepsim_core::ids::{OpId, TransferId};
 use stepsim_core::program::{Phase, Program, ProgramBuilder};
@@ -57,15 +57,13 @@ pub struct Task {
     /// The stage that the chunk is.
     pub at: StageAt,
     /// Pass, chunk and micro-batch.
-    pub part: MicroBatchPass,
+    pub part: SlotPass,
     /// The op that ends when the input is there: a receive, or on this rank the pass across the border (for the
     /// backward pass of the last stage its own forward pass). `None` for the first stage's forward pass and for weight
     /// gradients.
     pub input: Option<OpId>,
     /// The op that brought the input right before the pass, where passes exchange between them: hosts may wait for it.
     pub exchange: Option<OpId>,
-    /// No part of this chunk stands before it in the rank's order.
-    pub first_of_chunk: bool,
     /// No part of this chunk stands behind it in the rank's order.
     pub last_of_chunk: bool,
 }

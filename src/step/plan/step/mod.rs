@@ -12,7 +12,7 @@
 //!
 //! Hazards:
 //! * What decides what 3 writes must stand in the origin of `templates`, and a kernel gets its price from
-//!   `RankWriter::price` alone.
+//!   `Writer::price` alone.
 //! * All devices are taken to be of the class of the first: kernels are priced once.
 //! * Ranks of one pipeline stage share a program, so what differs inside a stage (a causal ring without zigzag, an
 //!   uneven load on experts) is priced for the rank that has most to do.
@@ -77,7 +77,7 @@ use stepsim_core::ids::{DeviceId, OpId, RankId, TransferId};
 use stepsim_core::kernel_class::KernelKind;
 use stepsim_core::program::{OpInfo, Program, World};
 use templates::{OnDevice, ProgramOrigin, Programs, TransfersByRank, VariantPrograms};
-use writer::RankWriter;
+use writer::Writer;
 
 /// The same prices on all devices.
 impl<P: Prices> PriceList for P {
@@ -240,7 +240,7 @@ pub fn plan_on(
             let order = own.as_ref().unwrap_or(&order);
             let mut stage = Stage::new(&setup, order, prices.on(kind.class), lowering, packed);
             let pipeline = pipeline::programs(order, options, &mut stage);
-            let RankWriter { used, reads, kernels, .. } = stage.w;
+            let Writer { used, reads, kernels, .. } = stage.w;
             Ok(VariantPrograms { variant: *kind, pipeline, used, reads, kernels })
         });
         written.collect()

@@ -24,7 +24,7 @@ use super::stage::Stage;
 use super::unit::FullRecompute;
 use crate::model::Item;
 use crate::plan::pipeline::{self, Task};
-use crate::schedule::{MicroBatchPass, Pass};
+use crate::schedule::{Pass, SlotPass};
 use crate::spec::workload::ExpertOverlap;
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{Phase, ProgramBuilder};
@@ -35,7 +35,7 @@ struct PairedBackward {
     chain: Chain,
     /// Weight gradients that may run, oldest first: unit, ops, and kernels of the experts' part, which come first.
     weights: Vec<(u32, Chain, u32)>,
-    part: MicroBatchPass,
+    part: SlotPass,
     /// The layer under way.
     open: Option<u32>,
     /// True if weight gradients run where they are made.
@@ -56,7 +56,7 @@ impl Stage<'_, '_> {
 
     /// True if both passes have exchanges, and none of them is repeated.
     pub(super) fn pairs_exchanges(&self, forward: &Task, backward: &Task) -> bool {
-        let has = |part: MicroBatchPass| self.exchanges[usize::from(part.chunk)];
+        let has = |part: SlotPass| self.exchanges[usize::from(part.chunk)];
         self.w.setup.shares.degrees.expert > 1
             && backward.part.pass == Pass::Backward
             && has(forward.part)
@@ -135,7 +135,7 @@ impl Stage<'_, '_> {
     fn backward_half(&mut self, b: &mut ProgramBuilder, task: &Task) -> PairedBackward {
         let fused = self.w.setup.shares.workload.expert.overlap == ExpertOverlap::MicroBatchesFusedGradients;
         let pass = if fused { Pass::Backward } else { Pass::InputGrad };
-        let part = MicroBatchPass { pass, ..task.part };
+        let part = SlotPass { pass, ..task.part };
         let chunk = usize::from(part.chunk);
         let range = self.w.first_unit[chunk]..self.w.first_unit[chunk + 1];
         let mut segments: Vec<(Visit, Rc<[Act]>)> = Vec::new();

@@ -15,13 +15,13 @@ use super::profile::transfer_of;
 use super::residency::visits::{PlannedVisit, RankVisits};
 use super::residency::{Policies, free};
 use super::unit::{FullRecompute, Label, Unit};
-use super::writer::RankWriter;
+use super::writer::Writer;
 use super::{Prices, Setup};
 use crate::collective::{Lowering, Op, Transfer};
 use crate::model::{CommGroup, Item};
 use crate::plan::launch::HostWait;
 use crate::plan::pipeline::{self, Channel, Message, StageWork, Task};
-use crate::schedule::{Data, MicroBatchPass, Order, Pass};
+use crate::schedule::{Data, Order, Pass, SlotPass};
 use crate::spec::stack::HostRead;
 use crate::spec::workload::PointToPoint;
 use stepsim_core::ids::OpId;
@@ -31,7 +31,7 @@ use stepsim_core::program::{
 
 /// The passes of a rank.
 pub(super) struct Stage<'a, 'm> {
-    pub(super) w: RankWriter<'a, 'm>,
+    pub(super) w: Writer<'a, 'm>,
     policies: Policies,
     acts: FxHashMap<(u32, Pass, bool, u32), Rc<[Act]>>,
     /// By chunk, pass, and first micro-batch of equal documents: the visits of that pass.
@@ -59,7 +59,7 @@ impl<'a, 'm> Stage<'a, 'm> {
         packed: PackedStages,
     ) -> Self {
         Stage {
-            w: RankWriter::new(setup, order, prices, lowering),
+            w: Writer::new(setup, order, prices, lowering),
             policies: Policies::of(&setup.shares),
             acts: FxHashMap::default(),
             passes: FxHashMap::default(),
@@ -143,7 +143,7 @@ impl<'a, 'm> Stage<'a, 'm> {
 
     /// The visits of one pass in order with their ops, with recomputation where it runs; found once a program, or
     /// once for equal documents.
-    pub(super) fn segments(&mut self, b: &mut ProgramBuilder, part: MicroBatchPass) -> Segments {
+    pub(super) fn segments(&mut self, b: &mut ProgramBuilder, part: SlotPass) -> Segments {
         let key = (part.chunk, part.pass, self.documents(part.micro_batch));
         if let Some(segments) = self.passes.get(&key) {
             return segments.clone();
@@ -153,8 +153,8 @@ impl<'a, 'm> Stage<'a, 'm> {
         segments
     }
 
-    fn new_segments(&mut self, b: &mut ProgramBuilder, part: MicroBatchPass) -> Segments {
-        let MicroBatchPass { pass, chunk, micro_batch } = part;
+    fn new_segments(&mut self, b: &mut ProgramBuilder, part: SlotPass) -> Segments {
+        let SlotPass { pass, chunk, micro_batch } = part;
         let chunk = usize::from(chunk);
         let range = self.w.first_unit[chunk]..self.w.first_unit[chunk + 1];
         let mut segments: Vec<(Visit, Rc<[Act]>)> = Vec::with_capacity(2 * range.len());
@@ -232,7 +232,7 @@ impl<'a, 'm> Stage<'a, 'm> {
     /// The visits of a whole step, in order.
     fn foresee(&mut self, b: &mut ProgramBuilder) -> Vec<PlannedVisit> {
         let order = self.w.order;
-        let parts: Vec<MicroBatchPass> = order.ranks[self.w.rank as usize]
+        let parts: Vec<SlotPass> = order.ranks[self.w.rank as usize]
             .iter()
             .flat_map(|slot| slot.parts())
             .filter(|p| p.pass != Pass::WeightGrad)

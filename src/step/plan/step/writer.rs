@@ -17,7 +17,7 @@ use stepsim_core::program::{NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Strea
 use stepsim_core::units::Time;
 
 /// The rank that is being written.
-pub(super) struct RankWriter<'a, 'm> {
+pub(super) struct Writer<'a, 'm> {
     pub setup: &'a Setup<'a>,
     /// The order of its passes.
     pub order: &'a Order,
@@ -47,7 +47,7 @@ pub(super) struct RankWriter<'a, 'm> {
     pub fresh: Vec<Vec<OpId>>,
 }
 
-impl<'a, 'm> RankWriter<'a, 'm> {
+impl<'a, 'm> Writer<'a, 'm> {
     pub fn new(
         setup: &'a Setup<'a>,
         order: &'a Order,
@@ -55,7 +55,7 @@ impl<'a, 'm> RankWriter<'a, 'm> {
         lowering: &'a mut Lowering<'m>,
     ) -> Self {
         let ranks = order.placement.ranks() as usize;
-        RankWriter {
+        Writer {
             setup,
             order,
             prices,

@@ -16,8 +16,7 @@ use std::io::{self, Write};
 use rustc_hash::FxHashMap;
 
 use super::{
-    Arena, ArgumentName, ArgumentValue, BUFFER, Counter, CounterUnit, RenderedText, Sink, Slice, SliceKind,
-    Thread,
+    Arena, ArgumentName, BUFFER, Counter, CounterUnit, RenderedText, Sink, Slice, SliceKind, Thread, Value,
 };
 
 /// All events belong to one sequence; interned numbers hold within it.
@@ -256,7 +255,7 @@ fn push_bytes(out: &mut Vec<u8>, field: u32, bytes: &[u8]) {
 
 /// `TrackEvent::debug_annotations`. A message's length stands before it, and follows from what is in it.
 #[inline]
-fn push_argument(out: &mut Vec<u8>, name: u64, value: ArgumentValue) {
+fn push_argument(out: &mut Vec<u8>, name: u64, value: Value) {
     let length = |of_value: u64| 1 + varint_length(name) + 1 + of_value;
     let mut head = |of_value| {
         push_varint(out, 4 << 3 | 2);
@@ -264,23 +263,23 @@ fn push_argument(out: &mut Vec<u8>, name: u64, value: ArgumentValue) {
         push_uint(out, 1, name);
     };
     match value {
-        ArgumentValue::Float(x) if !x.is_finite() => {}
-        ArgumentValue::Float(x) if x.fract() == 0.0 && (0.0..9e18).contains(&x) => {
-            push_argument(out, name, ArgumentValue::Uint(x as u64));
+        Value::Float(x) if !x.is_finite() => {}
+        Value::Float(x) if x.fract() == 0.0 && (0.0..9e18).contains(&x) => {
+            push_argument(out, name, Value::Uint(x as u64));
         }
-        ArgumentValue::Uint(n) => {
+        Value::Uint(n) => {
             head(varint_length(n));
             push_uint(out, 3, n);
         }
-        ArgumentValue::Milli(n) => {
+        Value::Milli(n) => {
             head(8);
             push_fixed(out, 5, (n as f64 / 1e3).to_le_bytes());
         }
-        ArgumentValue::Float(x) => {
+        Value::Float(x) => {
             head(8);
             push_fixed(out, 5, x.to_le_bytes());
         }
-        ArgumentValue::Text(t) => {
+        Value::Text(t) => {
             head(varint_length(t.len() as u64) + t.len() as u64);
             push_bytes(out, 6, t.as_bytes());
         }
@@ -296,7 +295,7 @@ fn push_interned(out: &mut Vec<u8>, name: u64, text: u64) {
 }
 
 impl<W: Write> Sink for Perfetto<W> {
-    fn begin(&mut self, _: &[(&str, ArgumentValue)]) -> io::Result<()> {
+    fn begin(&mut self, _: &[(&str, Value)]) -> io::Result<()> {
         push_uint(&mut self.packet, 10, SEQUENCE);
         push_uint(&mut self.packet, 13, CLEARED);
         self.send()?;
@@ -344,16 +343,14 @@ impl<W: Write> Sink for Perfetto<W> {
         Ok(ArgumentName(self.intern(ARGUMENT_NAMES, name)? as u32))
     }
 
-    fn kind(&mut self, name: &str, category: &str, args: &[(&str, ArgumentValue)]) -> io::Result<SliceKind> {
+    fn kind(&mut self, name: &str, category: &str, args: &[(&str, Value)]) -> io::Result<SliceKind> {
         let mut text = Vec::new();
         push_uint(&mut text, 3, self.intern(CATEGORIES, category)?);
         push_uint(&mut text, 10, self.intern(EVENT_NAMES, name)?);
         for (key, value) in args {
             let key = self.intern(ARGUMENT_NAMES, key)?;
             match value {
-                ArgumentValue::Text(value) => {
-                    push_interned(&mut text, key, self.intern(ARGUMENT_TEXTS, value)?)
-                }
+                Value::Text(value) => push_interned(&mut text, key, self.intern(ARGUMENT_TEXTS, value)?),
                 value => push_argument(&mut text, key, *value),
             }
         }
@@ -382,15 +379,15 @@ impl<W: Write> Sink for Perfetto<W> {
         Ok(())
     }
 
-    fn counter(&mut self, counter: Counter, ns: u64, value: ArgumentValue) -> io::Result<()> {
+    fn counter(&mut self, counter: Counter, ns: u64, value: Value) -> io::Result<()> {
         let event = &mut self.event;
         push_uint(event, 9, COUNTER);
         push_uint(event, 11, u64::from(counter.0));
         match value {
-            ArgumentValue::Uint(n) => push_uint(event, 30, n),
-            ArgumentValue::Milli(n) => push_fixed(event, 44, (n as f64 / 1e3).to_le_bytes()),
-            ArgumentValue::Float(x) if x.is_finite() => push_fixed(event, 44, x.to_le_bytes()),
-            ArgumentValue::Float(_) | ArgumentValue::Text(_) => {
+            Value::Uint(n) => push_uint(event, 30, n),
+            Value::Milli(n) => push_fixed(event, 44, (n as f64 / 1e3).to_le_bytes()),
+            Value::Float(x) if x.is_finite() => push_fixed(event, 44, x.to_le_bytes()),
+            Value::Float(_) | Value::Text(_) => {
                 event.clear();
                 return Ok(());
             }

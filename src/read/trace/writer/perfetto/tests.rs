@@ -69,18 +69,13 @@ fn a_reader_of_the_format_finds_what_was_written() {
     let row = sink.thread(7, 1001, "compute").unwrap();
     let counter = sink.counter_track(7, "hbm bytes", "total", CounterUnit::Bytes).unwrap();
     let long = "x".repeat(300);
-    let kind = sink
-        .kind(
-            "F3 m0 qkv",
-            "compute",
-            &[("op", ArgumentValue::Text(&long)), ("layer", ArgumentValue::Uint(3))],
-        )
-        .unwrap();
+    let kind =
+        sink.kind("F3 m0 qkv", "compute", &[("op", Value::Text(&long)), ("layer", Value::Uint(3))]).unwrap();
     let key = sink.key("rate").unwrap();
-    let args = [(key, ArgumentValue::Milli(1500)), (key, ArgumentValue::Float(f64::NAN))];
+    let args = [(key, Value::Milli(1500)), (key, Value::Float(f64::NAN))];
     let slice = Slice { start: 1000, end: 2000, args: &args, out: &[5], into: &[4], alike: Some(17) };
     sink.slice(row, kind, &slice).unwrap();
-    sink.counter(counter, 300, ArgumentValue::Uint(1 << 40)).unwrap();
+    sink.counter(counter, 300, Value::Uint(1 << 40)).unwrap();
     sink.finish().unwrap();
     drop(sink);
 

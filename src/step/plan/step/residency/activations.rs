@@ -13,7 +13,7 @@ use super::{ClassBytes, Law, LinkDemand, PolicyInputs, Residency, UnitMessages, 
 use crate::collective::CollectiveError;
 use crate::plan::step::chain::{Chain, Visit};
 use crate::plan::step::unit::Unit;
-use crate::plan::step::writer::RankWriter;
+use crate::plan::step::writer::Writer;
 use crate::schedule::Pass;
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{MemoryClass, ProgramBuilder};
@@ -27,20 +27,14 @@ pub struct MovedActivations {
 
 impl Residency for MovedActivations {
     fn begin(&mut self, _units: usize) {}
-    fn resident(&self, _w: &RankWriter<'_, '_>) -> Vec<(u8, f64)> {
+    fn resident(&self, _w: &Writer<'_, '_>) -> Vec<(u8, f64)> {
         Vec::new()
     }
-    fn begin_step(&mut self, _w: &RankWriter<'_, '_>) {
+    fn begin_step(&mut self, _w: &Writer<'_, '_>) {
         self.moved_out.clear();
     }
 
-    fn arrive(
-        &mut self,
-        w: &mut RankWriter<'_, '_>,
-        b: &mut ProgramBuilder,
-        chain: &mut Chain,
-        visit: Visit,
-    ) {
+    fn arrive(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit) {
         let kept = w.kept(visit.unit);
         for (i, away) in w.setup.shares.placed.activations.iter().enumerate() {
             let Some(out) = self.moved_out.remove(&(visit.unit, visit.micro_batch, i as u32)) else {
@@ -53,7 +47,7 @@ impl Residency for MovedActivations {
         }
     }
 
-    fn leave(&mut self, w: &mut RankWriter<'_, '_>, b: &mut ProgramBuilder, visit: Visit, end: OpId) {
+    fn leave(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, visit: Visit, end: OpId) {
         if visit.pass != Pass::Forward {
             return;
         }

@@ -10,7 +10,7 @@ use super::away::Away;
 use crate::collective::Op;
 use crate::plan::step::chain::Visit;
 use crate::plan::step::groups::Group;
-use crate::plan::step::writer::RankWriter;
+use crate::plan::step::writer::Writer;
 use crate::schedule::Pass;
 use crate::spec::workload::PrefetchUnit;
 use stepsim_core::ids::OpId;
@@ -30,7 +30,7 @@ pub(in crate::plan::step) struct Cargo {
 impl Cargo {
     /// Bytes of a unit that one of its visits needs or leaves.
     pub fn of(
-        w: &RankWriter<'_, '_>,
+        w: &Writer<'_, '_>,
         visit: Visit,
         (class, name): (MemoryClass, &'static str),
         bytes: u64,
@@ -46,7 +46,7 @@ impl Cargo {
     }
 }
 
-impl RankWriter<'_, '_> {
+impl Writer<'_, '_> {
     /// Copies towards the device, hop by hop; device memory is taken when the last hop starts. With `leaves` the bytes
     /// are given back where they lived. Returns the last hop.
     pub(in crate::plan::step) fn fetch(

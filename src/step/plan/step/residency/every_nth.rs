@@ -6,7 +6,7 @@ use super::{ClassBytes, Law, LinkDemand, PolicyInputs, Residency};
 use crate::collective::CollectiveError;
 use crate::plan::step::chain::{Chain, Visit};
 use crate::plan::step::unit::Unit;
-use crate::plan::step::writer::RankWriter;
+use crate::plan::step::writer::Writer;
 use stepsim_core::ids::OpId;
 use stepsim_core::program::ProgramBuilder;
 
@@ -30,22 +30,16 @@ impl Residency for EveryNth {
     fn begin(&mut self, units: usize) {
         self.copies.begin(units);
     }
-    fn resident(&self, w: &RankWriter<'_, '_>) -> Vec<(u8, f64)> {
+    fn resident(&self, w: &Writer<'_, '_>) -> Vec<(u8, f64)> {
         self.copies.resident(w)
     }
-    fn begin_step(&mut self, w: &RankWriter<'_, '_>) {
+    fn begin_step(&mut self, w: &Writer<'_, '_>) {
         self.copies.begin_step(w);
     }
-    fn arrive(
-        &mut self,
-        w: &mut RankWriter<'_, '_>,
-        b: &mut ProgramBuilder,
-        chain: &mut Chain,
-        visit: Visit,
-    ) {
+    fn arrive(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit) {
         self.copies.arrive(w, b, chain, visit);
     }
-    fn leave(&mut self, w: &mut RankWriter<'_, '_>, b: &mut ProgramBuilder, visit: Visit, end: OpId) {
+    fn leave(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, visit: Visit, end: OpId) {
         if self.goes_out(&w.units[visit.unit as usize]) {
             self.copies.leave(w, b, visit, end);
         }

@@ -4,7 +4,7 @@
 //! Each of the four classes follows one **policy**, a file of its own with the behaviour in the simulation
 //! (`Residency`) and its closed form ([`Law`], which the compiler asks for). A stage calls the four in a fixed order
 //! around its visits and puts kernels and communication in order; a policy knows nothing of the others but the
-//! contents of the `RankWriter`: visits, reductions, and ops after which updated weights may be read.
+//! contents of the `Writer`: visits, reductions, and ops after which updated weights may be read.
 //!
 //! | class | policies |
 //! |--|--|
@@ -41,7 +41,7 @@ pub(super) use policy::Residency;
 pub use prefetch::{VisitSpan, gate};
 pub use shares::StateShares;
 
-use super::writer::RankWriter;
+use super::writer::Writer;
 use crate::spec::workload::OptimizerPlace;
 use activations::MovedActivations;
 use every_nth::EveryNth;
@@ -94,7 +94,7 @@ impl Policies {
         self.all().into_iter().for_each(|policy| policy.begin(units));
     }
     /// A step begins.
-    pub(super) fn begin_step(&mut self, w: &RankWriter<'_, '_>) {
+    pub(super) fn begin_step(&mut self, w: &Writer<'_, '_>) {
         self.all().into_iter().for_each(|policy| policy.begin_step(w));
     }
     /// The closed forms, in the order of the classes: weights, gradients, optimizer state, activations.

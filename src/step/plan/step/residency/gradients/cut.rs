@@ -11,7 +11,7 @@ use super::{Home, UnitGradient, cargo, kept_bytes, live_bytes, part_bytes, reduc
 use crate::plan::step::chain::{Chain, Visit};
 use crate::plan::step::residency::law::windows;
 use crate::plan::step::unit::Unit;
-use crate::plan::step::writer::RankWriter;
+use crate::plan::step::writer::Writer;
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{MemoryClass, ProgramBuilder};
 
@@ -29,13 +29,7 @@ impl Home for ShardedGradients {
         *self = ShardedGradients { held: vec![0; units], written: vec![None; units] };
     }
 
-    fn wanted(
-        &mut self,
-        w: &mut RankWriter<'_, '_>,
-        _b: &mut ProgramBuilder,
-        chain: &mut Chain,
-        visit: Visit,
-    ) {
+    fn wanted(&mut self, w: &mut Writer<'_, '_>, _b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit) {
         if self.held[visit.unit as usize] > 0 {
             return;
         }
@@ -45,7 +39,7 @@ impl Home for ShardedGradients {
         self.held[visit.unit as usize] = bytes;
     }
 
-    fn put_back(&mut self, _: &mut RankWriter<'_, '_>, _: &mut ProgramBuilder, _: UnitGradient<'_>) {}
+    fn put_back(&mut self, _: &mut Writer<'_, '_>, _: &mut ProgramBuilder, _: UnitGradient<'_>) {}
 
     /// The whole gradients have done their duty.
     fn sent(&mut self, b: &mut ProgramBuilder, units: &[u32], last: OpId) {
@@ -76,13 +70,7 @@ impl Home for ShardedGradients {
     }
 
     /// A reduced part is added to what its tier holds.
-    fn reduced(
-        &mut self,
-        w: &mut RankWriter<'_, '_>,
-        b: &mut ProgramBuilder,
-        added: UnitGradient<'_>,
-        _: bool,
-    ) {
+    fn reduced(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, added: UnitGradient<'_>, _: bool) {
         let UnitGradient { unit, behind, micro_batch } = added;
         let bytes = part_bytes(w, unit);
         let before = self.written[unit as usize];

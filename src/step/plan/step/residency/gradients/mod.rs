@@ -24,7 +24,7 @@ use crate::plan::step::chain::{Chain, Visit};
 use crate::plan::step::groups::Group;
 use crate::plan::step::residency::away::{fraction_away, spread};
 use crate::plan::step::unit::Unit;
-use crate::plan::step::writer::RankWriter;
+use crate::plan::step::writer::Writer;
 use crate::sharding::Exchange;
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{MemoryClass, NO_MICRO_BATCH, Phase, ProgramBuilder};
@@ -34,9 +34,9 @@ pub(super) trait Home {
     /// Nothing is held of any unit.
     fn begin_step(&mut self, units: usize);
     /// A pass comes that adds to the gradient of a unit.
-    fn wanted(&mut self, w: &mut RankWriter<'_, '_>, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit);
+    fn wanted(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit);
     /// A pass has added to it, more will, and nothing is reduced meanwhile.
-    fn put_back(&mut self, w: &mut RankWriter<'_, '_>, b: &mut ProgramBuilder, added: UnitGradient<'_>);
+    fn put_back(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, added: UnitGradient<'_>);
     /// The reductions of these units have been pushed; `last` is the last of them.
     fn sent(&mut self, b: &mut ProgramBuilder, units: &[u32], last: OpId);
     /// Closed form: bytes on the device during each visit of a chunk, beyond those that stay.
@@ -44,7 +44,7 @@ pub(super) trait Home {
     /// One of them has been reduced; `complete` if no micro-batch will add to it.
     fn reduced(
         &mut self,
-        w: &mut RankWriter<'_, '_>,
+        w: &mut Writer<'_, '_>,
         b: &mut ProgramBuilder,
         added: UnitGradient<'_>,
         complete: bool,
@@ -104,7 +104,7 @@ impl<H: Home> Residency for ReducedGradients<H> {
     fn begin(&mut self, units: usize) {
         self.to_come = vec![0; units];
     }
-    fn resident(&self, w: &RankWriter<'_, '_>) -> Vec<(u8, f64)> {
+    fn resident(&self, w: &Writer<'_, '_>) -> Vec<(u8, f64)> {
         let shares = &w.setup.shares;
         let buckets = shares.bucket_bytes(w.units.iter());
         let mut resident = if buckets > 0.0 { vec![(0, buckets)] } else { Vec::new() };
@@ -113,7 +113,7 @@ impl<H: Home> Residency for ReducedGradients<H> {
         }
         resident
     }
-    fn begin_step(&mut self, w: &RankWriter<'_, '_>) {
+    fn begin_step(&mut self, w: &Writer<'_, '_>) {
         let passes = |(i, u): (u32, &Unit)| if u.plan.has_backward() { w.backward_passes(i) } else { 0 };
         self.to_come = (0..).zip(&w.units).map(passes).collect();
         self.bucket.clear();
@@ -122,13 +122,7 @@ impl<H: Home> Residency for ReducedGradients<H> {
         self.home.begin_step(w.units.len());
     }
 
-    fn arrive(
-        &mut self,
-        w: &mut RankWriter<'_, '_>,
-        b: &mut ProgramBuilder,
-        chain: &mut Chain,
-        visit: Visit,
-    ) {
+    fn arrive(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit) {
         let unit = visit.unit as usize;
         if !std::mem::replace(&mut self.there[unit], true) {
             chain.take(MemoryClass::Gradients, w.setup.shares.gradients_kept_bytes(&w.units[unit]));
@@ -137,7 +131,7 @@ impl<H: Home> Residency for ReducedGradients<H> {
     }
 
     /// A micro-batch has added to the gradient of a unit.
-    fn leave(&mut self, w: &mut RankWriter<'_, '_>, b: &mut ProgramBuilder, visit: Visit, end: OpId) {
+    fn leave(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, visit: Visit, end: OpId) {
         let unit = visit.unit as usize;
         self.to_come[unit] -= 1;
         let complete = self.to_come[unit] == 0;
@@ -175,7 +169,7 @@ impl<H: Home> Residency for ReducedGradients<H> {
     }
 
     /// Reduces what waits in the bucket, in messages of the size asked for, all behind the last pass.
-    fn close(&mut self, w: &mut RankWriter<'_, '_>, b: &mut ProgramBuilder) {
+    fn close(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder) {
         let last = b.recent(w.compute, 1);
         self.empty_bucket(w, b, last);
         let beside = w.first_beside()..w.units.len() as u32;
@@ -187,7 +181,7 @@ impl<H: Home> Residency for ReducedGradients<H> {
 
 impl<H: Home> ReducedGradients<H> {
     /// Reduces all that waits, in messages of the size asked for, behind the `last` pass.
-    fn empty_bucket(&mut self, w: &mut RankWriter<'_, '_>, b: &mut ProgramBuilder, last: Option<OpId>) {
+    fn empty_bucket(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, last: Option<OpId>) {
         while !self.bucket.is_empty() {
             let rest = self.split_bucket(w);
             self.reduce_bucket(w, b, last.as_slice(), NO_MICRO_BATCH);
@@ -197,7 +191,7 @@ impl<H: Home> ReducedGradients<H> {
     /// Reduces the units of the bucket in one message for each group.
     fn reduce_bucket(
         &mut self,
-        w: &mut RankWriter<'_, '_>,
+        w: &mut Writer<'_, '_>,
         b: &mut ProgramBuilder,
         waits: &[OpId],
         micro_batch: u32,
@@ -221,7 +215,7 @@ impl<H: Home> ReducedGradients<H> {
     }
 
     /// Takes all but the first bucketful out of the bucket.
-    fn split_bucket(&mut self, w: &RankWriter<'_, '_>) -> Vec<u32> {
+    fn split_bucket(&mut self, w: &Writer<'_, '_>) -> Vec<u32> {
         let limit = w.setup.shares.workload.gradient_buckets.bucket_bytes;
         let mut filled = 0;
         let mut keep = 0;
@@ -238,7 +232,7 @@ impl<H: Home> ReducedGradients<H> {
 
 /// The messages of some units, some of them complete, hop after hop.
 fn reduce(
-    w: &mut RankWriter<'_, '_>,
+    w: &mut Writer<'_, '_>,
     b: &mut ProgramBuilder,
     (units, complete): (&[u32], &[u32]),
     waits: &[OpId],
@@ -299,7 +293,7 @@ fn name(hop: &ReductionHop) -> &'static str {
 }
 
 /// First and last stage add up the gradients of the table they share.
-fn sum_tied_embedding(w: &mut RankWriter<'_, '_>, b: &mut ProgramBuilder, last: Option<OpId>) {
+fn sum_tied_embedding(w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, last: Option<OpId>) {
     let holds = |kind| w.units.iter().position(|u| u.plan.kind == kind);
     let holder = match (holds(LayerKind::Embedding), holds(LayerKind::Head)) {
         (Some(unit), None) | (None, Some(unit)) => unit,
@@ -317,39 +311,39 @@ fn sum_tied_embedding(w: &mut RankWriter<'_, '_>, b: &mut ProgramBuilder, last: 
 }
 
 /// Bytes of a unit's gradient at `per_parameter` each.
-fn unit_bytes(w: &RankWriter<'_, '_>, unit: u32, per_parameter: f64) -> u64 {
+fn unit_bytes(w: &Writer<'_, '_>, unit: u32, per_parameter: f64) -> u64 {
     let (dense, expert) = w.units[unit as usize].trained_bytes(per_parameter);
     dense + expert
 }
 
 /// Bytes of a unit's gradient as it is sent.
-fn message_bytes(w: &RankWriter<'_, '_>, unit: u32) -> u64 {
+fn message_bytes(w: &Writer<'_, '_>, unit: u32) -> u64 {
     unit_bytes(w, unit, w.setup.shares.gradient_message_bytes)
 }
 
 /// Bytes of a unit's gradient, as it is sent, that wait on the device at once.
-fn live_bytes(w: &RankWriter<'_, '_>, unit: u32) -> u64 {
+fn live_bytes(w: &Writer<'_, '_>, unit: u32) -> u64 {
     (message_bytes(w, unit) as f64 * w.setup.shares.live_share(&w.units[unit as usize])).round() as u64
 }
 
 /// Bytes of a unit's gradient as it is kept.
-fn kept_bytes(w: &RankWriter<'_, '_>, unit: u32) -> u64 {
+fn kept_bytes(w: &Writer<'_, '_>, unit: u32) -> u64 {
     unit_bytes(w, unit, w.setup.shares.bytes.gradients)
 }
 
 /// Bytes of a unit's gradient that this rank updates with.
-fn share_bytes(w: &RankWriter<'_, '_>, unit: u32) -> u64 {
+fn share_bytes(w: &Writer<'_, '_>, unit: u32) -> u64 {
     let share = w.updated_parameters(unit as usize..unit as usize + 1);
     (share as f64 * w.setup.shares.bytes.gradients).round() as u64
 }
 
 /// Bytes of the part of a unit's gradient whose sums this rank keeps.
-fn part_bytes(w: &RankWriter<'_, '_>, unit: u32) -> u64 {
+fn part_bytes(w: &Writer<'_, '_>, unit: u32) -> u64 {
     let kept = w.setup.shares.gradients_kept(std::iter::once(&w.units[unit as usize]));
     (kept as f64 * w.setup.shares.bytes.gradients).round() as u64
 }
 
-fn cargo(w: &RankWriter<'_, '_>, unit: u32, name: &'static str, bytes: u64, micro_batch: u32) -> Cargo {
+fn cargo(w: &Writer<'_, '_>, unit: u32, name: &'static str, bytes: u64, micro_batch: u32) -> Cargo {
     let layer = w.units[unit as usize].layer;
     Cargo { class: MemoryClass::Gradients, bytes, name, phase: Phase::Backward, layer, micro_batch }
 }

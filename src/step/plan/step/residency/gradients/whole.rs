@@ -10,7 +10,7 @@ use crate::plan::step::residency::away::fraction_away;
 use crate::plan::step::residency::law::windows;
 use crate::plan::step::residency::prefetch::visits_ahead;
 use crate::plan::step::unit::Unit;
-use crate::plan::step::writer::RankWriter;
+use crate::plan::step::writer::Writer;
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{MemoryClass, ProgramBuilder};
 
@@ -28,13 +28,7 @@ impl Home for Whole {
         *self = Whole { held: vec![0; units], written: vec![None; units] };
     }
 
-    fn wanted(
-        &mut self,
-        w: &mut RankWriter<'_, '_>,
-        b: &mut ProgramBuilder,
-        chain: &mut Chain,
-        visit: Visit,
-    ) {
+    fn wanted(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit) {
         let unit = visit.unit as usize;
         if self.held[unit] > 0 {
             return;
@@ -55,7 +49,7 @@ impl Home for Whole {
         }
     }
 
-    fn put_back(&mut self, w: &mut RankWriter<'_, '_>, b: &mut ProgramBuilder, added: UnitGradient<'_>) {
+    fn put_back(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, added: UnitGradient<'_>) {
         let UnitGradient { unit, behind, micro_batch } = added;
         if self.held[unit as usize] == 0 {
             return;
@@ -97,7 +91,7 @@ impl Home for Whole {
 
     fn reduced(
         &mut self,
-        w: &mut RankWriter<'_, '_>,
+        w: &mut Writer<'_, '_>,
         b: &mut ProgramBuilder,
         added: UnitGradient<'_>,
         complete: bool,

@@ -7,7 +7,7 @@ use crate::model::optimizer;
 use crate::plan::launch::HostWait;
 use crate::plan::step::groups::Group;
 use crate::plan::step::residency::away::spread;
-use crate::plan::step::writer::RankWriter;
+use crate::plan::step::writer::Writer;
 use crate::sharding::Exchange;
 use crate::spec::stack::{HostRead, UpdatePass};
 use crate::spec::workload::Dtype;
@@ -19,10 +19,10 @@ pub(in super::super) struct InPlace;
 
 impl Residency for InPlace {
     fn begin(&mut self, _units: usize) {}
-    fn resident(&self, w: &RankWriter<'_, '_>) -> Vec<(u8, f64)> {
+    fn resident(&self, w: &Writer<'_, '_>) -> Vec<(u8, f64)> {
         spread(super::resident_bytes(w), &[])
     }
-    fn close(&mut self, w: &mut RankWriter<'_, '_>, b: &mut ProgramBuilder) {
+    fn close(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder) {
         let waits: Vec<OpId> = w.reduced.iter().flatten().copied().collect();
         let waits = newest_per_stream(b, waits);
         let share = w.updated_parameters(0..w.units.len());
@@ -52,7 +52,7 @@ fn scratch(shares: &StateShares<'_>, parameters: u64) -> u64 {
 
 /// All passes of the stack over what this rank updates; returns the update itself.
 fn update_all(
-    w: &mut RankWriter<'_, '_>,
+    w: &mut Writer<'_, '_>,
     b: &mut ProgramBuilder,
     parameters: u64,
     mut waits: Vec<OpId>,
@@ -101,7 +101,7 @@ fn update_all(
 
 /// Sums the norm over the ranks that hold other shards, and over those that hold other weights unless the schedule
 /// does not wait for them.
-fn sum_norm(w: &mut RankWriter<'_, '_>, b: &mut ProgramBuilder, norm: &[OpId]) -> Vec<OpId> {
+fn sum_norm(w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, norm: &[OpId]) -> Vec<OpId> {
     let workload = w.setup.shares.workload;
     let mut last = norm.to_vec();
     let cut = workload.sharding().cuts_optimizer();

@@ -13,12 +13,12 @@ pub(super) use streamed::StreamedState;
 use super::copies::Cargo;
 use super::{ClassBytes, PolicyInputs, take};
 use crate::plan::step::residency::away::fraction_away;
-use crate::plan::step::writer::RankWriter;
+use crate::plan::step::writer::Writer;
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{MemoryClass, NO_MICRO_BATCH, Phase, ProgramBuilder};
 
 /// Bytes of state that are there before the first op.
-fn resident_bytes(w: &RankWriter<'_, '_>) -> f64 {
+fn resident_bytes(w: &Writer<'_, '_>) -> f64 {
     let shares = &w.setup.shares;
     let state = shares.state(w.units.iter()).optimizer;
     if w.setup.steps > 1 {
@@ -30,14 +30,14 @@ fn resident_bytes(w: &RankWriter<'_, '_>) -> f64 {
 }
 
 /// Moments that appear with the first update of a run, with `op` on one tier.
-fn take_moments(w: &RankWriter<'_, '_>, b: &mut ProgramBuilder, op: OpId, tier: u8, parameters: u64) {
+fn take_moments(w: &Writer<'_, '_>, b: &mut ProgramBuilder, op: OpId, tier: u8, parameters: u64) {
     if w.setup.steps > 1 && w.step == 0 {
         let bytes = (parameters as f64 * w.setup.shares.bytes.moments).round() as u64;
         take(b, op, MemoryClass::Optimizer, tier, bytes);
     }
 }
 
-fn cargo(w: &RankWriter<'_, '_>, unit: usize, class: MemoryClass, name: &'static str, bytes: f64) -> Cargo {
+fn cargo(w: &Writer<'_, '_>, unit: usize, class: MemoryClass, name: &'static str, bytes: f64) -> Cargo {
     Cargo {
         class,
         bytes: bytes.round() as u64,

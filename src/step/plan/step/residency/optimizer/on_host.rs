@@ -9,7 +9,7 @@ use crate::collective::{CollectiveError, Op};
 use crate::model::optimizer;
 use crate::plan::step::groups::Group;
 use crate::plan::step::residency::away::{Away, fraction_away, spread};
-use crate::plan::step::writer::RankWriter;
+use crate::plan::step::writer::Writer;
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{MemoryClass, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Work};
 use stepsim_core::units::Time;
@@ -28,10 +28,10 @@ impl Residency for OnHost {
         self.written = vec![None; units];
         self.rest.begin(units);
     }
-    fn resident(&self, w: &RankWriter<'_, '_>) -> Vec<(u8, f64)> {
+    fn resident(&self, w: &Writer<'_, '_>) -> Vec<(u8, f64)> {
         spread(super::resident_bytes(w), &w.setup.shares.placed.optimizer)
     }
-    fn close(&mut self, w: &mut RankWriter<'_, '_>, b: &mut ProgramBuilder) {
+    fn close(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder) {
         self.rest.begin_updates(w, b);
         for unit in 0..w.units.len() {
             let share = w.updated_parameters(unit..unit + 1);
@@ -53,7 +53,7 @@ impl OnHost {
     /// The update of `share` parameters of a unit on the host that holds their state.
     fn update(
         &mut self,
-        w: &mut RankWriter<'_, '_>,
+        w: &mut Writer<'_, '_>,
         b: &mut ProgramBuilder,
         unit: usize,
         away: &Away,
@@ -100,7 +100,7 @@ impl OnHost {
     }
 }
 
-impl RankWriter<'_, '_> {
+impl Writer<'_, '_> {
     /// The host processors' work for an update behind its traffic; returns the op after which it is done.
     fn compute_on_host(
         &mut self,
@@ -122,7 +122,7 @@ impl RankWriter<'_, '_> {
 
 /// The way back of what `stage_in` brought next to the device; returns the op after which it is home.
 fn stage_out(
-    w: &mut RankWriter<'_, '_>,
+    w: &mut Writer<'_, '_>,
     b: &mut ProgramBuilder,
     away: &Away,
     cargo: Cargo,

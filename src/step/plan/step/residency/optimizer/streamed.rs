@@ -7,7 +7,7 @@ use super::{cargo, newest_per_stream, take_moments};
 use crate::collective::CollectiveError;
 use crate::model::optimizer;
 use crate::plan::step::residency::away::{Away, fraction_away, spread};
-use crate::plan::step::writer::RankWriter;
+use crate::plan::step::writer::Writer;
 use crate::spec::workload::PrefetchUnit;
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{MemoryClass, Phase, ProgramBuilder};
@@ -25,10 +25,10 @@ impl Residency for StreamedState {
     fn begin(&mut self, units: usize) {
         self.written = vec![None; units];
     }
-    fn resident(&self, w: &RankWriter<'_, '_>) -> Vec<(u8, f64)> {
+    fn resident(&self, w: &Writer<'_, '_>) -> Vec<(u8, f64)> {
         spread(super::resident_bytes(w), &w.setup.shares.placed.optimizer)
     }
-    fn close(&mut self, w: &mut RankWriter<'_, '_>, b: &mut ProgramBuilder) {
+    fn close(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder) {
         self.begin_updates(w, b);
         for unit in 0..w.units.len() {
             let share = w.updated_parameters(unit..unit + 1);
@@ -39,12 +39,12 @@ impl Residency for StreamedState {
 
 impl StreamedState {
     /// All passes are over.
-    pub(super) fn begin_updates(&mut self, w: &RankWriter<'_, '_>, b: &ProgramBuilder) {
+    pub(super) fn begin_updates(&mut self, w: &Writer<'_, '_>, b: &ProgramBuilder) {
         self.updates = b.recent(w.compute, 1).map(|last| (last, 0)).into_iter().collect();
     }
 
     /// The op behind which `bytes` of state may be fetched.
-    fn gate(&self, w: &RankWriter<'_, '_>, b: &ProgramBuilder, bytes: u64) -> Option<OpId> {
+    fn gate(&self, w: &Writer<'_, '_>, b: &ProgramBuilder, bytes: u64) -> Option<OpId> {
         let steps = self.updates.len();
         let gate = w.gate(b, steps, |back| self.updates[steps - back], bytes);
         gate.max(self.updates.first().map(|first| first.0))
@@ -53,7 +53,7 @@ impl StreamedState {
     /// The update of `share` parameters of a unit on the device; `state` that lives on other tiers streams through.
     pub(super) fn update(
         &mut self,
-        w: &mut RankWriter<'_, '_>,
+        w: &mut Writer<'_, '_>,
         b: &mut ProgramBuilder,
         unit: usize,
         share: u64,

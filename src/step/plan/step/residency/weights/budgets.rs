@@ -6,7 +6,7 @@ use super::super::{ClassBytes, Law, LinkDemand, PolicyInputs, Residency};
 use super::gathered::{Shards, elements, reductions_before, reductions_behind};
 use crate::collective::CollectiveError;
 use crate::plan::step::chain::{Chain, Visit};
-use crate::plan::step::writer::RankWriter;
+use crate::plan::step::writer::Writer;
 use crate::schedule::Pass;
 use crate::spec::workload::ElementBudgets;
 use stepsim_core::ids::OpId;
@@ -23,7 +23,7 @@ impl Budgets {
         Budgets { budgets, shards: Shards::default() }
     }
     /// True if a unit is read again before the budget's elements have passed.
-    fn read_soon(&self, w: &RankWriter<'_, '_>, unit: u32) -> bool {
+    fn read_soon(&self, w: &Writer<'_, '_>, unit: u32) -> bool {
         let mut passed = 0u64;
         w.visits.ahead().iter().any(|c| {
             let near = passed < self.budgets.max_reuse_elements && c.unit == unit;
@@ -37,17 +37,11 @@ impl Residency for Budgets {
     fn begin(&mut self, units: usize) {
         self.shards.begin(units);
     }
-    fn resident(&self, w: &RankWriter<'_, '_>) -> Vec<(u8, f64)> {
+    fn resident(&self, w: &Writer<'_, '_>) -> Vec<(u8, f64)> {
         super::resident(w)
     }
 
-    fn arrive(
-        &mut self,
-        w: &mut RankWriter<'_, '_>,
-        b: &mut ProgramBuilder,
-        chain: &mut Chain,
-        visit: Visit,
-    ) {
+    fn arrive(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit) {
         let phase = |backward| if backward { Phase::Backward } else { Phase::Forward };
         let backward = visit.pass != Pass::Forward;
         let last_reductions = reductions_before(w, backward);
@@ -70,7 +64,7 @@ impl Residency for Budgets {
         reductions_behind(w, backward).iter().for_each(|op| chain.wait(*op));
     }
 
-    fn leave(&mut self, w: &mut RankWriter<'_, '_>, b: &mut ProgramBuilder, visit: Visit, end: OpId) {
+    fn leave(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, visit: Visit, end: OpId) {
         let gives_up = match visit.pass {
             // Not read: what was kept for a backward visit goes with the last one.
             Pass::WeightGrad => w.visits.backward_left(visit.unit) == 0,

@@ -18,7 +18,7 @@ use super::super::{ClassBytes, Law, LinkDemand, PolicyInputs, Residency, StateSh
 use super::gathered::{Shards, reductions_before, reductions_behind};
 use crate::collective::CollectiveError;
 use crate::plan::step::chain::{Chain, Visit};
-use crate::plan::step::writer::RankWriter;
+use crate::plan::step::writer::Writer;
 use crate::schedule::Pass;
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{Phase, ProgramBuilder};
@@ -33,18 +33,12 @@ impl Residency for Fsdp {
     fn begin(&mut self, units: usize) {
         self.shards.begin(units);
     }
-    fn resident(&self, w: &RankWriter<'_, '_>) -> Vec<(u8, f64)> {
+    fn resident(&self, w: &Writer<'_, '_>) -> Vec<(u8, f64)> {
         super::resident(w)
     }
 
     /// Gathers before the visit, not earlier than the prefetch rule allows.
-    fn arrive(
-        &mut self,
-        w: &mut RankWriter<'_, '_>,
-        b: &mut ProgramBuilder,
-        chain: &mut Chain,
-        visit: Visit,
-    ) {
+    fn arrive(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit) {
         let backward = visit.pass != Pass::Forward;
         let when = (if backward { Phase::Backward } else { Phase::Forward }, visit.micro_batch);
         let last_reductions = reductions_before(w, backward);
@@ -63,7 +57,7 @@ impl Residency for Fsdp {
     /// Weights are given up behind a visit. A unit without gradients of its inputs (the embedding) is not visited
     /// where backward passes are split, since its weight gradient does not read its weights: what was kept for a
     /// backward visit goes with the last one.
-    fn leave(&mut self, w: &mut RankWriter<'_, '_>, b: &mut ProgramBuilder, visit: Visit, end: OpId) {
+    fn leave(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, visit: Visit, end: OpId) {
         if gives_up(w, visit) {
             self.shards.give_up(b, visit.unit, end);
         }
@@ -71,7 +65,7 @@ impl Residency for Fsdp {
 }
 
 /// True if gathered weights are given up behind a visit.
-fn gives_up(w: &RankWriter<'_, '_>, visit: Visit) -> bool {
+fn gives_up(w: &Writer<'_, '_>, visit: Visit) -> bool {
     let reshard = w.setup.shares.workload.parallelism.sharding.reshard_after_forward;
     let over = w.visits.backward_left(visit.unit) == 0;
     match visit.pass {
@@ -100,7 +94,7 @@ fn ahead(shares: &StateShares<'_>, backward: bool) -> usize {
 }
 
 /// The op behind which the weights of the next visit may be gathered.
-fn gate(w: &RankWriter<'_, '_>, backward: bool) -> Option<OpId> {
+fn gate(w: &Writer<'_, '_>, backward: bool) -> Option<OpId> {
     let ahead = ahead(&w.setup.shares, backward);
     let (begun, start) = (w.visits.begun(), w.visits.run_start());
     let gate = begun.len().checked_sub(ahead).filter(|g| *g >= start);
@@ -108,7 +102,7 @@ fn gate(w: &RankWriter<'_, '_>, backward: bool) -> Option<OpId> {
 }
 
 /// The units that the explicit lists gather when a unit starts: entries count transformer layers of its chunk.
-fn listed(w: &RankWriter<'_, '_>, unit: u32, backward: bool) -> Vec<u32> {
+fn listed(w: &Writer<'_, '_>, unit: u32, backward: bool) -> Vec<u32> {
     let prefetch = &w.setup.shares.workload.parallelism.sharding.prefetch;
     let Some(lists) = (if backward { &prefetch.backward } else { &prefetch.forward }) else {
         return Vec::new();

@@ -6,7 +6,7 @@ use super::super::free;
 use crate::plan::step::chain::{Chain, Visit};
 use crate::plan::step::residency::copies::Cargo;
 use crate::plan::step::unit::Unit;
-use crate::plan::step::writer::RankWriter;
+use crate::plan::step::writer::Writer;
 use crate::schedule::Pass;
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{MemoryClass, Phase, ProgramBuilder};
@@ -53,7 +53,7 @@ impl Shards {
     /// Gathers the missing weights of a unit, at most `most` elements; returns the number gathered.
     pub fn gather_rest(
         &mut self,
-        w: &mut RankWriter<'_, '_>,
+        w: &mut Writer<'_, '_>,
         b: &mut ProgramBuilder,
         unit: u32,
         most: u64,
@@ -108,12 +108,12 @@ impl Shards {
 }
 
 /// Parameters of a unit.
-pub(super) fn elements(w: &RankWriter<'_, '_>, unit: u32) -> u64 {
+pub(super) fn elements(w: &Writer<'_, '_>, unit: u32) -> u64 {
     w.units[unit as usize].plan.parameters.total()
 }
 
 /// The reductions that a pass waits for: the first forward visit for the last ones of the backward pass before it.
-pub(super) fn reductions_before(w: &RankWriter<'_, '_>, backward: bool) -> Vec<OpId> {
+pub(super) fn reductions_before(w: &Writer<'_, '_>, backward: bool) -> Vec<OpId> {
     let begins = w.visits.run_start() == w.visits.begun().len();
     if !begins || backward {
         return Vec::new();
@@ -123,7 +123,7 @@ pub(super) fn reductions_before(w: &RankWriter<'_, '_>, backward: bool) -> Vec<O
 }
 
 /// The reduction that a backward visit waits for: the one of the visit before the last.
-pub(super) fn reductions_behind<'w>(w: &'w RankWriter<'_, '_>, backward: bool) -> &'w [OpId] {
+pub(super) fn reductions_behind<'w>(w: &'w Writer<'_, '_>, backward: bool) -> &'w [OpId] {
     let begun = w.visits.begun();
     if backward && begun.len() >= w.visits.run_start() + 2 { &begun[begun.len() - 2].reduce } else { &[] }
 }

@@ -23,25 +23,25 @@ use crate::plan::step::groups::Group;
 use crate::plan::step::residency::away::{fraction_away, spread};
 use crate::plan::step::residency::law::windows;
 use crate::plan::step::unit::Unit;
-use crate::plan::step::writer::RankWriter;
+use crate::plan::step::writer::Writer;
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{MemoryClass, Phase, ProgramBuilder};
 
 /// Where this rank's weights, or its shard of them, live.
-fn resident(w: &RankWriter<'_, '_>) -> Vec<(u8, f64)> {
+fn resident(w: &Writer<'_, '_>) -> Vec<(u8, f64)> {
     let shares = &w.setup.shares;
     spread(shares.state(w.units.iter()).weights, &shares.placed.weights)
 }
 
 /// A copy of weights for a visit.
-fn cargo(w: &RankWriter<'_, '_>, visit: Visit, name: &'static str, bytes: u64) -> Cargo {
+fn cargo(w: &Writer<'_, '_>, visit: Visit, name: &'static str, bytes: u64) -> Cargo {
     Cargo::of(w, visit, (MemoryClass::Weights, name), bytes)
 }
 
 /// Gathers a part of a unit's weights (or of those that are trained: `of`), 1 for all; `takes` tells whether device
 /// memory is taken for them. Returns the ops and the bytes taken.
 fn gather(
-    w: &mut RankWriter<'_, '_>,
+    w: &mut Writer<'_, '_>,
     b: &mut ProgramBuilder,
     (unit, part): (u32, f64),
     of: fn(&Unit, f64) -> (u64, u64),

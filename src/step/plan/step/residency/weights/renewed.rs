@@ -8,7 +8,7 @@ use super::replicated::ReplicatedWeights;
 use crate::collective::CollectiveError;
 use crate::plan::step::chain::{Chain, Visit};
 use crate::plan::step::unit::Unit;
-use crate::plan::step::writer::RankWriter;
+use crate::plan::step::writer::Writer;
 use crate::schedule::Pass;
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{MemoryClass, NO_MICRO_BATCH, Phase, ProgramBuilder};
@@ -26,20 +26,14 @@ impl Residency for StepwiseWeights {
         self.copies.begin(units);
         self.gathered = vec![false; units];
     }
-    fn resident(&self, w: &RankWriter<'_, '_>) -> Vec<(u8, f64)> {
+    fn resident(&self, w: &Writer<'_, '_>) -> Vec<(u8, f64)> {
         super::resident(w)
     }
-    fn begin_step(&mut self, _w: &RankWriter<'_, '_>) {
+    fn begin_step(&mut self, _w: &Writer<'_, '_>) {
         self.gathered.fill(false);
     }
 
-    fn arrive(
-        &mut self,
-        w: &mut RankWriter<'_, '_>,
-        b: &mut ProgramBuilder,
-        chain: &mut Chain,
-        visit: Visit,
-    ) {
+    fn arrive(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit) {
         let shares = &w.setup.shares;
         if shares.workload.gradient_buckets.overlap_weight_gather && !self.gathered[visit.unit as usize] {
             let gate: Vec<OpId> = if shares.placed.weights.is_empty() {
@@ -53,12 +47,12 @@ impl Residency for StepwiseWeights {
         self.copies.arrive(w, b, chain, visit);
     }
 
-    fn leave(&mut self, w: &mut RankWriter<'_, '_>, b: &mut ProgramBuilder, visit: Visit, end: OpId) {
+    fn leave(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, visit: Visit, end: OpId) {
         self.copies.leave(w, b, visit, end);
     }
 
     /// Without overlap all updated weights are gathered behind the optimizer step.
-    fn close(&mut self, w: &mut RankWriter<'_, '_>, b: &mut ProgramBuilder) {
+    fn close(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder) {
         if w.setup.shares.workload.gradient_buckets.overlap_weight_gather {
             return;
         }
@@ -77,7 +71,7 @@ impl StepwiseWeights {
     /// the visit that follows uses them, and gives them up.
     fn renew(
         &mut self,
-        w: &mut RankWriter<'_, '_>,
+        w: &mut Writer<'_, '_>,
         b: &mut ProgramBuilder,
         visit: Visit,
         phase: Phase,

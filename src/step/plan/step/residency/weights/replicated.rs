@@ -11,7 +11,7 @@ use crate::plan::step::residency::away::fraction_away;
 use crate::plan::step::residency::law::windows_across;
 use crate::plan::step::residency::prefetch::visits_ahead;
 use crate::plan::step::unit::Unit;
-use crate::plan::step::writer::RankWriter;
+use crate::plan::step::writer::Writer;
 use crate::schedule::Pass;
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{MemoryClass, ProgramBuilder};
@@ -27,17 +27,11 @@ impl Residency for ReplicatedWeights {
     fn begin(&mut self, units: usize) {
         self.on_device = vec![false; units];
     }
-    fn resident(&self, w: &RankWriter<'_, '_>) -> Vec<(u8, f64)> {
+    fn resident(&self, w: &Writer<'_, '_>) -> Vec<(u8, f64)> {
         super::resident(w)
     }
 
-    fn arrive(
-        &mut self,
-        w: &mut RankWriter<'_, '_>,
-        b: &mut ProgramBuilder,
-        chain: &mut Chain,
-        visit: Visit,
-    ) {
+    fn arrive(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit) {
         let (unit, placed) = (visit.unit as usize, &w.setup.shares.placed.weights);
         let reads = visit.pass == Pass::Forward || !w.units[unit].plan.input_grad.is_empty();
         if placed.is_empty() || self.on_device[unit] || !reads {
@@ -53,7 +47,7 @@ impl Residency for ReplicatedWeights {
         self.on_device[unit] = true;
     }
 
-    fn leave(&mut self, w: &mut RankWriter<'_, '_>, b: &mut ProgramBuilder, visit: Visit, end: OpId) {
+    fn leave(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, visit: Visit, end: OpId) {
         let again = w.visits.last_of(visit.unit).is_some_and(|v| v.again);
         let turns = w.visits.ahead().first().is_some_and(|next| next.unit == visit.unit && next.backward);
         let reads_on = turns && !w.units[visit.unit as usize].plan.input_grad.is_empty();
