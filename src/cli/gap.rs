@@ -73,7 +73,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return Err(Failure::input(format!("there is no gap: {measured} measured, {reference} expected")));
     }
     write_report(args.report.as_deref(), &found)?;
-    say(&text(&found, &args.words.join(" "), &plan.not_understood))
+    let half = plan.half_settled().cloned().collect();
+    say(&text(&found, &args.words.join(" "), &[plan.not_understood, half].concat()))
 }
 
 /// A speed with its unit.

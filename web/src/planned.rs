@@ -76,13 +76,14 @@ pub(crate) fn answer(plan: &Plan) -> Result<Understood, Box<Fault>> {
     let searched = run.layout == LayoutSource::Searched;
     run.laid_out(&mut told).map_err(of_study)?;
     let proposal = proposal(&run)?;
+    let half = run.half_settled().cloned().collect::<Vec<_>>();
     Ok(Understood {
         on: run.on,
         machine_sets: run.machine_sets,
         workload: run.workload,
         searched,
         fields: run.fields,
-        not_understood: run.not_understood,
+        not_understood: [run.not_understood, half].concat(),
         proposal,
     })
 }

@@ -68,9 +68,13 @@ pub(super) fn model_of(workload: &Value) -> Option<ModelSpec> {
     load::<ModelSpec>(&named, &[]).ok().map(|loaded| loaded.value)
 }
 
-/// Leaves out the overlap of a shared expert where the model has none, as the software does.
-pub(super) fn without_shared_expert(workload: &mut Value) {
+/// Leaves out what is said of experts, or of a shared one, where the model has none, as the software does.
+pub(super) fn without_experts(workload: &mut Value) {
     let shared = |moe: &MoeSpec| moe.shared_experts > 0 || moe.shared_ffn.is_some();
+    let dense = |model: ModelSpec| model.layer_counts().iter().all(|(layer, _)| layer.moe.is_none());
+    if !workload["expert"].is_null() && model_of(workload).is_some_and(dense) {
+        workload.as_object_mut().and_then(|fields| fields.shift_remove("expert"));
+    }
     let asks = workload.pointer("/expert/overlap").is_some_and(|overlap| overlap == "shared-expert");
     if asks && model_of(workload).is_some_and(|model| !model.moe.as_ref().is_some_and(shared)) {
         workload["expert"]["overlap"] = Value::Null;

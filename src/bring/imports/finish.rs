@@ -222,6 +222,11 @@ impl Draft {
                 self.put("parallelism.pipeline.schedule", "interleaved-1f1b".into());
             }
         }
+        if self.number("parallelism.pipeline.chunks").is_none() {
+            // Without chunks nothing is dealt in groups.
+            let pipeline = self.workload.pointer_mut("/parallelism/pipeline").and_then(Value::as_object_mut);
+            pipeline.and_then(|pipeline| pipeline.shift_remove("group_size"));
+        }
         if self.workload.pointer("/parallelism/pipeline/schedule").is_none() && stages > 1 {
             self.put("parallelism.pipeline.schedule", "1f1b".into());
         }
@@ -243,6 +248,9 @@ impl Draft {
         {
             let steps = self.variable("steps_per_rollout").unwrap_or(1).max(1);
             self.put("batch.global", (sequences / steps).max(1).into());
+        }
+        if let Some((all, data)) = self.variable("micro_batch_of_all").zip(data) {
+            self.put("batch.micro_batch", (all / data.max(1)).max(1).into());
         }
         self.cut_replica(data);
         // Sequences of one device and step, a fraction where several devices share one.

@@ -26,6 +26,8 @@ mod syntax;
 mod table;
 pub(crate) mod vocabulary;
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -87,15 +89,19 @@ pub struct Argument {
     /// Fields of the workload that it set.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<String>,
-    /// Why it has no counterpart.
+    /// Why it has no counterpart, or of what it is only a limit.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub why: String,
+    /// Fields that it leaves open, with what they may be.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub open: BTreeMap<String, Vec<Value>>,
 }
 
 impl Argument {
     fn doubted(doubt: Doubt) -> Argument {
         let Doubt { name, value, why } = doubt;
-        Argument { name, value, status: Status::Matters, fields: Vec::new(), why }
+        let (fields, open) = (Vec::new(), BTreeMap::new());
+        Argument { name, value, status: Status::Matters, fields, why, open }
     }
 }
 
@@ -172,21 +178,28 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
     let Finished { mut workload, mut assumed, doubts } =
         draft.finish(&table, beside, file).map_err(|e| where_open(e, file, &open))?;
     arguments.extend(doubts.into_iter().map(Argument::doubted));
-    adapters::without_shared_expert(&mut workload);
+    adapters::without_experts(&mut workload);
     if let Some(why) = adapters::of_what_is_there(&mut workload) {
-        arguments.push(Argument {
-            name: "adapters".to_string(),
-            value: workload["training"]["adapters"]["of"].clone(),
-            status: Status::Matters,
-            fields: Vec::new(),
-            why,
-        });
+        let (name, value) = ("adapters".to_string(), workload["training"]["adapters"]["of"].clone());
+        arguments.push(Argument::doubted(Doubt { name, value, why }));
     }
+    let length = workload.pointer("/sequence").or(workload.pointer("/model/sequence"));
+    arguments.extend(longest(&table, &arguments, length.unwrap_or(&"the model's".into())));
     if !open.is_empty() {
         let open = few(open.iter().map(|(_, words)| words.as_str()));
         assumed.push(format!("nothing for what the script leaves to the line that runs it: {open}"));
     }
     Ok(Import { format: format.to_string(), workload, arguments, defaults, assumed })
+}
+
+/// The sequence as a limit, where nothing says that samples fill it.
+fn longest(table: &Table, arguments: &[Argument], sequence: &Value) -> Option<Argument> {
+    let said = arguments.iter().map(|a| (a.name.as_str(), &a.value));
+    let why = table.short.as_ref()?.why(said)?.to_string();
+    let told = arguments.iter().any(|a| a.status == Status::Taken && !a.why.is_empty());
+    let (name, value) = ("sequence".to_string(), sequence.clone());
+    let limit = Argument { status: Status::Taken, ..Argument::doubted(Doubt { name, value, why }) };
+    (!told).then_some(limit)
 }
 
 /// The contents of a further file: one of the same software, or the configuration of DeepSpeed that its arguments
@@ -363,6 +376,7 @@ impl Draft {
             status,
             fields,
             why: why.to_string(),
+            open: BTreeMap::new(),
         };
         let rule = table.rule(&name);
         if says_nothing(&value) {
@@ -380,6 +394,9 @@ impl Draft {
             };
         };
         let Some(puts) = rule.puts(&value) else {
+            if !rule.open.is_empty() {
+                return Argument { open: rule.open, ..argument(Status::Taken, Vec::new(), &rule.why) };
+            }
             let status = match rule {
                 Rule { no_effect: true, .. } => Status::NoEffect,
                 _ => Status::Matters,

@@ -87,6 +87,9 @@ pub(super) struct Table {
     /// Quantities that hold where a file does not say them.
     #[serde(default)]
     pub quantities: BTreeMap<String, Value>,
+    /// Where samples may be shorter than the sequence.
+    #[serde(default)]
+    pub short: Option<Short>,
     /// The defaults of a model's parts, where a file has such a part.
     #[serde(default)]
     pub parts: Map<String, Value>,
@@ -95,6 +98,27 @@ pub(super) struct Table {
     /// Values of a quantity → fields: `$model_name $model_flavor` → a shipped model.
     #[serde(default)]
     pub lookups: Vec<Lookup>,
+}
+
+/// Samples of their own lengths: the sequence is the longest, unless a file has one of these words, or one of them at
+/// a value (`stage=pt`).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Short {
+    unless: Vec<String>,
+    why: String,
+}
+
+impl Short {
+    /// Why the sequence is only the longest sample of a file with these words; `None` where samples fill it.
+    pub fn why<'a>(&self, mut said: impl Iterator<Item = (&'a str, &'a Value)>) -> Option<&str> {
+        let fills = |name: &str, value: &Value, word: &str| match word.split_once('=') {
+            Some((word, at)) => fits(word, name) && fits(at, &words(value)),
+            None => fits(word, name) && truth(value),
+        };
+        let filled = said.any(|(name, value)| self.unless.iter().any(|word| fills(name, value, word)));
+        (!filled).then_some(self.why.as_str())
+    }
 }
 
 /// A rule as tables write it: a path alone, or all of it.
@@ -136,6 +160,8 @@ pub(super) struct Rule {
     pub size: bool,
     /// Its value is taken, and is only a limit of what happens: why says of what.
     pub at_most: bool,
+    /// Fields that it leaves open where it is on, each with what they may be beside the usual: a range covers that.
+    pub open: BTreeMap<String, Vec<Value>>,
     /// Why it has no counterpart, and what that means.
     pub why: String,
 }
@@ -177,6 +203,7 @@ impl Table {
             for (mark, fields) in base.follows {
                 table.follows.entry(mark).or_insert(fields);
             }
+            table.short = table.short.or(base.short);
             table.lookups.extend(base.lookups);
             table.bases.extend(base.bases);
             table.bases.push(name);

@@ -122,11 +122,14 @@ fn layout(inputs: &Inputs) -> String {
 fn range(plan: &RunPlan, inputs: &Inputs, step_s: f64) -> String {
     let assumed = plan.fields.iter().filter(|field| field.origin.from == ValueClass::Assumed).count() as u32;
     let circumstances = Circumstances { assumed, ..Circumstances::default() };
-    let accuracy = Accuracy::of(inputs, step_s, &circumstances);
+    let is_open = |path: &str| plan.workload.pointer(&format!("/{}", path.replace('.', "/"))).is_none();
+    let open = plan.open.iter().filter(|(_, path, _)| is_open(path)).map(|(_, path, values)| (path, values));
+    let accuracy = Accuracy::of(inputs, step_s, &circumstances).left_open(inputs, open);
+    let most = if plan.limits.is_empty() { "" } else { "at most " };
     match doubts(plan) {
-        None if accuracy.range().is_some() => accuracy.words(step_s),
-        None => format!("{step_s:.4} s; {}", accuracy.words(step_s)),
-        Some(doubts) => format!("{step_s:.4} s; {doubts}"),
+        None if accuracy.range().is_some() => format!("{most}{}", accuracy.words(step_s)),
+        None => format!("{most}{step_s:.4} s; {}", accuracy.words(step_s)),
+        Some(doubts) => format!("{most}{step_s:.4} s; {doubts}"),
     }
 }
 

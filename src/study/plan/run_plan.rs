@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::model_in::model_in;
 use crate::{RankedLayout, SearchOptions, SearchReport, StudyError, fill, search};
 use stepsim_bring::describe::{DescribedField, ValueClass, ValueOrigin};
-use stepsim_bring::imports::{Import, Status};
+use stepsim_bring::imports::{Argument, Import, Status};
 use stepsim_core::ids::DeviceId;
 use stepsim_simulate::{Inputs, Site};
 use stepsim_step::model::ParameterCount;
@@ -53,6 +53,10 @@ pub struct RunPlan {
     pub beside: Vec<RankedLayout>,
     /// Words that were not understood, or have no counterpart and matter: each may change the step.
     pub not_understood: Vec<String>,
+    /// Words that are only limits of what happens: the step is at most so long.
+    pub limits: Vec<String>,
+    /// Fields that words leave open, each with the words and with what it may be.
+    pub open: Vec<(String, String, Vec<Value>)>,
     /// Fields that the command line states, as `path=value` texts: they stand whatever is searched.
     stated: Vec<String>,
 }
@@ -101,9 +105,7 @@ impl RunPlan {
                         argument.value.clone(),
                         ValueOrigin::stated(&words),
                     );
-                    if !argument.why.is_empty() {
-                        self.not_understood.push(format!("{words} ({})", argument.why));
-                    }
+                    self.unsettled(argument, &words);
                 }
                 Status::Matters => self.not_understood.push(format!("{words} ({})", argument.why)),
                 Status::Unknown => self.not_understood.push(words),
@@ -115,6 +117,32 @@ impl RunPlan {
         }
         self.workload = made.workload;
         self.workload["topology"] = self.on.as_str().into();
+    }
+
+    /// Keeps what a word leaves open: of what it is only a limit, or fields that may be otherwise.
+    fn unsettled(&mut self, argument: &Argument, words: &str) {
+        let Argument { why, open, .. } = argument;
+        for (path, values) in open {
+            self.put(
+                path,
+                Value::Null,
+                ValueOrigin::assumed(format!("{path}, which {words} leaves open: {why}")),
+            );
+            self.open.push((format!("{words} ({why})"), path.clone(), values.clone()));
+        }
+        if open.is_empty() && !why.is_empty() {
+            self.put(
+                "",
+                Value::Null,
+                ValueOrigin::assumed(format!("all as long as {words} lets them be: {why}")),
+            );
+            self.limits.push(format!("{words} ({why})"));
+        }
+    }
+
+    /// Words that settle a part of the step only.
+    pub fn half_settled(&self) -> impl Iterator<Item = &String> {
+        self.limits.iter().chain(self.open.iter().map(|(words, ..)| words))
     }
 
     /// Sets a field that the command line states.

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::Value;
+
 use super::measured_step::MeasuredStep;
 use super::measured_steps::MeasuredSteps;
 use super::open_facts::{OpenFact, moved, open_facts};
@@ -78,6 +80,24 @@ impl Accuracy {
         }
     }
 
+    /// With fields that a description leaves open, each with what it may be beside what is simulated.
+    pub fn left_open<'a>(
+        self,
+        inputs: &Inputs,
+        open: impl Iterator<Item = (&'a String, &'a Vec<Value>)>,
+    ) -> Accuracy {
+        match self {
+            Accuracy::Range(range) => {
+                let facts = open.filter_map(|(path, values)| {
+                    let values: Vec<String> = values.iter().map(Value::to_string).collect();
+                    OpenFact::of(inputs, path, "as simulated", values.iter().map(String::as_str))
+                });
+                Accuracy::Range(range.covering(facts.collect()))
+            }
+            other => other,
+        }
+    }
+
     /// Of a step whose software nobody says: it is played with each stack that was measured most on its device.
     fn of_any_stack(inputs: &Inputs, step_s: f64, circumstances: &Circumstances<'_>) -> Accuracy {
         let measured = MeasuredSteps::shipped();
@@ -95,7 +115,7 @@ impl Accuracy {
             return Accuracy::NoSoftware(stacks);
         }
         let middle = ranges.swap_remove(ranges.len() / 2);
-        let open = vec![OpenFact { path: "stack", values }];
+        let open = vec![OpenFact { path: "stack".to_owned(), values }];
         Accuracy::Range(StepRange { range_s, open, ..middle })
     }
 
@@ -144,7 +164,8 @@ impl StepRange {
             self.range_s[0] *= factors.clone().fold(1.0, f64::min);
             self.range_s[1] *= factors.fold(1.0, f64::max);
         }
-        StepRange { open, ..self }
+        self.open.extend(open);
+        self
     }
 
     fn words(&self, step_s: f64) -> String {
@@ -287,7 +308,8 @@ mod tests {
         let accuracy = measured.accuracy(&measured.steps[0].traits, 4.0, &Circumstances::default());
         let plain = accuracy.range().unwrap().clone();
         let values = vec![("none".to_string(), 1.0), ("layer".to_string(), 0.8)];
-        let open = plain.clone().covering(vec![OpenFact { path: "stack.host.graphs.scope", values }]);
+        let open =
+            plain.clone().covering(vec![OpenFact { path: "stack.host.graphs.scope".to_owned(), values }]);
         assert_eq!(open.range_s, [0.8 * plain.range_s[0], plain.range_s[1]]);
         let words = open.words(4.0);
         assert!(words.ends_with("; tell `stack.host.graphs.scope`: none 4.00, layer 3.20 s"), "{words}");

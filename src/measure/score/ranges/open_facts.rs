@@ -12,7 +12,7 @@ const MOVES: f64 = 0.05;
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenFact {
     /// The field that says it.
-    pub path: &'static str,
+    pub path: String,
     /// Its value as it is simulated, then the others, each with its step over the simulated one.
     pub values: Vec<(String, f64)>,
 }
@@ -33,6 +33,22 @@ pub fn moved(inputs: &Inputs, setting: String) -> Option<(Inputs, f64)> {
     Some((other, after.ok()? / before.ok()?))
 }
 
+impl OpenFact {
+    /// A field that is simulated as it is `now` and may be otherwise; `None` where no value moves the step.
+    pub fn of<'a>(
+        inputs: &Inputs,
+        path: &str,
+        now: &str,
+        others: impl Iterator<Item = &'a str>,
+    ) -> Option<OpenFact> {
+        let moved =
+            others.filter_map(|value| Some((value.to_owned(), moved(inputs, format!("{path}={value}"))?.1)));
+        let moves = moved.filter(|(_, factor)| (factor - 1.0).abs() > MOVES);
+        let values: Vec<_> = [(now.to_owned(), 1.0)].into_iter().chain(moves).collect();
+        (values.len() > 1).then_some(OpenFact { path: path.to_owned(), values })
+    }
+}
+
 /// The facts that a workload leaves open and that move its step.
 pub fn open_facts(inputs: &Inputs, stack: &str) -> Vec<OpenFact> {
     let shipped = load::<StackSpec>(stack, &[]).ok().and_then(|stack| serde_json::to_value(stack.value).ok());
@@ -47,12 +63,7 @@ pub fn open_facts(inputs: &Inputs, stack: &str) -> Vec<OpenFact> {
             return None;
         }
         let now = own.as_ref().and_then(|value| value.as_str()).unwrap_or("none").to_string();
-        let others = values.iter().filter(|value| **value != now);
-        let moved =
-            others.filter_map(|value| Some((value.to_string(), moved(inputs, format!("{path}={value}"))?.1)));
-        let moved = moved.filter(|(_, factor)| (factor - 1.0).abs() > MOVES).collect::<Vec<_>>();
-        let values = [(now, 1.0)].into_iter().chain(moved).collect::<Vec<_>>();
-        (values.len() > 1).then_some(OpenFact { path, values })
+        OpenFact::of(inputs, path, &now, values.iter().copied().filter(|value| *value != now))
     });
     found.collect()
 }
