@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) fn listen(port: u16, command: &str) -> Result<(TcpListener, u16), Failure> {
     let busy = |e: io::Error| {
         Failure::run(format!(
-            "port {port} of this machine: {e}\n  what to do: end the program that listens there, maybe another `{command}`"
+            "port {port} of this machine: {e}\n  what to do: end the program there, maybe another `{command}`"
         ))
     };
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(busy)?;
