@@ -182,8 +182,8 @@ fn cells(text: &str) -> Vec<String> {
 /// Characters that a spreadsheet takes for the beginning of a formula.
 const FORMULA: [char; 6] = ['=', '@', '+', '-', '\t', '\r'];
 
-/// Quoted where it must be (RFC 4180). What a spreadsheet would take for a formula has an apostrophe before it, which
-/// makes it a text there; numbers have none.
+/// Quoted where it must be (RFC 4180). A text that a spreadsheet would take for a formula has an apostrophe before
+/// it, which makes it a text there; numbers have none.
 pub(super) fn cell(text: &str) -> String {
     if text.starts_with(FORMULA) && text.parse::<f64>().is_err() {
         return cell(&format!("'{text}"));

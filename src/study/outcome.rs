@@ -26,7 +26,7 @@ pub enum How {
     ClosedForm,
 }
 
-/// The columns of a row. What an infeasible point does not have is absent.
+/// The columns of a row. Values that an infeasible point lacks are absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PointOutcome {
     /// How it ended.

@@ -2,7 +2,7 @@
 //!
 //! Notation of "How to scale your model" (jax-ml scaling book, sharding chapter): `A[I_X,J_Y] B[J_Y,K] -> C[I_X,K]`. A
 //! dimension carries the mesh axes that cut it; `{U_X}` after a result says that its sum over X is still to be done. A
-//! device holds b·Π(size/axes) bytes of an array. What is to be done, in this order:
+//! device holds b·Π(size/axes) bytes of an array. The steps, in this order:
 //!
 //! 1. A contracted dimension that is cut on one side only: **all-gather** that side, or ([`Strategy::Reduce`]) slice
 //!    the other side, which costs nothing, and go on as in 2.

@@ -210,7 +210,7 @@ impl DescribedColumns {
         }
     }
 
-    /// Fills a column if it is null, and notes it. Whether it did.
+    /// Fills a column if it is null, and notes it; returns true if it did.
     pub fn fill(&mut self, column: &str, value: Value, origin: ValueOrigin) -> bool {
         if value.is_null() || self.has(column) {
             return false;

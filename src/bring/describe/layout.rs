@@ -21,7 +21,7 @@ pub struct DescribedLayout {
     pub printed: f64,
 }
 
-/// The layout of a row. What is put right is noted in the columns.
+/// The layout of a row. Corrections are noted in the columns.
 ///
 /// # Errors
 /// The degrees cannot fill the devices, or a batch is missing.

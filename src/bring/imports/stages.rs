@@ -10,7 +10,7 @@ use crate::describe::split_of_stages;
 const MOST_CHUNKS: u64 = 64;
 
 impl Draft {
-    /// Puts the layers of each stage. What makes no split of this model is doubted.
+    /// Puts the layers of each stage. A value that makes no split of this model is doubted.
     pub(super) fn stage_layers(&mut self) {
         let Some(text) = self.stage_words() else { return };
         let ranks = self.degree("parallelism.pipeline.size");

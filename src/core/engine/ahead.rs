@@ -3,8 +3,8 @@
 //! Nothing changes the time of a kernel on its way that minds no units taken beside it, moves nothing in the memory
 //! of its device and takes and gives back none of it. Where all kernels of a stream are of this kind, as the launches
 //! of a host are, each is *placed* as soon as what it waits for has ended: behind the one before it, however far off
-//! that is. No event marks its end. What has to wait for it has one ([`WAKE`]); what comes later goes on at once. A
-//! host far ahead of its device costs a sum.
+//! that is. No event marks its end. A stream that has to wait for it has one ([`WAKE`]); one that comes later goes on
+//! at once. A host far ahead of its device costs a sum.
 //!
 //! A state ([`super::State`]) is told as if each kernel had begun and ended in its time: what is placed beyond now
 //! follows from that. Observers that ask for order have no such streams.

@@ -46,7 +46,7 @@ impl Factors {
 }
 
 /// The time of one kernel on one rank in picoseconds: the nominal time, times the rank's slowness, times its jitter for
-/// this op. What takes units or bandwidth from it comes on top.
+/// this op. Losses of units or bandwidth come on top.
 #[inline]
 pub fn kernel_time(world: &World, rank: RankId, op: OpId, nominal: u64) -> u64 {
     Factors::of(world, &world.ranks[rank.index()]).time(&world.jitter, op.0, nominal)

@@ -1,9 +1,9 @@
 //! Kernels: how long one takes, and several in a row as one event.
 //!
 //! Where a kernel ends that nobody waits for and that gives nothing back, and the next one of its stream need not
-//! wait, nothing happens but that the next one starts. Such a *row* has one event, at its end. What is told of its
-//! ops is known when it starts; only other compute units taken beside it change that: the row then ends with the
-//! kernel under way ([`Play::break_row`]), and what was told of the kernels behind that is told anew when they run.
+//! wait, nothing happens but that the next one starts. Such a *row* has one event, at its end. The times of its
+//! ops are known when it starts; only other compute units taken beside it change them: the row then ends with the
+//! kernel under way ([`Play::break_row`]), and the kernels behind are told anew when they run.
 //!
 //! Rows are made where device memory is not shared and the observer asks for no order. Of a row that is broken the
 //! rest was told in vain: beside units taken, which often change, rows are not long, and there are none where times

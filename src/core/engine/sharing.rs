@@ -14,8 +14,8 @@
 //! under its saturation level, which only rises, so entries are refreshed when they surface.
 //!
 //! A resource that its flows could not fill at their solo rates, or that has one flow only, binds nobody beyond these
-//! rates: it *joins* nothing, and changes do not reach beyond it. Whether it joins is not the same in a folded run,
-//! whose solo rates are lower; rates are, to the last bit: left out in one of the two runs, a resource has a
+//! rates: it *joins* nothing, and changes do not reach beyond it. A folded run, whose solo rates are lower,
+//! may differ in this; its rates are equal, to the last bit: left out in one of the two runs, a resource has a
 //! billionth of its capacity to spare in both (`FULL`), so its level never comes up, and levels of other resources do
 //! not depend on it.
 //!

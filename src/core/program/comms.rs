@@ -19,7 +19,7 @@ pub struct Comm {
     pub paths: Span,
 }
 
-/// Communicators by number. What *twins* are, alike but for the slots that mean them, is written once.
+/// Communicators by number. *Twins*, alike but for the slots that mean them, are written once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comms {
     /// By communicator: which of `entries` it is.

@@ -18,7 +18,7 @@
 //!   makes a folded run equal to the unfolded one to the last bit (see `fold`).
 //! * The engine never reads labels and infos: they are for readers of the record.
 //! * Programs of one shape differ in times, slowdowns and memory rates of kernels alone and share what is known of
-//!   the shape (`facts`). Whatever is kept there must not depend on those. A copy of a program has no facts: it may
+//!   the shape (`facts`). Facts kept there must not depend on those. A copy of a program has no facts: it may
 //!   be changed.
 
 mod action;

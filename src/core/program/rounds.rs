@@ -6,7 +6,7 @@ use super::flow::Flow;
 use super::span::Span;
 
 /// Marks, among the parents of a flow, one that it only queues behind: the latency of the flow may run while the
-/// other is on its way, but its bytes follow the other's. What is not marked must have ended before the latency
+/// other is on its way, but its bytes follow the other's. An unmarked parent must have ended before the latency
 /// begins.
 ///
 /// So a link carries one message after the other, each as soon as it is there, and pays its latency for all of them

@@ -1,8 +1,8 @@
 //! Checks that a world can be played: every number points into its table, every amount is one.
 //!
 //! The engine asks once before a run, so that a world made by hand is refused with table, entry and reason instead of
-//! reading another rank's communicator or stopping in the middle. What cannot be seen beforehand (mismatched ops,
-//! deadlocks, too little memory) is the engine's to say.
+//! reading another rank's communicator or stopping in the middle. The engine reports the faults that cannot be seen
+//! beforehand (mismatched ops, deadlocks, too little memory).
 
 use std::fmt::Display;
 use std::sync::Arc;

@@ -4,14 +4,14 @@
 //!
 //! A rank is a few streams, each a queue that takes its ops in order. With ⊕ for the later of two times and ⊗ for "so
 //! much later", every end is a linear form of the times at which the streams were free, a pass a matrix, a chunk
-//! their product (`queues`, `chunks`). What is left of a step is three recursions:
+//! their product (`queues`, `chunks`). The rest of a step is three recursions:
 //!
 //! 1. *Passes* (`passes`): kernels follow one another; a message waits for the kernel before it, and the kernel so many
 //!    behind waits for the message. A product in t pieces of k seconds beside shifts of c takes k + (t − 1)·max(c, k).
 //! 2. *Order* (`pipeline`): a slot starts when the one before it is over and its input has come. Where a schedule
 //!    goes on by turns, two short walks tell all others.
 //! 3. *Beside them* (`beside`): gathers, reductions and copies have queues of their own; each starts behind a visit,
-//!    and a visit waits for what is brought in for it. What is asked for, the residency policies say
+//!    and a visit waits for what is brought in for it. The residency policies say which
 //!    ([`stepsim_step::plan::step::residency`]).
 //!
 //! step = kernels of the busiest pipeline rank (forward, recompute, backward) + what tensor, context and expert

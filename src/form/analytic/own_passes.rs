@@ -1,7 +1,7 @@
 //! Dynamic context parallelism: ranks make passes of their own, and wait for others of the group of each.
 //!
 //! Passes run in one order. A pass begins when the last rank of its group has come to it, and lasts as long as among
-//! others like it; the step's passes end with the last rank. What ranks have to do is their mean, the rest is
+//! others like it; the step's passes end with the last rank. The work of ranks is their mean, the rest is
 //! waiting. Gradients are reduced behind the last pass of the rank that ends last.
 
 use rustc_hash::FxHashMap;

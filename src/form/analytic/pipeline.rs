@@ -370,7 +370,7 @@ impl<'f, 'a> OrderWalk<'f, 'a> {
         (stages * self.order.micro_batches + micro_batch) as usize
     }
 
-    /// When the input of a pass is there, `Some(None)` if it needs none; `None` while it is not made. What is sent
+    /// When the input of a pass is there, `Some(None)` if it needs none; `None` while it is not made. A message sent
     /// only when its receiver is ready waits for the end of the `before` pass.
     fn input(&mut self, rank: u32, part: SlotPass, before: f64) -> Option<Option<f64>> {
         let Some(data) = part.pass.makes() else { return Some(None) };

@@ -1,6 +1,6 @@
-//! Walks that layouts share. What copies, reductions after every micro-batch, or gathers that wait for reductions do
-//! to a walk is one layout's own. Else reductions run behind the last passes and hold up none of them: the walk goes
-//! by order, passes, messages and gathers alone, and what is reduced is laid behind its ends.
+//! Walks that layouts share. The effect of copies, of reductions after every micro-batch, or of gathers that wait
+//! for reductions, on a walk is one layout's own. Else reductions run behind the last passes and hold up none of them:
+//! the walk goes by order, passes, messages and gathers alone, and reductions are laid behind its ends.
 
 use std::sync::Arc;
 

@@ -27,7 +27,7 @@ fn sizes_are_rounded_and_segments_shared() {
     assert_eq!(large[0], [5 * MIB, 20 * MIB, 15 * MIB]);
     assert_eq!(large[3], [20 * MIB, 20 * MIB, 0]);
     assert_eq!(large[4], [25 * MIB, 40 * MIB, 15 * MIB]);
-    // From 10 MiB on a segment of its own, in steps of 2 MiB. What is left, up to 1 MiB, goes with the block.
+    // From 10 MiB on a segment of its own, in steps of 2 MiB. The rest, up to 1 MiB, goes with the block.
     assert_eq!(levels(false, &[10 * MIB]), [[10 * MIB, 10 * MIB, 0]]);
     assert_eq!(levels(false, &[11 * MIB]), [[12 * MIB, 12 * MIB, 0]]);
     assert_eq!(levels(false, &[11 * MIB - 512]), [[11 * MIB - 512, 12 * MIB, MIB + 512]]);

@@ -153,8 +153,8 @@ impl ClassTables {
         Ok(own)
     }
 
-    /// The class of a kernel, or (`copy`) of a copy or fill of the driver. What is named as communication is that,
-    /// whichever of the two it is.
+    /// The class of a kernel, or (`copy`) of a copy or fill of the driver. An event named as communication is
+    /// communication, whichever of the two it is.
     pub fn of(&self, name: &str, copy: bool) -> EventClass {
         let name = name.to_ascii_lowercase();
         let communication = self.classes.iter().filter(|c| c.family == Family::Communication);

@@ -3,8 +3,8 @@
 //! [`read`] turns a PyTorch profiler trace (or a timeline of this program) into a [`RankEvents`]: what ran on the
 //! device, what launched it, where the steps are. `report` says where the time went: [`breakdown`] (computing,
 //! communication and how much of it was exposed, idle), [`idle`] (why, and what ended the longest gaps), [`skew`]
-//! (who was waited for at collectives). Times are integer nanoseconds, from the text of the file. What a kernel is,
-//! is told by its name and [`classes`], which are data.
+//! (who was waited for at collectives). Times are integer nanoseconds, from the text of the file. A kernel's
+//! name and [`classes`], which are data, tell its kind.
 //!
 //! Hazards, each met by a tool: communication that is not named nccl (DeepEP, symmetric memory); operators that carry
 //! a stream; device events launched before the profiler began (both [`report::Window`]s are given); slices that

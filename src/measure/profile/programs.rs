@@ -6,7 +6,7 @@
 //! A stream runs in order. The host is one more stream: the time from call to call, up to each launch; behind a
 //! synchronisation it goes on when the device has got there. A kernel waits for its launch, and where a
 //! `StreamWaitEvent` was queued right before, for the op of another stream that ended last before it (unless the
-//! profile names the event: `cuda_sync`). What is left of its start is its lead. Collectives that several profiles
+//! profile names the event: `cuda_sync`). The rest of its start is its lead. Collectives that several profiles
 //! hold begin when the last rank is there ([`super::skew`]); each then takes what it took from there. So replaying a
 //! step unchanged gives the measured step, which begins with its first device event: the host may be a step ahead of
 //! the device.

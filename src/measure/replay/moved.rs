@@ -3,8 +3,8 @@
 //! ```text
 //! time there = measured time · model of it there / model of it on the machine that was measured
 //! ```
-//! The ratio takes what a model gets wrong alike on both sides (a slow link, a busy host) out of the answer. What a
-//! profile does not tell stays as it was measured, and [`MovedStep::unknown`] says so.
+//! The ratio takes what a model gets wrong alike on both sides (a slow link, a busy host) out of the answer. Facts
+//! that a profile lacks stay as measured, and [`MovedStep::unknown`] says so.
 
 use std::collections::BTreeMap;
 

@@ -2,8 +2,8 @@
 //!
 //! A step is the sum of a few parts ([`StepPart`]). Measured steps give each part a factor: of all factors those that
 //! are most likely, where a factor is about 1 before anything is known (its logarithm is normal, as far spread as
-//! [`StepPart::spread`] says) and a step is off by `ROW` besides. What a measured step has of its own, and does not
-//! share with the one that is to be predicted, is off in all rows alike ([`Reach::own`]), however many there are. So
+//! [`StepPart::spread`] says) and a step is off by `ROW` besides. The error that a measured step has of its own, and
+//! does not share with the predicted one, is in all rows alike ([`Reach::own`]), however many there are. So
 //! one row moves mostly the part that the step consists of, a part that no row shows stays as it is, and a hundred rows
 //! of one run are not a hundred runs.
 //!

@@ -1,9 +1,9 @@
 //! Checks that a profile is of the step that a workload describes: the device, the ranks, the kernels, and the times
 //! that they can take.
 //!
-//! A factor on prices hides a wrong description: half the layers at half the pace last as long. What no price
-//! explains is refused: another device, another number of ranks, matrix kernels that are half or twice as many as
-//! planned, and FLOPs above the peak of the device.
+//! A factor on prices hides a wrong description: half the layers at half the pace last as long. Differences that
+//! no price explains are refused: another device, another number of ranks, matrix kernels that are half or twice as
+//! many as planned, and FLOPs above the peak of the device.
 
 use super::side::{NotLearned, StepSide};
 use crate::profile::ProfileReport;

@@ -67,7 +67,7 @@ pub fn played(inputs: &Inputs) -> Result<(f64, PartSeconds), SimulationError> {
 }
 
 /// The factors with which a workload takes the measured seconds, if they are plausible. `load` reads the workload
-/// under settings. What is exposed grows more or less than its factor does, so all factors are raised to the one
+/// under settings. Exposed time grows more or less than its factor does, so all factors are raised to the one
 /// power with which the played step takes what they were found to give.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! Readers of a record: where the time and the bytes went. None of them changes anything, and none is needed to run.
 //!
 //! A [`reading`] is one subject in one folder: what it sums (`mod.rs`), and its section, table, chart and comparison
-//! (`reading.rs`); the [`registry`] names each in a line. What several need of a [`run`] is found once.
+//! (`reading.rs`); the [`registry`] names each in a line. Facts of a [`run`] that several need are found once.
 //!
 //! * [`cause`]: what each op waited for last (its stream, another op, a peer, a full tier).
 //! * [`stalls`]: every gap of a compute stream, cut into pieces with a cause each ([`stall_cause`]); the books

@@ -2,8 +2,8 @@
 //!
 //! A step of many micro-batches has a beginning, a long stretch in which every few micro-batches the same happens,
 //! and an end. [`figures`] plays a step of fewer micro-batches, sees the run return to a state in which it has been,
-//! and counts the stretch between the two as often as the turns that were left out. What it costs follows the warm-up
-//! and a few turns instead of the number of micro-batches.
+//! and counts the stretch between the two as often as the turns that were left out. Its cost follows the warm-up and a
+//! few turns instead of the number of micro-batches.
 //!
 //! # Why it is exact
 //!
@@ -252,8 +252,8 @@ struct ShortLengths {
 
 impl ShortLengths {
     /// Numbers of micro-batches to try for a step of `whole` of them. The shortest order that goes on by turns has
-    /// `fewest`; a step that fills its pipeline once more often has come to rest in it. What is tried in vain adds at
-    /// most three quarters of what the whole step costs.
+    /// `fewest`; a step that fills its pipeline once more often has come to rest in it. Vain trials add at most
+    /// three quarters of the whole step's cost.
     fn of(&self, whole: u32, stages: u32, fewest: u32) -> impl Iterator<Item = u32> + use<> {
         let (first, usual) = ((fewest + stages, 2 * self.spared), (self.least * stages, self.spared));
         let longer = successors(Some(usual), |(least, spared)| Some((3 * least, 2 * spared)));

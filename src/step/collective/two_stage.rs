@@ -1,7 +1,7 @@
 //! Expert exchange in two stages (DeepEP's kernels): rows to the counterparts on other nodes over the rails, and on to
 //! the ranks of the node over scale-up links, chunk after chunk, so that both stages run at the same time:
 //! `start + α + max(bytes/(s·B2), inside/B1, least)`, where `s` is the share of a network port that the kernel reaches
-//! and `least` the time that its own channels need. What is combined goes the same ways back.
+//! and `least` the time that its own channels need. Combine goes the same ways back.
 //!
 //! On links the two stages are one activity with the bytes of both: what slows one slows the other, as in a pipeline of
 //! many chunks. In one node the first stage is empty.

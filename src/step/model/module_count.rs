@@ -1,8 +1,8 @@
 //! Parameters of modules, and the FLOPs of a step's images as MFU counts them.
 //!
 //! FLOPs of an image forward: 2 for each weight of the input and row of it, of the layers and position, of the
-//! projector and token; and attention between positions. What is trained counts three times, but for the first matrix
-//! that is trained: it has no input gradient. What is frozen counts once.
+//! projector and token; and attention between positions. Trained parts count three times, but for the first trained
+//! matrix, which has no input gradient. Frozen parts count once.
 
 use super::flops::{StepFlops, TokenFlops};
 use super::parameters::layer_parameters;

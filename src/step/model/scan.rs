@@ -1,10 +1,10 @@
 //! Mixers without attention scores: state spaces and linear attention, worked on in chunks.
 //!
 //! A layer is one projection in, a short convolution, narrow products that make the scan's maps (Mamba 1), the scan,
-//! a gated norm, and a projection out; heads are cut over tensor-parallel ranks as attention's are. What the scan
-//! multiplies, moves and keeps is the mixer's own ([`Scan`]). Backward repeats the forward's states and does each
-//! product twice; kernels do so by themselves, and recomputation of attention's core does not reach them (Megatron's
-//! `MambaMixer` knows no list of modules).
+//! a gated norm, and a projection out; heads are cut over tensor-parallel ranks as attention's are. The mixer
+//! decides the products, traffic and kept bytes of the scan ([`Scan`]). Backward repeats the forward's states and does
+//! each product twice; kernels do so by themselves, and recomputation of attention's core does not reach them
+//! (Megatron's `MambaMixer` knows no list of modules).
 //!
 //! Context parallelism swaps shards of the sequence for shards of heads before the convolution and back behind the scan
 //! (Megatron's way), two all-to-alls a pass.

@@ -2,8 +2,8 @@
 //!
 //! Most schedules fill the pipeline, then do the same again and again, and drain it. The order for a turn more is
 //! then the order for fewer micro-batches with the same slots put in at one place of every rank's list, for later
-//! micro-batches. What a rank holds at its fullest, which kinds of slots there are: all that repeats is seen in the
-//! shortest order of that kind.
+//! micro-batches. The peak of a rank, the kinds of slots, and all else that repeats are seen in the shortest
+//! order of that kind.
 
 use super::order::Order;
 use super::shape::Shape;

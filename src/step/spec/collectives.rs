@@ -3,8 +3,8 @@
 //!
 //! **Rules** say which algorithm runs, and by which protocol, on how many channels: the first that fits a collective
 //! counts. **Measured** times say how long it takes: they hold for groups of exactly their size, and the algorithm
-//! says over which links the time is spent. What neither covers is chosen as without a table, and takes `slowness`
-//! times as long.
+//! says over which links the time is spent. A transfer that neither covers is chosen as without a table, and
+//! takes `slowness` times as long.
 
 use std::collections::BTreeMap;
 

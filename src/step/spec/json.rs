@@ -220,8 +220,8 @@ pub fn setting(text: &str) -> Result<(&str, Value), SpecError> {
     Ok((path, value))
 }
 
-/// Puts a value at a path, making objects on the way where there is nothing. Whether the fields exist is for the
-/// typed reading to say.
+/// Puts a value at a path, making objects on the way where there is nothing. The typed reading
+/// checks that the fields exist.
 pub fn set(root: &mut Value, path: &str, value: Value) -> Result<(), SpecError> {
     let mut at = root;
     for step in steps(path).unwrap_or_default() {

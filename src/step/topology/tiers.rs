@@ -1,7 +1,7 @@
 //! Hosts and the memory tiers behind the device memory: DRAM, CXL, NVMe, memory servers.
 //!
-//! A copy runs device – host link – host – port – tier. What several devices share is one link of the graph, so that
-//! their copies contend: a host link behind a PCIe switch, a pool's port, the tier's own bandwidth.
+//! A copy runs device – host link – host – port – tier. A link that several devices share is one link of the graph, so
+//! that their copies contend: a host link behind a PCIe switch, a pool's port, the tier's own bandwidth.
 
 use petgraph::graph::NodeIndex;
 

@@ -1,7 +1,7 @@
 //! Candidates: what could be otherwise in a step, each played.
 //!
 //! Where a field makes it so, the workload or the machine is read again with that setting, planned and played: the
-//! step with a candidate is the run with its settings, to the picosecond. What has no field is edited into the
+//! step with a candidate is the run with its settings, to the picosecond. A change without a field is edited into the
 //! planned world. A candidate never takes work away: unevenness is dealt out again, a fault heals, a rate becomes
 //! what it was or its neighbour, a choice the one beside it.
 //!

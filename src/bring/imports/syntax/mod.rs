@@ -113,7 +113,8 @@ fn yaml(text: &str) -> Result<Value, SpecError> {
 }
 
 /// Puts in what a text refers to: another place of the same configuration (OmegaConf's `${train.batch}`), or what a
-/// variable of the surroundings is unasked (`${NAME:8}`, `${oc.env:NAME,8}`). What cannot be followed says nothing.
+/// variable of the surroundings is unasked (`${NAME:8}`, `${oc.env:NAME,8}`). A reference that cannot be followed says
+/// nothing.
 fn resolve(value: &mut Value, whole: &Value) {
     for _ in 0..MAX_DEPTH {
         let Value::String(text) = &*value else { return };

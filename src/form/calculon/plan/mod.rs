@@ -2,7 +2,7 @@
 //!
 //! Calculon knows one processor of each stage: its tensor- and data-parallel peers do the same at the same time. A
 //! world of p ranks is therefore its whole machine, and collectives are communicators of one member whose time is
-//! known. What a block costs is given ([`BlockTimes`]); this module decides only what runs after what:
+//! known. The costs of a block are given ([`BlockTimes`]); this module decides only what runs after what:
 //!
 //! * forward block: kernels, then exposed tensor-parallel communication;
 //! * backward block: recomputation, repeated communication, both gradients, exposed tensor-parallel communication;

@@ -2,8 +2,8 @@
 //!
 //! A kernel takes what was measured, or else the longer of its operations at the device's peak and its bytes at the
 //! memory's rate (ASTRA-sim's roofline). A device computes one kernel after another, on each of its streams where the
-//! trace names them; groups, sends and receives have streams of their own. What a collective or a message takes is
-//! for the machine to say (`stepsim replay --on`).
+//! trace names them; groups, sends and receives have streams of their own. The machine decides the times of
+//! collectives and messages (`stepsim replay --on`).
 //!
 //! Sizes are ASTRA-sim's: `comm_size` of an all-gather is one rank's part, of all else the whole buffer of a rank.
 //! Collectives of a group meet in their order, messages by sender, receiver and tag. A collective may be cut into

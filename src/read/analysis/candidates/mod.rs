@@ -1,7 +1,7 @@
 //! Candidates: what could be otherwise, each with the change that makes it so and the step that results.
 //!
-//! Whoever plays them puts them into the report. Whatever is said of what a step hangs on takes this
-//! list and no other.
+//! Whoever plays them puts them into the report. Every statement on a step's limits takes this list
+//! and no other.
 
 mod reading;
 mod sentence;

@@ -20,7 +20,7 @@
 //!   follow each other with no kernel between lie in a slice (`stalls`) named after the causes of most of it, which is
 //!   wide enough to be read.
 //! * The **critical path** as one row below the step: the ranks that it stays on and in them the passes, without
-//!   gaps. What of it lies on a rank stands there op by op, with an arrow where it goes to another; a launch on its
+//!   gaps. Its part on a rank stands there op by op, with an arrow where it goes to another; a launch on its
 //!   way and a wait for room are slices too, so that all of them together are the step.
 //! * **Counters** for the bytes that a rank holds on each tier, by class and in total; only those that move. In
 //!   percent of what there is, on one axis: FLOP/s, memory bandwidth, the busiest link, device memory.

@@ -2,7 +2,7 @@
 //! its memory. One axis for all.
 //!
 //! Rates are means over [stretches](Stretches) of the step: a kernel's own rate stands in its slice. Memory is
-//! the highest level of each stretch. What stays the same over the step has no row.
+//! the highest level of each stretch. A class that stays the same over the step has no row.
 
 use std::io;
 

@@ -197,7 +197,7 @@ pub struct Timeline<'a> {
     /// The stalls of a rank (of the job, not the one played for it) in order of time, not overlapping; absent if not
     /// known.
     pub stalls: Option<&'a dyn Fn(RankId) -> Vec<StallSlice>>,
-    /// The critical path in order of time; empty if not known. What of it lies on ranks that are not shown is not seen.
+    /// The critical path in order of time; empty if not known. Its parts on hidden ranks are not seen.
     pub critical: &'a [Critical],
     /// How much later an op of a rank of the record could end without moving the end of the step; absent if not known.
     pub slack: Option<&'a dyn Fn(RankId, OpId) -> Time>,

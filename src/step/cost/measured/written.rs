@@ -6,8 +6,8 @@ use crate::spec::workload::Dtype;
 use stepsim_core::kernel_class::{KernelKind, MatmulPass};
 
 impl MeasuredRow {
-    /// The row that times a kernel, without its time; none where rows have no words for it. What memory bounds is
-    /// laid out as rows of `width` elements, where that divides it.
+    /// The row that times a kernel, without its time; none where rows have no words for it. A memory-bound
+    /// kernel is laid out as rows of `width` elements, where that divides it.
     pub fn of(kernel: &Kernel, width: u64) -> Option<MeasuredRow> {
         let row = MeasuredRow {
             dtype: Some(format(kernel.dtype, kernel.scaling)?.into()),

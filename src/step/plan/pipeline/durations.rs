@@ -73,7 +73,7 @@ pub struct StepDurations {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<f64>,
     /// Times of passes (`F`, `B`, `I`, `W`), of transfers (`send F`, `send B`, by the sending stage) and of what stands
-    /// around them. What is left out takes no time.
+    /// around them. Work that is left out takes no time.
     pub times: BTreeMap<String, TimeTable>,
     /// The wait of each pass beyond its inputs before it began: the host launched it late.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -1,7 +1,7 @@
 //! Tests before a step is played that its ranks cannot come to a standstill: passes, sends, receives, and the launches
 //! and waits of hosts, together.
 //!
-//! Each pass is one kernel here. Whether ranks come to a standstill does not hang on how long anything takes (streams
+//! Each pass is one kernel here. A standstill does not depend on how long anything takes (streams
 //! are in order, and transfers begin when both ends have come to them), so the kernels of a pass and the sizes of
 //! messages are left out.
 

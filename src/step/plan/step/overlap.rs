@@ -9,8 +9,8 @@
 //! (ring) or c + (t−1)·max(c, k) + k (pipelined) instead of t·c + T, with c the time of one shift (collective) and k
 //! the time of a piece of the GEMM.
 //!
-//! Only pairs with nothing between them are cut: the gather before a GEMM and the scatter behind one. What a layer
-//! hides already behind other kernels (the gather of saved inputs, the sum of input gradients) stays whole, as in
+//! Only pairs with nothing between them are cut: the gather before a GEMM and the scatter behind one. Messages that
+//! hide behind other kernels already (the gather of saved inputs, the sum of input gradients) stay whole, as in
 //! Megatron-LM with Transformer Engine. (Wang et al., ASPLOS 2023; Transformer Engine `comm_gemm_overlap`.)
 //!
 //! Pieces run on three streams in turn, so that one fills the last wave of the one before (Transformer Engine,

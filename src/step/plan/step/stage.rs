@@ -374,8 +374,8 @@ impl<'a, 'm> Stage<'a, 'm> {
         }
     }
 
-    /// Brings in what a visit needs, and makes the chain wait for it. What a recomputation brought in stays for the
-    /// backward visit that follows.
+    /// Brings in what a visit needs, and makes the chain wait for it. Bytes that a recomputation brought in stay for
+    /// the backward visit that follows.
     fn bring_in(&mut self, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit) {
         if self.w.visits.is_present(visit) {
             return;

@@ -21,7 +21,7 @@ pub enum MlpKind {
     None,
 }
 
-/// A kind of layer. What is left out is as the model says.
+/// A kind of layer. Fields that are left out are as the model says.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LayerKindSpec {

@@ -91,7 +91,7 @@ pub struct WorkloadSpec {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub modules: BTreeMap<String, ModuleUseSpec>,
     /// The training software: a name, a path relative to this file, or the stack itself; default: `simple`, whose
-    /// kernels are all fused and launched at no cost. What this file says counts more than what its stack does.
+    /// kernels are all fused and launched at no cost. This file takes precedence over its stack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stack: Option<StackRef>,
     /// How the work is spread over devices.

@@ -1,4 +1,5 @@
-//! Conditions of a script: `[ ... ]`, `test ...` and `[[ ... ]]`. What they ask of a machine or a file is not known.
+//! Conditions of a script: `[ ... ]`, `test ...` and `[[ ... ]]`. Their questions about a machine or a file have no
+//! known answer.
 
 use super::marks::{is_known, without_marks};
 use stepsim_step::spec::glob::fits;

@@ -1,6 +1,6 @@
 //! DeepSpeed's ZeRO-3 with element budgets (`partitioned_param_coordinator`): when a visit starts, what it lacks is
 //! gathered, then min(`bucket_elements`, `max_live_elements` − live) elements along the trace of visits to come, the
-//! last of them in part. What is needed again within `max_reuse_elements` is kept.
+//! last of them in part. Weights needed again within `max_reuse_elements` are kept.
 
 use super::super::{ClassBytes, Law, LinkDemand, PolicyInputs, Residency};
 use super::gathered::{Shards, elements, reductions_before, reductions_behind};
