@@ -60,7 +60,7 @@ fn bytes(text: &str) -> Result<f64, String> {
     if number > 0.0 && number <= 8.0 { Ok(number) } else { Err("allowed: above 0, at most 8".to_string()) }
 }
 
-/// The file of `--report`.
+/// The output of `--report`.
 #[derive(Debug, Serialize)]
 struct LocalSgdReport {
     head: Head,

@@ -88,7 +88,7 @@ fn mesh(text: &str) -> Result<Mesh, String> {
     Ok(Mesh(axes))
 }
 
-/// The file of `--report`: one entry for each product.
+/// The output of `--report`: one entry for each product.
 #[derive(Debug, Serialize)]
 struct Product {
     statement: String,

@@ -69,19 +69,19 @@ named! {
         Reliability = "workloads/reliability/reliability.schema.json",
         /// An iteration of reinforcement learning (`examples/rl/*.json`)
         Rl = "examples/rl/rl.schema.json",
-        /// The file of `stepsim run --report`
+        /// The output of `stepsim run --report`
         Report = "examples/report.schema.json",
-        /// The file of `stepsim compare --report`
+        /// The output of `stepsim compare --report`
         Comparison = "examples/comparison.schema.json",
-        /// The file of `stepsim analyze --report`
+        /// The output of `stepsim analyze --report`
         Profile = "examples/profile.schema.json",
         /// A line of what `stepsim sweep -o` writes
         Row = "examples/row.schema.json",
-        /// The file of `stepsim search --report`
+        /// The output of `stepsim search --report`
         Search = "examples/search.schema.json",
-        /// The file of `stepsim whatif --report`
+        /// The output of `stepsim whatif --report`
         Whatif = "examples/whatif.schema.json",
-        /// The file of `stepsim diff --report`
+        /// The output of `stepsim diff --report`
         Difference = "examples/difference.schema.json",
     }
 }

@@ -6,7 +6,7 @@ use stepsim_around::goodput::{CheckpointTimes, GoodputSummary, Interval};
 use stepsim_simulate::Head;
 use stepsim_step::spec::reliability::Reliability;
 
-/// The file of `--report`.
+/// The output of `--report`.
 #[derive(Debug, Serialize)]
 pub(super) struct Goodput {
     pub head: Head,

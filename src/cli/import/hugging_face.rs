@@ -26,7 +26,7 @@ pub struct Args {
     report: Option<PathBuf>,
 }
 
-/// The file of `--report`.
+/// The output of `--report`.
 #[derive(Clone, Debug, Serialize)]
 struct ParameterReport {
     /// The model's name.

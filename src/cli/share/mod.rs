@@ -85,7 +85,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     say(&text(&named, &links))
 }
 
-/// The file of `--report`.
+/// The output of `--report`.
 fn report(machine: &str, jobs: &[TimedJob<'_>], links: &[(String, f64)]) -> serde_json::Value {
     let job = |(name, job): &TimedJob<'_>| {
         serde_json::json!({
