@@ -94,7 +94,7 @@ pub fn case(row: &PublishedRow, book: &RuleBook) -> Result<Case, String> {
         tokens: layout.printed * said.model.sequence as f64,
         apart_below_mfu: c.number("apart_below_mfu"),
         apart: Some(c.text("apart").to_string()).filter(|why| !why.is_empty()),
-        peak_mem_gib: c.number("peak_mem_gib"),
+        peak_mem_gib: c.number("peak_mem_gib").filter(|_| c.text("memory_of") != "another batch"),
         memory_of: MemoryOf::of(&c.text("memory_of")),
         block: ["source", "model", "device", "n_devices"].map(|name| c.text(name)).join(", "),
         choice: CHOICE.map(|name| c.text(name)).join(", "),

@@ -126,15 +126,16 @@ fn loss_workspace(shard: &Shard) -> f64 {
             (if library { 4.0 } else { 8.0 }) + if shard.logits_stay { shard.act() } else { 0.0 }
         }
         _ if library => 0.0,
-        // One kernel, which writes the gradient over the logits; so do many eager stacks (llm-foundry takes
-        // flash-attn's).
-        KernelFusion::Full | KernelFusion::None => 0.0,
-        // Megatron-LM, tensor_parallel/cross_entropy.py, and nanotron after it: the 16-bit logits, their fp32 copy,
-        // that copy less its maximum; the exponential is saved.
-        KernelFusion::Partial | KernelFusion::PartialAccumulating => 10.0,
         // torchtitan: PyTorch's cross_entropy backward, beside the log-softmax that is saved: nll_loss's gradient,
         // filled with zeros, and log_softmax's, both as wide as the logits and in fp32.
         KernelFusion::Compiled => 8.0,
+        KernelFusion::None if shard.eager.contains(&FusedPart::Loss) => 8.0,
+        // One kernel, which writes the gradient over the logits; so do many eager stacks (llm-foundry takes
+        // flash-attn's).
+        KernelFusion::Full | KernelFusion::None => 0.0,
+        // Megatron-LM, tensor_parallel/cross_entropy.py, and nanotron after it: the 16-bit logits and their fp32
+        // copy; the exponential is written over that copy less its maximum, and saved.
+        KernelFusion::Partial | KernelFusion::PartialAccumulating => 6.0,
     }
 }
 

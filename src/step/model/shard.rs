@@ -75,6 +75,8 @@ defaults! {
         pub attention: Option<AttentionGeneration>,
         /// Parts with one kernel each, regardless of `fusion`.
         pub fused: Vec<FusedPart>,
+        /// Parts that run operation by operation, regardless of `fusion`.
+        pub eager: Vec<FusedPart>,
         /// Logits are cast and shifted before the loss.
         pub copies_logits: bool,
         /// The logits stay beside these copies.
@@ -138,6 +140,7 @@ impl Shard {
             loss: workload.loss,
             attention: workload.stack().attention,
             fused: workload.stack().fused.clone(),
+            eager: workload.stack().eager.clone(),
             frozen_format: workload.training.frozen_format,
             copies_logits: workload.stack().copies.logits,
             logits_stay: workload.stack().copies.logits_stay,
@@ -225,7 +228,8 @@ impl Shard {
     }
     /// One kernel computes an activation and its product with the gate.
     pub(super) fn fuses_activation(&self) -> bool {
-        self.fuses_chains() || self.has_kernel_of(FusedPart::Activation)
+        let eager = self.eager.contains(&FusedPart::Activation);
+        self.fuses_chains() && !eager || self.has_kernel_of(FusedPart::Activation)
     }
     /// The stack has a library kernel for this part.
     pub(super) fn has_kernel_of(&self, part: FusedPart) -> bool {

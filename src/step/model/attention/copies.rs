@@ -5,6 +5,10 @@
 //! kernel (`contiguous`). Autograd goes the same way back: gradients of keys and values are joined, the three
 //! stacked, and ordered as the projection wrote them. Of several sequences the rows that attention writes are ordered
 //! by token again for the output projection. Each is a kernel that reads and writes what it copies.
+//!
+//! Queries are rotated in place (flash_attn/layers/rotary.py, `RotaryEmbedding.forward`, `inplace=True`). With as many
+//! key heads as query heads they are a third of the tensor of all three, and all of it stays for the backward pass of
+//! attention, beside the keys and values that were joined.
 
 use super::super::KernelClass;
 use super::super::blocks::{Block, LayerBuilder};
@@ -37,6 +41,10 @@ pub(super) fn to_the_core(b: &mut LayerBuilder, (q, k, v): (u64, u64, u64)) {
             ],
         );
         b.push(Block::of(forward, backward, QKV));
+        if b.model.kv_heads() == b.model.heads {
+            let bytes = (b.shard.tokens() * (k + v)) as f64 * b.shard.act();
+            b.save("keys and values as laid out", bytes, QKV, false);
+        }
     }
 }
 

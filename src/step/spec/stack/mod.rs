@@ -53,6 +53,9 @@ pub struct StackSpec {
     /// foak, flash-attention).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fused: Vec<FusedPart>,
+    /// Parts that run operation by operation, regardless of the workload's fusion.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub eager: Vec<FusedPart>,
     /// The copies from one layout to another that kernels of their own make.
     #[serde(skip_serializing_if = "CopySpec::is_none")]
     pub copies: CopySpec,
