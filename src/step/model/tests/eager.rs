@@ -2,6 +2,7 @@
 
 use super::model;
 use crate::model::{Item, Kernel, LayerPlan, Shard};
+use crate::spec::model::ModelSpec;
 use crate::spec::stack::FusedPart;
 use crate::spec::workload::{AdaptedMatrix, AdapterSpec, Dtype, FrozenFormat, KernelFusion, Trained};
 
@@ -29,6 +30,35 @@ fn a_librarys_kernels_move_each_element_once() {
     assert_eq!(bytes(&fused_head.forward, "loss"), 4.0 * 8192.0 * 128_256.0);
     assert!(bytes(&fused_head.forward, "loss") * 3.0 < bytes(&head.forward, "loss"));
     assert!(kernels(&fused_head.backward, "norm weight gradient").is_empty());
+}
+
+/// nanotron keeps what its activation makes before the product with the gate, and keys and values as the projection
+/// wrote them where these are as many heads as queries are.
+#[test]
+fn what_runs_by_itself_keeps_what_it_makes() {
+    let partial = |m: &ModelSpec| Shard { fusion: KernelFusion::Partial, ..Shard::whole(m) };
+    let beside = |m: &ModelSpec| {
+        let nanotron = Shard { eager: vec![FusedPart::Activation], copies_heads: true, ..partial(m) };
+        let [plain, eager] = [partial(m), nanotron].map(|s| LayerPlan::transformer(m, &s).all_saved_bytes());
+        eager - plain
+    };
+    let few = model("llama3-8b");
+    let many = ModelSpec { kv_heads: Some(few.heads), ..few.clone() };
+    let activation = 2 * 8192 * 14_336;
+    assert_eq!([beside(&few), beside(&many)], [activation, activation + 2 * 8192 * 2 * 4096]);
+}
+
+/// Bytes a logit beside those that are saved: Megatron's 16-bit logits and their fp32 copy; two fp32 gradients of
+/// PyTorch's loss.
+#[test]
+fn a_loss_works_in_what_its_software_copies() {
+    let m = model("llama3-8b");
+    let works_in = |fusion, eager: &[FusedPart]| {
+        let shard = Shard { fusion, eager: eager.to_vec(), ..Shard::whole(&m) };
+        LayerPlan::head(&m, &shard, true).workspace_bytes as f64 / (8192.0 * 128_256.0)
+    };
+    let ways = [(KernelFusion::Partial, &[][..]), (KernelFusion::None, &[FusedPart::Loss])];
+    assert_eq!(ways.map(|(fusion, eager)| works_in(fusion, eager)), [6.0, 8.0]);
 }
 
 #[test]
