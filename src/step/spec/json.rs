@@ -339,7 +339,8 @@ fn explain(path: String, message: &str, root: &Value) -> SpecError {
         return SpecError::at(path, format!("the field `{name}` is missing"))
             .hint(format!("add \"{name}\": …"));
     }
-    if let Some(found) = problem.strip_prefix("invalid type: ").or(problem.strip_prefix("invalid value: ")) {
+    let invalid = ["invalid type: ", "invalid value: ", "invalid length "];
+    if let Some(found) = invalid.iter().find_map(|prefix| problem.strip_prefix(prefix)) {
         let shown = lookup(root, &path).map_or(found.to_string(), brief);
         let hint = match expected {
             ONE_KEY => "to change the kind over a `base`, set the base's kind to null",
@@ -381,9 +382,10 @@ fn plain(expected: &str) -> String {
         "a boolean" => "true or false".into(),
         ONE_KEY => "an object with exactly one field, which names the kind: {\"kind\": {…}}".into(),
         "a sequence" => "a list".into(),
-        _ => match expected.strip_prefix("struct ") {
-            Some(name) => format!("an object ({})", name.split_whitespace().next().unwrap_or_default()),
-            None => expected.trim_start_matches("internally tagged ").to_string(),
+        _ => match (expected.strip_prefix("struct "), expected.strip_prefix("a tuple of size ")) {
+            (Some(name), _) => format!("an object ({})", name.split_whitespace().next().unwrap_or_default()),
+            (_, Some(size)) => format!("a list of {size} values"),
+            _ => expected.trim_start_matches("internally tagged ").to_string(),
         },
     }
 }

@@ -383,7 +383,8 @@ const SHOWN: usize = 6;
 /// order of the schedule has all that the whole one has.
 fn check_exchanges(w: &WorkloadSpec, order: &Order) -> Result<(), PlanError> {
     let pipeline = &w.parallelism.pipeline;
-    if pipeline.p2p == PointToPoint::Async || pipeline.size < 2 {
+    let blocks = w.host().is_some_and(|host| host.blocking);
+    if pipeline.p2p == PointToPoint::Async && !blocks || pipeline.size < 2 {
         return Ok(());
     }
     let shortest = fewest_micro_batches(w, order.micro_batches);
@@ -394,7 +395,10 @@ fn check_exchanges(w: &WorkloadSpec, order: &Order) -> Result<(), PlanError> {
     let others = [PointToPoint::Async, PointToPoint::Batched, PointToPoint::Blocking];
     let run = others.into_iter().filter(|other| *other != pipeline.p2p && stands_still(*other).is_none());
     let name = |p2p: PointToPoint| serde_json::to_value(p2p).ok().and_then(|v| v.as_str().map(str::to_owned));
-    let allowed: Vec<String> = run.filter_map(name).collect();
+    let mut allowed: Vec<String> = run.filter_map(name).collect();
+    if blocks {
+        allowed.push("stack.host.blocking=false".into());
+    }
     let lines = cycle
         .iter()
         .take(SHOWN)
