@@ -29,7 +29,7 @@ pub(super) fn all_pairs_time(g: &Geometry, bytes: f64) -> f64 {
     let far = g.border().map_or(0.0, |(of, across)| beyond(of, across));
     let outside = beyond(g.per_node, g.near()).max(far);
     let inside = f64::from(g.per_node.saturating_sub(1)) * bytes / g.intra.bandwidth();
-    g.inter.alpha().max(g.intra.alpha()) + outside.max(inside)
+    g.inter.alpha().max(g.alone.alpha()).max(g.intra.alpha()) + outside.max(inside)
 }
 
 fn not_on_a_torus(g: &Geometry) -> Result<(), String> {

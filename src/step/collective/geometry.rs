@@ -229,7 +229,7 @@ pub struct Geometry {
     /// if all sent; over uplinks that limit, their share.
     pub inter: NeighbourLink,
     /// Between neighbouring members on two nodes, for one message with the network to itself; equal to `intra` for a
-    /// group within one node.
+    /// group within one node, on a torus the longest of all ways from one member to the next, all of them used.
     pub alone: NeighbourLink,
     /// The uplinks that limit what leaves a part of the group, where any do; none over several sites.
     pub uplinks: Option<Uplinks>,
@@ -412,7 +412,9 @@ pub(super) fn measure(
     let mut probe = Probe { net, path: Vec::new(), crossings: FxHashMap::default() };
     let first = net.node_of(devices[0]);
     let in_first = devices.iter().take_while(|d| net.node_of(**d) == first).count();
-    let inside = if in_first > 1 { Some(probe.one(devices[0], devices[1])?) } else { None };
+    // Whoever sends to one neighbour receives from another: a link of half duplex carries both.
+    let both = [(devices[0], devices[in_first.min(2) - 1]), (devices[in_first.min(2) - 1], devices[0])];
+    let inside = if in_first > 1 { Some(probe.together(both.into_iter())?) } else { None };
     let across = if nodes > 1 {
         // Every member of the first node sends to its counterpart on the next: shared ports show as crossings.
         let pairs = (0..in_first).map(|i| (devices[i], devices[(i + in_first).min(n as usize - 1)]));
@@ -527,8 +529,11 @@ fn measure_torus(
     let mut order: Vec<usize> = (0..devices.len()).collect();
     order.sort_by_key(|&i| [at[i][2], at[i][1], at[i][0]]);
     let devices: Vec<DeviceId> = order.iter().map(|&i| devices[i]).collect();
-    let class =
-        Probe { net, path: Vec::new(), crossings: FxHashMap::default() }.one(devices[0], devices[1])?;
+    let mut probe = Probe { net, path: Vec::new(), crossings: FxHashMap::default() };
+    let class = probe.one(devices[0], devices[1])?;
+    let next = devices.iter().cycle().skip(1);
+    // Where only neighbours reach each other there is no way round.
+    let alone = probe.together(devices.iter().copied().zip(next.copied())).unwrap_or(class);
     let geometry = Geometry {
         size: devices.len() as u32,
         nodes: 1,
@@ -536,7 +541,7 @@ fn measure_torus(
         ports: devices.len() as u32,
         intra: class,
         inter: class,
-        alone: class,
+        alone,
         uplinks: None,
         sites: None,
         fabric: DomainWiring::Torus(covered),

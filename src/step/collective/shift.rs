@@ -24,11 +24,7 @@ impl Algorithm for Shift {
     }
     fn closed_form(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> f64 {
         let time = |link: NeighbourLink| link.time(1.0, t.bytes as f64);
-        match (g.nodes, g.per_node) {
-            (0 | 1, _) => time(g.intra),
-            (_, 1) => time(g.alone),
-            _ => time(g.alone).max(time(g.intra)),
-        }
+        if g.nodes > 1 && g.per_node != 1 { time(g.alone).max(time(g.intra)) } else { time(g.alone) }
     }
     fn phases(&self, t: &Transfer, _g: &Geometry, _chunks: u32) -> Vec<RoundGroup> {
         vec![RoundGroup::new(Pattern::Shift(1), 1, t.bytes as f64)]
