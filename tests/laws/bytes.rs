@@ -1,4 +1,5 @@
-//! Messages have the bytes of theory: gradients are summed once, and tokens reach every expert that they visit.
+//! Messages have the bytes of theory: gradients are summed once, tokens reach every expert that they visit, and what is
+//! computed again sends what it sent.
 
 use super::read::{Sums, alike};
 use super::steps::{
@@ -67,7 +68,8 @@ fn messages_have_the_bytes_of_theory() {
         let step = draw(&mut draws);
         let Ok(plan) = step.inputs.plan() else { continue };
         let sums = Sums::of(&plan);
-        if let Some(what) = broken(&step, &sums) {
+        let again = sums.sent_again(&step.inputs.workload.value).err();
+        if let Some(what) = broken(&step, &sums).or(again) {
             panic!("step {i}: {what}\n{}", step.text);
         }
         // One bucket of one rank is a byte in a thousand short.

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use stepsim::core::ids::RankId;
-use stepsim::core::program::{MemoryWhen, Phase, Work};
+use stepsim::core::program::{MemoryWhen, Phase, StreamKind, Work};
 use stepsim::step::plan::step::Plan;
+use stepsim::step::spec::WorkloadSpec;
+use stepsim::step::spec::workload::Granularity;
 
 /// Sums over all ranks.
 #[derive(Clone, Default)]
@@ -12,8 +14,10 @@ pub struct Sums {
     /// FLOPs of kernels by name; those that repeat others for recomputation apart.
     pub flops: BTreeMap<String, f64>,
     pub repeated: f64,
-    /// Bytes of messages by name, without what is repeated.
+    /// Bytes of messages by name; those that are repeated for recomputation apart.
     pub bytes: BTreeMap<String, f64>,
+    /// Bytes of messages within layers, forward and repeated.
+    pub within: BTreeMap<String, [f64; 2]>,
     /// Bytes by rank, tier and class: allocated less freed.
     pub left: BTreeMap<(u32, u8, &'static str), i128>,
 }
@@ -31,8 +35,19 @@ impl Sums {
                     Work::Compute { .. } => {
                         *sums.flops.entry(info.name.to_string()).or_default() += info.flops
                     }
-                    Work::Comm { .. } if repeats => {}
-                    Work::Comm { .. } => *sums.bytes.entry(info.name.to_string()).or_default() += info.bytes,
+                    Work::Comm { .. } => {
+                        let name = info.name.to_string();
+                        let within = match program.streams[usize::from(op.stream)].kind {
+                            StreamKind::Tensor | StreamKind::Context | StreamKind::Expert => info.layer,
+                            _ => None,
+                        };
+                        if within.is_some() && (repeats || info.phase == Phase::Forward) {
+                            sums.within.entry(name.clone()).or_default()[usize::from(repeats)] += info.bytes;
+                        }
+                        if !repeats {
+                            *sums.bytes.entry(name).or_default() += info.bytes;
+                        }
+                    }
                 }
                 for effect in &program.memory[op.memory.range()] {
                     let left = sums.left.entry((rank, effect.tier, effect.class.name())).or_default();
@@ -43,6 +58,21 @@ impl Sums {
         }
         sums.flops.retain(|_, flops| *flops > 0.0);
         sums
+    }
+    /// Where whole layers are computed again, their messages are sent again.
+    ///
+    /// # Errors
+    /// A message that is sent less or more often.
+    pub fn sent_again(&self, w: &WorkloadSpec) -> Result<(), String> {
+        let r = &w.recompute;
+        let whole = r.granularity == Granularity::Full && r.layers.is_none() && w.modules.is_empty();
+        if !whole || w.training.frozen_layers > 0 {
+            return Ok(());
+        }
+        let broken = self.within.iter().find(|(_, [forward, again])| !alike(*forward, *again));
+        broken.map_or(Ok(()), |(name, [forward, again])| {
+            Err(format!("`{name}`: {forward} bytes forward, {again} again"))
+        })
     }
     pub fn bytes_of(&self, name: &str) -> f64 {
         self.bytes.get(name).copied().unwrap_or(0.0)

@@ -3,6 +3,7 @@
 //! or that no draw reaches.
 
 mod law;
+mod otherwise;
 mod ranges;
 mod schema;
 
@@ -50,15 +51,23 @@ fn laws_hold_wherever_the_walk_leads() {
     let walk = Walk::new();
     let (mut draws, mut broken, mut forms) = (Draws(0x5eed_0055), Vec::new(), Vec::new());
     let [mut played, mut full, mut large, mut refused] = [0; 4];
-    for i in 0..(2 * count()) as usize {
+    let as_they_stand = walk.documents.len();
+    for i in 0..as_they_stand + (2 * count()).min(MOST) as usize {
         // A prime step: all leaves have their turn.
         let first = &walk.leaves[i * 733 % walk.leaves.len()];
-        let (document, refusals) = walk.draw(&mut draws, first);
+        let drawn = || walk.draw(&mut draws, first);
+        let (document, refusals) = walk.documents.get(i).map_or_else(drawn, |d| (d.clone(), Vec::new()));
         refused += refusals.len();
         broken.extend(refusals.iter().filter_map(|e| says_what_to_do(e).err()));
         match held(&document) {
             Ok(Outcome::Played { form }) => {
                 played += 1;
+                if let Some(form) = form.filter(|form| i < as_they_stand && (form - 1.0).abs() > STANDING) {
+                    broken.push(format!(
+                        "draw {i}: the closed form is {form} of the step: {}",
+                        document.command
+                    ));
+                }
                 forms.extend(form.map(|form| ((form - 1.0).abs(), document.command)));
             }
             Ok(Outcome::Full) => full += 1,
@@ -75,10 +84,14 @@ fn laws_hold_wherever_the_walk_leads() {
         .take(5)
         .for_each(|(off, command)| println!("closed form {:.1} % off: {command}", 100.0 * off));
     assert!(broken.is_empty(), "{} laws broken:\n{}", broken.len(), broken.join("\n"));
-    assert!(played > 8 * (full + large), "too few are played");
+    assert!(played > 4 * (full + large), "too few are played");
     let near = forms[forms.len() * 9 / 10].0;
     assert!(near < FORM, "one in ten closed forms is {:.1} % off and more", 100.0 * near);
 }
 
+/// The closed form of a step as it stands is as near as this.
+const STANDING: f64 = 0.2;
+/// Draws, at most.
+const MOST: u64 = 5000;
 /// Nine in ten closed forms are as near as this.
 const FORM: f64 = 0.05;

@@ -6,10 +6,13 @@ use stepsim::core::engine::EngineError;
 use stepsim::form::compare::workload::closed_form;
 use stepsim::simulate::jump::figures;
 use stepsim::simulate::{Inputs, Options, Simulation, SimulationError};
-use stepsim::step::plan::step::PlanError;
-use stepsim::step::spec::SpecError;
+use stepsim::step::plan::step::{Plan, PlanError};
+use stepsim::step::spec::{SpecError, WorkloadSpec};
 
+use super::super::read::Sums;
+use super::otherwise;
 use super::ranges::Document;
+use crate::uplinks::check_messages;
 
 /// Ops up to which a step is played, and up to which it is played unfolded.
 const OPS: u64 = 300_000;
@@ -47,8 +50,12 @@ fn judged(document: &Document) -> Result<Outcome, String> {
     };
     let options = Options { record_bytes: 16 * OPS, ..Options::default() };
     match Simulation::run(&inputs, &options) {
-        Ok(run) => played(&inputs, &run),
-        Err(SimulationError::Engine(EngineError::OutOfMemory { .. })) => Ok(Outcome::Full),
+        Ok(run) => played(document, &inputs, &run),
+        Err(SimulationError::Engine(EngineError::OutOfMemory { .. })) => {
+            let plan = inputs.plan().map_err(|e| format!("planned once, and then not: {e}"))?;
+            conserved(&inputs.workload.value, &plan)?;
+            Ok(Outcome::Full)
+        }
         Err(SimulationError::Engine(EngineError::Limit { .. })) => Ok(Outcome::Large),
         Err(SimulationError::Engine(e)) => Err(format!("engine: {e}")),
         Err(SimulationError::Spec(e) | SimulationError::Plan(PlanError::Spec(e))) => says_what_to_do(&e),
@@ -67,7 +74,7 @@ pub fn says_what_to_do(refused: &SpecError) -> Result<Outcome, String> {
     Ok(Outcome::Refused)
 }
 
-fn played(inputs: &Inputs, run: &Simulation) -> Result<Outcome, String> {
+fn played(document: &Document, inputs: &Inputs, run: &Simulation) -> Result<Outcome, String> {
     let report = run.report(false);
     if let Some(figure) = report.impossible() {
         return Err(format!("impossible: {figure}"));
@@ -88,7 +95,10 @@ fn played(inputs: &Inputs, run: &Simulation) -> Result<Outcome, String> {
         if whole.step_end != end {
             return Err(format!("folded {end}, unfolded {}", whole.step_end));
         }
+        conserved(&inputs.workload.value, &run.plan)?;
+        otherwise::held(document, inputs, end)?;
     }
+    check_messages(&document.command, &inputs.machine);
     let form = closed_form(inputs).map_err(|e| format!("closed form: {e}"))?;
     if form.floor * (1.0 - ROUNDING) > end.s() {
         return Err(format!("{end} is shorter than its floor of {} s", form.floor));
@@ -98,6 +108,21 @@ fn played(inputs: &Inputs, run: &Simulation) -> Result<Outcome, String> {
         return Err(format!("closed form: {total} s"));
     }
     Ok(Outcome::Played { form: claims_all(inputs).then(|| total / end.s()) })
+}
+
+/// What is taken is given back, what is counted of the model is executed beside what is repeated, and what is repeated
+/// sends what it sent.
+fn conserved(w: &WorkloadSpec, plan: &Plan) -> Result<(), String> {
+    let sums = Sums::of(plan);
+    if let Some((place, left)) = sums.left.iter().find(|(_, left)| **left != 0) {
+        return Err(format!("{place:?} keeps {left} bytes"));
+    }
+    let executed = (plan.hardware_flops + plan.skipped_flops) as f64 - sums.repeated;
+    let model = plan.model_flops.model;
+    if executed < model * (1.0 - ROUNDING) {
+        return Err(format!("{executed} FLOPs are executed of {model} that are counted"));
+    }
+    sums.sent_again(w)
 }
 
 /// Whether the step has nothing that the closed form leaves out on purpose: noise.

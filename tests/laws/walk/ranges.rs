@@ -50,10 +50,14 @@ impl Document {
         let (base, own) = (json!({"base": words[0]}).to_string(), own.map(Value::to_string));
         let inputs = Inputs::from_json(&base, own.as_deref(), &sets, &Disk);
         let inputs = inputs.unwrap_or_else(|e| panic!("{command}: {e}"));
+        Document { workload: Value::Null, machine: Value::Null, command }.written_out(&inputs)
+    }
+    /// With all that it leaves to others, as its inputs have it.
+    pub fn written_out(&self, inputs: &Inputs) -> Document {
         let mut workload = serde_json::to_value(&inputs.workload.value).expect("JSON");
         workload["model"] = serde_json::to_value(&*inputs.model).expect("JSON");
         let machine = serde_json::to_value(&inputs.topology.value).expect("JSON");
-        Document { workload, machine, command }
+        Document { workload, machine, command: self.command.clone() }
     }
     /// # Errors
     /// The checks refuse it.

@@ -62,9 +62,10 @@ use crate::plan::launch::Setting;
 use crate::plan::pipeline;
 use crate::plan::pipeline::{PipelineOptions, Sends};
 use crate::schedule;
-use crate::schedule::{Data, Order, ScheduleChoice};
+use crate::schedule::{Data, Order, ScheduleChoice, Slot};
 use crate::spec::SpecError;
 use crate::spec::model::{AttentionKernel, AttentionSpec, ModelSpec};
+use crate::spec::stack::HostSpec;
 use crate::spec::workload::{NoiseSpec, PointToPoint, WorkloadSpec};
 use crate::topology::{Axis, Layout, Machine};
 use assembly::Assembly;
@@ -376,19 +377,27 @@ fn sends(p2p: PointToPoint) -> Sends {
     }
 }
 
+/// Whether a host may stop with a send that its neighbour does not await yet: it waits for every kernel, or passes
+/// forward alone fill its queue.
+fn stops(host: &HostSpec, order: &Order) -> bool {
+    let forward = |slot: &&Slot| slot.parts().all(|part| part.pass == schedule::Pass::Forward);
+    let ahead = order.ranks.iter().map(|slots| slots.iter().take_while(forward).count());
+    host.blocking || ahead.max() > Some(host.queue as usize)
+}
+
 /// Lines of a cycle of waits that a message shows.
 const SHOWN: usize = 6;
 
 /// Refuses exchanges in which ranks would wait for each other in a ring, before anything is played. The shortest
-/// order of the schedule has all that the whole one has.
+/// order of the schedule has all that the whole one has, but for hosts that stop.
 fn check_exchanges(w: &WorkloadSpec, order: &Order) -> Result<(), PlanError> {
     let pipeline = &w.parallelism.pipeline;
-    let blocks = w.host().is_some_and(|host| host.blocking);
-    if pipeline.p2p == PointToPoint::Async && !blocks || pipeline.size < 2 {
+    let stops = w.host().is_some_and(|host| stops(host, order));
+    if pipeline.p2p == PointToPoint::Async && !stops || pipeline.size < 2 {
         return Ok(());
     }
     let shortest = fewest_micro_batches(w, order.micro_batches);
-    let short = (shortest < order.micro_batches).then(|| self::order(w, shortest)).transpose()?;
+    let short = (!stops && shortest < order.micro_batches).then(|| self::order(w, shortest)).transpose()?;
     let order = short.as_ref().unwrap_or(order);
     let stands_still = |p2p| pipeline::standstill(order, sends(p2p), w.host());
     let Some(cycle) = stands_still(pipeline.p2p) else { return Ok(()) };
@@ -396,8 +405,8 @@ fn check_exchanges(w: &WorkloadSpec, order: &Order) -> Result<(), PlanError> {
     let run = others.into_iter().filter(|other| *other != pipeline.p2p && stands_still(*other).is_none());
     let name = |p2p: PointToPoint| serde_json::to_value(p2p).ok().and_then(|v| v.as_str().map(str::to_owned));
     let mut allowed: Vec<String> = run.filter_map(name).collect();
-    if blocks {
-        allowed.push("stack.host.blocking=false".into());
+    if allowed.is_empty() {
+        allowed.push("stack.host.blocking=false and a larger stack.host.queue".into());
     }
     let lines = cycle
         .iter()

@@ -1,0 +1,124 @@
+//! What a step of the walk is when something is otherwise: without what has no effect, at twice all speeds, with its
+//! ranks in the order of a mirror.
+
+use serde_json::{Value, json};
+use stepsim::core::kernel_class::KernelClass;
+use stepsim::core::units::Time;
+use stepsim::simulate::jump::figures;
+use stepsim::simulate::{Inputs, Options};
+
+use super::ranges::Document;
+
+/// Times are whole picoseconds.
+const ROUNDING: f64 = 1e-5;
+
+fn step_end(document: &Document) -> Option<Time> {
+    let inputs = document.inputs().ok()?;
+    Some(figures(&inputs, &Options::default(), false).ok()?.step_end)
+}
+
+/// Holds the laws on a step that took `end`.
+///
+/// # Errors
+/// The one that it breaks.
+pub fn held(document: &Document, inputs: &Inputs, end: Time) -> Result<(), String> {
+    without_what_is_off(document, inputs, end)?;
+    at_twice_the_speed(document, inputs)?;
+    mirrored(document, inputs, end)
+}
+
+/// What is called without effect has none.
+fn without_what_is_off(document: &Document, inputs: &Inputs, end: Time) -> Result<(), String> {
+    for inert in inputs.without_effect() {
+        let mut without = document.clone();
+        let (part, path) = match inert.field.strip_prefix("topology.") {
+            Some(path) => (&mut without.machine, path),
+            None => (&mut without.workload, inert.field.as_str()),
+        };
+        let place = format!("/{}", path.replace('.', "/"));
+        let (over, name) = place.rsplit_once('/').unwrap_or_default();
+        let fields = part.pointer_mut(over).and_then(Value::as_object_mut);
+        if fields.and_then(|fields| fields.shift_remove(name)).is_none() {
+            continue;
+        }
+        if let Some(other) = step_end(&without).filter(|other| *other != end) {
+            return Err(format!("{inert}; without it {other} and not {end}"));
+        }
+    }
+    Ok(())
+}
+
+/// A quantity by the unit in its name: what it is multiplied by where everything is twice as fast.
+fn faster(name: &str) -> Option<f64> {
+    let time = name.ends_with("_us") || name.starts_with("us_per") || name.starts_with("ns_per");
+    let speed = name.contains("GBps") || name.contains("TFLOPs") || name == "attention_exp_tera_per_s";
+    match (time, speed) {
+        (true, _) => Some(0.5),
+        (_, true) => Some(2.0),
+        _ => None,
+    }
+}
+
+/// Multiplies all numbers in a value; those of fields with a unit in their name where there is no factor yet.
+fn scaled(value: &mut Value, by: Option<f64>) {
+    match value {
+        Value::Object(fields) => {
+            fields.iter_mut().for_each(|(name, value)| scaled(value, by.or(faster(name))));
+        }
+        Value::Array(list) => list.iter_mut().for_each(|value| scaled(value, by)),
+        Value::Number(number) => {
+            if let (Some(by), Some(old)) = (by, number.as_f64()) {
+                *value = json!(old * by);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Makes devices such that nothing is known of: no table of the program's own has a time of theirs.
+fn unknown(machine: &mut Value) {
+    match machine {
+        Value::Object(fields) => {
+            for (name, value) in fields.iter_mut() {
+                if name == "device" && value.is_object() {
+                    value["name"] = "unknown".into();
+                    let classes = &mut value["cost"]["classes"];
+                    KernelClass::ALL.iter().for_each(|class| classes[class.name()]["floor_us"] = json!(4.0));
+                }
+                unknown(value);
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(unknown),
+        _ => {}
+    }
+}
+
+/// Everything twice as fast: half the time.
+fn at_twice_the_speed(document: &Document, inputs: &Inputs) -> Result<(), String> {
+    let mut once = document.written_out(inputs);
+    unknown(&mut once.machine);
+    let mut twice = once.clone();
+    scaled(&mut twice.machine, None);
+    scaled(&mut twice.workload, None);
+    let (Some(once), Some(twice)) = (step_end(&once), step_end(&twice)) else { return Ok(()) };
+    let off = (2.0 * twice.s() / once.s() - 1.0).abs();
+    if off > ROUNDING { Err(format!("{once}, and {twice} where all is twice as fast")) } else { Ok(()) }
+}
+
+/// On a machine that is its own mirror, ranks from the last device to the first take as long.
+fn mirrored(document: &Document, inputs: &Inputs, end: Time) -> Result<(), String> {
+    let machine = &inputs.machine;
+    let plain = document.workload["parallelism"]["rank_map"].is_null() && document.machine["graph"].is_null();
+    if !plain || machine.device_classes().len() > 1 {
+        return Ok(());
+    }
+    let mut other = document.clone();
+    other.workload["parallelism"]["rank_map"] = (0..machine.devices()).rev().collect::<Vec<_>>().into();
+    let Some(mirrored) = step_end(&other) else { return Ok(()) };
+    let off = (mirrored.s() / end.s() - 1.0).abs();
+    if off > ROUNDING {
+        Err(format!("{end}, and {mirrored} with ranks in the order of a mirror"))
+    } else {
+        Ok(())
+    }
+}
