@@ -41,12 +41,23 @@ fn a_kineto_file_a_rank_reads_back_to_the_report() {
             for field in ["compute_s", "copies_s", "communication_s", "exposed_communication_s"] {
                 assert_eq!(rank[field], other[field], "{settings} rank {i}: {field}");
             }
+            for work in ["gemm", "attention", "optimizer"] {
+                assert_eq!(ns_of(rank, work), ns_of(other, work), "{settings} rank {i}: {work}");
+            }
+            assert!(ns_of(rank, "gemm") > 0 && rank["kernels"]["other"].is_null(), "{settings} rank {i}");
             let busy = report["ranks"][i]["busy_s"].as_f64().expect("seconds");
             let compute = rank["compute_s"].as_f64().expect("seconds");
             // Each kernel is rounded to nanoseconds for itself.
             assert!((busy - compute).abs() < 1e-6, "{settings} rank {i}: busy {busy}, read back {compute}");
         }
     }
+}
+
+/// Nanoseconds of a rank's kernels of one kind of work.
+fn ns_of(rank: &Value, work: &str) -> i64 {
+    let kernels = rank["kernels"].as_object().expect("kernels by class");
+    let of_work = kernels.values().filter(|class| class["work"] == work);
+    of_work.map(|class| (class["total_s"].as_f64().expect("seconds") * 1e9).round() as i64).sum()
 }
 
 /// The events of a step with copies to and from the host.

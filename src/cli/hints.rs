@@ -5,7 +5,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use stepsim_step::spec::nearest;
 
 /// Options of training software, and the field that each is.
-const FIELDS: [(&[&str], &str); 8] = [
+const FIELDS: [(&[&str], &str); 9] = [
     (&["tp", "tensor", "tensor-parallel", "tensor-model-parallel-size"], "parallelism.tensor"),
     (&["pp", "pipeline", "pipeline-parallel", "pipeline-model-parallel-size"], "parallelism.pipeline.size"),
     (&["cp", "context", "context-parallel-size"], "parallelism.context.size"),
@@ -14,6 +14,7 @@ const FIELDS: [(&[&str], &str); 8] = [
     (&["mbs", "micro-batch", "micro-batch-size"], "batch.micro_batch"),
     (&["gbs", "batch", "batch-size", "global-batch", "global-batch-size"], "batch.global"),
     (&["seq", "seq-length", "sequence", "sequence-length"], "sequence"),
+    (&["price", "price-per-hour", "dollars"], "topology.device.price_USD_per_h"),
 ];
 /// Options that count devices.
 const DEVICES: [&str; 7] = ["gpus", "num-gpus", "gpu", "devices", "num-devices", "world-size", "n-gpus"];
@@ -43,14 +44,18 @@ fn option(words: &[String], typed: &str) -> Option<String> {
     let name = option.trim_start_matches('-').replace('_', "-");
     let value = value_of(words, option);
     if let Some((_, path)) = FIELDS.iter().find(|(names, _)| names.contains(&name.as_str())) {
-        return Some(format!("a field of the workload: --set {path}={}", value.unwrap_or("N")));
+        return Some(format!("a field of the step: --set {path}={}", value.unwrap_or("N")));
     }
     if !typed.starts_with('-') && typed.contains('=') {
         return Some(format!("a field of the workload: --set {typed}"));
     }
     DEVICES.contains(&name.as_str()).then(|| {
         let machine = if words.get(1).is_some_and(|command| command == "plan") { "--on" } else { "-t" };
-        format!("a machine by count and name: {machine} {}xh100", value.unwrap_or("64"))
+        let counted = match value {
+            Some(value) if value.contains(|c: char| !c.is_ascii_digit()) => value.to_owned(),
+            value => format!("{}xh100", value.unwrap_or("64")),
+        };
+        format!("a machine by count and name: {machine} {counted}")
     })
 }
 
@@ -92,7 +97,8 @@ fn count_first(text: &str) -> Option<String> {
         let count = nodes.parse::<u64>().ok()?.checked_mul(each)?;
         return Some(format!("{count}x{name}"));
     }
-    let (name, count) = text.rsplit_once('x')?;
+    // `rtx4090` is a name.
+    let (name, count) = text.rsplit_once('x').filter(|(name, _)| !name.ends_with("rt"))?;
     let counts = !count.is_empty() && count.bytes().all(|digit| digit.is_ascii_digit());
     (counts && name.starts_with(|c: char| c.is_ascii_alphabetic())).then(|| format!("{count}x{name}"))
 }
@@ -113,6 +119,8 @@ mod tests {
             ("stepsim run gpt3-175b --micro_batch_size=2", Some("--set batch.micro_batch=2")),
             ("stepsim plan llama3-70b --gpus 64", Some("--on 64xh100")),
             ("stepsim run llama3-70b --gpus 64", Some("-t 64xh100")),
+            ("stepsim plan llama3-70b --gpus 256xb200", Some("--on 256xb200")),
+            ("stepsim plan llama3-70b --price 2.5", Some("--set topology.device.price_USD_per_h=2.5")),
             ("stepsim rn gpt3-175b", Some("stepsim run")),
             ("stepsim run gpt3-175b tensor=4", Some("--set parallelism.tensor=4")),
             ("stepsim run gpt3-175b batch.global=64", Some("--set batch.global=64")),
@@ -136,6 +144,7 @@ mod tests {
             ("8 nodes of 8 h100", Some("64xh100")),
             ("8 nodes of 8xb200", Some("64xb200")),
             ("64xh100", None),
+            ("rtx4090", None),
             ("h100-superpod", None),
         ] {
             assert_eq!(count_first(text).as_deref(), read, "{text}");

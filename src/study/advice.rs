@@ -11,6 +11,7 @@ use super::base::StudyBase;
 use super::candidates::{SimulatedLayout, capacity};
 use super::measure_words::measure_words;
 use super::objective::{Measures, Objective};
+use super::plan::LikelyTime;
 use stepsim_measure::score::ranges::{
     Accuracy, Circumstances, FULL, LayoutKind, MeasuredSteps, StepTraits, cost_of, most_hidden, three_unlike,
 };
@@ -99,9 +100,19 @@ impl Advice {
             let full = if share > FULL { ": so full a device gives memory back and asks again" } else { "" };
             format!("memory {:.0} % full, {:.0} % left{full}", 100.0 * share, 100.0 * (1.0 - share))
         });
+        [Some(self.accuracy.clone()), memory].into_iter().flatten().chain(self.risk()).collect()
+    }
+
+    /// The time of its step.
+    pub fn likely(&self) -> LikelyTime {
+        let Advice { accuracy, estimate_s, range_s, .. } = self;
+        LikelyTime { words: accuracy.clone(), estimate_s: *estimate_s, range_s: *range_s }
+    }
+
+    /// What it bets on, and how to measure it: a line each.
+    pub fn risk(&self) -> Vec<String> {
         let measure = self.measure.as_ref().map(|words| format!("measure ten steps: {words}"));
-        let bets = format!("bets on {}", self.bets_on);
-        [Some(self.accuracy.clone()), memory, Some(bets), measure].into_iter().flatten().collect()
+        std::iter::once(format!("bets on {}", self.bets_on)).chain(measure).collect()
     }
 }
 

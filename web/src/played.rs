@@ -18,7 +18,7 @@ use stepsim::simulate::{Fault, Head, Inputs, Options, Simulation, jump, ops_to_p
 use stepsim::step::spec::files::lend;
 use stepsim::step::spec::{Topology, WorkloadSpec};
 use stepsim::study::otherwise::{Depth, with_candidates};
-use stepsim::study::plan::SimulatedPlan;
+use stepsim::study::plan::{LikelyTime, SimulatedPlan};
 
 use super::answer::{Texts, defect, of_run, of_spec};
 use super::border::tell;
@@ -92,10 +92,12 @@ pub(crate) fn figures(step: &Step) -> Result<Figures, Box<Fault>> {
         None => run(step)?.read(Extent::Screen, false),
     };
     let report = step.told(&inputs, report);
-    let planned = SimulatedPlan::of_step(&inputs, &report, report.accuracy.clone());
+    let likely =
+        LikelyTime { words: report.accuracy.clone(), estimate_s: report.estimate_s, range_s: report.range_s };
+    let planned = SimulatedPlan::of_step(&inputs, &report, likely);
     let machine = inputs.topology.value.clone();
     Ok(Figures {
-        range: planned.range,
+        range: planned.likely.words,
         layout: planned.layout,
         links: machine.link_classes(),
         workload: inputs.workload.value,

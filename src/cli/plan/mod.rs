@@ -102,8 +102,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return write_json(&path, &plan.workload);
     }
     let whole = args.tokens.map_or_else(String::new, |tokens| planned.whole_run(tokens));
-    let (planned, beside) = (planned.text(), beside(&plan));
-    say(&format!("{planned}{whole}{beside}wrote {}\nnext:\n  {}\n", path.display(), next.join("\n  ")))
+    let (planned, risk, beside) = (planned.text(), risk(&plan), beside(&plan));
+    say(&format!("{planned}{whole}{risk}{beside}wrote {}\nnext:\n  {}\n", path.display(), next.join("\n  ")))
 }
 
 /// The file of a plan; one of another machine is left as it is.
@@ -141,6 +141,12 @@ fn tokens(text: &str) -> Result<f64, String> {
     };
     let number = digits.parse::<f64>().ok().filter(|n| *n > 0.0 && n.is_finite());
     number.map(|n| n * unit).ok_or_else(|| "a number of tokens: 15T, 300B".to_owned())
+}
+
+/// What the searched layout bets on, and how to measure it.
+fn risk(plan: &RunPlan) -> String {
+    let lines = plan.advice.as_ref().map_or_else(Vec::new, |advice| advice.risk());
+    if lines.is_empty() { String::new() } else { format!("  at risk          {}\n", lines.join(LINE)) }
 }
 
 /// Layouts of other kinds than the searched one, which only a measurement can rule out.

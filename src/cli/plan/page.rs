@@ -13,8 +13,9 @@ use stepsim_read::page::sheet::{Sheet, gib, quoted, seconds, table};
 use stepsim_simulate::behaviour::drawn;
 use stepsim_simulate::page::{gather, step_looks};
 use stepsim_simulate::{Inputs, Options, Simulation, SimulationError};
+use stepsim_study::Advice;
 use stepsim_study::otherwise::{Depth, with_candidates};
-use stepsim_study::plan::{RunPlan, SimulatedPlan};
+use stepsim_study::plan::{LikelyTime, RunPlan, SimulatedPlan};
 
 /// Lines of a layout in the drawing over time.
 const LINES: usize = 3;
@@ -32,12 +33,12 @@ struct PlanSide {
 }
 
 impl PlanSide {
-    /// The plan with `sets` on top; `range` says how long its step likely is.
+    /// The plan with `sets` on top; `likely` is the time of its step.
     fn of(
         plan: &RunPlan,
         name: &str,
         sets: &[String],
-        range: &str,
+        likely: LikelyTime,
     ) -> Result<(PlanSide, Vec<Candidate>), SimulationError> {
         let all: Vec<String> = plan.machine_sets.iter().chain(sets).cloned().collect();
         let inputs = Inputs::load(&plan.workload.to_string(), Some(&plan.on), &all)?;
@@ -49,7 +50,7 @@ impl PlanSide {
         rows.iter_mut().for_each(|row| row.name = format!("{name} · {}", row.name));
         let hbm = report.memory.get("hbm");
         let memory = hbm.map(|tier| tier.by_class.clone().into_iter().collect()).unwrap_or_default();
-        let planned = SimulatedPlan::of_step(&inputs, &report, range.to_owned());
+        let planned = SimulatedPlan::of_step(&inputs, &report, likely);
         let side = PlanSide { name: name.to_owned(), planned, memory, step_ns: shown.step_ns, rows };
         let first = sets.is_empty();
         let report = if first {
@@ -71,18 +72,18 @@ pub(super) fn page(
     tokens: Option<f64>,
     next: &[String],
 ) -> Result<String, Box<dyn std::error::Error>> {
-    let (first, candidates) = PlanSide::of(plan, "first", &[], &planned.range)?;
+    let (first, candidates) = PlanSide::of(plan, "first", &[], planned.likely.clone())?;
     let mut sides = vec![first];
     for (name, ranked) in ["second", "third"].iter().zip(&plan.beside) {
-        let range = ranked.advice.as_ref().map_or("", |advice| &advice.accuracy);
-        sides.push(PlanSide::of(plan, name, &settings(&ranked.settings), range)?.0);
+        let likely = ranked.advice.as_ref().map(Advice::likely).unwrap_or_default();
+        sides.push(PlanSide::of(plan, name, &settings(&ranked.settings), likely)?.0);
     }
     let mut sheet = Sheet::new(&format!("{} on {}", plan.name, plan.on), step_looks(), &[]);
     facts(&mut sheet, planned);
-    sheet.lead(&format!("A step takes {}", planned.range));
+    sheet.lead(&format!("A step takes {}", planned.likely.words));
     not_understood(&mut sheet, plan);
     sheet.section("Layouts side by side", layouts_note(sides.len()), |out| {
-        table(out, &heads(&sides), 1, side_by_side(&sides, tokens));
+        table(out, &heads(&sides), 1, side_by_side(plan, &sides, tokens));
     });
     let end_ns = sides.iter().map(|side| side.step_ns).max().unwrap_or_default();
     let rows = sides.iter_mut().flat_map(|side| std::mem::take(&mut side.rows)).collect();
@@ -96,7 +97,7 @@ pub(super) fn page(
                 out,
                 &["what", "otherwise", "step", "less", "stepsim whatif … with"],
                 2,
-                otherwise(&candidates, planned.step_s),
+                otherwise(&candidates, planned.simulated_s),
             );
         },
     );
@@ -128,25 +129,19 @@ fn heads(sides: &[PlanSide]) -> Vec<&str> {
 }
 
 /// Rows over the layouts: what each is, takes, holds and costs.
-fn side_by_side(sides: &[PlanSide], tokens: Option<f64>) -> Vec<Vec<String>> {
+fn side_by_side(plan: &RunPlan, sides: &[PlanSide], tokens: Option<f64>) -> Vec<Vec<String>> {
     let row = |what: &str, of: &dyn Fn(&PlanSide) -> String| {
         std::iter::once(what.to_owned()).chain(sides.iter().map(of)).collect::<Vec<_>>()
     };
     let mut rows = vec![
         row("layout", &|side| side.planned.layout.clone()),
-        row("step", &|side| seconds(side.planned.step_s)),
-        row("likely", &|side| side.planned.range.split(" (").next().unwrap_or_default().to_owned()),
+        row("step", &|side| side.planned.likely.words.split(" (").next().unwrap_or_default().to_owned()),
         row("MFU", &|side| format!("{:.1} %", 100.0 * side.planned.mfu)),
         row("tokens/s a device", &|side| grouped(side.planned.tokens_per_s_per_device.round() as u64)),
     ];
     if let Some(tokens) = tokens {
-        rows.push(row("days of the whole run", &|side| {
-            format!("{:.1}", tokens / side.planned.tokens_per_s / 86_400.0)
-        }));
-        let usd = |side: &PlanSide| side.planned.cost.as_ref().and_then(|cost| cost.usd_per_million_tokens);
-        let dollars = |side: &PlanSide| {
-            usd(side).map_or("no price".to_owned(), |usd| format!("{:.0} $", usd * tokens / 1e6))
-        };
+        rows.push(row("the whole run", &|side| side.planned.days(tokens)));
+        let dollars = |side: &PlanSide| side.planned.dollars(tokens).unwrap_or_else(|| "no price".to_owned());
         rows.push(row("dollars of it", &dollars));
     }
     let used = |(_, bytes): &&(String, u64)| *bytes > 0;
@@ -162,6 +157,11 @@ fn side_by_side(sides: &[PlanSide], tokens: Option<f64>) -> Vec<Vec<String>> {
         side.planned.capacity_bytes.zip(side.planned.memory_bytes).map(|(all, used)| all - used as f64)
     };
     rows.push(row("memory: head room", &|side| free(side).map_or(String::new(), gib)));
+    let advice = plan.advice.iter().chain(plan.beside.iter().filter_map(|ranked| ranked.advice.as_ref()));
+    let risks: Vec<String> = advice.map(|advice| advice.risk().join("; ")).collect();
+    if risks.len() == sides.len() {
+        rows.push(std::iter::once("at risk".to_owned()).chain(risks).collect());
+    }
     rows
 }
 
@@ -197,7 +197,7 @@ fn origins(sheet: &mut Sheet, plan: &RunPlan, planned: &SimulatedPlan) {
 }
 fn facts(sheet: &mut Sheet, planned: &SimulatedPlan) {
     let mut facts = vec![
-        (seconds(planned.step_s), "a step".to_owned()),
+        (seconds(planned.step_s()), "a step".to_owned()),
         (format!("{:.1} %", 100.0 * planned.mfu), "MFU".to_owned()),
         (grouped(planned.tokens_per_s_per_device.round() as u64), "tokens per second and device".to_owned()),
     ];

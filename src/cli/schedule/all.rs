@@ -58,6 +58,10 @@ pub(super) fn all(
     for line in table.lines() {
         writeln!(out, "{}", line.trim())?;
     }
+    writeln!(
+        out,
+        "own, idle: bubble between a rank's first start and last end, and within the makespan; worst rank"
+    )?;
     writeln!(out, "peak: live micro-batch chunks, least and most of any rank")?;
     writeln!(
         out,

@@ -11,13 +11,24 @@ use stepsim_step::spec::SpecError;
 
 const GIB: f64 = (1u64 << 30) as f64;
 
-/// A simulated plan.
+/// The time that a step likely takes.
+#[derive(Clone, Debug, Default)]
+pub struct LikelyTime {
+    /// The estimate and its range in words, or why no range is known.
+    pub words: String,
+    /// Seconds of the estimate; none where nothing like the step was measured.
+    pub estimate_s: Option<f64>,
+    /// Seconds between which four in five steps like it lie.
+    pub range_s: Option<[f64; 2]>,
+}
+
+/// A simulated plan. Rates and costs are those of the likely step where one is known, else of the simulated one.
 #[derive(Clone, Debug)]
 pub struct SimulatedPlan {
-    /// Seconds of the step.
-    pub step_s: f64,
-    /// The likely step and its range in words, or why no range is known.
-    pub range: String,
+    /// Seconds of the simulated step.
+    pub simulated_s: f64,
+    /// The likely step.
+    pub likely: LikelyTime,
     /// Model FLOP utilisation.
     pub mfu: f64,
     /// Tokens per second and device.
@@ -43,37 +54,62 @@ impl SimulatedPlan {
         let text = plan.workload.to_string();
         let inputs = Inputs::load(&text, Some(&plan.on), &plan.machine_sets).map_err(|e| named(e, plan))?;
         let step = glanced(&inputs, &Options::default())?;
-        Ok(SimulatedPlan::of_step(&inputs, &step, range(plan, &inputs, step.step_time_s)))
+        Ok(SimulatedPlan::of_step(&inputs, &step, likely(plan, &inputs, step.step_time_s)))
     }
 
-    /// The plan of a step that was played, with the words of its range.
-    pub fn of_step(inputs: &Inputs, step: &Report, range: String) -> SimulatedPlan {
+    /// The plan of a step that was played, with the time that it likely takes.
+    pub fn of_step(inputs: &Inputs, step: &Report, likely: LikelyTime) -> SimulatedPlan {
         let device = inputs.machine.device(DeviceId(0));
+        let longer = likely.estimate_s.map_or(1.0, |likely_s| likely_s / step.step_time_s);
+        let tokens_per_s = step.tokens_per_s / longer;
         SimulatedPlan {
-            step_s: step.step_time_s,
-            range,
-            mfu: step.mfu,
-            tokens_per_s_per_device: step.tokens_per_s / f64::from(inputs.machine.devices()),
-            tokens_per_s: step.tokens_per_s,
+            simulated_s: step.step_time_s,
+            likely,
+            mfu: step.mfu / longer,
+            tokens_per_s_per_device: tokens_per_s / f64::from(inputs.machine.devices()),
+            tokens_per_s,
             memory_bytes: step.memory.get("hbm").map(|tier| tier.peak_bytes),
             capacity_bytes: device.hbm.as_ref().map(|hbm| hbm.gb * 1e9),
-            cost: step.cost.clone(),
+            cost: step.cost.clone().map(|cost| cost.of_longer_step(longer)),
             layout: layout(inputs),
         }
     }
 
+    /// Seconds of the step: likely, or else simulated.
+    pub fn step_s(&self) -> f64 {
+        self.likely.estimate_s.unwrap_or(self.simulated_s)
+    }
+
+    /// Days of a run of `tokens` tokens, in words.
+    pub fn days(&self, tokens: f64) -> String {
+        let days = tokens / self.tokens_per_s / 86_400.0;
+        format!("{days:.1} days{}", self.between(days, 1))
+    }
+
+    /// Dollars of a run of `tokens` tokens, in words, where devices state a price.
+    pub fn dollars(&self, tokens: f64) -> Option<String> {
+        let usd = tokens / 1e6 * self.cost.as_ref()?.usd_per_million_tokens?;
+        Some(format!("{usd:.0} ${}", self.between(usd, 0)))
+    }
+
+    /// The range of what takes `value` at the likely step.
+    fn between(&self, value: f64, digits: usize) -> String {
+        self.likely.range_s.map_or(String::new(), |ends| {
+            let [low, high] = ends.map(|end_s| value * end_s / self.step_s());
+            format!(" ({low:.digits$} to {high:.digits$})")
+        })
+    }
+
     /// The time of a run of `tokens` tokens, and its cost where devices state a price.
     pub fn whole_run(&self, tokens: f64) -> String {
-        let days = tokens / self.tokens_per_s / 86_400.0;
-        let usd = self.cost.as_ref().and_then(|cost| cost.usd_per_million_tokens);
-        let dollars = usd.map_or(String::new(), |usd| format!(", {:.0} $", usd * tokens / 1e6));
-        format!("  the whole run    {tokens:.3e} tokens: {days:.1} days{dollars}\n")
+        let dollars = self.dollars(tokens).map_or(String::new(), |dollars| format!(", {dollars}"));
+        format!("  the whole run    {tokens:.3e} tokens: {}{dollars}\n", self.days(tokens))
     }
 
     /// The outcome as text.
     pub fn text(&self) -> String {
         let mut out = format!("  layout           {}\n", self.layout);
-        out += &format!("  step             {}\n", self.range);
+        out += &format!("  step             {}\n", self.likely.words);
         out += &format!(
             "  MFU              {:.1} %, {:.0} tokens/s a device\n",
             100.0 * self.mfu,
@@ -118,18 +154,24 @@ fn layout(inputs: &Inputs) -> String {
     parts.join(", ")
 }
 
-/// The likely step and its range, or the simulated step and why no range is known.
-fn range(plan: &RunPlan, inputs: &Inputs, step_s: f64) -> String {
+/// The likely step, or why none is known.
+fn likely(plan: &RunPlan, inputs: &Inputs, step_s: f64) -> LikelyTime {
     let assumed = plan.fields.iter().filter(|field| field.origin.from == ValueClass::Assumed).count() as u32;
     let circumstances = Circumstances { assumed, ..Circumstances::default() };
     let is_open = |path: &str| plan.workload.pointer(&format!("/{}", path.replace('.', "/"))).is_none();
     let open = plan.open.iter().filter(|(_, path, _)| is_open(path)).map(|(_, path, values)| (path, values));
     let accuracy = Accuracy::of(inputs, step_s, &circumstances).left_open(inputs, open);
     let most = if plan.limits.is_empty() { "" } else { "at most " };
-    match doubts(plan) {
-        None if accuracy.range().is_some() => format!("{most}{}", accuracy.words(step_s)),
-        None => format!("{most}{step_s:.4} s; {}", accuracy.words(step_s)),
-        Some(doubts) => format!("{most}{step_s:.4} s; {doubts}"),
+    match (doubts(plan), accuracy.range()) {
+        (None, Some(range)) => LikelyTime {
+            words: format!("{most}{}", accuracy.words(step_s)),
+            estimate_s: Some(range.estimate_s),
+            range_s: Some(range.range_s),
+        },
+        (doubts, _) => {
+            let why = doubts.unwrap_or_else(|| accuracy.words(step_s));
+            LikelyTime { words: format!("{most}{step_s:.4} s; {why}"), ..LikelyTime::default() }
+        }
     }
 }
 

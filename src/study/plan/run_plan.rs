@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use serde_json::Value;
 
 use super::model_in::model_in;
-use crate::{RankedLayout, SearchOptions, SearchReport, StudyError, fill, search};
+use crate::{Advice, RankedLayout, SearchOptions, SearchReport, StudyError, fill, search};
 use stepsim_bring::describe::{DescribedField, ValueClass, ValueOrigin};
 use stepsim_bring::imports::{Argument, Import, Status};
 use stepsim_core::ids::DeviceId;
@@ -49,6 +49,8 @@ pub struct RunPlan {
     pub layout: LayoutSource,
     /// The fields as understood, with the source of each value.
     pub fields: Vec<DescribedField>,
+    /// The advice about the searched layout.
+    pub advice: Option<Advice>,
     /// Two layouts of other kinds than the searched one, worth measuring beside it.
     pub beside: Vec<RankedLayout>,
     /// Words that were not understood, or have no counterpart and matter: each may change the step.
@@ -200,8 +202,9 @@ impl RunPlan {
         };
         let chosen: Vec<String> =
             first.settings.iter().map(|(path, value)| format!("{path} = {}", plain(value))).collect();
+        self.advice.clone_from(&first.advice);
         let why = format!(
-            "layout: the fastest of {} by search ({} simulated): {}",
+            "layout: of {} the least at the upper end of its range ({} simulated): {}",
             found.report.points,
             found.report.simulated,
             chosen.join(", ")

@@ -294,7 +294,7 @@ impl<W: Write> KinetoFile<'_, W> {
                 ("gpu_memcpy", Some("cudaMemcpyAsync"), "Memcpy DtoH (Device -> Pinned)".to_owned())
             }
             StreamKind::Compute if matches!(op.work, Work::Compute { .. }) => {
-                ("kernel", Some("cudaLaunchKernel"), names::op(row, self.info(id)))
+                ("kernel", Some("cudaLaunchKernel"), kernel(row, self.info(id)))
             }
             _ => ("kernel", Some("cudaLaunchKernel"), format!("ncclDevKernel_{}", self.collective(id).0)),
         };
@@ -381,4 +381,10 @@ impl<W: Write> KinetoFile<'_, W> {
         }
         Ok(())
     }
+}
+
+/// The name of a kernel: its class, by which readers tell kernels apart, and the op.
+fn kernel(row: StreamKind, info: &OpInfo) -> String {
+    let name = names::op(row, info);
+    info.class.map_or_else(|| name.clone(), |class| format!("stepsim::{class}::{name}"))
 }
