@@ -13,7 +13,7 @@ use stepsim::step::collective::{
     ALGORITHMS, Algorithm, Chooser, DomainWiring, Fidelity, Geometry, Lowering, Network, Op, OwnPattern,
     Pattern, RoundGroup, Route, Transfer, Why, algorithm,
 };
-use stepsim::step::spec::collectives::{Collectives, Measured, Point};
+use stepsim::step::spec::collectives::{Collectives, OpTimes, Point};
 use stepsim::step::topology::Machine;
 
 const ALL: [Fidelity; 3] = [Fidelity::Formula, Fidelity::Fluid, Fidelity::Steps];
@@ -473,7 +473,7 @@ fn measured_tables_predict_the_size_left_out() {
                 .collect();
             let row = of[left_out];
             let (ranks, nodes) = (row.ranks, row.nodes);
-            let table = Measured { op: Op::AllReduce, ranks, nodes, source: None, points };
+            let table = OpTimes { op: Op::AllReduce, ranks, nodes, source: None, points };
             let own = Collectives { measured: vec![table], ..Collectives::default() };
             let chooser = Chooser::of_machine(&row.device, Some(&own)).expect("a chooser");
             errors.push((row.machine.clone(), (predicted(row, Some(chooser)) / row.us - 1.0).abs()));

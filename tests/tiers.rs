@@ -17,7 +17,7 @@ use stepsim::simulate::{Inputs, Options, Simulation, SimulationError};
 use stepsim::step::model::{Direction, Kernel, KernelShape, ParameterCount};
 use stepsim::step::plan::step::{Plan, Prices, plan};
 use stepsim::step::spec::workload::WorkloadSpec;
-use stepsim::step::spec::{Loaded, SpecError, Topology, from_value};
+use stepsim::step::spec::{LoadedSpec, SpecError, Topology, from_value};
 use stepsim::step::topology::Machine;
 
 /// Attention takes so long forward and backward; nothing else takes any time.
@@ -42,7 +42,7 @@ fn sets(settings: &str) -> Vec<String> {
 }
 
 /// A model of `layers` small layers on `data` ranks; `settings` are laid over it.
-fn workload(layers: u64, data: u64, settings: &str) -> Result<Loaded<WorkloadSpec>, SpecError> {
+fn workload(layers: u64, data: u64, settings: &str) -> Result<LoadedSpec<WorkloadSpec>, SpecError> {
     let value = json!({
         "model": {
             "name": "small", "layers": layers, "hidden": 256, "heads": 4, "ffn": 1024,
@@ -57,7 +57,7 @@ fn workload(layers: u64, data: u64, settings: &str) -> Result<Loaded<WorkloadSpe
 
 /// A machine of `devices` on a switch, each with a host memory behind a link of its own, an NVMe behind the host, and a
 /// memory of its own on the device.
-fn machine(devices: u64, settings: &str) -> Loaded<Topology> {
+fn machine(devices: u64, settings: &str) -> LoadedSpec<Topology> {
     let link = |gbps: f64| json!({ "bandwidth_GBps_per_direction": gbps });
     let tier = |name: &str, gbps: f64, via: &str| json!({ "name": name, "capacity_GiB": 64, "shared_by": 1, "via": via, "link": link(gbps) });
     let value = json!({
@@ -85,7 +85,7 @@ struct Played {
     record: Record,
 }
 
-fn inputs(workload: Loaded<WorkloadSpec>, topology: Loaded<Topology>) -> Inputs {
+fn inputs(workload: LoadedSpec<WorkloadSpec>, topology: LoadedSpec<Topology>) -> Inputs {
     let machine = Machine::build(&topology.value).unwrap_or_else(|e| panic!("{e}"));
     Inputs::new(workload, topology, machine).unwrap_or_else(|e| panic!("{e}"))
 }
@@ -96,7 +96,7 @@ fn planned(inputs: &Inputs, prices: &Attention, steps: u32) -> Plan {
         .unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn play(workload: Loaded<WorkloadSpec>, topology: Loaded<Topology>, prices: &Attention) -> Played {
+fn play(workload: LoadedSpec<WorkloadSpec>, topology: LoadedSpec<Topology>, prices: &Attention) -> Played {
     let plan = planned(&inputs(workload, topology), prices, 1);
     let record = engine::run(&plan.world).unwrap_or_else(|e| panic!("{e}"));
     Played { plan, record }
@@ -350,7 +350,7 @@ proptest! {
 const ON_HOST: &str = r#"[{"fraction":1,"tier":"host"}]"#;
 
 /// The workload of one device whose weights are on `tier`, prefetched `depth` layers ahead.
-fn offloaded(layers: u64, data: u64, tier: &str, depth: u64) -> Loaded<WorkloadSpec> {
+fn offloaded(layers: u64, data: u64, tier: &str, depth: u64) -> LoadedSpec<WorkloadSpec> {
     let weights = format!(r#"offload.weights=[{{"fraction":1,"tier":"{tier}"}}]"#);
     let settings = format!("{weights} offload.prefetch.depth={depth} fidelity.collectives=fluid");
     workload(layers, data, &settings).unwrap()
@@ -401,7 +401,7 @@ fn activations_of_every_nth_layer_go_out() {
 }
 
 /// A machine whose devices share one host, its link and its memories.
-fn on_one_host(devices: u64) -> Loaded<Topology> {
+fn on_one_host(devices: u64) -> LoadedSpec<Topology> {
     let shared = [
         "node.host.link_shared_by",
         "node.host.shared_by",

@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 
 use stepsim_step::spec::SpecError;
-use stepsim_step::spec::collectives::{Measured, Op, Point};
+use stepsim_step::spec::collectives::{Op, OpTimes, Point};
 
 /// The facts that the output lacks.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,7 +44,7 @@ pub fn op_in(text: &str) -> Option<Op> {
 ///
 /// # Errors
 /// It has no header or fewer than two sizes, or neither it nor `asked` says what was measured on how many ranks.
-pub fn read(text: &str, file: &str, asked: &MissingHeadings) -> Result<Measured, SpecError> {
+pub fn read(text: &str, file: &str, asked: &MissingHeadings) -> Result<OpTimes, SpecError> {
     let text = &without_labels(text);
     let wrong = |problem: &str, hint: &str| SpecError::file(file, problem).hint(hint);
     let comments = || text.lines().filter(|line| line.trim_start().starts_with('#'));
@@ -89,7 +89,7 @@ pub fn read(text: &str, file: &str, asked: &MissingHeadings) -> Result<Measured,
             "measure at least two: -b 8 -e 1G -f 2",
         ));
     }
-    Ok(Measured { op, ranks, nodes, source: Some(format!("nccl-tests: {file}")), points })
+    Ok(OpTimes { op, ranks, nodes, source: Some(format!("nccl-tests: {file}")), points })
 }
 
 /// The lines without what a launcher writes before them: ` 0: ` of `srun --label`, `[1,0]<stdout>:` of `mpirun

@@ -11,7 +11,7 @@ use stepsim_bring::describe::models_by_name;
 use stepsim_core::declare::named;
 use stepsim_step::schedule::ScheduleChoice;
 use stepsim_step::sharding::ALL;
-use stepsim_step::spec::{Device, Kind, Loaded, ModelSpec, WorkloadSpec, catalog, load, simple};
+use stepsim_step::spec::{Device, Kind, LoadedSpec, ModelSpec, WorkloadSpec, catalog, load, simple};
 
 /// List the workloads, machines, devices, models and stacks that the program carries.
 #[derive(Debug, clap::Args)]
@@ -103,7 +103,7 @@ fn described(kind: Kind, name: &str) -> String {
 fn workload(name: &str) -> String {
     let text = described(Kind::Workload, name);
     match load::<WorkloadSpec>(name, &[]) {
-        Ok(Loaded { value: WorkloadSpec { topology: Some(machine), .. }, .. }) => {
+        Ok(LoadedSpec { value: WorkloadSpec { topology: Some(machine), .. }, .. }) => {
             format!("[{machine}] {text}")
         }
         _ => text,
@@ -111,7 +111,7 @@ fn workload(name: &str) -> String {
 }
 
 fn device(name: &str) -> String {
-    let Ok(Loaded { value: d, .. }) = load::<Device>(name, &[]) else { return String::new() };
+    let Ok(LoadedSpec { value: d, .. }) = load::<Device>(name, &[]) else { return String::new() };
     format!("{}: {}", d.name, rates(&d, 3).join(", "))
 }
 
@@ -124,7 +124,7 @@ pub(super) fn rates(device: &Device, formats: usize) -> Vec<String> {
 }
 
 fn model(name: &str) -> String {
-    let Ok(Loaded { value: m, .. }) = load::<ModelSpec>(name, &[]) else { return String::new() };
+    let Ok(LoadedSpec { value: m, .. }) = load::<ModelSpec>(name, &[]) else { return String::new() };
     let experts = m.moe.as_ref().map_or("", |_| EXPERTS);
     format!("{} layers, hidden {}, {} heads, sequence {}{experts}", m.layers, m.hidden, m.heads, m.sequence)
 }

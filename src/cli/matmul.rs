@@ -18,7 +18,7 @@ use stepsim_core::ids::DeviceId;
 use stepsim_core::units::{Bytes, Time};
 use stepsim_read::trace::RunMeta;
 use stepsim_step::collective::{Chooser, CollectiveBound, CollectiveError};
-use stepsim_step::spec::{Loaded, SpecError, Topology};
+use stepsim_step::spec::{LoadedSpec, SpecError, Topology};
 use stepsim_step::topology::{Machine, Mesh};
 
 /// Say which collectives a sharded matrix product needs, how long each takes, and what bounds the whole.
@@ -133,7 +133,7 @@ struct CollectiveTimes {
 
 /// The machine with what a product asks of it.
 struct ProductMachine {
-    topology: Loaded<Topology>,
+    topology: LoadedSpec<Topology>,
     machine: Machine,
     chooser: Chooser,
     mesh: Mesh,

@@ -17,7 +17,7 @@ use stepsim_core::units::FlopRate;
 use stepsim_read::analysis::head::Inert;
 use stepsim_step::spec::workload::{CollectiveFidelity, ModelRef, NoEffect};
 use stepsim_step::spec::{
-    Attached, Device, Disk, Files, Loaded, ModelSpec, SpecError, Topology, WorkloadSpec, blame_setting,
+    Attachment, Device, Disk, Files, LoadedSpec, ModelSpec, SpecError, Topology, WorkloadSpec, blame_setting,
     content_hash, from_text, from_value, load, load_from,
 };
 use stepsim_step::topology::{Layout, Machine};
@@ -26,11 +26,11 @@ use stepsim_step::topology::{Layout, Machine};
 #[derive(Clone, Debug)]
 pub struct Inputs {
     /// The step.
-    pub workload: Loaded<WorkloadSpec>,
+    pub workload: LoadedSpec<WorkloadSpec>,
     /// Its model.
     pub model: Arc<ModelSpec>,
     /// The machine's description.
-    pub topology: Arc<Loaded<Topology>>,
+    pub topology: Arc<LoadedSpec<Topology>>,
     /// The machine.
     pub machine: Arc<Machine>,
     /// How the machine carries out collectives.
@@ -83,7 +83,7 @@ impl Inputs {
         let (label, file) = name(workload.name.as_deref().unwrap_or("workload"));
         let workload = from_value(value(serde_json::to_value(workload))?, label, file, &[])?;
         let (label, file) = name("topology");
-        let topology: Loaded<Topology> =
+        let topology: LoadedSpec<Topology> =
             from_value(value(serde_json::to_value(topology))?, label, file, &[])?;
         let machine = Machine::build(&topology.value).map_err(|e| e.in_file(&topology.file))?;
         Inputs::new(workload, topology, machine)
@@ -93,7 +93,7 @@ impl Inputs {
     ///
     /// # Errors
     /// The two do not fit.
-    pub fn with_workload(&self, workload: Loaded<WorkloadSpec>) -> Result<Inputs, SpecError> {
+    pub fn with_workload(&self, workload: LoadedSpec<WorkloadSpec>) -> Result<Inputs, SpecError> {
         let file = workload.file.clone();
         let ranks = self.ranks;
         Inputs::fit(workload, self.site(), ranks).map_err(|e| e.in_file(&file))
@@ -151,7 +151,7 @@ impl Inputs {
     }
 
     fn on_machine(
-        workload: Loaded<WorkloadSpec>,
+        workload: LoadedSpec<WorkloadSpec>,
         topology: Option<&str>,
         settings: &Settings,
         files: &dyn Files,
@@ -173,8 +173,8 @@ impl Inputs {
     /// # Errors
     /// The two do not fit: degrees that do not multiply to the devices, or a tier that the machine lacks.
     pub fn new(
-        workload: Loaded<WorkloadSpec>,
-        topology: Loaded<Topology>,
+        workload: LoadedSpec<WorkloadSpec>,
+        topology: LoadedSpec<Topology>,
         machine: Machine,
     ) -> Result<Inputs, SpecError> {
         let file = workload.file.clone();
@@ -184,7 +184,7 @@ impl Inputs {
     }
 
     /// The same; errors name no file yet.
-    fn fit(workload: Loaded<WorkloadSpec>, site: Site, ranks: u32) -> Result<Inputs, SpecError> {
+    fn fit(workload: LoadedSpec<WorkloadSpec>, site: Site, ranks: u32) -> Result<Inputs, SpecError> {
         let Site { topology, machine, chooser } = site;
         let ModelRef::Inline(model) = &workload.value.model else {
             return Err(SpecError::at("model", "the model was not resolved"));
@@ -406,13 +406,13 @@ impl Inputs {
 /// A machine that workloads share: built once.
 #[derive(Clone, Debug)]
 pub struct Site {
-    topology: Arc<Loaded<Topology>>,
+    topology: Arc<LoadedSpec<Topology>>,
     machine: Arc<Machine>,
     chooser: Arc<Chooser>,
 }
 
 impl Site {
-    fn new(topology: Loaded<Topology>, machine: Machine, chooser: Chooser) -> Site {
+    fn new(topology: LoadedSpec<Topology>, machine: Machine, chooser: Chooser) -> Site {
         Site { topology: Arc::new(topology), machine: Arc::new(machine), chooser: Arc::new(chooser) }
     }
     /// Loads a machine by name, path or form; `sets` are `path=value` texts of its fields, without `topology.`.
@@ -427,14 +427,14 @@ impl Site {
         &self.machine
     }
     /// Its description.
-    pub fn topology(&self) -> &Loaded<Topology> {
+    pub fn topology(&self) -> &LoadedSpec<Topology> {
         &self.topology
     }
     /// A workload on it.
     ///
     /// # Errors
     /// The two do not fit.
-    pub fn inputs(&self, workload: Loaded<WorkloadSpec>) -> Result<Inputs, SpecError> {
+    pub fn inputs(&self, workload: LoadedSpec<WorkloadSpec>) -> Result<Inputs, SpecError> {
         let file = workload.file.clone();
         Inputs::fit(workload, self.clone(), self.machine.devices()).map_err(|e| e.in_file(&file))
     }
@@ -444,12 +444,12 @@ impl Site {
     /// The two do not fit.
     pub fn inputs_on(
         &self,
-        mut workload: Loaded<WorkloadSpec>,
+        mut workload: LoadedSpec<WorkloadSpec>,
         devices: &[DeviceId],
     ) -> Result<Inputs, SpecError> {
         let file = workload.file.clone();
         let map = &mut workload.value.parallelism.rank_map;
-        let chosen = match map.as_ref().map(Attached::content).transpose().map_err(|e| e.in_file(&file))? {
+        let chosen = match map.as_ref().map(Attachment::content).transpose().map_err(|e| e.in_file(&file))? {
             None => devices.to_vec(),
             Some(own) => {
                 let missing = |at: DeviceId| {
@@ -466,12 +466,12 @@ impl Site {
             }
         };
         let list: Vec<u32> = chosen.iter().map(|device| device.0).collect();
-        *map = Some(Attached::Content(list.into()));
+        *map = Some(Attachment::Content(list.into()));
         Inputs::fit(workload, self.clone(), devices.len() as u32).map_err(|e| e.in_file(&file))
     }
     fn read(named: &str, sets: &[String], files: &dyn Files) -> Result<Site, SpecError> {
         let whole = |e| under("topology", e);
-        let topology: Loaded<Topology> = load_from(named, sets, files).map_err(whole)?;
+        let topology: LoadedSpec<Topology> = load_from(named, sets, files).map_err(whole)?;
         let machine = Machine::build(&topology.value).map_err(|e| e.in_file(&topology.file))?;
         let chooser = chooser(&topology, &machine)
             .map_err(|e| whole(blame_setting(e, sets)).in_file(&topology.file))?;
@@ -492,6 +492,6 @@ fn tiers(machine: &Machine) -> Vec<&str> {
 }
 
 /// How a machine carries out collectives.
-fn chooser(topology: &Loaded<Topology>, machine: &Machine) -> Result<Chooser, SpecError> {
+fn chooser(topology: &LoadedSpec<Topology>, machine: &Machine) -> Result<Chooser, SpecError> {
     Chooser::of_machine(&machine.device(DeviceId(0)).name, topology.value.collectives.as_ref())
 }

@@ -12,7 +12,7 @@ use super::{measurements, shape, tables};
 use stepsim_step::spec::names;
 use stepsim_step::spec::rules::{FlopsCount, Layer, MachineRule, Pace, RuleSpec};
 use stepsim_step::spec::words::normal;
-use stepsim_step::spec::{Kind, Loaded, ModelSpec, RulesSpec, SpecError, catalog, load, merge};
+use stepsim_step::spec::{Kind, LoadedSpec, ModelSpec, RulesSpec, SpecError, catalog, load, merge};
 
 /// The shipped rules and the user's, the most general layer first.
 #[derive(Clone, Debug)]
@@ -51,7 +51,7 @@ impl RuleBook {
     /// # Errors
     /// A file of the user is wrong.
     pub fn load(files: &[String]) -> Result<RuleBook, SpecError> {
-        let own: Vec<Loaded<RulesSpec>> =
+        let own: Vec<LoadedSpec<RulesSpec>> =
             files.iter().map(|path| load(path, &[])).collect::<Result<_, _>>()?;
         let kept = catalog::names(Kind::Rules).filter(|name| own.iter().all(|file| file.name != *name));
         let mut layers: Vec<RulesSpec> =

@@ -7,7 +7,7 @@ use super::network;
 use stepsim_step::spec::machine_size::torus_dims;
 use stepsim_step::spec::rules::MachineRule;
 use stepsim_step::spec::topology::ScaleUp;
-use stepsim_step::spec::{Loaded, Topology, load};
+use stepsim_step::spec::{LoadedSpec, Topology, load};
 
 /// A shipped machine and what is set in it.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,7 +25,7 @@ pub struct MachineCase {
 pub fn machine(rule: &MachineRule, columns: &mut DescribedColumns) -> Result<MachineCase, String> {
     let device = columns.text("device");
     let name = rule.topology.clone().ok_or_else(|| format!("no rule knows the device {device:?}"))?;
-    let base: Loaded<Topology> = load(&name, &[]).map_err(|e| e.to_string())?;
+    let base: LoadedSpec<Topology> = load(&name, &[]).map_err(|e| e.to_string())?;
     let node = base.value.node.as_ref().ok_or("the machine has no nodes")?;
     let devices = columns.needs("n_devices")?;
     let mut sets = Vec::new();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::draft::Draft;
+use super::draft::WorkloadDraft;
 use stepsim_step::spec::model::MoeSpec;
 use stepsim_step::spec::{ModelSpec, load};
 
@@ -24,7 +24,7 @@ const MATRICES: [(&str, &str); 14] = [
     ("query_key_value", "query"),
 ];
 
-impl Draft {
+impl WorkloadDraft {
     /// Puts the adapters, where the file has any; a list without matrices that are known here means all.
     pub(super) fn adapters(&mut self) {
         let says =

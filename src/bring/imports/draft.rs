@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// A workload on its way.
 #[derive(Debug, Default)]
-pub(super) struct Draft {
+pub(super) struct WorkloadDraft {
     /// The fields so far; the model's under `model`.
     pub(super) workload: Value,
     /// The software's defaults of a model that a file writes out; a model by name has its own.
@@ -30,7 +30,7 @@ pub(super) struct Doubt {
 }
 
 /// A workload with what became of it on the way.
-pub(super) struct Finished {
+pub(super) struct DraftResult {
     pub(super) workload: Value,
     /// Values that followed from several arguments or were assumed, in words.
     pub(super) assumed: Vec<String>,

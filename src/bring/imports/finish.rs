@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::draft::{Doubt, Draft, Finished};
-use super::table::Table;
+use super::draft::{Doubt, DraftResult, WorkloadDraft};
+use super::table::FormatTable;
 use super::{Beside, object};
 use stepsim_step::spec::glob::fits;
 use stepsim_step::spec::json::whole;
@@ -18,14 +18,14 @@ fn name(file: &str) -> String {
     name.map_or_else(|| file.to_string(), |name| name.to_string_lossy().into_owned())
 }
 
-impl Draft {
+impl WorkloadDraft {
     /// The workload, and what was assumed on the way.
     pub(super) fn finish(
         mut self,
-        table: &Table,
+        table: &FormatTable,
         beside: &Beside,
         file: &str,
-    ) -> Result<Finished, SpecError> {
+    ) -> Result<DraftResult, SpecError> {
         for set in &beside.sets {
             let (path, value) = super::json::setting(set)?;
             match path.strip_prefix('$') {
@@ -55,7 +55,7 @@ impl Draft {
         }
         let mut whole = json!({"description": format!("Imported from {}", name(file))});
         super::json::merge(&mut whole, self.workload);
-        Ok(Finished { workload: whole, assumed: self.assumed, doubts: self.doubts })
+        Ok(DraftResult { workload: whole, assumed: self.assumed, doubts: self.doubts })
     }
 
     /// Something that a file says, or leaves open, is not in the workload and may change the step.
@@ -84,7 +84,7 @@ impl Draft {
     }
 
     /// Values that follow from others together.
-    fn look_up(&mut self, table: &Table) {
+    fn look_up(&mut self, table: &FormatTable) {
         for lookup in &table.lookups {
             let text = |name: &String| {
                 let value = self.variables.get(name)?;
@@ -317,7 +317,7 @@ impl Draft {
     }
 
     /// The model: named, or written out with what follows from the rest.
-    fn model(&mut self, table: &Table, beside: &Beside, file: &str) -> Result<(), SpecError> {
+    fn model(&mut self, table: &FormatTable, beside: &Beside, file: &str) -> Result<(), SpecError> {
         if let Some(mut whole) = beside.model.clone().or_else(|| self.variables.get("model").cloned()) {
             let own = self.workload.get("model").and_then(Value::as_object).cloned().unwrap_or_default();
             if !own.is_empty() && beside.model.is_none() {

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::adapters::model_of;
-use super::draft::Draft;
+use super::draft::WorkloadDraft;
 
-impl Draft {
+impl WorkloadDraft {
     /// Puts the parts that arguments name over the stack, whichever stands first in the file.
     pub(super) fn fused(&mut self) {
         let Some(parts) = self.variables.get("fused").cloned() else { return };

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::Draft;
+use super::WorkloadDraft;
 use stepsim_step::spec::SpecError;
 
-impl Draft {
+impl WorkloadDraft {
     /// `M-M*-E`: what each layer holds (megatron/core/models/hybrid/hybrid_layer_allocation.py). Behind a slash stand
     /// the layers of prediction modules, a bar parts pipeline stages.
     pub(super) fn hybrid_layers(&mut self) -> Result<(), SpecError> {
@@ -24,7 +24,7 @@ impl Draft {
             }
         };
         let kinds = letters.chars().map(kind).collect::<Result<Vec<_>, _>>()?;
-        let number = |draft: &Draft, name, usual| draft.variable(name).unwrap_or(usual);
+        let number = |draft: &WorkloadDraft, name, usual| draft.variable(name).unwrap_or(usual);
         let head_size = number(self, "mamba_head_size", 64).max(1);
         let heads = number(self, "mamba_heads", 2 * self.number("model.hidden").unwrap_or(0) / head_size);
         let mamba = json!({"mamba2": {

@@ -31,10 +31,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use draft::{Doubt, Draft, Finished};
+use draft::{Doubt, DraftResult, WorkloadDraft};
 use stepsim_step::spec::{SpecError, json, nearest};
-use syntax::{Open, Said};
-use table::{Rule, Table};
+use syntax::{Open, TextStatements};
+use table::{ArgumentRule, FormatTable};
 use vocabulary::Vocabulary;
 
 pub use invocation::Invocation;
@@ -133,7 +133,7 @@ impl Import {
 /// # Errors
 /// No such format, a text that is not of its syntax, or arguments that say too little.
 pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Result<Import, SpecError> {
-    let table = Table::load(format)?;
+    let table = FormatTable::load(format)?;
     let typed = Invocation::of(file);
     let file = typed.file.as_str();
     refuse_others(format, text, file)?;
@@ -158,7 +158,7 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
         return Err(SpecError::file(file, format!("holds no argument of {format}"))
             .allowed(table.description.clone()));
     }
-    let mut draft = Draft::of(&table);
+    let mut draft = WorkloadDraft::of(&table);
     table.followed(text).for_each(|(path, value)| draft.lay(&path, value));
     let defaults = draft.defaults();
     let mut arguments: Vec<Argument> =
@@ -175,7 +175,7 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
         .hint("is it of another format? `stepsim import --help` lists them"));
     }
     let open = left_open(&table, open);
-    let Finished { mut workload, mut assumed, doubts } =
+    let DraftResult { mut workload, mut assumed, doubts } =
         draft.finish(&table, beside, file).map_err(|e| where_open(e, file, &open))?;
     arguments.extend(doubts.into_iter().map(Argument::doubted));
     adapters::without_experts(&mut workload);
@@ -193,7 +193,7 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
 }
 
 /// The sequence as a limit, where nothing says that samples fill it.
-fn longest(table: &Table, arguments: &[Argument], sequence: &Value) -> Option<Argument> {
+fn longest(table: &FormatTable, arguments: &[Argument], sequence: &Value) -> Option<Argument> {
     let said = arguments.iter().map(|a| (a.name.as_str(), &a.value));
     let why = table.short.as_ref()?.why(said)?.to_string();
     let told = arguments.iter().any(|a| a.status == Status::Taken && !a.why.is_empty());
@@ -204,7 +204,7 @@ fn longest(table: &Table, arguments: &[Argument], sequence: &Value) -> Option<Ar
 
 /// The contents of a further file: one of the same software, or the configuration of DeepSpeed that its arguments
 /// name.
-fn beside_it(table: &Table, text: &str, file: &str) -> Result<Said, SpecError> {
+fn beside_it(table: &FormatTable, text: &str, file: &str) -> Result<TextStatements, SpecError> {
     let typed = Invocation::of(file);
     let is_deepspeed = recognise(text.as_bytes()) == Some(FileKind::Arguments(DEEPSPEED));
     if !is_deepspeed || !table.bases.iter().any(|base| base == DEEPSPEED) {
@@ -220,12 +220,12 @@ const DEEPSPEED: &str = "deepspeed";
 
 /// True if arguments of one software may stand beside another's.
 pub fn goes_with(format: &str, other: &str) -> bool {
-    let takes_up = |table: &Table| other == DEEPSPEED && table.bases.iter().any(|base| base == other);
-    format == other || Table::all().get(format).is_some_and(takes_up)
+    let takes_up = |table: &FormatTable| other == DEEPSPEED && table.bases.iter().any(|base| base == other);
+    format == other || FormatTable::all().get(format).is_some_and(takes_up)
 }
 
 /// Refuses a file with a word that changes the sizes of its model and has no counterpart.
-fn refuse_sizes(table: &Table, arguments: &[Argument], file: &str) -> Result<(), SpecError> {
+fn refuse_sizes(table: &FormatTable, arguments: &[Argument], file: &str) -> Result<(), SpecError> {
     let size = |a: &&Argument| match a.status {
         Status::Matters => table.rule(&a.name).is_some_and(|rule| rule.size),
         Status::Unknown => Vocabulary::shipped().is_size(&a.name),
@@ -269,10 +269,10 @@ pub fn machine_of(file: &str) -> Option<String> {
 /// # Errors
 /// No such format, or a model that makes no workload.
 pub fn translate_model(format: &str, file: &str, beside: &Beside) -> Result<Import, SpecError> {
-    let table = Table::load(format)?;
-    let draft = Draft::of(&table);
+    let table = FormatTable::load(format)?;
+    let draft = WorkloadDraft::of(&table);
     let defaults = draft.defaults();
-    let Finished { workload, assumed, doubts } = draft.finish(&table, beside, file)?;
+    let DraftResult { workload, assumed, doubts } = draft.finish(&table, beside, file)?;
     Ok(Import {
         format: format.to_string(),
         workload,
@@ -284,7 +284,7 @@ pub fn translate_model(format: &str, file: &str, beside: &Beside) -> Result<Impo
 
 /// The variables that a script leaves open and that a step hangs on, each with what is asked of it; those that choose
 /// first.
-fn left_open(table: &Table, mut open: Vec<Open>) -> Vec<(String, String)> {
+fn left_open(table: &FormatTable, mut open: Vec<Open>) -> Vec<(String, String)> {
     let matters = |name: &&String| table.rule(name).is_some_and(|rule| !rule.no_effect);
     open.sort_by_key(|open| open.choices.len() < 2);
     let words = open.into_iter().filter_map(|open| {
@@ -339,20 +339,20 @@ fn refuse_others(format: &str, text: &str, file: &str) -> Result<(), SpecError> 
 /// The fields and quantities (behind `$`) that a name and its value set in a format ([`FORMATS`]). Empty where they
 /// change nothing; `None` where the table does not know them.
 pub fn word(format: &str, name: &str, value: &Value) -> Option<Vec<(String, Value)>> {
-    let rule = Table::all().get(format)?.exact(name)?;
+    let rule = FormatTable::all().get(format)?.exact(name)?;
     match rule.puts(value) {
         None => rule.no_effect.then(Vec::new),
         puts => puts,
     }
 }
 
-impl Draft {
+impl WorkloadDraft {
     /// Before any argument: the software's defaults.
-    fn of(table: &Table) -> Draft {
+    fn of(table: &FormatTable) -> WorkloadDraft {
         let mut laid = table.workload.clone();
         let model = laid.shift_remove("model").unwrap_or_default();
         let variables = table.quantities.clone();
-        Draft { workload: Value::Object(laid), model, variables, ..Draft::default() }
+        WorkloadDraft { workload: Value::Object(laid), model, variables, ..WorkloadDraft::default() }
     }
     /// The software's defaults, a line each.
     fn defaults(&self) -> Vec<String> {
@@ -369,7 +369,7 @@ impl Draft {
         }
     }
     /// Takes one argument up.
-    fn take(&mut self, table: &Table, name: String, value: Value) -> Argument {
+    fn take(&mut self, table: &FormatTable, name: String, value: Value) -> Argument {
         let argument = |status, fields, why: &str| Argument {
             name: name.clone(),
             value: value.clone(),
@@ -398,7 +398,7 @@ impl Draft {
                 return Argument { open: rule.open, ..argument(Status::Taken, Vec::new(), &rule.why) };
             }
             let status = match rule {
-                Rule { no_effect: true, .. } => Status::NoEffect,
+                ArgumentRule { no_effect: true, .. } => Status::NoEffect,
                 _ => Status::Matters,
             };
             let why = if rule.why.is_empty() && status == Status::Matters {

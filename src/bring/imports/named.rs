@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use super::{Beside, Draft};
+use super::{Beside, WorkloadDraft};
 use crate::hugging_face;
 use stepsim_step::spec::{Kind, catalog, names};
 
 /// Quantities that may name a model, the most particular first; where there are none a module of Python may by its own.
 const NAMES: [&str; 3] = ["model_name", "model_words", "recipe_words"];
 
-impl Draft {
+impl WorkloadDraft {
     /// The names that a file gives its model; a name without a number says no size, unless a hub has it.
     pub(super) fn model_names(&self, file: &str) -> Vec<String> {
         let flavor = self.variables.get("model_flavor").and_then(Value::as_str).unwrap_or_default();

@@ -4,7 +4,7 @@
 //! do not (`marks` of the tables). Files of ours and of other tools have marks of their own, here.
 
 use super::syntax::{Syntax, names};
-use super::table::{FORMATS, Table};
+use super::table::{FORMATS, FormatTable};
 use crate::hugging_face;
 use stepsim_step::spec::glob::fits;
 use stepsim_step::spec::json;
@@ -114,8 +114,8 @@ fn of_json(text: &str) -> Option<FileKind> {
 /// The software most of whose marks the names of a text fit; one whose arguments another takes up gives way to that.
 fn arguments(text: &str) -> Option<FileKind> {
     let mut read: Vec<(&[Syntax], Option<Vec<String>>)> = Vec::new();
-    let mut scored: Vec<(&'static str, &Table, usize)> = Vec::new();
-    for (format, table) in Table::all() {
+    let mut scored: Vec<(&'static str, &FormatTable, usize)> = Vec::new();
+    for (format, table) in FormatTable::all() {
         if !read.iter().any(|(syntax, _)| *syntax == table.syntax.as_slice()) {
             read.push((&table.syntax, names(&table.syntax, text)));
         }
@@ -136,11 +136,11 @@ fn arguments(text: &str) -> Option<FileKind> {
 
 /// How many marks of a format a text has; `None` where it is not of the format's syntax.
 pub(super) fn marks(format: &str, text: &str) -> Option<usize> {
-    let table = Table::all().get(format)?;
+    let table = FormatTable::all().get(format)?;
     Some(table.score(&names(&table.syntax, text)?))
 }
 
-impl Table {
+impl FormatTable {
     /// How many of its marks some names fit; none where they are fewer than a file has at least.
     fn score(&self, names: &[String]) -> usize {
         let score = self.marks.iter().filter(|mark| names.iter().any(|name| fits(mark, name))).count();

@@ -6,9 +6,9 @@
 
 use serde_json::{Value, json};
 
-use super::Draft;
+use super::WorkloadDraft;
 
-impl Draft {
+impl WorkloadDraft {
     pub(super) fn recompute(&mut self) {
         let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
         let granularity = text(self.workload.pointer("/recompute/granularity"));

@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use super::Draft;
+use super::WorkloadDraft;
 use super::adapters::model_of;
 use crate::describe::split_of_stages;
 
 /// Chunks of a rank that are tried for a layout of more stages than ranks.
 const MOST_CHUNKS: u64 = 64;
 
-impl Draft {
+impl WorkloadDraft {
     /// Puts the layers of each stage. A value that makes no split of this model is doubted.
     pub(super) fn stage_layers(&mut self) {
         let Some(text) = self.stage_words() else { return };

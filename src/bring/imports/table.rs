@@ -44,7 +44,7 @@ pub const FORMATS: [(&str, &str); 23] = [
 /// The table of a format. Files: `workloads/imports/NAME.json`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Table {
+pub(super) struct FormatTable {
     /// Its subject, one sentence.
     pub description: String,
     /// Where the arguments are documented.
@@ -97,7 +97,7 @@ pub(super) struct Table {
     arguments: BTreeMap<String, Written>,
     /// Values of a quantity → fields: `$model_name $model_flavor` → a shipped model.
     #[serde(default)]
-    pub lookups: Vec<Lookup>,
+    pub lookups: Vec<JointRule>,
 }
 
 /// Samples of their own lengths: the sequence is the longest, unless a file has one of these words, or one of them at
@@ -126,13 +126,13 @@ impl Short {
 #[serde(untagged)]
 enum Written {
     Path(String),
-    Rule(Box<Rule>),
+    Rule(Box<ArgumentRule>),
 }
 
 impl Written {
-    fn rule(&self) -> Rule {
+    fn rule(&self) -> ArgumentRule {
         match self {
-            Written::Path(to) => Rule { to: Some(to.clone()), ..Rule::default() },
+            Written::Path(to) => ArgumentRule { to: Some(to.clone()), ..ArgumentRule::default() },
             Written::Rule(rule) => (**rule).clone(),
         }
     }
@@ -141,7 +141,7 @@ impl Written {
 /// The meaning of an argument.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Rule {
+pub(super) struct ArgumentRule {
     /// The field, or quantity with `$`, that takes its value.
     to: Option<String>,
     /// Its value is multiplied by this first.
@@ -169,25 +169,25 @@ pub(super) struct Rule {
 /// Fields that follow from quantities together.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Lookup {
+pub(super) struct JointRule {
     /// Their names, without `$`.
     pub of: Vec<String>,
     /// Their values with a space between → fields.
     pub values: BTreeMap<String, Map<String, Value>>,
 }
 
-impl Table {
+impl FormatTable {
     /// The table of a format, laid over its base.
-    pub fn load(format: &str) -> Result<Table, SpecError> {
+    pub fn load(format: &str) -> Result<FormatTable, SpecError> {
         let text = catalog::file(&format!("workloads/imports/{format}.json")).ok_or_else(|| {
             let names: Vec<&str> = FORMATS.iter().map(|f| f.0).collect();
             SpecError::file(format, "is no format that can be imported").allowed(names.join(", "))
         })?;
         let wrong =
             |e: serde_json::Error| SpecError::file(format!("workloads/imports/{format}.json"), e.to_string());
-        let mut table: Table = serde_json::from_str(text).map_err(wrong)?;
+        let mut table: FormatTable = serde_json::from_str(text).map_err(wrong)?;
         for name in std::mem::take(&mut table.base) {
-            let base = Table::load(&name)?;
+            let base = FormatTable::load(&name)?;
             for (name, rule) in base.arguments {
                 table.arguments.entry(name).or_insert(rule);
             }
@@ -212,16 +212,16 @@ impl Table {
     }
 
     /// Every table by its format, read once.
-    pub fn all() -> &'static BTreeMap<&'static str, Table> {
-        static TABLES: LazyLock<BTreeMap<&str, Table>> = LazyLock::new(|| {
-            FORMATS.iter().filter_map(|(name, _)| Some((*name, Table::load(name).ok()?))).collect()
+    pub fn all() -> &'static BTreeMap<&'static str, FormatTable> {
+        static TABLES: LazyLock<BTreeMap<&str, FormatTable>> = LazyLock::new(|| {
+            FORMATS.iter().filter_map(|(name, _)| Some((*name, FormatTable::load(name).ok()?))).collect()
         });
         &TABLES
     }
 
     /// The meaning of an argument: by its whole name, then without its sections; names with `*` last, the longest
     /// first.
-    pub fn rule(&self, name: &str) -> Option<Rule> {
+    pub fn rule(&self, name: &str) -> Option<ArgumentRule> {
         let name = name.to_ascii_lowercase().replace('-', "_");
         let mut names = vec![name.as_str()];
         let inside = |section: &String| name.strip_prefix(section.as_str())?.strip_prefix('.');
@@ -259,7 +259,7 @@ impl Table {
     }
 
     /// The meaning of an argument of exactly this name, or of one whose last part it is.
-    pub fn exact(&self, name: &str) -> Option<Rule> {
+    pub fn exact(&self, name: &str) -> Option<ArgumentRule> {
         let name = name.to_ascii_lowercase().replace('-', "_");
         let last = |of: &&String| of.rsplit('.').next() == Some(&name);
         let key = self.arguments.get_key_value(&name).map(|(key, _)| key);
@@ -293,7 +293,7 @@ impl Table {
     }
 }
 
-impl Rule {
+impl ArgumentRule {
     /// The fields that a value sets; `None` where it has no counterpart.
     pub fn puts(&self, value: &Value) -> Option<Vec<(String, Value)>> {
         let all = |map: &Map<String, Value>| -> Vec<(String, Value)> {

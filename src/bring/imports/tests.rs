@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::table::Table;
+use super::table::FormatTable;
 use super::{Beside, FORMATS, Invocation, Status, syntax, translate};
 use stepsim_step::spec::{WorkloadSpec, json as raw};
 
@@ -22,7 +22,7 @@ fn whole() -> Value {
 #[test]
 fn every_field_of_every_table_exists() {
     for (format, _) in FORMATS {
-        let table = Table::load(format).unwrap_or_else(|e| panic!("{format}: {e}"));
+        let table = FormatTable::load(format).unwrap_or_else(|e| panic!("{format}: {e}"));
         let mut seen = 0;
         for (path, value) in table.fields() {
             let mut workload = whole();
@@ -159,7 +159,7 @@ fn the_words_of_every_program_are_arguments() {
 
 #[test]
 fn names_are_found_with_and_without_their_sections() {
-    let table = Table::load("nemo").unwrap();
+    let table = FormatTable::load("nemo").unwrap();
     for name in ["model.num_layers", "num-layers", "training.model.num_layers", "model.optim.bucket_cap_mb"] {
         assert!(table.rule(name).is_some(), "{name}");
     }

@@ -27,11 +27,11 @@ use row::SizeRow;
 use stepsim_core::units::Bytes;
 use stepsim_read::trace::{RunMeta, write_with};
 use stepsim_step::collective::{Chooser, Op};
-use stepsim_step::spec::{Loaded, SpecError, Topology, blame_setting};
+use stepsim_step::spec::{LoadedSpec, SpecError, Topology, blame_setting};
 use stepsim_step::topology::Machine;
 
 /// Who picks the algorithm: the arguments, or the machine.
-fn chooser(args: &Args, topology: &Loaded<Topology>, device: &str) -> Result<Chooser, SpecError> {
+fn chooser(args: &Args, topology: &LoadedSpec<Topology>, device: &str) -> Result<Chooser, SpecError> {
     let own = topology.value.collectives.as_ref();
     let mut chooser = if args.theory {
         Chooser::best()

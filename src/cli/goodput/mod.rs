@@ -15,7 +15,7 @@ use stepsim_around::goodput::{CheckpointTimes, GoodputJob, simulate};
 use stepsim_simulate::jump::{Figures, figures};
 use stepsim_simulate::{Head, Inputs, Options, under};
 use stepsim_step::spec::reliability::{CheckpointMode, Reliability};
-use stepsim_step::spec::{Loaded, SpecError, blame_setting, load};
+use stepsim_step::spec::{LoadedSpec, SpecError, blame_setting, load};
 
 /// The shipped figures that are taken where none are named.
 const RELIABILITY: &str = "llama3-h100";
@@ -87,7 +87,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let (of_job, others): (Vec<String>, Vec<String>) =
         args.sets.iter().cloned().partition(|set| set.starts_with("reliability."));
     let of_job: Vec<String> = of_job.iter().map(|set| set["reliability.".len()..].to_string()).collect();
-    let loaded: Loaded<Reliability> =
+    let loaded: LoadedSpec<Reliability> =
         load(&args.reliability, &of_job).map_err(|e| under("reliability", e))?;
     let inputs = match &args.workload {
         Some(workload) => Some(Inputs::load(workload, args.topology.as_deref(), &others)?),
@@ -114,7 +114,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 
 fn goodput(
     args: &Args,
-    loaded: &Loaded<Reliability>,
+    loaded: &LoadedSpec<Reliability>,
     sets: &[String],
     inputs: Option<&Inputs>,
     figures: Option<Figures>,
@@ -155,7 +155,7 @@ fn goodput(
     })
 }
 
-fn text(g: &Goodput, loaded: &Loaded<Reliability>, args: &Args) -> String {
+fn text(g: &Goodput, loaded: &LoadedSpec<Reliability>, args: &Args) -> String {
     let mut out = String::new();
     let what = args.workload.as_deref().unwrap_or("job");
     let _ = writeln!(

@@ -11,7 +11,7 @@ use stepsim_measure::replay::check;
 use stepsim_step::spec::SpecError;
 use stepsim_step::spec::topology::Topology;
 use stepsim_step::spec::workload::Dtype;
-use stepsim_step::spec::{Loaded, from_value};
+use stepsim_step::spec::{LoadedSpec, from_value};
 use stepsim_step::topology::Machine;
 
 /// Turn Chakra execution traces into rank programs.
@@ -77,7 +77,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let machine = args.network.as_deref().map(|path| {
         let file = path.display().to_string();
         let machine = network(&inputs::text(path)?, &file, &system)?;
-        let loaded: Loaded<Topology> = from_value(machine.clone(), "network".into(), file.clone(), &[])?;
+        let loaded: LoadedSpec<Topology> = from_value(machine.clone(), "network".into(), file.clone(), &[])?;
         Machine::build(&loaded.value).map_err(|e| e.in_file(&file))?;
         Ok::<_, SpecError>(machine)
     });

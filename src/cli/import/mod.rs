@@ -22,7 +22,7 @@ use stepsim_measure::profile::{ClassTables, read};
 use stepsim_simulate::Inputs;
 use stepsim_step::schedule::{order_from_torch_csv, order_to_json};
 use stepsim_step::spec::topology::Topology;
-use stepsim_step::spec::{Loaded, SpecError, WorkloadSpec, from_value};
+use stepsim_step::spec::{LoadedSpec, SpecError, WorkloadSpec, from_value};
 use stepsim_step::topology::Machine;
 
 /// Turn files of other tools into files of ours: a workload and a topology, or rank programs.
@@ -144,10 +144,10 @@ fn loads(workload: &WorkloadSpec, topology: &Topology, files: &[String; 2]) -> R
         value.map_err(|e| SpecError::file(file, e.to_string()))
     };
     let (name, file) = ("topology".to_string(), files[0].clone());
-    let topology: Loaded<Topology> =
+    let topology: LoadedSpec<Topology> =
         from_value(text(serde_json::to_value(topology), &file)?, name, file, &[])?;
     let (name, file) = ("workload".to_string(), files[1].clone());
-    let workload: Loaded<WorkloadSpec> =
+    let workload: LoadedSpec<WorkloadSpec> =
         from_value(text(serde_json::to_value(workload), &file)?, name, file, &[])?;
     let machine = Machine::build(&topology.value).map_err(|e| e.in_file(&files[0]))?;
     Inputs::new(workload, topology, machine).map(|_| ())

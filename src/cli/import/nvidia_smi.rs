@@ -9,7 +9,7 @@ use super::super::write::write_json;
 use super::super::{Failure, inputs, say};
 use stepsim_bring::nvidia_smi::{NodeRates, machine};
 use stepsim_step::spec::topology::Topology;
-use stepsim_step::spec::{Loaded, SpecError, from_value};
+use stepsim_step::spec::{LoadedSpec, SpecError, from_value};
 use stepsim_step::topology::Machine;
 
 /// The arguments.
@@ -60,7 +60,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let file = args.file.display().to_string();
     let (value, assumed): (Value, _) = machine(&inputs::text(&args.file)?, &file, &args.device, &rates)?;
     // The file to be written must load.
-    let loaded: Loaded<Topology> = from_value(value.clone(), "machine".into(), file.clone(), &[])?;
+    let loaded: LoadedSpec<Topology> = from_value(value.clone(), "machine".into(), file.clone(), &[])?;
     Machine::build(&loaded.value).map_err(|e| e.in_file(&file))?;
     write_json(&args.output, &value)?;
     if args.output.as_os_str() == "-" {

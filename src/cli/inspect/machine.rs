@@ -9,7 +9,7 @@ use crate::list::rates;
 use stepsim_core::ids::{DeviceId, ResourceId};
 use stepsim_core::units::{Bandwidth, Bytes, Time};
 pub use stepsim_read::analysis::table::{grouped, new_table};
-use stepsim_step::spec::{Device, Loaded, Topology};
+use stepsim_step::spec::{Device, LoadedSpec, Topology};
 use stepsim_step::topology::{CopyDirection, Machine};
 
 /// A machine for readers.
@@ -69,7 +69,7 @@ struct RouteView {
 }
 
 impl MachineView {
-    pub(super) fn of(topology: &Loaded<Topology>, machine: &Machine) -> MachineView {
+    pub(super) fn of(topology: &LoadedSpec<Topology>, machine: &Machine) -> MachineView {
         let fabric = machine.fabric();
         let (first, far) = (DeviceId(0), last(machine));
         let mut routes: Vec<RouteView> = Vec::new();

@@ -14,7 +14,7 @@ use stepsim_core::ids::{CommId, DeviceId, ResourceId};
 use stepsim_read::analysis::links;
 use stepsim_simulate::share::SharedRun;
 use stepsim_simulate::{Inputs, Settings, Site, expanded};
-use stepsim_step::spec::{Disk, Loaded, SpecError, WorkloadSpec, load};
+use stepsim_step::spec::{Disk, LoadedSpec, SpecError, WorkloadSpec, load};
 
 /// Links that are listed.
 const LINKS: usize = 5;
@@ -71,7 +71,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             }
             *before = Some(text);
         }
-        let workload: Loaded<WorkloadSpec> = load(name, &settings.workload)?;
+        let workload: LoadedSpec<WorkloadSpec> = load(name, &settings.workload)?;
         jobs.push((name.to_owned(), site.inputs_on(workload, &devices)?));
     }
     let inputs: Vec<Inputs> = jobs.iter().map(|job| job.1.clone()).collect();

@@ -9,7 +9,7 @@ use stepsim_core::kernel_class::KernelClass;
 use stepsim_core::program::{Edit, StreamKind};
 use stepsim_read::analysis::kind::OpKind;
 use stepsim_step::spec::workload::{ModuleUseSpec, StackRef};
-use stepsim_step::spec::{Loaded, SpecError, Topology};
+use stepsim_step::spec::{LoadedSpec, SpecError, Topology};
 use stepsim_step::topology::Machine;
 
 /// The subject of a change.
@@ -274,7 +274,7 @@ pub fn apply(
     let sets: Vec<String> = changes.iter().flat_map(|change| change.subject.sets(inputs)).collect();
     let read_again = if sets.is_empty() { None } else { Some(inputs.again(&sets)?) };
     let inputs = read_again.as_ref().unwrap_or(inputs);
-    let mut topology: Loaded<Topology> = (*inputs.topology).clone();
+    let mut topology: LoadedSpec<Topology> = (*inputs.topology).clone();
     let mut workload = inputs.workload.clone();
     let mut edits = Vec::new();
     let mut rebuilt = false;

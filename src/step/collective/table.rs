@@ -4,7 +4,7 @@
 //! last, time grows in proportion to size (bandwidth).
 
 use super::Op;
-use crate::spec::collectives::Measured;
+use crate::spec::collectives::OpTimes;
 
 /// Times of one op on groups of one size.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,7 +18,7 @@ pub struct MeasuredTable {
 
 impl MeasuredTable {
     /// From a file's table, which is validated as it is read.
-    pub fn new(table: &Measured) -> MeasuredTable {
+    pub fn new(table: &OpTimes) -> MeasuredTable {
         let points = table.points.iter().map(|p| (p.bytes.ln(), (p.time_us * 1e-6).ln())).collect();
         MeasuredTable { op: table.op, ranks: table.ranks, nodes: table.nodes, points }
     }

@@ -16,7 +16,7 @@ use super::item::{CommOp, Item, Kernel};
 use super::linear::{Linear, PassItems};
 use super::{KernelClass, Shard};
 use crate::spec::stack::FusedPart;
-use crate::spec::workload::{AdapterSpec, Dtype, Trained};
+use crate::spec::workload::{AdapterSpec, Dtype, TrainedWeights};
 
 /// Kernels of the adapters of one linear layer.
 #[derive(Default)]
@@ -32,7 +32,7 @@ impl LayerBuilder<'_> {
     pub(super) fn adapters_of(&mut self, l: &Linear, tokens: u64) -> Adapters {
         let s = self.shard;
         let mut adapters = Adapters::default();
-        let Trained::Adapters(spec) = &s.trained else { return adapters };
+        let TrainedWeights::Adapters(spec) = &s.trained else { return adapters };
         let rank = spec.rank;
         let outputs = l.parts.iter().filter(|(matrix, _)| spec.adapts(*matrix)).map(|(_, outputs)| *outputs);
         for outputs in outputs {

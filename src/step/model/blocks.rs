@@ -8,7 +8,7 @@ use crate::moe::MoeExchange;
 use crate::spec::model::{ModelSpec, Norm};
 use crate::spec::stack::FusedPart;
 use crate::spec::workload::{
-    AdaptedMatrix, ExpertOverlap, FrozenFormat, KernelFusion, RecomputeModule, Trained,
+    AdaptedMatrix, ExpertOverlap, FrozenFormat, KernelFusion, RecomputeModule, TrainedWeights,
 };
 
 /// Bytes an element of an RMSNorm in PyTorch, operation by operation (Llama's in Hugging Face and torchtitan),
@@ -256,11 +256,11 @@ impl<'a> LayerBuilder<'a> {
     }
     pub(super) fn finish(mut self, kind: LayerKind) -> LayerPlan {
         let trained = match self.shard.trained {
-            Trained::Weights => self.parameters,
-            Trained::Adapters(_) => Parameters { dense: self.adapters, expert: 0 },
-            Trained::Through | Trained::Nothing => Parameters::default(),
+            TrainedWeights::Weights => self.parameters,
+            TrainedWeights::Adapters(_) => Parameters { dense: self.adapters, expert: 0 },
+            TrainedWeights::Through | TrainedWeights::Nothing => Parameters::default(),
         };
-        if self.shard.trained == Trained::Nothing {
+        if self.shard.trained == TrainedWeights::Nothing {
             self.forward_alone();
         } else if self.shard.lowest {
             self.without_input_gradient();

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use super::item::Item;
 use super::{LayerPlan, Shard};
 use crate::spec::model::{Mixer, MixingFlops, MlpKind, ModelSpec};
-use crate::spec::workload::{Dtype, Fp8Gemm, Trained, TrainingSpec, WorkloadSpec};
+use crate::spec::workload::{Dtype, Fp8Gemm, TrainedWeights, TrainingSpec, WorkloadSpec};
 
 /// Model FLOPs of one training step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -77,7 +77,7 @@ impl StepFlops {
         let mut sum = StepFlops::default();
         let tokens = sequences as f64 * sequence as f64;
         let mut of_images = 0.0;
-        let mut add = |trained: &Trained,
+        let mut add = |trained: &TrainedWeights,
                        own: f64,
                        adapters: f64,
                        mixed_flops: MixingFlops,
@@ -85,9 +85,9 @@ impl StepFlops {
                        spared: Spared| {
             let (products, mixed) = match trained {
                 _ if spared.mixing => (2.0, 1.0),
-                Trained::Weights => (3.0, 3.0),
-                Trained::Adapters(_) | Trained::Through => (2.0, 3.0),
-                Trained::Nothing => (1.0, 1.0),
+                TrainedWeights::Weights => (3.0, 3.0),
+                TrainedWeights::Adapters(_) | TrainedWeights::Through => (2.0, 3.0),
+                TrainedWeights::Nothing => (1.0, 1.0),
             };
             let once = [(products - 1.0) * alone[0], (mixed - 1.0) * alone[1]];
             let matrices = products * own - once[0] + 3.0 * adapters - spared.products;
@@ -155,7 +155,7 @@ struct Spared {
 }
 
 impl Spared {
-    fn of(layer: &ModelSpec, trained: &Trained) -> Spared {
+    fn of(layer: &ModelSpec, trained: &TrainedWeights) -> Spared {
         let plan = |lowest| {
             let shard = Shard { trained: trained.clone(), lowest, ..Shard::whole(layer) };
             LayerPlan::transformer(layer, &shard).backward

@@ -31,7 +31,7 @@ use super::mlp::activation;
 use super::shard::Shard;
 use crate::spec::model::{ModelSpec, ModuleSpec, ProjectorSpec};
 use crate::spec::workload::{
-    ContextSpec, Fp8Gemm, ModuleParallelism, Trained, TrainedPart, UsedModule, WorkloadSpec,
+    ContextSpec, Fp8Gemm, ModuleParallelism, TrainedPart, TrainedWeights, UsedModule, WorkloadSpec,
 };
 
 const PATCH_EMBEDDING: [&str; 3] = products!("patch embedding");
@@ -162,7 +162,8 @@ impl<'a> ModuleShard<'a> {
     }
 
     fn projected(&self, projector: &ProjectorSpec, travels: bool) -> LayerPlan {
-        let trained = if self.module.is_trained() { Trained::Weights } else { Trained::Nothing };
+        let trained =
+            if self.module.is_trained() { TrainedWeights::Weights } else { TrainedWeights::Nothing };
         let lowest = self.module.usage.trained == TrainedPart::Projector;
         let positions = Shard { trained, lowest, ..self.layers.clone() };
         let tokens = Shard { sequence: self.module.tokens(), ..positions.clone() };
@@ -187,7 +188,7 @@ impl<'a> ModuleShard<'a> {
     /// The share of the encoder; of its first unit nothing below is trained.
     fn of_encoder(&self, first: bool) -> Shard {
         let trains = self.module.usage.trained == TrainedPart::All;
-        let trained = if trains { Trained::Weights } else { Trained::Nothing };
+        let trained = if trains { TrainedWeights::Weights } else { TrainedWeights::Nothing };
         Shard { trained, lowest: first, ..self.layers.clone() }
     }
     fn finished(&self, blocks: LayerBuilder<'_>, kind: LayerKind) -> LayerPlan {

@@ -17,12 +17,13 @@ use super::item::{CommGroup, CommOp, CommPoint, Item};
 use super::layer::{LayerKind, LayerPlan};
 use super::module::ModuleShard;
 use super::shard::Shard;
-use crate::spec::workload::Trained;
+use crate::spec::workload::TrainedWeights;
 
 impl ModuleShard<'_> {
     /// The module's tokens that ranks of the language model's first stage gather; `None` where each has them.
     pub fn arrival(&self) -> Option<LayerPlan> {
-        let trained = if self.module.is_trained() { Trained::Through } else { Trained::Nothing };
+        let trained =
+            if self.module.is_trained() { TrainedWeights::Through } else { TrainedWeights::Nothing };
         let tokens = Shard { trained, micro_batch: self.arriving, tensor: self.tensor, ..self.tokens() };
         let mut b = LayerBuilder::new(&self.stack, &tokens);
         self.travel(&mut b);

@@ -18,7 +18,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use super::{Kernel, KernelClass, Shard};
-use crate::spec::model::{Cut, ModelSpec};
+use crate::spec::model::{MatrixCut, ModelSpec};
 use crate::spec::workload::Dtype;
 
 /// Iterations of one update.
@@ -53,8 +53,8 @@ impl MatrixBatch {
 pub fn held(layer: &ModelSpec, shard: &Shard) -> Vec<MatrixBatch> {
     let of = |m: crate::spec::model::Matrix| {
         let t = if m.expert { shard.expert_tensor } else { shard.tensor };
-        let cut = |side: u64, cut: Cut| if m.cut == cut { side.div_ceil(t) } else { side };
-        let (rows, columns) = (cut(m.rows, Cut::Rows), cut(m.columns, Cut::Columns));
+        let cut = |side: u64, cut: MatrixCut| if m.cut == cut { side.div_ceil(t) } else { side };
+        let (rows, columns) = (cut(m.rows, MatrixCut::Rows), cut(m.columns, MatrixCut::Columns));
         let count = if m.expert { m.count.div_ceil(shard.expert) } else { m.count };
         MatrixBatch { short: rows.min(columns), long: rows.max(columns), count, expert: m.expert }
     };

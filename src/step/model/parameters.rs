@@ -4,7 +4,7 @@
 
 use super::{LayerPlan, Shard};
 use crate::spec::model::{Mixer, MlpKind, ModelSpec, ModuleSpec, MoeSpec, Positions};
-use crate::spec::workload::{AdaptedMatrix, Trained, TrainingSpec, UsedModule, WorkloadSpec};
+use crate::spec::workload::{AdaptedMatrix, TrainedWeights, TrainingSpec, UsedModule, WorkloadSpec};
 
 /// Parameters of a whole model, by part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,8 +65,8 @@ impl ParameterCount {
 
 impl ModelSpec {
     /// Weights of the adapters of a layer, of the model as that layer sees it.
-    pub fn adapter_weights(&self, trained: &Trained) -> u64 {
-        let Trained::Adapters(adapters) = trained else { return 0 };
+    pub fn adapter_weights(&self, trained: &TrainedWeights) -> u64 {
+        let TrainedWeights::Adapters(adapters) = trained else { return 0 };
         let (h, f) = (self.hidden, self.ffn);
         let sides = |matrix: AdaptedMatrix| match matrix {
             AdaptedMatrix::Query => h + self.query_width(),
@@ -91,7 +91,7 @@ impl ModelSpec {
             return ParameterCount::of(self).total();
         }
         let whole = Shard::whole(self);
-        let with = |trained: Trained| Shard { trained, ..whole.clone() };
+        let with = |trained: TrainedWeights| Shard { trained, ..whole.clone() };
         let trained_of = |i| {
             LayerPlan::transformer(&self.layer(i), &with(training.of_layer(self, i, below))).trained.total()
         };

@@ -13,7 +13,7 @@ use crate::spec::recipe::Recipe;
 use crate::spec::stack::FusedPart;
 use crate::spec::workload::{
     ContextSpec, Dtype, ExpertOverlap, Fp8Communication, Fp8Gemm, Fp8Spec, FrozenFormat, KernelFusion,
-    LossSpec, Trained, WorkloadSpec,
+    LossSpec, TrainedWeights, WorkloadSpec,
 };
 use stepsim_core::declare::defaults;
 
@@ -90,7 +90,7 @@ defaults! {
         /// True if the layer keeps the image tokens that it reads: the first of its stage that reads them.
         pub keeps_images: bool,
         /// The trained part of the layer.
-        pub trained: Trained,
+        pub trained: TrainedWeights,
         /// How frozen matrices of layers are kept.
         pub frozen_format: Option<FrozenFormat>,
         /// True if nothing below the layer is trained: then its input needs no gradient.

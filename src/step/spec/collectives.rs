@@ -28,7 +28,7 @@ pub struct Collectives {
     pub rules: Vec<Rule>,
     /// How long collectives were measured to take.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub measured: Vec<Measured>,
+    pub measured: Vec<OpTimes>,
     /// Time of collectives of a kind over what is said without this, where no measured time holds, as it was measured
     /// (`stepsim calibrate`, `stepsim learn`); default 1.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -112,7 +112,7 @@ pub struct Rule {
 /// Times of one op on groups of one size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Measured {
+pub struct OpTimes {
     /// The operation.
     pub op: Op,
     /// On how many ranks.
@@ -159,7 +159,7 @@ impl Spec for Collectives {
         }
         for (i, table) in self.measured.iter().enumerate() {
             table.validate().map_err(|e| e.under(&format!("measured[{i}]")))?;
-            let same = |other: &&Measured| {
+            let same = |other: &&OpTimes| {
                 (other.op, other.ranks, other.nodes) == (table.op, table.ranks, table.nodes)
             };
             if let Some(first) = self.measured[..i].iter().position(|other| same(&other)) {
@@ -191,7 +191,7 @@ impl Rule {
     }
 }
 
-impl Measured {
+impl OpTimes {
     fn validate(&self) -> Result<(), SpecError> {
         if self.points.len() < 2 {
             let problem =

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 /// An expression that has been read.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Expression(Node);
+pub struct Expression(ExpressionNode);
 
 impl Expression {
     /// Reads an expression.
@@ -43,11 +43,11 @@ impl Expression {
         let (mut names, mut open) = (Vec::new(), vec![&self.0]);
         while let Some(node) = open.pop() {
             match node {
-                Node::Path(name) => names.push(name.clone()),
-                Node::Negative(inner) | Node::Not(inner) => open.push(inner),
-                Node::Pair(_, a, b) => open.extend([&**b, &**a]),
-                Node::Call(_, of) => open.extend(of.iter().rev()),
-                Node::Constant(_) => {}
+                ExpressionNode::Path(name) => names.push(name.clone()),
+                ExpressionNode::Negative(inner) | ExpressionNode::Not(inner) => open.push(inner),
+                ExpressionNode::Pair(_, a, b) => open.extend([&**b, &**a]),
+                ExpressionNode::Call(_, of) => open.extend(of.iter().rev()),
+                ExpressionNode::Constant(_) => {}
             }
         }
         names
@@ -55,13 +55,13 @@ impl Expression {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Node {
+enum ExpressionNode {
     Constant(Value),
     Path(String),
-    Negative(Box<Node>),
-    Not(Box<Node>),
-    Pair(&'static str, Box<Node>, Box<Node>),
-    Call(&'static str, Vec<Node>),
+    Negative(Box<ExpressionNode>),
+    Not(Box<ExpressionNode>),
+    Pair(&'static str, Box<ExpressionNode>, Box<ExpressionNode>),
+    Call(&'static str, Vec<ExpressionNode>),
 }
 
 /// Operators, each level binding closer than the one before; longer ones stand before their beginnings.
@@ -73,24 +73,24 @@ const COMPARISON: usize = 2;
 /// Functions that can be called.
 const FUNCTIONS: [&str; 9] = ["if", "min", "max", "ceil", "floor", "sqrt", "log2", "exp", "pow"];
 
-fn value(expression: &Node, field: &dyn Fn(&str) -> Option<Value>) -> Result<Value, String> {
-    let truth = |e: &Node| match value(e, field)? {
+fn value(expression: &ExpressionNode, field: &dyn Fn(&str) -> Option<Value>) -> Result<Value, String> {
+    let truth = |e: &ExpressionNode| match value(e, field)? {
         Value::Bool(truth) => Ok(truth),
         other => Err(format!("{other} is not true or false")),
     };
     Ok(match expression {
-        Node::Constant(constant) => constant.clone(),
-        Node::Path(path) => field(path).ok_or_else(|| format!("there is no field `{path}`"))?,
-        Node::Negative(inner) => number(&value(inner, field)?).map(|x| (-x).into())?,
-        Node::Not(inner) => (!truth(inner)?).into(),
-        Node::Pair("or" | "||", a, b) => (truth(a)? || truth(b)?).into(),
-        Node::Pair("and" | "&&", a, b) => (truth(a)? && truth(b)?).into(),
-        Node::Pair(operator, a, b) => pair(operator, &value(a, field)?, &value(b, field)?)?,
-        Node::Call("if", of) => match of.as_slice() {
+        ExpressionNode::Constant(constant) => constant.clone(),
+        ExpressionNode::Path(path) => field(path).ok_or_else(|| format!("there is no field `{path}`"))?,
+        ExpressionNode::Negative(inner) => number(&value(inner, field)?).map(|x| (-x).into())?,
+        ExpressionNode::Not(inner) => (!truth(inner)?).into(),
+        ExpressionNode::Pair("or" | "||", a, b) => (truth(a)? || truth(b)?).into(),
+        ExpressionNode::Pair("and" | "&&", a, b) => (truth(a)? && truth(b)?).into(),
+        ExpressionNode::Pair(operator, a, b) => pair(operator, &value(a, field)?, &value(b, field)?)?,
+        ExpressionNode::Call("if", of) => match of.as_slice() {
             [condition, yes, no] => value(if truth(condition)? { yes } else { no }, field)?,
             of => return Err(format!("`if` takes a condition and two values, not {}", of.len())),
         },
-        Node::Call(name, of) => {
+        ExpressionNode::Call(name, of) => {
             let of = of.iter().map(|e| number(&value(e, field)?)).collect::<Result<Vec<f64>, String>>()?;
             called(name, &of)?.into()
         }
@@ -162,7 +162,7 @@ impl Reader<'_> {
         Some(found)
     }
 
-    fn level(&mut self, level: usize) -> Result<Node, String> {
+    fn level(&mut self, level: usize) -> Result<ExpressionNode, String> {
         self.open += 1;
         if self.open > MOST_OPEN {
             return Err("too many levels stand in one another".into());
@@ -172,17 +172,17 @@ impl Reader<'_> {
         expression
     }
 
-    fn at_level(&mut self, level: usize) -> Result<Node, String> {
+    fn at_level(&mut self, level: usize) -> Result<ExpressionNode, String> {
         if level == LEVELS.len() {
             return self.atom();
         }
         if level == COMPARISON && self.word("not") {
-            return Ok(Node::Not(Box::new(self.level(COMPARISON)?)));
+            return Ok(ExpressionNode::Not(Box::new(self.level(COMPARISON)?)));
         }
         let mut left = self.level(level + 1)?;
         while let Some(operator) = self.operator(level) {
             let right = self.level(level + 1)?;
-            left = Node::Pair(operator, Box::new(left), Box::new(right));
+            left = ExpressionNode::Pair(operator, Box::new(left), Box::new(right));
             if level == COMPARISON {
                 break;
             }
@@ -200,7 +200,7 @@ impl Reader<'_> {
     }
 
     /// The arguments of a function, up to its `)`.
-    fn call(&mut self, name: &'static str) -> Result<Node, String> {
+    fn call(&mut self, name: &'static str) -> Result<ExpressionNode, String> {
         let mut of = vec![self.level(0)?];
         loop {
             self.rest = self.rest.trim_start();
@@ -210,12 +210,12 @@ impl Reader<'_> {
             } else {
                 self.rest =
                     self.rest.strip_prefix(')').ok_or_else(|| format!("a `)` is missing after {name}("))?;
-                return Ok(Node::Call(name, of));
+                return Ok(ExpressionNode::Call(name, of));
             }
         }
     }
 
-    fn atom(&mut self) -> Result<Node, String> {
+    fn atom(&mut self) -> Result<ExpressionNode, String> {
         self.rest = self.rest.trim_start();
         let rest = self.rest;
         if let Some(after) = rest.strip_prefix('(') {
@@ -226,12 +226,12 @@ impl Reader<'_> {
         }
         if let Some(after) = rest.strip_prefix('-') {
             self.rest = after;
-            return Ok(Node::Negative(Box::new(self.atom()?)));
+            return Ok(ExpressionNode::Negative(Box::new(self.atom()?)));
         }
         if let Some(quote) = rest.chars().next().filter(|c| matches!(c, '\'' | '"')) {
             let (text, after) = rest[1..].split_once(quote).ok_or("a text without its end")?;
             self.rest = after;
-            return Ok(Node::Constant(text.into()));
+            return Ok(ExpressionNode::Constant(text.into()));
         }
         let end = rest.find(|c| !in_path(c)).unwrap_or(rest.len());
         let (word, after) = rest.split_at(end);
@@ -246,11 +246,11 @@ impl Reader<'_> {
             "" => Err(format!("a value is missing before `{after}`")),
             word if word.starts_with(|c: char| c.is_ascii_digit()) => {
                 let number: f64 = word.parse().map_err(|_| format!("`{word}` is no number"))?;
-                Ok(Node::Constant(number.into()))
+                Ok(ExpressionNode::Constant(number.into()))
             }
-            "true" | "false" => Ok(Node::Constant((word == "true").into())),
-            "null" => Ok(Node::Constant(Value::Null)),
-            path => Ok(Node::Path(path.to_string())),
+            "true" | "false" => Ok(ExpressionNode::Constant((word == "true").into())),
+            "null" => Ok(ExpressionNode::Constant(Value::Null)),
+            path => Ok(ExpressionNode::Path(path.to_string())),
         }
     }
 }

@@ -79,14 +79,14 @@ impl Files for Disk {
 }
 
 /// Another place of files that notes which are read.
-pub(super) struct Noted<'a> {
+pub(super) struct RecordingFiles<'a> {
     files: &'a dyn Files,
     paths: RefCell<Vec<PathBuf>>,
 }
 
-impl<'a> Noted<'a> {
-    pub(super) fn new(files: &'a dyn Files) -> Noted<'a> {
-        Noted { files, paths: RefCell::default() }
+impl<'a> RecordingFiles<'a> {
+    pub(super) fn new(files: &'a dyn Files) -> RecordingFiles<'a> {
+        RecordingFiles { files, paths: RefCell::default() }
     }
     /// Those that have been read.
     pub(super) fn paths(self) -> Vec<PathBuf> {
@@ -94,7 +94,7 @@ impl<'a> Noted<'a> {
     }
 }
 
-impl Files for Noted<'_> {
+impl Files for RecordingFiles<'_> {
     fn read(&self, path: &Path) -> Result<String, String> {
         self.paths.borrow_mut().push(path.to_owned());
         self.files.read(path)

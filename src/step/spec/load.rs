@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use super::blame::{blame, blame_setting, meant_elsewhere};
 use super::content::Content;
-use super::files::{Disk, Files, Noted};
+use super::files::{Disk, Files, RecordingFiles};
 use super::sources::Lookup;
 use super::{Kind, Spec, SpecError, dependents, json, machine_name, simple, stack_defaults};
 
 /// A value with where it came from.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Loaded<T> {
+pub struct LoadedSpec<T> {
     /// The value.
     pub value: T,
     /// Its short name: the file name without folder and `.json`, or the argument itself for a simple machine.
@@ -33,13 +33,13 @@ pub struct Loaded<T> {
     pub(super) own: Arc<Value>,
 }
 
-impl<T: Spec> Loaded<T> {
+impl<T: Spec> LoadedSpec<T> {
     /// The same file with `more` settings behind its own. A value that a program changed since it was read stands as
     /// it is.
     ///
     /// # Errors
     /// As [`load`].
-    pub fn again(&self, more: &[String]) -> Result<Loaded<T>, SpecError> {
+    pub fn again(&self, more: &[String]) -> Result<LoadedSpec<T>, SpecError> {
         let now = serde_json::to_value(&self.value).unwrap_or_default();
         let (value, sets) = match Content::of(&now).hash() == self.hash {
             true => (Arc::clone(&self.own), [&self.sets, more].concat()),
@@ -63,7 +63,7 @@ impl<T: Spec> Loaded<T> {
 ///
 /// # Errors
 /// Anything wrong with the file, the files it refers to, or a setting, as [`SpecError`] says.
-pub fn load<T: Spec>(name_or_path: &str, sets: &[String]) -> Result<Loaded<T>, SpecError> {
+pub fn load<T: Spec>(name_or_path: &str, sets: &[String]) -> Result<LoadedSpec<T>, SpecError> {
     load_from(name_or_path, sets, &Disk)
 }
 
@@ -75,7 +75,7 @@ pub fn load_from<T: Spec>(
     name_or_path: &str,
     sets: &[String],
     files: &dyn Files,
-) -> Result<Loaded<T>, SpecError> {
+) -> Result<LoadedSpec<T>, SpecError> {
     Draft::<T>::read(name_or_path, files)?.finish(sets, files)
 }
 
@@ -101,7 +101,7 @@ impl<T: Spec> Draft<T> {
     ///
     /// # Errors
     /// As [`load`].
-    pub fn with(&self, sets: &[String]) -> Result<Loaded<T>, SpecError> {
+    pub fn with(&self, sets: &[String]) -> Result<LoadedSpec<T>, SpecError> {
         self.finish(sets, &Disk)
     }
     /// The value under these settings, typed but not validated: fields exist and take values of this type, what they
@@ -116,20 +116,20 @@ impl<T: Spec> Draft<T> {
     pub fn files(&self) -> &[PathBuf] {
         &self.read
     }
-    /// Its short name, as of [`Loaded::name`].
+    /// Its short name, as of [`LoadedSpec::name`].
     pub fn name(&self) -> &str {
         &self.name
     }
     fn read(name_or_path: &str, files: &dyn Files) -> Result<Draft<T>, SpecError> {
         if name_or_path.trim_start().starts_with('{') {
             let name = T::KIND.name().to_string();
-            let noted = Noted::new(files);
+            let noted = RecordingFiles::new(files);
             let value = Lookup::here(&noted).complete(T::KIND, json::read(&name, name_or_path)?, &name)?;
             let value = Arc::new(value);
             return Ok(Draft { value, file: name.clone(), name, read: noted.paths(), kind: PhantomData });
         }
         let simple = simple::looks_simple(name_or_path);
-        let noted = Noted::new(files);
+        let noted = RecordingFiles::new(files);
         let (value, file) = Lookup::here(&noted).named(T::KIND, name_or_path)?;
         let form =
             simple || (T::KIND == Kind::Topology && machine_name::count_and_name(name_or_path).is_some());
@@ -144,8 +144,8 @@ impl<T: Spec> Draft<T> {
     pub(super) fn value(&self) -> &Value {
         &self.value
     }
-    fn finish(&self, sets: &[String], files: &dyn Files) -> Result<Loaded<T>, SpecError> {
-        let noted = Noted::new(files);
+    fn finish(&self, sets: &[String], files: &dyn Files) -> Result<LoadedSpec<T>, SpecError> {
+        let noted = RecordingFiles::new(files);
         let (value, canonical) = typed::<T>((*self.value).clone(), &self.file, sets, &noted)?;
         self.loaded(value, Content::of(&canonical), sets, noted.paths())
     }
@@ -156,10 +156,10 @@ impl<T: Spec> Draft<T> {
         content: Content,
         sets: &[String],
         read: Vec<PathBuf>,
-    ) -> Result<Loaded<T>, SpecError> {
+    ) -> Result<LoadedSpec<T>, SpecError> {
         value.validate().map_err(|e| blame_setting(e, sets).in_file(&self.file))?;
         let read = [self.read.clone(), read].concat();
-        Ok(Loaded {
+        Ok(LoadedSpec {
             value,
             name: self.name.clone(),
             file: self.file.clone(),
@@ -182,8 +182,8 @@ pub fn from_text<T: Spec>(
     name: &str,
     sets: &[String],
     files: &dyn Files,
-) -> Result<Loaded<T>, SpecError> {
-    let noted = Noted::new(files);
+) -> Result<LoadedSpec<T>, SpecError> {
+    let noted = RecordingFiles::new(files);
     let value = Arc::new(Lookup::here(&noted).complete(T::KIND, json::read(name, text)?, name)?);
     let (name, file) = (name.to_string(), name.to_string());
     Draft { value, name, file, read: noted.paths(), kind: PhantomData }.finish(sets, files)
@@ -198,7 +198,7 @@ pub fn from_value<T: Spec>(
     name: String,
     file: String,
     sets: &[String],
-) -> Result<Loaded<T>, SpecError> {
+) -> Result<LoadedSpec<T>, SpecError> {
     let value = Arc::new(value);
     Draft { value, name, file, read: Vec::new(), kind: PhantomData }.finish(sets, &Disk)
 }

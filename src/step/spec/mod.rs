@@ -58,7 +58,7 @@ mod variations;
 pub mod words;
 pub mod workload;
 
-pub use attached::Attached;
+pub use attached::Attachment;
 pub use blame::blame_setting;
 pub use collectives::Collectives;
 pub use content::hash;
@@ -68,7 +68,7 @@ pub use error::{SpecError, nearest};
 pub use files::{Disk, Files};
 pub use json::{merge, read as read_json, read_of_others, set as set_at, setting, typed as typed_json};
 pub use kind::{Kind, Spec};
-pub use load::{Draft, Loaded, from_text, from_value, load, load_from};
+pub use load::{Draft, LoadedSpec, from_text, from_value, load, load_from};
 pub use machine_name::is_called_like_a_file;
 pub use model::ModelSpec;
 pub use readers::{Readers, register};

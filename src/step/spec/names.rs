@@ -8,7 +8,7 @@ use super::{Kind, catalog};
 
 /// A piece of a name.
 #[derive(Clone, Debug, PartialEq)]
-enum Piece {
+enum NamePiece {
     Letters(String),
     /// A version, or any other number.
     Number(String),
@@ -46,10 +46,9 @@ const OTHER_KINDS: [&str; 17] = [
 /// word of another model.
 pub fn says(full: &str, spelling: &str) -> bool {
     let (name, wanted) = (pieces(full), pieces(spelling));
-    let means =
-        |piece: &Piece, word: &str| matches!(piece, Piece::Letters(letters) if letters.ends_with(word));
+    let means = |piece: &NamePiece, word: &str| matches!(piece, NamePiece::Letters(letters) if letters.ends_with(word));
     let other = |word: &str| {
-        name.iter().any(|piece| matches!(piece, Piece::Letters(letters) if letters == word))
+        name.iter().any(|piece| matches!(piece, NamePiece::Letters(letters) if letters == word))
             && !wanted.iter().any(|piece| means(piece, word))
     };
     !SIZE_WORDS.iter().any(|word| other(word))
@@ -64,19 +63,19 @@ fn is_another_kind(name: &str, spelling: &str) -> bool {
     lower.split(|c: char| !c.is_alphabetic()).any(word)
 }
 
-fn says_from(name: &[Piece], wanted: &[Piece], first: bool) -> bool {
+fn says_from(name: &[NamePiece], wanted: &[NamePiece], first: bool) -> bool {
     let Some((want, rest)) = wanted.split_first() else { return true };
     let Some((piece, left)) = name.split_first() else { return false };
     let same = match (piece, want) {
         // An organisation or a company may stand before the name without a gap that counts.
-        (Piece::Letters(a), Piece::Letters(b)) if first => a.ends_with(b.as_str()),
+        (NamePiece::Letters(a), NamePiece::Letters(b)) if first => a.ends_with(b.as_str()),
         // 500M is 0.5B.
-        (Piece::Size(a), Piece::Size(b)) if a != b => {
+        (NamePiece::Size(a), NamePiece::Size(b)) if a != b => {
             size_in_billions(a).zip(size_in_billions(b)).is_some_and(|(a, b)| (a - b).abs() < 1e-9)
         }
         (a, b) => a == b,
     };
-    let skips = !first && matches!(piece, Piece::Letters(_));
+    let skips = !first && matches!(piece, NamePiece::Letters(_));
     same && says_from(left, rest, false) || skips && says_from(left, wanted, false)
 }
 
@@ -92,7 +91,7 @@ const VARIANTS: [&str; 7] = ["instruct", "base", "chat", "it", "hf", "pt", "pret
 /// The shipped model whose whole name a text is, whoever published it and however it was trained further.
 pub fn shipped_exactly(text: &str) -> Option<&'static str> {
     let mut said = pieces(text.rsplit('/').next().unwrap_or_default());
-    said.pop_if(|piece| matches!(piece, Piece::Letters(word) if VARIANTS.contains(&word.as_str())));
+    said.pop_if(|piece| matches!(piece, NamePiece::Letters(word) if VARIANTS.contains(&word.as_str())));
     catalog::names(Kind::Model).find(|name| !said.is_empty() && pieces(name) == said)
 }
 
@@ -136,7 +135,7 @@ fn between_digits(text: &str, letter: char, other: char) -> String {
 /// Billions of parameters in a name, all experts together.
 pub fn billions(name: &str) -> Option<f64> {
     let sizes = pieces(name).into_iter().filter_map(|piece| match piece {
-        Piece::Size(size) if !size.starts_with('a') && !size.contains('x') => size_in_billions(&size),
+        NamePiece::Size(size) if !size.starts_with('a') && !size.contains('x') => size_in_billions(&size),
         _ => None,
     });
     // Of two, one is what a token uses: OLMoE-1B-7B.
@@ -146,9 +145,9 @@ pub fn billions(name: &str) -> Option<f64> {
 /// True if a name says that the model has experts: `8x7B`, `30B-A3B`, `MoE`.
 pub fn has_experts(name: &str) -> bool {
     pieces(name).iter().any(|piece| match piece {
-        Piece::Size(size) => size.starts_with('a') || size.contains('x'),
-        Piece::Letters(letters) => letters.ends_with("moe"),
-        Piece::Number(_) => false,
+        NamePiece::Size(size) => size.starts_with('a') || size.contains('x'),
+        NamePiece::Letters(letters) => letters.ends_with("moe"),
+        NamePiece::Number(_) => false,
     })
 }
 
@@ -163,9 +162,9 @@ fn size_in_billions(size: &str) -> Option<f64> {
     Some(figure.parse::<f64>().ok()? * times)
 }
 
-fn pieces(name: &str) -> Vec<Piece> {
+fn pieces(name: &str) -> Vec<NamePiece> {
     let letters: Vec<char> = name.to_lowercase().chars().collect();
-    let mut found: Vec<Piece> = Vec::new();
+    let mut found: Vec<NamePiece> = Vec::new();
     let mut at = 0;
     while at < letters.len() {
         let c = letters[at];
@@ -176,13 +175,13 @@ fn pieces(name: &str) -> Vec<Piece> {
             found.push(piece);
             at = end;
         } else if let Some(end) = active(&letters, at).filter(|_| !word_before) {
-            found.push(Piece::Size(letters[at..end].iter().collect()));
+            found.push(NamePiece::Size(letters[at..end].iter().collect()));
             at = end;
         } else if c.is_ascii_alphabetic() || c == '+' {
             let read = if c == '+' { "plus".to_string() } else { c.to_string() };
             match found.last_mut() {
-                Some(Piece::Letters(before)) => *before += &read,
-                _ => found.push(Piece::Letters(read)),
+                Some(NamePiece::Letters(before)) => *before += &read,
+                _ => found.push(NamePiece::Letters(read)),
             }
             at += 1;
         } else {
@@ -203,7 +202,7 @@ fn number_end(letters: &[char], at: usize) -> usize {
 }
 
 /// A number with what makes a size of it, and where it ends.
-fn sized(letters: &[char], at: usize, end: usize) -> (Piece, usize) {
+fn sized(letters: &[char], at: usize, end: usize) -> (NamePiece, usize) {
     let text = |from: usize, to: usize| letters[from..to].iter().collect::<String>();
     let unit = |at: usize| {
         matches!(letters.get(at), Some('b' | 'm' | 't'))
@@ -212,26 +211,26 @@ fn sized(letters: &[char], at: usize, end: usize) -> (Piece, usize) {
     if letters.get(end) == Some(&'x') && letters.get(end + 1).is_some_and(char::is_ascii_digit) {
         let behind = number_end(letters, end + 1);
         if unit(behind) {
-            return (Piece::Size(text(at, behind + 1)), behind + 1);
+            return (NamePiece::Size(text(at, behind + 1)), behind + 1);
         }
     }
     // The unit as the point: `7b1` is 7.1 B.
     if letters.get(end) == Some(&'b') && letters.get(end + 1).is_some_and(char::is_ascii_digit) {
         let behind = number_end(letters, end + 1);
         if !letters.get(behind).is_some_and(char::is_ascii_alphanumeric) && !text(at, behind).contains('.') {
-            return (Piece::Size(format!("{}.{}b", text(at, end), text(end + 1, behind))), behind);
+            return (NamePiece::Size(format!("{}.{}b", text(at, end), text(end + 1, behind))), behind);
         }
     }
     // A space may stand before the unit: `70 B`.
     let spaced = end + usize::from(letters.get(end) == Some(&' '));
     if unit(spaced) && (spaced == end || letters.get(spaced) == Some(&'b')) {
-        return (Piece::Size(text(at, end) + &text(spaced, spaced + 1)), spaced + 1);
+        return (NamePiece::Size(text(at, end) + &text(spaced, spaced + 1)), spaced + 1);
     }
     // A letter of the number's own makes another version of it: `gemma-3n`, `gpt-4o`.
     let own = letters.get(end).is_some_and(char::is_ascii_alphabetic)
         && !letters.get(end + 1).is_some_and(char::is_ascii_alphanumeric);
     let end = end + usize::from(own);
-    (Piece::Number(text(at, end)), end)
+    (NamePiece::Number(text(at, end)), end)
 }
 
 /// Behind `a3b`, what a token uses of a mixture.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::load::Loaded;
+use super::load::LoadedSpec;
 use super::model::ModelSpec;
 use super::topology::Topology;
 use super::workload::{NoEffect, WorkloadSpec};
@@ -12,7 +12,7 @@ use super::{dependents, json, stack_defaults};
 const APART: [&str; 8] =
     ["name", "description", "topology", "model", "sequence", "batch", "documents", "stack"];
 
-impl Loaded<WorkloadSpec> {
+impl LoadedSpec<WorkloadSpec> {
     /// The statements without effect on `devices`: settings that others replace, fields that a kind has left behind,
     /// and fields that do not act.
     pub fn without_effect(&self, model: &ModelSpec, devices: u64) -> Vec<NoEffect> {
@@ -56,7 +56,7 @@ fn collect(stated: &Value, whole: &Value, usual: &Value, path: &str, fields: &mu
     }
 }
 
-impl Loaded<Topology> {
+impl LoadedSpec<Topology> {
     /// The settings that have no effect, because others replace them.
     pub fn settings_without_effect(&self) -> Vec<NoEffect> {
         replaced(&self.sets)

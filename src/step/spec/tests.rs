@@ -87,12 +87,12 @@ fn messages() -> Vec<String> {
 #[test]
 fn settings_reach_into_the_device_and_the_base() {
     let sets = ["device.hbm.GBps=4000".to_string(), "node.memory[0].capacity_GiB=64".to_string()];
-    let loaded: Loaded<Topology> = load("h100-superpod-8", &sets).unwrap();
+    let loaded: LoadedSpec<Topology> = load("h100-superpod-8", &sets).unwrap();
     let topology = &loaded.value;
     assert_eq!(topology.device.hbm.as_ref().map(|hbm| hbm.gbps), Some(4000.0));
     assert_eq!(topology.node.as_ref().map(|node| node.memory[0].capacity_gib), Some(64.0));
     assert_eq!((topology.nodes, loaded.name.as_str()), (1, "h100-superpod-8"));
-    let plain: Loaded<Topology> = load("h100-superpod-8", &[]).unwrap();
+    let plain: LoadedSpec<Topology> = load("h100-superpod-8", &[]).unwrap();
     assert_ne!(plain.hash, loaded.hash);
     assert_eq!(plain.hash, load::<Topology>("h100-superpod-8", &["nodes=1".into()]).unwrap().hash);
 }
@@ -104,7 +104,7 @@ fn another_device_replaces_the_base_s() {
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     write("parts/mine.json", r#"{"name": "mine", "peak_dense_TFLOPs": {"bf16": 1}}"#);
     write("x.json", r#"{"base": "h100-superpod-8", "device": "parts/mine.json"}"#);
-    let loaded: Loaded<Topology> = load(folder.path().join("x.json").to_str().unwrap(), &[]).unwrap();
+    let loaded: LoadedSpec<Topology> = load(folder.path().join("x.json").to_str().unwrap(), &[]).unwrap();
     assert_eq!((loaded.value.device.name.as_str(), loaded.value.device.hbm), ("mine", None));
 }
 

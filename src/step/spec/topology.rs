@@ -22,7 +22,7 @@ pub struct Topology {
     #[serde(default)]
     pub description: String,
     /// The device: a name of the catalogue, a path relative to this file, or the device itself.
-    #[schemars(with = "Reference<Device>")]
+    #[schemars(with = "InlineReference<Device>")]
     pub device: Device,
     /// How many nodes (for each site, if there are sites).
     #[serde(default = "one", deserialize_with = "number::count")]
@@ -44,7 +44,7 @@ pub struct Topology {
     pub graph: Option<Graph>,
     /// Rules and measured times of collectives: a name of the catalogue, a path relative to this file, or in place.
     /// Absent: NCCL's choice on devices that its tuning is known of, else the best closed form.
-    #[schemars(with = "Option<Reference<Collectives>>")]
+    #[schemars(with = "Option<InlineReference<Collectives>>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collectives: Option<Collectives>,
     /// Where each figure comes from: path of the field → source.
@@ -63,7 +63,7 @@ pub struct OtherNodes {
     #[serde(deserialize_with = "number::count")]
     pub count: u32,
     /// Their device: a name of the catalogue, a path relative to this file, or the device itself.
-    #[schemars(with = "Reference<Device>")]
+    #[schemars(with = "InlineReference<Device>")]
     pub device: Device,
 }
 
@@ -71,7 +71,7 @@ pub struct OtherNodes {
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[allow(clippy::large_enum_variant)]
-pub enum Reference<T> {
+pub enum InlineReference<T> {
     /// Name in the catalogue, or path relative to the referring file.
     Name(String),
     /// The value itself.
@@ -288,7 +288,7 @@ pub struct Clos {
     #[serde(default)]
     pub pxn: bool,
     /// The tiers, lowest first. The last joins everything.
-    pub tiers: Vec<Tier>,
+    pub tiers: Vec<SwitchTier>,
     /// How transfers spread over parallel uplinks.
     #[serde(default)]
     pub ecmp: Ecmp,
@@ -300,7 +300,7 @@ pub struct Clos {
 /// One tier of switches.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Tier {
+pub struct SwitchTier {
     /// The name of its switches: leaf, spine.
     pub name: String,
     /// Nodes under one switch (lowest tier), or lower units under one (others); absent in the last tier: all.
@@ -419,7 +419,7 @@ pub struct Vertex {
     pub latency_us: f64,
     /// Of a device: another device class than the machine's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Reference<Device>>")]
+    #[schemars(with = "Option<InlineReference<Device>>")]
     pub device: Option<Device>,
     /// Of a device: which node it belongs to.
     #[serde(default, deserialize_with = "number::count_or_zero")]

@@ -17,7 +17,7 @@
 
 use super::device::{Device, Hbm, Peaks};
 use super::topology::{
-    Clos, Fabric, Host, Link, Memory, Nics, Node, ScaleUp, Switch, Tier, Topology, Torus, Via, Wrap,
+    Clos, Fabric, Host, Link, Memory, Nics, Node, ScaleUp, Switch, SwitchTier, Topology, Torus, Via, Wrap,
 };
 
 impl Device {
@@ -38,7 +38,7 @@ impl Clos {
     /// One switch that limits nothing: the fabric of a site that gives none.
     pub(crate) fn one_switch(name: &str, latency_us: f64) -> Clos {
         let name = name.to_string();
-        let tier = Tier { name, serves: None, oversubscription: 1.0, uplinks: 1, latency_us };
+        let tier = SwitchTier { name, serves: None, oversubscription: 1.0, uplinks: 1, latency_us };
         Clos { tiers: vec![tier], ..Clos::default() }
     }
 }

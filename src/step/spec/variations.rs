@@ -13,8 +13,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::content::Content;
-use super::files::{Disk, Noted};
-use super::load::{Draft, Loaded, typed};
+use super::files::{Disk, RecordingFiles};
+use super::load::{Draft, LoadedSpec, typed};
 use super::workload::WorkloadSpec;
 use super::{SpecError, dependents, json};
 
@@ -91,7 +91,7 @@ impl Section {
 impl Variations {
     /// Of a workload that was read; all lists of settings begin with `always`.
     pub fn new(draft: Draft<WorkloadSpec>, always: Vec<String>) -> Variations {
-        let noted = Noted::new(&Disk);
+        let noted = RecordingFiles::new(&Disk);
         let plain = typed::<WorkloadSpec>(draft.value().clone(), "", &always, &noted).ok();
         let plain = plain.map(|(value, canonical)| Plain {
             read: noted.paths(),
@@ -110,7 +110,7 @@ impl Variations {
     ///
     /// # Errors
     /// As [`Draft::with`].
-    pub fn with(&self, sets: &[String]) -> Result<Loaded<WorkloadSpec>, SpecError> {
+    pub fn with(&self, sets: &[String]) -> Result<LoadedSpec<WorkloadSpec>, SpecError> {
         match self.by_sections(sets) {
             Some((value, content, read)) => self.draft.loaded(value, content, sets, read),
             None => self.draft.with(sets),
@@ -225,7 +225,8 @@ mod tests {
                 let variations = Variations::new(draft.clone(), owned(always));
                 for list in lists.iter().chain(lists) {
                     let sets = owned(&[always, *list].concat());
-                    let words = |all: Result<Loaded<WorkloadSpec>, SpecError>| all.map_err(|e| e.to_string());
+                    let words =
+                        |all: Result<LoadedSpec<WorkloadSpec>, SpecError>| all.map_err(|e| e.to_string());
                     let (got, want) = (words(variations.with(&sets)), words(variations.draft.with(&sets)));
                     assert_eq!(got, want, "{name} {list:?}");
                     quick += u32::from(variations.by_sections(&sets).is_some());

@@ -17,7 +17,7 @@ use crate::spec::device::Device;
 use crate::spec::topology::{
     Clos as ClosSpec, Ecmp, Fabric as FabricSpec, Nics, ScaleUp as ScaleUpSpec, Topology, Via,
 };
-use crate::spec::{Loaded, Spec, SpecError, load};
+use crate::spec::{LoadedSpec, Spec, SpecError, load};
 use stepsim_core::ids::{DeviceId, TierId};
 use stepsim_core::known::number_of;
 
@@ -26,8 +26,8 @@ impl Machine {
     ///
     /// # Errors
     /// As [`load`] and [`Machine::build`].
-    pub fn load(topology: &str, sets: &[String]) -> Result<(Loaded<Topology>, Machine), SpecError> {
-        let loaded: Loaded<Topology> = load(topology, sets)?;
+    pub fn load(topology: &str, sets: &[String]) -> Result<(LoadedSpec<Topology>, Machine), SpecError> {
+        let loaded: LoadedSpec<Topology> = load(topology, sets)?;
         let machine = Machine::build(&loaded.value).map_err(|e| e.in_file(&loaded.file))?;
         Ok((loaded, machine))
     }

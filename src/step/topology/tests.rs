@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::spec::{Loaded, Topology, load};
+use crate::spec::{LoadedSpec, Topology, load};
 use stepsim_core::ids::{DeviceId, ResourceId};
 use stepsim_core::units::{Bandwidth, Bytes, Time};
 
@@ -442,7 +442,7 @@ proptest! {
         changes in prop::collection::vec((prop::collection::vec(any::<prop::sample::Index>(), 1..6), anything()), 0..4),
         ends in any::<(prop::sample::Index, prop::sample::Index)>(),
     ) {
-        let loaded: Loaded<Topology> = load(name, &[format!("nodes={nodes}")]).unwrap();
+        let loaded: LoadedSpec<Topology> = load(name, &[format!("nodes={nodes}")]).unwrap();
         let mut file = serde_json::to_value(&loaded.value).unwrap();
         for extra in ["fabric", "sites", "node", "graph"] {
             let map = file.as_object_mut().unwrap();

@@ -6,7 +6,7 @@ mod said;
 mod shell;
 
 pub(super) use python::job;
-pub(super) use said::{Open, Said};
+pub(super) use said::{Open, TextStatements};
 pub(super) use shell::PROGRAM;
 
 use serde::Deserialize;
@@ -59,7 +59,7 @@ fn suiting(syntaxes: &[Syntax], text: &str) -> Option<Syntax> {
 }
 
 /// Reads a text of one of some syntaxes, as the line that runs it has it.
-pub(super) fn read(syntaxes: &[Syntax], text: &str, typed: &Invocation) -> Result<Said, SpecError> {
+pub(super) fn read(syntaxes: &[Syntax], text: &str, typed: &Invocation) -> Result<TextStatements, SpecError> {
     let text = text.trim_start_matches('\u{feff}');
     budget::check(text)?;
     let Some(syntax) = suiting(syntaxes, text) else {
@@ -70,7 +70,7 @@ pub(super) fn read(syntaxes: &[Syntax], text: &str, typed: &Invocation) -> Resul
         Syntax::Shell => return shell::read(&shell::with_sources(text, &typed.file), typed),
         Syntax::Python => {
             let arguments = python::read(text, &typed.file, typed.function.as_deref())?;
-            return Ok(Said { arguments, open: Vec::new() });
+            return Ok(TextStatements { arguments, open: Vec::new() });
         }
         Syntax::Yaml => yaml(text)?,
         Syntax::Toml => toml::from_str::<Value>(text).map_err(|e| not("TOML", e.message()))?,
@@ -85,7 +85,7 @@ pub(super) fn read(syntaxes: &[Syntax], text: &str, typed: &Invocation) -> Resul
     for (_, value) in &mut arguments {
         resolve(value, &whole);
     }
-    Ok(Said { arguments, open: Vec::new() })
+    Ok(TextStatements { arguments, open: Vec::new() })
 }
 
 /// The names of a text's arguments, as tables write them; `None` where it is of none of the syntaxes.

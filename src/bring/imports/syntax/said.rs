@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// The statements of a text.
 #[derive(Debug, Default)]
-pub(in super::super) struct Said {
+pub(in super::super) struct TextStatements {
     /// Names and values, in order.
     pub arguments: Vec<(String, Value)>,
     /// The values that a script leaves to the line that runs it.

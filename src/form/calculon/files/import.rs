@@ -15,7 +15,7 @@ use stepsim_step::spec::cost::{CostSpec, Processing};
 use stepsim_step::spec::device::{Device, Hbm, Peaks};
 use stepsim_step::spec::model::{AttentionKernel, AttentionSpec, Mixer, MlpKind, ModelSpec, Norm, Positions};
 use stepsim_step::spec::topology::{
-    Clos, Fabric, Host, Link, Memory, Nics, Node, ScaleUp, Switch, Tier, Topology, Via,
+    Clos, Fabric, Host, Link, Memory, Nics, Node, ScaleUp, Switch, SwitchTier, Topology, Via,
 };
 use stepsim_step::spec::workload as w;
 use stepsim_step::spec::{Spec, SpecError, WorkloadSpec};
@@ -208,8 +208,13 @@ impl Calculon {
             port: None,
         };
         let outer = &sys.networks[if one_network { 0 } else { exe.data_par_net.max(1) as usize }];
-        let tier =
-            Tier { name: "network".into(), serves: None, oversubscription: 1.0, uplinks: 1, latency_us: 0.0 };
+        let tier = SwitchTier {
+            name: "network".into(),
+            serves: None,
+            oversubscription: 1.0,
+            uplinks: 1,
+            latency_us: 0.0,
+        };
         let topology = Topology {
             description: format!(
                 "Imported from Calculon's {}: the latency of an operation stands on the first link that it crosses",

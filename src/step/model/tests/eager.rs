@@ -4,7 +4,7 @@ use super::model;
 use crate::model::{Item, Kernel, LayerPlan, Shard};
 use crate::spec::model::ModelSpec;
 use crate::spec::stack::FusedPart;
-use crate::spec::workload::{AdaptedMatrix, AdapterSpec, Dtype, FrozenFormat, KernelFusion, Trained};
+use crate::spec::workload::{AdaptedMatrix, AdapterSpec, Dtype, FrozenFormat, KernelFusion, TrainedWeights};
 
 fn kernels(items: &[Item], part: &str) -> Vec<Kernel> {
     items.iter().filter_map(Item::kernel).filter(|k| k.name.starts_with(part)).copied().collect()
@@ -64,7 +64,7 @@ fn a_loss_works_in_what_its_software_copies() {
 #[test]
 fn frozen_matrices_in_four_bits_are_converted_back_before_both_products_that_read_them() {
     let m = model("llama3-8b");
-    let trained = Trained::Adapters(AdapterSpec {
+    let trained = TrainedWeights::Adapters(AdapterSpec {
         rank: 8,
         of: Some(vec![AdaptedMatrix::Query]),
         dropout: false,
@@ -87,7 +87,7 @@ fn adapters_in_fp32_cast_what_goes_in_and_out() {
     let m = model("llama3-8b");
     let around = |format, fused: &[FusedPart]| {
         let of = Some(vec![AdaptedMatrix::Query]);
-        let trained = Trained::Adapters(AdapterSpec { rank: 8, of, dropout: false, format });
+        let trained = TrainedWeights::Adapters(AdapterSpec { rank: 8, of, dropout: false, format });
         let shard = Shard { trained, fusion: KernelFusion::None, fused: fused.to_vec(), ..Shard::whole(&m) };
         bytes(&LayerPlan::transformer(&m, &shard).forward, "adapter chain")
     };

@@ -7,7 +7,7 @@ use super::modules::ModuleLayers;
 use super::unit::{FullRecompute, SizedPlan, Unit, full_recompute};
 use crate::model::{LayerPlan, Shard};
 use crate::spec::model::ModelSpec;
-use crate::spec::workload::{RecomputeSpec, Trained, WorkloadSpec};
+use crate::spec::workload::{RecomputeSpec, TrainedWeights, WorkloadSpec};
 
 /// The units of every stage, and behind them the units of a module that each pipeline rank holds beside its own.
 ///
@@ -48,7 +48,7 @@ pub struct Layers {
 
 /// The traits that tell layers apart: kind, load on experts (as bits) where there are any, the trained part, and two
 /// flags: it is the lowest trained layer, it keeps image tokens.
-type Different<'m> = (Option<&'m str>, Option<u64>, Trained, [bool; 2]);
+type Different<'m> = (Option<&'m str>, Option<u64>, TrainedWeights, [bool; 2]);
 
 impl Layers {
     /// The layers of `model`; `cut` tells whether its ends lie on different stages. Other arguments as of

@@ -12,14 +12,14 @@ pub struct Matrix {
     /// How many.
     pub count: u64,
     /// The side that tensor parallelism cuts.
-    pub cut: Cut,
+    pub cut: MatrixCut,
     /// True for routed experts, which expert parallelism spreads.
     pub expert: bool,
 }
 
 /// The side of a matrix that tensor parallelism cuts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
+pub enum MatrixCut {
     /// Outputs.
     Rows,
     /// Inputs.
@@ -48,23 +48,29 @@ impl ModelSpec {
                 None => {
                     let d = self.head_size();
                     let gates = if self.attention.output_gate { 2 } else { 1 };
-                    add(times(d, self.heads).saturating_mul(gates), h, 1, Cut::Rows, false);
-                    add(times(d, self.kv_heads()), h, 2, Cut::Rows, false);
-                    add(h, times(d, self.heads), 1, Cut::Columns, false);
+                    add(times(d, self.heads).saturating_mul(gates), h, 1, MatrixCut::Rows, false);
+                    add(times(d, self.kv_heads()), h, 2, MatrixCut::Rows, false);
+                    add(h, times(d, self.heads), 1, MatrixCut::Columns, false);
                 }
                 Some(mla) => {
                     let queries = times(self.heads, self.qk_head_size());
                     match mla.q_lora_rank {
                         Some(rank) => {
-                            add(rank, h, 1, Cut::Neither, false);
-                            add(queries, rank, 1, Cut::Rows, false);
+                            add(rank, h, 1, MatrixCut::Neither, false);
+                            add(queries, rank, 1, MatrixCut::Rows, false);
                         }
-                        None => add(queries, h, 1, Cut::Rows, false),
+                        None => add(queries, h, 1, MatrixCut::Rows, false),
                     }
                     let up = times(self.heads, mla.qk_nope_head_size.saturating_add(mla.v_head_size));
-                    add(mla.kv_lora_rank.saturating_add(mla.qk_rope_head_size), h, 1, Cut::Neither, false);
-                    add(up, mla.kv_lora_rank, 1, Cut::Rows, false);
-                    add(h, times(self.heads, mla.v_head_size), 1, Cut::Columns, false);
+                    add(
+                        mla.kv_lora_rank.saturating_add(mla.qk_rope_head_size),
+                        h,
+                        1,
+                        MatrixCut::Neither,
+                        false,
+                    );
+                    add(up, mla.kv_lora_rank, 1, MatrixCut::Rows, false);
+                    add(h, times(self.heads, mla.v_head_size), 1, MatrixCut::Columns, false);
                 }
             }
         }
@@ -72,17 +78,17 @@ impl ModelSpec {
         match &self.moe {
             Some(moe) => {
                 let (ffn, width) = (moe.ffn.unwrap_or(self.ffn), moe.width(self));
-                add(ffn, width, times(inputs, moe.experts), Cut::Rows, true);
-                add(width, ffn, moe.experts, Cut::Columns, true);
-                add(moe.experts, h, 1, Cut::Neither, false);
+                add(ffn, width, times(inputs, moe.experts), MatrixCut::Rows, true);
+                add(width, ffn, moe.experts, MatrixCut::Columns, true);
+                add(moe.experts, h, 1, MatrixCut::Neither, false);
                 let shared = moe.shared_width(self);
-                add(shared, h, inputs, Cut::Rows, false);
-                add(h, shared, 1, Cut::Columns, false);
+                add(shared, h, inputs, MatrixCut::Rows, false);
+                add(h, shared, 1, MatrixCut::Columns, false);
             }
             None if self.mlp == MlpKind::None => {}
             None => {
-                add(self.ffn, h, inputs, Cut::Rows, false);
-                add(h, self.ffn, 1, Cut::Columns, false);
+                add(self.ffn, h, inputs, MatrixCut::Rows, false);
+                add(h, self.ffn, 1, MatrixCut::Columns, false);
             }
         }
         all.retain(|m| m.rows > 0 && m.columns > 0 && m.count > 0);

@@ -19,7 +19,7 @@ mod norm;
 
 pub use attention::{AttentionKernel, AttentionSpec, IndexerSpec, MlaSpec, QkNorm};
 pub use kinds::{LayerKindSpec, LayerRun, MlpKind};
-pub use matrices::{Cut, Matrix, MatrixElements};
+pub use matrices::{Matrix, MatrixCut, MatrixElements};
 pub use mixers::{
     GatedDeltaSpec, KimiDeltaSpec, LightningSpec, Mamba1Spec, Mamba2Spec, Mixer, MixingFlops, Rwkv7Spec,
     Scan, ShortConvolutionSpec, TokenMixer, qk_norm_and_sinks,

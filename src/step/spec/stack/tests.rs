@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::spec::workload::{KernelFusion, Reference, WorkloadSpec};
-use crate::spec::{Kind, Loaded, SpecError, catalog, from_value, load};
+use crate::spec::{Kind, LoadedSpec, SpecError, catalog, from_value, load};
 
 fn workload(stack: Value, sets: &[&str]) -> Result<WorkloadSpec, SpecError> {
     let text = json!({
@@ -22,7 +22,7 @@ fn workload(stack: Value, sets: &[&str]) -> Result<WorkloadSpec, SpecError> {
 #[test]
 fn every_shipped_stack_loads_and_says_where_it_is_from() {
     for name in catalog::names(Kind::Stack) {
-        let Loaded { value: stack, .. } = load::<StackSpec>(name, &[]).unwrap_or_else(|e| panic!("{e}"));
+        let LoadedSpec { value: stack, .. } = load::<StackSpec>(name, &[]).unwrap_or_else(|e| panic!("{e}"));
         assert!(!stack.description.is_empty() && !stack.source.is_empty(), "{name}");
         workload(json!(name), &["batch.micro_batch=1"]).unwrap_or_else(|e| panic!("{name}: {e}"));
     }

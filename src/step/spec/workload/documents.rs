@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::spec::Attached;
+use crate::spec::Attachment;
 use crate::spec::problem::Problems;
 
 /// Documents packed into sequences; attention stays inside a document. One of `lengths`, `file` and `drawn` says how
@@ -17,7 +17,7 @@ pub struct DocumentsSpec {
     /// The same in a JSON file of its own, a path relative to the workload; or a list of such lists, one a sequence,
     /// each as long as a sequence.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub file: Option<Attached>,
+    pub file: Option<Attachment>,
     /// A seeded log-normal distribution.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drawn: Option<DrawnLengths>,

@@ -73,9 +73,9 @@ impl Situation<'_> {
 }
 
 /// Fields, when they act, and what is the case where they do not.
-type Rule = (&'static [&'static str], fn(&Situation) -> bool, &'static str);
+type InertRule = (&'static [&'static str], fn(&Situation) -> bool, &'static str);
 
-const RULES: [Rule; 41] = [
+const RULES: [InertRule; 41] = [
     (
         &["parallelism.sequence_parallel", "parallelism.tensor_overlap"],
         |s| s.w.parallelism.tensor > 1,

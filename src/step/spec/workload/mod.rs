@@ -50,7 +50,7 @@ pub use precision::{
 pub use run::{
     CollectiveFidelity, ComputeFidelity, ExpertBalance, ExpertLoadSpec, FidelitySpec, KernelFusion,
 };
-pub use training::{AdaptedMatrix, AdapterSpec, FrozenFormat, Trained, TrainingSpec};
+pub use training::{AdaptedMatrix, AdapterSpec, FrozenFormat, TrainedWeights, TrainingSpec};
 pub use used_modules::UsedModule;
 
 use std::collections::BTreeMap;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::schedule::{BackwardSplit, ChunkCount, ScheduleChoice, Shape};
 use crate::sharding::ShardingKind;
-use crate::spec::Attached;
+use crate::spec::Attachment;
 use stepsim_core::declare::defaults;
 
 defaults! {
@@ -42,7 +42,7 @@ defaults! {
         /// The device of each rank: path of a JSON list of device numbers in rank order, relative to the workload;
         /// default: rank i on device i.
         #[serde(skip_serializing_if = "Option::is_none")]
-        pub rank_map: Option<Attached>,
+        pub rank_map: Option<Attachment>,
     }
 }
 
@@ -172,7 +172,7 @@ defaults! {
         pub activation_limit: Option<u64>,
         /// With schedule `file`: the order of every rank, a path relative to the workload.
         #[serde(skip_serializing_if = "Option::is_none")]
-        pub order_file: Option<Attached>,
+        pub order_file: Option<Attachment>,
     }
 }
 

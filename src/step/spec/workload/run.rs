@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::spec::Attached;
+use crate::spec::Attachment;
 use stepsim_core::declare::defaults;
 
 defaults! {
@@ -89,7 +89,7 @@ defaults! {
         /// With `file`: path of a JSON file with one list for every layer that has experts (or one list for all of
         /// them): the tokens that each expert receives.
         #[serde(skip_serializing_if = "Option::is_none")]
-        pub counts_file: Option<Attached>,
+        pub counts_file: Option<Attachment>,
         /// With `spread`: coefficient of variation of the rows of a rank from one exchange to the next (0.08 in
         /// DeepSeek's published profile).
         pub rows_cv: f64,

@@ -109,7 +109,7 @@ impl AdapterSpec {
 
 /// The trained part of a layer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Trained {
+pub enum TrainedWeights {
     /// All its weights.
     #[default]
     Weights,
@@ -121,17 +121,17 @@ pub enum Trained {
     Nothing,
 }
 
-impl Trained {
+impl TrainedWeights {
     /// True if its own weights are trained.
     pub fn weights(&self) -> bool {
-        *self == Trained::Weights
+        *self == TrainedWeights::Weights
     }
     /// True if the input of a product with one of these matrices is kept for a weight gradient.
     pub fn keeps_input_of(&self, matrices: &[AdaptedMatrix]) -> bool {
         match self {
-            Trained::Weights => true,
-            Trained::Adapters(adapters) => matrices.iter().any(|m| adapters.adapts(*m)),
-            Trained::Through | Trained::Nothing => false,
+            TrainedWeights::Weights => true,
+            TrainedWeights::Adapters(adapters) => matrices.iter().any(|m| adapters.adapts(*m)),
+            TrainedWeights::Through | TrainedWeights::Nothing => false,
         }
     }
 }
@@ -142,8 +142,8 @@ impl TrainingSpec {
         *self == TrainingSpec::default()
     }
     /// The trained part of the embedding.
-    pub fn of_embedding(&self) -> Trained {
-        if self.is_whole() { Trained::Weights } else { Trained::Nothing }
+    pub fn of_embedding(&self) -> TrainedWeights {
+        if self.is_whole() { TrainedWeights::Weights } else { TrainedWeights::Nothing }
     }
     /// True if a transformer layer is trained.
     pub fn trains_layer(&self, model: &ModelSpec, layer: u64) -> bool {
@@ -158,12 +158,12 @@ impl TrainingSpec {
     }
     /// The trained part of a transformer layer; `below` tells whether something in front of the language model is
     /// trained.
-    pub fn of_layer(&self, model: &ModelSpec, layer: u64, below: bool) -> Trained {
+    pub fn of_layer(&self, model: &ModelSpec, layer: u64, below: bool) -> TrainedWeights {
         match &self.adapters {
-            _ if self.trains_layer(model, layer) && self.adapters.is_none() => Trained::Weights,
-            Some(adapters) if self.trains_layer(model, layer) => Trained::Adapters(adapters.clone()),
-            _ if below || layer > self.lowest(model) => Trained::Through,
-            _ => Trained::Nothing,
+            _ if self.trains_layer(model, layer) && self.adapters.is_none() => TrainedWeights::Weights,
+            Some(adapters) if self.trains_layer(model, layer) => TrainedWeights::Adapters(adapters.clone()),
+            _ if below || layer > self.lowest(model) => TrainedWeights::Through,
+            _ => TrainedWeights::Nothing,
         }
     }
     /// True if a transformer layer is the lowest trained one, with nothing trained below it.
@@ -171,10 +171,10 @@ impl TrainingSpec {
         !below && !self.is_whole() && layer == self.lowest(model)
     }
     /// The trained part of the head and of multi-token-prediction modules. With all layers frozen the head is too.
-    pub fn of_head(&self, model: &ModelSpec) -> Trained {
+    pub fn of_head(&self, model: &ModelSpec) -> TrainedWeights {
         let table = model.tied_embeddings && self.frozen_layers > 0;
         let frozen =
             self.adapters.is_some() || self.kinds.is_some() || table || self.frozen_layers >= model.layers;
-        if frozen { Trained::Through } else { Trained::Weights }
+        if frozen { TrainedWeights::Through } else { TrainedWeights::Weights }
     }
 }

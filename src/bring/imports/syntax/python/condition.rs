@@ -2,10 +2,13 @@
 
 use serde_json::Value;
 
-use super::tokens::Token;
+use super::tokens::PythonToken;
 
 /// True if a condition holds; `None` if unknown. `known` tells the value of an expression.
-pub(super) fn holds(tokens: &[Token], known: &impl Fn(&[Token]) -> Option<Value>) -> Option<bool> {
+pub(super) fn holds(
+    tokens: &[PythonToken],
+    known: &impl Fn(&[PythonToken]) -> Option<Value>,
+) -> Option<bool> {
     if let Some((left, right)) = cut(tokens, &["or"]) {
         return match (holds(left, known), holds(right, known)) {
             (Some(true), _) | (_, Some(true)) => Some(true),
@@ -20,7 +23,7 @@ pub(super) fn holds(tokens: &[Token], known: &impl Fn(&[Token]) -> Option<Value>
             _ => None,
         };
     }
-    if let [Token::Name(not), rest @ ..] = tokens
+    if let [PythonToken::Name(not), rest @ ..] = tokens
         && not == "not"
     {
         return holds(rest, known).map(|is| !is);
@@ -32,7 +35,7 @@ pub(super) fn holds(tokens: &[Token], known: &impl Fn(&[Token]) -> Option<Value>
         }
     }
     for (sign, is) in [('=', true), ('!', false)] {
-        let at = tokens.windows(2).position(|two| *two == [Token::Sign(sign), Token::Sign('=')]);
+        let at = tokens.windows(2).position(|two| *two == [PythonToken::Sign(sign), PythonToken::Sign('=')]);
         if let Some(at) = at {
             let same = known(&tokens[..at])? == known(&tokens[at + 2..])?;
             return Some(same == is);
@@ -42,13 +45,13 @@ pub(super) fn holds(tokens: &[Token], known: &impl Fn(&[Token]) -> Option<Value>
 }
 
 /// The tokens before and behind words outside of brackets.
-fn cut<'a>(tokens: &'a [Token], words: &[&str]) -> Option<(&'a [Token], &'a [Token])> {
-    let is = |token: &Token, word: &str| matches!(token, Token::Name(name) if name == word);
+fn cut<'a>(tokens: &'a [PythonToken], words: &[&str]) -> Option<(&'a [PythonToken], &'a [PythonToken])> {
+    let is = |token: &PythonToken, word: &str| matches!(token, PythonToken::Name(name) if name == word);
     let mut depth = 0_i32;
     for at in 0..tokens.len() {
         match &tokens[at] {
-            Token::Sign('(' | '[' | '{') => depth += 1,
-            Token::Sign(')' | ']' | '}') => depth -= 1,
+            PythonToken::Sign('(' | '[' | '{') => depth += 1,
+            PythonToken::Sign(')' | ']' | '}') => depth -= 1,
             _ => {}
         }
         let here = tokens.get(at..at + words.len()).unwrap_or_default();
@@ -63,18 +66,18 @@ fn cut<'a>(tokens: &'a [Token], words: &[&str]) -> Option<(&'a [Token], &'a [Tok
 mod tests {
     use serde_json::{Value, json};
 
-    use super::super::tokens::{Token, lines};
+    use super::super::tokens::{PythonToken, lines};
     use super::holds;
 
     #[test]
     fn what_is_known_decides_and_nothing_else() {
-        let known = |tokens: &[Token]| match tokens {
-            [Token::Name(name)] => match name.as_str() {
+        let known = |tokens: &[PythonToken]| match tokens {
+            [PythonToken::Name(name)] => match name.as_str() {
                 "kind" => Some(json!("bf16")),
                 "True" => Some(Value::Bool(true)),
                 _ => None,
             },
-            [Token::Text(text)] => Some(json!(text)),
+            [PythonToken::Text(text)] => Some(json!(text)),
             _ => None,
         };
         for (condition, truth) in [

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::tokens::Token;
+use super::tokens::PythonToken;
 use stepsim_step::spec::json::whole;
 
 /// How deep brackets may stand in one another.
@@ -10,38 +10,38 @@ const DEEPEST: usize = 64;
 
 /// The value behind `=`.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Expression {
+pub(super) enum PythonExpression {
     Value(Value),
     /// `name.of.something`.
     Path(String),
-    List(Vec<Expression>),
+    List(Vec<PythonExpression>),
     Call {
         path: String,
-        arguments: Vec<(Option<String>, Expression)>,
+        arguments: Vec<(Option<String>, PythonExpression)>,
     },
     /// Two with a sign between them.
-    Sum(Box<Expression>, char, Box<Expression>),
+    Sum(Box<PythonExpression>, char, Box<PythonExpression>),
     /// Expressions that are not followed: conditions, comprehensions, maps.
     Other,
 }
 
 /// All of some tokens as one expression.
-pub(super) fn expression(tokens: &[Token]) -> Expression {
-    let mut parser = Parser { tokens, at: 0, depth: 0 };
+pub(super) fn expression(tokens: &[PythonToken]) -> PythonExpression {
+    let mut parser = PythonParser { tokens, at: 0, depth: 0 };
     let whole = parser.sum();
-    if parser.at == tokens.len() { whole } else { Expression::Other }
+    if parser.at == tokens.len() { whole } else { PythonExpression::Other }
 }
 
-struct Parser<'a> {
-    tokens: &'a [Token],
+struct PythonParser<'a> {
+    tokens: &'a [PythonToken],
     at: usize,
     depth: usize,
 }
 
-impl Parser<'_> {
+impl PythonParser<'_> {
     fn sign(&self) -> Option<char> {
         match self.tokens.get(self.at) {
-            Some(Token::Sign(sign)) => Some(*sign),
+            Some(PythonToken::Sign(sign)) => Some(*sign),
             _ => None,
         }
     }
@@ -51,80 +51,80 @@ impl Parser<'_> {
         is
     }
 
-    fn sum(&mut self) -> Expression {
+    fn sum(&mut self) -> PythonExpression {
         let mut left = self.product();
         while let Some(sign @ ('+' | '-')) = self.sign() {
             self.at += 1;
-            left = Expression::Sum(Box::new(left), sign, Box::new(self.product()));
+            left = PythonExpression::Sum(Box::new(left), sign, Box::new(self.product()));
         }
         left
     }
-    fn product(&mut self) -> Expression {
+    fn product(&mut self) -> PythonExpression {
         let mut left = self.one();
         while let Some(sign @ ('*' | '/')) = self.sign() {
             self.at += 1;
             self.take('/');
-            left = Expression::Sum(Box::new(left), sign, Box::new(self.one()));
+            left = PythonExpression::Sum(Box::new(left), sign, Box::new(self.one()));
         }
         left
     }
 
-    fn one(&mut self) -> Expression {
-        let Some(token) = self.tokens.get(self.at).cloned() else { return Expression::Other };
+    fn one(&mut self) -> PythonExpression {
+        let Some(token) = self.tokens.get(self.at).cloned() else { return PythonExpression::Other };
         if self.depth > DEEPEST {
-            return Expression::Other;
+            return PythonExpression::Other;
         }
         self.at += 1;
         self.depth += 1;
         let one = match token {
-            Token::Text(text) => self.joined(text),
-            Token::Number(digits) => number(&digits),
-            Token::Sign('-') => match self.one() {
-                Expression::Value(value) => {
-                    value.as_f64().map_or(Expression::Other, |n| Expression::Value(whole(-n)))
+            PythonToken::Text(text) => self.joined(text),
+            PythonToken::Number(digits) => number(&digits),
+            PythonToken::Sign('-') => match self.one() {
+                PythonExpression::Value(value) => {
+                    value.as_f64().map_or(PythonExpression::Other, |n| PythonExpression::Value(whole(-n)))
                 }
-                _ => Expression::Other,
+                _ => PythonExpression::Other,
             },
-            Token::Sign('(') => self.in_brackets(')', false),
-            Token::Sign('[') => self.in_brackets(']', true),
-            Token::Sign('{') => {
+            PythonToken::Sign('(') => self.in_brackets(')', false),
+            PythonToken::Sign('[') => self.in_brackets(']', true),
+            PythonToken::Sign('{') => {
                 self.skip('{', '}');
-                Expression::Other
+                PythonExpression::Other
             }
-            Token::Name(name) => self.named(name),
-            Token::Sign(_) => Expression::Other,
+            PythonToken::Name(name) => self.named(name),
+            PythonToken::Sign(_) => PythonExpression::Other,
         };
         self.depth -= 1;
         one
     }
 
     /// Texts that stand behind one another are one.
-    fn joined(&mut self, mut text: String) -> Expression {
-        while let Some(Token::Text(more)) = self.tokens.get(self.at) {
+    fn joined(&mut self, mut text: String) -> PythonExpression {
+        while let Some(PythonToken::Text(more)) = self.tokens.get(self.at) {
             text += more;
             self.at += 1;
         }
-        Expression::Value(text.into())
+        PythonExpression::Value(text.into())
     }
 
     /// A list, a tuple, or an expression in brackets of its own.
-    fn in_brackets(&mut self, end: char, is_list: bool) -> Expression {
+    fn in_brackets(&mut self, end: char, is_list: bool) -> PythonExpression {
         let (mut list, mut commas) = (Vec::new(), 0);
         while !self.take(end) {
             if self.at >= self.tokens.len() {
-                return Expression::Other;
+                return PythonExpression::Other;
             }
             list.push(self.part());
             commas += usize::from(self.take(','));
         }
         match list.len() {
             1 if !is_list && commas == 0 => list.remove(0),
-            _ => Expression::List(list),
+            _ => PythonExpression::List(list),
         }
     }
 
     /// An expression to the next comma or closing bracket; `Other` where more stands there than is followed.
-    fn part(&mut self) -> Expression {
+    fn part(&mut self) -> PythonExpression {
         let part = self.sum();
         let mut more = false;
         while self.at < self.tokens.len() && !matches!(self.sign(), Some(',' | ')' | ']' | '}')) {
@@ -136,22 +136,22 @@ impl Parser<'_> {
                 _ => self.at += 1,
             }
         }
-        if more { Expression::Other } else { part }
+        if more { PythonExpression::Other } else { part }
     }
 
     /// `name`, `name.of.it`, `call(...)`, `call(...).of_it(...)`: of the last the first call counts.
-    fn named(&mut self, name: String) -> Expression {
+    fn named(&mut self, name: String) -> PythonExpression {
         match name.as_str() {
-            "True" => return Expression::Value(true.into()),
-            "False" => return Expression::Value(false.into()),
-            "None" => return Expression::Value(Value::Null),
+            "True" => return PythonExpression::Value(true.into()),
+            "False" => return PythonExpression::Value(false.into()),
+            "None" => return PythonExpression::Value(Value::Null),
             _ => {}
         }
         let mut path = name;
-        let mut call: Option<Expression> = None;
+        let mut call: Option<PythonExpression> = None;
         loop {
             match (self.sign(), self.tokens.get(self.at + 1)) {
-                (Some('.'), Some(Token::Name(next))) => {
+                (Some('.'), Some(PythonToken::Name(next))) => {
                     if call.is_none() {
                         path = format!("{path}.{next}");
                     }
@@ -159,23 +159,23 @@ impl Parser<'_> {
                 }
                 (Some('('), _) if call.is_none() => {
                     self.at += 1;
-                    call = Some(Expression::Call { path: path.clone(), arguments: self.arguments() });
+                    call = Some(PythonExpression::Call { path: path.clone(), arguments: self.arguments() });
                 }
                 (Some('('), _) => self.skip_next('(', ')'),
                 (Some('['), _) => {
                     self.skip_next('[', ']');
-                    call = Some(Expression::Other);
+                    call = Some(PythonExpression::Other);
                 }
-                _ => return call.unwrap_or(Expression::Path(path)),
+                _ => return call.unwrap_or(PythonExpression::Path(path)),
             }
         }
     }
 
-    fn arguments(&mut self) -> Vec<(Option<String>, Expression)> {
+    fn arguments(&mut self) -> Vec<(Option<String>, PythonExpression)> {
         let mut arguments = Vec::new();
         while self.at < self.tokens.len() && !self.take(')') {
             let named = match (self.tokens.get(self.at), self.tokens.get(self.at + 1)) {
-                (Some(Token::Name(name)), Some(Token::Sign('='))) => Some(name.clone()),
+                (Some(PythonToken::Name(name)), Some(PythonToken::Sign('='))) => Some(name.clone()),
                 _ => None,
             };
             self.at += if named.is_some() { 2 } else { 0 };
@@ -203,10 +203,10 @@ impl Parser<'_> {
     }
 }
 
-fn number(digits: &str) -> Expression {
+fn number(digits: &str) -> PythonExpression {
     match digits.parse::<f64>() {
-        Ok(number) if number.is_finite() => Expression::Value(whole(number)),
-        _ => Expression::Other,
+        Ok(number) if number.is_finite() => PythonExpression::Value(whole(number)),
+        _ => PythonExpression::Other,
     }
 }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::expression::Expression;
-use super::tokens::{Line, Token};
+use super::expression::PythonExpression;
+use super::tokens::{PythonLine, PythonToken};
 
 /// How often a name may be handed on.
 const FURTHEST: usize = 8;
@@ -17,8 +17,8 @@ pub(super) type Entries = Vec<(String, Value)>;
 #[derive(Clone, Debug)]
 pub(super) struct Function {
     pub name: String,
-    pub parameters: Vec<(String, Option<Expression>)>,
-    pub body: Vec<Line>,
+    pub parameters: Vec<(String, Option<PythonExpression>)>,
+    pub body: Vec<PythonLine>,
 }
 
 /// A text: its functions, and the constants beside them.
@@ -27,7 +27,7 @@ pub(super) struct Module {
     pub functions: Vec<Function>,
     pub constants: BTreeMap<String, Entries>,
     /// Where a name comes from: `from torchtitan.models.qwen3 import model_registry`.
-    pub imports: BTreeMap<String, Import>,
+    pub imports: BTreeMap<String, ImportedName>,
 }
 
 impl Module {
@@ -52,14 +52,14 @@ impl Module {
 
 /// Where a name comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Import {
+pub(super) struct ImportedName {
     /// `torchtitan.models.qwen3`.
     pub package: String,
     /// Its name there.
     pub name: String,
 }
 
-impl Import {
+impl ImportedName {
     /// The last word of the package.
     pub fn family(&self) -> &str {
         self.package.rsplit('.').next().unwrap_or_default()
@@ -93,20 +93,21 @@ impl Library {
 }
 
 /// `from a.b.c import d, e as f`: where each name comes from.
-pub(super) fn imports(tokens: &[Token]) -> Vec<(String, Import)> {
-    let name = |token: &Token| if let Token::Name(name) = token { Some(name.clone()) } else { None };
+pub(super) fn imports(tokens: &[PythonToken]) -> Vec<(String, ImportedName)> {
+    let name =
+        |token: &PythonToken| if let PythonToken::Name(name) = token { Some(name.clone()) } else { None };
     let names: Vec<String> = tokens.iter().filter_map(name).collect();
     let Some(at) = names.iter().position(|name| name == "import") else { return Vec::new() };
     if names[0] != "from" {
         return Vec::new();
     }
     let package = names[1..at].join(".");
-    let mut imports: Vec<(String, Import)> = Vec::new();
+    let mut imports: Vec<(String, ImportedName)> = Vec::new();
     let mut rest = names[at + 1..].iter();
     while let Some(name) = rest.next() {
         match (name.as_str(), imports.last_mut()) {
             ("as", Some(last)) => last.0 = rest.next().cloned().unwrap_or_default(),
-            _ => imports.push((name.clone(), Import { package: package.clone(), name: name.clone() })),
+            _ => imports.push((name.clone(), ImportedName { package: package.clone(), name: name.clone() })),
         }
     }
     imports

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::condition;
-use super::expression::{Expression, calculated, expression};
+use super::expression::{PythonExpression, calculated, expression};
 use super::module::{Entries, Function, Library, Module, imports};
-use super::tokens::{Line, Token};
+use super::tokens::{PythonLine, PythonToken};
 
 /// How deep functions may call one another.
 const DEEPEST: usize = 16;
@@ -21,7 +21,7 @@ const REGISTRY: &str = "model_registry";
 const PACKAGE: &str = "package";
 
 /// The functions, constants and imports of a text.
-pub(super) fn module(lines: &[Line]) -> Module {
+pub(super) fn module(lines: &[PythonLine]) -> Module {
     let mut module = Module::default();
     let nothing = Library::default();
     let mut in_function = false;
@@ -49,8 +49,10 @@ pub(super) fn play(library: &Library, module: &Module, function: &Function) -> E
 }
 
 /// `def NAME(a, b: int = 1):`.
-fn function(line: &Line) -> Option<Function> {
-    let [Token::Name(def), Token::Name(name), Token::Sign('('), rest @ ..] = line.tokens.as_slice() else {
+fn function(line: &PythonLine) -> Option<Function> {
+    let [PythonToken::Name(def), PythonToken::Name(name), PythonToken::Sign('('), rest @ ..] =
+        line.tokens.as_slice()
+    else {
         return None;
     };
     if def != "def" {
@@ -58,25 +60,25 @@ fn function(line: &Line) -> Option<Function> {
     }
     let mut parameters = Vec::new();
     for part in parts(rest) {
-        let Some(Token::Name(name)) = part.first() else { continue };
-        let usual = part.iter().position(|token| *token == Token::Sign('='));
+        let Some(PythonToken::Name(name)) = part.first() else { continue };
+        let usual = part.iter().position(|token| *token == PythonToken::Sign('='));
         parameters.push((name.clone(), usual.map(|at| expression(&part[at + 1..]))));
     }
     Some(Function { name: name.clone(), parameters, body: Vec::new() })
 }
 
 /// Tokens to the closing bracket, cut at commas outside of brackets.
-fn parts(tokens: &[Token]) -> Vec<&[Token]> {
+fn parts(tokens: &[PythonToken]) -> Vec<&[PythonToken]> {
     let (mut parts, mut depth, mut from) = (Vec::new(), 0, 0);
     for (at, token) in tokens.iter().enumerate() {
         match token {
-            Token::Sign(')') if depth == 0 => {
+            PythonToken::Sign(')') if depth == 0 => {
                 parts.push(&tokens[from..at]);
                 break;
             }
-            Token::Sign('(' | '[' | '{') => depth += 1,
-            Token::Sign(')' | ']' | '}') => depth -= 1,
-            Token::Sign(',') if depth == 0 => {
+            PythonToken::Sign('(' | '[' | '{') => depth += 1,
+            PythonToken::Sign(')' | ']' | '}') => depth -= 1,
+            PythonToken::Sign(',') if depth == 0 => {
                 parts.push(&tokens[from..at]);
                 from = at + 1;
             }
@@ -87,26 +89,26 @@ fn parts(tokens: &[Token]) -> Vec<&[Token]> {
 }
 
 /// `a.b.c = value`, with or without a type behind a colon.
-fn assignment(tokens: &[Token]) -> Option<(String, Expression)> {
+fn assignment(tokens: &[PythonToken]) -> Option<(String, PythonExpression)> {
     let mut depth = 0;
     let at = tokens.iter().position(|token| {
         match token {
-            Token::Sign('(' | '[' | '{') => depth += 1,
-            Token::Sign(')' | ']' | '}') => depth -= 1,
+            PythonToken::Sign('(' | '[' | '{') => depth += 1,
+            PythonToken::Sign(')' | ']' | '}') => depth -= 1,
             _ => {}
         }
-        depth == 0 && *token == Token::Sign('=')
+        depth == 0 && *token == PythonToken::Sign('=')
     })?;
     let mut path = String::new();
     for token in &tokens[..at] {
         match token {
-            Token::Name(name) => path += name,
-            Token::Sign('.') => path.push('.'),
-            Token::Sign(':') if !path.is_empty() => break,
+            PythonToken::Name(name) => path += name,
+            PythonToken::Sign('.') => path.push('.'),
+            PythonToken::Sign(':') if !path.is_empty() => break,
             _ => return None,
         }
     }
-    let is_equal = tokens.get(at + 1) == Some(&Token::Sign('='));
+    let is_equal = tokens.get(at + 1) == Some(&PythonToken::Sign('='));
     (!path.is_empty() && !is_equal).then(|| (path, expression(&tokens[at + 1..])))
 }
 
@@ -121,13 +123,13 @@ struct Branches {
 }
 
 impl Branches {
-    fn takes(&mut self, line: &Line, truth: impl Fn(&[Token]) -> Option<bool>) -> bool {
+    fn takes(&mut self, line: &PythonLine, truth: impl Fn(&[PythonToken]) -> Option<bool>) -> bool {
         if self.passed.is_some_and(|depth| line.indent > depth) {
             return false;
         }
         self.passed = None;
         let word = match line.tokens.first() {
-            Some(Token::Name(word)) => word.as_str(),
+            Some(PythonToken::Name(word)) => word.as_str(),
             _ => "",
         };
         let before = self.conditions.get(&line.indent).copied().flatten();
@@ -182,7 +184,7 @@ impl<'a> Scope<'a> {
         &self,
         module: &Module,
         function: &Function,
-        arguments: &[(Option<String>, Expression)],
+        arguments: &[(Option<String>, PythonExpression)],
     ) -> Entries {
         self.run(module, function, arguments).0
     }
@@ -192,7 +194,7 @@ impl<'a> Scope<'a> {
         &self,
         module: &Module,
         function: &Function,
-        arguments: &[(Option<String>, Expression)],
+        arguments: &[(Option<String>, PythonExpression)],
     ) -> (Entries, BTreeMap<String, Entries>) {
         if self.depth >= DEEPEST {
             return Default::default();
@@ -219,9 +221,9 @@ impl<'a> Scope<'a> {
     }
 
     /// A value that is known: written out, or of a variable that has one.
-    fn known(&self, tokens: &[Token]) -> Option<Value> {
+    fn known(&self, tokens: &[PythonToken]) -> Option<Value> {
         let expression = expression(tokens);
-        if let Expression::Path(path) = &expression {
+        if let PythonExpression::Path(path) = &expression {
             let name = path.split('.').next().unwrap_or_default();
             if !self.variables.contains_key(name) && !self.module.constants.contains_key(name) {
                 return None;
@@ -231,8 +233,8 @@ impl<'a> Scope<'a> {
     }
 
     /// Takes a statement up; whether it returns.
-    fn statement(&mut self, tokens: &[Token], returned: &mut Entries) -> bool {
-        if let [Token::Name(word), rest @ ..] = tokens
+    fn statement(&mut self, tokens: &[PythonToken], returned: &mut Entries) -> bool {
+        if let [PythonToken::Name(word), rest @ ..] = tokens
             && word == "return"
         {
             let entries = self.entries(&expression(rest));
@@ -260,11 +262,11 @@ impl<'a> Scope<'a> {
 
     /// `helper(cfg)`: a function that is followed sets something of what it is given. Of one that is not,
     /// `set_NAME(cfg.model, value)` and `apply_NAME(cfg.model, value)` set what they are called after.
-    fn helper(&mut self, tokens: &[Token]) {
-        let Expression::Call { path, arguments } = expression(tokens) else { return };
+    fn helper(&mut self, tokens: &[PythonToken]) {
+        let PythonExpression::Call { path, arguments } = expression(tokens) else { return };
         let Some((module, function)) = self.library.function(self.module, &path) else {
             let name = path.strip_prefix("set_").or(path.strip_prefix("apply_"));
-            if let (Some(name), [(None, Expression::Path(target)), (_, value), ..]) =
+            if let (Some(name), [(None, PythonExpression::Path(target)), (_, value), ..]) =
                 (name, arguments.as_slice())
             {
                 let entries = self.entries(value);
@@ -278,7 +280,8 @@ impl<'a> Scope<'a> {
                 Some(name) => Some(name),
                 None => function.parameters.get(at).map(|(name, _)| name),
             };
-            if let (Expression::Path(variable), Some(entries)) = (value, parameter.and_then(|p| after.get(p)))
+            if let (PythonExpression::Path(variable), Some(entries)) =
+                (value, parameter.and_then(|p| after.get(p)))
                 && self.variables.contains_key(variable.split('.').next().unwrap_or_default())
             {
                 self.put(variable, entries.clone());
@@ -287,19 +290,19 @@ impl<'a> Scope<'a> {
     }
 
     /// An expression as paths and values.
-    fn entries(&self, expression: &Expression) -> Entries {
+    fn entries(&self, expression: &PythonExpression) -> Entries {
         match expression {
-            Expression::Value(value) => vec![(String::new(), value.clone())],
-            Expression::Path(path) => self.path(path),
-            Expression::List(list) => vec![(String::new(), self.list(list))],
-            Expression::Call { path, arguments } => self.call(path, arguments),
-            Expression::Sum(left, sign, right) => {
-                let value = |side: &Expression| single(self.entries(side));
+            PythonExpression::Value(value) => vec![(String::new(), value.clone())],
+            PythonExpression::Path(path) => self.path(path),
+            PythonExpression::List(list) => vec![(String::new(), self.list(list))],
+            PythonExpression::Call { path, arguments } => self.call(path, arguments),
+            PythonExpression::Sum(left, sign, right) => {
+                let value = |side: &PythonExpression| single(self.entries(side));
                 let sum =
                     value(left).zip(value(right)).and_then(|(left, right)| calculated(&left, *sign, &right));
                 vec![(String::new(), sum.unwrap_or_default())]
             }
-            Expression::Other => vec![(String::new(), Value::Null)],
+            PythonExpression::Other => vec![(String::new(), Value::Null)],
         }
     }
 
@@ -318,9 +321,9 @@ impl<'a> Scope<'a> {
         vec![(String::new(), if says { word.into() } else { Value::Null })]
     }
 
-    fn list(&self, list: &[Expression]) -> Value {
-        let one = |expression: &Expression| match expression {
-            Expression::Call { path, .. } => class(path).into(),
+    fn list(&self, list: &[PythonExpression]) -> Value {
+        let one = |expression: &PythonExpression| match expression {
+            PythonExpression::Call { path, .. } => class(path).into(),
             other => single(self.entries(other)).unwrap_or_default(),
         };
         list.iter().map(one).collect()
@@ -328,14 +331,14 @@ impl<'a> Scope<'a> {
 
     /// A function of the text is followed; of any other call the arguments are what it makes, by their names, and
     /// what stands first without a name is the whole. A class that is given nothing is known by its name.
-    fn call(&self, path: &str, arguments: &[(Option<String>, Expression)]) -> Entries {
+    fn call(&self, path: &str, arguments: &[(Option<String>, PythonExpression)]) -> Entries {
         if let Some((module, function)) = self.library.function(self.module, path) {
             return self.called(module, function, arguments);
         }
         // `getattr(cfg.model, "name", None)`.
         if let (
             "getattr",
-            [(None, Expression::Path(of)), (None, Expression::Value(Value::String(name))), ..],
+            [(None, PythonExpression::Path(of)), (None, PythonExpression::Value(Value::String(name))), ..],
         ) = (path, arguments)
         {
             return self.path(&format!("{of}.{name}"));

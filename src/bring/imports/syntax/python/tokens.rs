@@ -5,7 +5,7 @@ use std::str::Chars;
 
 /// A piece of a line.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Token {
+pub(super) enum PythonToken {
     /// A name, a keyword among them.
     Name(String),
     /// Digits as they stand: `1_000`, `3e-4`.
@@ -18,15 +18,16 @@ pub(super) enum Token {
 
 /// A statement.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Line {
+pub(super) struct PythonLine {
     /// Blanks before it.
     pub indent: usize,
-    pub tokens: Vec<Token>,
+    pub tokens: Vec<PythonToken>,
 }
 
 /// The lines of a text that hold anything.
-pub(super) fn lines(text: &str) -> Vec<Line> {
-    let mut lexer = Lexer { rest: text.chars().peekable(), lines: vec![Line::default()], depth: 0 };
+pub(super) fn lines(text: &str) -> Vec<PythonLine> {
+    let mut lexer =
+        PythonLexer { rest: text.chars().peekable(), lines: vec![PythonLine::default()], depth: 0 };
     while let Some(c) = lexer.rest.next() {
         lexer.take(c);
     }
@@ -34,17 +35,17 @@ pub(super) fn lines(text: &str) -> Vec<Line> {
     lexer.lines
 }
 
-struct Lexer<'a> {
+struct PythonLexer<'a> {
     rest: Peekable<Chars<'a>>,
-    lines: Vec<Line>,
+    lines: Vec<PythonLine>,
     /// Brackets that are open.
     depth: usize,
 }
 
-impl Lexer<'_> {
+impl PythonLexer<'_> {
     fn take(&mut self, c: char) {
         match c {
-            '\n' if self.depth == 0 => self.lines.push(Line::default()),
+            '\n' if self.depth == 0 => self.lines.push(PythonLine::default()),
             '\\' if self.rest.peek() == Some(&'\n') => drop(self.rest.next()),
             '#' => while self.rest.next_if(|c| *c != '\n').is_some() {},
             ' ' | '\t' => {
@@ -54,7 +55,7 @@ impl Lexer<'_> {
             c if c.is_whitespace() => {}
             '"' | '\'' => {
                 let text = self.quoted(c);
-                self.put(Token::Text(text));
+                self.put(PythonToken::Text(text));
             }
             c if c.is_ascii_digit() => {
                 let number = self.word(c, |before, c| {
@@ -63,13 +64,13 @@ impl Lexer<'_> {
                         || c == '_'
                         || (matches!(c, '+' | '-') && matches!(before, 'e' | 'E'))
                 });
-                self.put(Token::Number(number.replace('_', "")));
+                self.put(PythonToken::Number(number.replace('_', "")));
             }
             c if c.is_alphabetic() || c == '_' => {
                 let name = self.word(c, |_, c| c.is_alphanumeric() || c == '_');
                 // `f"..."` and `r"..."`.
                 if name.len() > 2 || !matches!(self.rest.peek(), Some('"' | '\'')) {
-                    self.put(Token::Name(name));
+                    self.put(PythonToken::Name(name));
                 }
             }
             c => {
@@ -78,19 +79,19 @@ impl Lexer<'_> {
                     ')' | ']' | '}' => self.depth = self.depth.saturating_sub(1),
                     _ => {}
                 }
-                self.put(Token::Sign(c));
+                self.put(PythonToken::Sign(c));
             }
         }
     }
 
-    fn line(&mut self) -> &mut Line {
+    fn line(&mut self) -> &mut PythonLine {
         if self.lines.is_empty() {
-            self.lines.push(Line::default());
+            self.lines.push(PythonLine::default());
         }
         let last = self.lines.len() - 1;
         &mut self.lines[last]
     }
-    fn put(&mut self, token: Token) {
+    fn put(&mut self, token: PythonToken) {
         self.line().tokens.push(token);
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::lexer::{Piece, Token, Variable, Word, is_name};
+use super::lexer::{ShellToken, Variable, Word, WordPiece, is_name};
 
 /// Words that take names and values as a plain assignment does.
 const DECLARATIONS: [&str; 5] = ["export", "declare", "local", "readonly", "typeset"];
@@ -20,53 +20,55 @@ pub(super) struct Assignment {
 
 /// A command.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Command {
+pub(super) enum ShellCommand {
     /// Assignments, and a program with its words.
     Simple { sets: Vec<Assignment>, words: Vec<Word> },
     /// `((...))`.
     Sum(String),
     /// `! command`.
-    Not(Box<Command>),
+    Not(Box<ShellCommand>),
     /// The second where the first succeeds.
-    And(Box<Command>, Box<Command>),
+    And(Box<ShellCommand>, Box<ShellCommand>),
     /// The second where the first fails.
-    Or(Box<Command>, Box<Command>),
+    Or(Box<ShellCommand>, Box<ShellCommand>),
     /// Conditions with their bodies, and what is left.
-    If { branches: Vec<(Vec<Command>, Vec<Command>)>, other: Vec<Command> },
+    If { branches: Vec<(Vec<ShellCommand>, Vec<ShellCommand>)>, other: Vec<ShellCommand> },
     /// Patterns with their bodies.
-    Case { word: Word, arms: Vec<(Vec<Word>, Vec<Command>)> },
+    Case { word: Word, arms: Vec<(Vec<Word>, Vec<ShellCommand>)> },
     /// Once for each word; for each argument where none are named.
-    For { name: String, words: Option<Vec<Word>>, body: Vec<Command> },
+    For { name: String, words: Option<Vec<Word>>, body: Vec<ShellCommand> },
     /// As long as the condition succeeds (fails, for `until`).
-    While { until: bool, condition: Vec<Command>, body: Vec<Command> },
+    While { until: bool, condition: Vec<ShellCommand>, body: Vec<ShellCommand> },
     /// A function, which runs where it is called.
-    Function { name: String, body: Vec<Command> },
+    Function { name: String, body: Vec<ShellCommand> },
     /// `{ ...; }` or `( ... )`.
-    Group(Vec<Command>),
+    Group(Vec<ShellCommand>),
 }
 
-impl Command {
+impl ShellCommand {
     /// The names that this command sets somewhere, taken or not, to more than a word of the script's own line.
     pub(super) fn names_set<'a>(&'a self, names: &mut BTreeSet<&'a str>) {
-        let mut all = |bodies: &[&'a [Command]]| {
+        let mut all = |bodies: &[&'a [ShellCommand]]| {
             bodies.iter().for_each(|body| body.iter().for_each(|c| c.names_set(names)))
         };
         match self {
-            Command::Simple { sets, .. } => {
+            ShellCommand::Simple { sets, .. } => {
                 names.extend(sets.iter().filter(|set| !set.is_of_the_line()).map(|set| set.name.as_str()));
             }
-            Command::Sum(_) => {}
-            Command::Not(inner) => all(&[std::slice::from_ref(inner)]),
-            Command::And(a, b) | Command::Or(a, b) => {
+            ShellCommand::Sum(_) => {}
+            ShellCommand::Not(inner) => all(&[std::slice::from_ref(inner)]),
+            ShellCommand::And(a, b) | ShellCommand::Or(a, b) => {
                 all(&[std::slice::from_ref(a), std::slice::from_ref(b)])
             }
-            Command::If { branches, other } => {
+            ShellCommand::If { branches, other } => {
                 branches.iter().for_each(|(condition, body)| all(&[condition, body]));
                 all(&[other]);
             }
-            Command::Case { arms, .. } => arms.iter().for_each(|(_, body)| all(&[body])),
-            Command::For { body, .. } | Command::Function { body, .. } | Command::Group(body) => all(&[body]),
-            Command::While { condition, body, .. } => all(&[condition, body]),
+            ShellCommand::Case { arms, .. } => arms.iter().for_each(|(_, body)| all(&[body])),
+            ShellCommand::For { body, .. }
+            | ShellCommand::Function { body, .. }
+            | ShellCommand::Group(body) => all(&[body]),
+            ShellCommand::While { condition, body, .. } => all(&[condition, body]),
         }
     }
 }
@@ -74,16 +76,19 @@ impl Command {
 impl Assignment {
     /// `SIZE=$1`.
     fn is_of_the_line(&self) -> bool {
-        let mut pieces =
-            self.values.iter().flatten().filter(|piece| !matches!(piece, Piece::Text(t, _) if t.is_empty()));
+        let mut pieces = self
+            .values
+            .iter()
+            .flatten()
+            .filter(|piece| !matches!(piece, WordPiece::Text(t, _) if t.is_empty()));
         let is_number = |v: &Variable| v.name.chars().all(|c| c.is_ascii_digit());
-        matches!((pieces.next(), pieces.next()), (Some(Piece::Variable(v, _)), None) if is_number(v))
+        matches!((pieces.next(), pieces.next()), (Some(WordPiece::Variable(v, _)), None) if is_number(v))
     }
 }
 
 /// The commands of a script; what does not parse is taken word by word.
-pub(super) fn commands(tokens: Vec<Token>) -> Vec<Command> {
-    let mut parser = Parser { tokens, at: 0 };
+pub(super) fn commands(tokens: Vec<ShellToken>) -> Vec<ShellCommand> {
+    let mut parser = ShellParser { tokens, at: 0 };
     let mut all = Vec::new();
     while parser.at < parser.tokens.len() {
         all.extend(parser.list(&[]));
@@ -93,22 +98,22 @@ pub(super) fn commands(tokens: Vec<Token>) -> Vec<Command> {
     all
 }
 
-struct Parser {
-    tokens: Vec<Token>,
+struct ShellParser {
+    tokens: Vec<ShellToken>,
     at: usize,
 }
 
-impl Parser {
+impl ShellParser {
     fn operator(&self) -> Option<&'static str> {
         match self.tokens.get(self.at) {
-            Some(Token::Operator(operator)) => Some(operator),
+            Some(ShellToken::Operator(operator)) => Some(operator),
             _ => None,
         }
     }
     /// The text of the next word, where it is nothing but that.
     fn keyword(&self) -> Option<&str> {
         match self.tokens.get(self.at) {
-            Some(Token::Word(word)) => plain(word),
+            Some(ShellToken::Word(word)) => plain(word),
             _ => None,
         }
     }
@@ -128,14 +133,14 @@ impl Parser {
         }
     }
     fn word(&mut self) -> Option<Word> {
-        let Some(Token::Word(word)) = self.tokens.get(self.at) else { return None };
+        let Some(ShellToken::Word(word)) = self.tokens.get(self.at) else { return None };
         let word = word.clone();
         self.at += 1;
         Some(word)
     }
 
     /// Commands to one of some words, or to what closes.
-    fn list(&mut self, ends: &[&str]) -> Vec<Command> {
+    fn list(&mut self, ends: &[&str]) -> Vec<ShellCommand> {
         let mut list = Vec::new();
         loop {
             while matches!(self.operator(), Some("\n" | ";" | "&" | "|" | "|&")) {
@@ -150,7 +155,7 @@ impl Parser {
     }
 
     /// Commands between `&&` and `||`.
-    fn chain(&mut self) -> Command {
+    fn chain(&mut self) -> ShellCommand {
         let mut left = self.command();
         loop {
             let and = self.take_operator("&&");
@@ -159,20 +164,24 @@ impl Parser {
             }
             self.lines();
             let right = Box::new(self.command());
-            left = if and { Command::And(Box::new(left), right) } else { Command::Or(Box::new(left), right) };
+            left = if and {
+                ShellCommand::And(Box::new(left), right)
+            } else {
+                ShellCommand::Or(Box::new(left), right)
+            };
         }
     }
 
-    fn command(&mut self) -> Command {
-        if let Some(Token::Sum(sum)) = self.tokens.get(self.at) {
+    fn command(&mut self) -> ShellCommand {
+        if let Some(ShellToken::Sum(sum)) = self.tokens.get(self.at) {
             let sum = sum.clone();
             self.at += 1;
-            return Command::Sum(sum);
+            return ShellCommand::Sum(sum);
         }
         if self.take_operator("(") {
             let body = self.list(&[]);
             self.take_operator(")");
-            return Command::Group(body);
+            return ShellCommand::Group(body);
         }
         match self.keyword().unwrap_or_default().to_string().as_str() {
             word @ ("!" | "{" | "if" | "case" | "for" | "select" | "while" | "until" | "function") => {
@@ -185,20 +194,20 @@ impl Parser {
     }
 
     /// The command that its first word begins.
-    fn compound(&mut self, word: &str) -> Command {
+    fn compound(&mut self, word: &str) -> ShellCommand {
         match word {
-            "!" => Command::Not(Box::new(self.command())),
+            "!" => ShellCommand::Not(Box::new(self.command())),
             "{" => {
                 let body = self.list(&["}"]);
                 self.take("}");
-                Command::Group(body)
+                ShellCommand::Group(body)
             }
             "if" => self.choice(),
             "case" => self.case(),
             "for" | "select" => self.each(),
             "while" | "until" => {
                 let condition = self.list(&["do"]);
-                Command::While { until: word == "until", condition, body: self.body() }
+                ShellCommand::While { until: word == "until", condition, body: self.body() }
             }
             _ => {
                 let name = self.keyword().unwrap_or_default().to_string();
@@ -209,7 +218,7 @@ impl Parser {
     }
 
     /// `do ... done`.
-    fn body(&mut self) -> Vec<Command> {
+    fn body(&mut self) -> Vec<ShellCommand> {
         self.lines();
         self.take("do");
         let body = self.list(&["done"]);
@@ -217,7 +226,7 @@ impl Parser {
         body
     }
 
-    fn choice(&mut self) -> Command {
+    fn choice(&mut self) -> ShellCommand {
         let mut branches = Vec::new();
         let mut other = Vec::new();
         loop {
@@ -231,11 +240,11 @@ impl Parser {
                 other = self.list(&["fi"]);
             }
             self.take("fi");
-            return Command::If { branches, other };
+            return ShellCommand::If { branches, other };
         }
     }
 
-    fn case(&mut self) -> Command {
+    fn case(&mut self) -> ShellCommand {
         let word = self.word().unwrap_or_default();
         self.lines();
         self.take("in");
@@ -243,7 +252,7 @@ impl Parser {
         loop {
             self.lines();
             if self.take("esac") || self.at >= self.tokens.len() {
-                return Command::Case { word, arms };
+                return ShellCommand::Case { word, arms };
             }
             self.take_operator("(");
             let mut patterns = Vec::new();
@@ -262,7 +271,7 @@ impl Parser {
         }
     }
 
-    fn each(&mut self) -> Command {
+    fn each(&mut self) -> ShellCommand {
         let name = self.keyword().unwrap_or_default().to_string();
         self.at += 1;
         self.lines();
@@ -273,49 +282,51 @@ impl Parser {
                 list.push(word);
             }
         }
-        Command::For { name, words, body: self.body() }
+        ShellCommand::For { name, words, body: self.body() }
     }
 
-    fn function(&mut self, name: String) -> Command {
+    fn function(&mut self, name: String) -> ShellCommand {
         if self.take_operator("(") {
             self.take_operator(")");
         }
         self.lines();
         let body = vec![self.command()];
-        Command::Function { name, body }
+        ShellCommand::Function { name, body }
     }
 
     /// `[[ ... ]]`, whose operators are words.
-    fn test(&mut self) -> Command {
+    fn test(&mut self) -> ShellCommand {
         let mut words = Vec::new();
         while let Some(token) = self.tokens.get(self.at).cloned() {
             self.at += 1;
             match token {
-                Token::Operator(operator) => words.push(vec![Piece::Text(operator.trim().into(), false)]),
-                Token::Word(word) => words.push(word),
+                ShellToken::Operator(operator) => {
+                    words.push(vec![WordPiece::Text(operator.trim().into(), false)])
+                }
+                ShellToken::Word(word) => words.push(word),
                 _ => {}
             }
             if words.last().and_then(plain) == Some("]]") {
                 break;
             }
         }
-        Command::Simple { sets: Vec::new(), words }
+        ShellCommand::Simple { sets: Vec::new(), words }
     }
 
-    fn simple(&mut self) -> Command {
+    fn simple(&mut self) -> ShellCommand {
         let mut sets = Vec::new();
         let mut words: Vec<Word> = Vec::new();
         while let Some(token) = self.tokens.get(self.at).cloned() {
             let declares = words.first().is_none_or(|w| plain(w).is_some_and(|w| DECLARATIONS.contains(&w)));
             match token {
-                Token::Array { name, append, values } => {
+                ShellToken::Array { name, append, values } => {
                     sets.push(Assignment { name, append, values, is_array: true });
                 }
-                Token::Word(word) => match assignment(&word).filter(|_| declares) {
+                ShellToken::Word(word) => match assignment(&word).filter(|_| declares) {
                     Some(set) => sets.push(set),
                     None => words.push(word),
                 },
-                Token::Operator("(") if words.len() == 1 => {
+                ShellToken::Operator("(") if words.len() == 1 => {
                     let name = plain(&words[0]).unwrap_or_default().to_string();
                     return self.function(name);
                 }
@@ -327,27 +338,27 @@ impl Parser {
             // Nothing that begins a command.
             self.at += 1;
         }
-        Command::Simple { sets, words }
+        ShellCommand::Simple { sets, words }
     }
 }
 
 /// The text of a word that is nothing but text without quotes.
 pub(super) fn plain(word: &Word) -> Option<&str> {
     match word.as_slice() {
-        [Piece::Text(text, false)] => Some(text),
+        [WordPiece::Text(text, false)] => Some(text),
         _ => None,
     }
 }
 
 /// `NAME=value` or `NAME+=value`.
 pub(super) fn assignment(word: &Word) -> Option<Assignment> {
-    let (Piece::Text(head, false), rest) = word.split_first()? else { return None };
+    let (WordPiece::Text(head, false), rest) = word.split_first()? else { return None };
     let (name, value) = head.split_once('=')?;
     let (name, append) = name.strip_suffix('+').map_or((name, false), |name| (name, true));
     if !is_name(name) {
         return None;
     }
-    let mut piece = vec![Piece::Text(value.to_string(), false)];
+    let mut piece = vec![WordPiece::Text(value.to_string(), false)];
     piece.extend_from_slice(rest);
     Some(Assignment { name: name.to_string(), append, values: vec![piece], is_array: false })
 }

@@ -10,11 +10,11 @@ const OPERATORS: [&str; 15] =
     [";;&", ";;", ";&", "&&", "||", "|&", "&>>", "&>", ";", "&", "|", "((", "(", ")", "\n"];
 
 /// A word: its pieces stand side by side.
-pub(super) type Word = Vec<Piece>;
+pub(super) type Word = Vec<WordPiece>;
 
 /// A piece of a word.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Piece {
+pub(super) enum WordPiece {
     /// As it stands; whether it stood in quotes.
     Text(String, bool),
     /// A variable; whether it stood in quotes.
@@ -55,7 +55,7 @@ pub(super) enum Form {
 
 /// A part of a script.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Token {
+pub(super) enum ShellToken {
     Word(Word),
     /// `NAME=(...)`, and `NAME+=(...)`, which appends.
     Array {
@@ -77,8 +77,8 @@ pub(super) const HERE: &str = "<<<";
 ///
 /// # Errors
 /// A quote that is not closed.
-pub(super) fn tokens(text: &str) -> Result<Vec<Token>, SpecError> {
-    let mut lexer = Lexer::of(text);
+pub(super) fn tokens(text: &str) -> Result<Vec<ShellToken>, SpecError> {
+    let mut lexer = ShellLexer::of(text);
     let mut tokens = Vec::new();
     while let Some(token) = lexer.token()? {
         tokens.push(token);
@@ -88,18 +88,18 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, SpecError> {
 
 /// The pieces of a text as if it stood in double quotes.
 pub(super) fn quoted(text: &str) -> Word {
-    Lexer::of(text).inside(None).unwrap_or_default()
+    ShellLexer::of(text).inside(None).unwrap_or_default()
 }
 
-struct Lexer<'a> {
+struct ShellLexer<'a> {
     chars: Peekable<Chars<'a>>,
     /// Ends of here-documents that begin at the next line.
     documents: Vec<String>,
 }
 
-impl<'a> Lexer<'a> {
+impl<'a> ShellLexer<'a> {
     fn of(text: &'a str) -> Self {
-        Lexer { chars: text.chars().peekable(), documents: Vec::new() }
+        ShellLexer { chars: text.chars().peekable(), documents: Vec::new() }
     }
     fn starts(&self, with: &str) -> bool {
         let mut chars = self.chars.clone();
@@ -118,7 +118,7 @@ impl<'a> Lexer<'a> {
         line
     }
 
-    fn token(&mut self) -> Result<Option<Token>, SpecError> {
+    fn token(&mut self) -> Result<Option<ShellToken>, SpecError> {
         loop {
             match self.chars.peek().copied() {
                 None => return Ok(None),
@@ -128,7 +128,7 @@ impl<'a> Lexer<'a> {
                 Some(c) if c.is_whitespace() && c != '\n' => self.skip(1),
                 Some('<') if self.starts(HERE) => {
                     self.skip(HERE.len());
-                    return Ok(Some(Token::Word(vec![Piece::Text(HERE.into(), false)])));
+                    return Ok(Some(ShellToken::Word(vec![WordPiece::Text(HERE.into(), false)])));
                 }
                 Some('<' | '>') if !self.placeholder() => self.redirection()?,
                 Some(_) => break,
@@ -137,31 +137,31 @@ impl<'a> Lexer<'a> {
         if let Some(operator) = OPERATORS.iter().find(|operator| self.starts(operator)) {
             self.skip(operator.chars().count());
             return Ok(Some(match *operator {
-                "((" => Token::Sum(self.until(2)),
+                "((" => ShellToken::Sum(self.until(2)),
                 "&>" | "&>>" => {
                     self.word()?;
                     return self.token();
                 }
                 "\n" => {
                     self.skip_documents();
-                    Token::Operator("\n")
+                    ShellToken::Operator("\n")
                 }
-                operator => Token::Operator(operator),
+                operator => ShellToken::Operator(operator),
             }));
         }
         let word = self.word()?;
         // A number before a redirection is the stream that it is of.
         let is_stream =
-            matches!(word.as_slice(), [Piece::Text(t, false)] if t.chars().all(|c| c.is_ascii_digit()));
+            matches!(word.as_slice(), [WordPiece::Text(t, false)] if t.chars().all(|c| c.is_ascii_digit()));
         if is_stream && matches!(self.chars.peek(), Some('<' | '>')) {
             return self.token();
         }
         match (self.chars.peek(), array_name(&word)) {
             (Some('('), Some((name, append))) => {
                 self.skip(1);
-                Ok(Some(Token::Array { name, append, values: self.values()? }))
+                Ok(Some(ShellToken::Array { name, append, values: self.values()? }))
             }
-            _ => Ok(Some(Token::Word(word))),
+            _ => Ok(Some(ShellToken::Word(word))),
         }
     }
 
@@ -170,8 +170,8 @@ impl<'a> Lexer<'a> {
         let mut values = Vec::new();
         while let Some(token) = self.token()? {
             match token {
-                Token::Word(word) => values.push(word),
-                Token::Operator(")") => break,
+                ShellToken::Word(word) => values.push(word),
+                ShellToken::Operator(")") => break,
                 _ => {}
             }
         }
@@ -185,7 +185,7 @@ impl<'a> Lexer<'a> {
         self.chars.next_if(|c| is_document && *c == '-');
         while self.chars.next_if(|c| *c == ' ' || *c == '\t').is_some() {}
         let word = self.word()?;
-        if let (true, [Piece::Text(end, _)]) = (is_document, word.as_slice()) {
+        if let (true, [WordPiece::Text(end, _)]) = (is_document, word.as_slice()) {
             self.documents.push(end.clone());
         }
         Ok(())
@@ -218,14 +218,14 @@ impl<'a> Lexer<'a> {
                 '<' if self.placeholder() => {
                     while self.chars.next_if(|c| *c != '>').is_some() {}
                     self.skip(1);
-                    word.push(Piece::Output);
+                    word.push(WordPiece::Output);
                 }
                 c if c.is_whitespace() || ";&|()<>".contains(c) => break,
                 '\\' => self.escaped(&mut word),
                 '\'' => {
                     self.skip(1);
                     let text = self.up_to_quote('\'')?;
-                    word.push(Piece::Text(text, true));
+                    word.push(WordPiece::Text(text, true));
                 }
                 '"' => {
                     self.skip(1);
@@ -268,7 +268,7 @@ impl<'a> Lexer<'a> {
 
     /// The word in double quotes, or to the end of the text.
     fn inside(&mut self, quote: Option<char>) -> Result<Word, SpecError> {
-        let mut word = vec![Piece::Text(String::new(), true)];
+        let mut word = vec![WordPiece::Text(String::new(), true)];
         while let Some(c) = self.chars.peek().copied() {
             match c {
                 c if Some(c) == quote => {
@@ -294,21 +294,21 @@ impl<'a> Lexer<'a> {
     }
 
     /// The piece that `$` or a backtick begins.
-    fn expansion(&mut self, quoted: bool) -> Result<Piece, SpecError> {
+    fn expansion(&mut self, quoted: bool) -> Result<WordPiece, SpecError> {
         if self.chars.next() == Some('`') {
             self.up_to_quote('`')?;
-            return Ok(Piece::Output);
+            return Ok(WordPiece::Output);
         }
         if self.starts("((") {
             self.skip(2);
-            return Ok(Piece::Sum(self.until(2)));
+            return Ok(WordPiece::Sum(self.until(2)));
         }
         if self.chars.next_if_eq(&'(').is_some() {
             self.until(1);
-            return Ok(Piece::Output);
+            return Ok(WordPiece::Output);
         }
         if self.chars.next_if_eq(&'{').is_some() {
-            return Ok(Piece::Variable(Variable::of(&self.braces()), quoted));
+            return Ok(WordPiece::Variable(Variable::of(&self.braces()), quoted));
         }
         let mut name = String::new();
         match self.chars.peek() {
@@ -318,10 +318,10 @@ impl<'a> Lexer<'a> {
                 }
             }
             Some(c) if c.is_ascii_digit() || "@*#?$!-".contains(*c) => name.extend(self.chars.next()),
-            _ => return Ok(Piece::Text("$".into(), quoted)),
+            _ => return Ok(WordPiece::Text("$".into(), quoted)),
         }
         let form = if name == "@" { Form::All } else { Form::Plain };
-        Ok(Piece::Variable(Variable { name, form }, quoted))
+        Ok(WordPiece::Variable(Variable { name, form }, quoted))
     }
 
     /// To where as many parentheses as are open are closed.
@@ -393,14 +393,14 @@ impl Variable {
 /// A character at the end of a word.
 fn push(word: &mut Word, c: char, quoted: bool) {
     match word.last_mut() {
-        Some(Piece::Text(text, same)) if *same == quoted => text.push(c),
-        _ => word.push(Piece::Text(c.into(), quoted)),
+        Some(WordPiece::Text(text, same)) if *same == quoted => text.push(c),
+        _ => word.push(WordPiece::Text(c.into(), quoted)),
     }
 }
 
 /// The name before `=` or `+=` at the end of a word.
 fn array_name(word: &Word) -> Option<(String, bool)> {
-    let [Piece::Text(text, false)] = word.as_slice() else { return None };
+    let [WordPiece::Text(text, false)] = word.as_slice() else { return None };
     let name = text.strip_suffix('=')?;
     let plain = name.strip_suffix('+').unwrap_or(name);
     is_name(plain).then(|| (plain.to_string(), plain != name))

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::super::invocation::Invocation;
-use super::said::{Open, Said};
+use super::said::{Open, TextStatements};
 use marks::{below_open, says_something, unset};
 use player::Player;
 use stepsim_step::spec::SpecError;
@@ -74,7 +74,7 @@ fn is_override(word: &str) -> bool {
 ///
 /// # Errors
 /// A quote that is not closed, or a script that goes on too long.
-pub(super) fn read(text: &str, typed: &Invocation) -> Result<Said, SpecError> {
+pub(super) fn read(text: &str, typed: &Invocation) -> Result<TextStatements, SpecError> {
     let commands = grammar::commands(lexer::tokens(text)?);
     let job = slurm::variables(text);
     let environment: Vec<(String, String)> = job.iter().chain(&typed.environment).cloned().collect();
@@ -116,7 +116,7 @@ pub(super) fn read(text: &str, typed: &Invocation) -> Result<Said, SpecError> {
         program.map(|words| (PROGRAM.to_string(), Value::from(words[..words.len().min(2)].join(" "))));
     let arguments =
         program.into_iter().chain(beside).chain(arguments).chain(documents).chain(of_job).collect();
-    Ok(Said { arguments, open })
+    Ok(TextStatements { arguments, open })
 }
 
 /// The words of a program; one that holds a line of its own (`bash -c "..."`) comes apart.

@@ -10,8 +10,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::condition;
-use super::grammar::{self, Assignment, Command, plain};
-use super::lexer::{self, Form, HERE, Piece, Variable, Word, quoted};
+use super::grammar::{self, Assignment, ShellCommand, plain};
+use super::lexer::{self, Form, HERE, Variable, Word, WordPiece, quoted};
 use super::marks::{UNKNOWN, is_known, open_as, says_something, unset, without_marks};
 use super::sum;
 use stepsim_step::spec::glob::fits;
@@ -37,7 +37,7 @@ const SEPARATORS: &str = "IFS";
 #[derive(Default)]
 pub(super) struct Player {
     variables: BTreeMap<String, Vec<String>>,
-    functions: BTreeMap<String, Vec<Command>>,
+    functions: BTreeMap<String, Vec<ShellCommand>>,
     /// The words behind the script's name.
     line: Vec<String>,
     /// The words of each program, in order.
@@ -111,7 +111,7 @@ impl Player {
     }
 
     /// Plays commands in order; whether the last one succeeded.
-    pub fn play(&mut self, commands: &[Command]) -> Option<bool> {
+    pub fn play(&mut self, commands: &[ShellCommand]) -> Option<bool> {
         let mut last = Some(true);
         for command in commands {
             self.played += 1;
@@ -123,25 +123,25 @@ impl Player {
         last
     }
 
-    fn command(&mut self, command: &Command) -> Option<bool> {
+    fn command(&mut self, command: &ShellCommand) -> Option<bool> {
         match command {
-            Command::Simple { sets, words } => self.simple(sets, words),
-            Command::Sum(text) => self.sum(text).map(|value| value != 0),
-            Command::Not(inner) => self.command(inner).map(|is| !is),
-            Command::And(left, right) => match self.command(left) {
+            ShellCommand::Simple { sets, words } => self.simple(sets, words),
+            ShellCommand::Sum(text) => self.sum(text).map(|value| value != 0),
+            ShellCommand::Not(inner) => self.command(inner).map(|is| !is),
+            ShellCommand::And(left, right) => match self.command(left) {
                 Some(false) => Some(false),
                 _ => self.command(right),
             },
-            Command::Or(left, right) => match self.command(left) {
+            ShellCommand::Or(left, right) => match self.command(left) {
                 Some(false) => self.command(right),
                 succeeded => succeeded,
             },
-            Command::Group(body) => self.play(body),
-            Command::Function { name, body } => {
+            ShellCommand::Group(body) => self.play(body),
+            ShellCommand::Function { name, body } => {
                 self.functions.insert(name.clone(), body.clone());
                 Some(true)
             }
-            Command::If { branches, other } => {
+            ShellCommand::If { branches, other } => {
                 for (condition, body) in branches {
                     if self.play(condition) != Some(false) {
                         return self.play(body);
@@ -149,9 +149,9 @@ impl Player {
                 }
                 self.play(other)
             }
-            Command::Case { word, arms } => self.case(word, arms),
-            Command::For { name, words, body } => self.each(name, words.as_deref(), body),
-            Command::While { until, condition, body } => {
+            ShellCommand::Case { word, arms } => self.case(word, arms),
+            ShellCommand::For { name, words, body } => self.each(name, words.as_deref(), body),
+            ShellCommand::While { until, condition, body } => {
                 for _ in 0..TURNS {
                     if self.play(condition) != Some(!until) {
                         break;
@@ -163,7 +163,7 @@ impl Player {
         }
     }
 
-    fn case(&mut self, word: &Word, arms: &[(Vec<Word>, Vec<Command>)]) -> Option<bool> {
+    fn case(&mut self, word: &Word, arms: &[(Vec<Word>, Vec<ShellCommand>)]) -> Option<bool> {
         let value = self.text(word);
         for (patterns, body) in arms {
             let patterns: Vec<String> = patterns.iter().map(|pattern| self.text(pattern)).collect();
@@ -178,7 +178,7 @@ impl Player {
         Some(true)
     }
 
-    fn each(&mut self, name: &str, words: Option<&[Word]>, body: &[Command]) -> Option<bool> {
+    fn each(&mut self, name: &str, words: Option<&[Word]>, body: &[ShellCommand]) -> Option<bool> {
         let values = match words {
             Some(words) => words.iter().flat_map(|word| self.fields(word)).collect(),
             None => self.line.clone(),
@@ -319,10 +319,10 @@ impl Player {
         for piece in word {
             let part = match piece {
                 _ if self.is_spent() => UNKNOWN.to_string(),
-                Piece::Text(text, _) => text.clone(),
-                Piece::Variable(variable, _) => self.value(variable).join(" "),
-                Piece::Sum(sum) => self.sum(sum).map_or_else(|| UNKNOWN.to_string(), |n| n.to_string()),
-                Piece::Output => UNKNOWN.to_string(),
+                WordPiece::Text(text, _) => text.clone(),
+                WordPiece::Variable(variable, _) => self.value(variable).join(" "),
+                WordPiece::Sum(sum) => self.sum(sum).map_or_else(|| UNKNOWN.to_string(), |n| n.to_string()),
+                WordPiece::Output => UNKNOWN.to_string(),
             };
             self.written += part.len();
             whole += &part;
@@ -336,7 +336,7 @@ impl Player {
         let mut open: Option<String> = None;
         for piece in word {
             match piece {
-                Piece::Variable(variable, is_quoted) => {
+                WordPiece::Variable(variable, is_quoted) => {
                     let values = self.value(variable);
                     let parts: Vec<String> = match (is_quoted, &variable.form) {
                         (true, Form::All) => values,
