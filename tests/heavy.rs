@@ -59,4 +59,6 @@ fn heavy_steps_are_refused_before_they_are_planned() {
         let message = stepsim(&format!("run {step}")).refused();
         assert!(message.contains(place) && message.contains(allowed), "{step}: {message}");
     }
+    let message = stepsim("schedule --all --stages 128 --micro-batches 2048").refused();
+    assert!(message.contains("262144") && message.contains("at most 65536"), "{message}");
 }

@@ -136,7 +136,7 @@ pub fn check_messages(name: &str, machine: &Machine) {
             let (alone, together) = (alone.fold(0.0, f64::max), took(fidelity, &all, op, bytes));
             let what = op.name();
             assert!(
-                together >= alone * (1.0 - 1e-9),
+                together >= alone * SHORT,
                 "{name} {fidelity:?}: {what} of {bytes} B takes {together} s, a message of it {alone}"
             );
             together
@@ -150,6 +150,8 @@ pub fn check_messages(name: &str, machine: &Machine) {
     }
 }
 
+/// Algorithms reckon with the latency of one pair: the farthest pair of a group may have a switch more between it.
+const SHORT: f64 = 0.95;
 /// The formula of a collective is as near to its play.
 const OFF: f64 = 0.25;
 

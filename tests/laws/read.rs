@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use stepsim::core::ids::RankId;
+use stepsim::core::kernel_class::KernelClass;
 use stepsim::core::program::{MemoryWhen, Phase, StreamKind, Work};
 use stepsim::step::plan::step::Plan;
 use stepsim::step::spec::WorkloadSpec;
@@ -14,6 +15,9 @@ pub struct Sums {
     /// FLOPs of kernels by name; those that repeat others for recomputation apart.
     pub flops: BTreeMap<String, f64>,
     pub repeated: f64,
+    /// FLOPs of kernels that mix tokens with one another, without those that are repeated: of fused attention backward,
+    /// which makes its scores once more, and of the others.
+    pub mixing: [f64; 2],
     /// Bytes of messages by name; those that are repeated for recomputation apart.
     pub bytes: BTreeMap<String, f64>,
     /// Bytes of messages within layers, forward and repeated.
@@ -33,6 +37,9 @@ impl Sums {
                 match op.work {
                     Work::Compute { .. } if repeats => sums.repeated += info.flops,
                     Work::Compute { .. } => {
+                        if let Some(class) = info.class.filter(|class| class.mixes()) {
+                            sums.mixing[usize::from(class != KernelClass::AttentionBackward)] += info.flops;
+                        }
                         *sums.flops.entry(info.name.to_string()).or_default() += info.flops
                     }
                     Work::Comm { .. } => {

@@ -10,6 +10,8 @@ mod schema;
 use std::collections::BTreeSet;
 
 use law::{Outcome, held, says_what_to_do};
+use otherwise::step_end;
+use ranges::Document;
 pub use ranges::Walk;
 pub use schema::Leaf;
 
@@ -84,9 +86,23 @@ fn laws_hold_wherever_the_walk_leads() {
         .take(5)
         .for_each(|(off, command)| println!("closed form {:.1} % off: {command}", 100.0 * off));
     assert!(broken.is_empty(), "{} laws broken:\n{}", broken.len(), broken.join("\n"));
-    assert!(played > 4 * (full + large), "too few are played");
+    assert!(played > 2 * (full + large), "too few are played");
     let near = forms[forms.len() * 9 / 10].0;
     assert!(near < FORM, "one in ten closed forms is {:.1} % off and more", 100.0 * near);
+}
+
+/// What a host has launched and has not begun fills its queue: in some step a short one holds it up.
+#[test]
+fn a_short_queue_holds_some_step_up() {
+    let walk = Walk::new();
+    let short = |document: &Document| {
+        let mut short = document.clone();
+        *short.workload.pointer_mut("/stack/host/queue")? = 1.into();
+        (step_end(&short)? != step_end(document)?).then_some(())
+    };
+    let at = walk.documents.iter().position(|document| short(document).is_some());
+    println!("a queue of one launch shows at draw {at:?}");
+    assert!(at.is_some(), "no queue holds anybody up");
 }
 
 /// The closed form of a step as it stands is as near as this.

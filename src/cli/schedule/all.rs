@@ -5,12 +5,16 @@ use std::io::Write;
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 
+use super::args::unusable;
 use super::{Args, ScheduleRun, outcome};
 use crate::Failure;
 use crate::tables::right;
 use crate::write::write_report;
 use stepsim_step::schedule;
 use stepsim_step::schedule::{Order, PassTimes};
+
+/// Forward passes of a schedule, where all are played.
+const MOST_PASSES: u64 = 1 << 16;
 
 /// The table of all schedules; an order of one's own stands before those for its numbers.
 pub(super) fn all(
@@ -20,6 +24,11 @@ pub(super) fn all(
     out: &mut Vec<u8>,
 ) -> Result<(), Failure> {
     let args = &own.as_ref().map_or_else(|| args.clone(), |order| args.as_of(order));
+    let passes = u64::from(args.stages.unwrap_or(0)) * u64::from(args.micro_batches.unwrap_or(0));
+    if passes > MOST_PASSES {
+        let allowed = format!("at most {MOST_PASSES} with --all; one schedule of that size: --kind NAME");
+        return Err(unusable("--stages × --micro-batches =", passes as f64, &allowed));
+    }
     let mut table = Table::new();
     table.load_preset(NOTHING);
     table.set_header([

@@ -17,6 +17,10 @@ use crate::uplinks::check_messages;
 /// Ops up to which a step is played, and up to which it is played unfolded.
 const OPS: u64 = 300_000;
 const ROUNDING: f64 = 1e-6;
+/// Of fused attention's backward pass all but the scores made once more is counted: four products of five.
+const COUNTED: f64 = 0.8;
+/// Kernels have whole keys for each query, which counts have as a mean.
+const WHOLE_KEYS: f64 = 2e-3;
 
 /// What became of a draw.
 pub enum Outcome {
@@ -121,6 +125,12 @@ fn conserved(w: &WorkloadSpec, plan: &Plan) -> Result<(), String> {
     let model = plan.model_flops.model;
     if executed < model * (1.0 - ROUNDING) {
         return Err(format!("{executed} FLOPs are executed of {model} that are counted"));
+    }
+    let [fused, others] = sums.mixing;
+    let mixed = others + fused * COUNTED + plan.skipped_flops as f64;
+    let model = plan.model_flops.mixing;
+    if mixed < model * (1.0 - WHOLE_KEYS) {
+        return Err(format!("{mixed} FLOPs mix tokens, {model} are counted"));
     }
     sums.sent_again(w)
 }

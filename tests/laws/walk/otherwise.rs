@@ -12,7 +12,7 @@ use super::ranges::Document;
 /// Times are whole picoseconds.
 const ROUNDING: f64 = 1e-5;
 
-fn step_end(document: &Document) -> Option<Time> {
+pub fn step_end(document: &Document) -> Option<Time> {
     let inputs = document.inputs().ok()?;
     Some(figures(&inputs, &Options::default(), false).ok()?.step_end)
 }
