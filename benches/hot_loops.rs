@@ -40,6 +40,14 @@ impl Draws {
     }
 }
 
+/// What limits of instructions are counted in: so many draws, sorted and divided. Nothing of stepsim is in it.
+fn reference(items: u64) {
+    let mut draws = Draws(88_172_645_463_325_252);
+    let mut all: Vec<u64> = (0..items).map(|_| draws.next()).collect();
+    all.sort_unstable();
+    black_box(all.iter().zip(1..).fold(0u64, |sum, (draw, i)| sum.wrapping_add(draw % i)));
+}
+
 fn info(name: &'static str) -> OpInfo {
     OpInfo::of(name, Phase::Forward, 0.0)
 }
@@ -382,6 +390,7 @@ macro_rules! counted {
 }
 
 const LOOPS: &[Loop] = &[
+    ("reference", counted!(reference), 4_000_000, "draws, sorted and divided"),
     ("event-loop", counted!(event_loop), 10_000_000, "ops on 1,024 ranks, 2,048 streams"),
     ("event-loop-small", counted!(event_loop), 100_000, "ops on 1,024 ranks"),
     ("event-loop-8192", counted!(event_loop_8192), 10_000_000, "ops on 8,192 ranks"),
