@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 
 use super::Observer;
-use super::code::{Code, END, NOBODY, NONE, ProgramCode, SEVERAL};
+use super::code::{Code, END, NOBODY, NONE, ProgramCode};
 use super::event_loop::{Play, WAKE};
 use super::ranks::{FINISHED, RUNNING, RankState, StreamState};
 use crate::units::Time;
@@ -160,11 +160,11 @@ impl<O: Observer> Play<'_, O> {
         }
     }
 
-    /// Wakes the streams of a rank that wait for the op at a place in the code when they see its end: `waiter`, if
-    /// that is one.
+    /// Wakes the streams of a rank that wait for the op at a place in the code when they see its end.
     fn foretell(&mut self, rank: &RankState, waiter: u16, place: u32, seen: Time) {
-        let (first, last) = if waiter == SEVERAL { (0, rank.streams) } else { (waiter, waiter + 1) };
-        for s in (first..last).map(|stream| rank.stream(stream)) {
+        let program = rank.program as usize;
+        for i in 0..self.compiled[program].waiting(&waiter).len() {
+            let s = rank.stream(self.compiled[program].waiting(&waiter)[i]);
             if self.streams[s as usize].blocked == place {
                 self.schedule(seen, WAKE, s);
             }

@@ -1,5 +1,7 @@
 //! Programs as the loop reads them: one small record an op, in the cache for all ranks of a role.
 
+use rustc_hash::FxHashMap;
+
 use super::EngineError;
 use crate::ids::OpId;
 use crate::program::{MemoryWhen, Op, Program, Stream, Work, World};
@@ -17,11 +19,11 @@ pub struct Code {
     pub value: u64,
     /// The op's number in its program.
     pub op: u32,
-    /// Place in the code of the first op waited for, or `NONE`.
+    /// Place in the code of the op waited for, or `NONE`; of several, where the list of them begins.
     pub wait: u32,
     /// The stream of its rank on which that op is.
     pub wait_stream: u16,
-    /// The stream of its rank that waits for it, `NOBODY` or `SEVERAL`.
+    /// The stream of its rank that waits for it, `NOBODY`, or several ([`ProgramCode::waiting`]).
     pub waiter: u16,
     /// Communicator slot, `NO_SLOT` for a kernel, `END` behind the last op of a stream.
     pub slot: u16,
@@ -52,6 +54,30 @@ pub const END: u16 = u16::MAX - 1;
 pub const NOBODY: u16 = u16::MAX;
 /// More than one stream.
 pub const SEVERAL: u16 = u16::MAX - 1;
+/// From this number on a waiter is several streams, and a program has fewer streams.
+const LISTS: u16 = 1 << 15;
+
+/// One of several ops that an op waits for.
+#[derive(Clone, Copy, Debug)]
+pub struct CodeWait {
+    /// Its place in the code.
+    pub place: u32,
+    /// The stream of the rank on which it is.
+    pub stream: u16,
+    /// No other one follows.
+    pub last: bool,
+}
+
+/// All programs of a world in the loop's form.
+#[derive(Debug, Default)]
+pub struct WorldCode<'w> {
+    /// The programs.
+    pub programs: Vec<ProgramCode<'w>>,
+    /// The ops of all of them: of all streams in order, stream after stream, an end behind each.
+    pub code: Vec<Code>,
+    /// The waits of all ops that wait for several, op after op.
+    pub waits: Vec<CodeWait>,
+}
 
 /// A program in the loop's form; its ops are a stretch of the code of all programs.
 #[derive(Debug)]
@@ -60,58 +86,69 @@ pub struct ProgramCode<'w> {
     pub program: &'w Program,
     /// Where each stream begins in the code; one entry more than streams.
     pub first: Vec<u32>,
-    /// By op: its place in the code.
-    pub places: Vec<u32>,
     /// By stream: how many streams before it have kernels.
     pub kernels: Vec<u16>,
     /// Number of streams that have kernels.
     pub streams_with_kernels: u16,
     /// Number of slots.
     pub slots: u16,
+    /// Streams that wait for one op together, each set once.
+    waiting: Vec<Vec<u16>>,
     /// Streams with kernels that mind units taken beside them.
     pub slowed: Vec<u16>,
     /// True if kernels of the stream come first when memory is given back.
     pub urgent: Vec<bool>,
 }
 
-/// All programs of a world, and their code: the ops of all streams in order, stream after stream, an end behind each.
+/// All programs of a world, and their code.
 ///
 /// # Errors
 /// `Invalid` if a wait points nowhere, an op sits on two streams, on none or not in its turn, or one communicator
-/// slot is used on two streams (its ops would have no order). `Limit` if places have no numbers left.
-pub fn compile(world: &World) -> Result<(Vec<ProgramCode<'_>>, Vec<Code>), EngineError> {
+/// slot is used on two streams (its ops would have no order). `Limit` if places or streams have no numbers left.
+pub fn compile(world: &World) -> Result<WorldCode<'_>, EngineError> {
     let places: usize = world.programs.iter().map(|p| p.ops.len() + p.streams.len()).sum();
     if places >= MOST {
         return Err(EngineError::Limit { what: "ops of programs", need: places as u64, limit: MOST as u64 });
     }
-    let mut code = Vec::with_capacity(places);
-    let compiled = world.programs.iter().map(|p| ProgramCode::of(p, &mut code)).collect::<Result<_, _>>()?;
-    Ok((compiled, code))
+    let mut all = WorldCode { code: Vec::with_capacity(places), ..WorldCode::default() };
+    for program in &world.programs {
+        let compiled = ProgramCode::of(program, &mut all.code, &mut all.waits)?;
+        all.programs.push(compiled);
+    }
+    Ok(all)
 }
 
 /// The code of a program that stands first, and what is known of its streams, for others of its shape.
 #[derive(Debug)]
 struct ShapeCode {
     code: Vec<Code>,
+    waits: Vec<CodeWait>,
     first: Vec<u32>,
-    places: Vec<u32>,
     kernels: Vec<u16>,
     streams_with_kernels: u16,
     slots: u16,
+    waiting: Vec<Vec<u16>>,
 }
 
 impl ShapeCode {
     fn of(program: &Program) -> Result<ShapeCode, EngineError> {
-        let mut code = Vec::with_capacity(program.ops.len() + program.streams.len());
-        let ProgramCode { first, places, kernels, streams_with_kernels, slots, .. } =
-            ProgramCode::new(program, &mut code)?;
-        Ok(ShapeCode { code, first, places, kernels, streams_with_kernels, slots })
+        let (mut code, mut waits) =
+            (Vec::with_capacity(program.ops.len() + program.streams.len()), Vec::new());
+        let ProgramCode { first, kernels, streams_with_kernels, slots, waiting, .. } =
+            ProgramCode::new(program, &mut code, &mut waits)?;
+        Ok(ShapeCode { code, waits, first, kernels, streams_with_kernels, slots, waiting })
     }
 
     /// The code of a program of this shape, with its own times.
-    fn compiled<'w>(&self, program: &'w Program, code: &mut Vec<Code>) -> ProgramCode<'w> {
-        let base = code.len() as u32;
-        code.extend(self.code.iter().map(|of_op| of_op.moved(base).priced(program)));
+    fn compiled<'w>(
+        &self,
+        program: &'w Program,
+        code: &mut Vec<Code>,
+        waits: &mut Vec<CodeWait>,
+    ) -> ProgramCode<'w> {
+        let (base, of_waits) = (code.len() as u32, waits.len() as u32);
+        code.extend(self.code.iter().map(|of_op| of_op.moved(base, of_waits).priced(program)));
+        waits.extend(self.waits.iter().map(|wait| CodeWait { place: base + wait.place, ..*wait }));
         let minds = |of_op: &Code| of_op.is_kernel() && of_op.slowdown > 0;
         let stretch =
             |stream: usize| (base + self.first[stream]) as usize..(base + self.first[stream + 1]) as usize;
@@ -119,10 +156,10 @@ impl ShapeCode {
         ProgramCode {
             program,
             first: self.first.iter().map(|place| base + place).collect(),
-            places: self.places.iter().map(|place| base + place).collect(),
             kernels: self.kernels.clone(),
             streams_with_kernels: self.streams_with_kernels,
             slots: self.slots,
+            waiting: self.waiting.clone(),
             slowed: slowed.map(|stream| stream as u16).collect(),
             urgent: program.streams.iter().map(|stream| stream.traits.urgent).collect(),
         }
@@ -131,28 +168,41 @@ impl ShapeCode {
 
 impl<'w> ProgramCode<'w> {
     /// The code of a program, by the code of another of its shape where there may be one.
-    fn of(program: &'w Program, code: &mut Vec<Code>) -> Result<Self, EngineError> {
+    fn of(
+        program: &'w Program,
+        code: &mut Vec<Code>,
+        waits: &mut Vec<CodeWait>,
+    ) -> Result<Self, EngineError> {
         if !program.facts.are_shared() {
-            return ProgramCode::new(program, code);
+            return ProgramCode::new(program, code, waits);
         }
         let text = program.facts.try_of(|| ShapeCode::of(program))?;
-        Ok(text.compiled(program, code))
+        Ok(text.compiled(program, code, waits))
     }
 
-    fn new(program: &'w Program, code: &mut Vec<Code>) -> Result<Self, EngineError> {
+    fn new(
+        program: &'w Program,
+        code: &mut Vec<Code>,
+        waits: &mut Vec<CodeWait>,
+    ) -> Result<Self, EngineError> {
+        let (need, limit) = (program.streams.len() as u64, u64::from(LISTS));
+        if need > limit {
+            return Err(EngineError::Limit { what: "streams of a program", need, limit });
+        }
         let mut compiled = ProgramCode {
             program,
             first: vec![code.len() as u32],
-            places: vec![NONE; program.ops.len()],
             kernels: Vec::new(),
             streams_with_kernels: 0,
             slots: 0,
+            waiting: Vec::new(),
             slowed: Vec::new(),
             urgent: program.streams.iter().map(|stream| stream.traits.urgent).collect(),
         };
         let mut stream_of_slot = Vec::new();
+        let mut places = vec![NONE; program.ops.len()];
         for stream in &program.streams {
-            compiled.add_stream(stream, &mut stream_of_slot, code)?;
+            compiled.add_stream(stream, &mut stream_of_slot, &mut places, code)?;
         }
         compiled.slots = stream_of_slot.len() as u16;
         let queued: usize = program.streams.iter().map(|stream| stream.ops.len()).sum();
@@ -163,7 +213,7 @@ impl<'w> ProgramCode<'w> {
                 program.ops.len()
             ));
         }
-        compiled.link_waits(code)?;
+        compiled.link_waits(&places, code, waits)?;
         Ok(compiled)
     }
 
@@ -172,6 +222,7 @@ impl<'w> ProgramCode<'w> {
         &mut self,
         stream: &Stream,
         stream_of_slot: &mut Vec<u32>,
+        places: &mut [u32],
         code: &mut Vec<Code>,
     ) -> Result<(), EngineError> {
         let s = self.kernels.len() as u16;
@@ -189,7 +240,7 @@ impl<'w> ProgramCode<'w> {
             if let Some(before) = code.last_mut() {
                 before.runs_on = before.is_kernel() && !before.frees && of_op.is_kernel() && !of_op.allocates;
             }
-            self.places[id as usize] = code.len() as u32;
+            places[id as usize] = code.len() as u32;
             code.push(of_op);
             next = id + 1;
         }
@@ -204,21 +255,65 @@ impl<'w> ProgramCode<'w> {
     }
 
     /// Tells each op that waits for what, and each op that is waited for by whom.
-    fn link_waits(&self, code: &mut [Code]) -> Result<(), EngineError> {
+    fn link_waits(
+        &mut self,
+        places: &[u32],
+        code: &mut [Code],
+        waits: &mut Vec<CodeWait>,
+    ) -> Result<(), EngineError> {
         let program = self.program;
+        let (mut joined, mut open) = (FxHashMap::default(), Vec::new());
         for (number, op) in (0..).zip(&program.ops).filter(|(_, op)| !op.waits.is_empty()) {
             for &OpId(wait) in &program.waits[op.waits.range()] {
                 let Some(awaited) = program.ops.get(wait as usize) else {
                     return invalid(format!("op {number} waits for op {wait}, which does not exist"));
                 };
                 if is_open(program, number, wait) {
-                    let place = self.places[wait as usize];
-                    code[place as usize].add_waiter(op.stream);
-                    code[self.places[number as usize] as usize].add_wait(place, awaited.stream);
+                    let place = places[wait as usize];
+                    let of_op = &mut code[place as usize];
+                    let both = (of_op.waiter, op.stream);
+                    // Its end is no longer its own stream's alone.
+                    (of_op.waiter, of_op.runs_on) =
+                        (*joined.entry(both).or_insert_with(|| self.join(both)), false);
+                    open.push(CodeWait { place, stream: awaited.stream, last: false });
                 }
             }
+            code[places[number as usize] as usize].wait_for(&open, waits);
+            open.clear();
         }
-        Ok(())
+        match self.waiting.len() {
+            need if need >= usize::from(NOBODY - LISTS) => {
+                let (need, limit) = (need as u64, u64::from(NOBODY - LISTS));
+                Err(EngineError::Limit { what: "sets of streams that wait for one op", need, limit })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The number of the streams that waited for an op with one more beside them.
+    fn join(&mut self, (waiter, stream): (u16, u16)) -> u16 {
+        if waiter == NOBODY || waiter == stream {
+            return stream;
+        }
+        let mut all = self.waiting(&waiter).to_vec();
+        all.push(stream);
+        all.sort_unstable();
+        all.dedup();
+        let known = self.waiting.iter().position(|known| *known == all);
+        LISTS.saturating_add(known.unwrap_or_else(|| {
+            self.waiting.push(all);
+            self.waiting.len() - 1
+        }) as u16)
+    }
+
+    /// The streams that wait for an op, in order.
+    #[inline]
+    pub fn waiting<'a>(&'a self, waiter: &'a u16) -> &'a [u16] {
+        match *waiter {
+            NOBODY => &[],
+            LISTS.. => &self.waiting[usize::from(waiter - LISTS)],
+            _ => std::slice::from_ref(waiter),
+        }
     }
 
     /// Number of streams.
@@ -272,9 +367,13 @@ impl Code {
         }
     }
 
-    /// The same, `by` places further on.
-    fn moved(self, by: u32) -> Code {
-        let wait = if self.wait == NONE { NONE } else { self.wait + by };
+    /// The same so many places further on, lists of waits being so much further on.
+    fn moved(self, by: u32, of_waits: u32) -> Code {
+        let wait = match self.wait {
+            NONE => NONE,
+            list if self.more_waits => list + of_waits,
+            place => place + by,
+        };
         Code { wait, ..self }
     }
 
@@ -292,25 +391,23 @@ impl Code {
         self.slot == NO_SLOT
     }
 
-    /// Notes a stream that waits for it: its end is no longer its own stream's alone.
-    fn add_waiter(&mut self, stream: u16) {
-        self.waiter = if self.waiter == NOBODY || self.waiter == stream { stream } else { SEVERAL };
-        self.runs_on = false;
-    }
-
-    /// Notes a wait for the op at `place` of the code.
-    fn add_wait(&mut self, place: u32, stream: u16) {
-        if self.wait == NONE {
-            (self.wait, self.wait_stream) = (place, stream);
-        } else {
-            self.more_waits = true;
+    /// Notes what it waits for: several in the list of all waits.
+    fn wait_for(&mut self, open: &[CodeWait], waits: &mut Vec<CodeWait>) {
+        match open {
+            [] => {}
+            [only] => (self.wait, self.wait_stream) = (only.place, only.stream),
+            [first @ .., last] => {
+                (self.wait, self.more_waits) = (waits.len() as u32, true);
+                waits.extend_from_slice(first);
+                waits.push(CodeWait { last: true, ..*last });
+            }
         }
     }
 }
 
 /// True if `op` has to wait for the op `wait`: one before it on its own stream has ended anyway.
 #[inline]
-pub fn is_open(program: &Program, op: u32, wait: u32) -> bool {
+fn is_open(program: &Program, op: u32, wait: u32) -> bool {
     wait >= op || program.ops[wait as usize].stream != program.ops[op as usize].stream
 }
 

@@ -2,7 +2,7 @@
 
 use super::agenda::Agenda;
 use super::ahead::Ahead;
-use super::code::{Code, END, NO_SLOT, NOBODY, NONE, ProgramCode, SEVERAL, compile, is_open};
+use super::code::{Code, CodeWait, END, NO_SLOT, NOBODY, NONE, ProgramCode, WorldCode, compile};
 use super::comms::CommStates;
 use super::device_memory::DeviceMemory;
 use super::interference::KernelPace;
@@ -35,6 +35,7 @@ pub(super) struct Play<'w, O> {
     pub compiled: Vec<ProgramCode<'w>>,
     /// The ops of all programs, each stream's in a row.
     pub code: Vec<Code>,
+    waits: Vec<CodeWait>,
     pub now: Time,
     seq: u64,
     /// Completions so far: an event that was out of date is none.
@@ -62,7 +63,7 @@ pub(super) struct Play<'w, O> {
 impl<'w, O: Observer> Play<'w, O> {
     /// Everything at its beginning.
     pub fn new(world: &'w World, observer: &'w mut O) -> Result<Self, EngineError> {
-        let (compiled, mut code) = compile(world)?;
+        let WorldCode { programs: compiled, mut code, waits } = compile(world)?;
         let Tables { ranks, mut streams, slots, kernels } = Tables::new(world, &compiled);
         let ahead = match O::IN_ORDER {
             true => Vec::new(),
@@ -92,6 +93,7 @@ impl<'w, O: Observer> Play<'w, O> {
             world,
             compiled,
             code,
+            waits,
             ranks,
             streams,
             slots,
@@ -257,18 +259,13 @@ impl<'w, O: Observer> Play<'w, O> {
         self.wake(self.streams[s as usize].rank, self.code[place as usize].waiter, place);
     }
 
-    /// Streams of a rank that wait for the op at a place in the code go on: `waiter`, if that is one.
+    /// Streams of a rank that wait for the op at a place in the code go on.
     #[inline]
     fn wake(&mut self, r: u32, waiter: u16, place: u32) {
-        if waiter == NOBODY {
-            return;
-        }
-        if waiter == SEVERAL {
-            for s in self.ranks[r as usize].all_streams() {
-                self.advance_behind(s, place);
-            }
-        } else {
-            self.advance_behind(self.ranks[r as usize].stream(waiter), place);
+        let program = self.ranks[r as usize].program as usize;
+        for i in 0..self.compiled[program].waiting(&waiter).len() {
+            let stream = self.compiled[program].waiting(&waiter)[i];
+            self.advance_behind(self.ranks[r as usize].stream(stream), place);
         }
     }
 
@@ -296,19 +293,18 @@ impl<'w, O: Observer> Play<'w, O> {
         if code.wait == NONE {
             return None;
         }
-        if !self.is_over(rank, code.wait_stream, code.wait) {
-            return Some(code.wait);
+        if !code.more_waits {
+            return (!self.is_over(rank, code.wait_stream, code.wait)).then_some(code.wait);
         }
-        if code.more_waits { self.unfinished_among_many(rank, code.op) } else { None }
-    }
-
-    /// The same for an op that waits for several.
-    fn unfinished_among_many(&self, rank: &RankState, op: u32) -> Option<u32> {
-        let ProgramCode { program, places, .. } = &self.compiled[rank.program as usize];
-        let waits = program.waits[program.ops[op as usize].waits.range()].iter().map(|wait| wait.0);
-        let place_and_stream = |wait: u32| (places[wait as usize], program.ops[wait as usize].stream);
-        let mut open = waits.filter(|wait| is_open(program, op, *wait)).map(place_and_stream);
-        open.find(|(place, stream)| !self.is_over(rank, *stream, *place)).map(|(place, _)| place)
+        for wait in &self.waits[code.wait as usize..] {
+            if !self.is_over(rank, wait.stream, wait.place) {
+                return Some(wait.place);
+            }
+            if wait.last {
+                break;
+            }
+        }
+        None
     }
 
     /// Starts the op at the head of stream `s`, or notes what it waits for.

@@ -5,7 +5,7 @@
 //! for communication the same of all members. Each op is visited once, when all of these are known; any order that
 //! respects them gives the same times.
 
-use super::code::{Code, NO_SLOT, NONE, ProgramCode, compile};
+use super::code::{Code, NO_SLOT, NONE, ProgramCode, WorldCode, compile};
 use super::{EngineError, Record, uncontended};
 use crate::ids::{CommId, OpId, RankId};
 use crate::program::World;
@@ -17,7 +17,7 @@ use crate::units::Time;
 /// `Invalid` for a world that contradicts itself, and where ops remain that wait for each other; play such a world
 /// to be told of the cycle.
 pub fn sweep(world: &World) -> Result<Record, EngineError> {
-    let (compiled, code) = compile(world)?;
+    let WorldCode { programs: compiled, code, .. } = compile(world)?;
     let mut sweep = Sweep {
         rates: uncontended::path_rates(world),
         cursor: world.ranks.iter().map(|r| compiled[r.program.index()].first.clone()).collect(),

@@ -77,6 +77,7 @@ pub fn launch(program: &Program, host: &HostSpec, setting: Setting, reads: &[Hos
         b,
         queues,
         room: Vec::new(),
+        waited: vec![None; program.streams.len() + 1],
         waits: Vec::new(),
         graph: None,
         last: vec![None; program.streams.len()],
@@ -116,6 +117,8 @@ struct Launcher<'a> {
     queues: Vec<Vec<(OpId, Option<OpId>)>>,
     /// The ops that the next launch waits for, so that there is room in the queue.
     room: Vec<OpId>,
+    /// By stream: the last op that the host has waited for.
+    waited: Vec<Option<OpId>>,
     /// The ops that the op at hand waits for.
     waits: Vec<OpId>,
     /// The graph under way.
@@ -315,6 +318,13 @@ impl Launcher<'_> {
             }
         };
         self.room.extend(waits);
+        // An op before one that it has waited for is over.
+        self.room.retain(|wait| {
+            let waited = &mut self.waited[usize::from(self.b.stream_of(*wait))];
+            let is_later = waited.is_none_or(|before| *wait > before);
+            *waited = (*waited).max(Some(*wait));
+            is_later
+        });
         let time = Time::from_us(us * self.host.slowness * self.setting.slowness);
         let op = self.b.op(self.stream, Work::Compute { time }, &self.room, info, NO_MICRO_BATCH);
         self.room.clear();

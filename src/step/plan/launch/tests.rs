@@ -62,6 +62,40 @@ fn play_on(case: &Value, slowness: f64, read: HostRead, step_us: f64) -> (f64, f
     ((span(*device.last().expect("kernels")).1 - gap).us(), host_ends.us())
 }
 
+/// Short kernels, and beside them long ones on a stream of their own: the host waits for each op once at most, and no
+/// launch begins before the op that leaves it room has.
+#[test]
+fn a_host_waits_once_for_what_lies_before() {
+    let mut b = ProgramBuilder::new();
+    let streams = [StreamKind::Compute, StreamKind::Tensor].map(|kind| b.stream(kind));
+    let info = b.info(OpInfo { class: Some(KernelClass::Gemm), ..OpInfo::of("kernel", Phase::Forward, 0.0) });
+    for i in 0..90 {
+        let (stream, us) = if i % 3 == 2 { (streams[1], 400.0) } else { (streams[0], 60.0) };
+        b.op(stream, Work::Compute { time: Time::from_us(us) }, &[], info, i);
+    }
+    let host = HostSpec { queue: 4, ..HostSpec::default() };
+    let layers = LayerHosts::default();
+    let setting = Setting { gap: Time::ZERO, slowness: 1.0, groups: 1, tensor_us: 0.0, layers };
+    let program = launch(&b.finish(), &host, setting, &[]);
+    let waits_of = |op: OpId| &program.waits[program.ops[op.index()].waits.range()];
+    let mut last = [None; 2];
+    for wait in program.streams[2].ops.iter().flat_map(|op| waits_of(*op)) {
+        let before = last[usize::from(program.ops[wait.index()].stream)].replace(*wait);
+        assert!(before < Some(*wait), "{wait:?} behind {before:?}");
+    }
+    let (mut world, of) = (World::default(), program.clone());
+    let of = world.add_program(of);
+    world.add_rank(of, 0);
+    let record = run(&world).expect("runs");
+    let begin = |op: OpId| record.span(RankId(0), op).0;
+    for queue in streams.iter().flat_map(|s| program.streams[usize::from(*s)].ops.windows(6)) {
+        let launch = waits_of(queue[5])[0];
+        assert!(begin(launch) >= begin(queue[0]), "{launch:?} before {:?}", queue[0]);
+    }
+    let held = program.streams[2].ops.windows(2).any(|w| begin(w[1]) > record.span(RankId(0), w[0]).1);
+    assert!(held, "a full queue holds the host");
+}
+
 /// A layer with experts holds the host once before its first kernel and once before its first product of experts, in
 /// every pass, also where passes of two micro-batches take turns; a graph of the layer holds the first and, where
 /// counts are read, not the second.
