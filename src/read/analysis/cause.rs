@@ -81,6 +81,8 @@ pub(crate) struct ProgramIndex {
     pub(crate) kinds: Vec<OpKind>,
     /// Kernels on compute streams, stream by stream.
     pub(crate) kernels: Vec<OpId>,
+    /// Ops that take memory or give it back: few of all.
+    pub(crate) holding: Vec<OpId>,
     /// True if ops of any stream are seen by others later than they end.
     late: bool,
     /// True if there is more than one compute stream, so that `kernels` may be out of time order.
@@ -109,6 +111,9 @@ impl ProgramIndex {
                 }
                 index.sequence[i] = index.by_slot[slot].len() as u32;
                 index.by_slot[slot].push(OpId(i as u32));
+            }
+            if !op.memory.is_empty() {
+                index.holding.push(OpId(i as u32));
             }
         }
         index.kinds = OpKind::of_all(program);

@@ -22,7 +22,7 @@ use super::cause::Causes;
 pub use reading::MemoryReading;
 pub(crate) use reading::by_tier;
 use stepsim_core::engine::Record;
-use stepsim_core::ids::{OpId, RankId, TierId};
+use stepsim_core::ids::{RankId, TierId};
 use stepsim_core::program::{MemoryClass, MemoryWhen, Work, World};
 use stepsim_core::units::{Bytes, Time};
 
@@ -196,8 +196,8 @@ struct Effect {
 /// The effects of one user's ops on its tier.
 fn steps_of(causes: &Causes, user: &TierUser, out: &mut Vec<Effect>) {
     let program = causes.world().program_of(user.rank);
-    for (i, op) in program.ops.iter().enumerate().filter(|(_, op)| !op.memory.is_empty()) {
-        let id = OpId(i as u32);
+    for &id in &causes.index_of(user.rank).holding {
+        let op = &program.ops[id.index()];
         let (mut at_start, mut at_end) = (ClassLevels::default(), ClassLevels::default());
         for effect in program.memory[op.memory.range()].iter().filter(|e| e.tier == user.tier) {
             let bytes = i64::from(user.count) * effect.bytes as i64;

@@ -13,6 +13,7 @@ use std::io;
 use super::places::span;
 use super::shown::{Detail, Timeline, TracedRank};
 use crate::trace::writer::{CounterUnit, Sink, Value};
+use stepsim_core::ids::OpId;
 use stepsim_core::program::{MemoryClass, MemoryEffect, MemoryWhen, Program};
 use stepsim_core::units::Time;
 
@@ -43,6 +44,7 @@ pub fn memory(
     sink: &mut dyn Sink,
 ) -> io::Result<u64> {
     let tiers = timeline.world.tiers_of(traced.rank);
+    let holding = holding(timeline.world.program_of(traced.rank));
     let mut values = 0;
     for (tier, bound) in tiers.iter().enumerate() {
         let name = &timeline.world.tiers[bound.tier.index()].name;
@@ -54,7 +56,7 @@ pub fn memory(
             0 => format!("{rank} {name}{own} bytes"),
             n => format!("{rank} {name} {}{own} bytes", n + 1),
         };
-        let levels = |classes: &[MemoryClass]| levels(timeline, traced, tier, classes);
+        let levels = |classes: &[MemoryClass]| levels(timeline, traced, &holding, tier, classes);
         let total = levels(&MemoryClass::ALL);
         let most = total.1.iter().map(|point| point.1).fold(total.0, u64::max);
         if most == 0 {
@@ -72,10 +74,17 @@ pub fn memory(
     Ok(values)
 }
 
+/// Ops that take memory or give it back: few of all.
+pub fn holding(program: &Program) -> Vec<OpId> {
+    let ops = (0..).map(OpId).zip(&program.ops);
+    ops.filter(|(_, op)| !op.memory.is_empty()).map(|(id, _)| id).collect()
+}
+
 /// Bytes of some classes that a rank holds on its `tier`-th tier: at first, and from which nanosecond on how many.
 pub fn levels(
     timeline: &Timeline,
     traced: &TracedRank,
+    holding: &[OpId],
     tier: usize,
     classes: &[MemoryClass],
 ) -> (u64, Vec<(u64, u64)>) {
@@ -83,7 +92,7 @@ pub fn levels(
     let here = |effect: &&MemoryEffect| usize::from(effect.tier) == tier && classes.contains(&effect.class);
     let start: u64 = program.resident.iter().filter(here).map(|effect| effect.bytes).sum();
     let mut level = start;
-    let points = changes(timeline, traced, program, here).into_iter().map(|change| {
+    let points = changes(timeline, traced, holding, here).into_iter().map(|change| {
         level = if change.allocates { level + change.bytes } else { level.saturating_sub(change.bytes) };
         (change.time.round_ns(), level)
     });
@@ -113,18 +122,19 @@ fn tells((start, points): &(u64, Vec<(u64, u64)>), most: u64) -> bool {
     low < high && !(two && ((high - low) as f64) < FLICKER * most as f64)
 }
 
-/// The changes that the ops of a rank make, in order of time.
+/// The changes that ops of a rank make, in order of time.
 pub fn changes(
     timeline: &Timeline,
     traced: &TracedRank,
-    program: &Program,
+    holding: &[OpId],
     here: impl Fn(&&MemoryEffect) -> bool,
 ) -> Vec<LevelChange> {
+    let program = timeline.world.program_of(traced.rank);
     let mut changes = Vec::new();
-    for (i, op) in program.ops.iter().enumerate() {
-        for effect in program.memory[op.memory.range()].iter().filter(&here).filter(|effect| effect.bytes > 0)
-        {
-            let (start, end) = span(timeline, traced, stepsim_core::ids::OpId(i as u32));
+    for &id in holding {
+        let effects = program.memory[program.ops[id.index()].memory.range()].iter();
+        for effect in effects.filter(&here).filter(|effect| effect.bytes > 0) {
+            let (start, end) = span(timeline, traced, id);
             let (time, allocates) = match effect.when {
                 MemoryWhen::AllocAtStart => (start, true),
                 MemoryWhen::FreeAtStart => (start, false),

@@ -355,7 +355,7 @@ impl<W: Write> KinetoFile<'_, W> {
         let (from, until) = self.timeline.window_ns();
         let mut level = self.program.resident.iter().filter(|e| e.tier == 0).map(|e| e.bytes).sum::<u64>();
         let here = |effect: &&stepsim_core::program::MemoryEffect| effect.tier == 0;
-        for change in counters::changes(self.timeline, self.traced, self.program, here) {
+        for change in counters::changes(self.timeline, self.traced, &counters::holding(self.program), here) {
             let ns = change.time.round_ns();
             level = if change.allocates { level + change.bytes } else { level.saturating_sub(change.bytes) };
             if ns < from || ns >= until {

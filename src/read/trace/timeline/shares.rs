@@ -70,7 +70,8 @@ fn filled(timeline: &Timeline, traced: &TracedRank, shared: &[bool]) -> Option<(
     }
     let tier = &timeline.world.tiers[bound.tier.index()];
     let capacity = tier.capacity.0;
-    let (start, points) = counters::levels(timeline, traced, 0, &MemoryClass::ALL);
+    let holding = counters::holding(timeline.world.program_of(traced.rank));
+    let (start, points) = counters::levels(timeline, traced, &holding, 0, &MemoryClass::ALL);
     let width = Stretches::new(timeline.record.step_end).width().0;
     let of = |bytes: u64| (bytes as f64 / capacity as f64 * 1e5 / GRAIN as f64).round() as u64 * GRAIN;
     let mut level = start;
