@@ -219,7 +219,7 @@ fn a_plan_has_no_surprises() {
             "plan ./release --on 8xa100-80 --batch 16 --tokens 1T --set topology.device.price_USD_per_h=2",
         )
         .ok();
-    assert!(text.contains("wrote release.8xa100-80.plan.json") && text.contains(" days, "), "{text}");
+    assert!(text.contains("wrote release.8xa100-80.plan.json") && text.contains(" days ("), "{text}");
     assert_eq!(folder.text("release.plan.json"), first);
     let text = folder
         .stepsim("plan https://huggingface.co/Qwen/Qwen3-0.6B/tree/main --on 8xh100 --batch 16 --seq 1024")

@@ -134,7 +134,7 @@ fn the_bandwidth_that_is_enough_is_that_of_the_hand_model() {
     let folder = tempfile::tempdir().unwrap();
     let base = base(folder.path(), &[]);
     let at = |gbps: f64| Hand { link: gbps * 1e9, ..AS_IT_IS };
-    let best = at(20.0 * 64.0).seconds();
+    let best = at(20.0 * 64.0 * 1000.0).seconds();
     let questions: [(&str, &dyn Fn(Hand) -> bool); 5] = [
         ("step<1.02x", &|hand| hand.seconds() < 1.02 * best),
         ("step < 9", &|hand| hand.seconds() < 9.0),
@@ -174,7 +174,7 @@ fn other_fields_have_borders_too() {
     let knees = ask(&base, LINK, "step<1.05x", Some(&format!("{peak}=50,200")));
     for (knee, tflops) in knees.iter().zip([50.0, 200.0]) {
         let at = |gbps: f64| Hand { link: gbps * 1e9, peak: tflops * 1e12, micro_batches: 1 };
-        let best = at(1280.0).seconds();
+        let best = at(1280.0 * 1000.0).seconds();
         near(
             knee.value.unwrap(),
             by_hand(0.3, 1280.0, |gbps| at(gbps).seconds() < 1.05 * best),

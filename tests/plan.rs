@@ -44,10 +44,7 @@ fn folder() -> Folder {
 fn a_file_of_anybody_becomes_a_step() {
     let folder = folder();
     for (words, says) in [
-        (
-            "config.json --on 8xh100 --batch 16",
-            &["layout: the fastest of", "batch.global = 16 (--batch)"][..],
-        ),
+        ("config.json --on 8xh100 --batch 16", &["layout: of ", "batch.global = 16 (--batch)"][..]),
         (
             "Qwen/Qwen3-0.6B --on 8xh100 --batch 16 --seq 1024",
             &["the name Qwen/Qwen3-0.6B: Qwen/Qwen3-0.6B config.json", "0.60 B"],

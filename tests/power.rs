@@ -44,12 +44,13 @@ fn a_cap_slows_products_alone() {
     assert_eq!(cost(&capped).uses[1].watts, cost(&free).uses[1].watts);
 }
 
-/// One figure, wherever it stands: report, screen, plan, search, sweep, comparison.
+/// One figure, wherever it stands: report, screen, search, sweep, comparison; a plan tells that of the likely step.
 #[test]
 fn a_cost_is_the_same_everywhere() {
     let folder = Folder::new();
     let price = "topology.device.price_USD_per_h=2.5";
-    let told = stepsim(&format!("run gpt2-8 --set {price} --report -")).json()["cost"].clone();
+    let report_of_run = stepsim(&format!("run gpt2-8 --set {price} --report -")).json();
+    let told = report_of_run["cost"].clone();
     let [joules, usd] = ["energy_J_per_token", "cost_USD_per_million_tokens"]
         .map(|field| told[field].as_f64().expect("a number"));
     let step = told["step_cost_USD"].as_f64().expect("a number");
@@ -58,10 +59,17 @@ fn a_cost_is_the_same_everywhere() {
 
     let words = of_library.words();
     assert!(words.contains(&format!("{usd:.3} $ a million tokens")), "{words}");
-    for line in ["run gpt2-8", "run gpt2-8 --full", "plan gpt2-8"] {
+    for line in ["run gpt2-8", "run gpt2-8 --full"] {
         let text = folder.stepsim(&format!("{line} --set {price}")).ok();
         assert!(text.contains(&words), "{line}: {text}");
     }
+    let seconds = |field: &str| report_of_run[field].as_f64().expect("seconds");
+    let longer = seconds("estimate_s") / seconds("step_time_s");
+    assert!(longer > 1.01, "the estimate is told apart: {longer}");
+    let words = of_library.of_longer_step(longer).words();
+    let text = folder.stepsim(&format!("plan gpt2-8 --set {price} --tokens 1T")).ok();
+    assert!(text.contains(&words), "{words}: {text}");
+    assert!(text.contains(&format!(", {:.0} $ (", 1e6 * longer * usd)), "{text}");
     folder.stepsim(&format!("run gpt2-8 --set {price} -q --html step.html")).ok();
     assert!(folder.text("step.html").contains(&words));
 

@@ -115,7 +115,7 @@ fn the_command_reports_both_times_and_refuses_what_cannot_be() {
     assert_eq!(jobs.len(), 2);
     assert!(jobs.iter().all(|job| job["slowed_by"].as_f64().unwrap() > 0.1), "{report}");
     for (job, part) in [
-        ("./a.json@0-1,4-5", "is that of"),
+        ("./a.json@0-1,4-5", "belongs to"),
         ("./a.json", "names no devices"),
         ("./a.json@6-9", "is not on the machine"),
         ("./a.json@x", "is no device"),

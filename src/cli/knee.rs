@@ -21,7 +21,8 @@ use stepsim_study::{
 Both ends of the field's range are played; where one is enough and the other is not, the middle is played, until the
 border is known to --precision: some twelve steps. Words of --until: `step` in seconds, `mfu`, `stall` (the share of the
 step for which the mean rank stands still for copies between its device and other tiers), and any path in what
-`run --report` writes. 1% is 0.01, and 1.02x is 1.02 times the shorter of the steps at the two ends.
+`run --report` writes. 1% is 0.01; 1.02x is 1.02 times the step where nobody waits for a bandwidth, or for another field
+the shorter of the steps at the two ends (column 1x).
 
 Examples:
   stepsim knee 11t-offload --field 'topology.node.memory[0].link.bandwidth_GBps_per_direction' --until 'stall<1%'
@@ -112,18 +113,19 @@ fn text(report: &KneeReport) -> String {
         report.workload, report.topology, report.devices, report.field, report.until, report.simulated,
     );
     let across = report.across.as_deref().unwrap_or_default();
-    let mut rows = table(&[across, "enough", "not enough", "step", "stall", "MFU", "closed form"]);
+    let mut rows = table(&[across, "enough", "not enough", "step", "stall", "MFU", "1x", "closed form"]);
     for knee in &report.knees {
         rows.add_row(row(knee));
     }
     text += &format!("{rows}\n");
     if report.knees.iter().any(|knee| knee.value.is_none()) {
-        text += "\nno border: all or none of the range is enough; give another with --field PATH=FROM:TO\n";
+        text += "\nno border: all or none of the range is enough, and the step is at its upper end; give another with --field \
+                 PATH=FROM:TO\n";
     }
     text
 }
 
-fn row(knee: &Knee) -> [String; 7] {
+fn row(knee: &Knee) -> [String; 8] {
     let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
     let enough = match (knee.border, knee.value) {
         (KneeBorder::AtLeast, Some(value)) => format!("from {value}"),
@@ -140,6 +142,7 @@ fn row(knee: &Knee) -> [String; 7] {
         at.and_then(|at| at.outcome.step_time_s).map_or(String::new(), |s| format!("{s:.4} s")),
         percent(at.and_then(|at| at.stall)),
         percent(at.and_then(|at| at.outcome.mfu)),
+        format!("{:.4} s", knee.best_s),
         number(knee.closed_form),
     ]
 }

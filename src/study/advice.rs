@@ -9,9 +9,9 @@ use serde::Serialize;
 
 use super::base::StudyBase;
 use super::candidates::{SimulatedLayout, capacity};
+use super::likely::LikelyTime;
 use super::measure_words::measure_words;
 use super::objective::{Measures, Objective};
-use super::plan::LikelyTime;
 use stepsim_measure::score::ranges::{
     Accuracy, Circumstances, FULL, LayoutKind, MeasuredSteps, StepTraits, cost_of, most_hidden, three_unlike,
 };

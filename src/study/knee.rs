@@ -7,8 +7,9 @@
 //! ```
 //! A value is enough where the condition holds. Its words: `step` in seconds, `mfu`, `stall` (the share of the step for
 //! which the mean rank stands still for copies between its device and other tiers), and any path of a report. `1%` is
-//! 0.01; `1.02x` is 1.02 times the shorter of the steps at the two ends. The same is asked of the closed form, where it
-//! knows the words.
+//! 0.01; `1.02x` is 1.02 times the best step: of a bandwidth the step where it is 1,000 times the upper end, so that
+//! nobody waits for it; of another field the shorter of the steps at the two ends. The same is asked of the closed form,
+//! where it knows the words.
 //!
 //! Hazard: one border is found. Where what is enough has holes (a size that no longer divides), others stay unseen.
 
@@ -29,6 +30,8 @@ use stepsim_step::spec::SpecError;
 
 /// How far a range goes from the field's own value, down and up.
 const REACH: f64 = 64.0;
+/// A bandwidth of so many times the upper end of its range is waited for by nobody.
+const PLENTY: f64 = 1000.0;
 /// Words of a condition that every played step has.
 const WORDS: [&str; 3] = ["step", "mfu", "stall"];
 
@@ -105,6 +108,12 @@ impl KneeField {
     /// The setting of a value.
     fn set(&self, value: f64) -> String {
         set_text(&self.path, &if self.whole { json!(value as u64) } else { json!(value) })
+    }
+
+    /// A value of a bandwidth that nobody waits for.
+    fn plenty(&self) -> Option<f64> {
+        let last = self.path.rsplit('.').next().unwrap_or_default();
+        (last.contains("GBps") && self.listed.is_empty()).then_some(self.to * PLENTY)
     }
 
     /// A value between two, unless they are next to each other.
@@ -251,6 +260,8 @@ pub struct Knee {
     /// The nearest value that is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_enough: Option<f64>,
+    /// The step that `1x` means.
+    pub best_s: f64,
     /// The same value by the closed form, where it finds a border.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub closed_form: Option<f64>,
@@ -259,9 +270,10 @@ pub struct Knee {
 }
 
 impl Knee {
-    /// The step at the value that is enough.
+    /// The step at the value that is enough; without a border at the upper end.
     pub fn at(&self) -> Option<&KneePlay> {
-        self.played.iter().find(|played| Some(played.value) == self.value)
+        let of_value = |value| self.played.iter().find(|played| played.value == value);
+        self.value.map_or(self.played.last(), of_value)
     }
 }
 
@@ -370,7 +382,7 @@ pub fn knee(
         field: field.path.clone(),
         until: question.until.text.clone(),
         across: across.as_ref().map(|axis| axis.paths.join(", ")),
-        simulated: knees.iter().map(|knee| knee.played.len()).sum(),
+        simulated: knees.iter().map(|knee| knee.played.len() + usize::from(field.plenty().is_some())).sum(),
         knees,
     })
 }
@@ -396,8 +408,8 @@ fn border(
         Err(e) => PointOutcome::of_fault((&e).into()),
     };
     let ends = [outcome(field.from), outcome(field.to)];
-    let steps = ends.iter().filter_map(|end| end.step_time_s);
-    let best_s = steps.fold(f64::INFINITY, f64::min);
+    let plenty = field.plenty().and_then(|value| outcome(value).step_time_s);
+    let best_s = ends.iter().filter_map(|end| end.step_time_s).chain(plenty).fold(f64::INFINITY, f64::min);
     let fault = ends.iter().find_map(|end| end.message.clone());
     if !best_s.is_finite() {
         return Err(SpecError::file(format!("--field {}", field.path), fault.unwrap_or_default()));
@@ -431,7 +443,7 @@ fn border(
         KneeBorder::AtMost => (Some(low), Some(high)),
         KneeBorder::Everywhere | KneeBorder::Nowhere => (None, None),
     };
-    Ok(Knee { across: None, border, value, not_enough, closed_form: None, played })
+    Ok(Knee { across: None, border, value, not_enough, best_s, closed_form: None, played })
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use stepsim::simulate::{Fault, Head, Inputs, Options, Simulation, jump, ops_to_p
 use stepsim::step::spec::files::lend;
 use stepsim::step::spec::{Topology, WorkloadSpec};
 use stepsim::study::otherwise::{Depth, with_candidates};
-use stepsim::study::plan::{LikelyTime, SimulatedPlan};
+use stepsim::study::{LikelyTime, plan::SimulatedPlan};
 
 use super::answer::{Texts, defect, of_run, of_spec};
 use super::border::tell;

@@ -10,6 +10,9 @@ use crate::imports::vocabulary::Vocabulary;
 use stepsim_step::spec::SpecError;
 use stepsim_step::spec::model::{AttentionSpec, LayerKindSpec, LayerRun, Mixer, MlpKind, ModelSpec};
 
+/// A model, or why a configuration is none.
+pub(super) type ModelResult = Result<ModelSpec, SpecError>;
+
 /// The decoder's part of a configuration.
 pub(super) struct Config<'a> {
     map: &'a Map<String, Value>,

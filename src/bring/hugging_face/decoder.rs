@@ -1,7 +1,6 @@
 //! Decoders with attention in every layer.
 
-use super::ModelResult;
-use super::config::{Config, with_attention, with_kinds};
+use super::config::{Config, ModelResult, with_attention, with_kinds};
 use stepsim_step::spec::SpecError;
 use stepsim_step::spec::model::{
     AttentionSpec, GroupScore, IndexerSpec, LayerKindSpec, MlaSpec, MlpKind, ModelSpec, MoeSpec, Norm, QkNorm,

@@ -1,7 +1,6 @@
 //! The first generation: layer norms, biases, MLPs without gates, learned or no positions.
 
-use super::ModelResult;
-use super::config::Config;
+use super::config::{Config, ModelResult};
 use stepsim_step::spec::SpecError;
 use stepsim_step::spec::model::{ModelSpec, Norm, Positions};
 

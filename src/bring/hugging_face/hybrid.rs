@@ -1,7 +1,6 @@
 //! Decoders whose layers mix tokens in different ways.
 
-use super::ModelResult;
-use super::config::{Config, mixer_and_mlp, with_kinds};
+use super::config::{Config, ModelResult, mixer_and_mlp, with_kinds};
 use super::decoder::{experts, latent};
 use stepsim_step::spec::SpecError;
 use stepsim_step::spec::model::{

@@ -25,11 +25,10 @@ use serde_json::Value;
 use stepsim_step::spec::SpecError;
 use stepsim_step::spec::model::{ModelSpec, ModuleSpec};
 
-use config::Config;
+use config::{Config, ModelResult};
 
 /// Makes a model of a configuration.
 type ModelReader = fn(&Config) -> ModelResult;
-type ModelResult = Result<ModelSpec, SpecError>;
 
 /// The architectures known, by their `model_type`s.
 const FAMILIES: &[(&[&str], ModelReader)] = &[

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::ModelResult;
-use super::config::{Config, with_kinds};
+use super::config::{Config, ModelResult, with_kinds};
 use super::decoder::experts;
 use stepsim_step::spec::SpecError;
 use stepsim_step::spec::model::{

@@ -1,7 +1,6 @@
 //! Decoders of local and global layers: a sliding window in most, all tokens in every few.
 
-use super::ModelResult;
-use super::config::{Config, with_attention, with_kinds};
+use super::config::{Config, ModelResult, with_attention, with_kinds};
 use super::decoder::{experts, gemma, llama};
 use stepsim_step::spec::SpecError;
 use stepsim_step::spec::model::{AttentionSpec, LayerKindSpec, ModelSpec, MoeSpec, Norm, QkNorm};

@@ -13,9 +13,9 @@ use stepsim_read::page::sheet::{Sheet, gib, quoted, seconds, table};
 use stepsim_simulate::behaviour::drawn;
 use stepsim_simulate::page::{gather, step_looks};
 use stepsim_simulate::{Inputs, Options, Simulation, SimulationError};
-use stepsim_study::Advice;
 use stepsim_study::otherwise::{Depth, with_candidates};
-use stepsim_study::plan::{LikelyTime, RunPlan, SimulatedPlan};
+use stepsim_study::plan::{RunPlan, SimulatedPlan};
+use stepsim_study::{Advice, LikelyTime};
 
 /// Lines of a layout in the drawing over time.
 const LINES: usize = 3;

@@ -1,6 +1,7 @@
 //! The step of a plan: how long, how well, how much, and what to do next.
 
 use super::run_plan::RunPlan;
+use crate::likely::LikelyTime;
 use stepsim_bring::describe::ValueClass;
 use stepsim_core::ids::DeviceId;
 use stepsim_measure::score::ranges::{Accuracy, Circumstances};
@@ -10,17 +11,6 @@ use stepsim_simulate::{Inputs, Options, SimulationError};
 use stepsim_step::spec::SpecError;
 
 const GIB: f64 = (1u64 << 30) as f64;
-
-/// The time that a step likely takes.
-#[derive(Clone, Debug, Default)]
-pub struct LikelyTime {
-    /// The estimate and its range in words, or why no range is known.
-    pub words: String,
-    /// Seconds of the estimate; none where nothing like the step was measured.
-    pub estimate_s: Option<f64>,
-    /// Seconds between which four in five steps like it lie.
-    pub range_s: Option<[f64; 2]>,
-}
 
 /// A simulated plan. Rates and costs are those of the likely step where one is known, else of the simulated one.
 #[derive(Clone, Debug)]

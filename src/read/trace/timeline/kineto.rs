@@ -26,7 +26,7 @@ use super::shown::{Timeline, TimelineSummary, TracedRank};
 use crate::trace::writer::Value;
 use crate::trace::writer::json::{push_head, push_members, push_milli, push_string, push_uint, push_value};
 use stepsim_core::ids::OpId;
-use stepsim_core::program::{OpInfo, Program, StreamKind, Work};
+use stepsim_core::program::{OpInfo, Phase, Program, StreamKind, Work};
 
 /// Nanoseconds from one call of the host to the next, how long each lasts, and how far its operator reaches beyond it
 /// on both sides.
@@ -386,5 +386,9 @@ impl<W: Write> KinetoFile<'_, W> {
 /// The name of a kernel: its class, by which readers tell kernels apart, and the op.
 fn kernel(row: StreamKind, info: &OpInfo) -> String {
     let name = names::op(row, info);
-    info.class.map_or_else(|| name.clone(), |class| format!("stepsim::{class}::{name}"))
+    match (info.phase, info.class) {
+        (Phase::Optimizer, Some(_)) => format!("stepsim::optimizer::{name}"),
+        (_, Some(class)) => format!("stepsim::{class}::{name}"),
+        (_, None) => name,
+    }
 }
