@@ -464,11 +464,11 @@ impl WorkloadDraft {
             Some((rows, format!("that of {text}, which the file names")))
         })
     }
-    /// The vocabulary of a shipped model of this shape.
+    /// The vocabulary of a shipped model of this shape; plain MLPs are those of many a GPT, which have GPT-2's.
     fn same_shape(&self) -> Option<(u64, String)> {
         let sizes = ["layers", "hidden", "heads", "ffn"];
         let shape = sizes.map(|field| self.number(&format!("model.{field}")));
-        if shape.contains(&None) {
+        if shape.contains(&None) || self.workload.pointer("/model/gated_mlp") != Some(&Value::Bool(true)) {
             return None;
         }
         let heads = self.number("model.kv_heads").or(shape[2]);
