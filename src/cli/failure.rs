@@ -109,6 +109,8 @@ impl From<Fault> for Failure {
             RunStatus::OutOfMemory => 3,
             _ => 1,
         };
-        Failure { message: fault.message.clone(), status, fault: Box::new(fault) }
+        // The block at the model's end takes its memory with its first op.
+        let message = fault.message.replace("`final norm`", "`final norm`, LM head and loss (the logits)");
+        Failure { message, status, fault: Box::new(fault) }
     }
 }

@@ -147,11 +147,39 @@ pub fn search(
     options: &SearchOptions,
     progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> Result<SearchResult, StudyError> {
-    let found = within(workload, machine, options, progress)?;
+    let mut found = within(workload, machine, options, progress)?;
+    if let Some(best_s) = found.report.ranking.first().and_then(|best| best.outcome.step_time_s) {
+        found.report.assumed.extend(own_left_out(workload, machine, options, best_s));
+    }
     if found.best.is_some() || options.max_memory_bytes.is_some() || options.head_room == 0.0 {
         return Ok(found);
     }
     within(workload, machine, &SearchOptions { head_room: 0.0, ..options.clone() }, progress)
+}
+
+/// The workload's own layout in words, where it is shorter than the best and only the head room leaves it out.
+fn own_left_out(
+    workload: &str,
+    machine: Option<&str>,
+    options: &SearchOptions,
+    best_s: f64,
+) -> Option<String> {
+    if options.max_memory_bytes.is_some() || options.head_room == 0.0 || options.objective != Objective::Time
+    {
+        return None;
+    }
+    let base = StudyBase::load(workload, machine, &options.fix).ok()?;
+    if simulated(&base, &[], options).status != RunStatus::OutOfMemory {
+        return None;
+    }
+    let own = simulated(&base, &[], &SearchOptions { head_room: 0.0, ..options.clone() });
+    let (step_s, bytes) = (own.step_time_s.filter(|own_s| *own_s < best_s)?, own.memory_peak_bytes? as f64);
+    let gib = bytes / (1u64 << 30) as f64;
+    Some(format!(
+        "the workload's own layout takes {step_s:.4} s and is left out: its {gib:.1} GiB leave less free \
+         (--max-memory {:.0} lets it in; `stepsim fill` keeps the layout)",
+        gib.ceil()
+    ))
 }
 
 /// The best layout within the limit of memory.

@@ -32,7 +32,7 @@ pub use columns::{AssumedField, DescribedColumns};
 pub use description::{DescribedField, Description, describe, inputs};
 pub use layout::DescribedLayout;
 pub use machine::MachineCase;
-pub use model::{model_named, model_of_word, models_by_name};
+pub use model::{model_named, model_of_word, models_by_name, of_another_size};
 pub use origin::{ValueClass, ValueOrigin};
 pub use relief::{Relief, reliefs};
 pub use shapes::Shapes;

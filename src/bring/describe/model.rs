@@ -21,6 +21,9 @@ const SEQUENCE: u64 = 4096;
 /// A model by a name in anybody's spelling, where the vocabulary knows its dimensions. A name that says the parameters
 /// alone gives none, and neither does one whose size differs from the size of the dimensions.
 pub fn model_named(name: &str) -> Option<Value> {
+    if of_another_size(name).is_some() {
+        return None;
+    }
     /// The shipped rules, read once.
     static BOOK: LazyLock<Option<RuleBook>> =
         LazyLock::new(|| Some(RuleBook::load(&[]).ok()?.without_sources()));
@@ -32,6 +35,30 @@ pub fn model_named(name: &str) -> Option<Value> {
     let found = model(&ruling).ok()?;
     let off = size::off(&ruling, &checked(&found, name).ok()?);
     off.is_none_or(|off| off.by <= size::DROPPED).then_some(found)
+}
+
+/// The name of a known model from which a name differs in its active parameters (`A23B`) alone.
+pub fn of_another_size(name: &str) -> Option<String> {
+    let (Some(active), rest) = active_size(name.rsplit('/').next().unwrap_or_default()) else { return None };
+    let rules = load::<RulesSpec>("models", &[]).ok()?.value.rules;
+    let like = |spelling: &&str| {
+        let (size, known) = active_size(spelling);
+        size.is_some() && rest.starts_with(&known)
+    };
+    let mut near = rules.iter().flat_map(spellings).filter(like).peekable();
+    let first = near.peek().map(|first| first.replace(' ', "-"));
+    near.all(|spelling| active_size(spelling).0.as_ref() != Some(&active)).then_some(first)?
+}
+
+/// The word of a name that says its active parameters, and the other words as one.
+fn active_size(name: &str) -> (Option<String>, String) {
+    let name = name.to_lowercase();
+    let is_size = |word: &&str| {
+        let digits = word.strip_prefix('a').and_then(|word| word.strip_suffix('b'));
+        digits.is_some_and(|digits| digits.parse::<f64>().is_ok())
+    };
+    let words = || name.split(|c: char| !c.is_ascii_alphanumeric() && c != '.');
+    (words().find(is_size).map(str::to_owned), words().filter(|word| !is_size(word)).collect())
 }
 
 /// A model by a word of a command line: a file or a shipped name as it stands, else a name in anybody's spelling.

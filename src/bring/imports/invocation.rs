@@ -11,7 +11,27 @@ pub struct Invocation {
     pub environment: Vec<(String, String)>,
     /// `run.sh 8B 4` gives a script words of its own.
     pub words: Vec<String>,
+    /// `torchrun train.py --lora_r 16`: the text of a line that is no file; `file` is the program's name then.
+    pub line: Option<String>,
 }
+
+/// Programs that start a training.
+const LAUNCHERS: [&str; 14] = [
+    "torchrun",
+    "accelerate",
+    "deepspeed",
+    "python",
+    "python3",
+    "swift",
+    "llamafactory-cli",
+    "axolotl",
+    "tune",
+    "trl",
+    "litgpt",
+    "composer",
+    "srun",
+    "mpirun",
+];
 
 impl Invocation {
     /// Of what was typed.
@@ -29,6 +49,9 @@ impl Invocation {
                 words: words[at + 1..].iter().map(ToString::to_string).collect(),
                 ..Invocation::default()
             },
+            None if is_command(&words) => {
+                Invocation { file: program(&words), line: Some(typed.to_string()), ..Invocation::default() }
+            }
             None => match typed.rsplit_once(".py:") {
                 Some((head, name)) => Invocation {
                     file: format!("{head}.py"),
@@ -39,6 +62,21 @@ impl Invocation {
             },
         }
     }
+}
+
+/// True if words are a line that starts a program.
+fn is_command(words: &[&str]) -> bool {
+    let first = words.iter().find(|word| set(word).is_none());
+    let starts = first.is_some_and(|word| LAUNCHERS.contains(&word.rsplit('/').next().unwrap_or_default()));
+    words.len() > 1 && (starts || words.iter().any(|word| word.starts_with("--")))
+}
+
+/// The script that a line runs, or else its words before the first option.
+fn program(words: &[&str]) -> String {
+    let script = words.iter().find(|word| word.ends_with(".py"));
+    let before = words.iter().skip_while(|word| set(word).is_some());
+    let head: Vec<&str> = before.take_while(|word| !word.starts_with('-')).copied().collect();
+    script.map_or_else(|| head.join(" "), ToString::to_string)
 }
 
 /// `NAME=value`.
@@ -67,5 +105,10 @@ mod tests {
         assert_eq!(of("my runs/run.sh"), made("my runs/run.sh", "", "", ""), "a path with a blank");
         assert_eq!(of("x/recipe.py:llama3"), made("x/recipe.py", "llama3", "", ""));
         assert_eq!(of("config.json"), made("config.json", "", "", ""));
+        assert_eq!(of("torchrun a/sft.py --lora_r 16").0, "a/sft.py");
+        assert_eq!(of("X=1 swift sft --model m").0, "swift sft");
+        let line = |typed: &str| Invocation::of(typed).line.is_some();
+        assert!(line("python sft.py") && line("my_tool --model m"));
+        assert!(!line("Llama 3.1 8B") && !line("my runs/run.sh") && !line("TP=8 bash run.sh --x"));
     }
 }

@@ -32,7 +32,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use draft::{Doubt, DraftResult, WorkloadDraft};
-use stepsim_step::spec::{SpecError, json, nearest};
+use stepsim_step::spec::{SpecError, is_called_like_a_file, json, nearest};
 use syntax::{Open, TextStatements};
 use table::{ArgumentRule, FormatTable};
 use vocabulary::Vocabulary;
@@ -75,6 +75,27 @@ pub struct Import {
     pub defaults: Vec<String>,
     /// Values that followed from several arguments or were assumed, in words.
     pub assumed: Vec<String>,
+    /// How long the run is.
+    #[serde(skip_serializing)]
+    pub length: RunLength,
+}
+
+/// How long a run is, as far as it is stated.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RunLength {
+    /// Optimizer steps.
+    pub steps: Option<f64>,
+    /// Samples of the data.
+    pub samples: Option<f64>,
+    /// Passes over the samples.
+    pub epochs: Option<f64>,
+}
+
+impl RunLength {
+    fn of(draft: &WorkloadDraft) -> RunLength {
+        let number = |name: &str| draft.variables.get(name)?.as_f64().filter(|number| *number > 0.0);
+        RunLength { steps: number("steps"), samples: number("samples"), epochs: number("epochs") }
+    }
 }
 
 /// An argument of a file.
@@ -111,6 +132,8 @@ impl Argument {
 pub enum Status {
     /// It is in the workload.
     Taken,
+    /// What follows from the name of a file, which is not here, is in the workload.
+    Assumed,
     /// It has no counterpart and does not change the time or memory of a step.
     NoEffect,
     /// It says nothing (null, auto): the software's own default holds.
@@ -154,6 +177,9 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
         open.extend(over.open);
     }
     given.retain(|(name, _)| name != syntax::PROGRAM || table.rule(name).is_some());
+    if given.iter().any(|(name, _)| name.contains("zero_optimization")) {
+        given.retain(|(name, _)| table.rule(name).is_none_or(|rule| !rule.of_file));
+    }
     if given.is_empty() {
         return Err(SpecError::file(file, format!("holds no argument of {format}"))
             .allowed(table.description.clone()));
@@ -175,6 +201,7 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
         .hint("is it of another format? `stepsim import --help` lists them"));
     }
     let open = left_open(&table, open);
+    let run_length = RunLength::of(&draft);
     let DraftResult { mut workload, mut assumed, doubts } =
         draft.finish(&table, beside, file).map_err(|e| where_open(e, file, &open))?;
     arguments.extend(doubts.into_iter().map(Argument::doubted));
@@ -189,7 +216,7 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
         let open = few(open.iter().map(|(_, words)| words.as_str()));
         assumed.push(format!("nothing for what the script leaves to the line that runs it: {open}"));
     }
-    Ok(Import { format: format.to_string(), workload, arguments, defaults, assumed })
+    Ok(Import { format: format.to_string(), workload, arguments, defaults, assumed, length: run_length })
 }
 
 /// The sequence as a limit, where nothing says that samples fill it.
@@ -279,6 +306,7 @@ pub fn translate_model(format: &str, file: &str, beside: &Beside) -> Result<Impo
         arguments: doubts.into_iter().map(Argument::doubted).collect(),
         defaults,
         assumed,
+        length: RunLength::default(),
     })
 }
 
@@ -309,10 +337,15 @@ fn left_open(table: &FormatTable, mut open: Vec<Open>) -> Vec<(String, String)> 
 /// The remedy where a script leaves open what is missing.
 fn where_open(error: SpecError, file: &str, open: &[(String, String)]) -> SpecError {
     let Some((first, _)) = open.first() else { return error };
-    error.hint(format!(
-        "the script leaves open {}; type the line that runs it: '{first}=... {file} ...'",
-        few(open.iter().map(|(_, words)| words.as_str()))
-    ))
+    let way_out = if file.ends_with(".py") {
+        format!(
+            "write them into a copy of it, or name the model beside it: stepsim plan {file} MODEL --on 8xh100"
+        )
+    } else {
+        format!("type the line that runs it: '{first}=... {file} ...'")
+    };
+    let left = few(open.iter().map(|(_, words)| words.as_str()));
+    error.hint(format!("the script leaves open {left}; {way_out}"))
 }
 
 /// The first of many, and how many more there are.
@@ -418,6 +451,13 @@ impl WorkloadDraft {
                 }
             }
         }
+        if rule.of_file && value.as_str().is_some_and(is_called_like_a_file) {
+            let of_it =
+                fields.iter().filter_map(|path| Some(format!("{path} = {}", at(&self.workload, path)?)));
+            let of_it = of_it.collect::<Vec<String>>().join(", ");
+            self.assumed.push(format!("{of_it}: by the name of {}, a file that is not here", plain(&value)));
+            return argument(Status::Assumed, fields, &rule.why);
+        }
         let why = if rule.at_most { &rule.why } else { "" };
         argument(Status::Taken, fields, why)
     }
@@ -440,6 +480,16 @@ impl WorkloadDraft {
         };
         self.variables.insert(variable.to_string(), product);
     }
+}
+
+/// The value at a path, as a table writes it.
+fn at(value: &Value, path: &str) -> Option<String> {
+    value.pointer(&format!("/{}", path.replace('.', "/"))).map(plain)
+}
+
+/// A value without the quotes of JSON.
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// `path = value` of every value inside.

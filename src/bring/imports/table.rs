@@ -21,7 +21,7 @@ pub const FORMATS: [(&str, &str); 23] = [
     ("slime", "a script of slime (shell): its training part"),
     ("verl", "a script of verl (shell): its training part"),
     ("ms-swift", "a script of ms-swift (shell)"),
-    ("hf-trainer", "a script of transformers' Trainer, TRL or accelerate (shell, or YAML)"),
+    ("hf-trainer", "a script of transformers' Trainer, TRL or accelerate (shell, Python or YAML)"),
     ("llama-factory", "a LLaMA-Factory configuration (YAML)"),
     ("axolotl", "an Axolotl configuration (YAML)"),
     ("litgpt", "a LitGPT configuration (YAML)"),
@@ -162,6 +162,8 @@ pub(super) struct ArgumentRule {
     pub at_most: bool,
     /// Fields that it leaves open where it is on, each with what they may be beside the usual: a range covers that.
     pub open: BTreeMap<String, Vec<Value>>,
+    /// Its value may be the name of a file, and what follows from a name is assumed.
+    pub of_file: bool,
     /// Why it has no counterpart, and what that means.
     pub why: String,
 }

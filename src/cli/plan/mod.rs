@@ -12,9 +12,11 @@ use super::search::words::layout;
 use super::write::{write_json, write_page};
 use super::{Failure, outputs, say};
 use stepsim_bring::hugging_face::name_of;
+use stepsim_bring::imports::{Invocation, RunLength};
+use stepsim_read::page::sheet::quoted;
 use stepsim_simulate::Fault;
 use stepsim_step::spec::is_called_like_a_file;
-use stepsim_study::plan::{Proposal, Request, RunPlan, SimulatedPlan};
+use stepsim_study::plan::{LayoutSource, Proposal, Request, RunPlan, SimulatedPlan};
 
 /// Say how long a step takes, of a model, a script or a recipe of any software, on a machine.
 #[derive(Debug, clap::Args)]
@@ -55,9 +57,15 @@ pub struct Args {
     /// Search the fastest layout also where one is stated
     #[arg(long)]
     search: bool,
-    /// Tokens of the whole run (`15T`, `300B`): days and, where devices have a price, dollars
+    /// Tokens of the whole run (`15T`, `300B`, `52k`): days and, where devices have a price, dollars
     #[arg(long, value_name = "N", value_parser = tokens)]
     tokens: Option<f64>,
+    /// Samples of the whole run (`52k`), each a sequence, in place of --tokens [default: what the files say]
+    #[arg(long, value_name = "N", value_parser = tokens, conflicts_with = "tokens")]
+    samples: Option<f64>,
+    /// Passes over the samples [default: what the files say, or 1]
+    #[arg(long, value_name = "E", conflicts_with = "tokens")]
+    epochs: Option<f64>,
     /// Write the workload here [default: NAME.plan.json; on another machine than such a file's,
     /// NAME.MACHINE.plan.json]
     #[arg(short, long, value_name = "WORKLOAD.json", help_heading = WRITTEN)]
@@ -88,7 +96,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         say(&plan.text())?;
     }
     laid_out.map_err(|e| Failure::from(Fault::from(&e)))?;
-    let path = args.output.clone().unwrap_or_else(|| own_path(&stem(&args.words[0]), &plan.on));
+    let (path, wrote) = match &args.output {
+        Some(path) => (path.clone(), "wrote"),
+        None => own_path(&args.words[0], &plan.workload),
+    };
     if !silent {
         write_json(&path, &plan.workload)?;
     }
@@ -97,25 +108,58 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         planned => planned?,
     };
     let next = next(&plan, &path);
-    write_page(args.html.as_deref(), || page::page(&plan, &planned, args.tokens, &next))?;
+    let length = RunLength {
+        steps: plan.length.steps.filter(|_| args.samples.or(args.epochs).is_none()),
+        samples: args.samples.or(plan.length.samples),
+        epochs: args.epochs.or(plan.length.epochs),
+    };
+    let tokens = args.tokens.or_else(|| planned.tokens_of(&length));
+    write_page(args.html.as_deref(), || page::page(&plan, &planned, tokens, &next))?;
     if silent {
         return write_json(&path, &plan.workload);
     }
-    let whole = args.tokens.map_or_else(String::new, |tokens| planned.whole_run(tokens));
-    let (planned, risk, beside) = (planned.text(), risk(&plan), beside(&plan));
-    say(&format!("{planned}{whole}{risk}{beside}wrote {}\nnext:\n  {}\n", path.display(), next.join("\n  ")))
+    let whole = match (tokens, length.epochs) {
+        (Some(tokens), _) => planned.whole_run(tokens),
+        (None, Some(epochs)) => {
+            format!("  the whole run    {epochs} epochs of how many samples? --samples N\n")
+        }
+        (None, None) => String::new(),
+    };
+    let planned = planned.text() + &SimulatedPlan::packed(&plan);
+    let (risk, beside) = (risk(&plan), beside(&plan));
+    say(&format!(
+        "{planned}{whole}{risk}{beside}{wrote} {}\nnext:\n  {}\n",
+        path.display(),
+        next.join("\n  ")
+    ))
 }
 
-/// The file of a plan; one of another machine is left as it is.
-fn own_path(stem: &str, on: &str) -> PathBuf {
-    let path = PathBuf::from(format!("{stem}.plan.json"));
-    let before =
-        std::fs::read_to_string(&path).ok().and_then(|text| serde_json::from_str::<Value>(&text).ok());
-    if before.is_none_or(|plan| plan["topology"].as_str() == Some(on)) {
-        return path;
+/// The file of a plan, and whether it is written or overwritten; one of another file or machine is left as it is.
+fn own_path(word: &str, plan: &Value) -> (PathBuf, &'static str) {
+    let file = Invocation::of(word).file;
+    let of_another =
+        |path: &Path, field: &str| written(path).is_some_and(|before| before[field] != plan[field]);
+    let named = |stem: &str| PathBuf::from(format!("{stem}.plan.json"));
+    let mut stem = stem(&file);
+    if is_called_like_a_file(&file) && of_another(&named(&stem), "description") {
+        let ending = Path::new(&file).extension().unwrap_or_default();
+        stem = format!("{stem}-{}", ending.to_string_lossy());
     }
-    let machine = name_of(on).replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "-");
-    PathBuf::from(format!("{stem}.{machine}.plan.json"))
+    let mut path = named(&stem);
+    if of_another(&path, "topology") {
+        let machine = name_of(plan["topology"].as_str().unwrap_or_default());
+        path = named(&format!(
+            "{stem}.{}",
+            machine.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "-")
+        ));
+    }
+    let changed = written(&path).is_some_and(|before| before != *plan);
+    (path, if changed { "overwrote" } else { "wrote" })
+}
+
+/// The plan that a file holds.
+fn written(path: &Path) -> Option<Value> {
+    serde_json::from_str(&std::fs::read_to_string(path).ok()?).ok()
 }
 
 /// Tokens of a sequence: `8192`, or `8K` as contexts are called, of 1,024 each.
@@ -129,18 +173,19 @@ fn sequence(text: &str) -> Result<u64, String> {
     tokens.ok_or_else(|| "a number of tokens: 8192, 8K; at most 4294967296".to_owned())
 }
 
-/// A number of tokens: `15T`, `300B`, `2e12`.
+/// A number of tokens: `15T`, `300B`, `2 T`, `52k`, `2e12`.
 fn tokens(text: &str) -> Result<f64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match &text[digits.len()..] {
         "" => 1.0,
+        "k" | "K" => 1e3,
         "M" => 1e6,
         "B" | "G" => 1e9,
         "T" => 1e12,
-        other => return Err(format!("`{other}` is no unit: M, B or T")),
+        other => return Err(format!("`{other}` is no unit: k, M, B or T")),
     };
-    let number = digits.parse::<f64>().ok().filter(|n| *n > 0.0 && n.is_finite());
-    number.map(|n| n * unit).ok_or_else(|| "a number of tokens: 15T, 300B".to_owned())
+    let number = digits.trim_end().parse::<f64>().ok().filter(|n| *n > 0.0 && n.is_finite());
+    number.map(|n| n * unit).ok_or_else(|| "a number: 15T, 300B, 52k".to_owned())
 }
 
 /// What the searched layout bets on, and how to measure it.
@@ -176,7 +221,7 @@ fn stem(word: &str) -> String {
 
 /// A step that does not fit as it is stated, with what would make it fit.
 fn proposing(plan: &RunPlan, failure: Failure, path: &Path) -> Failure {
-    let file = path.display();
+    let file = quoted(&path.display().to_string());
     let proposal = TerminalProgress::over("what fits", |tell| plan.proposal(tell));
     let hint = match proposal {
         Err(error) => return Failure::input(error),
@@ -192,11 +237,13 @@ fn proposing(plan: &RunPlan, failure: Failure, path: &Path) -> Failure {
     failure.and("the layout stays as stated").and(&hint)
 }
 
-/// The next three commands.
-fn next(plan: &RunPlan, path: &Path) -> [String; 3] {
-    let (file, machine) = (path.display(), machine(plan));
-    [("run", " --why"), ("whatif", ""), ("search", "")]
-        .map(|(command, more)| format!("stepsim {command} {file}{machine}{more}"))
+/// The next commands; a layout that is stated may have more room than it uses.
+fn next(plan: &RunPlan, path: &Path) -> Vec<String> {
+    let (file, machine) = (quoted(&path.display().to_string()), machine(plan));
+    let fill = (plan.layout == LayoutSource::Stated).then_some(("fill", ""));
+    let commands = [Some(("run", " --why")), Some(("whatif", "")), fill, Some(("search", ""))];
+    let line = |(command, more)| format!("stepsim {command} {file}{machine}{more}");
+    commands.into_iter().flatten().map(line).collect()
 }
 
 /// The machine and its settings; the workload names it, so that only settings must be said again.

@@ -3,9 +3,11 @@
 use super::run_plan::RunPlan;
 use crate::likely::LikelyTime;
 use stepsim_bring::describe::ValueClass;
+use stepsim_bring::imports::RunLength;
 use stepsim_core::ids::DeviceId;
 use stepsim_measure::score::ranges::{Accuracy, Circumstances};
 use stepsim_read::analysis::report::{CostReport, Report};
+use stepsim_read::page::sheet::quoted;
 use stepsim_simulate::jump::glanced;
 use stepsim_simulate::{Inputs, Options, SimulationError};
 use stepsim_step::spec::SpecError;
@@ -25,6 +27,8 @@ pub struct SimulatedPlan {
     pub tokens_per_s_per_device: f64,
     /// Tokens per second of all devices.
     pub tokens_per_s: f64,
+    /// Sequences of a step.
+    pub sequences: u64,
     /// The fullest device memory, in bytes.
     pub memory_bytes: Option<u64>,
     /// Device memory, in bytes.
@@ -58,6 +62,7 @@ impl SimulatedPlan {
             mfu: step.mfu / longer,
             tokens_per_s_per_device: tokens_per_s / f64::from(inputs.machine.devices()),
             tokens_per_s,
+            sequences: inputs.workload.value.batch.global,
             memory_bytes: step.memory.get("hbm").map(|tier| tier.peak_bytes),
             capacity_bytes: device.hbm.as_ref().map(|hbm| hbm.gb * 1e9),
             cost: step.cost.clone().map(|cost| cost.of_longer_step(longer)),
@@ -70,10 +75,16 @@ impl SimulatedPlan {
         self.likely.estimate_s.unwrap_or(self.simulated_s)
     }
 
-    /// Days of a run of `tokens` tokens, in words.
+    /// Minutes, hours or days of a run of `tokens` tokens, in words.
     pub fn days(&self, tokens: f64) -> String {
-        let days = tokens / self.tokens_per_s / 86_400.0;
-        format!("{days:.1} days{}", self.between(days, 1))
+        let seconds = tokens / self.tokens_per_s;
+        let (unit_s, unit) = match seconds {
+            s if s < 7_200.0 => (60.0, "minutes"),
+            s if s < 172_800.0 => (3_600.0, "hours"),
+            _ => (86_400.0, "days"),
+        };
+        let long = seconds / unit_s;
+        format!("{long:.1} {unit}{}", self.between(long, 1))
     }
 
     /// Dollars of a run of `tokens` tokens, in words, where devices state a price.
@@ -90,10 +101,38 @@ impl SimulatedPlan {
         })
     }
 
+    /// The tokens of a run of whole steps; one sequence a sample. `None` where the run's length is not known.
+    pub fn tokens_of(&self, length: &RunLength) -> Option<f64> {
+        let steps_of = |samples: f64| (samples * length.epochs.unwrap_or(1.0) / self.sequences as f64).ceil();
+        let steps = length.steps.or(length.samples.map(steps_of))?;
+        Some(steps * self.step_s() * self.tokens_per_s)
+    }
+
     /// The time of a run of `tokens` tokens, and its cost where devices state a price.
     pub fn whole_run(&self, tokens: f64) -> String {
         let dollars = self.dollars(tokens).map_or(String::new(), |dollars| format!(", {dollars}"));
         format!("  the whole run    {tokens:.3e} tokens: {}{dollars}\n", self.days(tokens))
+    }
+
+    /// The step with documents of two lengths in place of the unknown ones of packed sequences; empty where they are
+    /// known.
+    pub fn packed(plan: &RunPlan) -> String {
+        let Some(sequence) = plan.workload["sequence"]
+            .as_u64()
+            .filter(|_| plan.not_understood.iter().any(|word| word.contains("documents.lengths by --set")))
+        else {
+            return String::new();
+        };
+        let step_of = |length: u64| {
+            let set = format!("documents.lengths=[{length}]");
+            let sets = [plan.machine_sets.as_slice(), &[set]].concat();
+            let inputs = Inputs::load(&plan.workload.to_string(), Some(&plan.on), &sets).ok()?;
+            let step = glanced(&inputs, &Options::default()).ok()?;
+            Some(format!("{:.4} s with documents of {length} tokens", step.step_time_s))
+        };
+        let steps: Vec<String> = [(sequence / 8).max(1), sequence].into_iter().filter_map(step_of).collect();
+        let set = format!("--set 'documents.lengths=[{}]'", (sequence / 8).max(1));
+        format!("  packed           {}; their lengths give the range: {set}\n", steps.join(", "))
     }
 
     /// The outcome as text.
@@ -201,7 +240,7 @@ fn named(error: SpecError, plan: &RunPlan) -> SpecError {
         let search = format!(
             "{}stepsim plan {} --on {} --search looks for another layout",
             machine.as_deref().unwrap_or("another machine, or "),
-            plan.name,
+            quoted(&plan.name),
             plan.on
         );
         error.hint = if error.hint.is_empty() { search } else { format!("{}; {search}", error.hint) };

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::model_in::model_in;
 use crate::{Advice, RankedLayout, SearchOptions, SearchReport, StudyError, fill, search};
 use stepsim_bring::describe::{DescribedField, ValueClass, ValueOrigin};
-use stepsim_bring::imports::{Argument, Import, Status};
+use stepsim_bring::imports::{Argument, Import, RunLength, Status};
 use stepsim_core::ids::DeviceId;
 use stepsim_simulate::{Inputs, Site};
 use stepsim_step::model::ParameterCount;
@@ -59,6 +59,8 @@ pub struct RunPlan {
     pub limits: Vec<String>,
     /// Fields that words leave open, each with the words and with what it may be.
     pub open: Vec<(String, String, Vec<Value>)>,
+    /// How long the whole run is, as far as its files say.
+    pub length: RunLength,
     /// Fields that the command line states, as `path=value` texts: they stand whatever is searched.
     stated: Vec<String>,
 }
@@ -111,12 +113,13 @@ impl RunPlan {
                 }
                 Status::Matters => self.not_understood.push(format!("{words} ({})", argument.why)),
                 Status::Unknown => self.not_understood.push(words),
-                Status::NoEffect | Status::NotGiven => {}
+                Status::Assumed | Status::NoEffect | Status::NotGiven => {}
             }
         }
         for line in &made.assumed {
             self.put(line.split(" = ").next().unwrap_or_default(), Value::Null, ValueOrigin::assumed(line));
         }
+        self.length = made.length;
         self.workload = made.workload;
         self.workload["topology"] = self.on.as_str().into();
     }
@@ -149,6 +152,10 @@ impl RunPlan {
 
     /// Sets a field that the command line states.
     pub(super) fn state(&mut self, path: &str, value: Value, option: &str) -> Result<(), SpecError> {
+        // A word without counterpart says which field settles it.
+        let settled = leaf_paths(path, &value);
+        self.not_understood
+            .retain(|word| !settled.iter().any(|path| word.contains(&format!("{path} by --set"))));
         self.fields.retain(|field| field.path != path);
         let told = format!("{path} = {} ({option})", plain(&value));
         self.put(path, value.clone(), ValueOrigin::stated(told));
@@ -269,8 +276,8 @@ impl RunPlan {
         }
     }
 
-    /// The least recomputation or offload with which the layout would fit, where it does not as it is stated; `None`
-    /// where nothing does.
+    /// The least recomputation or offload with which the layout would fit, where it does not as it is stated, or else
+    /// another micro-batch; `None` where nothing does.
     ///
     /// # Errors
     /// The workload is wrong.
@@ -279,8 +286,23 @@ impl RunPlan {
         progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
     ) -> Result<Option<Proposal>, StudyError> {
         let micro_batch = self.workload["batch"]["micro_batch"].as_u64().unwrap_or(1);
-        let mut fix = [self.machine_sets.clone(), self.stated.clone()].concat();
-        fix.push(format!("batch.micro_batch={micro_batch}"));
+        // A pipeline's micro-batch decides its bubble; without one a smaller micro-batch is more accumulation.
+        if self.workload["parallelism"]["pipeline"]["size"].as_u64().unwrap_or(1) > 1 {
+            let same = self.fitting(&[format!("batch.micro_batch={micro_batch}")], progress)?;
+            if same.is_some() {
+                return Ok(same);
+            }
+        }
+        self.fitting(&[], progress)
+    }
+
+    /// The shortest step that fits with the least sacrifice, beside what is fixed.
+    fn fitting(
+        &self,
+        fixed: &[String],
+        progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<Option<Proposal>, StudyError> {
+        let mut fix = [&self.machine_sets, &self.stated, fixed].concat();
         let placed = ["activations", "optimizer"].into_iter().filter_map(|class| {
             let places = self.workload["offload"].get(class).filter(|places| !places.is_null())?;
             Some(format!("offload.{class}={places}"))
@@ -289,8 +311,10 @@ impl RunPlan {
         let options = SearchOptions { fix, ..SearchOptions::default() };
         let (report, _) = fill(&self.workload.to_string(), Some(&self.on), &options, progress)?;
         let Some(first) = report.fits.into_iter().next() else { return Ok(None) };
+        let micro_batch = format!("micro-batches of {}", first.micro_batch);
+        let gives_up = [fixed.is_empty().then_some(micro_batch), first.gives_up];
         Ok(first.outcome.step_time_s.map(|step_s| Proposal {
-            gives_up: first.gives_up.unwrap_or_else(|| "nothing".to_string()),
+            gives_up: gives_up.into_iter().flatten().collect::<Vec<String>>().join(", "),
             sets: first.sets,
             step_s,
         }))
@@ -343,6 +367,13 @@ const MOST_SIMULATED: usize = 24;
 /// A value without the quotes of JSON.
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// The paths of the fields inside a value.
+fn leaf_paths(path: &str, value: &Value) -> Vec<String> {
+    let mut sets = Vec::new();
+    leaves(path, value, &mut sets);
+    sets.iter().filter_map(|set| Some(set.split_once('=')?.0.to_string())).collect()
 }
 
 /// A value as `path=value` texts, one for each field inside it.

@@ -5,13 +5,14 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::run_plan::{LayoutSource, RunPlan};
-use stepsim_bring::describe::{ValueClass, ValueOrigin, model_named};
+use stepsim_bring::describe::{ValueClass, ValueOrigin, model_named, of_another_size};
 use stepsim_bring::hugging_face::model_of;
 use stepsim_bring::imports::{
     Beside, FORMATS, FileKind, Invocation, first_keys, goes_with, machine_of, recognise,
 };
 use stepsim_bring::{USUAL_BATCH, import, import_model};
 use stepsim_core::ids::DeviceId;
+use stepsim_read::page::sheet::quoted;
 use stepsim_simulate::{Site, expanded};
 use stepsim_step::spec::files::exists;
 use stepsim_step::spec::{
@@ -71,12 +72,14 @@ impl Request {
     /// Sorts one word into its part.
     fn part(&self, word: &str, parts: &mut RunParts) -> Result<(), SpecError> {
         let word = &of_hub(word);
-        let path = &Invocation::of(word).file;
         if is_name(word) {
             return self.named(word, parts);
         }
-        let text =
-            Disk.read(Path::new(path)).map_err(|e| SpecError::file(word, format!("cannot be read: {e}")))?;
+        let typed = Invocation::of(word);
+        let text = match typed.line.filter(|_| !exists(Path::new(word))) {
+            Some(line) => return of_line(word, line, parts),
+            None => text_of(word, &typed.file)?,
+        };
         match recognise(text.as_bytes()) {
             Some(FileKind::Workload) => parts.workload = Some(word.to_string()),
             Some(FileKind::Model | FileKind::HuggingFace) => {
@@ -99,6 +102,11 @@ impl Request {
 
     /// A name: of a shipped workload as it stands, or of a model where a machine is given, in anybody's spelling.
     fn named(&self, word: &str, parts: &mut RunParts) -> Result<(), SpecError> {
+        if let Some(method) = word.split_whitespace().find(|part| is_method(part)) {
+            return Err(SpecError::file(word, format!("`{method}` is no part of a model's name"))
+                .allowed("a model's name alone, a file, or the line that starts the training")
+                .hint("stepsim plan MODEL --on 8xh100 --stack hf-trainer --set training.adapters.rank=16"));
+        }
         let is = |kind| catalog::text(kind, word).is_some();
         if is(Kind::Workload) && (self.on.is_none() || !is(Kind::Model)) {
             parts.workload = Some(word.to_string());
@@ -181,8 +189,8 @@ impl Request {
         }
         let on = self.on.as_deref().unwrap_or("64xh100");
         error.hint(format!(
-            "name it beside the file, a shipped one or a config.json: stepsim plan {file} \
-             llama3-8b --on '{on}'"
+            "name it beside the file, a shipped one or a config.json: stepsim plan {} llama3-8b --on '{on}'",
+            quoted(file)
         ))
     }
 
@@ -211,10 +219,61 @@ impl Request {
     }
 
     fn no_machine(&self, arguments: Option<&(&'static str, String, String)>) -> SpecError {
-        let words = self.words.join(" ");
+        let words = self.words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
         let about = arguments.map_or_else(|| words.clone(), |(_, file, _)| file.clone());
         SpecError::file(about, "on which machine?").hint(format!("stepsim plan {words} --on 64xh100"))
     }
+}
+
+/// The text of a file that a word names.
+fn text_of(word: &str, path: &str) -> Result<String, SpecError> {
+    Disk.read(Path::new(path)).map_err(|e| SpecError::file(word, format!("cannot be read: {e}")))
+}
+
+/// Takes a command line as the script of one line that it is, with the files that it names.
+fn of_line(word: &str, line: String, parts: &mut RunParts) -> Result<(), SpecError> {
+    let is_file = |part: &&str| is_called_like_a_file(part) && exists(Path::new(part));
+    let mut beside = Vec::new();
+    for part in line.split([' ', '=']).filter(is_file) {
+        let text = text_of(part, part)?;
+        if let Some(FileKind::Arguments(format)) = recognise(text.as_bytes()) {
+            beside.push((format, part.to_owned(), text));
+        }
+    }
+    let Some(FileKind::Arguments(own)) = recognise(line.as_bytes()) else {
+        let error =
+            SpecError::file(word, "is a command line, and of no software that is known by its options");
+        return Err(error.hint(match beside.first() {
+            Some((_, file, _)) => {
+                format!("its file is known: stepsim plan {file}; write the line's options into it")
+            }
+            None => "give the script or the configuration that it runs as a file, or a model by its name"
+                .to_owned(),
+        }));
+    };
+    beside.retain(|(format, ..)| goes_with(own, format));
+    parts.arguments.push((own, word.to_owned(), line));
+    parts.arguments.append(&mut beside);
+    Ok(())
+}
+
+/// True if a word of a phrase says how a model is trained.
+fn is_method(word: &str) -> bool {
+    const METHODS: [&str; 12] = [
+        "lora",
+        "qlora",
+        "peft",
+        "sft",
+        "dpo",
+        "grpo",
+        "finetune",
+        "finetuning",
+        "train",
+        "training",
+        "of",
+        "on",
+    ];
+    METHODS.contains(&word.to_lowercase().replace('-', "").as_str())
 }
 
 /// A file of software that is not known: what it holds, and what would be read.
@@ -240,15 +299,16 @@ fn of_hub(word: &str) -> String {
 
 /// True if a word is a name, and no file.
 fn is_name(word: &str) -> bool {
-    let file = &Invocation::of(word).file;
-    !is_called_like_a_file(word) && !is_called_like_a_file(file) && !exists(Path::new(file))
+    let Invocation { file, line, .. } = &Invocation::of(word);
+    line.is_none() && !is_called_like_a_file(word) && !is_called_like_a_file(file) && !exists(Path::new(file))
 }
 
 /// A word that is neither a file nor a name of anything.
 fn unknown(word: &str) -> SpecError {
     let error = SpecError::file(word, "is no file, and no model or workload that is known by name");
     let names: Vec<&str> = catalog::names(Kind::Model).chain(catalog::names(Kind::Workload)).collect();
-    error.hint(match stepsim_step::spec::nearest(word, names.iter().copied()).first() {
+    let near = stepsim_step::spec::nearest(word, names.iter().copied());
+    error.hint(match of_another_size(word).or(near.first().map(ToString::to_string)) {
         Some(near) => format!("did you mean `{near}`? or give the path of its config.json"),
         None => "give the path of its config.json; `stepsim list models` shows what is shipped".to_string(),
     })

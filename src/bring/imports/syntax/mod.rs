@@ -25,6 +25,8 @@ pub(super) enum Syntax {
     Shell,
     /// A function of Python that puts a configuration together.
     Python,
+    /// Constructors that a script of Python calls.
+    Calls,
     Yaml,
     Toml,
     Json,
@@ -37,6 +39,7 @@ impl Syntax {
         match self {
             Syntax::Shell => shell::looks_like(text),
             Syntax::Python => python::looks_like(text),
+            Syntax::Calls => python::calls::looks_like(text),
             Syntax::Yaml => !text.starts_with('{') || super::json::read_of_others("", text).is_err(),
             Syntax::Toml => !text.starts_with('{'),
             Syntax::Json => text.starts_with('{'),
@@ -45,7 +48,7 @@ impl Syntax {
     fn name(self) -> &'static str {
         match self {
             Syntax::Shell => "a shell script",
-            Syntax::Python => "Python",
+            Syntax::Python | Syntax::Calls => "Python",
             Syntax::Yaml => "YAML",
             Syntax::Toml => "TOML",
             Syntax::Json => "JSON",
@@ -68,6 +71,7 @@ pub(super) fn read(syntaxes: &[Syntax], text: &str, typed: &Invocation) -> Resul
     };
     let value = match syntax {
         Syntax::Shell => return shell::read(&shell::with_sources(text, &typed.file), typed),
+        Syntax::Calls => return Ok(python::calls::read(text)),
         Syntax::Python => {
             let arguments = python::read(text, &typed.file, typed.function.as_deref())?;
             return Ok(TextStatements { arguments, open: Vec::new() });

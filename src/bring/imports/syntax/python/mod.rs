@@ -5,6 +5,7 @@
 //! Nothing is executed ([`player`]). The name of a function, and the one it begins with, are the argument
 //! `recipe`; what a name says of the job (`..._64gpu_h100_...`) are `recipe.devices` and `recipe.device`.
 
+pub(super) mod calls;
 mod condition;
 mod expression;
 mod library;
@@ -70,7 +71,8 @@ fn recipes(module: &Module) -> Vec<&str> {
     module.functions.iter().filter(makes).map(|function| function.name.as_str()).collect()
 }
 
-/// The configuration that a function puts together, with the facts in its name.
+/// The configuration that a function puts together, with the facts in its name. A function is a recipe where it sets
+/// parts of a configuration, or is called as recipes are.
 fn arguments(library: &Library, module: &Module, function: &Function) -> Entries {
     let mut entries = of_name(&function.name);
     let (mut recipe, mut made) = (function.name.clone(), Entries::new());
@@ -82,7 +84,12 @@ fn arguments(library: &Library, module: &Module, function: &Function) -> Entries
             _ => made.push((path, value)),
         }
     }
-    entries.push(("recipe".into(), recipe.into()));
+    if recipe.ends_with(RECIPE)
+        || recipe.ends_with("_recipe")
+        || made.iter().any(|(path, _)| path.contains('.'))
+    {
+        entries.push(("recipe".into(), recipe.into()));
+    }
     entries.extend(made);
     entries
 }

@@ -49,7 +49,7 @@ pub(super) fn play(library: &Library, module: &Module, function: &Function) -> E
 }
 
 /// `def NAME(a, b: int = 1):`.
-fn function(line: &PythonLine) -> Option<Function> {
+pub(super) fn function(line: &PythonLine) -> Option<Function> {
     let [PythonToken::Name(def), PythonToken::Name(name), PythonToken::Sign('('), rest @ ..] =
         line.tokens.as_slice()
     else {
@@ -89,7 +89,7 @@ fn parts(tokens: &[PythonToken]) -> Vec<&[PythonToken]> {
 }
 
 /// `a.b.c = value`, with or without a type behind a colon.
-fn assignment(tokens: &[PythonToken]) -> Option<(String, PythonExpression)> {
+pub(super) fn assignment(tokens: &[PythonToken]) -> Option<(String, PythonExpression)> {
     let mut depth = 0;
     let at = tokens.iter().position(|token| {
         match token {
@@ -162,7 +162,7 @@ impl Branches {
 }
 
 /// The names that a function sees while it runs.
-struct Scope<'a> {
+pub(super) struct Scope<'a> {
     library: &'a Library,
     module: &'a Module,
     variables: BTreeMap<String, Entries>,
@@ -170,7 +170,7 @@ struct Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
-    fn new(
+    pub(super) fn new(
         library: &'a Library,
         module: &'a Module,
         variables: BTreeMap<String, Entries>,
@@ -253,7 +253,7 @@ impl<'a> Scope<'a> {
         false
     }
 
-    fn put(&mut self, target: &str, entries: Entries) {
+    pub(super) fn put(&mut self, target: &str, entries: Entries) {
         match target.split_once('.') {
             None => drop(self.variables.insert(target.to_string(), entries)),
             Some((name, path)) => put(self.variables.entry(name.to_string()).or_default(), path, entries),
@@ -290,7 +290,7 @@ impl<'a> Scope<'a> {
     }
 
     /// An expression as paths and values.
-    fn entries(&self, expression: &PythonExpression) -> Entries {
+    pub(super) fn entries(&self, expression: &PythonExpression) -> Entries {
         match expression {
             PythonExpression::Value(value) => vec![(String::new(), value.clone())],
             PythonExpression::Path(path) => self.path(path),
@@ -370,7 +370,7 @@ fn class(path: &str) -> &str {
 }
 
 /// The value of what is one value.
-fn single(entries: Entries) -> Option<Value> {
+pub(super) fn single(entries: Entries) -> Option<Value> {
     entries.into_iter().find(|(path, _)| path.is_empty()).map(|(_, value)| value)
 }
 
