@@ -203,14 +203,8 @@ pub fn plan_on(
         && schedule.facts().searched
     {
         searched = true;
-        let asked = profile::ProfileContext {
-            workload,
-            machine,
-            degrees: &degrees,
-            layout: &layout,
-            lowering,
-            prices,
-        };
+        let (degrees, layout) = (&degrees, &layout);
+        let asked = profile::ProfileContext { workload, machine, degrees, layout, lowering, prices };
         let widest = borders.iter().map(|border| border.message_bytes(Data::Activations)).max();
         let profile = asked.profile(&order.placement, &stages, widest.unwrap_or(0))?;
         order = schedule.order_for(&workload.parallelism.pipeline.shape(micro_batches), &profile)?;
@@ -278,13 +272,7 @@ pub fn plan_on(
         Assembly { machine, layout: &layout, setup: &setup, used: &used, lowering, variant: &variant }
             .world(programs)?;
     let sequence = workload.sequence(model);
-    let mut ranks_of = vec![0u128; world.programs.len()];
-    world.ranks.iter().for_each(|rank| ranks_of[rank.program.index()] += 1);
-    let [hardware_flops, skipped_flops] =
-        world.programs.iter().zip(&ranks_of).fold([0; 2], |sums, (p, ranks)| {
-            let Executed(of_one) = *p.facts.of(|| Executed(executed(p, workload, model, |_| 1)));
-            [sums[0] + of_one[0] * ranks, sums[1] + of_one[1] * ranks]
-        });
+    let [hardware_flops, skipped_flops] = executed_by_all(&world, workload, model);
     Ok(Plan {
         world,
         layout,
@@ -297,6 +285,16 @@ pub fn plan_on(
         degrees,
         dynamic: packs.into_dynamic(),
         order,
+    })
+}
+
+/// FLOPs of all ranks as [`executed`] counts them.
+fn executed_by_all(world: &World, workload: &WorkloadSpec, model: &ModelSpec) -> [u128; 2] {
+    let mut ranks_of = vec![0u128; world.programs.len()];
+    world.ranks.iter().for_each(|rank| ranks_of[rank.program.index()] += 1);
+    world.programs.iter().zip(&ranks_of).fold([0; 2], |sums, (p, ranks)| {
+        let Executed(of_one) = *p.facts.of(|| Executed(executed(p, workload, model, |_| 1)));
+        [sums[0] + of_one[0] * ranks, sums[1] + of_one[1] * ranks]
     })
 }
 
