@@ -246,7 +246,8 @@ impl FormatTable {
         self.arguments.keys().map(String::as_str).filter(|name| !name.contains('*'))
     }
 
-    /// The argument that changes a step and that a name is one letter off; none where the table has the name itself.
+    /// The argument that changes a step and that a name is one letter off, or begins with; none where the table has the
+    /// name itself.
     pub fn meant(&self, name: &str) -> Option<&str> {
         let name = name.to_ascii_lowercase().replace('-', "_");
         let inside = |section: &String| name.strip_prefix(section.as_str())?.strip_prefix('.');
@@ -257,7 +258,10 @@ impl FormatTable {
         }
         let changes =
             |known: &&str| self.arguments.get(*known).is_some_and(|written| !written.rule().no_effect);
-        self.names().filter(changes).find(|known| said.iter().any(|name| one_letter_off(name, known)))
+        let longer =
+            |name: &str, known: &str| name.strip_prefix(known).is_some_and(|rest| rest.starts_with('_'));
+        let near = |name: &str, known: &str| one_letter_off(name, known) || longer(name, known);
+        self.names().filter(changes).find(|known| said.iter().any(|name| near(name, known)))
     }
 
     /// The meaning of an argument of exactly this name, or of one whose last part it is.

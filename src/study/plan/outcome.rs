@@ -190,10 +190,11 @@ fn likely(plan: &RunPlan, inputs: &Inputs, step_s: f64) -> LikelyTime {
     let is_open = |path: &str| plan.workload.pointer(&format!("/{}", path.replace('.', "/"))).is_none();
     let open = plan.open.iter().filter(|(_, path, _)| is_open(path)).map(|(_, path, values)| (path, values));
     let accuracy = Accuracy::of(inputs, step_s, &circumstances).left_open(inputs, open);
-    let most = if plan.limits.is_empty() { "" } else { "at most " };
-    match (doubts(plan), accuracy.range()) {
+    let only_limits = plan.limits.first().map(|limit| format!("range not known: {limit}"));
+    let most = if only_limits.is_some() { "at most " } else { "" };
+    match (doubts(plan).or(only_limits), accuracy.range()) {
         (None, Some(range)) => LikelyTime {
-            words: format!("{most}{}", accuracy.words(step_s)),
+            words: accuracy.words(step_s),
             estimate_s: Some(range.estimate_s),
             range_s: Some(range.range_s),
         },
