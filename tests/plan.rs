@@ -197,7 +197,7 @@ fn a_script_of_constructors_is_read_as_its_command_line_would_be() {
     let again =
         folder.stepsim("plan train.py --on 8xh100 --set batch.global=256 --samples 52k --epochs 2").ok();
     assert!(again.contains("overwrote train.plan.json") && again.contains("minutes"), "{again}");
-    folder.write("open.py", &TRL.replace("MODEL = \"Qwen/Qwen3-0.6B\"", "MODEL = pick()"));
+    folder.write("open.py", TRL.replace("MODEL = \"Qwen/Qwen3-0.6B\"", "MODEL = pick()"));
     let error = folder.stepsim("plan open.py --on 8xh100").refused();
     assert!(error.contains("leaves open MODEL (--model-name-or-path)"), "{error}");
 }

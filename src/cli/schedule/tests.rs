@@ -80,7 +80,7 @@ fn a_drawing_in_colours_has_the_same_columns() {
 #[test]
 fn all_schedules_in_one_table() {
     let table = output("--all -p 4 -m 6 --p2p 0.1", PIPE).unwrap();
-    assert_eq!(table.lines().count(), 1 + stepsim_step::schedule::ALL.len() + 3);
+    assert_eq!(table.lines().count(), 1 + stepsim_step::schedule::ALL.len() + 4);
     let some = include_str!("../../../tests/data/schedule-all.txt");
     for line in some.lines() {
         assert!(table.contains(&format!("{line}\n")), "{line}\nis not in\n{table}");

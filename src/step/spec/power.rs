@@ -132,7 +132,7 @@ mod tests {
         }
         let text =
             load::<Device>("h100-sxm", &["power_W=null".into(), "power_cap_W=500".into()]).unwrap_err();
-        assert!(text.to_string().contains("does not say the power that it caps"), "{text}");
+        assert!(text.to_string().contains("has a power cap and no power"), "{text}");
     }
 
     #[test]
