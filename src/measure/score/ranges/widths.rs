@@ -21,7 +21,7 @@ const TURNS: usize = 100;
 const PACE: f64 = 0.5;
 /// So much of its logarithm a factor loses in each turn: several classes share what a step lacks, and a class that its
 /// sources alone made narrow would be too narrow for the next source.
-const DRAWN_BACK: f64 = 0.03;
+const DRAWN_BACK: f64 = 0.01;
 /// Factors are rounded to one part of so many.
 const ROUNDED: f64 = 1e3;
 
