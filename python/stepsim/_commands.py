@@ -82,8 +82,8 @@ def whatif(
     ``topology``: Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1`
         [default: the one the workload names].
     ``settings``: Change a field first: `batch.global=768`, `topology.nodes=16`.
-    ``scale``: A resource so many times as fast (latency: as long): matrix, memory, latency, host, `rank.0-3`, a class
-        of links or kernels.
+    ``scale``: A resource and its factor in speed (latency: in length): matrix, memory, latency, host, `rank.0-3`, a
+        class of links or kernels.
     ``without``: Take away what costs time, or deal it out evenly: tp, cp, ep, pp, dp, h2d, d2h, exposed, bubble,
         imbalance, stage.N (levelled to the others), tail, stragglers, jitter, slow-links, experts, documents, images,
         device-classes, recomputation, interference, full-tier, host, a class of links or kernels.
@@ -140,7 +140,7 @@ def goodput(
     ``settings``: Change a field: `batch.global=768`, `topology.nodes=16`, `reliability.restart.time_s=600`.
     ``reliability``: Interruptions, restarts and checkpoints: the name of a shipped file, or a path that ends in .json.
     ``step_s``: Seconds of a step; nothing is simulated.
-    ``devices``: Devices of the job [default: those of the machine].
+    ``devices``: Devices of the job [default: the machine's].
     ``days``: Days of one run.
     ``runs``: Runs that are drawn.
     ``seed``: Seed of what is drawn.
@@ -193,8 +193,7 @@ def estimate(
     ``settings``: Change a field: `batch.global=768`, `topology.nodes=16`.
     ``rules``: Rooflines, bounds by the machine's axes, and the arithmetic of a whole run too.
     ``tokens``: Tokens of the whole run that `--rules` speaks of [default: 20 for each parameter that a token passes].
-    ``devices``: Devices that the whole run of `--rules` has, each at the pace of the estimate [default: those of the
-        machine].
+    ``devices``: Devices that the whole run of `--rules` has, each at the pace of the estimate [default: the machine's].
 
     Returns: The terms and their sum.
     """
@@ -239,7 +238,7 @@ def replay(
 ) -> dict[str, Any]:
     """Play a measured or imported step again, unchanged, with something faster or slower, or on a machine.
 
-    ``file``: What `stepsim import kineto` or `import chakra` wrote.
+    ``file``: The output of `stepsim import kineto` or `import chakra`.
     ``on``: Play it on this machine: a name, a file, or a simple one like `switch:8,450,1`.
     ``output``: With --on, write the timeline here (.pftrace, .json, .json.gz).
     ``scale``: A factor on the time of a class of work.
@@ -323,7 +322,7 @@ def schedule(
     ``order``: An order of your own, from a JSON file: {"ranks": ["F0 F1 B0 B1", "F0 B0 F1 B1"]}.
     ``durations``: A time for each pass, transfer and what stands around them: a JSON file, or a timeline of a pipeline
         job.
-    ``what_if``: What each class of work, stage and replica costs by being uneven.
+    ``what_if``: Show the cost of unevenness for each class of work, stage and replica.
     ``stages``: Pipeline ranks.
     ``micro_batches``: Micro-batches of a step (dualpipe: of both directions together).
     ``chunks``: Model chunks per rank, where the schedule leaves the choice.
@@ -334,10 +333,10 @@ def schedule(
     ``tw``: Time of the gradients of the weights.
     ``overlap_factor``: Time of a forward and a backward pass overlapped, as a factor on their sum (dualpipe).
     ``p2p``: Delay of a transfer between ranks.
-    ``slow_edge``: What the transfers behind a rank take more, as between two sites: `3:1.5` of 1f1b; the closed form
+    ``slow_edge``: The extra time of transfers behind a rank, as between two sites: `3:1.5` of 1f1b; the closed form
         stands beside.
     ``more_warm_up``: Forwards that the ranks up to the slow edge do more before their first backward.
-    ``sends``: Whether a send holds up its rank.
+    ``sends``: The effect of a send on its rank.
     ``output``: Writes the timeline (.json, .pftrace, each also with .gz).
     ``html``: Writes a page (.html).
 
@@ -564,9 +563,9 @@ def gap(
     """Say which settings or faults explain that a step is slower than it should be, without a profile.
 
     ``words``: Files and shipped names that describe the run, as `stepsim plan` takes them.
-    ``measured``: What was measured: `120TFLOPs` and `7100tok/s` of a device, `38%` of the peak, `4.8s` a step.
+    ``measured``: The measured speed: `120TFLOPs` and `7100tok/s` of a device, `38%` of the peak, `4.8s` a step.
     ``on``: The machine, as `stepsim plan` takes it [default: the one of a workload].
-    ``reference``: What it should be [default: as it is simulated].
+    ``reference``: The expected speed [default: as it is simulated].
     ``batch``: Sequences of a step [default: what the files say].
     ``settings``: Change a field of the workload, or behind `topology.` of the machine.
 

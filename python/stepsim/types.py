@@ -9,17 +9,17 @@ from typing import Any, Literal, Mapping, Optional, TypedDict, Union
 
 
 #: How a run ended.
-Status = Literal["ok", "invalid", "out_of_memory", "deadlock", "failed"]
+RunStatus = Literal["ok", "invalid", "out_of_memory", "deadlock", "failed"]
 
 
 class Head(TypedDict, total=False):
-    """What went in and how it was asked for."""
+    """The inputs and how they were asked for."""
 
     #: Version of the simulator.
     stepsim: str
     #: The command line, empty where the library was called.
     command: list[str]
-    #: What `--set` changed, in order.
+    #: The changes of `--set`, in order.
     settings: list[str]
     #: Seed of what is drawn.
     seed: int
@@ -29,7 +29,7 @@ class Head(TypedDict, total=False):
     model: InputName
     #: The machine, with its references resolved and settings applied.
     topology: InputName
-    #: What was stated and changes nothing about this step.
+    #: The statements that change nothing about this step.
     without_effect: list[Inert]
 
 
@@ -43,7 +43,7 @@ class InputName(TypedDict, total=False):
 
 
 class Inert(TypedDict):
-    """What was stated and has no effect."""
+    """A statement without effect."""
 
     #: The field, an object whose stated fields have none, or a setting as it was given.
     field: str
@@ -52,7 +52,7 @@ class Inert(TypedDict):
 
 
 class JumpedReport(TypedDict):
-    """What was jumped of a step whose schedule repeats itself."""
+    """The jumped turns of a step whose schedule repeats itself."""
 
     #: Micro-batches that were counted and not played.
     micro_batches: int
@@ -62,7 +62,7 @@ class JumpedReport(TypedDict):
     turns: int
 
 
-class Classes(TypedDict):
+class FoldedRanks(TypedDict):
     """How far folding got."""
 
     #: Ranks that were simulated: one of each class.
@@ -103,7 +103,7 @@ class StageReport(_StageReport, total=False):
 
     #: Layers of the model that it computes, in whole or in part.
     layers: int
-    #: What it computes beside them: `embedding`, `head`.
+    #: Its work beside them: `embedding`, `head`.
     ends: list[str]
     #: The part of it for which device memory gave kernels less than they use: copies share its bandwidth.
     slowed_by_memory_s: float
@@ -135,11 +135,11 @@ class TierReport(TypedDict):
 
     #: The highest level.
     peak_bytes: int
-    #: What it can hold.
+    #: The bytes that it can hold.
     capacity_bytes: int
     #: When the peak is first reached.
     peak_at_s: float
-    #: What is resident then: weights, gradients, optimizer, activations, workspace.
+    #: The resident bytes then: weights, gradients, optimizer, activations, workspace.
     by_class: dict[str, int]
 
 
@@ -179,9 +179,9 @@ class WaterfallReport(TypedDict):
 class BarsReport(TypedDict):
     """One waterfall: `mfu` and the shares of all bars sum to 1, the peak."""
 
-    #: What is left of the peak.
+    #: The rest of the peak.
     mfu: float
-    #: What took the rest, in the order of the waterfall.
+    #: The losses, in the order of the waterfall.
     bars: list[BarReport]
 
 
@@ -215,18 +215,18 @@ KernelClassReport = TypedDict(
         "share": float,
         "TFLOPs": float,
         "GBps": float,
-        "bound": "Bound",
+        "bound": "KernelBound",
     },
     total=False,
 )
 
 
-#: What kind of work a kernel does.
+#: The kind of work of a kernel.
 KernelClass = Literal["gemm", "gemm-input-grad", "gemm-weight-grad", "grouped-gemm", "grouped-gemm-input-grad", "grouped-gemm-weight-grad", "attention-gemm", "scan", "scan-backward", "attention-forward", "attention-backward", "softmax", "norm", "norm-backward", "layer-norm-backward", "rotary", "activation", "residual", "reduction", "loss", "embedding", "cast", "cast-transpose", "amax", "transpose", "permute", "unpermute", "router", "top-k", "row-map", "optimizer-fused", "optimizer-multi-tensor", "optimizer-for-each", "gradient-norm", "gradient-clip", "accumulate", "copy", "other"]
 
 
-#: What bounds the kernels of a class: the larger of the parts that they use of the peak and of the memory's
-Bound = Literal["matrix", "memory", "neither"]
+#: The bound of a class's kernels: the larger of the parts that they use of the peak and of the memory's
+KernelBound = Literal["matrix", "memory", "neither"]
 
 
 class _LayerReport(TypedDict):
@@ -273,17 +273,17 @@ class RankReport(_RankReport, total=False):
 
 
 class _Candidate(TypedDict):
-    #: What it is, in words: `rank 3 (×2.85)`, `nic, 12.5 GB/s`, `recomputation: full`.
+    #: Its description: `rank 3 (×2.85)`, `nic, 12.5 GB/s`, `recomputation: full`.
     what: str
     #: How it would be otherwise: `as the others`, `25 GB/s`, `none`.
     otherwise: str
-    #: What sort of thing it is.
+    #: The sort of change.
     kind: CandidateKind
     #: The step with it otherwise.
     step_s: float
-    #: What a mean rank itself does or waits for less then: kernels, its own communication, its host.
+    #: The work or wait that a mean rank itself loses then: kernels, its own communication, its host.
     own_s: float
-    #: What ranks wait less for one another then. Both sum to what the step is shorter.
+    #: The wait that ranks lose for one another then. Both sum to the gain of the step.
     induced_s: float
 
 
@@ -298,7 +298,7 @@ class Candidate(_Candidate, total=False):
     memory_peak_bytes: Optional[int]
 
 
-#: What sort of thing could be otherwise.
+#: The sort of a possible change.
 CandidateKind = Literal["fault", "uneven", "limit", "choice"]
 
 
@@ -314,7 +314,7 @@ class SlowRanks(TypedDict):
 
 
 class CostReport(TypedDict, total=False):
-    """What a step costs."""
+    """The cost of a step."""
 
     #: Dollars for a step, where the devices have a price (`device.price_USD_per_h`).
     step_cost_USD: Optional[float]
@@ -333,7 +333,7 @@ class CostReport(TypedDict, total=False):
 class UseReport(TypedDict):
     """One use of a mean device."""
 
-    #: What it does.
+    #: The use.
     use: Use
     #: How long in a step.
     time_s: float
@@ -341,7 +341,7 @@ class UseReport(TypedDict):
     power_W: float
 
 
-#: What devices do.
+#: The use of devices.
 Use = Literal["products", "memory_bound", "otherwise"]
 
 
@@ -479,14 +479,14 @@ class SamplesReport(TypedDict):
     #: Longest.
     max_s: float
     #: Numbers of samples in ranges of equal width from the shortest to the longest.
-    histogram: list[Bar]
+    histogram: list[HistogramBin]
     #: Pipeline stages on the critical path.
     critical_stages: list[OnPath]
     #: The ranks with the largest shares of it.
     critical_ranks: list[OnPath]
 
 
-class Bar(TypedDict):
+class HistogramBin(TypedDict):
     """A range of step times."""
 
     #: From.
@@ -532,7 +532,7 @@ class _Report(TypedDict):
     #: Completions that the event loop handled.
     events: int
     #: How many ranks were simulated for all.
-    classes: Classes
+    classes: FoldedRanks
     #: Where the time went: mean over all ranks.
     mean: Breakdown
     #: Where the time went: mean over the ranks of each pipeline stage.
@@ -545,7 +545,7 @@ class _Report(TypedDict):
     memory: dict[str, TierReport]
     #: The busiest links, ports and tier bandwidths.
     links: list[LinkReport]
-    #: What the step's length hangs on.
+    #: The critical path, which decides the step's length.
     critical_path: CriticalPathReport
     #: How FLOPs are counted.
     conventions: list[str]
@@ -555,8 +555,8 @@ class Report(_Report, total=False):
     """All readings of one run."""
 
     #: How the run ended; a run without a result has a `FailedReport` instead.
-    status: Status
-    #: What the run was.
+    status: RunStatus
+    #: The head of the run.
     run: Head
     #: The sentence about what the step hangs on: the dearest of `candidates`, and the dearest fault; where none was played
     #: or costs anything, where the critical path runs.
@@ -591,8 +591,8 @@ class Report(_Report, total=False):
     layers: list[LayerReport]
     #: Idle gaps of compute streams by their length: means over all ranks.
     gaps: dict[str, GapReport]
-    #: What could be otherwise, dearest first, by the step played with each otherwise: all faults and unevenness, and as
-    #: many limits and choices as were asked for.
+    #: The possible changes, dearest first, by the step played with each: all faults and unevenness, and as many limits and
+    #: choices as were asked for.
     candidates: list[Candidate]
     #: Limits and choices that were not played.
     candidates_left_out: int
@@ -611,16 +611,16 @@ class Report(_Report, total=False):
 
 
 #: How a run ended.
-RowStatus = Literal["ok", "invalid", "out_of_memory", "deadlock", "failed"]
+RowRunStatus = Literal["ok", "invalid", "out_of_memory", "deadlock", "failed"]
 
 
 class _Row(TypedDict):
     #: Hash of the resolved inputs, of how the point is valued, and of the program's version.
     key: str
-    #: What the point sets.
+    #: The settings of the point.
     settings: dict[str, Any]
     #: How it ended.
-    status: RowStatus
+    status: RowRunStatus
 
 
 class Row(_Row, total=False):
@@ -640,11 +640,11 @@ class Row(_Row, total=False):
     memory_peak_bytes: Optional[int]
     #: Seconds of a mean rank that stood still for communication, by its kind (`tp`, `cp`, `ep`, `pp`, `dp`, `h2d`, ...).
     exposed_s: dict[str, float]
-    #: What was asked for of the step's report, by path.
+    #: The requested fields of the step's report, by path.
     columns: dict[str, Any]
 
 
-#: What is best.
+#: The aim of a search.
 SearchObjective = Literal["time", "tokens_per_device", "cost", "energy", "devices", "memory"]
 
 
@@ -678,9 +678,9 @@ class SearchProof(_SearchProof, total=False):
 class _SearchTrial(TypedDict):
     #: The field.
     path: str
-    #: What it was set to, beside all that was kept before.
+    #: The value that it was set to, beside all values kept before.
     value: Any
-    #: Whether the best has it.
+    #: True if the best has it.
     kept: bool
 
 
@@ -692,7 +692,7 @@ class SearchTrial(_SearchTrial, total=False):
 
 
 class _SearchRankedLayout(TypedDict):
-    #: What the search chose.
+    #: The settings that the search chose.
     settings: dict[str, Any]
     #: All that turns the workload into this one: arguments of `--set`.
     sets: list[str]
@@ -700,12 +700,12 @@ class _SearchRankedLayout(TypedDict):
     closed_form_s: float
     #: Peak of device memory in closed form.
     closed_form_memory_bytes: float
-    #: What it takes for certain: the state that stays, and kept activations at their most.
+    #: The certain part: the state that stays, and kept activations at their most.
     least_memory_bytes: float
     #: Devices of the machine.
     devices: int
     #: How it ended.
-    status: SearchStatus
+    status: SearchRunStatus
 
 
 class SearchRankedLayout(_SearchRankedLayout, total=False):
@@ -727,7 +727,7 @@ class SearchRankedLayout(_SearchRankedLayout, total=False):
     memory_peak_bytes: Optional[int]
     #: Seconds of a mean rank that stood still for communication, by its kind (`tp`, `cp`, `ep`, `pp`, `dp`, `h2d`, ...).
     exposed_s: dict[str, float]
-    #: What was asked for of the step's report, by path.
+    #: The requested fields of the step's report, by path.
     columns: dict[str, Any]
     #: Of the first, and of the two unlike it: how far to trust it.
     advice: Optional[SearchAdvice]
@@ -738,7 +738,7 @@ class SearchRankedLayout(_SearchRankedLayout, total=False):
 
 
 #: How a run ended.
-SearchStatus = Literal["ok", "invalid", "out_of_memory", "deadlock", "failed"]
+SearchRunStatus = Literal["ok", "invalid", "out_of_memory", "deadlock", "failed"]
 
 
 class _SearchAdvice(TypedDict):
@@ -764,9 +764,9 @@ class SearchAdvice(_SearchAdvice, total=False):
 class SearchBarsReport(TypedDict):
     """One waterfall: `mfu` and the shares of all bars sum to 1, the peak."""
 
-    #: What is left of the peak.
+    #: The rest of the peak.
     mfu: float
-    #: What took the rest, in the order of the waterfall.
+    #: The losses, in the order of the waterfall.
     bars: list[SearchBarReport]
 
 
@@ -790,7 +790,7 @@ class SearchBarReport(_SearchBarReport, total=False):
 
 
 class SearchReason(TypedDict):
-    """What a layout spends more (or less) on than the best one."""
+    """The time or memory that a layout spends beyond the best one's (or saves)."""
 
     #: Group of the waterfall, and what of it.
     what: str
@@ -803,9 +803,9 @@ class _SearchReport(TypedDict):
     workload: str
     #: The machine.
     topology: str
-    #: Its devices; of several sizes, those of the best.
+    #: Its devices; of several sizes, the best one's.
     devices: int
-    #: What is best.
+    #: The aim.
     objective: SearchObjective
     #: Layouts of the space.
     points: int
@@ -827,22 +827,22 @@ class _SearchReport(TypedDict):
     closed_form_longest: float
     #: The same of what a step takes at least: 0, or the floor is none.
     floor_longest: float
-    #: What was taken for granted.
+    #: The assumptions.
     assumed: list[str]
     #: The best layouts by the upper end of their ranges, best first.
     ranking: list[SearchRankedLayout]
 
 
 class SearchReport(_SearchReport, total=False):
-    """What a search found."""
+    """The result of a search."""
 
     #: Longest step that counts.
     deadline_s: Optional[float]
-    #: What simulating changed of what the closed form says by itself; absent where nothing fits.
+    #: The differences of the simulated layouts from the closed form; absent where nothing fits.
     simulating: Optional[SearchSimulating]
-    #: What the search would have missed, where every layout was simulated to know it.
+    #: The layouts that the search would have missed, where every layout was simulated to know it.
     proof: Optional[SearchProof]
-    #: What was tried on the best layout, where that was asked for; the first of the ranking has what was kept.
+    #: The trials on the best layout, where they were asked for; the first of the ranking has the values kept.
     refined: list[SearchTrial]
     #: Two that differ from the first in kind: worth measuring beside it.
     unlike: list[SearchRankedLayout]
@@ -851,7 +851,7 @@ class SearchReport(_SearchReport, total=False):
 class WhatIf(TypedDict):
     """A step with changes."""
 
-    #: What was changed: `matrix × 1.1`, `without tp`.
+    #: The change: `matrix × 1.1`, `without tp`.
     what: str
     #: The step, simulated.
     step_time_s: float
@@ -860,17 +860,17 @@ class WhatIf(TypedDict):
 
 
 class _WhatIfCandidate(TypedDict):
-    #: What it is, in words: `rank 3 (×2.85)`, `nic, 12.5 GB/s`, `recomputation: full`.
+    #: Its description: `rank 3 (×2.85)`, `nic, 12.5 GB/s`, `recomputation: full`.
     what: str
     #: How it would be otherwise: `as the others`, `25 GB/s`, `none`.
     otherwise: str
-    #: What sort of thing it is.
+    #: The sort of change.
     kind: WhatIfCandidateKind
     #: The step with it otherwise.
     step_s: float
-    #: What a mean rank itself does or waits for less then: kernels, its own communication, its host.
+    #: The work or wait that a mean rank itself loses then: kernels, its own communication, its host.
     own_s: float
-    #: What ranks wait less for one another then. Both sum to what the step is shorter.
+    #: The wait that ranks lose for one another then. Both sum to the gain of the step.
     induced_s: float
 
 
@@ -885,7 +885,7 @@ class WhatIfCandidate(_WhatIfCandidate, total=False):
     memory_peak_bytes: Optional[int]
 
 
-#: What sort of thing could be otherwise.
+#: The sort of a possible change.
 WhatIfCandidateKind = Literal["fault", "uneven", "limit", "choice"]
 
 
@@ -912,10 +912,10 @@ class WhatIfs(_WhatIfs, total=False):
 class Line(TypedDict):
     """One quantity in both reports; zero where a report does not have it."""
 
-    #: What it belongs to: `step`, `mean of a rank`, `from peak to MFU`, `communication`, `kernels`, `memory`, `stage 3`,
+    #: Its section: `step`, `mean of a rank`, `from peak to MFU`, `communication`, `kernels`, `memory`, `stage 3`,
     #: `layers`.
     section: str
-    #: What it is.
+    #: Its name.
     what: str
     #: In which unit.
     unit: Measure
@@ -925,7 +925,7 @@ class Line(TypedDict):
     b: float
 
 
-#: What unit a line of a comparison has.
+#: The unit of a comparison's line.
 Measure = Literal["seconds", "bytes", "tokens_per_second", "fraction", "count", "dollars", "joules", "watts"]
 
 
@@ -941,7 +941,7 @@ class ComparisonTerm(TypedDict):
 
 
 class ComparisonOwnError(TypedDict):
-    """What a closed form claims and gets wrong."""
+    """The closed form's errors in effects that it claims to cover."""
 
     #: The sum of its terms over the closed form's step: below zero where the form is too long.
     fraction: float
@@ -960,9 +960,9 @@ class ComparisonDifference(TypedDict):
 
     #: Its name: `link contention`.
     name: str
-    #: What was switched.
+    #: The switch.
     switch: str
-    #: What it adds, in picoseconds.
+    #: The time that it adds, in picoseconds.
     picoseconds: int
     #: The same in seconds.
     seconds: float
@@ -970,8 +970,8 @@ class ComparisonDifference(TypedDict):
     percent: float
 
 
-class ComparisonRest(TypedDict):
-    """What no switch explains by itself."""
+class ComparisonRemainder(TypedDict):
+    """The rest that no switch explains by itself."""
 
     #: In picoseconds.
     picoseconds: int
@@ -982,13 +982,13 @@ class ComparisonRest(TypedDict):
 
 
 class ComparisonPair(TypedDict):
-    """Two differences of opposite sign, of which the sum shows less than half of the smaller one."""
+    """Two differences of opposite sign whose sum shows less than half of the smaller one."""
 
     #: Their names.
     names: list[str]
     #: Their seconds.
     seconds: list[float]
-    #: What is left of them in the sum.
+    #: The remainder of them in the sum.
     sum_s: float
 
 
@@ -1003,12 +1003,12 @@ class _ComparisonFormulaReading(TypedDict):
     off: float
     #: Term by term.
     terms: list[ComparisonFormulaTerm]
-    #: What its expressions may name, of this step.
+    #: The quantities of this step that its expressions may name.
     quantities: dict[str, float]
 
 
 class ComparisonFormulaReading(_ComparisonFormulaReading, total=False):
-    """What a formula says of a step."""
+    """A formula's result for a step."""
 
     #: The term that is farthest from the closed form's; none where all are equal.
     farthest: Optional[str]
@@ -1030,7 +1030,7 @@ class ComparisonFormulaTerm(TypedDict):
 
 
 class _Comparison(TypedDict):
-    #: What was compared.
+    #: The subject of the comparison.
     what: str
     #: The rank whose time is read term by term.
     rank: str
@@ -1040,12 +1040,12 @@ class _Comparison(TypedDict):
     simulated_s: float
     #: Both sides term by term; the columns sum to the two step times.
     terms: list[ComparisonTerm]
-    #: What the closed form claims and gets wrong.
+    #: The closed form's errors in effects that it claims to cover.
     own_error: ComparisonOwnError
-    #: What the closed form does not claim.
+    #: The effects that the closed form does not claim.
     effects: list[ComparisonDifference]
-    #: What no switch explains by itself.
-    rest: ComparisonRest
+    #: The rest that no switch explains by itself.
+    rest: ComparisonRemainder
     #: Errors and effects of opposite sign that hide one another.
     pairs: list[ComparisonPair]
     #: Own error, effects and rest: simulation minus closed form, in picoseconds.
@@ -1057,11 +1057,11 @@ class _Comparison(TypedDict):
 class Comparison(_Comparison, total=False):
     """Closed form and simulation of one step."""
 
-    #: What a formula that was brought says of the step.
+    #: The result of the user's formula for the step.
     formula: Optional[ComparisonFormulaReading]
 
 
-#: Which device events count.
+#: The device events that count.
 ProfileWindow = Literal["all", "linked"]
 
 
@@ -1095,7 +1095,7 @@ class _ProfileRankProfile(TypedDict):
     #: The streams.
     streams: list[ProfileStreamProfile]
     #: The longest stretches without computing kernels and copies.
-    gaps: list[ProfileGap]
+    gaps: list[ProfileIdleGap]
     #: Device events whose launch is not in the file.
     without_launch: int
     #: Device events that start before an earlier one on the same stream has ended.
@@ -1105,7 +1105,7 @@ class _ProfileRankProfile(TypedDict):
 
 
 class ProfileRankProfile(_ProfileRankProfile, total=False):
-    """What is said of one rank. Times are of the whole window, which may hold several steps."""
+    """The reading of one rank. Times are of the whole window, which may hold several steps."""
 
     #: Name of the device.
     device: Optional[str]
@@ -1116,8 +1116,8 @@ class ProfileRankProfile(_ProfileRankProfile, total=False):
     #: From the peak to MFU, where a model is given.
     waterfall: Optional[ProfileMeasuredWaterfall]
     #: Of a file with several devices: each.
-    devices_ns: dict[str, ProfileBreakdown]
-    #: What was passed over, and how often.
+    devices_ns: dict[str, ProfileDeviceBreakdown]
+    #: The kinds of events passed over, and their numbers.
     skipped: dict[str, int]
 
 
@@ -1131,18 +1131,18 @@ class _ProfileStepProfile(TypedDict):
     #: Device events launched during it.
     events: int
     #: Their times, in nanoseconds.
-    device_ns: ProfileBreakdown
+    device_ns: ProfileDeviceBreakdown
 
 
 class ProfileStepProfile(_ProfileStepProfile, total=False):
     """A step as its mark on the host says, and the device events that were launched during it."""
 
-    #: Whether they overlap those of a neighbouring step (a loop that works ahead): then `device_ns` is of all that ran in
-    #: the step's period, up to the first device event of the next step.
+    #: True if they overlap a neighbouring step's (a loop that works ahead): then `device_ns` is of all that ran in the
+    #: step's period, up to the first device event of the next step.
     overlaps: bool
 
 
-class ProfileBreakdown(TypedDict):
+class ProfileDeviceBreakdown(TypedDict):
     """Times of a set of device events, in nanoseconds."""
 
     #: From the first start to the last end.
@@ -1177,7 +1177,7 @@ class ProfileKindProfile(TypedDict):
 
 
 class _ProfileClassProfile(TypedDict):
-    #: What they take.
+    #: The resource that they take.
     family: ProfileFamily
     #: How many.
     count: int
@@ -1188,11 +1188,11 @@ class _ProfileClassProfile(TypedDict):
 class ProfileClassProfile(_ProfileClassProfile, total=False):
     """Device events of a class."""
 
-    #: What kind of work they do.
+    #: The kind of their work.
     work: str
 
 
-#: What a device event takes: compute units, links, or the memory of the device.
+#: The resource that a device event takes: compute units, links, or the memory of the device.
 ProfileFamily = Literal["compute", "communication", "memory"]
 
 
@@ -1201,7 +1201,7 @@ class ProfileMeasuredWaterfall(TypedDict):
 
     #: Model FLOPs of all steps in the window over what the device could have done in it.
     mfu: float
-    #: What took the rest, largest first.
+    #: The bars below it, largest first.
     bars: list[ProfileMeasuredBar]
 
 
@@ -1218,14 +1218,14 @@ class ProfileMeasuredBar(TypedDict):
 
 class _ProfileWindows(TypedDict):
     #: Of all device events.
-    all: ProfileBreakdown
+    all: ProfileDeviceBreakdown
 
 
 class ProfileWindows(_ProfileWindows, total=False):
     """Times in nanoseconds over both windows."""
 
     #: Of those whose launch is in the file; left out where that is all or none of them.
-    linked: Optional[ProfileBreakdown]
+    linked: Optional[ProfileDeviceBreakdown]
 
 
 class ProfileStreamProfile(TypedDict):
@@ -1243,7 +1243,7 @@ class ProfileStreamProfile(TypedDict):
     busy_ns: int
 
 
-class ProfileGap(TypedDict):
+class ProfileIdleGap(TypedDict):
     """A stretch without computing kernels and copies."""
 
     #: When it begins, from the start of the window.
@@ -1254,8 +1254,8 @@ class ProfileGap(TypedDict):
     communication_s: float
     #: The rest by cause.
     idle_s: dict[str, float]
-    #: What ended it: `launch late`, `communication`, `event wait`, `queue`, `queued, cause not in the file` where no
-    #: kernel queued behind another waits so long, or `unknown` where the launch is not in the file.
+    #: The event that ended it: `launch late`, `communication`, `event wait`, `queue`, `queued, cause not in the file`
+    #: where no kernel queued behind another waits so long, or `unknown` where the launch is not in the file.
     ended_by: str
     #: The kernel before.
     before: str
@@ -1273,7 +1273,7 @@ class ProfileSkew(TypedDict):
     #: By rank: how it came to collectives.
     ranks: list[ProfileRankSkew]
     #: The matched ones in order of time.
-    rows: list[ProfileRow]
+    rows: list[ProfileSkewedCollective]
 
 
 class _ProfileRankSkew(TypedDict):
@@ -1290,16 +1290,16 @@ class _ProfileRankSkew(TypedDict):
 class ProfileRankSkew(_ProfileRankSkew, total=False):
     """How a rank came to collectives."""
 
-    #: What its clock was ahead of the first rank's, where the clocks differ.
+    #: The lead of its clock over the first rank's, where the clocks differ.
     clock_offset_s: Optional[float]
 
 
-class _ProfileRow(TypedDict):
+class _ProfileSkewedCollective(TypedDict):
     #: As the profiler names it.
     name: str
     #: Its process group.
     group: str
-    #: Its first start, from that of the first row.
+    #: Its first start, from the start of the first row.
     first_s: float
     #: Last start − first start.
     skew_s: float
@@ -1309,7 +1309,7 @@ class _ProfileRow(TypedDict):
     last_rank: int
 
 
-class ProfileRow(_ProfileRow, total=False):
+class ProfileSkewedCollective(_ProfileSkewedCollective, total=False):
     """A matched collective."""
 
     #: Bytes of the whole buffer of a rank.
@@ -1317,7 +1317,7 @@ class ProfileRow(_ProfileRow, total=False):
 
 
 class _ProfileReport(TypedDict):
-    #: Which device events the times in seconds are of.
+    #: The device events of the times in seconds.
     window: ProfileWindow
     #: One a rank, in order of their numbers.
     ranks: list[ProfileRankProfile]
