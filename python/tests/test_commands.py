@@ -13,6 +13,8 @@ import stepsim
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DATA = ROOT / "examples" / "data"
 RANKS = [DATA / "rank0.json.gz", DATA / "rank1.json.gz"]
+# What these two profiles are of, as examples/data/make.sh says.
+AS_MEASURED = {"parallelism.data": 2, "batch.global": 8, "model.layers": 4}
 MATMUL = "A[I_X,J] B[J,K_Y] -> C[I_X,K_Y]"
 
 #: A call of each function, and the words of the command that writes the same.
@@ -65,10 +67,10 @@ CALLS = {
         ["calibrate", "gpt2-8", "--measured", "0.55s", "-o", "-"],
     ),
     "learn": (
-        lambda: stepsim.learn(RANKS, "tiny-4", "switch:2,100,1", settings={"parallelism.pipeline.size": 2}),
+        lambda: stepsim.learn(RANKS, "gpt2-8", "switch:2,450,1", settings=AS_MEASURED),
         [
-            "learn", *RANKS, "--workload", "tiny-4", "-t", "switch:2,100,1", "--set", "parallelism.pipeline.size=2",
-            "-o", "-",
+            "learn", *RANKS, "--workload", "gpt2-8", "-t", "switch:2,450,1",
+            *(f"--set={path}={value}" for path, value in AS_MEASURED.items()), "-o", "-",
         ],
     ),
     "kernels": (
