@@ -152,9 +152,8 @@ pub fn check_messages(name: &str, machine: &Machine) {
 
 /// Algorithms reckon with the latency of one pair: the farthest pair of a group may have a switch more between it.
 const SHORT: f64 = 0.95;
-/// The formula of a collective is as near to its play: a reduction in a switch whose links are half duplex is 28 % off,
-/// as its formula has the two ways of every chunk in turn.
-const OFF: f64 = 0.3;
+/// The formula of a collective is as near to its play.
+const OFF: f64 = 0.25;
 
 /// Ring attention over nodes: one message of each border crosses, on one adapter of eight.
 #[test]

@@ -224,6 +224,8 @@ pub struct Geometry {
     pub ports: u32,
     /// Between members of one node (on a torus: between neighbours).
     pub intra: NeighbourLink,
+    /// The same while nothing comes back: faster where both directions share a link.
+    pub one_way: NeighbourLink,
     /// Between counterparts on different nodes; equal to `intra` for a group within one node. Over several sites:
     /// what an algorithm that does not tell them apart has to reckon with: the long way, and a share of its link as
     /// if all sent; over uplinks that limit, their share.
@@ -250,6 +252,7 @@ impl Geometry {
             per_node: n,
             ports: n,
             intra: class,
+            one_way: class,
             inter: class,
             alone: class,
             uplinks: None,
@@ -298,7 +301,7 @@ impl Geometry {
             rate: (class.rate as f64 / crowd).round() as u64,
             ..class
         };
-        Geometry { intra: self.intra, sites: self.sites, ..self.with(share) }
+        Geometry { intra: self.intra, one_way: self.one_way, sites: self.sites, ..self.with(share) }
     }
     /// The same links, of whose latency a part is paid.
     pub(super) fn hurried(&self, part: f64) -> Geometry {
@@ -312,8 +315,8 @@ impl Geometry {
         let sites = self.sites.map(|s| SiteLinks { within: change(s.within), across: change(s.across), ..s });
         let uplinks =
             self.uplinks.map(|u| Uplinks { within: change(u.within), across: change(u.across), ..u });
-        let [intra, inter, alone] = [self.intra, self.inter, self.alone].map(change);
-        Geometry { intra, inter, alone, uplinks, sites, ..self.clone() }
+        let [intra, one_way, inter, alone] = [self.intra, self.one_way, self.inter, self.alone].map(change);
+        Geometry { intra, one_way, inter, alone, uplinks, sites, ..self.clone() }
     }
     /// Between counterparts on two nodes that are neighbours in the network.
     pub(super) fn near(&self) -> NeighbourLink {
@@ -415,6 +418,7 @@ pub(super) fn measure(
     // Whoever sends to one neighbour receives from another: a link of half duplex carries both.
     let both = [(devices[0], devices[in_first.min(2) - 1]), (devices[in_first.min(2) - 1], devices[0])];
     let inside = if in_first > 1 { Some(probe.together(both.into_iter())?) } else { None };
+    let one_way = if in_first > 1 { Some(probe.one(devices[0], devices[1])?) } else { None };
     let across = if nodes > 1 {
         // Every member of the first node sends to its counterpart on the next: shared ports show as crossings.
         let pairs = (0..in_first).map(|i| (devices[i], devices[(i + in_first).min(n as usize - 1)]));
@@ -423,6 +427,7 @@ pub(super) fn measure(
         None
     };
     let intra = inside.or(across).unwrap_or_default();
+    let one_way = one_way.unwrap_or(intra);
     let mut inter = across.unwrap_or(intra);
     let of_site = site_size(net, &devices);
     let uplinks = match across {
@@ -453,7 +458,8 @@ pub(super) fn measure(
         other => other.clone(),
     };
     let ports = ports(net, &devices[..in_first]);
-    let geometry = Geometry { size: n, nodes, per_node, ports, intra, inter, alone, uplinks, sites, fabric };
+    let geometry =
+        Geometry { size: n, nodes, per_node, ports, intra, one_way, inter, alone, uplinks, sites, fabric };
     Ok(GroupLayout { devices, geometry })
 }
 
@@ -540,6 +546,7 @@ fn measure_torus(
         per_node: devices.len() as u32,
         ports: devices.len() as u32,
         intra: class,
+        one_way: class,
         inter: class,
         alone,
         uplinks: None,

@@ -7,6 +7,9 @@
 //!
 //! All-gather and reduce-scatter are one half: `α + S/B`, no gain over a ring but in latency.
 //!
+//! One half by itself carries `S` one way and `S/n` the other. Where both ways share a link it takes
+//! `max(S/B₁, (1+1/n)·S/2B)`, with `B₁` a port's rate while nothing comes back and `B` its rate while both ways are used.
+//!
 //! Source: NCCL `src/transport/nvls.cc`, NVLink SHARP (Hot Chips 2022).
 
 use super::algorithm::Algorithm;
@@ -42,10 +45,12 @@ impl Algorithm for Nvls {
     }
     fn closed_form(&self, t: &Transfer, g: &Geometry, chunks: u32) -> f64 {
         let (n, k, bytes) = (f64::from(g.size), f64::from(chunks), t.bytes as f64);
+        let both_ways = (1.0 + 1.0 / n) * bytes;
+        let half_s = (bytes / g.one_way.bandwidth()).max(0.5 * both_ways / g.intra.bandwidth());
         if t.op == Op::AllReduce {
-            g.intra.time(k + 1.0, (1.0 + 1.0 / n) * bytes + (1.0 - 1.0 / n) * bytes / k)
+            g.intra.time(k + 1.0, both_ways * (k - 1.0) / k) + 2.0 * half_s / k
         } else {
-            g.intra.time(1.0, bytes)
+            g.intra.alpha() + half_s
         }
     }
     fn phases(&self, t: &Transfer, g: &Geometry, chunks: u32) -> Vec<RoundGroup> {
