@@ -133,8 +133,9 @@ fn loss_workspace(shard: &Shard) -> f64 {
         // One kernel, which writes the gradient over the logits; so do many eager stacks (llm-foundry takes
         // flash-attn's).
         KernelFusion::Full | KernelFusion::None => 0.0,
-        // Megatron-LM, tensor_parallel/cross_entropy.py, and nanotron after it: the 16-bit logits and their fp32
-        // copy; the exponential is written over that copy less its maximum, and saved.
+        // Megatron-LM, megatron/core/tensor_parallel/cross_entropy.py: the 16-bit logits and their fp32 copy; the
+        // exponential is written over that copy less its maximum, and saved. nanotron (tensor_parallel/functional.py)
+        // subtracts the maximum out of place: 4 bytes more while it does, which are not in here.
         KernelFusion::Partial | KernelFusion::PartialAccumulating => 6.0,
     }
 }
