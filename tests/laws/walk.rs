@@ -78,7 +78,9 @@ fn laws_hold_wherever_the_walk_leads() {
             Err(law) => broken.push(format!("draw {i}: {law}\n  stepsim run {}", document.command)),
         }
     }
-    println!("{played} played, {full} of the draws out of memory, {large} too large, {refused} fields refused");
+    println!(
+        "{played} played, {full} of the draws out of memory, {large} too large, {refused} fields refused"
+    );
     forms.sort_by(|a, b| a.0.total_cmp(&b.0));
     forms
         .iter()
