@@ -119,8 +119,8 @@ fn text(report: &KneeReport) -> String {
     }
     text += &format!("{rows}\n");
     if report.knees.iter().any(|knee| knee.value.is_none()) {
-        text += "\nno border: all or none of the range is enough, and the step is at its upper end; give another with --field \
-                 PATH=FROM:TO\n";
+        text += "\nno border: all or none of the range is enough, and the step is at its upper end; give another with \
+                 --field PATH=FROM:TO\n";
     }
     text
 }

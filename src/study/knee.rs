@@ -5,11 +5,11 @@
 //! ends:    both are played; where one is enough and the other is not, the border lies between them
 //! halving: the middle (of the logarithms) is played until both sides of the border lie within `precision`, or 1
 //! ```
-//! A value is enough where the condition holds. Its words: `step` in seconds, `mfu`, `stall` (the share of the step for
-//! which the mean rank stands still for copies between its device and other tiers), and any path of a report. `1%` is
-//! 0.01; `1.02x` is 1.02 times the best step: of a bandwidth the step where it is 1,000 times the upper end, so that
-//! nobody waits for it; of another field the shorter of the steps at the two ends. The same is asked of the closed form,
-//! where it knows the words.
+//! A value is enough where the condition holds. Its words: `step` in seconds, `mfu`, `stall` (the share of the step
+//! for which the mean rank stands still for copies between its device and other tiers), and any path of a report. `1%`
+//! is 0.01; `1.02x` is 1.02 times the best step: of a bandwidth the step where it is 1,000 times the upper end, so
+//! that nobody waits for it; of another field the shorter of the steps at the two ends. The same is asked of the
+//! closed form, where it knows the words.
 //!
 //! Hazard: one border is found. Where what is enough has holes (a size that no longer divides), others stay unseen.
 

@@ -8,7 +8,8 @@
 //! All-gather and reduce-scatter are one half: `α + S/B`, no gain over a ring but in latency.
 //!
 //! One half by itself carries `S` one way and `S/n` the other. Where both ways share a link it takes
-//! `max(S/B₁, (1+1/n)·S/2B)`, with `B₁` a port's rate while nothing comes back and `B` its rate while both ways are used.
+//! `max(S/B₁, (1+1/n)·S/2B)`, with `B₁` a port's rate while nothing comes back and `B` its rate while both ways are
+//! used.
 //!
 //! Source: NCCL `src/transport/nvls.cc`, NVLink SHARP (Hot Chips 2022).
 
