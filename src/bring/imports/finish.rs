@@ -260,9 +260,10 @@ impl WorkloadDraft {
             let steps = self.variable("accumulation").unwrap_or(1).max(1) as f64;
             let pieces = self.variable("pipeline_micro_batches").unwrap_or(1).max(1) as f64;
             let micro = per_device.map(|b| b * others / steps / pieces);
-            self.put("batch.micro_batch", micro.map_or(1.into(), |m| whole(m.max(1.0))));
+            let usual = self.variable("usual_micro_batch").unwrap_or(1);
+            self.put("batch.micro_batch", micro.map_or(usual.into(), |m| whole(m.max(1.0))));
             if micro.is_none() {
-                self.assumed.push("batch.micro_batch = 1: the file does not say".to_string());
+                self.assumed.push(format!("batch.micro_batch = {usual}: the file does not say"));
             }
         }
         let micro = self.degree("batch.micro_batch");

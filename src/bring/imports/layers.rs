@@ -67,8 +67,11 @@ impl WorkloadDraft {
             _ => None,
         };
         let Some((first, every)) = list.as_deref().and_then(regular) else {
-            self.assumed.push(format!("experts in every layer: {given} is no pattern that is followed"));
-            return;
+            return self.doubt(
+                "expert_layers",
+                given,
+                "no pattern that is followed: experts in every layer here",
+            );
         };
         self.put("model.moe.first_dense_layers", first.into());
         self.put("model.moe.every_layers", every.into());

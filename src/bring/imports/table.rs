@@ -261,7 +261,13 @@ impl FormatTable {
         let longer =
             |name: &str, known: &str| name.strip_prefix(known).is_some_and(|rest| rest.starts_with('_'));
         let near = |name: &str, known: &str| one_letter_off(name, known) || longer(name, known);
-        self.names().filter(changes).find(|known| said.iter().any(|name| near(name, known)))
+        // A pattern that says more of the name than a near word does knows it.
+        let fitting =
+            |pattern: &&String| pattern.contains('*') && said.iter().any(|name| fits(pattern, name));
+        let known_to =
+            self.arguments.keys().filter(fitting).map(|pattern| pattern.len() - 1).max().unwrap_or(0);
+        let more = |known: &&str| known.len() >= known_to;
+        self.names().filter(changes).filter(more).find(|known| said.iter().any(|name| near(name, known)))
     }
 
     /// The meaning of an argument of exactly this name, or of one whose last part it is.

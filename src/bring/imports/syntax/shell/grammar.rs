@@ -272,6 +272,16 @@ impl ShellParser {
     }
 
     fn each(&mut self) -> ShellCommand {
+        if let Some(ShellToken::Sum(sums)) = self.tokens.get(self.at) {
+            let sums: Vec<ShellCommand> =
+                sums.split(';').map(|sum| ShellCommand::Sum(sum.to_string())).collect();
+            self.at += 1;
+            let mut body = self.body();
+            let [first, holds, next] = &sums[..] else { return ShellCommand::Group(body) };
+            body.push(next.clone());
+            let turns = ShellCommand::While { until: false, condition: vec![holds.clone()], body };
+            return ShellCommand::Group(vec![first.clone(), turns]);
+        }
         let name = self.keyword().unwrap_or_default().to_string();
         self.at += 1;
         self.lines();

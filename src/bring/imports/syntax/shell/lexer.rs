@@ -23,6 +23,8 @@ pub(super) enum WordPiece {
     Sum(String),
     /// The output of a command: unknown, since nothing is executed.
     Output,
+    /// The output of `echo "TEXT"`, behind `IFS=C;` with that character between words.
+    Echo(String, char),
 }
 
 /// `$NAME` or `${NAME...}`.
@@ -89,6 +91,18 @@ pub(super) fn tokens(text: &str) -> Result<Vec<ShellToken>, SpecError> {
 /// The pieces of a text as if it stood in double quotes.
 pub(super) fn quoted(text: &str) -> Word {
     ShellLexer::of(text).inside(None).unwrap_or_default()
+}
+
+/// The piece of a command that only prints a text in quotes.
+fn echo(command: &str) -> Option<WordPiece> {
+    let (before, text) = command.split_once("echo ")?;
+    let text = text.trim().strip_prefix('"')?.strip_suffix('"')?;
+    let separator = match before.trim().strip_prefix("IFS=") {
+        None if before.trim().is_empty() => ' ',
+        None => return None,
+        Some(set) => set.strip_suffix(';')?.trim_matches(['\'', '"']).chars().next()?,
+    };
+    (!text.contains(['"', '|', '`'])).then(|| WordPiece::Echo(text.to_string(), separator))
 }
 
 struct ShellLexer<'a> {
@@ -304,8 +318,7 @@ impl<'a> ShellLexer<'a> {
             return Ok(WordPiece::Sum(self.until(2)));
         }
         if self.chars.next_if_eq(&'(').is_some() {
-            self.until(1);
-            return Ok(WordPiece::Output);
+            return Ok(echo(&self.until(1)).unwrap_or(WordPiece::Output));
         }
         if self.chars.next_if_eq(&'{').is_some() {
             return Ok(WordPiece::Variable(Variable::of(&self.braces()), quoted));

@@ -221,6 +221,14 @@ impl Player {
             }
             _ => {}
         }
+        if let (Some("-v"), Some(name), [_, _, _, format, text]) =
+            (words.get(1).and_then(plain), words.get(2).and_then(plain), words)
+            && program == "printf"
+        {
+            let text = self.text(format).replacen("%s", &self.text(text), 1);
+            self.variables.insert(name.to_string(), vec![text]);
+            return Some(true);
+        }
         let end = words.iter().position(|word| plain(word) == Some(HERE)).unwrap_or(words.len());
         let fields: Vec<String> = words[..end].iter().flat_map(|word| self.fields(word)).collect();
         if let Some(body) = self.functions.get(program).cloned()
@@ -323,6 +331,7 @@ impl Player {
                 WordPiece::Variable(variable, _) => self.value(variable).join(" "),
                 WordPiece::Sum(sum) => self.sum(sum).map_or_else(|| UNKNOWN.to_string(), |n| n.to_string()),
                 WordPiece::Output => UNKNOWN.to_string(),
+                WordPiece::Echo(text, between) => self.text(&quoted(text)).replace(' ', &between.to_string()),
             };
             self.written += part.len();
             whole += &part;
@@ -409,6 +418,11 @@ impl Player {
         if !says_something(&text) {
             return None;
         }
-        sum::evaluate(&text, &|name| self.variables.get(name)?.first()?.trim().parse().ok())
+        let value_of = |name: &str| self.variables.get(name)?.first()?.trim().parse().ok();
+        let Some((name, value)) = sum::assigned(&text, &value_of) else {
+            return sum::evaluate(&text, &value_of);
+        };
+        self.variables.insert(name.to_string(), vec![value.to_string()]);
+        Some(value)
     }
 }

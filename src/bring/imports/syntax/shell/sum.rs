@@ -11,6 +11,22 @@ pub(super) fn evaluate(text: &str, value_of: &dyn Fn(&str) -> Option<i64>) -> Op
     sum.rest.trim().is_empty().then_some(value)
 }
 
+/// The variable that a sum sets (`i = 0`, `i++`, `i += 2`), and its value.
+pub(super) fn assigned<'a>(text: &'a str, value_of: &dyn Fn(&str) -> Option<i64>) -> Option<(&'a str, i64)> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
+    let (name, rest) = text.split_at(end);
+    let before = || value_of(name);
+    let value = match rest.trim_start() {
+        "++" => before()? + 1,
+        "--" => before()? - 1,
+        rest if rest.starts_with("+=") => before()? + evaluate(&rest[2..], value_of)?,
+        rest if rest.starts_with('=') && !rest.starts_with("==") => evaluate(&rest[1..], value_of)?,
+        _ => return None,
+    };
+    Some((name, value))
+}
+
 struct Sum<'a> {
     rest: &'a str,
     value_of: &'a dyn Fn(&str) -> Option<i64>,
