@@ -339,7 +339,7 @@ fn a_matrix_of_nvidia_smi_becomes_a_machine() {
     use stepsim::bring::nvidia_smi::{NodeRates, machine};
     let path = file("nvidia-smi-hgx-h100.txt");
     let text = std::fs::read_to_string(&path).unwrap();
-    let rates = NodeRates { nvlink_gbps: 25.0, pcie_gbps: 20.0, nic_gbps: 50.0, nodes: 2 };
+    let rates = NodeRates { nvlink_gbps: Some(25.0), pcie_gbps: 20.0, nic_gbps: 50.0, nodes: 2 };
     let (made, assumed) = machine(&text, "topo.txt", "h100-sxm", &rates).unwrap();
     assert_eq!(made["node"]["devices"], 4);
     assert_eq!(made["node"]["scale_up"]["switch"]["link"]["bandwidth_GBps_per_direction"], 450.0);
@@ -387,12 +387,90 @@ fn a_matrix_of_nvidia_smi_becomes_a_machine() {
     assert!(stepsim::step::topology::Machine::load(out.to_str().unwrap(), &[]).unwrap().1.devices() == 8);
 }
 
+/// What `rocm-smi --showtopo` and NCCL's topology file say becomes the same kinds of machines; trays of a GB200 meet in
+/// the switches of their rack.
+#[test]
+fn nodes_of_amd_of_nccl_and_trays_become_machines() {
+    use stepsim::bring::imports::{FileKind, recognise};
+    use stepsim::bring::nvidia_smi::{NodeRates, machine};
+    use stepsim::step::spec::{Topology, from_value};
+    let rates = NodeRates { nvlink_gbps: None, pcie_gbps: 20.0, nic_gbps: 50.0, nodes: 1 };
+    let made = |text: &str, device: &str, nodes: u32| {
+        let rates = NodeRates { nodes, ..rates.clone() };
+        let (made, assumed) = machine(text, "topo", device, &rates).expect("a machine");
+        from_value::<Topology>(made.clone(), "machine".into(), "topo".into(), &[]).expect("it loads");
+        (made, assumed)
+    };
+    let table = |heading: &str, word: &dyn Fn(usize, usize) -> &'static str| {
+        let rows =
+            (0..4).map(|i| format!("GPU{i} {}", (0..4).map(|j| word(i, j)).collect::<Vec<_>>().join(" ")));
+        format!("==== {heading} ====\n GPU0 GPU1 GPU2 GPU3\n{}\n\n", rows.collect::<Vec<_>>().join("\n"))
+    };
+    let own = |i: usize, j: usize, other: &'static str| if i == j { "0" } else { other };
+    let rocm = |pair: &dyn Fn(usize, usize) -> &'static str| {
+        let hops = table("Hops between two GPUs", &|i, j| own(i, j, "1"));
+        let types = table("Link Type between two GPUs", &|i, j| own(i, j, pair(i, j)));
+        let nodes: String = (0..4).map(|i| format!("GPU[{i}] : (Topology) Numa Node: {}\n", i / 2)).collect();
+        format!("{hops}{types}==== Numa Nodes ====\n{nodes}")
+    };
+    let whole = rocm(&|_, _| "XGMI");
+    assert_eq!(recognise(whole.as_bytes()), Some(FileKind::NvidiaSmi));
+    let (mesh, _) = made(&whole, "mi300x", 1);
+    assert_eq!(mesh["node"]["scale_up"]["full_mesh"]["link"]["bandwidth_GBps_per_direction"], 48.0, "{mesh}");
+    let (pairs, _) = made(&rocm(&|i, j| if i / 2 == j / 2 { "XGMI" } else { "PCIE" }), "mi300x", 1);
+    let links = pairs["graph"]["links"].as_array().expect("links");
+    let of = |gbps: f64| links.iter().filter(|l| l["link"]["bandwidth_GBps_per_direction"] == gbps).count();
+    assert_eq!(of(48.0), 2, "two pairs: {links:?}");
+    let wrong = machine(&rocm(&|_, _| "WIFI"), "topo", "mi300x", &rates).unwrap_err().to_string();
+    assert!(wrong.contains("`WIFI`"), "{wrong}");
+
+    let gpu = |i: usize, links: &str| {
+        format!(
+            r#"<pci busid="0000:{i}0:00.0" class="0x060400"><pci busid="0000:{i}1:00.0"><gpu dev="{i}" sm="90">{links}</gpu></pci>
+            <pci busid="0000:{i}2:00.0"><nic><net name="mlx5_{i}" speed="200000"/></nic></pci></pci>"#
+        )
+    };
+    let system = |links: &dyn Fn(usize) -> String| {
+        let half = |at: usize| (2 * at..2 * at + 2).map(|i| gpu(i, &links(i))).collect::<String>();
+        format!(
+            r#"<system version="1"><cpu numaid="0">{}</cpu><cpu numaid="1">{}</cpu></system>"#,
+            half(0),
+            half(1)
+        )
+    };
+    let switched = system(&|_| {
+        r#"<nvlink target="0000:05:00.0" count="5" tclass="0x068000"/><nvlink target="0000:06:00.0" count="13" tclass="0x068000"/>"#.into()
+    });
+    assert_eq!(recognise(switched.as_bytes()), Some(FileKind::NvidiaSmi));
+    let (node, assumed) = made(&switched, "h100-sxm", 2);
+    assert_eq!(node["node"]["scale_up"]["switch"]["link"]["bandwidth_GBps_per_direction"], 450.0);
+    assert_eq!(
+        node["node"]["nics"]["link"]["bandwidth_GBps_per_direction"], 25.0,
+        "200 Gb/s, as the file says"
+    );
+    assert!(assumed.iter().any(|what| what.contains("at the GPUs' own PCIe switches")), "{assumed:?}");
+    let direct =
+        |i: usize| format!(r#"<nvlink target="0000:{}1:00.0" count="12" tclass="0x030200"/>"#, i ^ 1);
+    let (pairs, _) = made(&system(&direct), "a100-sxm-80", 1);
+    let links = pairs["graph"]["links"].as_array().expect("links");
+    assert_eq!(links.iter().filter(|l| l["link"]["bandwidth_GBps_per_direction"] == 300.0).count(), 2);
+    assert!(machine("<system><cpu></cpu></system>", "topo", "h100-sxm", &rates).is_err());
+
+    let tray = "GPU0 GPU1 GPU2 GPU3 NIC0 NIC1 NIC2 NIC3 CPU Affinity\nGPU0 X NV18 NV18 NV18 PIX SYS SYS SYS\n\
+                GPU1 NV18 X NV18 NV18 SYS PIX SYS SYS\nGPU2 NV18 NV18 X NV18 SYS SYS PIX SYS\n\
+                GPU3 NV18 NV18 NV18 X SYS SYS SYS PIX\n";
+    let (racks, _) = made(tray, "gb200", 36);
+    assert_eq!((&racks["node"]["devices"], &racks["nodes"]), (&72.into(), &2.into()));
+    assert_eq!(racks["node"]["scale_up"]["switch"]["link"]["bandwidth_GBps_per_direction"], 900.0);
+    assert_eq!(racks["node"]["nics"]["shared_by"], 1);
+}
+
 /// NVLinks without a switch lead from GPU to GPU: as many at each as the device has. Bridges between pairs are drawn.
 #[test]
 fn nvlinks_without_a_switch_are_a_mesh_or_pairs() {
     use stepsim::bring::nvidia_smi::{NodeRates, machine};
     use stepsim::step::spec::{Topology, from_value};
-    let rates = NodeRates { nvlink_gbps: 25.0, pcie_gbps: 20.0, nic_gbps: 50.0, nodes: 1 };
+    let rates = NodeRates { nvlink_gbps: Some(25.0), pcie_gbps: 20.0, nic_gbps: 50.0, nodes: 1 };
     let matrix = |gpus: usize, word: &dyn Fn(usize, usize) -> String| {
         let head: String = (0..gpus).map(|i| format!("GPU{i} ")).collect();
         let rows = (0..gpus).map(|i| {

@@ -10,9 +10,11 @@ pub mod hugging_face;
 mod import;
 pub mod imports;
 pub mod nccl_tests;
+mod nccl_topology;
 pub mod nvidia_smi;
 mod nvidia_smi_graph;
 mod nvidia_smi_matrix;
+mod rocm_smi;
 pub mod training_log;
 
 pub use foreign::{USUAL_BATCH, read_other_software};

@@ -29,8 +29,16 @@ pub fn machine(
     rates: &NodeRates,
 ) -> Result<(Value, Vec<String>), SpecError> {
     let matrix = ConnectionMatrix::read(text, file)?;
-    let gpus = matrix.gpus;
     let mut assumed = Vec::new();
+    let known = links_of(device);
+    let nvlink_gbps = rates.nvlink_gbps.or(known.map(|(_, gbps)| gbps)).unwrap_or(NVLINK_GBPS);
+    let nic_gbps = matrix.nic_gbps.unwrap_or(rates.nic_gbps);
+    let rates = &NodeRates { nvlink_gbps: Some(nvlink_gbps), nic_gbps, ..rates.clone() };
+    let (trays, rates) = &trays_of(device, &matrix, rates);
+    if *trays > 1 {
+        assumed.push(format!("{trays} trays of {} GPUs share the NVLink switches of a rack", matrix.gpus));
+    }
+    let gpus = matrix.gpus * *trays as usize;
     let hardware = match least_memory_mib(text) {
         Some(mib) => {
             assumed.push(format!("{mib} MiB of memory a GPU, the total that nvidia-smi shows"));
@@ -55,22 +63,22 @@ pub fn machine(
                 assumed.push(format!("no NVLinks: each GPU has a PCIe port of {} GB/s", rates.pcie_gbps));
                 scale_up(rates.pcie_gbps)
             }
-            links if nvlinks_of(device).is_some_and(|most| all <= most) => {
+            links if known.is_some_and(|(most, _)| all <= most) => {
                 assumed.push(format!(
                     "{links} NVLinks of {} GB/s a direction from each GPU to each other, without a switch: {all} at \
                      each",
-                    rates.nvlink_gbps
+                    nvlink_gbps
                 ));
                 json!({"full_mesh": {"link": {
-                    "bandwidth_GBps_per_direction": f64::from(links) * rates.nvlink_gbps, "latency_us": 1,
+                    "bandwidth_GBps_per_direction": f64::from(links) * nvlink_gbps, "latency_us": 1,
                 }}})
             }
             links => {
                 assumed.push(format!(
                     "{links} NVLinks of {} GB/s a direction at each GPU, through a switch",
-                    rates.nvlink_gbps
+                    nvlink_gbps
                 ));
-                scale_up(f64::from(links) * rates.nvlink_gbps)
+                scale_up(f64::from(links) * nvlink_gbps)
             }
         };
         assumed.push("1 us from GPU to GPU".to_owned());
@@ -88,6 +96,7 @@ pub fn machine(
     }
     if rates.nodes > 1 {
         let (nics, near) = matrix.adapters();
+        let nics = nics * *trays as usize;
         let (shared_by, bundle) = match nics {
             0 => {
                 return Err(wrong(file, "shows no network adapter".into())
@@ -109,27 +118,45 @@ pub fn machine(
     Ok((machine, assumed))
 }
 
-/// NVLinks of a device by its name (NVIDIA's data sheets); where they are not known a switch is taken.
-fn nvlinks_of(device: &str) -> Option<u32> {
+/// Of one NVLink of a device that is not known, a direction.
+const NVLINK_GBPS: f64 = 25.0;
+
+/// Links of a device by its name, and what each carries in a direction: NVLinks (NVIDIA's data sheets), or xGMI links,
+/// of which 3/4 are left behind checks and protocol (AMD: RCCL bandwidth and xGMI on MI300X, 2025). Where they are not
+/// known a switch is taken.
+fn links_of(device: &str) -> Option<(u32, f64)> {
     let links = [
-        ("v100", 6),
-        ("p100", 4),
-        ("a100", 12),
-        ("a800", 8),
-        ("a30", 4),
-        ("a40", 4),
-        ("a6000", 4),
-        ("3090", 4),
-        ("h800", 8),
-        ("h100", 18),
-        ("h200", 18),
-        ("h20", 18),
-        ("gh200", 18),
-        ("b200", 18),
-        ("b300", 18),
+        ("v100", (6, 25.0)),
+        ("p100", (4, 20.0)),
+        ("a100", (12, 25.0)),
+        ("a800", (8, 25.0)),
+        ("a30", (4, 25.0)),
+        ("a40", (4, 14.06)),
+        ("a6000", (4, 14.06)),
+        ("3090", (4, 14.06)),
+        ("h800", (8, 25.0)),
+        ("h100", (18, 25.0)),
+        ("h200", (18, 25.0)),
+        ("h20", (18, 25.0)),
+        ("b200", (18, 50.0)),
+        ("b300", (18, 50.0)),
+        ("mi300", (7, 48.0)),
+        ("mi325", (7, 48.0)),
+        ("mi35", (7, 57.4)),
     ];
     let name = device.to_ascii_lowercase();
     links.iter().find(|(part, _)| name.contains(part)).map(|(_, links)| *links)
+}
+
+/// Trays whose GPUs meet in the switches of one rack, and what is left of the nodes: up to 18 trays of four GPUs of a
+/// GB200 or GB300 NVL72 (its data sheet), which print a matrix each.
+fn trays_of(device: &str, matrix: &ConnectionMatrix, rates: &NodeRates) -> (u32, NodeRates) {
+    const TRAYS: u32 = 18;
+    let name = device.to_ascii_lowercase();
+    let in_rack = (name.contains("gb200") || name.contains("gb300")) && matrix.nvlinks() == Some(TRAYS);
+    let trays =
+        if in_rack { (1..=TRAYS).rev().find(|n| rates.nodes.is_multiple_of(*n)).unwrap_or(1) } else { 1 };
+    (trays, NodeRates { nodes: rates.nodes / trays, ..rates.clone() })
 }
 
 /// The least total of the GPUs in what plain `nvidia-smi` prints (`4MiB / 81559MiB`), in MiB; nothing where no such

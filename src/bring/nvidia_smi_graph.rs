@@ -27,10 +27,14 @@ pub(super) fn graph(
         drawing.node(matrix, device, rates, node);
     }
     let assumed = vec![
-        format!("NVLinks of {} GB/s a direction, from GPU to GPU as the matrix has them", rates.nvlink_gbps),
+        format!("links of {} GB/s a direction, from GPU to GPU as the matrix has them", link_gbps(rates)),
         format!("PCIe of {} GB/s at each GPU, each PCIe switch and between sockets", rates.pcie_gbps),
     ];
     Ok((json!({"vertices": drawing.vertices, "links": drawing.links}), assumed))
+}
+
+fn link_gbps(rates: &NodeRates) -> f64 {
+    rates.nvlink_gbps.unwrap_or_default()
 }
 
 #[derive(Default)]
@@ -59,7 +63,7 @@ impl GraphBuilder {
         }
         for i in 0..matrix.gpus {
             for j in (0..i).filter(|j| matrix.between(i, *j) > 0) {
-                let gbps = f64::from(matrix.between(i, j)) * rates.nvlink_gbps;
+                let gbps = f64::from(matrix.between(i, j)) * link_gbps(rates);
                 self.link(&name("gpu", j), &name("gpu", i), gbps);
             }
         }

@@ -1,12 +1,13 @@
 //! The matrix that `nvidia-smi topo -m` prints, and the rates that it does not.
 
+use super::{nccl_topology, rocm_smi};
 use stepsim_step::spec::SpecError;
 
 /// The facts that the matrix lacks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeRates {
-    /// Of one NVLink, a direction, in 10⁹ B/s.
-    pub nvlink_gbps: f64,
+    /// Of one NVLink or xGMI link, a direction, in 10⁹ B/s; where it is not said the device's.
+    pub nvlink_gbps: Option<f64>,
     /// Of a GPU's PCIe port, where there are no NVLinks.
     pub pcie_gbps: f64,
     /// Of a network adapter.
@@ -15,8 +16,8 @@ pub struct NodeRates {
     pub nodes: u32,
 }
 
-const ALLOWED: &str =
-    "what `nvidia-smi topo -m` prints: a header of GPU0 GPU1 ... NIC0 ..., and a row for each GPU";
+const ALLOWED: &str = "what `nvidia-smi topo -m` prints: a header of GPU0 GPU1 ... NIC0 ..., and a row for each GPU; what \
+     `rocm-smi --showtopo` prints; NCCL's topology file";
 
 /// Most GPUs and adapters.
 const MOST: usize = 1024;
@@ -30,10 +31,18 @@ pub(super) struct ConnectionMatrix {
     pub gpus: usize,
     /// By GPU, the words to all GPUs, then to all adapters.
     pub rows: Vec<Vec<String>>,
+    /// Of an adapter, where the text says it.
+    pub nic_gbps: Option<f64>,
 }
 
 impl ConnectionMatrix {
     pub(super) fn read(text: &str, file: &str) -> Result<ConnectionMatrix, SpecError> {
+        if nccl_topology::is_one(text) {
+            return nccl_topology::matrix(text, file);
+        }
+        if rocm_smi::is_one(text) {
+            return rocm_smi::matrix(text, file);
+        }
         let plain = plain(text);
         let mut lines = plain.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
         let head = lines.find(|words| words.first().is_some_and(|word| numbered(word, "GPU")));
@@ -69,7 +78,7 @@ impl ConnectionMatrix {
                     .allowed("X, NV1 ..., PIX, PXB, PHB, NODE, SYS"));
             }
         }
-        Ok(ConnectionMatrix { gpus, rows })
+        Ok(ConnectionMatrix { gpus, rows, nic_gbps: None })
     }
 
     /// NVLinks between two GPUs.
@@ -79,6 +88,9 @@ impl ConnectionMatrix {
 
     /// NVLinks between any two GPUs; `None` where pairs differ.
     pub(super) fn nvlinks(&self) -> Option<u32> {
+        if self.gpus < 2 {
+            return Some(0);
+        }
         let first = self.between(0, 1);
         let pairs = (0..self.gpus).flat_map(|i| (0..i).map(move |j| (i, j)));
         let even = |(i, j): (usize, usize)| self.between(i, j) == first && self.between(j, i) == first;

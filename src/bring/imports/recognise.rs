@@ -30,7 +30,7 @@ pub enum FileKind {
     Chakra,
     /// The output of nccl-tests.
     NcclTests,
-    /// `nvidia-smi topo -m`.
+    /// `nvidia-smi topo -m`, `rocm-smi --showtopo`, or NCCL's topology file.
     NvidiaSmi,
     /// A pipeline schedule as torch writes it.
     TorchSchedule,
@@ -52,7 +52,7 @@ impl FileKind {
             FileKind::Kineto => ("a PyTorch profile", Some("kineto")),
             FileKind::Chakra => ("a Chakra execution trace", Some("chakra")),
             FileKind::NcclTests => ("an output of nccl-tests", Some("nccl-tests")),
-            FileKind::NvidiaSmi => ("an output of nvidia-smi topo -m", Some("nvidia-smi")),
+            FileKind::NvidiaSmi => ("how the GPUs of a node are joined", Some("nvidia-smi")),
             FileKind::TorchSchedule => ("a pipeline schedule of torch (CSV)", Some("torch-schedule")),
         }
     }
@@ -80,7 +80,7 @@ pub fn recognise(bytes: &[u8]) -> Option<FileKind> {
     if has("out-of-place") && has("algbw") {
         return Some(FileKind::NcclTests);
     }
-    if has("GPU0") && has("CPU Affinity") {
+    if has("GPU0") && has("CPU Affinity") || has("Link Type between two GPUs") || has("<system version") {
         return Some(FileKind::NvidiaSmi);
     }
     arguments(text).or_else(|| is_torch_schedule(text).then_some(FileKind::TorchSchedule))

@@ -47,7 +47,9 @@ pub(super) enum ImportSource {
     },
     /// Outputs of nccl-tests as a table of measured collectives, for `collectives` of a topology file
     NcclTests(nccl_tests::Args),
-    /// How the GPUs of a node are joined (`nvidia-smi topo -m`) as a machine
+    /// How the GPUs of a node are joined (`nvidia-smi topo -m`, `rocm-smi --showtopo`, NCCL's topology file) as a
+    /// machine
+    #[command(alias = "rocm-smi", alias = "nccl-topology")]
     NvidiaSmi(nvidia_smi::Args),
     /// Arguments of Megatron-LM or Megatron-Core (a shell line or script, or YAML) as a workload
     Megatron(recipe::Args),

@@ -17,10 +17,11 @@ use stepsim_step::topology::Machine;
 #[command(after_help = "Examples:
   (nvidia-smi topo -m; nvidia-smi) > topo.txt          with the total of the device's memory
   stepsim import nvidia-smi topo.txt --device h100-sxm --nodes 4 -o machine.json
+  rocm-smi --showtopo > topo.txt; stepsim import nvidia-smi topo.txt --device mi300x -o machine.json
   stepsim run llama3-70b -t machine.json")]
 pub struct Args {
-    /// The output of `nvidia-smi topo -m`, and of plain `nvidia-smi` behind it if the memory counts; `-` is the
-    /// standard input
+    /// The output of `nvidia-smi topo -m` (and of plain `nvidia-smi` behind it if the memory counts), of `rocm-smi
+    /// --showtopo`, or NCCL's topology file (NCCL_TOPO_DUMP_FILE); `-` is the standard input
     file: PathBuf,
     /// The device: a shipped name or a file
     #[arg(long)]
@@ -28,13 +29,13 @@ pub struct Args {
     /// Nodes of the machine
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     nodes: u32,
-    /// One NVLink, one direction: 25 up to H200, 50 from B200 on
-    #[arg(long = "nvlink-GBps", value_name = "GBPS", default_value_t = 25.0)]
-    nvlink: f64,
+    /// One NVLink or xGMI link, one direction; default: the device's (25 for H100, 50 for B200, 48 for MI300X)
+    #[arg(long = "nvlink-GBps", value_name = "GBPS")]
+    nvlink: Option<f64>,
     /// A GPU's PCIe port, where there are no NVLinks
     #[arg(long = "pcie-GBps", value_name = "GBPS", default_value_t = 25.0)]
     pcie: f64,
-    /// A network adapter, one direction
+    /// A network adapter, one direction, where the file does not say it
     #[arg(long = "nic-GBps", value_name = "GBPS", default_value_t = 50.0)]
     nic: f64,
     /// The file that is written
@@ -48,7 +49,7 @@ pub struct Args {
 /// Wrong files (status 2); a file that cannot be written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
     for (option, value) in
-        [("--nvlink-GBps", args.nvlink), ("--pcie-GBps", args.pcie), ("--nic-GBps", args.nic)]
+        [("--nvlink-GBps", args.nvlink.unwrap_or(1.0)), ("--pcie-GBps", args.pcie), ("--nic-GBps", args.nic)]
     {
         if !(value > 0.0 && value <= 1e6) {
             let wrong = SpecError::file(format!("{option} {value}"), "is not allowed");
