@@ -176,6 +176,8 @@ fn software_leads_to_its_stack_by_device_too() {
         ("torchtitan 2024-12, eager", "H100 SXM", "fsdp2-eager"),
         ("FSDP2 (torchtitan without compile)", "H100 SXM", "fsdp2-eager"),
         ("nanotron v0.5", "H100 SXM", "nanotron"),
+        ("Megatron-LM, September 2022", "A100", "megatron-2022"),
+        ("Megatron-DeepSpeed (a lab, 2022-02)", "A100", "megatron-2021"),
     ];
     let rows = named.map(|(software, device, _)| json!({"software": software, "device": device}));
     for (case, (software, _, stack)) in rows_with(&rows).iter().zip(named) {

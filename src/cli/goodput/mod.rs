@@ -171,7 +171,10 @@ fn text(g: &Goodput, loaded: &LoadedSpec<Reliability>, args: &Args) -> String {
         CheckpointMode::Synchronous => "synchronous",
         CheckpointMode::Asynchronous => "asynchronous",
     };
-    let bytes = g.checkpoint.bytes.map_or(String::new(), |b| format!(", {:.3} TB", b / 1e12));
+    let of = &g.reliability.checkpoint;
+    let written = of.safe_after_s.map_or(of.storage_gbps, |_| None);
+    let rate = written.map_or(String::new(), |gbps| format!(" to storage of {gbps} GB/s"));
+    let bytes = g.checkpoint.bytes.map_or(String::new(), |b| format!(", {:.3} TB{rate}", b / 1e12));
     let _ = writeln!(out, "interruptions  one in {} ({})", span(g.mtbf_s), loaded.name);
     let _ = writeln!(
         out,

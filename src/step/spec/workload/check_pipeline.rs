@@ -52,7 +52,7 @@ impl WorkloadSpec {
                 "parallelism.pipeline.order_file",
                 pipe.order_file.as_ref().map_or("nothing".into(), ToString::to_string),
                 "a path with schedule file, nothing with any other",
-                "",
+                "an order beside all schedules: stepsim schedule --all --order FILE",
             );
         }
     }
