@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use rustc_hash::FxHashSet;
 use stepsim_core::ids::{DeviceId, RankId};
 use stepsim_step::collective::{Chooser, CollectiveError, Geometry, Op, Transfer};
 use stepsim_step::plan::step::groups::{Degrees, Group};
@@ -77,12 +78,10 @@ pub(super) fn slowest_group(
 ) -> Result<(Geometry, RankId), CollectiveError> {
     const BYTES: u64 = 1 << 24;
     let mut members = Vec::new();
-    let measure = |members: &[RankId]| {
-        let devices: Vec<DeviceId> = members.iter().map(|rank| layout.device(*rank)).collect();
-        Geometry::of(machine, &devices)
-    };
+    let devices =
+        |members: &[RankId]| -> Vec<DeviceId> { members.iter().map(|rank| layout.device(*rank)).collect() };
     degrees.members(layout, rank, group, &mut members);
-    let mut slowest = (measure(&members)?, rank);
+    let mut slowest = (Geometry::of(machine, &devices(&members))?, rank);
     if alike {
         return Ok(slowest);
     }
@@ -91,18 +90,32 @@ pub(super) fn slowest_group(
     };
     let own = degrees.on(layout.coordinate(rank, Axis::Pp));
     let mut most = seconds(&slowest.0);
+    let mut seen = vec![false; layout.ranks() as usize];
+    // Groups that lie alike, on nodes of one kind whose ways repeat themselves, look alike.
+    let shape = machine.fabric();
+    let repeats = shape.repeats.filter(|_| machine.device_classes().len() == 1);
+    let period = repeats.map(|nodes| nodes.saturating_mul(shape.node_size.max(1)));
+    let (mut places, mut known) = (FxHashSet::default(), FxHashSet::default());
     for other in (0..layout.ranks()).map(RankId) {
-        if degrees.on(layout.coordinate(other, Axis::Pp)) != own {
+        if seen[other.index()] || degrees.on(layout.coordinate(other, Axis::Pp)) != own {
             continue;
         }
         degrees.members(layout, other, group, &mut members);
-        if members.first() != Some(&other) {
+        members.iter().for_each(|member| seen[member.index()] = true);
+        let devices = devices(&members);
+        let first = devices[0].0;
+        let place =
+            |period| (first % period, devices.iter().map(|d| d.0.wrapping_sub(first)).collect::<Vec<_>>());
+        if period.is_some_and(|period| !places.insert(place(period))) {
             continue;
         }
-        let geometry = measure(&members)?;
-        if geometry != slowest.0 && seconds(&geometry) > most {
-            most = seconds(&geometry);
-            slowest = (geometry, other);
+        let geometry = Geometry::of(machine, &devices)?;
+        if !known.insert(geometry.clone()) {
+            continue;
+        }
+        let taken_s = seconds(&geometry);
+        if taken_s > most {
+            (most, slowest) = (taken_s, (geometry, members[0]));
         }
     }
     Ok(slowest)

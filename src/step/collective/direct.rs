@@ -24,11 +24,11 @@ pub(super) fn all_pairs_time(g: &Geometry, bytes: f64) -> f64 {
     if g.nodes <= 1 {
         return g.intra.time(1.0, fan_out(g) * bytes);
     }
-    // The network port carries all bytes that leave the node; the scale-up port carries bytes inside the node only.
+    // The network port carries all bytes that leave the node; the scale-up port those of them that hop to their rail too.
     let beyond = |of: u32, link: NeighbourLink| f64::from(g.size - of) * bytes / link.bandwidth();
     let far = g.border().map_or(0.0, |(of, across)| beyond(of, across));
     let outside = beyond(g.per_node, g.near()).max(far);
-    let inside = f64::from(g.per_node.saturating_sub(1)) * bytes / g.intra.bandwidth();
+    let inside = g.node_pairs_s(if g.hops { f64::from(g.nodes) * bytes } else { bytes });
     g.inter.alpha().max(g.alone.alpha()).max(g.intra.alpha()) + outside.max(inside)
 }
 

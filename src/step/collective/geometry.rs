@@ -226,12 +226,14 @@ pub struct Geometry {
     pub intra: NeighbourLink,
     /// The same while nothing comes back: faster where both directions share a link.
     pub one_way: NeighbourLink,
+    /// True if bytes for a member of another node hop to their rail inside the node first (PXN).
+    pub hops: bool,
     /// Between counterparts on different nodes; equal to `intra` for a group within one node. Over several sites:
     /// what an algorithm that does not tell them apart has to reckon with: the long way, and a share of its link as
     /// if all sent; over uplinks that limit, their share.
     pub inter: NeighbourLink,
-    /// Between neighbouring members on two nodes, for one message with the network to itself; equal to `intra` for a
-    /// group within one node, on a torus the longest of all ways from one member to the next, all of them used.
+    /// From members to the next in order, where that is on another node, all such ways used; equal to `intra` for a
+    /// group within one node, on a torus from every member to the next.
     pub alone: NeighbourLink,
     /// The uplinks that limit what leaves a part of the group, where any do; none over several sites.
     pub uplinks: Option<Uplinks>,
@@ -253,6 +255,7 @@ impl Geometry {
             ports: n,
             intra: class,
             one_way: class,
+            hops: false,
             inter: class,
             alone: class,
             uplinks: None,
@@ -317,6 +320,21 @@ impl Geometry {
             self.uplinks.map(|u| Uplinks { within: change(u.within), across: change(u.across), ..u });
         let [intra, one_way, inter, alone] = [self.intra, self.one_way, self.inter, self.alone].map(change);
         Geometry { intra, one_way, inter, alone, uplinks, sites, ..self.clone() }
+    }
+    /// From each member of a node to the next, round the node: of three and more on links of their own, each link
+    /// carries one way.
+    pub(super) fn around(&self) -> NeighbourLink {
+        let (of_node, owns) = match self.fabric {
+            DomainWiring::Mesh => (self.per_node, true),
+            DomainWiring::Torus(_) => (self.size, true),
+            _ => (0, false),
+        };
+        if owns && of_node > 2 { self.one_way } else { self.intra }
+    }
+    /// Seconds in which each member of a node sends `bytes` to each other.
+    pub(super) fn node_pairs_s(&self, bytes: f64) -> f64 {
+        let peers = if self.fabric == DomainWiring::Mesh { 1 } else { self.per_node.saturating_sub(1) };
+        f64::from(peers) * bytes / self.intra.bandwidth()
     }
     /// Between counterparts on two nodes that are neighbours in the network.
     pub(super) fn near(&self) -> NeighbourLink {
@@ -416,16 +434,18 @@ pub(super) fn measure(
     let first = net.node_of(devices[0]);
     let in_first = devices.iter().take_while(|d| net.node_of(**d) == first).count();
     // Whoever sends to one neighbour receives from another: a link of half duplex carries both.
-    let both = [(devices[0], devices[in_first.min(2) - 1]), (devices[in_first.min(2) - 1], devices[0])];
-    let inside = if in_first > 1 { Some(probe.together(both.into_iter())?) } else { None };
-    let one_way = if in_first > 1 { Some(probe.one(devices[0], devices[1])?) } else { None };
-    let across = if nodes > 1 {
-        // Every member of the first node sends to its counterpart on the next: shared ports show as crossings.
-        let pairs = (0..in_first).map(|i| (devices[i], devices[(i + in_first).min(n as usize - 1)]));
-        Some(probe.together(pairs)?)
-    } else {
-        None
-    };
+    let pair = (in_first > 1).then(|| (devices[0], devices[1]));
+    let inside = pair.map(|pair| probe.both_ways(std::iter::once(pair))).transpose()?;
+    let one_way = pair.map(|(from, to)| probe.one(from, to)).transpose()?;
+    let across =
+        if nodes > 1 {
+            // Every member of the first node sends to its counterpart on the next: shared ports show as crossings.
+            Some(probe.both_ways(
+                (0..in_first).map(|i| (devices[i], devices[(i + in_first).min(n as usize - 1)])),
+            )?)
+        } else {
+            None
+        };
     let intra = inside.or(across).unwrap_or_default();
     let one_way = one_way.unwrap_or(intra);
     let mut inter = across.unwrap_or(intra);
@@ -439,11 +459,12 @@ pub(super) fn measure(
     if let Some(uplinks) = &uplinks {
         inter.rate = inter.rate.min(uplinks.across.rate);
     }
-    let alone = if nodes > 1 { probe.alone(&devices, of_site)? } else { intra };
+    let alone = if nodes > 1 { probe.alone(&devices)? } else { intra };
+    let hops = nodes > 1 && in_first > 1 && probe.hops(&devices, in_first)?;
     let sites = if of_site < n as usize {
         // All members of the first site send to their counterparts on the next.
         let pairs = (0..of_site).map(|i| (devices[i], devices[(i + of_site) % n as usize]));
-        let wide = probe.together(pairs)?;
+        let wide = if n as usize == 2 * of_site { probe.both_ways(pairs)? } else { probe.together(pairs)? };
         // A site of one node has no network within: all that leaves a node takes the long way.
         let within = if of_site == in_first { NeighbourLink { latency: Time::ZERO, ..inter } } else { inter };
         inter = NeighbourLink { latency: inter.latency.max(wide.latency), rate: within.rate.min(wide.rate) };
@@ -458,8 +479,20 @@ pub(super) fn measure(
         other => other.clone(),
     };
     let ports = ports(net, &devices[..in_first]);
-    let geometry =
-        Geometry { size: n, nodes, per_node, ports, intra, one_way, inter, alone, uplinks, sites, fabric };
+    let geometry = Geometry {
+        size: n,
+        nodes,
+        per_node,
+        ports,
+        intra,
+        one_way,
+        hops,
+        inter,
+        alone,
+        uplinks,
+        sites,
+        fabric,
+    };
     Ok(GroupLayout { devices, geometry })
 }
 
@@ -536,7 +569,8 @@ fn measure_torus(
     order.sort_by_key(|&i| [at[i][2], at[i][1], at[i][0]]);
     let devices: Vec<DeviceId> = order.iter().map(|&i| devices[i]).collect();
     let mut probe = Probe { net, path: Vec::new(), crossings: FxHashMap::default() };
-    let class = probe.one(devices[0], devices[1])?;
+    let one_way = probe.one(devices[0], devices[1])?;
+    let class = probe.both_ways(std::iter::once((devices[0], devices[1])))?;
     let next = devices.iter().cycle().skip(1);
     // Where only neighbours reach each other there is no way round.
     let alone = probe.together(devices.iter().copied().zip(next.copied())).unwrap_or(class);
@@ -546,7 +580,8 @@ fn measure_torus(
         per_node: devices.len() as u32,
         ports: devices.len() as u32,
         intra: class,
-        one_way: class,
+        one_way,
+        hops: false,
         inter: class,
         alone,
         uplinks: None,
@@ -567,6 +602,13 @@ impl Probe<'_> {
     /// Latency and rate of one route.
     pub fn one(&mut self, from: DeviceId, to: DeviceId) -> Result<NeighbourLink, String> {
         self.together(std::iter::once((from, to)))
+    }
+    /// The same of some routes, with as much coming back.
+    pub fn both_ways(
+        &mut self,
+        pairs: impl Iterator<Item = (DeviceId, DeviceId)>,
+    ) -> Result<NeighbourLink, String> {
+        self.together(pairs.flat_map(|(from, to)| [(from, to), (to, from)]))
     }
     /// Largest latency of some routes, and the rate that each gets when all are used at once.
     pub fn together(

@@ -38,7 +38,7 @@ impl Algorithm for Hierarchical {
     }
     fn closed_form(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> f64 {
         let (members, nodes, bytes) = (f64::from(g.per_node), f64::from(g.nodes), t.bytes as f64);
-        let inside = (members - 1.0) * g.intra.time(1.0, bytes / members);
+        let inside = (members - 1.0) * g.around().time(1.0, bytes / members);
         let between = (nodes - 1.0) * g.next_node().time(1.0, bytes / members / nodes);
         if t.op == Op::AllReduce { 2.0 * (inside + between) } else { inside + between }
     }

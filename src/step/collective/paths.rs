@@ -40,12 +40,19 @@ impl Tally {
         }
         *count += weight;
     }
-    /// Ends the path and adds it to the world.
+    /// Ends the path and adds it to the world; what it uses is kept once where the path before uses the same.
     pub fn end(&mut self, world: &mut World, begin: u32) {
+        self.seen.sort_unstable();
         for &r in &self.seen {
             world.uses.push((r, std::mem::take(&mut self.count[r.index()])));
         }
-        world.paths.push(Span { start: begin, len: self.seen.len() as u32 });
+        let (before, new) = world.uses.split_at(begin as usize);
+        let same = world.paths.last().copied().filter(|path| before[path.range()] == *new);
+        if same.is_some() {
+            world.uses.truncate(begin as usize);
+        }
+        let new = Span { start: begin, len: self.seen.len() as u32 };
+        world.paths.push(same.unwrap_or(new));
     }
 
     /// Adds a route's resources, `weight` times each; returns its latency.
@@ -89,7 +96,8 @@ impl Tally {
         }
         tree.sort_unstable();
         tree.dedup();
-        tree.iter().for_each(|&r| self.add(r, weight));
+        // All parts of a transfer go one way inside a node.
+        tree.iter().for_each(|&r| self.add(r, weight * net.parts()));
         (self.route, self.tree) = (route, tree);
         Ok(latency)
     }
@@ -99,6 +107,7 @@ impl Tally {
     fn add_trees(&mut self, ground: Ground<'_>, gather: bool, weight: u32) -> RouteLatency {
         let (net, layout) = ground;
         let n = layout.devices.len();
+        let each = weight * net.parts();
         let mut latency = Time::ZERO;
         if n < 3 {
             for at in 0..n as u32 {
@@ -128,11 +137,11 @@ impl Tally {
         all.sort_unstable();
         all.dedup();
         root.iter_mut().for_each(|way| way.retain(|link| all.binary_search(link).is_err()));
-        let mut first: Vec<_> = all.iter().map(|&link| (link, weight * n as u32)).collect();
-        first.extend(root[0].iter().map(|&link| (link, weight)));
+        let mut first: Vec<_> = all.iter().map(|&link| (link, each * n as u32)).collect();
+        first.extend(root[0].iter().map(|&link| (link, each)));
         first.sort_unstable();
         first.into_iter().for_each(|(link, weight)| self.add(link, weight));
-        root[1..].iter().flatten().for_each(|&link| self.add(link, weight));
+        root[1..].iter().flatten().for_each(|&link| self.add(link, each));
         Ok(latency)
     }
 }

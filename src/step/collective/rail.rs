@@ -32,7 +32,7 @@ impl Algorithm for Rail {
     }
     fn closed_form(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> f64 {
         let (members, n, bytes) = (f64::from(g.per_node), f64::from(g.size), t.bytes as f64);
-        let inside = (members - 1.0) / members * bytes / g.intra.bandwidth();
+        let inside = g.node_pairs_s(bytes / members);
         let beyond = |of: f64, rate: f64| (n - of) / n * bytes / rate;
         let far = g.border().map_or(0.0, |(of, across)| beyond(f64::from(of), across.bandwidth()));
         let outside = beyond(members, g.near().bandwidth()).max(far);

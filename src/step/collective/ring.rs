@@ -58,7 +58,7 @@ struct RingHop {
 
 /// The kinds of hops of a ring, the rarest first.
 fn kinds(shard: f64, g: &Geometry) -> Vec<RingHop> {
-    let shared = shard / g.intra.bandwidth();
+    let shared = shard / g.around().bandwidth();
     let inside = RingHop { every: 1, alpha: g.intra.alpha(), wire: shared / f64::from(g.rings()), shared };
     if g.nodes <= 1 {
         return vec![inside];

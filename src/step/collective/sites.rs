@@ -84,7 +84,7 @@ pub fn in_chunks(t: &Transfer, g: &Geometry, chunks: u32) -> Option<f64> {
     }
     let bytes = t.bytes as f64 / f64::from(chunks);
     let (members, of_node) = (f64::from(g.per_node), bytes / f64::from(g.per_node));
-    let inside = (members - 1.0) * g.intra.time(1.0, of_node);
+    let inside = (members - 1.0) * g.around().time(1.0, of_node);
     let (stages, [flight, wire]) = match &g.sites {
         Some(sites) => {
             let nodes = f64::from(of_site(g) / g.per_node);
@@ -152,7 +152,7 @@ impl Algorithm for ThreeLevel {
         let of_node = t.bytes as f64 / members;
         let of_rank = of_node / nodes;
         let once =
-            (members - 1.0) * g.intra.time(1.0, of_node) + (nodes - 1.0) * sites.within.time(1.0, of_rank);
+            (members - 1.0) * g.around().time(1.0, of_node) + (nodes - 1.0) * sites.within.time(1.0, of_rank);
         let both = if t.op == Op::AllReduce { 2.0 } else { 1.0 };
         both * once + SiteExchange::quickest(t.op, of_rank, sites).time(t.op, of_rank, sites)
     }

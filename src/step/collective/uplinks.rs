@@ -1,28 +1,27 @@
 //! Where a network gives a group less than its members' own ports do: uplinks that are thinner than what hangs below
-//! them, and what one message alone gets.
+//! them, and what messages from node to node get.
 
 use super::geometry::{NeighbourLink, Probe, Uplinks};
 use stepsim_core::ids::DeviceId;
 
 impl Probe<'_> {
-    /// The slowest of the routes from the last member of a node to the first of the next, round the group, each by
-    /// itself: of those within a site and of those that leave it, the one over most links.
-    pub fn alone(&mut self, devices: &[DeviceId], of_site: usize) -> Result<NeighbourLink, String> {
-        let n = devices.len();
-        let crosses = |i: &usize| self.net.node_of(devices[*i]) != self.net.node_of(devices[(i + 1) % n]);
-        let mut ends: Vec<usize> = (0..n).filter(crosses).collect();
-        if of_site < n {
-            ends.retain(|i| self.net.site_of(devices[*i]) != self.net.site_of(devices[(i + 1) % n]));
-        }
-        let mut slowest: Option<(usize, NeighbourLink)> = None;
-        for i in ends {
-            let class = self.one(devices[i], devices[(i + 1) % n])?;
-            let links = self.path.len();
-            if slowest.is_none_or(|(most, other)| links > most || class.rate < other.rate) {
-                slowest = Some((links, class));
-            }
-        }
-        Ok(slowest.map(|(_, class)| class).unwrap_or_default())
+    /// The routes from the last member of each node to the first of the next, round the group, all used at once.
+    pub fn alone(&mut self, devices: &[DeviceId]) -> Result<NeighbourLink, String> {
+        let next = devices.iter().cycle().skip(1);
+        let pairs: Vec<_> = devices.iter().copied().zip(next.copied()).collect();
+        let net = self.net;
+        self.together(pairs.into_iter().filter(|(from, to)| net.node_of(*from) != net.node_of(*to)))
+    }
+    /// True if the way from a member of the first node to another member's counterpart on the next begins as the way to
+    /// that other member does.
+    pub fn hops(&mut self, devices: &[DeviceId], in_first: usize) -> Result<bool, String> {
+        let far = devices[(in_first + 1).min(devices.len() - 1)];
+        self.path.clear();
+        self.net.route(devices[0], devices[1], &mut self.path)?;
+        let first = self.path.first().copied();
+        self.path.clear();
+        self.net.route(devices[0], far, &mut self.path)?;
+        Ok(first.is_some() && self.path.first().copied() == first)
     }
     /// The uplinks that leave members the least of what `within` gives them; nothing where none does. A part of the
     /// group is what lies between two routes from node to node that climb as high as any.
@@ -59,7 +58,7 @@ impl Probe<'_> {
             let members = part.len() * per_node;
             let from = part.start * per_node;
             let to = |i: usize| devices[(i + members) % devices.len()];
-            let across = self.together((from..from + members).map(|i| (devices[i], to(i))))?;
+            let across = self.both_ways((from..from + members).map(|i| (devices[i], to(i))))?;
             if across.rate < least.map_or(within.rate, |l| l.across.rate) {
                 least = Some(Uplinks { members: members as u32, within, across });
             }

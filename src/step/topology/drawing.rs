@@ -119,6 +119,7 @@ impl<'a> MachineDrawing<'a> {
             node_size: (devices.len() as u32).div_ceil(nodes),
             nodes,
             sites: 1,
+            repeats: None,
             sites_join: None,
             nics_per_node: 0,
             scale_up: ScaleUpShape::General,

@@ -1,6 +1,6 @@
 //! How a machine's devices are joined, in the words that collective algorithms choose by.
 
-use crate::spec::topology::{Clos, Fabric as FabricSpec, Join, ScaleUp as ScaleUpSpec, Topology};
+use crate::spec::topology::{Clos, Ecmp, Fabric as FabricSpec, Join, ScaleUp as ScaleUpSpec, Topology};
 
 /// The shape of a machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,6 +11,8 @@ pub struct MachineShape {
     pub nodes: u32,
     /// Sites over which the nodes spread evenly; 1 without a WAN.
     pub sites: u32,
+    /// Nodes after which all ways between nodes repeat themselves; none where they do not.
+    pub repeats: Option<u32>,
     /// The pairs of sites that have a link.
     pub sites_join: Option<Join>,
     /// NICs of a node; 0 without a network.
@@ -81,6 +83,7 @@ impl MachineShape {
             node_size: node.map_or(1, |node| node.size()),
             nodes: spec.total_nodes() as u32,
             sites: spec.sites.as_ref().map_or(1, |sites| sites.count),
+            repeats: repeats(spec),
             sites_join: spec.sites.as_ref().map(|sites| sites.join),
             nics_per_node,
             scale_up: match node.and_then(|node| node.scale_up.as_ref()) {
@@ -103,6 +106,19 @@ impl MachineShape {
                 None => ScaleOut::None,
             },
         }
+    }
+}
+
+/// The nodes under one switch of the last tier but the topmost, on one site where no way is hashed.
+fn repeats(spec: &Topology) -> Option<u32> {
+    match &spec.fabric {
+        _ if spec.sites.is_some() || spec.graph.is_some() => None,
+        None => Some(1),
+        Some(FabricSpec::Clos(clos)) if clos.ecmp == Ecmp::Adaptive => {
+            let below = clos.tiers.iter().map_while(|tier| tier.serves);
+            Some(below.fold(1, u32::saturating_mul))
+        }
+        Some(_) => None,
     }
 }
 

@@ -7,11 +7,11 @@ use stepsim::form::compare::workload::closed_form;
 use stepsim::simulate::jump::figures;
 use stepsim::simulate::{Inputs, Options, Simulation, SimulationError};
 use stepsim::step::plan::step::{Plan, PlanError};
-use stepsim::step::spec::{SpecError, WorkloadSpec};
+use stepsim::step::spec::SpecError;
 
 use super::super::read::Sums;
-use super::otherwise;
 use super::ranges::Document;
+use super::{changes, otherwise};
 use crate::uplinks::check_messages;
 
 /// Ops up to which a step is played, and up to which it is played unfolded.
@@ -19,8 +19,6 @@ const OPS: u64 = 300_000;
 const ROUNDING: f64 = 1e-6;
 /// Of fused attention's backward pass all but the scores made once more is counted: four products of five.
 const COUNTED: f64 = 0.8;
-/// Kernels have whole keys for each query, which counts have as a mean.
-const WHOLE_KEYS: f64 = 2e-3;
 
 /// What became of a draw.
 pub enum Outcome {
@@ -35,29 +33,29 @@ pub enum Outcome {
     Refused,
 }
 
-/// Plays a draw and holds all laws on it.
+/// Plays a draw and holds all laws on it, with a number also those of changes.
 ///
 /// # Errors
 /// The law that it breaks.
-pub fn held(document: &Document) -> Result<Outcome, String> {
-    catch_unwind(AssertUnwindSafe(|| judged(document))).unwrap_or_else(|panic| {
+pub fn held(document: &Document, changed: Option<usize>) -> Result<Outcome, String> {
+    catch_unwind(AssertUnwindSafe(|| judged(document, changed))).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
         Err(format!("panic: {}", text.unwrap_or_default()))
     })
 }
 
-fn judged(document: &Document) -> Result<Outcome, String> {
+fn judged(document: &Document, changed: Option<usize>) -> Result<Outcome, String> {
     let inputs = match document.inputs() {
         Ok(inputs) => inputs,
         Err(refused) => return says_what_to_do(&refused),
     };
     let options = Options { record_bytes: 16 * OPS, ..Options::default() };
     match Simulation::run(&inputs, &options) {
-        Ok(run) => played(document, &inputs, &run),
+        Ok(run) => played(document, &inputs, &run, changed),
         Err(SimulationError::Engine(EngineError::OutOfMemory { .. })) => {
             let plan = inputs.plan().map_err(|e| format!("planned once, and then not: {e}"))?;
-            conserved(&inputs.workload.value, &plan)?;
+            conserved(&inputs, &plan)?;
             Ok(Outcome::Full)
         }
         Err(SimulationError::Engine(EngineError::Limit { .. })) => Ok(Outcome::Large),
@@ -78,7 +76,12 @@ pub fn says_what_to_do(refused: &SpecError) -> Result<Outcome, String> {
     Ok(Outcome::Refused)
 }
 
-fn played(document: &Document, inputs: &Inputs, run: &Simulation) -> Result<Outcome, String> {
+fn played(
+    document: &Document,
+    inputs: &Inputs,
+    run: &Simulation,
+    changed: Option<usize>,
+) -> Result<Outcome, String> {
     let report = run.report(false);
     if let Some(figure) = report.impossible() {
         return Err(format!("impossible: {figure}"));
@@ -99,8 +102,9 @@ fn played(document: &Document, inputs: &Inputs, run: &Simulation) -> Result<Outc
         if whole.step_end != end {
             return Err(format!("folded {end}, unfolded {}", whole.step_end));
         }
-        conserved(&inputs.workload.value, &run.plan)?;
+        conserved(inputs, &run.plan)?;
         otherwise::held(document, inputs, end)?;
+        changed.map_or(Ok(()), |number| changes::held(document, run, end, number))?;
     }
     check_messages(&document.command, &inputs.machine);
     let form = closed_form(inputs).map_err(|e| format!("closed form: {e}"))?;
@@ -116,7 +120,7 @@ fn played(document: &Document, inputs: &Inputs, run: &Simulation) -> Result<Outc
 
 /// What is taken is given back, what is counted of the model is executed beside what is repeated, and what is repeated
 /// sends what it sent.
-fn conserved(w: &WorkloadSpec, plan: &Plan) -> Result<(), String> {
+fn conserved(inputs: &Inputs, plan: &Plan) -> Result<(), String> {
     let sums = Sums::of(plan);
     if let Some((place, left)) = sums.left.iter().find(|(_, left)| **left != 0) {
         return Err(format!("{place:?} keeps {left} bytes"));
@@ -129,7 +133,11 @@ fn conserved(w: &WorkloadSpec, plan: &Plan) -> Result<(), String> {
     let [fused, others] = sums.mixing;
     let mixed = others + fused * COUNTED + plan.skipped_flops as f64;
     let model = plan.model_flops.mixing;
-    if mixed < model * (1.0 - WHOLE_KEYS) {
+    // Kernels under a causal mask have half of a square, counts of chosen keys the triangle with its diagonal: s²/2
+    // of s(s+1)/2 pairs.
+    let (w, m) = (&inputs.workload.value, &*inputs.model);
+    let diagonal = m.attention.indexer.map_or(0.0, |_| 1.0 / (w.sequence(m) as f64 + 1.0));
+    if mixed < model * (1.0 - diagonal - ROUNDING) {
         return Err(format!("{mixed} FLOPs mix tokens, {model} are counted"));
     }
     sums.sent_again(w)
