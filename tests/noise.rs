@@ -3,6 +3,7 @@
 use stepsim::core::engine::{Record, undisturbed_time};
 use stepsim::core::ids::{OpId, RankId};
 use stepsim::core::program::{Op, Work};
+use stepsim::read::analysis::samples::OnPath;
 use stepsim::read::analysis::stalls::StallCause;
 use stepsim::simulate::{Inputs, Options, Simulation};
 
@@ -40,6 +41,21 @@ fn samples_are_the_runs_of_their_seeds() {
     assert!((share - 1.0).abs() < 1e-9, "the critical path fills every step: {share}");
     let again = run("gpt2-8", &noise, 3).sample(3, 5, &mut |_| {}).unwrap();
     assert_eq!(samples, again);
+}
+
+/// A run is a sample of its own seed without being played again, whether its ranks are folded or not.
+#[test]
+fn a_run_is_one_of_its_samples() {
+    for noise in [["noise.compute_sigma=0.05"], ["noise.between_worker_sigma=0.01"]] {
+        let of = |seed| {
+            let samples = run("gpt2-8", &noise, seed).sample(3, 3, &mut |_| {}).unwrap();
+            let number = |on: &OnPath| on.name.split(' ').nth(1).map(str::to_string);
+            let ranks: Vec<_> =
+                samples.critical_ranks.iter().map(|on| (number(on), on.samples, on.share)).collect();
+            (samples.histogram, samples.critical_stages, ranks)
+        };
+        assert_eq!(of(3), of(9));
+    }
 }
 
 /// Kernels draw each for itself: the sum of n equal ones varies by σ/√n, of unequal ones by σ·√Σt²/Σt.

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 
 use super::{Simulation, noise};
 use stepsim_core::engine;
-use stepsim_core::engine::{EngineError, Record};
+use stepsim_core::engine::{CompiledPrograms, EngineError, Record};
 use stepsim_core::fold::{FoldedWorld, fold};
 use stepsim_core::ids::RankId;
 use stepsim_core::interrupt::{carried, check};
@@ -55,24 +55,29 @@ fn samples(
     let fitting = RECORDS_LIMIT / bytes.max(1);
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
     let threads = threads.min(fitting).min(u64::from(count)).max(1);
-    let next = AtomicU32::new(0);
+    let sampler = Sampler::of(run);
     let mut samples: Vec<Option<Result<Sample, EngineError>>> = (0..count).map(|_| None).collect();
+    // The run itself is one of them.
+    let own = u32::from(seed == run.seed);
+    if own > 0 {
+        samples[0] = Some(Ok(sampler.of_run()));
+    }
+    let compiled = sampler.compiled()?;
+    let next = AtomicU32::new(own);
     std::thread::scope(|scope| {
         let (done, results) = mpsc::channel();
         for _ in 0..threads {
-            let (done, next) = (done.clone(), &next);
+            let (done, next, sampler, compiled) = (done.clone(), &next, &sampler, compiled.as_ref());
             scope.spawn(carried(move || {
-                let mut world = run.plan.world.clone();
-                if run.inputs.workload.value.noise.compute_sigma > 0.0 {
-                    world.flatten();
-                }
+                let mut world = sampler.world.clone();
                 // One for all: what the system must zero anew for each costs as much as a tenth of the run.
-                let mut record = Record::default();
+                let mut record = compiled.map_or_else(Record::default, |_| Record::for_world(&world));
                 loop {
                     let i = next.fetch_add(1, Ordering::Relaxed);
+                    let seed = seed + u64::from(i);
                     // The receiver is gone only if its thread has panicked.
                     if i >= count
-                        || done.send((i, sample(run, &mut world, &mut record, seed + u64::from(i)))).is_err()
+                        || done.send((i, sampler.play(&mut world, compiled, &mut record, seed))).is_err()
                     {
                         break;
                     }
@@ -80,7 +85,7 @@ fn samples(
             }));
         }
         drop(done);
-        for (finished, (i, sample)) in (1..).zip(results) {
+        for (finished, (i, sample)) in (1 + u64::from(own)..).zip(results) {
             samples[i as usize] = Some(sample);
             progress(finished);
         }
@@ -89,29 +94,57 @@ fn samples(
     samples.into_iter().flatten().collect()
 }
 
-/// Draws a seed into the world and plays it; `record` is another sample's, or empty.
-fn sample(
-    run: &Simulation,
-    world: &mut World,
-    record: &mut Record,
-    seed: u64,
-) -> Result<Sample, EngineError> {
-    let (noise, machine) = (&run.inputs.workload.value.noise, &run.inputs.machine);
-    noise::draw(world, &run.slowness, &run.plan.layout, machine, noise, seed);
-    // With jitter no two ranks are alike: there is nothing to fold.
-    if noise.compute_sigma > 0.0 {
-        if record.spans.is_empty() {
-            *record = Record::for_world(world);
+/// Draws seeds into the world of a run.
+struct Sampler<'a> {
+    run: &'a Simulation,
+    /// Its world, written out where it is played as it is.
+    world: World,
+}
+
+impl Sampler<'_> {
+    fn of(run: &Simulation) -> Sampler<'_> {
+        let mut world = run.plan.world.clone();
+        if run.inputs.workload.value.noise.compute_sigma > 0.0 {
+            world.flatten();
         }
-        record.slowed_by_memory.clear();
-        let stats = engine::run_observed(world, record)?;
-        record.complete(stats);
-        return Ok(read(world, record, &mut IdleTimes::new(world), |rank| rank));
+        Sampler { run, world }
     }
-    let folded: FoldedWorld = fold(world);
-    let record = engine::run(&folded.world)?;
+
+    /// The programs for all samples where no two ranks are alike: with jitter there is nothing to fold.
+    fn compiled(&self) -> Result<Option<CompiledPrograms<'_>>, EngineError> {
+        let jitter = self.run.inputs.workload.value.noise.compute_sigma > 0.0;
+        jitter.then(|| CompiledPrograms::of(&self.world)).transpose()
+    }
+
+    /// The run itself.
+    fn of_run(&self) -> Sample {
+        let Simulation { plan, folded, record, .. } = self.run;
+        of_folded(&plan.world, folded, record)
+    }
+
+    /// Draws a seed into a copy of the world and plays it; `record` is another sample's.
+    fn play(
+        &self,
+        world: &mut World,
+        compiled: Option<&CompiledPrograms>,
+        record: &mut Record,
+        seed: u64,
+    ) -> Result<Sample, EngineError> {
+        let Simulation { inputs, plan, slowness, .. } = self.run;
+        noise::draw(world, slowness, &plan.layout, &inputs.machine, &inputs.workload.value.noise, seed);
+        if let Some(compiled) = compiled {
+            compiled.play(world, record)?;
+            return Ok(read(world, record, &mut IdleTimes::new(world), |rank| rank));
+        }
+        let folded = fold(world);
+        Ok(of_folded(world, &folded, &engine::run(&folded.world)?))
+    }
+}
+
+/// The sample of a world of which a part was played.
+fn of_folded(world: &World, folded: &FoldedWorld, record: &Record) -> Sample {
     let mut idle = IdleTimes::unfolded(world, &folded.comms.representative);
-    Ok(read(&folded.world, &record, &mut idle, |rank| folded.ranks.representative[rank as usize]))
+    read(&folded.world, record, &mut idle, |rank| folded.ranks.representative[rank as usize])
 }
 
 fn read(world: &World, record: &Record, idle: &mut IdleTimes, name: impl Fn(u32) -> u32) -> Sample {

@@ -31,30 +31,12 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// Marks the code of streams that run ahead, and lists them; each stream state gets the number of its entry as its
-    /// event.
-    pub fn streams(
-        compiled: &[ProgramCode],
-        code: &mut [Code],
-        ranks: &[RankState],
-        streams: &mut [StreamState],
-    ) -> Vec<Ahead> {
-        let of_program = |program: &ProgramCode| -> Vec<bool> {
-            let runs_ahead = |stream| program.runs_ahead(stream, code);
-            (0..program.streams()).map(runs_ahead).collect()
-        };
-        let runs_ahead: Vec<Vec<bool>> = compiled.iter().map(of_program).collect();
-        let all = compiled.iter().zip(&runs_ahead);
-        for (program, stream) in
-            all.flat_map(|(p, own)| (0..own.len()).filter(|s| own[*s]).map(move |s| (p, s)))
-        {
-            let stretch = program.first[stream] as usize..program.first[stream + 1] as usize;
-            code[stretch].iter_mut().for_each(|of_op| (of_op.ahead, of_op.late) = (true, true));
-        }
+    /// Lists the streams that run ahead; each stream state gets the number of its entry as its event.
+    pub fn streams(compiled: &[ProgramCode], ranks: &[RankState], streams: &mut [StreamState]) -> Vec<Ahead> {
         let mut list = Vec::new();
         for rank in ranks {
-            let of = rank.program as usize;
-            let own = rank.all_streams().zip(&compiled[of].program.streams).zip(&runs_ahead[of]);
+            let ProgramCode { program, ahead, .. } = &compiled[rank.program as usize];
+            let own = rank.all_streams().zip(&program.streams).zip(ahead);
             for ((s, stream), _) in own.filter(|(_, ahead)| **ahead) {
                 let state = &mut streams[s as usize];
                 state.event = list.len() as u64;
@@ -108,8 +90,21 @@ impl Ahead {
 }
 
 impl ProgramCode<'_> {
-    /// True if all ops of a stream are kernels whose times nothing changes.
+    /// Marks streams that run ahead, and their code.
+    pub fn mark_ahead(&mut self, code: &mut [Code]) {
+        self.ahead = (0..self.streams()).map(|stream| self.runs_ahead(stream, code)).collect();
+        for (stream, _) in self.ahead.iter().enumerate().filter(|(_, ahead)| **ahead) {
+            let stretch = self.first[stream] as usize..self.first[stream + 1] as usize;
+            code[stretch].iter_mut().for_each(|of_op| (of_op.ahead, of_op.late) = (true, true));
+        }
+    }
+
+    /// True if a stream is one of launches, whose ends others see late, and all its ops are kernels whose times nothing
+    /// changes. Others are cheaper as rows.
     fn runs_ahead(&self, stream: usize, code: &[Code]) -> bool {
+        if self.program.streams[stream].latency == Time::ZERO {
+            return false;
+        }
         let ops = &code[self.first[stream] as usize..self.end(stream) as usize];
         let moves = |of_op: &Code| self.program.ops[of_op.op as usize].memory_rate > 0.0;
         let is_steady = |of_op: &Code| {
@@ -133,6 +128,7 @@ impl<O: Observer> Play<'_, O> {
     }
 
     /// Places all kernels at the head of stream `s` that wait for nothing any more.
+    #[inline(never)]
     pub fn run_ahead(&mut self, s: u32) {
         let StreamState { rank: r, event, .. } = self.streams[s as usize];
         let rank = self.ranks[r as usize];
@@ -162,9 +158,8 @@ impl<O: Observer> Play<'_, O> {
 
     /// Wakes the streams of a rank that wait for the op at a place in the code when they see its end.
     fn foretell(&mut self, rank: &RankState, waiter: u16, place: u32, seen: Time) {
-        let program = rank.program as usize;
-        for i in 0..self.compiled[program].waiting(&waiter).len() {
-            let s = rank.stream(self.compiled[program].waiting(&waiter)[i]);
+        for stream in self.compiled[rank.program as usize].waiting(&waiter) {
+            let s = rank.stream(*stream);
             if self.streams[s as usize].blocked == place {
                 self.schedule(seen, WAKE, s);
             }
@@ -187,13 +182,18 @@ impl<O: Observer> Play<'_, O> {
     #[inline]
     pub fn block(&mut self, s: u32, wait: u32) {
         self.streams[s as usize].blocked = wait;
-        let code = self.code[wait as usize];
-        if code.ahead {
-            let rank = &self.ranks[self.streams[s as usize].rank as usize];
-            let stream = self.compiled[rank.program as usize].program.ops[code.op as usize].stream;
-            if let Some(seen) = self.ahead_of(rank.stream(stream)).sees(wait) {
-                self.schedule(seen, WAKE, s);
-            }
+        if self.code[wait as usize].ahead {
+            self.wake_when_seen(s, wait);
+        }
+    }
+
+    /// Stream `s` waits for an op of a stream that runs ahead: if its end is known, it goes on then.
+    fn wake_when_seen(&mut self, s: u32, wait: u32) {
+        let rank = &self.ranks[self.streams[s as usize].rank as usize];
+        let op = self.code[wait as usize].op;
+        let stream = self.compiled[rank.program as usize].program.ops[op as usize].stream;
+        if let Some(seen) = self.ahead_of(rank.stream(stream)).sees(wait) {
+            self.schedule(seen, WAKE, s);
         }
     }
 

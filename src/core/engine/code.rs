@@ -1,10 +1,12 @@
 //! Programs as the loop reads them: one small record an op, in the cache for all ranks of a role.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
 use super::EngineError;
 use crate::ids::OpId;
-use crate::program::{MemoryWhen, Op, Program, Stream, Work, World};
+use crate::program::{MemoryWhen, Op, Program, Stream, Work};
 use crate::units::Time;
 
 /// "Waits for nothing", "no more".
@@ -55,7 +57,7 @@ pub const NOBODY: u16 = u16::MAX;
 /// More than one stream.
 pub const SEVERAL: u16 = u16::MAX - 1;
 /// From this number on a waiter is several streams, and a program has fewer streams.
-const LISTS: u16 = 1 << 15;
+pub const LISTS: u16 = 1 << 15;
 
 /// One of several ops that an op waits for.
 #[derive(Clone, Copy, Debug)]
@@ -96,23 +98,28 @@ pub struct ProgramCode<'w> {
     waiting: Vec<Vec<u16>>,
     /// Streams with kernels that mind units taken beside them.
     pub slowed: Vec<u16>,
+    /// By stream, whether it runs ahead; empty where none does.
+    pub ahead: Vec<bool>,
     /// True if kernels of the stream come first when memory is given back.
     pub urgent: Vec<bool>,
 }
 
-/// All programs of a world, and their code.
+/// All programs of a world, and their code; where no order of completion is kept, streams that can run ahead are marked.
 ///
 /// # Errors
 /// `Invalid` if a wait points nowhere, an op sits on two streams, on none or not in its turn, or one communicator
 /// slot is used on two streams (its ops would have no order). `Limit` if places or streams have no numbers left.
-pub fn compile(world: &World) -> Result<WorldCode<'_>, EngineError> {
-    let places: usize = world.programs.iter().map(|p| p.ops.len() + p.streams.len()).sum();
+pub fn compile(programs: &[Arc<Program>], in_order: bool) -> Result<WorldCode<'_>, EngineError> {
+    let places: usize = programs.iter().map(|p| p.ops.len() + p.streams.len()).sum();
     if places >= MOST {
         return Err(EngineError::Limit { what: "ops of programs", need: places as u64, limit: MOST as u64 });
     }
     let mut all = WorldCode { code: Vec::with_capacity(places), ..WorldCode::default() };
-    for program in &world.programs {
-        let compiled = ProgramCode::of(program, &mut all.code, &mut all.waits)?;
+    for program in programs {
+        let mut compiled = ProgramCode::of(program, &mut all.code, &mut all.waits)?;
+        if !in_order {
+            compiled.mark_ahead(&mut all.code);
+        }
         all.programs.push(compiled);
     }
     Ok(all)
@@ -161,6 +168,7 @@ impl ShapeCode {
             slots: self.slots,
             waiting: self.waiting.clone(),
             slowed: slowed.map(|stream| stream as u16).collect(),
+            ahead: Vec::new(),
             urgent: program.streams.iter().map(|stream| stream.traits.urgent).collect(),
         }
     }
@@ -197,6 +205,7 @@ impl<'w> ProgramCode<'w> {
             slots: 0,
             waiting: Vec::new(),
             slowed: Vec::new(),
+            ahead: Vec::new(),
             urgent: program.streams.iter().map(|stream| stream.traits.urgent).collect(),
         };
         let mut stream_of_slot = Vec::new();

@@ -2,7 +2,7 @@
 
 use super::agenda::Agenda;
 use super::ahead::Ahead;
-use super::code::{Code, CodeWait, END, NO_SLOT, NOBODY, NONE, ProgramCode, WorldCode, compile};
+use super::code::{Code, CodeWait, END, LISTS, NO_SLOT, NOBODY, NONE, ProgramCode, WorldCode};
 use super::comms::CommStates;
 use super::device_memory::DeviceMemory;
 use super::interference::KernelPace;
@@ -32,10 +32,10 @@ const LONGEST: Time = Time(1 << 63);
 /// A run in progress.
 pub(super) struct Play<'w, O> {
     pub world: &'w World,
-    pub compiled: Vec<ProgramCode<'w>>,
+    pub compiled: &'w [ProgramCode<'w>],
     /// The ops of all programs, each stream's in a row.
-    pub code: Vec<Code>,
-    waits: Vec<CodeWait>,
+    pub code: &'w [Code],
+    waits: &'w [CodeWait],
     pub now: Time,
     seq: u64,
     /// Completions so far: an event that was out of date is none.
@@ -62,13 +62,14 @@ pub(super) struct Play<'w, O> {
 
 impl<'w, O: Observer> Play<'w, O> {
     /// Everything at its beginning.
-    pub fn new(world: &'w World, observer: &'w mut O) -> Result<Self, EngineError> {
-        let WorldCode { programs: compiled, mut code, waits } = compile(world)?;
-        let Tables { ranks, mut streams, slots, kernels } = Tables::new(world, &compiled);
-        let ahead = match O::IN_ORDER {
-            true => Vec::new(),
-            false => Ahead::streams(&compiled, &mut code, &ranks, &mut streams),
-        };
+    pub fn new(
+        world: &'w World,
+        compiled: &'w WorldCode<'w>,
+        observer: &'w mut O,
+    ) -> Result<Self, EngineError> {
+        let WorldCode { programs: compiled, code, waits } = compiled;
+        let Tables { ranks, mut streams, slots, kernels } = Tables::new(world, compiled);
+        let ahead = Ahead::streams(compiled, &ranks, &mut streams);
         let need = streams.len().max(world.comms.len());
         if need >= 1 << INDEX_BITS {
             return Err(EngineError::Limit { what: "streams", need: need as u64, limit: 1 << INDEX_BITS });
@@ -168,6 +169,10 @@ impl<'w, O: Observer> Play<'w, O> {
                 self.admit();
                 continue;
             }
+            if self.pace.has_changed() {
+                self.retime_changed();
+                continue;
+            }
             if self.comms.sharing.is_dirty() {
                 self.reshare();
                 continue;
@@ -262,10 +267,17 @@ impl<'w, O: Observer> Play<'w, O> {
     /// Streams of a rank that wait for the op at a place in the code go on.
     #[inline]
     fn wake(&mut self, r: u32, waiter: u16, place: u32) {
-        let program = self.ranks[r as usize].program as usize;
-        for i in 0..self.compiled[program].waiting(&waiter).len() {
-            let stream = self.compiled[program].waiting(&waiter)[i];
-            self.advance_behind(self.ranks[r as usize].stream(stream), place);
+        match waiter {
+            NOBODY => {}
+            LISTS.. => self.wake_several(r, waiter, place),
+            stream => self.advance_behind(self.ranks[r as usize].stream(stream), place),
+        }
+    }
+
+    fn wake_several(&mut self, r: u32, waiter: u16, place: u32) {
+        let rank = self.ranks[r as usize];
+        for stream in self.compiled[rank.program as usize].waiting(&waiter) {
+            self.advance_behind(rank.stream(*stream), place);
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! An op says by how many thousandths it is longer while the usual number of compute units is taken; an action, how
 //! many it takes in thousandths of the usual. In between and beyond, with several at once, slowness is linear in the
-//! units taken. When a communication kernel comes or goes, the time left of a running kernel is stretched or shrunk.
+//! units taken. When communication kernels come or go, the time left of a running kernel is stretched or shrunk, once
+//! for all changes of an instant: pieces of one transfer follow each other, and where one goes the next one comes.
 //! A kernel that is held up by its memory (`device_memory`) goes at the lesser of both paces.
 
 use super::Observer;
@@ -18,6 +19,8 @@ use crate::units::{Time, round};
 pub(super) struct KernelPace {
     on: bool,
     units: bool,
+    /// Ranks on which other units are taken than at the end of the last instant.
+    changed: Vec<u32>,
     /// By rank and stream with kernels: the running kernel. Empty where pace does not matter.
     pub kernels: Vec<RunningKernel>,
 }
@@ -29,6 +32,8 @@ pub(super) struct RunningKernel {
     slowdown: u16,
     /// Units taken beside it, in thousandths of the usual.
     taken: u32,
+    /// Those taken when it started, whether it minds them or those behind it in its row.
+    pub at_start: u32,
     /// When it started, or its pace last changed.
     pub since: Time,
     /// Picoseconds left at `since` if undisturbed.
@@ -48,13 +53,24 @@ impl KernelPace {
     pub fn new(units: bool, kernels: u32, shares_memory: bool) -> Self {
         let on = units || shares_memory;
         let idle = RunningKernel::starts(0, 0, Time::ZERO, 0);
-        KernelPace { on, units, kernels: vec![idle; if on { kernels as usize } else { 0 }] }
+        KernelPace {
+            on,
+            units,
+            changed: Vec::new(),
+            kernels: vec![idle; if on { kernels as usize } else { 0 }],
+        }
     }
 
     /// True if kernels may take longer than undisturbed ones.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.on
+    }
+
+    /// True if a kernel is to be timed anew before time moves.
+    #[inline]
+    pub fn has_changed(&self) -> bool {
+        !self.changed.is_empty()
     }
 
     /// True if units taken slow any kernel.
@@ -69,9 +85,19 @@ impl RunningKernel {
     #[inline]
     pub fn starts(slowdown: u16, taken: u32, now: Time, time: u64) -> RunningKernel {
         // Units that it does not mind are no part of its state.
-        let taken = if slowdown > 0 { taken } else { 0 };
+        let (at_start, taken) = (taken, if slowdown > 0 { taken } else { 0 });
         let ends = now + Time(beside(taken, slowdown, time));
-        RunningKernel { slowdown, taken, since: now, left: time, ends, due: ends, flow: NONE, share: 0.0 }
+        RunningKernel {
+            slowdown,
+            taken,
+            at_start,
+            since: now,
+            left: time,
+            ends,
+            due: ends,
+            flow: NONE,
+            share: 0.0,
+        }
     }
     /// The same kernel, whose event comes when the kernels behind it have ended as well.
     #[inline]
@@ -149,32 +175,43 @@ impl<O: Observer> Play<'_, O> {
             if !self.code[cursor as usize].takes_units {
                 continue;
             }
-            let before = self.ranks[r as usize];
-            let taken = if comes { before.taken + units } else { before.taken - units };
-            self.ranks[r as usize].taken = taken;
-            match before.slowed {
-                NOBODY => {}
-                SEVERAL => self.retime_kernels(before, taken),
-                stream => self.retime_kernel(before.stream(stream), before.taken, taken),
+            let rank = &mut self.ranks[r as usize];
+            rank.taken = if comes { rank.taken + units } else { rank.taken - units };
+            if rank.slowed != NOBODY && !rank.changed {
+                rank.changed = true;
+                self.pace.changed.push(r);
             }
         }
     }
 
+    /// Times the kernels anew beside which other units are taken.
+    pub fn retime_changed(&mut self) {
+        let mut changed = std::mem::take(&mut self.pace.changed);
+        for r in changed.drain(..) {
+            self.ranks[r as usize].changed = false;
+            let rank = self.ranks[r as usize];
+            match rank.slowed {
+                SEVERAL => self.retime_kernels(rank),
+                stream => self.retime_kernel(rank.stream(stream), rank.taken),
+            }
+        }
+        self.pace.changed = changed;
+    }
+
     /// Other units are taken on a rank with several streams of kernels that mind.
-    fn retime_kernels(&mut self, before: RankState, taken: u32) {
-        for i in 0..self.compiled[before.program as usize].slowed.len() {
-            let stream = self.compiled[before.program as usize].slowed[i];
-            self.retime_kernel(before.stream(stream), before.taken, taken);
+    fn retime_kernels(&mut self, rank: RankState) {
+        for stream in &self.compiled[rank.program as usize].slowed {
+            self.retime_kernel(rank.stream(*stream), rank.taken);
         }
     }
 
     /// Other units are taken beside stream `s` than before.
     #[inline]
-    fn retime_kernel(&mut self, s: u32, before: u32, taken: u32) {
+    fn retime_kernel(&mut self, s: u32, taken: u32) {
         if self.streams[s as usize].blocked != RUNNING {
             return;
         }
-        self.break_row(s, before);
+        self.break_row(s);
         let code = &self.code[self.streams[s as usize].cursor as usize];
         if code.slot != NO_SLOT || code.slowdown == 0 {
             return;

@@ -67,13 +67,14 @@ impl<O: Observer> Play<'_, O> {
         Time(beside(taken, code.slowdown, rank.factors.time_of(&self.world.jitter, code)))
     }
 
-    /// The row of stream `s`, if one runs, ends with the kernel under way: `taken` units were taken beside it so far.
-    pub fn break_row(&mut self, s: u32, taken: u32) {
+    /// The row of stream `s`, if one runs, ends with the kernel under way.
+    pub fn break_row(&mut self, s: u32) {
         let stream = self.streams[s as usize];
         if stream.further == 0 {
             return;
         }
         let rank = &self.ranks[stream.rank as usize];
+        let taken = if self.pace.is_on() { self.kernel(s).at_start } else { 0 };
         let (mut cursor, mut start) = (stream.cursor, self.row_began(s, taken));
         let end_of_row = cursor + u32::from(stream.further);
         let mut ends = start + self.span_of(rank, taken, &self.code[cursor as usize]);

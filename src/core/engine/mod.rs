@@ -102,7 +102,7 @@ pub fn run(world: &World) -> Result<Record, EngineError> {
     check(world)?;
     check_record_size(world, RECORD_LIMIT)?;
     let mut record = Record::for_world(world);
-    let stats = event_loop::Play::new(&world.flat(), &mut record)?.run()?;
+    let stats = play(&world.flat(), &mut record)?;
     record.complete(stats);
     Ok(record)
 }
@@ -125,7 +125,38 @@ pub fn check_record_size(world: &World, limit: u64) -> Result<(), EngineError> {
 /// See [`EngineError`].
 pub fn run_observed<O: Observer>(world: &World, observer: &mut O) -> Result<Stats, EngineError> {
     check(world)?;
-    event_loop::Play::new(&world.flat(), observer)?.run()
+    play(&world.flat(), observer)
+}
+
+fn play<O: Observer>(world: &World, observer: &mut O) -> Result<Stats, EngineError> {
+    let compiled = code::compile(&world.programs, O::IN_ORDER)?;
+    event_loop::Play::new(world, &compiled, observer)?.run()
+}
+
+/// The programs of a world, ready to be played in worlds that differ from it in draws alone.
+#[derive(Debug)]
+pub struct CompiledPrograms<'w>(code::WorldCode<'w>);
+
+impl<'w> CompiledPrograms<'w> {
+    /// Checks a world whose actions are [flat](World::flatten) and compiles its programs.
+    ///
+    /// # Errors
+    /// See [`EngineError`].
+    pub fn of(world: &'w World) -> Result<Self, EngineError> {
+        check(world)?;
+        Ok(CompiledPrograms(code::compile(&world.programs, Record::IN_ORDER)?))
+    }
+
+    /// Plays the world with other draws and records every op.
+    ///
+    /// # Errors
+    /// See [`EngineError`].
+    pub fn play(&self, world: &World, record: &mut Record) -> Result<(), EngineError> {
+        record.slowed_by_memory.clear();
+        let stats = event_loop::Play::new(world, &self.0, record)?.run()?;
+        record.complete(stats);
+        Ok(())
+    }
 }
 
 fn check(world: &World) -> Result<(), EngineError> {

@@ -35,6 +35,8 @@ pub(super) struct RankState {
     pub slowed: u16,
     /// Units taken by the communication kernels that run, in thousandths of the usual.
     pub taken: u32,
+    /// Other units are taken than at the end of the last instant.
+    pub changed: bool,
     /// The factors that vary the time of its kernels.
     pub factors: Factors,
 }
@@ -133,6 +135,7 @@ impl Tables {
                     _ => SEVERAL,
                 },
                 taken: 0,
+                changed: false,
                 factors: Factors::of(world, rank),
             }
         };

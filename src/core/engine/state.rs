@@ -34,8 +34,7 @@ impl<O: Observer> Play<'_, O> {
     /// row too.
     pub fn tell_state(&mut self) {
         for s in 0..self.streams.len() as u32 {
-            let rank = self.streams[s as usize].rank;
-            self.break_row(s, self.ranks[rank as usize].taken);
+            self.break_row(s);
         }
         let state = self.state();
         self.observer.state(state);

@@ -17,7 +17,7 @@ use crate::units::Time;
 /// `Invalid` for a world that contradicts itself, and where ops remain that wait for each other; play such a world
 /// to be told of the cycle.
 pub fn sweep(world: &World) -> Result<Record, EngineError> {
-    let WorldCode { programs: compiled, code, .. } = compile(world)?;
+    let WorldCode { programs: compiled, code, .. } = compile(&world.programs, true)?;
     let mut sweep = Sweep {
         rates: uncontended::path_rates(world),
         cursor: world.ranks.iter().map(|r| compiled[r.program.index()].first.clone()).collect(),

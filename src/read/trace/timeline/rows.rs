@@ -108,31 +108,52 @@ pub enum Pairs {
 impl RankRows {
     /// The rows of a rank, with what touches the window.
     pub fn new(timeline: &Timeline, traced: &TracedRank, pairs: Pairs) -> RankRows {
+        let mut rows = RankRows::default();
+        rows.cut(timeline, traced, pairs, &mut RankRows::lanes);
+        rows
+    }
+
+    /// How many slices they come to, passes in time once more.
+    pub fn count(timeline: &Timeline, traced: &TracedRank, pairs: Pairs) -> usize {
+        let (mut rows, mut count) = (RankRows::default(), 0);
+        rows.cut(timeline, traced, pairs, &mut |rows, _, pieces| {
+            count += pieces.len();
+            rows.order.clear();
+        });
+        count + rows.turns.len()
+    }
+
+    /// Cuts all streams, kind by kind, and hands their pieces over.
+    fn cut(
+        &mut self,
+        timeline: &Timeline,
+        traced: &TracedRank,
+        pairs: Pairs,
+        take: &mut dyn FnMut(&mut RankRows, StreamKind, Vec<SlicePiece>),
+    ) {
         let program = timeline.world.program_of(traced.rank);
         let cutter = Cutter { timeline, traced, program, window: timeline.window_ns(), pairs };
         let mut kinds: Vec<StreamKind> = program.streams.iter().map(|stream| stream.kind).collect();
         kinds.sort();
         kinds.dedup();
-        let mut rows = RankRows::default();
         for kind in kinds {
             let mut pieces = Vec::new();
             for stream in program.streams.iter().filter(|stream| stream.kind == kind) {
                 if kind == StreamKind::Compute {
-                    rows.passes(&cutter, &stream.ops, &mut pieces);
+                    self.passes(&cutter, &stream.ops, &mut pieces);
                 } else {
-                    rows.stream(&cutter, kind, &stream.ops, &mut pieces);
+                    self.stream(&cutter, kind, &stream.ops, &mut pieces);
                 }
             }
-            rows.lanes(kind, pieces);
+            take(self, kind, pieces);
         }
-        rows.turns.sort_by_key(|turn| (turn.start, turn.end));
+        self.turns.sort_by_key(|turn| (turn.start, turn.end));
         let mut ended = 0;
-        rows.turns.retain(|turn| {
+        self.turns.retain(|turn| {
             let after = turn.start >= ended;
             ended = if after { turn.end } else { ended };
             after
         });
-        rows
     }
 
     /// The ops of a piece, in order.

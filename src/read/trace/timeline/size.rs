@@ -33,11 +33,11 @@ pub fn slices(timeline: &Timeline) -> u64 {
 }
 
 fn of_rank(timeline: &Timeline, traced: &TracedRank) -> u64 {
-    let rows = RankRows::new(timeline, traced, Pairs::Apart);
+    let rows = RankRows::count(timeline, traced, Pairs::Apart);
     let stalls = timeline.stalls.map_or(0, |stalls| {
         let stalls = stalls(traced.rank);
         let stretches = super::stalls::stretches(timeline, &stalls).len();
         stretches + stalls.iter().filter(|stall| super::stalls::shown(timeline, stall).is_some()).count()
     });
-    (rows.pieces.len() + rows.turns.len() + stalls) as u64
+    (rows + stalls) as u64
 }

@@ -17,6 +17,9 @@ use super::{
 /// Room that an event without texts of its own surely fits in; longer ones make the buffer grow.
 const EVENT: usize = 1024;
 
+/// The end of an event with arguments.
+const CLOSE: &[u8] = b"}}";
+
 /// Writes Chrome trace JSON to `out`.
 #[derive(Debug)]
 pub struct Chrome<W: Write> {
@@ -39,7 +42,7 @@ struct ThreadText {
     arrow: RenderedText,
 }
 
-/// The end of each slice of a kind, but for `}}`.
+/// The end of each slice of a kind; arguments of its own come before `}}`.
 #[derive(Clone, Copy, Debug)]
 struct KindText {
     tail: RenderedText,
@@ -169,6 +172,7 @@ impl<W: Write> Sink for Chrome<W> {
         push_string(text, category);
         text.extend_from_slice(b",\"args\":{");
         push_members(text, args);
+        text.extend_from_slice(CLOSE);
         self.kinds.push(KindText { tail: self.arena.keep(text), has_args: !args.is_empty() });
         Ok(SliceKind(self.kinds.len() as u32 - 1))
     }
@@ -183,13 +187,16 @@ impl<W: Write> Sink for Chrome<W> {
         b.extend_from_slice(b",\"dur\":");
         push_milli(b, slice.end - slice.start);
         b.extend_from_slice(self.arena.get(kind.tail));
-        let mut skip = usize::from(!kind.has_args);
-        for (key, value) in slice.args {
-            b.extend_from_slice(&self.arena.get(self.keys[key.0 as usize])[skip..]);
-            push_value(b, *value);
-            skip = 0;
+        if !slice.args.is_empty() {
+            b.truncate(b.len() - CLOSE.len());
+            let mut skip = usize::from(!kind.has_args);
+            for (key, value) in slice.args {
+                b.extend_from_slice(&self.arena.get(self.keys[key.0 as usize])[skip..]);
+                push_value(b, *value);
+                skip = 0;
+            }
+            b.extend_from_slice(CLOSE);
         }
-        b.extend_from_slice(b"}}");
         let thread = self.arena.get(thread.arrow);
         for id in slice.out {
             push_arrow(
