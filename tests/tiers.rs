@@ -394,6 +394,17 @@ fn activations_of_every_nth_layer_go_out() {
         assert_eq!(out, back);
         run.ops("offload activations", None).len()
     };
+    // By size: a layer keeps more than the embedding, and never a gigabyte.
+    let by = |setting: &str| {
+        let w = workload(8, 1, &format!("offload.activations={ON_HOST} offload.{setting}"));
+        play(w.unwrap(), machine(1, ""), &Attention(100_000, 200_000)).ops("offload activations", None).len()
+    };
+    assert_eq!((by("activations_at_least_bytes=1000"), by("activations_at_least_bytes=1000000000")), (8, 0));
+    // By age: behind layer i come the passes of 7 − i layers and of the head, forward and backward, then its own.
+    let older = |visits: usize| (0..8).filter(|i| 2 * (7 - i) + 3 > visits).count() + 1;
+    for visits in [2, 7, 12, 17] {
+        assert_eq!(by(&format!("activations_stay_visits={visits}")), older(visits), "{visits}");
+    }
     let embedding_and_head = sent(None) - 8;
     assert!(embedding_and_head <= 2);
     assert_eq!((sent(Some(2)), sent(Some(3)), sent(Some(100))), (4, 3, 1));
@@ -636,6 +647,73 @@ fn the_host_updates_what_it_holds() {
     // Gradient and state read, state and weight written: 2 + 2·12 + 2 bytes, half of them each way at 40 GB/s.
     let time: u64 = run.lengths("optimizer step (host)", None).iter().sum();
     assert!(near(time as f64, parameters / 2.0 * 28.0 / 2.0 / 40e9 * 1e12), "{time}");
+}
+
+/// The update on a host by hand: bytes of a parameter over what the cores of a rank stream, or over its share of the
+/// memory that its threads reach; two sockets of two devices each are two hosts.
+#[test]
+fn the_host_updates_as_fast_as_its_cores_and_its_memory() {
+    // Gradients are there when they are wanted, and layers apart enough that no copy crosses an update.
+    let away = format!("offload.optimizer={ON_HOST} offload.gradients={ON_HOST} offload.optimizer_on=host");
+    let seconds = |host: &str, sockets: &str| {
+        let fluid = "fidelity.collectives=fluid";
+        let w = workload(3, 4, &format!("{ZERO3} {away} {fluid} stack.optimizer.host={host}"));
+        let i = inputs(w.unwrap(), machine(4, sockets));
+        let parameters = ParameterCount::of(&i.model).total() as f64 / 4.0;
+        let run = play(i.workload, (*i.topology).clone(), &Attention(1_000_000_000, 1_000_000_000));
+        let time: u64 = run.lengths("optimizer step (host)", None).iter().sum();
+        1e-12 * time as f64 / parameters
+    };
+    let shared = |devices: u32| {
+        format!(
+            "node.host.shared_by={devices} node.memory[0].shared_by={devices} node.memory[1].shared_by={devices}"
+        )
+    };
+    // Gradients in fp32: 4 + 2·12 + 2 bytes, half of them each way at 40 GB/s.
+    let cases = [
+        ("{}", shared(1), 15.0 / 40e9),
+        ("{}", shared(2), 2.0 * 15.0 / 40e9),
+        ("{}", shared(4), 4.0 * 15.0 / 40e9),
+        (r#"{"bytes_per_parameter":80}"#, shared(1), 40.0 / 40e9),
+        (r#"{"efficiency":0.25}"#, shared(2), 4.0 * 2.0 * 15.0 / 40e9),
+        (r#"{"cores_per_rank":1}"#, shared(1), 30.0 / 16e9),
+        (r#"{"cores_per_rank":1}"#, shared(4), 30.0 / 16e9),
+        (r#"{"cores_per_rank":0.25,"bytes_per_parameter":28}"#, shared(1), 28.0 / 4e9),
+        (r#"{"cores_per_rank":8}"#, shared(4), 4.0 * 15.0 / 40e9),
+    ];
+    for (host, sockets, by_hand) in cases {
+        let found = seconds(host, &sockets);
+        assert!((found / by_hand - 1.0).abs() < 0.02, "{host} {sockets}: {found} and by hand {by_hand}");
+    }
+}
+
+/// A memory whose link both ways are one has no rate of writes beside it.
+#[test]
+fn a_half_duplex_memory_has_no_rate_of_writes() {
+    let machine = machine(1, "");
+    let mut topology = machine.value.clone();
+    let memory = &mut topology.node.as_mut().unwrap().memory[0];
+    (memory.write_gbps, memory.link.duplex) = (Some(10.0), stepsim::step::spec::topology::Duplex::Half);
+    let error = Machine::build(&topology).unwrap_err().to_string();
+    assert!(error.contains("write_GBps") && error.contains("combined_GBps"), "{error}");
+}
+
+/// Without a norm the host updates a layer while those before it are in their backward pass; where the stack clips by
+/// the norm, it begins behind the last reduction.
+#[test]
+fn the_norm_holds_back_the_update_on_the_host() {
+    let begins = |settings: &str| {
+        let optimizer = format!("{ZERO3} offload.optimizer={ON_HOST} offload.optimizer_on=host");
+        let w = workload(6, 2, &format!("{optimizer} {settings}"));
+        let run = play(w.unwrap(), machine(2, ""), &Attention(1_000_000_000, 1_000_000_000));
+        let first = run.ops("optimizer step (host)", None).iter().map(|op| op.0.0).min().unwrap();
+        (first, run.backward_end())
+    };
+    let passes = r#"stack.optimizer.passes=["norm","update"]"#;
+    let (first, end) = begins(&format!("{passes} optimizer.clip_gradients=false"));
+    assert!(first < end / 2 + end / 4, "{first} {end}");
+    let (first, end) = begins(passes);
+    assert!(first >= end, "{first} {end}");
 }
 
 /// HBM ← host ← NVMe: two copies, and the host holds what is on its way.

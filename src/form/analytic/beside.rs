@@ -483,7 +483,13 @@ impl<'f, 'a> SideQueues<'f, 'a> {
         let (mut middle, mut end) = (if updates.ahead.is_some() { passes } else { 0.0 }, passes);
         let mut ends = Vec::with_capacity(updates.stations.len());
         let left = if self.asked.left > 0.0 { self.reduce } else { 0.0 };
-        for (i, (stations, unit)) in updates.stations.iter().zip(self.units.iter().flatten()).enumerate() {
+        let mut units: Vec<_> = updates.stations.iter().zip(self.units.iter().flatten()).collect();
+        if updates.ahead.is_none() {
+            units.reverse();
+        }
+        let all = units.iter().fold(0.0_f64, |all, (_, unit)| all.max(unit.reduced));
+        let norm = if updates.together { all } else { 0.0 };
+        for (i, (stations, unit)) in units.into_iter().enumerate() {
             // State is fetched `ahead` updates before its own, behind the last pass; gradients leave as they are
             // reduced.
             let gate = match updates.ahead {
@@ -491,7 +497,7 @@ impl<'f, 'a> SideQueues<'f, 'a> {
                 None => unit.reduced.max(left),
             };
             self.copy[first] = self.copy[first].max(gate) + stations[0];
-            middle = self.copy[first].max(middle).max(unit.reduced.max(left)) + stations[1];
+            middle = self.copy[first].max(middle).max(unit.reduced.max(left)).max(norm) + stations[1];
             ends.push(middle);
             self.copy[last] = self.copy[last].max(middle) + stations[2];
             end = end.max(self.copy[last]).max(middle);

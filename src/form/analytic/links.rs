@@ -16,7 +16,7 @@ use stepsim_step::plan::step::border::leaves_node;
 use stepsim_step::plan::step::groups::{Degrees, Group};
 use stepsim_step::sharding::Exchange;
 use stepsim_step::spec::workload::{CollectiveFidelity, WorkloadSpec};
-use stepsim_step::topology::{Axis, CopyDirection, Layout, Machine};
+use stepsim_step::topology::{Axis, CopyDirection, Layout, Machine, Unreachable};
 
 /// One copy or one hop: latency in seconds, bandwidth in B/s.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -101,15 +101,17 @@ impl<'a> RankLinks<'a> {
             .iter()
             .map(|&tier| {
                 let way = |direction| {
-                    let (pipe, end) = copy(machine, layout.device(rank), tier, direction)?;
-                    let crowd = shared.by_copies(layout.device(rank), tier, direction);
-                    Ok::<_, CollectiveError>((
-                        Pipe { bandwidth: pipe.bandwidth / crowd[0], ..pipe },
-                        end / crowd[1],
-                    ))
+                    let pipe = copy(machine, layout.device(rank), tier, direction)?;
+                    let [crowd, at_the_tier] = shared.by_copies(layout.device(rank), tier, direction);
+                    let pipe = Pipe { bandwidth: pipe.bandwidth / crowd, ..pipe };
+                    Ok::<_, CollectiveError>((pipe, at_the_tier))
                 };
-                let ((inward, read), (outward, write)) = (way(CopyDirection::In)?, way(CopyDirection::Out)?);
-                Ok((tier, [inward, outward, Pipe { latency: 0.0, bandwidth: read.min(write) }]))
+                let ((inward, readers), (outward, writers)) =
+                    (way(CopyDirection::In)?, way(CopyDirection::Out)?);
+                let alone =
+                    machine.update_rate(layout.device(rank), usize::from(tier)).map_err(not_connected)?;
+                let in_place = Pipe { latency: 0.0, bandwidth: alone / readers.max(writers) };
+                Ok((tier, [inward, outward, in_place]))
             })
             .collect::<Result<_, CollectiveError>>()?;
         let last = groups.iter().map(|_| Cell::new((Op::SendRecv, f64::NAN, 0.0))).collect();
@@ -340,23 +342,21 @@ impl<'a> LinkSharers<'a> {
     }
 }
 
-/// The way between a device and a tier, and the rate of the tier's own end of it.
+fn not_connected(e: Unreachable) -> CollectiveError {
+    CollectiveError::NotConnected(e.to_string())
+}
+
+/// The way between a device and a tier.
 fn copy(
     machine: &Machine,
     device: DeviceId,
     tier: u8,
     direction: CopyDirection,
-) -> Result<(Pipe, f64), CollectiveError> {
+) -> Result<Pipe, CollectiveError> {
     let mut path = Vec::new();
-    let latency = machine
-        .copy_route(device, usize::from(tier), direction, &mut path)
-        .map_err(|e| CollectiveError::NotConnected(e.to_string()))?;
-    let end = match direction {
-        CopyDirection::In => path.first(),
-        CopyDirection::Out => path.last(),
-    };
-    let memory = end.map_or(f64::INFINITY, |link| machine.capacity(*link).0);
-    Ok((Pipe { latency: latency.s(), bandwidth: slowest(machine, &path) }, memory))
+    let latency =
+        machine.copy_route(device, usize::from(tier), direction, &mut path).map_err(not_connected)?;
+    Ok(Pipe { latency: latency.s(), bandwidth: slowest(machine, &path) })
 }
 
 fn slowest(machine: &Machine, path: &[ResourceId]) -> f64 {

@@ -18,6 +18,7 @@
 use super::device::{Device, Hbm, Peaks};
 use super::topology::{
     Clos, Fabric, Host, Link, Memory, Nics, Node, ScaleUp, Switch, SwitchTier, Topology, Torus, Via, Wrap,
+    core_gbps,
 };
 
 impl Device {
@@ -67,7 +68,9 @@ impl Topology {
     }
     /// The host of a node, with a link to each device.
     pub fn host(self, link: Link) -> Topology {
-        self.with_node(|node| node.host = Some(Host { shared_by: None, link, link_shared_by: 1 }))
+        self.with_node(|node| {
+            node.host = Some(Host { shared_by: None, link, link_shared_by: 1, core_gbps: core_gbps() })
+        })
     }
     /// A memory tier of a node behind its host, of `capacity_gib` GiB; workloads' `offload` names it by `name`.
     pub fn memory(self, name: &str, capacity_gib: f64, link: Link) -> Topology {

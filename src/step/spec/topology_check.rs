@@ -212,6 +212,11 @@ fn check_tier(node: &Node, nodes: u64, i: usize) -> Result<(), SpecError> {
         return Err(SpecError::at("via", "\"host\" is not allowed: the node has no host")
             .hint("add `node.host`, or attach the tier to the device"));
     }
+    if tier.write_gbps.is_some() && tier.link.duplex == super::topology::Duplex::Half {
+        let problem = "a rate of writes is not allowed: both ways of a half-duplex link are one";
+        let hint = "link.duplex full, and link.combined_GBps for what both ways reach together";
+        return Err(SpecError::at("write_GBps", problem).hint(hint));
+    }
     let Some(shared_by) = tier.shared_by else {
         return Ok(());
     };

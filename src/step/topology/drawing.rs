@@ -8,7 +8,7 @@ use super::drawn::DrawnRoutes;
 use super::fabric::{MachineShape, ScaleOut, ScaleUpShape};
 use super::graph::{LinkClass, LinkHop, MachineVertex, Net};
 use super::machine::{DevicePlace, Machine, Router, TierClass, TierPath};
-use crate::spec::topology::{Graph, Topology, Vertex as VertexSpec, VertexKind};
+use crate::spec::topology::{Graph, Topology, Vertex as VertexSpec, VertexKind, core_gbps};
 use crate::spec::{Device, SpecError};
 use stepsim_core::ids::{DeviceId, TierId};
 use stepsim_core::known::number_of;
@@ -122,6 +122,7 @@ impl<'a> MachineDrawing<'a> {
             repeats: None,
             sites_join: None,
             nics_per_node: 0,
+            core_rate: core_gbps() * 1e9,
             scale_up: ScaleUpShape::General,
             scale_out: if nodes == 1 { ScaleOut::None } else { ScaleOut::General },
         };

@@ -1,6 +1,8 @@
 //! How a machine's devices are joined, in the words that collective algorithms choose by.
 
-use crate::spec::topology::{Clos, Ecmp, Fabric as FabricSpec, Join, ScaleUp as ScaleUpSpec, Topology};
+use crate::spec::topology::{
+    Clos, Ecmp, Fabric as FabricSpec, Join, ScaleUp as ScaleUpSpec, Topology, core_gbps,
+};
 
 /// The shape of a machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +19,8 @@ pub struct MachineShape {
     pub sites_join: Option<Join>,
     /// NICs of a node; 0 without a network.
     pub nics_per_node: u32,
+    /// Bytes a second that one core of a host streams.
+    pub core_rate: f64,
     /// The network between the devices of a node.
     pub scale_up: ScaleUpShape,
     /// The network between the nodes.
@@ -86,6 +90,8 @@ impl MachineShape {
             repeats: repeats(spec),
             sites_join: spec.sites.as_ref().map(|sites| sites.join),
             nics_per_node,
+            core_rate: node.and_then(|node| node.host.as_ref()).map_or_else(core_gbps, |host| host.core_gbps)
+                * 1e9,
             scale_up: match node.and_then(|node| node.scale_up.as_ref()) {
                 None => ScaleUpShape::None,
                 Some(ScaleUpSpec::Switch(switch)) => {

@@ -280,6 +280,39 @@ impl Machine {
         })
     }
 
+    /// Appends the resources of an update in place on a device's tier, which reads as many bytes as it writes: one that
+    /// both directions share is there twice.
+    ///
+    /// # Errors
+    /// The device has no such tier.
+    pub fn update_route(
+        &self,
+        device: DeviceId,
+        tier: usize,
+        links: &mut Vec<ResourceId>,
+    ) -> Result<(), Unreachable> {
+        let (mut read, mut written) = (Vec::new(), Vec::new());
+        self.copy_route(device, tier, CopyDirection::In, &mut read)?;
+        self.copy_route(device, tier, CopyDirection::Out, &mut written)?;
+        links.extend(read.first().into_iter().chain(written.last()));
+        Ok(())
+    }
+    /// Bytes a second that such an update reads, and writes beside it, where it is alone.
+    ///
+    /// # Errors
+    /// The device has no such tier.
+    pub fn update_rate(&self, device: DeviceId, tier: usize) -> Result<f64, Unreachable> {
+        let mut links = Vec::new();
+        self.update_route(device, tier, &mut links)?;
+        let uses = |link| links.iter().filter(|other| *other == link).count() as f64;
+        Ok(links.iter().map(|link| self.capacity(*link).0 / uses(link)).fold(f64::INFINITY, f64::min))
+    }
+    /// Devices of the machine that share a device's tier instance.
+    pub fn tier_sharers(&self, device: DeviceId, tier: usize) -> usize {
+        let own = self.tiers_of(device).nth(tier);
+        (0..self.devices()).filter(|other| self.tiers_of(DeviceId(*other)).nth(tier) == own).count()
+    }
+
     fn uses_of(&self, place: &DevicePlace) -> &[TierPath] {
         let (start, count) = place.tiers;
         &self.tier_uses[start as usize..(start + count) as usize]

@@ -58,7 +58,7 @@ impl Chains {
 impl Builder<'_> {
     /// Adds the hosts and the links to them.
     pub fn hosts(&mut self) -> Hosts {
-        let Some(Host { shared_by, link, link_shared_by }) = &self.node.host else {
+        let Some(Host { shared_by, link, link_shared_by, .. }) = &self.node.host else {
             return Hosts::default();
         };
         let per_host = shared_by.unwrap_or(self.per_node);

@@ -15,7 +15,7 @@ use stepsim_step::spec::cost::{CostSpec, Processing};
 use stepsim_step::spec::device::{Device, Hbm, Peaks};
 use stepsim_step::spec::model::{AttentionKernel, AttentionSpec, Mixer, MlpKind, ModelSpec, Norm, Positions};
 use stepsim_step::spec::topology::{
-    Clos, Fabric, Host, Link, Memory, Nics, Node, ScaleUp, Switch, SwitchTier, Topology, Via,
+    Clos, Fabric, Host, Link, Memory, Nics, Node, ScaleUp, Switch, SwitchTier, Topology, Via, core_gbps,
 };
 use stepsim_step::spec::workload as w;
 use stepsim_step::spec::{Spec, SpecError, WorkloadSpec};
@@ -233,7 +233,12 @@ impl Calculon {
                         in_switch_reduction: inner.ops.all_reduce.0 < 2.0,
                     })
                 }),
-                host: has_host.then_some(Host { shared_by: None, link: host_link, link_shared_by: 1 }),
+                host: has_host.then_some(Host {
+                    shared_by: None,
+                    link: host_link,
+                    link_shared_by: 1,
+                    core_gbps: core_gbps(),
+                }),
                 nics: (nodes > 1).then(|| Nics { shared_by: 1, bundle: 1, link: link(outer) }),
                 memory: if has_host { vec![memory] } else { Vec::new() },
             }),

@@ -246,8 +246,10 @@ fn local_route(
             Ok(([&source[..source.len() - common], &target[common..]].concat(), latency))
         }
         Group::HostUpdate(tier) => {
-            let ((read, _), (write, _)) = (way(tier, In)?, way(tier, Out)?);
-            Ok((read.first().into_iter().chain(write.last()).copied().collect(), Time::ZERO))
+            let mut links = Vec::new();
+            let route = machine.update_route(device, usize::from(tier), &mut links);
+            route.map_err(|e| PlanError::Collective(CollectiveError::NotConnected(e.to_string())))?;
+            Ok((links, Time::ZERO))
         }
         _ => Ok((Vec::new(), Time::ZERO)),
     }

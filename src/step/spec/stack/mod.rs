@@ -14,7 +14,7 @@ mod tests;
 mod unaligned;
 
 pub use host::{GraphScope, GraphSpec, HostRead, HostSpec, LaunchTimes, LayerHost, LayerHosts, LayerTimes};
-pub use optimizer::{HostThreads, HostUpdateSpec, UpdateKernels, UpdatePass, UpdateSpec};
+pub use optimizer::{HostUpdateSpec, UpdateKernels, UpdatePass, UpdateSpec};
 pub use unaligned::{LOAD_BYTES, UnalignedSpec};
 
 use schemars::JsonSchema;

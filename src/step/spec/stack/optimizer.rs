@@ -21,38 +21,46 @@ defaults! {
     }
 }
 
-/// The cost of an update on the host beyond the traffic of its memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct HostUpdateSpec {
-    /// Nanoseconds of its processors for one parameter; 0: the memory alone sets the pace.
-    pub ns_per_parameter: f64,
-    /// Whose processors take so long.
-    pub threads: HostThreads,
-}
-
-/// The threads that update on a host.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum HostThreads {
-    /// Those of all processors, which the ranks of the host share.
-    #[default]
-    Host,
-    /// Those of each rank, as many as it was given (`OMP_NUM_THREADS`, which torchrun sets).
-    Rank,
+defaults! {
+    /// The update on the host: bytes of its memory over the bandwidth that its threads reach.
+    #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct HostUpdateSpec {
+        /// Bytes of the host's memory that are read and written for one parameter; default: one pass over gradient and
+        /// state.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub bytes_per_parameter: Option<f64>,
+        /// Cores of each rank's threads (`OMP_NUM_THREADS`, which torchrun and Ray set to 1), each with
+        /// `node.host.core_GBps`; default: its share of all, and memory sets the pace.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub cores_per_rank: Option<f64>,
+        /// Share of the memory's bandwidth that the threads of all ranks reach together.
+        pub efficiency: f64 = 1.0,
+    }
 }
 
 impl HostUpdateSpec {
     fn is_free(&self) -> bool {
         *self == HostUpdateSpec::default()
     }
-    /// Seconds of a rank for `parameters`, where `ranks` ranks are on its host.
-    pub fn seconds(&self, parameters: f64, ranks: u32) -> f64 {
-        let sharing = match self.threads {
-            HostThreads::Host => f64::from(ranks.max(1)),
-            HostThreads::Rank => 1.0,
-        };
-        1e-9 * self.ns_per_parameter * parameters * sharing
+    /// Seconds of a rank for `bytes` beyond `shared_s`, what memory takes for them where all its ranks update at once.
+    pub fn beyond(&self, bytes: f64, shared_s: f64, core_rate: f64) -> f64 {
+        let cores_s = self.cores_per_rank.map_or(0.0, |cores| bytes / (cores * core_rate));
+        (cores_s.max(shared_s / self.efficiency) - shared_s).max(0.0)
+    }
+    fn problems(&self, p: &mut Problems) {
+        let positive = |value: f64| value > 0.0 && value <= 1e6;
+        for (field, value) in [
+            ("host.bytes_per_parameter", self.bytes_per_parameter),
+            ("host.cores_per_rank", self.cores_per_rank),
+        ] {
+            if let Some(value) = value.filter(|value| !positive(*value)) {
+                p.add(field, value, "above 0, to 1000000", "leave it out for the default");
+            }
+        }
+        if !(positive(self.efficiency) && self.efficiency <= 1.0) {
+            p.add("host.efficiency", self.efficiency, "above 0, to 1", "1: what the link of the memory says");
+        }
     }
 }
 
@@ -98,10 +106,7 @@ impl UpdateSpec {
         if updates != 1 {
             p.add("passes", format!("{updates} updates"), "exactly one `update`", "the rest may be left out");
         }
-        let ns = self.host.ns_per_parameter;
-        if !(0.0..=1e6).contains(&ns) {
-            p.add("host.ns_per_parameter", ns, "0 to 1000000", "DeepSpeed's CPUAdam: 0.6 of a whole host");
-        }
+        self.host.problems(&mut p);
         p.into_list()
     }
 }

@@ -213,7 +213,11 @@ const RULES: [InertRule; 41] = [
         "one micro-batch",
     ),
     (
-        &["offload.activations_every_layers"],
+        &[
+            "offload.activations_every_layers",
+            "offload.activations_at_least_bytes",
+            "offload.activations_stay_visits",
+        ],
         |s| Situation::is_away(&s.w.offload.activations),
         "activations stay on the device",
     ),

@@ -113,6 +113,14 @@ pub struct OffloadSpec {
     /// Only activations of layers 0, n, 2n ... go where `activations` says, all others stay; default: 1, all go.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub activations_every_layers: Option<u64>,
+    /// Only activations of layers that keep at least this many bytes go out, all others stay (Megatron-Core's
+    /// `min_offloaded_tensor_size`); default: 0, all go.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub activations_at_least_bytes: Option<u64>,
+    /// Activations stay whose backward pass is among this many next visits of layers, and only older ones go out (the
+    /// longest lived first: PipeOffload, Wan et al., ICML 2025); default: the depth of the prefetch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub activations_stay_visits: Option<u64>,
     /// How far ahead of its use something is brought in.
     pub prefetch: PrefetchSpec,
     /// Limit of the pinned staging buffers on the host of one device, in bytes: copies take theirs while they are under
@@ -195,6 +203,11 @@ pub enum OptimizerPlace {
 }
 
 impl OffloadSpec {
+    /// Visits of layers so near ahead that activations which they need are not sent away: at least the next one.
+    pub fn visits_near(&self) -> usize {
+        let stay = self.activations_stay_visits.map(|visits| usize::try_from(visits).unwrap_or(usize::MAX));
+        stay.unwrap_or_default().max(self.prefetch.layers_near())
+    }
     /// The four classes with their names in the file.
     pub fn classes(&self) -> [(&'static str, &[Placement]); 4] {
         [

@@ -1,6 +1,7 @@
 //! Activations: kept between the passes, or copied out behind the forward visit and in before the backward one.
 //!
-//! Every kept tensor goes out unless the backward visit is among the next that prefetch looks ahead to: then it stays.
+//! Every kept tensor goes out unless the backward visit is among the next that prefetch looks ahead to, or among as many
+//! as `offload.activations_stay_visits` says: then it stays.
 //! The unit decides what is kept at all, and what is computed again (`Unit::kept_bytes`).
 
 use rustc_hash::FxHashMap;
@@ -51,7 +52,7 @@ impl Residency for MovedActivations {
         if visit.pass != Pass::Forward {
             return;
         }
-        let near = w.setup.shares.workload.offload.prefetch.layers_near();
+        let near = w.setup.shares.workload.offload.visits_near();
         let mut soon = w.visits.ahead().iter().take(near);
         if soon.any(|c| c.backward && c.unit == visit.unit && c.micro_batch == visit.micro_batch) {
             return;
@@ -75,13 +76,14 @@ impl Law for MovedActivations {
     }
 }
 
-/// Share of each unit's kept activations that goes out, by chunk: none of what the last stage makes last, which is
-/// wanted at once.
+/// Share of each unit's kept activations that goes out, by chunk: none of what the last stage wants again among the next
+/// visits. It turns round at its end: behind a unit come the forward visits of those after it, and then their backward ones.
 fn shares_out(given: &PolicyInputs<'_>, goes_out: impl Fn(&Unit) -> bool) -> Vec<Vec<f64>> {
     let offload = &given.shares.workload.offload;
     let away = fraction_away(&given.shares.placed.activations);
     let of_chunk = |(units, ends): &(Vec<UnitTimes<'_>>, bool)| {
-        let leave = units.len().saturating_sub(if *ends { offload.prefetch.layers_near() } else { 0 });
+        let stay = if *ends { offload.visits_near().saturating_add(1) / 2 } else { 0 };
+        let leave = units.len().saturating_sub(stay);
         let of_unit =
             |(i, u): (usize, &UnitTimes<'_>)| if i < leave && goes_out(u.unit) { away } else { 0.0 };
         units.iter().enumerate().map(of_unit).collect()

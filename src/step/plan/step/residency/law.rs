@@ -157,6 +157,8 @@ pub struct Updates {
     pub queues: [usize; 2],
     /// Units whose updates may have begun and not ended; none: all.
     pub ahead: Option<usize>,
+    /// True if no update begins before all gradients are reduced.
+    pub together: bool,
 }
 
 /// Seconds of messages around the visits of one unit: forward, then backward.

@@ -12,14 +12,13 @@
 //! (DeepSpeed ZeRO-3) |
 //! | gradients | `ReducedGradients` of `Whole` or `ShardedGradients` ones |
 //! | optimizer state | `InPlace`, `StreamedState` from tiers, `OnHost` |
-//! | activations | `MovedActivations` between the passes (or copied out and in), `EveryNth` layer's copied |
+//! | activations | `MovedActivations` between the passes (or copied out and in), those of `SomeLayers` copied |
 //!
 //! `Policies::of` chooses; a new policy is a file and a line there.
 
 mod activations;
 mod away;
 mod copies;
-mod every_nth;
 mod gradients;
 mod idle_links;
 mod law;
@@ -28,6 +27,7 @@ mod placed;
 mod policy;
 mod prefetch;
 mod shares;
+mod some_layers;
 pub(super) mod visits;
 mod weights;
 
@@ -44,9 +44,9 @@ pub use shares::StateShares;
 use super::writer::Writer;
 use crate::spec::workload::OptimizerPlace;
 use activations::MovedActivations;
-use every_nth::EveryNth;
 use gradients::{ReducedGradients, ShardedGradients, Whole};
 use optimizer::{InPlace, OnHost, StreamedState};
+use some_layers::SomeLayers;
 use weights::{Budgets, Fsdp, ReplicatedWeights, StepwiseWeights};
 
 /// The policies of a step, one for each class.
@@ -80,8 +80,8 @@ impl Policies {
                 OptimizerPlace::Host if !placed.optimizer.is_empty() => Box::new(OnHost::default()),
                 _ => Box::new(StreamedState::default()),
             },
-            activations: match offload.activations_every_layers {
-                Some(every) => Box::new(EveryNth::new(every)),
+            activations: match SomeLayers::of(offload) {
+                Some(some) => Box::new(some),
                 None => Box::new(MovedActivations::default()),
             },
         }

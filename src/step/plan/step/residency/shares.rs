@@ -5,14 +5,16 @@ use super::placed::{TierShares, placed};
 use crate::collective::{CollectiveError, Op};
 use crate::model::CommGroup;
 use crate::model::muon::{MatrixBatch, owned};
+use crate::model::optimizer;
 use crate::plan::step::asked::groups_of;
 use crate::plan::step::groups::{Degrees, Group};
 use crate::plan::step::unit::{FullRecompute, ResidentState, Unit};
 use crate::sharding::{Cuts, Exchange, ShardingFacts};
 use crate::spec::SpecError;
 use crate::spec::model::ModelSpec;
-use crate::spec::workload::{BytesPerParameter, OptimizerKind, WorkloadSpec};
+use crate::spec::workload::{BytesPerParameter, OptimizerKind, OptimizerPlace, WorkloadSpec};
 use crate::topology::Machine;
+use stepsim_core::ids::DeviceId;
 
 /// How the state of a step is shared among ranks and tiers.
 pub struct StateShares<'a> {
@@ -27,8 +29,19 @@ pub struct StateShares<'a> {
     pub(in crate::plan::step) gradient_message_bytes: f64,
     /// Bytes of a parameter as its weight is sent.
     pub(in crate::plan::step) weight_message_bytes: f64,
-    /// Ranks on one host.
-    ranks_of_host: u32,
+    /// By tier: bytes a second that a rank's update there reads, and writes beside it, where all that share it update.
+    update_rates: Vec<f64>,
+    /// Bytes a second that a core of the host streams.
+    core_rate: f64,
+}
+
+/// The device that stands for all of its kind.
+const FIRST: DeviceId = DeviceId(0);
+
+/// Bytes a second that an update on a tier reads for one of the devices that share it.
+fn update_rate(machine: &Machine, tier: usize) -> f64 {
+    let alone = machine.update_rate(FIRST, tier).unwrap_or(f64::INFINITY);
+    if tier == 0 { alone } else { alone / machine.tier_sharers(FIRST, tier) as f64 }
 }
 
 impl<'a> StateShares<'a> {
@@ -51,13 +64,24 @@ impl<'a> StateShares<'a> {
             bytes: workload.bytes_per_parameter(),
             gradient_message_bytes: workload.gradient_message_bytes(),
             weight_message_bytes: workload.weight_message_bytes(),
-            ranks_of_host: machine.fabric().node_size.min(machine.devices()).max(1),
+            update_rates: match workload.offload.optimizer_on {
+                OptimizerPlace::Device => Vec::new(),
+                OptimizerPlace::Host => {
+                    (0..machine.tier_count(FIRST)).map(|tier| update_rate(machine, tier)).collect()
+                }
+            },
+            core_rate: machine.fabric().core_rate,
         })
     }
 
-    /// Seconds of the host's processors for the update of `parameters` of a rank.
-    pub(super) fn host_update_s(&self, parameters: f64) -> f64 {
-        self.workload.stack().optimizer.host.seconds(parameters, self.ranks_of_host)
+    /// The update of `parameters` of a rank where a tier holds their state: the bytes that it reads, and writes beside
+    /// them, and its seconds beyond this traffic.
+    pub(super) fn host_update(&self, parameters: f64, tier: u8) -> (f64, f64) {
+        let host = &self.workload.stack().optimizer.host;
+        let pass = optimizer::bytes_moved(1, &self.bytes);
+        let bytes = parameters * host.bytes_per_parameter.unwrap_or(pass) / 2.0;
+        let rate = self.update_rates.get(usize::from(tier)).copied().unwrap_or(f64::INFINITY);
+        (bytes, host.beyond(2.0 * bytes, bytes / rate, self.core_rate))
     }
 
     /// The workload of the step.

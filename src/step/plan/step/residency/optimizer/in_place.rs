@@ -101,7 +101,7 @@ fn update_all(
 
 /// Sums the norm over the ranks that hold other shards, and over those that hold other weights unless the schedule
 /// does not wait for them.
-fn sum_norm(w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, norm: &[OpId]) -> Vec<OpId> {
+pub(super) fn sum_norm(w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, norm: &[OpId]) -> Vec<OpId> {
     let workload = w.setup.shares.workload;
     let mut last = norm.to_vec();
     let cut = workload.sharding().cuts_optimizer();

@@ -1,15 +1,18 @@
-//! Update on the host (ZeRO-Offload, Ren et al. 2021): the gradient goes out, the host's processors take their time
-//! for it (`stack.optimizer.host`) and the bandwidth of the memory that holds the state (which all devices of a host
-//! share), the new weights come back. A share of the state that stays on the device is updated there beside it.
+//! Update on the host (ZeRO-Offload, Ren et al. 2021): the gradient goes out, the update reads and writes the memory that
+//! holds the state (which all devices of a host share) as fast as its threads can (`stack.optimizer.host`), the new
+//! weights come back. Units follow in the order of their gradients; where the stack clips by the norm, behind all of them.
+//! A share of the state that stays on the device is updated there beside it.
 
 use super::super::copies::Cargo;
 use super::super::{ClassBytes, Law, LinkDemand, PolicyInputs, Residency, UnitTimes, Updates, free, take};
+use super::in_place::sum_norm;
 use super::{StreamedState, cargo, newest_per_stream, take_moments};
 use crate::collective::{CollectiveError, Op};
-use crate::model::optimizer;
 use crate::plan::step::groups::Group;
 use crate::plan::step::residency::away::{Away, fraction_away, spread};
 use crate::plan::step::writer::Writer;
+use crate::spec::stack::UpdatePass;
+use crate::spec::workload::WorkloadSpec;
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{MemoryClass, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Work};
 use stepsim_core::units::Time;
@@ -33,7 +36,9 @@ impl Residency for OnHost {
     }
     fn close(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder) {
         self.rest.begin_updates(w, b);
-        for unit in 0..w.units.len() {
+        let norm = norm_of_all(w, b);
+        // As gradients are reduced: from the last unit on.
+        for unit in (0..w.units.len()).rev() {
             let share = w.updated_parameters(unit..unit + 1);
             if share == 0 {
                 continue;
@@ -42,7 +47,7 @@ impl Residency for OnHost {
             for away in &w.setup.shares.placed.optimizer {
                 let part = away.of(share);
                 on_device = on_device.saturating_sub(part);
-                self.update(w, b, unit, away, part);
+                self.update(w, b, (unit, part), away, &norm);
             }
             self.rest.update(w, b, unit, on_device, &[]);
         }
@@ -55,9 +60,9 @@ impl OnHost {
         &mut self,
         w: &mut Writer<'_, '_>,
         b: &mut ProgramBuilder,
-        unit: usize,
+        (unit, share): (usize, u64),
         away: &Away,
-        share: u64,
+        norm: &[OpId],
     ) {
         let bytes = w.setup.shares.bytes;
         let placed = &w.setup.shares.placed;
@@ -76,16 +81,17 @@ impl OnHost {
         let load = cargo(w, unit, MemoryClass::Optimizer, "prefetch optimizer state", state);
         let gates: Vec<OpId> = self.written[unit].into_iter().collect();
         waits.extend(w.stage_in(b, away, load, &gates));
+        waits.extend(norm);
         let waits = newest_per_stream(b, waits);
-        // Half of the bytes one way, half the other, as the memory reads and writes.
-        let moved = (optimizer::bytes_moved(share, &bytes) / 2.0).round() as u64;
+        let (moved, beyond) = w.setup.shares.host_update(share as f64, near);
+        let moved = moved.round() as u64;
         let what = ("optimizer step (host)", Phase::Optimizer, layer);
         let Some(updated) =
             w.communicate(b, Group::HostUpdate(near), Op::SendRecv, moved, what, &waits, NO_MICRO_BATCH)
         else {
             return;
         };
-        let updated = w.compute_on_host(b, near, layer, share, updated);
+        let updated = w.compute_on_host(b, near, layer, beyond, updated);
         free(b, updated, MemoryClass::Gradients, near, gradients);
         if away.via.is_empty() {
             take_moments(w, b, updated, near, share);
@@ -101,16 +107,16 @@ impl OnHost {
 }
 
 impl Writer<'_, '_> {
-    /// The host processors' work for an update behind its traffic; returns the op after which it is done.
+    /// The seconds of an update beyond its traffic; returns the op after which it is done.
     fn compute_on_host(
         &mut self,
         b: &mut ProgramBuilder,
         tier: u8,
         layer: Option<u32>,
-        parameters: u64,
+        seconds: f64,
         behind: OpId,
     ) -> OpId {
-        let time = Time::from_s(self.setup.shares.host_update_s(parameters as f64));
+        let time = Time::from_s(seconds);
         let Some(slot) = self.slot(Group::HostUpdate(tier)).filter(|_| time > Time::ZERO) else {
             return behind;
         };
@@ -118,6 +124,20 @@ impl Writer<'_, '_> {
         let info = b.info(info);
         b.op(self.streams[usize::from(slot)], Work::Compute { time }, &[behind], info, NO_MICRO_BATCH)
     }
+}
+
+/// The ops behind which the norm of all gradients is known, where the stack clips by it: nothing is updated before.
+fn norm_of_all(w: &mut Writer<'_, '_>, b: &mut ProgramBuilder) -> Vec<OpId> {
+    if !waits_for_norm(w.setup.shares.workload) {
+        return Vec::new();
+    }
+    let reduced = w.reduced.iter().flatten().copied().collect();
+    let reduced = newest_per_stream(b, reduced);
+    sum_norm(w, b, &reduced)
+}
+
+fn waits_for_norm(workload: &WorkloadSpec) -> bool {
+    workload.optimizer.clip_gradients && workload.stack().optimizer.passes.contains(&UpdatePass::Norm)
 }
 
 /// The way back of what `stage_in` brought next to the device; returns the op after which it is home.
@@ -156,16 +176,22 @@ impl Law for OnHost {
         let of_unit = |u: &UnitTimes<'_>| {
             let updated = shares.updated(std::iter::once(u.unit)) as f64;
             let [_, out, _] = given.copies(&placed.optimizer, updated * shares.bytes.gradients * there);
-            // Half of what the update moves is read, half written, at the same time.
-            let moved = optimizer::bytes_moved(updated.round() as u64, &shares.bytes) / 2.0;
-            let [.., traffic] = given.copies(&placed.optimizer, moved);
-            let update = traffic + shares.host_update_s(updated * fraction_away(&placed.optimizer));
+            let of_tier = |away: &Away| {
+                let (moved, beyond) = shares.host_update(updated * away.fraction, away.near());
+                given.links.copy(away.near(), moved)[2] + beyond
+            };
+            let update = placed.optimizer.iter().map(of_tier).sum();
             let [back, ..] = given.copies(&placed.optimizer, updated * shares.bytes.weights * here);
             [out, update, back]
         };
         let stations = given.units().map(of_unit).collect();
         Ok(LinkDemand {
-            updates: Some(Updates { stations, queues: [1, 0], ahead: None }),
+            updates: Some(Updates {
+                stations,
+                queues: [1, 0],
+                ahead: None,
+                together: waits_for_norm(shares.workload),
+            }),
             ..LinkDemand::default()
         })
     }

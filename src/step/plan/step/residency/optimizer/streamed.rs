@@ -147,7 +147,7 @@ impl Law for StreamedState {
             }
         };
         Ok(LinkDemand {
-            updates: Some(Updates { stations, queues: [0, 1], ahead: Some(ahead) }),
+            updates: Some(Updates { stations, queues: [0, 1], ahead: Some(ahead), together: false }),
             ..LinkDemand::default()
         })
     }

@@ -1,5 +1,6 @@
-//! Activations of every n-th layer live on tiers, all others stay (`offload.activations_every_layers`): less to copy
-//! where a link is slow and there is room for a part.
+//! Activations of some layers live on tiers, all others stay: of every n-th (`offload.activations_every_layers`), or of
+//! those that keep much (`offload.activations_at_least_bytes`). Less to copy where a link is slow and there is room for a
+//! part.
 
 use super::activations::{self, MovedActivations};
 use super::{ClassBytes, Law, LinkDemand, PolicyInputs, Residency};
@@ -7,26 +8,35 @@ use crate::collective::CollectiveError;
 use crate::plan::step::chain::{Chain, Visit};
 use crate::plan::step::unit::Unit;
 use crate::plan::step::writer::Writer;
+use crate::spec::workload::OffloadSpec;
 use stepsim_core::ids::OpId;
 use stepsim_core::program::ProgramBuilder;
 
-/// Activations that go out for every n-th layer.
-pub(super) struct EveryNth {
+/// Activations that go out for some layers.
+pub(super) struct SomeLayers {
     every: u64,
+    at_least_bytes: u64,
     copies: MovedActivations,
 }
 
-impl EveryNth {
-    pub fn new(every: u64) -> EveryNth {
-        EveryNth { every, copies: MovedActivations::default() }
+impl SomeLayers {
+    /// The policy, where a workload asks for it.
+    pub fn of(offload: &OffloadSpec) -> Option<SomeLayers> {
+        let (every, least) = (offload.activations_every_layers, offload.activations_at_least_bytes);
+        (every.is_some() || least.is_some()).then(|| SomeLayers {
+            every: every.unwrap_or(1),
+            at_least_bytes: least.unwrap_or(0),
+            copies: MovedActivations::default(),
+        })
     }
-    /// True if a unit's activations go out: layers 0, n, 2n ... of the model, not embedding and head.
+    /// True if a unit's activations go out: large ones of layers 0, n, 2n ... of the model, not embedding and head.
     fn goes_out(&self, unit: &Unit) -> bool {
-        unit.layer.is_some_and(|layer| u64::from(layer).is_multiple_of(self.every))
+        let counted = unit.layer.is_some_and(|layer| u64::from(layer).is_multiple_of(self.every));
+        counted && unit.kept_bytes >= self.at_least_bytes
     }
 }
 
-impl Residency for EveryNth {
+impl Residency for SomeLayers {
     fn begin(&mut self, units: usize) {
         self.copies.begin(units);
     }
@@ -46,7 +56,7 @@ impl Residency for EveryNth {
     }
 }
 
-impl Law for EveryNth {
+impl Law for SomeLayers {
     fn closed_form(&self, given: &PolicyInputs<'_>) -> Result<LinkDemand, CollectiveError> {
         Ok(activations::closed_form(given, |unit| self.goes_out(unit)))
     }
