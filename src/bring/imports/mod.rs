@@ -177,7 +177,7 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
         open.extend(over.open);
     }
     given.retain(|(name, _)| name != syntax::PROGRAM || table.rule(name).is_some());
-    if given.iter().any(|(name, _)| name.contains("zero_optimization")) {
+    if given.iter().any(|(name, _)| name.contains("zero_optimization") || name == "zero_stage") {
         given.retain(|(name, _)| table.rule(name).is_none_or(|rule| !rule.of_file));
     }
     if given.is_empty() {
