@@ -24,7 +24,7 @@ pub(super) fn all_pairs_time(g: &Geometry, bytes: f64) -> f64 {
     if g.nodes <= 1 {
         return g.intra.time(1.0, fan_out(g) * bytes);
     }
-    // The network port carries all bytes that leave the node; the scale-up port those of them that hop to their rail too.
+    // The network port carries all bytes that leave the node, the scale-up port also those that hop to their rail.
     let beyond = |of: u32, link: NeighbourLink| f64::from(g.size - of) * bytes / link.bandwidth();
     let far = g.border().map_or(0.0, |(of, across)| beyond(of, across));
     let outside = beyond(g.per_node, g.near()).max(far);
