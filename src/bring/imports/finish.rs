@@ -18,6 +18,9 @@ fn name(file: &str) -> String {
     name.map_or_else(|| file.to_string(), |name| name.to_string_lossy().into_owned())
 }
 
+/// Sequences of a micro-batch of so many tokens, at most.
+const MOST_SEQUENCES: u64 = 4096;
+
 impl WorkloadDraft {
     /// The workload, and what was assumed on the way.
     pub(super) fn finish(
@@ -239,15 +242,19 @@ impl WorkloadDraft {
         if let Some((tokens, length)) = self.variable("micro_batch_tokens").zip(sequence) {
             self.put("batch.micro_batch", (tokens / length.max(1)).max(1).into());
         }
-        if let Some((tokens, length)) = self.variable("tokens_per_gpu").zip(sequence) {
-            let tokens = tokens.saturating_mul(self.degree("parallelism.context.size"));
-            self.put("batch.micro_batch", (tokens / length.max(1)).max(1).into());
-        }
         if let Some(sequences) = self.variable("sequences").or(self.variable("rollout_batch"))
             && self.number("batch.global").is_none()
         {
             let steps = self.variable("steps_per_rollout").unwrap_or(1).max(1);
             self.put("batch.global", (sequences / steps).max(1).into());
+        }
+        if let Some((tokens, length)) = self.variable("tokens_per_gpu").zip(sequence) {
+            let tokens = tokens.saturating_mul(self.degree("parallelism.context.size"));
+            let most = (tokens / length.max(1)).clamp(1, MOST_SEQUENCES);
+            // Sequences of a replica are dealt evenly to as few micro-batches as hold them.
+            let each = self.number("batch.global").zip(data).map(|(global, data)| global / data.max(1));
+            let even = |micro: &u64| each.is_none_or(|each| each.is_multiple_of(*micro));
+            self.put("batch.micro_batch", (1..=most).rev().find(even).unwrap_or(1).into());
         }
         if let Some((all, data)) = self.variable("micro_batch_of_all").zip(data) {
             self.put("batch.micro_batch", (all / data.max(1)).max(1).into());
