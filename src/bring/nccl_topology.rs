@@ -1,9 +1,8 @@
 //! NCCL's topology file (`NCCL_TOPO_DUMP_FILE`, `NCCL_TOPO_FILE`: XML) as the matrix of a node.
 //!
-//! `<cpu>` is a NUMA node, `<pci>` a PCIe switch or the port of what stands in it: `<gpu>` with its `<nvlink>`s (`count`
-//! to a `target`: another GPU's bus, or a switch where `tclass` is a bridge, 0x0680), or `<nic>` with `<net>` and its
-//! `speed` in Mb/s. Two devices of one `<pci>` are joined by `PIX`, of two that stand in one by `PXB`, of one `<cpu>` by
-//! `NODE`.
+//! `<cpu>` is a NUMA node, `<pci>` a PCIe switch or the port of a device: `<gpu>` with its `<nvlink>`s (`count` to a
+//! `target`: another GPU's bus, or a switch where `tclass` is a bridge, 0x0680), or `<nic>` with `<net>` and its
+//! `speed` in Mb/s. Two devices of one `<pci>` are joined by `PIX`, of two in one by `PXB`, of one `<cpu>` by `NODE`.
 //!
 //! Source: NVIDIA/nccl, src/graph/xml.cc and topo.cc.
 

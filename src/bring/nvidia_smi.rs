@@ -121,9 +121,9 @@ pub fn machine(
 /// Of one NVLink of a device that is not known, a direction.
 const NVLINK_GBPS: f64 = 25.0;
 
-/// Links of a device by its name, and what each carries in a direction: NVLinks (NVIDIA's data sheets), or xGMI links,
-/// of which 3/4 are left behind checks and protocol (AMD: RCCL bandwidth and xGMI on MI300X, 2025). Where they are not
-/// known a switch is taken.
+/// Links of a device by its name, and what each carries in a direction: NVLinks (NVIDIA's data sheets), or xGMI links
+/// (3/4 of their rate, the rest is checks and protocol: AMD, RCCL bandwidth and xGMI on MI300X, 2025). Where they are
+/// not known a switch is taken.
 fn links_of(device: &str) -> Option<(u32, f64)> {
     let links = [
         ("v100", (6, 25.0)),

@@ -16,8 +16,8 @@ pub struct NodeRates {
     pub nodes: u32,
 }
 
-const ALLOWED: &str = "what `nvidia-smi topo -m` prints: a header of GPU0 GPU1 ... NIC0 ..., and a row for each GPU; what \
-     `rocm-smi --showtopo` prints; NCCL's topology file";
+const ALLOWED: &str = "what `nvidia-smi topo -m` prints: a header of GPU0 GPU1 ... NIC0 ..., and a row for each \
+     GPU; what `rocm-smi --showtopo` prints; NCCL's topology file";
 
 /// Most GPUs and adapters.
 const MOST: usize = 1024;

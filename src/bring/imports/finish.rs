@@ -18,7 +18,7 @@ fn name(file: &str) -> String {
     name.map_or_else(|| file.to_string(), |name| name.to_string_lossy().into_owned())
 }
 
-/// Sequences of a micro-batch of so many tokens, at most.
+/// Sequences of a micro-batch whose tokens are given, at most.
 const MOST_SEQUENCES: u64 = 4096;
 
 impl WorkloadDraft {
