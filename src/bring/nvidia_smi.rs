@@ -11,6 +11,7 @@
 use serde_json::{Value, json};
 
 use super::nvidia_smi_matrix::{ConnectionMatrix, wrong};
+use super::{nccl_topology, rocm_smi};
 use stepsim_step::spec::SpecError;
 
 pub use super::nvidia_smi_matrix::NodeRates;
@@ -28,7 +29,11 @@ pub fn machine(
     device: &str,
     rates: &NodeRates,
 ) -> Result<(Value, Vec<String>), SpecError> {
-    let matrix = ConnectionMatrix::read(text, file)?;
+    let matrix = match text {
+        text if nccl_topology::is_one(text) => nccl_topology::matrix(text, file)?,
+        text if rocm_smi::is_one(text) => rocm_smi::matrix(text, file)?,
+        text => ConnectionMatrix::read(text, file)?,
+    };
     let mut assumed = Vec::new();
     let known = links_of(device);
     let nvlink_gbps = rates.nvlink_gbps.or(known.map(|(_, gbps)| gbps)).unwrap_or(NVLINK_GBPS);

@@ -1,6 +1,5 @@
 //! The matrix that `nvidia-smi topo -m` prints, and the rates that it does not.
 
-use super::{nccl_topology, rocm_smi};
 use stepsim_step::spec::SpecError;
 
 /// The facts that the matrix lacks.
@@ -37,12 +36,6 @@ pub(super) struct ConnectionMatrix {
 
 impl ConnectionMatrix {
     pub(super) fn read(text: &str, file: &str) -> Result<ConnectionMatrix, SpecError> {
-        if nccl_topology::is_one(text) {
-            return nccl_topology::matrix(text, file);
-        }
-        if rocm_smi::is_one(text) {
-            return rocm_smi::matrix(text, file);
-        }
         let plain = plain(text);
         let mut lines = plain.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
         let head = lines.find(|words| words.first().is_some_and(|word| numbered(word, "GPU")));

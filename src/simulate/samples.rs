@@ -141,7 +141,7 @@ impl Sampler<'_> {
     }
 }
 
-/// The sample of a world of which a part was played.
+/// The sample of a world that was played in part.
 fn of_folded(world: &World, folded: &FoldedWorld, record: &Record) -> Sample {
     let mut idle = IdleTimes::unfolded(world, &folded.comms.representative);
     read(&folded.world, record, &mut idle, |rank| folded.ranks.representative[rank as usize])

@@ -104,7 +104,8 @@ pub struct ProgramCode<'w> {
     pub urgent: Vec<bool>,
 }
 
-/// All programs of a world, and their code; where no order of completion is kept, streams that can run ahead are marked.
+/// All programs of a world, and their code; streams that can run ahead are marked where no order of completion is
+/// kept.
 ///
 /// # Errors
 /// `Invalid` if a wait points nowhere, an op sits on two streams, on none or not in its turn, or one communicator

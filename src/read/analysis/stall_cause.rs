@@ -171,7 +171,7 @@ causes! {
     /// Updates on the host took longer than alone, for several share its memory.
     HostMemoryShared: "host memory shared", "host memory", Contention, Shared, Own("#6e4c1e");
     /// A copy towards the device took longer, for copies away from it crossed the same link.
-    WriteBackBeside: "write-back holds back the fetch", "held back", Contention, Shared, Own("#b0307a");
+    WriteBackBeside: "fetch behind write-back", "held back", Contention, Shared, Own("#b0307a");
     /// This rank had finished, others had not.
     StepTail: "step tail", "tail", Bubble, Tail, Own("#8f8f8f");
 }

@@ -212,8 +212,8 @@ pub struct Host {
     /// Devices that share one such link.
     #[serde(default = "one", deserialize_with = "number::count")]
     pub link_shared_by: u32,
-    /// Bytes that one core streams through the host's memory, in 10⁹ B/s; default: 16 (a Skylake-SP core: 12 GB/s of the
-    /// STREAM triad and a third more that it reads before it writes, anandtech.com 11544).
+    /// Bytes that one core streams through the host's memory, in 10⁹ B/s; default: 16 (a Skylake-SP core: 12 GB/s of
+    /// the STREAM triad and a third more that it reads before it writes, anandtech.com 11544).
     #[serde(default = "core_gbps", rename = "core_GBps", deserialize_with = "number::rate")]
     pub core_gbps: f64,
 }

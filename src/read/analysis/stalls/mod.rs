@@ -11,7 +11,7 @@
 //! * the op was running: the cause is its kind, and the part of its time beyond that on an idle machine
 //!   (the last part) is contention;
 //! * a copy towards the device stood behind another copy: prefetch queued;
-//! * a copy towards the device shared a link with copies away from it: write-back holds back the fetch;
+//! * a copy towards the device shared a link with copies away from it: fetch behind write-back;
 //! * the op was ready, a peer was not: pipeline bubble for a pipeline transfer (upstream had not produced, or
 //!   downstream was not yet taking), else uneven inputs where the peer has other documents or images and is no slower
 //!   itself, or peer late;

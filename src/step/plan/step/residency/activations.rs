@@ -1,7 +1,7 @@
 //! Activations: kept between the passes, or copied out behind the forward visit and in before the backward one.
 //!
-//! Every kept tensor goes out unless the backward visit is among the next that prefetch looks ahead to, or among as many
-//! as `offload.activations_stay_visits` says: then it stays.
+//! Every kept tensor goes out unless the backward visit is among the next that prefetch looks ahead to, or among the
+//! next `offload.activations_stay_visits`: then it stays.
 //! The unit decides what is kept at all, and what is computed again (`Unit::kept_bytes`).
 
 use rustc_hash::FxHashMap;
@@ -76,8 +76,9 @@ impl Law for MovedActivations {
     }
 }
 
-/// Share of each unit's kept activations that goes out, by chunk: none of what the last stage wants again among the next
-/// visits. It turns round at its end: behind a unit come the forward visits of those after it, and then their backward ones.
+/// Share of each unit's kept activations that goes out, by chunk: none where the last stage wants it again among the
+/// next visits. That stage turns round at its end: behind a unit come the forward visits of the units after it, and
+/// then their backward ones.
 fn shares_out(given: &PolicyInputs<'_>, goes_out: impl Fn(&Unit) -> bool) -> Vec<Vec<f64>> {
     let offload = &given.shares.workload.offload;
     let away = fraction_away(&given.shares.placed.activations);

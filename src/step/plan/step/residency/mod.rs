@@ -12,7 +12,7 @@
 //! (DeepSpeed ZeRO-3) |
 //! | gradients | `ReducedGradients` of `Whole` or `ShardedGradients` ones |
 //! | optimizer state | `InPlace`, `StreamedState` from tiers, `OnHost` |
-//! | activations | `MovedActivations` between the passes (or copied out and in), those of `SomeLayers` copied |
+//! | activations | `MovedActivations` between the passes (or copied out and in), copied by `SomeLayers` |
 //!
 //! `Policies::of` chooses; a new policy is a file and a line there.
 

@@ -1,6 +1,5 @@
-//! Activations of some layers live on tiers, all others stay: of every n-th (`offload.activations_every_layers`), or of
-//! those that keep much (`offload.activations_at_least_bytes`). Less to copy where a link is slow and there is room for a
-//! part.
+//! Activations of some layers live on tiers, all others stay: every n-th (`offload.activations_every_layers`), or all
+//! that keep much (`offload.activations_at_least_bytes`). Less to copy where a link is slow and a part has room.
 
 use super::activations::{self, MovedActivations};
 use super::{ClassBytes, Law, LinkDemand, PolicyInputs, Residency};

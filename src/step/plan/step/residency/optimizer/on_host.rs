@@ -1,6 +1,7 @@
-//! Update on the host (ZeRO-Offload, Ren et al. 2021): the gradient goes out, the update reads and writes the memory that
-//! holds the state (which all devices of a host share) as fast as its threads can (`stack.optimizer.host`), the new
-//! weights come back. Units follow in the order of their gradients; where the stack clips by the norm, behind all of them.
+//! Update on the host (ZeRO-Offload, Ren et al. 2021): the gradient goes out, the update reads and writes the memory
+//! that holds the state (which all devices of a host share) as fast as its threads can (`stack.optimizer.host`), the
+//! new weights come back. Units follow in the order of their gradients; where the stack clips by the norm, behind all
+//! of them.
 //! A share of the state that stays on the device is updated there beside it.
 
 use super::super::copies::Cargo;
