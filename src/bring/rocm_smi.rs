@@ -1,7 +1,7 @@
-//! `rocm-smi --showtopo` and `amd-smi topology` as the matrix of a node: GPUs that one xGMI link joins, and the sockets
+//! `rocm-smi --showtopo` as the matrix of a node: GPUs that one xGMI link joins, and the sockets
 //! of the others.
 //!
-//! Both print tables, a row a GPU, under a heading each: types of links (`XGMI`, `PCIE`), hops, and behind them the
+//! It prints tables, a row a GPU, under a heading each: types of links (`XGMI`, `PCIE`), hops, and behind them the
 //! NUMA node of each GPU. An xGMI link between two GPUs is one of their links; where hops are more than one, others
 //! lie between.
 //!
