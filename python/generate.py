@@ -59,9 +59,9 @@ FUNCTIONS = {
 BY_HAND = {"run", "plan", "sweep", "search", "import", "list", "show", "schema"}
 NO_FUNCTION = {"open", "app", "completions", "man"}
 
-#: What a function does not take: what shapes a text on a screen, or another program's model.
+#: What a function does not take: what shapes a text on a screen.
 LEFT_OUT = {
-    "calculon", "compatible", "as_published", "repaired", "quirk", "layers", "rooflines", "verbose", "ratios", "width", "map_only",
+    "rooflines", "verbose", "ratios", "width", "map_only",
 }  # fmt: skip
 #: What a function needs that the command can do without: it then only prints.
 NEEDED = {"kernels": "score"}

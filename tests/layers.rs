@@ -60,15 +60,12 @@ fn a_room_of_step_uses_only_rooms_before_it() {
 }
 
 /// The closed form must not agree with the engine by construction: it reads from the planner which layers a stage
-/// holds, who communicates with whom, and a schedule's order and formulas, but no rank program. Calculon's knows not
-/// even that.
+/// holds, who communicates with whom, and a schedule's order and formulas, but no rank program.
 #[test]
-fn the_closed_forms_know_nothing_of_the_engine() {
+fn the_closed_form_knows_nothing_of_the_engine() {
     let played = ["stepsim_core::engine", "stepsim_core::fold", "stepsim_core::program"];
     let programs = ["plan::pipeline", "plan::step::plan", "step::Plan,", "step::Plan;"];
     assert_eq!(namers("form/analytic", &[&played, &programs[..]].concat()), [""; 0]);
-    let known = ["stepsim_step::plan", "crate::analytic"];
-    assert_eq!(namers("form/calculon/closed_form", &[&played, &known[..]].concat()), [""; 0]);
 }
 
 /// The file of a module with files below it is its `mod.rs`.
@@ -88,7 +85,6 @@ fn files_are_opened_where_files_are_the_subject() {
         "bring/imports/syntax/python/library.rs",
         "measure/profile/reader/",
         "read/trace/",
-        "form/calculon/files/",
         "measure/score/",
         "study/",
         "cli/",

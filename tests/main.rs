@@ -6,7 +6,6 @@ mod app;
 mod bad_input;
 mod blocks;
 mod calculon;
-mod calculon_search;
 mod chakra;
 mod circles;
 mod cli;

@@ -10,8 +10,6 @@ use proptest::test_runner::FileFailurePersistence;
 use serde_json::{Value, json};
 use stepsim::bring::hugging_face;
 use stepsim::core::ids::RankId;
-use stepsim::form::calculon::closed_form::{Quirks, estimate};
-use stepsim::form::calculon::files::Calculon;
 use stepsim::measure::profile::{ClassTables, read};
 use stepsim::measure::summary::{RankSummary, beside};
 use stepsim::read::analysis::diff::diff;
@@ -269,16 +267,6 @@ fn attached(index: usize) -> (Value, &'static str) {
     }
 }
 
-/// Calculon's three files.
-fn triple() -> [Value; 3] {
-    let text = [
-        include_str!("../examples/calculon/gpt3-175b.json"),
-        include_str!("../examples/calculon/tp8-pp8-dp16.json"),
-        include_str!("../examples/calculon/h100-nvlink8.json"),
-    ];
-    text.map(|text| serde_json::from_str(text).expect("JSON"))
-}
-
 /// What is mangled is sound before, so that a refusal is of the change; and nearly all of it is played.
 #[test]
 fn every_step_runs_as_it_is() {
@@ -400,27 +388,6 @@ proptest! {
                 Ok(_) => Ok(()),
             },
         })?;
-    }
-
-    #[test]
-    fn mangled_files_of_calculon_give_a_message_or_an_estimate(which in 0..3usize, changes in changes()) {
-        let mut files = triple();
-        mangle(&mut files[which], &changes);
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = |i: usize| folder.path().join(format!("{i}.json"));
-        for (i, file) in files.iter().enumerate() {
-            std::fs::write(path(i), file.to_string()).expect("a file");
-        }
-        match Calculon::load(&path(0), &path(1), &path(2)) {
-            Err(e) => {
-                prop_assert!(!changes.is_empty(), "the files are refused as they are: {e}");
-                check_message(&e.to_string())?;
-            }
-            Ok(case) => {
-                let text = files.map(|file| file.to_string()).join("\n");
-                in_time(&text, move || estimate(&case, Quirks::AS_PUBLISHED).outputs().to_json());
-            }
-        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //!
 //! `step` knows no file but ours: [`read_other_software`] tells it how others are read.
 
+pub mod calculon;
 pub mod describe;
 mod foreign;
 pub mod hugging_face;

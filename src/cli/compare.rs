@@ -8,7 +8,7 @@ use super::progress::TerminalProgress;
 use super::screen::note_without_effect;
 use super::timeline::{Also, TimelineSelection, traced, write_trace};
 use super::write::{write_page, write_report};
-use super::{Failure, calculon, outputs, say};
+use super::{Failure, outputs, say};
 use stepsim_form::compare;
 use stepsim_form::compare::tracks::TrackContents;
 use stepsim_form::compare::{Estimators, Formula, FormulaReading, RankDrawing, table};
@@ -23,29 +23,24 @@ use stepsim_simulate::behaviour::DrawnRank;
   stepsim compare llama3-70b --form megatron-3d
   stepsim compare gpt3-175b --form mine.json     a formula of your own:
     {\"name\": \"mine\", \"terms\": {\"bubble\": \"(pipeline - 1) * (forward_s + backward_s)\"}}
-  stepsim compare --calculon app.json exe.json sys.json -o both.json.gz
 
 Own error is an effect that the closed form has a term for and gets wrong; effects have no term; the rest is
 explained by no single switch. Each is the difference of two simulations that differ in one switch, less the form's
 difference; they add up exactly to simulation minus closed form.")]
 pub struct Args {
     /// Workload: the name of a shipped one, or a file of ours or of training software [default: gpt3-175b]
-    #[arg(conflicts_with = "calculon")]
     workload: Option<String>,
     /// Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1`
     /// [default: the one the workload names]
-    #[arg(short, long, conflicts_with = "calculon")]
+    #[arg(short, long)]
     topology: Option<String>,
     /// Change a field: `batch.global=768`, `topology.nodes=16`; repeatable
-    #[arg(long = "set", value_name = "PATH=VALUE", conflicts_with = "calculon")]
+    #[arg(long = "set", value_name = "PATH=VALUE")]
     sets: Vec<String>,
     /// A formula to hold beside both: calculon, megatron-3d, pipeline-bubbles, scaling-book, or a file of yours:
     /// .json, .csv
-    #[arg(long, value_name = "FORMULA", conflicts_with = "calculon")]
+    #[arg(long, value_name = "FORMULA")]
     form: Option<PathBuf>,
-    /// Calculon's application, execution and system file (.json or .json.gz), read unchanged
-    #[arg(long, num_args = 3, value_names = ["APP", "EXE", "SYS"])]
-    calculon: Option<Vec<PathBuf>>,
     /// Write both sides' terms, own error, effects and rest as JSON here
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     report: Option<PathBuf>,
@@ -65,12 +60,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(path) = &args.trace {
         TimelineFormat::of(path).map_err(Failure::input)?;
     }
-    let (comparison, drawing) = match args.calculon.as_deref() {
-        Some([app, exe, sys]) => {
-            (calculon::compare::files(&calculon::load(app, exe, sys)?, args.trace.as_deref())?, None)
-        }
-        _ => workload(args)?,
-    };
+    let (comparison, drawing) = workload(args)?;
     write_report(args.report.as_deref(), &comparison)?;
     write_page(args.html.as_deref(), || compare::page(&comparison, drawing, &command()))?;
     say(&table(&comparison))

@@ -40,11 +40,6 @@ impl TerminalProgress {
         }
         self.bar.set_position(position);
     }
-    /// So much has been done of what is now known to be so many.
-    pub fn toward(&self, position: u64, count: u64) {
-        self.bar.set_length(count);
-        self.at(position);
-    }
     /// Does work under a bar: what says how far it is, is always told to go on.
     pub fn over<T>(what: &'static str, work: impl FnOnce(&mut dyn FnMut(u64) -> ControlFlow<()>) -> T) -> T {
         let bar = TerminalProgress::new(what);

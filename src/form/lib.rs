@@ -3,5 +3,4 @@
 //! It knows a step and what a simulation reported of it; nothing here plays one.
 
 pub mod analytic;
-pub mod calculon;
 pub mod compare;

@@ -11,9 +11,8 @@ use super::command_line::EXAMPLE;
 use super::screen::note_without_effect;
 use super::tables::{gib, table, term_table};
 use super::write::{write_json, write_report};
-use super::{Failure, calculon, outputs, say};
+use super::{Failure, outputs, say};
 use stepsim_form::analytic::{Estimate, Rules};
-use stepsim_form::calculon::files::Calculon;
 use stepsim_form::compare::Estimators;
 use stepsim_form::compare::formula::quantities;
 use stepsim_form::compare::workload::closed_form;
@@ -26,20 +25,7 @@ use stepsim_simulate::Inputs;
 /// A file that cannot be read or is wrong, a step that does not fit in memory (status 2); a report that cannot be
 /// written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
-    for (i, (name, _)) in args.quirk.iter().enumerate() {
-        if args.quirk[..i].iter().any(|earlier| earlier.0 == *name) {
-            return Err(Failure::input(format!(
-                "--quirk {name}: given twice\n  hint: switch each defect once"
-            )));
-        }
-    }
-    say(&match args.calculon.as_deref() {
-        Some([app, exe, sys]) => {
-            calculon::estimate::text(args, &Calculon::load(app, exe, sys).map_err(Failure::input)?)?
-        }
-        _ if args.rooflines => rooflines(args)?,
-        _ => workload(args)?,
-    })
+    say(&if args.rooflines { rooflines(args)? } else { workload(args)? })
 }
 
 fn rooflines(args: &Args) -> Result<String, Failure> {
@@ -143,54 +129,4 @@ fn rule_table(r: &Rules, total: f64) -> Table {
         table.add_row([name.to_string(), here, rule]);
     }
     table
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::Parser;
-
-    use super::*;
-    use stepsim_form::calculon::closed_form::Quirks;
-
-    #[derive(Parser)]
-    struct EstimateCommand {
-        #[command(flatten)]
-        args: Args,
-    }
-
-    fn parse(line: &[&str]) -> Result<Args, clap::Error> {
-        let files = ["estimate", "--calculon", "a.json", "e.json", "s.json"];
-        EstimateCommand::try_parse_from(files.iter().chain(line)).map(|command| command.args)
-    }
-
-    #[test]
-    fn quirks_come_from_setting_and_switches() {
-        let quirks = |line: &[&str]| parse(line).expect("a valid line").quirks();
-        assert_eq!(quirks(&[]), Quirks::AS_PUBLISHED);
-        assert_eq!(quirks(&["--repaired"]), Quirks::REPAIRED);
-        let one = quirks(&["--repaired", "--quirk", "pipe_tile_twice=on"]);
-        assert_eq!(one, Quirks { pipe_tile_twice: true, ..Quirks::REPAIRED });
-        let rest = quirks(&["--as-published", "--quirk", "pipe_tile_twice=off"]);
-        assert_eq!(rest, Quirks { pipe_tile_twice: false, ..Quirks::AS_PUBLISHED });
-    }
-
-    #[test]
-    fn a_workload_or_calculons_files() {
-        let files = parse(&[]).expect("a valid line").calculon.map(|files| files.len());
-        assert_eq!(files, Some(3));
-        assert!(parse(&["gpt3-175b"]).is_err(), "both");
-        let alone = |line: &[&str]| EstimateCommand::try_parse_from(line).map(|command| command.args);
-        assert_eq!(
-            alone(&["estimate", "llama3-8b-fsdp"]).expect("valid").workload.as_deref(),
-            Some("llama3-8b-fsdp")
-        );
-        assert!(alone(&["estimate", "--repaired"]).is_err(), "quirks are Calculon's");
-    }
-
-    #[test]
-    fn contradictions_and_unknown_switches_are_refused() {
-        assert!(parse(&["--repaired", "--as-published"]).is_err());
-        let text = parse(&["--quirk", "pipe=on"]).expect_err("no such switch").to_string();
-        assert!(text.contains("pipe_tile_twice"), "{text}");
-    }
 }

@@ -15,8 +15,8 @@ use serde_json::Value;
 use super::write::write_json;
 use super::{Failure, inputs, say};
 use from::ImportSource;
+use stepsim_bring::calculon::{Calculon, FileNames};
 use stepsim_core::units::Time;
-use stepsim_form::calculon::files::Calculon;
 use stepsim_measure::profile::programs::programs;
 use stepsim_measure::profile::{ClassTables, read};
 use stepsim_simulate::Inputs;
@@ -54,9 +54,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 
 fn of_kind(from: &ImportSource) -> Result<(), Failure> {
     match from {
-        ImportSource::Calculon { app, exe, sys, out } => {
-            calculon(&Calculon::load(app, exe, sys).map_err(Failure::input)?, out)
-        }
+        ImportSource::Calculon { app, exe, sys, out } => calculon([app, exe, sys], out),
         ImportSource::Kineto { traces, step, out } => kineto(traces, step.as_deref(), out),
         ImportSource::Chakra(asked) => chakra::run(asked),
         ImportSource::HuggingFace(asked) => hugging_face::run(asked),
@@ -125,7 +123,11 @@ fn kineto(traces: &[PathBuf], step: Option<&str>, out: &Path) -> Result<(), Fail
     say(&(text + &format!("wrote {0}\nnext: stepsim replay {0}\n", out.display())))
 }
 
-fn calculon(case: &Calculon, out: &Path) -> Result<(), Failure> {
+fn calculon(files: [&PathBuf; 3], out: &Path) -> Result<(), Failure> {
+    let [application, execution, system] = files.map(|file| file.display().to_string());
+    let [app, exe, sys] = files.map(|file| inputs::text(file));
+    let names = FileNames { application, execution, system };
+    let case = Calculon::parse(names, &app?, &exe?, &sys?).map_err(Failure::input)?;
     let topology = case.to_topology().map_err(Failure::input)?;
     let files = [out.join("topology.json"), out.join("workload.json")].map(|file| file.display().to_string());
     let workload = case.to_workload(&files[0]).map_err(Failure::input)?;

@@ -18,39 +18,31 @@ use stepsim_simulate::Inputs;
   stepsim run mine.json -t '16 of h100-superpod' --full --report report.json")]
 pub struct Args {
     /// Workload: the name of a shipped one, or a file of ours or of training software [default: gpt3-175b]
-    #[arg(conflicts_with = "calculon")]
     pub(crate) workload: Option<String>,
     /// Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1`
     /// [default: the one the workload names]
-    #[arg(short, long, conflicts_with = "calculon")]
+    #[arg(short, long)]
     pub(crate) topology: Option<String>,
-    /// Calculon's application, execution and system file, simulated on the machine they describe
-    #[arg(long, num_args = 3, value_names = ["APP", "EXE", "SYS"])]
-    pub(crate) calculon: Option<Vec<PathBuf>>,
-    /// With --calculon: make the assumptions of its closed form (blocking transfers, its data-parallel and offload
-    /// time)
-    #[arg(long, requires = "calculon")]
-    pub(crate) compatible: bool,
     /// Write the timeline here: .json, .json.gz, .pftrace or .pftrace.gz (open it at ui.perfetto.dev)
     #[arg(short, long, value_name = "TRACE", help_heading = WRITTEN)]
     pub(crate) output: Option<PathBuf>,
     /// Write the timeline as a folder with a file a rank: `kineto`, as PyTorch's profiler writes, or `chakra`,
     /// execution traces and the ranks of their groups [default: one file, by the name of --output]
     #[arg(long, value_name = "FORMAT", value_parser = str::parse::<PerRank>, requires = "output",
-        conflicts_with_all = ["calculon", "detail", "trace_links"], help_heading = WRITTEN)]
+        conflicts_with_all = ["detail", "trace_links"], help_heading = WRITTEN)]
     pub(crate) format: Option<PerRank>,
     /// Write a page about the run here: .html, one file that opens in any browser
-    #[arg(long, value_name = "FILE", conflicts_with = "calculon", help_heading = WRITTEN)]
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     pub(crate) html: Option<PathBuf>,
     /// Write the report as JSON here
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     pub(crate) report: Option<PathBuf>,
     /// Change a field: `batch.global=768`, `parallelism.pipeline.schedule=zb-h1`, `topology.nodes=16`; repeatable
-    #[arg(long = "set", value_name = "PATH=VALUE", conflicts_with = "calculon")]
+    #[arg(long = "set", value_name = "PATH=VALUE")]
     pub(crate) sets: Vec<String>,
     /// Prices that were measured: a file that `calibrate -o` or `learn -o` wrote; other commands take it as `--set
     /// prices=FILE`
-    #[arg(long, value_name = "FILE", conflicts_with = "calculon")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) prices: Option<String>,
     /// Ranks to show in the timeline and on the page: `0,8,16-31`, `all`, or `stages` for the first of each pipeline
     /// stage [default: one of those that behave alike]
@@ -63,28 +55,28 @@ pub struct Args {
     #[arg(long, value_name = "FROM:TO", value_parser = window, requires = "output")]
     pub(crate) window_ms: Option<(Time, Time)>,
     /// Simulate every rank, also those that must behave alike
-    #[arg(long, conflicts_with = "calculon")]
+    #[arg(long)]
     pub(crate) no_fold: bool,
     /// Play every micro-batch, also where a schedule repeats itself and nothing is shown op by op
-    #[arg(long, conflicts_with = "calculon")]
+    #[arg(long)]
     pub(crate) no_jump: bool,
     /// Most memory that the times of all simulated ops may take, in GiB (16 bytes an op)
-    #[arg(long, value_name = "GIB", default_value_t = 16, conflicts_with = "calculon",
+    #[arg(long, value_name = "GIB", default_value_t = 16,
         value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub(crate) record_gib: u32,
     /// Simulate this many steps one after the other, from the first of a run (optimizer moments appear in it)
-    #[arg(long, default_value_t = 1, conflicts_with = "calculon",
+    #[arg(long, default_value_t = 1,
         value_parser = clap::value_parser!(u32).range(1..=16))]
     pub(crate) steps: u32,
     /// Seed of jitter (workload field `noise`) [default: 0]
-    #[arg(long, value_name = "SEED", conflicts_with = "calculon")]
+    #[arg(long, value_name = "SEED")]
     pub(crate) seed: Option<u64>,
     /// Play this many steps, with seeds from --seed on, and show how their times spread
-    #[arg(long, value_name = "N", conflicts_with = "calculon",
+    #[arg(long, value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) samples: Option<u32>,
     /// Show the use of the N busiest links over time in the timeline
-    #[arg(long, default_value_t = 0, value_name = "N", requires = "output", conflicts_with = "calculon")]
+    #[arg(long, default_value_t = 0, value_name = "N", requires = "output")]
     pub(crate) trace_links: usize,
     /// Write when and how fast it was simulated into report and timeline: equal inputs then give different bytes
     #[arg(long, conflicts_with = "reproducible")]

@@ -13,7 +13,7 @@ use super::progress::TerminalProgress;
 use super::screen::note_without_effect;
 use super::timeline::{Also, TimelineSelection, traced, write_trace};
 use super::write::{write_file, write_json, write_report};
-use super::{Failure, calculon, outputs};
+use super::{Failure, outputs};
 use stepsim_core::engine::EngineError;
 use stepsim_core::units::Time;
 use stepsim_measure::score::ranges::told;
@@ -59,9 +59,6 @@ fn takes_report(path: &Path) -> bool {
 /// Simulates, writes the outputs that are asked for, prints the tables.
 fn simulate(args: &Args) -> Result<(), Failure> {
     check(args)?;
-    if let Some([app, exe, sys]) = args.calculon.as_deref() {
-        return calculon::run::files(args, &calculon::load(app, exe, sys)?);
-    }
     let inputs = inputs(args)?;
     outputs::apart(&args.outputs(), &inputs.files())?;
     if args.samples.is_some() {

@@ -9,7 +9,6 @@ use std::time::Instant;
 use comfy_table::{Table, presets};
 
 use super::asked::{LayoutOptions, above_zero};
-use super::calculon::search::OfFiles;
 use super::outputs::WRITTEN;
 use super::progress::TerminalProgress;
 use super::tables::{gib, right};
@@ -37,17 +36,13 @@ Examples:
   stepsim search llama3-8b-fsdp --offload --vary offload.prefetch.depth=1,2
   stepsim search qwen-vl-7b --placement --fix parallelism.tensor=4 --fix parallelism.context.size=1
   stepsim search llama3-70b -t h100-superpod-64 --devices 64..512 --objective devices --deadline-s 30
-  stepsim search llama3-70b --objective cost --fix topology.device.price_USD_per_h=2.5 --devices 64..1024
-  stepsim search --calculon gpt3-175b sys.json --processors 512 --batch 512 --fix optimizer_sharding=true -o exe.json
-  stepsim search --calculon app.json sys.json --processors 4096 --batch 3072 --vary system.mem2.GBps=25,50,100 \\
-    --vary system.mem2.GiB=256,512 -o exe.json --plot system.mem2.GBps,mfu,system.mem2.GiB")]
+  stepsim search llama3-70b --objective cost --fix topology.device.price_USD_per_h=2.5 --devices 64..1024")]
 pub struct Args {
     /// Workload: the name of a shipped one, or a file of ours or of training software
-    #[arg(required_unless_present = "calculon", conflicts_with = "calculon")]
-    workload: Option<String>,
+    workload: String,
     /// Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1`
     /// [default: the one the workload names]
-    #[arg(short, long, conflicts_with = "calculon")]
+    #[arg(short, long)]
     topology: Option<String>,
     /// Values to try of a field, searched or not: `parallelism.tensor=4,8`; repeatable
     #[arg(long, value_name = "PATH=VALUES")]
@@ -72,28 +67,26 @@ pub struct Args {
     #[arg(long, default_value_t = 0.05, value_name = "PART", value_parser = part)]
     margin: f64,
     /// Simulate every layout that the memory does not refute, and say what the search would have missed
-    #[arg(long, conflicts_with = "calculon")]
+    #[arg(long)]
     prove: bool,
     /// Then try on the best layout, one after the other: fewer layers in the last and first stage, overlap of
     /// tensor-parallel and expert collectives, expert-tensor degree, prefetch depths, weights kept after forward;
     /// what is better is kept
-    #[arg(long, conflicts_with = "calculon")]
+    #[arg(long)]
     refine: bool,
     /// Choose too whether activations and optimizer state live on another tier of the machine, and how many layers
     /// ahead they are fetched
-    #[arg(long, conflicts_with = "calculon")]
+    #[arg(long)]
     offload: bool,
     /// Choose too where encoders of a multimodal model run: beside the language model, on stages or on devices of
     /// their own
-    #[arg(long, conflicts_with = "calculon")]
+    #[arg(long)]
     placement: bool,
     /// Write what was found as a page here: .html, one file that opens in any browser
-    #[arg(long, value_name = "FILE", help_heading = WRITTEN, conflicts_with = "calculon")]
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     html: Option<PathBuf>,
     #[command(flatten)]
     asked: LayoutOptions,
-    #[command(flatten)]
-    calculon: OfFiles,
 }
 
 /// Two counts of devices, the fewest and the most.
@@ -131,10 +124,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         placement: args.placement,
         ..args.asked.options()
     };
-    if args.calculon.given() {
-        return args.calculon.run(&options, &args.asked);
-    }
-    let (workload, topology) = (args.workload.as_deref().unwrap_or_default(), args.topology.as_deref());
+    let (workload, topology) = (args.workload.as_str(), args.topology.as_deref());
     args.asked.check_outputs(workload, topology)?;
     let begun = Instant::now();
     let found =

@@ -55,7 +55,7 @@ impl PlotOptions {
 }
 
 /// Draws each plot beside the file of its rows, and says what was written.
-pub(crate) fn draw(plots: &[Plot], rows: &[Row], beside: &Path) -> Result<String, Failure> {
+fn draw(plots: &[Plot], rows: &[Row], beside: &Path) -> Result<String, Failure> {
     let mut text = String::new();
     for plot in plots {
         let stem = format!("{}.{}-by-{}", beside.with_extension("").display(), plot.y, plot.x);

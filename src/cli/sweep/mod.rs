@@ -9,7 +9,6 @@ use std::time::Instant;
 use super::outputs::WRITTEN;
 use super::progress::TerminalProgress;
 use super::{Failure, outputs, say};
-pub(super) use files::draw;
 use files::{PlotOptions, map, table};
 use stepsim_form::compare::Formula;
 use stepsim_simulate::RunStatus;

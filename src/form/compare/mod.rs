@@ -11,10 +11,6 @@
 //!
 //! Errors of opposite sign hide in a sum; pairs that cancel are listed ([`Pair`]).
 //!
-//! * [`workload`]: a workload.
-//! * Calculon's files: [`crate::calculon::compare`], from its assumptions to events, one switch after another; its
-//!   rest is what the run that makes its assumptions differs by.
-//!
 //! Hazard: an error or effect depends on what was switched on before, as any attribution does; the order is fixed and
 //! shown.
 
@@ -36,7 +32,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use difference::{Difference, DifferenceOrigin, OwnError, Pair, Remainder};
-pub(crate) use differences::{Differences, gap};
+pub(crate) use differences::Differences;
 pub use estimators::Estimators;
 pub use formula::{Formula, FormulaReading};
 pub use page::{RankDrawing, page};
