@@ -84,7 +84,7 @@ impl<O: Observer> Play<'_, O> {
     }
 
     /// A kernel has started: it shares its device's memory if a copy is there, or if kernels alone can fill that.
-    pub fn kernel_uses_memory(&mut self, s: u32, code: Code) {
+    pub fn kernel_uses_memory(&mut self, s: u32, code: &Code) {
         let r = self.streams[s as usize].rank;
         let Some(resource) = self.device_memory.of_rank[r as usize] else { return };
         assert_eq!(code.slot, NO_SLOT);

@@ -293,10 +293,12 @@ impl<'w, O: Observer> Play<'w, O> {
     #[inline]
     fn is_over(&self, rank: &RankState, stream: u16, place: u32) -> bool {
         let s = rank.stream(stream) as usize;
+        if self.streams[s].cursor <= place {
+            return false;
+        }
         // One that others see late has not ended sooner than they see it.
         let code = &self.code[place as usize];
-        self.streams[s].cursor > place
-            && (!code.late || if code.ahead { self.is_past(s as u32, place) } else { self.seen[s] > place })
+        !code.late || if code.ahead { self.is_past(s as u32, place) } else { self.seen[s] > place }
     }
 
     /// The place of the first op that the head of a stream waits for and that has not ended.
@@ -322,14 +324,14 @@ impl<'w, O: Observer> Play<'w, O> {
     /// Starts the op at the head of stream `s`, or notes what it waits for.
     #[inline]
     pub fn advance(&mut self, s: u32) {
-        let stream = &mut self.streams[s as usize];
-        let r = stream.rank;
-        let code = self.code[stream.cursor as usize];
+        let StreamState { rank: r, cursor, .. } = self.streams[s as usize];
+        let all = self.code;
+        let code = &all[cursor as usize];
         if code.ahead {
             return self.run_ahead(s);
         }
         if code.wait != NONE
-            && let Some(wait) = self.unfinished_wait(&self.ranks[r as usize], &code)
+            && let Some(wait) = self.unfinished_wait(&self.ranks[r as usize], code)
         {
             return self.block(s, wait);
         }
@@ -342,10 +344,9 @@ impl<'w, O: Observer> Play<'w, O> {
         self.launch(s, r, code);
     }
 
-    /// Starts an op that waits for nothing any more. Always inlined: only some of the code is then read, and none
-    /// copied.
-    #[inline(always)]
-    fn launch(&mut self, s: u32, r: u32, code: Code) {
+    /// Starts an op that waits for nothing any more.
+    #[inline]
+    fn launch(&mut self, s: u32, r: u32, code: &Code) {
         match code.slot {
             NO_SLOT => self.start_kernel(s, r, code),
             END => {
@@ -369,7 +370,8 @@ impl<'w, O: Observer> Play<'w, O> {
         });
         for &s in &asking {
             let stream = self.streams[s as usize];
-            let code = self.code[stream.cursor as usize];
+            let all = self.code;
+            let code = &all[stream.cursor as usize];
             if self.allocate(s, code.op) {
                 self.launch(s, stream.rank, code);
             }

@@ -23,9 +23,9 @@ const FURTHER_BESIDE_UNITS: usize = 15;
 impl<O: Observer> Play<'_, O> {
     /// Starts the kernel at the head of stream `s`, and with it the row that follows.
     #[inline]
-    pub fn start_kernel(&mut self, s: u32, r: u32, code: Code) {
+    pub fn start_kernel(&mut self, s: u32, r: u32, code: &Code) {
         let rank = &self.ranks[r as usize];
-        let (time, taken) = (rank.factors.time_of(&self.world.jitter, &code), rank.taken);
+        let (time, taken) = (rank.factors.time_of(&self.world.jitter, code), rank.taken);
         let (mut ends, mut start, mut further) =
             (self.now + Time(beside(taken, code.slowdown, time)), self.now, 0);
         let steady = taken == 0 || !rank.factors.vary;

@@ -152,8 +152,8 @@ fn on_path(step: &BaseStep<'_>, class: &str) -> f64 {
         OpKind::CopyIn | OpKind::CopyOut => copies,
         kind => !copies && (!between || leaves_node(step, kind)),
     };
-    let kinds = path.by_kind_s.iter().filter(|(kind, _)| of_class(**kind)).map(|(_, s)| s);
-    kinds.sum::<f64>() + path.contention_s
+    let kinds = path.by_kind_s.iter().chain(&path.contention_by_kind_s);
+    kinds.filter(|(kind, _)| of_class(**kind)).map(|(_, s)| s).sum()
 }
 
 /// True if groups of a kind lie over nodes, in a sample of the ranks.

@@ -33,7 +33,7 @@ use idea::{Idea, Remedy};
 use step::BaseStep;
 use stepsim_core::pool;
 use stepsim_core::units::Time;
-use stepsim_form::analytic;
+use stepsim_form::compare::Estimators;
 use stepsim_read::analysis::candidates::{Candidate, CandidateKind, sentence};
 use stepsim_read::analysis::report::Report;
 use stepsim_read::analysis::stalls::Breakdown;
@@ -212,10 +212,11 @@ impl BaseStep<'_> {
 
     /// Gives choices the promise of the closed form.
     fn estimate(&self, choices: &mut [Idea]) {
-        let Some(now) = estimate(self.inputs) else { return };
+        let known = Estimators::default();
+        let Some(now) = estimate(&known, self.inputs) else { return };
         for choice in choices {
             let Remedy::Sets(sets) = &choice.way else { continue };
-            let then = self.inputs.again(sets).ok().and_then(|inputs| estimate(&inputs));
+            let then = self.inputs.again(sets).ok().and_then(|inputs| estimate(&known, &inputs));
             choice.promise_s = then.map_or(0.0, |then| now - then);
         }
     }
@@ -268,9 +269,7 @@ impl BaseStep<'_> {
 }
 
 /// Seconds of the step in closed form, if it fits the memory by it.
-fn estimate(inputs: &Inputs) -> Option<f64> {
-    let (workload, prices) = (&inputs.workload.value, inputs.prices());
-    let (model, machine, chooser) = (&inputs.model, &inputs.machine, &inputs.chooser);
-    let form = analytic::estimate(workload, model, machine, &prices, chooser, inputs.peak().0).ok()?;
+fn estimate(known: &Estimators, inputs: &Inputs) -> Option<f64> {
+    let form = known.closed_form(inputs).ok()?;
     (form.fullest().total() <= form.capacity).then(|| form.terms.total())
 }

@@ -130,6 +130,9 @@ pub struct CriticalPathReport {
     pub by_class_s: BTreeMap<KernelClass, f64>,
     /// Time that contention added.
     pub contention_s: f64,
+    /// The same by kind of the ops that it held up.
+    #[serde(skip)]
+    pub contention_by_kind_s: BTreeMap<OpKind, f64>,
     /// Time spent waiting for room on a full tier.
     pub memory_s: f64,
     /// The part of it on each rank that it visits, longest first.
@@ -207,13 +210,14 @@ pub(crate) fn section(
     let times = |link: usize| 1 + again.filter(|a| a.links.contains(&link)).map_or(0, |a| a.turns);
     let mut kinds = [Time::ZERO; OpKind::ALL.len()];
     let mut classes: BTreeMap<KernelClass, Time> = BTreeMap::new();
-    let (mut contention, mut memory, mut ops, mut hops) = (Time::ZERO, Time::ZERO, 0, 0);
+    let mut contention = [Time::ZERO; OpKind::ALL.len()];
+    let (mut memory, mut ops, mut hops) = (Time::ZERO, 0, 0);
     let mut on_rank: BTreeMap<RankId, Time> = BTreeMap::new();
     let mut last: Option<(&PathLink, OpKind)> = None;
     for (i, link) in path.links.iter().enumerate() {
         let (times, kind) = (times(i), OpKind::of(world.program_of(link.rank), link.op));
         kinds[kind as usize] += (link.end - link.start - link.contention) * times;
-        contention += link.contention * times;
+        contention[kind as usize] += link.contention * times;
         memory += (link.start - link.ready) * times;
         if let Some((before, of)) = last {
             // The way from the host to the device.
@@ -229,13 +233,17 @@ pub(crate) fn section(
         ops += times;
         last = Some((link, kind));
     }
-    let kinds = OpKind::ALL.into_iter().zip(kinds).filter(|k| k.1 > Time::ZERO);
+    let seconds = |times: [Time; OpKind::ALL.len()]| -> BTreeMap<OpKind, f64> {
+        let times = OpKind::ALL.into_iter().zip(times).filter(|k| k.1 > Time::ZERO);
+        times.map(|(kind, time)| (kind, time.s())).collect()
+    };
     CriticalPathReport {
         ops,
         rank_changes: hops,
-        by_kind_s: kinds.map(|(kind, time)| (kind, time.s())).collect(),
+        by_kind_s: seconds(kinds),
         by_class_s: classes.into_iter().map(|(class, time)| (class, time.s())).collect(),
-        contention_s: contention.s(),
+        contention_s: contention.into_iter().sum::<Time>().s(),
+        contention_by_kind_s: seconds(contention),
         memory_s: memory.s(),
         ranks: on_ranks(on_rank, &place),
         stretches: stretches(path, world, again, |rank| place(rank).0),
