@@ -97,23 +97,3 @@ pub fn man(args: &Man, program: Command) -> Result<(), Failure> {
     let failed = |e| Failure::run(format!("--output {}: {e}", args.out.display()));
     clap_mangen::generate_to(program, &args.out).map_err(failed)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_complete_in_each_shell_that_is_common() {
-        for (shell, line) in [
-            (Shell::Bash, "--topology|*,--on) COMPREPLY+=($(compgen -W 'a10-8"),
-            (Shell::Zsh, ":TOPOLOGY:_stepsim_machines'"),
-            (Shell::Zsh, "of training software:_stepsim_names'"),
-            (Shell::Fish, "complete -c stepsim -s t -l topology -l on -r -a 'a10-8"),
-        ] {
-            let mut text = Vec::new();
-            clap_complete::generate(shell, &mut super::super::definition(), "stepsim", &mut text);
-            let all = with_names(shell, &String::from_utf8_lossy(&text));
-            assert!(all.contains(line), "{shell}: {line}");
-        }
-    }
-}

@@ -136,24 +136,3 @@ fn line(e: &Explanation) -> String {
     let sets: String = e.sets.iter().map(|set| format!(" --set '{set}'")).collect();
     format!("{:.2} times {way}  {}{}{sets}", e.times, e.what, if sets.is_empty() { "" } else { ":" })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn speeds_have_units() {
-        for (text, speed_) in [
-            ("120TFLOPs", MeasuredSpeed::Flops(120e12)),
-            ("277 TFLOP/s", MeasuredSpeed::Flops(277e12)),
-            ("38 %", MeasuredSpeed::Mfu(0.38)),
-            ("7100tok/s", MeasuredSpeed::Tokens(7100.0)),
-            ("640ms", MeasuredSpeed::Seconds(0.64)),
-        ] {
-            assert_eq!(speed(text), Ok(speed_), "{text}");
-        }
-        for wrong in ["120", "x", "-3s", "0s", "12 GB/s"] {
-            assert!(speed(wrong).is_err(), "{wrong}");
-        }
-    }
-}

@@ -67,30 +67,3 @@ fn concise(command: Command) -> Command {
         None => command,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory;
-
-    #[test]
-    fn every_command_stands_in_one_group() {
-        let command = crate::Cli::command();
-        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
-        let mut all: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
-        grouped.sort_unstable();
-        all.sort_unstable();
-        assert_eq!(grouped, all);
-    }
-
-    #[test]
-    fn short_help_is_short_and_long_help_begins_with_examples() {
-        let command = arranged(crate::Cli::command());
-        for sub in command.get_subcommands().filter(|c| !c.has_subcommands()) {
-            let short = sub.clone().render_help().to_string();
-            assert!(short.lines().count() <= 24, "{short}");
-        }
-        let run = command.find_subcommand("run").expect("run").clone().render_long_help().to_string();
-        assert!(run.starts_with("Examples:"), "{run}");
-    }
-}

@@ -60,26 +60,3 @@ pub(super) fn document<T: DeserializeOwned>(path: &Path, allowed: &str) -> Resul
         error.in_file(&path.display().to_string()).allowed(allowed)
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn packed_and_plain_files_are_read_alike_and_refusals_name_the_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let [plain, packed] = ["a.json", "b.json.gz"].map(|name| folder.path().join(name));
-        std::fs::write(&plain, "[1, 2]").unwrap();
-        let mut pack = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        std::io::Write::write_all(&mut pack, b"[1, 2]").unwrap();
-        std::fs::write(&packed, pack.finish().unwrap()).unwrap();
-        for path in [&plain, &packed] {
-            assert_eq!(text(path).unwrap(), "[1, 2]");
-            assert_eq!(document::<[u8; 2]>(path, "two").unwrap(), [1, 2]);
-        }
-        let error = document::<Vec<String>>(&plain, "words").unwrap_err().to_string();
-        assert!(error.contains("a.json") && error.contains("[0]") && error.contains("words"), "{error}");
-        let error = text(&folder.path().join("none")).unwrap_err().to_string();
-        assert!(error.contains("none") && error.contains("cannot be read"), "{error}");
-    }
-}

@@ -32,8 +32,6 @@ pub mod local_sgd;
 pub mod matmul;
 pub mod open;
 mod outputs;
-#[cfg(test)]
-mod pages;
 pub mod plan;
 mod progress;
 pub mod replay;
@@ -283,73 +281,4 @@ fn parsed(words: &[OsString]) -> Result<(Cli, clap::ArgMatches), clap::Error> {
     command_line::typed(words);
     let matches = help::arranged(Cli::command()).try_get_matches_from(words)?;
     Ok((Cli::from_arg_matches(&matches)?, matches))
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::{CommandFactory, ValueEnum};
-
-    use super::Cli;
-
-    /// clap checks names, conflicts and defaults of every argument.
-    #[test]
-    fn the_command_line_is_well_formed() {
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn a_command_is_answered_in_memory_and_its_failure_has_parts() {
-        let ask = |words: &[&str]| super::answer(&words.iter().map(Into::into).collect::<Vec<_>>());
-        assert!(
-            ask(&["stepsim", "list", "models", "--names"]).unwrap().lines().any(|name| name == "llama3-8b")
-        );
-        let report = ask(&["stepsim", "run", "tiny-4", "--report", "-"]).unwrap();
-        let report: serde_json::Value = serde_json::from_str(&report).expect("the report alone");
-        assert_eq!(report["run"]["command"][2], "tiny-4");
-        assert!(ask(&["stepsim", "run", "--help"]).unwrap().contains("--trace-ranks"));
-        let failure = ask(&["stepsim", "run", "tiny-4", "--steps", "0"]).unwrap_err();
-        assert_eq!((failure.fault().file.as_str(), failure.fault().value.as_str()), ("--steps <STEPS>", "0"));
-        assert!(super::run_args(&["stepsim".into(), "list".into()]).is_err());
-    }
-
-    #[test]
-    fn completions_and_manual_pages_know_every_subcommand() {
-        let folder = tempfile::tempdir().expect("a folder");
-        clap_mangen::generate_to(Cli::command(), folder.path()).expect("pages");
-        for subcommand in Cli::command().get_subcommands() {
-            let name = subcommand.get_name();
-            assert!(folder.path().join(format!("stepsim-{name}.1")).is_file(), "{name}");
-            for shell in clap_complete::Shell::value_variants() {
-                let mut text = Vec::new();
-                clap_complete::generate(*shell, &mut Cli::command(), "stepsim", &mut text);
-                assert!(String::from_utf8_lossy(&text).contains(name), "{shell}: {name}");
-            }
-        }
-    }
-
-    #[test]
-    fn every_subcommand_and_argument_is_explained() {
-        for subcommand in Cli::command().get_subcommands() {
-            assert!(subcommand.get_about().is_some(), "{}", subcommand.get_name());
-            for argument in subcommand.get_arguments() {
-                assert!(argument.get_help().is_some(), "{} {}", subcommand.get_name(), argument.get_id());
-            }
-        }
-    }
-
-    /// Outputs stand under a heading of their own; inputs are kept from being written over by it.
-    #[test]
-    fn outputs_are_marked() {
-        const OUTPUTS: [&str; 7] = ["output", "out", "report", "trace", "json", "html", "measured_steps"];
-        fn look(command: &clap::Command) {
-            for argument in command.get_arguments().filter(|a| !a.is_positional()) {
-                if OUTPUTS.contains(&argument.get_id().as_str()) {
-                    let heading = argument.get_help_heading();
-                    assert_eq!(heading, Some(super::outputs::WRITTEN), "{} {argument}", command.get_name());
-                }
-            }
-            command.get_subcommands().for_each(look);
-        }
-        look(&Cli::command());
-    }
 }

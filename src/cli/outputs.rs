@@ -186,30 +186,3 @@ fn place(path: &Path) -> PathBuf {
         path.file_name().map_or(folder.clone(), |name| folder.join(name))
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn files_are_compared_and_not_spellings() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = |name: &str| folder.path().join(name);
-        std::fs::write(file("in.json"), "{}").unwrap();
-        let refused = |a: &Path, b: &Path| {
-            apart(&[("--report", Some(a)), ("-o", Some(b))], &[file("in.json")]).err().map(|f| f.message)
-        };
-        assert_eq!(refused(&file("a.json"), &file("b.json")), None);
-        let twice = refused(&file("a.json"), &file("./a.json")).unwrap();
-        assert!(twice.contains("-o") && twice.contains("--report"), "{twice}");
-        let destroyed = refused(&file("a.json"), &file("./in.json")).unwrap();
-        assert!(destroyed.contains("the input"), "{destroyed}");
-        #[cfg(unix)]
-        {
-            std::os::unix::fs::symlink(file("in.json"), file("link.json")).unwrap();
-            assert!(refused(&file("link.json"), &file("b.json")).is_some(), "a link to the input");
-        }
-        assert_eq!(refused(Path::new("/dev/null"), Path::new("/dev/null")), None);
-        assert!(refused(Path::new("-"), Path::new("-")).is_some());
-    }
-}

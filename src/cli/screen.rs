@@ -136,25 +136,3 @@ pub(super) fn put(text: &str) -> Result<(), Failure> {
 pub fn width() -> u16 {
     terminal_size::terminal_size().map_or(110, |(w, _)| w.0.clamp(60, 140))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::{harmless, painted};
-
-    #[test]
-    fn without_its_colours_a_report_is_what_it_was() {
-        let text = "tiny on a switch\n  step 1 s\n\nWhere\n  compute  ██▌  8 %\nnote: peak\n";
-        let colours = painted(text);
-        assert!(colours.contains("\x1b[1mtiny") && colours.contains("\x1b[32m██▌\x1b[0m"), "{colours}");
-        let plain =
-            ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[32m"].iter().fold(colours, |t, c| t.replace(c, ""));
-        assert_eq!(plain, text);
-    }
-
-    #[test]
-    fn nothing_from_a_file_commands_the_terminal() {
-        assert_eq!(harmless("a\tb\n"), "a\tb\n");
-        assert_eq!(harmless("\u{1b}]0;title\u{7}\u{1b}[31m\r"), "\\u{1b}]0;title\\u{7}\\u{1b}[31m\\r");
-        assert_eq!(harmless("gpt\u{202e}4xt"), "gpt\\u{202e}4xt");
-    }
-}

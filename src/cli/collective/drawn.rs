@@ -226,18 +226,3 @@ pub(super) fn rows(all: &[TransferRun], end: Time) -> (Looks, Vec<lane::TimeRow>
     });
     (Looks { passes: looks.clone(), stalls: Vec::new(), communication: looks }, rows.collect())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn patterns_have_words() {
-        let line = Pattern::Line { axis: 0, forward: true, round: 2, backwards: false };
-        let said = [Pattern::Ring, Pattern::TreesUp, Pattern::Exchange(4), line].map(words);
-        assert_eq!(
-            said,
-            ["ring", "trees up", "exchange 4", "line axis 0 forward true round 2 backwards false"]
-        );
-    }
-}

@@ -171,21 +171,3 @@ fn show(value: f64, unit: Measure) -> String {
         Measure::Watts => format!("{value:.0} W"),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use stepsim_simulate::{Inputs, Options, Simulation};
-
-    #[test]
-    fn sections_have_tables() {
-        let report = |micro_batch: u32| {
-            let inputs = Inputs::load("tiny-4", None, &[format!("batch.micro_batch={micro_batch}")]).unwrap();
-            Simulation::run(&inputs, &Options::default()).unwrap().report(false)
-        };
-        let (a, b) = (report(1), report(2));
-        let text = sections(&diff(&a, &b), 100);
-        assert!(text.contains("step time") && text.contains("mean of a rank"), "{text}");
-        assert!(text.lines().all(|l| l.chars().count() <= 100), "{text}");
-    }
-}

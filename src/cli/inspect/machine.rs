@@ -246,27 +246,3 @@ impl RouteView {
 pub(super) fn last(machine: &Machine) -> DeviceId {
     DeviceId(machine.devices().saturating_sub(1))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn both_directions_of_a_link_are_one_kind() {
-        assert_eq!(generic("node3.dev5 -> nvswitch3"), ("dev – nvswitch".into(), false));
-        assert_eq!(generic("nvswitch3 -> node3.dev5"), ("dev – nvswitch".into(), false));
-        assert_eq!(generic("host0 <-> dram0"), ("dram – host".into(), true));
-    }
-
-    /// Eight devices on a switch: sixteen capacities of one kind, and a route of two links.
-    #[test]
-    fn a_switch_is_said_in_a_line() {
-        let (loaded, machine) = Machine::load("switch:8,100,2", &[]).expect("a machine");
-        let view = MachineView::of(&loaded, &machine);
-        let ports: Vec<_> = view.links.iter().filter(|l| l.capacity_gbps == 100.0).collect();
-        assert_eq!((ports.len(), ports[0].count), (1, 16), "{:?}", view.links);
-        assert_eq!(view.routes.len(), 2);
-        assert_eq!((view.routes[1].to, view.routes[1].links.len()), (7, 2));
-        assert_eq!((view.routes[1].latency_us, view.routes[1].capacity_gbps), (2.0, 100.0));
-    }
-}

@@ -21,18 +21,3 @@ pub(super) fn ranges(numbers: &[u32]) -> String {
     }
     out
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_in_a_row_or_with_one_step_are_said_short() {
-        assert_eq!(ranges(&[0, 1, 2, 3]), "0–3");
-        assert_eq!(ranges(&[0, 8, 16, 24]), "0, 8 … 24 (4 of them)");
-        assert_eq!(ranges(&[0, 1, 2, 7, 9, 10]), "0–2, 7, 9–10");
-        assert_eq!(ranges(&[5]), "5");
-        assert_eq!(ranges(&[]), "");
-        assert_eq!(ranges(&[3, 1]), "3, 1", "rings need not ascend");
-    }
-}

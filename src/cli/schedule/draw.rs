@@ -157,21 +157,3 @@ fn legend(order: &Order, color: bool, out: &mut Vec<u8>) -> io::Result<()> {
     }
     writeln!(out, "{}", if color { "" } else { ". idle" })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// No two kinds of passes look alike, on either kind of chunk, and neighbours differ.
-    #[test]
-    fn passes_have_colours_of_their_own() {
-        let passes = [Pass::Forward, Pass::Backward, Pass::InputGrad, Pass::WeightGrad];
-        let looks = passes.iter().flat_map(|pass| {
-            [(0, false), (0, true), (1, false), (1, true)].map(|(chunk, odd)| background((*pass, chunk, odd)))
-        });
-        let mut looks: Vec<u8> = looks.collect();
-        looks.sort_unstable();
-        looks.dedup();
-        assert_eq!(looks.len(), 16);
-    }
-}

@@ -11,9 +11,6 @@ mod durations;
 mod outcome;
 mod page;
 mod played;
-#[cfg(test)]
-mod tests;
-
 pub use args::{Args, SendMode};
 
 use std::io;

@@ -1,15 +1,13 @@
 //! Checks of README and book: commands that exist, links that lead somewhere, words that are explained.
 
-use clap::Parser;
 use clap::error::ErrorKind;
 
-use super::Cli;
-use stepsim_read::analysis::stall_cause::StallCause;
-use stepsim_step::spec::{Kind, catalog};
+use stepsim::read::analysis::stall_cause::StallCause;
+use stepsim::step::spec::{Kind, catalog};
 
 /// The README, and the pages of the book.
 fn pages() -> Vec<(String, String)> {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let (mut pages, mut folders) = (vec![root.join("README.md")], vec![root.join("docs")]);
     while let Some(folder) = folders.pop() {
         for path in std::fs::read_dir(&folder).expect("docs/").flatten().map(|entry| entry.path()) {
@@ -70,7 +68,7 @@ fn the_commands_of_the_pages_exist() {
         for (block, command) in commands(&text) {
             let words = words(&command);
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            match Cli::try_parse_from(&words) {
+            match stepsim::cli::definition().try_get_matches_from(&words) {
                 Err(e) if !block && e.kind() == ErrorKind::MissingRequiredArgument => {}
                 Err(e) => panic!("{page}: `{command}`\n{e}"),
                 Ok(_) => {}
