@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! a layer:   forward f = (24 h² + 2 s h) · tokens / peak     backward 2f and half a product of attention more     copy c = 24 h² / B
-//! a visit:   its copy starts when the visit `DEPTH + 1` before it is over, its kernels when the copy and the visit before are;
+//! a visit:   its copy starts when the visit `depth + 1` before it is over, its kernels when the copy and the visit before are;
 //!            the embedding and the head are visits of no length
 //! a step:    the visits of all micro-batches, then all weights back to the host: W / B
 //! ```
@@ -24,6 +24,8 @@ struct Hand {
     peak: f64,
     /// Micro-batches of 64 sequences.
     micro_batches: usize,
+    /// Layers that are brought in ahead.
+    depth: usize,
 }
 
 impl Hand {
@@ -38,13 +40,13 @@ impl Hand {
         // The embedding, and the head twice, take no time here; they are visits like any other.
         let ends = [&[(0.0, 0.0)][..], &forward, &[(0.0, 0.0); 2], &backward, &[(0.0, 0.0)]];
         let micro_batch = ends.concat();
-        let (mut copied, mut done, mut kernels) = (vec![], vec![0.0; DEPTH + 1], 0.0);
+        let (mut copied, mut done, mut kernels) = (vec![], vec![0.0; self.depth + 1], 0.0);
         for _ in 0..self.micro_batches {
             for (length, copy) in &micro_batch {
                 let visit = copied.len();
                 let begun: f64 = copied.last().copied().unwrap_or(0.0);
                 copied.push(begun.max(done[visit]) + copy);
-                done.push(copied[visit].max(done[visit + DEPTH]) + length);
+                done.push(copied[visit].max(done[visit + self.depth]) + length);
                 kernels += length;
             }
         }
@@ -112,7 +114,7 @@ fn ask(base: &StudyBase, field: &str, until: &str, across: Option<&str>) -> Vec<
 }
 
 const LINK: &str = "topology.node.memory[0].link.bandwidth_GBps_per_direction";
-const AS_IT_IS: Hand = Hand { link: 20e9, peak: 100e12, micro_batches: 1 };
+const AS_IT_IS: Hand = Hand { link: 20e9, peak: 100e12, micro_batches: 1, depth: DEPTH };
 
 /// The least value of a range that is enough by the hand model, to a thousandth.
 fn by_hand(from: f64, to: f64, enough: impl Fn(f64) -> bool) -> f64 {
@@ -173,7 +175,7 @@ fn other_fields_have_borders_too() {
     assert_eq!(found.value, Some(64.0 * least as f64));
     let knees = ask(&base, LINK, "step<1.05x", Some(&format!("{peak}=50,200")));
     for (knee, tflops) in knees.iter().zip([50.0, 200.0]) {
-        let at = |gbps: f64| Hand { link: gbps * 1e9, peak: tflops * 1e12, micro_batches: 1 };
+        let at = |gbps: f64| Hand { link: gbps * 1e9, peak: tflops * 1e12, ..AS_IT_IS };
         let best = at(1280.0 * 1000.0).seconds();
         near(
             knee.value.unwrap(),
@@ -182,6 +184,59 @@ fn other_fields_have_borders_too() {
         );
         assert_eq!(knee.across, Some(json!(tflops as u64)));
     }
+}
+
+/// A host with an NVMe behind it, and devices beside it: `sets` are changes of machine and workload.
+fn asked(sets: &[&str], field: &str, until: &str) -> f64 {
+    let folder = tempfile::tempdir().unwrap();
+    let base = base(folder.path(), sets);
+    let [found] = &ask(&base, field, until, None)[..] else { panic!("one border") };
+    found.value.unwrap_or_else(|| panic!("{field} until {until}: {:?}", found.border))
+}
+
+const NVME: &str = r#"topology.node.memory=[{"name":"host","capacity_GiB":4096,"shared_by":1,"via":"device","link":{"bandwidth_GBps_per_direction":20}},{"name":"nvme","capacity_GiB":4096,"shared_by":1,"via":"device","link":{"bandwidth_GBps_per_direction":20},"write_GBps":10}]"#;
+const AWAY: &str = r#"offload.weights=[{"fraction":1,"tier":"nvme"}]"#;
+
+/// Eight questions of a study, each one `knee`, each equal to the hand model within 2 %.
+#[test]
+fn eight_questions_have_the_answers_of_the_hand_model() {
+    let at = |gbps: f64| Hand { link: gbps * 1e9, ..AS_IT_IS };
+    let best = at(20.0 * 64.0 * 1000.0).seconds();
+    // 1. How fast must the link be that weights stream through? 2. How fast so that nobody waits?
+    near(asked(&[], LINK, "step<1.1x"), by_hand(0.3, 1280.0, |g| at(g).seconds() < 1.1 * best), "link");
+    near(asked(&[], LINK, "stall<5%"), by_hand(0.3, 1280.0, |g| at(g).stall() < 0.05), "no wait");
+    // 3. How fast may the device become beside it?
+    let peak = "topology.device.peak_dense_TFLOPs.bf16";
+    let slowest = by_hand(1.0 / 6400.0, 1.0, |slow| Hand { peak: 1e12 / slow, ..AS_IT_IS }.stall() < 0.3);
+    near(asked(&[], peak, "stall<30%"), 1.0 / slowest, "device");
+    // 4. How many sequences a step hide the way back?
+    let least = (1..64).find(|n| Hand { micro_batches: *n, ..AS_IT_IS }.mfu() > 0.9).unwrap();
+    near(asked(&[], "batch.global=64:4096:+64", "mfu>0.9"), 64.0 * least as f64, "batch");
+    // 5. What must an NVMe write, that reads at 20 GB/s? Only the way back is written.
+    let (kernels, waits, back) = AS_IT_IS.step();
+    let written = |gbps: f64| kernels + waits + back * 20.0 / gbps;
+    let writes = "topology.node.memory[1].write_GBps=1:640";
+    near(
+        asked(&[NVME, AWAY], writes, "step<9"),
+        by_hand(1.0, 640.0, |gbps| written(gbps) < 9.0),
+        "writes of an NVMe",
+    );
+    // 6. What must it read, that writes at 10 GB/s?
+    let reads = "topology.node.memory[1].link.bandwidth_GBps_per_direction=1:640";
+    let read = |gbps: f64| at(gbps).step().0 + at(gbps).step().1 + back * 2.0;
+    near(asked(&[NVME, AWAY], reads, "step<9"), by_hand(1.0, 640.0, |gbps| read(gbps) < 9.0), "its reads");
+    // 7. How much of a link may other jobs take?
+    let slow = r#"noise.slow_links=[{"link":"*host*","slowness":1}]"#;
+    let slowness = by_hand(1.0 / 64.0, 1.0, |share| at(20.0 * share).seconds() < 1.5 * AS_IT_IS.seconds());
+    let field = "noise.slow_links[0].slowness=1:64";
+    let step = format!("step<{}", 1.5 * AS_IT_IS.seconds());
+    near(asked(&[slow, "fidelity.collectives=fluid"], field, &step), 1.0 / slowness, "other jobs");
+    // 8. How deep must the prefetch be? Where forward passes are shorter than copies and backward ones longer, eight
+    // micro-batches carry what was brought ahead from one to the next.
+    let deep = |depth: f64| Hand { link: 8e9, micro_batches: 8, depth: depth as usize, ..AS_IT_IS }.seconds();
+    let until = 0.5 * (deep(8.0) + deep(9.0));
+    let sets = [&*format!("{LINK}=8"), "batch.global=512"];
+    assert_eq!(asked(&sets, "offload.prefetch.depth=1:40", &format!("step<{until}")), 9.0, "{until}");
 }
 
 /// What means nothing is said before anything is played.

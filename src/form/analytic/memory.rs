@@ -11,7 +11,7 @@ use std::ops::AddAssign;
 
 use rustc_hash::FxHashMap;
 
-use stepsim_step::model::LayerKind;
+use stepsim_step::model::{CommGroup, CommOp, Item, LayerKind};
 use stepsim_step::plan::step::residency::{ClassBytes, PolicyInputs};
 use stepsim_step::plan::step::{FullRecompute, Unit};
 use stepsim_step::schedule::{Pass, Slot};
@@ -122,6 +122,8 @@ struct Visited {
 struct PolicyRank<'a> {
     given: PolicyInputs<'a>,
     held: [ClassBytes; 4],
+    /// True if the host launches a forward pass faster than the device runs it.
+    host_ahead: bool,
 }
 
 /// The walk of a rank, or of several that hold the same: slots alike but for their micro-batches hold alike.
@@ -132,9 +134,9 @@ pub(super) struct RankWalk<'a> {
 }
 
 impl<'a> RankWalk<'a> {
-    pub fn new(given: PolicyInputs<'a>, held: [ClassBytes; 4]) -> RankWalk<'a> {
+    pub fn new(given: PolicyInputs<'a>, held: [ClassBytes; 4], host_ahead: bool) -> RankWalk<'a> {
         let single = vec![[None; Pass::COUNT]; given.chunks.len()];
-        RankWalk { rank: PolicyRank { given, held }, single, paired: FxHashMap::default() }
+        RankWalk { rank: PolicyRank { given, held, host_ahead }, single, paired: FxHashMap::default() }
     }
 
     /// The fullest moment of `slots`.
@@ -185,13 +187,38 @@ impl<'a> RankWalk<'a> {
             let holes = most.total() + 0.5 * layers.copied().fold(0.0, f64::max);
             // Blocks of the stream that gathers serve no other.
             let gathers = gathered - most.gathered;
-            most.cached = gathers + (apart.max(beside_update).max(holes) - most.total()).max(0.0);
+            most.cached = gathers
+                + rank.unsummed(slots)
+                + (apart.max(beside_update).max(holes) - most.total()).max(0.0);
         }
         most
     }
 }
 
 impl PolicyRank<'_> {
+    /// Outputs that tensor-parallel ranks sum and scatter: freed as soon as that is launched, cached until it has run.
+    /// They pile up in the forward passes before the first backward one, where the host is ahead: everywhere, or else
+    /// behind the second micro-batch, when the message to a stage that works on the first holds the device.
+    fn unsummed(&self, slots: &[Slot]) -> f64 {
+        let workload = self.given.shares.workload();
+        if !workload.stack().memory.collective_inputs_wait {
+            return 0.0;
+        }
+        let scattered = |item: &Item| match item.comm() {
+            Some(comm) if (comm.group, comm.op) == (CommGroup::Tensor, CommOp::ReduceScatter) => comm.bytes,
+            _ => 0,
+        };
+        let of_chunk = |chunk: u16| -> u64 {
+            let units = &self.given.chunks[usize::from(chunk)].0;
+            units.iter().flat_map(|u| &u.unit.plan.forward).map(scattered).sum()
+        };
+        let forward = |slot: &Slot| match slot {
+            Slot::Single(part) if part.pass == Pass::Forward => Some(of_chunk(part.chunk)),
+            _ => None,
+        };
+        let in_step = if self.host_ahead || workload.parallelism.pipeline.size == 1 { 0 } else { 2 };
+        slots.iter().map_while(forward).skip(in_step).sum::<u64>() as f64
+    }
     /// Short-lived tensors of the largest unit of each kind, together: a layer's blocks are too small for logits and
     /// stay cached.
     fn working_sets(&self) -> BTreeMap<LayerKind, f64> {

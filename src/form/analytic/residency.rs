@@ -63,12 +63,16 @@ impl StepForm<'_> {
                 None => {
                     let given = self.given(rank);
                     let held = self.parts.policies.laws().map(|law| law.held(&given));
-                    walk.insert((rank, RankWalk::new(given, held)))
+                    walk.insert((rank, RankWalk::new(given, held, self.host_ahead(rank))))
                 }
             };
             walk.fullest(slots)
         };
         self.parts.order.ranks.iter().enumerate().map(of_rank).collect()
+    }
+    /// True if the host adds nothing to a rank's forward passes: it launches ahead of the device.
+    fn host_ahead(&self, rank: usize) -> bool {
+        self.ranks[rank].chunks.iter().flatten().all(|passes| passes.time.forward.host == 0.0)
     }
     /// True if two ranks hold equal units, for which policies ask and hold the same.
     fn alike(&self, a: usize, b: usize) -> bool {

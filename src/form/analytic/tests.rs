@@ -242,6 +242,33 @@ fn memory_counts() {
     assert!(again.terms.recompute > 0.0 && again.fullest().activations < 0.1 * whole.activations);
 }
 
+/// Outputs that wait for their sums: two of a layer and one of the embedding in each forward pass before the first
+/// backward one; behind a host that is slower than the device not those of the first two.
+#[test]
+fn blocks_of_launched_sums_stay_cached() {
+    let cached = |stages: u64, layer_us: f64, wait: bool| {
+        let stack = json!({
+            "memory": {"caches": true, "collective_inputs_wait": wait},
+            "host": {"layer_us": {"forward": layer_us}, "launch_us": {"gemm": 0, "attention": 0, "elementwise": 0, "collective": 0}},
+        });
+        let parallelism =
+            json!({"tensor": 4, "sequence_parallel": true, "pipeline": {"size": stages, "schedule": "1f1b"}});
+        let machine = format!("switch:{},100,0", 4 * stages);
+        on(&machine, json!({"parallelism": parallelism, "stack": stack})).fullest().cached
+    };
+    let output = 2048.0 * 4096.0 * 2.0;
+    for (stages, slow_host, passes) in [(1, false, 1.0), (1, true, 1.0), (4, false, 4.0), (4, true, 2.0)] {
+        let layer_us = if slow_host { 1e6 } else { 0.0 };
+        let waiting = cached(stages, layer_us, true) - cached(stages, layer_us, false);
+        let by_hand = passes * (2.0 * 16.0 / stages as f64 + 1.0) * output;
+        assert!(
+            close(waiting, by_hand),
+            "{stages} stages, slow host {slow_host}: {} outputs",
+            waiting / output
+        );
+    }
+}
+
 /// More bandwidth never makes a step slower, in any of the strategies.
 #[test]
 fn faster_links_never_hurt() {

@@ -108,9 +108,10 @@ impl RowOutcome {
         let measured = self.case.as_ref()?.measured_s;
         Some(self.closed_form_s? / measured - 1.0).filter(|_| self.status == RowStatus::Done)
     }
-    /// Simulated over measured peak memory, less one.
+    /// Simulated over measured peak memory, less one; of a row that is not held apart.
     pub fn memory_error(&self) -> Option<f64> {
-        Some(self.memory_gib? / self.case.as_ref()?.peak_mem_gib? - 1.0)
+        let off = self.memory_gib? / self.case.as_ref()?.peak_mem_gib? - 1.0;
+        Some(off).filter(|_| !matches!(self.status, RowStatus::Apart(_)))
     }
 }
 

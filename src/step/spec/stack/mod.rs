@@ -88,6 +88,9 @@ pub struct MemorySpec {
     /// The allocator caches freed blocks (PyTorch's caching allocator): the driver reports more memory than tensors
     /// use, until the device is full.
     pub caches: bool,
+    /// Blocks of tensors that tensor-parallel ranks sum stay cached until the sum has run (`recordStream` of PyTorch's
+    /// ProcessGroupNCCL): with a host that is ahead those of whole passes.
+    pub collective_inputs_wait: bool,
     /// Gradients exist only from the backward pass that makes them until the update.
     pub gradients_come_and_go: bool,
     /// Checkpointed inputs of layers whose own weights are frozen and gathered stay, and their gradients with them,
