@@ -43,7 +43,7 @@ struct Case {
 
 fn cases() -> impl Iterator<Item = (Case, Import)> {
     let cases: Vec<Case> = serde_json::from_str(include_str!("data/imports.json")).unwrap();
-    assert_eq!(cases.len(), 27);
+    assert_eq!(cases.len(), 30);
     cases.into_iter().map(|case| {
         let sets: Vec<&str> = case.sets.iter().map(String::as_str).collect();
         let made = read(&case.format, &case.file, &given(case.model.as_deref(), case.devices, &sets));
@@ -117,6 +117,86 @@ fn misspelt(text: &str, word: &str, more: &str) -> Option<String> {
     }
     out.push_str(rest);
     (out != text).then_some(out)
+}
+
+/// A text without a word and its value: the line that it begins, with what is indented below it, or its part of a
+/// shell's line; none where it does not stand so, or more than once.
+fn without(text: &str, word: &str) -> Option<String> {
+    let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-' || c == '.';
+    let begins = |part: &str| {
+        let rest = part.trim_start().trim_start_matches("--").trim_start_matches('"');
+        rest.strip_prefix(word).is_some_and(|behind| !behind.starts_with(is_letter))
+    };
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let (mut out, mut found, mut below) = (Vec::new(), 0, None);
+    for line in text.lines() {
+        if below.is_some_and(|above| indent(line) > above && !line.trim().is_empty()) {
+            continue;
+        }
+        below = None;
+        let parts: Vec<&str> = line.split(" --").collect();
+        let of_it =
+            parts.iter().enumerate().filter(|(i, part)| (*i > 0 || line.contains("--")) && begins(part));
+        match of_it.map(|(i, _)| i).collect::<Vec<usize>>()[..] {
+            [at] if parts.len() > 1 => {
+                found += 1;
+                let tail = if line.trim_end().ends_with('\\') { " \\" } else { "" };
+                let kept = parts.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, part)| *part);
+                out.push(
+                    kept.collect::<Vec<&str>>().join(" --").trim_end_matches([' ', '\\']).to_owned() + tail,
+                );
+            }
+            _ if begins(line) => {
+                let open = |c: &[char]| line.matches(c).count();
+                // One of several words of a line.
+                if open(&['=']) > 1 {
+                    return None;
+                }
+                if open(&['(', '[', '{']) != open(&[')', ']', '}']) {
+                    return None;
+                }
+                found += 1;
+                below = line.trim_end().ends_with(':').then(|| indent(line));
+            }
+            _ => out.push(line.to_owned()),
+        }
+    }
+    (found == 1).then(|| out.join("\n") + "\n")
+}
+
+/// The law of a word that is dropped: one that is said to have no effect, or is listed, leaves the step and the list as
+/// they are.
+#[test]
+fn words_without_effect_have_none() {
+    let (mut tried, mut wrong) = (0, Vec::new());
+    for (name, format, text, beside) in samples() {
+        let Ok(whole) = import(&format, &text, &name, &beside) else { continue };
+        let listed = |made: &Import| -> Vec<String> {
+            [Status::Unknown, Status::Matters]
+                .iter()
+                .flat_map(|s| made.of(*s))
+                .map(|a| a.name.clone())
+                .collect()
+        };
+        let before = listed(&whole);
+        for argument in &whole.arguments {
+            let word = argument.name.rsplit('.').next().unwrap_or_default();
+            let spelled = [word.to_string(), word.replace('_', "-")];
+            let Some(less) = spelled.iter().find_map(|word| without(&text, word)) else { continue };
+            if matches!(argument.status, Status::Taken | Status::Assumed) {
+                continue;
+            }
+            tried += 1;
+            let Ok(made) = import(&format, &less, &name, &beside) else { continue };
+            let new: Vec<String> = listed(&made).into_iter().filter(|a| !before.contains(a)).collect();
+            if made.workload != whole.workload || !new.is_empty() {
+                wrong.push(format!("{name}: {} ({:?}) {new:?}", argument.name, argument.status));
+            }
+        }
+    }
+    println!("{tried} words of {} files", samples().len());
+    assert!(tried > 250, "{tried}");
+    assert!(wrong.is_empty(), "{} of {tried} are wrong: {wrong:#?}", wrong.len());
 }
 
 /// The law of every word: one that is misspelt (its last letter twice) or renamed leaves the step as it is, or is

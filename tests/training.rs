@@ -161,7 +161,7 @@ fn frozen_parts_give_back_what_they_take() {
     let parts = [
         json!({"adapters": {"rank": 8, "of": ["query", "value"]}}),
         json!({"frozen_layers": 1}),
-        json!({"frozen_layers": 1, "adapters": {"rank": 8}}),
+        json!({"frozen_layers": 1, "adapters": {"rank": 8}, "reference": true}),
     ];
     for schedule in stepsim::step::schedule::ALL {
         for (i, training) in parts.iter().enumerate() {
@@ -204,6 +204,8 @@ fn the_closed_form_follows() {
         (json!({"adapters": {"rank": 16}}), "zero3"),
         (json!({"frozen_layers": 8}), "zero1"),
         (json!({}), "zero1"),
+        (json!({"reference": true}), "zero3"),
+        (json!({"adapters": {"rank": 16}, "reference": true}), "none"),
     ] {
         let over = [("training", training.clone()), ("parallelism.sharding.kind", json!(zero))];
         let inputs = inputs(&over, "switch:8,450,1").unwrap_or_else(|e| panic!("{e}"));
@@ -227,6 +229,45 @@ fn frozen_layers_run_forward_alone() {
     for pair in all.windows(2) {
         assert!(pair[1].0 < pair[0].0 && pair[1].1 < pair[0].1 && pair[1].2 < pair[0].2, "{pair:?}");
     }
+}
+
+/// A reference model runs forward once more: a copy with weights of its own, or beside adapters the model itself; its
+/// activations cross the borders of stages too, and nothing comes back.
+#[test]
+fn a_reference_model_is_one_forward_pass_more() {
+    let model = inputs(&[], "switch:8,450,1").unwrap().model;
+    let whole = Shard { sequence: 2048, ..Shard::whole(&model) };
+    let of = |plan: LayerPlan| LayerPlan::flops(&plan.forward);
+    let layers = (0..model.layers).map(|i| of(LayerPlan::transformer(&model.layer(i), &whole)));
+    let forward = 16.0 * (layers.sum::<f64>() + of(LayerPlan::head(&model, &whole, true)));
+    let parameters = stepsim::step::model::ParameterCount::of(&model).total() as f64;
+    for (training, own_copy) in [(json!({}), 1.0), (lora().1, 0.0)] {
+        let mut with = training.clone();
+        with["reference"] = json!(true);
+        let (without, with) = (run(&[("training", training)]), run(&[("training", with)]));
+        let more = (with.plan.hardware_flops - without.plan.hardware_flops) as f64;
+        assert!((more / forward - 1.0).abs() < 1e-6, "{more} {forward}");
+        let counted = with.plan.model_flops.model_causal - without.plan.model_flops.model_causal;
+        assert!((counted / forward - 1.0).abs() < 1e-3, "{counted} {forward}");
+        let held = |step: &Simulation| step.memory_peak_bytes().unwrap() as f64;
+        let copy = held(&with) - held(&without);
+        assert!((copy - own_copy * 2.0 * parameters).abs() < 0.01 * parameters, "{copy}");
+        assert!(with.record.step_end > without.record.step_end);
+    }
+    let sent = |reference: bool| {
+        let pipeline = json!({"size": 2, "schedule": "1f1b"});
+        let step = run(&[("parallelism.pipeline", pipeline), ("training.reference", json!(reference))]);
+        let program = &step.plan.world.programs()[0];
+        let infos = program.ops.iter().map(|op| &program.infos[op.info as usize]);
+        let mut bytes = BTreeMap::<_, f64>::new();
+        for info in infos.filter(|info| info.name.starts_with("send")) {
+            *bytes.entry(info.name.to_string()).or_default() += info.bytes;
+        }
+        bytes
+    };
+    let (alone, both) = (sent(false), sent(true));
+    assert!(!alone.is_empty() && alone.len() == both.len(), "{alone:?} {both:?}");
+    alone.iter().for_each(|(name, bytes)| assert_eq!(both[name], 2.0 * bytes, "{name}"));
 }
 
 #[test]

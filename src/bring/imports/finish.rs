@@ -37,6 +37,7 @@ impl WorkloadDraft {
             }
         }
         super::json::remove_nulls(&mut self.workload);
+        self.preference();
         self.look_up(table);
         self.degrees();
         self.lengths();
@@ -53,6 +54,7 @@ impl WorkloadDraft {
         self.model(table, beside, file)?;
         self.stage_layers();
         self.tiled_loss();
+        self.samples(beside);
         if let Some(topology) = &beside.topology {
             self.put("topology", topology.as_str().into());
         }
@@ -84,6 +86,20 @@ impl WorkloadDraft {
     /// A quantity; `None` where it is not given, or all that is left.
     pub(super) fn variable(&self, name: &str) -> Option<u64> {
         self.variables.get(name)?.as_u64()
+    }
+
+    /// The factor of a loss that compares answers to those of a reference model is said by several trainers; where the
+    /// run's name says direct preference optimisation, that is meant.
+    fn preference(&mut self) {
+        let Some(beta) = self.variables.get("preference_beta").cloned() else { return };
+        let name = self.variables.get("run_name").and_then(Value::as_str).unwrap_or_default();
+        if name.to_ascii_lowercase().contains("dpo") {
+            self.assumed.push(format!("pairs of answers and a reference model: the run is called {name}"));
+            self.variables.insert("preference".into(), "dpo".into());
+        } else {
+            let why = "pairs of answers, or a model beside the trained one: the step of one answer is taken";
+            self.doubt("beta", beta, why);
+        }
     }
 
     /// Values that follow from others together.
@@ -303,6 +319,18 @@ impl WorkloadDraft {
             self.put("batch.global", global.into());
         }
         Ok(())
+    }
+
+    /// A sample of several sequences, as two answers to one question, counts as these.
+    fn samples(&mut self, beside: &Beside) {
+        let Some(each) = self.variable("sequences_a_sample").filter(|each| *each > 1) else { return };
+        for path in ["batch.global", "batch.micro_batch"] {
+            let said = path != "batch.global" || beside.batch.is_none();
+            if let Some(samples) = self.number(path).filter(|_| said) {
+                self.put(path, samples.saturating_mul(each).into());
+            }
+        }
+        self.assumed.push(format!("{each} sequences for each sample: the batch is counted in sequences"));
     }
 
     /// Micro-batches of what a replica has at once: it as a whole, or under a pipeline pieces of it; their size or

@@ -22,11 +22,12 @@ impl WorkloadDraft {
     }
 
     fn makes_logits_in_tiles(&self) -> bool {
-        self.variables.get("loss_kernel").is_some_and(|kernel| kernel == "liger")
+        self.variables.contains_key("loss_kernel")
     }
 
     /// Logits of Liger's fused linear cross-entropy: few enough tokens at a time that they take no more memory than
-    /// the head's input (Liger-Kernel, ops/fused_linear_cross_entropy.py).
+    /// the head's input (Liger-Kernel, ops/fused_linear_cross_entropy.py). Cut cross-entropy keeps them on the chip, and
+    /// takes as long as three products (Wijmans et al. 2024, arXiv 2411.09009, table 1: 145 ms of Gemma 2 2B on A100).
     pub(super) fn tiled_loss(&mut self) {
         let Some(model) = model_of(&self.workload).filter(|_| self.makes_logits_in_tiles()) else { return };
         let length =
@@ -37,7 +38,7 @@ impl WorkloadDraft {
         let tiles = tokens.div_ceil(tokens_of_tile);
         self.put("loss.tiles", tiles.into());
         self.assumed.push(format!(
-            "loss.tiles = {tiles}: {tokens_of_tile} tokens at a time, as Liger's loss takes them"
+            "loss.tiles = {tiles}: {tokens_of_tile} tokens at a time, as a loss fused with the head takes them"
         ));
     }
 }

@@ -508,6 +508,7 @@ fn flat(path: &str, value: &Value, lines: &mut Vec<String>) {
 fn says_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,
+        Value::Object(section) => section.is_empty(),
         Value::String(text) => matches!(text.as_str(), "" | "auto" | "null" | "None" | "none" | "default"),
         _ => false,
     }

@@ -206,7 +206,7 @@ impl FormatTable {
                 table.follows.entry(mark).or_insert(fields);
             }
             table.short = table.short.or(base.short);
-            table.lookups.extend(base.lookups);
+            table.lookups.splice(0..0, base.lookups);
             table.bases.extend(base.bases);
             table.bases.push(name);
         }

@@ -154,6 +154,7 @@ mod tests {
             "recompute={\"granularity\":\"full\",\"layers\":1}",
             "recompute.granularity=selective",
             "training.frozen_layers=2",
+            "training.reference=true",
             "offload.activations=[{\"tier\":\"host\",\"fraction\":0.5}]",
             "offload.optimizer=[{\"tier\":\"host\",\"fraction\":1}]",
             "sequence=1024",

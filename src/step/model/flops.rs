@@ -61,9 +61,28 @@ impl StepFlops {
         }
     }
     /// The same where not all weights are trained: products with frozen weights have no weight gradient, those of
-    /// adapters count as any, and what runs forward alone counts once. `below` tells whether something in front of
-    /// the model is trained.
+    /// adapters count as any, and what runs forward alone counts once, a reference model too. `below` tells whether
+    /// something in front of the model is trained.
     pub fn of_training(
+        model: &ModelSpec,
+        training: &TrainingSpec,
+        below: bool,
+        sequences: u64,
+        sequence: u64,
+    ) -> StepFlops {
+        let mut sum = StepFlops::of_trained(model, training, below, sequences, sequence);
+        if training.reference {
+            let forward = TokenFlops::of(model, sequence);
+            let tokens = sequences as f64 * sequence as f64;
+            sum += StepFlops {
+                model: tokens * (forward.matrices + forward.mixing),
+                model_causal: tokens * (forward.matrices + forward.mixing_causal),
+                mixing: tokens * forward.mixing,
+            };
+        }
+        sum
+    }
+    fn of_trained(
         model: &ModelSpec,
         training: &TrainingSpec,
         below: bool,

@@ -29,6 +29,8 @@ pub struct LayerPlan {
     pub weight_grad_bytes: u64,
     /// Weights of the layer on this rank.
     pub parameters: Parameters,
+    /// True if a unit before or behind it holds the same weights.
+    pub held_elsewhere: bool,
     /// Those that are kept in the format of frozen weights, and the bytes of one.
     pub quantised: (Parameters, f64),
     /// Those that are trained.

@@ -44,11 +44,14 @@ pub struct Layers {
     alone: u64,
     prediction: Vec<SizedPlan>,
     head: SizedPlan,
+    /// The layers and the ends of the frozen model that each micro-batch passes forward through before it comes to the
+    /// trained one.
+    reference: Option<(Vec<SizedPlan>, [SizedPlan; 2])>,
 }
 
-/// The traits that tell layers apart: kind, load on experts (as bits) where there are any, the trained part, and two
-/// flags: it is the lowest trained layer, it keeps image tokens.
-type Different<'m> = (Option<&'m str>, Option<u64>, TrainedWeights, [bool; 2]);
+/// The traits that tell layers apart: kind, load on experts (as bits) where there are any, the trained part, and three
+/// flags: it is the lowest trained layer, it keeps image tokens, it is one of the reference model.
+type Different<'m> = (Option<&'m str>, Option<u64>, TrainedWeights, [bool; 3]);
 
 impl Layers {
     /// The layers of `model`; `cut` tells whether its ends lie on different stages. Other arguments as of
@@ -62,25 +65,42 @@ impl Layers {
     ) -> Layers {
         let (policy, training) = (Arc::new(workload.recompute.clone()), &workload.training);
         let below = workload.trains_modules();
+        let holds_table = !model.tied_embeddings || cut;
         let planned = |plan: LayerPlan| SizedPlan::new(plan, &policy);
         let mut known: Vec<(Different<'_>, SizedPlan)> = Vec::new();
-        let mut layer_of = |layer: u64, keeps_images: bool| {
+        let of_reference = |mut plan: LayerPlan| {
+            plan.held_elsewhere = training.adapters.is_some();
+            planned(plan)
+        };
+        let mut layer_of = |layer: u64, [keeps_images, reference]: [bool; 2]| {
             let load = loads.get(layer as usize).or(loads.first()).filter(|_| model.has_experts(layer));
-            let (trained, lowest) =
-                (training.of_layer(model, layer, below), training.is_lowest(model, layer, below));
+            let (trained, lowest) = match reference {
+                true => (TrainedWeights::Nothing, false),
+                false => (training.of_layer(model, layer, below), training.is_lowest(model, layer, below)),
+            };
             let bits = load.map(|l| l.to_bits());
-            let kind = (model.kind_of(layer), bits, trained.clone(), [lowest, keeps_images]);
+            let kind = (model.kind_of(layer), bits, trained.clone(), [lowest, keeps_images, reference]);
             if let Some((_, planned)) = known.iter().find(|(k, _)| *k == kind) {
                 return planned.clone();
             }
             let load = load.copied().unwrap_or(1.0);
             let shard = Shard { expert_load: load, trained, lowest, keeps_images, ..shard.clone() };
-            known.push((kind, planned(LayerPlan::transformer(&model.layer(layer), &shard))));
+            let plan = LayerPlan::transformer(&model.layer(layer), &shard);
+            known.push((kind, if reference { of_reference(plan) } else { planned(plan) }));
             known[known.len() - 1].1.clone()
         };
-        let transformer: Vec<SizedPlan> = (0..model.layers).map(|layer| layer_of(layer, false)).collect();
+        let mut all_of = |reference: bool| -> Vec<SizedPlan> {
+            (0..model.layers).map(|layer| layer_of(layer, [false, reference])).collect()
+        };
+        let transformer = all_of(false);
+        let reference = training.reference.then(|| {
+            let frozen = Shard { trained: TrainedWeights::Nothing, ..shard.clone() };
+            let ends = [LayerPlan::embedding(model, &frozen), LayerPlan::head(model, &frozen, holds_table)];
+            (all_of(true), ends.map(of_reference))
+        });
         let reads = |layer: &u32| transformer[*layer as usize].plan.image_bytes > 0;
-        let keeping = (0..model.layers as u32).filter(reads).map(|l| (l, layer_of(l.into(), true))).collect();
+        let keeping =
+            (0..model.layers as u32).filter(reads).map(|l| (l, layer_of(l.into(), [true, false]))).collect();
         let alone = if below || training.is_whole() { 0 } else { training.lowest(model) };
         let first = Shard { trained: training.of_embedding(), ..shard.clone() };
         let last = Shard { trained: training.of_head(model), ..shard.clone() };
@@ -98,7 +118,8 @@ impl Layers {
             keeping,
             alone,
             prediction: prediction.collect(),
-            head: planned(LayerPlan::head(model, &last, !model.tied_embeddings || cut)),
+            head: planned(LayerPlan::head(model, &last, holds_table)),
+            reference,
             policy,
         }
     }
@@ -112,6 +133,7 @@ impl Layers {
             if s < first {
                 units.extend(self.modules.iter().flat_map(|module| module.on_own_stage(s)));
             }
+            units.extend(self.reference_units(layers, [s == first, s == last]));
             if s == first {
                 units.extend(self.modules.iter().flat_map(ModuleLayers::before_embedding));
                 units.push(Unit::new(None, FullRecompute::No, &self.embedding, &self.policy));
@@ -135,5 +157,18 @@ impl Layers {
         let beside = (0..workload.side_ranks())
             .map(|_| self.modules.iter().flat_map(ModuleLayers::beside).collect::<Vec<Unit>>());
         stages.chain(beside).collect()
+    }
+
+    /// The units of the reference model on a stage that holds `layers`, and the first or last end of the model.
+    fn reference_units(&self, layers: &std::ops::Range<u32>, [first, last]: [bool; 2]) -> Vec<Unit> {
+        let Some((transformer, [embedding, head])) = &self.reference else { return Vec::new() };
+        let inside = layers.clone().map(|layer| (Some(layer), &transformer[layer as usize]));
+        let ends = [first.then_some((None, embedding)), last.then_some((None, head))];
+        let all = ends[0].into_iter().chain(inside).chain(ends[1]);
+        let unit = |(layer, planned)| Unit {
+            module: Some("reference".into()),
+            ..Unit::new(layer, FullRecompute::No, planned, &self.policy)
+        };
+        all.map(unit).collect()
     }
 }

@@ -56,6 +56,12 @@ impl Border {
         let gathered = if pieces > 1 { whole } else { [0.0; 2] };
         Border { whole, pieces, gathered, fans: [1; 2] }
     }
+    /// Behind the activations of each micro-batch go those of a reference model.
+    fn twice_forward(mut self) -> Border {
+        self.whole[0] *= 2.0;
+        self.gathered[0] *= 2.0;
+        self
+    }
     /// Behind a module on devices of its own. Ranks of the language model have other tokens each, which they gather
     /// with their layers; tensor-parallel ranks of the module have the same, send a part each, and put together the
     /// parts of the gradients.
@@ -149,7 +155,9 @@ pub fn borders(
             _ => (shard.boundary_bytes(model), if shard.sequence_parallel { 1 } else { shard.tensor }),
         };
         let images = if behind < own { 0.0 } else { images_behind(behind) };
-        Border::inside([bytes, images], pieces(alike), [gradients, gradients && shard.image_gradients])
+        let border =
+            Border::inside([bytes, images], pieces(alike), [gradients, gradients && shard.image_gradients]);
+        if workload.training.reference { border.twice_forward() } else { border }
     };
     (0..stages.len().saturating_sub(1)).map(border).collect()
 }

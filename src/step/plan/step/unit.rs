@@ -160,6 +160,9 @@ impl ResidentState {
     ) -> ResidentState {
         let mut state = ResidentState::default();
         for unit in units {
+            if unit.plan.held_elsewhere {
+                continue;
+            }
             let (dense_bytes, expert_bytes) = unit.weight_bytes(bytes.weights);
             let trained = unit.plan.trained;
             let (dense, experts) = (degrees.dense_of(&unit.plan), &degrees.experts);

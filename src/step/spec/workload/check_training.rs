@@ -47,6 +47,10 @@ impl WorkloadSpec {
             }
         }
         self.check_kinds(p, model);
+        if training.reference && !self.modules.is_empty() {
+            let hint = "leave the modules out: the language model alone";
+            p.add("training.reference", true, "a step without modules", hint);
+        }
         let Some(adapters) = &training.adapters else {
             if let Some(format) = training.frozen_format {
                 let value = format!("{format:?}").to_lowercase();

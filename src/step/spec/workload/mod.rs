@@ -104,7 +104,7 @@ pub struct WorkloadSpec {
     #[serde(default)]
     pub optimizer: OptimizerSpec,
     /// The weights that are trained; default: all.
-    #[serde(default, skip_serializing_if = "TrainingSpec::is_whole")]
+    #[serde(default, skip_serializing_if = "TrainingSpec::is_default")]
     pub training: TrainingSpec,
     /// How gradients are reduced over data-parallel ranks.
     #[serde(default)]

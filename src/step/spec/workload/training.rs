@@ -24,6 +24,10 @@ pub struct TrainingSpec {
     /// How the frozen matrices of the layers are kept, beside adapters; default: as the other weights.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frozen_format: Option<FrozenFormat>,
+    /// Each micro-batch also passes forward through a frozen reference model, as in direct preference optimisation
+    /// (Rafailov et al. 2023, arXiv 2305.18290): a copy of the model, or beside adapters the model without them.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub reference: bool,
 }
 
 /// Formats of frozen matrices, which are converted back before each of their products (bitsandbytes, torchao).
@@ -137,9 +141,13 @@ impl TrainedWeights {
 }
 
 impl TrainingSpec {
+    /// True if nothing is said.
+    pub(super) fn is_default(&self) -> bool {
+        *self == TrainingSpec::default()
+    }
     /// True if all weights are trained.
     pub fn is_whole(&self) -> bool {
-        *self == TrainingSpec::default()
+        *self == TrainingSpec { reference: self.reference, ..TrainingSpec::default() }
     }
     /// The trained part of the embedding.
     pub fn of_embedding(&self) -> TrainedWeights {
