@@ -44,6 +44,7 @@ mod modules;
 mod moe;
 mod noise;
 mod offload_contention;
+mod one_gpu;
 mod open;
 mod optimizers;
 mod outputs;

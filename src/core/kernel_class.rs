@@ -218,7 +218,7 @@ classes! {
     OptimizerMultiTensor "optimizer-multi-tensor" "Update by a fused kernel for a list of tensors at a time.",
         moves([0.78, 0.78, 0.78], 10.0), [bytes("optimizer, multi-tensor", 14.0)];
     OptimizerForEach "optimizer-for-each" "Update by one kernel for each operation (PyTorch's for-each).",
-        moves([0.55, 0.55, 0.55], 10.0), [bytes("optimizer, for-each", 14.0)];
+        moves([0.70, 0.70, 0.70], 2.0), [bytes("optimizer, for-each", 14.0)];
     GradientNorm "gradient-norm" "Norm of the gradients.",
         moves([1.0, 1.0, 0.95], 4.0), [either("hbm_read", 1.0)];
     GradientClip "gradient-clip" "Scaling of the gradients.",

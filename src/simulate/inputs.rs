@@ -350,7 +350,7 @@ impl Inputs {
     /// The prices of kernels on the machine.
     pub fn prices(&self) -> MachinePrices {
         let own = self.own_prices.as_ref();
-        MachinePrices::new(&self.workload.value, &self.machine, &self.chooser, own)
+        MachinePrices::new(&self.workload.value, &self.model, &self.machine, &self.chooser, own)
     }
 
     /// How collectives are lowered for this workload on this machine.

@@ -7,12 +7,13 @@ use rustc_hash::FxHashMap;
 
 use stepsim_core::units::{FlopRate, Time};
 use stepsim_step::collective::Chooser;
-use stepsim_step::cost::{Cost, DeviceCost, level};
+use stepsim_step::cost::{Cost, DeviceCost, KernelMix, level};
 use stepsim_step::model::{Kernel, KernelKey};
 use stepsim_step::plan::step::{PriceList, Prices};
 use stepsim_step::spec::Device;
 use stepsim_step::spec::WorkloadSpec;
 use stepsim_step::spec::kernel::Maker;
+use stepsim_step::spec::model::ModelSpec;
 use stepsim_step::spec::workload::{Dtype, KernelFusion};
 use stepsim_step::topology::Machine;
 
@@ -63,14 +64,27 @@ impl<V: Copy> PriceCache<V> {
 impl DevicePrices {
     /// Prices at the fidelity and with the kernels of a workload, on one of `devices` devices that wait for each
     /// other.
-    pub fn new(workload: &WorkloadSpec, device: &Device, devices: u64, chooser: &Chooser) -> DevicePrices {
+    pub fn new(
+        workload: &WorkloadSpec,
+        model: &ModelSpec,
+        device: &Device,
+        devices: u64,
+        chooser: &Chooser,
+    ) -> DevicePrices {
         let fidelity = &workload.fidelity;
         let taken = if fidelity.interference { chooser.kernel_units() } else { 0 };
         let unaligned = workload.stack().unaligned_on(&device.name);
         let device = DeviceCost::new(device).with_maker(maker(workload.fusion)).with_unaligned(unaligned);
+        let cost = level(fidelity);
+        // Devices that talk to others have kernels of communication beside their own: `sustained` was fitted to such.
+        let mix = (devices == 1).then(|| KernelMix::of(workload, model, &device, &*cost)).flatten();
+        let device = match mix {
+            Some(mix) => device.in_mix(mix),
+            None => device,
+        };
         let device = device.slowest_of(devices);
         let (times, slowdowns) = (PriceCache::new(), PriceCache::new());
-        DevicePrices { own: None, cost: level(fidelity), device, taken, times, slowdowns }
+        DevicePrices { own: None, cost, device, taken, times, slowdowns }
     }
 }
 
@@ -81,6 +95,7 @@ impl MachinePrices {
     /// Prices at the fidelity and with the kernels of a workload, the caller's `own` before them.
     pub fn new(
         workload: &WorkloadSpec,
+        model: &ModelSpec,
         machine: &Machine,
         chooser: &Chooser,
         own: Option<&Arc<dyn OwnPrices>>,
@@ -88,7 +103,7 @@ impl MachinePrices {
         let classes = machine.device_classes().iter();
         let devices = u64::from(machine.devices());
         let prices = |device: &Device| {
-            let prices = DevicePrices::new(workload, device, devices, chooser);
+            let prices = DevicePrices::new(workload, model, device, devices, chooser);
             DevicePrices { own: own.map(|own| (Arc::clone(own), device.name.clone())), ..prices }
         };
         MachinePrices(classes.map(prices).collect())

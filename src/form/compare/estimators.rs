@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::analytic::{ClosedForm, ClosedFormCache, Estimate};
 use stepsim_simulate::{Inputs, MachinePrices, OwnPrices, SimulationError};
 use stepsim_step::collective::Chooser;
-use stepsim_step::spec::stack::HostSpec;
-use stepsim_step::spec::workload::{FidelitySpec, KernelFusion};
+use stepsim_step::spec::model::ModelSpec;
+use stepsim_step::spec::stack::{HostSpec, StackSpec};
+use stepsim_step::spec::workload::{FidelitySpec, KernelFusion, PrecisionSpec, TrainingSpec};
 use stepsim_step::topology::Machine;
 
 /// Results that closed forms share, for any number of threads: each takes a part out and brings it back.
@@ -30,6 +31,12 @@ struct Estimator {
     fusion: KernelFusion,
     host: Option<HostSpec>,
     own_prices: Option<Arc<dyn OwnPrices>>,
+    /// The mix of kernels goes by these, and prices by the mix (`stepsim_step::cost::KernelMix`).
+    model: Arc<ModelSpec>,
+    training: TrainingSpec,
+    precision: PrecisionSpec,
+    stack: StackSpec,
+    sequence: u64,
     prices: MachinePrices,
     known: ClosedFormCache,
 }
@@ -44,6 +51,11 @@ impl Estimator {
             fusion: workload.fusion,
             host: workload.host().cloned(),
             own_prices: inputs.own_prices.clone(),
+            model: Arc::clone(&inputs.model),
+            training: workload.training.clone(),
+            precision: workload.precision.clone(),
+            stack: workload.stack().clone(),
+            sequence: workload.sequence(&inputs.model),
             prices: inputs.prices(),
             known: ClosedFormCache::default(),
         }
@@ -56,6 +68,11 @@ impl Estimator {
             && self.fidelity == workload.fidelity
             && self.fusion == workload.fusion
             && self.host.as_ref() == workload.host()
+            && Arc::ptr_eq(&self.model, &inputs.model)
+            && self.sequence == workload.sequence(&inputs.model)
+            && self.training == workload.training
+            && self.precision == workload.precision
+            && self.stack == *workload.stack()
             && match (&self.own_prices, &inputs.own_prices) {
                 (Some(mine), Some(its)) => Arc::ptr_eq(mine, its),
                 (mine, its) => mine.is_none() && its.is_none(),

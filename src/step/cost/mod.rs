@@ -25,6 +25,7 @@
 //!   large GEMMs at 0.72 of peak when cool and at 0.5 in a long series, while kernels that reach less keep their rate.
 //!   Device files give the rate of a short run and `sustained`, the most of it that stays; steps are priced with both,
 //!   rows of short benchmarks without ([`DeviceCost::cool`]).
+//! * The clock goes by the mix of a step's kernels ([`KernelMix`]): where few are products, it stays.
 //! * A power cap lowers the clock of products by their part of the power ([`UnderCap`], `spec::power`); what memory
 //!   bounds keeps its time.
 //! * Devices of one kind are not equal, and a step waits for the slowest of all it has ([`DeviceCost::slowest_of`]).
@@ -32,6 +33,7 @@
 //!   run beside it from start to end; the engine stretches the overlapped part only.
 
 mod attention;
+mod clock;
 mod constant;
 mod curve;
 mod device;
@@ -45,6 +47,7 @@ mod tests;
 mod tile_wave;
 mod under_cap;
 
+pub use clock::KernelMix;
 pub use constant::Constant;
 pub use curve::SizeCurve;
 pub use device::DeviceCost;

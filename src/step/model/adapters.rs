@@ -65,6 +65,10 @@ fn own_input(s: &Shard, spec: &AdapterSpec) -> f64 {
     }
 }
 
+/// Time of a cast to a wider format in PyTorch over the time of a cast back: its kernel loads elements one by one (one
+/// H200: 2.10 and 4.17 TB/s; docs/evidence/one-gpu.md).
+pub(in crate::model) const WIDER: f64 = 2.0;
+
 /// Kernels around the products of an adapter, forward and backward: the input is cast to the adapter's format and
 /// dropped out; the output is scaled, added to the frozen product's output and cast back. The product's own kernel
 /// already counts one read of that addition.
@@ -76,8 +80,8 @@ fn around(s: &Shard, spec: &AdapterSpec, tokens: u64, [inputs, outputs]: [u64; 2
     let cast = if own > act { act + own } else { 0.0 };
     let dropout = if spec.dropout { 2.0 * own + 1.0 } else { 0.0 };
     let (scaled, added) = (2.0 * own, 2.0 * own);
-    let ahead = [cast + dropout, scaled + added + cast];
-    let back = [dropout + cast + 2.0 * act, cast + scaled];
+    let ahead = [WIDER * cast + dropout, scaled + added + cast];
+    let back = [dropout + cast + 2.0 * act, WIDER * cast + scaled];
     let [wide, elements] = [inputs, outputs].map(|width| (tokens * width) as f64);
     let kernel = |name, [of_input, of_output]: [f64; 2]| {
         let bytes = of_input * wide + of_output * elements;
@@ -89,16 +93,17 @@ fn around(s: &Shard, spec: &AdapterSpec, tokens: u64, [inputs, outputs]: [u64; 2
 impl Adapters {
     /// One more, between these widths.
     fn add(&mut self, s: &Shard, spec: &AdapterSpec, tokens: u64, [inputs, rank, outputs]: [u64; 3]) {
-        let product = |name, n, k| Kernel::gemm(name, tokens, n, k, 1, s.compute, s.act());
+        let compute = spec.products.unwrap_or(s.compute);
+        let act = spec.products.map_or(s.act(), Dtype::bytes);
+        let product = |name, n, k| Kernel::gemm(name, tokens, n, k, 1, compute, act);
         // Adds to what the frozen product has made.
         let added = |kernel: Kernel, width: u64| {
-            let read = (tokens * width) as f64 * s.act();
+            let read = (tokens * width) as f64 * act;
             Item::Kernel(Kernel { bytes: kernel.bytes + read, ..kernel })
         };
         let gradient = |name, n, k| product(name, n, k).of(KernelClass::GemmInputGrad);
-        let weight_grad = |name, m, n| {
-            Item::Kernel(Kernel::weight_gradient(name, m, n, tokens, s.compute, s.gradient_bytes))
-        };
+        let weight_grad =
+            |name, m, n| Item::Kernel(Kernel::weight_gradient(name, m, n, tokens, compute, s.gradient_bytes));
         let [around, around_backward] = around(s, spec, tokens, [inputs, outputs]);
         self.forward.push(Item::Kernel(product("adapter down", rank, inputs)));
         self.forward.push(added(product("adapter up", outputs, rank), outputs));

@@ -155,10 +155,7 @@ impl<'a> LayerBuilder<'a> {
         self.save("norm input", elements as f64 * s.act(), self.stream, false);
         self.parameters.dense += m.norm_parameters(m.hidden);
         let library = s.has_kernel_of(FusedPart::Norm);
-        let (ahead, back) = match m.norm == Norm::Rms && !s.fuses_chains() && !library {
-            true => (EAGER_RMS[0] / s.act(), EAGER_RMS[1] / s.act()),
-            false => (2.0, 3.0),
-        };
+        let [ahead, back] = self.norm_passes();
         let pass = |class, name, times| s.pass(class, name, elements, times);
         let made = |item| s.made(FusedPart::Norm, item);
         let scales = pass(KernelClass::Reduction, "norm weight gradient", 2.0);
@@ -182,6 +179,14 @@ impl<'a> LayerBuilder<'a> {
             lowest: trains.then(|| [vec![scales.clone()], vec![scales]]),
             ..Block::of(forward, backward, &[RecomputeModule::Norm])
         });
+    }
+    /// Times that a norm reads or writes each element, forward and backward.
+    pub(super) fn norm_passes(&self) -> [f64; 2] {
+        let s = self.shard;
+        match self.model.norm == Norm::Rms && !s.fuses_chains() && !s.has_kernel_of(FusedPart::Norm) {
+            true => EAGER_RMS.map(|bytes| bytes / s.act()),
+            false => [2.0, 3.0],
+        }
     }
     /// The gradient of a tensor that `branches` layers read: their gradients added up.
     pub(super) fn sum_of_branches(&mut self, branches: u64) {

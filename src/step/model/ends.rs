@@ -122,7 +122,7 @@ fn loss_workspace(shard: &Shard) -> f64 {
     match shard.fusion {
         // Hugging Face: beside the log-softmax that is saved, or the gradient that a library's kernel writes over the
         // shifted logits, the logits in fp32, shifted ones, and the product's while the loss is called.
-        _ if shard.copies_logits => {
+        _ if shard.copies_logits || shard.logits_stay => {
             (if library { 4.0 } else { 8.0 }) + if shard.logits_stay { shard.act() } else { 0.0 }
         }
         _ if library => 0.0,
@@ -144,14 +144,15 @@ fn loss_workspace(shard: &Shard) -> f64 {
 fn loss_bytes(shard: &Shard) -> [f64; 2] {
     let (narrow, wide) = (shard.act(), 4.0);
     match shard.fusion {
-        // Hugging Face casts to fp32 and copies all tokens but the last; backward the copy is put into zeros, and
-        // cast back.
-        _ if shard.copies_logits => {
+        // Hugging Face casts to fp32, and until 2025 copied all tokens but the last; backward the copy was put into
+        // zeros; and cast back.
+        _ if shard.copies_logits || shard.logits_stay => {
             let [ahead, back] = match shard.has_kernel_of(FusedPart::Loss) {
                 true => [2.0 * wide, 2.0 * wide],
                 false => PYTORCH_LOSS,
             };
-            [narrow + wide + 2.0 * wide + ahead, back + 3.0 * wide + wide + narrow]
+            let [copy, copy_back] = if shard.copies_logits { [2.0 * wide, 3.0 * wide] } else { [0.0; 2] };
+            [narrow + wide + copy + ahead, back + copy_back + wide + narrow]
         }
         // The largest and the sum of exponentials; then the gradient is written over the logits.
         _ if shard.has_kernel_of(FusedPart::Loss) => [2.0 * narrow, 2.0 * narrow],

@@ -40,7 +40,11 @@ defaults! {
         /// Most of the inner loop's rate that power and heat leave matrix kernels in a training step. A kernel that
         /// reaches less by itself keeps its clock. Steps are priced with it.
         pub sustained: f64 = 1.0,
-        /// The same by format, where formats draw power differently; default: `sustained`.
+        /// Power of kernels that memory bounds, as a share of the device's limit: a step that holds few products keeps
+        /// its clock (`cost`, `clock.rs`). Default: not known, and all steps run at `sustained`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub power_beside_products: Option<f64>,
+        /// The same as `sustained` by format, where formats draw power differently; default: `sustained`.
         #[serde(skip_serializing_if = "BTreeMap::is_empty")]
         pub sustained_formats: BTreeMap<Format, f64>,
         /// Standard deviation of that rate between devices of this kind, as a share: they wait for each other, so a
@@ -240,6 +244,7 @@ impl CostSpec {
             ("grouped_weight_grad", Some(self.grouped_weight_grad)),
             ("sustained", Some(self.sustained)),
             ("sustained_memory", Some(self.sustained_memory)),
+            ("power_beside_products", self.power_beside_products),
             ("memory_fraction", Some(self.memory_fraction)),
             ("constant_fraction", self.constant_fraction),
             ("scan.forward", Some(self.scan.forward)),

@@ -1,10 +1,12 @@
 //! The core of attention: kernels of each direction, and context-parallel communication around them.
 
 use crate::documents::{AttentionPairs, Mask};
+use crate::model::adapters::WIDER;
 use crate::model::blocks::LayerBuilder;
 use crate::model::item::{CommGroup, CommOp, CommPoint, Direction, Item, Kernel, KernelShape};
 use crate::model::{KernelClass, Scaling, Shard};
 use crate::spec::model::{AttentionKernel, AttentionSpec, ModelSpec};
+use crate::spec::stack::FusedPart;
 use crate::spec::workload::{ContextKind, RecomputeModule};
 
 /// The recomputation that repeats the core.
@@ -86,6 +88,9 @@ impl<'a> Core<'a> {
             AttentionKernel::Standard => {
                 let square = rows * self.images.unwrap_or(self.shard.sequence) as f64;
                 b.save("softmax", square * self.shard.act(), CORE, false);
+                if self.is_eager() {
+                    b.save("softmax in fp32", 4.0 * square, CORE, false);
+                }
                 if self.model.dropout {
                     b.save("attention dropout mask", square, CORE, false);
                     b.save("attention dropout", square * self.shard.act(), CORE, false);
@@ -348,10 +353,11 @@ impl<'a> Core<'a> {
         };
         let pointwise = |name, bytes| s.elementwise(KernelClass::Softmax, name, square as u64, bytes);
         let mask = if m.dropout { square } else { 0.0 };
+        let [softmax, softmax_back] = self.softmax_bytes().map(|bytes| bytes * square);
         match direction {
             Direction::Forward => {
                 items.push(gemm("attention scores", q, keys, qk));
-                items.push(pointwise("softmax", 2.0 * square * act));
+                items.push(pointwise("softmax", softmax));
                 if m.dropout {
                     items.push(pointwise("attention dropout", 2.0 * square * act + mask));
                 }
@@ -363,10 +369,26 @@ impl<'a> Core<'a> {
                 if m.dropout {
                     items.push(pointwise("attention dropout backward", 2.0 * square * act + mask));
                 }
-                items.push(pointwise("softmax backward", 3.0 * square * act));
+                items.push(pointwise("softmax backward", softmax_back));
                 items.push(gemm("query gradient", q, qk, keys));
                 items.push(gemm("key gradient", keys, qk, q));
             }
         }
+    }
+
+    /// Bytes that a softmax moves for a score, forward and backward: in one kernel, or operation by operation (scale,
+    /// mask, cast, softmax in fp32, cast back; transformers models/llama/modeling_llama.py, eager_attention_forward).
+    fn softmax_bytes(&self) -> [f64; 2] {
+        let (act, wide) = (self.shard.act(), 4.0);
+        if !self.is_eager() {
+            return [2.0 * act, 3.0 * act];
+        }
+        let (scale, mask, cast) = (2.0 * act, 2.0 * act, act + wide);
+        let casts = WIDER * cast + cast;
+        [scale + mask + casts + 2.0 * wide, casts + 3.0 * wide + scale]
+    }
+    /// True if scores are made into a softmax operation by operation.
+    fn is_eager(&self) -> bool {
+        self.shard.eager.contains(&FusedPart::Softmax) && !self.shard.has_kernel_of(FusedPart::Softmax)
     }
 }

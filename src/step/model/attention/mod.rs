@@ -149,8 +149,10 @@ fn add_qk_norm(b: &mut LayerBuilder) {
     }
     let elements = (s.tokens() * s.heads(m) + key_tokens(b) * s.kv_heads(m)) * m.head_size();
     b.save("query and key before their norm", elements as f64 * s.act(), QKV, false);
-    let mut forward = vec![s.pass(KernelClass::Norm, "query and key norm", elements, 2.0)];
-    let mut backward = vec![s.pass(KernelClass::NormBackward, "query and key norm backward", elements, 3.0)];
+    let [ahead, back] = b.norm_passes();
+    let pass = |class, name, times| s.made(FusedPart::Norm, s.pass(class, name, elements, times));
+    let mut forward = vec![pass(KernelClass::Norm, "query and key norm", ahead)];
+    let mut backward = vec![pass(KernelClass::NormBackward, "query and key norm backward", back)];
     if m.attention.qk_norm == QkNorm::Full && s.tensor > 1 {
         // A sum of squares of each token, once for queries and once for keys.
         let bytes = 2.0 * 4.0 * s.tokens() as f64;

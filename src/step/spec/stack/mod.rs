@@ -118,6 +118,8 @@ pub enum FusedPart {
     Loss,
     /// Adapters: what is scaled, cast and added around their products.
     Adapters,
+    /// The softmax of an attention that is not fused, with the scale and the mask of its scores.
+    Softmax,
 }
 
 /// The copies from one layout to another: messages between ranks and whole tensors, heads between their projection and

@@ -70,6 +70,10 @@ pub struct AdapterSpec {
     /// activations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<Dtype>,
+    /// Format of their products; default: that of activations, as under autocast. Without autocast PEFT multiplies in
+    /// the format of the weights.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub products: Option<Dtype>,
 }
 
 /// Matrices that may have adapters.
