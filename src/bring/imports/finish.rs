@@ -88,7 +88,7 @@ impl WorkloadDraft {
         self.variables.get(name)?.as_u64()
     }
 
-    /// The factor of a loss that compares answers to those of a reference model is said by several trainers; where the
+    /// The factor of a loss that compares answers with a reference model's is said by several trainers; where the
     /// run's name says direct preference optimisation, that is meant.
     fn preference(&mut self) {
         let Some(beta) = self.variables.get("preference_beta").cloned() else { return };

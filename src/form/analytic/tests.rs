@@ -243,13 +243,16 @@ fn memory_counts() {
 }
 
 /// Outputs that wait for their sums: two of a layer and one of the embedding in each forward pass before the first
-/// backward one; behind a host that is slower than the device not those of the first two.
+/// backward one; behind a host that is slower than the device not the first two's.
 #[test]
 fn blocks_of_launched_sums_stay_cached() {
     let cached = |stages: u64, layer_us: f64, wait: bool| {
         let stack = json!({
             "memory": {"caches": true, "collective_inputs_wait": wait},
-            "host": {"layer_us": {"forward": layer_us}, "launch_us": {"gemm": 0, "attention": 0, "elementwise": 0, "collective": 0}},
+            "host": {
+                "layer_us": {"forward": layer_us},
+                "launch_us": {"gemm": 0, "attention": 0, "elementwise": 0, "collective": 0},
+            },
         });
         let parallelism =
             json!({"tensor": 4, "sequence_parallel": true, "pipeline": {"size": stages, "schedule": "1f1b"}});

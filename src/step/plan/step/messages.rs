@@ -56,7 +56,7 @@ impl Border {
         let gathered = if pieces > 1 { whole } else { [0.0; 2] };
         Border { whole, pieces, gathered, fans: [1; 2] }
     }
-    /// Behind the activations of each micro-batch go those of a reference model.
+    /// Behind the activations of each micro-batch go a reference model's.
     fn twice_forward(mut self) -> Border {
         self.whole[0] *= 2.0;
         self.gathered[0] *= 2.0;

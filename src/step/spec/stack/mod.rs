@@ -89,7 +89,7 @@ pub struct MemorySpec {
     /// use, until the device is full.
     pub caches: bool,
     /// Blocks of tensors that tensor-parallel ranks sum stay cached until the sum has run (`recordStream` of PyTorch's
-    /// ProcessGroupNCCL): with a host that is ahead those of whole passes.
+    /// ProcessGroupNCCL): a host that is ahead keeps blocks of whole passes.
     pub collective_inputs_wait: bool,
     /// Gradients exist only from the backward pass that makes them until the update.
     pub gradients_come_and_go: bool,

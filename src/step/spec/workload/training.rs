@@ -70,7 +70,7 @@ pub struct AdapterSpec {
     /// activations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<Dtype>,
-    /// Format of their products; default: that of activations, as under autocast. Without autocast PEFT multiplies in
+    /// Format of their products; default: as activations, which autocast does. Without autocast PEFT multiplies in
     /// the format of the weights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub products: Option<Dtype>,
