@@ -26,9 +26,9 @@ impl WorkloadDraft {
     }
 
     /// Logits of Liger's fused linear cross-entropy: few enough tokens at a time that they take no more memory than
-    /// the head's input (Liger-Kernel, ops/fused_linear_cross_entropy.py). Cut cross-entropy keeps them on
-    /// the chip, and
-    /// takes as long as three products (Wijmans et al. 2024, arXiv 2411.09009, table 1: 145 ms of Gemma 2 2B on A100).
+    /// the head's input (Liger-Kernel, ops/fused_linear_cross_entropy.py). Cut cross-entropy keeps them on the chip,
+    /// and takes as long as three products (Wijmans et al. 2024, arXiv 2411.09009, table 1: 145 ms of Gemma 2 2B on
+    /// A100).
     pub(super) fn tiled_loss(&mut self) {
         let Some(model) = model_of(&self.workload).filter(|_| self.makes_logits_in_tiles()) else { return };
         let length =

@@ -36,7 +36,7 @@ impl Algorithm for Rail {
         let beyond = |of: f64, rate: f64| (n - of) / n * bytes / rate;
         let far = g.border().map_or(0.0, |(of, across)| beyond(f64::from(of), across.bandwidth()));
         let outside = beyond(members, g.near().bandwidth()).max(far);
-        g.intra.alpha() + g.inter.alpha() + inside.max(outside)
+        g.intra.alpha() + g.inter.alpha().max(g.alone.alpha()) + inside.max(outside)
     }
     fn phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<RoundGroup> {
         vec![RoundGroup::new(Pattern::RailPairs, 1, t.bytes as f64 / f64::from(g.size))]
