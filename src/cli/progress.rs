@@ -2,15 +2,25 @@
 
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::screen;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use stepsim_core::units::grouped;
 
-/// A progress bar that appears after a second, on a terminal only.
+/// A bar appears after a second.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Where there is no terminal, a line says how far it is so often.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+
+/// A progress bar that appears after a second; without a terminal a line every ten seconds.
 pub struct TerminalProgress {
     bar: ProgressBar,
     begun: Instant,
+    /// How many lines there could have been.
+    lines: AtomicU64,
 }
 
 impl TerminalProgress {
@@ -19,7 +29,7 @@ impl TerminalProgress {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()).with_message(what);
         let style = ProgressStyle::with_template("{spinner} {msg}: {human_pos} ops ({per_sec}) {elapsed}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
-        TerminalProgress { bar, begun: Instant::now() }
+        TerminalProgress { bar, begun: Instant::now(), lines: AtomicU64::new(0) }
     }
     /// A bar towards so many.
     pub fn of(what: &'static str, count: u64) -> TerminalProgress {
@@ -31,14 +41,27 @@ impl TerminalProgress {
     }
     /// So much has been done.
     pub fn at(&self, position: u64) {
-        if self.bar.is_hidden()
-            && !screen::keeps()
-            && self.begun.elapsed() > Duration::from_secs(1)
-            && std::io::stderr().is_terminal()
-        {
-            self.bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
-        }
         self.bar.set_position(position);
+        let elapsed = self.begun.elapsed();
+        if screen::keeps() || elapsed < PATIENCE {
+            return;
+        }
+        if std::io::stderr().is_terminal() {
+            if self.bar.is_hidden() {
+                self.bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
+            }
+            return;
+        }
+        let lines = elapsed.as_secs() / LINE_EVERY.as_secs();
+        if self.lines.fetch_max(lines, Ordering::Relaxed) < lines {
+            eprintln!("{}", self.line(elapsed));
+        }
+    }
+    /// How far it is, in words.
+    fn line(&self, elapsed: Duration) -> String {
+        let of = self.bar.length().map_or_else(String::new, |all| format!(" of {}", grouped(all)));
+        let (what, done) = (self.bar.message(), grouped(self.bar.position()));
+        format!("{what}: {done}{of} after {} s", elapsed.as_secs())
     }
     /// Does work under a bar: what says how far it is, is always told to go on.
     pub fn over<T>(what: &'static str, work: impl FnOnce(&mut dyn FnMut(u64) -> ControlFlow<()>) -> T) -> T {
@@ -53,5 +76,19 @@ impl TerminalProgress {
     /// Takes the bar away.
     pub fn done(&self) {
         self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_how_far_it_is() {
+        let (all, some) = (TerminalProgress::new("layouts"), TerminalProgress::of("rows", 2_000));
+        all.at(15_648);
+        some.at(1_999);
+        assert_eq!(all.line(Duration::from_millis(20_700)), "layouts: 15,648 after 20 s");
+        assert_eq!(some.line(Duration::from_secs(30)), "rows: 1,999 of 2,000 after 30 s");
     }
 }

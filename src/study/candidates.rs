@@ -2,6 +2,7 @@
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap};
+use std::ops::ControlFlow;
 
 use serde_json::{Map, Value};
 
@@ -141,6 +142,8 @@ pub(super) struct CandidateQueue<'a> {
     waiting: BinaryHeap<Reverse<QueuePlace>>,
     bounded: Vec<Option<Bounded>>,
     walked: BTreeMap<usize, LayoutCandidate>,
+    /// How many have been walked.
+    walks: u64,
     /// Those in front, in order.
     pub candidates: Vec<LayoutCandidate>,
     /// How many do not count, by reason.
@@ -148,20 +151,32 @@ pub(super) struct CandidateQueue<'a> {
 }
 
 impl<'a> CandidateQueue<'a> {
-    /// Bounds all points.
+    /// Bounds all points; `tell` is told how many are done.
+    ///
+    /// # Errors
+    /// That of `tell`.
     pub fn new(
         base: &'a StudyBase,
         points: &[Map<String, Value>],
         options: &'a SearchOptions,
         threads: usize,
-    ) -> CandidateQueue<'a> {
+        tell: &mut dyn FnMut(u64) -> Result<(), StudyError>,
+    ) -> Result<CandidateQueue<'a>, StudyError> {
         let mut pruned =
             BTreeMap::from(["invalid", "memory", "floor", "time", "limit"].map(|reason| (reason, 0)));
         if options.deadline_s.is_some() {
             pruned.insert("deadline", 0);
         }
         let (mut waiting, mut bounded) = (BinaryHeap::new(), Vec::with_capacity(points.len()));
-        for found in pool::all(points.len(), threads, &|i| bound(base, &points[i], options)) {
+        let mut all: Vec<Option<Result<Bounded, &str>>> = points.iter().map(|_| None).collect();
+        let (mut done, mut told) = (0, Ok(()));
+        pool::each(points.len(), threads, &|i| bound(base, &points[i], options), &mut |i, found| {
+            (all[i], done) = (Some(found), done + 1);
+            told = tell(done);
+            if told.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        told?;
+        for found in all.into_iter().flatten() {
             match found {
                 Ok(found) => {
                     let score = found.at_least.score(options.objective);
@@ -172,8 +187,8 @@ impl<'a> CandidateQueue<'a> {
                 Err(reason) => *pruned.entry(reason).or_insert(0) += 1,
             }
         }
-        let (walked, candidates) = (BTreeMap::new(), Vec::new());
-        CandidateQueue { base, options, threads, waiting, bounded, walked, candidates, pruned }
+        let (walked, walks, candidates) = (BTreeMap::new(), 0, Vec::new());
+        Ok(CandidateQueue { base, options, threads, waiting, bounded, walked, walks, candidates, pruned })
     }
 
     /// The candidate at a place, if there is one of this kind; what is surely worse than `last` need not be ranked.
@@ -228,6 +243,7 @@ impl<'a> CandidateQueue<'a> {
             return;
         }
         let bounded: Vec<Bounded> = points.iter().filter_map(|point| self.bounded[*point].take()).collect();
+        self.walks += bounded.len() as u64;
         let walk = |i: usize| walked(self.base, &bounded[i], self.options);
         for (point, found) in points.into_iter().zip(pool::all(bounded.len(), self.threads, &walk)) {
             match found {
@@ -361,7 +377,7 @@ impl SearchSimulations {
 
     /// Simulates candidates in batches, best estimate first, without those that cannot be among the best that are
     /// ranked, or not be the best unless their closed form is longer than the margin allows. `tell` is told how many
-    /// are done.
+    /// are walked or simulated.
     pub fn over(
         line: &mut CandidateQueue<'_>,
         options: &SearchOptions,
@@ -394,6 +410,7 @@ impl SearchSimulations {
                         }
                     }
                     next += 1;
+                    tell(line.walks + outcomes.len() as u64)?;
                 }
                 if batch.is_empty() {
                     break;
@@ -406,7 +423,7 @@ impl SearchSimulations {
                     found.into_iter().for_each(|found| known.add(found.score(options.objective)));
                     outcomes.push((i, outcome));
                 }
-                tell(outcomes.len() as u64)?;
+                tell(line.walks + outcomes.len() as u64)?;
             }
             while line.candidates.get(next).is_some_and(|candidate| candidate.doubtful == doubtful) {
                 left.push(next);

@@ -204,9 +204,8 @@ fn within(
     let space = Space::new(axes, &base)?;
     let Layouts { all: points, topology, devices } = points(&base, &space, &given)?;
     let threads = pool::threads(options.threads);
-    let mut line = CandidateQueue::new(&base, &points, options, threads);
     let mut tell = |done| if progress(done).is_break() { Err(StudyError::Stopped) } else { Ok(()) };
-    tell(points.len() as u64)?;
+    let mut line = CandidateQueue::new(&base, &points, options, threads, &mut tell)?;
     let simulate = |candidate: &LayoutCandidate| simulated(&base, &candidate.sets, options);
     let mut tell_run = |n| tell(points.len() as u64 + n);
     let (run, proof) = if options.prove {

@@ -8,7 +8,9 @@
 
 use std::io::{self, Write};
 
-use super::json::{push_head, push_members, push_milli, push_string, push_uint, push_value};
+use super::json::{
+    MOST_MILLI, before, milli_before, push_head, push_members, push_milli, push_string, push_uint, push_value,
+};
 use super::{
     Arena, ArgumentName, BUFFER, Counter, CounterUnit, RenderedText, Sink, Slice, SliceKind, Thread, Value,
     arrow_head,
@@ -16,6 +18,9 @@ use super::{
 
 /// Room that an event without texts of its own surely fits in; longer ones make the buffer grow.
 const EVENT: usize = 1024;
+
+/// Between the start and the length of a slice.
+const DURATION: &[u8; 7] = b",\"dur\":";
 
 /// The end of an event with arguments.
 const CLOSE: &[u8] = b"}}";
@@ -182,10 +187,11 @@ impl<W: Write> Sink for Chrome<W> {
         let thread = self.threads[thread.0 as usize];
         let kind = self.kinds[kind.0 as usize];
         let b = &mut self.buffer;
+        let mut times = [0; 2 * MOST_MILLI + DURATION.len()];
+        let left = before(milli_before(&mut times, slice.end - slice.start), *DURATION);
+        let from = milli_before(left, slice.start).len();
         b.extend_from_slice(self.arena.get(thread.slice));
-        push_milli(b, slice.start);
-        b.extend_from_slice(b",\"dur\":");
-        push_milli(b, slice.end - slice.start);
+        b.extend_from_slice(&times[from..]);
         b.extend_from_slice(self.arena.get(kind.tail));
         if !slice.args.is_empty() {
             b.truncate(b.len() - CLOSE.len());

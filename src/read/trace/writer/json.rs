@@ -48,10 +48,47 @@ pub fn push_uint(out: &mut Vec<u8>, value: u64) {
 /// Appends a number of thousandths with exactly three decimals: nanoseconds as microseconds.
 #[inline]
 pub fn push_milli(out: &mut Vec<u8>, thousandths: u64) {
-    push_uint(out, thousandths / 1000);
-    let rest = (thousandths % 1000) as u32;
-    let digit = |n: u32| b'0' + (n % 10) as u8;
-    out.extend_from_slice(&[b'.', digit(rest / 100), digit(rest / 10), digit(rest)]);
+    let mut text = [0; MOST_MILLI];
+    let start = milli_before(&mut text, thousandths).len();
+    out.extend_from_slice(&text[start..]);
+}
+
+/// The longest number of thousandths: 17 digits, a point and three more.
+pub const MOST_MILLI: usize = 21;
+
+/// The digits of 0 to 99.
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut n = 0;
+    while n < 100 {
+        pairs[n] = [b'0' + (n / 10) as u8, b'0' + (n % 10) as u8];
+        n += 1;
+    }
+    pairs
+};
+
+/// Puts a number of thousandths at the end of `room`; returns what is left before it.
+#[inline]
+pub fn milli_before(room: &mut [u8], thousandths: u64) -> &mut [u8] {
+    let (mut whole, rest) = (thousandths / 1000, (thousandths % 1000) as usize);
+    let [tens, ones] = PAIRS[rest % 100];
+    let mut left = before(room, [b'.', b'0' + (rest / 100) as u8, tens, ones]);
+    while whole >= 100 {
+        left = before(left, PAIRS[(whole % 100) as usize]);
+        whole /= 100;
+    }
+    match whole {
+        0..10 => before(left, [b'0' + whole as u8]),
+        _ => before(left, PAIRS[whole as usize]),
+    }
+}
+
+/// Puts bytes at the end of `room`; returns what is left before them.
+#[inline]
+pub fn before<const N: usize>(room: &mut [u8], bytes: [u8; N]) -> &mut [u8] {
+    let (left, place) = room.split_last_chunk_mut().expect("there is room for all that is put there");
+    *place = bytes;
+    left
 }
 
 /// Appends a value. Numbers that JSON does not have become `null`.
@@ -120,6 +157,10 @@ mod tests {
         assert_eq!(text(0), "0.000");
         assert_eq!(text(1_001), "1.001");
         assert_eq!(text(9_000_000_000_000_457), "9000000000000.457");
+        assert_eq!(text(u64::MAX), "18446744073709551.615");
+        for whole in [9, 10, 99, 100, 101, 999, 1_000, 10_090, 123_456] {
+            assert_eq!(text(1_000 * whole + 70), format!("{whole}.070"));
+        }
     }
 
     #[test]
