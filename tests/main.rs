@@ -72,6 +72,7 @@ mod study;
 mod style;
 mod tiers;
 mod training;
+mod units;
 mod uplinks;
 mod why;
 mod words;

@@ -168,6 +168,8 @@ fn limits_of_the_shell_leave_nothing_behind() {
     let (code, said, left) = within("ulimit -f 8", "run gpt2-8 -o large.json");
     assert_eq!((code, left.len()), (Some(1), 0), "{said} {left:?}");
     assert!(said.contains("`ulimit -f`") && said.contains("what to do"), "{said}");
+    let (code, said, left) = within("ulimit -f 8", "run gpt2-8 -o large.json.gz");
+    assert_eq!((code, left.len()), (Some(1), 0), "packed: {said} {left:?}");
     let (code, said, left) = within("ulimit -v 150000", "run gpt3-175b --no-fold -o step.json.gz");
     assert_eq!((code, left.len()), (Some(3), 0), "{said} {left:?}");
     assert!(said.contains("`ulimit -v`") && !said.contains("stack backtrace"), "{said}");

@@ -61,7 +61,7 @@ pub(crate) const MOST_ROWS: usize = 16;
 pub(crate) const SMALL: f64 = 0.0005;
 
 /// `fraction` of `width` columns, in eighths of a column.
-pub(crate) fn bar(fraction: f64, width: usize) -> String {
+pub fn bar(fraction: f64, width: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (fraction.clamp(0.0, 1.0) * width as f64 * 8.0).round() as usize;
     "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
@@ -104,7 +104,7 @@ pub(super) fn wrap<'a>(
 }
 
 /// Rows of stages that are alike, one behind the other, become one with the cells of the first: `2–5`.
-pub(crate) fn merged<K>(
+pub fn merged<K>(
     rows: impl Iterator<Item = (u32, K, Vec<String>)>,
     alike: impl Fn(&K, &K) -> bool,
 ) -> Vec<(String, Vec<String>)> {
@@ -128,24 +128,4 @@ pub(crate) fn shown(rows: &[(String, Vec<String>)]) -> Vec<&(String, Vec<String>
 
 pub(crate) fn omitted(shown: usize, all: usize) -> String {
     if shown < all { format!(", {shown} of {all} rows") } else { String::new() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bars_are_in_proportion() {
-        assert_eq!(bar(0.5, 10), "█████");
-        assert_eq!(bar(0.0625, 10), "▋");
-        assert_eq!(bar(7.0, 2), "██");
-    }
-
-    #[test]
-    fn alike_stages_share_a_row() {
-        let rows = ["x", "x", "x", "y", "x"].map(|cell| vec![cell.to_string()]);
-        let merged = merged((0..).zip(rows).map(|(i, row)| (i, row.clone(), row)), Vec::eq);
-        let labels: Vec<_> = merged.iter().map(|r| r.0.as_str()).collect();
-        assert_eq!(labels, ["0–2", "3", "4"]);
-    }
 }

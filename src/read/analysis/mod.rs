@@ -29,7 +29,7 @@
 
 pub mod candidates;
 pub mod cause;
-mod cells;
+pub mod cells;
 pub mod cost;
 pub mod critical;
 pub mod diff;
@@ -64,6 +64,3 @@ pub mod stretches;
 pub mod table;
 pub mod turns;
 pub mod waterfall;
-
-#[cfg(test)]
-pub(crate) mod random_world;

@@ -41,7 +41,7 @@ impl LinkSharing {
 }
 
 /// The links of all paths of a communicator, each once.
-fn links_of(causes: &Causes, comm: CommId) -> Vec<ResourceId> {
+pub fn links_of(causes: &Causes, comm: CommId) -> Vec<ResourceId> {
     let world = causes.world();
     let paths = 0..world.comms[comm.index()].paths.len;
     let mut links: Vec<ResourceId> =
@@ -70,34 +70,4 @@ fn spans(causes: &Causes, comm: CommId) -> Vec<(Time, Time)> {
     let mut spans: Vec<(Time, Time)> = ops.map(|op| causes.span(rank, *op)).collect();
     spans.sort_unstable();
     spans
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::analysis::random_world;
-
-    /// A link that is named is on the way of the communication, and no more share it than there are communicators.
-    #[test]
-    fn a_shared_link_lies_on_the_way() {
-        let mut named = 0;
-        for seed in 0..200 {
-            let s = random_world::random(seed);
-            let causes = Causes::new(&s.world, &s.record);
-            let mut sharing = LinkSharing::default();
-            for rank in (0..s.world.ranks.len() as u32).map(RankId) {
-                for op in (0..s.world.program_of(rank).ops.len() as u32).map(OpId) {
-                    let Some((link, sharers)) = sharing.most(&causes, (rank, op), causes.span(rank, op))
-                    else {
-                        continue;
-                    };
-                    let comm = causes.comm(rank, op).unwrap();
-                    assert!(links_of(&causes, comm).contains(&link));
-                    assert!((2..=s.world.comms.len() as u32).contains(&sharers));
-                    named += 1;
-                }
-            }
-        }
-        assert!(named > 0, "no world has a link that is shared");
-    }
 }

@@ -10,7 +10,8 @@ const STRETCHES: usize = 512;
 pub struct Stretches {
     /// How long a stretch is, in picoseconds.
     width: u64,
-    amounts: Vec<f64>,
+    /// An amount for each stretch.
+    pub amounts: Vec<f64>,
 }
 
 impl Stretches {
@@ -44,21 +45,5 @@ impl Stretches {
     pub fn shares(&self, full: f64) -> impl Iterator<Item = (Time, f64)> {
         let share = move |amount: &f64| amount / (full * self.width as f64);
         (0u64..).map(|i| Time(i * self.width)).zip(self.amounts.iter().map(share))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_amount_is_spread_over_the_stretches_that_it_touches() {
-        let mut flops = Stretches::new(Time(5120));
-        flops.add(Time(5), Time(25), 20.0);
-        flops.add(Time(5100), Time(5120), 40.0);
-        assert_eq!(flops.amounts[..4], [5.0, 10.0, 5.0, 0.0]);
-        assert_eq!(flops.amounts[510..], [20.0, 20.0]);
-        assert_eq!(flops.shares(2.0).take(2).collect::<Vec<_>>(), [(Time(0), 0.25), (Time(10), 0.5)]);
-        assert_eq!(flops.amounts.iter().sum::<f64>(), 60.0);
     }
 }

@@ -81,25 +81,3 @@ fn flop_rate(tflops: f64) -> (f64, &'static str) {
         t => (t / 1e6, "EFLOP/s"),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::analysis::report::tests::of_random;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn lines_keep_to_the_width(seed in any::<u64>(), width in 80u16..160) {
-            let text = table(&of_random(seed, |_| 20), &[], width);
-            for line in text.lines().filter(|l| !l.starts_with("note:")) {
-                prop_assert!(line.chars().count() <= usize::from(width), "{line}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_report_at_a_glance() {
-        insta::assert_snapshot!(table(&of_random(5, |_| 20), &[], 100));
-    }
-}

@@ -98,7 +98,7 @@ pub fn tag(first: Option<u32>, second: Option<u32>) -> u32 {
 
 /// Items in order of time that do not overlap, `most` of them: of more, by stretch of time the kind that lasted
 /// longest, if anything lasted half of it; `mixed` where none of the kinds had nearly all of that.
-fn thin(items: Vec<LaneItem>, end: u64, most: usize, mixed: Option<u32>) -> Vec<LaneItem> {
+pub fn thin(items: Vec<LaneItem>, end: u64, most: usize, mixed: Option<u32>) -> Vec<LaneItem> {
     if items.len() <= most {
         return items;
     }
@@ -134,7 +134,7 @@ fn thin(items: Vec<LaneItem>, end: u64, most: usize, mixed: Option<u32>) -> Vec<
 }
 
 /// One lane of items that may overlap: where several are on, the first in order of time is shown.
-fn flatten(mut items: Vec<LaneItem>) -> Vec<LaneItem> {
+pub fn flatten(mut items: Vec<LaneItem>) -> Vec<LaneItem> {
     items.sort_by_key(|item| (item.start, item.end));
     let mut free = 0;
     let mut flat: Vec<LaneItem> = Vec::with_capacity(items.len());
@@ -149,7 +149,7 @@ fn flatten(mut items: Vec<LaneItem>) -> Vec<LaneItem> {
 }
 
 /// Numbers that a page can read back: the gap before each item, how long it lasted, what it was, its tag.
-fn numbers(items: &[LaneItem]) -> Vec<u64> {
+pub fn numbers(items: &[LaneItem]) -> Vec<u64> {
     let mut at = 0;
     let mut numbers = Vec::with_capacity(items.len() * 4);
     for item in items {
@@ -157,35 +157,4 @@ fn numbers(items: &[LaneItem]) -> Vec<u64> {
         at = item.end;
     }
     numbers
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn few_items_stay_and_many_become_few() {
-        let item = |start, end, kind| LaneItem { start, end, kind, tag: 0 };
-        let few = vec![item(0, 10, 1), item(20, 30, 2)];
-        assert_eq!(thin(few.clone(), 100, 2, None), few);
-        assert_eq!(numbers(&few), [0, 10, 1, 0, 10, 10, 2, 0]);
-        let end = 1_000_000;
-        let many: Vec<LaneItem> =
-            (0..10_000).map(|i| item(i * 100, i * 100 + 90, u32::from(i >= 5000))).collect();
-        let thinned = thin(many, end, 3000, Some(7));
-        assert_eq!(thinned.len(), 2);
-        assert!(thinned.windows(2).all(|w| w[0].end <= w[1].start));
-        assert!(thinned.last().is_some_and(|i| i.end > end - 1000 && i.kind == 1), "{thinned:?}");
-        // Kinds in turn, each far shorter than what can be drawn.
-        let turns: Vec<LaneItem> =
-            (0..10_000).map(|i| item(i * 100, i * 100 + 100, (i % 2) as u32)).collect();
-        assert_eq!(thin(turns, end, 100, Some(7)), [item(0, end, 7)]);
-    }
-
-    #[test]
-    fn what_overlaps_is_shown_once() {
-        let item = |start, end, kind| LaneItem { start, end, kind, tag: 0 };
-        let flat = flatten(vec![item(5, 20, 1), item(0, 10, 0), item(12, 18, 2)]);
-        assert_eq!(flat, [item(0, 10, 0), item(10, 20, 1)]);
-    }
 }

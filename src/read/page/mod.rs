@@ -9,9 +9,9 @@
 //! * [`lane`]: rows of a drawing over time.
 
 pub mod bars;
-pub(crate) mod draw;
+pub mod draw;
 pub(crate) mod escaped;
 pub mod lane;
-mod points;
+pub mod points;
 pub mod sheet;
-mod signed;
+pub mod signed;

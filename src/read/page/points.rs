@@ -21,7 +21,7 @@ fn is_number(cell: &str) -> bool {
 }
 
 /// The table; a column of numbers stands to the right.
-pub(super) fn points(out: &mut String, heads: &[String], points: &[PlotPoint]) {
+pub fn points(out: &mut String, heads: &[String], points: &[PlotPoint]) {
     let numbers = |i: usize| points.iter().all(|p| p.cells.get(i).is_none_or(|cell| is_number(cell)));
     let class: Vec<&str> = (0..heads.len()).map(|i| if numbers(i) { " class=\"n\"" } else { "" }).collect();
     out.push_str("<table class=\"points\"><thead><tr>");
@@ -42,25 +42,4 @@ pub(super) fn points(out: &mut String, heads: &[String], points: &[PlotPoint]) {
         out.push_str("</details></td></tr>\n");
     }
     out.push_str("</tbody></table>");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_stand_right_and_commands_are_folded() {
-        let point = |cells: [&str; 2]| PlotPoint {
-            cells: cells.map(String::from).to_vec(),
-            command: "stepsim run a&b".into(),
-            message: String::new(),
-        };
-        let mut out = String::new();
-        points(&mut out, &["step, s".into(), "kind".into()], &[point(["1,000.5", "1f1b"]), point(["", "2"])]);
-        assert!(
-            out.contains("<th class=\"n\"><button>step, s</button>") && out.contains("<td>2</td>"),
-            "{out}"
-        );
-        assert_eq!(out.matches("<code>stepsim run a&amp;b</code></details>").count(), 2);
-    }
 }

@@ -23,8 +23,8 @@
 //! ```
 
 pub mod chakra_messages;
-mod output;
-mod timeline;
+pub mod output;
+pub mod timeline;
 pub mod writer;
 
 pub use output::{

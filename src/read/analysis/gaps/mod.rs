@@ -48,7 +48,7 @@ named! {
 
 impl GapLength {
     /// The class of a length.
-    fn of(gap: Time) -> GapLength {
+    pub fn of(gap: Time) -> GapLength {
         let above = |class: &GapLength| gap.0 >= 10_000_000 * 10u64.pow(*class as u32);
         GapLength::ALL.into_iter().find(|class| !above(class)).unwrap_or(GapLength::Longer)
     }
@@ -64,10 +64,10 @@ pub struct GapReport {
 }
 
 /// How many, and the picoseconds in them, by length.
-type Sums = [(u128, u128); GapLength::ALL.len()];
+pub type Sums = [(u128, u128); GapLength::ALL.len()];
 
 /// The gaps of one rank, those that come again as often as they come.
-fn of_rank(causes: &Causes, rank: RankId, recurring: &Recurring, weight: u64, sums: &mut Sums) {
+pub fn of_rank(causes: &Causes, rank: RankId, recurring: &Recurring, weight: u64, sums: &mut Sums) {
     let times = recurring.of_rank(rank, causes.world().program_of(rank));
     let mut add = |gap: Time, times: u64| {
         let (count, time) = &mut sums[GapLength::of(gap) as usize];
@@ -90,11 +90,7 @@ fn of_rank(causes: &Causes, rank: RankId, recurring: &Recurring, weight: u64, su
 }
 
 /// The gaps of a mean of the ranks, each with its weight; lengths without a gap are left out.
-pub(crate) fn gaps(
-    causes: &Causes,
-    recurring: &Recurring,
-    weights: &[u64],
-) -> BTreeMap<GapLength, GapReport> {
+pub fn gaps(causes: &Causes, recurring: &Recurring, weights: &[u64]) -> BTreeMap<GapLength, GapReport> {
     let mut sums = Sums::default();
     for (rank, weight) in (0..).map(RankId).zip(weights) {
         of_rank(causes, rank, recurring, *weight, &mut sums);
@@ -106,52 +102,4 @@ pub(crate) fn gaps(
             (length, GapReport { count: count as f64 / ranks, seconds: time as f64 / ranks / PS_PER_S })
         })
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::analysis::idle::IdleTimes;
-    use crate::analysis::random_world::{self, Scenario};
-    use crate::analysis::stalls::stalls;
-    use proptest::prelude::*;
-    use stepsim_core::program::StreamKind;
-
-    /// A transfer of 20 us between kernels of 1, and 300 us before a rank's only kernel.
-    #[test]
-    fn gaps_are_told_apart_by_length() {
-        let mut s = Scenario::new(2);
-        let compute = s.stream(0, StreamKind::Compute);
-        let data = s.stream(0, StreamKind::Data);
-        s.kernel(0, compute, 1_000_000, 0);
-        s.wait_for_last_kernel(0);
-        s.comm(&[(0, data)], 20_000_000, 0, 0);
-        s.wait_for_last_comm(0);
-        s.kernel(0, compute, 1_000_000, 0);
-        let s = s.finish();
-        let found = gaps(&Causes::new(&s.world, &s.record), &Recurring::default(), &[3, 1]);
-        // The other rank stands still for all of the 22 us.
-        let tens = GapReport { count: 1.0, seconds: f64::from(3 * 20_000_000 + 22_000_000) / 4.0 / PS_PER_S };
-        assert_eq!(found, BTreeMap::from([(GapLength::Below100us, tens)]));
-        assert_eq!(GapLength::of(Time(9_999_999)), GapLength::Below10us);
-        assert_eq!(GapLength::of(Time(10_000_000)), GapLength::Below100us);
-        assert_eq!(GapLength::of(Time(u64::MAX)), GapLength::Longer);
-    }
-
-    proptest! {
-        /// The time in a rank's gaps equals the time of its stalls, to the picosecond.
-        #[test]
-        fn gaps_are_the_time_of_stalls(seed in any::<u64>()) {
-            for s in random_world::both(seed) {
-                let mut causes = Causes::new(&s.world, &s.record);
-                let (_, times) = stalls(&mut causes, &mut IdleTimes::new(&s.world));
-                for (rank, time) in times.iter().enumerate() {
-                    let mut sums = Sums::default();
-                    of_rank(&causes, RankId(rank as u32), &Recurring::default(), 1, &mut sums);
-                    let in_gaps: u128 = sums.iter().map(|(_, time)| time).sum();
-                    prop_assert_eq!(in_gaps, u128::from((time.total() - time.busy).0));
-                }
-            }
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! Kernels by class: how many, how long, at which rates, and what bounds them.
 
-mod reading;
+pub mod reading;
 
 use std::collections::BTreeMap;
 
@@ -58,12 +58,17 @@ pub struct KernelClassReport {
 
 /// The kernels of one class on all ranks.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct OfClass {
-    count: u64,
-    ran: u128,
-    alone: u128,
-    flops: u128,
-    bytes: u128,
+pub struct OfClass {
+    /// Its kernels.
+    pub count: u64,
+    /// Picoseconds that they ran.
+    pub ran: u128,
+    /// Picoseconds that they would take alone.
+    pub alone: u128,
+    /// FLOP of them.
+    pub flops: u128,
+    /// Bytes that they move.
+    pub bytes: u128,
 }
 
 /// The sums of all classes. Rank `r` of the world stands for `weights[r]`.
@@ -103,7 +108,7 @@ pub(crate) fn sums(
 }
 
 /// All classes, longest first, of `ranks` ranks in a step that ends at `end`.
-pub(crate) fn kernel_classes(
+pub fn kernel_classes(
     sums: BTreeMap<KernelClass, OfClass>,
     ranks: u64,
     end: Time,
@@ -134,32 +139,4 @@ pub(crate) fn kernel_classes(
     let mut classes: Vec<KernelClassReport> = sums.into_iter().map(report).collect();
     classes.sort_by(|a, b| b.time_s.total_cmp(&a.time_s));
     classes
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Two ranks with two kernels of each class in a step of 4 s: rates hold for the time that kernels ran, on both
-    /// ranks together; a class is bound by the resource that it uses more of.
-    #[test]
-    fn a_class_has_the_rates_of_the_time_that_it_ran() {
-        let of =
-            |flops: u128, bytes: u128, ran: u128| OfClass { count: 4, ran, alone: ran * 3 / 4, flops, bytes };
-        let second = PS_PER_S as u128;
-        let sums = BTreeMap::from([
-            (KernelClass::Gemm, of(8_000_000_000_000, 2_000_000_000, 4 * second)),
-            (KernelClass::Norm, of(0, 1_000_000_000_000, 2 * second)),
-            (KernelClass::Copy, of(0, 1, second)),
-        ]);
-        let found = kernel_classes(sums, 2, Time::from_s(4.0), FlopRate(4e12), Bandwidth(1e12));
-        let found_of = |class| found.iter().find(|report| report.class == class).expect("reported");
-        assert_eq!(found.iter().map(|report| report.time_s).collect::<Vec<_>>(), [2.0, 1.0, 0.5]);
-        let gemm = found_of(KernelClass::Gemm);
-        assert_eq!((gemm.count, gemm.disturbed_s, gemm.share), (2.0, 0.5, 0.5));
-        assert_eq!((gemm.tflops, gemm.gbps, gemm.bound), (2.0, 0.5, KernelBound::Matrix));
-        let norm = found_of(KernelClass::Norm);
-        assert_eq!((norm.tflops, norm.gbps, norm.bound), (0.0, 500.0, KernelBound::Memory));
-        assert_eq!(found_of(KernelClass::Copy).bound, KernelBound::Neither);
-    }
 }

@@ -60,7 +60,7 @@ impl Distance {
 
 /// The copies of a layer in a phase.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LayerCopies {
+pub struct LayerCopies {
     had: Time,
     needed: Time,
     layers: u32,
@@ -68,7 +68,7 @@ pub(crate) struct LayerCopies {
 }
 
 /// By layer and phase.
-pub(crate) type CopiesByLayer = BTreeMap<(Option<u32>, Phase), LayerCopies>;
+pub type CopiesByLayer = BTreeMap<(Option<u32>, Phase), LayerCopies>;
 
 /// True if no kernel that ends behind a moment hangs on anything before another, `since`.
 pub fn recur(causes: &Causes, since: Time, behind: Time) -> bool {
@@ -97,11 +97,7 @@ fn distances<'a>(causes: &'a Causes) -> impl Iterator<Item = Distance> + use<'a>
 
 /// The worst distance for each layer and phase that waits for copies. `weight` is how many ranks a rank of the world
 /// stands for.
-pub(crate) fn copies(
-    causes: &Causes,
-    recurring: &Recurring,
-    weight: impl Fn(RankId) -> u64,
-) -> CopiesByLayer {
+pub fn copies(causes: &Causes, recurring: &Recurring, weight: impl Fn(RankId) -> u64) -> CopiesByLayer {
     let mut worst: BTreeMap<(Option<u32>, Phase), (Distance, u64)> = BTreeMap::new();
     for distance in distances(causes) {
         let Distance { rank, kernel, .. } = distance;
@@ -121,7 +117,7 @@ pub(crate) fn copies(
 }
 
 /// In the order of layers.
-pub(crate) fn prefetch(copies: CopiesByLayer) -> Vec<PrefetchReport> {
+pub fn prefetch(copies: CopiesByLayer) -> Vec<PrefetchReport> {
     let report = |((layer, phase), of): (_, LayerCopies)| PrefetchReport {
         layer,
         phase: Phase::name(phase).to_string(),
@@ -164,30 +160,4 @@ fn layers_within(causes: &Causes, distance: &Distance) -> u32 {
         op = before;
     }
     layers
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::analysis::random_world::Scenario;
-
-    /// A kernel of 4 at 0; a copy of 7 issued behind a kernel of 1: it needed 7, had 4, and the next kernel stalls 3.
-    #[test]
-    fn a_copy_issued_too_late() {
-        let mut s = Scenario::new(1);
-        let compute = s.stream(0, StreamKind::Compute);
-        let copies = s.stream(0, StreamKind::CopyIn);
-        s.kernel(0, compute, 1_000_000, 0);
-        s.wait_for_last_kernel(0);
-        s.comm(&[(0, copies)], 7_000_000, 0, 0);
-        s.kernel(0, compute, 4_000_000, 0);
-        s.wait_for_last_comm(0);
-        s.kernel(0, compute, 2_000_000, 0);
-        let s = s.finish();
-        let report = prefetch(super::copies(&Causes::new(&s.world, &s.record), &Recurring::default(), |_| 1));
-        assert_eq!(report.len(), 1);
-        assert_eq!((report[0].had_s, report[0].needed_s, report[0].kernels), (4e-6, 7e-6, 1));
-        let stall = s.record.spans[3].0 - s.record.spans[2].1;
-        assert_eq!(stall, Time(3_000_000));
-    }
 }

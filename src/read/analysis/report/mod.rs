@@ -299,6 +299,3 @@ pub struct FoldedRanks {
     /// Ranks of the job.
     pub ranks: u64,
 }
-
-#[cfg(test)]
-pub(crate) mod tests;

@@ -38,7 +38,7 @@ pub(crate) fn slow_ranks<'m>(world: &World, members: impl Iterator<Item = &'m [u
 }
 
 /// Numbers in ascending order as people say them.
-pub(crate) fn in_words(ranks: &[u32]) -> String {
+pub fn in_words(ranks: &[u32]) -> String {
     let stretches: Vec<&[u32]> = ranks.chunk_by(|a, b| a + 1 == *b).collect();
     let told = stretches.iter().take(TOLD).map(|s| match s {
         [one] => one.to_string(),
@@ -49,16 +49,4 @@ pub(crate) fn in_words(ranks: &[u32]) -> String {
     let left: usize = stretches.iter().skip(TOLD).map(|s| s.len()).sum();
     let more = if left > 0 { format!(" and {left} more") } else { String::new() };
     format!("rank{} {told}{more}", if ranks.len() == 1 { "" } else { "s" })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranks_are_told_in_stretches() {
-        assert_eq!(in_words(&[5]), "rank 5");
-        assert_eq!(in_words(&[0, 1, 2, 3]), "ranks 0–3");
-        assert_eq!(in_words(&[0, 2, 3, 7, 9, 10]), "ranks 0, 2–3, 7 and 2 more");
-    }
 }

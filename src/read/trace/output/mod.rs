@@ -124,8 +124,6 @@ enum ByteChannel {
     Plain(File),
     Stdout(io::Stdout),
     Gzip(Gzip),
-    #[cfg(test)]
-    Limited(tests::FullDisk),
 }
 
 impl TimelineFile {
@@ -178,8 +176,6 @@ impl TimelineFile {
             ByteChannel::Plain(file) => file.flush()?,
             ByteChannel::Stdout(stdout) => stdout.flush()?,
             ByteChannel::Gzip(gzip) => gzip.finish()?,
-            #[cfg(test)]
-            ByteChannel::Limited(limited) => limited.flush()?,
         }
         if let Some((temporary, target)) = &self.pending {
             fs::rename(temporary, target)?;
@@ -196,8 +192,6 @@ impl Write for TimelineFile {
             ByteChannel::Plain(file) => file.write(bytes),
             ByteChannel::Stdout(stdout) => stdout.write(bytes),
             ByteChannel::Gzip(gzip) => gzip.send(bytes).map(|()| bytes.len()),
-            #[cfg(test)]
-            ByteChannel::Limited(limited) => limited.write(bytes),
         }
     }
     fn flush(&mut self) -> io::Result<()> {
@@ -251,7 +245,7 @@ const BLOCKS: usize = 8;
 
 /// A thread that compresses what it is sent.
 #[derive(Debug)]
-struct Gzip {
+pub struct Gzip {
     blocks: Option<SyncSender<Vec<u8>>>,
     /// Emptied blocks come back to be filled again.
     empty: Receiver<Vec<u8>>,
@@ -301,6 +295,3 @@ impl Drop for Gzip {
         let _ = self.finish();
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -32,7 +32,7 @@ pub struct LevelChange {
 const FLICKER: f64 = 0.02;
 
 /// So many values of a level are told apart on a screen.
-const STRETCHES: u64 = 2048;
+pub const STRETCHES: u64 = 2048;
 
 /// Writes the memory counters of a rank; returns how many values that took. `shared` says which tiers of the world have
 /// several users.
@@ -101,7 +101,7 @@ pub fn levels(
 
 /// Of points in order of time, the highest level in each stretch of time, at its beginning; a few points stay as they
 /// are.
-fn highest(points: Vec<(u64, u64)>, start: u64) -> Vec<(u64, u64)> {
+pub fn highest(points: Vec<(u64, u64)>, start: u64) -> Vec<(u64, u64)> {
     let Some(&(last, _)) = points.last().filter(|_| points.len() as u64 > STRETCHES) else { return points };
     let width = last / STRETCHES + 1;
     let mut level = start;
@@ -174,23 +174,4 @@ pub fn write_steps(
     }
     put(ns, value, &mut written)?;
     Ok(count)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn coarse_levels_keep_every_peak_and_the_end() {
-        let points: Vec<(u64, u64)> =
-            (0..100_000).map(|i| (i * 10, if i == 77_777 { 900 } else { i % 7 })).collect();
-        let shown = highest(points.clone(), 3);
-        assert!(shown.len() as u64 <= STRETCHES + 1, "{}", shown.len());
-        assert!(shown.windows(2).all(|pair| pair[0].0 < pair[1].0));
-        assert_eq!(shown.iter().filter(|point| point.1 == 900).count(), 1);
-        assert_eq!(shown.last().unwrap().1, points.last().unwrap().1);
-        let below = |at: u64| shown.iter().rfind(|point| point.0 <= at).unwrap().1;
-        assert!(points.iter().all(|(at, level)| *level <= below(*at)));
-        assert_eq!(highest(points[..9].to_vec(), 0), points[..9]);
-    }
 }

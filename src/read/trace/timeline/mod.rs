@@ -34,26 +34,22 @@
 //! that is empty then has no slice ([`TimelineSummary::too_short`] counts them).
 
 mod arrows;
-mod beside;
+pub mod beside;
 pub(super) mod chakra;
-mod counters;
+pub mod counters;
 mod critical;
 mod keys;
 pub(super) mod kineto;
 mod layout;
-mod names;
+pub mod names;
 pub mod passes;
 mod places;
-mod rows;
-#[cfg(test)]
-mod sample;
+pub mod rows;
 mod shares;
-mod shown;
+pub mod shown;
 mod size;
 mod slices;
 mod stalls;
-#[cfg(test)]
-mod tests;
 
 use crate::trace::writer::Sink;
 

@@ -15,8 +15,8 @@
 //! * [`Sink::finish`] must be called; without it the file is incomplete.
 
 mod chrome;
-pub(super) mod json;
-mod perfetto;
+pub mod json;
+pub mod perfetto;
 
 pub use chrome::Chrome;
 pub use perfetto::Perfetto;

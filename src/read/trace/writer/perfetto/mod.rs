@@ -20,23 +20,26 @@ use super::{
 };
 
 /// All events belong to one sequence; interned numbers hold within it.
-const SEQUENCE: u64 = 1;
+pub const SEQUENCE: u64 = 1;
 /// Rows of tables come on another: a reader gives every later slice of a sequence the thread that it described last.
-const TABLES: u64 = 2;
+pub const TABLES: u64 = 2;
 /// The track that all others hang on.
 const ROOT: u64 = 1;
 /// `TracePacket::sequence_flags`: forget what was interned before; this packet needs what was interned.
 const CLEARED: u64 = 1;
 const NEEDS_INTERNED: u64 = 2;
-/// `TrackEvent::type`.
-const BEGIN: u64 = 1;
-const END: u64 = 2;
-const COUNTER: u64 = 4;
+/// `TrackEvent::type`: a slice begins.
+pub const BEGIN: u64 = 1;
+/// A slice ends.
+pub const END: u64 = 2;
+/// A counter has a value.
+pub const COUNTER: u64 = 4;
 /// `TrackEvent::correlation_id_str`: the viewer colours by it. It does not take numbers there.
 const CORRELATION: u32 = 53;
-/// Fields of `TrackDescriptor`.
-const PROCESS: u32 = 3;
-const THREAD: u32 = 4;
+/// Field of `TrackDescriptor`: a process.
+pub const PROCESS: u32 = 3;
+/// A thread.
+pub const THREAD: u32 = 4;
 /// `TrackDescriptor::child_ordering`: by `sibling_order_rank`.
 const EXPLICIT: u64 = 3;
 
@@ -68,11 +71,14 @@ struct OpenSlice {
     into: Vec<u64>,
 }
 
-/// Fields of `InternedData`.
+/// Field of `InternedData`: categories.
 const CATEGORIES: u32 = 1;
-const EVENT_NAMES: u32 = 2;
-const ARGUMENT_NAMES: u32 = 3;
-const ARGUMENT_TEXTS: u32 = 29;
+/// Names of slices.
+pub const EVENT_NAMES: u32 = 2;
+/// Names of arguments.
+pub const ARGUMENT_NAMES: u32 = 3;
+/// Texts of arguments.
+pub const ARGUMENT_TEXTS: u32 = 29;
 
 impl<W: Write> Perfetto<W> {
     /// A writer with nothing written yet.
@@ -218,7 +224,7 @@ impl<W: Write> Perfetto<W> {
 
 /// A base-128 number.
 #[inline]
-fn push_varint(out: &mut Vec<u8>, mut value: u64) {
+pub fn push_varint(out: &mut Vec<u8>, mut value: u64) {
     while value > 127 {
         out.push(value as u8 | 128);
         value >>= 7;
@@ -228,7 +234,7 @@ fn push_varint(out: &mut Vec<u8>, mut value: u64) {
 
 /// Bytes that a base-128 number takes.
 #[inline]
-fn varint_length(value: u64) -> u64 {
+pub fn varint_length(value: u64) -> u64 {
     u64::from((64 - (value | 1).leading_zeros()).div_ceil(7))
 }
 
@@ -403,6 +409,3 @@ impl<W: Write> Sink for Perfetto<W> {
         self.out.flush()
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,11 +1,18 @@
 //! Reports of random worlds.
 
-use super::*;
-use crate::analysis::cause::Causes;
-use crate::analysis::idle::IdleTimes;
-use crate::analysis::run::Run;
-use crate::analysis::{random_world, slack};
+use crate::units::read::random_world;
 use proptest::prelude::*;
+use stepsim::core::power::PowerAndPrice;
+use stepsim::core::units::Bandwidth;
+use stepsim::core::units::FlopRate;
+use stepsim::core::units::Flops;
+use stepsim::read::analysis::cause::Causes;
+use stepsim::read::analysis::idle::IdleTimes;
+use stepsim::read::analysis::report::*;
+use stepsim::read::analysis::run::Run;
+use stepsim::read::analysis::slack;
+use stepsim::read::analysis::stalls::Breakdown;
+use stepsim::read::analysis::waterfall::MfuFlops;
 
 /// A report of a random world in which rank `r` stands for `weight(r)` ranks of stage `r`.
 pub(crate) fn of_random(seed: u64, weight: impl Fn(u32) -> u32) -> Report {
@@ -64,8 +71,10 @@ proptest! {
 
     #[test]
     fn json_holds_the_whole_report(seed in any::<u64>()) {
-        let r = of_random(seed, |_| 1);
+        let mut r = of_random(seed, |_| 1);
         let text = serde_json::to_string(&r).expect("serialisable");
+        // Read from memory alone.
+        r.critical_path.contention_by_kind_s.clear();
         prop_assert_eq!(serde_json::from_str::<Report>(&text).expect("readable"), r);
     }
 }
@@ -80,8 +89,6 @@ fn field_names_are_those_of_the_documentation() {
     assert!(json["memory"]["hbm"]["by_class"]["weights"].is_number());
     assert!(json["ranks"][0]["busy_s"].is_number() && json["ranks"][0]["stalls_s"].is_object());
     assert!(json.get("simulation_wall_s").is_none());
-    let schema = serde_json::to_string(&schemars::schema_for!(Report)).expect("a schema");
-    assert!(schema.contains("pipeline_bubble") || schema.contains("stalls_s"));
 }
 
 #[test]

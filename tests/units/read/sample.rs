@@ -1,14 +1,14 @@
 //! A training step made by hand and played by the engine: pipeline stages with tensor-parallel pairs and
 //! data-parallel pairs, a prefetch of weights before each layer, saved activations.
 
-use crate::trace::{RunMeta, TracedRank};
-use stepsim_core::engine::{Record, run};
-use stepsim_core::ids::{CommId, OpId, ProgramId, RankId, TransferId};
-use stepsim_core::program::{
+use stepsim::core::engine::{Record, run};
+use stepsim::core::ids::{CommId, OpId, ProgramId, RankId, TransferId};
+use stepsim::core::program::{
     Action, Flow, MemoryClass, MemoryEffect, MemoryWhen, NO_MICRO_BATCH, OpInfo, Phase, Program,
     ProgramBuilder, StreamKind, Work, World,
 };
-use stepsim_core::units::{Bandwidth, Bytes, Time};
+use stepsim::core::units::{Bandwidth, Bytes, Time};
+use stepsim::read::trace::{RunMeta, TracedRank};
 
 const TENSOR: u32 = 2;
 const DATA: u32 = 2;

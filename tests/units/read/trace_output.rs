@@ -1,26 +1,8 @@
-use super::*;
-use std::io::Read;
-
-/// A disk that is full after some bytes.
-#[derive(Debug)]
-pub struct FullDisk {
-    pub file: File,
-    pub room: usize,
-}
-
-impl Write for FullDisk {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.room == 0 {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        let n = self.file.write(&bytes[..bytes.len().min(self.room)])?;
-        self.room -= n;
-        Ok(n)
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
-    }
-}
+use std::fs;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+use stepsim::read::trace::output::*;
 
 fn names(folder: &Path) -> Vec<String> {
     fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
@@ -71,53 +53,6 @@ fn gzip_gives_back_what_went_in() {
     let mut back = Vec::new();
     flate2::read::GzDecoder::new(File::open(&path).unwrap()).read_to_end(&mut back).unwrap();
     assert!(back == text, "the decompressed bytes differ");
-}
-
-/// An output on a full disk, plain or compressed.
-fn on_full_disk(path: &Path, room: usize, compressed: bool) -> TimelineFile {
-    let mut output = TimelineFile::create(path, false).unwrap();
-    let ByteChannel::Plain(file) = &output.channel else { panic!("a plain file was asked for") };
-    let limited = FullDisk { file: file.try_clone().unwrap(), room };
-    output.channel =
-        if compressed { ByteChannel::Gzip(Gzip::new(limited)) } else { ByteChannel::Limited(limited) };
-    output
-}
-
-#[test]
-fn a_full_disk_leaves_nothing_behind() {
-    for compressed in [false, true] {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.json");
-        let mut output = on_full_disk(&path, 1000, compressed);
-        let noise: Vec<u8> = (0..400_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 19) as u8).collect();
-        let mut failed = None;
-        for block in noise.chunks(1000).cycle().take(4000) {
-            if let Err(error) = output.write_all(block) {
-                failed = Some(output.error(error));
-                break;
-            }
-        }
-        let message = failed.expect("the disk is full").to_string();
-        let expected = format!(
-            "cannot write `{}`: no storage space; free space there, choose another disk, or write less (fewer \
-             ranks, a window, .gz); nothing was left under that name",
-            path.display()
-        );
-        assert_eq!(message, expected);
-        drop(output);
-        assert_eq!(names(folder.path()), [""; 0]);
-    }
-}
-
-#[test]
-fn a_disk_that_is_full_at_the_very_end_fails_too() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a.json.gz");
-    let mut output = on_full_disk(&path, 5, true);
-    output.write_all(b"few bytes, which stay in the compressor until the end").unwrap();
-    let message = output.finish().unwrap_err().to_string();
-    assert!(message.contains("no storage space"), "{message}");
-    assert_eq!(names(folder.path()), [""; 0]);
 }
 
 #[test]

@@ -4,13 +4,13 @@
 
 use rand::{Rng, SeedableRng};
 
-use stepsim_core::engine::Record;
-use stepsim_core::ids::{CommId, OpId, RankId, ResourceId, TransferId};
-use stepsim_core::program::{
+use stepsim::core::engine::Record;
+use stepsim::core::ids::{CommId, OpId, RankId, ResourceId, TransferId};
+use stepsim::core::program::{
     Action, Flow, MemoryClass, MemoryEffect, MemoryWhen, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Span,
     StreamKind, Work, World,
 };
-use stepsim_core::units::{Bandwidth, Bytes, Time};
+use stepsim::core::units::{Bandwidth, Bytes, Time};
 
 /// A world with one program a rank, and what happened in it.
 pub struct Scenario {
@@ -228,6 +228,6 @@ pub fn random(seed: u64) -> Scenario {
 pub fn both(seed: u64) -> impl Iterator<Item = Scenario> {
     let mut played = random(seed);
     played.world.tiers[0].capacity = Bytes(1_000_000 * played.world.ranks.len() as u64 + 2_000);
-    let played = stepsim_core::engine::run(&played.world).ok().map(|record| Scenario { record, ..played });
+    let played = stepsim::core::engine::run(&played.world).ok().map(|record| Scenario { record, ..played });
     [random(seed)].into_iter().chain(played)
 }

@@ -1,6 +1,9 @@
 use std::collections::BTreeMap;
-
-use super::*;
+use stepsim::read::trace::writer::CounterUnit;
+use stepsim::read::trace::writer::Sink;
+use stepsim::read::trace::writer::Slice;
+use stepsim::read::trace::writer::Value;
+use stepsim::read::trace::writer::perfetto::*;
 
 /// Fields of a message: number and value, bytes or a number in bytes.
 fn fields(mut message: &[u8]) -> Vec<(u64, ProtoField<'_>)> {

@@ -1,23 +1,41 @@
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
-
+use crate::units::read::random_world;
+use crate::units::read::sample;
+use crate::units::read::sample::SampleShape;
 use proptest::prelude::*;
 use serde_json::Value as Json;
-
-use super::rows::{Pairs, RankRows};
-use super::sample::{self, SampleShape};
-use super::*;
-use crate::analysis::link_rates::RateChange;
-use crate::analysis::random_world;
-use crate::trace::writer::{Chrome, Perfetto};
-use stepsim_core::engine::run;
-use stepsim_core::ids::{OpId, RankId, ResourceId};
-use stepsim_core::program::{OpInfo, ProgramBuilder, StreamKind, Work, World};
-use stepsim_core::units::{Bandwidth, FlopRate, Time};
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::path::Path;
+use stepsim::core::engine::run;
+use stepsim::core::ids::OpId;
+use stepsim::core::ids::RankId;
+use stepsim::core::ids::ResourceId;
+use stepsim::core::program::OpInfo;
+use stepsim::core::program::ProgramBuilder;
+use stepsim::core::program::StreamKind;
+use stepsim::core::program::Work;
+use stepsim::core::program::World;
+use stepsim::core::units::Bandwidth;
+use stepsim::core::units::FlopRate;
+use stepsim::core::units::Time;
+use stepsim::read::analysis::link_rates::RateChange;
+use stepsim::read::trace::timeline::rows::Pairs;
+use stepsim::read::trace::timeline::rows::RankRows;
+use stepsim::read::trace::timeline::shown::Capacities;
+use stepsim::read::trace::timeline::shown::Critical;
+use stepsim::read::trace::timeline::shown::Detail;
+use stepsim::read::trace::timeline::shown::LinkCounter;
+use stepsim::read::trace::timeline::shown::RunMeta;
+use stepsim::read::trace::timeline::shown::StallSlice;
+use stepsim::read::trace::timeline::shown::Timeline;
+use stepsim::read::trace::timeline::shown::TimelineSummary;
+use stepsim::read::trace::timeline::shown::TracedRank;
+use stepsim::read::trace::writer::Chrome;
+use stepsim::read::trace::writer::Perfetto;
 
 const TINY: SampleShape = SampleShape { stages: 2, layers: 1, micro_batches: 2 };
 
-fn text(timeline: &Timeline) -> (String, TimelineSummary) {
+fn written(timeline: &Timeline) -> (String, TimelineSummary) {
     let mut bytes = Vec::new();
     let summary = timeline.write(&mut Chrome::new(&mut bytes)).unwrap();
     (String::from_utf8(bytes).unwrap(), summary)
@@ -148,7 +166,7 @@ proptest! {
         if window > 0 {
             timeline.window = Some((Time(window * 1000), Time(window * 3000)));
         }
-        let (text, summary) = text(&timeline);
+        let (text, summary) = written(&timeline);
         check(&read(&text), &summary);
     }
 }
@@ -161,7 +179,7 @@ fn shares_of_capacities_add_up_to_what_kernels_do() {
     let mut timeline = Timeline::new(&world, &record, &ranks, &meta);
     let capacities = Capacities { flops: FlopRate(1e15), memory: Bandwidth(4e12), busiest_link: &|_| None };
     timeline.capacities = Some(&capacities);
-    let trace = read(&text(&timeline).0);
+    let trace = read(&written(&timeline).0);
     for rank in 0..world.ranks.len() as u32 {
         let program = world.program_of(RankId(rank));
         let infos =
@@ -191,7 +209,7 @@ fn busy_time_on_screen(detail: Detail) {
     let (ranks, meta) = (all_ranks(&world), RunMeta::default());
     let mut timeline = Timeline::new(&world, &record, &ranks, &meta);
     timeline.detail = detail;
-    let trace = read(&text(&timeline).0);
+    let trace = read(&written(&timeline).0);
     for rank in 0..world.ranks.len() as u32 {
         let program = world.program_of(RankId(rank));
         let compute = &program.streams[0].ops;
@@ -213,7 +231,7 @@ fn each_receive_has_an_arrow_from_its_send() {
     let step = SampleShape { stages: 3, layers: 2, micro_batches: 3 };
     let (world, record) = sample::pipeline(step);
     let (ranks, meta) = (sample::one_per_stage(step), RunMeta::default());
-    let (text, _) = text(&Timeline::new(&world, &record, &ranks, &meta));
+    let (text, _) = written(&Timeline::new(&world, &record, &ranks, &meta));
     let trace = read(&text);
     let slice_at = |(thread, at): ((u64, u64), u64)| {
         let slices = &trace.slices[&thread];
@@ -242,10 +260,10 @@ fn a_window_shows_what_touches_it_and_nothing_else() {
     let (world, record) = sample::pipeline(TINY);
     let (ranks, meta) = (sample::one_per_stage(TINY), RunMeta::default());
     let mut timeline = Timeline::new(&world, &record, &ranks, &meta);
-    let whole = read(&text(&timeline).0);
+    let whole = read(&written(&timeline).0);
     let (from, until) = (300_000, 400_000);
     timeline.window = Some((Time::from_ns(from), Time::from_ns(until)));
-    let part = read(&text(&timeline).0);
+    let part = read(&written(&timeline).0);
     let count = |trace: &Trace, keep: &dyn Fn(u64, u64) -> bool| {
         trace.slices.iter().filter(|(t, _)| t.0 <= 8).flat_map(|(_, s)| s).filter(|s| keep(s.0, s.1)).count()
     };
@@ -262,7 +280,7 @@ fn kernels_stand_in_layers_and_layers_in_passes() {
     let (ranks, meta) = (sample::one_per_stage(step), RunMeta::default());
     let mut timeline = Timeline::new(&world, &record, &ranks, &meta);
     let compute = |timeline: &Timeline| {
-        let trace = read(&text(timeline).0);
+        let trace = read(&written(timeline).0);
         let thread =
             *trace.threads.iter().find(|(t, name)| t.0 == 1 && name.ends_with(" compute")).unwrap().0;
         trace.slices[&thread].clone()
@@ -310,7 +328,7 @@ fn kernels_stand_in_layers_and_layers_in_passes() {
 /// there is one row for all.
 #[test]
 fn passes_in_turn_have_a_row_each() {
-    use stepsim_core::program::Phase::{Backward, Forward};
+    use stepsim::core::program::Phase::{Backward, Forward};
     let mut b = ProgramBuilder::new();
     let stream = b.stream(StreamKind::Compute);
     for (phase, m) in [(Forward, 2), (Backward, 1), (Forward, 3), (Backward, 1), (Forward, 3), (Backward, 2)]
@@ -324,7 +342,7 @@ fn passes_in_turn_have_a_row_each() {
     let record = run(&world).unwrap();
     let (ranks, meta) = (all_ranks(&world), RunMeta::default());
     let timeline = Timeline::new(&world, &record, &ranks, &meta);
-    let (text, summary) = text(&timeline);
+    let (text, summary) = written(&timeline);
     let trace = read(&text);
     check(&trace, &summary);
     let row = |name: &str| {
@@ -352,11 +370,11 @@ fn a_rank_can_be_shown_with_the_times_of_its_class() {
     let (world, record) = sample::pipeline(TINY);
     let meta = RunMeta::default();
     let mut ranks = sample::one_per_stage(TINY);
-    let own = text(&Timeline::new(&world, &record, &ranks, &meta)).0;
+    let own = written(&Timeline::new(&world, &record, &ranks, &meta)).0;
     // all four ranks of a stage run alike
     ranks[0].source = RankId(3);
     ranks[1].source = RankId(6);
-    assert_eq!(text(&Timeline::new(&world, &record, &ranks, &meta)).0, own);
+    assert_eq!(written(&Timeline::new(&world, &record, &ranks, &meta)).0, own);
     ranks[1].source = RankId(1);
     let wrong = Timeline::new(&world, &record, &ranks, &meta).write(&mut Chrome::new(Vec::new()));
     // the program of the last stage has as many ops as the first stage's here, so nothing can tell
@@ -389,7 +407,7 @@ fn stalls_links_and_contention_are_shown_as_given() {
     timeline.links = &links;
     timeline.link_use = &link_use;
     timeline.uncontended = Some(&|_, _| Some(Time::from_us(1.0)));
-    let (text, summary) = text(&timeline);
+    let (text, summary) = written(&timeline);
     let trace = read(&text);
     check(&trace, &summary);
     let apart: Vec<_> = trace.threads.iter().filter(|(thread, _)| thread.0 == 11).collect();
@@ -438,9 +456,9 @@ fn stalls_and_the_critical_path_have_arrows() {
     };
     let stalls = held(&stall);
     let mut timeline = Timeline::new(&world, &record, &ranks, &meta);
-    let before = text(&timeline).1.arrows;
+    let before = written(&timeline).1.arrows;
     timeline.stalls = Some(&stalls);
-    let (text, summary) = text(&timeline);
+    let (text, summary) = written(&timeline);
     check(&read(&text), &summary);
     assert_eq!(summary.arrows, before + 2);
     assert!(text.contains(r#""waited_rank":0,"waited_layer":0"#), "{text}");
@@ -457,12 +475,12 @@ fn stalls_and_the_critical_path_have_arrows() {
     let early = StallSlice { start: kernel(0, 1).2.0, ..stall.clone() };
     let stalls = held(&early);
     timeline.stalls = Some(&stalls);
-    let (text, early) = super::tests::text(&timeline);
+    let (text, early) = written(&timeline);
     assert_eq!((arrives(&text), early.arrows), (0, before + 2));
     let last = StallSlice { start: done, waiting: None, ..stall.clone() };
     let stalls = held(&last);
     timeline.stalls = Some(&stalls);
-    assert_eq!(arrives(&super::tests::text(&timeline).0), 1);
+    assert_eq!(arrives(&written(&timeline).0), 1);
     let stalls = held(&stall);
     timeline.stalls = Some(&stalls);
     let link = |(rank, op, (start, end)): (RankId, OpId, (Time, Time))| Critical {
@@ -475,7 +493,7 @@ fn stalls_and_the_critical_path_have_arrows() {
     };
     let path = [kernel(0, 0), kernel(0, 1), kernel(1, 0), kernel(1, 1)].map(link);
     timeline.critical = &path;
-    let (text, with_path) = super::tests::text(&timeline);
+    let (text, with_path) = written(&timeline);
     let trace = read(&text);
     check(&trace, &with_path);
     assert_eq!(with_path.arrows, summary.arrows + 1, "one where the path changes rank");
@@ -487,7 +505,7 @@ fn stalls_and_the_critical_path_have_arrows() {
     (path[0].end, path[2].end) = (path[1].start, path[3].start);
     timeline.critical = &path;
     timeline.detail = Detail::Phase;
-    let (text, coarse) = super::tests::text(&timeline);
+    let (text, coarse) = written(&timeline);
     let trace = read(&text);
     check(&trace, &coarse);
     let steps: Vec<_> = trace.slices.values().flatten().filter(|slice| slice.3 == "critical").collect();
@@ -502,7 +520,7 @@ fn no_arrow_leaves_from_the_middle_of_merged_ops() {
     let mut timeline = Timeline::new(&world, &record, &ranks, &meta);
     // Of arrows from collectives, how many lead to what begins before the collective's slice is over.
     let midway = |timeline: &Timeline| {
-        let trace = read(&text(timeline).0);
+        let trace = read(&written(timeline).0);
         let slice = |(thread, at): SliceCorner| {
             trace.slices[&thread].iter().rfind(|slice| slice.0 <= at && at < slice.1).unwrap()
         };
@@ -579,9 +597,9 @@ fn folded_rows_say_the_critical_path_and_what_held_passes_up() {
 fn the_tiny_pipeline_is_as_it_was() {
     let (world, record) = sample::pipeline(TINY);
     let (ranks, meta) = (sample::one_per_stage(TINY), sample::meta(&record));
-    let (text, summary) = text(&Timeline::new(&world, &record, &ranks, &meta));
+    let (text, summary) = written(&Timeline::new(&world, &record, &ranks, &meta));
     check(&read(&text), &summary);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/tiny-pipeline.json");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces/tiny-pipeline.json");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(&path, &text).unwrap();
     }

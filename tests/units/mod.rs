@@ -1,0 +1,3 @@
+//! Tests of parts: they stand here, so that no crate is compiled a second time for its tests.
+
+mod read;

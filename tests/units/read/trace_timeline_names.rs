@@ -1,0 +1,68 @@
+use stepsim::core::program::NO_MICRO_BATCH;
+use stepsim::core::program::OpInfo;
+use stepsim::core::program::Phase;
+use stepsim::core::program::StreamKind;
+use stepsim::read::trace::timeline::names::*;
+
+fn info(name: &'static str, phase: Phase, layer: Option<u32>) -> OpInfo {
+    OpInfo { name: name.into(), phase, layer, class: None, flops: 0.0, bytes: 0.0 }
+}
+
+#[test]
+fn names_repeat_in_every_layer_and_micro_batch() {
+    let name = |row, name, phase| op(row, &info(name, phase, Some(3)));
+    assert_eq!(name(StreamKind::Compute, "qkv", Phase::Forward), "qkv");
+    assert_eq!(name(StreamKind::Compute, "qkv", Phase::WeightGrad), "qkv wgrad");
+    assert_eq!(name(StreamKind::Compute, "attention backward", Phase::Backward), "attention backward");
+    assert_eq!(name(StreamKind::Tensor, "all-gather", Phase::Forward), "AG forward");
+    assert_eq!(name(StreamKind::Data, "reduce-scatter gradients", Phase::Backward), "RS gradients");
+    assert_eq!(name(StreamKind::PipelineSend, "send", Phase::Forward), "send forward");
+    assert_eq!(name(StreamKind::Compute, "optimizer step", Phase::Optimizer), "optimizer step");
+    assert_eq!(pass([(Phase::Forward, 3), (Phase::Backward, 1)]), "m3 fwd + m1 bwd");
+    assert_eq!(pass([(Phase::Optimizer, NO_MICRO_BATCH)]), "optimizer");
+    assert_eq!(layer(Some(3), Phase::Recompute), "recomputed layer 3");
+}
+
+#[test]
+fn passes_and_collectives_differ_without_their_digits() {
+    let mut seen = std::collections::BTreeSet::new();
+    let mut count = 0;
+    for phase in Phase::ALL {
+        for (long, _) in COLLECTIVES {
+            let name = op(StreamKind::Tensor, &info(long, phase, Some(7)));
+            seen.insert(name.chars().filter(|c| !c.is_ascii_digit()).collect::<String>());
+            count += 1;
+        }
+    }
+    assert_eq!(seen.len(), count);
+}
+
+/// The hue, in degrees, that Perfetto gives to a name: FNV-1a over its characters without digits, in the doubles of
+/// JavaScript (`ui/src/base/hash.ts`, `ui/src/components/colorizer.ts`).
+fn perfetto_hue(name: &str) -> i64 {
+    let mut hash = 0x811c_9dc5_u32 & 0x0fff_ffff;
+    for character in name.encode_utf16().filter(|c| !(48..58).contains(c)) {
+        let product = 16_777_619.0 * f64::from((hash ^ u32::from(character)) as i32);
+        hash = (product as i64) as u32;
+    }
+    i64::from((hash as i32).unsigned_abs()) % 360
+}
+
+#[test]
+fn passes_have_colours_far_apart_in_perfetto() {
+    let mut hues = Phase::ALL.map(|phase| {
+        let m = if phase == Phase::Optimizer { NO_MICRO_BATCH } else { 17 };
+        perfetto_hue(&pass([(phase, m)]))
+    });
+    assert_eq!(hues, [140, 116, 280, 12, 188, 216]);
+    // Nothing is computed again in a pass of its own beside a pair of passes and a bubble.
+    hues[1] = perfetto_hue(&pass([(Phase::Forward, 17), (Phase::Backward, 3)]));
+    let bubble = perfetto_hue("pipeline bubble");
+    let hues = [hues.as_slice(), &[bubble]].concat();
+    for (i, a) in hues.iter().enumerate() {
+        for b in &hues[..i] {
+            let apart = (a - b).rem_euclid(360).min((b - a).rem_euclid(360));
+            assert!(apart > 20, "{hues:?}");
+        }
+    }
+}
