@@ -75,6 +75,7 @@ impl DevicePrices {
         let taken = if fidelity.interference { chooser.kernel_units() } else { 0 };
         let unaligned = workload.stack().unaligned_on(&device.name);
         let device = DeviceCost::new(device).with_maker(maker(workload.fusion)).with_unaligned(unaligned);
+        let device = if workload.host().is_some() { device } else { device.aligned() };
         let cost = level(fidelity);
         // Devices that talk to others have kernels of communication beside their own: `sustained` was fitted to such.
         let mix = (devices == 1).then(|| KernelMix::of(workload, model, &device, &*cost)).flatten();

@@ -56,6 +56,11 @@ impl DeviceCost {
     pub fn with_unaligned(self, unaligned: Vec<Dtype>) -> DeviceCost {
         DeviceCost { unaligned, ..self }
     }
+    /// The same device under software whose products need no alignment, or nothing is known of it.
+    pub fn aligned(mut self) -> DeviceCost {
+        self.spec.unaligned.clear();
+        self
+    }
     /// The slowest device to be expected among `devices`: all others wait for it.
     pub fn slowest_of(mut self, devices: u64) -> DeviceCost {
         let slower = 1.0 + self.spec.spread * (slowest::deviations(devices) - slowest::deviations(NODE));

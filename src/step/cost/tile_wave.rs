@@ -31,7 +31,9 @@ impl Cost for TileWave {
                 (scan_s(device, kernel, left), 0.0, floor_us(device, kernel))
             }
             KernelShape::Gemm { m, n, k, batch, .. } => {
-                let math = gemm_s(device, kernel, (m, n, k), batch, left) + sums;
+                let math = gemm_s(device, kernel, (m, n, k), batch, left)
+                    / alignment(device, kernel, [m, n, k])
+                    + sums;
                 (math, spec.exposed_memory, floor_us(device, kernel))
             }
             KernelShape::GroupedGemm { groups, m, n, k, .. } => {
@@ -135,6 +137,21 @@ fn on_vectors(device: &DeviceCost, kernel: &Kernel, sizes: [u64; 3]) -> bool {
     kernel.class == KernelClass::AttentionGemm
         && device.unaligned.contains(&kernel.dtype)
         && !sizes.iter().all(aligned)
+}
+
+/// Rate of a 16-bit product over the rate of one whose widths are aligned. Rows of a matrix begin at multiples of its
+/// width, and kernels that load 16 bytes at once need these to be multiples of 8 elements. Tokens are no width: the
+/// rows of a forward pass, the sums of a weight gradient.
+fn alignment(device: &DeviceCost, kernel: &Kernel, [m, n, k]: [u64; 3]) -> f64 {
+    if device.spec.unaligned.is_empty() || kernel.dtype.bytes() != 2.0 {
+        return 1.0;
+    }
+    let widths = match kernel.class.kind() {
+        KernelKind::Gemm(MatmulPass::WeightGrad) => m | n,
+        KernelKind::Gemm(_) => n | k,
+        _ => m | n | k,
+    };
+    device.spec.unaligned.get(&(1 << widths.trailing_zeros().min(3))).copied().unwrap_or(1.0)
 }
 
 /// Waves of `blocks` equal blocks over `units`, of a last, partly filled one only the share `last` beyond its blocks.
