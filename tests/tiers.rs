@@ -9,7 +9,7 @@ use serde_json::json;
 
 use stepsim::core::engine::{self, EngineError, Record};
 use stepsim::core::fold::fold;
-use stepsim::core::ids::{OpId, RankId};
+use stepsim::core::ids::{DeviceId, OpId, RankId};
 use stepsim::core::program::{MemoryClass, MemoryWhen, Phase, StreamKind, Work};
 use stepsim::core::units::Time;
 use stepsim::read::analysis::{cause::Causes, memory, stalls::StallCause};
@@ -577,6 +577,7 @@ fn way() -> impl Strategy<Value = Way> {
                 );
                 if away && flags.4 {
                     settings += " offload.optimizer_on=host";
+                    settings += if flags.0 { " offload.optimizer_on_device_every=2" } else { "" };
                 }
                 Way { layers: 4 * layers, data, pipeline, micro_batches: m * pipeline, sharding, settings }
             },
@@ -591,7 +592,8 @@ proptest! {
     fn every_tier_is_left_as_it_was_found(way in way()) {
         let settings = format!("{} batch.global={}", way.settings, way.data * way.micro_batches);
         let w = workload(way.layers, way.data, &settings).unwrap_or_else(|e| panic!("{e}"));
-        let inputs = inputs(w, machine(way.data * way.pipeline, ""));
+        let cache = "node.memory[1].write_GBps=1 node.memory[1].write_cache_GB=0.002";
+        let inputs = inputs(w, machine(way.data * way.pipeline, cache));
         let plan = planned(&inputs, &Attention(20_000_000, 40_000_000), 1);
         for program in plan.world.programs() {
             let mut levels = std::collections::BTreeMap::new();
@@ -714,6 +716,89 @@ fn the_norm_holds_back_the_update_on_the_host() {
     assert!(first < end / 2 + end / 4, "{first} {end}");
     let (first, end) = begins(passes);
     assert!(first >= end, "{first} {end}");
+}
+
+/// Every second layer streams through the device, the host updates the others beside it.
+#[test]
+fn host_and_device_update_in_turn() {
+    let played = |every: &str| {
+        let optimizer = format!("offload.optimizer={ON_HOST} offload.optimizer_on=host {every}");
+        let one_core = r#"stack.optimizer.host={"cores_per_rank":1}"#;
+        play(workload(4, 1, &format!("{optimizer} {one_core}")).unwrap(), machine(1, ""), &Attention(1, 2))
+    };
+    let (host, turns) = (played(""), played("offload.optimizer_on_device_every=2"));
+    // Master weight and two moments of layers 0 and 2, once each way.
+    let layer = (4 * 256 * 256 + 2 * 256 * 1024 + 2 * 256) as f64;
+    assert_eq!(turns.bytes("prefetch optimizer state"), 2.0 * 12.0 * layer);
+    assert_eq!(turns.bytes("write back optimizer state"), 2.0 * 12.0 * layer);
+    let updates = |run: &Played| run.bytes("optimizer step (host)");
+    assert!((updates(&host) - updates(&turns) - 2.0 * 15.0 * layer).abs() < 4.0, "{}", updates(&turns));
+    assert!(turns.record.step_end < host.record.step_end);
+    assert!(workload(4, 1, "offload.optimizer_on_device_every=0").is_err());
+}
+
+/// What a step writes goes at the link's rate until the cache of writes is full, then at the rate of what is kept; what
+/// is read does not slow down. Devices that share the drive share its cache.
+#[test]
+fn a_cache_of_writes_fills() {
+    let away = r#"offload.activations=[{"fraction":1,"tier":"nvme"}] fidelity.collectives=fluid"#;
+    let times = |cache: &str| {
+        let run = play(workload(6, 1, away).unwrap(), machine(1, cache), &Attention(1000, 1000));
+        let sum = |name: &str| run.lengths(name, None).iter().sum::<u64>();
+        (run.bytes("offload activations") as u64, sum("offload activations"), sum("prefetch activations"))
+    };
+    // 5 GB/s and 1 GB/s: 200 and 1,000 ps a byte.
+    let (bytes, plain, read) = times("");
+    assert_eq!((plain, read), (200 * bytes, 200 * bytes));
+    let cache = |gb: f64| times(&format!("node.memory[1].write_GBps=1 node.memory[1].write_cache_GB={gb}"));
+    assert!(bytes > 4_000_000, "{bytes}");
+    assert_eq!(cache(0.003), (bytes, 3_000_000 * 200 + (bytes - 3_000_000) * 1000, 200 * bytes));
+    assert_eq!(cache(1.0), (bytes, 200 * bytes, 200 * bytes));
+    assert_eq!(times("node.memory[1].write_GBps=1"), (bytes, 1000 * bytes, 200 * bytes));
+    let shared = "node.host.shared_by=2 node.memory[0].shared_by=2 node.memory[1].shared_by=2 \
+                  node.memory[1].write_GBps=1 node.memory[1].write_cache_GB=0.002";
+    let topology = machine(2, shared);
+    assert_eq!(Machine::build(&topology.value).unwrap().write_cache(DeviceId(0), 2), 1_000_000);
+    let mut fast = topology.value.clone();
+    fast.node.as_mut().unwrap().memory[1].write_gbps = None;
+    assert!(Machine::build(&fast).unwrap_err().to_string().contains("write_cache_GB"));
+}
+
+/// Rates by hand of the tiers that docs/how-to/memory-tiers.md lists: picoseconds a byte of the first layer's weights.
+#[test]
+fn tiers_have_the_rates_of_their_links() {
+    let rate = |devices: u64, tier: &str, name: &str, settings: &str| {
+        let weights = format!("offload.weights={tier} fidelity.collectives=fluid");
+        let run = play(workload(2, devices, &weights).unwrap(), machine(devices, settings), &Attention(1, 1));
+        let op = run.ops(name, Some(Phase::Forward))[1];
+        (op.1.0 - op.0.0) as f64 / op.2
+    };
+    let near = |found: f64, by_hand: f64, what: &str| {
+        assert!((found / by_hand - 1.0).abs() < 0.01, "{what}: {found} and by hand {by_hand}");
+    };
+    // An NVMe behind the host crosses its link, one past it (GPUDirect Storage) does not.
+    let nvme = r#"[{"fraction":1,"tier":"nvme"}]"#;
+    let slow = "node.host.link.bandwidth_GBps_per_direction=2";
+    near(rate(1, nvme, "prefetch weights", slow), 500.0, "NVMe behind a host link of 2 GB/s");
+    let direct = format!("{slow} node.memory[1].via=device");
+    near(rate(1, nvme, "prefetch weights", &direct), 200.0, "GPUDirect Storage");
+    // Four devices on one socket of 30 GB/s, or two on each of two.
+    let sockets = |each: u64| {
+        format!(
+            "node.host.shared_by={each} node.memory[0].shared_by={each} node.memory[1].shared_by={each} node.memory[0].link.bandwidth_GBps_per_direction=30"
+        )
+    };
+    near(rate(4, ON_HOST, "prefetch weights", &sockets(4)), 1000.0 / 7.5, "one socket");
+    near(rate(4, ON_HOST, "prefetch weights", &sockets(2)), 1000.0 / 15.0, "two sockets");
+    // A pool of four hosts: a port of 10 GB/s each, and what its own ports take together.
+    let pool = |gbps: u64| {
+        format!(
+            "node.memory[0].shared_by=4 node.memory[0].link.bandwidth_GBps_per_direction={gbps} \
+             node.memory[0].port={{\"bandwidth_GBps_per_direction\":10}}"
+        )
+    };
+    near(rate(4, ON_HOST, "prefetch weights", &pool(80)), 100.0, "a pool with ports enough");
+    near(rate(4, ON_HOST, "prefetch weights", &pool(24)), 1000.0 / 6.0, "a pool with two ports of 12 GB/s");
 }
 
 /// HBM ← host ← NVMe: two copies, and the host holds what is on its way.

@@ -204,6 +204,7 @@ impl Calculon {
             via: Via::Host,
             link: host_link.clone(),
             write_gbps: None,
+            write_cache_gb: None,
             port: None,
         };
         let outer = &sys.networks[if one_network { 0 } else { exe.data_par_net.max(1) as usize }];

@@ -106,8 +106,9 @@ impl<'a> RankLinks<'a> {
                     let pipe = Pipe { bandwidth: pipe.bandwidth / crowd, ..pipe };
                     Ok::<_, CollectiveError>((pipe, at_the_tier))
                 };
-                let ((inward, readers), (outward, writers)) =
-                    (way(CopyDirection::In)?, way(CopyDirection::Out)?);
+                let (inward, readers) = way(CopyDirection::In)?;
+                // As if a cache of writes were full.
+                let (outward, writers) = way(CopyDirection::OutPastCache)?;
                 let alone =
                     machine.update_rate(layout.device(rank), usize::from(tier)).map_err(not_connected)?;
                 let in_place = Pipe { latency: 0.0, bandwidth: alone / readers.max(writers) };
@@ -336,7 +337,7 @@ impl<'a> LinkSharers<'a> {
         let together = (0..own.len()).map(|i| rate(i) / uses[i]).fold(f64::INFINITY, f64::min);
         let end = match direction {
             CopyDirection::In => uses.first(),
-            CopyDirection::Out => uses.last(),
+            CopyDirection::Out | CopyDirection::OutPastCache => uses.last(),
         };
         [if together > 0.0 { alone / together } else { 1.0 }, end.copied().unwrap_or(1.0)]
     }

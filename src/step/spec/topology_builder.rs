@@ -82,6 +82,7 @@ impl Topology {
             via: Via::Host,
             link,
             write_gbps: None,
+            write_cache_gb: None,
             port: None,
         };
         self.with_node(|node| node.memory.push(memory))

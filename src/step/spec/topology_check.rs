@@ -217,6 +217,13 @@ fn check_tier(node: &Node, nodes: u64, i: usize) -> Result<(), SpecError> {
         let hint = "link.duplex full, and link.combined_GBps for what both ways reach together";
         return Err(SpecError::at("write_GBps", problem).hint(hint));
     }
+    if tier.write_cache_gb.is_some() && tier.write_gbps.is_none_or(|write| write >= tier.link.gbps) {
+        return Err(SpecError::at(
+            "write_cache_GB",
+            "a cache of writes is not allowed: writes are as fast without",
+        )
+        .hint("write_GBps: what is written behind it, slower than the link"));
+    }
     let Some(shared_by) = tier.shared_by else {
         return Ok(());
     };

@@ -20,6 +20,7 @@ use crate::spec::topology::{
 use crate::spec::{LoadedSpec, Spec, SpecError, load};
 use stepsim_core::ids::{DeviceId, TierId};
 use stepsim_core::known::number_of;
+use stepsim_core::units::Bytes;
 
 impl Machine {
     /// Loads a machine by name, by path, or from the form of a simple one (`switch:8,100,2`), and builds it.
@@ -73,7 +74,8 @@ impl Builder<'_> {
                 let first = copy_hops.len() as u32;
                 chain.append(device, &hosts, &to_nic, &mut copy_hops);
                 let hops = (first, copy_hops.len() as u32 - first);
-                tier_uses.push(TierPath { tier: chain.tier(device), hops });
+                let (tier, past_cache) = (chain.tier(device), chain.past_cache(device));
+                tier_uses.push(TierPath { tier, hops, past_cache });
             }
             devices.push(DevicePlace {
                 class: class_of[(device / self.per_node) as usize],
@@ -125,7 +127,11 @@ impl Builder<'_> {
     /// The device memories: tier instances 0 to devices − 1. Returns the hop to the first, if they are limited.
     fn device_memory(&mut self) -> LinkHop {
         let (classes, of_node) = self.classes();
-        let tier = |device: &Device| TierClass { name: "hbm".into(), capacity: device.memory() };
+        let tier = |device: &Device| TierClass {
+            name: "hbm".into(),
+            capacity: device.memory(),
+            write_cache: Bytes::default(),
+        };
         self.tiers.extend(classes.iter().map(tier));
         let class_of = |device: u32| of_node[(device / self.per_node) as usize];
         self.tier_class = (0..self.devices()).map(class_of).collect();

@@ -81,7 +81,10 @@ impl<'a> MachineDrawing<'a> {
     }
     /// Adds a tier instance.
     fn tier(&mut self, name: &str, capacity: Bytes) -> TierId {
-        let class = number_of(&mut self.tiers, TierClass { name: name.into(), capacity });
+        let class = number_of(
+            &mut self.tiers,
+            TierClass { name: name.into(), capacity, write_cache: Bytes::default() },
+        );
         self.tier_class.push(class);
         TierId(self.tier_class.len() as u32 - 1)
     }
@@ -111,7 +114,8 @@ impl<'a> MachineDrawing<'a> {
                     return Err(SpecError::at("graph", problem)
                         .hint("nothing passes through a memory: link them otherwise"));
                 }
-                tier_uses.push(TierPath { tier, hops: (start, copy_hops.len() as u32 - start) });
+                let hops = (start, copy_hops.len() as u32 - start);
+                tier_uses.push(TierPath { tier, hops, past_cache: LinkHop::NONE });
             }
         }
         let nodes = devices.iter().map(|d| d.node + 1).max().unwrap_or(1);

@@ -29,6 +29,8 @@ pub enum CopyDirection {
     In,
     /// Away from the device.
     Out,
+    /// The same once the tier's cache of writes is full, if it has one.
+    OutPastCache,
 }
 
 /// A machine.
@@ -63,12 +65,16 @@ pub(super) struct DevicePlace {
 pub(super) struct TierPath {
     pub(super) tier: TierId,
     pub(super) hops: (u32, u32),
+    /// The hop beyond them of what is written once its cache of writes is full.
+    pub(super) past_cache: LinkHop,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TierClass {
     pub(super) name: String,
     pub(super) capacity: Bytes,
+    /// Bytes of a step that it writes at the bandwidth of its link; 0: it has no such cache.
+    pub(super) write_cache: Bytes,
 }
 
 #[derive(Debug)]
@@ -241,6 +247,17 @@ impl Machine {
         let class = &self.tiers[self.tier_class[tier.index()] as usize];
         (&class.name, class.capacity)
     }
+    /// Bytes of a step that a device writes to its tier number `tier` before what the tier keeps up sets the pace: its
+    /// share of the cache of writes; 0 without one.
+    pub fn write_cache(&self, device: DeviceId, tier: usize) -> u64 {
+        let Some(instance) = self.tiers_of(device).nth(tier) else { return 0 };
+        let class = &self.tiers[self.tier_class[instance.index()] as usize];
+        if class.write_cache.0 == 0 {
+            0
+        } else {
+            class.write_cache.0 / self.tier_sharers(device, tier) as u64
+        }
+    }
     /// Number of the tier of that kind among a device's tiers.
     pub fn tier_named(&self, device: DeviceId, name: &str) -> Option<usize> {
         self.tiers_of(device).position(|tier| self.tier(tier).0 == name)
@@ -268,9 +285,11 @@ impl Machine {
         let (start, count) = tier_use.hops;
         let hops = &self.copy_hops[start as usize..(start + count) as usize];
         Ok(match direction {
-            CopyDirection::Out => {
+            CopyDirection::Out | CopyDirection::OutPastCache => {
                 links.extend(self.memory_resource(device));
-                hops.iter().map(|hop| self.cross(*hop, links)).sum()
+                let past = (direction == CopyDirection::OutPastCache).then_some(tier_use.past_cache);
+                let past = past.filter(|hop| *hop != LinkHop::NONE);
+                hops.iter().copied().chain(past).map(|hop| self.cross(hop, links)).sum()
             }
             CopyDirection::In => {
                 let latency = hops.iter().rev().map(|hop| self.cross(hop.back(), links)).sum();

@@ -31,11 +31,17 @@ pub(super) struct Chains {
     ports: Vec<LinkHop>,
     /// Hop of each instance into its memory.
     last: Vec<LinkHop>,
+    /// Hop of each instance from its cache of writes to what it keeps; empty where there is none.
+    past: Vec<LinkHop>,
 }
 
 impl Chains {
     pub fn tier(&self, device: u32) -> TierId {
         TierId(self.first_tier + device / self.shared_by)
+    }
+    /// The hop that its writes cross beyond these, once a cache of writes is full.
+    pub fn past_cache(&self, device: u32) -> LinkHop {
+        self.past.get((device / self.shared_by) as usize).copied().unwrap_or(LinkHop::NONE)
     }
     /// The hops from a device's memory to its instance.
     pub fn append(&self, device: u32, hosts: &Hosts, to_nic: &[LinkHop], hops: &mut Vec<LinkHop>) {
@@ -102,8 +108,12 @@ impl Builder<'_> {
         let shared_by =
             spec.shared_by.unwrap_or(if spec.via == Via::Host { hosts.per_host } else { self.per_node });
         let mut class = LinkClass::of(&spec.link);
-        if let Some(write) = spec.write_gbps {
-            class.capacity[0] = Bandwidth::from_gbps(write);
+        let mut past = None;
+        if let Some(write) = spec.write_gbps.map(Bandwidth::from_gbps) {
+            match spec.write_cache_gb {
+                None => class.capacity[0] = write,
+                Some(_) => past = Some(LinkClass { capacity: [write; 2], combined: None, ..class.instant() }),
+            }
         }
         let port = match (&spec.port, shared_by > per_attachment) {
             (Some(port), _) => Some(LinkClass::of(port)),
@@ -111,9 +121,14 @@ impl Builder<'_> {
             (None, true) => Some(LinkClass { combined: None, half: false, ..class.instant() }),
             (None, false) => None,
         };
-        let (class, port) = (self.net.link_class(class), port.map(|port| self.net.link_class(port)));
+        let class = self.net.link_class(class);
+        let [port, past] = [port, past].map(|class| class.map(|class| self.net.link_class(class)));
         let first_tier = self.tier_class.len() as u32;
-        self.tiers.push(TierClass { name: spec.name.clone(), capacity: Bytes::from_gib(spec.capacity_gib) });
+        self.tiers.push(TierClass {
+            name: spec.name.clone(),
+            capacity: Bytes::from_gib(spec.capacity_gib),
+            write_cache: Bytes((1e9 * spec.write_cache_gb.unwrap_or(0.0)).round() as u64),
+        });
         let tier_class = self.tiers.len() as u32 - 1;
         let hub = self.net.switch_class(&format!("{}-port", spec.name), true, 0.0);
         let instances = self.devices().div_ceil(shared_by);
@@ -124,6 +139,7 @@ impl Builder<'_> {
             per_attachment,
             ports: Vec::new(),
             last: Vec::new(),
+            past: Vec::new(),
         };
         for index in 0..instances {
             let tier = TierId(first_tier + index);
@@ -140,6 +156,10 @@ impl Builder<'_> {
                         chains.ports.push(self.net.link(*attachment, hub, port));
                     }
                 }
+            }
+            if let Some(past) = past {
+                let kept = self.net.switch(hub, instances + index);
+                chains.past.push(self.net.link(memory, kept, past));
             }
         }
         assert!(spec.via != Via::Nic || !to_nic.is_empty());

@@ -235,12 +235,14 @@ fn local_route(
             .map_err(|e| PlanError::Collective(CollectiveError::NotConnected(e.to_string())))?;
         Ok::<_, PlanError>((links, latency))
     };
-    use CopyDirection::{In, Out};
+    use CopyDirection::{In, Out, OutPastCache};
     match group {
         Group::CopyIn(tier) => way(tier, In),
         Group::CopyOut(tier) => way(tier, Out),
-        Group::TierIn(from, to) | Group::TierOut(from, to) => {
-            let ((source, latency), (target, _)) = (way(from, In)?, way(to, Out)?);
+        Group::PastCache(0, tier) => way(tier, OutPastCache),
+        Group::TierIn(from, to) | Group::TierOut(from, to) | Group::PastCache(from, to) => {
+            let towards = if matches!(group, Group::PastCache(..)) { OutPastCache } else { Out };
+            let ((source, latency), (target, _)) = (way(from, In)?, way(to, towards)?);
             let (out, _) = way(from, Out)?;
             let common = out.iter().zip(&target).take_while(|(a, b)| a == b).count();
             Ok(([&source[..source.len() - common], &target[common..]].concat(), latency))

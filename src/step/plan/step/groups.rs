@@ -29,6 +29,8 @@ pub enum Group {
     TierIn(u8, u8),
     /// A copy from one tier to a farther one (one member).
     TierOut(u8, u8),
+    /// A copy to a tier, from device memory (0) or a nearer tier, whose cache of writes is full (one member).
+    PastCache(u8, u8),
     /// The host's update of state on a tier (one member).
     HostUpdate(u8),
 }
@@ -36,8 +38,16 @@ pub enum Group {
 impl Group {
     /// True for a copy or work of the host, for one rank alone.
     pub fn is_local(self) -> bool {
-        use Group::{CopyIn, CopyOut, HostUpdate, TierIn, TierOut};
-        matches!(self, CopyIn(_) | CopyOut(_) | TierIn(..) | TierOut(..) | HostUpdate(_))
+        use Group::{CopyIn, CopyOut, HostUpdate, PastCache, TierIn, TierOut};
+        matches!(self, CopyIn(_) | CopyOut(_) | TierIn(..) | TierOut(..) | PastCache(..) | HostUpdate(_))
+    }
+    /// The same copy where the tier's cache of writes is full.
+    pub fn past_cache(self) -> Option<Group> {
+        match self {
+            Group::CopyOut(tier) => Some(Group::PastCache(0, tier)),
+            Group::TierOut(from, to) => Some(Group::PastCache(from, to)),
+            _ => None,
+        }
     }
     /// The stream that its ops are queued on.
     pub fn stream(self) -> StreamKind {
@@ -51,7 +61,7 @@ impl Group {
             ) => StreamKind::Context,
             Group::Layer(CommGroup::Expert | CommGroup::ExpertTensor) => StreamKind::Expert,
             Group::CopyIn(_) | Group::TierIn(..) => StreamKind::CopyIn,
-            Group::CopyOut(_) | Group::TierOut(..) => StreamKind::CopyOut,
+            Group::CopyOut(_) | Group::TierOut(..) | Group::PastCache(..) => StreamKind::CopyOut,
             Group::HostUpdate(_) => StreamKind::Host,
             _ => StreamKind::Data,
         }
@@ -193,6 +203,7 @@ impl Degrees {
             | Group::CopyOut(_)
             | Group::TierIn(..)
             | Group::TierOut(..)
+            | Group::PastCache(..)
             | Group::HostUpdate(_) => 1,
         }
     }

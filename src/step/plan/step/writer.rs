@@ -40,6 +40,8 @@ pub(super) struct Writer<'a, 'm> {
     infos: FxHashMap<(Group, TransferId, Phase, Option<u32>), u32>,
     /// The step of the run that is being written.
     pub step: u32,
+    /// Bytes that the rank has written in this step to tiers with a cache of writes.
+    pub cached: FxHashMap<u8, u64>,
     pub visits: RankVisits,
     /// By unit: ops after which its gradient is reduced, and is where it lives.
     pub reduced: Vec<Vec<OpId>>,
@@ -70,6 +72,7 @@ impl<'a, 'm> Writer<'a, 'm> {
             first_unit: Vec::new(),
             infos: FxHashMap::default(),
             step: 0,
+            cached: FxHashMap::default(),
             visits: RankVisits::default(),
             reduced: Vec::new(),
             fresh: Vec::new(),
@@ -113,6 +116,7 @@ impl<'a, 'm> Writer<'a, 'm> {
     pub fn begin_step(&mut self) {
         let passes: Vec<u32> = (0..self.units.len() as u32).map(|unit| self.backward_passes(unit)).collect();
         self.visits.begin_step(passes);
+        self.cached.clear();
         self.reduced = vec![Vec::new(); self.units.len()];
     }
 

@@ -99,12 +99,17 @@ impl WorkloadSpec {
             let allowed = "device, where all optimizer state is in device memory";
             p.add("offload.optimizer_on", "\"host\"", allowed, "place offload.optimizer on the host");
         }
-        if self.offload.activations_every_layers == Some(0) {
-            let hint = "leave it out to send all layers' activations";
-            p.add("offload.activations_every_layers", 0, "1 or more", hint);
-        }
-        if self.offload.pinned_buffer_bytes == Some(0) {
-            p.add("offload.pinned_buffer_bytes", 0, "1 or more", "leave it out for no limit");
+        let hints = [
+            (
+                "activations_every_layers",
+                self.offload.activations_every_layers,
+                "send all layers' activations",
+            ),
+            ("optimizer_on_device_every", self.offload.optimizer_on_device_every, "update all on the host"),
+            ("pinned_buffer_bytes", self.offload.pinned_buffer_bytes, "have no limit"),
+        ];
+        for (field, _, hint) in hints.iter().filter(|(_, said, _)| *said == Some(0)) {
+            p.add(format!("offload.{field}"), 0, "1 or more", &format!("leave it out to {hint}"));
         }
     }
 

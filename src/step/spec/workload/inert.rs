@@ -75,7 +75,7 @@ impl Situation<'_> {
 /// Fields, when they act, and what is the case where they do not.
 type InertRule = (&'static [&'static str], fn(&Situation) -> bool, &'static str);
 
-const RULES: [InertRule; 41] = [
+const RULES: [InertRule; 42] = [
     (
         &["parallelism.sequence_parallel", "parallelism.tensor_overlap"],
         |s| s.w.parallelism.tensor > 1,
@@ -220,6 +220,11 @@ const RULES: [InertRule; 41] = [
         ],
         |s| Situation::is_away(&s.w.offload.activations),
         "activations stay on the device",
+    ),
+    (
+        &["offload.optimizer_on_device_every"],
+        |s| s.w.offload.optimizer_on == super::OptimizerPlace::Host,
+        "the host updates nothing",
     ),
     (
         &["offload.prefetch", "offload.pinned_buffer_bytes"],

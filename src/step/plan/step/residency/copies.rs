@@ -132,7 +132,7 @@ impl Writer<'_, '_> {
         Some(op)
     }
 
-    /// One hop.
+    /// One hop. What no longer fits a tier's cache of writes follows behind the rest, at the rate of what it keeps.
     pub(in crate::plan::step) fn copy(
         &mut self,
         b: &mut ProgramBuilder,
@@ -141,7 +141,21 @@ impl Writer<'_, '_> {
         waits: &[OpId],
     ) -> Option<OpId> {
         let what = (cargo.name, cargo.phase, cargo.layer);
-        self.communicate(b, group, Op::SendRecv, cargo.bytes, what, waits, cargo.micro_batch)
+        let past = group.past_cache().filter(|past| self.slot(*past).is_some());
+        let over = past.map_or(0, |past| self.over_cache(past, cargo.bytes));
+        let inside = cargo.bytes - over;
+        let op = self.communicate(b, group, Op::SendRecv, inside, what, waits, cargo.micro_batch);
+        let Some(past) = past.filter(|_| over > 0) else { return op };
+        let waits = op.as_ref().map_or(waits, std::slice::from_ref);
+        self.communicate(b, past, Op::SendRecv, over, what, waits, cargo.micro_batch).or(op)
+    }
+    /// Of `bytes` that are written to a tier, those that its cache has no room for.
+    fn over_cache(&mut self, past: Group, bytes: u64) -> u64 {
+        let Group::PastCache(_, tier) = past else { return 0 };
+        let written = self.cached.entry(tier).or_default();
+        let room = self.setup.shares.write_caches[usize::from(tier)].saturating_sub(*written);
+        *written += bytes;
+        bytes.saturating_sub(room)
     }
     fn pin(&self, b: &mut ProgramBuilder, op: OpId, bytes: u64) {
         if let Some(pinned) = self.setup.pinned {

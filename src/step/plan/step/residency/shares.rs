@@ -33,6 +33,8 @@ pub struct StateShares<'a> {
     update_rates: Vec<f64>,
     /// Bytes a second that a core of the host streams.
     core_rate: f64,
+    /// By tier: bytes of a step that a rank writes to it before its cache of writes is full; 0 without one.
+    pub(in crate::plan::step) write_caches: Vec<u64>,
 }
 
 /// The device that stands for all of its kind.
@@ -56,8 +58,17 @@ impl<'a> StateShares<'a> {
         machine: &Machine,
     ) -> Result<StateShares<'a>, SpecError> {
         let placed = placed(workload, machine)?;
+        let tiers = 0..machine.tier_count(FIRST);
+        let write_caches: Vec<u64> = tiers.map(|tier| machine.write_cache(FIRST, tier)).collect();
+        let mut groups = groups_of(workload, model, &degrees, &placed);
+        let past = groups.iter().filter_map(|group| group.past_cache());
+        let past: Vec<Group> = past
+            .filter(|group| matches!(group, Group::PastCache(_, to) if write_caches[usize::from(*to)] > 0))
+            .collect();
+        groups.extend(past);
         Ok(StateShares {
-            groups: groups_of(workload, model, &degrees, &placed),
+            groups,
+            write_caches,
             workload,
             degrees,
             placed,

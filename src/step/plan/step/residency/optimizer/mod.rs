@@ -3,10 +3,12 @@
 //! A run of several steps begins without moments: the first update takes their memory.
 
 mod in_place;
+mod interleaved;
 mod on_host;
 mod streamed;
 
 pub(super) use in_place::InPlace;
+pub(super) use interleaved::Interleaved;
 pub(super) use on_host::OnHost;
 pub(super) use streamed::StreamedState;
 

@@ -36,26 +36,43 @@ impl Residency for OnHost {
         spread(super::resident_bytes(w), &w.setup.shares.placed.optimizer)
     }
     fn close(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder) {
-        self.rest.begin_updates(w, b);
-        let norm = norm_of_all(w, b);
+        let norm = self.begin_updates(w, b);
         // As gradients are reduced: from the last unit on.
-        for unit in (0..w.units.len()).rev() {
-            let share = w.updated_parameters(unit..unit + 1);
-            if share == 0 {
-                continue;
-            }
-            let mut on_device = share;
-            for away in &w.setup.shares.placed.optimizer {
-                let part = away.of(share);
-                on_device = on_device.saturating_sub(part);
-                self.update(w, b, (unit, part), away, &norm);
-            }
-            self.rest.update(w, b, unit, on_device, &[]);
-        }
+        (0..w.units.len()).rev().for_each(|unit| self.update_unit(w, b, unit, &norm));
     }
 }
 
 impl OnHost {
+    /// All passes are over; returns the ops behind which the host may update.
+    pub(super) fn begin_updates(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder) -> Vec<OpId> {
+        self.rest.begin_updates(w, b);
+        norm_of_all(w, b)
+    }
+    /// The update of a unit where its state lives: on the host, and a share on the device.
+    pub(super) fn update_unit(
+        &mut self,
+        w: &mut Writer<'_, '_>,
+        b: &mut ProgramBuilder,
+        unit: usize,
+        norm: &[OpId],
+    ) {
+        let share = w.updated_parameters(unit..unit + 1);
+        if share == 0 {
+            return;
+        }
+        let mut on_device = share;
+        for away in &w.setup.shares.placed.optimizer {
+            let part = away.of(share);
+            on_device = on_device.saturating_sub(part);
+            self.update(w, b, (unit, part), away, norm);
+        }
+        self.rest.update(w, b, unit, on_device, &[]);
+    }
+    /// The update of a unit on the device, through which its state streams.
+    pub(super) fn stream_unit(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, unit: usize) {
+        let share = w.updated_parameters(unit..unit + 1);
+        self.rest.update(w, b, unit, share, &w.setup.shares.placed.optimizer);
+    }
     /// The update of `share` parameters of a unit on the host that holds their state.
     fn update(
         &mut self,
