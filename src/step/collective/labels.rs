@@ -1,9 +1,9 @@
 //! The paths of a communicator in steps: the sender and the receiver of each message of a pattern.
 
 use super::error::CollectiveError;
-use super::geometry::measure;
 use super::lowering::Lowering;
 use super::pattern::Pattern;
+use super::probe::measure;
 use stepsim_core::ids::{DeviceId, TransferId};
 
 /// A route of a pattern.

@@ -2,10 +2,11 @@
 //! transfers that cross it; for `steps` one path a route.
 
 use super::error::CollectiveError;
-use super::geometry::{GroupLayout, Network};
 use super::latency::Latency;
+use super::network::Network;
 use super::pattern::{Pattern, Route};
 use super::plan::GroupPlan;
+use super::probe::GroupLayout;
 use stepsim_core::ids::ResourceId;
 use stepsim_core::program::{Span, World};
 use stepsim_core::units::Time;
@@ -248,7 +249,8 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
-    use crate::collective::geometry::{DomainWiring, measure};
+    use crate::collective::geometry::DomainWiring;
+    use crate::collective::probe::measure;
     use crate::topology::Machine;
     use stepsim_core::ids::DeviceId;
     use stepsim_core::units::Bandwidth;

@@ -1,7 +1,8 @@
 //! Where a network gives a group less than its members' own ports do: uplinks that are thinner than what hangs below
 //! them, and what messages from node to node get.
 
-use super::geometry::{NeighbourLink, Probe, Uplinks};
+use super::geometry::{NeighbourLink, Uplinks};
+use super::probe::Probe;
 use stepsim_core::ids::DeviceId;
 
 impl Probe<'_> {
