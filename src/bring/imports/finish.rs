@@ -288,6 +288,10 @@ impl WorkloadDraft {
             if micro.is_none() {
                 self.assumed.push(format!("batch.micro_batch = {usual}: the file does not say"));
             }
+            let given = beside.batch.is_some() || self.number("batch.global").is_some();
+            if micro.is_none() && !given && self.variables.get("says_batch") == Some(&true.into()) {
+                self.doubt("batch", Value::Null, "a part of a recipe that says no batch: --batch says it");
+            }
         }
         let micro = self.degree("batch.micro_batch");
         if self.workload.pointer("/batch/global").is_none() {

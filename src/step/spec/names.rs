@@ -22,7 +22,8 @@ const SIZE_WORDS: [&str; 14] = [
 ];
 
 /// Words that make another architecture of a name: Zebra-Llama is no Llama, and Qwen2.5-VL has an encoder beside it.
-const OTHER_KINDS: [&str; 17] = [
+const OTHER_KINDS: [&str; 18] = [
+    "debugmodel",
     "zebra",
     "mamba",
     "gdn",

@@ -19,7 +19,7 @@ pub(super) enum WordPiece {
     Text(String, bool),
     /// A variable; whether it stood in quotes.
     Variable(Variable, bool),
-    /// `$((...))`.
+    /// `$((...))`, `$(expr ...)`.
     Sum(String),
     /// The output of a command: unknown, since nothing is executed.
     Output,
@@ -318,7 +318,10 @@ impl<'a> ShellLexer<'a> {
             return Ok(WordPiece::Sum(self.until(2)));
         }
         if self.chars.next_if_eq(&'(').is_some() {
-            return Ok(echo(&self.until(1)).unwrap_or(WordPiece::Output));
+            let command = self.until(1);
+            let sum =
+                command.trim_start().strip_prefix("expr ").map(|sum| WordPiece::Sum(sum.replace('\\', "")));
+            return Ok(sum.or_else(|| echo(&command)).unwrap_or(WordPiece::Output));
         }
         if self.chars.next_if_eq(&'{').is_some() {
             return Ok(WordPiece::Variable(Variable::of(&self.braces()), quoted));
