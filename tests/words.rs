@@ -1,6 +1,9 @@
 //! The words of the command line: their help, hints for words of other programs, completions, and what the screen shows.
 
+use std::time::Duration;
+
 use crate::command::{Folder, stepsim};
+use stepsim::cli::progress::TerminalProgress;
 
 fn answer(words: &[&str]) -> Result<String, stepsim::cli::Failure> {
     stepsim::cli::answer(&words.iter().map(Into::into).collect::<Vec<_>>())
@@ -262,4 +265,13 @@ fn counts_and_peaks_are_those_of_the_run() {
 fn ranks_in_a_row_are_said_short() {
     let text = stepsim(&format!("inspect {STEP} --rank 3")).ok();
     assert!(text.contains("2–3"), "{text}");
+}
+
+#[test]
+fn a_line_says_how_far_it_is() {
+    let (all, some) = (TerminalProgress::new("layouts"), TerminalProgress::of("rows", 2_000));
+    all.at(15_648);
+    some.at(1_999);
+    assert_eq!(all.line(Duration::from_millis(20_700)), "layouts: 15,648 after 20 s");
+    assert_eq!(some.line(Duration::from_secs(30)), "rows: 1,999 of 2,000 after 30 s");
 }

@@ -33,7 +33,7 @@ pub mod matmul;
 pub mod open;
 mod outputs;
 pub mod plan;
-mod progress;
+pub mod progress;
 pub mod replay;
 pub mod rl;
 pub mod run;

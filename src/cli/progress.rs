@@ -58,7 +58,7 @@ impl TerminalProgress {
         }
     }
     /// How far it is, in words.
-    fn line(&self, elapsed: Duration) -> String {
+    pub fn line(&self, elapsed: Duration) -> String {
         let of = self.bar.length().map_or_else(String::new, |all| format!(" of {}", grouped(all)));
         let (what, done) = (self.bar.message(), grouped(self.bar.position()));
         format!("{what}: {done}{of} after {} s", elapsed.as_secs())
@@ -76,19 +76,5 @@ impl TerminalProgress {
     /// Takes the bar away.
     pub fn done(&self) {
         self.bar.finish_and_clear();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_says_how_far_it_is() {
-        let (all, some) = (TerminalProgress::new("layouts"), TerminalProgress::of("rows", 2_000));
-        all.at(15_648);
-        some.at(1_999);
-        assert_eq!(all.line(Duration::from_millis(20_700)), "layouts: 15,648 after 20 s");
-        assert_eq!(some.line(Duration::from_secs(30)), "rows: 1,999 of 2,000 after 30 s");
     }
 }
