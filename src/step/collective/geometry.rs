@@ -3,7 +3,6 @@
 //! Groups of equal geometry behave alike and share their actions. `formula` and the chooser use these numbers, while
 //! `fluid` and `steps` use every route and are right for uneven groups too.
 
-use super::network::EndDistance;
 use stepsim_core::units::Time;
 
 /// How the devices of a node or pod are wired.
@@ -29,6 +28,14 @@ pub struct TorusAxis {
     pub len: u32,
     /// True if the last is a neighbour of the first.
     pub wraps: bool,
+}
+
+/// How far the two ends of a send lie apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum EndDistance {
+    InNode,
+    BetweenNodes,
+    BetweenSites,
 }
 
 impl TorusAxis {

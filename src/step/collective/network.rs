@@ -1,6 +1,6 @@
 //! The machine as collectives see it.
 
-use super::geometry::{DomainWiring, TorusAxis};
+use super::geometry::{DomainWiring, EndDistance, TorusAxis};
 use crate::spec::topology::Join;
 use crate::topology::{Machine, ScaleUpShape};
 use stepsim_core::ids::{DeviceId, ResourceId};
@@ -99,14 +99,6 @@ impl Network for Machine {
             at
         })
     }
-}
-
-/// How far the two ends of a send lie apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum EndDistance {
-    InNode,
-    BetweenNodes,
-    BetweenSites,
 }
 
 impl EndDistance {

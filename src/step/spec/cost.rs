@@ -94,8 +94,8 @@ defaults! {
         pub attention_fill: f64 = 384.0,
         /// Part of the longest block that the last units run alone, forward.
         pub attention_tail: f64 = 0.5,
-        /// Rate of 16-bit products of which a width is a multiple of so many elements and of no more (1, 2, 4), over the
-        /// rate of aligned ones; counts where the stack launches kernels. Default: not known, and all are as fast.
+        /// Rate of 16-bit products with a width that is a multiple of 1, 2 or 4 elements and of no more, over the rate
+        /// of aligned ones; counts where the stack launches kernels. Default: not known, and all are as fast.
         #[serde(skip_serializing_if = "BTreeMap::is_empty")]
         pub unaligned: BTreeMap<u64, f64>,
         /// Start and ramp of a GEMM, in microseconds.

@@ -258,8 +258,8 @@ pub struct Memory {
     #[serde(default, rename = "write_GBps", skip_serializing_if = "Option::is_none")]
     #[serde(deserialize_with = "number::optional_positive")]
     pub write_gbps: Option<f64>,
-    /// Bytes of a step, in 10⁹, that it writes at the bandwidth of its link before `write_GBps` sets the pace (flash that
-    /// is written one bit a cell first); empty when a step begins.
+    /// Bytes of a step, in 10⁹, that it writes at the bandwidth of its link before `write_GBps` sets the pace (flash
+    /// that is written one bit a cell first); empty when a step begins.
     #[serde(default, rename = "write_cache_GB", skip_serializing_if = "Option::is_none")]
     #[serde(deserialize_with = "number::optional_positive")]
     pub write_cache_gb: Option<f64>,

@@ -250,7 +250,7 @@ outputs! {
 
 impl Outputs {
     /// One flat JSON object: whole numbers as integers, what has no value as null.
-    pub fn to_json(&self) -> serde_json::Map<String, serde_json::Value> {
+    pub fn to_json(self) -> serde_json::Map<String, serde_json::Value> {
         let names = Outputs::FIELDS.iter().map(|field| field.0.to_string());
         names.zip(self.values().map(number)).collect()
     }

@@ -109,7 +109,7 @@ impl WorkloadSpec {
             ("pinned_buffer_bytes", self.offload.pinned_buffer_bytes, "have no limit"),
         ];
         for (field, _, hint) in hints.iter().filter(|(_, said, _)| *said == Some(0)) {
-            p.add(format!("offload.{field}"), 0, "1 or more", &format!("leave it out to {hint}"));
+            p.add(format!("offload.{field}"), 0, "1 or more", format!("leave it out to {hint}"));
         }
     }
 

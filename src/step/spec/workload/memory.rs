@@ -132,8 +132,9 @@ pub struct OffloadSpec {
     pub reuse_across_micro_batches: bool,
     /// Who runs the optimizer step.
     pub optimizer_on: OptimizerPlace,
-    /// With `optimizer_on` host: layers 0, n, 2n ... are updated on the device, through which their state streams, beside
-    /// the host's updates of the others (Deep Optimizer States, Maurya et al., Middleware 2024); default: none.
+    /// With `optimizer_on` host: layers 0, n, 2n ... are updated on the device, through which their state streams,
+    /// beside the host's updates of the others (Deep Optimizer States, Maurya et al., Middleware 2024); default:
+    /// none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optimizer_on_device_every: Option<u64>,
 }

@@ -11,7 +11,7 @@
 //! | weights | `ReplicatedWeights` (or copied in for each visit), `StepwiseWeights` (ZeRO-1/2), `Fsdp`, `Budgets`
 //! (DeepSpeed ZeRO-3) |
 //! | gradients | `ReducedGradients` of `Whole` or `ShardedGradients` ones |
-//! | optimizer state | `InPlace`, `StreamedState` from tiers, `OnHost`, `Interleaved` |
+//! | optimizer state | `InPlace`, `StreamedState` from tiers, `OnHost`, `InterleavedUpdate` |
 //! | activations | `MovedActivations` between the passes (or copied out and in), copied by `SomeLayers` |
 //!
 //! `Policies::of` chooses; a new policy is a file and a line there.
@@ -45,7 +45,7 @@ use super::writer::Writer;
 use crate::spec::workload::OptimizerPlace;
 use activations::MovedActivations;
 use gradients::{ReducedGradients, ShardedGradients, Whole};
-use optimizer::{InPlace, Interleaved, OnHost, StreamedState};
+use optimizer::{InPlace, InterleavedUpdate, OnHost, StreamedState};
 use some_layers::SomeLayers;
 use weights::{Budgets, Fsdp, ReplicatedWeights, StepwiseWeights};
 
@@ -79,7 +79,7 @@ impl Policies {
                 _ if all_here => Box::new(InPlace),
                 OptimizerPlace::Host if !placed.optimizer.is_empty() => {
                     match offload.optimizer_on_device_every {
-                        Some(every) => Box::new(Interleaved::new(every)),
+                        Some(every) => Box::new(InterleavedUpdate::new(every)),
                         None => Box::new(OnHost::default()),
                     }
                 }

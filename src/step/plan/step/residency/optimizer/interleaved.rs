@@ -10,22 +10,22 @@ use crate::plan::step::writer::Writer;
 use stepsim_core::program::ProgramBuilder;
 
 /// State that host and device update in turn.
-pub(in super::super) struct Interleaved {
+pub(in super::super) struct InterleavedUpdate {
     every: u64,
     host: OnHost,
 }
 
-impl Interleaved {
+impl InterleavedUpdate {
     /// The device updates every n-th layer.
-    pub fn new(every: u64) -> Interleaved {
-        Interleaved { every, host: OnHost::default() }
+    pub fn new(every: u64) -> InterleavedUpdate {
+        InterleavedUpdate { every, host: OnHost::default() }
     }
     fn on_device(&self, unit: &Unit) -> bool {
         unit.layer.is_some_and(|layer| u64::from(layer).is_multiple_of(self.every))
     }
 }
 
-impl Residency for Interleaved {
+impl Residency for InterleavedUpdate {
     fn begin(&mut self, units: usize) {
         self.host.begin(units);
     }
@@ -43,7 +43,7 @@ impl Residency for Interleaved {
     }
 }
 
-impl Law for Interleaved {
+impl Law for InterleavedUpdate {
     /// As the host's. What streams through the device takes the link as long, the other way round.
     fn closed_form(&self, given: &PolicyInputs<'_>) -> Result<LinkDemand, CollectiveError> {
         let mut form = self.host.closed_form(given)?;

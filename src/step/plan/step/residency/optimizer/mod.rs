@@ -8,7 +8,7 @@ mod on_host;
 mod streamed;
 
 pub(super) use in_place::InPlace;
-pub(super) use interleaved::Interleaved;
+pub(super) use interleaved::InterleavedUpdate;
 pub(super) use on_host::OnHost;
 pub(super) use streamed::StreamedState;
 
