@@ -5,7 +5,7 @@
 //! pass (`m17 fwd`) and the layer (`layer 3`). A pass has its number first: a narrow slice shows the beginning of its
 //! name.
 //!
-//! Perfetto colours by the name without its digits. The words of [`pass_word`] and [`PAIRED`] are chosen so that its
+//! Perfetto colours by the name without its digits. The words of [`pass_word`] and `PAIRED` are chosen so that its
 //! colours lie far apart; single letters do not (`m F` and `m B` are four degrees apart).
 
 use std::fmt::Write;
