@@ -464,3 +464,10 @@ fn widths_that_are_not_aligned_are_slow() {
     let odd = Kernel::gemm("product", 4096, 8191, 4096, 1, Dtype::Bf16, 2.0);
     assert!(TileWave.time(&odd, &plain).s() < 1.01 * aligned);
 }
+
+#[test]
+fn rates_of_other_widths_than_1_2_or_4_are_refused() {
+    let spec = CostSpec { unaligned: BTreeMap::from([(1, 0.0), (3, 0.5), (4, 0.35)]), ..CostSpec::default() };
+    let problems: Vec<String> = spec.validate("cost").iter().map(|problem| format!("{problem:?}")).collect();
+    assert_eq!(problems.len(), 2, "{problems:?}");
+}

@@ -41,7 +41,8 @@ defaults! {
         /// reaches less by itself keeps its clock. Steps are priced with it.
         pub sustained: f64 = 1.0,
         /// Power of kernels that memory bounds, as a share of the device's limit: a step that holds few products keeps
-        /// its clock (`cost`, `clock.rs`). Default: not known, and all steps run at `sustained`.
+        /// its clock (`cost`, `clock.rs`). Counts in steps on one device; steps of several run at `sustained`, which was
+        /// fitted to such. Default: not known, and all steps run at `sustained`.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub power_beside_products: Option<f64>,
         /// The same as `sustained` by format, where formats draw power differently; default: `sustained`.
@@ -262,6 +263,12 @@ impl CostSpec {
             (&self.sustained_formats, "sustained_formats"),
         ] {
             map.iter().for_each(|(f, v)| p.range(format!("{name}.{}", f.name()), *v, 1e-6, 1.0));
+        }
+        for (elements, rate) in &self.unaligned {
+            p.range(format!("unaligned.{elements}"), *rate, 1e-6, 1.0);
+            if ![1, 2, 4].contains(elements) {
+                p.add("unaligned", elements, "1, 2 or 4 elements", "{\"2\": 0.35}");
+            }
         }
         for (g, a) in &self.attention {
             for (part, value) in [
