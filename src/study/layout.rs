@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use stepsim_step::schedule::{self, ChunkCount};
 use stepsim_step::sharding;
+use stepsim_step::spec::ModelSplit;
 use stepsim_step::spec::model::ModelSpec;
 use stepsim_step::spec::workload::WorkloadSpec;
 use stepsim_step::topology::Machine;
@@ -65,7 +66,8 @@ const LEAST_TOKENS: u64 = 2048;
 const MOST_CHUNKS: u64 = 10;
 
 /// The assumptions about a space without further settings, in words.
-pub const ASSUMED: [&str; 6] = [
+pub const ASSUMED: [&str; 7] = [
+    "only splits that the stack's software has (`stack.splits`)",
     "tensor parallelism stays within a scale-up domain, with sequence parallelism wherever there is any",
     "context parallelism leaves at least 2,048 tokens of a sequence to a rank",
     "schedules 1f1b and interleaved, of 2 to 10 chunks that divide the layers evenly; layers are split as \
@@ -164,12 +166,20 @@ pub fn layouts(
     };
     let tokens = workload.sequence(model);
     let experts = model.moe.as_ref().map_or(1, |moe| moe.experts);
-    let tensor = given.numbers(TENSOR, || divisors(domain, &[devices, model.heads, model.ffn]));
-    let context = given.numbers(CONTEXT, || divisors((tokens / LEAST_TOKENS).max(1), &[devices, tokens]));
-    let pipeline = given.numbers(PIPELINE, || {
-        divisors(model.layers.min(devices), &[devices]).into_iter().map(|stages| stages + front).collect()
+    let most = |split: ModelSplit, ranks: u64| if workload.stack().has(split) { ranks } else { 1 };
+    let tensor = given.numbers(TENSOR, || {
+        divisors(most(ModelSplit::Tensor, domain), &[devices, model.heads, model.ffn])
     });
-    let expert = given.numbers(EXPERT, || divisors(experts.min(devices), &[experts]));
+    let context = given.numbers(CONTEXT, || {
+        divisors(most(ModelSplit::Context, (tokens / LEAST_TOKENS).max(1)), &[devices, tokens])
+    });
+    let pipeline = given.numbers(PIPELINE, || {
+        let stages = divisors(most(ModelSplit::Pipeline, model.layers.min(devices)), &[devices]);
+        stages.into_iter().map(|stages| stages + front).collect()
+    });
+    let expert = given.numbers(EXPERT, || {
+        divisors(most(ModelSplit::Expert, experts.min(devices)), &[experts])
+    });
     let shardings: Vec<&str> = sharding::ALL.iter().filter(|f| f.searched).map(|f| f.name).collect();
     let micro_batch = given.numbers(MICRO_BATCH, || vec![1, 2, 4, 8]);
     let mut all = Vec::new();

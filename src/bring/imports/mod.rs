@@ -212,6 +212,7 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
     }
     let length = workload.pointer("/sequence").or(workload.pointer("/model/sequence"));
     arguments.extend(longest(&table, &arguments, length.unwrap_or(&"the model's".into())));
+    arguments.extend(release(&table, &workload));
     if !open.is_empty() {
         let open = few(open.iter().map(|(_, words)| words.as_str()));
         assumed.push(format!("nothing for what the script leaves to the line that runs it: {open}"));
@@ -227,6 +228,21 @@ fn longest(table: &FormatTable, arguments: &[Argument], sequence: &Value) -> Opt
     let (name, value) = ("sequence".to_string(), sequence.clone());
     let limit = Argument { status: Status::Taken, ..Argument::doubted(Doubt { name, value, why }) };
     (!told).then_some(limit)
+}
+
+/// The software's release, where nothing says which one runs a file and several have stacks.
+fn release(table: &FormatTable, workload: &Value) -> Option<Argument> {
+    let stack = workload.get("stack").filter(|stack| table.workload.get("stack") == Some(stack))?;
+    let others: Vec<Value> = table.releases.iter().map(|other| other.as_str().into()).collect();
+    (!others.is_empty()).then(|| Argument {
+        status: Status::Taken,
+        open: BTreeMap::from([("stack".to_string(), others)]),
+        ..Argument::doubted(Doubt {
+            name: "stack".to_string(),
+            value: stack.clone(),
+            why: "a file does not say which release runs it".to_string(),
+        })
+    })
 }
 
 /// The contents of a further file: one of the same software, or the configuration of DeepSpeed that its arguments
@@ -291,13 +307,17 @@ pub fn machine_of(file: &str) -> Option<String> {
     Some(format!("{devices}x{device}"))
 }
 
-/// A run of software from its model alone and the files beside it.
+/// A run of software from its model alone, whose sequence it takes, and the files beside it.
 ///
 /// # Errors
 /// No such format, or a model that makes no workload.
 pub fn translate_model(format: &str, file: &str, beside: &Beside) -> Result<Import, SpecError> {
     let table = FormatTable::load(format)?;
-    let draft = WorkloadDraft::of(&table);
+    let mut draft = WorkloadDraft::of(&table);
+    draft.workload.as_object_mut().map(|fields| fields.remove("sequence"));
+    for (name, value) in table.usual.clone() {
+        draft.take(&table, name, value);
+    }
     let defaults = draft.defaults();
     let DraftResult { workload, assumed, doubts } = draft.finish(&table, beside, file)?;
     Ok(Import {
@@ -308,6 +328,11 @@ pub fn translate_model(format: &str, file: &str, beside: &Beside) -> Result<Impo
         assumed,
         length: RunLength::default(),
     })
+}
+
+/// The software whose stack this is.
+pub fn software_of(stack: &str) -> Option<&'static str> {
+    FormatTable::all().iter().find(|(_, table)| table.has_stack(stack)).map(|(format, _)| *format)
 }
 
 /// The variables that a script leaves open and that a step hangs on, each with what is asked of it; those that choose

@@ -84,6 +84,15 @@ pub(super) struct FormatTable {
     /// The software's defaults: a piece of a workload.
     #[serde(default)]
     pub workload: Map<String, Value>,
+    /// Other releases of the stack in `workload`: files do not say which one runs them.
+    #[serde(default)]
+    pub releases: Vec<String>,
+    /// Stacks of this software; `*` stands for anything.
+    #[serde(default)]
+    stacks: Vec<String>,
+    /// Arguments that its users give nearly always: those of a run of which only the model is known.
+    #[serde(default)]
+    pub usual: Map<String, Value>,
     /// Quantities that hold where a file does not say them.
     #[serde(default)]
     pub quantities: BTreeMap<String, Value>,
@@ -206,6 +215,9 @@ impl FormatTable {
                 table.follows.entry(mark).or_insert(fields);
             }
             table.short = table.short.or(base.short);
+            if table.releases.is_empty() {
+                table.releases = base.releases;
+            }
             table.lookups.splice(0..0, base.lookups);
             table.bases.extend(base.bases);
             table.bases.push(name);
@@ -219,6 +231,11 @@ impl FormatTable {
             FORMATS.iter().filter_map(|(name, _)| Some((*name, FormatTable::load(name).ok()?))).collect()
         });
         &TABLES
+    }
+
+    /// True if a stack is of this software.
+    pub fn has_stack(&self, name: &str) -> bool {
+        self.stacks.iter().any(|pattern| fits(pattern, name))
     }
 
     /// The meaning of an argument: by its whole name, then without its sections; names with `*` last, the longest

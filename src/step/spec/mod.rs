@@ -75,7 +75,7 @@ pub use readers::{Readers, register};
 pub use recipe::Recipe;
 pub use reliability::Reliability;
 pub use rules::RulesSpec;
-pub use stack::StackSpec;
+pub use stack::{ModelSplit, StackSpec};
 pub use topology::Topology;
 pub use variations::Variations;
 pub use workload::{Dtype, WorkloadSpec};

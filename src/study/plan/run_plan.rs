@@ -104,11 +104,10 @@ impl RunPlan {
             let words = format!("{} = {}", argument.name, plain(&argument.value));
             match argument.status {
                 Status::Taken => {
-                    self.put(
-                        &argument.fields.join(", "),
-                        argument.value.clone(),
-                        ValueOrigin::stated(&words),
-                    );
+                    if !argument.fields.is_empty() || argument.why.is_empty() {
+                        let origin = ValueOrigin::stated(&words);
+                        self.put(&argument.fields.join(", "), argument.value.clone(), origin);
+                    }
                     self.unsettled(argument, &words);
                 }
                 Status::Matters => self.not_understood.push(format!("{words} ({})", argument.why)),
@@ -156,7 +155,8 @@ impl RunPlan {
         let settled = leaf_paths(path, &value);
         self.not_understood
             .retain(|word| !settled.iter().any(|path| word.contains(&format!("{path} by --set"))));
-        self.fields.retain(|field| field.path != path);
+        let inside = format!("{path}.");
+        self.fields.retain(|field| field.path != path && !field.path.starts_with(&inside));
         let told = format!("{path} = {} ({option})", plain(&value));
         self.put(path, value.clone(), ValueOrigin::stated(told));
         leaves(path, &value, &mut self.stated);
@@ -339,7 +339,8 @@ impl RunPlan {
     /// The classes as text.
     pub fn text(&self) -> String {
         let mut text = format!("{}\n", self.name);
-        for ((class, lines), (_, from)) in self.classes().into_iter().zip(CLASSES) {
+        let told = self.classes().into_iter().zip(CLASSES).filter(|((_, lines), _)| !lines.is_empty());
+        for ((class, lines), (_, from)) in told {
             let apart = if matches!(from, ValueClass::Stated | ValueClass::Software) { "; " } else { LINE };
             text += &format!("  {class:<16} {}\n", lines.join(apart));
         }

@@ -8,7 +8,7 @@ use super::run_plan::{LayoutSource, RunPlan};
 use stepsim_bring::describe::{ValueClass, ValueOrigin, model_named, of_another_size};
 use stepsim_bring::hugging_face::model_of;
 use stepsim_bring::imports::{
-    Beside, FORMATS, FileKind, Invocation, first_keys, goes_with, machine_of, recognise,
+    Beside, FORMATS, FileKind, Invocation, first_keys, goes_with, machine_of, recognise, software_of,
 };
 use stepsim_bring::{USUAL_BATCH, import, import_model};
 use stepsim_core::ids::DeviceId;
@@ -155,7 +155,7 @@ impl Request {
             [] => {
                 let name = model.as_ref().map_or("model", |(name, _)| name.as_str());
                 beside.usual_batch = Some(USUAL_BATCH);
-                (name.to_string(), import_model(usual_software(&site), name, &beside)?)
+                (name.to_string(), import_model(self.software(&site), name, &beside)?)
             }
             [(format, file, text), more @ ..] => {
                 if let Some((other, next, _)) = more.iter().find(|(other, ..)| !goes_with(format, other)) {
@@ -180,6 +180,14 @@ impl Request {
         plan.take(made);
         self.over(&mut plan)?;
         Ok(plan)
+    }
+
+    /// The software of a model alone: the stated stack's, or what most runs on such devices use.
+    fn software(&self, site: &Site) -> &'static str {
+        let set = self.sets.iter().find_map(|set| set.strip_prefix("stack="));
+        let vendor = site.machine().device(DeviceId(0)).vendor.as_deref();
+        let usual = if vendor == Some("Google") { "maxtext" } else { "megatron-bridge" };
+        self.stack.as_deref().or(set).and_then(software_of).unwrap_or(usual)
     }
 
     /// The remedy where a file says too little.
@@ -314,8 +322,3 @@ fn unknown(word: &str) -> SpecError {
     })
 }
 
-/// The software that most runs on such devices use.
-fn usual_software(site: &Site) -> &'static str {
-    let device = site.machine().device(DeviceId(0));
-    if device.vendor.as_deref() == Some("Google") { "maxtext" } else { "megatron-bridge" }
-}

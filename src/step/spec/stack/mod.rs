@@ -71,6 +71,23 @@ pub struct StackSpec {
     /// The host's work to launch kernels; absent: none, and kernels start as soon as the device may.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<HostSpec>,
+    /// How it splits a model beside data parallelism: a search of layouts proposes no other split; absent: in every way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub splits: Option<Vec<ModelSplit>>,
+}
+
+/// A way to split a model over devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ModelSplit {
+    /// Matrices of a layer.
+    Tensor,
+    /// Tokens of a sequence.
+    Context,
+    /// Layers.
+    Pipeline,
+    /// Experts of a layer.
+    Expert,
 }
 
 /// Device memory that a framework uses beside tensors, and the lifetime of gradients.
@@ -146,6 +163,10 @@ impl CopySpec {
 }
 
 impl StackSpec {
+    /// True if the software can split a model so.
+    pub fn has(&self, split: ModelSplit) -> bool {
+        self.splits.as_ref().is_none_or(|splits| splits.contains(&split))
+    }
     /// Formats whose batched products of attention leave a device's matrix units where heads are not aligned.
     pub fn unaligned_on(&self, device: &str) -> Vec<Dtype> {
         let on_device = self.unaligned.iter().filter(|unaligned| unaligned.holds_on(device));
