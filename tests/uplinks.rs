@@ -135,6 +135,9 @@ pub fn check_messages(name: &str, machine: &Machine) {
     let pairs: Vec<[u32; 2]> = all.iter().zip(next).map(|(a, b)| [*a, *b]).collect();
     let far = pairs.iter().filter(|[a, b]| node(*a) != node(*b)).chain(&pairs[..1]);
     let apart: Vec<&[u32; 2]> = far.filter(|[a, b]| a != b).collect();
+    if apart.is_empty() {
+        return;
+    }
     let took = |fidelity, devices: &[u32], op: Op, bytes: u64| {
         let mut trial = Trial::new(machine, fidelity, Chooser::best());
         trial.group(machine, devices, op, bytes);

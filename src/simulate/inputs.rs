@@ -10,6 +10,7 @@ use super::{Head, InputName, MachinePrices, OwnPrices};
 use stepsim_core::ids::DeviceId;
 use stepsim_read::analysis::reading::Reading;
 use stepsim_step::collective::{Algorithm, Chooser, DeviceTuning, Fidelity, Lowering, OwnTimes};
+use stepsim_step::cost::DeviceCost;
 use stepsim_step::model::flops::NarrowFlops;
 use stepsim_step::plan::step::{Plan, PlanError, StepSeries, Templates, plan_on};
 
@@ -219,6 +220,21 @@ impl Inputs {
             .into_iter()
             .chain(of_machine.into_iter().chain(self.hidden_latencies()).map(whole))
             .collect()
+    }
+    /// A limit of what a step on one device says of several: it keeps the clock that was measured of one device alone,
+    /// steps of several are priced as published ones (docs/evidence/one-gpu.md). `None` where both prices are the same.
+    pub fn of_one_device_alone(&self) -> Option<String> {
+        let cost = DeviceCost::new(self.machine.device(DeviceId(0))).spec;
+        let known = self.machine.devices() == 1 && cost.power_beside_products.is_some();
+        let slower = |share: f64| 100.0 * (1.0 / share - 1.0);
+        known.then(|| {
+            format!(
+                "one device alone keeps its clock (measured); kernels of several are priced as in published steps, up \
+                 to {:.0} % slower (products {:.0}): that difference is no loss of scaling",
+                slower(cost.sustained_memory.min(cost.sustained)),
+                slower(cost.sustained),
+            )
+        })
     }
     /// Latencies of the network that settings change and that do not show: NCCL's steps between nodes, as measured,
     /// take longer ways.

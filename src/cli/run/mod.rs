@@ -226,6 +226,9 @@ fn tell(args: &Args, inputs: &Inputs, mut report: Report) -> Result<(), Failure>
     write_report(args.report.as_deref(), &report)?;
     if !args.is_quiet() {
         note_without_effect(&report.run.without_effect);
+        if let Some(limit) = inputs.of_one_device_alone() {
+            eprintln!("note: {limit}");
+        }
         print(&report, Some(inputs), args)?;
     }
     Ok(())
