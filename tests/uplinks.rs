@@ -111,6 +111,12 @@ fn no_collective_is_faster_than_its_longest_message() {
         ("dgx-a100", "nodes=2 node.scale_up.switch.link.bandwidth_GBps_per_direction=2"),
         // In the switch of a node nothing splits.
         ("h100-superpod", "nodes=1 fabric.clos.pxn=false fabric.clos.ecmp={\"static\":{\"sub_flows\":4}}"),
+        // Without PXN other rails of the node beside are reached over the spine, too.
+        (
+            "h100-superpod",
+            "nodes=4 fabric.clos.pxn=false fabric.clos.tiers=[{\"name\":\"leaf\",\"latency_us\":0.5,\"serves\":2,\
+             \"oversubscription\":8},{\"name\":\"spine\",\"latency_us\":0.5}]",
+        ),
     ];
     for (name, sets) in machines {
         let all: Vec<String> = sets.split(' ').map(str::to_string).collect();

@@ -167,9 +167,8 @@ pub fn layouts(
     let tokens = workload.sequence(model);
     let experts = model.moe.as_ref().map_or(1, |moe| moe.experts);
     let most = |split: ModelSplit, ranks: u64| if workload.stack().has(split) { ranks } else { 1 };
-    let tensor = given.numbers(TENSOR, || {
-        divisors(most(ModelSplit::Tensor, domain), &[devices, model.heads, model.ffn])
-    });
+    let tensor = given
+        .numbers(TENSOR, || divisors(most(ModelSplit::Tensor, domain), &[devices, model.heads, model.ffn]));
     let context = given.numbers(CONTEXT, || {
         divisors(most(ModelSplit::Context, (tokens / LEAST_TOKENS).max(1)), &[devices, tokens])
     });
@@ -177,9 +176,8 @@ pub fn layouts(
         let stages = divisors(most(ModelSplit::Pipeline, model.layers.min(devices)), &[devices]);
         stages.into_iter().map(|stages| stages + front).collect()
     });
-    let expert = given.numbers(EXPERT, || {
-        divisors(most(ModelSplit::Expert, experts.min(devices)), &[experts])
-    });
+    let expert =
+        given.numbers(EXPERT, || divisors(most(ModelSplit::Expert, experts.min(devices)), &[experts]));
     let shardings: Vec<&str> = sharding::ALL.iter().filter(|f| f.searched).map(|f| f.name).collect();
     let micro_batch = given.numbers(MICRO_BATCH, || vec![1, 2, 4, 8]);
     let mut all = Vec::new();

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::algorithm::Algorithm;
 use super::choice::{AlgorithmChoice, Why};
 use super::geometry::Geometry;
-use super::registry::{ALGORITHMS, algorithm};
+use super::registry::{ALGORITHMS, algorithm, offered};
 use super::sites::ThreeLevel;
 use super::table::MeasuredTable;
 use super::tuning::DeviceTuning;
@@ -185,8 +185,8 @@ fn best(t: &Transfer, g: &Geometry) -> Option<AlgorithmChoice> {
     if ThreeLevel.supports(t.op, g).is_ok() {
         return Some(AlgorithmChoice::theory(&ThreeLevel, t, g, None));
     }
-    let can = ALGORITHMS.iter().filter(|a| a.supports(t.op, g).is_ok());
-    can.map(|a| AlgorithmChoice::theory(*a, t, g, None)).min_by(|a, b| a.expected_s.total_cmp(&b.expected_s))
+    let priced = offered(t.op, g).map(|a| AlgorithmChoice::theory(a, t, g, None));
+    priced.min_by(|a, b| a.expected_s.total_cmp(&b.expected_s))
 }
 
 /// True if a rule covers this transfer on such a group.

@@ -96,6 +96,8 @@ pub struct Uplinks {
     pub within: NeighbourLink,
     /// Between counterparts below two of them, while all members below one send: one member's share.
     pub across: NeighbourLink,
+    /// True if the way to another rail of a node below the same switches crosses them too (rails without PXN).
+    pub rails_cross: bool,
 }
 
 /// A group as an algorithm sees it.
@@ -233,6 +235,16 @@ impl Geometry {
     pub(super) fn border(&self) -> Option<(u32, NeighbourLink)> {
         let sites = self.sites.map(|sites| (self.size / sites.count, sites.across));
         sites.or(self.uplinks.map(|uplinks| (uplinks.members, uplinks.across)))
+    }
+    /// The members that one of them reaches across the border of its part, and the way there.
+    pub(super) fn across_border(&self) -> Option<(f64, NeighbourLink)> {
+        let (of, across) = self.border()?;
+        let beyond = f64::from(self.size - of);
+        let cross = self.sites.is_none() && self.uplinks.is_some_and(|uplinks| uplinks.rails_cross);
+        let on_rail = f64::from(self.per_node) / f64::from(self.ports.max(1));
+        let beside = f64::from(of / self.per_node.max(1)) - 1.0;
+        let within = if cross { beside * (f64::from(self.per_node) - on_rail) } else { 0.0 };
+        Some((beyond + within, across))
     }
     /// Each member to its counterpart on the next node, round the nodes: of each part only one node sends across its
     /// border.

@@ -64,9 +64,10 @@ pub(super) fn measure(
     let one_way = one_way.unwrap_or(intra);
     let mut inter = across.unwrap_or(intra);
     let of_site = site_size(net, &devices);
+    let hops = nodes > 1 && in_first > 1 && probe.hops(&devices, in_first)?;
     let uplinks = match across {
         Some(within) if per_node > 0 && of_site == n as usize => {
-            probe.uplinks(&devices, per_node as usize, within)?
+            probe.uplinks(&devices, per_node as usize, within, hops)?
         }
         _ => None,
     };
@@ -74,7 +75,6 @@ pub(super) fn measure(
         inter.rate = inter.rate.min(uplinks.across.rate);
     }
     let alone = if nodes > 1 { probe.alone(&devices)? } else { intra };
-    let hops = nodes > 1 && in_first > 1 && probe.hops(&devices, in_first)?;
     let sites = if of_site < n as usize {
         // All members of the first site send to their counterparts on the next.
         let pairs = (0..of_site).map(|i| (devices[i], devices[(i + of_site) % n as usize]));

@@ -2,6 +2,8 @@
 
 use super::Op;
 use super::algorithm::Algorithm;
+use super::geometry::Geometry;
+use super::rail::Rail;
 
 /// All algorithms, in the order in which ties between closed forms are broken.
 pub static ALGORITHMS: &[&dyn Algorithm] = &[
@@ -24,6 +26,14 @@ pub static ALGORITHMS: &[&dyn Algorithm] = &[
     &super::broadcast::Binomial,
     &super::broadcast::ChainBroadcast,
 ];
+
+/// What a library chooses from: all that the group can run. Where other rails are reached over the network the library
+/// has no PXN, and hops inside a node are for who asks for them.
+pub(super) fn offered(op: Op, g: &Geometry) -> impl Iterator<Item = &'static dyn Algorithm> {
+    let without_pxn = g.uplinks.is_some_and(|uplinks| uplinks.rails_cross);
+    let can = ALGORITHMS.iter().copied().filter(move |a| a.supports(op, g).is_ok());
+    can.filter(move |a| !(without_pxn && a.name() == Rail.name()))
+}
 
 /// The algorithm of a name or alias; underscores count as hyphens, and an op at its end (`ring-all-reduce`) says
 /// nothing new.

@@ -35,6 +35,7 @@ use stepsim_core::units::Time;
 use super::algorithm::Algorithm;
 use super::choice::{AlgorithmChoice, Why};
 use super::geometry::{DomainWiring, Geometry};
+use super::registry::offered;
 use super::{Op, Transfer, algorithm};
 
 /// The protocols among LL, LL128 and Simple.
@@ -411,11 +412,7 @@ impl TunerEstimate {
 /// The algorithm of the best closed form.
 fn fastest(t: &Transfer, g: &Geometry) -> Option<&'static dyn Algorithm> {
     let time = |a: &&dyn Algorithm| a.closed_form(t, g, a.chunks(t, g));
-    super::ALGORITHMS
-        .iter()
-        .copied()
-        .filter(|a| a.supports(t.op, g).is_ok() && a.name() != "nvls")
-        .min_by(|a, b| time(a).total_cmp(&time(b)))
+    offered(t.op, g).filter(|a| a.name() != "nvls").min_by(|a, b| time(a).total_cmp(&time(b)))
 }
 
 /// Steps within and between nodes that follow one another.

@@ -25,12 +25,14 @@ impl Probe<'_> {
         Ok(first.is_some() && self.path.first().copied() == first)
     }
     /// The uplinks that leave members the least of what `within` gives them; nothing where none does. A part of the
-    /// group is what lies between two routes from node to node that climb as high as any.
+    /// group is what lies between two routes from node to node that climb as high as any; members hop to their rail
+    /// inside the node, or reach other rails over the network.
     pub fn uplinks(
         &mut self,
         devices: &[DeviceId],
         per_node: usize,
         within: NeighbourLink,
+        hops: bool,
     ) -> Result<Option<Uplinks>, String> {
         let nodes = devices.len() / per_node;
         let mut climbs = Vec::with_capacity(nodes);
@@ -61,7 +63,12 @@ impl Probe<'_> {
             let to = |i: usize| devices[(i + members) % devices.len()];
             let across = self.both_ways((from..from + members).map(|i| (devices[i], to(i))))?;
             if across.rate < least.map_or(within.rate, |l| l.across.rate) {
-                least = Some(Uplinks { members: members as u32, within, across });
+                let rails_cross = !hops && per_node > 1 && members > per_node && {
+                    self.path.clear();
+                    self.net.route(devices[from], devices[from + per_node + 1], &mut self.path)?;
+                    self.path.len() >= height
+                };
+                least = Some(Uplinks { members: members as u32, within, across, rails_cross });
             }
         }
         Ok(least)

@@ -321,4 +321,3 @@ fn unknown(word: &str) -> SpecError {
         None => "give the path of its config.json; `stepsim list models` shows what is shipped".to_string(),
     })
 }
-
