@@ -20,7 +20,9 @@ use super::{KernelClass, mlp};
 use crate::moe::{MoeExchange, Travel, payload_bytes};
 use crate::spec::model::MoeSpec;
 use crate::spec::recipe::CastRole;
-use crate::spec::workload::{DispatcherKind, Dtype, ExpertOverlap, Fp8Gemm, RecomputeModule, RowFormat};
+use crate::spec::workload::{
+    DispatcherKind, Dtype, ExpertOverlap, Fp8Gemm, KernelFusion, RecomputeModule, RowFormat,
+};
 
 /// An expert's number (PyTorch's integers).
 const INDEX_BYTES: f64 = 8.0;
@@ -289,12 +291,41 @@ impl<'a> RoutedExperts<'a> {
         self.grouped(b, products!("expert up"), self.token, up);
         b.save("expert activation input", rows * up as f64 * s.saved_activation(), MOE, false);
         let with_activation = [RecomputeModule::Activation, RecomputeModule::Moe];
+        self.clamp(b, up, &with_activation);
         let names = ["activation", "activation backward"];
         mlp::activation(b, names, self.rows * self.width, m.gated_mlp, &with_activation);
         b.save_input("expert down input", rows * self.width as f64 * element, &with_activation, &[]);
         self.grouped(b, products!("expert down"), self.width, self.token);
+        self.add_biases(b);
         self.pad(b, ["unpad rows", "pad rows backward"]);
         // Rows are weighed at the activation, so nothing of the combine is kept.
+    }
+    /// Both halves of what the first product with biases makes, clamped by kernels of their own and joined again
+    /// (Megatron-Core, fusions/fused_bias_geglu.py); backward two comparisons, their product and a choice for the half
+    /// that has two bounds, one of each for the other, and the join.
+    fn clamp(&self, b: &mut LayerBuilder, up: u64, modules: &[RecomputeModule]) {
+        let s = b.shard;
+        if !self.biases || s.fusion == KernelFusion::Compiled {
+            return;
+        }
+        let elements = self.rows * up;
+        b.save("clamped activation input", elements as f64 * s.act(), modules, false);
+        let pass = |name, times| vec![s.pass(KernelClass::Other, name, elements, times)];
+        b.push(Block::of(pass("clamp", 4.0), pass("clamp backward", 7.5), modules));
+    }
+    /// Biases of the second product. Megatron-Core weighs them in fp32, sums expert by expert, joins and casts
+    /// (transformer/moe/experts.py, `_apply_bias`): 28 bytes an element of 16 bits, 40 backward with both sums of the
+    /// product's gradients. A compiler adds them on the way.
+    fn add_biases(&self, b: &mut LayerBuilder) {
+        let [forward, backward] =
+            if b.shard.fusion == KernelFusion::Compiled { [2.0, 1.0] } else { [14.0, 20.0] };
+        let elements = self.rows * self.token;
+        let pass = |name, times| vec![b.shard.pass(KernelClass::Other, name, elements, times)];
+        if self.biases {
+            let (forward, backward) =
+                (pass("expert biases", forward), pass("expert biases backward", backward));
+            self.push(b, forward, backward);
+        }
     }
     /// A copy into, or out of, rows that are padded for a narrow format: dispatchers that lay out the rows of a rank
     /// pad them there.

@@ -99,3 +99,22 @@ fn adapters_in_fp32_cast_what_goes_in_and_out() {
     assert_eq!(around(Some(Dtype::Fp32), &[]), (2.0 * 6.0 + 16.0 + 6.0) * elements);
     assert_eq!(around(Some(Dtype::Fp32), &[FusedPart::Adapters]), 0.0);
 }
+
+/// Bytes of 16-bit elements that the experts of gpt-oss move beside their products, by Megatron's source.
+#[test]
+fn biases_of_experts_run_by_themselves_unless_compiled() {
+    let m = model("gpt-oss-120b");
+    let of = |fusion| LayerPlan::transformer(&m, &Shard { fusion, ..Shard::whole(&m) });
+    let (megatron, compiled) = (of(KernelFusion::Full), of(KernelFusion::Compiled));
+    let elements = 4096.0 * 4.0 * 2880.0;
+    assert_eq!(bytes(&megatron.forward, "expert biases"), 28.0 * elements);
+    assert_eq!(bytes(&megatron.backward, "expert biases"), 40.0 * elements);
+    assert_eq!(bytes(&compiled.forward, "expert biases"), 4.0 * elements);
+    assert_eq!(bytes(&megatron.forward, "clamp"), 8.0 * 2.0 * elements);
+    assert_eq!(bytes(&megatron.backward, "clamp"), 15.0 * 2.0 * elements);
+    assert!(kernels(&compiled.backward, "clamp").is_empty());
+    assert!(
+        kernels(&LayerPlan::transformer(&model("mixtral-8x7b"), &Shard::default()).forward, "expert b")
+            .is_empty()
+    );
+}

@@ -30,7 +30,7 @@ defaults! {
         /// Width to which tokens are projected before they travel to experts; default: they travel whole.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub latent: Option<u64>,
-        /// True if experts' matrices have biases (gpt-oss).
+        /// True if experts' matrices have biases and their activation clamps its input (gpt-oss).
         #[serde(default, skip_serializing_if = "is_default")]
         pub expert_biases: bool,
         /// Layers at the start that keep a dense MLP.
