@@ -103,3 +103,19 @@ fn files_are_opened_where_files_are_the_subject() {
     found.retain(|path| !may.iter().any(|place| path.starts_with(place)));
     assert_eq!(found, [""; 0]);
 }
+
+/// A crate that is not built for tests has none: they would never be compiled, and nothing would say so.
+#[test]
+fn a_crate_without_a_test_build_has_no_unit_tests() {
+    let manifest = |krate: &Path| fs::read_to_string(krate.join("Cargo.toml")).unwrap_or_default();
+    let untested = |krate: &PathBuf| manifest(krate).contains("\ntest = false\n");
+    let crates: Vec<PathBuf> =
+        fs::read_dir(src()).unwrap().map(|entry| entry.unwrap().path()).filter(untested).collect();
+    assert!(crates.len() >= 8, "{crates:?}");
+    let tests = |path: &PathBuf| {
+        let source = without_comments(&fs::read_to_string(path).unwrap());
+        source.contains("#[cfg(test)]") || source.contains("#[test]")
+    };
+    let found: Vec<PathBuf> = crates.iter().flat_map(|krate| files(krate)).filter(tests).collect();
+    assert_eq!(found, [""; 0].map(PathBuf::from), "their place is tests/units");
+}

@@ -59,32 +59,3 @@ impl<T: Copy + Ord> Intervals<T> {
         Intervals(out)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn some() -> impl Strategy<Value = Vec<(i64, i64)>> {
-        prop::collection::vec((0_i64..60, 0_i64..9).prop_map(|(from, length)| (from, from + length)), 0..12)
-    }
-
-    /// Every nanosecond on its own.
-    fn points(list: &[(i64, i64)]) -> [bool; 80] {
-        std::array::from_fn(|t| list.iter().any(|(from, to)| (*from..*to).contains(&(t as i64))))
-    }
-
-    proptest! {
-        #[test]
-        fn sets_of_time_are_those_of_their_points(a in some(), b in some()) {
-            let (pa, pb) = (points(&a), points(&b));
-            let (a, b) = (Intervals::union(a), Intervals::union(b));
-            prop_assert_eq!(points(&a.0), pa);
-            let both: [bool; 80] = std::array::from_fn(|t| pa[t] && pb[t]);
-            prop_assert_eq!(points(&a.meet(&b).0), both);
-            let none: [bool; 80] = std::array::from_fn(|t| !pa[t] && (5..70).contains(&t));
-            prop_assert_eq!(points(&a.gaps((5, 70)).0), none);
-            prop_assert_eq!(a.length(), pa.iter().filter(|p| **p).count() as i64);
-        }
-    }
-}

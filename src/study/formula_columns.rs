@@ -11,12 +11,12 @@ use stepsim_simulate::{Inputs, SimulationError};
 /// Column: the formula's step, in seconds.
 const STEP: &str = "formula.step_time_s";
 /// Column: the formula's step less the row's, in percent of the latter.
-pub(super) const OFF: &str = "formula.off_percent";
+pub const OFF: &str = "formula.off_percent";
 /// Column: the term that is farthest from the closed form's.
-pub(super) const FARTHEST: &str = "formula.farthest";
+pub const FARTHEST: &str = "formula.farthest";
 
 /// Column: a term of the formula less the closed form's, in percent of the closed form's step.
-pub(super) fn term_column(key: &str) -> String {
+pub fn term_column(key: &str) -> String {
     format!("formula.{key}_percent")
 }
 

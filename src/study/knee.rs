@@ -117,7 +117,7 @@ impl KneeField {
     }
 
     /// A value between two, unless they are next to each other.
-    fn between(&self, low: f64, high: f64, precision: f64) -> Option<f64> {
+    pub fn between(&self, low: f64, high: f64, precision: f64) -> Option<f64> {
         if !self.listed.is_empty() {
             let inner: Vec<f64> = self.listed.iter().copied().filter(|x| low < *x && *x < high).collect();
             return inner.get(inner.len() / 2).copied();
@@ -185,7 +185,7 @@ fn condition(text: &str, best_s: f64) -> Result<RowCondition, SpecError> {
 }
 
 /// The text with `1%` as a hundredth and `1.02x` as 1.02 times the best step.
-fn units(text: &str, best_s: f64) -> String {
+pub fn units(text: &str, best_s: f64) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some(at) = rest.find(|c: char| c.is_ascii_digit()) {
@@ -444,46 +444,4 @@ fn border(
         KneeBorder::Everywhere | KneeBorder::Nowhere => (None, None),
     };
     Ok(Knee { across: None, border, value, not_enough, best_s, closed_form: None, played })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn units_of_a_condition_are_numbers() {
-        for (text, now) in [
-            ("stall<1%", "stall<0.01"),
-            ("step < 1.02x", "step < 2.04"),
-            ("step<1.5x and stall<2 %", "step<3 and stall<2 %"),
-            ("(mfu>50%) or stages.0.x < 3", "(mfu>0.5) or stages.0.x < 3"),
-            ("a1 % 2 == 0", "a1 % 2 == 0"),
-            ("10 % 3 == 1", "10 % 3 == 1"),
-            ("step<700", "step<700"),
-        ] {
-            assert_eq!(units(text, 2.0), now, "{text}");
-        }
-        for (wrong, part) in [("mfuu>0.5", "no `mfuu`"), ("stall <", "a value is missing")] {
-            let error = KneeCondition::parse(wrong).unwrap_err().to_string();
-            assert!(error.contains(part), "{wrong}: {error}");
-        }
-    }
-
-    #[test]
-    fn halving_ends_at_neighbours() {
-        let field = |whole| KneeField { path: "a".into(), from: 1.0, to: 1000.0, whole, listed: Vec::new() };
-        for (whole, border) in [(true, 7.0), (true, 2.0), (true, 999.0), (false, 33.3), (false, 1.001)] {
-            let (field, mut low, mut high, mut plays) = (field(whole), 1.0, 1000.0, 0);
-            while let Some(middle) = field.between(low, high, 0.001) {
-                if middle >= border {
-                    high = middle
-                } else {
-                    low = middle
-                }
-                plays += 1;
-            }
-            assert!(high >= border && low < border && plays <= 15, "{border}: {low} {high} {plays}");
-            assert!(if whole { high == border } else { high / border < 1.002 }, "{border}: {high}");
-        }
-    }
 }

@@ -16,7 +16,8 @@ const SEQUENCE_PARALLEL: &str = "parallelism.sequence_parallel";
 const CONTEXT: &str = "parallelism.context.size";
 const PIPELINE: &str = "parallelism.pipeline.size";
 const SCHEDULE: &str = "parallelism.pipeline.schedule";
-const CHUNKS: &str = "parallelism.pipeline.chunks";
+/// The field of chunks a pipeline rank.
+pub const CHUNKS: &str = "parallelism.pipeline.chunks";
 const EXPERT: &str = "parallelism.expert";
 const DATA: &str = "parallelism.data";
 const SHARDING: &str = "parallelism.sharding";
@@ -249,7 +250,7 @@ fn sequence_parallel(tensor: u64, given: &FixedValues) -> Vec<bool> {
 }
 
 /// Schedules with their chunks for a pipeline of `ranks`.
-fn orders(layers: u64, ranks: u64, given: &FixedValues) -> Vec<(String, u64)> {
+pub fn orders(layers: u64, ranks: u64, given: &FixedValues) -> Vec<(String, u64)> {
     let listed = given.values.get(SCHEDULE);
     let usual = if ranks == 1 { vec!["1f1b"] } else { vec!["1f1b", "interleaved"] };
     let names = listed.map_or(usual, |list| list.iter().filter_map(Value::as_str).collect());
@@ -269,21 +270,4 @@ fn orders(layers: u64, ranks: u64, given: &FixedValues) -> Vec<(String, u64)> {
         orders.extend(chunks.into_iter().map(|v| (schedule.name().to_string(), v)));
     }
     orders
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn uneven_layers_have_no_chunks_and_one_stage_no_order() {
-        let none = FixedValues::default();
-        assert_eq!(orders(80, 1, &none), [("1f1b".to_string(), 1)]);
-        let of = |ranks| orders(80, ranks, &none).into_iter().map(|o| o.1).collect::<Vec<_>>();
-        assert_eq!(of(4), [1, 2, 4, 5, 10]);
-        assert_eq!(of(32), [1]);
-        let mut given = FixedValues::default();
-        assert!(given.take(CHUNKS, &[3.into()]) && !given.take("batch.global", &[8.into()]));
-        assert_eq!(orders(80, 4, &given).last(), Some(&("interleaved-1f1b".to_string(), 3)));
-    }
 }

@@ -117,7 +117,7 @@ fn tried(workload: &WorkloadSpec, model: &ModelSpec) -> Vec<(&'static str, Vec<V
 
 /// Layers of each stage where the last, with the head of the model, or the first, with its embedding, has fewer than
 /// the others.
-fn splits(layers: u64, stages: u64) -> Vec<Value> {
+pub fn splits(layers: u64, stages: u64) -> Vec<Value> {
     if stages < 2 {
         return Vec::new();
     }
@@ -134,21 +134,4 @@ fn splits(layers: u64, stages: u64) -> Vec<Value> {
         Some(json!(split))
     };
     [(0, 1), (0, 2), (1, 0), (1, 1), (1, 2)].into_iter().filter_map(split).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ends_have_fewer_layers_and_none_is_lost() {
-        assert_eq!(splits(80, 1), [] as [Value; 0]);
-        assert_eq!(splits(8, 2), [json!([5, 3]), json!([6, 2])]);
-        assert_eq!(splits(12, 4)[..2], [json!([3, 4, 3, 2]), json!([3, 4, 4, 1])]);
-        assert_eq!(splits(4, 4), [] as [Value; 0], "no stage is empty");
-        for split in splits(80, 16) {
-            let layers = split.as_array().unwrap().iter().filter_map(Value::as_u64);
-            assert_eq!(layers.sum::<u64>(), 80, "{split}");
-        }
-    }
 }

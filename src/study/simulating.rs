@@ -16,7 +16,7 @@ pub struct Simulating {
 
 impl Simulating {
     /// Of these layouts, in closed form and simulated; `None` of none.
-    pub(super) fn of(both: &[[Measures; 2]], objective: Objective) -> Option<Simulating> {
+    pub fn of(both: &[[Measures; 2]], objective: Objective) -> Option<Simulating> {
         let scores = |which: usize| both.iter().map(move |both| both[which].score(objective));
         let by_form = scores(0).zip(scores(1)).min_by(|a, b| a.0.total_cmp(&b.0))?;
         let best = scores(1).fold(f64::INFINITY, f64::min);
@@ -37,28 +37,5 @@ impl Simulating {
             "simulated steps are {least:+.1} to {most:+.1} % ({mean:+.1} on the mean) longer than the closed form, \
              which alone {choice}"
         )
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_choice_by_the_closed_form_costs_what_its_layout_is_slower() {
-        let step = |seconds: f64| Measures {
-            seconds,
-            memory_bytes: 1.0,
-            tokens: 1.0,
-            devices: 1.0,
-            price_usd_per_h: 0.0,
-            power_w: 0.0,
-        };
-        let both = [[10.0, 12.0], [11.0, 11.0], [20.0, 21.0]].map(|both| both.map(step));
-        let found = Simulating::of(&both, Objective::Time).expect("three layouts");
-        assert_eq!((found.longer[0], found.longer[2]), (0.0, 12.0 / 10.0 - 1.0));
-        assert_eq!(found.choice_costs, 12.0 / 11.0 - 1.0);
-        assert!(found.sentence().ends_with("a layout that is 9.09 % worse"), "{}", found.sentence());
-        assert_eq!(Simulating::of(&[], Objective::Time), None);
     }
 }

@@ -9,21 +9,21 @@
 //! devices, batch or model cannot be had.
 
 mod book;
-mod columns;
+pub mod columns;
 mod description;
 mod encoders;
 mod field_columns;
-mod layout;
+pub mod layout;
 mod machine;
 mod measurements;
-mod model;
-mod network;
+pub mod model;
+pub mod network;
 mod origin;
 mod relief;
-mod shape;
+pub mod shape;
 mod shapes;
-mod size;
-mod stages;
+pub mod size;
+pub mod stages;
 mod tables;
 mod workload;
 

@@ -163,6 +163,3 @@ pub fn name_of(file: &str) -> String {
         _ => stem,
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -79,7 +79,7 @@ impl WorkloadDraft {
 }
 
 /// The values of `[0]*3+[1]*58`.
-fn sum_of_lists(text: &str) -> Option<Vec<u64>> {
+pub fn sum_of_lists(text: &str) -> Option<Vec<u64>> {
     let bare: String = text.chars().filter(|c| !" ()'\"".contains(*c)).collect();
     let mut values = Vec::new();
     for part in bare.split('+') {
@@ -93,25 +93,10 @@ fn sum_of_lists(text: &str) -> Option<Vec<u64>> {
 }
 
 /// How many zeros stand first, and every how many there is a one from then on.
-fn regular(list: &[u64]) -> Option<(u64, u64)> {
+pub fn regular(list: &[u64]) -> Option<(u64, u64)> {
     let first = list.iter().position(|n| *n == 1)?;
     let every = list[first + 1..].iter().position(|n| *n == 1).map_or(1, |n| n + 1);
     let expected = |at: usize| u64::from(at >= first && (at - first).is_multiple_of(every));
     let is_so = list.iter().enumerate().all(|(at, n)| *n == expected(at));
     is_so.then_some((first as u64, every as u64))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{regular, sum_of_lists};
-
-    #[test]
-    fn lists_of_layers_with_experts_are_read() {
-        let of = |text| sum_of_lists(text).as_deref().and_then(regular);
-        assert_eq!(of("[0]*3+[1]*58"), Some((3, 1)));
-        assert_eq!(of("'([0] * 1 + [1] * 26)'"), Some((1, 1)));
-        assert_eq!(of("[0,1]*24"), Some((1, 2)));
-        assert_eq!(of("[1]*1+[0]*5"), None, "experts in the first layer alone");
-        assert_eq!(of("every second"), None);
-    }
 }

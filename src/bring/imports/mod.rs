@@ -12,19 +12,19 @@
 //! * A name that the table does not know is reported as unknown; nothing is dropped in silence.
 
 mod adapters;
-mod budget;
+pub mod budget;
 mod draft;
 mod finish;
 mod fused;
-mod invocation;
-mod layers;
-mod named;
+pub mod invocation;
+pub mod layers;
+pub mod named;
 mod recognise;
 mod recompute;
 mod stages;
-mod syntax;
-mod table;
-pub(crate) mod vocabulary;
+pub mod syntax;
+pub mod table;
+pub mod vocabulary;
 
 use std::collections::BTreeMap;
 
@@ -543,6 +543,3 @@ fn says_nothing(value: &Value) -> bool {
 fn object<'a>(value: &'a mut Value, key: &str) -> Option<&'a mut Map<String, Value>> {
     value.as_object_mut()?.entry(key).or_insert_with(|| Value::Object(Map::new())).as_object_mut()
 }
-
-#[cfg(test)]
-mod tests;

@@ -44,7 +44,7 @@ pub const FORMATS: [(&str, &str); 23] = [
 /// The table of a format. Files: `workloads/imports/NAME.json`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct FormatTable {
+pub struct FormatTable {
     /// Its subject, one sentence.
     pub description: String,
     /// Where the arguments are documented.
@@ -98,7 +98,7 @@ pub(super) struct FormatTable {
     pub quantities: BTreeMap<String, Value>,
     /// Where samples may be shorter than the sequence.
     #[serde(default)]
-    pub short: Option<Short>,
+    pub(super) short: Option<Short>,
     /// The defaults of a model's parts, where a file has such a part.
     #[serde(default)]
     pub parts: Map<String, Value>,
@@ -106,7 +106,7 @@ pub(super) struct FormatTable {
     arguments: BTreeMap<String, Written>,
     /// Values of a quantity → fields: `$model_name $model_flavor` → a shipped model.
     #[serde(default)]
-    pub lookups: Vec<JointRule>,
+    pub(super) lookups: Vec<JointRule>,
 }
 
 /// Samples of their own lengths: the sequence is the longest, unless a file has one of these words, or one of them at
@@ -150,7 +150,7 @@ impl Written {
 /// The meaning of an argument.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct ArgumentRule {
+pub struct ArgumentRule {
     /// The field, or quantity with `$`, that takes its value.
     to: Option<String>,
     /// Its value is multiplied by this first.
@@ -294,31 +294,6 @@ impl FormatTable {
         let key = self.arguments.get_key_value(&name).map(|(key, _)| key);
         let key = key.or_else(|| self.arguments.keys().find(last))?;
         self.arguments.get(key).map(Written::rule)
-    }
-
-    /// Every field that the table names, with a value that it may get (for tests).
-    #[cfg(test)]
-    pub fn fields(&self) -> Vec<(String, Option<Value>)> {
-        let mut fields = Vec::new();
-        let mut add =
-            |map: &Map<String, Value>| fields.extend(map.iter().map(|(k, v)| (k.clone(), Some(v.clone()))));
-        let lookups = self.lookups.iter().flat_map(|l| l.values.values());
-        lookups.chain(self.follows.values()).for_each(&mut add);
-        let mut to = Vec::new();
-        for written in self.arguments.values() {
-            match written {
-                Written::Path(path) => to.push((path.clone(), None)),
-                Written::Rule(rule) => {
-                    let each: Vec<Value> = rule.each.values().flatten().cloned().collect();
-                    let sample = (!each.is_empty()).then(|| each.into());
-                    to.extend(rule.to.clone().map(|path| (path, sample)));
-                    rule.on.iter().chain(&rule.off).chain(rule.values.values()).for_each(&mut add);
-                }
-            }
-        }
-        fields.extend(to);
-        fields.retain(|(path, _)| !path.starts_with('$'));
-        fields
     }
 }
 

@@ -18,7 +18,7 @@
 //! * Bytes of a communication op are taken when its rank arrives, which is before its recorded start (the arrival of
 //!   the last member).
 
-mod agenda;
+pub mod agenda;
 mod ahead;
 mod code;
 mod comms;
@@ -30,7 +30,7 @@ mod filling;
 mod interference;
 mod kernels;
 mod memory;
-mod moving;
+pub mod moving;
 mod part;
 mod ranks;
 mod record;

@@ -12,7 +12,7 @@ use crate::units::Time;
 
 /// Transits in the order of their ends.
 #[derive(Default)]
-pub(super) struct Moving {
+pub struct Moving {
     /// By transit: its end, and the number of the change that gave it that end.
     queue: PriorityQueue<u32, Reverse<(Time, u64)>, FxBuildHasher>,
 }
@@ -37,31 +37,5 @@ impl Moving {
     /// Gives a transit an end, or another one.
     pub fn set(&mut self, transit: u32, end: Time, change: u64) {
         self.queue.push(transit, Reverse((end, change)));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use std::collections::BTreeMap;
-
-    proptest! {
-        /// Against a sorted list: set, set again, and take the first.
-        #[test]
-        fn the_first_comes_first(steps in prop::collection::vec((0u32..40, 0u64..50, any::<bool>()), 0..300)) {
-            let (mut moving, mut list) = (Moving::default(), BTreeMap::new());
-            for (change, (transit, end, takes)) in (1..).zip(steps) {
-                if takes {
-                    let first = list.iter().min_by_key(|(_, key)| **key).map(|(t, key)| (*t, *key));
-                    prop_assert_eq!(moving.first(), first.map(|(_, (end, _))| Time(end)));
-                    prop_assert_eq!(moving.pop(), first.map(|(transit, (_, change))| (transit, change)));
-                    first.map(|(transit, _)| list.remove(&transit));
-                } else {
-                    moving.set(transit, Time(end), change);
-                    list.insert(transit, (end, change));
-                }
-            }
-        }
     }
 }

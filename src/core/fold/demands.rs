@@ -5,7 +5,7 @@ use crate::program::World;
 
 /// The demands of a world's programs on its tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Demands {
+pub struct Demands {
     /// By program and slot: whether an op uses it; slots behind the last one used are not listed.
     pub used: Vec<Vec<bool>>,
     /// By resource: whether kernels feel it as their memory.
@@ -15,6 +15,7 @@ pub(super) struct Demands {
 }
 
 impl Demands {
+    /// The demands of all programs of a world.
     pub fn of(world: &World) -> Demands {
         Demands {
             used: world.programs.iter().map(|p| p.facts.copy_of(|| p.used_slots())).collect(),

@@ -102,14 +102,14 @@
 //! assert_eq!(folded.source(RankId(2)), folded.source(RankId(0)));
 //! ```
 
-mod bundles;
+pub mod bundles;
 mod classes;
-mod demands;
-mod folds;
+pub mod demands;
+pub mod folds;
 mod incidence;
 mod memory;
 mod merged;
-mod partition;
+pub mod partition;
 mod quotient;
 mod transfers;
 mod ways;

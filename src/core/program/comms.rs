@@ -42,11 +42,11 @@ impl Comms {
         CommIter { entry: self.entry.iter(), entries: &self.entries }
     }
     /// The entries as written: some stand for several communicators, and some for none.
-    pub(crate) fn entries(&self) -> &[Comm] {
+    pub fn entries(&self) -> &[Comm] {
         &self.entries
     }
     /// By communicator: which of the entries it is.
-    pub(crate) fn entry(&self) -> &[u32] {
+    pub fn entry(&self) -> &[u32] {
         &self.entry
     }
     /// Makes room for `more` further communicators.
@@ -59,17 +59,11 @@ impl Comms {
         self.entries.push(comm);
     }
     /// Adds one that is what another one is.
-    pub(super) fn push_twin(&mut self, of: usize) {
+    pub fn push_twin(&mut self, of: usize) {
         self.entry.push(self.entry[of]);
     }
-    /// Puts one in the place of another.
-    #[cfg(test)]
-    pub(crate) fn set(&mut self, i: usize, comm: Comm) {
-        self.entry[i] = self.entries.len() as u32;
-        self.entries.push(comm);
-    }
     /// Gives communicators other profiles; twins that get the same one stay twins.
-    pub(super) fn set_profiles(&mut self, profiles: impl Iterator<Item = (usize, u32)>) {
+    pub fn set_profiles(&mut self, profiles: impl Iterator<Item = (usize, u32)>) {
         let mut made: FxHashMap<(u32, u32), u32> = FxHashMap::default();
         for (i, profile) in profiles {
             let entry = self.entry[i];
@@ -80,7 +74,7 @@ impl Comms {
         }
     }
     /// Adds the communicators of another world, each entry changed for this one.
-    pub(super) fn extend(&mut self, other: &Comms, change: impl Fn(&Comm) -> Comm) {
+    pub fn extend(&mut self, other: &Comms, change: impl Fn(&Comm) -> Comm) {
         let first = self.entries.len() as u32;
         self.entry.extend(other.entry.iter().map(|entry| first + entry));
         self.entries.extend(other.entries.iter().map(change));
@@ -127,29 +121,5 @@ impl FromIterator<Comm> for Comms {
     fn from_iter<I: IntoIterator<Item = Comm>>(all: I) -> Comms {
         let entries = Vec::from_iter(all);
         Comms { entry: (0..entries.len() as u32).collect(), entries }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn twins_are_written_once_and_change_together_or_apart() {
-        let comm = |profile| Comm { needed: 1, profile, members: Span::default(), paths: Span::default() };
-        let mut comms = Comms::default();
-        [0, 1].map(comm).into_iter().for_each(|comm| comms.push(comm));
-        [0, 1, 0].into_iter().for_each(|of| comms.push_twin(of));
-        assert_eq!((comms.len(), comms.entries().len()), (5, 2));
-        let profiles = |comms: &Comms| comms.iter().map(|comm| comm.profile).collect::<Vec<_>>();
-        assert_eq!(profiles(&comms), [0, 1, 0, 1, 0]);
-        comms.set_profiles([(0, 7), (2, 7), (3, 8)].into_iter());
-        assert_eq!(profiles(&comms), [7, 1, 7, 8, 0]);
-        assert_eq!(comms.entry()[0], comms.entry()[2]);
-        comms.set(2, comm(9));
-        assert_eq!(profiles(&comms), [7, 1, 9, 8, 0]);
-        let mut both = Comms::from_iter([comm(3)]);
-        both.extend(&comms, |of| Comm { profile: of.profile + 1, ..*of });
-        assert_eq!(profiles(&both), [3, 8, 2, 10, 9, 1]);
     }
 }

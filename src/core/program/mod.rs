@@ -24,14 +24,14 @@
 mod action;
 mod bandwidth;
 mod build;
-mod comms;
+pub mod comms;
 mod edit;
 mod facts;
 mod flow;
 mod ops;
 mod period;
 mod rounds;
-mod span;
+pub mod span;
 mod validate;
 mod world;
 

@@ -170,6 +170,14 @@ impl<'a> ClosedForm<'a> {
         })
     }
 
+    /// Seconds of one micro-batch on a pipeline rank in one direction of its order: forward, gradients of inputs, of
+    /// weights.
+    pub fn passes(&self, rank: usize) -> [f64; 3] {
+        let sum = &self.form.ranks[rank].sum;
+        let directions = f64::from(self.form.parts.order.placement.directions());
+        [sum.forward, sum.input_grad, sum.weight_grad].map(|pass| pass.total() / directions)
+    }
+
     /// Seconds of the step with `global` sequences: the last walk alone, where the terms take one each.
     ///
     /// # Errors

@@ -40,23 +40,20 @@ mod estimate;
 mod floor;
 mod form;
 mod known;
-mod least;
+pub mod least;
 mod links;
 pub mod local_sgd;
 mod memory;
 mod own_passes;
-mod pass_time;
+pub mod pass_time;
 mod passes;
 mod pipeline;
 mod quantities;
-mod queues;
+pub mod queues;
 mod residency;
 pub mod roofline;
 mod rules;
 mod terms;
-
-#[cfg(test)]
-mod tests;
 pub mod training;
 mod unit_passes;
 mod unlike;

@@ -123,24 +123,3 @@ impl AddAssign for UnitTime {
         self.weight_casts += other.weight_casts;
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pass_twice_is_twice_each_part_of_it() {
-        let once = PassTime {
-            compute: 1.0,
-            tensor: 2.0,
-            context: 3.0,
-            expert: 4.0,
-            host: 5.0,
-            least: Least::default(),
-        };
-        let mut sum = once;
-        sum += once;
-        assert_eq!(once.times(2.0), sum);
-        assert_eq!(sum.total(), 30.0);
-    }
-}

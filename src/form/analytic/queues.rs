@@ -17,9 +17,13 @@ pub enum Queue {
     Input,
     /// The same of the backward pass of two at once.
     Other,
+    /// Kernels.
     Compute,
+    /// Messages of tensor parallelism.
     Tensor,
+    /// Of context parallelism.
     Context,
+    /// Of expert parallelism.
     Expert,
     /// The host, which launches.
     Host,
@@ -131,7 +135,9 @@ impl Passage {
 /// An op of a pass.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PassOp {
+    /// Kernel or message.
     pub work: PassWork,
+    /// How long it takes.
     pub seconds: f64,
     /// How long its launch holds the host, and until it may start behind that: none where nothing is launched.
     pub launch: Option<[f64; 2]>,
@@ -140,8 +146,11 @@ pub struct PassOp {
 /// The work of an op.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PassWork {
+    /// A kernel.
     Kernel,
+    /// A message.
     Message {
+        /// The stream that sends it.
         queue: Queue,
         /// So many kernels run before anything waits for it.
         hidden: u32,
@@ -238,56 +247,4 @@ pub fn period(ops: &[PassOp], on: &[Queue]) -> f64 {
     };
     let first = pass();
     pass() - first
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn kernel(seconds: f64) -> PassOp {
-        PassOp { work: PassWork::Kernel, seconds, launch: None }
-    }
-    fn message(queue: Queue, seconds: f64, hidden: u32) -> PassOp {
-        PassOp {
-            work: PassWork::Message { queue, hidden, exchange: false, read: None },
-            seconds,
-            launch: None,
-        }
-    }
-
-    /// t pieces of a product with the shifts of a ring: k + (t − 1)·max(c, k), whichever is longer.
-    #[test]
-    fn a_ring_beside_its_product_follows_the_law() {
-        for (c, k) in [(1.0, 3.0), (3.0, 1.0), (2.0, 2.0)] {
-            let t = 8;
-            let shifts = (1..t).map(|i| message(Queue::Tensor, c, i));
-            let gathered: Vec<PassOp> = shifts.chain((0..t).map(|_| kernel(k))).collect();
-            let times = passage(&gathered).after(&[0.0; QUEUES]);
-            assert_eq!(times[Queue::Compute as usize], k + f64::from(t - 1) * c.max(k));
-        }
-    }
-
-    /// A matrix says of every start what the ops themselves say, also of many passes in a row.
-    #[test]
-    fn a_matrix_is_its_pass() {
-        let ops = [
-            message(Queue::Tensor, 2.0, 0),
-            kernel(1.0),
-            message(Queue::Context, 4.0, 2),
-            kernel(3.0),
-            message(Queue::Tensor, 1.5, 1),
-            kernel(0.5),
-            kernel(1.0),
-            message(Queue::Expert, 0.25, 0),
-        ];
-        let starts: QueueTimes = [3.0, 0.0, 1.0, 7.0, 2.0, 9.0, 0.0, f64::NEG_INFINITY];
-        let mut streams = starts;
-        let mut chain = PassProgress::new(Some(starts[0]));
-        for n in 1..6 {
-            ops.iter().for_each(|op| chain.run(op, &mut streams));
-            let mut want = streams;
-            want[0] = chain.output().expect("an output");
-            assert_eq!(passage(&ops).times(n).after(&starts), want, "{n} passes");
-        }
-    }
 }

@@ -7,7 +7,7 @@ use stepsim_core::units::{PS_PER_S, Time};
 const SMALL: f64 = 0.005;
 
 /// Collects differences in whole picoseconds.
-pub(crate) struct Differences {
+pub struct Differences {
     closed_form: Time,
     own: Vec<Difference>,
     effects: Vec<Difference>,
@@ -15,16 +15,11 @@ pub(crate) struct Differences {
 
 impl Differences {
     /// Of a step that takes `closed_form` in closed form.
-    pub(crate) fn new(closed_form: Time) -> Differences {
+    pub fn new(closed_form: Time) -> Differences {
         Differences { closed_form, own: Vec::new(), effects: Vec::new() }
     }
     /// Adds one: an error of the form's own where it claims what was switched, else an effect.
-    pub(crate) fn add(
-        &mut self,
-        claimed: bool,
-        (name, switch): (&'static str, &'static str),
-        picoseconds: i64,
-    ) {
+    pub fn add(&mut self, claimed: bool, (name, switch): (&'static str, &'static str), picoseconds: i64) {
         let seconds = picoseconds as f64 / PS_PER_S;
         let difference =
             Difference { name, switch, picoseconds, seconds, percent: 100.0 * self.fraction(picoseconds) };
@@ -35,7 +30,7 @@ impl Differences {
     }
 
     /// The comparison with a simulated step; time that is not yet explained joins the rest.
-    pub(crate) fn finish(self, what: String, rank: String, simulated: Time, terms: Vec<Term>) -> Comparison {
+    pub fn finish(self, what: String, rank: String, simulated: Time, terms: Vec<Term>) -> Comparison {
         let seconds = |ps: i64| ps as f64 / PS_PER_S;
         let sum = gap(simulated, self.closed_form);
         let of = |list: &[Difference]| list.iter().map(|d| d.picoseconds).sum::<i64>();
@@ -86,26 +81,4 @@ fn pairs<'a>(all: impl Iterator<Item = &'a Difference>, small: f64) -> Vec<Pair>
 /// Simulation minus closed form.
 pub(crate) fn gap(simulated: Time, closed_form: Time) -> i64 {
     simulated.0 as i64 - closed_form.0 as i64
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Three classes add up to the gap; what is left over is the rest; two errors that hide one another are a pair.
-    #[test]
-    fn classes_add_up_and_pairs_are_seen() {
-        let second = PS_PER_S as i64;
-        let mut all = Differences::new(Time::from_s(100.0));
-        all.add(true, ("prefetch", ""), -80 * second);
-        all.add(true, ("depth", ""), 65 * second);
-        all.add(true, ("tails", ""), 8 * second);
-        all.add(false, ("contention", ""), 4 * second);
-        let found = all.finish(String::new(), String::new(), Time::from_s(98.0), Vec::new());
-        assert_eq!((found.own_error.fraction, found.own_error.gross_fraction), (-0.07, 1.53));
-        assert_eq!((found.rest.seconds, found.rest.fraction, found.sum_s), (1.0, 0.01, -2.0));
-        let names: Vec<_> = found.pairs.iter().map(|pair| pair.names).collect();
-        assert_eq!(names, [["prefetch", "depth"]]);
-        assert_eq!(found.pairs[0].sum_s, -15.0);
-    }
 }

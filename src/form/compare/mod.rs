@@ -16,7 +16,7 @@
 
 pub mod among;
 mod difference;
-mod differences;
+pub mod differences;
 mod estimators;
 pub mod formula;
 mod page;

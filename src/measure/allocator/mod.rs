@@ -21,7 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-const MIB: u64 = 1 << 20;
+/// 2²⁰ bytes.
+pub const MIB: u64 = 1 << 20;
 
 /// All sizes are multiples of it.
 const BLOCK: u64 = 512;
@@ -37,8 +38,10 @@ const OWN_SEGMENT: u64 = 10 * MIB;
 /// A block that is in use: where it lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockPlace {
-    segment: usize,
-    at: u64,
+    /// Its segment.
+    pub segment: usize,
+    /// Bytes from the segment's begin.
+    pub at: u64,
 }
 
 /// Memory in use and reserved.
@@ -59,19 +62,23 @@ pub struct ReservedLevel {
 #[derive(Clone, Debug)]
 pub struct Allocator {
     expandable: bool,
-    segments: Vec<MemorySegment>,
+    /// All that were taken from the device.
+    pub segments: Vec<MemorySegment>,
     /// Free blocks: whether they are large, size, segment, place.
-    free: BTreeSet<(bool, u64, usize, u64)>,
+    pub free: BTreeSet<(bool, u64, usize, u64)>,
     allocated: u64,
     reserved: u64,
 }
 
+/// A segment of the device's memory, tiled by blocks.
 #[derive(Clone, Debug)]
-struct MemorySegment {
-    large: bool,
-    size: u64,
+pub struct MemorySegment {
+    /// True for a segment of large blocks.
+    pub large: bool,
+    /// Bytes.
+    pub size: u64,
     /// Sizes by place, and whether a block is free.
-    blocks: BTreeMap<u64, (u64, bool)>,
+    pub blocks: BTreeMap<u64, (u64, bool)>,
 }
 
 impl Allocator {
@@ -187,6 +194,3 @@ impl Allocator {
         (number, at, segment.size - at)
     }
 }
-
-#[cfg(test)]
-mod tests;

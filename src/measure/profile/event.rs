@@ -8,25 +8,25 @@ use serde_json::value::RawValue;
 
 /// A JSON object as its members, in their order; of equal names the last one counts.
 #[derive(Default)]
-pub(super) struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+pub struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'a> Members<'a> {
     /// The value of a member as JSON text; null is none.
-    pub(super) fn raw(&self, name: &str) -> Option<&'a str> {
+    pub fn raw(&self, name: &str) -> Option<&'a str> {
         let found = self.0.iter().rev().find(|m| m.0 == name)?;
         Some(found.1.get().trim()).filter(|text| *text != "null")
     }
     /// The value of a member: the content of a string, the JSON text of anything else.
-    pub(super) fn text(&self, name: &str) -> Option<Cow<'a, str>> {
+    pub fn text(&self, name: &str) -> Option<Cow<'a, str>> {
         self.raw(name).map(plain)
     }
     /// The value of a member as a whole number, be it a number or a string that holds one.
-    pub(super) fn whole(&self, name: &str) -> Option<i64> {
+    pub fn whole(&self, name: &str) -> Option<i64> {
         let text = self.text(name)?;
         text.parse().ok().or_else(|| text.strip_suffix(".0")?.parse().ok())
     }
     /// The members of a member.
-    pub(super) fn members(&self, name: &str) -> Members<'a> {
+    pub fn members(&self, name: &str) -> Members<'a> {
         self.raw(name).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }
 }
@@ -66,13 +66,13 @@ impl<'de> Deserialize<'de> for Members<'de> {
 struct NameKey<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// Reads an event.
-pub(super) fn parse(bytes: &str) -> Result<Members<'_>, serde_json::Error> {
+pub fn parse(bytes: &str) -> Result<Members<'_>, serde_json::Error> {
     serde_json::from_str(bytes)
 }
 
 /// The text of an event that strict JSON can read, if it can be had: control characters in strings become spaces,
 /// bytes that are no UTF-8 and escapes that JSON lacks their plain look, `NaN`, `nan`, `Infinity` and `inf` null.
-pub(super) fn mended(bytes: &[u8]) -> Option<String> {
+pub fn mended(bytes: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(bytes);
     let mut out = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
@@ -108,31 +108,4 @@ pub(super) fn mended(bytes: &[u8]) -> Option<String> {
         }
     }
     serde_json::from_str::<IgnoredAny>(&out).is_ok().then_some(out)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_keep_their_digits_and_the_last_of_equal_names_counts() {
-        let event = parse(
-            r#"{"ts": 1712195496004644.183, "pid": "Spans", "a\u0041": null, "pid": 7, "args": {"s": "5"}}"#,
-        )
-        .unwrap();
-        assert_eq!(event.raw("ts"), Some("1712195496004644.183"));
-        assert_eq!(event.text("pid").as_deref(), Some("7"));
-        assert_eq!(event.raw("aA"), None);
-        assert_eq!(event.members("args").whole("s"), Some(5));
-        assert_eq!(event.members("none").whole("s"), None);
-    }
-
-    #[test]
-    fn what_other_writers_do_to_json_is_mended() {
-        let text = mended(b"{\"a\": -inf, \"b\": NaN, \"n\xff\": \"C:\\py\tx\", \"c\": null}").unwrap();
-        let event = parse(&text).unwrap();
-        assert_eq!((event.raw("a"), event.raw("b"), event.raw("c")), (None, None, None));
-        assert_eq!(event.text("n\u{fffd}").as_deref(), Some("C:\\py x"));
-        assert!(mended(b"{\"a\": }").is_none());
-    }
 }

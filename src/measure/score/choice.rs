@@ -60,12 +60,15 @@ impl ChoiceScore {
 
 /// A measured layout among which one is chosen.
 #[derive(Clone, Copy, Debug)]
-struct MeasuredLayout {
-    kind: LayoutKind,
-    measured_s: f64,
-    predicted_s: f64,
+pub struct MeasuredLayout {
+    /// Layouts of one kind are one choice.
+    pub kind: LayoutKind,
+    /// Seconds of its step, measured.
+    pub measured_s: f64,
+    /// Seconds of its step, predicted.
+    pub predicted_s: f64,
     /// It is chosen by the upper end of its range and by how full the device is.
-    cost: f64,
+    pub cost: f64,
 }
 
 impl MeasuredLayout {
@@ -84,39 +87,10 @@ impl MeasuredLayout {
 }
 
 /// Measured speed of the chosen layout over the fastest one's, and the same of the best of three unlike ones.
-fn speeds(rows: &[MeasuredLayout]) -> [f64; 2] {
+pub fn speeds(rows: &[MeasuredLayout]) -> [f64; 2] {
     let costs: Vec<(LayoutKind, f64)> = rows.iter().map(|row| (row.kind, row.cost)).collect();
     let three = three_unlike(&costs);
     let fastest = |of: &[usize]| of.iter().map(|i| rows[*i].measured_s).fold(f64::INFINITY, f64::min);
     let all = rows.iter().map(|row| row.measured_s).fold(f64::INFINITY, f64::min);
     [&three[..1], &three[..]].map(|of| all / fastest(of))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{LayoutKind, MeasuredLayout, speeds};
-    use stepsim_step::spec::workload::WorkloadSpec;
-
-    #[test]
-    fn the_chosen_layout_is_held_to_the_fastest() {
-        let kind = |tensor: u64| {
-            let text = format!(
-                r#"{{"model": "any", "batch": {{"global": 1}}, "parallelism": {{"tensor": {tensor}}}}}"#
-            );
-            LayoutKind::of(&serde_json::from_str::<WorkloadSpec>(&text).unwrap())
-        };
-        let row = |(tensor, measured_s, cost)| MeasuredLayout {
-            kind: kind(tensor),
-            measured_s,
-            predicted_s: cost,
-            cost,
-        };
-        let of = |rows: &[(u64, f64, f64)]| speeds(&rows.iter().copied().map(row).collect::<Vec<_>>());
-        assert_eq!(of(&[(1, 2.0, 1.0), (1, 1.0, 3.0), (1, 4.0, 2.0), (1, 0.5, 9.0)]), [0.25, 0.5]);
-        assert_eq!(
-            of(&[(1, 2.0, 1.0), (1, 1.9, 1.1), (1, 1.8, 1.2), (2, 1.0, 3.0)]),
-            [0.5, 1.0],
-            "of another kind"
-        );
-    }
 }

@@ -10,21 +10,21 @@
 pub mod anchor;
 mod anchored;
 mod calibrate;
-mod card;
+pub mod card;
 mod case;
-mod choice;
+pub mod choice;
 pub mod learned;
 pub mod learned_rows;
 mod measured;
-mod outcome;
+pub mod outcome;
 pub mod ranges;
 mod report;
 mod rows;
 mod same_run;
 pub mod settled;
 mod side;
-mod statistics;
-mod table;
+pub mod statistics;
+pub mod table;
 
 pub use anchor::{Anchor, AnchorRow, PartSeconds, Reach, StepPart};
 pub use anchored::AnchoredErrors;

@@ -17,7 +17,7 @@
 
 mod choices;
 mod faults;
-mod gap;
+pub mod gap;
 mod idea;
 mod limits;
 mod step;

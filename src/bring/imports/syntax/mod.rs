@@ -1,9 +1,9 @@
 //! How arguments are written: each syntax gives a flat list of names and values.
 
 mod flat;
-mod python;
+pub mod python;
 mod said;
-mod shell;
+pub mod shell;
 
 pub(super) use python::job;
 pub(super) use said::{Open, TextStatements};
@@ -20,15 +20,18 @@ use stepsim_step::spec::SpecError;
 /// A way in which arguments are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Syntax {
+pub enum Syntax {
     /// Arguments of programs in a shell line or script.
     Shell,
     /// A function of Python that puts a configuration together.
     Python,
     /// Constructors that a script of Python calls.
     Calls,
+    /// YAML.
     Yaml,
+    /// TOML.
     Toml,
+    /// JSON.
     Json,
 }
 
@@ -62,7 +65,7 @@ fn suiting(syntaxes: &[Syntax], text: &str) -> Option<Syntax> {
 }
 
 /// Reads a text of one of some syntaxes, as the line that runs it has it.
-pub(super) fn read(syntaxes: &[Syntax], text: &str, typed: &Invocation) -> Result<TextStatements, SpecError> {
+pub fn read(syntaxes: &[Syntax], text: &str, typed: &Invocation) -> Result<TextStatements, SpecError> {
     let text = text.trim_start_matches('\u{feff}');
     budget::check(text)?;
     let Some(syntax) = suiting(syntaxes, text) else {

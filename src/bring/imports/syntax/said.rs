@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// The statements of a text.
 #[derive(Debug, Default)]
-pub(in super::super) struct TextStatements {
+pub struct TextStatements {
     /// Names and values, in order.
     pub arguments: Vec<(String, Value)>,
     /// The values that a script leaves to the line that runs it.
@@ -13,7 +13,7 @@ pub(in super::super) struct TextStatements {
 
 /// A variable of a script that nothing sets.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(in super::super) struct Open {
+pub struct Open {
     pub variable: String,
     /// Arguments whose value it is.
     pub arguments: Vec<String>,

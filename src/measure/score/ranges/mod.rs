@@ -12,19 +12,19 @@
 //!    range which all sources but their own give them.
 //! 5. [`Accuracy`]: the range of a step in words, or that nothing like it was measured.
 
-mod accuracy;
+pub mod accuracy;
 mod class_coverage;
 mod coverage;
 mod hidden;
 mod likeness;
 mod measured_step;
-mod measured_steps;
+pub mod measured_steps;
 mod of_outcomes;
-mod open_facts;
-mod spread;
-mod traits;
+pub mod open_facts;
+pub mod spread;
+pub mod traits;
 mod unlike;
-mod widths;
+pub mod widths;
 
 pub use accuracy::{Accuracy, Circumstances, StepRange, told};
 pub use class_coverage::{ClassCoverage, Coverage};

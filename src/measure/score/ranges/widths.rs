@@ -13,7 +13,7 @@ use crate::score::statistics::quantile;
 /// fifths that are promised, because a source that is new to the widths loses two.
 const INSIDE: f64 = 0.82;
 /// Classes of fewer steps widen nothing.
-const LEAST_STEPS: usize = 20;
+pub const LEAST_STEPS: usize = 20;
 /// Assumed values of a step where nobody counts them: as many as most measured steps have.
 pub(super) const USUAL_ASSUMED: u32 = 2;
 /// Turns over all classes, and how far a turn goes.
@@ -44,11 +44,13 @@ pub struct Widths(pub(super) BTreeMap<String, ClassWidth>);
 
 /// A measured step beside the spread around it.
 #[derive(Clone, Debug)]
-struct StepDeviation<'a> {
-    source: &'a str,
+pub struct StepDeviation<'a> {
+    /// Its publication.
+    pub source: &'a str,
     /// How many reaches of the spread it lies away from the middle.
-    distance: f64,
-    classes: Vec<String>,
+    pub distance: f64,
+    /// The classes that it belongs to.
+    pub classes: Vec<String>,
     factor: f64,
 }
 
@@ -59,7 +61,7 @@ impl Widths {
     }
 
     /// Turn by turn, each class gets the factor that it still lacks.
-    fn fitting(mut placed: Vec<StepDeviation<'_>>) -> Widths {
+    pub fn fitting(mut placed: Vec<StepDeviation<'_>>) -> Widths {
         let mut classes: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for (i, step) in placed.iter().enumerate() {
             step.classes.iter().for_each(|class| classes.entry(class.clone()).or_default().push(i));
@@ -88,13 +90,14 @@ impl Widths {
         self.of_classes(&classes_of(traits, spread, assumed))
     }
 
-    fn of_classes(&self, classes: &[String]) -> f64 {
+    /// The product of the factors of some classes.
+    pub fn of_classes(&self, classes: &[String]) -> f64 {
         classes.iter().filter_map(|class| self.0.get(class)).map(|width| width.factor).product()
     }
 }
 
 /// Steps beside what all sources but their own say of them.
-fn placed(steps: &[MeasuredStep]) -> Vec<StepDeviation<'_>> {
+pub fn placed(steps: &[MeasuredStep]) -> Vec<StepDeviation<'_>> {
     let place = |step: &'_ MeasuredStep| {
         let spread = DeviationSpread::around(&step.traits, steps, Some(&step.source))?;
         Some((spread.distance(step.ratio), classes_of(&step.traits, &spread, step.assumed)))
@@ -115,63 +118,4 @@ fn classes_of(traits: &StepTraits, spread: &DeviationSpread, assumed: u32) -> Ve
     };
     let circumstances = [spread.class(), assumed].map(str::to_string);
     traits.classes().into_iter().chain(circumstances).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::measured_steps::MeasuredSteps;
-    use super::*;
-
-    /// Shares of steps inside their range by class of enough steps, with the widths that `widths` gives for a source.
-    fn inside<'a>(steps: &'a [StepDeviation<'a>], widths: impl Fn(&str) -> Widths) -> BTreeMap<&'a str, f64> {
-        let by_source: BTreeMap<&str, Widths> = steps.iter().map(|s| (s.source, widths(s.source))).collect();
-        let mut classes: BTreeMap<&str, Vec<bool>> = BTreeMap::new();
-        for step in steps {
-            let is_inside = step.distance <= by_source[step.source].of_classes(&step.classes);
-            for class in step.classes.iter().map(String::as_str).chain(["all"]) {
-                classes.entry(class).or_default().push(is_inside);
-            }
-        }
-        classes.retain(|_, of| of.len() >= LEAST_STEPS);
-        let share = |of: Vec<bool>| of.iter().filter(|inside| **inside).count() as f64 / of.len() as f64;
-        classes.into_iter().map(|(class, of)| (class, share(of))).collect()
-    }
-
-    /// The law of ranges: of every class of twenty measured steps or more, four in five lie in the range that all
-    /// sources but their own give them.
-    #[test]
-    fn four_in_five_measured_steps_lie_in_their_range() {
-        let measured = MeasuredSteps::shipped();
-        assert!(measured.steps.len() > 1000, "{} steps", measured.steps.len());
-        let placed = placed(&measured.steps);
-        let shares = inside(&placed, |_| measured.widths.clone());
-        assert!(shares.len() > 30, "{shares:?}");
-        for (class, share) in &shares {
-            assert!((0.75..=0.85).contains(share), "{class}: {share:.3} of its steps are inside their range");
-        }
-    }
-
-    /// Made anew without a source, widths leave nearly as many of its steps inside. Fitting takes a minute: with
-    /// `STEPSIM_SLOW=1`.
-    #[test]
-    fn widths_hold_for_a_source_that_they_do_not_know() {
-        if std::env::var_os("STEPSIM_SLOW").is_none() {
-            return;
-        }
-        let placed = placed(&MeasuredSteps::shipped().steps);
-        let without = |source: &str| {
-            Widths::fitting(placed.iter().filter(|step| step.source != source).cloned().collect())
-        };
-        let shares = inside(&placed, without);
-        println!("{shares:#?}");
-        assert!(shares["all"] > 0.77, "{shares:?}");
-    }
-
-    /// The file's widths and coverage follow from its steps.
-    #[test]
-    fn the_shipped_widths_are_those_of_the_shipped_steps() {
-        let measured = MeasuredSteps::shipped();
-        assert_eq!(Widths::of(&measured.steps), measured.widths);
-        assert_eq!(measured.coverage(), measured.coverage);
-    }
 }

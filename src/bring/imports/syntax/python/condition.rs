@@ -5,10 +5,7 @@ use serde_json::Value;
 use super::tokens::PythonToken;
 
 /// True if a condition holds; `None` if unknown. `known` tells the value of an expression.
-pub(super) fn holds(
-    tokens: &[PythonToken],
-    known: &impl Fn(&[PythonToken]) -> Option<Value>,
-) -> Option<bool> {
+pub fn holds(tokens: &[PythonToken], known: &impl Fn(&[PythonToken]) -> Option<Value>) -> Option<bool> {
     if let Some((left, right)) = cut(tokens, &["or"]) {
         return match (holds(left, known), holds(right, known)) {
             (Some(true), _) | (_, Some(true)) => Some(true),
@@ -60,38 +57,4 @@ fn cut<'a>(tokens: &'a [PythonToken], words: &[&str]) -> Option<(&'a [PythonToke
         }
     }
     None
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::super::tokens::{PythonToken, lines};
-    use super::holds;
-
-    #[test]
-    fn what_is_known_decides_and_nothing_else() {
-        let known = |tokens: &[PythonToken]| match tokens {
-            [PythonToken::Name(name)] => match name.as_str() {
-                "kind" => Some(json!("bf16")),
-                "True" => Some(Value::Bool(true)),
-                _ => None,
-            },
-            [PythonToken::Text(text)] => Some(json!(text)),
-            _ => None,
-        };
-        for (condition, truth) in [
-            ("kind == 'bf16'", Some(true)),
-            ("kind != 'bf16'", Some(false)),
-            ("not kind == 'fp8'", Some(true)),
-            ("kind is None", Some(false)),
-            ("other is None", None),
-            ("other and kind == 'fp8'", Some(false)),
-            ("other or kind == 'bf16'", Some(true)),
-            ("other and True", None),
-            ("f(other or True)", None),
-        ] {
-            assert_eq!(holds(&lines(condition)[0].tokens, &known), truth, "{condition}");
-        }
-    }
 }

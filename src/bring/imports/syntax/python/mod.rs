@@ -6,12 +6,12 @@
 //! `recipe`; what a name says of the job (`..._64gpu_h100_...`) are `recipe.devices` and `recipe.device`.
 
 pub(super) mod calls;
-mod condition;
+pub mod condition;
 mod expression;
 mod library;
 mod module;
 mod player;
-mod tokens;
+pub mod tokens;
 
 use serde_json::Value;
 

@@ -5,7 +5,7 @@ use std::str::Chars;
 
 /// A piece of a line.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum PythonToken {
+pub enum PythonToken {
     /// A name, a keyword among them.
     Name(String),
     /// Digits as they stand: `1_000`, `3e-4`.
@@ -18,14 +18,15 @@ pub(super) enum PythonToken {
 
 /// A statement.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct PythonLine {
+pub struct PythonLine {
     /// Blanks before it.
     pub indent: usize,
+    /// Its words.
     pub tokens: Vec<PythonToken>,
 }
 
 /// The lines of a text that hold anything.
-pub(super) fn lines(text: &str) -> Vec<PythonLine> {
+pub fn lines(text: &str) -> Vec<PythonLine> {
     let mut lexer =
         PythonLexer { rest: text.chars().peekable(), lines: vec![PythonLine::default()], depth: 0 };
     while let Some(c) = lexer.rest.next() {

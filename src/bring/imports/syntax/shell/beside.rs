@@ -55,7 +55,7 @@ fn source(line: &str) -> Option<&str> {
 }
 
 /// The names and values of the JSON that a script writes down, variables put in.
-pub fn documents(text: &str, player: &mut Player) -> Vec<(String, Value)> {
+pub(super) fn documents(text: &str, player: &mut Player) -> Vec<(String, Value)> {
     let mut found = Vec::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
@@ -78,32 +78,4 @@ fn ends_with(line: &str) -> Option<&str> {
     let word = rest.trim_start_matches('-').split_whitespace().next()?;
     Some(word.trim_matches(['"', '\'']))
         .filter(|word| word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::super::super::super::invocation::Invocation;
-    use super::super::read;
-
-    #[test]
-    fn a_configuration_that_a_script_writes_down_is_read() {
-        let text = "MICRO=4\ncat <<EOT > ds.json\n{\"train_micro_batch_size_per_gpu\": $MICRO,\n\
-                    \"zero_optimization\": {\"stage\": 2}}\nEOT\n\
-                    deepspeed pretrain.py --deepspeed_config ds.json";
-        let said = read(text, &Invocation::default()).unwrap();
-        let get = |name: &str| said.arguments.iter().find(|a| a.0 == name).map(|a| a.1.clone());
-        assert_eq!(get("deepspeed_config.train_micro_batch_size_per_gpu"), Some(json!(4)));
-        assert_eq!(get("deepspeed_config.zero_optimization.stage"), Some(json!(2)));
-    }
-
-    #[test]
-    fn a_script_that_is_taken_in_is_part_of_it_or_named() {
-        let text = "source \"${SCRIPT_DIR}/models/qwen3-4B.sh\"\npython train.py --bf16";
-        let whole = super::with_sources(text, "nowhere/run.sh");
-        assert!(whole.contains("MODEL_SOURCE=models/qwen3-4B\n"), "{whole}");
-        let said = read(&whole, &Invocation::default()).unwrap();
-        assert!(said.arguments.contains(&("script.names".to_string(), json!("models/qwen3-4B"))));
-    }
 }

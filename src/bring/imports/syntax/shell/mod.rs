@@ -3,13 +3,13 @@
 //! `--name value`, `--name=value`, and `name=value` behind a program of Python are arguments. Of one that stands
 //! twice the last counts.
 
-mod beside;
+pub mod beside;
 mod condition;
 mod grammar;
 mod lexer;
 mod marks;
 mod player;
-mod slurm;
+pub mod slurm;
 mod sum;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,7 +74,7 @@ fn is_override(word: &str) -> bool {
 ///
 /// # Errors
 /// A quote that is not closed, or a script that goes on too long.
-pub(super) fn read(text: &str, typed: &Invocation) -> Result<TextStatements, SpecError> {
+pub fn read(text: &str, typed: &Invocation) -> Result<TextStatements, SpecError> {
     let commands = grammar::commands(lexer::tokens(text)?);
     let job = slurm::variables(text);
     let environment: Vec<(String, String)> = job.iter().chain(&typed.environment).cloned().collect();

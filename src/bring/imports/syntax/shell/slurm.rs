@@ -9,7 +9,7 @@ const OPTIONS: [(&[&str], &[&str]); 3] = [
 ];
 
 /// Variables and their values, with the numbers of a whole job's tasks.
-pub(super) fn variables(text: &str) -> Vec<(String, String)> {
+pub fn variables(text: &str) -> Vec<(String, String)> {
     let mut set: Vec<(String, String)> = Vec::new();
     for line in text.lines() {
         let Some(option) = line.trim_start().strip_prefix("#SBATCH") else { continue };
@@ -28,23 +28,8 @@ pub(super) fn variables(text: &str) -> Vec<(String, String)> {
 }
 
 /// Devices of the job: nodes times GPUs (or tasks, one a GPU) of each.
-pub(super) fn devices(variables: &[(String, String)]) -> Option<u64> {
+pub fn devices(variables: &[(String, String)]) -> Option<u64> {
     let number = |name: &str| variables.iter().find(|(n, _)| n == name)?.1.parse::<u64>().ok();
     let per_node = number("SLURM_GPUS_PER_NODE").or(number("SLURM_NTASKS_PER_NODE"))?;
     Some(number("SLURM_NNODES")?.saturating_mul(per_node)).filter(|devices| *devices > 1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{devices, variables};
-
-    #[test]
-    fn a_job_says_its_nodes_and_devices() {
-        let of = |text: &str| devices(&variables(text));
-        assert_eq!(of("#!/bin/bash\n#SBATCH --nodes=8\n#SBATCH --gpus-per-node=8\n"), Some(64));
-        assert_eq!(of("#SBATCH -N 4\n#SBATCH --gres=gpu:h100:4"), Some(16));
-        assert_eq!(of("#SBATCH --nodes=2\n#SBATCH --ntasks-per-node 8 # a comment"), Some(16));
-        assert_eq!(of("#SBATCH --nodes=<how many>\n#SBATCH --ntasks-per-node=8"), None);
-        assert_eq!(of("# SBATCH --nodes=2\necho --nodes=4"), None);
-    }
 }

@@ -1,9 +1,10 @@
 //! Configurations of published models become the models that they are; what is none is refused.
 
-use serde_json::{Value, json};
-
-use super::*;
-use stepsim_step::model::ParameterCount;
+use serde_json::Value;
+use serde_json::json;
+use stepsim::bring::hugging_face::*;
+use stepsim::step::model::ParameterCount;
+use stepsim::step::spec::model::ModelSpec;
 
 fn configs() -> Vec<Value> {
     let file: Value = serde_json::from_str(include_str!("../../../tests/data/hugging-face.json")).unwrap();
