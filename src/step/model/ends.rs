@@ -67,7 +67,7 @@ fn lookup(b: &mut LayerBuilder) {
     if model.dropout {
         b.save("dropout mask", local, &[], false);
     }
-    let lookup = shard.pass(KernelClass::Embedding, "embedding", elements, 2.0);
+    let lookup = shard.stream_pass(KernelClass::Embedding, "embedding", elements, 2.0);
     // Reads the output gradient, reads and writes the rows of the table's gradient.
     let bytes = moved + 2.0 * elements as f64 * shard.gradient_bytes;
     let scatter = shard.elementwise(KernelClass::Embedding, "embedding weight gradient", elements, bytes);

@@ -137,6 +137,9 @@ impl LayerBuilder<'_> {
             false => OperandCasts { weight_grad: Vec::new(), per_step: Vec::new(), ..prepared },
         };
         let prepared = prepared.with_weights_back(self.converts_back(l.gemm, inputs * outputs, 0));
+        let reads_norm = matches!(l.cut, LinearSplit::Columns | LinearSplit::ColumnsGathered);
+        let wide = reads_norm.then_some((tokens * inputs, l.parts.len()));
+        let [casts, casts_back] = s.autocasts(inputs * outputs, wide);
         self.weight_casts.extend(prepared.per_step);
         let spared = |items: &ItemList| -> ItemList {
             let of_input = |item: &Item| match item {
@@ -148,9 +151,9 @@ impl LayerBuilder<'_> {
         let trains = !weight_grad.is_empty();
         self.push(Block {
             lowest: trains.then(|| [spared(&input_grad), spared(&backward)]),
-            forward: after(&[&prepared.forward], f),
-            input_grad: after(&[&prepared.input_grad], input_grad),
-            backward: after(&[&prepared.input_grad, &prepared.weight_grad], backward),
+            forward: after(&[&prepared.forward, &casts.forward], f),
+            input_grad: after(&[&prepared.input_grad, &input_grad], casts_back.input_grad.clone()),
+            backward: after(&[&prepared.input_grad, &prepared.weight_grad, &backward], casts_back.input_grad),
             weight_grad: after(&[&prepared.weight_grad], weight_grad),
             modules,
             again: None,

@@ -40,7 +40,8 @@ impl Mlp {
         let up = if m.gated_mlp { 2 * width } else { width };
         let t = s.tokens();
         if self.own_input && !m.parallel_block {
-            let bytes = s.kept_tokens() as f64 * m.hidden as f64 * s.saved_input(gemm);
+            let copies = s.copies_of_input(if m.gated_mlp { 2 } else { 1 });
+            let bytes = copies * s.kept_tokens() as f64 * m.hidden as f64 * s.saved_input(gemm);
             b.save_input("MLP input", bytes, &[RecomputeModule::Norm], &[Gate, Up]);
         }
         let names = if self.is_shared() { products!("shared expert up") } else { products!("mlp up") };

@@ -25,6 +25,7 @@
 
 mod adapters;
 mod attention;
+mod autocast;
 mod blocks;
 mod casts;
 mod ends;

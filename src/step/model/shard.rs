@@ -83,6 +83,10 @@ defaults! {
         pub logits_stay: bool,
         /// True if heads are copied between the layout of their projection and the layout of attention.
         pub copies_heads: bool,
+        /// True if attention reads its mask as a tensor and works on the whole square.
+        pub mask_is_tensor: bool,
+        /// True if `torch.autocast` works beside fp32 weights.
+        pub autocast: bool,
         /// True if backward waits for each message between tensor-parallel ranks.
         pub waits_for_tensor: bool,
         /// True if image tokens need a gradient: something in front of the language model is trained.
@@ -145,6 +149,8 @@ impl Shard {
             copies_logits: workload.stack().copies.logits,
             logits_stay: workload.stack().copies.logits_stay,
             copies_heads: workload.stack().copies.heads,
+            mask_is_tensor: workload.stack().compiled_mask && workload.fusion == KernelFusion::Compiled,
+            autocast: workload.autocasts(),
             waits_for_tensor: workload.stack().waits_for_tensor,
             image_gradients: workload.trains_modules(),
             ..Shard::default()
@@ -196,7 +202,7 @@ impl Shard {
     }
     /// Bytes of the activations that cross a layer or pipeline border.
     pub fn boundary_bytes(&self, model: &ModelSpec) -> f64 {
-        self.local_tokens() as f64 * model.hidden as f64 * self.act()
+        self.local_tokens() as f64 * model.hidden as f64 * self.stream()
     }
 
     /// A kernel bound by memory on the rank's activations, which moves `bytes`.

@@ -5,6 +5,7 @@ use crate::model::adapters::WIDER;
 use crate::model::blocks::LayerBuilder;
 use crate::model::item::{CommGroup, CommOp, CommPoint, Direction, Item, Kernel, KernelShape};
 use crate::model::{KernelClass, Scaling, Shard};
+use crate::spec::kernel::AttentionGeneration;
 use crate::spec::model::{AttentionKernel, AttentionSpec, ModelSpec};
 use crate::spec::stack::FusedPart;
 use crate::spec::workload::{ContextKind, RecomputeModule};
@@ -254,7 +255,8 @@ impl<'a> Core<'a> {
             return windows;
         }
         let key_rows = keys;
-        let (keys, causal) = self.left(keys, causal);
+        let masked = self.shard.mask_is_tensor;
+        let (keys, causal) = if masked { (keys, false) } else { self.left(keys, causal) };
         let (batch, queries) = (self.shard.micro_batch, self.queries);
         let seen = if causal { 0.5 } else { 1.0 };
         let pairs = batch as f64 * queries as f64 * keys as f64 * seen;
@@ -335,7 +337,9 @@ impl<'a> Core<'a> {
             v_size: v,
             causal,
             direction,
-            generation: s.attention,
+            // cuDNN's kernels take 1.4 times as long where they read a mask (docs/evidence/one-gpu.md), as long as
+            // those of FlashAttention 2.
+            generation: if s.mask_is_tensor { Some(AttentionGeneration::Flash2) } else { s.attention },
         };
         Kernel { name, class, shape, flops, bytes, dtype: s.compute, scaling: Scaling::Tensor, tuned: false }
     }

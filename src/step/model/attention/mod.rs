@@ -28,7 +28,7 @@ pub(super) fn add(b: &mut LayerBuilder) {
     // Both down-projections keep a narrow copy of their own.
     let kept = if m.mla.is_some() && saved < s.act() { 2.0 } else { 1.0 };
     let tokens = if m.mla.is_some() { s.local_tokens() } else { s.kept_tokens() };
-    let input = kept * tokens as f64 * m.hidden as f64 * saved;
+    let input = kept * s.copies_of_input(3) * tokens as f64 * m.hidden as f64 * saved;
     b.save_input("QKV input", input, &[RecomputeModule::Norm], &[Query, Key, Value]);
     match (m.mla, b.images) {
         (None, Some(images)) => cross::project(b, images),
@@ -150,7 +150,7 @@ fn add_qk_norm(b: &mut LayerBuilder) {
     let elements = (s.tokens() * s.heads(m) + key_tokens(b) * s.kv_heads(m)) * m.head_size();
     b.save("query and key before their norm", elements as f64 * s.act(), QKV, false);
     let [ahead, back] = b.norm_passes();
-    let pass = |class, name, times| s.made(FusedPart::Norm, s.pass(class, name, elements, times));
+    let pass = |class, name, times| s.made(FusedPart::Norm, s.stream_pass(class, name, elements, times));
     let mut forward = vec![pass(KernelClass::Norm, "query and key norm", ahead)];
     let mut backward = vec![pass(KernelClass::NormBackward, "query and key norm backward", back)];
     if m.attention.qk_norm == QkNorm::Full && s.tensor > 1 {
@@ -162,6 +162,10 @@ fn add_qk_norm(b: &mut LayerBuilder) {
     }
     b.push(Block::of(forward, backward, QKV));
 }
+
+/// Times that a rotation operation by operation reads and writes each 16-bit element where sines are fp32: products and
+/// sums are wide then, and both ends are cast (Hugging Face's `apply_rotary_pos_emb` beside an fp32 stream).
+const ROTATED_IN_FP32: [f64; 2] = [18.0, 27.0];
 
 /// Rotation of queries and keys, in place.
 fn add_rotation(b: &mut LayerBuilder) {
@@ -181,6 +185,7 @@ fn add_rotation(b: &mut LayerBuilder) {
     let [ahead, back] = match s.fusion {
         _ if s.has_kernel_of(FusedPart::Rotary) => [2.0; 2],
         KernelFusion::Compiled => [7.0; 2],
+        KernelFusion::None if s.works_in_fp32() => ROTATED_IN_FP32,
         KernelFusion::None => [10.0, 12.0],
         _ => [2.0; 2],
     };

@@ -1,5 +1,6 @@
 //! Published parameter counts and memory tables, conservation under sharding, and golden numbers worked out apart.
 
+mod autocast;
 mod casts;
 mod eager;
 mod flops;

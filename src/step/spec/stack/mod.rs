@@ -59,6 +59,13 @@ pub struct StackSpec {
     /// The copies from one layout to another that kernels of their own make.
     #[serde(skip_serializing_if = "CopySpec::is_none")]
     pub copies: CopySpec,
+    /// True if its mask is a tensor where `torch.compile` traces the model: attention then works on the whole square.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub compiled_mask: bool,
+    /// True if it trains fp32 weights by `torch.autocast`. Where all are trained with a master copy and no rank has a
+    /// share of it, the residual stream is fp32 and products cast their operands.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub autocast: bool,
     /// True if the compute stream waits for the sum of input gradients over tensor-parallel ranks, and for the second
     /// gathering of an input. Otherwise they run beside the gradients of input and weights.
     #[serde(skip_serializing_if = "std::ops::Not::not")]

@@ -205,6 +205,11 @@ impl WorkloadSpec {
     pub fn micro_batches(&self, devices: u64) -> u64 {
         self.batch.global / self.data_parallel(devices).saturating_mul(self.batch.micro_batch).max(1)
     }
+    /// True if `torch.autocast` works beside fp32 weights on each rank.
+    pub fn autocasts(&self) -> bool {
+        let narrow = self.precision.compute.bytes() < self.precision.master_bytes_per_parameter;
+        narrow && self.stack().autocast && !self.sharding().cuts_optimizer()
+    }
     /// The facts of the kind of sharding.
     pub fn sharding(&self) -> &'static ShardingFacts {
         self.parallelism.sharding.kind.facts()
