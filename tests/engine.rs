@@ -1,6 +1,7 @@
 //! The engine on small worlds whose times are worked out by hand, and on random ones against the forward sweep and a
 //! naive engine.
 
+mod causes;
 mod naive;
 mod random;
 mod turns;

@@ -58,6 +58,23 @@ fn a_run_is_one_of_its_samples() {
     }
 }
 
+/// Samples of a step that is not played by itself are those beside its run.
+#[test]
+fn samples_need_no_run() {
+    for noise in [["noise.compute_sigma=0.05"], ["noise.between_worker_sigma=0.01"]] {
+        let beside = run("gpt2-8", &noise, 3).sample(3, 4, &mut |_| {}).unwrap();
+        let sets: Vec<String> = noise.iter().map(|s| s.to_string()).collect();
+        let inputs = Inputs::load("gpt2-8", None, &sets).unwrap();
+        let options = Options { seed: 3, ..Options::default() };
+        let alone = Simulation::sample_alone(&inputs, &options, 4, &mut |_| {}).unwrap();
+        let shares = |on: &[OnPath]| on.iter().map(|on| (on.samples, on.share)).collect::<Vec<_>>();
+        assert_eq!(
+            (&alone.histogram, alone.max_s, shares(&alone.critical_ranks)),
+            (&beside.histogram, beside.max_s, shares(&beside.critical_ranks)),
+        );
+    }
+}
+
 /// Kernels draw each for itself: the sum of n equal ones varies by σ/√n, of unequal ones by σ·√Σt²/Σt.
 #[test]
 fn jitter_of_many_kernels_averages_out() {

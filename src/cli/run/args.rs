@@ -133,7 +133,7 @@ impl Args {
     }
     /// True if only the exit status is asked for.
     pub(super) fn reads_nothing(&self) -> bool {
-        self.is_quiet() && self.samples.is_none() && self.outputs().iter().all(|(_, path)| path.is_none())
+        self.is_quiet() && self.outputs().iter().all(|(_, path)| path.is_none())
     }
     /// How much of a report is shown or written.
     pub(super) fn extent(&self) -> Extent {

@@ -66,7 +66,7 @@ fn simulate(args: &Args) -> Result<(), Failure> {
     }
     let options = options(args);
     if args.reads_nothing() {
-        return Ok(figures(&inputs, &options, false).map(|_| ())?);
+        return played(args, &inputs, &options);
     }
     if args.reads_report_alone()
         && let Some(report) = jump::report(&inputs, &options, args.extent(), args.wall_time)
@@ -102,6 +102,19 @@ fn simulate(args: &Args) -> Result<(), Failure> {
         write_file(path, html(args, &run, &report)?.as_bytes())?;
     }
     tell(args, &inputs, report)
+}
+
+/// Plays a step or its samples, of which nothing is read.
+fn played(args: &Args, inputs: &Inputs, options: &Options) -> Result<(), Failure> {
+    match args.samples {
+        None => drop(figures(inputs, options, false)?),
+        Some(count) => {
+            let bar = TerminalProgress::of("samples", u64::from(count));
+            Simulation::sample_alone(inputs, options, count, &mut |done| bar.at(done))?;
+            bar.done();
+        }
+    }
+    Ok(())
 }
 
 /// Looks at options that do not go together, before anything is simulated.

@@ -50,7 +50,7 @@ impl Ahead {
     /// Places the next kernel, which need not wait from `now` on; returns when it starts and when it ends.
     #[inline]
     fn place(&mut self, now: Time, time: Time) -> (Time, Time) {
-        while self.ends.front().is_some_and(|end| *end + self.latency <= now) {
+        while self.ends.front().is_some_and(|end| *end + self.latency < now) {
             self.ends.pop_front();
             self.first += 1;
         }
@@ -62,9 +62,15 @@ impl Ahead {
 
     /// When other streams see the end of the kernel at a place in the code, if that is not long past.
     #[inline]
-    fn sees(&self, place: u32) -> Option<Time> {
+    pub fn sees(&self, place: u32) -> Option<Time> {
         let end = self.ends.get(place.checked_sub(self.first)? as usize)?;
         Some(*end + self.latency)
+    }
+
+    /// The place of the first kernel that ends at a moment not long past.
+    pub fn ends_at(&self, moment: Time) -> Option<u32> {
+        let number = self.ends.iter().position(|end| *end == moment)?;
+        Some(self.first + number as u32)
     }
 
     /// The place of the first kernel that has not ended, of those placed or behind them.
@@ -142,6 +148,9 @@ impl<O: Observer> Play<'_, O> {
                 && let Some(wait) = self.unfinished_wait(&rank, &code)
             {
                 return self.block(s, wait);
+            }
+            if O::CAUSES && self.ahead[event as usize].last < self.now {
+                self.note_wait(r, &code);
             }
             let time = Time(rank.factors.time_of(&self.world.jitter, &code));
             let ahead = &mut self.ahead[event as usize];

@@ -417,7 +417,7 @@ impl Code {
 
 /// True if `op` has to wait for the op `wait`: one before it on its own stream has ended anyway.
 #[inline]
-fn is_open(program: &Program, op: u32, wait: u32) -> bool {
+pub fn is_open(program: &Program, op: u32, wait: u32) -> bool {
     wait >= op || program.ops[wait as usize].stream != program.ops[op as usize].stream
 }
 

@@ -231,6 +231,9 @@ impl<O: Observer> Play<'_, O> {
             return;
         };
         state.action = action;
+        if O::CAUSES {
+            self.note_arrivals(comm);
+        }
         if self.pace.minds_units() {
             self.take_units(comm, true);
         }
@@ -428,6 +431,9 @@ impl<O: Observer> Play<'_, O> {
         let state = &mut self.comms.states[comm as usize];
         let CommState { needed, first_arrival, start, .. } = *state;
         state.arrived = 0;
+        if O::CAUSES {
+            self.observer.parted(comm, self.now);
+        }
         // A member that ends may arrive for its next op at once; it then writes at or before the place just read.
         for i in first_arrival..first_arrival + needed {
             let s = self.comms.arrivals[i as usize];

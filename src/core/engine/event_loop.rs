@@ -2,6 +2,7 @@
 
 use super::agenda::Agenda;
 use super::ahead::Ahead;
+use super::causes::StreamEnds;
 use super::code::{Code, CodeWait, END, LISTS, NO_SLOT, NOBODY, NONE, ProgramCode, WorldCode};
 use super::comms::CommStates;
 use super::device_memory::DeviceMemory;
@@ -35,7 +36,7 @@ pub(super) struct Play<'w, O> {
     pub compiled: &'w [ProgramCode<'w>],
     /// The ops of all programs, each stream's in a row.
     pub code: &'w [Code],
-    waits: &'w [CodeWait],
+    pub waits: &'w [CodeWait],
     pub now: Time,
     seq: u64,
     /// Completions so far: an event that was out of date is none.
@@ -57,6 +58,8 @@ pub(super) struct Play<'w, O> {
     pub pace: KernelPace,
     pub device_memory: DeviceMemory,
     pub error: Option<EngineError>,
+    /// By stream: the ops that ended last; empty where causes are not asked for.
+    pub ended: Vec<StreamEnds>,
     pub observer: &'w mut O,
 }
 
@@ -85,6 +88,7 @@ impl<'w, O: Observer> Play<'w, O> {
             comms: CommStates::new(world, &felt),
             seen: streams.iter().map(|stream| stream.cursor).collect(),
             unfinished: streams.len(),
+            ended: vec![StreamEnds::default(); if O::CAUSES { streams.len() } else { 0 }],
             ahead,
             agenda: Agenda::new(),
             now: Time::ZERO,
@@ -149,6 +153,9 @@ impl<'w, O: Observer> Play<'w, O> {
         }
         self.ledger.settle();
         self.observer.peaks(&self.ledger.peaks());
+        if O::CAUSES {
+            self.tell_last();
+        }
         Ok(Stats { step_end: self.now, events: self.events, reshares: self.comms.sharing.solves() })
     }
 
@@ -236,6 +243,9 @@ impl<'w, O: Observer> Play<'w, O> {
             self.schedule(self.now + latency, SEEN, s);
         }
         self.observer.finished(r, op, start, self.now);
+        if O::CAUSES {
+            self.ended[s as usize].end(self.now, place);
+        }
         if frees {
             self.free(r, op, MemoryWhen::FreeAtEnd);
         }
@@ -261,6 +271,9 @@ impl<'w, O: Observer> Play<'w, O> {
         }
         let place = *seen;
         *seen += 1;
+        if O::CAUSES {
+            self.ended[s as usize].see(self.now, place);
+        }
         self.wake(self.streams[s as usize].rank, self.code[place as usize].waiter, place);
     }
 
@@ -334,6 +347,9 @@ impl<'w, O: Observer> Play<'w, O> {
             && let Some(wait) = self.unfinished_wait(&self.ranks[r as usize], code)
         {
             return self.block(s, wait);
+        }
+        if O::CAUSES {
+            self.note_cause(s, r, code);
         }
         if code.allocates {
             let stream = &mut self.streams[s as usize];

@@ -20,6 +20,7 @@
 
 pub mod agenda;
 mod ahead;
+mod causes;
 mod code;
 mod comms;
 mod device_memory;
@@ -40,6 +41,7 @@ mod state;
 mod sweep;
 pub mod uncontended;
 
+pub use causes::{Cause, CauseRecord};
 pub use error::{EngineError, Holdings, WaitingOp};
 pub use factors::kernel_time;
 pub use record::Record;
@@ -56,6 +58,8 @@ pub trait Observer {
     /// True if that order matters. Where it does not, ops that nobody waits for may be told before they end; one that
     /// ends at another time after all is told once more.
     const IN_ORDER: bool = true;
+    /// True if it is told what each op waited for last ([`CauseRecord`]).
+    const CAUSES: bool = false;
     /// Op number `op` of rank number `rank` ran from `start` to `end`.
     fn finished(&mut self, rank: u32, op: u32, start: Time, end: Time);
     /// At the end: kernels of a rank took so much longer because device memory gave them less than they use.
@@ -69,6 +73,17 @@ pub trait Observer {
     }
     /// The state, if it was wanted.
     fn state(&mut self, _state: State) {}
+    /// An op waited last for number `wait` of the ops that it waits for; one of which this is not told, for the op
+    /// before it on its stream.
+    fn waited(&mut self, _rank: u32, _op: u32, _wait: u32) {}
+    /// An op of a communicator was ready no sooner than the action of all members began.
+    fn came_last(&mut self, _rank: u32, _op: u32) {}
+    /// The action of a communicator begins; of its members this one was ready last, the first of several.
+    fn joined(&mut self, _comm: u32, _rank: u32, _op: u32) {}
+    /// The action of a communicator ends.
+    fn parted(&mut self, _comm: u32, _end: Time) {}
+    /// At the end: the op that ended last, the first of the lowest rank of several.
+    fn ended_last(&mut self, _rank: u32, _op: u32) {}
 }
 
 /// Totals of a run.
@@ -144,18 +159,16 @@ impl<'w> CompiledPrograms<'w> {
     /// See [`EngineError`].
     pub fn of(world: &'w World) -> Result<Self, EngineError> {
         check(world)?;
-        Ok(CompiledPrograms(code::compile(&world.programs, Record::IN_ORDER)?))
+        Ok(CompiledPrograms(code::compile(&world.programs, CauseRecord::IN_ORDER)?))
     }
 
-    /// Plays the world with other draws and records every op.
+    /// Plays the world with other draws and notes what each op waited for; returns when the last op ended.
     ///
     /// # Errors
     /// See [`EngineError`].
-    pub fn play(&self, world: &World, record: &mut Record) -> Result<(), EngineError> {
-        record.slowed_by_memory.clear();
-        let stats = event_loop::Play::new(world, &self.0, record)?.run()?;
-        record.complete(stats);
-        Ok(())
+    pub fn play(&self, world: &World, causes: &mut CauseRecord) -> Result<Time, EngineError> {
+        causes.clear();
+        Ok(event_loop::Play::new(world, &self.0, causes)?.run()?.step_end)
     }
 }
 

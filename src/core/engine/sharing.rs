@@ -188,9 +188,9 @@ impl<'w> Sharing<'w> {
         self.part.free.len()
     }
 
-    /// The part of a resource that a flow of a solo rate can use when it crosses it `a` times.
+    /// The part of a resource that a flow of a solo rate can use when it crosses it `a` times: no more than all.
     fn part(&self, r: ResourceId, a: u32, solo: f64) -> u128 {
-        (solo * f64::from(a) / self.capacity[r.index()] * WHOLE as f64) as u128
+        u128::from((solo * f64::from(a) / self.capacity[r.index()] * WHOLE as f64) as u64)
     }
 
     /// Decides anew whether a resource joins its flows.

@@ -5,6 +5,7 @@
 //! shortens the step; where several chains are equally long, one is shown (a rank's own predecessor before its
 //! waits, its own cause before a peer's).
 
+mod by_rank;
 mod reading;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use super::cause::{Binding, Causes};
 use super::idle::IdleTimes;
 use super::kind::OpKind;
 use super::stalls::contended_from;
+pub use by_rank::PathWalk;
 pub use reading::CriticalPathReading;
 pub(crate) use reading::path_parts;
 use stepsim_core::ids::{OpId, RankId};
