@@ -5,16 +5,21 @@
 //! mask, less with a window), the rate is the generation's long-sequence rate times K / (K + fill). Heads narrower
 //! than 128 keep the exponentials on the critical path: they cost as much as heads wider by half of what is missing
 //! to 128 (FlashAttention-4's and TileLang's rows for 64 and 128 on Blackwell and Hopper) unless the device's file
-//! says otherwise (`narrow`).
+//! says otherwise (`narrow`). In 8 bits products take half the time and exponentials as long, so that the width is 256
+//! (cuDNN's rows for 128 and 192 on GB200: 3 % off so forward, 6 with 128).
 
 use super::DeviceCost;
-use crate::model::{AttentionGeneration, Direction, Kernel, KernelShape};
+use crate::model::{AttentionGeneration, Direction, Kernel, KernelShape, Scaling};
 use crate::spec::cost::AttentionCost;
 
-/// Width of a head as its time goes by it, where heads of 64 take `narrow` times as long a FLOP as heads of 128.
-fn effective(width: u64, narrow: f64) -> f64 {
+/// Rates of operands that are scaled by blocks over rates of those that are scaled as a whole, forward and backward
+/// (cuDNN on GB200, 20 shapes each).
+const BY_BLOCKS: [f64; 2] = [0.93, 0.83];
+
+/// Width of a head as its time goes by it, where heads half as wide as `full` take `narrow` times as long a FLOP.
+fn effective(width: u64, narrow: f64, full: f64) -> f64 {
     let d = width as f64;
-    if d < 128.0 { d + (narrow - 1.0) * (128.0 - d) } else { d }
+    if d < full { d + (narrow - 1.0) * (full - d) } else { d }
 }
 
 /// The figures of a generation, of the newest before it that the device has, or of the oldest; without a generation, of
@@ -38,7 +43,11 @@ fn unit_rate(device: &DeviceCost, kernel: &Kernel, direction: Direction, cost: &
         Some(fraction) if kernel.dtype.bytes() < 2.0 => device.peak(kernel.dtype).0 * fraction,
         _ => in_16_bits.min(device.peak(kernel.dtype).0),
     };
-    rate / f64::from(device.units.max(1))
+    let by_blocks = match kernel.scaling {
+        Scaling::Tensor => 1.0,
+        _ => BY_BLOCKS[usize::from(direction == Direction::Backward)],
+    };
+    rate * by_blocks / f64::from(device.units.max(1))
 }
 
 /// Seconds of a fused attention kernel on `left` units: blocks of rows, the longest (under a causal mask those that see
@@ -78,7 +87,9 @@ pub(super) fn seconds(device: &DeviceCost, kernel: &Kernel, left: u32) -> f64 {
         narrow: None,
     });
     let narrow = cost.narrow.unwrap_or(1.5);
-    let slow = (effective(qk_size, narrow) + effective(v_size, narrow)) / width.max(1.0);
+    let narrow_rate = cost.forward_fp8.is_some() && kernel.dtype.bytes() < 2.0;
+    let full = if narrow_rate { 256.0 } else { 128.0 };
+    let slow = (effective(qk_size, narrow, full) + effective(v_size, narrow, full)) / width.max(1.0);
     let total =
         kernel.flops * slow * (1.0 + fill / seen.max(1.0)) / unit_rate(device, kernel, direction, &cost);
     let blocks = (batch * heads) as f64 * rows.div_ceil(spec.attention_rows) as f64;

@@ -78,9 +78,11 @@ fn fraction(device: &DeviceCost, kernel: &Kernel) -> f64 {
         * match kernel.class.kind() {
             KernelKind::Gemm(MatmulPass::WeightGrad) => weight_grad(),
             KernelKind::GroupedGemm(MatmulPass::Forward | MatmulPass::InputGrad) => spec.grouped_fraction,
-            KernelKind::GroupedGemm(MatmulPass::WeightGrad) => {
-                spec.grouped_fraction * spec.grouped_weight_grad
-            }
+            // What slows weight gradients down is the sum with what is there.
+            KernelKind::GroupedGemm(MatmulPass::WeightGrad) => match kernel.shape {
+                KernelShape::GroupedGemm { accumulate: false, .. } => spec.grouped_fraction,
+                _ => spec.grouped_fraction * spec.grouped_weight_grad,
+            },
             KernelKind::Gemm(MatmulPass::Forward | MatmulPass::InputGrad)
             | KernelKind::Batched
             | KernelKind::Scan

@@ -220,9 +220,7 @@ impl LayerBuilder<'_> {
         if s.fuses_gradients() || !s.trained.weights() {
             return (Vec::new(), Vec::new());
         }
-        let weights = l.inputs * l.outputs;
-        let bytes = weights as f64 * (s.act() + 2.0 * s.gradient_bytes);
-        let sums = s.elementwise(KernelClass::Accumulate, "accumulate gradient", weights, bytes);
+        let sums = s.accumulate(l.inputs * l.outputs);
         let bias = s.pass(KernelClass::Reduction, "bias gradient", tokens * l.outputs, 1.0);
         let only = |item: Item, when: bool| when.then_some(item).into_iter().collect();
         (only(sums, !s.fuses_accumulation()), only(bias, l.biases))

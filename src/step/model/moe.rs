@@ -346,10 +346,18 @@ impl<'a> RoutedExperts<'a> {
         let per_expert = self.rows.div_ceil(self.experts.max(1)).max(1);
         let (e, rows) = (self.experts as f64, self.rows as f64);
         let (i, o) = (inputs as f64, outputs as f64);
+        // PyTorch's grouped products write a gradient anew; only Transformer Engine's add to the one that is there.
+        let adds = s.fuses_accumulation() && s.fusion != KernelFusion::Compiled;
         let kernel = |class, name, m, n, k, dtype: Dtype| {
-            let accumulate = class == KernelClass::GroupedGemmWeightGrad;
-            let weights = e * i * o * if accumulate { 2.0 * s.gradient_bytes } else { dtype.bytes() };
-            let tokens = if accumulate {
+            let is_gradient = class == KernelClass::GroupedGemmWeightGrad;
+            let accumulate = is_gradient && adds;
+            let element = match is_gradient {
+                true if adds => 2.0 * s.gradient_bytes,
+                true => s.act(),
+                false => dtype.bytes(),
+            };
+            let weights = e * i * o * element;
+            let tokens = if is_gradient {
                 rows * (i + o) * dtype.bytes()
             } else {
                 rows * (k as f64 * dtype.bytes() + n as f64 * s.act())
@@ -381,7 +389,9 @@ impl<'a> RoutedExperts<'a> {
             if trained { rows * o * s.weight_gradient_dtype(Fp8Gemm::Experts).bytes() } else { 0.0 };
         b.note_gemm(rows * i * s.act(), rows * o * s.act(), gradient);
         let (own, weights) = ([prepared.input_grad, vec![input_grad]].concat(), prepared.weight_grad);
-        let weight_grad = if trained { [weights, vec![weight_grad]].concat() } else { Vec::new() };
+        let sums = (!s.fuses_accumulation()).then(|| s.accumulate(self.experts * inputs * outputs));
+        let weight_grad = vec![weight_grad].into_iter().chain(sums);
+        let weight_grad = if trained { weights.into_iter().chain(weight_grad).collect() } else { Vec::new() };
         b.push(Block {
             forward: [prepared.forward, vec![forward]].concat(),
             backward: [own.clone(), weight_grad.clone()].concat(),

@@ -228,6 +228,11 @@ impl Shard {
     pub(super) fn fuses_accumulation(&self) -> bool {
         self.fusion <= KernelFusion::PartialAccumulating
     }
+    /// The sum of a gradient with those of the micro-batches before, by itself.
+    pub(super) fn accumulate(&self, weights: u64) -> Item {
+        let bytes = weights as f64 * (self.act() + 2.0 * self.gradient_bytes);
+        self.elementwise(KernelClass::Accumulate, "accumulate gradient", weights, bytes)
+    }
     /// True if element-wise operations in a row are one kernel.
     pub(super) fn fuses_chains(&self) -> bool {
         self.fusion != KernelFusion::None
@@ -254,6 +259,13 @@ impl Shard {
         match &self.fp8 {
             Some(f) if f.gemms.contains(&gemm) => self.recipe.as_ref().map_or(Dtype::Fp8, |r| r.dtype),
             _ => self.compute,
+        }
+    }
+    /// Format in which fused attention multiplies: 8 bits, where it is narrow at all.
+    pub(super) fn attention_dtype(&self) -> Dtype {
+        match self.gemm_dtype(Fp8Gemm::Attention) {
+            Dtype::Fp4 => Dtype::Fp8,
+            dtype => dtype,
         }
     }
     /// How elements of a format are scaled.

@@ -239,9 +239,9 @@ impl MeasuredRow {
             (MatmulPass::WeightGrad, true) => (KernelClass::GroupedGemmWeightGrad, (n, k, m)),
             (MatmulPass::WeightGrad, false) => (KernelClass::GroupedGemmWeightGrad, (m, n, k)),
         };
-        let accumulate = class == KernelClass::GroupedGemmWeightGrad;
+        let accumulate = class == KernelClass::GroupedGemmWeightGrad && self.accumulate != Some(false);
         let (g, mf, nf, kf) = (groups as f64, m as f64, n as f64, k as f64);
-        let output = if accumulate && self.accumulate != Some(false) { 8.0 } else { 2.0 };
+        let output = if accumulate { 8.0 } else { 2.0 };
         Ok(Kernel {
             name: "grouped gemm",
             class,

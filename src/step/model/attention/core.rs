@@ -4,9 +4,10 @@ use crate::documents::{AttentionPairs, Mask};
 use crate::model::adapters::WIDER;
 use crate::model::blocks::LayerBuilder;
 use crate::model::item::{CommGroup, CommOp, CommPoint, Direction, Item, Kernel, KernelShape};
-use crate::model::{KernelClass, Scaling, Shard};
+use crate::model::{KernelClass, Shard};
 use crate::spec::kernel::AttentionGeneration;
 use crate::spec::model::{AttentionKernel, AttentionSpec, ModelSpec};
+use crate::spec::recipe::CastRole;
 use crate::spec::stack::FusedPart;
 use crate::spec::workload::{ContextKind, RecomputeModule};
 
@@ -106,6 +107,9 @@ impl<'a> Core<'a> {
         if let Some(images) = self.images {
             self.on_images(&mut items, images, direction);
             return items;
+        }
+        if self.model.attention.kernel == AttentionKernel::Flash {
+            items.extend(self.casts(direction));
         }
         self.swap_heads(&mut items, direction, true);
         match (self.ring, self.shard.context.kind) {
@@ -341,7 +345,24 @@ impl<'a> Core<'a> {
             // those of FlashAttention 2.
             generation: if s.mask_is_tensor { Some(AttentionGeneration::Flash2) } else { s.attention },
         };
-        Kernel { name, class, shape, flops, bytes, dtype: s.compute, scaling: Scaling::Tensor, tuned: false }
+        let dtype = s.attention_dtype();
+        Kernel { name, class, shape, flops, bytes, dtype, scaling: s.scaling(dtype), tuned: false }
+    }
+    /// The casts of what a narrow kernel reads: queries, keys and values, which are kept wide and cast again backward
+    /// (Transformer Engine, dot_product_attention/utils.py, `combine_and_quantize`), and the gradient of its output.
+    fn casts(&self, direction: Direction) -> Vec<Item> {
+        let (m, s) = (self.model, self.shard);
+        if s.attention_dtype() == s.compute {
+            return Vec::new();
+        }
+        let tokens = s.micro_batch * self.queries;
+        let read = self.heads * m.qk_head_size() + self.kv_heads * (m.qk_head_size() + m.v_head_size());
+        let [forward, again] = s.casts_beside(CastRole::InputKept, tokens * read);
+        let [_, gradient] = s.casts_beside(CastRole::OutputGradient, tokens * self.heads * m.v_head_size());
+        match direction {
+            Direction::Forward => forward,
+            Direction::Backward => [again, gradient].concat(),
+        }
     }
 
     /// Scores, softmax (with dropout), values as kernels of their own; backward twice the products.

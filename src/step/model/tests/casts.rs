@@ -4,7 +4,9 @@ use super::super::*;
 use super::model;
 use crate::spec::model::QkNorm;
 use crate::spec::recipe::CastRole;
-use crate::spec::workload::{DispatcherKind, RecomputeSpec, Reference, WorkloadSpec};
+use crate::spec::workload::{
+    DispatcherKind, Dtype, Fp8Gemm, Fp8Spec, RecomputeSpec, Reference, WorkloadSpec,
+};
 use crate::spec::{Recipe, Spec, load};
 
 /// A shipped file by its name.
@@ -148,4 +150,29 @@ fn rows_are_copied_into_padded_ones() {
     ] {
         assert!(copies(recipe, kind).iter().all(Vec::is_empty), "{recipe:?} {kind:?}");
     }
+}
+
+/// Transformer Engine casts queries, keys and values for attention in each direction, and the gradient of its output.
+#[test]
+fn attention_in_eight_bits_casts_what_it_reads() {
+    let m = model("llama3-8b");
+    let plan = |name: &str, attention: bool| {
+        let mut fp8 = Fp8Spec::default();
+        fp8.gemms.extend(attention.then_some(Fp8Gemm::Attention));
+        let shard = Shard { fp8: Some(fp8), recipe: Some(shipped(name)), ..Shard::whole(&m) };
+        LayerPlan::transformer(&m, &shard)
+    };
+    let [wide, narrow] = [false, true].map(|attention| plan("mxfp8", attention));
+    let more = |lists: [&[Item]; 2]| cast_kernels(lists[1])[1] - cast_kernels(lists[0])[1];
+    let (read, output) = (8192.0 * 6144.0, 8192.0 * 4096.0);
+    assert_eq!(more([&wide.forward, &narrow.forward]), 3.03125 * read);
+    assert_eq!(more([&wide.backward, &narrow.backward]), 3.03125 * read + 4.0625 * output);
+    let core = |plan: &LayerPlan| {
+        let kernels = plan.backward.iter().filter_map(Item::kernel);
+        let mut cores = kernels.filter(|k| k.name == "attention backward");
+        cores.next().map(|k| (k.dtype, k.scaling)).unwrap()
+    };
+    assert_eq!(core(&wide), (Dtype::Bf16, Scaling::Tensor));
+    assert_eq!(core(&narrow), (Dtype::Fp8, Scaling::Mx));
+    assert_eq!(core(&plan("nvfp4", true)), (Dtype::Fp8, Scaling::Tensor));
 }

@@ -1,7 +1,7 @@
 //! Eager software: what a library's kernels leave out, frozen matrices in four bits, adapters in a wider format.
 
 use super::model;
-use crate::model::{Item, Kernel, LayerPlan, Shard};
+use crate::model::{Item, Kernel, KernelClass, LayerPlan, Shard};
 use crate::spec::model::ModelSpec;
 use crate::spec::stack::FusedPart;
 use crate::spec::workload::{AdaptedMatrix, AdapterSpec, Dtype, FrozenFormat, KernelFusion, TrainedWeights};
@@ -117,4 +117,27 @@ fn biases_of_experts_run_by_themselves_unless_compiled() {
         kernels(&LayerPlan::transformer(&model("mixtral-8x7b"), &Shard::default()).forward, "expert b")
             .is_empty()
     );
+}
+
+/// Only Transformer Engine's products of experts add to the gradients of the micro-batches before.
+#[test]
+fn grouped_products_of_pytorch_write_gradients_anew() {
+    let m = model("mixtral-8x7b");
+    let weights = 3.0 * 8.0 * 4096.0 * 14_336.0;
+    let moved = |fusion| {
+        let plan = LayerPlan::transformer(&m, &Shard { fusion, ..Shard::whole(&m) });
+        let gradients: Vec<Kernel> = plan
+            .backward
+            .iter()
+            .filter_map(Item::kernel)
+            .copied()
+            .filter(|k| k.class == KernelClass::GroupedGemmWeightGrad)
+            .collect();
+        let sums = bytes(&plan.backward, "accumulate gradient");
+        (gradients.iter().map(|k| k.bytes).sum::<f64>(), sums)
+    };
+    let (engine, none) = (moved(KernelFusion::Full), moved(KernelFusion::None));
+    assert_eq!(engine.0 - none.0, weights * (8.0 - 2.0));
+    assert_eq!(moved(KernelFusion::Compiled).0, none.0);
+    assert!(none.1 >= 10.0 * weights && engine.1 == 0.0, "{none:?} {engine:?}");
 }

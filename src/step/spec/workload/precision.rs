@@ -167,10 +167,13 @@ pub enum Fp8Gemm {
     Experts,
     /// The LM head.
     LmHead,
+    /// The products of fused attention (cuDNN; `fp8_dpa` of Transformer Engine): queries, keys, values and the gradient
+    /// of its output are cast for it.
+    Attention,
 }
 
 impl Fp8Gemm {
-    /// The common choice: every linear layer except router, embedding and LM head.
+    /// The common choice: every linear layer except router, embedding and LM head; attention stays wide.
     fn usual() -> Vec<Fp8Gemm> {
         vec![Fp8Gemm::Qkv, Fp8Gemm::Projection, Fp8Gemm::Mlp, Fp8Gemm::Experts]
     }
