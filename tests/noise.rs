@@ -195,3 +195,20 @@ fn slowdown(model: &str, topology: &str, micro_batches: u32) -> (f64, f64) {
     let formula = (2.5 * m + x) / (mean / (all / 4.0) * (m + 3.0) + x);
     (slowed.step_time_s / ideal.step_time_s, formula)
 }
+
+/// Links are named by their ends, a star for any text.
+#[test]
+fn a_star_stands_for_any_text() {
+    for (pattern, fits) in [
+        ("node0.dev3 -> leaf3", true),
+        ("node0.dev3*", true),
+        ("*leaf3", true),
+        ("*dev3*leaf*", true),
+        ("*", true),
+        ("node0.dev3", false),
+        ("*dev4*", false),
+        ("node0.dev3 -> leaf3*3", false),
+    ] {
+        assert_eq!(stepsim::step::spec::glob::fits(pattern, "node0.dev3 -> leaf3"), fits, "{pattern}");
+    }
+}

@@ -12,6 +12,7 @@ use super::outputs::WRITTEN;
 use super::write::write_file;
 use super::{Failure, say};
 use stepsim_around::rl::RlSpec;
+use stepsim_bring::imports::table::{FORMATS, FormatTable};
 use stepsim_core::declare::named;
 use stepsim_form::compare::Comparison;
 use stepsim_measure::profile::ProfileReport;
@@ -65,6 +66,8 @@ named! {
         Collectives = "topologies/collectives/collectives.schema.json",
         /// Rules from rows of measurements to workloads (`workloads/rules/*.json`)
         Rules = "workloads/rules/rules.schema.json",
+        /// The meaning of the arguments of a training software (`workloads/imports/*.json`)
+        Import = "workloads/imports/import.schema.json",
         /// Interruptions, restarts and checkpoints (`workloads/reliability/*.json`)
         Reliability = "workloads/reliability/reliability.schema.json",
         /// An iteration of reinforcement learning (`examples/rl/*.json`)
@@ -108,7 +111,10 @@ impl SchemaKind {
         json!({
             "name": format!("stepsim {name}"),
             "description": words.as_ref().and_then(|words| words.get_help()).map(ToString::to_string),
-            "fileMatch": [format!("{folder}/*.json")],
+            "fileMatch": match self {
+                SchemaKind::Import => FORMATS.iter().map(|(name, _)| format!("{folder}/{name}.json")).collect(),
+                _ => vec![format!("{folder}/*.json")],
+            },
             "url": format!("{at}/{}", self.path()),
         })
     }
@@ -122,6 +128,7 @@ impl SchemaKind {
             SchemaKind::Recipe => spec::schema(Kind::Recipe),
             SchemaKind::Collectives => spec::schema(Kind::Collectives),
             SchemaKind::Rules => spec::schema(Kind::Rules),
+            SchemaKind::Import => schemars::schema_for!(FormatTable).to_value(),
             SchemaKind::Reliability => spec::schema(Kind::Reliability),
             SchemaKind::Rl => schemars::schema_for!(RlSpec).to_value(),
             SchemaKind::Report => schemars::schema_for!(Report).to_value(),

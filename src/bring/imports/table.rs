@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::syntax::Syntax;
 use stepsim_step::spec::glob::fits;
-use stepsim_step::spec::json::whole;
+use stepsim_step::spec::json::{self, whole};
 use stepsim_step::spec::{SpecError, catalog};
 
 /// The formats, by the names of their tables.
@@ -42,7 +43,7 @@ pub const FORMATS: [(&str, &str); 23] = [
 ];
 
 /// The table of a format. Files: `workloads/imports/NAME.json`.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FormatTable {
     /// Its subject, one sentence.
@@ -111,10 +112,12 @@ pub struct FormatTable {
 
 /// Samples of their own lengths: the sequence is the longest, unless a file has one of these words, or one of them at
 /// a value (`stage=pt`).
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Short {
+    /// Names, or `name=value`.
     unless: Vec<String>,
+    /// What the sequence is then.
     why: String,
 }
 
@@ -131,10 +134,12 @@ impl Short {
 }
 
 /// A rule as tables write it: a path alone, or all of it.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum Written {
+    /// The field, or quantity with `$`, that takes the value.
     Path(String),
+    /// More than that.
     Rule(Box<ArgumentRule>),
 }
 
@@ -148,7 +153,7 @@ impl Written {
 }
 
 /// The meaning of an argument.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ArgumentRule {
     /// The field, or quantity with `$`, that takes its value.
@@ -178,7 +183,7 @@ pub struct ArgumentRule {
 }
 
 /// Fields that follow from quantities together.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct JointRule {
     /// Their names, without `$`.
@@ -190,13 +195,13 @@ pub(super) struct JointRule {
 impl FormatTable {
     /// The table of a format, laid over its base.
     pub fn load(format: &str) -> Result<FormatTable, SpecError> {
-        let text = catalog::file(&format!("workloads/imports/{format}.json")).ok_or_else(|| {
+        let file = format!("workloads/imports/{format}.json");
+        let text = catalog::file(&file).ok_or_else(|| {
             let names: Vec<&str> = FORMATS.iter().map(|f| f.0).collect();
             SpecError::file(format, "is no format that can be imported").allowed(names.join(", "))
         })?;
-        let wrong =
-            |e: serde_json::Error| SpecError::file(format!("workloads/imports/{format}.json"), e.to_string());
-        let mut table: FormatTable = serde_json::from_str(text).map_err(wrong)?;
+        let read = json::read(&file, text)?;
+        let mut table: FormatTable = json::typed(&read).map_err(|e| e.in_file(&file))?;
         for name in std::mem::take(&mut table.base) {
             let base = FormatTable::load(&name)?;
             for (name, rule) in base.arguments {

@@ -9,6 +9,7 @@ pub(super) use python::job;
 pub(super) use said::{Open, TextStatements};
 pub(super) use shell::PROGRAM;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -18,7 +19,7 @@ use flat::{MAX_DEPTH, flatten};
 use stepsim_step::spec::SpecError;
 
 /// A way in which arguments are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Syntax {
     /// Arguments of programs in a shell line or script.
