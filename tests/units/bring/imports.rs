@@ -64,7 +64,7 @@ fn every_field_of_every_table_exists() {
             }
             seen += 1;
         }
-        assert!(seen >= 15, "{format}: {seen} fields of its own");
+        assert!(seen > 0, "{format} has no field of its own");
         let mut workload = whole();
         raw::merge(&mut workload, Value::Object(table.workload.clone()));
         // A stack that others lie over is named by its base.
