@@ -69,7 +69,7 @@ struct Sampler<'a> {
     world: World,
 }
 
-/// The programs of a step of which no two ranks are alike: with jitter there is nothing to fold.
+/// The programs of a step whose ranks all differ: with jitter there is nothing to fold.
 struct Unfolded<'a> {
     programs: CompiledPrograms<'a>,
     walk: PathWalk<'a>,

@@ -109,7 +109,7 @@ impl Advice {
         LikelyTime { words: accuracy.clone(), estimate_s: *estimate_s, range_s: *range_s }
     }
 
-    /// What it bets on, and how to measure it: a line each.
+    /// Its bets, and how to measure it: a line each.
     pub fn risk(&self) -> Vec<String> {
         let measure = self.measure.as_ref().map(|words| format!("measure ten steps: {words}"));
         std::iter::once(format!("bets on {}", self.bets_on)).chain(measure).collect()

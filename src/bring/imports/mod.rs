@@ -132,7 +132,7 @@ impl Argument {
 pub enum Status {
     /// It is in the workload.
     Taken,
-    /// What follows from the name of a file, which is not here, is in the workload.
+    /// Its value is a file that is not here; the workload has what the name of the file tells.
     Assumed,
     /// It has no counterpart and does not change the time or memory of a step.
     NoEffect,

@@ -91,7 +91,7 @@ pub struct FormatTable {
     /// Stacks of this software; `*` stands for anything.
     #[serde(default)]
     stacks: Vec<String>,
-    /// Arguments that its users give nearly always: those of a run of which only the model is known.
+    /// Arguments that its users give nearly always, for a run whose model alone is known.
     #[serde(default)]
     pub usual: Map<String, Value>,
     /// Quantities that hold where a file does not say them.
@@ -117,7 +117,7 @@ pub struct FormatTable {
 pub(super) struct Short {
     /// Names, or `name=value`.
     unless: Vec<String>,
-    /// What the sequence is then.
+    /// The meaning of the sequence then.
     why: String,
 }
 

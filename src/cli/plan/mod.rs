@@ -188,7 +188,7 @@ fn tokens(text: &str) -> Result<f64, String> {
     number.map(|n| n * unit).ok_or_else(|| "a number: 15T, 300B, 52k".to_owned())
 }
 
-/// What the searched layout bets on, and how to measure it.
+/// The bets of the searched layout, and how to measure it.
 fn risk(plan: &RunPlan) -> String {
     let lines = plan.advice.as_ref().map_or_else(Vec::new, |advice| advice.risk());
     if lines.is_empty() { String::new() } else { format!("  at risk          {}\n", lines.join(LINE)) }

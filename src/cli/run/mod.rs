@@ -104,7 +104,7 @@ fn simulate(args: &Args) -> Result<(), Failure> {
     tell(args, &inputs, report)
 }
 
-/// Plays a step or its samples, of which nothing is read.
+/// Plays a step or its samples and reads nothing of them.
 fn played(args: &Args, inputs: &Inputs, options: &Options) -> Result<(), Failure> {
     match args.samples {
         None => drop(figures(inputs, options, false)?),

@@ -1,6 +1,6 @@
-//! What each op waited for last, noted as the run goes: a byte an op and 16 an action, where a record takes 16 an op.
+//! The last wait of each op, noted as the run goes: a byte an op and 16 an action, where a record takes 16 an op.
 //!
-//! An op of which nothing is noted waited for the op before it on its stream; a wait that ended at the same moment
+//! An op without a note waited for the op before it on its stream; a wait that ended at the same moment
 //! does not count beside it, and of several that did the first is noted. Of an action it is noted which member was
 //! ready last, the first in the order of members, and which others came no sooner than it began. From this follows
 //! the chain that a step's length hangs on, as it follows from a record.
@@ -38,7 +38,7 @@ struct JointAction {
     last: (u32, u32),
 }
 
-/// What each op of a run waited for.
+/// The last wait of each op of a run.
 #[derive(Debug)]
 pub struct CauseRecord {
     /// `first[rank]` is where the rank's ops begin in `causes`.
@@ -100,7 +100,7 @@ impl CauseRecord {
         (RankId(self.last.0), OpId(self.last.1))
     }
 
-    /// What an op of a rank that does `program` waited for.
+    /// The last wait of an op of a rank that does `program`.
     pub fn cause(&self, program: &Program, rank: RankId, op: OpId) -> Cause {
         let number = match self.causes[self.place(rank.0, op.0)] & !CAME_LAST {
             FAR => self.far.get(&(rank.0, op.0)).copied(),

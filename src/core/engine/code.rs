@@ -377,7 +377,7 @@ impl Code {
         }
     }
 
-    /// The same so many places further on, lists of waits being so much further on.
+    /// The same `by` places further on, with lists of waits `of_waits` further on.
     fn moved(self, by: u32, of_waits: u32) -> Code {
         let wait = match self.wait {
             NONE => NONE,

@@ -73,7 +73,7 @@ pub trait Observer {
     }
     /// The state, if it was wanted.
     fn state(&mut self, _state: State) {}
-    /// An op waited last for number `wait` of the ops that it waits for; one of which this is not told, for the op
+    /// An op waited last for number `wait` of the ops that it waits for; an op without this call waited for the op
     /// before it on its stream.
     fn waited(&mut self, _rank: u32, _op: u32, _wait: u32) {}
     /// An op of a communicator was ready no sooner than the action of all members began.

@@ -27,7 +27,7 @@ pub static ALGORITHMS: &[&dyn Algorithm] = &[
     &super::broadcast::ChainBroadcast,
 ];
 
-/// What a library chooses from: all that the group can run. Where other rails are reached over the network the library
+/// The choice that a library has: all that the group can run. Where other rails are reached over the network the library
 /// has no PXN, and hops inside a node are for who asks for them.
 pub(super) fn offered(op: Op, g: &Geometry) -> impl Iterator<Item = &'static dyn Algorithm> {
     let without_pxn = g.uplinks.is_some_and(|uplinks| uplinks.rails_cross);

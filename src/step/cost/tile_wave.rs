@@ -78,7 +78,7 @@ fn fraction(device: &DeviceCost, kernel: &Kernel) -> f64 {
         * match kernel.class.kind() {
             KernelKind::Gemm(MatmulPass::WeightGrad) => weight_grad(),
             KernelKind::GroupedGemm(MatmulPass::Forward | MatmulPass::InputGrad) => spec.grouped_fraction,
-            // What slows weight gradients down is the sum with what is there.
+            // The sum with what is there slows weight gradients down.
             KernelKind::GroupedGemm(MatmulPass::WeightGrad) => match kernel.shape {
                 KernelShape::GroupedGemm { accumulate: false, .. } => spec.grouped_fraction,
                 _ => spec.grouped_fraction * spec.grouped_weight_grad,

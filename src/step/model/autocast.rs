@@ -1,4 +1,4 @@
-//! What `torch.autocast` does beside fp32 weights: products cast their operands, and all between them is fp32.
+//! `torch.autocast` beside fp32 weights: products cast their operands, and all between them is fp32.
 //!
 //! The embedding reads fp32 rows, so the residual stream is fp32; norms keep it so. Each product casts its weights and,
 //! where it reads a norm's output, its input, each matrix for itself; backward its input's gradient is cast back and
@@ -37,7 +37,7 @@ impl Shard {
     pub(super) fn copies_of_input(&self, matrices: usize) -> f64 {
         if self.works_in_fp32() { matrices.max(1) as f64 } else { 1.0 }
     }
-    /// The casts of a product of so many weights, and those of an input of `elements` that is fp32, once for each of
+    /// The casts of a product with this number of weights, and of an fp32 input of `elements`, once for each of
     /// `matrices` side by side; behind its input gradient, that gradient cast back and added up.
     pub(super) fn autocasts(&self, weights: u64, wide: Option<(u64, usize)>) -> [OperandCasts; 2] {
         if !self.works_in_fp32() {

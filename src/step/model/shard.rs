@@ -228,7 +228,7 @@ impl Shard {
     pub(super) fn fuses_accumulation(&self) -> bool {
         self.fusion <= KernelFusion::PartialAccumulating
     }
-    /// The sum of a gradient with those of the micro-batches before, by itself.
+    /// The sum of a gradient over micro-batches, by itself.
     pub(super) fn accumulate(&self, weights: u64) -> Item {
         let bytes = weights as f64 * (self.act() + 2.0 * self.gradient_bytes);
         self.elementwise(KernelClass::Accumulate, "accumulate gradient", weights, bytes)

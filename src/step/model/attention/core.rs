@@ -342,7 +342,7 @@ impl<'a> Core<'a> {
             causal,
             direction,
             // cuDNN's kernels take 1.4 times as long where they read a mask (docs/evidence/one-gpu.md), as long as
-            // those of FlashAttention 2.
+            // FlashAttention 2.
             generation: if s.mask_is_tensor { Some(AttentionGeneration::Flash2) } else { s.attention },
         };
         let dtype = s.attention_dtype();

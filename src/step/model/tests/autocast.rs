@@ -48,7 +48,7 @@ fn autocast_is_where_weights_stay_fp32() {
     assert!(!autocasts("zero3", 4.0) && !autocasts("zero2", 4.0) && !autocasts("none", 0.0));
 }
 
-/// What lies above the diagonal is computed too.
+/// Scores above the diagonal are computed too.
 #[test]
 fn a_mask_that_is_a_tensor_hides_nothing_from_the_kernel() {
     let m = model("llama3-8b");

@@ -375,7 +375,7 @@ fn sends(p2p: PointToPoint) -> Sends {
     }
 }
 
-/// Whether a host may stop with a send that its neighbour does not await yet: it waits for every kernel, or passes
+/// True if a host may stop with a send that its neighbour does not await yet: it waits for every kernel, or passes
 /// forward alone fill its queue.
 fn stops(host: &HostSpec, order: &Order) -> bool {
     let forward = |slot: &&Slot| slot.parts().all(|part| part.pass == schedule::Pass::Forward);

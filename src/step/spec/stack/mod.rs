@@ -78,7 +78,7 @@ pub struct StackSpec {
     /// The host's work to launch kernels; absent: none, and kernels start as soon as the device may.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<HostSpec>,
-    /// How it splits a model beside data parallelism: a search of layouts proposes no other split; absent: in every way.
+    /// How it splits a model beside data parallelism: searches of layouts propose no other split; absent: in every way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub splits: Option<Vec<ModelSplit>>,
 }
