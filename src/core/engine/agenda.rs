@@ -29,13 +29,15 @@ pub struct Agenda {
     base: u64,
 }
 
-impl Agenda {
+impl Default for Agenda {
     /// Nothing to come.
-    pub fn new() -> Self {
+    fn default() -> Agenda {
         let far = [const { Vec::new() }; HEAPS];
         Agenda { near: Vec::new(), head: 0, edge: 0, far, filled: 0, base: 0 }
     }
+}
 
+impl Agenda {
     /// Adds an event.
     #[inline]
     pub fn push(&mut self, event: u128) {

@@ -90,7 +90,7 @@ impl<'w, O: Observer> Play<'w, O> {
             unfinished: streams.len(),
             ended: vec![StreamEnds::default(); if O::CAUSES { streams.len() } else { 0 }],
             ahead,
-            agenda: Agenda::new(),
+            agenda: Agenda::default(),
             now: Time::ZERO,
             seq: 0,
             events: 0,

@@ -40,7 +40,7 @@ impl<'w> Bundles<'w> {
     }
 
     /// Number of bundles.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.first.len()
     }
 

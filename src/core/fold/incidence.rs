@@ -53,7 +53,7 @@ impl<'w> Incidence<'w> {
     pub fn of(world: &'w World, demands: &Demands) -> Incidence<'w> {
         let bundles = Bundles::of(world);
         let comms = world.ranks.len() as u32;
-        let resources = comms + bundles.len() as u32;
+        let resources = comms + bundles.count() as u32;
         let tiers = resources + world.resources.len() as u32;
         let ways_from = tiers + world.tiers.len() as u32;
         let slots = world.ranks.iter().map(|r| r.slots.len).max().unwrap_or(0);
@@ -71,7 +71,7 @@ impl<'w> Incidence<'w> {
         };
         let arrivals = incidence.arrivals(world, &demands.used);
         let bundles = &incidence.bundles;
-        let mut reached = vec![false; bundles.len()];
+        let mut reached = vec![false; bundles.count()];
         for arrival in &arrivals {
             reached[arrival.bundle as usize] = true;
         }

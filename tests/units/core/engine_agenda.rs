@@ -10,7 +10,7 @@ proptest! {
     fn the_first_comes_first(
         steps in prop::collection::vec((0u32..5, 0u64..1 << 62, 0u32..63, 1usize..80), 0..200),
     ) {
-        let (mut agenda, mut sorted, mut now, mut number) = (Agenda::new(), BTreeSet::new(), 0u64, 0u64);
+        let (mut agenda, mut sorted, mut now, mut number) = (Agenda::default(), BTreeSet::new(), 0u64, 0u64);
         for (what, time, bits, times) in steps {
             for i in 0..times as u64 {
                 prop_assert_eq!(agenda.first(), sorted.first().copied());

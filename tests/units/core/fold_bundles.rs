@@ -70,7 +70,7 @@ proptest! {
         let folded = fold(&world);
         prop_assert_eq!(told(&folded), told(&fold(&apart(&world))));
         let bundles = stepsim::core::fold::bundles::Bundles::of(&world);
-        prop_assert_eq!(bundles.len(), (replicas * stages) as usize);
+        prop_assert_eq!(bundles.count(), (replicas * stages) as usize);
         prop_assert!(bundles.size.iter().all(|size| *size == u32::from(chunks)));
     }
 }

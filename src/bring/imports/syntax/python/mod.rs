@@ -2,7 +2,7 @@
 //! calls with names (`Trainer.Config(training=TrainingConfig(steps=10))`), functions of the same file, or of recipes
 //! beside it, that it begins with.
 //!
-//! Nothing is executed ([`player`]). The name of a function, and the one it begins with, are the argument
+//! Nothing is executed (`player.rs`). The name of a function, and the one it begins with, are the argument
 //! `recipe`; what a name says of the job (`..._64gpu_h100_...`) are `recipe.devices` and `recipe.device`.
 
 pub(super) mod calls;

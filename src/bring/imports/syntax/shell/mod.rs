@@ -1,4 +1,4 @@
-//! A shell line or script: the arguments of the programs that it would run. Nothing is executed ([`player`]).
+//! A shell line or script: the arguments of the programs that it would run. Nothing is executed (`player.rs`).
 //!
 //! `--name value`, `--name=value`, and `name=value` behind a program of Python are arguments. Of one that stands
 //! twice the last counts.
