@@ -319,6 +319,20 @@ fn functions_of_python_are_followed() {
     assert!(error.contains("which?") && error.contains("llama3_405b"), "{error}");
 }
 
+/// A variable that makes every launch wait for its kernel changes the step, and is no argument of the software.
+#[test]
+fn a_script_that_blocks_launches_says_so() {
+    let text = std::fs::read_to_string(file("megatron-sized.sh")).unwrap();
+    let of = |blocking: &str| {
+        let text = format!("export CUDA_LAUNCH_BLOCKING={blocking}\n{text}");
+        let made = import("megatron", &text, "x.sh 8B 1 256 2 2", &Beside::default()).unwrap();
+        made.arguments.into_iter().find(|a| a.name == "environment.cuda_launch_blocking")
+    };
+    let told = of("1").unwrap();
+    assert!(told.status == Status::Matters && told.why.contains("stack.host.blocking"), "{told:?}");
+    assert_eq!(of("0"), None);
+}
+
 /// A script that takes its sizes from the line that runs it.
 #[test]
 fn a_script_is_played_as_the_line_that_runs_it_says() {

@@ -48,6 +48,22 @@ fn a_host_that_reads_every_batch_does_not_run_ahead() {
     assert!(waits > 1.02 * free, "{waits} {free}");
 }
 
+/// Messages between stages that follow one another are one launch: a host that blocks waits for them together, and
+/// neighbours in 1F1B that send to each other do not wait for ever.
+#[test]
+fn a_host_that_blocks_launches_messages_of_a_stage_together() {
+    for p2p in ["batched", "blocking", "async"] {
+        let of = |blocking: bool| {
+            let stack = json!({
+                "host": {"launch_us": {"gemm": 5.0, "elementwise": 5.0, "collective": 5.0}, "queue": 1000, "blocking": blocking}
+            });
+            seconds(stack, json!({"pipeline": {"size": 4, "p2p": p2p}}), "dgx-a100")
+        };
+        let (free, blocked) = (of(false), of(true));
+        assert!(blocked > free, "{p2p}: {free} and {blocked} s");
+    }
+}
+
 /// The host's work in each pass of a layer bounds the step from below: 4 layers, 8 micro-batches.
 #[test]
 fn work_of_the_host_in_every_layer_adds_up() {

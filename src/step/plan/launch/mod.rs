@@ -77,6 +77,7 @@ pub fn launch(program: &Program, host: &HostSpec, setting: Setting, reads: &[Hos
         b,
         queues,
         room: Vec::new(),
+        group: Vec::new(),
         waited: vec![None; program.streams.len() + 1],
         waits: Vec::new(),
         graph: None,
@@ -117,6 +118,9 @@ struct Launcher<'a> {
     queues: Vec<Vec<(OpId, Option<OpId>)>>,
     /// The ops that the next launch waits for, so that there is room in the queue.
     room: Vec<OpId>,
+    /// Messages between stages that follow one another: one launch of the library (`ncclGroupStart`), so that a host
+    /// that blocks waits for them together.
+    group: Vec<OpId>,
     /// By stream: the last op that the host has waited for.
     waited: Vec<Option<OpId>>,
     /// The ops that the op at hand waits for.
@@ -158,6 +162,9 @@ impl Launcher<'_> {
         if let Some(time) = self.launch_us(op) {
             let time = if self.is_again(op) { time.min(self.host.launch_us.again) } else { time };
             let time = time + self.layer_us(op);
+            if !self.is_message(op) {
+                self.room.append(&mut self.group);
+            }
             let (launch, own) = self.launch(op, time);
             queued = own;
             waits.extend(launch);
@@ -177,11 +184,23 @@ impl Launcher<'_> {
         self.b.slowdown(new, op.slowdown);
         self.program.memory[op.memory.range()].iter().for_each(|effect| self.b.memory(new, *effect));
         if queued && self.host.blocking {
-            self.room.push(new);
+            let waited = if self.is_message(op) { &mut self.group } else { &mut self.room };
+            waited.push(new);
         } else if queued {
             self.queue(op.stream, new, before);
         }
         new
+    }
+
+    /// True for a message between pipeline stages.
+    fn is_message(&self, op: &Op) -> bool {
+        let info = &self.program.infos[op.info as usize];
+        match self.program.streams[usize::from(op.stream)].kind {
+            StreamKind::PipelineSend | StreamKind::PipelineRecv => true,
+            // A send that holds the compute stream.
+            StreamKind::Compute => matches!(op.work, Work::Comm { .. }) && info.name.starts_with("send "),
+            _ => false,
+        }
     }
 
     /// How long the launch of an op holds the host by itself; `None` for an op without a launch.
@@ -297,6 +316,7 @@ impl Launcher<'_> {
         // A kernel ends with its gap, which the host does not wait for.
         let gap = matches!(op.work, Work::Compute { .. }).then_some(self.gap.us()).unwrap_or_default();
         self.graph = None;
+        self.room.append(&mut self.group);
         // The host waits for the inputs of a pass together with all that it launched before.
         let of_kernels = matches!(what, HostRead::Batch | HostRead::Passes);
         let all = of_kernels || what == HostRead::Transfers;

@@ -100,6 +100,8 @@ pub fn read(text: &str, typed: &Invocation) -> Result<TextStatements, SpecError>
         }
     }
     let beside = player.models_beside();
+    let blocking =
+        player.blocks_launches().then(|| ("environment.cuda_launch_blocking".to_string(), 1.into()));
     for (variable, choices) in player.choices {
         open.entry(variable).or_default().choices.extend(choices);
     }
@@ -114,6 +116,7 @@ pub fn read(text: &str, typed: &Invocation) -> Result<TextStatements, SpecError>
     let program = programs.iter().find(|words| words.iter().any(|word| word.starts_with("--")));
     let program =
         program.map(|words| (PROGRAM.to_string(), Value::from(words[..words.len().min(2)].join(" "))));
+    let beside = beside.into_iter().chain(blocking);
     let arguments =
         program.into_iter().chain(beside).chain(arguments).chain(documents).chain(of_job).collect();
     Ok(TextStatements { arguments, open })

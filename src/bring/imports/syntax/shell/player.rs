@@ -76,6 +76,11 @@ impl Player {
         self.variables.get(name).is_some_and(|values| values.iter().all(|value| unset(value).is_none()))
     }
 
+    /// True if the script makes every launch wait for its kernel.
+    pub fn blocks_launches(&self) -> bool {
+        let set = self.variables.get("CUDA_LAUNCH_BLOCKING");
+        set.is_some_and(|values| values.iter().any(|value| !value.is_empty() && value != "0"))
+    }
     /// Options in variables that no program got: files that others read in hold nothing else.
     pub fn options_left(&self) -> Vec<Vec<String>> {
         let left = self.variables.iter().filter(|(name, _)| !self.used.contains(*name));
