@@ -138,7 +138,7 @@ fn step(d: &mut Draw) -> Option<(&'static str, Vec<String>)> {
 fn random_steps_are_their_closed_form() {
     let (mut errors, mut wrong): (Vec<f64>, Vec<String>) = (Vec::new(), Vec::new());
     let (count, mean_most, most_elsewhere, most_on_tori) =
-        if crate::slow::slow() { (200, 0.55, 7.0, 12.6) } else { (40, 0.5, 4.0, 10.0) };
+        if crate::slow::slow() { (200, 0.55, 7.0, 12.6) } else { (40, 0.5, 3.0, 10.0) };
     let mut draw = Draw(33);
     for _ in 0..10 * count {
         if errors.len() == count {
@@ -150,7 +150,13 @@ fn random_steps_are_their_closed_form() {
         println!("{own:+.3} % on {machine}: {sets:?}");
         // With all that it does not claim, too: that is never half of a step.
         let whole = found.closed_form_s / found.simulated_s;
-        let most = if machine.starts_with("tpu") { most_on_tori } else { most_elsewhere };
+        let late_by_turns =
+            machine == "gb200-8" && sets.iter().any(|set| set.starts_with("parallelism.expert="));
+        let most = match machine {
+            tori if tori.starts_with("tpu") => most_on_tori,
+            _ if late_by_turns => f64::max(most_elsewhere, 4.0),
+            _ => most_elsewhere,
+        };
         if !(0.5..2.0).contains(&whole) || own.abs() > most {
             wrong.push(format!(
                 "{own:+.3} %, {} of {} s on {machine}: {sets:?}",
