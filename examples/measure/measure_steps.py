@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures steps of fine-tuning on the device at hand, as rows for `stepsim score`.
 
-    python3 measure_steps.py --out steps.jsonl                     every case, about three minutes on one H200
+    python3 measure_steps.py --out steps.jsonl                     every case, about five minutes on one H200
     python3 measure_steps.py --only llama-1b --profile DIR --out -  some of them, with a profile each for `stepsim analyze`
     stepsim score steps.jsonl -v
 
@@ -35,7 +35,18 @@ MODELS = {
     "qwen3-0.6b": ("Qwen3", "Qwen3 0.6B", 28, 1024, 3072, 16, 8, 128, 151936, True),
     "qwen3-1.7b": ("Qwen3", "Qwen3 1.7B", 28, 2048, 6144, 16, 8, 128, 151936, True),
     "qwen3-4b": ("Qwen3", "Qwen3 4B", 36, 2560, 9728, 32, 8, 128, 151936, True),
+    "qwen3-8b": ("Qwen3", "Qwen3 8B", 36, 4096, 12288, 32, 8, 128, 151936, False),
+    "moe-30b-6l": ("Qwen3Moe", "Qwen3 30B A3B", 6, 2048, 6144, 32, 4, 128, 151936, False),
+    "gpt2": ("GPT2", "GPT-2", 12, 768, 3072, 12, 12, 64, 50257, True),
+    "gemma3-1b": ("Gemma3Text", "Gemma 3 1B", 26, 1152, 6912, 4, 1, 256, 262144, True),
 }
+# What the configuration of some models says beyond that, and columns of their rows.
+OWN = {
+    "moe-30b-6l": dict(num_experts=128, num_experts_per_tok=8, moe_intermediate_size=768, norm_topk_prob=True),
+    "gpt2": dict(max_position_embeddings=1024),
+    "gemma3-1b": dict(sliding_window=512, query_pre_attn_scalar=256),
+}
+COLUMNS = {"moe-30b-6l": dict(experts=128, top_k=8, moe_ffn=768)}
 # Case: model, sequences, tokens of each, options.
 CASES = {
     "llama-1b": ("llama-1b", 4, 2048, {}),
@@ -58,6 +69,13 @@ CASES = {
     "qwen3-0.6b": ("qwen3-0.6b", 8, 1024, {}),
     "qwen3-1.7b-autocast": ("qwen3-1.7b", 4, 1024, {"autocast": True}),
     "qwen3-4b-checkpoint": ("qwen3-4b", 4, 2048, {"checkpoint": True}),
+    "moe-30b-6l": ("moe-30b-6l", 4, 2048, {}),
+    "gpt2-autocast": ("gpt2", 16, 1024, {"autocast": True, "dropout": 0.0}),
+    "gpt2-dropout-autocast": ("gpt2", 16, 1024, {"autocast": True, "dropout": 0.1}),
+    "gemma3-1b": ("gemma3-1b", 4, 2048, {}),
+    "llama-8b-adapters-autocast": ("llama-8b", 2, 2048, {"rank": 16, "autocast": True}),
+    "llama-8b-adapters-autocast-checkpoint": ("llama-8b", 4, 2048, {"rank": 16, "autocast": True, "checkpoint": True}),
+    "qwen3-8b-adapters": ("qwen3-8b", 2, 2048, {"rank": 16}),
 }
 ADAPTED = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
@@ -67,14 +85,19 @@ class Step:
 
     def __init__(self, model, sequences, tokens, device, options):
         family, _, layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary, tied = MODELS[model]
-        config = getattr(transformers, f"{family}Config")(
-            hidden_size=hidden, intermediate_size=ffn, num_hidden_layers=layers, num_attention_heads=heads,
-            num_key_value_heads=kv_heads, head_dim=head_dim, vocab_size=vocabulary, tie_word_embeddings=tied,
-            max_position_embeddings=131072, sliding_window=None, use_cache=False,
-            attn_implementation=options.get("attention", "sdpa"),
-        )
+        rate = options.get("dropout", 0.0)
+        config = dict(
+            hidden_size=hidden, num_hidden_layers=layers, num_attention_heads=heads, num_key_value_heads=kv_heads,
+            head_dim=head_dim, vocab_size=vocabulary, tie_word_embeddings=tied, max_position_embeddings=131072,
+            sliding_window=None, use_cache=False, attn_implementation=options.get("attention", "sdpa"),
+        ) | OWN.get(model, {})
+        if family == "GPT2":
+            config |= dict(resid_pdrop=rate, embd_pdrop=rate, attn_pdrop=rate)
+        else:
+            config |= dict(intermediate_size=ffn)
+        config = getattr(transformers, f"{family}Config")(**config)
         self.autocast = options.get("autocast", False)
-        dtype = torch.float32 if self.autocast else torch.bfloat16
+        dtype = torch.float32 if self.autocast and not options.get("rank") else torch.bfloat16
         with torch.device(device):
             self.model = transformers.AutoModelForCausalLM.from_config(config, dtype=dtype).train()
         if options.get("rank"):
@@ -113,7 +136,7 @@ def taken_gib(device):
     return (total - free) / 2**30
 
 
-def measure(case, device, name, profile):
+def measure(case, device, name, host, profile):
     model, sequences, tokens, options = CASES[case]
     step, seconds = Step(model, sequences, tokens, device, options), []
     for _ in range(3):
@@ -131,25 +154,28 @@ def measure(case, device, name, profile):
         path = Path(profile) / f"{case}.json"
         profiler.export_chrome_trace(str(path))
         subprocess.run(["gzip", "-f", str(path)], check=True)
-    return row(case, name, statistics.median(seconds), taken_gib(device))
+    return row(case, name, host, statistics.median(seconds), taken_gib(device))
 
 
-def row(case, device, seconds, memory):
+def row(case, device, host, seconds, memory):
     """The columns of `stepsim score`."""
-    model, sequences, tokens, options = CASES[case]
-    _, model, layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary, _ = MODELS[model]
-    state = "" if options.get("autocast") else ", all state in bf16"
+    key, sequences, tokens, options = CASES[case]
+    _, model, layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary, _ = MODELS[key]
+    narrow = not options.get("autocast")
+    state = ", all state in bf16" if narrow or options.get("rank") else ""
     how = "for-each" if options.get("optimizer") == "for-each" else "fused"
     columns = dict(
         id=f"one-gpu/{case}", kind="step", source="one-gpu", device=device, n_devices=1, devices_per_node=1,
         model=model, layers=layers, hidden=hidden, ffn=ffn, heads=heads, kv_heads=kv_heads, head_dim=head_dim,
         vocab=vocabulary, seq=tokens, mbs_seqs=sequences, gbs_seqs=sequences * options.get("accumulation", 1),
         tp=1, pp=1, dp=1, sharding="none", recompute="full" if options.get("checkpoint") else "none",
-        precision="bf16, without autocast" if options.get("rank") else "bf16", optimizer=f"AdamW, {how}{state}",
+        precision="bf16, without autocast" if options.get("rank") and narrow else "bf16",
+        optimizer=f"AdamW, {how}{state}",
         software=f"Hugging Face transformers {transformers.__version__.rsplit('.', 1)[0]}, "
         f"PyTorch {torch.__version__.rsplit('.', 1)[0]}",
         step_time_s=seconds, peak_mem_gib=memory, lora_rank=options.get("rank"),
-        attn_kernel="eager" if options.get("attention") == "eager" else None,
+        attn_kernel="eager" if options.get("attention") == "eager" else None, dropout=options.get("dropout"), host=host,
+        **COLUMNS.get(key, {}),
     )
     return {column: value for column, value in columns.items() if value is not None}
 
@@ -159,12 +185,13 @@ def main():
     parser.add_argument("--out", default="-", help="where rows go; - is the terminal")
     parser.add_argument("--only", action="append", choices=CASES, help="a case; again for more")
     parser.add_argument("--device", default="h200-sxm", help="the device's name in the catalogue (stepsim list devices)")
+    parser.add_argument("--host", help="what the host is, as in \"virtual machine of 16 Xeon cores\"")
     parser.add_argument("--profile", help="also write a profile of one step of each case into this folder")
     args = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     out = sys.stdout if args.out == "-" else open(args.out, "w")
     for case in args.only or CASES:
-        print(json.dumps(measure(case, device, args.device, args.profile)), file=out, flush=True)
+        print(json.dumps(measure(case, device, args.device, args.host, args.profile)), file=out, flush=True)
         gc.collect()
         if device == "cuda":
             torch.cuda.empty_cache()
