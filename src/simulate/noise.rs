@@ -120,18 +120,3 @@ fn log_normal(rng: &mut ChaCha8Rng, sigma: f64) -> f64 {
     let (u, v): (f64, f64) = (1.0 - rng.random::<f64>(), rng.random());
     (sigma * (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()).exp()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn factors_have_the_spread_asked_for() {
-        let mut rng = ChaCha8Rng::seed_from_u64(1);
-        let logs: Vec<f64> = (0..40_000).map(|_| log_normal(&mut rng, 0.02).ln()).collect();
-        let mean = logs.iter().sum::<f64>() / logs.len() as f64;
-        let sigma = (logs.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / logs.len() as f64).sqrt();
-        // Standard errors: 0.02 / 200 = 1e-4 of the mean, and 0.02 / √80,000 = 7e-5 of σ.
-        assert!(mean.abs() < 5e-4 && (sigma - 0.02).abs() < 4e-4, "{mean} {sigma}");
-    }
-}

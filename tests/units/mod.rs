@@ -5,4 +5,6 @@ mod core;
 mod form;
 mod measure;
 mod read;
+mod simulate;
+mod step;
 mod study;

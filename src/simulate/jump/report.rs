@@ -71,24 +71,14 @@ fn read(inputs: &Inputs, options: &Options, extent: Extent) -> Result<Report, Si
 /// The report of a step, if turns of it can be jumped; `wall` adds how long that took. It is the report of the step
 /// played whole, but for what it says of the playing.
 pub fn report(inputs: &Inputs, options: &Options, extent: Extent, wall: bool) -> Option<Report> {
-    let begun = Clock::start();
-    let lengths = if extent == Extent::Whole { FOR_SLACK } else { LENGTHS };
-    let report = by_turns(inputs, options, extent, lengths)?;
-    Some(Report { simulation_wall_s: wall.then(|| begun.elapsed().as_secs_f64()), ..report })
-}
-
-/// The same with other lengths.
-pub(super) fn by_turns(
-    inputs: &Inputs,
-    options: &Options,
-    extent: Extent,
-    lengths: ShortLengths,
-) -> Option<Report> {
     if !inputs.readings.iter().all(|own| own.counts_turns()) {
         return None;
     }
+    let begun = Clock::start();
+    let lengths = if extent == Extent::Whole { FOR_SLACK } else { LENGTHS };
     let asked = StepRequest { inputs, options, edits: &[], common: None };
-    shortened(asked, lengths, &mut |short| of_short(asked, extent, &short))
+    let report = shortened(asked, lengths, &mut |short| of_short(asked, extent, &short))?;
+    Some(Report { simulation_wall_s: wall.then(|| begun.elapsed().as_secs_f64()), ..report })
 }
 
 fn of_short(asked: StepRequest, extent: Extent, short: &Short) -> Option<Report> {

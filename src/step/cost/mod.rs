@@ -42,8 +42,6 @@ mod memory_bound;
 mod price;
 mod slowest;
 mod table;
-#[cfg(test)]
-mod tests;
 mod tile_wave;
 mod under_cap;
 

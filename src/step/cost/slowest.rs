@@ -19,18 +19,3 @@ fn upper_quantile(p: f64) -> f64 {
     let t = (-2.0 * p.ln()).sqrt();
     t - (2.515517 + t * (0.802853 + t * 0.010328)) / (1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308)))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::deviations;
-
-    /// Means of the largest of n (Harter 1961, table 1; Tippett 1925 for 1,000).
-    #[test]
-    fn the_slowest_of_many_is_far_from_the_mean() {
-        for (n, mean) in [(1, 0.0), (2, 0.5642), (8, 1.4236), (100, 2.5076), (1000, 3.2414)] {
-            let found = deviations(n);
-            assert!((found - mean).abs() < 0.03, "{n}: {found} instead of {mean}");
-        }
-        assert!(deviations(1 << 20) > deviations(1 << 14));
-    }
-}

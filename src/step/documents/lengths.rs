@@ -109,30 +109,3 @@ fn fill(
     }
     Ok(sequences)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn listed(lengths: &[u64], rest: CutDocument) -> Vec<Vec<u64>> {
-        let spec = DocumentsSpec { lengths: Some(lengths.to_vec()), rest, ..DocumentsSpec::default() };
-        packed(&spec, 10, 3).unwrap()
-    }
-
-    #[test]
-    fn the_rest_of_a_document_begins_the_next_sequence_or_is_dropped() {
-        assert_eq!(listed(&[6], CutDocument::Carried), [vec![6, 4], vec![2, 6, 2], vec![4, 6]]);
-        assert_eq!(listed(&[6], CutDocument::Dropped), [vec![6, 4], vec![6, 4], vec![6, 4]]);
-        assert_eq!(listed(&[25], CutDocument::Carried), [vec![10], vec![10], vec![5, 5]]);
-    }
-
-    #[test]
-    fn drawn_lengths_have_the_median_and_spread_asked_for() {
-        let drawn = DrawnLengths { median: 1000.0, sigma: 1.0, shortest: 1, longest: None, seed: 3 };
-        let mut rng = ChaCha8Rng::seed_from_u64(3);
-        let mut logs: Vec<f64> = (0..20_000).map(|_| (draw(&drawn, &mut rng) as f64).ln()).collect();
-        logs.sort_unstable_by(f64::total_cmp);
-        assert!((logs[10_000] - 1000_f64.ln()).abs() < 0.03);
-        assert!((logs[16_827] - logs[10_000] - 1.0).abs() < 0.04, "one sigma above the median are 84.13 %");
-    }
-}

@@ -45,9 +45,6 @@ mod scan;
 mod shard;
 mod transformer;
 
-#[cfg(test)]
-mod tests;
-
 pub use stepsim_core::kernel_class::KernelClass;
 
 pub use crate::spec::kernel::{AttentionGeneration, Format, Scaling};

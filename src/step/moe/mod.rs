@@ -25,9 +25,6 @@ mod routing;
 mod rows;
 mod travel;
 
-#[cfg(test)]
-mod tests;
-
 pub use dispatch::{Dispatcher, ExchangeKernels, ExchangeRows, Traffic, dispatcher};
 pub use routing::{Distinct, Routing};
 pub use rows::{MoeExchange, RowRule, payload_bytes};

@@ -65,22 +65,3 @@ pub fn blame_setting(error: SpecError, sets: &[String]) -> SpecError {
     let settings: Vec<_> = sets.iter().filter_map(|text| Some((text.split_once('=')?.0, text))).collect();
     blame(error, &settings)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::spec::{WorkloadSpec, load};
-
-    #[test]
-    fn short_names_lead_to_fields_that_are_there() {
-        let said =
-            |set: String| load::<WorkloadSpec>("gpt2-8", &[set]).map(|_| ()).map_err(|e| e.to_string());
-        for (name, path) in SHORT {
-            let hint = said(format!("{name}=1")).expect_err(name);
-            assert!(hint.contains(&format!("`--set {path}=…`")), "{hint}");
-            assert!(said(format!("{path}=1")).err().is_none_or(|e| !e.contains("no such field")), "{path}");
-        }
-        let hint = said("layers=12".to_string()).expect_err("layers");
-        assert!(hint.contains("`--set model.layers=…`"), "{hint}");
-    }
-}

@@ -147,25 +147,3 @@ pub fn torus_dims(chips: u64, axes: usize) -> Option<Vec<u32>> {
     let best = best.filter(|dims| axes < 2 || dims.iter().all(|d| *d <= LONGEST_AXIS))?;
     best.into_iter().map(|d| u32::try_from(d).ok()).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::torus_dims;
-
-    #[test]
-    fn slices_of_tpu_pods() {
-        // docs.cloud.google.com/tpu/docs/v5p, v5e: the shapes of the sizes that are sold.
-        for (chips, axes, dims) in [
-            (256, 2, vec![16, 16]),
-            (128, 2, vec![8, 16]),
-            (64, 3, vec![4, 4, 4]),
-            (128, 3, vec![4, 4, 8]),
-            (192, 3, vec![4, 4, 12]),
-            (256, 3, vec![4, 8, 8]),
-            (1024, 3, vec![8, 8, 16]),
-            (2048, 3, vec![8, 16, 16]),
-        ] {
-            assert_eq!(torus_dims(chips, axes), Some(dims), "{chips}");
-        }
-    }
-}

@@ -49,8 +49,6 @@ mod sources;
 pub mod stack;
 mod stack_defaults;
 mod stated;
-#[cfg(test)]
-mod tests;
 pub mod topology;
 mod topology_builder;
 mod topology_check;

@@ -31,8 +31,6 @@ mod hash;
 mod machine;
 mod mesh;
 pub mod place;
-#[cfg(test)]
-mod tests;
 mod tiers;
 mod torus;
 mod wan;

@@ -591,7 +591,7 @@ fn folded_rows_say_the_critical_path_and_what_held_passes_up() {
     assert_eq!(with(pass.1), with(pass.0 + Time(end.0 / 200)) + 1);
 }
 
-/// The bytes of a small trace. After a wanted change: `UPDATE_GOLDEN=1 cargo test --lib trace::`, then look at the
+/// The bytes of a small trace. After a wanted change: `UPDATE_GOLDEN=1 cargo test --test all trace_`, then look at the
 /// difference.
 #[test]
 fn the_tiny_pipeline_is_as_it_was() {

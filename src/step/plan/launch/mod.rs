@@ -351,6 +351,3 @@ impl Launcher<'_> {
         op
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -80,18 +80,3 @@ fn fullest(counts: &[f64], experts: u64, ranks: u64) -> Result<f64, String> {
     let most = counts.chunks(run).map(|c| c.iter().sum::<f64>()).fold(0.0, f64::max);
     Ok(most * counts.len().div_ceil(run) as f64 / total)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_fullest_rank_counts_its_experts_together() {
-        // Four experts on two ranks: 10 + 30 and 0 + 0 of 40 tokens.
-        assert_eq!(fullest(&[10.0, 30.0, 0.0, 0.0], 4, 2), Ok(2.0));
-        assert_eq!(fullest(&[10.0, 30.0, 0.0, 0.0], 4, 4), Ok(3.0));
-        assert_eq!(fullest(&[10.0, 30.0, 0.0, 0.0], 4, 1), Ok(1.0));
-        assert!(fullest(&[1.0], 4, 2).is_err());
-        assert!(fullest(&[0.0; 4], 4, 2).is_err());
-    }
-}

@@ -297,15 +297,3 @@ pub fn axis(axis: crate::spec::workload::GroupAxis) -> Axis {
         GroupAxis::Pipeline => Axis::Pp,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn context_ranks_are_inner_groups_times_outer_ones() {
-        let degrees = Degrees { tensor: 2, context: 8, context_inner: 2, ..Degrees::ONE_RANK };
-        let of = |group| degrees.size(Group::Layer(group));
-        assert_eq!([CommGroup::Context, CommGroup::ContextInner, CommGroup::ContextOuter].map(of), [8, 2, 4]);
-    }
-}

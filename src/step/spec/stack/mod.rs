@@ -9,8 +9,6 @@
 
 mod host;
 mod optimizer;
-#[cfg(test)]
-mod tests;
 mod unaligned;
 
 pub use host::{GraphScope, GraphSpec, HostRead, HostSpec, LaunchTimes, LayerHost, LayerHosts, LayerTimes};

@@ -22,8 +22,6 @@ mod noise;
 mod parallelism;
 mod precision;
 mod run;
-#[cfg(test)]
-mod tests;
 mod training;
 mod used_modules;
 

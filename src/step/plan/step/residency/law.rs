@@ -234,22 +234,3 @@ pub(super) fn windows_across(
     });
     chunks.iter().map(|bytes| during.by_ref().take(bytes.len()).collect()).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Behind a chunk comes the next, and behind the last the first.
-    #[test]
-    fn a_window_goes_on_in_the_next_chunk() {
-        let during = windows_across(&[vec![1.0, 10.0], vec![100.0]], [1, 0], [0, 0]);
-        assert_eq!(during, [vec![[11.0, 1.0], [110.0, 10.0]], vec![[101.0, 100.0]]]);
-    }
-
-    /// Two visits ahead in forward, one in backward, where visits go from last to first; one behind in backward.
-    #[test]
-    fn a_window_slides_with_the_visits() {
-        let during = windows(&[1.0, 10.0, 100.0, 1000.0], [2, 1], [0, 1]);
-        assert_eq!(during, [[111.0, 11.0], [1110.0, 111.0], [1100.0, 1110.0], [1000.0, 1100.0]]);
-    }
-}

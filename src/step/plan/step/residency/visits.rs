@@ -150,32 +150,3 @@ impl RankVisits {
 fn place(visit: Visit) -> usize {
     2 * visit.unit as usize + usize::from(visit.pass != Pass::Forward)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn visit(unit: u32, pass: Pass, micro_batch: u32) -> Visit {
-        Visit { unit, pass, repeats: false, recomputes: false, micro_batch }
-    }
-
-    /// Two units, forward and backward of one micro-batch; then the order is not kept to.
-    #[test]
-    fn visits_come_as_foreseen_or_in_another_order() {
-        let coming = |unit, backward| PlannedVisit { unit, backward, micro_batch: 0, again: false };
-        let of_step = vec![coming(0, false), coming(1, false), coming(1, true), coming(0, true)];
-        let mut visits = RankVisits::new(2, of_step);
-        visits.begin_step(vec![1; 2]);
-        let first = visit(0, Pass::Forward, 0);
-        assert_eq!(visits.reach(first), Some(coming(0, false)));
-        visits.begin(first, None, 7, OpId(3));
-        assert!(visits.is_present(first) && !visits.is_present(visit(0, Pass::Backward, 0)));
-        assert!(visits.end(first, OpId(5)) && !visits.end(first, OpId(6)));
-        assert_eq!(visits.last_of(0).map(|v| (v.end, v.bytes)), Some((OpId(5), 7)));
-        // Unit 0 backward is reached before the two others: they are still to come.
-        assert_eq!(visits.reach(visit(0, Pass::Backward, 0)), Some(coming(0, true)));
-        assert_eq!(visits.ahead(), [coming(1, false), coming(1, true)]);
-        assert_eq!((visits.run_start(), visits.backward_left(0)), (1, 1));
-        assert_eq!(visits.reach(visit(0, Pass::Backward, 1)), None);
-    }
-}

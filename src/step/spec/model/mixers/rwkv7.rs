@@ -108,31 +108,3 @@ impl TokenMixer for Rwkv7Spec {
         })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// FLOPs of a token are the products of a chunk without the triangle's inverse; parameters follow the paper's
-    /// formula.
-    #[test]
-    fn a_chunk_multiplies_what_a_token_counts() {
-        let mix = Rwkv7Spec {
-            heads: 40,
-            head_size: 64,
-            decay_rank: 96,
-            rate_rank: 96,
-            value_rank: Some(64),
-            gate_rank: 320,
-            chunk: 16,
-        };
-        let scan = mix.scan(1).unwrap();
-        let flops = |(rows, columns, inner, count): &(u64, u64, u64, u64)| 2 * rows * columns * inner * count;
-        let heads: u64 = scan.products[..6].iter().map(flops).sum();
-        let inverse = 40.0 * 16.0 * 16.0 / 3.0;
-        assert!((mix.mixing(4096).full - inverse - heads as f64 / 16.0).abs() < 1e-6);
-        // Table of arXiv 2503.14456 for 2.9 B: 12 D + 2 (ranks) + 19 a channel: 8 D belong to the MLP and 4 a channel
-        // to the norms.
-        assert_eq!(mix.parameters(2560), 2560 * (4 * 2560 + 2 * 576 + 15));
-    }
-}
