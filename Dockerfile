@@ -2,11 +2,11 @@
 FROM rust:1.95-slim AS build
 WORKDIR /src
 COPY . .
-RUN cargo rustc --release --locked --bin stepsim -- -C target-feature=+crt-static
+RUN cargo rustc --profile published --locked --bin stepsim -- -C target-feature=+crt-static
 
 # The binary needs nothing beside it.
 FROM scratch
-COPY --from=build /src/target/release/stepsim /stepsim
+COPY --from=build /src/target/published/stepsim /stepsim
 WORKDIR /here
 ENTRYPOINT ["/stepsim"]
 CMD ["run"]
