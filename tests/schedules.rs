@@ -555,7 +555,6 @@ fn facts_are_those_of_the_order() {
         let order = kind.order(&Shape::new(p, m)).unwrap();
         let placement = &order.placement;
         assert_eq!(placement.directions(), facts.directions, "{}", facts.name);
-        assert_eq!(placement.parts(), Shape::new(p, m).parts_under(facts), "{}", facts.name);
         assert!((0..p).all(|r| placement.chunks(r) == facts.chunks.usual()), "{}", facts.name);
         if let ChunkCount::AtLeast(least, _) = facts.chunks {
             assert!(kind.order(&Shape::new(p, m).with_chunks(least)).is_ok(), "{}", facts.name);

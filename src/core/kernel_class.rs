@@ -112,10 +112,6 @@ macro_rules! classes {
             pub const fn name(self) -> &'static str {
                 match self { $(KernelClass::$variant => $name),* }
             }
-            /// Its description, in one line.
-            pub const fn about(self) -> &'static str {
-                match self { $(KernelClass::$variant => $about),* }
-            }
             /// The work of its kernels.
             pub const fn kind(self) -> KernelKind {
                 match self { $(KernelClass::$variant => $kind),* }

@@ -130,10 +130,6 @@ impl Bytes {
     pub fn f(self) -> f64 {
         self.0 as f64
     }
-    /// In gibibytes of 2³⁰ bytes.
-    pub fn gib(self) -> f64 {
-        self.0 as f64 / (1u64 << 30) as f64
-    }
 }
 
 impl Add for Bytes {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::origin::{ValueClass, ValueOrigin};
+use super::origin::ValueOrigin;
 use stepsim_step::spec::words::{Text, fits};
 
 /// A field that no source printed.
@@ -139,11 +139,6 @@ impl DescribedColumns {
         filled.map(|a| a.origin.clone()).or_else(|| {
             self.has(column).then(|| ValueOrigin::stated(format!("{column} = {}", self.pattern_text(column))))
         })
-    }
-
-    /// True if the description itself has a column.
-    pub fn stated(&self, column: &str) -> bool {
-        self.origin(column).is_some_and(|o| o.from == ValueClass::Stated)
     }
 
     /// The names of all columns that hold anything.

@@ -38,7 +38,6 @@ mod record;
 pub mod sharing;
 mod stalled;
 mod state;
-mod sweep;
 pub mod uncontended;
 
 pub use causes::{Cause, CauseRecord};
@@ -47,7 +46,6 @@ pub use factors::kernel_time;
 pub use record::Record;
 pub use stalled::describe;
 pub use state::State;
-pub use sweep::sweep;
 
 use crate::ids::{OpId, RankId};
 use crate::program::{Work, World};

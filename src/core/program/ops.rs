@@ -262,16 +262,4 @@ named! {
     }
 }
 
-impl Phase {
-    /// One letter or two for the start of a slice name, as in pipeline diagrams.
-    pub fn letter(self) -> &'static str {
-        match self {
-            Phase::Forward => "F",
-            Phase::Recompute => "R",
-            Phase::Backward => "B",
-            Phase::InputGrad => "I",
-            Phase::WeightGrad => "W",
-            Phase::Optimizer => "O",
-        }
-    }
-}
+impl Phase {}

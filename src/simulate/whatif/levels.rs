@@ -70,18 +70,6 @@ impl StageLevels {
         between.iter().filter_map(|cause| time.stalls_s.get(cause)).sum()
     }
 
-    /// The longest of several stages, and by how much it is longer than the mean of the others.
-    pub fn longest(&self) -> Option<(u32, f64)> {
-        let lengths = (0u32..).zip(self.0.iter().map(StageLevel::length)).filter(|_| self.0.len() > 1);
-        let (stage, length) = lengths.max_by(|a, b| a.1.total_cmp(&b.1))?;
-        Some((stage, length - self.others(length)))
-    }
-
-    /// How many stages there are.
-    pub fn stages(&self) -> usize {
-        self.0.len()
-    }
-
     /// The mean of all but one of this length.
     fn others(&self, length: f64) -> f64 {
         (self.0.iter().map(StageLevel::length).sum::<f64>() - length) / (self.0.len() - 1) as f64

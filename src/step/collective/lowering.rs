@@ -116,13 +116,6 @@ impl<'m> Lowering<'m> {
         Ok((layout.geometry, choice))
     }
 
-    /// The choice for a transfer on communicators of a profile; `None` for channels, copies and lone ranks.
-    pub fn choice(&self, profile: u32, transfer: TransferId) -> Option<(&Geometry, &AlgorithmChoice)> {
-        let plan = &self.plans[*self.plan_of_profile.get(&profile)? as usize];
-        let planned = plan.planned.iter().find(|p| p.transfer == transfer)?;
-        Some((&plan.geometry, &planned.choice))
-    }
-
     /// The plan of a profile, if it does `transfer`; `None` for channels, copies and lone ranks.
     pub(super) fn plan_of(&self, profile: u32, transfer: TransferId) -> Option<&GroupPlan> {
         let plan = &self.plans[*self.plan_of_profile.get(&profile)? as usize];

@@ -5,13 +5,7 @@
 //! tokens are not independent: in DeepSeek's published profile, with balanced routing, the received rows of one rank
 //! varied by 8 % from layer to layer where independence gives 0.55 % (`expert_load.rows_cv`).
 
-use super::Routing;
 use crate::documents::expected::mean_maximum;
-
-/// Standard deviation of the expert rows of one of `ranks` ranks, each with `tokens` independent tokens.
-pub fn rows_sd(routing: &Routing, ranks: u64, tokens: u64) -> f64 {
-    ((ranks * tokens) as f64 * routing.rows_variance(ranks)).sqrt()
-}
 
 /// Rows of the fullest rank over the mean where a rank's rows have this coefficient of variation.
 pub fn fullest(cv: f64, ranks: u64) -> f64 {

@@ -16,11 +16,9 @@
 //! Sources: DeepEP (github.com/deepseek-ai/DeepEP, `csrc/kernels/internode.cu` and the branch `hybrid-ep`), Megatron-LM
 //! `core/transformer/moe`, Tutel (arXiv 2206.03382), DeepSeek-V3 (arXiv 2412.19437, section 3.2).
 
-pub mod capacity;
 pub mod dispatch;
 mod gate;
 pub mod imbalance;
-pub mod overlap;
 mod routing;
 mod rows;
 mod travel;

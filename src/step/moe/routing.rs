@@ -123,19 +123,4 @@ impl Routing {
         let of = |d: usize| all.clone().map(|s| s[at(limit, k, d)]).sum();
         (0..=most).map(of).collect()
     }
-
-    /// Variance of the number of a token's rows that go to one of `ranks` ranks.
-    pub(super) fn rows_variance(&self, ranks: u64) -> f64 {
-        let (k, groups, limit) = (self.top_k as f64, self.groups as f64, self.group_limit as f64);
-        let (group, own) = ((self.experts / self.groups) as f64, (self.experts / ranks) as f64);
-        let pool = limit * group;
-        let both = k * (k - 1.0) / (pool * (pool - 1.0)).max(1.0);
-        // Pairs of experts of one rank within a group, and across groups.
-        let share = own.min(group);
-        let within = own * (share - 1.0);
-        let across = own * (own - share);
-        let other = if groups > 1.0 { limit * (limit - 1.0) / (groups * (groups - 1.0)) } else { 0.0 };
-        let mean = k * own / self.experts as f64;
-        both * (within * limit / groups + across * other) + mean - mean * mean
-    }
 }

@@ -34,18 +34,10 @@ pub trait Schedule: Sync {
     fn bubble(&self, _shape: &Shape, _times: &PassTimes) -> Option<Bubble> {
         None
     }
-    /// The bubble to reckon with: by theory, or for a searched order what it at least reaches.
-    fn expected_bubble(&self, shape: &Shape, times: &PassTimes) -> Option<Bubble> {
-        self.bubble(shape, times)
-    }
     /// Live micro-batch chunks at the worst moment on each rank by theory, where a closed form holds; for
     /// shapes that have an order.
     fn peak(&self, _shape: &Shape) -> Option<Vec<u32>> {
         None
-    }
-    /// Transfers on the critical path where sends run beside compute; by default one fill and one drain, 2(pv − 1).
-    fn transfers(&self, shape: &Shape) -> f64 {
-        2.0 * (f64::from(shape.ranks) * f64::from(shape.parts_under(self.facts())) - 1.0)
     }
 }
 

@@ -5,20 +5,9 @@ use std::ops::Range;
 /// A rule for the number of layers of each stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LayerSplit {
-    /// The same number everywhere; a remainder is an error.
-    Even,
-    /// As even as can be; the remainder goes to the first stages.
-    RemainderFirst,
     /// As even as can be; the remainder goes to the stages in the middle, so that the first and the last, which also
     /// hold the embedding and the LM head, have fewer.
     RemainderMiddle,
-    /// The first and the last stage have this many layers fewer than the others (Llama 3: 1 and 1).
-    Fewer {
-        /// On the first stage.
-        first: u32,
-        /// On the last stage.
-        last: u32,
-    },
     /// The number for each stage.
     Explicit(Vec<u32>),
 }
@@ -46,21 +35,9 @@ pub fn split_layers(layers: u32, stages: u32, rule: &LayerSplit) -> Result<Vec<R
     }
     let (each, extra) = (layers / stages, layers % stages);
     let counts: Vec<u32> = match rule {
-        LayerSplit::Even if extra != 0 => {
-            return fail(format!(
-                "no even split; {} or {} layers would do, or a split with a remainder",
-                each * stages,
-                layers - extra + stages
-            ));
-        }
-        LayerSplit::Even => vec![each; stages as usize],
-        LayerSplit::RemainderFirst => (0..stages).map(|s| each + u32::from(s < extra)).collect(),
         LayerSplit::RemainderMiddle => {
             let first = (stages - extra) / 2;
             (0..stages).map(|s| each + u32::from((first..first + extra).contains(&s))).collect()
-        }
-        LayerSplit::Fewer { first, last } => {
-            fewer(layers, stages, *first, *last).map_err(|problem| SplitError { layers, stages, problem })?
         }
         LayerSplit::Explicit(counts) => {
             let sum: u64 = counts.iter().map(|c| u64::from(*c)).sum();
@@ -77,25 +54,4 @@ pub fn split_layers(layers: u32, stages: u32, rule: &LayerSplit) -> Result<Vec<R
         start..next
     };
     Ok(counts.into_iter().map(range).collect())
-}
-
-fn fewer(layers: u32, stages: u32, first: u32, last: u32) -> Result<Vec<u32>, String> {
-    let full = u64::from(layers) + u64::from(first) + u64::from(last);
-    let each = full / u64::from(stages);
-    if !full.is_multiple_of(u64::from(stages)) {
-        return Err(format!(
-            "with {first} fewer on the first and {last} fewer on the last stage, {} would have to be a \
-             multiple of {stages}",
-            full
-        ));
-    }
-    if each < u64::from(first.max(last)) {
-        return Err(format!(
-            "{first} fewer on the first or {last} fewer on the last stage leave less than none of {each}"
-        ));
-    }
-    let mut counts = vec![each as u32; stages as usize];
-    counts[0] -= first;
-    counts[stages as usize - 1] -= last;
-    Ok(counts)
 }

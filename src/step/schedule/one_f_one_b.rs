@@ -34,10 +34,6 @@ impl Schedule for OneFOneB {
     fn peak(&self, shape: &Shape) -> Option<Vec<u32>> {
         Some((0..shape.ranks).map(|r| shape.micro_batches.min(shape.ranks - r)).collect())
     }
-    fn transfers(&self, shape: &Shape) -> f64 {
-        let (p, m) = (f64::from(shape.ranks), f64::from(shape.micro_batches));
-        if m < p { 2.0 * (p - 1.0) } else { 2.0 * (p - 1.0) * m / p + 2.0 * (p - 2.0) }
-    }
 }
 
 /// One forward and one backward in turn after `warm_up(rank)` forwards (m at most).

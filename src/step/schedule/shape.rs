@@ -1,7 +1,5 @@
 //! The numbers that a schedule depends on.
 
-use super::facts::ScheduleFacts;
-
 /// The numbers that a schedule depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
@@ -32,10 +30,5 @@ impl Shape {
     /// With groups of that many micro-batches.
     pub fn with_group(self, group: u32) -> Shape {
         Shape { group: Some(group), ..self }
-    }
-    /// Into how many parts such a schedule cuts a rank's share of the layers: with two directions a rank holds the same
-    /// share twice.
-    pub fn parts_under(&self, facts: ScheduleFacts) -> u32 {
-        u32::from(self.chunks.unwrap_or(facts.chunks.usual()) / facts.directions).max(1)
     }
 }

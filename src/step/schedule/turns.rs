@@ -6,7 +6,6 @@
 //! order of that kind.
 
 use super::order::Order;
-use super::shape::Shape;
 use super::slot::{Slot, SlotPass};
 
 /// From `from` micro-batches on, `every` more are one more turn.
@@ -25,10 +24,6 @@ impl Turns {
             Some(more) => self.from + more % self.every,
             None => micro_batches,
         }
-    }
-    /// The numbers of `shape` with the fewest such micro-batches.
-    pub fn shortest(self, shape: Shape) -> Shape {
-        Shape { micro_batches: self.fewest(shape.micro_batches), ..shape }
     }
 }
 

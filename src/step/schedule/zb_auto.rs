@@ -24,8 +24,8 @@ use super::order::Lister;
 use super::zb_h1::ZbH1;
 use super::zb_h2::ZbH2;
 use super::{
-    BackwardSplit, Bubble, Order, Pass, PassProfile, PassTimes, Schedule, ScheduleError, ScheduleFacts,
-    Shape, Slot, StagePlacement,
+    BackwardSplit, Order, Pass, PassProfile, PassTimes, Schedule, ScheduleError, ScheduleFacts, Shape, Slot,
+    StagePlacement,
 };
 use stepsim_core::units::Time;
 
@@ -64,10 +64,6 @@ impl Schedule for ZbAuto {
         // Every policy yields an order, so there is a best one.
         let ranks = best.map(|(_, ranks)| ranks).unwrap_or_default();
         Ok(Order { placement: StagePlacement::looped(p, 1), micro_batches: m, ranks })
-    }
-    /// It does at least as well as the hand-made order of the same memory.
-    fn expected_bubble(&self, shape: &Shape, times: &PassTimes) -> Option<Bubble> {
-        ZbH2.bubble(shape, times)
     }
 }
 

@@ -127,7 +127,3 @@ bounded!(
     /// A factor above 0, at most 1.
     efficiency, optional_efficiency, f64, 0.0, true, 1.0, false, "a number above 0, at most 1"
 );
-bounded!(
-    /// A fraction from 0 to 1.
-    fraction, optional_fraction, f64, 0.0, false, 1.0, false, "a number from 0 to 1"
-);

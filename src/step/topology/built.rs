@@ -47,12 +47,6 @@ impl BuiltRoutes {
     pub fn parts(&self) -> u32 {
         self.parts
     }
-    pub fn torus(&self) -> Option<&TorusLinks> {
-        match &self.up {
-            Up::Torus(torus) => Some(torus),
-            _ => None,
-        }
-    }
     /// The hops between two different devices; whether there is a way.
     pub fn route(&self, from: u32, to: u32, part: u32, cross: &mut impl FnMut(LinkHop)) -> bool {
         let (a, b) = (from / self.per_node, to / self.per_node);

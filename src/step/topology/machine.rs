@@ -213,21 +213,6 @@ impl Machine {
             Router::Drawn(_) => 1,
         }
     }
-    /// The neighbour of a device along an axis of its torus, up or down, with the resources of the link to it and its
-    /// latency; `None` at the end of a line or without a torus.
-    pub fn torus_step(
-        &self,
-        device: DeviceId,
-        axis: usize,
-        up: bool,
-        links: &mut Vec<ResourceId>,
-    ) -> Option<(DeviceId, Time)> {
-        let Router::Built(built) = &self.router else {
-            return None;
-        };
-        let (next, hop) = built.torus()?.step(device.0, axis, up)?;
-        Some((DeviceId(next), self.cross(hop, links)))
-    }
 
     /// Number of memory tiers of a device, its own memory included.
     pub fn tier_count(&self, device: DeviceId) -> usize {

@@ -9,7 +9,7 @@ use stepsim::step::spec::stack::{GraphScope, HostRead, HostSpec, LayerHosts};
 
 use serde_json::{Value, json};
 
-use stepsim::core::engine::{run, sweep};
+use stepsim::core::engine::run;
 use stepsim::core::ids::RankId;
 use stepsim::core::program::World;
 use stepsim::step::spec::stack::{GraphSpec, LaunchTimes, LayerTimes};
@@ -61,7 +61,6 @@ fn play_on(case: &Value, slowness: f64, read: HostRead, step_us: f64) -> (f64, f
     let program = world.add_program(program);
     world.add_rank(program, 0);
     let record = run(&world).expect("runs");
-    assert_eq!(record.spans, sweep(&world).expect("sweeps").spans, "{}", case["case"]);
     let span = |op: OpId| record.span(RankId(0), op);
     let host_ends =
         span(*host_stream.last().expect("launches")).1.max(full.map_or(Time::ZERO, |op| span(op).0));

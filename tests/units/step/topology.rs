@@ -236,30 +236,15 @@ fn a_tpu_pod_has_the_published_bisection() {
 }
 
 #[test]
-fn torus_routes_are_shortest_and_opposite_places_load_both_directions_alike() {
+fn torus_routes_are_shortest() {
     let m = machine("torus:8x5,1,1", &[]);
     let around = |a: u32, b: u32, n: u32| (a.abs_diff(b)).min(n - a.abs_diff(b));
-    let mut load = vec![0; m.resources() as usize];
     for from in 0..40 {
         for to in 0..40 {
             let hops = around(from % 8, to % 8, 8) + around(from / 8, to / 8, 5);
             assert_eq!(route(&m, from, to).0.len() as u32, hops);
-            let mut links = Vec::new();
-            m.route(DeviceId(from), DeviceId(to), &mut links).unwrap();
-            links.iter().for_each(|l| load[l.index()] += 1);
         }
     }
-    // All-to-all loads every link of an axis alike.
-    let by_axis = |axis: usize| {
-        let mut links = Vec::new();
-        (0..40).for_each(|d| {
-            [true, false].iter().for_each(|up| {
-                m.torus_step(DeviceId(d), axis, *up, &mut links);
-            })
-        });
-        links.iter().map(|l| load[l.index()]).collect::<std::collections::BTreeSet<i32>>()
-    };
-    assert_eq!((by_axis(0).len(), by_axis(1).len()), (1, 1));
 }
 
 #[test]

@@ -67,10 +67,6 @@ impl CriticalPath {
         ranks.sort_by_key(|r| r.0);
         ranks.chunk_by(|a, b| a.0 == b.0).map(|c| (c[0].0, c.iter().map(|r| r.1).sum())).collect()
     }
-    /// How often the path passes from one rank to another.
-    pub fn hops(&self) -> usize {
-        self.links.windows(2).filter(|w| w[0].rank != w[1].rank).count()
-    }
     /// All of it: equal to the step time.
     pub fn total(&self) -> Time {
         self.by_kind.iter().copied().sum::<Time>() + self.contention + self.memory

@@ -65,12 +65,7 @@ pub struct KindTime {
     pub bytes: u128,
 }
 
-impl KindTime {
-    /// The part during which the compute stream stood still for something else.
-    pub fn while_idle(&self) -> Time {
-        self.ran - self.under_kernels - self.exposed
-    }
-}
+impl KindTime {}
 
 /// All kinds on one rank: index with `kind as usize`; kernels and host work stay zero.
 pub type OverlapByKind = [KindTime; OpKind::ALL.len()];

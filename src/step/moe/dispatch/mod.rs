@@ -11,7 +11,6 @@ mod two_stage_proxy;
 
 pub use traffic::{Dispatcher, ExchangeKernels, ExchangeRows, Traffic};
 
-use super::MoeExchange;
 use crate::spec::workload::DispatcherKind;
 
 /// All dispatchers, one for each kind.
@@ -36,9 +35,5 @@ impl dyn Dispatcher {
         let ExchangeRows { network, scale_up, handled } = self.rows(t);
         let row = row_bytes as f64;
         ExchangeRows { network: network * row, scale_up: scale_up * row, handled: handled * row }
-    }
-    /// True if ranks must first learn how many rows an exchange brings (and the host waits for that).
-    pub fn counts(&self, exchange: MoeExchange) -> bool {
-        exchange == MoeExchange::Dispatch
     }
 }
