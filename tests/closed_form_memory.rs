@@ -1,6 +1,7 @@
 //! The closed form's device memory beside the peak of the simulation, for every shipped workload.
 
 use stepsim::form::compare::workload::closed_form;
+use stepsim::simulate::jump::figures;
 use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::step::spec::{Kind, catalog};
 
@@ -129,4 +130,27 @@ fn inputs_of_frozen_layers_stay_through_a_backward_pass() {
     let gradients = 48.0 * (8 * 1024 * 1600) as f64 * 2.0;
     let more = held(true) - held(false);
     assert!((more / gradients - 1.0).abs() < 0.03, "{more} of {gradients}");
+}
+
+/// What is held for certain decides which choices are not played: more of it than there is, and no run fits.
+#[test]
+fn no_step_fits_whose_certain_memory_does_not() {
+    let (mut full, mut fit) = (0, 0);
+    for schedule in ["gpipe", "looped-bfs", "1f1b", "interleaved-1f1b"] {
+        for micro_batch in [1, 2, 4] {
+            let sets = [
+                format!("parallelism.pipeline.schedule={schedule}"),
+                format!("batch.micro_batch={micro_batch}"),
+            ];
+            let inputs = Inputs::load("gpt3-175b", None, &sets).unwrap_or_else(|e| panic!("{sets:?}: {e}"));
+            let form = closed_form(&inputs).unwrap_or_else(|e| panic!("{sets:?}: {e}"));
+            let run = figures(&inputs, &Options::default(), false);
+            if form.memory.iter().any(|rank| rank.certain > form.capacity) {
+                assert!(run.is_err(), "{sets:?}: {run:?}");
+                full += 1;
+            }
+            fit += usize::from(run.is_ok());
+        }
+    }
+    assert!(full > 3 && fit > 2, "{full} are certain not to fit, {fit} fit");
 }

@@ -1,6 +1,7 @@
 //! The timeline of a run: what of it is shown, and the closures that read it.
 
 use std::cell::RefCell;
+use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
@@ -102,11 +103,11 @@ pub fn of_run<T>(
     let busiest = if shown.complete { busiest_links(run, &ranks) } else { Default::default() };
     let readers = RefCell::new(readers);
     let sharing = RefCell::new(LinkSharing::default());
-    // They are asked for twice: for the arrows between ranks, and for the rank.
-    let known: RefCell<FxHashMap<RankId, Vec<StallSlice>>> = RefCell::default();
+    // They are asked for up to five times: for the size at each detail, for the arrows between ranks, and for the rank.
+    let known: RefCell<FxHashMap<RankId, Rc<[StallSlice]>>> = RefCell::default();
     let stalls = |rank: RankId| {
-        if let Some(stalls) = known.borrow_mut().remove(&rank) {
-            return stalls;
+        if let Some(stalls) = known.borrow().get(&rank) {
+            return Rc::clone(stalls);
         }
         let (causes, idle) = &mut *readers.borrow_mut();
         let mut stalls = stalls_shown(causes, idle, rank, &|rank| run.plan.rank_name(rank));
@@ -117,8 +118,9 @@ pub fn of_run<T>(
                 stall.op.and_then(|op| sharing.borrow_mut().most(causes, op, (stall.start, stall.end)));
             stall.shared = most.map(|(link, sharers)| (run.inputs.machine.resource_name(link), sharers));
         }
+        let stalls = Rc::from(stalls);
         if known.borrow().len() < KNOWN_STALLS {
-            known.borrow_mut().insert(rank, stalls.clone());
+            known.borrow_mut().insert(rank, Rc::clone(&stalls));
         }
         stalls
     };
@@ -165,8 +167,7 @@ pub fn fit(timeline: &mut Timeline, asked: Option<Detail>, format: TimelineForma
         TimelineFormat::Perfetto => FITS_IN_PERFETTO,
     };
     // Most timelines are so small that nothing need be counted.
-    let ops = timeline.ranks.iter().map(|traced| timeline.world.program_of(traced.rank).ops.len() as u64);
-    if ops.sum::<u64>() < EASY / 3 {
+    if timeline.most_slices() <= EASY {
         return None;
     }
     let millions = |slices: u64| format!("{:.1} million slices", slices as f64 / 1e6);
@@ -291,7 +292,7 @@ pub fn of_whole<T>(
     let readers = RefCell::new((Causes::new(world, record), IdleTimes::new(world)));
     let stalls = |rank: RankId| {
         let (causes, idle) = &mut *readers.borrow_mut();
-        stalls_shown(causes, idle, rank, name)
+        stalls_shown(causes, idle, rank, name).into()
     };
     then(Timeline { stalls: Some(&stalls), ..Timeline::new(world, record, &ranks, meta) })
 }

@@ -50,6 +50,24 @@ fn held(
     report.candidates.len()
 }
 
+/// A choice is left out, or not played at all, only where its run would be no gain.
+#[test]
+fn no_schedule_that_gains_is_left_out() {
+    let (options, schedule) = (Options::default(), "parallelism.pipeline.schedule=");
+    let inputs = Inputs::load("gpt3-175b", None, &[]).expect("a workload");
+    let report = glanced(&inputs, &options).expect("a run");
+    let report = with_candidates(&inputs, &options, report, Depth::All).expect("runs");
+    let (mut gains, mut others) = (0, 0);
+    for name in ["gpipe", "1f1b", "dualpipe", "dualpipe-v", "interleaved-torch", "looped-bfs"] {
+        let sets = [format!("{schedule}{name}")];
+        let run = Inputs::load("gpt3-175b", None, &sets).map(|inputs| figures(&inputs, &options, false));
+        let gain = matches!(run, Ok(Ok(run)) if run.step_end.s() < 0.9995 * report.step_time_s);
+        assert_eq!(report.candidates.iter().any(|c| c.sets == sets), gain, "{name}");
+        (gains, others) = (gains + u32::from(gain), others + u32::from(!gain));
+    }
+    assert!(gains > 1 && others > 1, "{gains} of them gain, {others} do not");
+}
+
 #[test]
 fn a_printed_gain_is_that_of_the_run_with_the_change() {
     let depth = if slow() { Depth::All } else { Depth::Tables };

@@ -281,10 +281,11 @@ impl<'w> ProgramCode<'w> {
                 if is_open(program, number, wait) {
                     let place = places[wait as usize];
                     let of_op = &mut code[place as usize];
-                    let both = (of_op.waiter, op.stream);
                     // Its end is no longer its own stream's alone.
-                    (of_op.waiter, of_op.runs_on) =
-                        (*joined.entry(both).or_insert_with(|| self.join(both)), false);
+                    (of_op.waiter, of_op.runs_on) = match (of_op.waiter, op.stream) {
+                        (waiter, stream) if waiter == NOBODY || waiter == stream => (stream, false),
+                        both => (*joined.entry(both).or_insert_with(|| self.join(both)), false),
+                    };
                     open.push(CodeWait { place, stream: awaited.stream, last: false });
                 }
             }
@@ -300,11 +301,8 @@ impl<'w> ProgramCode<'w> {
         }
     }
 
-    /// The number of the streams that waited for an op with one more beside them.
+    /// The number of the streams that waited for an op with another one beside them.
     fn join(&mut self, (waiter, stream): (u16, u16)) -> u16 {
-        if waiter == NOBODY || waiter == stream {
-            return stream;
-        }
         let mut all = self.waiting(&waiter).to_vec();
         all.push(stream);
         all.sort_unstable();

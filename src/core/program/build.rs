@@ -50,16 +50,17 @@ impl ProgramBuilder {
     pub fn new() -> Self {
         Self::default()
     }
-    /// Nothing yet, with room for a program of the size of another.
-    pub fn with_room_of(other: &Program) -> Self {
+    /// Nothing yet, with room for a program of the size of another, and for `more` ops on one more stream, each with an
+    /// op that waits for it.
+    pub fn with_room_of(other: &Program, more: usize) -> Self {
         let room = |length: usize| length + length / 8;
         let program = Program {
-            ops: Vec::with_capacity(room(other.ops.len())),
-            waits: Vec::with_capacity(room(other.waits.len())),
+            ops: Vec::with_capacity(room(other.ops.len()) + more),
+            waits: Vec::with_capacity(room(other.waits.len()) + more),
             ..Program::default()
         };
         let effects = Vec::with_capacity(room(other.memory.len()));
-        let room = other.streams.iter().map(|stream| room(stream.ops.len())).collect();
+        let room = other.streams.iter().map(|stream| room(stream.ops.len())).chain([more]).collect();
         ProgramBuilder { program, effects, room }
     }
     /// Adds an in-order queue that behaves as its kind does, and returns its number.

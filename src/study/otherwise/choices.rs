@@ -2,6 +2,7 @@
 //!
 //! A choice that does not fit the others, or the memory, is refused when it is read or played and has no line.
 
+use super::idea::LAYERS_DEALT_OUT;
 use super::{CandidateKind, Idea};
 use stepsim_simulate::Inputs;
 use stepsim_step::schedule::{ALL, ChunkCount, ScheduleChoice};
@@ -161,8 +162,7 @@ impl ChoiceList<'_> {
             return;
         }
         let now = named(&pipeline.schedule);
-        let split: &[&str] =
-            if pipeline.layer_split.is_some() { &["parallelism.pipeline.layer_split=null"] } else { &[] };
+        let split: &[&str] = if pipeline.layer_split.is_some() { &[LAYERS_DEALT_OUT] } else { &[] };
         for schedule in ALL.iter().map(|schedule| schedule.facts()).filter(|f| !f.searched && !f.is(&now)) {
             let set = format!("parallelism.pipeline.schedule={}", schedule.name);
             let chunks = pipeline.chunks.unwrap_or(schedule.chunks.usual().into());
@@ -231,8 +231,7 @@ impl ChoiceList<'_> {
             let data = replicas.map(|data| data * now / then.max(1));
             data.map(|data| format!("parallelism.data={data}"))
         };
-        let split =
-            p.pipeline.layer_split.is_some().then(|| "parallelism.pipeline.layer_split=null".to_owned());
+        let split = p.pipeline.layer_split.is_some().then(|| LAYERS_DEALT_OUT.to_owned());
         let mut changes: Vec<(String, String, Vec<String>)> = Vec::new();
         let mut degree = |words: &str, path: &str, now: u64, split: Option<&String>| {
             for then in beside(now) {

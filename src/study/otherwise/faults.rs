@@ -27,6 +27,7 @@ pub(super) fn of(step: &BaseStep<'_>) -> Vec<Idea> {
             kind: CandidateKind::Fault,
             way: Remedy::Without(Change { subject: Subject::FullTier, factor: 1.0 }),
             promise_s: 0.0,
+            is_in_vain: false,
         });
     }
     ideas

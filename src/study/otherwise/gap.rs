@@ -12,6 +12,7 @@ use super::choices;
 use super::idea::{Idea, Remedy};
 use super::step::{BaseStep, Depth};
 use stepsim_core::pool;
+use stepsim_form::compare::Estimators;
 use stepsim_read::analysis::candidates::{Candidate, CandidateKind};
 use stepsim_read::analysis::report::Report;
 use stepsim_simulate::jump::glanced;
@@ -117,6 +118,7 @@ pub fn gap(
         depth: Depth::All,
         levels: OnceLock::from(StageLevels::default()),
         common: StepCache::default(),
+        forms: Estimators::default(),
     };
     let ideas: Vec<Idea> = wrong(inputs).into_iter().chain(choices::of(inputs)).collect();
     let played = pool::all(ideas.len(), pool::threads(None), &|i| step.played(&ideas[i]));
@@ -156,6 +158,7 @@ fn wrong(inputs: &Inputs) -> Vec<Idea> {
             kind: CandidateKind::Fault,
             way: Remedy::Without(Change { subject, factor }),
             promise_s: 0.0,
+            is_in_vain: false,
         });
     };
     slower("one device", "at half of its clock", Subject::Ranks(0, 0), 0.5);

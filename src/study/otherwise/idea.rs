@@ -3,6 +3,9 @@
 use stepsim_read::analysis::candidates::CandidateKind;
 use stepsim_simulate::whatif::{Change, Subject};
 
+/// The setting that deals layers out to stages as even as can be.
+pub(super) const LAYERS_DEALT_OUT: &str = "parallelism.pipeline.layer_split=null";
+
 /// Something that could be otherwise, before it is played.
 pub(super) struct Idea {
     pub(super) what: String,
@@ -11,6 +14,8 @@ pub(super) struct Idea {
     pub(super) way: Remedy,
     /// Seconds that it promises to save.
     pub(super) promise_s: f64,
+    /// No run can make a line of it.
+    pub(super) is_in_vain: bool,
 }
 
 /// The change that an idea makes.
@@ -28,11 +33,16 @@ impl Idea {
         sets: &[&str],
     ) -> Idea {
         let sets = sets.iter().map(|set| (*set).to_owned()).collect();
-        Idea { what: what.into(), otherwise: otherwise.into(), kind, way: Remedy::Sets(sets), promise_s: 0.0 }
+        let way = Remedy::Sets(sets);
+        Idea { what: what.into(), otherwise: otherwise.into(), kind, way, promise_s: 0.0, is_in_vain: false }
     }
     /// True if it makes stages equally long.
     pub(super) fn levels_stages(&self) -> bool {
         matches!(&self.way, Remedy::Without(change) if change.subject == Subject::Imbalance)
+    }
+    /// True if it deals layers out to stages anew.
+    pub(super) fn deals_out_layers(&self) -> bool {
+        matches!(&self.way, Remedy::Sets(sets) if sets[..] == [LAYERS_DEALT_OUT])
     }
     pub(super) fn promising(self, promise_s: f64) -> Idea {
         Idea { promise_s, ..self }

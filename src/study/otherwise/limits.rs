@@ -50,7 +50,7 @@ fn of_class(step: &BaseStep<'_>, class: &str) -> Option<Idea> {
     let otherwise = format!("{} GB/s{whence}", rounded(then));
     let name = class.strip_prefix("tier.").map_or(class.to_owned(), |tier| format!("{tier} memory"));
     let what = format!("{name}, {} GB/s", rounded(now));
-    Some(Idea { what, otherwise, kind, way: Remedy::Sets(sets), promise_s })
+    Some(Idea { what, otherwise, kind, way: Remedy::Sets(sets), promise_s, is_in_vain: false })
 }
 
 fn rounded(gbps: f64) -> f64 {
@@ -189,7 +189,7 @@ fn spine(step: &BaseStep<'_>) -> Option<Idea> {
     let what = format!("spine, {most}:1 oversubscribed");
     let promise_s = on_path(step, "nic") * (1.0 - 1.0 / most);
     let (kind, way) = (CandidateKind::Limit, Remedy::Sets(sets.collect()));
-    Some(Idea { what, otherwise: "1:1".into(), kind, way, promise_s })
+    Some(Idea { what, otherwise: "1:1".into(), kind, way, promise_s, is_in_vain: false })
 }
 
 /// Memories, host links and interfaces that several devices share: each with its own.

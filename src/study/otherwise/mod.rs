@@ -8,8 +8,10 @@
 //! Stated faults and unevenness are always played: there are few. Limits and choices are many, so each has a promise
 //! first (of a limit its time on the critical path, of a choice what the closed form takes less), and [`Depth`] says
 //! how many of the most promising are played. One screen names the dearest: what promises less than the dearest gains
-//! is left out of it. A choice whose closed form is far longer is left out of all. A promise only orders and leaves
-//! out; what is said is what was played.
+//! is left out of it. A choice whose closed form is far longer is left out of all, and so are layers dealt out evenly
+//! where the file's own split is the better one by it. A choice that no run can make a line of has none without being
+//! played: its certain memory is more than there is, or its floor no shorter than the step. A promise only orders and
+//! leaves out; what is said is what was played.
 //!
 //! The cost of a candidate has two parts. *Itself* is the work or wait that a mean rank loses: kernels, communication
 //! that is on its way, its host, room on a tier. *Others* is the wait that ranks lose for one another: bubbles, late
@@ -33,6 +35,7 @@ use idea::{Idea, Remedy};
 use step::BaseStep;
 use stepsim_core::pool;
 use stepsim_core::units::Time;
+use stepsim_form::analytic::Estimate;
 use stepsim_form::compare::Estimators;
 use stepsim_read::analysis::candidates::{Candidate, CandidateKind, sentence};
 use stepsim_read::analysis::report::Report;
@@ -50,6 +53,9 @@ const PROMISES: f64 = 0.005;
 /// A choice that the closed form makes longer by more than this part of the step is not played: its error on steps
 /// that it claims whole is less.
 pub const LONGER: f64 = 0.05;
+
+/// The closed form adds seconds in floating point and a run whole picoseconds: its floor is that much too high at most.
+const ROUNDING: f64 = 1e-6;
 
 /// So many of the best choices are tried together.
 const TOGETHER: usize = 8;
@@ -71,6 +77,7 @@ pub fn with_candidates(
         depth,
         levels: OnceLock::new(),
         common: StepCache::default(),
+        forms: Estimators::default(),
     };
     let (ideas, mut left_out) = step.ideas();
     let mut candidates = match depth {
@@ -143,7 +150,7 @@ impl BaseStep<'_> {
         ideas.extend(rest);
         let mut seen = BTreeSet::new();
         ideas.retain(|idea| match &idea.way {
-            Remedy::Sets(sets) => seen.insert(sets.clone()),
+            Remedy::Sets(sets) => seen.insert(sets.clone()) && !self.deals_out_worse(idea),
             Remedy::Without(_) => true,
         });
         (ideas, left_out)
@@ -182,6 +189,7 @@ impl BaseStep<'_> {
         ideas.sort_by(|a, b| b.promise_s.total_cmp(&a.promise_s));
         ideas.truncate(most);
         let left_out = all - ideas.len();
+        ideas.retain(|idea| !idea.is_in_vain);
         (ideas, left_out)
     }
 
@@ -199,6 +207,7 @@ impl BaseStep<'_> {
                 kind: CandidateKind::Choice,
                 way: Remedy::Sets(sets),
                 promise_s: 0.0,
+                is_in_vain: false,
             };
             let path = |set: &String| set.split_once('=').map(|(path, _)| path.to_owned());
             let again = next.sets.iter().any(|set| before.sets.iter().any(|known| path(known) == path(set)));
@@ -210,15 +219,35 @@ impl BaseStep<'_> {
         best
     }
 
-    /// Gives choices the promise of the closed form.
+    /// Gives choices the promise of the closed form, and marks those that no run can make a line of.
     fn estimate(&self, choices: &mut [Idea]) {
-        let known = Estimators::default();
-        let Some(now) = estimate(&known, self.inputs) else { return };
+        let fits = |form: &Estimate| form.fullest().total() <= form.capacity;
+        let Some(now) = self.forms.closed_form(self.inputs).ok().filter(fits) else { return };
         for choice in choices {
-            let Remedy::Sets(sets) = &choice.way else { continue };
-            let then = self.inputs.again(sets).ok().and_then(|inputs| estimate(&known, &inputs));
-            choice.promise_s = then.map_or(0.0, |then| now - then);
+            let Some(then) = self.estimated(choice) else { continue };
+            choice.promise_s = if fits(&then) { now.terms.total() - then.terms.total() } else { 0.0 };
+            choice.is_in_vain = self.is_in_vain(&then);
         }
+    }
+
+    /// The closed form of a step with an idea that is made of settings.
+    fn estimated(&self, idea: &Idea) -> Option<Estimate> {
+        let Remedy::Sets(sets) = &idea.way else { return None };
+        self.forms.closed_form(&self.inputs.again(sets).ok()?).ok()
+    }
+
+    /// True if a step is certain not to fit the memory, or not to be shorter.
+    fn is_in_vain(&self, then: &Estimate) -> bool {
+        let full = then.memory.iter().any(|rank| rank.certain > then.capacity);
+        full || self.report.steps == 1
+            && then.floor * (1.0 - ROUNDING) >= self.report.step_time_s * (1.0 - SMALL)
+    }
+
+    /// True if layers that the file deals out unevenly take far longer otherwise, in closed form.
+    fn deals_out_worse(&self, idea: &Idea) -> bool {
+        let forms = || Some((self.forms.closed_form(self.inputs).ok()?, self.estimated(idea)?));
+        let longer_s = |(now, then): (Estimate, Estimate)| then.terms.total() - now.terms.total();
+        idea.deals_out_layers() && forms().map(longer_s).is_some_and(|s| s > LONGER * self.report.step_time_s)
     }
 
     /// How long its stages are.
@@ -266,10 +295,4 @@ impl BaseStep<'_> {
         let bars = self.report.waterfall.iter().flat_map(|w| &w.mean.bars);
         bars.filter(|b| b.group == group && (part.is_empty() || b.part == part)).map(|b| b.time_s).sum()
     }
-}
-
-/// Seconds of the step in closed form, if it fits the memory by it.
-fn estimate(known: &Estimators, inputs: &Inputs) -> Option<f64> {
-    let form = known.closed_form(inputs).ok()?;
-    (form.fullest().total() <= form.capacity).then(|| form.terms.total())
 }

@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use stepsim_form::compare::Estimators;
 use stepsim_read::analysis::report::Report;
 use stepsim_simulate::whatif::StageLevels;
 use stepsim_simulate::{Inputs, Options, StepCache};
@@ -14,6 +15,7 @@ pub(super) struct BaseStep<'a> {
     pub(super) depth: Depth,
     pub(super) levels: OnceLock<StageLevels>,
     pub(super) common: StepCache,
+    pub(super) forms: Estimators,
 }
 
 /// How many limits and choices are played.

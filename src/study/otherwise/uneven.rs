@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::choices::named;
+use super::idea::LAYERS_DEALT_OUT;
 use super::{BaseStep, CandidateKind, Idea, Remedy};
 use stepsim_read::analysis::candidates::heavier;
 use stepsim_simulate::whatif::{Change, Subject};
@@ -96,7 +97,7 @@ fn heavy_stage(step: &BaseStep<'_>) -> Option<Idea> {
     let why = heavier(r, longest).map_or(String::new(), |why| format!(" ({why})"));
     let what = format!("stage {}{why}", longest.stage);
     if pipeline.layer_split.is_some() {
-        return Some(uneven(&what, "layers as even as can be", &["parallelism.pipeline.layer_split=null"]));
+        return Some(uneven(&what, "layers as even as can be", &[LAYERS_DEALT_OUT]));
     }
     Some(Idea {
         what,
@@ -104,5 +105,6 @@ fn heavy_stage(step: &BaseStep<'_>) -> Option<Idea> {
         kind: CandidateKind::Uneven,
         way: Remedy::Without(Change { subject: Subject::Imbalance, factor: 1.0 }),
         promise_s: longest.time.busy_s - mean,
+        is_in_vain: false,
     })
 }

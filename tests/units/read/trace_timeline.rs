@@ -6,6 +6,7 @@ use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::rc::Rc;
 use stepsim::core::engine::run;
 use stepsim::core::ids::OpId;
 use stepsim::core::ids::RankId;
@@ -168,6 +169,20 @@ proptest! {
         }
         let (text, summary) = written(&timeline);
         check(&read(&text), &summary);
+        prop_assert!(timeline.slices() <= timeline.most_slices());
+    }
+}
+
+#[test]
+fn a_timeline_has_no_more_slices_than_its_programs_allow() {
+    let (world, record) = sample::pipeline(TINY);
+    let (ranks, meta) = (all_ranks(&world), RunMeta::default());
+    let mut timeline = Timeline::new(&world, &record, &ranks, &meta);
+    let most = timeline.most_slices();
+    assert!((timeline.slices()..timeline.slices() * 11 / 10).contains(&most), "{most} {}", timeline.slices());
+    for detail in [Detail::Layer, Detail::Phase] {
+        timeline.detail = detail;
+        assert!(timeline.slices() < most);
     }
 }
 
@@ -394,7 +409,7 @@ fn stalls_links_and_contention_are_shown_as_given() {
     };
     let other = StallSlice { cause: "tensor parallel", ..stall(35, 36) };
     let of_first = [stall(10, 20), stall(20, 35), other, stall(36, 40), stall(50, 60), stall(60, 65)];
-    let stalls = |source: RankId| if source.0 == 0 { of_first.to_vec() } else { Vec::new() };
+    let stalls = |source: RankId| Rc::from(if source.0 == 0 { of_first.as_slice() } else { &[] });
     let links =
         [LinkCounter { resource: ResourceId(3), name: "leaf 0 → spine".into(), capacity: Bandwidth(2e9) }];
     let change = |ns, resource, rate| {
@@ -452,7 +467,7 @@ fn stalls_and_the_critical_path_have_arrows() {
     assert!(done <= begins);
     let held = |stall: &StallSlice| {
         let stall = stall.clone();
-        move |rank: RankId| if rank == down { vec![stall.clone()] } else { Vec::new() }
+        move |rank: RankId| Rc::from(if rank == down { vec![stall.clone()] } else { Vec::new() })
     };
     let stalls = held(&stall);
     let mut timeline = Timeline::new(&world, &record, &ranks, &meta);
@@ -584,7 +599,7 @@ fn folded_rows_say_the_critical_path_and_what_held_passes_up() {
     let pass = record.span(ranks[0].rank, world.program_of(ranks[0].rank).streams[0].ops[0]);
     let with = |end: Time| {
         let stall = StallSlice { start: pass.0, end, cause: "contention", ..StallSlice::default() };
-        let held = |rank: RankId| if rank == ranks[0].rank { vec![stall.clone()] } else { Vec::new() };
+        let held = |rank: RankId| Rc::from(if rank == ranks[0].rank { vec![stall.clone()] } else { vec![] });
         written(&Timeline { stalls: Some(&held), ..Timeline::new(&world, &record, &ranks, &meta) }).1
     };
     assert!(pass.1 - pass.0 > Time(end.0 / 100), "the pass is long enough");

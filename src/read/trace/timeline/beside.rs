@@ -90,9 +90,12 @@ pub fn needed(program: &Program, end_of: &dyn Fn(OpId) -> Time) -> Vec<Option<Ti
         beside_kernels(stream.kind)
     };
     for stream in &program.streams {
-        let mut free = Time::ZERO;
-        for id in &stream.ops {
+        for (i, id) in stream.ops.iter().enumerate() {
             let waits = &program.waits[program.ops[id.index()].waits.range()];
+            if !waits.iter().any(|wait| beside(*wait)) {
+                continue;
+            }
+            let free = i.checked_sub(1).map_or(Time::ZERO, |before| end_of(stream.ops[before]));
             let last = waits.iter().copied().max_by_key(|wait| end_of(*wait));
             let but_last = waits.iter().filter(|wait| Some(**wait) != last).map(|wait| end_of(*wait));
             let but_last = but_last.fold(free, Time::max);
@@ -101,7 +104,6 @@ pub fn needed(program: &Program, end_of: &dyn Fn(OpId) -> Time) -> Vec<Option<Ti
                 let known = &mut needed[wait.index()];
                 *known = Some(known.map_or(ready, |at| at.min(ready)));
             }
-            free = end_of(*id);
         }
     }
     needed

@@ -1,6 +1,7 @@
 //! Puts a timeline into a sink, process by process.
 
 use std::io;
+use std::rc::Rc;
 
 use rustc_hash::FxHashSet;
 
@@ -187,7 +188,7 @@ impl<'a> TimelineLayout<'a> {
         let pid = u64::from(traced.rank.0) + 1;
         self.sink.process(pid, &traced.name, pid)?;
 
-        let held = timeline.stalls.map_or_else(Vec::new, |stalls| stalls(traced.rank));
+        let held = timeline.stalls.map_or_else(|| Rc::from([]), |stalls| stalls(traced.rank));
         let mut threads = Vec::with_capacity(rows.rows.len());
         let kernels = rows.rows.iter().filter(|row| row.kind == StreamKind::Compute).count();
         for row in &rows.rows[..kernels] {

@@ -67,6 +67,11 @@ impl Timeline<'_> {
         size::slices(self)
     }
 
+    /// No fewer than it would come to at this detail and coarser ones, without looking at times.
+    pub fn most_slices(&self) -> u64 {
+        size::most(self)
+    }
+
     /// Writes the timeline. Memory does not grow with the number of ranks.
     ///
     /// # Errors

@@ -123,6 +123,19 @@ impl RankRows {
         count + rows.turns.len()
     }
 
+    /// At least as many as [`Self::count`] at any detail: all ops, and a layer or a pass, which stands there twice, where
+    /// kernels may begin one.
+    pub fn most(timeline: &Timeline, traced: &TracedRank) -> u64 {
+        let program = timeline.world.program_of(traced.rank);
+        let begins = |pair: &[OpId]| match (pair[0], pair[1]) {
+            (a, b) if !passes::same(program, a, b) => 3,
+            (a, b) => u64::from(!passes::same_layer(program, a, b)),
+        };
+        let kernels = program.streams.iter().filter(|stream| stream.kind == StreamKind::Compute);
+        let outer = kernels.map(|stream| 3 + stream.ops.windows(2).map(begins).sum::<u64>());
+        program.ops.len() as u64 + outer.sum::<u64>()
+    }
+
     /// Cuts all streams, kind by kind, and hands their pieces over.
     fn cut(
         &mut self,

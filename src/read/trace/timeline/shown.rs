@@ -1,6 +1,7 @@
 //! The contents of a timeline, and checks that it can be shown.
 
 use std::io;
+use std::rc::Rc;
 
 use crate::analysis::link_rates::RateChange;
 use crate::analysis::stretches::Stretches;
@@ -196,7 +197,7 @@ pub struct Timeline<'a> {
     pub window: Option<(Time, Time)>,
     /// The stalls of a rank (of the job, not the one played for it) in order of time, not overlapping; absent if not
     /// known.
-    pub stalls: Option<&'a dyn Fn(RankId) -> Vec<StallSlice>>,
+    pub stalls: Option<&'a dyn Fn(RankId) -> Rc<[StallSlice]>>,
     /// The critical path in order of time; empty if not known. Its parts on hidden ranks are not seen.
     pub critical: &'a [Critical],
     /// How much later an op of a rank of the record could end without moving the end of the step; absent if not known.

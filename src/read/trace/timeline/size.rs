@@ -20,6 +20,18 @@ pub const FITS_IN_PERFETTO: u64 = 3_000_000;
 
 /// Slices of a timeline: one rank's of each program, times the number of ranks that run it, and the critical path.
 pub fn slices(timeline: &Timeline) -> u64 {
+    of_ranks(timeline, &|traced| of_rank(timeline, traced))
+}
+
+/// At least as many as [`slices`], at this detail and coarser ones.
+pub fn most(timeline: &Timeline) -> u64 {
+    of_ranks(timeline, &|traced| {
+        let stalls = timeline.stalls.map_or(0, |stalls| stalls(traced.rank).len() as u64);
+        RankRows::most(timeline, traced) + stalls + stalls / super::stalls::LEAST
+    })
+}
+
+fn of_ranks(timeline: &Timeline, of_rank: &dyn Fn(&TracedRank) -> u64) -> u64 {
     let mut alike: FxHashMap<u32, (&TracedRank, u64)> = FxHashMap::default();
     for traced in timeline.ranks {
         let program = timeline.world.ranks[traced.rank.index()].program;
@@ -29,7 +41,7 @@ pub fn slices(timeline: &Timeline) -> u64 {
     let whole = stretches(timeline);
     let stays = whole.chunk_by(|a, b| a.rank == b.rank).count();
     (path + stays + whole.len()) as u64
-        + alike.into_values().map(|(traced, ranks)| ranks * of_rank(timeline, traced)).sum::<u64>()
+        + alike.into_values().map(|(traced, ranks)| ranks * of_rank(traced)).sum::<u64>()
 }
 
 fn of_rank(timeline: &Timeline, traced: &TracedRank) -> u64 {

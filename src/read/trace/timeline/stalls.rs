@@ -20,7 +20,7 @@ pub fn shown(timeline: &Timeline, stall: &StallSlice) -> Option<(u64, u64)> {
 }
 
 /// Fewest stalls of a stretch: fewer are as wide as it.
-const LEAST: u64 = 4;
+pub(super) const LEAST: u64 = 4;
 
 /// Stalls in a row: each begins where the one before ended, with no kernel between.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -57,7 +57,7 @@ impl HostWait {
 
 /// The program with its launches; the host reads back the results of `reads`, which are in the order of their launches.
 pub fn launch(program: &Program, host: &HostSpec, setting: Setting, reads: &[HostWait]) -> Program {
-    let mut b = ProgramBuilder::with_room_of(program);
+    let mut b = ProgramBuilder::with_room_of(program, program.ops.len());
     for stream in &program.streams {
         b.stream(stream.kind);
     }

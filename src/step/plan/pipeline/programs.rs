@@ -30,7 +30,8 @@ pub(super) fn with_posts(
     let mut pipeline = Pipeline::default();
     for rank in 0..order.placement.ranks() {
         // Ranks of a pipeline do about as much each.
-        let room = pipeline.programs.last().map_or_else(ProgramBuilder::new, ProgramBuilder::with_room_of);
+        let last = pipeline.programs.last();
+        let room = last.map_or_else(ProgramBuilder::new, |last| ProgramBuilder::with_room_of(last, 0));
         let builder =
             RankBuilder::new(order, &wires, posts.of_rank(rank), options, rank, &mut channels, room);
         let (program, slots, receives) = builder.build(work);
