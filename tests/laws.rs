@@ -12,6 +12,7 @@ mod numbering;
 mod played;
 mod read;
 mod round_trips;
+mod stacks;
 mod stated;
 pub mod steps;
 mod utilisation;
