@@ -164,6 +164,14 @@ classes! {
         KernelKind::Scan, [];
     ScanBackward "scan-backward" "The same, backward.",
         KernelKind::Scan, [];
+    DeltaScan "delta-scan" "Products of the chunks of a delta rule with a decay a head, forward.",
+        KernelKind::Scan, [];
+    DeltaScanBackward "delta-scan-backward" "The same, backward.",
+        KernelKind::Scan, [];
+    ChannelDeltaScan "channel-delta-scan" "Products of the chunks of a delta rule with a decay a channel, forward.",
+        KernelKind::Scan, [];
+    ChannelDeltaScanBackward "channel-delta-scan-backward" "The same, backward.",
+        KernelKind::Scan, [];
     AttentionForward "attention-forward" "Fused attention, forward.",
         KernelKind::Attention, [];
     AttentionBackward "attention-backward" "Fused attention, backward.",

@@ -56,32 +56,41 @@ fn is_eager(s: &Shard) -> bool {
     !s.fuses_chains() && !s.has_kernel_of(FusedPart::Adapters)
 }
 
-/// Bytes that an adapter keeps for each element of its input: a copy in its own format or behind dropout, and the mask.
-fn own_input(s: &Shard, spec: &AdapterSpec) -> f64 {
-    let cast = spec.format.filter(|_| is_eager(s)).map(Dtype::bytes);
-    match spec.dropout {
-        true => cast.unwrap_or(s.act()) + 1.0,
-        false => cast.unwrap_or(0.0),
-    }
+/// Bytes of an element of activations, of an adapter's weights, and of what its products read.
+fn formats(s: &Shard, spec: &AdapterSpec) -> [f64; 3] {
+    let [own, read] = [spec.format, spec.products].map(|format| format.map_or(s.act(), Dtype::bytes));
+    [s.act(), own, read]
 }
 
-/// Time of a cast to a wider format in PyTorch over the time of a cast back: its kernel loads elements one by one (one
-/// H200: 2.10 and 4.17 TB/s; docs/evidence/one-gpu.md).
-pub(in crate::model) const WIDER: f64 = 2.0;
+/// Bytes that an adapter keeps for each element of its input: the copy that its product reads, where the input was
+/// cast or dropped out, and the mask.
+fn own_input(s: &Shard, spec: &AdapterSpec) -> f64 {
+    let [act, own, read] = formats(s, spec);
+    let copied = spec.dropout || (is_eager(s) && own > act);
+    (if copied { read } else { 0.0 }) + if spec.dropout { 1.0 } else { 0.0 }
+}
 
-/// Kernels around the products of an adapter, forward and backward: the input is cast to the adapter's format and
-/// dropped out; the output is scaled, added to the frozen product's output and cast back. The product's own kernel
-/// already counts one read of that addition.
+/// Time of a cast to a wider format in PyTorch over that of its bytes: its kernel loads elements one by one (1.8
+/// on one H200, 2.10 TB/s; 1.4 on one H100, 1.85; docs/evidence/one-gpu.md).
+pub(in crate::model) const WIDER: f64 = 1.6;
+
+/// Kernels around the products of an adapter, forward and backward: the input is cast to the adapter's format, dropped
+/// out, and cast back by autocast; the output is scaled, added to the frozen product's, and the sum cast back. Backward
+/// the same in turn, and the input's gradient is added to the frozen product's.
 fn around(s: &Shard, spec: &AdapterSpec, tokens: u64, [inputs, outputs]: [u64; 2]) -> [Option<Item>; 2] {
     if !is_eager(s) {
         return [None, None];
     }
-    let (act, own) = (s.act(), spec.format.map_or(s.act(), Dtype::bytes));
-    let cast = if own > act { act + own } else { 0.0 };
+    let [act, own, read] = formats(s, spec);
+    let narrow = |from: f64, to: f64| if from > to { from + to } else { 0.0 };
+    let wide = |from: f64, to: f64| WIDER * narrow(to, from);
     let dropout = if spec.dropout { 2.0 * own + 1.0 } else { 0.0 };
-    let (scaled, added) = (2.0 * own, 2.0 * own);
-    let ahead = [WIDER * cast + dropout, scaled + added + cast];
-    let back = [dropout + cast + 2.0 * act, WIDER * cast + scaled];
+    let (scaled, added) = (2.0 * read, act + read + act.max(read));
+    let ahead = [wide(act, own) + dropout + narrow(own, read), scaled + added + narrow(read, act)];
+    let back = [
+        wide(read, own) + dropout + narrow(own, act) + 3.0 * act,
+        wide(act, read) + narrow(read, act) + scaled,
+    ];
     let [wide, elements] = [inputs, outputs].map(|width| (tokens * width) as f64);
     let kernel = |name, [of_input, of_output]: [f64; 2]| {
         let bytes = of_input * wide + of_output * elements;
@@ -96,9 +105,9 @@ impl Adapters {
         let compute = spec.products.unwrap_or(s.compute);
         let act = spec.products.map_or(s.act(), Dtype::bytes);
         let product = |name, n, k| Kernel::gemm(name, tokens, n, k, 1, compute, act);
-        // Adds to what the frozen product has made.
+        // Adds to what the frozen product has made, where no kernel of its own does.
         let added = |kernel: Kernel, width: u64| {
-            let read = (tokens * width) as f64 * act;
+            let read = if is_eager(s) { 0.0 } else { (tokens * width) as f64 * act };
             Item::Kernel(Kernel { bytes: kernel.bytes + read, ..kernel })
         };
         let gradient = |name, n, k| product(name, n, k).of(KernelClass::GemmInputGrad);

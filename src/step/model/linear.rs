@@ -222,8 +222,7 @@ impl LayerBuilder<'_> {
         }
         let sums = s.accumulate(l.inputs * l.outputs);
         let bias = s.pass(KernelClass::Reduction, "bias gradient", tokens * l.outputs, 1.0);
-        let only = |item: Item, when: bool| when.then_some(item).into_iter().collect();
-        (only(sums, !s.fuses_accumulation()), only(bias, l.biases))
+        (sums.into_iter().collect(), l.biases.then_some(bias).into_iter().collect())
     }
     /// Column-cut: gather the input before; sum its gradient after, beside the weight gradient or behind it.
     fn columns(&self, [fwd, igrad, wgrad]: [Item; 3], gathered: f64, gemm: Fp8Gemm) -> PassItems {

@@ -1,8 +1,10 @@
 //! The dense MLP (and the shared experts, which are one).
 
 use super::KernelClass;
+use super::adapters::WIDER;
 use super::blocks::{Block, LayerBuilder};
 use super::linear::{Linear, LinearSplit, products};
+use super::shard::Shard;
 use crate::spec::recipe::CastRole;
 use crate::spec::stack::FusedPart;
 use crate::spec::workload::AdaptedMatrix::{Down, Gate, Up};
@@ -58,6 +60,10 @@ impl Mlp {
             b.save("gated input", input, &[&[RecomputeModule::EverySecondMatrix], modules].concat(), false);
         }
         let with_activation: &[RecomputeModule] = &[&[RecomputeModule::Activation], modules].concat();
+        if is_by_operations(s, m.gated_mlp) {
+            let [_, _, kept] = gelu_by_operations(s);
+            b.save("between operations of GELU", t as f64 * width as f64 * kept, with_activation, false);
+        }
         if m.gated_mlp && !s.fuses_activation() {
             // The function and the product are operations of their own: the product keeps both factors.
             b.save("gate output", t as f64 * width as f64 * s.act(), with_activation, false);
@@ -84,6 +90,24 @@ impl Mlp {
     }
 }
 
+/// True if GELU runs operation by operation.
+fn is_by_operations(s: &Shard, gated: bool) -> bool {
+    !gated && !s.fuses_chains() && s.eager.contains(&FusedPart::Activation)
+}
+
+/// Bytes an element of GELU by tanh, operation by operation: forward, backward, and kept beside its input
+/// (transformers activations.py, `NewGELUActivation`: half, cube, factor, sum, factor, tanh, sum, product). Under
+/// autocast the cube and all behind it are fp32; one H100: 40 ms of GPT-2's 12 layers of 16,384 tokens
+/// (docs/evidence/one-gpu.md).
+fn gelu_by_operations(s: &Shard) -> [f64; 3] {
+    let wider = WIDER * 6.0;
+    if s.works_in_fp32() {
+        [64.0 + wider, 112.0 + wider, 12.0]
+    } else {
+        [18.0, 28.0, 3.0].map(|x| x * s.act())
+    }
+}
+
 /// The activation function: reads one (gated: two) and writes one element for each of `elements`; backward reads the
 /// gradient as well and writes one (two) back.
 pub(super) fn activation(
@@ -100,10 +124,18 @@ pub(super) fn activation(
         // The function, then the product; backward, both gradients of the product, then the gradient of the function.
         (true, false) => (2.0 + 3.0, 3.0 + 3.0 + 3.0),
     };
-    let pass = |name, times| {
-        vec![s.made(FusedPart::Activation, s.pass(KernelClass::Activation, name, elements, times))]
+    let [ahead, back] = match is_by_operations(s, gated) {
+        true => {
+            let [ahead, back, _] = gelu_by_operations(s);
+            [ahead, back]
+        }
+        false => [reads_and_writes, backward].map(|times| times * s.act()),
     };
-    let (forward, backward) = (pass(names[0], reads_and_writes), pass(names[1], backward));
+    let pass = |name, each: f64| {
+        let bytes = each * elements as f64;
+        vec![s.made(FusedPart::Activation, s.elementwise(KernelClass::Activation, name, elements, bytes))]
+    };
+    let (forward, backward) = (pass(names[0], ahead), pass(names[1], back));
     let (keep, back) = match s.fp8.as_ref().is_some_and(|fp8| fp8.saved_activations) {
         true => s.casts_beside(CastRole::ActivationInput, elements * if gated { 2 } else { 1 }).into(),
         false => Default::default(),

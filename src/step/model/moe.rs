@@ -297,6 +297,7 @@ impl<'a> RoutedExperts<'a> {
         b.save_input("expert down input", rows * self.width as f64 * element, &with_activation, &[]);
         self.grouped(b, products!("expert down"), self.width, self.token);
         self.add_biases(b);
+        self.mask(b, up);
         self.pad(b, ["unpad rows", "pad rows backward"]);
         // Rows are weighed at the activation, so nothing of the combine is kept.
     }
@@ -326,6 +327,23 @@ impl<'a> RoutedExperts<'a> {
                 (pass("expert biases", forward), pass("expert biases backward", backward));
             self.push(b, forward, backward);
         }
+    }
+    /// Rows before and behind each product copied and masked, at half the pace of a copy, then weighed; backward the
+    /// same, and the weights' gradient (transformers 5, integrations/moe.py, `grouped_mm_experts_forward`; one H100:
+    /// 13 ms of masks and 5 of copies in 6 layers of 65,536 rows, docs/evidence/one-gpu.md).
+    fn mask(&self, b: &mut LayerBuilder, up: u64) {
+        if !b.shard.masks_expert_rows {
+            return;
+        }
+        let masked = 6.0 * (self.rows * (2 * self.token + up)) as f64;
+        let weighed = (self.rows * self.token) as f64;
+        let elements = self.rows * self.token;
+        let pass = |name, each: f64| {
+            vec![b.shard.elementwise(KernelClass::Copy, name, elements, each * b.shard.act())]
+        };
+        let forward = pass("mask expert rows", masked + 2.0 * weighed);
+        let backward = pass("mask expert rows backward", masked + 6.0 * weighed);
+        self.push(b, forward, backward);
     }
     /// A copy into, or out of, rows that are padded for a narrow format: dispatchers that lay out the rows of a rank
     /// pad them there.
@@ -389,7 +407,7 @@ impl<'a> RoutedExperts<'a> {
             if trained { rows * o * s.weight_gradient_dtype(Fp8Gemm::Experts).bytes() } else { 0.0 };
         b.note_gemm(rows * i * s.act(), rows * o * s.act(), gradient);
         let (own, weights) = ([prepared.input_grad, vec![input_grad]].concat(), prepared.weight_grad);
-        let sums = (!s.fuses_accumulation()).then(|| s.accumulate(self.experts * inputs * outputs));
+        let sums = s.accumulate(self.experts * inputs * outputs);
         let weight_grad = vec![weight_grad].into_iter().chain(sums);
         let weight_grad = if trained { weights.into_iter().chain(weight_grad).collect() } else { Vec::new() };
         b.push(Block {

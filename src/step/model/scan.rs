@@ -53,7 +53,7 @@ struct ScanKernels<'s>(&'s Scan);
 impl ScanKernels<'_> {
     /// Kernels and communication of the two passes.
     fn passes(&self, b: &LayerBuilder) -> (Vec<Item>, Vec<Item>) {
-        let s = b.shard;
+        let (s, [ahead, back]) = (b.shard, self.0.kind.classes());
         let swap = |name, width: u64| {
             let bytes = (s.tokens() * width) as f64 * s.act();
             let point = CommPoint::new(name, CommGroup::Context, CommOp::AllToAll, bytes);
@@ -71,14 +71,14 @@ impl ScanKernels<'_> {
         for &(from, to) in &self.0.narrow {
             forward.push(gemm("scan maps", s.tokens(), to, from));
         }
-        forward.extend(self.chunks(b, (KernelClass::Scan, "scan"), 1, 0));
+        forward.extend(self.chunks(b, (ahead, "scan"), 1, 0));
         let normed = if self.0.gated_norm { self.0.inner } else { 0 };
         forward.extend(pass(KernelClass::Norm, "gated norm", normed, 3.0));
         forward.extend(swap("all-to-all mixer output", self.0.inner));
         let mut backward = Vec::new();
         backward.extend(swap("all-to-all mixer output gradient", self.0.inner));
         backward.extend(pass(KernelClass::NormBackward, "gated norm backward", normed, 5.0));
-        backward.extend(self.chunks(b, (KernelClass::ScanBackward, "scan backward"), 2, self.0.repeated));
+        backward.extend(self.chunks(b, (back, "scan backward"), 2, self.0.repeated));
         for &(from, to) in self.0.narrow.iter().rev() {
             backward.push(gemm("scan maps, input gradient", s.tokens(), from, to));
             backward.push(gemm("scan maps, weight gradient", to, from, s.tokens()));

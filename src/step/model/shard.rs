@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::KernelClass;
+use super::adapters::WIDER;
 use super::item::{CommGroup, Item, Kernel};
 use crate::documents::AttentionPairs;
 use crate::moe::Travel;
@@ -85,6 +86,12 @@ defaults! {
         pub copies_heads: bool,
         /// True if attention reads its mask as a tensor and works on the whole square.
         pub mask_is_tensor: bool,
+        /// True if a window is such a mask.
+        pub window_is_mask: bool,
+        /// Share of the micro-batches whose gradients are added to those before: the first one's are kept as they come.
+        pub accumulated: f64 = 1.0,
+        /// True if rows of experts are masked and weighed by operations of their own.
+        pub masks_expert_rows: bool,
         /// True if `torch.autocast` works beside fp32 weights.
         pub autocast: bool,
         /// True if backward waits for each message between tensor-parallel ranks.
@@ -150,6 +157,9 @@ impl Shard {
             logits_stay: workload.stack().copies.logits_stay,
             copies_heads: workload.stack().copies.heads,
             mask_is_tensor: workload.stack().compiled_mask && workload.fusion == KernelFusion::Compiled,
+            window_is_mask: workload.stack().compiled_mask,
+            accumulated: workload.accumulated_share(),
+            masks_expert_rows: workload.stack().copies.expert_rows,
             autocast: workload.autocasts(),
             waits_for_tensor: workload.stack().waits_for_tensor,
             image_gradients: workload.trains_modules(),
@@ -228,10 +238,16 @@ impl Shard {
     pub(super) fn fuses_accumulation(&self) -> bool {
         self.fusion <= KernelFusion::PartialAccumulating
     }
-    /// The sum of a gradient over micro-batches, by itself.
-    pub(super) fn accumulate(&self, weights: u64) -> Item {
-        let bytes = weights as f64 * (self.act() + 2.0 * self.gradient_bytes);
-        self.elementwise(KernelClass::Accumulate, "accumulate gradient", weights, bytes)
+    /// The sum of a gradient over micro-batches, by itself; under autocast behind a cast.
+    pub(super) fn accumulate(&self, weights: u64) -> Option<Item> {
+        let gradient = self.gradient_bytes;
+        let each = match self.works_in_fp32() {
+            true => WIDER * (self.act() + gradient) + self.accumulated * 3.0 * gradient,
+            false => self.accumulated * (self.act() + 2.0 * gradient),
+        };
+        let bytes = weights as f64 * each;
+        let item = || self.elementwise(KernelClass::Accumulate, "accumulate gradient", weights, bytes);
+        (each > 0.0 && !self.fuses_accumulation()).then(item)
     }
     /// True if element-wise operations in a row are one kernel.
     pub(super) fn fuses_chains(&self) -> bool {

@@ -365,6 +365,53 @@ fn scans_take_what_was_measured() {
     }
 }
 
+/// Kernels of delta rules on one H100, milliseconds forward and backward (docs/evidence/one-gpu.md), without the norms
+/// of queries and keys: gated, with a decay a head, and Kimi's, with a decay a channel.
+#[test]
+fn delta_rules_take_what_was_measured() {
+    let d = DeviceCost::new(&shipped("h100-sxm")).alone();
+    let gated = serde_json::json!({"gated-delta":
+        {"key_heads": 32, "value_heads": 32, "key_size": 128, "value_size": 128, "convolution": 4, "chunk": 64}});
+    let kimi =
+        serde_json::json!({"kimi-delta": {"heads": 32, "head_size": 128, "convolution": 4, "chunk": 64}});
+    let rows = [(&gated, 8192, 0.738, 1.42), (&gated, 16384, 1.444, 2.736), (&kimi, 16384, 3.523, 7.98)];
+    for (mixer, tokens, forward, backward) in rows {
+        let model: ModelSpec = serde_json::from_value(serde_json::json!({
+            "name": "mixer", "layers": 1, "hidden": 2048, "heads": 16, "ffn": 8192, "vocabulary": 1024,
+            "sequence": tokens, "mlp": "none", "mixer": mixer
+        }))
+        .expect("a model");
+        let plan = LayerPlan::transformer(&model, &Shard { micro_batch: 1, ..Shard::whole(&model) });
+        let scan = |items: &[Item]| -> f64 {
+            let is_of = |k: &&Kernel| k.class.kind() == KernelKind::Scan || k.name == "state passing";
+            let kernels = items.iter().filter_map(Item::kernel).filter(is_of);
+            kernels.map(|k| TileWave.time(k, &d).s()).sum::<f64>() * 1e3
+        };
+        for (items, want) in [(&plan.forward, forward), (&plan.backward, backward)] {
+            let got = scan(items);
+            assert!((got / want - 1.0).abs() < 0.10, "{mixer} {tokens}: {got:.3} ms instead of {want}");
+        }
+    }
+}
+
+/// Thin fp32 products of adapters on vector units: rank 16 beside 4,096 and 14,336, forward, input and weight
+/// gradients of 4,096 tokens in a step of Llama 3.1 8B on one H100, 75.6 ms in all (docs/evidence/one-gpu.md).
+#[test]
+fn thin_products_of_adapters_take_what_was_measured() {
+    let d = DeviceCost::new(&shipped("h100-sxm"));
+    let (tokens, rank) = (4096, 16);
+    let time = |m, n, k| TileWave.time(&Kernel::gemm("thin", m, n, k, 1, Dtype::Fp32, 4.0), &d).s() * 1e3;
+    let of = |inputs, outputs| {
+        [(inputs, rank), (rank, outputs)]
+            .map(|(from, to)| time(tokens, to, from) + time(tokens, from, to) + time(to, from, tokens))
+            .iter()
+            .sum::<f64>()
+    };
+    let layer = of(4096, 4096) * 2.0 + of(4096, 1024) * 2.0 + of(4096, 14336) * 2.0 + of(14336, 4096);
+    let got = 32.0 * layer;
+    assert!((got / 75.6 - 1.0).abs() < 0.12, "{got:.1} ms instead of 75.6");
+}
+
 fn shipped(name: &str) -> stepsim::step::spec::Device {
     stepsim::step::spec::load::<stepsim::step::spec::Device>(name, &[]).expect("a shipped device").value
 }

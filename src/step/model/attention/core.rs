@@ -254,13 +254,17 @@ impl<'a> Core<'a> {
         };
         items.extend(square.map(|square| Item::Kernel(self.flash(square, direction))));
     }
+    /// True if its mask is a tensor: kernels skip nothing of it.
+    fn reads_mask(&self) -> bool {
+        let (a, s) = (&self.model.attention, self.shard);
+        s.mask_is_tensor || (s.window_is_mask && a.window.is_some_and(|window| window < s.sequence))
+    }
     fn in_one_document(&self, keys: u64, causal: bool) -> Square {
         if let Some(windows) = self.in_windows(causal) {
             return windows;
         }
         let key_rows = keys;
-        let masked = self.shard.mask_is_tensor;
-        let (keys, causal) = if masked { (keys, false) } else { self.left(keys, causal) };
+        let (keys, causal) = if self.reads_mask() { (keys, false) } else { self.left(keys, causal) };
         let (batch, queries) = (self.shard.micro_batch, self.queries);
         let seen = if causal { 0.5 } else { 1.0 };
         let pairs = batch as f64 * queries as f64 * keys as f64 * seen;
@@ -343,7 +347,7 @@ impl<'a> Core<'a> {
             direction,
             // cuDNN's kernels take 1.4 times as long where they read a mask (docs/evidence/one-gpu.md), as long as
             // FlashAttention 2.
-            generation: if s.mask_is_tensor { Some(AttentionGeneration::Flash2) } else { s.attention },
+            generation: if self.reads_mask() { Some(AttentionGeneration::Flash2) } else { s.attention },
         };
         let dtype = s.attention_dtype();
         Kernel { name, class, shape, flops, bytes, dtype, scaling: s.scaling(dtype), tuned: false }
@@ -402,7 +406,8 @@ impl<'a> Core<'a> {
     }
 
     /// Bytes that a softmax moves for a score, forward and backward: in one kernel, or operation by operation (scale,
-    /// mask, cast, softmax in fp32, cast back; transformers models/llama/modeling_llama.py, eager_attention_forward).
+    /// mask, cast, softmax in fp32, cast back; transformers models/llama/modeling_llama.py, eager_attention_forward;
+    /// backward the gradient times the result is a kernel of its own, aten/src/ATen/native/cuda/SoftMax.cu).
     fn softmax_bytes(&self) -> [f64; 2] {
         let (act, wide) = (self.shard.act(), 4.0);
         if !self.is_eager() {
@@ -410,7 +415,7 @@ impl<'a> Core<'a> {
         }
         let (scale, mask, cast) = (2.0 * act, 2.0 * act, act + wide);
         let casts = WIDER * cast + cast;
-        [scale + mask + casts + 2.0 * wide, casts + 3.0 * wide + scale]
+        [scale + mask + casts + 2.0 * wide, casts + 6.0 * wide + scale]
     }
     /// True if scores are made into a softmax operation by operation.
     fn is_eager(&self) -> bool {

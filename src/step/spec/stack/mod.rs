@@ -57,7 +57,8 @@ pub struct StackSpec {
     /// The copies from one layout to another that kernels of their own make.
     #[serde(skip_serializing_if = "CopySpec::is_none")]
     pub copies: CopySpec,
-    /// True if its mask is a tensor where `torch.compile` traces the model: attention then works on the whole square.
+    /// True if its mask is a tensor where `torch.compile` traces the model or the layer has a window: attention then
+    /// works on the whole square.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub compiled_mask: bool,
     /// True if it trains fp32 weights by `torch.autocast`. Where all are trained with a master copy and no rank has a
@@ -159,6 +160,8 @@ pub struct CopySpec {
     pub logits: bool,
     /// The logits that were cast stay beside the copies until the loss is known (transformers since 4.46).
     pub logits_stay: bool,
+    /// Rows of experts, masked before and behind each of their products and weighed (transformers 5).
+    pub expert_rows: bool,
 }
 
 impl CopySpec {

@@ -203,6 +203,17 @@ impl WorkloadSpec {
     pub fn micro_batches(&self, devices: u64) -> u64 {
         self.batch.global / self.data_parallel(devices).saturating_mul(self.batch.micro_batch).max(1)
     }
+    /// Share of a step's micro-batches whose gradients are added to what is there: not the first one's where gradients
+    /// come and go (PyTorch takes them as they are; torch/csrc/autograd/functions/accumulate_grad.h).
+    pub fn accumulated_share(&self) -> f64 {
+        match self.parallelism.data {
+            Some(data) if self.stack().memory.gradients_come_and_go => {
+                let one = data.saturating_mul(self.batch.micro_batch) as f64;
+                (1.0 - one / self.batch.global.max(1) as f64).max(0.0)
+            }
+            _ => 1.0,
+        }
+    }
     /// True if `torch.autocast` works beside fp32 weights on each rank.
     pub fn autocasts(&self) -> bool {
         let narrow = self.precision.compute.bytes() < self.precision.master_bytes_per_parameter;

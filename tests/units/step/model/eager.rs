@@ -88,18 +88,20 @@ fn frozen_matrices_in_four_bits_are_converted_back_before_both_products_that_rea
 #[test]
 fn adapters_in_fp32_cast_what_goes_in_and_out() {
     let m = model("llama3-8b");
-    let around = |format, fused: &[FusedPart]| {
+    let around = |format, products, fused: &[FusedPart]| {
         let of = Some(vec![AdaptedMatrix::Query]);
-        let trained =
-            TrainedWeights::Adapters(AdapterSpec { rank: 8, of, dropout: false, format, products: None });
+        let trained = TrainedWeights::Adapters(AdapterSpec { rank: 8, of, dropout: false, format, products });
         let shard = Shard { trained, fusion: KernelFusion::None, fused: fused.to_vec(), ..Shard::whole(&m) };
         bytes(&LayerPlan::transformer(&m, &shard).forward, "adapter chain")
     };
     let elements = 8192.0 * 4096.0;
-    // Scaled and added; in fp32 the input is cast to it, at half the pace of a copy, and the sum back.
-    assert_eq!(around(None, &[]), 8.0 * elements);
-    assert_eq!(around(Some(Dtype::Fp32), &[]), (2.0 * 6.0 + 16.0 + 6.0) * elements);
-    assert_eq!(around(Some(Dtype::Fp32), &[FusedPart::Adapters]), 0.0);
+    // Scaled and added; beside fp32 weights the input is cast to them, at 1/1.6 of the pace, and the sum back; autocast
+    // casts the input back instead.
+    let fp32 = Some(Dtype::Fp32);
+    assert_eq!(around(None, None, &[]), 10.0 * elements);
+    assert_eq!(around(fp32, fp32, &[]), (1.6 * 6.0 + 8.0 + 10.0 + 6.0) * elements);
+    assert_eq!(around(fp32, None, &[]), (1.6 * 6.0 + 6.0 + 4.0 + 6.0) * elements);
+    assert_eq!(around(fp32, fp32, &[FusedPart::Adapters]), 0.0);
 }
 
 /// Bytes of 16-bit elements that the experts of gpt-oss move beside their products, by Megatron's source.

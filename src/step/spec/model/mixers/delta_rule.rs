@@ -3,7 +3,7 @@
 //! It adds to a linear attention the inverse of a triangle for each chunk and two more products with it. Backward
 //! repeats the forward's states and does each product twice.
 
-use super::scan::Scan;
+use super::scan::{Scan, ScanKind};
 
 /// Products of one head, for each token, in FLOPs: chunk C, key width, value width.
 pub(super) fn flops(c: f64, k: f64, v: f64) -> f64 {
@@ -29,6 +29,7 @@ pub(super) fn scan(heads: u64, k: u64, v: u64, c: u64, mixed: u64) -> Scan {
         convolved: 0,
         inner: heads * v,
         read: 2 * mixed + heads * v,
+        kind: ScanKind::Delta,
         chunk: c,
         products,
         repeated: 5,

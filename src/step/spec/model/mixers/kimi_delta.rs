@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::defaults::{chunk_64, four};
 use super::delta_rule;
-use super::scan::Scan;
+use super::scan::{Scan, ScanKind};
 use super::sizes::product;
 use super::token_mixer::{MixingFlops, TokenMixer};
 
@@ -67,6 +67,7 @@ impl TokenMixer for KimiDeltaSpec {
         let mut scan = delta_rule::scan(heads, self.head_size, self.head_size, self.chunk, 3 * inner);
         // Decay and gate are widened from one head's width.
         scan.products.push((self.chunk, inner, self.head_size, 2));
-        Some(Scan { projected: 3 * inner + heads + 2 * self.head_size, convolved: 3 * inner, ..scan })
+        let projected = 3 * inner + heads + 2 * self.head_size;
+        Some(Scan { kind: ScanKind::ChannelDelta, projected, convolved: 3 * inner, ..scan })
     }
 }

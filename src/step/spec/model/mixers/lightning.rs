@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::defaults::chunk_256;
-use super::scan::Scan;
+use super::scan::{Scan, ScanKind};
 use super::sizes::product;
 use super::token_mixer::{MixingFlops, TokenMixer};
 
@@ -50,6 +50,7 @@ impl TokenMixer for LightningSpec {
         let inner = heads * d;
         Some(Scan {
             narrow: Vec::new(),
+            kind: ScanKind::Decay,
             projected: 4 * inner,
             convolved: 0,
             inner,

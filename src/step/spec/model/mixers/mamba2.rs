@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::defaults::{chunk_256, four, yes};
-use super::scan::Scan;
+use super::scan::{Scan, ScanKind};
 use super::sizes::product;
 use super::token_mixer::{MixingFlops, TokenMixer};
 use crate::spec::problem::Problem;
@@ -87,6 +87,7 @@ impl TokenMixer for Mamba2Spec {
         let convolved = inner + 2 * groups * n;
         Some(Scan {
             narrow: Vec::new(),
+            kind: ScanKind::Decay,
             projected: inner + convolved + heads,
             convolved,
             inner,

@@ -11,7 +11,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::scan::Scan;
+use super::scan::{Scan, ScanKind};
 use super::sizes::product;
 use super::token_mixer::{MixingFlops, TokenMixer};
 
@@ -95,6 +95,7 @@ impl TokenMixer for Rwkv7Spec {
         products.extend(self.ranks().into_iter().filter(|rank| *rank > 0).map(|rank| (c, inner, rank, 1)));
         Some(Scan {
             narrow: Vec::new(),
+            kind: ScanKind::Decay,
             projected: 3 * inner + self.low_rank(),
             convolved: 4 * self.inner(),
             inner,

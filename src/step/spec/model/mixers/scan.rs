@@ -1,5 +1,30 @@
 //! The computation of a mixer without attention scores on a rank.
 
+use stepsim_core::kernel_class::KernelClass;
+
+/// What a chunk's products are of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ScanKind {
+    /// A state space, or linear attention with nothing but a decay.
+    #[default]
+    Decay,
+    /// A delta rule with a decay a head.
+    Delta,
+    /// A delta rule with a decay a channel.
+    ChannelDelta,
+}
+
+impl ScanKind {
+    /// Classes of its kernels, forward and backward.
+    pub fn classes(self) -> [KernelClass; 2] {
+        match self {
+            ScanKind::Decay => [KernelClass::Scan, KernelClass::ScanBackward],
+            ScanKind::Delta => [KernelClass::DeltaScan, KernelClass::DeltaScanBackward],
+            ScanKind::ChannelDelta => [KernelClass::ChannelDeltaScan, KernelClass::ChannelDeltaScanBackward],
+        }
+    }
+}
+
 /// Work of a scan in chunks, in elements a token where nothing else is said.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scan {
@@ -13,6 +38,8 @@ pub struct Scan {
     pub read: u64,
     /// Products with narrow weights between convolution and scan, each (width in, width out) of a rank.
     pub narrow: Vec<(u64, u64)>,
+    /// What its products are of.
+    pub kind: ScanKind,
     /// Tokens of one chunk.
     pub chunk: u64,
     /// Products, each (rows, columns, inner length, how many of them for one chunk).
