@@ -6,7 +6,7 @@ use std::process::Command;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use stepsim::bring::import;
-use stepsim::bring::imports::{Beside, FORMATS, FileKind, Import, Status, recognise};
+use stepsim::bring::imports::{Beside, FileKind, FormatTable, Import, Status, recognise};
 use stepsim::step::spec::{WorkloadSpec, from_value};
 
 fn file(name: &str) -> PathBuf {
@@ -609,7 +609,7 @@ fn files_are_recognised_by_their_content() {
     let mut seen = 0;
     for entry in std::fs::read_dir(file("")).unwrap().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let formats = FORMATS.iter().map(|(format, _)| *format).filter(|format| name.starts_with(format));
+        let formats = FormatTable::all().keys().copied().filter(|format| name.starts_with(format));
         let Some(format) = formats.max_by_key(|format| format.len()) else { continue };
         let text = std::fs::read_to_string(entry.path()).unwrap();
         assert_eq!(recognise(text.as_bytes()), Some(FileKind::Arguments(format)), "{name}");

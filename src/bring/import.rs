@@ -4,7 +4,7 @@ use crate::hugging_face;
 use crate::imports::{Beside, Import, translate, translate_model};
 use stepsim_step::spec::{SpecError, WorkloadSpec, from_value};
 
-/// Reads a file of a format ([`crate::imports::FORMATS`]).
+/// Reads a file of a format ([`crate::imports::FormatTable`]).
 ///
 /// # Errors
 /// No such format, a text that is not of its syntax, or arguments that make no workload.

@@ -12,7 +12,7 @@ use super::outputs::WRITTEN;
 use super::write::write_file;
 use super::{Failure, say};
 use stepsim_around::rl::RlSpec;
-use stepsim_bring::imports::table::{FORMATS, FormatTable};
+use stepsim_bring::imports::FormatTable;
 use stepsim_core::declare::named;
 use stepsim_form::compare::Comparison;
 use stepsim_measure::profile::ProfileReport;
@@ -112,7 +112,7 @@ impl SchemaKind {
             "name": format!("stepsim {name}"),
             "description": words.as_ref().and_then(|words| words.get_help()).map(ToString::to_string),
             "fileMatch": match self {
-                SchemaKind::Import => FORMATS.iter().map(|(name, _)| format!("{folder}/{name}.json")).collect(),
+                SchemaKind::Import => FormatTable::all().keys().map(|name| format!("{folder}/{name}.json")).collect(),
                 _ => vec![format!("{folder}/*.json")],
             },
             "url": format!("{at}/{}", self.path()),

@@ -1,13 +1,14 @@
 //! Columns under the names that training software gives its arguments: the tables of the importers
 //! (`workloads/imports/*.json`) are words here too.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use super::columns::DescribedColumns;
 use super::origin::ValueOrigin;
-use crate::imports::{FORMATS, word};
+use crate::imports::{FormatTable, word};
 
 /// Quantities of the tables that are columns here.
 const QUANTITIES: [(&str, &str); 13] = [
@@ -28,11 +29,14 @@ const QUANTITIES: [(&str, &str); 13] = [
 
 /// Takes up columns that are arguments of a training software: quantities become columns; what else they set is
 /// returned as words, path and value. A name that no rule has as a column is looked up, first in the table of the
-/// software that the description names.
+/// software that the description names, then in those that most others build on.
 pub fn take(columns: &mut DescribedColumns, known: &BTreeSet<&str>) -> Vec<(String, String, Value)> {
     let software = columns.text("software").to_lowercase().replace([' ', '_'], "-");
-    let mut formats: Vec<&str> = FORMATS.iter().map(|f| f.0).collect();
-    formats.sort_by_key(|format| !software.contains(format));
+    let tables = FormatTable::all();
+    let heirs =
+        |format: &str| tables.values().filter(|table| table.bases.iter().any(|base| base == format)).count();
+    let mut formats: Vec<&str> = tables.keys().copied().collect();
+    formats.sort_by_cached_key(|format| (!software.contains(format), Reverse(heirs(format))));
     let mut told = Vec::new();
     let arguments: Vec<String> = columns.names().filter(|n| !known.contains(n.as_str())).cloned().collect();
     for name in arguments {

@@ -34,12 +34,12 @@ use serde_json::{Map, Value};
 use draft::{Doubt, DraftResult, WorkloadDraft};
 use stepsim_step::spec::{SpecError, is_called_like_a_file, json, nearest};
 use syntax::{Open, TextStatements};
-use table::{ArgumentRule, FormatTable};
+use table::ArgumentRule;
 use vocabulary::Vocabulary;
 
 pub use invocation::Invocation;
 pub use recognise::{FileKind, recognise};
-pub use table::FORMATS;
+pub use table::FormatTable;
 
 /// The facts beside the file.
 #[derive(Clone, Debug, Default)]
@@ -151,7 +151,7 @@ impl Import {
     }
 }
 
-/// Reads a file of a format ([`FORMATS`]); the workload is not checked.
+/// Reads a file of a format ([`FormatTable`]); the workload is not checked.
 ///
 /// # Errors
 /// No such format, a text that is not of its syntax, or arguments that say too little.
@@ -390,11 +390,11 @@ fn refuse_others(format: &str, text: &str, file: &str) -> Result<(), SpecError> 
         return Ok(());
     }
     let name = FileKind::words(kind);
-    let asked = FORMATS.iter().find(|(known, _)| *known == format).map_or(format, |(_, words)| words);
+    let asked = FormatTable::words_of(format);
     Err(SpecError::file(file, format!("is {name}, not {asked}")).hint(format!("stepsim import {file}")))
 }
 
-/// The fields and quantities (behind `$`) that a name and its value set in a format ([`FORMATS`]). Empty where they
+/// The fields and quantities (behind `$`) that a name and its value set in a format ([`FormatTable`]). Empty where they
 /// change nothing; `None` where the table does not know them.
 pub fn word(format: &str, name: &str, value: &Value) -> Option<Vec<(String, Value)>> {
     let rule = FormatTable::all().get(format)?.exact(name)?;

@@ -4,7 +4,7 @@
 //! do not (`marks` of the tables). Files of ours and of other tools have marks of their own, here.
 
 use super::syntax::{Syntax, names};
-use super::table::{FORMATS, FormatTable};
+use super::table::FormatTable;
 use crate::hugging_face;
 use stepsim_step::spec::glob::fits;
 use stepsim_step::spec::json;
@@ -20,7 +20,7 @@ pub enum FileKind {
     Machine,
     /// A Hugging Face config.json.
     HuggingFace,
-    /// Arguments of training software: the name of its table ([`FORMATS`]).
+    /// Arguments of training software: the name of its table.
     Arguments(&'static str),
     /// Calculon's application, execution or system file.
     Calculon,
@@ -44,10 +44,7 @@ impl FileKind {
             FileKind::Model => ("a model file of stepsim", None),
             FileKind::Machine => ("a machine file of stepsim", None),
             FileKind::HuggingFace => ("a Hugging Face config.json", Some("hf")),
-            FileKind::Arguments(format) => {
-                let words = FORMATS.iter().find(|(name, _)| *name == format);
-                (words.map_or("arguments", |(_, words)| words), Some(format))
-            }
+            FileKind::Arguments(format) => (FormatTable::words_of(format), Some(format)),
             FileKind::Calculon => ("a file of Calculon", Some("calculon")),
             FileKind::Kineto => ("a PyTorch profile", Some("kineto")),
             FileKind::Chakra => ("a Chakra execution trace", Some("chakra")),

@@ -12,42 +12,14 @@ use stepsim_step::spec::glob::fits;
 use stepsim_step::spec::json::{self, whole};
 use stepsim_step::spec::{SpecError, catalog};
 
-/// The formats, by the names of their tables.
-pub const FORMATS: [(&str, &str); 23] = [
-    ("megatron", "a script of Megatron-LM or Megatron-Core (shell, or YAML)"),
-    ("megatron-deepspeed", "a script of Megatron-DeepSpeed (shell)"),
-    ("gpt-neox", "a GPT-NeoX configuration (YAML)"),
-    ("primus", "a Primus experiment (YAML)"),
-    ("flagscale", "a FlagScale configuration (YAML)"),
-    ("slime", "a script of slime (shell): its training part"),
-    ("verl", "a script of verl (shell): its training part"),
-    ("ms-swift", "a script of ms-swift (shell)"),
-    ("hf-trainer", "a script of transformers' Trainer, TRL or accelerate (shell, Python or YAML)"),
-    ("llama-factory", "a LLaMA-Factory configuration (YAML)"),
-    ("axolotl", "an Axolotl configuration (YAML)"),
-    ("litgpt", "a LitGPT configuration (YAML)"),
-    ("torchtune", "a torchtune recipe (YAML)"),
-    ("llm-foundry", "an LLM Foundry configuration (YAML)"),
-    ("olmo", "an OLMo configuration (YAML)"),
-    ("picotron", "a picotron configuration (JSON)"),
-    ("nemo", "a NeMo 1 recipe (YAML)"),
-    ("nemo-2", "a NeMo 2 recipe (Python)"),
-    (
-        "megatron-bridge",
-        "a Megatron-Bridge recipe (Python), a script that runs one, or its configuration (YAML)",
-    ),
-    ("torchtitan", "a torchtitan configuration (Python or TOML)"),
-    ("deepspeed", "a DeepSpeed configuration (JSON)"),
-    ("nanotron", "a nanotron configuration (YAML)"),
-    ("maxtext", "a MaxText configuration (YAML)"),
-];
-
 /// The table of a format. Files: `workloads/imports/NAME.json`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FormatTable {
     /// Its subject, one sentence.
     pub description: String,
+    /// One of its files, in the words of messages and help.
+    pub words: String,
     /// Where the arguments are documented.
     #[serde(default)]
     #[serde(rename = "source")]
@@ -197,7 +169,7 @@ impl FormatTable {
     pub fn load(format: &str) -> Result<FormatTable, SpecError> {
         let file = format!("workloads/imports/{format}.json");
         let text = catalog::file(&file).ok_or_else(|| {
-            let names: Vec<&str> = FORMATS.iter().map(|f| f.0).collect();
+            let names: Vec<&str> = FormatTable::all().keys().copied().collect();
             SpecError::file(format, "is no format that can be imported").allowed(names.join(", "))
         })?;
         let read = json::read(&file, text)?;
@@ -230,12 +202,19 @@ impl FormatTable {
         Ok(table)
     }
 
-    /// Every table by its format, read once.
+    /// Every table by its format, read once: the files of the folder that say how arguments are written.
     pub fn all() -> &'static BTreeMap<&'static str, FormatTable> {
         static TABLES: LazyLock<BTreeMap<&str, FormatTable>> = LazyLock::new(|| {
-            FORMATS.iter().filter_map(|(name, _)| Some((*name, FormatTable::load(name).ok()?))).collect()
+            let tables =
+                catalog::folder("workloads/imports/").filter(|(_, text)| text.contains("\"syntax\":"));
+            tables.filter_map(|(name, _)| Some((name, FormatTable::load(name).ok()?))).collect()
         });
         &TABLES
+    }
+
+    /// One of a format's files, in words.
+    pub fn words_of(format: &str) -> &str {
+        FormatTable::all().get(format).map_or(format, |table| &table.words)
     }
 
     /// True if a stack is of this software.

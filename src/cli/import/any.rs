@@ -7,7 +7,7 @@ use clap::Parser;
 use super::super::outputs::WRITTEN;
 use super::super::{Failure, inputs};
 use super::from::ImportSource;
-use stepsim_bring::imports::{FORMATS, FileKind, Invocation, recognise};
+use stepsim_bring::imports::{FileKind, FormatTable, Invocation, recognise};
 use stepsim_step::spec::SpecError;
 
 /// Files whose kind is not said.
@@ -52,7 +52,7 @@ pub(super) fn command(args: &Args) -> Result<ImportSource, Failure> {
     let first = args.files[0].display().to_string();
     let path = &Invocation::of(&first).file;
     let Some(kind) = recognise(&inputs::bytes(Path::new(path))?) else {
-        let mut known: Vec<&str> = FORMATS.iter().map(|(_, words)| *words).collect();
+        let mut known: Vec<&str> = FormatTable::all().values().map(|table| table.words.as_str()).collect();
         known.extend([
             "a Hugging Face config.json",
             "a profile of PyTorch",

@@ -51,49 +51,6 @@ pub(super) enum ImportSource {
     /// machine
     #[command(alias = "rocm-smi", alias = "nccl-topology")]
     NvidiaSmi(nvidia_smi::Args),
-    /// Arguments of Megatron-LM or Megatron-Core (a shell line or script, or YAML) as a workload
-    Megatron(recipe::Args),
-    /// A NeMo 1 recipe (YAML) as a workload
-    Nemo(recipe::Args),
-    /// A NeMo 2 recipe (Python, `FILE.py:pretrain_recipe`) as a workload
-    #[command(name = "nemo-2")]
-    Nemo2(recipe::Args),
-    /// A Megatron-Bridge recipe (Python), a script that runs one, or its configuration (YAML) as a workload
-    MegatronBridge(recipe::Args),
-    /// A torchtitan configuration (Python, `FILE.py:NAME`, or TOML) as a workload
-    Torchtitan(recipe::Args),
-    /// A DeepSpeed configuration (JSON) as a workload; it names no model: --model
-    Deepspeed(recipe::Args),
-    /// A nanotron configuration (YAML) as a workload
-    Nanotron(recipe::Args),
-    /// A MaxText configuration (YAML) as a workload
-    Maxtext(recipe::Args),
-    /// A script of Megatron-DeepSpeed (shell) as a workload
-    MegatronDeepspeed(recipe::Args),
-    /// A GPT-NeoX configuration (YAML) as a workload
-    GptNeox(recipe::Args),
-    /// A Primus experiment (YAML) as a workload
-    Primus(recipe::Args),
-    /// A FlagScale configuration (YAML) as a workload
-    Flagscale(recipe::Args),
-    /// A script of slime (shell), its training part, as a workload
-    Slime(recipe::Args),
-    /// A script of verl (shell), its training part, as a workload
-    Verl(recipe::Args),
-    /// A script of ms-swift (shell) as a workload
-    MsSwift(recipe::Args),
-    /// A script of transformers' Trainer, TRL or accelerate (shell, or YAML) as a workload
-    HfTrainer(recipe::Args),
-    /// A LLaMA-Factory configuration (YAML) as a workload
-    LlamaFactory(recipe::Args),
-    /// An Axolotl configuration (YAML) as a workload
-    Axolotl(recipe::Args),
-    /// A LitGPT configuration (YAML) as a workload
-    Litgpt(recipe::Args),
-    /// A torchtune recipe (YAML) as a workload
-    Torchtune(recipe::Args),
-    /// An LLM Foundry configuration (YAML) as a workload
-    LlmFoundry(recipe::Args),
-    /// A picotron configuration (JSON) as a workload
-    Picotron(recipe::Args),
+    #[command(flatten)]
+    Format(recipe::FormatImport),
 }

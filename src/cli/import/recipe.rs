@@ -3,12 +3,15 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use clap::error::ErrorKind;
+use clap::{ArgMatches, Args as _, Command, FromArgMatches};
+
 use super::super::outputs::WRITTEN;
 use super::super::{Failure, say};
 use crate::write::{write_json, write_report};
 use stepsim_bring::describe::{model_named, model_of_word};
 use stepsim_bring::import;
-use stepsim_bring::imports::{Argument, Beside, Import, Invocation, Status};
+use stepsim_bring::imports::{Argument, Beside, FormatTable, Import, Invocation, Status};
 use stepsim_simulate::Inputs;
 
 /// The arguments.
@@ -35,6 +38,44 @@ pub struct Args {
     /// Write what became of each argument here as JSON
     #[arg(long, value_name = "FILE.json", help_heading = WRITTEN)]
     report: Option<PathBuf>,
+}
+
+/// A command for each format that has a table.
+#[derive(Debug)]
+pub struct FormatImport {
+    pub format: &'static str,
+    pub args: Args,
+}
+
+impl clap::Subcommand for FormatImport {
+    fn augment_subcommands(command: Command) -> Command {
+        FormatTable::all().iter().fold(command, |command, (format, table)| {
+            let mut about = format!("{} as a workload", table.words);
+            about[..1].make_ascii_uppercase();
+            let long = format!("{about}\n\n{}", table.description);
+            command.subcommand(Args::augment_args(Command::new(*format)).about(about).long_about(long))
+        })
+    }
+    fn augment_subcommands_for_update(command: Command) -> Command {
+        FormatImport::augment_subcommands(command)
+    }
+    fn has_subcommand(name: &str) -> bool {
+        FormatTable::all().contains_key(name)
+    }
+}
+
+impl FromArgMatches for FormatImport {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<FormatImport, clap::Error> {
+        let (format, words) = matches
+            .subcommand()
+            .and_then(|(name, words)| Some((*FormatTable::all().get_key_value(name)?.0, words)))
+            .ok_or_else(|| clap::Error::new(ErrorKind::MissingSubcommand))?;
+        Ok(FormatImport { format, args: Args::from_arg_matches(words)? })
+    }
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = FormatImport::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 /// Runs the command for one format.

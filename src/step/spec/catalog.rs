@@ -28,6 +28,13 @@ pub fn names(kind: Kind) -> impl Iterator<Item = &'static str> {
     embedded::FILES.iter().filter_map(move |(path, _)| name_of(kind, path))
 }
 
+/// The shipped files of a folder: the name of each without `.json`, and its text.
+pub fn folder(folder: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    embedded::FILES
+        .iter()
+        .filter_map(move |(path, text)| Some((path.strip_prefix(folder)?.strip_suffix(".json")?, *text)))
+}
+
 /// The text of a shipped file that is of no kind, by its path in the repository.
 pub fn file(path: &str) -> Option<&'static str> {
     embedded::FILES.iter().find(|(name, _)| *name == path).map(|(_, text)| *text)

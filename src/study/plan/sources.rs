@@ -8,7 +8,7 @@ use super::run_plan::{LayoutSource, RunPlan};
 use stepsim_bring::describe::{ValueClass, ValueOrigin, model_named, of_another_size};
 use stepsim_bring::hugging_face::model_of;
 use stepsim_bring::imports::{
-    Beside, FORMATS, FileKind, Invocation, first_keys, goes_with, machine_of, recognise, software_of,
+    Beside, FileKind, FormatTable, Invocation, first_keys, goes_with, machine_of, recognise, software_of,
 };
 use stepsim_bring::{USUAL_BATCH, import, import_model};
 use stepsim_core::ids::DeviceId;
@@ -286,7 +286,7 @@ fn is_method(word: &str) -> bool {
 
 /// A file of software that is not known: what it holds, and what would be read.
 fn nothing_known(word: &str, text: &str) -> SpecError {
-    let known: Vec<&str> = FORMATS.iter().map(|(_, words)| *words).collect();
+    let known: Vec<&str> = FormatTable::all().values().map(|table| table.words.as_str()).collect();
     let keys = first_keys(text);
     let holds = if keys.is_empty() { String::new() } else { format!(" (it holds {})", keys.join(", ")) };
     SpecError::file(word, format!("is of no known kind{holds}"))

@@ -3,7 +3,6 @@ use stepsim::read::analysis::report::Report;
 use stepsim::simulate::Simulation;
 use stepsim::simulate::behaviour::DrawnRank;
 use stepsim::simulate::page::*;
-use stepsim::simulate::*;
 
 use stepsim::core::ids::RankId;
 use stepsim::simulate::{Inputs, Options};
