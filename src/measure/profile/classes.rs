@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use stepsim_step::spec::SpecError;
+use stepsim_step::spec::glob::fits;
 
 /// The resource that a device event takes: compute units, links, or the memory of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -59,47 +60,25 @@ struct CollectiveRule {
     patterns: Vec<NamePattern>,
 }
 
-/// Part of a name.
+/// Part of a name, as a pattern of the whole one in lower case.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "String")]
-struct NamePattern {
-    at_start: bool,
-    parts: Vec<String>,
-}
+struct NamePattern(String);
 
 impl TryFrom<String> for NamePattern {
     type Error = String;
     fn try_from(text: String) -> Result<NamePattern, String> {
         let lower = text.to_ascii_lowercase();
-        let (at_start, rest) = lower.strip_prefix('^').map_or((false, lower.as_str()), |rest| (true, rest));
-        if at_start && rest.is_empty() {
+        if lower == "^" {
             return Err("`^` alone matches nothing in particular; give the start of a name".to_string());
         }
-        Ok(NamePattern { at_start, parts: rest.split('*').map(str::to_string).collect() })
-    }
-}
-
-impl NamePattern {
-    /// True if a name in lower case has the parts in their order.
-    fn matches(&self, name: &str) -> bool {
-        let mut rest = name;
-        for (i, part) in self.parts.iter().enumerate() {
-            match part.strip_suffix('$') {
-                Some(end) if i + 1 == self.parts.len() => return rest.ends_with(end),
-                _ => {}
-            }
-            let Some(at) = rest.find(part.as_str()) else { return false };
-            if self.at_start && i == 0 && at > 0 {
-                return false;
-            }
-            rest = &rest[at + part.len()..];
-        }
-        true
+        let from = lower.strip_prefix('^').map_or_else(|| format!("*{lower}"), str::to_owned);
+        Ok(NamePattern(from.strip_suffix('$').map_or_else(|| format!("{from}*"), str::to_owned)))
     }
 }
 
 fn any(patterns: &[NamePattern], name: &str) -> bool {
-    patterns.iter().any(|p| p.matches(name))
+    patterns.iter().any(|pattern| fits(&pattern.0, name))
 }
 
 /// The class of a device event.
