@@ -48,13 +48,9 @@ pub struct FormatImport {
 }
 
 impl clap::Subcommand for FormatImport {
+    /// Tables are read where `import` is asked for, not by every command.
     fn augment_subcommands(command: Command) -> Command {
-        FormatTable::all().iter().fold(command, |command, (format, table)| {
-            let mut about = format!("{} as a workload", table.words);
-            about[..1].make_ascii_uppercase();
-            let long = format!("{about}\n\n{}", table.description);
-            command.subcommand(Args::augment_args(Command::new(*format)).about(about).long_about(long))
-        })
+        command.defer(with_formats)
     }
     fn augment_subcommands_for_update(command: Command) -> Command {
         FormatImport::augment_subcommands(command)
@@ -62,6 +58,15 @@ impl clap::Subcommand for FormatImport {
     fn has_subcommand(name: &str) -> bool {
         FormatTable::all().contains_key(name)
     }
+}
+
+fn with_formats(command: Command) -> Command {
+    FormatTable::all().iter().fold(command, |command, (format, table)| {
+        let mut about = format!("{} as a workload", table.words);
+        about[..1].make_ascii_uppercase();
+        let long = format!("{about}\n\n{}", table.description);
+        command.subcommand(Args::augment_args(Command::new(*format)).about(about).long_about(long))
+    })
 }
 
 impl FromArgMatches for FormatImport {
