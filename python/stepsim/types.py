@@ -222,7 +222,7 @@ KernelClassReport = TypedDict(
 
 
 #: The kind of work of a kernel.
-KernelClass = Literal["gemm", "gemm-input-grad", "gemm-weight-grad", "grouped-gemm", "grouped-gemm-input-grad", "grouped-gemm-weight-grad", "attention-gemm", "scan", "scan-backward", "attention-forward", "attention-backward", "softmax", "norm", "norm-backward", "layer-norm-backward", "rotary", "activation", "residual", "reduction", "loss", "embedding", "cast", "cast-transpose", "amax", "transpose", "permute", "unpermute", "router", "top-k", "row-map", "optimizer-fused", "optimizer-multi-tensor", "optimizer-for-each", "gradient-norm", "gradient-clip", "accumulate", "copy", "other"]
+KernelClass = Literal["gemm", "gemm-input-grad", "gemm-weight-grad", "grouped-gemm", "grouped-gemm-input-grad", "grouped-gemm-weight-grad", "attention-gemm", "scan", "scan-backward", "delta-scan", "delta-scan-backward", "channel-delta-scan", "channel-delta-scan-backward", "attention-forward", "attention-backward", "softmax", "norm", "norm-backward", "layer-norm-backward", "rotary", "activation", "residual", "reduction", "loss", "embedding", "cast", "cast-transpose", "amax", "transpose", "permute", "unpermute", "router", "top-k", "row-map", "optimizer-fused", "optimizer-multi-tensor", "optimizer-for-each", "gradient-norm", "gradient-clip", "accumulate", "copy", "other"]
 
 
 #: The bound of a class's kernels: the larger of the parts that they use of the peak and of the memory's

@@ -1,5 +1,6 @@
 //! Files that a command writes: none may be another's, or an input's.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -23,13 +24,18 @@ pub(super) fn document_on_stdout() -> bool {
     ON_STDOUT.get()
 }
 
-/// The command that is run, with its own arguments.
-fn innermost<'a>(mut command: &'a Command, mut matches: &'a ArgMatches) -> (&'a Command, &'a ArgMatches) {
+/// The command that is run, with its own arguments. Commands that are only made where they are asked for (formats of
+/// `import`) are there once the command before them is built.
+fn innermost<'a>(command: &Command, mut matches: &'a ArgMatches) -> (Command, &'a ArgMatches) {
+    let mut command = Cow::Borrowed(command);
     while let Some((name, inner)) = matches.subcommand() {
-        let Some(next) = command.find_subcommand(name) else { break };
-        (command, matches) = (next, inner);
+        if command.find_subcommand(name).is_none() {
+            command.to_mut().build();
+        }
+        let Some(next) = command.find_subcommand(name).cloned() else { break };
+        (command, matches) = (Cow::Owned(next), inner);
     }
-    (command, matches)
+    (command.into_owned(), matches)
 }
 
 /// True if an argument is a path.

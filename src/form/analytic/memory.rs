@@ -147,10 +147,8 @@ impl<'a> RankWalk<'a> {
         let workspace = workload.context_bytes() as f64;
         let mut level =
             MemoryBytes { weights, gradients, optimizer, activations, workspace, ..MemoryBytes::default() };
-        // Autocast's copies of weights are gone by then.
-        let copies = workload.autocasts() && workload.training.adapters.is_none();
         let update = MemoryBytes {
-            weights: if copies { 0.0 } else { weights },
+            weights: if rank.given.shares.copies_weights() { 0.0 } else { weights },
             gradients: gradients + rank.held[1].update,
             workspace: workspace + rank.held[2].update,
             ..level

@@ -68,7 +68,7 @@ impl Estimator {
             && self.fidelity == workload.fidelity
             && self.fusion == workload.fusion
             && self.host.as_ref() == workload.host()
-            && Arc::ptr_eq(&self.model, &inputs.model)
+            && self.model == inputs.model
             && self.sequence == workload.sequence(&inputs.model)
             && self.training == workload.training
             && self.precision == workload.precision

@@ -27,8 +27,8 @@ pub static ALGORITHMS: &[&dyn Algorithm] = &[
     &super::broadcast::ChainBroadcast,
 ];
 
-/// The choice that a library has: all that the group can run. Where other rails are reached over the network the library
-/// has no PXN, and hops inside a node are for who asks for them.
+/// The choice that a library has: all that the group can run. Where other rails are reached over the network the
+/// library has no PXN, and hops inside a node are for who asks for them.
 pub(super) fn offered(op: Op, g: &Geometry) -> impl Iterator<Item = &'static dyn Algorithm> {
     let without_pxn = g.uplinks.is_some_and(|uplinks| uplinks.rails_cross);
     let can = ALGORITHMS.iter().copied().filter(move |a| a.supports(op, g).is_ok());

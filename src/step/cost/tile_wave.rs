@@ -102,7 +102,7 @@ fn fraction(device: &DeviceCost, kernel: &Kernel) -> f64 {
         }
 }
 
-/// Rates of delta rules over those of Mamba-2, forward and backward, with a decay a head and a decay a channel: kernels
+/// Rates of delta rules over Mamba-2's, forward and backward, with a decay a head and a decay a channel: kernels
 /// of fla-core 0.4.0 on one H100, 8,192 and 16,384 tokens of 32 heads of 128 (docs/evidence/one-gpu.md).
 const DELTA: [f64; 2] = [1.45, 6.6];
 const CHANNEL_DELTA: [f64; 2] = [0.6, 1.95];

@@ -14,6 +14,7 @@
 use super::blocks::LayerBuilder;
 use super::item::{CommOp, Item, Kernel};
 use super::linear::{Linear, PassItems};
+use super::shard::WIDER;
 use super::{KernelClass, Shard};
 use crate::spec::stack::FusedPart;
 use crate::spec::workload::{AdapterSpec, Dtype, TrainedWeights};
@@ -69,10 +70,6 @@ fn own_input(s: &Shard, spec: &AdapterSpec) -> f64 {
     let copied = spec.dropout || (is_eager(s) && own > act);
     (if copied { read } else { 0.0 }) + if spec.dropout { 1.0 } else { 0.0 }
 }
-
-/// Time of a cast to a wider format in PyTorch over that of its bytes: its kernel loads elements one by one (1.8
-/// on one H200, 2.10 TB/s; 1.4 on one H100, 1.85; docs/evidence/one-gpu.md).
-pub(in crate::model) const WIDER: f64 = 1.6;
 
 /// Kernels around the products of an adapter, forward and backward: the input is cast to the adapter's format, dropped
 /// out, and cast back by autocast; the output is scaled, added to the frozen product's, and the sum cast back. Backward

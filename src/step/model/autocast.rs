@@ -6,10 +6,10 @@
 //! autocast_mode.cpp, `cached_cast`: fp32 leaves that need a gradient). What a product makes is in the narrow format.
 
 use super::KernelClass;
-use super::adapters::WIDER;
 use super::casts::OperandCasts;
 use super::item::Item;
 use super::shard::Shard;
+use super::shard::WIDER;
 
 /// Bytes of an element of fp32.
 const WIDE: f64 = 4.0;

@@ -1,10 +1,10 @@
 //! The dense MLP (and the shared experts, which are one).
 
 use super::KernelClass;
-use super::adapters::WIDER;
 use super::blocks::{Block, LayerBuilder};
 use super::linear::{Linear, LinearSplit, products};
 use super::shard::Shard;
+use super::shard::WIDER;
 use crate::spec::recipe::CastRole;
 use crate::spec::stack::FusedPart;
 use crate::spec::workload::AdaptedMatrix::{Down, Gate, Up};

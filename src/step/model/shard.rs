@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::KernelClass;
-use super::adapters::WIDER;
 use super::item::{CommGroup, Item, Kernel};
 use crate::documents::AttentionPairs;
 use crate::moe::Travel;
@@ -17,6 +16,10 @@ use crate::spec::workload::{
     LossSpec, TrainedWeights, WorkloadSpec,
 };
 use stepsim_core::declare::defaults;
+
+/// Time of a cast to a wider format in PyTorch over the time of its bytes: its kernel loads elements one by one (1.8
+/// on one H200, 2.10 TB/s; 1.4 on one H100, 1.85; docs/evidence/one-gpu.md).
+pub(in crate::model) const WIDER: f64 = 1.6;
 
 defaults! {
     /// The work of one rank: its share of the model and the micro-batch.

@@ -123,8 +123,8 @@ impl RankRows {
         count + rows.turns.len()
     }
 
-    /// At least as many as [`Self::count`] at any detail: all ops, and a layer or a pass, which stands there twice, where
-    /// kernels may begin one.
+    /// At least as many as [`Self::count`] at any detail: all ops, and a layer or a pass, which stands there twice,
+    /// where kernels may begin one.
     pub fn most(timeline: &Timeline, traced: &TracedRank) -> u64 {
         let program = timeline.world.program_of(traced.rank);
         let begins = |pair: &[OpId]| match (pair[0], pair[1]) {

@@ -1,9 +1,9 @@
 //! The core of attention: kernels of each direction, and context-parallel communication around them.
 
 use crate::documents::{AttentionPairs, Mask};
-use crate::model::adapters::WIDER;
 use crate::model::blocks::LayerBuilder;
 use crate::model::item::{CommGroup, CommOp, CommPoint, Direction, Item, Kernel, KernelShape};
+use crate::model::shard::WIDER;
 use crate::model::{KernelClass, Shard};
 use crate::spec::kernel::AttentionGeneration;
 use crate::spec::model::{AttentionKernel, AttentionSpec, ModelSpec};

@@ -126,6 +126,12 @@ impl<'a> StateShares<'a> {
         self.facts().cuts_gradients() && self.has_either(Exchange::Sum)
     }
 
+    /// True if weights are copies that autocast makes in each pass: the master weights alone are there in between.
+    pub fn copies_weights(&self) -> bool {
+        let workload = self.workload;
+        let whole = self.placed.weights.is_empty() && workload.parallelism.pipeline.size == 1;
+        whole && workload.autocasts() && workload.training.adapters.is_none()
+    }
     /// Gradients live from the backward pass that makes them until the update, if a step has one backward pass
     /// through each unit; with more passes they wait for the last one.
     pub(crate) fn gradients_come_and_go(&self, passes: u32) -> bool {

@@ -2,7 +2,7 @@
 
 use stepsim_core::kernel_class::KernelClass;
 
-/// What a chunk's products are of.
+/// The kind of products within a chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ScanKind {
     /// A state space, or linear attention with nothing but a decay.
@@ -38,7 +38,7 @@ pub struct Scan {
     pub read: u64,
     /// Products with narrow weights between convolution and scan, each (width in, width out) of a rank.
     pub narrow: Vec<(u64, u64)>,
-    /// What its products are of.
+    /// The kind of its products.
     pub kind: ScanKind,
     /// Tokens of one chunk.
     pub chunk: u64,

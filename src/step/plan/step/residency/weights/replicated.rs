@@ -3,6 +3,8 @@
 //! input (that of the embedding) reads no weights; what the next visit reads again (the head, where the pass turns
 //! round) stays. With `reuse_across_micro_batches` it stays while the rank's next pass in the same direction goes
 //! through the same chunk.
+//!
+//! Copies that autocast makes of fp32 weights come with the forward visit and go with the backward one.
 
 use super::super::{ClassBytes, Law, LinkDemand, PolicyInputs, Residency, free};
 use crate::collective::CollectiveError;
@@ -19,7 +21,7 @@ use stepsim_core::program::{MemoryClass, ProgramBuilder};
 /// Weights that every rank holds whole.
 #[derive(Default)]
 pub(in super::super) struct ReplicatedWeights {
-    /// By unit: whether what lives elsewhere is on the device.
+    /// By unit: whether what lives elsewhere, or autocast's copy, is on the device.
     pub(super) on_device: Vec<bool>,
 }
 
@@ -28,11 +30,16 @@ impl Residency for ReplicatedWeights {
         self.on_device = vec![false; units];
     }
     fn resident(&self, w: &Writer<'_, '_>) -> Vec<(u8, f64)> {
-        super::resident(w)
+        if w.setup.shares.copies_weights() { Vec::new() } else { super::resident(w) }
     }
 
     fn arrive(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit) {
         let (unit, placed) = (visit.unit as usize, &w.setup.shares.placed.weights);
+        if w.setup.shares.copies_weights() && !self.on_device[unit] {
+            chain.take(MemoryClass::Weights, w.unit_weight_bytes(visit.unit));
+            self.on_device[unit] = true;
+            return;
+        }
         let reads = visit.pass == Pass::Forward || !w.units[unit].plan.input_grad.is_empty();
         if placed.is_empty() || self.on_device[unit] || !reads {
             return;
@@ -48,6 +55,14 @@ impl Residency for ReplicatedWeights {
     }
 
     fn leave(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, visit: Visit, end: OpId) {
+        let unit = visit.unit as usize;
+        if w.setup.shares.copies_weights() {
+            let last = visit.pass != Pass::Forward || !w.units[unit].plan.has_backward();
+            if last && std::mem::take(&mut self.on_device[unit]) {
+                free(b, end, MemoryClass::Weights, 0, w.unit_weight_bytes(visit.unit));
+            }
+            return;
+        }
         let again = w.visits.last_of(visit.unit).is_some_and(|v| v.again);
         let turns = w.visits.ahead().first().is_some_and(|next| next.unit == visit.unit && next.backward);
         let reads_on = turns && !w.units[visit.unit as usize].plan.input_grad.is_empty();
