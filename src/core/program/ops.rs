@@ -261,5 +261,3 @@ named! {
         Optimizer = "optimizer",
     }
 }
-
-impl Phase {}

@@ -3,8 +3,7 @@
 use super::KernelClass;
 use super::blocks::{Block, LayerBuilder};
 use super::linear::{Linear, LinearSplit, products};
-use super::shard::Shard;
-use super::shard::WIDER;
+use super::shard::{Shard, WIDER};
 use crate::spec::recipe::CastRole;
 use crate::spec::stack::FusedPart;
 use crate::spec::workload::AdaptedMatrix::{Down, Gate, Up};
