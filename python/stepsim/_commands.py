@@ -458,10 +458,9 @@ def calibrate(
     stack: Optional[Texts] = None,
     every: int = 1,
     source: Optional[Texts] = None,
-    constant: Optional[Texts] = None,
     settings: Settings = None,
 ) -> dict[str, Any]:
-    """Fit the constants of a device and a stack to measured steps.
+    """Fit how fast the parts of a step are to measured steps.
 
     ``workload``: A workload whose step was measured: name or path.
     ``topology``: Machine of the workload [default: the one that it names].
@@ -472,8 +471,6 @@ def calibrate(
     ``stack``: With --rows: only this software stack.
     ``every``: With --rows: only every n-th row.
     ``source``: With --rows: only this source.
-    ``constant``: With --rows: fit this constant of a file in place of the parts: matrix, memory, sustained, sustained-
-        memory, host, launch.
     ``settings``: Change a field of the workload, or behind `topology.` of the machine.
 
     Returns: Prices, for ``run(..., prices=)``.

@@ -1,4 +1,4 @@
-//! `stepsim calibrate`: the few constants of a device and a stack, fitted to measured steps.
+//! `stepsim calibrate`: how much slower the parts of a step are than simulated, from measured steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -15,12 +15,11 @@ use stepsim_core::units::Time;
 use stepsim_measure::score::anchor::BOUND;
 use stepsim_measure::score::settled::{NoFactors, settings, settle};
 use stepsim_measure::score::{
-    Anchor, AnchorRow, Calibration, Case, FittedConstant, PartSeconds, PublishedRow, Reach, Response,
-    Statistics, StepPart, calibrate, case, constants, mean_abs_error, outcomes, read,
+    Anchor, AnchorRow, Case, PartSeconds, PublishedRow, Reach, Statistics, StepPart, case, outcomes, read,
 };
 use stepsim_simulate::Inputs;
 
-/// Fit the constants of a device and a stack to measured steps.
+/// Fit how fast the parts of a step are to measured steps.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Measured steps of one class of device and one stack, given as a workload with its measured time or as rows that
@@ -30,15 +29,9 @@ mostly its largest part. A time that no likely factors give is refused, with the
 `run --prices FILE` takes the output of -o, and so does every command as `--set prices=FILE`. For several nodes, measure
 their collectives too: `stepsim import nccl-tests`, then `--set topology.collectives=FILE`.
 
-With --constant, constants of a device or a stack file are fitted to rows instead: rows are played once for each, and
-their response is taken to first order. The error of rows is always told twice: of the fitted rows, and of each source
-when it is left out of the fit.
-
 Examples:
   stepsim calibrate llama3-70b --measured 7.2s -o mine.json && stepsim run llama3-70b -t 512xh100 --prices mine.json
-  stepsim calibrate --rows mine.jsonl --device H100 --stack megatron-te-2024 -o mine.json
-  stepsim calibrate --rows measured/ --device H100 --constant sustained --constant sustained-memory -o h100.json
-  stepsim calibrate --rows measured/ --device H100 --stack fsdp1-eager --constant launch")]
+  stepsim calibrate --rows mine.jsonl --device H100 --stack megatron-te-2024 -o mine.json")]
 pub struct Args {
     /// A workload whose step was measured: name or path
     #[arg(required_unless_present = "rows", requires = "measured")]
@@ -68,10 +61,6 @@ pub struct Args {
     /// With --rows: only this source; repeatable
     #[arg(long, value_name = "NAME", requires = "rows")]
     source: Vec<String>,
-    /// With --rows: fit this constant of a file in place of the parts: matrix, memory, sustained, sustained-memory,
-    /// host, launch; repeatable
-    #[arg(long = "constant", value_name = "NAME", requires = "rows")]
-    constants: Vec<String>,
     /// Change a field of the workload, or behind `topology.` of the machine; repeatable
     #[arg(long = "set", value_name = "PATH=VALUE")]
     sets: Vec<String>,
@@ -92,34 +81,10 @@ fn seconds(text: &str) -> Result<f64, String> {
 /// # Errors
 /// Wrong input, or nothing to fit to (status 2); a file that cannot be written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
-    match (&args.rows, args.constants.is_empty()) {
-        (None, _) => to_one(args, args.workload.as_deref().unwrap_or(super::command_line::EXAMPLE)),
-        (Some(_), true) => to_parts(args),
-        (Some(_), false) => to_constants(args),
+    match &args.rows {
+        None => to_one(args, args.workload.as_deref().unwrap_or(super::command_line::EXAMPLE)),
+        Some(path) => to_parts(args, path),
     }
-}
-
-/// Fits constants of files to rows.
-fn to_constants(args: &Args) -> Result<(), Failure> {
-    let chosen = chosen(args)?;
-    let (fit, on) = to_rows(args, &chosen)?;
-    if let Some(path) = &args.output {
-        let values: Map<String, Value> =
-            fit.constants.iter().map(|(p, v)| (p.clone(), rounded(*v))).collect();
-        let settings: Vec<String> =
-            chosen.iter().zip(&fit.constants).map(|(c, (_, v))| c.setting(*v)).collect();
-        write_json(
-            path,
-            &json!({
-                "constants": values,
-                "set": settings,
-                "fitted_on": on,
-                "mean_abs_error": {"before": fit.before, "in_sample": fit.in_sample, "left_out": fit.leave_one_out},
-                "left_out": fit.left_out.iter().cloned().collect::<BTreeMap<_, _>>(),
-            }),
-        )?;
-    }
-    say(&summary(&chosen, &fit, &on))
 }
 
 /// Fits the parts of a step to its measured times.
@@ -221,8 +186,8 @@ fn table(anchor: &Anchor, parts: &PartSeconds) -> String {
 }
 
 /// Fits the parts of steps to rows.
-fn to_parts(args: &Args) -> Result<(), Failure> {
-    let (picked, book) = picked(args, true)?;
+fn to_parts(args: &Args, path: &Path) -> Result<(), Failure> {
+    let (picked, book) = picked(args, path)?;
     let rows: Vec<PublishedRow> = picked.iter().map(|(row, _)| row.clone()).collect();
     let bar = TerminalProgress::of("rows", rows.len() as u64);
     let done = outcomes(&rows, &book, &args.sets, &|n| bar.at(n));
@@ -305,22 +270,8 @@ fn rounded(value: f64) -> Value {
     json!((value * 1e4).round() / 1e4)
 }
 
-/// The constants that are to be fitted.
-fn chosen(args: &Args) -> Result<Vec<FittedConstant>, Failure> {
-    let all = constants();
-    let names: Vec<&str> = args.constants.iter().map(String::as_str).collect();
-    let known: Vec<String> = all.iter().map(|c| format!("{} ({})", c.name, c.about)).collect();
-    let find = |name: &&str| {
-        all.iter().find(|c| c.name == **name).cloned().ok_or_else(|| {
-            Failure::input(format!("--constant {name}: no such constant\n  allowed: {}", known.join("; ")))
-        })
-    };
-    names.iter().map(find).collect()
-}
-
-/// Rows of one class of device, and of one stack where that is asked for, with what they are run as.
-fn picked(args: &Args, by_stack: bool) -> Result<(Vec<(PublishedRow, Case)>, RuleBook), Failure> {
-    let path = args.rows.as_deref().ok_or_else(|| Failure::input("--rows is missing"))?;
+/// Rows of one class of device and one stack, with what they are run as.
+fn picked(args: &Args, path: &Path) -> Result<(Vec<(PublishedRow, Case)>, RuleBook), Failure> {
     let book = RuleBook::load(&args.rules).map_err(Failure::input)?;
     let rows = read(path).map_err(Failure::input)?;
     let mut kinds = BTreeSet::new();
@@ -335,8 +286,7 @@ fn picked(args: &Args, by_stack: bool) -> Result<(Vec<(PublishedRow, Case)>, Rul
         }
     }
     let picked: Vec<_> = picked.into_iter().step_by(args.every as usize).collect();
-    let of: BTreeSet<_> =
-        picked.iter().map(|(_, c)| (c.class.clone(), by_stack.then(|| c.stack.clone()))).collect();
+    let of: BTreeSet<_> = picked.iter().map(|(_, c)| (&c.class, &c.stack)).collect();
     if of.len() != 1 {
         return Err(Failure::input(format!(
             "{}: {} kinds of rows are left after --device and --stack, one is needed\n  allowed: {}",
@@ -356,64 +306,4 @@ fn groups(rows: &[PublishedRow]) -> (Vec<String>, &'static str) {
         true => (column("model"), "model"),
         false => (sources, "source"),
     }
-}
-
-/// Fits to rows.
-fn to_rows(args: &Args, chosen: &[FittedConstant]) -> Result<(Calibration, Value), Failure> {
-    // A device's constants hold for every stack.
-    let (picked, book) = picked(args, chosen.iter().any(|c| c.path.starts_with("stack.")))?;
-    let first = &picked[0];
-    let inputs = first.1.inputs(&first.0.id, None, true, &args.sets).map_err(Failure::input)?;
-    let start: Vec<f64> = chosen.iter().map(|c| c.value_in(&inputs)).collect();
-    let rows: Vec<PublishedRow> = picked.iter().map(|(row, _)| row.clone()).collect();
-    let (mut groups, by) = groups(&rows);
-    let bar = TerminalProgress::new("fitting");
-    let mut plays = 0;
-    let mut play = |values: &[f64]| -> Vec<Option<f64>> {
-        plays += 1;
-        bar.at(plays);
-        let sets: Vec<String> =
-            args.sets.iter().cloned().chain(chosen.iter().zip(values).map(|(c, v)| c.setting(*v))).collect();
-        outcomes(&rows, &book, &sets, &|_| {}).iter().map(|o| o.error().map(|e| e + 1.0)).collect()
-    };
-    let mut response = Response::measure(chosen, &start, &mut play);
-    response.keep_played(&mut groups);
-    let mut fit = calibrate(chosen, &start, &groups, &mut |values| response.at(values));
-    let values: Vec<f64> = fit.constants.iter().map(|(_, v)| *v).collect();
-    let played: Vec<_> = play(&values).into_iter().filter(Option::is_some).collect();
-    fit.in_sample = mean_abs_error(&played).unwrap_or(fit.in_sample);
-    bar.done();
-    let stacks: BTreeSet<&String> = picked.iter().map(|(_, c)| &c.stack).collect();
-    let distinct: BTreeSet<&str> = rows.iter().map(|row| row.text("source")).collect();
-    let on = json!({
-        "device": first.1.class, "stacks": stacks, "rows": groups.len(), "sources": distinct,
-        "left_out_by": by,
-    });
-    Ok((fit, on))
-}
-
-fn summary(chosen: &[FittedConstant], fit: &Calibration, on: &Value) -> String {
-    let mut text = format!("fitted on {on}\n");
-    for (constant, (path, value)) in chosen.iter().zip(&fit.constants) {
-        let bound = if *value <= constant.low || *value >= constant.high { " (at its bound)" } else { "" };
-        let _ = writeln!(text, "  --set {path}={value:.4}{bound}  {}", constant.about);
-    }
-    let _ = writeln!(
-        text,
-        "mean absolute error {:.1} % before, {:.1} % on the fitted rows",
-        100.0 * fit.before,
-        100.0 * fit.in_sample
-    );
-    match fit.leave_one_out {
-        Some(error) => {
-            let _ = writeln!(text, "{:.1} % where the fit has not seen the rows:", 100.0 * error);
-            for (name, error) in &fit.left_out {
-                let _ = writeln!(text, "  without {name}: {:.1} % on it", 100.0 * error);
-            }
-        }
-        None => {
-            text += "a single group of rows leaves nothing out, so nobody knows how far this carries over\n"
-        }
-    }
-    text
 }

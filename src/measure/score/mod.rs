@@ -9,7 +9,6 @@
 
 pub mod anchor;
 mod anchored;
-mod calibrate;
 pub mod card;
 mod case;
 pub mod choice;
@@ -28,7 +27,6 @@ pub mod table;
 
 pub use anchor::{Anchor, AnchorRow, PartSeconds, Reach, StepPart};
 pub use anchored::AnchoredErrors;
-pub use calibrate::{Calibration, FittedConstant, Response, calibrate, constants, mean_abs_error};
 pub use case::{Case, case};
 pub use choice::ChoiceScore;
 pub use outcome::{RowOutcome, RowStatus, mapped, outcome, outcomes};

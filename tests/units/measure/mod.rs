@@ -11,7 +11,6 @@ mod profile_scan;
 mod profile_waterfall;
 mod replay_moved;
 mod score_anchor;
-mod score_calibrate;
 mod score_card;
 mod score_choice;
 mod score_outcome;
