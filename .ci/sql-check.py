@@ -61,10 +61,10 @@ def expected(report):
     """The same from the report."""
     step, ranks, path = report["step_time_s"], report["ranks"], report["critical_path"]
     yield (1,), step
-    for rank in ranks:
-        yield (2, rank["name"]), rank["busy_s"]
-        yield (4, rank["name"]), step
-        yield from (((3, rank["name"], cause), s) for cause, s in rank["stalls_s"].items() if s >= 1e-9)
+    for number, rank in ((str(rank["rank"]), rank) for rank in ranks):
+        yield (2, number), rank["busy_s"]
+        yield (4, number), step
+        yield from (((3, number, cause), s) for cause, s in rank["stalls_s"].items() if s >= 1e-9)
     busy = sum(rank["busy_s"] for rank in ranks)
     yield (5,), busy
     yield (6,), sum(kernels["time_s"] for kernels in report["kernels"]) * len(ranks)

@@ -294,8 +294,8 @@ fn writer(events: u64) {
     let mut sink = Chrome::new(&mut bytes);
     let mut write = || -> io::Result<()> {
         sink.begin(&[])?;
-        sink.process(1, "rank 0", 0)?;
-        let row = sink.thread(1, 1001, "compute")?;
+        sink.process(1, "rank 0")?;
+        let row = sink.thread(1, "compute")?;
         let args =
             [("op", Value::Text("qkv")), ("layer", Value::Uint(3)), ("flops", Value::Uint(123_456_789_012))];
         let kinds = (0..64)

@@ -27,8 +27,8 @@ impl Write for Counted {
 /// Eight rows and 512 kinds of slices, as of a stage with 16 layers.
 fn declare(sink: &mut dyn Sink) -> io::Result<(Vec<Thread>, Vec<SliceKind>, ArgumentName)> {
     sink.begin(&[])?;
-    sink.process(1, "rank 0000", 0)?;
-    let threads = (0..8).map(|row| sink.thread(1, 1001 + row, "compute")).collect::<io::Result<_>>()?;
+    sink.process(1, "rank 0000")?;
+    let threads = (0..8).map(|_| sink.thread(1, "compute")).collect::<io::Result<_>>()?;
     let kind = |i: u64| {
         let args = [
             ("op", Value::Text("qkv")),

@@ -167,12 +167,13 @@ fn timelines_count_live_chunks_and_pages_have_every_pass() {
     let line = format!("--kind 1f1b -p 4 -m 8 --trace {} --html {}", path("x.json"), path("x.html"));
     drawn(&line);
     let trace: serde_json::Value = serde_json::from_slice(&std::fs::read(path("x.json")).unwrap()).unwrap();
-    let most = |pid: u64| {
+    let most = |rank: u64| {
+        let of_rank = |e: &&serde_json::Value| e["name"].as_str().unwrap().starts_with(&format!("{rank} "));
         let counts =
-            trace["traceEvents"].as_array().unwrap().iter().filter(|e| e["ph"] == "C" && e["pid"] == pid);
+            trace["traceEvents"].as_array().unwrap().iter().filter(|e| e["ph"] == "C").filter(of_rank);
         counts.map(|e| e["args"]["number"].as_u64().unwrap()).max().unwrap()
     };
-    assert_eq!([1, 2, 3, 4].map(most), [4, 3, 2, 1]);
+    assert_eq!([0, 1, 2, 3].map(most), [4, 3, 2, 1]);
     let page = std::fs::read_to_string(path("x.html")).unwrap();
     let data = page.split("id=\"data\">").nth(1).and_then(|rest| rest.split("</script>").next()).unwrap();
     let data: serde_json::Value = serde_json::from_str(data).unwrap();

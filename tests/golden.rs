@@ -58,10 +58,15 @@ fn compute_slices(trace: &[u8]) -> BTreeMap<(u64, String), (f64, f64)> {
     let trace: Value = serde_json::from_slice(trace).expect("JSON");
     let events = trace["traceEvents"].as_array().expect("events");
     let slice = |e: &&Value| e["ph"] == "X" && e["cat"] == "pass" && e["name"] != "optimizer";
+    let rows = events.iter().filter(|e| e["name"] == "thread_name");
+    let name = |e: &Value| e["args"]["name"].as_str().expect("a name").to_string();
+    let rows: BTreeMap<u64, String> = rows.map(|e| (e["tid"].as_u64().expect("a tid"), name(e))).collect();
     let ns = |e: &Value, field: &str| e[field].as_f64().expect("a number") * 1e3;
     let entry = |e: &Value| {
         let name = e["name"].as_str().expect("a name").to_string();
-        ((e["pid"].as_u64().expect("a pid") - 1, name), (ns(e, "ts"), ns(e, "dur")))
+        let row = &rows[&e["tid"].as_u64().expect("a tid")];
+        let rank = row.split(' ').next().and_then(|number| number.parse().ok()).expect("a rank");
+        ((rank, name), (ns(e, "ts"), ns(e, "dur")))
     };
     events.iter().filter(slice).map(entry).collect()
 }

@@ -30,7 +30,12 @@ fn the_file_is_served_once_and_to_the_viewer_only() {
     BufReader::new(server.stdout.take().expect("a pipe")).read_line(&mut link).expect("a link");
     let at = link.trim().strip_prefix("https://ui.perfetto.dev/#!/?url=http://127.0.0.1:").expect("a link");
     let (port, path) = at.split_once('/').expect("an address");
+    let (path, commands) = path.split_once("&startupCommands=").expect("what the viewer is to do");
     assert_eq!(path, "a%20step.json");
+    assert!(
+        commands.contains("dev.perfetto.PinTracksByRegex") && !commands.contains(['"', ' ', '&']),
+        "{commands}"
+    );
     let viewer = "Origin: https://ui.perfetto.dev";
     for refused in [
         format!("GET /{path} HTTP/1.1"),

@@ -1,5 +1,6 @@
 //! What reports and timelines say of one run: both the same, and the same whether the run was folded or not.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use serde_json::Value;
@@ -68,13 +69,16 @@ fn slices(timeline: &str) -> Vec<(i64, String, String, Span)> {
     let timeline: Value = serde_json::from_str(timeline).expect("JSON");
     let events = timeline["traceEvents"].as_array().or(timeline.as_array()).expect("events");
     let nanoseconds = |v: &Value| (v.as_f64().expect("a time") * 1e3).round() as i64;
+    let rows = events.iter().filter(|e| e["name"] == "thread_name");
+    // Names of rows begin with the number of their rank.
+    let rank = |e: &Value| e["args"]["name"].as_str()?.split(' ').next()?.parse::<i64>().ok();
+    let rows: BTreeMap<Option<i64>, i64> = rows.filter_map(|e| Some((e["tid"].as_i64(), rank(e)?))).collect();
     let slices = events.iter().filter(|e| e["ph"] == "X").map(|e| {
         let start = nanoseconds(&e["ts"]);
         let text = |v: &Value| v.as_str().unwrap_or_default().to_string();
         let span = (start, start + nanoseconds(&e["dur"]));
-        // Stalls stand in a process of their own and say whose they are.
-        let process = e["args"]["rank"].as_i64().map_or(e["pid"].as_i64(), |rank| Some(rank + 1));
-        (process.expect("a process"), text(&e["cat"]), text(&e["args"]["cause"]), span)
+        let rank = rows.get(&e["tid"].as_i64()).copied().unwrap_or(-1);
+        (rank, text(&e["cat"]), text(&e["args"]["cause"]), span)
     });
     slices.collect()
 }
@@ -122,9 +126,9 @@ fn communication_is_what_the_slices_say() {
             let Some(said) = report["communication"].get(kind) else { continue };
             let mut parts = [0.0; 4];
             let mut rounding = 0.0;
-            for pid in 1..=ranks {
+            for rank in 0..ranks {
                 let of = |wanted: &dyn Fn(&str, &str) -> bool| -> Vec<Span> {
-                    let mine = slices.iter().filter(|s| s.0 == pid && wanted(&s.1, &s.2));
+                    let mine = slices.iter().filter(|s| s.0 == rank && wanted(&s.1, &s.2));
                     union(mine.map(|s| s.3).collect())
                 };
                 let ran = of(&|cat, _| rows.contains(&cat));

@@ -18,13 +18,30 @@ use stepsim_read::trace::TimelineFormat;
 const VIEWER: &str = "https://ui.perfetto.dev";
 const PORT: u16 = 9001;
 
+/// What the viewer does once it has the file (its stable startup commands): the step is unfolded, the critical path stays
+/// in sight, and the longest waits stand there too, a row a cause.
+const COMMANDS: [(&str, &[&str]); 3] = [
+    ("dev.perfetto.ExpandTracksByRegex", &["^step$"]),
+    ("dev.perfetto.PinTracksByRegex", &["^critical path"]),
+    (
+        "dev.perfetto.AddDebugSliceTrackWithPivot",
+        &[
+            "select ts, dur, name, coalesce(extract_arg(arg_set_id, 'args.cause'), extract_arg(arg_set_id, 'debug.cause')) \
+             as cause from slice where category = 'stall' order by dur desc limit 100",
+            "cause",
+            "longest waits",
+        ],
+    ),
+];
+
 /// Show a timeline in the viewer: prints a link that opens it, and serves the file to that page once.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   stepsim run gpt3-175b -o step.pftrace
   stepsim open step.pftrace       then follow the link
 
-The file goes from this machine to its browser and nowhere else. Without a network: the viewer's page, once visited,
+The link asks the viewer to keep the critical path and the hundred longest waits in sight, by cause. The file goes from this
+machine to its browser and nowhere else. Without a network: the viewer's page, once visited,
 opens offline too; drop the file on it. A page of `--html` is a file for any browser.")]
 pub struct Args {
     /// The timeline: .json, .json.gz, .pftrace or .pftrace.gz
@@ -46,19 +63,22 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     TimelineFormat::of(path).map_err(Failure::input)?;
     File::open(path).map_err(|e| Failure::input(format!("{}: {e}", path.display())))?;
     let (listener, port) = listen(args.port, "stepsim open")?;
-    let (path, at) = (path.clone(), format!("/{}", escaped(path)));
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let (path, at) = (path.clone(), format!("/{}", escaped(&name)));
     let viewer = args.viewer.trim_end_matches('/').to_owned();
-    say(&format!("{viewer}/#!/?url=http://127.0.0.1:{port}{at}\n"))?;
+    let commands: Vec<_> =
+        COMMANDS.iter().map(|(id, args)| serde_json::json!({"id": id, "args": args})).collect();
+    let commands = escaped(&serde_json::Value::from(commands).to_string());
+    say(&format!("{viewer}/#!/?url=http://127.0.0.1:{port}{at}&startupCommands={commands}\n"))?;
     // Whoever breaks off, or is not the viewer, leaves the file for the next.
     until_served(listener, move |stream| answer(stream, &path, &at, &viewer));
     Ok(())
 }
 
-/// The name of a file as it stands in an address.
-fn escaped(path: &Path) -> String {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
+/// A text as it stands in an address.
+fn escaped(text: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._".contains(&b);
-    name.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
+    text.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
 }
 
 /// Answers one request; whether it was the viewer's for the file.

@@ -113,6 +113,7 @@ fn meant(command: &str, id: &str) -> &'static [&'static str] {
         ("sweep" | "merge", "output") => &["jsonl", "json", "csv"],
         (_, "rows") => &["jsonl", "json"],
         ("inspect", "kernels") => &["jsonl"],
+        ("run", "output") => &["json", "pftrace", "perfetto-trace", "svg"],
         (_, "output" | "trace") => &["json", "pftrace", "perfetto-trace"],
         _ => &["json"],
     }

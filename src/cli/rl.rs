@@ -115,9 +115,9 @@ fn draw(of: &Iteration, path: &Path) -> Result<(), Failure> {
     let ns = |s: f64| (s * 1e9).round() as u64;
     let write = |sink: &mut dyn Sink| -> io::Result<TimelineSummary> {
         sink.begin(&[])?;
-        sink.process(1, "iteration", 0)?;
-        let training = sink.thread(1, 1, "devices that train")?;
-        let generation = sink.thread(1, 2, "devices that generate")?;
+        sink.process(1, "iteration")?;
+        let training = sink.thread(1, "devices that train")?;
+        let generation = sink.thread(1, "devices that generate")?;
         let counter = sink.counter_track(1, "slowest replica", "running sequences", CounterUnit::Number)?;
         let mut summary = TimelineSummary::default();
         let mut begun = 0.0;

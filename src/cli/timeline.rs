@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use super::Failure;
+use super::write::write_file;
 use stepsim_core::ids::RankId;
 use stepsim_core::program::StreamKind;
 use stepsim_core::units::Time;
@@ -16,6 +17,7 @@ use stepsim_read::trace::{
 };
 use stepsim_simulate::Simulation;
 use stepsim_simulate::behaviour::{DrawnRank, drawn};
+use stepsim_simulate::map;
 use stepsim_simulate::timeline::{fit, of_run};
 use stepsim_step::topology::Axis;
 
@@ -32,7 +34,12 @@ pub enum Also<'a> {
     Measured(&'a [RankEvents]),
 }
 
-/// Writes the timeline of some ranks, and what the file shows beside it. Returns what is to be said of its size.
+/// True if a file's name means the map of all ranks.
+pub fn is_map(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "svg")
+}
+
+/// Writes the timeline of some ranks, or the map of all, and what the file shows beside it. Returns what is to be said of its size.
 pub fn write_trace(
     run: &Simulation,
     meta: &RunMeta,
@@ -40,6 +47,9 @@ pub fn write_trace(
     path: &Path,
     also: Also<'_>,
 ) -> Result<Option<String>, Failure> {
+    if is_map(path) && shown.per_rank.is_none() {
+        return write_file(path, map::file(run).as_bytes()).map(|()| None);
+    }
     of_run(run, meta, shown, |mut timeline| {
         if let Some(format) = shown.per_rank {
             let written = match format {

@@ -16,10 +16,8 @@ use stepsim_core::units::Time;
 use stepsim_form::compare::among::OwnRows;
 use stepsim_read::trace::writer::{Sink, Slice, SliceKind, Thread, Value};
 
-/// Number of the first profile's process: above all of a timeline's own. Threads follow.
+/// Number of the first profile's process: above all of a timeline's own.
 const PROCESS: u64 = 910_000_000;
-/// Most threads of a profile.
-const THREADS: u64 = 10_000;
 
 /// When the first matrix product of a profile begins, else its first kernel, else its first event.
 pub fn first_product(profile: &RankEvents) -> i64 {
@@ -64,14 +62,14 @@ impl<'a> Above<'a> {
     }
 
     fn profile(&self, place: u64, profile: &RankEvents, sink: &mut dyn Sink) -> io::Result<u64> {
-        let pid = PROCESS + place * THREADS;
+        let pid = PROCESS + place;
         let side = if profile.simulated { "simulated" } else { "measured" };
         let rank = profile.rank.map_or_else(String::new, |rank| format!(" rank {rank}"));
         let file = Path::new(&profile.file).file_name().unwrap_or_default().to_string_lossy();
-        sink.process(pid, &format!("{side}{rank} · {file}"), place)?;
+        sink.process(pid, &format!("{side}{rank} · {file}"))?;
         let mut slices = 0;
-        for (stream, (number, (_, name))) in (0..).zip((1..THREADS).zip(&profile.streams)) {
-            let thread = sink.thread(pid, pid + number, &format!("{side} stream {name}"))?;
+        for (stream, (_, name)) in (0..).zip(&profile.streams) {
+            let thread = sink.thread(pid, &format!("{side}{rank} stream {name}"))?;
             slices += self.stream(thread, profile, stream, sink)?;
         }
         Ok(slices)
@@ -118,9 +116,6 @@ fn kernel(profile: &RankEvents, event: &DeviceEvent, sink: &mut dyn Sink) -> io:
 }
 
 impl OwnRows for Above<'_> {
-    fn place(&self, order: u64) -> u64 {
-        order + self.profiles.len() as u64
-    }
     fn above(&self, sink: &mut dyn Sink) -> io::Result<()> {
         self.write(sink).map(|_| ())
     }

@@ -10,3 +10,4 @@ pub mod profile;
 pub mod replay;
 pub mod score;
 pub mod summary;
+pub mod why;

@@ -48,6 +48,13 @@ type Behaviour = (u32, u64);
 
 /// The ranks that are drawn unasked.
 pub fn drawn(run: &Simulation) -> Vec<DrawnRank> {
+    let all = alike(run);
+    let stages = all.iter().map(|drawn| run.plan.stage(drawn.rank)).max().unwrap_or(0) as usize + 1;
+    if all.len() > MOST.max(stages) { few(run, &all) } else { all }
+}
+
+/// One rank of each behaviour.
+pub fn alike(run: &Simulation) -> Vec<DrawnRank> {
     let world = &run.plan.world;
     let mut known: FxHashMap<RankId, u64> = FxHashMap::default();
     let mut alike: BTreeMap<Behaviour, DrawnRank> = BTreeMap::new();
@@ -60,8 +67,7 @@ pub fn drawn(run: &Simulation) -> Vec<DrawnRank> {
     }
     let mut all: Vec<DrawnRank> = alike.into_values().collect();
     all.sort_by_key(|drawn| drawn.rank);
-    let stages = all.iter().map(|drawn| run.plan.stage(drawn.rank)).max().unwrap_or(0) as usize + 1;
-    if all.len() > MOST.max(stages) { few(run, &all) } else { all }
+    all
 }
 
 /// A number for the times of a rank's ops.

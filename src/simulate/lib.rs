@@ -16,6 +16,7 @@ pub mod dynamic_context;
 mod fault;
 mod inputs;
 pub mod jump;
+pub mod map;
 mod noise;
 pub mod page;
 mod prices;

@@ -173,7 +173,7 @@ pub fn fit(timeline: &mut Timeline, asked: Option<Detail>, format: TimelineForma
     let millions = |slices: u64| format!("{:.1} million slices", slices as f64 / 1e6);
     let first = timeline.slices();
     let mut slices = first;
-    for coarser in [Detail::Layer, Detail::Phase] {
+    for coarser in [Detail::Layer, Detail::Phase, Detail::Pass] {
         if asked.is_some() || slices <= EASY {
             break;
         }

@@ -11,6 +11,7 @@ use super::{Failure, inputs, say, width};
 use stepsim_measure::page;
 use stepsim_measure::profile::waterfall::{AtPeak, waterfall};
 use stepsim_measure::profile::{ClassTables, ProfileReport, RankEvents, Window, read, report};
+use stepsim_measure::why::why;
 use stepsim_simulate::Inputs;
 use stepsim_step::model::flops::StepFlops;
 use stepsim_step::spec::SpecError;
@@ -96,6 +97,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         for rank in &mut report.ranks {
             rank.mfu = (rank.step_s > 0.0).then(|| (least.matrices_s + least.mixing_s) / rank.step_s);
             rank.waterfall = (rank.window_s > 0.0).then(|| waterfall(rank, least));
+        }
+    }
+    if !profiles.iter().any(|profile| profile.simulated) {
+        match why(&profiles) {
+            Ok((played, candidates)) => {
+                (report.played_s, report.candidates) = (Some(played.s()), candidates);
+            }
+            Err(error) => report.not_played = Some(error.problem.clone()),
         }
     }
     write_report(args.report.as_deref(), &report)?;

@@ -41,6 +41,7 @@ pub(super) fn table(report: &ProfileReport, width: u16) -> String {
     if let Some(skew) = &report.collectives {
         collectives(&mut out, skew, width);
     }
+    why(&mut out, report, width);
     notes(&mut out, report);
     out
 }
@@ -233,6 +234,24 @@ fn collectives(out: &mut String, skew: &Skew, width: u16) {
     if !rows.is_empty() {
         let _ = writeln!(out, "\n{table}");
     }
+}
+
+/// What the step hangs on.
+fn why(out: &mut String, report: &ProfileReport, width: u16) {
+    if let Some(problem) = &report.not_played {
+        let _ = writeln!(out, "\nNot played again: {problem}");
+    }
+    let Some(now) = report.played_s else { return };
+    let _ = writeln!(out, "\nWhat the step hangs on (played again, {}, with each otherwise)", seconds(now));
+    if report.candidates.is_empty() {
+        let _ = writeln!(out, "  kernels, in their order: nothing else gains a hundredth");
+        return;
+    }
+    let mut table = new_table(width, ["what", "otherwise", "step then", "gain"].map(String::from).to_vec());
+    for c in &report.candidates {
+        table.add_row([c.what.clone(), c.otherwise.clone(), seconds(c.step_s), share(c.cost_s(), now)]);
+    }
+    let _ = writeln!(out, "{table}");
 }
 
 /// Events passed over, and notes on the window.

@@ -90,7 +90,6 @@ struct TransferWriter<'a> {
     row: &'a SizeRow,
     sink: &'a mut dyn Sink,
     keys: [ArgumentName; 6],
-    next_tid: u64,
     summary: TimelineSummary,
 }
 
@@ -106,32 +105,26 @@ impl<'a> TransferWriter<'a> {
             keys.push(sink.key(name)?);
         }
         let keys = [keys[0], keys[1], keys[2], keys[3], keys[4], keys[5]];
-        // Numbers of threads lie above the numbers of all processes.
-        let next_tid = 10u64.pow((machine.devices() + 10).ilog10() + 2);
-        Ok(TransferWriter { machine, row, sink, keys, next_tid, summary: TimelineSummary::default() })
+        Ok(TransferWriter { machine, row, sink, keys, summary: TimelineSummary::default() })
     }
 
     /// The slice of the whole collective, with what was run.
     fn whole(&mut self, values: &[(&str, Value)]) -> Result<(), TimelineError> {
         let pid = u64::from(self.machine.devices()) + 1;
-        self.sink.process(pid, "collective", 0)?;
-        let thread = self.thread(pid, "run parameters")?;
+        self.sink.process(pid, "collective")?;
+        let thread = self.sink.thread(pid, "collective")?;
         let kind = self.sink.kind(self.row.transfer.op.name(), "step", values)?;
         let slice = Slice { start: 0, end: self.row.time.round_ns().max(1), ..Slice::default() };
         self.summary.slices += 1;
         Ok(self.sink.slice(thread, kind, &slice)?)
     }
 
-    fn thread(&mut self, pid: u64, name: &str) -> Result<stepsim_read::trace::writer::Thread, TimelineError> {
-        self.next_tid += 1;
-        Ok(self.sink.thread(pid, self.next_tid, name)?)
-    }
-
     fn device(&mut self, device: DeviceId, sides: [Vec<Numbered>; 2]) -> Result<(), TimelineError> {
         let pid = u64::from(device.0) + 1;
-        self.sink.process(pid, &format!("device {:04}", device.0), pid)?;
-        for (side, name) in sides.into_iter().zip(["send", "receive"]) {
-            self.rows(pid, name, name, side)?;
+        let name = format!("device {:04}", device.0);
+        self.sink.process(pid, &name)?;
+        for (side, category) in sides.into_iter().zip(["send", "receive"]) {
+            self.rows(pid, &format!("{name} {category}"), category, side)?;
         }
         Ok(())
     }
@@ -151,7 +144,7 @@ impl<'a> TransferWriter<'a> {
         busiest.truncate(LINKS);
         busiest.sort_by_key(|link| link.0);
         let pid = u64::from(self.machine.devices()) + 2;
-        self.sink.process(pid, "links", pid)?;
+        self.sink.process(pid, "links")?;
         for (link, (_, played)) in busiest {
             self.rows(pid, &self.machine.resource_name(link), "link", played)?;
         }
@@ -169,7 +162,7 @@ impl<'a> TransferWriter<'a> {
         let things = all.into_iter().map(|(number, p)| (p.start, p.end, (number, p))).collect();
         for (number, lane) in (1..).zip(lanes(things)) {
             let name = if number == 1 { name.to_owned() } else { format!("{name} {number}") };
-            let thread = self.thread(pid, &name)?;
+            let thread = self.sink.thread(pid, &name)?;
             for (start, end, (arrow, played)) in lane {
                 let (start, end) = (start.round_ns(), end.round_ns());
                 if start >= end {

@@ -11,7 +11,7 @@ use std::path::Path;
 use super::command_line::EXAMPLE;
 use super::progress::TerminalProgress;
 use super::screen::note_without_effect;
-use super::timeline::{Also, TimelineSelection, traced, write_trace};
+use super::timeline::{Also, TimelineSelection, is_map, traced, write_trace};
 use super::write::{write_file, write_json, write_report};
 use super::{Failure, outputs};
 use stepsim_core::engine::EngineError;
@@ -126,7 +126,7 @@ pub fn check(args: &Args) -> Result<(), Failure> {
         let allowed = "whole steps in execution traces\n  hint: leave it out, or write another format";
         return Err(Failure::input(format!("--window-ms with --format chakra\n  allowed: {allowed}")));
     }
-    if let Some(path) = args.output.as_ref().filter(|_| args.format.is_none()) {
+    if let Some(path) = args.output.as_ref().filter(|path| args.format.is_none() && !is_map(path)) {
         trace::TimelineFormat::of(path).map_err(Failure::input)?;
     }
     Ok(())

@@ -118,8 +118,10 @@ fn best(sheet: &mut Sheet, report: &SearchReport) {
         let note = "The part of the devices' peak that is left as MFU, and the losses, mean of all ranks.";
         sheet.section("The best, from the peak to MFU", note, |out| out.push_str(&chart(bars)));
     }
-    for (place, ranked) in (1..).zip(&report.ranking).filter(|(_, ranked)| !ranked.slower_by.is_empty()) {
-        let more = time(ranked) - time(&report.ranking[0]);
+    let more = |ranked: &RankedLayout| time(ranked) - time(&report.ranking[0]);
+    let is_told = |ranked: &RankedLayout| !ranked.slower_by.is_empty() && more(ranked) > 0.0;
+    for (place, ranked) in (1..).zip(&report.ranking).filter(|(_, ranked)| is_told(ranked)) {
+        let more = more(ranked);
         let title = format!("Why number {place} is slower, by {}", seconds(more));
         let lines = ranked.slower_by.iter().take(REASONS).map(|reason| SignedBar {
             name: reason.what.clone(),

@@ -8,18 +8,16 @@ use stepsim_read::trace::writer::{
 
 /// Rows that a file shows beside a timeline's.
 pub trait OwnRows {
-    /// Where the timeline's process number `order` stands among all processes.
-    fn place(&self, order: u64) -> u64;
     /// Writes the rows that stand above all.
     ///
     /// # Errors
     /// The sink cannot write.
     fn above(&self, sink: &mut dyn Sink) -> io::Result<()>;
-    /// Writes the rows that stand under the timeline's process of a name, which has this place.
+    /// Writes the rows that stand with the timeline's process of a name.
     ///
     /// # Errors
     /// The sink cannot write.
-    fn under(&self, _name: &str, _place: u64, _sink: &mut dyn Sink) -> io::Result<()> {
+    fn under(&self, _name: &str, _sink: &mut dyn Sink) -> io::Result<()> {
         Ok(())
     }
     /// How much later than it began the timeline is shown, in nanoseconds.
@@ -46,19 +44,21 @@ impl<R: OwnRows> Sink for Among<'_, R> {
         self.sink.begin(metadata)?;
         self.rows.above(self.sink)
     }
-    fn process(&mut self, pid: u64, name: &str, order: u64) -> io::Result<()> {
-        let place = self.rows.place(order);
-        self.sink.process(pid, name, place)?;
-        self.rows.under(name, place, self.sink)
+    fn process(&mut self, pid: u64, name: &str) -> io::Result<()> {
+        self.sink.process(pid, name)?;
+        self.rows.under(name, self.sink)
     }
-    fn thread(&mut self, pid: u64, tid: u64, name: &str) -> io::Result<Thread> {
-        self.sink.thread(pid, tid, name)
+    fn thread(&mut self, pid: u64, name: &str) -> io::Result<Thread> {
+        self.sink.thread(pid, name)
+    }
+    fn last_thread(&mut self, pid: u64, name: &str) -> io::Result<Thread> {
+        self.sink.last_thread(pid, name)
     }
     fn summary(&mut self, pid: u64) -> Option<Thread> {
         self.sink.summary(pid)
     }
-    fn counts_all_slices(&self) -> bool {
-        self.sink.counts_all_slices()
+    fn is_one_process(&self) -> bool {
+        self.sink.is_one_process()
     }
     fn counter_track(
         &mut self,

@@ -8,7 +8,7 @@ use super::among::OwnRows;
 use stepsim_core::units::Time;
 use stepsim_read::trace::writer::{Sink, Slice, Value};
 
-/// Number of the closed form's process and of its first thread: above all of the timeline's own.
+/// Number of the closed form's process: above all of the timeline's own.
 const PROCESS: u64 = 900_000_000;
 
 /// The contents of the rows.
@@ -25,8 +25,8 @@ type TrackSlice<'a> = (&'a str, f64, [(&'static str, Value<'a>); 3]);
 
 impl TrackContents<'_> {
     /// The process: what takes any time becomes slices, one after another.
-    fn write(&self, place: u64, sink: &mut dyn Sink) -> io::Result<()> {
-        sink.process(PROCESS, "closed form", place)?;
+    fn write(&self, sink: &mut dyn Sink) -> io::Result<()> {
+        sink.process(PROCESS, "closed form")?;
         let Some(c) = self.of else { return Ok(()) };
         let terms = |seconds: fn(&super::Term) -> f64| {
             let total: f64 = c.terms.iter().map(seconds).sum();
@@ -48,18 +48,18 @@ impl TrackContents<'_> {
             ];
             (name, seconds.abs(), args)
         });
-        row(1, "closed form, term by term", &terms(|t| t.closed_form_s), sink)?;
-        row(2, "as simulated, term by term", &terms(|t| t.simulated_s), sink)?;
-        row(3, "own error, effects, rest: sizes", &differences.collect::<Vec<_>>(), sink)
+        row("closed form, term by term", &terms(|t| t.closed_form_s), sink)?;
+        row("as simulated, term by term", &terms(|t| t.simulated_s), sink)?;
+        row("own error, effects, rest: sizes", &differences.collect::<Vec<_>>(), sink)
     }
 }
 
 /// A row of slices, if any is longer than nothing.
-fn row(number: u64, name: &str, bars: &[TrackSlice<'_>], sink: &mut dyn Sink) -> io::Result<()> {
+fn row(name: &str, bars: &[TrackSlice<'_>], sink: &mut dyn Sink) -> io::Result<()> {
     if !bars.iter().any(|bar| bar.1 > 0.0) {
         return Ok(());
     }
-    let thread = sink.thread(PROCESS, PROCESS + number, name)?;
+    let thread = sink.thread(PROCESS, name)?;
     let mut before = 0.0;
     for (name, seconds, args) in bars {
         let (start, end) =
@@ -74,14 +74,10 @@ fn row(number: u64, name: &str, bars: &[TrackSlice<'_>], sink: &mut dyn Sink) ->
 }
 
 impl OwnRows for TrackContents<'_> {
-    /// Between any two there is room for one more.
-    fn place(&self, order: u64) -> u64 {
-        2 * order + 1
-    }
     fn above(&self, sink: &mut dyn Sink) -> io::Result<()> {
-        if self.rank.is_empty() { self.write(0, sink) } else { Ok(()) }
+        if self.rank.is_empty() { self.write(sink) } else { Ok(()) }
     }
-    fn under(&self, name: &str, place: u64, sink: &mut dyn Sink) -> io::Result<()> {
-        if name == self.rank { self.write(place + 1, sink) } else { Ok(()) }
+    fn under(&self, name: &str, sink: &mut dyn Sink) -> io::Result<()> {
+        if name == self.rank { self.write(sink) } else { Ok(()) }
     }
 }

@@ -9,6 +9,7 @@ use crate::profile::classes::Family;
 use crate::profile::report::{ProfileReport, RankProfile};
 use crate::profile::skew::Skew;
 use crate::profile::{RankEvents, idle};
+use stepsim_read::analysis::candidates::{Candidate, in_words};
 use stepsim_read::page::bars::{self, BarParts};
 use stepsim_read::page::lane::{ItemStyle, LaneItem, Looks, TimeRow, few};
 use stepsim_read::page::sheet::{Sheet, seconds, table};
@@ -37,6 +38,13 @@ pub fn page(
     if let Some(first) = report.ranks.first() {
         sheet.facts(facts(first));
     }
+    if let (Some(now), Some(first)) = (report.played_s, report.candidates.first()) {
+        sheet.lead(&format!(
+            "{:.1} % of the step hangs on {}",
+            100.0 * first.cost_s() / now,
+            in_words(first)
+        ));
+    }
     let note = format!(
         "{} of {} ranks, one line each: kernels by the work that they do, below them why the device stood still, and \
          communication. Drag to look closer, double-click for all of it.",
@@ -45,7 +53,7 @@ pub fn page(
     );
     let breakdown = breakdown(report, &lanes.looks);
     sheet.timeline("Kernels over time", &note, lanes.end_ns, lanes.rows);
-    let note = "Of each rank's window: kernels (dark green), communication that none of them hid (red), \
+    let note = "Of each rank's window: kernels (dark green), communication that none of them hid (orange), \
                 copies alone, and why nothing ran (colours as above; point at a bar).";
     sheet.section("Where the time went", note, |out| out.push_str(&breakdown));
     if let Some(first) = report.ranks.first() {
@@ -55,6 +63,17 @@ pub fn page(
     }
     if let Some(skew) = &report.collectives {
         waited_for(&mut sheet, skew);
+    }
+    if let Some(now) = report.played_s.filter(|_| !report.candidates.is_empty()) {
+        let note = format!("The step played again ({}), with each otherwise.", seconds(now));
+        let gain = |c: &Candidate| format!("{:.1} %", 100.0 * c.cost_s() / now);
+        let rows = report
+            .candidates
+            .iter()
+            .map(|c| vec![c.what.clone(), c.otherwise.clone(), seconds(c.step_s), gain(c)]);
+        sheet.section("What the step hangs on", &note, |out| {
+            table(out, &["what", "otherwise", "step then", "gain"], 2, rows);
+        });
     }
     sheet.command(command, &json!(null), &notes(report));
     sheet.finish(json!({}), report)
@@ -245,7 +264,7 @@ fn communication(sheet: &mut Sheet, r: &RankProfile) {
             )
         })
         .collect();
-    let note = "Green under kernels (only this is overlap), red exposed: no kernel ran meanwhile.";
+    let note = "Green under kernels (only this is overlap), orange exposed: no kernel ran meanwhile.";
     let drawing =
         bars::bars(&format!("communication{}", r.rank), "communication in two parts", whole, &lines);
     sheet.section(&format!("Communication of rank {}", r.rank), note, |out| out.push_str(&drawing));

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::breakdown::Sets;
 use super::classes::Family;
-use super::model::{DeviceEvent, Does, RankEvents};
+use super::model::{DeviceEvent, Does, Mark, RankEvents};
 use stepsim_core::intervals::Intervals;
 
 /// Gaps that are listed.
@@ -67,14 +67,15 @@ impl IdleGap {
     }
 }
 
-/// The pieces of idle time of some events of a profile, in order; they sum to the idle time of `sets`.
+/// The pieces of idle time of some events of a profile, in order; they sum to the idle time of `sets`. A simulated
+/// rank is idle where its compute stream stood still for no communication that ran, and says why.
 pub fn pieces(profile: &RankEvents, events: &[DeviceEvent], sets: &Sets) -> Vec<IdlePiece> {
     let mut out = Vec::new();
+    if profile.simulated {
+        let piece = |stall: &Mark| IdlePiece { from: stall.start, to: stall.end, cause: stall.name.clone() };
+        return profile.stalls.iter().map(piece).collect();
+    }
     for (from, to) in sets.busy.gaps(sets.window).iter() {
-        if profile.simulated {
-            stalls(profile, from, to, &mut out);
-            continue;
-        }
         let next = &events[events.partition_point(|e| e.start < to)];
         let Some(call) = profile.launch_of(next) else {
             out.push(IdlePiece { from, to, cause: "unknown: launched outside the file".to_string() });
@@ -121,25 +122,6 @@ pub(super) fn waited(profile: &RankEvents, event: &DeviceEvent) -> bool {
     let thread = profile.calls[before].thread;
     let earlier = profile.calls[..before].iter().rev().take_while(|c| c.thread == thread);
     earlier.take_while(|c| c.does != Does::Launch).any(|c| c.does == Does::StreamWait)
-}
-
-/// Idle time of a simulated rank, by the causes of its stall row.
-fn stalls(profile: &RankEvents, from: i64, to: i64, out: &mut Vec<IdlePiece>) {
-    let mut at = from;
-    let first = profile.stalls.partition_point(|s| s.end <= from);
-    for stall in profile.stalls[first..].iter().take_while(|s| s.start < to) {
-        let (start, end) = (stall.start.max(at), stall.end.min(to));
-        if at < start {
-            out.push(IdlePiece { from: at, to: start, cause: "other".to_string() });
-        }
-        if start < end {
-            out.push(IdlePiece { from: start, to: end, cause: stall.name.clone() });
-            at = end;
-        }
-    }
-    if at < to {
-        out.push(IdlePiece { from: at, to, cause: "other".to_string() });
-    }
 }
 
 /// Time by cause.

@@ -40,8 +40,10 @@ pub struct RankEvents {
     pub collectives: Vec<CollectiveArgs>,
     /// `ProfilerStep#N` on the host (a simulated step: its one slice), in order of time.
     pub steps: Vec<Mark>,
-    /// Why the compute stream of a simulated rank stood still, as the timeline says.
+    /// Why the compute stream of a simulated rank stood still, as the timeline says, where it exposed no communication.
     pub stalls: Vec<Mark>,
+    /// Nanoseconds for which it stood still for communication that ran, by kind.
+    pub exposed: BTreeMap<String, i64>,
     /// The kinds of events passed over, and their numbers.
     pub skipped: BTreeMap<String, u64>,
     /// `cpu_op` events with a stream argument, which are no device events (torch.compile writes them).

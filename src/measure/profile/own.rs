@@ -1,4 +1,5 @@
-//! Timelines of this program: a process a rank, rows by stream, categories by kind (`stepsim_read::trace` writes them).
+//! Timelines of this program: rows whose names begin with their rank's number, categories by kind
+//! (`stepsim_read::trace` writes them).
 
 use std::collections::BTreeMap;
 
@@ -6,15 +7,18 @@ use super::classes::{EventClass, Family};
 use super::clock::ns;
 use super::event::{Members, parse};
 use super::model::{DeviceEvent, Mark, RankEvents};
+use stepsim_step::spec::SpecError;
 
-/// The ranks of a timeline so far, by process.
+/// The ranks of a timeline so far.
 #[derive(Default)]
 pub(super) struct OwnRanks {
     ours: bool,
-    names: BTreeMap<String, String>,
-    rows: BTreeMap<(String, String), String>,
-    ranks: BTreeMap<String, RankEvents>,
+    /// By thread, the rank and the rest of the row's name.
+    rows: BTreeMap<String, (u64, String)>,
+    ranks: BTreeMap<u64, RankEvents>,
     step: Option<Mark>,
+    /// True if a slice of communication stands for several ops.
+    merged: bool,
 }
 
 impl OwnRanks {
@@ -34,31 +38,34 @@ impl OwnRanks {
             _ => return,
         };
         let time = |name| event.raw(name).and_then(ns);
-        let (Some(start), Some(length), Some(pid)) = (time("ts"), time("dur"), event.text("pid")) else {
+        let (Some(start), Some(length), Some(tid)) = (time("ts"), time("dur"), event.text("tid")) else {
             return;
         };
         let end = start.saturating_add(length.max(0));
-        let name = event.text("name").unwrap_or_default().into_owned();
         if category == "step" {
-            self.step = Some(Mark { name, start, end });
+            self.step = Some(Mark { name: category.to_owned(), start, end });
             return;
         }
-        // Stalls may stand in a process of their own, and then say whose they are.
-        let owner =
-            (family.is_none()).then(|| event.members("args").text("rank")?.parse::<u64>().ok()).flatten();
-        let pid = owner.map_or(pid, |rank| (rank + 1).to_string().into());
-        let rank = self.ranks.entry(pid.clone().into_owned()).or_default();
+        let Some((number_of_rank, _)) = self.rows.get(&*tid) else { return };
+        let rank = self.ranks.entry(*number_of_rank).or_default();
+        let args = event.members("args");
         let Some(family) = family else {
-            rank.stalls.push(Mark { name, start, end });
+            match args.text("exposes") {
+                Some(kind) => *rank.exposed.entry(kind.into_owned()).or_default() += end - start,
+                None => {
+                    let name = args.text("cause").unwrap_or_default().into_owned();
+                    rank.stalls.push(Mark { name, start, end });
+                }
+            }
             return;
         };
-        let tid = event.text("tid").unwrap_or_default().into_owned();
-        let stream = number(&mut rank.streams, (pid.into_owned(), tid));
-        let class = match (family, event.members("args").text("op")) {
+        self.merged |= family != Family::Compute && args.raw("ops").is_some();
+        let stream = number(&mut rank.streams, (String::new(), tid.into_owned()));
+        let class = match (family, args.text("op")) {
             (Family::Memory, _) | (_, None) => category.to_string(),
             (_, Some(op)) => op.into_owned(),
         };
-        let work = if family == Family::Compute { work(&event.members("args")) } else { "" };
+        let work = if family == Family::Compute { work(&args) } else { "" };
         let classified = EventClass { class: class.clone(), family, work: work.to_string() };
         let known = rank.names.iter().zip(&rank.classes).position(|(n, c)| *n == class && *c == classified);
         let name = known.unwrap_or_else(|| {
@@ -80,34 +87,45 @@ impl OwnRanks {
         });
     }
 
-    /// The name of a process or of a row.
+    /// The name of a row: `17 tp`, and of the kernels of a rank `17 stage 3`.
     pub(super) fn describe(&mut self, event: &Members) {
-        let (Some(what), Some(pid)) = (event.text("name"), event.text("pid")) else { return };
-        let Some(name) = event.members("args").text("name") else { return };
-        let tid = event.text("tid").unwrap_or_default();
-        match &*what {
-            "process_name" => drop(self.names.insert(pid.into_owned(), name.into_owned())),
-            "thread_name" => drop(self.rows.insert((pid.into_owned(), tid.into_owned()), name.into_owned())),
-            _ => {}
+        let is_row = event.text("name").is_some_and(|name| name == "thread_name");
+        let (Some(tid), Some(name)) = (event.text("tid"), event.members("args").text("name")) else { return };
+        let name = name.strip_prefix("device ").unwrap_or(&name);
+        let (number, row) = name.split_once(' ').unwrap_or((name, ""));
+        if let (true, Ok(number)) = (is_row, number.parse()) {
+            self.rows.insert(tid.into_owned(), (number, row.to_owned()));
         }
     }
 
     /// The ranks by number; none if it is no timeline of this program.
-    pub(super) fn finish(self, file: &str, skipped: &BTreeMap<String, u64>) -> Vec<RankEvents> {
+    ///
+    /// # Errors
+    /// It has not each op of communication by itself, so that it cannot be read as its report says.
+    pub(super) fn finish(
+        self,
+        file: &str,
+        skipped: &BTreeMap<String, u64>,
+    ) -> Result<Vec<RankEvents>, SpecError> {
+        if self.merged {
+            let problem = "stands for several ops with one slice: how long communication ran is not in it";
+            return Err(SpecError::file(file, problem)
+                .allowed("a timeline of --detail op")
+                .hint("write it with --detail op, or read what --report writes"));
+        }
         let mut ranks = Vec::new();
-        // By number: as texts, 10 is before 2.
-        let mut by_number: Vec<(String, RankEvents)> = self.ranks.into_iter().collect();
-        by_number.sort_by_key(|(pid, _)| (pid.len(), pid.clone()));
-        for (pid, mut rank) in by_number {
-            let name = self.names.get(&pid).cloned().unwrap_or_default();
-            rank.rank = name.strip_prefix("rank ").and_then(|rest| {
-                rest.split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse().ok())
-            });
-            // Names of rows begin with the rank's.
-            let short = name.split(" · ").next().unwrap_or_default();
-            for (process, row) in &mut rank.streams {
-                if let Some(title) = self.rows.get(&(process.clone(), row.clone())) {
-                    title.strip_prefix(short).unwrap_or(title).trim_start().clone_into(row);
+        for (number, mut rank) in self.ranks {
+            rank.rank = Some(number);
+            for (number, (_, row)) in (0..).zip(&mut rank.streams) {
+                let of_kernels = rank.events.iter().find(|event| event.stream == number);
+                let of_kernels = of_kernels.is_some_and(|event| event.family == Family::Compute);
+                match self.rows.get(&*row) {
+                    // A rank's first row has its name.
+                    Some((_, name)) if of_kernels && !name.starts_with("compute") => {
+                        *row = "compute".to_owned()
+                    }
+                    Some((_, name)) => row.clone_from(name),
+                    None => {}
                 }
             }
             rank.file = file.to_string();
@@ -122,8 +140,7 @@ impl OwnRanks {
                 ranks.push(rank);
             }
         }
-        ranks.sort_by_key(|rank: &RankEvents| rank.rank);
-        ranks
+        Ok(ranks)
     }
 }
 

@@ -14,6 +14,7 @@ use super::model::{DeviceEvent, Mark, RankEvents};
 use super::skew::{Skew, skew};
 use super::waterfall::MeasuredWaterfall;
 use stepsim_core::intervals::Intervals;
+use stepsim_read::analysis::candidates::Candidate;
 
 /// The device events that count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -39,6 +40,15 @@ pub struct ProfileReport {
     /// Ranks of the job whose profile was not given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing_ranks: Vec<u64>,
+    /// What the step hangs on: played again with each otherwise, dearest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub candidates: Vec<Candidate>,
+    /// The step as it is played unchanged, where candidates were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub played_s: Option<f64>,
+    /// Why it was not played.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_played: Option<String>,
     /// Files that held nothing to read, with why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unread: Vec<String>,
@@ -69,7 +79,7 @@ pub struct RankProfile {
     pub copies_s: f64,
     /// Communication ran.
     pub communication_s: f64,
-    /// Communication ran and no computing kernel.
+    /// Communication ran and no computing kernel; of a simulated step, that stood still for it.
     pub exposed_communication_s: f64,
     /// Communication by kind. Kinds that run at the same time each count.
     pub communication: BTreeMap<String, KindProfile>,
@@ -141,8 +151,15 @@ pub struct KindProfile {
     pub ran_s: f64,
     /// The part under computing kernels.
     pub under_kernels_s: f64,
-    /// The rest.
+    /// The rest; of a simulated step the part of it for which the compute stream stood still for it.
     pub exposed_s: f64,
+    /// And the part for which that stood still for something else, which a profile does not tell apart.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub while_idle_s: f64,
+}
+
+fn is_zero(seconds: &f64) -> bool {
+    *seconds == 0.0
 }
 
 /// Device events of a class.
@@ -186,7 +203,7 @@ pub fn report(profiles: &mut [RankEvents], window: Window) -> ProfileReport {
         collectives: skew(profiles),
         // A world size that no list of ranks can fill is a broken number.
         missing_ranks: (0..world.min(1 << 20)).filter(missing).collect(),
-        unread: Vec::new(),
+        ..ProfileReport::default()
     }
 }
 
@@ -194,7 +211,10 @@ fn rank(profile: &RankEvents, place: u64, window: Window) -> RankProfile {
     let linked: Vec<DeviceEvent> = profile.events.iter().filter(|e| e.launch.is_some()).copied().collect();
     let without_launch = (profile.events.len() - linked.len()) as u64;
     let some_linked = !linked.is_empty() && without_launch > 0;
-    let (all, of_linked) = (Sets::of(&profile.events), Sets::of(&linked));
+    let (mut all, of_linked) = (Sets::of(&profile.events), Sets::of(&linked));
+    if let (true, Some(step)) = (profile.simulated, profile.steps.first()) {
+        all.window = (step.start, step.end);
+    }
     let ns = ProfileWindows { all: all.breakdown(), linked: some_linked.then(|| of_linked.breakdown()) };
     let (events, sets) = match window {
         Window::Linked if some_linked => (&linked, &of_linked),
@@ -216,7 +236,10 @@ fn rank(profile: &RankEvents, place: u64, window: Window) -> RankProfile {
         compute_s: seconds(times.compute),
         copies_s: seconds(times.mem),
         communication_s: seconds(times.comm),
-        exposed_communication_s: seconds(times.comm_exposed),
+        exposed_communication_s: match profile.simulated {
+            true => seconds(profile.kinds.iter().filter_map(|kind| profile.exposed.get(kind)).sum()),
+            false => seconds(times.comm_exposed),
+        },
         communication: communication(profile, events, sets),
         idle_s: idle::by_cause(&pieces),
         kernels: kernels(profile, events),
@@ -281,11 +304,16 @@ fn communication(profile: &RankEvents, events: &[DeviceEvent], sets: &Sets) -> B
         let count = list.len() as u64;
         let ran = Intervals::union(list);
         let (length, under) = (ran.length(), ran.meet(&sets.compute).length());
+        let exposed = match profile.simulated {
+            true => profile.exposed.get(name).copied().unwrap_or(0),
+            false => length - under,
+        };
         let times = KindProfile {
             count,
             ran_s: seconds(length),
             under_kernels_s: seconds(under),
-            exposed_s: seconds(length - under),
+            exposed_s: seconds(exposed),
+            while_idle_s: seconds(length - under - exposed),
         };
         (name.to_string(), times)
     };

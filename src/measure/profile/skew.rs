@@ -16,6 +16,9 @@ use super::model::{DeviceEvent, RankEvents};
 /// Shifts that are tried in each direction.
 const SHIFTS: i64 = 64;
 
+/// Nanoseconds by which time stamps of one moment differ.
+const ROUNDING: i64 = 2;
+
 /// A clock is taken to differ by no less than this, in nanoseconds.
 const LEAST_OFFSET: i64 = 200_000;
 
@@ -73,10 +76,13 @@ type Signature<'a> = (&'a str, &'a str, i64);
 
 fn signature<'a>(profile: &'a RankEvents, event: &DeviceEvent) -> Option<(&'a str, Signature<'a>)> {
     let args = &profile.collectives[event.collective? as usize];
-    let uneven = args.name.contains("all_to_all") || args.name.contains("send") || args.name.contains("recv");
+    let message = args.name == "send" || args.name == "recv";
+    let uneven = message || args.name.contains("all_to_all");
     let size = if uneven { 0 } else { args.elements_in.max(args.elements_out) };
+    // The two ends of a message belong together.
+    let name = if message { "send and receive" } else { args.name.as_str() };
     (args.group_size != 1 && !args.dtype.is_empty())
-        .then_some((args.group.as_str(), (args.name.as_str(), args.dtype.as_str(), size)))
+        .then_some((args.group.as_str(), (name, args.dtype.as_str(), size)))
 }
 
 /// A collective's signature, its start and end, and the number of its event in the profile.
@@ -131,7 +137,8 @@ pub fn skew(profiles: &[RankEvents]) -> Option<Skew> {
                 continue;
             };
             let second = starts.iter().filter(|s| s.1 != last.1).max().unwrap_or(last);
-            ranks[last.1].last += 1;
+            // Within the rounding of time stamps nobody came last.
+            ranks[last.1].last += u64::from(last.0 - second.0 > ROUNDING);
             ranks[last.1].waited_for_s += super::clock::seconds(last.0.saturating_sub(second.0));
             for (start, rank) in &starts {
                 ranks[*rank].waits_s += super::clock::seconds(last.0.saturating_sub(*start));

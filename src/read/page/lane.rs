@@ -96,8 +96,9 @@ pub fn tag(first: Option<u32>, second: Option<u32>) -> u32 {
     if first.max(second) > 0xFFFF { 0 } else { first | second << 16 }
 }
 
-/// Items in order of time that do not overlap, `most` of them: of more, by stretch of time the kind that lasted
-/// longest, if anything lasted half of it; `mixed` where none of the kinds had nearly all of that.
+/// Items in order of time that do not overlap, `most` of them: of more, each kind in as many stretches of time as it
+/// lasted, where it lasted longest, so that short waits after short kernels are seen. With `mixed`, by stretch the kind
+/// that lasted longest, if anything lasted half of it, and that one where none of the kinds had nearly all of it.
 pub fn thin(items: Vec<LaneItem>, end: u64, most: usize, mixed: Option<u32>) -> Vec<LaneItem> {
     if items.len() <= most {
         return items;
@@ -115,16 +116,30 @@ pub fn thin(items: Vec<LaneItem>, end: u64, most: usize, mixed: Option<u32>) -> 
         }
     }
     let mut thinned: Vec<LaneItem> = Vec::new();
+    // What each kind, and nothing as the last, lasted more than it was drawn.
+    let mut owed = vec![0i64; kinds + 1];
     for (n, of_bin) in covered.chunks(kinds).enumerate() {
         let (start, stop) = (n as u64 * bin, ((n as u64 + 1) * bin).min(end));
         let total: u64 = of_bin.iter().sum();
         let Some((kind, longest)) = of_bin.iter().enumerate().max_by_key(|(_, time)| **time) else {
             continue;
         };
-        if total * 2 < bin || start >= stop {
-            continue;
-        }
-        let kind = mixed.filter(|_| longest * 10 < total * 9).unwrap_or(kind as u32);
+        let kind = match mixed {
+            _ if start >= stop => continue,
+            Some(_) if total * 2 < bin => continue,
+            Some(mixed) if longest * 10 < total * 9 => mixed,
+            Some(_) => kind as u32,
+            None => {
+                let lasted = of_bin.iter().copied().chain([bin.saturating_sub(total)]);
+                owed.iter_mut().zip(lasted).for_each(|(owed, lasted)| *owed += lasted as i64);
+                let most = (0..=kinds).max_by_key(|kind| owed[*kind]).unwrap_or(kinds);
+                owed[most] -= bin as i64;
+                if most == kinds {
+                    continue;
+                }
+                most as u32
+            }
+        };
         match thinned.last_mut() {
             Some(last) if last.kind == kind && last.end == start => last.end = stop,
             _ => thinned.push(LaneItem { start, end: stop, kind, tag: 0 }),

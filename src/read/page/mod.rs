@@ -6,12 +6,15 @@
 //! * [`bars`]: lines of bars, which fit the window that they have;
 //! * `points`: a table to sort, each row with its command;
 //! * `signed`: what is gained and lost;
-//! * [`lane`]: rows of a drawing over time.
+//! * [`lane`]: rows of a drawing over time;
+//! * [`map`]: all ranks over time, in one picture.
 
 pub mod bars;
 pub mod draw;
 pub(crate) mod escaped;
 pub mod lane;
+pub mod map;
+pub mod png;
 pub mod points;
 pub mod sheet;
 pub mod signed;

@@ -12,8 +12,8 @@
 //! let mut text = Vec::new();
 //! let mut sink = Chrome::new(&mut text);
 //! sink.begin(&[])?;
-//! sink.process(1, "rank 0", 0)?;
-//! let row = sink.thread(1, 1001, "compute")?;
+//! sink.process(1, "rank 0")?;
+//! let row = sink.thread(1, "compute")?;
 //! let kind = sink.kind("qkv", "compute", &[])?;
 //! sink.slice(row, kind, &Slice { start: 0, end: 1500, ..Slice::default() })?;
 //! sink.finish()?;

@@ -12,6 +12,10 @@ use stepsim_read::page::sheet::{Sheet, seconds};
 use stepsim_read::palette;
 
 use super::gather;
+use crate::map;
+
+/// Most rows of a map that stand in a page.
+const MAPPED: usize = 1024;
 
 /// The page about a run. `ranks` may be drawn, `report` is the run's. Each reading has its section, the caller's own
 /// the last.
@@ -31,7 +35,15 @@ pub fn page(run: &Simulation, ranks: &[DrawnRank], report: &Report) -> serde_jso
         sheet.remark(&format!("Accuracy: {}", report.accuracy));
     }
     let note = passes_note(&shown);
+    let drawn = shown.rows.len();
     sheet.timeline("Passes over the step", &note, shown.step_ns, std::mem::take(&mut shown.rows));
+    if drawn > 1
+        && let Some(map) = map::section(run, MAPPED)
+    {
+        let note = "Each behaviour is a row: by pass what its ranks do, by cause what they wait for; -o step.svg \
+                    draws it alone.";
+        sheet.section("All ranks over the step", note, |out| out.push_str(&map));
+    }
     let readings = in_view(View::Page, &run.inputs.readings);
     readings.for_each(|reading| reading.page(report, &shown, &mut sheet));
     sheet.command(&report.run.command, &report.run, &report.conventions);

@@ -24,8 +24,8 @@ fn both_sides_begin_their_first_product_together() {
     let mut chrome = Chrome::new(&mut bytes);
     let mut sink = Among::new(&mut chrome, Above::new(&profiles, Time::from_us(2.0)));
     sink.begin(&[]).unwrap();
-    sink.process(1, "rank 0", 0).unwrap();
-    let thread = sink.thread(1, 1001, "compute").unwrap();
+    sink.process(1, "rank 0").unwrap();
+    let thread = sink.thread(1, "compute").unwrap();
     let kind = sink.kind("qkv", "compute", &[]).unwrap();
     sink.slice(thread, kind, &Slice { start: 2000, end: 3000, ..Slice::default() }).unwrap();
     sink.finish().unwrap();
@@ -34,5 +34,5 @@ fn both_sides_begin_their_first_product_together() {
     assert!(text.contains(r#""ts":7.000,"dur":1.000,"name":"qkv""#), "{text}");
     assert!(text.contains(r#""ts":7.000,"dur":3.000,"name":"#), "{text}");
     assert!(text.contains(r#""ts":0.000,"dur":5.000,"name":"#), "{text}");
-    assert!(text.contains("measured stream 7") && text.contains("measured · p.json"), "{text}");
+    assert!(text.contains("measured stream 7"), "{text}");
 }

@@ -27,6 +27,7 @@ mod analysis_waterfall;
 mod page_bars;
 mod page_draw;
 mod page_lane;
+mod page_map;
 mod page_points;
 mod page_signed;
 mod random_world;

@@ -20,6 +20,7 @@ use stepsim::core::units::Bandwidth;
 use stepsim::core::units::FlopRate;
 use stepsim::core::units::Time;
 use stepsim::read::analysis::link_rates::RateChange;
+use stepsim::read::trace::timeline::names;
 use stepsim::read::trace::timeline::rows::Pairs;
 use stepsim::read::trace::timeline::rows::RankRows;
 use stepsim::read::trace::timeline::shown::Capacities;
@@ -42,8 +43,8 @@ fn written(timeline: &Timeline) -> (String, TimelineSummary) {
     (String::from_utf8(bytes).unwrap(), summary)
 }
 
-/// Process and thread.
-type ThreadKey = (u64, u64);
+/// A thread.
+type ThreadKey = u64;
 /// Start, end, name (of a transfer, with its micro-batch), category.
 type SliceTuple = (u64, u64, String, String);
 /// Row and time.
@@ -56,9 +57,20 @@ struct Trace {
     slices: BTreeMap<ThreadKey, Vec<SliceTuple>>,
     /// By arrow: its tail and its head.
     arrows: BTreeMap<u64, [Option<SliceCorner>; 2]>,
-    /// By process and series: times and values.
-    counters: BTreeMap<(u64, String), Vec<(u64, f64)>>,
+    /// By series: times and values.
+    counters: BTreeMap<String, Vec<(u64, f64)>>,
     threads: BTreeMap<ThreadKey, String>,
+}
+
+impl Trace {
+    /// The slices of the row of a name.
+    fn row(&self, name: &str) -> &[SliceTuple] {
+        &self.slices[self.threads.iter().find(|thread| thread.1 == name).unwrap().0]
+    }
+    /// The rank of a row, whose name begins with it.
+    fn rank_of(&self, thread: ThreadKey) -> Option<u64> {
+        self.threads[&thread].split(' ').next()?.parse().ok()
+    }
 }
 
 fn ns(us: &Json) -> u64 {
@@ -69,8 +81,8 @@ fn read(text: &str) -> Trace {
     let json: Json = serde_json::from_str(text).unwrap();
     let mut trace = Trace::default();
     for event in json["traceEvents"].as_array().unwrap() {
-        let pid = event["pid"].as_u64().unwrap();
-        let thread = || (pid, event["tid"].as_u64().unwrap());
+        assert_eq!(event["pid"], 1, "one process opens expanded");
+        let thread = || event["tid"].as_u64().unwrap();
         let name = || event["name"].as_str().unwrap().to_owned();
         match event["ph"].as_str().unwrap() {
             "X" => {
@@ -93,7 +105,7 @@ fn read(text: &str) -> Trace {
             }
             "C" => {
                 for (series, value) in event["args"].as_object().unwrap() {
-                    let points = trace.counters.entry((pid, format!("{} {series}", name()))).or_default();
+                    let points = trace.counters.entry(format!("{} {series}", name())).or_default();
                     points.push((ns(&event["ts"]), value.as_f64().unwrap()));
                 }
             }
@@ -109,14 +121,7 @@ fn read(text: &str) -> Trace {
 
 /// The demands of viewers on any trace.
 fn check(trace: &Trace, summary: &TimelineSummary) {
-    let tids: BTreeSet<u64> = trace.threads.keys().map(|thread| thread.1).collect();
-    assert_eq!(tids.len(), trace.threads.len(), "a thread number is used twice");
-    assert!(
-        trace
-            .threads
-            .keys()
-            .all(|(pid, tid)| *tid != 0 && !trace.threads.keys().any(|t| t.0 == *tid) && pid != tid)
-    );
+    assert!(trace.threads.keys().all(|tid| *tid > 1), "a row is no main thread of the process");
     for (thread, slices) in &trace.slices {
         assert!(trace.threads.contains_key(thread));
         assert!(slices.iter().all(|slice| slice.0 < slice.1), "an empty slice");
@@ -201,7 +206,7 @@ fn shares_of_capacities_add_up_to_what_kernels_do() {
             program.streams[0].ops.iter().map(|op| &program.infos[program.ops[op.index()].info as usize]);
         let [flops, bytes] = infos.fold([0.0; 2], |sum, info| [sum[0] + info.flops, sum[1] + info.bytes]);
         for (series, full, done) in [("of 1000 TFLOP/s", 1e15, flops), ("of 4000 GB/s memory", 4e12, bytes)] {
-            let of_rank = |at: &&(u64, String)| at.0 == u64::from(rank) + 1 && at.1.ends_with(series);
+            let of_rank = |at: &&String| at.starts_with(&format!("{rank} ")) && at.ends_with(series);
             let points = &trace.counters[trace.counters.keys().find(of_rank).expect(series)];
             let ends = points.iter().skip(1).map(|point| point.0).chain([record.step_end.round_ns()]);
             let seconds = |(point, end): (&(u64, f64), u64)| point.1 / 100.0 * (end - point.0) as f64 * 1e-9;
@@ -230,13 +235,7 @@ fn busy_time_on_screen(detail: Detail) {
         let compute = &program.streams[0].ops;
         let spans = compute.iter().map(|op| record.span(RankId(rank), *op));
         let expected: u64 = spans.map(|(start, end)| end.round_ns() - start.round_ns()).sum();
-        let thread = trace
-            .threads
-            .iter()
-            .find(|(t, name)| t.0 == u64::from(rank) + 1 && **name == format!("rank {rank} compute"))
-            .unwrap()
-            .0;
-        let kernels = trace.slices[thread].iter().filter(|slice| slice.3 == "compute");
+        let kernels = trace.row(&rank.to_string()).iter().filter(|slice| slice.3 == "compute");
         assert_eq!(kernels.map(|slice| slice.1 - slice.0).sum::<u64>(), expected);
     }
 }
@@ -248,9 +247,9 @@ fn each_receive_has_an_arrow_from_its_send() {
     let (ranks, meta) = (sample::one_per_stage(step), RunMeta::default());
     let (text, _) = written(&Timeline::new(&world, &record, &ranks, &meta));
     let trace = read(&text);
-    let slice_at = |(thread, at): ((u64, u64), u64)| {
+    let slice_at = |(thread, at): SliceCorner| {
         let slices = &trace.slices[&thread];
-        (thread.0, slices.iter().rfind(|s| s.0 <= at && at < s.1).unwrap().2.clone())
+        (trace.rank_of(thread).unwrap(), slices.iter().rfind(|s| s.0 <= at && at < s.1).unwrap().2.clone())
     };
     let mut joined = BTreeSet::new();
     for ends in trace.arrows.values() {
@@ -262,7 +261,7 @@ fn each_receive_has_an_arrow_from_its_send() {
     // two borders between stages, two directions, three micro-batches
     let mut expected = BTreeSet::new();
     for m in 0..3 {
-        for (up, down) in [(1, 5), (5, 9)] {
+        for (up, down) in [(0, 4), (4, 8)] {
             expected.insert((up, format!("send forward m{m}"), down, format!("recv forward m{m}")));
             expected.insert((down, format!("send backward m{m}"), up, format!("recv backward m{m}")));
         }
@@ -280,12 +279,13 @@ fn a_window_shows_what_touches_it_and_nothing_else() {
     timeline.window = Some((Time::from_ns(from), Time::from_ns(until)));
     let part = read(&written(&timeline).0);
     let count = |trace: &Trace, keep: &dyn Fn(u64, u64) -> bool| {
-        trace.slices.iter().filter(|(t, _)| t.0 <= 8).flat_map(|(_, s)| s).filter(|s| keep(s.0, s.1)).count()
+        let of_ranks = trace.slices.iter().filter(|(t, _)| trace.rank_of(**t).is_some());
+        of_ranks.flat_map(|(_, s)| s).filter(|s| keep(s.0, s.1)).count()
     };
     let touching = count(&whole, &|start, end| end > from && start < until);
     assert!(touching > 0);
     assert_eq!(count(&part, &|_, _| true), touching);
-    assert_eq!(part.slices[&(9, 1001)], [(from, until, "step".to_owned(), "step".to_owned())]);
+    assert_eq!(part.row("step"), [(from, until, "step".to_owned(), "step".to_owned())]);
 }
 
 #[test]
@@ -294,12 +294,7 @@ fn kernels_stand_in_layers_and_layers_in_passes() {
     let (world, record) = sample::pipeline(step);
     let (ranks, meta) = (sample::one_per_stage(step), RunMeta::default());
     let mut timeline = Timeline::new(&world, &record, &ranks, &meta);
-    let compute = |timeline: &Timeline| {
-        let trace = read(&written(timeline).0);
-        let thread =
-            *trace.threads.iter().find(|(t, name)| t.0 == 1 && name.ends_with(" compute")).unwrap().0;
-        trace.slices[&thread].clone()
-    };
+    let compute = |timeline: &Timeline| read(&written(timeline).0).row("0 stage 0").to_vec();
     let of = |slices: &[SliceTuple], category: &str| -> Vec<SliceTuple> {
         slices.iter().filter(|slice| slice.3 == category).cloned().collect()
     };
@@ -361,12 +356,11 @@ fn passes_in_turn_have_a_row_each() {
     let trace = read(&text);
     check(&trace, &summary);
     let row = |name: &str| {
-        let thread = trace.threads.iter().find(|thread| thread.1 == name).unwrap().0;
-        let passes = trace.slices[thread].iter().filter(|slice| slice.3 == "pass");
+        let passes = trace.row(name).iter().filter(|slice| slice.3 == "pass");
         passes.map(|slice| (slice.0, slice.1, slice.2.as_str())).collect::<Vec<_>>()
     };
-    assert_eq!(row("rank 0 compute"), [(0, 10, "m2 fwd"), (20, 50, "m3 fwd"), (50, 60, "m2 bwd")]);
-    assert_eq!(row("rank 0 compute 2"), [(10, 40, "m1 bwd")]);
+    assert_eq!(row("0"), [(0, 10, "m2 fwd"), (20, 50, "m3 fwd"), (50, 60, "m2 bwd")]);
+    assert_eq!(row("0 compute 2"), [(10, 40, "m1 bwd")]);
     // Also where a window begins in the backward pass.
     let window = Some((Time::from_ns(12), Time::from_ns(18)));
     let mut part = Timeline { window, ..Timeline::new(&world, &record, &ranks, &meta) };
@@ -425,18 +419,15 @@ fn stalls_links_and_contention_are_shown_as_given() {
     let (text, summary) = written(&timeline);
     let trace = read(&text);
     check(&trace, &summary);
-    let apart: Vec<_> = trace.threads.iter().filter(|(thread, _)| thread.0 == 11).collect();
-    let [(thread, name)] = apart.as_slice() else { panic!("one rank has stalls: {apart:?}") };
-    assert_eq!(**name, ranks[0].name);
+    assert_eq!(trace.threads.values().filter(|name| name.ends_with("stalls")).count(), 1);
     let shown = |start, end| (start, end, "pipeline bubble".to_owned(), "stall".to_owned());
-    let name = "pipeline bubble and tensor parallel".to_owned();
-    let others = [shown(10, 20), shown(20, 35), (35, 36, "tensor parallel".to_owned(), "stall".to_owned())];
+    let name = names::waiting("pipeline bubble and tensor parallel");
+    let others = [shown(10, 20), shown(20, 35), (35, 36, "tensor parallel …".to_owned(), "stall".to_owned())];
     let together = vec![(10, 40, name, "stalls".to_owned())];
     let alone = [shown(36, 40), shown(50, 60), shown(60, 65)];
-    assert_eq!(trace.slices[*thread], [together, others.to_vec(), alone.to_vec()].concat());
+    assert_eq!(trace.row("0 stalls"), [together, others.to_vec(), alone.to_vec()].concat());
     assert!(text.contains(r#""cause":"pipeline bubble and tensor parallel","stalls":4}"#));
-    let track = (10, "leaf 0 → spine (2 GB/s) %".to_owned());
-    assert_eq!(trace.counters[&track], [(0, 0.0), (5, 50.0), (9, 0.0)]);
+    assert_eq!(trace.counters["leaf 0 → spine (2 GB/s) %"], [(0, 0.0), (5, 50.0), (9, 0.0)]);
     assert!(text.contains(r#""waited_for":"rank 4: recv B m0""#));
     // 16 MB at 400 GB/s after 5 us: 45 us, 44 of them added
     assert!(
@@ -511,11 +502,11 @@ fn stalls_and_the_critical_path_have_arrows() {
     let (text, with_path) = written(&timeline);
     let trace = read(&text);
     check(&trace, &with_path);
-    assert_eq!(with_path.arrows, summary.arrows + 1, "one where the path changes rank");
+    assert_eq!(with_path.arrows, summary.arrows);
     let shown = trace.slices.values().flatten().filter(|slice| slice.3 == "critical");
     assert_eq!(shown.count(), 4);
     assert_eq!(text.matches(r#""critical":1"#).count(), 4);
-    // Coarser, what follows at once in one pass is one step, and the path still changes rank once.
+    // Coarser, what follows at once in one pass is one piece.
     let mut path = path;
     (path[0].end, path[2].end) = (path[1].start, path[3].start);
     timeline.critical = &path;

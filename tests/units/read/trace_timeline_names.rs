@@ -2,6 +2,7 @@ use stepsim::core::program::NO_MICRO_BATCH;
 use stepsim::core::program::OpInfo;
 use stepsim::core::program::Phase;
 use stepsim::core::program::StreamKind;
+use stepsim::read::analysis::stall_cause::StallCause;
 use stepsim::read::trace::timeline::names::*;
 
 fn info(name: &'static str, phase: Phase, layer: Option<u32>) -> OpInfo {
@@ -37,17 +38,6 @@ fn passes_and_collectives_differ_without_their_digits() {
     assert_eq!(seen.len(), count);
 }
 
-/// The hue, in degrees, that Perfetto gives to a name: FNV-1a over its characters without digits, in the doubles of
-/// JavaScript (`ui/src/base/hash.ts`, `ui/src/components/colorizer.ts`).
-fn perfetto_hue(name: &str) -> i64 {
-    let mut hash = 0x811c_9dc5_u32 & 0x0fff_ffff;
-    for character in name.encode_utf16().filter(|c| !(48..58).contains(c)) {
-        let product = 16_777_619.0 * f64::from((hash ^ u32::from(character)) as i32);
-        hash = (product as i64) as u32;
-    }
-    i64::from((hash as i32).unsigned_abs()) % 360
-}
-
 #[test]
 fn passes_have_colours_far_apart_in_perfetto() {
     let mut hues = Phase::ALL.map(|phase| {
@@ -57,12 +47,24 @@ fn passes_have_colours_far_apart_in_perfetto() {
     assert_eq!(hues, [140, 116, 280, 12, 188, 216]);
     // Nothing is computed again in a pass of its own beside a pair of passes and a bubble.
     hues[1] = perfetto_hue(&pass([(Phase::Forward, 17), (Phase::Backward, 3)]));
-    let bubble = perfetto_hue("pipeline bubble");
+    let bubble = perfetto_hue(&waiting("pipeline bubble"));
     let hues = [hues.as_slice(), &[bubble]].concat();
     for (i, a) in hues.iter().enumerate() {
         for b in &hues[..i] {
-            let apart = (a - b).rem_euclid(360).min((b - a).rem_euclid(360));
+            let apart = a.abs_diff(*b).min(360 - a.abs_diff(*b));
             assert!(apart > 20, "{hues:?}");
         }
+    }
+}
+
+#[test]
+fn waiting_has_colours_of_its_own_in_perfetto() {
+    for cause in StallCause::ALL {
+        let name = waiting(cause.name());
+        assert!(name.starts_with(cause.name()) && WAITING.contains(&perfetto_hue(&name)), "{name}");
+    }
+    for phase in Phase::ALL {
+        let hue = perfetto_hue(&pass([(phase, 17)]));
+        assert!(phase == Phase::InputGrad || !WAITING.contains(&hue), "{phase:?} is {hue}");
     }
 }

@@ -68,8 +68,8 @@ fn a_reader_of_the_format_finds_what_was_written() {
     let mut bytes = Vec::new();
     let mut sink = Perfetto::new(&mut bytes);
     sink.begin(&[]).unwrap();
-    sink.process(7, "rank 6", 3).unwrap();
-    let row = sink.thread(7, 1001, "compute").unwrap();
+    sink.process(7, "rank 6").unwrap();
+    let row = sink.thread(7, "compute").unwrap();
     let counter = sink.counter_track(7, "hbm bytes", "total", CounterUnit::Bytes).unwrap();
     let long = "x".repeat(300);
     let kind =
@@ -113,14 +113,18 @@ fn a_reader_of_the_format_finds_what_was_written() {
     assert_eq!(rows[0], [(1, ProtoField::Number(7)), (6, ProtoField::Bytes(b"rank 6"))]);
     assert_eq!(
         rows[1],
-        [(1, ProtoField::Number(7)), (2, ProtoField::Number(1001)), (5, ProtoField::Bytes(b"compute"))]
+        [
+            (1, ProtoField::Number(7)),
+            (2, ProtoField::Number(FIRST_THREAD + 3)),
+            (5, ProtoField::Bytes(b"compute"))
+        ]
     );
     let track = &tracks[&find(begin, 11).unwrap().number()];
     assert_eq!(find(track, 2), Some(ProtoField::Bytes(b"compute")));
     let process = &tracks[&find(track, 5).unwrap().number()];
     assert_eq!(
         (find(process, 2), find(process, 12)),
-        (Some(ProtoField::Bytes(b"rank 6")), Some(ProtoField::Number(3)))
+        (Some(ProtoField::Bytes(b"rank 6")), Some(ProtoField::Number(0)))
     );
     let name = interned[&(u64::from(EVENT_NAMES), find(begin, 10).unwrap().number())];
     assert_eq!(name, ProtoField::Bytes(b"F3 m0 qkv"));

@@ -372,7 +372,7 @@ impl<'c> EventReader<'c> {
 
     fn finish(mut self, file: &str) -> Result<Vec<RankEvents>, SpecError> {
         if self.device.is_empty() {
-            let ranks = std::mem::take(&mut self.own).finish(file, &self.profile.skipped);
+            let ranks = std::mem::take(&mut self.own).finish(file, &self.profile.skipped)?;
             return if ranks.is_empty() { Err(self.nothing(file)) } else { Ok(ranks) };
         }
         self.link();

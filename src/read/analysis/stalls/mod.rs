@@ -134,6 +134,29 @@ pub(crate) fn stalls_recurring(
     time
 }
 
+/// The stalls of one rank in gaps of its compute stream of at least this length.
+pub fn long_stalls(
+    causes: &mut Causes,
+    idle: &mut IdleTimes,
+    rank: RankId,
+    least: Time,
+    out: &mut Vec<Stall>,
+) {
+    let step_end = causes.record().step_end;
+    let mut walk = StallWalk { causes, idle, rank, out };
+    let mut covered = Time::ZERO;
+    for kernel in walk.causes.kernels(rank) {
+        let (start, end) = walk.causes.span(rank, kernel);
+        if start > covered && start - covered >= least {
+            walk.gap(Some(kernel), covered, start);
+        }
+        covered = covered.max(end);
+    }
+    if step_end > covered {
+        walk.gap(None, covered, step_end);
+    }
+}
+
 /// The walk back through the causes of one rank's gaps.
 struct StallWalk<'w, 'c, 'i> {
     causes: &'w mut Causes<'c>,

@@ -10,7 +10,7 @@
 
 use super::places::{TransferEnd, direction, places, span};
 use super::rows::{RankRows, SliceLevel};
-use super::shown::{Timeline, TracedRank};
+use super::shown::{Detail, Timeline, TracedRank};
 use crate::trace::writer::arrow_head;
 use stepsim_core::ids::{CommId, OpId};
 use stepsim_core::program::{Op, Program, StreamKind, Work};
@@ -49,7 +49,8 @@ struct TransferHalf {
 pub fn between_ranks(timeline: &Timeline) -> Between {
     let places = places(timeline);
     let mut halves = Vec::new();
-    for (place, traced) in timeline.ranks.iter().enumerate() {
+    let shown = if timeline.detail < Detail::Pass { timeline.ranks } else { &[] };
+    for (place, traced) in shown.iter().enumerate() {
         halves_of(timeline, traced, place, &places, &mut halves);
     }
     halves.sort();

@@ -34,12 +34,12 @@ const FLICKER: f64 = 0.02;
 /// So many values of a level are told apart on a screen.
 pub const STRETCHES: u64 = 2048;
 
-/// Writes the memory counters of a rank; returns how many values that took. `shared` says which tiers of the world have
-/// several users.
+/// Writes the memory counters of a rank, whose names begin with `rank`; returns how many values that took. `shared` says
+/// which tiers of the world have several users.
 pub fn memory(
     timeline: &Timeline,
     traced: &TracedRank,
-    pid: u64,
+    (pid, rank): (u64, &str),
     shared: &[bool],
     sink: &mut dyn Sink,
 ) -> io::Result<u64> {
@@ -51,7 +51,6 @@ pub fn memory(
         let same =
             |other: &stepsim_core::program::TierUse| timeline.world.tiers[other.tier.index()].name == *name;
         let own = if shared[bound.tier.index()] { " own share" } else { "" };
-        let rank = traced.short_name();
         let title = match tiers[..tier].iter().filter(|other| same(other)).count() {
             0 => format!("{rank} {name}{own} bytes"),
             n => format!("{rank} {name} {}{own} bytes", n + 1),

@@ -1,10 +1,12 @@
-//! The critical path on the ranks that are shown.
+//! The critical path, on ranks that are shown and others.
 //!
 //! Coarser detail is coarser here too: ops of one row that follow each other in one phase of a micro-batch (and in
-//! one layer of it) are one step of the path.
+//! one layer of it) are one piece of the path.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+
+use rustc_hash::FxHashSet;
 
 use super::passes;
 use super::places::places;
@@ -14,71 +16,46 @@ use stepsim_core::ids::{OpId, RankId};
 use stepsim_core::program::Phase;
 use stepsim_core::units::Time;
 
-/// An op of the path on the row of a rank, or several that follow each other.
+/// An op of the path, or several that follow each other in one phase of a micro-batch on one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathPiece {
-    /// The first op, with the end of the last.
+    /// The first op, with the end of the last; times within the window.
     pub link: Critical,
     /// How many ops; none where it waited, for what the name says.
     pub ops: u64,
     /// The wait before it.
     pub wait: Option<&'static str>,
-    /// The arrow from the op before it, if that is on another rank.
-    pub into: Option<u64>,
-    /// The arrow to the op after it, if that is on another rank.
-    pub out: Option<u64>,
 }
 
-/// The path by rank.
-#[derive(Debug)]
-pub struct PathByRank {
-    /// For each traced rank, the steps on it in order of time.
-    pub steps: Vec<Vec<PathPiece>>,
-    /// For each traced rank, its ops on the path.
-    pub ops: Vec<Vec<OpId>>,
-}
-
-impl PathByRank {
-    /// The visible part of the path; its arrows are numbered after `count`, which they add to.
-    pub fn new(timeline: &Timeline, count: &mut u64) -> PathByRank {
-        let place_of = places(timeline);
-        let mut steps: Vec<Vec<PathPiece>> = vec![Vec::new(); timeline.ranks.len()];
-        let mut ops: Vec<Vec<OpId>> = vec![Vec::new(); timeline.ranks.len()];
-        let mut last: Option<(usize, OpId)> = None;
-        for link in timeline.critical {
-            let Some(&place) = place_of.get(&link.rank) else { continue };
-            for (wait, start, end) in waits(link) {
-                if timeline.seen((start, end)).is_some() {
-                    let link = Critical { start, end, ..*link };
-                    steps[place].push(PathPiece { link, ops: 0, wait: Some(wait), into: None, out: None });
-                }
+/// The whole path, on ranks that are shown and others, in order of time.
+pub fn pieces(timeline: &Timeline) -> Vec<PathPiece> {
+    let mut pieces: Vec<PathPiece> = Vec::new();
+    for link in timeline.critical {
+        for (wait, start, end) in waits(link) {
+            if let Some((start, end)) = timeline.within((start, end)) {
+                pieces.push(PathPiece { link: Critical { start, end, ..*link }, ops: 0, wait: Some(wait) });
             }
-            let Some((start, end)) = timeline.seen((link.start, link.end)) else { continue };
-            ops[place].push(link.op);
-            let before = last.replace((place, link.op));
-            if let Some((_, op)) = before.filter(|(before, _)| *before == place)
-                && let Some(step) = steps[place].last_mut()
-                && step.wait.is_none()
-                && step.link.end.round_ns() == start
-                && together(timeline, link, op)
-            {
-                step.link.end = link.end;
-                step.ops += 1;
-                continue;
-            }
-            let mut step = PathPiece { link: *link, ops: 1, wait: None, into: None, out: None };
-            if let Some((before, _)) = before.filter(|(before, _)| *before != place)
-                && let Some(left) = steps[before].last_mut()
-                && left.link.start.round_ns() + 1 < end
-            {
-                *count += 1;
-                left.out = Some(*count);
-                step.into = Some(*count);
-            }
-            steps[place].push(step);
         }
-        PathByRank { steps, ops }
+        let Some((start, end)) = timeline.within((link.start, link.end)) else { continue };
+        let before = pieces.last_mut().filter(|piece| piece.wait.is_none() && piece.link.end == start);
+        match before.filter(|piece| together(timeline, link, &piece.link)) {
+            Some(piece) => (piece.link.end, piece.ops) = (end, piece.ops + 1),
+            None => pieces.push(PathPiece { link: Critical { start, end, ..*link }, ops: 1, wait: None }),
+        }
     }
+    pieces
+}
+
+/// For each traced rank, its ops on the path that are seen.
+pub fn ops_by_rank(timeline: &Timeline) -> Vec<FxHashSet<OpId>> {
+    let place_of = places(timeline);
+    let mut ops = vec![FxHashSet::default(); timeline.ranks.len()];
+    for link in timeline.critical.iter().filter(|link| timeline.seen((link.start, link.end)).is_some()) {
+        if let Some(place) = place_of.get(&link.rank) {
+            ops[*place].insert(link.op);
+        }
+    }
+    ops
 }
 
 /// The waits between the end of the op before and the start of an op: the way of its launch, then a wait for room.
@@ -165,14 +142,17 @@ fn kinds(timeline: &Timeline) -> Vec<(OpKind, u64)> {
     times
 }
 
-/// True if an op of the path is shown in one step with the op `before` it on the same rank.
-fn together(timeline: &Timeline, link: &Critical, before: OpId) -> bool {
+/// True if an op of the path is shown in one piece with the one `before` it.
+fn together(timeline: &Timeline, link: &Critical, before: &Critical) -> bool {
+    if before.rank != link.rank {
+        return false;
+    }
     let program = timeline.world.program_of(link.rank);
-    let [a, b] = [before, link.op].map(|id| &program.ops[id.index()]);
+    let [a, b] = [before.op, link.op].map(|id| &program.ops[id.index()]);
     let [x, y] = [a, b].map(|op| &program.infos[op.info as usize]);
     timeline.detail != Detail::Op
         && a.stream == b.stream
         && x.phase == y.phase
-        && passes::same(program, before, link.op)
-        && (timeline.detail == Detail::Phase || x.layer == y.layer)
+        && passes::same(program, before.op, link.op)
+        && (timeline.detail >= Detail::Phase || x.layer == y.layer)
 }

@@ -35,6 +35,7 @@ keys! {
     waited_rank = "waited_rank",
     waited_layer = "waited_layer",
     waited_micro_batch = "waited_micro_batch",
+    exposes = "exposes",
     link = "link",
     sharers = "sharers",
     nominal = "nominal_us",

@@ -6,9 +6,12 @@
 //! wait for another stream is an event recorded there, a call that waits for it and a `cuda_sync`. Passes and layers
 //! are `gpu_user_annotation`s, memory is `[memory]` instants, and `ProfilerStep#0` spans all.
 //!
-//! The simulated device launches for nothing, and readers want the calls one after another and before what they
-//! launch. So the calls stand a few nanoseconds apart at the beginning, and the device begins after them: all its
-//! times are later by [`TimelineSummary::shifted_ns`](super::TimelineSummary), nothing else is changed.
+//! Host and device stand as hardware shows them. Where the step has a host, a call stands in the time that its launch took:
+//! a launch that waits for room in the queue is a long call, and where the host reads a result back it synchronises.
+//! Without one, launches run ahead of the device as far as a queue lets them. A collective or a message is a kernel that
+//! starts as soon as its own rank lets it and spins until the last has come: the time that ranks wait for one another is
+//! in the files. All times of the device are later than in the run by
+//! [`TimelineSummary::shifted_ns`](super::TimelineSummary), the time of the first launches, where the run has no host.
 //!
 //! Hazards: HolisticTraceAnalysis finds the rank by a pattern that wants a space after the colon of `"rank":`, and has
 //! no critical path where a stream waits for itself, as two of the program's streams on one row would. TraceLens sees
@@ -27,18 +30,24 @@ use crate::trace::writer::Value;
 use crate::trace::writer::json::{push_head, push_members, push_milli, push_string, push_uint, push_value};
 use stepsim_core::ids::OpId;
 use stepsim_core::program::{OpInfo, Phase, Program, StreamKind, Work};
+use stepsim_core::units::Time;
 
-/// Nanoseconds from one call of the host to the next, how long each lasts, and how far its operator reaches beyond it
-/// on both sides.
-const CALL: u64 = 4;
-const CALL_LASTS: u64 = 1;
-const WITHIN_OPERATOR: u64 = 1;
+/// Nanoseconds that an operator takes at least: in it, after one, the event that another stream is to wait for, after
+/// three the wait, after six the launch. Each call takes one at least, and an operator ends one after its launch.
+const OPERATOR: u64 = 16;
+const RECORD: u64 = 1;
+const WAIT: u64 = 3;
+const LAUNCH: u64 = 6;
+/// Launches that run ahead of the device where the step has no host: the queue of a stream.
+const AHEAD: usize = 1024;
 /// Numbers of the device's process, of the host's and of its thread, above all ranks and streams.
 const DEVICE: u64 = 1_000_000;
 const HOST: u64 = 2_000_000;
 const HOST_THREAD: u64 = 3_000_000;
 /// The first stream.
 const FIRST_STREAM: u64 = 7;
+/// The call in which the host waits for the device.
+const SYNCHRONIZE: &str = "cudaStreamSynchronize";
 /// Bytes gathered before they are handed on.
 const BLOCK: usize = 1 << 18;
 
@@ -51,6 +60,18 @@ const COLLECTIVES: [(&str, &str, &str); 5] = [
     ("all-to-all", "SendRecv", "all_to_allv"),
 ];
 
+/// The launch of an op, in nanoseconds of the file.
+#[derive(Clone, Copy, Debug, Default)]
+struct Launch {
+    operator: [u64; 2],
+    call: [u64; 2],
+    /// Correlations: of the launch, and of the event and the wait before it, if it waits for another stream.
+    number: u64,
+    wait: Option<(u64, u64)>,
+    /// True if the launch is the op's own, and not that of a graph.
+    own: bool,
+}
+
 /// A file on its way.
 struct KinetoFile<'a, W: Write> {
     timeline: &'a Timeline<'a>,
@@ -59,6 +80,8 @@ struct KinetoFile<'a, W: Write> {
     rows: RankRows,
     /// The row of each op that is shown.
     row_of: FxHashMap<OpId, u32>,
+    /// By op, the one before it on its stream.
+    before: Vec<Option<OpId>>,
     out: W,
     text: Vec<u8>,
     calls: u64,
@@ -73,7 +96,12 @@ pub fn write<W: Write>(timeline: &Timeline, traced: &TracedRank, out: W) -> io::
     let summary = TimelineSummary { too_short: rows.too_short, ..TimelineSummary::default() };
     let ops = rows.pieces.iter().filter(|piece| piece.level == SliceLevel::Op);
     let row_of = ops.map(|piece| (rows.ops_of(piece)[0], piece.row)).collect();
-    let mut file = KinetoFile { timeline, traced, program, rows, row_of, out, text, calls: 0, summary };
+    let mut before = vec![None; program.ops.len()];
+    for pair in program.streams.iter().flat_map(|stream| stream.ops.windows(2)) {
+        before[pair[1].index()] = Some(pair[0]);
+    }
+    let mut file =
+        KinetoFile { timeline, traced, program, rows, row_of, before, out, text, calls: 0, summary };
     file.all()?;
     Ok(file.summary)
 }
@@ -82,22 +110,174 @@ impl<W: Write> KinetoFile<'_, W> {
     fn all(&mut self) -> io::Result<()> {
         let mut pieces: Vec<SlicePiece> = self.rows.pieces.clone();
         pieces.sort_by_key(|piece| (piece.start, piece.row, std::cmp::Reverse(piece.end)));
-        let waits: Vec<Option<u32>> = pieces.iter().map(|piece| self.waited(piece)).collect();
-        // A launch for each op of the device, an event and a wait for each wait between streams.
-        let ops = pieces.iter().filter(|piece| piece.level == SliceLevel::Op).count() as u64;
-        let shift = (ops + 2 * waits.iter().flatten().count() as u64 + 1) * CALL;
+        // Communication spins from when its own rank lets it go.
+        let mut ended = vec![0; self.rows.rows.len()];
+        for piece in pieces.iter_mut().filter(|piece| piece.level == SliceLevel::Op) {
+            let op = self.op(piece);
+            let row = self.rows.rows[piece.row as usize].kind;
+            let copies = matches!(row, StreamKind::CopyIn | StreamKind::CopyOut | StreamKind::Host);
+            if matches!(self.program.ops[op.index()].work, Work::Comm { .. }) && !copies {
+                piece.start = self.ready(op).round_ns().max(ended[piece.row as usize]).min(piece.start);
+            }
+            ended[piece.row as usize] = piece.end;
+        }
+        pieces.sort_by_key(|piece| (piece.start, piece.row, std::cmp::Reverse(piece.end)));
+        let mut launched: Vec<(OpId, SlicePiece)> = Vec::new();
+        let on_device = |piece: &SlicePiece| {
+            piece.level == SliceLevel::Op && self.rows.rows[piece.row as usize].kind != StreamKind::Host
+        };
+        launched.extend(pieces.iter().filter(|piece| on_device(piece)).map(|piece| (self.op(piece), *piece)));
+        // In the order in which the program was written.
+        launched.sort_by_key(|(op, _)| *op);
+        let (launches, shift, host) = self.launches(&launched);
         self.summary.shifted_ns = shift;
         self.head(shift)?;
-        for (piece, wait) in pieces.iter().zip(waits) {
-            if let Some(row) = wait {
-                self.wait(piece, row, shift)?;
-            }
-            self.piece(piece, shift)?;
+        for (start, end, name) in host {
+            let (category, args) = match name {
+                SYNCHRONIZE => ("cuda_runtime", vec![("correlation", Value::Uint(self.next_call()))]),
+                _ => ("cpu_op", Vec::new()),
+            };
+            self.slice(category, name, [HOST, HOST_THREAD], [start, end], &args)?;
+        }
+        for (op, piece) in &launched {
+            self.launch(&launches[op], *op, piece)?;
+        }
+        for piece in &pieces {
+            let launch = (piece.level == SliceLevel::Op).then(|| launches.get(&self.op(piece))).flatten();
+            self.piece(piece, launch, shift)?;
         }
         self.memory(shift)?;
         self.text.extend_from_slice(b"\n]}\n");
         self.out.write_all(&self.text)?;
         self.out.flush()
+    }
+
+    fn span(&self, op: OpId) -> (Time, Time) {
+        span(self.timeline, self.traced, op)
+    }
+
+    /// When an op could start for all that its own rank knows.
+    fn ready(&self, id: OpId) -> Time {
+        let op = &self.program.ops[id.index()];
+        let waits = self.program.waits[op.waits.range()].iter();
+        let waits = waits.map(|wait| self.span(*wait).1 + self.program.latency_between(*wait, id));
+        waits.chain(self.before[id.index()].map(|before| self.span(before).1)).max().unwrap_or(Time::ZERO)
+    }
+
+    /// Nanoseconds of the window at a time.
+    fn ns(&self, at: Time) -> u64 {
+        at.round_ns().saturating_sub(self.timeline.window_ns().0)
+    }
+
+    fn next_call(&mut self) -> u64 {
+        self.calls += 1;
+        self.calls
+    }
+
+    /// The launches of ops in the order in which the program was written; how much later than in the run the device is,
+    /// so that each is launched before it runs; and what else the host does: start, end, name.
+    #[allow(clippy::type_complexity)]
+    fn launches(
+        &mut self,
+        ops: &[(OpId, SlicePiece)],
+    ) -> (FxHashMap<OpId, Launch>, u64, Vec<(u64, u64, &'static str)>) {
+        let (mut launches, mut shift, mut host) = (FxHashMap::default(), 0, Vec::new());
+        let is_host = |op: &OpId| {
+            self.kind_of(*op) == StreamKind::Host
+                && matches!(self.program.ops[op.index()].work, Work::Compute { .. })
+        };
+        // Which op of the host launched which: the last of the host that an op waits for.
+        let launcher = |id: &OpId| {
+            let waits = self.program.waits[self.program.ops[id.index()].waits.range()].iter().copied();
+            waits.filter(|wait| is_host(wait) && self.info(*wait).name.starts_with("launch")).max()
+        };
+        let of: Vec<Option<OpId>> = ops.iter().map(|(op, _)| launcher(op)).collect();
+        let has_host = of.iter().any(Option::is_some);
+        let own: FxHashMap<OpId, usize> =
+            of.iter().enumerate().rev().filter_map(|(i, op)| Some(((*op)?, i))).collect();
+        let hosts = self.program.streams.iter().filter(|stream| stream.kind == StreamKind::Host);
+        let work: Vec<OpId> = hosts.flat_map(|stream| &stream.ops).copied().filter(is_host).collect();
+        // Each turn of the host: the op that it launches, if it does, and when it began and ended.
+        let mut turns: Vec<(Option<usize>, u64, u64)> = Vec::new();
+        if has_host {
+            let mut done = 0;
+            for op in work {
+                let (start, end) = self.span(op);
+                let (start, end) = (self.ns(start), self.ns(end));
+                let name = if &*self.info(op).name == "read back" { SYNCHRONIZE } else { "host" };
+                match own.get(&op) {
+                    // Held up, the call itself lasts.
+                    Some(i) => turns.push((Some(*i), if start > done { done } else { start }, end)),
+                    None if end > done && !self.info(op).name.starts_with("launch") => {
+                        host.push((done, end, name))
+                    }
+                    None => {}
+                }
+                done = done.max(end);
+            }
+        } else {
+            let mut done = 0;
+            for i in 0..ops.len() {
+                let room = i.checked_sub(AHEAD).map_or(0, |oldest| ops[oldest].1.start);
+                let start = done.max(room.min(ops[i].1.start).saturating_sub(self.timeline.window_ns().0));
+                done = start + OPERATOR;
+                turns.push((Some(i), start, done));
+            }
+        }
+        let mut done = 0;
+        for (i, start, end) in turns.into_iter().filter_map(|(i, start, end)| Some((i?, start, end))) {
+            let (op, piece) = &ops[i];
+            let start = start.max(done);
+            let end = end.max(start + OPERATOR);
+            done = end;
+            let numbers = self.waited(piece).map(|_| (self.next_call(), self.next_call()));
+            let held = has_host && of[i].is_some_and(|host| self.ns(self.span(host).0) > start + LAUNCH);
+            let call = if held { start + LAUNCH } else { (start + LAUNCH).max((start + end) / 2) };
+            let number = self.next_call();
+            let launch = Launch {
+                operator: [start, end - 1],
+                call: [call, end - 2],
+                number,
+                wait: numbers,
+                own: true,
+            };
+            shift =
+                shift.max((call + 1).saturating_sub(piece.start.saturating_sub(self.timeline.window_ns().0)));
+            launches.insert(*op, launch);
+        }
+        // What has no launch of its own is part of a graph that was launched before it.
+        let mut last = Launch::default();
+        for (op, _) in ops {
+            match launches.get(op) {
+                Some(launch) => last = Launch { own: false, wait: None, ..*launch },
+                None => drop(launches.insert(*op, last)),
+            }
+        }
+        (launches, shift, host)
+    }
+
+    /// Writes the launch of an op: the operator with its calls, and where the arrow to the device begins.
+    fn launch(&mut self, launch: &Launch, op: OpId, piece: &SlicePiece) -> io::Result<()> {
+        if !launch.own {
+            return Ok(());
+        }
+        let home = [HOST, HOST_THREAD];
+        let external = ("External id", Value::Uint(launch.number));
+        let (_, call, name) = self.words(op, piece);
+        self.slice("cpu_op", &name, home, launch.operator, &[external])?;
+        if let Some((recorded, waited)) = launch.wait {
+            for (call, number, at) in
+                [("cudaEventRecord", recorded, RECORD), ("cudaStreamWaitEvent", waited, WAIT)]
+            {
+                let start = launch.operator[0] + at;
+                let args =
+                    [("correlation", Value::Uint(number)), ("External id", Value::Uint(launch.number))];
+                self.slice("cuda_runtime", call, home, [start, start + 1], &args)?;
+            }
+        }
+        let args = [("correlation", Value::Uint(launch.number)), external];
+        self.slice("cuda_runtime", call, home, launch.call, &args)?;
+        self.arrow(b"{\"ph\":\"s\"", launch.number, home, launch.call[0])
     }
 
     fn head(&mut self, shift: u64) -> io::Result<()> {
@@ -137,10 +317,31 @@ impl<W: Write> KinetoFile<'_, W> {
                 name(text, "thread_name", DEVICE, stream, &format!("stream {stream} {row}"));
             }
         }
+        self.steps(shift)
+    }
+
+    /// The marks of the steps.
+    fn steps(&mut self, shift: u64) -> io::Result<()> {
         let (from, until) = self.timeline.window_ns();
-        let end = self.timeline.record.step_end.round_ns().min(until)
-            - from.min(self.timeline.record.step_end.round_ns());
-        self.slice("user_annotation", "ProfilerStep#0", [HOST, HOST_THREAD], [0, shift + end], &[])
+        let end = self.timeline.record.step_end;
+        let times = if self.timeline.steps.len() > 1 { self.timeline.steps } else { &[end] };
+        let (mut ended, mut later) = (Time::ZERO, 0);
+        for (number, time) in times.iter().enumerate() {
+            let [start, stop] = [ended, ended + *time].map(|at| at.round_ns().clamp(from, until) - from);
+            ended += *time;
+            if start < stop {
+                let name = format!("ProfilerStep#{number}");
+                self.slice(
+                    "user_annotation",
+                    &name,
+                    [HOST, HOST_THREAD],
+                    [start + later, shift + stop],
+                    &[],
+                )?;
+                later = shift;
+            }
+        }
+        Ok(())
     }
 
     /// Hands the text on if it is long.
@@ -192,44 +393,18 @@ impl<W: Write> KinetoFile<'_, W> {
     /// The row of the op of another stream that an op of the device waited for last, if it is shown and ends as the
     /// op starts.
     fn waited(&self, piece: &SlicePiece) -> Option<u32> {
-        if piece.level != SliceLevel::Op {
-            return None;
-        }
         let id = self.op(piece);
-        if self.kind_of(id) == StreamKind::Host {
-            return None;
-        }
         let op = &self.program.ops[id.index()];
-        let start = span(self.timeline, self.traced, id).0;
         let waits = self.program.waits[op.waits.range()].iter().copied();
-        let end = |op: &OpId| span(self.timeline, self.traced, *op).1;
+        let end = |op: &OpId| self.span(*op).1;
         waits
             .filter(|wait| {
                 self.program.ops[wait.index()].stream != op.stream && self.kind_of(*wait) != StreamKind::Host
             })
             .max_by_key(end)
-            .filter(|wait| end(wait) == start)
+            .filter(|wait| end(wait).round_ns() == piece.start)
             .and_then(|wait| self.row_of.get(&wait).copied())
             .filter(|row| *row != piece.row)
-    }
-
-    fn call(&mut self, name: &str) -> io::Result<u64> {
-        self.calls += 1;
-        let (number, start) = (self.calls, self.calls * CALL + WITHIN_OPERATOR);
-        let args = [("correlation", Value::Uint(number)), ("External id", Value::Uint(number))];
-        self.slice("cuda_runtime", name, [HOST, HOST_THREAD], [start, start + CALL_LASTS], &args)?;
-        Ok(number)
-    }
-
-    /// Launches what has this name: the operator with the call in it, and where the arrow to the device begins.
-    fn launch(&mut self, call: &str, name: &str) -> io::Result<u64> {
-        let start = (self.calls + 1) * CALL;
-        let args = [("External id", Value::Uint(self.calls + 1))];
-        let ends = start + CALL_LASTS + 2 * WITHIN_OPERATOR;
-        self.slice("cpu_op", name, [HOST, HOST_THREAD], [start, ends], &args)?;
-        let number = self.call(call)?;
-        self.arrow(b"{\"ph\":\"s\"", number, [HOST, HOST_THREAD], start + WITHIN_OPERATOR)?;
-        Ok(number)
     }
 
     /// One end of the arrow from a launch to what it launches.
@@ -247,9 +422,8 @@ impl<W: Write> KinetoFile<'_, W> {
     }
 
     /// Writes that a piece waited for what stands on `row`.
-    fn wait(&mut self, piece: &SlicePiece, row: u32, shift: u64) -> io::Result<()> {
-        let recorded = self.call("cudaEventRecord")?;
-        let waited = self.call("cudaStreamWaitEvent")?;
+    fn wait(&mut self, piece: &SlicePiece, (recorded, waited): (u64, u64), shift: u64) -> io::Result<()> {
+        let Some(row) = self.waited(piece) else { return Ok(()) };
         let stream = FIRST_STREAM + u64::from(piece.row);
         let args = [
             ("correlation", Value::Uint(waited)),
@@ -260,11 +434,29 @@ impl<W: Write> KinetoFile<'_, W> {
             ("wait_on_cuda_event_record_corr_id", Value::Uint(recorded)),
             ("wait_on_cuda_event_id", Value::Uint(recorded)),
         ];
-        let at = shift + piece.start - self.timeline.window_ns().0.min(piece.start);
+        let at = shift + piece.start.saturating_sub(self.timeline.window_ns().0);
         self.slice("cuda_sync", "Stream Wait Event", [DEVICE, stream], [at, at], &args)
     }
 
-    fn piece(&mut self, piece: &SlicePiece, shift: u64) -> io::Result<()> {
+    /// Category, call and name of an op.
+    fn words(&self, id: OpId, piece: &SlicePiece) -> (&'static str, &'static str, String) {
+        let row = self.rows.rows[piece.row as usize].kind;
+        match row {
+            StreamKind::Host => ("cpu_op", "", names::op(row, self.info(id))),
+            StreamKind::CopyIn => {
+                ("gpu_memcpy", "cudaMemcpyAsync", "Memcpy HtoD (Pinned -> Device)".to_owned())
+            }
+            StreamKind::CopyOut => {
+                ("gpu_memcpy", "cudaMemcpyAsync", "Memcpy DtoH (Device -> Pinned)".to_owned())
+            }
+            StreamKind::Compute if matches!(self.program.ops[id.index()].work, Work::Compute { .. }) => {
+                ("kernel", "cudaLaunchKernel", kernel(row, self.info(id)))
+            }
+            _ => ("kernel", "cudaLaunchKernel", format!("ncclDevKernel_{}", self.collective(id).0)),
+        }
+    }
+
+    fn piece(&mut self, piece: &SlicePiece, launch: Option<&Launch>, shift: u64) -> io::Result<()> {
         let origin = self.timeline.window_ns().0;
         let time = [piece.start, piece.end].map(|ns| shift + ns.saturating_sub(origin));
         let stream = FIRST_STREAM + u64::from(piece.row);
@@ -284,25 +476,16 @@ impl<W: Write> KinetoFile<'_, W> {
         }
         let id = self.op(piece);
         let op = &self.program.ops[id.index()];
-        let row = self.rows.rows[piece.row as usize].kind;
-        let (category, call, name) = match row {
-            StreamKind::Host => ("cpu_op", None, names::op(row, self.info(id))),
-            StreamKind::CopyIn => {
-                ("gpu_memcpy", Some("cudaMemcpyAsync"), "Memcpy HtoD (Pinned -> Device)".to_owned())
+        let (category, _, name) = self.words(id, piece);
+        // Launches of the host stand among its calls.
+        if category == "cpu_op" && matches!(op.work, Work::Compute { .. }) {
+            return Ok(());
+        }
+        let number = launch.map_or(0, |launch| launch.number);
+        if let Some(launch) = launch.filter(|launch| launch.own) {
+            if let Some(numbers) = launch.wait {
+                self.wait(piece, numbers, shift)?;
             }
-            StreamKind::CopyOut => {
-                ("gpu_memcpy", Some("cudaMemcpyAsync"), "Memcpy DtoH (Device -> Pinned)".to_owned())
-            }
-            StreamKind::Compute if matches!(op.work, Work::Compute { .. }) => {
-                ("kernel", Some("cudaLaunchKernel"), kernel(row, self.info(id)))
-            }
-            _ => ("kernel", Some("cudaLaunchKernel"), format!("ncclDevKernel_{}", self.collective(id).0)),
-        };
-        let number = match call {
-            Some(call) => self.launch(call, &name)?,
-            None => 0,
-        };
-        if call.is_some() {
             self.arrow(b"{\"ph\":\"f\",\"bp\":\"e\"", number, [DEVICE, stream], time[0])?;
         }
         let info = &self.program.infos[op.info as usize];
@@ -313,7 +496,7 @@ impl<W: Write> KinetoFile<'_, W> {
             ("correlation", Value::Uint(number)),
             ("External id", Value::Uint(number)),
         ];
-        if call.is_none() {
+        if launch.is_none() {
             args.clear();
         }
         args.extend(names::arguments(info));

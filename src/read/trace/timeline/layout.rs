@@ -9,8 +9,8 @@ use super::arrows::{self, ArrowEnd, Arrows};
 use super::beside::SideOps;
 use super::critical::{self, PathPiece, PathSlice};
 use super::keys::{Keys, SliceKinds};
-use super::rows::{Pairs, RankRows, SlicePiece};
-use super::shown::{Detail, StallSlice, Timeline, TimelineSummary, TracedRank};
+use super::rows::{Pairs, RankRows, SlicePiece, SliceRow};
+use super::shown::{ANSWER, Detail, StallSlice, Timeline, TimelineSummary, TracedRank};
 use super::{counters, names, shares, stalls};
 use crate::analysis::memory;
 use crate::trace::writer::{ArgumentName, Counter, CounterUnit, Sink, Slice, SliceKind, Thread, Value};
@@ -18,11 +18,8 @@ use stepsim_core::ids::OpId;
 use stepsim_core::program::{NO_MICRO_BATCH, Op, Program, StreamKind};
 use stepsim_core::units::Time;
 
-/// Places of the processes for stalls and for the critical path after the step's.
-const STALLS: u64 = 2;
-const CRITICAL: u64 = 3;
 /// Place of the process for shared tiers after the step's.
-const POOLS: u64 = 4;
+const POOLS: u64 = 2;
 
 /// A span of this part of the window is seen in a row across the screen.
 const PARTS_SEEN: u64 = 1000;
@@ -35,7 +32,6 @@ pub struct TimelineLayout<'a> {
     pub sink: &'a mut dyn Sink,
     pub(super) keys: Keys,
     pub(super) kinds: SliceKinds,
-    next_tid: u64,
     /// Number of the next arrow.
     pub next_arrow: u64,
     /// The summary so far.
@@ -54,17 +50,11 @@ impl<'a> TimelineLayout<'a> {
     /// Nothing written yet but the names of arguments.
     pub fn new(timeline: &'a Timeline<'a>, sink: &'a mut dyn Sink) -> io::Result<TimelineLayout<'a>> {
         let keys = Keys::new(sink)?;
-        // Threads are numbered in the order on screen, from a round number above all process numbers.
-        let mut next_tid = 1000;
-        while next_tid < timeline.world.ranks.len() as u64 + 6 {
-            next_tid *= 10;
-        }
         Ok(TimelineLayout {
             timeline,
             sink,
             keys,
             kinds: SliceKinds::default(),
-            next_tid,
             next_arrow: 1,
             summary: TimelineSummary::default(),
             on_path: FxHashSet::default(),
@@ -75,31 +65,27 @@ impl<'a> TimelineLayout<'a> {
         })
     }
 
-    fn thread(&mut self, pid: u64, name: &str) -> io::Result<Thread> {
-        self.next_tid += 1;
-        self.sink.thread(pid, self.next_tid, name)
-    }
-
     /// The process with the slice that spans the step.
     pub fn step(&mut self) -> io::Result<()> {
         let pid = self.timeline.world.ranks.len() as u64 + 1;
-        self.sink.process(pid, "step", 0)?;
-        let thread = self.thread(pid, "step and run parameters")?;
-        let kind = self.sink.kind("step", "step", &self.timeline.meta.values())?;
+        self.sink.process(pid, "step")?;
+        let stretches = critical::stretches(self.timeline);
+        let thread = self.sink.thread(pid, "step")?;
+        let kind = self.sink.kind(&self.answer(&stretches), "step", &self.timeline.meta.values())?;
         let (start, stop) = self.timeline.window_ns();
         let end = self.timeline.record.step_end.round_ns().min(stop).max(start + 1);
         self.plain(thread, kind, (start, end))?;
         self.steps(thread)?;
-        self.whole_path(pid)?;
-        if self.sink.counts_all_slices() {
-            if self.timeline.stalls.is_some() {
-                self.sink.process(pid + STALLS, "stalls", pid)?;
-            }
-            if !self.timeline.critical.is_empty() {
-                self.sink.process(pid + CRITICAL, "critical path", pid + 1)?;
-            }
+        self.whole_path(pid, &stretches)
+    }
+
+    /// The one sentence on the step: what it hangs on, or where its critical path runs.
+    fn answer(&self, stretches: &[PathSlice]) -> String {
+        match self.timeline.meta.text_of(ANSWER) {
+            Some(text) => text.to_owned(),
+            None if stretches.is_empty() => "step".to_owned(),
+            None => critical::in_words(self.timeline, stretches),
         }
-        Ok(())
     }
 
     /// For a run of several steps, a slice for each in the run's.
@@ -118,16 +104,18 @@ impl<'a> TimelineLayout<'a> {
         Ok(())
     }
 
-    /// The critical path from its start to its end as one row: the ranks that it stays on, and in them the passes.
-    fn whole_path(&mut self, pid: u64) -> io::Result<()> {
-        let stretches = critical::stretches(self.timeline);
+    /// The critical path from its start to its end as one row: the ranks that it stays on, in them the passes, in those
+    /// the ops.
+    fn whole_path(&mut self, pid: u64, stretches: &[PathSlice]) -> io::Result<()> {
         if stretches.is_empty() {
             return Ok(());
         }
         if let Some(summary) = self.sink.summary(pid) {
-            self.path_at_a_glance(summary, &stretches)?;
+            self.path_at_a_glance(summary, stretches)?;
         }
-        let thread = self.thread(pid, "critical path")?;
+        let thread = self.sink.thread(pid, "critical path")?;
+        let pieces = critical::pieces(self.timeline);
+        let mut pieces = pieces.iter().peekable();
         for stay in stretches.chunk_by(|a, b| a.rank == b.rank) {
             let (start, end) = (stay[0].start, stay[stay.len() - 1].end);
             let kind = self.named(&self.timeline.name_of(stay[0].rank), "path")?;
@@ -136,9 +124,38 @@ impl<'a> TimelineLayout<'a> {
             for pass in stay {
                 let kind = self.named(&names::pass([(pass.phase, pass.micro_batch)]), "path pass")?;
                 self.plain(thread, kind, (pass.start, pass.end))?;
+                while let Some(piece) = pieces.next_if(|piece| piece.link.start.round_ns() < pass.end) {
+                    self.path_piece(thread, piece)?;
+                }
             }
         }
         Ok(())
+    }
+
+    /// An op of the path, several, or a wait on it: of a launch on its way, of an op for room.
+    fn path_piece(&mut self, thread: Thread, piece: &PathPiece) -> io::Result<()> {
+        let (world, link) = (self.timeline.world, &piece.link);
+        let program = world.program_of(link.rank);
+        let op = &program.ops[link.op.index()];
+        let (start, end) = (link.start.round_ns(), link.end.round_ns());
+        let mut args = vec![(self.keys.rank, Value::Uint(u64::from(link.rank.0)))];
+        let kind = match piece.wait {
+            Some(wait) => self.named(wait, "critical")?,
+            None => {
+                let key = (world.ranks[link.rank.index()].program.index(), op.info, piece.ops > 1);
+                args.extend(names::micro_batch(op.micro_batch).map(|m| (self.keys.micro_batch, m)));
+                args.extend(key.2.then_some((self.keys.ops, Value::Uint(piece.ops))));
+                match self.kinds.critical.get(&key) {
+                    Some(kind) => *kind,
+                    None => {
+                        let kind = self.critical(program, op, key.2)?;
+                        self.kinds.critical.insert(key, kind);
+                        kind
+                    }
+                }
+            }
+        };
+        self.put(thread, kind, &Slice { start, end, args: &args, ..Slice::default() })
     }
 
     /// The critical path on the step's own row, which shows while all else is folded away: what it is in one line, and
@@ -159,52 +176,31 @@ impl<'a> TimelineLayout<'a> {
         Ok(())
     }
 
-    /// A row of a rank for spans that are no activity of it: below its kernels, or in its own process, which stands
-    /// `after` the step's where viewers count all slices.
-    fn aside(&mut self, traced: &TracedRank, name: &str, after: u64) -> io::Result<Thread> {
-        if self.sink.counts_all_slices() {
-            return self.thread(self.timeline.world.ranks.len() as u64 + 1 + after, &traced.name);
-        }
-        self.row(traced, name)
-    }
-
-    /// A row of a rank's own process. Its name begins with the rank: a row that is pinned loses its process.
-    fn row(&mut self, traced: &TracedRank, name: &str) -> io::Result<Thread> {
-        self.thread(u64::from(traced.rank.0) + 1, &format!("{} {name}", traced.short_name()))
-    }
-
-    /// The process of a rank; `ends` are its ops' ends of arrows between ranks, `held_up` those at its stalls, `path`
-    /// what of the critical path it has, in steps and op by op.
+    /// The process of a rank; `ends` are its ops' ends of arrows between ranks, `held_up` those at its stalls, `on_path`
+    /// its ops on the critical path.
     pub fn rank(
         &mut self,
         traced: &TracedRank,
         ends: &[ArrowEnd],
         held_up: &[(u32, u64)],
-        (path, on_path): (&[PathPiece], &[OpId]),
+        on_path: FxHashSet<OpId>,
     ) -> io::Result<()> {
         let timeline = self.timeline;
         let rows = RankRows::new(timeline, traced, Pairs::Apart);
         self.summary.too_short += rows.too_short;
         let pid = u64::from(traced.rank.0) + 1;
-        self.sink.process(pid, &traced.name, pid)?;
-
+        self.sink.process(pid, &traced.name)?;
+        self.on_path = on_path;
         let held = timeline.stalls.map_or_else(|| Rc::from([]), |stalls| stalls(traced.rank));
-        let mut threads = Vec::with_capacity(rows.rows.len());
-        let kernels = rows.rows.iter().filter(|row| row.kind == StreamKind::Compute).count();
-        for row in &rows.rows[..kernels] {
-            threads.push(self.row(traced, &row.name())?);
+        if timeline.detail == Detail::Pass {
+            let (first, _) = self.row_names(traced);
+            let thread = match self.sink.summary(pid) {
+                Some(thread) => thread,
+                None => self.sink.thread(pid, first.as_deref().unwrap_or(&traced.name))?,
+            };
+            return self.overview(traced, &rows, &held, thread);
         }
-        let path_thread = match path.is_empty() {
-            true => None,
-            false => Some(self.aside(traced, "critical path", CRITICAL)?),
-        };
-        let stall_thread = match held.is_empty() {
-            true => None,
-            false => Some(self.aside(traced, "stalls", STALLS)?),
-        };
-        for row in &rows.rows[kernels..] {
-            threads.push(self.row(traced, &row.name())?);
-        }
+        let (threads, stall_thread) = self.threads(traced, &rows, &held)?;
 
         let mut arrows = arrows::within_rank(timeline, traced, &rows, self.next_arrow, ends);
         let stall_ends =
@@ -212,25 +208,76 @@ impl<'a> TimelineLayout<'a> {
         self.next_arrow += arrows.count;
         self.summary.arrows += arrows.count;
         self.beside = SideOps::new(timeline, traced);
-        self.on_path = on_path.iter().copied().collect();
         self.pieces(traced, &rows, &threads, &arrows)?;
         if let Some(thread) = self.sink.summary(pid) {
             self.overview(traced, &rows, &held, thread)?;
         }
-        if let Some(thread) = path_thread {
-            self.path(traced, thread, path)?;
-        }
         if let Some(thread) = stall_thread {
             self.stalls(traced, thread, &held, &stall_ends)?;
         }
-        self.summary.counter_values += counters::memory(timeline, traced, pid, &self.shared, self.sink)?;
-        self.summary.counter_values += shares::write(timeline, traced, pid, &self.shared, self.sink)?;
+        let (_, number) = self.row_names(traced);
+        self.summary.counter_values +=
+            counters::memory(timeline, traced, (pid, &number), &self.shared, self.sink)?;
+        self.summary.counter_values +=
+            shares::write(timeline, traced, (pid, &number), &self.shared, self.sink)?;
         for count in timeline.counts.iter().filter(|count| count.rank == traced.rank) {
-            let name = format!("{} {}", traced.short_name(), count.name);
+            let name = format!("{number} {}", count.name);
             let track = self.sink.counter_track(pid, &name, "number", CounterUnit::Number)?;
             self.levels(track, &count.points)?;
         }
         Ok(())
+    }
+
+    /// The name of a rank's first row, where it has one of its own, and what its other rows begin with: a row that is
+    /// pinned loses its process.
+    fn row_names(&self, traced: &TracedRank) -> (Option<String>, String) {
+        match self.sink.is_one_process() {
+            true => traced.row_names(),
+            false => (None, traced.short_name().to_owned()),
+        }
+    }
+
+    /// The rows of a rank, by their place in `rows`, and that of its stalls, if it has any. Kernels come first, then the
+    /// stalls, then what somebody waits for.
+    fn threads(
+        &mut self,
+        traced: &TracedRank,
+        rows: &RankRows,
+        held: &[StallSlice],
+    ) -> io::Result<(Vec<Thread>, Option<Thread>)> {
+        let pid = u64::from(traced.rank.0) + 1;
+        let (mut first, number) = self.row_names(traced);
+        let waited_for = self.waited_for(traced, held);
+        let is_last = |row: &SliceRow| row.kind != StreamKind::Compute && !waited_for.contains(&row.kind);
+        let mut threads = vec![None; rows.rows.len()];
+        let mut stall_thread = None;
+        let kernels = rows.rows.iter().filter(|row| row.kind == StreamKind::Compute).count();
+        for (i, row) in rows.rows.iter().enumerate().filter(|(_, row)| !is_last(row)) {
+            if i >= kernels && stall_thread.is_none() && !held.is_empty() {
+                stall_thread = Some(self.sink.thread(pid, &format!("{number} stalls"))?);
+            }
+            let name = first.take().unwrap_or_else(|| format!("{number} {}", row.name()));
+            threads[i] = Some(self.sink.thread(pid, &name)?);
+        }
+        if !held.is_empty() && stall_thread.is_none() {
+            stall_thread = Some(self.sink.thread(pid, &format!("{number} stalls"))?);
+        }
+        for (thread, row) in threads.iter_mut().zip(&rows.rows).filter(|(thread, _)| thread.is_none()) {
+            *thread = Some(self.sink.last_thread(pid, &format!("{number} {}", row.name()))?);
+        }
+        Ok((threads.into_iter().flatten().collect(), stall_thread))
+    }
+
+    /// The kinds of streams of a rank that it waits for, or that lie on the critical path.
+    fn waited_for(&self, traced: &TracedRank, held: &[StallSlice]) -> Vec<StreamKind> {
+        let program = self.timeline.world.program_of(traced.rank);
+        let mine = held.iter().flat_map(|stall| [stall.op, stall.blocker]).flatten();
+        let mine = mine.filter(|(rank, _)| *rank == traced.rank).map(|(_, op)| op);
+        let kind = |op: OpId| program.streams[usize::from(program.ops[op.index()].stream)].kind;
+        let mut kinds: Vec<StreamKind> = mine.chain(self.on_path.iter().copied()).map(kind).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        kinds
     }
 
     fn pieces(
@@ -324,53 +371,7 @@ impl<'a> TimelineLayout<'a> {
         if together >= shown / WORTH_A_ROW { seen } else { u64::MAX }
     }
 
-    /// The part of the critical path on a rank.
-    fn path(&mut self, traced: &TracedRank, thread: Thread, path: &[PathPiece]) -> io::Result<()> {
-        let program = self.timeline.world.program_of(traced.rank);
-        let number = self.timeline.world.ranks[traced.rank.index()].program.index();
-        for step in path {
-            if let Some(wait) = step.wait {
-                self.path_wait(traced, thread, step, wait)?;
-                continue;
-            }
-            let op = &program.ops[step.link.op.index()];
-            let key = (number, op.info, step.ops > 1);
-            let kind = match self.kinds.critical.get(&key) {
-                Some(kind) => *kind,
-                None => {
-                    let kind = self.critical(program, op, key.2)?;
-                    self.kinds.critical.insert(key, kind);
-                    kind
-                }
-            };
-            let (start, end) = (step.link.start.round_ns(), step.link.end.round_ns());
-            self.args.clear();
-            let micro_batch = names::micro_batch(op.micro_batch);
-            self.args.extend(micro_batch.map(|m| (self.keys.micro_batch, m)));
-            self.args.push((self.keys.rank, Value::Uint(u64::from(traced.rank.0))));
-            self.args.extend((step.ops > 1).then_some((self.keys.ops, Value::Uint(step.ops))));
-            let (out, into) = (step.out.as_slice(), step.into.as_slice());
-            self.sink.slice(thread, kind, &Slice { start, end, args: &self.args, out, into, alike: None })?;
-            self.summary.slices += 1;
-        }
-        Ok(())
-    }
-
-    /// A wait on the path: of a launch on its way, of an op for room.
-    fn path_wait(
-        &mut self,
-        traced: &TracedRank,
-        thread: Thread,
-        step: &PathPiece,
-        wait: &str,
-    ) -> io::Result<()> {
-        let kind = self.named(wait, "critical")?;
-        let (start, end) = (step.link.start.round_ns(), step.link.end.round_ns());
-        let args = [(self.keys.rank, Value::Uint(u64::from(traced.rank.0)))];
-        self.put(thread, kind, &Slice { start, end, args: &args, ..Slice::default() })
-    }
-
-    /// The kind of a step of the critical path that is one op, or `several`.
+    /// The kind of a piece of the critical path that is one op, or `several`.
     fn critical(&mut self, program: &Program, op: &Op, several: bool) -> io::Result<SliceKind> {
         let row = program.streams[usize::from(op.stream)].kind;
         let info = &program.infos[op.info as usize];
@@ -383,9 +384,9 @@ impl<'a> TimelineLayout<'a> {
         self.sink.kind(&names::stretch(row, layer, info.phase), "critical", &args)
     }
 
-    /// The kind of a stall by its cause, or of a stretch of them by its name.
-    fn stall(&mut self, name: &str, category: &'static str) -> io::Result<SliceKind> {
-        self.kind_of(name, category, &[("cause", Value::Text(name))])
+    /// The kind of a stall by its cause, or of a stretch of them by its causes.
+    fn stall(&mut self, cause: &str, category: &'static str) -> io::Result<SliceKind> {
+        self.kind_of(&names::waiting(cause), category, &[("cause", Value::Text(cause))])
     }
 
     /// A kind that its name says all of.
@@ -435,6 +436,8 @@ impl<'a> TimelineLayout<'a> {
             let keys = [self.keys.waited_rank, self.keys.waited_layer, self.keys.waited_micro_batch];
             let waited = keys.into_iter().zip(stalls::waited(self.timeline, stall));
             args.extend(waited.filter_map(|(key, value)| Some((key, Value::Uint(value?)))));
+            let exposes = stalls::exposes(self.timeline, traced, stall);
+            args.extend(exposes.map(|kind| (self.keys.exposes, Value::Text(kind.name()))));
             if let Some((link, sharers)) = &stall.shared {
                 args.push((self.keys.link, Value::Text(link)));
                 args.push((self.keys.sharers, Value::Uint(u64::from(*sharers))));
@@ -455,7 +458,7 @@ impl<'a> TimelineLayout<'a> {
             return Ok(());
         }
         let pid = timeline.world.ranks.len() as u64 + 2;
-        self.sink.process(pid, "links", pid)?;
+        self.sink.process(pid, "links")?;
         let (from, until) = timeline.window_ns();
         for link in timeline.links {
             let name = format!("{} ({} GB/s)", link.name, link.capacity.gbps());
@@ -481,7 +484,7 @@ impl TimelineLayout<'_> {
             return Ok(());
         }
         let pid = timeline.world.ranks.len() as u64 + 1 + POOLS;
-        self.sink.process(pid, "pools", pid)?;
+        self.sink.process(pid, "pools")?;
         for pool in timeline.pools {
             let capacity = ("capacity".to_owned(), vec![(Time::ZERO, pool.capacity)]);
             let (total, others) = pool.levels.split_at(pool.levels.len().min(1));

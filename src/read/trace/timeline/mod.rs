@@ -1,13 +1,14 @@
 //! The timeline of a run: which process, row, slice, arrow and counter stands for what in the record.
 //!
 //! * A **process** per rank (`pid` = rank + 1), named by the caller, in the order of the ranks. Before them a process
-//!   `step` whose one slice spans the step and carries the run's parameters as arguments, because viewers drop what
-//!   else a file says about itself. After them, if link use was recorded, a process `links`, and
-//!   for tiers that ranks share a process `pools`.
+//!   `step` whose one slice spans the step, is named by what the step hangs on, and carries the run's parameters as
+//!   arguments, because viewers drop what else a file says about itself. After them, if link use was recorded, a
+//!   process `links`, and for tiers that ranks share a process `pools`. A format may put all rows into one process
+//!   ([`Sink::is_one_process`]): a rank's first row then has its name, and the others its number.
 //! * A **row** per kind of stream, in the order of [`StreamKind`](stepsim_core::program::StreamKind), with the stalls
-//!   below the kernels. Streams of one kind share rows: an op goes to the first row that is free. Two passes that are
-//!   taken in turn have a row each. Names of rows begin with the rank, because a row that is pinned loses its process.
-//!   Where viewers count every slice as activity, the stalls stand in a process of their own with a row a rank.
+//!   below the kernels; rows that nobody waits for stand last. Streams of one kind share rows: an op goes to the first
+//!   row that is free. Two passes that are taken in turn have a row each. Names of rows begin with the rank, because a
+//!   row that is pinned loses its process.
 //! * **Slices** in three levels on the rows of kernels, each with a category: `pass` (`m17 fwd`), `layer` (`layer 3`),
 //!   `compute` (`qkv`, or what of a layer or pass nothing interrupts: [`Detail`]). Elsewhere a slice per op, or per
 //!   run of ops; its category is the row's kind. Where a format has slices on a process itself, passes stand there
@@ -19,9 +20,9 @@
 //!   the rank up, here or on another rank, to the kernel that then could start, one from the stall to it. Stalls that
 //!   follow each other with no kernel between lie in a slice (`stalls`) named after the causes of most of it, which is
 //!   wide enough to be read.
-//! * The **critical path** as one row below the step: the ranks that it stays on and in them the passes, without
-//!   gaps. Its part on a rank stands there op by op, with an arrow where it goes to another; a launch on its
-//!   way and a wait for room are slices too, so that all of them together are the step.
+//! * The **critical path** as one row below the step: the ranks that it stays on, in them the passes, and in those
+//!   its ops, without gaps; a launch on its way and a wait for room are slices too, so that all of them together are
+//!   the step.
 //! * **Counters** for the bytes that a rank holds on each tier, by class and in total; only those that move. In
 //!   percent of what there is, on one axis: FLOP/s, memory bandwidth, the busiest link, device memory.
 //! * **Transfers beside kernels** (gradients, what is fetched ahead) say when they were issued and needed, how late
@@ -84,16 +85,11 @@ impl Timeline<'_> {
         layout.step()?;
         let mut arrows = arrows::between_ranks(self);
         let held_up = stalls::between_ranks(self, &mut arrows);
-        let path = critical::PathByRank::new(self, &mut arrows.count);
+        let on_path = critical::ops_by_rank(self);
         layout.next_arrow += arrows.count;
         layout.summary.arrows += arrows.count;
-        for (place, traced) in self.ranks.iter().enumerate() {
-            layout.rank(
-                traced,
-                &arrows.ends[place],
-                &held_up[place],
-                (&path.steps[place], &path.ops[place]),
-            )?;
+        for (place, (traced, on_path)) in self.ranks.iter().zip(on_path).enumerate() {
+            layout.rank(traced, &arrows.ends[place], &held_up[place], on_path)?;
         }
         layout.links()?;
         layout.pools()?;

@@ -5,8 +5,9 @@
 //! pass (`m17 fwd`) and the layer (`layer 3`). A pass has its number first: a narrow slice shows the beginning of its
 //! name.
 //!
-//! Perfetto colours by the name without its digits. The words of [`pass_word`] and `PAIRED` are chosen so that its
-//! colours lie far apart; single letters do not (`m F` and `m B` are four degrees apart).
+//! Perfetto colours by the name without its digits ([`perfetto_hue`]). The words of [`pass_word`] and `PAIRED` are chosen
+//! so that its colours lie far apart; single letters do not (`m F` and `m B` are four degrees apart). A cause of waiting
+//! is followed by the first of the words of [`WAITS`] that makes it brown or orange ([`WAITING`]): no pass is.
 
 use std::fmt::Write;
 
@@ -36,6 +37,50 @@ pub fn pass_word(phase: Phase) -> &'static str {
 
 /// The text between the names of two passes that are taken in turn.
 const PAIRED: &str = " + ";
+
+/// Hues of waiting, in degrees.
+pub const WAITING: std::ops::Range<u32> = 20..76;
+
+/// What may stand behind a cause of waiting.
+const WAITS: [&str; 14] = [
+    "",
+    " …",
+    ": wait",
+    ": waits",
+    ": stall",
+    ": idle",
+    " (idle)",
+    " (wait)",
+    " (stall)",
+    " wait",
+    " idle",
+    " stall",
+    ", waiting",
+    ", idle",
+];
+
+/// The name of a stall by its cause, or of a stretch of them by its causes: `pipeline bubble`, `tensor parallel …`.
+pub fn waiting(cause: &str) -> String {
+    let all = || WAITS.iter().map(|wait| format!("{cause}{wait}"));
+    all().find(|name| WAITING.contains(&perfetto_hue(name))).unwrap_or_else(|| cause.to_owned())
+}
+
+/// The hue, in degrees, that Perfetto gives to a name: FNV-1a over its characters without numbers and the blanks before
+/// them, in the doubles of JavaScript (`ui/src/base/hash.ts`, `ui/src/components/colorizer.ts`).
+pub fn perfetto_hue(name: &str) -> u32 {
+    let mut hash = 0x811c_9dc5_u32 & 0x0fff_ffff;
+    let units: Vec<u16> = name.encode_utf16().collect();
+    let digit = |unit: Option<&u16>| unit.is_some_and(|unit| (48..58).contains(unit));
+    let kept = |(i, unit): (usize, &u16)| {
+        let dropped = digit(Some(unit)) || *unit == 32 && digit(units.get(i + 1));
+        (!dropped).then_some(*unit)
+    };
+    for character in units.iter().enumerate().filter_map(kept) {
+        let product = 16_777_619.0 * f64::from((hash ^ u32::from(character)) as i32);
+        hash = (product as i64) as u32;
+    }
+    (hash as i32).unsigned_abs() % 360
+}
 
 /// The word that a kernel's name ends with: nothing in the forward pass, and where its name says it already.
 fn kernel_word(name: &str, phase: Phase) -> &'static str {

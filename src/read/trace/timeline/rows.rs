@@ -244,7 +244,7 @@ impl RankRows {
         if detail != Detail::Op {
             let stretch = |a: &OpId, b: &OpId| {
                 passes::same(program, *a, *b)
-                    && (detail == Detail::Phase || by_layer(a, b))
+                    && (detail >= Detail::Phase || by_layer(a, b))
                     && cutter.touch(*a, *b)
             };
             for group in pass.chunk_by(stretch) {
@@ -299,7 +299,7 @@ fn together(detail: Detail, program: &Program, kind: StreamKind, a: OpId, b: OpI
     let [x, y] = [a, b].map(|id| &program.infos[program.ops[id.index()].info as usize]);
     detail != Detail::Op
         && passes::same(program, a, b)
-        && (detail == Detail::Phase || x.layer == y.layer)
+        && (detail >= Detail::Phase || x.layer == y.layer)
         && direction(kind, &x.name).is_none()
         && direction(kind, &y.name).is_none()
 }

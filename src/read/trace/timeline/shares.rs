@@ -23,11 +23,12 @@ fn percent(came: &Stretches, full: f64) -> Vec<(u64, u64)> {
     came.shares(full).map(|(from, share)| (from.round_ns(), value(share))).collect()
 }
 
-/// Writes the counters of a rank; returns how many values that took. `shared` says which tiers have several users.
+/// Writes the counters of a rank, whose names begin with `rank`; returns how many values that took. `shared` says which
+/// tiers have several users.
 pub fn write(
     timeline: &Timeline,
     traced: &TracedRank,
-    pid: u64,
+    (pid, rank): (u64, &str),
     shared: &[bool],
     sink: &mut dyn Sink,
 ) -> io::Result<u64> {
@@ -52,7 +53,7 @@ pub fn write(
         rows.push((name, percent(&link.bytes, link.capacity.0 / 1e12)));
     }
     rows.extend(filled(timeline, traced, shared));
-    let name = format!("{} %", traced.short_name());
+    let name = format!("{rank} %");
     let mut values = 0;
     for (series, points) in rows.into_iter().filter(|(_, points)| points.iter().any(|p| p.1 != points[0].1)) {
         let track = sink.counter_track(pid, &name, &series, CounterUnit::Percent)?;

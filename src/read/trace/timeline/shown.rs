@@ -12,6 +12,9 @@ use stepsim_core::ids::{OpId, RankId, ResourceId};
 use stepsim_core::program::World;
 use stepsim_core::units::{Bandwidth, FlopRate, Time};
 
+/// Letters of a row's name that the viewer shows.
+const ROW: usize = 24;
+
 /// A rank to be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TracedRank {
@@ -28,11 +31,27 @@ impl TracedRank {
     pub fn short_name(&self) -> &str {
         self.name.split(" · ").next().unwrap_or_default()
     }
+
+    /// What its rows are called where those of all ranks stand together: the first, `17 ×2.85 stage 3 · 4 alike`, and
+    /// what others begin with, `17`. The viewer shows [`ROW`] letters, so a longer one says `s3`.
+    pub(super) fn row_names(&self) -> (Option<String>, String) {
+        let Some(numbered) = self.name.strip_prefix("rank ") else {
+            return (None, self.short_name().to_owned());
+        };
+        let number = self.rank.0.to_string();
+        let mut parts = numbered.split(" · ");
+        let slow = parts.next().and_then(|first| first.split_once(' ')).map_or("", |(_, slow)| slow);
+        let kept: Vec<&str> = parts.filter(|p| p.starts_with("stage ") || p.ends_with(" alike")).collect();
+        let words = [number.as_str(), slow, &kept.join(" · ")];
+        let first = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+        let fits = first.chars().count() <= ROW;
+        (Some(if fits { first } else { first.replace("stage ", "s") }), number)
+    }
 }
 
 named! {
     /// How much an innermost slice stands for.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Detail {
         /// One op.
         #[default]
@@ -41,6 +60,8 @@ named! {
         Layer = "layer",
         /// All ops in a row of one pass of one micro-batch; of kernels, those between two stalls.
         Phase = "phase",
+        /// Passes and what stands between them, on one row a rank: for many ranks.
+        Pass = "pass",
     }
 }
 
@@ -48,7 +69,7 @@ impl std::str::FromStr for Detail {
     type Err = String;
     fn from_str(text: &str) -> Result<Detail, String> {
         let known = Detail::ALL.into_iter().find(|detail| detail.name() == text);
-        known.ok_or_else(|| format!("`{text}` is no level of detail; allowed: op, layer, phase"))
+        known.ok_or_else(|| format!("`{text}` is no level of detail; allowed: op, layer, phase, pass"))
     }
 }
 
@@ -147,6 +168,9 @@ pub struct BusiestLink {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunMeta(pub Vec<(String, MetaValue)>);
 
+/// The name in it of the one sentence on the step.
+pub const ANSWER: &str = "hangs on";
+
 /// One of them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MetaValue {
@@ -170,6 +194,12 @@ impl RunMeta {
     /// Adds a number.
     pub fn number(&mut self, key: &str, value: f64) {
         self.0.push((key.to_owned(), MetaValue::Number(value)));
+    }
+    /// The text under a name.
+    pub(super) fn text_of(&self, key: &str) -> Option<&str> {
+        let found = self.0.iter().find(|(name, _)| name == key);
+        found
+            .and_then(|(_, value)| if let MetaValue::Text(text) = value { Some(text.as_str()) } else { None })
     }
     pub(super) fn values(&self) -> Vec<(&str, Value<'_>)> {
         let value = |v| match v {
@@ -346,6 +376,13 @@ impl Timeline<'_> {
     /// The window in nanoseconds; without one, the whole run.
     pub(super) fn window_ns(&self) -> (u64, u64) {
         self.window.map_or((0, u64::MAX), |(start, end)| (start.round_ns(), end.round_ns()))
+    }
+
+    /// Start and end of what is seen of a stretch of time: the rounded nanoseconds of it inside the window.
+    pub(super) fn within(&self, (start, end): (Time, Time)) -> Option<(Time, Time)> {
+        let (from, until) = self.window_ns();
+        let [start, end] = [start, end].map(|at| Time::from_ns(at.round_ns().clamp(from, until)));
+        (start < end).then_some((start, end))
     }
 
     /// Start and end in nanoseconds of what is seen: it lasts, and touches the window.

@@ -2,9 +2,9 @@
 
 use rustc_hash::FxHashMap;
 
-use super::critical::{PathByRank, stretches};
+use super::critical::{pieces, stretches};
 use super::rows::{Pairs, RankRows};
-use super::shown::{Timeline, TracedRank};
+use super::shown::{Detail, Timeline, TracedRank};
 
 /// Slices of a timeline that a browser opens with ease. Of the shipped workloads `gpt3-175b` comes closest (0.44
 /// million slices, 63 MB of `.pftrace`): Perfetto's trace processor reads it in 5 s. `megatron-1t` (1.3 million at the
@@ -37,7 +37,7 @@ fn of_ranks(timeline: &Timeline, of_rank: &dyn Fn(&TracedRank) -> u64) -> u64 {
         let program = timeline.world.ranks[traced.rank.index()].program;
         alike.entry(program.0).or_insert((traced, 0)).1 += 1;
     }
-    let path: usize = PathByRank::new(timeline, &mut 0).steps.iter().map(Vec::len).sum();
+    let path = pieces(timeline).len();
     let whole = stretches(timeline);
     let stays = whole.chunk_by(|a, b| a.rank == b.rank).count();
     (path + stays + whole.len()) as u64
@@ -45,6 +45,11 @@ fn of_ranks(timeline: &Timeline, of_rank: &dyn Fn(&TracedRank) -> u64) -> u64 {
 }
 
 fn of_rank(timeline: &Timeline, traced: &TracedRank) -> u64 {
+    if timeline.detail == Detail::Pass {
+        let stalls =
+            timeline.stalls.map_or(0, |stalls| stalls(traced.rank).chunk_by(|a, b| a.end == b.start).count());
+        return (RankRows::new(timeline, traced, Pairs::Apart).turns.len() + stalls) as u64;
+    }
     let rows = RankRows::count(timeline, traced, Pairs::Apart);
     let stalls = timeline.stalls.map_or(0, |stalls| {
         let stalls = stalls(traced.rank);

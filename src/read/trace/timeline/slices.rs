@@ -80,7 +80,7 @@ impl TimelineLayout<'_> {
         }
         let phase =
             names::merged(ops.iter().map(|op| program.infos[program.ops[op.index()].info as usize].phase));
-        let layer = info.layer.filter(|_| self.timeline.detail != Detail::Phase);
+        let layer = info.layer.filter(|_| self.timeline.detail < Detail::Phase);
         let key = (row, piece.level, phase, layer, op.micro_batch);
         if let Some(kind) = self.kinds.merged.get(&key) {
             return Ok(*kind);

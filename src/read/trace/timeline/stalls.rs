@@ -10,9 +10,10 @@ use super::arrows::{ArrowEnd, Arrows, Between};
 use super::places::{TransferEnd, places, span};
 use super::rows::RankRows;
 use super::shown::{Detail, StallSlice, Timeline, TracedRank};
+use crate::analysis::kind::OpKind;
 use crate::trace::writer::arrow_head;
 use stepsim_core::ids::{OpId, RankId};
-use stepsim_core::program::NO_MICRO_BATCH;
+use stepsim_core::program::{NO_MICRO_BATCH, Work};
 
 /// Start and end in nanoseconds of a stall that is seen.
 pub fn shown(timeline: &Timeline, stall: &StallSlice) -> Option<(u64, u64)> {
@@ -66,6 +67,15 @@ pub fn stretches(timeline: &Timeline, stalls: &[StallSlice]) -> Vec<StallRun> {
     stretches
 }
 
+/// The kind of communication that a stall exposes, as the report counts it: it ran on the rank, which stood still for
+/// it.
+pub fn exposes(timeline: &Timeline, traced: &TracedRank, stall: &StallSlice) -> Option<OpKind> {
+    let (_, op) = stall.op.filter(|(rank, _)| *rank == traced.rank)?;
+    let program = timeline.world.program_of(traced.rank);
+    let is_comm = matches!(program.ops[op.index()].work, Work::Comm { .. });
+    (is_comm && stall.start >= span(timeline, traced, op).0).then(|| OpKind::of(program, op))
+}
+
 /// The source of the delay: the awaited op, or the op that it waited for itself.
 fn source(stall: &StallSlice) -> Option<(RankId, OpId)> {
     stall.blocker.or(stall.op)
@@ -83,7 +93,10 @@ fn goes_on(stalls: &[StallSlice], i: usize) -> bool {
 /// arrows that arrive.
 pub fn between_ranks(timeline: &Timeline, between: &mut Between) -> Vec<Vec<(u32, u64)>> {
     let mut into = vec![Vec::new(); timeline.ranks.len()];
-    let Some(stalls) = timeline.stalls.filter(|_| timeline.ranks.len() > 1) else { return into };
+    let Some(stalls) = timeline.stalls.filter(|_| timeline.ranks.len() > 1 && timeline.detail < Detail::Pass)
+    else {
+        return into;
+    };
     let places = places(timeline);
     let seen = |place: usize, op: OpId| {
         timeline.seen(span(timeline, &timeline.ranks[place], op)).map(|(start, _)| start)

@@ -4,7 +4,9 @@
 //! An arrow is an `s` event at the start of its source slice and an `f` event with `bp:"e"` in the last nanosecond of
 //! its destination. Both follow their slice in the file, so they bind to it and not to what it lies in.
 //!
-//! A collapsed process shows how many of its rows are occupied, so waiting must not stand in the process of a rank.
+//! All rows are threads of one process: Perfetto opens a trace of one process expanded, and one of several closed. It
+//! orders threads by their numbers, other viewers and later ones by their sort index; the process's number would make
+//! a thread its main one. Counters follow behind all threads, by name.
 
 use std::io::{self, Write};
 
@@ -18,6 +20,12 @@ use super::{
 
 /// Room that an event without texts of its own surely fits in; longer ones make the buffer grow.
 const EVENT: usize = 1024;
+
+/// The process of all rows.
+const PROCESS: u64 = 1;
+/// The first number of threads, and of those that stand last.
+const FIRST_THREAD: u64 = 2;
+const LAST_THREADS: u64 = 1_000_000;
 
 /// Between the start and the length of a slice.
 const DURATION: &[u8; 7] = b",\"dur\":";
@@ -37,7 +45,6 @@ pub struct Chrome<W: Write> {
     kinds: Vec<KindText>,
     /// Where the texts of kinds are put together.
     text: Vec<u8>,
-    empty: bool,
 }
 
 /// The beginning of each event of a thread: slices up to `"ts":`, arrows from `"pid"` to `"ts":`.
@@ -66,7 +73,6 @@ impl<W: Write> Chrome<W> {
             keys: Vec::new(),
             kinds: Vec::new(),
             text: Vec::new(),
-            empty: true,
         }
     }
 
@@ -83,19 +89,35 @@ impl<W: Write> Chrome<W> {
         Ok(())
     }
 
-    /// A metadata event: the name or place of a process or thread. Names come before the events that need a comma.
-    fn describe(&mut self, what: &str, pid: u64, tid: Option<u64>, arg: (&str, Value)) -> io::Result<()> {
+    /// A metadata event: the name of the process or the name or place of a thread. The process's comes before the events
+    /// that need a comma.
+    fn describe(&mut self, what: &str, tid: Option<u64>, arg: (&str, Value)) -> io::Result<()> {
         self.room()?;
         let b = &mut self.buffer;
-        b.extend_from_slice(if self.empty { b"\n" } else { b",\n" });
-        self.empty = false;
-        push_head(b, b"{\"ph\":\"M\"", pid, tid);
+        b.extend_from_slice(if tid.is_none() { b"\n" } else { b",\n" });
+        push_head(b, b"{\"ph\":\"M\"", PROCESS, tid);
         b.extend_from_slice(b",\"name\":");
         push_string(b, what);
         b.extend_from_slice(b",\"args\":{");
         push_members(b, &[arg]);
         b.extend_from_slice(b"}}");
         Ok(())
+    }
+
+    /// A thread of this number.
+    fn numbered(&mut self, tid: u64, name: &str) -> io::Result<Thread> {
+        self.describe("thread_name", Some(tid), ("name", Value::Text(name)))?;
+        self.describe("thread_sort_index", Some(tid), ("sort_index", Value::Uint(tid)))?;
+        let mut text = Vec::new();
+        push_head(&mut text, b",\n{\"ph\":\"X\"", PROCESS, Some(tid));
+        text.extend_from_slice(b",\"ts\":");
+        let slice = self.arena.keep(&text);
+        text.clear();
+        push_head(&mut text, b"", PROCESS, Some(tid));
+        text.extend_from_slice(b",\"ts\":");
+        let arrow = self.arena.keep(&text);
+        self.threads.push(ThreadText { slice, arrow });
+        Ok(Thread(self.threads.len() as u32 - 1))
     }
 }
 
@@ -113,40 +135,32 @@ impl<W: Write> Sink for Chrome<W> {
         self.buffer.extend_from_slice(b"{\"displayTimeUnit\":\"ns\",\"metadata\":{");
         push_members(&mut self.buffer, metadata);
         self.buffer.extend_from_slice(b"},\"traceEvents\":[");
+        self.describe("process_name", None, ("name", Value::Text("training step")))
+    }
+
+    fn process(&mut self, _: u64, _: &str) -> io::Result<()> {
         Ok(())
     }
 
-    fn process(&mut self, pid: u64, name: &str, order: u64) -> io::Result<()> {
-        self.describe("process_name", pid, None, ("name", Value::Text(name)))?;
-        self.describe("process_sort_index", pid, None, ("sort_index", Value::Uint(order)))
+    fn thread(&mut self, _: u64, name: &str) -> io::Result<Thread> {
+        self.numbered(FIRST_THREAD + self.threads.len() as u64, name)
     }
 
-    fn thread(&mut self, pid: u64, tid: u64, name: &str) -> io::Result<Thread> {
-        self.describe("thread_name", pid, Some(tid), ("name", Value::Text(name)))?;
-        self.describe("thread_sort_index", pid, Some(tid), ("sort_index", Value::Uint(tid)))?;
-        let mut text = Vec::new();
-        push_head(&mut text, b",\n{\"ph\":\"X\"", pid, Some(tid));
-        text.extend_from_slice(b",\"ts\":");
-        let slice = self.arena.keep(&text);
-        text.clear();
-        push_head(&mut text, b"", pid, Some(tid));
-        text.extend_from_slice(b",\"ts\":");
-        let arrow = self.arena.keep(&text);
-        self.threads.push(ThreadText { slice, arrow });
-        Ok(Thread(self.threads.len() as u32 - 1))
+    fn last_thread(&mut self, _: u64, name: &str) -> io::Result<Thread> {
+        self.numbered(LAST_THREADS + self.threads.len() as u64, name)
     }
 
     fn summary(&mut self, _: u64) -> Option<Thread> {
         None
     }
 
-    fn counts_all_slices(&self) -> bool {
+    fn is_one_process(&self) -> bool {
         true
     }
 
-    fn counter_track(&mut self, pid: u64, name: &str, series: &str, _: CounterUnit) -> io::Result<Counter> {
+    fn counter_track(&mut self, _: u64, name: &str, series: &str, _: CounterUnit) -> io::Result<Counter> {
         let mut text = Vec::new();
-        push_head(&mut text, b",\n{\"ph\":\"C\"", pid, None);
+        push_head(&mut text, b",\n{\"ph\":\"C\"", PROCESS, None);
         text.extend_from_slice(b",\"name\":");
         push_string(&mut text, name);
         text.extend_from_slice(b",\"ts\":");

@@ -91,16 +91,20 @@ pub enum CounterUnit {
 pub trait Sink {
     /// Opens the file; `metadata` goes where the format has a place for it.
     fn begin(&mut self, metadata: &[(&str, Value)]) -> io::Result<()>;
-    /// Declares a process. `order` is its place among the processes on screen.
-    fn process(&mut self, pid: u64, name: &str, order: u64) -> io::Result<()>;
-    /// Declares a thread of a declared process. Threads are shown in the order of their `tid`s.
-    fn thread(&mut self, pid: u64, tid: u64, name: &str) -> io::Result<Thread>;
+    /// Declares a process; processes are shown in the order in which they are declared.
+    fn process(&mut self, pid: u64, name: &str) -> io::Result<()>;
+    /// Declares a thread of a declared process; threads are shown in the order in which they are declared.
+    fn thread(&mut self, pid: u64, name: &str) -> io::Result<Thread>;
+    /// Declares a thread that stands last: of its process, or of all where they stand together.
+    fn last_thread(&mut self, pid: u64, name: &str) -> io::Result<Thread> {
+        self.thread(pid, name)
+    }
     /// The row of a declared process itself, which shows while its threads are folded away; `None` where the format has
     /// no such row.
     fn summary(&mut self, pid: u64) -> Option<Thread>;
-    /// True if viewers of the format take every slice of a process as activity. Times of waiting then belong to a
-    /// process of their own, or a rank that waits looks busy.
-    fn counts_all_slices(&self) -> bool;
+    /// True if the threads of all processes stand together, as those of one: their names must then say whose they are
+    /// in the little room that there is.
+    fn is_one_process(&self) -> bool;
     /// Declares a counter track of a declared process; shown as `name series`.
     fn counter_track(&mut self, pid: u64, name: &str, series: &str, unit: CounterUnit)
     -> io::Result<Counter>;

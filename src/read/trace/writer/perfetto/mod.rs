@@ -40,6 +40,8 @@ const CORRELATION: u32 = 53;
 pub const PROCESS: u32 = 3;
 /// A thread.
 pub const THREAD: u32 = 4;
+/// Numbers of threads begin above those of all processes.
+pub const FIRST_THREAD: u64 = 1_000_000_000;
 /// `TrackDescriptor::child_ordering`: by `sibling_order_rank`.
 const EXPLICIT: u64 = 3;
 
@@ -308,8 +310,9 @@ impl<W: Write> Sink for Perfetto<W> {
         self.track(ROOT, None, "training step", None)
     }
 
-    fn process(&mut self, pid: u64, name: &str, order: u64) -> io::Result<()> {
+    fn process(&mut self, pid: u64, name: &str) -> io::Result<()> {
         self.tracks += 1;
+        let order = self.processes.len() as u64;
         self.processes.insert(pid, self.tracks);
         self.track(self.tracks, Some((ROOT, order)), name, None)?;
         let mut process = Vec::new();
@@ -318,7 +321,8 @@ impl<W: Write> Sink for Perfetto<W> {
         self.table_row(PROCESS, &process)
     }
 
-    fn thread(&mut self, pid: u64, tid: u64, name: &str) -> io::Result<Thread> {
+    fn thread(&mut self, pid: u64, name: &str) -> io::Result<Thread> {
+        let tid = FIRST_THREAD + self.tracks;
         let mut thread = Vec::new();
         push_uint(&mut thread, 1, pid);
         push_uint(&mut thread, 2, tid);
@@ -331,7 +335,7 @@ impl<W: Write> Sink for Perfetto<W> {
         self.processes.get(&pid).map(|track| Thread(*track as u32))
     }
 
-    fn counts_all_slices(&self) -> bool {
+    fn is_one_process(&self) -> bool {
         false
     }
 

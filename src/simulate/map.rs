@@ -1,0 +1,78 @@
+//! All ranks of a run over time in one picture: by pass what they do, by cause what they wait for.
+//!
+//! Ranks that do the same at the same times have one row, which says how many they are. Of very many rows only waits that
+//! can be seen have a cause.
+
+use crate::Simulation;
+use crate::behaviour::alike;
+use crate::page::{pass_number, step_looks};
+use stepsim_core::program::StreamKind;
+use stepsim_core::units::{Time, grouped};
+use stepsim_read::analysis::cause::Causes;
+use stepsim_read::analysis::idle::IdleTimes;
+use stepsim_read::analysis::stalls::long_stalls;
+use stepsim_read::page::lane::ItemStyle;
+use stepsim_read::page::map::{COLUMNS, MapRow, RankMap};
+
+/// Rows of which every wait has its cause.
+const ALL_CAUSES: usize = 256;
+
+/// The map of all ranks.
+pub fn rank_map(run: &Simulation) -> RankMap {
+    let world = &run.plan.world;
+    let mut causes = Causes::unfolded(world, &run.record, &run.folded.ranks.of);
+    let mut idle = IdleTimes::new(world);
+    let rows = alike(run);
+    let mut map = RankMap { step: run.record.step_end, ..RankMap::default() };
+    let least = if rows.len() > ALL_CAUSES { Time(map.step.0 / COLUMNS as u64) } else { Time::ZERO };
+    let looks = step_looks();
+    let mut stalls = Vec::new();
+    for drawn in &rows {
+        stalls.clear();
+        long_stalls(&mut causes, &mut idle, drawn.rank, least, &mut stalls);
+        let (program, source) = (world.program_of(drawn.rank), run.folded.source(drawn.rank));
+        let kernels = program.streams.iter().filter(|stream| stream.kind == StreamKind::Compute);
+        let kernel = |op: &stepsim_core::ids::OpId| {
+            let (start, end) = run.record.span(source, *op);
+            let phase = program.infos[program.ops[op.index()].info as usize].phase;
+            (start, end, pass_number(phase) as usize)
+        };
+        let waits =
+            stalls.iter().map(|stall| (stall.start, stall.end, looks.passes.len() + stall.cause as usize));
+        let mut spans: Vec<_> = kernels.flat_map(|stream| &stream.ops).map(kernel).chain(waits).collect();
+        spans.sort();
+        let mut row = MapRow::new(&mut map, drawn.name(run), looks.passes.len() + looks.stalls.len());
+        let mut covered = Time::ZERO;
+        for (start, end, kind) in spans {
+            row.add(kind, start.max(covered), end);
+            covered = covered.max(end);
+        }
+        row.finish();
+    }
+    map
+}
+
+/// The map with its legend.
+fn drawn(
+    run: &Simulation,
+    map: &RankMap,
+    as_svg: fn(&RankMap, &str, &[(&str, &'static str)]) -> String,
+) -> String {
+    let looks = step_looks();
+    let kinds =
+        looks.passes.iter().chain(&looks.stalls).map(|ItemStyle { name, colour }| (name.as_str(), *colour));
+    let ranks = grouped(run.plan.world.ranks.len() as u64);
+    let title = format!("{} on {}: {ranks} ranks", run.inputs.workload.name, run.inputs.topology.name);
+    as_svg(map, &title, &kinds.collect::<Vec<_>>())
+}
+
+/// The map as a file.
+pub fn file(run: &Simulation) -> String {
+    drawn(run, &rank_map(run), RankMap::file)
+}
+
+/// The map inside a page, of at most so many rows; nothing of more.
+pub fn section(run: &Simulation, most: usize) -> Option<String> {
+    let map = rank_map(run);
+    (map.names.len() <= most).then(|| drawn(run, &map, RankMap::svg))
+}
