@@ -307,7 +307,7 @@ fn refuse_sizes(table: &FormatTable, arguments: &[Argument], file: &str) -> Resu
 pub fn first_keys(text: &str) -> Vec<String> {
     let names =
         syntax::names(&[syntax::Syntax::Yaml], text).or_else(|| syntax::names(&[syntax::Syntax::Json], text));
-    names.unwrap_or_default().into_iter().take(FEW_KEYS).collect()
+    names.unwrap_or_default().into_iter().filter(|name| !name.starts_with('=')).take(FEW_KEYS).collect()
 }
 
 /// Names that tell whose a file is.

@@ -115,7 +115,7 @@ fn a_script_is_played_as_a_shell_plays_it() {
         (": ${X:=5}", json!(5)),
         ("X=${A:+6}", json!(6)),
         ("B=Abc; X=${B,,}", json!("abc")),
-        ("B=abc; X=${B%c}", json!("")),
+        ("B=abc; X=${B%c}", json!("ab")),
         ("X=$(nproc)", json!("")),
         ("X=`nproc`", json!("")),
         ("X=<how many>", json!("")),
