@@ -66,6 +66,36 @@ fn files_of_every_kind_are_read_by_their_own_software() {
     }
 }
 
+/// A file of software that has no reader.
+#[derive(Deserialize)]
+struct Foreign {
+    kind: String,
+    file: String,
+    text: String,
+    says: String,
+}
+
+/// The law of the foreign file: no reader takes it, whatever stands beside it.
+#[test]
+fn files_of_other_software_give_no_numbers() {
+    let all: Vec<Foreign> = serde_json::from_str(include_str!("data/foreign.json")).expect("files");
+    for Foreign { kind, file, text, says } in all {
+        let folder = Folder::new();
+        folder.write(&file, text);
+        folder.write(
+            "ds.json",
+            r#"{"zero_optimization": {"stage": 3}, "train_batch_size": 64, "steps_per_print": 9}"#,
+        );
+        folder.write("config.json", CONFIG);
+        for beside in ["", "llama3-8b", "config.json"] {
+            let said = folder.stepsim(&format!("plan {file} {beside} --on 8xh100 -o plan.json"));
+            assert_eq!(said.status, Some(2), "{kind}, {beside}: {}{}", said.out, said.error);
+            assert!(said.out.is_empty(), "{kind}, {beside}: {}", said.out);
+            assert!(said.error.contains(&says), "{kind}: no `{says}` in {}", said.error);
+        }
+    }
+}
+
 /// A word that is left out, renamed or misspelt makes the same step, or is listed and takes the range away, or is
 /// refused.
 #[test]
@@ -237,23 +267,28 @@ fn cases_of_the_field_are_right_or_refused_with_a_way_out() {
     };
     let right: BTreeMap<String, Vec<String>> =
         serde_json::from_str(include_str!("data/field-shared.json")).expect("what is right");
-    let text = std::fs::read_to_string(beside.join("cases.jsonl")).expect("cases");
-    let cases: BTreeMap<String, String> = text
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).expect("a case"))
-        .map(|case| {
-            (
-                case["id"].as_str().unwrap_or_default().into(),
-                case["command"].as_str().unwrap_or_default().into(),
-            )
-        })
-        .collect();
+    let days = std::fs::read_dir(&beside).expect("folders").flatten().map(|day| day.path());
+    let places: Vec<_> = days.filter(|day| day.is_dir()).chain([beside]).collect();
+    let mut cases = BTreeMap::new();
+    for place in &places {
+        let text = std::fs::read_to_string(place.join("cases.jsonl")).expect("cases");
+        for case in text.lines().map(|line| serde_json::from_str::<Value>(line).expect("a case")) {
+            let said = |key: &str| case[key].as_str().unwrap_or_default().to_string();
+            cases.insert(said("id"), (place, said("command")));
+        }
+    }
     for (id, parts) in right {
         let folder = Folder::new();
-        for file in std::fs::read_dir(&beside).expect("a folder").flatten() {
-            std::fs::copy(file.path(), folder.path(&file.file_name().to_string_lossy())).expect("a copy");
+        // Behind a sign stands which of a case's commands is meant.
+        let (name, nth) = id.split_once(';').unwrap_or((id.as_str(), "0"));
+        let (place, command) = &cases[name];
+        let files = std::fs::read_dir(place).expect("a folder").flatten().map(|file| file.path());
+        for file in files.filter(|file| file.is_file()) {
+            std::fs::copy(&file, folder.path(&file.file_name().unwrap_or_default().to_string_lossy()))
+                .expect("a copy");
         }
-        let line = cases[&id].split([';', '(']).next().unwrap_or_default().trim();
+        let line = command.split([';', '(']).nth(nth.parse().expect("a number")).unwrap_or_default().trim();
+        let line = &line.replace('"', "'");
         let said = folder.stepsim(line.strip_prefix("stepsim ").unwrap_or(line));
         let text = format!("{}{}", said.out, said.error);
         assert!(matches!(said.status, Some(0 | 2 | 3)), "{id}: {text}");

@@ -10,6 +10,10 @@ use stepsim_step::spec::{Readers, SpecError, json, register};
 /// was trained (arXiv 2307.09288).
 pub const USUAL_BATCH: u64 = 1024;
 
+/// The way out where software has no table.
+pub const FOREIGN: &str =
+    "say what a step needs by itself: stepsim plan MODEL --on MACHINE --batch N --set parallelism.tensor=T";
+
 /// From now on a file of other software is read wherever a workload or a model is meant.
 pub fn read_other_software() {
     register(Readers { path: |word| Invocation::of(word).file, workload: foreign, model: model_of });
@@ -48,6 +52,7 @@ fn foreign(text: &str, file: &str) -> Result<Option<Value>, SpecError> {
             let next = match other {
                 FileKind::Machine => format!("stepsim plan MODEL --on {file}"),
                 FileKind::Kineto => format!("stepsim analyze {file}"),
+                FileKind::Foreign(_) => FOREIGN.to_owned(),
                 _ => format!("stepsim import {file}"),
             };
             Err(SpecError::file(file, format!("is {}, not a workload", other.words())).hint(next))

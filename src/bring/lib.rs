@@ -18,5 +18,5 @@ mod nvidia_smi_matrix;
 mod rocm_smi;
 pub mod training_log;
 
-pub use foreign::{USUAL_BATCH, read_other_software};
+pub use foreign::{FOREIGN, USUAL_BATCH, read_other_software};
 pub use import::{import, import_model};

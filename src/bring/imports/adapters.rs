@@ -29,6 +29,14 @@ impl WorkloadDraft {
     pub(super) fn adapters(&mut self) {
         let says =
             |value: &Value| value.as_str().is_some_and(|kind| kind.to_ascii_lowercase().contains("lora"));
+        let told = self.said.contains("adapter");
+        if !told
+            && self.variables.contains_key("adapter_by_rank")
+            && self.said.contains("adapter_rank")
+            && !self.variables.get("adapter").is_some_and(says)
+        {
+            self.by_rank();
+        }
         if !self.variables.get("adapter").is_some_and(says) {
             return;
         }
@@ -57,6 +65,24 @@ impl WorkloadDraft {
         }
         if !of.is_empty() {
             self.put("training.adapters.of", json!(of));
+        }
+    }
+}
+
+impl WorkloadDraft {
+    /// Adapters that are named by their rank alone, by programs of their own: the frozen weights are in the format of
+    /// products, as a model is loaded for them.
+    fn by_rank(&mut self) {
+        self.variables.insert("adapter".into(), "lora".into());
+        self.put("training.adapters.format", "fp32".into());
+        let compute = self.workload.pointer("/precision/compute").cloned();
+        if let Some(format) = compute.filter(|format| format != "fp32") {
+            self.assumed.push(format!(
+                "frozen weights in {}: adapters are named by their rank alone",
+                format.as_str().unwrap_or_default()
+            ));
+            self.put("precision.weights", format.clone());
+            self.put("precision.gradients", format);
         }
     }
 }

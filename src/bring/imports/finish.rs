@@ -37,6 +37,7 @@ impl WorkloadDraft {
             }
         }
         super::json::remove_nulls(&mut self.workload);
+        self.devices_of_chips(table, beside);
         self.preference();
         self.look_up(table);
         self.degrees();
@@ -86,6 +87,28 @@ impl WorkloadDraft {
     /// A quantity; `None` where it is not given, or all that is left.
     pub(super) fn variable(&self, name: &str) -> Option<u64> {
         self.variables.get(name)?.as_u64()
+    }
+
+    /// Quantities of devices as the software counts them, where a chip holds several: the machine has chips.
+    fn devices_of_chips(&mut self, table: &FormatTable, beside: &Beside) {
+        let device = beside.device.as_deref().unwrap_or_default().to_ascii_lowercase();
+        let found = table.devices_a_chip.iter().find(|(pattern, _)| fits(pattern, &device));
+        let Some((_, devices)) = found.filter(|(_, devices)| **devices > 1) else { return };
+        if let Some(each) = self.variables.get("per_device_batch").and_then(Value::as_f64) {
+            self.variables.insert("per_device_batch".into(), whole(each * *devices as f64));
+        }
+        // Devices of a chip share what its memory holds: the widest degree that they make is theirs.
+        let cut = ["shard", "replicate", "tensor", "expert", "context"];
+        let given = cut
+            .iter()
+            .find(|name| self.variable(name).is_some_and(|n| n >= *devices && n.is_multiple_of(*devices)));
+        let rest =
+            cut.iter().any(|name| self.variables.get(*name).and_then(Value::as_i64).is_some_and(|n| n < 0));
+        if let (Some(name), false) = (given, rest) {
+            let degree = self.variable(name).unwrap_or(*devices) / devices;
+            self.variables.insert((*name).to_string(), degree.into());
+        }
+        self.assumed.push(format!("{devices} devices of the software a chip"));
     }
 
     /// The factor of a loss that compares answers with a reference model's is said by several trainers; where the

@@ -1,5 +1,7 @@
 //! The words that a reader types for a file: its path, a function of it, or the line that runs it.
 
+use super::syntax::shell::Counts;
+
 /// A file, and how it is asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Invocation {
@@ -13,6 +15,8 @@ pub struct Invocation {
     pub words: Vec<String>,
     /// `torchrun train.py --lora_r 16`: the text of a line that is no file; `file` is the program's name then.
     pub line: Option<String>,
+    /// The machine that a script asks about itself.
+    pub counts: Option<Counts>,
 }
 
 /// Programs that start a training.
@@ -33,11 +37,15 @@ const LAUNCHERS: [&str; 14] = [
     "mpirun",
 ];
 
+/// Endings of scripts.
+const SCRIPTS: [&str; 5] = [".sh", ".slurm", ".sbatch", ".bash", ".sub"];
+
 impl Invocation {
     /// Of what was typed.
     pub fn of(typed: &str) -> Invocation {
         let words: Vec<&str> = typed.split_whitespace().collect();
-        let script = words.iter().position(|word| word.ends_with(".sh") || word.ends_with(".slurm"));
+        let is_script = |word: &&str| SCRIPTS.iter().any(|ending| word.ends_with(ending));
+        let script = words.iter().position(is_script);
         let before = &words[..script.unwrap_or(0)];
         let environment: Vec<(String, String)> = before.iter().filter_map(|word| set(word)).collect();
         let is_line =

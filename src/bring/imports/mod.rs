@@ -14,6 +14,7 @@
 mod adapters;
 pub mod budget;
 mod draft;
+pub mod files;
 mod finish;
 mod fused;
 pub mod invocation;
@@ -33,11 +34,13 @@ use serde_json::{Map, Value};
 
 use draft::{Doubt, DraftResult, WorkloadDraft};
 use stepsim_step::spec::{SpecError, is_called_like_a_file, json, nearest};
+pub use syntax::shell::Counts;
 use syntax::{Open, TextStatements};
 use table::ArgumentRule;
 use vocabulary::Vocabulary;
 
 pub use invocation::Invocation;
+pub use named::launched;
 pub use recognise::{FileKind, recognise};
 pub use table::FormatTable;
 
@@ -50,6 +53,12 @@ pub struct Beside {
     pub devices: Option<u64>,
     /// The machine.
     pub topology: Option<String>,
+    /// Nodes of the machine and devices of each, for a script that asks.
+    pub counts: Option<Counts>,
+    /// The name of its devices.
+    pub device: Option<String>,
+    /// Fields that are stated beside the file, whatever it says.
+    pub stated: Vec<String>,
     /// `path=value` texts over what the file says.
     pub sets: Vec<String>,
     /// Further files of the same software with their texts; each lies over those before.
@@ -157,7 +166,7 @@ impl Import {
 /// No such format, a text that is not of its syntax, or arguments that say too little.
 pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Result<Import, SpecError> {
     let table = FormatTable::load(format)?;
-    let typed = Invocation::of(file);
+    let typed = Invocation { counts: beside.counts, ..Invocation::of(file) };
     let file = typed.file.as_str();
     refuse_others(format, text, file)?;
     if let Some((mark, why)) = table.refusal(text) {
@@ -176,7 +185,9 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
         given.extend(over.arguments);
         open.extend(over.open);
     }
-    given.retain(|(name, _)| name != syntax::PROGRAM || table.rule(name).is_some());
+    let of_shell = |name: &str| name == syntax::PROGRAM || name.starts_with("environment.");
+    given.retain(|(name, _)| !of_shell(name) || table.rule(name).is_some());
+    let opened = named::open(&table, &mut given, beside, file);
     if given.iter().any(|(name, _)| name.contains("zero_optimization") || name == "zero_stage") {
         given.retain(|(name, _)| table.rule(name).is_none_or(|rule| !rule.of_file));
     }
@@ -200,6 +211,8 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
         )
         .hint("is it of another format? `stepsim import --help` lists them"));
     }
+    arguments.extend(opened);
+    arguments.extend(unanswered(&table, &open, beside, file)?);
     let open = left_open(&table, open);
     let run_length = RunLength::of(&draft);
     let DraftResult { mut workload, mut assumed, doubts } =
@@ -294,7 +307,7 @@ fn refuse_sizes(table: &FormatTable, arguments: &[Argument], file: &str) -> Resu
 pub fn first_keys(text: &str) -> Vec<String> {
     let names =
         syntax::names(&[syntax::Syntax::Yaml], text).or_else(|| syntax::names(&[syntax::Syntax::Json], text));
-    names.unwrap_or_default().into_iter().take(FEW_KEYS).collect()
+    names.unwrap_or_default().into_iter().filter(|name| !name.starts_with('=')).take(FEW_KEYS).collect()
 }
 
 /// Names that tell whose a file is.
@@ -339,6 +352,7 @@ pub fn software_of(stack: &str) -> Option<&'static str> {
 /// first.
 fn left_open(table: &FormatTable, mut open: Vec<Open>) -> Vec<(String, String)> {
     let matters = |name: &&String| table.rule(name).is_some_and(|rule| !rule.no_effect);
+    open.retain(|open| open.is_variable);
     open.sort_by_key(|open| open.choices.len() < 2);
     let words = open.into_iter().filter_map(|open| {
         let arguments: Vec<String> = open
@@ -357,6 +371,53 @@ fn left_open(table: &FormatTable, mut open: Vec<Open>) -> Vec<(String, String)> 
         Some((open.variable, words))
     });
     words.collect()
+}
+
+/// Refuses a script in which arguments that a step hangs on hang on a variable that nothing sets; those that hang on
+/// what only a machine answers are doubts.
+fn unanswered(
+    table: &FormatTable,
+    open: &[Open],
+    beside: &Beside,
+    file: &str,
+) -> Result<Vec<Argument>, SpecError> {
+    let hangs_on = |open: &&Open| open.arguments.iter().any(|name| hangs(table, name, beside));
+    let (variables, machine): (Vec<&Open>, Vec<&Open>) =
+        open.iter().filter(hangs_on).partition(|open| open.is_variable && !file.ends_with(".py"));
+    let left = left_open(table, variables.into_iter().cloned().collect());
+    if let Some((first, _)) = left.first() {
+        let all = few(left.iter().map(|(_, words)| words.as_str()));
+        return Err(SpecError::file(file, format!("hangs on what nothing sets: {all}"))
+            .hint(format!("type the line that runs it: '{first}=... {file} ...'")));
+    }
+    let doubt = |open: &Open| {
+        let (name, value) = (few(open.arguments.iter().map(String::as_str)), open.variable.as_str().into());
+        let why = format!("the script asks its machine: {}", open.variable);
+        Argument::doubted(Doubt { name, value, why })
+    };
+    Ok(machine.into_iter().map(doubt).collect())
+}
+
+/// True if a step hangs on an argument whose value is open, and nothing beside the file says it.
+fn hangs(table: &FormatTable, name: &str, beside: &Beside) -> bool {
+    const LENGTHS: [&str; 6] = ["$steps", "$samples", "$epochs", "$run_name", "$beside_words", "$tokenizer"];
+    const DEVICES: [&str; 5] = ["$nodes", "$gpus_per_node", "$devices", "$job_devices", "$replica_devices"];
+    let Some(rule) = table.rule(name).filter(|rule| !rule.no_effect && !rule.of_file) else { return false };
+    rule.targets().any(|to| {
+        let of_model = to.starts_with("$model")
+            || to.starts_with("$recipe")
+            || to.starts_with("model.")
+            || to == "$component";
+        let said = (of_model && beside.model.is_some())
+            || (beside.devices.is_some() && DEVICES.contains(&to))
+            || (beside.batch.is_some() && to == "batch.global")
+            || beside
+                .stated
+                .iter()
+                .any(|path| path == to || to.strip_prefix(path.as_str()).is_some_and(|r| r.starts_with('.')));
+        // A model that is not named is asked for by itself.
+        !said && !to.starts_with("$model") && !to.starts_with("$recipe") && !LENGTHS.contains(&to)
+    })
 }
 
 /// The remedy where a script leaves open what is missing.
@@ -386,7 +447,7 @@ fn few<'a>(words: impl Iterator<Item = &'a str>) -> String {
 fn refuse_others(format: &str, text: &str, file: &str) -> Result<(), SpecError> {
     let Some(kind) = recognise(text.as_bytes()) else { return Ok(()) };
     let own = recognise::marks(format, text).unwrap_or(0);
-    if own > 0 {
+    if own > 0 && !matches!(kind, FileKind::Foreign(_)) {
         return Ok(());
     }
     let name = FileKind::words(kind);

@@ -3,11 +3,16 @@
 //! An argument file is of the software most of whose *marks* it has: names that this software's files hold and others
 //! do not (`marks` of the tables). Files of ours and of other tools have marks of their own, here.
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
 use super::syntax::{Syntax, names};
 use super::table::FormatTable;
 use crate::hugging_face;
 use stepsim_step::spec::glob::fits;
-use stepsim_step::spec::json;
+use stepsim_step::spec::{catalog, json};
 
 /// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +27,8 @@ pub enum FileKind {
     HuggingFace,
     /// Arguments of training software: the name of its table.
     Arguments(&'static str),
+    /// Arguments of software that has no table here, by its name.
+    Foreign(&'static str),
     /// Calculon's application, execution or system file.
     Calculon,
     /// A PyTorch profile.
@@ -45,6 +52,7 @@ impl FileKind {
             FileKind::Machine => ("a machine file of stepsim", None),
             FileKind::HuggingFace => ("a Hugging Face config.json", Some("hf")),
             FileKind::Arguments(format) => (FormatTable::words_of(format), Some(format)),
+            FileKind::Foreign(software) => (software, None),
             FileKind::Calculon => ("a file of Calculon", Some("calculon")),
             FileKind::Kineto => ("a PyTorch profile", Some("kineto")),
             FileKind::Chakra => ("a Chakra execution trace", Some("chakra")),
@@ -108,10 +116,45 @@ fn of_json(text: &str) -> Option<FileKind> {
     })
 }
 
+/// Software without a table: names that its files have and others do not.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ForeignSoftware {
+    /// One of its files, in words.
+    words: String,
+    marks: Vec<String>,
+    /// How many of them a file has at least.
+    least: usize,
+}
+
+/// The software without a table whose file a text is.
+fn foreign(text: &str) -> Option<FileKind> {
+    static ALL: LazyLock<Vec<ForeignSoftware>> = LazyLock::new(|| {
+        let text = catalog::file("workloads/imports/foreign.json").unwrap_or_default();
+        serde_json::from_str::<BTreeMap<String, Vec<ForeignSoftware>>>(text)
+            .unwrap_or_default()
+            .remove("software")
+            .unwrap_or_default()
+    });
+    let syntaxes =
+        [&[Syntax::Calls][..], &[Syntax::Shell], &[Syntax::Toml], &[Syntax::Yaml], &[Syntax::Json]];
+    let names: Vec<String> = syntaxes.iter().filter_map(|syntax| names(syntax, text)).flatten().collect();
+    let score = |software: &ForeignSoftware| {
+        let has = |mark: &&String| names.iter().any(|name| fits(mark, name));
+        let score = software.marks.iter().filter(has).count();
+        if score < software.least { 0 } else { score }
+    };
+    let found = ALL.iter().filter(|software| score(software) > 0).max_by_key(|software| score(software))?;
+    Some(FileKind::Foreign(&found.words))
+}
+
 /// The software most of whose marks the names of a text fit; one whose arguments another takes up gives way to that.
 fn arguments(text: &str) -> Option<FileKind> {
+    if let Some(foreign) = foreign(text) {
+        return Some(foreign);
+    }
     let mut read: Vec<(&[Syntax], Option<Vec<String>>)> = Vec::new();
-    let mut scored: Vec<(&'static str, &FormatTable, usize)> = Vec::new();
+    let mut scored: Vec<(&'static str, &FormatTable, (bool, usize))> = Vec::new();
     for (format, table) in FormatTable::all() {
         if !read.iter().any(|(syntax, _)| *syntax == table.syntax.as_slice()) {
             read.push((&table.syntax, names(&table.syntax, text)));
@@ -119,8 +162,13 @@ fn arguments(text: &str) -> Option<FileKind> {
         let names = read.iter().find(|r| r.0 == table.syntax.as_slice()).and_then(|r| r.1.as_deref());
         let score = names.map_or(0, |names| table.score(names));
         if score > 0 {
-            scored.push((*format, table, score));
+            let trains = names.is_some_and(|names| table.trains(names));
+            scored.push((*format, table, (trains, score)));
         }
+    }
+    // A file that trains for one is not another's that would train nothing.
+    if scored.iter().any(|(.., (trains, _))| *trains) {
+        scored.retain(|(.., (trains, _))| *trains);
     }
     let gives_way = |format: &str| {
         scored
@@ -140,8 +188,11 @@ pub(super) fn marks(format: &str, text: &str) -> Option<usize> {
 impl FormatTable {
     /// How many of its marks some names fit; none where they are fewer than a file has at least.
     fn score(&self, names: &[String]) -> usize {
-        let score = self.marks.iter().filter(|mark| names.iter().any(|name| fits(mark, name))).count();
-        if score < self.least_marks { 0 } else { score }
+        let has = |mark: &&String| names.iter().any(|name| fits(mark, name));
+        let own_alone = self.own.iter().filter(|mark| !self.marks.contains(mark));
+        let score = self.marks.iter().chain(own_alone).filter(has).count();
+        let is_own = self.own.is_empty() || self.own.iter().any(|mark| has(&mark));
+        if score < self.least_marks || !is_own { 0 } else { score }
     }
     /// The mark of a text that is no training of a language model, and the reason.
     pub(super) fn refusal(&self, text: &str) -> Option<(String, &str)> {
@@ -159,7 +210,9 @@ impl FormatTable {
     }
     /// True if a text trains anything.
     pub(super) fn is_training(&self, text: &str) -> bool {
-        let names = names(&self.syntax, text).unwrap_or_default();
+        self.trains(&names(&self.syntax, text).unwrap_or_default())
+    }
+    fn trains(&self, names: &[String]) -> bool {
         self.trains.is_empty() || self.trains.iter().any(|mark| names.iter().any(|name| fits(mark, name)))
     }
 }

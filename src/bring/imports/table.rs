@@ -36,6 +36,9 @@ pub struct FormatTable {
     /// program or script that a line of a shell runs.
     #[serde(default)]
     pub marks: Vec<String>,
+    /// Those of them that only this software's files have, of which a file has at least one; empty: all.
+    #[serde(default)]
+    pub own: Vec<String>,
     /// How many marks a file has at least.
     #[serde(default)]
     pub least_marks: usize,
@@ -66,6 +69,9 @@ pub struct FormatTable {
     /// Arguments that its users give nearly always, for a run whose model alone is known.
     #[serde(default)]
     pub usual: Map<String, Value>,
+    /// Devices, as this software counts them, of one that is called so, where a chip holds several.
+    #[serde(default)]
+    pub devices_a_chip: BTreeMap<String, u64>,
     /// Quantities that hold where a file does not say them.
     #[serde(default)]
     pub quantities: BTreeMap<String, Value>,
@@ -150,6 +156,8 @@ pub struct ArgumentRule {
     pub open: BTreeMap<String, Vec<Value>>,
     /// Its value may be the name of a file, and what follows from a name is assumed.
     pub of_file: bool,
+    /// Its value names a file (or a list of them) of further arguments, and this stands before their names.
+    pub opens: Option<String>,
     /// Why it has no counterpart, and what that means.
     pub why: String,
 }
@@ -252,9 +260,9 @@ impl FormatTable {
     pub fn meant(&self, name: &str) -> Option<&str> {
         let name = name.to_ascii_lowercase().replace('-', "_");
         let inside = |section: &String| name.strip_prefix(section.as_str())?.strip_prefix('.');
-        let said: Vec<&str> =
-            std::iter::once(name.as_str()).chain(self.sections.iter().filter_map(inside)).collect();
-        if said.iter().any(|name| self.arguments.contains_key(*name)) {
+        let inside: Vec<&str> = self.sections.iter().filter_map(inside).collect();
+        let said = if inside.is_empty() { vec![name.as_str()] } else { inside };
+        if said.iter().chain([&name.as_str()]).any(|name| self.arguments.contains_key(*name)) {
             return None;
         }
         let changes =
@@ -282,6 +290,12 @@ impl FormatTable {
 }
 
 impl ArgumentRule {
+    /// All fields and quantities that it may set.
+    pub fn targets(&self) -> impl Iterator<Item = &str> {
+        let maps = self.on.iter().chain(&self.off).chain(self.values.values());
+        self.to.iter().chain(maps.flat_map(Map::keys)).map(String::as_str)
+    }
+
     /// The fields that a value sets; `None` where it has no counterpart.
     pub fn puts(&self, value: &Value) -> Option<Vec<(String, Value)>> {
         let all = |map: &Map<String, Value>| -> Vec<(String, Value)> {

@@ -8,9 +8,10 @@ use super::run_plan::{LayoutSource, RunPlan};
 use stepsim_bring::describe::{ValueClass, ValueOrigin, model_named, of_another_size};
 use stepsim_bring::hugging_face::model_of;
 use stepsim_bring::imports::{
-    Beside, FileKind, FormatTable, Invocation, first_keys, goes_with, machine_of, recognise, software_of,
+    Beside, Counts, FileKind, FormatTable, Invocation, first_keys, goes_with, launched, machine_of,
+    recognise, software_of,
 };
-use stepsim_bring::{USUAL_BATCH, import, import_model};
+use stepsim_bring::{FOREIGN, USUAL_BATCH, import, import_model};
 use stepsim_core::ids::DeviceId;
 use stepsim_read::page::sheet::quoted;
 use stepsim_simulate::{Site, expanded};
@@ -86,6 +87,11 @@ impl Request {
                 parts.model = Some((word.to_string(), model_of(read_of_others(word, &text)?, word)?));
             }
             Some(FileKind::Arguments(format)) => parts.arguments.push((format, word.to_string(), text)),
+            Some(FileKind::Foreign(software)) => {
+                return Err(
+                    SpecError::file(word, format!("is {software}, which is not read here")).hint(FOREIGN)
+                );
+            }
             Some(other) => {
                 let hint = match other.import() {
                     Some(_) => format!("stepsim import {word}"),
@@ -95,7 +101,15 @@ impl Request {
                     SpecError::file(word, format!("is {}, which is no run", other.words())).hint(hint)
                 );
             }
-            None => return Err(nothing_known(word, &text)),
+            None => {
+                let known = launched(&text, word).into_iter().find_map(|(file, text)| {
+                    match recognise(text.as_bytes()) {
+                        Some(FileKind::Arguments(format)) => Some((format, file, text)),
+                        _ => None,
+                    }
+                });
+                parts.arguments.push(known.ok_or_else(|| nothing_known(word, &text))?);
+            }
         }
         Ok(())
     }
@@ -143,10 +157,15 @@ impl Request {
         let said = || arguments.first().and_then(|(_, file, _)| machine_of(file));
         let on = self.on.clone().or_else(said).ok_or_else(|| self.no_machine(arguments.first()))?;
         let site = Site::load(&on, &[])?;
-        let devices = u64::from(site.machine().devices());
+        let machine = site.machine();
+        let devices = u64::from(machine.devices());
+        let nodes = u64::from(machine.node_of(DeviceId(machine.devices().saturating_sub(1)))) + 1;
         let mut beside = Beside {
             model: model.as_ref().map(|(_, model)| model.clone()),
             devices: Some(devices),
+            counts: Some(Counts { nodes, devices_per_node: devices / nodes }),
+            device: Some(machine.device(DeviceId(0)).name.clone()),
+            stated: self.sets.iter().filter_map(|set| Some(set.split_once('=')?.0.to_owned())).collect(),
             batch: self.batch,
             models: Some(model_named),
             ..Beside::default()
@@ -291,7 +310,7 @@ fn nothing_known(word: &str, text: &str) -> SpecError {
     let holds = if keys.is_empty() { String::new() } else { format!(" (it holds {})", keys.join(", ")) };
     SpecError::file(word, format!("is of no known kind{holds}"))
         .allowed(format!("a model (config.json), a workload, {}", known.join(", ")))
-        .hint("what a step needs by itself: stepsim plan MODEL --on MACHINE --batch N --set parallelism.tensor=T")
+        .hint(FOREIGN)
 }
 
 /// The name in a hub's address of a model, or the configuration in a folder; other words as they stand.

@@ -15,6 +15,7 @@ mod imports_layers;
 mod imports_named;
 mod imports_stages;
 mod imports_syntax_python_condition;
+mod imports_syntax_shell;
 mod imports_syntax_shell_beside;
 mod imports_syntax_shell_slurm;
 mod imports_vocabulary;

@@ -74,7 +74,7 @@ pub fn read(syntaxes: &[Syntax], text: &str, typed: &Invocation) -> Result<TextS
         return Err(SpecError::at("", format!("is not {}", names.join(" or "))));
     };
     let value = match syntax {
-        Syntax::Shell => return shell::read(&shell::with_sources(text, &typed.file), typed),
+        Syntax::Shell => return shell::read(text, typed),
         Syntax::Calls => return Ok(python::calls::read(text)),
         Syntax::Python => {
             let arguments = python::read(text, &typed.file, typed.function.as_deref())?;
@@ -96,15 +96,27 @@ pub fn read(syntaxes: &[Syntax], text: &str, typed: &Invocation) -> Result<TextS
     Ok(TextStatements { arguments, open: Vec::new() })
 }
 
-/// The names of a text's arguments, as tables write them; `None` where it is of none of the syntaxes.
+/// The names and values of a configuration that another file names; none where it is none.
+pub(super) fn names_and_values(text: &str, file: &str) -> Option<Vec<(String, Value)>> {
+    let syntax = match () {
+        () if file.ends_with(".toml") => Syntax::Toml,
+        () if text.trim_start().starts_with('{') => Syntax::Json,
+        () => Syntax::Yaml,
+    };
+    let typed = Invocation { file: file.to_string(), ..Invocation::default() };
+    Some(read(&[syntax], text, &typed).ok()?.arguments)
+}
+
+/// The names of a text's arguments, as tables write them, and behind `=` the texts of a file of names and values; `None` where it is of none of the syntaxes.
 pub(super) fn names(syntaxes: &[Syntax], text: &str) -> Option<Vec<String>> {
     budget::check(text).ok()?;
     let names = match suiting(syntaxes, text)? {
-        Syntax::Python => python::all(text).into_iter().map(|(name, _)| name).collect(),
+        Syntax::Python => python::names(text),
         Syntax::Shell => shell::names(text),
         _ => {
             let said = read(syntaxes, text, &Invocation::default()).ok()?;
-            said.arguments.into_iter().map(|(name, _)| name).collect::<Vec<String>>()
+            let value = |value: &Value| value.as_str().map(|text| format!("={text}"));
+            said.arguments.into_iter().flat_map(|(name, said)| [Some(name), value(&said)]).flatten().collect()
         }
     };
     Some(names.into_iter().map(|name| name.to_ascii_lowercase().replace('-', "_")).collect())

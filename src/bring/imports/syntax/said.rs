@@ -19,4 +19,6 @@ pub struct Open {
     pub arguments: Vec<String>,
     /// Values that conditions compare it with.
     pub choices: Vec<String>,
+    /// True for a variable; else what is asked of a machine: a file, an output.
+    pub is_variable: bool,
 }

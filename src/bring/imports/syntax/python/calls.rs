@@ -146,7 +146,7 @@ impl Reader<'_> {
 
     fn open(&mut self, name: &str, variable: &str) {
         let (variable, arguments) = (variable.to_string(), vec![name.to_string()]);
-        self.said.open.push(Open { variable, arguments, choices: Vec::new() });
+        self.said.open.push(Open { is_variable: true, variable, arguments, choices: Vec::new() });
     }
 
     fn put(&mut self, name: &str, value: Value) {

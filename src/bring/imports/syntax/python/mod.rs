@@ -54,6 +54,16 @@ pub(super) fn read(text: &str, file: &str, function: Option<&str>) -> Result<Ent
     Ok(arguments(&library, module, function))
 }
 
+/// The names of all arguments, and behind `@` the modules that the text takes in, and `recipe.py` where it has one.
+pub(super) fn names(text: &str) -> Vec<String> {
+    let mut names: Vec<String> = all(text).into_iter().map(|(name, _)| name).collect();
+    names.extend(names.contains(&"recipe".to_string()).then(|| "@recipe.py".to_string()));
+    let taken_in =
+        text.lines().filter_map(|line| line.strip_prefix("from ").or(line.strip_prefix("import ")));
+    names.extend(taken_in.filter_map(|rest| Some(format!("@{}", rest.split_whitespace().next()?))));
+    names
+}
+
 /// The arguments of all functions.
 pub(super) fn all(text: &str) -> Entries {
     let module = module(&tokens::lines(text));

@@ -1,23 +1,32 @@
 //! Conditions of a script: `[ ... ]`, `test ...` and `[[ ... ]]`. Their questions about a machine or a file have no
 //! known answer.
 
-use super::marks::{is_known, without_marks};
-use stepsim_step::spec::glob::fits;
+use super::marks::{is_known, opens, without_marks};
+use super::pattern::matches;
 
-/// True if the words of a condition hold, `None` where it cannot be told; and the texts that it compares.
-pub(super) fn holds(
-    words: &[String],
-    is_set: &dyn Fn(&str) -> bool,
-) -> (Option<bool>, Vec<(String, String)>) {
-    let mut condition = Condition { words, at: 0, is_set, compared: Vec::new() };
-    (condition.any(), condition.compared)
+/// What became of a condition.
+#[derive(Default)]
+pub(super) struct Verdict {
+    /// Whether it holds; none where it cannot be told.
+    pub is: Option<bool>,
+    /// The texts that it compares.
+    pub compared: Vec<(String, String)>,
+    /// The variables that nothing sets and whose numbers it asks for: a shell complains, and goes on.
+    pub unset: Vec<String>,
+}
+
+/// Whether the words of a condition hold.
+pub(super) fn holds(words: &[String], is_set: &dyn Fn(&str) -> bool) -> Verdict {
+    let mut condition = Condition { words, at: 0, is_set, made: Verdict::default() };
+    condition.made.is = condition.any();
+    condition.made
 }
 
 struct Condition<'a> {
     words: &'a [String],
     at: usize,
     is_set: &'a dyn Fn(&str) -> bool,
-    compared: Vec<(String, String)>,
+    made: Verdict,
 }
 
 impl Condition<'_> {
@@ -84,16 +93,20 @@ impl Condition<'_> {
     }
 
     fn compare(&mut self, left: &str, sign: &str, right: &str) -> Option<bool> {
-        self.compared.push((left.to_string(), right.to_string()));
+        self.made.compared.push((left.to_string(), right.to_string()));
         if !is_known(left) || !is_known(right) {
             return None;
         }
+        if sign.len() == 3 {
+            self.made.unset.extend([left, right].into_iter().flat_map(opens).map(str::to_string));
+        }
         let (left, right) = (without_marks(left), without_marks(right));
-        let number = |text: &str| if text.is_empty() { None } else { text.parse::<i64>().ok() };
+        let number = |text: &str| text.trim().parse::<i64>().ok();
         let numbers = number(&left).zip(number(&right));
         match sign {
-            "=" | "==" => Some(fits(&right, &left)),
-            "!=" => Some(!fits(&right, &left)),
+            "=" | "==" => Some(matches(&right, &left)),
+            "!=" => Some(!matches(&right, &left)),
+            "=~" => regular(&right).map(|fits| fits(&left)),
             "-eq" => Some(numbers.map_or(left == right, |(a, b)| a == b)),
             "-ne" => Some(numbers.map_or(left != right, |(a, b)| a != b)),
             // Of what is no number, a shell complains and goes on.
@@ -106,4 +119,22 @@ impl Condition<'_> {
             _ => None,
         }
     }
+}
+
+/// The test of a regular expression of the few kinds that scripts have: a text, at the begin or the end or both, and
+/// whole numbers.
+fn regular(expression: &str) -> Option<Box<dyn Fn(&str) -> bool + '_>> {
+    if ["^[0-9]+$", "^[[:digit:]]+$"].contains(&expression) {
+        return Some(Box::new(|text| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())));
+    }
+    let inner = expression.strip_prefix('^').unwrap_or(expression);
+    let inner = inner.strip_suffix('$').unwrap_or(inner);
+    let pattern = inner.replace(".*", "*");
+    if pattern.contains(['^', '$', '.', '+', '?', '[', '(', '|', '\\', '{']) {
+        return None;
+    }
+    let head = if expression.starts_with('^') { "" } else { "*" };
+    let tail = if expression.ends_with('$') { "" } else { "*" };
+    let whole = format!("{head}{pattern}{tail}");
+    Some(Box::new(move |text| matches(&whole, text)))
 }

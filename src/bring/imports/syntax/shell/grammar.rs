@@ -2,15 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use super::lexer::{ShellToken, Variable, Word, WordPiece, is_name};
+use super::lexer::{Form, ShellToken, Stream, Variable, Word, WordPiece, is_name, quoted};
 
 /// Words that take names and values as a plain assignment does.
-const DECLARATIONS: [&str; 5] = ["export", "declare", "local", "readonly", "typeset"];
+pub(super) const DECLARATIONS: [&str; 5] = ["export", "declare", "local", "readonly", "typeset"];
 
 /// A value for a variable.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Assignment {
     pub name: String,
+    /// `NAME[key]=value`.
+    pub key: Option<Word>,
     /// True if it is added at the end.
     pub append: bool,
     /// One word, or the words of an array.
@@ -37,12 +39,23 @@ pub(super) enum ShellCommand {
     Case { word: Word, arms: Vec<(Vec<Word>, Vec<ShellCommand>)> },
     /// Once for each word; for each argument where none are named.
     For { name: String, words: Option<Vec<Word>>, body: Vec<ShellCommand> },
-    /// As long as the condition succeeds (fails, for `until`).
-    While { until: bool, condition: Vec<ShellCommand>, body: Vec<ShellCommand> },
+    /// As long as the condition succeeds (fails, for `until`); what is done after each turn.
+    While {
+        until: bool,
+        condition: Vec<ShellCommand>,
+        body: Vec<ShellCommand>,
+        next: Option<Box<ShellCommand>>,
+    },
     /// A function, which runs where it is called.
     Function { name: String, body: Vec<ShellCommand> },
-    /// `{ ...; }` or `( ... )`.
+    /// `{ ...; }`.
     Group(Vec<ShellCommand>),
+    /// `( ... )`: what it sets is forgotten.
+    Apart(Vec<ShellCommand>),
+    /// Each reads what the one before it writes.
+    Pipe(Vec<ShellCommand>),
+    /// A command with what it reads and where it writes.
+    Streamed(Box<ShellCommand>, Vec<Stream>),
 }
 
 impl ShellCommand {
@@ -67,7 +80,10 @@ impl ShellCommand {
             ShellCommand::Case { arms, .. } => arms.iter().for_each(|(_, body)| all(&[body])),
             ShellCommand::For { body, .. }
             | ShellCommand::Function { body, .. }
-            | ShellCommand::Group(body) => all(&[body]),
+            | ShellCommand::Group(body)
+            | ShellCommand::Apart(body)
+            | ShellCommand::Pipe(body) => all(&[body]),
+            ShellCommand::Streamed(inner, _) => all(&[std::slice::from_ref(inner)]),
             ShellCommand::While { condition, body, .. } => all(&[condition, body]),
         }
     }
@@ -82,7 +98,9 @@ impl Assignment {
             .flatten()
             .filter(|piece| !matches!(piece, WordPiece::Text(t, _) if t.is_empty()));
         let is_number = |v: &Variable| v.name.chars().all(|c| c.is_ascii_digit());
-        matches!((pieces.next(), pieces.next()), (Some(WordPiece::Variable(v, _)), None) if is_number(v))
+        let first = pieces.next();
+        pieces.next().is_none()
+            && matches!(first, Some(WordPiece::Variable(v, _)) if is_number(v) && v.form == Form::Plain)
     }
 }
 
@@ -143,7 +161,7 @@ impl ShellParser {
     fn list(&mut self, ends: &[&str]) -> Vec<ShellCommand> {
         let mut list = Vec::new();
         loop {
-            while matches!(self.operator(), Some("\n" | ";" | "&" | "|" | "|&")) {
+            while matches!(self.operator(), Some("\n" | ";" | "&")) {
                 self.at += 1;
             }
             let ended = self.keyword().is_some_and(|word| ends.contains(&word));
@@ -156,14 +174,14 @@ impl ShellParser {
 
     /// Commands between `&&` and `||`.
     fn chain(&mut self) -> ShellCommand {
-        let mut left = self.command();
+        let mut left = self.pipe();
         loop {
             let and = self.take_operator("&&");
             if !and && !self.take_operator("||") {
                 return left;
             }
             self.lines();
-            let right = Box::new(self.command());
+            let right = Box::new(self.pipe());
             left = if and {
                 ShellCommand::And(Box::new(left), right)
             } else {
@@ -172,7 +190,28 @@ impl ShellParser {
         }
     }
 
-    fn command(&mut self) -> ShellCommand {
+    fn pipe(&mut self) -> ShellCommand {
+        let mut all = vec![self.streamed()];
+        while self.take_operator("|") || self.take_operator("|&") {
+            self.lines();
+            all.push(self.streamed());
+        }
+        if all.len() == 1 { all.remove(0) } else { ShellCommand::Pipe(all) }
+    }
+
+    /// A command, and the redirections behind it.
+    fn streamed(&mut self) -> ShellCommand {
+        let mut streams = Vec::new();
+        let command = self.command(&mut streams);
+        while let Some(ShellToken::Stream(stream)) = self.tokens.get(self.at) {
+            streams.push(stream.clone());
+            self.at += 1;
+        }
+        streams.retain(|stream| *stream != Stream::Aside);
+        if streams.is_empty() { command } else { ShellCommand::Streamed(Box::new(command), streams) }
+    }
+
+    fn command(&mut self, streams: &mut Vec<Stream>) -> ShellCommand {
         if let Some(ShellToken::Sum(sum)) = self.tokens.get(self.at) {
             let sum = sum.clone();
             self.at += 1;
@@ -181,7 +220,7 @@ impl ShellParser {
         if self.take_operator("(") {
             let body = self.list(&[]);
             self.take_operator(")");
-            return ShellCommand::Group(body);
+            return ShellCommand::Apart(body);
         }
         match self.keyword().unwrap_or_default().to_string().as_str() {
             word @ ("!" | "{" | "if" | "case" | "for" | "select" | "while" | "until" | "function") => {
@@ -189,14 +228,14 @@ impl ShellParser {
                 self.compound(word)
             }
             "[[" => self.test(),
-            _ => self.simple(),
+            _ => self.simple(streams),
         }
     }
 
     /// The command that its first word begins.
     fn compound(&mut self, word: &str) -> ShellCommand {
         match word {
-            "!" => ShellCommand::Not(Box::new(self.command())),
+            "!" => ShellCommand::Not(Box::new(self.streamed())),
             "{" => {
                 let body = self.list(&["}"]);
                 self.take("}");
@@ -207,7 +246,7 @@ impl ShellParser {
             "for" | "select" => self.each(),
             "while" | "until" => {
                 let condition = self.list(&["do"]);
-                ShellCommand::While { until: word == "until", condition, body: self.body() }
+                ShellCommand::While { until: word == "until", condition, body: self.body(), next: None }
             }
             _ => {
                 let name = self.keyword().unwrap_or_default().to_string();
@@ -273,14 +312,16 @@ impl ShellParser {
 
     fn each(&mut self) -> ShellCommand {
         if let Some(ShellToken::Sum(sums)) = self.tokens.get(self.at) {
-            let sums: Vec<ShellCommand> =
+            let mut sums: Vec<ShellCommand> =
                 sums.split(';').map(|sum| ShellCommand::Sum(sum.to_string())).collect();
             self.at += 1;
-            let mut body = self.body();
-            let [first, holds, next] = &sums[..] else { return ShellCommand::Group(body) };
-            body.push(next.clone());
-            let turns = ShellCommand::While { until: false, condition: vec![holds.clone()], body };
-            return ShellCommand::Group(vec![first.clone(), turns]);
+            let body = self.body();
+            if sums.len() != 3 {
+                return ShellCommand::Group(body);
+            }
+            let (next, condition) = (sums.pop().map(Box::new), sums.pop().into_iter().collect());
+            let turns = ShellCommand::While { until: false, condition, body, next };
+            return ShellCommand::Group(sums.into_iter().chain([turns]).collect());
         }
         let name = self.keyword().unwrap_or_default().to_string();
         self.at += 1;
@@ -300,20 +341,21 @@ impl ShellParser {
             self.take_operator(")");
         }
         self.lines();
-        let body = vec![self.command()];
+        let body = vec![self.streamed()];
         ShellCommand::Function { name, body }
     }
 
     /// `[[ ... ]]`, whose operators are words.
     fn test(&mut self) -> ShellCommand {
+        let sign = |text: &str| vec![WordPiece::Text(text.into(), false)];
         let mut words = Vec::new();
         while let Some(token) = self.tokens.get(self.at).cloned() {
             self.at += 1;
             match token {
-                ShellToken::Operator(operator) => {
-                    words.push(vec![WordPiece::Text(operator.trim().into(), false)])
-                }
+                ShellToken::Operator(operator) => words.push(sign(operator.trim())),
                 ShellToken::Word(word) => words.push(word),
+                ShellToken::Stream(Stream::From(word)) => words.extend([sign("<"), word]),
+                ShellToken::Stream(Stream::Into(word, _)) => words.extend([sign(">"), word]),
                 _ => {}
             }
             if words.last().and_then(plain) == Some("]]") {
@@ -323,19 +365,19 @@ impl ShellParser {
         ShellCommand::Simple { sets: Vec::new(), words }
     }
 
-    fn simple(&mut self) -> ShellCommand {
-        let mut sets = Vec::new();
-        let mut words: Vec<Word> = Vec::new();
+    fn simple(&mut self, streams: &mut Vec<Stream>) -> ShellCommand {
+        let (begin, mut sets, mut words) = (self.at, Vec::new(), Vec::<Word>::new());
         while let Some(token) = self.tokens.get(self.at).cloned() {
             let declares = words.first().is_none_or(|w| plain(w).is_some_and(|w| DECLARATIONS.contains(&w)));
             match token {
                 ShellToken::Array { name, append, values } => {
-                    sets.push(Assignment { name, append, values, is_array: true });
+                    sets.push(Assignment { name, key: None, append, values, is_array: true });
                 }
                 ShellToken::Word(word) => match assignment(&word).filter(|_| declares) {
                     Some(set) => sets.push(set),
                     None => words.push(word),
                 },
+                ShellToken::Stream(stream) => streams.push(stream),
                 ShellToken::Operator("(") if words.len() == 1 => {
                     let name = plain(&words[0]).unwrap_or_default().to_string();
                     return self.function(name);
@@ -344,7 +386,7 @@ impl ShellParser {
             }
             self.at += 1;
         }
-        if sets.is_empty() && words.is_empty() {
+        if self.at == begin {
             // Nothing that begins a command.
             self.at += 1;
         }
@@ -365,10 +407,14 @@ pub(super) fn assignment(word: &Word) -> Option<Assignment> {
     let (WordPiece::Text(head, false), rest) = word.split_first()? else { return None };
     let (name, value) = head.split_once('=')?;
     let (name, append) = name.strip_suffix('+').map_or((name, false), |name| (name, true));
+    let (name, key) = match name.strip_suffix(']').and_then(|name| name.split_once('[')) {
+        Some((name, key)) => (name, Some(quoted(key))),
+        None => (name, None),
+    };
     if !is_name(name) {
         return None;
     }
     let mut piece = vec![WordPiece::Text(value.to_string(), false)];
     piece.extend_from_slice(rest);
-    Some(Assignment { name: name.to_string(), append, values: vec![piece], is_array: false })
+    Some(Assignment { name: name.to_string(), key, append, values: vec![piece], is_array: false })
 }

@@ -3,13 +3,15 @@
 //! `--name value`, `--name=value`, and `name=value` behind a program of Python are arguments. Of one that stands
 //! twice the last counts.
 
-pub mod beside;
 mod condition;
+mod expand;
 mod grammar;
 mod lexer;
 mod marks;
+mod pattern;
 mod player;
 pub mod slurm;
+mod stubs;
 mod sum;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,11 +20,12 @@ use serde_json::Value;
 
 use super::super::invocation::Invocation;
 use super::said::{Open, TextStatements};
-use marks::{below_open, says_something, unset};
+use grammar::ShellCommand;
+use marks::{below_open, is_variable, opens, says_something, written as in_words};
 use player::Player;
-use stepsim_step::spec::SpecError;
+use stepsim_step::spec::{SpecError, json};
 
-pub(super) use beside::with_sources;
+pub use stubs::Counts;
 
 /// The names in a script's variables beside its arguments: a model, a checkpoint, a tokenizer.
 const BESIDE: &str = "script.names";
@@ -70,65 +73,146 @@ fn is_override(word: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-".contains(c))
 }
 
+/// Before the names of a configuration of DeepSpeed that a script writes down, and names of which it has one.
+const WRITTEN: &str = "deepspeed_config";
+const WRITTEN_MARKS: [&str; 5] =
+    ["zero_optimization", "train_batch_size", "train_micro_batch_size_per_gpu", "fp16", "bf16"];
+/// Decisions that are taken the other way, too, to see what hangs on them.
+const MOST_DECISIONS: usize = 24;
+
+/// Names with the words behind them.
+type Found = Vec<(String, Vec<String>)>;
+
 /// The statements of a script that is run by that line.
 ///
 /// # Errors
 /// A quote that is not closed, or a script that goes on too long.
 pub fn read(text: &str, typed: &Invocation) -> Result<TextStatements, SpecError> {
     let commands = grammar::commands(lexer::tokens(text)?);
-    let job = slurm::variables(text);
+    let job = slurm::variables(text, typed.counts);
+    let mut player = played(&commands, typed, &job, None)?;
+    let (found, program) = arguments_of(&player);
+    let mut open: BTreeMap<String, Open> = BTreeMap::new();
+    for (name, values) in &found {
+        if value(values.clone()) != Value::from("") {
+            continue;
+        }
+        for what in values.iter().flat_map(|value| opens(value)) {
+            open.entry(in_words(what)).or_default().arguments.push(name.clone());
+        }
+    }
+    for at in 0..player.decisions.len().min(MOST_DECISIONS) {
+        let other = arguments_of(&played(&commands, typed, &job, Some(at))?).0;
+        let entry = open.entry(in_words(&player.decisions[at])).or_default();
+        entry.arguments.extend(differing(&found, &other));
+    }
+    for (variable, choices) in std::mem::take(&mut player.choices) {
+        open.entry(variable).or_default().choices.extend(choices);
+    }
+    let open = asked_for(open, &commands);
+    let beside = player.models_beside();
+    let beside = (!beside.is_empty()).then(|| (BESIDE.to_string(), Value::from(beside.join(" "))));
+    let environment = player
+        .environment
+        .iter()
+        .filter(|(_, value)| says_something(value) && *value != "0")
+        .map(|(name, text)| (format!("environment.{}", name.to_ascii_lowercase()), scalar(text.clone())));
+    let program = program.map(|words| (PROGRAM.to_string(), Value::from(words)));
+    let arguments = found.into_iter().map(|(name, values)| (name, value(values)));
+    let of_job = slurm::devices(&job).map(|devices| ("job.devices".to_string(), devices.into()));
+    let all = program.into_iter().chain(beside).chain(environment).chain(arguments);
+    let arguments = all.chain(written(&player)).chain(of_job).collect();
+    Ok(TextStatements { arguments, open })
+}
+
+/// The words of each program that a script runs, in order.
+///
+/// # Errors
+/// As [`read`].
+pub fn programs(text: &str, typed: &Invocation) -> Result<Vec<Vec<String>>, SpecError> {
+    let commands = grammar::commands(lexer::tokens(text)?);
+    Ok(played(&commands, typed, &slurm::variables(text, typed.counts), None)?.programs)
+}
+
+/// A script that has been played, with a decision taken the other way.
+fn played(
+    commands: &[ShellCommand],
+    typed: &Invocation,
+    job: &[(String, String)],
+    flip: Option<usize>,
+) -> Result<Player, SpecError> {
     let environment: Vec<(String, String)> = job.iter().chain(&typed.environment).cloned().collect();
-    let mut player = Player::new(&environment, &typed.words);
-    player.play(&commands);
+    let counts = typed.counts.or_else(|| slurm::counts(job));
+    let mut player = Player::new(&typed.file, &environment, &typed.words, counts);
+    player.flip = flip;
+    player.play(commands);
     if player.is_spent() {
         return Err(SpecError::at("", "the script does too much to be followed")
             .allowed("100,000 commands, and words of 16 MiB altogether")
             .hint("give the line that starts the training by itself"));
     }
-    let mut programs = player.options_left();
-    programs.append(&mut player.programs);
-    let mut found: Vec<(String, Vec<String>)> = Vec::new();
-    let documents = beside::documents(text, &mut player);
-    for program in &programs {
-        arguments(&apart(program), &mut found);
-    }
-    let mut open: BTreeMap<String, Open> = BTreeMap::new();
-    for (name, values) in &found {
-        for variable in values.iter().filter_map(|value| unset(value)) {
-            let entry = open.entry(variable.to_string()).or_default();
-            entry.arguments.push(name.clone());
-        }
-    }
-    let beside = player.models_beside();
-    let blocking =
-        player.blocks_launches().then(|| ("environment.cuda_launch_blocking".to_string(), 1.into()));
-    for (variable, choices) in player.choices {
-        open.entry(variable).or_default().choices.extend(choices);
-    }
-    // Values that another branch would have set are no matter of the line.
-    let mut set = BTreeSet::new();
-    commands.iter().for_each(|command| command.names_set(&mut set));
-    open.retain(|variable, _| !set.contains(variable.as_str()));
-    let open = open.into_iter().map(|(variable, open)| Open { variable, ..open }).collect();
-    let of_job = slurm::devices(&job).map(|devices| ("job.devices".to_string(), devices.into()));
-    let beside = (!beside.is_empty()).then(|| (BESIDE.to_string(), Value::from(beside.join(" "))));
-    let arguments = found.into_iter().map(|(name, values)| (name, value(values)));
-    let program = programs.iter().find(|words| words.iter().any(|word| word.starts_with("--")));
-    let program =
-        program.map(|words| (PROGRAM.to_string(), Value::from(words[..words.len().min(2)].join(" "))));
-    let beside = beside.into_iter().chain(blocking);
-    let arguments =
-        program.into_iter().chain(beside).chain(arguments).chain(documents).chain(of_job).collect();
-    Ok(TextStatements { arguments, open })
+    Ok(player)
 }
 
-/// The words of a program; one that holds a line of its own (`bash -c "..."`) comes apart.
+/// The arguments of all programs, and the first program that has some, with the word behind it.
+fn arguments_of(player: &Player) -> (Found, Option<String>) {
+    let mut programs = player.options_left();
+    programs.extend(player.programs.iter().cloned());
+    let mut found = Vec::new();
+    programs.iter().for_each(|program| arguments(&apart(program), &mut found));
+    let has_some = |words: &&Vec<String>| words.iter().any(|word| word.starts_with("--"));
+    let first = programs.iter().find(has_some).map(|words| words[..words.len().min(2)].join(" "));
+    (found, first)
+}
+
+/// The names whose words are others.
+fn differing(found: &Found, other: &Found) -> Vec<String> {
+    let values = |all: &Found, name: &str| all.iter().find(|(n, _)| n == name).map(|(_, v)| value(v.clone()));
+    let names: BTreeSet<&String> = found.iter().chain(other).map(|(name, _)| name).collect();
+    names.into_iter().filter(|name| values(found, name) != values(other, name)).cloned().collect()
+}
+
+/// The variables that the line which runs a script may set: of one that the script sets itself, in a branch that was
+/// not taken, the variable that chooses the branch is asked for.
+fn asked_for(mut open: BTreeMap<String, Open>, commands: &[ShellCommand]) -> Vec<Open> {
+    let mut set = BTreeSet::new();
+    commands.iter().for_each(|command| command.names_set(&mut set));
+    let chooses = open.iter().filter(|(name, open)| !open.choices.is_empty() && !set.contains(name.as_str()));
+    let chooses = chooses.max_by_key(|(_, open)| open.choices.len()).map(|(name, _)| name.clone());
+    if let Some(chooses) = chooses {
+        let own: Vec<String> = open.keys().filter(|name| set.contains(name.as_str())).cloned().collect();
+        let moved: Vec<String> =
+            own.iter().filter_map(|name| open.remove(name)).flat_map(|open| open.arguments).collect();
+        open.entry(chooses).or_default().arguments.extend(moved);
+    }
+    let kept = open.into_iter().filter(|(_, open)| !open.arguments.is_empty() || !open.choices.is_empty());
+    kept.map(|(variable, open)| Open { is_variable: is_variable(&variable), variable, ..open }).collect()
+}
+
+/// The names and values of the configurations that a script writes down for the program that it runs.
+fn written(player: &Player) -> Vec<(String, Value)> {
+    let mut found = Vec::new();
+    for text in player.files.values() {
+        if let Ok(value) = json::read_of_others("", text)
+            && WRITTEN_MARKS.iter().any(|mark| value.get(*mark).is_some())
+        {
+            let _ = super::flat::flatten(WRITTEN, value, 1, &mut found);
+        }
+    }
+    found
+}
+
+/// The words of a program, without a line of its own that is played by itself (`bash -c "..."`); other words that hold
+/// options come apart.
 fn apart(program: &[String]) -> Vec<String> {
+    let is_shell = |word: &String| ["bash", "sh"].contains(&word.rsplit('/').next().unwrap_or_default());
+    let takes_line = |word: &String| word.starts_with('-') && !word.starts_with("--") && word.ends_with('c');
+    let line = program.windows(2).position(|pair| is_shell(&pair[0]) && takes_line(&pair[1]));
     let come_apart = |word: &String| match word.contains("--") && word.contains(char::is_whitespace) {
         true => word.split_whitespace().map(|word| word.trim_matches(['"', '\'']).to_string()).collect(),
         false => vec![word.clone()],
     };
-    program.iter().flat_map(come_apart).collect()
+    program[..line.unwrap_or(program.len())].iter().flat_map(come_apart).collect()
 }
 
 /// Adds the arguments among the words of a program.

@@ -1,20 +1,28 @@
 //! A script played without executing anything: variables get their values, branches are chosen where their conditions
-//! can be told, and the words of each program that would be run are written down.
+//! can be told, and the words of each program that would be run are written down. What programs print is known for
+//! those of `stubs`.
 //!
 //! Hazards:
-//! * A variable that nothing sets is empty where a condition asks for it, as in a shell, and says nothing where it is
-//!   the value of an argument. Words that only collect options (`$EXTRA_ARGS`) vanish.
-//! * Where a condition cannot be told (a file, the output of a command), its first branch is taken.
-//! * `exit` ends nothing: scripts leave early where something is missing that a reader may not have.
+//! * A variable that nothing sets is empty where a condition asks for it, as in a shell, and what it goes into hangs on
+//!   it ([`super::marks`]). Words that only collect options (`$EXTRA_ARGS`) vanish.
+//! * Where a condition cannot be told (a file, an output), or a shell would complain of it, what a shell would do (else
+//!   its first branch) is taken: a *decision*, which is noted. The script is played again with each decision the
+//!   other way (`flip`), and what differs hangs on it.
+//! * `exit` ends nothing before a program was run: scripts leave early where something is missing that a reader may not
+//!   have.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use super::condition;
+use super::expand::Values;
 use super::grammar::{self, Assignment, ShellCommand, plain};
-use super::lexer::{self, Form, HERE, Variable, Word, WordPiece, quoted};
-use super::marks::{UNKNOWN, is_known, open_as, says_something, unset, without_marks};
+use super::lexer::{self, Stream, Word, quoted};
+use super::marks::{is_known, open_as, opens, says_something, unset, without_marks};
+use super::pattern::matches;
+use super::stubs::{self, Counts};
 use super::sum;
-use stepsim_step::spec::glob::fits;
+use crate::imports::files;
 
 /// Commands that are played at most.
 const MOST: usize = 100_000;
@@ -22,48 +30,84 @@ const MOST: usize = 100_000;
 const MOST_TEXT: usize = 16 << 20;
 /// Turns of a loop that goes on.
 const TURNS: usize = 1000;
-/// Functions that call one another, at most this deep.
+/// Functions, scripts and substitutions in one another, at most this deep.
 const DEEPEST: usize = 16;
-/// Programs whose words are no arguments of a job.
-const APART: [&str; 19] = [
-    "echo", "printf", "mkdir", "cd", "rm", "cp", "mv", "ls", "cat", "find", "pip", "pip3", "git", "wget",
-    "curl", "apt", "apt-get", "sed", "tar",
-];
-
-/// The variable at whose characters a text that is read comes apart.
+/// Words before a program that it does not see.
+const PREFIXES: [&str; 8] = ["time", "nohup", "exec", "command", "sudo", "env", "builtin", "eval"];
+/// Shells and others that play a script.
+const SHELLS: [&str; 5] = ["bash", "sh", "sbatch", "source", "."];
+/// The variable at whose characters a text comes apart.
 const SEPARATORS: &str = "IFS";
+
+/// How far a command leaves what it stands in.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Leave {
+    Break(usize),
+    Continue(usize),
+    Return,
+    Exit,
+}
 
 /// The state of a shell.
 #[derive(Default)]
 pub(super) struct Player {
-    variables: BTreeMap<String, Vec<String>>,
+    pub(super) variables: BTreeMap<String, Values>,
+    /// Arrays whose keys are words.
+    pub(super) by_name: BTreeSet<String>,
     functions: BTreeMap<String, Vec<ShellCommand>>,
     /// The words behind the script's name.
-    line: Vec<String>,
+    pub(super) line: Vec<String>,
     /// The words of each program, in order.
     pub programs: Vec<Vec<String>>,
+    /// Variables that programs see and that change how they run.
+    pub environment: BTreeMap<String, String>,
+    /// Files that the script writes.
+    pub files: BTreeMap<String, String>,
+    /// The folder of the script.
+    folder: PathBuf,
+    counts: Option<Counts>,
+    input: Option<String>,
+    output: String,
+    leaving: Option<Leave>,
     /// Variables whose values stood somewhere.
-    used: BTreeSet<String>,
+    pub(super) used: BTreeSet<String>,
     /// Variables that nothing sets, with the values that conditions compare them with.
     pub choices: BTreeMap<String, BTreeSet<String>>,
+    /// What each decision hangs on.
+    pub decisions: Vec<String>,
+    /// The decision that is taken the other way.
+    pub flip: Option<usize>,
+    /// What the condition hangs on that is being played.
+    hangs: Vec<String>,
+    /// Values of variables before a function made them its own.
+    locals: Vec<Vec<(String, Option<Values>)>>,
     played: usize,
-    written: usize,
+    pub(super) written: usize,
     depth: usize,
 }
 
-/// True if a name collects options.
-fn collects(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    ["args", "arg", "opts", "opt", "options", "option", "params", "flags", "flag", "cmd", "extra", "extras"]
-        .iter()
-        .any(|end| name.ends_with(end))
-}
+/// Variables of the surroundings that change how programs run.
+const WATCHED: [&str; 2] = ["CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_MAX_CONNECTIONS"];
 
 impl Player {
-    /// A shell with variables of its surroundings, and what stands behind the script's name.
-    pub fn new(environment: &[(String, String)], line: &[String]) -> Player {
-        let variables = environment.iter().map(|(name, value)| (name.clone(), vec![value.clone()])).collect();
-        Player { variables, line: line.to_vec(), ..Player::default() }
+    /// A shell for a file with variables of its surroundings, and what stands behind the script's name.
+    pub fn new(
+        file: &str,
+        environment: &[(String, String)],
+        line: &[String],
+        counts: Option<Counts>,
+    ) -> Player {
+        let folder = Path::new(file).parent().unwrap_or(Path::new("")).to_path_buf();
+        let mut player = Player { line: line.to_vec(), folder, counts, ..Player::default() };
+        let place = player.folder.display().to_string();
+        let own = [("0", file), ("BASH_SOURCE", file), ("PWD", if place.is_empty() { "." } else { &place })];
+        for (name, value) in own {
+            player.put(name, value.to_string());
+        }
+        for (name, value) in environment {
+            player.put(name, value.clone());
+        }
+        player
     }
 
     /// True if it has done all that it may.
@@ -72,19 +116,17 @@ impl Player {
     }
 
     /// True if a variable has a value.
-    fn is_set(&self, name: &str) -> bool {
-        self.variables.get(name).is_some_and(|values| values.iter().all(|value| unset(value).is_none()))
+    pub(super) fn is_set(&self, name: &str) -> bool {
+        self.variables.get(name).is_some_and(|values| values.iter().all(|(_, value)| unset(value).is_none()))
+    }
+    pub(super) fn put(&mut self, name: &str, value: String) {
+        self.variables.insert(name.to_string(), vec![("0".to_string(), value)]);
     }
 
-    /// True if the script makes every launch wait for its kernel.
-    pub fn blocks_launches(&self) -> bool {
-        let set = self.variables.get("CUDA_LAUNCH_BLOCKING");
-        set.is_some_and(|values| values.iter().any(|value| !value.is_empty() && value != "0"))
-    }
     /// Options in variables that no program got: files that others read in hold nothing else.
     pub fn options_left(&self) -> Vec<Vec<String>> {
         let left = self.variables.iter().filter(|(name, _)| !self.used.contains(*name));
-        left.map(|(_, values)| values.clone())
+        left.map(|(_, values)| values.iter().map(|(_, value)| value.clone()).collect::<Vec<String>>())
             .filter(|values| values.iter().any(|v| v.contains("--")))
             .collect()
     }
@@ -96,14 +138,7 @@ impl Player {
             text.contains('/') && !text.contains(char::is_whitespace) && says_something(text)
         };
         let variables = self.variables.iter().filter(|(name, _)| about(&name.to_ascii_uppercase()));
-        variables.flat_map(|(_, values)| values.iter().filter(path).cloned()).collect()
-    }
-
-    /// A text with the values of its variables.
-    pub fn filled(&mut self, text: &str) -> String {
-        // Quotes of the text are its own.
-        let text = text.replace('"', "\u{1}").replace('\'', "\u{2}");
-        self.text(&quoted(&text)).replace('\u{1}', "\"").replace('\u{2}', "'")
+        variables.flat_map(|(_, values)| values.iter().map(|(_, v)| v).filter(path).cloned()).collect()
     }
 
     /// Notes what an open variable is compared with.
@@ -115,12 +150,24 @@ impl Player {
         }
     }
 
+    /// Whether a condition counts as one that holds.
+    fn decide(&mut self, is: Option<bool>) -> bool {
+        let hangs = std::mem::take(&mut self.hangs);
+        let usual = is.unwrap_or(true);
+        if is.is_some() && hangs.is_empty() {
+            return usual;
+        }
+        let at = self.decisions.len();
+        self.decisions.push(hangs.first().cloned().unwrap_or_default());
+        usual != (self.flip == Some(at))
+    }
+
     /// Plays commands in order; whether the last one succeeded.
     pub fn play(&mut self, commands: &[ShellCommand]) -> Option<bool> {
         let mut last = Some(true);
         for command in commands {
             self.played += 1;
-            if self.is_spent() {
+            if self.is_spent() || self.leaving.is_some() {
                 break;
             }
             last = self.command(command);
@@ -128,10 +175,49 @@ impl Player {
         last
     }
 
+    /// Plays a text of commands.
+    pub fn play_text(&mut self, text: &str) -> Option<bool> {
+        if self.depth >= DEEPEST || crate::imports::budget::check(text).is_err() {
+            return None;
+        }
+        let tokens = lexer::tokens(text).ok()?;
+        self.depth += 1;
+        let succeeded = self.play(&grammar::commands(tokens));
+        self.depth -= 1;
+        succeeded
+    }
+
+    /// What a text of commands prints.
+    pub(super) fn printed(&mut self, text: &str) -> String {
+        if let Some(path) = text.trim().strip_prefix('<') {
+            let path = self.text(&quoted(path.trim()));
+            return self.file(&path).unwrap_or_else(|| open_as(&path));
+        }
+        let before = std::mem::take(&mut self.output);
+        self.apart(|player| player.play_text(text));
+        std::mem::replace(&mut self.output, before)
+    }
+
+    /// Plays something that leaves variables and functions as they were.
+    fn apart(&mut self, play: impl FnOnce(&mut Player) -> Option<bool>) -> Option<bool> {
+        let kept = (self.variables.clone(), self.functions.clone(), self.line.clone());
+        self.played += kept.0.len();
+        let succeeded = play(self);
+        (self.variables, self.functions, self.line) = kept;
+        self.leaving = None;
+        succeeded
+    }
+
     fn command(&mut self, command: &ShellCommand) -> Option<bool> {
         match command {
             ShellCommand::Simple { sets, words } => self.simple(sets, words),
-            ShellCommand::Sum(text) => self.sum(text).map(|value| value != 0),
+            ShellCommand::Sum(text) => self.sum(text).map_or_else(
+                |name| {
+                    self.hangs.push(name);
+                    None
+                },
+                |value| Some(value != 0),
+            ),
             ShellCommand::Not(inner) => self.command(inner).map(|is| !is),
             ShellCommand::And(left, right) => match self.command(left) {
                 Some(false) => Some(false),
@@ -142,13 +228,18 @@ impl Player {
                 succeeded => succeeded,
             },
             ShellCommand::Group(body) => self.play(body),
+            ShellCommand::Apart(body) => self.apart(|player| player.play(body)),
+            ShellCommand::Pipe(all) => self.pipe(all),
+            ShellCommand::Streamed(inner, streams) => self.streamed(inner, streams),
             ShellCommand::Function { name, body } => {
                 self.functions.insert(name.clone(), body.clone());
                 Some(true)
             }
             ShellCommand::If { branches, other } => {
                 for (condition, body) in branches {
-                    if self.play(condition) != Some(false) {
+                    self.hangs.clear();
+                    let is = self.play(condition);
+                    if self.decide(is) {
                         return self.play(body);
                     }
                 }
@@ -156,16 +247,85 @@ impl Player {
             }
             ShellCommand::Case { word, arms } => self.case(word, arms),
             ShellCommand::For { name, words, body } => self.each(name, words.as_deref(), body),
-            ShellCommand::While { until, condition, body } => {
+            ShellCommand::While { until, condition, body, next } => {
                 for _ in 0..TURNS {
-                    if self.play(condition) != Some(!until) {
+                    if self.play(condition) != Some(!until) || self.turn(body) {
                         break;
                     }
-                    self.play(body);
+                    if let Some(next) = next {
+                        self.command(next);
+                    }
                 }
                 Some(true)
             }
         }
+    }
+
+    fn pipe(&mut self, all: &[ShellCommand]) -> Option<bool> {
+        let before = (std::mem::take(&mut self.output), self.input.clone());
+        let mut succeeded = Some(true);
+        for (i, command) in all.iter().enumerate() {
+            succeeded = self.command(command);
+            if i + 1 < all.len() {
+                self.input = Some(std::mem::take(&mut self.output));
+            }
+        }
+        let last = std::mem::replace(&mut self.output, before.0);
+        self.print(&last);
+        self.input = before.1;
+        succeeded
+    }
+
+    fn streamed(&mut self, inner: &ShellCommand, streams: &[Stream]) -> Option<bool> {
+        let before = self.input.clone();
+        let mut into = None;
+        for stream in streams {
+            match stream {
+                Stream::Text(word) => {
+                    let text = self.text(word);
+                    self.input = Some(if text.ends_with('\n') { text } else { text + "\n" });
+                }
+                Stream::From(word) => {
+                    let path = self.text(word);
+                    self.input = Some(self.file(&path).unwrap_or_else(|| open_as(&path)));
+                }
+                Stream::Into(word, append) => into = Some((self.text(word), *append)),
+                Stream::Aside => {}
+            }
+        }
+        let output = into.is_some().then(|| std::mem::take(&mut self.output));
+        let succeeded = self.command(inner);
+        if let (Some((path, append)), Some(output)) = (into, output) {
+            let text = std::mem::replace(&mut self.output, output);
+            let file = self.files.entry(path).or_default();
+            if !append {
+                file.clear();
+            }
+            *file += &text;
+        }
+        self.input = before;
+        succeeded
+    }
+
+    fn print(&mut self, text: &str) {
+        self.written += text.len();
+        if !self.is_spent() {
+            self.output += text;
+        }
+    }
+
+    /// A turn of a loop; true if it is the last.
+    fn turn(&mut self, body: &[ShellCommand]) -> bool {
+        self.play(body);
+        let (ends, leaving) = match self.leaving {
+            None | Some(Leave::Continue(0 | 1)) => (false, None),
+            Some(Leave::Break(0 | 1)) => (true, None),
+            Some(Leave::Break(n)) => (true, Some(Leave::Break(n - 1))),
+            Some(Leave::Continue(n)) => (true, Some(Leave::Continue(n - 1))),
+            other => (true, other),
+        };
+        self.leaving = leaving;
+        ends || self.is_spent()
     }
 
     fn case(&mut self, word: &Word, arms: &[(Vec<Word>, Vec<ShellCommand>)]) -> Option<bool> {
@@ -176,7 +336,7 @@ impl Player {
                 self.asks(&value, pattern);
             }
             let value = without_marks(&value);
-            if patterns.iter().any(|pattern| fits(pattern, &value)) {
+            if patterns.iter().any(|pattern| matches(pattern, &value)) {
                 return self.play(body);
             }
         }
@@ -189,245 +349,418 @@ impl Player {
             None => self.line.clone(),
         };
         for value in values {
-            self.variables.insert(name.to_string(), vec![value]);
-            self.play(body);
+            self.put(name, value);
+            if self.turn(body) {
+                break;
+            }
         }
         Some(true)
     }
 
     fn simple(&mut self, sets: &[Assignment], words: &[Word]) -> Option<bool> {
+        let program = words.first().and_then(plain).unwrap_or_default();
+        let declares = words.is_empty() || grammar::DECLARATIONS.contains(&program);
+        let kept: Vec<(String, Option<Values>)> =
+            sets.iter().map(|set| (set.name.clone(), self.variables.get(&set.name).cloned())).collect();
+        if ["declare", "local", "typeset"].contains(&program) {
+            let is_by_name =
+                words.iter().any(|word| plain(word).is_some_and(|w| w.starts_with('-') && w.contains('A')));
+            let names = words[1..].iter().filter_map(plain).filter(|name| lexer::is_name(name));
+            let all = names.map(str::to_string).chain(sets.iter().map(|set| set.name.clone()));
+            if is_by_name {
+                self.by_name.extend(all);
+            }
+        }
+        // A program's words are put together before what stands in front of it is set.
+        let is_test = ["[[", "[", "test"].contains(&program);
+        let plain_words = !declares && !is_test;
+        let fields: Vec<String> =
+            words.iter().filter(|_| plain_words).flat_map(|word| self.fields(word)).collect();
         for set in sets {
             self.set(set);
         }
-        let program = words.first().and_then(plain).unwrap_or_default();
-        match program {
-            "[" | "[[" | "test" => {
-                let end = words.len() - usize::from(program != "test" && words.len() > 1);
-                let words: Vec<String> = words[1..end].iter().map(|word| self.text(word)).collect();
-                let (holds, asked) = condition::holds(&words, &|name| self.is_set(name));
-                asked.iter().for_each(|(left, right)| self.asks(left, right));
-                return holds;
+        if declares {
+            // A name and its value in quotes, or put together.
+            for text in words.iter().skip(1).flat_map(|word| self.fields(word)).collect::<Vec<String>>() {
+                if let Some((name, value)) = text.split_once('=').filter(|(name, _)| lexer::is_name(name)) {
+                    self.put(name, value.to_string());
+                }
             }
-            "false" => return Some(false),
-            ":" | "true" | "exit" | "return" | "set" | "unset" | "source" | "." => {
-                // Defaults that are set on the way: `: ${N:=8}`.
-                words.iter().for_each(|word| drop(self.fields(word)));
-                return Some(true);
+            if let (true, Some(locals)) =
+                (["declare", "local", "typeset"].contains(&program), self.locals.last_mut())
+            {
+                locals.extend(kept);
             }
-            "read" => {
-                self.read(words);
-                self.variables.retain(|name, _| name != SEPARATORS || sets.is_empty());
-                return Some(true);
-            }
-            "shift" => {
-                let by = words.get(1).and_then(plain).and_then(|n| n.parse().ok()).unwrap_or(1);
-                self.line.drain(..usize::min(by, self.line.len()));
-                return Some(true);
-            }
-            _ => {}
-        }
-        if let (Some("-v"), Some(name), [_, _, _, format, text]) =
-            (words.get(1).and_then(plain), words.get(2).and_then(plain), words)
-            && program == "printf"
-        {
-            let text = self.text(format).replacen("%s", &self.text(text), 1);
-            self.variables.insert(name.to_string(), vec![text]);
             return Some(true);
         }
-        let end = words.iter().position(|word| plain(word) == Some(HERE)).unwrap_or(words.len());
-        let fields: Vec<String> = words[..end].iter().flat_map(|word| self.fields(word)).collect();
+        if is_test {
+            return self.condition(program, words);
+        }
+        let succeeded = self.builtin(&fields);
+        // What stands before a program holds for that program.
+        for (name, value) in kept {
+            match value {
+                Some(value) => drop(self.variables.insert(name, value)),
+                None => drop(self.variables.remove(&name)),
+            }
+        }
+        succeeded
+    }
+
+    fn condition(&mut self, program: &str, words: &[Word]) -> Option<bool> {
+        let end = words.len() - usize::from(program != "test" && words.len() > 1);
+        let words: Vec<String> = words[1..end]
+            .iter()
+            .flat_map(|word| match program {
+                "[[" => vec![self.text(word)],
+                _ => self.words_of_test(word),
+            })
+            .collect();
+        let verdict = condition::holds(&words, &|name| self.is_set(name));
+        verdict.compared.iter().for_each(|(left, right)| self.asks(left, right));
+        self.hangs.extend(verdict.unset);
+        if verdict.is.is_none() {
+            let open = words.iter().flat_map(|word| opens(word)).next().map(str::to_string);
+            let text: Vec<String> = words.iter().map(|word| without_marks(word)).collect();
+            self.hangs.push(open.unwrap_or_else(|| text.join(" ")));
+        }
+        verdict.is
+    }
+
+    /// A word of `[ ... ]`, which stays one where it is open, and where it stands in quotes.
+    fn words_of_test(&mut self, word: &Word) -> Vec<String> {
+        let fields = self.fields(word);
+        if fields.is_empty() { vec![self.text(word)] } else { fields }
+    }
+
+    fn builtin(&mut self, fields: &[String]) -> Option<bool> {
+        let Some((program, words)) = fields.split_first() else { return Some(true) };
+        let number = || words.first().and_then(|n| n.parse().ok()).unwrap_or(1);
+        match program.as_str() {
+            "false" => return Some(false),
+            ":" | "true" | "trap" | "shopt" | "ulimit" | "wait" | "alias" => return Some(true),
+            "exit" if self.programs.is_empty() || words.first().is_some_and(|code| code != "0") => {}
+            "exit" => self.leaving = Some(Leave::Exit),
+            "return" => {
+                self.leaving = Some(Leave::Return);
+                return words.first().is_none_or(|code| code == "0").into();
+            }
+            "break" => self.leaving = Some(Leave::Break(number())),
+            "continue" => self.leaving = Some(Leave::Continue(number())),
+            "unset" => words.iter().for_each(|name| drop(self.variables.remove(name))),
+            "set" => {
+                if let Some(at) = words.iter().position(|word| word == "--") {
+                    self.line = words[at + 1..].to_vec();
+                }
+            }
+            "shift" => drop(self.line.drain(..usize::min(number(), self.line.len()))),
+            "let" => words.iter().for_each(|sum| drop(self.sum(sum))),
+            "read" => return self.read(words),
+            "mapfile" | "readarray" => self.read_lines(words),
+            "getopts" => return Some(false),
+            "expr" => {
+                let value = self.sum(&words.join(" "));
+                self.print(&value.map_or_else(|open| open_as(&open), |n| n.to_string()));
+            }
+            "cd" => {
+                if let Some(path) = words.iter().find(|word| !word.starts_with('-')) {
+                    self.put("PWD", path.clone());
+                }
+            }
+            "pwd" => {
+                let place = self.text(&quoted("$PWD"));
+                self.print(&(place + "\n"));
+            }
+            "printf" if words.first().is_some_and(|word| word == "-v") => {
+                let text = stubs::printf(words.get(2..).unwrap_or_default());
+                words.get(1).iter().for_each(|name| self.put(name, text.clone().unwrap_or_default()));
+            }
+            "cat" => {
+                let plain = words.iter().filter(|word| !word.starts_with('-'));
+                let texts: Vec<Option<String>> = plain.map(|path| self.file(path)).collect();
+                let input = texts.is_empty().then(|| self.input.clone().unwrap_or_default());
+                let all: Option<String> = texts.into_iter().chain(input.map(Some)).collect();
+                self.print(&all.unwrap_or_else(|| open_as(&format!("$({})", fields.join(" ")))));
+            }
+            "tee" => {
+                let text = self.input.clone().unwrap_or_default();
+                for path in words.iter().filter(|word| !word.starts_with('-')) {
+                    self.files.insert(path.clone(), text.clone());
+                }
+                self.print(&text);
+            }
+            _ => return self.call(fields),
+        }
+        Some(true)
+    }
+
+    /// A function, a script, or a program.
+    fn call(&mut self, fields: &[String]) -> Option<bool> {
+        let Some((program, words)) = fields.split_first() else { return Some(true) };
+        if program == "eval" {
+            let line = words.join(" ");
+            return self.play_text(&line);
+        }
+        if PREFIXES.contains(&program.as_str()) {
+            let options = |word: &&String| word.starts_with('-') || (program == "env" && word.contains('='));
+            return self.builtin(&words[words.iter().take_while(options).count()..]);
+        }
         if let Some(body) = self.functions.get(program).cloned()
             && self.depth < DEEPEST
         {
-            let line = std::mem::replace(&mut self.line, fields[1..].to_vec());
+            let line = std::mem::replace(&mut self.line, words.to_vec());
             self.depth += 1;
+            self.locals.push(Vec::new());
             let succeeded = self.play(&body);
+            for (name, value) in self.locals.pop().unwrap_or_default().into_iter().rev() {
+                match value {
+                    Some(value) => drop(self.variables.insert(name, value)),
+                    None => drop(self.variables.remove(&name)),
+                }
+            }
             self.depth -= 1;
             self.line = line;
+            if self.leaving == Some(Leave::Return) {
+                self.leaving = None;
+            }
             return succeeded;
         }
-        match fields.first() {
-            None => return Some(true),
-            Some(program) if APART.contains(&program.as_str()) => {}
-            Some(_) => self.run(fields),
+        self.run(fields)
+    }
+
+    /// Writes a program down, and what it plays: a line (`srun bash -c '$LAUNCHER $CMD'`), a script that stands beside
+    /// this one or that it wrote, or what it reads.
+    fn run(&mut self, fields: &[String]) -> Option<bool> {
+        let program = fields[0].rsplit('/').next().unwrap_or_default();
+        let mut names = fields.iter().map(|word| word.rsplit('/').next().unwrap_or_default()).enumerate();
+        let shell = names.find(|(at, word)| SHELLS[..if *at == 0 { SHELLS.len() } else { 2 }].contains(word));
+        if let Some((at, _)) = shell {
+            let words = &fields[at + 1..];
+            let first = words.iter().position(|word| !word.starts_with('-') && !word.contains('='));
+            let line = words.iter().position(|word| word.starts_with('-') && word.ends_with('c'));
+            if let Some(line) = line.and_then(|at| words.get(at + 1)) {
+                self.note(fields);
+                return self.play_text(line);
+            }
+            match first.map(|at| (self.file(&words[at]), &words[at..])) {
+                Some((Some(text), [_, rest @ ..])) => return self.script(&fields[at], &text, rest),
+                Some((None, [path, ..])) if at == 0 && ["source", "."].contains(&fields[0].as_str()) => {
+                    let name = path.rsplit('/').next().unwrap_or_default();
+                    if let Some(name) = name.strip_suffix(".sh") {
+                        self.put("MODEL_SOURCE", format!("models/{name}"));
+                    }
+                    return Some(true);
+                }
+                None => {
+                    if let Some(text) = self.input.clone() {
+                        return self.play_text(&text);
+                    }
+                }
+                _ => {}
+            }
         }
+        if fields[0].contains('/')
+            && fields[0].ends_with(".sh")
+            && let Some(text) = self.file(&fields[0])
+        {
+            return self.script("bash", &text, &fields[1..]);
+        }
+        let known = fields.iter().all(|word| is_known(word)) && self.input.as_deref().is_none_or(is_known);
+        if let Some(text) = stubs::output(fields, self.input.as_deref(), self.counts).filter(|_| known) {
+            self.print(&text);
+            return if program == "grep" { Some(!text.is_empty()) } else { Some(true) };
+        }
+        let texts = fields.iter().map(String::as_str).chain(self.input.as_deref());
+        let hangs = texts.flat_map(opens).next().map(str::to_string);
+        let hangs = hangs.unwrap_or_else(|| format!("$({})", fields.join(" ")));
+        self.print(&open_as(&hangs));
+        self.hangs.push(hangs);
+        if stubs::is_apart(program) {
+            return None;
+        }
+        self.note(fields);
         None
     }
 
-    /// Writes a program down; one that has a shell play a line of its own (`srun bash -c '$LAUNCHER $CMD'`) plays that
-    /// line.
-    fn run(&mut self, mut fields: Vec<String>) {
-        let inner =
-            fields.windows(3).position(|at| ["bash", "sh"].contains(&at[0].as_str()) && at[1] == "-c");
-        let line = inner.map(|at| fields[at + 2].clone()).filter(|line| line.contains('$'));
-        if let Some((at, line)) = inner.zip(line)
-            && self.depth < DEEPEST
-            && let Ok(tokens) = lexer::tokens(&line)
-        {
-            fields.truncate(at);
-            self.depth += 1;
-            self.play(&grammar::commands(tokens));
-            self.depth -= 1;
+    /// A program with its words, and what it sees.
+    fn note(&mut self, fields: &[String]) {
+        for name in WATCHED {
+            if let Some(value) = self.variables.get(name).and_then(|values| values.first()) {
+                self.environment.insert(name.to_string(), value.1.clone());
+            }
         }
-        if !fields.is_empty() {
-            self.programs.push(fields);
+        self.programs.push(fields.to_vec());
+    }
+
+    /// Plays a script: `source` here, others by themselves.
+    fn script(&mut self, shell: &str, text: &str, words: &[String]) -> Option<bool> {
+        if ["source", "."].contains(&shell) {
+            let succeeded = self.play_text(text);
+            if self.leaving == Some(Leave::Return) {
+                self.leaving = None;
+            }
+            return succeeded;
+        }
+        self.apart(|player| {
+            player.line = words.to_vec();
+            player.play_text(text)
+        })
+    }
+
+    /// The text of a file that the script wrote or that stands beside it.
+    fn file(&mut self, path: &str) -> Option<String> {
+        if let Some(text) = self.files.get(path) {
+            return Some(text.clone());
+        }
+        let path = without_marks(path);
+        let text = files::beside(&self.folder, &path)?.1;
+        self.written += text.len();
+        Some(text)
+    }
+
+    /// `read -r A B`: parts of a line, the last name takes what is left; `-a` makes an array of all. Without a text
+    /// nobody knows.
+    fn read(&mut self, words: &[String]) -> Option<bool> {
+        let is_array = words.iter().any(|name| name.starts_with('-') && name.ends_with('a'));
+        let names: Vec<&String> = words.iter().filter(|name| lexer::is_name(name)).collect();
+        let Some(input) = self.input.take() else {
+            names.iter().for_each(|name| self.put(name, open_as("read")));
+            return None;
+        };
+        // `-d ''` reads to the end.
+        let whole = words.iter().any(|word| word.starts_with('-') && word.ends_with('d'));
+        let split = if whole { None } else { input.split_once('\n') };
+        let (line, rest) = split.unwrap_or((input.trim_end_matches('\n'), ""));
+        self.input = Some(rest.to_string());
+        let separators = self.separators();
+        let at = |c: char| separators.contains(c);
+        let line = line.trim_matches(at);
+        if let (true, [name]) = (is_array, names.as_slice()) {
+            let parts = line.split(at).filter(|part| !part.is_empty()).map(str::to_string);
+            self.variables.insert((*name).clone(), numbered(parts));
+            return Some(!input.is_empty());
+        }
+        let mut rest = line;
+        for (i, name) in names.iter().enumerate() {
+            let (value, behind) = match i + 1 == names.len() {
+                true => (rest, ""),
+                false => rest.split_once(at).unwrap_or((rest, "")),
+            };
+            rest = behind.trim_start_matches(at);
+            self.put(name, value.to_string());
+        }
+        Some(!input.is_empty())
+    }
+
+    /// `mapfile -t LINES`.
+    fn read_lines(&mut self, words: &[String]) {
+        let input = self.input.take().unwrap_or_else(|| open_as("mapfile"));
+        if let Some(name) = words.iter().rev().find(|word| lexer::is_name(word)) {
+            self.variables.insert(name.clone(), numbered(input.lines().map(str::to_string)));
         }
     }
 
-    /// `read -r A B <<< TEXT`: parts of the text, the last name takes what is left; `-a` makes an array of all.
-    /// Without a text nobody knows.
-    fn read(&mut self, words: &[Word]) {
-        let here = words.iter().position(|word| plain(word) == Some(HERE));
-        let text = here.and_then(|at| words.get(at + 1)).map(|word| self.text(word));
-        let names: Vec<&str> = words[1..here.unwrap_or(words.len())].iter().filter_map(plain).collect();
-        let is_array = names.iter().any(|name| name.starts_with('-') && name.ends_with('a'));
-        let names: Vec<&str> = names.into_iter().filter(|name| !name.starts_with('-')).collect();
-        let separators = self.variables.get(SEPARATORS).map_or(String::new(), |values| values.concat());
-        let at = |c: char| if separators.is_empty() { c.is_whitespace() } else { separators.contains(c) };
-        let text = text.unwrap_or_else(|| UNKNOWN.to_string());
-        let mut values: Vec<String> = text.trim().split(at).map(str::to_string).collect();
-        if let (true, [name]) = (is_array, names.as_slice()) {
-            self.variables.insert((*name).to_string(), values);
-            return;
-        }
-        for (i, name) in names.iter().enumerate() {
-            let last = i + 1 == names.len();
-            let value = match (last, values.is_empty()) {
-                (_, true) => String::new(),
-                (true, _) => values.join(&separators.chars().next().unwrap_or(' ').to_string()),
-                (false, _) => values.remove(0),
-            };
-            self.variables.insert((*name).to_string(), vec![value]);
-        }
+    pub(super) fn separators(&self) -> String {
+        let set = self.variables.get(SEPARATORS).and_then(|values| values.first());
+        set.map_or_else(|| " \t\n".to_string(), |(_, value)| value.clone())
     }
 
     fn set(&mut self, set: &Assignment) {
-        let mut values: Vec<String> = match set.is_array {
-            true => set.values.iter().flat_map(|word| self.fields(word)).collect(),
-            false => vec![set.values.iter().map(|word| self.text(word)).collect()],
+        let mut values: Values = match set.is_array {
+            true => self.array(&set.name, &set.values),
+            false => {
+                let key = set.key.as_ref().map_or_else(|| "0".to_string(), |key| self.key(&set.name, key));
+                vec![(key, set.values.iter().map(|word| self.text(word)).collect())]
+            }
         };
         // The line before the script counts where the script takes the value from its own line.
-        if let ([value], true) = (values.as_slice(), self.is_set(&set.name))
+        if let ([(_, value)], true) = (values.as_slice(), self.is_set(&set.name))
             && unset(value).is_some()
         {
             return;
         }
         // A value that is still open is known by the name that it goes by last: `SIZE=$1`.
-        if let [value] = values.as_mut_slice()
+        if let [(_, value)] = values.as_mut_slice()
             && unset(value).is_some_and(|name| name.chars().all(|c| c.is_ascii_digit()))
         {
             *value = open_as(&set.name);
         }
         let before = self.variables.entry(set.name.clone()).or_default();
-        match (set.append, set.is_array) {
-            (true, true) => before.append(&mut values),
-            (true, false) => *before = vec![before.join(" ") + &values.concat()],
-            (false, _) => *before = values,
+        if set.is_array {
+            let first = if set.append { before.len() } else { 0 };
+            if !set.append {
+                before.clear();
+            }
+            for (i, (key, value)) in values.into_iter().enumerate() {
+                let key = if key.is_empty() { (first + i).to_string() } else { key };
+                put_at(before, key, value, false);
+            }
+            return;
+        }
+        if set.key.is_none() && !set.append {
+            before.clear();
+        }
+        for (key, value) in values {
+            put_at(before, key, value, set.append);
         }
     }
 
-    /// A word as one text.
-    fn text(&mut self, word: &Word) -> String {
-        let mut whole = String::new();
-        for piece in word {
-            let part = match piece {
-                _ if self.is_spent() => UNKNOWN.to_string(),
-                WordPiece::Text(text, _) => text.clone(),
-                WordPiece::Variable(variable, _) => self.value(variable).join(" "),
-                WordPiece::Sum(sum) => self.sum(sum).map_or_else(|| UNKNOWN.to_string(), |n| n.to_string()),
-                WordPiece::Output => UNKNOWN.to_string(),
-                WordPiece::Echo(text, between) => self.text(&quoted(text)).replace(' ', &between.to_string()),
-            };
-            self.written += part.len();
-            whole += &part;
-        }
-        whole
-    }
-
-    /// A word as the words that it becomes: variables without quotes come apart at blanks.
-    fn fields(&mut self, word: &Word) -> Vec<String> {
-        let mut fields = Vec::new();
-        let mut open: Option<String> = None;
-        for piece in word {
-            match piece {
-                WordPiece::Variable(variable, is_quoted) => {
-                    let values = self.value(variable);
-                    let parts: Vec<String> = match (is_quoted, &variable.form) {
-                        (true, Form::All) => values,
-                        (true, _) => vec![values.join(" ")],
-                        (false, _) => values.join(" ").split_whitespace().map(str::to_string).collect(),
-                    };
-                    for (i, part) in parts.into_iter().enumerate() {
-                        if i > 0 {
-                            fields.extend(open.take());
-                        }
-                        *open.get_or_insert_default() += &part;
+    /// The values of an array, with their keys where they have some.
+    fn array(&mut self, name: &str, words: &[Word]) -> Values {
+        let mut values = Vec::new();
+        for word in words {
+            let fields = self.fields(word);
+            let keyed =
+                matches!(word.first(), Some(lexer::WordPiece::Text(text, false)) if text.starts_with('['));
+            match fields.as_slice() {
+                [field] if keyed => match field[1..].split_once("]=") {
+                    Some((key, value)) => {
+                        let key = self.key(name, &quoted(key));
+                        values.push((key, value.to_string()));
                     }
-                }
-                other => {
-                    let text = self.text(&vec![other.clone()]);
-                    *open.get_or_insert_default() += &text;
-                }
+                    None => values.push((String::new(), field.clone())),
+                },
+                _ => values.extend(fields.into_iter().map(|field| (String::new(), field))),
             }
         }
-        fields.extend(open);
-        fields
+        values
     }
 
-    /// The values of a variable.
-    fn value(&mut self, variable: &Variable) -> Vec<String> {
-        let values = self.value_of(variable);
-        self.written += values.iter().map(|value| value.len() + 1).sum::<usize>();
-        if self.is_spent() { vec![UNKNOWN.to_string()] } else { values }
-    }
-
-    fn value_of(&mut self, variable: &Variable) -> Vec<String> {
-        self.used.insert(variable.name.clone());
-        let values = self.values(&variable.name);
-        let is_empty = values.iter().all(|value| is_known(value) && without_marks(value).is_empty());
-        match &variable.form {
-            Form::Plain | Form::All => values,
-            Form::Else(word) | Form::Set(word) if is_empty => {
-                let text = self.text(word);
-                if let Form::Set(_) = variable.form {
-                    self.variables.insert(variable.name.clone(), vec![text.clone()]);
-                }
-                vec![text]
-            }
-            Form::Else(_) | Form::Set(_) => values,
-            Form::Instead(word) if !is_empty => vec![self.text(word)],
-            Form::Instead(_) => Vec::new(),
-            Form::Lower => values.iter().map(|value| value.to_lowercase()).collect(),
-            Form::Upper => values.iter().map(|value| value.to_uppercase()).collect(),
-            Form::Other => vec![UNKNOWN.to_string()],
-        }
-    }
-
-    fn values(&self, name: &str) -> Vec<String> {
-        match name {
-            "@" | "*" => return self.line.clone(),
-            "#" => return vec![self.line.len().to_string()],
-            "0" | "?" | "$" | "!" | "-" => return vec![UNKNOWN.to_string()],
-            _ => {}
-        }
-        if !self.variables.contains_key(name) && collects(name) {
-            return Vec::new();
-        }
-        let at = name.parse::<usize>().ok().and_then(|n| self.line.get(n.checked_sub(1)?));
-        let known = at.map(|value| vec![value.clone()]).or_else(|| self.variables.get(name).cloned());
-        known.unwrap_or_else(|| vec![open_as(name)])
-    }
-
-    fn sum(&mut self, text: &str) -> Option<i64> {
+    pub(super) fn sum(&mut self, text: &str) -> Result<i64, String> {
         let text = self.text(&quoted(text));
-        if !says_something(&text) {
-            return None;
+        if let Some(open) = opens(&text).next() {
+            return Err(open.to_string());
         }
-        let value_of = |name: &str| self.variables.get(name)?.first()?.trim().parse().ok();
-        let Some((name, value)) = sum::assigned(&text, &value_of) else {
-            return sum::evaluate(&text, &value_of);
-        };
-        self.variables.insert(name.to_string(), vec![value.to_string()]);
-        Some(value)
+        sum::evaluate(&text, self)
+    }
+}
+
+/// Values with their numbers.
+pub(super) fn numbered(values: impl Iterator<Item = String>) -> Values {
+    values.enumerate().map(|(i, value)| (i.to_string(), value)).collect()
+}
+
+/// Sets the value at a key, or adds to its end.
+fn put_at(values: &mut Values, key: String, value: String, append: bool) {
+    match values.iter_mut().find(|(other, _)| *other == key) {
+        Some((_, before)) if append => *before += &value,
+        Some((_, before)) => *before = value,
+        None => values.push((key, value)),
+    }
+}
+
+impl sum::Variables for Player {
+    fn get(&self, name: &str) -> Result<i64, String> {
+        let (name, key) = name.split_once('[').map_or((name, "0"), |(n, key)| (n, key.trim_end_matches(']')));
+        let values = self.variables.get(name).ok_or_else(|| name.to_string())?;
+        let value = values.iter().find(|(other, _)| other == key).map_or("", |(_, value)| value);
+        match opens(value).next() {
+            Some(open) => Err(open.to_string()),
+            None if value.trim().is_empty() => Ok(0),
+            None => value.trim().parse().map_err(|_| name.to_string()),
+        }
+    }
+    fn set(&mut self, name: &str, value: i64) {
+        self.put(name, value.to_string());
     }
 }

@@ -1,6 +1,8 @@
 //! The resources that a job script asks of Slurm (`#SBATCH --nodes=8`), as the variables that Slurm sets while it runs
 //! (slurm.schedmd.com/sbatch.html).
 
+use super::stubs::Counts;
+
 /// Options of a job, with the variables that tell them.
 const OPTIONS: [(&[&str], &[&str]); 3] = [
     (&["--nodes", "-N"], &["SLURM_NNODES", "SLURM_JOB_NUM_NODES"]),
@@ -8,8 +10,8 @@ const OPTIONS: [(&[&str], &[&str]); 3] = [
     (&["--ntasks-per-node"], &["SLURM_NTASKS_PER_NODE"]),
 ];
 
-/// Variables and their values, with the numbers of a whole job's tasks.
-pub fn variables(text: &str) -> Vec<(String, String)> {
+/// Variables and their values, with the numbers of a whole job's tasks; on a machine that is asked for, its own.
+pub fn variables(text: &str, asked: Option<Counts>) -> Vec<(String, String)> {
     let mut set: Vec<(String, String)> = Vec::new();
     for line in text.lines() {
         let Some(option) = line.trim_start().strip_prefix("#SBATCH") else { continue };
@@ -20,6 +22,17 @@ pub fn variables(text: &str) -> Vec<(String, String)> {
         let Some(number) = value.rsplit(':').next().filter(|n| n.parse::<u64>().is_ok()) else { continue };
         set.extend(variables.iter().map(|variable| ((*variable).to_string(), number.to_string())));
     }
+    let is_job = text.contains("SLURM_") || !set.is_empty();
+    if let Some(Counts { nodes, devices_per_node }) = asked.filter(|_| is_job) {
+        for (at, number) in [(0, nodes), (1, devices_per_node)] {
+            set.retain(|(name, _)| !OPTIONS[at].1.contains(&name.as_str()));
+            set.extend(OPTIONS[at].1.iter().map(|variable| ((*variable).to_string(), number.to_string())));
+        }
+    }
+    if is_job {
+        let first = ["SLURM_PROCID", "SLURM_NODEID", "SLURM_LOCALID"];
+        set.extend(first.map(|name| (name.to_string(), "0".to_string())));
+    }
     let number = |name: &str| set.iter().find(|(n, _)| n == name)?.1.parse::<u64>().ok();
     if let Some((nodes, tasks)) = number("SLURM_NNODES").zip(number("SLURM_NTASKS_PER_NODE")) {
         set.push(("SLURM_NTASKS".into(), nodes.saturating_mul(tasks).to_string()));
@@ -29,7 +42,13 @@ pub fn variables(text: &str) -> Vec<(String, String)> {
 
 /// Devices of the job: nodes times GPUs (or tasks, one a GPU) of each.
 pub fn devices(variables: &[(String, String)]) -> Option<u64> {
+    let Counts { nodes, devices_per_node } = counts(variables)?;
+    Some(nodes.saturating_mul(devices_per_node)).filter(|devices| *devices > 1)
+}
+
+/// Nodes of a job and devices of each.
+pub fn counts(variables: &[(String, String)]) -> Option<Counts> {
     let number = |name: &str| variables.iter().find(|(n, _)| n == name)?.1.parse::<u64>().ok();
-    let per_node = number("SLURM_GPUS_PER_NODE").or(number("SLURM_NTASKS_PER_NODE"))?;
-    Some(number("SLURM_NNODES")?.saturating_mul(per_node)).filter(|devices| *devices > 1)
+    let devices_per_node = number("SLURM_GPUS_PER_NODE").or(number("SLURM_NTASKS_PER_NODE"))?;
+    Some(Counts { nodes: number("SLURM_NNODES")?, devices_per_node })
 }
