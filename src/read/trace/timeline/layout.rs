@@ -141,11 +141,14 @@ impl<'a> TimelineLayout<'a> {
         Ok(())
     }
 
-    /// The critical path on the step's own row, which shows while all else is folded away: what it is in one line, and
-    /// below that the ranks that it stays on long enough to be seen.
+    /// The critical path on the step's own row, which shows while all else is folded away: what the step hangs on in one
+    /// line, or where nobody asked what the path is of, and below that the ranks that it stays on long enough to be
+    /// seen.
     fn path_at_a_glance(&mut self, thread: Thread, stretches: &[PathSlice]) -> io::Result<()> {
         let (start, end) = (stretches[0].start, stretches[stretches.len() - 1].end);
-        let kind = self.named(&critical::in_words(self.timeline, stretches), "summary")?;
+        let answer = self.timeline.meta.hangs_on().map(str::to_owned);
+        let words = answer.unwrap_or_else(|| critical::in_words(self.timeline, stretches));
+        let kind = self.named(&words, "summary")?;
         self.plain(thread, kind, (start, end))?;
         let seen = (end - start) / PARTS_SEEN;
         for stay in stretches.chunk_by(|a, b| a.rank == b.rank) {

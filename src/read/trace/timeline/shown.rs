@@ -158,6 +158,9 @@ pub enum MetaValue {
     Number(f64),
 }
 
+/// The fact of a run that says what its step hangs on.
+const HANGS_ON: &str = "hangs on";
+
 impl RunMeta {
     /// Adds a text.
     pub fn text(&mut self, key: &str, value: impl Into<String>) {
@@ -170,6 +173,19 @@ impl RunMeta {
     /// Adds a number.
     pub fn number(&mut self, key: &str, value: f64) {
         self.0.push((key.to_owned(), MetaValue::Number(value)));
+    }
+    /// Adds what the step hangs on.
+    pub fn hang_on(&mut self, answer: &str) {
+        if !answer.is_empty() {
+            self.text(HANGS_ON, answer);
+        }
+    }
+    /// What the step hangs on, where it is known.
+    pub(super) fn hangs_on(&self) -> Option<&str> {
+        self.0.iter().find_map(|(key, value)| match value {
+            MetaValue::Text(answer) if key == HANGS_ON => Some(answer.as_str()),
+            _ => None,
+        })
     }
     pub(super) fn values(&self) -> Vec<(&str, Value<'_>)> {
         let value = |v| match v {
