@@ -2,6 +2,7 @@
 
 mod ablations;
 mod anchors;
+mod answer;
 mod app;
 mod bad_input;
 mod blocks;

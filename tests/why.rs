@@ -220,7 +220,7 @@ fn a_straggler_leads_the_candidates() {
     assert_eq!(first.what, "ranks 0–3 (×2.85)");
     assert_eq!(first.sets, ["noise.stragglers=[]"]);
     assert!((first.step_s / report.step_time_s - 1.0 + 0.547).abs() < 0.001, "{first:?}");
-    assert!(report.hangs_on.contains("hangs on ranks 0–3"), "{}", report.hangs_on);
+    assert!(report.hangs_on.starts_with("Heal ranks 0–3 (×2.85): 1.354 s (−54.7 %)"), "{}", report.hangs_on);
     let base = WhatIfBase::new(&inputs, options).expect("a run");
     let subject = Subject::rate("rank:0-3", &inputs.topology.value).expect("ranks");
     let healed = base.with(&[Change { subject, factor: 2.85 }]).expect("a changed run");

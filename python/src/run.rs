@@ -8,11 +8,10 @@ use pyo3::prelude::*;
 use serde_json::json;
 use stepsim::cli::run::{self as command, Args};
 use stepsim::cli::{Failure, run_args};
-use stepsim::measure::score::ranges::told;
 use stepsim::read::analysis::report::{Extent, Report};
 use stepsim::simulate::jump::{self, figures};
 use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::study::otherwise::{Depth, with_candidates};
+use stepsim::study::otherwise::{Depth, answer};
 
 use crate::asked::Asked;
 use crate::command::named;
@@ -110,10 +109,11 @@ impl Step {
             None => self.played()?.report(false),
         };
         command::possible(&report)?;
-        Ok(told(&self.inputs, Report { samples, ..report }))
+        Ok(Report { samples, ..report })
     }
-    fn compared(&self) -> Result<Report, Failure> {
-        Ok(with_candidates(&self.inputs, &self.options, self.report()?, Depth::Tables)?)
+    /// The report with its answer.
+    fn answered(&self, depth: Depth) -> Result<Report, Failure> {
+        Ok(answer(&self.inputs, &self.options, self.report()?, depth)?)
     }
 }
 
@@ -152,11 +152,15 @@ impl Run {
     }
     /// The report as JSON; with candidates, what could be otherwise is played.
     fn report(&self, py: Python<'_>, candidates: bool) -> PyResult<String> {
-        self.find(py, move |step| Ok(json(&if candidates { step.compared()? } else { step.report()? })))
+        self.find(py, move |step| {
+            Ok(json(&step.answered(if candidates { Depth::Tables } else { Depth::Answer })?))
+        })
     }
     /// A page about the run: HTML that needs no network. The words are those of `stepsim run`.
     fn html(&self, py: Python<'_>, words: Vec<OsString>) -> PyResult<String> {
-        self.find(py, move |step| command::html(&run_args(&named(words))?, step.played()?, &step.compared()?))
+        self.find(py, move |step| {
+            command::html(&run_args(&named(words))?, step.played()?, &step.answered(Depth::Tables)?)
+        })
     }
     /// Writes the timeline that words of `stepsim run` ask for; returns what is to be said of its size.
     fn trace(&self, py: Python<'_>, words: Vec<OsString>) -> PyResult<Option<String>> {

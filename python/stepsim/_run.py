@@ -52,14 +52,9 @@ class Run:
         return float(self._figures["step_time_s"])
 
     @property
-    def estimate_s(self) -> Optional[float]:
-        """Seconds that the step likely takes, by the measured steps that are like it; nothing where none is."""
-        return self.report.get("estimate_s")
-
-    @property
     def range_s(self) -> Optional[list[float]]:
         """Four in five steps like it lie between these two."""
-        return self.report.get("range_s")
+        return self.report["answer"].get("range_s")
 
     @property
     def mfu(self) -> float:

@@ -1,19 +1,19 @@
 //! The simulated layouts that are worth measuring, and what each of them bets on.
 //!
-//! A search takes the least of many simulated times, so it finds those that are too short by mistake. Layouts are
-//! therefore ranked by the upper end of their range, which a full device lengthens, and beside the first stand two
-//! that differ from it in kind: whatever the first bets on, they do not.
+//! A search takes the least of many simulated times, so it finds those that are too short by mistake: what hides more
+//! communication under kernels than any measured step like it is not first where a layout as good does not. A full
+//! device lengthens a step, and beside the first stand two that differ from it in kind: whatever the first bets on,
+//! they do not.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::base::StudyBase;
 use super::candidates::{SimulatedLayout, capacity};
-use super::likely::LikelyTime;
 use super::measure_words::measure_words;
 use super::objective::{Measures, Objective};
 use stepsim_measure::score::ranges::{
-    Accuracy, Circumstances, FULL, LayoutKind, MeasuredSteps, StepTraits, cost_of, most_hidden, three_unlike,
+    Accuracy, Circumstances, FULL, LayoutKind, StepTraits, cost_of, most_hidden, three_unlike,
 };
 use stepsim_read::analysis::report::Report;
 use stepsim_simulate::Options;
@@ -26,7 +26,7 @@ pub(super) struct WeighedLayout {
     kind: Option<LayoutKind>,
     /// Part of device memory that it fills.
     memory: Option<f64>,
-    /// Less is better: what it costs at the upper end of its range.
+    /// Less is better: its step, longer where the memory is full.
     cost: f64,
 }
 
@@ -35,16 +35,23 @@ impl WeighedLayout {
     pub fn new(base: &StudyBase, of: SimulatedLayout, objective: Objective) -> WeighedLayout {
         let inputs = base.inputs(&of.candidate.sets).ok();
         let memory = inputs.as_ref().and_then(capacity).map(|capacity| of.found.memory_bytes / capacity);
-        let measured = MeasuredSteps::shipped();
-        let traits = inputs.as_ref().and_then(StepTraits::of);
-        let accuracy =
-            traits.map(|traits| measured.accuracy(&traits, of.found.seconds, &Circumstances::default()));
-        let range = accuracy.as_ref().and_then(Accuracy::range);
-        // Without software of a name nothing but the step is known.
-        let seconds = range.map_or(of.found.seconds, |range| cost_of(range.range_s[1], memory));
+        let seconds = cost_of(of.found.seconds, memory);
         let kind = inputs.map(|inputs| LayoutKind::of(&inputs.workload.value));
         let cost = Measures { seconds, ..of.found }.score(objective);
         WeighedLayout { of, kind, memory, cost }
+    }
+
+    /// True if it hides more communication than any measured step like it.
+    fn bets_beyond(&self, base: &StudyBase) -> bool {
+        let beyond = || {
+            let inputs = base.inputs(&self.of.candidate.sets).ok()?;
+            let accuracy = Accuracy::of(&inputs, self.of.found.seconds, &Circumstances::default());
+            let measured = accuracy.range()?.most_hidden?;
+            let report = reported(&inputs, &Options::default()).ok()?;
+            let (_, seconds) = most_hidden(&report)?;
+            Some(seconds / report.run_time_s > measured)
+        };
+        beyond().unwrap_or(false)
     }
 
     /// The advice about it; `None` where its step has no report.
@@ -54,9 +61,8 @@ impl WeighedLayout {
         let accuracy = Accuracy::of(&inputs, self.of.found.seconds, &Circumstances::default());
         let range = accuracy.range();
         Some(Advice {
-            estimate_s: range.map(|range| range.estimate_s),
             range_s: range.map(|range| range.range_s),
-            accuracy: accuracy.words(self.of.found.seconds),
+            range: accuracy.words(self.of.found.seconds),
             memory_share: self.memory,
             measure: StepTraits::of(&inputs)
                 .and_then(|traits| measure_words(&traits.stack, &inputs.workload.value)),
@@ -65,9 +71,22 @@ impl WeighedLayout {
     }
 }
 
-/// Sorts layouts by what they cost at the upper end of their ranges; the places of the first and of two of other kinds.
-pub(super) fn sorted(weighed: &mut [WeighedLayout]) -> Vec<usize> {
+/// A layout that needs no bet is first where it costs at most this part more.
+const AS_GOOD: f64 = 0.02;
+
+/// Layouts as good as the first whose bets are looked at.
+const LOOKED_AT: usize = 8;
+
+/// Sorts layouts by what they cost, the first without a bet beyond what was measured where one is as good; the places
+/// of the first and of two of other kinds.
+pub(super) fn sorted(base: &StudyBase, weighed: &mut [WeighedLayout]) -> Vec<usize> {
     weighed.sort_by(|a, b| a.cost.total_cmp(&b.cost));
+    let most = weighed.first().map_or(0.0, |first| (1.0 + AS_GOOD) * first.cost);
+    let mut as_good = weighed.iter().take_while(|layout| layout.cost <= most).take(LOOKED_AT);
+    let sober = as_good.position(|layout| !layout.bets_beyond(base));
+    if let Some(at) = sober {
+        weighed[..=at].rotate_right(1);
+    }
     let costs: Vec<(Option<LayoutKind>, f64)> = weighed.iter().map(|w| (w.kind, w.cost)).collect();
     three_unlike(&costs)
 }
@@ -75,14 +94,11 @@ pub(super) fn sorted(weighed: &mut [WeighedLayout]) -> Vec<usize> {
 /// Why a layout is worth measuring, and how far to trust it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Advice {
-    /// The likely time of the step, by the measured steps that are like it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub estimate_s: Option<f64>,
     /// Four in five steps like it lie between these two.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub range_s: Option<[f64; 2]>,
-    /// Both in words.
-    pub accuracy: String,
+    /// What it rests on, or why there is none.
+    pub range: String,
     /// Part of device memory that it fills.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_share: Option<f64>,
@@ -100,13 +116,7 @@ impl Advice {
             let full = if share > FULL { ": so full a device gives memory back and asks again" } else { "" };
             format!("memory {:.0} % full, {:.0} % left{full}", 100.0 * share, 100.0 * (1.0 - share))
         });
-        [Some(self.accuracy.clone()), memory].into_iter().flatten().chain(self.risk()).collect()
-    }
-
-    /// The time of its step.
-    pub fn likely(&self) -> LikelyTime {
-        let Advice { accuracy, estimate_s, range_s, .. } = self;
-        LikelyTime { words: accuracy.clone(), estimate_s: *estimate_s, range_s: *range_s }
+        [Some(format!("range {}", self.range)), memory].into_iter().flatten().chain(self.risk()).collect()
     }
 
     /// Its bets, and how to measure it: a line each.

@@ -120,7 +120,7 @@ pub struct SearchReport {
     pub refined: Vec<Trial>,
     /// The assumptions.
     pub assumed: Vec<String>,
-    /// The best layouts by the upper end of their ranges, best first.
+    /// The best layouts, shortest first.
     pub ranking: Vec<RankedLayout>,
     /// Two that differ from the first in kind: worth measuring beside it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -300,7 +300,7 @@ fn memory_left(head_room: f64) -> String {
     }
 }
 
-/// The simulated layouts that count, best first by the upper end of their ranges, and two that differ from the first
+/// The simulated layouts that count, shortest first, and two that differ from the first
 /// in kind; the others are counted in the report.
 fn ranked(
     base: &StudyBase,
@@ -331,7 +331,7 @@ fn ranked(
         *report.unfit.entry(unfit).or_insert(0) += 1;
     }
     report.simulating = Simulating::of(&both, options.objective);
-    let unlike = by_cost(&mut ranked);
+    let unlike = by_cost(base, &mut ranked);
     let beside = unlike.into_iter().skip(1).map(|at| ranked[at].of.clone()).collect();
     ranked.truncate(options.top.max(1));
     (ranked.into_iter().map(|weighed| weighed.of).collect(), beside)

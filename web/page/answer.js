@@ -14,9 +14,7 @@ export function showFigures({report, range, layout}, question) {
   byId('facts').replaceChildren(fact(seconds(report.step_time_s), 'a step'), fact(percent(report.mfu), 'MFU'),
     fact(count(report.tokens_per_s), 'tokens per second'), fact(count(report.devices), 'devices'));
   byId('hangs').textContent = report.hangs_on ?? '';
-  // A word that was not understood takes the claim away, as in `plan`.
-  const doubt = question.plan?.understood?.not_understood.length;
-  byId('range').textContent = `Accuracy: ${doubt ? 'not known, for not all words were understood' : range}`;
+  byId('range').textContent = `Range: ${range}`;
   byId('memory').replaceChildren(...memory(report));
   if (question.sets['topology.device.price_USD_per_h']) byId('price').value = question.sets['topology.device.price_USD_per_h'];
   showTraining({report});

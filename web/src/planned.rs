@@ -5,9 +5,10 @@ use std::ops::ControlFlow;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use stepsim::bring::describe::DescribedField;
-use stepsim::simulate::{Fault, RunStatus};
+use stepsim::simulate::jump::figures;
+use stepsim::simulate::{Fault, Options, RunStatus, SimulationError};
 use stepsim::step::spec::files::lend;
-use stepsim::study::plan::{LayoutSource, Proposal, Request, RunPlan, SimulatedPlan};
+use stepsim::study::plan::{LayoutSource, Proposal, Request, RunPlan};
 use stepsim::study::{SearchOptions, SearchReport, StudyError, search as best};
 
 use super::answer::{Texts, defect, of_spec};
@@ -90,7 +91,9 @@ pub(crate) fn answer(plan: &Plan) -> Result<Understood, Box<Fault>> {
 
 /// What would make a run fit that does not as it is stated.
 fn proposal(run: &RunPlan) -> Result<Option<Proposed>, Box<Fault>> {
-    match SimulatedPlan::of(run).map_err(|error| Fault::from(&error)) {
+    let played =
+        run.inputs().map_err(SimulationError::from).and_then(|i| figures(&i, &Options::default(), false));
+    match played.map_err(|error| Fault::from(&error)) {
         Ok(_) => Ok(None),
         Err(fault) if fault.status == RunStatus::OutOfMemory => {
             Ok(run.proposal(&mut told).map_err(of_study)?.map(Proposed::from))

@@ -17,8 +17,8 @@ use stepsim::simulate::whatif::WhatIfs;
 use stepsim::simulate::{Fault, Head, Inputs, Options, Simulation, jump, ops_to_play, page};
 use stepsim::step::spec::files::lend;
 use stepsim::step::spec::{Topology, WorkloadSpec};
-use stepsim::study::otherwise::{Depth, with_candidates};
-use stepsim::study::{LikelyTime, plan::SimulatedPlan};
+use stepsim::study::otherwise::{Depth, answer, with_candidates};
+use stepsim::study::plan::SimulatedPlan;
 
 use super::answer::{Texts, defect, of_run, of_spec};
 use super::border::tell;
@@ -92,12 +92,11 @@ pub(crate) fn figures(step: &Step) -> Result<Figures, Box<Fault>> {
         None => run(step)?.read(Extent::Screen, false),
     };
     let report = step.told(&inputs, report);
-    let likely =
-        LikelyTime { words: report.accuracy.clone(), estimate_s: report.estimate_s, range_s: report.range_s };
-    let planned = SimulatedPlan::of_step(&inputs, &report, likely);
+    let planned = SimulatedPlan::of_report(&inputs, report);
+    let report = planned.report;
     let machine = inputs.topology.value.clone();
     Ok(Figures {
-        range: planned.likely.words,
+        range: report.answer.range.clone(),
         layout: planned.layout,
         links: machine.link_classes(),
         workload: inputs.workload.value,
@@ -126,12 +125,12 @@ fn compared(step: &Step, depth: Depth) -> Result<Report, Box<Fault>> {
 
 /// What a step hangs on, in words.
 pub(crate) fn hangs_on(step: &Step) -> Result<String, Box<Fault>> {
-    Ok(compared(step, Depth::Glance)?.hangs_on)
+    Ok(compared(step, Depth::Answer)?.hangs_on)
 }
 
 /// The report, as the program writes it.
 pub(crate) fn report(step: &Step) -> Result<Vec<u8>, Box<Fault>> {
-    let mut text = serde_json::to_vec_pretty(&compared(step, Depth::Glance)?).map_err(defect)?;
+    let mut text = serde_json::to_vec_pretty(&compared(step, Depth::Answer)?).map_err(defect)?;
     text.push(b'\n');
     Ok(text)
 }
@@ -142,10 +141,7 @@ pub(crate) fn timeline(step: &Step, file: &str) -> Result<Vec<u8>, Box<Fault>> {
     let run = run(step)?;
     let mut meta = timeline::meta(&run, None, &step.sets);
     timeline::results(&mut meta, &run);
-    let hangs_on = hangs_on(step)?;
-    if !hangs_on.is_empty() {
-        meta.text("hangs on", hangs_on);
-    }
+    meta.hang_on(&hangs_on(step)?);
     timeline::of_run(&run, &meta, &TimelineSelection::of(&drawn(&run)), |mut timeline| {
         timeline::fit(&mut timeline, None, format);
         let mut bytes = Vec::new();
@@ -177,13 +173,5 @@ pub(crate) fn difference(a: &Step, b: &Step) -> Result<String, Box<Fault>> {
 pub(crate) fn whatif(step: &Step) -> Result<WhatIfs, Box<Fault>> {
     let (inputs, options) = (step.inputs()?, Options::default());
     let report = jump::glanced(&inputs, &options).map_err(of_run)?;
-    let report = with_candidates(&inputs, &options, report, Depth::All).map_err(of_run)?;
-    Ok(WhatIfs {
-        workload: report.workload,
-        topology: report.topology,
-        step_time_s: report.step_time_s,
-        changes: Vec::new(),
-        candidates: report.candidates,
-        candidates_left_out: report.candidates_left_out,
-    })
+    Ok(WhatIfs::of(answer(&inputs, &options, report, Depth::All).map_err(of_run)?))
 }

@@ -120,6 +120,7 @@ impl Calculon {
             },
             fusion: Default::default(),
             loss: Default::default(),
+            reading: Default::default(),
             stack: None,
             expert: Default::default(),
             expert_load: Default::default(),

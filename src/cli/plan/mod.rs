@@ -1,6 +1,7 @@
 //! `stepsim plan`: from anybody's files to the time of a step.
 
 mod page;
+mod screen;
 
 use std::path::{Path, PathBuf};
 
@@ -8,9 +9,9 @@ use serde_json::Value;
 
 use super::outputs::WRITTEN;
 use super::progress::TerminalProgress;
-use super::search::words::layout;
 use super::write::{write_json, write_page};
-use super::{Failure, outputs, say};
+use super::{Failure, outputs, say, width};
+use screen::screen;
 use stepsim_bring::hugging_face::name_of;
 use stepsim_bring::imports::{Invocation, RunLength};
 use stepsim_read::page::sheet::quoted;
@@ -23,8 +24,8 @@ use stepsim_study::plan::{LayoutSource, Proposal, Request, RunPlan, SimulatedPla
 #[command(after_help = "\
 A file is recognised by its content: a Hugging Face config.json, a script of Megatron-LM, a recipe of NeMo or
 Megatron-Bridge, a configuration of torchtitan, DeepSpeed (with a model beside it), nanotron or MaxText, or a workload
-or model of stepsim. The output says where each part comes from: stated, from the model, the software's default, or
-assumed. A stated layout stays; for a model alone the fastest layout is searched. `FILE.py:NAME` is one recipe of
+or model of stepsim. --sources and the file that is written say where each part comes from: stated, from the model, the
+software's default, or assumed. A stated layout stays; for a model alone the fastest layout is searched. `FILE.py:NAME` is one recipe of
 several.
 
 Examples:
@@ -66,6 +67,9 @@ pub struct Args {
     /// Passes over the samples [default: what the files say, or 1]
     #[arg(long, value_name = "E", conflicts_with = "tokens")]
     epochs: Option<f64>,
+    /// Say where each word of the description came from
+    #[arg(long)]
+    sources: bool,
     /// Write the workload here [default: NAME.plan.json; on another machine than such a file's,
     /// NAME.MACHINE.plan.json]
     #[arg(short, long, value_name = "WORKLOAD.json", help_heading = WRITTEN)]
@@ -92,7 +96,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut plan = request.read()?;
     let laid_out = TerminalProgress::over("layouts", |tell| plan.laid_out(tell));
     let silent = outputs::document_on_stdout();
-    if !silent {
+    if !silent && (args.sources || laid_out.is_err()) {
         say(&plan.text())?;
     }
     laid_out.map_err(|e| Failure::from(Fault::from(&e)))?;
@@ -119,19 +123,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return write_json(&path, &plan.workload);
     }
     let whole = match (tokens, length.epochs) {
-        (Some(tokens), _) => planned.whole_run(tokens),
-        (None, Some(epochs)) => {
-            format!("  the whole run    {epochs} epochs of how many samples? --samples N\n")
-        }
-        (None, None) => String::new(),
+        (Some(tokens), _) => Some(planned.whole_run(tokens)),
+        (None, Some(epochs)) => Some(format!("{epochs} epochs of how many samples? --samples N")),
+        (None, None) => None,
     };
-    let planned = planned.text() + &SimulatedPlan::packed(&plan);
-    let (risk, beside) = (risk(&plan), beside(&plan));
-    say(&format!(
-        "{planned}{whole}{risk}{beside}{wrote} {}\nnext:\n  {}\n",
-        path.display(),
-        next.join("\n  ")
-    ))
+    let screen = screen(&plan, &planned, whole.as_deref(), width());
+    let measure = match &plan.advice {
+        Some(advice) if args.sources => format!("{}\n", advice.lines().join("\n")),
+        _ => String::new(),
+    };
+    say(&format!("{screen}{measure}{wrote} {}\nnext: {}\n", path.display(), next.join("\n      ")))
 }
 
 /// The file of a plan, and whether it is written or overwritten; one of another file or machine is left as it is.
@@ -187,26 +188,6 @@ fn tokens(text: &str) -> Result<f64, String> {
     let number = digits.trim_end().parse::<f64>().ok().filter(|n| *n > 0.0 && n.is_finite());
     number.map(|n| n * unit).ok_or_else(|| "a number: 15T, 300B, 52k".to_owned())
 }
-
-/// The bets of the searched layout, and how to measure it.
-fn risk(plan: &RunPlan) -> String {
-    let lines = plan.advice.as_ref().map_or_else(Vec::new, |advice| advice.risk());
-    if lines.is_empty() { String::new() } else { format!("  at risk          {}\n", lines.join(LINE)) }
-}
-
-/// Layouts of other kinds than the searched one, which only a measurement can rule out.
-fn beside(plan: &RunPlan) -> String {
-    let mut text = String::new();
-    for ranked in &plan.beside {
-        let lines =
-            ranked.advice.iter().flat_map(|advice| advice.lines()).map(|line| format!("{LINE}{line}"));
-        text += &format!("  or               {}{}\n", layout(&ranked.settings), lines.collect::<String>());
-    }
-    text
-}
-
-/// A line below another, in the column of what is said.
-const LINE: &str = "\n                   ";
 
 /// The name of the file that is written, from the first word: the stem of a file, or a model's name without its
 /// publisher.

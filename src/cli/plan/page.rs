@@ -6,8 +6,10 @@ use serde_json::{Map, Value};
 
 use crate::command_line::command;
 use stepsim_core::units::grouped;
+use stepsim_measure::score::ranges::told;
 use stepsim_read::analysis::candidates::Candidate;
 use stepsim_read::analysis::cost::joules_in_words;
+use stepsim_read::analysis::report::Report;
 use stepsim_read::page::lane::TimeRow;
 use stepsim_read::page::sheet::{Sheet, gib, quoted, seconds, table};
 use stepsim_simulate::behaviour::drawn;
@@ -15,7 +17,6 @@ use stepsim_simulate::page::{gather, step_looks};
 use stepsim_simulate::{Inputs, Options, Simulation, SimulationError};
 use stepsim_study::otherwise::{Depth, with_candidates};
 use stepsim_study::plan::{RunPlan, SimulatedPlan};
-use stepsim_study::{Advice, LikelyTime};
 
 /// Lines of a layout in the drawing over time.
 const LINES: usize = 3;
@@ -33,32 +34,25 @@ struct PlanSide {
 }
 
 impl PlanSide {
-    /// The plan with `sets` on top; `likely` is the time of its step.
+    /// The plan with `sets` on top; the first has its answer.
     fn of(
         plan: &RunPlan,
         name: &str,
         sets: &[String],
-        likely: LikelyTime,
-    ) -> Result<(PlanSide, Vec<Candidate>), SimulationError> {
+        answered: Option<&Report>,
+    ) -> Result<PlanSide, SimulationError> {
         let all: Vec<String> = plan.machine_sets.iter().chain(sets).cloned().collect();
         let inputs = Inputs::load(&plan.workload.to_string(), Some(&plan.on), &all)?;
         let run = Simulation::run(&inputs, &Options::default())?;
-        let report = run.report(false);
+        let report = told(&inputs, run.report(false));
         let shown = gather(&run, &drawn(&run));
         let every = shown.rows.len().div_ceil(LINES).max(1);
         let mut rows: Vec<TimeRow> = shown.rows.into_iter().step_by(every).collect();
         rows.iter_mut().for_each(|row| row.name = format!("{name} · {}", row.name));
         let hbm = report.memory.get("hbm");
         let memory = hbm.map(|tier| tier.by_class.clone().into_iter().collect()).unwrap_or_default();
-        let planned = SimulatedPlan::of_step(&inputs, &report, likely);
-        let side = PlanSide { name: name.to_owned(), planned, memory, step_ns: shown.step_ns, rows };
-        let first = sets.is_empty();
-        let report = if first {
-            with_candidates(&inputs, &Options::default(), report, Depth::Tables)?
-        } else {
-            report
-        };
-        Ok((side, report.candidates))
+        let planned = SimulatedPlan::of_report(&inputs, answered.cloned().unwrap_or(report));
+        Ok(PlanSide { name: name.to_owned(), planned, memory, step_ns: shown.step_ns, rows })
     }
 }
 
@@ -72,15 +66,17 @@ pub(super) fn page(
     tokens: Option<f64>,
     next: &[String],
 ) -> Result<String, Box<dyn std::error::Error>> {
-    let (first, candidates) = PlanSide::of(plan, "first", &[], planned.likely.clone())?;
-    let mut sides = vec![first];
+    let inputs = plan.inputs()?;
+    let (report, options) = (planned.report.clone(), Options::default());
+    let candidates = with_candidates(&inputs, &options, report, Depth::Tables)?.candidates;
+    let mut sides = vec![PlanSide::of(plan, "first", &[], Some(&planned.report))?];
     for (name, ranked) in ["second", "third"].iter().zip(&plan.beside) {
-        let likely = ranked.advice.as_ref().map(Advice::likely).unwrap_or_default();
-        sides.push(PlanSide::of(plan, name, &settings(&ranked.settings), likely)?.0);
+        sides.push(PlanSide::of(plan, name, &settings(&ranked.settings), None)?);
     }
     let mut sheet = Sheet::new(&format!("{} on {}", plan.name, plan.on), step_looks(), &[]);
     facts(&mut sheet, planned);
-    sheet.lead(&format!("A step takes {}", planned.likely.words));
+    sheet.lead(&planned.report.hangs_on);
+    sheet.remark(&format!("Range: {}", planned.report.answer.range));
     not_understood(&mut sheet, plan);
     sheet.section("Layouts side by side", layouts_note(sides.len()), |out| {
         table(out, &heads(&sides), 1, side_by_side(plan, &sides, tokens));
@@ -97,7 +93,7 @@ pub(super) fn page(
                 out,
                 &["what", "otherwise", "step", "less", "stepsim whatif … with"],
                 2,
-                otherwise(&candidates, planned.simulated_s),
+                otherwise(&candidates, planned.report.step_time_s),
             );
         },
     );
@@ -118,9 +114,7 @@ fn settings(layout: &Map<String, Value>) -> Vec<String> {
 fn layouts_note(sides: usize) -> &'static str {
     match sides {
         1 => "The stated layout; for a model alone, and with --search, two others stand beside it.",
-        _ => {
-            "The first by the upper end of its range, and two of another kind that only a measurement can rule out."
-        }
+        _ => "The shortest, and two of another kind that only a measurement can rule out.",
     }
 }
 
@@ -135,9 +129,9 @@ fn side_by_side(plan: &RunPlan, sides: &[PlanSide], tokens: Option<f64>) -> Vec<
     };
     let mut rows = vec![
         row("layout", &|side| side.planned.layout.clone()),
-        row("step", &|side| side.planned.likely.words.split(" (").next().unwrap_or_default().to_owned()),
-        row("MFU", &|side| format!("{:.1} %", 100.0 * side.planned.mfu)),
-        row("tokens/s a device", &|side| grouped(side.planned.tokens_per_s_per_device.round() as u64)),
+        row("step", &|side| side.planned.report.answer.step_in_words()),
+        row("MFU", &|side| format!("{:.1} %", 100.0 * side.planned.report.mfu)),
+        row("tokens/s a device", &|side| grouped(side.planned.tokens_per_s_per_device().round() as u64)),
     ];
     if let Some(tokens) = tokens {
         rows.push(row("the whole run", &|side| side.planned.days(tokens)));
@@ -154,7 +148,8 @@ fn side_by_side(plan: &RunPlan, sides: &[PlanSide], tokens: Option<f64>) -> Vec<
         rows.push(row(&format!("memory: {class}"), &|side| gib(bytes(side) as f64)));
     }
     let free = |side: &PlanSide| {
-        side.planned.capacity_bytes.zip(side.planned.memory_bytes).map(|(all, used)| all - used as f64)
+        let answer = &side.planned.report.answer;
+        answer.memory_capacity_bytes.zip(answer.memory_peak_bytes).map(|(all, used)| all as f64 - used as f64)
     };
     rows.push(row("memory: head room", &|side| free(side).map_or(String::new(), gib)));
     let advice = plan.advice.iter().chain(plan.beside.iter().filter_map(|ranked| ranked.advice.as_ref()));
@@ -196,16 +191,21 @@ fn origins(sheet: &mut Sheet, plan: &RunPlan, planned: &SimulatedPlan) {
     sheet.section("Where each part comes from", note, |out| table(out, &["", "what"], 2, rows));
 }
 fn facts(sheet: &mut Sheet, planned: &SimulatedPlan) {
+    let answer = &planned.report.answer;
     let mut facts = vec![
-        (seconds(planned.step_s()), "a step".to_owned()),
-        (format!("{:.1} %", 100.0 * planned.mfu), "MFU".to_owned()),
-        (grouped(planned.tokens_per_s_per_device.round() as u64), "tokens per second and device".to_owned()),
+        (seconds(answer.step_time_s), "a step".to_owned()),
+        (format!("{:.1} %", 100.0 * answer.mfu), "MFU".to_owned()),
+        (
+            grouped(planned.tokens_per_s_per_device().round() as u64),
+            "tokens per second and device".to_owned(),
+        ),
     ];
-    facts.extend(planned.memory_bytes.map(|bytes| {
-        let of = planned.capacity_bytes.map_or(String::new(), |all| format!(", of {}", gib(all)));
+    facts.extend(answer.memory_peak_bytes.map(|bytes| {
+        let of =
+            answer.memory_capacity_bytes.map_or(String::new(), |all| format!(", of {}", gib(all as f64)));
         (gib(bytes as f64), format!("of memory on the fullest device{of}"))
     }));
-    let cost = planned.cost.as_ref();
+    let cost = answer.cost.as_ref();
     let usd = cost.and_then(|cost| cost.usd_per_million_tokens);
     let joules = cost.and_then(|cost| cost.joules_per_token).map(|joules| 1e6 * joules);
     let costs = [usd.map(|usd| format!("{usd:.3} $")), joules.map(joules_in_words)];

@@ -16,7 +16,6 @@ use super::write::{write_file, write_json, write_report};
 use super::{Failure, outputs};
 use stepsim_core::engine::EngineError;
 use stepsim_core::units::Time;
-use stepsim_measure::score::ranges::told;
 use stepsim_read::analysis::report::Report;
 use stepsim_read::trace;
 use stepsim_read::trace::{PerRank, RunMeta};
@@ -26,7 +25,7 @@ use stepsim_simulate::page;
 use stepsim_simulate::timeline;
 use stepsim_simulate::{FailedReport, Head, Inputs, Options, RunStatus, Simulation};
 use stepsim_step::spec::SpecError;
-use stepsim_study::otherwise::{Depth, with_candidates};
+use stepsim_study::otherwise::{self, Depth};
 
 /// Runs the command.
 ///
@@ -71,7 +70,6 @@ fn simulate(args: &Args) -> Result<(), Failure> {
     if args.reads_report_alone()
         && let Some(report) = jump::report(&inputs, &options, args.extent(), args.wall_time)
     {
-        let report = told(&inputs, Report { run: head(args, report.run), ..report });
         return tell(args, &inputs, compared(args, &inputs, &options, report)?);
     }
     let bar = TerminalProgress::new("simulating");
@@ -86,10 +84,10 @@ fn simulate(args: &Args) -> Result<(), Failure> {
         samples = Some(run.sample(args.seed(), count, &mut |done| bar.at(done))?);
         bar.done();
     }
-    // A timeline alone needs no report.
+    // A timeline alone, without a word on the screen, needs no report.
     let report = (args.report.is_some() || args.html.is_some() || !args.is_quiet()).then(|| {
-        let report = told(&inputs, run.read(args.extent(), args.wall_time));
-        compared(args, &inputs, &options, Report { run: head(args, report.run), samples, ..report })
+        let report = run.read(args.extent(), args.wall_time);
+        compared(args, &inputs, &options, Report { samples, ..report })
     });
     let report = report.transpose()?;
     let hangs_on = report.as_ref().map_or("", |report| &report.hangs_on);
@@ -185,9 +183,7 @@ pub fn timeline(args: &Args, run: &Simulation, hangs_on: &str) -> Result<Option<
     let shown = TimelineSelection { window: args.window_ms, ..as_asked(args, &ranks) };
     let mut meta = meta(args, run);
     timeline::results(&mut meta, run);
-    if !hangs_on.is_empty() {
-        meta.text("hangs on", hangs_on);
-    }
+    meta.hang_on(hangs_on);
     write_trace(run, &meta, &shown, path, Also::Nothing)
 }
 
@@ -209,12 +205,13 @@ pub fn html(args: &Args, run: &Simulation, report: &Report) -> Result<String, Fa
     page::page(run, &traced(args.trace_ranks(), run)?, report).map_err(Failure::run)
 }
 
-/// The report with its candidates, each a run of its own: as many as are shown.
+/// The report with its answer and as many candidates as are shown, each a run of its own.
 fn compared(args: &Args, inputs: &Inputs, options: &Options, report: Report) -> Result<Report, Failure> {
     let tables = args.full || args.why || args.html.is_some();
     let bar = TerminalProgress::new("playing what could be otherwise");
+    let report = Report { run: head(args, report.run), ..report };
     let report =
-        with_candidates(inputs, options, report, if tables { Depth::Tables } else { Depth::Glance })?;
+        otherwise::answer(inputs, options, report, if tables { Depth::Tables } else { Depth::Answer })?;
     bar.done();
     Ok(report)
 }

@@ -24,16 +24,12 @@ pub(crate) fn head(args: &Args, of_inputs: Head) -> Head {
 /// Prints a report: on one screen, or with --full and --why whole.
 pub(crate) fn print(report: &Report, inputs: Option<&Inputs>, args: &Args) -> Result<(), Failure> {
     let whole = args.full || args.why;
-    let accuracy = match report.accuracy.as_str() {
-        "" => String::new(),
-        known => format!("accuracy: {known}\n"),
-    };
     let own = inputs.map_or(&[][..], |inputs| &inputs.readings);
     let mut text = if whole {
         table(report, own, width())
     } else {
         let whatif = inputs.map(|_| whatif(args));
-        digest(report, own, ReadingContext { alike: &accuracy, whatif: whatif.as_deref() }, width())
+        digest(report, own, ReadingContext { whatif: whatif.as_deref() }, width())
     };
     if args.why {
         text += &in_full(report, own, width());
@@ -46,11 +42,9 @@ pub(crate) fn print(report: &Report, inputs: Option<&Inputs>, args: &Args) -> Re
     } else if args.workload.is_none() {
         text += "add `-o step.pftrace` for a timeline; `stepsim run --help` for more\n";
     }
-    text += &match inputs.filter(|_| whole) {
-        Some(_) => accuracy,
-        None if whole => String::new(),
-        None => "All tables: --full   bar by bar: --why   a page: --html step.html\n".into(),
-    };
+    if !whole {
+        text += "All tables: --full   bar by bar: --why   a page: --html step.html\n";
+    }
     say_report(&text)
 }
 

@@ -248,7 +248,7 @@ fn text(report: &SearchReport, seconds: f64) -> String {
         ]);
     }
     right(&mut table, 0..7);
-    text += &format!("\nby the upper end of their ranges, longer where the memory is full:\n{table}\n");
+    text += &format!("\nshortest first, longer where the memory is full:\n{table}\n");
     text += &worth_measuring(report);
     text += &why(report);
     text += &format!("\nassumed: {}\n\nthe best:\n", report.assumed.join("; "));

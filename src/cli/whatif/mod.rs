@@ -17,7 +17,7 @@ use stepsim_simulate::page::sheet::quoted;
 use stepsim_simulate::whatif::{Change, Subject, WhatIf, WhatIfBase, WhatIfs};
 use stepsim_simulate::{Inputs, Options};
 use stepsim_step::spec::{SpecError, Topology};
-use stepsim_study::otherwise::{Depth, LONGER, with_candidates};
+use stepsim_study::otherwise::{self, Depth, LONGER};
 
 /// Say what could be otherwise and what it would make of the step.
 #[derive(Debug, clap::Args)]
@@ -99,16 +99,10 @@ fn all(inputs: &Inputs, choices: bool) -> Result<WhatIfs, Failure> {
     let report = glanced(inputs, &options)?;
     let bar = TerminalProgress::new("playing what could be otherwise");
     let depth = if choices { Depth::Choices } else { Depth::All };
-    let report = with_candidates(inputs, &options, report, depth)?;
+    let report = otherwise::answer(inputs, &options, report, depth)?;
     bar.done();
-    Ok(WhatIfs {
-        workload: report.workload,
-        topology: report.topology,
-        step_time_s: report.step_time_s,
-        changes: Vec::new(),
-        candidates: report.candidates,
-        candidates_left_out: report.candidates_left_out,
-    })
+    let result = WhatIfs::of(report);
+    Ok(if choices { WhatIfs { answer: None, ..result } } else { result })
 }
 
 fn scale(text: &str, machine: &Topology) -> Result<Change, SpecError> {
@@ -142,8 +136,10 @@ fn without(name: &str, machine: &Topology) -> Result<Change, SpecError> {
 
 fn table(result: &WhatIfs) -> String {
     let step = Time::from_s(result.step_time_s);
+    let head = format!("{} on {}: step {step}", result.workload, result.topology);
     let rows = if result.changes.is_empty() { candidates(result) } else { changes(result) };
-    format!("{} on {}: step {step}\n{rows}\n", result.workload, result.topology)
+    let answer = result.answer.as_ref().map_or(String::new(), |answer| format!("{}\n", answer.hangs_on));
+    format!("{answer}{head}\n{rows}\n")
 }
 
 fn changes(result: &WhatIfs) -> String {

@@ -48,10 +48,9 @@ fn facts(sheet: &mut Sheet, result: &WhatIfs, lines: &[SignedBar]) {
         let step = result.step_time_s * (1.0 + best.value);
         facts.push((seconds(step), format!("a step: {}", best.name)));
         facts.push((percent(best.value), format!("the largest of {} changes", lines.len())));
-        if best.value < 0.0 {
-            let (then, now) = (seconds(step), seconds(result.step_time_s));
-            sheet.lead(&format!("{}: the step takes {then} of {now}", best.name));
-        }
+    }
+    if let Some(answer) = &result.answer {
+        sheet.lead(&answer.hangs_on);
     }
     sheet.facts(facts);
 }

@@ -67,7 +67,7 @@ pub struct MeasuredLayout {
     pub measured_s: f64,
     /// Seconds of its step, predicted.
     pub predicted_s: f64,
-    /// It is chosen by the upper end of its range and by how full the device is.
+    /// It is chosen by its step and by how full the device is.
     pub cost: f64,
 }
 
@@ -78,10 +78,7 @@ impl MeasuredLayout {
             kind: outcome.layout?,
             measured_s: outcome.case.as_ref()?.measured_s,
             predicted_s,
-            cost: cost_of(
-                outcome.likely().map_or(predicted_s, |range| range.range_s[1]),
-                outcome.memory_share,
-            ),
+            cost: cost_of(predicted_s, outcome.memory_share),
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::cells::{percent, write_words};
+use super::cells::percent;
 use super::critical::path_parts;
 use super::reading::Reading;
 pub use super::reading::ReadingContext;
@@ -14,10 +14,6 @@ use super::table;
 pub fn digest(r: &Report, own: &[&'static dyn Reading], asked: ReadingContext<'_>, width: u16) -> String {
     let mut out = String::new();
     table::headline(&mut out, r, width);
-    let words: Vec<String> = asked.alike.split_whitespace().map(String::from).collect();
-    if !words.is_empty() {
-        write_words(&mut out, &words, width);
-    }
     hangs_on(&mut out, r, width);
     in_view(View::Table, own).for_each(|reading| reading.glance(r, asked, &mut out, width));
     out

@@ -16,8 +16,8 @@
 //! * [`slack`]: how much later each op could end without moving the step.
 //! * [`links`]: bytes through every resource; [`link_rates`]: over time; [`stretches`]: in equal parts of the step.
 //! * [`slow_ranks`]: whose kernels take longer than the device needs.
-//! * [`candidates`]: what could be otherwise and the step then (who plays it is `study::otherwise`), and the sentence
-//!   that a report begins with.
+//! * [`candidates`]: what could be otherwise and the step then (who plays it is `study::otherwise`); [`answer`]: what
+//!   every screen, page and file says of a step.
 //! * [`idle`]: how long communication takes on an idle machine; [`kind`]: what an op is for.
 //! * [`samples`]: how step times spread over many seeds, and who was on the critical path how often.
 //! * [`layers`]: ops by layer and kind.
@@ -27,6 +27,7 @@
 //! Hazard: in a folded world a communicator has the members of the folded communicator, and a rank may be a member
 //! through two slots. All readers go through [`cause::Causes`] for that.
 
+pub mod answer;
 pub mod candidates;
 pub mod cause;
 pub mod cells;

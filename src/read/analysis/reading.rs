@@ -53,8 +53,6 @@ impl fmt::Debug for dyn Reading {
 /// The facts that the command line knows and the report does not.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadingContext<'a> {
-    /// The verdict of measured steps on this one's time.
-    pub alike: &'a str,
     /// The command that plays all candidates: `stepsim whatif` with the inputs of the run.
     pub whatif: Option<&'a str>,
 }

@@ -62,6 +62,9 @@ pub(super) fn headline(out: &mut String, r: &Report, width: u16) {
     }
     parts.extend(r.simulation_wall_s.map(|wall| format!("in {}", Time::from_s(wall))));
     wrap(out, parts.iter().map(String::as_str), "  ", "   ", width);
+    if !r.answer.range.is_empty() {
+        wrap(out, format!("range {}", r.answer.range).split(' '), "  ", " ", width);
+    }
 }
 
 /// The sentence that says what the step hangs on, behind an empty line.

@@ -31,8 +31,8 @@ pub fn page(run: &Simulation, ranks: &[DrawnRank], report: &Report) -> serde_jso
     let mut sheet = Sheet::new(&title, gather::looks(), &colours);
     facts(&mut sheet, report);
     sheet.lead(&report.hangs_on);
-    if !report.accuracy.is_empty() {
-        sheet.remark(&format!("Accuracy: {}", report.accuracy));
+    if !report.answer.range.is_empty() {
+        sheet.remark(&format!("Range: {}", report.answer.range));
     }
     let note = passes_note(&shown);
     let drawn = shown.rows.len();

@@ -20,7 +20,9 @@ use super::{Inputs, Options, Simulation, SimulationError};
 use stepsim_core::ids::{OpId, RankId};
 use stepsim_core::program::{StreamKind, Work};
 use stepsim_core::units::{PS_PER_S, Time};
+use stepsim_read::analysis::answer::Answer;
 use stepsim_read::analysis::candidates::Candidate;
+use stepsim_read::analysis::report::Report;
 
 /// A step with changes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -45,7 +47,10 @@ pub struct WhatIfs {
     /// Each change that was asked for, the largest gain first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<WhatIf>,
-    /// Where none was asked for: all that could be otherwise, dearest first.
+    /// Where none was asked for: the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Answer>,
+    /// The same: all that could be otherwise, dearest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<Candidate>,
     /// Choices that were not played, since their closed form is far longer.
@@ -56,6 +61,21 @@ pub struct WhatIfs {
 /// True if all were played.
 fn none_left_out(count: &u64) -> bool {
     *count == 0
+}
+
+impl WhatIfs {
+    /// All that a report says could be otherwise.
+    pub fn of(report: Report) -> WhatIfs {
+        WhatIfs {
+            workload: report.workload,
+            topology: report.topology,
+            step_time_s: report.step_time_s,
+            changes: Vec::new(),
+            answer: Some(report.answer),
+            candidates: report.candidates,
+            candidates_left_out: report.candidates_left_out,
+        }
+    }
 }
 
 /// A run, ready for changes.
@@ -133,8 +153,7 @@ impl WhatIfBase {
             topology: self.run.inputs.topology.name.clone(),
             step_time_s: self.run.record.step_end.s(),
             changes: rows,
-            candidates: Vec::new(),
-            candidates_left_out: 0,
+            ..WhatIfs::default()
         })
     }
 

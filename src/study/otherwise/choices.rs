@@ -7,7 +7,8 @@ use super::{CandidateKind, Idea};
 use stepsim_simulate::Inputs;
 use stepsim_step::schedule::{ALL, ChunkCount, ScheduleChoice};
 use stepsim_step::sharding::ShardingKind;
-use stepsim_step::spec::workload::WorkloadSpec;
+use stepsim_step::spec::stack::ModelSplit;
+use stepsim_step::spec::workload::{Dtype, WorkloadSpec};
 
 /// Bytes of a bucket of 40 M parameters with gradients of four bytes, as Megatron's is at least.
 const BUCKET_BYTES: u64 = 160_000_000;
@@ -29,6 +30,7 @@ pub(super) fn of(inputs: &Inputs) -> Vec<Idea> {
     }
     list.degrees();
     list.placement();
+    list.software();
     list.ideas
 }
 
@@ -163,11 +165,25 @@ impl ChoiceList<'_> {
         }
         let now = named(&pipeline.schedule);
         let split: &[&str] = if pipeline.layer_split.is_some() { &[LAYERS_DEALT_OUT] } else { &[] };
+        let has = self.w.stack().schedules.as_ref();
+        let has = |name: &str| has.is_none_or(|has| has.iter().any(|known| known == name));
         for schedule in ALL.iter().map(|schedule| schedule.facts()).filter(|f| !f.searched && !f.is(&now)) {
+            if !has(schedule.name) {
+                continue;
+            }
             let set = format!("parallelism.pipeline.schedule={}", schedule.name);
-            let chunks = pipeline.chunks.unwrap_or(schedule.chunks.usual().into());
+            let usual = u64::from(schedule.chunks.usual());
+            let suits = |chunks: &u64| match schedule.chunks {
+                ChunkCount::Exactly(n) => *chunks == u64::from(n),
+                ChunkCount::AtLeast(n, _) => *chunks >= u64::from(n),
+            };
+            // Chunks that are stated stay where the schedule can have them.
+            let stated = pipeline.chunks.filter(|chunks| !suits(chunks));
+            let own_chunks = stated.map(|_| format!("parallelism.pipeline.chunks={usual}"));
+            let chunks = pipeline.chunks.filter(suits).unwrap_or(usual);
             let split = if chunks == pipeline.chunks() { &[] } else { split };
-            self.add(format!("schedule: {now}"), schedule.name, &[&[set.as_str()][..], split].concat());
+            let sets = [&[set.as_str()][..], own_chunks.as_deref().as_slice(), split].concat();
+            self.add(format!("schedule: {now}"), schedule.name, &sets);
         }
         if let ScheduleChoice::Named(schedule) = pipeline.schedule
             && matches!(schedule.facts().chunks, ChunkCount::AtLeast(..))
@@ -240,9 +256,17 @@ impl ChoiceList<'_> {
                 changes.push((format!("{words}: {now}"), then.to_string(), sets.collect()));
             }
         };
-        degree("tensor-parallel degree", "parallelism.tensor", t, None);
-        degree("context-parallel degree", "parallelism.context.size", c, None);
-        degree("pipeline stages", "parallelism.pipeline.size", stages, split.as_ref());
+        let splits = self.w.stack().splits.as_ref();
+        let has = |split| splits.is_none_or(|splits| splits.contains(&split));
+        if has(ModelSplit::Tensor) {
+            degree("tensor-parallel degree", "parallelism.tensor", t, None);
+        }
+        if has(ModelSplit::Context) {
+            degree("context-parallel degree", "parallelism.context.size", c, None);
+        }
+        if has(ModelSplit::Pipeline) {
+            degree("pipeline stages", "parallelism.pipeline.size", stages, split.as_ref());
+        }
         for (tensor, stages) in [(2 * t, stages / 2), (t / 2, 2 * stages)] {
             if tensor > 0 && stages > 0 && tensor * stages == t * p.pipeline.size {
                 let sets =
@@ -278,6 +302,29 @@ impl ChoiceList<'_> {
                 let set = format!("parallelism.order={}", serde_json::json!(other));
                 self.add(format!("placement, {}", now.join(", ")), other.join(", "), &[&set]);
             }
+        }
+    }
+
+    /// The switches of the software, and the format of adapters.
+    fn software(&mut self) {
+        let said = serde_json::to_value(self.w).unwrap_or_default();
+        let is_so = |set: &String| {
+            let (path, value) = set.split_once('=').unwrap_or((set, ""));
+            let now =
+                said.pointer(&format!("/{}", path.replace('.', "/"))).unwrap_or(&serde_json::Value::Null);
+            named(now) == value
+                || serde_json::from_str(value).is_ok_and(|value: serde_json::Value| value == *now)
+        };
+        for switch in &self.w.stack().switches {
+            if !switch.sets.iter().all(is_so) {
+                let sets: Vec<&str> = switch.sets.iter().map(String::as_str).collect();
+                self.add(format!("{}: off", switch.name), "on", &sets);
+            }
+        }
+        let adapters = self.w.training.adapters.as_ref();
+        if let Some(format) = adapters.and_then(|adapters| adapters.format).filter(|f| *f == Dtype::Fp32) {
+            let sets = ["training.adapters.format=bf16", "training.adapters.products=bf16"];
+            self.add(format!("adapters: {}", named(&format)), "bf16", &sets);
         }
     }
 }

@@ -11,26 +11,38 @@ use stepsim_step::spec::workload::{SlowLinkSpec, StragglerSpec};
 /// So many lots of a list have a candidate each; of more, all together have one.
 const EACH: usize = 4;
 
-/// The faults that a step states, and a tier that was full.
-pub(super) fn of(step: &BaseStep<'_>) -> Vec<Idea> {
-    let mut ideas = Vec::new();
-    ideas.extend(stragglers(step));
-    ideas.extend(drawn(step));
-    ideas.extend(slow_links(step));
-    ideas.extend(other_devices(step));
-    ideas.extend(late_host(step));
+/// The faults that a step states, and a tier that was full: in each family the whole of it first.
+pub(super) fn of(step: &BaseStep<'_>) -> Vec<Vec<Idea>> {
     let blocked = step.bar("exposed communication", "full tier");
-    if blocked > 0.0 || step.report.critical_path.memory_s > 0.0 {
-        ideas.push(Idea {
-            what: "full tier".into(),
-            otherwise: "endless".into(),
-            kind: CandidateKind::Fault,
-            way: Remedy::Without(Change { subject: Subject::FullTier, factor: 1.0 }),
-            promise_s: 0.0,
-            is_in_vain: false,
-        });
+    let is_full = blocked > 0.0 || step.report.critical_path.memory_s > 0.0;
+    let full_tier = is_full.then(|| {
+        let way = Remedy::Without(Change { subject: Subject::FullTier, factor: 1.0 });
+        Idea::of(CandidateKind::Fault, "full tier", "endless", way)
+    });
+    let one = |idea: Option<Idea>| idea.into_iter().collect::<Vec<Idea>>();
+    let drawn = drawn(step).into_iter().map(|idea| vec![idea]);
+    let mut families =
+        vec![stragglers(step), slow_links(step), one(other_devices(step)), one(late_host(step))];
+    families.extend(drawn);
+    families.push(one(full_tier));
+    families
+}
+
+/// All of several families healed together, as far as settings heal them.
+pub(super) fn together(families: &[Vec<Idea>]) -> Vec<Idea> {
+    let whole = families.iter().filter_map(|family| family.first());
+    let settable: Vec<(&Idea, &Vec<String>)> = whole
+        .filter_map(|idea| match &idea.way {
+            Remedy::Sets(sets) => Some((idea, sets)),
+            Remedy::Without(_) => None,
+        })
+        .collect();
+    if settable.len() < 2 {
+        return Vec::new();
     }
-    ideas
+    let names: Vec<&str> = settable.iter().map(|(idea, _)| idea.what.as_str()).collect();
+    let sets: Vec<&str> = settable.iter().flat_map(|(_, sets)| sets.iter().map(String::as_str)).collect();
+    vec![Idea::set(CandidateKind::Fault, names.join(" and "), "as the others", &sets)]
 }
 
 fn fault(what: impl Into<String>, otherwise: &str, set: String) -> Idea {

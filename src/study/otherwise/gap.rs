@@ -152,14 +152,8 @@ fn explanation(candidate: Candidate, simulated_s: f64) -> Explanation {
 fn wrong(inputs: &Inputs) -> Vec<Idea> {
     let mut ideas = Vec::new();
     let mut slower = |what: &str, otherwise: &str, subject: Subject, factor: f64| {
-        ideas.push(Idea {
-            what: what.into(),
-            otherwise: otherwise.into(),
-            kind: CandidateKind::Fault,
-            way: Remedy::Without(Change { subject, factor }),
-            promise_s: 0.0,
-            is_in_vain: false,
-        });
+        let way = Remedy::Without(Change { subject, factor });
+        ideas.push(Idea::of(CandidateKind::Fault, what, otherwise, way));
     };
     slower("one device", "at half of its clock", Subject::Ranks(0, 0), 0.5);
     slower("all devices", "at two thirds of their clock (power, heat)", Subject::Matrix, 2.0 / 3.0);

@@ -14,6 +14,8 @@ pub(super) struct Idea {
     pub(super) way: Remedy,
     /// Seconds that it promises to save.
     pub(super) promise_s: f64,
+    /// Seconds that it can save at most.
+    pub(super) most_s: f64,
     /// No run can make a line of it.
     pub(super) is_in_vain: bool,
 }
@@ -34,7 +36,16 @@ impl Idea {
     ) -> Idea {
         let sets = sets.iter().map(|set| (*set).to_owned()).collect();
         let way = Remedy::Sets(sets);
-        Idea { what: what.into(), otherwise: otherwise.into(), kind, way, promise_s: 0.0, is_in_vain: false }
+        Idea::of(kind, what, otherwise, way)
+    }
+    pub(super) fn of(
+        kind: CandidateKind,
+        what: impl Into<String>,
+        otherwise: impl Into<String>,
+        way: Remedy,
+    ) -> Idea {
+        let (what, otherwise) = (what.into(), otherwise.into());
+        Idea { what, otherwise, kind, way, promise_s: 0.0, most_s: f64::INFINITY, is_in_vain: false }
     }
     /// True if it makes stages equally long.
     pub(super) fn levels_stages(&self) -> bool {

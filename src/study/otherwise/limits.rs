@@ -1,13 +1,13 @@
 //! Limits: classes of links and memories, at the rate that they had before settings, at the rate of shipped machines
-//! of the same device where theirs is lower than on any, else at twice their own; and shared resources, not shared. A
-//! class that nothing crosses, or whose transfers all lie off the critical path, is none: nobody waits for it.
+//! of the same device where theirs is lower than on any, else at the next that a shipped machine of the same maker has,
+//! or twice their own; hosts twice as fast; and shared resources, not shared. What nothing crosses, or lies off the
+//! critical path, is none: nobody waits for it.
 
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use super::{BaseStep, CandidateKind, Depth, Idea, Remedy};
+use super::{BaseStep, CandidateKind, Idea, Remedy};
 use stepsim_core::ids::{DeviceId, RankId};
 use stepsim_read::analysis::kind::OpKind;
 use stepsim_step::model::CommGroup;
@@ -32,25 +32,33 @@ pub(super) fn of(step: &BaseStep<'_>) -> Vec<Idea> {
     shared(step)
         .into_iter()
         .chain(spine(step))
+        .chain(host(step))
         .chain(classes.filter_map(|class| of_class(step, &class)))
         .collect()
+}
+
+/// Hosts that launch twice as fast.
+fn host(step: &BaseStep<'_>) -> Option<Idea> {
+    let slowness = step.inputs.workload.value.host()?.slowness;
+    let promise_s = step.report.critical_path.by_kind_s.get(&OpKind::Host).copied().unwrap_or_default();
+    let set = format!("stack.host.slowness={}", slowness / 2.0);
+    let idea = || Idea::set(CandidateKind::Limit, "host", "twice as fast", &[&set]).promising(promise_s);
+    (promise_s > 0.0).then(idea)
 }
 
 /// A class at its better rate; nothing where nothing crosses it.
 fn of_class(step: &BaseStep<'_>, class: &str) -> Option<Idea> {
     let topology = &step.inputs.topology.value;
     let now = rate(topology, class)?;
-    let (then, whence) = better(step, class, now)?;
+    let (then, otherwise, kind) = better(step, class, now)?;
     let sets = scaled(topology, class, then / now);
     let promise_s = on_path(step, class) * (1.0 - now / then);
     if promise_s <= 0.0 || !is_used(step, class) {
         return None;
     }
-    let kind = if whence.is_empty() { CandidateKind::Limit } else { CandidateKind::Fault };
-    let otherwise = format!("{} GB/s{whence}", rounded(then));
     let name = class.strip_prefix("tier.").map_or(class.to_owned(), |tier| format!("{tier} memory"));
     let what = format!("{name}, {} GB/s", rounded(now));
-    Some(Idea { what, otherwise, kind, way: Remedy::Sets(sets), promise_s, is_in_vain: false })
+    Some(Idea::of(kind, what, otherwise, Remedy::Sets(sets)).promising(promise_s))
 }
 
 fn rounded(gbps: f64) -> f64 {
@@ -65,43 +73,59 @@ fn rate(topology: &Topology, class: &str) -> Option<f64> {
     }
 }
 
-/// The rate beside a class's own, and where it is from.
-fn better(step: &BaseStep<'_>, class: &str, now: f64) -> Option<(f64, String)> {
+/// The rate beside a class's own, in words, and whether its own is a fault.
+fn better(step: &BaseStep<'_>, class: &str, now: f64) -> Option<(f64, String, CandidateKind)> {
     let topology = &step.inputs.topology;
     let first = scaled(&topology.value, class, 2.0).into_iter().next()?;
     let path = first.split_once('=')?.0.strip_prefix("topology.")?;
     let before = topology.before_settings(path).and_then(Value::as_f64);
     if let Some(before) = before.filter(|before| *before > now) {
-        return Some((before, ", as in its file".to_owned()));
+        return Some((before, format!("{} GB/s, as in its file", rounded(before)), CandidateKind::Fault));
     }
-    // All shipped machines are read for it.
-    let looks = step.depth > Depth::Glance;
-    let shipped =
-        looks.then(|| SHIPPED.get(&(topology.value.device.name.clone(), class.to_owned()))).flatten();
-    if let Some((least, of)) = shipped.filter(|(least, _)| *least > now) {
-        return Some((*least, format!(", as {of} has")));
+    let device = &topology.value.device;
+    let of_class = SHIPPED.iter().filter(|shipped| shipped.class == class && shipped.rate > now);
+    let least = |a: &&ShippedRate, b: &&ShippedRate| a.rate.total_cmp(&b.rate);
+    let slower = SHIPPED.iter().any(|s| s.class == class && s.device == device.name && s.rate <= now);
+    let same = of_class.clone().filter(|shipped| shipped.device == device.name && !slower);
+    if let Some(ShippedRate { rate, machine, .. }) = same.min_by(least) {
+        return Some((*rate, format!("{} GB/s, as {machine} has", rounded(*rate)), CandidateKind::Fault));
     }
-    Some((2.0 * now, String::new()))
+    let next = of_class.filter(|shipped| shipped.maker == device.vendor && shipped.rate >= NEXT * now);
+    Some(match next.min_by(least) {
+        Some(ShippedRate { rate, device, machine, .. }) => {
+            let of = if class == MEMORY { device } else { *machine };
+            (*rate, format!("at {} GB/s, as {of} has", rounded(*rate)), CandidateKind::Limit)
+        }
+        None => (2.0 * now, "twice as fast".to_owned(), CandidateKind::Limit),
+    })
 }
 
-/// By device and class of links: a rate, and the machine that has it.
-type RatesByClass = BTreeMap<(String, String), (f64, &'static str)>;
+/// The next generation of a link or memory is faster by this factor at least.
+const NEXT: f64 = 1.2;
 
-/// The lowest rates of the shipped machines.
-static SHIPPED: LazyLock<RatesByClass> = LazyLock::new(|| {
-    let mut least = RatesByClass::new();
-    for name in catalog::names(Kind::Topology) {
-        let Ok(machine) = load::<Topology>(name, &[]) else { continue };
-        let classes = machine.value.link_classes().into_iter().chain([MEMORY.to_owned()]);
-        for class in classes {
-            let Some(rate) = rate(&machine.value, &class) else { continue };
-            let known = least.entry((machine.value.device.name.clone(), class)).or_insert((rate, name));
-            if rate < known.0 {
-                *known = (rate, name);
-            }
-        }
-    }
-    least
+/// The rate of a class of links or of memory on a shipped machine.
+struct ShippedRate {
+    device: String,
+    maker: Option<String>,
+    machine: &'static str,
+    class: String,
+    rate: f64,
+}
+
+/// The rates of the shipped machines.
+static SHIPPED: LazyLock<Vec<ShippedRate>> = LazyLock::new(|| {
+    let machines =
+        catalog::names(Kind::Topology).filter_map(|name| Some((name, load::<Topology>(name, &[]).ok()?)));
+    let rates = machines.flat_map(|(machine, loaded)| {
+        let topology = loaded.value;
+        let classes = topology.link_classes().into_iter().chain([MEMORY.to_owned()]);
+        let of = |class: String| {
+            let (device, maker) = (topology.device.name.clone(), topology.device.vendor.clone());
+            Some(ShippedRate { device, maker, machine, rate: rate(&topology, &class)?, class })
+        };
+        classes.filter_map(of).collect::<Vec<_>>()
+    });
+    rates.collect()
 });
 
 /// The settings that give a class `factor` times its bandwidth.
@@ -188,8 +212,7 @@ fn spine(step: &BaseStep<'_>) -> Option<Idea> {
     let sets = over.iter().map(|(at, _)| format!("topology.fabric.clos.tiers[{at}].oversubscription=1"));
     let what = format!("spine, {most}:1 oversubscribed");
     let promise_s = on_path(step, "nic") * (1.0 - 1.0 / most);
-    let (kind, way) = (CandidateKind::Limit, Remedy::Sets(sets.collect()));
-    Some(Idea { what, otherwise: "1:1".into(), kind, way, promise_s, is_in_vain: false })
+    Some(Idea::of(CandidateKind::Limit, what, "1:1", Remedy::Sets(sets.collect())).promising(promise_s))
 }
 
 /// Memories, host links and interfaces that several devices share: each with its own.

@@ -5,13 +5,14 @@
 //! planned world. A candidate never takes work away: unevenness is dealt out again, a fault heals, a rate becomes
 //! what it was or its neighbour, a choice the one beside it.
 //!
-//! Stated faults and unevenness are always played: there are few. Limits and choices are many, so each has a promise
-//! first (of a limit its time on the critical path, of a choice what the closed form takes less), and [`Depth`] says
-//! how many of the most promising are played. One screen names the dearest: what promises less than the dearest gains
-//! is left out of it. A choice whose closed form is far longer is left out of all, and so are layers dealt out evenly
-//! where the file's own split is the better one by it. A choice that no run can make a line of has none without being
-//! played: its certain memory is more than there is, or its floor no shorter than the step. A promise only orders and
-//! leaves out; what is said is what was played.
+//! Stated faults and unevenness are always played: there are few, and of several faults all healed together too.
+//! Limits and choices are many, so each has a promise first (of a limit its time on the critical path, of a choice what
+//! the closed form takes less), and [`Depth`] says how many of them are played. The answer needs the dearest choice, and
+//! the dearest limit where nothing is amiss: they are played by their promise until none that is left can be dearer. What
+//! would take longer than a second is not asked, and the answer says so. A choice whose closed form is far longer is left
+//! out of all, and so are layers dealt out evenly where the file's own split is the better one by it. A choice that no
+//! run can make a line of has none without being played: its certain memory is more than there is, or its floor no
+//! shorter than the step. A promise only orders and leaves out; what is said is what was played.
 //!
 //! The cost of a candidate has two parts. *Itself* is the work or wait that a mean rank loses: kernels, communication
 //! that is on its way, its host, room on a tier. *Others* is the wait that ranks lose for one another: bubbles, late
@@ -25,7 +26,7 @@ mod limits;
 mod step;
 mod uneven;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::OnceLock;
 
 pub use gap::{Explanation, GapExplanation, MeasuredSpeed, gap};
@@ -37,7 +38,8 @@ use stepsim_core::pool;
 use stepsim_core::units::Time;
 use stepsim_form::analytic::Estimate;
 use stepsim_form::compare::Estimators;
-use stepsim_read::analysis::candidates::{Candidate, CandidateKind, sentence};
+use stepsim_measure::score::ranges::told;
+use stepsim_read::analysis::candidates::{Candidate, CandidateKind};
 use stepsim_read::analysis::report::Report;
 use stepsim_read::analysis::stalls::Breakdown;
 use stepsim_simulate::jump::figures_edited_among;
@@ -47,8 +49,19 @@ use stepsim_simulate::{Inputs, Options, SimulationError, StepCache};
 /// Changes below this part of the step have no line.
 const SMALL: f64 = 0.0005;
 
-/// A limit or choice that promises less than this part of the step is not played but where all are.
+/// A limit or choice that promises less than this part of the step is not played but where all are; one that costs less
+/// has no sentence.
 const PROMISES: f64 = 0.005;
+
+/// What the closed form promises of a choice is off by less than this part of the step.
+const CLOSE: f64 = 0.03;
+
+/// Ops of the choices that are played for the answer: about a second. Where one choice has more, neither choices nor
+/// limits are asked.
+const BUDGET: u64 = 2_000_000;
+
+/// Limits and choices of a table.
+const TABLE: usize = 6;
 
 /// A choice that the closed form makes longer by more than this part of the step is not played: its error on steps
 /// that it claims whole is less.
@@ -60,7 +73,20 @@ const ROUNDING: f64 = 1e-6;
 /// So many of the best choices are tried together.
 const TOGETHER: usize = 8;
 
-/// The report with what could be otherwise, and the sentence that follows from it.
+/// The report with its answer: the time of its step with its range and doubts, and what could be otherwise.
+///
+/// # Errors
+/// The step cannot be planned.
+pub fn answer(
+    inputs: &Inputs,
+    options: &Options,
+    report: Report,
+    depth: Depth,
+) -> Result<Report, SimulationError> {
+    with_candidates(inputs, options, told(inputs, report), depth)
+}
+
+/// The report with what could be otherwise, and the answer that follows from it.
 ///
 /// # Errors
 /// The step cannot be planned.
@@ -79,10 +105,12 @@ pub fn with_candidates(
         common: StepCache::default(),
         forms: Estimators::default(),
     };
-    let (ideas, mut left_out) = step.ideas();
-    let mut candidates = match depth {
-        Depth::Glance => step.dearest(ideas, &mut left_out)?,
-        _ => step.all(&ideas)?,
+    let Played { mut candidates, left_out, not_asked } = match depth {
+        Depth::Answer | Depth::Tables => step.dearest()?,
+        Depth::All | Depth::Choices => {
+            let (ideas, left_out) = step.ideas();
+            Played { candidates: step.all(&ideas)?, left_out, not_asked: None }
+        }
     };
     candidates.retain(|c| c.cost_s() >= SMALL * report.step_time_s);
     candidates.sort_by(|a, b| a.step_s.total_cmp(&b.step_s).then(a.kind.cmp(&b.kind)));
@@ -90,8 +118,15 @@ pub fn with_candidates(
         candidates.splice(0..0, step.together(&candidates));
     }
     let mut report = Report { candidates, candidates_left_out: left_out as u64, ..report };
-    report.hangs_on = sentence(&report);
-    Ok(report)
+    report.answer.not_asked = not_asked;
+    Ok(report.answered())
+}
+
+/// The candidates that were played.
+struct Played {
+    candidates: Vec<Candidate>,
+    left_out: usize,
+    not_asked: Option<String>,
 }
 
 impl BaseStep<'_> {
@@ -105,23 +140,67 @@ impl BaseStep<'_> {
         Ok(played.into_iter().flatten().collect())
     }
 
-    /// Candidates among which the dearest is: limits and level stages that promise less than it gains are left out.
-    fn dearest(&self, ideas: Vec<Idea>, left_out: &mut usize) -> Result<Vec<Candidate>, SimulationError> {
-        let bounded = |idea: &Idea| idea.kind == CandidateKind::Limit || idea.levels_stages();
-        let (mut bounded, ideas): (Vec<Idea>, Vec<Idea>) = ideas.into_iter().partition(bounded);
-        for idea in bounded.iter_mut().filter(|idea| idea.levels_stages()) {
-            idea.promise_s = self.most_levelled();
+    /// What the answer takes, and for a table the next by their promise.
+    fn dearest(&self) -> Result<Played, SimulationError> {
+        let told_s = PROMISES * self.report.step_time_s;
+        let (mut limits, mut amiss) = self.causes();
+        let choices = self.choices_beside(&amiss);
+        let levelled = amiss.iter().position(Idea::levels_stages).map(|at| amiss.remove(at));
+        let mut candidates = self.all(&amiss)?;
+        if self.plays() == 0 {
+            let not_asked = "What to set or to buy was not asked: `stepsim whatif` plays it".to_owned();
+            let left_out = limits.len() + choices.len();
+            return Ok(Played { candidates, left_out, not_asked: Some(not_asked) });
         }
-        bounded.sort_by(|a, b| b.promise_s.total_cmp(&a.promise_s));
-        let mut candidates = self.all(&ideas)?;
-        for idea in bounded {
-            let dearest = candidates.iter().map(Candidate::cost_s).fold(0.0, f64::max);
-            match idea.promise_s > dearest {
-                true => candidates.extend(self.all(&[idea])?),
-                false => *left_out += 1,
-            }
+        if let Some(idea) = levelled.filter(|_| self.most_levelled() > told_s.max(dearest_s(&candidates))) {
+            candidates.extend(self.all(&[idea])?);
         }
-        Ok(candidates)
+        limits.sort_by(|a, b| b.promise_s.total_cmp(&a.promise_s));
+        let mut limits = VecDeque::from(limits);
+        let mut dearest_limit_s = if dearest_s(&candidates) < told_s { told_s } else { f64::INFINITY };
+        while limits.front().is_some_and(|idea| idea.promise_s > dearest_limit_s) {
+            let played = self.all(limits.pop_front().as_slice())?;
+            dearest_limit_s = dearest_limit_s.max(dearest_s(&played));
+            candidates.extend(played);
+        }
+        let (mut choices, far) = self.promising(choices);
+        let close_s = CLOSE * self.report.step_time_s;
+        let (mut plays, mut dearest_choice_s) = (self.plays(), told_s);
+        let may_be_dearer =
+            |idea: &Idea, dearest_s: f64| (idea.promise_s + close_s).min(idea.most_s) > dearest_s;
+        while let Some(at) = choices.iter().position(|idea| may_be_dearer(idea, dearest_choice_s))
+            && plays > 0
+        {
+            let played = self.all(choices.remove(at).as_slice())?;
+            plays -= played.len();
+            dearest_choice_s = dearest_choice_s.max(dearest_s(&played));
+            candidates.extend(played);
+        }
+        let open = choices.iter().filter(|idea| may_be_dearer(idea, dearest_choice_s)).count();
+        let not_asked = (open > 0).then(|| {
+            format!("What to set was not asked of {open} more choices: `stepsim whatif` plays them")
+        });
+        if self.depth == Depth::Tables {
+            let is_bounded = |c: &&Candidate| matches!(c.kind, CandidateKind::Limit | CandidateKind::Choice);
+            let most = TABLE.saturating_sub(candidates.iter().filter(is_bounded).count());
+            let mut more: Vec<Idea> = limits.drain(..).chain(choices.drain(..)).collect();
+            more.sort_by(|a, b| b.promise_s.total_cmp(&a.promise_s));
+            let promising = more.iter().filter(|idea| idea.promise_s >= told_s).count();
+            let rest = more.split_off(most.min(promising));
+            candidates.extend(self.all(&more)?);
+            limits = rest.into();
+        }
+        Ok(Played { candidates, left_out: limits.len() + choices.len() + far, not_asked })
+    }
+
+    /// How many choices are played for the answer.
+    fn plays(&self) -> usize {
+        let r = self.report;
+        let played = r.ops * r.classes.simulated_ranks / r.classes.ranks.max(1);
+        let played = r.jumped.map_or(played, |jumped| {
+            played * u64::from(jumped.of - jumped.micro_batches) / u64::from(jumped.of.max(1))
+        });
+        (BUDGET / played.max(1)) as usize
     }
 
     /// The most that level stages can save: the critical path stays a path, and none of its kernels gets faster by
@@ -136,31 +215,41 @@ impl BaseStep<'_> {
         1.25 * self.report.step_time_s * shorter.fold(0.0, f64::max)
     }
 
-    /// The ideas to be played, and the number of limits and choices left out.
+    /// The ideas to be played where all are, and the number of choices left out.
     fn ideas(&self) -> (Vec<Idea>, usize) {
         if self.depth == Depth::Choices {
-            return self.most_promising(Vec::new(), choices::of(self.inputs));
+            let (choices, left_out) = self.promising(choices::of(self.inputs));
+            return (choices.into(), left_out);
         }
-        let mut ideas = faults::of(self);
-        ideas.extend(uneven::of(self));
-        let (weakened, limits) =
-            limits::of(self).into_iter().partition(|idea| idea.kind == CandidateKind::Fault);
-        ideas.extend::<Vec<Idea>>(weakened);
-        let (rest, left_out) = self.most_promising(limits, self.choices_beside(&ideas));
-        ideas.extend(rest);
-        let mut seen = BTreeSet::new();
-        ideas.retain(|idea| match &idea.way {
-            Remedy::Sets(sets) => seen.insert(sets.clone()) && !self.deals_out_worse(idea),
-            Remedy::Without(_) => true,
-        });
+        let (limits, mut ideas) = self.causes();
+        let (choices, left_out) = self.promising(self.choices_beside(&ideas));
+        ideas.extend(limits);
+        ideas.extend(choices);
         (ideas, left_out)
     }
 
-    /// All choices but those that have the gain of an idea, since they make all its settings and more.
+    /// The limits, and what is amiss: faults, all of several together, and unevenness.
+    fn causes(&self) -> (Vec<Idea>, Vec<Idea>) {
+        let (weakened, limits): (Vec<Idea>, Vec<Idea>) =
+            limits::of(self).into_iter().partition(|idea| idea.kind == CandidateKind::Fault);
+        let families = faults::of(self).into_iter().chain(weakened.into_iter().map(|idea| vec![idea]));
+        let families: Vec<Vec<Idea>> = families.filter(|family| !family.is_empty()).collect();
+        let mut amiss = faults::together(&families);
+        amiss.extend(families.into_iter().flatten());
+        amiss.extend(uneven::of(self));
+        let mut seen = BTreeSet::new();
+        amiss.retain(|idea| match &idea.way {
+            Remedy::Sets(sets) => seen.insert(sets.clone()) && !self.deals_out_worse(idea),
+            Remedy::Without(_) => true,
+        });
+        (limits, amiss)
+    }
+
+    /// All choices but those that have the gain of an idea, since they make all its settings.
     fn choices_beside(&self, ideas: &[Idea]) -> Vec<Idea> {
         let has = |choice: &Idea, idea: &Idea| match (&choice.way, &idea.way) {
             (Remedy::Sets(all), Remedy::Sets(some)) => {
-                some.len() < all.len() && some.iter().all(|set| all.contains(set))
+                some.len() <= all.len() && some.iter().all(|set| all.contains(set))
             }
             _ => false,
         };
@@ -169,28 +258,16 @@ impl BaseStep<'_> {
         choices
     }
 
-    /// The limits and choices that promise most, and how many do not.
-    fn most_promising(&self, limits: Vec<Idea>, mut choices: Vec<Idea>) -> (Vec<Idea>, usize) {
-        let (depth, mut ideas) = (self.depth, limits);
-        let all = ideas.len() + choices.len();
-        let most = match depth {
-            Depth::Glance => 2,
-            Depth::Tables => 6,
-            Depth::All | Depth::Choices => usize::MAX,
-        };
-        if depth > Depth::Glance {
-            self.estimate(&mut choices);
-            choices.retain(|choice| choice.promise_s >= -LONGER * self.report.step_time_s);
-            ideas.extend(choices);
-        }
-        if depth < Depth::All {
-            ideas.retain(|idea| idea.promise_s >= PROMISES * self.report.step_time_s);
-        }
-        ideas.sort_by(|a, b| b.promise_s.total_cmp(&a.promise_s));
-        ideas.truncate(most);
-        let left_out = all - ideas.len();
-        ideas.retain(|idea| !idea.is_in_vain);
-        (ideas, left_out)
+    /// Choices in the order of their promise, and the number of those that promise a far longer step. What no run can
+    /// make a line of is among neither.
+    fn promising(&self, mut choices: Vec<Idea>) -> (VecDeque<Idea>, usize) {
+        self.estimate(&mut choices);
+        let all = choices.len();
+        choices.retain(|choice| choice.promise_s >= -LONGER * self.report.step_time_s);
+        let left_out = all - choices.len();
+        choices.retain(|choice| !choice.is_in_vain);
+        choices.sort_by(|a, b| b.promise_s.total_cmp(&a.promise_s));
+        (choices.into(), left_out)
     }
 
     /// The best choices with the next best added, one by one as far as each makes the step shorter still; the best
@@ -201,14 +278,9 @@ impl BaseStep<'_> {
             let before = best.first().unwrap_or(&choices[0]);
             let word = |a: &str, b: &str| format!("{a} + {b}");
             let sets = [before.sets.as_slice(), &next.sets].concat();
-            let idea = Idea {
-                what: word(&before.what, &next.what),
-                otherwise: word(&before.otherwise, &next.otherwise),
-                kind: CandidateKind::Choice,
-                way: Remedy::Sets(sets),
-                promise_s: 0.0,
-                is_in_vain: false,
-            };
+            let (what, otherwise) =
+                (word(&before.what, &next.what), word(&before.otherwise, &next.otherwise));
+            let idea = Idea::of(CandidateKind::Choice, what, otherwise, Remedy::Sets(sets));
             let path = |set: &String| set.split_once('=').map(|(path, _)| path.to_owned());
             let again = next.sets.iter().any(|set| before.sets.iter().any(|known| path(known) == path(set)));
             let played = if again { None } else { self.played(&idea) };
@@ -226,7 +298,11 @@ impl BaseStep<'_> {
         for choice in choices {
             let Some(then) = self.estimated(choice) else { continue };
             choice.promise_s = if fits(&then) { now.terms.total() - then.terms.total() } else { 0.0 };
-            choice.is_in_vain = self.is_in_vain(&then);
+            if self.report.steps == 1 {
+                choice.most_s = self.report.step_time_s - then.floor * (1.0 - ROUNDING);
+            }
+            let is_full = then.memory.iter().any(|rank| rank.certain > then.capacity);
+            choice.is_in_vain = is_full || choice.most_s <= SMALL * self.report.step_time_s;
         }
     }
 
@@ -234,13 +310,6 @@ impl BaseStep<'_> {
     fn estimated(&self, idea: &Idea) -> Option<Estimate> {
         let Remedy::Sets(sets) = &idea.way else { return None };
         self.forms.closed_form(&self.inputs.again(sets).ok()?).ok()
-    }
-
-    /// True if a step is certain not to fit the memory, or not to be shorter.
-    fn is_in_vain(&self, then: &Estimate) -> bool {
-        let full = then.memory.iter().any(|rank| rank.certain > then.capacity);
-        full || self.report.steps == 1
-            && then.floor * (1.0 - ROUNDING) >= self.report.step_time_s * (1.0 - SMALL)
     }
 
     /// True if layers that the file deals out unevenly take far longer otherwise, in closed form.
@@ -295,4 +364,9 @@ impl BaseStep<'_> {
         let bars = self.report.waterfall.iter().flat_map(|w| &w.mean.bars);
         bars.filter(|b| b.group == group && (part.is_empty() || b.part == part)).map(|b| b.time_s).sum()
     }
+}
+
+/// The gain of the dearest candidate; 0 where there is none.
+fn dearest_s(candidates: &[Candidate]) -> f64 {
+    candidates.iter().map(Candidate::cost_s).fold(0.0, f64::max)
 }

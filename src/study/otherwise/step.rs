@@ -21,9 +21,9 @@ pub(super) struct BaseStep<'a> {
 /// How many limits and choices are played.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Depth {
-    /// For one screen: two limits at most.
-    Glance,
-    /// For tables and pages: the most promising limits and choices, six of both at most.
+    /// For the answer: until nothing that is left can be dearer.
+    Answer,
+    /// For tables and pages: those, and the next by their promise up to six limits and choices.
     Tables,
     /// All.
     All,

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::choices::named;
 use super::idea::LAYERS_DEALT_OUT;
 use super::{BaseStep, CandidateKind, Idea, Remedy};
-use stepsim_read::analysis::candidates::heavier;
+use stepsim_read::analysis::answer::heavier;
 use stepsim_simulate::whatif::{Change, Subject};
 use stepsim_step::spec::workload::{ExpertBalance, ParallelismSpec};
 
@@ -99,12 +99,7 @@ fn heavy_stage(step: &BaseStep<'_>) -> Option<Idea> {
     if pipeline.layer_split.is_some() {
         return Some(uneven(&what, "layers as even as can be", &[LAYERS_DEALT_OUT]));
     }
-    Some(Idea {
-        what,
-        otherwise: "level with the others".into(),
-        kind: CandidateKind::Uneven,
-        way: Remedy::Without(Change { subject: Subject::Imbalance, factor: 1.0 }),
-        promise_s: longest.time.busy_s - mean,
-        is_in_vain: false,
-    })
+    let way = Remedy::Without(Change { subject: Subject::Imbalance, factor: 1.0 });
+    let idea = Idea::of(CandidateKind::Uneven, what, "level with the others", way);
+    Some(idea.promising(longest.time.busy_s - mean))
 }

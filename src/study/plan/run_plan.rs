@@ -5,12 +5,14 @@ use std::ops::ControlFlow;
 use serde_json::Value;
 
 use super::model_in::model_in;
+use super::outcome::named;
 use crate::{Advice, RankedLayout, SearchOptions, SearchReport, StudyError, fill, search};
 use stepsim_bring::describe::{DescribedField, ValueClass, ValueOrigin};
 use stepsim_bring::imports::{Argument, Import, RunLength, Status};
 use stepsim_core::ids::DeviceId;
 use stepsim_simulate::{Inputs, Site};
 use stepsim_step::model::ParameterCount;
+use stepsim_step::spec::workload::{OpenField, ReadingSpec};
 use stepsim_step::spec::{SpecError, WorkloadSpec, set_at};
 
 /// Where the layout comes from.
@@ -59,6 +61,8 @@ pub struct RunPlan {
     pub limits: Vec<String>,
     /// Fields that words leave open, each with the words and with what it may be.
     pub open: Vec<(String, String, Vec<Value>)>,
+    /// Values that a plan before this one assumed.
+    pub(super) assumed: Option<u32>,
     /// How long the whole run is, as far as its files say.
     pub length: RunLength,
     /// Fields that the command line states, as `path=value` texts: they stand whatever is searched.
@@ -73,6 +77,14 @@ impl RunPlan {
     /// Adds a value with where it comes from.
     pub(super) fn put(&mut self, path: &str, value: Value, origin: ValueOrigin) {
         self.fields.push(DescribedField { path: path.to_string(), value, origin });
+    }
+
+    /// Takes what the reading of a plan before this one left open.
+    pub(super) fn open_before(&mut self, reading: ReadingSpec) {
+        self.not_understood = reading.not_understood;
+        self.limits = reading.at_most;
+        self.open = reading.open.into_iter().map(|open| (open.words, open.path, open.values)).collect();
+        self.assumed = reading.assumed;
     }
 
     /// Takes the machine.
@@ -198,9 +210,46 @@ impl RunPlan {
     /// # Errors
     /// Nothing fits, or the workload is wrong.
     pub fn laid_out(&mut self, progress: &mut dyn FnMut(u64) -> ControlFlow<()>) -> Result<(), StudyError> {
-        if self.layout == LayoutSource::Stated {
-            return Ok(());
+        if self.layout == LayoutSource::Searched {
+            self.searched(progress)?;
         }
+        self.keep_reading();
+        Ok(())
+    }
+
+    /// Writes into the workload what its reading left open, and where each part of it comes from.
+    fn keep_reading(&mut self) {
+        let open = |(words, path, values): &(String, String, Vec<Value>)| OpenField {
+            words: words.clone(),
+            path: path.clone(),
+            values: values.clone(),
+        };
+        let assumed = self.fields.iter().filter(|field| field.origin.from == ValueClass::Assumed).count();
+        let sources = self.classes().into_iter().filter(|(_, lines)| !lines.is_empty());
+        let is_open = |path: &str| self.workload.pointer(&format!("/{}", path.replace('.', "/"))).is_none();
+        let reading = ReadingSpec {
+            not_understood: self.not_understood.clone(),
+            at_most: self.limits.clone(),
+            open: self.open.iter().filter(|(_, path, _)| is_open(path)).map(open).collect(),
+            assumed: Some(self.assumed.unwrap_or(assumed as u32)),
+            sources: sources
+                .map(|(class, lines)| (class.to_owned(), lines.into_iter().map(str::to_owned).collect()))
+                .collect(),
+        };
+        self.workload["reading"] = serde_json::to_value(reading).unwrap_or_default();
+    }
+
+    /// The workload on its machine.
+    ///
+    /// # Errors
+    /// They do not fit each other.
+    pub fn inputs(&self) -> Result<Inputs, SpecError> {
+        Inputs::load(&self.workload.to_string(), Some(&self.on), &self.machine_sets)
+            .map_err(|e| named(e, self))
+    }
+
+    /// Takes the best layout that is found.
+    fn searched(&mut self, progress: &mut dyn FnMut(u64) -> ControlFlow<()>) -> Result<(), StudyError> {
         let options = self.search_options();
         let found = search(&self.workload.to_string(), Some(&self.on), &options, progress)?;
         self.beside.clone_from(&found.report.unlike);
@@ -211,7 +260,7 @@ impl RunPlan {
             first.settings.iter().map(|(path, value)| format!("{path} = {}", plain(value))).collect();
         self.advice.clone_from(&first.advice);
         let why = format!(
-            "layout: of {} the least at the upper end of its range ({} simulated): {}",
+            "layout: the shortest of {} ({} simulated): {}",
             found.report.points,
             found.report.simulated,
             chosen.join(", ")
@@ -334,6 +383,14 @@ impl RunPlan {
             let of_class = self.fields.iter().filter(|field| field.origin.from == from);
             (class, of_class.map(|field| field.origin.why.as_str()).collect())
         })
+    }
+
+    /// What was assumed, in words; the network of the machine, which always is, last.
+    pub fn assumed(&self) -> Vec<&str> {
+        let of_class = self.fields.iter().filter(|field| field.origin.from == ValueClass::Assumed);
+        let mut assumed: Vec<&DescribedField> = of_class.collect();
+        assumed.sort_by_key(|field| field.path == "machine.network");
+        assumed.into_iter().map(|field| field.origin.why.as_str()).collect()
     }
 
     /// The classes as text.

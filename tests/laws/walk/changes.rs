@@ -89,7 +89,7 @@ fn planted(document: &Document, inputs: &Inputs, rank: u32, end: Time) -> Result
         return Ok(());
     }
     let report = glanced(&slow, &Options::default()).map_err(|e| format!("glanced: {e}"))?;
-    let report = with_candidates(&slow, &Options::default(), report, Depth::Glance);
+    let report = with_candidates(&slow, &Options::default(), report, Depth::Answer);
     let candidates = report.map_err(|e| format!("candidates: {e}"))?.candidates;
     let right = |c: &&Candidate| {
         c.what.starts_with(&format!("rank {rank} (")) && (c.cost_s() / cost_s - 1.0).abs() <= CLOSE

@@ -11,9 +11,11 @@ use super::spread::DeviationSpread;
 use super::traits::{StepTraits, generation};
 use super::widths::USUAL_ASSUMED;
 use stepsim_core::ids::DeviceId;
+use stepsim_read::analysis::answer::digits;
 use stepsim_read::analysis::report::Report;
 use stepsim_simulate::Inputs;
 use stepsim_step::spec::Device;
+use stepsim_step::spec::workload::{Dtype, WorkloadSpec};
 
 /// A step is like nothing that was measured if no measured step is more alike than this, or none ran on a device of
 /// its maker.
@@ -119,9 +121,14 @@ impl Accuracy {
         Accuracy::Range(StepRange { range_s, open, ..middle })
     }
 
-    /// Of the step of a report.
+    /// Of the step of a report, with what the reading of its workload left open.
     pub fn of_report(inputs: &Inputs, report: &Report) -> Accuracy {
-        Accuracy::of(inputs, report.step_time_s, &Circumstances::default())
+        let reading = &inputs.workload.value.reading;
+        let usual = Circumstances::default();
+        let circumstances = Circumstances { assumed: reading.assumed.unwrap_or(usual.assumed), ..usual };
+        let open = reading.open.iter().filter(|open| !is_set(&open.path, &inputs.workload.sets));
+        let open = open.map(|open| (&open.path, &open.values));
+        Accuracy::of(inputs, report.step_time_s, &circumstances).left_open(inputs, open)
     }
 
     /// The range, where there is one.
@@ -132,9 +139,7 @@ impl Accuracy {
         }
     }
 
-    /// Estimate and range in words, beside what was simulated.
-    /// A sentence on the range of a predicted step.
-    /// A sentence on the range beside the step.
+    /// The range in words, with what it rests on; or why there is none.
     pub fn words(&self, step_s: f64) -> String {
         match self {
             Accuracy::Range(range) => range.words(step_s),
@@ -170,19 +175,16 @@ impl StepRange {
         self
     }
 
-    /// A sentence: the range beside the step, and what it rests on.
+    /// The range, and what it rests on.
     pub fn words(&self, step_s: f64) -> String {
         let [low, high] = self.range_s;
         let steps = if self.steps == 1 { "step" } else { "steps" };
         let sources =
             if self.sources == 1 { "one source".into() } else { format!("{} sources", self.sources) };
         format!(
-            "about {} s, {} to {}; the model alone says {} (four in five of {} measured {steps} like it, \
-             {sources}; nearest {})",
-            digits(self.estimate_s),
+            "{} to {} s (four in five of {} measured {steps} like it, {sources}; nearest {})",
             digits(low),
             digits(high),
-            digits(step_s),
             self.steps,
             self.nearest.join(", "),
         ) + &self.open.iter().map(|fact| fact.words(step_s)).collect::<String>()
@@ -248,20 +250,48 @@ impl OpenFact {
     }
 }
 
-/// A time in three digits.
-pub fn digits(seconds: f64) -> String {
-    let decimals = (2.0 - seconds.max(f64::MIN_POSITIVE).log10().floor()).clamp(0.0, 9.0) as usize;
-    format!("{seconds:.decimals$}")
+/// A report that says how sure its step is: the range with what it rests on or why there is none, and the doubts of its
+/// reading.
+pub fn told(inputs: &Inputs, mut report: Report) -> Report {
+    let doubts = doubts(&inputs.workload.value, &inputs.workload.sets);
+    let accuracy = Accuracy::of_report(inputs, &report);
+    let range = accuracy.range().filter(|_| doubts.is_empty());
+    report.answer.range_s = range.map(|range| range.range_s);
+    report.answer.range = match doubts.as_slice() {
+        [] => accuracy.words(report.step_time_s),
+        [one] => format!("not known: {one}"),
+        [first, more @ ..] => format!("not known: {first}; and {} more doubts", more.len()),
+    };
+    report.answer.doubts = doubts;
+    report.answered()
 }
 
-/// A report that says how long the step likely is.
-pub fn told(inputs: &Inputs, report: Report) -> Report {
-    let accuracy = Accuracy::of_report(inputs, &report);
-    let range = accuracy.range();
-    Report {
-        estimate_s: range.map(|range| range.estimate_s),
-        range_s: range.map(|range| range.range_s),
-        accuracy: accuracy.words(report.step_time_s),
-        ..report
-    }
+/// Why no range can be told of a workload: words that change the step and are not in it, words that only limit it, or
+/// a format in which nothing was measured.
+fn doubts(w: &WorkloadSpec, sets: &[String]) -> Vec<String> {
+    let narrow = w.precision.recipe.is_some();
+    let format = (w.precision.compute == Dtype::Fp32 && !narrow).then(|| {
+        "its format is fp32, in which nothing was measured (--set precision.compute=bf16)".to_owned()
+    });
+    let lost = w.reading.not_understood.iter().filter(|words| !is_settled(words, sets));
+    let lost = lost.map(|words| format!("{words} may change the step and is not in it"));
+    let limits = w.reading.at_most.iter().map(|words| format!("the step takes at most so long: {words}"));
+    format.into_iter().chain(lost).chain(limits).collect()
+}
+
+/// True if a setting says the field that words name as their remedy (`documents.lengths by --set`).
+fn is_settled(words: &str, sets: &[String]) -> bool {
+    let before = words.split_once(" by --set").and_then(|(before, _)| before.rsplit([' ', '(']).next());
+    before.is_some_and(|path| is_set(path, sets))
+}
+
+/// True if a setting says a field or an object around it.
+fn is_set(path: &str, sets: &[String]) -> bool {
+    let of =
+        |set: &String| set.split_once('=').is_some_and(|(set, _)| path.strip_prefix(set).is_some_and(ends));
+    sets.iter().any(of)
+}
+
+fn ends(rest: &str) -> bool {
+    rest.is_empty() || rest.starts_with('.')
 }

@@ -35,9 +35,9 @@ pub const FULL: f64 = 0.8;
 /// The cost of each further part of the device: it leaves the choice among development rows as good as without.
 const FULL_COSTS: f64 = 0.2;
 
-/// The cost of a layout, from the upper end of its range and the part of device memory that it fills.
-pub fn cost_of(upper_s: f64, memory: Option<f64>) -> f64 {
-    upper_s * (1.0 + FULL_COSTS * (memory.unwrap_or_default() - FULL).max(0.0))
+/// The cost of a layout, from its step and the part of device memory that it fills.
+pub fn cost_of(step_s: f64, memory: Option<f64>) -> f64 {
+    step_s * (1.0 + FULL_COSTS * (memory.unwrap_or_default() - FULL).max(0.0))
 }
 
 /// The places of three candidates, given their kinds and costs: the cheapest, then the cheapest of each kind that is

@@ -4,11 +4,9 @@
 //! and no other.
 
 mod reading;
-mod sentence;
 
 pub use reading::CandidateTable;
 use schemars::JsonSchema;
-pub use sentence::{heavier, in_words, sentence};
 use serde::{Deserialize, Serialize};
 
 /// Something that could be otherwise, and the step with it otherwise, played.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Candidate, CandidateKind, in_words};
+use super::{Candidate, CandidateKind};
 use crate::analysis::cells::{self, SMALL, new_table, percent};
 use crate::analysis::reading::{PageContents, Reading, ReadingContext, Report, Sheet};
 use crate::page::sheet::{quoted, seconds, table};
@@ -31,14 +31,12 @@ impl Reading for CandidateTable {
         }
     }
 
-    /// The dearest choice or unevenness, with the argument that sets it, and the command that plays all.
+    /// How to set the dearest choice, and the command that plays all.
     fn glance(&self, r: &Report, asked: ReadingContext<'_>, out: &mut String, _: u16) {
         let Some(whatif) = asked.whatif else { return };
-        let ours = |c: &&Candidate| matches!(c.kind, CandidateKind::Choice | CandidateKind::Uneven);
-        if let Some(c) = r.candidates.iter().filter(ours).find(|c| !c.sets.is_empty()) {
-            let gain = percent(c.cost_s() / r.step_time_s);
-            let _ = writeln!(out, "Try       {}, {gain} less", in_words(c));
-            let _ = writeln!(out, "          {}", c.arguments(quoted));
+        let set = r.answer.halves().find(|c| !c.sets.is_empty() && c.kind != CandidateKind::Limit);
+        if let Some(c) = set {
+            let _ = writeln!(out, "Try       {}", c.arguments(quoted));
         }
         let more = left_out(r).map_or(String::new(), |more| format!("     ({more})"));
         let _ = writeln!(out, "Try       {whatif}{more}");

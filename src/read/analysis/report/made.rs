@@ -1,7 +1,6 @@
 //! How a report is made of a run.
 
 use super::{FoldedRanks, Report};
-use crate::analysis::candidates;
 use crate::analysis::reading::Reading;
 use crate::analysis::registry;
 use crate::analysis::rounds::round_times;
@@ -12,8 +11,7 @@ use stepsim_core::units::{Flops, Time};
 pub fn report(mut run: Run<'_, '_>, own: &[&'static dyn Reading]) -> Report {
     let mut report = headline(&run);
     registry::all(own).for_each(|reading| reading.read(&mut run, &mut report));
-    report.hangs_on = candidates::sentence(&report);
-    report
+    report.answered()
 }
 
 /// The report's facts of the step as a whole.

@@ -16,6 +16,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::answer::Answer;
 use super::candidates::Candidate;
 pub use super::cost::CostReport;
 pub use super::critical::CriticalPathReport;
@@ -139,8 +140,10 @@ pub struct Report {
     /// The head of the run.
     #[serde(default)]
     pub run: Head,
-    /// The sentence about what the step hangs on: the dearest of `candidates`, and the dearest fault; where none was
-    /// played or costs anything, where the critical path runs.
+    /// What every screen, page and file says of the step.
+    #[serde(default)]
+    pub answer: Answer,
+    /// The sentence of the answer.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub hangs_on: String,
     /// Name of the workload.
@@ -152,15 +155,6 @@ pub struct Report {
     pub steps: u32,
     /// The time of a step: mean of all.
     pub step_time_s: f64,
-    /// The likely time of the step, by the measured steps that are like it; absent where nothing like it was measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub estimate_s: Option<f64>,
-    /// Four in five steps like it lie between these two.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub range_s: Option<[f64; 2]>,
-    /// Both in words, with the measured steps that they rest on.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub accuracy: String,
     /// From the start of the first step until the last op of the last rank has ended: the sum of all steps.
     #[serde(default)]
     pub run_time_s: f64,

@@ -10,7 +10,7 @@ use super::beside::SideOps;
 use super::critical::{self, PathPiece, PathSlice};
 use super::keys::{Keys, SliceKinds};
 use super::rows::{Pairs, RankRows, SlicePiece, SliceRow};
-use super::shown::{ANSWER, Detail, StallSlice, Timeline, TimelineSummary, TracedRank};
+use super::shown::{Detail, StallSlice, Timeline, TimelineSummary, TracedRank};
 use super::{counters, names, shares, stalls};
 use crate::analysis::memory;
 use crate::trace::writer::{ArgumentName, Counter, CounterUnit, Sink, Slice, SliceKind, Thread, Value};
@@ -81,7 +81,7 @@ impl<'a> TimelineLayout<'a> {
 
     /// The one sentence on the step: what it hangs on, or where its critical path runs.
     fn answer(&self, stretches: &[PathSlice]) -> String {
-        match self.timeline.meta.text_of(ANSWER) {
+        match self.timeline.meta.hangs_on() {
             Some(text) => text.to_owned(),
             None if stretches.is_empty() => "step".to_owned(),
             None => critical::in_words(self.timeline, stretches),
@@ -158,11 +158,12 @@ impl<'a> TimelineLayout<'a> {
         self.put(thread, kind, &Slice { start, end, args: &args, ..Slice::default() })
     }
 
-    /// The critical path on the step's own row, which shows while all else is folded away: what it is in one line, and
-    /// below that the ranks that it stays on long enough to be seen.
+    /// The critical path on the step's own row, which shows while all else is folded away: what the step hangs on in one
+    /// line, or where nobody asked what the path is of, and below that the ranks that it stays on long enough to be
+    /// seen.
     fn path_at_a_glance(&mut self, thread: Thread, stretches: &[PathSlice]) -> io::Result<()> {
         let (start, end) = (stretches[0].start, stretches[stretches.len() - 1].end);
-        let kind = self.named(&critical::in_words(self.timeline, stretches), "summary")?;
+        let kind = self.named(&self.answer(stretches), "summary")?;
         self.plain(thread, kind, (start, end))?;
         let seen = (end - start) / PARTS_SEEN;
         for stay in stretches.chunk_by(|a, b| a.rank == b.rank) {

@@ -168,9 +168,6 @@ pub struct BusiestLink {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunMeta(pub Vec<(String, MetaValue)>);
 
-/// The name in it of the one sentence on the step.
-pub const ANSWER: &str = "hangs on";
-
 /// One of them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MetaValue {
@@ -181,6 +178,9 @@ pub enum MetaValue {
     /// Any number.
     Number(f64),
 }
+
+/// The fact of a run that says what its step hangs on.
+const HANGS_ON: &str = "hangs on";
 
 impl RunMeta {
     /// Adds a text.
@@ -195,11 +195,18 @@ impl RunMeta {
     pub fn number(&mut self, key: &str, value: f64) {
         self.0.push((key.to_owned(), MetaValue::Number(value)));
     }
-    /// The text under a name.
-    pub(super) fn text_of(&self, key: &str) -> Option<&str> {
-        let found = self.0.iter().find(|(name, _)| name == key);
-        found
-            .and_then(|(_, value)| if let MetaValue::Text(text) = value { Some(text.as_str()) } else { None })
+    /// Adds what the step hangs on.
+    pub fn hang_on(&mut self, answer: &str) {
+        if !answer.is_empty() {
+            self.text(HANGS_ON, answer);
+        }
+    }
+    /// What the step hangs on, where it is known.
+    pub(super) fn hangs_on(&self) -> Option<&str> {
+        self.0.iter().find_map(|(key, value)| match value {
+            MetaValue::Text(answer) if key == HANGS_ON => Some(answer.as_str()),
+            _ => None,
+        })
     }
     pub(super) fn values(&self) -> Vec<(&str, Value<'_>)> {
         let value = |v| match v {

@@ -9,10 +9,12 @@
 
 mod host;
 mod optimizer;
+mod switch;
 mod unaligned;
 
 pub use host::{GraphScope, GraphSpec, HostRead, HostSpec, LaunchTimes, LayerHost, LayerHosts, LayerTimes};
 pub use optimizer::{HostUpdateSpec, UpdateKernels, UpdatePass, UpdateSpec};
+pub use switch::SwitchSpec;
 pub use unaligned::{LOAD_BYTES, UnalignedSpec};
 
 use schemars::JsonSchema;
@@ -77,6 +79,12 @@ pub struct StackSpec {
     /// The host's work to launch kernels; absent: none, and kernels start as soon as the device may.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<HostSpec>,
+    /// Its switches beyond the fields that every software has: candidates of a step.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub switches: Vec<SwitchSpec>,
+    /// The pipeline schedules that it has: candidates of a step; absent: all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedules: Option<Vec<String>>,
     /// How it splits a model beside data parallelism: searches of layouts propose no other split; absent: in every way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub splits: Option<Vec<ModelSplit>>,

@@ -21,6 +21,7 @@ mod modules;
 mod noise;
 mod parallelism;
 mod precision;
+mod reading;
 mod run;
 mod training;
 mod used_modules;
@@ -45,6 +46,7 @@ pub use parallelism::{
 pub use precision::{
     BytesPerParameter, Fp8Communication, Fp8Gemm, Fp8Spec, OptimizerKind, OptimizerSpec, PrecisionSpec,
 };
+pub use reading::{OpenField, ReadingSpec};
 pub use run::{
     CollectiveFidelity, ComputeFidelity, ExpertBalance, ExpertLoadSpec, FidelitySpec, KernelFusion,
 };
@@ -131,6 +133,9 @@ pub struct WorkloadSpec {
     /// Jitter, stragglers and slow links.
     #[serde(default)]
     pub noise: NoiseSpec,
+    /// What stayed open when files of other software were read into this one.
+    #[serde(default, skip_serializing_if = "ReadingSpec::is_default")]
+    pub reading: ReadingSpec,
 }
 
 /// How many sequences one step has.

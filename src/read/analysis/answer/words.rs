@@ -1,10 +1,8 @@
-//! The limits of the step, in one sentence: its dearest candidate, and its dearest fault or unevenness where that is
-//! another; behind a choice the dearest limit where nothing is amiss.
-//!
-//! Before candidates are played, and where none of them costs anything, the sentence says where the critical path runs;
-//! what a thing costs is never read off the path.
+//! The answer in words: its two halves, dearest first; before candidates are played, and where none costs anything, where
+//! the critical path runs. What a thing costs is never read off the path.
 
-use super::{Candidate, CandidateKind};
+use super::Answer;
+use crate::analysis::candidates::{Candidate, CandidateKind};
 use crate::analysis::kind::OpKind;
 use crate::analysis::report::{Report, StageReport};
 use stepsim_core::units::Time;
@@ -12,35 +10,51 @@ use stepsim_core::units::Time;
 /// A rank or stage with this part of the path is where it runs.
 const MOST: f64 = 0.5;
 
-/// A candidate that costs less than this part of the step has no sentence.
-const TOLD: f64 = 0.005;
-
 /// The sentence; empty where nothing ran.
-pub fn sentence(r: &Report) -> String {
+pub(super) fn sentence(r: &Report, answer: &Answer) -> String {
     if r.run_time_s <= 0.0 || r.critical_path.ranks.is_empty() {
         return String::new();
     }
-    let told = || r.candidates.iter().filter(|c| c.cost_s() >= TOLD * r.step_time_s);
-    let Some(first) = told().next() else { return path(r) };
-    let is_amiss = |c: &&Candidate| matches!(c.kind, CandidateKind::Fault | CandidateKind::Uneven);
-    let cause = told().find(is_amiss).or_else(|| told().find(|c| c.kind != CandidateKind::Choice));
-    let cause = cause.filter(|cause| cause.what != first.what);
-    let also = cause.map_or(String::new(), |cause| format!("; {}", of_candidate(r, cause, "on")));
-    format!("{}{also}", of_candidate(r, first, "of the step hangs on"))
+    let halves = answer.halves().map(|c| format!("{}: {}", in_words(c), then(r, c)));
+    let parts: Vec<String> = halves.chain(answer.not_asked.clone()).collect();
+    if parts.is_empty() { path(r) } else { parts.join(". ") }
 }
 
-fn of_candidate(r: &Report, c: &Candidate, hangs: &str) -> String {
-    format!("{} {hangs} {}", percent(r.step_time_s, c.cost_s()), in_words(c))
+/// The step with a candidate, and by how much it is shorter.
+fn then(r: &Report, c: &Candidate) -> String {
+    format!("{} (−{})", Time::from_s(c.step_s), percent(r.step_time_s, c.cost_s()))
 }
 
-/// A candidate, how it would be otherwise, and the step then.
+/// A candidate as something to do.
 pub fn in_words(c: &Candidate) -> String {
-    format!("{}; {}: {}", c.what, c.otherwise, Time::from_s(c.step_s))
+    let Candidate { what, otherwise, .. } = c;
+    match c.kind {
+        CandidateKind::Choice => match what.split_once(": ") {
+            Some((name, now)) => format!("Set {name} from {now} to {otherwise}"),
+            None => format!("Set {what} to {otherwise}"),
+        },
+        CandidateKind::Fault if HEALED.contains(&otherwise.as_str()) => format!("Heal {what}"),
+        CandidateKind::Fault => format!("Heal {what} (to {otherwise})"),
+        CandidateKind::Uneven => format!("Even out {what} ({otherwise})"),
+        CandidateKind::Limit => {
+            let name = what.split(", ").next().unwrap_or(what);
+            format!("With {name} {otherwise}")
+        }
+    }
 }
+
+/// Remedies of faults that go without saying.
+const HEALED: [&str; 2] = ["as the others", "none"];
 
 /// A part of the step in percent.
 fn percent(step_s: f64, seconds: f64) -> String {
     format!("{:.1} %", 100.0 * seconds / step_s)
+}
+
+/// A time in three digits.
+pub fn digits(seconds: f64) -> String {
+    let decimals = (2.0 - seconds.max(f64::MIN_POSITIVE).log10().floor()).clamp(0.0, 9.0) as usize;
+    format!("{seconds:.decimals$}")
 }
 
 /// Where the critical path runs: over the stage that has half of it, else by the kind of its ops.
