@@ -20,6 +20,8 @@ use stepsim_step::spec::glob::fits;
 const MOST: usize = 100_000;
 /// Characters that words may have altogether, each as often as it is put together.
 const MOST_TEXT: usize = 16 << 20;
+/// Bytes that a word takes beside its characters.
+const BESIDE: usize = 40;
 /// Turns of a loop that goes on.
 const TURNS: usize = 1000;
 /// Functions that call one another, at most this deep.
@@ -377,7 +379,7 @@ impl Player {
     /// The values of a variable.
     fn value(&mut self, variable: &Variable) -> Vec<String> {
         let values = self.value_of(variable);
-        self.written += values.iter().map(|value| value.len() + 1).sum::<usize>();
+        self.written += values.iter().map(|value| value.len() + BESIDE).sum::<usize>();
         if self.is_spent() { vec![UNKNOWN.to_string()] } else { values }
     }
 
