@@ -1,6 +1,12 @@
 //! Texts that cost more than they say: each is refused, in few words, before it takes time or memory.
 
+use cpu_time::ThreadTime;
+use stepsim::bring::imports::syntax::Syntax;
+use stepsim::bring::imports::table::FormatTable;
+use stepsim::bring::imports::{Beside, translate};
+
 use crate::command::{Folder, stepsim};
+use crate::slow::slow;
 
 #[test]
 fn heavy_texts_are_refused_in_few_words() {
@@ -62,3 +68,67 @@ fn heavy_steps_are_refused_before_they_are_planned() {
     let message = stepsim("schedule --all --stages 128 --micro-batches 2048").refused();
     assert!(message.contains("262144") && message.contains("at most 65536"), "{message}");
 }
+
+/// Readers cost by the byte: unknown names, values that hang on one another, and calls, in every syntax and by every
+/// format that has it. `STEPSIM_SLOW=1 cargo test --test all heavy::readers -- --nocapture` prints the table.
+#[test]
+fn readers_cost_by_the_byte() {
+    let bytes = if slow() { 1 << 20 } else { 1 << 15 };
+    let many = |head: &str, line: &dyn Fn(usize) -> String, tail: &str| {
+        let mut text = head.to_string();
+        for i in 0.. {
+            if text.len() >= bytes {
+                break;
+            }
+            text += &line(i);
+        }
+        text + tail
+    };
+    let recipe =
+        "from megatron.bridge.recipes import x\ndef a_pretrain_config():\n    x0 = 1\n    cfg = Config()\n";
+    let trainer = "from transformers import TrainingArguments\nargs = TrainingArguments(max_steps=1)\n";
+    let end = "    return cfg\n";
+    let texts = [
+        (Syntax::Yaml, "keys", many("model:\n", &|i| format!("  unknown_key_{i}: {i}\n"), "")),
+        (Syntax::Yaml, "sections", many("model:\n", &|i| format!("  sub{i}:\n    a: {i}\n"), "")),
+        (Syntax::Yaml, "references", many("a0: 1\n", &|i| format!("a{}: ${{a{i}}}\n", i + 1), "")),
+        (Syntax::Toml, "keys", many("[model]\n", &|i| format!("unknown_key_{i} = {i}\n"), "")),
+        (Syntax::Toml, "sections", many("", &|i| format!("[section{i}]\na = {i}\n"), "")),
+        (Syntax::Json, "keys", many("{\"a\": 1", &|i| format!(", \"unknown_key_{i}\": {i}"), "}")),
+        (Syntax::Json, "objects", many("{\"a\": [{}", &|_| ", {}".into(), "]}")),
+        (Syntax::Shell, "options", many("torchrun x.py", &|i| format!(" --unknown-{i} {i}"), "\n")),
+        (Syntax::Shell, "variables", many("a0=1\n", &|i| format!("a{}=$a{i}\n", i + 1), "torchrun x.py\n")),
+        (Syntax::Shell, "arrays", many("a=(1)\n", &|_| "a=(${a[@]} ${a[@]})\n".into(), "torchrun x.py\n")),
+        (Syntax::Python, "fields", many(recipe, &|i| format!("    cfg.model.unknown_{i} = {i}\n"), end)),
+        (Syntax::Python, "variables", many(recipe, &|i| format!("    x{} = x{i} + 1\n", i + 1), end)),
+        (
+            Syntax::Python,
+            "parts",
+            many(&format!("{recipe}    cfg = x"), &|_| ".a".into(), "\n    return cfg\n"),
+        ),
+        (
+            Syntax::Python,
+            "functions",
+            many(recipe, &|i| format!("def f{i}():\n    return f{}()\n", i + 1), ""),
+        ),
+        (Syntax::Calls, "keywords", many(trainer, &|i| format!("args = SFTConfig(unknown_{i}={i})\n"), "")),
+        (Syntax::Calls, "variables", many(trainer, &|i| format!("x{i} = [{i}]\n"), "")),
+    ];
+    let mut dear = Vec::new();
+    for (syntax, what, text) in &texts {
+        let formats = FormatTable::all().iter().filter(|(_, table)| table.syntax.contains(syntax));
+        for (format, _) in formats {
+            let begun = ThreadTime::now();
+            let _ = translate(format, text, "file", &Beside::default());
+            let took = begun.elapsed().as_secs_f64() - TABLES_S;
+            let row =
+                format!("{format:20} {syntax:?} {what}: {:.2} CPU-s a MB", took / text.len() as f64 * 1e6);
+            println!("{row}");
+            dear.extend((took > 1e-6 * text.len() as f64).then_some(row));
+        }
+    }
+    assert!(dear.is_empty(), "more than 1 CPU-s a MB:\n{}", dear.join("\n"));
+}
+
+/// CPU seconds for the tables of all formats, whatever a text holds.
+const TABLES_S: f64 = 0.02;

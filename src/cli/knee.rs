@@ -9,6 +9,7 @@ use super::progress::TerminalProgress;
 use super::tables::table;
 use super::write::{write_page, write_report};
 use super::{Failure, command_line, outputs, say};
+use stepsim_form::compare::not_claimed;
 use stepsim_simulate::page::sheet::quoted;
 use stepsim_step::spec::SpecError;
 use stepsim_study::{
@@ -118,6 +119,9 @@ fn text(report: &KneeReport) -> String {
         rows.add_row(row(knee));
     }
     text += &format!("{rows}\n");
+    if let Some(sentence) = not_claimed(&report.not_claimed) {
+        text += &format!("\n{sentence}\n");
+    }
     if report.knees.iter().any(|knee| knee.value.is_none()) {
         text += "\nno border: all or none of the range is enough, and the step is at its upper end; give another with \
                  --field PATH=FROM:TO\n";

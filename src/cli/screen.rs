@@ -29,6 +29,19 @@ pub(super) fn keeps() -> bool {
     KEPT.with_borrow(Option::is_some)
 }
 
+/// Says what long work costs before it begins; nothing of what takes a moment and little memory.
+pub(super) fn note_cost(what: &str, seconds: f64, bytes: f64) {
+    let (long, large) = (seconds > LONG_S, bytes > LARGE_BYTES);
+    if !keeps() && (long || large) {
+        let memory = if large { format!(" and {:.1} GB", bytes / 1e9) } else { String::new() };
+        eprintln!("note: {what} take about {seconds:.0} s{memory}; Ctrl-C ends them");
+    }
+}
+
+/// Longer work is announced.
+const LONG_S: f64 = 5.0;
+const LARGE_BYTES: f64 = 3e8;
+
 /// Decides whether reports are coloured: as asked, else on a terminal, unless `NO_COLOR` is set.
 pub(super) fn choose_colour(choice: ColorChoice) {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());

@@ -119,6 +119,9 @@ impl From<&SimulationError> for Fault {
                 Fault { status: RunStatus::Invalid, message: e.to_string(), ..Fault::default() }
             }
             SimulationError::Engine(e) => e.into(),
+            SimulationError::Impossible(what) => {
+                Fault { status: RunStatus::Failed, message: what.clone(), ..Fault::default() }
+            }
         }
     }
 }

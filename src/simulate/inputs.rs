@@ -414,7 +414,7 @@ impl Inputs {
             PlanError::Spec(e) => placed(e),
             PlanError::Schedule(e) => of_pipeline(e.to_string()),
             PlanError::Split(e) => of_pipeline(e.to_string()),
-            PlanError::Collective(_) => e,
+            PlanError::Collective(_) | PlanError::NotExecuted(..) => e,
         })
     }
 }

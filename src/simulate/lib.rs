@@ -87,6 +87,9 @@ pub enum SimulationError {
     /// The run.
     #[error(transparent)]
     Engine(#[from] EngineError),
+    /// A result that no step can have: a defect of the simulator.
+    #[error("{0}")]
+    Impossible(String),
 }
 
 /// A finished run.

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::rows::Row;
+use super::rows::{Row, StudyError};
 use stepsim_read::analysis::kind::OpKind;
 use stepsim_step::spec::SpecError;
 
@@ -81,12 +81,18 @@ pub fn csv(rows: &[Row]) -> String {
     rows.iter().fold(columns.head(), |text, row| text + &columns.line(row))
 }
 
-/// Shows each row of a finished file of comma-separated values, as [`csv`] writes them; messages keep no lines of
-/// their own.
+/// How every file begins.
+const BEGIN: &str = "key,point,";
+
+/// Shows each whole row of a file of comma-separated values, as [`csv`] writes them; messages keep no lines of their
+/// own. Returns the bytes behind them: the end of a file that was cut off.
 ///
 /// # Errors
-/// It cannot be read, or holds something else.
-pub fn each_of_csv(path: &Path, see: &mut dyn FnMut(Row)) -> Result<(), SpecError> {
+/// It cannot be read, holds something else, or rows behind a broken one; or `see` fails.
+pub fn each_of_csv(
+    path: &Path,
+    see: &mut dyn FnMut(Row) -> Result<(), StudyError>,
+) -> Result<u64, StudyError> {
     let name = path.display().to_string();
     let wrong = |problem: String| {
         SpecError::file(&name, problem).hint("only what `stepsim sweep -o` wrote can be gone on with")
@@ -94,23 +100,43 @@ pub fn each_of_csv(path: &Path, see: &mut dyn FnMut(Row)) -> Result<(), SpecErro
     let file = File::open(path).map_err(|e| wrong(format!("cannot be read: {e}")))?;
     let mut records = Records { lines: BufReader::new(file) };
     let mut next = || records.next().transpose().map_err(|e| wrong(format!("cannot be read: {e}")));
-    let header = next()?.unwrap_or_default();
-    if !matches!(&header[..], [key, point, ..] if key == "key" && point == "point") {
-        return Err(wrong("is no file of rows".into()));
+    let head = next()?.unwrap_or_default();
+    let begins = head.starts_with(BEGIN) || BEGIN.starts_with(head.trim_end_matches('\0'));
+    if begins && !head.ends_with('\n') {
+        return Ok(head.len() as u64);
     }
-    let Some(status) = header.iter().position(|head| head == "status") else {
-        return Err(wrong("is no file of rows".into()));
+    let header = cells(&head);
+    let status = header.iter().position(|head| head == "status");
+    let Some(status) = status.filter(|_| begins) else {
+        return Err(wrong("is no file of rows".into()).into());
     };
-    let mut count = 0;
-    while let Some(cells) = next()? {
+    let (mut count, mut cut, mut broken) = (0, 0, None);
+    while let Some(text) = next()? {
         count += 1;
-        if cells.len() != header.len() {
-            return Err(wrong(format!("row {count} has {} cells of {}", cells.len(), header.len())));
+        if let Some(problem) = broken.take() {
+            return Err(wrong(problem).into());
         }
-        let row = of_cells(&header, &cells, status);
-        see(serde_json::from_value(row).map_err(|e| wrong(format!("row {count}: {e}")))?);
+        match whole_row(&header, &text, status) {
+            Ok(row) => see(row)?,
+            Err(problem) => {
+                cut = text.len() as u64;
+                broken = Some(format!("row {count} {problem}"));
+            }
+        }
     }
-    Ok(())
+    Ok(cut)
+}
+
+/// The row of a record, or what is wrong with it.
+fn whole_row(header: &[String], text: &str, status: usize) -> Result<Row, String> {
+    let cells = cells(text);
+    if !text.ends_with('\n') || text.contains('\0') {
+        return Err("has no end".into());
+    }
+    if cells.len() != header.len() {
+        return Err(format!("has {} cells of {}", cells.len(), header.len()));
+    }
+    serde_json::from_value(of_cells(header, &cells, status)).map_err(|e| format!("is none: {e}"))
 }
 
 /// A row as JSON; what is asked for of reports stands behind column `status`, what points set before it.
@@ -134,31 +160,34 @@ fn of_cells(header: &[String], cells: &[String], status: usize) -> Value {
     row.into()
 }
 
-/// The cells of each record, without the apostrophes of [`cell`].
+/// The text of each record.
 struct Records<R> {
     lines: R,
 }
 
 impl<R: BufRead> Iterator for Records<R> {
-    type Item = io::Result<Vec<String>>;
+    type Item = io::Result<String>;
 
     /// A record ends with the first line behind which no quotation is open.
     fn next(&mut self) -> Option<Self::Item> {
-        let mut text = String::new();
+        let (mut text, mut quotes) = (Vec::new(), 0);
         loop {
-            match self.lines.read_line(&mut text) {
+            let before = text.len();
+            match self.lines.read_until(b'\n', &mut text) {
                 Err(e) => return Some(Err(e)),
                 Ok(0) if text.is_empty() => return None,
-                Ok(read) if read == 0 || text.matches('"').count().is_multiple_of(2) => {
-                    return Some(Ok(cells(&text)));
+                Ok(read) => {
+                    quotes += text[before..].iter().filter(|byte| **byte == b'"').count();
+                    if read == 0 || quotes.is_multiple_of(2) {
+                        return Some(Ok(String::from_utf8_lossy(&text).into_owned()));
+                    }
                 }
-                Ok(_) => {}
             }
         }
     }
 }
 
-/// The cells of one record.
+/// The cells of one record, without the apostrophes of [`cell`].
 fn cells(text: &str) -> Vec<String> {
     let (mut record, mut cell, mut quoted) = (Vec::new(), String::new(), false);
     let plain = |cell: &mut String| {

@@ -95,12 +95,33 @@ impl Journal {
     pub fn append(&mut self, rows: Vec<Row>) -> Result<(), StudyError> {
         let mut lines = String::new();
         for row in rows {
-            let line = row.line();
-            let place = LinePlace { at: self.end + lines.len() as u64, bytes: line.len() };
-            self.rows.push((row.point as usize, place));
-            self.places.insert(row.key, place);
-            lines += &line;
+            let point = row.point as usize;
+            let place = self.place(row, &mut lines);
+            self.rows.push((point, place));
         }
+        self.write(&lines)
+    }
+
+    /// Takes up a row that was valued before.
+    ///
+    /// # Errors
+    /// As [`Journal::append`].
+    pub fn take(&mut self, row: Row) -> Result<(), StudyError> {
+        let mut line = String::new();
+        self.place(row, &mut line);
+        self.write(&line)
+    }
+
+    /// Adds a row to `lines`, which are written next.
+    fn place(&mut self, row: Row, lines: &mut String) -> LinePlace {
+        let line = row.line();
+        let place = LinePlace { at: self.end + lines.len() as u64, bytes: line.len() };
+        self.places.insert(row.key, place);
+        lines.push_str(&line);
+        place
+    }
+
+    fn write(&mut self, lines: &str) -> Result<(), StudyError> {
         self.file.write_all(lines.as_bytes()).map_err(|error| self.error(error))?;
         self.end += lines.len() as u64;
         Ok(())

@@ -25,6 +25,7 @@ use super::outcome::{How, PointOutcome, outcome_beside, reported};
 use super::rows::{Row, StudyError};
 use super::space::{StudyAxis, set_text};
 use stepsim_core::pool;
+use stepsim_form::compare::unclaimed;
 use stepsim_simulate::RunStatus;
 use stepsim_step::spec::SpecError;
 
@@ -295,6 +296,9 @@ pub struct KneeReport {
     pub across: Option<String>,
     /// For each value of the second field, or of the field alone.
     pub knees: Vec<Knee>,
+    /// Effects of the step that the closed form has no term for: its border is not claimed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_claimed: Vec<&'static str>,
     /// Steps that were played.
     pub simulated: usize,
 }
@@ -382,6 +386,7 @@ pub fn knee(
         field: field.path.clone(),
         until: question.until.text.clone(),
         across: across.as_ref().map(|axis| axis.paths.join(", ")),
+        not_claimed: base.inputs(&[]).map(|inputs| unclaimed(&inputs)).unwrap_or_default(),
         simulated: knees.iter().map(|knee| knee.played.len() + usize::from(field.plenty().is_some())).sum(),
         knees,
     })

@@ -103,17 +103,26 @@ pub fn sweep_each(
     let journal_path =
         if of_csv(output) { PathBuf::from(format!("{}.jsonl", output.display())) } else { output.clone() };
     let (whole, begun) = (output.is_file(), journal_path.is_file());
-    if options.resume && of_csv(output) && whole && !begun {
-        finished(output, &valuer, &points, threads, see)?;
-        return Ok(0);
-    }
-    if whole && !(options.resume && begun) {
+    // A table without a journal is whole, or was cut off later: its whole rows begin a journal.
+    let table = options.resume && of_csv(output) && whole && !begun;
+    let mut dropped = 0;
+    if table {
+        let mut known = HashSet::new();
+        dropped = each_of_csv(output, &mut |row| {
+            known.insert(row.key);
+            Ok(())
+        })?;
+        own(&known, &keys(&valuer, &points, threads), output)?;
+    } else if whole && !(options.resume && begun) {
         return Err(present(output).into());
     }
     let mut journal = Journal::open(&journal_path, options.resume)?;
-    let dropped = journal.dropped;
+    dropped += journal.dropped;
+    if table {
+        each_of_csv(output, &mut |row| journal.take(row))?;
+    }
     let known: HashSet<String> = journal.keys().cloned().collect();
-    if !known.is_empty() {
+    if !known.is_empty() && !table {
         own(&known, &keys(&valuer, &points, threads), &journal_path)?;
     }
     let repeated = value_all(&valuer, &points, threads, &known, progress, &mut |some| journal.append(some))?;
@@ -163,29 +172,6 @@ fn value_all(
         next
     });
     end.map(|()| repeated)
-}
-
-/// The rows of a study whose file of comma-separated values is finished; such a file has no journal.
-///
-/// # Errors
-/// It is another study's, or has not all points of this one.
-fn finished(
-    path: &Path,
-    valuer: &Valuer<'_>,
-    points: &[usize],
-    threads: usize,
-    see: &mut dyn FnMut(Row),
-) -> Result<(), StudyError> {
-    let mut known = HashSet::new();
-    each_of_csv(path, &mut |row| {
-        known.insert(row.key);
-    })?;
-    let keys = keys(valuer, points, threads);
-    own(&known, &keys, path)?;
-    if keys.iter().any(|(_, key)| !known.contains(key)) {
-        return Err(present(path).into());
-    }
-    Ok(each_of_csv(path, see)?)
 }
 
 /// Adds the rows of points whose inputs were valued for another point.

@@ -41,6 +41,7 @@ use vocabulary::Vocabulary;
 
 pub use invocation::Invocation;
 pub use named::launched;
+use recognise::ArgumentNames;
 pub use recognise::{FileKind, recognise};
 pub use table::FormatTable;
 
@@ -169,10 +170,11 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
     let typed = Invocation { counts: beside.counts, ..Invocation::of(file) };
     let file = typed.file.as_str();
     refuse_others(format, text, file)?;
-    if let Some((mark, why)) = table.refusal(text) {
+    let names = ArgumentNames::of(&table.syntax, text).unwrap_or_default();
+    if let Some((mark, why)) = table.refusal(&names) {
         return Err(SpecError::file(file, format!("{mark}: {why}")).allowed(table.description.clone()));
     }
-    if !table.is_training(text) {
+    if !table.is_training(&names) {
         let marks: Vec<&str> = table.trains.iter().map(|mark| mark.trim_start_matches('@')).collect();
         return Err(SpecError::file(file, format!("is of {format} and trains nothing"))
             .allowed(format!("a file with one of {}", marks.join(", "))));
@@ -196,7 +198,7 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
             .allowed(table.description.clone()));
     }
     let mut draft = WorkloadDraft::of(&table);
-    table.followed(text).for_each(|(path, value)| draft.lay(&path, value));
+    table.followed(&names).for_each(|(path, value)| draft.lay(&path, value));
     let defaults = draft.defaults();
     let mut arguments: Vec<Argument> =
         given.into_iter().map(|(name, value)| draft.take(&table, name, value)).collect();
@@ -446,8 +448,7 @@ fn few<'a>(words: impl Iterator<Item = &'a str>) -> String {
 /// A file of other software than `format`, by its marks, is not read with the wrong table.
 fn refuse_others(format: &str, text: &str, file: &str) -> Result<(), SpecError> {
     let Some(kind) = recognise(text.as_bytes()) else { return Ok(()) };
-    let own = recognise::marks(format, text).unwrap_or(0);
-    if own > 0 && !matches!(kind, FileKind::Foreign(_)) {
+    if recognise::has_marks(format, text) && !matches!(kind, FileKind::Foreign(_)) {
         return Ok(());
     }
     let name = FileKind::words(kind);

@@ -3,12 +3,12 @@
 //! An argument file is of the software most of whose *marks* it has: names that this software's files hold and others
 //! do not (`marks` of the tables). Files of ours and of other tools have marks of their own, here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::syntax::{Syntax, names};
+use super::syntax::{Syntax, names, suiting};
 use super::table::FormatTable;
 use crate::hugging_face;
 use stepsim_step::spec::glob::fits;
@@ -138,9 +138,10 @@ fn foreign(text: &str) -> Option<FileKind> {
     });
     let syntaxes =
         [&[Syntax::Calls][..], &[Syntax::Shell], &[Syntax::Toml], &[Syntax::Yaml], &[Syntax::Json]];
-    let names: Vec<String> = syntaxes.iter().filter_map(|syntax| names(syntax, text)).flatten().collect();
+    let names: Vec<ArgumentNames> =
+        syntaxes.iter().filter_map(|syntax| ArgumentNames::of(syntax, text)).collect();
     let score = |software: &ForeignSoftware| {
-        let has = |mark: &&String| names.iter().any(|name| fits(mark, name));
+        let has = |mark: &&String| names.iter().any(|names| names.get(mark).is_some());
         let score = software.marks.iter().filter(has).count();
         if score < software.least { 0 } else { score }
     };
@@ -153,16 +154,17 @@ fn arguments(text: &str) -> Option<FileKind> {
     if let Some(foreign) = foreign(text) {
         return Some(foreign);
     }
-    let mut read: Vec<(&[Syntax], Option<Vec<String>>)> = Vec::new();
+    let mut read: Vec<(Option<Syntax>, Option<ArgumentNames>)> = Vec::new();
     let mut scored: Vec<(&'static str, &FormatTable, (bool, usize))> = Vec::new();
     for (format, table) in FormatTable::all() {
-        if !read.iter().any(|(syntax, _)| *syntax == table.syntax.as_slice()) {
-            read.push((&table.syntax, names(&table.syntax, text)));
+        let syntax = suiting(&table.syntax, text);
+        if !read.iter().any(|(known, _)| *known == syntax) {
+            read.push((syntax, ArgumentNames::of(&table.syntax, text)));
         }
-        let names = read.iter().find(|r| r.0 == table.syntax.as_slice()).and_then(|r| r.1.as_deref());
+        let names = read.iter().find(|(known, _)| *known == syntax).and_then(|(_, names)| names.as_ref());
         let score = names.map_or(0, |names| table.score(names));
         if score > 0 {
-            let trains = names.is_some_and(|names| table.trains(names));
+            let trains = names.is_some_and(|names| table.is_training(names));
             scored.push((*format, table, (trains, score)));
         }
     }
@@ -179,41 +181,63 @@ fn arguments(text: &str) -> Option<FileKind> {
     whole.max_by_key(|(.., score)| *score).map(|(format, ..)| FileKind::Arguments(format))
 }
 
-/// How many marks of a format a text has; `None` where it is not of the format's syntax.
-pub(super) fn marks(format: &str, text: &str) -> Option<usize> {
-    let table = FormatTable::all().get(format)?;
-    Some(table.score(&names(&table.syntax, text)?))
+/// The names of a text's arguments.
+#[derive(Default)]
+pub(super) struct ArgumentNames {
+    in_order: Vec<String>,
+    all: HashSet<String>,
+}
+
+impl ArgumentNames {
+    /// `None` where the text is of none of the syntaxes.
+    pub fn of(syntaxes: &[Syntax], text: &str) -> Option<ArgumentNames> {
+        let in_order = names(syntaxes, text)?;
+        Some(ArgumentNames { all: in_order.iter().cloned().collect(), in_order })
+    }
+    /// The name that a mark means, the first where it is a pattern.
+    fn get(&self, mark: &str) -> Option<&str> {
+        match mark.contains('*') {
+            true => self.in_order.iter().find(|name| fits(mark, name)),
+            false => self.all.get(mark),
+        }
+        .map(String::as_str)
+    }
+}
+
+/// True if a text has marks of a format.
+pub(super) fn has_marks(format: &str, text: &str) -> bool {
+    let table = FormatTable::all().get(format);
+    let score = |table: &FormatTable| Some(table.score(&ArgumentNames::of(&table.syntax, text)?));
+    table.and_then(score).is_some_and(|score| score > 0)
 }
 
 impl FormatTable {
     /// How many of its marks some names fit; none where they are fewer than a file has at least.
-    fn score(&self, names: &[String]) -> usize {
-        let has = |mark: &&String| names.iter().any(|name| fits(mark, name));
+    fn score(&self, names: &ArgumentNames) -> usize {
+        let has = |mark: &&String| names.get(mark).is_some();
         let own_alone = self.own.iter().filter(|mark| !self.marks.contains(mark));
         let score = self.marks.iter().chain(own_alone).filter(has).count();
         let is_own = self.own.is_empty() || self.own.iter().any(|mark| has(&mark));
         if score < self.least_marks || !is_own { 0 } else { score }
     }
     /// The mark of a text that is no training of a language model, and the reason.
-    pub(super) fn refusal(&self, text: &str) -> Option<(String, &str)> {
-        let names = names(&self.syntax, text)?;
+    pub(super) fn refusal<'a>(&'a self, names: &'a ArgumentNames) -> Option<(&'a str, &'a str)> {
         self.refuses.iter().find_map(|(mark, why)| {
-            let found = names.iter().find(|name| fits(mark, name))?;
-            Some((found.trim_start_matches('@').to_owned(), why.as_str()))
+            let found = names.get(mark)?;
+            Some((found.trim_start_matches('@'), why.as_str()))
         })
     }
     /// The values that follow from a text's marks.
-    pub(super) fn followed(&self, text: &str) -> impl Iterator<Item = (String, serde_json::Value)> {
-        let names = names(&self.syntax, text).unwrap_or_default();
-        let has = move |mark: &str| names.iter().any(|name| fits(mark, name));
-        self.follows.iter().filter(move |(mark, _)| has(mark)).flat_map(|(_, fields)| fields.clone())
+    pub(super) fn followed(
+        &self,
+        names: &ArgumentNames,
+    ) -> impl Iterator<Item = (String, serde_json::Value)> {
+        let marked = self.follows.iter().filter(move |(mark, _)| names.get(mark).is_some());
+        marked.flat_map(|(_, fields)| fields.clone())
     }
     /// True if a text trains anything.
-    pub(super) fn is_training(&self, text: &str) -> bool {
-        self.trains(&names(&self.syntax, text).unwrap_or_default())
-    }
-    fn trains(&self, names: &[String]) -> bool {
-        self.trains.is_empty() || self.trains.iter().any(|mark| names.iter().any(|name| fits(mark, name)))
+    pub(super) fn is_training(&self, names: &ArgumentNames) -> bool {
+        self.trains.is_empty() || self.trains.iter().any(|mark| names.get(mark).is_some())
     }
 }
 

@@ -265,18 +265,22 @@ impl FormatTable {
         if said.iter().chain([&name.as_str()]).any(|name| self.arguments.contains_key(*name)) {
             return None;
         }
-        let changes =
-            |known: &&str| self.arguments.get(*known).is_some_and(|written| !written.rule().no_effect);
+        let changes = |known: &&str| match self.arguments.get(*known) {
+            Some(Written::Rule(rule)) => !rule.no_effect,
+            other => other.is_some(),
+        };
         let longer =
             |name: &str, known: &str| name.strip_prefix(known).is_some_and(|rest| rest.starts_with('_'));
         let near = |name: &str, known: &str| one_letter_off(name, known) || longer(name, known);
+        let is_near = |known: &&str| said.iter().any(|name| near(name, known));
+        let mut candidates = self.names().filter(is_near).filter(changes).peekable();
+        candidates.peek()?;
         // A pattern that says more of the name than a near word does knows it.
         let fitting =
             |pattern: &&String| pattern.contains('*') && said.iter().any(|name| fits(pattern, name));
         let known_to =
             self.arguments.keys().filter(fitting).map(|pattern| pattern.len() - 1).max().unwrap_or(0);
-        let more = |known: &&str| known.len() >= known_to;
-        self.names().filter(changes).filter(more).find(|known| said.iter().any(|name| near(name, known)))
+        candidates.find(|known| known.len() >= known_to)
     }
 
     /// The meaning of an argument of exactly this name, or of one whose last part it is.

@@ -13,9 +13,9 @@ use super::tables::{gib, table, term_table};
 use super::write::{write_json, write_report};
 use super::{Failure, outputs, say};
 use stepsim_form::analytic::{Estimate, Rules};
-use stepsim_form::compare::Estimators;
 use stepsim_form::compare::formula::quantities;
 use stepsim_form::compare::workload::closed_form;
+use stepsim_form::compare::{Estimators, not_claimed, unclaimed};
 use stepsim_measure::score::ranges::{Accuracy, Circumstances};
 use stepsim_simulate::Inputs;
 
@@ -47,6 +47,7 @@ fn workload(args: &Args) -> Result<String, Failure> {
     let rules = args.rules.then(rules_of).transpose()?;
     if let Some(path) = &args.report {
         let mut report = estimate.report();
+        report["not_claimed"] = unclaimed(&inputs).into();
         report["quantities"] =
             serde_json::to_value(quantities(&Estimators::default(), &inputs)?).unwrap_or_default();
         if let Some(rules) = &rules {
@@ -57,6 +58,9 @@ fn workload(args: &Args) -> Result<String, Failure> {
     let mut text = summary(&inputs, &estimate) + "\n";
     if let Some(rules) = &rules {
         text += &format!("{}\n", rules.text());
+    }
+    if let Some(sentence) = not_claimed(&unclaimed(&inputs)) {
+        text += &format!("{sentence}\n");
     }
     let step_s = estimate.terms.total();
     Ok(text

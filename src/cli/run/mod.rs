@@ -10,7 +10,7 @@ use std::path::Path;
 
 use super::command_line::EXAMPLE;
 use super::progress::TerminalProgress;
-use super::screen::note_without_effect;
+use super::screen::{note_cost, note_without_effect};
 use super::timeline::{Also, TimelineSelection, is_map, traced, write_trace};
 use super::write::{write_file, write_json, write_report};
 use super::{Failure, outputs};
@@ -80,6 +80,7 @@ fn simulate(args: &Args) -> Result<(), Failure> {
     }
     let mut samples = None;
     if let Some(count) = args.samples {
+        note_cost(&format!("{count} samples"), run.wall_s * f64::from(count), 0.0);
         let bar = TerminalProgress::of("samples", u64::from(count));
         samples = Some(run.sample(args.seed(), count, &mut |done| bar.at(done))?);
         bar.done();
@@ -221,12 +222,7 @@ fn compared(args: &Args, inputs: &Inputs, options: &Options, report: Report) -> 
 /// # Errors
 /// The report says what no step can do.
 pub fn possible(report: &Report) -> Result<(), Failure> {
-    let Some(what) = report.impossible() else { return Ok(()) };
-    Err(Failure::run(format!(
-        "a defect of stepsim: the step of `{}` on `{}` would have {what}\n  what to do: please report it, \
-         with the command and the files; the result is not to be used",
-        report.workload, report.topology
-    )))
+    report.impossible().map_or(Ok(()), |what| Err(Failure::run(what)))
 }
 
 /// Writes and prints a report, as asked.

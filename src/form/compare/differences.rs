@@ -44,6 +44,7 @@ impl Differences {
             terms,
             pairs: pairs(self.own.iter().chain(&self.effects), SMALL * self.closed_form.s()),
             rest: Remainder { picoseconds: rest, seconds: seconds(rest), fraction: self.fraction(rest) },
+            not_claimed: Vec::new(),
             own_error: OwnError {
                 fraction: self.fraction(own),
                 gross_fraction: self.fraction(gross),

@@ -15,6 +15,7 @@
 //! shown.
 
 pub mod among;
+mod claims;
 mod difference;
 pub mod differences;
 mod estimators;
@@ -31,6 +32,7 @@ mod worth;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+pub use claims::{not_claimed, unclaimed};
 pub use difference::{Difference, DifferenceOrigin, OwnError, Pair, Remainder};
 pub(crate) use differences::Differences;
 pub use estimators::Estimators;
@@ -54,6 +56,9 @@ pub struct Comparison {
     pub simulated_s: f64,
     /// Both sides term by term; the columns sum to the two step times.
     pub terms: Vec<Term>,
+    /// Effects of the step that the closed form has no term for: own error is not claimed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_claimed: Vec<&'static str>,
     /// The closed form's errors in effects that it claims to cover.
     pub own_error: OwnError,
     /// The effects that the closed form does not claim.

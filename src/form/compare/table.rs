@@ -2,7 +2,7 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use super::{Comparison, DifferenceOrigin, FormulaReading};
+use super::{Comparison, DifferenceOrigin, FormulaReading, not_claimed};
 
 fn new(header: [&str; 4]) -> Table {
     let mut table = Table::new();
@@ -37,7 +37,11 @@ pub fn table(c: &Comparison) -> String {
     let mut row = |name: &str, what: &str, s: f64| {
         differences.add_row([name.to_string(), what.to_string(), signed(s), percent(s)]);
     };
-    row("own error", "what the form claims: the sum of its terms", c.own_error.seconds);
+    let claim = match c.not_claimed.is_empty() {
+        true => "what the form claims: the sum of its terms",
+        false => "not claimed",
+    };
+    row("own error", claim, c.own_error.seconds);
     for (class, name, what, seconds) in c.differences() {
         let name = if class == DifferenceOrigin::OwnError { format!("  {name}") } else { name.to_string() };
         row(&name, what, seconds);
@@ -50,6 +54,9 @@ pub fn table(c: &Comparison) -> String {
     }
     for pair in &c.pairs {
         text.push_str(&format!("\n{}\n", pair.sentence()));
+    }
+    if let Some(sentence) = not_claimed(&c.not_claimed) {
+        text.push_str(&format!("\n{sentence}\n"));
     }
     text + &format!("\n{}\n", c.worth_simulating())
 }

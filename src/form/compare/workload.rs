@@ -12,7 +12,7 @@
 //! error.
 
 use super::differences::gap;
-use super::{Comparison, Differences, Estimators, Term, TimeTerm, beside, read_rank};
+use super::{Comparison, Differences, Estimators, Term, TimeTerm, beside, read_rank, unclaimed};
 use crate::analytic::{Estimate, Terms};
 use stepsim_core::ids::RankId;
 use stepsim_core::program::{Edit, StreamKind, World};
@@ -242,7 +242,9 @@ pub fn compare(
         full.inputs.machine.devices()
     );
     let name = full.plan.rank_name(rank);
-    Ok((differences.finish(what, name, full.record.step_end, terms), full, rank))
+    let comparison = differences.finish(what, name, full.record.step_end, terms);
+    let not_claimed = unclaimed(&full.inputs);
+    Ok((Comparison { not_claimed, ..comparison }, full, rank))
 }
 
 /// Both sides of a step with these subjects on: as simulated, and in closed form.

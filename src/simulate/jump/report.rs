@@ -62,10 +62,11 @@ pub fn glanced(inputs: &Inputs, options: &Options) -> Result<Report, SimulationE
 }
 
 fn read(inputs: &Inputs, options: &Options, extent: Extent) -> Result<Report, SimulationError> {
-    match report(inputs, options, extent, false) {
-        Some(report) => Ok(report),
-        None => Ok(Simulation::run(inputs, options)?.read(extent, false)),
-    }
+    let report = match report(inputs, options, extent, false) {
+        Some(report) => report,
+        None => Simulation::run(inputs, options)?.read(extent, false),
+    };
+    report.impossible().map_or(Ok(report), |what| Err(SimulationError::Impossible(what)))
 }
 
 /// The report of a step, if turns of it can be jumped; `wall` adds how long that took. It is the report of the step

@@ -72,7 +72,8 @@ impl StepFlops {
     ) -> StepFlops {
         let mut sum = StepFlops::of_trained(model, training, below, sequences, sequence);
         if training.reference {
-            let forward = TokenFlops::of(model, sequence);
+            // It has no prediction modules: their losses train the policy alone.
+            let forward = TokenFlops::of(&ModelSpec { prediction_modules: 0, ..model.clone() }, sequence);
             let tokens = sequences as f64 * sequence as f64;
             sum += StepFlops {
                 model: tokens * (forward.matrices + forward.mixing),

@@ -2,7 +2,14 @@
 
 /// True if a text fits a pattern.
 pub fn fits(pattern: &str, text: &str) -> bool {
-    parts(pattern, text).is_some()
+    let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(mut left) = text.strip_prefix(head) else { return false };
+    let (inner, tail) = rest.rsplit_once('*').unwrap_or(("", rest));
+    for part in inner.split('*') {
+        let Some(found) = left.find(part) else { return false };
+        left = &left[found + part.len()..];
+    }
+    left.ends_with(tail)
 }
 
 /// Where the letters of a pattern stand in a text that fits it.

@@ -6,7 +6,6 @@ use serde_json::Map;
 use stepsim::study::csv::*;
 use stepsim::study::outcome::PointOutcome;
 use stepsim::study::rows::Row;
-use stepsim::study::rows::write_text;
 
 /// A sweep's comma-separated file equals its findings, whatever a cell holds.
 #[test]
@@ -30,12 +29,21 @@ fn values_are_read_back() {
     let rows = vec![row(0, "=a,\"b\"", None), row(1, "-c", Some("no, \"never\"; 'why'"))];
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("rows.csv");
-    write_text(&path, &csv(&rows)).expect("a file");
-    let mut read = Vec::new();
-    each_of_csv(&path, &mut |row| read.push(row)).expect("rows");
-    assert_eq!(read, rows);
-    for wrong in ["", "a,b\n", "key,point,status\n1,2\n"] {
+    let text = csv(&rows);
+    let ends = [text.find('\n').expect("a head") + 1, csv(&rows[..1]).len(), text.len()];
+    // Cut off anywhere: whole rows are read, and the bytes behind them are told.
+    for end in 0..=text.len() {
+        for tail in ["", "\0\0"] {
+            std::fs::write(&path, format!("{}{tail}", &text[..end])).expect("a file");
+            let mut read = Vec::new();
+            let cut = each_of_csv(&path, &mut |row| Ok(read.push(row))).expect("rows");
+            assert!(rows.starts_with(&read), "{end}: {read:?}");
+            let begun = if end < ends[0] { 0 } else { ends[read.len()] };
+            assert_eq!(cut as usize, end - begun + tail.len(), "{end}");
+        }
+    }
+    for wrong in ["a,b\n", "key,point\n1,2\n", "key,point,status\n1,2\n1,2,3\n"] {
         std::fs::write(&path, wrong).expect("a file");
-        each_of_csv(&path, &mut |_| ()).expect_err(wrong);
+        each_of_csv(&path, &mut |_| Ok(())).expect_err(wrong);
     }
 }

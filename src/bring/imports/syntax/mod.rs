@@ -61,7 +61,7 @@ impl Syntax {
 }
 
 /// The first of some syntaxes that a text suits.
-fn suiting(syntaxes: &[Syntax], text: &str) -> Option<Syntax> {
+pub(super) fn suiting(syntaxes: &[Syntax], text: &str) -> Option<Syntax> {
     syntaxes.iter().copied().find(|syntax| syntax.suits(text))
 }
 
@@ -75,7 +75,7 @@ pub fn read(syntaxes: &[Syntax], text: &str, typed: &Invocation) -> Result<TextS
     };
     let value = match syntax {
         Syntax::Shell => return shell::read(text, typed),
-        Syntax::Calls => return Ok(python::calls::read(text)),
+        Syntax::Calls => return python::calls::read(text),
         Syntax::Python => {
             let arguments = python::read(text, &typed.file, typed.function.as_deref())?;
             return Ok(TextStatements { arguments, open: Vec::new() });

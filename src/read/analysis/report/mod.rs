@@ -8,6 +8,7 @@
 //! the same report. For every rank, stage and mean, `busy_s` and the stalls sum to `run_time_s`, which is `step_time_s`
 //! unless several steps were simulated.
 
+mod guard;
 mod made;
 
 use std::collections::BTreeMap;
@@ -248,30 +249,6 @@ pub struct Report {
     pub own: BTreeMap<String, Value>,
     /// How FLOPs are counted.
     pub conventions: Vec<String>,
-}
-
-/// The most that rounding may add to a share.
-const ROUNDING: f64 = 1e-6;
-
-impl Report {
-    /// An impossible result, if the report has one: a defect of the simulator, and no result.
-    pub fn impossible(&self) -> Option<String> {
-        let percent = |name: &str, share: f64| format!("{name} {:.1} %", 100.0 * share);
-        let above = [("MFU (causal)", self.mfu_causal), ("HFU (causal)", self.hfu_causal)];
-        if let Some((name, share)) = above.into_iter().find(|(_, share)| *share > 1.0 + ROUNDING) {
-            return Some(format!("{} of the devices' peak", percent(name, share)));
-        }
-        let m = &self.mean;
-        let sum = m.busy_s + m.stalls_s.values().sum::<f64>();
-        if (sum - self.run_time_s).abs() > ROUNDING * self.run_time_s {
-            return Some(format!("busy and stalls are {sum} s of {} s", self.run_time_s));
-        }
-        let over = |m: &TierReport| m.peak_bytes > m.capacity_bytes;
-        let tier = self.memory.iter().find(|(_, tier)| over(tier));
-        tier.map(|(name, tier)| {
-            format!("{} bytes on `{name}`, which holds {}", tier.peak_bytes, tier.capacity_bytes)
-        })
-    }
 }
 
 /// The jumped turns of a step whose schedule repeats itself.

@@ -37,6 +37,9 @@ use programs::{Posts, with_posts};
 ///
 /// `order` must have passed [`Order::check`] (those of the named schedules always do).
 pub fn programs(order: &Order, options: PipelineOptions, work: &mut dyn StageWork) -> Pipeline {
-    let posts = if options.launched { Posts::of(order, options.sends) } else { Posts::default() };
+    let posts = match options.launched {
+        true => Posts::of(order, options.sends, options.blocks),
+        false => Posts::default(),
+    };
     with_posts(order, options, &posts, work)
 }

@@ -21,8 +21,9 @@ use stepsim_core::ids::RankId;
 
 impl Posts {
     /// Those of an order. Where sends do not hold passes up, or where every receive waits for a pass of its own rank,
-    /// there are none.
-    pub fn of(order: &Order, sends: Sends) -> Posts {
+    /// there are none. A host that `blocks` holds every pass up until its message is there, on whatever stream it is.
+    pub fn of(order: &Order, sends: Sends, blocks: bool) -> Posts {
+        let sends = if blocks && sends == Sends::Asynchronous { Sends::Blocking } else { sends };
         let early = |receive: &Receive| match sends {
             Sends::Asynchronous => false,
             Sends::Blocking => true,

@@ -18,7 +18,8 @@ use stepsim_core::units::Time;
 /// The cycle of waits in which an order comes to a standstill with these sends; `None` where it runs.
 pub fn standstill(order: &Order, sends: Sends, host: Option<&HostSpec>) -> Option<Vec<WaitingOp>> {
     let mut passes = KernelPasses { host_waits: sends != Sends::Asynchronous, ..KernelPasses::default() };
-    let options = PipelineOptions { sends, launched: host.is_some(), ..PipelineOptions::default() };
+    let blocks = host.is_some_and(|host| host.blocking);
+    let options = PipelineOptions { sends, launched: host.is_some(), blocks, ..PipelineOptions::default() };
     let mut pipeline = programs(order, options, &mut passes);
     if let Some(host) = host {
         let setting = Setting {

@@ -130,6 +130,8 @@ defaults! {
         pub steps: u32 = 1,
         /// True if a host launches the ops in the order in which they are written.
         pub launched: bool,
+        /// True if this host waits for each op before it launches the next.
+        pub blocks: bool,
     }
 }
 

@@ -20,4 +20,10 @@ pub enum PlanError {
     /// A group cannot communicate.
     #[error(transparent)]
     Collective(#[from] CollectiveError),
+    /// Model FLOPs that no kernel executes: a defect of the simulator.
+    #[error(
+        "a defect of stepsim: {0} model FLOPs, of which {1} are executed\n  what to do: please report it with the \
+         command and the files; nothing of the step is to be used"
+    )]
+    NotExecuted(f64, f64),
 }

@@ -221,7 +221,8 @@ pub fn plan_on(
     let sends = sends(workload.parallelism.pipeline.p2p);
     check_exchanges(workload, &order)?;
     let first_slot = setup.shares.groups.len() as u16;
-    let options = PipelineOptions { sends, lanes: 1, first_slot, steps, launched: workload.host().is_some() };
+    let (launched, blocks) = (workload.host().is_some(), workload.host().is_some_and(|host| host.blocking));
+    let options = PipelineOptions { sends, lanes: 1, first_slot, steps, launched, blocks };
     // Every class of devices runs programs of its own, and so do ranks whose documents differ.
     let variant = |rank| Variant {
         class: machine.device_class(layout.device(rank)),
@@ -273,12 +274,17 @@ pub fn plan_on(
             .world(programs)?;
     let sequence = workload.sequence(model);
     let [hardware_flops, skipped_flops] = executed_by_all(&world, workload, model);
+    let model_flops = packs.flops(workload, model, workload.batch.global).times(f64::from(steps));
+    let executed = (hardware_flops + skipped_flops) as f64;
+    if executed < model_flops.model * (1.0 - ROUNDING) {
+        return Err(PlanError::NotExecuted(model_flops.model, executed));
+    }
     Ok(Plan {
         world,
         layout,
         micro_batches,
         tokens: workload.batch.global * sequence * u64::from(steps),
-        model_flops: packs.flops(workload, model, workload.batch.global).times(f64::from(steps)),
+        model_flops,
         steps,
         hardware_flops,
         skipped_flops,
@@ -287,6 +293,9 @@ pub fn plan_on(
         order,
     })
 }
+
+/// FLOPs of kernels are whole.
+const ROUNDING: f64 = 1e-6;
 
 /// FLOPs of all ranks as [`executed`] counts them.
 fn executed_by_all(world: &World, workload: &WorkloadSpec, model: &ModelSpec) -> [u128; 2] {

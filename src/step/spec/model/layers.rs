@@ -10,7 +10,8 @@ use crate::spec::problem::Problems;
 impl ModelSpec {
     /// Name of the kind of layer `layer` (from 0); `None` where the model has one kind only.
     pub fn kind_of(&self, layer: u64) -> Option<&str> {
-        let period: u64 = self.layer_pattern.iter().map(|run| run.1).sum();
+        // Asked before counts are checked.
+        let period = self.layer_pattern.iter().fold(0u64, |sum, run| sum.saturating_add(run.1));
         let mut left = layer.checked_rem(period)?;
         for LayerRun(name, count) in &self.layer_pattern {
             if left < *count {

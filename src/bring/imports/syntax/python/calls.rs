@@ -10,6 +10,7 @@ use super::expression::{PythonExpression, expression};
 use super::module::{Entries, Library, Module};
 use super::player::{Scope, assignment, function, single};
 use super::tokens::{PythonLine, PythonToken, lines};
+use stepsim_step::spec::SpecError;
 
 /// Packages whose constructors are read.
 const PACKAGES: [&str; 4] = ["transformers", "trl", "peft", "unsloth"];
@@ -26,18 +27,25 @@ pub(in super::super) fn looks_like(text: &str) -> bool {
 }
 
 /// The keywords of all constructors of a text, and what the script leaves open.
-pub(in super::super) fn read(text: &str) -> TextStatements {
+///
+/// # Errors
+/// The text does too much to be followed.
+pub(in super::super) fn read(text: &str) -> Result<TextStatements, SpecError> {
     let (library, module) = (Library::default(), Module::default());
     let mut reader = Reader {
+        library: &library,
         scope: Scope::new(&library, &module, BTreeMap::new(), 0),
         flags: Vec::new(),
         said: TextStatements::default(),
     };
-    lines(text).iter().for_each(|line| reader.line(line));
-    reader.said
+    for line in lines(text).iter().take_while(|_| !library.is_spent()) {
+        reader.line(line);
+    }
+    library.check().map(|()| reader.said)
 }
 
 struct Reader<'a> {
+    library: &'a Library,
     scope: Scope<'a>,
     /// Options of an argument parser with what they are unasked.
     flags: Vec<(String, Value)>,
@@ -150,6 +158,9 @@ impl Reader<'_> {
     }
 
     fn put(&mut self, name: &str, value: Value) {
+        if !self.library.spends(self.said.arguments.len() + self.said.open.len()) {
+            return;
+        }
         self.said.arguments.retain(|(other, _)| other != name);
         self.said.open.retain(|open| open.arguments.iter().all(|other| other != name));
         self.said.arguments.push((name.to_string(), value));

@@ -153,7 +153,8 @@ impl PythonParser<'_> {
             match (self.sign(), self.tokens.get(self.at + 1)) {
                 (Some('.'), Some(PythonToken::Name(next))) => {
                     if call.is_none() {
-                        path = format!("{path}.{next}");
+                        path.push('.');
+                        path.push_str(next);
                     }
                     self.at += 2;
                 }

@@ -35,7 +35,9 @@ pub(super) fn read(text: &str, file: &str, function: Option<&str>) -> Result<Ent
     let mut module = module(&tokens::lines(text));
     module.lies_in(folder(file).as_deref().unwrap_or_default());
     let library = library(&module, file);
-    let names = recipes(&module);
+    let alone = Library::default();
+    let names = recipes(&alone, &module);
+    alone.check()?;
     let name = match (function, names.as_slice()) {
         (Some(name), _) => name,
         (None, [name]) => *name,
@@ -51,7 +53,8 @@ pub(super) fn read(text: &str, file: &str, function: Option<&str>) -> Result<Ent
             .allowed(names.join(", "))
             .hint("`def NAME():` at the start of a line")
     })?;
-    Ok(arguments(&library, module, function))
+    let arguments = arguments(&library, module, function);
+    library.check().map(|()| arguments)
 }
 
 /// The names of all arguments, and behind `@` the modules that the text takes in, and `recipe.py` where it has one.
@@ -72,11 +75,10 @@ pub(super) fn all(text: &str) -> Entries {
 }
 
 /// Functions that make a configuration and are no helpers of others.
-fn recipes(module: &Module) -> Vec<&str> {
-    let alone = Library::default();
+fn recipes<'a>(alone: &Library, module: &'a Module) -> Vec<&'a str> {
     let makes = |function: &&Function| {
         let own = of_name(&function.name).len() + 1;
-        !function.name.starts_with('_') && arguments(&alone, module, function).len() > own
+        !function.name.starts_with('_') && arguments(alone, module, function).len() > own
     };
     module.functions.iter().filter(makes).map(|function| function.name.as_str()).collect()
 }

@@ -1,14 +1,18 @@
 //! A text of Python as it stands: functions, constants, and where each other name comes from.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use super::expression::PythonExpression;
 use super::tokens::{PythonLine, PythonToken};
+use stepsim_step::spec::SpecError;
 
 /// How often a name may be handed on.
 const FURTHEST: usize = 8;
+/// Entries of configurations that are looked at, each as often as it is.
+const MOST_WORK: usize = 4_000_000;
 
 /// Paths and values, each path once; the value of the whole has the path "".
 pub(super) type Entries = Vec<(String, Value)>;
@@ -71,17 +75,39 @@ impl ImportedName {
     }
 }
 
-/// Files of recipes by their packages.
+/// Files of recipes by their packages, and the work that has gone into following them.
 #[derive(Debug, Default)]
 pub(super) struct Library {
     pub modules: BTreeMap<String, Module>,
+    work: Cell<usize>,
 }
 
 impl Library {
+    /// Looks at so many entries; false where that is more than a text may ask for altogether.
+    pub fn spends(&self, entries: usize) -> bool {
+        self.work.set(self.work.get().saturating_add(entries + 1));
+        !self.is_spent()
+    }
+    pub fn is_spent(&self) -> bool {
+        self.work.get() > MOST_WORK
+    }
+    /// # Errors
+    /// A text asked for too much.
+    pub fn check(&self) -> Result<(), SpecError> {
+        if !self.is_spent() {
+            return Ok(());
+        }
+        Err(SpecError::at("", "the script does too much to be followed")
+            .allowed("a few thousand statements that set a configuration's values")
+            .hint("give the function that makes the configuration by itself"))
+    }
     /// The function of a name as a module sees it, and the module that holds it.
     pub fn function<'a>(&'a self, module: &'a Module, name: &str) -> Option<(&'a Module, &'a Function)> {
         let (mut module, mut name) = (module, name);
         for _ in 0..FURTHEST {
+            if !self.spends(module.functions.len()) {
+                return None;
+            }
             if let Some(function) = module.function(name) {
                 return Some((module, function));
             }

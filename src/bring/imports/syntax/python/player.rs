@@ -210,6 +210,9 @@ impl<'a> Scope<'a> {
         let mut returned = Entries::new();
         let mut branches = Branches::default();
         for line in &function.body {
+            if !self.library.spends(line.tokens.len()) {
+                break;
+            }
             if branches.takes(line, |tokens| condition::holds(tokens, &|value| inside.known(value))) {
                 let ends = inside.statement(&line.tokens, &mut returned);
                 if ends && branches.surely() {
@@ -254,6 +257,10 @@ impl<'a> Scope<'a> {
     }
 
     pub(super) fn put(&mut self, target: &str, entries: Entries) {
+        let before = target.split('.').next().and_then(|name| self.variables.get(name));
+        if !self.library.spends(before.map_or(0, Vec::len)) {
+            return;
+        }
         match target.split_once('.') {
             None => drop(self.variables.insert(target.to_string(), entries)),
             Some((name, path)) => put(self.variables.entry(name.to_string()).or_default(), path, entries),
@@ -312,7 +319,7 @@ impl<'a> Scope<'a> {
         let (name, part) = path.split_once('.').unwrap_or((path, ""));
         let known = self.variables.get(name).or_else(|| self.module.constants.get(name));
         if let Some(entries) = known {
-            return below(entries, part);
+            return if self.library.spends(entries.len()) { below(entries, part) } else { Entries::new() };
         }
         let word = path.rsplit('.').next().unwrap_or_default();
         let is_class = word.starts_with(|c: char| c.is_ascii_uppercase())
@@ -355,7 +362,9 @@ impl<'a> Scope<'a> {
             entries.push((String::new(), class(path).into()));
         }
         for (name, value) in arguments {
-            if let Some(name) = name {
+            if let Some(name) = name
+                && self.library.spends(entries.len())
+            {
                 put(&mut entries, name, self.entries(value));
             }
         }

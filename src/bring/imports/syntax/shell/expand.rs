@@ -3,7 +3,7 @@
 use super::lexer::{Form, Part, Variable, Word, WordPiece};
 use super::marks::{is_known, open_as, opens, unset, without_marks};
 use super::pattern::{cut, replaced};
-use super::player::Player;
+use super::player::{BESIDE, Player};
 
 /// The values of a variable with their keys.
 pub(super) type Values = Vec<(String, String)>;
@@ -90,7 +90,7 @@ impl Player {
     /// The values of a variable.
     fn value(&mut self, variable: &Variable) -> Vec<String> {
         let values = self.value_of(variable);
-        self.written += values.iter().map(|value| value.len() + 1).sum::<usize>();
+        self.written += values.iter().map(|value| value.len() + BESIDE).sum::<usize>();
         if self.is_spent() { vec![open_as("the end of what is played")] } else { values }
     }
 

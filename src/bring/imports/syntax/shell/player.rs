@@ -28,6 +28,8 @@ use crate::imports::files;
 const MOST: usize = 100_000;
 /// Characters that words may have altogether, each as often as it is put together.
 const MOST_TEXT: usize = 16 << 20;
+/// Bytes that a word takes beside its characters.
+pub(super) const BESIDE: usize = 40;
 /// Turns of a loop that goes on.
 const TURNS: usize = 1000;
 /// Functions, scripts and substitutions in one another, at most this deep.
