@@ -12,6 +12,7 @@ use super::candidates::{SimulatedLayout, capacity};
 use super::likely::LikelyTime;
 use super::measure_words::measure_words;
 use super::objective::{Measures, Objective};
+use stepsim_measure::score::outcome::slots;
 use stepsim_measure::score::ranges::{
     Accuracy, Circumstances, FULL, LayoutKind, MeasuredSteps, StepTraits, cost_of, most_hidden, three_unlike,
 };
@@ -41,7 +42,8 @@ impl WeighedLayout {
             traits.map(|traits| measured.accuracy(&traits, of.found.seconds, &Circumstances::default()));
         let range = accuracy.as_ref().and_then(Accuracy::range);
         // Without software of a name nothing but the step is known.
-        let seconds = range.map_or(of.found.seconds, |range| cost_of(range.range_s[1], memory));
+        let slots = inputs.as_ref().map_or(1, slots);
+        let seconds = range.map_or(of.found.seconds, |range| cost_of(range.range_s[1], memory, slots));
         let kind = inputs.map(|inputs| LayoutKind::of(&inputs.workload.value));
         let cost = Measures { seconds, ..of.found }.score(objective);
         WeighedLayout { of, kind, memory, cost }

@@ -185,11 +185,9 @@ fn layout(inputs: &Inputs) -> String {
 
 /// The likely step, or why none is known.
 fn likely(plan: &RunPlan, inputs: &Inputs, step_s: f64) -> LikelyTime {
-    let assumed = plan.fields.iter().filter(|field| field.origin.from == ValueClass::Assumed).count() as u32;
-    let circumstances = Circumstances { assumed, ..Circumstances::default() };
     let is_open = |path: &str| plan.workload.pointer(&format!("/{}", path.replace('.', "/"))).is_none();
     let open = plan.open.iter().filter(|(_, path, _)| is_open(path)).map(|(_, path, values)| (path, values));
-    let accuracy = Accuracy::of(inputs, step_s, &circumstances).left_open(inputs, open);
+    let accuracy = Accuracy::of(inputs, step_s, &Circumstances::default()).left_open(inputs, open);
     let only_limits = plan.limits.first().map(|limit| format!("range not known: {limit}"));
     let most = if only_limits.is_some() { "at most " } else { "" };
     match (doubts(plan).or(only_limits), accuracy.range()) {

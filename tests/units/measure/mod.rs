@@ -14,6 +14,7 @@ mod score_anchor;
 mod score_calibrate;
 mod score_card;
 mod score_choice;
+mod score_full_memory;
 mod score_outcome;
 mod score_ranges_accuracy;
 mod score_ranges_unlike;
