@@ -64,7 +64,7 @@ fn devices_without_evidence_have_no_range() {
         }
     }
     let none = |name: &str| measured.behind(&load::<Device>(name, &[]).expect("a device").value);
-    for name in ["vr200", "t4", "l4", "a10", "mi210", "gaudi3", "trainium2"] {
+    for name in ["vr200", "gaudi3", "trainium1"] {
         assert_eq!(none(name), "no measured step: no range", "{name}");
     }
 }
