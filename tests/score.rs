@@ -147,6 +147,21 @@ fn steps_far_from_the_peak_are_held_apart() {
     assert_eq!(told, (&"apart".into(), &"made by a model".into(), &1.into()), "{said}");
 }
 
+/// A row faster than its device can be is held apart, and what is doubted is named.
+#[test]
+fn the_impossible_is_doubted() {
+    let folder = Folder::new();
+    let text = std::fs::read_to_string(data("rows.jsonl")).expect("rows");
+    let mut row: Value = serde_json::from_str(text.lines().next().expect("a row")).expect("JSON");
+    row["step_time_s"] = 0.1.into();
+    folder.write("rows.jsonl", row.to_string());
+    folder.stepsim("score rows.jsonl --report report.json").ok();
+    let said = &folder.json("report.json")["rows"][0];
+    let why = said["skipped"].as_str().unwrap_or_default();
+    assert_eq!(said["status"], "apart", "{said}");
+    assert!(why.starts_with("`step_time_s` would be") && why.contains("whose peak is 989"), "{why}");
+}
+
 /// Rows that differ in one column from a small model on eight H100.
 fn rows_with(columns: &[Value]) -> Vec<Case> {
     let folder = tempfile::tempdir().expect("a folder");

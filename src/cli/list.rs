@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use super::{Failure, say, width};
 use stepsim_bring::describe::models_by_name;
 use stepsim_core::declare::named;
+use stepsim_measure::score::ranges::MeasuredSteps;
 use stepsim_step::schedule::ScheduleChoice;
 use stepsim_step::sharding::ALL;
 use stepsim_step::spec::{Device, Kind, LoadedSpec, ModelSpec, WorkloadSpec, catalog, load, simple};
@@ -112,7 +113,7 @@ fn workload(name: &str) -> String {
 
 fn device(name: &str) -> String {
     let Ok(LoadedSpec { value: d, .. }) = load::<Device>(name, &[]) else { return String::new() };
-    format!("{}: {}", d.name, rates(&d, 3).join(", "))
+    format!("{}: {}; {}", d.name, rates(&d, 3).join(", "), MeasuredSteps::shipped().behind(&d))
 }
 
 /// Peaks of a device in the first `formats` of bf16, fp8 and fp4, where it has them, and its memory.

@@ -12,6 +12,7 @@ use super::base::StudyBase;
 use super::candidates::{SimulatedLayout, capacity};
 use super::measure_words::measure_words;
 use super::objective::{Measures, Objective};
+use stepsim_measure::score::outcome::slots;
 use stepsim_measure::score::ranges::{
     Accuracy, Circumstances, FULL, LayoutKind, StepTraits, cost_of, most_hidden, three_unlike,
 };
@@ -35,7 +36,9 @@ impl WeighedLayout {
     pub fn new(base: &StudyBase, of: SimulatedLayout, objective: Objective) -> WeighedLayout {
         let inputs = base.inputs(&of.candidate.sets).ok();
         let memory = inputs.as_ref().and_then(capacity).map(|capacity| of.found.memory_bytes / capacity);
-        let seconds = cost_of(of.found.seconds, memory);
+        // Without software of a name nothing but the step is known.
+        let slots = inputs.as_ref().map_or(1, slots);
+        let seconds = cost_of(of.found.seconds, memory, slots);
         let kind = inputs.map(|inputs| LayoutKind::of(&inputs.workload.value));
         let cost = Measures { seconds, ..of.found }.score(objective);
         WeighedLayout { of, kind, memory, cost }

@@ -508,10 +508,15 @@ impl WorkloadDraft {
             return argument(Status::Unknown, Vec::new(), &format!("did you mean {meant}?"));
         }
         let Some(rule) = rule else {
-            return match Vocabulary::shipped().is_harmless(&name) {
-                true => argument(Status::NoEffect, Vec::new(), "outside of a step, by its name"),
-                false => argument(Status::Unknown, Vec::new(), ""),
+            let words = Vocabulary::shipped();
+            let (status, why) = if words.is_harmless(&name) {
+                (Status::NoEffect, "outside of a step, by its name")
+            } else if words.is_off(&name, &value) {
+                (Status::NoEffect, "it is off, as in what is planned")
+            } else {
+                (Status::Unknown, "")
             };
+            return argument(status, Vec::new(), why);
         };
         let Some(puts) = rule.puts(&value) else {
             if !rule.open.is_empty() {

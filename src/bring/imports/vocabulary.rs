@@ -18,6 +18,9 @@ pub struct Vocabulary {
     _description: String,
     /// Arguments that lie outside of a step: logs, paths of data, learning rates, checkpoints.
     harmless: Vec<String>,
+    /// Switches that software has on by itself: off, they may change the step.
+    #[serde(default)]
+    on_by_itself: Vec<String>,
     /// Arguments that change the sizes of a model.
     sizes: Vec<String>,
     /// Keys of a config.json that change the sizes of a model.
@@ -38,6 +41,11 @@ impl Vocabulary {
     /// True if an argument lies outside of a step, by its whole name or its last part.
     pub fn is_harmless(&self, name: &str) -> bool {
         any(&self.harmless, name)
+    }
+    /// True if a value leaves off, or empty, what nobody here knows: a step without it is what is planned.
+    pub fn is_off(&self, name: &str, value: &Value) -> bool {
+        let off = value == &Value::Bool(false) || value.as_array().is_some_and(Vec::is_empty);
+        off && !any(&self.on_by_itself, name)
     }
     /// True if an argument changes the sizes of a model.
     pub fn is_size(&self, name: &str) -> bool {

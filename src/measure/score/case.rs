@@ -172,9 +172,10 @@ fn peak(ruling: &Ruling, machine: &MachineCase) -> Result<f64, String> {
 }
 
 impl Case {
-    /// How many values nothing says.
-    pub fn assumed_values(&self) -> u32 {
-        self.assumed.iter().filter(|value| value.origin.from == ValueClass::Assumed).count() as u32
+    /// True if nothing says which software ran: the usual one stands for it.
+    pub fn software_assumed(&self) -> bool {
+        let guess = |value: &&AssumedField| value.origin.from == ValueClass::Assumed;
+        self.assumed.iter().filter(guess).any(|value| value.column == "stack")
     }
 
     /// Workload and machine, read and found to fit each other. `layers` replaces the model's number of layers; `roomy`

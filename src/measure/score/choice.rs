@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::full_memory::FullMemory;
 use super::outcome::RowOutcome;
-use super::ranges::{LayoutKind, cost_of, three_unlike};
+use super::ranges::{LayoutKind, three_unlike};
 use super::statistics::kendall;
 
 /// Fewest layouts to choose from.
@@ -34,8 +35,14 @@ impl ChoiceScore {
     /// The choice among outcomes that fit, slow ones too; `None` without a block.
     pub fn of(outcomes: &[&RowOutcome]) -> Option<ChoiceScore> {
         let mut blocks: BTreeMap<&str, Vec<MeasuredLayout>> = BTreeMap::new();
+        // The price of a full device is found without the steps on as many devices.
+        let mut prices: BTreeMap<u64, FullMemory> = BTreeMap::new();
         for outcome in outcomes.iter().filter(|o| o.fits()) {
-            if let (Some(case), Some(layout)) = (&outcome.case, MeasuredLayout::of(outcome)) {
+            let Some(case) = &outcome.case else { continue };
+            let price = *prices
+                .entry(case.devices.unwrap_or_default() as u64)
+                .or_insert_with(|| FullMemory::of_outcomes(outcomes, case.devices).unwrap_or_default());
+            if let Some(layout) = MeasuredLayout::of(outcome, price) {
                 blocks.entry(&case.choice).or_default().push(layout);
             }
         }
@@ -72,13 +79,14 @@ pub struct MeasuredLayout {
 }
 
 impl MeasuredLayout {
-    fn of(outcome: &RowOutcome) -> Option<MeasuredLayout> {
+    fn of(outcome: &RowOutcome, full: FullMemory) -> Option<MeasuredLayout> {
         let predicted_s = outcome.predicted_s?;
         Some(MeasuredLayout {
             kind: outcome.layout?,
             measured_s: outcome.case.as_ref()?.measured_s,
             predicted_s,
-            cost: cost_of(predicted_s, outcome.memory_share),
+            cost: predicted_s
+                + full.seconds(outcome.memory_share.unwrap_or_default(), outcome.slots.unwrap_or_default()),
         })
     }
 }

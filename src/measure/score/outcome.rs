@@ -60,6 +60,8 @@ pub struct RowOutcome {
     beside_tensors: [f64; 3],
     /// Part of the device memory that it fills.
     pub memory_share: Option<f64>,
+    /// Slots of its pipeline: micro-batches and stages, less one.
+    pub slots: Option<u64>,
     /// Part of the step in which that communication runs under kernels which hides best.
     pub hidden_share: Option<f64>,
     /// Classes of the step; `None` where it was not simulated, or its software has no name.
@@ -94,10 +96,9 @@ impl RowOutcome {
     /// The same as [`RowOutcome::range`], whether the step counts or not.
     pub fn likely(&self) -> Option<StepRange> {
         let (traits, step_s) = (self.traits.as_ref()?, self.predicted_s?);
-        let measured = MeasuredSteps::shipped();
-        let assumed = self.case.as_ref()?.assumed_values();
-        let circumstances = Circumstances { assumed, without: Some(&self.source) };
-        measured.accuracy(traits, step_s, &circumstances).range().cloned()
+        self.case.as_ref().filter(|case| !case.software_assumed())?;
+        let circumstances = Circumstances { without: Some(&self.source) };
+        MeasuredSteps::shipped().accuracy(traits, step_s, &circumstances).range().cloned()
     }
     /// The same, whether the step counts or not.
     pub fn off(&self) -> Option<f64> {
@@ -164,6 +165,8 @@ const GIB: f64 = (1u64 << 30) as f64;
 struct SimulatedRow {
     seconds: f64,
     mfu: f64,
+    mfu_causal: f64,
+    peak: f64,
     memory_gib: Option<f64>,
     memory_share: Option<f64>,
     hidden_share: Option<f64>,
@@ -184,7 +187,9 @@ impl RowOutcome {
         let inputs = case.inputs(&self.id, None, false, sets)?;
         self.device = device(&inputs);
         self.traits = StepTraits::of(&inputs);
-        self.layout = Some(LayoutKind::of(&inputs.workload.value));
+        let workload = &inputs.workload.value;
+        self.layout = Some(LayoutKind::of(workload));
+        self.slots = Some(slots(&inputs));
         self.estimate(case, &inputs)?;
         let played = match play(inputs, case.pace) {
             Ok(played) => played,
@@ -201,9 +206,13 @@ impl RowOutcome {
             Err(e) => return Err(one_line(&e.to_string())),
         };
         let predicted = played.seconds * case.scale;
-        let measured_mfu = played.mfu * predicted / case.measured_s;
-        if self.status == RowStatus::Done
-            && let Some(why) = held_apart(case, measured_mfu)
+        let measured = predicted / case.measured_s;
+        let apart = impossible(case, played.mfu_causal * measured, played.peak)
+            .or_else(|| held_apart(case, played.mfu * measured));
+        let doubt = self.doubted_network(case, sets, predicted);
+        self.case.iter_mut().for_each(|own| own.warnings.extend(doubt.clone()));
+        if (self.status == RowStatus::Done || case.apart.is_some())
+            && let Some(why) = apart
         {
             self.status = RowStatus::Apart(why);
         }
@@ -215,6 +224,29 @@ impl RowOutcome {
         self.kernels = played.kernels;
         self.parts = Some(played.parts.map(|seconds| seconds * case.scale));
         Ok(())
+    }
+
+    /// Why the described network may not be the machine's, where the step takes far longer with it than it was measured
+    /// to, and about as long with the usual one.
+    fn doubted_network(&self, case: &Case, sets: &[String], predicted_s: f64) -> Option<String> {
+        let times = predicted_s / case.measured_s;
+        let (described, rest): (Vec<String>, Vec<String>) =
+            case.machine.sets.iter().cloned().partition(|set| set.starts_with("node.nics"));
+        if times < DOUBTED || described.is_empty() {
+            return None;
+        }
+        let mut usual = case.clone();
+        usual.machine.sets = rest;
+        let played = play(usual.inputs(&self.id, None, false, sets).ok()?, case.pace).ok()?;
+        let with_usual = played.seconds * case.scale / case.measured_s;
+        (DOUBTED.recip()..DOUBTED).contains(&with_usual).then(|| {
+            format!(
+                "with the network that is described ({}) the step would take {times:.1} times what was measured, and \
+                 {with_usual:.2} times with the usual one of {}: `inter_node` is doubted",
+                described.join(", "),
+                case.machine.topology
+            )
+        })
     }
 
     fn estimate(&mut self, case: &Case, inputs: &Inputs) -> Result<(), String> {
@@ -257,6 +289,7 @@ impl RowOutcome {
 }
 
 fn play(inputs: Inputs, pace: Pace) -> Result<SimulatedRow, SimulationError> {
+    let peak = inputs.peak().0;
     let run = Simulation::run(&inputs, &Options::default())?;
     let report = run.report(false);
     let mut breakdown = BTreeMap::from([("busy_s".to_string(), report.mean.busy_s)]);
@@ -272,6 +305,8 @@ fn play(inputs: Inputs, pace: Pace) -> Result<SimulatedRow, SimulationError> {
     Ok(SimulatedRow {
         seconds,
         mfu: report.mfu * run.record.step_end.s() / seconds,
+        mfu_causal: report.mfu_causal * run.record.step_end.s() / seconds,
+        peak,
         memory_gib: memory.map(|tier| tier.peak_bytes as f64 / (1u64 << 30) as f64),
         hidden_share: most_hidden(&report).map(|(_, hidden)| hidden / report.run_time_s),
         memory_share: memory.map(|tier| tier.peak_bytes as f64 / tier.capacity_bytes.max(1) as f64),
@@ -329,6 +364,31 @@ fn passes(inputs: Inputs) -> Result<f64, String> {
             .then(|| run.record.span(RankId(0), OpId(i as u32)).1.s())
     });
     Ok(ends.fold(0.0, f64::max))
+}
+
+/// Slots of a pipeline: micro-batches and stages, less one.
+pub fn slots(inputs: &Inputs) -> u64 {
+    let workload = &inputs.workload.value;
+    let micro_batches = workload.micro_batches(u64::from(inputs.machine.devices()));
+    micro_batches + workload.parallelism.pipeline.size - 1
+}
+
+/// A step that would take so many times what was measured is not described as it ran.
+const DOUBTED: f64 = 2.0;
+/// No kernel reaches more of the peak.
+const ROOF: f64 = 0.95;
+
+/// Why no device can have done a step in the measured time, if none can.
+fn impossible(case: &Case, measured_mfu: f64, peak: f64) -> Option<String> {
+    (measured_mfu > ROOF).then(|| {
+        format!(
+            "`{}` would be {:.0} TFLOP/s a device, whose peak is {:.0}: doubted are it, the batch, the format and the \
+             device",
+            case.measured_from,
+            measured_mfu * peak / 1e12,
+            peak / 1e12
+        )
+    })
 }
 
 /// Why a row is in no mean, if it is not: its rules say so, or what was measured is too far from the peak.

@@ -175,12 +175,13 @@ impl ScoreReport {
 fn coverage(outcomes: &[RowOutcome]) -> BTreeMap<String, Coverage> {
     let ranges: Vec<Option<StepRange>> = outcomes.iter().map(RowOutcome::range).collect();
     let pairs = outcomes.iter().zip(&ranges);
-    let ranged = pairs.filter_map(|(outcome, range)| RangedStep::of(outcome, range.as_ref()?));
+    let ranged = pairs.filter_map(|(outcome, range)| RangedStep::of(outcome, range.as_ref()));
     Coverage::by_class(&ranged.collect::<Vec<_>>())
 }
 
 impl<'a> RangedStep<'a> {
-    fn of(outcome: &'a RowOutcome, range: &'a StepRange) -> Option<RangedStep<'a>> {
+    fn of(outcome: &'a RowOutcome, range: Option<&'a StepRange>) -> Option<RangedStep<'a>> {
+        outcome.counts().then_some(())?;
         Some(RangedStep {
             source: &outcome.source,
             traits: outcome.traits.as_ref()?,

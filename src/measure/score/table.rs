@@ -132,8 +132,8 @@ fn ranges(report: &ScoreReport) -> String {
     }
     let mut text = String::from(
         "| class | steps | sources | inside their range | below it | width | error of the estimate | of the \
-         model alone |\n\
-         |--|--|--|--|--|--|--|--|\n",
+         model alone | no range |\n\
+         |--|--|--|--|--|--|--|--|--|\n",
     );
     for (class, c) in &report.ranges {
         let [inside, below, width, estimate, model] =
@@ -141,8 +141,8 @@ fn ranges(report: &ScoreReport) -> String {
                 .map(|x| format!("{:.1} %", 100.0 * x));
         let _ = writeln!(
             text,
-            "| {class} | {} | {} | {inside} | {below} | {width} | {estimate} | {model} |",
-            c.steps, c.sources
+            "| {class} | {} | {} | {inside} | {below} | {width} | {estimate} | {model} | {} |",
+            c.steps, c.sources, c.without
         );
     }
     text + "\n"

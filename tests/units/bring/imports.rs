@@ -202,6 +202,14 @@ fn what_is_not_known_is_said() {
     assert_eq!(names(Status::NoEffect), ["lr"]);
     assert_eq!(names(Status::Matters), ["window_size", "optimizer"]);
     assert_eq!(made.workload["model"]["ffn"], 256);
+    // A word that nobody knows and that is off or empty is not in the step, unless software has it on by itself.
+    let text = "num_layers: 4\nhidden_size: 64\nnum_attention_heads: 4\nvocab_size: 512\nseq_length: 128\n\
+                micro_batch_size: 1\nglobal_batch_size: 8\ncheck_for_warp: false\nwarp_modules: []\n\
+                warp_fusion: false\n";
+    let made = translate("megatron", text, "x.yaml", &beside).unwrap();
+    let names = |status| made.of(status).map(|a| a.name.as_str()).collect::<Vec<_>>();
+    assert_eq!(names(Status::NoEffect), ["check_for_warp", "warp_modules"]);
+    assert_eq!(names(Status::Unknown), ["warp_fusion"]);
     assert_eq!(made.workload["parallelism"]["data"], 8);
 }
 

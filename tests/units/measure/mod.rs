@@ -13,6 +13,7 @@ mod replay_moved;
 mod score_anchor;
 mod score_card;
 mod score_choice;
+mod score_full_memory;
 mod score_outcome;
 mod score_ranges_accuracy;
 mod score_ranges_unlike;

@@ -5,19 +5,67 @@ use stepsim::measure::score::ranges::measured_steps::MeasuredSteps;
 use stepsim::measure::score::ranges::open_facts::OpenFact;
 use stepsim::measure::score::ranges::spread::DeviationSpread;
 use stepsim::measure::score::ranges::traits::StepTraits;
+use stepsim::simulate::Inputs;
+use stepsim::step::spec::{Device, load};
 
-/// Every measured step, asked about with and without its own source, has an estimate inside its range.
+/// A measured step has a range, and with or without its own source the estimate lies inside.
 #[test]
 fn no_range_excludes_its_estimate() {
     let measured = MeasuredSteps::shipped();
     for step in measured.steps.iter().step_by(7) {
         for without in [None, Some(step.source.as_str())] {
-            let circumstances = Circumstances { assumed: step.assumed, without };
-            let accuracy = measured.accuracy(&step.traits, 10.0, &circumstances);
-            let range = accuracy.range().unwrap_or_else(|| panic!("{}", step.id));
+            let accuracy = measured.accuracy(&step.traits, 10.0, &Circumstances { without });
+            let Some(range) = accuracy.range() else {
+                assert!(without.is_some(), "{}: {accuracy:?}", step.id);
+                continue;
+            };
             let [low, high] = range.range_s;
             assert!(low < range.estimate_s && range.estimate_s < high, "{}: {range:?}", step.id);
         }
+    }
+}
+
+fn accuracy_of(workload: &str, sets: &[&str]) -> Accuracy {
+    let sets: Vec<String> = sets.iter().map(|set| (*set).to_string()).collect();
+    let inputs = Inputs::load(workload, None, &sets).expect("a workload");
+    Accuracy::of(&inputs, 1.0, &Circumstances::default())
+}
+
+/// A rate that no measured machine had ends the range, whatever the device is called.
+#[test]
+fn rates_beyond_all_that_was_measured_end_the_range() {
+    assert!(accuracy_of("llama3-70b", &[]).range().is_some());
+    for set in [
+        "topology.device.peak_dense_TFLOPs.bf16=10000",
+        "topology.device.peak_dense_TFLOPs.bf16=10",
+        "topology.device.hbm.GBps=100",
+        "topology.device.hbm.GBps=30000",
+        "topology.node.scale_up.switch.link.bandwidth_GBps_per_direction=5",
+        "stack.host.launch_us.gemm=5000",
+    ] {
+        let accuracy = accuracy_of("llama3-70b", &[set]);
+        let words = accuracy.words(1.0);
+        assert!(words.contains("beyond all that was measured"), "{set}: {words}");
+    }
+}
+
+/// A device without a measured step, or steps on its generation and rates of its own, has no range.
+#[test]
+fn devices_without_evidence_have_no_range() {
+    let measured = MeasuredSteps::shipped();
+    for name in catalog::names(Kind::Device) {
+        let device: Device = load(name, &[]).expect("a device").value;
+        let behind = measured.behind(&device);
+        let set = format!("topology.device={name}");
+        let Ok(inputs) = Inputs::load("llama3-8b-fsdp", None, &[set]) else { continue };
+        let accuracy = Accuracy::of(&inputs, 1.0, &Circumstances::default());
+        if behind.contains("no range") {
+            assert!(accuracy.range().is_none(), "{name}: {}", accuracy.words(1.0));
+        }
+    }
+    let none = |name: &str| measured.behind(&load::<Device>(name, &[]).expect("a device").value);
+    for name in ["vr200", "gaudi3", "trainium1"] {
+        assert_eq!(none(name), "no measured step: no range", "{name}");
     }
 }
 
@@ -29,12 +77,14 @@ fn what_is_far_from_all_that_was_measured_is_less_known() {
     let near = measured.steps[0].traits.clone();
     let of = |traits: &StepTraits| measured.accuracy(traits, 1.0, &Circumstances::default());
     let unknown = StepTraits { device: "Abacus".into(), generation: "Abacus 2026".into(), ..near.clone() };
-    let accuracy = of(&unknown);
-    assert!(matches!(&accuracy, Accuracy::Unlike(nearest) if nearest.len() == NAMED), "{accuracy:?}");
-    assert!(accuracy.words(1.0).starts_with("not known: nothing like it was measured; the nearest are "));
+    let words = of(&unknown).words(1.0);
+    assert_eq!(
+        words,
+        "not known: no step on Abacus was measured; ten steps of any model on one of them would give a range"
+    );
     let far = StepTraits { hidden: 64 * near.hidden, devices: 64 * near.devices, ..near.clone() };
-    let nearest =
-        |traits: &StepTraits| DeviationSpread::around(traits, &measured.steps, None).unwrap().nearest;
+    let all: Vec<_> = measured.steps.iter().collect();
+    let nearest = |traits: &StepTraits| DeviationSpread::around(traits, &all).unwrap().nearest;
     assert!(nearest(&far) < nearest(&near), "{far:?}");
 }
 

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::evidence::NoEvidence;
+use super::fold::Fold;
 use super::measured_step::MeasuredStep;
 use super::measured_steps::MeasuredSteps;
 use super::open_facts::{OpenFact, moved, open_facts};
 use super::spread::DeviationSpread;
-use super::traits::{StepTraits, generation};
-use super::widths::USUAL_ASSUMED;
+use super::traits::{StepTraits, generation, has_rates};
 use stepsim_core::ids::DeviceId;
 use stepsim_read::analysis::answer::digits;
 use stepsim_read::analysis::report::Report;
@@ -17,9 +18,6 @@ use stepsim_simulate::Inputs;
 use stepsim_step::spec::Device;
 use stepsim_step::spec::workload::{Dtype, WorkloadSpec};
 
-/// A step is like nothing that was measured if no measured step is more alike than this, or none ran on a device of
-/// its maker.
-const LEAST_LIKENESS: f64 = 0.002;
 /// Measured steps that are named.
 pub const NAMED: usize = 2;
 /// A measured step is like the step if it weighs at least so much of the nearest.
@@ -44,19 +42,11 @@ pub struct StepRange {
     pub open: Vec<OpenFact>,
 }
 
-/// The width of a range depends on these beside the classes of its step.
-#[derive(Clone, Copy, Debug)]
+/// What a range depends on beside the traits of its step.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Circumstances<'a> {
-    /// Values of its description that were assumed.
-    pub assumed: u32,
     /// The source whose measured steps are left out.
     pub without: Option<&'a str>,
-}
-
-impl Default for Circumstances<'_> {
-    fn default() -> Self {
-        Circumstances { assumed: USUAL_ASSUMED, without: None }
-    }
 }
 
 /// Measured steps like a simulated one say this of it.
@@ -64,8 +54,8 @@ impl Default for Circumstances<'_> {
 pub enum Accuracy {
     /// Its range.
     Range(StepRange),
-    /// Nothing like it was measured; the nearest steps are these.
-    Unlike(Vec<String>),
+    /// Nothing like it was measured.
+    Unknown(NoEvidence),
     /// Its software has no name; these stacks were measured on its device.
     NoSoftware(Vec<String>),
 }
@@ -143,12 +133,7 @@ impl Accuracy {
     pub fn words(&self, step_s: f64) -> String {
         match self {
             Accuracy::Range(range) => range.words(step_s),
-            Accuracy::Unlike(nearest) if nearest.is_empty() => {
-                "not known: nothing like it was measured".into()
-            }
-            Accuracy::Unlike(nearest) => {
-                format!("not known: nothing like it was measured; the nearest are {}", nearest.join(", "))
-            }
+            Accuracy::Unknown(missing) => format!("not known: {}", missing.words()),
             Accuracy::NoSoftware(stacks) => {
                 let name = match stacks.split_last() {
                     None => "name it: `stepsim list stacks`".to_owned(),
@@ -194,20 +179,23 @@ impl StepRange {
 impl MeasuredSteps {
     /// The accuracy of a step with these traits that takes `step_s`.
     pub fn accuracy(&self, traits: &StepTraits, step_s: f64, circumstances: &Circumstances<'_>) -> Accuracy {
-        let without = circumstances.without;
-        let mut weighed: Vec<(f64, usize)> =
-            self.steps.iter().map(|step| traits.likeness(&step.traits)).zip(0..).collect();
-        weighed.retain(|(_, i)| Some(self.steps[*i].source.as_str()) != without);
-        weighed.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        let best = weighed.first().map_or(0.0, |first| first.0);
-        let nearest = weighed.iter().take(NAMED).map(|(_, i)| self.steps[*i].id.clone()).collect();
-        let maker = weighed.iter().any(|(_, i)| self.steps[*i].traits.maker() == traits.maker());
-        let known = maker && best >= LEAST_LIKENESS;
-        let spread = DeviationSpread::around(traits, &self.steps, without).filter(|_| known);
-        let Some(spread) = spread else { return Accuracy::Unlike(nearest) };
-        let alike = weighed.iter().take_while(|(weight, _)| *weight >= ALIKE * best);
-        let alike: Vec<_> = alike.map(|(_, i)| &self.steps[*i]).collect();
-        let factor = self.widths.factor(traits, &spread, circumstances.assumed);
+        let others = Fold::Source.others(&self.steps, circumstances.without.unwrap_or_default(), traits);
+        self.accuracy_by(&others, traits, step_s)
+    }
+
+    /// The same by some of the measured steps.
+    pub(super) fn accuracy_by(&self, steps: &[&MeasuredStep], traits: &StepTraits, step_s: f64) -> Accuracy {
+        let spread = match DeviationSpread::known(traits, steps) {
+            Ok(spread) => spread,
+            Err(missing) => return Accuracy::Unknown(missing),
+        };
+        let mut weighed: Vec<(f64, &MeasuredStep)> =
+            steps.iter().map(|step| (traits.likeness(&step.traits), *step)).collect();
+        weighed.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let nearest = weighed.iter().take(NAMED).map(|(_, step)| step.id.clone()).collect();
+        let alike = weighed.iter().take_while(|(weight, _)| *weight >= ALIKE * spread.nearest);
+        let alike: Vec<_> = alike.map(|(_, step)| *step).collect();
+        let factor = self.widths.factor(traits, &spread);
         // In whole nanoseconds: the last digit of an exponential is not the same on every machine.
         let at = |logarithm: f64| (1e9 * step_s * logarithm.exp()).round() / 1e9;
         Accuracy::Range(StepRange {
@@ -219,6 +207,20 @@ impl MeasuredSteps {
             nearest,
             open: Vec::new(),
         })
+    }
+
+    /// What stands behind the range of a step on a device, in words.
+    pub fn behind(&self, device: &Device) -> String {
+        let on_it: Vec<&MeasuredStep> =
+            self.steps.iter().filter(|step| step.traits.device == device.name).collect();
+        let sources = on_it.iter().map(|step| &step.source).collect::<BTreeSet<_>>().len();
+        let generation = generation(device);
+        let beside = self.steps.iter().any(|step| step.traits.generation == generation);
+        match on_it.len() {
+            0 if has_rates(device) && beside => "no measured step, but on others of its generation".into(),
+            0 => "no measured step: no range".into(),
+            steps => format!("measured steps: {steps} (sources: {sources})"),
+        }
     }
 
     /// The stacks that most sources measured on a device, or else on others of its generation: the first, and each

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 pub struct Coverage {
     /// Steps with a range.
     pub steps: usize,
+    /// Steps without one.
+    pub without: usize,
     /// Their sources.
     pub sources: usize,
     /// Share of them inside their range.

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::accuracy::{Accuracy, Circumstances, StepRange};
+use super::accuracy::StepRange;
 use super::class_coverage::{ClassCoverage, Coverage};
+use super::fold::Fold;
 use super::measured_steps::MeasuredSteps;
 use super::traits::StepTraits;
 
@@ -18,27 +19,41 @@ pub struct RangedStep<'a> {
     pub measured_s: f64,
     /// Simulated seconds.
     pub model_s: f64,
-    /// Its range.
-    pub range: &'a StepRange,
+    /// Its range; none where nothing is evidence.
+    pub range: Option<&'a StepRange>,
 }
 
 impl MeasuredSteps {
-    /// The coverage of these steps themselves, each with what all sources but its own say.
+    /// The coverage of these steps themselves: class by class what all sources but its own say of a step, and of all
+    /// and of those that nothing was fitted to what is left of it where more is left out.
     pub fn coverage(&self) -> Vec<ClassCoverage> {
-        let ranges = self.steps.iter().map(|step| {
-            let without = Some(step.source.as_str());
-            let circumstances = Circumstances { assumed: step.assumed, without };
-            match self.accuracy(&step.traits, 1.0, &circumstances) {
-                Accuracy::Range(range) => Some(range),
-                _ => None,
-            }
-        });
-        let ranges: Vec<Option<StepRange>> = ranges.collect();
-        let ranged = self.steps.iter().zip(&ranges).filter_map(|(step, range)| {
-            let (source, traits, measured_s) = (&step.source, &step.traits, step.ratio);
-            Some(RangedStep { source, traits, measured_s, model_s: 1.0, range: range.as_ref()? })
-        });
-        let classes = Coverage::by_class(&ranged.collect::<Vec<_>>());
+        let folds = Fold::ALL.iter().map(|(fold, left_out)| self.without(*fold, left_out));
+        folds.flatten().collect()
+    }
+
+    fn without(&self, fold: Fold, left_out: &str) -> Vec<ClassCoverage> {
+        let ranges: Vec<Option<StepRange>> = (self.steps.iter())
+            .map(|step| {
+                let others = fold.others(&self.steps, &step.source, &step.traits);
+                self.accuracy_by(&others, &step.traits, 1.0).range().cloned()
+            })
+            .collect();
+        let ranged = |only_unseen: bool| {
+            let of = self.steps.iter().zip(&ranges).filter(move |(step, _)| step.unseen || !only_unseen);
+            let ranged = of.map(|(step, range)| RangedStep {
+                source: &step.source,
+                traits: &step.traits,
+                measured_s: step.ratio,
+                model_s: 1.0,
+                range: range.as_ref(),
+            });
+            ranged.collect::<Vec<_>>()
+        };
+        let mut classes = match fold {
+            Fold::Source => Coverage::by_class(&ranged(false)),
+            _ => BTreeMap::from([(format!("without {left_out}"), Coverage::of(&ranged(false)))]),
+        };
+        classes.insert(format!("without {left_out}, unseen"), Coverage::of(&ranged(true)));
         classes.into_iter().map(|(name, of)| ClassCoverage { name, of: of.rounded() }).collect()
     }
 }
@@ -54,32 +69,36 @@ impl Coverage {
 
     /// Of all steps, and of each class.
     pub fn by_class(steps: &[RangedStep<'_>]) -> BTreeMap<String, Coverage> {
-        let mut classes: BTreeMap<String, Vec<&RangedStep<'_>>> = BTreeMap::new();
+        let mut classes: BTreeMap<String, Vec<RangedStep<'_>>> = BTreeMap::new();
         for step in steps {
             for class in step.traits.classes().into_iter().chain(["all".to_string()]) {
-                classes.entry(class).or_default().push(step);
+                classes.entry(class).or_default().push(step.clone());
             }
         }
         classes.into_iter().map(|(class, of)| (class, Coverage::of(&of))).collect()
     }
 
-    fn of(steps: &[&RangedStep<'_>]) -> Coverage {
-        let mean = |of: &dyn Fn(&RangedStep<'_>) -> f64| {
-            steps.iter().map(|step| of(step)).sum::<f64>() / steps.len().max(1) as f64
+    fn of(steps: &[RangedStep<'_>]) -> Coverage {
+        let ranged: Vec<(&RangedStep<'_>, &StepRange)> =
+            steps.iter().filter_map(|step| Some((step, step.range?))).collect();
+        let mean = |of: &dyn Fn(&RangedStep<'_>, &StepRange) -> f64| {
+            ranged.iter().map(|(step, range)| of(step, range)).sum::<f64>() / ranged.len().max(1) as f64
         };
-        let share = |of: &dyn Fn(&RangedStep<'_>) -> bool| mean(&|step| f64::from(u8::from(of(step))));
-        let off = |seconds: f64, step: &RangedStep<'_>| (seconds / step.measured_s - 1.0).abs();
+        let share = |of: &dyn Fn(f64, [f64; 2]) -> bool| {
+            mean(&|s, r| f64::from(u8::from(of(s.measured_s, r.range_s))))
+        };
         let mut widths: Vec<f64> =
-            steps.iter().map(|s| s.range.range_s[1] / s.range.range_s[0] - 1.0).collect();
+            ranged.iter().map(|(_, range)| range.range_s[1] / range.range_s[0] - 1.0).collect();
         widths.sort_by(f64::total_cmp);
         Coverage {
-            steps: steps.len(),
-            sources: steps.iter().map(|step| step.source).collect::<BTreeSet<_>>().len(),
-            inside: share(&|s| (s.range.range_s[0]..=s.range.range_s[1]).contains(&s.measured_s)),
-            below: share(&|s| s.measured_s < s.range.range_s[0]),
+            steps: ranged.len(),
+            without: steps.len() - ranged.len(),
+            sources: ranged.iter().map(|(step, _)| step.source).collect::<BTreeSet<_>>().len(),
+            inside: share(&|measured, [low, high]| (low..=high).contains(&measured)),
+            below: share(&|measured, [low, _]| measured < low),
             width: widths.get(widths.len() / 2).copied().unwrap_or_default(),
-            model_error: mean(&|step| off(step.model_s, step)),
-            estimate_error: mean(&|step| off(step.range.estimate_s, step)),
+            model_error: mean(&|step, _| (step.model_s / step.measured_s - 1.0).abs()),
+            estimate_error: mean(&|step, range| (range.estimate_s / step.measured_s - 1.0).abs()),
         }
     }
 }

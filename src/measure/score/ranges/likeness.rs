@@ -3,7 +3,7 @@
 use super::traits::StepTraits;
 
 /// The rest of a step's weight where a class differs. Of a few lists that were tried, this one leaves the shares of
-/// classes nearest to four fifths where widths know nothing of a source (the law in `widths.rs`).
+/// classes nearest to four fifths where nothing is known of a source.
 const OTHER_DEVICE_OF_GENERATION: f64 = 0.7;
 const OTHER_GENERATION: f64 = 0.25;
 const OTHER_MAKER: f64 = 0.1;
@@ -12,6 +12,13 @@ const OTHER_SOFTWARE: f64 = 0.15;
 const OTHER_MODEL: f64 = 0.1;
 const OTHER_LAYOUT: f64 = 0.3;
 const OTHER_FORMAT: f64 = 0.6;
+const OTHER_TRAINING: f64 = 0.3;
+const OTHER_MEMORY: f64 = 0.3;
+const ALONE_OR_NOT: f64 = 0.5;
+/// So much of a step that consists of other parts takes its weight to 1/e.
+const PARTS: f64 = 0.5;
+/// So many doublings of a rate take its weight to 1/e.
+const RATES: f64 = 3.0;
 /// So many doublings of a size take a step's weight to 1/e.
 const DOUBLINGS: f64 = 6.0;
 
@@ -28,7 +35,13 @@ impl StepTraits {
             * share(self.model == measured.model, OTHER_MODEL)
             * share(self.layout == measured.layout, OTHER_LAYOUT)
             * share(self.format == measured.format, OTHER_FORMAT)
-            * (-sizes / DOUBLINGS).exp()
+            * share(self.training == measured.training, OTHER_TRAINING)
+            * share(self.memory == measured.memory, OTHER_MEMORY)
+            * share((self.devices == 1) == (measured.devices == 1), ALONE_OR_NOT)
+            * (-sizes / DOUBLINGS
+                - self.shares.apart(&measured.shares) / PARTS
+                - self.rates.doublings(&measured.rates) / RATES)
+                .exp()
     }
 
     fn device_likeness(&self, measured: &StepTraits) -> f64 {

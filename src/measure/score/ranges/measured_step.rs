@@ -14,8 +14,9 @@ pub struct MeasuredStep {
     pub source: String,
     /// Measured over simulated seconds.
     pub ratio: f64,
-    /// Values that its description assumes.
-    pub assumed: u32,
+    /// True if nothing was fitted to its source or the likes of it: by such the width of ranges is judged.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unseen: bool,
     /// Part of the step in which that communication runs under kernels which hides best.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidden: Option<f64>,

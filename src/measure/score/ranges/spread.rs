@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::evidence::NoEvidence;
 use super::measured_step::MeasuredStep;
 use super::traits::StepTraits;
 
@@ -13,6 +14,8 @@ const LEAST_HALF: f64 = 0.03;
 const LEAST_WEIGHT: f64 = 1e-9;
 /// Share of steps below a range, and above it.
 const TAIL: f64 = 0.1;
+/// A step is like nothing that was measured if no measured step is more alike than this.
+const LEAST_LIKENESS: f64 = 0.002;
 
 /// Logarithms of measured over simulated seconds: the middle, and how far the range reaches below and above it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,20 +31,33 @@ pub struct DeviationSpread {
 }
 
 /// Steps as like as these are near, or not far.
-const NEAR: f64 = 0.35;
+const NEAR: f64 = 0.25;
 const NOT_FAR: f64 = 0.06;
+/// How near the nearest measured step is, the nearest first.
+pub const LEVELS: [&str; 3] = ["near", "not far", "far"];
 
 impl DeviationSpread {
-    /// The spread around a step, from all sources but one; `None` where nothing weighs.
-    pub fn around(
-        traits: &StepTraits,
-        steps: &[MeasuredStep],
-        without: Option<&str>,
-    ) -> Option<DeviationSpread> {
+    /// The spread around a step of whose dear terms each was measured somewhere.
+    ///
+    /// # Errors
+    /// What was not.
+    pub fn known(traits: &StepTraits, steps: &[&MeasuredStep]) -> Result<DeviationSpread, NoEvidence> {
+        if let Some(missing) = NoEvidence::of(traits, steps) {
+            return Err(missing);
+        }
+        let spread = DeviationSpread::around(traits, steps);
+        spread.filter(|spread| spread.nearest >= LEAST_LIKENESS).ok_or_else(|| NoEvidence {
+            what: "nothing like it was measured".into(),
+            measure: "ten steps of it".into(),
+        })
+    }
+
+    /// The spread around a step; `None` where nothing weighs.
+    pub fn around(traits: &StepTraits, steps: &[&MeasuredStep]) -> Option<DeviationSpread> {
         let mut weighed: Vec<(f64, f64, &str)> = Vec::with_capacity(steps.len());
         let mut sources: BTreeMap<&str, f64> = BTreeMap::new();
         let mut nearest: f64 = 0.0;
-        for step in steps.iter().filter(|step| Some(step.source.as_str()) != without) {
+        for step in steps {
             let weight = traits.likeness(&step.traits);
             if weight > LEAST_WEIGHT {
                 nearest = nearest.max(weight);
@@ -67,9 +83,9 @@ impl DeviationSpread {
     /// The class of steps that the nearest measured one is so like.
     pub fn class(&self) -> &'static str {
         match self.nearest {
-            likeness if likeness > NEAR => "nearest near",
-            likeness if likeness > NOT_FAR => "nearest not far",
-            _ => "nearest far",
+            likeness if likeness > NEAR => LEVELS[0],
+            likeness if likeness > NOT_FAR => LEVELS[1],
+            _ => LEVELS[2],
         }
     }
 
@@ -81,7 +97,7 @@ impl DeviationSpread {
 }
 
 /// The value below which so much weight lies, of sorted values with weights, half of its own weight counted.
-fn quantile(sorted: &[(f64, f64)], part: f64) -> Option<f64> {
+pub(super) fn quantile(sorted: &[(f64, f64)], part: f64) -> Option<f64> {
     let mut below = 0.0;
     let mut last: Option<(f64, f64)> = None;
     for &(value, weight) in sorted {

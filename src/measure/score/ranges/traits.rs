@@ -4,8 +4,11 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
+use super::rates::StepRates;
+use super::shares::StepShares;
 use stepsim_core::ids::DeviceId;
 use stepsim_simulate::Inputs;
+use stepsim_step::spec::cost::CostSpec;
 use stepsim_step::spec::model::Mixer;
 use stepsim_step::spec::workload::{Dtype, WorkloadSpec};
 use stepsim_step::spec::{Device, Kind, ModelSpec, StackSpec, catalog, load};
@@ -35,6 +38,29 @@ pub struct StepTraits {
     pub hidden: u64,
     /// Tokens of a micro-batch on a rank.
     pub tokens: u64,
+    /// The weights that are trained.
+    pub training: TrainedWeights,
+    /// Sort of device memory, without its generation: `HBM`, `GDDR`.
+    pub memory: String,
+    /// True if the device's file has rates of its kernels.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub own_rates: bool,
+    /// The rates that the step is priced with.
+    pub rates: StepRates,
+    /// The parts of the step, in closed form.
+    pub shares: StepShares,
+}
+
+/// The weights that a step trains: each sort has its own kernels, casts and memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TrainedWeights {
+    /// All, or all of some layers.
+    All,
+    /// Adapters beside frozen ones.
+    Adapters,
+    /// Adapters beside frozen ones that are quantised.
+    QuantisedAdapters,
 }
 
 /// Sorts of models that simulations miss in different ways.
@@ -80,6 +106,11 @@ impl StepTraits {
             devices: inputs.machine.devices(),
             hidden: inputs.model.hidden,
             tokens: workload.tokens_per_rank(&inputs.model),
+            training: TrainedWeights::of(workload),
+            memory: memory(device),
+            own_rates: has_rates(device),
+            rates: StepRates::of(inputs),
+            shares: StepShares::of(inputs),
         })
     }
 }
@@ -90,24 +121,92 @@ impl StepTraits {
         self.generation.split(' ').next().unwrap_or_default()
     }
 
-    /// The classes that ranges are made wide enough for, each with the name of what it is a class of.
-    pub fn classes(&self) -> [String; 7] {
+    /// The software of the stack, of any release.
+    pub fn software(&self) -> &str {
+        match self.stack.split('-').next().unwrap_or_default() {
+            "fsdp1" | "fsdp2" => "FSDP",
+            "maxtext" | "xla" => "XLA",
+            other => other,
+        }
+    }
+
+    /// Bits of the narrowest format of matrix products.
+    pub fn bits(&self) -> &str {
+        match self.format.trim_start_matches(|c: char| c.is_alphabetic()) {
+            bits @ ("4" | "6" | "8" | "16") => bits,
+            _ => "32",
+        }
+    }
+
+    /// The kinds that the step is of, each in words. Two of them that were never measured together are no evidence.
+    pub fn kinds(&self) -> [String; 8] {
+        [
+            self.maker().to_string(),
+            format!("{} memory", self.memory),
+            self.software().to_string(),
+            format!("{} models", self.model.name()),
+            format!("the layout {}", self.layout.name()),
+            format!("{} bits", self.bits()),
+            if self.devices == 1 { "one device" } else { "several devices" }.to_string(),
+            self.training.words().to_string(),
+        ]
+    }
+
+    /// The kind of step, in words: sort of memory and of model, one device or several, weights trained.
+    pub fn kind(&self) -> [String; 4] {
+        let [_, memory, _, model, _, _, devices, trained] = self.kinds();
+        [memory, model, devices, trained]
+    }
+
+    /// The classes whose coverage is told.
+    pub fn classes(&self) -> [String; 9] {
         let size = SIZES.iter().find(|(most, _)| self.devices <= *most).map_or(LARGEST, |(_, name)| name);
         [
             format!("maker {}", self.maker()),
             format!("generation {}", self.generation),
+            format!("memory {}", self.memory),
             format!("stack {}", self.stack),
             format!("model {}", self.model.name()),
             format!("layout {}", self.layout.name()),
             format!("format {}", self.format),
             format!("devices {size}"),
+            format!("trained {}", self.training.words()),
         ]
     }
 }
 
 /// Sizes of jobs, by the most devices.
-const SIZES: [(u32, &str); 3] = [(8, "1 to 8"), (64, "9 to 64"), (512, "65 to 512")];
+const SIZES: [(u32, &str); 4] = [(1, "1"), (8, "2 to 8"), (64, "9 to 64"), (512, "65 to 512")];
 const LARGEST: &str = "more than 512";
+
+impl TrainedWeights {
+    fn words(self) -> &'static str {
+        match self {
+            TrainedWeights::All => "all weights",
+            TrainedWeights::Adapters => "adapters",
+            TrainedWeights::QuantisedAdapters => "adapters of quantised weights",
+        }
+    }
+    fn of(workload: &WorkloadSpec) -> TrainedWeights {
+        match (&workload.training.adapters, workload.training.frozen_format) {
+            (None, _) => TrainedWeights::All,
+            (Some(_), None) => TrainedWeights::Adapters,
+            (Some(_), Some(_)) => TrainedWeights::QuantisedAdapters,
+        }
+    }
+}
+
+/// The sort of a device's memory, without its generation.
+fn memory(device: &Device) -> String {
+    let kind = device.hbm.as_ref().and_then(|hbm| hbm.kind.as_deref()).unwrap_or("unknown");
+    kind.split(|c: char| c.is_ascii_digit()).next().unwrap_or_default().to_string()
+}
+
+/// True if a device's file says how fast its kernels are, and does not leave it to what devices have in common.
+pub(super) fn has_rates(device: &Device) -> bool {
+    let figures = |cost: &CostSpec| CostSpec { source: String::new(), ..cost.clone() };
+    device.cost.as_ref().is_some_and(|cost| figures(cost) != CostSpec::default())
+}
 
 impl ModelSort {
     fn name(self) -> &'static str {

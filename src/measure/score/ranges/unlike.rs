@@ -1,5 +1,6 @@
 //! Layouts to measure: the best, and two that differ from it in kind.
 
+use super::measured_steps::MeasuredSteps;
 use stepsim_step::spec::workload::{Granularity, WorkloadSpec};
 
 /// How many layouts are worth ten measured steps each.
@@ -29,15 +30,12 @@ impl LayoutKind {
     }
 }
 
-/// A device fuller than this has to give memory back and ask again (all ten steps of nanotron's sweep that were
-/// measured to fill 89 % or more took 2.9 to 8.3 times what is simulated).
+/// A device fuller than this may have to give memory back and ask again.
 pub const FULL: f64 = 0.8;
-/// The cost of each further part of the device: it leaves the choice among development rows as good as without.
-const FULL_COSTS: f64 = 0.2;
 
-/// The cost of a layout, from its step and the part of device memory that it fills.
-pub fn cost_of(step_s: f64, memory: Option<f64>) -> f64 {
-    step_s * (1.0 + FULL_COSTS * (memory.unwrap_or_default() - FULL).max(0.0))
+/// The cost of a layout of so many slots, from its seconds and the part of device memory that it fills.
+pub fn cost_of(seconds: f64, memory: Option<f64>, slots: u64) -> f64 {
+    seconds + MeasuredSteps::shipped().full.seconds(memory.unwrap_or_default(), slots)
 }
 
 /// The places of three candidates, given their kinds and costs: the cheapest, then the cheapest of each kind that is
