@@ -352,3 +352,31 @@ fn arguments_of_software_are_stated() {
     assert!(told.value == true && told.origin.from == ValueClass::Stated, "{told:?}");
     assert!(told.origin.why.contains("overlap_param_gather = true"), "{told:?}");
 }
+
+/// A word of the optimizer's state says the same in whatever column it stands.
+#[test]
+fn a_word_means_the_same_in_every_column() {
+    let book = RuleBook::load(&[]).expect("the shipped rules");
+    let run = json!({"software": "torchtitan", "device": "H100", "n_devices": 8, "model": "Llama 3.1 8B", "seq": 8192,
+        "gbs_seqs": 8, "mbs_seqs": 1, "sharding": "FSDP", "optimizer": "AdamW", "training": "full", "precision": "bf16"});
+    let of = |column: &str| {
+        let words = format!("{}, all state in bf16", run[column].as_str().unwrap_or_default());
+        step(&said(&with(&run, column, words.into()), &book).expect("a step"))
+    };
+    assert_eq!(of("optimizer").0["precision"]["moments_bytes_per_parameter"], 4.0);
+    assert_eq!(of("optimizer"), of("training"));
+    assert_eq!(of("optimizer"), of("precision"));
+}
+
+/// A column is not overruled by a name, and tokens over sequences are a length.
+#[test]
+fn what_is_stated_stands_and_arithmetic_fills_holes() {
+    let book = RuleBook::load(&[]).expect("the shipped rules");
+    let run = json!({"software": "HF Trainer, PEFT", "device": "L40S", "n_devices": 1, "model": "Llama 3.2 3B",
+        "gbs_seqs": 4, "gbs_tokens": 840, "training": "full", "precision": "bf16"});
+    let full = said(&run, &book).expect("a step");
+    assert!(full.workload["training"]["adapters"].is_null(), "{}", full.workload["training"]);
+    assert_eq!(full.model.sequence, 210);
+    let lora = said(&with(&run, "training", "LoRA".into()), &book).expect("a step");
+    assert_eq!(lora.workload["training"]["adapters"]["rank"], 32);
+}

@@ -127,6 +127,33 @@ fn nothing_below_the_first_trained_weight_is_differentiated() {
     }
 }
 
+/// Adapters beside matrices of all experts: their weights by hand, of which a token meets those of its experts; and
+/// frozen matrices of GPTQ are converted once for a forward pass and not again for its backward pass.
+#[test]
+fn experts_have_adapters_too() {
+    let moe = ("model.moe", json!({"experts": 8, "top_k": 2, "ffn": 1024, "shared_experts": 1}));
+    let all = inputs(&[lora(), moe.clone()], "switch:8,450,1").expect("a step");
+    let (model, training) = (&all.model, &all.workload.value.training);
+    let attention = (2048 + 2048) + 2 * (2048 + 512) + (2048 + 2048);
+    let mlp = 3 * (2048 + 1024);
+    assert_eq!(model.trained_decoder(training, false), 16 * 16 * (attention + 9 * mlp));
+    let flops = |training: &TrainingSpec| StepFlops::of_training(model, training, false, 1, 2048).model;
+    let frozen = TrainingSpec { adapters: training.adapters.clone(), ..training.clone() };
+    assert_eq!(executed(model, &frozen, 2048, true), flops(&frozen) / 2048.0);
+    let casts = |format: &str| {
+        let over = json!({"adapters": {"rank": 16}, "frozen_format": format});
+        let step = inputs(&[("training", over)], "switch:8,450,1").expect("a step");
+        let whole = Shard::new(&step.workload.value, &step.model);
+        let trained = step.workload.value.training.of_layer(&step.model, 3, false);
+        let plan = LayerPlan::transformer(&step.model.layer(3), &Shard { trained, ..whole });
+        let of = |items: &[stepsim::step::model::Item]| {
+            items.iter().filter_map(|i| i.kernel()).filter(|k| k.name.contains("frozen weights")).count()
+        };
+        [of(&plan.forward), of(&plan.backward)]
+    };
+    assert_eq!((casts("nf4"), casts("gptq")), ([4, 4], [48, 0]));
+}
+
 /// What is reduced and gathered is the adapters; what is kept is less, and a step is shorter by its weight gradients.
 #[test]
 fn a_step_with_adapters_sends_and_keeps_little() {
@@ -289,9 +316,8 @@ fn what_cannot_be_trained_so_is_refused() {
     refused(&[of(json!(["keys"]))], &["keys", "query"]);
     refused(&[of(json!(["gate"])), ("model.gated_mlp", json!(false))], &["gate", "gated MLPs"]);
     refused(&[lora(), ("optimizer.kind", json!("muon"))], &["optimizer.kind", "adapters have none"]);
-    let experts = ("model.moe", json!({"experts": 8, "top_k": 2}));
-    refused(&[lora(), experts.clone()], &["adapters of experts"]);
-    refused(&[of(json!(["up"])), experts], &["up", "dense MLPs in all layers"]);
+    let latent = ("model.moe", json!({"experts": 8, "top_k": 2, "latent": 512}));
+    refused(&[lora(), latent], &["latent width of experts"]);
     let pipeline = ("parallelism.pipeline.size", json!(8));
     refused(
         &[("training.frozen_layers", json!(2)), pipeline],

@@ -148,10 +148,12 @@ impl RuleBook {
             .flat_map(|l| &l.aliases)
             .flat_map(|(name, others)| others.iter().chain([name]));
         let asked = self.rules().flat_map(|(_, rule)| rule.when.keys());
+        let asked = asked.flat_map(|names| names.split('|'));
         let told = self.layers.iter().flat_map(|l| l.silent.iter().chain(&l.lists));
         let own =
             ["extra", "source", "kind", "q_lora_rank", "kv_lora_rank", "v_head_dim", "moe_every_layers"];
-        names.chain(asked).chain(told).map(String::as_str).chain(own).chain(COLUMNS.map(|(_, c)| c)).collect()
+        let words = names.chain(told).map(String::as_str);
+        words.chain(asked).chain(own).chain(COLUMNS.map(|(_, c)| c)).collect()
     }
 
     /// All rules, the most general layer first.
@@ -206,7 +208,9 @@ impl RuleBook {
 }
 
 fn holds(rule: &RuleSpec, columns: &DescribedColumns) -> bool {
-    let holds = rule.when.iter().all(|(column, pattern)| columns.fits(column, pattern));
+    let fits =
+        |(names, pattern): (&String, &String)| names.split('|').any(|name| columns.fits(name, pattern));
+    let holds = rule.when.iter().all(fits);
     if holds {
         // A pattern that is turned around, or that asks for nothing, has made nothing of the text.
         told(rule).for_each(|(column, pattern)| columns.heed_pattern(column, pattern));
@@ -214,16 +218,18 @@ fn holds(rule: &RuleSpec, columns: &DescribedColumns) -> bool {
     holds
 }
 
-/// The patterns of a rule that know a word.
-fn told(rule: &RuleSpec) -> impl Iterator<Item = (&String, &String)> {
-    rule.when.iter().filter(|(_, pattern)| !pattern.is_empty() && !pattern.starts_with('!'))
+/// The columns of a rule whose patterns know a word.
+fn told(rule: &RuleSpec) -> impl Iterator<Item = (&str, &String)> {
+    let told = rule.when.iter().filter(|(_, pattern)| !pattern.is_empty() && !pattern.starts_with('!'));
+    told.flat_map(|(names, pattern)| names.split('|').map(move |name| (name, pattern)))
 }
 
 /// The words that a rule rests on, if the description states all of them.
 fn stated(rule: &RuleSpec, columns: &DescribedColumns, given: &Value) -> Option<String> {
     let product = given.as_str().and_then(|t| t.strip_prefix('=')).unwrap_or_default();
     let factors = product.split(['*', '/']).map(str::trim).filter(|f| columns.has(f));
-    let names: BTreeSet<&str> = told(rule).map(|(column, _)| column.as_str()).chain(factors).collect();
+    let knows = told(rule).filter(|(column, pattern)| columns.fits(column, pattern));
+    let names: BTreeSet<&str> = knows.map(|(column, _)| column).chain(factors).collect();
     let origins: Vec<ValueOrigin> = names.iter().filter_map(|name| columns.origin(name)).collect();
     let all = !origins.is_empty() && origins.iter().all(|o| o.from == ValueClass::Stated);
     all.then(|| origins.into_iter().map(|o| o.why).collect::<Vec<_>>().join(", "))

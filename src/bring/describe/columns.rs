@@ -226,13 +226,14 @@ impl DescribedColumns {
     }
 
     /// The value that a rule gives: itself, or the product that a text beginning with `=` spells, if all its columns
-    /// are there and it comes out whole.
+    /// are there and it comes out whole; one behind `=~` is rounded.
     pub fn value(&self, given: &Value) -> Option<Value> {
         let Some(product) = given.as_str().and_then(|t| t.strip_prefix('=')) else {
             return Some(given.clone());
         };
+        let rounds = product.starts_with('~');
         let (mut result, mut divide, mut word) = (1.0, false, String::new());
-        for c in product.chars().chain(['*']) {
+        for c in product.trim_start_matches('~').chars().chain(['*']) {
             if !matches!(c, '*' | '/') {
                 word.push(c);
                 continue;
@@ -242,8 +243,8 @@ impl DescribedColumns {
             result = if divide { result / factor } else { result * factor };
             (divide, word) = (c == '/', String::new());
         }
-        let whole = result.round();
-        ((result - whole).abs() < 1e-6 && whole >= 1.0).then(|| Value::from(whole as u64))
+        let whole = if rounds { result.round().max(1.0) } else { result.round() };
+        ((rounds || (result - whole).abs() < 1e-6) && whole >= 1.0).then(|| Value::from(whole as u64))
     }
 
     /// The same for every text inside a value; one that cannot be told is left out.

@@ -5,8 +5,13 @@ use super::origin::ValueOrigin;
 use stepsim_step::model::flops::StepFlops;
 use stepsim_step::spec::ModelSpec;
 
-/// Fills tokens of a step from its time and a rate.
+/// Fills tokens of a step from its time and a rate, and the length of a sequence from tokens and sequences of a step.
 pub fn batch(c: &mut DescribedColumns) {
+    if let (false, Some(tokens), Some(sequences)) =
+        (c.has("seq"), c.number("gbs_tokens"), c.number("gbs_seqs"))
+    {
+        fill(c, "seq", (tokens / sequences).round(), "tokens of a step over its sequences");
+    }
     let counted = c.has("mbs_seqs") && c.has("grad_accum") && c.has("dp");
     if c.has("gbs_seqs") || c.has("gbs_tokens") || counted {
         return;

@@ -2,6 +2,8 @@
 
 use super::description::Description;
 use super::origin::ValueClass;
+use stepsim_step::spec::load;
+use stepsim_step::spec::stack::{FusedPart, StackSpec};
 
 /// A way to need less memory.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +27,12 @@ pub fn reliefs(d: &Description) -> Vec<Relief> {
     for sequences in smaller_micro_batches(d) {
         let size = format!("batch.micro_batch={sequences}");
         add(&mut before, &format!("micro-batches of {sequences}"), &[&size]);
+    }
+    // A kernel of its own makes each part's gradient beside its loss: parts cost nothing, so they are seldom printed.
+    if !stated("loss") && has_loss_kernel(d) {
+        let parts = "loss.tiles=8";
+        add(&mut before, "logits of an eighth of the tokens at a time", &[parts]);
+        before.push(parts.to_string());
     }
     if d.layout.data > 1 && !stated("parallelism.sharding") {
         let cut = "parallelism.sharding.kind=zero1";
@@ -54,6 +62,13 @@ pub fn reliefs(d: &Description) -> Vec<Relief> {
         add(&mut before, "recomputation of whole layers, their inputs on the host", &[FULL, HOST]);
     }
     found
+}
+
+/// True if the software has a kernel of its own for the loss.
+fn has_loss_kernel(d: &Description) -> bool {
+    let stack = &d.workload["stack"];
+    let named = stack.as_str().map_or_else(|| stack.to_string(), str::to_owned);
+    load::<StackSpec>(&named, &[]).is_ok_and(|stack| stack.value.fused.contains(&FusedPart::Loss))
 }
 
 /// Halves of an unstated micro-batch: a guess that cannot have run goes before anything that the software did.

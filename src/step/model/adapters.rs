@@ -74,7 +74,12 @@ fn own_input(s: &Shard, spec: &AdapterSpec) -> f64 {
 /// Kernels around the products of an adapter, forward and backward: the input is cast to the adapter's format, dropped
 /// out, and cast back by autocast; the output is scaled, added to the frozen product's, and the sum cast back. Backward
 /// the same in turn, and the input's gradient is added to the frozen product's.
-fn around(s: &Shard, spec: &AdapterSpec, tokens: u64, [inputs, outputs]: [u64; 2]) -> [Option<Item>; 2] {
+pub(super) fn around(
+    s: &Shard,
+    spec: &AdapterSpec,
+    tokens: u64,
+    [inputs, outputs]: [u64; 2],
+) -> [Option<Item>; 2] {
     if !is_eager(s) {
         return [None, None];
     }

@@ -312,6 +312,7 @@ impl<'a> LayerBuilder<'a> {
             parameters: self.parameters,
             quantised: (self.quantised, self.shard.frozen_format.map_or(0.0, FrozenFormat::bytes)),
             weight_casts: self.weight_casts,
+            stops_early: self.shard.stops_early,
             saved,
             modules: self.blocks.into_iter().map(|b| (b.modules, b.again.unwrap_or(b.forward))).collect(),
             ..LayerPlan::default()

@@ -20,10 +20,10 @@ pub(super) struct OperandCasts {
 }
 
 impl OperandCasts {
-    /// The same with what converts frozen weights back before both products that read them.
-    pub fn with_weights_back(mut self, item: Option<Item>) -> OperandCasts {
-        self.forward.extend(item.clone());
-        self.input_grad.extend(item);
+    /// The same with what converts frozen weights back before both products that read them, or before the first alone.
+    pub fn with_weights_back(mut self, items: &[Item], both: bool) -> OperandCasts {
+        self.forward.extend_from_slice(items);
+        self.input_grad.extend_from_slice(if both { items } else { &[] });
         self
     }
 }

@@ -124,7 +124,7 @@ impl StepFlops {
             let own = 2.0 * (mixer_weights(&layer) + mlp_weights(&layer));
             let products = 1.0 + f64::from(u8::from(trained.weights())) + f64::from(u8::from(below));
             of_images += products * image_products(&layer, sequence);
-            let adapters = 2.0 * layer.adapter_weights(&trained) as f64;
+            let adapters = 2.0 * layer.adapter_weights(&trained, true) as f64;
             let spared = if training.is_lowest(model, number, below) {
                 Spared::of(&layer, &trained)
             } else {

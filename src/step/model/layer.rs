@@ -48,6 +48,8 @@ pub struct LayerPlan {
     pub is_apart: bool,
     /// Kernels that cast its weights once a step.
     pub weight_casts: Vec<Item>,
+    /// True if what is computed again ends before the MLP's last product.
+    pub stops_early: bool,
     /// Kernels of `weight_grad` that belong to what lies between dispatch and combine; they come first.
     pub expert_weight_grads: u32,
     pub(super) modules: Vec<(Vec<RecomputeModule>, Vec<Item>)>,
@@ -137,11 +139,21 @@ impl LayerPlan {
     /// `every_layers` above 1 the planner repeats the layers since the last kept input.
     pub fn recompute(&self, policy: &RecomputeSpec) -> Vec<Item> {
         if policy.granularity == Granularity::Full && self.is_transformer() {
-            return self.forward.clone();
+            return self.until_needed(self.forward.clone());
         }
         let repeated = self.repeated_modules(policy);
         let hit = |m: &Vec<RecomputeModule>| m.iter().any(|x| repeated.contains(x));
-        self.modules.iter().filter(|(m, _)| hit(m)).flat_map(|(_, items)| items.clone()).collect()
+        let again =
+            self.modules.iter().filter(|(m, _)| hit(m)).flat_map(|(_, items)| items.clone()).collect();
+        if repeated.contains(&RecomputeModule::Mlp) { self.until_needed(again) } else { again }
+    }
+    /// Without the MLP's last product and what is behind it, where the software stops there: nothing reads its output.
+    fn until_needed(&self, mut items: Vec<Item>) -> Vec<Item> {
+        let is_last = |item: &Item| item.kernel().is_some_and(|kernel| kernel.name == "mlp down");
+        if let Some(last) = items.iter().position(is_last).filter(|_| self.stops_early) {
+            items.truncate(last);
+        }
+        items
     }
     /// The items recomputed before this layer's backward under a policy, module by module: of the part before the
     /// dispatch (and behind the combine), and of the experts.

@@ -136,7 +136,8 @@ impl LayerBuilder<'_> {
             // Frozen weights were cast once and for all.
             false => OperandCasts { weight_grad: Vec::new(), per_step: Vec::new(), ..prepared },
         };
-        let prepared = prepared.with_weights_back(self.converts_back(l.gemm, inputs * outputs, 0));
+        let back = self.converts_back(l.gemm, inputs * outputs, 0);
+        let prepared = prepared.with_weights_back(&back, s.converts_frozen_again());
         let reads_norm = matches!(l.cut, LinearSplit::Columns | LinearSplit::ColumnsGathered);
         let wide = reads_norm.then_some((tokens * inputs, l.parts.len()));
         let [casts, casts_back] = s.autocasts(inputs * outputs, wide);
@@ -162,14 +163,18 @@ impl LayerBuilder<'_> {
     }
     /// Notes that these weights, dense ones and of experts, are kept in the format of frozen ones; what converts them
     /// back before a product.
-    pub(super) fn converts_back(&mut self, gemm: Fp8Gemm, dense: u64, expert: u64) -> Option<Item> {
+    pub(super) fn converts_back(&mut self, gemm: Fp8Gemm, dense: u64, expert: u64) -> Vec<Item> {
         let s = self.shard;
-        let format = s.frozen_format.filter(|_| gemm != Fp8Gemm::LmHead && !s.trained.weights())?;
+        let frozen = s.frozen_format.filter(|_| gemm != Fp8Gemm::LmHead && !s.trained.weights());
+        let Some(format) = frozen else { return Vec::new() };
         self.quantised.dense += dense;
         self.quantised.expert += expert;
         let weights = dense + expert;
-        let bytes = weights as f64 * (format.bytes() + s.act());
-        Some(s.elementwise(KernelClass::Cast, "frozen weights to activations' format", weights, bytes))
+        let (between, kernels) = format.between();
+        let bytes = weights as f64 * (format.bytes() + between + s.act()) / kernels as f64;
+        let kernel =
+            s.elementwise(KernelClass::Cast, "frozen weights to activations' format", weights, bytes);
+        vec![kernel; kernels]
     }
     /// Notes which of a layer's matrices are multiplied again where every second one is.
     fn every_second(&mut self, l: &Linear, forward: Kernel) {

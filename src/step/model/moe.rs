@@ -16,12 +16,14 @@ use super::casts::{OperandCasts, Operands};
 use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel, KernelShape};
 use super::linear::{Linear, LinearSplit, products};
 use super::mlp::Mlp;
-use super::{KernelClass, mlp};
+use super::{KernelClass, adapters, mlp};
 use crate::moe::{MoeExchange, Travel, payload_bytes};
 use crate::spec::model::MoeSpec;
 use crate::spec::recipe::CastRole;
+use crate::spec::workload::AdaptedMatrix::{Down, Gate, Up};
 use crate::spec::workload::{
-    DispatcherKind, Dtype, ExpertOverlap, Fp8Gemm, KernelFusion, RecomputeModule, RowFormat,
+    AdaptedMatrix, DispatcherKind, Dtype, ExpertOverlap, Fp8Gemm, KernelFusion, RecomputeModule, RowFormat,
+    TrainedWeights,
 };
 
 /// An expert's number (PyTorch's integers).
@@ -287,15 +289,17 @@ impl<'a> RoutedExperts<'a> {
         let rows = self.rows as f64;
         let element = s.saved_input(Fp8Gemm::Experts);
         self.pad(b, ["pad rows", "unpad rows backward"]);
-        b.save_input("expert input", rows * self.token as f64 * element, MOE, &[]);
-        self.grouped(b, products!("expert up"), self.token, up);
+        b.save_input("expert input", rows * self.token as f64 * element, MOE, &[Gate, Up]);
+        let halves = [(Gate, self.width), (Up, self.width)];
+        let parts = if m.gated_mlp { &halves[..] } else { &halves[1..] };
+        self.grouped(b, products!("expert up"), [self.token, up], parts);
         b.save("expert activation input", rows * up as f64 * s.saved_activation(), MOE, false);
         let with_activation = [RecomputeModule::Activation, RecomputeModule::Moe];
         self.clamp(b, up, &with_activation);
         let names = ["activation", "activation backward"];
         mlp::activation(b, names, self.rows * self.width, m.gated_mlp, &with_activation);
-        b.save_input("expert down input", rows * self.width as f64 * element, &with_activation, &[]);
-        self.grouped(b, products!("expert down"), self.width, self.token);
+        b.save_input("expert down input", rows * self.width as f64 * element, &with_activation, &[Down]);
+        self.grouped(b, products!("expert down"), [self.width, self.token], &[(Down, self.token)]);
         self.add_biases(b);
         self.mask(b, up);
         self.pad(b, ["unpad rows", "pad rows backward"]);
@@ -359,65 +363,107 @@ impl<'a> RoutedExperts<'a> {
         let (forward, backward) = (copy(forward), copy(backward));
         self.push(b, forward, backward);
     }
-    fn grouped(&self, b: &mut LayerBuilder, names: [&'static str; 3], inputs: u64, outputs: u64) {
-        let s = b.shard;
+    /// A grouped product over all rows, forward or for a gradient, of weights of these widths.
+    fn product(&self, b: &LayerBuilder, class: KernelClass, name: &'static str, widths: [u64; 2]) -> Item {
+        let (s, [inputs, outputs]) = (b.shard, widths);
         let per_expert = self.rows.div_ceil(self.experts.max(1)).max(1);
-        let (e, rows) = (self.experts as f64, self.rows as f64);
-        let (i, o) = (inputs as f64, outputs as f64);
+        let (rows, [i, o]) = (self.rows as f64, widths.map(|width| width as f64));
+        let is_gradient = class == KernelClass::GroupedGemmWeightGrad;
         // PyTorch's grouped products write a gradient anew; only Transformer Engine's add to the one that is there.
-        let adds = s.fuses_accumulation() && s.fusion != KernelFusion::Compiled;
-        let kernel = |class, name, m, n, k, dtype: Dtype| {
-            let is_gradient = class == KernelClass::GroupedGemmWeightGrad;
-            let accumulate = is_gradient && adds;
-            let element = match is_gradient {
-                true if adds => 2.0 * s.gradient_bytes,
-                true => s.act(),
-                false => dtype.bytes(),
-            };
-            let weights = e * i * o * element;
-            let tokens = if is_gradient {
-                rows * (i + o) * dtype.bytes()
-            } else {
-                rows * (k as f64 * dtype.bytes() + n as f64 * s.act())
-            };
-            Item::Kernel(Kernel {
-                name,
-                class,
-                shape: KernelShape::GroupedGemm { groups: self.experts, m, n, k, accumulate },
-                flops: 2.0 * rows * i * o,
-                bytes: weights + tokens,
-                dtype,
-                scaling: s.scaling(dtype),
-                tuned: false,
-            })
+        let accumulate = is_gradient && s.fuses_accumulation() && s.fusion != KernelFusion::Compiled;
+        let dtype = match is_gradient {
+            true => s.weight_gradient_dtype(Fp8Gemm::Experts),
+            false => s.gemm_dtype(Fp8Gemm::Experts),
         };
-        let dtype = s.gemm_dtype(Fp8Gemm::Experts);
-        let forward = kernel(KernelClass::GroupedGemm, names[0], per_expert, outputs, inputs, dtype);
-        let input_grad =
-            kernel(KernelClass::GroupedGemmInputGrad, names[1], per_expert, inputs, outputs, dtype);
-        let weight_grad = {
-            let dtype = s.weight_gradient_dtype(Fp8Gemm::Experts);
-            kernel(KernelClass::GroupedGemmWeightGrad, names[2], outputs, inputs, per_expert, dtype)
+        let element = match is_gradient {
+            true if accumulate => 2.0 * s.gradient_bytes,
+            true => s.act(),
+            false => dtype.bytes(),
         };
+        let [m, n, k] = match class {
+            KernelClass::GroupedGemm => [per_expert, outputs, inputs],
+            KernelClass::GroupedGemmInputGrad => [per_expert, inputs, outputs],
+            _ => [outputs, inputs, per_expert],
+        };
+        let tokens = match is_gradient {
+            true => rows * (i + o) * dtype.bytes(),
+            false => rows * (k as f64 * dtype.bytes() + n as f64 * s.act()),
+        };
+        Item::Kernel(Kernel {
+            name,
+            class,
+            shape: KernelShape::GroupedGemm { groups: self.experts, m, n, k, accumulate },
+            flops: 2.0 * rows * i * o,
+            bytes: self.experts as f64 * i * o * element + tokens,
+            dtype,
+            scaling: s.scaling(dtype),
+            tuned: false,
+        })
+    }
+    fn grouped(
+        &self,
+        b: &mut LayerBuilder,
+        names: [&'static str; 3],
+        [inputs, outputs]: [u64; 2],
+        parts: &[(AdaptedMatrix, u64)],
+    ) {
+        use KernelClass::{GroupedGemm, GroupedGemmInputGrad, GroupedGemmWeightGrad};
+        let s = b.shard;
+        let (i, o, rows) = (inputs as f64, outputs as f64, self.rows as f64);
+        let product = |class, name| self.product(b, class, name, [inputs, outputs]);
+        let forward = product(GroupedGemm, names[0]);
+        let input_grad = product(GroupedGemmInputGrad, names[1]);
+        let weight_grad = product(GroupedGemmWeightGrad, names[2]);
+        let adapters = self.adapters(b, inputs, parts);
         let back = b.converts_back(Fp8Gemm::Experts, 0, self.experts * inputs * outputs);
-        let prepared = self.prepare(b, names[0], inputs, outputs).with_weights_back(back);
+        let prepared =
+            self.prepare(b, names[0], inputs, outputs).with_weights_back(&back, s.converts_frozen_again());
         let trained = s.trained.weights();
         b.weight_casts.extend(prepared.per_step.into_iter().filter(|_| trained));
         let gradient =
             if trained { rows * o * s.weight_gradient_dtype(Fp8Gemm::Experts).bytes() } else { 0.0 };
         b.note_gemm(rows * i * s.act(), rows * o * s.act(), gradient);
-        let (own, weights) = ([prepared.input_grad, vec![input_grad]].concat(), prepared.weight_grad);
+        let [beside, before, behind, of_adapters] = adapters;
+        let own = [prepared.input_grad, before, vec![input_grad], behind].concat();
+        let weights = prepared.weight_grad;
         let sums = s.accumulate(self.experts * inputs * outputs);
         let weight_grad = vec![weight_grad].into_iter().chain(sums);
-        let weight_grad = if trained { weights.into_iter().chain(weight_grad).collect() } else { Vec::new() };
+        let weight_grad =
+            if trained { weights.into_iter().chain(weight_grad).collect() } else { of_adapters };
         b.push(Block {
-            forward: [prepared.forward, vec![forward]].concat(),
+            forward: [prepared.forward, vec![forward], beside].concat(),
             backward: [own.clone(), weight_grad.clone()].concat(),
             input_grad: own,
             weight_grad,
             modules: MOE.to_vec(),
             ..Block::default()
         });
+    }
+    /// Adapters beside matrices of all experts, in grouped products of their own: forward, before the frozen product's
+    /// input gradient and behind it, and weight gradients. Their weights, and what they keep, are noted.
+    fn adapters(&self, b: &mut LayerBuilder, inputs: u64, parts: &[(AdaptedMatrix, u64)]) -> [Vec<Item>; 4] {
+        use KernelClass::{GroupedGemm, GroupedGemmInputGrad, GroupedGemmWeightGrad};
+        let mut items = [const { Vec::new() }; 4];
+        let TrainedWeights::Adapters(spec) = &b.shard.trained else { return items };
+        let rank = spec.rank;
+        for (_, outputs) in parts.iter().filter(|(matrix, _)| spec.adapts(*matrix)) {
+            let (down, up) = ([inputs, rank], [rank, *outputs]);
+            let product = |class, name, widths| self.product(b, class, name, widths);
+            let [around, around_backward] = adapters::around(b.shard, spec, self.rows, [inputs, *outputs]);
+            items[0].push(product(GroupedGemm, "expert adapter down", down));
+            items[0].push(product(GroupedGemm, "expert adapter up", up));
+            items[0].extend(around);
+            items[1].push(product(GroupedGemmInputGrad, "expert adapter up input gradient", up));
+            items[2].push(product(GroupedGemmInputGrad, "expert adapter down input gradient", down));
+            items[2].extend(around_backward);
+            items[3].push(product(GroupedGemmWeightGrad, "expert adapter up weight gradient", up));
+            items[3].push(product(GroupedGemmWeightGrad, "expert adapter down weight gradient", down));
+            let weights = self.experts * rank * (inputs + outputs);
+            b.adapters += weights;
+            b.parameters.dense += weights;
+            b.save("adapter between its products", (self.rows * rank) as f64 * b.shard.act(), MOE, true);
+        }
+        items
     }
     /// The casts of the operands of one of the experts' products: its input or the gradient of its output may have
     /// come in a narrow format.

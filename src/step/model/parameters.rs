@@ -64,19 +64,26 @@ impl ParameterCount {
 }
 
 impl ModelSpec {
-    /// Weights of the adapters of a layer, of the model as that layer sees it.
-    pub fn adapter_weights(&self, trained: &TrainedWeights) -> u64 {
+    /// Weights of the adapters of a layer, of the model as that layer sees it: all, or those that a token meets.
+    pub fn adapter_weights(&self, trained: &TrainedWeights, active: bool) -> u64 {
         let TrainedWeights::Adapters(adapters) = trained else { return 0 };
-        let (h, f) = (self.hidden, self.ffn);
+        let h = self.hidden;
+        let mlps = match &self.moe {
+            Some(moe) => {
+                let (routed, shared) = (if active { moe.top_k } else { moe.experts }, moe.shared_width(self));
+                routed * (h + moe.ffn.unwrap_or(self.ffn)) + if shared > 0 { h + shared } else { 0 }
+            }
+            None if self.mlp == MlpKind::None => 0,
+            None => h + self.ffn,
+        };
         let sides = |matrix: AdaptedMatrix| match matrix {
             AdaptedMatrix::Query => h + self.query_width(),
             AdaptedMatrix::Key | AdaptedMatrix::Value => h + self.kv_heads() * self.head_size(),
             AdaptedMatrix::Projection => self.heads * self.v_head_size() + h,
             AdaptedMatrix::Gate if !self.gated_mlp => 0,
-            AdaptedMatrix::Gate | AdaptedMatrix::Up | AdaptedMatrix::Down => h + f,
+            AdaptedMatrix::Gate | AdaptedMatrix::Up | AdaptedMatrix::Down => mlps,
         };
-        let of_mlp = self.moe.is_none() && self.mlp != MlpKind::None;
-        let has = |m: &AdaptedMatrix| adapters.adapts(*m) && (of_mlp || !m.of_mlp());
+        let has = |m: &AdaptedMatrix| adapters.adapts(*m);
         AdaptedMatrix::ALL.into_iter().filter(has).map(|m| adapters.rank * sides(m)).sum()
     }
     /// How many parameters a step trains, adapters included.

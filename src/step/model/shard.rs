@@ -99,6 +99,8 @@ defaults! {
         pub autocast: bool,
         /// True if backward waits for each message between tensor-parallel ranks.
         pub waits_for_tensor: bool,
+        /// True if what is computed again ends with the last tensor that a backward pass reads.
+        pub stops_early: bool,
         /// True if image tokens need a gradient: something in front of the language model is trained.
         pub image_gradients: bool = true,
         /// True if the layer keeps the image tokens that it reads: the first of its stage that reads them.
@@ -165,6 +167,7 @@ impl Shard {
             masks_expert_rows: workload.stack().copies.expert_rows,
             autocast: workload.autocasts(),
             waits_for_tensor: workload.stack().waits_for_tensor,
+            stops_early: workload.stack().stops_early,
             image_gradients: workload.trains_modules(),
             ..Shard::default()
         }
@@ -183,6 +186,11 @@ impl Shard {
             context_rank: 0,
             ..self.clone()
         }
+    }
+    /// True if frozen weights are converted again in a backward pass: PyTorch's product keeps what operations of its own
+    /// have made of GPTQ's.
+    pub fn converts_frozen_again(&self) -> bool {
+        self.frozen_format != Some(FrozenFormat::Gptq)
     }
     /// Tokens of one micro-batch on this rank where tensor-parallel parts work: b·s over the context degree.
     pub fn tokens(&self) -> u64 {

@@ -8,7 +8,8 @@
 //! Two passes: nulls are filled from the most particular layer to the most general ([`Layer`]), the first rule that
 //! fills a column wins; then workload, model and machine are laid together from the most general layer to the most
 //! particular, so that a later rule lies over an earlier one; entries of a list that begin with `+` are added to the
-//! entries of the rules before. A text that begins with `=` is a product of columns and numbers: `"=n_devices/tp/pp"`.
+//! entries of the rules before. A text that begins with `=` is a product of columns and numbers: `"=n_devices/tp/pp"`,
+//! left out if it does not come out whole, and rounded behind `=~`.
 
 use std::collections::BTreeMap;
 
@@ -65,7 +66,7 @@ pub enum Layer {
 #[serde(deny_unknown_fields, default)]
 pub struct RuleSpec {
     /// Column → pattern; all must fit the whole text or one of its phrases (between commas, semicolons, slashes and
-    /// plus signs). Case, dashes and underscores do not count; `*` stands for anything, `~` before words
+    /// plus signs). Of several columns, with `|` between them, one must fit. Case, dashes and underscores do not count; `*` stands for anything, `~` before words
     /// means that they stand anywhere as whole words, `@` that the text says this name of a model, `|` parts
     /// alternatives, ` but ` stands before what must not fit, an empty pattern is null, a leading `!` turns the whole
     /// around; `<N`, `<=N`, `>N`, `>=N` compare numbers.
@@ -181,7 +182,7 @@ fn check_pattern(pattern: &str) -> Result<(), SpecError> {
 /// A product: columns and numbers with `*` and `/` between them.
 fn check_product(text: &str) -> Result<(), SpecError> {
     let word = |w: &str| !w.is_empty() && w.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '.');
-    if text[1..].split(['*', '/']).all(|w| word(w.trim())) {
+    if text[1..].trim_start_matches('~').split(['*', '/']).all(|w| word(w.trim())) {
         return Ok(());
     }
     Err(SpecError::at("", format!("{text:?} is no product"))

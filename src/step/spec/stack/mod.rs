@@ -71,6 +71,10 @@ pub struct StackSpec {
     /// gathering of an input. Otherwise they run beside the gradients of input and weights.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub waits_for_tensor: bool,
+    /// True if recomputation of a layer or an MLP ends with the last tensor that its backward pass reads, before the
+    /// MLP's last product (PyTorch's checkpoints that are not re-entrant). Otherwise all is computed again.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub stops_early: bool,
     /// How it comes from gradients to new weights.
     pub optimizer: UpdateSpec,
     /// Device memory that it uses beside tensors.

@@ -82,13 +82,11 @@ impl WorkloadSpec {
                 "adapters of latent projections and scans are not simulated",
             );
         }
-        let Some(of) = &adapters.of else {
-            if layers.iter().any(|l| l.moe.is_some()) {
-                let allowed = "a list of query, key, value and projection in a model with experts";
-                wrong("nothing".into(), allowed, "adapters of experts are not simulated");
-            }
-            return;
-        };
+        if layers.iter().any(|l| l.moe.as_ref().is_some_and(|moe| moe.latent.is_some())) {
+            let hint = "adapters beside a latent width of experts are not simulated";
+            wrong("a model whose experts have a latent width".into(), "experts as wide as the model", hint);
+        }
+        let Some(of) = &adapters.of else { return };
         let name = |m: &AdaptedMatrix| format!("{m:?}").to_lowercase();
         let twice = of.iter().enumerate().find(|(i, m)| of[..*i].contains(m));
         if of.is_empty() || twice.is_some() {
@@ -98,7 +96,6 @@ impl WorkloadSpec {
         }
         for matrix in of {
             let lacks = match matrix {
-                m if m.of_mlp() && layers.iter().any(|l| l.moe.is_some()) => "dense MLPs in all layers",
                 m if m.of_mlp() && layers.iter().any(|l| l.mlp == MlpKind::None) => "MLPs in all layers",
                 AdaptedMatrix::Gate if !model.gated_mlp => "gated MLPs",
                 _ => continue,

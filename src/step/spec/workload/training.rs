@@ -38,6 +38,9 @@ pub enum FrozenFormat {
     Nf4,
     /// Four bits, with a factor of 8 bits for 64 weights, and one of 32 bits for 256 of those: double quantisation.
     Nf4Double,
+    /// Four bits, with a factor of 16 bits and a zero of 4 for 128 weights (GPTQ, Frantar et al. 2022, arXiv
+    /// 2210.17323), taken apart by operations of PyTorch.
+    Gptq,
     /// Eight bits, with a factor for each row.
     Int8,
 }
@@ -48,8 +51,17 @@ impl FrozenFormat {
         match self {
             FrozenFormat::Nf4 => 0.5 + 4.0 / 64.0,
             FrozenFormat::Nf4Double => 0.5 + 1.0 / 64.0 + 4.0 / (64.0 * 256.0),
+            FrozenFormat::Gptq => 0.5 + 2.5 / 128.0,
             FrozenFormat::Int8 => 1.0,
         }
+    }
+    /// Bytes that are moved for a weight between what is read of the format and what is written in the format of
+    /// activations, and the kernels that do all of it. AutoGPTQ 0.4 (nn_modules/qlinear/qlinear_cuda.py) shifts into
+    /// integers of 32 bits (4 written), casts them to 8 (4 + 1), masks (1 + 1), takes factors and zeros by the group of
+    /// each row (2 + 2 and 1 + 1), subtracts (2 + 1) and multiplies (3); zeros are shifted, cast, masked and counted up
+    /// by four more kernels, and the groups cast to indices.
+    pub fn between(self) -> (f64, usize) {
+        if self == FrozenFormat::Gptq { (23.0, 12) } else { (0.0, 1) }
     }
 }
 
@@ -60,9 +72,12 @@ impl FrozenFormat {
 pub struct AdapterSpec {
     /// Inner width r.
     pub rank: u64,
-    /// The matrices with adapters; default: all that the model's attention and dense MLPs have.
+    /// The matrices with adapters; default: all that the model's attention, MLPs and experts have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<Vec<AdaptedMatrix>>,
+    /// Embedding and head are trained, whole, beside the adapters (PEFT's `modules_to_save`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ends: bool,
     /// The input of an adapter passes through dropout.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dropout: bool,
@@ -153,9 +168,13 @@ impl TrainingSpec {
     pub fn is_whole(&self) -> bool {
         *self == TrainingSpec { reference: self.reference, ..TrainingSpec::default() }
     }
+    /// True if embedding and head are trained beside adapters.
+    fn trains_ends(&self) -> bool {
+        self.adapters.as_ref().is_some_and(|adapters| adapters.ends)
+    }
     /// The trained part of the embedding.
     pub fn of_embedding(&self) -> TrainedWeights {
-        if self.is_whole() { TrainedWeights::Weights } else { TrainedWeights::Nothing }
+        if self.is_whole() || self.trains_ends() { TrainedWeights::Weights } else { TrainedWeights::Nothing }
     }
     /// True if a transformer layer is trained.
     pub fn trains_layer(&self, model: &ModelSpec, layer: u64) -> bool {
@@ -185,8 +204,10 @@ impl TrainingSpec {
     /// The trained part of the head and of multi-token-prediction modules. With all layers frozen the head is too.
     pub fn of_head(&self, model: &ModelSpec) -> TrainedWeights {
         let table = model.tied_embeddings && self.frozen_layers > 0;
-        let frozen =
-            self.adapters.is_some() || self.kinds.is_some() || table || self.frozen_layers >= model.layers;
+        let frozen = !self.trains_ends() && self.adapters.is_some()
+            || self.kinds.is_some()
+            || table
+            || self.frozen_layers >= model.layers;
         if frozen { TrainedWeights::Through } else { TrainedWeights::Weights }
     }
 }

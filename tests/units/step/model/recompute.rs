@@ -112,6 +112,23 @@ fn a_gathered_input_that_is_kept_is_not_gathered_again() {
     assert_eq!((gathers(&cut), gathers(&whole)), (2, 0));
 }
 
+/// Where checkpoints stop early, all but the MLP's last product is computed again.
+#[test]
+fn what_stops_early_leaves_out_the_last_product() {
+    let m = model("llama3-8b");
+    let whole = Shard::whole(&m);
+    let early = Shard { stops_early: true, ..whole.clone() };
+    let again = |shard: &Shard, policy: &RecomputeSpec| {
+        LayerPlan::flops(&LayerPlan::transformer(&m, shard).recompute(policy))
+    };
+    let down = 2.0 * (m.sequence * m.ffn * m.hidden) as f64;
+    for policy in [policy(Granularity::Full), of_modules(&[RecomputeModule::Mlp])] {
+        assert_eq!(again(&whole, &policy) - again(&early, &policy), down);
+    }
+    let norms = of_modules(&[RecomputeModule::Norm, RecomputeModule::AttentionCore]);
+    assert_eq!(again(&whole, &norms), again(&early, &norms));
+}
+
 /// Beside the gradients, a sum and a gather of tensor-parallel ranks stand next to what hides them; where they are
 /// waited for, the same messages follow the products.
 #[test]
