@@ -9,8 +9,8 @@ use stepsim::core::engine;
 use stepsim::core::fold::fold;
 use stepsim::core::ids::{DeviceId, ProgramId, RankId};
 use stepsim::core::program::{OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
-use stepsim::step::collective::{Chooser, Fidelity, Lowering, Op, Transfer, algorithm};
-use stepsim::step::topology::Machine;
+use stepsim::fabric::collective::{Chooser, Fidelity, Lowering, Op, Transfer, algorithm};
+use stepsim::fabric::topology::Machine;
 
 /// Communicators of tp 8, pp 16, dp: per device one channel each way along the pipeline, a tensor group a node, a data
 /// group for each (tp, pp) place.

@@ -18,15 +18,15 @@ use stepsim::core::fold::fold;
 use stepsim::core::ids::{DeviceId, OpId, ProgramId, ResourceId, TransferId};
 use stepsim::core::program::{Action, Flow, OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
 use stepsim::core::units::{Bandwidth, Time};
+use stepsim::fabric::collective::{Chooser, Fidelity, Lowering, Op, Transfer, algorithm};
+use stepsim::fabric::topology::Machine;
 use stepsim::form::analytic::ClosedForm;
 use stepsim::form::compare::Estimators;
 use stepsim::form::compare::workload::closed_form;
 use stepsim::read::trace::writer::{Chrome, Sink, Slice, Value};
 use stepsim::simulate::jump::figures;
 use stepsim::simulate::{Inputs, Options, Simulation, Site};
-use stepsim::step::collective::{Chooser, Fidelity, Lowering, Op, Transfer, algorithm};
-use stepsim::step::spec::{WorkloadSpec, load};
-use stepsim::step::topology::Machine;
+use stepsim::spec::{WorkloadSpec, load};
 
 /// A fixed sequence of draws (xorshift64, Marsaglia 2003).
 struct Draws(u64);

@@ -8,21 +8,23 @@ use std::sync::Arc;
 use serde_json::json;
 use stepsim::core::program::MemoryClass;
 use stepsim::core::units::Time;
+use stepsim::fabric::collective::{
+    Algorithm, Geometry, Op, OwnPattern, Pattern, RoundGroup, Route, Transfer,
+};
+use stepsim::price::model::Kernel;
 use stepsim::read::analysis::reading::{PageContents, Reading, Report, Run, Sheet};
 use stepsim::read::analysis::table::table;
+use stepsim::schedule::sharding::{self, CutExtent, Cuts, ShardingKind};
+use stepsim::schedule::{
+    Bubble, Order, Pass, PassTimes, Schedule, ScheduleChoice, ScheduleError, ScheduleFacts, Shape, Slot,
+    SlotPass, StagePlacement,
+};
 use stepsim::simulate::behaviour::drawn;
 use stepsim::simulate::page::page;
 use stepsim::simulate::page::sheet::bars;
 use stepsim::simulate::{Inputs, Options, OwnPrices, Simulation};
-use stepsim::step::collective::{Algorithm, Geometry, Op, OwnPattern, Pattern, RoundGroup, Route, Transfer};
-use stepsim::step::model::Kernel;
-use stepsim::step::schedule::{
-    Bubble, Order, Pass, PassTimes, Schedule, ScheduleChoice, ScheduleError, ScheduleFacts, Shape, Slot,
-    SlotPass, StagePlacement,
-};
-use stepsim::step::sharding::{self, CutExtent, Cuts, ShardingKind};
-use stepsim::step::spec::Device;
-use stepsim::step::spec::topology::{Link, Topology};
+use stepsim::spec::Device;
+use stepsim::spec::topology::{Link, Topology};
 
 /// A schedule: all forward passes, then all backward passes, the oldest micro-batch first.
 struct OldestFirst;

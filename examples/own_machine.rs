@@ -3,9 +3,9 @@
 //! `cargo run --example own_machine`
 
 use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::step::spec::Device;
-use stepsim::step::spec::topology::{Link, Topology};
-use stepsim::step::spec::workload::WorkloadSpec;
+use stepsim::spec::Device;
+use stepsim::spec::topology::{Link, Topology};
+use stepsim::spec::workload::WorkloadSpec;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let text = r#"{"model": "llama3-8b", "batch": {"global": 16, "micro_batch": 1},

@@ -5,9 +5,9 @@ use stepsim::bring::describe::RuleBook;
 use stepsim::core::ids::DeviceId;
 use stepsim::measure::score::learned_rows::kernels_of;
 use stepsim::measure::score::{AnchoredErrors, PublishedRow, outcomes, read};
+use stepsim::price::cost::measured::MeasuredRow as KernelRow;
+use stepsim::price::cost::{DeviceCost, TileWave};
 use stepsim::simulate::Inputs;
-use stepsim::step::cost::measured::MeasuredRow as KernelRow;
-use stepsim::step::cost::{DeviceCost, TileWave};
 
 use crate::command::{Folder, Said};
 

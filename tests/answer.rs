@@ -3,7 +3,7 @@
 use stepsim::read::analysis::report::Report;
 use stepsim::simulate::jump::{glanced, reported};
 use stepsim::simulate::{Inputs, Options};
-use stepsim::step::spec::{Kind, catalog};
+use stepsim::spec::{Kind, catalog};
 use stepsim::study::otherwise::{Depth, answer};
 
 use crate::command::Folder;

@@ -68,7 +68,7 @@ fn messages_are_those_of_the_file() {
 #[test]
 fn an_unknown_schedule() {
     let setting = "parallelism.pipeline.schedule=gpipes";
-    let names: Vec<_> = stepsim::step::schedule::ALL.iter().map(|kind| kind.name()).collect();
+    let names: Vec<_> = stepsim::schedule::ALL.iter().map(|kind| kind.name()).collect();
     refused(
         &["run", "gpt2-8", "--set", setting],
         format!(
@@ -119,7 +119,7 @@ fn tables_of_collectives_that_do_not_hold_together() {
          that do not fall\n  hint: sort by size, and average what was measured repeatedly",
     );
     let names: Vec<&str> =
-        stepsim::step::collective::ALGORITHMS.iter().map(|algorithm| algorithm.name()).collect();
+        stepsim::fabric::collective::ALGORITHMS.iter().map(|algorithm| algorithm.name()).collect();
     with(
         r#"{"rules":[{"algorithm":"rang"}]}"#,
         &format!("rules[0].algorithm`: \"rang\" is no algorithm\n  allowed: {}", names.join(", ")),

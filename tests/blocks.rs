@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use serde_json::Value;
-use stepsim::step::model::flops::TokenFlops;
-use stepsim::step::model::{Item, KernelShape, LayerPlan, ParameterCount, Shard};
-use stepsim::step::spec::model::{IndexerSpec, Mixer, MlpKind};
-use stepsim::step::spec::{ModelSpec, load};
+use stepsim::price::model::flops::TokenFlops;
+use stepsim::price::model::{Item, KernelShape, LayerPlan, ParameterCount, Shard};
+use stepsim::spec::model::{IndexerSpec, Mixer, MlpKind};
+use stepsim::spec::{ModelSpec, load};
 
 fn golden() -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/blocks.json");

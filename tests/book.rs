@@ -3,7 +3,7 @@
 use clap::error::ErrorKind;
 
 use stepsim::read::analysis::stall_cause::StallCause;
-use stepsim::step::spec::{Kind, catalog};
+use stepsim::spec::{Kind, catalog};
 
 /// The README, and the pages of the book.
 fn pages() -> Vec<(String, String)> {

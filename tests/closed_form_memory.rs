@@ -3,7 +3,7 @@
 use stepsim::form::compare::workload::closed_form;
 use stepsim::simulate::jump::figures;
 use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::step::spec::{Kind, catalog};
+use stepsim::spec::{Kind, catalog};
 
 /// How far the two may be apart.
 const CLOSE: f64 = 0.01;

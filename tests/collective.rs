@@ -9,12 +9,12 @@ use fabrics::{Box3, Nodes, Trial, time};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use stepsim::core::ids::{DeviceId, ResourceId};
-use stepsim::step::collective::{
+use stepsim::fabric::collective::{
     ALGORITHMS, Algorithm, Chooser, DomainWiring, Fidelity, Geometry, Lowering, Network, Op, OwnPattern,
     Pattern, RoundGroup, Route, Transfer, Why, algorithm,
 };
-use stepsim::step::spec::collectives::{Collectives, OpTimes, Point};
-use stepsim::step::topology::Machine;
+use stepsim::fabric::topology::Machine;
+use stepsim::spec::collectives::{Collectives, OpTimes, Point};
 
 const ALL: [Fidelity; 3] = [Fidelity::Formula, Fidelity::Fluid, Fidelity::Steps];
 

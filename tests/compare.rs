@@ -5,8 +5,8 @@ use stepsim::form::analytic::KEYS;
 use stepsim::form::compare::formula::SHIPPED;
 use stepsim::form::compare::workload::{closed_form, compare};
 use stepsim::form::compare::{Estimators, Formula, FormulaReading};
+use stepsim::plan::step::PlanError;
 use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::step::plan::step::PlanError;
 
 /// What the closed form claims it gets right within 1 %: on shipped workloads of every kind of schedule, sharding and
 /// offload (the two of thousands of offloading devices take minutes here).

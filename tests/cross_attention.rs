@@ -6,8 +6,8 @@
 
 use serde_json::{Value, json};
 use stepsim::form::compare::workload::closed_form;
-use stepsim::step::model::flops::StepFlops;
-use stepsim::step::model::{Item, LayerPlan, ModuleShard, Shard};
+use stepsim::price::model::flops::StepFlops;
+use stepsim::price::model::{Item, LayerPlan, ModuleShard, Shard};
 
 use crate::modules::{extended, inputs, refused, report, sent};
 

@@ -304,7 +304,7 @@ fn no_model_is_silently_another() {
         ("Qwen3-32B", 32.8),
     ] {
         let d = of(name).unwrap_or_else(|e| panic!("{name}: {e}"));
-        let counted = stepsim::step::model::ParameterCount::of(&d.model).total() as f64 / 1e9;
+        let counted = stepsim::price::model::ParameterCount::of(&d.model).total() as f64 / 1e9;
         assert!((counted / billions - 1.0).abs() < 0.06, "{name}: {counted:.1} B");
     }
     // A mixture whose shape nobody knows is no dense model.

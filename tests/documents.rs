@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
+use stepsim::fabric::topology::Machine;
 use stepsim::form::compare::workload::closed_form;
+use stepsim::price::documents::expected;
+use stepsim::price::documents::shards::{SequenceShares, SequenceSplit, VisibleKeys};
 use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::step::documents::expected;
-use stepsim::step::documents::shards::{SequenceShares, SequenceSplit, VisibleKeys};
-use stepsim::step::spec::workload::WorkloadSpec;
-use stepsim::step::spec::{ModelSpec, from_value, load};
-use stepsim::step::topology::Machine;
+use stepsim::spec::workload::WorkloadSpec;
+use stepsim::spec::{ModelSpec, from_value, load};
 use stepsim::study::{How, outcome};
 
 fn golden() -> Value {

@@ -51,7 +51,7 @@ fn narrow_boxes_lose_their_digits_first() {
 #[test]
 fn all_schedules_in_one_table() {
     let table = drawn("--all -p 4 -m 6 --p2p 0.1");
-    assert_eq!(table.lines().count(), 1 + stepsim::step::schedule::ALL.len() + 4);
+    assert_eq!(table.lines().count(), 1 + stepsim::schedule::ALL.len() + 4);
     let some = include_str!("data/schedule-all.txt");
     for line in some.lines() {
         assert!(table.contains(&format!("{line}\n")), "{line}\nis not in\n{table}");

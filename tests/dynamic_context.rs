@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use stepsim::core::ids::RankId;
 use stepsim::core::program::{NO_MICRO_BATCH, Work};
 use stepsim::form::compare::workload::closed_form;
+use stepsim::plan::step::Packs;
 use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::step::plan::step::Packs;
-use stepsim::step::spec::Disk;
+use stepsim::spec::Disk;
 
 use crate::laws::steps::Draws;
 

@@ -1,9 +1,9 @@
 //! What a step takes at least, held to what it takes when it is simulated.
 
 use stepsim::form::compare::workload::closed_form;
+use stepsim::schedule::ChunkCount;
 use stepsim::simulate::jump::figures;
 use stepsim::simulate::{Inputs, Options};
-use stepsim::step::schedule::ChunkCount;
 
 /// Of itself, by how much times that are summed differently may differ.
 const ROUNDING: f64 = 1e-6;
@@ -44,7 +44,7 @@ fn no_step_is_shorter_than_its_floor() {
 /// Every schedule that has a floor, on stages of which the last has more to do.
 #[test]
 fn no_schedule_is_shorter_than_its_floor() {
-    for schedule in stepsim::step::schedule::ALL {
+    for schedule in stepsim::schedule::ALL {
         let name = schedule.name();
         let chunks = match schedule.facts().chunks {
             ChunkCount::Exactly(n) => n,

@@ -3,8 +3,8 @@
 use stepsim::core::ids::{OpId, RankId, ResourceId};
 use stepsim::read::analysis::links;
 use stepsim::simulate::{Inputs, Options, Simulation, SimulationError};
-use stepsim::step::spec::workload::{CollectiveFidelity, SlowLinkSpec};
-use stepsim::step::spec::{Kind, catalog};
+use stepsim::spec::workload::{CollectiveFidelity, SlowLinkSpec};
+use stepsim::spec::{Kind, catalog};
 
 use crate::slow::tried;
 

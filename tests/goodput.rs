@@ -5,8 +5,8 @@ use stepsim::around::goodput::{
     CheckpointTimes, GoodputJob, best_interval, daly_interval, simulate, young_interval,
 };
 use stepsim::simulate::Inputs;
-use stepsim::step::spec::load;
-use stepsim::step::spec::reliability::{Reliability, Restart, SlowDevices, Spares};
+use stepsim::spec::load;
+use stepsim::spec::reliability::{Reliability, Restart, SlowDevices, Spares};
 
 use crate::command::{json, stepsim};
 

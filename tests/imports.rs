@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use stepsim::bring::import;
 use stepsim::bring::imports::{Beside, FileKind, FormatTable, Import, Invocation, Status, recognise, syntax};
-use stepsim::step::spec::{WorkloadSpec, from_value};
+use stepsim::spec::{WorkloadSpec, from_value};
 
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/imports").join(name)
@@ -521,7 +521,7 @@ fn a_matrix_of_nvidia_smi_becomes_a_machine() {
     let (made, assumed) = machine(&format!("{pcie}{table}"), "topo.txt", "h100-sxm", &one).unwrap();
     assert_eq!(made["device"], serde_json::json!({"base": "h100-sxm", "hbm": {"GB": 84.97}}));
     assert!(assumed.iter().any(|what| what.starts_with("81037 MiB")), "{assumed:?}");
-    let loaded = stepsim::step::spec::from_value::<stepsim::step::spec::topology::Topology>;
+    let loaded = stepsim::spec::from_value::<stepsim::spec::topology::Topology>;
     let loaded = loaded(made, "machine".into(), "machine.json".into(), &[]).unwrap().value;
     assert_eq!(loaded.device.memory().0, 84_970_000_000);
     assert!(machine(pcie, "topo.txt", "h100-sxm", &one).unwrap().0.get("fabric").is_none());
@@ -548,7 +548,7 @@ fn a_matrix_of_nvidia_smi_becomes_a_machine() {
     let args = ["import", "nvidia-smi", path.to_str().unwrap(), "--device", "h100-sxm", "--nodes", "2", "-o"];
     let (status, _, error) = stepsim(&[&args[..], &[out.to_str().unwrap()]].concat());
     assert_eq!(status, 0, "{error}");
-    assert!(stepsim::step::topology::Machine::load(out.to_str().unwrap(), &[]).unwrap().1.devices() == 8);
+    assert!(stepsim::fabric::topology::Machine::load(out.to_str().unwrap(), &[]).unwrap().1.devices() == 8);
 }
 
 /// What `rocm-smi --showtopo` and NCCL's topology file say becomes the same kinds of machines; trays of a GB200 meet in
@@ -557,7 +557,7 @@ fn a_matrix_of_nvidia_smi_becomes_a_machine() {
 fn nodes_of_amd_of_nccl_and_trays_become_machines() {
     use stepsim::bring::imports::{FileKind, recognise};
     use stepsim::bring::nvidia_smi::{NodeRates, machine};
-    use stepsim::step::spec::{Topology, from_value};
+    use stepsim::spec::{Topology, from_value};
     let rates = NodeRates { nvlink_gbps: None, pcie_gbps: 20.0, nic_gbps: 50.0, nodes: 1 };
     let made = |text: &str, device: &str, nodes: u32| {
         let rates = NodeRates { nodes, ..rates.clone() };
@@ -633,7 +633,7 @@ fn nodes_of_amd_of_nccl_and_trays_become_machines() {
 #[test]
 fn nvlinks_without_a_switch_are_a_mesh_or_pairs() {
     use stepsim::bring::nvidia_smi::{NodeRates, machine};
-    use stepsim::step::spec::{Topology, from_value};
+    use stepsim::spec::{Topology, from_value};
     let rates = NodeRates { nvlink_gbps: Some(25.0), pcie_gbps: 20.0, nic_gbps: 50.0, nodes: 1 };
     let matrix = |gpus: usize, word: &dyn Fn(usize, usize) -> String| {
         let head: String = (0..gpus).map(|i| format!("GPU{i} ")).collect();
@@ -670,7 +670,7 @@ fn nvlinks_without_a_switch_are_a_mesh_or_pairs() {
     assert_eq!((bridges, of("device"), of("switch"), of("host")), (4, 8, 2, 2), "{made}");
     let spec =
         from_value::<Topology>(made, "m".into(), "m.json".into(), &[]).unwrap_or_else(|e| panic!("{e}"));
-    assert_eq!(stepsim::step::topology::Machine::build(&spec.value).unwrap().devices(), 8);
+    assert_eq!(stepsim::fabric::topology::Machine::build(&spec.value).unwrap().devices(), 8);
 }
 
 /// Whose file it is, is told by its content; the table of another is refused by name, with a command that works.

@@ -81,7 +81,7 @@ fn the_file_of_a_folder_lies_in_it() {
 fn files_are_opened_where_files_are_the_subject() {
     let may = [
         "step/build.rs",
-        "step/spec/files.rs",
+        "spec/files.rs",
         "bring/imports/syntax/python/library.rs",
         "measure/profile/reader/",
         "read/trace/",
@@ -99,7 +99,7 @@ fn files_are_opened_where_files_are_the_subject() {
         .filter(|path| opens(path))
         .map(|path| path.display().to_string())
         .collect();
-    assert!(found.iter().any(|path| path == "step/spec/files.rs"), "{found:?}");
+    assert!(found.iter().any(|path| path == "spec/files.rs"), "{found:?}");
     found.retain(|path| !may.iter().any(|place| path.starts_with(place)));
     assert_eq!(found, [""; 0]);
 }

@@ -1,9 +1,9 @@
 //! Parts of machines, and machines of several classes of devices.
 
 use stepsim::core::ids::DeviceId;
+use stepsim::fabric::topology::Machine;
 use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::step::spec::{Kind, SpecError, Topology, catalog};
-use stepsim::step::topology::Machine;
+use stepsim::spec::{Kind, SpecError, Topology, catalog};
 
 const MIXED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/mixed.json");
 
@@ -154,7 +154,7 @@ fn a_node_may_be_used_in_part() {
 }
 
 fn load_spec(name: &str) -> Result<Topology, SpecError> {
-    stepsim::step::spec::load::<Topology>(name, &[]).map(|loaded| loaded.value)
+    stepsim::spec::load::<Topology>(name, &[]).map(|loaded| loaded.value)
 }
 
 fn check_part(name: &str, count: u32) {

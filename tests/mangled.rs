@@ -15,7 +15,7 @@ use stepsim::measure::summary::{RankSummary, beside};
 use stepsim::read::analysis::diff::diff;
 use stepsim::read::analysis::report::Report;
 use stepsim::simulate::{Inputs, Options, Simulation, SimulationError};
-use stepsim::step::spec::{
+use stepsim::spec::{
     Collectives, Device, Kind, ModelSpec, Recipe, Reliability, RulesSpec, SpecError, StackSpec, Topology,
     WorkloadSpec, catalog, from_text, load,
 };
@@ -117,7 +117,7 @@ fn mangle(file: &mut Value, changes: &[Change]) {
 /// A shipped file with its base and its references written out, so that changes reach all of it. The fields that a
 /// file leaves to their defaults are there too.
 fn whole(kind: Kind, name: &str) -> Value {
-    fn of<T: stepsim::step::spec::Spec + serde::Serialize>(name: &str) -> Value {
+    fn of<T: stepsim::spec::Spec + serde::Serialize>(name: &str) -> Value {
         let inline = name.starts_with('{');
         let loaded =
             if inline { from_text::<T>(name, "inline", &[], &BTreeMap::new()) } else { load::<T>(name, &[]) };
@@ -210,7 +210,7 @@ fn step_of(workload: &str, topology: &str) -> Result<(), TestCaseError> {
 
 /// Every other kind of file: its message, if it is refused.
 fn refused(kind: Kind, name: &str, file: &Value) -> Option<String> {
-    fn of<T: stepsim::step::spec::Spec>(file: &Value) -> Option<String> {
+    fn of<T: stepsim::spec::Spec>(file: &Value) -> Option<String> {
         from_text::<T>(&file.to_string(), "mangled", &[], &BTreeMap::new()).err().map(|e| e.to_string())
     }
     match kind {

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde_json::Value;
 use stepsim::around::matmul::{ProductRun, ShardedProduct, Statement, plans};
-use stepsim::step::collective::{Chooser, CollectiveBound, Geometry, bound};
-use stepsim::step::topology::{Machine, Mesh};
+use stepsim::fabric::collective::{Chooser, CollectiveBound, Geometry, bound};
+use stepsim::fabric::topology::{Machine, Mesh};
 
 use crate::command::{Folder, stepsim};
 
@@ -49,11 +49,7 @@ fn products_have_the_golden_collectives_and_times() {
         let mesh = Mesh::of(&machine);
         let plan = plan(case, &mesh);
         let compute = plan.flops
-            / machine
-                .device(stepsim::core::ids::DeviceId(0))
-                .peak(stepsim::step::spec::Dtype::Bf16)
-                .unwrap()
-                .0;
+            / machine.device(stepsim::core::ids::DeviceId(0)).peak(stepsim::spec::Dtype::Bf16).unwrap().0;
         close(plan.flops, case["flops"].as_f64().unwrap(), 1e-12, &what);
         close(1e6 * compute, case["compute_us"].as_f64().unwrap(), 1e-5, &what);
         let played = ProductRun::run(&plan, &mesh, &machine, &Chooser::best(), compute).unwrap();
@@ -135,7 +131,7 @@ fn collectives_of_the_book_take_the_golden_times() {
 /// Seconds of a product as the command orders its ways: the longer of arithmetic and collectives by rule.
 fn longer(plan: &ShardedProduct, machine: &Machine, mesh: &Mesh) -> f64 {
     let device = machine.device(stepsim::core::ids::DeviceId(0));
-    let compute = plan.flops / device.peak(stepsim::step::spec::Dtype::Bf16).unwrap().0;
+    let compute = plan.flops / device.peak(stepsim::spec::Dtype::Bf16).unwrap().0;
     let played = ProductRun::run(plan, mesh, machine, &Chooser::best(), compute).unwrap();
     compute.max(played.steps.iter().map(|step| step.bound.time_s()).sum())
 }

@@ -4,9 +4,9 @@
 use serde_json::{Value, json};
 use stepsim::form::compare::workload::closed_form;
 use stepsim::read::analysis::report::Report;
+use stepsim::schedule::sharding;
 use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::step::sharding;
-use stepsim::step::spec::Disk;
+use stepsim::spec::Disk;
 
 /// Tokens of the eight images of a sequence: 256 each, of width 3,584, in 16 bits.
 const TOKENS: u64 = 8 * 256 * 3584 * 2;

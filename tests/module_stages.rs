@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use stepsim::form::compare::workload::closed_form;
 use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::step::spec::Disk;
+use stepsim::spec::Disk;
 
 use crate::modules::{extended, inputs, report, sent};
 

@@ -3,12 +3,12 @@
 
 use serde_json::{Value, json};
 use stepsim::form::compare::workload::closed_form;
+use stepsim::price::model::flops::StepFlops;
+use stepsim::price::model::{CommPoint, Item, LayerPlan, ModuleShard};
 use stepsim::read::analysis::report::Report;
 use stepsim::read::analysis::stalls::StallCause;
 use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::step::model::flops::StepFlops;
-use stepsim::step::model::{CommPoint, Item, LayerPlan, ModuleShard};
-use stepsim::step::spec::Disk;
+use stepsim::spec::Disk;
 
 /// A step of a shipped model on eight devices.
 fn step(model: &str, name: &str, usage: &Value, parallelism: &Value) -> Value {

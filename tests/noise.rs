@@ -209,6 +209,6 @@ fn a_star_stands_for_any_text() {
         ("*dev4*", false),
         ("node0.dev3 -> leaf3*3", false),
     ] {
-        assert_eq!(stepsim::step::spec::glob::fits(pattern, "node0.dev3 -> leaf3"), fits, "{pattern}");
+        assert_eq!(stepsim::spec::glob::fits(pattern, "node0.dev3 -> leaf3"), fits, "{pattern}");
     }
 }

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use serde_json::Value;
 use stepsim::form::compare::workload::closed_form;
+use stepsim::price::model::muon::{MatrixBatch, held, kernels, owned};
+use stepsim::price::model::{Shard, optimizer};
 use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::step::model::muon::{MatrixBatch, held, kernels, owned};
-use stepsim::step::model::{Shard, optimizer};
-use stepsim::step::spec::workload::{Dtype, OptimizerKind, PrecisionSpec};
-use stepsim::step::spec::{ModelSpec, load};
+use stepsim::spec::workload::{Dtype, OptimizerKind, PrecisionSpec};
+use stepsim::spec::{ModelSpec, load};
 
 fn golden() -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/optimizers.json");

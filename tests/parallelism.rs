@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 use stepsim::core::ids::RankId;
 use stepsim::core::program::{MemoryClass, MemoryWhen};
+use stepsim::fabric::topology::Machine;
+use stepsim::plan::step::overlap::{decompose, is_cut};
+use stepsim::price::model::{CommGroup, CommOp, Item, LayerPlan, Shard};
+use stepsim::price::moe::MoeExchange;
 use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::step::model::{CommGroup, CommOp, Item, LayerPlan, Shard};
-use stepsim::step::moe::MoeExchange;
-use stepsim::step::plan::step::overlap::{decompose, is_cut};
-use stepsim::step::spec::workload::{ContextKind, ContextSpec, Fp8Communication, Fp8Spec, TensorOverlap};
-use stepsim::step::spec::{ModelSpec, WorkloadSpec, from_value, load};
-use stepsim::step::topology::Machine;
+use stepsim::spec::workload::{ContextKind, ContextSpec, Fp8Communication, Fp8Spec, TensorOverlap};
+use stepsim::spec::{ModelSpec, WorkloadSpec, from_value, load};
 
 /// Lays `over` over `base`, key by key.
 fn merge(base: &mut Value, over: Value) {
@@ -302,10 +302,10 @@ fn eight_bits_halve_what_they_name() {
     let travel = |fp8: Option<Fp8Spec>| {
         let mut workload = load::<WorkloadSpec>("deepseek-v3", &[]).expect("a shipped workload").value;
         (workload.precision.fp8, workload.expert.formats) = (fp8, Default::default());
-        stepsim::step::moe::Travel::new(&workload, &m, moe, 4096, 1)
+        stepsim::price::moe::Travel::new(&workload, &m, moe, 4096, 1)
     };
     let [all, some] = [None, Some(fp8(false))].map(travel);
-    let sent = |t: &stepsim::step::moe::Travel| MoeExchange::ALL.map(|e| t.bytes(e, 1.0).scale_up);
+    let sent = |t: &stepsim::price::moe::Travel| MoeExchange::ALL.map(|e| t.bytes(e, 1.0).scale_up);
     let share = sent(&some)[0] / sent(&all)[0];
     assert!((share / ((1.0 + 4.0 / 128.0) / 2.0) - 1.0).abs() < 1e-9, "{share}");
     assert_eq!(sent(&some)[1..], sent(&all)[1..]);
@@ -359,8 +359,8 @@ fn unfused_kernels_take_time_and_no_flops() {
 /// A schedule of the registry is known to the workload, its schema and the closed form, under all of its names.
 #[test]
 fn every_schedule_runs_a_real_step() {
-    let schema = stepsim::step::spec::schema(stepsim::step::spec::Kind::Workload).to_string();
-    for schedule in stepsim::step::schedule::ALL {
+    let schema = stepsim::spec::schema(stepsim::spec::Kind::Workload).to_string();
+    for schedule in stepsim::schedule::ALL {
         let facts = schedule.facts();
         let step = |name: &str| {
             run(
@@ -386,11 +386,9 @@ fn every_schedule_runs_a_real_step() {
 }
 
 /// What the schedule itself would order.
-fn schedule_order(step: &Simulation) -> stepsim::step::schedule::Order {
+fn schedule_order(step: &Simulation) -> stepsim::schedule::Order {
     let pipeline = &step.inputs.workload.value.parallelism.pipeline;
-    let stepsim::step::schedule::ScheduleChoice::Named(schedule) = pipeline.schedule else {
-        panic!("a name")
-    };
+    let stepsim::schedule::ScheduleChoice::Named(schedule) = pipeline.schedule else { panic!("a name") };
     match schedule.facts().searched {
         true => step.plan.order.clone(),
         false => schedule.order(&pipeline.shape(step.plan.micro_batches)).unwrap(),
@@ -416,7 +414,7 @@ fn chunks_and_groups_are_checked_by_the_facts_of_the_schedule() {
 /// ZeRO-3 gives back all that it has gathered, whatever the schedule and whatever is kept for the backward pass.
 #[test]
 fn gathered_weights_are_gone_at_the_end_of_the_step() {
-    for schedule in stepsim::step::schedule::ALL {
+    for schedule in stepsim::schedule::ALL {
         for reshard in [Value::Null, json!(false), json!(true)] {
             let name = schedule.name();
             let step = run(
@@ -476,7 +474,7 @@ fn overlapped_passes_give_up_what_is_theirs() {
 /// Batched transfers with a schedule whose ranks would wait for each other are refused where they stand.
 #[test]
 fn batched_transfers_run_or_are_refused() {
-    for schedule in stepsim::step::schedule::ALL {
+    for schedule in stepsim::schedule::ALL {
         let name = schedule.name();
         let step = try_run(
             dense(json!({

@@ -17,7 +17,7 @@ use stepsim::read::analysis::candidates::Candidate;
 use stepsim::read::analysis::report::Report;
 use stepsim::simulate::jump::glanced;
 use stepsim::simulate::{Inputs, Options};
-use stepsim::step::spec::Disk;
+use stepsim::spec::Disk;
 use stepsim::study::otherwise::{Depth, with_candidates};
 
 use crate::slow::slow;

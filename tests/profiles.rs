@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use stepsim::measure::profile::report::RankProfile;
 use stepsim::measure::profile::{ClassTables, ProfileReport, RankEvents, Window, read, read_from, report};
-use stepsim::step::spec::SpecError;
+use stepsim::spec::SpecError;
 
 use crate::command::Folder;
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 use stepsim::bring::describe::RuleBook;
 use stepsim::measure::score::{case, read};
 use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::step::spec::{Kind, catalog};
+use stepsim::spec::{Kind, catalog};
 
 #[test]
 fn workloads_of_published_runs_come_near_them() {

@@ -4,7 +4,7 @@ use serde_json::json;
 use stepsim::core::program::MemoryWhen;
 use stepsim::measure::allocator::replay::replay;
 use stepsim::simulate::Inputs;
-use stepsim::step::spec::{Kind, catalog};
+use stepsim::spec::{Kind, catalog};
 
 use crate::command::Folder;
 

@@ -7,10 +7,10 @@ use proptest::prelude::*;
 use serde::Deserialize;
 use stepsim::core::ids::{DeviceId, ResourceId};
 use stepsim::core::units::{Bandwidth, Time};
-use stepsim::step::collective::{
+use stepsim::fabric::collective::{
     Chooser, DomainWiring, Fidelity, Geometry, Lowering, NeighbourLink, Network, Op, Transfer, algorithm,
 };
-use stepsim::step::topology::Machine;
+use stepsim::fabric::topology::Machine;
 
 use crate::collective::fabrics::{Nodes, Trial, time};
 

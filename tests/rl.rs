@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 use stepsim::around::rl::generation::replica;
 use stepsim::around::rl::{Decoder, GenerationSpec, RlSpec};
 use stepsim::core::ids::DeviceId;
-use stepsim::step::collective::{Chooser, Fidelity, Lowering};
-use stepsim::step::model::ParameterCount;
-use stepsim::step::spec::{ModelSpec, load};
-use stepsim::step::topology::Machine;
+use stepsim::fabric::collective::{Chooser, Fidelity, Lowering};
+use stepsim::fabric::topology::Machine;
+use stepsim::price::model::ParameterCount;
+use stepsim::spec::{ModelSpec, load};
 
 use crate::command::{Folder, Said, json as read, stepsim};
 

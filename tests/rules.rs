@@ -2,12 +2,12 @@
 //! loss.
 
 use serde_json::Value;
+use stepsim::fabric::topology::Machine;
 use stepsim::form::analytic::{bounds, roofline, training};
-use stepsim::step::model::flops::{StepFlops, TokenFlops};
-use stepsim::step::model::{Item, KernelClass, LayerPlan, ParameterCount, Shard};
-use stepsim::step::spec::model::AttentionSpec;
-use stepsim::step::spec::{Device, ModelSpec, WorkloadSpec, from_value, load};
-use stepsim::step::topology::Machine;
+use stepsim::price::model::flops::{StepFlops, TokenFlops};
+use stepsim::price::model::{Item, KernelClass, LayerPlan, ParameterCount, Shard};
+use stepsim::spec::model::AttentionSpec;
+use stepsim::spec::{Device, ModelSpec, WorkloadSpec, from_value, load};
 
 use crate::command::{Folder, json, stepsim};
 

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use stepsim::core::ids::{OpId, RankId};
 use stepsim::core::units::Time;
-use stepsim::step::plan::pipeline::{Sends, abstract_world};
-use stepsim::step::schedule::{self, Order, Pass, PassTimes, Seat, Shape, Slot, StageAt};
+use stepsim::plan::pipeline::{Sends, abstract_world};
+use stepsim::schedule::{self, Order, Pass, PassTimes, Seat, Shape, Slot, StageAt};
 
 /// Picoseconds of one abstract time unit; many chunk numbers divide it.
 const UNIT: u64 = 720_720_000;

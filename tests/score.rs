@@ -5,8 +5,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 use stepsim::bring::describe::RuleBook;
 use stepsim::measure::score::{Case, case, read};
-use stepsim::step::model::ParameterCount;
-use stepsim::step::spec::ModelSpec;
+use stepsim::price::model::ParameterCount;
+use stepsim::spec::ModelSpec;
 
 use crate::command::{Folder, stepsim};
 

@@ -5,11 +5,11 @@ use serde_json::json;
 use stepsim::core::ids::{OpId, RankId, ResourceId};
 use stepsim::core::program::{MemoryClass, World};
 use stepsim::form::compare::workload::closed_form;
+use stepsim::price::model::ParameterCount;
 use stepsim::read::analysis::links;
+use stepsim::schedule::sharding::ShardingKind;
 use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::step::model::ParameterCount;
-use stepsim::step::sharding::ShardingKind;
-use stepsim::step::spec::Disk;
+use stepsim::spec::Disk;
 
 /// Devices of a node, nodes, and micro-batches of each device.
 const NODE: f64 = 4.0;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use stepsim::core::ids::DeviceId;
 use stepsim::simulate::share::{JobTimes, SharedRun};
 use stepsim::simulate::{Inputs, Options, Simulation, Site};
-use stepsim::step::spec::{WorkloadSpec, from_value};
+use stepsim::spec::{WorkloadSpec, from_value};
 
 use crate::command::Folder;
 

@@ -4,13 +4,13 @@ use std::path::Path;
 
 use serde_json::Value;
 use stepsim::core::units::Time;
-use stepsim::form::analytic::local_sgd::LocalSgd;
-use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::step::collective::{
+use stepsim::fabric::collective::{
     Chooser, DomainWiring, Geometry, NeighbourLink, Op, SiteLinks, Transfer, algorithm, in_chunks,
 };
-use stepsim::step::plan::pipeline::{Sends, abstract_world_over};
-use stepsim::step::schedule::{PassTimes, Shape, SlowEdge};
+use stepsim::form::analytic::local_sgd::LocalSgd;
+use stepsim::plan::pipeline::{Sends, abstract_world_over};
+use stepsim::schedule::{PassTimes, Shape, SlowEdge};
+use stepsim::simulate::{Inputs, Options, Simulation};
 
 fn golden() -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sites.json");
@@ -274,11 +274,11 @@ fn a_ring_of_sites_takes_the_golden_time() {
         let gbps = case["Bps_per_direction"].as_f64().unwrap() / 1e9;
         let sites = case["sites"].as_u64().unwrap() as u32;
         let (_, machine) =
-            stepsim::step::topology::Machine::load(&format!("ring:{sites},{gbps},0"), &[]).unwrap();
+            stepsim::fabric::topology::Machine::load(&format!("ring:{sites},{gbps},0"), &[]).unwrap();
         let devices: Vec<_> = (0..sites).map(stepsim::core::ids::DeviceId).collect();
         let g = Geometry::of(&machine, &devices).unwrap();
         let t = Transfer::new(Op::AllReduce, case["bytes"].as_f64().unwrap() as u64);
-        let times = stepsim::step::collective::ALGORITHMS.iter().filter(|a| a.supports(t.op, &g).is_ok());
+        let times = stepsim::fabric::collective::ALGORITHMS.iter().filter(|a| a.supports(t.op, &g).is_ok());
         let best = times.map(|a| a.closed_form(&t, &g, 1)).fold(f64::INFINITY, f64::min);
         close(best, &case["seconds"], "ring of sites");
     }

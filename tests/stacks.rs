@@ -1,11 +1,11 @@
 //! What a stack says of its host and its copies, each in a test that fails when it is not heeded.
 
 use serde_json::{Value, json};
+use stepsim::fabric::topology::Machine;
 use stepsim::form::compare::workload::closed_form;
+use stepsim::price::model::{LayerPlan, Shard};
 use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::step::model::{LayerPlan, Shard};
-use stepsim::step::spec::{WorkloadSpec, from_value};
-use stepsim::step::topology::Machine;
+use stepsim::spec::{WorkloadSpec, from_value};
 
 /// A step of a small model of four layers and eight micro-batches with this stack and these cuts.
 fn run(stack: Value, parallelism: Value, topology: &str) -> Simulation {

@@ -12,13 +12,13 @@ use stepsim::core::fold::fold;
 use stepsim::core::ids::{DeviceId, OpId, RankId};
 use stepsim::core::program::{MemoryClass, MemoryWhen, Phase, StreamKind, Work};
 use stepsim::core::units::Time;
+use stepsim::fabric::topology::Machine;
+use stepsim::plan::step::{Plan, Prices, plan};
+use stepsim::price::model::{Direction, Kernel, KernelShape, ParameterCount};
 use stepsim::read::analysis::{cause::Causes, memory, stalls::StallCause};
 use stepsim::simulate::{Inputs, Options, Simulation, SimulationError};
-use stepsim::step::model::{Direction, Kernel, KernelShape, ParameterCount};
-use stepsim::step::plan::step::{Plan, Prices, plan};
-use stepsim::step::spec::workload::WorkloadSpec;
-use stepsim::step::spec::{LoadedSpec, SpecError, Topology, from_value};
-use stepsim::step::topology::Machine;
+use stepsim::spec::workload::WorkloadSpec;
+use stepsim::spec::{LoadedSpec, SpecError, Topology, from_value};
 
 /// Attention takes so long forward and backward; nothing else takes any time.
 struct Attention(u64, u64);
@@ -695,7 +695,7 @@ fn a_half_duplex_memory_has_no_rate_of_writes() {
     let machine = machine(1, "");
     let mut topology = machine.value.clone();
     let memory = &mut topology.node.as_mut().unwrap().memory[0];
-    (memory.write_gbps, memory.link.duplex) = (Some(10.0), stepsim::step::spec::topology::Duplex::Half);
+    (memory.write_gbps, memory.link.duplex) = (Some(10.0), stepsim::spec::topology::Duplex::Half);
     let error = Machine::build(&topology).unwrap_err().to_string();
     assert!(error.contains("write_GBps") && error.contains("combined_GBps"), "{error}");
 }

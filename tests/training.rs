@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use stepsim::around::goodput::CheckpointTimes;
 use stepsim::core::program::{MemoryClass, MemoryWhen};
+use stepsim::fabric::topology::Machine;
 use stepsim::form::compare::workload::closed_form;
+use stepsim::price::model::flops::StepFlops;
+use stepsim::price::model::{LayerPlan, Shard};
 use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::step::model::flops::StepFlops;
-use stepsim::step::model::{LayerPlan, Shard};
-use stepsim::step::spec::workload::{AdapterSpec, PrecisionSpec, TrainingSpec};
-use stepsim::step::spec::{ModelSpec, WorkloadSpec, from_value, load};
-use stepsim::step::topology::Machine;
+use stepsim::spec::workload::{AdapterSpec, PrecisionSpec, TrainingSpec};
+use stepsim::spec::{ModelSpec, WorkloadSpec, from_value, load};
 
 fn inputs(over: &[(&str, Value)], topology: &str) -> Result<Inputs, String> {
     let workload = json!({
@@ -146,7 +146,7 @@ fn experts_have_adapters_too() {
         let whole = Shard::new(&step.workload.value, &step.model);
         let trained = step.workload.value.training.of_layer(&step.model, 3, false);
         let plan = LayerPlan::transformer(&step.model.layer(3), &Shard { trained, ..whole });
-        let of = |items: &[stepsim::step::model::Item]| {
+        let of = |items: &[stepsim::price::model::Item]| {
             items.iter().filter_map(|i| i.kernel()).filter(|k| k.name.contains("frozen weights")).count()
         };
         [of(&plan.forward), of(&plan.backward)]
@@ -190,7 +190,7 @@ fn frozen_parts_give_back_what_they_take() {
         json!({"frozen_layers": 1}),
         json!({"frozen_layers": 1, "adapters": {"rank": 8}, "reference": true}),
     ];
-    for schedule in stepsim::step::schedule::ALL {
+    for schedule in stepsim::schedule::ALL {
         for (i, training) in parts.iter().enumerate() {
             let sharding = [
                 json!({"kind": "zero3"}),
@@ -267,7 +267,7 @@ fn a_reference_model_is_one_forward_pass_more() {
     let of = |plan: LayerPlan| LayerPlan::flops(&plan.forward);
     let layers = (0..model.layers).map(|i| of(LayerPlan::transformer(&model.layer(i), &whole)));
     let forward = 16.0 * (layers.sum::<f64>() + of(LayerPlan::head(&model, &whole, true)));
-    let parameters = stepsim::step::model::ParameterCount::of(&model).total() as f64;
+    let parameters = stepsim::price::model::ParameterCount::of(&model).total() as f64;
     for (training, own_copy) in [(json!({}), 1.0), (lora().1, 0.0)] {
         let mut with = training.clone();
         with["reference"] = json!(true);
@@ -353,10 +353,9 @@ fn beside_frozen_weights_operands_are_cast_once() {
 fn checkpoints_hold_what_is_trained() {
     let bytes = |over: &[(&str, Value)]| {
         let inputs = inputs(over, "h100-superpod-8").unwrap_or_else(|e| panic!("{e}"));
-        let checkpoint =
-            stepsim::step::spec::load::<stepsim::step::spec::reliability::Reliability>("llama3-h100", &[]);
+        let checkpoint = stepsim::spec::load::<stepsim::spec::reliability::Reliability>("llama3-h100", &[]);
         let of = checkpoint.unwrap().value.checkpoint;
-        let of = stepsim::step::spec::reliability::Checkpoint { total_gb: None, ..of };
+        let of = stepsim::spec::reliability::Checkpoint { total_gb: None, ..of };
         let times = CheckpointTimes::new(&of, 8, Some(&inputs)).unwrap();
         (times.bytes.unwrap(), inputs)
     };
@@ -364,6 +363,6 @@ fn checkpoints_hold_what_is_trained() {
     let (adapted, _) = bytes(&[lora()]);
     let training: TrainingSpec = serde_json::from_value(lora().1).unwrap();
     let trained = inputs.model.trained_decoder(&training, false) as f64;
-    let all = stepsim::step::model::ParameterCount::of(&inputs.model).total() as f64;
+    let all = stepsim::price::model::ParameterCount::of(&inputs.model).total() as f64;
     assert!((adapted / whole / (trained / all) - 1.0).abs() < 1e-9, "{adapted} of {whole}");
 }

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use stepsim::core::ids::DeviceId;
-use stepsim::step::collective::{Chooser, Fidelity, Op};
-use stepsim::step::spec::{Topology, from_value};
-use stepsim::step::topology::Machine;
+use stepsim::fabric::collective::{Chooser, Fidelity, Op};
+use stepsim::fabric::topology::Machine;
+use stepsim::spec::{Topology, from_value};
 
 use crate::collective::fabrics::{Trial, time};
 

@@ -12,7 +12,7 @@ use stepsim::read::analysis::table::in_full;
 use stepsim::simulate::jump::glanced;
 use stepsim::simulate::whatif::{Change, Subject, WhatIfBase};
 use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::step::spec::{Kind, catalog};
+use stepsim::spec::{Kind, catalog};
 use stepsim::study::otherwise::{Depth, with_candidates};
 
 use crate::command::Folder;

@@ -6,10 +6,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 use stepsim::core::units::Time;
+use stepsim::fabric::collective::{Geometry, OwnTimes, Transfer};
+use stepsim::price::model::{Kernel, KernelShape};
 use stepsim::simulate::OwnPrices;
-use stepsim::step::collective::{Geometry, OwnTimes, Transfer};
-use stepsim::step::model::{Kernel, KernelShape};
-use stepsim::step::spec::SpecError;
+use stepsim::spec::SpecError;
 
 use crate::error::raised;
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use stepsim::simulate::Fault;
-use stepsim::step::spec::SpecError;
+use stepsim::spec::SpecError;
 use stepsim::study::{
     How, Objective, ReportColumns, SearchOptions, Space, Study, StudyAxis, StudyBase, StudyError,
     SweepOptions, SweepShard,

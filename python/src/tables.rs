@@ -14,7 +14,7 @@ use stepsim::read::analysis::memory::{TierLedger, users};
 use stepsim::read::analysis::stalls::Stall;
 use stepsim::read::analysis::{links as used, stalls as stood};
 use stepsim::simulate::Simulation;
-use stepsim::step::spec::SpecError;
+use stepsim::spec::SpecError;
 
 use crate::table::Columns;
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::hugging_face::model_of;
 use crate::imports::{Beside, FileKind, Invocation, recognise, translate, translate_model};
-use stepsim_step::spec::{Readers, SpecError, json, register};
+use stepsim_spec::{Readers, SpecError, json, register};
 
 /// Sequences of a step whose description names the model alone: four million tokens in sequences of 4,096, as Llama 2
 /// was trained (arXiv 2307.09288).

@@ -2,7 +2,7 @@
 
 use crate::hugging_face;
 use crate::imports::{Beside, Import, translate, translate_model};
-use stepsim_step::spec::{SpecError, WorkloadSpec, from_value};
+use stepsim_spec::{SpecError, WorkloadSpec, from_value};
 
 /// Reads a file of a format ([`crate::imports::FormatTable`]).
 ///

@@ -8,8 +8,8 @@
 
 use std::collections::BTreeSet;
 
-use stepsim_step::spec::SpecError;
-use stepsim_step::spec::collectives::{Op, OpTimes, Point};
+use stepsim_spec::SpecError;
+use stepsim_spec::collectives::{Op, OpTimes, Point};
 
 /// The facts that the output lacks.
 #[derive(Clone, Copy, Debug, Default)]

@@ -7,7 +7,7 @@
 //! Source: NVIDIA/nccl, src/graph/xml.cc and topo.cc.
 
 use super::nvidia_smi_matrix::{ConnectionMatrix, wrong};
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// True if a text is such a file.
 pub(super) fn is_one(text: &str) -> bool {

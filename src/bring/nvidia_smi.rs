@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::nvidia_smi_matrix::{ConnectionMatrix, wrong};
 use super::{nccl_topology, rocm_smi};
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 pub use super::nvidia_smi_matrix::NodeRates;
 

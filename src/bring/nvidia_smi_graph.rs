@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 
 use super::nvidia_smi_matrix::{ConnectionMatrix, NodeRates, wrong};
-use stepsim_step::spec::{SpecError, merge};
+use stepsim_spec::{SpecError, merge};
 
 /// The graph of some such nodes under one switch, and what was assumed.
 pub(super) fn graph(

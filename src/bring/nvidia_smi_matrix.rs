@@ -1,6 +1,6 @@
 //! The matrix that `nvidia-smi topo -m` prints, and the rates that it does not.
 
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// The facts that the matrix lacks.
 #[derive(Clone, Debug, PartialEq)]

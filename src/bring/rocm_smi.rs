@@ -8,7 +8,7 @@
 //! Source: ROCm/rocm_smi_lib, python_smi_tools/rocm_smi.py (showHwTopology); ROCm/amdsmi, amdsmi_cli (topology).
 
 use super::nvidia_smi_matrix::{ConnectionMatrix, wrong};
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// True if a text has a table of types of links.
 pub(super) fn is_one(text: &str) -> bool {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use stepsim_step::spec::{SpecError, catalog};
+use stepsim_spec::{SpecError, catalog};
 
 /// The meaning of a figure of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::outputs::WRITTEN;
 use super::write::{write_json, write_report};
 use super::{Failure, outputs};
-use stepsim_step::spec::workload::WorkloadSpec;
+use stepsim_spec::workload::WorkloadSpec;
 use stepsim_study::{SearchOptions, StudyBase};
 
 /// Options of a question about layouts.

@@ -7,7 +7,7 @@ use clap_complete::Shell;
 
 use super::outputs::WRITTEN;
 use super::{Failure, say};
-use stepsim_step::spec::{Kind, catalog};
+use stepsim_spec::{Kind, catalog};
 
 /// Print a shell's completions.
 #[derive(Debug, clap::Args)]

@@ -5,11 +5,11 @@ use std::io;
 use clap::error::ContextKind;
 
 use stepsim_core::engine::EngineError;
+use stepsim_fabric::collective::CollectiveError;
 use stepsim_read::trace::{OutputError, TraceError};
+use stepsim_schedule::ScheduleError;
 use stepsim_simulate::{Fault, RunStatus, SimulationError};
-use stepsim_step::collective::CollectiveError;
-use stepsim_step::schedule::ScheduleError;
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// Why a command failed.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use stepsim_step::spec::nearest;
+use stepsim_spec::nearest;
 
 /// Options of training software, and the field that each is.
 const FIELDS: [(&[&str], &str); 9] = [

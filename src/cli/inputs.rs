@@ -1,4 +1,4 @@
-//! Files that a command reads by itself, beside the documents that [`stepsim_step::spec`] loads.
+//! Files that a command reads by itself, beside the documents that [`stepsim_spec`] loads.
 
 use std::io::Read;
 use std::path::Path;
@@ -6,8 +6,8 @@ use std::path::Path;
 use flate2::read::MultiGzDecoder;
 use serde::de::DeserializeOwned;
 
-use stepsim_step::spec::SpecError;
-use stepsim_step::spec::files::note_read;
+use stepsim_spec::SpecError;
+use stepsim_spec::files::note_read;
 
 /// Most bytes that a file may hold, packed or unpacked: some ten times the largest trace of a step that was met.
 const MOST: u64 = 1 << 30;

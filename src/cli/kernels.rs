@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use super::outputs::WRITTEN;
 use super::write::write_report;
 use super::{Failure, say};
-use stepsim_step::cost::measured::{MeasuredRow, Score, score};
-use stepsim_step::cost::{Cost, DeviceCost, TileWave, UnderCap};
-use stepsim_step::model::{AttentionGeneration, Direction, Kernel, KernelClass, KernelShape, Scaling};
-use stepsim_step::spec::kernel::{Format, Maker};
-use stepsim_step::spec::workload::Dtype;
-use stepsim_step::spec::{Device, load};
+use stepsim_price::cost::measured::{MeasuredRow, Score, score};
+use stepsim_price::cost::{Cost, DeviceCost, TileWave, UnderCap};
+use stepsim_price::model::{AttentionGeneration, Direction, Kernel, KernelClass, KernelShape, Scaling};
+use stepsim_spec::kernel::{Format, Maker};
+use stepsim_spec::workload::Dtype;
+use stepsim_spec::{Device, load};
 
 /// Show what kernels are priced at, and how far measured ones are off
 #[derive(Debug, clap::Args)]
@@ -22,7 +22,7 @@ use stepsim_step::spec::{Device, load};
   stepsim kernels b200-sxm --score rows.jsonl --report score.json
 
 Rows are JSON lines with device, op, dtype, sizes and time (`examples/measure/measure_device.py` writes them; the
-documentation of `stepsim::step::cost::measured` lists the columns). Steps are priced at the sustained rates of a
+documentation of `stepsim::price::cost::measured` lists the columns). Steps are priced at the sustained rates of a
 device; rows of short benchmarks are compared at the rates of a short run.")]
 pub struct Args {
     /// A device of the catalogue (`stepsim list devices`) or a device file [default: h100-sxm; with --score: all]

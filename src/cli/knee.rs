@@ -11,7 +11,7 @@ use super::write::{write_page, write_report};
 use super::{Failure, command_line, outputs, say};
 use stepsim_form::compare::not_claimed;
 use stepsim_simulate::page::sheet::quoted;
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 use stepsim_study::{
     Knee, KneeBorder, KneeCondition, KneeField, KneeReport, Plot, Question, StudyAxis, StudyBase, knee, page,
 };

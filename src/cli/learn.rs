@@ -19,7 +19,7 @@ use stepsim_measure::profile::{ProfileReport, Window, read, report};
 use stepsim_measure::score::learned::{NotLearned, ProfileLessons, learn, learn_part};
 use stepsim_measure::score::learned_rows::learn_rows;
 use stepsim_simulate::Inputs;
-use stepsim_step::spec::{Collectives, Spec, SpecError};
+use stepsim_spec::{Collectives, Spec, SpecError};
 
 /// Take the prices of kernels, host and collectives from profiles of a real step, or of kernels alone from their
 /// times.

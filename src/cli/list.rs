@@ -10,9 +10,9 @@ use super::{Failure, say, width};
 use stepsim_bring::describe::models_by_name;
 use stepsim_core::declare::named;
 use stepsim_measure::score::ranges::MeasuredSteps;
-use stepsim_step::schedule::ScheduleChoice;
-use stepsim_step::sharding::ALL;
-use stepsim_step::spec::{Device, Kind, LoadedSpec, ModelSpec, WorkloadSpec, catalog, load, simple};
+use stepsim_schedule::ScheduleChoice;
+use stepsim_schedule::sharding::ALL;
+use stepsim_spec::{Device, Kind, LoadedSpec, ModelSpec, WorkloadSpec, catalog, load, simple};
 
 /// List the workloads, machines, devices, models and stacks that the program carries.
 #[derive(Debug, clap::Args)]

@@ -12,12 +12,12 @@ use super::tables::table;
 use super::write::write_report;
 use super::{Failure, outputs, say};
 use stepsim_core::ids::DeviceId;
+use stepsim_fabric::collective::{Geometry, SiteLinks};
 use stepsim_form::analytic::local_sgd::LocalSgd;
+use stepsim_price::model::ParameterCount;
 use stepsim_simulate::jump::figures;
 use stepsim_simulate::{Head, Inputs, Options};
-use stepsim_step::collective::{Geometry, SiteLinks};
-use stepsim_step::model::ParameterCount;
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// Say what sites gain that exchange every H steps instead of every step (local SGD, DiLoCo).
 #[derive(Debug, clap::Args)]

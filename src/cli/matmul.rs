@@ -16,10 +16,10 @@ use stepsim_around::matmul::{
 };
 use stepsim_core::ids::DeviceId;
 use stepsim_core::units::{Bytes, Time};
+use stepsim_fabric::collective::{Chooser, CollectiveBound, CollectiveError};
+use stepsim_fabric::topology::{Machine, Mesh};
 use stepsim_read::trace::RunMeta;
-use stepsim_step::collective::{Chooser, CollectiveBound, CollectiveError};
-use stepsim_step::spec::{LoadedSpec, SpecError, Topology};
-use stepsim_step::topology::{Machine, Mesh};
+use stepsim_spec::{LoadedSpec, SpecError, Topology};
 
 /// Say which collectives a sharded matrix product needs, how long each takes, and what bounds the whole.
 #[derive(Debug, clap::Args)]

@@ -9,7 +9,7 @@ use clap::{Arg, ArgMatches, Command};
 
 use super::Failure;
 use stepsim_read::trace::guard_inputs;
-use stepsim_step::spec::files::{keep_reads, was_read};
+use stepsim_spec::files::{keep_reads, was_read};
 
 /// The heading under which `--help` lists what a command writes. Every file named elsewhere is one that it reads.
 pub(super) const WRITTEN: &str = "Output files";

@@ -17,7 +17,7 @@ use stepsim_read::analysis::stall_cause::StallCause;
 use stepsim_read::analysis::stalls::stalls;
 pub use stepsim_read::analysis::table::{grouped, new_table, seconds};
 use stepsim_read::trace::{RunMeta, write_file};
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// Play a measured or imported step again, unchanged, with something faster or slower, or on a machine.
 #[derive(Debug, clap::Args)]

@@ -12,7 +12,7 @@ use stepsim_core::units::Time;
 use stepsim_read::trace::writer::{CounterUnit, Sink, Slice, Value};
 use stepsim_read::trace::{TimelineSummary, write_with};
 use stepsim_simulate::{Inputs, Options, Simulation};
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// Put an iteration of reinforcement learning together: generation, forward passes, training, weight exchange.
 #[derive(Debug, clap::Args)]

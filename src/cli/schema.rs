@@ -19,8 +19,8 @@ use stepsim_measure::profile::ProfileReport;
 use stepsim_read::analysis::diff::Line;
 use stepsim_read::analysis::report::Report;
 use stepsim_simulate::whatif::WhatIfs;
-use stepsim_step::spec;
-use stepsim_step::spec::Kind;
+use stepsim_spec as spec;
+use stepsim_spec::Kind;
 use stepsim_study::{Row, SearchReport};
 
 /// Print the JSON Schema of a kind of file.

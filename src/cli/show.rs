@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::Failure;
 use super::write::write_json;
-use stepsim_step::spec::{
+use stepsim_spec::{
     Collectives, Device, Kind, ModelSpec, Reliability, SpecError, StackSpec, Topology, WorkloadSpec, catalog,
     load,
 };
@@ -56,7 +56,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let shipped = KINDS.into_iter().find(|k| catalog::text(*k, &args.name).is_some());
     let Some(kind) = args.kind.or(shipped).or(args.resolved.then_some(Kind::Workload)) else {
         let names: Vec<&str> = KINDS.into_iter().flat_map(catalog::names).collect();
-        let near = stepsim_step::spec::nearest(&args.name, names.iter().copied());
+        let near = stepsim_spec::nearest(&args.name, names.iter().copied());
         let hint = if near.is_empty() {
             "see `stepsim list`".into()
         } else {

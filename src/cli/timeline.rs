@@ -8,6 +8,7 @@ use super::write::write_file;
 use stepsim_core::ids::RankId;
 use stepsim_core::program::StreamKind;
 use stepsim_core::units::Time;
+use stepsim_fabric::topology::Axis;
 use stepsim_form::compare::among::Among;
 use stepsim_form::compare::tracks::TrackContents;
 use stepsim_measure::beside::Above;
@@ -19,7 +20,6 @@ use stepsim_simulate::Simulation;
 use stepsim_simulate::behaviour::{DrawnRank, drawn};
 use stepsim_simulate::map;
 use stepsim_simulate::timeline::{fit, of_run};
-use stepsim_step::topology::Axis;
 
 pub use stepsim_simulate::timeline::{TimelineSelection, of_whole};
 

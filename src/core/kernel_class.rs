@@ -2,7 +2,7 @@
 //!
 //! A class is what a price, a report and a waterfall go by: two kernels of one class, size and format cost the same.
 //! A row of the table gives a class its name, the work of its kernels, their usual speed, and the measured ops that
-//! mean it; a new class is one row. Figures of a class on a device stand in the device's file (`step::spec::cost`).
+//! mean it; a new class is one row. Figures of a class on a device stand in the device's file (`spec::cost`).
 //!
 //! The share of a copy's bandwidth that a memory-bound class reaches depends on who made the kernel far more than on
 //! the device. The fractions are medians over H100, H200, GB200, B200 and A100 rows of kernels that move 100 MB and

@@ -13,7 +13,7 @@ use crate::profile::programs::{ProgramOp, RankProgram, StepPrograms, programs};
 use crate::replay::{check, replay};
 use stepsim_core::units::Time;
 use stepsim_read::analysis::candidates::{Candidate, CandidateKind};
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// A difference from its like, or a gain, of less than this part is none.
 const LEAST: f64 = 0.01;

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 use stepsim_core::fold::{FoldedWorld, Folds, fold};
 use stepsim_core::program::World;
-use stepsim_step::plan::step::Templates;
+use stepsim_plan::step::Templates;
 
 /// The knowledge that steps share.
 #[derive(Debug, Default)]

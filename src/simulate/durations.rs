@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 
 use stepsim_core::engine::{self, EngineError};
 use stepsim_core::units::Time;
-use stepsim_step::plan::pipeline::durations::{Durations, PASSES, StartGroup, StepDurations};
-use stepsim_step::plan::pipeline::measured_world;
-use stepsim_step::schedule::Order;
+use stepsim_plan::pipeline::durations::{Durations, PASSES, StartGroup, StepDurations};
+use stepsim_plan::pipeline::measured_world;
+use stepsim_schedule::Order;
 
 /// Steps replayed.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]

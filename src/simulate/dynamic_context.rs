@@ -1,7 +1,7 @@
 //! A dynamic context schedule as its section of a report.
 
+use stepsim_price::documents::{DynamicContext, OfDegree};
 use stepsim_read::analysis::dynamic_context::{DegreeReport, DynamicContextReport};
-use stepsim_step::documents::{DynamicContext, OfDegree};
 
 /// The section of a schedule.
 pub fn section(dynamic: &DynamicContext) -> DynamicContextReport {

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::SimulationError;
 use stepsim_core::engine::EngineError;
+use stepsim_plan::step::PlanError;
 use stepsim_read::analysis::head::{Head, RunStatus};
-use stepsim_step::plan::step::PlanError;
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// The record in the place of a report where there is no result.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -8,20 +8,20 @@ use serde_json::Value;
 use super::settings::{Settings, expanded, under};
 use super::{Head, InputName, MachinePrices, OwnPrices};
 use stepsim_core::ids::DeviceId;
+use stepsim_fabric::collective::{Algorithm, Chooser, DeviceTuning, Fidelity, Lowering, OwnTimes};
+use stepsim_plan::step::{Plan, PlanError, StepSeries, Templates, plan_on};
+use stepsim_price::cost::DeviceCost;
+use stepsim_price::model::flops::NarrowFlops;
 use stepsim_read::analysis::reading::Reading;
-use stepsim_step::collective::{Algorithm, Chooser, DeviceTuning, Fidelity, Lowering, OwnTimes};
-use stepsim_step::cost::DeviceCost;
-use stepsim_step::model::flops::NarrowFlops;
-use stepsim_step::plan::step::{Plan, PlanError, StepSeries, Templates, plan_on};
 
 use stepsim_core::units::FlopRate;
+use stepsim_fabric::topology::{Layout, Machine};
 use stepsim_read::analysis::head::Inert;
-use stepsim_step::spec::workload::{CollectiveFidelity, ModelRef, NoEffect};
-use stepsim_step::spec::{
+use stepsim_spec::workload::{CollectiveFidelity, ModelRef, NoEffect};
+use stepsim_spec::{
     Attachment, Device, Disk, Files, LoadedSpec, ModelSpec, SpecError, Topology, WorkloadSpec, blame_setting,
     content_hash, from_text, from_value, load, load_from,
 };
-use stepsim_step::topology::{Layout, Machine};
 
 /// A workload and a machine, read and found to fit each other.
 #[derive(Clone, Debug)]

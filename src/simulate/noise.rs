@@ -12,10 +12,10 @@ use rand_chacha::ChaCha8Rng;
 
 use stepsim_core::ids::{DeviceId, RankId, ResourceId};
 use stepsim_core::program::{Edit, World};
-use stepsim_step::plan::step::Plan;
-use stepsim_step::spec::workload::{NoiseSpec, StragglerSpec, StragglerUnit};
-use stepsim_step::spec::{SpecError, glob};
-use stepsim_step::topology::{Axis, Layout, Machine};
+use stepsim_fabric::topology::{Axis, Layout, Machine};
+use stepsim_plan::step::Plan;
+use stepsim_spec::workload::{NoiseSpec, StragglerSpec, StragglerUnit};
+use stepsim_spec::{SpecError, glob};
 
 /// Entries of the table of factors.
 const FACTORS: usize = 8192;

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use stepsim_core::units::{FlopRate, Time};
-use stepsim_step::collective::Chooser;
-use stepsim_step::cost::{Cost, DeviceCost, KernelMix, level};
-use stepsim_step::model::{Kernel, KernelKey};
-use stepsim_step::plan::step::{PriceList, Prices};
-use stepsim_step::spec::Device;
-use stepsim_step::spec::WorkloadSpec;
-use stepsim_step::spec::kernel::Maker;
-use stepsim_step::spec::model::ModelSpec;
-use stepsim_step::spec::workload::{Dtype, KernelFusion};
-use stepsim_step::topology::Machine;
+use stepsim_fabric::collective::Chooser;
+use stepsim_fabric::topology::Machine;
+use stepsim_plan::step::{PriceList, Prices};
+use stepsim_price::cost::{Cost, DeviceCost, KernelMix, level};
+use stepsim_price::model::{Kernel, KernelKey};
+use stepsim_spec::Device;
+use stepsim_spec::WorkloadSpec;
+use stepsim_spec::kernel::Maker;
+use stepsim_spec::model::ModelSpec;
+use stepsim_spec::workload::{Dtype, KernelFusion};
 
 /// The caller's own prices, preferred to the workload's.
 pub trait OwnPrices: std::fmt::Debug + Send + Sync {

@@ -12,11 +12,11 @@ use stepsim_core::fold::{FoldedWorld, fold};
 use stepsim_core::ids::RankId;
 use stepsim_core::interrupt::{carried, check};
 use stepsim_core::program::World;
+use stepsim_plan::step::Plan;
 use stepsim_read::analysis::cause::Causes;
 use stepsim_read::analysis::critical::{PathWalk, critical_path};
 use stepsim_read::analysis::idle::IdleTimes;
 use stepsim_read::analysis::samples::{Sample, SamplesReport};
-use stepsim_step::plan::step::Plan;
 
 impl Simulation {
     /// Plays `count` steps that differ in their seed, from `seed` on, in parallel, and reads how their times spread.

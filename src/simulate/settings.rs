@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use stepsim_step::spec::{Files, SpecError};
+use stepsim_spec::{Files, SpecError};
 
 /// `path=value` texts by what they change; the machine's without their `topology.`.
 #[derive(Clone, Debug)]

@@ -17,7 +17,7 @@ use stepsim_core::fold::{FoldedWorld, fold};
 use stepsim_core::ids::{OpId, RankId};
 use stepsim_core::program::World;
 use stepsim_core::units::Time;
-use stepsim_step::plan::step::Plan;
+use stepsim_plan::step::Plan;
 
 /// Most steps of a job.
 const MOST_STEPS: u64 = 64;

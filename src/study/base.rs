@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use super::outcome::StudyCache;
 use stepsim_read::analysis::reading::Reading;
 use stepsim_simulate::{Inputs, Settings, Site, expanded, under};
-use stepsim_step::spec::{Disk, Draft, SpecError, Topology, Variations, WorkloadSpec, blame_setting};
+use stepsim_spec::{Disk, Draft, SpecError, Topology, Variations, WorkloadSpec, blame_setting};
 
 /// Machines by name and settings.
 type MachinesByName = BTreeMap<(String, Vec<String>), Result<Site, SpecError>>;

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use stepsim_form::compare::Formula;
 use stepsim_read::analysis::report::Report;
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// Paths of numbers and texts in a report, each with dots between names, and numbers for places in lists.
 #[derive(Clone, Debug, Default, PartialEq)]

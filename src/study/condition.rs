@@ -5,8 +5,8 @@
 
 use serde_json::Value;
 
-use stepsim_step::spec::SpecError;
-use stepsim_step::spec::expression::Expression;
+use stepsim_spec::SpecError;
+use stepsim_spec::expression::Expression;
 
 /// Bytes of a condition.
 const MOST_BYTES: usize = 4096;

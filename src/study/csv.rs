@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::rows::{Row, StudyError};
 use stepsim_read::analysis::kind::OpKind;
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// True if a file holds comma-separated values, by its name.
 pub fn of_csv(path: &Path) -> bool {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::columns::ReportColumns;
 use super::condition::RowCondition;
 use super::space::{PointSelection, StudyAxis, set_text};
-use stepsim_step::spec::{SpecError, read_json, typed_json};
+use stepsim_spec::{SpecError, read_json, typed_json};
 
 /// A study file.
 #[derive(Clone, Debug, Default, Deserialize)]

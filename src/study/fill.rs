@@ -23,12 +23,12 @@ use super::search::needed;
 use super::space::set_text;
 use stepsim_core::ids::DeviceId;
 use stepsim_core::pool;
+use stepsim_fabric::topology::Machine;
 use stepsim_form::compare::workload::closed_form;
 use stepsim_simulate::RunStatus;
-use stepsim_step::spec::SpecError;
-use stepsim_step::spec::model::ModelSpec;
-use stepsim_step::spec::workload::{ModelRef, Placement, WorkloadSpec};
-use stepsim_step::topology::Machine;
+use stepsim_spec::SpecError;
+use stepsim_spec::model::ModelSpec;
+use stepsim_spec::workload::{ModelRef, Placement, WorkloadSpec};
 
 const MICRO_BATCH: &str = "batch.micro_batch";
 const RECOMPUTE: &str = "recompute";

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use super::csv::{CsvColumns, of_csv};
 use super::rows::{Row, StudyError, present};
 use stepsim_read::trace::{OutputError, TimelineFile};
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// How every line begins.
 const BEGIN: &str = "{\"key\":\"";

@@ -27,7 +27,7 @@ use super::space::{StudyAxis, set_text};
 use stepsim_core::pool;
 use stepsim_form::compare::unclaimed;
 use stepsim_simulate::RunStatus;
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// How far a range goes from the field's own value, down and up.
 const REACH: f64 = 64.0;

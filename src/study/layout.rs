@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use stepsim_step::schedule::{self, ChunkCount};
-use stepsim_step::sharding;
-use stepsim_step::spec::ModelSplit;
-use stepsim_step::spec::model::ModelSpec;
-use stepsim_step::spec::workload::WorkloadSpec;
-use stepsim_step::topology::Machine;
+use stepsim_fabric::topology::Machine;
+use stepsim_schedule::sharding;
+use stepsim_schedule::{self as schedule, ChunkCount};
+use stepsim_spec::ModelSplit;
+use stepsim_spec::model::ModelSpec;
+use stepsim_spec::workload::WorkloadSpec;
 
 const TENSOR: &str = "parallelism.tensor";
 const SEQUENCE_PARALLEL: &str = "parallelism.sequence_parallel";

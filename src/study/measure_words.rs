@@ -1,6 +1,6 @@
 //! The words with which training software runs ten steps of a layout.
 
-use stepsim_step::spec::workload::{Granularity, WorkloadSpec};
+use stepsim_spec::workload::{Granularity, WorkloadSpec};
 
 /// The names that software has for the parts of a layout; an empty one has no counterpart.
 pub struct LayoutNames {

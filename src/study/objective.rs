@@ -6,8 +6,8 @@ use serde::Serialize;
 use super::outcome::PointOutcome;
 use stepsim_core::power::usd;
 use stepsim_simulate::Inputs;
-use stepsim_step::spec::SpecError;
-use stepsim_step::spec::device::Device;
+use stepsim_spec::SpecError;
+use stepsim_spec::device::Device;
 
 /// The aim of a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]

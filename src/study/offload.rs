@@ -7,7 +7,7 @@ use super::base::StudyBase;
 use super::options::SearchOptions;
 use super::space::StudyAxis;
 use stepsim_core::ids::DeviceId;
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 const OPTIMIZER: &str = "offload.optimizer";
 const ACTIVATIONS: &str = "offload.activations";

@@ -13,7 +13,7 @@ use super::space::set_text;
 use stepsim_core::units::grouped;
 use stepsim_simulate::page::lane::Looks;
 use stepsim_simulate::page::sheet::{PlotPoint, Sheet, gib, quoted, seconds, table};
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// Most rows of the table: the fastest.
 const MOST_ROWS: usize = 5_000;

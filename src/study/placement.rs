@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use super::base::StudyBase;
 use super::options::SearchOptions;
 use super::space::StudyAxis;
-use stepsim_step::spec::SpecError;
-use stepsim_step::spec::model::ModelSpec;
-use stepsim_step::spec::workload::ModelRef;
+use stepsim_spec::SpecError;
+use stepsim_spec::model::ModelSpec;
+use stepsim_spec::workload::ModelRef;
 
 /// Largest number of a module's own stages that is tried.
 const MOST_STAGES: u64 = 2;

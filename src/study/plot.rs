@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::csv::cell;
 use super::rows::Row;
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// The axes of a plot.
 #[derive(Clone, Debug, PartialEq)]

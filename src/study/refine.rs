@@ -15,8 +15,8 @@ use super::outcome::PointOutcome;
 use super::rows::StudyError;
 use stepsim_core::pool;
 use stepsim_simulate::RunStatus;
-use stepsim_step::spec::model::ModelSpec;
-use stepsim_step::spec::workload::{ModelRef, WorkloadSpec};
+use stepsim_spec::model::ModelSpec;
+use stepsim_spec::workload::{ModelRef, WorkloadSpec};
 
 /// A value that was tried.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

@@ -7,7 +7,7 @@ use super::csv::{csv, of_csv};
 use super::journal::each_row;
 use super::rows::{Row, StudyError, write_text};
 use stepsim_read::trace::TimelineFile;
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// Rows that are written in one piece into a finished file.
 const ROWS_AT_ONCE: usize = 256;

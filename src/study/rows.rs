@@ -12,7 +12,7 @@ use super::outcome::PointOutcome;
 use stepsim_read::analysis::kind::OpKind;
 use stepsim_read::trace::{OutputError, TimelineFile};
 use stepsim_simulate::{Fault, RunStatus};
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// One point and what became of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -34,8 +34,8 @@ use stepsim_core::pool;
 use stepsim_read::analysis::waterfall::BarsReport;
 use stepsim_simulate::jump::{glanced, reported};
 use stepsim_simulate::{Options, RunStatus, expanded, is_file};
-use stepsim_step::spec::workload::{ModelRef, WorkloadSpec};
-use stepsim_step::spec::{Disk, SpecError};
+use stepsim_spec::workload::{ModelRef, WorkloadSpec};
+use stepsim_spec::{Disk, SpecError};
 
 /// Layouts of a ranking that are simulated once more, to say where their step goes.
 const EXPLAINED: usize = 3;

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::base::StudyBase;
 use super::condition::RowCondition;
-use stepsim_step::spec::{SpecError, json};
+use stepsim_spec::{SpecError, json};
 
 /// Most points of one study.
 pub const MOST_POINTS: u128 = 1_000_000;

@@ -14,7 +14,7 @@ use super::rows::{Row, StudyError, present};
 use super::space::Space;
 use super::valued::{ValuedPoint, Valuer};
 use stepsim_core::pool;
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// One of several parts of a sweep that need not know of each other: every `of`-th point from `number` on, counted
 /// from 1.

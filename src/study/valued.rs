@@ -11,7 +11,7 @@ use super::columns::ReportColumns;
 use super::outcome::{How, PointOutcome, reported};
 use super::space::{Space, set_text};
 use stepsim_simulate::{Inputs, SimulationError};
-use stepsim_step::spec::{SpecError, hash};
+use stepsim_spec::{SpecError, hash};
 
 /// The path in which points of one closed form may differ.
 pub(super) const BATCH: &str = "batch.global";

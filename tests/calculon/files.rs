@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use stepsim::bring::calculon::{Calculon, FileNames};
-use stepsim::step::spec::SpecError;
+use stepsim::spec::SpecError;
 
 /// Three small files that belong together.
 fn files() -> [Value; 3] {

@@ -13,8 +13,8 @@ use crate::calculon::plan::{
 use stepsim::bring::calculon::{Calculon, NetworkTier, Recompute, TensorComm};
 use stepsim::core::engine::{self, Record};
 use stepsim::core::units::Time;
-use stepsim::step::plan::pipeline::Sends;
-use stepsim::step::schedule::ScheduleError;
+use stepsim::plan::pipeline::Sends;
+use stepsim::schedule::ScheduleError;
 
 /// The assumptions of the closed form that hold in a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use stepsim::core::engine;
 use stepsim::core::ids::{CommId, DeviceId, RankId, ResourceId, TransferId};
 use stepsim::core::program::{OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
 use stepsim::core::units::{Bandwidth, Time};
-use stepsim::step::collective::{
+use stepsim::fabric::collective::{
     Chooser, DomainWiring, Fidelity, Lowering, Network, Op, TorusAxis, Transfer, algorithm,
 };
 

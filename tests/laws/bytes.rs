@@ -28,7 +28,7 @@ fn broken(step: &Step, sums: &Sums) -> Option<String> {
         (&["all-gather expert output gradient"], if gathered > 1 { rows } else { 0.0 }),
         (&["sum expert output"], if cut > 1 { rows } else { 0.0 }),
     ];
-    if w.expert.dispatcher == stepsim::step::spec::workload::DispatcherKind::Alltoall {
+    if w.expert.dispatcher == stepsim::spec::workload::DispatcherKind::Alltoall {
         let probabilities = 4.0 * visits;
         let sent = if expert > 1 { visits * ROW } else { 0.0 };
         let weighed = if expert > 1 { sent + probabilities } else { 0.0 };

@@ -3,11 +3,11 @@
 
 use serde_json::{Value, json};
 use stepsim::core::engine::EngineError;
+use stepsim::plan::step::PlanError;
+use stepsim::schedule::ALL;
 use stepsim::simulate::jump::figures;
 use stepsim::simulate::{Inputs, Options, Simulation, SimulationError};
-use stepsim::step::plan::step::PlanError;
-use stepsim::step::schedule::ALL;
-use stepsim::step::spec::{Disk, Kind, catalog};
+use stepsim::spec::{Disk, Kind, catalog};
 
 fn workload(schedule: &str, stack: &str, p2p: Option<&str>, stages: u64) -> Value {
     let mut workload = json!({

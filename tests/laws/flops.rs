@@ -3,7 +3,7 @@
 
 use super::read::{Sums, alike};
 use super::steps::{Draws, Step, count, draw, plain};
-use stepsim::step::spec::WorkloadSpec;
+use stepsim::spec::WorkloadSpec;
 
 /// How often a kernel's work is done: without sequence parallelism, tensor-parallel ranks hold the same tokens
 /// between their matrices. Each routes them, and sends them to experts that it does not share with the others.

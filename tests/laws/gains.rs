@@ -8,7 +8,7 @@ use stepsim::read::analysis::candidates::Candidate;
 use stepsim::simulate::jump::{figures, glanced};
 use stepsim::simulate::whatif::{Subject, WhatIfBase};
 use stepsim::simulate::{Inputs, Options};
-use stepsim::step::spec::{Disk, Kind, SpecError, catalog};
+use stepsim::spec::{Disk, Kind, SpecError, catalog};
 use stepsim::study::otherwise::{Depth, with_candidates};
 
 /// Holds each candidate of a step to the run that `again` reads with its settings; returns how many there were.

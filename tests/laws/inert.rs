@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use stepsim::read::analysis::report::Report;
 use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::step::spec::Disk;
+use stepsim::spec::Disk;
 
 use super::modules::encoder;
 use super::steps::{Draws, count, plain, shardings};

@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 use stepsim::core::engine::EngineError;
 use stepsim::simulate::{Options, Simulation, SimulationError};
-use stepsim::step::spec::WorkloadSpec;
-use stepsim::step::spec::workload::TrainedPart;
+use stepsim::spec::WorkloadSpec;
+use stepsim::spec::workload::TrainedPart;
 
 use super::flops::duplicates;
 use super::read::{Sums, alike};

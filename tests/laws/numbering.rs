@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use stepsim::measure::profile::pipeline_timeline;
-use stepsim::step::plan::pipeline::durations::TimeTable;
+use stepsim::plan::pipeline::durations::TimeTable;
 
 use super::steps::{Draws, count};
 

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use stepsim::core::ids::RankId;
 use stepsim::core::kernel_class::KernelClass;
 use stepsim::core::program::{MemoryWhen, Phase, StreamKind, Work};
-use stepsim::step::plan::step::Plan;
-use stepsim::step::spec::WorkloadSpec;
-use stepsim::step::spec::workload::Granularity;
+use stepsim::plan::step::Plan;
+use stepsim::spec::WorkloadSpec;
+use stepsim::spec::workload::Granularity;
 
 /// Sums over all ranks.
 #[derive(Clone, Default)]

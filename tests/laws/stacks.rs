@@ -4,7 +4,7 @@
 use super::read::{Sums, alike};
 use super::steps::{Draws, Step, count, drawn};
 use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::step::spec::Disk;
+use stepsim::spec::Disk;
 
 /// The step with these settings; `None` where it is refused.
 fn with(text: &str, settings: &[&str]) -> Option<Inputs> {

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 use stepsim::simulate::Inputs;
-use stepsim::step::spec::Disk;
+use stepsim::spec::Disk;
 
 use super::steps::count;
 use super::walk::{Leaf, Walk};

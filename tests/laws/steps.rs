@@ -1,9 +1,9 @@
 //! Random steps: one small model on eight devices, in layouts that differ in all that a layout can.
 
 use serde_json::{Value, json};
+use stepsim::schedule::sharding;
 use stepsim::simulate::Inputs;
-use stepsim::step::sharding;
-use stepsim::step::spec::Disk;
+use stepsim::spec::Disk;
 
 /// Devices of every step.
 pub const DEVICES: u64 = 8;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::steps::Draws;
 use crate::slow::slow;
 use stepsim::simulate::Inputs;
-use stepsim::step::spec::{Disk, Kind, catalog};
+use stepsim::spec::{Disk, Kind, catalog};
 
 /// Ceilings and rows of a border.
 const ROUNDING: f64 = 1e-9;

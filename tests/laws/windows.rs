@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::step::spec::Disk;
+use stepsim::spec::Disk;
 
 /// Seconds of the attention kernels of a step on one device, forward and backward.
 fn attention_s(device: &str, heads: u64, sequence: u64, more: &Value) -> [f64; 2] {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use stepsim::simulate::{Fault, SimulationError};
-use stepsim::step::spec::SpecError;
+use stepsim::spec::SpecError;
 
 use super::known;
 use super::planned::{self, Plan};

@@ -3,9 +3,9 @@
 use serde::Serialize;
 use serde_json::Value;
 use stepsim::bring::describe::models_by_name;
-use stepsim::step::schedule::ScheduleChoice;
-use stepsim::step::sharding;
-use stepsim::step::spec::{Kind, catalog};
+use stepsim::schedule::ScheduleChoice;
+use stepsim::schedule::sharding;
+use stepsim::spec::{Kind, catalog};
 
 /// A name and what it stands for.
 #[derive(Debug, Serialize)]

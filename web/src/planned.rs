@@ -7,7 +7,7 @@ use serde_json::Value;
 use stepsim::bring::describe::DescribedField;
 use stepsim::simulate::jump::figures;
 use stepsim::simulate::{Fault, Options, RunStatus, SimulationError};
-use stepsim::step::spec::files::lend;
+use stepsim::spec::files::lend;
 use stepsim::study::plan::{LayoutSource, Proposal, Request, RunPlan};
 use stepsim::study::{SearchOptions, SearchReport, StudyError, search as best};
 

@@ -15,8 +15,8 @@ use stepsim::simulate::behaviour::drawn;
 use stepsim::simulate::timeline::{self, TimelineSelection};
 use stepsim::simulate::whatif::WhatIfs;
 use stepsim::simulate::{Fault, Head, Inputs, Options, Simulation, jump, ops_to_play, page};
-use stepsim::step::spec::files::lend;
-use stepsim::step::spec::{Topology, WorkloadSpec};
+use stepsim::spec::files::lend;
+use stepsim::spec::{Topology, WorkloadSpec};
 use stepsim::study::otherwise::{Depth, answer, with_candidates};
 use stepsim::study::plan::SimulatedPlan;
 

@@ -1,8 +1,8 @@
 //! How long a checkpoint takes: bytes over links.
 
 use stepsim_simulate::Inputs;
-use stepsim_step::spec::SpecError;
-use stepsim_step::spec::reliability::{Checkpoint, CheckpointMode, Writers};
+use stepsim_spec::SpecError;
+use stepsim_spec::reliability::{Checkpoint, CheckpointMode, Writers};
 
 /// Times of one checkpoint in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]

@@ -19,7 +19,7 @@ mod monte_carlo;
 pub use checkpoint::CheckpointTimes;
 pub use monte_carlo::{Days, GoodputSpread, GoodputSummary, simulate};
 
-use stepsim_step::spec::reliability::{Reliability, Restart};
+use stepsim_spec::reliability::{Reliability, Restart};
 
 /// Seconds of an hour.
 const HOUR: f64 = 3600.0;

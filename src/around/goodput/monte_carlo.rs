@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
 use super::{GoodputJob, HOUR};
-use stepsim_step::spec::reliability::SlowDevices;
+use stepsim_spec::reliability::SlowDevices;
 
 /// Where the wall time of some days went, in seconds; the parts sum to the wall time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]

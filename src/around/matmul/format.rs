@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use stepsim_core::units::FlopRate;
-use stepsim_step::spec::Device;
-use stepsim_step::spec::workload::Dtype;
+use stepsim_spec::Device;
+use stepsim_spec::workload::Dtype;
 
 /// A number format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

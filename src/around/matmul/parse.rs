@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// A product with its shardings.
 #[derive(Clone, Debug, PartialEq, Eq)]

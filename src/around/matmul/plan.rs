@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::parse::{Array, Dim, Statement};
 use stepsim_core::declare::named;
-use stepsim_step::collective::Op;
-use stepsim_step::spec::SpecError;
+use stepsim_fabric::collective::Op;
+use stepsim_spec::SpecError;
 
 named! {
     /// The treatment of a contracted dimension that is cut on one side only.

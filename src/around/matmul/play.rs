@@ -7,11 +7,11 @@ use stepsim_core::engine::{self, EngineError, Record};
 use stepsim_core::ids::{OpId, ProgramId, RankId};
 use stepsim_core::program::{NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
 use stepsim_core::units::Time;
-use stepsim_step::collective::{
+use stepsim_fabric::collective::{
     ALGORITHMS, AlgorithmChoice, Chooser, CollectiveBound, CollectiveError, Fidelity, Geometry, Lowering,
     Transfer, bound,
 };
-use stepsim_step::topology::{Machine, Mesh};
+use stepsim_fabric::topology::{Machine, Mesh};
 
 /// One collective of a product on the machine.
 #[derive(Clone, Debug)]

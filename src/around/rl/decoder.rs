@@ -2,11 +2,11 @@
 
 use super::GenerationSpec;
 use stepsim_core::ids::DeviceId;
-use stepsim_step::collective::{CollectiveError, Lowering, Op, Transfer};
-use stepsim_step::model::ParameterCount;
-use stepsim_step::spec::Device;
-use stepsim_step::spec::model::ModelSpec;
-use stepsim_step::spec::workload::Dtype;
+use stepsim_fabric::collective::{CollectiveError, Lowering, Op, Transfer};
+use stepsim_price::model::ParameterCount;
+use stepsim_spec::Device;
+use stepsim_spec::model::ModelSpec;
+use stepsim_spec::workload::Dtype;
 
 /// Bytes of a weight and of an element of the KV cache.
 const BYTES: f64 = 2.0;

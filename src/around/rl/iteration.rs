@@ -7,10 +7,10 @@ use super::{Decoder, RlSpec};
 use stepsim_core::declare::named;
 use stepsim_core::ids::{DeviceId, OpId, RankId};
 use stepsim_core::program::{Phase as Pass, StreamKind};
+use stepsim_fabric::collective::{Op, Transfer};
+use stepsim_price::model::ParameterCount;
 use stepsim_simulate::{Inputs, Simulation};
-use stepsim_step::collective::{Op, Transfer};
-use stepsim_step::model::ParameterCount;
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 named! {
     /// Where a phase runs.
@@ -200,7 +200,7 @@ fn exchange(spec: &RlSpec, inputs: &Inputs) -> Result<f64, SpecError> {
     let weights = 2.0 * ParameterCount::of(&inputs.model).total() as f64;
     let of_rank = weights / f64::from(generation.tensor);
     let (machine, lowering) = (&inputs.machine, inputs.lowering());
-    let wrong = |e: stepsim_step::collective::CollectiveError| SpecError::at("generation", e.to_string());
+    let wrong = |e: stepsim_fabric::collective::CollectiveError| SpecError::at("generation", e.to_string());
     if generation.devices.is_some() {
         // A chain of replicas: what counts is the link between the two sets, as between the ends of the machine.
         let ends = [DeviceId(0), DeviceId(machine.devices() - 1)];

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use stepsim_core::declare::{one, one_long};
 use stepsim_simulate::Inputs;
-use stepsim_step::spec::SpecError;
-use stepsim_step::spec::workload::DrawnLengths;
+use stepsim_spec::SpecError;
+use stepsim_spec::workload::DrawnLengths;
 
 /// Most sequences of an iteration, and tokens of one.
 const MOST_SEQUENCES: u64 = 1 << 20;
@@ -170,7 +170,7 @@ impl RlSpec {
     /// Tokens of each response, the responses of a prompt in a row.
     pub fn lengths(&self) -> Vec<u64> {
         let longest = Some(self.responses.longest.unwrap_or(MOST_TOKENS));
-        stepsim_step::documents::drawn(
+        stepsim_price::documents::drawn(
             &DrawnLengths { longest, ..self.responses },
             self.prompts * self.samples,
         )

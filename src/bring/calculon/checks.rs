@@ -1,7 +1,7 @@
 //! Contradictions between the three files that no check of a workload or a machine would find.
 
 use super::Calculon;
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 type Check = Result<(), SpecError>;
 

@@ -9,16 +9,16 @@ use super::{
     AttentionProjections, Calculon, CalculonOverlap, Datatype, NetworkTier, ProcessingMode, Recompute,
     TensorComm,
 };
-use stepsim_step::schedule::{InterleavedOneFOneB, ScheduleChoice};
-use stepsim_step::sharding::{NONE, ZERO1};
-use stepsim_step::spec::cost::{CostSpec, Processing};
-use stepsim_step::spec::device::{Device, Hbm, Peaks};
-use stepsim_step::spec::model::{AttentionKernel, AttentionSpec, Mixer, MlpKind, ModelSpec, Norm, Positions};
-use stepsim_step::spec::topology::{
+use stepsim_schedule::sharding::{NONE, ZERO1};
+use stepsim_schedule::{InterleavedOneFOneB, ScheduleChoice};
+use stepsim_spec::cost::{CostSpec, Processing};
+use stepsim_spec::device::{Device, Hbm, Peaks};
+use stepsim_spec::model::{AttentionKernel, AttentionSpec, Mixer, MlpKind, ModelSpec, Norm, Positions};
+use stepsim_spec::topology::{
     Clos, Fabric, Host, Link, Memory, Nics, Node, ScaleUp, Switch, SwitchTier, Topology, Via, core_gbps,
 };
-use stepsim_step::spec::workload as w;
-use stepsim_step::spec::{Spec, SpecError, WorkloadSpec};
+use stepsim_spec::workload as w;
+use stepsim_spec::{Spec, SpecError, WorkloadSpec};
 
 /// Rows of the embedding table that Calculon's parameter calculator counts.
 const VOCABULARY: u64 = 51_200;

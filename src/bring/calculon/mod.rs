@@ -15,7 +15,7 @@ pub use fields::{
 
 use serde::de::DeserializeOwned;
 
-use stepsim_step::spec::{SpecError, json};
+use stepsim_spec::{SpecError, json};
 
 /// Three files that belong together.
 #[derive(Clone, Debug, PartialEq)]

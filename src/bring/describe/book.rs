@@ -9,10 +9,10 @@ use super::field_columns::COLUMNS;
 use super::origin::{ValueClass, ValueOrigin};
 use super::shapes::Shapes;
 use super::{measurements, shape, tables};
-use stepsim_step::spec::names;
-use stepsim_step::spec::rules::{FlopsCount, Layer, MachineRule, Pace, RuleSpec};
-use stepsim_step::spec::words::normal;
-use stepsim_step::spec::{Kind, LoadedSpec, ModelSpec, RulesSpec, SpecError, catalog, load, merge};
+use stepsim_spec::names;
+use stepsim_spec::rules::{FlopsCount, Layer, MachineRule, Pace, RuleSpec};
+use stepsim_spec::words::normal;
+use stepsim_spec::{Kind, LoadedSpec, ModelSpec, RulesSpec, SpecError, catalog, load, merge};
 
 /// The shipped rules and the user's, the most general layer first.
 #[derive(Clone, Debug)]
@@ -345,7 +345,7 @@ impl Ruling {
                 Some(path) => (&mut self.model, path),
                 None => (&mut self.workload, path.as_str()),
             };
-            if stepsim_step::spec::set_at(fields, at, value).is_ok() {
+            if stepsim_spec::set_at(fields, at, value).is_ok() {
                 self.origins.insert(path, ValueOrigin::stated(words));
             }
         }

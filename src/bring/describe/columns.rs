@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::origin::ValueOrigin;
-use stepsim_step::spec::words::{Text, fits};
+use stepsim_spec::words::{Text, fits};
 
 /// A field that no source printed.
 #[derive(Clone, Debug, PartialEq, Serialize)]

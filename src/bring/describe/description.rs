@@ -13,9 +13,9 @@ use super::origin::{ValueClass, ValueOrigin};
 use super::shapes::Shapes;
 use super::workload::workload;
 use super::{measurements, model, size};
+use stepsim_fabric::topology::Machine;
 use stepsim_simulate::Inputs;
-use stepsim_step::spec::{ModelSpec, SpecError, WorkloadSpec, from_value};
-use stepsim_step::topology::Machine;
+use stepsim_spec::{ModelSpec, SpecError, WorkloadSpec, from_value};
 
 /// A value of the step and where it comes from.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::columns::DescribedColumns;
-use stepsim_step::spec::ModelSpec;
+use stepsim_spec::ModelSpec;
 
 /// The encoders that a step has, as in the workload; `None` where the model has none, or no image is named: a step of
 /// text alone then, which is said.

@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use super::columns::DescribedColumns;
 use super::network;
-use stepsim_step::spec::machine_size::torus_dims;
-use stepsim_step::spec::rules::MachineRule;
-use stepsim_step::spec::topology::ScaleUp;
-use stepsim_step::spec::{LoadedSpec, Topology, load};
+use stepsim_spec::machine_size::torus_dims;
+use stepsim_spec::rules::MachineRule;
+use stepsim_spec::topology::ScaleUp;
+use stepsim_spec::{LoadedSpec, Topology, load};
 
 /// A shipped machine and what is set in it.
 #[derive(Clone, Debug, PartialEq)]

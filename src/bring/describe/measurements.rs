@@ -2,8 +2,8 @@
 
 use super::columns::DescribedColumns;
 use super::origin::ValueOrigin;
-use stepsim_step::model::flops::StepFlops;
-use stepsim_step::spec::ModelSpec;
+use stepsim_price::model::flops::StepFlops;
+use stepsim_spec::ModelSpec;
 
 /// Fills tokens of a step from its time and a rate, and the length of a sequence from tokens and sequences of a step.
 pub fn batch(c: &mut DescribedColumns) {

@@ -10,10 +10,8 @@ use super::columns::DescribedColumns;
 use super::origin::ValueClass;
 use super::shapes::Shapes;
 use super::size;
-use stepsim_step::spec::rules::RuleSpec;
-use stepsim_step::spec::{
-    Kind, ModelSpec, RulesSpec, catalog, from_value, is_called_like_a_file, load, merge,
-};
+use stepsim_spec::rules::RuleSpec;
+use stepsim_spec::{Kind, ModelSpec, RulesSpec, catalog, from_value, is_called_like_a_file, load, merge};
 
 /// Tokens of a sequence of a model, where nothing says it.
 const SEQUENCE: u64 = 4096;

@@ -1,6 +1,6 @@
 //! The bandwidth that words like `8x HDR InfiniBand 200 Gb/s per node` mean.
 
-use stepsim_step::spec::quantity::rate;
+use stepsim_spec::quantity::rate;
 
 /// GB/s of one direction that a device has to other nodes, as a description says; `None` where it names no figure.
 ///

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use stepsim_step::spec::rules::Layer;
+use stepsim_spec::rules::Layer;
 
 /// The four classes of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -2,8 +2,8 @@
 
 use super::description::Description;
 use super::origin::ValueClass;
-use stepsim_step::spec::load;
-use stepsim_step::spec::stack::{FusedPart, StackSpec};
+use stepsim_spec::load;
+use stepsim_spec::stack::{FusedPart, StackSpec};
 
 /// A way to need less memory.
 #[derive(Clone, Debug, PartialEq)]

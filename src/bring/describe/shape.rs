@@ -2,7 +2,7 @@
 
 use super::columns::DescribedColumns;
 use super::origin::ValueOrigin;
-use stepsim_step::spec::names;
+use stepsim_spec::names;
 
 /// Words of a vocabulary that is not printed.
 const VOCABULARY: f64 = 50_000.0;

@@ -4,9 +4,9 @@ use std::fmt;
 
 use super::book::Ruling;
 use super::origin::ValueClass;
-use stepsim_step::model::ParameterCount;
-use stepsim_step::spec::model::ModuleSpec;
-use stepsim_step::spec::{ModelSpec, names};
+use stepsim_price::model::ParameterCount;
+use stepsim_spec::model::ModuleSpec;
+use stepsim_spec::{ModelSpec, names};
 
 /// A fraction off that is told.
 pub const WARNED: f64 = 0.03;

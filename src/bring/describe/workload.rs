@@ -8,8 +8,8 @@ use super::encoders::encoders;
 use super::layout::DescribedLayout;
 use super::model::put;
 use super::stages::layer_split;
-use stepsim_step::schedule::{self, ChunkCount};
-use stepsim_step::spec::{ModelSpec, StackSpec, load, merge};
+use stepsim_schedule::{self as schedule, ChunkCount};
+use stepsim_spec::{ModelSpec, StackSpec, load, merge};
 
 /// The workload as JSON, with its model.
 ///

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use serde_json::{Map, Value};
 
 use crate::imports::vocabulary::Vocabulary;
-use stepsim_step::spec::SpecError;
-use stepsim_step::spec::model::{AttentionSpec, LayerKindSpec, LayerRun, Mixer, MlpKind, ModelSpec};
+use stepsim_spec::SpecError;
+use stepsim_spec::model::{AttentionSpec, LayerKindSpec, LayerRun, Mixer, MlpKind, ModelSpec};
 
 /// A model, or why a configuration is none.
 pub(super) type ModelResult = Result<ModelSpec, SpecError>;

@@ -1,8 +1,8 @@
 //! Decoders with attention in every layer.
 
 use super::config::{Config, ModelResult, with_attention, with_kinds};
-use stepsim_step::spec::SpecError;
-use stepsim_step::spec::model::{
+use stepsim_spec::SpecError;
+use stepsim_spec::model::{
     AttentionSpec, GroupScore, IndexerSpec, LayerKindSpec, MlaSpec, MlpKind, ModelSpec, MoeSpec, Norm, QkNorm,
 };
 

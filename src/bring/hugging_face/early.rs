@@ -1,8 +1,8 @@
 //! The first generation: layer norms, biases, MLPs without gates, learned or no positions.
 
 use super::config::{Config, ModelResult};
-use stepsim_step::spec::SpecError;
-use stepsim_step::spec::model::{ModelSpec, Norm, Positions};
+use stepsim_spec::SpecError;
+use stepsim_spec::model::{ModelSpec, Norm, Positions};
 
 /// The part that they have in common.
 fn plain(c: &Config) -> ModelResult {

@@ -2,8 +2,8 @@
 
 use super::config::{Config, ModelResult, mixer_and_mlp, with_kinds};
 use super::decoder::{experts, latent};
-use stepsim_step::spec::SpecError;
-use stepsim_step::spec::model::{
+use stepsim_spec::SpecError;
+use stepsim_spec::model::{
     AttentionSpec, GatedDeltaSpec, KimiDeltaSpec, LayerKindSpec, LayerRun, LightningSpec, Mamba1Spec,
     Mamba2Spec, Mixer, MlpKind, ModelSpec, MoeSpec, Norm, Positions, QkNorm, Rwkv7Spec, ShortConvolutionSpec,
 };

@@ -22,8 +22,8 @@ mod windowed;
 
 use serde_json::Value;
 
-use stepsim_step::spec::SpecError;
-use stepsim_step::spec::model::{ModelSpec, ModuleSpec};
+use stepsim_spec::SpecError;
+use stepsim_spec::model::{ModelSpec, ModuleSpec};
 
 use config::{Config, ModelResult};
 

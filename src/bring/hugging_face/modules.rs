@@ -6,8 +6,8 @@
 use serde_json::Value;
 
 use super::config::Config;
-use stepsim_step::spec::SpecError;
-use stepsim_step::spec::model::{DeepstackSpec, ModuleInputSpec, ModuleSpec, Norm, ProjectorSpec, TokenNorm};
+use stepsim_spec::SpecError;
+use stepsim_spec::model::{DeepstackSpec, ModuleInputSpec, ModuleSpec, Norm, ProjectorSpec, TokenNorm};
 
 /// Patches of an image of native resolution.
 const PATCHES: u64 = 1024;

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::config::{Config, ModelResult, with_kinds};
 use super::decoder::experts;
-use stepsim_step::spec::SpecError;
-use stepsim_step::spec::model::{
+use stepsim_spec::SpecError;
+use stepsim_spec::model::{
     AttentionSpec, LayerKindSpec, LayerRun, Mixer, MlpKind, ModelSpec, MoeSpec, QkNorm,
 };
 

@@ -1,8 +1,8 @@
 //! Parameters that were read against the size in the model's name: a key that was passed over shows there.
 
-use stepsim_step::model::ParameterCount;
-use stepsim_step::spec::model::{ModelSpec, ModuleSpec};
-use stepsim_step::spec::{SpecError, names};
+use stepsim_price::model::ParameterCount;
+use stepsim_spec::model::{ModelSpec, ModuleSpec};
+use stepsim_spec::{SpecError, names};
 
 /// Names round, and count encoders and embeddings or not: gemma-7b has 8.5 B. Beyond it something was not read.
 const ROUNDED: f64 = 1.5;

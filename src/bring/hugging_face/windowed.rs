@@ -2,8 +2,8 @@
 
 use super::config::{Config, ModelResult, with_attention, with_kinds};
 use super::decoder::{experts, gemma, llama};
-use stepsim_step::spec::SpecError;
-use stepsim_step::spec::model::{AttentionSpec, LayerKindSpec, ModelSpec, MoeSpec, Norm, QkNorm};
+use stepsim_spec::SpecError;
+use stepsim_spec::model::{AttentionSpec, LayerKindSpec, ModelSpec, MoeSpec, Norm, QkNorm};
 
 /// Local and global layers: by `layer_types`, else every `period`-th is global.
 fn local_and_global(c: &Config, m: ModelSpec, window: Option<u64>, period: u64) -> ModelSpec {

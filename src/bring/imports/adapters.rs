@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::draft::WorkloadDraft;
-use stepsim_step::spec::model::MoeSpec;
-use stepsim_step::spec::{ModelSpec, load};
+use stepsim_spec::model::MoeSpec;
+use stepsim_spec::{ModelSpec, load};
 
 /// Matrices by the names of software that trains adapters.
 const MATRICES: [(&str, &str); 14] = [
@@ -104,7 +104,7 @@ pub(super) fn without_experts(workload: &mut Value) {
     let asks = workload.pointer("/expert/overlap").is_some_and(|overlap| overlap == "shared-expert");
     if asks && model_of(workload).is_some_and(|model| !model.moe.as_ref().is_some_and(shared)) {
         workload["expert"]["overlap"] = Value::Null;
-        stepsim_step::spec::json::remove_nulls(&mut workload["expert"]);
+        stepsim_spec::json::remove_nulls(&mut workload["expert"]);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Limits on texts of other software, for the sake of their readers.
 
-use stepsim_step::spec::SpecError;
-use stepsim_step::spec::budget::{MOST_OPEN, check_open, too_deep};
+use stepsim_spec::SpecError;
+use stepsim_spec::budget::{MOST_OPEN, check_open, too_deep};
 
 /// Bytes of a script or of a configuration in another format; files of ours may hold tables of millions of numbers.
 pub const MOST_BYTES: usize = 8 << 20;

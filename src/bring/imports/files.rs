@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use stepsim_step::spec::{Disk, Files};
+use stepsim_spec::{Disk, Files};
 
 /// Folders above a file's that are looked into.
 const MOST_FOLDERS: usize = 8;

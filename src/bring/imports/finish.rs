@@ -5,9 +5,9 @@ use serde_json::{Map, Value, json};
 use super::draft::{Doubt, DraftResult, WorkloadDraft};
 use super::table::FormatTable;
 use super::{Beside, object};
-use stepsim_step::spec::glob::fits;
-use stepsim_step::spec::json::whole;
-use stepsim_step::spec::{Kind, SpecError, catalog};
+use stepsim_spec::glob::fits;
+use stepsim_spec::json::whole;
+use stepsim_spec::{Kind, SpecError, catalog};
 
 /// Entries of GPT-2's tokenizer (Radford et al. 2019).
 const GPT2: u64 = 50_257;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::WorkloadDraft;
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 impl WorkloadDraft {
     /// `M-M*-E`: what each layer holds (megatron/core/models/hybrid/hybrid_layer_allocation.py). Behind a slash stand

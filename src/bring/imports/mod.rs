@@ -33,7 +33,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use draft::{Doubt, DraftResult, WorkloadDraft};
-use stepsim_step::spec::{SpecError, is_called_like_a_file, json, nearest};
+use stepsim_spec::{SpecError, is_called_like_a_file, json, nearest};
 pub use syntax::shell::Counts;
 use syntax::{Open, TextStatements};
 use table::ArgumentRule;

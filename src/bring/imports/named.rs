@@ -8,7 +8,7 @@ use super::draft::Doubt;
 use super::table::FormatTable;
 use super::{Argument, Beside, Invocation, Status, WorkloadDraft, files, syntax};
 use crate::hugging_face;
-use stepsim_step::spec::{Kind, catalog, names};
+use stepsim_spec::{Kind, catalog, names};
 
 /// Quantities that may name a model, the most particular first; where there are none a module of Python may by its own.
 const NAMES: [&str; 3] = ["model_name", "model_words", "recipe_words"];

@@ -11,8 +11,8 @@ use serde::Deserialize;
 use super::syntax::{Syntax, names, suiting};
 use super::table::FormatTable;
 use crate::hugging_face;
-use stepsim_step::spec::glob::fits;
-use stepsim_step::spec::{catalog, json};
+use stepsim_spec::glob::fits;
+use stepsim_spec::{catalog, json};
 
 /// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,9 +8,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::syntax::Syntax;
-use stepsim_step::spec::glob::fits;
-use stepsim_step::spec::json::{self, whole};
-use stepsim_step::spec::{SpecError, catalog};
+use stepsim_spec::glob::fits;
+use stepsim_spec::json::{self, whole};
+use stepsim_spec::{SpecError, catalog};
 
 /// The table of a format. Files: `workloads/imports/NAME.json`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

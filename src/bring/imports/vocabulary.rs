@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 use serde_json::Value;
 
-use stepsim_step::spec::catalog;
-use stepsim_step::spec::glob::fits;
+use stepsim_spec::catalog;
+use stepsim_spec::glob::fits;
 
 /// Patterns of names, in small letters with underscores.
 #[derive(Clone, Debug, Default, Deserialize)]

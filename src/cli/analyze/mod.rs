@@ -12,9 +12,9 @@ use stepsim_measure::page;
 use stepsim_measure::profile::waterfall::{AtPeak, waterfall};
 use stepsim_measure::profile::{ClassTables, ProfileReport, RankEvents, Window, read, report};
 use stepsim_measure::why::why;
+use stepsim_price::model::flops::StepFlops;
 use stepsim_simulate::Inputs;
-use stepsim_step::model::flops::StepFlops;
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// Say where the time went in profiles of real steps.
 #[derive(Debug, clap::Args)]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::super::outputs::WRITTEN;
 use super::asked::{parse_algorithm, parse_op};
-use stepsim_step::collective::{Algorithm, Op};
+use stepsim_fabric::collective::{Algorithm, Op};
 
 /// Times a collective by size on a machine: algorithm, protocol, algorithm and bus bandwidth, slowest link.
 #[derive(Clone, Debug, clap::Args)]

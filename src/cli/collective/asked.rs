@@ -2,8 +2,8 @@
 
 use crate::Failure;
 use stepsim_core::ids::DeviceId;
-use stepsim_step::collective::{ALGORITHMS, Algorithm, Op, algorithm};
-use stepsim_step::topology::Machine;
+use stepsim_fabric::collective::{ALGORITHMS, Algorithm, Op, algorithm};
+use stepsim_fabric::topology::Machine;
 
 /// Most sizes of one call.
 const MOST_SIZES: usize = 10_000;

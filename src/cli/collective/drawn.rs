@@ -6,12 +6,12 @@ use super::SizeRow;
 use super::transfers::TransferRun;
 use stepsim_core::ids::{DeviceId, ResourceId};
 use stepsim_core::units::Time;
+use stepsim_fabric::collective::Pattern;
+use stepsim_fabric::topology::Machine;
 use stepsim_read::palette;
 use stepsim_read::trace::writer::{ArgumentName, Sink, Slice, Value};
 use stepsim_read::trace::{MetaValue, RunMeta, TimelineError, TimelineSummary};
 use stepsim_simulate::page::lane::{self, ItemStyle, LaneItem, Looks};
-use stepsim_step::collective::Pattern;
-use stepsim_step::topology::Machine;
 
 /// Links that have rows.
 const LINKS: usize = 64;

@@ -25,10 +25,10 @@ use super::{Failure, say};
 use asked::{devices, sizes};
 use row::SizeRow;
 use stepsim_core::units::Bytes;
+use stepsim_fabric::collective::{Chooser, Op};
+use stepsim_fabric::topology::Machine;
 use stepsim_read::trace::{RunMeta, write_with};
-use stepsim_step::collective::{Chooser, Op};
-use stepsim_step::spec::{LoadedSpec, SpecError, Topology, blame_setting};
-use stepsim_step::topology::Machine;
+use stepsim_spec::{LoadedSpec, SpecError, Topology, blame_setting};
 
 /// Who picks the algorithm: the arguments, or the machine.
 fn chooser(args: &Args, topology: &LoadedSpec<Topology>, device: &str) -> Result<Chooser, SpecError> {

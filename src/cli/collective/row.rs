@@ -12,11 +12,11 @@ use stepsim_core::fold::fold;
 use stepsim_core::ids::{DeviceId, OpId, ProgramId, RankId, TransferId};
 use stepsim_core::program::{OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
 use stepsim_core::units::{Bytes, Time};
-use stepsim_read::analysis::links;
-use stepsim_step::collective::{
+use stepsim_fabric::collective::{
     AlgorithmChoice, Chooser, CollectiveError, Fidelity, Geometry, Lowering, RouteEnds, Transfer, in_chunks,
 };
-use stepsim_step::topology::Machine;
+use stepsim_fabric::topology::Machine;
+use stepsim_read::analysis::links;
 
 /// Most transfers of one run in steps: about 4 GB.
 pub(super) const MOST_TRANSFERS: u64 = 40_000_000;

@@ -4,10 +4,10 @@ use stepsim_core::engine::Record;
 use stepsim_core::ids::{DeviceId, RankId};
 use stepsim_core::program::World;
 use stepsim_core::units::{Bandwidth, Time};
+use stepsim_fabric::topology::Machine;
 use stepsim_read::analysis::link_rates::RateChange;
 use stepsim_read::analysis::links;
 use stepsim_read::trace::{LinkCounter, RunMeta, Timeline, TraceError, TracedRank, write_file};
-use stepsim_step::topology::Machine;
 
 /// Links with a counter.
 const TRACED_LINKS: usize = 32;

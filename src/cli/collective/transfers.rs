@@ -16,7 +16,7 @@ use stepsim_core::program::{
     Action, BEHIND, Comm, Flow, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Span, StreamKind, Work, World,
 };
 use stepsim_core::units::Time;
-use stepsim_step::collective::RouteEnds;
+use stepsim_fabric::collective::RouteEnds;
 
 /// A transfer.
 #[derive(Clone, Debug, PartialEq)]

@@ -12,7 +12,7 @@ use stepsim_measure::profile::{ClassTables, RankEvents, Window, read, report};
 use stepsim_read::analysis::report::Report;
 use stepsim_simulate::jump::reported;
 use stepsim_simulate::{Inputs, Options};
-use stepsim_step::spec::{Kind, SpecError, catalog};
+use stepsim_spec::{Kind, SpecError, catalog};
 
 /// So many differing fields of the inputs are shown.
 const MOST_FIELDS: usize = 24;

@@ -11,7 +11,7 @@ use stepsim_measure::profile::RankEvents;
 use stepsim_read::trace::writer::Sink;
 use stepsim_read::trace::{RunMeta, TimelineError, TimelineSummary, write_with};
 use stepsim_simulate::{Inputs, Options, Simulation};
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// A side, what the person called it, and the settings of its workload.
 type NamedSide<'a> = (&'a DiffSide, &'a str, &'a [String]);

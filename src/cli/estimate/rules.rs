@@ -10,11 +10,11 @@ use stepsim_form::analytic::Estimate;
 use stepsim_form::analytic::bounds::{self, AxesRate};
 use stepsim_form::analytic::roofline::{self, ClassIntensity, Ridge};
 use stepsim_form::analytic::training::{self, LAWS};
+use stepsim_price::model::flops::TokenFlops;
+use stepsim_price::model::{ParameterCount, Shard};
 pub use stepsim_read::analysis::table::grouped;
 use stepsim_simulate::Inputs;
-use stepsim_step::model::flops::TokenFlops;
-use stepsim_step::model::{ParameterCount, Shard};
-use stepsim_step::spec::{Device, Kind, SpecError, catalog, load};
+use stepsim_spec::{Device, Kind, SpecError, catalog, load};
 
 /// Share of a step that a bubble may take, in the rule for micro-batches.
 const BUBBLE: f64 = 0.05;

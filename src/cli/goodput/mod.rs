@@ -14,8 +14,8 @@ use result::{Goodput, span};
 use stepsim_around::goodput::{CheckpointTimes, GoodputJob, simulate};
 use stepsim_simulate::jump::{Figures, figures};
 use stepsim_simulate::{Head, Inputs, Options, under};
-use stepsim_step::spec::reliability::{CheckpointMode, Reliability};
-use stepsim_step::spec::{LoadedSpec, SpecError, blame_setting, load};
+use stepsim_spec::reliability::{CheckpointMode, Reliability};
+use stepsim_spec::{LoadedSpec, SpecError, blame_setting, load};
 
 /// The shipped figures that are taken where none are named.
 const RELIABILITY: &str = "llama3-h100";

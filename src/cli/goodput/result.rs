@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use stepsim_around::goodput::{CheckpointTimes, GoodputSummary, Interval};
 use stepsim_simulate::Head;
-use stepsim_step::spec::reliability::Reliability;
+use stepsim_spec::reliability::Reliability;
 
 /// The output of `--report`.
 #[derive(Debug, Serialize)]

@@ -8,7 +8,7 @@ use super::super::outputs::WRITTEN;
 use super::super::{Failure, inputs};
 use super::from::ImportSource;
 use stepsim_bring::imports::{FileKind, FormatTable, Invocation, recognise};
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// Files whose kind is not said.
 #[derive(Debug, clap::Args)]

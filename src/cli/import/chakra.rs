@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use super::super::outputs::WRITTEN;
 use super::super::write::write_json;
 use super::super::{Failure, inputs, say};
+use stepsim_fabric::topology::Machine;
 use stepsim_measure::profile::chakra::{AstraSystem, DeviceRates, network, nodes, programs};
 use stepsim_measure::replay::check;
-use stepsim_step::spec::SpecError;
-use stepsim_step::spec::topology::Topology;
-use stepsim_step::spec::workload::Dtype;
-use stepsim_step::spec::{LoadedSpec, from_value};
-use stepsim_step::topology::Machine;
+use stepsim_spec::SpecError;
+use stepsim_spec::topology::Topology;
+use stepsim_spec::workload::Dtype;
+use stepsim_spec::{LoadedSpec, from_value};
 
 /// Turn Chakra execution traces into rank programs.
 #[derive(Debug, clap::Args)]
@@ -134,7 +134,7 @@ fn rates(args: &Args, system: &AstraSystem) -> Result<DeviceRates, SpecError> {
     let device = args
         .device
         .as_deref()
-        .map(|name| stepsim_step::spec::load::<stepsim_step::spec::Device>(name, &[]))
+        .map(|name| stepsim_spec::load::<stepsim_spec::Device>(name, &[]))
         .transpose()?;
     let device = device.map(|loaded| loaded.value);
     let peak = device.as_ref().and_then(|d| d.peak(Dtype::Bf16)).map(|peak| peak.0);

@@ -9,9 +9,9 @@ use super::super::outputs::WRITTEN;
 use super::super::{Failure, say};
 use crate::write::{write_json, write_report};
 use stepsim_bring::hugging_face;
-use stepsim_step::model::ParameterCount;
-use stepsim_step::spec::model::ModelSpec;
-use stepsim_step::spec::{Disk, Files, SpecError, read_of_others};
+use stepsim_price::model::ParameterCount;
+use stepsim_spec::model::ModelSpec;
+use stepsim_spec::{Disk, Files, SpecError, read_of_others};
 
 /// The arguments.
 #[derive(Debug, clap::Args)]

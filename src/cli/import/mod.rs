@@ -17,13 +17,13 @@ use super::{Failure, inputs, say};
 use from::ImportSource;
 use stepsim_bring::calculon::{Calculon, FileNames};
 use stepsim_core::units::Time;
+use stepsim_fabric::topology::Machine;
 use stepsim_measure::profile::programs::programs;
 use stepsim_measure::profile::{ClassTables, read};
+use stepsim_schedule::{order_from_torch_csv, order_to_json};
 use stepsim_simulate::Inputs;
-use stepsim_step::schedule::{order_from_torch_csv, order_to_json};
-use stepsim_step::spec::topology::Topology;
-use stepsim_step::spec::{LoadedSpec, SpecError, WorkloadSpec, from_value};
-use stepsim_step::topology::Machine;
+use stepsim_spec::topology::Topology;
+use stepsim_spec::{LoadedSpec, SpecError, WorkloadSpec, from_value};
 
 /// Turn files of other tools into files of ours: a workload and a topology, or rank programs.
 #[derive(Debug, clap::Args)]

@@ -7,8 +7,8 @@ use super::super::outputs::WRITTEN;
 use super::super::{Failure, say};
 use crate::write::write_json;
 use stepsim_bring::nccl_tests::{MissingHeadings, read};
-use stepsim_step::collective::Op;
-use stepsim_step::spec::{Collectives, Spec};
+use stepsim_fabric::collective::Op;
+use stepsim_spec::{Collectives, Spec};
 
 /// The arguments.
 #[derive(Debug, clap::Args)]

@@ -8,9 +8,9 @@ use super::super::outputs::WRITTEN;
 use super::super::write::write_json;
 use super::super::{Failure, inputs, say};
 use stepsim_bring::nvidia_smi::{NodeRates, machine};
-use stepsim_step::spec::topology::Topology;
-use stepsim_step::spec::{LoadedSpec, SpecError, from_value};
-use stepsim_step::topology::Machine;
+use stepsim_fabric::topology::Machine;
+use stepsim_spec::topology::Topology;
+use stepsim_spec::{LoadedSpec, SpecError, from_value};
 
 /// The arguments.
 #[derive(Debug, clap::Args)]

@@ -5,13 +5,13 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
+use stepsim_plan::step::Packs;
+use stepsim_price::documents::shards::{SequenceShares, SequenceSplit, VisibleKeys};
+use stepsim_price::documents::{Dealt, expected};
 use stepsim_read::analysis::dynamic_context::{DynamicContextReport, text};
 pub use stepsim_read::analysis::table::{grouped, new_table};
 use stepsim_simulate::Inputs;
-use stepsim_step::documents::shards::{SequenceShares, SequenceSplit, VisibleKeys};
-use stepsim_step::documents::{Dealt, expected};
-use stepsim_step::plan::step::Packs;
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// Documents for readers.
 #[derive(Debug, Serialize)]

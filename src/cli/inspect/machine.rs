@@ -8,9 +8,9 @@ use serde::Serialize;
 use crate::list::rates;
 use stepsim_core::ids::{DeviceId, ResourceId};
 use stepsim_core::units::{Bandwidth, Bytes, Time};
+use stepsim_fabric::topology::{CopyDirection, Machine};
 pub use stepsim_read::analysis::table::{grouped, new_table};
-use stepsim_step::spec::{Device, LoadedSpec, Topology};
-use stepsim_step::topology::{CopyDirection, Machine};
+use stepsim_spec::{Device, LoadedSpec, Topology};
 
 /// A machine for readers.
 #[derive(Debug, Serialize)]

@@ -23,9 +23,9 @@ use super::{Failure, say, width};
 use machine::MachineView;
 use reserved::ReservedView;
 use step::StepView;
+use stepsim_fabric::topology::Machine;
 use stepsim_measure::score::learned_rows::kernels_of;
 use stepsim_simulate::Inputs;
-use stepsim_step::topology::Machine;
 
 /// Show what a workload and a machine expand to, without simulating.
 #[derive(Debug, clap::Args)]

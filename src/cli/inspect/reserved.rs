@@ -108,7 +108,7 @@ impl ReservedView {
 /// The devices of a snapshot.
 fn read(path: &Path) -> Result<Vec<SnapshotMemory>, Failure> {
     const ALLOWED: &str = "what torch.cuda.memory._snapshot() gives, as JSON";
-    let wrong = |mut e: stepsim_step::spec::SpecError| {
+    let wrong = |mut e: stepsim_spec::SpecError| {
         e.hint = "of a pickle: python3 -c \"import json, pickle; \
                   json.dump(pickle.load(open('s.pickle', 'rb')), open('s.json', 'w'))\""
             .into();

@@ -16,7 +16,7 @@ use stepsim_bring::hugging_face::name_of;
 use stepsim_bring::imports::{Invocation, RunLength};
 use stepsim_read::page::sheet::quoted;
 use stepsim_simulate::Fault;
-use stepsim_step::spec::is_called_like_a_file;
+use stepsim_spec::is_called_like_a_file;
 use stepsim_study::plan::{LayoutSource, Proposal, Request, RunPlan, SimulatedPlan};
 
 /// Say how long a step takes, of a model, a script or a recipe of any software, on a machine.

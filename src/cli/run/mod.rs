@@ -24,7 +24,7 @@ use stepsim_simulate::jump::{self, figures};
 use stepsim_simulate::page;
 use stepsim_simulate::timeline;
 use stepsim_simulate::{FailedReport, Head, Inputs, Options, RunStatus, Simulation};
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 use stepsim_study::otherwise::{self, Depth};
 
 /// Runs the command.

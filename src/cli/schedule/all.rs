@@ -10,8 +10,8 @@ use super::{Args, ScheduleRun, outcome};
 use crate::Failure;
 use crate::tables::right;
 use crate::write::write_report;
-use stepsim_step::schedule;
-use stepsim_step::schedule::{Order, PassTimes};
+use stepsim_schedule as schedule;
+use stepsim_schedule::{Order, PassTimes};
 
 /// Forward passes of a schedule, where all are played.
 const MOST_PASSES: u64 = 1 << 16;

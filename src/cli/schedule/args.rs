@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use super::super::Failure;
 use super::super::outputs::WRITTEN;
 use stepsim_core::units::Time;
-use stepsim_step::schedule;
-use stepsim_step::schedule::{Order, PassProfile, PassTimes, Schedule, Shape, SlowEdge};
+use stepsim_schedule as schedule;
+use stepsim_schedule::{Order, PassProfile, PassTimes, Schedule, Shape, SlowEdge};
 
 /// Runs a pipeline schedule on abstract durations and draws it.
 #[derive(Clone, Debug, clap::Args)]

@@ -4,9 +4,9 @@ use std::io::{self, Write};
 
 use super::outcome::ScheduleOutcome;
 use stepsim_core::units::Time;
+use stepsim_plan::pipeline::phase;
 use stepsim_read::palette;
-use stepsim_step::plan::pipeline::phase;
-use stepsim_step::schedule::{Order, Pass, Slot, SlotPass};
+use stepsim_schedule::{Order, Pass, Slot, SlotPass};
 
 /// Where the drawing goes.
 #[derive(Clone, Copy)]

@@ -7,11 +7,11 @@ use super::Args;
 use crate::write::write_report;
 use crate::{Failure, inputs, tables};
 use stepsim_measure::profile::pipeline_timeline;
+use stepsim_plan::pipeline::durations::Durations;
+use stepsim_schedule as schedule;
+use stepsim_schedule::Shape;
 use stepsim_simulate::durations::{Replays, replay};
-use stepsim_step::plan::pipeline::durations::Durations;
-use stepsim_step::schedule;
-use stepsim_step::schedule::Shape;
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// Replays the steps of a file and says what evening out each class of work, stage and replica brings.
 pub(super) fn run(args: &Args, file: &Path, out: &mut Vec<u8>) -> Result<(), Failure> {

@@ -23,8 +23,8 @@ use super::{Failure, inputs};
 use args::unusable;
 use draw::Screen;
 use played::ScheduleRun;
-use stepsim_step::schedule;
-use stepsim_step::schedule::Order;
+use stepsim_schedule as schedule;
+use stepsim_schedule::Order;
 
 /// Runs the subcommand.
 ///

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use stepsim_core::engine::Record;
 use stepsim_core::ids::RankId;
 use stepsim_core::units::Time;
-use stepsim_step::plan::pipeline::AbstractPipeline;
-use stepsim_step::schedule::{Order, Pass, Seat};
+use stepsim_plan::pipeline::AbstractPipeline;
+use stepsim_schedule::{Order, Pass, Seat};
 
 /// Times of a schedule that was played.
 pub(super) struct ScheduleOutcome {

@@ -4,14 +4,14 @@ use super::{ScheduleRun, outcome};
 use crate::command_line::command;
 use stepsim_core::ids::RankId;
 use stepsim_core::units::Time;
+use stepsim_plan::pipeline::phase;
 use stepsim_read::analysis::cause::Causes;
 use stepsim_read::analysis::idle::IdleTimes;
 use stepsim_read::analysis::stalls::stalls_of;
+use stepsim_schedule::Slot;
 use stepsim_simulate::page::lane::{LaneItem, TimeRow, few, tag};
 use stepsim_simulate::page::sheet::{Sheet, table};
 use stepsim_simulate::page::{PAIR, pass_number, step_looks};
-use stepsim_step::plan::pipeline::phase;
-use stepsim_step::schedule::Slot;
 
 /// The page: passes of each rank, why it stood still, and the bubbles in numbers.
 pub(super) fn page(run: &ScheduleRun) -> String {

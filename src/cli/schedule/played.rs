@@ -11,9 +11,9 @@ use super::outcome::ScheduleOutcome;
 use stepsim_core::engine::Record;
 use stepsim_core::ids::RankId;
 use stepsim_core::units::Time;
+use stepsim_plan::pipeline::{AbstractPipeline, Sends, abstract_world_over};
 use stepsim_read::trace::{CounterTrack, RunMeta, Timeline, write_file};
-use stepsim_step::plan::pipeline::{AbstractPipeline, Sends, abstract_world_over};
-use stepsim_step::schedule::{Order, PassTimes, Schedule, Shape};
+use stepsim_schedule::{Order, PassTimes, Schedule, Shape};
 
 /// One schedule, played.
 pub(super) struct ScheduleRun<'a> {

@@ -14,7 +14,7 @@ use stepsim_core::ids::{CommId, DeviceId, ResourceId};
 use stepsim_read::analysis::links;
 use stepsim_simulate::share::SharedRun;
 use stepsim_simulate::{Inputs, Settings, Site, expanded};
-use stepsim_step::spec::{Disk, LoadedSpec, SpecError, WorkloadSpec, load};
+use stepsim_spec::{Disk, LoadedSpec, SpecError, WorkloadSpec, load};
 
 /// Links that are listed.
 const LINKS: usize = 5;

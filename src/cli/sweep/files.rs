@@ -153,7 +153,7 @@ pub(super) fn best(args: &BestOptions) -> Result<(), Failure> {
 /// Rows of several files in the order of the points, and the points that are missing.
 fn read(files: &[PathBuf]) -> Result<(Vec<Row>, Vec<u64>), Failure> {
     let part = |path: &PathBuf| Ok((path.display().to_string(), read_rows(path)?));
-    let parts = files.iter().map(part).collect::<Result<Vec<_>, stepsim_step::spec::SpecError>>();
+    let parts = files.iter().map(part).collect::<Result<Vec<_>, stepsim_spec::SpecError>>();
     stepsim_study::merge(parts.map_err(Failure::input)?).map_err(Failure::input)
 }
 

@@ -16,7 +16,7 @@ use stepsim_simulate::jump::glanced;
 use stepsim_simulate::page::sheet::quoted;
 use stepsim_simulate::whatif::{Change, Subject, WhatIf, WhatIfBase, WhatIfs};
 use stepsim_simulate::{Inputs, Options};
-use stepsim_step::spec::{SpecError, Topology};
+use stepsim_spec::{SpecError, Topology};
 use stepsim_study::otherwise::{self, Depth, LONGER};
 
 /// Say what could be otherwise and what it would make of the step.

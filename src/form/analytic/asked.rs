@@ -1,6 +1,6 @@
 //! The requests of one rank's policies.
 
-use stepsim_step::plan::step::residency::{Gathers, Reductions, UnitMessages, Updates};
+use stepsim_plan::step::residency::{Gathers, Reductions, UnitMessages, Updates};
 
 /// The requests of one rank's policies, by chunk and unit.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -15,14 +15,14 @@ use super::asked::{PolicyDemand, Size};
 use super::form::StepForm;
 use super::queues::{Passage, Queue, QueueTimes};
 use super::walk_key::RankEnd;
-use stepsim_step::collective::{CollectiveError, Op};
-use stepsim_step::model::LayerKind;
-use stepsim_step::plan::step::Unit;
-use stepsim_step::plan::step::groups::Group;
-use stepsim_step::plan::step::residency::{
+use stepsim_fabric::collective::{CollectiveError, Op};
+use stepsim_plan::step::Unit;
+use stepsim_plan::step::groups::Group;
+use stepsim_plan::step::residency::{
     Gathers, PolicyInputs, Reductions, UnitMessages, UnitTimes, VisitSpan, gate,
 };
-use stepsim_step::schedule::{Pass, Seat, Slot, SlotPass};
+use stepsim_price::model::LayerKind;
+use stepsim_schedule::{Pass, Seat, Slot, SlotPass};
 
 impl StepForm<'_> {
     /// The requests of a rank's policies.

@@ -1,6 +1,6 @@
 //! How many tokens a device must have, and how wide a model must be, for communication to hide behind arithmetic.
 //!
-//! C is the peak of a device, W the bytes a second that it gathers by the rule of [`stepsim_step::collective::bound`]
+//! C is the peak of a device, W the bytes a second that it gathers by the rule of [`stepsim_fabric::collective::bound`]
 //! (never one direction of the narrowest link), α = C/W, b bytes of an element, B/N tokens of a device, D and F
 //! widths of model and MLP.
 //!
@@ -17,8 +17,8 @@
 //!
 //! Source: jax-ml scaling book, training chapter, for data, FSDP, tensor and mixed; the others by the same argument.
 
-use stepsim_step::collective::{CollectiveError, Geometry, Op, bound};
-use stepsim_step::topology::{Machine, Mesh};
+use stepsim_fabric::collective::{CollectiveError, Geometry, Op, bound};
+use stepsim_fabric::topology::{Machine, Mesh};
 
 /// Tokens a device for data parallelism: α tokens where gradients have 2 bytes.
 pub fn data(alpha: f64, gradient_bytes: f64) -> f64 {

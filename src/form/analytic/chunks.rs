@@ -11,7 +11,7 @@ use super::queues::{
     PassOp, PassProgress, PassWork, Passage, QUEUES, Queue, QueueStreams, QueueTimes, TimeValue,
 };
 use super::unit_passes::{UnitPass, UnitPasses};
-use stepsim_step::schedule::Pass;
+use stepsim_schedule::Pass;
 
 /// Units of a chunk, in the order of the model.
 pub(super) type Units = Vec<Arc<UnitPasses>>;

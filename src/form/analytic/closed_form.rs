@@ -2,7 +2,7 @@
 //!
 //! Layers, links, prices, the shares of the state: all that a micro-batch costs and all that is held beside it is the
 //! same however many micro-batches there are. It is worked out once, from the shortest order that shows all that the
-//! schedule repeats ([`Turns`](stepsim_step::schedule::Turns)); a batch then asks for sums of a few terms.
+//! schedule repeats ([`Turns`](stepsim_schedule::Turns)); a batch then asks for sums of a few terms.
 
 use std::sync::Arc;
 
@@ -16,16 +16,16 @@ use super::rules::{RuleInputs, RulesOfLayout};
 use super::terms::Terms;
 use super::unlike::{regular, slowest_classes};
 use stepsim_core::ids::DeviceId;
-use stepsim_step::collective::Chooser;
-use stepsim_step::documents::{Dealt, PackedPass, expected};
-use stepsim_step::model::Shard;
-use stepsim_step::plan::step::groups::Degrees;
-use stepsim_step::plan::step::residency::{Policies, StateShares};
-use stepsim_step::plan::step::{self, PlanError, PriceList};
-use stepsim_step::spec::SpecError;
-use stepsim_step::spec::model::ModelSpec;
-use stepsim_step::spec::workload::{SequenceOrder, WorkloadSpec};
-use stepsim_step::topology::Machine;
+use stepsim_fabric::collective::Chooser;
+use stepsim_fabric::topology::Machine;
+use stepsim_plan::step::groups::Degrees;
+use stepsim_plan::step::residency::{Policies, StateShares};
+use stepsim_plan::step::{self, PlanError, PriceList};
+use stepsim_price::documents::{Dealt, PackedPass, expected};
+use stepsim_price::model::Shard;
+use stepsim_spec::SpecError;
+use stepsim_spec::model::ModelSpec;
+use stepsim_spec::workload::{SequenceOrder, WorkloadSpec};
 
 /// The closed form of a step for any number of sequences.
 pub struct ClosedForm<'a> {

@@ -1,7 +1,7 @@
 //! The messages over the borders between stages: bytes of one, and seconds of putting its pieces together.
 
-use stepsim_step::plan::step::Border;
-use stepsim_step::schedule::Data;
+use stepsim_plan::step::Border;
+use stepsim_schedule::Data;
 
 /// The message over a border for one micro-batch.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -18,8 +18,8 @@
 use super::form::StepForm;
 use super::least::Least;
 use stepsim_core::declare::defaults;
-use stepsim_step::schedule::{Pass, Seat, Slot, SlotPass};
-use stepsim_step::spec::workload::CollectiveFidelity;
+use stepsim_schedule::{Pass, Seat, Slot, SlotPass};
+use stepsim_spec::workload::CollectiveFidelity;
 
 /// Passes of one chunk, in seconds.
 #[derive(Clone, Copy, Default)]

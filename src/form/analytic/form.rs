@@ -9,15 +9,15 @@ use super::links::RankLinks;
 use super::pass_time::{PassTime, UnitTime};
 use super::passes::Pricing;
 use super::unit_passes::UnitPasses;
-use stepsim_step::collective::{CollectiveError, Op};
-use stepsim_step::model::{CommGroup, Item};
-use stepsim_step::plan::step::groups::Group;
-use stepsim_step::plan::step::layout_copies::{copies_shards, with_copies};
-use stepsim_step::plan::step::residency::{Policies, StateShares};
-use stepsim_step::plan::step::{self, Border, PlanError, PriceList, Unit};
-use stepsim_step::schedule::{Order, Pass, Seat};
-use stepsim_step::spec::stack::LayerHosts;
-use stepsim_step::spec::workload::WorkloadSpec;
+use stepsim_fabric::collective::{CollectiveError, Op};
+use stepsim_plan::step::groups::Group;
+use stepsim_plan::step::layout_copies::{copies_shards, with_copies};
+use stepsim_plan::step::residency::{Policies, StateShares};
+use stepsim_plan::step::{self, Border, PlanError, PriceList, Unit};
+use stepsim_price::model::{CommGroup, Item};
+use stepsim_schedule::{Order, Pass, Seat};
+use stepsim_spec::stack::LayerHosts;
+use stepsim_spec::workload::WorkloadSpec;
 
 /// One pipeline rank: its chunks, each a list of priced units.
 pub(super) struct RankTimes {

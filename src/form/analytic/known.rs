@@ -21,17 +21,17 @@ use rustc_hash::FxHashMap;
 
 use super::unit_passes::UnitPasses;
 use super::walk_key::{RankEnd, WalkKey};
-use stepsim_step::collective::{Geometry, Transfer};
-use stepsim_step::model::flops::StepFlops;
-use stepsim_step::model::optimizer::Update;
-use stepsim_step::model::{ParameterCount, Shard};
-use stepsim_step::plan::step::groups::{Degrees, Group};
-use stepsim_step::plan::step::{FullRecompute, Layers, PlanError, Unit};
-use stepsim_step::schedule::Order;
-use stepsim_step::sharding::Cuts;
-use stepsim_step::spec::model::ModelSpec;
-use stepsim_step::spec::stack::UpdateSpec;
-use stepsim_step::spec::workload::{
+use stepsim_fabric::collective::{Geometry, Transfer};
+use stepsim_plan::step::groups::{Degrees, Group};
+use stepsim_plan::step::{FullRecompute, Layers, PlanError, Unit};
+use stepsim_price::model::flops::StepFlops;
+use stepsim_price::model::optimizer::Update;
+use stepsim_price::model::{ParameterCount, Shard};
+use stepsim_schedule::Order;
+use stepsim_schedule::sharding::Cuts;
+use stepsim_spec::model::ModelSpec;
+use stepsim_spec::stack::UpdateSpec;
+use stepsim_spec::workload::{
     BytesPerParameter, Dtype, ExpertOverlap, GroupAxis, ModuleUseSpec, OptimizerKind, PipelineSpec,
     RecomputeSpec, TensorOverlap, TrainingSpec, WorkloadSpec,
 };

@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-use stepsim_step::model::Item;
+use stepsim_price::model::Item;
 
 /// The least time of a chain of ops.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -9,14 +9,14 @@ use rustc_hash::FxHashMap;
 use super::known::{ClosedFormCache, Groups, Surroundings};
 use super::unlike::{regular, slowest_group};
 use stepsim_core::ids::{DeviceId, RankId, ResourceId};
-use stepsim_step::collective::TorusAxis;
-use stepsim_step::collective::{Chooser, CollectiveError, DomainWiring, Geometry, Network, Op, Transfer};
-use stepsim_step::model::CommGroup;
-use stepsim_step::plan::step::border::leaves_node;
-use stepsim_step::plan::step::groups::{Degrees, Group};
-use stepsim_step::sharding::Exchange;
-use stepsim_step::spec::workload::{CollectiveFidelity, WorkloadSpec};
-use stepsim_step::topology::{Axis, CopyDirection, Layout, Machine, Unreachable};
+use stepsim_fabric::collective::TorusAxis;
+use stepsim_fabric::collective::{Chooser, CollectiveError, DomainWiring, Geometry, Network, Op, Transfer};
+use stepsim_fabric::topology::{Axis, CopyDirection, Layout, Machine, Unreachable};
+use stepsim_plan::step::border::leaves_node;
+use stepsim_plan::step::groups::{Degrees, Group};
+use stepsim_price::model::CommGroup;
+use stepsim_schedule::sharding::Exchange;
+use stepsim_spec::workload::{CollectiveFidelity, WorkloadSpec};
 
 /// One copy or one hop: latency in seconds, bandwidth in B/s.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -11,10 +11,10 @@ use std::ops::AddAssign;
 
 use rustc_hash::FxHashMap;
 
-use stepsim_step::model::{CommGroup, CommOp, Item, LayerKind};
-use stepsim_step::plan::step::residency::{ClassBytes, PolicyInputs};
-use stepsim_step::plan::step::{FullRecompute, Unit};
-use stepsim_step::schedule::{Pass, Slot};
+use stepsim_plan::step::residency::{ClassBytes, PolicyInputs};
+use stepsim_plan::step::{FullRecompute, Unit};
+use stepsim_price::model::{CommGroup, CommOp, Item, LayerKind};
+use stepsim_schedule::{Pass, Slot};
 
 /// Bytes in device memory, by class.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

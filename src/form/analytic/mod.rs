@@ -12,7 +12,7 @@
 //!    goes on by turns, two short walks tell all others.
 //! 3. *Beside them* (`beside`): gathers, reductions and copies have queues of their own; each starts behind a visit,
 //!    and a visit waits for what is brought in for it. The residency policies say which
-//!    ([`stepsim_step::plan::step::residency`]).
+//!    ([`stepsim_plan::step::residency`]).
 //!
 //! step = kernels of the busiest pipeline rank (forward, recompute, backward) + what tensor, context and expert
 //! communication and the host add to its passes + bubble + transfers between stages + data-parallel communication +
@@ -71,11 +71,11 @@ pub use pass_time::{PassTime, UnitTime};
 pub use rules::Rules;
 pub use terms::{KEYS, Terms};
 
-use stepsim_step::collective::Chooser;
-use stepsim_step::plan::step::{PlanError, PriceList};
-use stepsim_step::spec::model::ModelSpec;
-use stepsim_step::spec::workload::WorkloadSpec;
-use stepsim_step::topology::Machine;
+use stepsim_fabric::collective::Chooser;
+use stepsim_fabric::topology::Machine;
+use stepsim_plan::step::{PlanError, PriceList};
+use stepsim_spec::model::ModelSpec;
+use stepsim_spec::workload::WorkloadSpec;
 
 /// Estimates the step of `workload` on `machine`, kernels priced by `prices`, collectives chosen by `chooser`, with a
 /// device's peak of `peak` FLOP/s.

@@ -10,9 +10,9 @@ use super::form::{StageUnits, StepForm};
 use super::memory::MemoryBytes;
 use super::pass_time::{PassTime, UnitTime};
 use super::terms::Terms;
-use stepsim_step::documents::{DynamicContext, PackedPass};
-use stepsim_step::model::Shard;
-use stepsim_step::plan::step::{Forming, PlanError};
+use stepsim_plan::step::{Forming, PlanError};
+use stepsim_price::documents::{DynamicContext, PackedPass};
+use stepsim_price::model::Shard;
 
 /// The times of ranks that make passes of their own.
 pub(super) struct OwnPasses {

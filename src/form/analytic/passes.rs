@@ -5,12 +5,12 @@ use super::links::RankLinks;
 use super::pass_time::{PassTime, UnitTime};
 use super::queues::{PassOp, PassWork, Queue, period};
 use super::unit_passes::{UnitPass, UnitPasses};
-use stepsim_step::collective::CollectiveError;
-use stepsim_step::model::{CommGroup, CommPoint, Item, Kernel};
-use stepsim_step::plan::step::groups::Group;
-use stepsim_step::plan::step::{FullRecompute, Prices, Unit, transfer_of};
-use stepsim_step::schedule::Pass;
-use stepsim_step::spec::stack::{GraphScope, HostRead, HostSpec, LayerHosts};
+use stepsim_fabric::collective::CollectiveError;
+use stepsim_plan::step::groups::Group;
+use stepsim_plan::step::{FullRecompute, Prices, Unit, transfer_of};
+use stepsim_price::model::{CommGroup, CommPoint, Item, Kernel};
+use stepsim_schedule::Pass;
+use stepsim_spec::stack::{GraphScope, HostRead, HostSpec, LayerHosts};
 
 /// The prices and settings that decide the time of a rank's items.
 pub struct Pricing<'a> {

@@ -6,7 +6,7 @@
 //! * blocking: the sender goes on when it has been delivered; batched: and it starts when the receiver's pass before
 //!   has ended.
 //!
-//! A schedule that goes on by turns ([`Turns`](stepsim_step::schedule::Turns)) is walked for two numbers of turns
+//! A schedule that goes on by turns ([`Turns`](stepsim_schedule::Turns)) is walked for two numbers of turns
 //! past its warm-up; what they differ by is what each further one takes, since the ends of a max-plus linear system
 //! grow evenly in the long run. They do so over as many micro-batches as there are ranks: a message in 1F1B delays
 //! one of p. Short orders are walked to their end.
@@ -21,12 +21,12 @@ use super::pass_time::PassTime;
 use super::queues::{Passage, QUEUES, Queue, QueueTimes};
 use super::residency::ResidencyDemand;
 use super::walk_key::RankEnd;
-use stepsim_step::model::CommGroup;
-use stepsim_step::plan::step::PlanError;
-use stepsim_step::plan::step::groups::Group;
-use stepsim_step::schedule::{Data, Order, Pass, ScheduleChoice, Seat, Slot, SlotPass, StageAt};
-use stepsim_step::spec::stack::{HostRead, HostSpec};
-use stepsim_step::spec::workload::{ExpertOverlap, PointToPoint};
+use stepsim_plan::step::PlanError;
+use stepsim_plan::step::groups::Group;
+use stepsim_price::model::CommGroup;
+use stepsim_schedule::{Data, Order, Pass, ScheduleChoice, Seat, Slot, SlotPass, StageAt};
+use stepsim_spec::stack::{HostRead, HostSpec};
+use stepsim_spec::workload::{ExpertOverlap, PointToPoint};
 
 /// The numbers of micro-batches whose walks give the walks of all others.
 struct Repeats {

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use super::closed_form::ClosedForm;
 use super::estimate::Estimate;
-use stepsim_step::collective::{CollectiveError, Op};
-use stepsim_step::model::CommGroup;
-use stepsim_step::plan::step::groups::Group;
-use stepsim_step::sharding::Exchange;
+use stepsim_fabric::collective::{CollectiveError, Op};
+use stepsim_plan::step::groups::Group;
+use stepsim_price::model::CommGroup;
+use stepsim_schedule::sharding::Exchange;
 
 /// Groups whose rates and latencies are named.
 const GROUPS: [(&str, Group); 5] = [

@@ -11,10 +11,10 @@ use super::floor::Floor;
 use super::form::StepForm;
 use super::memory::RankWalk;
 use super::{MemoryBytes, RankLinks};
-use stepsim_step::collective::{CollectiveError, Op};
-use stepsim_step::plan::step::groups::Group;
-use stepsim_step::plan::step::residency::{IdleLinks, PolicyInputs, UnitTimes};
-use stepsim_step::schedule::Slot;
+use stepsim_fabric::collective::{CollectiveError, Op};
+use stepsim_plan::step::groups::Group;
+use stepsim_plan::step::residency::{IdleLinks, PolicyInputs, UnitTimes};
+use stepsim_schedule::Slot;
 
 impl IdleLinks for RankLinks<'_> {
     fn collective(&self, group: Group, op: Op, bytes: f64) -> Result<f64, CollectiveError> {

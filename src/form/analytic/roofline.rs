@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use stepsim_step::model::{KernelClass, LayerPlan, Shard};
-use stepsim_step::spec::{Device, ModelSpec};
+use stepsim_price::model::{KernelClass, LayerPlan, Shard};
+use stepsim_spec::{Device, ModelSpec};
 
 /// Where the roof of a device bends in one number format.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]

@@ -3,12 +3,12 @@
 use serde::Serialize;
 
 use super::links::RankLinks;
-use stepsim_step::collective::CollectiveError;
-use stepsim_step::model::{CommGroup, ParameterCount};
-use stepsim_step::plan::step::groups::{Degrees, Group};
-use stepsim_step::sharding::{Cuts, Exchange};
-use stepsim_step::spec::model::ModelSpec;
-use stepsim_step::spec::workload::WorkloadSpec;
+use stepsim_fabric::collective::CollectiveError;
+use stepsim_plan::step::groups::{Degrees, Group};
+use stepsim_price::model::{CommGroup, ParameterCount};
+use stepsim_schedule::sharding::{Cuts, Exchange};
+use stepsim_spec::model::ModelSpec;
+use stepsim_spec::workload::WorkloadSpec;
 
 /// Rules of thumb for one workload on one machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]

@@ -5,9 +5,9 @@ use super::form::StepForm;
 use super::queues::Queue;
 use super::residency::ResidencyDemand;
 use stepsim_core::declare::summed;
-use stepsim_step::model::CommGroup;
-use stepsim_step::plan::step::PlanError;
-use stepsim_step::plan::step::groups::Group;
+use stepsim_plan::step::PlanError;
+use stepsim_plan::step::groups::Group;
+use stepsim_price::model::CommGroup;
 
 summed! {
     /// Seconds of a step by term.

@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 
 use rustc_hash::FxHashSet;
 use stepsim_core::ids::{DeviceId, RankId};
-use stepsim_step::collective::{Chooser, CollectiveError, Geometry, Op, Transfer};
-use stepsim_step::plan::step::groups::{Degrees, Group};
-use stepsim_step::plan::step::{PriceList, Unit};
-use stepsim_step::schedule::{Order, Seat};
-use stepsim_step::spec::workload::WorkloadSpec;
-use stepsim_step::topology::{Axis, Layout, Machine, ScaleUpShape};
+use stepsim_fabric::collective::{Chooser, CollectiveError, Geometry, Op, Transfer};
+use stepsim_fabric::topology::{Axis, Layout, Machine, ScaleUpShape};
+use stepsim_plan::step::groups::{Degrees, Group};
+use stepsim_plan::step::{PriceList, Unit};
+use stepsim_schedule::{Order, Seat};
+use stepsim_spec::workload::WorkloadSpec;
 
 /// True if groups of a kind look like one another: nodes of one kind of device, which the axes of the layout fill
 /// evenly.

@@ -1,9 +1,9 @@
 //! The optimizer step.
 
 use super::form::{RankTimes, StepForm};
-use stepsim_step::model::{Kernel, optimizer};
-use stepsim_step::spec::stack::HostRead;
-use stepsim_step::spec::workload::{Dtype, OptimizerPlace};
+use stepsim_price::model::{Kernel, optimizer};
+use stepsim_spec::stack::HostRead;
+use stepsim_spec::workload::{Dtype, OptimizerPlace};
 
 impl StepForm<'_> {
     /// Norm and update of what the ranks with least and with most of it update.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::asked::PolicyDemand;
 use super::unit_passes::UnitPasses;
-use stepsim_step::schedule::Order;
+use stepsim_schedule::Order;
 
 /// The key of a walk that layouts share.
 #[derive(Debug)]

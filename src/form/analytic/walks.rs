@@ -10,7 +10,7 @@ use super::known::ClosedFormCache;
 use super::pipeline::OrderWalk;
 use super::residency::ResidencyDemand;
 use super::walk_key::{RankEnd, WalkKey};
-use stepsim_step::schedule::{Order, Pass, SlotPass};
+use stepsim_schedule::{Order, Pass, SlotPass};
 
 impl StepForm<'_> {
     /// When the last rank is done with an order and with what is on beside it.

@@ -1,9 +1,9 @@
 //! What of a step the closed form has no term for, told by the inputs: its own error is then not claimed.
 
 use stepsim_simulate::Inputs;
-use stepsim_step::spec::stack::HostSpec;
-use stepsim_step::spec::topology::ScaleUp;
-use stepsim_step::spec::workload::WorkloadSpec;
+use stepsim_spec::stack::HostSpec;
+use stepsim_spec::topology::ScaleUp;
+use stepsim_spec::workload::WorkloadSpec;
 
 /// A step as claims see it.
 struct Step<'a> {

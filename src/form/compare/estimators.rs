@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::analytic::{ClosedForm, ClosedFormCache, Estimate};
+use stepsim_fabric::collective::Chooser;
+use stepsim_fabric::topology::Machine;
 use stepsim_simulate::{Inputs, MachinePrices, OwnPrices, SimulationError};
-use stepsim_step::collective::Chooser;
-use stepsim_step::spec::model::ModelSpec;
-use stepsim_step::spec::stack::{HostSpec, StackSpec};
-use stepsim_step::spec::workload::{FidelitySpec, KernelFusion, PrecisionSpec, TrainingSpec};
-use stepsim_step::topology::Machine;
+use stepsim_spec::model::ModelSpec;
+use stepsim_spec::stack::{HostSpec, StackSpec};
+use stepsim_spec::workload::{FidelitySpec, KernelFusion, PrecisionSpec, TrainingSpec};
 
 /// Results that closed forms share, for any number of threads: each takes a part out and brings it back.
 #[derive(Default)]
@@ -31,7 +31,7 @@ struct Estimator {
     fusion: KernelFusion,
     host: Option<HostSpec>,
     own_prices: Option<Arc<dyn OwnPrices>>,
-    /// The mix of kernels goes by these, and prices by the mix (`stepsim_step::cost::KernelMix`).
+    /// The mix of kernels goes by these, and prices by the mix (`stepsim_price::cost::KernelMix`).
     model: Arc<ModelSpec>,
     training: TrainingSpec,
     precision: PrecisionSpec,

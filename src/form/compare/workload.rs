@@ -20,7 +20,7 @@ use stepsim_core::units::Time;
 use stepsim_read::analysis::idle::IdleTimes;
 use stepsim_simulate::jump::figures_edited;
 use stepsim_simulate::{Inputs, Options, Simulation, SimulationError};
-use stepsim_step::spec::workload::{CollectiveFidelity, TensorOverlap, WorkloadSpec};
+use stepsim_spec::workload::{CollectiveFidelity, TensorOverlap, WorkloadSpec};
 
 /// The subjects that are switched on; by default none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,8 +4,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use stepsim_step::spec::SpecError;
-use stepsim_step::spec::glob::fits;
+use stepsim_spec::SpecError;
+use stepsim_spec::glob::fits;
 
 /// The resource that a device event takes: compute units, links, or the memory of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]

@@ -7,7 +7,7 @@ use super::classes::{EventClass, Family};
 use super::clock::ns;
 use super::event::{Members, parse};
 use super::model::{DeviceEvent, Mark, RankEvents};
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// The ranks of a timeline so far.
 #[derive(Default)]

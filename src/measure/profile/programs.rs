@@ -21,7 +21,7 @@ use super::classes::Family;
 use super::idle::waited;
 use super::model::{Call, DeviceEvent, Does, Mark, RankEvents};
 use super::skew::{MatchedCollectives, matched};
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// An op that starts so soon (ns) behind one of another stream is taken to have waited for it.
 const AT_ONCE: i64 = 5_000;

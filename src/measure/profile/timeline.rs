@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::clock::ns;
 use super::event::{mended, parse};
 use super::scan::{Ending, FilePiece, scan};
-use stepsim_step::plan::pipeline::durations::{Durations, OuterWork, StartGroup, StepDurations, TimeTable};
-use stepsim_step::spec::SpecError;
+use stepsim_plan::pipeline::durations::{Durations, OuterWork, StartGroup, StepDurations, TimeTable};
+use stepsim_spec::SpecError;
 
 /// Names of the timeline, our names, and who begins together.
 const AROUND: [(&str, bool, StartGroup); 7] = [

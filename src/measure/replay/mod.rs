@@ -12,7 +12,7 @@ use stepsim_core::engine::{self, EngineError};
 use stepsim_core::ids::{OpId, ProgramId, RankId, TransferId};
 use stepsim_core::program::{Action, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
 use stepsim_core::units::Time;
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// The longest step that may be asked for: 27 hours.
 const LONGEST_NS: u64 = 100_000_000_000_000;

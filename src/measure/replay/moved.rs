@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 
 use crate::profile::programs::{StepPrograms, TracedCollective};
 use stepsim_core::ids::DeviceId;
-use stepsim_step::collective::{Chooser, Fidelity, Lowering, Op, Transfer};
-use stepsim_step::spec::SpecError;
-use stepsim_step::topology::Machine;
+use stepsim_fabric::collective::{Chooser, Fidelity, Lowering, Op, Transfer};
+use stepsim_fabric::topology::Machine;
+use stepsim_spec::SpecError;
 
 /// A machine, and how collectives choose their algorithms on it.
 pub struct MachineNetwork {

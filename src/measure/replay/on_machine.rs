@@ -17,8 +17,8 @@ use stepsim_core::engine::{self, EngineError, Record};
 use stepsim_core::ids::{DeviceId, OpId, ProgramId, RankId, TransferId};
 use stepsim_core::program::{NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
 use stepsim_core::units::Time;
-use stepsim_step::collective::{Fidelity, Lowering, Op, Transfer};
-use stepsim_step::spec::SpecError;
+use stepsim_fabric::collective::{Fidelity, Lowering, Op, Transfer};
+use stepsim_spec::SpecError;
 
 /// A step that was played on a machine.
 #[derive(Debug)]

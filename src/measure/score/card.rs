@@ -10,7 +10,7 @@ use super::rows::PublishedRow;
 use stepsim_bring::describe::{MachineCase, model_named};
 use stepsim_bring::import;
 use stepsim_bring::imports::{Beside, word};
-use stepsim_step::spec::rules::Pace;
+use stepsim_spec::rules::Pace;
 
 /// The software whose cards they are.
 const FORMAT: &str = "megatron-bridge";

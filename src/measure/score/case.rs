@@ -10,11 +10,11 @@ use stepsim_bring::describe::{
     AssumedField, MachineCase, Relief, RuleBook, Ruling, ValueClass, describe, inputs, reliefs,
 };
 use stepsim_core::ids::DeviceId;
+use stepsim_fabric::topology::Machine;
+use stepsim_price::cost::DeviceCost;
 use stepsim_simulate::Inputs;
-use stepsim_step::cost::DeviceCost;
-use stepsim_step::spec::rules::Pace;
-use stepsim_step::spec::workload::Dtype;
-use stepsim_step::topology::Machine;
+use stepsim_spec::rules::Pace;
+use stepsim_spec::workload::Dtype;
 
 /// A row as a workload on a machine, and what was measured.
 #[derive(Clone, Debug)]

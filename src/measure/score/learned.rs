@@ -19,9 +19,9 @@ use crate::profile::classes::Family;
 use crate::summary::work_of;
 use stepsim_core::ids::DeviceId;
 use stepsim_core::kernel_class::KernelClass;
+use stepsim_fabric::collective::Op;
 use stepsim_simulate::{Inputs, Options, Simulation};
-use stepsim_step::collective::Op;
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 use super::same_run::{check_device, check_kernels, check_ranks};
 pub use super::side::NotLearned;

@@ -12,12 +12,12 @@ use crate::summary::work_of;
 use stepsim_core::ids::DeviceId;
 use stepsim_core::kernel_class::KernelClass;
 use stepsim_core::units::Time;
+use stepsim_plan::step::PlanError;
+use stepsim_price::cost::measured::{MeasuredRow, RowKernels, catalogue_name};
+use stepsim_price::cost::{DeviceCost, level};
+use stepsim_price::model::Kernel;
 use stepsim_simulate::{Inputs, OwnPrices};
-use stepsim_step::cost::measured::{MeasuredRow, RowKernels, catalogue_name};
-use stepsim_step::cost::{DeviceCost, level};
-use stepsim_step::model::Kernel;
-use stepsim_step::plan::step::PlanError;
-use stepsim_step::spec::Device;
+use stepsim_spec::Device;
 
 use super::learned::{LearnedLine, NotLearned, PRICE, ProfileLessons, ROUNDED, check_price, line, slower};
 

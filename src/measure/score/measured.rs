@@ -1,9 +1,9 @@
 //! The measured seconds of a row, from whatever its source prints.
 
 use stepsim_bring::describe::{DescribedLayout, Ruling};
-use stepsim_step::model::flops::StepFlops;
-use stepsim_step::spec::ModelSpec;
-use stepsim_step::spec::rules::FlopsCount;
+use stepsim_price::model::flops::StepFlops;
+use stepsim_spec::ModelSpec;
+use stepsim_spec::rules::FlopsCount;
 
 /// Seconds of the step that was measured, and from which column they come. `peak` is the device's in FLOP/s.
 ///

@@ -16,8 +16,8 @@ use stepsim_core::pool;
 use stepsim_core::program::{Phase, Work};
 use stepsim_form::compare::workload::closed_form;
 use stepsim_simulate::{Inputs, Options, Simulation, SimulationError};
-use stepsim_step::spec::rules::Pace;
-use stepsim_step::spec::{set_at, setting};
+use stepsim_spec::rules::Pace;
+use stepsim_spec::{set_at, setting};
 
 /// How far a row got.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

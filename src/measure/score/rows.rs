@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use stepsim_bring::describe::Shapes;
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// One row as it was read.
 #[derive(Clone, Debug)]

@@ -8,9 +8,9 @@
 use super::side::{NotLearned, StepSide};
 use crate::profile::ProfileReport;
 use stepsim_core::ids::DeviceId;
+use stepsim_price::cost::measured::catalogue_name;
 use stepsim_simulate::Inputs;
-use stepsim_step::cost::measured::catalogue_name;
-use stepsim_step::spec::Dtype;
+use stepsim_spec::Dtype;
 
 /// A profile may have between half and twice the plan's kernels of a work: kernels are cut and fused.
 const COUNTS: [f64; 2] = [0.5, 2.0];

@@ -5,8 +5,8 @@ use super::learned::slower;
 use super::outcome::kernels;
 use stepsim_core::kernel_class::KernelClass;
 use stepsim_simulate::{Inputs, Options, Simulation, SimulationError};
-use stepsim_step::spec::catalog;
-use stepsim_step::spec::{Kind, SpecError};
+use stepsim_spec::catalog;
+use stepsim_spec::{Kind, SpecError};
 
 /// A played step that is so near, as a share, is near enough.
 const NEAR: f64 = 2e-3;

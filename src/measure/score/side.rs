@@ -6,7 +6,7 @@ use crate::profile::ProfileReport;
 use crate::summary::{RankSummary, work_of};
 use stepsim_read::analysis::report::Report;
 use stepsim_simulate::SimulationError;
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// Works that both sides tell apart; all other kernels count as bound by memory.
 pub(super) const WORKS: [&str; 4] = ["gemm", "attention", "optimizer", MEMORY];

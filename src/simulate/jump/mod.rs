@@ -60,11 +60,11 @@ use stepsim_core::engine::{self, Observer, Record, State};
 use stepsim_core::fold::FoldedWorld;
 use stepsim_core::program::{Edit, Period, StreamKind, World};
 use stepsim_core::units::{Bytes, Time};
+use stepsim_plan::step::{Plan, fewest_micro_batches, order};
+use stepsim_price::model::flops::StepFlops;
 use stepsim_read::analysis::kind::OpKind;
 use stepsim_read::analysis::overlap::StoodStill;
-use stepsim_step::model::flops::StepFlops;
-use stepsim_step::plan::step::{Plan, fewest_micro_batches, order};
-use stepsim_step::schedule::ScheduleChoice;
+use stepsim_schedule::ScheduleChoice;
 
 /// The figures of a step that a study reads.
 #[derive(Clone, Debug, PartialEq)]

@@ -31,6 +31,8 @@ use stepsim_core::clock::Clock;
 use stepsim_core::engine::State;
 use stepsim_core::ids::{OpId, RankId};
 use stepsim_core::program::{Program, Stream, StreamKind, Work};
+use stepsim_plan::step::executed;
+use stepsim_price::model::flops::StepFlops;
 use stepsim_read::analysis::cause::Causes;
 use stepsim_read::analysis::critical::{Again, CriticalPath, critical_path};
 use stepsim_read::analysis::idle::IdleTimes;
@@ -39,8 +41,6 @@ use stepsim_read::analysis::report::{self, Extent, JumpedReport, Report};
 use stepsim_read::analysis::run::{RecurringTurn, Run};
 use stepsim_read::analysis::slack::{Slack, slack};
 use stepsim_read::analysis::turns::Recurring;
-use stepsim_step::model::flops::StepFlops;
-use stepsim_step::plan::step::executed;
 
 /// Slack takes longer to come to rest than the state does.
 const FOR_SLACK: ShortLengths = ShortLengths { least: 6, spared: 2 };

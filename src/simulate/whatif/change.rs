@@ -7,10 +7,10 @@ use crate::{Inputs, SimulationError};
 use stepsim_core::ids::RankId;
 use stepsim_core::kernel_class::KernelClass;
 use stepsim_core::program::{Edit, StreamKind};
+use stepsim_fabric::topology::Machine;
 use stepsim_read::analysis::kind::OpKind;
-use stepsim_step::spec::workload::{ModuleUseSpec, StackRef};
-use stepsim_step::spec::{LoadedSpec, SpecError, Topology};
-use stepsim_step::topology::Machine;
+use stepsim_spec::workload::{ModuleUseSpec, StackRef};
+use stepsim_spec::{LoadedSpec, SpecError, Topology};
 
 /// The subject of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]

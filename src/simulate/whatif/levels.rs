@@ -7,10 +7,10 @@
 use crate::{Inputs, Options, SimulationError, StepRequest};
 use stepsim_core::ids::RankId;
 use stepsim_core::program::{Edit, Op, StreamKind, Work};
+use stepsim_plan::step::Plan;
 use stepsim_read::analysis::report::Report;
 use stepsim_read::analysis::stalls::{Breakdown, StallCause};
-use stepsim_step::plan::step::Plan;
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// Seconds of a rank of each stage.
 #[derive(Clone, Debug, Default)]

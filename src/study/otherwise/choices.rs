@@ -4,11 +4,11 @@
 
 use super::idea::LAYERS_DEALT_OUT;
 use super::{CandidateKind, Idea};
+use stepsim_schedule::sharding::ShardingKind;
+use stepsim_schedule::{ALL, ChunkCount, ScheduleChoice};
 use stepsim_simulate::Inputs;
-use stepsim_step::schedule::{ALL, ChunkCount, ScheduleChoice};
-use stepsim_step::sharding::ShardingKind;
-use stepsim_step::spec::stack::ModelSplit;
-use stepsim_step::spec::workload::{Dtype, WorkloadSpec};
+use stepsim_spec::stack::ModelSplit;
+use stepsim_spec::workload::{Dtype, WorkloadSpec};
 
 /// Bytes of a bucket of 40 M parameters with gradients of four bytes, as Megatron's is at least.
 const BUCKET_BYTES: u64 = 160_000_000;

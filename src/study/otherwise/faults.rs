@@ -6,7 +6,7 @@ use super::{BaseStep, CandidateKind, Idea, Remedy};
 use stepsim_core::ids::DeviceId;
 use stepsim_read::analysis::slow_ranks::SlowRanks;
 use stepsim_simulate::whatif::{Change, Subject};
-use stepsim_step::spec::workload::{SlowLinkSpec, StragglerSpec};
+use stepsim_spec::workload::{SlowLinkSpec, StragglerSpec};
 
 /// So many lots of a list have a candidate each; of more, all together have one.
 const EACH: usize = 4;

@@ -18,7 +18,7 @@ use stepsim_read::analysis::report::Report;
 use stepsim_simulate::jump::glanced;
 use stepsim_simulate::whatif::{Change, StageLevels, Subject};
 use stepsim_simulate::{Inputs, Options, SimulationError, StepCache};
-use stepsim_step::spec::{Kind, catalog};
+use stepsim_spec::{Kind, catalog};
 
 /// An explanation has at least this part of the gap, on a scale of factors.
 const PART: f64 = 0.5;

@@ -9,12 +9,12 @@ use serde_json::Value;
 
 use super::{BaseStep, CandidateKind, Idea, Remedy};
 use stepsim_core::ids::{DeviceId, RankId};
+use stepsim_plan::step::groups::Group;
+use stepsim_plan::step::laid_out;
+use stepsim_price::model::CommGroup;
 use stepsim_read::analysis::kind::OpKind;
-use stepsim_step::model::CommGroup;
-use stepsim_step::plan::step::groups::Group;
-use stepsim_step::plan::step::laid_out;
-use stepsim_step::spec::topology::Fabric;
-use stepsim_step::spec::{Kind, Topology, catalog, load};
+use stepsim_spec::topology::Fabric;
+use stepsim_spec::{Kind, Topology, catalog, load};
 
 /// The class of the devices' own memory.
 const MEMORY: &str = "device memory";

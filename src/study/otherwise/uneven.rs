@@ -7,7 +7,7 @@ use super::idea::LAYERS_DEALT_OUT;
 use super::{BaseStep, CandidateKind, Idea, Remedy};
 use stepsim_read::analysis::answer::heavier;
 use stepsim_simulate::whatif::{Change, Subject};
-use stepsim_step::spec::workload::{ExpertBalance, ParallelismSpec};
+use stepsim_spec::workload::{ExpertBalance, ParallelismSpec};
 
 /// A stage that computes longer than the mean by this part is heavy.
 const HEAVY: f64 = 0.005;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use stepsim_step::spec::{ModelSpec, load};
+use stepsim_spec::{ModelSpec, load};
 
 /// The model of a workload, where it can be read.
 pub(super) fn model_in(workload: &Value) -> Option<ModelSpec> {

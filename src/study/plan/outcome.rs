@@ -7,7 +7,7 @@ use stepsim_read::analysis::report::Report;
 use stepsim_read::page::sheet::quoted;
 use stepsim_simulate::jump::{figures, glanced};
 use stepsim_simulate::{Inputs, Options, SimulationError};
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// A simulated plan.
 #[derive(Clone, Debug)]

@@ -10,10 +10,10 @@ use crate::{Advice, RankedLayout, SearchOptions, SearchReport, StudyError, fill,
 use stepsim_bring::describe::{DescribedField, ValueClass, ValueOrigin};
 use stepsim_bring::imports::{Argument, Import, RunLength, Status};
 use stepsim_core::ids::DeviceId;
+use stepsim_price::model::ParameterCount;
 use stepsim_simulate::{Inputs, Site};
-use stepsim_step::model::ParameterCount;
-use stepsim_step::spec::workload::{OpenField, ReadingSpec};
-use stepsim_step::spec::{SpecError, WorkloadSpec, set_at};
+use stepsim_spec::workload::{OpenField, ReadingSpec};
+use stepsim_spec::{SpecError, WorkloadSpec, set_at};
 
 /// Where the layout comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

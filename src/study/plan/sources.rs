@@ -15,8 +15,8 @@ use stepsim_bring::{FOREIGN, USUAL_BATCH, import, import_model};
 use stepsim_core::ids::DeviceId;
 use stepsim_read::page::sheet::quoted;
 use stepsim_simulate::{Site, expanded};
-use stepsim_step::spec::files::exists;
-use stepsim_step::spec::{
+use stepsim_spec::files::exists;
+use stepsim_spec::{
     Disk, Draft, Files, Kind, SpecError, WorkloadSpec, catalog, is_called_like_a_file, read_of_others,
 };
 
@@ -239,7 +239,7 @@ impl Request {
                 plan.put("machine", Value::Null, ValueOrigin::stated(format!("{set} (--set)")));
                 continue;
             }
-            let (path, value) = stepsim_step::spec::setting(set)?;
+            let (path, value) = stepsim_spec::setting(set)?;
             plan.state(path, value, "--set")?;
         }
         plan.tell_model();
@@ -335,7 +335,7 @@ fn is_name(word: &str) -> bool {
 fn unknown(word: &str) -> SpecError {
     let error = SpecError::file(word, "is no file, and no model or workload that is known by name");
     let names: Vec<&str> = catalog::names(Kind::Model).chain(catalog::names(Kind::Workload)).collect();
-    let near = stepsim_step::spec::nearest(word, names.iter().copied());
+    let near = stepsim_spec::nearest(word, names.iter().copied());
     error.hint(match of_another_size(word).or(near.first().map(ToString::to_string)) {
         Some(near) => format!("did you mean `{near}`? or give the path of its config.json"),
         None => "give the path of its config.json; `stepsim list models` shows what is shipped".to_string(),

@@ -7,8 +7,8 @@ use stepsim::core::program::{
     MemoryClass, MemoryEffect, MemoryWhen, NO_MICRO_BATCH, ProgramBuilder, StreamKind, Work,
 };
 use stepsim::core::units::Time;
-use stepsim::step::plan::pipeline::{Channel, Message, StageWork, Task};
-use stepsim::step::schedule::{Data, Pass, SlotPass};
+use stepsim::plan::pipeline::{Channel, Message, StageWork, Task};
+use stepsim::schedule::{Data, Pass, SlotPass};
 
 /// Streams of the open program.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,10 +1,8 @@
 //! The cost of one step, piece by piece, and its assumptions.
 
 use stepsim::core::units::Time;
-use stepsim::step::plan::pipeline::Sends;
-use stepsim::step::schedule::{
-    InterleavedOneFOneB, OneFOneB, Order, Pass, Schedule, ScheduleError, Shape, Slot,
-};
+use stepsim::plan::pipeline::Sends;
+use stepsim::schedule::{InterleavedOneFOneB, OneFOneB, Order, Pass, Schedule, ScheduleError, Shape, Slot};
 
 /// The cost of one block for one micro-batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -8,8 +8,8 @@ use super::{CalculonStep, DataParallelPlan, Ports, TimedTransfer};
 use stepsim::core::ids::{CommId, ProgramId, RankId, ResourceId, TierId};
 use stepsim::core::program::{Action, Flow, Span, Tier, TierUse, World};
 use stepsim::core::units::{Bandwidth, Bytes, Time};
-use stepsim::step::plan::pipeline::{PipelineOptions, programs};
-use stepsim::step::schedule::{Data, ScheduleError};
+use stepsim::plan::pipeline::{PipelineOptions, programs};
+use stepsim::schedule::{Data, ScheduleError};
 
 /// The step as a world of one rank per pipeline stage.
 ///

@@ -4,10 +4,10 @@
 use serde_json::json;
 use stepsim::core::units::Time;
 use stepsim::read::analysis::candidates::Candidate;
+use stepsim::schedule::order_to_json;
 use stepsim::simulate::jump::glanced;
 use stepsim::simulate::whatif::{Change, Subject, WhatIfBase};
 use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::step::schedule::order_to_json;
 use stepsim::study::otherwise::{Depth, with_candidates};
 
 use super::otherwise::step_end;

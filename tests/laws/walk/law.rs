@@ -4,10 +4,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use stepsim::core::engine::EngineError;
 use stepsim::form::compare::workload::closed_form;
+use stepsim::plan::step::{Plan, PlanError};
 use stepsim::simulate::jump::figures;
 use stepsim::simulate::{Inputs, Options, Simulation, SimulationError};
-use stepsim::step::plan::step::{Plan, PlanError};
-use stepsim::step::spec::SpecError;
+use stepsim::spec::SpecError;
 
 use super::super::read::Sums;
 use super::ranges::Document;

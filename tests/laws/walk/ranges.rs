@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use stepsim::simulate::Inputs;
-use stepsim::step::spec::{Disk, Kind, SpecError};
+use stepsim::spec::{Disk, Kind, SpecError};
 
 use super::Draws;
 use super::schema::{Leaf, Schema, steps_of};

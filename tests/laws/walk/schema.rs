@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
-use stepsim::step::spec;
-use stepsim::step::spec::Kind;
+use stepsim::spec;
+use stepsim::spec::Kind;
 
 /// Names a place by its steps: a field, `*` for any key of a map, `[]` for an element of a list.
 pub type Place = Vec<String>;

@@ -1,5 +1,5 @@
 use stepsim::bring::describe::model::*;
-use stepsim::step::spec::{Kind, ModelSpec, RulesSpec, catalog, load};
+use stepsim::spec::{Kind, ModelSpec, RulesSpec, catalog, load};
 
 #[test]
 fn every_spelling_of_the_vocabulary_is_a_model_of_its_size() {

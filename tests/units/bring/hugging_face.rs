@@ -3,8 +3,8 @@
 use serde_json::Value;
 use serde_json::json;
 use stepsim::bring::hugging_face::*;
-use stepsim::step::model::ParameterCount;
-use stepsim::step::spec::model::ModelSpec;
+use stepsim::price::model::ParameterCount;
+use stepsim::spec::model::ModelSpec;
 
 fn configs() -> Vec<Value> {
     let file: Value = serde_json::from_str(include_str!("../../../tests/data/hugging-face.json")).unwrap();

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use stepsim::bring::imports::table::FormatTable;
 use stepsim::bring::imports::{Beside, Invocation, Status, syntax, translate};
-use stepsim::step::spec::{WorkloadSpec, catalog, json as raw};
+use stepsim::spec::{WorkloadSpec, catalog, json as raw};
 
 /// A workload in which every part has what it must have.
 fn whole() -> Value {

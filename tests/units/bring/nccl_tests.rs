@@ -1,5 +1,5 @@
 use stepsim::bring::nccl_tests::*;
-use stepsim::step::spec::collectives::Op;
+use stepsim::spec::collectives::Op;
 
 const OUTPUT: &str = "\
 # Collective test starting: all_reduce_perf

@@ -4,18 +4,18 @@ use serde_json::{Value, json};
 
 use stepsim::core::ids::DeviceId;
 use stepsim::core::units::Time;
+use stepsim::fabric::collective::Chooser;
+use stepsim::fabric::topology::Machine;
 use stepsim::form::analytic::ClosedForm;
 use stepsim::form::analytic::ClosedFormCache;
 use stepsim::form::analytic::Estimate;
 use stepsim::form::analytic::*;
-use stepsim::step::collective::Chooser;
-use stepsim::step::model::Kernel;
-use stepsim::step::plan::step::{PriceList, Prices};
-use stepsim::step::spec::from_value;
-use stepsim::step::spec::model::ModelSpec;
-use stepsim::step::spec::workload::ModelRef;
-use stepsim::step::spec::workload::WorkloadSpec;
-use stepsim::step::topology::Machine;
+use stepsim::plan::step::{PriceList, Prices};
+use stepsim::price::model::Kernel;
+use stepsim::spec::from_value;
+use stepsim::spec::model::ModelSpec;
+use stepsim::spec::workload::ModelRef;
+use stepsim::spec::workload::WorkloadSpec;
 
 /// 100 TFLOP/s, and 1 TB/s for kernels without FLOP.
 struct Flat;
@@ -156,14 +156,14 @@ fn walked_orders_have_the_bubbles_of_theory() {
     let (_, machine) = Machine::load("switch:4,100000,0", &[]).expect("a simple machine");
     let (chooser, known) = (Chooser::best(), ClosedFormCache::default());
     let mut compared = 0;
-    for schedule in stepsim::step::schedule::ALL {
+    for schedule in stepsim::schedule::ALL {
         let pipeline = json!({"size": 4, "schedule": schedule.name()});
         let (workload, model) = workload(json!({"parallelism": {"pipeline": pipeline}}));
         let form = ClosedForm::new(&workload, &model, &machine, &Flat, &chooser, RATE, &known);
         let Ok(mut form) = form else { continue };
         let step = form.with_batch(16).expect("an estimate");
         let [forward, input, weights] = form.passes(1).map(Time::from_s);
-        let times = stepsim::step::schedule::PassTimes::new(forward, input, weights, 1.0);
+        let times = stepsim::schedule::PassTimes::new(forward, input, weights, 1.0);
         let theory = schedule.bubble(&workload.parallelism.pipeline.shape(16), &times);
         let Some(idle) = theory.and_then(|bubble| bubble.idle) else { continue };
         let off = (step.terms.bubble - idle.s()) / step.terms.total();
@@ -214,7 +214,7 @@ fn gradients_without_overlap_take_their_link_time() {
     let (mut workload, model) = workload(changes);
     workload.offload = Default::default();
     let (_, machine) = Machine::load("switch:8,100,0", &[]).expect("a simple machine");
-    let ring = Chooser::always(stepsim::step::collective::algorithm("ring").expect("the ring"), None);
+    let ring = Chooser::always(stepsim::fabric::collective::algorithm("ring").expect("the ring"), None);
     let step = estimate(&workload, &model, &machine, &Flat, &ring, RATE).expect("an estimate");
     let expected = 4.0 * step.rules.parameters * 2.0 * 7.0 / 8.0 / 1e11;
     assert!((step.terms.data / expected - 1.0).abs() < 1e-6, "{} and {expected}", step.terms.data);
@@ -309,7 +309,7 @@ fn what_is_known_of_other_batches_changes_nothing() {
         "optimizer": [{"tier": "host", "fraction": 1.0}],
     });
     let mut changes = Vec::new();
-    for schedule in stepsim::step::schedule::ALL {
+    for schedule in stepsim::schedule::ALL {
         changes.push(json!({"parallelism": {"pipeline": {"size": 4, "schedule": schedule.name()}}}));
     }
     for kind in ["zero1", "zero2", "zero3"] {

@@ -2,7 +2,7 @@ use stepsim::form::compare::workload::closed_form;
 use stepsim::form::compare::*;
 use stepsim::simulate::SimulationError;
 use stepsim::simulate::Site;
-use stepsim::step::spec::{WorkloadSpec, load};
+use stepsim::spec::{WorkloadSpec, load};
 
 /// Layouts one after the other, each changed in one or two things: whatever is kept from those before, each is as
 /// it is by itself, to the last bit.

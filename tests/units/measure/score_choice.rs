@@ -1,6 +1,6 @@
 use stepsim::measure::score::choice::{MeasuredLayout, speeds};
 use stepsim::measure::score::ranges::LayoutKind;
-use stepsim::step::spec::workload::WorkloadSpec;
+use stepsim::spec::workload::WorkloadSpec;
 
 #[test]
 fn the_chosen_layout_is_held_to_the_fastest() {

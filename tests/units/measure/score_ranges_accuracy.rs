@@ -1,4 +1,4 @@
-use stepsim::step::spec::{Kind, catalog};
+use stepsim::spec::{Kind, catalog};
 
 use stepsim::measure::score::ranges::accuracy::*;
 use stepsim::measure::score::ranges::measured_steps::MeasuredSteps;
@@ -6,7 +6,7 @@ use stepsim::measure::score::ranges::open_facts::OpenFact;
 use stepsim::measure::score::ranges::spread::DeviationSpread;
 use stepsim::measure::score::ranges::traits::StepTraits;
 use stepsim::simulate::Inputs;
-use stepsim::step::spec::{Device, load};
+use stepsim::spec::{Device, load};
 
 /// A measured step has a range, and with or without its own source the estimate lies inside.
 #[test]

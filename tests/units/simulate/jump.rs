@@ -3,13 +3,13 @@
 use stepsim::core::ids::RankId;
 use stepsim::core::kernel_class::KernelClass;
 use stepsim::core::program::{Edit, StreamKind};
+use stepsim::plan::step::order;
 use stepsim::read::analysis::report::{Extent, Report};
+use stepsim::schedule::sharding;
 use stepsim::simulate::jump::{Figures, TurnJump, figures, figures_among, figures_edited, report};
 use stepsim::simulate::whatif::{Change, Subject, WhatIfBase};
 use stepsim::simulate::{Inputs, Options, Simulation, SimulationError, StepCache};
-use stepsim::step::plan::step::order;
-use stepsim::step::sharding;
-use stepsim::step::spec::{Kind, catalog};
+use stepsim::spec::{Kind, catalog};
 
 /// Shipped workloads whose whole steps take a debug build too long, or whose jumps take long to be tried and fail.
 const LARGE: [&str; 6] =

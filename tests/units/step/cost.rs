@@ -1,6 +1,6 @@
 //! Laws of the cost levels, golden times worked out apart, and what is left as error against measurements.
 
-use stepsim::step::cost::*;
+use stepsim::price::cost::*;
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use proptest::prelude::*;
 
 use stepsim::core::kernel_class::KernelKind;
 use stepsim::core::units::{Bandwidth, FlopRate, Time};
-use stepsim::step::model::{Direction, Item, Kernel, KernelClass, KernelShape, LayerPlan, Scaling, Shard};
-use stepsim::step::spec::cost::{ClassCost, CostSpec, MeasuredGemm, Processing};
-use stepsim::step::spec::kernel::{AttentionGeneration, Maker};
-use stepsim::step::spec::model::ModelSpec;
-use stepsim::step::spec::stack::StackSpec;
-use stepsim::step::spec::workload::Dtype;
-use stepsim::step::spec::{Kind as FileKind, catalog, load};
+use stepsim::price::model::{Direction, Item, Kernel, KernelClass, KernelShape, LayerPlan, Scaling, Shard};
+use stepsim::spec::cost::{ClassCost, CostSpec, MeasuredGemm, Processing};
+use stepsim::spec::kernel::{AttentionGeneration, Maker};
+use stepsim::spec::model::ModelSpec;
+use stepsim::spec::stack::StackSpec;
+use stepsim::spec::workload::Dtype;
+use stepsim::spec::{Kind as FileKind, catalog, load};
 
 pub(super) fn device(bf16_tflops: f64, units: u32, gbps: f64, spec: CostSpec) -> DeviceCost {
     DeviceCost {
@@ -412,8 +412,8 @@ fn thin_products_of_adapters_take_what_was_measured() {
     assert!((got / 75.6 - 1.0).abs() < 0.12, "{got:.1} ms instead of 75.6");
 }
 
-fn shipped(name: &str) -> stepsim::step::spec::Device {
-    stepsim::step::spec::load::<stepsim::step::spec::Device>(name, &[]).expect("a shipped device").value
+fn shipped(name: &str) -> stepsim::spec::Device {
+    stepsim::spec::load::<stepsim::spec::Device>(name, &[]).expect("a shipped device").value
 }
 
 /// A generation that a device does not list runs as the one before it; without one, the fastest; the older the slower.

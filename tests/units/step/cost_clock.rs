@@ -1,6 +1,6 @@
 use super::cost::device;
-use stepsim::step::cost::KernelMix;
-use stepsim::step::spec::cost::CostSpec;
+use stepsim::price::cost::KernelMix;
+use stepsim::spec::cost::CostSpec;
 
 const SIGMA: f64 = 0.84;
 const BESIDE: f64 = 0.65;

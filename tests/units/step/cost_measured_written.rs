@@ -1,7 +1,7 @@
 use stepsim::core::kernel_class::KernelClass;
-use stepsim::step::cost::measured::MeasuredRow;
-use stepsim::step::model::{Kernel, Scaling};
-use stepsim::step::spec::workload::Dtype;
+use stepsim::price::cost::measured::MeasuredRow;
+use stepsim::price::model::{Kernel, Scaling};
+use stepsim::spec::workload::Dtype;
 
 /// Written and read back a kernel is what it was, in work and bytes.
 #[test]

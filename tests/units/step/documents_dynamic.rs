@@ -1,4 +1,4 @@
-use stepsim::step::documents::*;
+use stepsim::price::documents::*;
 
 /// Two samples of 4,096 tokens and six of 1,024 on eight ranks with room for 1,024 each; cost is length. All ask
 /// for 14,336, a rank for 1,792: the long ones take four ranks each for 1,024, the short ones a rank each.

@@ -1,5 +1,5 @@
-use stepsim::step::documents::drawn;
-use stepsim::step::spec::workload::DrawnLengths;
+use stepsim::price::documents::drawn;
+use stepsim::spec::workload::DrawnLengths;
 
 #[test]
 fn drawn_lengths_have_the_median_and_spread_asked_for() {

@@ -1,6 +1,6 @@
 //! Counted by hand elsewhere, sampled here, and laws.
 
-use stepsim::step::moe::*;
+use stepsim::price::moe::*;
 
 use proptest::prelude::*;
 use rand::SeedableRng;
@@ -8,8 +8,8 @@ use rand::seq::index::sample;
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 
-use stepsim::step::spec::model::GroupScore;
-use stepsim::step::spec::workload::{DispatcherKind, RowFormat};
+use stepsim::spec::model::GroupScore;
+use stepsim::spec::workload::{DispatcherKind, RowFormat};
 
 fn golden() -> Value {
     serde_json::from_str(include_str!("../../../tests/data/moe.json")).expect("the data file is JSON")

@@ -4,16 +4,16 @@ use stepsim::core::ids::OpId;
 use stepsim::core::kernel_class::KernelClass;
 use stepsim::core::program::{OpInfo, Phase, ProgramBuilder, StreamKind, Work};
 use stepsim::core::units::Time;
-use stepsim::step::plan::launch::*;
-use stepsim::step::spec::stack::{GraphScope, HostRead, HostSpec, LayerHosts};
+use stepsim::plan::launch::*;
+use stepsim::spec::stack::{GraphScope, HostRead, HostSpec, LayerHosts};
 
 use serde_json::{Value, json};
 
 use stepsim::core::engine::run;
 use stepsim::core::ids::RankId;
 use stepsim::core::program::World;
-use stepsim::step::spec::stack::{GraphSpec, LaunchTimes, LayerTimes};
-use stepsim::step::spec::workload::RecomputeSpec;
+use stepsim::spec::stack::{GraphSpec, LaunchTimes, LayerTimes};
+use stepsim::spec::workload::RecomputeSpec;
 
 fn us(v: &Value) -> f64 {
     v.as_f64().expect("a number")

@@ -1,4 +1,4 @@
-use stepsim::step::schedule::{InterleavedOneFOneB, Schedule, Shape};
+use stepsim::schedule::{InterleavedOneFOneB, Schedule, Shape};
 
 #[test]
 fn a_short_last_group_is_refused_with_numbers_that_run() {

@@ -1,4 +1,4 @@
-use stepsim::step::schedule::*;
+use stepsim::schedule::*;
 
 fn counts(layers: u32, stages: u32, rule: LayerSplit) -> Vec<u32> {
     let ranges = split_layers(layers, stages, &rule).unwrap();

@@ -1,4 +1,4 @@
-use stepsim::step::schedule::{OneFOneB, Schedule, Seat, Shape};
+use stepsim::schedule::{OneFOneB, Schedule, Seat, Shape};
 
 /// Four ranks, passes as long as a stage's: the last has three before its first micro-batch comes, the first none.
 #[test]

@@ -1,9 +1,9 @@
-use stepsim::step::schedule::{ALL, Order, Pass, Shape, Slot, order_from_torch_csv};
+use stepsim::schedule::{ALL, Order, Pass, Shape, Slot, order_from_torch_csv};
 
 /// An order as torch would write it.
 fn csv(order: &Order) -> String {
-    let cell = |rank: u32, part: stepsim::step::schedule::SlotPass| {
-        let stage = order.placement.stage(stepsim::step::schedule::Seat { rank, chunk: part.chunk }).stage;
+    let cell = |rank: u32, part: stepsim::schedule::SlotPass| {
+        let stage = order.placement.stage(stepsim::schedule::Seat { rank, chunk: part.chunk }).stage;
         let letter = match part.pass {
             Pass::Forward => 'F',
             Pass::Backward => 'B',

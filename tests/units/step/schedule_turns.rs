@@ -1,4 +1,4 @@
-use stepsim::step::schedule::{ALL, ChunkCount, Shape};
+use stepsim::schedule::{ALL, ChunkCount, Shape};
 
 /// A schedule's turns hold for every small pipeline, one and three turns further on; the fewest micro-batches have
 /// an order wherever the whole has one.

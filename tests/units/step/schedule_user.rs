@@ -1,6 +1,6 @@
-use stepsim::step::schedule::ALL;
-use stepsim::step::schedule::Shape;
-use stepsim::step::schedule::*;
+use stepsim::schedule::ALL;
+use stepsim::schedule::Shape;
+use stepsim::schedule::*;
 
 #[test]
 fn every_schedule_can_be_written_and_read_back() {

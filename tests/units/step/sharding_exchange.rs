@@ -1,5 +1,5 @@
-use stepsim::step::sharding::ALL;
-use stepsim::step::sharding::Exchange::{Gather, GatherSecondary, Sum, SumAcross, SumReplicas};
+use stepsim::schedule::sharding::ALL;
+use stepsim::schedule::sharding::Exchange::{Gather, GatherSecondary, Sum, SumAcross, SumReplicas};
 
 /// Ranks of each exchange among 8 that hold the same weights, in groups of 4.
 #[test]

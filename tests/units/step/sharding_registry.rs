@@ -1,4 +1,4 @@
-use stepsim::step::sharding::{ALL, CutExtent};
+use stepsim::schedule::sharding::{ALL, CutExtent};
 
 /// Ranks of an extent among 8 in groups of 4.
 fn over(extent: CutExtent) -> u32 {

@@ -1,6 +1,6 @@
 //! Messages for wrong input, whole; and that no input makes the loader panic.
 
-use stepsim::step::spec::*;
+use stepsim::spec::*;
 
 fn refused<T: Spec + std::fmt::Debug>(name: &str, sets: &[&str]) -> String {
     let sets: Vec<String> = sets.iter().map(|s| s.to_string()).collect();

@@ -1,4 +1,4 @@
-use stepsim::step::spec::{WorkloadSpec, load};
+use stepsim::spec::{WorkloadSpec, load};
 
 #[test]
 fn short_names_lead_to_fields_that_are_there() {

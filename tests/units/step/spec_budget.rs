@@ -1,4 +1,4 @@
-use stepsim::step::spec::read_json;
+use stepsim::spec::read_json;
 
 #[test]
 fn what_nests_too_deep_is_refused_at_once() {

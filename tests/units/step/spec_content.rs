@@ -1,5 +1,5 @@
 use serde_json::json;
-use stepsim::step::spec::*;
+use stepsim::spec::*;
 
 #[test]
 fn another_value_of_a_field_is_what_the_whole_would_have() {

@@ -1,4 +1,4 @@
-use stepsim::step::spec::{WorkloadSpec, load};
+use stepsim::spec::{WorkloadSpec, load};
 
 /// A kind may be set over whatever shipped files say for another.
 #[test]

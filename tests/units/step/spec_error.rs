@@ -1,4 +1,4 @@
-use stepsim::step::spec::nearest;
+use stepsim::spec::nearest;
 
 #[test]
 fn near_names_are_those_a_typing_error_away() {

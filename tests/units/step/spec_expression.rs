@@ -1,5 +1,5 @@
 use serde_json::json;
-use stepsim::step::spec::expression::*;
+use stepsim::spec::expression::*;
 
 fn number(text: &str) -> Result<f64, String> {
     let named = json!({"a": 4, "b.size": 8, "kind": "1f1b", "min": 3});

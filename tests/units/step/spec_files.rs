@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
-use stepsim::step::spec::files::{Disk, Files, exists, lend};
+use stepsim::spec::files::{Disk, Files, exists, lend};
 
 #[test]
 fn a_text_that_is_lent_is_read_under_its_name_until_others_are() {

@@ -1,4 +1,4 @@
-use stepsim::step::spec::glob::fits;
+use stepsim::spec::glob::fits;
 
 #[test]
 fn stars_stand_for_anything() {

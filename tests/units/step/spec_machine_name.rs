@@ -1,4 +1,4 @@
-use stepsim::step::spec::{Device, Kind, Topology, catalog, load};
+use stepsim::spec::{Device, Kind, Topology, catalog, load};
 
 /// Every shipped device can be asked for by its file's name.
 #[test]

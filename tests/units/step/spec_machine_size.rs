@@ -1,4 +1,4 @@
-use stepsim::step::spec::machine_size::torus_dims;
+use stepsim::spec::machine_size::torus_dims;
 
 #[test]
 fn slices_of_tpu_pods() {

@@ -1,4 +1,4 @@
-use stepsim::step::spec::names::*;
+use stepsim::spec::names::*;
 
 #[test]
 fn names_are_known_in_many_spellings() {

@@ -1,9 +1,9 @@
 use stepsim::core::power::usd;
-use stepsim::step::spec::SpecError;
-use stepsim::step::spec::device::Device;
-use stepsim::step::spec::power::*;
+use stepsim::spec::SpecError;
+use stepsim::spec::device::Device;
+use stepsim::spec::power::*;
 
-use stepsim::step::spec::load;
+use stepsim::spec::load;
 
 fn capped(name: &str, watts: f64) -> Result<Device, SpecError> {
     load::<Device>(name, &[format!("power_cap_W={watts}")]).map(|loaded| loaded.value)

@@ -1,4 +1,4 @@
-use stepsim::step::spec::quantity::rate;
+use stepsim::spec::quantity::rate;
 
 #[test]
 fn bytes_and_bits_are_told_apart() {

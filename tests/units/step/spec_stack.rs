@@ -1,11 +1,11 @@
 //! Every shipped stack is sound; what a workload says counts more than its stack.
 
-use stepsim::step::spec::*;
+use stepsim::spec::*;
 
 use serde_json::{Value, json};
 
-use stepsim::step::spec::workload::{KernelFusion, Reference, WorkloadSpec};
-use stepsim::step::spec::{Kind, LoadedSpec, SpecError, catalog, from_value, load};
+use stepsim::spec::workload::{KernelFusion, Reference, WorkloadSpec};
+use stepsim::spec::{Kind, LoadedSpec, SpecError, catalog, from_value, load};
 
 fn workload(stack: Value, sets: &[&str]) -> Result<WorkloadSpec, SpecError> {
     let text = json!({

@@ -1,10 +1,10 @@
-use stepsim::step::spec::load;
-use stepsim::step::spec::workload::WorkloadSpec;
+use stepsim::spec::load;
+use stepsim::spec::workload::WorkloadSpec;
 
 fn inert(name: &str, sets: &[&str]) -> Vec<(String, String)> {
     let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
     let loaded = load::<WorkloadSpec>(name, &sets).expect("a workload");
-    let stepsim::step::spec::workload::ModelRef::Inline(model) = &loaded.value.model else { unreachable!() };
+    let stepsim::spec::workload::ModelRef::Inline(model) = &loaded.value.model else { unreachable!() };
     let found = loaded.without_effect(model, 8);
     found.into_iter().map(|inert| (inert.field, inert.why)).collect()
 }

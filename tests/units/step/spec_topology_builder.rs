@@ -1,6 +1,6 @@
-use stepsim::step::spec::device::Device;
-use stepsim::step::spec::topology::{Link, Topology};
-use stepsim::step::topology::Machine;
+use stepsim::fabric::topology::Machine;
+use stepsim::spec::device::Device;
+use stepsim::spec::topology::{Link, Topology};
 
 /// A machine made part by part is the machine that the same words make from JSON.
 #[test]

@@ -1,5 +1,5 @@
-use stepsim::step::spec::workload::WorkloadSpec;
-use stepsim::step::spec::{Draft, LoadedSpec, SpecError, Variations};
+use stepsim::spec::workload::WorkloadSpec;
+use stepsim::spec::{Draft, LoadedSpec, SpecError, Variations};
 
 /// Any setting, right or wrong, gives the same value, content and words as without sections.
 #[test]

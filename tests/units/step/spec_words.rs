@@ -1,4 +1,4 @@
-use stepsim::step::spec::words::*;
+use stepsim::spec::words::*;
 
 fn is(pattern: &str, text: &str) -> bool {
     fits(pattern, &Text::of(&text.into())).is_some()

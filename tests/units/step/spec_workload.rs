@@ -1,11 +1,11 @@
 //! Short files are enough, and what is wrong in one is said in full.
 
-use stepsim::step::spec::*;
+use stepsim::spec::*;
 
 use serde_json::{Value, json};
 
-use stepsim::step::spec::problem::Problem;
-use stepsim::step::spec::{SpecError, from_value};
+use stepsim::spec::problem::Problem;
+use stepsim::spec::{SpecError, from_value};
 
 fn small() -> Value {
     json!({

@@ -1,6 +1,6 @@
 //! Machines: routes, capacities, wrap rules, bisections, tiers.
 
-use stepsim::step::topology::*;
+use stepsim::fabric::topology::*;
 
 use petgraph::graph::NodeIndex;
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use stepsim::core::ids::{DeviceId, ResourceId};
 use stepsim::core::units::{Bandwidth, Bytes, Time};
-use stepsim::step::spec::{LoadedSpec, Topology, load};
+use stepsim::spec::{LoadedSpec, Topology, load};
 
 fn machine(topology: &str, sets: &[&str]) -> Machine {
     let sets: Vec<String> = sets.iter().map(|s| s.to_string()).collect();
@@ -123,7 +123,7 @@ fn routes_of_simple_machines_hold() {
 
 #[test]
 fn every_shipped_machine_builds_and_its_routes_hold() {
-    for name in stepsim::step::spec::catalog::names(stepsim::step::spec::Kind::Topology) {
+    for name in stepsim::spec::catalog::names(stepsim::spec::Kind::Topology) {
         let m = machine(name, &[]);
         assert_routes_hold(&m);
         let last = DeviceId(m.devices() - 1);
@@ -138,7 +138,7 @@ fn every_shipped_machine_builds_and_its_routes_hold() {
 
 #[test]
 fn sizes_in_names_are_sizes_of_machines() {
-    for name in stepsim::step::spec::catalog::names(stepsim::step::spec::Kind::Topology) {
+    for name in stepsim::spec::catalog::names(stepsim::spec::Kind::Topology) {
         let Some((_, size)) = name.rsplit_once('-') else { continue };
         if let Ok(size) = size.parse::<u32>() {
             assert_eq!(machine(name, &[]).devices(), size, "{name}");
@@ -437,7 +437,7 @@ proptest! {
         for (path, value) in changes {
             mutate(&mut file, &path, value);
         }
-        match stepsim::step::spec::from_value::<Topology>(file, name.into(), "fuzz.json".into(), &[]) {
+        match stepsim::spec::from_value::<Topology>(file, name.into(), "fuzz.json".into(), &[]) {
             Err(e) => prop_assert!(e.to_string().starts_with("fuzz.json: ")),
             Ok(loaded) if loaded.value.node.as_ref().is_some_and(|node| {
                 u64::from(node.size()) * loaded.value.total_nodes() > 20_000

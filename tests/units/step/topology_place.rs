@@ -1,5 +1,5 @@
 use stepsim::core::ids::{DeviceId, RankId};
-use stepsim::step::topology::*;
+use stepsim::fabric::topology::*;
 
 #[test]
 fn tensor_parallel_ranks_are_neighbours_and_pipeline_ranks_far_apart() {

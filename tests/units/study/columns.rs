@@ -1,4 +1,4 @@
-use stepsim::step::spec::SpecError;
+use stepsim::spec::SpecError;
 use stepsim::study::*;
 
 fn columns(paths: &[&str]) -> Result<ReportColumns, SpecError> {

@@ -1,5 +1,5 @@
 use serde_json::Value;
-use stepsim::step::spec::catalog;
+use stepsim::spec::catalog;
 
 use stepsim::study::measure_words::{LayoutNames, SOFTWARE};
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// How deep files may be nested.
 pub(super) const MAX_DEPTH: usize = 16;

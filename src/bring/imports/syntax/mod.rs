@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::budget;
 use super::invocation::Invocation;
 use flat::{MAX_DEPTH, flatten};
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// A way in which arguments are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]

@@ -15,13 +15,13 @@ use crate::Failure;
 use stepsim_core::fold::fold;
 use stepsim_core::ids::{DeviceId, RankId};
 use stepsim_core::program::{MemoryClass, MemoryWhen, Program, StreamKind, Work};
+use stepsim_fabric::collective::Lowering;
+use stepsim_plan::step::Plan;
+use stepsim_price::model::ParameterCount;
 use stepsim_read::analysis::idle::IdleTimes;
+use stepsim_schedule::ScheduleChoice;
 use stepsim_simulate::Inputs;
-use stepsim_step::collective::Lowering;
-use stepsim_step::model::ParameterCount;
-use stepsim_step::plan::step::Plan;
-use stepsim_step::schedule::ScheduleChoice;
-use stepsim_step::spec::workload::{ExpertOverlap, WorkloadSpec};
+use stepsim_spec::workload::{ExpertOverlap, WorkloadSpec};
 
 /// A step for readers.
 #[derive(Debug, Serialize)]

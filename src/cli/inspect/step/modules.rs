@@ -5,10 +5,10 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
+use stepsim_price::documents::Images;
 pub use stepsim_read::analysis::table::grouped;
 use stepsim_simulate::Inputs;
-use stepsim_step::documents::Images;
-use stepsim_step::spec::workload::{ModuleDevices, ModuleParallelism, TrainedPart, UsedModule};
+use stepsim_spec::workload::{ModuleDevices, ModuleParallelism, TrainedPart, UsedModule};
 
 /// A module of a step.
 #[derive(Debug, Serialize)]

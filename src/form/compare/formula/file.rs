@@ -7,9 +7,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::analytic::KEYS;
-use stepsim_step::spec::expression::Expression;
-use stepsim_step::spec::files::Files;
-use stepsim_step::spec::{Disk, SpecError};
+use stepsim_spec::expression::Expression;
+use stepsim_spec::files::Files;
+use stepsim_spec::{Disk, SpecError};
 
 /// Formulas that the program carries: a name, and the file.
 pub const SHIPPED: [(&str, &str); 4] = [

@@ -54,9 +54,7 @@ pub fn quantities(
 ) -> Result<BTreeMap<String, f64>, SimulationError> {
     estimators.of_any_batch(inputs, &mut |form| {
         let estimate = form.with_batch(inputs.workload.value.batch.global)?;
-        Ok::<_, SimulationError>(
-            form.quantities(&estimate).map_err(stepsim_step::plan::step::PlanError::from)?,
-        )
+        Ok::<_, SimulationError>(form.quantities(&estimate).map_err(stepsim_plan::step::PlanError::from)?)
     })?
 }
 

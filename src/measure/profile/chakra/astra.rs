@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::DeviceRates;
 use stepsim_core::declare::defaults;
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// Bytes a second of what the network file calls 1 GB/s, in 10⁹.
 const GBPS: f64 = (1u64 << 30) as f64 / 1e9;

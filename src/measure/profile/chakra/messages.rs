@@ -7,7 +7,7 @@ use prost::Message;
 
 pub use stepsim_read::trace::chakra_messages::{AnyValue, Attribute, GlobalMetadata, RawNode, node_type};
 
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// The allowed kinds of trace files, for messages.
 pub(super) const ALLOWED: &str =

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::messages::{ALLOWED, AnyValue, RawNode, messages, node_type};
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// The work of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,7 +19,7 @@ use super::{AstraSystem, ChakraNode, DeviceRates, NodeKind};
 use crate::profile::classes::Family;
 use crate::profile::own;
 use crate::profile::programs::{ProgramOp, RankProgram, StepPrograms, TracedCollective, counted};
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// Largest size of a message or collective, and most operations or bytes of a kernel.
 const MOST_BYTES: f64 = 1e15;

@@ -22,8 +22,8 @@ use super::event::{Members, mended, parse, plain};
 use super::model::{Call, CollectiveArgs, DeviceEvent, Does, Mark, RankEvents};
 use super::own::OwnRanks;
 use super::scan::{Ending, FilePiece, scan};
-use stepsim_step::spec::SpecError;
-use stepsim_step::spec::files::note_read;
+use stepsim_spec::SpecError;
+use stepsim_spec::files::note_read;
 
 /// The allowed kinds of trace files, for messages.
 const ALLOWED: &str = "a PyTorch profiler trace (.json or .json.gz: an object with `traceEvents`, or a list \

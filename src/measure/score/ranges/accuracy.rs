@@ -15,8 +15,8 @@ use stepsim_core::ids::DeviceId;
 use stepsim_read::analysis::answer::digits;
 use stepsim_read::analysis::report::Report;
 use stepsim_simulate::Inputs;
-use stepsim_step::spec::Device;
-use stepsim_step::spec::workload::{Dtype, WorkloadSpec};
+use stepsim_spec::Device;
+use stepsim_spec::workload::{Dtype, WorkloadSpec};
 
 /// Measured steps that are named.
 pub const NAMED: usize = 2;

@@ -8,7 +8,7 @@ use super::class_coverage::ClassCoverage;
 use super::measured_step::MeasuredStep;
 use super::widths::Widths;
 use crate::score::full_memory::FullMemory;
-use stepsim_step::spec::catalog;
+use stepsim_spec::catalog;
 
 /// The measured steps of a score.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -8,7 +8,7 @@ use super::measured_steps::MeasuredSteps;
 use super::widths::Widths;
 use crate::score::full_memory::FullMemory;
 use crate::score::outcome::RowOutcome;
-use stepsim_step::spec::catalog;
+use stepsim_spec::catalog;
 
 impl MeasuredSteps {
     /// The measured steps among outcomes: those that fit where they ran or were relieved to, and are not held apart.

@@ -3,7 +3,7 @@
 
 use stepsim_form::compare::workload::closed_form;
 use stepsim_simulate::Inputs;
-use stepsim_step::spec::{StackSpec, load};
+use stepsim_spec::{StackSpec, load};
 
 /// A value that moves the step by less than this is not told.
 const MOVES: f64 = 0.05;

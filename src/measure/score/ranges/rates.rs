@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use stepsim_core::ids::DeviceId;
+use stepsim_fabric::topology::Machine;
 use stepsim_simulate::Inputs;
-use stepsim_step::topology::Machine;
 
 /// Rates are rounded to so many digits: the last one of a quotient is not the same on every machine.
 const DIGITS: i32 = 4;

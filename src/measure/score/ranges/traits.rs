@@ -8,10 +8,10 @@ use super::rates::StepRates;
 use super::shares::StepShares;
 use stepsim_core::ids::DeviceId;
 use stepsim_simulate::Inputs;
-use stepsim_step::spec::cost::CostSpec;
-use stepsim_step::spec::model::Mixer;
-use stepsim_step::spec::workload::{Dtype, WorkloadSpec};
-use stepsim_step::spec::{Device, Kind, ModelSpec, StackSpec, catalog, load};
+use stepsim_spec::cost::CostSpec;
+use stepsim_spec::model::Mixer;
+use stepsim_spec::workload::{Dtype, WorkloadSpec};
+use stepsim_spec::{Device, Kind, ModelSpec, StackSpec, catalog, load};
 
 /// Years of a generation of devices of one maker.
 const GENERATION_YEARS: u32 = 2;

@@ -1,7 +1,7 @@
 //! Layouts to measure: the best, and two that differ from it in kind.
 
 use super::measured_steps::MeasuredSteps;
-use stepsim_step::spec::workload::{Granularity, WorkloadSpec};
+use stepsim_spec::workload::{Granularity, WorkloadSpec};
 
 /// How many layouts are worth ten measured steps each.
 const WORTH: usize = 3;

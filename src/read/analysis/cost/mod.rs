@@ -6,7 +6,7 @@
 //! ```
 //! Uses are matrix products, kernels that memory bounds, and the rest of the step: a device that waits or
 //! communicates draws as if idle, and communication under kernels adds nothing. Kernels without a class count as
-//! products. `step::spec::power` has the watts and where they come from; it is the board alone, without host,
+//! products. `spec::power` has the watts and where they come from; it is the board alone, without host,
 //! network, cooling.
 
 mod reading;

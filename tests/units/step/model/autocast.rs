@@ -1,9 +1,9 @@
 //! `torch.autocast` beside fp32 weights, and a mask that is a tensor.
 
 use super::model;
-use stepsim::step::model::{Item, Kernel, KernelShape, LayerPlan, Shard};
-use stepsim::step::spec::load;
-use stepsim::step::spec::workload::{KernelFusion, TrainedWeights, WorkloadSpec};
+use stepsim::price::model::{Item, Kernel, KernelShape, LayerPlan, Shard};
+use stepsim::spec::load;
+use stepsim::spec::workload::{KernelFusion, TrainedWeights, WorkloadSpec};
 
 fn bytes(items: &[Item], part: &str) -> f64 {
     items.iter().filter_map(Item::kernel).filter(|k| k.name.starts_with(part)).map(|k| k.bytes).sum()

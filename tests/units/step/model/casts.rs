@@ -1,13 +1,13 @@
 //! Casts of precision recipes, against numbers worked out apart and a published profile.
 
 use super::model;
-use stepsim::step::model::*;
-use stepsim::step::spec::model::QkNorm;
-use stepsim::step::spec::recipe::CastRole;
-use stepsim::step::spec::workload::{
+use stepsim::price::model::*;
+use stepsim::spec::model::QkNorm;
+use stepsim::spec::recipe::CastRole;
+use stepsim::spec::workload::{
     DispatcherKind, Dtype, Fp8Gemm, Fp8Spec, RecomputeSpec, Reference, WorkloadSpec,
 };
-use stepsim::step::spec::{Recipe, Spec, load};
+use stepsim::spec::{Recipe, Spec, load};
 
 /// A shipped file by its name.
 fn shipped<T: Spec>(name: &str) -> T {

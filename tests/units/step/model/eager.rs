@@ -1,10 +1,10 @@
 //! Eager software: what a library's kernels leave out, frozen matrices in four bits, adapters in a wider format.
 
 use super::model;
-use stepsim::step::model::{Item, Kernel, KernelClass, LayerPlan, Shard};
-use stepsim::step::spec::model::ModelSpec;
-use stepsim::step::spec::stack::FusedPart;
-use stepsim::step::spec::workload::{
+use stepsim::price::model::{Item, Kernel, KernelClass, LayerPlan, Shard};
+use stepsim::spec::model::ModelSpec;
+use stepsim::spec::stack::FusedPart;
+use stepsim::spec::workload::{
     AdaptedMatrix, AdapterSpec, Dtype, FrozenFormat, KernelFusion, TrainedWeights,
 };
 

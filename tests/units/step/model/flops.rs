@@ -1,10 +1,10 @@
 //! FLOPs of a step: formulas of papers, and what kernels execute.
 
 use super::model;
-use stepsim::step::model::flops::{NarrowFlops, StepFlops};
-use stepsim::step::model::*;
-use stepsim::step::spec::model::AttentionKernel;
-use stepsim::step::spec::workload::{Dtype, WorkloadSpec};
+use stepsim::price::model::flops::{NarrowFlops, StepFlops};
+use stepsim::price::model::*;
+use stepsim::spec::model::AttentionKernel;
+use stepsim::spec::workload::{Dtype, WorkloadSpec};
 
 #[test]
 fn step_flops_are_the_papers_formula() {

@@ -8,10 +8,10 @@ mod parameters;
 mod recompute;
 mod shards;
 
-use stepsim::step::model::Shard;
-use stepsim::step::spec::load;
-use stepsim::step::spec::model::{AttentionKernel, ModelSpec};
-use stepsim::step::spec::workload::{Granularity, RecomputeSpec};
+use stepsim::price::model::Shard;
+use stepsim::spec::load;
+use stepsim::spec::model::{AttentionKernel, ModelSpec};
+use stepsim::spec::workload::{Granularity, RecomputeSpec};
 
 fn model(name: &str) -> ModelSpec {
     load(name, &[]).unwrap_or_else(|e| panic!("{e}")).value

@@ -1,16 +1,16 @@
 //! Parameters and FLOPs: published counts, papers' formulas, and the plans of layers.
 
 use super::model;
-use stepsim::step::model::flops::{StepFlops, TokenFlops};
-use stepsim::step::model::*;
-use stepsim::step::spec::model::{Mixer, MlpKind, ModelSpec};
+use stepsim::price::model::flops::{StepFlops, TokenFlops};
+use stepsim::price::model::*;
+use stepsim::spec::model::{Mixer, MlpKind, ModelSpec};
 
 /// A layer's forward products are the products of the weights that its mixer counts for each token, and these are
 /// nearly all of its parameters. Narrow projections of gates (Kimi) are counted and not planned as products.
 #[test]
 fn mixers_plan_what_they_count() {
     let mut met = std::collections::BTreeSet::new();
-    for name in stepsim::step::spec::catalog::names(stepsim::step::spec::Kind::Model) {
+    for name in stepsim::spec::catalog::names(stepsim::spec::Kind::Model) {
         let m = model(name);
         // Keys and values of images multiply other rows: tests/cross_attention.rs.
         for (layer, _) in m.layer_counts().into_iter().filter(|(layer, _)| !layer.is_cross()) {

@@ -1,10 +1,8 @@
 //! The tensors that a layer keeps for its backward pass, and the items that it computes again.
 
 use super::{korthikanti, model, policy};
-use stepsim::step::model::*;
-use stepsim::step::spec::workload::{
-    Dtype, Granularity, KernelFusion, LossSpec, RecomputeModule, RecomputeSpec,
-};
+use stepsim::price::model::*;
+use stepsim::spec::workload::{Dtype, Granularity, KernelFusion, LossSpec, RecomputeModule, RecomputeSpec};
 
 /// Only these are computed again.
 fn of_modules(modules: &[RecomputeModule]) -> RecomputeSpec {

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use super::{korthikanti, model};
-use stepsim::step::model::*;
-use stepsim::step::spec::workload::{ContextKind, ContextSpec};
+use stepsim::price::model::*;
+use stepsim::spec::workload::{ContextKind, ContextSpec};
 
 #[test]
 fn tensor_parallel_messages_are_megatrons() {

@@ -10,7 +10,7 @@ use super::expression::{PythonExpression, expression};
 use super::module::{Entries, Library, Module};
 use super::player::{Scope, assignment, function, single};
 use super::tokens::{PythonLine, PythonToken, lines};
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// Packages whose constructors are read.
 const PACKAGES: [&str; 4] = ["transformers", "trl", "peft", "unsloth"];

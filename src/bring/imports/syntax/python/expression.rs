@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::tokens::PythonToken;
-use stepsim_step::spec::json::whole;
+use stepsim_spec::json::whole;
 
 /// How deep brackets may stand in one another.
 const DEEPEST: usize = 64;

@@ -18,7 +18,7 @@ use serde_json::Value;
 use library::{folder, library};
 use module::{Entries, Function, Library, Module};
 use player::{module, play};
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// Names of functions that make a configuration in other files: `llama3_8b_pretrain_config`.
 const RECIPE: &str = "_config";

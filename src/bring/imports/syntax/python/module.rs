@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::expression::PythonExpression;
 use super::tokens::{PythonLine, PythonToken};
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// How often a name may be handed on.
 const FURTHEST: usize = 8;

@@ -3,7 +3,7 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
-use stepsim_step::spec::SpecError;
+use stepsim_spec::SpecError;
 
 /// Longest first.
 const OPERATORS: [&str; 15] =

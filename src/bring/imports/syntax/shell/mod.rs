@@ -23,7 +23,7 @@ use super::said::{Open, TextStatements};
 use grammar::ShellCommand;
 use marks::{below_open, is_variable, opens, says_something, written as in_words};
 use player::Player;
-use stepsim_step::spec::{SpecError, json};
+use stepsim_spec::{SpecError, json};
 
 pub use stubs::Counts;
 
@@ -264,7 +264,7 @@ fn scalar(text: String) -> Value {
     if let Ok(number) = text.parse::<f64>()
         && number.is_finite()
     {
-        return stepsim_step::spec::json::whole(number);
+        return stepsim_spec::json::whole(number);
     }
     match text.as_str() {
         "True" | "true" => true.into(),
