@@ -20,6 +20,7 @@ fn answer(workload: &str, topology: &str, sets: &[String]) -> serde_json::Value 
 }
 
 fn main() {
+    stepsim::register_shipped().expect("the shipped files");
     let workload = r#"{"model": "gpt2-1.5b", "batch": {"global": 32, "micro_batch": 4}}"#;
     let machine = r#"{"base": "h100-superpod-8", "description": "a node of ours", "nodes": 1}"#;
     let good = answer(workload, machine, &[]);

@@ -127,6 +127,7 @@ impl Reading for Fullness {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    stepsim::register_shipped()?;
     let text = r#"{"model": "gpt2-1.5b", "batch": {"global": 32},
         "parallelism": {"pipeline": {"size": 2}, "data": 4}, "fidelity": {"interference": false}}"#;
     let topology = Topology::of(Device::of("mine", 500.0, 96.0, 3000.0)).switch(8, Link::of(100.0, 1.0));

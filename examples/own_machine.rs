@@ -8,6 +8,7 @@ use stepsim::spec::topology::{Link, Topology};
 use stepsim::spec::workload::WorkloadSpec;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    stepsim::register_shipped()?;
     let text = r#"{"model": "llama3-8b", "batch": {"global": 16, "micro_batch": 1},
         "parallelism": {"data": 8, "sharding": {"kind": "zero3"}}, "recompute": {"granularity": "full"}}"#;
     let workload: WorkloadSpec = serde_json::from_str(text)?;

@@ -5,6 +5,7 @@
 use stepsim::simulate::{Inputs, Options, Simulation};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    stepsim::register_shipped()?;
     let mut arguments = std::env::args().skip(1);
     let name = arguments.next().unwrap_or_else(|| "gpt2-8".to_string());
     let sets: Vec<String> = arguments.collect();

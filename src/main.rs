@@ -1,5 +1,13 @@
 //! The `stepsim` command.
 
-fn main() -> std::process::ExitCode {
-    stepsim::cli::main()
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match stepsim::register_shipped() {
+        Ok(()) => stepsim::cli::main(),
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
 }

@@ -7,7 +7,7 @@
 use serde_json::{Value, json};
 use stepsim::form::compare::workload::closed_form;
 use stepsim::price::model::flops::StepFlops;
-use stepsim::price::model::{Item, LayerPlan, ModuleShard, Shard};
+use stepsim::price::model::{Item, LayerPlan, ModuleShard, Shard, trained_parameters};
 
 use crate::modules::{extended, inputs, refused, report, sent};
 
@@ -134,7 +134,7 @@ fn text_alone_leaves_the_layers_out() {
     let text = text_alone(&parallelism);
     let inputs = inputs(&text);
     let (model, workload) = (&inputs.model, &inputs.workload.value);
-    assert_eq!(model.trained_parameters(workload), 9_775_192_080 - 8 * 218_112_258);
+    assert_eq!(trained_parameters(model, workload), 9_775_192_080 - 8 * 218_112_258);
     let plan = inputs.plan().expect("its plan");
     let names = plan.world.programs().iter().flat_map(|p| &p.infos).map(|info| info.name.to_string());
     assert!(names.into_iter().all(|name| !name.starts_with("image")));
@@ -156,7 +156,7 @@ fn layers_that_read_images_are_trained_in_a_frozen_model() {
     step["training"] = json!({"kinds": ["cross"]});
     let trained = |step: &Value| {
         let inputs = inputs(step);
-        inputs.model.trained_parameters(&inputs.workload.value)
+        trained_parameters(&inputs.model, &inputs.workload.value)
     };
     assert_eq!(trained(&step), 8 * 218_112_258 + 31_461_376);
     let both = report(&step);

@@ -1,4 +1,4 @@
-//! What the compiler cannot hold of the border between crates: which room of `step` knows which, what the closed form
+//! What the compiler cannot hold of the border between crates: which room of a crate knows which, what the closed form
 //! knows, and where files are opened.
 
 use std::fs;
@@ -44,19 +44,35 @@ fn namers(folder: &str, forbidden: &[&str]) -> Vec<String> {
     found
 }
 
-/// The rooms of `step` in the order that its page states: each uses only those before it.
+/// The rooms of a crate in the order that its page states: each uses only those before it.
 #[test]
-fn a_room_of_step_uses_only_rooms_before_it() {
-    let page = fs::read_to_string(src().join("step/lib.rs")).unwrap();
-    let stated = page.lines().find(|line| line.contains("` → `")).expect("the order of its rooms");
-    let order: Vec<&str> = stated.split('`').skip(1).step_by(2).collect();
-    let declared = page.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'));
-    assert!(declared.clone().all(|room| order.contains(&room)), "a room is missing in the order: {stated}");
-    for (here, room) in order.iter().enumerate() {
-        let above: Vec<String> = order[here + 1..].iter().map(|above| format!("crate::{above}::")).collect();
-        let above: Vec<&str> = above.iter().map(String::as_str).collect();
-        assert_eq!(namers(&format!("step/{room}"), &above), [""; 0]);
+fn a_room_of_a_crate_uses_only_rooms_before_it() {
+    for krate in ["price", "fabric"] {
+        let page = fs::read_to_string(src().join(krate).join("lib.rs")).unwrap();
+        let stated = page.lines().find(|line| line.contains("` → `")).expect("the order of its rooms");
+        let order: Vec<&str> = stated.split('`').skip(1).step_by(2).collect();
+        let declared = page.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'));
+        assert!(
+            declared.clone().all(|room| order.contains(&room)),
+            "a room is missing in the order: {stated}"
+        );
+        for (here, room) in order.iter().enumerate() {
+            let above: Vec<String> =
+                order[here + 1..].iter().map(|above| format!("crate::{above}::")).collect();
+            let above: Vec<&str> = above.iter().map(String::as_str).collect();
+            assert_eq!(namers(&format!("{krate}/{room}"), &above), [""; 0]);
+        }
     }
+}
+
+/// A changed figure of a shipped file compiles no crate: only the front hands these files in.
+#[test]
+fn no_crate_needs_the_shipped_files() {
+    let manifests = fs::read_dir(src()).unwrap().map(|entry| entry.unwrap().path().join("Cargo.toml"));
+    let needs = |path: &PathBuf| {
+        fs::read_to_string(path).is_ok_and(|text| text.contains("stepsim-shipped.workspace"))
+    };
+    assert_eq!(manifests.filter(needs).collect::<Vec<_>>(), [""; 0].map(PathBuf::from));
 }
 
 /// The closed form must not agree with the engine by construction: it reads from the planner which layers a stage
@@ -80,7 +96,7 @@ fn the_file_of_a_folder_lies_in_it() {
 #[test]
 fn files_are_opened_where_files_are_the_subject() {
     let may = [
-        "step/build.rs",
+        "shipped/build.rs",
         "spec/files.rs",
         "bring/imports/syntax/python/library.rs",
         "measure/profile/reader/",

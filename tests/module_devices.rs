@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 use stepsim::form::compare::workload::closed_form;
+use stepsim::price::model::module_parameters;
 use stepsim::read::analysis::report::Report;
 use stepsim::schedule::sharding;
 use stepsim::simulate::{Inputs, Options, Simulation};
@@ -73,7 +74,7 @@ fn each_rank_sends_its_part_of_all_tokens() {
 fn state_is_shared_on_devices_of_its_own() {
     for data in [1, 2, 4] {
         let inputs = inputs(&apart(1, data));
-        let parameters = inputs.model.modules[0].parameters();
+        let parameters = module_parameters(&inputs.model.modules[0]);
         let stage = &report(&inputs).stages[0].memory["hbm"].by_class;
         assert_eq!(stage["weights"], 2 * parameters, "{data}");
         assert!(stage["optimizer"].abs_diff(12 * parameters / data) <= 8, "{data} {}", stage["optimizer"]);
@@ -114,7 +115,7 @@ fn all_kinds_of_sharding_cut_a_module_on_devices_of_its_own() {
             let estimate = closed_form(&inputs).unwrap_or_else(|e| panic!("{e}"));
             let run = report(&inputs);
             let parts = if kind == "none" { 1 } else { data };
-            let optimizer = 12 * inputs.model.modules[0].parameters() / parts;
+            let optimizer = 12 * module_parameters(&inputs.model.modules[0]) / parts;
             let held = run.stages[0].memory["hbm"].by_class["optimizer"];
             assert!(held.abs_diff(optimizer) <= 8, "{kind} over {data}: {held}, not {optimizer}");
             let off = estimate.terms.total() / run.step_time_s - 1.0;

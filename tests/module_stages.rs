@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 use stepsim::form::compare::workload::closed_form;
+use stepsim::price::model::module_parameters;
 use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::spec::Disk;
 
@@ -79,7 +80,7 @@ fn stages_hold_their_own_weights() {
     let module = &inputs.model.modules[0];
     let stages = Simulation::run(&inputs, &Options::default()).expect("a step").report(false).stages;
     let weights = |stage: usize| stages[stage].memory["hbm"].by_class["weights"];
-    assert_eq!(weights(0) + weights(1), 2 * module.parameters());
+    assert_eq!(weights(0) + weights(1), 2 * module_parameters(module));
     assert_eq!(weights(0), 2 * (16 * 19_702_200 + 1176 * 1280));
     assert!(weights(2) > 2 * 14 * 200_000_000 / 2 && weights(3) > 2 * 14 * 200_000_000 / 2);
 }

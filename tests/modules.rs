@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use stepsim::form::compare::workload::closed_form;
 use stepsim::price::model::flops::StepFlops;
-use stepsim::price::model::{CommPoint, Item, LayerPlan, ModuleShard};
+use stepsim::price::model::{CommPoint, Item, LayerPlan, ModuleShard, trained_parameters};
 use stepsim::read::analysis::report::Report;
 use stepsim::read::analysis::stalls::StallCause;
 use stepsim::simulate::{Inputs, Options, Simulation};
@@ -178,7 +178,7 @@ fn a_projector_is_trained_through_a_frozen_model() {
         step("qwen2.5-vl-7b", "vision", &json!({"items": 4, "trained": "projector"}), &json!({"data": 8}));
     step["training"] = json!({"frozen_layers": 28});
     let inputs = inputs(&step);
-    assert_eq!(inputs.model.trained_parameters(&inputs.workload.value), 44_574_464);
+    assert_eq!(trained_parameters(&inputs.model, &inputs.workload.value), 44_574_464);
     let run = Simulation::run(&inputs, &Options::default()).expect("a step").report(false);
     assert!(run.hfu_causal >= run.mfu_causal * (1.0 - 1e-9));
     step["modules"]["vision"]["trained"] = "nothing".into();

@@ -8,7 +8,7 @@ use stepsim::core::program::{MemoryClass, MemoryWhen};
 use stepsim::fabric::topology::Machine;
 use stepsim::form::compare::workload::closed_form;
 use stepsim::price::model::flops::StepFlops;
-use stepsim::price::model::{LayerPlan, Shard};
+use stepsim::price::model::{LayerPlan, Shard, trained_decoder_parameters};
 use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::spec::workload::{AdapterSpec, PrecisionSpec, TrainingSpec};
 use stepsim::spec::{ModelSpec, WorkloadSpec, from_value, load};
@@ -67,7 +67,7 @@ fn adapters_have_the_golden_parameters_state_and_flops() {
             adapters: Some(AdapterSpec { rank, of: None, dropout: false, format: None, products: None }),
             ..TrainingSpec::default()
         };
-        let trained = model.trained_decoder(&training, false);
+        let trained = trained_decoder_parameters(&model, &training, false);
         assert_eq!(Some(trained), case["parameters"].as_u64(), "{name}");
         let state = PrecisionSpec::default().bytes_per_parameter(Default::default()).optimizer();
         close(trained as f64 * state, &case["state_bytes_adam_with_master"], 0.0, name);
@@ -166,7 +166,7 @@ fn a_step_with_adapters_sends_and_keeps_little() {
     };
     let model = &inputs(&[], "switch:8,450,1").unwrap().model;
     let training: TrainingSpec = serde_json::from_value(lora().1).unwrap();
-    let trained = model.trained_decoder(&training, false) as f64;
+    let trained = trained_decoder_parameters(model, &training, false) as f64;
     assert_eq!(sent(&some, "reduce-scatter gradients"), 4.0 * trained);
     assert_eq!(sent(&some, "all-gather weights"), 2.0 * trained);
     assert!(sent(&whole, "reduce-scatter gradients") > 30.0 * 4.0 * trained);
@@ -362,7 +362,7 @@ fn checkpoints_hold_what_is_trained() {
     let (whole, inputs) = bytes(&[]);
     let (adapted, _) = bytes(&[lora()]);
     let training: TrainingSpec = serde_json::from_value(lora().1).unwrap();
-    let trained = inputs.model.trained_decoder(&training, false) as f64;
+    let trained = trained_decoder_parameters(&inputs.model, &training, false) as f64;
     let all = stepsim::price::model::ParameterCount::of(&inputs.model).total() as f64;
     assert!((adapted / whole / (trained / all) - 1.0).abs() < 1e-9, "{adapted} of {whole}");
 }

@@ -13,10 +13,12 @@ mod table;
 mod tables;
 mod watch;
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 #[pymodule]
 fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    stepsim::register_shipped().map_err(|e| PyValueError::new_err(e.to_string()))?;
     stepsim::bring::read_other_software();
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     m.add_class::<run::Run>()?;

@@ -2,7 +2,7 @@
 //!
 //! It knows words, and what a workload is; it knows no terminal and no study.
 //!
-//! `step` knows no file but ours: [`read_other_software`] tells it how others are read.
+//! `spec` knows no file but ours: [`read_other_software`] tells it how others are read.
 
 pub mod calculon;
 pub mod describe;

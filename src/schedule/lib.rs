@@ -20,7 +20,9 @@
 //! * Closed forms are for even stages and free transfers, and many hold only in a part of the parameter space: they
 //!   are `None` where they do not hold.
 //!
-//! A new schedule is one new file and one line in [`ALL`].
+//! A new schedule is one new file and one line in [`ALL`]. What data-parallel ranks cut among them is [`sharding`].
+//!
+//! Invariant: it knows numbers of ranks, chunks and micro-batches, and no model, machine or file.
 
 mod allowed;
 mod building_block;

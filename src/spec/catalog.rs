@@ -1,9 +1,52 @@
-//! The files that the binary carries: machines, devices, workloads, models, stacks.
+//! The shipped files: machines, devices, workloads, models, stacks. This crate carries none: what stands at the top hands
+//! them in.
+//!
+//! Where the environment names a checkout in [`FOLDER`], its files stand in place of those handed in: whoever changes a
+//! figure runs the program, or the tests, and compiles nothing. Cargo sets it for all that it runs in this repository.
 
-use super::Kind;
+use std::path::Path;
+use std::sync::OnceLock;
 
-mod embedded {
-    include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
+use super::files::json_below;
+use super::{Kind, SpecError};
+
+/// The path of a file in the repository, as `topologies/devices/h100-sxm.json`, and its text.
+pub type ShippedFile = (&'static str, &'static str);
+
+/// The variable of the environment that names a folder with `topologies/` and `workloads/`.
+pub const FOLDER: &str = "STEPSIM_SHIPPED";
+
+static FILES: OnceLock<&'static [ShippedFile]> = OnceLock::new();
+
+/// Hands in the shipped files, before anything is loaded: those of the first call count.
+///
+/// # Errors
+/// The folder that the environment names has none.
+pub fn register(files: &'static [ShippedFile]) -> Result<(), SpecError> {
+    let files = of_folder()?.unwrap_or(files);
+    FILES.get_or_init(|| files);
+    Ok(())
+}
+
+fn files() -> &'static [ShippedFile] {
+    FILES.get_or_init(|| of_folder().ok().flatten().unwrap_or_default())
+}
+
+/// The files of the folder that the environment names, read once.
+fn of_folder() -> Result<Option<&'static [ShippedFile]>, SpecError> {
+    let Some(folder) = std::env::var_os(FOLDER) else { return Ok(None) };
+    let mut found = Vec::new();
+    for name in ["topologies", "workloads"] {
+        json_below(Path::new(&folder), name, &mut found);
+    }
+    if found.is_empty() {
+        let problem = format!("{} holds no shipped files", Path::new(&folder).display());
+        let hint = "name a folder with `topologies/` and `workloads/`, or unset it";
+        return Err(SpecError::file(FOLDER, problem).hint(hint));
+    }
+    found.sort();
+    let leaked = found.into_iter().map(|(path, text)| (&*path.leak(), &*text.leak()));
+    Ok(Some(leaked.collect::<Vec<ShippedFile>>().leak()))
 }
 
 impl Kind {
@@ -25,24 +68,24 @@ impl Kind {
 
 /// The names of the shipped files of a kind, in order.
 pub fn names(kind: Kind) -> impl Iterator<Item = &'static str> {
-    embedded::FILES.iter().filter_map(move |(path, _)| name_of(kind, path))
+    files().iter().filter_map(move |(path, _)| name_of(kind, path))
 }
 
 /// The shipped files of a folder: the name of each without `.json`, and its text.
 pub fn folder(folder: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
-    embedded::FILES
+    files()
         .iter()
         .filter_map(move |(path, text)| Some((path.strip_prefix(folder)?.strip_suffix(".json")?, *text)))
 }
 
 /// The text of a shipped file that is of no kind, by its path in the repository.
 pub fn file(path: &str) -> Option<&'static str> {
-    embedded::FILES.iter().find(|(name, _)| *name == path).map(|(_, text)| *text)
+    files().iter().find(|(name, _)| *name == path).map(|(_, text)| *text)
 }
 
 /// The text of a shipped file.
 pub fn text(kind: Kind, name: &str) -> Option<&'static str> {
-    embedded::FILES.iter().find(|(path, _)| name_of(kind, path) == Some(name)).map(|(_, text)| *text)
+    files().iter().find(|(path, _)| name_of(kind, path) == Some(name)).map(|(_, text)| *text)
 }
 
 fn name_of(kind: Kind, path: &'static str) -> Option<&'static str> {

@@ -15,6 +15,7 @@ use super::number;
 use super::{Kind, Spec, SpecError};
 use stepsim_core::declare::named;
 use stepsim_core::declare::one;
+use stepsim_core::units::Time;
 
 /// Rules and measured times of collectives.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -59,6 +60,38 @@ named! {
         /// Rows of tokens to the ranks of their experts, or back: to the rails of other nodes, and on inside the node.
         ExpertExchange = "expert-exchange",
     }
+}
+
+impl Op {
+    /// The op of a name as [`Op::name`] spells it.
+    pub fn from_name(name: &str) -> Option<Op> {
+        Op::ALL.into_iter().find(|op| op.name() == name)
+    }
+    /// Bus bandwidth over algorithm bandwidth for `n` ranks (nccl-tests `doc/PERFORMANCE.md`): the factor that makes
+    /// a ring's bus bandwidth equal to the rate of its links.
+    pub fn bus_factor(self, n: u32) -> f64 {
+        let n = f64::from(n);
+        match self {
+            Op::AllReduce => 2.0 * (n - 1.0) / n,
+            Op::AllGather | Op::ReduceScatter | Op::AllToAll => (n - 1.0) / n,
+            Op::Broadcast | Op::Reduce | Op::SendRecv | Op::RingShift | Op::ExpertExchange => 1.0,
+        }
+    }
+}
+
+/// The second stage of an expert exchange, and its kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SecondStage {
+    /// Bytes that one rank sends inside its node.
+    pub inside: u64,
+    /// Paid before the first row moves: launch, handshake.
+    pub start: Time,
+    /// The least time in which the kernel's own channels handle the rows.
+    pub least: Time,
+    /// Thousandths of a network port's rate that the kernel reaches.
+    pub network_share: u32,
+    /// Compute units that it holds.
+    pub units: u32,
 }
 
 /// An algorithm for some collectives. A bound that is left out does not bound.

@@ -50,6 +50,19 @@ pub fn lend(texts: BTreeMap<String, String>) {
 fn lent(path: &Path) -> Option<String> {
     LENT.lock().unwrap_or_else(PoisonError::into_inner).get(path.to_str()?).cloned()
 }
+/// The path below `root` and the text of each JSON file under the folder `name`; schemas, which are for editors, are
+/// left out.
+pub(super) fn json_below(root: &Path, name: &str, found: &mut Vec<(String, String)>) {
+    for entry in std::fs::read_dir(root.join(name)).into_iter().flatten().flatten() {
+        let (path, name) = (entry.path(), format!("{name}/{}", entry.file_name().to_string_lossy()));
+        if path.is_dir() {
+            json_below(root, &name, found);
+        } else if name.ends_with(".json") && !name.ends_with(".schema.json") {
+            found.extend(std::fs::read_to_string(&path).ok().map(|text| (name, text)));
+        }
+    }
+}
+
 /// True if there is something to read at a path.
 pub fn exists(path: &Path) -> bool {
     path.exists() || lent(path).is_some()

@@ -1,7 +1,7 @@
 //! The JSON files: their exact shape, how they are found, and what is said when one is wrong.
 //!
 //! Kinds of files: a [`Topology`] names its [`Device`] and perhaps its [`Collectives`], a workload its model and its
-//! software [`StackSpec`]. A *name* means a file that the binary carries, a *path* (with `/`, or ending in `.json`)
+//! software [`StackSpec`]. A *name* means a shipped file ([`catalog`]), a *path* (with `/`, or ending in `.json`)
 //! one on disk, relative to the file that refers to it; the content may also stand in place. Any file may name a
 //! `base` and give only what differs.
 //!
@@ -11,6 +11,9 @@
 //!
 //! Hazard: unknown fields are refused (`deny_unknown_fields`), therefore a struct here cannot use serde's `flatten`,
 //! and enums are externally tagged (`"switch": {…}`), which keeps the JSON path of an error exact.
+//!
+//! Invariant: it knows what a file says and not what follows from it: no layer, machine, price or plan; and no file of
+//! other software ([`register`]), nor any of the shipped ones ([`catalog::register`]).
 
 mod attached;
 mod blame;

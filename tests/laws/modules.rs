@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 use stepsim::core::engine::EngineError;
+use stepsim::price::documents::items_of;
 use stepsim::simulate::{Options, Simulation, SimulationError};
 use stepsim::spec::WorkloadSpec;
 use stepsim::spec::workload::TrainedPart;
@@ -220,7 +221,7 @@ fn run(step: &Step) -> Option<Simulation> {
 fn shared_out(step: &Step, sums: &Sums, expected: &Sums) {
     let (inputs, w) = (&step.inputs, &step.inputs.workload.value);
     let of = |sums: &Sums| sums.flops.get("vision qkv").copied().unwrap_or(0.0);
-    let counts: u64 = w.used_modules(&inputs.model)[0].of_sequences(w.batch.global).iter().sum();
+    let counts: u64 = items_of(&w.used_modules(&inputs.model)[0], w.batch.global).iter().sum();
     let image = of(expected) / counts as f64;
     let ranks = w.data_parallel(u64::from(inputs.machine.devices()));
     let extra = (w.batch.global / w.batch.micro_batch / ranks * (ranks - 1)) as f64;

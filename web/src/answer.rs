@@ -66,6 +66,7 @@ pub enum Question {
 /// # Errors
 /// As the command says that would do the same.
 pub fn answer(question: &[u8]) -> Result<Vec<u8>, Box<Fault>> {
+    stepsim::register_shipped().map_err(defect)?;
     stepsim::bring::read_other_software();
     match serde_json::from_slice(question).map_err(defect)? {
         Question::Known => json(&known::known()),

@@ -1,5 +1,6 @@
 //! How long a checkpoint takes: bytes over links.
 
+use stepsim_price::model::trained_parameters;
 use stepsim_simulate::Inputs;
 use stepsim_spec::SpecError;
 use stepsim_spec::reliability::{Checkpoint, CheckpointMode, Writers};
@@ -71,7 +72,7 @@ fn state_bytes(of: &Checkpoint, inputs: &Inputs) -> f64 {
     let workload = &inputs.workload.value;
     let state = workload.bytes_per_parameter();
     let weights = if of.weights || state.master == 0.0 { state.weights } else { 0.0 };
-    let trained = inputs.model.trained_parameters(workload);
+    let trained = trained_parameters(&inputs.model, workload);
     trained as f64 * (state.optimizer() + weights)
 }
 

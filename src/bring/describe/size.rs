@@ -4,8 +4,7 @@ use std::fmt;
 
 use super::book::Ruling;
 use super::origin::ValueClass;
-use stepsim_price::model::ParameterCount;
-use stepsim_spec::model::ModuleSpec;
+use stepsim_price::model::{ParameterCount, module_parameters};
 use stepsim_spec::{ModelSpec, names};
 
 /// A fraction off that is told.
@@ -47,7 +46,7 @@ pub fn off(ruling: &Ruling, model: &ModelSpec) -> Option<Off> {
     };
     // Some names count the encoders, some do not.
     let text = ParameterCount::of(model).total();
-    let whole = text + model.modules.iter().map(ModuleSpec::parameters).sum::<u64>();
+    let whole = text + model.modules.iter().map(module_parameters).sum::<u64>();
     let off = |parameters: &f64| (parameters - stated).abs();
     let counted = [text, whole].map(|parameters| parameters as f64 / 1e9).into_iter();
     let counted = counted.min_by(|a, b| off(a).total_cmp(&off(b))).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Parameters that were read against the size in the model's name: a key that was passed over shows there.
 
-use stepsim_price::model::ParameterCount;
-use stepsim_spec::model::{ModelSpec, ModuleSpec};
+use stepsim_price::model::{ParameterCount, module_parameters};
+use stepsim_spec::model::ModelSpec;
 use stepsim_spec::{SpecError, names};
 
 /// Names round, and count encoders and embeddings or not: gemma-7b has 8.5 B. Beyond it something was not read.
@@ -16,7 +16,7 @@ const OTHERWISE: [&str; 8] = ["tiny", "random", "debug", "proxy", "truncated", "
 /// Such a model.
 pub(super) fn check(model: &ModelSpec, names: &[&str]) -> Result<(), SpecError> {
     let text = ParameterCount::of(model).total();
-    let whole = text + model.modules.iter().map(ModuleSpec::parameters).sum::<u64>();
+    let whole = text + model.modules.iter().map(module_parameters).sum::<u64>();
     let billions = [text, whole].map(|n| n as f64 / 1e9);
     for name in names {
         let lower = name.to_lowercase();

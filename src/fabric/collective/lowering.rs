@@ -93,7 +93,7 @@ impl<'m> Lowering<'m> {
     }
 
     /// All transfers, in the order of their ids.
-    pub(crate) fn transfers(&self) -> &[Transfer] {
+    pub fn transfers(&self) -> &[Transfer] {
         &self.transfers
     }
 

@@ -7,7 +7,7 @@ use super::transfer::Transfer;
 use super::two_stage::{TwoStageExchange, latency_s, wire_s};
 use super::unsupported::UnsupportedAlgorithm;
 use stepsim_core::units::Time;
-use stepsim_price::moe::SecondStage;
+use stepsim_spec::collectives::SecondStage;
 
 /// The cost of the exchange on a group.
 ///

@@ -1,24 +1,6 @@
 //! A transfer: an op and its size.
 
-use stepsim_price::moe::SecondStage;
-use stepsim_spec::collectives::Op;
-
-impl Op {
-    /// The op of a name as [`Op::name`] spells it.
-    pub fn from_name(name: &str) -> Option<Op> {
-        Op::ALL.into_iter().find(|op| op.name() == name)
-    }
-    /// Bus bandwidth over algorithm bandwidth for `n` ranks (nccl-tests `doc/PERFORMANCE.md`): the factor that makes
-    /// a ring's bus bandwidth equal to the rate of its links.
-    pub fn bus_factor(self, n: u32) -> f64 {
-        let n = f64::from(n);
-        match self {
-            Op::AllReduce => 2.0 * (n - 1.0) / n,
-            Op::AllGather | Op::ReduceScatter | Op::AllToAll => (n - 1.0) / n,
-            Op::Broadcast | Op::Reduce | Op::SendRecv | Op::RingShift | Op::ExpertExchange => 1.0,
-        }
-    }
-}
+use stepsim_spec::collectives::{Op, SecondStage};
 
 /// An op with its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -31,6 +31,7 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 use stepsim_core::units::Time;
+use stepsim_spec::catalog;
 
 use super::algorithm::Algorithm;
 use super::choice::{AlgorithmChoice, Why};
@@ -42,7 +43,7 @@ use super::{Op, Transfer, algorithm};
 const LL128: usize = 1;
 const SIMPLE: usize = 2;
 
-const TEXT: &str = include_str!("../../../topologies/tuning/nccl.json");
+const PATH: &str = "topologies/tuning/nccl.json";
 
 /// The whole file.
 #[derive(Debug, Deserialize)]
@@ -165,15 +166,22 @@ struct NetworkCost {
     efficiency: f64,
 }
 
-fn file() -> &'static TuningFile {
-    static FILE: OnceLock<TuningFile> = OnceLock::new();
-    FILE.get_or_init(|| serde_json::from_str(TEXT).expect("the tuning file is part of the program"))
+/// The shipped file; `None` where none was handed in.
+fn file() -> Option<&'static TuningFile> {
+    static FILE: OnceLock<Option<TuningFile>> = OnceLock::new();
+    let read = |text| serde_json::from_str(text).unwrap_or_else(|e| panic!("{PATH}: {e}"));
+    FILE.get_or_init(|| catalog::file(PATH).map(read)).as_ref()
+}
+
+/// NCCL's own model, for a device that the file has.
+fn model() -> &'static ChoiceModel {
+    &file().expect("a device's tuning is of this file").choice
 }
 
 impl DeviceTuning {
     /// For a device by its name; `None` if nothing is known of it.
     pub fn of(device: &str) -> Option<&'static DeviceTuning> {
-        file().devices.iter().find(|d| d.names.iter().any(|name| device.contains(name.as_str())))
+        file()?.devices.iter().find(|d| d.names.iter().any(|name| device.contains(name.as_str())))
     }
 
     /// One way through the network that its steps between nodes were measured over: shorter ones make none shorter.
@@ -233,7 +241,7 @@ impl DeviceTuning {
 
     /// Names of the protocols.
     pub fn protocols() -> &'static [String] {
-        &file().choice.protocols
+        &model().protocols
     }
     /// Number of a protocol.
     pub fn protocol(name: &str) -> Option<usize> {
@@ -314,11 +322,11 @@ impl DeviceTuning {
     }
 
     fn generation(&self) -> &'static Generation {
-        file().choice.generations.get(&self.generation).expect("the tuning file names its generations")
+        model().generations.get(&self.generation).expect("the tuning file names its generations")
     }
 
     fn ring_estimate(&self, t: &Transfer, g: &Geometry, protocol: usize) -> Option<TunerEstimate> {
-        let (model, of) = (&file().choice, self.generation());
+        let (model, of) = (model(), self.generation());
         let at = node_index(g);
         let bus = bus_rate(g);
         let bus = match protocol {
@@ -340,7 +348,7 @@ impl DeviceTuning {
     }
 
     fn tree_estimate(&self, t: &Transfer, g: &Geometry, protocol: usize) -> Option<TunerEstimate> {
-        let (model, of) = (&file().choice, self.generation());
+        let (model, of) = (model(), self.generation());
         let (at, channels) = (node_index(g), f64::from(self.channels));
         let bus = (bus_rate(g) * 0.92).min(channels * of.tree[at]);
         let bus = match protocol {
@@ -369,12 +377,12 @@ impl DeviceTuning {
         let channels = f64::from(self.nvls_channels);
         let rate = bus_rate(g) * self.generation().nvls_efficiency * (channels - 1.0) / channels;
         let (inside, between) = steps(t.op, "ring", g);
-        let latency = file().choice.scale_up_step_us["nvls"][2];
+        let latency = model().scale_up_step_us["nvls"][2];
         TunerEstimate::new("nvls", latency, t, 2.0 * rate * f64::from(g.size) / (inside + between))
     }
 
     fn pat_estimate(&self, t: &Transfer, g: &Geometry) -> Option<TunerEstimate> {
-        let model = &file().choice;
+        let model = model();
         if g.per_node != 1 || g.nodes < 2 || t.op == Op::AllReduce {
             return None;
         }

@@ -7,8 +7,8 @@ use super::residency::TierShares;
 use stepsim_core::ids::RankId;
 use stepsim_core::known::number_of;
 use stepsim_fabric::topology::{Axis, Front, Layout, Machine};
-use stepsim_price::model::CommGroup;
 use stepsim_price::model::flops::TokenFlops;
+use stepsim_price::model::{CommGroup, forward_image_flops};
 use stepsim_schedule::sharding::{Exchange, GroupSize};
 use stepsim_schedule::{self as schedule, LayerSplit, Order, Pass, ScheduleChoice, Slot, split_layers};
 use stepsim_spec::SpecError;
@@ -117,7 +117,7 @@ fn with_sides(order: Order, w: &WorkloadSpec, model: &ModelSpec) -> Order {
     let of_model = TokenFlops::of(&w.seen_by(model), sequence);
     let stage =
         (of_model.matrices + of_model.mixing_causal) * sequence as f64 / f64::from(order.placement.ranks());
-    let images = module.most_items() as f64 * module.forward_flops();
+    let images = module.most_items() as f64 * forward_image_flops(&module);
     order.with_sides(images / stage, module.is_trained())
 }
 

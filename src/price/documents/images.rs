@@ -14,15 +14,13 @@ pub struct Images {
     of_micro_batches: Vec<Vec<Vec<u64>>>,
 }
 
-impl UsedModule<'_> {
-    /// Images of each of the sequences.
-    pub fn of_sequences(&self, sequences: u64) -> Vec<u64> {
-        let usage = self.usage;
-        match (&usage.counts, &usage.drawn) {
-            (Some(counts), _) => counts.iter().copied().cycle().take(sequences as usize).collect(),
-            (_, Some(law)) => drawn(&law.law(), sequences),
-            _ => vec![usage.items.unwrap_or(0); sequences as usize],
-        }
+/// Images of each of the sequences.
+pub fn items_of(module: &UsedModule, sequences: u64) -> Vec<u64> {
+    let usage = module.usage;
+    match (&usage.counts, &usage.drawn) {
+        (Some(counts), _) => counts.iter().copied().cycle().take(sequences as usize).collect(),
+        (_, Some(law)) => drawn(&law.law(), sequences),
+        _ => vec![usage.items.unwrap_or(0); sequences as usize],
     }
 }
 
@@ -34,7 +32,7 @@ impl Images {
             return None;
         }
         let sequences = workload.batch.global;
-        let of_sequences: Vec<Vec<u64>> = modules.iter().map(|m| m.of_sequences(sequences)).collect();
+        let of_sequences: Vec<Vec<u64>> = modules.iter().map(|m| items_of(m, sequences)).collect();
         // An image costs by its patches.
         let cost = |s: usize| -> u128 {
             let of_module = |(m, counts): (&UsedModule<'_>, &Vec<u64>)| u128::from(counts[s] * m.patches());

@@ -19,6 +19,6 @@ mod work;
 
 pub use dealt::Dealt;
 pub use dynamic::{DynamicContext, OfDegree, PackedPass, Room};
-pub use images::Images;
+pub use images::{Images, items_of};
 pub use lengths::drawn;
 pub use work::{AttentionPairs, Mask, Works};

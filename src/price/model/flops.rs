@@ -21,6 +21,7 @@
 use std::collections::BTreeMap;
 
 use super::item::Item;
+use super::layer_count::adapter_weights;
 use super::{LayerPlan, Shard};
 use stepsim_spec::model::{Mixer, MixingFlops, MlpKind, ModelSpec};
 use stepsim_spec::workload::{Dtype, Fp8Gemm, TrainedWeights, TrainingSpec, WorkloadSpec};
@@ -124,7 +125,7 @@ impl StepFlops {
             let own = 2.0 * (mixer_weights(&layer) + mlp_weights(&layer));
             let products = 1.0 + f64::from(u8::from(trained.weights())) + f64::from(u8::from(below));
             of_images += products * image_products(&layer, sequence);
-            let adapters = 2.0 * layer.adapter_weights(&trained, true) as f64;
+            let adapters = 2.0 * adapter_weights(&layer, &trained, true) as f64;
             let spared = if training.is_lowest(model, number, below) {
                 Spared::of(&layer, &trained)
             } else {

@@ -1,7 +1,8 @@
 //! Kernels and communication points: the items of a layer's lists.
 
-use crate::moe::{MoeExchange, SecondStage};
+use crate::moe::MoeExchange;
 use stepsim_core::kernel_class::KernelClass;
+use stepsim_spec::collectives::SecondStage;
 
 use stepsim_spec::kernel::{AttentionGeneration, Format, Scaling};
 use stepsim_spec::workload::Dtype;

@@ -12,8 +12,8 @@
 use super::KernelClass;
 use super::blocks::{Block, LayerBuilder};
 use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel};
+use super::layer_count;
 use super::linear::{Linear, LinearSplit, products};
-use super::parameters;
 use stepsim_spec::model::Scan;
 use stepsim_spec::workload::{Dtype, Fp8Gemm, RecomputeModule};
 
@@ -44,7 +44,7 @@ pub(super) fn add(b: &mut LayerBuilder, scan: &Scan) {
         Fp8Gemm::Projection,
     ));
     // Projections of low rank, convolutions and vectors are counted with the rest.
-    b.parameters.dense = before + parameters::mixer(m).div_ceil(s.tensor);
+    b.parameters.dense = before + layer_count::mixer(m).div_ceil(s.tensor);
 }
 
 /// The scan of a layer on its rank.

@@ -68,8 +68,10 @@ fn draw(routing: &Routing, tokens: u64) -> Vec<u32> {
     for _ in 0..tokens {
         scores.fill_with(|| rng.random());
         groups.clear();
-        let scored =
-            scores.chunks(group.max(1)).take(routing.groups as usize).map(|scores| routing.score.of(scores));
+        let scored = scores
+            .chunks(group.max(1))
+            .take(routing.groups as usize)
+            .map(|scores| score_of(routing.score, scores));
         groups.extend((0..).zip(scored).map(|(g, score)| ranked(score, g)));
         best(&mut groups, routing.group_limit as usize);
         experts.clear();
@@ -99,16 +101,14 @@ fn best(ranked: &mut Vec<u64>, take: usize) {
     }
 }
 
-impl GroupScore {
-    /// How good a group is in which the experts have these scores.
-    fn of(self, scores: &[f32]) -> f32 {
-        let (mut best, mut second) = (0.0, 0.0);
-        for &score in scores {
-            (best, second) = if score > best { (score, best) } else { (best, f32::max(second, score)) };
-        }
-        match self {
-            GroupScore::Drawn | GroupScore::Best => best,
-            GroupScore::SumOfBestTwo => best + second,
-        }
+/// How good a group is in which the experts have these scores.
+fn score_of(group: GroupScore, scores: &[f32]) -> f32 {
+    let (mut best, mut second) = (0.0, 0.0);
+    for &score in scores {
+        (best, second) = if score > best { (score, best) } else { (best, f32::max(second, score)) };
+    }
+    match group {
+        GroupScore::Drawn | GroupScore::Best => best,
+        GroupScore::SumOfBestTwo => best + second,
     }
 }

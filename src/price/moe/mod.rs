@@ -26,4 +26,4 @@ mod travel;
 pub use dispatch::{Dispatcher, ExchangeKernels, ExchangeRows, Traffic, dispatcher};
 pub use routing::{Distinct, Routing};
 pub use rows::{MoeExchange, RowRule, payload_bytes};
-pub use travel::{SecondStage, Travel};
+pub use travel::Travel;

@@ -2,23 +2,9 @@
 
 use super::{Dispatcher, ExchangeRows, MoeExchange, Routing, RowRule, Traffic, dispatcher};
 use stepsim_core::units::Time;
+use stepsim_spec::collectives::SecondStage;
 use stepsim_spec::model::{ModelSpec, MoeSpec};
 use stepsim_spec::workload::{DispatcherKind, Fp8Communication, Fp8Spec, RowFormat, WorkloadSpec};
-
-/// The second stage of an expert exchange, and its kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SecondStage {
-    /// Bytes that one rank sends inside its node.
-    pub inside: u64,
-    /// Paid before the first row moves: launch, handshake.
-    pub start: Time,
-    /// The least time in which the kernel's own channels handle the rows.
-    pub least: Time,
-    /// Thousandths of a network port's rate that the kernel reaches.
-    pub network_share: u32,
-    /// Compute units that it holds.
-    pub units: u32,
-}
 
 /// How one rank's tokens travel to experts and back.
 #[derive(Clone, Debug, PartialEq)]

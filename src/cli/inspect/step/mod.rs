@@ -17,7 +17,7 @@ use stepsim_core::ids::{DeviceId, RankId};
 use stepsim_core::program::{MemoryClass, MemoryWhen, Program, StreamKind, Work};
 use stepsim_fabric::collective::Lowering;
 use stepsim_plan::step::Plan;
-use stepsim_price::model::ParameterCount;
+use stepsim_price::model::{ParameterCount, trained_parameters};
 use stepsim_read::analysis::idle::IdleTimes;
 use stepsim_schedule::ScheduleChoice;
 use stepsim_simulate::Inputs;
@@ -152,7 +152,7 @@ impl StepView {
             model: model.name.clone(),
             parameters: ParameterCount::of(model).total()
                 + modules.iter().map(ModuleView::parameters).sum::<u64>(),
-            trained_parameters: model.trained_parameters(w),
+            trained_parameters: trained_parameters(model, w),
             layers: model.layers,
             sequence: w.sequence(model),
             global_batch: w.batch.global,

@@ -5,7 +5,8 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use stepsim_price::documents::Images;
+use stepsim_price::documents::{Images, items_of};
+use stepsim_price::model::{module_parameters, trained_module_parameters};
 pub use stepsim_read::analysis::table::grouped;
 use stepsim_simulate::Inputs;
 use stepsim_spec::workload::{ModuleDevices, ModuleParallelism, TrainedPart, UsedModule};
@@ -50,14 +51,14 @@ impl ModuleView {
         let global = workload.batch.global;
         let view = |(i, module): (usize, &UsedModule<'_>)| ModuleView {
             name: module.spec.name.clone(),
-            parameters: module.spec.parameters(),
-            trained_parameters: module.trained_parameters(),
+            parameters: module_parameters(module.spec),
+            trained_parameters: trained_module_parameters(module),
             trained: module.usage.trained,
             parallelism: module.usage.parallelism,
             stages: module.usage.own_stages(),
             devices: module.usage.devices,
             bubbles: module.usage.bubbles,
-            items: module.of_sequences(global).iter().sum::<u64>() as f64 / global as f64,
+            items: items_of(module, global).iter().sum::<u64>() as f64 / global as f64,
             patches: module.patches(),
             tokens: module.tokens(),
             uneven: images.as_ref().map(|images| UnevenView::of(images, i)),

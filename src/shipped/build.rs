@@ -1,4 +1,4 @@
-//! Embeds every JSON file under `topologies/` and `workloads/` in the binary, so that a new file needs no code. Schemas
+//! Lists every JSON file under `topologies/` and `workloads/` with its text, so that a new file needs no code. Schemas
 //! (`*.schema.json`) are for editors and are left out.
 
 use std::fmt::Write as _;
@@ -12,7 +12,9 @@ fn main() {
         collect(&root.join(folder), folder, &mut files);
     }
     files.sort();
-    let mut code = String::from("pub(super) const FILES: &[(&str, &str)] = &[\n");
+    let mut code = String::from(
+        "/// The path of each file in the repository, and its text.\npub static FILES: &[(&str, &str)] = &[\n",
+    );
     // Found by the compiler from where the package lies then: a folder of builds may serve a checkout and an unpacked
     // package.
     for name in &files {
