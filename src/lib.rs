@@ -16,7 +16,8 @@
 //! assert!(report.step_time_s > 0.0 && report.mfu < 1.0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-//! Names mean the files that this package carries, from [`register_shipped`] on. Where a workload or a model is meant, files of other software are read from [`bring::read_other_software`] on.
+//! Names mean the files that this package carries, from [`register_shipped`] on. Where a workload or a model is meant,
+//! files of other software are read from [`bring::read_other_software`] on.
 //! [`Inputs`] take names and paths, texts, or typed values ([`WorkloadSpec`], [`Topology`]); a run borrows them and
 //! reads no files. A [`World`] of your own needs no transformer; worlds are changed by named edits
 //! ([`core::program::Edit`]), errors are data ([`simulate::Fault`]). `default-features = false` leaves out arguments,

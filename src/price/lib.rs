@@ -1,4 +1,4 @@
-//! What a layer computes, sends and keeps, and how long its kernels take on a device.
+//! The work of a layer (computed, sent, kept), and how long its kernels take on a device.
 //!
 //! The rooms; each uses only the rooms before it: `documents` → `moe` → `model` → `cost`
 //!

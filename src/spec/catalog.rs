@@ -1,8 +1,7 @@
-//! The shipped files: machines, devices, workloads, models, stacks. This crate carries none: what stands at the top hands
-//! them in.
+//! The shipped files: machines, devices, workloads, models, stacks. This crate carries none: the front hands them in.
 //!
-//! Where the environment names a checkout in [`FOLDER`], its files stand in place of those handed in: whoever changes a
-//! figure runs the program, or the tests, and compiles nothing. Cargo sets it for all that it runs in this repository.
+//! Where the environment names a checkout in [`FOLDER`], its files stand in their place: the program and the tests see a
+//! changed figure, and nothing is compiled. Cargo sets the variable for all that it runs in this repository.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -18,7 +17,7 @@ pub const FOLDER: &str = "STEPSIM_SHIPPED";
 
 static FILES: OnceLock<&'static [ShippedFile]> = OnceLock::new();
 
-/// Hands in the shipped files, before anything is loaded: those of the first call count.
+/// Hands in the shipped files, before anything is loaded: the first call counts.
 ///
 /// # Errors
 /// The folder that the environment names has none.

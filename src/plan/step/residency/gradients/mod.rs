@@ -4,8 +4,8 @@
 //! every micro-batch: `reduce_every_micro_batch`, by default where gradients are cut, since a shard cannot hold what
 //! is not reduced. Units to reduce gather in a bucket; a full bucket is reduced by an all-reduce where every rank
 //! keeps everything, by a reduce-scatter where optimizer state is cut, and on in hops between groups where there are
-//! groups ([`stepsim_schedule::sharding`]), in every reduction or by complete gradients alone. With overlap the reduction runs
-//! beside the backward passes still to come, else behind the last of them.
+//! groups ([`stepsim_schedule::sharding`]), in every reduction or by complete gradients alone. With overlap the
+//! reduction runs beside the backward passes still to come, else behind the last of them.
 //!
 //! The gradient's home decides what is on the device beyond the resident part: [`Whole`] or [`ShardedGradients`].
 
