@@ -1,7 +1,7 @@
 //! The shipped files: machines, devices, workloads, models, stacks. This crate carries none: the front hands them in.
 //!
-//! Where the environment names a checkout in [`FOLDER`], its files stand in their place: program and tests see a changed
-//! figure, and nothing is compiled. Cargo sets the variable for all that it runs in this repository.
+//! Where the environment names a checkout in [`FOLDER`], its files stand in their place: a changed figure is there, and
+//! nothing is compiled. Cargo sets the variable for all that it runs in this repository.
 
 use std::path::Path;
 use std::sync::OnceLock;
