@@ -23,7 +23,6 @@ fn what_is_written_reads_back_to_the_report() {
         "tiny-4 --set=parallelism.tensor=2 --set=parallelism.pipeline.size=2 --set=batch.global=2",
         "cxl-pool-8",
         "llama3-8b-fsdp",
-        "straggler-64 --set=batch.global=16",
     ] {
         let folder = Folder::new();
         let run = format!("run {settings} --trace-ranks all -q");

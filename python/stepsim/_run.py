@@ -128,7 +128,7 @@ class Run:
         """Writes the timeline, for ui.perfetto.dev, and returns where.
 
         Without ``ranks`` one of those that behave alike is shown. The name says how: ``.json``, ``.json.gz``, ``.pftrace`` or ``.pftrace.gz``; with ``format`` it is a folder with a file a
-        rank, ``kineto`` as PyTorch's profiler writes, or ``chakra``. ``detail`` is what one slice stands for: ``op``, ``layer`` or
+        rank, ``kineto`` as PyTorch's profiler writes, or ``chakra``. ``detail`` is what one slice stands for: ``op``, ``layer``, ``pass`` or
         ``phase``; ``window_ms`` shows a stretch of time alone, ``links`` the use of so many of the busiest links.
         """
         window = None if window_ms is None else ":".join(str(float(ms)) for ms in window_ms)

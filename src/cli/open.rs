@@ -18,7 +18,7 @@ use stepsim_read::trace::TimelineFormat;
 const VIEWER: &str = "https://ui.perfetto.dev";
 const PORT: u16 = 9001;
 
-/// What the viewer does once it has the file (its stable startup commands): the step is unfolded, the critical path stays
+/// Startup commands of the viewer, stable ones: the step is unfolded, the critical path stays
 /// in sight, and the longest waits stand there too, a row a cause.
 const COMMANDS: [(&str, &[&str]); 3] = [
     ("dev.perfetto.ExpandTracksByRegex", &["^step$"]),
@@ -26,8 +26,9 @@ const COMMANDS: [(&str, &[&str]); 3] = [
     (
         "dev.perfetto.AddDebugSliceTrackWithPivot",
         &[
-            "select ts, dur, name, coalesce(extract_arg(arg_set_id, 'args.cause'), extract_arg(arg_set_id, 'debug.cause')) \
-             as cause from slice where category = 'stall' order by dur desc limit 100",
+            "select ts, dur, name, \
+             coalesce(extract_arg(arg_set_id, 'args.cause'), extract_arg(arg_set_id, 'debug.cause')) as cause \
+             from slice where category = 'stall' order by dur desc limit 100",
             "cause",
             "longest waits",
         ],
@@ -40,8 +41,8 @@ const COMMANDS: [(&str, &[&str]); 3] = [
   stepsim run gpt3-175b -o step.pftrace
   stepsim open step.pftrace       then follow the link
 
-The link asks the viewer to keep the critical path and the hundred longest waits in sight, by cause. The file goes from this
-machine to its browser and nowhere else. Without a network: the viewer's page, once visited,
+The link asks the viewer to keep the critical path and the hundred longest waits in sight, by cause. The file goes from
+this machine to its browser and nowhere else. Without a network: the viewer's page, once visited,
 opens offline too; drop the file on it. A page of `--html` is a file for any browser.")]
 pub struct Args {
     /// The timeline: .json, .json.gz, .pftrace or .pftrace.gz

@@ -39,7 +39,8 @@ pub fn is_map(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "svg")
 }
 
-/// Writes the timeline of some ranks, or the map of all, and what the file shows beside it. Returns what is to be said of its size.
+/// Writes the timeline of some ranks, or the map of all, and what the file shows beside it. Returns
+/// what is to be said of its size.
 pub fn write_trace(
     run: &Simulation,
     meta: &RunMeta,

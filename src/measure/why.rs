@@ -1,9 +1,9 @@
-//! What a measured step hangs on: the step played again with one thing otherwise, each.
+//! The limits of a measured step: the step played again with one thing otherwise, each.
 //!
-//! A profile tells the time of every kernel and not why it took that, so the likes of a thing are its measure: a rank beside
-//! the ranks that ran the same kernels, a group's collective beside the same collective of other groups. Else a thing is
-//! played without: the host, a kind of communication, copies, what is computed again. From one rank's file the lateness of
-//! its peers is part of its communication.
+//! A profile tells the time of every kernel and not why it took that, so the likes of a thing are its measure: a rank
+//! beside the ranks that ran the same kernels, a group's collective beside the same collective of other groups. Else
+//! a thing is played without: the host, a kind of communication, copies, what is computed again. From one rank's file
+//! the lateness of its peers is part of its communication.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ pub fn why(profiles: &[RankEvents]) -> Result<(Time, Vec<Candidate>), SpecError>
         let then = play(&change.step)?;
         let gain = now.s() - then.s();
         if gain >= LEAST * now.s() {
-            let Change { what, otherwise, kind, .. } = change;
+            let StepChange { what, otherwise, kind, .. } = change;
             candidates.push(Candidate {
                 what,
                 otherwise,
@@ -52,7 +52,7 @@ pub fn why(profiles: &[RankEvents]) -> Result<(Time, Vec<Candidate>), SpecError>
 }
 
 /// A step with something otherwise.
-struct Change {
+struct StepChange {
     what: String,
     otherwise: String,
     kind: CandidateKind,
@@ -60,7 +60,7 @@ struct Change {
 }
 
 /// All changes of a step that change anything.
-fn changes(step: &StepPrograms) -> Vec<Change> {
+fn changes(step: &StepPrograms) -> Vec<StepChange> {
     let mut all = ranks(step);
     all.extend(groups(step));
     let mut without = |what: &str, otherwise: &str, kind, takes: &dyn Fn(&ProgramOp) -> bool| {
@@ -71,7 +71,7 @@ fn changes(step: &StepPrograms) -> Vec<Change> {
             op.ns = 0;
         }
         if any {
-            all.push(Change { what: what.into(), otherwise: otherwise.into(), kind, step: changed });
+            all.push(StepChange { what: what.into(), otherwise: otherwise.into(), kind, step: changed });
         }
     };
     without("host", "launches at no cost", CandidateKind::Limit, &|op| op.family.is_none());
@@ -98,7 +98,7 @@ fn sort_of(rank: &RankProgram, of_host: bool) -> (Vec<&str>, Vec<usize>) {
 }
 
 /// Ranks that take longer than those that do the same, and work that is dealt out unevenly over them.
-fn ranks(step: &StepPrograms) -> Vec<Change> {
+fn ranks(step: &StepPrograms) -> Vec<StepChange> {
     let mut all = Vec::new();
     for of_host in [false, true] {
         let mut alike: BTreeMap<Vec<&str>, Vec<(usize, Vec<usize>)>> = BTreeMap::new();
@@ -130,7 +130,7 @@ fn ranks(step: &StepPrograms) -> Vec<Change> {
                     changed.ranks[*rank].ops[*place].ns = *median;
                 }
                 let what = if of_host { "host of rank" } else { "rank" };
-                all.push(Change {
+                all.push(StepChange {
                     what: format!("{what} {} (×{times_as_slow:.2})", step.ranks[*rank].rank),
                     otherwise: "as the others".into(),
                     kind: CandidateKind::Fault,
@@ -140,14 +140,14 @@ fn ranks(step: &StepPrograms) -> Vec<Change> {
         }
         if uneven && !of_host {
             let (what, otherwise) = ("kernels differ between ranks".into(), "each as the mean".into());
-            all.push(Change { what, otherwise, kind: CandidateKind::Uneven, step: level });
+            all.push(StepChange { what, otherwise, kind: CandidateKind::Uneven, step: level });
         }
     }
     all
 }
 
 /// Groups whose collectives take longer than the same collectives of other groups.
-fn groups(step: &StepPrograms) -> Vec<Change> {
+fn groups(step: &StepPrograms) -> Vec<StepChange> {
     // By kind, bytes and size of the group: the times of each group.
     let mut alike: BTreeMap<(&str, u64, i64), BTreeMap<&str, Vec<u64>>> = BTreeMap::new();
     for op in step.ranks.iter().flat_map(|rank| &rank.ops) {
@@ -179,7 +179,7 @@ fn groups(step: &StepPrograms) -> Vec<Change> {
         }
         members.dedup();
         let members: Vec<String> = members.iter().take(4).map(u64::to_string).collect();
-        Change {
+        StepChange {
             what: format!("links of ranks {}", members.join(", ")),
             otherwise: "as those of other groups".into(),
             kind: CandidateKind::Fault,

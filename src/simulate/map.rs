@@ -1,7 +1,7 @@
 //! All ranks of a run over time in one picture: by pass what they do, by cause what they wait for.
 //!
-//! Ranks that do the same at the same times have one row, which says how many they are. Of very many rows only waits that
-//! can be seen have a cause.
+//! Ranks that do the same at the same times have one row, which says how many they are. Of very many rows only waits
+//! that can be seen have a cause.
 
 use crate::Simulation;
 use crate::behaviour::alike;

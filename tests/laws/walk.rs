@@ -5,18 +5,22 @@
 mod changes;
 mod law;
 mod otherwise;
+mod pairs;
 mod ranges;
 mod schema;
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use law::{Outcome, held, says_what_to_do};
 use otherwise::step_end;
+use pairs::Pairs;
 use ranges::Document;
 pub use ranges::Walk;
 pub use schema::Leaf;
 
 use super::steps::{Draws, count};
+use crate::slow::slow;
 
 /// Upon some step, some value of the leaf's range is taken.
 fn is_taken(walk: &Walk, leaf: &Leaf) -> bool {
@@ -93,6 +97,53 @@ fn laws_hold_wherever_the_walk_leads() {
     assert!(played > 8 * (full + large), "too few are played");
     let near = forms[forms.len() * 9 / 10].0;
     assert!(near < FORM, "one in ten closed forms is {:.1} % off and more", 100.0 * near);
+}
+
+/// Steps in which several fields of one quantity are changed: a part that goes on from day to day, or the one that
+/// `STEPSIM_PART` names. One that breaks a law is written to the folder of temporary files, as `pair-NUMBER.json` and
+/// its machine; all are written to the folder of `STEPSIM_KEEP`.
+#[test]
+fn laws_hold_for_fields_in_pairs() {
+    let walk = Walk::new();
+    let mut pairs = Pairs::new(&walk);
+    let part = std::env::var("STEPSIM_PART").ok().and_then(|part| part.parse().ok()).unwrap_or_else(today);
+    let kept = std::env::var_os("STEPSIM_KEEP").map(PathBuf::from);
+    let tries = if slow() { count() } else { count() / 20 };
+    let (mut broken, [mut played, mut full, mut large]) = (Vec::new(), [0; 3]);
+    for number in part * tries..(part + 1) * tries {
+        let mut draws = Draws(0x5eed_0074 ^ (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let (origin, changes) = pairs.draw(&mut draws, number as usize);
+        if let Some(folder) = &kept {
+            pairs.upon(&origin, &changes).keep(folder, number);
+        }
+        match pairs.held(&origin, &changes) {
+            Ok(Outcome::Played { .. }) => {
+                played += 1;
+                pairs.played(&changes);
+            }
+            Ok(Outcome::Full) => full += 1,
+            Ok(Outcome::Large) => large += 1,
+            Ok(Outcome::Refused) => {}
+            Err(law) => {
+                let (document, law) = pairs.fewest(&origin, &changes, law);
+                document.keep(&std::env::temp_dir(), number);
+                println!("draw {number}: {law}\n  stepsim run {}", document.command);
+                broken.push(format!("draw {number}: {law}\n  stepsim run {}", document.command));
+            }
+        }
+    }
+    let [all, seen] = pairs.count();
+    println!("part {part}: {played} played, {full} out of memory, {large} too large, {seen} of {all} pairs");
+    assert!(broken.is_empty(), "{} laws broken in part {part}:\n{}", broken.len(), broken.join("\n"));
+    if slow() {
+        assert!(pairs.alone().is_empty(), "fields that are drawn in no pair: {:?}", pairs.alone());
+    }
+}
+
+/// Days since 1970.
+fn today() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs() / 86_400)
 }
 
 /// What a host has launched and has not begun fills its queue: in some step a short one holds it up.

@@ -1,6 +1,13 @@
 //! The words that a reader types for a file: its path, a function of it, or the line that runs it.
 
-use super::syntax::shell::Counts;
+/// The machine that a script asks about itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Nodes of the job.
+    pub nodes: u64,
+    /// Devices of each.
+    pub devices_per_node: u64,
+}
 
 /// A file, and how it is asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

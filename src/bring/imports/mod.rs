@@ -20,6 +20,7 @@ mod fused;
 pub mod invocation;
 pub mod layers;
 pub mod named;
+mod opened;
 mod recognise;
 mod recompute;
 mod stages;
@@ -34,13 +35,12 @@ use serde_json::{Map, Value};
 
 use draft::{Doubt, DraftResult, WorkloadDraft};
 use stepsim_spec::{SpecError, is_called_like_a_file, json, nearest};
-pub use syntax::shell::Counts;
 use syntax::{Open, TextStatements};
 use table::ArgumentRule;
 use vocabulary::Vocabulary;
 
-pub use invocation::Invocation;
-pub use named::launched;
+pub use invocation::{Counts, Invocation};
+pub use opened::launched;
 use recognise::ArgumentNames;
 pub use recognise::{FileKind, recognise};
 pub use table::FormatTable;
@@ -189,7 +189,7 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
     }
     let of_shell = |name: &str| name == syntax::PROGRAM || name.starts_with("environment.");
     given.retain(|(name, _)| !of_shell(name) || table.rule(name).is_some());
-    let opened = named::open(&table, &mut given, beside, file);
+    let opened = opened::open(&table, &mut given, &beside.more, file);
     if given.iter().any(|(name, _)| name.contains("zero_optimization") || name == "zero_stage") {
         given.retain(|(name, _)| table.rule(name).is_none_or(|rule| !rule.of_file));
     }
@@ -213,7 +213,8 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
         )
         .hint("is it of another format? `stepsim import --help` lists them"));
     }
-    arguments.extend(opened);
+    let read = |doubt| Argument { status: Status::NoEffect, ..Argument::doubted(doubt) };
+    arguments.extend(opened.into_iter().map(read));
     arguments.extend(unanswered(&table, &open, beside, file)?);
     let open = left_open(&table, open);
     let run_length = RunLength::of(&draft);

@@ -1,108 +1,13 @@
 //! A model that is named: by the file, by the configuration that it begins with, or by the function that makes it.
 
-use std::path::Path;
-
 use serde_json::Value;
 
-use super::draft::Doubt;
-use super::table::FormatTable;
-use super::{Argument, Beside, Invocation, Status, WorkloadDraft, files, syntax};
+use super::{Beside, WorkloadDraft};
 use crate::hugging_face;
 use stepsim_spec::{Kind, catalog, names};
 
 /// Quantities that may name a model, the most particular first; where there are none a module of Python may by its own.
 const NAMES: [&str; 3] = ["model_name", "model_words", "recipe_words"];
-
-/// Opens the files that arguments name, beside the file or above it, and puts their arguments behind those before; what
-/// stands in the file itself counts. Files that a reader gave beside it are open already.
-pub(super) fn open(
-    table: &FormatTable,
-    given: &mut Vec<(String, Value)>,
-    beside: &Beside,
-    file: &str,
-) -> Vec<Argument> {
-    let folder = Path::new(file).parent().unwrap_or(Path::new("")).to_path_buf();
-    let mut opened = Vec::new();
-    let mut at = 0;
-    while at < given.len() && opened.len() < MOST_OPENED {
-        let (name, value) = given[at].clone();
-        let prefix = table.rule(&name).and_then(|rule| rule.opens);
-        let mut read = false;
-        for (path, prefix) in prefix.iter().flat_map(|prefix| files_of(&value, prefix)) {
-            let last = |path: &str| path.rsplit('/').next().map(str::to_owned);
-            read |= beside.more.iter().any(|(other, _)| last(other) == last(&path));
-            let Some((found, text)) = files::beside(&folder, &path).filter(|_| !read) else { continue };
-            let Some(said) = syntax::names_and_values(&text, &path) else { continue };
-            read = true;
-            for (inner, value) in said {
-                let inner = if prefix.is_empty() { inner } else { format!("{prefix}.{inner}") };
-                if !given.iter().any(|(other, _)| *other == inner || says_the_same(table, other, &inner)) {
-                    given.push((inner, value));
-                }
-            }
-            let doubt = Doubt {
-                name: name.clone(),
-                value: value.clone(),
-                why: format!("read from {}", found.display()),
-            };
-            opened.push(Argument { status: Status::NoEffect, ..Argument::doubted(doubt) });
-        }
-        if read {
-            given.remove(at);
-        } else {
-            at += 1;
-        }
-    }
-    opened
-}
-
-/// The configurations that the programs of a script are given as a word of their own (`axolotl train x.yml`), beside it:
-/// the file of each and its text. One with options behind it is none of these: they would be lost.
-pub fn launched(text: &str, word: &str) -> Vec<(String, String)> {
-    const ENDINGS: [&str; 3] = [".yaml", ".yml", ".toml"];
-    let typed = Invocation::of(word);
-    let folder = Path::new(&typed.file).parent().unwrap_or(Path::new("")).to_path_buf();
-    let programs = syntax::shell::programs(text, &typed).unwrap_or_default();
-    let configuration = |words: &Vec<String>| {
-        let at = words.iter().rposition(|word| ENDINGS.iter().any(|ending| word.ends_with(ending)))?;
-        let is_bare = words[at + 1..].iter().all(|word| !word.starts_with("--") && !word.contains('='));
-        let (path, text) = files::beside(&folder, &words[at]).filter(|_| is_bare)?;
-        Some((path.display().to_string(), text))
-    };
-    programs.iter().filter_map(configuration).collect()
-}
-
-/// True if two arguments set the same one thing.
-fn says_the_same(table: &FormatTable, one: &str, other: &str) -> bool {
-    let rules = table.rule(one).zip(table.rule(other));
-    rules.is_some_and(|(one, other)| one.targets().count() == 1 && one.targets().eq(other.targets()))
-}
-
-/// Files that a file names, and those that they name, at most.
-const MOST_OPENED: usize = 16;
-
-/// The files that a value names, with what stands before their names: a path, a list of paths, or groups with the
-/// choice of each as Hydra has them.
-fn files_of(value: &Value, prefix: &str) -> Vec<(String, String)> {
-    let ended = |path: &str| {
-        if path.rsplit('/').next().is_some_and(|name| name.contains('.')) {
-            path.to_owned()
-        } else {
-            format!("{path}.yaml")
-        }
-    };
-    match value {
-        Value::String(path) if !path.is_empty() && path != "_self_" => vec![(ended(path), prefix.to_owned())],
-        Value::Array(all) => all.iter().flat_map(|value| files_of(value, prefix)).collect(),
-        Value::Object(groups) => {
-            let choice = |(group, choice): (&String, &Value)| {
-                Some((ended(&format!("{group}/{}", choice.as_str()?)), group.clone()))
-            };
-            groups.iter().filter_map(choice).collect()
-        }
-        _ => Vec::new(),
-    }
-}
 
 impl WorkloadDraft {
     /// The names that a file gives its model; a name without a number says no size, unless a hub has it.

@@ -236,7 +236,7 @@ fn collectives(out: &mut String, skew: &Skew, width: u16) {
     }
 }
 
-/// What the step hangs on.
+/// The step played again, with each candidate otherwise.
 fn why(out: &mut String, report: &ProfileReport, width: u16) {
     if let Some(problem) = &report.not_played {
         let _ = writeln!(out, "\nNot played again: {problem}");

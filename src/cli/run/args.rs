@@ -23,8 +23,8 @@ pub struct Args {
     /// [default: the one the workload names]
     #[arg(short, long)]
     pub(crate) topology: Option<String>,
-    /// Write the timeline here: .json, .json.gz, .pftrace or .pftrace.gz (open it at ui.perfetto.dev); as .svg the map of
-    /// all ranks over time
+    /// Write the timeline here: .json, .json.gz, .pftrace or .pftrace.gz (open it at ui.perfetto.dev); as .svg the
+    /// map of all ranks over time
     #[arg(short, long, value_name = "TRACE", help_heading = WRITTEN)]
     pub(crate) output: Option<PathBuf>,
     /// Write the timeline as a folder with a file a rank: `kineto`, as PyTorch's profiler writes, or `chakra`,
@@ -49,7 +49,8 @@ pub struct Args {
     /// stage [default: one of those that behave alike]
     #[arg(long, value_name = "RANKS")]
     pub(crate) trace_ranks: Option<String>,
-    /// How much one slice of the timeline stands for: op, layer, phase or pass [default: op, or what a browser still opens]
+    /// How much one slice of the timeline stands for: op, layer, phase or pass [default: op, or what a browser still
+    /// opens]
     #[arg(long, value_parser = str::parse::<Detail>, requires = "output")]
     pub(crate) detail: Option<Detail>,
     /// Show only this stretch of time in the timeline, in milliseconds: `0:250`

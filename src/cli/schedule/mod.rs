@@ -50,8 +50,8 @@ fn own_order(args: &Args, file: &Path) -> Result<Order, Failure> {
     Ok(order)
 }
 
-/// Passes of a micro-batch on a rank, at most, and what one costs on a core of 2024, measured: `schedule --kind zb-auto -p 8
-/// -m 16384` takes 1.8 s and 340 MB.
+/// Passes of a micro-batch on a rank, at most, and what one costs on a core of 2024, measured: `schedule --kind zb-auto
+/// -p 8 -m 16384` takes 1.8 s and 340 MB.
 const PASSES: f64 = 3.0;
 const PASS_S: f64 = 4.5e-6;
 const PASS_BYTES: f64 = 850.0;

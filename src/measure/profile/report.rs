@@ -40,7 +40,7 @@ pub struct ProfileReport {
     /// Ranks of the job whose profile was not given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing_ranks: Vec<u64>,
-    /// What the step hangs on: played again with each otherwise, dearest first.
+    /// Candidates: the step played again with each otherwise, dearest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<Candidate>,
     /// The step as it is played unchanged, where candidates were.

@@ -17,7 +17,6 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::kind::OpKind;
-use super::sharing::LinkSharing;
 use stepsim_core::engine::Record;
 use stepsim_core::ids::{CommId, OpId, RankId};
 use stepsim_core::program::{MemoryWhen, Op, Program, StreamKind, Work, World};
@@ -145,15 +144,13 @@ pub struct Causes<'a> {
     source: Option<&'a [u32]>,
     programs: Vec<Arc<ProgramIndex>>,
     last: FxHashMap<(CommId, Time, Time), Arrival>,
-    sharing: LinkSharing,
 }
 
 impl<'a> Causes<'a> {
     /// Indexes the programs of a world. `record` must be a run of that world.
     pub fn new(world: &'a World, record: &'a Record) -> Causes<'a> {
         let programs = world.programs.iter().map(|p| p.facts.of(|| ProgramIndex::new(p))).collect();
-        let (last, sharing) = Default::default();
-        Causes { world, record, source: None, programs, last, sharing }
+        Causes { world, record, source: None, programs, last: FxHashMap::default() }
     }
     /// The same for a world that was folded before it was played: `source[rank]` is the rank of the folded world
     /// (`Folded::ranks.of`). Peers are then named as they are, not by the one that stood for them.
@@ -286,13 +283,6 @@ impl<'a> Causes<'a> {
             Some(last) if last.time > own.time && last.time >= start => Binding::Member(last.rank, last.op),
             _ => Binding::Memory,
         }
-    }
-    /// True if copies away from devices crossed the link that held an op back.
-    pub(super) fn behind_copies_away(&mut self, rank: RankId, op: OpId) -> bool {
-        let mut sharing = std::mem::take(&mut self.sharing);
-        let is = sharing.copies_away(self, rank, op);
-        self.sharing = sharing;
-        is
     }
     /// True if an op takes bytes when it starts, and so may have to wait for them.
     pub fn allocates(&self, rank: RankId, op: OpId) -> bool {

@@ -9,7 +9,7 @@
 use rustc_hash::FxHashMap;
 
 use stepsim_core::engine::uncontended;
-use stepsim_core::ids::{CommId, TransferId};
+use stepsim_core::ids::{CommId, ResourceId, TransferId};
 use stepsim_core::program::{Action, World};
 use stepsim_core::units::Time;
 
@@ -42,6 +42,14 @@ impl<'a> IdleTimes<'a> {
         let comm = self.original.map_or(comm, |o| CommId(o[comm.index()]));
         let compute = || uncontended::latency_alone(self.world, comm, transfer.0).unwrap_or_default();
         *self.latencies.entry((comm, transfer)).or_insert_with(compute)
+    }
+    /// The resources that a transfer crosses, each with its bytes a second: merged ranks make none of them narrower.
+    pub(super) fn links(&self, comm: CommId, transfer: TransferId) -> Vec<(ResourceId, f64)> {
+        let comm = self.original.map_or(comm, |o| CommId(o[comm.index()]));
+        let flows = action(self.world, comm, transfer).map(|action| action.flows()).unwrap_or_default();
+        let crossed = flows.iter().flat_map(|flow| self.world.path(comm, flow.path));
+        let rate = |link: &ResourceId| self.world.resources()[link.index()].capacity.0;
+        crossed.map(|(link, times)| (*link, rate(link) / f64::from(*times))).collect()
     }
 }
 

@@ -116,7 +116,7 @@ pub fn thin(items: Vec<LaneItem>, end: u64, most: usize, mixed: Option<u32>) -> 
         }
     }
     let mut thinned: Vec<LaneItem> = Vec::new();
-    // What each kind, and nothing as the last, lasted more than it was drawn.
+    // By kind, and for nothing as the last, the time that it lasted more than it was drawn.
     let mut owed = vec![0i64; kinds + 1];
     for (n, of_bin) in covered.chunks(kinds).enumerate() {
         let (start, stop) = (n as u64 * bin, ((n as u64 + 1) * bin).min(end));

@@ -86,7 +86,7 @@ impl<'m> MapRow<'m> {
 /// Width and height of the drawing, its margin for names, and the least height of a row that has a name.
 const WIDTH: usize = 1400;
 const HEIGHT: usize = 900;
-const MARGIN: usize = 250;
+const MARGIN: usize = 300;
 const NAMED: usize = 11;
 
 impl RankMap {
@@ -116,7 +116,8 @@ impl RankMap {
             let (x, y) = (10 + place % 6 * 230, 34 + place / 6 * 18);
             let _ = write!(
                 out,
-                "<rect x=\"{x}\" y=\"{y}\" width=\"12\" height=\"12\" fill=\"{colour}\"/><text x=\"{}\" y=\"{}\">{}</text>",
+                "<rect x=\"{x}\" y=\"{y}\" width=\"12\" height=\"12\" fill=\"{colour}\"/>\
+                 <text x=\"{}\" y=\"{}\">{}</text>",
                 x + 17,
                 y + 11,
                 escaped(name)

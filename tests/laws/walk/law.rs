@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use stepsim::core::engine::EngineError;
 use stepsim::form::compare::workload::closed_form;
 use stepsim::plan::step::{Plan, PlanError};
+use stepsim::read::analysis::report::{Extent, Report};
 use stepsim::simulate::jump::figures;
 use stepsim::simulate::{Inputs, Options, Simulation, SimulationError};
 use stepsim::spec::SpecError;
@@ -59,7 +60,7 @@ fn judged(document: &Document, changed: Option<usize>) -> Result<Outcome, String
             Ok(Outcome::Full)
         }
         Err(SimulationError::Engine(EngineError::Limit { .. })) => Ok(Outcome::Large),
-        Err(SimulationError::Engine(e)) => Err(format!("engine: {e}")),
+        Err(e @ (SimulationError::Engine(_) | SimulationError::Impossible(_))) => Err(format!("played: {e}")),
         Err(SimulationError::Spec(e) | SimulationError::Plan(PlanError::Spec(e))) => says_what_to_do(&e),
         Err(SimulationError::Plan(e)) => Err(format!("refused without a place: {e}")),
     }
@@ -104,7 +105,10 @@ fn played(
         }
         conserved(inputs, &run.plan)?;
         otherwise::held(document, inputs, end)?;
-        changed.map_or(Ok(()), |number| changes::held(document, run, end, number))?;
+        if let Some(number) = changed {
+            whole_tells(inputs, &report)?;
+            changes::held(document, run, end, number)?;
+        }
     }
     check_messages(&document.command, &inputs.machine);
     let form = closed_form(inputs).map_err(|e| format!("closed form: {e}"))?;
@@ -116,6 +120,21 @@ fn played(
         return Err(format!("closed form: {total} s"));
     }
     Ok(Outcome::Played { form: claims_all(inputs).then(|| total / end.s()) })
+}
+
+/// Where the time went is the same whether ranks are folded or not, name by name, and on every stage.
+fn whole_tells(inputs: &Inputs, folded: &Report) -> Result<(), String> {
+    let options = Options { fold: false, jump: false, ..Options::default() };
+    let whole = Simulation::run(inputs, &options).map_err(|e| format!("unfolded: {e}"))?;
+    let whole = whole.read(Extent::Screen, false);
+    let times = |report: &Report| {
+        let of_stages = report.stages.iter().map(|stage| stage.time.clone());
+        std::iter::once(report.mean.clone()).chain(of_stages).collect::<Vec<_>>()
+    };
+    match times(folded).into_iter().zip(times(&whole)).find(|(a, b)| a != b) {
+        Some((a, b)) => Err(format!("the time went folded {a:?} and unfolded {b:?}")),
+        None => Ok(()),
+    }
 }
 
 /// What is taken is given back, what is counted of the model is executed beside what is repeated, and what is repeated

@@ -2,6 +2,7 @@
 //! (`tests/data/ranges.json`). A range stands with the last names of a place, the longest counts.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -25,6 +26,10 @@ pub struct Ranges {
     machines: BTreeMap<String, Value>,
     /// Shipped steps with settings, those that are played in no time first.
     steps: Vec<Vec<String>>,
+    /// Fields whose values no quantity depends on, by their last names.
+    pub words: Vec<String>,
+    /// Places of the fields that read or move a quantity.
+    pub quantities: BTreeMap<String, Vec<String>>,
 }
 
 #[derive(Deserialize)]
@@ -58,6 +63,13 @@ impl Document {
         workload["model"] = serde_json::to_value(&*inputs.model).expect("JSON");
         let machine = serde_json::to_value(&inputs.topology.value).expect("JSON");
         Document { workload, machine, command: self.command.clone() }
+    }
+    /// Writes both files into a folder.
+    pub fn keep(&self, folder: &Path, number: u64) {
+        for (name, value) in [("", &self.workload), ("-machine", &self.machine)] {
+            let path = folder.join(format!("pair-{number}{name}.json"));
+            std::fs::write(&path, value.to_string()).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        }
     }
     /// # Errors
     /// The checks refuse it.

@@ -62,6 +62,10 @@ fn waiting_has_colours_of_its_own_in_perfetto() {
     for cause in StallCause::ALL {
         let name = waiting(cause.name());
         assert!(name.starts_with(cause.name()) && WAITING.contains(&perfetto_hue(&name)), "{name}");
+        for other in StallCause::ALL {
+            let both = waiting(&format!("{} and {}", cause.name(), other.name()));
+            assert!(WAITING.contains(&perfetto_hue(&both)), "{both}");
+        }
     }
     for phase in Phase::ALL {
         let hue = perfetto_hue(&pass([(phase, 17)]));

@@ -107,7 +107,8 @@ pub(super) fn names_and_values(text: &str, file: &str) -> Option<Vec<(String, Va
     Some(read(&[syntax], text, &typed).ok()?.arguments)
 }
 
-/// The names of a text's arguments, as tables write them, and behind `=` the texts of a file of names and values; `None` where it is of none of the syntaxes.
+/// The names of a text's arguments, as tables write them, and behind `=` the texts of a file of names and values;
+/// `None` where it is of none of the syntaxes.
 pub(super) fn names(syntaxes: &[Syntax], text: &str) -> Option<Vec<String>> {
     budget::check(text).ok()?;
     let names = match suiting(syntaxes, text)? {

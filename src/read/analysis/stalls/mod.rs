@@ -34,9 +34,9 @@ pub use super::stall_cause::{Colour, StallCause, WaitKind};
 use super::turns::Recurring;
 pub use reading::{LongestStalls, TimeWent};
 pub(crate) use reading::{breakdown as seconds_of, compare, mean};
-use stepsim_core::ids::{OpId, RankId};
+use stepsim_core::ids::{OpId, RankId, ResourceId};
 use stepsim_core::interrupt;
-use stepsim_core::program::Work;
+use stepsim_core::program::{StreamKind, Work};
 use stepsim_core::units::Time;
 
 /// A piece of a gap of a rank's compute stream.
@@ -255,9 +255,7 @@ impl StallWalk<'_, '_, '_> {
         {
             let shared = match self.kind(op) {
                 OpKind::Host => StallCause::HostMemoryShared,
-                OpKind::CopyIn if self.causes.behind_copies_away(self.rank, op) => {
-                    StallCause::WriteBackBeside
-                }
+                OpKind::CopyIn if self.write_back_beside(op) => StallCause::WriteBackBeside,
                 _ => StallCause::Contention,
             };
             self.piece(gap, alone, shared, what);
@@ -269,6 +267,31 @@ impl StallWalk<'_, '_, '_> {
             (kind, _) => StallCause::running(kind, phase),
         };
         self.piece(gap, start, cause, what);
+    }
+
+    /// True if a copy away from the device crossed the narrowest link of this copy towards it while it ran.
+    fn write_back_beside(&self, op: OpId) -> bool {
+        let program = self.causes.world().program_of(self.rank);
+        let (start, end) = self.causes.span(self.rank, op);
+        let links = self.links(op);
+        let Some(narrowest) = links.iter().map(|link| link.1).min_by(f64::total_cmp) else { return false };
+        let shares = |other: &OpId| {
+            let crossed = self.links(*other);
+            links.iter().any(|(link, rate)| *rate == narrowest && crossed.iter().any(|(l, _)| l == link))
+        };
+        program.streams.iter().filter(|stream| stream.kind == StreamKind::CopyOut).any(|stream| {
+            let span = |other: &OpId| self.causes.span(self.rank, *other);
+            let first = stream.ops.partition_point(|other| span(other).1 <= start);
+            stream.ops[first..].iter().take_while(|other| span(other).0 < end).any(shares)
+        })
+    }
+    /// The resources that a copy crosses, each with its bytes a second.
+    fn links(&self, op: OpId) -> Vec<(ResourceId, f64)> {
+        let world = self.causes.world();
+        let Work::Comm { transfer, .. } = world.program_of(self.rank).ops[op.index()].work else {
+            return Vec::new();
+        };
+        self.causes.comm(self.rank, op).map_or_else(Vec::new, |comm| self.idle.links(comm, transfer))
     }
 
     /// Takes the end of the gap, back to `from`, as one piece.

@@ -34,8 +34,8 @@ const FLICKER: f64 = 0.02;
 /// So many values of a level are told apart on a screen.
 pub const STRETCHES: u64 = 2048;
 
-/// Writes the memory counters of a rank, whose names begin with `rank`; returns how many values that took. `shared` says
-/// which tiers of the world have several users.
+/// Writes the memory counters of a rank, whose names begin with `rank`; returns how many values that took. `shared`
+/// says which tiers of the world have several users.
 pub fn memory(
     timeline: &Timeline,
     traced: &TracedRank,

@@ -6,12 +6,13 @@
 //! wait for another stream is an event recorded there, a call that waits for it and a `cuda_sync`. Passes and layers
 //! are `gpu_user_annotation`s, memory is `[memory]` instants, and `ProfilerStep#0` spans all.
 //!
-//! Host and device stand as hardware shows them. Where the step has a host, a call stands in the time that its launch took:
-//! a launch that waits for room in the queue is a long call, and where the host reads a result back it synchronises.
-//! Without one, launches run ahead of the device as far as a queue lets them. A collective or a message is a kernel that
-//! starts as soon as its own rank lets it and spins until the last has come: the time that ranks wait for one another is
-//! in the files. All times of the device are later than in the run by
-//! [`TimelineSummary::shifted_ns`](super::TimelineSummary), the time of the first launches, where the run has no host.
+//! Host and device stand as hardware shows them. Where the step has a host, a call stands in the time that its launch
+//! took: a launch that waits for room in the queue is a long call, and where the host reads a result back it
+//! synchronises. Without one, launches run ahead of the device as far as a queue lets them. A collective or a message
+//! is a kernel that starts as soon as its own rank lets it and spins until the last has come: the time that ranks
+//! wait for one another is in the files. All times of the device are later than in the run by
+//! [`TimelineSummary::shifted_ns`](super::TimelineSummary), the time of the first launches, where the run has no
+//! host.
 //!
 //! Hazards: HolisticTraceAnalysis finds the rank by a pattern that wants a space after the colon of `"rank":`, and has
 //! no critical path where a stream waits for itself, as two of the program's streams on one row would. TraceLens sees
@@ -32,12 +33,12 @@ use stepsim_core::ids::OpId;
 use stepsim_core::program::{OpInfo, Phase, Program, StreamKind, Work};
 use stepsim_core::units::Time;
 
-/// Nanoseconds that an operator takes at least: in it, after one, the event that another stream is to wait for, after
-/// three the wait, after six the launch. Each call takes one at least, and an operator ends one after its launch.
-const OPERATOR: u64 = 16;
-const RECORD: u64 = 1;
-const WAIT: u64 = 3;
-const LAUNCH: u64 = 6;
+/// Nanoseconds that an operator takes at least: in it, from one on, up to `WAITS` waits for other streams, two for each;
+/// then the launch; behind that the event that other streams wait for. Each call takes one at least.
+const OPERATOR: u64 = 20;
+const WAIT: u64 = 1;
+const WAITS: usize = 4;
+const LAUNCH: u64 = 10;
 /// Launches that run ahead of the device where the step has no host: the queue of a stream.
 const AHEAD: usize = 1024;
 /// Numbers of the device's process, of the host's and of its thread, above all ranks and streams.
@@ -62,15 +63,18 @@ const COLLECTIVES: [(&str, &str, &str); 5] = [
 
 /// The launch of an op, in nanoseconds of the file.
 #[derive(Clone, Copy, Debug, Default)]
-struct Launch {
+struct KernelLaunch {
     operator: [u64; 2],
     call: [u64; 2],
-    /// Correlations: of the launch, and of the event and the wait before it, if it waits for another stream.
+    /// Correlations: of the launch, and of the event behind it, if another stream waits for the op.
     number: u64,
-    wait: Option<(u64, u64)>,
+    event: Option<u64>,
     /// True if the launch is the op's own, and not that of a graph.
     own: bool,
 }
+
+/// A wait of an op for one of another stream, and the correlation of the call that queues it.
+type StreamWait = (OpId, u64);
 
 /// A file on its way.
 struct KinetoFile<'a, W: Write> {
@@ -82,6 +86,10 @@ struct KinetoFile<'a, W: Write> {
     row_of: FxHashMap<OpId, u32>,
     /// By op, the one before it on its stream.
     before: Vec<Option<OpId>>,
+    /// By op, its waits for other streams that are queued.
+    waits: FxHashMap<OpId, Vec<StreamWait>>,
+    /// By op, the event behind it.
+    events: FxHashMap<OpId, u64>,
     out: W,
     text: Vec<u8>,
     calls: u64,
@@ -100,8 +108,20 @@ pub fn write<W: Write>(timeline: &Timeline, traced: &TracedRank, out: W) -> io::
     for pair in program.streams.iter().flat_map(|stream| stream.ops.windows(2)) {
         before[pair[1].index()] = Some(pair[0]);
     }
-    let mut file =
-        KinetoFile { timeline, traced, program, rows, row_of, before, out, text, calls: 0, summary };
+    let mut file = KinetoFile {
+        timeline,
+        traced,
+        program,
+        rows,
+        row_of,
+        before,
+        waits: FxHashMap::default(),
+        events: FxHashMap::default(),
+        out,
+        text,
+        calls: 0,
+        summary,
+    };
     file.all()?;
     Ok(file.summary)
 }
@@ -180,13 +200,13 @@ impl<W: Write> KinetoFile<'_, W> {
     fn launches(
         &mut self,
         ops: &[(OpId, SlicePiece)],
-    ) -> (FxHashMap<OpId, Launch>, u64, Vec<(u64, u64, &'static str)>) {
+    ) -> (FxHashMap<OpId, KernelLaunch>, u64, Vec<(u64, u64, &'static str)>) {
         let (mut launches, mut shift, mut host) = (FxHashMap::default(), 0, Vec::new());
         let is_host = |op: &OpId| {
             self.kind_of(*op) == StreamKind::Host
                 && matches!(self.program.ops[op.index()].work, Work::Compute { .. })
         };
-        // Which op of the host launched which: the last of the host that an op waits for.
+        // The op of the host that launched an op: the last that it waits for.
         let launcher = |id: &OpId| {
             let waits = self.program.waits[self.program.ops[id.index()].waits.range()].iter().copied();
             waits.filter(|wait| is_host(wait) && self.info(*wait).name.starts_with("launch")).max()
@@ -230,34 +250,46 @@ impl<W: Write> KinetoFile<'_, W> {
             let start = start.max(done);
             let end = end.max(start + OPERATOR);
             done = end;
-            let numbers = self.waited(piece).map(|_| (self.next_call(), self.next_call()));
             let held = has_host && of[i].is_some_and(|host| self.ns(self.span(host).0) > start + LAUNCH);
             let call = if held { start + LAUNCH } else { (start + LAUNCH).max((start + end) / 2) };
             let number = self.next_call();
-            let launch = Launch {
+            let launch = KernelLaunch {
                 operator: [start, end - 1],
-                call: [call, end - 2],
+                call: [call, end - 4],
                 number,
-                wait: numbers,
+                event: None,
                 own: true,
             };
             shift =
                 shift.max((call + 1).saturating_sub(piece.start.saturating_sub(self.timeline.window_ns().0)));
             launches.insert(*op, launch);
         }
-        // What has no launch of its own is part of a graph that was launched before it.
-        let mut last = Launch::default();
+        for (op, piece) in ops {
+            if !launches.contains_key(op) {
+                continue;
+            }
+            let mut waits = Vec::new();
+            for awaited in self.awaited(*op, piece) {
+                let Some(launch): Option<&mut KernelLaunch> = launches.get_mut(&awaited) else { continue };
+                launch.event = launch.event.or_else(|| Some(self.next_call()));
+                waits.push((awaited, self.next_call()));
+            }
+            self.waits.insert(*op, waits);
+        }
+        // An op without a launch of its own is part of a graph that was launched before it.
+        let mut last = KernelLaunch::default();
         for (op, _) in ops {
             match launches.get(op) {
-                Some(launch) => last = Launch { own: false, wait: None, ..*launch },
+                Some(launch) => last = KernelLaunch { own: false, ..*launch },
                 None => drop(launches.insert(*op, last)),
             }
         }
+        self.events = launches.iter().filter_map(|(op, launch)| Some((*op, launch.event?))).collect();
         (launches, shift, host)
     }
 
     /// Writes the launch of an op: the operator with its calls, and where the arrow to the device begins.
-    fn launch(&mut self, launch: &Launch, op: OpId, piece: &SlicePiece) -> io::Result<()> {
+    fn launch(&mut self, launch: &KernelLaunch, op: OpId, piece: &SlicePiece) -> io::Result<()> {
         if !launch.own {
             return Ok(());
         }
@@ -265,15 +297,14 @@ impl<W: Write> KinetoFile<'_, W> {
         let external = ("External id", Value::Uint(launch.number));
         let (_, call, name) = self.words(op, piece);
         self.slice("cpu_op", &name, home, launch.operator, &[external])?;
-        if let Some((recorded, waited)) = launch.wait {
-            for (call, number, at) in
-                [("cudaEventRecord", recorded, RECORD), ("cudaStreamWaitEvent", waited, WAIT)]
-            {
-                let start = launch.operator[0] + at;
-                let args =
-                    [("correlation", Value::Uint(number)), ("External id", Value::Uint(launch.number))];
-                self.slice("cuda_runtime", call, home, [start, start + 1], &args)?;
-            }
+        let waits = self.waits.get(&op).map_or(&[][..], Vec::as_slice).iter();
+        let waits = (0..)
+            .zip(waits)
+            .map(|(place, wait)| ("cudaStreamWaitEvent", wait.1, launch.operator[0] + WAIT + 2 * place));
+        let event = launch.event.map(|event| ("cudaEventRecord", event, launch.call[1] + 1));
+        for (call, number, start) in waits.chain(event).collect::<Vec<_>>() {
+            let args = [("correlation", Value::Uint(number)), external];
+            self.slice("cuda_runtime", call, home, [start, start + 1], &args)?;
         }
         let args = [("correlation", Value::Uint(launch.number)), external];
         self.slice("cuda_runtime", call, home, launch.call, &args)?;
@@ -390,21 +421,16 @@ impl<W: Write> KinetoFile<'_, W> {
         self.program.streams[usize::from(self.program.ops[op.index()].stream)].kind
     }
 
-    /// The row of the op of another stream that an op of the device waited for last, if it is shown and ends as the
-    /// op starts.
-    fn waited(&self, piece: &SlicePiece) -> Option<u32> {
-        let id = self.op(piece);
+    /// The ops of other streams that an op of the device waits for, of many the last to end.
+    fn awaited(&self, id: OpId, piece: &SlicePiece) -> Vec<OpId> {
         let op = &self.program.ops[id.index()];
+        let is_other = |wait: &OpId| self.row_of.get(wait).is_some_and(|row| *row != piece.row);
+        let is_host = |wait: &OpId| self.kind_of(*wait) == StreamKind::Host;
         let waits = self.program.waits[op.waits.range()].iter().copied();
-        let end = |op: &OpId| self.span(*op).1;
+        let mut waits: Vec<OpId> = waits.filter(|wait| is_other(wait) && !is_host(wait)).collect();
+        waits.sort_by_key(|wait| std::cmp::Reverse(self.span(*wait).1));
+        waits.truncate(WAITS);
         waits
-            .filter(|wait| {
-                self.program.ops[wait.index()].stream != op.stream && self.kind_of(*wait) != StreamKind::Host
-            })
-            .max_by_key(end)
-            .filter(|wait| end(wait).round_ns() == piece.start)
-            .and_then(|wait| self.row_of.get(&wait).copied())
-            .filter(|row| *row != piece.row)
     }
 
     /// One end of the arrow from a launch to what it launches.
@@ -421,20 +447,22 @@ impl<W: Write> KinetoFile<'_, W> {
         self.hand_on()
     }
 
-    /// Writes that a piece waited for what stands on `row`.
-    fn wait(&mut self, piece: &SlicePiece, (recorded, waited): (u64, u64), shift: u64) -> io::Result<()> {
-        let Some(row) = self.waited(piece) else { return Ok(()) };
+    /// Writes that a piece waited for an op of another stream: at that op's end.
+    fn wait(&mut self, piece: &SlicePiece, (awaited, queued): StreamWait, shift: u64) -> io::Result<()> {
+        let (Some(row), Some(event)) = (self.row_of.get(&awaited), self.events.get(&awaited)) else {
+            return Ok(());
+        };
         let stream = FIRST_STREAM + u64::from(piece.row);
         let args = [
-            ("correlation", Value::Uint(waited)),
+            ("correlation", Value::Uint(queued)),
             ("device", Value::Uint(0)),
             ("context", Value::Uint(1)),
             ("stream", Value::Uint(stream)),
-            ("wait_on_stream", Value::Uint(FIRST_STREAM + u64::from(row))),
-            ("wait_on_cuda_event_record_corr_id", Value::Uint(recorded)),
-            ("wait_on_cuda_event_id", Value::Uint(recorded)),
+            ("wait_on_stream", Value::Uint(FIRST_STREAM + u64::from(*row))),
+            ("wait_on_cuda_event_record_corr_id", Value::Uint(*event)),
+            ("wait_on_cuda_event_id", Value::Uint(*event)),
         ];
-        let at = shift + piece.start.saturating_sub(self.timeline.window_ns().0);
+        let at = shift + self.ns(self.span(awaited).1);
         self.slice("cuda_sync", "Stream Wait Event", [DEVICE, stream], [at, at], &args)
     }
 
@@ -456,7 +484,7 @@ impl<W: Write> KinetoFile<'_, W> {
         }
     }
 
-    fn piece(&mut self, piece: &SlicePiece, launch: Option<&Launch>, shift: u64) -> io::Result<()> {
+    fn piece(&mut self, piece: &SlicePiece, launch: Option<&KernelLaunch>, shift: u64) -> io::Result<()> {
         let origin = self.timeline.window_ns().0;
         let time = [piece.start, piece.end].map(|ns| shift + ns.saturating_sub(origin));
         let stream = FIRST_STREAM + u64::from(piece.row);
@@ -482,9 +510,9 @@ impl<W: Write> KinetoFile<'_, W> {
             return Ok(());
         }
         let number = launch.map_or(0, |launch| launch.number);
-        if let Some(launch) = launch.filter(|launch| launch.own) {
-            if let Some(numbers) = launch.wait {
-                self.wait(piece, numbers, shift)?;
+        if launch.is_some_and(|launch| launch.own) {
+            for wait in self.waits.get(&id).cloned().unwrap_or_default() {
+                self.wait(piece, wait, shift)?;
             }
             self.arrow(b"{\"ph\":\"f\",\"bp\":\"e\"", number, [DEVICE, stream], time[0])?;
         }

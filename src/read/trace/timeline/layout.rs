@@ -158,9 +158,8 @@ impl<'a> TimelineLayout<'a> {
         self.put(thread, kind, &Slice { start, end, args: &args, ..Slice::default() })
     }
 
-    /// The critical path on the step's own row, which shows while all else is folded away: what the step hangs on in one
-    /// line, or where nobody asked what the path is of, and below that the ranks that it stays on long enough to be
-    /// seen.
+    /// The step's own row, which shows while all else is folded away: the one sentence on the step, and below that, of
+    /// the critical path, the ranks that it stays on long enough to be seen.
     fn path_at_a_glance(&mut self, thread: Thread, stretches: &[PathSlice]) -> io::Result<()> {
         let (start, end) = (stretches[0].start, stretches[stretches.len() - 1].end);
         let kind = self.named(&self.answer(stretches), "summary")?;
@@ -177,8 +176,8 @@ impl<'a> TimelineLayout<'a> {
         Ok(())
     }
 
-    /// The process of a rank; `ends` are its ops' ends of arrows between ranks, `held_up` those at its stalls, `on_path`
-    /// its ops on the critical path.
+    /// The process of a rank; `ends` are its ops' ends of arrows between ranks, `held_up` those at its stalls,
+    /// `on_path` its ops on the critical path.
     pub fn rank(
         &mut self,
         traced: &TracedRank,
@@ -238,8 +237,8 @@ impl<'a> TimelineLayout<'a> {
         }
     }
 
-    /// The rows of a rank, by their place in `rows`, and that of its stalls, if it has any. Kernels come first, then the
-    /// stalls, then what somebody waits for.
+    /// The rows of a rank, by their place in `rows`, and that of its stalls, if it has any. Kernels come first, then
+    /// the stalls, then what somebody waits for.
     fn threads(
         &mut self,
         traced: &TracedRank,

@@ -5,9 +5,10 @@
 //! pass (`m17 fwd`) and the layer (`layer 3`). A pass has its number first: a narrow slice shows the beginning of its
 //! name.
 //!
-//! Perfetto colours by the name without its digits ([`perfetto_hue`]). The words of [`pass_word`] and `PAIRED` are chosen
-//! so that its colours lie far apart; single letters do not (`m F` and `m B` are four degrees apart). A cause of waiting
-//! is followed by the first of the words of [`WAITS`] that makes it brown or orange ([`WAITING`]): no pass is.
+//! Perfetto colours by the name without its digits ([`perfetto_hue`]). The words of [`pass_word`] and `PAIRED` are
+//! chosen so that its colours lie far apart; single letters do not (`m F` and `m B` are four degrees apart). A cause
+//! of waiting is followed by the first of the words of [`WAITS`] that makes it brown or orange ([`WAITING`]): no pass
+//! is.
 
 use std::fmt::Write;
 
@@ -41,7 +42,7 @@ const PAIRED: &str = " + ";
 /// Hues of waiting, in degrees.
 pub const WAITING: std::ops::Range<u32> = 20..76;
 
-/// What may stand behind a cause of waiting.
+/// Words that may stand behind a cause of waiting.
 const WAITS: [&str; 14] = [
     "",
     " …",
@@ -61,7 +62,8 @@ const WAITS: [&str; 14] = [
 
 /// The name of a stall by its cause, or of a stretch of them by its causes: `pipeline bubble`, `tensor parallel …`.
 pub fn waiting(cause: &str) -> String {
-    let all = || WAITS.iter().map(|wait| format!("{cause}{wait}"));
+    let joined = [" and ", ", ", " + "].map(|and| cause.replace(" and ", and));
+    let all = || joined.iter().flat_map(|cause| WAITS.iter().map(move |wait| format!("{cause}{wait}")));
     all().find(|name| WAITING.contains(&perfetto_hue(name))).unwrap_or_else(|| cause.to_owned())
 }
 

@@ -32,7 +32,7 @@ impl TracedRank {
         self.name.split(" · ").next().unwrap_or_default()
     }
 
-    /// What its rows are called where those of all ranks stand together: the first, `17 ×2.85 stage 3 · 4 alike`, and
+    /// The names of its rows where the rows of all ranks stand together: the first, `17 ×2.85 stage 3 · 4 alike`, and
     /// what others begin with, `17`. The viewer shows [`ROW`] letters, so a longer one says `s3`.
     pub(super) fn row_names(&self) -> (Option<String>, String) {
         let Some(numbered) = self.name.strip_prefix("rank ") else {

@@ -89,8 +89,8 @@ impl<W: Write> Chrome<W> {
         Ok(())
     }
 
-    /// A metadata event: the name of the process or the name or place of a thread. The process's comes before the events
-    /// that need a comma.
+    /// A metadata event: the name of the process or the name or place of a thread. The process's comes before the
+    /// events that need a comma.
     fn describe(&mut self, what: &str, tid: Option<u64>, arg: (&str, Value)) -> io::Result<()> {
         self.room()?;
         let b = &mut self.buffer;

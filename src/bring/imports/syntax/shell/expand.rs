@@ -5,9 +5,6 @@ use super::marks::{is_known, open_as, opens, unset, without_marks};
 use super::pattern::{cut, replaced};
 use super::player::{BESIDE, Player};
 
-/// The values of a variable with their keys.
-pub(super) type Values = Vec<(String, String)>;
-
 /// True if a name collects options.
 fn collects(name: &str) -> bool {
     let name = name.to_ascii_lowercase();

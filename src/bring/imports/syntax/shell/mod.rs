@@ -25,7 +25,7 @@ use marks::{below_open, is_variable, opens, says_something, written as in_words}
 use player::Player;
 use stepsim_spec::{SpecError, json};
 
-pub use stubs::Counts;
+pub use super::super::invocation::Counts;
 
 /// The names in a script's variables beside its arguments: a model, a checkpoint, a tokenizer.
 const BESIDE: &str = "script.names";

@@ -15,14 +15,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::condition;
-use super::expand::Values;
 use super::grammar::{self, Assignment, ShellCommand, plain};
 use super::lexer::{self, Stream, Word, quoted};
 use super::marks::{is_known, open_as, opens, says_something, unset, without_marks};
 use super::pattern::matches;
-use super::stubs::{self, Counts};
+use super::stubs;
 use super::sum;
 use crate::imports::files;
+use crate::imports::invocation::Counts;
+
+/// The values of a variable with their keys.
+pub(super) type Values = Vec<(String, String)>;
 
 /// Commands that are played at most.
 const MOST: usize = 100_000;

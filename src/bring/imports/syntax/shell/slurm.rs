@@ -1,7 +1,7 @@
 //! The resources that a job script asks of Slurm (`#SBATCH --nodes=8`), as the variables that Slurm sets while it runs
 //! (slurm.schedmd.com/sbatch.html).
 
-use super::stubs::Counts;
+use crate::imports::invocation::Counts;
 
 /// Options of a job, with the variables that tell them.
 const OPTIONS: [(&[&str], &[&str]); 3] = [

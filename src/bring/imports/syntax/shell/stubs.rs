@@ -2,15 +2,7 @@
 
 use super::lexer::unescaped;
 use super::pattern::{matches, replaced};
-
-/// The machine that a script asks about itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Nodes of the job.
-    pub nodes: u64,
-    /// Devices of each.
-    pub devices_per_node: u64,
-}
+use crate::imports::invocation::Counts;
 
 /// Characters of an output at most.
 const LONGEST: usize = 1 << 20;
