@@ -69,18 +69,12 @@ fn heavy_steps_are_refused_before_they_are_planned() {
     assert!(message.contains("262144") && message.contains("at most 65536"), "{message}");
 }
 
-/// Readers cost by the byte: unknown names, values that hang on one another, and calls, in every syntax and by every
-/// format that has it. `STEPSIM_SLOW=1 cargo test --test all heavy::readers -- --nocapture` prints the table.
-#[test]
-fn readers_cost_by_the_byte() {
-    let bytes = if slow() { 1 << 20 } else { 1 << 15 };
+/// Texts of at least so many bytes in every syntax: unknown names, values that hang on one another, and calls.
+fn long_texts(bytes: usize) -> Vec<(Syntax, &'static str, String)> {
     let many = |head: &str, line: &dyn Fn(usize) -> String, tail: &str| {
-        let mut text = head.to_string();
-        for i in 0.. {
-            if text.len() >= bytes {
-                break;
-            }
-            text += &line(i);
+        let (mut text, mut lines) = (head.to_string(), 0..);
+        while text.len() < bytes {
+            text += &line(lines.next().unwrap_or_default());
         }
         text + tail
     };
@@ -88,7 +82,7 @@ fn readers_cost_by_the_byte() {
         "from megatron.bridge.recipes import x\ndef a_pretrain_config():\n    x0 = 1\n    cfg = Config()\n";
     let trainer = "from transformers import TrainingArguments\nargs = TrainingArguments(max_steps=1)\n";
     let end = "    return cfg\n";
-    let texts = [
+    vec![
         (Syntax::Yaml, "keys", many("model:\n", &|i| format!("  unknown_key_{i}: {i}\n"), "")),
         (Syntax::Yaml, "sections", many("model:\n", &|i| format!("  sub{i}:\n    a: {i}\n"), "")),
         (Syntax::Yaml, "references", many("a0: 1\n", &|i| format!("a{}: ${{a{i}}}\n", i + 1), "")),
@@ -113,22 +107,38 @@ fn readers_cost_by_the_byte() {
         ),
         (Syntax::Calls, "keywords", many(trainer, &|i| format!("args = SFTConfig(unknown_{i}={i})\n"), "")),
         (Syntax::Calls, "variables", many(trainer, &|i| format!("x{i} = [{i}]\n"), "")),
-    ];
-    let mut dear = Vec::new();
-    for (syntax, what, text) in &texts {
-        let formats = FormatTable::all().iter().filter(|(_, table)| table.syntax.contains(syntax));
-        for (format, _) in formats {
-            let begun = ThreadTime::now();
-            let _ = translate(format, text, "file", &Beside::default());
-            let took = begun.elapsed().as_secs_f64() - TABLES_S;
-            let row =
-                format!("{format:20} {syntax:?} {what}: {:.2} CPU-s a MB", took / text.len() as f64 * 1e6);
-            println!("{row}");
-            dear.extend((took > 1e-6 * text.len() as f64).then_some(row));
-        }
-    }
-    assert!(dear.is_empty(), "more than 1 CPU-s a MB:\n{}", dear.join("\n"));
+    ]
 }
 
-/// CPU seconds for the tables of all formats, whatever a text holds.
-const TABLES_S: f64 = 0.02;
+/// Readers cost by the byte, whatever a text holds, by every format that has its syntax.
+/// `STEPSIM_SLOW=1 cargo test --test all heavy::readers -- --nocapture` prints the table.
+#[test]
+fn readers_cost_by_the_byte() {
+    let [few, many] = if slow() { [1 << 16, 1 << 19] } else { [1 << 14, 1 << 16] };
+    let took = |format: &str, text: &str| {
+        let begun = ThreadTime::now();
+        let _ = translate(format, text, "file", &Beside::default());
+        begun.elapsed().as_secs_f64()
+    };
+    let mut dear = Vec::new();
+    for ((syntax, what, short), (.., long)) in long_texts(few).iter().zip(long_texts(many)) {
+        let mut formats: Vec<&str> = FormatTable::all()
+            .iter()
+            .filter(|(_, table)| table.syntax.contains(syntax))
+            .map(|f| *f.0)
+            .collect();
+        formats.truncate(if slow() { usize::MAX } else { 1 });
+        for format in formats {
+            let (short_s, long_s) = (took(format, short), took(format, &long));
+            let [times, longer] = [long_s / (short_s + NOISE_S), long.len() as f64 / short.len() as f64];
+            let row = format!("{format:20} {syntax:?} {what}: {long_s:.2} CPU-s of {} bytes", long.len());
+            println!("{row}");
+            dear.extend((times > MOST_GROWTH * longer).then_some(row));
+        }
+    }
+    assert!(dear.is_empty(), "cost by more than the byte:\n{}", dear.join("\n"));
+}
+
+/// A text four times as long costs four times as much, and some for luck; a square would be sixteen times.
+const MOST_GROWTH: f64 = 1.7;
+const NOISE_S: f64 = 0.005;

@@ -64,7 +64,14 @@ fn adapters_have_the_golden_parameters_state_and_flops() {
         let model: ModelSpec = load(name, &[]).unwrap().value;
         let (rank, sequence) = (case["rank"].as_u64().unwrap(), case["sequence"].as_u64().unwrap());
         let training = TrainingSpec {
-            adapters: Some(AdapterSpec { rank, of: None, dropout: false, format: None, products: None }),
+            adapters: Some(AdapterSpec {
+                rank,
+                of: None,
+                ends: false,
+                dropout: false,
+                format: None,
+                products: None,
+            }),
             ..TrainingSpec::default()
         };
         let trained = trained_decoder_parameters(&model, &training, false);

@@ -69,6 +69,7 @@ fn frozen_matrices_in_four_bits_are_converted_back_before_both_products_that_rea
     let trained = TrainedWeights::Adapters(AdapterSpec {
         rank: 8,
         of: Some(vec![AdaptedMatrix::Query]),
+        ends: false,
         dropout: false,
         format: None,
         products: None,
@@ -90,7 +91,14 @@ fn adapters_in_fp32_cast_what_goes_in_and_out() {
     let m = model("llama3-8b");
     let around = |format, products, fused: &[FusedPart]| {
         let of = Some(vec![AdaptedMatrix::Query]);
-        let trained = TrainedWeights::Adapters(AdapterSpec { rank: 8, of, dropout: false, format, products });
+        let trained = TrainedWeights::Adapters(AdapterSpec {
+            rank: 8,
+            of,
+            ends: false,
+            dropout: false,
+            format,
+            products,
+        });
         let shard = Shard { trained, fusion: KernelFusion::None, fused: fused.to_vec(), ..Shard::whole(&m) };
         bytes(&LayerPlan::transformer(&m, &shard).forward, "adapter chain")
     };
