@@ -114,11 +114,9 @@ impl Accuracy {
     /// Of the step of a report, with what the reading of its workload left open.
     pub fn of_report(inputs: &Inputs, report: &Report) -> Accuracy {
         let reading = &inputs.workload.value.reading;
-        let usual = Circumstances::default();
-        let circumstances = Circumstances { assumed: reading.assumed.unwrap_or(usual.assumed), ..usual };
         let open = reading.open.iter().filter(|open| !is_set(&open.path, &inputs.workload.sets));
         let open = open.map(|open| (&open.path, &open.values));
-        Accuracy::of(inputs, report.step_time_s, &circumstances).left_open(inputs, open)
+        Accuracy::of(inputs, report.step_time_s, &Circumstances::default()).left_open(inputs, open)
     }
 
     /// The range, where there is one.
