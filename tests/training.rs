@@ -143,7 +143,7 @@ fn experts_have_adapters_too() {
     let (model, training) = (&all.model, &all.workload.value.training);
     let attention = (2048 + 2048) + 2 * (2048 + 512) + (2048 + 2048);
     let mlp = 3 * (2048 + 1024);
-    assert_eq!(model.trained_decoder(training, false), 16 * 16 * (attention + 9 * mlp));
+    assert_eq!(trained_decoder_parameters(model, training, false), 16 * 16 * (attention + 9 * mlp));
     let flops = |training: &TrainingSpec| StepFlops::of_training(model, training, false, 1, 2048).model;
     let frozen = TrainingSpec { adapters: training.adapters.clone(), ..training.clone() };
     assert_eq!(executed(model, &frozen, 2048, true), flops(&frozen) / 2048.0);

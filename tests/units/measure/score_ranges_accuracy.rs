@@ -1,6 +1,7 @@
 use stepsim::spec::{Kind, catalog};
 
 use stepsim::measure::score::ranges::accuracy::*;
+use stepsim::read::analysis::answer::digits;
 use stepsim::measure::score::ranges::measured_steps::MeasuredSteps;
 use stepsim::measure::score::ranges::open_facts::OpenFact;
 use stepsim::measure::score::ranges::spread::DeviationSpread;
