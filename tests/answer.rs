@@ -13,7 +13,7 @@ use crate::slow::slow;
 const LONG: [&str; 7] =
     ["11t-offload", "95t-offload", "megatron-1t", "kimi-k2", "wan-72t", "deepseek-v3", "llama3-70b"];
 
-/// What the screen, the tables and `whatif` say of a workload.
+/// The reports of the screen, of the tables and of `whatif`.
 fn answers(name: &str) -> [Report; 3] {
     let (inputs, options) = (Inputs::load(name, None, &[]).expect("a workload"), Options::default());
     let of = |report: Report, depth| answer(&inputs, &options, report, depth).expect("runs");

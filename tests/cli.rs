@@ -71,7 +71,7 @@ fn the_first_command_shows_a_step() {
     {
         assert!(table.contains(part), "no `{part}` in\n{table}");
     }
-    assert!(table.contains("for more\naccuracy: "), "{table}");
+    assert!(table.contains("\n  range "), "{table}");
 }
 
 /// The fields that scripts rely on, and the sum that makes the breakdown one.

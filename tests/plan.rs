@@ -44,7 +44,10 @@ fn folder() -> Folder {
 fn a_file_of_anybody_becomes_a_step() {
     let folder = folder();
     for (words, says) in [
-        ("config.json --on 8xh100 --batch 16", &["layout: of ", "batch.global = 16 (--batch)"][..]),
+        (
+            "config.json --on 8xh100 --batch 16",
+            &["layout: the shortest of ", "batch.global = 16 (--batch)"][..],
+        ),
         (
             "Qwen/Qwen3-0.6B --on 8xh100 --batch 16 --seq 1024",
             &["the name Qwen/Qwen3-0.6B: Qwen/Qwen3-0.6B config.json", "0.60 B"],
@@ -63,7 +66,7 @@ fn a_file_of_anybody_becomes_a_step() {
         }
         let next: Vec<&str> = text.lines().filter_map(|line| Some(line.split_once("stepsim ")?.1)).collect();
         // `fill` is for a layout that is stated.
-        assert_eq!(next.len(), if text.contains("layout: of ") { 3 } else { 4 }, "{text}");
+        assert_eq!(next.len(), if text.contains("layout: the shortest of ") { 3 } else { 4 }, "{text}");
         folder.stepsim(next[0]).ok();
     }
 }

@@ -8,7 +8,7 @@ use stepsim::measure::score::{Case, case, read};
 use stepsim::price::model::ParameterCount;
 use stepsim::spec::ModelSpec;
 
-use crate::command::{Folder, stepsim};
+use crate::command::Folder;
 
 fn data(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name).display().to_string()
@@ -437,24 +437,22 @@ fn rows_have_ranges_and_classes_say_how_many_lie_inside() {
 #[test]
 fn a_run_without_software_is_played_with_those_measured_there() {
     let said = |sets: &str| {
-        let text = stepsim(&format!("run gpt2-8 --full --set stack=simple {sets}")).ok();
-        text.lines().find(|l| l.starts_with("accuracy: ")).expect("an accuracy").to_owned()
+        let folder = Folder::new();
+        folder.stepsim(&format!("run gpt2-8 -q --report r.json --set stack=simple {sets}")).ok();
+        folder.json("r.json")["answer"]["range"].as_str().expect("a range").to_owned()
     };
     let without = said("-t 8xh100");
     let stacks = without.split_once("; tell `stack`: ").expect(&without).1;
     let stacks: Vec<&str> = stacks.split(", ").filter_map(|part| part.split(' ').next()).collect();
     assert!(stacks.contains(&"megatron-te-2024"), "{without}");
-    let end = |words: &str, after: &str| {
-        let number = words.split_once(after).expect(words).1.split([' ', ';']).next().expect(words);
-        number.parse::<f64>().expect(words)
+    let ends = |words: &str| {
+        let (low, behind) = words.split_once(" to ").expect(words);
+        [low, behind.split(' ').next().expect(words)].map(|end| end.parse::<f64>().expect(words))
     };
     for stack in stacks {
         let with = said(&format!("-t 8xh100 --set stack={stack}"));
-        assert!(
-            end(&without, ", ") <= 1.03 * end(&with, ", ")
-                && end(&without, " to ") >= 0.97 * end(&with, " to "),
-            "{with}"
-        );
+        let ([least, most], [low, high]) = (ends(&without), ends(&with));
+        assert!(least <= 1.03 * low && most >= 0.97 * high, "{with}");
     }
     let unmeasured = said("-t gaudi3-8 --set stack=megatron-te-2024");
     assert!(unmeasured.contains("nothing like it was measured; the nearest are "), "{unmeasured}");

@@ -66,7 +66,8 @@ pub enum Layer {
 #[serde(deny_unknown_fields, default)]
 pub struct RuleSpec {
     /// Column → pattern; all must fit the whole text or one of its phrases (between commas, semicolons, slashes and
-    /// plus signs). Of several columns, with `|` between them, one must fit. Case, dashes and underscores do not count; `*` stands for anything, `~` before words
+    /// plus signs). Of several columns, with `|` between them, one must fit. Case, dashes and underscores do not count;
+    /// `*` stands for anything, `~` before words
     /// means that they stand anywhere as whole words, `@` that the text says this name of a model, `|` parts
     /// alternatives, ` but ` stands before what must not fit, an empty pattern is null, a leading `!` turns the whole
     /// around; `<N`, `<=N`, `>N`, `>=N` compare numbers.

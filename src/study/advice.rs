@@ -100,7 +100,7 @@ pub struct Advice {
     /// Four in five steps like it lie between these two.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub range_s: Option<[f64; 2]>,
-    /// What it rests on, or why there is none.
+    /// The measured steps that it rests on, or why there is none.
     pub range: String,
     /// Part of device memory that it fills.
     #[serde(skip_serializing_if = "Option::is_none")]

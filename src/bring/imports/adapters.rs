@@ -130,7 +130,8 @@ pub(super) fn of_what_is_there(workload: &mut Value) -> Option<String> {
         return None;
     }
     workload["training"]["adapters"]["of"] = json!(kept);
-    experts.then(|| "adapters of experts are left out (a fused matrix of all experts is no linear layer): attention alone has some".to_owned())
+    let why = "adapters of experts are left out (a matrix of all of them is no linear layer): attention alone has some";
+    experts.then(|| why.to_owned())
 }
 
 /// The words of a list, or of a text with blanks or commas between.

@@ -24,9 +24,9 @@ use stepsim_study::plan::{LayoutSource, Proposal, Request, RunPlan, SimulatedPla
 #[command(after_help = "\
 A file is recognised by its content: a Hugging Face config.json, a script of Megatron-LM, a recipe of NeMo or
 Megatron-Bridge, a configuration of torchtitan, DeepSpeed (with a model beside it), nanotron or MaxText, or a workload
-or model of stepsim. --sources and the file that is written say where each part comes from: stated, from the model, the
-software's default, or assumed. A stated layout stays; for a model alone the fastest layout is searched. `FILE.py:NAME` is one recipe of
-several.
+or model of stepsim. --sources and the file that is written say where each part comes from: stated, from the model,
+the software's default, or assumed. A stated layout stays; for a model alone the fastest layout is searched.
+`FILE.py:NAME` is one recipe of several.
 
 Examples:
   stepsim plan llama3-70b --on 64xh100 --batch 512

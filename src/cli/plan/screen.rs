@@ -1,5 +1,7 @@
 //! A plan on one screen: the answer first, then what of it is in doubt, and the next commands.
 
+use serde_json::Value;
+
 use super::super::search::words::layout;
 use stepsim_core::units::{Time, grouped};
 use stepsim_study::plan::{RunPlan, SimulatedPlan};
@@ -10,12 +12,12 @@ const GIB: f64 = (1u64 << 30) as f64;
 const NAMES: usize = 10;
 
 /// Lines of a screen that grow by words.
-struct Lines {
+struct PlanScreen {
     text: String,
     width: usize,
 }
 
-impl Lines {
+impl PlanScreen {
     /// A name, and words that are wrapped behind it.
     fn add(&mut self, name: &str, words: &str) {
         let mut line = format!("  {name:<NAMES$}");
@@ -39,7 +41,7 @@ impl Lines {
 /// The screen of a plan; `whole` is what the whole run takes.
 pub(super) fn screen(plan: &RunPlan, planned: &SimulatedPlan, whole: Option<&str>, width: u16) -> String {
     let (report, answer) = (&planned.report, &planned.report.answer);
-    let mut lines = Lines { text: format!("{} on {}\n", plan.name, plan.on), width: width.into() };
+    let mut lines = PlanScreen { text: format!("{} on {}\n", plan.name, plan.on), width: width.into() };
     let tokens = grouped(planned.tokens_per_s_per_device().round() as u64);
     let step = Time::from_s(answer.step_time_s);
     lines.add("step", &format!("{step}, MFU {:.1} %, {tokens} tokens/s a device", 100.0 * answer.mfu));
@@ -72,9 +74,16 @@ pub(super) fn screen(plan: &RunPlan, planned: &SimulatedPlan, whole: Option<&str
     }
     for ranked in &plan.beside {
         let step = ranked.outcome.step_time_s.map_or(String::new(), |s| format!("{}: ", Time::from_s(s)));
-        lines.add("or", &format!("{step}{}", layout(&ranked.settings)));
+        let mut settings = ranked.settings.clone();
+        settings.retain(|path, value| says(&plan.workload, path) != Some(value));
+        lines.add("or", &format!("{step}{}", layout(&settings)));
     }
     lines.text
+}
+
+/// The value of a field.
+fn says<'a>(workload: &'a Value, path: &str) -> Option<&'a Value> {
+    workload.pointer(&format!("/{}", path.replace('.', "/")))
 }
 
 fn and_more(n: usize) -> String {

@@ -187,8 +187,8 @@ impl Shard {
             ..self.clone()
         }
     }
-    /// True if frozen weights are converted again in a backward pass: PyTorch's product keeps what operations of its own
-    /// have made of GPTQ's.
+    /// True if frozen weights are converted again in a backward pass: PyTorch's product keeps what operations of its
+    /// own have made of GPTQ's.
     pub fn converts_frozen_again(&self) -> bool {
         self.frozen_format != Some(FrozenFormat::Gptq)
     }

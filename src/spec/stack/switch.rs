@@ -9,6 +9,6 @@ use serde::{Deserialize, Serialize};
 pub struct SwitchSpec {
     /// Its name.
     pub name: String,
-    /// What it makes of a workload: `path=value` texts.
+    /// The fields of a workload that it sets: `path=value` texts.
     pub sets: Vec<String>,
 }

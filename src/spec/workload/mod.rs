@@ -133,7 +133,7 @@ pub struct WorkloadSpec {
     /// Jitter, stragglers and slow links.
     #[serde(default)]
     pub noise: NoiseSpec,
-    /// What stayed open when files of other software were read into this one.
+    /// The doubts of reading files of other software into this one.
     #[serde(default, skip_serializing_if = "ReadingSpec::is_default")]
     pub reading: ReadingSpec,
 }

@@ -1,5 +1,5 @@
-//! What stayed open when files of other software were read into this one. It changes nothing of the step that is
-//! played: it takes its range away, or widens it.
+//! The doubts of reading files of other software into a workload. They change nothing of the step that is played: they
+//! take its range away, or widen it.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What stayed open when files of other software were read into this one.
+/// The doubts of reading files of other software into a workload.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ReadingSpec {
@@ -36,7 +36,7 @@ pub struct OpenField {
     pub words: String,
     /// The field.
     pub path: String,
-    /// What it may be beside what is simulated.
+    /// Its other values beside the simulated one.
     pub values: Vec<Value>,
 }
 

@@ -7,12 +7,12 @@
 //!
 //! Stated faults and unevenness are always played: there are few, and of several faults all healed together too.
 //! Limits and choices are many, so each has a promise first (of a limit its time on the critical path, of a choice what
-//! the closed form takes less), and [`Depth`] says how many of them are played. The answer needs the dearest choice, and
-//! the dearest limit where nothing is amiss: they are played by their promise until none that is left can be dearer. What
-//! would take longer than a second is not asked, and the answer says so. A choice whose closed form is far longer is left
-//! out of all, and so are layers dealt out evenly where the file's own split is the better one by it. A choice that no
-//! run can make a line of has none without being played: its certain memory is more than there is, or its floor no
-//! shorter than the step. A promise only orders and leaves out; what is said is what was played.
+//! the closed form takes less), and [`Depth`] says how many of them are played. The answer needs the dearest choice,
+//! and the dearest limit where nothing is amiss: they are played by their promise until none that is left can be
+//! dearer. Nothing that would take longer than a second is asked, and the answer says so. A choice whose closed form is
+//! far longer is left out of all, and so are layers dealt out evenly where the file's own split is the better one by
+//! it. A choice that no run can make a line of has none without being played: its certain memory is more than there
+//! is, or its floor no shorter than the step. A promise only orders and leaves out; what is said is what was played.
 //!
 //! The cost of a candidate has two parts. *Itself* is the work or wait that a mean rank loses: kernels, communication
 //! that is on its way, its host, room on a tier. *Others* is the wait that ranks lose for one another: bubbles, late
@@ -53,12 +53,16 @@ const SMALL: f64 = 0.0005;
 /// has no sentence.
 const PROMISES: f64 = 0.005;
 
-/// What the closed form promises of a choice is off by less than this part of the step.
+/// The promise of a choice in closed form is off by less than this part of the step.
 const CLOSE: f64 = 0.03;
 
 /// Ops of the choices that are played for the answer: about a second. Where one choice has more, neither choices nor
 /// limits are asked.
 const BUDGET: u64 = 2_000_000;
+
+/// Passes of a schedule whose closed form takes milliseconds, so that all choices have theirs within a second; of more
+/// neither choices nor limits are asked.
+const PASSES: u64 = 10_000;
 
 /// Limits and choices of a table.
 const TABLE: usize = 6;
@@ -105,11 +109,11 @@ pub fn with_candidates(
         common: StepCache::default(),
         forms: Estimators::default(),
     };
-    let Played { mut candidates, left_out, not_asked } = match depth {
+    let PlayedCandidates { mut candidates, left_out, not_asked } = match depth {
         Depth::Answer | Depth::Tables => step.dearest()?,
         Depth::All | Depth::Choices => {
             let (ideas, left_out) = step.ideas();
-            Played { candidates: step.all(&ideas)?, left_out, not_asked: None }
+            PlayedCandidates { candidates: step.all(&ideas)?, left_out, not_asked: None }
         }
     };
     candidates.retain(|c| c.cost_s() >= SMALL * report.step_time_s);
@@ -123,7 +127,7 @@ pub fn with_candidates(
 }
 
 /// The candidates that were played.
-struct Played {
+struct PlayedCandidates {
     candidates: Vec<Candidate>,
     left_out: usize,
     not_asked: Option<String>,
@@ -140,8 +144,8 @@ impl BaseStep<'_> {
         Ok(played.into_iter().flatten().collect())
     }
 
-    /// What the answer takes, and for a table the next by their promise.
-    fn dearest(&self) -> Result<Played, SimulationError> {
+    /// The candidates of the answer, and for a table the next by their promise.
+    fn dearest(&self) -> Result<PlayedCandidates, SimulationError> {
         let told_s = PROMISES * self.report.step_time_s;
         let (mut limits, mut amiss) = self.causes();
         let choices = self.choices_beside(&amiss);
@@ -150,7 +154,7 @@ impl BaseStep<'_> {
         if self.plays() == 0 {
             let not_asked = "What to set or to buy was not asked: `stepsim whatif` plays it".to_owned();
             let left_out = limits.len() + choices.len();
-            return Ok(Played { candidates, left_out, not_asked: Some(not_asked) });
+            return Ok(PlayedCandidates { candidates, left_out, not_asked: Some(not_asked) });
         }
         if let Some(idea) = levelled.filter(|_| self.most_levelled() > told_s.max(dearest_s(&candidates))) {
             candidates.extend(self.all(&[idea])?);
@@ -190,7 +194,7 @@ impl BaseStep<'_> {
             candidates.extend(self.all(&more)?);
             limits = rest.into();
         }
-        Ok(Played { candidates, left_out: limits.len() + choices.len() + far, not_asked })
+        Ok(PlayedCandidates { candidates, left_out: limits.len() + choices.len() + far, not_asked })
     }
 
     /// How many choices are played for the answer.
@@ -200,7 +204,11 @@ impl BaseStep<'_> {
         let played = r.jumped.map_or(played, |jumped| {
             played * u64::from(jumped.of - jumped.micro_batches) / u64::from(jumped.of.max(1))
         });
-        (BUDGET / played.max(1)) as usize
+        let w = &self.inputs.workload.value;
+        let pipeline = &w.parallelism.pipeline;
+        let micro_batches = w.micro_batches(u64::from(self.inputs.machine.devices()));
+        let passes = micro_batches.saturating_mul(pipeline.size).saturating_mul(pipeline.chunks());
+        if passes > PASSES { 0 } else { (BUDGET / played.max(1)) as usize }
     }
 
     /// The most that level stages can save: the critical path stays a path, and none of its kernels gets faster by

@@ -20,6 +20,17 @@ pub struct SimulatedPlan {
     pub layout: String,
 }
 
+impl RunPlan {
+    /// The workload on its machine.
+    ///
+    /// # Errors
+    /// They do not fit each other.
+    pub fn inputs(&self) -> Result<Inputs, SpecError> {
+        let sets = &self.machine_sets;
+        Inputs::load(&self.workload.to_string(), Some(&self.on), sets).map_err(|e| named(e, self))
+    }
+}
+
 impl SimulatedPlan {
     /// Simulates a run.
     ///
@@ -128,7 +139,7 @@ fn layout(inputs: &Inputs) -> String {
 }
 
 /// Names the file in an error, and what may help where degrees do not fit the machine.
-pub(super) fn named(error: SpecError, plan: &RunPlan) -> SpecError {
+fn named(error: SpecError, plan: &RunPlan) -> SpecError {
     let mut error = SpecError { file: plan.name.clone(), ..error };
     let others = ["parallelism", "batch.global"].iter().any(|path| error.path.starts_with(path));
     if others {

@@ -5,7 +5,6 @@ use std::ops::ControlFlow;
 use serde_json::Value;
 
 use super::model_in::model_in;
-use super::outcome::named;
 use crate::{Advice, RankedLayout, SearchOptions, SearchReport, StudyError, fill, search};
 use stepsim_bring::describe::{DescribedField, ValueClass, ValueOrigin};
 use stepsim_bring::imports::{Argument, Import, RunLength, Status};
@@ -239,15 +238,6 @@ impl RunPlan {
         self.workload["reading"] = serde_json::to_value(reading).unwrap_or_default();
     }
 
-    /// The workload on its machine.
-    ///
-    /// # Errors
-    /// They do not fit each other.
-    pub fn inputs(&self) -> Result<Inputs, SpecError> {
-        Inputs::load(&self.workload.to_string(), Some(&self.on), &self.machine_sets)
-            .map_err(|e| named(e, self))
-    }
-
     /// Takes the best layout that is found.
     fn searched(&mut self, progress: &mut dyn FnMut(u64) -> ControlFlow<()>) -> Result<(), StudyError> {
         let options = self.search_options();
@@ -256,15 +246,9 @@ impl RunPlan {
         let (Some(best), Some(first)) = (found.best, found.report.ranking.first()) else {
             return Err(self.fits_nowhere(&found.report, progress));
         };
-        let chosen: Vec<String> =
-            first.settings.iter().map(|(path, value)| format!("{path} = {}", plain(value))).collect();
         self.advice.clone_from(&first.advice);
-        let why = format!(
-            "layout: the shortest of {} ({} simulated): {}",
-            found.report.points,
-            found.report.simulated,
-            chosen.join(", ")
-        );
+        let why =
+            format!("layout: the shortest of {} ({} simulated)", found.report.points, found.report.simulated);
         let chosen = |path: &str| path.starts_with("parallelism.") || path == "batch.micro_batch";
         self.fields.retain(|field| field.origin.from != ValueClass::Assumed || !chosen(&field.path));
         self.put("parallelism", Value::Null, ValueOrigin::assumed(why));
@@ -385,7 +369,7 @@ impl RunPlan {
         })
     }
 
-    /// What was assumed, in words; the network of the machine, which always is, last.
+    /// The assumptions, in words; the network of the machine, which is always one, last.
     pub fn assumed(&self) -> Vec<&str> {
         let of_class = self.fields.iter().filter(|field| field.origin.from == ValueClass::Assumed);
         let mut assumed: Vec<&DescribedField> = of_class.collect();

@@ -104,7 +104,7 @@ fn facts_that_are_left_open_widen_the_range_and_are_told() {
 #[test]
 fn times_have_three_digits() {
     assert_eq!(
-        [0.01234, 0.1234, 1.234, 12.34, 123.4].map(digits),
+        [0.01234, 0.1234, 1.234, 12.34, 123.4].map(stepsim::read::analysis::answer::digits),
         ["0.0123", "0.123", "1.23", "12.3", "123"]
     );
 }

@@ -26,16 +26,16 @@ pub struct Answer {
     /// The measured steps that the range rests on, or why there is none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub range: String,
-    /// What of the step's description is doubtful: words that were not read, lengths and formats that nobody says.
+    /// The doubts about its description: words that were not read, lengths and formats that nobody says.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<String>,
     /// The dearest choice, with the step otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub set: Option<Candidate>,
-    /// What to heal, to even out or else to buy, with the step then.
+    /// The remedy: a fault to heal, work to even out, or else a limit to move, with the step then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heal: Option<Candidate>,
-    /// What was not asked, and the command that asks it.
+    /// The part that was not asked, and the command that asks it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_asked: Option<String>,
     /// Both in one sentence; where neither costs anything, where the critical path runs.
@@ -53,21 +53,19 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The two halves as they are told: what costs more first, a limit behind a choice.
+    /// The two halves as they are told: a fault before all else, unevenness but behind a choice that is twice as dear, a
+    /// limit where it is twice as dear as the choice.
     pub fn halves(&self) -> impl Iterator<Item = &Candidate> {
         let behind = |heal: &Candidate| {
             let set_s = self.set.as_ref().map_or(0.0, Candidate::cost_s);
-            self.set.is_some() && (heal.kind == CandidateKind::Limit || heal.cost_s() <= set_s)
+            match heal.kind {
+                CandidateKind::Fault => false,
+                CandidateKind::Limit => heal.cost_s() <= 2.0 * set_s,
+                _ => 2.0 * heal.cost_s() <= set_s,
+            }
         };
         let is_behind = self.heal.as_ref().is_some_and(behind);
         let (first, second) = if is_behind { (&self.set, &self.heal) } else { (&self.heal, &self.set) };
         first.iter().chain(second)
-    }
-
-    /// The step with its range, in words: `13.250 s, 12.4 to 14.8 s in four of five`.
-    pub fn step_in_words(&self) -> String {
-        let range = self.range_s.map(|[low, high]| format!("{} to {}", digits(low), digits(high)));
-        let range = range.map_or(String::new(), |range| format!(", {range} s in four of five"));
-        format!("{}{range}", stepsim_core::units::Time::from_s(self.step_time_s))
     }
 }

@@ -1,5 +1,5 @@
-//! The answer in words: its two halves, dearest first; before candidates are played, and where none costs anything, where
-//! the critical path runs. What a thing costs is never read off the path.
+//! The answer in words: its two halves; before candidates are played, and where none costs anything, where the critical
+//! path runs. A cost is never read off the path.
 
 use super::Answer;
 use crate::analysis::candidates::{Candidate, CandidateKind};
@@ -9,6 +9,15 @@ use stepsim_core::units::Time;
 
 /// A rank or stage with this part of the path is where it runs.
 const MOST: f64 = 0.5;
+
+impl Answer {
+    /// The step with its range, in words: `13.250 s, 12.4 to 14.8 s in four of five`.
+    pub fn step_in_words(&self) -> String {
+        let range = self.range_s.map(|[low, high]| format!("{} to {}", digits(low), digits(high)));
+        let range = range.map_or(String::new(), |range| format!(", {range} s in four of five"));
+        format!("{}{range}", Time::from_s(self.step_time_s))
+    }
+}
 
 /// The sentence; empty where nothing ran.
 pub(super) fn sentence(r: &Report, answer: &Answer) -> String {

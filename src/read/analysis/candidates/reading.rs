@@ -35,10 +35,19 @@ impl Reading for CandidateTable {
     fn glance(&self, r: &Report, asked: ReadingContext<'_>, out: &mut String, _: u16) {
         let Some(whatif) = asked.whatif else { return };
         let set = r.answer.halves().find(|c| !c.sets.is_empty() && c.kind != CandidateKind::Limit);
-        if let Some(c) = set {
-            let _ = writeln!(out, "Try       {}", c.arguments(quoted));
-        }
         let more = left_out(r).map_or(String::new(), |more| format!("     ({more})"));
+        let arguments = set.map_or(String::new(), |c| c.arguments(quoted));
+        // `whatif` with the arguments is the step then.
+        match arguments.as_str() {
+            "" => {}
+            short if short.len() + whatif.len() < 70 => {
+                let _ = writeln!(out, "Try       {short}   all: {whatif}");
+                return;
+            }
+            long => {
+                let _ = writeln!(out, "Try       {long}");
+            }
+        }
         let _ = writeln!(out, "Try       {whatif}{more}");
     }
 

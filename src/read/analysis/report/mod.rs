@@ -141,7 +141,7 @@ pub struct Report {
     /// The head of the run.
     #[serde(default)]
     pub run: Head,
-    /// What every screen, page and file says of the step.
+    /// The answer, which every screen, page and file says.
     #[serde(default)]
     pub answer: Answer,
     /// The sentence of the answer.

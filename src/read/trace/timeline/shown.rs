@@ -201,7 +201,7 @@ impl RunMeta {
             self.text(HANGS_ON, answer);
         }
     }
-    /// What the step hangs on, where it is known.
+    /// The answer about the step, where it is known.
     pub(super) fn hangs_on(&self) -> Option<&str> {
         self.0.iter().find_map(|(key, value)| match value {
             MetaValue::Text(answer) if key == HANGS_ON => Some(answer.as_str()),
