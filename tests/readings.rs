@@ -46,7 +46,7 @@ fn folded_and_unfolded_runs_read_alike() {
         ("cxl-pool-8 --set topology.device.hbm.GBps=15", "layer"),
         ("llama3-8b-fsdp", "layer"),
         ("mixtral-8x7b", "phase"),
-        ("straggler-64", "phase"),
+        ("straggler-64 --set batch.global=16", "phase"),
     ] {
         let detail = format!("--detail {level} --trace-links 8");
         let (folded, shown) = run(workload, &detail);

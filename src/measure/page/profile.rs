@@ -9,7 +9,6 @@ use crate::profile::classes::Family;
 use crate::profile::report::{ProfileReport, RankProfile};
 use crate::profile::skew::Skew;
 use crate::profile::{RankEvents, idle};
-use stepsim_read::analysis::answer::in_words;
 use stepsim_read::analysis::candidates::Candidate;
 use stepsim_read::page::bars::{self, BarParts};
 use stepsim_read::page::lane::{ItemStyle, LaneItem, Looks, TimeRow, few};
@@ -40,11 +39,7 @@ pub fn page(
         sheet.facts(facts(first));
     }
     if let (Some(now), Some(first)) = (report.played_s, report.candidates.first()) {
-        sheet.lead(&format!(
-            "{:.1} % of the step hangs on {}",
-            100.0 * first.cost_s() / now,
-            in_words(first)
-        ));
+        sheet.lead(&format!("{:.1} % of the step hangs on {}", 100.0 * first.cost_s() / now, first.what));
     }
     let note = format!(
         "{} of {} ranks, one line each: kernels by the work that they do, below them why the device stood still, and \

@@ -5,7 +5,6 @@ use stepsim::measure::score::ranges::measured_steps::MeasuredSteps;
 use stepsim::measure::score::ranges::open_facts::OpenFact;
 use stepsim::measure::score::ranges::spread::DeviationSpread;
 use stepsim::measure::score::ranges::traits::StepTraits;
-use stepsim::read::analysis::answer::digits;
 use stepsim::simulate::Inputs;
 use stepsim::spec::{Device, load};
 

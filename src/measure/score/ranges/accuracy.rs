@@ -18,7 +18,7 @@ use stepsim_simulate::Inputs;
 use stepsim_spec::Device;
 use stepsim_spec::workload::{Dtype, WorkloadSpec};
 
-/// Measured steps that are named.
+/// Software that is named where none is said.
 pub const NAMED: usize = 2;
 /// A measured step is like the step if it weighs at least so much of the nearest.
 const ALIKE: f64 = 0.2;
@@ -190,7 +190,7 @@ impl MeasuredSteps {
         let mut weighed: Vec<(f64, &MeasuredStep)> =
             steps.iter().map(|step| (traits.likeness(&step.traits), *step)).collect();
         weighed.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let nearest = weighed.iter().take(NAMED).map(|(_, step)| step.id.clone()).collect();
+        let nearest = weighed.iter().take(1).map(|(_, step)| step.id.clone()).collect();
         let alike = weighed.iter().take_while(|(weight, _)| *weight >= ALIKE * spread.nearest);
         let alike: Vec<_> = alike.map(|(_, step)| *step).collect();
         let factor = self.widths.factor(traits, &spread);
