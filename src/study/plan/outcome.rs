@@ -95,12 +95,8 @@ impl SimulatedPlan {
     /// The step with documents of two lengths in place of the unknown ones of packed sequences; none where they are
     /// known.
     pub fn packed(plan: &RunPlan) -> Option<String> {
-        let Some(sequence) = plan.workload["sequence"]
-            .as_u64()
-            .filter(|_| plan.not_understood.iter().any(|word| word.contains("documents.lengths by --set")))
-        else {
-            return None;
-        };
+        let is_packed = plan.not_understood.iter().any(|word| word.contains("documents.lengths by --set"));
+        let sequence = plan.workload["sequence"].as_u64().filter(|_| is_packed)?;
         let step_of = |length: u64| {
             let set = format!("documents.lengths=[{length}]");
             let sets = [plan.machine_sets.as_slice(), &[set]].concat();

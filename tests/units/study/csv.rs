@@ -36,7 +36,11 @@ fn values_are_read_back() {
         for tail in ["", "\0\0"] {
             std::fs::write(&path, format!("{}{tail}", &text[..end])).expect("a file");
             let mut read = Vec::new();
-            let cut = each_of_csv(&path, &mut |row| Ok(read.push(row))).expect("rows");
+            let cut = each_of_csv(&path, &mut |row| {
+                read.push(row);
+                Ok(())
+            })
+            .expect("rows");
             assert!(rows.starts_with(&read), "{end}: {read:?}");
             let begun = if end < ends[0] { 0 } else { ends[read.len()] };
             assert_eq!(cut as usize, end - begun + tail.len(), "{end}");

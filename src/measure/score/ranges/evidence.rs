@@ -39,7 +39,7 @@ impl NoEvidence {
 fn device(traits: &StepTraits, steps: &[&MeasuredStep]) -> Option<NoEvidence> {
     let on_it = steps.iter().any(|step| step.traits.device == traits.device);
     let of_generation = steps.iter().any(|step| step.traits.generation == traits.generation);
-    (!on_it && !(traits.own_rates && of_generation)).then(|| NoEvidence {
+    (!(on_it || traits.own_rates && of_generation)).then(|| NoEvidence {
         what: format!("no step on {} was measured", traits.device),
         measure: "ten steps of any model on one of them".into(),
     })

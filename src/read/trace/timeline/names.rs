@@ -7,7 +7,7 @@
 //!
 //! Perfetto colours by the name without its digits ([`perfetto_hue`]). The words of [`pass_word`] and `PAIRED` are
 //! chosen so that its colours lie far apart; single letters do not (`m F` and `m B` are four degrees apart). A cause
-//! of waiting is followed by the first of the words of [`WAITS`] that makes it brown or orange ([`WAITING`]): no pass
+//! of waiting is followed by the first of the words of `WAITS` that makes it brown or orange (`WAITING`): no pass
 //! is.
 
 use std::fmt::Write;

@@ -121,9 +121,12 @@ impl Condition<'_> {
     }
 }
 
+/// A test of a text.
+type TextTest<'a> = Box<dyn Fn(&str) -> bool + 'a>;
+
 /// The test of a regular expression of the few kinds that scripts have: a text, at the begin or the end or both, and
 /// whole numbers.
-fn regular(expression: &str) -> Option<Box<dyn Fn(&str) -> bool + '_>> {
+fn regular(expression: &str) -> Option<TextTest<'_>> {
     if ["^[0-9]+$", "^[[:digit:]]+$"].contains(&expression) {
         return Some(Box::new(|text| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())));
     }

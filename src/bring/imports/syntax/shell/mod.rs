@@ -94,7 +94,7 @@ pub fn read(text: &str, typed: &Invocation) -> Result<TextStatements, SpecError>
     let (found, program) = arguments_of(&player);
     let mut open: BTreeMap<String, Open> = BTreeMap::new();
     for (name, values) in &found {
-        if value(values.clone()) != Value::from("") {
+        if value(values.clone()) != "" {
             continue;
         }
         for what in values.iter().flat_map(|value| opens(value)) {
