@@ -460,7 +460,7 @@ def calibrate(
     source: Optional[Texts] = None,
     settings: Settings = None,
 ) -> dict[str, Any]:
-    """Fit how fast the parts of a step are to measured steps.
+    """Fit the constants of a device and a stack to measured steps.
 
     ``workload``: A workload whose step was measured: name or path.
     ``topology``: Machine of the workload [default: the one that it names].

@@ -51,6 +51,97 @@ class Inert(TypedDict):
     why: str
 
 
+class Answer(TypedDict, total=False):
+    """The answer about a step."""
+
+    #: The time of the step: the simulated one, on every screen.
+    step_time_s: float
+    #: Model FLOP utilisation.
+    mfu: float
+    #: Four in five steps like it lie between these two; absent where none is known.
+    range_s: Optional[list[float]]
+    #: The measured steps that the range rests on, or why there is none.
+    range: str
+    #: The doubts about its description: words that were not read, lengths and formats that nobody says.
+    doubts: list[str]
+    #: The dearest choice, with the step otherwise.
+    set: Optional[Candidate]
+    #: The remedy: a fault to heal, work to even out, or else a limit to move, with the step then.
+    heal: Optional[Candidate]
+    #: The part that was not asked, and the command that asks it.
+    not_asked: Optional[str]
+    #: Both in one sentence; where neither costs anything, where the critical path runs.
+    hangs_on: str
+    #: The fullest device memory, in bytes.
+    memory_peak_bytes: Optional[int]
+    #: Device memory, in bytes.
+    memory_capacity_bytes: Optional[int]
+    #: Dollars and energy, where devices state a price or their power.
+    cost: Optional[CostReport]
+
+
+class _Candidate(TypedDict):
+    #: Its description: `rank 3 (×2.85)`, `nic, 12.5 GB/s`, `recomputation: full`.
+    what: str
+    #: How it would be otherwise: `as the others`, `25 GB/s`, `none`.
+    otherwise: str
+    #: The sort of change.
+    kind: CandidateKind
+    #: The step with it otherwise.
+    step_s: float
+    #: The work or wait that a mean rank itself loses then: kernels, its own communication, its host.
+    own_s: float
+    #: The wait that ranks lose for one another then. Both sum to the gain of the step.
+    induced_s: float
+
+
+class Candidate(_Candidate, total=False):
+    """Something that could be otherwise, and the step with it otherwise, played."""
+
+    #: The settings that make it so, as `--set` takes them; none where no field does.
+    sets: list[str]
+    #: Where no field does: its name, as `--without` of `stepsim whatif` takes it.
+    without: Optional[str]
+    #: The fullest device memory then.
+    memory_peak_bytes: Optional[int]
+
+
+#: The sort of a possible change.
+CandidateKind = Literal["fault", "uneven", "limit", "choice"]
+
+
+class CostReport(TypedDict, total=False):
+    """The cost of a step."""
+
+    #: Dollars for a step, where the devices have a price (`device.price_USD_per_h`).
+    step_cost_USD: Optional[float]
+    #: Dollars for 10⁶ tokens.
+    cost_USD_per_million_tokens: Optional[float]
+    #: Joules of a step on all devices, where they state their power (`device.power_W`).
+    step_energy_J: Optional[float]
+    #: Joules a token: as many as megajoules for 10⁶ tokens.
+    energy_J_per_token: Optional[float]
+    #: Mean power of a device in watts.
+    power_W_per_device: Optional[float]
+    #: By what the devices do: a mean device in a step.
+    uses: list[UseReport]
+
+
+class UseReport(TypedDict):
+    """One use of a mean device."""
+
+    #: The use.
+    use: Use
+    #: How long in a step.
+    time_s: float
+    #: Watts that it draws meanwhile.
+    power_W: float
+
+
+#: The use of devices.
+Use = Literal["products", "memory_bound", "otherwise"]
+
+
 class JumpedReport(TypedDict):
     """The jumped turns of a step whose schedule repeats itself."""
 
@@ -272,36 +363,6 @@ class RankReport(_RankReport, total=False):
     slowed_by_memory_s: float
 
 
-class _Candidate(TypedDict):
-    #: Its description: `rank 3 (×2.85)`, `nic, 12.5 GB/s`, `recomputation: full`.
-    what: str
-    #: How it would be otherwise: `as the others`, `25 GB/s`, `none`.
-    otherwise: str
-    #: The sort of change.
-    kind: CandidateKind
-    #: The step with it otherwise.
-    step_s: float
-    #: The work or wait that a mean rank itself loses then: kernels, its own communication, its host.
-    own_s: float
-    #: The wait that ranks lose for one another then. Both sum to the gain of the step.
-    induced_s: float
-
-
-class Candidate(_Candidate, total=False):
-    """Something that could be otherwise, and the step with it otherwise, played."""
-
-    #: The settings that make it so, as `--set` takes them; none where no field does.
-    sets: list[str]
-    #: Where no field does: its name, as `--without` of `stepsim whatif` takes it.
-    without: Optional[str]
-    #: The fullest device memory then.
-    memory_peak_bytes: Optional[int]
-
-
-#: The sort of a possible change.
-CandidateKind = Literal["fault", "uneven", "limit", "choice"]
-
-
 class SlowRanks(TypedDict):
     """Ranks that are slow by the same factor, to two digits."""
 
@@ -311,38 +372,6 @@ class SlowRanks(TypedDict):
     ranks: list[int]
     #: Factor on the time of their kernels, of the slowest.
     slowness: float
-
-
-class CostReport(TypedDict, total=False):
-    """The cost of a step."""
-
-    #: Dollars for a step, where the devices have a price (`device.price_USD_per_h`).
-    step_cost_USD: Optional[float]
-    #: Dollars for 10⁶ tokens.
-    cost_USD_per_million_tokens: Optional[float]
-    #: Joules of a step on all devices, where they state their power (`device.power_W`).
-    step_energy_J: Optional[float]
-    #: Joules a token: as many as megajoules for 10⁶ tokens.
-    energy_J_per_token: Optional[float]
-    #: Mean power of a device in watts.
-    power_W_per_device: Optional[float]
-    #: By what the devices do: a mean device in a step.
-    uses: list[UseReport]
-
-
-class UseReport(TypedDict):
-    """One use of a mean device."""
-
-    #: The use.
-    use: Use
-    #: How long in a step.
-    time_s: float
-    #: Watts that it draws meanwhile.
-    power_W: float
-
-
-#: The use of devices.
-Use = Literal["products", "memory_bound", "otherwise"]
 
 
 class _LinkReport(TypedDict):
@@ -558,17 +587,12 @@ class Report(_Report, total=False):
     status: RunStatus
     #: The head of the run.
     run: Head
-    #: The sentence about what the step hangs on: the dearest of `candidates`, and the dearest fault; where none was played
-    #: or costs anything, where the critical path runs.
+    #: The answer, which every screen, page and file says.
+    answer: Answer
+    #: The sentence of the answer.
     hangs_on: str
     #: Steps that were simulated one after the other: 1 but with `--steps`. Stalls, kernels and bytes below are of all.
     steps: int
-    #: The likely time of the step, by the measured steps that are like it; absent where nothing like it was measured.
-    estimate_s: Optional[float]
-    #: Four in five steps like it lie between these two.
-    range_s: Optional[list[float]]
-    #: Both in words, with the measured steps that they rest on.
-    accuracy: str
     #: From the start of the first step until the last op of the last rank has ended: the sum of all steps.
     run_time_s: float
     #: The time of each step, from the end of the one before; of several.
@@ -742,8 +766,8 @@ SearchRunStatus = Literal["ok", "invalid", "out_of_memory", "deadlock", "failed"
 
 
 class _SearchAdvice(TypedDict):
-    #: Both in words.
-    accuracy: str
+    #: The measured steps that it rests on, or why there is none.
+    range: str
     #: The overlap that has to go right for the step to be as short.
     bets_on: str
 
@@ -751,8 +775,6 @@ class _SearchAdvice(TypedDict):
 class SearchAdvice(_SearchAdvice, total=False):
     """Why a layout is worth measuring, and how far to trust it."""
 
-    #: The likely time of the step, by the measured steps that are like it.
-    estimate_s: Optional[float]
     #: Four in five steps like it lie between these two.
     range_s: Optional[list[float]]
     #: Part of device memory that it fills.
@@ -829,7 +851,7 @@ class _SearchReport(TypedDict):
     floor_longest: float
     #: The assumptions.
     assumed: list[str]
-    #: The best layouts by the upper end of their ranges, best first.
+    #: The best layouts, shortest first.
     ranking: list[SearchRankedLayout]
 
 
@@ -857,6 +879,35 @@ class WhatIf(TypedDict):
     step_time_s: float
     #: Over the step without changes, less 1: negative where it is faster.
     change: float
+
+
+class WhatIfAnswer(TypedDict, total=False):
+    """The answer about a step."""
+
+    #: The time of the step: the simulated one, on every screen.
+    step_time_s: float
+    #: Model FLOP utilisation.
+    mfu: float
+    #: Four in five steps like it lie between these two; absent where none is known.
+    range_s: Optional[list[float]]
+    #: The measured steps that the range rests on, or why there is none.
+    range: str
+    #: The doubts about its description: words that were not read, lengths and formats that nobody says.
+    doubts: list[str]
+    #: The dearest choice, with the step otherwise.
+    set: Optional[WhatIfCandidate]
+    #: The remedy: a fault to heal, work to even out, or else a limit to move, with the step then.
+    heal: Optional[WhatIfCandidate]
+    #: The part that was not asked, and the command that asks it.
+    not_asked: Optional[str]
+    #: Both in one sentence; where neither costs anything, where the critical path runs.
+    hangs_on: str
+    #: The fullest device memory, in bytes.
+    memory_peak_bytes: Optional[int]
+    #: Device memory, in bytes.
+    memory_capacity_bytes: Optional[int]
+    #: Dollars and energy, where devices state a price or their power.
+    cost: Optional[WhatIfCostReport]
 
 
 class _WhatIfCandidate(TypedDict):
@@ -889,6 +940,38 @@ class WhatIfCandidate(_WhatIfCandidate, total=False):
 WhatIfCandidateKind = Literal["fault", "uneven", "limit", "choice"]
 
 
+class WhatIfCostReport(TypedDict, total=False):
+    """The cost of a step."""
+
+    #: Dollars for a step, where the devices have a price (`device.price_USD_per_h`).
+    step_cost_USD: Optional[float]
+    #: Dollars for 10⁶ tokens.
+    cost_USD_per_million_tokens: Optional[float]
+    #: Joules of a step on all devices, where they state their power (`device.power_W`).
+    step_energy_J: Optional[float]
+    #: Joules a token: as many as megajoules for 10⁶ tokens.
+    energy_J_per_token: Optional[float]
+    #: Mean power of a device in watts.
+    power_W_per_device: Optional[float]
+    #: By what the devices do: a mean device in a step.
+    uses: list[WhatIfUseReport]
+
+
+class WhatIfUseReport(TypedDict):
+    """One use of a mean device."""
+
+    #: The use.
+    use: WhatIfUse
+    #: How long in a step.
+    time_s: float
+    #: Watts that it draws meanwhile.
+    power_W: float
+
+
+#: The use of devices.
+WhatIfUse = Literal["products", "memory_bound", "otherwise"]
+
+
 class _WhatIfs(TypedDict):
     #: The workload.
     workload: str
@@ -903,7 +986,9 @@ class WhatIfs(_WhatIfs, total=False):
 
     #: Each change that was asked for, the largest gain first.
     changes: list[WhatIf]
-    #: Where none was asked for: all that could be otherwise, dearest first.
+    #: Where none was asked for: the answer.
+    answer: Optional[WhatIfAnswer]
+    #: The same: all that could be otherwise, dearest first.
     candidates: list[WhatIfCandidate]
     #: Choices that were not played, since their closed form is far longer.
     candidates_left_out: int
@@ -1040,6 +1125,8 @@ class _Comparison(TypedDict):
     simulated_s: float
     #: Both sides term by term; the columns sum to the two step times.
     terms: list[ComparisonTerm]
+    #: Effects of the step that the closed form has no term for: own error is not claimed.
+    not_claimed: list[str]
     #: The closed form's errors in effects that it claims to cover.
     own_error: ComparisonOwnError
     #: The effects that the closed form does not claim.
@@ -1082,7 +1169,7 @@ class _ProfileRankProfile(TypedDict):
     copies_s: float
     #: Communication ran.
     communication_s: float
-    #: Communication ran and no computing kernel.
+    #: Communication ran and no computing kernel; of a simulated step, that stood still for it.
     exposed_communication_s: float
     #: Communication by kind. Kinds that run at the same time each count.
     communication: dict[str, ProfileKindProfile]
@@ -1163,17 +1250,22 @@ class ProfileDeviceBreakdown(TypedDict):
     comm_exposed: int
 
 
-class ProfileKindProfile(TypedDict):
-    """Communication of a kind."""
-
+class _ProfileKindProfile(TypedDict):
     #: Device events.
     count: int
     #: Time in which one ran.
     ran_s: float
     #: The part under computing kernels.
     under_kernels_s: float
-    #: The rest.
+    #: The rest; of a simulated step the part of it for which the compute stream stood still for it.
     exposed_s: float
+
+
+class ProfileKindProfile(_ProfileKindProfile, total=False):
+    """Communication of a kind."""
+
+    #: And the part for which that stood still for something else, which a profile does not tell apart.
+    while_idle_s: float
 
 
 class _ProfileClassProfile(TypedDict):
@@ -1316,6 +1408,36 @@ class ProfileSkewedCollective(_ProfileSkewedCollective, total=False):
     bytes: Optional[int]
 
 
+class _ProfileCandidate(TypedDict):
+    #: Its description: `rank 3 (×2.85)`, `nic, 12.5 GB/s`, `recomputation: full`.
+    what: str
+    #: How it would be otherwise: `as the others`, `25 GB/s`, `none`.
+    otherwise: str
+    #: The sort of change.
+    kind: ProfileCandidateKind
+    #: The step with it otherwise.
+    step_s: float
+    #: The work or wait that a mean rank itself loses then: kernels, its own communication, its host.
+    own_s: float
+    #: The wait that ranks lose for one another then. Both sum to the gain of the step.
+    induced_s: float
+
+
+class ProfileCandidate(_ProfileCandidate, total=False):
+    """Something that could be otherwise, and the step with it otherwise, played."""
+
+    #: The settings that make it so, as `--set` takes them; none where no field does.
+    sets: list[str]
+    #: Where no field does: its name, as `--without` of `stepsim whatif` takes it.
+    without: Optional[str]
+    #: The fullest device memory then.
+    memory_peak_bytes: Optional[int]
+
+
+#: The sort of a possible change.
+ProfileCandidateKind = Literal["fault", "uneven", "limit", "choice"]
+
+
 class _ProfileReport(TypedDict):
     #: The device events of the times in seconds.
     window: ProfileWindow
@@ -1330,5 +1452,11 @@ class ProfileReport(_ProfileReport, total=False):
     collectives: Optional[ProfileSkew]
     #: Ranks of the job whose profile was not given.
     missing_ranks: list[int]
+    #: Candidates: the step played again with each otherwise, dearest first.
+    candidates: list[ProfileCandidate]
+    #: The step as it is played unchanged, where candidates were.
+    played_s: Optional[float]
+    #: Why it was not played.
+    not_played: Optional[str]
     #: Files that held nothing to read, with why.
     unread: list[str]

@@ -185,9 +185,9 @@ fn saved(path: &Path) -> Result<DiffSide, Failure> {
 }
 
 /// The first time of a report that is below zero, and where it stands. Differences of times, which may be, are in the
-/// waterfall.
+/// waterfall and in the answer.
 fn negative_time(value: &Value, path: &str) -> Option<(String, f64)> {
-    let fields = value.as_object()?.iter().filter(|(name, _)| *name != "waterfall");
+    let fields = value.as_object()?.iter().filter(|(name, _)| *name != "waterfall" && *name != "answer");
     fields.into_iter().find_map(|(name, value)| {
         let at = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
         let is_time = name.ends_with("_s") || path.ends_with("_s");
