@@ -111,8 +111,14 @@ impl Step {
         command::possible(&report)?;
         Ok(Report { samples, ..report })
     }
-    /// The report with its answer.
+    /// The report with its answer. Functions of the caller's own are asked for this step alone, unless more is asked for.
     fn answered(&self, depth: Depth) -> Result<Report, Failure> {
+        if depth == Depth::Answer && (self.own.prices.is_some() || self.own.collectives.is_some()) {
+            let mut report = self.report()?;
+            report.answer.not_asked =
+                Some("What to set or to buy is not played with times of your own".to_owned());
+            return Ok(report.answered());
+        }
         Ok(answer(&self.inputs, &self.options, self.report()?, depth)?)
     }
 }

@@ -297,7 +297,6 @@ pub struct KneeReport {
     /// For each value of the second field, or of the field alone.
     pub knees: Vec<Knee>,
     /// Effects of the step that the closed form has no term for: its border is not claimed.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_claimed: Vec<&'static str>,
     /// Steps that were played.
     pub simulated: usize,

@@ -57,7 +57,6 @@ pub struct Comparison {
     /// Both sides term by term; the columns sum to the two step times.
     pub terms: Vec<Term>,
     /// Effects of the step that the closed form has no term for: own error is not claimed.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_claimed: Vec<&'static str>,
     /// The closed form's errors in effects that it claims to cover.
     pub own_error: OwnError,
