@@ -138,9 +138,7 @@ impl Library {
             let below = path.strip_prefix(src()).unwrap();
             let mut module: Module =
                 below.with_extension("").iter().map(|part| part.to_str().unwrap().to_owned()).collect();
-            if ["main", "shipped/build"].contains(&module.join("/").as_str())
-                || module.iter().any(|part| part == "tests")
-            {
+            if ["main", "shipped/build"].contains(&module.join("/").as_str()) {
                 continue;
             }
             module.pop_if(|last| last == "mod" || last == "lib");

@@ -73,7 +73,6 @@ mod study;
 mod style;
 mod tiers;
 mod training;
-mod units;
 mod uplinks;
 mod why;
 mod words;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::layers::{files, src};
+use crate::layers::files_ending;
 
 /// The longest line of a source that is not counted, in columns.
 const COLUMNS: usize = 120;
@@ -36,26 +36,46 @@ const IRREGULAR: [&str; 22] = [
     "Sent", "Set", "Shown", "Split", "Spent", "Taken", "Told", "Written", "Gone", "Done",
 ];
 
+/// Folders whose code is counted.
+const FOLDERS: [&str; 6] = ["src", "tests", "benches", "examples", "python", "web"];
+
 /// A source file.
 struct Source {
-    /// Below `src`.
+    /// Below the repository.
     path: PathBuf,
     text: String,
 }
 
 impl Source {
-    fn all() -> Vec<Source> {
+    /// All that end like this in all folders.
+    fn all(extension: &str) -> Vec<Source> {
         let read = |path: PathBuf| {
             let text = fs::read_to_string(&path).unwrap();
-            Source { path: path.strip_prefix(src()).unwrap().to_owned(), text }
+            Source { path: path.strip_prefix(root()).unwrap().to_owned(), text }
         };
-        files(&src()).into_iter().map(read).collect()
+        FOLDERS.iter().flat_map(|folder| files_ending(&root().join(folder), extension)).map(read).collect()
     }
 
-    /// The crate that it belongs to.
-    fn of_crate(&self) -> String {
-        let first = self.path.iter().next().unwrap().to_string_lossy();
-        if first.ends_with(".rs") { "stepsim".into() } else { first.into_owned() }
+    /// Whether it is part of a crate, and no test of one.
+    fn is_library(&self) -> bool {
+        self.path.starts_with("src") && !self.path.iter().any(|part| part == "tests")
+    }
+
+    /// What its lines count for: its crate, tests, or all that stands around both.
+    fn subject(&self) -> String {
+        let parts: Vec<_> = self.path.iter().map(|part| part.to_string_lossy()).collect();
+        match parts[..] {
+            _ if parts.iter().any(|part| part == "tests") => "tests".into(),
+            [ref first, ref second, _, ..] if first == "src" => second.clone().into_owned(),
+            [ref first, _] if first == "src" => "stepsim".into(),
+            _ => "benches, examples, Python and web".into(),
+        }
+    }
+
+    /// Lines that are neither blank nor comment.
+    fn code(&self, comment: &str) -> u64 {
+        self.text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(comment)).count()
+            as u64
     }
 
     /// Its comments and documentation, a line each.
@@ -106,15 +126,21 @@ fn is_participle(name: &str) -> bool {
         && (IRREGULAR.contains(&name) || (name.ends_with("ed") && !["Speed", "Seed", "Need"].contains(&name)))
 }
 
+/// The count that must fall, whatever moves from one subject to another.
+const ALL: &str = "all code in Rust, tests included";
+
 /// The counts of today, by name.
 fn counts() -> BTreeMap<String, u64> {
-    let sources = Source::all();
+    let sources = Source::all("rs");
     let mut counts = BTreeMap::new();
+    for source in &sources {
+        *counts.entry(format!("code of {}", source.subject())).or_default() += source.code("//");
+        *counts.entry(ALL.into()).or_default() += source.code("//");
+    }
+    counts.insert("all code in Python".into(), Source::all("py").iter().map(|source| source.code("#")).sum());
     let mut homes: BTreeMap<&str, BTreeSet<&Path>> = BTreeMap::new();
     let (mut long, mut translated, mut participles, mut longest) = (0, 0, 0, 0);
-    for source in &sources {
-        *counts.entry(format!("lines of {}", source.of_crate())).or_default() +=
-            source.text.lines().count() as u64;
+    for source in sources.iter().filter(|source| source.is_library()) {
         long += source.text.lines().filter(|line| line.chars().count() > COLUMNS).count() as u64;
         longest = longest.max(source.longest_function());
         for comment in source.comments() {
@@ -142,12 +168,13 @@ fn root() -> &'static Path {
 
 /// The table of crates in CONTRIBUTING.md.
 fn table(counts: &BTreeMap<String, u64>) -> String {
-    let mut table = String::from("| crate | lines |\n|--|--|\n");
-    let crates = counts.iter().filter_map(|(name, count)| Some((name.strip_prefix("lines of ")?, count)));
-    for (name, count) in crates.filter(|(name, _)| !name.starts_with("the ")) {
+    let mut table = String::from("| subject | lines of code |\n|--|--|\n");
+    for (name, count) in
+        counts.iter().filter_map(|(name, count)| Some((name.strip_prefix("code of ")?, count)))
+    {
         table += &format!("| {name} | {count} |\n");
     }
-    table
+    table + &format!("| all | {} |\n", counts[ALL])
 }
 
 #[test]
@@ -184,11 +211,12 @@ fn renew_table(counts: &BTreeMap<String, u64>) {
 #[test]
 fn a_planted_fault_is_counted() {
     let text = "/// What is that of a thing.\npub struct Asked;\nstruct Own;\n  type Item = Own;\nfn f() {\n    g();\n}\n";
-    let source = Source { path: "core/x.rs".into(), text: text.into() };
+    let source = Source { path: "src/core/x.rs".into(), text: text.into() };
     assert_eq!(source.types().collect::<Vec<_>>(), [("Asked", true), ("Own", false)]);
     assert!(
         is_participle("Asked") && is_participle("Found") && !is_participle("Speed") && !is_participle("Ring")
     );
-    assert_eq!((source.longest_function(), source.of_crate().as_str()), (3, "core"));
+    assert_eq!((source.longest_function(), source.subject().as_str(), source.code("//")), (3, "core", 6));
+    assert_eq!(Source { path: "src/core/tests/x.rs".into(), text: String::new() }.subject(), "tests");
     assert_eq!(source.comments().filter(|c| c.contains(" that of ")).count(), 1);
 }

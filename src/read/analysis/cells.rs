@@ -20,7 +20,7 @@ pub fn new_table(width: u16, head: Vec<String>) -> Table {
 }
 
 #[cfg(not(feature = "tables"))]
-pub fn new_table(_: u16, head: Vec<String>) -> Table {
+pub(crate) fn new_table(_: u16, head: Vec<String>) -> Table {
     Table(head.join("\t"))
 }
 

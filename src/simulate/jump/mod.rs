@@ -40,7 +40,7 @@
 //!
 //! # What holds it
 //!
-//! `tests/units/simulate/jump.rs` plays shipped workloads and random steps (schedules, sharding, recomputation,
+//! `src/simulate/tests/jump.rs` plays shipped workloads and random steps (schedules, sharding, recomputation,
 //! transfers, offload, stragglers, stacks) both ways and compares the end, the peak of memory and what was exposed; so
 //! it does with each edit, and with the what-ifs of a step. Of 600 random steps 186 could be planned and 93 were
 //! jumped, each equal to the picosecond (`STEPSIM_JUMP_CASES=600 cargo test --test all simulate::jump`). Reports are

@@ -1,0 +1,86 @@
+use serde_json::json;
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+use stepsim_bring::describe::columns::*;
+
+fn columns(value: Value) -> DescribedColumns {
+    DescribedColumns::new(value.as_object().unwrap())
+}
+
+#[test]
+fn patterns_are_texts_alternatives_negations_and_comparisons() {
+    let row = columns(json!({"model": "Llama-3.1 70B", "tp": 8, "none": null}));
+    for (column, pattern, fits) in [
+        ("model", "llama*70b", true),
+        ("model", "gpt*|*70b*", true),
+        ("model", "llama", false),
+        ("model", "!*gpt*", true),
+        ("none", "", true),
+        ("model", "", false),
+        ("absent", "!", false),
+        ("tp", "!", true),
+        ("tp", ">4", true),
+        ("tp", "<=7", false),
+        ("tp", "8", true),
+        ("absent", "<3", false),
+    ] {
+        assert_eq!(row.fits(column, pattern), fits, "{column} {pattern:?}");
+    }
+}
+
+#[test]
+fn products_need_all_their_columns_and_come_out_whole() {
+    let row = columns(json!({"n": 64, "tp": "8", "pp": 3}));
+    assert_eq!(row.value(&json!("=n/tp")), Some(json!(8)));
+    assert_eq!(row.value(&json!("=2*n/tp/4")), Some(json!(4)));
+    assert_eq!(row.value(&json!("=n/pp")), None);
+    assert_eq!(row.value(&json!("=n/dp")), None);
+    assert_eq!(row.value(&json!("plain")), Some(json!("plain")));
+    let fields = row.resolve(&json!({"a": "=n", "b": {"c": "=dp", "d": true}, "e": ["=tp"]}));
+    assert_eq!(fields, json!({"a": 64, "b": {"d": true}, "e": ["=tp"]}));
+}
+
+#[test]
+fn amounts_are_read_with_their_units() {
+    for (text, plain, tokens) in [
+        ("1,024", Some(1024.0), Some(1024.0)),
+        ("8K", Some(8000.0), Some(8192.0)),
+        ("4M tokens", Some(4e6), Some(4194304.0)),
+        ("45 %", Some(0.45), Some(0.45)),
+        ("640 ms", Some(0.64), Some(0.64)),
+        ("2.5 s", Some(2.5), Some(2.5)),
+        ("1e3", Some(1000.0), Some(1000.0)),
+        ("1.5e-1 s", Some(0.15), Some(0.15)),
+        ("64 GPUs", Some(64.0), Some(64.0)),
+        ("~430 TFLOPs/GPU", Some(430.0), Some(430.0)),
+        ("8-way", None, None),
+        ("2 or 4", None, None),
+        ("three", None, None),
+        ("", None, None),
+        ("%", None, None),
+    ] {
+        assert_eq!(amount(text, false), plain, "{text}");
+        assert_eq!(amount(text, true), tokens, "{text}");
+    }
+}
+
+#[test]
+fn columns_that_nothing_was_made_of_are_told() {
+    let row = json!({"tp": 8, "optimizer": "sgd", "notes": "x", "seen": 1, "none": null, "empty": []});
+    let own = columns(row.clone());
+    own.count("tp");
+    own.heed("seen");
+    assert!(own.has("optimizer") && !own.fits("optimizer", "*adam*"));
+    let silent = ["notes".to_string()].into();
+    let told = own.unheeded(row.as_object().unwrap(), &silent, &BTreeSet::new());
+    assert_eq!(told.into_iter().collect::<Vec<_>>(), [("optimizer".to_string(), json!("sgd"))]);
+}
+
+#[test]
+fn what_cannot_be_a_count_is_none() {
+    let row = columns(json!({"a": 2.5, "b": -1, "c": "1,024", "d": {"x": 1}, "e": 1e300, "extra": {"f": 7}}));
+    let counts: Vec<_> = ["a", "b", "c", "d", "e", "f"].map(|c| row.count(c)).into();
+    assert_eq!(counts, [None, None, Some(1024), None, None, Some(7)]);
+    assert_eq!(row.needs("a"), Err("a is 2.5".to_string()));
+}

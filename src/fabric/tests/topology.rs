@@ -1,0 +1,471 @@
+//! Machines: routes, capacities, wrap rules, bisections, tiers.
+
+use stepsim_fabric::topology::*;
+
+use petgraph::graph::NodeIndex;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use stepsim_core::ids::{DeviceId, ResourceId};
+use stepsim_core::units::{Bandwidth, Bytes, Time};
+use stepsim_spec::{LoadedSpec, Topology, load};
+
+fn machine(topology: &str, sets: &[&str]) -> Machine {
+    let sets: Vec<String> = sets.iter().map(|s| s.to_string()).collect();
+    match Machine::load(topology, &sets) {
+        Ok((_, machine)) => machine,
+        Err(e) => panic!("{e}"),
+    }
+}
+
+fn route(machine: &Machine, from: u32, to: u32) -> (Vec<String>, Time) {
+    let mut links = Vec::new();
+    let latency = machine.route(DeviceId(from), DeviceId(to), &mut links).unwrap();
+    (links.iter().map(|l| machine.resource_name(*l)).collect(), latency)
+}
+
+/// Every route is a chain of links from one device to the other, and as long as the way back.
+fn assert_routes_hold(machine: &Machine) {
+    let n = machine.devices();
+    let step = (n / 40).max(1) as usize;
+    for from in (0..n).step_by(step) {
+        for to in (0..n).step_by(step) {
+            let (there, latency) = ends(machine, from, to);
+            let (back, latency_back) = ends(machine, to, from);
+            assert_eq!((there.len(), latency), (back.len(), latency_back), "{from} and {to}");
+            let mut at = machine.vertex_name(device_vertex(machine, from));
+            for (tail, head) in there {
+                assert_eq!(at, tail);
+                at = head;
+            }
+            assert_eq!(at, machine.vertex_name(device_vertex(machine, to)));
+        }
+    }
+}
+
+fn ends(machine: &Machine, from: u32, to: u32) -> (Vec<(String, String)>, Time) {
+    let (names, latency) = route(machine, from, to);
+    let split = |name: &String| {
+        let (a, b) = name.split_once(" -> ").expect("full duplex");
+        (a.to_string(), b.to_string())
+    };
+    (names.iter().map(split).collect(), latency)
+}
+
+fn device_vertex(machine: &Machine, device: u32) -> NodeIndex<u32> {
+    let of = |v: &NodeIndex<u32>| machine.graph()[*v] == MachineVertex::Device(DeviceId(device));
+    let at = NodeIndex::new(device as usize); // where built machines have it
+    if of(&at) { at } else { machine.graph().node_indices().find(of).unwrap() }
+}
+
+/// The sum of the capacities, in GB/s, of the resources whose name the filter takes.
+fn total(machine: &Machine, take: impl Fn(&str, &str) -> bool) -> f64 {
+    (0..machine.resources())
+        .map(ResourceId)
+        .filter(|r| machine.resource_name(*r).split_once(" -> ").is_some_and(|(a, b)| take(a, b)))
+        .map(|r| machine.capacity(r).gbps())
+        .sum()
+}
+
+fn number(name: &str, prefix: &str) -> Option<u32> {
+    name.strip_prefix(prefix)?.parse().ok()
+}
+
+#[test]
+fn a_switch_has_one_port_up_and_one_down_for_each_device() {
+    let m = machine("switch:8,100,2", &[]);
+    assert_eq!((m.devices(), m.resources()), (8, 16));
+    assert_eq!(
+        route(&m, 2, 5),
+        (vec!["dev2 -> nvswitch0".into(), "nvswitch0 -> dev5".into()], Time::from_us(2.0))
+    );
+    assert_eq!(m.capacity(ResourceId(3)), Bandwidth::from_gbps(100.0));
+    assert_eq!(route(&m, 3, 3), (vec![], Time::ZERO));
+    assert_eq!(m.tier_count(DeviceId(0)), 1);
+    assert!(m.memory_resource(DeviceId(0)).is_none());
+}
+
+#[test]
+fn a_ring_goes_the_shorter_way_and_pays_each_hop() {
+    let m = machine("ring:5,50,1", &[]);
+    assert_eq!(m.resources(), 10);
+    assert_eq!(route(&m, 4, 1), (vec!["dev4 -> dev0".into(), "dev0 -> dev1".into()], Time::from_us(2.0)));
+    assert_eq!(route(&machine("line:5,50,1", &[]), 4, 1).0.len(), 3);
+    assert_eq!(machine("ring:2,50,1", &[]).resources(), 2);
+}
+
+#[test]
+fn nodes_are_left_through_the_device_s_own_nic() {
+    let m = machine("nodes:3*4,100,2,25,5", &[]);
+    assert_eq!(m.devices(), 12);
+    assert_eq!(route(&m, 1, 2).1, Time::from_us(2.0));
+    let (names, latency) = route(&m, 1, 6);
+    assert_eq!(names, ["node0.dev1 -> core0", "core0 -> node1.dev2"]);
+    assert_eq!(latency, Time::from_us(5.0));
+    assert_eq!((m.node_of(DeviceId(6)), m.slot_in_node(DeviceId(6))), (1, 2));
+}
+
+#[test]
+fn routes_of_simple_machines_hold() {
+    let all = [
+        "switch:9,1,1",
+        "ring:7,1,1",
+        "ring:8,1,1",
+        "line:6,1,1",
+        "mesh:5,1,1",
+        "torus:4x3x5,1,1",
+        "nodes:3*4,9,1,1,2",
+    ];
+    for topology in all {
+        assert_routes_hold(&machine(topology, &[]));
+    }
+}
+
+#[test]
+fn every_shipped_machine_builds_and_its_routes_hold() {
+    for name in stepsim_spec::catalog::names(stepsim_spec::Kind::Topology) {
+        let m = machine(name, &[]);
+        assert_routes_hold(&m);
+        let last = DeviceId(m.devices() - 1);
+        for tier in 1..m.tier_count(last) {
+            let (mut there, mut back) = (Vec::new(), Vec::new());
+            let out = m.copy_route(last, tier, CopyDirection::Out, &mut there);
+            let latency = m.copy_route(last, tier, CopyDirection::In, &mut back);
+            assert_eq!((out, there.len()), (latency, back.len()), "{name} tier {tier}");
+        }
+    }
+}
+
+#[test]
+fn sizes_in_names_are_sizes_of_machines() {
+    for name in stepsim_spec::catalog::names(stepsim_spec::Kind::Topology) {
+        let Some((_, size)) = name.rsplit_once('-') else { continue };
+        if let Ok(size) = size.parse::<u32>() {
+            assert_eq!(machine(name, &[]).devices(), size, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_superpod_s_links_have_the_published_rates() {
+    let m = machine("h100-superpod-1024", &[]);
+    let one = DeviceId::default();
+    assert_eq!(m.capacity(m.memory_resource(one).unwrap()).gbps(), 3350.0);
+    let mut links = Vec::new();
+    m.route(one, DeviceId(8 * 40), &mut links).unwrap();
+    let rates: Vec<f64> = links.iter().map(|l| m.capacity(*l).gbps()).collect();
+    // Device 0 of node 0 to device 0 of node 40 in the next unit: NIC, leaf to spine and back, NIC. A leaf has 32 of
+    // its 64 ports of 400 Gb/s upward.
+    assert_eq!(rates, [50.0, 1600.0, 1600.0, 50.0]);
+    let bisection =
+        total(&machine("h100-superpod-8", &["node.scale_up.switch.link.efficiency=1"]), |a, b| {
+            number(a, "dev").is_some() && b == "nvswitch0"
+        });
+    assert_eq!(bisection, 3600.0); // 3.6 TB/s, all devices one way
+}
+
+#[test]
+fn another_rail_is_reached_through_the_peer_in_the_own_node() {
+    let names = |m: &Machine| route(m, 1, 10).0;
+    let with = names(&machine("h100-superpod-64", &[]));
+    assert_eq!(
+        with,
+        ["node0.dev1 -> nvswitch0", "nvswitch0 -> node0.dev2", "node0.dev2 -> leaf2", "leaf2 -> node1.dev2"]
+    );
+    let without = names(&machine("h100-superpod-64", &["fabric.clos.pxn=false"]));
+    assert_eq!(without, ["node0.dev1 -> leaf1", "leaf1 -> spine0", "spine0 -> leaf2", "leaf2 -> node1.dev2"]);
+}
+
+#[test]
+fn oversubscription_divides_what_leaves_a_switch() {
+    let m = machine("meta-roce-24k", &[]);
+    // 16 NICs of 50 GB/s below a rack switch, twice as much above it; 192 racks below a pod, a seventh above it.
+    let rack = total(&m, |a, b| a == "rack0" && b.starts_with("pod"));
+    let pod = total(&m, |a, b| a == "pod0" && b.starts_with("aggregation"));
+    assert!((rack - 1600.0).abs() < 1e-9, "{rack}");
+    assert!((pod - 192.0 * 1600.0 / 7.0).abs() < 1e-6, "{pod}");
+    assert_eq!(m.devices(), 24_576);
+}
+
+#[test]
+fn static_ecmp_spreads_transfers_over_the_uplinks() {
+    let sets = ["fabric.clos.ecmp={\"static\":{\"seed\":1,\"sub_flows\":4}}", "fabric.clos.pxn=false"];
+    let m = machine("h100-superpod-1024", &sets);
+    assert_eq!(m.parts(), 4);
+    assert_routes_hold(&m);
+    let spine_of = |to: u32, part: u32| {
+        let mut links = Vec::new();
+        m.route_part(DeviceId(0), DeviceId(to), part, &mut links).unwrap();
+        assert_eq!(m.capacity(links[1]).gbps(), 50.0);
+        m.resource_name(links[1])
+    };
+    let mut spines: Vec<String> = (256..1024)
+        .step_by(8)
+        .flat_map(|to| (0..4).map(move |p| (to, p)))
+        .map(|(to, p)| spine_of(to, p))
+        .collect();
+    spines.sort();
+    spines.dedup();
+    // 384 draws from 32 uplinks leave one out with probability below 1 in 6,000; the seed is fixed.
+    assert_eq!(spines.len(), 32);
+}
+
+#[test]
+fn a_torus_axis_wraps_by_its_rule() {
+    let wrap =
+        |topology: &str, dims: &str| match machine(topology, &[&format!("node.scale_up.torus.dims={dims}")])
+            .fabric()
+        {
+            MachineShape { scale_up: ScaleUpShape::Torus { wrap, .. }, .. } => wrap.clone(),
+            other => panic!("{other:?}"),
+        };
+    assert_eq!(wrap("tpu-v5p-64", "[4,8,16]"), [true; 3]);
+    assert_eq!(wrap("tpu-v5p-64", "[2,2,4]"), [false; 3], "smaller than a cube");
+    assert_eq!(wrap("tpu-v6e-256", "[8,16]"), [false, true]);
+    assert_eq!(wrap("torus:4x4,1,1", "[2,3]"), [false, true], "two neighbours have one link");
+}
+
+#[test]
+fn a_tpu_pod_has_the_published_bisection() {
+    for (name, published) in [("tpu-v5e-256", 1600.0), ("tpu-v6e-256", 3200.0)] {
+        let m = machine(name, &["node.scale_up.torus.link.efficiency=1"]);
+        let upper = |name: &str| number(name, "dev").map(|d| d % 16 >= 8);
+        // 16 rows, cut in the middle and at the wrap.
+        assert_eq!(total(&m, |a, b| upper(a) == Some(false) && upper(b) == Some(true)), published);
+    }
+}
+
+#[test]
+fn torus_routes_are_shortest() {
+    let m = machine("torus:8x5,1,1", &[]);
+    let around = |a: u32, b: u32, n: u32| (a.abs_diff(b)).min(n - a.abs_diff(b));
+    for from in 0..40 {
+        for to in 0..40 {
+            let hops = around(from % 8, to % 8, 8) + around(from / 8, to / 8, 5);
+            assert_eq!(route(&m, from, to).0.len() as u32, hops);
+        }
+    }
+}
+
+#[test]
+fn frontier_has_the_published_groups() {
+    let m = machine("frontier", &[]);
+    assert_eq!(m.devices(), 37_632);
+    let group = |name: &str| number(name, "switch").map(|s| s / 32);
+    let injection = total(&m, |a, b| a.starts_with("node") && group(b) == Some(0));
+    let ejection = total(&m, |a, b| group(a) == Some(0) && group(b).is_some_and(|g| g > 0));
+    assert_eq!(injection * 8.0 / 1e3, 102.4); // Tb/s
+    assert_eq!(ejection * 8.0 / 1e3, 58.4);
+    for to in (0..m.devices()).step_by(997) {
+        assert!(route(&m, 5, to).0.len() <= 5, "NIC, local, global, local, NIC at most");
+    }
+    assert_eq!(m.parts(), 4);
+}
+
+#[test]
+fn sites_are_light_apart() {
+    let m = machine("wan-2-sites", &[]);
+    assert_eq!(m.devices(), 1024);
+    let (names, latency) = route(&m, 0, 512);
+    assert_eq!(names[2..5], ["spine0 -> gateway0", "gateway0 -> gateway1", "gateway1 -> spine1"]);
+    // 1,000 km × 4.9 µs; two adapters of 0.5 and four switches of 0.6 µs.
+    assert_eq!(latency, Time::from_us(4900.0 + 1.0 + 2.4));
+    let ring = machine("wan-23-sites", &[]);
+    assert_routes_hold(&ring);
+    let hop = route(&ring, 22, 0).1;
+    assert!((hop.us() - 4800.0 / 23.0 * 4.9).abs() < 1e-5, "{hop}");
+    assert_eq!(route(&ring, 3, 14).1, Time(hop.0 * 11));
+}
+
+fn copies_share(m: &Machine, a: u32, b: u32, tier: &str) -> Vec<String> {
+    let path = |device: u32| {
+        let mut links = Vec::new();
+        let number = m.tier_named(DeviceId(device), tier).unwrap();
+        m.copy_route(DeviceId(device), number, CopyDirection::In, &mut links).unwrap();
+        links
+    };
+    let other = path(b);
+    path(a).into_iter().filter(|l| other.contains(l)).map(|l| m.resource_name(l)).collect()
+}
+
+#[test]
+fn copies_share_what_their_tiers_share() {
+    let m = machine("gb200-nvl72", &[]);
+    assert_eq!(copies_share(&m, 0, 1, "host"), ["host0 <-> host0", "host0 -> pcie0", "pcie0 <-> host0"]);
+    assert!(copies_share(&m, 1, 2, "host").is_empty());
+    let m = machine("cxl-pool", &[]);
+    let shared = copies_share(&m, 0, 7, "cxl");
+    assert_eq!(shared, ["cxl0 -> cxl-port0", "cxl-port0 -> host0"]);
+    let m = machine("cxl-pool", &["nodes=2", "node.memory[1].shared_by=16"]);
+    assert_eq!(copies_share(&m, 0, 8, "cxl"), ["cxl0 -> cxl-port0"], "two hosts, each with its port");
+    assert_eq!(m.tiers_of(DeviceId(0)).last(), m.tiers_of(DeviceId(8)).last());
+    let m = machine("h100-offload", &[]);
+    assert!(copies_share(&m, 0, 1, "host").is_empty());
+    let m = machine("h100-offload", &["node.memory[0].shared_by=2"]);
+    assert_eq!(copies_share(&m, 0, 1, "host"), ["host0 -> host-port0"]);
+    assert!(copies_share(&m, 1, 2, "host").is_empty());
+}
+
+#[test]
+fn writes_have_their_own_rate_where_the_file_says_so() {
+    let m = machine("h100-superpod-8", &[]);
+    let nvme = m.tier_named(DeviceId(0), "nvme").unwrap();
+    let rate = |direction| {
+        let mut links = Vec::new();
+        m.copy_route(DeviceId(0), nvme, direction, &mut links).unwrap();
+        links.iter().map(|l| m.capacity(*l).gbps()).fold(f64::INFINITY, f64::min)
+    };
+    assert_eq!((rate(CopyDirection::In), rate(CopyDirection::Out)), (50.0, 40.0));
+    assert!(m.copy_route(DeviceId(0), 3, CopyDirection::In, &mut Vec::new()).is_err());
+}
+
+#[test]
+fn a_memory_server_shares_the_nic_with_collectives() {
+    let tier = r#"node.memory=[{"name":"remote","capacity_GiB":1e4,"via":"nic","shared_by":16,
+        "link":{"bandwidth_GBps_per_direction":200}}]"#;
+    let m = machine("h100-superpod-64", &[tier, "node.nics.shared_by=2"]);
+    assert_routes_hold(&m);
+    assert_eq!(copies_share(&m, 0, 1, "remote").len(), 2, "server and port");
+    assert_eq!(copies_share(&m, 0, 15, "remote").len(), 1, "the server");
+    assert_eq!(route(&m, 0, 8).0[0], "node0.dev0 -> nic0");
+}
+
+const DRAWN: &str = r#"graph={"vertices":[
+    {"name":"a","kind":"device","tiers":["dram"]}, {"name":"b","kind":"device"}, {"name":"c","kind":"device"},
+    {"name":"narrow","kind":"switch"}, {"name":"wide","kind":"switch","latency_us":2},
+    {"name":"dram","kind":"memory","tier":"host","capacity_GiB":64}],
+  "links":[
+    {"from":"a","to":"narrow","link":{"bandwidth_GBps_per_direction":10}},
+    {"from":"narrow","to":"b","link":{"bandwidth_GBps_per_direction":10}},
+    {"from":"a","to":"wide","link":{"bandwidth_GBps_per_direction":40,"latency_us":1}},
+    {"from":"wide","to":"b","link":{"bandwidth_GBps_per_direction":20,"latency_us":1}},
+    {"from":"b","to":"c","link":{"bandwidth_GBps_per_direction":50,"duplex":"half"}},
+    {"from":"wide","to":"dram","link":{"bandwidth_GBps_per_direction":30}}]}"#;
+
+#[test]
+fn a_drawn_machine_takes_the_shortest_then_the_widest_way() {
+    let m = machine("switch:2,1,1", &[DRAWN, "node=null"]);
+    assert_eq!(route(&m, 0, 1), (vec!["dev0 -> wide".into(), "wide -> dev1".into()], Time::from_us(4.0)));
+    let (names, _) = route(&m, 2, 0);
+    assert_eq!(names, ["dev1 <-> dev2", "dev1 -> wide", "wide -> dev0"], "through a device, half duplex");
+    let mut links = Vec::new();
+    m.copy_route(DeviceId(0), 1, CopyDirection::In, &mut links).unwrap();
+    assert_eq!(
+        links.iter().map(|l| m.resource_name(*l)).collect::<Vec<_>>(),
+        ["host0 -> wide", "wide -> dev0"]
+    );
+    assert_eq!(m.tier(m.tiers_of(DeviceId(0)).nth(1).unwrap()), ("host", Bytes::from_gib(64.0)));
+}
+
+#[test]
+fn a_graph_that_falls_apart_is_refused() {
+    let drawn = DRAWN
+        .replace(r#"{"from":"b","to":"c","link":{"bandwidth_GBps_per_direction":50,"duplex":"half"}},"#, "");
+    let e = Machine::load("switch:2,1,1", &[drawn, "node=null".into()]).unwrap_err();
+    assert_eq!(
+        e.to_string(),
+        "switch:2,1,1: at `graph.links`: the graph falls apart: 1 of 6 vertices cannot be reached from `a`\n  \
+         hint: link these to the rest, or remove them: c"
+    );
+}
+
+#[test]
+fn a_hundred_thousand_devices_are_built() {
+    let clos = machine("h100-superpod", &["nodes=16384"]);
+    assert_eq!(clos.devices(), 131_072);
+    assert_eq!(route(&clos, 3, 131_067).0.len(), 4);
+    let torus = machine("torus:64x64x32,90,1", &[]);
+    assert_eq!((torus.devices(), torus.resources()), (131_072, 6 * 131_072));
+    assert_eq!(route(&torus, 0, 131_071).0.len(), 3);
+}
+
+/// A value to put somewhere in a file: numbers at the edges, wrong types, parts of other files.
+fn anything() -> impl Strategy<Value = Value> {
+    let plain =
+        json!([0, 1, 2, 3, 7, 4096, -1, 0.5, 1e300, u64::MAX, null, true, "h100-sxm", "", [], {}, [4, 4]]);
+    let link = json!({"bandwidth_GBps_per_direction": 1, "duplex": "half", "combined_GBps": 1.5});
+    let parts = json!([
+        {"static": {"sub_flows": 3}},
+        {"full_mesh": {"link": link}},
+        {"torus": {"dims": [2, 3, 4], "wrap": "never", "link": link}},
+        {"dragonfly": {"switches_per_group": 3, "nics_per_switch": 2, "local_link": link,
+            "links_between_groups": 2, "global_link": link}},
+        {"clos": {"rails": true, "tiers": [{"name": "a", "serves": 2, "uplinks": 3}, {"name": "b"}]}},
+        {"count": 3, "join": "full_mesh", "link": link, "link_km": 1},
+        [{"name": "x", "capacity_GiB": 1, "shared_by": 2, "via": "nic", "link": link, "port": link}],
+        [{"name": "x", "capacity_GiB": 1, "via": "device", "link": link}],
+        link,
+    ]);
+    let all = [plain, parts].into_iter().flat_map(|list| list.as_array().expect("a list").clone());
+    prop::sample::select(all.collect::<Vec<_>>())
+}
+
+/// Puts `value` at the place that `path` picks, walking down at most as many levels.
+fn mutate(at: &mut Value, path: &[prop::sample::Index], value: Value) {
+    let Some((first, rest)) = path.split_first() else { return *at = value };
+    match at {
+        Value::Object(map) if !map.is_empty() => {
+            let key = map.keys().nth(first.index(map.len())).unwrap().clone();
+            mutate(&mut map[&key], rest, value);
+        }
+        Value::Array(list) if !list.is_empty() => {
+            let i = first.index(list.len());
+            mutate(&mut list[i], rest, value);
+        }
+        _ => *at = value,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+    /// However a file is mangled, it is refused with a message or makes a machine whose routes and copies exist.
+    #[test]
+    fn no_file_makes_the_loader_or_the_builder_panic(
+        name in prop::sample::select(vec![
+            "h100-superpod-64", "tpu-v5p-64", "mi300x-8", "cxl-pool", "gb200-nvl72", "wan-2-sites",
+        ]),
+        nodes in 1u32..9,
+        changes in prop::collection::vec((prop::collection::vec(any::<prop::sample::Index>(), 1..6), anything()), 0..4),
+        ends in any::<(prop::sample::Index, prop::sample::Index)>(),
+    ) {
+        let loaded: LoadedSpec<Topology> = load(name, &[format!("nodes={nodes}")]).unwrap();
+        let mut file = serde_json::to_value(&loaded.value).unwrap();
+        for extra in ["fabric", "sites", "node", "graph"] {
+            let map = file.as_object_mut().unwrap();
+            map.entry(extra).or_insert(Value::Null);
+        }
+        for (path, value) in changes {
+            mutate(&mut file, &path, value);
+        }
+        match stepsim_spec::from_value::<Topology>(file, name.into(), "fuzz.json".into(), &[]) {
+            Err(e) => prop_assert!(e.to_string().starts_with("fuzz.json: ")),
+            Ok(loaded) if loaded.value.node.as_ref().is_some_and(|node| {
+                u64::from(node.size()) * loaded.value.total_nodes() > 20_000
+            }) => {}
+            Ok(loaded) => {
+                let m = Machine::build(&loaded.value).unwrap();
+                let n = m.devices() as usize;
+                let (from, to) = (DeviceId(ends.0.index(n) as u32), DeviceId(ends.1.index(n) as u32));
+                let mut links = Vec::new();
+                prop_assert!(m.route_part(from, to, m.parts() - 1, &mut links).is_ok());
+                for tier in 1..m.tier_count(from) {
+                    prop_assert!(m.copy_route(from, tier, CopyDirection::In, &mut links).is_ok());
+                }
+                for link in links {
+                    prop_assert!(m.capacity(link).0 > 0.0);
+                    m.resource_name(link);
+                }
+            }
+        }
+    }
+
+    /// No text makes the reader panic.
+    #[test]
+    fn no_text_makes_the_reader_panic(text in "[\\[\\]{}\":,0-9eE.+a-z\\\\ -]{0,60}") {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.json");
+        std::fs::write(&path, &text).unwrap();
+        prop_assert!(load::<Topology>(path.to_str().unwrap(), &[]).is_err());
+        let _ = load::<Topology>("switch:2,1,1", &[text]);
+    }
+}

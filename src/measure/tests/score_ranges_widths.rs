@@ -1,0 +1,57 @@
+use std::collections::BTreeSet;
+
+use stepsim_measure::score::ranges::Fold;
+use stepsim_measure::score::ranges::measured_steps::MeasuredSteps;
+use stepsim_measure::score::ranges::widths::*;
+
+/// The law of ranges: of sources that nothing was fitted to, with widths that know nothing of a source either, four in
+/// five steps lie in the range that all sources but their own give them.
+#[test]
+fn four_in_five_unseen_steps_lie_in_their_range() {
+    let measured = MeasuredSteps::shipped();
+    assert!(measured.steps.len() > 1000, "{} steps", measured.steps.len());
+    let placed = placed(&measured.steps);
+    let unseen: Vec<&StepDeviation<'_>> = placed.iter().filter(|step| step.unseen).collect();
+    let sources: BTreeSet<&str> = unseen.iter().map(|step| step.source).collect();
+    let mut inside = Vec::new();
+    for source in sources {
+        let others: Vec<StepDeviation<'_>> =
+            placed.iter().filter(|step| step.source != source).cloned().collect();
+        let widths = Widths::fitting(&others);
+        let of = unseen.iter().filter(|step| step.source == source);
+        inside.extend(of.map(|step| step.distance <= widths.of_class(&step.class)));
+    }
+    let share = inside.iter().filter(|inside| **inside).count() as f64 / inside.len() as f64;
+    println!("{share:.3} of {} steps", inside.len());
+    assert!(inside.len() >= 50 && (0.7..=0.9).contains(&share), "{share:.3} of {} steps", inside.len());
+}
+
+/// A kind of steps, a software or a generation of devices that is left out has no range.
+#[test]
+fn what_was_never_measured_has_no_range() {
+    let measured = MeasuredSteps::shipped();
+    for (fold, what) in Fold::ALL.iter().filter(|(fold, _)| matches!(fold, Fold::Generation | Fold::Software))
+    {
+        let of_fold = measured.coverage.iter().find(|of| of.name == format!("without {what}"));
+        let of = &of_fold.unwrap_or_else(|| panic!("{what}")).of;
+        assert!(of.steps == 0 && of.without > 1000, "{fold:?}: {of:?}");
+    }
+}
+
+/// The farther from evidence, the wider.
+#[test]
+fn widths_grow_with_the_distance_from_evidence() {
+    let widths = &MeasuredSteps::shipped().widths;
+    for short in ["", ", short"] {
+        let of = ["near", "not far", "far"].map(|level| widths.of_class(&format!("{level}{short}")));
+        assert!(of[0] <= of[1] && of[1] <= of[2], "{of:?}");
+    }
+}
+
+/// The file's widths and coverage follow from its steps.
+#[test]
+fn the_shipped_widths_are_those_of_the_shipped_steps() {
+    let measured = MeasuredSteps::shipped();
+    assert_eq!(Widths::of(&measured.steps), measured.widths);
+    assert_eq!(measured.coverage(), measured.coverage);
+}

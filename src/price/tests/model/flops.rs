@@ -1,0 +1,86 @@
+//! FLOPs of a step: formulas of papers, and what kernels execute.
+
+use super::model;
+use stepsim_price::model::flops::{NarrowFlops, StepFlops};
+use stepsim_price::model::*;
+use stepsim_spec::model::AttentionKernel;
+use stepsim_spec::workload::{Dtype, WorkloadSpec};
+
+#[test]
+fn step_flops_are_the_papers_formula() {
+    // Narayanan et al. 2021: 96·B·s·l·h²(1 + s/6h + V/16lh) with recomputation, which is 4/3 of what counts here,
+    // except that the LM head is not recomputed: there 72 + … with V/12lh.
+    let m = model("gpt3-175b");
+    let (b, s, l, h, v) = (1536.0, 2048.0, 96.0, 12288.0, 51200.0);
+    let want = 72.0 * b * s * l * h * h * (1.0 + s / (6.0 * h) + v / (12.0 * l * h));
+    let got = StepFlops::of(&m, 1536, 2048);
+    assert!((got.model / want - 1.0).abs() < 1e-12, "{} instead of {want}", got.model);
+    assert!(got.model_causal < got.model);
+}
+
+/// With fp8 linear layers all products with weights but the LM head's are narrow; attention is not.
+#[test]
+fn narrow_flops_are_those_of_linear_layers() {
+    let m = model("llama3-8b");
+    let workload = |precision: &str| -> WorkloadSpec {
+        let batch = r#"{"global":8,"micro_batch":1}"#;
+        serde_json::from_str(&format!(r#"{{"model":"llama3-8b","batch":{batch},"precision":{precision}}}"#))
+            .unwrap()
+    };
+    assert_eq!(NarrowFlops::of(&workload("{}"), &m), None);
+    let flops = StepFlops::of(&m, 1, m.sequence);
+    let head = 3.0 * m.sequence as f64 * 2.0 * (m.hidden * m.vocabulary) as f64;
+    let fp8 = NarrowFlops::of(&workload(r#"{"fp8":{}}"#), &m).unwrap();
+    assert_eq!(fp8.format, Dtype::Fp8);
+    let want = (flops.model - flops.mixing - head) / flops.model;
+    assert!((fp8.part / want - 1.0).abs() < 1e-12, "{} instead of {want}", fp8.part);
+    // A third of them are weight gradients, which a recipe may keep wide.
+    let wide = NarrowFlops::of(&workload(r#"{"fp8":{"weight_gradients":false}}"#), &m).unwrap();
+    assert!((wide.part / want - 2.0 / 3.0).abs() < 1e-12, "{}", wide.part);
+}
+
+#[test]
+fn kernels_execute_the_model_flops_of_every_shape() {
+    for name in ["gpt3-175b", "megatron-22b", "llama3-70b", "palm-540b", "mixtral-8x7b", "deepseek-v3"] {
+        let m = model(name);
+        let s = Shard::whole(&m);
+        let head = LayerPlan::head(&m, &s, true);
+        let layers: Vec<LayerPlan> = (0..m.layers).map(|l| LayerPlan::transformer(&m.layer(l), &s)).collect();
+        let run = |pick: fn(&LayerPlan) -> &Vec<Item>| -> f64 {
+            layers.iter().chain([&head]).map(|p| LayerPlan::flops(pick(p))).sum()
+        };
+        let want = StepFlops::of(&m, 1, m.sequence);
+        let flash = m.attention.kernel == AttentionKernel::Flash;
+        let forward = if flash { want.model_causal } else { want.model } / 3.0;
+        assert!((run(|p| &p.forward) / forward - 1.0).abs() < 1e-9, "{name} forward");
+        // A flash backward computes the scores anew: 2.5 instead of 2 times its forward.
+        let attention = (want.model - want.model_causal) / 3.0;
+        let backward = 2.0 * forward + if flash { 0.5 * attention } else { 0.0 };
+        assert!((run(|p| &p.backward) / backward - 1.0).abs() < 1e-9, "{name} backward");
+        let split = run(|p| &p.input_grad) + run(|p| &p.weight_grad);
+        assert!((split / backward - 1.0).abs() < 1e-9, "{name} split backward");
+    }
+}
+
+/// Matrix classes multiply, the others do not; weight gradients are the products that accumulate.
+#[test]
+fn a_kernels_class_is_that_of_its_shape() {
+    for name in ["gpt3-175b", "llama3-8b", "mixtral-8x7b", "deepseek-v3"] {
+        let m = model(name);
+        let plan = LayerPlan::transformer(&m, &Shard::whole(&m));
+        let kernels: Vec<&Kernel> =
+            plan.forward.iter().chain(&plan.backward).filter_map(Item::kernel).collect();
+        assert!(kernels.iter().any(|k| k.class == KernelClass::GemmInputGrad), "{name}");
+        for k in kernels {
+            assert_eq!(k.class.is_matrix(), k.flops > 0.0, "{name}: {k:?}");
+            let accumulates = match k.shape {
+                KernelShape::Gemm { accumulate, .. } | KernelShape::GroupedGemm { accumulate, .. } => {
+                    accumulate
+                }
+                _ => false,
+            };
+            let weight = [KernelClass::GemmWeightGrad, KernelClass::GroupedGemmWeightGrad].contains(&k.class);
+            assert_eq!(accumulates, weight, "{name}: {k:?}");
+        }
+    }
+}
