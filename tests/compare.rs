@@ -32,7 +32,8 @@ fn the_form_errs_little_in_what_it_claims() {
         "wan-72t",
     ];
     for name in crate::slow::some(&names, 10) {
-        let (found, ..) = compare(name, None, &[], &mut |_| {}).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let (found, ..) = compare(&Inputs::load(name, None, &[]).unwrap(), &mut |_| {})
+            .unwrap_or_else(|e| panic!("{name}: {e}"));
         let own = 100.0 * found.own_error.fraction;
         println!("{name}: own {own:+.3} %, rest {:+.3} %", 100.0 * found.rest.fraction);
         // Wanted: 1 % everywhere. Copies that share the host's memory are walked without the sharing.
@@ -51,7 +52,8 @@ fn the_form_errs_little_in_what_it_claims() {
 fn classes_add_up() {
     let sets = ["fidelity.interference=false", "fidelity.collectives=formula"].map(String::from);
     for sets in [&[][..], &sets] {
-        let (found, ..) = compare("llama3-8b-fsdp", None, sets, &mut |_| {}).expect("a comparison");
+        let (found, ..) =
+            compare(&Inputs::load("llama3-8b-fsdp", None, sets).unwrap(), &mut |_| {}).expect("a comparison");
         let effects: i64 = found.effects.iter().map(|e| e.picoseconds).sum();
         assert_eq!(found.own_error.picoseconds + effects + found.rest.picoseconds, found.sum_picoseconds);
         let named: Vec<&str> = found.effects.iter().map(|e| e.name).collect();
@@ -145,7 +147,8 @@ fn random_steps_are_their_closed_form() {
             break;
         }
         let Some((machine, sets)) = step(&mut draw) else { continue };
-        let Ok((found, ..)) = compare("gpt2-8", Some(machine), &sets, &mut |_| {}) else { continue };
+        let Ok(inputs) = Inputs::load("gpt2-8", Some(machine), &sets) else { continue };
+        let Ok((found, ..)) = compare(&inputs, &mut |_| {}) else { continue };
         let own = 100.0 * found.own_error.fraction;
         println!("{own:+.3} % on {machine}: {sets:?}");
         // With all that it does not claim, too: that is never half of a step.

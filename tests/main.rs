@@ -7,7 +7,6 @@ mod app;
 mod bad_input;
 mod blocks;
 mod book;
-mod calculon;
 mod chakra;
 mod circles;
 mod cli;

@@ -8,11 +8,12 @@ use super::progress::TerminalProgress;
 use super::screen::note_without_effect;
 use super::timeline::{Also, TimelineSelection, traced, write_trace};
 use super::write::{write_page, write_report};
-use super::{Failure, outputs, say};
+use super::{Failure, calculon, outputs, say};
 use stepsim_form::compare;
 use stepsim_form::compare::tracks::TrackContents;
 use stepsim_form::compare::{Estimators, Formula, FormulaReading, RankDrawing, table};
 use stepsim_read::trace::{RunMeta, TimelineFormat};
+use stepsim_simulate::Inputs;
 use stepsim_simulate::behaviour::DrawnRank;
 
 /// Compare the closed form of a step with its simulation.
@@ -21,6 +22,7 @@ use stepsim_simulate::behaviour::DrawnRank;
   stepsim compare gpt3-175b
   stepsim compare llama3-8b-fsdp --set batch.global=512 --report compare.json
   stepsim compare llama3-70b --form megatron-3d
+  stepsim compare app.json exe.json sys.json     Calculon's own arithmetic beside the same step, simulated
   stepsim compare gpt3-175b --form mine.json     a formula of your own:
     {\"name\": \"mine\", \"terms\": {\"bubble\": \"(pipeline - 1) * (forward_s + backward_s)\"}}
 
@@ -28,8 +30,12 @@ Own error is an effect that the closed form has a term for and gets wrong; effec
 explained by no single switch. Each is the difference of two simulations that differ in one switch, less the form's
 difference; they add up exactly to simulation minus closed form.")]
 pub struct Args {
-    /// Workload: the name of a shipped one, or a file of ours or of training software [default: gpt3-175b]
+    /// Workload: the name of a shipped one, or a file of ours or of training software [default: gpt3-175b]; or Calculon's
+    /// application, with its two other files behind it
     workload: Option<String>,
+    /// Calculon's execution and system, behind its application: its own arithmetic
+    #[arg(value_names = ["EXECUTION", "SYSTEM"], num_args = 2)]
+    calculon: Vec<String>,
     /// Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1`
     /// [default: the one the workload names]
     #[arg(short, long)]
@@ -60,6 +66,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(path) = &args.trace {
         TimelineFormat::of(path).map_err(Failure::input)?;
     }
+    if let Some(case) = calculon::case(args.workload.as_deref(), &args.calculon)? {
+        let written =
+            [args.trace.is_some(), args.html.is_some(), args.topology.is_some(), !args.sets.is_empty()];
+        if written.contains(&true) {
+            return Err(Failure::input(
+                "--output, --html, --topology and --set are for a workload: make one of Calculon's files with \
+                 `stepsim import calculon`",
+            ));
+        }
+        return calculon::beside(&case, args.report.as_deref());
+    }
     let (comparison, drawing) = workload(args)?;
     write_report(args.report.as_deref(), &comparison)?;
     write_page(args.html.as_deref(), || compare::page(&comparison, drawing, &command()))?;
@@ -70,9 +87,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 fn workload(args: &Args) -> Result<(compare::Comparison, Option<RankDrawing>), Failure> {
     let name = args.workload.as_deref().unwrap_or(EXAMPLE);
     let formula = args.form.as_deref().map(|form| Formula::load(&form.to_string_lossy())).transpose()?;
+    let inputs = Inputs::load(name, args.topology.as_deref(), &args.sets)?;
     let bar = TerminalProgress::new("comparing");
-    let compared =
-        compare::workload::compare(name, args.topology.as_deref(), &args.sets, &mut |ops| bar.at(ops));
+    let compared = compare::workload::compare(&inputs, &mut |ops| bar.at(ops));
     bar.done();
     let (mut comparison, run, rank) = compared?;
     if let Some(formula) = &formula {

@@ -7,6 +7,7 @@
 pub mod analyze;
 pub mod app;
 mod asked;
+mod calculon;
 pub mod calibrate;
 pub mod collective;
 mod command_line;

@@ -9,7 +9,7 @@ impl Calculon {
     pub(super) fn check(&self) -> Check {
         self.processors()?;
         self.number_format()?;
-        self.networks()
+        self.check_networks()
     }
 
     fn processors(&self) -> Check {
@@ -43,7 +43,7 @@ impl Calculon {
         Ok(())
     }
 
-    fn networks(&self) -> Check {
+    fn check_networks(&self) -> Check {
         let (exe, tiers) = (&self.exe, self.sys.networks.len());
         for (name, net) in [
             ("tensor_par_net", exe.tensor_par_net),

@@ -41,6 +41,28 @@ impl Calculon {
         case.check()?;
         Ok(case)
     }
+
+    /// The matrix and the vector engine of the execution's number format.
+    pub fn engines(&self) -> (&Engine, &Engine) {
+        let key = self.exe.datatype.key();
+        (&self.sys.matrix[key], &self.sys.vector[key])
+    }
+
+    /// The networks of tensor, pipeline and data parallelism.
+    pub fn networks(&self) -> [&NetworkTier; 3] {
+        let e = &self.exe;
+        [e.tensor_par_net, e.pipeline_par_net, e.data_par_net].map(|i| &self.sys.networks[i as usize])
+    }
+
+    /// Blocks per processor, n = ⌈N / p⌉.
+    pub fn blocks_per_proc(&self) -> u64 {
+        self.app.num_blocks.div_ceil(self.exe.pipeline_par)
+    }
+
+    /// Micro-batches of a step on one pipeline, M = B / (d·b).
+    pub fn microbatches(&self) -> u64 {
+        self.exe.batch_size / self.exe.data_par / self.exe.microbatch_size
+    }
 }
 
 fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, SpecError> {

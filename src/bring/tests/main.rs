@@ -1,5 +1,6 @@
 //! Tests of the parts of this crate, one module a subject.
 
+mod calculon;
 mod describe_columns;
 mod describe_layout;
 mod describe_model;

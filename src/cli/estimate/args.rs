@@ -7,8 +7,12 @@ use super::super::outputs::WRITTEN;
 /// The closed form of one training step: time term by term, memory, efficiencies.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// Workload: the name of a shipped one, or a file of ours or of training software [default: gpt3-175b]
+    /// Workload: the name of a shipped one, or a file of ours or of training software [default: gpt3-175b]; or Calculon's
+    /// application, with its two other files behind it
     pub(crate) workload: Option<String>,
+    /// Calculon's execution and system, behind its application: its own arithmetic
+    #[arg(value_names = ["EXECUTION", "SYSTEM"], num_args = 2)]
+    pub(crate) calculon: Vec<String>,
     /// Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1`
     /// [default: the one the workload names]
     #[arg(short, long)]

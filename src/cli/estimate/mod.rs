@@ -11,7 +11,7 @@ use super::command_line::EXAMPLE;
 use super::screen::note_without_effect;
 use super::tables::{gib, table, term_table};
 use super::write::{write_json, write_report};
-use super::{Failure, outputs, say};
+use super::{Failure, calculon, outputs, say};
 use stepsim_form::analytic::{Estimate, Rules};
 use stepsim_form::compare::formula::quantities;
 use stepsim_form::compare::workload::closed_form;
@@ -25,6 +25,15 @@ use stepsim_simulate::Inputs;
 /// A file that cannot be read or is wrong, a step that does not fit in memory (status 2); a report that cannot be
 /// written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
+    if let Some(case) = calculon::case(args.workload.as_deref(), &args.calculon)? {
+        if args.rules || args.topology.is_some() || !args.sets.is_empty() {
+            return Err(Failure::input(
+                "--rules, --topology and --set are for a workload: make one of Calculon's files with \
+                 `stepsim import calculon`",
+            ));
+        }
+        return calculon::alone(&case, args.report.as_deref());
+    }
     say(&if args.rooflines { rooflines(args)? } else { workload(args)? })
 }
 

@@ -15,7 +15,6 @@ use serde_json::Value;
 use super::write::write_json;
 use super::{Failure, inputs, say};
 use from::ImportSource;
-use stepsim_bring::calculon::{Calculon, FileNames};
 use stepsim_core::units::Time;
 use stepsim_fabric::topology::Machine;
 use stepsim_measure::profile::programs::programs;
@@ -103,10 +102,7 @@ fn kineto(traces: &[PathBuf], step: Option<&str>, out: &Path) -> Result<(), Fail
 }
 
 fn calculon(files: [&PathBuf; 3], out: &Path) -> Result<(), Failure> {
-    let [application, execution, system] = files.map(|file| file.display().to_string());
-    let [app, exe, sys] = files.map(|file| inputs::text(file));
-    let names = FileNames { application, execution, system };
-    let case = Calculon::parse(names, &app?, &exe?, &sys?).map_err(Failure::input)?;
+    let case = super::calculon::read(files)?;
     let topology = case.to_topology().map_err(Failure::input)?;
     let files = [out.join("topology.json"), out.join("workload.json")].map(|file| file.display().to_string());
     let workload = case.to_workload(&files[0]).map_err(Failure::input)?;

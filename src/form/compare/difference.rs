@@ -65,22 +65,3 @@ pub struct Remainder {
     /// The same over the closed form's step.
     pub fraction: f64,
 }
-
-/// Two differences of opposite sign whose sum shows less than half of the smaller one.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Pair {
-    /// Their names.
-    pub names: [&'static str; 2],
-    /// Their seconds.
-    pub seconds: [f64; 2],
-    /// The remainder of them in the sum.
-    pub sum_s: f64,
-}
-
-impl Pair {
-    /// In words.
-    pub fn sentence(&self) -> String {
-        let ([a, b], [x, y]) = (self.names, self.seconds);
-        format!("{a} and {b} cancel: {x:+.3} and {y:+.3} s leave {:+.3} s in the sum", self.sum_s)
-    }
-}

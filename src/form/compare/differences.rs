@@ -1,10 +1,7 @@
 //! Collects what makes the difference between a closed form and a simulation.
 
-use super::{Comparison, Difference, OwnError, Pair, Remainder, Term};
+use super::{Comparison, Difference, OwnError, Remainder, Term};
 use stepsim_core::units::{PS_PER_S, Time};
-
-/// Smaller differences hide nothing: a part of the closed form's step.
-const SMALL: f64 = 0.005;
 
 /// Collects differences in whole picoseconds.
 pub struct Differences {
@@ -42,7 +39,6 @@ impl Differences {
             closed_form_s: self.closed_form.s(),
             simulated_s: simulated.s(),
             terms,
-            pairs: pairs(self.own.iter().chain(&self.effects), SMALL * self.closed_form.s()),
             rest: Remainder { picoseconds: rest, seconds: seconds(rest), fraction: self.fraction(rest) },
             not_claimed: Vec::new(),
             own_error: OwnError {
@@ -58,25 +54,6 @@ impl Differences {
             sum_s: seconds(sum),
         }
     }
-}
-
-/// Differences of more than `small` seconds that cancel: largest first, each in one pair.
-fn pairs<'a>(all: impl Iterator<Item = &'a Difference>, small: f64) -> Vec<Pair> {
-    let mut left: Vec<&Difference> = all.filter(|d| d.seconds.abs() > small).collect();
-    left.sort_by(|a, b| b.seconds.abs().total_cmp(&a.seconds.abs()));
-    let mut pairs = Vec::new();
-    while !left.is_empty() {
-        let first = left.remove(0);
-        let cancels = |d: &&Difference| 2.0 * (first.seconds + d.seconds).abs() < d.seconds.abs();
-        let Some(at) = left.iter().position(cancels) else { continue };
-        let second = left.remove(at);
-        pairs.push(Pair {
-            names: [first.name, second.name],
-            seconds: [first.seconds, second.seconds],
-            sum_s: first.seconds + second.seconds,
-        });
-    }
-    pairs
 }
 
 /// Simulation minus closed form.

@@ -9,8 +9,6 @@
 //!   on top of all that the form claims.
 //! * *Rest*: what no switch explains by itself: what several effects do together.
 //!
-//! Errors of opposite sign hide in a sum; pairs that cancel are listed ([`Pair`]).
-//!
 //! Hazard: an error or effect depends on what was switched on before, as any attribution does; the order is fixed and
 //! shown.
 
@@ -33,7 +31,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use claims::{not_claimed, unclaimed};
-pub use difference::{Difference, DifferenceOrigin, OwnError, Pair, Remainder};
+pub use difference::{Difference, DifferenceOrigin, OwnError, Remainder};
 pub(crate) use differences::Differences;
 pub use estimators::Estimators;
 pub use formula::{Formula, FormulaReading};
@@ -64,8 +62,6 @@ pub struct Comparison {
     pub effects: Vec<Difference>,
     /// The rest that no switch explains by itself.
     pub rest: Remainder,
-    /// Errors and effects of opposite sign that hide one another.
-    pub pairs: Vec<Pair>,
     /// The result of the user's formula for the step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub formula: Option<FormulaReading>,

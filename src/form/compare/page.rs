@@ -112,9 +112,6 @@ pub fn page(c: &Comparison, drawing: Option<RankDrawing>, command: &[String]) ->
             vec![class.to_owned(), name.to_owned(), switch.to_owned(), seconds(s), percent(s)]
         });
         table(out, &["class", "what", "switched from → to", "time", "of the closed form"], 3, rows);
-        for pair in &c.pairs {
-            out.push_str(&format!("<p>{}.</p>", pair.sentence()));
-        }
         out.push_str(&format!("<p>{}.</p>", c.worth_simulating()));
     });
     sheet.command(command, &json!(null), &[]);

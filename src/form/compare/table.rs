@@ -13,7 +13,7 @@ fn new(header: [&str; 4]) -> Table {
     table
 }
 
-/// Two tables: terms on both sides, then own error, effects and rest with their sum; below, pairs that cancel.
+/// Two tables: terms on both sides, then own error, effects and rest with their sum.
 pub fn table(c: &Comparison) -> String {
     let seconds = |s: f64| format!("{s:.6}");
     let signed = |s: f64| if s == 0.0 { "0".to_string() } else { format!("{s:+.6}") };
@@ -51,9 +51,6 @@ pub fn table(c: &Comparison) -> String {
     text.push_str(&format!("{}\n", differences.trim_fmt()));
     if let Some(formula) = &c.formula {
         text.push_str(&format!("\n{}\n", formula_table(formula)));
-    }
-    for pair in &c.pairs {
-        text.push_str(&format!("\n{}\n", pair.sentence()));
     }
     if let Some(sentence) = not_claimed(&c.not_claimed) {
         text.push_str(&format!("\n{sentence}\n"));

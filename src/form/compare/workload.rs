@@ -209,24 +209,18 @@ pub fn closed_form(inputs: &Inputs) -> Result<Estimate, SimulationError> {
 }
 
 /// Compares the closed form of a workload with its simulation, and returns the run with everything on and the rank
-/// that is read term by term. The inputs come from [`Inputs::load`]; `progress` is told the number of ops done in the
-/// run with everything on.
+/// that is read term by term; `progress` is told the number of ops done in the run with everything on.
 ///
 /// # Errors
-/// The inputs are wrong, or a run fails.
+/// A run fails.
 pub fn compare(
-    name: &str,
-    topology: Option<&str>,
-    sets: &[String],
+    inputs: &Inputs,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(Comparison, Simulation, RankId), SimulationError> {
-    let inputs = Inputs::load(name, topology, sets)?;
-    let estimate = closed_form(&inputs)?;
-    let full = Simulation::run_edited(&inputs, &Options::default(), &[], progress)?;
+    let estimate = closed_form(inputs)?;
+    let full = Simulation::run_edited(inputs, &Options::default(), &[], progress)?;
     let run = |on: &EffectSwitches| -> Result<[Time; 2], SimulationError> {
-        let off = on.sets(&full.inputs.workload.value);
-        let sets: Vec<String> = sets.iter().cloned().chain(off).collect();
-        let inputs = Inputs::load(name, topology, &sets)?;
+        let inputs = inputs.again(&on.sets(&full.inputs.workload.value))?;
         let simulated = figures_edited(&inputs, &Options::default(), &on.edits(), false)?.step_end;
         Ok([simulated, on.closed_form(&closed_form(&inputs)?.terms)])
     };

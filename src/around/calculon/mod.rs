@@ -15,6 +15,7 @@
 //! | `block`, `terms` | sums over a block and over the step |
 //! | `offload`, `pipeline`, `data_parallel` | windows, bubble, overlap |
 //! | `memory`, `efficiency`, `outputs` | both tiers; MFU; Calculon's 96 names |
+//! | `beside` | the same step of ours beside it |
 //! | `quirks` | the published form's known defects, each with a switch |
 //!
 //! "Restatement §" in docs is our restatement of Calculon's formulas, checked against Calculon itself.
@@ -23,6 +24,7 @@
 //! * This module shares nothing with the engine, else closed form and simulation would agree by construction.
 //! * [`estimate`] does not refuse a step that does not fit in memory; [`CalculonEstimate::fits`] tells.
 
+mod beside;
 mod block;
 mod costs;
 mod data_parallel;
@@ -37,22 +39,19 @@ mod quirks;
 mod tensor_parallel;
 mod terms;
 
-mod tests;
-
+pub use beside::{CalculonBeside, CalculonCause};
 pub use block::BlockCosts;
 pub use costs::{Costs, NetOp, net_time};
 pub use data_parallel::DataParallel;
 pub use efficiency::Efficiency;
 pub use layers::{CalculonLayer, layers};
 pub use memory::ProcessorMemory;
-pub use outputs::Outputs;
 pub use pipeline::CalculonPipeline;
 pub use quirks::Quirks;
 pub use tensor_parallel::PerBlock;
 pub use terms::CalculonTerms;
 
-use crate::calculon::CalculonCase;
-use stepsim::bring::calculon::Calculon;
+use stepsim_bring::calculon::Calculon;
 use tensor_parallel::TensorGroup;
 
 /// The closed form of one step, with everything that it was made from.
@@ -87,7 +86,7 @@ pub struct OverCapacity {
 
 /// The closed form of `case` with the published form's defects switched as `quirks` says.
 pub fn estimate(case: &Calculon, quirks: Quirks) -> CalculonEstimate {
-    let (app, exe, sys) = (case.app(), case.exe(), case.sys());
+    let (app, exe, sys) = (&case.app, &case.exe, &case.sys);
     let costs = Costs::new(case);
     let beta = exe.datatype.bytes() as f64;
     let elements = exe.microbatch_size as f64 * app.seq_size as f64 * app.hidden as f64;

@@ -6,8 +6,7 @@ use super::block::BlockCosts;
 use super::costs::Costs;
 use super::quirks::Quirks;
 use super::tensor_parallel::PerBlock;
-use crate::calculon::CalculonCase;
-use stepsim::bring::calculon::{Calculon, Recompute};
+use stepsim_bring::calculon::{Calculon, Recompute};
 
 /// Bytes of one block that cross the offload link with one micro-batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -51,15 +50,11 @@ pub struct OffloadBandwidth {
 
 /// Stored bytes of a block: its checkpoint with full recomputation.
 fn activations(case: &Calculon, block: &BlockCosts) -> f64 {
-    if case.exe().activation_recompute == Recompute::Full {
-        block.bytes.checkpoint
-    } else {
-        block.bytes.stored
-    }
+    if case.exe.activation_recompute == Recompute::Full { block.bytes.checkpoint } else { block.bytes.stored }
 }
 
 fn volume(case: &Calculon, block: &BlockCosts) -> Volume {
-    let exe = case.exe();
+    let exe = &case.exe;
     let enabled = |on: bool, bytes: f64| if on { bytes } else { 0.0 };
     let weights = enabled(exe.weight_offload, block.bytes.weights);
     let activations = enabled(exe.activations_offload, activations(case, block));

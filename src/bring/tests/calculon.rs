@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use stepsim::bring::calculon::{Calculon, FileNames};
-use stepsim::spec::SpecError;
+use stepsim_bring::calculon::{Calculon, FileNames};
+use stepsim_spec::SpecError;
 
 /// Three small files that belong together.
 fn files() -> [Value; 3] {
@@ -68,7 +68,7 @@ const NAMES: [&str; 3] = ["app.json", "exe.json", "sys.json"];
 
 #[test]
 fn a_wrong_value_has_its_message() {
-    let paragraphs = include_str!("messages.txt").split("\n\n").filter(|text| !text.starts_with('#'));
+    let paragraphs = include_str!("calculon.txt").split("\n\n").filter(|text| !text.starts_with('#'));
     let mut seen = 0;
     for (case, expected) in paragraphs.map(|text| text.split_once('\n').expect("a case and its message")) {
         let mut words = case.splitn(3, ' ');

@@ -2,9 +2,8 @@
 
 use super::block::BlockCosts;
 use super::pipeline::Counts;
-use crate::calculon::CalculonCase;
-use stepsim::bring::calculon::{Calculon, Recompute};
-use stepsim::core::declare::summed;
+use stepsim_bring::calculon::{Calculon, Recompute};
+use stepsim_core::declare::summed;
 
 summed! {
     /// Bytes by class.
@@ -49,7 +48,7 @@ fn in_flight(n: &Counts) -> f64 {
 impl ProcessorMemory {
     /// Memory of a processor that holds n blocks like `block`.
     pub fn new(case: &Calculon, block: &BlockCosts, counts: &Counts) -> ProcessorMemory {
-        let (exe, b, n) = (case.exe(), &block.bytes, counts.blocks);
+        let (exe, b, n) = (&case.exe, &block.bytes, counts.blocks);
         let full = exe.activation_recompute == Recompute::Full;
         let resident = in_flight(counts);
         let stored = if full || !exe.training { 0.0 } else { b.stored * (n * resident - 1.0) };

@@ -5,8 +5,7 @@ use super::costs::{Costs, NetOp, net_time};
 use super::offload::Offload;
 use super::quirks::Quirks;
 use super::tensor_parallel::PerBlock;
-use crate::calculon::CalculonCase;
-use stepsim::bring::calculon::{Calculon, TensorComm};
+use stepsim_bring::calculon::{Calculon, TensorComm};
 
 /// Counts of the pipeline, as floats for arithmetic with times.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -30,9 +29,9 @@ pub struct Counts {
 impl Counts {
     /// The counts of `case`.
     pub fn new(case: &Calculon) -> Counts {
-        let (p, v) = (case.exe().pipeline_par, case.exe().pipeline_interleaving);
+        let (p, v) = (case.exe.pipeline_par, case.exe.pipeline_interleaving);
         let (n, m) = (case.blocks_per_proc(), case.microbatches());
-        let over = case.app().num_blocks % p;
+        let over = case.app.num_blocks % p;
         Counts {
             stages: p as f64,
             chunks: v as f64,
@@ -122,7 +121,7 @@ impl CalculonPipeline {
 /// Bytes of one micro-batch between stages, forward and backward: A·β, or 1/t of it when the edge block's output is
 /// scattered over the tensor-parallel group. None without a pipeline.
 fn transfers(case: &Calculon) -> (f64, f64) {
-    let (app, exe) = (case.app(), case.exe());
+    let (app, exe) = (&case.app, &case.exe);
     if exe.pipeline_par == 1 {
         return (0.0, 0.0);
     }

@@ -7,8 +7,7 @@ use super::costs::Costs;
 use super::kinds::{AGRAD, EngineKind, FORWARD, LayerShape, LayerShapes, WGRAD};
 use super::quirks::Quirks;
 use super::tensor_parallel::{LayerComm, RegionSide, TensorGroup};
-use crate::calculon::CalculonCase;
-use stepsim::bring::calculon::{AttentionProjections, Calculon, CalculonOverlap, Recompute, TensorComm};
+use stepsim_bring::calculon::{AttentionProjections, Calculon, CalculonOverlap, Recompute, TensorComm};
 
 /// One stage of one layer: what it computes and moves, and how long that takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -103,7 +102,7 @@ struct LayerSizes {
 
 /// The layers of one block in order of the forward pass, with `quirks` in force.
 pub fn layers(case: &Calculon, quirks: Quirks) -> Vec<CalculonLayer> {
-    let (app, exe) = (case.app(), case.exe());
+    let (app, exe) = (&case.app, &case.exe);
     let tokens = exe.microbatch_size as f64 * app.seq_size as f64;
     let (hidden, t) = (app.hidden as f64, exe.tensor_par as f64);
     let act = tokens * hidden;
@@ -147,7 +146,7 @@ struct Recomputation {
 
 impl Recomputation {
     fn new(case: &Calculon) -> Recomputation {
-        let exe = case.exe();
+        let exe = &case.exe;
         Recomputation {
             full: exe.activation_recompute == Recompute::Full,
             attention: exe.activation_recompute != Recompute::None,
@@ -299,7 +298,7 @@ impl BlockInputs<'_> {
     /// From F to the query, key and value projections.
     fn attention_input(&mut self, case: &Calculon, s: &LayerSizes, r: &Recomputation) {
         let k = self.kinds;
-        let multiquery = case.exe().attention_type == AttentionProjections::Multiquery;
+        let multiquery = case.exe.attention_type == AttentionProjections::Multiquery;
         let (rows, heads) = (s.tokens, s.heads * s.head / s.t);
         let key = if multiquery { s.head } else { heads };
         let again = r.attention || r.redo;
@@ -340,7 +339,7 @@ impl BlockInputs<'_> {
         }
         self.push(
             "MlpBlock_GeLU",
-            k.gelu(s.feedforward * s.tokens / s.t, case.exe().fused_activation),
+            k.gelu(s.feedforward * s.tokens / s.t, case.exe.fused_activation),
             r.kept(),
         );
         if tiled {

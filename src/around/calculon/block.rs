@@ -3,8 +3,7 @@
 use super::layers::{CalculonLayer, LayerPass};
 use super::quirks::Quirks;
 use super::tensor_parallel::{PerBlock, TensorCollective, TensorGroup};
-use crate::calculon::CalculonCase;
-use stepsim::bring::calculon::{Calculon, CalculonOverlap, Recompute};
+use stepsim_bring::calculon::{Calculon, CalculonOverlap, Recompute};
 
 /// Sum of one direction's collectives, by block kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -92,7 +91,7 @@ impl BlockCosts {
         quirks: Quirks,
     ) -> BlockCosts {
         let mut block = BlockCosts::default();
-        let training = case.exe().training;
+        let training = case.exe.training;
         for layer in layers {
             add(&mut block.forward, &layer.forward);
             block.forward_comm.add(&layer.comm.forward);
@@ -104,7 +103,7 @@ impl BlockCosts {
                 block.require_bandwidth(group, layer, training);
             }
         }
-        if case.exe().activation_recompute == Recompute::Full {
+        if case.exe.activation_recompute == Recompute::Full {
             block.bytes.stored = 0.0;
             block.bytes.checkpoint = group.bytes;
         }

@@ -10,8 +10,7 @@ use super::costs::{Costs, NetOp, factor, net_time};
 use super::pipeline::CalculonPipeline;
 use super::quirks::Quirks;
 use super::tensor_parallel::PerBlock;
-use crate::calculon::CalculonCase;
-use stepsim::bring::calculon::Calculon;
+use stepsim_bring::calculon::Calculon;
 
 /// Data-parallel communication of one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -39,7 +38,7 @@ impl DataParallel {
         pipeline: &CalculonPipeline,
         quirks: Quirks,
     ) -> DataParallel {
-        let exe = case.exe();
+        let exe = &case.exe;
         if !exe.training || exe.data_par == 1 {
             return DataParallel::default();
         }
@@ -112,7 +111,7 @@ impl HidingWindows {
         pipeline: &CalculonPipeline,
         quirks: Quirks,
     ) -> HidingWindows {
-        let exe = case.exe();
+        let exe = &case.exe;
         let n = &pipeline.counts;
         let (p, q) = (n.stages, n.chunk_blocks);
         let optimizer = if exe.optimizer_sharding { 0.0 } else { 1.0 };

@@ -8,8 +8,7 @@
 use super::costs::{Costs, NetOp, net_time};
 use super::kinds::{AGRAD, EngineKind, FORWARD, LayerShape, WGRAD};
 use super::quirks::Quirks;
-use crate::calculon::CalculonCase;
-use stepsim::bring::calculon::{Calculon, CalculonOverlap, NetworkTier, TensorComm};
+use stepsim_bring::calculon::{Calculon, CalculonOverlap, NetworkTier, TensorComm};
 
 /// A value for base blocks and for the edge block that ends a chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -104,7 +103,7 @@ impl<'a> TensorGroup<'a> {
         beta: f64,
         quirks: Quirks,
     ) -> TensorGroup<'a> {
-        let exe = case.exe();
+        let exe = &case.exe;
         TensorGroup {
             costs,
             t: exe.tensor_par,

@@ -3,7 +3,7 @@
 use super::block::BlockCosts;
 use super::data_parallel::DataParallel;
 use super::pipeline::CalculonPipeline;
-use stepsim::core::declare::summed;
+use stepsim_core::declare::summed;
 
 summed! {
     /// Seconds of one step, term by term.

@@ -1,7 +1,6 @@
 //! Elementary costs: how long an engine, a memory tier and a network take (restatement §2.1).
 
-use crate::calculon::CalculonCase;
-use stepsim::bring::calculon::{Calculon, EfficiencyTable, NetworkTier, ProcessingMode};
+use stepsim_bring::calculon::{Calculon, EfficiencyTable, NetworkTier, ProcessingMode};
 
 /// A peak rate with an efficiency that depends on the size of the operation: T(S) = S / (peak · eff(S)).
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +85,7 @@ pub struct Costs<'a> {
 impl<'a> Costs<'a> {
     /// The costs of the machine that `case` describes, in its number format.
     pub fn new(case: &'a Calculon) -> Costs<'a> {
-        let sys = case.sys();
+        let sys = &case.sys;
         let (matrix, vector) = case.engines();
         Costs {
             matrix: EfficientRate::new(matrix.tflops * 1e12, &matrix.gflops_efficiency, 1e9),
