@@ -5,7 +5,7 @@
 Reads `launch-files.tsv`: a repository and its commit, a file of it (behind a colon a function of it), a machine. The
 mirror holds a bare clone `OWNER+NAME/repo` of each repository. Each file is planned in a worktree of its repository as
 it stands; where its degrees do not divide the machine, on the machine that the refusal names. The page is
-docs/evidence/launch-files.md.
+docs/developers/launch-files.md.
 """
 import argparse, collections, concurrent.futures, json, os, pathlib, re, subprocess, tempfile
 

@@ -5,7 +5,7 @@
 The mirror holds a bare clone `ai-dynamo+aiconfigurator/repo`, whose model_configs are read. The published count is that
 of `model-configs.tsv` (pattern, billions, source), else the size in the name; a name rounds, and
 may leave an encoder out: 9 % apart is right. The page
-is docs/evidence/launch-files.md.
+is docs/developers/launch-files.md.
 """
 import argparse, collections, fnmatch, json, pathlib, re, subprocess, tempfile
 

@@ -405,7 +405,7 @@ fn measured_all_reduces_between_nodes_are_met() {
     }
 }
 
-/// Measured and predicted bus bandwidth by machine and size, as the table of docs/evidence/collectives.md.
+/// Measured and predicted bus bandwidth by machine and size, as the table of docs/developers/collectives.md.
 #[test]
 fn predictions_follow_the_measured_bus_bandwidth_over_sizes() {
     const SIZES: [(&str, u64, u64); 5] = [

@@ -1,4 +1,4 @@
-//! Steps that the project measured itself (docs/evidence/one-gpu.md) stay as near as the page says.
+//! Steps that the project measured itself (docs/developers/one-gpu.md) stay as near as the page says.
 
 use serde_json::Value;
 

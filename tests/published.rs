@@ -43,7 +43,7 @@ fn public_runs_can_be_run() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let rows = read(&root.join("examples/public-runs.jsonl")).expect("rows");
     let book = RuleBook::load(&[]).expect("rules");
-    let page = std::fs::read_to_string(root.join("docs/evidence/public-runs.md")).expect("a page");
+    let page = std::fs::read_to_string(root.join("docs/developers/public-runs.md")).expect("a page");
     assert_eq!(rows.len(), 36);
     for row in &rows {
         let case = case(row, &book).unwrap_or_else(|e| panic!("{}: {e}", row.id));

@@ -40,6 +40,7 @@ pub mod rl;
 pub mod run;
 pub mod schedule;
 pub mod schema;
+mod schema_fields;
 pub mod score;
 mod screen;
 pub mod search;

@@ -9,6 +9,7 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::outputs::WRITTEN;
+use super::schema_fields::find;
 use super::write::write_file;
 use super::{Failure, say};
 use stepsim_around::rl::RlSpec;
@@ -27,6 +28,7 @@ use stepsim_study::{Row, SearchReport};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   stepsim schema workload > workload.schema.json
+  stepsim schema workload --find prefetch        fields with that word in their path or meaning
   stepsim schema -o .            all of them, each in the folder where its files lie
   stepsim schema -o site --at https://example.org/stepsim    with addresses, and catalog.json for editors
 
@@ -36,6 +38,9 @@ pub struct Args {
     /// Of which kind of file
     #[arg(value_enum, required_unless_present = "out")]
     of: Option<SchemaKind>,
+    /// Print only fields that have this text in their path or meaning, a line each
+    #[arg(long, value_name = "TEXT", requires = "of")]
+    find: Option<String>,
     /// Write the schemas of all kinds into this folder, as it is laid out in the repository
     #[arg(short, long = "output", alias = "out", value_name = "DIR", conflicts_with = "of", help_heading = WRITTEN)]
     out: Option<PathBuf>,
@@ -156,7 +161,10 @@ impl SchemaKind {
 pub fn run(args: &Args) -> Result<(), Failure> {
     match (&args.out, args.of) {
         (Some(folder), _) => write_all(folder, args.at.as_deref().map(|at| at.trim_end_matches('/'))),
-        (None, Some(of)) => say(&of.text(None)),
+        (None, Some(of)) => match &args.find {
+            Some(text) => say(&find(&of.schema(), text)),
+            None => say(&of.text(None)),
+        },
         (None, None) => Err(Failure::input("name a kind of file, or a folder with --output")),
     }
 }

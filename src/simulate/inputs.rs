@@ -222,7 +222,7 @@ impl Inputs {
             .collect()
     }
     /// A limit of what a step on one device says of several: it keeps the clock that was measured of one device alone,
-    /// steps of several are priced as published ones (docs/evidence/one-gpu.md). `None` where both prices are the same.
+    /// steps of several are priced as published ones (docs/developers/one-gpu.md). `None` where both prices are the same.
     pub fn of_one_device_alone(&self) -> Option<String> {
         let cost = DeviceCost::new(self.machine.device(DeviceId(0))).spec;
         let known = self.machine.devices() == 1 && cost.power_beside_products.is_some();

@@ -19,7 +19,7 @@ const TILES: [(u64, u64, f64); 6] =
 
 /// Further tiles of cuBLAS's fp32 products on vector units, which adapters' thin matrices take, and the elements of k
 /// that its pipeline of three stages of eight holds (`sm80_xmma_gemm_f32f32...tilesize128x32x8_stage3`). Their speed:
-/// 75.6 ms of products of rank 16 in a step of Llama 3.1 8B on one H100, docs/evidence/one-gpu.md.
+/// 75.6 ms of products of rank 16 in a step of Llama 3.1 8B on one H100, docs/developers/one-gpu.md.
 const THIN_TILES: [(u64, u64, f64); 2] = [(128, 32, 0.5), (32, 128, 0.5)];
 const VECTOR_FILL_K: f64 = 24.0;
 
@@ -103,7 +103,7 @@ fn fraction(device: &DeviceCost, kernel: &Kernel) -> f64 {
 }
 
 /// Rates of delta rules over Mamba-2's, forward and backward, with a decay a head and a decay a channel: kernels
-/// of fla-core 0.4.0 on one H100, 8,192 and 16,384 tokens of 32 heads of 128 (docs/evidence/one-gpu.md).
+/// of fla-core 0.4.0 on one H100, 8,192 and 16,384 tokens of 32 heads of 128 (docs/developers/one-gpu.md).
 const DELTA: [f64; 2] = [1.45, 6.6];
 const CHANNEL_DELTA: [f64; 2] = [0.6, 1.95];
 

@@ -97,7 +97,7 @@ fn is_by_operations(s: &Shard, gated: bool) -> bool {
 /// Bytes an element of GELU by tanh, operation by operation: forward, backward, and kept beside its input
 /// (transformers activations.py, `NewGELUActivation`: half, cube, factor, sum, factor, tanh, sum, product). Under
 /// autocast the cube and all behind it are fp32; one H100: 40 ms of GPT-2's 12 layers of 16,384 tokens
-/// (docs/evidence/one-gpu.md).
+/// (docs/developers/one-gpu.md).
 fn gelu_by_operations(s: &Shard) -> [f64; 3] {
     let wider = WIDER * 6.0;
     if s.works_in_fp32() {

@@ -334,7 +334,7 @@ impl<'a> RoutedExperts<'a> {
     }
     /// Rows before and behind each product copied and masked, at half the pace of a copy, then weighed; backward the
     /// same, and the weights' gradient (transformers 5, integrations/moe.py, `grouped_mm_experts_forward`; one H100:
-    /// 13 ms of masks and 5 of copies in 6 layers of 65,536 rows, docs/evidence/one-gpu.md).
+    /// 13 ms of masks and 5 of copies in 6 layers of 65,536 rows, docs/developers/one-gpu.md).
     fn mask(&self, b: &mut LayerBuilder, up: u64) {
         if !b.shard.masks_expert_rows {
             return;

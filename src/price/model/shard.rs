@@ -18,7 +18,7 @@ use stepsim_spec::workload::{
 };
 
 /// Time of a cast to a wider format in PyTorch over the time of its bytes: its kernel loads elements one by one (1.8
-/// on one H200, 2.10 TB/s; 1.4 on one H100, 1.85; docs/evidence/one-gpu.md).
+/// on one H200, 2.10 TB/s; 1.4 on one H100, 1.85; docs/developers/one-gpu.md).
 pub(in crate::model) const WIDER: f64 = 1.6;
 
 defaults! {

@@ -365,7 +365,7 @@ fn scans_take_what_was_measured() {
     }
 }
 
-/// Kernels of delta rules on one H100, milliseconds forward and backward (docs/evidence/one-gpu.md), without the norms
+/// Kernels of delta rules on one H100, milliseconds forward and backward (docs/developers/one-gpu.md), without the norms
 /// of queries and keys: gated, with a decay a head, and Kimi's, with a decay a channel.
 #[test]
 fn delta_rules_take_what_was_measured() {
@@ -395,7 +395,7 @@ fn delta_rules_take_what_was_measured() {
 }
 
 /// Thin fp32 products of adapters on vector units: rank 16 beside 4,096 and 14,336, forward, input and weight
-/// gradients of 4,096 tokens in a step of Llama 3.1 8B on one H100, 75.6 ms in all (docs/evidence/one-gpu.md).
+/// gradients of 4,096 tokens in a step of Llama 3.1 8B on one H100, 75.6 ms in all (docs/developers/one-gpu.md).
 #[test]
 fn thin_products_of_adapters_take_what_was_measured() {
     let d = DeviceCost::new(&shipped("h100-sxm"));
@@ -492,7 +492,7 @@ fn catalogue_devices_reach_their_measured_rates() {
     }
 }
 
-/// Measured on one H200 (docs/evidence/one-gpu.md): forward product of 4,096 tokens of 4,096 to a vocabulary, and
+/// Measured on one H200 (docs/developers/one-gpu.md): forward product of 4,096 tokens of 4,096 to a vocabulary, and
 /// scores of heads that are no multiple of 8.
 #[test]
 fn widths_that_are_not_aligned_are_slow() {

@@ -31,7 +31,7 @@ fn mean_power_is_the_limit() {
     }
 }
 
-/// Measured on one H200 (docs/evidence/one-gpu.md): products alone 0.84 of a short run's rate, in an eager step
+/// Measured on one H200 (docs/developers/one-gpu.md): products alone 0.84 of a short run's rate, in an eager step
 /// with 82 of 169 ms of products at the full rate 0.98, in a compiled one with 82 of 145 ms 0.96.
 #[test]
 fn measured_mixes() {

@@ -345,7 +345,7 @@ impl<'a> Core<'a> {
             v_size: v,
             causal,
             direction,
-            // cuDNN's kernels take 1.4 times as long where they read a mask (docs/evidence/one-gpu.md), as long as
+            // cuDNN's kernels take 1.4 times as long where they read a mask (docs/developers/one-gpu.md), as long as
             // FlashAttention 2.
             generation: if self.reads_mask() { Some(AttentionGeneration::Flash2) } else { s.attention },
         };
