@@ -321,7 +321,7 @@ fn text(product: &Product) -> String {
         let memory = way.memory_s.map_or(String::new(), |s| format!(", memory {}", time(s)));
         let _ = writeln!(
             out,
-            "{}\n bound by {}: communication {}, compute {}{memory}; one after the other {}",
+            "{}\n by rule bound by {}: communication {}, compute {}{memory}; simulated, one after the other: {}",
             rows.trim_fmt(),
             way.bound,
             time(way.communication_s),

@@ -77,7 +77,7 @@ pub(super) fn hangs_on(out: &mut String, r: &Report, width: u16) {
 }
 
 /// 10¹² FLOP/s in a unit that leaves at most four digits before the point.
-fn flop_rate(tflops: f64) -> (f64, &'static str) {
+pub(super) fn flop_rate(tflops: f64) -> (f64, &'static str) {
     match tflops {
         t if t < 1e4 => (t, "TFLOP/s"),
         t if t < 1e7 => (t / 1e3, "PFLOP/s"),

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use super::{BarReport, BarsReport, WaterfallReport, waterfalls};
 use crate::analysis::cells::{SMALL, new_table};
 use crate::analysis::reading::{Lines, Measure, PageContents, Reading, ReadingContext, Report, Run, Sheet};
+use crate::analysis::table::flop_rate;
 use crate::page::bars::steps_down;
 
 /// Stages that have a column of their own.
@@ -84,7 +85,10 @@ fn largest(bars: &[BarReport], r: &Report, room: usize) -> String {
     let mut text = String::new();
     for (name, share) in sums {
         let rate = r.kernels.iter().find(|k| k.class.name() == name && k.tflops > 0.0);
-        let rate = rate.map_or(String::new(), |k| format!(" ({:.0} TFLOP/s)", k.tflops));
+        let rate = rate.map_or(String::new(), |k| {
+            let (value, unit) = flop_rate(k.tflops);
+            format!(" ({value:.0} {unit})")
+        });
         let comma = if text.is_empty() { "" } else { ", " };
         let item = format!("{comma}{name} {:.1}{rate}", 100.0 * share);
         if text.chars().count() + item.chars().count() > room {
