@@ -68,6 +68,7 @@ fn the_commands_of_the_pages_exist() {
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
             match stepsim::cli::definition().try_get_matches_from(&words) {
                 Err(e) if !block && e.kind() == ErrorKind::MissingRequiredArgument => {}
+                Err(e) if e.kind() == ErrorKind::DisplayHelp => {}
                 Err(e) => panic!("{page}: `{command}`\n{e}"),
                 Ok(_) => {}
             }

@@ -33,6 +33,8 @@ pub(super) struct LayoutCandidate {
     /// In closed form.
     pub form: Measures,
     pub least: f64,
+    /// Layers of its micro-batches: what a play of it costs.
+    passes: u64,
     /// True if little but the margin lets it fit.
     doubtful: bool,
     /// Nothing better is to be expected of its simulation.
@@ -107,6 +109,7 @@ struct Bounded {
     at_least: Measures,
     /// Bytes that are held for certain.
     least: f64,
+    passes: u64,
     doubtful: bool,
 }
 
@@ -288,7 +291,9 @@ fn bound(
     }
     let at_least = Measures::new(&inputs, found.tokens, least_s, memory);
     let doubtful = memory * (1.0 - DOUBT) > limit;
-    Ok(Bounded { sets, settings: settings.clone(), at_least, least, doubtful })
+    let workload = &inputs.workload.value;
+    let passes = workload.micro_batches(inputs.machine.devices().into()) * inputs.model.layers;
+    Ok(Bounded { sets, settings: settings.clone(), at_least, least, passes, doubtful })
 }
 
 /// The whole closed form of a layout.
@@ -297,7 +302,7 @@ fn walked(base: &StudyBase, bounded: &Bounded, options: &SearchOptions) -> Candi
     let global = inputs.workload.value.batch.global;
     let seconds = base.shared.estimators.of_any_batch(&inputs, &mut |form| form.seconds(global));
     let seconds = seconds.map_err(|_| "invalid")?.map_err(|_| "invalid")?;
-    let Bounded { sets, settings, at_least, least, doubtful } = bounded;
+    let Bounded { sets, settings, at_least, least, passes, doubtful } = bounded;
     let least_s = at_least.seconds;
     let form = Measures { seconds, ..*at_least };
     let at_best = form.less(options.margin);
@@ -306,7 +311,8 @@ fn walked(base: &StudyBase, bounded: &Bounded, options: &SearchOptions) -> Candi
     }
     let (expected, floor) = (at_best.score(options.objective), bounded.floor(options));
     let (sets, settings) = (sets.clone(), settings.clone());
-    Ok(LayoutCandidate { sets, settings, form, least: *least, doubtful: *doubtful, expected, floor, least_s })
+    let (least, passes, doubtful) = (*least, *passes, *doubtful);
+    Ok(LayoutCandidate { sets, settings, form, least, passes, doubtful, expected, floor, least_s })
 }
 
 /// A layout in closed form.
@@ -388,7 +394,7 @@ impl SearchSimulations {
         let mut known = BestScores { scores: Vec::new(), ranked: options.top.max(1) };
         let mut outcomes = Vec::new();
         let (mut left, mut behind) = (Vec::new(), Vec::new());
-        let (base, mut next) = (line.base, 0);
+        let (base, mut next, mut passes) = (line.base, 0, 0);
         for doubtful in [false, true] {
             let mut over = false;
             loop {
@@ -396,13 +402,17 @@ impl SearchSimulations {
                 let mut batch = Vec::new();
                 while !over
                     && batch.len() < BATCH.min(room)
+                    && options.affords(passes, outcomes.len() + batch.len())
                     && let Some(candidate) = line.at(next, doubtful, known.last())
                 {
                     if candidate.hopeless(&known).is_none() {
                         candidate.tighten(base, options);
                     }
                     match candidate.hopeless(&known) {
-                        None => batch.push(next),
+                        None => {
+                            passes += line.candidates[next].passes;
+                            batch.push(next);
+                        }
                         Some(reason) => {
                             left.push(next);
                             // So are all that have a longer estimate.

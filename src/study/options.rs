@@ -8,6 +8,9 @@ use stepsim_core::declare::defaults;
 /// has to give memory back and ask again.
 pub const HEAD_ROOM: f64 = 0.08;
 
+/// Layouts that are simulated whatever a play of them costs.
+const FIRST_PLAYED: usize = 4;
+
 defaults! {
     /// How to search.
     #[derive(Clone, Debug)]
@@ -31,6 +34,9 @@ defaults! {
         pub top: usize = 10,
         /// Most layouts that are simulated.
         pub most_simulated: usize = 400,
+        /// Layers of micro-batches that are played of all layouts together, beyond the first few layouts; default: no
+        /// limit.
+        pub most_passes: Option<u64>,
         /// The simulated step is taken not to be shorter than the closed form less this part of it; 1 leaves out only
         /// what is slower for certain.
         pub margin: f64 = 0.05,
@@ -54,6 +60,10 @@ impl SearchOptions {
     /// Bytes that a layout may take of a device that has `capacity`.
     pub(super) fn memory_limit(&self, capacity: f64) -> f64 {
         self.max_memory_bytes.map_or((1.0 - self.head_room) * capacity, |most| most.min(capacity))
+    }
+    /// True if another layout may be simulated after `played` layouts of `passes` layers of micro-batches.
+    pub(super) fn affords(&self, passes: u64, played: usize) -> bool {
+        self.most_passes.is_none_or(|most| played < FIRST_PLAYED || passes < most)
     }
     /// True if a field, or one inside it or around it, is held or varied.
     pub(super) fn asks(&self, path: &str) -> bool {

@@ -305,6 +305,7 @@ impl RunPlan {
             fix: [self.machine_sets.clone(), self.stated.clone()].concat(),
             top: 1,
             most_simulated: MOST_SIMULATED,
+            most_passes: Some(MOST_PASSES),
             ..SearchOptions::default()
         }
     }
@@ -405,6 +406,9 @@ const LINE: &str = "\n                   ";
 
 /// Layouts that are simulated at most: a plan is for a first look, `stepsim search` for the rest.
 const MOST_SIMULATED: usize = 24;
+/// Layers of micro-batches that are played at most, beyond the first layouts: some ten CPU-seconds. Where a step is long, the closed
+/// form chooses among all but the first.
+const MOST_PASSES: u64 = 100_000;
 
 /// A value without the quotes of JSON.
 fn plain(value: &Value) -> String {
