@@ -1,0 +1,1 @@
+//! Nothing: see the features in its Cargo.toml.
