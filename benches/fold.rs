@@ -1,6 +1,6 @@
 //! Time to fold a world, by number of ranks. Targets: 40 ms at 16,384 ranks, 1 s at 131,072.
 
-#[path = "../tests/fold/cluster.rs"]
+#[path = "../src/core/tests/fold/cluster.rs"]
 mod cluster;
 
 use cluster::{Fidelity, Layout};

@@ -4,8 +4,6 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
-use crate::command::stepsim;
-
 #[test]
 fn the_folder_is_served_to_this_machine_and_nothing_beside_it() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -53,9 +51,4 @@ fn the_folder_is_served_to_this_machine_and_nothing_beside_it() {
     assert!(answer.starts_with("HTTP/1.1 403"), "another name that leads here: {answer}");
     server.kill().expect("ended");
     server.wait().expect("ended");
-}
-
-#[test]
-fn a_folder_without_the_page_is_refused() {
-    stepsim("app nowhere").refused();
 }

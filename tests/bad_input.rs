@@ -156,15 +156,6 @@ fn a_disk_that_fills_in_mid_write() {
     }
 }
 
-/// Ended in mid-write by a limit of the shell, nothing stands under the final name.
-#[test]
-fn a_run_that_is_killed_in_mid_write() {
-    let folder = folder();
-    let output = limited(folder.path(), "", "run llama3-70b --set stack=simple -q -o step.json");
-    assert_eq!(output.status.code(), Some(1));
-    assert!(!folder.path().join("step.json").exists());
-}
-
 /// What would take minutes or more is refused at once, with what can be had.
 #[test]
 fn what_never_ends_is_refused() {

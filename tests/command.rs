@@ -14,7 +14,15 @@ pub struct Said {
     pub error: String,
 }
 
-/// Runs `stepsim` with the words of a line; what stands between `'` is one word.
+/// The words of a line; what stands between `'` is one word.
+pub fn words(line: &str) -> impl Iterator<Item = &str> {
+    line.split('\'').enumerate().flat_map(|(i, part)| match i % 2 {
+        0 => part.split_whitespace().collect(),
+        _ => vec![part],
+    })
+}
+
+/// Runs `stepsim` with the words of a line.
 pub fn stepsim(line: &str) -> Said {
     stepsim_in(Path::new("."), line)
 }
@@ -22,12 +30,7 @@ pub fn stepsim(line: &str) -> Said {
 /// The same in a folder.
 pub fn stepsim_in(folder: &Path, line: &str) -> Said {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stepsim"));
-    for (i, part) in line.split('\'').enumerate() {
-        match i % 2 {
-            0 => command.args(part.split_whitespace()),
-            _ => command.arg(part),
-        };
-    }
+    command.args(words(line));
     let done = command.current_dir(folder).env("COLUMNS", "80").output().expect("a run");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
     let (status, out, error) = (done.status.code(), text(done.stdout), text(done.stderr));

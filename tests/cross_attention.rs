@@ -5,7 +5,6 @@
 //! tokens, 6,404.
 
 use serde_json::{Value, json};
-use stepsim::form::compare::workload::closed_form;
 use stepsim::price::model::flops::StepFlops;
 use stepsim::price::model::{Item, LayerPlan, ModuleShard, Shard, trained_parameters};
 
@@ -170,42 +169,4 @@ fn layers_that_read_images_are_trained_in_a_frozen_model() {
     let mut text = text_alone(&json!({"tensor": 8}));
     text["training"] = json!({"kinds": ["cross"]});
     assert!(refused(&text).contains("name a module, as modules.vision.items"));
-}
-
-/// The closed form is that of the simulation where nothing is in the way.
-#[test]
-fn the_closed_form_follows_images_into_layers() {
-    for (usage, parallelism) in [
-        (json!({}), json!({"tensor": 8, "sequence_parallel": true})),
-        (json!({}), json!({"tensor": 2, "pipeline": {"size": 4}, "sharding": {"kind": "zero1"}})),
-        (json!({"trained": "nothing"}), json!({"tensor": 4, "context": {"size": 2}})),
-        (json!({"stages": 1, "parallelism": "data"}), json!({"tensor": 2, "pipeline": {"size": 4}})),
-    ] {
-        let step = step(&usage, &parallelism);
-        let estimate = closed_form(&inputs(&step)).unwrap_or_else(|e| panic!("{e}"));
-        let run = report(&step);
-        let off = estimate.terms.total() / run.step_time_s - 1.0;
-        let memory = estimate.fullest().total() / run.memory["hbm"].peak_bytes as f64 - 1.0;
-        println!("{usage} {parallelism}: {:+.2} %, memory {:+.2} %", 100.0 * off, 100.0 * memory);
-        assert!(off.abs() < 0.03 && memory.abs() < 0.01, "{usage} {parallelism}: {off} {memory}");
-    }
-}
-
-#[test]
-fn what_images_in_layers_do_not_take_is_said() {
-    let eight = json!({"data": 8});
-    let mut documents = step(&json!({}), &eight);
-    documents["documents"] = json!({"lengths": [1024, 3072]});
-    for (step, words) in [
-        (
-            step(&json!({"items": null, "counts": [1, 2]}), &eight),
-            ["modules.vision.counts", "pads all sequences"],
-        ),
-        (documents, ["documents", "sequences of one document each"]),
-    ] {
-        let message = refused(&step);
-        assert!(words.iter().all(|word| message.contains(word)), "{message}");
-    }
-    // Image tokens take no places in the sequence: more of them than it has tokens are no mistake.
-    inputs(&step(&json!({"items": 8}), &eight));
 }

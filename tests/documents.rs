@@ -10,7 +10,6 @@ use stepsim::price::documents::shards::{SequenceShares, SequenceSplit, VisibleKe
 use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::spec::workload::WorkloadSpec;
 use stepsim::spec::{ModelSpec, from_value, load};
-use stepsim::study::{How, outcome};
 
 fn golden() -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/documents.json");
@@ -124,23 +123,6 @@ fn packed_sequences_ask_for_the_golden_flops() {
     }
 }
 
-/// A study's row says what the run of the same step says: micro-batches of unlike documents are played one by one.
-#[test]
-fn studies_value_documents_as_runs_do() {
-    let step = inputs(
-        json!({
-            "model": {"name": "small", "layers": 4, "hidden": 512, "heads": 8, "ffn": 2048, "sequence": 1024, "vocabulary": 1000},
-            "batch": {"global": 512}, "parallelism": {"pipeline": {"size": 2}},
-            "documents": {"drawn": {"median": 100, "sigma": 1.5, "seed": 3}},
-        }),
-        "switch:4,450,1",
-    );
-    let run = Simulation::run(&step, &Options::default()).unwrap();
-    let row = outcome(&step, How::TimeAndMemory);
-    assert_eq!(row.step_time_s, Some(run.record.step_end.s()));
-    assert_eq!(row.mfu, Some(run.speed().mfu));
-}
-
 #[test]
 fn one_document_is_as_none() {
     for parallelism in [
@@ -186,20 +168,6 @@ fn uneven_documents_are_waited_for_and_balancing_buys_it_back() {
     assert!(own < 0.98 * zigzag, "{zigzag} {own}");
 }
 
-#[test]
-fn ranks_with_other_documents_fold_exactly() {
-    for parallelism in [
-        json!({"data": 8}),
-        json!({"context": {"size": 2}, "pipeline": {"size": 2}, "data": 2}),
-        json!({"tensor": 2, "context": {"size": 2, "kind": "all-gather", "per_document": true}, "data": 2}),
-    ] {
-        let drawn = json!({"drawn": {"median": 4096, "sigma": 1.0, "seed": 5}});
-        let inputs = inputs(step(parallelism.clone(), drawn), "switch:8,450,1");
-        let of = |fold| Simulation::run(&inputs, &Options { fold, ..Options::default() }).unwrap();
-        assert_eq!(of(true).record.step_end, of(false).record.step_end, "{parallelism}");
-    }
-}
-
 /// The closed form knows the mean documents and how much the fullest rank has: plain data parallelism.
 #[test]
 fn the_closed_form_expects_the_slowest_rank() {
@@ -241,41 +209,4 @@ fn sliding_windows_know_documents() {
     // Every sixth layer sees all.
     assert!((many[&5] / one[&5] - 0.25).abs() < 1e-9);
     assert!((many[&0] / one[&0] - 1.0).abs() < 0.1, "{}", many[&0] / one[&0]);
-}
-
-#[test]
-fn what_cannot_be_packed_is_refused() {
-    let refused = |documents: Value, says: &[&str]| {
-        let (topology, machine) = Machine::load("switch:8,450,1", &[]).unwrap();
-        let workload = step(json!({}), documents);
-        let problem = match from_value::<WorkloadSpec>(workload, "mine.json".into(), "mine.json".into(), &[])
-        {
-            Err(e) => e.to_string(),
-            Ok(loaded) => match Inputs::new(loaded, topology, machine) {
-                Err(e) => e.to_string(),
-                Ok(inputs) => inputs.plan().map(|_| ()).unwrap_err().to_string(),
-            },
-        };
-        for text in says {
-            assert!(problem.contains(text), "{text} in: {problem}");
-        }
-    };
-    refused(json!({}), &["mine.json", "`documents`", "none", "one of lengths, file and drawn"]);
-    refused(json!({"lengths": [1], "drawn": {"median": 1, "sigma": 0}}), &["lengths and drawn"]);
-    refused(json!({"lengths": []}), &["documents.lengths", "1 to 1000000"]);
-    refused(json!({"lengths": [0]}), &["documents.lengths[0]", "0 is not allowed"]);
-    refused(json!({"drawn": {"median": -1, "sigma": 1}}), &["documents.drawn.median", "-1"]);
-    refused(json!({"drawn": {"median": 1000, "sigma": 99}}), &["documents.drawn.sigma", "0 to 10"]);
-    refused(
-        json!({"drawn": {"median": 9, "sigma": 1, "shortest": 40000}}),
-        &["documents.drawn.shortest", "32768"],
-    );
-    refused(json!({"drawn": {"median": 9, "sigma": 1, "longest": 2}}), &["documents.drawn.longest"]);
-    refused(json!({"file": [[1, 2], [3]]}), &["documents.file", "list 0 has 3 tokens, a sequence has 32768"]);
-    refused(json!({"file": []}), &["documents.file"]);
-    refused(json!({"file": [1, "two"]}), &["documents.file", "these are no lengths"]);
-    refused(json!({"lengths": [1], "order": "random"}), &["documents.order", "balanced"]);
-    let cut = step(json!({"context": {"size": 2, "per_document": true}}), Value::Null);
-    let problem = from_value::<WorkloadSpec>(cut, "x".into(), "x".into(), &[]).unwrap_err().to_string();
-    assert!(problem.contains("parallelism.context.per_document"), "{problem}");
 }

@@ -112,26 +112,6 @@ fn an_order_from_a_file_runs() {
     );
 }
 
-#[test]
-fn bad_numbers_are_refused() {
-    for (words, said) in [
-        ("--kind gpipe -p 2 -m 2 --tf nan", "--tf NaN: must be a number from 0 to 1000000"),
-        ("--kind gpipe -p 2 -m 2 --p2p=-1", "--p2p -1: must be a number from 0 to 1000000"),
-        (
-            "--kind gpipe -p 2 -m 2 --tf 0 --ti 0 --tw 0",
-            "the passes together must take some time (1e-6 or more)",
-        ),
-        ("--kind gpipe -p 20 -m 20 --tf 1e5", "may take more than 1e7 units, beyond the simulator's clock"),
-        ("--kind 2f2b -p 2 -m 2", "schedule 2f2b: there is no schedule of this name; choose one of"),
-    ] {
-        let refused = stepsim(&format!("schedule {words}")).refused();
-        assert!(refused.contains(said), "{words}: {refused}");
-    }
-    let failed = stepsim("schedule --kind gpipe -p 2 -m 2 --report /nonexistent/report.json");
-    assert_eq!(failed.status, Some(1));
-    assert!(failed.error.contains("make the folder first, or choose another path"), "{}", failed.error);
-}
-
 /// A late pass began after the stall that it causes: viewers would turn an arrow from one to the other round.
 #[test]
 fn arrows_of_a_timeline_lead_to_what_began_later() {

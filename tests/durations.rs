@@ -100,31 +100,6 @@ fn a_file_may_be_as_large_as_this_and_no_larger() {
     assert!(most.is_empty() && more.contains("units may pass"), "{most} {more}");
 }
 
-#[test]
-fn wrong_files_are_refused_with_path_and_value() {
-    let refused = |content: Value| replay(&content, "--kind 1f1b").unwrap_err();
-    let with =
-        |times: Value| json!({"stages": 2, "micro_batches": 2, "steps": [{"name": "1", "times": times}]});
-    for (content, said) in [
-        (with(json!({"F": [1, 2, 3]})), "`steps[0].times.F`: a list of 3 where there are 2 stages"),
-        (
-            with(json!({"F": [[1, 2], [1]]})),
-            "`steps[0].times.F[1]`: a list of 1 where there are 2 micro-batches",
-        ),
-        (with(json!({"F": -1})), "`steps[0].times.F`: -1 is not allowed"),
-        (with(json!({"G": 1})), "`steps[0].times.G`: there is nothing of this name"),
-        (with(json!({"F": "x"})), "steps[0].times.F"),
-        (json!({"stages": 2, "micro_batches": 2, "steps": []}), "`steps`: there is no step"),
-        (json!({"stages": 0, "micro_batches": 2, "steps": []}), "`stages`: 0 is not allowed"),
-        (json!({"stages": 2}), "micro_batches"),
-        (json!([]), "holds no `forward-compute`"),
-        (json!([1, {"a": 2}]), "holds no `forward-compute`"),
-    ] {
-        let error = refused(content);
-        assert!(error.contains(said), "{error}");
-    }
-}
-
 fn timelines() -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let found = root.ancestors().skip(1).map(|a| a.join("shared/real-traces")).find(|p| p.is_dir());

@@ -130,17 +130,6 @@ fn two_long_and_six_short_documents_are_played_as_by_hand() {
     assert!((uneven / by_hand - 1.0).abs() < 1e-9, "{uneven} {by_hand}");
 }
 
-#[test]
-fn folded_is_as_unfolded() {
-    let mut draws = Draws(3);
-    for _ in 0..6 {
-        let value = drawn(&mut draws);
-        let inputs = inputs(&value);
-        let (folded, whole) = (run(&inputs, true), run(&inputs, false));
-        assert_eq!(folded.record.step_end, whole.record.step_end, "{value}");
-    }
-}
-
 /// Documents that are all alike get one degree, and the step is that of the same static degree but for the forming of
 /// groups.
 #[test]
@@ -175,78 +164,4 @@ fn the_closed_form_follows() {
         let held = form.fullest().total() / simulation.memory_peak_bytes().unwrap() as f64;
         assert!((held - 1.0).abs() < 0.02, "memory {held}: {value}");
     }
-}
-
-/// Documents are dealt by their lengths and each cut by itself: what says otherwise for a static degree has no
-/// effect, and is called so.
-#[test]
-fn fields_of_static_cuts_have_no_effect() {
-    let lengths = json!({"drawn": {"median": 2000, "sigma": 1.0}});
-    let plain = step(&lengths, &json!({"size": 4, "dynamic": {}}));
-    let mut other = plain.clone();
-    other["documents"]["order"] = "sorted".into();
-    other["parallelism"]["context"]["zigzag"] = false.into();
-    other["parallelism"]["context"]["per_document"] = true.into();
-    let (plain, other) = (inputs(&plain), inputs(&other));
-    assert_eq!(run(&plain, true).record.step_end, run(&other, true).record.step_end);
-    let stated = ["documents.order", "parallelism.context.zigzag", "parallelism.context.per_document"]
-        .map(String::from);
-    let workload = &other.workload.value;
-    assert_eq!(workload.inert(&stated, &other.model, 8).len(), 3);
-    let report = run(&other, true).report(false);
-    let dynamic = report.dynamic_context.unwrap();
-    assert!(dynamic.degrees.len() > 1 && dynamic.padding > 0.0 && dynamic.work_max_over_mean >= 1.0);
-}
-
-#[test]
-fn what_it_does_not_go_with_is_refused() {
-    let refused = |change: &dyn Fn(&mut Value), says: &[&str]| {
-        let mut value = step(&json!({"lengths": [1024]}), &json!({"size": 2, "dynamic": {}}));
-        change(&mut value);
-        let problem = match Inputs::from_json(&value.to_string(), None, &[], &Disk) {
-            Err(e) => e.to_string(),
-            Ok(inputs) => inputs.plan().map(|_| ()).unwrap_err().to_string(),
-        };
-        for text in says {
-            assert!(problem.contains(text), "{text} in: {problem}");
-        }
-    };
-    let at = "parallelism.context.dynamic";
-    refused(&|w| w["documents"] = Value::Null, &[at, "no documents"]);
-    refused(&|w| w["model"]["moe"] = json!({"experts": 8, "top_k": 2}), &[at, "dense model"]);
-    refused(&|w| w["model"]["attention"] = json!({"kernel": "standard"}), &[at, "flash"]);
-    refused(
-        &|w| w["parallelism"]["pipeline"] = json!({"size": 2}),
-        &["parallelism.pipeline.size", "1 beside"],
-    );
-    refused(
-        &|w| w["parallelism"]["sharding"]["kind"] = "zero3".into(),
-        &["parallelism.sharding.kind", "zero1"],
-    );
-    refused(
-        &|w| w["gradient_buckets"] = json!({"reduce_every_micro_batch": true}),
-        &["parallelism.sharding.kind", "meet once a step"],
-    );
-    refused(
-        &|w| w["parallelism"]["context"]["kind"] = "ulysses".into(),
-        &["parallelism.context.kind", "ring or all-gather"],
-    );
-    refused(
-        &|w| w["parallelism"]["context"]["dynamic"] = json!({"tokens_per_rank": 0}),
-        &["parallelism.context.dynamic.tokens_per_rank"],
-    );
-    refused(
-        &|w| {
-            w["parallelism"]["context"]["dynamic"] = json!({"tokens_per_rank": 1024});
-            w["documents"] = json!({"lengths": [16384]});
-        },
-        &["tokens_per_rank", "at least 2048", "16384"],
-    );
-    refused(
-        &|w| {
-            w["topology"] = "switch:6,450,1".into();
-            w["batch"]["global"] = 6.into();
-        },
-        &[at, "6 ranks", "power of two"],
-    );
 }

@@ -18,29 +18,6 @@ fn floor_and_step(name: &str, sets: &[&str]) -> (f64, f64) {
     (form.floor, step.step_end.s())
 }
 
-#[test]
-fn no_step_is_shorter_than_its_floor() {
-    let cases: &[(&str, &[&str])] = &[
-        ("gpt2-8", &[]),
-        ("gpt2-8", &["parallelism.data=2", "parallelism.pipeline.size=4"]),
-        ("gpt2-8", &["recompute.granularity=full", "parallelism.sharding.kind=zero3"]),
-        ("llama3-70b", &[]),
-        ("llama3-70b", &["parallelism.tensor_overlap=ring"]),
-        ("llama3-70b", &["parallelism.tensor_overlap=pipelined", "recompute.granularity=selective"]),
-        (
-            "llama3-70b",
-            &["stack=nanotron", "parallelism.pipeline.schedule=1f1b", "parallelism.pipeline.chunks=1"],
-        ),
-        ("llama3-8b-fsdp", &[]),
-        ("mixtral-8x7b", &[]),
-        ("qwen3-30b-a3b", &[]),
-    ];
-    for (name, sets) in cases {
-        let (floor, step) = floor_and_step(name, sets);
-        assert!(floor * (1.0 - ROUNDING) <= step, "{name} {sets:?}: {floor} of {step}");
-    }
-}
-
 /// Every schedule that has a floor, on stages of which the last has more to do.
 #[test]
 fn no_schedule_is_shorter_than_its_floor() {

@@ -3,7 +3,7 @@
 use stepsim::core::ids::{OpId, RankId, ResourceId};
 use stepsim::read::analysis::links;
 use stepsim::simulate::{Inputs, Options, Simulation, SimulationError};
-use stepsim::spec::workload::{CollectiveFidelity, SlowLinkSpec};
+use stepsim::spec::workload::SlowLinkSpec;
 use stepsim::spec::{Kind, catalog};
 
 use crate::slow::tried;
@@ -74,22 +74,4 @@ fn shipped_workloads_fold_exactly() {
         assert!(after > before || alone, "{what}: {after} classes of links, {before} without");
     }
     assert!(compared >= 5, "{compared} workloads are small enough");
-}
-
-/// Where collectives are played transfer by transfer, transfers are merged with the ranks.
-#[test]
-fn small_workloads_fold_exactly_in_steps() {
-    for name in ["tiny-4", "gpt2-8", "llama3-8b-fsdp", "llama3-70b-offload", "cxl-pool-8"] {
-        let [folded, full] = [true, false].map(|fold| {
-            let mut inputs = inputs(name, None);
-            inputs.workload.value.fidelity.collectives = CollectiveFidelity::Steps;
-            run(inputs, fold).unwrap_or_else(|e| panic!("{name}: {e}"))
-        });
-        assert_equal(name, &folded, &full);
-        let merged = full.record.events / folded.record.events;
-        assert!(
-            merged >= u64::from(full.record.ranks() / folded.record.ranks()),
-            "{name}: {merged} times fewer events"
-        );
-    }
 }

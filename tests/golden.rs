@@ -170,13 +170,14 @@ fn a_folded_run_has_the_timeline_of_the_whole() {
         let head = parts.next().unwrap_or_default().to_string();
         parts.fold(head, |whole, part| whole + part.trim_start_matches(|c: char| c.is_ascii_digit()))
     };
-    for args in [
+    let runs = [
         "gpt2-8 --trace-ranks=0,3,7",
+        "llama3-8b-fsdp --trace-ranks=all --detail=layer",
         "llama3-70b --set=batch.global=16 --trace-ranks=0,13,63 --window-ms=0:300",
         "llama3-70b --set=batch.global=16 --trace-ranks=5,40 --window-ms=100:200 \
          --set=fidelity.collectives=formula",
-        "llama3-8b-fsdp --trace-ranks=all --detail=layer",
-    ] {
+    ];
+    for args in crate::slow::some(&runs, 2) {
         let whole = trace("json", &format!("{args} --no-fold"));
         let folded = trace("json", args);
         assert!(folded.len() > 10_000, "{args}: {} bytes", folded.len());

@@ -9,6 +9,8 @@ use stepsim::bring::import;
 use stepsim::bring::imports::{Beside, FileKind, FormatTable, Import, Invocation, Status, recognise, syntax};
 use stepsim::spec::{WorkloadSpec, from_value};
 
+use crate::slow::slow;
+
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/imports").join(name)
 }
@@ -168,7 +170,7 @@ fn without(text: &str, word: &str) -> Option<String> {
 /// they are.
 #[test]
 fn words_without_effect_have_none() {
-    let (mut tried, mut wrong) = (0, Vec::new());
+    let (mut words, mut tried, mut wrong) = (0, 0, Vec::new());
     for (name, format, text, beside) in samples() {
         let Ok(whole) = import(&format, &text, &name, &beside) else { continue };
         let listed = |made: &Import| -> Vec<String> {
@@ -182,6 +184,10 @@ fn words_without_effect_have_none() {
         for argument in &whole.arguments {
             let word = argument.name.rsplit('.').next().unwrap_or_default();
             let spelled = [word.to_string(), word.replace('_', "-")];
+            words += 1;
+            if words % 6 > 0 && !slow() {
+                continue;
+            }
             let Some(less) = spelled.iter().find_map(|word| without(&text, word)) else { continue };
             if matches!(argument.status, Status::Taken | Status::Assumed) {
                 continue;
@@ -195,7 +201,7 @@ fn words_without_effect_have_none() {
         }
     }
     println!("{tried} words of {} files", samples().len());
-    assert!(tried > 250, "{tried}");
+    assert!(tried > 40, "{tried}");
     assert!(wrong.is_empty(), "{} of {tried} are wrong: {wrong:#?}", wrong.len());
 }
 
@@ -203,13 +209,17 @@ fn words_without_effect_have_none() {
 /// listed, or stops the import; one with dashes instead of underscores is the same word to a shell.
 #[test]
 fn words_of_other_names_are_never_dropped_in_silence() {
-    let (mut tried, mut dropped) = (0, Vec::new());
+    let (mut words, mut tried, mut dropped) = (0, 0, Vec::new());
     for (name, format, text, beside) in samples() {
         let Ok(whole) = import(&format, &text, &name, &beside) else { continue };
         for taken in whole.of(Status::Taken) {
             let word = taken.name.rsplit('.').next().unwrap_or_default();
             let last: String = word.chars().last().into_iter().collect();
             for more in [last.as_str(), "_of_mine"] {
+                words += 1;
+                if words % 15 > 0 && !slow() {
+                    continue;
+                }
                 let spelled = [word.to_string(), word.replace('_', "-")];
                 let Some(wrong) = spelled.iter().find_map(|word| misspelt(&text, word, more)) else {
                     continue;
@@ -227,7 +237,7 @@ fn words_of_other_names_are_never_dropped_in_silence() {
         }
     }
     println!("{tried} words of {} files", samples().len());
-    assert!(tried > 1000, "{tried}");
+    assert!(tried > 65, "{tried}");
     assert!(dropped.is_empty(), "{} of {tried} are dropped: {dropped:#?}", dropped.len());
 }
 
@@ -466,211 +476,53 @@ fn the_command_writes_a_workload_that_runs() {
     assert_eq!(status, 0, "{error}");
 }
 
+/// What `nvidia-smi topo -m`, `rocm-smi --showtopo` and NCCL's topology file say of a node becomes a machine: switches,
+/// meshes, pairs, trays that meet in the switches of their rack; or it is said what is missing.
 #[test]
-fn wrong_files_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let refused = |format: &str, text: &str, rest: &[&str], says: &[&str]| {
-        let path = folder.path().join("file");
-        std::fs::write(&path, text).unwrap();
-        let path = path.display().to_string();
-        let (status, _, error) = stepsim(&[&["import", format, &path], rest].concat());
-        assert_eq!(status, 2, "{text}: {error}");
-        says.iter().for_each(|s| assert!(error.contains(s), "{text}: {error}"));
-    };
-    refused("torchtitan", "[training\nx = 1", &[], &["is not TOML"]);
-    refused("deepspeed", "{\"zero_optimization\": ", &[], &["file"]);
-    refused("nanotron", "a: [1", &[], &["is not YAML"]);
-    refused("nanotron", "just words", &[], &["it holds one value"]);
-    let tokens = "tokens: {micro_batch_size: 2}";
-    refused("nanotron", tokens, &[], &["sequences a step has", "--devices"]);
-    refused("nanotron", tokens, &["--devices", "8"], &["does not say which model", "--model"]);
-    refused("maxtext", "foo: 1\nbar: 2", &[], &["no argument of maxtext is known", "foo, bar"]);
-    let model = "[model]\nname = \"llama9\"\nflavor = \"8B\"\n[training]\nglobal_batch_size = 4";
-    refused("torchtitan", model, &[], &["llama9", "--model"]);
-    let batch = |size: i32| format!("{{\"train_batch_size\": {size}}}");
-    let llama = ["--model", "llama3-8b"];
-    refused("deepspeed", &batch(8), &["--model", "nonesuch"], &["nonesuch"]);
-    refused("deepspeed", &batch(-3), &llama, &["batch.global", "train_batch_size"]);
-    refused("deepspeed", &batch(8), &[&llama[..], &["-t", "nowhere"]].concat(), &["nowhere"]);
-    refused("megatron", "--train-iters 9 --num-layers 'x", &[], &["not closed"]);
-    refused("megatron", "", &[], &["file"]);
-}
-
-/// A node of four GPUs with an adapter each at its own PCIe switch, and a fifth for storage; written by us in the
-/// format.
-#[test]
-fn a_matrix_of_nvidia_smi_becomes_a_machine() {
+fn what_tools_say_of_a_node_becomes_a_machine() {
     use stepsim::bring::nvidia_smi::{NodeRates, machine};
-    let path = file("nvidia-smi-hgx-h100.txt");
-    let text = std::fs::read_to_string(&path).unwrap();
-    let rates = NodeRates { nvlink_gbps: Some(25.0), pcie_gbps: 20.0, nic_gbps: 50.0, nodes: 2 };
-    let (made, assumed) = machine(&text, "topo.txt", "h100-sxm", &rates).unwrap();
-    assert_eq!(made["node"]["devices"], 4);
-    assert_eq!(made["node"]["scale_up"]["switch"]["link"]["bandwidth_GBps_per_direction"], 450.0);
-    assert_eq!((&made["node"]["nics"]["shared_by"], &made["node"]["nics"]["bundle"]), (&1.into(), &1.into()));
-    assert!(assumed.iter().any(|what| what.starts_with("4 network adapters")), "{assumed:?}");
-    // Without NVLinks: PCIe; adapters that are near nobody are all of them.
-    let pcie = "GPU0 GPU1 mlx5_0\nGPU0 X PHB SYS 0-7\nGPU1 PHB X SYS 0-7\n";
-    let (made, _) = machine(pcie, "topo.txt", "a100-sxm-40", &rates).unwrap();
-    assert_eq!(made["node"]["scale_up"]["switch"]["link"]["bandwidth_GBps_per_direction"], 20.0);
-    assert_eq!(made["node"]["nics"]["shared_by"], 2);
-    let one = NodeRates { nodes: 1, ..rates.clone() };
-    // The table of plain nvidia-smi behind the matrix: its total is what the device has; of unequal ones the least.
-    let table =
-        "| N/A 33C P0 115W / 700W |     4MiB /  81559MiB |  0% |\n| N/A 30C | 0MiB / 81037MiB | 0% |\n";
-    let (made, assumed) = machine(&format!("{pcie}{table}"), "topo.txt", "h100-sxm", &one).unwrap();
-    assert_eq!(made["device"], serde_json::json!({"base": "h100-sxm", "hbm": {"GB": 84.97}}));
-    assert!(assumed.iter().any(|what| what.starts_with("81037 MiB")), "{assumed:?}");
-    let loaded = stepsim::spec::from_value::<stepsim::spec::topology::Topology>;
-    let loaded = loaded(made, "machine".into(), "machine.json".into(), &[]).unwrap().value;
-    assert_eq!(loaded.device.memory().0, 84_970_000_000);
-    assert!(machine(pcie, "topo.txt", "h100-sxm", &one).unwrap().0.get("fabric").is_none());
-    for (text, part) in [
-        ("nothing", "no line that begins with GPU0"),
-        ("GPU0 GPU1\nGPU0 X NV4\n", "2 GPUs in its header and 1 rows"),
-        ("GPU0 GPU1\nGPU0 X NV4\nGPU1 NV4 NV4\n", "the row of GPU1"),
-        ("GPU0 GPU1\nGPU0 X NVX\nGPU1 NV4 X\n", "`NVX`"),
-        (
-            "GPU0 GPU1 GPU2 GPU3\nGPU0 X NV4 NV4 SYS\nGPU1 NV4 X NV4 SYS\nGPU2 NV4 NV4 X SYS\nGPU3 SYS SYS SYS X\n",
-            "GPU3 has no NVLink to any other",
-        ),
-        ("GPU0 GPU1\nGPU0 X NV4\nGPU1 NV4 X\n", "no network adapter"),
-        (
-            "GPU0 GPU1 NIC0 NIC1 NIC2\nGPU0 X NV4 SYS SYS SYS\nGPU1 NV4 X SYS SYS SYS\n",
-            "3 network adapters for 2 GPUs",
-        ),
-    ] {
-        let error = machine(text, "topo.txt", "h100-sxm", &rates).unwrap_err().to_string();
-        assert!(error.contains("topo.txt") && error.contains(part), "{part}: {error}");
+    let cases: Vec<Value> = serde_json::from_str(include_str!("data/nodes.json")).unwrap();
+    for case in cases {
+        let of = |field: &str| case[field].as_str();
+        let (text, device) = (of("text").unwrap(), of("device").unwrap());
+        let (nodes, nvlink_gbps) = (case["nodes"].as_u64().unwrap() as u32, case["nvlink"].as_f64());
+        let rates = NodeRates { nvlink_gbps, pcie_gbps: 20.0, nic_gbps: 50.0, nodes };
+        let made = machine(text, "topo.txt", device, &rates);
+        if let Some(says) = of("says") {
+            let error = made.unwrap_err().to_string();
+            assert!(error.contains("topo.txt") && error.contains(says), "{says}: {error}");
+            continue;
+        }
+        let (made, assumed) = made.unwrap_or_else(|e| panic!("{e}: {text}"));
+        let marked = text.starts_with(['=', '<']);
+        assert!(!marked || recognise(text.as_bytes()) == Some(FileKind::NvidiaSmi), "{text}");
+        for (pointer, value) in case["fields"].as_object().into_iter().flatten() {
+            assert_eq!(made.pointer(pointer).unwrap_or(&Value::Null), value, "{device} {pointer}: {made}");
+        }
+        let count = |list: &str, is: &dyn Fn(&Value) -> bool| {
+            made["graph"][list].as_array().map_or(0, |list| list.iter().filter(|one| is(one)).count())
+        };
+        for (gbps, links) in case["links"].as_object().into_iter().flatten() {
+            let rate = json!(gbps.parse::<f64>().unwrap());
+            let has_rate = |link: &Value| link["link"]["bandwidth_GBps_per_direction"] == rate;
+            assert_eq!(json!(count("links", &has_rate)), *links, "{device}: {made}");
+        }
+        for (kind, vertices) in case["vertices"].as_object().into_iter().flatten() {
+            assert_eq!(
+                json!(count("vertices", &|vertex| vertex["kind"] == *kind)),
+                *vertices,
+                "{kind}: {made}"
+            );
+        }
+        let says = of("assumed").unwrap_or_default();
+        assert!(says.is_empty() || assumed.iter().any(|what| what.contains(says)), "{says}: {assumed:?}");
+        let loaded = from_value::<stepsim::spec::Topology>(made, "machine".into(), "topo.txt".into(), &[]);
+        stepsim::fabric::topology::Machine::build(&loaded.unwrap_or_else(|e| panic!("{e}")).value).unwrap();
     }
-    let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().join("machine.json");
-    let args = ["import", "nvidia-smi", path.to_str().unwrap(), "--device", "h100-sxm", "--nodes", "2", "-o"];
-    let (status, _, error) = stepsim(&[&args[..], &[out.to_str().unwrap()]].concat());
-    assert_eq!(status, 0, "{error}");
-    assert!(stepsim::fabric::topology::Machine::load(out.to_str().unwrap(), &[]).unwrap().1.devices() == 8);
-}
-
-/// What `rocm-smi --showtopo` and NCCL's topology file say becomes the same kinds of machines; trays of a GB200 meet in
-/// the switches of their rack.
-#[test]
-fn nodes_of_amd_of_nccl_and_trays_become_machines() {
-    use stepsim::bring::imports::{FileKind, recognise};
-    use stepsim::bring::nvidia_smi::{NodeRates, machine};
-    use stepsim::spec::{Topology, from_value};
-    let rates = NodeRates { nvlink_gbps: None, pcie_gbps: 20.0, nic_gbps: 50.0, nodes: 1 };
-    let made = |text: &str, device: &str, nodes: u32| {
-        let rates = NodeRates { nodes, ..rates.clone() };
-        let (made, assumed) = machine(text, "topo", device, &rates).expect("a machine");
-        from_value::<Topology>(made.clone(), "machine".into(), "topo".into(), &[]).expect("it loads");
-        (made, assumed)
-    };
-    let table = |heading: &str, word: &dyn Fn(usize, usize) -> &'static str| {
-        let rows =
-            (0..4).map(|i| format!("GPU{i} {}", (0..4).map(|j| word(i, j)).collect::<Vec<_>>().join(" ")));
-        format!("==== {heading} ====\n GPU0 GPU1 GPU2 GPU3\n{}\n\n", rows.collect::<Vec<_>>().join("\n"))
-    };
-    let own = |i: usize, j: usize, other: &'static str| if i == j { "0" } else { other };
-    let rocm = |pair: &dyn Fn(usize, usize) -> &'static str| {
-        let hops = table("Hops between two GPUs", &|i, j| own(i, j, "1"));
-        let types = table("Link Type between two GPUs", &|i, j| own(i, j, pair(i, j)));
-        let nodes: String = (0..4).map(|i| format!("GPU[{i}] : (Topology) Numa Node: {}\n", i / 2)).collect();
-        format!("{hops}{types}==== Numa Nodes ====\n{nodes}")
-    };
-    let whole = rocm(&|_, _| "XGMI");
-    assert_eq!(recognise(whole.as_bytes()), Some(FileKind::NvidiaSmi));
-    let (mesh, _) = made(&whole, "mi300x", 1);
-    assert_eq!(mesh["node"]["scale_up"]["full_mesh"]["link"]["bandwidth_GBps_per_direction"], 48.0, "{mesh}");
-    let (pairs, _) = made(&rocm(&|i, j| if i / 2 == j / 2 { "XGMI" } else { "PCIE" }), "mi300x", 1);
-    let links = pairs["graph"]["links"].as_array().expect("links");
-    let of = |gbps: f64| links.iter().filter(|l| l["link"]["bandwidth_GBps_per_direction"] == gbps).count();
-    assert_eq!(of(48.0), 2, "two pairs: {links:?}");
-    let wrong = machine(&rocm(&|_, _| "WIFI"), "topo", "mi300x", &rates).unwrap_err().to_string();
-    assert!(wrong.contains("`WIFI`"), "{wrong}");
-
-    let gpu = |i: usize, links: &str| {
-        format!(
-            r#"<pci busid="0000:{i}0:00.0" class="0x060400"><pci busid="0000:{i}1:00.0"><gpu dev="{i}" sm="90">{links}</gpu></pci>
-            <pci busid="0000:{i}2:00.0"><nic><net name="mlx5_{i}" speed="200000"/></nic></pci></pci>"#
-        )
-    };
-    let system = |links: &dyn Fn(usize) -> String| {
-        let half = |at: usize| (2 * at..2 * at + 2).map(|i| gpu(i, &links(i))).collect::<String>();
-        format!(
-            r#"<system version="1"><cpu numaid="0">{}</cpu><cpu numaid="1">{}</cpu></system>"#,
-            half(0),
-            half(1)
-        )
-    };
-    let switched = system(&|_| {
-        r#"<nvlink target="0000:05:00.0" count="5" tclass="0x068000"/><nvlink target="0000:06:00.0" count="13" tclass="0x068000"/>"#.into()
-    });
-    assert_eq!(recognise(switched.as_bytes()), Some(FileKind::NvidiaSmi));
-    let (node, assumed) = made(&switched, "h100-sxm", 2);
-    assert_eq!(node["node"]["scale_up"]["switch"]["link"]["bandwidth_GBps_per_direction"], 450.0);
-    assert_eq!(
-        node["node"]["nics"]["link"]["bandwidth_GBps_per_direction"], 25.0,
-        "200 Gb/s, as the file says"
-    );
-    assert!(assumed.iter().any(|what| what.contains("at the GPUs' own PCIe switches")), "{assumed:?}");
-    let direct =
-        |i: usize| format!(r#"<nvlink target="0000:{}1:00.0" count="12" tclass="0x030200"/>"#, i ^ 1);
-    let (pairs, _) = made(&system(&direct), "a100-sxm-80", 1);
-    let links = pairs["graph"]["links"].as_array().expect("links");
-    assert_eq!(links.iter().filter(|l| l["link"]["bandwidth_GBps_per_direction"] == 300.0).count(), 2);
-    assert!(machine("<system><cpu></cpu></system>", "topo", "h100-sxm", &rates).is_err());
-
-    let tray = "GPU0 GPU1 GPU2 GPU3 NIC0 NIC1 NIC2 NIC3 CPU Affinity\nGPU0 X NV18 NV18 NV18 PIX SYS SYS SYS\n\
-                GPU1 NV18 X NV18 NV18 SYS PIX SYS SYS\nGPU2 NV18 NV18 X NV18 SYS SYS PIX SYS\n\
-                GPU3 NV18 NV18 NV18 X SYS SYS SYS PIX\n";
-    let (racks, _) = made(tray, "gb200", 36);
-    assert_eq!((&racks["node"]["devices"], &racks["nodes"]), (&72.into(), &2.into()));
-    assert_eq!(racks["node"]["scale_up"]["switch"]["link"]["bandwidth_GBps_per_direction"], 900.0);
-    assert_eq!(racks["node"]["nics"]["shared_by"], 1);
-}
-
-/// NVLinks without a switch lead from GPU to GPU: as many at each as the device has. Bridges between pairs are drawn.
-#[test]
-fn nvlinks_without_a_switch_are_a_mesh_or_pairs() {
-    use stepsim::bring::nvidia_smi::{NodeRates, machine};
-    use stepsim::spec::{Topology, from_value};
-    let rates = NodeRates { nvlink_gbps: Some(25.0), pcie_gbps: 20.0, nic_gbps: 50.0, nodes: 1 };
-    let matrix = |gpus: usize, word: &dyn Fn(usize, usize) -> String| {
-        let head: String = (0..gpus).map(|i| format!("GPU{i} ")).collect();
-        let rows = (0..gpus).map(|i| {
-            let row: String =
-                (0..gpus).map(|j| if i == j { "X ".into() } else { word(i, j) + " " }).collect();
-            format!("GPU{i} {row}\n")
-        });
-        format!("{head}\n{}", rows.collect::<String>())
-    };
-    for (device, gpus, links, mesh) in [
-        ("h100-sxm", 4, 6, true),
-        ("a100-sxm-40", 4, 4, true),
-        ("v100-sxm2-32", 4, 2, true),
-        ("v100-sxm2-32", 8, 6, false),
-        ("gb200", 4, 18, false),
-        ("h100-sxm", 8, 18, false),
-    ] {
-        let made = machine(&matrix(gpus, &|_, _| format!("NV{links}")), "t", device, &rates).unwrap().0;
-        let up = &made["node"]["scale_up"];
-        let gbps = if mesh { &up["full_mesh"]["link"] } else { &up["switch"]["link"] };
-        assert_eq!(gbps["bandwidth_GBps_per_direction"], f64::from(links) * 25.0, "{device} {links}: {made}");
-    }
-    let pairs = |i: usize, j: usize| match (i / 2 == j / 2, i / 4 == j / 4) {
-        (true, _) => "NV12".to_string(),
-        (false, true) => "PXB".to_string(),
-        _ => "SYS".to_string(),
-    };
-    let (made, _) = machine(&matrix(8, &pairs), "t", "a100-pcie-80", &rates).unwrap();
-    let links = made["graph"]["links"].as_array().unwrap();
-    let bridges = links.iter().filter(|link| link["link"]["bandwidth_GBps_per_direction"] == 300.0).count();
-    let vertices = made["graph"]["vertices"].as_array().unwrap();
-    let of = |kind: &str| vertices.iter().filter(|v| v["kind"] == kind).count();
-    assert_eq!((bridges, of("device"), of("switch"), of("host")), (4, 8, 2, 2), "{made}");
-    let spec =
-        from_value::<Topology>(made, "m".into(), "m.json".into(), &[]).unwrap_or_else(|e| panic!("{e}"));
-    assert_eq!(stepsim::fabric::topology::Machine::build(&spec.value).unwrap().devices(), 8);
+    let folder = crate::command::Folder::new();
+    let from = file("nvidia-smi-hgx-h100.txt").display().to_string();
+    folder.stepsim(&format!("import nvidia-smi {from} --device h100-sxm --nodes 2 -o machine.json")).ok();
+    folder.stepsim("inspect -t ./machine.json").ok();
 }
 
 /// Whose file it is, is told by its content; the table of another is refused by name, with a command that works.

@@ -304,6 +304,7 @@ fn more_layers_than_can_be_counted_are_refused_at_once() {
 proptest! {
     #![proptest_config(ProptestConfig {
         max_shrink_iters: 200,
+        cases: ProptestConfig::default().cases / if crate::slow::slow() { 1 } else { 4 },
         failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("proptest-regressions"))),
         ..ProptestConfig::default()
     })]

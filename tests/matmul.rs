@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use stepsim::around::matmul::{ProductRun, ShardedProduct, Statement, plans};
-use stepsim::fabric::collective::{Chooser, CollectiveBound, Geometry, bound};
+use stepsim::fabric::collective::{Chooser, CollectiveBound};
 use stepsim::fabric::topology::{Machine, Mesh};
 
 use crate::command::{Folder, stepsim};
@@ -128,73 +128,6 @@ fn collectives_of_the_book_take_the_golden_times() {
     }
 }
 
-/// Seconds of a product as the command orders its ways: the longer of arithmetic and collectives by rule.
-fn longer(plan: &ShardedProduct, machine: &Machine, mesh: &Mesh) -> f64 {
-    let device = machine.device(stepsim::core::ids::DeviceId(0));
-    let compute = plan.flops / device.peak(stepsim::spec::Dtype::Bf16).unwrap().0;
-    let played = ProductRun::run(plan, mesh, machine, &Chooser::best(), compute).unwrap();
-    compute.max(played.steps.iter().map(|step| step.bound.time_s()).sum())
-}
-
-#[test]
-fn rules_of_the_book_are_the_golden_ones() {
-    let rules = &file()["rules"];
-    let number = |name: &str| rules[name].as_u64().unwrap();
-    // Gathering weights is bound by arithmetic, reducing the result by links: which is better turns at D = 2·C/W.
-    let ring = serde_json::json!({"device": "tpu-v5p", "topology": "torus:4,90,1", "statement": "A[B,D] B[D_X,F] -> C[B,F]"});
-    let v5p = machine(&ring);
-    let mesh = Mesh::of(&v5p);
-    let best = |width: u64| {
-        let of = |strategy: &str| {
-            let mut case = ring.clone();
-            case["strategy"] = strategy.into();
-            case["size"] = serde_json::json!({"B": 4096, "D": width, "F": 4096});
-            longer(&plan(&case, &mesh), &v5p, &mesh)
-        };
-        (of("gather"), of("reduce"))
-    };
-    let turn = number("gather_from_width");
-    let (gather, reduce) = best(turn);
-    close(gather, reduce, 1e-6, "at the turn");
-    assert!(best(turn - 4).0 < best(turn - 4).1 && best(turn + 4).0 > best(turn + 4).1);
-    // A shard of so many bytes takes as long to pass as a hop.
-    let per_hop = number("latency_bound_bytes_per_hop");
-    let shards = serde_json::json!({
-        "device": "tpu-v5e", "topology": "torus:4,45,1", "statement": "A[E_X] B[E,K] -> C[K]",
-        "size": {"E": 4 * per_hop / 2, "K": 8}, "strategy": "gather",
-    });
-    let rule = only(&shards).1;
-    close(rule.bandwidth_s, rule.latency_s, 1e-9, "a hop");
-    // The weights of an MLP over four devices, its activations left out: one row.
-    let two = ["A[B,D] B[D,F_XY] -> C[B,F_XY]", "A[B,F_XY] B[F_XY,D] -> C[B,D]{U_XY}"].map(|statement| {
-        let statement = Statement::parse(statement, &['X', 'Y']).unwrap();
-        let sizes = [("B", 1), ("D", 8192), ("F", 32768)].map(|(n, s)| (n.to_string(), s)).into();
-        plans(&statement, &sizes, &[('X', 2), ('Y', 2)], &|_| 2.0).unwrap()[0].memory_bytes()
-    });
-    let bytes = two[0] + two[1];
-    close(bytes, number("mlp_weight_bytes") as f64, 3e-4, "weights");
-    let memory = serde_json::json!({"device": "tpu-v5e", "topology": "torus:2x2,45,1"});
-    let hbm = machine(&memory).device(stepsim::core::ids::DeviceId(0)).hbm.as_ref().unwrap().gbps;
-    close(1e6 * bytes / (1e9 * hbm), rules["mlp_read_us"].as_f64().unwrap(), 3e-4, "read");
-    // A gather of the whole against an exchange of as much in all.
-    for (n, times) in rules["all_gather_over_all_to_all"].as_object().unwrap() {
-        let machine =
-            machine(&serde_json::json!({"device": "tpu-v5p", "topology": format!("torus:{n},90,1")}));
-        let mesh = Mesh::of(&machine);
-        let geometry = Geometry::of(&machine, &mesh.groups(&['X'])[0]).unwrap();
-        let take = |statement: &str| {
-            let statement = Statement::parse(statement, &['X']).unwrap();
-            let sizes = [("I", 4096), ("J", 8), ("K", 4096)].map(|(n, s)| (n.to_string(), s)).into();
-            let plan = plans(&statement, &sizes, &mesh.0, &|_| 2.0).unwrap().swap_remove(0);
-            let step = plan.steps().next().unwrap().clone();
-            (step.op.name(), bound(step.op, step.bytes as f64, &geometry).bandwidth_s)
-        };
-        let (gather, exchange) = (take("A[I_X,J] B[J,K] -> C[I,K]"), take("A[I_X,J] B[J,K] -> C[I,K_X]"));
-        assert_eq!((gather.0, exchange.0), ("all-gather", "all-to-all"));
-        close(gather.1 / exchange.1, times.as_f64().unwrap(), 1e-9, n);
-    }
-}
-
 /// The gradient of a gather is a scatter: FSDP's weights.
 #[test]
 fn gradients_of_gathers_are_scatters() {
@@ -235,34 +168,6 @@ fn the_command_shows_both_ways_and_draws_the_better() {
     .json();
     assert_eq!(report[1]["ways"][0]["collectives"][0]["op"], "all-reduce");
     assert!(report[0]["ways"][0]["memory_s"].as_f64().unwrap() > 0.0);
-}
-
-#[test]
-fn wrong_products_are_refused() {
-    for (statement, says) in [
-        ("A[I_X,J]", "no `->`"),
-        ("A[I_X,J] B[J,K]", "no `->`"),
-        ("A[I_X,J_X] B[J,K] -> C[I,K]", "axis X stands there twice"),
-        ("A[I,J] B[J,K] -> C[I,J]", "no dimension is summed over"),
-        ("A[I,J] B[J,K] -> C[I,L]", "neither input has the dimension L"),
-        ("A[I,J]{U_X} B[J,K] -> C[I,K]", "only the result can be unreduced"),
-        ("A[I,J] B[J,K] -> C[I,K]{U_X}", "no sum runs over the axis X"),
-        ("A[I_Q,J] B[J,K] -> C[I,K]", "the mesh has no axis Q"),
-        ("A[I_X,J] B[J,M] -> C[I,M]", "the size of M is not given"),
-        ("A[S_X,J] B[J,K] -> C[S_X,K]", "6 is not a multiple of 4"),
-        ("A[I,J,N] B[J,K] -> C[I,K]", "the dimension N is in no other array"),
-        ("A[I,I] B[I,K] -> C[I,K]", "stands there twice"),
-        ("A[I,] B[J,K] -> C[I,K]", "is no dimension"),
-    ] {
-        let sizes = "I=8,J=8,K=8,S=6,N=8,L=8";
-        let error = stepsim(&format!("matmul '{statement}' -t torus:4x4,90,1 --size {sizes}")).refused();
-        assert!(error.contains(says), "{statement}: {error}");
-    }
-    for (option, says) in [("--format fp4", "fp8"), ("--mesh X=3", "16 devices")] {
-        let plain = "matmul 'A[I,J] B[J,K] -> C[I,K]' -t torus:4x4,90,1 --size I=8,J=8,K=8";
-        let error = stepsim(&format!("{plain} {option}")).refused();
-        assert!(error.contains(says), "{option}: {error}");
-    }
 }
 
 /// Each array in its format: bytes by array and in all, the peak of the slower operand, and the memory's time in the

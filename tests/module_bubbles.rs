@@ -2,11 +2,10 @@
 //! its tokens go to the first stage, and all is done once.
 
 use serde_json::{Value, json};
-use stepsim::core::ids::RankId;
 use stepsim::form::compare::workload::closed_form;
 use stepsim::simulate::{Options, Simulation};
 
-use crate::modules::{extended, inputs, refused, report};
+use crate::modules::{extended, inputs, report};
 
 /// Qwen2.5-VL-7B on eight devices in four pipeline ranks, eight images a sequence, sixteen micro-batches.
 fn step(usage: &Value, more: &Value) -> Value {
@@ -17,35 +16,6 @@ fn step(usage: &Value, more: &Value) -> Value {
         "batch": {"global": 16, "micro_batch": 1}, "recompute": {"granularity": "full"},
         "parallelism": parallelism, "modules": {"vision": module},
     })
-}
-
-/// Products executed, all ranks together, by name; the encoder's alone.
-fn products(step: &Value) -> std::collections::BTreeMap<String, u128> {
-    let plan = inputs(step).plan().expect("its plan");
-    let mut sums = std::collections::BTreeMap::new();
-    for rank in 0..plan.world.ranks().len() as u32 {
-        let program = plan.world.program_of(RankId(rank));
-        for op in &program.ops {
-            let info = &program.infos[op.info as usize];
-            if info.name.starts_with("vision ") && info.flops > 0.0 {
-                *sums.entry(info.name.to_string()).or_insert(0) += info.flops.round() as u128;
-            }
-        }
-    }
-    sums
-}
-
-/// Every image is encoded once, wherever the encoder stands.
-#[test]
-fn images_are_encoded_once_in_bubbles_too() {
-    for more in [json!({}), json!({"sharding": {"kind": "zero1"}, "pipeline": {"size": 2}})] {
-        for parallelism in ["tensor", "data"] {
-            let of = |bubbles: bool| step(&json!({"parallelism": parallelism, "bubbles": bubbles}), &more);
-            assert_eq!(products(&of(true)), products(&of(false)), "{more} {parallelism}");
-            let flops = |bubbles| inputs(&of(bubbles)).plan().expect("its plan").model_flops;
-            assert_eq!(flops(true), flops(false));
-        }
-    }
 }
 
 /// Tokens of sixteen micro-batches, 8 · 256 rows of 3,584 in 16 bits, go from the ranks that encode them to the first
@@ -103,30 +73,5 @@ fn bubbles_are_filled() {
         let memory = estimate.fullest().total() / inside_run.memory["hbm"].peak_bytes as f64 - 1.0;
         println!("closed form {:+.2} %, memory {:+.2} %", 100.0 * off, 100.0 * memory);
         assert!(off.abs() < 0.05 && memory.abs() < 0.02, "{usage}: {off} {memory}");
-    }
-}
-
-#[test]
-fn what_bubbles_do_not_take_is_said() {
-    for (usage, more, words) in [
-        (json!({"stages": 1}), json!({}), ["beside stages", "a place of its own"]),
-        (
-            json!({}),
-            json!({"pipeline": {"size": 1}, "tensor": 4}),
-            ["one pipeline rank", "raise parallelism.pipeline.size"],
-        ),
-        (
-            json!({}),
-            json!({"pipeline": {"size": 4, "schedule": "zb-h1"}}),
-            ["such a schedule", "1f1b or gpipe"],
-        ),
-        (json!({}), json!({"pipeline": {"size": 4, "p2p": "batched"}}), ["such transfers", "async"]),
-        (json!({}), json!({"sharding": {"kind": "zero3"}}), ["gradients that are cut", "zero1"]),
-    ] {
-        let mut usage = usage;
-        usage["bubbles"] = true.into();
-        let message = refused(&step(&usage, &more));
-        assert!(message.contains("modules.vision.bubbles"), "{message}");
-        assert!(words.iter().all(|word| message.contains(word)), "{message}");
     }
 }

@@ -4,8 +4,7 @@
 use serde_json::{Value, json};
 use stepsim::form::compare::workload::closed_form;
 use stepsim::price::model::module_parameters;
-use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::spec::Disk;
+use stepsim::simulate::{Options, Simulation};
 
 use crate::modules::{extended, inputs, report, sent};
 
@@ -83,59 +82,4 @@ fn stages_hold_their_own_weights() {
     assert_eq!(weights(0) + weights(1), 2 * module_parameters(module));
     assert_eq!(weights(0), 2 * (16 * 19_702_200 + 1176 * 1280));
     assert!(weights(2) > 2 * 14 * 200_000_000 / 2 && weights(3) > 2 * 14 * 200_000_000 / 2);
-}
-
-/// Every schedule that has stages enough: the closed form is that of the simulation.
-#[test]
-fn the_closed_form_follows_on_stages_of_its_own() {
-    let pipeline = |schedule: &str| json!({"pipeline": {"size": 4, "schedule": schedule}});
-    for (usage, parallelism) in [
-        (json!({"stages": 1}), pipeline("1f1b")),
-        (json!({"stages": 2, "parallelism": "data"}), pipeline("1f1b")),
-        (json!({"stages": 2}), pipeline("gpipe")),
-        (json!({"stages": 1, "trained": "projector"}), pipeline("interleaved")),
-        (json!({"stages": 2, "trained": "nothing"}), pipeline("1f1b")),
-        (json!({"stages": 1}), pipeline("zb-h1")),
-        (json!({"stages": 1}), pipeline("zb-v")),
-        (json!({"stages": 1, "parallelism": "data"}), json!({"tensor": 1, "context": {"size": 2}})),
-    ] {
-        let step = step(&usage, &parallelism);
-        let estimate = closed_form(&inputs(&step)).unwrap_or_else(|e| panic!("{e}"));
-        let run = report(&step);
-        let off = estimate.terms.total() / run.step_time_s - 1.0;
-        let memory = estimate.fullest().total() / run.memory["hbm"].peak_bytes as f64 - 1.0;
-        println!("{usage} {parallelism}: {:+.2} %, memory {:+.2} %", 100.0 * off, 100.0 * memory);
-        assert!(off.abs() < 0.05 && memory.abs() < 0.02, "{usage} {parallelism}: {off} {memory}");
-        assert_eq!(run.impossible(), None);
-    }
-}
-
-#[test]
-fn stages_that_cannot_be_are_refused() {
-    let refused = |step: &Value| match Inputs::from_json(&step.to_string(), None, &[], &Disk) {
-        Ok(_) => panic!("accepted: {step}"),
-        Err(e) => e.to_string(),
-    };
-    let pipeline = |fields: Value| json!({"pipeline": fields});
-    for (step, words) in [
-        (step(&json!({"stages": 4}), &json!({})), ["modules.vision.stages", "1 to 3"]),
-        (step(&json!({"stages": 0}), &json!({})), ["modules.vision.stages", "1 to 3"]),
-        (
-            step(&json!({"stages": 1}), &pipeline(json!({"size": 1}))),
-            ["modules.vision.stages", "one pipeline rank"],
-        ),
-        (
-            step(&json!({"stages": 2}), &pipeline(json!({"size": 4, "layer_split": [0, 8, 10, 10]}))),
-            ["parallelism.pipeline.layer_split", "0 in the first 2 entries"],
-        ),
-    ] {
-        let message = refused(&step);
-        assert!(words.iter().all(|word| message.contains(word)), "{message}");
-    }
-    let split = pipeline(json!({"size": 4, "layer_split": [0, 8, 10, 10]}));
-    report(&step(&json!({"stages": 1}), &split));
-    let mut tied = step(&json!({"stages": 1}), &pipeline(json!({"size": 4, "schedule": "zb-v"})));
-    tied["model"] = "gemma-3-4b".into();
-    let message = refused(&tied);
-    assert!(message.contains("stages go one way"), "{message}");
 }

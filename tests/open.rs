@@ -5,8 +5,6 @@ use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::command::stepsim;
-
 fn asked(port: &str, head: &str) -> Vec<u8> {
     let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).expect("a server");
     write!(stream, "{head}\r\n\r\n").expect("sent");
@@ -59,10 +57,4 @@ fn the_file_is_served_once_and_to_the_viewer_only() {
     assert!(server.wait().expect("an end").success());
     assert!(begun.elapsed() < Duration::from_secs(8), "held up by {} silent connections", silent.len());
     assert!(TcpStream::connect(format!("127.0.0.1:{port}")).is_err(), "nobody listens any more");
-}
-
-#[test]
-fn what_is_no_timeline_is_refused() {
-    stepsim("open Cargo.toml").refused();
-    stepsim("open none.pftrace").refused();
 }

@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 use stepsim::core::ids::RankId;
-use stepsim::core::program::{MemoryClass, MemoryWhen};
 use stepsim::fabric::topology::Machine;
 use stepsim::plan::step::overlap::{decompose, is_cut};
 use stepsim::price::model::{CommGroup, CommOp, Item, LayerPlan, Shard};
@@ -179,25 +178,6 @@ fn a_file_of_token_counts_is_the_load_that_it_counts() {
 }
 
 #[test]
-fn dualpipe_hides_the_all_to_all_of_one_micro_batch_behind_the_other() {
-    let with = |schedule: &str, micro_batches: u64| {
-        let over = json!({
-            "model": {"layers": 8},
-            "batch": {"global": 4 * micro_batches},
-            "parallelism": {"expert": 4, "data": 4, "pipeline": {"size": 4, "schedule": schedule}},
-        });
-        run(sparse(over), "switch:16,50,1").report(false)
-    };
-    let exposed = |r: &stepsim::read::analysis::report::Report| {
-        let ep = &r.communication[&stepsim::read::analysis::kind::OpKind::Expert];
-        ep.exposed_s / ep.ran_s
-    };
-    let (plain, dual) = (with("1f1b", 16), with("dualpipe", 16));
-    assert!(exposed(&plain) > 0.9, "{}", exposed(&plain));
-    assert!(exposed(&dual) < 0.65 * exposed(&plain), "{} against {}", exposed(&dual), exposed(&plain));
-}
-
-#[test]
 fn context_parallel_messages_are_the_formulas() {
     let m = model("llama3-70b");
     let (s, b, x) = (8192_u64, 1, 4_u64);
@@ -271,21 +251,6 @@ fn borders_are_cut_among_tensor_parallel_ranks() {
 }
 
 #[test]
-fn waiting_for_sends_costs_time_and_batched_receives_more() {
-    let with = |p2p: &str| {
-        let over = json!({
-            "batch": {"global": 16},
-            "parallelism": {"pipeline": {"size": 4, "p2p": p2p, "layer_split": [1, 1, 1, 1]}},
-        });
-        seconds(dense(over), "nodes:4*1,300,1,10,2")
-    };
-    let (free, blocking, batched) = (with("async"), with("blocking"), with("batched"));
-    assert!(free < blocking && blocking <= batched, "{free} {blocking} {batched}");
-    let short = json!({"parallelism": {"pipeline": {"size": 4, "layer_split": [1, 1, 1, 2]}}});
-    assert!(try_run(dense(short), "switch:4,100,1").unwrap_err().contains("layer_split"));
-}
-
-#[test]
 fn eight_bits_halve_what_they_name() {
     let m = model("deepseek-v3");
     let fp8 = |saved_activations| Fp8Spec {
@@ -325,37 +290,6 @@ fn eight_bits_halve_what_they_name() {
     assert!(narrow < 0.9 * wide, "{narrow} against {wide}");
 }
 
-#[test]
-fn optimizer_state_is_what_its_kind_keeps() {
-    let peak = |kind: &str| {
-        let workload = dense(json!({"optimizer": {"kind": kind}, "batch": {"global": 1}}));
-        run(workload, "switch:1,100,1")
-    };
-    let bytes = |s: &Simulation| {
-        let program = &s.plan.world.programs()[0];
-        program.infos.iter().find(|i| i.name == "optimizer step").map(|i| i.bytes).unwrap()
-    };
-    let parameters = bytes(&peak("sgd")) / (4.0 + 2.0 * 4.0 + 2.0);
-    // Gradient read, master and moments read and written, weight written.
-    for (kind, moments) in [("adam", 8.0), ("adam8bit", 2.03125), ("lion", 4.0)] {
-        let want = parameters * (4.0 + 2.0 * (4.0 + moments) + 2.0);
-        assert!((bytes(&peak(kind)) / want - 1.0).abs() < 1e-9, "{kind}");
-    }
-}
-
-#[test]
-fn unfused_kernels_take_time_and_no_flops() {
-    let with =
-        |fusion: &str| run(dense(json!({"fusion": fusion, "model": {"biases": true}})), "switch:4,100,1");
-    let [full, accumulating, partial, none] = ["full", "partial-accumulating", "partial", "none"].map(with);
-    let times = [&full, &accumulating, &partial].map(|s| s.record.step_end);
-    assert!(times.is_sorted() && times[0] < times[1] && times[1] < times[2], "{times:?}");
-    assert!(full.record.step_end < none.record.step_end);
-    for other in [accumulating, partial, none] {
-        assert_eq!(full.plan.hardware_flops, other.plan.hardware_flops);
-    }
-}
-
 /// A schedule of the registry is known to the workload, its schema and the closed form, under all of its names.
 #[test]
 fn every_schedule_runs_a_real_step() {
@@ -392,104 +326,6 @@ fn schedule_order(step: &Simulation) -> stepsim::schedule::Order {
     match schedule.facts().searched {
         true => step.plan.order.clone(),
         false => schedule.order(&pipeline.shape(step.plan.micro_batches)).unwrap(),
-    }
-}
-
-/// What a schedule has no use for is refused where it stands, by the schedule's facts.
-#[test]
-fn chunks_and_groups_are_checked_by_the_facts_of_the_schedule() {
-    let refused = |pipeline: Value| {
-        try_run(dense(json!({"parallelism": {"pipeline": pipeline}})), "switch:2,450,1").err().unwrap()
-    };
-    let text = refused(json!({"size": 2, "schedule": "interleaved", "chunks": 1}));
-    assert!(text.contains("`parallelism.pipeline.chunks`: 1") && text.contains("2 or more"), "{text}");
-    let text = refused(json!({"size": 2, "schedule": "zb-v", "chunks": 3}));
-    assert!(text.contains("2 with schedule zb-v") && text.contains("interleaved-torch"), "{text}");
-    let text = refused(json!({"size": 2, "group_size": 2}));
-    assert!(text.contains("nothing but with schedule interleaved-1f1b"), "{text}");
-    let text = refused(json!({"size": 2, "activation_limit": 2}));
-    assert!(text.contains("nothing but with schedule zb-auto"), "{text}");
-}
-
-/// ZeRO-3 gives back all that it has gathered, whatever the schedule and whatever is kept for the backward pass.
-#[test]
-fn gathered_weights_are_gone_at_the_end_of_the_step() {
-    for schedule in stepsim::schedule::ALL {
-        for reshard in [Value::Null, json!(false), json!(true)] {
-            let name = schedule.name();
-            let step = run(
-                dense(json!({
-                    "model": {"layers": 8}, "batch": {"global": 16},
-                    "parallelism": {
-                        "data": 2, "pipeline": {"size": 4, "schedule": name},
-                        "sharding": {"kind": "zero3", "reshard_after_forward": reshard},
-                    },
-                })),
-                "switch:8,450,1",
-            );
-            for program in step.plan.world.programs() {
-                let sum = |alloc: bool| -> u64 {
-                    let effects = program.memory.iter().filter(|e| e.class == MemoryClass::Weights);
-                    effects.filter(|e| (e.when == MemoryWhen::AllocAtStart) == alloc).map(|e| e.bytes).sum()
-                };
-                assert!(sum(true) > 0, "{name}");
-                assert_eq!(sum(true), sum(false), "{name}, reshard {reshard}");
-            }
-        }
-    }
-}
-
-/// Two passes that run together: each gives up its activations and buffers itself.
-#[test]
-fn overlapped_passes_give_up_what_is_theirs() {
-    let exchanges = |schedule: &str, overlap: Value| {
-        sparse(json!({
-            "model": {"layers": 8}, "batch": {"global": 64}, "expert": overlap,
-            "parallelism": {"expert": 4, "data": 4, "pipeline": {"size": 4, "schedule": schedule}},
-        }))
-    };
-    let tensor = dense(json!({
-        "model": {"layers": 8}, "batch": {"global": 16},
-        "parallelism": {"tensor": 4, "pipeline": {"size": 4, "schedule": "dualpipe-v"}},
-    }));
-    let paired = exchanges("1f1b", json!({"overlap": "micro-batches"}));
-    for workload in [tensor, paired, exchanges("dualpipe", json!({}))] {
-        let step = run(workload.clone(), "switch:16,50,1");
-        for program in step.plan.world.programs() {
-            let mut held = std::collections::BTreeMap::<_, i64>::new();
-            for op in &program.ops {
-                for effect in &program.memory[op.memory.range()] {
-                    if matches!(effect.class, MemoryClass::Activations | MemoryClass::Workspace) {
-                        let sign = if effect.when == MemoryWhen::AllocAtStart { 1 } else { -1 };
-                        *held.entry((op.micro_batch, effect.class)).or_default() +=
-                            sign * effect.bytes as i64;
-                    }
-                }
-            }
-            assert!(held.len() > 8 && held.values().all(|left| *left == 0), "{workload}: {held:?}");
-        }
-    }
-}
-
-/// Batched transfers with a schedule whose ranks would wait for each other are refused where they stand.
-#[test]
-fn batched_transfers_run_or_are_refused() {
-    for schedule in stepsim::schedule::ALL {
-        let name = schedule.name();
-        let step = try_run(
-            dense(json!({
-                "model": {"layers": 8}, "batch": {"global": 8},
-                "parallelism": {"pipeline": {"size": 4, "schedule": name, "p2p": "batched"}},
-            })),
-            "switch:4,450,1",
-        );
-        match step {
-            Ok(_) => assert!(schedule.facts().batched, "{name}"),
-            Err(text) => {
-                assert!(text.contains("`parallelism.pipeline.p2p`: batched"), "{text}");
-                assert!(text.contains(&format!("async or blocking with schedule {name}")), "{text}");
-            }
-        }
     }
 }
 

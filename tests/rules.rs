@@ -4,7 +4,7 @@
 use serde_json::Value;
 use stepsim::fabric::topology::Machine;
 use stepsim::form::analytic::{bounds, roofline, training};
-use stepsim::price::model::flops::{StepFlops, TokenFlops};
+use stepsim::price::model::flops::StepFlops;
 use stepsim::price::model::{Item, KernelClass, LayerPlan, ParameterCount, Shard};
 use stepsim::spec::model::AttentionSpec;
 use stepsim::spec::{Device, ModelSpec, WorkloadSpec, from_value, load};
@@ -133,46 +133,6 @@ fn bounds_on_nodes_are_the_golden_ones() {
     assert!((bounds::micro_batches(8.0, 0.05) - 133.0).abs() < 1e-9);
 }
 
-/// The book's examples, those among them that the cases of the tori and the ridges do not hold already.
-#[test]
-fn examples_of_bounds_are_the_golden_ones() {
-    let golden = golden();
-    let of = |what: &str| &golden["bounds"]["examples"][what];
-    let peak = 459e12;
-    let (one, three) = {
-        let torus = machine("torus:16x16x16,90,1", &[]);
-        let [fsdp, _] = bounds::fsdp(alpha(&torus, peak, "XYZ").0, 2.0, 2.0);
-        close(fsdp * f64::from(torus.devices()), of("FSDP of 16x16x16 v5p, tokens in all"), "16x16x16");
-        (alpha(&torus, peak, "X").0, fsdp)
-    };
-    close(bounds::data(one, 2.0), of("v5p one axis"), "one axis");
-    close(three, of("v5p three axes"), "three axes");
-    for (ffn, what) in [
-        (32768.0, "v5p mixed, F = 32768"),
-        (30000.0, "v5p mixed, F = 30000"),
-        (13824.0, "v5p mixed, F = 13824 (Llama 2 13B)"),
-    ] {
-        close(bounds::mixed(one / 2.0, one, ffn)[0], of(what), what);
-    }
-    // Pods behind a network of 6.25 GB/s a chip.
-    close(bounds::data(peak / 6.25e9, 2.0), of("v5p over the data-centre network, tokens a pod"), "pods");
-    close(40e6 / three, of("chips for 40 M tokens, FSDP on three axes"), "40 M");
-    close(16e6 / three, of("chips for 16 M tokens"), "16 M");
-    close(
-        bounds::tensor(one, 49152.0, false, 2.0),
-        of("Gemma 7B tensor degree, F = 49152, one axis"),
-        "Gemma",
-    );
-    let ridge = |device: &str, format: &str| {
-        let device: Device = load(device, &[]).unwrap().value;
-        roofline::ridges(&device).into_iter().find(|r| r.format == format).unwrap()
-    };
-    close(ridge("h100-sxm", "bf16").batch, of("min batch H100"), "H100");
-    close(ridge("tpu-v6e", "bf16").batch, of("min batch Trillium"), "Trillium");
-    close(ridge("tpu-v5e", "bf16").batch, of("min batch v5e bf16"), "v5e");
-    close(ridge("tpu-v5e", "int8").batch, of("min batch v5e int8"), "v5e int8");
-}
-
 /// FLOPs an element that the reference states, over the bytes that kernels of a layer move for it.
 #[test]
 fn kernels_without_products_have_the_golden_intensities() {
@@ -191,49 +151,6 @@ fn kernels_without_products_have_the_golden_intensities() {
     close(1.0 / bytes(KernelClass::Residual, model.hidden), &of("add of two bf16 tensors"), "add");
     close(5.0 / bytes(KernelClass::Activation, model.ffn), &of("SiLU times gate"), "activation");
     close(4.0 / bytes(KernelClass::Norm, model.hidden), &of("RMSNorm"), "norm");
-}
-
-#[test]
-fn shares_of_attention_are_the_golden_ones() {
-    let golden = golden();
-    let cases = rows(&golden["training"]["attention_share"]);
-    assert_eq!(cases.len(), 4);
-    for case in cases {
-        let what = format!("{} {}", case["model"], case["sequence"]);
-        let model: ModelSpec = load(case["model"].as_str().unwrap(), &[]).unwrap().value;
-        let flops = TokenFlops::of(&model, case["sequence"].as_u64().unwrap());
-        let layers = flops.matrices - 2.0 * (model.hidden * model.vocabulary) as f64;
-        close(layers / 2.0 / model.layers as f64, &case["layer_params"], &what);
-        close(flops.mixing / layers, &case["full"], &what);
-        close(flops.mixing_causal / layers, &case["causal"], &what);
-    }
-}
-
-#[test]
-fn parameters_are_the_golden_ones() {
-    let golden = golden();
-    let of = |what: &str| &golden["training"]["parameters"][what];
-    let gpt2: Vec<String> =
-        ["layers=12", "hidden=768", "heads=12", "ffn=3072", "sequence=1024", "vocabulary=50257"]
-            .map(String::from)
-            .into();
-    let model: ModelSpec = load("gpt3-175b", &gpt2).unwrap().value;
-    let what = "E(V+P)+L(12E^2+13E)+2E, GPT-2 (V 50257, P 1024)";
-    assert_eq!(ParameterCount::of(&model).total(), of(what).as_u64().unwrap());
-    // Matrices alone: its norms are left out there.
-    let model: ModelSpec = load("llama-2-13b", &[]).unwrap().value;
-    let matrices = TokenFlops::of(&model, 1).matrices / 2.0 + (model.hidden * model.vocabulary) as f64;
-    assert_eq!(matrices, of("Llama 2 13B").as_f64().unwrap());
-    for (name, layers, hidden) in [("Small", 12, 768), ("Medium", 24, 1024)] {
-        let workload = serde_json::json!({
-            "model": {"base": "gpt3-175b", "layers": layers, "hidden": hidden, "heads": 16 * hidden / 1024, "ffn": 4 * hidden},
-            "batch": {"global": 8, "micro_batch": 1}, "parallelism": {"data": 8}, "topology": "dgx-a100-8",
-        });
-        let folder = Folder::new();
-        folder.write("w.json", workload.to_string());
-        let report = folder.stepsim("estimate w.json --report -").json();
-        close(report["rules"]["twelve_l_h2"].as_f64().unwrap(), of(&format!("12 L d^2, GPT-3 {name}")), name);
-    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use stepsim::bring::describe::RuleBook;
 use stepsim::measure::score::{Case, case, read};
 use stepsim::price::model::ParameterCount;
@@ -14,65 +14,51 @@ fn data(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name).display().to_string()
 }
 
-fn cases(name: &str) -> Vec<Result<Case, String>> {
-    let book = RuleBook::load(&[]).expect("the shipped rules");
-    read(Path::new(&data(name))).expect("rows").iter().map(|row| case(row, &book)).collect()
-}
-
-fn assumed(case: &Case, column: &str) -> Value {
-    case.assumed.iter().find(|a| a.column == column).map(|a| a.value.clone()).unwrap_or_default()
-}
-
-/// What each row of our own means, field by field; no times.
+/// What rows of our own, of another style and of sources that nobody knows mean, field by field: by pointers into what
+/// becomes of them, and among settings of the machine, assumed columns and words that were not understood.
 #[test]
-fn rows_are_mapped_by_software_device_and_columns() {
-    let all = cases("rows.jsonl");
-    assert_eq!(all.len(), 5, "the kernel row is passed over");
-    let all: Vec<Case> = all.into_iter().map(|c| c.unwrap_or_else(|e| panic!("{e}"))).collect();
-    let [megatron, fsdp, tpu, moe, layer] = &all[..] else { panic!("five rows") };
-
-    assert_eq!((megatron.stack.as_str(), megatron.class.as_str()), ("megatron-te-2024", "H100"));
-    assert_eq!((megatron.measured_s, megatron.measured_from, megatron.scale), (3.0, "step_time_s", 1.0));
-    assert_eq!(assumed(megatron, "heads"), 32);
-    assert_eq!((assumed(megatron, "ffn"), assumed(megatron, "vocab")), (16384.into(), 51200.into()));
-    assert_eq!(megatron.workload["model"]["gated_mlp"], false);
-    let parallelism = &megatron.workload["parallelism"];
-    assert_eq!((&parallelism["tensor"], &parallelism["data"]), (&2.into(), &16.into()));
-    assert_eq!(parallelism["pipeline"]["size"], 2);
-    assert_eq!(megatron.workload["recompute"]["granularity"], "none");
-    assert_eq!(megatron.machine.topology, "h100-superpod");
-    let sets = &megatron.machine.sets;
-    assert!(
-        sets.contains(&"nodes=8".into())
-            && sets.contains(&"node.nics.link.bandwidth_GBps_per_direction=50".into())
-    );
-
-    assert_eq!((fsdp.stack.as_str(), fsdp.class.as_str()), ("fsdp1-eager", "A100"));
-    assert!(fsdp.machine.sets.contains(&"device=a100-sxm-40".into()));
-    assert_eq!(fsdp.workload["parallelism"]["sharding"]["kind"], "zero3");
-    assert_eq!(fsdp.workload["recompute"]["granularity"], "full");
-    assert_eq!((assumed(fsdp, "gbs_seqs"), assumed(fsdp, "layers")), (64.into(), 32.into()));
-    // 262,144 tokens at 16 × 2,500 tokens a second.
-    assert!((fsdp.measured_s - 6.5536).abs() < 1e-9, "{}", fsdp.measured_s);
-
-    assert_eq!((tpu.stack.as_str(), tpu.class.as_str()), ("maxtext", "TPU v5p"));
-    assert!(tpu.machine.sets.contains(&"node.scale_up.torus.dims=[4,4,4]".into()), "{:?}", tpu.machine);
-    assert_eq!(tpu.workload["batch"], json!({"global": 512, "micro_batch": 4}));
-
-    assert_eq!((moe.stack.as_str(), moe.moe, moe.measured_from), ("megatron-te-2024", true, "mfu"));
-    let experts = &moe.workload["model"]["moe"];
-    assert_eq!(
-        (&experts["experts"], &experts["top_k"], &experts["ffn"]),
-        (&64.into(), &6.into(), &1408.into())
-    );
-    assert_eq!((&experts["shared_experts"], &experts["first_dense_layers"]), (&2.into(), &1.into()));
-    assert_eq!(moe.workload["parallelism"]["expert"], 8);
-    assert!(
-        moe.machine.sets.iter().any(|s| s == "node.scale_up.switch.link.bandwidth_GBps_per_direction=200")
-    );
-
-    assert!(layer.layer && (layer.measured_s - 0.0196).abs() < 1e-12);
-    assert_eq!(layer.stack, "megatron-2022");
+fn rows_mean_what_is_written_of_them() {
+    let meanings: Value = serde_json::from_str(include_str!("data/rows-meaning.json")).expect("JSON");
+    let book = RuleBook::load(&[]).expect("the shipped rules");
+    let nobody = RuleBook::load(&[]).expect("the shipped rules").without_sources();
+    let mut wrong = Vec::new();
+    for (file, meanings) in meanings.as_object().expect("files") {
+        let rows = read(Path::new(&data(file))).expect("rows");
+        let book = if file.contains("unseen") { &nobody } else { &book };
+        for (id, meaning) in meanings.as_object().expect("rows") {
+            let row = rows.iter().find(|row| row.id == *id || id.starts_with(':') && row.id.ends_with(id));
+            let case = case(row.expect(id), book).unwrap_or_else(|e| panic!("{id}: {e}"));
+            let assumed: Map<String, Value> =
+                case.assumed.iter().map(|of| (of.column.to_string(), of.value.clone())).collect();
+            let whole = json!({
+                "stack": case.stack, "class": case.class, "measured_s": case.measured_s, "scale": case.scale,
+                "measured_from": case.measured_from, "moe": case.moe, "layer": case.layer,
+                "topology": case.machine.topology, "workload": case.workload, "assumed": assumed,
+            });
+            let words: Vec<&String> = case.not_understood.keys().collect();
+            for (what, wanted) in meaning.as_object().expect("fields") {
+                let all = || wanted.as_array().expect("a list").iter().filter_map(Value::as_str);
+                let right = match what.as_str() {
+                    "sets" => all().all(|set| case.machine.sets.iter().any(|s| s == set)),
+                    "assumed" => all().all(|column| whole["assumed"].get(column).is_some()),
+                    "not_understood" => all().eq(words.iter().map(|word| word.as_str())),
+                    pointer => match (whole.pointer(pointer), wanted.as_f64()) {
+                        (found, None) => found == Some(wanted),
+                        (found, Some(wanted)) => found
+                            .and_then(Value::as_f64)
+                            .is_some_and(|found| (found - wanted).abs() <= 1e-6 * wanted.abs()),
+                    },
+                };
+                if !right {
+                    wrong.push(format!(
+                        "{id} {what}, not {wanted}: {whole} {:?} {words:?}",
+                        case.machine.sets
+                    ));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// Every kind of bad row is skipped or refused with a reason; nothing else happens.
@@ -203,32 +189,16 @@ fn software_leads_to_its_stack_by_device_too() {
 /// A row that gives no more than a name has the model of that name: its parameters are the published ones, in billions.
 #[test]
 fn names_of_the_literature_have_their_parameters() {
-    let named = [
-        ("GPT-3 1.3B", 1.32),
-        ("GPT 18.4B", 18.4),
-        ("Megatron 76B", 76.1),
-        ("GPT 145.6B", 145.6),
-        ("Turing-NLG", 17.2),
-        ("gpt2-medium", 0.355),
-        ("MPT-30B", 30.0),
-        ("TinyLlama", 1.10),
-        ("DeepSeek LLM 67B", 67.4),
-        ("Command R+", 103.8),
-        ("Granite-3.1-8B", 8.17),
-        ("Apertus-70B", 70.6),
-        ("StableLM 2 12B", 12.1),
-        ("ERNIE-4.5-300B-A47B", 300.0),
-        ("dots.llm1", 142.8),
-        ("Snowflake Arctic 480B", 480.0),
-        ("Ling-1T", 1000.0),
-    ];
+    let named: Vec<(String, f64)> =
+        serde_json::from_str(include_str!("data/score-names.json")).expect("names");
     let bare = ["layers", "hidden", "heads", "ffn"].map(|column| (column.to_string(), Value::Null));
-    let rows = named.map(|(model, _)| {
+    let rows = named.iter().map(|(model, _)| {
         let mut row = json!({"model": model, "n_devices": 2048, "gbs_seqs": 4096});
         row.as_object_mut().unwrap().extend(bare.clone());
         row
     });
-    for (case, (name, billions)) in rows_with(&rows).iter().zip(named) {
+    let rows: Vec<Value> = rows.collect();
+    for (case, (name, billions)) in rows_with(&rows).iter().zip(&named) {
         let model: ModelSpec = serde_json::from_value(case.workload["model"].clone()).expect("a model");
         let count = ParameterCount::of(&model).total() as f64 / 1e9;
         assert!((count / billions - 1.0).abs() < 0.015, "{name}: {count} of {billions}");
@@ -273,15 +243,6 @@ fn words_of_this_kind_change_this_field() {
     };
     assert_eq!((schedule("V-Half"), schedule("v_min")), (json!("v-half"), json!("v-min")));
     assert_eq!((held("nanotron v0.5"), held("Megatron-LM")), (Some(0.05), None));
-}
-
-/// A fraction of the peak is of the peak of the row's format.
-#[test]
-fn a_fraction_of_the_peak_is_of_the_rows_format() {
-    let seconds = |format: &str| {
-        rows_with(&[json!({"precision": format, "mfu": 0.4, "step_time_s": null})])[0].measured_s
-    };
-    assert!(seconds("fp32") > 1.5 * seconds("bf16"), "{} {}", seconds("fp32"), seconds("bf16"));
 }
 
 /// What a software does unless it is told otherwise: how it cuts a batch, what it trains on, what it cannot overlap.
@@ -358,18 +319,6 @@ fn flops_with_recomputation_over_those_without_are_layers() {
     assert_eq!(row(json!({}))["layers"], Value::Null);
 }
 
-/// Whole layers that are said to be computed again may still have their inputs on the host, other words not.
-#[test]
-fn a_run_that_recomputes_whole_layers_may_have_their_inputs_on_the_host() {
-    let ways = |recompute: &str| {
-        let row =
-            json!({"software": "DeepSpeed", "sharding": "ZeRO-3", "recompute": recompute, "mbs_seqs": 1});
-        rows_with(&[row])[0].reliefs.iter().map(|relief| relief.what.clone()).collect::<Vec<_>>()
-    };
-    assert_eq!(ways("full"), ["recomputation of whole layers, their inputs on the host"]);
-    assert_eq!(ways("none"), [""; 0]);
-}
-
 /// A micro-batch that nobody states is halved before anything is computed again; one that is stated stays.
 #[test]
 fn a_guessed_micro_batch_is_the_first_to_go() {
@@ -385,16 +334,6 @@ fn a_guessed_micro_batch_is_the_first_to_go() {
         of_software.starts_with("micro-batches of "),
         "what a rule took of software is a guess too: {of_software}"
     );
-}
-
-/// The state of the optimizer can be cut where there are replicas to cut it over.
-#[test]
-fn one_replica_has_nobody_to_share_its_state_with() {
-    let cuts = |data: u64| {
-        let row = json!({"n_devices": 8 * data, "dp": data, "tp": 8, "pp": 1, "sharding": null});
-        rows_with(&[row])[0].reliefs.iter().any(|way| way.what.contains("ZeRO-1"))
-    };
-    assert_eq!([1, 2].map(cuts), [false, true]);
 }
 
 /// The shipped measured steps are read: a run of measured software has a range, in words and as numbers.
@@ -504,136 +443,4 @@ fn rules_of_ones_own_lie_over_the_shipped_ones() {
     assert_eq!(own.stack, "mine");
     assert_eq!(own.workload["recompute"]["granularity"], "selective");
     assert_eq!(own.workload["model"]["gated_mlp"], true);
-}
-
-#[test]
-fn wrong_rule_files_are_refused_with_file_and_path() {
-    let folder = Folder::new();
-    for (text, wrong) in [
-        ("{", "EOF"),
-        (r#"{"layer": "user"}"#, "`rules`"),
-        (r#"{"layer": "mine", "rules": []}"#, "no such choice: `mine`"),
-        (r#"{"layer": "user", "rules": [{"why": "x", "then": 1}]}"#, "at `rules[0].then`"),
-        (r#"{"layer": "user", "rules": [{"fill": {"tp": 1}}]}"#, "at `rules[0].why`"),
-        (r#"{"layer": "user", "rules": [{"why": "x", "when": {"tp": ">many"}}]}"#, "at `rules[0].when.tp`"),
-        (r#"{"layer": "user", "rules": [{"why": "x", "fill": {"tp": "=a+b"}}]}"#, "at `rules[0].fill`"),
-        (
-            r#"{"layer": "user", "rules": [{"why": "x", "workload": {"batsch": {}}}]}"#,
-            "at `rules[0].workload.batsch`",
-        ),
-        (
-            r#"{"layer": "user", "rules": [{"why": "x", "workload": {"recompute": {"granularity": "some"}}}]}"#,
-            "at `rules[0].workload.recompute.granularity`",
-        ),
-        (
-            r#"{"layer": "user", "rules": [{"why": "x", "model": {"norm": "big"}}]}"#,
-            "at `rules[0].model.norm`",
-        ),
-    ] {
-        folder.write("rules.json", text);
-        let said = folder.stepsim(&format!("score {} --rules ./rules.json", data("rows.jsonl"))).refused();
-        assert!(said.contains("./rules.json") && said.contains(wrong), "{text}: {said}");
-    }
-}
-
-#[test]
-fn files_that_hold_no_rows_are_refused() {
-    let folder = Folder::new();
-    folder.write("empty.jsonl", "{\"kind\": \"kernel\"}\n");
-    for name in ["./empty.jsonl", "./none.jsonl"] {
-        assert!(folder.stepsim(&format!("score {name}")).refused().contains(name));
-    }
-}
-
-/// The same columns under other names, times in milliseconds, fractions in per cent; no times are held to anything.
-#[test]
-fn rows_of_another_style_are_understood() {
-    let all: Vec<Case> =
-        cases("rows-other-style.jsonl").into_iter().map(|c| c.unwrap_or_else(|e| panic!("{e}"))).collect();
-    let [titan, mixtral, percent, also, v100] = &all[..] else { panic!("{} rows", all.len()) };
-    assert_eq!((titan.stack.as_str(), titan.class.as_str()), ("fsdp2-compiled", "H100"));
-    // 256 sequences of 8,192 tokens at 128 × 8,192 tokens a second.
-    assert_eq!((titan.measured_s, titan.measured_from), (2.0, "tokens_per_s_per_device"));
-    assert_eq!(titan.workload["precision"]["recipe"], "torchao-tensorwise");
-    assert_eq!((mixtral.stack.as_str(), mixtral.measured_s), ("megatron-te-2024", 12.5));
-    assert_eq!(mixtral.workload["recompute"]["granularity"], "full");
-    assert_eq!((&mixtral.workload["parallelism"]["expert"], mixtral.moe), (&4.into(), true));
-    assert_eq!(percent.measured_s, also.measured_s);
-    assert_eq!((v100.class.as_str(), v100.measured_s), ("V100", 2.5));
-    assert_eq!(v100.workload["parallelism"]["tensor"], 8);
-}
-
-/// Rows as nobody has written rules for: devices, software, units and words in many spellings. What each is mapped to.
-#[test]
-fn rows_of_sources_that_nobody_knows_are_mapped_by_what_they_say() {
-    let book = RuleBook::load(&[]).expect("the shipped rules").without_sources();
-    let rows = read(Path::new(&data("rows-unseen.jsonl"))).expect("rows");
-    let find = |id: &str| case(rows.iter().find(|r| r.id == id).expect(id), &book);
-    let of = |id: &str| find(id).unwrap_or_else(|e| panic!("{id}: {e}"));
-    let set = |case: &Case, what: &str| case.machine.sets.iter().any(|s| s == what);
-    for (id, stack, class, device) in [
-        ("titan", "fsdp2-compiled", "H100", None),
-        ("pcie", "megatron-2022", "A100", Some("device=a100-pcie-80")),
-        ("pcie-40", "megatron-2022", "A100", Some("device.hbm.GBps=1555")),
-        ("gh200", "megatron-te-2024", "GH200", Some("device.hbm.GBps=4000")),
-        ("nvl72", "megatron-bridge-2025", "GB200", Some("node.devices=72")),
-        ("mi300", "megatron-te-2024", "MI300X", None),
-        ("v5p", "maxtext", "TPU v5p", Some("node.scale_up.torus.dims=[4,8,8]")),
-        ("p4d", "fsdp1-eager", "A100", Some("device=a100-sxm-40")),
-        ("h20", "megatron-te-2024", "H20", Some("device=h20")),
-        ("named", "megatron-2021", "V100", None),
-        ("tokens", "fsdp2-eager", "H200", None),
-    ] {
-        let case = of(id);
-        assert_eq!((case.stack.as_str(), case.class.as_str()), (stack, class), "{id}");
-        assert!(device.is_none_or(|d| set(&case, d)), "{id}: {:?}", case.machine);
-    }
-    let titan = of("titan");
-    assert_eq!(titan.workload["recompute"]["granularity"], "modules");
-    assert_eq!(titan.workload["precision"]["recipe"], "torchao-tensorwise");
-    assert!((titan.measured_s - 256.0 * 8192.0 / (128.0 * 9645.0)).abs() < 1e-9);
-    let pcie = of("pcie");
-    assert_eq!((pcie.measured_s, &pcie.workload["batch"]["global"]), (4.3, &1024.into()));
-    assert_eq!(pcie.workload["recompute"]["granularity"], "full");
-    // Four Slingshot adapters of 200 Gb/s on four devices.
-    let gh200 = of("gh200");
-    assert!(set(&gh200, "node.devices=4") && set(&gh200, "node.nics.link.bandwidth_GBps_per_direction=25"));
-    assert!(set(&of("p4d"), "node.nics.link.bandwidth_GBps_per_direction=6.25"));
-    assert_eq!(
-        of("p4d").workload["recompute"]["granularity"],
-        "full",
-        "its FLOPs count a second forward pass"
-    );
-    assert_eq!(of("h20").workload["gradient_buckets"]["overlap"], false);
-    // 126 layers on 128 chunks: one less at both ends.
-    let split = of("405b").workload["parallelism"]["pipeline"]["layer_split"].clone();
-    assert_eq!((split[0].as_u64(), split[1].as_u64(), split[127].as_u64()), (Some(0), Some(1), Some(0)));
-    // 8.3 billion parameters in a name, of them 0.2 in the vocabulary: heads of 128 in groups of eight.
-    let named = of("named").workload["model"].clone();
-    assert_eq!(
-        (&named["hidden"], &named["layers"], &named["gated_mlp"]),
-        (&4096.into(), &40.into(), &false.into())
-    );
-    assert_eq!(of("replicas").workload["parallelism"]["data"], 8);
-    // torchtune trains a model in the format in which it loads it; so does a Trainer whose state is all in bf16.
-    for id in ["pure", "adapters"] {
-        let precision = &of(id).workload["precision"];
-        assert_eq!(
-            (&precision["gradients"], precision["master_bytes_per_parameter"].as_f64()),
-            (&json!("bf16"), Some(0.0))
-        );
-        assert_eq!(precision["moments_bytes_per_parameter"].as_f64(), Some(4.0), "{id}");
-    }
-    let adapters = &of("adapters").workload["training"]["adapters"];
-    let matrices = ["query", "key", "value", "projection"];
-    assert_eq!(adapters, &json!({"rank": 16, "of": matrices, "format": "fp32"}));
-    assert_eq!(of("lora").workload["training"]["adapters"]["rank"], 32);
-    assert!(of("tokens").assumed.iter().any(|a| a.column == "mbs_seqs"));
-    let words = of("words").not_understood;
-    assert_eq!(words.keys().collect::<Vec<_>>(), ["colour", "optimizer", "recompute"]);
-    assert!(
-        titan.not_understood.is_empty() && of("h20").not_understood.is_empty(),
-        "{:?}",
-        titan.not_understood
-    );
 }

@@ -7,15 +7,14 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use stepsim::core::engine::{self, EngineError, Record};
-use stepsim::core::fold::fold;
+use stepsim::core::engine::{self, Record};
 use stepsim::core::ids::{DeviceId, OpId, RankId};
 use stepsim::core::program::{MemoryClass, MemoryWhen, Phase, StreamKind, Work};
 use stepsim::core::units::Time;
 use stepsim::fabric::topology::Machine;
 use stepsim::plan::step::{Plan, Prices, plan};
 use stepsim::price::model::{Direction, Kernel, KernelShape, ParameterCount};
-use stepsim::read::analysis::{cause::Causes, memory, stalls::StallCause};
+use stepsim::read::analysis::stalls::StallCause;
 use stepsim::simulate::{Inputs, Options, Simulation, SimulationError};
 use stepsim::spec::workload::WorkloadSpec;
 use stepsim::spec::{LoadedSpec, SpecError, Topology, from_value};
@@ -165,24 +164,6 @@ fn fsdp(units: &[Unit], reshards: bool) -> (u64, u64) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(crate::slow::draws(256)))]
-    /// The dependency graph of equal layers has the closed form.
-    #[test]
-    fn fsdp_of_equal_layers_has_a_closed_form(
-        f in 0u64..50, b in 0u64..50, g in 0u64..50, s in 0u64..50, layers in 1usize..12,
-    ) {
-        let units = vec![Unit { f, b, g, s }; layers];
-        let rest = layers as u64 - 1;
-        let forward = g + rest * f.max(g) + f;
-        let (t, end) = fsdp(&units, true);
-        prop_assert_eq!(t, forward);
-        prop_assert_eq!(end - t, g + b + rest * b.max(g).max(s) + s);
-        let (t, end) = fsdp(&units, false);
-        prop_assert_eq!(end - t, b + rest * b.max(s) + s);
-    }
-}
-
-proptest! {
     #![proptest_config(ProptestConfig::with_cases(crate::slow::draws(24)))]
     /// A planned and played step is that graph, to the picosecond, with embedding and head as they are.
     #[test]
@@ -216,62 +197,6 @@ fn the_last_unit_is_not_resharded_by_default() {
     let w = workload(3, 2, ZERO3).unwrap();
     let run = play(w, machine(2, ""), &Attention(1000, 1000));
     assert_eq!(run.lengths("all-gather weights", Some(Phase::Backward)).len(), 4);
-}
-
-/// Steps of a job with m micro-batches: m times the step of one.
-#[test]
-fn micro_batches_of_fsdp_do_not_overlap() {
-    let time = |micro_batches: u64| {
-        let w = workload(3, 2, &format!("{ZERO3} {RESHARD} batch.global={}", 2 * micro_batches));
-        play(w.unwrap(), machine(2, ""), &Attention(9_000_000, 20_000_000)).record.step_end.0
-    };
-    assert_eq!(time(3), 3 * time(1));
-}
-
-/// Bytes of messages of P parameters by kind of sharding, for two micro-batches, 16-bit weights and gradients.
-#[test]
-fn each_kind_of_sharding_moves_its_volume() {
-    let volume = |settings: &[&str]| {
-        let all = [&["batch.global=8", "precision.gradients=bf16"], settings].concat().join(" ");
-        let w = workload(4, 4, &all).unwrap();
-        let model = inputs(w.clone(), machine(4, "")).model;
-        let run = play(w, machine(4, ""), &Attention(1000, 1000));
-        let parameters = ParameterCount::of(&model).total() as f64;
-        let names = [
-            "all-reduce gradients",
-            "reduce-scatter gradients",
-            "all-gather weights",
-            "all-reduce gradient shards",
-        ];
-        names.map(|name| run.bytes(name) / (2.0 * parameters))
-    };
-    let [zero1, zero2] = ["parallelism.sharding.kind=zero1", "parallelism.sharding.kind=zero2"];
-    let once = "gradient_buckets.reduce_every_micro_batch=false";
-    let keep = "parallelism.sharding.reshard_after_forward=false";
-    assert_eq!(volume(&[]), [1.0, 0.0, 0.0, 0.0]);
-    assert_eq!(volume(&[zero1]), [0.0, 1.0, 1.0, 0.0]);
-    assert_eq!(volume(&[zero2]), [0.0, 2.0, 1.0, 0.0]);
-    assert_eq!(volume(&[zero2, once]), [0.0, 1.0, 1.0, 0.0]);
-    assert_eq!(volume(&[ZERO3, RESHARD]), [0.0, 2.0, 4.0, 0.0]);
-    assert_eq!(volume(&[ZERO3, RESHARD, once]), [0.0, 1.0, 4.0, 0.0]);
-    assert_eq!(volume(&[ZERO3, keep, once]), [0.0, 1.0, 2.0, 0.0]);
-    // Hybrid: the shard of each sharding group of two is summed over the two groups.
-    let hybrid = volume(&[ZERO3, RESHARD, once, "parallelism.sharding.group=2"]);
-    assert_eq!(hybrid, [0.0, 1.0, 4.0, 0.5]);
-}
-
-/// What FSDP moves crosses a device's link (n−1)/n times: 3P elements of 16 bits.
-#[test]
-fn three_times_the_parameters_cross_a_link() {
-    let fluid = "precision.gradients=bf16 fidelity.collectives=fluid";
-    let w = workload(4, 4, &format!("{ZERO3} {RESHARD} {fluid}"));
-    let inputs = inputs(w.unwrap(), machine(4, ""));
-    let parameters = ParameterCount::of(&inputs.model).total() as f64;
-    let run = Simulation::run(&inputs, &Options::default()).unwrap();
-    let report = run.report(false);
-    let most = report.links.iter().map(|l| l.bytes).fold(0.0, f64::max);
-    let law = 3.0 * 2.0 * parameters * 3.0 / 4.0;
-    assert!((most / law - 1.0).abs() < 1e-5, "{most} bytes, {law} by the law");
 }
 
 /// DeepSpeed's budgets: no room means nothing ahead, a long reuse distance means nothing twice, and a part of a layer
@@ -529,102 +454,6 @@ fn stages_of_1f1b_hold_what_is_in_flight() {
     }
 }
 
-/// One of many ways to spread and place a step.
-#[derive(Clone, Debug)]
-struct Way {
-    layers: u64,
-    data: u64,
-    pipeline: u64,
-    micro_batches: u64,
-    sharding: &'static str,
-    settings: String,
-}
-
-fn way() -> impl Strategy<Value = Way> {
-    let placement = || {
-        prop_oneof![
-            3 => Just("[]"),
-            2 => Just(ON_HOST),
-            1 => Just(r#"[{"fraction":0.25,"tier":"hbm"},{"fraction":0.75,"tier":"own"}]"#),
-            1 => Just(r#"[{"fraction":0.5,"tier":"host"},{"fraction":0.5,"tier":"own"}]"#),
-            1 => Just(r#"[{"fraction":1,"tier":"nvme","via":["host"]}]"#),
-        ]
-    };
-    let sharding = prop_oneof![Just("none"), Just("zero1"), Just("zero2"), Just("zero3")];
-    let recompute = prop_oneof![Just("none"), Just("selective"), Just("full")];
-    let schedule = prop_oneof![Just("1f1b"), Just("interleaved"), Just("zb-h1"), Just("gpipe")];
-    let prefetch = (0u64..4, prop_oneof![Just("layers"), Just("ops"), Just("bytes")]);
-    let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
-    (
-        (1u64..3, prop_oneof![Just(1u64), Just(2), Just(4)], prop_oneof![Just(1u64), Just(2)], 1u64..4),
-        (placement(), placement(), placement(), placement()),
-        (sharding, recompute, schedule, prefetch),
-        flags,
-    )
-        .prop_map(
-            |((layers, data, pipeline, m), places, (sharding, recompute, schedule, prefetch), flags)| {
-                let schedule = if pipeline == 1 { "1f1b" } else { schedule };
-                let away = places.2 != "[]";
-                let depth = if prefetch.1 == "bytes" { prefetch.0 * 1_000_000 } else { prefetch.0 };
-                let mut settings = format!(
-                    "parallelism.pipeline.size={pipeline} parallelism.pipeline.schedule={schedule} \
-                     parallelism.sharding.kind={sharding} recompute.granularity={recompute} \
-                     offload.weights={} offload.gradients={} offload.optimizer={} offload.activations={} \
-                     offload.prefetch.depth={depth} offload.prefetch.unit={} \
-                     offload.reuse_across_micro_batches={} gradient_buckets.overlap={} \
-                     gradient_buckets.overlap_weight_gather={} gradient_buckets.reduce_every_micro_batch={}",
-                    places.0, places.1, places.2, places.3, prefetch.1, flags.0, flags.1, flags.2, flags.3,
-                );
-                if away && flags.4 {
-                    settings += " offload.optimizer_on=host";
-                    settings += if flags.0 { " offload.optimizer_on_device_every=2" } else { "" };
-                }
-                Way { layers: 4 * layers, data, pipeline, micro_batches: m * pipeline, sharding, settings }
-            },
-        )
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(crate::slow::draws(200)))]
-    /// However a step is spread and placed: it runs to its end, every tier is left as it was found, no level passes
-    /// what is there, and folding changes nothing.
-    #[test]
-    fn every_tier_is_left_as_it_was_found(way in way()) {
-        let settings = format!("{} batch.global={}", way.settings, way.data * way.micro_batches);
-        let w = workload(way.layers, way.data, &settings).unwrap_or_else(|e| panic!("{e}"));
-        let cache = "node.memory[1].write_GBps=1 node.memory[1].write_cache_GB=0.002";
-        let inputs = inputs(w, machine(way.data * way.pipeline, cache));
-        let plan = planned(&inputs, &Attention(20_000_000, 40_000_000), 1);
-        for program in plan.world.programs() {
-            let mut levels = std::collections::BTreeMap::new();
-            for e in &program.memory {
-                let bytes = e.bytes as i64;
-                *levels.entry((e.tier, e.class)).or_insert(0) +=
-                    if e.when == MemoryWhen::AllocAtStart { bytes } else { -bytes };
-            }
-            prop_assert!(levels.values().all(|left| *left == 0), "left over: {:?}", levels);
-        }
-        let record = engine::run(&plan.world).unwrap_or_else(|e| panic!("{e}"));
-        let causes = Causes::new(&plan.world, &record);
-        for (tier, peak) in plan.world.tiers().iter().zip(memory::peaks(&causes)) {
-            prop_assert!(peak.bytes <= tier.capacity);
-        }
-        let folded = fold(&plan.world);
-        let short = engine::run(&folded.world).unwrap_or_else(|e| panic!("{e}"));
-        prop_assert_eq!(short.step_end, record.step_end);
-        // Two steps leave their moments behind, and take longer than one.
-        let two = planned(&inputs, &Attention(20_000_000, 40_000_000), 2);
-        let twice = engine::run(&two.world).unwrap_or_else(|e| panic!("{e}"));
-        prop_assert!(twice.step_end > record.step_end);
-        let moments: i64 = two.world.programs().iter().flat_map(|p| &p.memory).map(|e| {
-            if e.when == MemoryWhen::AllocAtStart { e.bytes as i64 } else { -(e.bytes as i64) }
-        }).sum();
-        let parameters: f64 = ParameterCount::of(&inputs.model).total() as f64;
-        let law = 8.0 * parameters / if way.sharding != "none" { way.data as f64 } else { 1.0 };
-        prop_assert!((moments as f64 / law - 1.0).abs() < 0.01, "{} bytes of moments, {} by the law", moments, law);
-    }
-}
-
 /// A step that shares nothing, played twice, takes twice as long.
 #[test]
 fn two_steps_take_twice_as_long() {
@@ -632,23 +461,6 @@ fn two_steps_take_twice_as_long() {
     let time = |steps| engine::run(&planned(&inputs, &Attention(1000, 2000), steps).world).unwrap().step_end;
     assert_eq!(time(1), Time(9000));
     assert_eq!(time(4), Time(36000));
-}
-
-/// ZeRO-Offload: each rank's share of the gradients goes out, its new weights come back, and the host reads and writes
-/// its state in between, at the bandwidth of the memory that all ranks of the host share.
-#[test]
-fn the_host_updates_what_it_holds() {
-    let optimizer = format!("offload.optimizer={ON_HOST} offload.optimizer_on=host");
-    let w = workload(3, 2, &format!("{ZERO3} {optimizer} precision.gradients=bf16"));
-    let i = inputs(w.unwrap(), machine(2, ""));
-    let parameters = ParameterCount::of(&i.model).total() as f64;
-    let run = play(i.workload, (*i.topology).clone(), &Attention(1000, 1000));
-    let near = |bytes: f64, law: f64| (bytes / law - 1.0).abs() < 1e-4;
-    assert!(near(run.bytes("offload gradients"), parameters / 2.0 * 2.0));
-    assert!(near(run.bytes("fetch updated weights"), parameters / 2.0 * 2.0));
-    // Gradient and state read, state and weight written: 2 + 2·12 + 2 bytes, half of them each way at 40 GB/s.
-    let time: u64 = run.lengths("optimizer step (host)", None).iter().sum();
-    assert!(near(time as f64, parameters / 2.0 * 28.0 / 2.0 / 40e9 * 1e12), "{time}");
 }
 
 /// The update on a host by hand: bytes of a parameter over what the cores of a rank stream, or over its share of the
@@ -687,17 +499,6 @@ fn the_host_updates_as_fast_as_its_cores_and_its_memory() {
         let found = seconds(host, &sockets);
         assert!((found / by_hand - 1.0).abs() < 0.02, "{host} {sockets}: {found} and by hand {by_hand}");
     }
-}
-
-/// A memory whose link both ways are one has no rate of writes beside it.
-#[test]
-fn a_half_duplex_memory_has_no_rate_of_writes() {
-    let machine = machine(1, "");
-    let mut topology = machine.value.clone();
-    let memory = &mut topology.node.as_mut().unwrap().memory[0];
-    (memory.write_gbps, memory.link.duplex) = (Some(10.0), stepsim::spec::topology::Duplex::Half);
-    let error = Machine::build(&topology).unwrap_err().to_string();
-    assert!(error.contains("write_GBps") && error.contains("combined_GBps"), "{error}");
 }
 
 /// Without a norm the host updates a layer while those before it are in their backward pass; where the stack clips by
@@ -827,7 +628,8 @@ fn pinned_buffers_have_a_limit() {
         engine::run(&planned(&inputs, &Attention(10_000_000, 10_000_000), 1).world).map(|r| r.step_end)
     };
     let free = run(None).unwrap();
-    assert_eq!(run(Some(100_000_000)).unwrap(), free);
+    // Room for a part of all copies: each gives back what it took.
+    assert_eq!(run(Some(8_000_000)).unwrap(), free);
     assert!(run(Some(1_600_000)).unwrap() > free);
     assert_eq!(
         run(Some(1_000_000)).unwrap_err().to_string(),
@@ -861,74 +663,5 @@ fn a_prefetch_without_room_waits() {
     assert!(
         error.starts_with("out of memory at ") && error.contains("on tier `hbm`, which holds"),
         "{error}"
-    );
-}
-
-/// 175B parameters on one node of eight.
-#[test]
-fn gpt3_on_eight_devices_is_out_of_memory() {
-    let sets = sets(
-        "parallelism.data=1 parallelism.pipeline.size=1 parallelism.pipeline.schedule=1f1b \
-         parallelism.pipeline.chunks=1",
-    );
-    let inputs = Inputs::load("gpt3-175b", Some("h100-superpod-8"), &sets).unwrap_or_else(|e| panic!("{e}"));
-    let error = Simulation::run(&inputs, &Options::default()).unwrap_err();
-    let SimulationError::Engine(EngineError::OutOfMemory { need, .. }) = &error else { panic!("{error}") };
-    assert!(need.0 > 60 << 30);
-    let text = error.to_string();
-    assert!(text.starts_with("out of memory at 0 ps on rank 0: the state before the step needs"), "{text}");
-    assert!(text.ends_with("or use a smaller micro-batch"), "{text}");
-}
-
-#[test]
-fn what_is_wrong_is_said_in_full() {
-    for (settings, said) in [
-        (
-            r#"offload.weights=[{"fraction":1.5,"tier":"host"}]"#,
-            "at `offload.weights[0].fraction`: 1.5 is not allowed\n  allowed: a number from 0 to 1",
-        ),
-        (
-            r#"offload.activations=[{"fraction":0.5,"tier":"host"}]"#,
-            "at `offload.activations`: fractions with sum 0.5 is not allowed\n  \
-             allowed: fractions whose sum is 1\n  \
-             hint: name the share that stays in device memory too, as tier hbm",
-        ),
-        (
-            r#"offload.optimizer_on="host""#,
-            "at `offload.optimizer_on`: \"host\" is not allowed\n  \
-             allowed: device, where all optimizer state is in device memory\n  \
-             hint: place offload.optimizer on the host",
-        ),
-        (
-            r#"optimizer.kind="sgd" precision.master_bytes_per_parameter=0 offload.optimizer=[{"fraction":1.0,"tier":"host"}]"#,
-            "at `offload.optimizer`: 1 placements is not allowed\n  \
-             allowed: nothing: this recipe keeps no master weights and no moments\n  \
-             hint: see optimizer.kind and precision",
-        ),
-        (
-            r#"offload.weights=[{"fraction":1,"tier":"nvme","via":["nvme"]}]"#,
-            "at `offload.weights[0].via[0]`: \"nvme\" is not allowed\n  \
-             allowed: tiers between the device and the tier, each once, the farthest first\n  \
-             hint: a share on nvme that passes the host: \"tier\": \"nvme\", \"via\": [\"host\"]",
-        ),
-        (
-            "parallelism.sharding.kind=zero3 parallelism.sharding.prefetch.forward=[[1],[1]]",
-            "at `parallelism.sharding.prefetch.forward[1]`: 1 is not allowed\n  allowed: layers above 1\n  \
-             hint: a layer is gathered before it is computed, so those computed earlier cannot be prefetched",
-        ),
-    ] {
-        let wrong = settings.split(' ').next_back().unwrap_or_default();
-        let error = workload(4, 1, settings).unwrap_err().to_string();
-        assert_eq!(error, format!("--set {wrong}: {said}"));
-    }
-    // A tier that the machine lacks.
-    let topology = machine(1, "");
-    let built = Machine::build(&topology.value).unwrap();
-    let error = Inputs::new(offloaded(4, 1, "cxl", 1), topology, built).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "small.json: at `offload.weights[0].tier`: \"cxl\" is not allowed\n  \
-         allowed: a memory tier of the topology: hbm, host, nvme, own\n  \
-         hint: add the tier to the topology, or place the share elsewhere"
     );
 }

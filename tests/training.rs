@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use stepsim::around::goodput::CheckpointTimes;
-use stepsim::core::program::{MemoryClass, MemoryWhen};
 use stepsim::fabric::topology::Machine;
 use stepsim::form::compare::workload::closed_form;
 use stepsim::price::model::flops::StepFlops;
@@ -192,82 +191,6 @@ fn a_step_with_adapters_sends_and_keeps_little() {
     assert!(some.record.step_end < whole.record.step_end);
 }
 
-/// Whatever the schedule and the sharding: a plan, equal folded and unfolded, that gives back what it takes.
-#[test]
-fn frozen_parts_give_back_what_they_take() {
-    let parts = [
-        json!({"adapters": {"rank": 8, "of": ["query", "value"]}}),
-        json!({"frozen_layers": 1}),
-        json!({"frozen_layers": 1, "adapters": {"rank": 8}, "reference": true}),
-    ];
-    for schedule in stepsim::schedule::ALL {
-        for (i, training) in parts.iter().enumerate() {
-            let sharding = [
-                json!({"kind": "zero3"}),
-                json!({"kind": "zero1"}),
-                json!({"kind": "zero3", "reshard_after_forward": false}),
-            ];
-            let pipeline = json!({"size": 4, "schedule": schedule.name()});
-            let over = [
-                ("parallelism", json!({"data": 2, "pipeline": pipeline, "sharding": sharding[i]})),
-                ("recompute", json!({"granularity": if i == 1 { "full" } else { "none" }})),
-                ("training", training.clone()),
-            ];
-            let what = format!("{} {training}", schedule.name());
-            let inputs = inputs(&over, "switch:8,450,1").unwrap_or_else(|e| panic!("{what}: {e}"));
-            let play = |fold: bool| {
-                let options = Options { fold, ..Options::default() };
-                Simulation::run(&inputs, &options).unwrap_or_else(|e| panic!("{what}: {e}"))
-            };
-            let step = play(true);
-            assert_eq!(step.record.step_end, play(false).record.step_end, "{what}");
-            for program in step.plan.world.programs() {
-                let mut held = BTreeMap::<_, i64>::new();
-                for effect in program.ops.iter().flat_map(|op| &program.memory[op.memory.range()]) {
-                    let sign = if effect.when == MemoryWhen::AllocAtStart { 1 } else { -1 };
-                    *held.entry(effect.class).or_default() += sign * effect.bytes as i64;
-                }
-                assert!(held.contains_key(&MemoryClass::Activations), "{what}");
-                assert!(held.values().all(|left| *left == 0), "{what}: {held:?}");
-            }
-        }
-    }
-}
-
-#[test]
-fn the_closed_form_follows() {
-    for (training, zero) in [
-        (json!({"adapters": {"rank": 16}}), "none"),
-        (json!({"adapters": {"rank": 16}}), "zero3"),
-        (json!({"frozen_layers": 8}), "zero1"),
-        (json!({}), "zero1"),
-        (json!({"reference": true}), "zero3"),
-        (json!({"adapters": {"rank": 16}, "reference": true}), "none"),
-    ] {
-        let over = [("training", training.clone()), ("parallelism.sharding.kind", json!(zero))];
-        let inputs = inputs(&over, "switch:8,450,1").unwrap_or_else(|e| panic!("{e}"));
-        let run = Simulation::run(&inputs, &Options::default()).unwrap();
-        let form = closed_form(&inputs).unwrap();
-        let (simulated, expected) = (run.record.step_end.s(), form.terms.total());
-        assert!((expected / simulated - 1.0).abs() < 0.03, "{training} {zero}: {simulated} {expected}");
-        let (peak, memory) = (run.memory_peak_bytes().unwrap() as f64, form.fullest().total());
-        assert!((memory / peak - 1.0).abs() < 0.02, "{training} {zero}: {peak} {memory}");
-    }
-}
-
-/// Layers that run forward alone leave out their backward pass and what it would keep.
-#[test]
-fn frozen_layers_run_forward_alone() {
-    let step = |frozen: u64| {
-        let run = run(&[("training.frozen_layers", json!(frozen))]);
-        (run.record.step_end, run.memory_peak_bytes().unwrap(), run.plan.model_flops.model)
-    };
-    let all = [0, 4, 8, 15].map(step);
-    for pair in all.windows(2) {
-        assert!(pair[1].0 < pair[0].0 && pair[1].1 < pair[0].1 && pair[1].2 < pair[0].2, "{pair:?}");
-    }
-}
-
 /// A reference model runs forward once more: a copy with weights of its own, or beside adapters the model itself; its
 /// activations cross the borders of stages too, and nothing comes back.
 #[test]
@@ -305,34 +228,6 @@ fn a_reference_model_is_one_forward_pass_more() {
     let (alone, both) = (sent(false), sent(true));
     assert!(!alone.is_empty() && alone.len() == both.len(), "{alone:?} {both:?}");
     alone.iter().for_each(|(name, bytes)| assert_eq!(both[name], 2.0 * bytes, "{name}"));
-}
-
-#[test]
-fn what_cannot_be_trained_so_is_refused() {
-    let refused = |over: &[(&str, Value)], says: &[&str]| {
-        let fault = match inputs(over, "switch:8,450,1") {
-            Err(fault) => fault,
-            Ok(inputs) => {
-                Simulation::run(&inputs, &Options::default()).map(|_| ()).expect_err("refused").to_string()
-            }
-        };
-        says.iter().for_each(|text| assert!(fault.contains(text), "{over:?}: {fault}"));
-    };
-    refused(&[("training.frozen_layers", json!(16))], &["training.frozen_layers", "0 to 15"]);
-    refused(&[("training.adapters", json!({"rank": 0}))], &["training.adapters.rank", "1 to 2048"]);
-    let of = |list: Value| ("training.adapters", json!({"rank": 8, "of": list}));
-    refused(&[of(json!([]))], &["an empty list", "leave it out for all"]);
-    refused(&[of(json!(["key", "key"]))], &["key twice"]);
-    refused(&[of(json!(["keys"]))], &["keys", "query"]);
-    refused(&[of(json!(["gate"])), ("model.gated_mlp", json!(false))], &["gate", "gated MLPs"]);
-    refused(&[lora(), ("optimizer.kind", json!("muon"))], &["optimizer.kind", "adapters have none"]);
-    let latent = ("model.moe", json!({"experts": 8, "top_k": 2, "latent": 512}));
-    refused(&[lora(), latent], &["latent width of experts"]);
-    let pipeline = ("parallelism.pipeline.size", json!(8));
-    refused(
-        &[("training.frozen_layers", json!(2)), pipeline],
-        &["2 frozen layers fill stage 0", "layer_split"],
-    );
 }
 
 /// Weight gradients alone read the transposed copies of inputs and output gradients; those of weights serve input

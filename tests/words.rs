@@ -204,26 +204,6 @@ fn a_difference_has_sections_and_fits_the_screen() {
     assert!(text.lines().all(|l| l.chars().count() <= 110), "{text}");
 }
 
-/// Eight devices on a switch: sixteen capacities of one kind, and a route of two links.
-#[test]
-fn a_switch_is_said_in_a_line() {
-    let machine = stepsim("inspect -t switch:8,100,2 --report -").json()["machine"].clone();
-    let ports: Vec<_> = machine["links"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|l| l["capacity_GBps"] == 100.0)
-        .cloned()
-        .collect();
-    assert_eq!(
-        (ports.len(), &ports[0]["count"], &ports[0]["between"]),
-        (1, &16.into(), &"dev – nvswitch".into())
-    );
-    let far = &machine["routes"][1];
-    assert_eq!((&far["to"], far["links"].as_array().unwrap().len()), (&7.into(), 2));
-    assert_eq!((&far["latency_us"], &far["capacity_GBps"]), (&2.0.into(), &100.0.into()));
-}
-
 const STEP: &str = "gpt2-8 -t switch:8,450,1 --set stack=simple --set parallelism.data=2 \
     --set parallelism.pipeline.size=4 --set batch.global=64";
 

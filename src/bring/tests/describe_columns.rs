@@ -1,7 +1,6 @@
-use serde_json::json;
-
-use serde_json::Value;
 use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
 use stepsim_bring::describe::columns::*;
 
 fn columns(value: Value) -> DescribedColumns {
@@ -43,25 +42,11 @@ fn products_need_all_their_columns_and_come_out_whole() {
 
 #[test]
 fn amounts_are_read_with_their_units() {
-    for (text, plain, tokens) in [
-        ("1,024", Some(1024.0), Some(1024.0)),
-        ("8K", Some(8000.0), Some(8192.0)),
-        ("4M tokens", Some(4e6), Some(4194304.0)),
-        ("45 %", Some(0.45), Some(0.45)),
-        ("640 ms", Some(0.64), Some(0.64)),
-        ("2.5 s", Some(2.5), Some(2.5)),
-        ("1e3", Some(1000.0), Some(1000.0)),
-        ("1.5e-1 s", Some(0.15), Some(0.15)),
-        ("64 GPUs", Some(64.0), Some(64.0)),
-        ("~430 TFLOPs/GPU", Some(430.0), Some(430.0)),
-        ("8-way", None, None),
-        ("2 or 4", None, None),
-        ("three", None, None),
-        ("", None, None),
-        ("%", None, None),
-    ] {
-        assert_eq!(amount(text, false), plain, "{text}");
-        assert_eq!(amount(text, true), tokens, "{text}");
+    let rows: Vec<(String, Option<f64>, Option<f64>)> =
+        serde_json::from_str(include_str!("describe-amounts.json")).expect("rows");
+    for (text, plain, tokens) in rows {
+        assert_eq!(amount(&text, false), plain, "{text}");
+        assert_eq!(amount(&text, true), tokens, "{text}");
     }
 }
 

@@ -1,5 +1,4 @@
 use serde_json::{Value, json};
-
 use stepsim_bring::describe::columns::DescribedColumns;
 use stepsim_bring::describe::layout::*;
 

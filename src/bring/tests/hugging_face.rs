@@ -1,7 +1,6 @@
 //! Configurations of published models become the models that they are; what is none is refused.
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 use stepsim_bring::hugging_face::*;
 use stepsim_price::model::ParameterCount;
 use stepsim_spec::model::ModelSpec;

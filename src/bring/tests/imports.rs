@@ -1,7 +1,6 @@
 //! Tables name fields that exist, with values that they can have.
 
 use serde_json::{Value, json};
-
 use stepsim_bring::imports::table::FormatTable;
 use stepsim_bring::imports::{Beside, Invocation, Status, syntax, translate};
 use stepsim_spec::{WorkloadSpec, catalog, json as raw};
@@ -104,54 +103,10 @@ fn x_of(script: &str) -> Value {
 
 #[test]
 fn a_script_is_played_as_a_shell_plays_it() {
-    for (script, x) in [
-        ("X=3", json!(3)),
-        ("X=$A", json!(1)),
-        ("X=${2}", json!("two")),
-        ("X=$#", json!(2)),
-        ("shift; X=$1", json!("two")),
-        ("X=${NONE:-4}", json!(4)),
-        ("X=${NONE:-${A}}", json!(1)),
-        (": ${X:=5}", json!(5)),
-        ("X=${A:+6}", json!(6)),
-        ("B=Abc; X=${B,,}", json!("abc")),
-        ("B=abc; X=${B%c}", json!("ab")),
-        ("X=$(nproc)", json!("")),
-        ("X=`nproc`", json!("")),
-        ("X=<how many>", json!("")),
-        ("X='\"${THERE}\"'", json!("")),
-        ("X=$((2 * (A + 3)))", json!(8)),
-        ("X=$(( A > 1 ? 5 : 7 ))", json!(7)),
-        ("X=$((A/0))", json!("")),
-        ("if [ $A = 1 ]; then X=1; else X=2; fi", json!(1)),
-        ("if [ \"$A\" != 1 ]; then X=1; elif [ -n \"$A\" ]; then X=2; else X=3; fi", json!(2)),
-        ("if [[ $A == 2 || ( $1 == o* && -z $NONE ) ]]; then X=1; else X=2; fi", json!(1)),
-        ("if [ $A -ge 1 -a $A -lt 1 ]; then X=1; else X=2; fi", json!(2)),
-        ("if ! test -n \"$NONE\"; then X=1; else X=2; fi", json!(1)),
-        ("if [ -f /a/file ]; then X=1; else X=2; fi", json!(1)),
-        ("(( A == 1 )) && X=1 || X=2", json!(1)),
-        ("[ $A = 2 ] && X=1 || X=2", json!(2)),
-        ("case $1 in two) X=1;; on*|un) X=2;; *) X=3;; esac", json!(2)),
-        ("case $NONE in\n a) X=1 ;;\n *) X=3\nesac", json!(3)),
-        ("for i in 1 2 3; do X=$i; done", json!(3)),
-        ("for i; do X=$i; done", json!("two")),
-        ("while [ $# -gt 0 ]; do case $1 in two) X=9; shift;; *) shift;; esac; done", json!(9)),
-        ("f() { X=$1; }\nf 12", json!(12)),
-        ("function f {\n X=$2\n}\nf 1 2", json!(2)),
-        ("export X=7 B=2", json!(7)),
-        ("X=1; X+=2", json!(12)),
-        ("B=(a b); B+=(c); X=\"${B[@]}\"", json!(["a", "b", "c"])),
-        ("cat > f <<END\nX=3\nEND\nX=4", json!(4)),
-        ("echo X=3 > f 2>&1; X=5", json!(5)),
-        ("# X=3\nX='4' # X=5", json!(4)),
-        ("X=\"a\\\"b\"", json!("a\"b")),
-        ("X=1\r", json!(1)),
-        ("X=$X", json!("")),
-        ("X=1; while true; do A=2; done", json!(1)),
-        ("f() { f; }; f; X=1", json!(1)),
-        ("X=1; fi; done; )) ;; }", json!(1)),
-    ] {
-        assert_eq!(x_of(script), x, "{script}");
+    let rows: Vec<(String, Value)> =
+        serde_json::from_str(include_str!("imports-scripts.json")).expect("rows");
+    for (script, x) in rows {
+        assert_eq!(x_of(&script), x, "{script}");
     }
 }
 
@@ -223,33 +178,9 @@ fn recomputation_is_put_together_from_its_arguments() {
         let made = translate("megatron", &text, "x.sh", &Beside { devices: Some(8), ..Beside::default() });
         made.unwrap().workload.get("recompute").cloned().unwrap_or(Value::Null)
     };
-    for (arguments, recompute) in [
-        ("", Value::Null),
-        ("--recompute-activations", json!({"granularity": "selective"})),
-        (
-            "--recompute-granularity selective --recompute-modules core_attn",
-            json!({"granularity": "selective"}),
-        ),
-        (
-            "--recompute-granularity selective --recompute-modules moe_act layernorm",
-            json!({"granularity": "modules", "modules": ["activation", "norm"]}),
-        ),
-        ("--recompute-modules mlp", json!({})),
-        (
-            "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1",
-            json!({"granularity": "full"}),
-        ),
-        (
-            "--recompute-granularity full --recompute-method uniform --recompute-num-layers 2",
-            json!({"granularity": "full", "every_layers": 2}),
-        ),
-        (
-            "--recompute-granularity full --recompute-method block --recompute-num-layers 1 \
-             --num-layers-per-virtual-pipeline-stage 2",
-            json!({"granularity": "full", "layers": 2}),
-        ),
-        ("--recompute-method block --recompute-num-layers 1", Value::Null),
-    ] {
-        assert_eq!(of(arguments), recompute, "{arguments}");
+    let rows: Vec<(String, Value)> =
+        serde_json::from_str(include_str!("imports-recomputation.json")).expect("rows");
+    for (arguments, recompute) in rows {
+        assert_eq!(of(&arguments), recompute, "{arguments}");
     }
 }

@@ -1,5 +1,4 @@
 use serde_json::{Value, json};
-
 use stepsim_bring::imports::syntax::python::condition::holds;
 use stepsim_bring::imports::syntax::python::tokens::{PythonToken, lines};
 

@@ -1,5 +1,4 @@
 use serde_json::json;
-
 use stepsim_bring::imports::invocation::Invocation;
 use stepsim_bring::imports::syntax::shell::read;
 

@@ -1,5 +1,4 @@
 use serde_json::json;
-
 use stepsim_bring::imports::vocabulary::Vocabulary;
 
 #[test]

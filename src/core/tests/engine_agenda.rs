@@ -1,7 +1,6 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-
 use stepsim_core::engine::agenda::*;
 
 proptest! {

@@ -1,5 +1,6 @@
-use proptest::prelude::*;
 use std::collections::BTreeMap;
+
+use proptest::prelude::*;
 use stepsim_core::engine::moving::*;
 use stepsim_core::units::Time;
 

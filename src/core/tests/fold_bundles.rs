@@ -1,5 +1,4 @@
 use proptest::prelude::*;
-
 use stepsim_core::fold::{FoldedWorld, fold};
 use stepsim_core::ids::{ProgramId, RankId, TransferId};
 use stepsim_core::program::{

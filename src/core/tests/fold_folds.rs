@@ -1,12 +1,10 @@
-use stepsim_core::fold::FoldedWorld;
 use stepsim_core::fold::demands::Demands;
-use stepsim_core::fold::fold;
 use stepsim_core::fold::folds::*;
+use stepsim_core::fold::{FoldedWorld, fold};
 use stepsim_core::ids::{ProgramId, RankId, TransferId};
-use stepsim_core::program::{Action, World};
 use stepsim_core::program::{
-    Edit, Flow, MemoryClass, MemoryEffect, MemoryWhen, NO_MICRO_BATCH, OpInfo, Phase, Program,
-    ProgramBuilder, Rank, Resource, Span, StreamKind, Work,
+    Action, Edit, Flow, MemoryClass, MemoryEffect, MemoryWhen, NO_MICRO_BATCH, OpInfo, Phase, Program,
+    ProgramBuilder, Rank, Resource, Span, StreamKind, Work, World,
 };
 use stepsim_core::units::{Bandwidth, Bytes, Time};
 

@@ -1,6 +1,6 @@
-use proptest::prelude::*;
 use std::collections::BTreeMap;
 
+use proptest::prelude::*;
 use stepsim_core::fold::partition::*;
 
 /// Rounds of refinement by complete signatures, as the definition says.

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+
 use stepsim_core::interrupt::*;
 use stepsim_core::pool;
 

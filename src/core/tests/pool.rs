@@ -1,8 +1,7 @@
-use std::sync::atomic::AtomicBool;
-
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
+
 use stepsim_core::clock::Clock;
 use stepsim_core::pool::*;
 

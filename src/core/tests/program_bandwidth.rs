@@ -1,7 +1,6 @@
 use stepsim_core::ids::{ProgramId, RankId, TransferId};
-use stepsim_core::program::World;
 use stepsim_core::program::{
-    Action, Edit, Flow, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind, Work,
+    Action, Edit, Flow, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind, Work, World,
 };
 use stepsim_core::units::{Bandwidth, Time};
 

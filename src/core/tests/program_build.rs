@@ -1,6 +1,4 @@
-use stepsim_core::program::*;
-use stepsim_core::program::{MemoryClass, MemoryWhen, NO_MICRO_BATCH};
-use stepsim_core::program::{MemoryEffect, Op, StreamKind, Work};
+use stepsim_core::program::{MemoryClass, MemoryEffect, MemoryWhen, NO_MICRO_BATCH, Op, StreamKind, Work, *};
 use stepsim_core::units::Time;
 
 #[test]

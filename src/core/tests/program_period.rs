@@ -1,6 +1,4 @@
-use stepsim_core::program::NO_MICRO_BATCH;
-use stepsim_core::program::*;
-use stepsim_core::program::{ProgramBuilder, StreamKind, Work};
+use stepsim_core::program::{NO_MICRO_BATCH, ProgramBuilder, StreamKind, Work, *};
 use stepsim_core::units::Time;
 
 /// A warm-up op, five turns of two ops that wait for each other, and one more.

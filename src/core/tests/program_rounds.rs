@@ -1,5 +1,4 @@
-use stepsim_core::program::Flow;
-use stepsim_core::program::*;
+use stepsim_core::program::{Flow, *};
 use stepsim_core::units::Time;
 
 /// One flow, then two rounds of two, the second of them three times, then one behind the last of them.

@@ -1,6 +1,7 @@
 use stepsim_core::ids::{CommId, ProgramId, RankId, ResourceId, TransferId};
-use stepsim_core::program::{Action, Flow, Span, World};
-use stepsim_core::program::{NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind, Work};
+use stepsim_core::program::{
+    Action, Flow, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Span, StreamKind, Work, World,
+};
 use stepsim_core::units::{Bandwidth, Time};
 
 fn flow(bytes: f64, path: u32) -> Flow {

@@ -1,5 +1,9 @@
 //! Tests of the parts of this crate, one module a subject.
 
+mod collective;
+mod fabrics;
+mod rings;
 mod spec_topology_builder;
 mod topology;
 mod topology_place;
+mod uplinks;

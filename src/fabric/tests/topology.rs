@@ -1,14 +1,9 @@
 //! Machines: routes, capacities, wrap rules, bisections, tiers.
 
-use stepsim_fabric::topology::*;
-
 use petgraph::graph::NodeIndex;
-use proptest::prelude::*;
-use serde_json::{Value, json};
-
 use stepsim_core::ids::{DeviceId, ResourceId};
 use stepsim_core::units::{Bandwidth, Bytes, Time};
-use stepsim_spec::{LoadedSpec, Topology, load};
+use stepsim_fabric::topology::*;
 
 fn machine(topology: &str, sets: &[&str]) -> Machine {
     let sets: Vec<String> = sets.iter().map(|s| s.to_string()).collect();
@@ -377,95 +372,4 @@ fn a_hundred_thousand_devices_are_built() {
     let torus = machine("torus:64x64x32,90,1", &[]);
     assert_eq!((torus.devices(), torus.resources()), (131_072, 6 * 131_072));
     assert_eq!(route(&torus, 0, 131_071).0.len(), 3);
-}
-
-/// A value to put somewhere in a file: numbers at the edges, wrong types, parts of other files.
-fn anything() -> impl Strategy<Value = Value> {
-    let plain =
-        json!([0, 1, 2, 3, 7, 4096, -1, 0.5, 1e300, u64::MAX, null, true, "h100-sxm", "", [], {}, [4, 4]]);
-    let link = json!({"bandwidth_GBps_per_direction": 1, "duplex": "half", "combined_GBps": 1.5});
-    let parts = json!([
-        {"static": {"sub_flows": 3}},
-        {"full_mesh": {"link": link}},
-        {"torus": {"dims": [2, 3, 4], "wrap": "never", "link": link}},
-        {"dragonfly": {"switches_per_group": 3, "nics_per_switch": 2, "local_link": link,
-            "links_between_groups": 2, "global_link": link}},
-        {"clos": {"rails": true, "tiers": [{"name": "a", "serves": 2, "uplinks": 3}, {"name": "b"}]}},
-        {"count": 3, "join": "full_mesh", "link": link, "link_km": 1},
-        [{"name": "x", "capacity_GiB": 1, "shared_by": 2, "via": "nic", "link": link, "port": link}],
-        [{"name": "x", "capacity_GiB": 1, "via": "device", "link": link}],
-        link,
-    ]);
-    let all = [plain, parts].into_iter().flat_map(|list| list.as_array().expect("a list").clone());
-    prop::sample::select(all.collect::<Vec<_>>())
-}
-
-/// Puts `value` at the place that `path` picks, walking down at most as many levels.
-fn mutate(at: &mut Value, path: &[prop::sample::Index], value: Value) {
-    let Some((first, rest)) = path.split_first() else { return *at = value };
-    match at {
-        Value::Object(map) if !map.is_empty() => {
-            let key = map.keys().nth(first.index(map.len())).unwrap().clone();
-            mutate(&mut map[&key], rest, value);
-        }
-        Value::Array(list) if !list.is_empty() => {
-            let i = first.index(list.len());
-            mutate(&mut list[i], rest, value);
-        }
-        _ => *at = value,
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
-    /// However a file is mangled, it is refused with a message or makes a machine whose routes and copies exist.
-    #[test]
-    fn no_file_makes_the_loader_or_the_builder_panic(
-        name in prop::sample::select(vec![
-            "h100-superpod-64", "tpu-v5p-64", "mi300x-8", "cxl-pool", "gb200-nvl72", "wan-2-sites",
-        ]),
-        nodes in 1u32..9,
-        changes in prop::collection::vec((prop::collection::vec(any::<prop::sample::Index>(), 1..6), anything()), 0..4),
-        ends in any::<(prop::sample::Index, prop::sample::Index)>(),
-    ) {
-        let loaded: LoadedSpec<Topology> = load(name, &[format!("nodes={nodes}")]).unwrap();
-        let mut file = serde_json::to_value(&loaded.value).unwrap();
-        for extra in ["fabric", "sites", "node", "graph"] {
-            let map = file.as_object_mut().unwrap();
-            map.entry(extra).or_insert(Value::Null);
-        }
-        for (path, value) in changes {
-            mutate(&mut file, &path, value);
-        }
-        match stepsim_spec::from_value::<Topology>(file, name.into(), "fuzz.json".into(), &[]) {
-            Err(e) => prop_assert!(e.to_string().starts_with("fuzz.json: ")),
-            Ok(loaded) if loaded.value.node.as_ref().is_some_and(|node| {
-                u64::from(node.size()) * loaded.value.total_nodes() > 20_000
-            }) => {}
-            Ok(loaded) => {
-                let m = Machine::build(&loaded.value).unwrap();
-                let n = m.devices() as usize;
-                let (from, to) = (DeviceId(ends.0.index(n) as u32), DeviceId(ends.1.index(n) as u32));
-                let mut links = Vec::new();
-                prop_assert!(m.route_part(from, to, m.parts() - 1, &mut links).is_ok());
-                for tier in 1..m.tier_count(from) {
-                    prop_assert!(m.copy_route(from, tier, CopyDirection::In, &mut links).is_ok());
-                }
-                for link in links {
-                    prop_assert!(m.capacity(link).0 > 0.0);
-                    m.resource_name(link);
-                }
-            }
-        }
-    }
-
-    /// No text makes the reader panic.
-    #[test]
-    fn no_text_makes_the_reader_panic(text in "[\\[\\]{}\":,0-9eE.+a-z\\\\ -]{0,60}") {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("x.json");
-        std::fs::write(&path, &text).unwrap();
-        prop_assert!(load::<Topology>(path.to_str().unwrap(), &[]).is_err());
-        let _ = load::<Topology>("switch:2,1,1", &[text]);
-    }
 }

@@ -1,21 +1,16 @@
 //! Closed forms by independent reasoning, on small machines with kernels at a flat rate.
 
 use serde_json::{Value, json};
-
 use stepsim_core::ids::DeviceId;
 use stepsim_core::units::Time;
 use stepsim_fabric::collective::Chooser;
 use stepsim_fabric::topology::Machine;
-use stepsim_form::analytic::ClosedForm;
-use stepsim_form::analytic::ClosedFormCache;
-use stepsim_form::analytic::Estimate;
-use stepsim_form::analytic::*;
+use stepsim_form::analytic::{ClosedForm, ClosedFormCache, Estimate, *};
 use stepsim_plan::step::{PriceList, Prices};
 use stepsim_price::model::Kernel;
 use stepsim_spec::from_value;
 use stepsim_spec::model::ModelSpec;
-use stepsim_spec::workload::ModelRef;
-use stepsim_spec::workload::WorkloadSpec;
+use stepsim_spec::workload::{ModelRef, WorkloadSpec};
 
 /// 100 TFLOP/s, and 1 TB/s for kernels without FLOP.
 struct Flat;
@@ -120,36 +115,6 @@ fn data_parallel_tokens_take_the_rate_of_the_collective() {
     within(data_tokens("h100-superpod-64", 989.4e12, json!({"data": 64})), 2475.0, 0.25);
 }
 
-/// Above the token limit the gathers of FSDP hide but for the first, below it they do not.
-#[test]
-fn fsdp_is_bound_by_links_below_the_token_limit() {
-    let fsdp = |gbps: u32| {
-        let parallelism = json!({"data": 8, "sharding": {"kind": "zero3"}});
-        on(&format!("switch:8,{gbps},0"), json!({"parallelism": parallelism}))
-    };
-    let fast = fsdp(400);
-    assert!(fast.rules.fsdp_tokens < fast.rules.tokens_per_micro_batch);
-    assert!(fast.terms.data < 0.05 * fast.terms.total(), "{:?}", fast.terms);
-    let slow = fsdp(10);
-    assert!(slow.rules.fsdp_tokens > slow.rules.tokens_per_micro_batch);
-    assert!(slow.terms.data > slow.terms.forward, "{:?}", slow.terms);
-}
-
-/// Four equal stages: the bubble is the published (p − 1)/(v·m) of the rest, but for the ends of the model.
-#[test]
-fn bubbles_of_even_stages() {
-    for (schedule, chunks, share) in
-        [("1f1b", 1, 3.0 / 16.0), ("gpipe", 1, 3.0 / 16.0), ("interleaved", 2, 3.0 / 32.0)]
-    {
-        let pipeline = json!({"size": 4, "schedule": schedule, "chunks": chunks});
-        let step = on("switch:4,100000,0", json!({"parallelism": {"pipeline": pipeline}}));
-        assert!(close(step.rules.ideal_bubble, share), "{schedule}: {}", step.rules.ideal_bubble);
-        let busy = step.terms.forward + step.terms.backward;
-        let ratio = step.terms.bubble / busy;
-        assert!((ratio / share - 1.0).abs() < 0.01, "{schedule}: {ratio}, theory {share}");
-    }
-}
-
 /// Where theory has a bubble for even stages, walking the order leaves it.
 #[test]
 fn walked_orders_have_the_bubbles_of_theory() {
@@ -205,19 +170,6 @@ fn latency_of_transfers() {
         assert!(close(even, law), "{schedule}: {even} transfers");
         assert!(ends <= law * (1.0 + 1e-9) && ends >= 6.0 * (1.0 - 1e-9), "{schedule}: {ends} transfers");
     }
-}
-
-/// Ring all-reduce of fp32 gradients with no overlap: Σ over the units of 2·S·(n − 1)/n / W.
-#[test]
-fn gradients_without_overlap_take_their_link_time() {
-    let changes = json!({"parallelism": {"data": 8}, "gradient_buckets": {"overlap": false}});
-    let (mut workload, model) = workload(changes);
-    workload.offload = Default::default();
-    let (_, machine) = Machine::load("switch:8,100,0", &[]).expect("a simple machine");
-    let ring = Chooser::always(stepsim_fabric::collective::algorithm("ring").expect("the ring"), None);
-    let step = estimate(&workload, &model, &machine, &Flat, &ring, RATE).expect("an estimate");
-    let expected = 4.0 * step.rules.parameters * 2.0 * 7.0 / 8.0 / 1e11;
-    assert!((step.terms.data / expected - 1.0).abs() < 1e-6, "{} and {expected}", step.terms.data);
 }
 
 #[test]
@@ -297,50 +249,6 @@ fn faster_links_never_hurt() {
             last = total;
         }
     }
-}
-
-/// A form that has seen other batches says of one what a form made for it says, to the last bit: with every schedule,
-/// kind of sharding and of offload.
-#[test]
-fn what_is_known_of_other_batches_changes_nothing() {
-    let offload = json!({
-        "weights": [{"tier": "host", "fraction": 0.5}, {"tier": "hbm", "fraction": 0.5}],
-        "gradients": [{"tier": "host", "fraction": 1.0}],
-        "optimizer": [{"tier": "host", "fraction": 1.0}],
-    });
-    let mut changes = Vec::new();
-    for schedule in stepsim_schedule::ALL {
-        changes.push(json!({"parallelism": {"pipeline": {"size": 4, "schedule": schedule.name()}}}));
-    }
-    for kind in ["zero1", "zero2", "zero3"] {
-        changes.push(json!({"parallelism": {"data": 8, "sharding": {"kind": kind}}}));
-        for shared in [false, true] {
-            let mut offload = offload.clone();
-            offload["reuse_across_micro_batches"] = shared.into();
-            changes.push(json!({"parallelism": {"data": 8, "sharding": {"kind": kind}}, "offload": offload}));
-        }
-    }
-    let kept = json!({"kind": "zero3", "reshard_after_forward": false});
-    changes.push(json!({"parallelism": {"data": 8, "sharding": kept}}));
-    let (_, machine) = Machine::load("h100-superpod-64", &["nodes=1".into()]).expect("a machine");
-    let chooser = Chooser::best();
-    let (known, mut compared) = (ClosedFormCache::default(), 0);
-    for change in changes {
-        let (workload, model) = workload(change.clone());
-        let form = |workload: &WorkloadSpec| {
-            estimate(workload, &model, &machine, &Flat, &chooser, RATE).map_err(|e| e.to_string())
-        };
-        let mut any =
-            ClosedForm::new(&workload, &model, &machine, &Flat, &chooser, RATE, &known).expect("a form");
-        for global in [64, 8, 16, 24, 8, 160, 64, 168, 1600, 80] {
-            let mut own = workload.clone();
-            own.batch.global = global;
-            let (got, want) = (any.with_batch(global).map_err(|e| e.to_string()), form(&own));
-            assert_eq!(got, want, "{change} with {global}");
-            compared += u32::from(want.is_ok());
-        }
-    }
-    assert!(compared > 150, "{compared}");
 }
 
 /// Devices of the second class take twice the time.
@@ -424,13 +332,4 @@ fn what_is_known_of_other_workloads_changes_nothing() {
         let (got, want) = (of(&known), of(&ClosedFormCache::default()));
         assert_eq!(got.expect("an estimate"), want.expect("an estimate"), "{:?}", workload);
     }
-}
-
-/// Half of the layers take half of the recomputation of all.
-#[test]
-fn each_layer_that_is_recomputed_costs_the_same() {
-    let recompute = |layers: u64| {
-        on("switch:1,100,0", json!({"recompute": {"granularity": "full", "layers": layers}})).terms.recompute
-    };
-    assert!(recompute(8) > 0.0 && close(2.0 * recompute(8), recompute(16)));
 }

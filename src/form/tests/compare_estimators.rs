@@ -1,46 +1,14 @@
 use stepsim_form::compare::workload::closed_form;
 use stepsim_form::compare::*;
-use stepsim_simulate::SimulationError;
-use stepsim_simulate::Site;
+use stepsim_simulate::{SimulationError, Site};
 use stepsim_spec::{WorkloadSpec, load};
 
 /// Layouts one after the other, each changed in one or two things: whatever is kept from those before, each is as
 /// it is by itself, to the last bit.
 #[test]
 fn a_layout_is_what_it_is_by_itself() {
-    let changes = [
-        "batch.micro_batch=1",
-        "batch.micro_batch=2",
-        "batch.global=256",
-        "parallelism.tensor=2",
-        "parallelism.sequence_parallel=false",
-        "parallelism.tensor_overlap=ring",
-        "parallelism.context.size=2",
-        "parallelism.pipeline.size=2",
-        "parallelism.pipeline.chunks=1",
-        "parallelism.pipeline.schedule=zb-h1",
-        "parallelism.data=null",
-        "parallelism.expert=4",
-        "parallelism.order=[\"data\",\"tensor\",\"context\",\"pipeline\"]",
-        "parallelism.sharding={\"kind\":\"zero3\"}",
-        "parallelism.sharding={\"kind\":\"zero2\"}",
-        "recompute.granularity=full",
-        "recompute={\"granularity\":\"full\",\"layers\":1}",
-        "recompute.granularity=selective",
-        "training.frozen_layers=2",
-        "training.reference=true",
-        "offload.activations=[{\"tier\":\"host\",\"fraction\":0.5}]",
-        "offload.optimizer=[{\"tier\":\"host\",\"fraction\":1}]",
-        "sequence=1024",
-        "model.layers=4",
-        "model.ffn=4096",
-        "precision.compute=fp16",
-        "fusion=none",
-        "fidelity.compute=constant",
-        "fidelity.interference=false",
-        "stack=megatron-te-2024",
-        "stack=fsdp2-eager",
-    ];
+    let changes: Vec<String> =
+        serde_json::from_str(include_str!("compare-estimators.json")).expect("changes");
     let mut compared = 0;
     for (name, machine) in [
         ("llama3-70b", "h100-superpod-64"),
@@ -51,7 +19,8 @@ fn a_layout_is_what_it_is_by_itself() {
         let Ok(site) = Site::load(machine, &[]) else { panic!("{machine} is shipped") };
         let estimators = Estimators::default();
         for (i, first) in changes.iter().enumerate() {
-            for second in [first, changes[(i * 7 + 3) % changes.len()], changes[(i * 5 + 11) % changes.len()]]
+            for second in
+                [first, &changes[(i * 7 + 3) % changes.len()], &changes[(i * 5 + 11) % changes.len()]]
             {
                 let sets = [first.to_string(), second.to_string(), "parallelism.data=null".to_string()];
                 let Ok(workload) = load::<WorkloadSpec>(name, &sets) else { continue };

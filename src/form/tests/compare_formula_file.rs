@@ -1,5 +1,6 @@
-use serde_json::Value;
 use std::collections::BTreeMap;
+
+use serde_json::Value;
 use stepsim_form::compare::formula::*;
 
 fn quantities() -> BTreeMap<String, f64> {

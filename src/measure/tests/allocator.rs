@@ -1,7 +1,6 @@
 //! Levels by hand, from the rules.
 
 use proptest::prelude::*;
-
 use stepsim_measure::allocator::*;
 
 /// The levels of the allocator after each of some sizes, taken one after the other: in use, reserved, the largest free

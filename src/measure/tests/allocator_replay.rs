@@ -1,5 +1,6 @@
-use stepsim_core::program::{MemoryClass, MemoryEffect, MemoryWhen, Program};
-use stepsim_core::program::{ProgramBuilder, StreamKind, Work};
+use stepsim_core::program::{
+    MemoryClass, MemoryEffect, MemoryWhen, Program, ProgramBuilder, StreamKind, Work,
+};
 use stepsim_core::units::Time;
 use stepsim_measure::allocator::ReservedLevel;
 use stepsim_measure::allocator::replay::*;

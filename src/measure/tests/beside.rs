@@ -1,10 +1,8 @@
 use stepsim_core::units::Time;
 use stepsim_form::compare::among::Among;
 use stepsim_measure::beside::*;
-use stepsim_measure::profile::ClassTables;
-use stepsim_measure::profile::read_from;
-use stepsim_read::trace::writer::Chrome;
-use stepsim_read::trace::writer::{Sink, Slice};
+use stepsim_measure::profile::{ClassTables, read_from};
+use stepsim_read::trace::writer::{Chrome, Sink, Slice};
 
 /// A profile whose first product begins 7 us after its first event, above a step whose first product begins at 2
 /// us: both at 7 us.

@@ -1,4 +1,5 @@
 use std::io::Read;
+
 use stepsim_measure::profile::scan::*;
 
 fn pieces(text: &str) -> (Vec<String>, Ending) {

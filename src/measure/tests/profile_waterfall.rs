@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
+
 use stepsim_measure::profile::classes::Family;
-use stepsim_measure::profile::report::ClassProfile;
-use stepsim_measure::profile::report::RankProfile;
+use stepsim_measure::profile::report::{ClassProfile, RankProfile};
 use stepsim_measure::profile::waterfall::*;
 
 #[test]

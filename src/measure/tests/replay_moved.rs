@@ -1,5 +1,4 @@
-use stepsim_measure::profile::programs::{ProgramOp, RankProgram};
-use stepsim_measure::profile::programs::{StepPrograms, TracedCollective};
+use stepsim_measure::profile::programs::{ProgramOp, RankProgram, StepPrograms, TracedCollective};
 use stepsim_measure::replay::moved::*;
 
 fn step(kind: &str, bytes: Option<u64>) -> StepPrograms {

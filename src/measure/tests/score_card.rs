@@ -1,5 +1,4 @@
 use serde_json::json;
-
 use stepsim_measure::score::card::{case, overrides};
 
 #[test]

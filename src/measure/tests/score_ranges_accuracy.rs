@@ -1,12 +1,10 @@
-use stepsim_spec::{Kind, catalog};
-
 use stepsim_measure::score::ranges::accuracy::*;
 use stepsim_measure::score::ranges::measured_steps::MeasuredSteps;
 use stepsim_measure::score::ranges::open_facts::OpenFact;
 use stepsim_measure::score::ranges::spread::DeviationSpread;
 use stepsim_measure::score::ranges::traits::StepTraits;
 use stepsim_simulate::Inputs;
-use stepsim_spec::{Device, load};
+use stepsim_spec::{Device, Kind, catalog, load};
 
 /// A measured step has a range, and with or without its own source the estimate lies inside.
 #[test]

@@ -1,11 +1,10 @@
 use std::collections::BTreeMap;
+
 use stepsim_measure::profile::classes::Family;
-use stepsim_measure::profile::report::RankProfile;
+use stepsim_measure::profile::report::{ClassProfile, RankProfile};
 use stepsim_measure::summary::*;
 use stepsim_read::analysis::report::Report;
 use stepsim_simulate::{Inputs, Options, Simulation};
-
-use stepsim_measure::profile::report::ClassProfile;
 
 fn simulated() -> Report {
     let inputs = Inputs::load("tiny-4", None, &[]).unwrap();

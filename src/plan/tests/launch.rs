@@ -1,18 +1,13 @@
 //! The laws of the queue, case by case.
 
-use stepsim_core::ids::OpId;
+use serde_json::{Value, json};
+use stepsim_core::engine::run;
+use stepsim_core::ids::{OpId, RankId};
 use stepsim_core::kernel_class::KernelClass;
-use stepsim_core::program::{OpInfo, Phase, ProgramBuilder, StreamKind, Work};
+use stepsim_core::program::{OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
 use stepsim_core::units::Time;
 use stepsim_plan::launch::*;
-use stepsim_spec::stack::{GraphScope, HostRead, HostSpec, LayerHosts};
-
-use serde_json::{Value, json};
-
-use stepsim_core::engine::run;
-use stepsim_core::ids::RankId;
-use stepsim_core::program::World;
-use stepsim_spec::stack::{GraphSpec, LaunchTimes, LayerTimes};
+use stepsim_spec::stack::{GraphScope, GraphSpec, HostRead, HostSpec, LaunchTimes, LayerHosts, LayerTimes};
 use stepsim_spec::workload::RecomputeSpec;
 
 fn us(v: &Value) -> f64 {

@@ -1,13 +1,11 @@
 //! Laws of the cost levels, golden times worked out apart, and what is left as error against measurements.
 
-use stepsim_price::cost::*;
-
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-
 use stepsim_core::kernel_class::KernelKind;
 use stepsim_core::units::{Bandwidth, FlopRate, Time};
+use stepsim_price::cost::*;
 use stepsim_price::model::{Direction, Item, Kernel, KernelClass, KernelShape, LayerPlan, Scaling, Shard};
 use stepsim_spec::cost::{ClassCost, CostSpec, MeasuredGemm, Processing};
 use stepsim_spec::kernel::{AttentionGeneration, Maker};
@@ -27,20 +25,6 @@ pub(super) fn device(bf16_tflops: f64, units: u32, gbps: f64, spec: CostSpec) ->
         unaligned: Vec::new(),
     }
 }
-/// A product of 132 tiles on the 132 units of an H100 beside an all-gather of 24 blocks: 108 units are left, so that
-/// the last 24 tiles need a second wave.
-#[test]
-fn blocks_of_a_collective_cost_a_second_wave() {
-    let mut device = plain();
-    device.units = 132;
-    let product = gemm(12 * 256, 11 * 128, 8192);
-    let alone = TileWave.time(&product, &device);
-    assert_eq!(TileWave.time_with_units_taken(&product, &device, 24), alone * 2);
-    // As many tiles as units are left: no second wave.
-    let smaller = gemm(12 * 256, 9 * 128, 8192);
-    assert_eq!(TileWave.time_with_units_taken(&smaller, &device, 24), TileWave.time(&smaller, &device));
-}
-
 /// A device whose times can be worked out by hand: 100 units of 1 TFLOP/s, no overheads.
 fn plain() -> DeviceCost {
     let spec = CostSpec {
@@ -170,19 +154,6 @@ fn a_step_of_many_devices_goes_at_the_pace_of_the_slowest() {
     assert_eq!(time(&device, 8), TileWave.time(&kernel, &device).s());
     let slower = time(&device, 1024) / time(&device, 8) - 1.0;
     assert!((slower - 0.015 * (3.245 - 1.424)).abs() < 0.0005, "{slower}");
-}
-
-#[test]
-fn the_roofline_bounds_what_moves_much() {
-    let mut d = plain();
-    d.bandwidth = Bandwidth::from_gbps(1000.0);
-    let copy = Kernel::elementwise(KernelClass::Copy, "copy", 1 << 20, 4e9, Dtype::Bf16);
-    assert_eq!(TileWave.time(&copy, &d), Time::from_s(4e-3));
-    assert_eq!(Constant::default().time(&copy, &d), Time::from_s(4e-3));
-    // 4,096² × 64 moves 36.7 MB: 36.7 us of memory against 21.5 us of products.
-    let thin = gemm(4096, 4096, 64);
-    let moved = (2.0 * 4096.0 * 64.0 + 4096.0 * 4096.0) * 2.0;
-    assert_eq!(Constant::default().time(&thin, &d), Time::from_s(moved / 1e12));
 }
 
 #[test]

@@ -1,6 +1,7 @@
-use super::cost::device;
 use stepsim_price::cost::KernelMix;
 use stepsim_spec::cost::CostSpec;
+
+use super::cost::device;
 
 const SIGMA: f64 = 0.84;
 const BESIDE: f64 = 0.65;

@@ -1,13 +1,11 @@
 //! Counted by hand elsewhere, sampled here, and laws.
 
-use stepsim_price::moe::*;
-
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand::seq::index::sample;
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
-
+use stepsim_price::moe::*;
 use stepsim_spec::model::GroupScore;
 use stepsim_spec::workload::{DispatcherKind, RowFormat};
 

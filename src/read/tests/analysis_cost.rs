@@ -1,8 +1,7 @@
 use stepsim_core::kernel_class::KernelClass;
 use stepsim_core::power::PowerAndPrice;
 use stepsim_read::analysis::cost::*;
-use stepsim_read::analysis::kernel_classes::KernelBound;
-use stepsim_read::analysis::kernel_classes::KernelClassReport;
+use stepsim_read::analysis::kernel_classes::{KernelBound, KernelClassReport};
 
 /// Two steps of 10 s on 4 devices, each 6 s in products and 1 s in memory-bound kernels:
 /// 4 · (6 · 700 + 1 · 300 + 3 · 150) J = 19,800 J and 4 · 10/3600 · 3.6 $ = 0.04 $ for 1,000 tokens.

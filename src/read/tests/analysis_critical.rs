@@ -1,5 +1,3 @@
-use crate::random_world;
-use crate::random_world::Scenario;
 use proptest::prelude::*;
 use stepsim_core::ids::RankId;
 use stepsim_core::program::StreamKind;
@@ -8,6 +6,9 @@ use stepsim_read::analysis::cause::Causes;
 use stepsim_read::analysis::critical::*;
 use stepsim_read::analysis::idle::IdleTimes;
 use stepsim_read::analysis::kind::OpKind;
+
+use crate::random_world;
+use crate::random_world::Scenario;
 
 fn path(s: &Scenario) -> CriticalPath {
     critical_path(&mut Causes::new(&s.world, &s.record), &mut IdleTimes::new(&s.world))

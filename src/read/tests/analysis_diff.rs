@@ -1,7 +1,9 @@
-use crate::analysis_report::of_random;
 use std::collections::BTreeSet;
+
 use stepsim_read::analysis::diff::*;
 use stepsim_read::analysis::lines::Line;
+
+use crate::analysis_report::of_random;
 
 #[test]
 fn a_report_does_not_differ_from_itself() {

@@ -1,16 +1,17 @@
-use crate::random_world;
-use crate::random_world::Scenario;
-use proptest::prelude::*;
 use std::collections::BTreeMap;
+
+use proptest::prelude::*;
 use stepsim_core::ids::RankId;
 use stepsim_core::program::StreamKind;
-use stepsim_core::units::PS_PER_S;
-use stepsim_core::units::Time;
+use stepsim_core::units::{PS_PER_S, Time};
 use stepsim_read::analysis::cause::Causes;
 use stepsim_read::analysis::gaps::*;
 use stepsim_read::analysis::idle::IdleTimes;
 use stepsim_read::analysis::stalls::stalls;
 use stepsim_read::analysis::turns::Recurring;
+
+use crate::random_world;
+use crate::random_world::Scenario;
 
 /// A transfer of 20 us between kernels of 1, and 300 us before a rank's only kernel.
 #[test]

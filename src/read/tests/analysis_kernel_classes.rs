@@ -1,9 +1,7 @@
 use std::collections::BTreeMap;
+
 use stepsim_core::kernel_class::KernelClass;
-use stepsim_core::units::Bandwidth;
-use stepsim_core::units::FlopRate;
-use stepsim_core::units::PS_PER_S;
-use stepsim_core::units::Time;
+use stepsim_core::units::{Bandwidth, FlopRate, PS_PER_S, Time};
 use stepsim_read::analysis::kernel_classes::*;
 
 /// Two ranks with two kernels of each class in a step of 4 s: rates hold for the time that kernels ran, on both

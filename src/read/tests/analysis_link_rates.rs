@@ -1,11 +1,12 @@
-use crate::random_world;
-use crate::random_world::Scenario;
 use proptest::prelude::*;
 use stepsim_core::ids::ResourceId;
 use stepsim_core::program::StreamKind;
 use stepsim_core::units::Time;
 use stepsim_read::analysis::link_rates::*;
 use stepsim_read::analysis::links;
+
+use crate::random_world;
+use crate::random_world::Scenario;
 
 fn busiest(s: &Scenario) -> Vec<ResourceId> {
     links::busiest(&s.world, &s.record).iter().map(|l| l.resource).collect()

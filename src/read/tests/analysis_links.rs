@@ -1,6 +1,7 @@
-use crate::random_world::Scenario;
 use stepsim_core::program::StreamKind;
 use stepsim_read::analysis::links::*;
+
+use crate::random_world::Scenario;
 
 /// Two transfers of 3 µs and 1 µs at half the link's rate each byte crossing twice: 4 µs of a 10¹² B/s link, in a
 /// step of 8 µs.

@@ -1,15 +1,12 @@
-use crate::random_world;
-use crate::random_world::Scenario;
 use proptest::prelude::*;
-use stepsim_core::ids::RankId;
-use stepsim_core::ids::TierId;
-use stepsim_core::program::MemoryClass;
-use stepsim_core::program::MemoryWhen;
-use stepsim_core::program::StreamKind;
-use stepsim_core::units::Bytes;
-use stepsim_core::units::Time;
+use stepsim_core::ids::{RankId, TierId};
+use stepsim_core::program::{MemoryClass, MemoryWhen, StreamKind};
+use stepsim_core::units::{Bytes, Time};
 use stepsim_read::analysis::cause::Causes;
 use stepsim_read::analysis::memory::*;
+
+use crate::random_world;
+use crate::random_world::Scenario;
 
 fn ledger(s: &Scenario) -> TierLedger {
     TierLedger::replay(&Causes::new(&s.world, &s.record), TierId(0), &users(&s.world)[0])

@@ -1,5 +1,3 @@
-use crate::random_world;
-use crate::random_world::Scenario;
 use proptest::prelude::*;
 use stepsim_core::ids::RankId;
 use stepsim_core::program::StreamKind;
@@ -10,6 +8,9 @@ use stepsim_read::analysis::kind::OpKind;
 use stepsim_read::analysis::overlap::*;
 use stepsim_read::analysis::stalls;
 use stepsim_read::analysis::turns::Recurring;
+
+use crate::random_world;
+use crate::random_world::Scenario;
 
 fn of_rank(s: &Scenario, rank: u32) -> OverlapByKind {
     let mut causes = Causes::new(&s.world, &s.record);

@@ -1,9 +1,10 @@
-use crate::random_world::Scenario;
 use stepsim_core::program::StreamKind;
 use stepsim_core::units::Time;
 use stepsim_read::analysis::cause::Causes;
 use stepsim_read::analysis::prefetch::*;
 use stepsim_read::analysis::turns::Recurring;
+
+use crate::random_world::Scenario;
 
 /// A kernel of 4 at 0; a copy of 7 issued behind a kernel of 1: it needed 7, had 4, and the next kernel stalls 3.
 #[test]

@@ -1,11 +1,8 @@
 //! Reports of random worlds.
 
-use crate::random_world;
 use proptest::prelude::*;
 use stepsim_core::power::PowerAndPrice;
-use stepsim_core::units::Bandwidth;
-use stepsim_core::units::FlopRate;
-use stepsim_core::units::Flops;
+use stepsim_core::units::{Bandwidth, FlopRate, Flops};
 use stepsim_read::analysis::cause::Causes;
 use stepsim_read::analysis::idle::IdleTimes;
 use stepsim_read::analysis::report::*;
@@ -13,6 +10,8 @@ use stepsim_read::analysis::run::Run;
 use stepsim_read::analysis::slack;
 use stepsim_read::analysis::stalls::Breakdown;
 use stepsim_read::analysis::waterfall::MfuFlops;
+
+use crate::random_world;
 
 /// A report of a random world in which rank `r` stands for `weight(r)` ranks of stage `r`.
 pub(crate) fn of_random(seed: u64, weight: impl Fn(u32) -> u32) -> Report {

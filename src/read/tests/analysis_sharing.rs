@@ -1,8 +1,8 @@
-use crate::random_world;
-use stepsim_core::ids::OpId;
-use stepsim_core::ids::RankId;
+use stepsim_core::ids::{OpId, RankId};
 use stepsim_read::analysis::cause::Causes;
 use stepsim_read::analysis::sharing::*;
+
+use crate::random_world;
 
 /// A link that is named is on the way of the communication, and no more share it than there are communicators.
 #[test]

@@ -1,10 +1,6 @@
-use crate::random_world;
-use crate::random_world::Scenario;
 use proptest::prelude::*;
-use stepsim_core::ids::OpId;
-use stepsim_core::ids::RankId;
-use stepsim_core::program::StreamKind;
-use stepsim_core::program::Work;
+use stepsim_core::ids::{OpId, RankId};
+use stepsim_core::program::{StreamKind, Work};
 use stepsim_core::units::Time;
 use stepsim_read::analysis::cause::Causes;
 use stepsim_read::analysis::critical::critical_path;
@@ -12,6 +8,9 @@ use stepsim_read::analysis::idle::IdleTimes;
 use stepsim_read::analysis::kind::OpKind;
 use stepsim_read::analysis::slack::*;
 use stepsim_read::analysis::turns::Recurring;
+
+use crate::random_world;
+use crate::random_world::Scenario;
 
 fn of(s: &Scenario) -> Slack {
     slack(&Causes::new(&s.world, &s.record))

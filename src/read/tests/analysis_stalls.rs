@@ -1,16 +1,15 @@
-use crate::random_world;
-use crate::random_world::Scenario;
 use proptest::prelude::*;
-use stepsim_core::ids::OpId;
-use stepsim_core::ids::RankId;
+use stepsim_core::ids::{OpId, RankId};
 use stepsim_core::program::StreamKind;
 use stepsim_core::units::Time;
 use stepsim_read::analysis::cause::Causes;
 use stepsim_read::analysis::idle::IdleTimes;
 use stepsim_read::analysis::kind::OpKind;
-use stepsim_read::analysis::stall_cause::StallCause;
-use stepsim_read::analysis::stall_cause::WaitKind;
+use stepsim_read::analysis::stall_cause::{StallCause, WaitKind};
 use stepsim_read::analysis::stalls::*;
+
+use crate::random_world;
+use crate::random_world::Scenario;
 
 fn all(s: &Scenario) -> (Vec<Stall>, Vec<RankTime>) {
     let mut causes = Causes::new(&s.world, &s.record);

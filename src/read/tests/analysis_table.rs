@@ -1,6 +1,7 @@
-use crate::analysis_report::of_random;
 use proptest::prelude::*;
 use stepsim_read::analysis::table::*;
+
+use crate::analysis_report::of_random;
 
 proptest! {
     #[test]

@@ -1,21 +1,19 @@
-use crate::random_world;
-use crate::random_world::Scenario;
-use proptest::prelude::*;
 use std::collections::BTreeMap;
+
+use proptest::prelude::*;
 use stepsim_core::ids::RankId;
 use stepsim_core::kernel_class::KernelClass;
-use stepsim_core::program::OpInfo;
-use stepsim_core::program::Phase;
-use stepsim_core::program::StreamKind;
-use stepsim_core::units::FlopRate;
-use stepsim_core::units::PS_PER_S;
-use stepsim_core::units::Time;
+use stepsim_core::program::{OpInfo, Phase, StreamKind};
+use stepsim_core::units::{FlopRate, PS_PER_S, Time};
 use stepsim_read::analysis::cause::Causes;
 use stepsim_read::analysis::idle::IdleTimes;
 use stepsim_read::analysis::kind::OpKind;
 use stepsim_read::analysis::stalls;
 use stepsim_read::analysis::turns::Recurring;
 use stepsim_read::analysis::waterfall::*;
+
+use crate::random_world;
+use crate::random_world::Scenario;
 
 const PEAK: FlopRate = FlopRate(1e12);
 

@@ -3,7 +3,6 @@
 //! on an idle machine, plus contention if asked for.
 
 use rand::{Rng, SeedableRng};
-
 use stepsim_core::engine::Record;
 use stepsim_core::ids::{CommId, OpId, RankId, ResourceId, TransferId};
 use stepsim_core::program::{

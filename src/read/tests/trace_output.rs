@@ -2,6 +2,7 @@ use std::fs;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
+
 use stepsim_read::trace::output::*;
 
 fn names(folder: &Path) -> Vec<String> {

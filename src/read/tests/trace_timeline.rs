@@ -1,39 +1,23 @@
-use crate::random_world;
-use crate::sample;
-use crate::sample::SampleShape;
-use proptest::prelude::*;
-use serde_json::Value as Json;
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::rc::Rc;
+
+use proptest::prelude::*;
+use serde_json::Value as Json;
 use stepsim_core::engine::run;
-use stepsim_core::ids::OpId;
-use stepsim_core::ids::RankId;
-use stepsim_core::ids::ResourceId;
-use stepsim_core::program::OpInfo;
-use stepsim_core::program::ProgramBuilder;
-use stepsim_core::program::StreamKind;
-use stepsim_core::program::Work;
-use stepsim_core::program::World;
-use stepsim_core::units::Bandwidth;
-use stepsim_core::units::FlopRate;
-use stepsim_core::units::Time;
+use stepsim_core::ids::{RankId, ResourceId};
+use stepsim_core::program::{OpInfo, ProgramBuilder, StreamKind, Work, World};
+use stepsim_core::units::{Bandwidth, FlopRate, Time};
 use stepsim_read::analysis::link_rates::RateChange;
 use stepsim_read::trace::timeline::names;
-use stepsim_read::trace::timeline::rows::Pairs;
-use stepsim_read::trace::timeline::rows::RankRows;
-use stepsim_read::trace::timeline::shown::Capacities;
-use stepsim_read::trace::timeline::shown::Critical;
-use stepsim_read::trace::timeline::shown::Detail;
-use stepsim_read::trace::timeline::shown::LinkCounter;
-use stepsim_read::trace::timeline::shown::RunMeta;
-use stepsim_read::trace::timeline::shown::StallSlice;
-use stepsim_read::trace::timeline::shown::Timeline;
-use stepsim_read::trace::timeline::shown::TimelineSummary;
-use stepsim_read::trace::timeline::shown::TracedRank;
-use stepsim_read::trace::writer::Chrome;
-use stepsim_read::trace::writer::Perfetto;
+use stepsim_read::trace::timeline::rows::{Pairs, RankRows};
+use stepsim_read::trace::timeline::shown::{
+    Capacities, Critical, Detail, LinkCounter, RunMeta, StallSlice, Timeline, TimelineSummary, TracedRank,
+};
+use stepsim_read::trace::writer::{Chrome, Perfetto};
+
+use crate::sample::SampleShape;
+use crate::{random_world, sample};
 
 const TINY: SampleShape = SampleShape { stages: 2, layers: 1, micro_batches: 2 };
 
@@ -178,19 +162,6 @@ proptest! {
     }
 }
 
-#[test]
-fn a_timeline_has_no_more_slices_than_its_programs_allow() {
-    let (world, record) = sample::pipeline(TINY);
-    let (ranks, meta) = (all_ranks(&world), RunMeta::default());
-    let mut timeline = Timeline::new(&world, &record, &ranks, &meta);
-    let most = timeline.most_slices();
-    assert!((timeline.slices()..timeline.slices() * 11 / 10).contains(&most), "{most} {}", timeline.slices());
-    for detail in [Detail::Layer, Detail::Phase] {
-        timeline.detail = detail;
-        assert!(timeline.slices() < most);
-    }
-}
-
 /// The counters of FLOPs and bytes over a step sum to the work of the rank's kernels.
 #[test]
 fn shares_of_capacities_add_up_to_what_kernels_do() {
@@ -214,29 +185,6 @@ fn shares_of_capacities_add_up_to_what_kernels_do() {
             // Whole percents are shown.
             assert!((shown * full / done - 1.0).abs() < 0.05, "rank {rank} {series}: {shown} s for {done}");
         }
-    }
-}
-
-#[test]
-fn busy_time_on_screen_is_busy_time_of_the_record() {
-    for detail in [Detail::Op, Detail::Layer, Detail::Phase] {
-        busy_time_on_screen(detail);
-    }
-}
-
-fn busy_time_on_screen(detail: Detail) {
-    let (world, record) = sample::pipeline(TINY);
-    let (ranks, meta) = (all_ranks(&world), RunMeta::default());
-    let mut timeline = Timeline::new(&world, &record, &ranks, &meta);
-    timeline.detail = detail;
-    let trace = read(&written(&timeline).0);
-    for rank in 0..world.ranks.len() as u32 {
-        let program = world.program_of(RankId(rank));
-        let compute = &program.streams[0].ops;
-        let spans = compute.iter().map(|op| record.span(RankId(rank), *op));
-        let expected: u64 = spans.map(|(start, end)| end.round_ns() - start.round_ns()).sum();
-        let kernels = trace.row(&rank.to_string()).iter().filter(|slice| slice.3 == "compute");
-        assert_eq!(kernels.map(|slice| slice.1 - slice.0).sum::<u64>(), expected);
     }
 }
 
@@ -288,52 +236,6 @@ fn a_window_shows_what_touches_it_and_nothing_else() {
     assert_eq!(part.row("step"), [(from, until, "step".to_owned(), "step".to_owned())]);
 }
 
-#[test]
-fn kernels_stand_in_layers_and_layers_in_passes() {
-    let step = SampleShape { stages: 2, layers: 3, micro_batches: 2 };
-    let (world, record) = sample::pipeline(step);
-    let (ranks, meta) = (sample::one_per_stage(step), RunMeta::default());
-    let mut timeline = Timeline::new(&world, &record, &ranks, &meta);
-    let compute = |timeline: &Timeline| read(&written(timeline).0).row("0 stage 0").to_vec();
-    let of = |slices: &[SliceTuple], category: &str| -> Vec<SliceTuple> {
-        slices.iter().filter(|slice| slice.3 == category).cloned().collect()
-    };
-    let all = compute(&timeline);
-    let (passes, layers, ops) = (of(&all, "pass"), of(&all, "layer"), of(&all, "compute"));
-    let names: Vec<&str> = passes.iter().map(|s| s.2.as_str()).collect();
-    assert_eq!(names, ["m0 fwd", "m1 fwd", "m0 bwd", "m1 bwd", "optimizer"]);
-    let inside = |outer: &SliceTuple, slices: &[SliceTuple]| -> Vec<SliceTuple> {
-        slices.iter().filter(|s| outer.0 <= s.0 && s.1 <= outer.1).cloned().collect()
-    };
-    for (outer, count, within) in
-        passes[..4].iter().map(|p| (p, 6, &ops)).chain(layers.iter().map(|l| (l, 2, &ops)))
-    {
-        let mine = inside(outer, within);
-        assert_eq!(mine.len(), count);
-        assert_eq!((outer.0, outer.1), (mine[0].0, mine[count - 1].1), "{outer:?} ends where its ops do");
-    }
-    let names = |slices: &[SliceTuple]| slices.iter().map(|s| s.2.clone()).collect::<BTreeSet<_>>();
-    assert_eq!(
-        names(&inside(&passes[0], &layers)),
-        ["layer 0", "layer 1", "layer 2"].map(String::from).into()
-    );
-    assert_eq!(names(&inside(&passes[0], &ops)), ["attention", "mlp"].map(String::from).into());
-    assert_eq!(
-        names(&inside(&passes[2], &ops)),
-        ["attention backward", "mlp backward"].map(String::from).into()
-    );
-    // Kernels that do not follow each other at once stand apart at every detail.
-    for (detail, name) in [(Detail::Phase, "fwd"), (Detail::Layer, "layer 2")] {
-        timeline.detail = detail;
-        let all = compute(&timeline);
-        assert_eq!(of(&all, "pass"), passes);
-        let stretches = of(&all, "compute");
-        assert!(stretches.iter().any(|s| s.2 == name), "{stretches:?}");
-        let covered = |slices: &[SliceTuple]| slices.iter().map(|s| s.1 - s.0).sum::<u64>();
-        assert_eq!(covered(&stretches), covered(&ops));
-    }
-}
-
 /// Two passes that are taken in turn: the forward pass on the first row, whichever begins first, and one slice where
 /// there is one row for all.
 #[test]
@@ -372,22 +274,6 @@ fn passes_in_turn_have_a_row_each() {
     let turns = RankRows::new(&part, &ranks[0], Pairs::Apart).turns;
     let spans: Vec<_> = turns.iter().map(|turn| (turn.start, turn.end)).collect();
     assert_eq!(spans, [(0, 10), (10, 50), (50, 60)]);
-}
-
-#[test]
-fn a_rank_can_be_shown_with_the_times_of_its_class() {
-    let (world, record) = sample::pipeline(TINY);
-    let meta = RunMeta::default();
-    let mut ranks = sample::one_per_stage(TINY);
-    let own = written(&Timeline::new(&world, &record, &ranks, &meta)).0;
-    // all four ranks of a stage run alike
-    ranks[0].source = RankId(3);
-    ranks[1].source = RankId(6);
-    assert_eq!(written(&Timeline::new(&world, &record, &ranks, &meta)).0, own);
-    ranks[1].source = RankId(1);
-    let wrong = Timeline::new(&world, &record, &ranks, &meta).write(&mut Chrome::new(Vec::new()));
-    // the program of the last stage has as many ops as the first stage's here, so nothing can tell
-    assert!(wrong.is_ok());
 }
 
 #[test]
@@ -434,109 +320,6 @@ fn stalls_links_and_contention_are_shown_as_given() {
         text.contains(r#""peer_rank":4,"uncontended_us":1.000,"added_by_contention_us":44.000"#),
         "{text}"
     );
-}
-
-/// A stall leads from what held the rank up, here on another rank, to the kernel that then could start.
-#[test]
-fn stalls_and_the_critical_path_have_arrows() {
-    let (world, record) = sample::pipeline(TINY);
-    let (ranks, meta) = (sample::one_per_stage(TINY), RunMeta::default());
-    let kernel = |rank: usize, n: usize| {
-        let op = world.program_of(ranks[rank].rank).streams[0].ops[n];
-        (ranks[rank].rank, op, record.span(ranks[rank].rank, op))
-    };
-    let (up, op, (_, done)) = kernel(0, 1);
-    let (down, first, (begins, _)) = kernel(1, 0);
-    let stall = StallSlice {
-        end: begins,
-        cause: "pipeline bubble",
-        waited_for: "send F m0".into(),
-        blocker: Some((up, op)),
-        waiting: Some(first),
-        ..StallSlice::default()
-    };
-    assert!(done <= begins);
-    let held = |stall: &StallSlice| {
-        let stall = stall.clone();
-        move |rank: RankId| Rc::from(if rank == down { vec![stall.clone()] } else { Vec::new() })
-    };
-    let stalls = held(&stall);
-    let mut timeline = Timeline::new(&world, &record, &ranks, &meta);
-    let before = written(&timeline).1.arrows;
-    timeline.stalls = Some(&stalls);
-    let (text, summary) = written(&timeline);
-    check(&read(&text), &summary);
-    assert_eq!(summary.arrows, before + 2);
-    assert!(text.contains(r#""waited_rank":0,"waited_layer":0"#), "{text}");
-    // The op that held a rank up leads to the kernel that it set free, also if it began before the stall; to the stall
-    // if none follows.
-    let thread_of_stall =
-        |trace: &Trace| trace.slices.iter().find(|row| row.1[0].3 == "stall").map(|row| *row.0);
-    let arrives = |text: &str| {
-        let trace = read(text);
-        let at = thread_of_stall(&trace).unwrap();
-        trace.arrows.values().filter(|ends| ends[1].unwrap().0 == at).count()
-    };
-    assert_eq!(arrives(&text), 0);
-    let early = StallSlice { start: kernel(0, 1).2.0, ..stall.clone() };
-    let stalls = held(&early);
-    timeline.stalls = Some(&stalls);
-    let (text, early) = written(&timeline);
-    assert_eq!((arrives(&text), early.arrows), (0, before + 2));
-    let last = StallSlice { start: done, waiting: None, ..stall.clone() };
-    let stalls = held(&last);
-    timeline.stalls = Some(&stalls);
-    assert_eq!(arrives(&written(&timeline).0), 1);
-    let stalls = held(&stall);
-    timeline.stalls = Some(&stalls);
-    let link = |(rank, op, (start, end)): (RankId, OpId, (Time, Time))| Critical {
-        rank,
-        op,
-        from: start,
-        ready: start,
-        start,
-        end,
-    };
-    let path = [kernel(0, 0), kernel(0, 1), kernel(1, 0), kernel(1, 1)].map(link);
-    timeline.critical = &path;
-    let (text, with_path) = written(&timeline);
-    let trace = read(&text);
-    check(&trace, &with_path);
-    assert_eq!(with_path.arrows, summary.arrows);
-    let shown = trace.slices.values().flatten().filter(|slice| slice.3 == "critical");
-    assert_eq!(shown.count(), 4);
-    assert_eq!(text.matches(r#""critical":1"#).count(), 4);
-    // Coarser, what follows at once in one pass is one piece.
-    let mut path = path;
-    (path[0].end, path[2].end) = (path[1].start, path[3].start);
-    timeline.critical = &path;
-    timeline.detail = Detail::Phase;
-    let (text, coarse) = written(&timeline);
-    let trace = read(&text);
-    check(&trace, &coarse);
-    let steps: Vec<_> = trace.slices.values().flatten().filter(|slice| slice.3 == "critical").collect();
-    assert_eq!(steps.len(), 2, "{steps:?}");
-    assert_eq!((steps[0].0, steps[0].1), (path[0].start.round_ns(), path[1].end.round_ns()));
-}
-
-#[test]
-fn no_arrow_leaves_from_the_middle_of_merged_ops() {
-    let (world, record) = sample::pipeline(TINY);
-    let (ranks, meta) = (sample::one_per_stage(TINY), RunMeta::default());
-    let mut timeline = Timeline::new(&world, &record, &ranks, &meta);
-    // Of arrows from collectives, how many lead to what begins before the collective's slice is over.
-    let midway = |timeline: &Timeline| {
-        let trace = read(&written(timeline).0);
-        let slice = |(thread, at): SliceCorner| {
-            trace.slices[&thread].iter().rfind(|slice| slice.0 <= at && at < slice.1).unwrap()
-        };
-        let ends = trace.arrows.values().map(|ends| ends.map(|end| slice(end.unwrap())));
-        let from_collectives = ends.filter(|[tail, _]| tail.3 == "tp");
-        from_collectives.map(|[tail, head]| usize::from(tail.1 > head.0)).collect::<Vec<_>>()
-    };
-    timeline.detail = Detail::Phase;
-    let midway = midway(&timeline);
-    assert!(!midway.is_empty() && midway.iter().all(|n| *n == 0), "{midway:?}");
 }
 
 #[test]
@@ -597,7 +380,7 @@ fn folded_rows_say_the_critical_path_and_what_held_passes_up() {
     assert_eq!(with(pass.1), with(pass.0 + Time(end.0 / 200)) + 1);
 }
 
-/// The bytes of a small trace. After a wanted change: `UPDATE_GOLDEN=1 cargo test --test all trace_`, then look at the
+/// The bytes of a small trace. After a wanted change: `UPDATE_GOLDEN=1 cargo test --test read trace_`, then look at the
 /// difference.
 #[test]
 fn the_tiny_pipeline_is_as_it_was() {

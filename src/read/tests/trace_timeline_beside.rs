@@ -1,10 +1,5 @@
 use stepsim_core::ids::OpId;
-use stepsim_core::program::NO_MICRO_BATCH;
-use stepsim_core::program::OpInfo;
-use stepsim_core::program::Phase;
-use stepsim_core::program::ProgramBuilder;
-use stepsim_core::program::StreamKind;
-use stepsim_core::program::Work;
+use stepsim_core::program::{NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind, Work};
 use stepsim_core::units::Time;
 use stepsim_read::trace::timeline::beside::*;
 

@@ -1,7 +1,4 @@
-use stepsim_core::program::NO_MICRO_BATCH;
-use stepsim_core::program::OpInfo;
-use stepsim_core::program::Phase;
-use stepsim_core::program::StreamKind;
+use stepsim_core::program::{NO_MICRO_BATCH, OpInfo, Phase, StreamKind};
 use stepsim_read::analysis::stall_cause::StallCause;
 use stepsim_read::trace::timeline::names::*;
 

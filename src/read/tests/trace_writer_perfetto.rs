@@ -1,9 +1,7 @@
 use std::collections::BTreeMap;
-use stepsim_read::trace::writer::CounterUnit;
-use stepsim_read::trace::writer::Sink;
-use stepsim_read::trace::writer::Slice;
-use stepsim_read::trace::writer::Value;
+
 use stepsim_read::trace::writer::perfetto::*;
+use stepsim_read::trace::writer::{CounterUnit, Sink, Slice, Value};
 
 /// Fields of a message: number and value, bytes or a number in bytes.
 fn fields(mut message: &[u8]) -> Vec<(u64, ProtoField<'_>)> {

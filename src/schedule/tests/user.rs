@@ -1,6 +1,4 @@
-use stepsim_schedule::ALL;
-use stepsim_schedule::Shape;
-use stepsim_schedule::*;
+use stepsim_schedule::{ALL, Shape, *};
 
 #[test]
 fn every_schedule_can_be_written_and_read_back() {

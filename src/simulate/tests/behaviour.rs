@@ -1,6 +1,5 @@
-use stepsim_simulate::Simulation;
 use stepsim_simulate::behaviour::*;
-use stepsim_simulate::{Inputs, Options};
+use stepsim_simulate::{Inputs, Options, Simulation};
 
 fn picked(workload: &str, sets: &[&str], fold: bool) -> Vec<(u32, u32)> {
     let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();

@@ -1,11 +1,9 @@
 use serde_json::json;
+use stepsim_core::ids::RankId;
 use stepsim_read::analysis::report::Report;
-use stepsim_simulate::Simulation;
 use stepsim_simulate::behaviour::DrawnRank;
 use stepsim_simulate::page::*;
-
-use stepsim_core::ids::RankId;
-use stepsim_simulate::{Inputs, Options};
+use stepsim_simulate::{Inputs, Options, Simulation};
 
 fn of(workload: &str) -> (String, Report) {
     let inputs = Inputs::load(workload, None, &[]).unwrap();

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+
 use stepsim_simulate::*;
 
 #[test]

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
+
 use stepsim_spec::files::{Disk, Files, exists, lend};
 
 #[test]

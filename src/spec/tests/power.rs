@@ -1,9 +1,7 @@
 use stepsim_core::power::usd;
-use stepsim_spec::SpecError;
 use stepsim_spec::device::Device;
 use stepsim_spec::power::*;
-
-use stepsim_spec::load;
+use stepsim_spec::{SpecError, load};
 
 fn capped(name: &str, watts: f64) -> Result<Device, SpecError> {
     load::<Device>(name, &[format!("power_cap_W={watts}")]).map(|loaded| loaded.value)

@@ -1,11 +1,8 @@
 //! Every shipped stack is sound; what a workload says counts more than its stack.
 
-use stepsim_spec::*;
-
 use serde_json::{Value, json};
-
 use stepsim_spec::workload::{KernelFusion, Reference, WorkloadSpec};
-use stepsim_spec::{Kind, LoadedSpec, SpecError, catalog, from_value, load};
+use stepsim_spec::{Kind, LoadedSpec, SpecError, catalog, from_value, load, *};
 
 fn workload(stack: Value, sets: &[&str]) -> Result<WorkloadSpec, SpecError> {
     let text = json!({

@@ -1,11 +1,8 @@
 //! Short files are enough, and what is wrong in one is said in full.
 
-use stepsim_spec::*;
-
 use serde_json::{Value, json};
-
 use stepsim_spec::problem::Problem;
-use stepsim_spec::{SpecError, from_value};
+use stepsim_spec::{SpecError, from_value, *};
 
 fn small() -> Value {
     json!({

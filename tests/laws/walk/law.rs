@@ -13,7 +13,7 @@ use stepsim::spec::SpecError;
 use super::super::read::Sums;
 use super::ranges::Document;
 use super::{changes, otherwise};
-use crate::uplinks::check_messages;
+use crate::fabrics::check_messages;
 
 /// Ops up to which a step is played, and up to which it is played unfolded.
 const OPS: u64 = 300_000;

@@ -1,9 +1,10 @@
 //! `torch.autocast` beside fp32 weights, and a mask that is a tensor.
 
-use super::model;
 use stepsim_price::model::{Item, Kernel, KernelShape, LayerPlan, Shard};
 use stepsim_spec::load;
 use stepsim_spec::workload::{KernelFusion, TrainedWeights, WorkloadSpec};
+
+use super::model;
 
 fn bytes(items: &[Item], part: &str) -> f64 {
     items.iter().filter_map(Item::kernel).filter(|k| k.name.starts_with(part)).map(|k| k.bytes).sum()

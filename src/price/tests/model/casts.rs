@@ -1,6 +1,5 @@
 //! Casts of precision recipes, against numbers worked out apart and a published profile.
 
-use super::model;
 use stepsim_price::model::*;
 use stepsim_spec::model::QkNorm;
 use stepsim_spec::recipe::CastRole;
@@ -8,6 +7,8 @@ use stepsim_spec::workload::{
     DispatcherKind, Dtype, Fp8Gemm, Fp8Spec, RecomputeSpec, Reference, WorkloadSpec,
 };
 use stepsim_spec::{Recipe, Spec, load};
+
+use super::model;
 
 /// A shipped file by its name.
 fn shipped<T: Spec>(name: &str) -> T {

@@ -1,10 +1,11 @@
 //! Eager software: what a library's kernels leave out, frozen matrices in four bits, adapters in a wider format.
 
-use super::model;
 use stepsim_price::model::{Item, Kernel, KernelClass, LayerPlan, Shard};
 use stepsim_spec::model::ModelSpec;
 use stepsim_spec::stack::FusedPart;
 use stepsim_spec::workload::{AdaptedMatrix, AdapterSpec, Dtype, FrozenFormat, KernelFusion, TrainedWeights};
+
+use super::model;
 
 fn kernels(items: &[Item], part: &str) -> Vec<Kernel> {
     items.iter().filter_map(Item::kernel).filter(|k| k.name.starts_with(part)).copied().collect()

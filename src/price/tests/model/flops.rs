@@ -1,10 +1,11 @@
 //! FLOPs of a step: formulas of papers, and what kernels execute.
 
-use super::model;
-use stepsim_price::model::flops::{NarrowFlops, StepFlops};
+use stepsim_price::model::flops::{NarrowFlops, StepFlops, TokenFlops};
 use stepsim_price::model::*;
 use stepsim_spec::model::AttentionKernel;
 use stepsim_spec::workload::{Dtype, WorkloadSpec};
+
+use super::model;
 
 #[test]
 fn step_flops_are_the_papers_formula() {
@@ -60,6 +61,20 @@ fn kernels_execute_the_model_flops_of_every_shape() {
         let split = run(|p| &p.input_grad) + run(|p| &p.weight_grad);
         assert!((split / backward - 1.0).abs() < 1e-9, "{name} split backward");
     }
+}
+
+/// A capacity of more than the mean drops nothing that counts, one of half of it half of what experts do.
+#[test]
+fn a_capacity_lets_through_what_counts() {
+    let counted = |capacity: Option<f64>| {
+        let mut m = model("mixtral-8x7b");
+        m.moe.as_mut().unwrap().capacity_factor = capacity;
+        TokenFlops::of(&m, 4096).matrices
+    };
+    // Two of the experts of 32 layers, three matrices each.
+    let experts = 2.0 * 32.0 * 2.0 * 3.0 * 4096.0 * 14_336.0;
+    assert_eq!([1.0, 1.5].map(|factor| counted(Some(factor))), [counted(None); 2]);
+    assert_eq!(counted(None) - counted(Some(0.5)), experts / 2.0);
 }
 
 /// Matrix classes multiply, the others do not; weight gradients are the products that accumulate.

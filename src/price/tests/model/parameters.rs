@@ -1,9 +1,10 @@
 //! Parameters and FLOPs: published counts, papers' formulas, and the plans of layers.
 
-use super::model;
 use stepsim_price::model::flops::{StepFlops, TokenFlops};
 use stepsim_price::model::*;
 use stepsim_spec::model::{Mixer, MlpKind, ModelSpec};
+
+use super::model;
 
 /// A layer's forward products are the products of the weights that its mixer counts for each token, and these are
 /// nearly all of its parameters. Narrow projections of gates (Kimi) are counted and not planned as products.
@@ -111,45 +112,9 @@ fn shipped_models_have_their_published_parameters_and_flops() {
 /// The ranks of a whole model hold exactly the counted parameters, for every kind of layer.
 #[test]
 fn layers_of_every_kind_hold_what_is_counted() {
-    for name in [
-        "gpt3-175b",
-        "llama3-70b",
-        "palm-540b",
-        "mixtral-8x7b",
-        "deepseek-v3",
-        "qwen3-8b",
-        "qwen2.5-7b",
-        "gemma-3-27b",
-        "gpt-oss-120b",
-        "olmo-3-32b",
-        "smollm3-3b",
-        "llama-4-scout",
-        "glm-4.5",
-        "deepseek-v3.2",
-        "kimi-linear-48b-a3b",
-        "qwen3-next-80b-a3b",
-        "nemotron-h-8b",
-        "nemotron-3-super-120b-a12b",
-        "minimax-text-01",
-        "jamba-v0.1",
-        "granite-4.0-h-small",
-        "falcon-7b",
-        "bloom-176b",
-        "pythia-12b",
-        "grok-1",
-        "gemma-4-26b-a4b",
-        "glm-5",
-        "ernie-4.5-21b-a3b",
-        "step-3.5-flash",
-        "hunyuan-a13b",
-        "llama-3.2-11b-vision",
-        "mimo-v2-flash",
-        "minimax-m3",
-        "nemotron-3-ultra-550b-a55b",
-        "qwen3.5-27b",
-        "longcat-flash-560b",
-    ] {
-        let m = model(name);
+    let rows: Vec<String> = serde_json::from_str(include_str!("parameters.json")).expect("rows");
+    for name in rows {
+        let m = model(&name);
         let s = Shard::whole(&m);
         let layers: u64 =
             (0..m.layers).map(|l| LayerPlan::transformer(&m.layer(l), &s).parameters.total()).sum();

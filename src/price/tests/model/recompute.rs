@@ -1,8 +1,9 @@
 //! The tensors that a layer keeps for its backward pass, and the items that it computes again.
 
-use super::{korthikanti, model, policy};
 use stepsim_price::model::*;
 use stepsim_spec::workload::{Dtype, Granularity, KernelFusion, LossSpec, RecomputeModule, RecomputeSpec};
+
+use super::{korthikanti, model, policy};
 
 /// Only these are computed again.
 fn of_modules(modules: &[RecomputeModule]) -> RecomputeSpec {

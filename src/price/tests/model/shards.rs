@@ -1,10 +1,10 @@
 //! Layers cut among ranks: messages, and conservation of work and bytes.
 
 use proptest::prelude::*;
-
-use super::{korthikanti, model};
 use stepsim_price::model::*;
 use stepsim_spec::workload::{ContextKind, ContextSpec};
+
+use super::{korthikanti, model};
 
 #[test]
 fn tensor_parallel_messages_are_megatrons() {

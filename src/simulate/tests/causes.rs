@@ -1,14 +1,17 @@
 //! The critical path of what each op waited for, against the path of a record of the same run.
 
 use proptest::prelude::*;
-use stepsim::core::engine::{self, CauseRecord, CompiledPrograms, EngineError};
-use stepsim::core::ids::RankId;
-use stepsim::core::program::World;
-use stepsim::core::units::Time;
-use stepsim::read::analysis::cause::Causes;
-use stepsim::read::analysis::critical::{PathWalk, critical_path};
-use stepsim::read::analysis::idle::IdleTimes;
-use stepsim::simulate::{Inputs, Options, Simulation};
+use stepsim_core::engine::{self, CauseRecord, CompiledPrograms, EngineError};
+use stepsim_core::ids::RankId;
+use stepsim_core::program::World;
+use stepsim_core::units::Time;
+use stepsim_read::analysis::cause::Causes;
+use stepsim_read::analysis::critical::{PathWalk, critical_path};
+use stepsim_read::analysis::idle::IdleTimes;
+use stepsim_simulate::{Inputs, Options, Simulation};
+
+#[path = "../../core/tests/engine/random.rs"]
+mod random;
 
 type OnRanks = Vec<(RankId, Time)>;
 
@@ -33,7 +36,7 @@ fn planned(workload: &str, sets: &[&str], seed: u64) -> World {
 proptest! {
     #[test]
     fn the_path_of_causes_is_that_of_the_record(seed in any::<u64>()) {
-        if let Ok((of_record, of_causes)) = paths(super::random::world(seed)) {
+        if let Ok((of_record, of_causes)) = paths(random::world(seed)) {
             prop_assert_eq!(of_record, of_causes);
         }
     }

@@ -1,12 +1,13 @@
 //! Small machines and worlds for the tests of collectives.
 
-use stepsim::core::engine;
-use stepsim::core::ids::{CommId, DeviceId, RankId, ResourceId, TransferId};
-use stepsim::core::program::{OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
-use stepsim::core::units::{Bandwidth, Time};
-use stepsim::fabric::collective::{
+use stepsim_core::engine;
+use stepsim_core::ids::{CommId, DeviceId, RankId, ResourceId, TransferId};
+use stepsim_core::program::{OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
+use stepsim_core::units::{Bandwidth, Time};
+use stepsim_fabric::collective::{
     Chooser, DomainWiring, Fidelity, Lowering, Network, Op, TorusAxis, Transfer, algorithm,
 };
+use stepsim_fabric::topology::Machine;
 
 /// `nodes · per_node` devices: a port each way on the node's switch, and one on the network.
 pub struct Nodes {
@@ -130,14 +131,6 @@ impl<'m> Trial<'m> {
             self.world.add_resource(net.capacity(ResourceId(r as u32)));
         }
     }
-    /// A rank of its own that copies `bytes` over a route at once.
-    pub fn copy(&mut self, net: &dyn Network, route: &[ResourceId], bytes: u64) {
-        let id = self.lowering.transfer(Transfer::new(Op::SendRecv, bytes));
-        let rank = self.rank(id);
-        let comm = self.lowering.channel(&mut self.world, &[rank], route, Time::ZERO, &[id]);
-        self.world.bind(rank, 0, comm);
-        self.resources(net);
-    }
     /// When each rank's op ended, in seconds.
     pub fn ends(&self) -> Vec<f64> {
         engine::run(&self.world).expect("runs").spans.iter().map(|(_, end)| end.s()).collect()
@@ -159,3 +152,60 @@ pub fn time(
     trial.group(net, &(0..n).collect::<Vec<_>>(), op, bytes);
     trial.ends()[0]
 }
+
+/// Devices of a group that is played.
+const MOST: u32 = 64;
+
+/// On all devices of a machine; of a large one, on those around the border of its first node.
+pub fn check_messages(name: &str, machine: &Machine) {
+    let node = |device: u32| machine.node_of(DeviceId(device));
+    let all = machine.devices();
+    let border = (0..all).take_while(|device| node(*device) == node(0)).count() as u32;
+    let first = border.saturating_sub(MOST / 2).min(all.saturating_sub(MOST));
+    let all: Vec<u32> = (first..all.min(first + MOST)).collect();
+    // Neighbours in order: the border between two nodes is among them.
+    let next = all.iter().cycle().skip(1);
+    let pairs: Vec<[u32; 2]> = all.iter().zip(next).map(|(a, b)| [*a, *b]).collect();
+    let far = pairs.iter().filter(|[a, b]| node(*a) != node(*b)).chain(&pairs[..1]);
+    let apart: Vec<&[u32; 2]> = far.filter(|[a, b]| a != b).collect();
+    if apart.is_empty() {
+        return;
+    }
+    let took = |fidelity, devices: &[u32], op: Op, bytes: u64| {
+        let mut trial = Trial::new(machine, fidelity, Chooser::best());
+        trial.group(machine, devices, op, bytes);
+        trial.ends()[0]
+    };
+    for (op, bytes) in [Op::RingShift, Op::AllToAll, Op::AllReduce, Op::AllGather]
+        .into_iter()
+        .flat_map(|op| [1u64 << 16, 1 << 25].map(|bytes| (op, bytes)))
+    {
+        let each = if op == Op::RingShift { bytes } else { bytes / all.len() as u64 };
+        let of = |fidelity| {
+            let sent =
+                |bytes: u64| apart.iter().map(move |pair| took(fidelity, &pair[..], Op::SendRecv, bytes));
+            let longest = |bytes| sent(bytes).fold(0.0, f64::max);
+            // Algorithms reckon with the latency of one pair: the farthest may have a switch more between it.
+            let farther = longest(1) - sent(1).fold(f64::INFINITY, f64::min);
+            let (alone, together) = (longest(each) - farther, took(fidelity, &all, op, bytes));
+            let what = op.name();
+            assert!(
+                together >= alone * (1.0 - ROUNDING),
+                "{name} {fidelity:?}: {what} of {bytes} B takes {together} s, a message of it {alone}"
+            );
+            together
+        };
+        let (formula, fluid) = (of(Fidelity::Formula), of(Fidelity::Fluid));
+        let what = op.name();
+        assert!(
+            (formula / fluid - 1.0).abs() < OFF,
+            "{name}: {what} of {bytes} B takes {formula} s by formula, {fluid} played"
+        );
+    }
+}
+
+/// Times are whole picoseconds, rates whole bytes per second.
+const ROUNDING: f64 = 1e-5;
+
+/// The formula of a collective is as near to its play.
+const OFF: f64 = 0.25;

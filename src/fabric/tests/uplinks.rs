@@ -3,12 +3,11 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use stepsim::core::ids::DeviceId;
-use stepsim::fabric::collective::{Chooser, Fidelity, Op};
-use stepsim::fabric::topology::Machine;
-use stepsim::spec::{Topology, from_value};
+use stepsim_fabric::collective::{Fidelity, Op};
+use stepsim_fabric::topology::Machine;
+use stepsim_spec::{Topology, from_value};
 
-use crate::collective::fabrics::{Trial, time};
+use crate::fabrics::{check_messages, time};
 
 const ALL: [Fidelity; 3] = [Fidelity::Formula, Fidelity::Fluid, Fidelity::Steps];
 
@@ -40,7 +39,8 @@ fn leaves(nodes: u32, devices: u32, serves: u32, oversubscription: f64) -> Machi
 /// Rings over tiers and shifts against golden times, where they lie beside the project.
 #[test]
 fn golden_rings_over_tiers() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/reference/rings-tiers-golden.json");
+    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .join("../shared/reference/rings-tiers-golden.json");
     let Ok(text) = std::fs::read_to_string(path) else { return };
     let cases: Vec<Value> = serde_json::from_str(&text).expect("JSON");
     let mut worst = [0.0f64; 3];
@@ -125,62 +125,6 @@ fn no_collective_is_faster_than_its_longest_message() {
     }
     check_messages("leaves", &leaves(8, 4, 2, 4.0));
 }
-
-/// Devices of a group that is played.
-const MOST: u32 = 64;
-
-/// On all devices of a machine; of a large one, on those around the border of its first node.
-pub fn check_messages(name: &str, machine: &Machine) {
-    let node = |device: u32| machine.node_of(DeviceId(device));
-    let all = machine.devices();
-    let border = (0..all).take_while(|device| node(*device) == node(0)).count() as u32;
-    let first = border.saturating_sub(MOST / 2).min(all.saturating_sub(MOST));
-    let all: Vec<u32> = (first..all.min(first + MOST)).collect();
-    // Neighbours in order: the border between two nodes is among them.
-    let next = all.iter().cycle().skip(1);
-    let pairs: Vec<[u32; 2]> = all.iter().zip(next).map(|(a, b)| [*a, *b]).collect();
-    let far = pairs.iter().filter(|[a, b]| node(*a) != node(*b)).chain(&pairs[..1]);
-    let apart: Vec<&[u32; 2]> = far.filter(|[a, b]| a != b).collect();
-    if apart.is_empty() {
-        return;
-    }
-    let took = |fidelity, devices: &[u32], op: Op, bytes: u64| {
-        let mut trial = Trial::new(machine, fidelity, Chooser::best());
-        trial.group(machine, devices, op, bytes);
-        trial.ends()[0]
-    };
-    for (op, bytes) in [Op::RingShift, Op::AllToAll, Op::AllReduce, Op::AllGather]
-        .into_iter()
-        .flat_map(|op| [1u64 << 16, 1 << 25].map(|bytes| (op, bytes)))
-    {
-        let each = if op == Op::RingShift { bytes } else { bytes / all.len() as u64 };
-        let of = |fidelity| {
-            let sent =
-                |bytes: u64| apart.iter().map(move |pair| took(fidelity, &pair[..], Op::SendRecv, bytes));
-            let longest = |bytes| sent(bytes).fold(0.0, f64::max);
-            // Algorithms reckon with the latency of one pair: the farthest may have a switch more between it.
-            let farther = longest(1) - sent(1).fold(f64::INFINITY, f64::min);
-            let (alone, together) = (longest(each) - farther, took(fidelity, &all, op, bytes));
-            let what = op.name();
-            assert!(
-                together >= alone * (1.0 - ROUNDING),
-                "{name} {fidelity:?}: {what} of {bytes} B takes {together} s, a message of it {alone}"
-            );
-            together
-        };
-        let (formula, fluid) = (of(Fidelity::Formula), of(Fidelity::Fluid));
-        let what = op.name();
-        assert!(
-            (formula / fluid - 1.0).abs() < OFF,
-            "{name}: {what} of {bytes} B takes {formula} s by formula, {fluid} played"
-        );
-    }
-}
-
-/// Times are whole picoseconds, rates whole bytes per second.
-const ROUNDING: f64 = 1e-5;
-/// The formula of a collective is as near to its play.
-const OFF: f64 = 0.25;
 
 /// Ring attention over nodes: one message of each border crosses, on one adapter of eight.
 #[test]

@@ -4,11 +4,11 @@
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use stepsim::core::ids::{OpId, ProgramId, RankId, ResourceId, TransferId};
-use stepsim::core::program::{
+use stepsim_core::ids::{OpId, ProgramId, RankId, ResourceId, TransferId};
+use stepsim_core::program::{
     Action, BEHIND, Edit, Flow, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Span, StreamKind, Work, World,
 };
-use stepsim::core::units::{Bandwidth, Time};
+use stepsim_core::units::{Bandwidth, Time};
 
 const KINDS: [StreamKind; 7] = [
     StreamKind::Compute,

@@ -3,12 +3,12 @@
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use stepsim::core::engine::{self, Observer, State};
-use stepsim::core::ids::{OpId, RankId, TransferId};
-use stepsim::core::program::{
+use stepsim_core::engine::{self, Observer, State};
+use stepsim_core::ids::{OpId, RankId, TransferId};
+use stepsim_core::program::{
     Action, NO_MICRO_BATCH, OpInfo, Phase, Program, ProgramBuilder, StreamKind, Work, World,
 };
-use stepsim::core::units::Time;
+use stepsim_core::units::Time;
 
 /// What one rank does in a turn.
 struct Turn {

@@ -1,26 +1,26 @@
 //! Collectives against golden values, and their three fidelities against each other.
 
-pub mod fabrics;
-
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use fabrics::{Box3, Nodes, Trial, time};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use stepsim::core::ids::{DeviceId, ResourceId};
-use stepsim::fabric::collective::{
+use stepsim_core::ids::DeviceId;
+use stepsim_fabric::collective::{
     ALGORITHMS, Algorithm, Chooser, DomainWiring, Fidelity, Geometry, Lowering, Network, Op, OwnPattern,
     Pattern, RoundGroup, Route, Transfer, Why, algorithm,
 };
-use stepsim::fabric::topology::Machine;
-use stepsim::spec::collectives::{Collectives, OpTimes, Point};
+use stepsim_fabric::topology::Machine;
+use stepsim_spec::collectives::{Collectives, OpTimes, Point};
+
+use crate::fabrics::{Box3, Nodes, Trial, time};
 
 const ALL: [Fidelity; 3] = [Fidelity::Formula, Fidelity::Fluid, Fidelity::Steps];
 
 /// The golden cases.
 fn golden() -> Vec<Value> {
-    let file: Value = serde_json::from_str(include_str!("data/collectives-textbook.json")).expect("JSON");
+    let file: Value =
+        serde_json::from_str(include_str!("../../../tests/data/collectives-textbook.json")).expect("JSON");
     file["cases"].as_array().expect("cases").clone()
 }
 
@@ -207,46 +207,6 @@ proptest! {
     }
 }
 
-/// Two 8 MB ring all-reduces over 4 ranks at 100 GB/s and 0 s: 2·3/4·8e6/1e11 = 120 us each.
-fn two_all_reduces(first: &[u32], second: &[u32], f: Fidelity) -> Vec<f64> {
-    let net = Nodes::switch(8, 1e11, 0.0);
-    let algorithm = algorithm("ring").expect("known");
-    let mut trial = Trial::new(&net, f, Chooser::always(algorithm, None));
-    trial.group(&net, first, Op::AllReduce, 8_000_000);
-    trial.group(&net, second, Op::AllReduce, 8_000_000);
-    trial.ends()
-}
-
-#[test]
-fn all_reduces_on_different_links_overlap_fully() {
-    for f in [Fidelity::Fluid, Fidelity::Steps] {
-        assert!(two_all_reduces(&[0, 1, 2, 3], &[4, 5, 6, 7], f).iter().all(|&t| close(t, 120e-6, 1e-9, 9)));
-    }
-}
-
-#[test]
-fn all_reduces_on_the_same_links_share_them() {
-    for f in [Fidelity::Fluid, Fidelity::Steps] {
-        assert!(two_all_reduces(&[0, 1, 2, 3], &[0, 1, 2, 3], f).iter().all(|&t| close(t, 240e-6, 1e-9, 18)));
-    }
-}
-
-#[test]
-fn a_prefetch_beside_a_collective_overlaps_on_other_links_and_shares_on_the_same() {
-    // All-reduce of 8 MB over 4 ranks: 12 MB through each port, 120 us alone. A copy of 6 MB: 60 us alone; on a port
-    // of the all-reduce both run at half speed until the copy ends at 120 us, and 60 us of the all-reduce are left.
-    let net = Nodes::switch(8, 1e11, 0.0);
-    for (port, copy_ends, all_reduce_ends) in [(16, 60e-6, 120e-6), (0, 120e-6, 180e-6)] {
-        let algorithm = algorithm("ring").expect("known");
-        let chooser = Chooser::always(algorithm, None);
-        let mut trial = Trial::new(&net, Fidelity::Fluid, chooser);
-        trial.group(&net, &[0, 1, 2, 3], Op::AllReduce, 8_000_000);
-        trial.copy(&net, &[ResourceId(port)], 6_000_000);
-        let ends = trial.ends();
-        assert!(close(ends[0], all_reduce_ends, 1e-9, 1) && close(ends[4], copy_ends, 1e-9, 1), "{ends:?}");
-    }
-}
-
 #[test]
 fn measured_tables_interpolate_in_log_size_and_log_time() {
     // Between 1 KiB in 10 us and 16 KiB in 40 us, 4 KiB takes their geometric mean; beyond the ends latency and rate.
@@ -307,7 +267,8 @@ struct Row {
 
 /// The measured all-reduces of other sources.
 fn measured() -> Vec<Row> {
-    let file: Value = serde_json::from_str(include_str!("data/all-reduces.json")).expect("JSON");
+    let file: Value =
+        serde_json::from_str(include_str!("../../../tests/data/all-reduces.json")).expect("JSON");
     let rows = file["series"].as_array().expect("series").iter().flat_map(|series| {
         let number = |key: &str| series[key].as_u64().expect("a number") as u32;
         let text = |key: &str| series[key].as_str().map(str::to_owned);
@@ -491,7 +452,8 @@ fn measured_tables_predict_the_size_left_out() {
 
 /// Collectives in one node from 64 KiB to 512 MiB, as measured on seven devices.
 fn one_node() -> Vec<Row> {
-    let file: Value = serde_json::from_str(include_str!("data/collectives-one-node.json")).expect("JSON");
+    let file: Value =
+        serde_json::from_str(include_str!("../../../tests/data/collectives-one-node.json")).expect("JSON");
     let sizes: Vec<u64> = serde_json::from_value(file["message_bytes"].clone()).expect("sizes");
     let rows = file["series"].as_array().expect("series").iter().flat_map(|series| {
         let text = |key: &str| series[key].as_str().expect("text").to_owned();

@@ -5,14 +5,14 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use serde::Deserialize;
-use stepsim::core::ids::{DeviceId, ResourceId};
-use stepsim::core::units::{Bandwidth, Time};
-use stepsim::fabric::collective::{
+use stepsim_core::ids::{DeviceId, ResourceId};
+use stepsim_core::units::{Bandwidth, Time};
+use stepsim_fabric::collective::{
     Chooser, DomainWiring, Fidelity, Geometry, Lowering, NeighbourLink, Network, Op, Transfer, algorithm,
 };
-use stepsim::fabric::topology::Machine;
+use stepsim_fabric::topology::Machine;
 
-use crate::collective::fabrics::{Nodes, Trial, time};
+use crate::fabrics::{Nodes, Trial, time};
 
 /// A ring of nodes with one way out each, as `rings.md` beside the project has it.
 #[derive(Clone, Debug, Deserialize)]
@@ -116,7 +116,7 @@ fn read(path: &Path) -> Option<serde_json::Value> {
 /// Golden rings: a few of this project, and 300 where they lie beside it.
 #[test]
 fn golden_rings_flow() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let own = read(&root.join("tests/data/rings.json")).expect("the file")["cases"].clone();
     let beside = read(&root.join("../shared/reference/rings-golden.json"));
     let mut worst = [0.0f64; 3];
@@ -138,7 +138,8 @@ fn golden_rings_flow() {
 /// inner hops have the latency. A formula without such ways was 2.3e-6 short.
 #[test]
 fn the_longest_way_may_end_before_a_second_slow_hop() {
-    let own = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/rings.json")).expect("the file");
+    let own = read(&Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/data/rings.json"))
+        .expect("the file");
     let cases: Vec<Case> = serde_json::from_value(own["cases"].clone()).expect("cases");
     let case = cases.iter().find(|case| case.alpha_net_s == 0.0 && case.nodes == 5).expect("the ring");
     assert!((case.formula() / case.seconds - 1.0).abs() < 1e-6, "{} of {} s", case.formula(), case.seconds);
@@ -278,7 +279,8 @@ fn the_chooser_takes_what_is_cheapest_between_nodes() {
 fn measured_tables_win_over_every_floor() {
     let machine = machine("p6-b200", &["nodes=4"]);
     let text = std::fs::read_to_string(
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("topologies/collectives/b200-measured.json"),
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+            .join("topologies/collectives/b200-measured.json"),
     );
     let own = serde_json::from_str(&text.expect("the table")).expect("a table");
     let chooser = Chooser::of_machine("NVIDIA B200", Some(&own)).expect("a chooser");

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, VecDeque};
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use stepsim::core::ids::{CommId, OpId, ProgramId, RankId, ResourceId, TierId, TransferId};
-use stepsim::core::program::{
+use stepsim_core::ids::{CommId, OpId, ProgramId, RankId, ResourceId, TierId, TransferId};
+use stepsim_core::program::{
     Action, BEHIND, Edit, Flow, MemoryClass, MemoryEffect, MemoryWhen, OpInfo, Phase, Program,
     ProgramBuilder, Span, StreamKind, Work, World,
 };
-use stepsim::core::units::{Bandwidth, Bytes, Time};
+use stepsim_core::units::{Bandwidth, Bytes, Time};
 
 /// How transfers of one kind play out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 //! all flows (kernels among them, on their devices' memory), every stream looked at every time. It shares no code
 //! with the engine and none of its ideas.
 
-use stepsim::core::ids::{CommId, RankId, TransferId};
-use stepsim::core::program::{Action, BEHIND, Flow, Work, World};
+use stepsim_core::ids::{CommId, RankId, TransferId};
+use stepsim_core::program::{Action, BEHIND, Flow, Work, World};
 
 /// Start and end of every op of every rank, in seconds.
 pub fn run(world: &World) -> Vec<Vec<(f64, f64)>> {
