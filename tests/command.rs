@@ -29,9 +29,14 @@ pub fn stepsim(line: &str) -> Said {
 
 /// The same in a folder.
 pub fn stepsim_in(folder: &Path, line: &str) -> Said {
+    stepsim_of_width(folder, line, 110)
+}
+
+/// The same on a screen of so many columns.
+pub fn stepsim_of_width(folder: &Path, line: &str, columns: u16) -> Said {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stepsim"));
     command.args(words(line));
-    let done = command.current_dir(folder).env("COLUMNS", "80").output().expect("a run");
+    let done = command.current_dir(folder).env("COLUMNS", columns.to_string()).output().expect("a run");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
     let (status, out, error) = (done.status.code(), text(done.stdout), text(done.stderr));
     Said { line: line.into(), status, out, error }
@@ -80,5 +85,8 @@ impl Folder {
     }
     pub fn stepsim(&self, line: &str) -> Said {
         stepsim_in(self.0.path(), line)
+    }
+    pub fn stepsim_of_width(&self, line: &str, columns: u16) -> Said {
+        stepsim_of_width(self.0.path(), line, columns)
     }
 }

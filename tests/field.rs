@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
+use stepsim::core::units::Time;
+
+use crate::answer::flat;
 use crate::command::{Folder, Said, json};
 
 /// A kind of file.
@@ -64,6 +67,47 @@ fn files_of_every_kind_are_read_by_their_own_software() {
             assert_eq!(found, value, "{} {pointer}: {text}", case.kind);
         }
     }
+}
+
+/// A plan is one screen of 80 columns with the answer in its first ten lines; the run of its file and its page say the
+/// same step, range, doubts and sentence.
+#[test]
+fn a_plan_is_a_screen_and_the_run_of_its_file() {
+    let mut planned = 0;
+    for case in cases().iter().filter(|case| case.refused.is_empty()) {
+        let folder = folder(&case.files);
+        let plan = folder.stepsim_of_width(&format!("plan {} -o p.json --html p.html", case.plan), 80).ok();
+        let lines: Vec<&str> = plan.lines().collect();
+        assert!(lines.len() <= 25, "{}: {} lines\n{plan}", case.kind, lines.len());
+        let run = flat(&folder.stepsim("run p.json --report r.json").ok());
+        let answer = &folder.json("r.json")["answer"];
+        let (said, page) = (flat(&plan), flat(&folder.text("p.html")));
+        // A device whose power nobody states has no cost.
+        let names = ["  step ", "  layout ", "  memory ", "  cost "];
+        for name in names.iter().take(if answer["cost"].is_null() { 3 } else { 4 }) {
+            assert!(
+                lines.iter().take(10).any(|line| line.starts_with(name)),
+                "{}: {name}\n{plan}",
+                case.kind
+            );
+        }
+        let step = Time::from_s(answer["step_time_s"].as_f64().expect("a step"));
+        let mfu = 100.0 * answer["mfu"].as_f64().expect("MFU");
+        assert!(said.contains(&format!(" step {step}, MFU {mfu:.1} %,")), "{}: {step}\n{plan}", case.kind);
+        assert!(run.contains(&format!(" step {step} ")), "{}: {step}\n{run}", case.kind);
+        for words in [&answer["range"], &answer["hangs_on"]] {
+            let words = flat(words.as_str().expect("words"));
+            for text in [&said, &run, &page] {
+                assert!(text.contains(&words), "{}: no `{words}` in\n{text}", case.kind);
+            }
+        }
+        let reading = &folder.json("p.json")["reading"];
+        let doubts = ["not_understood", "at_most"].map(|list| reading[list].as_array().map_or(0, Vec::len));
+        let known = answer["doubts"].as_array().map_or(0, Vec::len);
+        assert!(doubts[0] + doubts[1] <= known, "{}: {reading} {answer}", case.kind);
+        planned += 1;
+    }
+    assert!(planned >= 20, "{planned} files were planned");
 }
 
 /// A file of software that has no reader.

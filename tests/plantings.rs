@@ -11,9 +11,11 @@
 
 use std::collections::BTreeMap;
 
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use serde::Deserialize;
-use serde_json::Value;
-use stepsim::read::analysis::candidates::{Candidate, CandidateKind};
+use serde_json::{Value, json};
+use stepsim::read::analysis::candidates::Candidate;
 use stepsim::read::analysis::report::Report;
 use stepsim::simulate::jump::glanced;
 use stepsim::simulate::{Inputs, Options};
@@ -71,10 +73,7 @@ fn missed(base: &Value, planting: &Planting) -> Option<String> {
     let right = |c: &Candidate| {
         c.what.starts_with(&planting.first) && (c.cost_s() / cost_s - 1.0).abs() <= CLOSE && cost_s > 0.0
     };
-    // A limit may stand behind a choice.
-    let halves: Vec<&Candidate> = report.answer.halves().collect();
-    let is_limit = halves.iter().any(|c| c.kind == CandidateKind::Limit && right(c));
-    if is_limit || halves.first().is_some_and(|c| right(c)) {
+    if report.answer.halves().next().is_some_and(right) {
         return None;
     }
     let named = report
@@ -101,7 +100,7 @@ fn what_was_planted_stands_first_with_its_cost() {
     assert!(20 * missed.len() <= tried.len(), "{} of {}\n{}", missed.len(), tried.len(), missed.join("\n"));
 }
 
-/// Two faults of one base at once: the first half names both, and its step is no longer than the run without either.
+/// Two faults of one base at once: the first half names both, and its step is the run without either.
 #[test]
 fn of_two_faults_both_are_named_with_their_sum() {
     let Plantings { bases, plantings } = serde_json::from_str(TEXT).expect("plantings");
@@ -119,13 +118,15 @@ fn of_two_faults_both_are_named_with_their_sum() {
     let mut missed = Vec::new();
     for [a, b] in &pairs {
         let with = loaded(&bases[&a.base], &[a.sets.as_slice(), &b.sets].concat());
-        // A host heals to today's, also where that of the base is quicker.
+        // Software without a host of its own has today's where one is planted.
+        let plain = loaded(&bases[&a.base], &[]);
         let hosts = [a, b].into_iter().filter(|p| path(p).as_deref() == Some("stack.host.slowness"));
-        let plain: Vec<String> = hosts.map(|_| "stack.host.slowness=1".to_owned()).collect();
-        let plain_s = played(&loaded(&bases[&a.base], &plain)).step_time_s;
+        let hosts = hosts.filter(|_| plain.workload.value.host().is_none());
+        let today: Vec<String> = hosts.map(|_| "stack.host.slowness=1".to_owned()).collect();
+        let plain_s = played(&loaded(&bases[&a.base], &today)).step_time_s;
         let report = with_candidates(&with, &Options::default(), played(&with), Depth::Answer).expect("runs");
         let names_both = |c: &Candidate| {
-            c.what.contains(&a.first) && c.what.contains(&b.first) && c.step_s < 1.001 * plain_s
+            c.what.contains(&a.first) && c.what.contains(&b.first) && (c.step_s / plain_s - 1.0).abs() < 1e-3
         };
         if !report.answer.halves().next().is_some_and(names_both) {
             missed.push(format!("{} and {} in {}: {}", a.first, b.first, a.base, report.hangs_on));
@@ -133,4 +134,71 @@ fn of_two_faults_both_are_named_with_their_sum() {
     }
     println!("{} of {} pairs missed\n{}", missed.len(), pairs.len(), missed.join("\n"));
     assert!(pairs.len() >= 4 && 20 * missed.len() <= pairs.len(), "{}", missed.join("\n"));
+}
+
+/// A cause that is planted by chance: a setting in which numbers stand in brackets, and how what stands first begins.
+#[derive(Deserialize)]
+struct DrawnCause {
+    set: String,
+    first: String,
+    /// It heals by a setting of its own, beside others.
+    #[serde(default)]
+    is_fault: bool,
+    /// The steps that it suits.
+    upon: Vec<String>,
+}
+
+/// A cause counts where it takes this part of the step, and a choice where it is twice as dear as what stands first
+/// without it.
+const FELT: f64 = 0.05;
+
+/// Causes and pairs of faults by chance in shipped workloads: what stands first is the planted one, at the cost of the run
+/// without it.
+#[test]
+fn what_is_planted_by_chance_stands_first() {
+    let causes: Vec<DrawnCause> =
+        serde_json::from_str(include_str!("data/drawn-plantings.json")).expect("causes");
+    let mut rng = ChaCha8Rng::seed_from_u64(73);
+    let (mut counted, mut missed) = (0, Vec::new());
+    while counted < if slow() { 60 } else { 8 } {
+        let cause = &causes[rng.random_range(0..causes.len())];
+        let name = &cause.upon[rng.random_range(0..cause.upon.len())];
+        let beside = causes.iter().filter(|c| c.is_fault && c.first != cause.first && c.upon.contains(name));
+        let other = beside.last().filter(|_| cause.is_fault && rng.random_bool(0.5));
+        let plain = loaded(&json!({ "workload": name }), &[]);
+        let (devices, nodes) = (plain.machine.devices(), plain.topology.value.nodes.max(1));
+        let slow = f64::from(rng.random_range(14..30)) / 10.0;
+        let numbers = [
+            ("<rank>", f64::from(rng.random_range(0..devices))),
+            ("<node>", f64::from(rng.random_range(0..nodes))),
+            ("<device>", f64::from(rng.random_range(0..8))),
+            ("<slow>", slow),
+            ("<slower>", 40.0 * slow),
+            ("<sigma>", slow / 5.0),
+            ("<GB/s>", 5.0 / slow),
+        ];
+        let told = |text: &str| {
+            numbers.iter().fold(text.to_owned(), |text, (word, n)| text.replace(word, &n.to_string()))
+        };
+        let planted: Vec<&DrawnCause> = std::iter::once(cause).chain(other).collect();
+        let sets: Vec<String> = planted.iter().map(|cause| told(&cause.set)).collect();
+        let with = plain.again(&sets).unwrap_or_else(|e| panic!("{name} {sets:?}: {e}"));
+        let answered = |inputs| with_candidates(inputs, &Options::default(), played(inputs), Depth::Answer);
+        let (report, before) = (answered(&with).expect("runs"), answered(&plain).expect("runs"));
+        let cost_s = report.step_time_s - before.step_time_s;
+        let beside_s = before.answer.halves().next().map_or(0.0, Candidate::cost_s);
+        if cost_s < FELT * report.step_time_s || !cause.is_fault && cost_s < 2.0 * beside_s {
+            continue;
+        }
+        counted += 1;
+        let right = |c: &Candidate| {
+            let exact = (c.step_s / before.step_time_s - 1.0).abs() < 1e-3;
+            exact && planted.iter().all(|cause| c.what.contains(&told(&cause.first)))
+        };
+        if !report.answer.halves().next().is_some_and(right) {
+            missed.push(format!("{name} {sets:?} ({} s without): {}", before.step_time_s, report.hangs_on));
+        }
+    }
+    println!("{} of {counted} missed\n{}", missed.len(), missed.join("\n"));
+    assert!(20 * missed.len() <= counted, "{} of {counted}\n{}", missed.len(), missed.join("\n"));
 }

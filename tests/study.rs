@@ -13,6 +13,7 @@ use stepsim::study::{
     SweepShard, fill, outcome, search, set_text, sweep, sweep_each,
 };
 
+use crate::answer::flat;
 use crate::command::{self, Said, stepsim};
 
 fn rows(path: &Path) -> Vec<Value> {
@@ -66,20 +67,6 @@ fn what_cannot_run_is_a_row_and_rows_do_not_depend_on_threads() {
     assert_eq!(text.lines().count(), 10, "{text}");
     assert!(text.starts_with("key,point,parallelism.tensor,batch.micro_batch,status,step_time_s,"), "{text}");
     assert!(!Path::new(&(table + ".jsonl")).exists());
-}
-
-#[test]
-fn a_row_is_a_run() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
-    let (table, report) = (path("rows.jsonl"), path("report.json"));
-    stepsim(&format!("sweep tiny-4 --vary batch.global=4,8 -o {table}")).ok();
-    stepsim(&format!("run tiny-4 --set batch.global=8 -q --report {report}")).ok();
-    let report = command::json(&report);
-    let row = &rows(Path::new(&table))[1];
-    assert_eq!(row["step_time_s"], report["step_time_s"]);
-    assert_eq!(row["mfu"], report["mfu"]);
-    assert_eq!(row["memory_peak_bytes"], report["memory"]["hbm"]["peak_bytes"]);
 }
 
 /// The head of GPT-2 is as much as several layers: a last stage with fewer is found, and runs as reported.
@@ -530,10 +517,17 @@ fn the_best_layout_runs_as_reported() {
     let sets = first["sets"].as_array().expect("settings").iter();
     let sets: String = sets.map(|set| format!(" --set '{}'", set.as_str().expect("a text"))).collect();
     stepsim(&format!("run {input} -q --report {a}{sets}")).ok();
-    stepsim(&format!("run {best} -q --report {b}")).ok();
+    stepsim(&format!("run {best} --report {b}")).ok();
     for path in [&a, &b] {
         assert_eq!(command::json(path)["step_time_s"], first["step_time_s"]);
     }
+    // The best holds the answer of its run, and the screen says it.
+    let answer = &command::json(&b)["answer"];
+    assert_eq!(&first["advice"]["answer"], answer);
+    for field in ["mfu", "range_s", "memory_peak_bytes"] {
+        assert_eq!(first[field], answer[field], "{field}");
+    }
+    assert!(flat(&said).contains(answer["hangs_on"].as_str().expect("a sentence")), "{said}");
     let tight = stepsim(&format!("search {input} --max-memory 0.001 --fix batch.global=32")).refused();
     assert!(tight.contains("no layout fits"), "{tight}");
     assert!(stepsim(&format!("search {input} --fix parallelism.tensr=1")).refused().contains("tensor"));

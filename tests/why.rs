@@ -13,7 +13,6 @@ use stepsim::simulate::jump::glanced;
 use stepsim::simulate::whatif::{Change, Subject, WhatIfBase};
 use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::spec::{Kind, catalog};
-use stepsim::study::otherwise::{Depth, with_candidates};
 
 use crate::command::Folder;
 use crate::slow::{slow, tried};
@@ -207,24 +206,6 @@ fn latencies_that_measured_steps_hide_are_told() {
         shorter.1
     );
     assert!(longer.0 > plain.0 && plain.1.is_empty() && longer.1.is_empty());
-}
-
-/// The dearest of a step with a straggler is the straggler.
-#[test]
-fn a_straggler_leads_the_candidates() {
-    let inputs = loaded("straggler-64", &[]);
-    let options = Options::default();
-    let report = glanced(&inputs, &options).expect("a run");
-    let report = with_candidates(&inputs, &options, report, Depth::Tables).expect("runs");
-    let first = &report.candidates[0];
-    assert_eq!(first.what, "ranks 0–3 (×2.85)");
-    assert_eq!(first.sets, ["noise.stragglers=[]"]);
-    assert!((first.step_s / report.step_time_s - 1.0 + 0.547).abs() < 0.001, "{first:?}");
-    assert!(report.hangs_on.starts_with("Heal ranks 0–3 (×2.85): 1.354 s (−54.7 %)"), "{}", report.hangs_on);
-    let base = WhatIfBase::new(&inputs, options).expect("a run");
-    let subject = Subject::rate("rank:0-3", &inputs.topology.value).expect("ranks");
-    let healed = base.with(&[Change { subject, factor: 2.85 }]).expect("a changed run");
-    assert!((healed.step_time_s / first.step_s - 1.0).abs() < 1e-6, "{healed:?} {first:?}");
 }
 
 #[test]

@@ -147,5 +147,7 @@ pub(super) fn put(text: &str) -> Result<(), Failure> {
 
 /// Columns of the terminal; 110 where standard output is none.
 pub fn width() -> u16 {
-    terminal_size::terminal_size().map_or(110, |(w, _)| w.0.clamp(60, 140))
+    let said = || std::env::var("COLUMNS").ok()?.parse().ok();
+    let columns = terminal_size::terminal_size().map(|(w, _)| w.0).or_else(said);
+    columns.map_or(110, |columns| columns.clamp(60, 140))
 }

@@ -12,10 +12,12 @@ use super::base::StudyBase;
 use super::candidates::{SimulatedLayout, capacity};
 use super::measure_words::measure_words;
 use super::objective::{Measures, Objective};
+use super::otherwise::{Depth, answer};
 use stepsim_measure::score::outcome::slots;
 use stepsim_measure::score::ranges::{
-    Accuracy, Circumstances, FULL, LayoutKind, StepTraits, cost_of, most_hidden, three_unlike,
+    Accuracy, Circumstances, FULL, LayoutKind, StepTraits, cost_of, most_hidden, three_unlike, told,
 };
+use stepsim_read::analysis::answer::Answer;
 use stepsim_read::analysis::report::Report;
 use stepsim_simulate::Options;
 use stepsim_simulate::jump::reported;
@@ -57,19 +59,22 @@ impl WeighedLayout {
         beyond().unwrap_or(false)
     }
 
-    /// The advice about it; `None` where its step has no report.
-    pub fn advice(&self, base: &StudyBase) -> Option<Advice> {
-        let inputs = base.inputs(&self.of.candidate.sets).ok()?;
-        let report = reported(&inputs, &Options::default()).ok()?;
-        let accuracy = Accuracy::of(&inputs, self.of.found.seconds, &Circumstances::default());
-        let range = accuracy.range();
+    /// The advice about it, with its answer: of the first what could be otherwise is played. `None` where its step has no
+    /// report.
+    pub fn advice(&self, base: &StudyBase, is_first: bool) -> Option<Advice> {
+        let (inputs, options) = (base.inputs(&self.of.candidate.sets).ok()?, Options::default());
+        let report = reported(&inputs, &options).ok()?;
+        let report = match is_first {
+            true => answer(&inputs, &options, report, Depth::Answer).ok()?,
+            false => told(&inputs, report),
+        };
+        let accuracy = Accuracy::as_read(&inputs, report.step_time_s);
         Some(Advice {
-            range_s: range.map(|range| range.range_s),
-            range: accuracy.words(self.of.found.seconds),
+            bets_on: bets_on(&report, accuracy.range().and_then(|range| range.most_hidden)),
+            answer: report.answer,
             memory_share: self.memory,
             measure: StepTraits::of(&inputs)
                 .and_then(|traits| measure_words(&traits.stack, &inputs.workload.value)),
-            bets_on: bets_on(&report, range.and_then(|range| range.most_hidden)),
         })
     }
 }
@@ -97,11 +102,8 @@ pub(super) fn sorted(base: &StudyBase, weighed: &mut [WeighedLayout]) -> Vec<usi
 /// Why a layout is worth measuring, and how far to trust it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Advice {
-    /// Four in five steps like it lie between these two.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub range_s: Option<[f64; 2]>,
-    /// The measured steps that it rests on, or why there is none.
-    pub range: String,
+    /// The answer about its step.
+    pub answer: Answer,
     /// Part of device memory that it fills.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_share: Option<f64>,
@@ -113,13 +115,18 @@ pub struct Advice {
 }
 
 impl Advice {
-    /// One line each: its step, its memory, what it bets on, and how to measure it.
+    /// One line each: its range, what it hangs on, its memory, what it bets on, and how to measure it.
     pub fn lines(&self) -> Vec<String> {
         let memory = self.memory_share.map(|share| {
             let full = if share > FULL { ": so full a device gives memory back and asks again" } else { "" };
             format!("memory {:.0} % full, {:.0} % left{full}", 100.0 * share, 100.0 * (1.0 - share))
         });
-        [Some(format!("range {}", self.range)), memory].into_iter().flatten().chain(self.risk()).collect()
+        let hangs_on = self.answer.halves().next().map(|_| self.answer.hangs_on.clone());
+        [Some(format!("range {}", self.answer.range)), hangs_on, memory]
+            .into_iter()
+            .flatten()
+            .chain(self.risk())
+            .collect()
     }
 
     /// Its bets, and how to measure it: a line each.

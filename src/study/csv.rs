@@ -17,7 +17,8 @@ pub fn of_csv(path: &Path) -> bool {
 }
 
 /// Columns of every row: the columns of an outcome, but for the exposed seconds of each kind of communication.
-const FIXED: [&str; 5] = ["status", "step_time_s", "tokens_per_s_per_device", "mfu", "memory_peak_bytes"];
+const FIXED: [&str; 6] =
+    ["status", "step_time_s", "tokens_per_s_per_device", "mfu", "memory_peak_bytes", "range_s"];
 
 /// The columns of rows: key, point, one for each path, the outcome's, the report's, message.
 #[derive(Default)]
@@ -147,9 +148,8 @@ fn of_cells(header: &[String], cells: &[String], status: usize) -> Value {
         let kind = head.strip_prefix("exposed_").and_then(|rest| rest.strip_suffix("_s"));
         match (head.as_str(), kind) {
             ("key" | "message" | "status", _) => drop(row.insert(head.clone(), cell.as_str().into())),
-            ("point" | "step_time_s" | "tokens_per_s_per_device" | "mfu" | "memory_peak_bytes", _) => {
-                row.insert(head.clone(), read());
-            }
+            ("point", _) => drop(row.insert(head.clone(), read())),
+            (fixed, _) if FIXED.contains(&fixed) => drop(row.insert(head.clone(), read())),
             (_, Some(kind)) if at > status => {
                 row.entry("exposed_s").or_insert_with(|| Map::new().into())[kind] = read()
             }

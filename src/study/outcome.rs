@@ -10,7 +10,7 @@ use super::columns::ReportColumns;
 use super::formula_columns::formula_columns;
 use stepsim_form::analytic::Estimate;
 use stepsim_form::compare::Estimators;
-use stepsim_measure::score::ranges::told;
+use stepsim_measure::score::ranges::{known, told};
 use stepsim_read::analysis::kind::OpKind;
 use stepsim_simulate::jump::{self, Figures, figures_among};
 use stepsim_simulate::{Fault, Inputs, Options, RunStatus, StepCache};
@@ -20,7 +20,7 @@ use stepsim_simulate::{Fault, Inputs, Options, RunStatus, StepCache};
 pub enum How {
     /// It is simulated.
     Simulated,
-    /// It is simulated, and what communication exposed is not read.
+    /// It is simulated, and neither what communication exposed nor its range is read.
     TimeAndMemory,
     /// It is estimated in closed form.
     ClosedForm,
@@ -46,6 +46,9 @@ pub struct PointOutcome {
     /// The fullest device memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_peak_bytes: Option<u64>,
+    /// Of a simulated step: four in five steps like it lie between these two; absent where none is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range_s: Option<[f64; 2]>,
     /// Seconds of a mean rank that stood still for communication, by its kind (`tp`, `cp`, `ep`, `pp`, `dp`, `h2d`,
     /// ...).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -95,7 +98,7 @@ impl PointOutcome {
         }
     }
 
-    /// A simulated step.
+    /// A simulated step, without its range.
     fn of_figures(step: Figures, devices: u32) -> PointOutcome {
         PointOutcome {
             status: RunStatus::Ok,
@@ -107,6 +110,12 @@ impl PointOutcome {
             exposed_s: named(step.exposed.into_iter()),
             ..PointOutcome::default()
         }
+    }
+
+    /// The same with the range of its step.
+    pub(super) fn ranged(self, inputs: &Inputs) -> PointOutcome {
+        let range_s = self.step_time_s.and_then(|step_s| known(inputs, step_s).range_s);
+        PointOutcome { range_s, ..self }
     }
 }
 
@@ -134,8 +143,10 @@ pub fn outcome(inputs: &Inputs, how: How) -> PointOutcome {
 pub(super) fn outcome_beside(shared: &StudyCache, inputs: &Inputs, how: How) -> PointOutcome {
     let valued = match how {
         How::Simulated | How::TimeAndMemory => {
-            let step = figures_among(&shared.steps, inputs, &Options::default(), how == How::Simulated);
-            step.map(|step| PointOutcome::of_figures(step, inputs.machine.devices()))
+            let is_whole = how == How::Simulated;
+            let step = figures_among(&shared.steps, inputs, &Options::default(), is_whole);
+            let outcome = step.map(|step| PointOutcome::of_figures(step, inputs.machine.devices()));
+            outcome.map(|outcome| if is_whole { outcome.ranged(inputs) } else { outcome })
         }
         How::ClosedForm => {
             let form = shared.estimators.closed_form(inputs);

@@ -48,6 +48,7 @@ impl Row {
             "tokens_per_s_per_device" => number(o.tokens_per_s_per_device?),
             "mfu" => number(o.mfu?),
             "memory_peak_bytes" => Some(o.memory_peak_bytes?.into()),
+            "range_s" => serde_json::to_value(o.range_s?).ok(),
             "memory_peak_GiB" => number(o.memory_peak_bytes? as f64 / (1u64 << 30) as f64),
             _ => {
                 let kind = name.strip_prefix("exposed_")?.strip_suffix("_s")?;

@@ -265,24 +265,23 @@ fn within(
         let sets = needed(&own, always.iter().chain(&found.candidate.sets));
         with_files(sets, &prices, &options.fix)
     };
-    let advised = |found: SimulatedLayout| {
-        let (sets, weighed) = (sets(&found), WeighedLayout::new(&base, found, options.objective));
-        let advice = weighed.advice(&base);
-        RankedLayout { advice, ..weighed.of.row(sets) }
+    let row = |found: SimulatedLayout| {
+        let sets = sets(&found);
+        found.row(&base, sets)
     };
-    report.unlike = unlike.into_iter().map(advised).collect();
+    let advised = |found: SimulatedLayout, is_first: bool| {
+        let weighed = WeighedLayout::new(&base, found, options.objective);
+        let advice = weighed.advice(&base, is_first);
+        RankedLayout { advice, ..row(weighed.of) }
+    };
+    report.unlike = unlike.into_iter().map(|found| advised(found, false)).collect();
     report.ranking = ranked
         .into_iter()
         .zip(drawn)
         .enumerate()
         .map(|(place, (found, joules_per_token))| {
             let (waterfall, slower_by) = explained.next().map_or((None, Vec::new()), |(w, by)| (Some(w), by));
-            let row = if place == 0 {
-                advised(found)
-            } else {
-                let sets = sets(&found);
-                found.row(sets)
-            };
+            let row = if place == 0 { advised(found, true) } else { row(found) };
             RankedLayout { waterfall, slower_by, joules_per_token, ..row }
         })
         .collect();
@@ -345,8 +344,12 @@ impl SearchReport {
 }
 
 impl SimulatedLayout {
-    fn row(self, sets: Vec<String>) -> RankedLayout {
+    fn row(self, base: &StudyBase, sets: Vec<String>) -> RankedLayout {
         let SimulatedLayout { candidate, found, outcome } = self;
+        let outcome = match base.inputs(&candidate.sets) {
+            Ok(inputs) => outcome.ranged(&inputs),
+            Err(_) => outcome,
+        };
         RankedLayout {
             sets,
             settings: candidate.settings,

@@ -52,12 +52,13 @@ fn held(
 #[test]
 fn no_schedule_that_gains_is_left_out() {
     let (options, schedule) = (Options::default(), "parallelism.pipeline.schedule=");
-    let inputs = Inputs::load("gpt3-175b", None, &[]).expect("a workload");
+    let any = "stack=simple".to_owned();
+    let inputs = Inputs::load("gpt3-175b", None, std::slice::from_ref(&any)).expect("a workload");
     let report = glanced(&inputs, &options).expect("a run");
     let report = with_candidates(&inputs, &options, report, Depth::All).expect("runs");
     let (mut gains, mut others) = (0, 0);
     for name in ["gpipe", "1f1b", "dualpipe", "dualpipe-v", "interleaved-torch", "looped-bfs"] {
-        let sets = [format!("{schedule}{name}")];
+        let sets = [format!("{schedule}{name}"), any.clone()];
         let run = Inputs::load("gpt3-175b", None, &sets).map(|inputs| figures(&inputs, &options, false));
         let gain = matches!(run, Ok(Ok(run)) if run.step_end.s() < 0.9995 * report.step_time_s);
         assert_eq!(report.candidates.iter().any(|c| c.sets.first() == sets.first()), gain, "{name}");

@@ -18,6 +18,7 @@ use pairs::Pairs;
 use ranges::Document;
 pub use ranges::Walk;
 pub use schema::Leaf;
+use stepsim::study::otherwise::FORM_ERROR;
 
 use super::steps::{Draws, count};
 use crate::slow::slow;
@@ -96,7 +97,7 @@ fn laws_hold_wherever_the_walk_leads() {
     assert!(broken.is_empty(), "{} laws broken:\n{}", broken.len(), broken.join("\n"));
     assert!(played > 8 * (full + large), "too few are played");
     let near = forms[forms.len() * 9 / 10].0;
-    assert!(near < FORM, "one in ten closed forms is {:.1} % off and more", 100.0 * near);
+    assert!(near < FORM_ERROR, "one in ten closed forms is {:.1} % off and more", 100.0 * near);
 }
 
 /// Steps in which several fields of one quantity are changed: a part that goes on from day to day, or the one that
@@ -166,5 +167,3 @@ const STANDING: f64 = 0.2;
 const CHANGED: usize = 8;
 /// Draws, at most.
 const MOST: u64 = 5000;
-/// Nine in ten closed forms are as near as this.
-const FORM: f64 = 0.05;

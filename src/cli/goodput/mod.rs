@@ -12,10 +12,11 @@ use super::write::{write_page, write_report};
 use super::{Failure, outputs, say};
 use result::{Goodput, span};
 use stepsim_around::goodput::{CheckpointTimes, GoodputJob, simulate};
-use stepsim_simulate::jump::{Figures, figures};
-use stepsim_simulate::{Head, Inputs, Options, under};
+use stepsim_read::analysis::report::Report;
+use stepsim_simulate::{Head, Inputs, under};
 use stepsim_spec::reliability::{CheckpointMode, Reliability};
 use stepsim_spec::{LoadedSpec, SpecError, blame_setting, load};
+use stepsim_study::otherwise::answered;
 
 /// The shipped figures that are taken where none are named.
 const RELIABILITY: &str = "llama3-h100";
@@ -102,7 +103,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     outputs::apart(&[("--report", args.report.as_deref()), ("--html", args.html.as_deref())], &read)?;
 
     let played = match (&inputs, args.step_s) {
-        (Some(inputs), None) => Some(figures(inputs, &Options::default(), false)?),
+        (Some(inputs), None) => Some(answered(inputs)?),
         _ => None,
     };
     let of_machine = inputs.as_ref().map(|i| i.machine.devices());
@@ -117,12 +118,12 @@ fn goodput(
     loaded: &LoadedSpec<Reliability>,
     sets: &[String],
     inputs: Option<&Inputs>,
-    figures: Option<Figures>,
+    played: Option<Report>,
     of_machine: Option<u32>,
 ) -> Result<Goodput, Failure> {
     let reliability = &loaded.value;
     let devices = args.devices.or(of_machine).unwrap_or(1);
-    let step = args.step_s.or(figures.as_ref().map(|f| f.step_end.s())).unwrap_or(1.0);
+    let step = args.step_s.or(played.as_ref().map(|report| report.step_time_s)).unwrap_or(1.0);
     let times = CheckpointTimes::new(&reliability.checkpoint, devices, inputs)
         .map_err(|e| under("reliability", blame_setting(e, sets)).in_file(&loaded.file))?;
     let job = GoodputJob::new(reliability, devices, step, times);
@@ -150,8 +151,8 @@ fn goodput(
         expected_goodput: job.expected_goodput().filter(|_| exact),
         intervals: job.intervals(),
         simulated,
-        mfu: figures.as_ref().map(|f| f.mfu),
-        tokens_per_s: figures.map(|f| f.tokens_per_s),
+        tokens_per_s: played.as_ref().map(|report| report.tokens_per_s),
+        answer: played.map(|report| report.answer),
     })
 }
 
@@ -167,6 +168,10 @@ fn text(g: &Goodput, loaded: &LoadedSpec<Reliability>, args: &Args) -> String {
         args.runs,
         args.seed
     );
+    if let Some(answer) = &g.answer {
+        let _ = writeln!(out, "step           {}", answer.step_in_words());
+        let _ = writeln!(out, "hangs on       {}\n", answer.hangs_on);
+    }
     let mode = match g.reliability.checkpoint.mode {
         CheckpointMode::Synchronous => "synchronous",
         CheckpointMode::Asynchronous => "asynchronous",
@@ -201,8 +206,8 @@ fn text(g: &Goodput, loaded: &LoadedSpec<Reliability>, args: &Args) -> String {
         percent(s.goodput.p5),
         percent(s.goodput.p95)
     );
-    if let (Some(mfu), Some(tokens)) = (g.mfu, g.tokens_per_s) {
-        let (mfu, tokens) = (mfu * s.goodput.mean, tokens * s.goodput.mean * 86_400.0 / 1e9);
+    if let (Some(answer), Some(tokens)) = (&g.answer, g.tokens_per_s) {
+        let (mfu, tokens) = (answer.mfu * s.goodput.mean, tokens * s.goodput.mean * 86_400.0 / 1e9);
         let _ = writeln!(out, "with it        MFU {}, {tokens:.1} G tokens a day", percent(mfu));
     }
     let seen = s.interruptions;

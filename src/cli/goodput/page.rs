@@ -38,10 +38,13 @@ fn facts(sheet: &mut Sheet, g: &Goodput) {
         (span(g.interval_s), "between two checkpoints"),
         (span(g.step_time_s), "an undisturbed step"),
     ];
-    facts.extend(g.mfu.map(|mfu| (percent(mfu * goodput), "MFU over all days")));
+    facts.extend(g.answer.as_ref().map(|answer| (percent(answer.mfu * goodput), "MFU over all days")));
     let tokens = g.tokens_per_s.map(|tokens| tokens * goodput * 86_400.0 / 1e9);
     facts.extend(tokens.map(|billions| (format!("{billions:.1} · 10⁹"), "tokens a day")));
     sheet.facts(facts.into_iter().map(|(value, what)| (value, what.to_owned())));
+    if let Some(answer) = &g.answer {
+        sheet.remark(&format!("The step: {}. {}", answer.step_in_words(), answer.hangs_on));
+    }
     let mut losses = g.simulated.mean.parts()[1..].to_vec();
     losses.sort_by(|a, b| b.1.total_cmp(&a.1));
     let wall = g.simulated.days * 86_400.0;

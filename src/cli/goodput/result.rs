@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use stepsim_around::goodput::{CheckpointTimes, GoodputSummary, Interval};
+use stepsim_read::analysis::answer::Answer;
 use stepsim_simulate::Head;
 use stepsim_spec::reliability::Reliability;
 
@@ -22,9 +23,9 @@ pub(super) struct Goodput {
     pub expected_goodput: Option<f64>,
     pub intervals: Vec<Interval>,
     pub simulated: GoodputSummary,
-    /// Of the undisturbed step.
+    /// Of the undisturbed step, where it is simulated.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub mfu: Option<f64>,
+    pub answer: Option<Answer>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens_per_s: Option<f64>,
 }

@@ -14,6 +14,7 @@ use super::progress::TerminalProgress;
 use super::tables::{gib, right};
 use super::write::write_page;
 use super::{Failure, say};
+use stepsim_measure::score::ranges::range_in_words;
 use stepsim_study::{Objective, RankedLayout, SearchOptions, SearchReport, StudyAxis, search};
 use words::layout;
 
@@ -225,6 +226,7 @@ fn text(report: &SearchReport, seconds: f64) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header([
         "step",
+        "four in five, s",
         "closed form",
         "MFU",
         "memory",
@@ -238,6 +240,7 @@ fn text(report: &SearchReport, seconds: f64) -> String {
         let outcome = &ranked.outcome;
         table.add_row([
             format!("{:.4} s", outcome.step_time_s.unwrap_or_default()),
+            outcome.range_s.map_or(String::new(), range_in_words),
             format!("{:.4} s", ranked.closed_form_s),
             format!("{:.1} %", 100.0 * outcome.mfu.unwrap_or_default()),
             format!("{:.1} GiB", gib(outcome.memory_peak_bytes.unwrap_or_default() as f64)),
@@ -247,7 +250,7 @@ fn text(report: &SearchReport, seconds: f64) -> String {
             layout(&ranked.settings),
         ]);
     }
-    right(&mut table, 0..7);
+    right(&mut table, 0..8);
     text += &format!("\nshortest first, longer where the memory is full:\n{table}\n");
     text += &worth_measuring(report);
     text += &why(report);

@@ -10,6 +10,7 @@ use super::super::command_line;
 use super::super::outputs::WRITTEN;
 use super::super::tables::right;
 use super::super::{Failure, say};
+use stepsim_measure::score::ranges::range_in_words;
 use stepsim_simulate::page::sheet::quoted;
 use stepsim_study::{FormulaMap, Plot, Row, of_one_term, page, read_rows, set_text, write_rows, write_text};
 
@@ -185,19 +186,21 @@ pub(super) fn table(rows: &[&Row], order: &str) -> Table {
     let mut table = Table::new();
     let asked = rows.iter().flat_map(|row| row.outcome.columns.keys());
     let asked: BTreeSet<&String> = asked.filter(|path| !of_one_term(path)).collect();
-    let heads = ["step", "MFU", "memory"].into_iter().chain(asked.iter().map(|path| path.as_str()));
+    let heads = ["step", "four in five, s", "MFU", "memory"].into_iter();
+    let heads = heads.chain(asked.iter().map(|path| path.as_str()));
     table.load_preset(presets::NOTHING).set_header(heads.chain([order]));
     for row in rows {
         let outcome = &row.outcome;
         let settings: Vec<String> = row.settings.iter().map(|(path, value)| set_text(path, value)).collect();
         let own = [
             format!("{:.4} s", outcome.step_time_s.unwrap_or_default()),
+            outcome.range_s.map_or(String::new(), range_in_words),
             format!("{:.1} %", 100.0 * outcome.mfu.unwrap_or_default()),
             format!("{:.1} GiB", outcome.memory_peak_bytes.unwrap_or_default() as f64 / (1u64 << 30) as f64),
         ];
         let asked = asked.iter().map(|path| outcome.columns.get(*path).map_or(String::new(), short));
         table.add_row(own.into_iter().chain(asked).chain([settings.join(" ")]));
     }
-    right(&mut table, 0..3 + asked.len());
+    right(&mut table, 0..4 + asked.len());
     table
 }

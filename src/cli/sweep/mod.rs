@@ -15,7 +15,7 @@ use stepsim_simulate::RunStatus;
 use stepsim_simulate::page::sheet::quoted;
 use stepsim_study::{
     How, PointSelection, ReportColumns, Row, RowCondition, Space, Study, StudyAxis, StudyBase, StudyError,
-    SweepOptions, SweepShard, sweep_each,
+    SweepOptions, SweepShard, otherwise::answered, set_text, sweep_each,
 };
 
 /// Rows that the terminal shows.
@@ -183,7 +183,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             "note: {dropped} bytes of broken lines at the end of the file were dropped, their points run again"
         );
     }
-    let text = summary.text(args, begun.elapsed().as_secs_f64());
+    let text = summary.text(args, &base, begun.elapsed().as_secs_f64())?;
     let drawn = args.drawn.write(&plots, &rows, args.output.as_deref(), &command(args, &common))?;
     say(&(text + &map(&rows) + &drawn))
 }
@@ -278,7 +278,7 @@ impl SweepSummary {
         }
     }
 
-    fn text(&self, args: &Args, seconds: f64) -> String {
+    fn text(&self, args: &Args, base: &StudyBase, seconds: f64) -> Result<String, Failure> {
         let count: usize = self.counts.iter().map(|(_, count)| count).sum();
         let mut text = format!("{count} points in {seconds:.1} s");
         for status in [
@@ -297,6 +297,11 @@ impl SweepSummary {
         if !self.fastest.is_empty() {
             let fastest: Vec<&Row> = self.fastest.iter().collect();
             text += &format!("{}\n", table(&fastest, "settings, fastest first"));
+            if !args.closed_form {
+                let sets = fastest[0].settings.iter().map(|(path, value)| set_text(path, value));
+                let inputs = base.inputs(&sets.collect::<Vec<_>>()).map_err(Failure::input)?;
+                text += &format!("the first: {}\n", answered(&inputs)?.hangs_on);
+            }
         }
         if let Some(fault) = &self.fault {
             text += &format!("the first that has no result: {}\n", fault.lines().next().unwrap_or_default());
@@ -304,6 +309,6 @@ impl SweepSummary {
         if let Some(path) = &args.output {
             text += &format!("rows: {}\n", path.display());
         }
-        text
+        Ok(text)
     }
 }

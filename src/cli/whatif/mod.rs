@@ -17,7 +17,7 @@ use stepsim_simulate::page::sheet::quoted;
 use stepsim_simulate::whatif::{Change, Subject, WhatIf, WhatIfBase, WhatIfs};
 use stepsim_simulate::{Inputs, Options};
 use stepsim_spec::{SpecError, Topology};
-use stepsim_study::otherwise::{self, Depth, LONGER};
+use stepsim_study::otherwise::{self, Depth, FORM_ERROR};
 
 /// Say what could be otherwise and what it would make of the step.
 #[derive(Debug, clap::Args)]
@@ -155,7 +155,7 @@ fn changes(result: &WhatIfs) -> String {
 fn candidates(result: &WhatIfs) -> String {
     let left_out = match result.candidates_left_out {
         0 => String::new(),
-        n => format!("\n{n} choices were not played: in closed form over {} % longer", 100.0 * LONGER),
+        n => format!("\n{n} choices were not played: in closed form over {} % longer", 100.0 * FORM_ERROR),
     };
     if result.candidates.is_empty() {
         return format!("no change makes the step shorter{left_out}");

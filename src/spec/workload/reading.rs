@@ -20,9 +20,6 @@ pub struct ReadingSpec {
     /// Fields that words leave open.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub open: Vec<OpenField>,
-    /// Values that nothing says and that were assumed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub assumed: Option<u32>,
     /// Where each part comes from: stated, from the model, the software's default, or assumed.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub sources: BTreeMap<String, Vec<String>>,

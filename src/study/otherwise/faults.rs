@@ -151,9 +151,15 @@ fn other_devices(step: &BaseStep<'_>) -> Option<Idea> {
     Some(fault(format!("device class of {nodes} ({})", first.device.name), &otherwise, set))
 }
 
-/// A host that is slower than today's.
+/// A host that is slower than in its file, or else than today's.
 fn late_host(step: &BaseStep<'_>) -> Option<Idea> {
-    let slowness = step.inputs.workload.value.host()?.slowness;
+    let workload = &step.inputs.workload;
+    let slowness = workload.value.host()?.slowness;
+    let own = workload.before_settings("stack.host.slowness").and_then(Value::as_f64);
+    let (healed, word) = match own.filter(|own| *own < slowness) {
+        Some(own) => (own, "as in its file"),
+        None => (1.0, "as today's"),
+    };
     let what = format!("host (×{slowness} as slow)");
-    (slowness > 1.0).then(|| fault(what, "as today's", "stack.host.slowness=1".into()))
+    (slowness > healed).then(|| fault(what, word, format!("stack.host.slowness={healed}")))
 }

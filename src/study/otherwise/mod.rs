@@ -42,7 +42,7 @@ use stepsim_measure::score::ranges::told;
 use stepsim_read::analysis::candidates::{Candidate, CandidateKind};
 use stepsim_read::analysis::report::Report;
 use stepsim_read::analysis::stalls::Breakdown;
-use stepsim_simulate::jump::figures_edited_among;
+use stepsim_simulate::jump::{figures_edited_among, glanced};
 use stepsim_simulate::whatif::{StageLevels, apply};
 use stepsim_simulate::{Inputs, Options, SimulationError, StepCache};
 
@@ -53,23 +53,21 @@ const SMALL: f64 = 0.0005;
 /// has no sentence.
 const PROMISES: f64 = 0.005;
 
-/// The promise of a choice in closed form is off by less than this part of the step.
-const CLOSE: f64 = 0.03;
-
-/// Ops of the choices that are played for the answer: about a second. Where one choice has more, neither choices nor
-/// limits are asked.
-const BUDGET: u64 = 2_000_000;
-
-/// Passes of a schedule whose closed form takes milliseconds, so that all choices have theirs within a second; of more
-/// neither choices nor limits are asked.
-const PASSES: u64 = 10_000;
+/// Ops that a second of one processor plans and plays, and about as many passes that closed forms walk: 0.7 million ops
+/// of `run gpt3-175b -q --set parallelism.tensor_overlap=ring` take 0.33 CPU-s.
+const OPS_A_SECOND: u64 = 2_000_000;
 
 /// Limits and choices of a table.
 const TABLE: usize = 6;
 
-/// A choice that the closed form makes longer by more than this part of the step is not played: its error on steps
-/// that it claims whole is less.
-pub const LONGER: f64 = 0.05;
+/// Nine in ten closed forms of random steps are as near to the played step as this part of it, which the walk of laws
+/// holds: a choice that is longer by more in closed form is not played.
+pub const FORM_ERROR: f64 = 0.05;
+
+/// The promise of a choice, a difference of two closed forms, is off by less than this part of the step: the answer plays
+/// no choice that this and its promise leave behind what was found. That it is so is held where all are played
+/// (`answer::the_first_cause_is_that_of_all_candidates`).
+const CLOSE: f64 = 0.03;
 
 /// The closed form adds seconds in floating point and a run whole picoseconds: its floor is that much too high at most.
 const ROUNDING: f64 = 1e-6;
@@ -88,6 +86,15 @@ pub fn answer(
     depth: Depth,
 ) -> Result<Report, SimulationError> {
     with_candidates(inputs, options, told(inputs, report), depth)
+}
+
+/// A step with its answer: the report of its screen.
+///
+/// # Errors
+/// The step cannot be planned or played.
+pub fn answered(inputs: &Inputs) -> Result<Report, SimulationError> {
+    let options = Options::default();
+    answer(inputs, &options, glanced(inputs, &options)?, Depth::Answer)
 }
 
 /// The report with what could be otherwise, and the answer that follows from it.
@@ -151,7 +158,8 @@ impl BaseStep<'_> {
         let choices = self.choices_beside(&amiss);
         let levelled = amiss.iter().position(Idea::levels_stages).map(|at| amiss.remove(at));
         let mut candidates = self.all(&amiss)?;
-        if self.plays() == 0 {
+        let mut plays = self.plays(choices.len());
+        if plays == 0 {
             let not_asked = "What to set or to buy was not asked: `stepsim whatif` plays it".to_owned();
             let left_out = limits.len() + choices.len();
             return Ok(PlayedCandidates { candidates, left_out, not_asked: Some(not_asked) });
@@ -169,7 +177,7 @@ impl BaseStep<'_> {
         }
         let (mut choices, far) = self.promising(choices);
         let close_s = CLOSE * self.report.step_time_s;
-        let (mut plays, mut dearest_choice_s) = (self.plays(), told_s);
+        let mut dearest_choice_s = told_s;
         let may_be_dearer =
             |idea: &Idea, dearest_s: f64| (idea.promise_s + close_s).min(idea.most_s) > dearest_s;
         while let Some(at) = choices.iter().position(|idea| may_be_dearer(idea, dearest_choice_s))
@@ -197,18 +205,19 @@ impl BaseStep<'_> {
         Ok(PlayedCandidates { candidates, left_out: limits.len() + choices.len() + far, not_asked })
     }
 
-    /// How many choices are played for the answer.
-    fn plays(&self) -> usize {
+    /// How many choices of so many are played for the answer, in a second that their closed forms begin.
+    fn plays(&self, choices: usize) -> usize {
         let r = self.report;
-        let played = r.ops * r.classes.simulated_ranks / r.classes.ranks.max(1);
-        let played = r.jumped.map_or(played, |jumped| {
-            played * u64::from(jumped.of - jumped.micro_batches) / u64::from(jumped.of.max(1))
+        let ops = r.ops * r.classes.simulated_ranks / r.classes.ranks.max(1);
+        let played = r.jumped.map_or(ops, |jumped| {
+            ops * u64::from(jumped.of - jumped.micro_batches) / u64::from(jumped.of.max(1))
         });
         let w = &self.inputs.workload.value;
         let pipeline = &w.parallelism.pipeline;
         let micro_batches = w.micro_batches(u64::from(self.inputs.machine.devices()));
         let passes = micro_batches.saturating_mul(pipeline.size).saturating_mul(pipeline.chunks());
-        if passes > PASSES { 0 } else { (BUDGET / played.max(1)) as usize }
+        let forms = passes.saturating_mul(choices as u64);
+        (OPS_A_SECOND.saturating_sub(forms) / played.max(1)) as usize
     }
 
     /// The most that level stages can save: the critical path stays a path, and none of its kernels gets faster by
@@ -271,7 +280,7 @@ impl BaseStep<'_> {
     fn promising(&self, mut choices: Vec<Idea>) -> (VecDeque<Idea>, usize) {
         self.estimate(&mut choices);
         let all = choices.len();
-        choices.retain(|choice| choice.promise_s >= -LONGER * self.report.step_time_s);
+        choices.retain(|choice| choice.promise_s >= -FORM_ERROR * self.report.step_time_s);
         let left_out = all - choices.len();
         choices.retain(|choice| !choice.is_in_vain);
         choices.sort_by(|a, b| b.promise_s.total_cmp(&a.promise_s));
@@ -324,7 +333,8 @@ impl BaseStep<'_> {
     fn deals_out_worse(&self, idea: &Idea) -> bool {
         let forms = || Some((self.forms.closed_form(self.inputs).ok()?, self.estimated(idea)?));
         let longer_s = |(now, then): (Estimate, Estimate)| then.terms.total() - now.terms.total();
-        idea.deals_out_layers() && forms().map(longer_s).is_some_and(|s| s > LONGER * self.report.step_time_s)
+        idea.deals_out_layers()
+            && forms().map(longer_s).is_some_and(|s| s > FORM_ERROR * self.report.step_time_s)
     }
 
     /// How long its stages are.

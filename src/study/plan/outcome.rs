@@ -1,11 +1,11 @@
 //! The step of a plan: its answer, and how much a whole run takes.
 
 use super::run_plan::RunPlan;
-use crate::otherwise::{self, Depth};
+use crate::otherwise::answered;
 use stepsim_bring::imports::RunLength;
 use stepsim_read::analysis::report::Report;
 use stepsim_read::page::sheet::quoted;
-use stepsim_simulate::jump::{figures, glanced};
+use stepsim_simulate::jump::figures;
 use stepsim_simulate::{Inputs, Options, SimulationError};
 use stepsim_spec::SpecError;
 
@@ -38,9 +38,7 @@ impl SimulatedPlan {
     /// Workload and machine do not fit, or the step cannot be played.
     pub fn of(plan: &RunPlan) -> Result<SimulatedPlan, SimulationError> {
         let inputs = plan.inputs()?;
-        let report = glanced(&inputs, &Options::default())?;
-        let report = otherwise::answer(&inputs, &Options::default(), report, Depth::Answer)?;
-        Ok(SimulatedPlan::of_report(&inputs, report))
+        Ok(SimulatedPlan::of_report(&inputs, answered(&inputs)?))
     }
 
     /// The plan of a step that was played and has its answer.

@@ -60,8 +60,6 @@ pub struct RunPlan {
     pub limits: Vec<String>,
     /// Fields that words leave open, each with the words and with what it may be.
     pub open: Vec<(String, String, Vec<Value>)>,
-    /// Values that a plan before this one assumed.
-    pub(super) assumed: Option<u32>,
     /// How long the whole run is, as far as its files say.
     pub length: RunLength,
     /// Fields that the command line states, as `path=value` texts: they stand whatever is searched.
@@ -83,7 +81,6 @@ impl RunPlan {
         self.not_understood = reading.not_understood;
         self.limits = reading.at_most;
         self.open = reading.open.into_iter().map(|open| (open.words, open.path, open.values)).collect();
-        self.assumed = reading.assumed;
     }
 
     /// Takes the machine.
@@ -223,14 +220,12 @@ impl RunPlan {
             path: path.clone(),
             values: values.clone(),
         };
-        let assumed = self.fields.iter().filter(|field| field.origin.from == ValueClass::Assumed).count();
         let sources = self.classes().into_iter().filter(|(_, lines)| !lines.is_empty());
         let is_open = |path: &str| self.workload.pointer(&format!("/{}", path.replace('.', "/"))).is_none();
         let reading = ReadingSpec {
             not_understood: self.not_understood.clone(),
             at_most: self.limits.clone(),
             open: self.open.iter().filter(|(_, path, _)| is_open(path)).map(open).collect(),
-            assumed: Some(self.assumed.unwrap_or(assumed as u32)),
             sources: sources
                 .map(|(class, lines)| (class.to_owned(), lines.into_iter().map(str::to_owned).collect()))
                 .collect(),

@@ -12,7 +12,7 @@ use super::open_facts::{OpenFact, moved, open_facts};
 use super::spread::DeviationSpread;
 use super::traits::{StepTraits, generation, has_rates};
 use stepsim_core::ids::DeviceId;
-use stepsim_read::analysis::answer::digits;
+use stepsim_read::analysis::answer::{Answer, digits};
 use stepsim_read::analysis::report::Report;
 use stepsim_simulate::Inputs;
 use stepsim_spec::Device;
@@ -111,12 +111,12 @@ impl Accuracy {
         Accuracy::Range(StepRange { range_s, open, ..middle })
     }
 
-    /// Of the step of a report, with what the reading of its workload left open.
-    pub fn of_report(inputs: &Inputs, report: &Report) -> Accuracy {
+    /// With what the reading of the workload left open.
+    pub fn as_read(inputs: &Inputs, step_s: f64) -> Accuracy {
         let reading = &inputs.workload.value.reading;
         let open = reading.open.iter().filter(|open| !is_set(&open.path, &inputs.workload.sets));
         let open = open.map(|open| (&open.path, &open.values));
-        Accuracy::of(inputs, report.step_time_s, &Circumstances::default()).left_open(inputs, open)
+        Accuracy::of(inputs, step_s, &Circumstances::default()).left_open(inputs, open)
     }
 
     /// The range, where there is one.
@@ -160,14 +160,12 @@ impl StepRange {
 
     /// The range, and what it rests on.
     pub fn words(&self, step_s: f64) -> String {
-        let [low, high] = self.range_s;
         let steps = if self.steps == 1 { "step" } else { "steps" };
         let sources =
             if self.sources == 1 { "one source".into() } else { format!("{} sources", self.sources) };
         format!(
-            "{} to {} s (four in five of {} measured {steps} like it, {sources}; nearest {})",
-            digits(low),
-            digits(high),
+            "{} s (four in five of {} measured {steps} like it, {sources}; nearest {})",
+            range_in_words(self.range_s),
             self.steps,
             self.nearest.join(", "),
         ) + &self.open.iter().map(|fact| fact.words(step_s)).collect::<String>()
@@ -250,20 +248,27 @@ impl OpenFact {
     }
 }
 
-/// A report that says how sure its step is: the range with what it rests on or why there is none, and the doubts of its
-/// reading.
-pub fn told(inputs: &Inputs, mut report: Report) -> Report {
+/// A range of seconds: `12.4 to 14.8`.
+pub fn range_in_words([low, high]: [f64; 2]) -> String {
+    format!("{} to {}", digits(low), digits(high))
+}
+
+/// How sure a step is: its range with what it rests on or why there is none, and the doubts of its reading.
+pub fn known(inputs: &Inputs, step_time_s: f64) -> Answer {
     let doubts = doubts(&inputs.workload.value, &inputs.workload.sets);
-    let accuracy = Accuracy::of_report(inputs, &report);
-    let range = accuracy.range().filter(|_| doubts.is_empty());
-    report.answer.range_s = range.map(|range| range.range_s);
-    report.answer.range = match doubts.as_slice() {
-        [] => accuracy.words(report.step_time_s),
+    let accuracy = Accuracy::as_read(inputs, step_time_s);
+    let range_s = accuracy.range().filter(|_| doubts.is_empty()).map(|range| range.range_s);
+    let range = match doubts.as_slice() {
+        [] => accuracy.words(step_time_s),
         [one] => format!("not known: {one}"),
         [first, more @ ..] => format!("not known: {first}; and {} more doubts", more.len()),
     };
-    report.answer.doubts = doubts;
-    report.answered()
+    Answer { step_time_s, range_s, range, doubts, ..Answer::default() }
+}
+
+/// A report that says how sure its step is.
+pub fn told(inputs: &Inputs, report: Report) -> Report {
+    Report { answer: known(inputs, report.step_time_s), ..report }.answered()
 }
 
 /// Why no range can be told of a workload: words that change the step and are not in it, words that only limit it, or

@@ -30,7 +30,7 @@ pub mod traits;
 mod unlike;
 pub mod widths;
 
-pub use accuracy::{Accuracy, Circumstances, StepRange, told};
+pub use accuracy::{Accuracy, Circumstances, StepRange, known, range_in_words, told};
 pub use class_coverage::{ClassCoverage, Coverage};
 pub use coverage::RangedStep;
 pub use evidence::NoEvidence;

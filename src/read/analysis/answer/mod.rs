@@ -54,17 +54,14 @@ pub struct Answer {
 
 impl Answer {
     /// The two halves as they are told: a fault before all else, unevenness but behind a choice that is twice as dear, a
-    /// limit where it is twice as dear as the choice.
+    /// limit where it is twice as dear as the choice or leaves a step that is a tenth shorter.
     pub fn halves(&self) -> impl Iterator<Item = &Candidate> {
-        let behind = |heal: &Candidate| {
-            let set_s = self.set.as_ref().map_or(0.0, Candidate::cost_s);
-            match heal.kind {
-                CandidateKind::Fault => false,
-                CandidateKind::Limit => heal.cost_s() <= 2.0 * set_s,
-                _ => 2.0 * heal.cost_s() <= set_s,
-            }
+        let behind = |(heal, set): (&Candidate, &Candidate)| match heal.kind {
+            CandidateKind::Fault => false,
+            CandidateKind::Limit => heal.cost_s() <= 2.0 * set.cost_s() && heal.step_s > 0.9 * set.step_s,
+            _ => 2.0 * heal.cost_s() <= set.cost_s(),
         };
-        let is_behind = self.heal.as_ref().is_some_and(behind);
+        let is_behind = self.heal.as_ref().zip(self.set.as_ref()).is_some_and(behind);
         let (first, second) = if is_behind { (&self.set, &self.heal) } else { (&self.heal, &self.set) };
         first.iter().chain(second)
     }
