@@ -52,12 +52,12 @@ FUNCTIONS = {
     "learn": ("--output=-", "dict[str, Any]", "Prices, for ``run(..., prices=)``."),
     "kernels": ("--report=-", "dict[str, Any]", "The score of every row."),
     "fill": ("--report=-", "dict[str, Any]", "What fits, and the best of it."),
-    "gap": ("--report=-", "dict[str, Any]", "What explains at least half of the gap."),
+    "normal": ("--json", "dict[str, Any]", "The verdict, and what explains it."),
     "knee": ("--report=-", "dict[str, Any]", "The least value that is enough, and each step that was played."),
 }
 #: Commands whose function is written by hand, as it gives more than a dictionary, and those that make no sense in a notebook.
 BY_HAND = {"run", "plan", "sweep", "search", "import", "list", "show", "schema"}
-NO_FUNCTION = {"open", "app", "completions", "man"}
+NO_FUNCTION = {"gate", "open", "app", "completions", "man"}
 
 #: What a function does not take: what shapes a text on a screen.
 LEFT_OUT = {

@@ -44,6 +44,7 @@ mod module_stages;
 mod modules;
 mod moe;
 mod noise;
+mod normal;
 mod offload_contention;
 mod one_gpu;
 mod open;

@@ -136,7 +136,7 @@ fn speeds_have_units() {
     let read = |speed: &str| {
         stepsim::cli::definition().try_get_matches_from([
             "stepsim",
-            "gap",
+            "normal",
             "tiny-4",
             &format!("--measured={speed}"),
         ])

@@ -548,27 +548,30 @@ def fill(
     return answer("fill", locals())  # type: ignore[no-any-return]
 
 
-def gap(
+def normal(
     words: Union[Document, Iterable[Document]],
-    measured: Texts,
     *,
     on: Optional[Texts] = None,
+    measured: Optional[Texts] = None,
     reference: Optional[Texts] = None,
     batch: Optional[int] = None,
     settings: Settings = None,
+    all: bool = False,
 ) -> dict[str, Any]:
-    """Say which settings or faults explain that a step is slower than it should be, without a profile.
+    """Say whether a measured step is normal, and if not, why: a number or a log in, a verdict with its causes out.
 
-    ``words``: Files and shipped names that describe the run, as `stepsim plan` takes them.
-    ``measured``: The measured speed: `120TFLOPs` and `7100tok/s` of a device, `38%` of the peak, `4.8s` a step.
+    ``words``: Files and shipped names that describe the run, as `stepsim plan` takes them; logs of it among them.
     ``on``: The machine, as `stepsim plan` takes it [default: the one of a workload].
-    ``reference``: The expected speed [default: as it is simulated].
+    ``measured``: The measured speed: `13.1s`, `640ms`, `31%`, `2100tok/s/gpu`, `134ktok/s` of all devices, `420TFLOPs`,
+        `64samples/s` [default: the log's].
+    ``reference``: What the same step took when it was in order: then only factors are compared.
     ``batch``: Sequences of a step [default: what the files say].
     ``settings``: Change a field of the workload, or behind `topology.` of the machine.
+    ``all``: List every cause that reaches the number, and those that cannot.
 
-    Returns: What explains at least half of the gap.
+    Returns: The verdict, and what explains it.
     """
-    return answer("gap", locals())  # type: ignore[no-any-return]
+    return answer("normal", locals(), "--json")  # type: ignore[no-any-return]
 
 
 def knee(

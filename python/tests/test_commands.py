@@ -81,9 +81,9 @@ CALLS = {
         lambda: stepsim.knee("tiny-4", field="batch.micro_batch=1,2,4", until="step<1.5x"),
         ["knee", "tiny-4", "--field", "batch.micro_batch=1,2,4", "--until", "step<1.5x", "--report", "-"],
     ),
-    "gap": (
-        lambda: stepsim.gap("llama3-8b-fsdp", measured="4500tok/s"),
-        ["gap", "llama3-8b-fsdp", "--measured", "4500tok/s", "--report", "-"],
+    "normal": (
+        lambda: stepsim.normal("llama3-8b-fsdp", measured="4500tok/s"),
+        ["normal", "llama3-8b-fsdp", "--measured", "4500tok/s", "--json"],
     ),
     "fill": (lambda: stepsim.fill("gpt2-8"), ["fill", "gpt2-8", "--report", "-"]),
     "show": (lambda: stepsim.show("tiny-4"), ["show", "tiny-4", "--resolved"]),

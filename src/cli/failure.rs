@@ -29,6 +29,10 @@ impl Failure {
     pub fn run(error: impl std::fmt::Display) -> Failure {
         Failure::new(error.to_string(), 1, RunStatus::Failed)
     }
+    /// A gate is closed.
+    pub(super) fn gate(error: impl std::fmt::Display) -> Failure {
+        Failure::new(error.to_string(), 4, RunStatus::Ok)
+    }
     /// The command needs more memory than it may have.
     pub(super) fn memory(error: impl std::fmt::Display) -> Failure {
         Failure::new(error.to_string(), 3, RunStatus::Failed)

@@ -5,10 +5,10 @@ use clap::Command;
 /// The commands by what one wants, in this order.
 const GROUPS: [(&str, &[&str]); 7] = [
     ("Simulate", &["plan", "run", "estimate", "compare", "share", "replay"]),
-    ("Understand", &["open", "app", "inspect", "whatif", "gap", "diff", "analyze"]),
+    ("Understand", &["open", "app", "inspect", "whatif", "diff", "analyze"]),
     ("Choose", &["search", "sweep", "fill", "knee"]),
     ("Bring in", &["import"]),
-    ("Hold against measurements", &["score", "calibrate", "learn", "kernels"]),
+    ("Hold against measurements", &["normal", "gate", "score", "calibrate", "learn", "kernels"]),
     ("Parts of a step, and beyond it", &["schedule", "collective", "matmul", "goodput", "local-sgd", "rl"]),
     ("Files", &["list", "show", "schema", "completions", "man"]),
 ];

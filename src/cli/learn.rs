@@ -149,23 +149,17 @@ impl Logs {
         }
         let inputs = load(&[])?;
         let planned = inputs.workload.value.batch.global;
-        let work = StepWork {
-            sequences: planned as f64,
-            tokens: (planned * inputs.workload.value.sequence(&inputs.model)) as f64,
-            devices: f64::from(inputs.machine.devices()),
-        };
+        let work = StepWork::of(&inputs);
         let mut measured = Vec::new();
         for (path, log) in &self.steps {
-            if let Some(own) = log.sequences.filter(|own| *own != planned) {
+            if let Some(own) = log.facts.get("batch.global").filter(|own| *own != planned) {
                 let what = format!("has {own} sequences a step, and {} has {planned}", args.workload);
                 return Err(SpecError::file(path.display().to_string(), what)
                     .hint(format!("--set batch.global={own}, if all else matches the run"))
                     .into());
             }
-            let seconds = log.seconds(work);
-            let (software, lines) = (&log.software, log.lines);
-            say(&format!("{}: {software}, {lines} lines, {seconds:.4} s a step\n", path.display()))?;
-            measured.push(seconds);
+            say(&format!("{}: {}\n", path.display(), log.words(&work)))?;
+            measured.push(log.seconds(&work));
         }
         to_times(&args.workload, args.topology.as_deref(), &sets, &measured, args.output.as_deref())
     }

@@ -1,8 +1,8 @@
 //! The command line: one file per subcommand.
 //!
 //! Exit status: 0 done; 1 the run failed or a file could not be written; 2 the input or the command is wrong; 3 the
-//! step does not fit in memory, or the command not in what the shell allows. Only the program's `main` exits; a
-//! standard output that is closed early (`| head`) is no failure.
+//! step does not fit in memory, or the command not in what the shell allows; 4 a gate is closed. Only the program's
+//! `main` exits; a standard output that is closed early (`| head`) is no failure.
 
 pub mod analyze;
 pub mod app;
@@ -17,7 +17,7 @@ pub mod diff;
 pub mod estimate;
 mod failure;
 pub mod fill;
-pub mod gap;
+pub mod gate;
 pub mod goodput;
 mod help;
 mod hints;
@@ -31,6 +31,7 @@ mod limited;
 pub mod list;
 pub mod local_sgd;
 pub mod matmul;
+pub mod normal;
 pub mod open;
 mod outputs;
 pub mod plan;
@@ -94,7 +95,7 @@ Examples:
   stepsim collective --topology switch:8,450,1 --op all-reduce --bytes 1Mi:1Gi:x4
 
 Exit status: 0 done; 1 the run failed or a file could not be written; 2 the input or the command is wrong; 3 the step
-does not fit in memory.";
+does not fit in memory; 4 a gate is closed.";
 
 /// The subcommands: each with what it does, its arguments, and what runs it.
 macro_rules! commands {
@@ -121,8 +122,10 @@ commands! {
     Analyze(analyze::Args) = analyze::run,
     /// Say what a faster resource, or the absence of a cost, would buy
     Whatif(whatif::Args) = whatif::run,
-    /// Say which settings or faults explain that a step is slower than it should be, without a profile
-    Gap(gap::Args) = gap::run,
+    /// Say whether a measured step is normal, and if not, why
+    Normal(normal::Args) = normal::run,
+    /// Hold a changed training configuration against an agreed step, for pull requests
+    Gate(gate::Args) = gate::run,
     /// Compare two reports
     Diff(diff::Args) = diff::run,
     /// Say which part of days of training is progress: interruptions, restarts, checkpoints

@@ -22,7 +22,7 @@ use stepsim_read::analysis::report::Report;
 use stepsim_simulate::whatif::WhatIfs;
 use stepsim_spec as spec;
 use stepsim_spec::Kind;
-use stepsim_study::{Row, SearchReport};
+use stepsim_study::{JudgedRun, Row, SearchReport};
 
 /// Print the JSON Schema of a kind of file.
 #[derive(Debug, clap::Args)]
@@ -89,6 +89,8 @@ named! {
         Search = "examples/search.schema.json",
         /// The output of `stepsim whatif --report`
         Whatif = "examples/whatif.schema.json",
+        /// The output of `stepsim normal --json` and `stepsim gate --json`
+        Verdict = "examples/verdict.schema.json",
         /// The output of `stepsim diff --report`
         Difference = "examples/difference.schema.json",
     }
@@ -142,6 +144,7 @@ impl SchemaKind {
             SchemaKind::Row => schemars::schema_for!(Row).to_value(),
             SchemaKind::Search => schemars::schema_for!(SearchReport).to_value(),
             SchemaKind::Whatif => schemars::schema_for!(WhatIfs).to_value(),
+            SchemaKind::Verdict => schemars::schema_for!(JudgedRun).to_value(),
             SchemaKind::Difference => schemars::schema_for!(Vec<Line>).to_value(),
         }
     }

@@ -1,26 +1,208 @@
 use stepsim_bring::training_log::*;
 
+const WORK: StepWork =
+    StepWork { sequences: 256.0, tokens: 256.0 * 4096.0, devices: 64.0, flops: 4e14, peak: 1e15 };
+
+fn read(text: &str) -> Log {
+    Log::read(text).unwrap().unwrap_or_else(|| panic!("{text}"))
+}
+
+/// A line of each software as it prints it, with numbers of ours.
+const LINES: [(&str, &str, f64); 20] = [
+    (
+        "Megatron",
+        " [2026-01-05 10:00:00] iteration        7/     100 | consumed samples:   1792 | elapsed time per iteration (ms): 4321.5 | \
+         throughput per GPU (TFLOP/s/GPU): 401.2 | global batch size:   256 | lm loss: 9.1E+00 |",
+        4.3215,
+    ),
+    ("Megatron", "iteration 7/ 100 | elapsed time per iteration (s): 4.5 | samples/sec: 12 |", 4.5),
+    ("Megatron-Bridge", "Step Time : 8.21s GPU utilization: 412.3MODEL_TFLOP/s/GPU", 8.21),
+    (
+        "NeMo",
+        "Training epoch 0, iteration 5/99 | lr: 1e-05 | global_batch_size: 256 | global_step: 5 | reduced_train_loss: 11.0 | \
+         train_step_timing in s: 8.212",
+        8.212,
+    ),
+    (
+        "torchtitan",
+        "[titan] INFO - step: 10  loss:  7.1  grad_norm: 1.2  memory: 41.22GiB(52.1%)  tps: 7,123  tflops: 350.1  mfu: 35.4%",
+        16384.0 / 7123.0,
+    ),
+    (
+        "torchtitan",
+        "step: \u{1b}[31m10 \u{1b}[34mtps: \u{1b}[35m7,123  \u{1b}[36mmfu: 35.4%\u{1b}[39m",
+        16384.0 / 7123.0,
+    ),
+    ("torchtitan", "step: 10 mfu: 40.00%", 1.0),
+    ("DeepSpeed", "steps: 10 loss: 1.3214 iter time (s): 1.234 samples/sec: 51.8", 1.234),
+    (
+        "DeepSpeed",
+        "[Rank 0] epoch=0/micro_step=20/global_step=10, RunningAvgSamplesPerSec=64.0, CurrSamplesPerSec=62.1, MemAllocated=1GB",
+        4.0,
+    ),
+    (
+        "MaxText",
+        "completed step: 5, seconds: 3.215, TFLOP/s/device: 150.2, Tokens/s/device: 2548.1, total_weights: 65536, loss: 10.1",
+        3.215,
+    ),
+    (
+        "HF Trainer",
+        "{'train_runtime': 61.2, 'train_samples_per_second': 12.3, 'train_steps_per_second': 0.4, 'epoch': 1.0}",
+        2.5,
+    ),
+    ("HF Trainer", "  \"train_steps_per_second\": 0.4", 2.5),
+    ("HF Trainer", "  train_steps_per_second   =        0.4", 2.5),
+    (
+        "nanotron",
+        "iteration: 5 / 100 | consumed_tokens: 1M | elapsed_time_per_iteration_ms: 1.23K | tokens_per_sec: 105K",
+        1.23,
+    ),
+    ("nanoGPT", "iter 100: loss 3.1012, time 245.12ms, mfu 32.11%", 0.24512),
+    (
+        "nanochat",
+        "step 00100/21400 (0.47%) | loss: 6.1 | lrm: 1.00 | dt: 345.12ms | tok/sec: 1,519,000 | mfu: 47.5 | total time: 1.2m",
+        0.34512,
+    ),
+    (
+        "torchtune",
+        "Step 25 | loss:1.23 lr:2e-05 tokens_per_second_per_gpu:4096.0 peak_memory_active:21.2",
+        4.0,
+    ),
+    (
+        "verl",
+        "(TaskRunner pid=1) step:2 - actor/lr:0.000 - perf/mfu/actor:0.343 - timing_s/gen:74.0 - timing_s/step:96.551 - perf/throughput:910.1",
+        96.551,
+    ),
+    (
+        "LLaMA-Factory",
+        "{\"current_steps\": 10, \"total_steps\": 20, \"loss\": 1.1, \"elapsed_time\": \"0:00:40\", \"throughput\": 1.5}\n\
+         {\"current_steps\": 15, \"total_steps\": 20, \"loss\": 1.1, \"elapsed_time\": \"0:01:05\", \"throughput\": 1.5}",
+        5.0,
+    ),
+    (
+        "HF Trainer",
+        " 10%|█         | 100/1000 [02:00<18:00,  1.20s/it]\r 11%|█         | 110/1000 [02:15<18:00,  1.20s/it]\r",
+        1.5,
+    ),
+];
+
 #[test]
 fn steps_of_many_kinds_of_logs_are_read() {
-    let work = StepWork { sequences: 256.0, tokens: 256.0 * 4096.0, devices: 64.0 };
-    let rows: Vec<(String, String, f64)> =
-        serde_json::from_str(include_str!("training-log.json")).expect("rows");
-    for (software, line, seconds) in rows {
-        let log = Log::read(&line).unwrap().unwrap_or_else(|| panic!("{line}"));
+    for (software, line, seconds) in LINES {
+        let log = read(line);
         assert_eq!(log.software, software, "{line}");
-        assert!((log.seconds(work) / seconds - 1.0).abs() < 1e-3, "{line}: {}", log.seconds(work));
+        assert!((log.seconds(&WORK) / seconds - 1.0).abs() < 1e-3, "{line}: {}", log.seconds(&WORK));
     }
     assert_eq!(Log::read("loss: 3.1\nnothing of a step").unwrap(), None);
 }
 
+fn megatron(steps: impl Iterator<Item = (u32, f64)>) -> String {
+    let line = |(step, ms): (u32, f64)| {
+        format!(
+            " iteration {step:8}/   10000 | elapsed time per iteration (ms): {ms:.1} | global batch size:   256 |\n"
+        )
+    };
+    steps.map(line).collect()
+}
+
+/// Noise of some percent, the same at every call.
+fn noisy(ms: f64, step: u32) -> f64 {
+    ms * (1.0 + 0.01 * (f64::from(step * 7919 % 11) / 5.0 - 1.0))
+}
+
+/// The steady step is told from all else that happens in a run.
 #[test]
-fn the_middle_of_the_steps_behind_the_warm_up_counts() {
-    let times = [9000, 2000, 1010, 1000, 1000, 1000, 1020, 1000, 1000, 990];
-    let lines: Vec<String> = times
-        .iter()
-        .map(|t| format!("elapsed time per iteration (ms): {t}.0 | global batch size: 64 |"))
-        .collect();
-    let log = Log::read(&lines.join("\n")).unwrap().unwrap();
-    let work = StepWork { sequences: 64.0, tokens: 1.0, devices: 1.0 };
-    assert_eq!((log.lines, log.sequences, log.seconds(work)), (10, Some(64), 1.0));
+fn steady_steps_are_told_from_the_rest() {
+    let plain = |step: u32| noisy(1000.0, step);
+    let times = |ms: &dyn Fn(u32) -> f64| read(&megatron((1..=200).map(|i| (i, ms(i))))).steady;
+    let is = |steady: &Steady, ms: f64| assert!((steady.median / ms - 1.0).abs() < 0.01, "{steady:?}");
+    let warm = times(&|i| if i <= 6 { 5000.0 - 600.0 * f64::from(i) } else { plain(i) });
+    is(&warm, 1000.0);
+    assert_eq!((warm.warm_up, warm.spikes.len(), warm.periods.len()), (6, 0, 0), "{}", warm.words(1e-3));
+    let saves = times(&|i| if i % 50 == 0 { 13_000.0 } else { plain(i) });
+    is(&saves, 1000.0);
+    assert_eq!((saves.every, saves.spikes.len()), (Some(50), 4), "{}", saves.words(1e-3));
+    let stalls = times(&|i| if [33, 71, 160].contains(&i) { 4000.0 } else { plain(i) });
+    is(&stalls, 1000.0);
+    assert_eq!((stalls.every, stalls.spikes.len()), (None, 3), "{}", stalls.words(1e-3));
+    let sick = times(&|i| if (120..150).contains(&i) { noisy(1500.0, i) } else { plain(i) });
+    is(&sick, 1000.0);
+    let found: Vec<(u64, u64)> =
+        sick.periods.iter().filter(|p| p.median > 1200.0).map(|p| (p.from, p.to)).collect();
+    assert_eq!(found, [(120, 149)], "{}", sick.words(1e-3));
+    let drift = times(&|i| noisy(1000.0 + 2.0 * f64::from(i), i));
+    assert!(drift.drift.is_some_and(|d| (0.2..0.45).contains(&d)), "{}", drift.words(1e-3));
+    let worse = times(&|i| if i > 130 { noisy(1300.0, i) } else { plain(i) });
+    is(&worse, 1000.0);
+    assert_eq!(worse.periods.len(), 1, "{}", worse.words(1e-3));
+    assert_eq!(times(&plain).periods, []);
+}
+
+/// A log that is cut, mixed, coloured or of many ranks gives the right number or none.
+#[test]
+fn damaged_logs_are_read_right_or_refused() {
+    let whole = megatron((1..=40).map(|i| (i, noisy(1000.0, i))));
+    let right = |text: &str| {
+        let log = read(text);
+        assert!((log.seconds(&WORK) - 1.0).abs() < 0.02, "{}: {text}", log.words(&WORK));
+        log
+    };
+    // Cut anywhere: a number that is cut in two is none.
+    for end in (whole.len() - 130)..whole.len() {
+        right(&whole[..end]);
+    }
+    right(&whole[37..]);
+    let coloured: String = whole.lines().map(|line| format!("\u{1b}[32m{line}\u{1b}[0m\n")).collect();
+    right(&coloured);
+    let of_ranks: String =
+        whole.lines().flat_map(|l| [format!("[rank0]: {l}\n"), format!("[rank7]: {l}\n")]).collect();
+    assert!(right(&of_ranks).steady.lines <= 40);
+    let windows = whole.replace('\n', "\r\n");
+    right(&windows);
+    let warned: String =
+        whole.lines().map(|l| format!("{l}\nUserWarning: something in 12.3s\nstep: none\n")).collect();
+    right(&warned);
+    // A run that began again, and another run of the same software before it.
+    let again = megatron((1..=30).map(|i| (i, 3000.0))) + &whole;
+    assert_eq!(right(&again).steady.restarts, 1);
+    // Lines of another software that tell another step are another run's.
+    let nano: String = (0..40).map(|i| format!("iter {i}: loss 3.1, time 245.12ms, mfu 32.11%\n")).collect();
+    let refused = Log::read(&(whole.clone() + &nano)).unwrap_err().to_string();
+    assert!(refused.contains("Megatron") && refused.contains("nanoGPT"), "{refused}");
+    // A few stray lines are not.
+    right(&(whole.clone() + "iter 1: loss 3.1, time 245.12ms, mfu 32.11%\nend\n"));
+    assert_eq!(Log::read(&whole[..60]).unwrap(), None);
+}
+
+/// What Megatron prints of its arguments starts it again.
+#[test]
+fn arguments_that_a_log_prints_are_a_line() {
+    let block = "------------------------ arguments ------------------------\n  bf16 ............................................ True\n  \
+                 hidden_size ..................................... 4096\n  fp16 ............................................ False\n  \
+                 seq_length ...................................... 2048\n-------------------- end of arguments ---------------------\n";
+    let log = read(&(block.to_owned() + &megatron((1..=3).map(|i| (i, 1000.0)))));
+    let line = log.facts.line.clone().unwrap();
+    assert_eq!(line, "python pretrain_gpt.py --bf16 --hidden-size 4096 --seq-length 2048");
+    assert_eq!((log.facts.get("batch.global"), log.facts.get("sequence")), (Some(256), Some(2048)));
+}
+
+#[test]
+fn speeds_are_read_in_their_units() {
+    for (text, seconds) in [
+        ("13.1s", 13.1),
+        ("640 ms", 0.64),
+        ("40%", 1.0),
+        ("4096tok/s/gpu", 4.0),
+        ("262144 tok/s/all", 4.0),
+        ("262.144ktok/s", 4.0),
+        ("400 TFLOP/s", 1.0),
+        ("0.5 it/s", 2.0),
+        ("64samples/s", 4.0),
+    ] {
+        let speed: RunSpeed = text.parse().unwrap();
+        assert!((speed.seconds(&WORK) / seconds - 1.0).abs() < 1e-3, "{text}: {}", speed.seconds(&WORK));
+    }
+    for wrong in ["", "s", "13", "-1s", "0s", "12 GB/s"] {
+        assert!(wrong.parse::<RunSpeed>().is_err(), "{wrong}");
+    }
 }

@@ -10,10 +10,11 @@ use serde_json::Value;
 use super::outputs::WRITTEN;
 use super::progress::TerminalProgress;
 use super::write::{write_json, write_page};
-use super::{Failure, outputs, say, width};
+use super::{Failure, normal, outputs, say, width};
 use screen::screen;
 use stepsim_bring::hugging_face::name_of;
 use stepsim_bring::imports::{Invocation, RunLength};
+use stepsim_bring::training_log::RunSpeed;
 use stepsim_read::page::sheet::quoted;
 use stepsim_simulate::Fault;
 use stepsim_spec::is_called_like_a_file;
@@ -70,6 +71,9 @@ pub struct Args {
     /// Say where each word of the description came from
     #[arg(long)]
     sources: bool,
+    /// What was measured: a verdict, as `stepsim normal` gives it
+    #[arg(long, value_name = "SPEED", value_parser = str::parse::<RunSpeed>)]
+    measured: Option<RunSpeed>,
     /// Write the workload here [default: NAME.plan.json; on another machine than such a file's,
     /// NAME.MACHINE.plan.json]
     #[arg(short, long, value_name = "WORKLOAD.json", help_heading = WRITTEN)]
@@ -132,7 +136,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Some(advice) if args.sources => format!("{}\n", advice.lines().join("\n")),
         _ => String::new(),
     };
-    say(&format!("{screen}{measure}{wrote} {}\nnext: {}\n", path.display(), next.join("\n      ")))
+    let verdict = match args.measured {
+        Some(speed) => {
+            normal::wrapped(&normal::verdict(&plan.inputs()?, &planned.report, speed, None)?.words(false))
+        }
+        None => String::new(),
+    };
+    say(&format!("{screen}{measure}{verdict}{wrote} {}\nnext: {}\n", path.display(), next.join("\n      ")))
 }
 
 /// The file of a plan, and whether it is written or overwritten; one of another file or machine is left as it is.

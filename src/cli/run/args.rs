@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::super::outputs::{WRITTEN, document_on_stdout};
+use stepsim_bring::training_log::RunSpeed;
 use stepsim_core::units::Time;
 use stepsim_read::analysis::head::Inert;
 use stepsim_read::analysis::report::Extent;
@@ -23,6 +24,9 @@ pub struct Args {
     /// [default: the one the workload names]
     #[arg(short, long)]
     pub(crate) topology: Option<String>,
+    /// What was measured: a verdict, as `stepsim normal` gives it
+    #[arg(long, value_name = "SPEED", value_parser = str::parse::<RunSpeed>)]
+    pub(crate) measured: Option<RunSpeed>,
     /// Write the timeline here: .json, .json.gz, .pftrace or .pftrace.gz (open it at ui.perfetto.dev); as .svg the
     /// map of all ranks over time
     #[arg(short, long, value_name = "TRACE", help_heading = WRITTEN)]

@@ -13,7 +13,7 @@ use super::progress::TerminalProgress;
 use super::screen::{note_cost, note_without_effect};
 use super::timeline::{Also, TimelineSelection, is_map, traced, write_trace};
 use super::write::{write_file, write_json, write_report};
-use super::{Failure, outputs};
+use super::{Failure, normal, outputs, say};
 use stepsim_core::engine::EngineError;
 use stepsim_core::units::Time;
 use stepsim_read::analysis::report::Report;
@@ -236,6 +236,9 @@ fn tell(args: &Args, inputs: &Inputs, mut report: Report) -> Result<(), Failure>
             eprintln!("note: {limit}");
         }
         print(&report, Some(inputs), args)?;
+        if let Some(speed) = args.measured {
+            say(&normal::wrapped(&normal::verdict(inputs, &report, speed, None)?.words(false)))?;
+        }
     }
     Ok(())
 }

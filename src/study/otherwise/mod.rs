@@ -20,7 +20,6 @@
 
 mod choices;
 mod faults;
-pub mod gap;
 mod idea;
 mod limits;
 mod step;
@@ -29,7 +28,6 @@ mod uneven;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::OnceLock;
 
-pub use gap::{Explanation, GapExplanation, MeasuredSpeed, gap};
 pub use step::Depth;
 
 use idea::{Idea, Remedy};

@@ -8,7 +8,6 @@ mod knee;
 mod layout;
 mod measure_words;
 mod objective;
-mod otherwise_gap;
 mod page;
 mod plot;
 mod reasons;

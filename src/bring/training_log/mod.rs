@@ -1,0 +1,182 @@
+//! Steps in the log of a training run, whatever software wrote it.
+//!
+//! 1. [`Log::read`] finds the lines of steps. The words around each figure, and its unit, stand in
+//!    `workloads/imports/logs.json`: a software is one entry of that table.
+//! 2. [`Steady`] tells the steady step from warm-up, checkpoints, stalls, drift and sick periods.
+//! 3. [`RunSpeed::seconds`] turns the figure into seconds of a step, by the work of the run ([`StepWork`]).
+//!
+//! Hazards: a last line without its end may be cut inside a number, and is left out. A log with the lines of two runs
+//! that contradict one another is refused.
+
+mod facts;
+mod line;
+mod speed;
+mod steady;
+
+use serde::Deserialize;
+
+pub use facts::LogFacts;
+pub use speed::{RunSpeed, SpeedUnit, StepWork};
+pub use steady::{Steady, SteadyPeriod};
+
+use line::{FigurePattern, LogPoint, figures, plain_lines};
+use stepsim_spec::{SpecError, catalog};
+
+/// The table of logs.
+const FILE: &str = "workloads/imports/logs.json";
+
+/// Lines of two softwares are of one run if their steps differ by less than this factor.
+const ONE_RUN: f64 = 1.3;
+
+/// A step as a log has it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Log {
+    /// The software whose lines they are.
+    pub software: String,
+    /// Lines with a figure of a step.
+    pub lines: usize,
+    /// The unit of that figure.
+    unit: SpeedUnit,
+    /// The steps over time; their median is of that unit.
+    pub steady: Steady,
+    /// Facts that it prints of the run.
+    pub facts: LogFacts,
+}
+
+/// The table of logs.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LogTable {
+    #[serde(rename = "description")]
+    _description: String,
+    #[serde(rename = "source")]
+    _source: String,
+    software: Vec<LogFormat>,
+    /// Patterns of numbers that any software prints once, and the field that each is.
+    facts: Vec<(FigurePattern, String)>,
+}
+
+/// The lines of one software.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LogFormat {
+    name: String,
+    /// In front of the number of a step.
+    #[serde(default)]
+    step: Vec<FigurePattern>,
+    /// Figures of a step with their units, the best first.
+    figures: Vec<(FigurePattern, SpeedUnit)>,
+}
+
+/// The figures of one pattern in a log.
+struct Series {
+    software: String,
+    unit: SpeedUnit,
+    lines: usize,
+    steady: Steady,
+}
+
+impl Log {
+    /// Reads a log; `None` where no line has a figure of a step.
+    ///
+    /// # Errors
+    /// The table of logs cannot be read, or the log has lines of two runs.
+    pub fn read(text: &str) -> Result<Option<Log>, SpecError> {
+        let table: LogTable = serde_json::from_str(catalog::file(FILE).unwrap_or_default())
+            .map_err(|e| SpecError::file(FILE, e.to_string()))?;
+        let lines = plain_lines(text);
+        let mut all: Vec<Series> =
+            table.software.iter().filter_map(|format| series(format, &lines)).collect();
+        // Equal counts keep the order of the table.
+        all.sort_by_key(|series| std::cmp::Reverse(series.lines));
+        for other in all.iter().skip(1) {
+            contradict(&all[0], other)?;
+        }
+        let Some(best) = all.into_iter().next() else { return Ok(None) };
+        let facts = LogFacts::read(&table.facts, &lines);
+        let Series { software, unit, lines, steady } = best;
+        Ok(Some(Log { software, lines, unit, steady, facts }))
+    }
+
+    /// Times of steps that something else than a log says, in seconds; `None` where there are none.
+    pub fn of_times(software: &str, seconds: &[f64]) -> Option<Log> {
+        let points: Vec<LogPoint> = seconds.iter().map(|s| LogPoint { step: None, value: *s }).collect();
+        let steady = Steady::of(&points)?;
+        let facts = LogFacts::default();
+        Some(Log { software: software.into(), lines: points.len(), unit: SpeedUnit::Seconds, steady, facts })
+    }
+
+    /// The steady step, with its unit.
+    pub fn speed(&self) -> RunSpeed {
+        let value = match self.unit.is_rate() {
+            true => 1.0 / self.steady.median,
+            false => self.steady.median,
+        };
+        RunSpeed { unit: self.unit, value }
+    }
+
+    /// Seconds of a step of so much work.
+    pub fn seconds(&self, work: &StepWork) -> f64 {
+        self.speed().seconds(work)
+    }
+
+    /// The step in terms of another log's; `None` where their units cannot be compared.
+    pub fn times_of(&self, other: &Log) -> Option<f64> {
+        match self.unit == other.unit {
+            true => Some(self.steady.median / other.steady.median),
+            false => Some(self.speed().plain_seconds()? / other.speed().plain_seconds()?),
+        }
+    }
+
+    /// The log in words, in seconds where its unit says them, else in steps of its own median.
+    pub fn plain_words(&self) -> String {
+        let scale = self.speed().plain_seconds().unwrap_or(1.0) / self.steady.median;
+        format!("{}, {} lines: {}", self.software, self.lines, self.steady.words(scale))
+    }
+
+    /// The log in words: the steady step, and what else happened.
+    pub fn words(&self, work: &StepWork) -> String {
+        let seconds = self.seconds(work);
+        let scale = seconds / self.steady.median;
+        format!("{}, {} lines: {}", self.software, self.lines, self.steady.words(scale))
+    }
+}
+
+/// The best figures of a software in a log; `None` where it has none.
+fn series(format: &LogFormat, lines: &[String]) -> Option<Series> {
+    let found = |pattern: &FigurePattern| figures(lines, pattern, &format.step);
+    let all: Vec<_> = format
+        .figures
+        .iter()
+        .map(|(pattern, unit)| (*unit, found(pattern)))
+        .filter(|(_, v)| !v.is_empty())
+        .collect();
+    let most = all.iter().map(|(_, values)| values.len()).max()?;
+    // The best unit that most lines have: a summary at the end does not hide a figure of every line.
+    let (unit, points) = all.into_iter().find(|(_, values)| 2 * values.len() >= most)?;
+    let lines = points.len();
+    let steps = unit.steps(points);
+    let steady = Steady::of(&steps)?;
+    Some(Series { software: format.name.clone(), unit, lines, steady })
+}
+
+/// Refuses a log in which as many lines of another software tell another step.
+fn contradict(best: &Series, other: &Series) -> Result<(), SpecError> {
+    let (Some(a), Some(b)) = (best.plain_seconds(), other.plain_seconds()) else { return Ok(()) };
+    let many = other.lines >= 3 && 4 * other.lines >= best.lines;
+    if !many || (a / b).ln().abs() < ONE_RUN.ln() {
+        return Ok(());
+    }
+    let told =
+        |series: &Series, s: f64| format!("{} lines of {} ({s:.3} s a step)", series.lines, series.software);
+    let problem = format!("has {} and {}", told(best, a), told(other, b));
+    Err(SpecError::file("the log", problem).hint("give the lines of one run alone"))
+}
+
+impl Series {
+    /// Seconds of the steady step, where they need nothing else.
+    fn plain_seconds(&self) -> Option<f64> {
+        let value = if self.unit.is_rate() { 1.0 / self.steady.median } else { self.steady.median };
+        RunSpeed { unit: self.unit, value }.plain_seconds()
+    }
+}
