@@ -516,13 +516,13 @@ fn the_best_layout_runs_as_reported() {
     assert_eq!(first["settings"]["batch.micro_batch"], 2);
     let sets = first["sets"].as_array().expect("settings").iter();
     let sets: String = sets.map(|set| format!(" --set '{}'", set.as_str().expect("a text"))).collect();
-    stepsim(&format!("run {input} -q --report {a}{sets}")).ok();
-    stepsim(&format!("run {best} --report {b}")).ok();
+    stepsim(&format!("run {input} --report {a}{sets}")).ok();
+    stepsim(&format!("run {best} -q --report {b}")).ok();
     for path in [&a, &b] {
         assert_eq!(command::json(path)["step_time_s"], first["step_time_s"]);
     }
     // The best holds the answer of its run, and the screen says it.
-    let answer = &command::json(&b)["answer"];
+    let answer = &command::json(&a)["answer"];
     assert_eq!(&first["advice"]["answer"], answer);
     for field in ["mfu", "range_s", "memory_peak_bytes"] {
         assert_eq!(first[field], answer[field], "{field}");
