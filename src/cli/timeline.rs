@@ -51,7 +51,12 @@ pub fn write_trace(
     if is_map(path) && shown.per_rank.is_none() {
         return write_file(path, map::file(run).as_bytes()).map(|()| None);
     }
-    of_run(run, meta, shown, |mut timeline| {
+    let is_perfetto =
+        matches!(trace::TimelineFormat::of(path), Ok(format) if format.0 == trace::TimelineFormat::Perfetto);
+    let doing =
+        if is_perfetto && shown.per_rank.is_none() && shown.complete { map::doing(run) } else { Vec::new() };
+    of_run(run, meta, shown, |timeline| {
+        let mut timeline = Timeline { doing: &doing, ..timeline };
         if let Some(format) = shown.per_rank {
             let written = match format {
                 PerRank::Kineto => trace::write_kineto(&timeline, path),

@@ -1,17 +1,19 @@
 //! The limits of a measured step: the step played again with one thing otherwise, each.
 //!
 //! A profile tells the time of every kernel and not why it took that, so the likes of a thing are its measure: a rank
-//! beside the ranks that ran the same kernels, a group's collective beside the same collective of other groups. Else
-//! a thing is played without: the host, a kind of communication, copies, what is computed again. From one rank's file
-//! the lateness of its peers is part of its communication.
+//! beside the ranks that ran the same kernels, a group's collective beside the same collective of other groups, a kernel
+//! beside those of its name. Else an order is played that the same work allows (copies a copy earlier, gradients reduced
+//! layer by layer), or a thing is played without: the host, a kind of communication, copies, what is computed again. From
+//! one rank's file the lateness of its peers is part of its communication.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::profile::RankEvents;
 use crate::profile::classes::Family;
-use crate::profile::programs::{ProgramOp, RankProgram, StepPrograms, programs};
+use crate::profile::programs::{ProgramOp, RankProgram, StepPrograms, TracedCollective, programs};
 use crate::replay::{check, replay};
-use stepsim_core::units::Time;
+use stepsim_core::intervals::Intervals;
+use stepsim_read::analysis::answer::Answer;
 use stepsim_read::analysis::candidates::{Candidate, CandidateKind};
 use stepsim_spec::SpecError;
 
@@ -20,17 +22,18 @@ const LEAST: f64 = 0.01;
 /// Candidates that are told.
 const TOLD: usize = 8;
 
-/// The candidates of a step that some profiles hold, dearest first, and the step as it is played unchanged.
+/// The answer of a step that some profiles hold, as it is played unchanged, and its candidates: those of the answer first,
+/// then by what they cost.
 ///
 /// # Errors
 /// The profiles hold no step that can be played ([`programs`]).
-pub fn why(profiles: &[RankEvents]) -> Result<(Time, Vec<Candidate>), SpecError> {
+pub fn why(profiles: &[RankEvents]) -> Result<(Answer, Vec<Candidate>), SpecError> {
     let step = programs(profiles, None)?;
     check(&step, &[])?;
     let play = |step: &StepPrograms| replay(step, &[]).map_err(|e| SpecError::file("replay", e.to_string()));
     let now = play(&step)?;
     let mut candidates = Vec::new();
-    for change in changes(&step) {
+    for change in changes(&step, beside_communication(profiles)) {
         let then = play(&change.step)?;
         let gain = now.s() - then.s();
         if gain >= LEAST * now.s() {
@@ -47,8 +50,38 @@ pub fn why(profiles: &[RankEvents]) -> Result<(Time, Vec<Candidate>), SpecError>
     }
     // Of what gains the same, what is amiss comes before what is only a limit.
     candidates.sort_by(|a, b| b.cost_s().total_cmp(&a.cost_s()).then(a.kind.cmp(&b.kind)));
+    let answer = Answer { step_time_s: now.s(), ..Answer::default() }.of(&candidates);
+    let halves: Vec<&Candidate> = answer.halves().collect();
+    candidates.sort_by_key(|c| halves.iter().position(|half| half.what == c.what).unwrap_or(TOLD));
     candidates.truncate(TOLD);
-    Ok((now, candidates))
+    Ok((answer, candidates))
+}
+
+/// How much longer kernels take while communication runs, by those that ran both beside some and alone; none where no
+/// kernel did.
+fn beside_communication(profiles: &[RankEvents]) -> Option<f64> {
+    let (mut beside_ns, mut alone_ns) = (0.0, 0.0);
+    for profile in profiles {
+        let of = |family| profile.events.iter().filter(move |event| event.family == family);
+        let busy = Intervals::union(of(Family::Communication).map(|event| (event.start, event.end)));
+        let busy: Vec<(i64, i64)> = busy.iter().collect();
+        let mut by_name: BTreeMap<u32, [(f64, f64); 2]> = BTreeMap::new();
+        for event in of(Family::Compute).filter(|event| event.start < event.end) {
+            let beside = match busy.get(busy.partition_point(|(_, to)| *to <= event.start)) {
+                Some((from, to)) if *from <= event.start && event.end <= *to => 1,
+                Some((from, _)) if *from < event.end => continue,
+                _ => 0,
+            };
+            let (count, sum) = &mut by_name.entry(event.name).or_default()[beside];
+            (*count, *sum) = (*count + 1.0, *sum + (event.end - event.start) as f64);
+        }
+        for [alone, beside] in by_name.into_values().filter(|[alone, beside]| alone.0 > 0.0 && beside.0 > 0.0)
+        {
+            beside_ns += beside.1;
+            alone_ns += beside.0 * alone.1 / alone.0;
+        }
+    }
+    (alone_ns > 0.0).then(|| (beside_ns / alone_ns).max(1.0))
 }
 
 /// A step with something otherwise.
@@ -60,9 +93,12 @@ struct StepChange {
 }
 
 /// All changes of a step that change anything.
-fn changes(step: &StepPrograms) -> Vec<StepChange> {
+fn changes(step: &StepPrograms, beside: Option<f64>) -> Vec<StepChange> {
     let mut all = ranks(step);
     all.extend(groups(step));
+    all.extend(experts(step));
+    all.extend(ahead(step));
+    all.extend(along_the_pass(step, beside));
     let mut without = |what: &str, otherwise: &str, kind, takes: &dyn Fn(&ProgramOp) -> bool| {
         let mut changed = step.clone();
         let mut any = false;
@@ -78,7 +114,7 @@ fn changes(step: &StepPrograms) -> Vec<StepChange> {
     without("copies", "at no cost", CandidateKind::Limit, &|op| op.family == Some(Family::Memory));
     without("recomputation", "none", CandidateKind::Choice, &|op| op.name.ends_with("recompute"));
     let kinds = step.ranks.iter().flat_map(|rank| &rank.ops).filter_map(|op| op.collective.as_ref());
-    let kinds: std::collections::BTreeSet<&str> = kinds.map(|collective| collective.kind.as_str()).collect();
+    let kinds: BTreeSet<&str> = kinds.map(|collective| collective.kind.as_str()).collect();
     for kind in kinds {
         let of_kind = |op: &ProgramOp| op.collective.as_ref().is_some_and(|c| c.kind == kind);
         without(&format!("{kind}, exposed"), "at no cost", CandidateKind::Limit, &of_kind);
@@ -107,7 +143,7 @@ fn ranks(step: &StepPrograms) -> Vec<StepChange> {
             alike.entry(names).or_default().push((number, places));
         }
         let mut level = step.clone();
-        let mut uneven = false;
+        let mut uneven: BTreeMap<&str, f64> = BTreeMap::new();
         for group in alike.values().filter(|group| group.len() > 1) {
             let times =
                 |op: usize| group.iter().map(move |(rank, places)| step.ranks[*rank].ops[places[op]].ns);
@@ -117,11 +153,15 @@ fn ranks(step: &StepPrograms) -> Vec<StepChange> {
             let usual = median.iter().sum::<u64>().max(1);
             for (rank, places) in group {
                 let own: u64 = places.iter().map(|place| step.ranks[*rank].ops[*place].ns).sum();
-                for (place, mean) in places.iter().zip(&mean) {
-                    level.ranks[*rank].ops[*place].ns = *mean;
-                }
                 let times_as_slow = own as f64 / usual as f64;
-                uneven |= (times_as_slow - 1.0).abs() > LEAST;
+                let is_uneven = (times_as_slow - 1.0).abs() > LEAST;
+                for (place, mean) in places.iter().zip(&mean) {
+                    let op = &mut level.ranks[*rank].ops[*place];
+                    if is_uneven {
+                        *uneven.entry(sort_of_work(op)).or_default() += op.ns.abs_diff(*mean) as f64;
+                    }
+                    op.ns = *mean;
+                }
                 if times_as_slow <= 1.0 + LEAST {
                     continue;
                 }
@@ -138,55 +178,224 @@ fn ranks(step: &StepPrograms) -> Vec<StepChange> {
                 });
             }
         }
-        if uneven && !of_host {
-            let (what, otherwise) = ("kernels differ between ranks".into(), "each as the mean".into());
+        let whole: f64 = uneven.values().sum();
+        let most = uneven.into_iter().find(|(_, ns)| 2.0 * ns > whole).map_or("kernels", |(sort, _)| sort);
+        if whole > 0.0 && !of_host {
+            let (what, otherwise) = (format!("{most} between ranks"), "each as the mean".into());
             all.push(StepChange { what, otherwise, kind: CandidateKind::Uneven, step: level });
         }
     }
     all
 }
 
-/// Groups whose collectives take longer than the same collectives of other groups.
+/// The sort of work of a kernel that differs between ranks. Ranks differ in attention where their documents do.
+fn sort_of_work(op: &ProgramOp) -> &'static str {
+    let has = |word: &str| op.name.to_lowercase().contains(word) || op.class.to_lowercase().contains(word);
+    match () {
+        () if is_of_experts(op) => "experts' products",
+        () if has("attention") || has("flash") || has("fmha") => "attention (documents)",
+        () => "kernels",
+    }
+}
+
+fn is_of_experts(op: &ProgramOp) -> bool {
+    let name = op.name.to_lowercase();
+    op.family == Some(Family::Compute) && (name.contains("grouped") || name.contains("group_gemm"))
+}
+
+/// Groups whose collectives take longer than the same collectives of other groups. Groups of the same ranks are one.
 fn groups(step: &StepPrograms) -> Vec<StepChange> {
+    let mut members: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
     // By kind, bytes and size of the group: the times of each group.
     let mut alike: BTreeMap<(&str, u64, i64), BTreeMap<&str, Vec<u64>>> = BTreeMap::new();
-    for op in step.ranks.iter().flat_map(|rank| &rank.ops) {
-        let Some(c) = &op.collective else { continue };
-        let Some(bytes) = c.bytes.filter(|_| c.meets.is_some()) else { continue };
-        let times = alike.entry((c.kind.as_str(), bytes, c.group_size)).or_default();
-        times.entry(c.group.as_str()).or_default().push(op.ns);
+    for rank in &step.ranks {
+        for op in &rank.ops {
+            let Some(c) = &op.collective else { continue };
+            members.entry(c.group.as_str()).or_default().insert(rank.rank);
+            let Some(bytes) = c.bytes.filter(|_| c.meets.is_some()) else { continue };
+            let times = alike.entry((c.kind.as_str(), bytes, c.group_size)).or_default();
+            times.entry(c.group.as_str()).or_default().push(op.ns);
+        }
     }
-    let mut slow: BTreeMap<&str, BTreeMap<(&str, u64, i64), u64>> = BTreeMap::new();
+    let mut slow: BTreeMap<&BTreeSet<u64>, BTreeMap<(&str, u64, i64), u64>> = BTreeMap::new();
     for (what, by_group) in alike.iter().filter(|(_, by_group)| by_group.len() > 2) {
         let usual: BTreeMap<&str, u64> = by_group.iter().map(|(g, ns)| (*g, middle(ns.clone()))).collect();
         let median = middle(usual.values().copied().collect());
         for (group, _) in usual.iter().filter(|(_, ns)| **ns as f64 > (1.0 + 10.0 * LEAST) * median as f64) {
-            slow.entry(*group).or_default().insert(*what, median);
+            slow.entry(&members[group]).or_default().insert(*what, median);
         }
     }
-    let change = |(group, usual): (&str, BTreeMap<(&str, u64, i64), u64>)| {
+    let change = |(ranks, usual): (&BTreeSet<u64>, BTreeMap<(&str, u64, i64), u64>)| {
         let mut changed = step.clone();
-        let mut members: Vec<u64> = Vec::new();
-        for rank in &mut changed.ranks {
-            for op in &mut rank.ops {
-                let Some(c) = op.collective.as_ref().filter(|c| c.group == group) else { continue };
-                let key = (c.kind.as_str(), c.bytes.unwrap_or(0), c.group_size);
-                if let Some(ns) = usual.get(&key) {
-                    op.ns = op.ns.min(*ns);
-                    members.push(rank.rank);
-                }
-            }
+        for op in changed.ranks.iter_mut().flat_map(|rank| &mut rank.ops) {
+            let Some(c) = op.collective.as_ref().filter(|c| members[c.group.as_str()] == *ranks) else {
+                continue;
+            };
+            let usual = usual.get(&(c.kind.as_str(), c.bytes.unwrap_or(0), c.group_size));
+            op.ns = usual.map_or(op.ns, |ns| op.ns.min(*ns));
         }
-        members.dedup();
-        let members: Vec<String> = members.iter().take(4).map(u64::to_string).collect();
+        let ranks: Vec<String> = ranks.iter().take(4).map(u64::to_string).collect();
         StepChange {
-            what: format!("links of ranks {}", members.join(", ")),
+            what: format!("links of ranks {}", ranks.join(", ")),
             otherwise: "as those of other groups".into(),
             kind: CandidateKind::Fault,
             step: changed,
         }
     };
     slow.into_iter().map(change).collect()
+}
+
+/// Experts' products that take longer in some layers or micro-batches than in others, with all else that does there: the
+/// exchanges of their tokens, and passes over them.
+fn experts(step: &StepPrograms) -> Option<StepChange> {
+    let mut changed = step.clone();
+    let mut most = 1.0f64;
+    for rank in &mut changed.ranks {
+        let mut alike: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (place, op) in rank.ops.iter().enumerate().filter(|(_, op)| op.ns > 0) {
+            match &op.collective {
+                Some(c) if c.kind == "all-to-all" => alike.entry(c.group.clone()).or_default().push(place),
+                None if op.family == Some(Family::Compute) => {
+                    alike.entry(op.name.clone()).or_default().push(place)
+                }
+                _ => {}
+            }
+        }
+        for places in alike.values() {
+            let usual = middle(places.iter().map(|place| rank.ops[*place].ns).collect());
+            for place in places {
+                let op = &mut rank.ops[*place];
+                let times_as_long = op.ns as f64 / usual as f64;
+                if times_as_long > 1.0 + 10.0 * LEAST {
+                    most = if is_of_experts(op) { most.max(times_as_long) } else { most };
+                    op.ns = usual;
+                }
+            }
+        }
+    }
+    (most > 1.0).then(|| StepChange {
+        what: format!("experts' load over layers (up to ×{most:.2})"),
+        otherwise: "as the median".into(),
+        kind: CandidateKind::Uneven,
+        step: changed,
+    })
+}
+
+/// Copies to the device a copy earlier: each behind the kernel that the copy before it on its stream waited for.
+fn ahead(step: &StepPrograms) -> Option<StepChange> {
+    let mut changed = step.clone();
+    let mut any = false;
+    for rank in &mut changed.ranks {
+        let mut before: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for place in 0..rank.ops.len() {
+            let op = &rank.ops[place];
+            if op.family != Some(Family::Memory) || !op.name.contains("HtoD") {
+                continue;
+            }
+            let is_kernel = |a: &u32| rank.ops[*a as usize].family == Some(Family::Compute);
+            let (kernels, mut after): (Vec<u32>, Vec<u32>) = op.after.iter().partition(|a| is_kernel(a));
+            any |= !kernels.is_empty();
+            let stream = op.stream;
+            after.extend(before.insert(stream, kernels).into_iter().flatten());
+            rank.ops[place].after = after;
+        }
+    }
+    any.then(|| StepChange {
+        what: "copies to the device: when they are needed".into(),
+        otherwise: "a copy ahead".into(),
+        kind: CandidateKind::Choice,
+        step: changed,
+    })
+}
+
+/// Gradients that are reduced behind the last backward pass, reduced a layer at a time along it. Kernels that make the
+/// gradients of weights say where: each run of differing names is a layer, and its share of the whole is its time's.
+/// Kernels beside the reduction take `beside` times as long.
+fn along_the_pass(step: &StepPrograms, beside: Option<f64>) -> Option<StepChange> {
+    let mut changed = step.clone();
+    let mut any = false;
+    for rank in &mut changed.ranks {
+        if let Some(ops) = layer_by_layer(&rank.ops, beside.unwrap_or(1.0)) {
+            rank.ops = ops;
+            any = true;
+        }
+    }
+    any.then(|| StepChange {
+        what: "gradient reduction: behind the backward pass".into(),
+        otherwise: match beside {
+            Some(_) => "beside it, layer by layer".into(),
+            None => "beside it, layer by layer, if kernels lose nothing to it".into(),
+        },
+        kind: CandidateKind::Choice,
+        step: changed,
+    })
+}
+
+/// A rank's ops with their gradients reduced layer by layer; none where they are not reduced behind a backward pass.
+fn layer_by_layer(ops: &[ProgramOp], beside: f64) -> Option<Vec<ProgramOp>> {
+    let makes_gradients = |a: &u32| ops[*a as usize].name.contains("weight gradient");
+    let is_reduced = |op: &ProgramOp| {
+        op.collective.as_ref().is_some_and(|c| c.kind == "reduce-scatter" || c.kind == "all-reduce")
+            && op.after.iter().any(makes_gradients)
+    };
+    let late: Vec<usize> = (0..ops.len()).filter(|place| is_reduced(&ops[*place])).collect();
+    let last =
+        late.iter().flat_map(|place| &ops[*place].after).copied().filter(makes_gradients).max()? as usize;
+    let late: Vec<usize> =
+        late.into_iter().filter(|place| ops[*place].after.contains(&(last as u32))).collect();
+    let is_backward =
+        |op: &ProgramOp| ["backward", "gradient", "recompute"].iter().any(|word| op.name.contains(word));
+    let pass: Vec<usize> = (0..=last)
+        .rev()
+        .filter(|place| ops[*place].stream == ops[last].stream)
+        .take_while(|place| is_backward(&ops[*place]))
+        .collect();
+    // Of each layer the time of its gradients and their last kernel.
+    let mut layers: Vec<(u64, usize)> = Vec::new();
+    let mut names: BTreeSet<&str> = BTreeSet::new();
+    for place in pass.iter().rev().filter(|place| makes_gradients(&(**place as u32))) {
+        if !names.insert(&ops[*place].name) || layers.is_empty() {
+            names = BTreeSet::from([ops[*place].name.as_str()]);
+            layers.push((0, *place));
+        }
+        let layer = layers.last_mut()?;
+        *layer = (layer.0 + ops[*place].ns, *place);
+    }
+    let first = *late.first()?;
+    let (whole, reduced_ns): (u64, u64) =
+        (layers.iter().map(|layer| layer.0).sum(), late.iter().map(|place| ops[*place].ns).sum());
+    if layers.len() < 2 || whole == 0 {
+        return None;
+    }
+    let mut slowed: BTreeSet<usize> = BTreeSet::new();
+    let mut left = reduced_ns as f64;
+    for place in pass.iter().rev().filter(|place| **place > layers[0].1) {
+        if left > 0.0 && slowed.insert(*place) {
+            left -= beside * ops[*place].ns as f64;
+        }
+    }
+    let (mut out, mut now_at) = (Vec::with_capacity(ops.len() + layers.len()), Vec::with_capacity(ops.len()));
+    for (place, op) in ops.iter().enumerate() {
+        let moved = |after: &[u32]| after.iter().map(|a| now_at[*a as usize]).collect::<Vec<u32>>();
+        if place == first {
+            let launches = op.after.iter().copied().filter(|a| ops[*a as usize].family.is_none());
+            let launches = moved(&launches.collect::<Vec<_>>());
+            for (number, (ns, behind)) in (0..).zip(&layers) {
+                let ns = (reduced_ns as f64 * *ns as f64 / whole as f64) as u64;
+                let after = launches.iter().copied().chain([now_at[*behind]]).collect();
+                let collective = op.collective.clone().map(|c| TracedCollective {
+                    meets: c.meets.map(|meet| u32::MAX - (meet << 12) - number),
+                    ..c
+                });
+                out.push(ProgramOp { ns, after, collective, lead_ns: 0, launched_ns: 0, ..op.clone() });
+            }
+        } else if !late.contains(&place) {
+            let ns = if slowed.contains(&place) { (beside * op.ns as f64) as u64 } else { op.ns };
+            out.push(ProgramOp { ns, after: moved(&op.after), ..op.clone() });
+        }
+        now_at.push(out.len().saturating_sub(1) as u32);
+    }
+    Some(out)
 }
 
 /// The median of some times.

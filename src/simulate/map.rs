@@ -11,7 +11,7 @@ use stepsim_core::units::{Time, grouped};
 use stepsim_read::analysis::cause::Causes;
 use stepsim_read::analysis::idle::IdleTimes;
 use stepsim_read::analysis::stalls::long_stalls;
-use stepsim_read::page::lane::ItemStyle;
+use stepsim_read::page::lane::{ItemStyle, Looks};
 use stepsim_read::page::map::{COLUMNS, MapRow, RankMap};
 
 /// Rows of which every wait has its cause.
@@ -41,7 +41,11 @@ pub fn rank_map(run: &Simulation) -> RankMap {
             stalls.iter().map(|stall| (stall.start, stall.end, looks.passes.len() + stall.cause as usize));
         let mut spans: Vec<_> = kernels.flat_map(|stream| &stream.ops).map(kernel).chain(waits).collect();
         spans.sort();
-        let mut row = MapRow::new(&mut map, drawn.name(run), looks.passes.len() + looks.stalls.len());
+        let mut row = MapRow::new(
+            &mut map,
+            (drawn.name(run), drawn.like_it + 1),
+            looks.passes.len() + looks.stalls.len(),
+        );
         let mut covered = Time::ZERO;
         for (start, end, kind) in spans {
             row.add(kind, start.max(covered), end);
@@ -58,12 +62,21 @@ fn drawn(
     map: &RankMap,
     as_svg: fn(&RankMap, &str, &[(&str, &'static str)]) -> String,
 ) -> String {
-    let looks = step_looks();
-    let kinds =
-        looks.passes.iter().chain(&looks.stalls).map(|ItemStyle { name, colour }| (name.as_str(), *colour));
     let ranks = grouped(run.plan.world.ranks.len() as u64);
     let title = format!("{} on {}: {ranks} ranks", run.inputs.workload.name, run.inputs.topology.name);
-    as_svg(map, &title, &kinds.collect::<Vec<_>>())
+    let looks = step_looks();
+    as_svg(map, &title, &kinds(&looks))
+}
+
+fn kinds(looks: &Looks) -> Vec<(&str, &'static str)> {
+    let looks = looks.passes.iter().chain(&looks.stalls);
+    looks.map(|ItemStyle { name, colour }| (name.as_str(), *colour)).collect()
+}
+
+/// How many ranks do each thing, or wait for it, from when on; nothing where all do the same.
+pub fn doing(run: &Simulation) -> Vec<(String, Vec<(Time, u64)>)> {
+    let map = rank_map(run);
+    if map.names.len() > 1 { map.counted(&kinds(&step_looks())) } else { Vec::new() }
 }
 
 /// The map as a file.

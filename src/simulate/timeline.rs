@@ -151,6 +151,7 @@ pub fn of_run<T>(
         link_use: &link_use,
         pools: &pools,
         counts: &[],
+        doing: &[],
         capacities: shown.complete.then_some(&capacities),
         steps: &steps,
     })

@@ -1,6 +1,7 @@
 //! A study as one HTML page: time against memory with their Pareto front, and a table to sort, each point with its
 //! command.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use serde_json::Value;
@@ -47,6 +48,9 @@ pub fn page(
     let front = front(rows);
     let mut sheet = Sheet::new(title, Looks::default(), &[]);
     facts(&mut sheet, rows, &front);
+    if let Some(plot) = axis(rows).filter(|plot| !plots.contains(plot)) {
+        drawn(&mut sheet, &format!("Time by {}", plot.x), "", &plot.svg(rows)?);
+    }
     if !front.is_empty() {
         let note = "On the front (joined): no other point is both as fast and as small.";
         drawn(&mut sheet, "Time and memory", note, &front_svg(rows, &front)?);
@@ -63,6 +67,17 @@ pub fn page(
     sheet.points("Points", &note, &heads, &points);
     sheet.command(typed, &Value::Null, &[]);
     sheet.finish(Value::Null, &Value::Null).map_err(|e| SpecError::file(title, e.to_string()))
+}
+
+/// The step over the one field that varies, if it is one.
+fn axis(rows: &[Row]) -> Option<Plot> {
+    let timed: Vec<&Row> = rows.iter().filter(|row| row.outcome.step_time_s.is_some()).collect();
+    let paths: BTreeSet<&String> = timed.iter().flat_map(|row| row.settings.keys()).collect();
+    let varies =
+        |path: &&String| timed.iter().any(|row| row.settings.get(*path) != timed[0].settings.get(*path));
+    let mut varied = paths.into_iter().filter(varies);
+    let path = varied.next().filter(|_| varied.next().is_none())?;
+    Some(Plot { x: path.clone(), y: "step_time_s".into(), colour: None })
 }
 
 /// The fastest point, and how many there are.

@@ -101,8 +101,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     if !profiles.iter().any(|profile| profile.simulated) {
         match why(&profiles) {
-            Ok((played, candidates)) => {
-                (report.played_s, report.candidates) = (Some(played.s()), candidates);
+            Ok((answer, candidates)) => {
+                (report.played_s, report.candidates) = (Some(answer.step_time_s), candidates);
+                report.hangs_on = answer.hangs_on;
             }
             Err(error) => report.not_played = Some(error.problem.clone()),
         }

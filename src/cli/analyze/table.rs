@@ -6,6 +6,7 @@ use std::fmt::Write;
 use stepsim_measure::profile::Window;
 use stepsim_measure::profile::report::{ProfileReport, RankProfile};
 use stepsim_measure::profile::skew::Skew;
+use stepsim_read::analysis::table::hangs_on;
 pub use stepsim_read::analysis::table::{grouped, new_table, seconds};
 
 /// Rows of the tables of kernels, gaps and collectives.
@@ -242,16 +243,21 @@ fn why(out: &mut String, report: &ProfileReport, width: u16) {
         let _ = writeln!(out, "\nNot played again: {problem}");
     }
     let Some(now) = report.played_s else { return };
-    let _ = writeln!(out, "\nWhat the step hangs on (played again, {}, with each otherwise)", seconds(now));
     if report.candidates.is_empty() {
-        let _ = writeln!(out, "  kernels, in their order: nothing else gains a hundredth");
+        let _ = writeln!(
+            out,
+            "\nThe step hangs on kernels, in their order: nothing else gains a hundredth of {}",
+            seconds(now)
+        );
         return;
     }
+    let _ = writeln!(out, "\nWhat the step hangs on (played again, {}, with each otherwise)", seconds(now));
     let mut table = new_table(width, ["what", "otherwise", "step then", "gain"].map(String::from).to_vec());
     for c in &report.candidates {
         table.add_row([c.what.clone(), c.otherwise.clone(), seconds(c.step_s), share(c.cost_s(), now)]);
     }
     let _ = writeln!(out, "{table}");
+    hangs_on(out, &report.hangs_on, width);
 }
 
 /// Events passed over, and notes on the window.

@@ -287,6 +287,9 @@ fn why(report: &SearchReport) -> String {
         let firsts: Vec<String> = firsts.map(|r| format!("{} {:+.4} s", r.what, r.more_s)).collect();
         let seconds = |r: &RankedLayout| r.outcome.step_time_s.unwrap_or_default();
         let more = seconds(ranked) - seconds(&report.ranking[0]);
+        if more < page::SEEN * seconds(&report.ranking[0]) {
+            continue;
+        }
         text += &format!("number {} against it, {more:+.4} s: {}\n", place + 1, firsts.join(", "));
     }
     text

@@ -9,6 +9,9 @@ use stepsim_simulate::page::lane::Looks;
 use stepsim_simulate::page::sheet::{PlotPoint, Sheet, SignedBar, pairs, quoted, seconds, signed, table};
 use stepsim_study::{RankedLayout, SearchReport};
 
+/// A layout that is slower by less than this part of the best's step has no reasons.
+pub(super) const SEEN: f64 = 0.0005;
+
 /// The ranking, where the step of the best goes, why the next are slower, and what was left out.
 ///
 /// # Errors
@@ -119,7 +122,9 @@ fn best(sheet: &mut Sheet, report: &SearchReport) {
         sheet.section("The best, from the peak to MFU", note, |out| out.push_str(&chart(bars)));
     }
     let more = |ranked: &RankedLayout| time(ranked) - time(&report.ranking[0]);
-    let is_told = |ranked: &RankedLayout| !ranked.slower_by.is_empty() && more(ranked) > 0.0;
+    let is_told = |ranked: &RankedLayout| {
+        !ranked.slower_by.is_empty() && more(ranked) >= SEEN * time(&report.ranking[0])
+    };
     for (place, ranked) in (1..).zip(&report.ranking).filter(|(_, ranked)| is_told(ranked)) {
         let more = more(ranked);
         let title = format!("Why number {place} is slower, by {}", seconds(more));

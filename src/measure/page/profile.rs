@@ -12,7 +12,7 @@ use crate::profile::{RankEvents, idle};
 use stepsim_read::analysis::candidates::Candidate;
 use stepsim_read::page::bars::{self, BarParts};
 use stepsim_read::page::lane::{ItemStyle, LaneItem, Looks, TimeRow, few};
-use stepsim_read::page::sheet::{Sheet, seconds, table};
+use stepsim_read::page::sheet::{Sheet, key, seconds, table};
 use stepsim_read::palette;
 
 /// Lines of a table.
@@ -38,28 +38,7 @@ pub fn page(
     if let Some(first) = report.ranks.first() {
         sheet.facts(facts(first));
     }
-    if let (Some(now), Some(first)) = (report.played_s, report.candidates.first()) {
-        sheet.lead(&format!("{:.1} % of the step hangs on {}", 100.0 * first.cost_s() / now, first.what));
-    }
-    let note = format!(
-        "{} of {} ranks, one line each: kernels by the work that they do, below them why the device stood still, and \
-         communication. Drag to look closer, double-click for all of it.",
-        lanes.rows.len(),
-        profiles.len()
-    );
-    let breakdown = breakdown(report, &lanes.looks);
-    sheet.timeline("Kernels over time", &note, lanes.end_ns, lanes.rows);
-    let note = "Of each rank's window: kernels (dark green), communication that none of them hid (orange), \
-                copies alone, and why nothing ran (colours as above; point at a bar).";
-    sheet.section("Where the time went", note, |out| out.push_str(&breakdown));
-    if let Some(first) = report.ranks.first() {
-        waterfall(&mut sheet, first);
-        communication(&mut sheet, first);
-        tables(&mut sheet, first);
-    }
-    if let Some(skew) = &report.collectives {
-        waited_for(&mut sheet, skew);
-    }
+    sheet.lead(&report.hangs_on);
     if let Some(now) = report.played_s.filter(|_| !report.candidates.is_empty()) {
         let note = format!("The step played again ({}), with each otherwise.", seconds(now));
         let gain = |c: &Candidate| format!("{:.1} %", 100.0 * c.cost_s() / now);
@@ -70,6 +49,31 @@ pub fn page(
         sheet.section("What the step hangs on", &note, |out| {
             table(out, &["what", "otherwise", "step then", "gain"], 2, rows);
         });
+    }
+    let note = format!(
+        "{} of {} ranks, one line each: kernels by the work that they do, below them why the device stood still, and \
+         communication. Drag to look closer, double-click for all of it.",
+        lanes.rows.len(),
+        profiles.len()
+    );
+    let breakdown = breakdown(report, &lanes.looks);
+    let looks = lanes.looks.clone();
+    sheet.timeline("Kernels over time", &note, lanes.end_ns, lanes.rows);
+    let stalls: Vec<(String, &str)> =
+        (0..).zip(&looks.stalls).map(|(i, look): (usize, _)| (format!("i{i}"), look.name.as_str())).collect();
+    sheet.section("Where the time went", "Of each rank's window; point at a bar for its length.", |out| {
+        let parts =
+            [("busy", "kernels"), ("exposed", "communication that none hid"), ("copies", "copies alone")];
+        key(out, parts.map(|(class, name)| (class.to_owned(), name)).into_iter().chain(stalls));
+        out.push_str(&breakdown);
+    });
+    if let Some(first) = report.ranks.first() {
+        waterfall(&mut sheet, first);
+        communication(&mut sheet, first);
+        tables(&mut sheet, first);
+    }
+    if let Some(skew) = &report.collectives {
+        waited_for(&mut sheet, skew);
     }
     sheet.command(command, &json!(null), &notes(report));
     sheet.finish(json!({}), report)

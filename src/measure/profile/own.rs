@@ -107,8 +107,8 @@ impl OwnRanks {
         file: &str,
         skipped: &BTreeMap<String, u64>,
     ) -> Result<Vec<RankEvents>, SpecError> {
-        if self.merged {
-            let problem = "stands for several ops with one slice: how long communication ran is not in it";
+        if self.merged || (self.ours && self.ranks.is_empty()) {
+            let problem = "stands for several ops with one slice: how long each ran is not in it";
             return Err(SpecError::file(file, problem)
                 .allowed("a timeline of --detail op")
                 .hint("write it with --detail op, or read what --report writes"));
@@ -144,12 +144,15 @@ impl OwnRanks {
     }
 }
 
+/// Words of products of tokens with one another; those without "attention" are of attention that is not fused.
+const ATTENTION: [&str; 4] = ["attention", "query gradient", "key gradient", "value gradient"];
+
 /// The kind of a kernel's work, by the arguments of its slice.
 fn work(args: &Members) -> &'static str {
     let has = |key: &str, word: &str| args.text(key).is_some_and(|text| text.contains(word));
     match args.raw("flops").is_some() {
         _ if has("phase", "optimizer") => "optimizer",
-        true if has("op", "attention") => "attention",
+        true if ATTENTION.iter().any(|word| has("op", word)) => "attention",
         true => "gemm",
         false => "memory-bound",
     }

@@ -6,7 +6,8 @@
 //! A stream runs in order. The host is one more stream: the time from call to call, up to each launch; behind a
 //! synchronisation it goes on when the device has got there. A kernel waits for its launch, and where a
 //! `StreamWaitEvent` was queued right before, for the op of another stream that ended last before it (unless the
-//! profile names the event: `cuda_sync`). The rest of its start is its lead. Collectives that several profiles
+//! profile names the event: `cuda_sync`). The rest of its start is its lead; where its launch came last, the way from
+//! there to the device, which what runs before it does not prolong. Collectives that several profiles
 //! hold begin when the last rank is there ([`super::skew`]); each then takes what it took from there. So replaying a
 //! step unchanged gives the measured step, which begins with its first device event: the host may be a step ahead of
 //! the device.
@@ -73,6 +74,9 @@ pub struct ProgramOp {
     /// Time between what it waits for and its start.
     #[serde(default)]
     pub lead_ns: u64,
+    /// Time from its launch to its start, where its launch was the last that it waited for: it passes beside what runs.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub launched_ns: u64,
     /// How long it takes; of a collective with several ranks here, from when all are there.
     pub ns: u64,
     /// Ops of this rank that must have ended, by index.
@@ -81,6 +85,11 @@ pub struct ProgramOp {
     /// Of communication, what the profile says of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collective: Option<TracedCollective>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(ns: &u64) -> bool {
+    *ns == 0
 }
 
 /// A collective.
@@ -401,9 +410,11 @@ impl<'a> ProgramWriter<'a> {
         let stream = self.stream(event.stream);
         let before = self.done[stream as usize];
         let mut ready = before;
+        let mut launched = None;
         let mut after = Vec::new();
         match self.profile.launch_of(event).zip(event.launch.and_then(|l| self.launch_op.get(&l)).copied()) {
             Some((launch, op)) if launch.start <= event.start => {
+                launched = Some(launch.start).filter(|at| *at >= self.zero && ready.is_none_or(|r| r < *at));
                 ready = ready.max(Some(launch.start.max(self.zero)));
                 after.push(op);
             }
@@ -425,7 +436,9 @@ impl<'a> ProgramWriter<'a> {
                 after.push(op);
             }
         }
-        let lead = event.start - ready.unwrap_or(self.zero);
+        let lead = positive(event.start - ready.unwrap_or(self.zero));
+        let (lead_ns, launched_ns) =
+            if launched.is_some() && launched == ready { (0, lead) } else { (lead, 0) };
         let end = self.end(number, event);
         let from = meets.map_or(event.start, |(_, last)| {
             last.saturating_sub(self.shift).clamp(event.start, end.max(event.start))
@@ -436,7 +449,8 @@ impl<'a> ProgramWriter<'a> {
             name: self.profile.name_of(event).to_string(),
             class: class.class.clone(),
             family: Some(class.family),
-            lead_ns: positive(lead),
+            lead_ns,
+            launched_ns,
             ns: positive(end - from),
             after,
             collective: self.collective(event, meets.map(|m| m.0)),

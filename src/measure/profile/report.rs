@@ -40,7 +40,10 @@ pub struct ProfileReport {
     /// Ranks of the job whose profile was not given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing_ranks: Vec<u64>,
-    /// Candidates: the step played again with each otherwise, dearest first.
+    /// The candidates that count most in one sentence, as reports of `run` have it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub hangs_on: String,
+    /// Candidates: the step played again with each otherwise; those of the sentence first, then the dearest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<Candidate>,
     /// The step as it is played unchanged, where candidates were.

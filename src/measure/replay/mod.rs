@@ -16,6 +16,8 @@ use stepsim_spec::SpecError;
 
 /// The longest step that may be asked for: 27 hours.
 const LONGEST_NS: u64 = 100_000_000_000_000;
+/// Launches that are on their way to the device at once.
+const UNDER_WAY: u16 = 64;
 
 /// A factor on the time of some ops.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,7 +65,9 @@ pub fn check(step: &StepPrograms, scales: &[TimeScale]) -> Result<(), SpecError>
             );
         }
     }
-    let whole: u64 = ops().fold(0, |sum, op| sum.saturating_add(op.ns).saturating_add(op.lead_ns));
+    let whole: u64 = ops().fold(0, |sum, op| {
+        sum.saturating_add(op.ns).saturating_add(op.lead_ns).saturating_add(op.launched_ns)
+    });
     if whole > LONGEST_NS {
         return Err(SpecError::at("ranks", format!("their ops take {whole} ns in all"))
             .allowed(format!("up to {LONGEST_NS} ns")));
@@ -126,6 +130,14 @@ fn program(rank: &RankProgram, scales: &[TimeScale], slots: &mut Vec<u32>) -> st
     for (number, _) in rank.streams.iter().enumerate() {
         b.stream(if number == 0 { StreamKind::Host } else { StreamKind::Compute });
     }
+    // Launches on their way to the device, which do not wait for one another.
+    let first = rank.streams.len() as u16;
+    if rank.ops.iter().any(|op| op.launched_ns > 0) {
+        for _ in 0..UNDER_WAY {
+            b.stream(StreamKind::Host);
+        }
+    }
+    let mut ways = (first..first + UNDER_WAY).cycle();
     let mut infos: BTreeMap<&str, u32> = BTreeMap::new();
     let mut ends: Vec<OpId> = Vec::new();
     let lead = factor(scales, |s| s.what == "leads");
@@ -135,6 +147,11 @@ fn program(rank: &RankProgram, scales: &[TimeScale], slots: &mut Vec<u32>) -> st
             .or_insert_with(|| b.info(OpInfo::of(op.class.clone(), Phase::Forward, 0.0)));
         let stream = op.stream as u16;
         let mut waits: Vec<OpId> = op.after.iter().map(|a| ends[*a as usize]).collect();
+        let launch = op.after.iter().position(|a| rank.ops[*a as usize].family.is_none());
+        if let (true, Some(launch), Some(way)) = (op.launched_ns > 0, launch, ways.next()) {
+            let work = Work::Compute { time: scaled(op.launched_ns, lead) };
+            waits[launch] = b.op(way, work, &waits[launch..=launch], info, NO_MICRO_BATCH);
+        }
         let mut push = |work: Work, waits: &mut Vec<OpId>| {
             let id = b.op(stream, work, waits, info, NO_MICRO_BATCH);
             waits.clear();

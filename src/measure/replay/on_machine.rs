@@ -155,8 +155,9 @@ impl ReplayWriter<'_, '_> {
                 .or_insert_with(|| b.info(OpInfo::of(name.clone(), Phase::Forward, bytes as f64)));
             let stream = op.stream as u16;
             let mut waits: Vec<OpId> = op.after.iter().map(|a| ends[*a as usize]).collect();
-            if op.lead_ns > 0 {
-                let lead = Work::Compute { time: Time::from_ns(op.lead_ns) };
+            let lead_ns = op.lead_ns + op.launched_ns;
+            if lead_ns > 0 {
+                let lead = Work::Compute { time: Time::from_ns(lead_ns) };
                 waits = vec![b.op(stream, lead, &waits, info, NO_MICRO_BATCH)];
             }
             let work = match self.told(op) {

@@ -21,7 +21,7 @@ pub fn digest(r: &Report, own: &[&'static dyn Reading], asked: ReadingContext<'_
 
 /// The limits of the step, and the course of its critical path by kind of op, in one line.
 fn hangs_on(out: &mut String, r: &Report, width: u16) {
-    table::hangs_on(out, r, width);
+    table::hangs_on(out, &r.hangs_on, width);
     let step = r.run_time_s.max(f64::MIN_POSITIVE);
     let parts = path_parts(r);
     if parts.is_empty() {

@@ -16,7 +16,7 @@ use stepsim_core::units::Time;
 pub fn table(report: &Report, own: &[&'static dyn Reading], width: u16) -> String {
     let mut out = String::new();
     headline(&mut out, report, width);
-    hangs_on(&mut out, report, width);
+    hangs_on(&mut out, &report.hangs_on, width);
     in_view(View::Table, own).for_each(|reading| reading.table(report, &mut out, width));
     if !report.conventions.is_empty() {
         out.push('\n');
@@ -68,12 +68,12 @@ pub(super) fn headline(out: &mut String, r: &Report, width: u16) {
 }
 
 /// The sentence that says what the step hangs on, behind an empty line.
-pub(super) fn hangs_on(out: &mut String, r: &Report, width: u16) {
-    if r.hangs_on.is_empty() {
+pub fn hangs_on(out: &mut String, sentence: &str, width: u16) {
+    if sentence.is_empty() {
         return;
     }
     out.push('\n');
-    wrap(out, r.hangs_on.split(' '), "", " ", width);
+    wrap(out, sentence.split(' '), "", " ", width);
 }
 
 /// 10¹² FLOP/s in a unit that leaves at most four digits before the point.

@@ -21,6 +21,8 @@ pub struct RankMap {
     pub step: Time,
     /// A row's name: `rank 0017 · stage 3 · 128 alike`.
     pub names: Vec<String>,
+    /// The ranks that a row stands for.
+    pub ranks: Vec<u32>,
     /// Row by row, [`COLUMNS`] numbers of what took most of each stretch of time: 0 for nothing, else the place among
     /// the kinds plus 1.
     pub cells: Vec<u8>,
@@ -31,40 +33,39 @@ pub struct MapRow<'m> {
     cells: &'m mut Vec<u8>,
     step: u64,
     column: u64,
+    /// When the column at hand ends.
+    next: u64,
     /// Time of the column at hand by kind.
     times: Vec<u64>,
     until: usize,
 }
 
 impl<'m> MapRow<'m> {
-    /// A new row at the end of a map; there are so many kinds.
-    pub fn new(map: &'m mut RankMap, name: String, kinds: usize) -> MapRow<'m> {
+    /// A new row at the end of a map, for so many ranks; there are so many kinds.
+    pub fn new(map: &'m mut RankMap, (name, ranks): (String, u32), kinds: usize) -> MapRow<'m> {
         map.names.push(name);
+        map.ranks.push(ranks);
         let until = map.names.len() * COLUMNS;
         let step = map.step.0.max(1);
-        MapRow { cells: &mut map.cells, step, column: 0, times: vec![0; kinds + 1], until }
+        let next = edge(step, 1);
+        MapRow { cells: &mut map.cells, step, column: 0, next, times: vec![0; kinds + 1], until }
     }
 
     /// Adds a kind from `start` to `end`, which does not begin before what was added before.
     pub fn add(&mut self, kind: usize, start: Time, end: Time) {
-        let step = u128::from(self.step);
-        let edge = |column: u64| (u128::from(column) * step / COLUMNS as u128) as u64;
-        let (mut at, mut column, mut next) = (start.0, self.column, edge(self.column + 1));
-        while at >= next || at < end.0 {
-            if at >= next {
+        let mut at = start.0;
+        while at >= self.next || at < end.0 {
+            if at >= self.next {
                 self.close();
-                column += 1;
-                next = edge(column + 1);
-                if column >= COLUMNS as u64 {
-                    break;
-                }
+                self.column += 1;
+                let is_last = self.column >= COLUMNS as u64;
+                self.next = if is_last { u64::MAX } else { edge(self.step, self.column + 1) };
                 continue;
             }
-            let to = next.min(end.0);
+            let to = self.next.min(end.0);
             self.times[kind + 1] += to - at;
             at = to;
         }
-        self.column = column;
     }
 
     /// Ends a column: with what took most of it.
@@ -83,6 +84,11 @@ impl<'m> MapRow<'m> {
     }
 }
 
+/// When a column begins.
+fn edge(step: u64, column: u64) -> u64 {
+    (u128::from(step) * u128::from(column) / COLUMNS as u128) as u64
+}
+
 /// Width and height of the drawing, its margin for names, and the least height of a row that has a name.
 const WIDTH: usize = 1400;
 const HEIGHT: usize = 900;
@@ -90,6 +96,26 @@ const MARGIN: usize = 300;
 const NAMED: usize = 11;
 
 impl RankMap {
+    /// By kind that is there, how many ranks it takes from when on.
+    pub fn counted(&self, kinds: &MapKinds) -> Vec<(String, Vec<(Time, u64)>)> {
+        let mut counts = vec![[0u64; COLUMNS]; kinds.len() + 1];
+        for (row, ranks) in self.cells.chunks(COLUMNS).zip(&self.ranks) {
+            row.iter()
+                .enumerate()
+                .for_each(|(column, kind)| counts[*kind as usize][column] += u64::from(*ranks));
+        }
+        let points = |counts: &[u64; COLUMNS]| {
+            let mut before = None;
+            let at = |column: usize| Time(edge(self.step.0, column as u64));
+            let changes =
+                counts.iter().enumerate().filter(|(_, count)| before.replace(**count) != Some(**count));
+            changes.map(|(column, count)| (at(column), *count)).collect()
+        };
+        let there =
+            kinds.iter().zip(&counts[1..]).filter(|(_, counts)| counts.iter().any(|count| *count > 0));
+        there.map(|((name, _), counts)| ((*name).to_owned(), points(counts))).collect()
+    }
+
     /// The map as SVG that stands alone.
     pub fn file(&self, title: &str, kinds: &MapKinds) -> String {
         let named = "<svg xmlns=\"http://www.w3.org/2000/svg\" ";

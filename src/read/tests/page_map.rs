@@ -6,7 +6,7 @@ use stepsim_read::page::png::{base64, png};
 fn a_column_has_what_took_most_of_it() {
     let mut map = RankMap { step: Time(COLUMNS as u64 * 10), ..RankMap::default() };
     for _ in 0..2 {
-        let mut row = MapRow::new(&mut map, "rank 0".into(), 2);
+        let mut row = MapRow::new(&mut map, ("rank 0".into(), 4), 2);
         for (kind, start, end) in
             [(0, 0, 4), (1, 4, 10), (0, 10, 35), (1, 10 * COLUMNS as u64 - 3, 10 * COLUMNS as u64)]
         {
@@ -18,7 +18,10 @@ fn a_column_has_what_took_most_of_it() {
     for row in map.cells.chunks(COLUMNS) {
         assert_eq!((&row[..5], row[COLUMNS - 1]), ([2, 1, 1, 1, 0].as_slice(), 2));
     }
-    let file = map.file("a <step>", &[("fwd", "#009e73"), ("late", "#f0e442")]);
+    let kinds = [("fwd", "#009e73"), ("late", "#f0e442")];
+    let forward = [(0, 0), (10, 8), (40, 0)].map(|(at, ranks)| (Time(at), ranks)).to_vec();
+    assert_eq!(map.counted(&kinds)[0], ("fwd".to_owned(), forward));
+    let file = map.file("a <step>", &kinds);
     assert!(
         file.starts_with("<svg xmlns=") && file.contains("a &lt;step&gt;") && file.contains(">late<"),
         "{file}"

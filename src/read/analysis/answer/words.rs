@@ -17,21 +17,24 @@ impl Answer {
         let range = range.map_or(String::new(), |range| format!(", {range} s in four of five"));
         format!("{}{range}", Time::from_s(self.step_time_s))
     }
+
+    /// Its halves in words, each with the step then and by how much it is shorter.
+    pub fn halves_in_words(&self) -> Vec<String> {
+        let then = |c: &Candidate| {
+            format!("{} (−{})", Time::from_s(c.step_s), percent(self.step_time_s, c.cost_s()))
+        };
+        self.halves().map(|c| format!("{}: {}", in_words(c), then(c))).collect()
+    }
 }
 
-/// The sentence; empty where nothing ran.
+/// The sentence: the halves, or else the path, and what was not asked; empty where nothing ran.
 pub(super) fn sentence(r: &Report, answer: &Answer) -> String {
     if r.run_time_s <= 0.0 || r.critical_path.ranks.is_empty() {
         return String::new();
     }
-    let halves = answer.halves().map(|c| format!("{}: {}", in_words(c), then(r, c)));
-    let parts: Vec<String> = halves.chain(answer.not_asked.clone()).collect();
-    if parts.is_empty() { path(r) } else { parts.join(". ") }
-}
-
-/// The step with a candidate, and by how much it is shorter.
-fn then(r: &Report, c: &Candidate) -> String {
-    format!("{} (−{})", Time::from_s(c.step_s), percent(r.step_time_s, c.cost_s()))
+    let halves = answer.halves_in_words();
+    let known = if halves.is_empty() { vec![path(r)] } else { halves };
+    known.into_iter().chain(answer.not_asked.clone()).collect::<Vec<_>>().join(". ")
 }
 
 /// A candidate as something to do.

@@ -477,6 +477,22 @@ impl<'a> TimelineLayout<'a> {
 }
 
 impl TimelineLayout<'_> {
+    /// The process with the numbers of ranks that do each thing.
+    pub fn all_ranks(&mut self) -> io::Result<()> {
+        let timeline = self.timeline;
+        if timeline.doing.is_empty() {
+            return Ok(());
+        }
+        let pid = timeline.world.ranks.len() as u64 + 2 + POOLS;
+        self.sink.process(pid, "all ranks")?;
+        for (what, points) in timeline.doing {
+            let track =
+                self.sink.counter_track(pid, &format!("ranks: {what}"), "number", CounterUnit::Number)?;
+            self.levels(track, points)?;
+        }
+        Ok(())
+    }
+
     /// The process with the tiers that ranks share: the total beside what there is, then who holds how much.
     pub fn pools(&mut self) -> io::Result<()> {
         let timeline = self.timeline;

@@ -3,7 +3,8 @@
 //! * A **process** per rank (`pid` = rank + 1), named by the caller, in the order of the ranks. Before them a process
 //!   `step` whose one slice spans the step, is named by what the step hangs on, and carries the run's parameters as
 //!   arguments, because viewers drop what else a file says about itself. After them, if link use was recorded, a
-//!   process `links`, and for tiers that ranks share a process `pools`. A format may put all rows into one process
+//!   process `links`, and for tiers that ranks share a process `pools`, and for the
+//!   numbers of ranks that do each thing a process `all ranks`. A format may put all rows into one process
 //!   ([`Sink::is_one_process`]): a rank's first row then has its name, and the others its number.
 //! * A **row** per kind of stream, in the order of [`StreamKind`](stepsim_core::program::StreamKind), with the stalls
 //!   below the kernels; rows that nobody waits for stand last. Streams of one kind share rows: an op goes to the first
@@ -93,6 +94,7 @@ impl Timeline<'_> {
         }
         layout.links()?;
         layout.pools()?;
+        layout.all_ranks()?;
         layout.sink.finish()?;
         Ok(layout.summary)
     }

@@ -249,6 +249,8 @@ pub struct Timeline<'a> {
     pub pools: &'a [Pool],
     /// Further counters of ranks.
     pub counts: &'a [CounterTrack],
+    /// How many of all ranks, shown or not, do each thing, or wait for it, from when on.
+    pub doing: &'a [(String, Vec<(Time, u64)>)],
     /// The limits of a device, whose used parts counters show; absent if not known.
     pub capacities: Option<&'a Capacities<'a>>,
     /// How long each step of a run of several took; empty if it is one.
@@ -278,6 +280,7 @@ impl<'a> Timeline<'a> {
             link_use: &[],
             pools: &[],
             counts: &[],
+            doing: &[],
             capacities: None,
             steps: &[],
         }
