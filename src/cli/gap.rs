@@ -36,7 +36,7 @@ pub struct Args {
     #[arg(long, value_name = "SPEED", value_parser = speed)]
     reference: Option<MeasuredSpeed>,
     /// Sequences of a step [default: what the files say]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
+    #[arg(long, value_name = "N", value_parser = super::plan::batch)]
     batch: Option<u64>,
     /// Change a field of the workload, or behind `topology.` of the machine; repeatable
     #[arg(long = "set", value_name = "PATH=VALUE")]
