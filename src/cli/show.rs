@@ -25,8 +25,8 @@ pub struct Args {
     /// Its base, the files that it refers to, defaults and settings put in place
     #[arg(long)]
     resolved: bool,
-    /// Change a field; repeatable
-    #[arg(long = "set", value_name = "PATH=VALUE", requires = "resolved")]
+    /// Change a field, and print all resolved; repeatable
+    #[arg(long = "set", value_name = "PATH=VALUE")]
     sets: Vec<String>,
 }
 
@@ -53,8 +53,9 @@ fn kind(text: &str) -> Result<Kind, String> {
 /// # Errors
 /// There is no such file, or it is wrong (status 2).
 pub fn run(args: &Args) -> Result<(), Failure> {
+    let resolves = args.resolved || !args.sets.is_empty();
     let shipped = KINDS.into_iter().find(|k| catalog::text(*k, &args.name).is_some());
-    let Some(kind) = args.kind.or(shipped).or(args.resolved.then_some(Kind::Workload)) else {
+    let Some(kind) = args.kind.or(shipped).or(resolves.then_some(Kind::Workload)) else {
         let names: Vec<&str> = KINDS.into_iter().flat_map(catalog::names).collect();
         let near = stepsim_spec::nearest(&args.name, names.iter().copied());
         let hint = if near.is_empty() {
@@ -66,7 +67,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             .hint(hint)
             .into());
     };
-    if args.resolved {
+    if resolves {
         return write_json(&PathBuf::from("-"), &resolved(kind, &args.name, &args.sets)?);
     }
     match catalog::text(kind, &args.name) {
@@ -79,6 +80,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 
 /// The whole content of a file.
 fn resolved(kind: Kind, name: &str, sets: &[String]) -> Result<serde_json::Value, SpecError> {
+    // Of a machine as `run` has it: `topology.device.price_USD_per_h=2.5`.
+    let own = |set: &String| {
+        set.strip_prefix("topology.").filter(|_| kind == Kind::Topology).unwrap_or(set).to_string()
+    };
+    let sets: &[String] = &sets.iter().map(own).collect::<Vec<_>>();
     let value = match kind {
         Kind::Workload => serde_json::to_value(load::<WorkloadSpec>(name, sets)?.value),
         Kind::Topology => serde_json::to_value(load::<Topology>(name, sets)?.value),

@@ -93,15 +93,19 @@ impl fmt::Display for SpecError {
 pub fn nearest<'a>(name: &str, among: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let length = name.chars().count();
     let limit = (length / 4).max(2).min(length / 2);
-    let mut scored: Vec<(usize, &str)> = among
+    let plain = |name: &str| name.replace(['-', '_', '.', ' '], "").to_lowercase();
+    let mut scored: Vec<((usize, usize), &str)> = among
         .into_iter()
         .filter_map(|candidate| {
             let contains = name.len() > 2 && (candidate.contains(name) || name.contains(candidate));
             match distance(name, candidate) {
-                // A longer name that begins so is more likely than a similar spelling.
-                _ if contains && candidate.starts_with(name) => Some((0, candidate)),
-                distance if distance <= limit => Some((distance, candidate)),
-                _ if contains => Some((usize::MAX, candidate)),
+                // A longer name that begins so, whatever its signs, is more likely than a similar spelling; the
+                // shortest first.
+                _ if name.len() > 2 && plain(candidate).starts_with(&plain(name)) => {
+                    Some(((0, candidate.len()), candidate))
+                }
+                distance if distance <= limit => Some(((distance, 0), candidate)),
+                _ if contains => Some(((usize::MAX, 0), candidate)),
                 _ => None,
             }
         })

@@ -211,7 +211,8 @@ pub fn setting(text: &str) -> Result<(&str, Value), SpecError> {
     let (path, value) = text.split_once('=').ok_or_else(form)?;
     steps(path).ok_or_else(form)?;
     let value = match read("", value) {
-        Ok(value) => value,
+        // `1e2` is 100.
+        Ok(value) => value.as_f64().filter(|_| value.is_f64()).map_or(value, whole),
         Err(e) if e.problem.contains("out of range") || e.problem.contains("twice") => {
             return Err(SpecError { file: format!("--set {text}"), ..e });
         }

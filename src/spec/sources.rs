@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::error::nearest;
-use super::files::Files;
+use super::files::{Files, exists};
 use super::readers::readers;
 use super::{Kind, SpecError, catalog, json, machine_name, machine_size, names, simple};
 
@@ -21,7 +21,10 @@ enum Source {
 impl Source {
     /// By name or by path, relative to `folder`.
     fn find(kind: Kind, name_or_path: &str, folder: Option<&Path>) -> Result<Source, SpecError> {
-        if machine_name::is_path(name_or_path) {
+        let model = names::shipped_exactly(name_or_path);
+        let is_model = kind == Kind::Workload && model.is_some();
+        let is_file = machine_name::is_called_like_a_file(name_or_path) || exists(Path::new(name_or_path));
+        if machine_name::is_path(name_or_path) && (is_file || !is_model) {
             let path = Path::new(name_or_path);
             return Ok(Source::Disk(folder.map_or_else(|| path.to_path_buf(), |folder| folder.join(path))));
         }
@@ -31,9 +34,8 @@ impl Source {
         let names: Vec<&str> = catalog::names(kind).collect();
         let near = nearest(name_or_path, names.iter().copied());
         let device = kind == Kind::Topology && machine_name::is_device(name_or_path);
-        let model = names::shipped_exactly(name_or_path);
         let hint = match (near.is_empty(), kind) {
-            (_, Kind::Workload) if model.is_some() => {
+            _ if is_model => {
                 format!(
                     "`{name_or_path}` is a model: stepsim plan {} --on 64xh100",
                     model.unwrap_or_default()
@@ -218,6 +220,12 @@ impl<'a> Lookup<'a> {
             Kind::Workload => {
                 for path in ATTACHED {
                     self.attach(value.pointer_mut(&format!("/{}", path.replace('.', "/"))), path)?;
+                }
+                let beside = |named: &str| Some(self.folder?.join(named)).filter(|path| exists(path));
+                if let Some(path) =
+                    value["topology"].as_str().filter(|n| machine_name::is_path(n)).and_then(beside)
+                {
+                    value["topology"] = path.display().to_string().into();
                 }
                 self.inline(Kind::Model, value.get_mut("model"), "model")?;
                 self.inline(Kind::Recipe, value.pointer_mut("/precision/recipe"), "precision.recipe")?;

@@ -158,10 +158,10 @@ enum RangeKind {
 /// The numbers of `from:to:xN` or `from:to:+N`; `None` where the text has another form.
 fn range(text: &str) -> Option<Result<RangeKind, ()>> {
     let mut parts = text.split(':');
-    let (from, to, step) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?);
+    let (from, to, step) = (count(parts.next()?)?, count(parts.next()?)?, parts.next()?);
     let (times, by) = match (step.strip_prefix('x'), step.strip_prefix('+')) {
-        (Some(n), _) => (true, n.parse::<u64>().ok()?),
-        (_, Some(n)) => (false, n.parse::<u64>().ok()?),
+        (Some(n), _) => (true, count(n)?),
+        (_, Some(n)) => (false, count(n)?),
         _ => return None,
     };
     if parts.next().is_some() {
@@ -181,7 +181,28 @@ fn range(text: &str) -> Option<Result<RangeKind, ()>> {
 
 /// A value as settings read it: JSON, or else a string.
 fn value(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_string()))
+    let value = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_string()));
+    value.as_f64().filter(|_| value.is_f64()).map_or(value, json::whole)
+}
+
+/// Units behind a number.
+#[rustfmt::skip]
+const UNITS: [(&str, f64); 11] = [
+    ("", 1.0), ("k", 1e3), ("K", 1e3), ("M", 1e6), ("G", 1e9), ("B", 1e9), ("T", 1e12),
+    ("Ki", 1024.0), ("Mi", 1_048_576.0), ("Gi", 1_073_741_824.0), ("Ti", 1_099_511_627_776.0),
+];
+
+/// A number as people write it: `8192`, `1e7`, `1.5Gi`, `20M`, `300B`.
+pub fn number(text: &str) -> Option<f64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let (_, factor) = UNITS.iter().find(|(unit, _)| *unit == &text[digits.len()..])?;
+    Some(digits.trim().parse::<f64>().ok()? * factor).filter(|number| number.is_finite())
+}
+
+/// A whole number as people write it.
+pub fn count(text: &str) -> Option<u64> {
+    let number = number(text)?;
+    ((0.0..=1e18).contains(&number) && number.fract() == 0.0).then_some(number as u64)
 }
 
 /// A setting as `--set` takes it.

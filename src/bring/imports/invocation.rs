@@ -27,22 +27,8 @@ pub struct Invocation {
 }
 
 /// Programs that start a training.
-const LAUNCHERS: [&str; 14] = [
-    "torchrun",
-    "accelerate",
-    "deepspeed",
-    "python",
-    "python3",
-    "swift",
-    "llamafactory-cli",
-    "axolotl",
-    "tune",
-    "trl",
-    "litgpt",
-    "composer",
-    "srun",
-    "mpirun",
-];
+const LAUNCHERS: &str = "torchrun accelerate deepspeed python python3 swift llamafactory-cli axolotl tune trl litgpt composer srun \
+    mpirun";
 
 /// Endings of scripts.
 const SCRIPTS: [&str; 5] = [".sh", ".slurm", ".sbatch", ".bash", ".sub"];
@@ -82,7 +68,8 @@ impl Invocation {
 /// True if words are a line that starts a program.
 fn is_command(words: &[&str]) -> bool {
     let first = words.iter().find(|word| set(word).is_none());
-    let starts = first.is_some_and(|word| LAUNCHERS.contains(&word.rsplit('/').next().unwrap_or_default()));
+    let is_launcher = |word: &str| LAUNCHERS.split(' ').any(|launcher| launcher == word);
+    let starts = first.is_some_and(|word| is_launcher(word.rsplit('/').next().unwrap_or_default()));
     words.len() > 1 && (starts || words.iter().any(|word| word.starts_with("--")))
 }
 

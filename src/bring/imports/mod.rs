@@ -228,6 +228,7 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
     }
     let length = workload.pointer("/sequence").or(workload.pointer("/model/sequence"));
     arguments.extend(longest(&table, &arguments, length.unwrap_or(&"the model's".into())));
+    arguments.extend(launcher(&table, &arguments, text).filter(|_| beside.devices != Some(1)));
     arguments.extend(release(&table, &workload));
     if !open.is_empty() {
         let open = few(open.iter().map(|(_, words)| words.as_str()));
@@ -246,19 +247,25 @@ fn longest(table: &FormatTable, arguments: &[Argument], sequence: &Value) -> Opt
     (!told).then_some(limit)
 }
 
+/// How weights are cut, where a file leaves that to a configuration of its launcher.
+fn launcher(table: &FormatTable, arguments: &[Argument], text: &str) -> Option<Argument> {
+    let is_yaml = syntax::suiting(&table.syntax, text) == Some(syntax::Syntax::Yaml);
+    let rule = table.launcher.as_ref().filter(|_| is_yaml)?;
+    let why = rule.why(arguments.iter().map(|a| (a.name.as_str(), &a.value)))?.to_string();
+    let (name, value) = ("launcher".to_string(), "unsaid".into());
+    let open = rule.open.clone();
+    Some(Argument { status: Status::Taken, open, ..Argument::doubted(Doubt { name, value, why }) })
+}
+
 /// The software's release, where nothing says which one runs a file and several have stacks.
 fn release(table: &FormatTable, workload: &Value) -> Option<Argument> {
     let stack = workload.get("stack").filter(|stack| table.workload.get("stack") == Some(stack))?;
     let others: Vec<Value> = table.releases.iter().map(|other| other.as_str().into()).collect();
-    (!others.is_empty()).then(|| Argument {
-        status: Status::Taken,
-        open: BTreeMap::from([("stack".to_string(), others)]),
-        ..Argument::doubted(Doubt {
-            name: "stack".to_string(),
-            value: stack.clone(),
-            why: "a file does not say which release runs it".to_string(),
-        })
-    })
+    let why = "a file does not say which release runs it".to_string();
+    let doubt = Doubt { name: "stack".to_string(), value: stack.clone(), why };
+    let open = BTreeMap::from([("stack".to_string(), others)]);
+    let is_open = open.values().all(|others| !others.is_empty());
+    is_open.then(|| Argument { status: Status::Taken, open, ..Argument::doubted(doubt) })
 }
 
 /// The contents of a further file: one of the same software, or the configuration of DeepSpeed that its arguments
@@ -306,15 +313,21 @@ fn refuse_sizes(table: &FormatTable, arguments: &[Argument], file: &str) -> Resu
     Err(SpecError::file(file, problem).hint(hint))
 }
 
-/// The first names of a text of names and values, as YAML or JSON have them; none where it is of neither.
-pub fn first_keys(text: &str) -> Vec<String> {
-    let names =
-        syntax::names(&[syntax::Syntax::Yaml], text).or_else(|| syntax::names(&[syntax::Syntax::Json], text));
-    names.unwrap_or_default().into_iter().filter(|name| !name.starts_with('=')).take(FEW_KEYS).collect()
+/// What tells whose a file of unknown software is: the modules that it imports, the names that it holds, or the
+/// programs that it runs.
+pub fn told_by(text: &str, word: &str) -> Option<String> {
+    let names = |syntax| syntax::names(&[syntax], text).unwrap_or_default();
+    let told = |how: &str, words: Vec<String>| {
+        (!words.is_empty()).then(|| format!("{how} {}", few(words.iter().map(String::as_str))))
+    };
+    let python = names(syntax::Syntax::Python);
+    let modules = python.iter().filter_map(|name| Some(name.strip_prefix('@')?.to_owned())).collect();
+    let keys = [syntax::Syntax::Yaml, syntax::Syntax::Json].into_iter().flat_map(names);
+    let keys = keys.filter(|name| !name.starts_with('=')).collect();
+    let programs = syntax::shell::programs(text, &Invocation::of(word)).unwrap_or_default();
+    let programs = programs.iter().map(|words| words[..words.len().min(3)].join(" ")).collect();
+    told("imports", modules).or_else(|| told("holds", keys)).or_else(|| told("runs", programs))
 }
-
-/// Names that tell whose a file is.
-const FEW_KEYS: usize = 6;
 
 /// The machine that the name of a recipe says: `64xh100` of `llama3_70b_pretrain_64gpu_h100_bf16_config`.
 pub fn machine_of(file: &str) -> Option<String> {

@@ -28,7 +28,7 @@ pub enum FileKind {
     /// Arguments of training software: the name of its table.
     Arguments(&'static str),
     /// Arguments of software that has no table here, by its name.
-    Foreign(&'static str),
+    Foreign(&'static ForeignSoftware),
     /// Calculon's application, execution or system file.
     Calculon,
     /// A PyTorch profile.
@@ -52,7 +52,7 @@ impl FileKind {
             FileKind::Machine => ("a machine file of stepsim", None),
             FileKind::HuggingFace => ("a Hugging Face config.json", Some("hf")),
             FileKind::Arguments(format) => (FormatTable::words_of(format), Some(format)),
-            FileKind::Foreign(software) => (software, None),
+            FileKind::Foreign(software) => (&software.words, None),
             FileKind::Calculon => ("a file of Calculon", Some("calculon")),
             FileKind::Kineto => ("a PyTorch profile", Some("kineto")),
             FileKind::Chakra => ("a Chakra execution trace", Some("chakra")),
@@ -117,14 +117,17 @@ fn of_json(text: &str) -> Option<FileKind> {
 }
 
 /// Software without a table: names that its files have and others do not.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
-struct ForeignSoftware {
+pub struct ForeignSoftware {
     /// One of its files, in words.
     words: String,
     marks: Vec<String>,
     /// How many of them a file has at least.
     least: usize,
+    /// How what such a file says is said by itself.
+    #[serde(rename = "do")]
+    pub way_out: Option<String>,
 }
 
 /// The software without a table whose file a text is.
@@ -136,17 +139,17 @@ fn foreign(text: &str) -> Option<FileKind> {
             .remove("software")
             .unwrap_or_default()
     });
-    let syntaxes =
-        [&[Syntax::Calls][..], &[Syntax::Shell], &[Syntax::Toml], &[Syntax::Yaml], &[Syntax::Json]];
+    use Syntax::{Calls, Json, Python, Shell, Toml, Yaml};
+    let all = [Calls, Python, Shell, Toml, Yaml, Json];
     let names: Vec<ArgumentNames> =
-        syntaxes.iter().filter_map(|syntax| ArgumentNames::of(syntax, text)).collect();
+        all.iter().filter_map(|syntax| ArgumentNames::of(&[*syntax], text)).collect();
     let score = |software: &ForeignSoftware| {
         let has = |mark: &&String| names.iter().any(|names| names.get(mark).is_some());
         let score = software.marks.iter().filter(has).count();
         if score < software.least { 0 } else { score }
     };
     let found = ALL.iter().filter(|software| score(software) > 0).max_by_key(|software| score(software))?;
-    Some(FileKind::Foreign(&found.words))
+    Some(FileKind::Foreign(found))
 }
 
 /// The software most of whose marks the names of a text fit; one whose arguments another takes up gives way to that.

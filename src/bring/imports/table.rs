@@ -78,6 +78,9 @@ pub struct FormatTable {
     /// Where samples may be shorter than the sequence.
     #[serde(default)]
     pub(super) short: Option<Short>,
+    /// Where a file of names and values leaves to its launcher's configuration how weights are cut.
+    #[serde(default)]
+    pub(super) launcher: Option<Short>,
     /// The defaults of a model's parts, where a file has such a part.
     #[serde(default)]
     pub parts: Map<String, Value>,
@@ -88,8 +91,8 @@ pub struct FormatTable {
     pub(super) lookups: Vec<JointRule>,
 }
 
-/// Samples of their own lengths: the sequence is the longest, unless a file has one of these words, or one of them at
-/// a value (`stage=pt`).
+/// Holds unless a file has one of these words, or one of them at a value (`stage=pt`): that samples have lengths of
+/// their own and the sequence is the longest.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Short {
@@ -97,6 +100,9 @@ pub(super) struct Short {
     unless: Vec<String>,
     /// The meaning of the sequence then.
     why: String,
+    /// Fields that are open then.
+    #[serde(default)]
+    pub open: BTreeMap<String, Vec<Value>>,
 }
 
 impl Short {

@@ -4,6 +4,7 @@ use crate::Failure;
 use stepsim_core::ids::DeviceId;
 use stepsim_fabric::collective::{ALGORITHMS, Algorithm, Op, algorithm};
 use stepsim_fabric::topology::Machine;
+use stepsim_study::space as units;
 
 /// Most sizes of one call.
 const MOST_SIZES: usize = 10_000;
@@ -21,22 +22,7 @@ pub(super) fn parse_algorithm(text: &str) -> Result<&'static dyn Algorithm, Stri
 /// `16Ki`, `1.5Gi`, `20M`, `8`: bytes.
 fn parse_size(text: &str) -> Option<u64> {
     let text = text.trim();
-    let text = text.strip_suffix('B').unwrap_or(text);
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let factor = match &text[digits.len()..] {
-        "" => 1.0,
-        "K" | "k" => 1e3,
-        "M" => 1e6,
-        "G" => 1e9,
-        "T" => 1e12,
-        "Ki" => 1024.0,
-        "Mi" => 1024f64.powi(2),
-        "Gi" => 1024f64.powi(3),
-        "Ti" => 1024f64.powi(4),
-        _ => return None,
-    };
-    let bytes = digits.parse::<f64>().ok()? * factor;
-    ((0.0..=1e18).contains(&bytes) && bytes.fract() == 0.0).then_some(bytes as u64)
+    units::count(text.strip_suffix('B').unwrap_or(text))
 }
 
 /// The sizes of `--bytes`.

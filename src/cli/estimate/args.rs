@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use stepsim_study::space as units;
+
 use super::super::outputs::WRITTEN;
 
 /// The closed form of one training step: time term by term, memory, efficiencies.
@@ -37,8 +39,8 @@ pub struct Args {
     pub(crate) rooflines: bool,
 }
 
-/// Reads a number like 15e12.
+/// Tokens or samples of a run: `15T`, `300B`, `52k`, `2e12`.
 pub(crate) fn tokens(text: &str) -> Result<f64, String> {
-    let number: f64 = text.parse().map_err(|_| "no number".to_string())?;
-    if (1.0..=1e18).contains(&number) { Ok(number) } else { Err("allowed: 1 to 1e18".to_string()) }
+    let number = units::number(text).filter(|number| *number > 0.0 && *number <= 1e18);
+    number.ok_or_else(|| "a number: 15T, 300B, 52k; at most 1e18".to_string())
 }

@@ -4,6 +4,7 @@ mod args;
 mod rules;
 
 pub use args::Args;
+pub(crate) use args::tokens;
 
 use comfy_table::Table;
 

@@ -11,6 +11,7 @@ use super::outputs::WRITTEN;
 use super::progress::TerminalProgress;
 use super::write::{write_json, write_page};
 use super::{Failure, normal, outputs, say, width};
+use crate::estimate::tokens;
 use screen::screen;
 use stepsim_bring::hugging_face::name_of;
 use stepsim_bring::imports::{Invocation, RunLength};
@@ -19,6 +20,7 @@ use stepsim_read::page::sheet::quoted;
 use stepsim_simulate::Fault;
 use stepsim_spec::is_called_like_a_file;
 use stepsim_study::plan::{LayoutSource, Proposal, Request, RunPlan, SimulatedPlan};
+use stepsim_study::space as units;
 
 /// Say how long a step takes, of a model, a script or a recipe of any software, on a machine.
 #[derive(Debug, clap::Args)]
@@ -44,7 +46,7 @@ pub struct Args {
     #[arg(long, short = 't', visible_alias = "topology", value_name = "MACHINE")]
     on: Option<String>,
     /// Sequences of a step [default: what the files say]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
+    #[arg(long, value_name = "N", value_parser = batch)]
     batch: Option<u64>,
     /// Tokens of a sequence (`8192`, `8K`) [default: what the files say]
     #[arg(long, alias = "seq", value_name = "N", value_parser = sequence)]
@@ -175,28 +177,14 @@ fn written(path: &Path) -> Option<Value> {
 
 /// Tokens of a sequence: `8192`, or `8K` as contexts are called, of 1,024 each.
 fn sequence(text: &str) -> Result<u64, String> {
-    let (digits, unit) = match text.strip_suffix(['k', 'K']) {
-        Some(digits) => (digits, 1024),
-        None => (text, 1),
-    };
-    let tokens = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
-    let tokens = tokens.filter(|tokens| (1..=1 << 32).contains(tokens));
+    let tokens = units::count(&text.replace(['k', 'K'], "Ki")).filter(|n| (1..=1 << 32).contains(n));
     tokens.ok_or_else(|| "a number of tokens: 8192, 8K; at most 4294967296".to_owned())
 }
 
-/// A number of tokens: `15T`, `300B`, `2 T`, `52k`, `2e12`.
-fn tokens(text: &str) -> Result<f64, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match &text[digits.len()..] {
-        "" => 1.0,
-        "k" | "K" => 1e3,
-        "M" => 1e6,
-        "B" | "G" => 1e9,
-        "T" => 1e12,
-        other => return Err(format!("`{other}` is no unit: k, M, B or T")),
-    };
-    let number = digits.trim_end().parse::<f64>().ok().filter(|n| *n > 0.0 && n.is_finite());
-    number.map(|n| n * unit).ok_or_else(|| "a number: 15T, 300B, 52k".to_owned())
+/// Sequences of a step: `512`, `1e3`.
+pub(crate) fn batch(text: &str) -> Result<u64, String> {
+    let sequences = units::count(text).filter(|n| (1..=1 << 32).contains(n));
+    sequences.ok_or_else(|| "a whole number of sequences: 512, 1e3; at most 4294967296".to_owned())
 }
 
 /// The name of the file that is written, from the first word: the stem of a file, or a model's name without its
@@ -210,8 +198,13 @@ fn stem(word: &str) -> String {
     if name.is_empty() { "workload".to_string() } else { name }
 }
 
-/// A step that does not fit as it is stated, with what would make it fit.
-fn proposing(plan: &RunPlan, failure: Failure, path: &Path) -> Failure {
+/// A step that does not fit as it is stated, with what would make it fit; where a part of what was given was not read,
+/// it says that instead.
+fn proposing(plan: &RunPlan, mut failure: Failure, path: &Path) -> Failure {
+    if let Some(doubt) = plan.doubt_of_layout() {
+        failure.message = format!("whether it fits is not known: {doubt}\nas far as it is read: {failure}");
+        return failure.and("hint: say by --set what it means, or let a layout be searched: --search");
+    }
     let file = quoted(&path.display().to_string());
     let proposal = TerminalProgress::over("what fits", |tell| plan.proposal(tell));
     let hint = match proposal {

@@ -373,6 +373,17 @@ impl RunPlan {
         assumed.into_iter().map(|field| field.origin.why.as_str()).collect()
     }
 
+    /// The words that take the layout into doubt: not understood, or leaving a degree open.
+    pub fn doubt_of_layout(&self) -> Option<String> {
+        let open = self.open.iter().filter(|(path, ..)| path.starts_with("parallelism."));
+        let open = open.map(|(path, words, _)| format!("{path} is left open by {words}"));
+        let unread = self.not_understood.iter().map(|words| format!("{words} is not read"));
+        let all: Vec<String> = open.chain(unread).collect();
+        let more = all.len().saturating_sub(MOST_DOUBTS);
+        let rest = if more > 0 { format!("; and {more} more: --sources") } else { String::new() };
+        (!all.is_empty()).then(|| all[..all.len() - more].join("; ") + &rest)
+    }
+
     /// The classes as text.
     pub fn text(&self) -> String {
         let mut text = format!("{}\n", self.name);
@@ -387,6 +398,9 @@ impl RunPlan {
         text
     }
 }
+
+/// Words that a screen names at most.
+const MOST_DOUBTS: usize = 4;
 
 /// The classes as they are printed.
 const CLASSES: [(&str, ValueClass); 4] = [

@@ -8,8 +8,8 @@ use super::run_plan::{LayoutSource, RunPlan};
 use stepsim_bring::describe::{ValueClass, ValueOrigin, model_named, of_another_size};
 use stepsim_bring::hugging_face::model_of;
 use stepsim_bring::imports::{
-    Beside, Counts, FileKind, FormatTable, Invocation, first_keys, goes_with, launched, machine_of,
-    recognise, software_of,
+    Beside, Counts, FileKind, FormatTable, Invocation, goes_with, launched, machine_of, recognise,
+    software_of, told_by,
 };
 use stepsim_bring::{FOREIGN, USUAL_BATCH, import, import_model};
 use stepsim_core::ids::DeviceId;
@@ -87,9 +87,10 @@ impl Request {
                 parts.model = Some((word.to_string(), model_of(read_of_others(word, &text)?, word)?));
             }
             Some(FileKind::Arguments(format)) => parts.arguments.push((format, word.to_string(), text)),
-            Some(FileKind::Foreign(software)) => {
+            Some(kind @ FileKind::Foreign(software)) => {
+                let problem = format!("is {}, which is not read here", kind.words());
                 return Err(
-                    SpecError::file(word, format!("is {software}, which is not read here")).hint(FOREIGN)
+                    SpecError::file(word, problem).hint(software.way_out.as_deref().unwrap_or(FOREIGN))
                 );
             }
             Some(other) => {
@@ -287,28 +288,14 @@ fn of_line(word: &str, line: String, parts: &mut RunParts) -> Result<(), SpecErr
 
 /// True if a word of a phrase says how a model is trained.
 fn is_method(word: &str) -> bool {
-    const METHODS: [&str; 12] = [
-        "lora",
-        "qlora",
-        "peft",
-        "sft",
-        "dpo",
-        "grpo",
-        "finetune",
-        "finetuning",
-        "train",
-        "training",
-        "of",
-        "on",
-    ];
-    METHODS.contains(&word.to_lowercase().replace('-', "").as_str())
+    const METHODS: &str = "lora qlora peft sft dpo grpo finetune finetuning train training of on";
+    METHODS.split(' ').any(|method| method == word.to_lowercase().replace('-', ""))
 }
 
 /// A file of software that is not known: what it holds, and what would be read.
 fn nothing_known(word: &str, text: &str) -> SpecError {
     let known: Vec<&str> = FormatTable::all().values().map(|table| table.words.as_str()).collect();
-    let keys = first_keys(text);
-    let holds = if keys.is_empty() { String::new() } else { format!(" (it holds {})", keys.join(", ")) };
+    let holds = told_by(text, word).map_or_else(String::new, |words| format!(" (it {words})"));
     SpecError::file(word, format!("is of no known kind{holds}"))
         .allowed(format!("a model (config.json), a workload, {}", known.join(", ")))
         .hint(FOREIGN)

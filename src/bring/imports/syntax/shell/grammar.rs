@@ -58,35 +58,24 @@ pub(super) enum ShellCommand {
     Streamed(Box<ShellCommand>, Vec<Stream>),
 }
 
-impl ShellCommand {
-    /// The names that this command sets somewhere, taken or not, to more than a word of the script's own line.
-    pub(super) fn names_set<'a>(&'a self, names: &mut BTreeSet<&'a str>) {
-        let mut all = |bodies: &[&'a [ShellCommand]]| {
-            bodies.iter().for_each(|body| body.iter().for_each(|c| c.names_set(names)))
-        };
-        match self {
-            ShellCommand::Simple { sets, .. } => {
-                names.extend(sets.iter().filter(|set| !set.is_of_the_line()).map(|set| set.name.as_str()));
-            }
-            ShellCommand::Sum(_) => {}
-            ShellCommand::Not(inner) => all(&[std::slice::from_ref(inner)]),
-            ShellCommand::And(a, b) | ShellCommand::Or(a, b) => {
-                all(&[std::slice::from_ref(a), std::slice::from_ref(b)])
-            }
-            ShellCommand::If { branches, other } => {
-                branches.iter().for_each(|(condition, body)| all(&[condition, body]));
-                all(&[other]);
-            }
-            ShellCommand::Case { arms, .. } => arms.iter().for_each(|(_, body)| all(&[body])),
-            ShellCommand::For { body, .. }
-            | ShellCommand::Function { body, .. }
-            | ShellCommand::Group(body)
-            | ShellCommand::Apart(body)
-            | ShellCommand::Pipe(body) => all(&[body]),
-            ShellCommand::Streamed(inner, _) => all(&[std::slice::from_ref(inner)]),
-            ShellCommand::While { condition, body, .. } => all(&[condition, body]),
+/// The names that a script sets somewhere, taken or not, to more than a word of its own line.
+pub(super) fn names_set(tokens: &[ShellToken]) -> BTreeSet<String> {
+    const BEFORE: [&str; 9] = ["then", "do", "else", "{", "!", "if", "elif", "while", "until"];
+    let mut names = BTreeSet::new();
+    let mut begins = true;
+    for token in tokens {
+        match token {
+            ShellToken::Array { name, .. } => drop(names.insert(name.clone())),
+            ShellToken::Word(word) if begins => match assignment(word) {
+                Some(set) => names.extend((!set.is_of_the_line()).then_some(set.name)),
+                None => {
+                    begins = plain(word).is_some_and(|w| BEFORE.contains(&w) || DECLARATIONS.contains(&w))
+                }
+            },
+            _ => begins = matches!(token, ShellToken::Operator(_)),
         }
     }
+    names
 }
 
 impl Assignment {

@@ -88,7 +88,9 @@ type Found = Vec<(String, Vec<String>)>;
 /// # Errors
 /// A quote that is not closed, or a script that goes on too long.
 pub fn read(text: &str, typed: &Invocation) -> Result<TextStatements, SpecError> {
-    let commands = grammar::commands(lexer::tokens(text)?);
+    let tokens = lexer::tokens(text)?;
+    let set = grammar::names_set(&tokens);
+    let commands = grammar::commands(tokens);
     let job = slurm::variables(text, typed.counts);
     let mut player = played(&commands, typed, &job, None)?;
     let (found, program) = arguments_of(&player);
@@ -109,7 +111,7 @@ pub fn read(text: &str, typed: &Invocation) -> Result<TextStatements, SpecError>
     for (variable, choices) in std::mem::take(&mut player.choices) {
         open.entry(variable).or_default().choices.extend(choices);
     }
-    let open = asked_for(open, &commands);
+    let open = asked_for(open, &set);
     let beside = player.models_beside();
     let beside = (!beside.is_empty()).then(|| (BESIDE.to_string(), Value::from(beside.join(" "))));
     let environment = player
@@ -174,9 +176,7 @@ fn differing(found: &Found, other: &Found) -> Vec<String> {
 
 /// The variables that the line which runs a script may set: of one that the script sets itself, in a branch that was
 /// not taken, the variable that chooses the branch is asked for.
-fn asked_for(mut open: BTreeMap<String, Open>, commands: &[ShellCommand]) -> Vec<Open> {
-    let mut set = BTreeSet::new();
-    commands.iter().for_each(|command| command.names_set(&mut set));
+fn asked_for(mut open: BTreeMap<String, Open>, set: &BTreeSet<String>) -> Vec<Open> {
     let chooses = open.iter().filter(|(name, open)| !open.choices.is_empty() && !set.contains(name.as_str()));
     let chooses = chooses.max_by_key(|(_, open)| open.choices.len()).map(|(name, _)| name.clone());
     if let Some(chooses) = chooses {
