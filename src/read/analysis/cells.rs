@@ -129,3 +129,12 @@ pub(crate) fn shown(rows: &[(String, Vec<String>)]) -> Vec<&(String, Vec<String>
 pub(crate) fn omitted(shown: usize, all: usize) -> String {
     if shown < all { format!(", {shown} of {all} rows") } else { String::new() }
 }
+
+/// 10¹² FLOP/s in a unit that leaves at most four digits before the point.
+pub(crate) fn flop_rate(tflops: f64) -> (f64, &'static str) {
+    match tflops {
+        t if t < 1e4 => (t, "TFLOP/s"),
+        t if t < 1e7 => (t / 1e3, "PFLOP/s"),
+        t => (t / 1e6, "EFLOP/s"),
+    }
+}

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 pub use super::cells::grouped;
-use super::cells::wrap;
+use super::cells::{flop_rate, wrap};
 #[cfg(feature = "tables")]
 pub use super::cells::{new_table, percent, seconds};
 use super::reading::Reading;
@@ -74,13 +74,4 @@ pub fn hangs_on(out: &mut String, sentence: &str, width: u16) {
     }
     out.push('\n');
     wrap(out, sentence.split(' '), "", " ", width);
-}
-
-/// 10¹² FLOP/s in a unit that leaves at most four digits before the point.
-pub(super) fn flop_rate(tflops: f64) -> (f64, &'static str) {
-    match tflops {
-        t if t < 1e4 => (t, "TFLOP/s"),
-        t if t < 1e7 => (t / 1e3, "PFLOP/s"),
-        t => (t / 1e6, "EFLOP/s"),
-    }
 }

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::{BarReport, BarsReport, WaterfallReport, waterfalls};
-use crate::analysis::cells::{SMALL, new_table};
+use crate::analysis::cells::{SMALL, flop_rate, new_table};
 use crate::analysis::reading::{Lines, Measure, PageContents, Reading, ReadingContext, Report, Run, Sheet};
-use crate::analysis::table::flop_rate;
 use crate::page::bars::steps_down;
 
 /// Stages that have a column of their own.
