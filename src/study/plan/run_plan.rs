@@ -375,8 +375,8 @@ impl RunPlan {
 
     /// The words that take the layout into doubt: not understood, or leaving a degree open.
     pub fn doubt_of_layout(&self) -> Option<String> {
-        let open = self.open.iter().filter(|(path, ..)| path.starts_with("parallelism."));
-        let open = open.map(|(path, words, _)| format!("{path} is left open by {words}"));
+        let open = self.open.iter().filter(|(_, path, _)| path.starts_with("parallelism."));
+        let open = open.map(|(words, path, _)| format!("{path} is left open by {words}"));
         let unread = self.not_understood.iter().map(|words| format!("{words} is not read"));
         let all: Vec<String> = open.chain(unread).collect();
         let more = all.len().saturating_sub(MOST_DOUBTS);
