@@ -163,8 +163,9 @@ fn what_is_planted_by_chance_stands_first() {
     while counted < if slow() { 60 } else { 8 } {
         let cause = &causes[rng.random_range(0..causes.len())];
         let name = &cause.upon[rng.random_range(0..cause.upon.len())];
-        let beside = causes.iter().filter(|c| c.is_fault && c.first != cause.first && c.upon.contains(name));
-        let other = beside.last().filter(|_| cause.is_fault && rng.random_bool(0.5));
+        let mut beside =
+            causes.iter().rev().filter(|c| c.is_fault && c.first != cause.first && c.upon.contains(name));
+        let other = beside.next().filter(|_| cause.is_fault && rng.random_bool(0.5));
         let plain = loaded(&json!({ "workload": name }), &[]);
         let (devices, nodes) = (plain.machine.devices(), plain.topology.value.nodes.max(1));
         let slow = f64::from(rng.random_range(14..30)) / 10.0;

@@ -116,6 +116,7 @@ pub fn search(
         deadline_s: asked["deadline_s"].as_f64(),
         devices: asked["devices"][0].as_u64().zip(asked["devices"][1].as_u64()),
         top: whole("top", usual.top),
+        most_passes: usual.most_passes,
         most_simulated: whole("most_simulated", usual.most_simulated),
         margin: asked["margin"].as_f64().unwrap_or(usual.margin),
         prove: asked["prove"].as_bool().unwrap_or(usual.prove),

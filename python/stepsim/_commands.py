@@ -178,6 +178,7 @@ def local_sgd(
 
 def estimate(
     workload: Optional[Source] = None,
+    calculon: Optional[Texts] = None,
     topology: Optional[Source] = None,
     *,
     settings: Settings = None,
@@ -187,7 +188,9 @@ def estimate(
 ) -> Estimate:
     """Estimate a step in closed form.
 
-    ``workload``: Workload: the name of a shipped one, or a file of ours or of training software [default: gpt3-175b].
+    ``workload``: Workload: the name of a shipped one, or a file of ours or of training software [default: gpt3-175b];
+        or Calculon's application, with its two other files behind it.
+    ``calculon``: Calculon's execution and system, behind its application: its own arithmetic.
     ``topology``: Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1`
         [default: the one the workload names].
     ``settings``: Change a field: `batch.global=768`, `topology.nodes=16`.
@@ -202,6 +205,7 @@ def estimate(
 
 def compare(
     workload: Optional[Source] = None,
+    calculon: Optional[Texts] = None,
     topology: Optional[Source] = None,
     *,
     settings: Settings = None,
@@ -211,7 +215,9 @@ def compare(
 ) -> types.Comparison:
     """Compare the closed form of a step with its simulation, term by term.
 
-    ``workload``: Workload: the name of a shipped one, or a file of ours or of training software [default: gpt3-175b].
+    ``workload``: Workload: the name of a shipped one, or a file of ours or of training software [default: gpt3-175b];
+        or Calculon's application, with its two other files behind it.
+    ``calculon``: Calculon's execution and system, behind its application: its own arithmetic.
     ``topology``: Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1`
         [default: the one the workload names].
     ``settings``: Change a field: `batch.global=768`, `topology.nodes=16`.
@@ -558,13 +564,13 @@ def normal(
     settings: Settings = None,
     all: bool = False,
 ) -> dict[str, Any]:
-    """Say whether a measured step is normal, and if not, why: a number or a log in, a verdict with its causes out.
+    """Say whether a measured step is normal, and if not, why.
 
     ``words``: Files and shipped names that describe the run, as `stepsim plan` takes them; logs of it among them.
     ``on``: The machine, as `stepsim plan` takes it [default: the one of a workload].
     ``measured``: The measured speed: `13.1s`, `640ms`, `31%`, `2100tok/s/gpu`, `134ktok/s` of all devices, `420TFLOPs`,
         `64samples/s` [default: the log's].
-    ``reference``: What the same step took when it was in order: then only factors are compared.
+    ``reference``: The same step when it was in order: then only factors are compared.
     ``batch``: Sequences of a step [default: what the files say].
     ``settings``: Change a field of the workload, or behind `topology.` of the machine.
     ``all``: List every cause that reaches the number, and those that cannot.

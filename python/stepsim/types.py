@@ -662,6 +662,8 @@ class Row(_Row, total=False):
     mfu: Optional[float]
     #: The fullest device memory.
     memory_peak_bytes: Optional[int]
+    #: Of a simulated step: four in five steps like it lie between these two; absent where none is known.
+    range_s: Optional[list[float]]
     #: Seconds of a mean rank that stood still for communication, by its kind (`tp`, `cp`, `ep`, `pp`, `dp`, `h2d`, ...).
     exposed_s: dict[str, float]
     #: The requested fields of the step's report, by path.
@@ -749,6 +751,8 @@ class SearchRankedLayout(_SearchRankedLayout, total=False):
     mfu: Optional[float]
     #: The fullest device memory.
     memory_peak_bytes: Optional[int]
+    #: Of a simulated step: four in five steps like it lie between these two; absent where none is known.
+    range_s: Optional[list[float]]
     #: Seconds of a mean rank that stood still for communication, by its kind (`tp`, `cp`, `ep`, `pp`, `dp`, `h2d`, ...).
     exposed_s: dict[str, float]
     #: The requested fields of the step's report, by path.
@@ -766,8 +770,8 @@ SearchRunStatus = Literal["ok", "invalid", "out_of_memory", "deadlock", "failed"
 
 
 class _SearchAdvice(TypedDict):
-    #: The measured steps that it rests on, or why there is none.
-    range: str
+    #: The answer about its step.
+    answer: SearchAnswer
     #: The overlap that has to go right for the step to be as short.
     bets_on: str
 
@@ -775,12 +779,101 @@ class _SearchAdvice(TypedDict):
 class SearchAdvice(_SearchAdvice, total=False):
     """Why a layout is worth measuring, and how far to trust it."""
 
-    #: Four in five steps like it lie between these two.
-    range_s: Optional[list[float]]
     #: Part of device memory that it fills.
     memory_share: Optional[float]
     #: Words that give a run of the software this layout and ten steps, where they are known.
     measure: Optional[str]
+
+
+class SearchAnswer(TypedDict, total=False):
+    """The answer about a step."""
+
+    #: The time of the step: the simulated one, on every screen.
+    step_time_s: float
+    #: Model FLOP utilisation.
+    mfu: float
+    #: Four in five steps like it lie between these two; absent where none is known.
+    range_s: Optional[list[float]]
+    #: The measured steps that the range rests on, or why there is none.
+    range: str
+    #: The doubts about its description: words that were not read, lengths and formats that nobody says.
+    doubts: list[str]
+    #: The dearest choice, with the step otherwise.
+    set: Optional[SearchCandidate]
+    #: The remedy: a fault to heal, work to even out, or else a limit to move, with the step then.
+    heal: Optional[SearchCandidate]
+    #: The part that was not asked, and the command that asks it.
+    not_asked: Optional[str]
+    #: Both in one sentence; where neither costs anything, where the critical path runs.
+    hangs_on: str
+    #: The fullest device memory, in bytes.
+    memory_peak_bytes: Optional[int]
+    #: Device memory, in bytes.
+    memory_capacity_bytes: Optional[int]
+    #: Dollars and energy, where devices state a price or their power.
+    cost: Optional[SearchCostReport]
+
+
+class _SearchCandidate(TypedDict):
+    #: Its description: `rank 3 (×2.85)`, `nic, 12.5 GB/s`, `recomputation: full`.
+    what: str
+    #: How it would be otherwise: `as the others`, `25 GB/s`, `none`.
+    otherwise: str
+    #: The sort of change.
+    kind: SearchCandidateKind
+    #: The step with it otherwise.
+    step_s: float
+    #: The work or wait that a mean rank itself loses then: kernels, its own communication, its host.
+    own_s: float
+    #: The wait that ranks lose for one another then. Both sum to the gain of the step.
+    induced_s: float
+
+
+class SearchCandidate(_SearchCandidate, total=False):
+    """Something that could be otherwise, and the step with it otherwise, played."""
+
+    #: The settings that make it so, as `--set` takes them; none where no field does.
+    sets: list[str]
+    #: Where no field does: its name, as `--without` of `stepsim whatif` takes it.
+    without: Optional[str]
+    #: The fullest device memory then.
+    memory_peak_bytes: Optional[int]
+
+
+#: The sort of a possible change.
+SearchCandidateKind = Literal["fault", "uneven", "limit", "choice"]
+
+
+class SearchCostReport(TypedDict, total=False):
+    """The cost of a step."""
+
+    #: Dollars for a step, where the devices have a price (`device.price_USD_per_h`).
+    step_cost_USD: Optional[float]
+    #: Dollars for 10⁶ tokens.
+    cost_USD_per_million_tokens: Optional[float]
+    #: Joules of a step on all devices, where they state their power (`device.power_W`).
+    step_energy_J: Optional[float]
+    #: Joules a token: as many as megajoules for 10⁶ tokens.
+    energy_J_per_token: Optional[float]
+    #: Mean power of a device in watts.
+    power_W_per_device: Optional[float]
+    #: By what the devices do: a mean device in a step.
+    uses: list[SearchUseReport]
+
+
+class SearchUseReport(TypedDict):
+    """One use of a mean device."""
+
+    #: The use.
+    use: SearchUse
+    #: How long in a step.
+    time_s: float
+    #: Watts that it draws meanwhile.
+    power_W: float
+
+
+#: The use of devices.
+SearchUse = Literal["products", "memory_bound", "otherwise"]
 
 
 class SearchBarsReport(TypedDict):
@@ -1066,17 +1159,6 @@ class ComparisonRemainder(TypedDict):
     fraction: float
 
 
-class ComparisonPair(TypedDict):
-    """Two differences of opposite sign whose sum shows less than half of the smaller one."""
-
-    #: Their names.
-    names: list[str]
-    #: Their seconds.
-    seconds: list[float]
-    #: The remainder of them in the sum.
-    sum_s: float
-
-
 class _ComparisonFormulaReading(TypedDict):
     #: Its name.
     name: str
@@ -1133,8 +1215,6 @@ class _Comparison(TypedDict):
     effects: list[ComparisonDifference]
     #: The rest that no switch explains by itself.
     rest: ComparisonRemainder
-    #: Errors and effects of opposite sign that hide one another.
-    pairs: list[ComparisonPair]
     #: Own error, effects and rest: simulation minus closed form, in picoseconds.
     sum_picoseconds: int
     #: The same in seconds.
@@ -1452,7 +1532,9 @@ class ProfileReport(_ProfileReport, total=False):
     collectives: Optional[ProfileSkew]
     #: Ranks of the job whose profile was not given.
     missing_ranks: list[int]
-    #: Candidates: the step played again with each otherwise, dearest first.
+    #: The candidates that count most in one sentence, as reports of `run` have it.
+    hangs_on: str
+    #: Candidates: the step played again with each otherwise; those of the sentence first, then the dearest.
     candidates: list[ProfileCandidate]
     #: The step as it is played unchanged, where candidates were.
     played_s: Optional[float]

@@ -149,8 +149,11 @@ pub(super) fn wrapped(text: &str) -> String {
     out
 }
 
+/// A log and its file.
+type NamedLog = (PathBuf, Log);
+
 /// The log among words, and the other words.
-fn sorted(words: &[String]) -> Result<(Option<(PathBuf, Log)>, Vec<String>), Failure> {
+fn sorted(words: &[String]) -> Result<(Option<NamedLog>, Vec<String>), Failure> {
     let (mut found, mut others) = (None, Vec::new());
     for word in words {
         match read_log(Path::new(word))? {

@@ -13,12 +13,11 @@ pub(super) fn find(schema: &Value, text: &str) -> String {
 
 /// Visits the fields of an object: `inside` are the definitions that it stands in, for some hold themselves.
 fn walk<'a>(root: &'a Value, at: &'a Value, path: &str, inside: &mut Vec<&'a str>, lines: &mut Vec<String>) {
-    if let Some(name) = at["$ref"].as_str().and_then(|to| to.strip_prefix("#/$defs/")) {
-        if !inside.contains(&name) {
-            inside.push(name);
-            walk(root, &root["$defs"][name], path, inside, lines);
-            inside.pop();
-        }
+    let definition = at["$ref"].as_str().and_then(|to| to.strip_prefix("#/$defs/"));
+    if let Some(name) = definition.filter(|name| !inside.contains(name)) {
+        inside.push(name);
+        walk(root, &root["$defs"][name], path, inside, lines);
+        inside.pop();
     }
     for kinds in ["anyOf", "oneOf", "allOf"] {
         at[kinds].as_array().into_iter().flatten().for_each(|one| walk(root, one, path, inside, lines));

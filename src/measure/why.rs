@@ -203,6 +203,9 @@ fn is_of_experts(op: &ProgramOp) -> bool {
     op.family == Some(Family::Compute) && (name.contains("grouped") || name.contains("group_gemm"))
 }
 
+/// The usual times of collectives, by kind, bytes and size of the group.
+type UsualTimes<'a> = BTreeMap<(&'a str, u64, i64), u64>;
+
 /// Groups whose collectives take longer than the same collectives of other groups. Groups of the same ranks are one.
 fn groups(step: &StepPrograms) -> Vec<StepChange> {
     let mut members: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
@@ -217,7 +220,7 @@ fn groups(step: &StepPrograms) -> Vec<StepChange> {
             times.entry(c.group.as_str()).or_default().push(op.ns);
         }
     }
-    let mut slow: BTreeMap<&BTreeSet<u64>, BTreeMap<(&str, u64, i64), u64>> = BTreeMap::new();
+    let mut slow: BTreeMap<&BTreeSet<u64>, UsualTimes<'_>> = BTreeMap::new();
     for (what, by_group) in alike.iter().filter(|(_, by_group)| by_group.len() > 2) {
         let usual: BTreeMap<&str, u64> = by_group.iter().map(|(g, ns)| (*g, middle(ns.clone()))).collect();
         let median = middle(usual.values().copied().collect());
@@ -225,7 +228,7 @@ fn groups(step: &StepPrograms) -> Vec<StepChange> {
             slow.entry(&members[group]).or_default().insert(*what, median);
         }
     }
-    let change = |(ranks, usual): (&BTreeSet<u64>, BTreeMap<(&str, u64, i64), u64>)| {
+    let change = |(ranks, usual): (&BTreeSet<u64>, UsualTimes<'_>)| {
         let mut changed = step.clone();
         for op in changed.ranks.iter_mut().flat_map(|rank| &mut rank.ops) {
             let Some(c) = op.collective.as_ref().filter(|c| members[c.group.as_str()] == *ranks) else {

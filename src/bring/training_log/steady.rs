@@ -85,7 +85,7 @@ impl Steady {
         let level = median(&of(longest))?;
         let is_level = |median: f64| !drifts && (median / level).ln().abs() <= CHANGE;
         let pooled =
-            pieces.iter().filter(|piece| *piece == longest || median(&of(*piece)).is_some_and(is_level));
+            pieces.iter().filter(|piece| *piece == longest || median(&of(piece)).is_some_and(is_level));
         let mut steady: Vec<f64> = pooled.flat_map(&of).collect();
         steady.sort_by(f64::total_cmp);
         let at = |part: f64| steady[((steady.len() - 1) as f64 * part).round() as usize];

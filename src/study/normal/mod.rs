@@ -2,7 +2,7 @@
 //!
 //! 1. [`MeasuredNumber`]: the number, in any unit, as seconds of the described step, also as other conventions read
 //!    it.
-//! 2. [`judge`] holds it against the range of the simulated step, then plays every cause of
+//! 2. [`judge()`] holds it against the range of the simulated step, then plays every cause of
 //!    `workloads/normal/causes.json`. One with a size is fitted: played until the step takes what was measured. What
 //!    cannot reach the number is dropped.
 //! 3. What is left stands in classes, each shown by one measurement, in the order of its weight, of how
