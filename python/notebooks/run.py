@@ -11,12 +11,15 @@ import base64
 import contextlib
 import io
 import json
+import os
 import pathlib
 import sys
 
 PLACE = pathlib.Path(__file__).resolve().parent
 #: A drawing is of one program's making, down to its bytes.
 DRAWING = "image/png"
+# Screens are as wide wherever this runs.
+os.environ["COLUMNS"] = "110"
 
 
 def executed(notebook: dict) -> dict:
