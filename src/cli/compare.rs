@@ -67,11 +67,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         TimelineFormat::of(path).map_err(Failure::input)?;
     }
     if let Some(case) = calculon::case(args.workload.as_deref(), &args.calculon)? {
-        let written =
-            [args.trace.is_some(), args.html.is_some(), args.topology.is_some(), !args.sets.is_empty()];
-        if written.contains(&true) {
+        let asked = [&args.trace, &args.html, &args.form].map(Option::is_some);
+        if asked.contains(&true) || args.topology.is_some() || !args.sets.is_empty() {
             return Err(Failure::input(
-                "--output, --html, --topology and --set are for a workload: make one of Calculon's files with \
+                "--output, --html, --form, --topology and --set are for a workload: make one of Calculon's files with \
                  `stepsim import calculon`",
             ));
         }

@@ -20,7 +20,7 @@
 //! not depend on it.
 //!
 //! Hazard: a flow that nothing joins must wait for `solve` all the same. If it had its rate at once, its end could fall
-//! before an admission of the same instant in the one run and behind it in the other (`tests/fold.rs` has such a case).
+//! before an admission of the same instant in the one run and behind it in the other (`src/core/tests/fold.rs` has such a case).
 //!
 //! Hazard: rates must not depend on how many equal flows a component holds, or a folded run would differ from the
 //! unfolded one in the last bit. So loads are counted in whole numbers, and what a level froze on a resource is

@@ -43,7 +43,7 @@
 //! `src/simulate/tests/jump.rs` plays shipped workloads and random steps (schedules, sharding, recomputation,
 //! transfers, offload, stragglers, stacks) both ways and compares the end, the peak of memory and what was exposed; so
 //! it does with each edit, and with the what-ifs of a step. Of 600 random steps 186 could be planned and 93 were
-//! jumped, each equal to the picosecond (`STEPSIM_JUMP_CASES=600 cargo test --test all simulate::jump`). Reports are
+//! jumped, each equal to the picosecond (`STEPSIM_JUMP_CASES=600 cargo test --test simulate jump`). Reports are
 //! compared whole: of 200 random steps 70 could be planned, 34 were jumped, all of them with one screen of their
 //! report and 22 with all of it; of the shipped workloads 13 were, 9 of them with all of it.
 
