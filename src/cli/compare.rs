@@ -67,10 +67,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         TimelineFormat::of(path).map_err(Failure::input)?;
     }
     if let Some(case) = calculon::case(args.workload.as_deref(), &args.calculon)? {
-        let asked = [&args.trace, &args.html, &args.form].map(Option::is_some);
+        // `--form calculon` says what stands there anyway.
+        let form = args.form.clone().filter(|form| form.as_os_str() != "calculon");
+        let asked = [&args.trace, &args.html, &form].map(Option::is_some);
         if asked.contains(&true) || args.topology.is_some() || !args.sets.is_empty() {
             return Err(Failure::input(
-                "--output, --html, --form, --topology and --set are for a workload: make one of Calculon's files with \
+                "--output, --html, --form, --topology and --set are for a workload: make one of Calculon's files \
+                 with \
                  `stepsim import calculon`",
             ));
         }
