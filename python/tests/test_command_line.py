@@ -61,8 +61,7 @@ def test_a_reader_that_has_enough_is_no_failure():
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_an_interrupt_ends_it_and_leaves_no_partial_file(tmp_path):
     trace = tmp_path / "all.json.gz"
-    bare = ["--set", "stack=null"]
-    words = ["run", "gpt3-175b", "-q", "--no-fold", "--trace-ranks", "all", *bare, "-o", str(trace)]
+    words = ["run", "gpt3-175b", "-q", "--no-fold", "--trace-ranks=all", "--set=stack=null", "-o", str(trace)]
     writer = subprocess.Popen([*PROGRAM, *words], stderr=subprocess.PIPE)
     deadline = time.monotonic() + 100
     while not any(tmp_path.iterdir()) and time.monotonic() < deadline:

@@ -30,8 +30,8 @@ Own error is an effect that the closed form has a term for and gets wrong; effec
 explained by no single switch. Each is the difference of two simulations that differ in one switch, less the form's
 difference; they add up exactly to simulation minus closed form.")]
 pub struct Args {
-    /// Workload: the name of a shipped one, or a file of ours or of training software [default: gpt3-175b]; or Calculon's
-    /// application, with its two other files behind it
+    /// Workload: the name of a shipped one, or a file of ours or of training software [default: gpt3-175b]; or
+    /// Calculon's application, with its two other files behind it
     workload: Option<String>,
     /// Calculon's execution and system, behind its application: its own arithmetic
     #[arg(value_names = ["EXECUTION", "SYSTEM"], num_args = 2)]
@@ -72,9 +72,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let asked = [&args.trace, &args.html, &form].map(Option::is_some);
         if asked.contains(&true) || args.topology.is_some() || !args.sets.is_empty() {
             return Err(Failure::input(
-                "--output, --html, --form, --topology and --set are for a workload: make one of Calculon's files \
-                 with \
-                 `stepsim import calculon`",
+                "--output, --html, --form, --topology and --set are for a workload: `stepsim import calculon` makes \
+                 one of Calculon's files",
             ));
         }
         return calculon::beside(&case, args.report.as_deref());

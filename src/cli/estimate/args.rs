@@ -9,8 +9,8 @@ use super::super::outputs::WRITTEN;
 /// The closed form of one training step: time term by term, memory, efficiencies.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// Workload: the name of a shipped one, or a file of ours or of training software [default: gpt3-175b]; or Calculon's
-    /// application, with its two other files behind it
+    /// Workload: the name of a shipped one, or a file of ours or of training software [default: gpt3-175b]; or
+    /// Calculon's application, with its two other files behind it
     pub(crate) workload: Option<String>,
     /// Calculon's execution and system, behind its application: its own arithmetic
     #[arg(value_names = ["EXECUTION", "SYSTEM"], num_args = 2)]
