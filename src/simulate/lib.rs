@@ -134,7 +134,6 @@ struct Watched<'a> {
 }
 
 impl Observer for Watched<'_> {
-    const IN_ORDER: bool = false;
     #[inline]
     fn finished(&mut self, rank: u32, op: u32, start: Time, end: Time) {
         self.record.finished(rank, op, start, end);
@@ -333,7 +332,6 @@ struct Brief {
 }
 
 impl Observer for Brief {
-    const IN_ORDER: bool = false;
     fn finished(&mut self, _: u32, _: u32, _: Time, _: Time) {}
     fn peaks(&mut self, peaks: &[Bytes]) {
         self.peaks = peaks.to_vec();

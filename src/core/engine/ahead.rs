@@ -11,7 +11,7 @@
 
 use std::collections::VecDeque;
 
-use super::Observer;
+use super::Listener;
 use super::code::{Code, END, NOBODY, NONE, ProgramCode};
 use super::event_loop::{Play, WAKE};
 use super::ranks::{FINISHED, RUNNING, RankState, StreamState};
@@ -120,7 +120,7 @@ impl ProgramCode<'_> {
     }
 }
 
-impl<O: Observer> Play<'_, O> {
+impl<O: Listener + ?Sized> Play<'_, O> {
     /// The entry of stream `s`, which runs ahead.
     #[inline]
     pub fn ahead_of(&self, s: u32) -> &Ahead {

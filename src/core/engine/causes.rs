@@ -7,11 +7,11 @@
 
 use rustc_hash::FxHashMap;
 
-use super::Observer;
 use super::code::{Code, NONE, is_open};
 use super::comms::CommState;
 use super::event_loop::Play;
 use super::ranks::{ARRIVED, RUNNING, StreamState};
+use super::{Listener, Observer};
 use crate::ids::{CommId, OpId, RankId};
 use crate::program::{Program, Work, World};
 use crate::units::Time;
@@ -154,10 +154,12 @@ fn slot_uses(program: &Program) -> Vec<u32> {
 }
 
 impl Observer for CauseRecord {
-    const IN_ORDER: bool = false;
-    const CAUSES: bool = true;
     #[inline]
     fn finished(&mut self, _: u32, _: u32, _: Time, _: Time) {}
+}
+
+impl Listener for CauseRecord {
+    const CAUSES: bool = true;
     #[inline]
     fn waited(&mut self, rank: u32, op: u32, wait: u32) {
         let place = self.place(rank, op);
@@ -214,7 +216,7 @@ impl StreamEnds {
     }
 }
 
-impl<O: Observer> Play<'_, O> {
+impl<O: Listener + ?Sized> Play<'_, O> {
     /// Notes what the op at the head of stream `s`, which is ready now, waited for last.
     #[inline]
     pub fn note_cause(&mut self, s: u32, r: u32, code: &Code) {

@@ -7,7 +7,7 @@ use super::event_loop::{COMM, FLOW, LATENCY, Play};
 use super::moving::Moving;
 use super::ranks::ARRIVED;
 use super::sharing::{FlowId, Sharing};
-use super::{EngineError, Observer, uncontended};
+use super::{EngineError, Listener, uncontended};
 use crate::program::{Action, BEHIND, Flow, Span, World};
 use crate::units::Time;
 
@@ -194,7 +194,7 @@ impl<'w> CommStates<'w> {
     }
 }
 
-impl<O: Observer> Play<'_, O> {
+impl<O: Listener + ?Sized> Play<'_, O> {
     /// The head of stream `s` arrives at a communicator; the last arrival starts the action.
     #[inline]
     pub fn arrive(&mut self, s: u32, comm: u32, transfer: u32) {

@@ -5,7 +5,7 @@
 //! only while a copy is on their device's memory (or where kernels alone can fill it); all others never touch the
 //! solver.
 
-use super::Observer;
+use super::Listener;
 use super::code::{Code, NO_SLOT, NONE};
 use super::event_loop::Play;
 use super::ranks::RUNNING;
@@ -65,7 +65,7 @@ impl DeviceMemory {
     }
 }
 
-impl<O: Observer> Play<'_, O> {
+impl<O: Listener + ?Sized> Play<'_, O> {
     /// The rate of the kernel at the head of stream `s`, in bytes per second; 0 if it does not share memory.
     fn memory_rate(&self, s: u32) -> f64 {
         let stream = &self.streams[s as usize];

@@ -9,7 +9,7 @@ use super::device_memory::DeviceMemory;
 use super::interference::KernelPace;
 use super::memory::Ledger;
 use super::ranks::{FINISHED, NO_ROOM, RUNNING, RankState, StreamState, Tables};
-use super::{EngineError, Observer, Stats};
+use super::{EngineError, Listener, Stats};
 use crate::ids::{CommId, RankId, TierId};
 use crate::interrupt;
 use crate::program::{MemoryWhen, World};
@@ -31,7 +31,7 @@ const SEQ_BITS: u32 = 33;
 const LONGEST: Time = Time(1 << 63);
 
 /// A run in progress.
-pub(super) struct Play<'w, O> {
+pub(super) struct Play<'w, O: ?Sized> {
     pub world: &'w World,
     pub compiled: &'w [ProgramCode<'w>],
     /// The ops of all programs, each stream's in a row.
@@ -61,9 +61,11 @@ pub(super) struct Play<'w, O> {
     /// By stream: the ops that ended last; empty where causes are not asked for.
     pub ended: Vec<StreamEnds>,
     pub observer: &'w mut O,
+    /// True if the observer asks for order.
+    pub in_order: bool,
 }
 
-impl<'w, O: Observer> Play<'w, O> {
+impl<'w, O: Listener + ?Sized> Play<'w, O> {
     /// Everything at its beginning.
     pub fn new(
         world: &'w World,
@@ -106,6 +108,7 @@ impl<'w, O: Observer> Play<'w, O> {
             asking: Vec::new(),
             pace,
             device_memory,
+            in_order: observer.in_order(),
             observer,
         })
     }

@@ -6,7 +6,7 @@
 //! for all changes of an instant: pieces of one transfer follow each other, and where one goes the next one comes.
 //! A kernel that is held up by its memory (`device_memory`) goes at the lesser of both paces.
 
-use super::Observer;
+use super::Listener;
 use super::code::{NO_SLOT, NOBODY, NONE, SEVERAL};
 use super::comms::CommState;
 use super::event_loop::Play;
@@ -162,7 +162,7 @@ fn scale(x: u64, num: u64, den: u64) -> u64 {
     ((u128::from(x) * u128::from(num) + u128::from(den / 2)) / u128::from(den)) as u64
 }
 
-impl<O: Observer> Play<'_, O> {
+impl<O: Listener + ?Sized> Play<'_, O> {
     /// A communication kernel comes to (or goes from) the devices of all members.
     pub fn take_units(&mut self, comm: u32, comes: bool) {
         let CommState { action, first_arrival, needed, .. } = self.comms.states[comm as usize];

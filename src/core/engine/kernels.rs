@@ -9,7 +9,7 @@
 //! rest was told in vain: beside units taken, which often change, rows are not long, and there are none where times
 //! are drawn, which costs as much as an event.
 
-use super::Observer;
+use super::Listener;
 use super::code::{Code, NONE};
 use super::event_loop::{Play, STREAM};
 use super::interference::{RunningKernel, beside};
@@ -20,7 +20,7 @@ use crate::units::Time;
 const FURTHER: usize = u16::MAX as usize;
 const FURTHER_BESIDE_UNITS: usize = 15;
 
-impl<O: Observer> Play<'_, O> {
+impl<O: Listener + ?Sized> Play<'_, O> {
     /// Starts the kernel at the head of stream `s`, and with it the row that follows.
     #[inline]
     pub fn start_kernel(&mut self, s: u32, r: u32, code: &Code) {
@@ -29,7 +29,7 @@ impl<O: Observer> Play<'_, O> {
         let (mut ends, mut start, mut further) =
             (self.now + Time(beside(taken, code.slowdown, time)), self.now, 0);
         let steady = taken == 0 || !rank.factors.vary;
-        if code.runs_on && !O::IN_ORDER && steady && !self.device_memory.is_on() {
+        if code.runs_on && !self.in_order && steady && !self.device_memory.is_on() {
             (ends, start, further) = self.tell_row(s, r, ends);
         }
         if self.pace.is_on() {

@@ -55,9 +55,9 @@ use crate::units::{Bytes, Time};
 pub trait Observer {
     /// True if that order matters. Where it does not, ops that nobody waits for may be told before they end; one that
     /// ends at another time after all is told once more.
-    const IN_ORDER: bool = true;
-    /// True if it is told what each op waited for last ([`CauseRecord`]).
-    const CAUSES: bool = false;
+    fn in_order(&self) -> bool {
+        false
+    }
     /// Op number `op` of rank number `rank` ran from `start` to `end`.
     fn finished(&mut self, rank: u32, op: u32, start: Time, end: Time);
     /// At the end: kernels of a rank took so much longer because device memory gave them less than they use.
@@ -65,12 +65,16 @@ pub trait Observer {
     /// At the end: the highest level of each tier, all effects of one instant counted together.
     fn peaks(&mut self, _peaks: &[Bytes]) {}
     /// True if the observer wants the state of the run at the end of this instant.
-    #[inline]
     fn wants_state(&self) -> bool {
         false
     }
     /// The state, if it was wanted.
     fn state(&mut self, _state: State) {}
+}
+
+/// Told what held each op back, too, if `CAUSES`. The loop is compiled for each listener, and for all observers at once.
+trait Listener: Observer {
+    const CAUSES: bool = false;
     /// An op waited last for number `wait` of the ops that it waits for; an op without this call waited for the op
     /// before it on its stream.
     fn waited(&mut self, _rank: u32, _op: u32, _wait: u32) {}
@@ -83,6 +87,8 @@ pub trait Observer {
     /// At the end: the op that ended last, the first of the lowest rank of several.
     fn ended_last(&mut self, _rank: u32, _op: u32) {}
 }
+
+impl Listener for dyn Observer + '_ {}
 
 /// Totals of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -136,13 +142,13 @@ pub fn check_record_size(world: &World, limit: u64) -> Result<(), EngineError> {
 ///
 /// # Errors
 /// See [`EngineError`].
-pub fn run_observed<O: Observer>(world: &World, observer: &mut O) -> Result<Stats, EngineError> {
+pub fn run_observed(world: &World, observer: &mut dyn Observer) -> Result<Stats, EngineError> {
     check(world)?;
     play(&world.flat(), observer)
 }
 
-fn play<O: Observer>(world: &World, observer: &mut O) -> Result<Stats, EngineError> {
-    let compiled = code::compile(&world.programs, O::IN_ORDER)?;
+fn play(world: &World, observer: &mut dyn Observer) -> Result<Stats, EngineError> {
+    let compiled = code::compile(&world.programs, observer.in_order())?;
     event_loop::Play::new(world, &compiled, observer)?.run()
 }
 
@@ -157,7 +163,7 @@ impl<'w> CompiledPrograms<'w> {
     /// See [`EngineError`].
     pub fn of(world: &'w World) -> Result<Self, EngineError> {
         check(world)?;
-        Ok(CompiledPrograms(code::compile(&world.programs, CauseRecord::IN_ORDER)?))
+        Ok(CompiledPrograms(code::compile(&world.programs, false)?))
     }
 
     /// Plays the world with other draws and notes what each op waited for; returns when the last op ended.

@@ -65,7 +65,6 @@ impl Record {
 }
 
 impl super::Observer for Record {
-    const IN_ORDER: bool = false;
     #[inline]
     fn finished(&mut self, rank: u32, op: u32, start: Time, end: Time) {
         self.spans[self.first[rank as usize] as usize + op as usize] = (start, end);

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use super::event_loop::Play;
 use super::memory::{Ledger, NoRoom};
 use super::ranks::{ARRIVED, FINISHED, NO_ROOM, NOT_BEGUN, RUNNING};
-use super::{EngineError, Observer, WaitingOp};
+use super::{EngineError, Listener, WaitingOp};
 use crate::ids::{OpId, RankId, TierId};
 use crate::program::{MemoryWhen, NO_MICRO_BATCH, Program, Work, World};
 use crate::units::{Bytes, Time};
@@ -47,7 +47,7 @@ pub(super) fn out_of_memory(
     }
 }
 
-impl<O: Observer> Play<'_, O> {
+impl<O: Listener + ?Sized> Play<'_, O> {
     fn head(&self, s: u32) -> (RankId, OpId) {
         let stream = &self.streams[s as usize];
         (RankId(stream.rank), OpId(self.code[stream.cursor as usize].op))

@@ -7,7 +7,7 @@
 //! resource: they order what happens within one instant, and that order decides nothing (`fold`, whose exactness
 //! rests on the same).
 
-use super::Observer;
+use super::Listener;
 use super::code::NONE;
 use super::comms::CommStates;
 use super::event_loop::{COMM, FLOW, LATENCY, Play, SEEN, STREAM, WAKE};
@@ -29,7 +29,7 @@ pub struct State {
     pub slowed_by_memory: Vec<Time>,
 }
 
-impl<O: Observer> Play<'_, O> {
+impl<O: Listener + ?Sized> Play<'_, O> {
     /// Tells the observer the state now, nothing of this instant being left to do: each kernel by itself, those in a
     /// row too.
     pub fn tell_state(&mut self) {

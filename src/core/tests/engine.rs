@@ -84,6 +84,9 @@ struct InOrder {
 }
 
 impl engine::Observer for InOrder {
+    fn in_order(&self) -> bool {
+        true
+    }
     fn finished(&mut self, rank: u32, op: u32, start: Time, end: Time) {
         assert!(
             end >= self.last,
@@ -252,6 +255,9 @@ fn many_empty_actions_end_at_once() {
 struct Nobody;
 
 impl engine::Observer for Nobody {
+    fn in_order(&self) -> bool {
+        true
+    }
     fn finished(&mut self, _: u32, _: u32, _: Time, _: Time) {}
 }
 

@@ -261,22 +261,45 @@ impl ShortLengths {
     }
 }
 
+/// Micro-batches and stages of a step of which turns may be jumped.
+struct StepSize {
+    whole: u32,
+    stages: u32,
+    /// Micro-batches of the shortest order that goes on by turns.
+    fewest: u32,
+}
+
+impl StepSize {
+    fn of(inputs: &Inputs, options: &Options) -> Option<StepSize> {
+        let workload = &inputs.workload.value;
+        let pipeline = &workload.parallelism.pipeline;
+        let ScheduleChoice::Named(schedule) = pipeline.choice() else { return None };
+        let drawn =
+            workload.noise.is_random() || workload.documents.is_some() || workload.has_uneven_images();
+        if !options.jump || options.steps > 1 || drawn || schedule.facts().searched {
+            return None;
+        }
+        let whole = workload.micro_batches(u64::from(inputs.machine.devices())) as u32;
+        Some(StepSize { whole, stages: pipeline.size as u32, fewest: fewest_micro_batches(workload, whole) })
+    }
+}
+
+/// Of a step's micro-batches the share that is played where its turns come to rest at once.
+pub fn share_played(inputs: &Inputs, options: &Options) -> f64 {
+    let share = |StepSize { whole, stages, fewest }| {
+        let least = LENGTHS.of(whole, stages.max(2), fewest).next()?;
+        Some(f64::from(least) / f64::from(whole))
+    };
+    StepSize::of(inputs, options).and_then(share).unwrap_or(1.0)
+}
+
 /// Tries short steps until one returns to a state in time and something can be made of it.
 fn shortened<T>(
     asked: StepRequest,
     lengths: ShortLengths,
     make: &mut dyn FnMut(Short) -> Option<T>,
 ) -> Option<T> {
-    let StepRequest { inputs, options, .. } = asked;
-    let workload = &inputs.workload.value;
-    let ScheduleChoice::Named(schedule) = workload.parallelism.pipeline.choice() else { return None };
-    let drawn = workload.noise.is_random() || workload.documents.is_some() || workload.has_uneven_images();
-    if !options.jump || options.steps > 1 || drawn || schedule.facts().searched {
-        return None;
-    }
-    let whole = workload.micro_batches(u64::from(inputs.machine.devices())) as u32;
-    let stages = workload.parallelism.pipeline.size as u32;
-    let fewest = fewest_micro_batches(workload, whole);
+    let StepSize { whole, stages, fewest } = StepSize::of(asked.inputs, asked.options)?;
     let pipeline = [stages, fewest];
     if asked.common.is_some_and(|common| !common.is_worth_shortening(pipeline)) {
         return None;
@@ -432,7 +455,6 @@ impl RunRecorder {
 }
 
 impl Observer for RunRecorder {
-    const IN_ORDER: bool = false;
     #[inline]
     fn finished(&mut self, rank: u32, op: u32, start: Time, end: Time) {
         self.record.finished(rank, op, start, end);
@@ -532,9 +554,6 @@ impl<'a> Watch<'a> {
 }
 
 impl Observer for Watch<'_> {
-    /// A mark may be told before its op ends: any moment will do, if it is the same in each turn.
-    const IN_ORDER: bool = false;
-    #[inline]
     fn finished(&mut self, rank: u32, op: u32, start: Time, end: Time) {
         self.kept.finished(rank, op, start, end);
         if rank == 0 && self.marks.get(self.next) == Some(&op) {

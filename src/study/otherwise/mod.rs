@@ -40,7 +40,7 @@ use stepsim_measure::score::ranges::told;
 use stepsim_read::analysis::candidates::{Candidate, CandidateKind};
 use stepsim_read::analysis::report::Report;
 use stepsim_read::analysis::stalls::Breakdown;
-use stepsim_simulate::jump::{figures_edited_among, glanced};
+use stepsim_simulate::jump::{figures_edited_among, glanced, share_played};
 use stepsim_simulate::whatif::{StageLevels, apply};
 use stepsim_simulate::{Inputs, Options, SimulationError, StepCache};
 
@@ -207,9 +207,8 @@ impl BaseStep<'_> {
     fn plays(&self, choices: usize) -> usize {
         let r = self.report;
         let ops = r.ops * r.classes.simulated_ranks / r.classes.ranks.max(1);
-        let played = r.jumped.map_or(ops, |jumped| {
-            ops * u64::from(jumped.of - jumped.micro_batches) / u64::from(jumped.of.max(1))
-        });
+        // By the step and not by how it was played: a timeline's is played whole.
+        let played = (ops as f64 * share_played(self.inputs, self.options)) as u64;
         let w = &self.inputs.workload.value;
         let pipeline = &w.parallelism.pipeline;
         let micro_batches = w.micro_batches(u64::from(self.inputs.machine.devices()));

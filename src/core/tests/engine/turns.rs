@@ -94,7 +94,9 @@ struct States<const IN_ORDER: bool> {
 }
 
 impl<const ORDER: bool> Observer for States<ORDER> {
-    const IN_ORDER: bool = ORDER;
+    fn in_order(&self) -> bool {
+        ORDER
+    }
     fn finished(&mut self, rank: u32, op: u32, _: Time, _: Time) {
         if rank == 0 && self.compute.get(self.next * self.kernels) == Some(&OpId(op)) {
             (self.wanted, self.next) = (true, self.next + 1);
