@@ -68,6 +68,38 @@ fn expert_messages_are_the_tokens_times_top_k() {
     assert!((rows(&capped) / rows(&plan) - 1.25).abs() < 1e-12);
 }
 
+/// Rows of each expert are padded by (a − 1)/2 in the mean: four experts, 32,768 rows in all.
+#[test]
+fn rows_of_experts_are_padded_by_half_of_what_they_are_padded_to() {
+    let m = model("deepseek-v3");
+    let s = Shard { expert: 64, ..Shard::whole(&m) };
+    let rows = |pad_rows_to| {
+        let plan = LayerPlan::transformer(&m, &Shard { pad_rows_to, ..s.clone() });
+        let experts = plan.forward.iter().chain(&plan.backward).filter_map(Item::kernel);
+        experts.filter(|k| k.name.starts_with("expert ")).map(|k| k.flops).sum::<f64>()
+    };
+    for (pad_rows_to, padding) in [(1, 0.0), (16, 30.0), (128, 254.0)] {
+        let (got, want) = (rows(pad_rows_to) / rows(0), 1.0 + padding / (4096.0 * 8.0));
+        assert!((got / want - 1.0).abs() < 1e-12, "{pad_rows_to}: {got} is not {want}");
+    }
+}
+
+/// What stands between tensor-parallel parts works on all tokens, and on a share of them where the sequence is cut.
+#[test]
+fn norms_work_on_their_ranks_tokens() {
+    for name in ["gpt3-175b", "llama3-70b", "deepseek-v3"] {
+        let m = model(name);
+        let bytes = |tensor, sequence_parallel| {
+            let plan = LayerPlan::transformer(&m, &Shard { tensor, sequence_parallel, ..Shard::whole(&m) });
+            let norms = plan.forward.iter().chain(&plan.backward).filter_map(Item::kernel);
+            norms.filter(|k| k.name == "norm backward").map(|k| k.bytes).sum::<f64>()
+        };
+        assert!(bytes(1, false) > 0.0, "{name}");
+        assert_eq!(bytes(8, false), bytes(1, false), "{name}");
+        assert!((bytes(8, true) * 8.0 / bytes(1, false) - 1.0).abs() < 0.01, "{name}");
+    }
+}
+
 proptest! {
     /// All ranks of a tensor-parallel group together hold, keep and execute what one device would.
     #[test]
