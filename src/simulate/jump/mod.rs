@@ -261,7 +261,7 @@ impl ShortLengths {
     }
 }
 
-/// Micro-batches and stages of a step of which turns may be jumped.
+/// Micro-batches and stages of a step whose turns may be jumped.
 struct StepSize {
     whole: u32,
     stages: u32,
@@ -284,7 +284,7 @@ impl StepSize {
     }
 }
 
-/// Of a step's micro-batches the share that is played where its turns come to rest at once.
+/// The share of a step's micro-batches that is played where its turns come to rest at once.
 pub fn share_played(inputs: &Inputs, options: &Options) -> f64 {
     let share = |StepSize { whole, stages, fewest }| {
         let least = LENGTHS.of(whole, stages.max(2), fewest).next()?;
