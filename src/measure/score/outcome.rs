@@ -261,7 +261,8 @@ impl RowOutcome {
     /// GiB of tensors and context at the peak of sequences of so many tokens; what the allocator keeps is theirs too.
     fn fullest(&mut self, case: &Case, sets: &[String], tokens: u64) -> Result<f64, String> {
         let all = [sets, &[format!("model.sequence={tokens}")]].concat();
-        let form = closed_form(&case.inputs(&self.id, None, true, &all)?).map_err(|e| one_line(&e.to_string()))?;
+        let form =
+            closed_form(&case.inputs(&self.id, None, true, &all)?).map_err(|e| one_line(&e.to_string()))?;
         self.beside_tensors[1] = form.fullest().cached;
         Ok(form.fullest().total() / GIB)
     }

@@ -56,7 +56,8 @@ fn devices_without_evidence_have_no_range() {
         let device: Device = load(name, &[]).expect("a device").value;
         let behind = measured.behind(&device);
         let source = device.cost.as_ref().map_or("", |cost| cost.source.as_str());
-        let guessed = source.is_empty() || source.starts_with("no kernel rows") || source.starts_with("not measured");
+        let guessed =
+            source.is_empty() || source.starts_with("no kernel rows") || source.starts_with("not measured");
         assert!(!guessed || !behind.contains("but on others"), "{name}: {behind}");
         let set = format!("topology.device={name}");
         let Ok(inputs) = Inputs::load("llama3-8b-fsdp", None, &[set]) else { continue };

@@ -206,7 +206,8 @@ fn memory(device: &Device) -> String {
 /// have in common or to another device.
 pub(super) fn has_rates(device: &Device) -> bool {
     let figures = |cost: &CostSpec| CostSpec { source: String::new(), ..cost.clone() };
-    let guessed = |cost: &CostSpec| ["no kernel rows", "not measured"].iter().any(|of| cost.source.starts_with(of));
+    let guessed =
+        |cost: &CostSpec| ["no kernel rows", "not measured"].iter().any(|of| cost.source.starts_with(of));
     device.cost.as_ref().is_some_and(|cost| figures(cost) != CostSpec::default() && !guessed(cost))
 }
 
