@@ -69,6 +69,7 @@ pub fn case(columns: &Map<String, Value>, folder: Option<&Path>, id: &str) -> Re
         apart: None,
         peak_mem_gib: None,
         memory_of: MemoryOf::default(),
+        longest: None,
         block: format!("{id}, {devices}"),
         choice: id.to_string(),
         family: format!("{FORMAT}, {device}"),

@@ -50,6 +50,8 @@ pub struct Case {
     pub peak_mem_gib: Option<f64>,
     /// Of what that is the peak.
     pub memory_of: MemoryOf,
+    /// Tokens of the longest sequence where their lengths differ: the peak is that of a micro-batch padded to it.
+    pub longest: Option<u64>,
     /// Model and machine, within which rows can be ranked.
     pub block: String,
     /// Model, machine, software, format and batch, within which layouts can be chosen from.
@@ -96,6 +98,7 @@ pub fn case(row: &PublishedRow, book: &RuleBook) -> Result<Case, String> {
         apart: Some(c.text("apart").to_string()).filter(|why| !why.is_empty()),
         peak_mem_gib: c.number("peak_mem_gib").filter(|_| c.text("memory_of") != "another batch"),
         memory_of: MemoryOf::of(&c.text("memory_of")),
+        longest: c.number("longest_seq").map(|tokens| tokens as u64),
         block: ["source", "model", "device", "n_devices"].map(|name| c.text(name)).join(", "),
         choice: CHOICE.map(|name| c.text(name)).join(", "),
         family: ["source", "software", "device"].map(|name| c.text(name)).join(", "),

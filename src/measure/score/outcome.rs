@@ -217,7 +217,8 @@ impl RowOutcome {
             self.status = RowStatus::Apart(why);
         }
         self.predicted_s = Some(predicted);
-        self.memory_gib = played.memory_gib.map(|held| self.printed_memory(case, held));
+        let longest = case.longest.map(|tokens| self.fullest(case, sets, tokens)).transpose()?;
+        self.memory_gib = longest.or(played.memory_gib).map(|held| self.printed_memory(case, held));
         self.memory_share = played.memory_share;
         self.hidden_share = played.hidden_share;
         self.breakdown = played.breakdown;
@@ -255,6 +256,15 @@ impl RowOutcome {
         let context = inputs.workload.value.context_bytes() as f64;
         self.beside_tensors = [context, form.fullest().cached, form.capacity];
         Ok(())
+    }
+
+    /// GiB of tensors and context at the peak of sequences of so many tokens; what the allocator keeps is theirs too.
+    fn fullest(&mut self, case: &Case, sets: &[String], tokens: u64) -> Result<f64, String> {
+        let all = [sets, &[format!("model.sequence={tokens}")]].concat();
+        let form =
+            closed_form(&case.inputs(&self.id, None, true, &all)?).map_err(|e| one_line(&e.to_string()))?;
+        self.beside_tensors[1] = form.fullest().cached;
+        Ok(form.fullest().total() / GIB)
     }
 
     /// GiB of what the row prints the peak of, where tensors and context take `held`.

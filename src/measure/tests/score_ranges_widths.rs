@@ -19,11 +19,14 @@ fn four_in_five_unseen_steps_lie_in_their_range() {
             placed.iter().filter(|step| step.source != source).cloned().collect();
         let widths = Widths::fitting(&others);
         let of = unseen.iter().filter(|step| step.source == source);
-        inside.extend(of.map(|step| step.distance <= widths.of_class(&step.class)));
+        inside.extend(of.map(|step| {
+            let [below, above] = widths.of_class(step.class);
+            (-below..=above).contains(&step.distance)
+        }));
     }
     let share = inside.iter().filter(|inside| **inside).count() as f64 / inside.len() as f64;
     println!("{share:.3} of {} steps", inside.len());
-    assert!(inside.len() >= 50 && (0.7..=0.9).contains(&share), "{share:.3} of {} steps", inside.len());
+    assert!(inside.len() >= 50 && (0.75..=0.85).contains(&share), "{share:.3} of {} steps", inside.len());
 }
 
 /// A kind of steps, a software or a generation of devices that is left out has no range.
@@ -42,9 +45,9 @@ fn what_was_never_measured_has_no_range() {
 #[test]
 fn widths_grow_with_the_distance_from_evidence() {
     let widths = &MeasuredSteps::shipped().widths;
-    for short in ["", ", short"] {
-        let of = ["near", "not far", "far"].map(|level| widths.of_class(&format!("{level}{short}")));
-        assert!(of[0] <= of[1] && of[1] <= of[2], "{of:?}");
+    let of = ["near", "not far", "far"].map(|level| widths.of_class(level));
+    for side in [0, 1] {
+        assert!(of[0][side] <= of[1][side] && of[1][side] <= of[2][side], "{of:?}");
     }
 }
 

@@ -9,7 +9,7 @@
 //! the whole one is summed over tensor-parallel ranks once a step; this sum is left out, as it is for norms.
 //!
 //! Source: Hu et al. 2021 (arXiv 2106.09685); what eager software does around the products: huggingface/peft,
-//! tuners/lora/layer.py.
+//! tuners/lora/layer.py; compiled: PrimeIntellect-ai/prime-rl @559b447, trainer/models/layers/lora/multi_linear.py.
 
 use super::blocks::LayerBuilder;
 use super::item::{CommOp, Item, Kernel};
@@ -17,7 +17,7 @@ use super::linear::{Linear, PassItems};
 use super::shard::WIDER;
 use super::{KernelClass, Shard};
 use stepsim_spec::stack::FusedPart;
-use stepsim_spec::workload::{AdapterSpec, Dtype, TrainedWeights};
+use stepsim_spec::workload::{AdapterSpec, Dtype, KernelFusion, TrainedWeights};
 
 /// Kernels of the adapters of one linear layer.
 #[derive(Default)]
@@ -80,7 +80,8 @@ pub(super) fn around(
     tokens: u64,
     [inputs, outputs]: [u64; 2],
 ) -> [Option<Item>; 2] {
-    if !is_eager(s) {
+    let compiled = s.fusion == KernelFusion::Compiled && !s.has_kernel_of(FusedPart::Adapters);
+    if !is_eager(s) && !compiled {
         return [None, None];
     }
     let [act, own, read] = formats(s, spec);
@@ -88,11 +89,18 @@ pub(super) fn around(
     let wide = |from: f64, to: f64| WIDER * narrow(to, from);
     let dropout = if spec.dropout { 2.0 * own + 1.0 } else { 0.0 };
     let (scaled, added) = (2.0 * read, act + read + act.max(read));
-    let ahead = [wide(act, own) + dropout + narrow(own, read), scaled + added + narrow(read, act)];
-    let back = [
-        wide(read, own) + dropout + narrow(own, act) + 3.0 * act,
-        wide(act, read) + narrow(read, act) + scaled,
-    ];
+    let (ahead, back) = match compiled {
+        // TorchInductor has one kernel behind each product and before the next, and products are none of its own: the sum
+        // is written beside both, one of which its product counts as read; the scaled gradient is written.
+        true => ([0.0, 2.0 * act], [2.0 * act; 2]),
+        false => (
+            [wide(act, own) + dropout + narrow(own, read), scaled + added + narrow(read, act)],
+            [
+                wide(read, own) + dropout + narrow(own, act) + 3.0 * act,
+                wide(act, read) + narrow(read, act) + scaled,
+            ],
+        ),
+    };
     let [wide, elements] = [inputs, outputs].map(|width| (tokens * width) as f64);
     let kernel = |name, [of_input, of_output]: [f64; 2]| {
         let bytes = of_input * wide + of_output * elements;

@@ -191,12 +191,12 @@ impl MeasuredSteps {
         let nearest = weighed.iter().take(1).map(|(_, step)| step.id.clone()).collect();
         let alike = weighed.iter().take_while(|(weight, _)| *weight >= ALIKE * spread.nearest);
         let alike: Vec<_> = alike.map(|(_, step)| *step).collect();
-        let factor = self.widths.factor(traits, &spread);
+        let [below, above] = self.widths.of_class(spread.class());
         // In whole nanoseconds: the last digit of an exponential is not the same on every machine.
         let at = |logarithm: f64| (1e9 * step_s * logarithm.exp()).round() / 1e9;
         Accuracy::Range(StepRange {
             estimate_s: at(spread.middle),
-            range_s: [at(spread.middle - factor * spread.below), at(spread.middle + factor * spread.above)],
+            range_s: [at(spread.middle - below * spread.below), at(spread.middle + above * spread.above)],
             steps: alike.len(),
             sources: alike.iter().map(|step| &step.source).collect::<BTreeSet<_>>().len(),
             most_hidden: alike.iter().filter_map(|step| step.hidden).reduce(f64::max),

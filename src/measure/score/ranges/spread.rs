@@ -13,7 +13,7 @@ const LEAST_HALF: f64 = 0.03;
 /// Measured steps that weigh less say nothing.
 const LEAST_WEIGHT: f64 = 1e-9;
 /// Share of steps below a range, and above it.
-const TAIL: f64 = 0.1;
+pub(super) const TAIL: f64 = 0.1;
 /// A step is like nothing that was measured if no measured step is more alike than this.
 const LEAST_LIKENESS: f64 = 0.002;
 
@@ -89,10 +89,10 @@ impl DeviationSpread {
         }
     }
 
-    /// How many times its reach a logarithm lies away from the middle.
+    /// How many times its reach a ratio's logarithm lies above the middle; below it less than zero.
     pub fn distance(&self, ratio: f64) -> f64 {
         let away = ratio.ln() - self.middle;
-        if away < 0.0 { -away / self.below } else { away / self.above }
+        away / if away < 0.0 { self.below } else { self.above }
     }
 }
 

@@ -202,10 +202,13 @@ fn memory(device: &Device) -> String {
     kind.split(|c: char| c.is_ascii_digit()).next().unwrap_or_default().to_string()
 }
 
-/// True if a device's file says how fast its kernels are, and does not leave it to what devices have in common.
+/// True if a device's file says how fast its kernels are by something measured, and does not leave it to what devices
+/// have in common or to another device.
 pub(super) fn has_rates(device: &Device) -> bool {
     let figures = |cost: &CostSpec| CostSpec { source: String::new(), ..cost.clone() };
-    device.cost.as_ref().is_some_and(|cost| figures(cost) != CostSpec::default())
+    let guessed =
+        |cost: &CostSpec| ["no kernel rows", "not measured"].iter().any(|of| cost.source.starts_with(of));
+    device.cost.as_ref().is_some_and(|cost| figures(cost) != CostSpec::default() && !guessed(cost))
 }
 
 impl ModelSort {

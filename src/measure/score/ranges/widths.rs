@@ -2,7 +2,8 @@
 //!
 //! What was measured before a price was made says little of what comes after it. So widths come from sources that nothing
 //! was fitted to ([`MeasuredStep::unseen`]): each of their steps is asked about without its source, and its distance from
-//! the middle, in reaches of the spread around it, gives the factor on ranges as near to evidence as it is.
+//! the middle, in reaches of the spread around it, gives the factors on ranges as near to evidence as it is: one below
+//! the middle and one above it, since what a model leaves out makes steps slow.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use super::fold::Fold;
 use super::measured_step::MeasuredStep;
-use super::spread::{DeviationSpread, LEVELS};
-use super::traits::StepTraits;
+use super::spread::{DeviationSpread, LEVELS, TAIL, quantile};
 
-/// Share of steps that lie in the range which all other sources give them. It is eight points above the four fifths that
-/// are promised: a source that is new to widths found by so few loses as much.
-const INSIDE: f64 = 0.88;
 /// Classes of fewer steps take the width of the next nearer one.
 pub const LEAST_STEPS: usize = 8;
-/// Micro-batches of so many tokens are short: their kernels are small, and hosts that are slower than told show.
-const SHORT: u64 = 2048;
 /// Factors are rounded to one part of so many.
 const ROUNDED: f64 = 1e3;
 
@@ -31,11 +26,13 @@ pub struct ClassWidth {
     pub steps: usize,
     /// Their sources.
     pub sources: usize,
-    /// Factor on the range of each step.
-    pub factor: f64,
+    /// Factor on the reach of each step below the middle.
+    pub below: f64,
+    /// The same above it.
+    pub above: f64,
 }
 
-/// Factors on ranges by class.
+/// Factors on ranges by class: how near the nearest measured step is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Widths(pub(super) BTreeMap<String, ClassWidth>);
@@ -47,10 +44,10 @@ pub struct StepDeviation<'a> {
     pub source: &'a str,
     /// True if nothing was fitted to it.
     pub unseen: bool,
-    /// How many reaches of the spread it lies away from the middle.
+    /// How many reaches of the spread it lies above the middle; below it less than zero.
     pub distance: f64,
     /// The class that it belongs to.
-    pub class: String,
+    pub class: &'static str,
 }
 
 impl Widths {
@@ -65,41 +62,36 @@ impl Widths {
         let any = placed.iter().any(|step| step.unseen);
         let mut widths = BTreeMap::new();
         let mut least = [1.0f64; 2];
-        for level in LEVELS {
-            for short in [false, true] {
-                let class = class(level, short);
-                let of = placed.iter().filter(|step| step.class == class && (step.unseen || !any));
-                let mut distances: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-                of.for_each(|step| distances.entry(step.source).or_default().push(step.distance));
-                let (steps, sources) = (distances.values().map(Vec::len).sum(), distances.len());
-                let needed = if steps < LEAST_STEPS { 1.0 } else { by_source(&distances) };
-                let factor = needed.max(least[0]).max(if short { least[1] } else { 1.0 });
-                least[usize::from(short)] = factor;
-                let factor = (ROUNDED * factor).round() / ROUNDED;
-                widths.insert(class, ClassWidth { steps, sources, factor });
+        for class in LEVELS {
+            let of = placed.iter().filter(|step| step.class == class && (step.unseen || !any));
+            let mut distances: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+            of.for_each(|step| distances.entry(step.source).or_default().push(step.distance));
+            let (steps, sources) = (distances.values().map(Vec::len).sum(), distances.len());
+            if steps >= LEAST_STEPS {
+                let needed = by_source(&distances);
+                least = [least[0].max(needed[0]), least[1].max(needed[1])];
             }
+            let [below, above] = least.map(|factor| (ROUNDED * factor).round() / ROUNDED);
+            widths.insert(class.to_string(), ClassWidth { steps, sources, below, above });
         }
         Widths(widths)
     }
 
-    /// The factor on the range of a step.
-    pub fn factor(&self, traits: &StepTraits, spread: &DeviationSpread) -> f64 {
-        self.of_class(&class_of(traits, spread))
-    }
-
-    /// The factor of a class.
-    pub fn of_class(&self, class: &str) -> f64 {
-        self.0.get(class).map_or(1.0, |width| width.factor)
+    /// The factors on the reach below and above the middle in a class.
+    pub fn of_class(&self, class: &str) -> [f64; 2] {
+        self.0.get(class).map_or([1.0; 2], |width| [width.below, width.above])
     }
 }
 
-/// The distance within which four in five steps lie; a source counts by the root of its steps.
-fn by_source(distances: &BTreeMap<&str, Vec<f64>>) -> f64 {
+/// The distances below and above the middle within which all but a tail of the steps lie; a source counts by the root
+/// of its steps.
+fn by_source(distances: &BTreeMap<&str, Vec<f64>>) -> [f64; 2] {
     let weigh = |of: &Vec<f64>| of.iter().map(|d| (*d, (of.len() as f64).sqrt().recip())).collect::<Vec<_>>();
     let mut weighed: Vec<(f64, f64)> = distances.values().flat_map(weigh).collect();
     weighed.sort_by(|a, b| a.0.total_cmp(&b.0));
     let all: f64 = weighed.iter().map(|(_, weight)| weight).sum();
-    super::spread::quantile(&weighed, INSIDE * all).unwrap_or(1.0)
+    let at = |part: f64| quantile(&weighed, part * all).unwrap_or_default();
+    [-at(TAIL), at(1.0 - TAIL)]
 }
 
 /// Steps beside what all sources but their own say of them; those of which nothing is evidence are left out.
@@ -111,17 +103,8 @@ pub fn placed(steps: &[MeasuredStep]) -> Vec<StepDeviation<'_>> {
             source: &step.source,
             unseen: step.unseen,
             distance: spread.distance(step.ratio),
-            class: class_of(&step.traits, &spread),
+            class: spread.class(),
         })
     });
     placed.collect()
-}
-
-/// The class of a step: how near the nearest measured step is, and whether its micro-batches are short.
-fn class_of(traits: &StepTraits, spread: &DeviationSpread) -> String {
-    class(spread.class(), traits.tokens <= SHORT)
-}
-
-fn class(level: &str, short: bool) -> String {
-    format!("{level}{}", if short { ", short" } else { "" })
 }
