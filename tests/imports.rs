@@ -1,7 +1,6 @@
 //! Argument and recipe files: real ones as workloads, with what became of each argument; wrong ones refused.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -15,10 +14,11 @@ fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/imports").join(name)
 }
 
-fn read(format: &str, name: &str, beside: &Beside) -> Import {
-    let path = file(name);
-    let text = std::fs::read_to_string(&path).unwrap();
-    import(format, &text, &path.display().to_string(), beside).unwrap_or_else(|e| panic!("{name}: {e}"))
+fn read(case: &Case, beside: &Beside) -> Import {
+    let path = file(&case.file).display().to_string();
+    let text = std::fs::read_to_string(Invocation::of(&path).file).unwrap();
+    let text = case.replace.iter().fold(text, |text, (from, to)| text.replace(from, to));
+    import(&case.format, &text, &path, beside).unwrap_or_else(|e| panic!("{}: {e}", case.file))
 }
 
 fn given(model: Option<&str>, devices: Option<u64>, sets: &[&str]) -> Beside {
@@ -37,6 +37,9 @@ struct Case {
     devices: Option<u64>,
     #[serde(default)]
     sets: Vec<String>,
+    /// Words of the file, and others in their place.
+    #[serde(default)]
+    replace: Vec<(String, String)>,
     /// Arguments that matter without a counterpart.
     matters: usize,
     /// Fields of the workload, by their pointer.
@@ -45,10 +48,10 @@ struct Case {
 
 fn cases() -> impl Iterator<Item = (Case, Import)> {
     let cases: Vec<Case> = serde_json::from_str(include_str!("data/imports.json")).unwrap();
-    assert_eq!(cases.len(), 30);
+    assert_eq!(cases.len(), 40);
     cases.into_iter().map(|case| {
         let sets: Vec<&str> = case.sets.iter().map(String::as_str).collect();
-        let made = read(&case.format, &case.file, &given(case.model.as_deref(), case.devices, &sets));
+        let made = read(&case, &given(case.model.as_deref(), case.devices, &sets));
         (case, made)
     })
 }
@@ -87,7 +90,10 @@ fn samples() -> Vec<(String, String, String, Beside)> {
     let written = cases.into_iter().map(|case| {
         let sets: Vec<&str> = case.sets.iter().map(String::as_str).collect();
         let beside = given(case.model.as_deref(), case.devices, &sets);
-        (case.file.clone(), case.format, std::fs::read_to_string(file(&case.file)).unwrap(), beside)
+        {
+            let path = Invocation::of(&case.file).file;
+            (case.file, case.format, std::fs::read_to_string(file(&path)).unwrap(), beside)
+        }
     });
     let field: Vec<Sample> = serde_json::from_str(include_str!("data/field.json")).unwrap();
     let alone = field.into_iter().filter(|sample| sample.files.len() == 1).filter_map(|sample| {
@@ -312,108 +318,11 @@ fn imports_go_round() {
     }
 }
 
-/// Under a pipeline torchtitan cuts what a replica has: into single sequences, into pieces of a size or number, and
-/// before April 2025 (`batch_size`) into as many as there are stages.
-#[test]
-fn a_pipeline_cuts_the_batch_of_a_replica() {
-    let text = std::fs::read_to_string(file("torchtitan-llama3-405b-pipeline.toml")).unwrap();
-    let micro = |batch: &str, pipeline: &str| {
-        let text = text
-            .replace("local_batch_size", batch)
-            .replace("[parallelism]", &format!("[parallelism]\n{pipeline}"));
-        let made = import("torchtitan", &text, "x.toml", &given(None, Some(512), &[])).expect("a workload");
-        assert_eq!(made.workload["batch"]["global"], 256);
-        // Gathered weights stay for the backward pass, unless the file says otherwise.
-        let stays = !pipeline.contains("always");
-        assert_eq!(made.workload["parallelism"]["sharding"]["reshard_after_forward"], !stays);
-        made.workload["batch"]["micro_batch"].as_u64().unwrap()
-    };
-    assert_eq!(micro("local_batch_size", ""), 1);
-    assert_eq!(micro("local_batch_size", "pipeline_parallel_microbatch_size = 2"), 2);
-    assert_eq!(micro("batch_size", ""), 4);
-    assert_eq!(micro("batch_size", "pipeline_parallel_microbatches = 16"), 2);
-    assert_eq!(micro("batch_size", "fsdp_reshard_after_forward = \"always\""), 4);
-}
-
-/// Functions of Python: what they are given, what they call, what they set.
-#[test]
-fn functions_of_python_are_followed() {
-    let of = |format: &str, name: &str, function: &str, devices: u64, fields: Value| {
-        let text = std::fs::read_to_string(file(name)).unwrap();
-        // A class of a program is known by the names that the door has; alone, the importer is told the model.
-        let model = (format == "nemo-2").then_some("llama3-70b");
-        let made = import(format, &text, &format!("{name}:{function}"), &given(model, Some(devices), &[]));
-        holds(&made.unwrap_or_else(|e| panic!("{function}: {e}")), &fields, function);
-    };
-    let titan =
-        |function: &str, fields: Value| of("torchtitan", "torchtitan-registry.py", function, 64, fields);
-    titan(
-        "llama3_8b",
-        json!({
-            "/model": "llama3-8b", "/sequence": 8192, "/batch/micro_batch": 2, "/batch/global": 128,
-            "/parallelism/sharding/kind": "zero3", "/recompute/granularity": "modules", "/stack": "fsdp2-eager",
-        }),
-    );
-    titan(
-        "llama3_8b_compiled",
-        json!({
-            "/stack": "fsdp2-compiled", "/recompute": null, "/parallelism/pipeline/size": 2, "/parallelism/tensor": 2,
-            "/parallelism/data": 16, "/precision/recipe": null,
-            // Two sequences in each of eight micro-batches on 16 replicas.
-            "/batch/global": 256,
-        }),
-    );
-    titan(
-        "llama3_405b",
-        json!({
-            "/model": "llama3-405b", "/parallelism/tensor": 8, "/precision/recipe": "torchao-rowwise",
-            "/parallelism/tensor_overlap": "pipelined", "/recompute/granularity": "full",
-        }),
-    );
-    of(
-        "nemo-2",
-        "nemo-2-llama3-70b.py",
-        "pretrain_recipe",
-        128,
-        json!({
-            "/model": "llama3-70b", "/parallelism/data": 4, "/parallelism/pipeline/chunks": 5, "/batch/global": 512,
-            "/precision/gradients": "fp32", "/stack": "megatron-bridge-2025",
-        }),
-    );
-    let text = std::fs::read_to_string(file("torchtitan-registry.py")).unwrap();
-    let error = import("torchtitan", &text, "x.py", &given(None, Some(8), &[])).unwrap_err().to_string();
-    assert!(error.contains("which?") && error.contains("llama3_405b"), "{error}");
-}
-
-/// A variable that makes every launch wait for its kernel changes the step, and is no argument of the software.
-#[test]
-fn a_script_that_blocks_launches_says_so() {
-    let text = std::fs::read_to_string(file("megatron-sized.sh")).unwrap();
-    let of = |blocking: &str| {
-        let text = format!("export CUDA_LAUNCH_BLOCKING={blocking}\n{text}");
-        let made = import("megatron", &text, "x.sh 8B 1 256 2 2", &Beside::default()).unwrap();
-        made.arguments.into_iter().find(|a| a.name == "environment.cuda_launch_blocking")
-    };
-    let told = of("1").unwrap();
-    assert!(told.status == Status::Matters && told.why.contains("stack.host.blocking"), "{told:?}");
-    assert_eq!(of("0"), None);
-}
-
 /// A script that takes its sizes from the line that runs it.
 #[test]
 fn a_script_is_played_as_the_line_that_runs_it_says() {
     let text = std::fs::read_to_string(file("megatron-sized.sh")).unwrap();
     let of = |typed: &str| import("megatron", &text, typed, &Beside::default());
-    let made = of("x.sh 8B 1 256 2 2").unwrap();
-    let fields = json!({
-        "/model/layers": 32, "/model/kv_heads": 8, "/model/vocabulary": 128256, "/batch/micro_batch": 1,
-        "/batch/global": 256, "/parallelism/tensor": 2, "/parallelism/pipeline/size": 2, "/parallelism/data": 8,
-        "/sequence": 4096, "/precision/compute": "bf16", "/parallelism/sharding/kind": "zero1",
-        "/recompute/granularity": null,
-    });
-    holds(&made, &fields, "8B");
-    let steps = made.arguments.iter().find(|a| a.name == "train_iters").unwrap();
-    assert_eq!(steps.value, json!(953));
     let made = of("SEQ_LEN=8192 SLURM_NNODES=16 bash x.sh 1B 2 512 1 4 full").unwrap();
     let fields = json!({
         "/model/layers": 16, "/sequence": 8192, "/parallelism/data": 32, "/recompute/granularity": "full",
@@ -432,32 +341,6 @@ fn a_script_is_played_as_the_line_that_runs_it_says() {
         assert!(error.contains(says), "{error}");
     }
     assert!(!error.contains("LAYERS (") && !error.contains("EXTRA_OPTIONS"), "{error}");
-}
-
-fn stepsim(args: &[&str]) -> (i32, String, String) {
-    let done = Command::new(env!("CARGO_BIN_EXE_stepsim")).args(args).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (done.status.code().unwrap(), text(done.stdout), text(done.stderr))
-}
-
-#[test]
-fn the_command_writes_a_workload_that_runs() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name).display().to_string();
-    let (workload, report) = (path("w.json"), path("r.json"));
-    let from = file("megatron-llama3-8b-fp8.sh").display().to_string();
-    let line = ["import", "megatron", &from, "-t", "h100-superpod-8", "-o", &workload, "--report", &report];
-    let (status, out, error) = stepsim(&line);
-    assert_eq!(status, 0, "{error}");
-    assert!(out.contains("taken") && out.contains("next: stepsim inspect"), "{out}");
-    let report: Value = serde_json::from_str(&std::fs::read_to_string(report).unwrap()).unwrap();
-    let of = |name: &str| {
-        report["arguments"].as_array().unwrap().iter().find(|a| a["name"] == name).unwrap().clone()
-    };
-    assert_eq!(of("fp8_format")["fields"], json!(["precision.recipe"]));
-    assert_eq!(of("lr")["status"], "no-effect");
-    let (status, _, error) = stepsim(&["inspect", &workload]);
-    assert_eq!(status, 0, "{error}");
 }
 
 /// What `nvidia-smi topo -m`, `rocm-smi --showtopo` and NCCL's topology file say of a node becomes a machine: switches,
@@ -542,24 +425,4 @@ fn files_are_recognised_by_their_content() {
     for (bytes, kind) in kinds {
         assert_eq!(recognise(bytes), kind, "{}", String::from_utf8_lossy(bytes));
     }
-}
-
-/// One recipe of several in a file of Python, by its name.
-#[test]
-fn a_recipe_of_python_is_read_by_its_name() {
-    let text = "def a_pretrain_8gpu_h100_config():\n    cfg = llama3_8b_pretrain_config()\n    \
-                cfg.mixed_precision = _perf_precision(\"fp8_cs\")\n    cfg.model.context_parallel_size = 2\n    \
-                cfg.train.global_batch_size = 128\n    cfg.train.micro_batch_size = 1\n    return cfg\n\n\
-                def b_pretrain_16gpu_h100_config():\n    cfg = llama3_8b_pretrain_config()\n    \
-                cfg.train.global_batch_size = 64\n    return cfg\n";
-    assert_eq!(recognise(text.as_bytes()), Some(FileKind::Arguments("megatron-bridge")));
-    let read = |file: &str| import("megatron-bridge", text, file, &Beside::default());
-    let a = read("x.py:a_pretrain_8gpu_h100_config").unwrap().workload;
-    assert_eq!(a["model"], json!("llama3-8b"));
-    assert_eq!(a["parallelism"]["data"], json!(4));
-    assert_eq!(a["precision"]["recipe"], json!("fp8-current"));
-    let error = read("x.py").unwrap_err().to_string();
-    assert!(error.contains("2 recipes") && error.contains("FILE.py:a_pretrain"), "{error}");
-    let error = read("x.py:c").unwrap_err().to_string();
-    assert!(error.contains("no function `c`"), "{error}");
 }

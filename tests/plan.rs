@@ -91,11 +91,17 @@ fn other_commands_take_the_same_files() {
         "inspect config.json -t 8xh100 --set batch.global=16",
         "import config.json -o model.json",
         "run model.json -t 8xh100 --set batch.global=16",
-        "import pretrain.sh --devices 8 -o workload.json",
+        "import pretrain.sh --devices 8 -o workload.json --report report.json",
         "sweep workload.json -t 8xh100 --vary batch.global=32,64 -o rows.jsonl",
     ] {
         folder.stepsim(line).ok();
     }
+    let report = folder.json("report.json");
+    let status = |name: &str| {
+        let arguments = report["arguments"].as_array().expect("arguments");
+        arguments.iter().find(|a| a["name"] == name).map(|a| a["status"].clone())
+    };
+    assert_eq!((status("bf16"), status("flux_capacitor")), (Some("taken".into()), Some("unknown".into())));
 }
 
 /// What is said where nothing can be planned, with what to write instead.
@@ -120,6 +126,9 @@ fn what_cannot_be_planned_says_what_to_write() {
         ("import megatron train.toml", &["a torchtitan configuration", "stepsim import train.toml"]),
         ("import notes.txt", &["of no known kind"]),
         ("run ds.json -t 8xh100", &["ds.json", "stepsim plan ds.json"]),
+        ("run Qwen/Qwen3-32B", &["stepsim plan Qwen/Qwen3-32B --on 64xh100"]),
+        ("plan llama3-8b --on 64xh10", &["did you mean `64xh100`?"]),
+        ("plan gpt-3 --on 64xh100", &["`gpt3-175b`"]),
     ] {
         let (status, text) = said(folder.stepsim(line));
         assert_eq!(status, Some(2), "{line}\n{text}");

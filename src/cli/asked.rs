@@ -1,12 +1,13 @@
 //! Arguments of all questions about the layouts of a workload: `search` and `fill` alike.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use super::outputs::WRITTEN;
 use super::write::{write_json, write_report};
 use super::{Failure, outputs};
 use stepsim_spec::workload::WorkloadSpec;
-use stepsim_study::{SearchOptions, StudyBase};
+use stepsim_study::{SearchOptions, StudyBase, space as units};
 
 /// Options of a question about layouts.
 #[derive(Debug, clap::Args)]
@@ -18,7 +19,7 @@ pub struct LayoutOptions {
     #[arg(long, value_name = "GIB", value_parser = above_zero)]
     pub max_memory: Option<f64>,
     /// Threads [default: one a processor]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=u16::MAX.into()))]
     pub threads: Option<u16>,
     /// Write all that was found as JSON here
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
@@ -26,6 +27,18 @@ pub struct LayoutOptions {
     /// Write the best workload here, ready for `stepsim run`
     #[arg(short, long, value_name = "FILE", help_heading = WRITTEN)]
     pub output: Option<PathBuf>,
+}
+
+/// Reads whole numbers of a range as people write them: `1024`, `1e3`, `4Ki`.
+pub(super) fn whole<N: TryFrom<u64>>(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<N, String> + Clone {
+    move |text| {
+        let number = units::count(text).filter(|number| range.contains(number));
+        number.and_then(|number| N::try_from(number).ok()).ok_or_else(|| {
+            format!("a whole number from {} to {}: 1024, 1e3, 4Ki", range.start(), range.end())
+        })
+    }
 }
 
 /// A number above 0.

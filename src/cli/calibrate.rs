@@ -56,7 +56,7 @@ pub struct Args {
     stack: Option<String>,
     /// With --rows: only every n-th row
     #[arg(long, default_value_t = 1, value_name = "N", requires = "rows",
-        value_parser = clap::value_parser!(u32).range(1..))]
+        value_parser = crate::asked::whole::<u32>(1..=u32::MAX.into()))]
     every: u32,
     /// With --rows: only this source; repeatable
     #[arg(long, value_name = "NAME", requires = "rows")]

@@ -38,7 +38,7 @@ pub struct Args {
     #[arg(long, short = 't', visible_alias = "topology", value_name = "MACHINE", requires = "write")]
     on: Option<String>,
     /// With --write: sequences of a step [default: what the files say]
-    #[arg(long, value_name = "N", requires = "write", value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
+    #[arg(long, value_name = "N", requires = "write", value_parser = crate::asked::whole::<u64>(1..=1 << 32))]
     batch: Option<u64>,
     /// With --write: a field of the workload, or behind `topology.` of the machine; repeatable
     #[arg(long = "set", value_name = "PATH=VALUE", requires = "write")]

@@ -38,6 +38,14 @@ pub(super) fn of_words(program: &clap::Command, words: &[String], error: &clap::
     }
 }
 
+/// Takes away what clap would propose by spelling alone.
+pub(super) fn quiet(error: &mut clap::Error) {
+    use ContextKind::{Suggested, SuggestedArg, SuggestedSubcommand, SuggestedValue, Usage};
+    for kind in [Suggested, SuggestedArg, SuggestedSubcommand, SuggestedValue, Usage] {
+        error.remove(kind);
+    }
+}
+
 /// A field or a machine in place of an option that there is not.
 fn option(words: &[String], typed: &str) -> Option<String> {
     let option = typed.split('=').next()?;

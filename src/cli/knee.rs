@@ -54,7 +54,7 @@ pub struct Args {
     #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = super::asked::above_zero)]
     precision: f64,
     /// Threads [default: one a processor]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = crate::asked::whole::<u16>(1..=u16::MAX.into()))]
     threads: Option<u16>,
     /// Write all that was found and played as JSON here
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]

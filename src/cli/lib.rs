@@ -228,10 +228,14 @@ pub fn program(words: &[OsString]) -> u8 {
             }
         }
         Ok((Cli { command: None, .. }, _)) => say(&help::arranged(Cli::command()).render_help().to_string()),
-        Err(e) => {
+        Err(mut e) => {
+            let hint = hints::of_words(&definition(), &command_line::command(), &e);
+            if hint.is_some() {
+                hints::quiet(&mut e);
+            }
             // Help and version are errors to clap too; their exit code is 0. A closed pipe is no failure.
             let _ = e.print();
-            if let Some(hint) = hints::of_words(&definition(), &command_line::command(), &e) {
+            if let Some(hint) = hint {
                 let _ = writeln!(io::stderr(), "  hint: {hint}");
             }
             return e.exit_code() as u8;

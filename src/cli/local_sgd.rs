@@ -38,16 +38,16 @@ pub struct Args {
     #[arg(long = "set", value_name = "PATH=VALUE")]
     sets: Vec<String>,
     /// Steps of a site between two exchanges
-    #[arg(long, default_value_t = 100, value_name = "H", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    #[arg(long, default_value_t = 100, value_name = "H", value_parser = crate::asked::whole::<u64>(1..=1_000_000))]
     inner_steps: u64,
     /// Bytes of a parameter's difference as it is sent: 4, 2, 1, or 0.5 in four bits
     #[arg(long, default_value_t = 2.0, value_name = "BYTES", value_parser = bytes)]
     exchange_bytes: f64,
     /// Steps under which an exchange may run
-    #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    #[arg(long, default_value_t = 0, value_name = "N", value_parser = crate::asked::whole::<u64>(0..=1_000_000))]
     overlap_steps: u64,
     /// Parts of the parameters that are exchanged in turn
-    #[arg(long, default_value_t = 1, value_name = "F", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    #[arg(long, default_value_t = 1, value_name = "F", value_parser = crate::asked::whole::<u64>(1..=100_000))]
     fragments: u64,
     /// Write the result as JSON here
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]

@@ -13,7 +13,7 @@ use stepsim_read::analysis::report::Report;
 use stepsim_simulate::Inputs;
 use stepsim_spec::SpecError;
 use stepsim_study::JudgedRun;
-use stepsim_study::normal::{MeasuredNumber, StepVerdict, judge};
+use stepsim_study::normal::{FurtherStep, MeasuredNumber, StepVerdict, judge};
 use stepsim_study::plan::{Request, RunPlan, SimulatedPlan};
 
 /// Say whether a measured step is normal, and if not, why: a number or a log in, a verdict with its causes out.
@@ -32,7 +32,8 @@ Examples:
   stepsim normal llama3-8b-fsdp --measured '31 %'
   stepsim normal llama3-8b-fsdp --measured 4500tok/s/gpu --all
   stepsim normal config.yaml train.log --on 8xh100
-  stepsim normal plan.json --measured 4.8s --reference 3.1s")]
+  stepsim normal plan.json --measured 4.8s --reference 3.1s
+  stepsim normal plan.json --measured 4.8s --also 'batch.global=2048 8.1s'")]
 pub struct Args {
     /// Files and shipped names that describe the run, as `stepsim plan` takes them; logs of it among them
     #[arg(required = true, value_name = "FILE")]
@@ -47,8 +48,12 @@ pub struct Args {
     /// The same step when it was in order: then only factors are compared
     #[arg(long, value_name = "SPEED", value_parser = str::parse::<RunSpeed>)]
     reference: Option<RunSpeed>,
+    /// A further measurement, of the step with fields changed, such as tells the first two causes apart:
+    /// `model.layers=40 4.8s`; repeatable
+    #[arg(long, value_name = "SETS SPEED")]
+    also: Vec<String>,
     /// Sequences of a step [default: what the files say]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
+    #[arg(long, value_name = "N", value_parser = crate::asked::whole::<u64>(1..=1 << 32))]
     batch: Option<u64>,
     /// Change a field of the workload, or behind `topology.` of the machine; repeatable
     #[arg(long = "set", value_name = "PATH=VALUE")]
@@ -92,7 +97,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let inputs = plan.inputs()?;
     let report = SimulatedPlan::of(&plan)?.report;
-    let verdict = verdict(&inputs, &report, speed, args.reference)?;
+    let verdict = verdict(&inputs, &report, speed, args.reference, &args.also)?;
     let words = verdict.words(args.all);
     let judged = JudgedRun::Step(Box::new(verdict));
     if args.json {
@@ -114,12 +119,26 @@ pub(super) fn verdict(
     report: &Report,
     speed: RunSpeed,
     reference: Option<RunSpeed>,
+    also: &[String],
 ) -> Result<StepVerdict, Failure> {
     let bar = TerminalProgress::new("playing what could be wrong");
-    let measured = MeasuredNumber::of(speed, inputs, report)?;
+    let mut measured = MeasuredNumber::of(speed, inputs, report)?;
+    measured.further = also.iter().map(|text| further(text, inputs)).collect::<Result<_, _>>()?;
     let verdict = judge(inputs, report, &measured, reference.map(|r| r.seconds(&StepWork::of(inputs))))?;
     bar.done();
     Ok(verdict)
+}
+
+/// A further measurement: settings, and behind the last blank the speed.
+fn further(text: &str, inputs: &Inputs) -> Result<FurtherStep, Failure> {
+    let wrong = || {
+        Failure::input(format!("--also '{text}'\n  allowed: settings and a speed: 'model.layers=40 4.8s'"))
+    };
+    let (sets, speed) = text.trim().rsplit_once(' ').ok_or_else(wrong)?;
+    let speed: RunSpeed = speed.parse().map_err(|_| wrong())?;
+    let sets: Vec<String> = sets.split_whitespace().map(str::to_owned).collect();
+    let seconds = speed.seconds(&StepWork::of(&inputs.again(&sets)?));
+    Ok(FurtherStep { sets, seconds })
 }
 
 /// Lines that are wider than the screen, on several; those behind the first are indented.

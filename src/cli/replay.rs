@@ -59,7 +59,7 @@ pub struct Args {
     to: Option<String>,
     /// So many times the replicas
     #[arg(long, value_name = "N", requires = "from", default_value_t = 1,
-        value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+        value_parser = crate::asked::whole::<u32>(1..=1_000_000))]
     data_parallel: u32,
     /// Also write the result as JSON here
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]

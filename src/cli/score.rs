@@ -58,7 +58,7 @@ pub struct Args {
     #[arg(long, value_name = "ID")]
     row: Option<String>,
     /// Only every n-th row
-    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = crate::asked::whole::<u32>(1..=u32::MAX.into()))]
     every: u32,
     /// Change a field of every workload, or of every machine: `topology.device.cost.matrix_fraction=0.7`; repeatable
     #[arg(long = "set", value_name = "PATH=VALUE")]

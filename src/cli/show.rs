@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::Failure;
 use super::write::write_json;
+use stepsim_simulate::{Settings, under};
 use stepsim_spec::{
     Collectives, Device, Kind, ModelSpec, Reliability, SpecError, StackSpec, Topology, WorkloadSpec, catalog,
     load,
@@ -78,6 +79,23 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
+/// A workload; of settings behind `topology.` its machine's content stands where its name stood.
+fn with_machine(name: &str, sets: &[String]) -> Result<WorkloadSpec, SpecError> {
+    let Settings { machine, workload } = Settings::of(sets);
+    let mut value = load::<WorkloadSpec>(name, &workload)?.value;
+    if !machine.is_empty() {
+        let own = value.topology.as_deref().ok_or_else(|| {
+            let hint =
+                format!("show the machine's own file: stepsim show MACHINE --set {}", sets.join(" --set "));
+            SpecError::file(name, "names no machine whose fields could be set").hint(hint)
+        })?;
+        let machine = load::<Topology>(own, &machine).map_err(|e| under("topology", e))?.value;
+        value.topology =
+            Some(serde_json::to_string(&machine).map_err(|e| SpecError::at("topology", e.to_string()))?);
+    }
+    Ok(value)
+}
+
 /// The whole content of a file.
 fn resolved(kind: Kind, name: &str, sets: &[String]) -> Result<serde_json::Value, SpecError> {
     // Of a machine as `run` has it: `topology.device.price_USD_per_h=2.5`.
@@ -86,7 +104,7 @@ fn resolved(kind: Kind, name: &str, sets: &[String]) -> Result<serde_json::Value
     };
     let sets: &[String] = &sets.iter().map(own).collect::<Vec<_>>();
     let value = match kind {
-        Kind::Workload => serde_json::to_value(load::<WorkloadSpec>(name, sets)?.value),
+        Kind::Workload => serde_json::to_value(with_machine(name, sets)?),
         Kind::Topology => serde_json::to_value(load::<Topology>(name, sets)?.value),
         Kind::Model => serde_json::to_value(load::<ModelSpec>(name, sets)?.value),
         Kind::Device => serde_json::to_value(load::<Device>(name, sets)?.value),

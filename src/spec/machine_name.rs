@@ -104,12 +104,12 @@ fn about_device(when: &std::collections::BTreeMap<String, String>, name: &str) -
 }
 
 /// The error about a name that is neither a machine nor a device.
-pub(super) fn unknown(name: &str) -> SpecError {
-    let (machines, devices) = (catalog::names(Kind::Topology), catalog::names(Kind::Device));
-    let names: Vec<&str> = machines.chain(devices).collect();
-    let near = super::nearest(name, names.iter().copied());
+pub(super) fn unknown(devices: u64, name: &str) -> SpecError {
+    let names: Vec<&str> = catalog::names(Kind::Topology).chain(catalog::names(Kind::Device)).collect();
+    let short = VOCABULARY.iter().map(String::as_str).filter(|word| usual_machine(word).is_some());
+    let near = super::nearest(name, names.iter().copied().chain(short));
     let hint = match near.first() {
-        Some(near) => format!("did you mean `{near}`? `8x{near}` is a machine of 8 of them"),
+        Some(near) => format!("did you mean `{devices}x{near}`?"),
         None => "a machine by count and name: `64xh100`, `512 of b200`".to_string(),
     };
     SpecError::at("", format!("no machine and no device has the name `{name}`"))

@@ -75,8 +75,13 @@ impl Source {
             Source::Shipped { kind, name } => Ok(catalog::text(*kind, name).unwrap_or_default().to_string()),
             Source::Disk(path) => {
                 files.read(Path::new(&(readers().path)(&path.display().to_string()))).map_err(|e| {
-                    SpecError::file(self.file(), format!("cannot be read: {e}"))
-                        .hint("check the path; a shipped file is named without folder and without .json")
+                    let error = SpecError::file(self.file(), format!("cannot be read: {e}"));
+                    match machine_name::is_called_like_a_file(&self.file()) {
+                        true => error
+                            .hint("check the path; a shipped file is named without folder and without .json"),
+                        false => error
+                            .hint(format!("a model by its name: stepsim plan {} --on 64xh100", self.file())),
+                    }
                 })
             }
         }
@@ -125,7 +130,7 @@ impl<'a> Lookup<'a> {
             return Ok(machine);
         }
         let usual = machine_name::usual_machine(name).filter(|_| machine_name::is_device(name));
-        let usual = usual.ok_or_else(|| machine_name::unknown(name))?;
+        let usual = usual.ok_or_else(|| machine_name::unknown(devices, name))?;
         let shipped = usual.topology.as_deref().unwrap_or_default();
         let (mut machine, _) = Lookup { folder: None, ..self }.named(Kind::Topology, shipped)?;
         if let Some(device) = &usual.device {

@@ -221,6 +221,37 @@ pub(super) fn with_attention(attention: AttentionSpec) -> LayerKindSpec {
 }
 
 /// A kind of layer by its mixer and its MLP.
+pub(super) fn mixed(mixer: Mixer) -> LayerKindSpec {
+    LayerKindSpec { mixer: Some(mixer), ..LayerKindSpec::default() }
+}
+
+/// The model with layers of two kinds: the second where `is` says so of a layer, counted from 0.
+pub(super) fn with_two(
+    m: ModelSpec,
+    kinds: [(&'static str, LayerKindSpec); 2],
+    is: impl Fn(u64) -> bool,
+) -> ModelSpec {
+    let names = [kinds[0].0, kinds[1].0];
+    with_kinds((0..m.layers).map(|i| names[usize::from(is(i))]), kinds, m)
+}
+
+/// The model with layers of two kinds, each with a dense MLP and with experts: `is` says of a layer whether it is the
+/// second, and whether it has experts. The names: of the first kind, then of the second.
+pub(super) fn crossed(
+    m: ModelSpec,
+    names: [&'static str; 4],
+    kinds: [LayerKindSpec; 2],
+    is: impl Fn(u64) -> [bool; 2],
+) -> ModelSpec {
+    let at = |i: u64| is(i).into_iter().fold(0, |at, is| 2 * at + usize::from(is));
+    let [first, second] = kinds;
+    let with = |kind: &LayerKindSpec, mlp| LayerKindSpec { mlp: Some(mlp), ..kind.clone() };
+    let all = [&first, &second]
+        .into_iter()
+        .flat_map(|kind| [MlpKind::Dense, MlpKind::Experts].map(|mlp| with(kind, mlp)));
+    with_kinds((0..m.layers).map(|i| names[at(i)]), names.into_iter().zip(all.collect::<Vec<_>>()), m)
+}
+
 pub(super) fn mixer_and_mlp(mixer: Mixer, mlp: MlpKind) -> LayerKindSpec {
     LayerKindSpec { mixer: Some(mixer), mlp: Some(mlp), ..LayerKindSpec::default() }
 }

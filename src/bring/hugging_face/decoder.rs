@@ -1,6 +1,6 @@
 //! Decoders with attention in every layer.
 
-use super::config::{Config, ModelResult, with_attention, with_kinds};
+use super::config::{Config, ModelResult, crossed, with_attention, with_two};
 use stepsim_spec::SpecError;
 use stepsim_spec::model::{
     AttentionSpec, GroupScore, IndexerSpec, LayerKindSpec, MlaSpec, MlpKind, ModelSpec, MoeSpec, Norm, QkNorm,
@@ -39,8 +39,7 @@ pub(super) fn mllama(c: &Config) -> ModelResult {
         ..m.attention
     };
     let cross = LayerKindSpec { gates: Some(true), ..with_attention(attention) };
-    let layers = (0..m.layers).map(|i| if listed.contains(&i) { "cross" } else { "text" });
-    Ok(with_kinds(layers, [("text", LayerKindSpec::default()), ("cross", cross)], m))
+    Ok(with_two(m, [("text", LayerKindSpec::default()), ("cross", cross)], |i| listed.contains(&i)))
 }
 
 /// The sliding window, where one is set and in use.
@@ -51,14 +50,17 @@ pub(super) fn window(c: &Config, used: bool) -> Result<Option<u64>, SpecError> {
 pub(super) fn smollm3(c: &Config) -> ModelResult {
     let m = ModelSpec { tied_embeddings: c.tied(true), ..llama(c)? };
     let every = c.or(&["no_rope_layer_interval"], 4)?;
-    let rotated = c.numbers("no_rope_layers");
-    let plain = |i: usize| match &rotated {
-        Some(list) => list.get(i) == Some(&0),
-        None => (i as u64 + 1).is_multiple_of(every.max(1)),
-    };
-    let layers = (0..m.layers as usize).map(|i| if plain(i) { "nope" } else { "rope" });
     let nope = with_attention(AttentionSpec { rotary: Some(false), ..m.attention });
-    Ok(with_kinds(layers, [("rope", LayerKindSpec::default()), ("nope", nope)], m))
+    Ok(with_two(m, [("rope", LayerKindSpec::default()), ("nope", nope)], unrotated(c, every)))
+}
+
+/// True if a layer, counted from 0, is not rotated: a list has 0 there, or it ends a period.
+fn unrotated(c: &Config, every: u64) -> impl Fn(u64) -> bool {
+    let rotated = c.numbers("no_rope_layers").filter(|list| !list.is_empty());
+    move |i| match &rotated {
+        Some(list) => list.get(i as usize) == Some(&0),
+        None => (i + 1).is_multiple_of(every.max(1)),
+    }
 }
 
 pub(super) fn stablelm(c: &Config) -> ModelResult {
@@ -94,9 +96,8 @@ pub(super) fn qwen2(c: &Config) -> ModelResult {
     }
     // Layers below max_window_layers see everything.
     let full = c.or(&["max_window_layers"], m.layers)?;
-    let layers = (0..m.layers).map(|i| if i < full { "global" } else { "local" });
     let local = with_attention(AttentionSpec { window, ..m.attention });
-    Ok(with_kinds(layers, [("local", local), ("global", LayerKindSpec::default())], m))
+    Ok(with_two(m, [("local", local), ("global", LayerKindSpec::default())], |i| i < full))
 }
 
 /// The model with experts in every `decoder_sparse_step`-th layer but those listed as dense.
@@ -107,9 +108,8 @@ fn with_sparse_layers(c: &Config, m: ModelSpec) -> ModelResult {
         return Ok(m);
     }
     let sparse = |i: u64| !dense.contains(&i) && (i + 1).is_multiple_of(step);
-    let layers = (0..m.layers).map(|i| if sparse(i) { "experts" } else { "dense" });
     let kind = |mlp| LayerKindSpec { mlp: Some(mlp), ..LayerKindSpec::default() };
-    Ok(with_kinds(layers, [("experts", kind(MlpKind::Experts)), ("dense", kind(MlpKind::Dense))], m))
+    Ok(with_two(m, [("dense", kind(MlpKind::Dense)), ("experts", kind(MlpKind::Experts))], sparse))
 }
 
 pub(super) fn qwen2_moe(c: &Config) -> ModelResult {
@@ -212,27 +212,11 @@ pub(super) fn llama4(c: &Config) -> ModelResult {
         Some(list) => list.contains(&i),
         None => (i + 1).is_multiple_of(step),
     };
-    let rotated = c.numbers("no_rope_layers").filter(|list| !list.is_empty());
-    let plain = |i: u64| match &rotated {
-        Some(list) => list.get(i as usize) == Some(&0),
-        None => (i + 1).is_multiple_of(4),
-    };
-    let name = |i: u64| match (plain(i), sparse(i)) {
-        (false, false) => "chunked",
-        (false, true) => "chunked_experts",
-        (true, false) => "nope",
-        (true, true) => "nope_experts",
-    };
+    let plain = unrotated(c, 4);
     let chunked = AttentionSpec { chunk: Some(c.or(&["attention_chunk_size"], 8192)?), ..m.attention };
     let nope = AttentionSpec { rotary: Some(false), qk_norm: QkNorm::None, ..m.attention };
-    let kind = |attention, mlp| LayerKindSpec { mlp: Some(mlp), ..with_attention(attention) };
-    let kinds = [
-        ("chunked", kind(chunked, MlpKind::Dense)),
-        ("chunked_experts", kind(chunked, MlpKind::Experts)),
-        ("nope", kind(nope, MlpKind::Dense)),
-        ("nope_experts", kind(nope, MlpKind::Experts)),
-    ];
-    Ok(with_kinds((0..m.layers).map(name), kinds, m))
+    let names = ["chunked", "chunked_experts", "nope", "nope_experts"];
+    Ok(crossed(m, names, [chunked, nope].map(with_attention), |i| [plain(i), sparse(i)]))
 }
 
 /// Latent attention of a configuration.

@@ -1,16 +1,12 @@
 //! Decoders whose layers mix tokens in different ways.
 
-use super::config::{Config, ModelResult, mixer_and_mlp, with_kinds};
+use super::config::{Config, ModelResult, crossed, mixed, mixer_and_mlp, with_kinds, with_two};
 use super::decoder::{experts, latent};
 use stepsim_spec::SpecError;
 use stepsim_spec::model::{
     AttentionSpec, GatedDeltaSpec, KimiDeltaSpec, LayerKindSpec, LayerRun, LightningSpec, Mamba1Spec,
     Mamba2Spec, Mixer, MlpKind, ModelSpec, MoeSpec, Norm, Positions, QkNorm, Rwkv7Spec, ShortConvolutionSpec,
 };
-
-fn mixed(mixer: Mixer) -> LayerKindSpec {
-    LayerKindSpec { mixer: Some(mixer), ..LayerKindSpec::default() }
-}
 
 pub(super) fn qwen3_next(c: &Config) -> ModelResult {
     let mut m = qwen3_5(c)?;
@@ -39,9 +35,8 @@ pub(super) fn qwen3_5(c: &Config) -> ModelResult {
         Some(words) => words.get(i as usize).is_some_and(|w| w.starts_with("full")),
         None => (i + 1).is_multiple_of(every),
     };
-    let layers = (0..m.layers).map(|i| if full(i) { "full" } else { "linear" });
     let kinds = [("linear", mixed(Mixer::GatedDelta(delta))), ("full", LayerKindSpec::default())];
-    Ok(with_kinds(layers, kinds, m))
+    Ok(with_two(m, kinds, full))
 }
 
 pub(super) fn kimi_linear(c: &Config) -> ModelResult {
@@ -72,20 +67,9 @@ pub(super) fn kimi_linear(c: &Config) -> ModelResult {
     linear.numbers("kda_layers"); // all others
     // Layers are counted from 1 there.
     let full = linear.numbers("full_attn_layers").unwrap_or_default();
-    let name = |i: u64| match (full.contains(&(i + 1)), i < first_dense) {
-        (false, false) => "linear",
-        (false, true) => "linear_dense",
-        (true, false) => "full",
-        (true, true) => "full_dense",
-    };
-    let (delta, attention) = (Mixer::KimiDelta(delta), Mixer::Attention);
-    let kinds = [
-        ("linear", mixer_and_mlp(delta, MlpKind::Experts)),
-        ("linear_dense", mixer_and_mlp(delta, MlpKind::Dense)),
-        ("full", mixer_and_mlp(attention, MlpKind::Experts)),
-        ("full_dense", mixer_and_mlp(attention, MlpKind::Dense)),
-    ];
-    Ok(with_kinds((0..m.layers).map(name), kinds, m))
+    let names = ["linear_dense", "linear", "full_dense", "full"];
+    let mixers = [Mixer::KimiDelta(delta), Mixer::Attention].map(mixed);
+    Ok(crossed(m, names, mixers, |i| [full.contains(&(i + 1)), i >= first_dense]))
 }
 
 /// Mamba-2 as several configurations name its fields.
@@ -184,19 +168,9 @@ pub(super) fn jamba(c: &Config) -> ModelResult {
     };
     let attention = every("attn_layer_period", "attn_layer_offset", 8, 4)?;
     let sparse = every("expert_layer_period", "expert_layer_offset", 2, 1)?;
-    let name = |i: u64| match (i % attention.0 == attention.1, i % sparse.0 == sparse.1) {
-        (false, false) => "mamba_dense",
-        (false, true) => "mamba_experts",
-        (true, false) => "attention_dense",
-        (true, true) => "attention_experts",
-    };
-    let kinds = [
-        ("mamba_dense", mixer_and_mlp(Mixer::Mamba1(mamba), MlpKind::Dense)),
-        ("mamba_experts", mixer_and_mlp(Mixer::Mamba1(mamba), MlpKind::Experts)),
-        ("attention_dense", mixer_and_mlp(Mixer::Attention, MlpKind::Dense)),
-        ("attention_experts", mixer_and_mlp(Mixer::Attention, MlpKind::Experts)),
-    ];
-    Ok(with_kinds((0..m.layers).map(name), kinds, m))
+    let names = ["mamba_dense", "mamba_experts", "attention_dense", "attention_experts"];
+    let mixers = [Mixer::Mamba1(mamba), Mixer::Attention].map(mixed);
+    Ok(crossed(m, names, mixers, |i| [i % attention.0 == attention.1, i % sparse.0 == sparse.1]))
 }
 
 /// Gated short convolutions with attention in between. The width of the MLP is adjusted by two thirds and rounded up.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::config::{Config, ModelResult, with_kinds};
+use super::config::{Config, ModelResult, with_attention, with_two};
 use super::decoder::experts;
 use stepsim_spec::SpecError;
 use stepsim_spec::model::{
@@ -103,12 +103,8 @@ pub(super) fn minimax_m3(c: &Config) -> ModelResult {
     }
     let window = sparse.or(&["sparse_topk_blocks"], 16)? * sparse.or(&["sparse_block_size"], 128)?;
     let attention = AttentionSpec { window: Some(window), ..m.attention };
-    let kinds = [
-        ("full", LayerKindSpec::default()),
-        ("sparse", LayerKindSpec { attention: Some(attention), ..LayerKindSpec::default() }),
-    ];
-    let name = |i: u64| if listed.get(i as usize) == Some(&1) { "sparse" } else { "full" };
-    Ok(with_kinds((0..m.layers).map(name), kinds, m))
+    let kinds = [("full", LayerKindSpec::default()), ("sparse", with_attention(attention))];
+    Ok(with_two(m, kinds, |i| listed.get(i as usize) == Some(&1)))
 }
 
 /// Local layers with heads of keys of their own and sinks, one global in six. Values are narrower than keys: both have
@@ -141,8 +137,8 @@ pub(super) fn mimo_v2(c: &Config) -> ModelResult {
         ..experts(c, Some(c.count(&["moe_intermediate_size"])?))?
     });
     let listed = c.numbers("hybrid_layer_pattern").unwrap_or_default();
-    let name = |i: u64| if listed.get(i as usize) == Some(&1) { "local" } else { "global" };
-    Ok(with_kinds((0..m.layers).map(name), [("global", LayerKindSpec::default()), ("local", local)], m))
+    let kinds = [("global", LayerKindSpec::default()), ("local", local)];
+    Ok(with_two(m, kinds, |i| listed.get(i as usize) == Some(&1)))
 }
 
 /// Local layers by `layer_types`, experts behind the first dense layers with one that is shared.
@@ -158,11 +154,7 @@ pub(super) fn step3(c: &Config) -> ModelResult {
     c.or(&["n_shared_experts"], 1)?;
     let window = Some(c.count(&["sliding_window"])?);
     let words = c.words("layer_types").unwrap_or_default();
-    let local = LayerKindSpec {
-        attention: Some(AttentionSpec { window, ..m.attention }),
-        ..LayerKindSpec::default()
-    };
+    let local = with_attention(AttentionSpec { window, ..m.attention });
     let is_local = |i: u64| words.get(i as usize).is_some_and(|word| word.starts_with("sliding"));
-    let name = |i: u64| if is_local(i) { "local" } else { "global" };
-    Ok(with_kinds((0..m.layers).map(name), [("global", LayerKindSpec::default()), ("local", local)], m))
+    Ok(with_two(m, [("global", LayerKindSpec::default()), ("local", local)], is_local))
 }

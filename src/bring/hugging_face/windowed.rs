@@ -1,6 +1,6 @@
 //! Decoders of local and global layers: a sliding window in most, all tokens in every few.
 
-use super::config::{Config, ModelResult, with_attention, with_kinds};
+use super::config::{Config, ModelResult, with_attention, with_two};
 use super::decoder::{experts, gemma, llama};
 use stepsim_spec::SpecError;
 use stepsim_spec::model::{AttentionSpec, LayerKindSpec, ModelSpec, MoeSpec, Norm, QkNorm};
@@ -11,13 +11,12 @@ fn local_and_global(c: &Config, m: ModelSpec, window: Option<u64>, period: u64) 
         return m;
     }
     let words = c.words("layer_types");
-    let local = |i: usize| match &words {
-        Some(words) => words.get(i).is_some_and(|w| w.contains("sliding") || w.contains("local")),
-        None => !(i as u64 + 1).is_multiple_of(period.max(1)),
+    let is_local = |i: u64| match &words {
+        Some(words) => words.get(i as usize).is_some_and(|w| w.contains("sliding") || w.contains("local")),
+        None => !(i + 1).is_multiple_of(period.max(1)),
     };
-    let layers = (0..m.layers as usize).map(|i| if local(i) { "local" } else { "global" });
     let of_window = with_attention(AttentionSpec { window, ..m.attention });
-    with_kinds(layers, [("local", of_window), ("global", LayerKindSpec::default())], m)
+    with_two(m, [("global", LayerKindSpec::default()), ("local", of_window)], is_local)
 }
 
 pub(super) fn cohere(c: &Config) -> ModelResult {

@@ -68,17 +68,23 @@ impl Invocation {
 /// True if words are a line that starts a program.
 fn is_command(words: &[&str]) -> bool {
     let first = words.iter().find(|word| set(word).is_none());
-    let is_launcher = |word: &str| LAUNCHERS.split(' ').any(|launcher| launcher == word);
-    let starts = first.is_some_and(|word| is_launcher(word.rsplit('/').next().unwrap_or_default()));
+    let starts = first.is_some_and(|word| is_launcher(word));
     words.len() > 1 && (starts || words.iter().any(|word| word.starts_with("--")))
 }
 
-/// The script that a line runs, or else its words before the first option.
-fn program(words: &[&str]) -> String {
+/// True if a word is a program that starts a training.
+pub(super) fn is_launcher(word: &str) -> bool {
+    LAUNCHERS.split(' ').any(|launcher| Some(launcher) == word.rsplit('/').next())
+}
+
+/// The script or module that a line runs, or else its words before the first option.
+pub(super) fn program(words: &[impl AsRef<str>]) -> String {
+    let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
     let script = words.iter().find(|word| word.ends_with(".py"));
+    let module = words.windows(2).find(|pair| pair[0] == "-m").map(|pair| &pair[1]);
     let before = words.iter().skip_while(|word| set(word).is_some());
     let head: Vec<&str> = before.take_while(|word| !word.starts_with('-')).copied().collect();
-    script.map_or_else(|| head.join(" "), ToString::to_string)
+    script.or(module).map_or_else(|| head.join(" "), ToString::to_string)
 }
 
 /// `NAME=value`.

@@ -29,6 +29,7 @@ pub mod table;
 pub mod vocabulary;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -226,8 +227,7 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
         let (name, value) = ("adapters".to_string(), workload["training"]["adapters"]["of"].clone());
         arguments.push(Argument::doubted(Doubt { name, value, why }));
     }
-    let length = workload.pointer("/sequence").or(workload.pointer("/model/sequence"));
-    arguments.extend(longest(&table, &arguments, length.unwrap_or(&"the model's".into())));
+    arguments.extend(longest(&table, &arguments, &workload, beside));
     arguments.extend(launcher(&table, &arguments, text).filter(|_| beside.devices != Some(1)));
     arguments.extend(release(&table, &workload));
     if !open.is_empty() {
@@ -237,12 +237,23 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
     Ok(Import { format: format.to_string(), workload, arguments, defaults, assumed, length: run_length })
 }
 
-/// The sequence as a limit, where nothing says that samples fill it.
-fn longest(table: &FormatTable, arguments: &[Argument], sequence: &Value) -> Option<Argument> {
+/// The sequence as a limit, where nothing says that samples fill it, or how long they are.
+fn longest(
+    table: &FormatTable,
+    arguments: &[Argument],
+    workload: &Value,
+    beside: &Beside,
+) -> Option<Argument> {
+    let is_length = |path: &String| path.ends_with("sequence");
+    let of_model = beside.model.is_some()
+        && workload.get("sequence").is_none()
+        && !arguments.iter().flat_map(|a| &a.fields).chain(&beside.stated).any(is_length);
     let said = arguments.iter().map(|a| (a.name.as_str(), &a.value));
-    let why = table.short.as_ref()?.why(said)?.to_string();
+    let why = table.short.as_ref().and_then(|short| short.why(said));
+    let why = why.or(of_model.then_some("nothing says how long samples are"))?.to_string();
     let told = arguments.iter().any(|a| a.status == Status::Taken && !a.why.is_empty());
-    let (name, value) = ("sequence".to_string(), sequence.clone());
+    let own = workload.get("sequence").or(workload.pointer("/model/sequence")).filter(|_| !of_model);
+    let (name, value) = ("sequence".to_string(), own.cloned().unwrap_or_else(|| "the model's".into()));
     let limit = Argument { status: Status::Taken, ..Argument::doubted(Doubt { name, value, why }) };
     (!told).then_some(limit)
 }
@@ -324,9 +335,35 @@ pub fn told_by(text: &str, word: &str) -> Option<String> {
     let modules = python.iter().filter_map(|name| Some(name.strip_prefix('@')?.to_owned())).collect();
     let keys = [syntax::Syntax::Yaml, syntax::Syntax::Json].into_iter().flat_map(names);
     let keys = keys.filter(|name| !name.starts_with('=')).collect();
-    let programs = syntax::shell::programs(text, &Invocation::of(word)).unwrap_or_default();
-    let programs = programs.iter().map(|words| words[..words.len().min(3)].join(" ")).collect();
+    let is_script = !word.ends_with(".py");
+    let programs = programs_of(text, word).into_iter().filter(|_| is_script);
+    let mut programs: Vec<String> = programs.map(|words| invocation::program(&words)).collect();
+    programs.dedup();
     told("imports", modules).or_else(|| told("holds", keys)).or_else(|| told("runs", programs))
+}
+
+/// The programs that a script starts a training with, each as words that say something; all that it runs where it has
+/// none of these.
+fn programs_of(text: &str, word: &str) -> Vec<Vec<String>> {
+    let all = syntax::shell::programs(text, &Invocation::of(word)).unwrap_or_default();
+    let says = |words: Vec<String>| words.into_iter().filter(|word| !word.contains('\u{2}')).collect();
+    let all: Vec<Vec<String>> =
+        all.into_iter().map(says).filter(|words: &Vec<String>| !words.is_empty()).collect();
+    let starts = |words: &&Vec<String>| {
+        words.iter().any(|word| word.ends_with(".py"))
+            || words.iter().any(|word| invocation::is_launcher(word))
+    };
+    let started: Vec<Vec<String>> = all.iter().filter(starts).cloned().collect();
+    if started.is_empty() { all } else { started }
+}
+
+/// The configurations that the programs of a script name and that are not beside it.
+pub fn absent(text: &str, word: &str) -> Vec<String> {
+    let folder = Path::new(word).parent().unwrap_or(Path::new(""));
+    let words = programs_of(text, word).into_iter().flatten();
+    let paths = words.map(|word| word.rsplit('=').next().unwrap_or_default().to_string());
+    let is_absent = |path: &String| opened::is_configuration(path) && files::beside(folder, path).is_none();
+    paths.filter(is_absent).collect()
 }
 
 /// The machine that the name of a recipe says: `64xh100` of `llama3_70b_pretrain_64gpu_h100_bf16_config`.
@@ -367,7 +404,7 @@ pub fn software_of(stack: &str) -> Option<&'static str> {
 /// The variables that a script leaves open and that a step hangs on, each with what is asked of it; those that choose
 /// first.
 fn left_open(table: &FormatTable, mut open: Vec<Open>) -> Vec<(String, String)> {
-    let matters = |name: &&String| table.rule(name).is_some_and(|rule| !rule.no_effect);
+    let matters = |name: &&String| table.rule(name).is_some_and(|rule| rule.changes_a_step());
     open.retain(|open| open.is_variable);
     open.sort_by_key(|open| open.choices.len() < 2);
     let words = open.into_iter().filter_map(|open| {
@@ -398,8 +435,10 @@ fn unanswered(
     file: &str,
 ) -> Result<Vec<Argument>, SpecError> {
     let hangs_on = |open: &&Open| open.arguments.iter().any(|name| hangs(table, name, beside));
-    let (variables, machine): (Vec<&Open>, Vec<&Open>) =
+    let unread = |name: &String| table.rule(name).is_none() && !Vocabulary::shipped().is_harmless(name);
+    let (variables, mut machine): (Vec<&Open>, Vec<&Open>) =
         open.iter().filter(hangs_on).partition(|open| open.is_variable && !file.ends_with(".py"));
+    machine.extend(open.iter().filter(|open| !hangs_on(open) && open.arguments.iter().any(unread)));
     let left = left_open(table, variables.into_iter().cloned().collect());
     if let Some((first, _)) = left.first() {
         let all = few(left.iter().map(|(_, words)| words.as_str()));
@@ -408,7 +447,8 @@ fn unanswered(
     }
     let doubt = |open: &Open| {
         let (name, value) = (few(open.arguments.iter().map(String::as_str)), open.variable.as_str().into());
-        let why = format!("the script asks its machine: {}", open.variable);
+        let asks = if open.is_variable { "nothing sets" } else { "the script asks its machine" };
+        let why = format!("{asks}: {}", open.variable);
         Argument::doubted(Doubt { name, value, why })
     };
     Ok(machine.into_iter().map(doubt).collect())
@@ -416,9 +456,13 @@ fn unanswered(
 
 /// True if a step hangs on an argument whose value is open, and nothing beside the file says it.
 fn hangs(table: &FormatTable, name: &str, beside: &Beside) -> bool {
-    const LENGTHS: [&str; 6] = ["$steps", "$samples", "$epochs", "$run_name", "$beside_words", "$tokenizer"];
     const DEVICES: [&str; 5] = ["$nodes", "$gpus_per_node", "$devices", "$job_devices", "$replica_devices"];
-    let Some(rule) = table.rule(name).filter(|rule| !rule.no_effect && !rule.of_file) else { return false };
+    if name == syntax::PROGRAM {
+        return true;
+    }
+    let Some(rule) = table.rule(name).filter(|rule| rule.changes_a_step() && !rule.of_file) else {
+        return false;
+    };
     rule.targets().any(|to| {
         let of_model = to.starts_with("$model")
             || to.starts_with("$recipe")
@@ -432,13 +476,14 @@ fn hangs(table: &FormatTable, name: &str, beside: &Beside) -> bool {
                 .iter()
                 .any(|path| path == to || to.strip_prefix(path.as_str()).is_some_and(|r| r.starts_with('.')));
         // A model that is not named is asked for by itself.
-        !said && !to.starts_with("$model") && !to.starts_with("$recipe") && !LENGTHS.contains(&to)
+        !said && !to.starts_with("$model") && !to.starts_with("$recipe") && !table::LENGTHS.contains(&to)
     })
 }
 
 /// The remedy where a script leaves open what is missing.
 fn where_open(error: SpecError, file: &str, open: &[(String, String)]) -> SpecError {
-    let Some((first, _)) = open.first() else { return error };
+    let names_a_model = error.problem.starts_with("names a model");
+    let Some((first, _)) = open.first().filter(|_| !names_a_model) else { return error };
     let way_out = if file.ends_with(".py") {
         format!(
             "write them into a copy of it, or name the model beside it: stepsim plan {file} MODEL --on 8xh100"
@@ -521,11 +566,17 @@ impl WorkloadDraft {
         {
             return argument(Status::Unknown, Vec::new(), &format!("did you mean {meant}?"));
         }
+        let words = Vocabulary::shipped();
+        if table.sweeps(&name) && words.stirs(&name, &value) {
+            return argument(Status::Unknown, Vec::new(), "");
+        }
         let Some(rule) = rule else {
-            let words = Vocabulary::shipped();
+            // A switch that is on by itself may be known by its last part alone.
+            let last = name.rsplit('.').next().unwrap_or_default();
+            let is_known = table.rule(last).is_some_and(|rule| rule.changes_a_step());
             let (status, why) = if words.is_harmless(&name) {
                 (Status::NoEffect, "outside of a step, by its name")
-            } else if words.is_off(&name, &value) {
+            } else if words.is_off(&name, &value) && !is_known {
                 (Status::NoEffect, "it is off, as in what is planned")
             } else {
                 (Status::Unknown, "")

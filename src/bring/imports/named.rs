@@ -16,7 +16,8 @@ impl WorkloadDraft {
         let name = |variable: &&str| {
             let text = self.variables.get(*variable)?.as_str()?;
             let flavor = if *variable == "model_name" { flavor } else { "" };
-            Some(format!("{text} {flavor}").trim().to_string())
+            // ModelScope writes folders with three strokes for a point.
+            Some(format!("{text} {flavor}").trim().replace("___", "."))
         };
         let sized = |name: &String| name.contains(|c: char| c.is_ascii_digit());
         let component = self.variables.get("component").and_then(Value::as_str).map(of_component);

@@ -52,17 +52,21 @@ pub(super) fn open(
 /// The configurations that programs of a script are given as a word of their own (`axolotl train x.yml`), beside it:
 /// the file of each and its text. One with options behind it is none of these: they would be lost.
 pub fn launched(text: &str, word: &str) -> Vec<(String, String)> {
-    const ENDINGS: [&str; 3] = [".yaml", ".yml", ".toml"];
     let typed = Invocation::of(word);
     let folder = Path::new(&typed.file).parent().unwrap_or(Path::new("")).to_path_buf();
     let programs = syntax::shell::programs(text, &typed).unwrap_or_default();
     let configuration = |words: &Vec<String>| {
-        let at = words.iter().rposition(|word| ENDINGS.iter().any(|ending| word.ends_with(ending)))?;
+        let at = words.iter().rposition(|word| is_configuration(word))?;
         let is_bare = words[at + 1..].iter().all(|word| !word.starts_with("--") && !word.contains('='));
         let (path, text) = files::beside(&folder, &words[at]).filter(|_| is_bare)?;
         Some((path.display().to_string(), text))
     };
     programs.iter().filter_map(configuration).collect()
+}
+
+/// True if a word is called like a configuration that a program is given.
+pub(super) fn is_configuration(word: &str) -> bool {
+    [".yaml", ".yml", ".toml"].iter().any(|ending| word.ends_with(ending))
 }
 
 /// True if two arguments set the same one thing.

@@ -220,8 +220,9 @@ impl FormatTable {
         let has = |mark: &&String| names.get(mark).is_some();
         let own_alone = self.own.iter().filter(|mark| !self.marks.contains(mark));
         let score = self.marks.iter().chain(own_alone).filter(has).count();
-        let is_own = self.own.is_empty() || self.own.iter().any(|mark| has(&mark));
-        if score < self.least_marks || !is_own { 0 } else { score }
+        let own: Vec<&String> = self.own.iter().filter(has).collect();
+        let is_own = own.len() >= self.least_own.max(1) || own.iter().any(|mark| mark.starts_with('@'));
+        if score < self.least_marks || !(is_own || self.own.is_empty()) { 0 } else { score }
     }
     /// The mark of a text that is no training of a language model, and the reason.
     pub(super) fn refusal<'a>(&'a self, names: &'a ArgumentNames) -> Option<(&'a str, &'a str)> {

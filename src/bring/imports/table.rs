@@ -42,6 +42,9 @@ pub struct FormatTable {
     /// How many marks a file has at least.
     #[serde(default)]
     pub least_marks: usize,
+    /// How many marks of its own a script has at least that starts no program of this software.
+    #[serde(default)]
+    pub least_own: usize,
     /// Tables some of whose marks its files have, too: they give way.
     #[serde(default)]
     pub before: Vec<String>,
@@ -236,24 +239,37 @@ impl FormatTable {
         self.stacks.iter().any(|pattern| fits(pattern, name))
     }
 
-    /// The meaning of an argument: by its whole name, then without its sections; names with `*` last, the longest
-    /// first.
+    /// The meaning of an argument.
     pub fn rule(&self, name: &str) -> Option<ArgumentRule> {
+        self.found(name).map(|(_, written)| written.rule())
+    }
+
+    /// True if an argument is known as harmless only since it stands in a section (`model.*`) that has other words,
+    /// too, which change a step.
+    pub fn sweeps(&self, name: &str) -> bool {
+        let Some((pattern, written)) = self.found(name).filter(|(pattern, _)| pattern.ends_with(".*")) else {
+            return false;
+        };
+        let section = pattern.trim_end_matches('*');
+        let others = self.arguments.iter().filter(|(name, _)| name.starts_with(section));
+        written.rule().no_effect && others.into_iter().any(|(_, other)| other.rule().changes_a_step())
+    }
+
+    /// The rule of an argument and its name: by its whole name, then without its sections; names with `*` last, the
+    /// longest first.
+    fn found(&self, name: &str) -> Option<(&str, &Written)> {
         let name = name.to_ascii_lowercase().replace('-', "_");
         let mut names = vec![name.as_str()];
         let inside = |section: &String| name.strip_prefix(section.as_str())?.strip_prefix('.');
         names.extend(self.sections.iter().filter_map(inside));
-        let exact = names.iter().find_map(|name| self.arguments.get(*name));
+        let exact = names.iter().find_map(|name| self.arguments.get_key_value(*name));
+        let fitting =
+            |pattern: &&String| pattern.contains('*') && names.iter().any(|name| fits(pattern, name));
         let by_pattern = || {
-            let mut fitting: Vec<(&String, &Written)> = self
-                .arguments
-                .iter()
-                .filter(|(pattern, _)| pattern.contains('*') && names.iter().any(|name| fits(pattern, name)))
-                .collect();
-            fitting.sort_by_key(|(pattern, _)| std::cmp::Reverse(pattern.len()));
-            fitting.first().map(|found| found.1)
+            let patterns = self.arguments.keys().filter(fitting);
+            self.arguments.get_key_value(patterns.rev().max_by_key(|pattern| pattern.len())?)
         };
-        exact.or_else(by_pattern).map(Written::rule)
+        exact.or_else(by_pattern).map(|(name, written)| (name.as_str(), written))
     }
 
     /// The names of its arguments that stand for themselves.
@@ -299,7 +315,17 @@ impl FormatTable {
     }
 }
 
+/// Quantities that say how long a run is or what it is called, and change no step.
+pub(super) const LENGTHS: [&str; 6] =
+    ["$steps", "$samples", "$epochs", "$run_name", "$beside_words", "$tokenizer"];
+
 impl ArgumentRule {
+    /// True if some value of it may change a step.
+    pub fn changes_a_step(&self) -> bool {
+        let mut targets = self.targets().peekable();
+        !self.no_effect && (targets.peek().is_none() || targets.any(|to| !LENGTHS.contains(&to)))
+    }
+
     /// All fields and quantities that it may set.
     pub fn targets(&self) -> impl Iterator<Item = &str> {
         let maps = self.on.iter().chain(&self.off).chain(self.values.values());

@@ -21,6 +21,8 @@ pub struct Vocabulary {
     /// Switches that software has on by itself: off, they may change the step.
     #[serde(default)]
     on_by_itself: Vec<String>,
+    /// Last parts of names that change a step whatever section they stand in.
+    stirs: Vec<String>,
     /// Arguments that change the sizes of a model.
     sizes: Vec<String>,
     /// Keys of a config.json that change the sizes of a model.
@@ -46,6 +48,11 @@ impl Vocabulary {
     pub fn is_off(&self, name: &str, value: &Value) -> bool {
         let off = value == &Value::Bool(false) || value.as_array().is_some_and(Vec::is_empty);
         off && !any(&self.on_by_itself, name)
+    }
+    /// True if the last part of a name changes a step, where its value is not off.
+    pub fn stirs(&self, name: &str, value: &Value) -> bool {
+        let last = name.rsplit('.').next().unwrap_or_default().trim_start_matches('_');
+        any(&self.stirs, last) && !self.is_harmless(last) && !self.is_off(last, value)
     }
     /// True if an argument changes the sizes of a model.
     pub fn is_size(&self, name: &str) -> bool {

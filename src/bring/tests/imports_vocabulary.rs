@@ -1,4 +1,5 @@
 use serde_json::json;
+use stepsim_bring::imports::FormatTable;
 use stepsim_bring::imports::vocabulary::Vocabulary;
 
 #[test]
@@ -15,6 +16,25 @@ fn words_are_of_three_classes() {
     ] {
         assert_eq!((words.is_harmless(name), words.is_size(name)), (harmless, size), "{name}");
     }
+}
+
+/// A word that changes a step is not lost below the last rule of a section (`model.*`), whatever it begins with.
+#[test]
+fn sections_do_not_sweep_what_changes_a_step() {
+    let mut swept = 0;
+    for (format, table) in FormatTable::all() {
+        for section in
+            ["model", "model.model_config", "optimizer", "training", "fsdp_config", "zero_optimization"]
+        {
+            let name = format!("{section}._use_doc_masking");
+            swept += usize::from(table.sweeps(&name));
+            assert!(
+                !table.sweeps(&name) || Vocabulary::shipped().stirs(&name, &json!(true)),
+                "{format}: {name}"
+            );
+        }
+    }
+    assert!(swept > 3, "{swept}");
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub struct Args {
     #[arg(long, value_parser = parse_algorithm)]
     pub algorithm: Option<&'static dyn Algorithm>,
     /// Pipeline chunks of that algorithm instead of the best number
-    #[arg(long, requires = "algorithm", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    #[arg(long, requires = "algorithm", value_parser = crate::asked::whole::<u32>(1..=65_536))]
     pub chunks: Option<u32>,
     /// The devices, in order: 0-63 or 0,2,4-7 [default: all; of send-recv the first two]
     #[arg(long, value_name = "LIST")]

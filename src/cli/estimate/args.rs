@@ -32,7 +32,7 @@ pub struct Args {
     #[arg(long, value_name = "N", requires = "rules", value_parser = tokens)]
     pub(crate) tokens: Option<f64>,
     /// Devices that the whole run of `--rules` has, each at the pace of the estimate [default: the machine's]
-    #[arg(long, value_name = "N", requires = "rules", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    #[arg(long, value_name = "N", requires = "rules", value_parser = crate::asked::whole::<u64>(1..=100_000_000))]
     pub(crate) devices: Option<u64>,
     /// Only the rooflines of all shipped devices
     #[arg(long, conflicts_with_all = ["workload", "rules", "topology", "sets"])]

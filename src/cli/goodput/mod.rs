@@ -54,14 +54,14 @@ pub struct Args {
     #[arg(long, value_name = "S", value_parser = seconds)]
     step_s: Option<f64>,
     /// Devices of the job [default: the machine's]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 24),
+    #[arg(long, value_name = "N", value_parser = crate::asked::whole::<u32>(1..=1 << 24),
         required_unless_present = "workload")]
     devices: Option<u32>,
     /// Days of one run
     #[arg(long, default_value_t = 30.0, value_parser = seconds)]
     days: f64,
     /// Runs that are drawn
-    #[arg(long, default_value_t = 200, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, default_value_t = 200, value_name = "N", value_parser = crate::asked::whole::<u32>(1..=1_000_000))]
     runs: u32,
     /// Seed of what is drawn
     #[arg(long, default_value_t = 0)]

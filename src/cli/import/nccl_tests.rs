@@ -20,10 +20,10 @@ pub struct Args {
     #[arg(long, value_parser = parse_op)]
     op: Option<Op>,
     /// Ranks, where no devices are listed
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=1 << 20))]
+    #[arg(long, value_name = "N", value_parser = crate::asked::whole::<u32>(2..=1 << 20))]
     ranks: Option<u32>,
     /// Nodes, where no hosts are listed
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    #[arg(long, value_name = "N", value_parser = crate::asked::whole::<u32>(1..=1 << 20))]
     nodes: Option<u32>,
     /// The times in place instead of those out of place
     #[arg(long)]

@@ -27,7 +27,7 @@ pub struct Args {
     #[arg(long)]
     device: String,
     /// Nodes of the machine
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = crate::asked::whole::<u32>(1..=65_536))]
     nodes: u32,
     /// One NVLink or xGMI link, one direction; default: the device's (25 for H100, 50 for B200, 48 for MI300X)
     #[arg(long = "nvlink-GBps", value_name = "GBPS")]

@@ -24,7 +24,7 @@ pub struct Args {
     #[arg(long)]
     model: Option<String>,
     /// Devices of the job [default: what the file says]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
+    #[arg(long, value_name = "N", value_parser = crate::asked::whole::<u64>(1..=1 << 24))]
     devices: Option<u64>,
     /// The machine: it is written into the workload, which must fit it
     #[arg(short, long)]

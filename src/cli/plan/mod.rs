@@ -139,9 +139,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         _ => String::new(),
     };
     let verdict = match args.measured {
-        Some(speed) => {
-            normal::wrapped(&normal::verdict(&plan.inputs()?, &planned.report, speed, None)?.words(false))
-        }
+        Some(speed) => normal::wrapped(
+            &normal::verdict(&plan.inputs()?, &planned.report, speed, None, &[])?.words(false),
+        ),
         None => String::new(),
     };
     say(&format!("{screen}{measure}{verdict}{wrote} {}\nnext: {}\n", path.display(), next.join("\n      ")))

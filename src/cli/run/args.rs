@@ -68,18 +68,18 @@ pub struct Args {
     pub(crate) no_jump: bool,
     /// Most memory that the times of all simulated ops may take, in GiB (16 bytes an op)
     #[arg(long, value_name = "GIB", default_value_t = 16,
-        value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+        value_parser = crate::asked::whole::<u32>(1..=1 << 20))]
     pub(crate) record_gib: u32,
     /// Simulate this many steps one after the other, from the first of a run (optimizer moments appear in it)
     #[arg(long, default_value_t = 1,
-        value_parser = clap::value_parser!(u32).range(1..=16))]
+        value_parser = crate::asked::whole::<u32>(1..=16))]
     pub(crate) steps: u32,
     /// Seed of jitter (workload field `noise`) [default: 0]
     #[arg(long, value_name = "SEED")]
     pub(crate) seed: Option<u64>,
     /// Play this many steps, with seeds from --seed on, and show how their times spread
     #[arg(long, value_name = "N",
-        value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+        value_parser = crate::asked::whole::<u32>(1..=1_000_000))]
     pub(crate) samples: Option<u32>,
     /// Show the use of the N busiest links over time in the timeline
     #[arg(long, default_value_t = 0, value_name = "N", requires = "output")]

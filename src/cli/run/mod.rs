@@ -237,7 +237,7 @@ fn tell(args: &Args, inputs: &Inputs, mut report: Report) -> Result<(), Failure>
         }
         print(&report, Some(inputs), args)?;
         if let Some(speed) = args.measured {
-            say(&normal::wrapped(&normal::verdict(inputs, &report, speed, None)?.words(false)))?;
+            say(&normal::wrapped(&normal::verdict(inputs, &report, speed, None, &[])?.words(false)))?;
         }
     }
     Ok(())

@@ -66,7 +66,7 @@ pub struct Args {
     pub slow_edge: Option<(u32, f64)>,
     /// Forwards that the ranks up to the slow edge do more before their first backward
     #[arg(long, value_name = "N", requires = "slow_edge", default_value_t = 0,
-        value_parser = clap::value_parser!(u32).range(0..=1 << 20))]
+        value_parser = crate::asked::whole::<u32>(0..=1 << 20))]
     pub more_warm_up: u32,
     /// The effect of a send on its rank
     #[arg(long, value_enum, default_value_t = SendMode::Asynchronous)]

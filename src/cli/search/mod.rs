@@ -15,7 +15,9 @@ use super::tables::{gib, right};
 use super::write::write_page;
 use super::{Failure, say};
 use stepsim_measure::score::ranges::range_in_words;
-use stepsim_study::{Objective, RankedLayout, SearchOptions, SearchReport, StudyAxis, search};
+use stepsim_study::{
+    Objective, RankedLayout, SearchOptions, SearchReport, StudyAxis, search, space as units,
+};
 use words::layout;
 
 /// Find the best layout of a model on a machine.
@@ -59,10 +61,11 @@ pub struct Args {
     #[arg(long, value_name = "FEWEST..MOST", value_parser = sizes)]
     devices: Option<(u64, u64)>,
     /// How many layouts are ranked
-    #[arg(long, default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 10, value_name = "N", value_parser = crate::asked::whole::<u32>(1..=u32::MAX.into()))]
     top: u32,
     /// Most layouts that are simulated
-    #[arg(long, default_value_t = 400, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 400, value_name = "N",
+        value_parser = crate::asked::whole::<u32>(1..=u32::MAX.into()))]
     most_simulated: u32,
     /// How much longer than the simulation a closed form may be, as a part of it
     #[arg(long, default_value_t = 0.05, value_name = "PART", value_parser = part)]
@@ -92,7 +95,7 @@ pub struct Args {
 
 /// Two counts of devices, the fewest and the most.
 fn sizes(text: &str) -> Result<(u64, u64), String> {
-    let counts = text.split_once("..").and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
+    let counts = text.split_once("..").and_then(|(a, b)| Some((units::count(a)?, units::count(b)?)));
     counts.ok_or_else(|| "two counts, as in 64..4096".to_string())
 }
 

@@ -38,7 +38,7 @@ pub struct Args {
     #[arg(long = "set", value_name = "PATH=VALUE")]
     sets: Vec<String>,
     /// Steps of the job whose step is the longest
-    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16))]
+    #[arg(long, default_value_t = 2, value_name = "N", value_parser = crate::asked::whole::<u32>(1..=16))]
     steps: u32,
     /// Simulate every rank, also those that must behave alike
     #[arg(long)]

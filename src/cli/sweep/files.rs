@@ -92,7 +92,7 @@ pub(super) struct BestOptions {
     #[arg(long, value_name = "COLUMN", default_value = "step_time_s")]
     by: String,
     /// How many
-    #[arg(long, default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 10, value_name = "N", value_parser = crate::asked::whole::<u32>(1..=u32::MAX.into()))]
     top: u32,
 }
 

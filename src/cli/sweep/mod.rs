@@ -70,7 +70,7 @@ pub struct Args {
     #[arg(long = "where", value_name = "CONDITION")]
     conditions: Vec<String>,
     /// Draw this many points by chance
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = crate::asked::whole::<u32>(1..=u32::MAX.into()))]
     sample: Option<u32>,
     /// Seed of the draw
     #[arg(long, default_value_t = 0)]
@@ -102,7 +102,7 @@ pub struct Args {
     #[arg(long)]
     dry_run: bool,
     /// Threads [default: one a processor]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = crate::asked::whole::<u16>(1..=u16::MAX.into()))]
     threads: Option<u16>,
     #[command(flatten)]
     drawn: PlotOptions,

@@ -1,10 +1,10 @@
 //! The verdict: what was measured against what is expected, and every cause played.
 
-use super::cause::{CausePlay, CauseTable, SlowCause};
+use super::cause::{CausePlay, CauseTable, SlowCause, scaled};
 use super::fit::{FittedSize, fit};
 use super::measured::MeasuredNumber;
 use super::player::StepPlayer;
-use super::telling::{self, Suspect};
+use super::telling::{self, Suspect, Telling};
 use super::verdict::{ExplainedBy, Judgement, PlayedCause, StepVerdict};
 use stepsim_bring::training_log::StepWork;
 use stepsim_core::pool;
@@ -26,6 +26,9 @@ pub(super) const NEAR: f64 = 0.03;
 const PART: f64 = 0.6;
 /// The share of the weight that the first two have where one number tells.
 const TOLD: f64 = 0.7;
+/// Deviation of a step with fields changed from the play of its cause, on a scale of logarithms: what the model is off
+/// for the step itself the cause's size has taken in.
+const FURTHER: f64 = 0.05;
 /// A cause with less of the weight is not listed.
 const SMALL: f64 = 0.005;
 
@@ -71,10 +74,43 @@ pub fn judge(
         ..StepVerdict::default()
     };
     let is_near = (measured.seconds / should).ln().abs() < NEAR;
-    if verdict.judgement != Judgement::Normal && !is_near {
+    if verdict.judgement == Judgement::Normal && measured.is_worked_out {
+        unless(measured, should, report.answer.range_s, &mut verdict);
+    } else if verdict.judgement != Judgement::Normal && !is_near {
         explain(inputs, measured, should, &distance, &mut verdict)?;
     }
     Ok(verdict)
+}
+
+/// A number that was worked out from a time is normal only as it is read: conventions in which the clock shows a step
+/// outside of the range, the longest step first.
+fn unless(measured: &MeasuredNumber, should: f64, range_s: Option<[f64; 2]>, verdict: &mut StepVerdict) {
+    let [low, high] = range_s.unwrap_or([should; 2]);
+    let outside = measured.readings.iter().filter(|(.., s)| *s < low || *s > high);
+    let suspect = |(words, _, seconds): &(String, f64, f64)| Suspect {
+        weight: (seconds / should).ln().abs(),
+        ..reading(words, *seconds)
+    };
+    let suspects: Vec<Suspect> = outside.map(suspect).collect();
+    let all = weight(&suspects);
+    verdict.causes = by_class(suspects).into_iter().map(|class| explained(class, all)).collect();
+    let clock = [Some(measured.seconds), verdict.causes.first().map(|class| class.causes[0].step_s)];
+    let [Some(as_read), Some(otherwise)] = clock else { return };
+    let what = "seconds of a step by the clock".to_string();
+    verdict.telling = Some(Telling { what, seconds: Some([as_read, otherwise]), ..Telling::default() });
+}
+
+/// A convention of the number as a cause.
+fn reading(words: &str, seconds: f64) -> Suspect {
+    Suspect {
+        class: "reading".into(),
+        what: words.to_owned(),
+        size: None,
+        seconds,
+        weight: 0.0,
+        played: None,
+        look: "how the number is made".into(),
+    }
 }
 
 /// How a step stands to its range, or to a reference.
@@ -107,7 +143,7 @@ fn explain(
     verdict: &mut StepVerdict,
 ) -> Result<(), SimulationError> {
     let stack = StepTraits::of(inputs).map(|traits| traits.stack);
-    let table = CauseTable::of(inputs, stack.as_deref())?;
+    let mut table = CauseTable::of(inputs, stack.as_deref())?;
     let player = StepPlayer::of(inputs);
     let tried =
         pool::all(table.causes.len(), pool::threads(None), &|i| distance.tried(&player, &table.causes[i]));
@@ -120,6 +156,17 @@ fn explain(
         }
     }
     suspects.extend(readings(measured, should, distance));
+    for step in &measured.further {
+        for suspect in &mut suspects {
+            let played = suspect.played.clone().unwrap_or_default();
+            // A cause that these settings do not let be is none.
+            let seconds = player.seconds(&played, &step.sets).unwrap_or(f64::INFINITY);
+            suspect.weight *= normal((distance.longer * seconds / step.seconds).ln(), FURTHER);
+        }
+    }
+    let is_made =
+        |sets: Option<Vec<String>>| measured.further.iter().any(|step| Some(&step.sets) == sets.as_ref());
+    table.experiments.retain(|experiment| !is_made(scaled(&experiment.scale, inputs)));
     let all: f64 = weight(&suspects);
     suspects.retain(|s| s.weight > SMALL * all);
     let classes = by_class(suspects);
@@ -164,18 +211,8 @@ fn explained(class: Vec<Suspect>, all: f64) -> ExplainedBy {
 /// Conventions in which the number is the expected one.
 fn readings(measured: &MeasuredNumber, should: f64, distance: &StepDistance) -> Vec<Suspect> {
     let of = |(words, weight, seconds): &(String, f64, f64)| {
-        let (weight, seconds) = (*weight, *seconds);
         let off = (seconds / should).ln();
-        let weight = weight * normal(off, distance.deviation);
-        Suspect {
-            class: "reading".into(),
-            what: words.clone(),
-            size: None,
-            seconds,
-            weight,
-            played: None,
-            look: "how the number is made".into(),
-        }
+        Suspect { weight: weight * normal(off, distance.deviation), ..reading(words, *seconds) }
     };
     let nearer =
         |s: &Suspect| (s.seconds / should).ln().abs() < (1.0 - PART) * (measured.seconds / should).ln().abs();

@@ -17,6 +17,19 @@ pub struct MeasuredNumber {
     /// Other conventions in which the same number may be meant: in words, with how often it is so, and the seconds
     /// then.
     pub(super) readings: Vec<(String, f64, f64)>,
+    /// True of a share of a peak or a rate of FLOPs, which somebody worked out from a time.
+    pub(super) is_worked_out: bool,
+    /// Further measurements, of the step with some fields changed.
+    pub further: Vec<FurtherStep>,
+}
+
+/// A measurement of the step with settings.
+#[derive(Clone, Debug)]
+pub struct FurtherStep {
+    /// The settings.
+    pub sets: Vec<String>,
+    /// Seconds.
+    pub seconds: f64,
 }
 
 impl MeasuredNumber {
@@ -70,7 +83,8 @@ impl MeasuredNumber {
         ) {
             read("the number counts micro-batches as steps", 1.0, micro_batches);
         }
-        Ok(MeasuredNumber { seconds, read_as, readings })
+        let is_worked_out = matches!(speed.unit, SpeedUnit::Percent | SpeedUnit::Tflops);
+        Ok(MeasuredNumber { seconds, read_as, readings, is_worked_out, further: Vec::new() })
     }
 }
 

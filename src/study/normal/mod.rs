@@ -22,6 +22,6 @@ mod verdict;
 mod words;
 
 pub use judge::judge;
-pub use measured::MeasuredNumber;
+pub use measured::{FurtherStep, MeasuredNumber};
 pub use telling::Telling;
 pub use verdict::{ExplainedBy, Judgement, PlayedCause, StepVerdict};

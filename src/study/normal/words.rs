@@ -20,7 +20,10 @@ impl StepVerdict {
             let each = class.causes.iter().take(told);
             let each: Vec<String> =
                 each.map(|cause| format!("{}: {:.3} s", cause.what, scale * cause.step_s)).collect();
-            let _ = writeln!(text, "  {}. {}", i + 1, each.join("; or "));
+            let _ = match self.judgement {
+                Judgement::Normal => writeln!(text, "  unless {} by the clock", each.join("; or ")),
+                _ => writeln!(text, "  {}. {}", i + 1, each.join("; or ")),
+            };
         }
         self.rest(&mut text);
         if all {
@@ -74,12 +77,11 @@ impl StepVerdict {
         match &self.telling {
             Some(telling) if telling.seconds.is_some() => {
                 let [a, b] = telling.seconds.unwrap_or_default();
-                let sets: String = telling.sets.iter().map(|set| format!(" --set {set}")).collect();
                 let _ = writeln!(
                     text,
-                    "  tells 1 from 2: {} ({}): {a:.3} s if 1, {b:.3} s if 2",
+                    "  tells 1 from 2: {} (--also '{} SPEED'): {a:.3} s if 1, {b:.3} s if 2",
                     telling.what,
-                    sets.trim()
+                    telling.sets.join(" ")
                 );
             }
             Some(telling) => {

@@ -378,7 +378,8 @@ impl RunPlan {
         let open = self.open.iter().filter(|(_, path, _)| path.starts_with("parallelism."));
         let open = open.map(|(words, path, _)| format!("{path} is left open by {words}"));
         let unread = self.not_understood.iter().map(|words| format!("{words} is not read"));
-        let all: Vec<String> = open.chain(unread).collect();
+        let unsaid = self.limits.iter().filter(|words| words.starts_with("sequence = the model's"));
+        let all: Vec<String> = open.chain(unread).chain(unsaid.cloned()).collect();
         let more = all.len().saturating_sub(MOST_DOUBTS);
         let rest = if more > 0 { format!("; and {more} more: --sources") } else { String::new() };
         (!all.is_empty()).then(|| all[..all.len() - more].join("; ") + &rest)

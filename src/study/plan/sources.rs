@@ -1,5 +1,6 @@
 //! The words of a request: files of any software, and shipped names.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::Value;
@@ -8,7 +9,7 @@ use super::run_plan::{LayoutSource, RunPlan};
 use stepsim_bring::describe::{ValueClass, ValueOrigin, model_named, of_another_size};
 use stepsim_bring::hugging_face::model_of;
 use stepsim_bring::imports::{
-    Beside, Counts, FileKind, FormatTable, Invocation, goes_with, launched, machine_of, recognise,
+    Beside, Counts, FileKind, FormatTable, Invocation, absent, goes_with, launched, machine_of, recognise,
     software_of, told_by,
 };
 use stepsim_bring::{FOREIGN, USUAL_BATCH, import, import_model};
@@ -167,7 +168,12 @@ impl Request {
             devices: Some(devices),
             counts: Some(Counts { nodes, devices_per_node: devices / nodes }),
             device: Some(machine.device(DeviceId(0)).name.clone()),
-            stated: self.sets.iter().filter_map(|set| Some(set.split_once('=')?.0.to_owned())).collect(),
+            stated: self
+                .sets
+                .iter()
+                .filter_map(|set| Some(set.split_once('=')?.0.to_owned()))
+                .chain(self.sequence.map(|_| "sequence".to_owned()))
+                .collect(),
             batch: self.batch,
             models: Some(model_named),
             ..Beside::default()
@@ -250,8 +256,19 @@ impl Request {
     fn no_machine(&self, arguments: Option<&(&'static str, String, String)>) -> SpecError {
         let words = self.words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
         let about = arguments.map_or_else(|| words.clone(), |(_, file, _)| file.clone());
-        SpecError::file(about, "on which machine?").hint(format!("stepsim plan {words} --on 64xh100"))
+        let devices = arguments.and_then(stated_devices).unwrap_or(64);
+        SpecError::file(about, "on which machine?").hint(format!("stepsim plan {words} --on {devices}xh100"))
     }
+}
+
+/// The devices that a file is for by its own degrees.
+fn stated_devices((format, file, text): &(&'static str, String, String)) -> Option<u64> {
+    let beside = Beside { models: Some(model_named), ..Beside::default() };
+    let made = import(format, text, file, &beside).ok()?.workload;
+    let degree = |path| made.pointer(path).and_then(Value::as_u64);
+    let others = ["/parallelism/tensor", "/parallelism/pipeline/size", "/parallelism/context/size"];
+    let others = others.into_iter().filter_map(degree).fold(1, u64::saturating_mul);
+    Some(degree("/parallelism/data")?.saturating_mul(others))
 }
 
 /// The text of a file that a word names.
@@ -296,9 +313,13 @@ fn is_method(word: &str) -> bool {
 fn nothing_known(word: &str, text: &str) -> SpecError {
     let known: Vec<&str> = FormatTable::all().values().map(|table| table.words.as_str()).collect();
     let holds = told_by(text, word).map_or_else(String::new, |words| format!(" (it {words})"));
-    SpecError::file(word, format!("is of no known kind{holds}"))
-        .allowed(format!("a model (config.json), a workload, {}", known.join(", ")))
-        .hint(FOREIGN)
+    let error = SpecError::file(word, format!("is of no known kind{holds}"))
+        .allowed(format!("a model (config.json), a workload, {}", known.join(", ")));
+    match absent(text, word).first() {
+        Some(path) => error
+            .hint(format!("its configuration {path} is not beside it: stepsim plan THAT_FILE --on 64xh100")),
+        None => error.hint(FOREIGN),
+    }
 }
 
 /// The name in a hub's address of a model, or the configuration in a folder; other words as they stand.
@@ -321,10 +342,11 @@ fn is_name(word: &str) -> bool {
 /// A word that is neither a file nor a name of anything.
 fn unknown(word: &str) -> SpecError {
     let error = SpecError::file(word, "is no file, and no model or workload that is known by name");
-    let names: Vec<&str> = catalog::names(Kind::Model).chain(catalog::names(Kind::Workload)).collect();
-    let near = stepsim_spec::nearest(word, names.iter().copied());
-    error.hint(match of_another_size(word).or(near.first().map(ToString::to_string)) {
-        Some(near) => format!("did you mean `{near}`? or give the path of its config.json"),
-        None => "give the path of its config.json; `stepsim list models` shows what is shipped".to_string(),
+    let names: BTreeSet<&str> = catalog::names(Kind::Model).chain(catalog::names(Kind::Workload)).collect();
+    let near = stepsim_spec::nearest(word, names);
+    let near = of_another_size(word).map_or_else(|| near.join("`, `"), |near| near);
+    error.hint(match near.as_str() {
+        near if !near.is_empty() => format!("did you mean `{near}`? or give the path of its config.json"),
+        _ => "give the path of its config.json; `stepsim list models` shows what is shipped".to_string(),
     })
 }

@@ -92,7 +92,8 @@ pub fn read(text: &str, typed: &Invocation) -> Result<TextStatements, SpecError>
     let set = grammar::names_set(&tokens);
     let commands = grammar::commands(tokens);
     let job = slurm::variables(text, typed.counts);
-    let mut player = played(&commands, typed, &job, None)?;
+    let mut player = played(&commands, typed, &job, None, None)?;
+    let starts = |player: &Player| player.programs.iter().flatten().any(|word| word.starts_with("--"));
     let (found, program) = arguments_of(&player);
     let mut open: BTreeMap<String, Open> = BTreeMap::new();
     for (name, values) in &found {
@@ -104,9 +105,23 @@ pub fn read(text: &str, typed: &Invocation) -> Result<TextStatements, SpecError>
         }
     }
     for at in 0..player.decisions.len().min(MOST_DECISIONS) {
-        let other = arguments_of(&played(&commands, typed, &job, Some(at))?).0;
+        let turned = played(&commands, typed, &job, Some(at), Some(&player))?;
+        (player.played, player.written) = (turned.played, turned.written);
         let entry = open.entry(in_words(&player.decisions[at])).or_default();
-        entry.arguments.extend(differing(&found, &other));
+        entry.arguments.extend(differing(&found, &arguments_of(&turned).0));
+    }
+    // As it is typed nothing is started: a value that conditions ask for may start it.
+    let asked = if starts(&player) || found.is_empty() { BTreeMap::new() } else { player.choices.clone() };
+    for (variable, choices) in asked {
+        for choice in choices {
+            let environment = [typed.environment.clone(), vec![(variable.clone(), choice)]].concat();
+            let other =
+                played(&commands, &Invocation { environment, ..typed.clone() }, &job, None, Some(&player))?;
+            (player.played, player.written) = (other.played, other.written);
+            if starts(&other) {
+                open.entry(variable.clone()).or_default().arguments.push(PROGRAM.to_string());
+            }
+        }
     }
     for (variable, choices) in std::mem::take(&mut player.choices) {
         open.entry(variable).or_default().choices.extend(choices);
@@ -133,24 +148,26 @@ pub fn read(text: &str, typed: &Invocation) -> Result<TextStatements, SpecError>
 /// As [`read`].
 pub fn programs(text: &str, typed: &Invocation) -> Result<Vec<Vec<String>>, SpecError> {
     let commands = grammar::commands(lexer::tokens(text)?);
-    Ok(played(&commands, typed, &slurm::variables(text, typed.counts), None)?.programs)
+    Ok(played(&commands, typed, &slurm::variables(text, typed.counts), None, None)?.programs)
 }
 
-/// A script that has been played, with a decision taken the other way.
+/// A script that has been played, with a decision taken the other way, behind a play before.
 fn played(
     commands: &[ShellCommand],
     typed: &Invocation,
     job: &[(String, String)],
     flip: Option<usize>,
+    before: Option<&Player>,
 ) -> Result<Player, SpecError> {
     let environment: Vec<(String, String)> = job.iter().chain(&typed.environment).cloned().collect();
     let counts = typed.counts.or_else(|| slurm::counts(job));
     let mut player = Player::new(&typed.file, &environment, &typed.words, counts);
     player.flip = flip;
+    (player.played, player.written) = before.map_or((0, 0), |before| (before.played, before.written));
     player.play(commands);
     if player.is_spent() {
         return Err(SpecError::at("", "the script does too much to be followed")
-            .allowed("100,000 commands, and words of 16 MiB altogether")
+            .allowed("400,000 commands, and words of 16 MiB altogether")
             .hint("give the line that starts the training by itself"));
     }
     Ok(player)

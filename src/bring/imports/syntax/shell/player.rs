@@ -27,12 +27,12 @@ use crate::imports::invocation::Counts;
 /// The values of a variable with their keys.
 pub(super) type Values = Vec<(String, String)>;
 
-/// Commands that are played at most.
-const MOST: usize = 100_000;
-/// Characters that words may have altogether, each as often as it is put together.
+/// Commands that are played at most, in all plays of a script together.
+const MOST: usize = 400_000;
+/// Bytes that words may have altogether, each as often as it is put together.
 const MOST_TEXT: usize = 16 << 20;
 /// Bytes that a word takes beside its characters.
-pub(super) const BESIDE: usize = 40;
+pub(super) const BESIDE: usize = 100;
 /// Turns of a loop that goes on.
 const TURNS: usize = 1000;
 /// Functions, scripts and substitutions in one another, at most this deep.
@@ -86,8 +86,8 @@ pub(super) struct Player {
     hangs: Vec<String>,
     /// Values of variables before a function made them its own.
     locals: Vec<Vec<(String, Option<Values>)>>,
-    played: usize,
-    pub(super) written: usize,
+    pub played: usize,
+    pub written: usize,
     depth: usize,
 }
 
@@ -206,7 +206,7 @@ impl Player {
     /// Plays something that leaves variables and functions as they were.
     fn apart(&mut self, play: impl FnOnce(&mut Player) -> Option<bool>) -> Option<bool> {
         let kept = (self.variables.clone(), self.functions.clone(), self.line.clone());
-        self.played += kept.0.len();
+        self.played += kept.0.values().map(Vec::len).sum::<usize>();
         let succeeded = play(self);
         (self.variables, self.functions, self.line) = kept;
         self.leaving = None;
@@ -692,13 +692,19 @@ impl Player {
         }
         let before = self.variables.entry(set.name.clone()).or_default();
         if set.is_array {
-            let first = if set.append { before.len() } else { 0 };
             if !set.append {
                 before.clear();
             }
-            for (i, (key, value)) in values.into_iter().enumerate() {
-                let key = if key.is_empty() { (first + i).to_string() } else { key };
-                put_at(before, key, value, false);
+            let last = before.iter().filter_map(|(key, _)| key.parse::<usize>().ok()).max();
+            let mut next = last.map_or(0, |last| last + 1);
+            for (key, value) in values {
+                if key.is_empty() {
+                    before.push((next.to_string(), value));
+                    next += 1;
+                } else {
+                    next = key.parse().map_or(next, |key: usize| key.saturating_add(1));
+                    put_at(before, key, value, false);
+                }
             }
             return;
         }

@@ -30,7 +30,7 @@ pub fn variables(text: &str, asked: Option<Counts>) -> Vec<(String, String)> {
         }
     }
     if is_job {
-        let first = ["SLURM_PROCID", "SLURM_NODEID", "SLURM_LOCALID"];
+        let first = ["SLURM_PROCID", "SLURM_NODEID", "SLURM_LOCALID", "SLURM_JOB_ID", "SLURM_JOBID"];
         set.extend(first.map(|name| (name.to_string(), "0".to_string())));
     }
     let number = |name: &str| set.iter().find(|(n, _)| n == name)?.1.parse::<u64>().ok();

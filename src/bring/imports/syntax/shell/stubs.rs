@@ -21,6 +21,10 @@ pub(super) fn output(words: &[String], input: Option<&str>, counts: Option<Count
         "scontrol" if plain.get(1) == Some(&"hostnames") => {
             lines((0..counts?.nodes).map(|i| format!("node{i}")))
         }
+        "python" | "python3" if words.last()?.contains("torch.cuda.device_count()") => {
+            let is_asked_alone = words[0] == "-c" && words[1].split(';').count() <= 3;
+            is_asked_alone.then_some(counts?.devices_per_node)?.to_string()
+        }
         "hostname" => "node0".to_string(),
         "basename" => {
             let name = plain.first()?.trim_end_matches('/').rsplit('/').next()?.to_string();
