@@ -344,7 +344,7 @@ fn unknown(word: &str) -> SpecError {
     let error = SpecError::file(word, "is no file, and no model or workload that is known by name");
     let names: BTreeSet<&str> = catalog::names(Kind::Model).chain(catalog::names(Kind::Workload)).collect();
     let near = stepsim_spec::nearest(word, names);
-    let near = of_another_size(word).map_or_else(|| near.join("`, `"), |near| near);
+    let near = of_another_size(word).unwrap_or_else(|| near.join("`, `"));
     error.hint(match near.as_str() {
         near if !near.is_empty() => format!("did you mean `{near}`? or give the path of its config.json"),
         _ => "give the path of its config.json; `stepsim list models` shows what is shipped".to_string(),
