@@ -15,7 +15,7 @@ use super::objective::{Measures, Objective};
 use super::otherwise::{Depth, answer};
 use stepsim_measure::score::outcome::slots;
 use stepsim_measure::score::ranges::{
-    Accuracy, Circumstances, FULL, LayoutKind, StepTraits, cost_of, most_hidden, three_unlike, told,
+    Accuracy, FULL, LayoutKind, StepTraits, cost_of, most_hidden, three_unlike, told,
 };
 use stepsim_read::analysis::answer::Answer;
 use stepsim_read::analysis::report::Report;
@@ -50,7 +50,7 @@ impl WeighedLayout {
     fn bets_beyond(&self, base: &StudyBase) -> bool {
         let beyond = || {
             let inputs = base.inputs(&self.of.candidate.sets).ok()?;
-            let accuracy = Accuracy::of(&inputs, self.of.found.seconds, &Circumstances::default());
+            let accuracy = Accuracy::of(&inputs, self.of.found.seconds);
             let measured = accuracy.range()?.most_hidden?;
             let report = reported(&inputs, &Options::default()).ok()?;
             let (_, seconds) = most_hidden(&report)?;

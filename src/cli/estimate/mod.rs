@@ -17,7 +17,7 @@ use stepsim_form::analytic::{Estimate, Rules};
 use stepsim_form::compare::formula::quantities;
 use stepsim_form::compare::workload::closed_form;
 use stepsim_form::compare::{Estimators, not_claimed, unclaimed};
-use stepsim_measure::score::ranges::{Accuracy, Circumstances};
+use stepsim_measure::score::ranges::Accuracy;
 use stepsim_simulate::Inputs;
 
 /// Estimates, writes the report if one is asked for, prints the tables.
@@ -73,8 +73,7 @@ fn workload(args: &Args) -> Result<String, Failure> {
         text += &format!("{sentence}\n");
     }
     let step_s = estimate.terms.total();
-    Ok(text
-        + &format!("accuracy: {}\n", Accuracy::of(&inputs, step_s, &Circumstances::default()).words(step_s)))
+    Ok(text + &format!("accuracy: {}\n", Accuracy::of(&inputs, step_s).words(step_s)))
 }
 
 fn summary(inputs: &Inputs, estimate: &Estimate) -> String {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::anchor::{PartSeconds, parts};
 use super::card;
 use super::case::{Case, case};
-use super::ranges::{Circumstances, LayoutKind, MeasuredSteps, StepRange, StepTraits, most_hidden};
+use super::ranges::{LayoutKind, MeasuredSteps, StepRange, StepTraits, most_hidden};
 use super::rows::PublishedRow;
 use stepsim_bring::describe::{AssumedField, RuleBook, ValueOrigin};
 use stepsim_core::engine::EngineError;
@@ -97,8 +97,7 @@ impl RowOutcome {
     pub fn likely(&self) -> Option<StepRange> {
         let (traits, step_s) = (self.traits.as_ref()?, self.predicted_s?);
         self.case.as_ref().filter(|case| !case.software_assumed())?;
-        let circumstances = Circumstances { without: Some(&self.source) };
-        MeasuredSteps::shipped().accuracy(traits, step_s, &circumstances).range().cloned()
+        MeasuredSteps::shipped().accuracy(traits, step_s, Some(&self.source)).range().cloned()
     }
     /// The same, whether the step counts or not.
     pub fn off(&self) -> Option<f64> {
@@ -258,7 +257,7 @@ impl RowOutcome {
         Ok(())
     }
 
-    /// GiB of tensors and context at the peak of sequences of so many tokens; what the allocator keeps is theirs too.
+    /// GiB of tensors and context at the peak of sequences of this length; what the allocator keeps is theirs too.
     fn fullest(&mut self, case: &Case, sets: &[String], tokens: u64) -> Result<f64, String> {
         let all = [sets, &[format!("model.sequence={tokens}")]].concat();
         let form =

@@ -42,13 +42,6 @@ pub struct StepRange {
     pub open: Vec<OpenFact>,
 }
 
-/// What a range depends on beside the traits of its step.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Circumstances<'a> {
-    /// The source whose measured steps are left out.
-    pub without: Option<&'a str>,
-}
-
 /// Measured steps like a simulated one say this of it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Accuracy {
@@ -62,11 +55,11 @@ pub enum Accuracy {
 
 impl Accuracy {
     /// The accuracy of a step that takes `step_s`, with the facts that its workload leaves open.
-    pub fn of(inputs: &Inputs, step_s: f64, circumstances: &Circumstances<'_>) -> Accuracy {
+    pub fn of(inputs: &Inputs, step_s: f64) -> Accuracy {
         let Some(traits) = StepTraits::of(inputs) else {
-            return Accuracy::of_any_stack(inputs, step_s, circumstances);
+            return Accuracy::of_any_stack(inputs, step_s);
         };
-        match MeasuredSteps::shipped().accuracy(&traits, step_s, circumstances) {
+        match MeasuredSteps::shipped().accuracy(&traits, step_s, None) {
             Accuracy::Range(range) => Accuracy::Range(range.covering(open_facts(inputs, &traits.stack))),
             other => other,
         }
@@ -91,12 +84,12 @@ impl Accuracy {
     }
 
     /// Of a step whose software nobody says: it is played with each stack that was measured most on its device.
-    fn of_any_stack(inputs: &Inputs, step_s: f64, circumstances: &Circumstances<'_>) -> Accuracy {
+    fn of_any_stack(inputs: &Inputs, step_s: f64) -> Accuracy {
         let measured = MeasuredSteps::shipped();
         let stacks = measured.stacks_on(inputs.machine.device(DeviceId(0)));
         let played = stacks.iter().filter_map(|stack| {
             let (other, factor) = moved(inputs, format!("stack={stack}"))?;
-            let accuracy = measured.accuracy(&StepTraits::of(&other)?, factor * step_s, circumstances);
+            let accuracy = measured.accuracy(&StepTraits::of(&other)?, factor * step_s, None);
             Some((accuracy.range()?.clone(), (stack.clone(), factor)))
         });
         let (mut ranges, values): (Vec<StepRange>, Vec<(String, f64)>) = played.unzip();
@@ -116,7 +109,7 @@ impl Accuracy {
         let reading = &inputs.workload.value.reading;
         let open = reading.open.iter().filter(|open| !is_set(&open.path, &inputs.workload.sets));
         let open = open.map(|open| (&open.path, &open.values));
-        Accuracy::of(inputs, step_s, &Circumstances::default()).left_open(inputs, open)
+        Accuracy::of(inputs, step_s).left_open(inputs, open)
     }
 
     /// The range, where there is one.
@@ -173,9 +166,9 @@ impl StepRange {
 }
 
 impl MeasuredSteps {
-    /// The accuracy of a step with these traits that takes `step_s`.
-    pub fn accuracy(&self, traits: &StepTraits, step_s: f64, circumstances: &Circumstances<'_>) -> Accuracy {
-        let others = Fold::Source.others(&self.steps, circumstances.without.unwrap_or_default(), traits);
+    /// The accuracy of a step with these traits that takes `step_s`, by all measured steps but those of a source.
+    pub fn accuracy(&self, traits: &StepTraits, step_s: f64, without: Option<&str>) -> Accuracy {
+        let others = Fold::Source.others(&self.steps, without.unwrap_or_default(), traits);
         self.accuracy_by(&others, traits, step_s)
     }
 

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use stepsim_form::compare::workload::closed_form;
+use stepsim_read::analysis::kind::OpKind;
+use stepsim_read::analysis::report::Report;
 use stepsim_simulate::Inputs;
 
 /// Shares of a step that are no kernels.
@@ -49,4 +51,10 @@ impl StepShares {
         let moved: Vec<f64> = parts.collect();
         (moved.iter().map(|part| part.abs()).sum::<f64>() + moved.iter().sum::<f64>().abs()) / 2.0
     }
+}
+
+/// The kind of communication that runs longest under kernels, with its seconds; `None` where none does.
+pub fn most_hidden(report: &Report) -> Option<(OpKind, f64)> {
+    let hidden = report.communication.iter().map(|(kind, of)| (*kind, of.under_kernels_s));
+    hidden.filter(|(_, seconds)| *seconds > 0.0).max_by(|a, b| a.1.total_cmp(&b.1))
 }

@@ -202,8 +202,7 @@ fn memory(device: &Device) -> String {
     kind.split(|c: char| c.is_ascii_digit()).next().unwrap_or_default().to_string()
 }
 
-/// True if a device's file says how fast its kernels are by something measured, and does not leave it to what devices
-/// have in common or to another device.
+/// True if something was measured of a device's kernels, by its file, and not of other devices alone.
 pub(super) fn has_rates(device: &Device) -> bool {
     let figures = |cost: &CostSpec| CostSpec { source: String::new(), ..cost.clone() };
     let guessed =
