@@ -701,22 +701,6 @@ class SearchProof(_SearchProof, total=False):
     kendall_tau: Optional[float]
 
 
-class _SearchTrial(TypedDict):
-    #: The field.
-    path: str
-    #: The value that it was set to, beside all values kept before.
-    value: Any
-    #: True if the best has it.
-    kept: bool
-
-
-class SearchTrial(_SearchTrial, total=False):
-    """A value that was tried."""
-
-    #: Seconds of the step; absent if there is no result that counts.
-    step_time_s: Optional[float]
-
-
 class _SearchRankedLayout(TypedDict):
     #: The settings that the search chose.
     settings: dict[str, Any]
@@ -957,8 +941,6 @@ class SearchReport(_SearchReport, total=False):
     simulating: Optional[SearchSimulating]
     #: The layouts that the search would have missed, where every layout was simulated to know it.
     proof: Optional[SearchProof]
-    #: The trials on the best layout, where they were asked for; the first of the ranking has the values kept.
-    refined: list[SearchTrial]
     #: Two that differ from the first in kind: worth measuring beside it.
     unlike: list[SearchRankedLayout]
 

@@ -47,6 +47,11 @@ pub(super) fn above_zero(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| "a number above 0".to_string())
 }
 
+/// Seconds that a search may take.
+pub(super) fn budget(text: &str) -> Result<f64, String> {
+    above_zero(text.strip_suffix('s').unwrap_or(text)).map_err(|e| format!("{e}, in seconds: 10s"))
+}
+
 impl LayoutOptions {
     /// Refuses outputs that are one file, or that the workload or its machine is read from.
     pub fn check_outputs(&self, workload: &str, topology: Option<&str>) -> Result<(), Failure> {

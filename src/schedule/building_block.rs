@@ -13,7 +13,7 @@
 //! Sources: Qi et al. 2024 (arXiv 2405.15362), sections 3 and 4; what is squeezed when:
 //! sail-sg/zero-bubble-pipeline-parallelism, scheduler/zbv_greedy.py.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::{
@@ -26,6 +26,9 @@ const EVERY: u32 = 6;
 /// The passes of a micro-batch on its way, each with its chunk.
 const WAY: [(Pass, u16); 4] =
     [(Pass::Forward, 0), (Pass::Forward, 1), (Pass::InputGrad, 1), (Pass::InputGrad, 0)];
+
+/// Chunks of a rank.
+const CHUNKS: usize = 2;
 
 /// A schedule that repeats a block.
 pub(super) struct BuildingBlock {
@@ -62,7 +65,8 @@ impl Schedule for BuildingBlock {
 
 /// The order of p ranks for m micro-batches; `block` says in which unit a rank runs the four passes of the first one.
 fn order(p: u32, m: u32, block: impl Fn(u32) -> [u32; 4]) -> Vec<Vec<Slot>> {
-    let mut grid = Grid { rows: (0..p).map(|rank| filled(&laid(block(rank), m))).collect() };
+    let mut grid =
+        Grid { rows: (0..p).map(|rank| filled(&laid(block(rank), m))).collect(), micro_batches: m };
     let limit = grid.rows.iter().map(most_held).max().unwrap_or(0);
     let (first_back, last_in) = grid.steady();
     grid.squeeze(
@@ -111,7 +115,7 @@ fn filled(row: &RankSlots) -> RankSlots {
 }
 
 /// Chunks' activations held in each unit.
-fn held(row: &RankSlots) -> Vec<i64> {
+fn held(row: &[Option<SlotPass>]) -> Vec<i64> {
     let held = row.iter().scan(0, |held: &mut i64, unit| {
         match unit.map(|part| part.pass) {
             Some(Pass::Forward) => *held += 1,
@@ -131,7 +135,7 @@ fn most_held(row: &RankSlots) -> i64 {
 fn within(row: &RankSlots, part: SlotPass, units: Range<usize>, limit: i64) -> Option<usize> {
     let from = match part.pass {
         Pass::Forward => {
-            let full = held(row)[units.clone()].iter().rposition(|held| *held >= limit);
+            let full = held(&row[..units.end])[units.start..].iter().rposition(|held| *held >= limit);
             full.map_or(units.start, |full| units.start + full + 1)
         }
         _ => units.start,
@@ -156,18 +160,18 @@ fn beside_weights(row: &RankSlots, part: SlotPass, mut units: Range<usize>, limi
 /// The work of all ranks.
 struct Grid {
     rows: Vec<RankSlots>,
+    micro_batches: u32,
 }
 
 impl Grid {
     /// All passes with their units and ranks, by time.
     fn by_time(&self) -> Vec<(usize, usize, SlotPass)> {
-        let of = |(rank, row): (usize, &RankSlots)| {
-            let parts = row.iter().enumerate().filter_map(move |(unit, part)| Some((unit, rank, (*part)?)));
-            parts.collect::<Vec<_>>()
+        let units = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let of = |unit: usize| {
+            let rows = self.rows.iter().enumerate();
+            rows.filter_map(move |(rank, row)| Some((unit, rank, (*row.get(unit)?)?)))
         };
-        let mut all: Vec<_> = self.rows.iter().enumerate().flat_map(of).collect();
-        all.sort_by_key(|(unit, rank, _)| (*unit, *rank));
-        all
+        (0..units).flat_map(of).collect()
     }
 
     /// On the first rank: the unit of the first gradient at the end of its way, and of the last micro-batch to enter.
@@ -186,37 +190,51 @@ impl Grid {
         moves: impl Fn(usize) -> bool,
         place: impl Fn(&RankSlots, SlotPass, Range<usize>) -> Option<usize>,
     ) {
-        let mut starts = Starts::default();
+        let mut starts = Starts::of(self);
         for (unit, rank, part) in self.by_time() {
             let from = starts.behind_inputs(rank, part);
             let row = &mut self.rows[rank];
             row[unit] = None;
             let to = if moves(unit) { place(row, part, from..unit) } else { None }.unwrap_or(unit);
             row[to] = Some(part);
-            starts.0.insert((rank, part), to);
+            starts.put(rank, part, to);
         }
     }
 
     /// The same orders, every pass in the first unit in which it can run.
     fn as_soon_as_can_be(&self) -> Grid {
         let mut rows = vec![RankSlots::new(); self.rows.len()];
-        let mut starts = Starts::default();
+        let mut starts = Starts::of(self);
         for (_, rank, part) in self.by_time() {
             let row = &mut rows[rank];
             let unit = starts.behind_inputs(rank, part).max(row.len());
             row.resize(unit, None);
             row.push(Some(part));
-            starts.0.insert((rank, part), unit);
+            starts.put(rank, part, unit);
         }
-        Grid { rows }
+        Grid { rows, ..*self }
     }
 }
 
-/// The units in which the placed passes run.
-#[derive(Default)]
-struct Starts(HashMap<(usize, SlotPass), usize>);
+/// By rank, pass, chunk and micro-batch: the unit behind the one in which it runs; 0 where it is not placed.
+struct Starts(Vec<usize>, usize);
 
 impl Starts {
+    fn of(grid: &Grid) -> Starts {
+        let micro_batches = grid.micro_batches as usize;
+        Starts(vec![0; (grid.rows.len() + 1) * Pass::COUNT * CHUNKS * micro_batches], micro_batches)
+    }
+
+    fn place(&self, rank: usize, part: SlotPass) -> usize {
+        let of_pass = (rank * Pass::COUNT + part.pass as usize) * CHUNKS + usize::from(part.chunk);
+        of_pass * self.1 + part.micro_batch as usize
+    }
+
+    fn put(&mut self, rank: usize, part: SlotPass, unit: usize) {
+        let place = self.place(rank, part);
+        self.0[place] = unit + 1;
+    }
+
     /// The first unit behind all that a pass needs, and behind the same pass of the micro-batch before.
     fn behind_inputs(&self, rank: usize, part: SlotPass) -> usize {
         let before =
@@ -235,6 +253,6 @@ impl Starts {
             _ => Some(rank + 1),
         };
         let behind = [before, own, neighbour.map(|rank| (rank, part))].into_iter().flatten();
-        behind.filter_map(|pass| self.0.get(&pass)).map(|unit| unit + 1).max().unwrap_or(0)
+        behind.map(|(rank, part)| self.0[self.place(rank, part)]).max().unwrap_or(0)
     }
 }

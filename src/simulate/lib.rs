@@ -226,6 +226,7 @@ impl Simulation {
             tokens: plan.tokens,
             end: self.record.step_end,
             wall_s: wall.then_some(self.wall_s),
+            extent,
         };
         let mut report = step.told(inputs, plan, &self.folded, |info| {
             let mut idle = IdleTimes::unfolded(&plan.world, &self.folded.comms.representative);
@@ -373,6 +374,7 @@ struct WholeStep {
     tokens: u64,
     end: Time,
     wall_s: Option<f64>,
+    extent: Extent,
 }
 
 impl WholeStep {
@@ -392,6 +394,7 @@ impl WholeStep {
         let resources = &folded.resources;
         let [executed, skipped] = self.flops;
         read(&RunInfo {
+            extent: self.extent,
             workload: &inputs.workload.name,
             topology: &inputs.topology.name,
             model_flops: Flops(self.model_flops.model),

@@ -20,7 +20,6 @@ use stepsim_measure::score::ranges::{
 use stepsim_read::analysis::answer::Answer;
 use stepsim_read::analysis::report::Report;
 use stepsim_simulate::Options;
-use stepsim_simulate::jump::reported;
 
 /// A layout with what measured steps say of it.
 pub(super) struct WeighedLayout {
@@ -52,20 +51,20 @@ impl WeighedLayout {
             let inputs = base.inputs(&self.of.candidate.sets).ok()?;
             let accuracy = Accuracy::of(&inputs, self.of.found.seconds);
             let measured = accuracy.range()?.most_hidden?;
-            let report = reported(&inputs, &Options::default()).ok()?;
-            let (_, seconds) = most_hidden(&report)?;
+            let report = self.of.candidate.report(base)?;
+            let (_, seconds) = most_hidden(report)?;
             Some(seconds / report.run_time_s > measured)
         };
         beyond().unwrap_or(false)
     }
 
-    /// The advice about it, with its answer: of the first what could be otherwise is played. `None` where its step has no
-    /// report.
-    pub fn advice(&self, base: &StudyBase, is_first: bool) -> Option<Advice> {
-        let (inputs, options) = (base.inputs(&self.of.candidate.sets).ok()?, Options::default());
-        let report = reported(&inputs, &options).ok()?;
-        let report = match is_first {
-            true => answer(&inputs, &options, report, Depth::Answer).ok()?,
+    /// The advice about it, with its answer; what could be otherwise is played where it is `asked`. `None` where its step
+    /// has no report.
+    pub fn advice(&self, base: &StudyBase, asked: bool) -> Option<Advice> {
+        let inputs = base.inputs(&self.of.candidate.sets).ok()?;
+        let report = self.of.candidate.report(base)?.clone();
+        let report = match asked {
+            true => answer(&inputs, &Options::default(), report, Depth::Answer).ok()?,
             false => told(&inputs, report),
         };
         let accuracy = Accuracy::as_read(&inputs, report.step_time_s);

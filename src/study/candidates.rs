@@ -3,6 +3,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap};
 use std::ops::ControlFlow;
+use std::sync::OnceLock;
 
 use serde_json::{Map, Value};
 
@@ -12,12 +13,18 @@ use super::options::SearchOptions;
 use super::outcome::{How, PointOutcome, outcome_beside};
 use super::rows::StudyError;
 use super::space::set_text;
+use stepsim_core::clock::Clock;
 use stepsim_core::ids::DeviceId;
 use stepsim_core::pool;
-use stepsim_simulate::{Inputs, RunStatus};
+use stepsim_read::analysis::report::{Extent, Report};
+use stepsim_simulate::jump::read;
+use stepsim_simulate::{Inputs, Options, RunStatus};
 
 /// Layouts simulated before the best is looked at again.
 const BATCH: usize = 16;
+
+/// So many layers of micro-batches take seconds to be played: whoever waits hears of the best so far.
+pub(super) const LONG: u64 = 20_000;
 
 /// Layouts over the limit by more than this part of their memory, in closed form, are simulated after all others.
 const DOUBT: f64 = 0.1;
@@ -43,9 +50,30 @@ pub(super) struct LayoutCandidate {
     floor: f64,
     /// Seconds that it takes at least: by sums, and by the walk of its passes once it is close to being simulated.
     pub least_s: f64,
+    /// Played once, by whoever asks first.
+    report: OnceLock<Option<Report>>,
 }
 
 impl LayoutCandidate {
+    /// The report of its step, with communication; `None` where it has none.
+    pub fn report(&self, base: &StudyBase) -> Option<&Report> {
+        let played = || {
+            let inputs = base.inputs(&self.sets).ok()?;
+            read(&inputs, &Options::default(), Extent::Overlap).ok()
+        };
+        self.report.get_or_init(played).as_ref()
+    }
+
+    /// Plays it within the limit of memory; a long one for its report at once where few are played.
+    pub fn simulated(&self, base: &StudyBase, options: &SearchOptions) -> PointOutcome {
+        let report = if options.plays_once(self.passes) { self.report(base) } else { None };
+        let capacity = || base.inputs(&self.sets).ok().as_ref().and_then(capacity);
+        match report {
+            Some(report) => within(PointOutcome::of_report(report), capacity(), options),
+            None => simulated(base, &self.sets, options),
+        }
+    }
+
     /// Bounds it by the walk of its passes too.
     fn tighten(&mut self, base: &StudyBase, options: &SearchOptions) {
         let floor = |inputs: &Inputs| {
@@ -312,16 +340,8 @@ fn walked(base: &StudyBase, bounded: &Bounded, options: &SearchOptions) -> Candi
     let (expected, floor) = (at_best.score(options.objective), bounded.floor(options));
     let (sets, settings) = (sets.clone(), settings.clone());
     let (least, passes, doubtful) = (*least, *passes, *doubtful);
-    Ok(LayoutCandidate { sets, settings, form, least, passes, doubtful, expected, floor, least_s })
-}
-
-/// A layout in closed form.
-pub(super) fn estimated(
-    base: &StudyBase,
-    settings: &Map<String, Value>,
-    options: &SearchOptions,
-) -> CandidateResult {
-    walked(base, &bound(base, settings, options)?, options)
+    let report = OnceLock::new();
+    Ok(LayoutCandidate { sets, settings, form, least, passes, doubtful, expected, floor, least_s, report })
 }
 
 /// Bytes of device memory.
@@ -335,6 +355,11 @@ pub(super) fn simulated(base: &StudyBase, sets: &[String], options: &SearchOptio
         Ok(inputs) => (outcome_beside(&base.shared, &inputs, How::TimeAndMemory), capacity(&inputs)),
         Err(e) => (PointOutcome::of_fault((&e).into()), None),
     };
+    within(outcome, capacity, options)
+}
+
+/// An outcome that counts where it is within the limit of memory.
+fn within(outcome: PointOutcome, capacity: Option<f64>, options: &SearchOptions) -> PointOutcome {
     let limit = options.memory_limit(capacity.unwrap_or(f64::INFINITY));
     match outcome.memory_peak_bytes {
         Some(bytes) if bytes as f64 > limit => PointOutcome {
@@ -391,26 +416,35 @@ impl SearchSimulations {
         simulate: &(dyn Fn(&LayoutCandidate) -> PointOutcome + Sync),
         tell: &mut dyn FnMut(u64) -> Result<(), StudyError>,
     ) -> Result<SearchSimulations, StudyError> {
+        let begun = Clock::start();
         let mut known = BestScores { scores: Vec::new(), ranked: options.top.max(1) };
         let mut outcomes = Vec::new();
         let (mut left, mut behind) = (Vec::new(), Vec::new());
         let (base, mut next, mut passes) = (line.base, 0, 0);
+        // Time is looked at between batches.
+        let at_once = if options.budget_s.is_some() { threads } else { BATCH };
         for doubtful in [false, true] {
             let mut over = false;
             loop {
                 let room = options.most_simulated - outcomes.len();
                 let mut batch = Vec::new();
                 while !over
-                    && batch.len() < BATCH.min(room)
-                    && options.affords(passes, outcomes.len() + batch.len())
+                    && batch.len() < at_once.min(room)
+                    && !options.is_over(begun, outcomes.len() + batch.len())
                     && let Some(candidate) = line.at(next, doubtful, known.last())
                 {
+                    if !options.affords(passes + candidate.passes, outcomes.len() + batch.len()) {
+                        break;
+                    }
                     if candidate.hopeless(&known).is_none() {
                         candidate.tighten(base, options);
                     }
                     match candidate.hopeless(&known) {
                         None => {
-                            passes += line.candidates[next].passes;
+                            passes += candidate.passes;
+                            if outcomes.is_empty() && batch.is_empty() && passes > LONG {
+                                options.hear_of(candidate, None);
+                            }
                             batch.push(next);
                         }
                         Some(reason) => {
@@ -426,11 +460,18 @@ impl SearchSimulations {
                     break;
                 }
                 let candidates = &line.candidates;
+                // Records of long steps are large: one at a time.
+                let alone = batch.iter().any(|i| options.plays_once(candidates[*i].passes));
+                let threads = if alone { 1 } else { threads };
                 let of_batch = pool::all(batch.len(), threads, &|i| simulate(&candidates[batch[i]]));
                 for (i, outcome) in batch.into_iter().zip(of_batch) {
                     let found =
                         candidates[i].form.simulated(&outcome).filter(|found| options.in_time(*found));
-                    found.into_iter().for_each(|found| known.add(found.score(options.objective)));
+                    let score = found.map(|found| found.score(options.objective));
+                    if passes > LONG && score.is_some_and(|score| score < known.best()) {
+                        options.hear_of(&candidates[i], found);
+                    }
+                    score.into_iter().for_each(|score| known.add(score));
                     outcomes.push((i, outcome));
                 }
                 tell(line.walks + outcomes.len() as u64)?;

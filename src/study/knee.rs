@@ -411,9 +411,10 @@ fn border(
         Ok(inputs) => reported(&base.shared, &inputs, how, &until.columns),
         Err(e) => PointOutcome::of_fault((&e).into()),
     };
-    let ends = [outcome(field.from), outcome(field.to)];
-    let plenty = field.plenty().and_then(|value| outcome(value).step_time_s);
-    let best_s = ends.iter().filter_map(|end| end.step_time_s).chain(plenty).fold(f64::INFINITY, f64::min);
+    let asked: Vec<f64> = [field.from, field.to].into_iter().chain(field.plenty()).collect();
+    let mut ends = pool::all(asked.len(), pool::threads(question.threads), &|i| outcome(asked[i]));
+    let best_s = ends.iter().filter_map(|end| end.step_time_s).fold(f64::INFINITY, f64::min);
+    ends.truncate(2);
     let fault = ends.iter().find_map(|end| end.message.clone());
     if !best_s.is_finite() {
         return Err(SpecError::file(format!("--field {}", field.path), fault.unwrap_or_default()));
@@ -421,8 +422,8 @@ fn border(
     let judged = |value: f64, outcome: PointOutcome| -> Result<KneePlay, SpecError> {
         Ok(KneePlay { value, enough: until.holds(&outcome, best_s)?, stall: stall(&outcome), outcome })
     };
-    let [low_end, high_end] = ends;
-    let mut played = vec![judged(field.from, low_end)?, judged(field.to, high_end)?];
+    let ends = asked.iter().zip(ends).map(|(value, end)| judged(*value, end));
+    let mut played = ends.collect::<Result<Vec<_>, _>>()?;
     let border = match (played[0].enough, played[1].enough) {
         (false, true) => KneeBorder::AtLeast,
         (true, false) => KneeBorder::AtMost,

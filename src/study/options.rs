@@ -1,15 +1,16 @@
 //! The options of a search.
 
+use serde_json::{Map, Value};
+
+use super::candidates::{LONG, LayoutCandidate};
 use super::objective::{Measures, Objective};
 use super::space::StudyAxis;
+use stepsim_core::clock::Clock;
 use stepsim_core::declare::defaults;
 
 /// Memory of measured steps is known to about this part (`docs/evidence/accuracy.md`), and a device without any left
 /// has to give memory back and ask again.
 pub const HEAD_ROOM: f64 = 0.08;
-
-/// Layouts that are simulated whatever a play of them costs.
-const FIRST_PLAYED: usize = 4;
 
 defaults! {
     /// How to search.
@@ -34,17 +35,15 @@ defaults! {
         pub top: usize = 10,
         /// Most layouts that are simulated.
         pub most_simulated: usize = 400,
-        /// Layers of micro-batches that are played of all layouts together, beyond the first few layouts; default: no
-        /// limit.
+        /// Layers of micro-batches that are played of all layouts together; default: no limit.
         pub most_passes: Option<u64>,
+        /// Layouts that are simulated whatever a play of them costs.
+        pub first_played: usize = 4,
         /// The simulated step is taken not to be shorter than the closed form less this part of it; 1 leaves out only
         /// what is slower for certain.
         pub margin: f64 = 0.05,
         /// Simulate every layout that the memory does not refute, and say what the search would have missed.
         pub prove: bool,
-        /// Try fields beside the layout on the best that was found: layers of the first and last stage, overlap of
-        /// tensor-parallel and expert collectives, expert-tensor degree, prefetch.
-        pub refine: bool,
         /// True if the search also chooses whether activations and optimizer state live on other tiers of the machine,
         /// and how far ahead they are fetched.
         pub offload: bool,
@@ -53,6 +52,13 @@ defaults! {
         pub placement: bool,
         /// Threads; default: as many as processors.
         pub threads: Option<usize>,
+        /// Seconds after which no further layout is simulated; default: no limit.
+        pub budget_s: Option<f64>,
+        /// Hears of the best layout so far where simulations take long: its seconds, whether it was simulated or is
+        /// the best in closed form, and its settings.
+        pub hear: Option<fn(f64, bool, &Map<String, Value>)>,
+        /// True if the first is asked what could be otherwise, and the two unlike it what they bet on.
+        pub answers: bool = true,
     }
 }
 
@@ -61,9 +67,23 @@ impl SearchOptions {
     pub(super) fn memory_limit(&self, capacity: f64) -> f64 {
         self.max_memory_bytes.map_or((1.0 - self.head_room) * capacity, |most| most.min(capacity))
     }
-    /// True if another layout may be simulated after `played` layouts of `passes` layers of micro-batches.
+    /// True if a layout of so many layers of micro-batches is played for its report at once.
+    pub(super) fn plays_once(&self, passes: u64) -> bool {
+        !self.answers && passes > LONG
+    }
+    /// True if the time is over behind `played` layouts; one is always simulated.
+    pub(super) fn is_over(&self, begun: Clock, played: usize) -> bool {
+        played > 0 && self.budget_s.is_some_and(|budget| begun.elapsed().as_secs_f64() > budget)
+    }
+    /// Tells the best so far.
+    pub(super) fn hear_of(&self, best: &LayoutCandidate, simulated: Option<Measures>) {
+        if let Some(hear) = self.hear {
+            hear(simulated.unwrap_or(best.form).seconds, simulated.is_some(), &best.settings);
+        }
+    }
+    /// True if a layout may be simulated behind `played` others, with which it has `passes` layers of micro-batches.
     pub(super) fn affords(&self, passes: u64, played: usize) -> bool {
-        self.most_passes.is_none_or(|most| played < FIRST_PLAYED || passes < most)
+        self.most_passes.is_none_or(|most| played < self.first_played || passes <= most)
     }
     /// True if a field, or one inside it or around it, is held or varied.
     pub(super) fn asks(&self, path: &str) -> bool {

@@ -12,6 +12,7 @@ use stepsim_form::analytic::Estimate;
 use stepsim_form::compare::Estimators;
 use stepsim_measure::score::ranges::{known, told};
 use stepsim_read::analysis::kind::OpKind;
+use stepsim_read::analysis::report::Report;
 use stepsim_simulate::jump::{self, Figures, figures_among};
 use stepsim_simulate::{Fault, Inputs, Options, RunStatus, StepCache};
 
@@ -108,6 +109,18 @@ impl PointOutcome {
             mfu: Some(step.mfu),
             memory_peak_bytes: step.memory_peak_bytes,
             exposed_s: named(step.exposed.into_iter()),
+            ..PointOutcome::default()
+        }
+    }
+
+    /// A step with a report, without its range and what it exposed.
+    pub(super) fn of_report(report: &Report) -> PointOutcome {
+        PointOutcome {
+            status: RunStatus::Ok,
+            step_time_s: Some(report.step_time_s),
+            tokens_per_s_per_device: Some(report.tokens_per_s / report.devices as f64),
+            mfu: Some(report.mfu),
+            memory_peak_bytes: report.answer.memory_peak_bytes,
             ..PointOutcome::default()
         }
     }

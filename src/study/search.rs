@@ -25,15 +25,14 @@ use super::outcome::PointOutcome;
 use super::placement;
 use super::proof::{Proof, prove};
 use super::reasons::{Reason, reasons};
-use super::refine::{Trial, refine};
 use super::rows::StudyError;
 use super::simulating::Simulating;
 use super::space::{MOST_POINTS, Space, StudyAxis, set_text};
 use stepsim_core::ids::DeviceId;
 use stepsim_core::pool;
+use stepsim_read::analysis::report::Report;
 use stepsim_read::analysis::waterfall::BarsReport;
-use stepsim_simulate::jump::{glanced, reported};
-use stepsim_simulate::{Options, RunStatus, expanded, is_file};
+use stepsim_simulate::{RunStatus, expanded, is_file};
 use stepsim_spec::workload::{ModelRef, WorkloadSpec};
 use stepsim_spec::{Disk, SpecError};
 
@@ -115,9 +114,6 @@ pub struct SearchReport {
     /// The layouts that the search would have missed, where every layout was simulated to know it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proof: Option<Proof>,
-    /// The trials on the best layout, where they were asked for; the first of the ranking has the values kept.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub refined: Vec<Trial>,
     /// The assumptions.
     pub assumed: Vec<String>,
     /// The best layouts, shortest first.
@@ -134,6 +130,8 @@ pub struct SearchResult {
     pub report: SearchReport,
     /// The best workload; `None` where nothing fits.
     pub best: Option<WorkloadSpec>,
+    /// What one screen shows of its step, and communication.
+    pub played: Option<Report>,
 }
 
 /// Searches for the best layout of a workload, on a machine in the place of the one that it names. `progress` is told
@@ -206,7 +204,7 @@ fn within(
     let threads = pool::threads(options.threads);
     let mut tell = |done| if progress(done).is_break() { Err(StudyError::Stopped) } else { Ok(()) };
     let mut line = CandidateQueue::new(&base, &points, options, threads, &mut tell)?;
-    let simulate = |candidate: &LayoutCandidate| simulated(&base, &candidate.sets, options);
+    let simulate = |candidate: &LayoutCandidate| candidate.simulated(&base, options);
     let mut tell_run = |n| tell(points.len() as u64 + n);
     let (run, proof) = if options.prove {
         let (run, proof) = prove(&mut line, options, threads, &simulate, &mut tell_run)?;
@@ -235,7 +233,6 @@ fn within(
         simulating: None,
         floor_longest: 0.0,
         proof,
-        refined: Vec::new(),
         assumed: (options.max_memory_bytes.is_none().then(|| memory_left(options.head_room)).into_iter())
             .chain(ASSUMED.map(String::from))
             .chain(options.offload.then(|| offload::ASSUMED.into()))
@@ -245,17 +242,7 @@ fn within(
         unlike: Vec::new(),
     };
     let (mut ranked, unlike) = ranked(&base, run, &candidates, options, &mut report);
-    let mut refined = None;
-    if let Some(first) = ranked.first().filter(|_| options.refine) {
-        let before = points.len() as u64 + report.simulated;
-        let mut tell = |n| tell(before + n);
-        (refined, report.refined) = refine(&base, first, options, &simulate, &mut tell)?;
-    }
-    if let Some(refined) = refined {
-        ranked.insert(0, refined);
-        ranked.truncate(options.top.max(1));
-    }
-    let drawn = drawn(&base, &mut ranked, options.objective);
+    let drawn = drawn(&base, &mut ranked, options.objective, threads);
     let best = ranked.first().and_then(|found| base.inputs(&found.candidate.sets).ok());
     let own = serde_json::to_value(plain.unchecked(&[])?.0).unwrap_or_default();
     let mut explained = explained(&base, &ranked).into_iter();
@@ -271,10 +258,12 @@ fn within(
     };
     let advised = |found: SimulatedLayout, is_first: bool| {
         let weighed = WeighedLayout::new(&base, found, options.objective);
-        let advice = weighed.advice(&base, is_first);
-        RankedLayout { advice, ..row(weighed.of) }
+        let advice =
+            (is_first || options.answers).then(|| weighed.advice(&base, is_first && options.answers));
+        RankedLayout { advice: advice.flatten(), ..row(weighed.of) }
     };
-    report.unlike = unlike.into_iter().map(|found| advised(found, false)).collect();
+    let played = ranked.first().and_then(|first| first.candidate.report(&base).cloned());
+    report.unlike = pool::all(unlike.len(), threads, &|i| advised(unlike[i].clone(), false));
     report.ranking = ranked
         .into_iter()
         .zip(drawn)
@@ -288,7 +277,7 @@ fn within(
     if let Some(best) = report.ranking.first() {
         report.devices = best.devices;
     }
-    Ok(SearchResult { report, best: best.map(|inputs| inputs.workload.value) })
+    Ok(SearchResult { report, best: best.map(|inputs| inputs.workload.value), played })
 }
 
 /// The part of device memory that stays free, in words.
@@ -368,12 +357,18 @@ impl SimulatedLayout {
 }
 
 /// Joules a token of each of a ranking, which they order where energy is the objective.
-fn drawn(base: &StudyBase, ranking: &mut Vec<SimulatedLayout>, objective: Objective) -> Vec<Option<f64>> {
-    let joules = |found: &SimulatedLayout| {
-        let inputs = base.inputs(&found.candidate.sets).ok().filter(|_| found.found.power_w > 0.0)?;
-        glanced(&inputs, &Options::default()).ok()?.cost?.joules_per_token
+fn drawn(
+    base: &StudyBase,
+    ranking: &mut Vec<SimulatedLayout>,
+    objective: Objective,
+    threads: usize,
+) -> Vec<Option<f64>> {
+    let joules = |i: usize| {
+        let report = ranking.get(i).filter(|of| of.found.power_w > 0.0)?.candidate.report(base)?;
+        report.cost.as_ref()?.joules_per_token
     };
-    let mut all: Vec<_> = ranking.drain(..).map(|found| (joules(&found), found)).collect();
+    let drawn = pool::all(ranking.len(), threads, &joules);
+    let mut all: Vec<_> = drawn.into_iter().zip(ranking.drain(..)).collect();
     if objective == Objective::Energy {
         all.sort_by(|a, b| a.0.unwrap_or(f64::MAX).total_cmp(&b.0.unwrap_or(f64::MAX)));
     }
@@ -386,19 +381,16 @@ fn drawn(base: &StudyBase, ranking: &mut Vec<SimulatedLayout>, objective: Object
 fn explained(base: &StudyBase, ranking: &[SimulatedLayout]) -> Vec<(BarsReport, Vec<Reason>)> {
     let mut all: Vec<(BarsReport, Vec<Reason>)> = Vec::new();
     let mut best_s = 0.0;
-    for SimulatedLayout { candidate, found, .. } in ranking.iter().take(EXPLAINED) {
-        let run = base
-            .inputs(&candidate.sets)
-            .ok()
-            .map(|inputs| reported(&inputs, &Options::default()).ok().and_then(|report| report.waterfall));
-        let Some(bars) = run.flatten().map(|waterfall| waterfall.mean) else { break };
+    for layout in ranking.iter().take(EXPLAINED) {
+        let waterfall = layout.candidate.report(base).and_then(|report| report.waterfall.as_ref());
+        let Some(bars) = waterfall.map(|waterfall| waterfall.mean.clone()) else { break };
         match all.first() {
             None => {
-                best_s = found.seconds;
+                best_s = layout.found.seconds;
                 all.push((bars, Vec::new()));
             }
             Some((best, _)) => {
-                let by = reasons(best, best_s, &bars, found.seconds);
+                let by = reasons(best, best_s, &bars, layout.found.seconds);
                 all.push((bars, by));
             }
         }

@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::asked::budget;
 use super::outputs::WRITTEN;
 use super::progress::TerminalProgress;
+use super::search::words::so_far;
 use super::write::{write_json, write_page};
 use super::{Failure, normal, outputs, say, width};
 use crate::estimate::tokens;
@@ -61,6 +63,9 @@ pub struct Args {
     /// Search the fastest layout also where one is stated
     #[arg(long)]
     search: bool,
+    /// Simulate no further layout after this time: `10s`
+    #[arg(long, value_name = "SECONDS", value_parser = budget)]
+    budget: Option<f64>,
     /// Tokens of the whole run (`15T`, `300B`, `52k`): days and, where devices have a price, dollars
     #[arg(long, value_name = "N", value_parser = tokens)]
     tokens: Option<f64>,
@@ -100,6 +105,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         search: args.search,
     };
     let mut plan = request.read()?;
+    plan.budget_s = args.budget;
+    plan.hear = Some(so_far);
     let laid_out = TerminalProgress::over("layouts", |tell| plan.laid_out(tell));
     let silent = outputs::document_on_stdout();
     if !silent && (args.sources || laid_out.is_err()) {
@@ -135,7 +142,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let screen = screen(&plan, &planned, whole.as_deref(), width());
     let measure = match &plan.advice {
-        Some(advice) if args.sources => format!("{}\n", advice.lines().join("\n")),
+        Some(advice) if args.sources => format!("{}\n", advice.risk().join("\n")),
         _ => String::new(),
     };
     let verdict = match args.measured {

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use comfy_table::{Table, presets};
 
-use super::asked::{LayoutOptions, above_zero};
+use super::asked::{LayoutOptions, above_zero, budget};
 use super::outputs::WRITTEN;
 use super::progress::TerminalProgress;
 use super::tables::{gib, right};
@@ -35,7 +35,6 @@ Examples:
   stepsim search llama3-70b --fix model=qwen2.5-72b -t h100-superpod-64 --report search.json -o best.json
   stepsim search gpt2-8 --fix parallelism.context.size=1 --vary parallelism.tensor=1,5 --max-memory 40
   stepsim search llama3-70b --vary parallelism.pipeline.schedule=1f1b,zb-h1,zb-v,dualpipe-v
-  stepsim search gpt2-8 --fix parallelism.pipeline.size=4 --refine
   stepsim search llama3-8b-fsdp --offload --vary offload.prefetch.depth=1,2
   stepsim search qwen-vl-7b --placement --fix parallelism.tensor=4 --fix parallelism.context.size=1
   stepsim search llama3-70b -t h100-superpod-64 --devices 64..512 --objective devices --deadline-s 30
@@ -67,17 +66,15 @@ pub struct Args {
     #[arg(long, default_value_t = 400, value_name = "N",
         value_parser = crate::asked::whole::<u32>(1..=u32::MAX.into()))]
     most_simulated: u32,
+    /// Simulate no further layout after this time: `10s`
+    #[arg(long, value_name = "SECONDS", value_parser = budget)]
+    budget: Option<f64>,
     /// How much longer than the simulation a closed form may be, as a part of it
     #[arg(long, default_value_t = 0.05, value_name = "PART", value_parser = part)]
     margin: f64,
     /// Simulate every layout that the memory does not refute, and say what the search would have missed
     #[arg(long)]
     prove: bool,
-    /// Then try on the best layout, one after the other: fewer layers in the last and first stage, overlap of
-    /// tensor-parallel and expert collectives, expert-tensor degree, prefetch depths, weights kept after forward;
-    /// what is better is kept
-    #[arg(long)]
-    refine: bool,
     /// Choose too whether activations and optimizer state live on another tier of the machine, and how many layers
     /// ahead they are fetched
     #[arg(long)]
@@ -123,9 +120,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         most_simulated: args.most_simulated as usize,
         margin: args.margin,
         prove: args.prove,
-        refine: args.refine,
         offload: args.offload,
         placement: args.placement,
+        budget_s: args.budget,
+        hear: Some(words::so_far),
         ..args.asked.options()
     };
     let (workload, topology) = (args.workload.as_str(), args.topology.as_deref());
@@ -188,7 +186,7 @@ fn text(report: &SearchReport, seconds: f64) -> String {
     }
     if of("limit") > 0 {
         text += &format!(
-            "  {} more were left out by --most-simulated: a margin of {:.1} % holds for the rest\n",
+            "  {} more were left out by --most-simulated or --budget: a margin of {:.1} % holds for the rest\n",
             of("limit"),
             100.0 * report.time_margin_reached
         );
@@ -215,15 +213,6 @@ fn text(report: &SearchReport, seconds: f64) -> String {
             100.0 * proof.regret,
             proof.kendall_tau.map_or("-".to_string(), |tau| format!("{tau:.3}")),
         );
-    }
-    if !report.refined.is_empty() {
-        let kept = report.refined.iter().filter(|trial| trial.kept).map(|trial| {
-            format!("{}={} ({:.4} s)", trial.path, trial.value, trial.step_time_s.unwrap_or_default())
-        });
-        let kept: Vec<String> = kept.collect();
-        let kept =
-            if kept.is_empty() { "none is better".to_string() } else { format!("kept {}", kept.join(", ")) };
-        text += &format!("  refined: {} changes of the best simulated, {kept}\n", report.refined.len());
     }
     let Some(best) = report.ranking.first() else { return text };
     let mut table = Table::new();

@@ -27,7 +27,6 @@ pub(super) fn page(report: &SearchReport, workload: &str) -> serde_json::Result<
         best(&mut sheet, report);
     }
     left_out(&mut sheet, report);
-    refined(&mut sheet, report);
     sheet.command(&command(), &serde_json::Value::Null, &report.assumed);
     sheet.finish(serde_json::json!({}), report)
 }
@@ -158,20 +157,6 @@ fn left_out(sheet: &mut Sheet, report: &SearchReport) {
     let simulating = report.simulating.iter().map(|simulating| format!(" The {}.", simulating.sentence()));
     let note = note + &simulating.collect::<String>();
     sheet.section("What was left out", &note, |out| table(out, &["why", "layouts"], 1, rows));
-}
-
-/// The trials on the best layout.
-fn refined(sheet: &mut Sheet, report: &SearchReport) {
-    if report.refined.is_empty() {
-        return;
-    }
-    let rows = report.refined.iter().map(|trial| {
-        let kept = if trial.kept { "kept" } else { "" };
-        let step = trial.step_time_s.map_or("no result".to_owned(), seconds);
-        vec![format!("{}={}", trial.path, value(&trial.value)), kept.to_owned(), step]
-    });
-    let note = "One after the other, each beside all that was kept before.";
-    sheet.section("Refined", note, |out| table(out, &["change", "", "step"], 2, rows));
 }
 
 /// Reasons that are drawn of a layout.

@@ -1,5 +1,8 @@
 //! Words about layouts, for text and page.
 
+use super::super::screen;
+use stepsim_core::units::Time;
+
 /// The settings of a layout in short: last words of paths, objects by their first value.
 pub(crate) fn layout(settings: &serde_json::Map<String, serde_json::Value>) -> String {
     let word = |path: &str| {
@@ -22,6 +25,18 @@ pub(super) fn value(value: &serde_json::Value) -> String {
     first.as_str().map_or_else(|| first.to_string(), str::to_string)
 }
 
+/// Tells whoever waits the best layout so far.
+pub(crate) fn so_far(
+    seconds: f64,
+    is_simulated: bool,
+    settings: &serde_json::Map<String, serde_json::Value>,
+) {
+    if !screen::keeps() {
+        let how = if is_simulated { "" } else { " in closed form" };
+        eprintln!("so far: {}{how}: {}", Time::from_s(seconds), layout(settings));
+    }
+}
+
 /// Why a layout was not simulated, in words.
 pub(super) fn pruned_words(reason: &str) -> &str {
     match reason {
@@ -30,7 +45,7 @@ pub(super) fn pruned_words(reason: &str) -> &str {
         "floor" => "too slow for certain: the lower bound of its step",
         "time" => "too slow: closed form, less the margin",
         "deadline" => "over the deadline: closed form, less the margin",
-        "limit" => "left out by --most-simulated",
+        "limit" => "left out by --most-simulated or --budget",
         other => other,
     }
 }

@@ -43,6 +43,10 @@ pub struct StepBound {
 }
 
 impl StepBound {
+    /// True if the fullest device holds it.
+    pub fn fits(&self) -> bool {
+        self.fullest().total() <= self.capacity
+    }
     /// The fullest device memory.
     pub fn fullest(&self) -> MemoryBytes {
         fullest(&self.memory)

@@ -5,7 +5,7 @@ use super::critical::{Again, CriticalPath, critical_path};
 use super::idle::IdleTimes;
 use super::memory::{self, Peak};
 use super::overlap::{self, OverlapByKind};
-use super::report::RunInfo;
+use super::report::{Extent, RunInfo};
 use super::slack::Slack;
 use super::stalls::{self, RankTime};
 use super::turns::Recurring;
@@ -57,8 +57,8 @@ pub(crate) struct RankReading {
 }
 
 impl<'r, 'w> Run<'r, 'w> {
-    /// A run that was played whole. Without `slack` its report is what one screen shows: communication, layers, links
-    /// and slack are left out, which take the longest.
+    /// A run that was played whole. Layers, links and slack need `slack`, as communication needs an extent beyond the
+    /// screen: they take the longest.
     ///
     /// # Panics
     /// If `info.ranks` has not one entry for each rank of the world.
@@ -92,7 +92,8 @@ impl<'r, 'w> Run<'r, 'w> {
             let mut time = stalls::stalls_recurring(causes, idle, rank, recurring, &mut pieces);
             let slowed = record.slowed_by_memory.get(r as usize).copied().unwrap_or_default();
             time.slowed_by_memory = recurring.slowed(rank, slowed);
-            let communication = slack.map(|_| overlap::overlap(causes, rank, recurring, &pieces));
+            let communication =
+                (info.extent != Extent::Screen).then(|| overlap::overlap(causes, rank, recurring, &pieces));
             RankReading {
                 ops: (0..program.ops.len() as u32).map(|op| times(OpId(op))).sum(),
                 time,

@@ -25,6 +25,7 @@ pub(crate) fn of_random(seed: u64, weight: impl Fn(u32) -> u32) -> Report {
         })
         .collect();
     let info = RunInfo {
+        extent: Extent::Whole,
         workload: "a workload",
         topology: "a machine",
         model_flops: Flops(3e15),

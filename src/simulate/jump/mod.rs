@@ -49,7 +49,7 @@
 
 mod report;
 
-pub use report::{glanced, report, reported};
+pub use report::{glanced, read, report, reported};
 
 use std::collections::{BTreeMap, VecDeque};
 use std::iter::successors;

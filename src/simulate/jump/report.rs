@@ -61,7 +61,11 @@ pub fn glanced(inputs: &Inputs, options: &Options) -> Result<Report, SimulationE
     read(inputs, options, Extent::Screen)
 }
 
-fn read(inputs: &Inputs, options: &Options, extent: Extent) -> Result<Report, SimulationError> {
+/// The same, as far as it is asked for.
+///
+/// # Errors
+/// See [`SimulationError`].
+pub fn read(inputs: &Inputs, options: &Options, extent: Extent) -> Result<Report, SimulationError> {
     let report = match report(inputs, options, extent, false) {
         Some(report) => report,
         None => Simulation::run(inputs, options)?.read(extent, false),
@@ -95,12 +99,12 @@ fn of_short(asked: StepRequest, extent: Extent, short: &Short) -> Option<Report>
     }
     let slack = match extent {
         Extent::Whole => Some(places.slack_at_rest(&causes)?),
-        Extent::Screen => None,
+        Extent::Overlap | Extent::Screen => None,
     };
     let mut idle = IdleTimes::unfolded(&plan.world, &folded.comms.representative);
     let path = critical_path(&mut causes, &mut idle);
     let again = Some(again(&places, &path)?);
-    let step = whole(asked, short, &recurring);
+    let step = whole(asked, extent, short, &recurring);
     let mut report = step.told(asked.inputs, plan, folded, |info| {
         let turn = RecurringTurn { recurring, path, again };
         let run = Run::of_turn(&mut causes, &mut idle, slack.as_ref(), info, turn);
@@ -113,7 +117,7 @@ fn of_short(asked: StepRequest, extent: Extent, short: &Short) -> Option<Report>
 }
 
 /// The facts of the whole step beside the part of it that was played.
-fn whole(asked: StepRequest, short: &Short, recurring: &Recurring) -> WholeStep {
+fn whole(asked: StepRequest, extent: Extent, short: &Short, recurring: &Recurring) -> WholeStep {
     let Short { plan, folded, record, .. } = short;
     let (model, w) = (&asked.inputs.model, &asked.inputs.workload.value);
     let (global, sequence) = (w.batch.global, w.sequence(model));
@@ -130,6 +134,7 @@ fn whole(asked: StepRequest, short: &Short, recurring: &Recurring) -> WholeStep 
         tokens: global * sequence,
         end: record.step_end + recurring.longer(),
         wall_s: None,
+        extent,
     }
 }
 

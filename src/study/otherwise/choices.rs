@@ -34,6 +34,26 @@ pub(super) fn of(inputs: &Inputs) -> Vec<Idea> {
     list.ideas
 }
 
+/// Layers dealt out with fewer for the last stage, which has the head of the model, and for the first with its embedding.
+pub(super) fn fewer_at_the_ends(inputs: &Inputs) -> Vec<Idea> {
+    let pipeline = &inputs.workload.value.parallelism.pipeline;
+    let (layers, stages) = (inputs.model.layers, pipeline.stages());
+    if pipeline.layer_split.is_some() || stages < 3 {
+        return Vec::new();
+    }
+    let idea = |(first_less, last_less): (u64, u64)| {
+        let of_end = |less: u64| (layers / stages).checked_sub(less).filter(|n| *n > 0);
+        let (first, last, middle) = (of_end(first_less)?, of_end(last_less)?, stages - 2);
+        let rest = layers - first - last;
+        let of_middle = (0..middle).map(|i| rest / middle + u64::from(i < rest % middle));
+        let split: Vec<u64> = [first].into_iter().chain(of_middle).chain([last]).collect();
+        let set = format!("parallelism.pipeline.layer_split={split:?}").replace(' ', "");
+        let otherwise = format!("{first_less} fewer on the first stage, {last_less} on the last");
+        Some(Idea::set(CandidateKind::Choice, "layers: as even as can be", otherwise, &[&set]))
+    };
+    [(0, 1), (0, 2), (1, 0), (1, 1), (1, 2)].into_iter().filter_map(idea).collect()
+}
+
 /// Choices as they are gathered.
 struct ChoiceList<'a> {
     w: &'a WorkloadSpec,

@@ -34,7 +34,7 @@ use idea::{Idea, Remedy};
 use step::BaseStep;
 use stepsim_core::pool;
 use stepsim_core::units::Time;
-use stepsim_form::analytic::Estimate;
+use stepsim_form::analytic::StepBound;
 use stepsim_form::compare::Estimators;
 use stepsim_measure::score::ranges::told;
 use stepsim_read::analysis::candidates::{Candidate, CandidateKind};
@@ -232,7 +232,8 @@ impl BaseStep<'_> {
     /// The ideas to be played where all are, and the number of choices left out.
     fn ideas(&self) -> (Vec<Idea>, usize) {
         if self.depth == Depth::Choices {
-            let (choices, left_out) = self.promising(choices::of(self.inputs));
+            let all = [choices::of(self.inputs), choices::fewer_at_the_ends(self.inputs)].concat();
+            let (choices, left_out) = self.promising(all);
             return (choices.into(), left_out);
         }
         let (limits, mut ideas) = self.causes();
@@ -305,33 +306,56 @@ impl BaseStep<'_> {
         best
     }
 
-    /// Gives choices the promise of the closed form, and marks those that no run can make a line of.
+    /// Gives choices the promise of the closed form, and marks those that no run can make a line of: by memory and sums
+    /// where they say so; else a walk of the passes says what is promised, and another how much it can be at most.
     fn estimate(&self, choices: &mut [Idea]) {
-        let fits = |form: &Estimate| form.fullest().total() <= form.capacity;
-        let Some(now) = self.forms.closed_form(self.inputs).ok().filter(fits) else { return };
-        for choice in choices {
-            let Some(then) = self.estimated(choice) else { continue };
-            choice.promise_s = if fits(&then) { now.terms.total() - then.terms.total() } else { 0.0 };
-            if self.report.steps == 1 {
-                choice.most_s = self.report.step_time_s - then.floor * (1.0 - ROUNDING);
-            }
-            let is_full = then.memory.iter().any(|rank| rank.certain > then.capacity);
-            choice.is_in_vain = is_full || choice.most_s <= SMALL * self.report.step_time_s;
+        let step_s = self.report.step_time_s;
+        let now = self.forms.of_any_batch(self.inputs, &mut |form| {
+            let global = self.inputs.workload.value.batch.global;
+            form.bound(global).ok().filter(StepBound::fits).and_then(|_| form.seconds(global).ok())
+        });
+        let Some(now_s) = now.ok().flatten() else { return };
+        let most_s = |least_s: f64| match self.report.steps {
+            1 => step_s - least_s * (1.0 - ROUNDING),
+            _ => f64::INFINITY,
+        };
+        let promise = |choice: &Idea| {
+            let inputs = self.changed(choice)?;
+            let global = inputs.workload.value.batch.global;
+            let found = self.forms.of_any_batch(&inputs, &mut |form| {
+                let bound = form.bound(global).ok()?;
+                let at_most_s = most_s(bound.seconds);
+                let is_full = bound.memory.iter().any(|rank| rank.certain > bound.capacity);
+                let promise = |seconds: f64| if bound.fits() { now_s - seconds } else { 0.0 };
+                if is_full || at_most_s <= SMALL * step_s {
+                    return Some((promise(bound.seconds), 0.0));
+                }
+                let promise_s = promise(form.seconds(global).ok()?);
+                let is_far = promise_s < -FORM_ERROR * step_s;
+                Some((promise_s, if is_far { at_most_s } else { most_s(form.floor(global).ok()?) }))
+            });
+            found.ok()?
+        };
+        let found = pool::all(choices.len(), pool::threads(None), &|i| promise(&choices[i]));
+        for (choice, (promise_s, at_most_s)) in
+            choices.iter_mut().zip(found).filter_map(|(c, found)| Some((c, found?)))
+        {
+            (choice.promise_s, choice.most_s) = (promise_s, at_most_s);
+            choice.is_in_vain = at_most_s <= SMALL * step_s;
         }
     }
 
-    /// The closed form of a step with an idea that is made of settings.
-    fn estimated(&self, idea: &Idea) -> Option<Estimate> {
+    /// The inputs with an idea that is made of settings.
+    fn changed(&self, idea: &Idea) -> Option<Inputs> {
         let Remedy::Sets(sets) = &idea.way else { return None };
-        self.forms.closed_form(&self.inputs.again(sets).ok()?).ok()
+        self.inputs.again(sets).ok()
     }
 
     /// True if layers that the file deals out unevenly take far longer otherwise, in closed form.
     fn deals_out_worse(&self, idea: &Idea) -> bool {
-        let forms = || Some((self.forms.closed_form(self.inputs).ok()?, self.estimated(idea)?));
-        let longer_s = |(now, then): (Estimate, Estimate)| then.terms.total() - now.terms.total();
-        idea.deals_out_layers()
-            && forms().map(longer_s).is_some_and(|s| s > FORM_ERROR * self.report.step_time_s)
+        let seconds = |inputs: &Inputs| Some(self.forms.closed_form(inputs).ok()?.terms.total());
+        let longer_s = || Some(seconds(&self.changed(idea)?)? - seconds(self.inputs)?);
+        idea.deals_out_layers() && longer_s().is_some_and(|s| s > FORM_ERROR * self.report.step_time_s)
     }
 
     /// How long its stages are.

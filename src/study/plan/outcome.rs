@@ -1,11 +1,11 @@
 //! The step of a plan: its answer, and how much a whole run takes.
 
 use super::run_plan::RunPlan;
-use crate::otherwise::answered;
+use crate::otherwise::{Depth, answer};
 use stepsim_bring::imports::RunLength;
 use stepsim_read::analysis::report::Report;
 use stepsim_read::page::sheet::quoted;
-use stepsim_simulate::jump::figures;
+use stepsim_simulate::jump::{figures, glanced};
 use stepsim_simulate::{Inputs, Options, SimulationError};
 use stepsim_spec::SpecError;
 
@@ -37,8 +37,12 @@ impl SimulatedPlan {
     /// # Errors
     /// Workload and machine do not fit, or the step cannot be played.
     pub fn of(plan: &RunPlan) -> Result<SimulatedPlan, SimulationError> {
-        let inputs = plan.inputs()?;
-        Ok(SimulatedPlan::of_report(&inputs, answered(&inputs)?))
+        let (inputs, options) = (plan.inputs()?, Options::default());
+        let report = match plan.played.clone() {
+            Some(played) => Report { run: inputs.head(options.seed), ..played },
+            None => glanced(&inputs, &options)?,
+        };
+        Ok(SimulatedPlan::of_report(&inputs, answer(&inputs, &options, report, Depth::Answer)?))
     }
 
     /// The plan of a step that was played and has its answer.

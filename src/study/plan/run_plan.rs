@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::model_in::model_in;
 use crate::{Advice, RankedLayout, SearchOptions, SearchReport, StudyError, fill, search};
@@ -10,6 +10,7 @@ use stepsim_bring::describe::{DescribedField, ValueClass, ValueOrigin};
 use stepsim_bring::imports::{Argument, Import, RunLength, Status};
 use stepsim_core::ids::DeviceId;
 use stepsim_price::model::ParameterCount;
+use stepsim_read::analysis::report::Report;
 use stepsim_simulate::{Inputs, Site};
 use stepsim_spec::workload::{OpenField, ReadingSpec};
 use stepsim_spec::{SpecError, WorkloadSpec, set_at};
@@ -62,6 +63,12 @@ pub struct RunPlan {
     pub open: Vec<(String, String, Vec<Value>)>,
     /// How long the whole run is, as far as its files say.
     pub length: RunLength,
+    /// Seconds after which a search simulates no further layout.
+    pub budget_s: Option<f64>,
+    /// Hears of the best layout so far.
+    pub hear: Option<fn(f64, bool, &Map<String, Value>)>,
+    /// The step of the layout that was found.
+    pub(super) played: Option<Report>,
     /// Fields that the command line states, as `path=value` texts: they stand whatever is searched.
     stated: Vec<String>,
 }
@@ -238,6 +245,7 @@ impl RunPlan {
         let options = self.search_options();
         let found = search(&self.workload.to_string(), Some(&self.on), &options, progress)?;
         self.beside.clone_from(&found.report.unlike);
+        self.played = found.played;
         let (Some(best), Some(first)) = (found.best, found.report.ranking.first()) else {
             return Err(self.fits_nowhere(&found.report, progress));
         };
@@ -301,6 +309,11 @@ impl RunPlan {
             top: 1,
             most_simulated: MOST_SIMULATED,
             most_passes: Some(MOST_PASSES),
+            // The closed form orders layouts with experts least well.
+            first_played: model_in(&self.workload).map_or(4, |model| if model.moe.is_some() { 4 } else { 2 }),
+            budget_s: self.budget_s,
+            hear: self.hear,
+            answers: false,
             ..SearchOptions::default()
         }
     }
@@ -416,8 +429,8 @@ const LINE: &str = "\n                   ";
 
 /// Layouts that are simulated at most: a plan is for a first look, `stepsim search` for the rest.
 const MOST_SIMULATED: usize = 24;
-/// Layers of micro-batches that are played at most, beyond the first layouts: some ten CPU-seconds. Where a step is long, the closed
-/// form chooses among all but the first.
+/// Layers of micro-batches that are played at most, beyond the first layouts: some ten CPU-seconds. Where a step is
+/// long, the closed form chooses among all but the first.
 const MOST_PASSES: u64 = 100_000;
 
 /// A value without the quotes of JSON.

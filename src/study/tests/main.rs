@@ -11,6 +11,5 @@ mod objective;
 mod page;
 mod plot;
 mod reasons;
-mod refine;
 mod simulating;
 mod space;

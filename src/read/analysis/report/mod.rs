@@ -48,12 +48,16 @@ use stepsim_core::units::{Bandwidth, FlopRate, Flops};
 pub enum Extent {
     /// All of it.
     Whole,
+    /// One screen, and communication.
+    Overlap,
     /// One screen: communication, layers, links and slack, which take longest, stay empty.
     Screen,
 }
 
 /// The facts that a report needs beside the run.
 pub struct RunInfo<'a> {
+    /// How much of the report is asked for.
+    pub extent: Extent,
     /// Name of the workload.
     pub workload: &'a str,
     /// Name of the machine.
