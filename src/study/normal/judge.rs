@@ -170,7 +170,13 @@ fn explain(
     let all: f64 = weight(&suspects);
     suspects.retain(|s| s.weight > SMALL * all);
     let classes = by_class(suspects);
-    verdict.is_told = classes.iter().take(2).map(|class| weight(class)).sum::<f64>() >= TOLD * all;
+    // A size that is fitted reaches any number; a switch that misses it explains nothing.
+    let reaches = |s: &Suspect| {
+        let off = (distance.longer * s.seconds / measured.seconds).ln().abs();
+        s.size.is_none() && off <= FOUR_IN_FIVE * distance.deviation
+    };
+    verdict.is_told = classes.first().and_then(|class| class.first()).is_some_and(reaches)
+        && classes.iter().take(2).map(|class| weight(class)).sum::<f64>() >= TOLD * all;
     let first_two = [0, 1].map(|i| classes.get(i).and_then(|class| class.first()));
     verdict.telling = telling::of(&player, &table.experiments, first_two, distance.longer);
     verdict.causes = classes.into_iter().map(|class| explained(class, all)).collect();
