@@ -285,11 +285,11 @@ fn words_of_this_kind_change_what_is_held() {
     assert_eq!(deepspeed["parallelism"]["sharding"], json!({"kind": "zero3", "by_matrix": true}));
     assert_eq!(deepspeed["gradient_buckets"]["reduce_every_micro_batch"], true);
 
-    let narrow = of(json!({"software": "llmq (CUDA C++)", "precision": "fp8 (e4m3 linear layers)",
-        "optimizer": "AdamW, moments and weights bf16", "recipe_ref": "./train --lmhead-chunks=4"}));
-    assert_eq!((&narrow["precision"]["weights"], &narrow["loss"]["tiles"]), (&json!("fp8"), &json!(4)));
-    let frozen = of(json!({"software": "prime-rl trainer", "precision": "bf16", "lora_rank": 16}));
-    assert_eq!(frozen["precision"]["weights"], "fp32");
+    let narrow = of(json!({"software": "llmq", "precision": "fp8", "optimizer": "moments and weights bf16",
+        "recipe_ref": "./train --lmhead-chunks=4"}));
+    let frozen = of(json!({"software": "prime-rl", "precision": "bf16", "lora_rank": 16}));
+    let held = [&narrow["precision"]["weights"], &narrow["loss"]["tiles"], &frozen["precision"]["weights"]];
+    assert_eq!(held, [&json!("fp8"), &json!(4), &json!("fp32")]);
     let longest = |software: &str| rows_with(&[json!({"software": software})])[0].longest;
     assert_eq!((longest("PEFT method comparison, eager"), longest("PEFT")), (Some(768), None));
 

@@ -50,7 +50,7 @@ pub struct Case {
     pub peak_mem_gib: Option<f64>,
     /// Of what that is the peak.
     pub memory_of: MemoryOf,
-    /// Tokens of the longest sequence where their lengths differ: the peak is that of a micro-batch padded to it.
+    /// Tokens of the longest sequence where their lengths differ: a micro-batch padded to it makes the peak.
     pub longest: Option<u64>,
     /// Model and machine, within which rows can be ranked.
     pub block: String,

@@ -257,7 +257,7 @@ impl RowOutcome {
         Ok(())
     }
 
-    /// GiB of tensors and context at the peak of sequences of so many tokens; what the allocator keeps is theirs too.
+    /// GiB of tensors and context at the peak of sequences of this length; what the allocator keeps is theirs too.
     fn fullest(&mut self, case: &Case, sets: &[String], tokens: u64) -> Result<f64, String> {
         let all = [sets, &[format!("model.sequence={tokens}")]].concat();
         let form =

@@ -80,8 +80,8 @@ pub(super) fn around(
     tokens: u64,
     [inputs, outputs]: [u64; 2],
 ) -> [Option<Item>; 2] {
-    let compiled = s.fusion == KernelFusion::Compiled && !s.has_kernel_of(FusedPart::Adapters);
-    if !is_eager(s) && !compiled {
+    let compiled = s.fusion == KernelFusion::Compiled;
+    if s.has_kernel_of(FusedPart::Adapters) || s.fuses_chains() && !compiled {
         return [None, None];
     }
     let [act, own, read] = formats(s, spec);
@@ -89,18 +89,14 @@ pub(super) fn around(
     let wide = |from: f64, to: f64| WIDER * narrow(to, from);
     let dropout = if spec.dropout { 2.0 * own + 1.0 } else { 0.0 };
     let (scaled, added) = (2.0 * read, act + read + act.max(read));
-    let (ahead, back) = match compiled {
-        // TorchInductor has one kernel behind each product and before the next, and products are none of its own: the sum
-        // is written beside both, one of which its product counts as read; the scaled gradient is written.
-        true => ([0.0, 2.0 * act], [2.0 * act; 2]),
-        false => (
-            [wide(act, own) + dropout + narrow(own, read), scaled + added + narrow(read, act)],
-            [
-                wide(read, own) + dropout + narrow(own, act) + 3.0 * act,
-                wide(act, read) + narrow(read, act) + scaled,
-            ],
-        ),
-    };
+    let ahead = [wide(act, own) + dropout + narrow(own, read), scaled + added + narrow(read, act)];
+    let back = [
+        wide(read, own) + dropout + narrow(own, act) + 3.0 * act,
+        wide(act, read) + narrow(read, act) + scaled,
+    ];
+    // TorchInductor has one kernel behind each product and before the next: the sum is written beside both, one of
+    // which its product counts as read; the scaled gradient is written.
+    let [ahead, back] = if compiled { [[0.0, 2.0 * act], [2.0 * act; 2]] } else { [ahead, back] };
     let [wide, elements] = [inputs, outputs].map(|width| (tokens * width) as f64);
     let kernel = |name, [of_input, of_output]: [f64; 2]| {
         let bytes = of_input * wide + of_output * elements;

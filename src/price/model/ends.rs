@@ -123,8 +123,8 @@ fn loss_workspace(shard: &Shard) -> f64 {
         // Hugging Face: beside the log-softmax that is saved, or the gradient that a library's kernel writes over the
         // shifted logits, the logits as the loss casts them, shifted ones, and the product's while the loss is called.
         _ if shard.copies_logits || shard.logits_stay => {
-            let wide = shard.loss.logits.bytes();
-            (if library { wide } else { 2.0 * wide }) + if shard.logits_stay { shard.act() } else { 0.0 }
+            let copies = if library { 1.0 } else { 2.0 };
+            copies * shard.loss.logits.bytes() + if shard.logits_stay { shard.act() } else { 0.0 }
         }
         _ if library => 0.0,
         // torchtitan: PyTorch's cross_entropy backward, beside the log-softmax that is saved: nll_loss's gradient,
