@@ -338,9 +338,8 @@ fn walked(base: &StudyBase, bounded: &Bounded, options: &SearchOptions) -> Candi
         return Err("deadline");
     }
     let (expected, floor) = (at_best.score(options.objective), bounded.floor(options));
-    let (sets, settings) = (sets.clone(), settings.clone());
+    let (sets, settings, report) = (sets.clone(), settings.clone(), OnceLock::new());
     let (least, passes, doubtful) = (*least, *passes, *doubtful);
-    let report = OnceLock::new();
     Ok(LayoutCandidate { sets, settings, form, least, passes, doubtful, expected, floor, least_s, report })
 }
 

@@ -7,7 +7,7 @@
 //! always the same.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -24,10 +24,14 @@ pub(super) fn tokens(routing: &Routing) -> u64 {
 }
 
 impl Routing {
-    /// Distinct parts that a token touches where experts lie in `parts` equal runs.
+    /// Distinct parts that a token touches where experts lie in `parts` equal runs. Found once for each router while the
+    /// program runs: studies ask for every layout.
     pub fn distinct(&self, parts: u64) -> Distinct {
+        static KNOWN: LazyLock<Mutex<BTreeMap<(Routing, u64), Distinct>>> = LazyLock::new(Mutex::default);
         let ranks_groups = self.score != GroupScore::Drawn && self.group_limit < self.groups;
-        if ranks_groups && parts > 1 { sampled(self, parts) } else { self.counted(parts) }
+        let found = || if ranks_groups && parts > 1 { sampled(self, parts) } else { self.counted(parts) };
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        known.entry((*self, parts)).or_insert_with(found).clone()
     }
 }
 
@@ -50,13 +54,8 @@ fn sampled(routing: &Routing, parts: u64) -> Distinct {
 /// since studies ask again and again.
 fn chosen(routing: &Routing) -> Arc<Vec<u32>> {
     static DRAWN: LazyLock<Mutex<BTreeMap<Routing, Arc<Vec<u32>>>>> = LazyLock::new(Mutex::default);
-    let lock = || DRAWN.lock().unwrap_or_else(|broken| broken.into_inner());
-    if let Some(chosen) = lock().get(routing) {
-        return Arc::clone(chosen);
-    }
-    let chosen = Arc::new(draw(routing, tokens(routing)));
-    lock().insert(*routing, Arc::clone(&chosen));
-    chosen
+    let mut drawn = DRAWN.lock().unwrap_or_else(PoisonError::into_inner);
+    Arc::clone(drawn.entry(*routing).or_insert_with(|| Arc::new(draw(routing, tokens(routing)))))
 }
 
 fn draw(routing: &Routing, tokens: u64) -> Vec<u32> {
