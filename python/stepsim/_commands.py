@@ -560,6 +560,7 @@ def normal(
     on: Optional[Texts] = None,
     measured: Optional[Texts] = None,
     reference: Optional[Texts] = None,
+    also: Optional[Texts] = None,
     batch: Optional[int] = None,
     settings: Settings = None,
     all: bool = False,
@@ -571,6 +572,8 @@ def normal(
     ``measured``: The measured speed: `13.1s`, `640ms`, `31%`, `2100tok/s/gpu`, `134ktok/s` of all devices, `420TFLOPs`,
         `64samples/s` [default: the log's].
     ``reference``: The same step when it was in order: then only factors are compared.
+    ``also``: A further measurement, of the step with fields changed, such as tells the first two causes apart:
+        `model.layers=40 4.8s`.
     ``batch``: Sequences of a step [default: what the files say].
     ``settings``: Change a field of the workload, or behind `topology.` of the machine.
     ``all``: List every cause that reaches the number, and those that cannot.

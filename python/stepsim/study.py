@@ -195,7 +195,7 @@ def search(
     most_simulated: int = 400,
     margin: float = 0.05,
     prove: bool = False,
-    refine: bool = False,
+    budget_s: Optional[float] = None,
     placement: bool = False,
     offload: bool = False,
     threads: Optional[int] = None,
@@ -210,8 +210,7 @@ def search(
     every layout that the memory does not refute, and ``report["proof"]`` says what the search would have missed.
     ``placement`` also tries where encoders run.
 
-    ``refine`` then tries fields beside the layout on the best one (``report["refined"]``): layers of the first and last stage, overlap of
-    collectives, expert-tensor degree, prefetch. ``offload`` chooses too whether activations and optimizer state live on another tier,
+    After ``budget_s`` seconds no further layout is simulated. ``offload`` chooses too whether activations and optimizer state live on another tier,
     and how many layers ahead they are fetched.
     """
     options = {
@@ -223,7 +222,7 @@ def search(
         "most_simulated": whole("most_simulated", most_simulated, least=1),
         "margin": number("margin", margin),
         "prove": bool(prove),
-        "refine": bool(refine),
+        "budget_s": None if budget_s is None else number("budget_s", budget_s),
         "placement": bool(placement),
         "offload": bool(offload),
         "threads": None if threads is None else whole("threads", threads, least=1),

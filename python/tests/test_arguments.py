@@ -41,11 +41,11 @@ def test_paths(tmp_path, monkeypatch):
 
 #: Wrong calls, the argument that is to blame, and a word of what is allowed there.
 WRONG = [
-    (lambda: stepsim.run("tiny-4", steps=0), "steps", "1..=16"),
+    (lambda: stepsim.run("tiny-4", steps=0), "steps", "from 1 to 16"),
     (lambda: stepsim.run("tiny-4", steps=2.5), "steps", "whole"),
     (lambda: stepsim.run("tiny-4", seed=-1), "seed", "-1"),
     (lambda: stepsim.run("tiny-4", seed=2**64), "seed", str(2**64)),
-    (lambda: stepsim.run("tiny-4", samples=0), "samples", "1..="),
+    (lambda: stepsim.run("tiny-4", samples=0), "samples", "from 1 to "),
     (lambda: stepsim.run("tiny-4", fold="no"), "fold", "True or False"),
     (lambda: stepsim.run(7), "workload", "a name"),
     (lambda: stepsim.run("tiny-4", 7), "topology", "a name"),

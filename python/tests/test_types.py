@@ -49,7 +49,7 @@ def test_dictionaries_are_of_their_types():
     assert wrong(stepsim.run("tiny-4", settings=noisy, samples=3).report, types.Report) is None
     rows = stepsim.sweep("gpt2-8", vary={"batch.micro_batch": [1, 3, 4]}, columns=["mean.busy_s"])
     assert wrong(list(rows), typing.List[types.Row]) is None
-    found = stepsim.search("tiny-4", fix={"batch.global": 16}, top=3, refine=True)
+    found = stepsim.search("tiny-4", fix={"batch.global": 16}, top=3, budget_s=60)
     assert wrong(found.report, types.SearchReport) is None
     assert wrong(stepsim.whatif("tiny-4"), types.WhatIfs) is None
     assert wrong(stepsim.diff("tiny-4", "gpt2-8"), typing.List[types.Line]) is None

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::base::StudyBase;
 use super::objective::Measures;
-use super::options::SearchOptions;
+use super::options::{LONG, SearchOptions};
 use super::outcome::{How, PointOutcome, outcome_beside};
 use super::rows::StudyError;
 use super::space::set_text;
@@ -22,9 +22,6 @@ use stepsim_simulate::{Inputs, Options, RunStatus};
 
 /// Layouts simulated before the best is looked at again.
 const BATCH: usize = 16;
-
-/// So many layers of micro-batches take seconds to be played: whoever waits hears of the best so far.
-pub(super) const LONG: u64 = 20_000;
 
 /// Layouts over the limit by more than this part of their memory, in closed form, are simulated after all others.
 const DOUBT: f64 = 0.1;
@@ -55,6 +52,13 @@ pub(super) struct LayoutCandidate {
 }
 
 impl LayoutCandidate {
+    /// Tells whoever listens that it is the best so far.
+    fn is_best(&self, options: &SearchOptions, simulated: Option<Measures>) {
+        if let Some(hear) = options.hear {
+            hear(simulated.unwrap_or(self.form).seconds, simulated.is_some(), &self.settings);
+        }
+    }
+
     /// The report of its step, with communication; `None` where it has none.
     pub fn report(&self, base: &StudyBase) -> Option<&Report> {
         let played = || {
@@ -442,7 +446,7 @@ impl SearchSimulations {
                         None => {
                             passes += candidate.passes;
                             if outcomes.is_empty() && batch.is_empty() && passes > LONG {
-                                options.hear_of(candidate, None);
+                                candidate.is_best(options, None);
                             }
                             batch.push(next);
                         }
@@ -468,7 +472,7 @@ impl SearchSimulations {
                         candidates[i].form.simulated(&outcome).filter(|found| options.in_time(*found));
                     let score = found.map(|found| found.score(options.objective));
                     if passes > LONG && score.is_some_and(|score| score < known.best()) {
-                        options.hear_of(&candidates[i], found);
+                        candidates[i].is_best(options, found);
                     }
                     score.into_iter().for_each(|score| known.add(score));
                     outcomes.push((i, outcome));

@@ -2,7 +2,6 @@
 
 use serde_json::{Map, Value};
 
-use super::candidates::{LONG, LayoutCandidate};
 use super::objective::{Measures, Objective};
 use super::space::StudyAxis;
 use stepsim_core::clock::Clock;
@@ -11,6 +10,12 @@ use stepsim_core::declare::defaults;
 /// Memory of measured steps is known to about this part (`docs/evidence/accuracy.md`), and a device without any left
 /// has to give memory back and ask again.
 pub const HEAD_ROOM: f64 = 0.08;
+
+/// Told the seconds of a layout, whether it was simulated or is the best in closed form, and its settings.
+pub type BestHeard = fn(f64, bool, &Map<String, Value>);
+
+/// Layers of micro-batches that take seconds to be played: whoever waits hears of the best so far.
+pub(super) const LONG: u64 = 20_000;
 
 defaults! {
     /// How to search.
@@ -54,9 +59,8 @@ defaults! {
         pub threads: Option<usize>,
         /// Seconds after which no further layout is simulated; default: no limit.
         pub budget_s: Option<f64>,
-        /// Hears of the best layout so far where simulations take long: its seconds, whether it was simulated or is
-        /// the best in closed form, and its settings.
-        pub hear: Option<fn(f64, bool, &Map<String, Value>)>,
+        /// Hears of the best layout so far where simulations take long.
+        pub hear: Option<BestHeard>,
         /// True if the first is asked what could be otherwise, and the two unlike it what they bet on.
         pub answers: bool = true,
     }
@@ -74,12 +78,6 @@ impl SearchOptions {
     /// True if the time is over behind `played` layouts; one is always simulated.
     pub(super) fn is_over(&self, begun: Clock, played: usize) -> bool {
         played > 0 && self.budget_s.is_some_and(|budget| begun.elapsed().as_secs_f64() > budget)
-    }
-    /// Tells the best so far.
-    pub(super) fn hear_of(&self, best: &LayoutCandidate, simulated: Option<Measures>) {
-        if let Some(hear) = self.hear {
-            hear(simulated.unwrap_or(best.form).seconds, simulated.is_some(), &best.settings);
-        }
     }
     /// True if a layout may be simulated behind `played` others, with which it has `passes` layers of micro-batches.
     pub(super) fn affords(&self, passes: u64, played: usize) -> bool {

@@ -2,9 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::model_in::model_in;
+use crate::options::BestHeard;
 use crate::{Advice, RankedLayout, SearchOptions, SearchReport, StudyError, fill, search};
 use stepsim_bring::describe::{DescribedField, ValueClass, ValueOrigin};
 use stepsim_bring::imports::{Argument, Import, RunLength, Status};
@@ -66,7 +67,7 @@ pub struct RunPlan {
     /// Seconds after which a search simulates no further layout.
     pub budget_s: Option<f64>,
     /// Hears of the best layout so far.
-    pub hear: Option<fn(f64, bool, &Map<String, Value>)>,
+    pub hear: Option<BestHeard>,
     /// The step of the layout that was found.
     pub(super) played: Option<Report>,
     /// Fields that the command line states, as `path=value` texts: they stand whatever is searched.
