@@ -9,8 +9,8 @@
 //!    usual its size is, and of how little of it moves the step.
 //! 4. [`Telling`] is a measurement that tells the first two classes apart, played with both.
 //!
-//! Hazard: one number fits many causes. [`StepVerdict::is_told`] says whether the first two classes have most of the
-//! weight.
+//! Hazard: one number fits many causes. [`StepVerdict::is_told`] says whether a switch reaches it and the first two
+//! classes have most of the weight.
 
 mod cause;
 mod fit;

@@ -46,7 +46,8 @@ pub struct StepVerdict {
     /// Causes that cannot be why, each with the most that it makes of the step, in seconds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<(String, f64)>,
-    /// True if the first two classes have most of the weight: one number tells them from all others.
+    /// True if one number tells: the first cause is a switch that reaches it (a size that is fitted reaches any), and
+    /// the first two classes have most of the weight.
     pub is_told: bool,
     /// The measurement that tells the first two apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
