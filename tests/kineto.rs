@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use crate::command::Folder;
-use crate::slow::{slow, tried};
+use crate::slow::{slow, tried, turn};
 
 /// Files of a folder in order.
 fn files(folder: &Folder, name: &str) -> Vec<String> {
@@ -20,12 +20,12 @@ fn files(folder: &Folder, name: &str) -> Vec<String> {
 /// reads as the report: communication in its three parts, and kernels, exposed communication and waiting fill the step.
 #[test]
 fn what_is_written_reads_back_to_the_report() {
-    for settings in [
+    for settings in turn([
         "tiny-4 --set=parallelism.tensor=2 --set=parallelism.pipeline.size=2 --set=batch.global=2",
         "cxl-pool-8",
         "llama3-8b-fsdp",
         "straggler-64 --set=batch.global=8 --set=model.layers=4 --set=topology.nodes=4 --set=parallelism.data=2",
-    ] {
+    ]) {
         let folder = Folder::new();
         let run = format!("run {settings} --trace-ranks all -q");
         folder.stepsim(&format!("{run} -o kineto --format kineto --report report.json")).ok();
@@ -142,7 +142,7 @@ fn planted_causes_are_found_in_exported_files() {
     let plantings: Vec<Planting> =
         serde_json::from_str(include_str!("data/exported-plantings.json")).expect("plantings");
     let mut missed = Vec::new();
-    for Planting { cause, step, always, with, without, first } in plantings {
+    for Planting { cause, step, always, with, without, first } in turn(plantings) {
         let folder = Folder::new();
         folder.write("step.json", step.to_string());
         let run = |set: &String, rest: &str| {
