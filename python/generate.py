@@ -45,10 +45,8 @@ FUNCTIONS = {
     "rl": ("--report=-", "dict[str, Any]", "The phases of the iteration."),
     "share": ("--report=-", "dict[str, Any]", "What became of each job."),
     "schedule": ("--report=-", "Any", "The outcome of the schedule, or a list of those of all."),
-    "matmul": ("--report=-", "list[dict[str, Any]]", "The ways to do it and what bounds them."),
     "collective": ("--report=-", "dict[str, Any]", "A row for each size."),
     "score": ("--report=-", "dict[str, Any]", "How far off the simulation is."),
-    "calibrate": ("--output=-", "dict[str, Any]", "Prices, for ``run(..., prices=)``."),
     "learn": ("--output=-", "dict[str, Any]", "Prices, for ``run(..., prices=)``."),
     "kernels": ("--report=-", "dict[str, Any]", "The score of every row."),
     "fill": ("--report=-", "dict[str, Any]", "What fits, and the best of it."),
@@ -57,7 +55,7 @@ FUNCTIONS = {
 }
 #: Commands whose function is written by hand, as it gives more than a dictionary, and those that make no sense in a notebook.
 BY_HAND = {"run", "plan", "sweep", "search", "import", "list", "show", "schema"}
-NO_FUNCTION = {"gate", "open", "app", "completions", "man"}
+NO_FUNCTION = {"gate", "open", "completions", "man"}
 
 #: What a function does not take: what shapes a text on a screen.
 LEFT_OUT = {

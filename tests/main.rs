@@ -3,11 +3,9 @@
 mod ablations;
 mod anchors;
 mod answer;
-mod app;
 mod bad_input;
 mod blocks;
 mod book;
-mod chakra;
 mod circles;
 mod cli;
 mod closed_form_memory;
@@ -18,7 +16,6 @@ mod cross_attention;
 mod described;
 mod documents;
 mod drawn_schedules;
-mod durations;
 mod dynamic_context;
 #[allow(dead_code, reason = "most of it is for the tests of the crate, beside which it stands")]
 #[path = "../src/fabric/tests/fabrics.rs"]
@@ -37,7 +34,6 @@ mod laws;
 mod layers;
 mod machine_parts;
 mod mangled;
-mod matmul;
 mod module_bubbles;
 mod module_devices;
 mod module_stages;

@@ -27,7 +27,6 @@ from . import types
 from ._command import command
 from ._commands import (
     analyze,
-    calibrate,
     collective,
     compare,
     diff,
@@ -39,7 +38,6 @@ from ._commands import (
     knee,
     learn,
     local_sgd,
-    matmul,
     normal,
     replay,
     rl,
@@ -73,7 +71,6 @@ __all__ = [
     "Table",
     "__version__",
     "analyze",
-    "calibrate",
     "collective",
     "command",
     "compare",
@@ -87,7 +84,6 @@ __all__ = [
     "knee",
     "learn",
     "local_sgd",
-    "matmul",
     "normal",
     "plan",
     "replay",

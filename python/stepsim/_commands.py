@@ -235,22 +235,12 @@ def compare(
 def replay(
     file: Document,
     *,
-    on: Optional[Texts] = None,
-    output: Optional[Path] = None,
     scale: Optional[Texts] = None,
-    from_: Optional[Texts] = None,
-    to: Optional[Texts] = None,
-    data_parallel: int = 1,
 ) -> dict[str, Any]:
-    """Play a measured or imported step again, unchanged, with something faster or slower, or on a machine.
+    """Play a measured step again, unchanged or with something faster or slower.
 
-    ``file``: The output of `stepsim import kineto` or `import chakra`.
-    ``on``: Play it on this machine: a name, a file, or a simple one like `switch:8,450,1`.
-    ``output``: With --on, write the timeline here (.pftrace, .json, .json.gz).
+    ``file``: The output of `stepsim import kineto`.
     ``scale``: A factor on the time of a class of work.
-    ``from_``: The machine that was measured: a name, a file, or a simple one like `switch:8,450,1`.
-    ``to``: The machine whose network carries the collectives [default: the one that was measured].
-    ``data_parallel``: So many times the replicas.
 
     Returns: The step as it was measured and as it was played.
     """
@@ -302,8 +292,6 @@ def schedule(
     kind: Optional[Texts] = None,
     all: bool = False,
     order: Optional[Document] = None,
-    durations: Optional[Document] = None,
-    what_if: bool = False,
     stages: Optional[int] = None,
     micro_batches: Optional[int] = None,
     chunks: Optional[int] = None,
@@ -326,9 +314,6 @@ def schedule(
         zb-v, v-half, v-min, zb-auto, dualpipe, dualpipe-v.
     ``all``: All schedules in one table; with --order yours among them, for its numbers.
     ``order``: An order of your own, from a JSON file: {"ranks": ["F0 F1 B0 B1", "F0 B0 F1 B1"]}.
-    ``durations``: A time for each pass, transfer and what stands around them: a JSON file, or a timeline of a pipeline
-        job.
-    ``what_if``: Show the cost of unevenness for each class of work, stage and replica.
     ``stages``: Pipeline ranks.
     ``micro_batches``: Micro-batches of a step (dualpipe: of both directions together).
     ``chunks``: Model chunks per rank, where the schedule leaves the choice.
@@ -349,33 +334,6 @@ def schedule(
     Returns: The outcome of the schedule, or a list of those of all.
     """
     return answer("schedule", locals())
-
-
-def matmul(
-    statement: Document,
-    topology: Source,
-    size: Texts,
-    *,
-    settings: Settings = None,
-    mesh: Optional[Texts] = None,
-    format: Texts = 'bf16',
-    gradients: bool = False,
-    output: Optional[Path] = None,
-) -> list[dict[str, Any]]:
-    """Say which collectives a sharded matrix product needs, and what bounds it.
-
-    ``statement``: The product: A[I_X,J_Y] B[J_Y,K] -> C[I_X,K].
-    ``topology``: The machine: a name, a path, or a simple one like torus:4x4x4,90,1.
-    ``size``: Sizes of the dimensions: I=4096,J=8192,K=16384.
-    ``settings``: Change a field of the machine: device=tpu-v5p.
-    ``mesh``: Mesh axes, the first varies fastest with the device's number: X=8,Y=16 [default: the machine's own].
-    ``format``: Number format of all three arrays, or of each: `fp8`, `A=int8,W=int8,C=bf16`.
-    ``gradients``: The products of the backward pass too.
-    ``output``: Write the timeline of the better way here (.json, .pftrace, each also with .gz).
-
-    Returns: The ways to do it and what bounds them.
-    """
-    return answer("matmul", locals())  # type: ignore[no-any-return]
 
 
 def collective(
@@ -453,53 +411,24 @@ def score(
     return answer("score", locals())  # type: ignore[no-any-return]
 
 
-def calibrate(
-    workload: Optional[Source] = None,
+def learn(
+    workload: Source,
+    traces: Optional[Union[Document, Iterable[Document]]] = None,
     topology: Optional[Source] = None,
     *,
     measured: Optional[Texts] = None,
-    rows: Optional[Document] = None,
-    rules: Optional[Texts] = None,
-    device: Optional[Texts] = None,
-    stack: Optional[Texts] = None,
-    every: int = 1,
-    source: Optional[Texts] = None,
-    settings: Settings = None,
-) -> dict[str, Any]:
-    """Fit the constants of a device and a stack to measured steps.
-
-    ``workload``: A workload whose step was measured: name or path.
-    ``topology``: Machine of the workload [default: the one that it names].
-    ``measured``: Its measured time: `3.2s`, `640ms`, or a number of seconds.
-    ``rows``: Rows of measured steps: a file of JSON lines, or a folder.
-    ``rules``: With --rows: rules of your own.
-    ``device``: With --rows: only this class of device.
-    ``stack``: With --rows: only this software stack.
-    ``every``: With --rows: only every n-th row.
-    ``source``: With --rows: only this source.
-    ``settings``: Change a field of the workload, or behind `topology.` of the machine.
-
-    Returns: Prices, for ``run(..., prices=)``.
-    """
-    return answer("calibrate", locals(), "--output=-")  # type: ignore[no-any-return]
-
-
-def learn(
-    traces: Union[Document, Iterable[Document]],
-    workload: Source,
-    topology: Optional[Source] = None,
-    *,
     settings: Settings = None,
     part: Optional[Document] = None,
     linked: bool = False,
     classes: Optional[Document] = None,
 ) -> dict[str, Any]:
-    """Take the prices of kernels, host and collectives from profiles of a real step.
+    """Take the prices of kernels, host and collectives from a real step: its profiles, its logs or its time.
 
+    ``workload``: The workload that was profiled: name or path.
     ``traces``: Profiles of one or several ranks, as torch.profiler exports them; or times of kernels, one a line
         (`.jsonl`); or logs of a training run, and outputs of nccl-tests.
-    ``workload``: The workload that was profiled: name or path.
     ``topology``: The machine that it ran on [default: the one that the workload names].
+    ``measured``: In place of files the measured time of the step: `3.2s`, `640ms`, or a number of seconds.
     ``settings``: Change a field of the workload, or behind `topology.` of the machine.
     ``part``: The profiles hold a part of a step: the same part as simulated, a timeline that `run -o` wrote of one rank
         and window.

@@ -15,7 +15,6 @@ DATA = ROOT / "examples" / "data"
 RANKS = [DATA / "rank0.json.gz", DATA / "rank1.json.gz"]
 # What these two profiles are of, as examples/data/make.sh says.
 AS_MEASURED = {"parallelism.data": 2, "batch.global": 8, "model.layers": 4}
-MATMUL = "A[I_X,J] B[J,K_Y] -> C[I_X,K_Y]"
 
 #: A call of each function, and the words of the command that writes the same.
 CALLS = {
@@ -50,10 +49,6 @@ CALLS = {
         lambda: stepsim.schedule(kind="zb-v", stages=4, micro_batches=8),
         ["schedule", "--kind", "zb-v", "-p", "4", "-m", "8", "--report", "-"],
     ),
-    "matmul": (
-        lambda: stepsim.matmul(MATMUL, "torus:4x4,90,1", {"I": 4096, "J": 8192, "K": 16384}, mesh={"X": 4, "Y": 4}),
-        ["matmul", MATMUL, "--topology", "torus:4x4,90,1", "--size", "I=4096,J=8192,K=16384", "--mesh", "X=4,Y=4", "--report", "-"],
-    ),
     "collective": (
         lambda: stepsim.collective("switch:8,450,1", "all-reduce", bytes=[1024, 2048]),
         ["collective", "--topology", "switch:8,450,1", "--op", "all-reduce", "--bytes", "1024,2048", "--report", "-"],
@@ -62,12 +57,8 @@ CALLS = {
         lambda: stepsim.score(ROOT / "examples/public-runs.jsonl", every=40),
         ["score", ROOT / "examples/public-runs.jsonl", "--every", "40", "--report", "-"],
     ),
-    "calibrate": (
-        lambda: stepsim.calibrate("gpt2-8", measured="0.55s"),
-        ["calibrate", "gpt2-8", "--measured", "0.55s", "-o", "-"],
-    ),
     "learn": (
-        lambda: stepsim.learn(RANKS, "gpt2-8", "switch:2,450,1", settings=AS_MEASURED),
+        lambda: stepsim.learn("gpt2-8", RANKS, "switch:2,450,1", settings=AS_MEASURED),
         [
             "learn", *RANKS, "--workload", "gpt2-8", "-t", "switch:2,450,1",
             *(f"--set={path}={value}" for path, value in AS_MEASURED.items()), "-o", "-",

@@ -13,9 +13,7 @@ use stepsim_form::compare::among::Among;
 use stepsim_form::compare::tracks::TrackContents;
 use stepsim_measure::beside::Above;
 use stepsim_measure::profile::RankEvents;
-use stepsim_read::trace::{
-    self, OutputError, PerRank, RunMeta, Timeline, TimelineSummary, TraceError, TracedRank,
-};
+use stepsim_read::trace::{self, OutputError, RunMeta, Timeline, TimelineSummary, TraceError, TracedRank};
 use stepsim_simulate::Simulation;
 use stepsim_simulate::behaviour::{DrawnRank, drawn};
 use stepsim_simulate::map;
@@ -48,21 +46,16 @@ pub fn write_trace(
     path: &Path,
     also: Also<'_>,
 ) -> Result<Option<String>, Failure> {
-    if is_map(path) && shown.per_rank.is_none() {
+    if is_map(path) && !shown.kineto {
         return write_file(path, map::file(run).as_bytes()).map(|()| None);
     }
     let is_perfetto =
         matches!(trace::TimelineFormat::of(path), Ok(format) if format.0 == trace::TimelineFormat::Perfetto);
-    let doing =
-        if is_perfetto && shown.per_rank.is_none() && shown.complete { map::doing(run) } else { Vec::new() };
+    let doing = if is_perfetto && !shown.kineto && shown.complete { map::doing(run) } else { Vec::new() };
     of_run(run, meta, shown, |timeline| {
         let mut timeline = Timeline { doing: &doing, ..timeline };
-        if let Some(format) = shown.per_rank {
-            let written = match format {
-                PerRank::Kineto => trace::write_kineto(&timeline, path),
-                PerRank::Chakra => trace::write_chakra(&timeline, path),
-            };
-            return written.map(|_| None).map_err(Failure::run);
+        if shown.kineto {
+            return trace::write_kineto(&timeline, path).map(|_| None).map_err(Failure::run);
         }
         let format = trace::TimelineFormat::of(path).map_err(Failure::input)?.0;
         let note = fit(&mut timeline, shown.detail, format);

@@ -9,7 +9,6 @@ mod profile_clock;
 mod profile_event;
 mod profile_scan;
 mod profile_waterfall;
-mod replay_moved;
 mod score_anchor;
 mod score_card;
 mod score_choice;
