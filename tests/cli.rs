@@ -165,7 +165,6 @@ fn an_output_never_destroys_an_input() {
         (&["run", &path("wrong.json")], "--report", "machine.json"),
         (&["run", "gpt2-8", "--set", &format!("model={me}")], "--report", "me.json"),
         (&["estimate", &me], "--report", "base.json"),
-        (&["compare", &me], "--trace", "machine.json"),
         (&["inspect", &me], "--json", "me.json"),
         (&["search", &me], "--report", "base.json"),
         (&["sweep", &me, "--vary", "batch.micro_batch=1,2"], "-o", "machine.json"),

@@ -74,7 +74,6 @@ def whatif(
     scale: Optional[Texts] = None,
     without: Optional[Texts] = None,
     choices: bool = False,
-    html: Optional[Path] = None,
 ) -> types.WhatIfs:
     """Say what a faster resource, or the absence of a cost, would buy.
 
@@ -88,7 +87,6 @@ def whatif(
         imbalance, stage.N (levelled to the others), tail, stragglers, jitter, slow-links, experts, documents, images,
         device-classes, recomputation, interference, full-tier, host, a class of links or kernels.
     ``choices``: Only the choices beside those that the workload makes, and the best of them together.
-    ``html``: Write the result as a page here: .html, one file that opens in any browser.
 
     Returns: The step, and what each change would do.
     """
@@ -130,7 +128,6 @@ def goodput(
     days: float = 30,
     runs: int = 200,
     seed: int = 0,
-    html: Optional[Path] = None,
 ) -> dict[str, Any]:
     """Say which part of days of training is progress: interruptions, restarts, checkpoints.
 
@@ -144,7 +141,6 @@ def goodput(
     ``days``: Days of one run.
     ``runs``: Runs that are drawn.
     ``seed``: Seed of what is drawn.
-    ``html``: Write the result as a page here: .html, one file that opens in any browser.
 
     Returns: Where the days go.
     """
@@ -210,8 +206,6 @@ def compare(
     *,
     settings: Settings = None,
     form: Optional[Document] = None,
-    html: Optional[Path] = None,
-    output: Optional[Path] = None,
 ) -> types.Comparison:
     """Compare the closed form of a step with its simulation, term by term.
 
@@ -223,9 +217,6 @@ def compare(
     ``settings``: Change a field: `batch.global=768`, `topology.nodes=16`.
     ``form``: A formula to hold beside both: calculon, megatron-3d, pipeline-bubbles, scaling-book, or a file of yours:
         .json, .csv.
-    ``html``: Write a page with the terms, own error, effects and rest here: .html.
-    ``output``: Write a timeline with the closed form's terms under the simulated rank: .json, .json.gz, .pftrace,
-        .pftrace.gz.
 
     Returns: Both sides and the effects between them.
     """
@@ -271,7 +262,6 @@ def share(
     settings: Settings = None,
     steps: int = 2,
     no_fold: bool = False,
-    html: Optional[Path] = None,
 ) -> dict[str, Any]:
     """Play several jobs on one machine, each on devices of its own.
 
@@ -280,7 +270,6 @@ def share(
     ``settings``: Change a field of all workloads, or of the machine (`topology.…`).
     ``steps``: Steps of the job whose step is the longest.
     ``no_fold``: Simulate every rank, also those that must behave alike.
-    ``html``: Write the result as a page here: .html, one file that opens in any browser.
 
     Returns: What became of each job.
     """
