@@ -42,7 +42,6 @@ FUNCTIONS = {
     "estimate": ("--report=-", "Estimate", "The terms and their sum."),
     "compare": ("--report=-", "types.Comparison", "Both sides and the effects between them."),
     "replay": ("--report=-", "dict[str, Any]", "The step as it was measured and as it was played."),
-    "rl": ("--report=-", "dict[str, Any]", "The phases of the iteration."),
     "share": ("--report=-", "dict[str, Any]", "What became of each job."),
     "schedule": ("--report=-", "Any", "The outcome of the schedule, or a list of those of all."),
     "collective": ("--report=-", "dict[str, Any]", "A row for each size."),

@@ -57,7 +57,6 @@ mod published;
 mod readings;
 mod refused;
 mod reserved;
-mod rl;
 mod rules;
 mod score;
 mod sharding;

@@ -238,23 +238,6 @@ def replay(
     return answer("replay", locals())  # type: ignore[no-any-return]
 
 
-def rl(
-    file: Document,
-    *,
-    settings: Settings = None,
-    output: Optional[Path] = None,
-) -> dict[str, Any]:
-    """Put an iteration of reinforcement learning together: generation, forward passes, training, weight exchange.
-
-    ``file``: The iteration: a JSON file.
-    ``settings``: Change a field of the workload, behind those that the file sets.
-    ``output``: Write the phases as a timeline here (.pftrace, .json, .json.gz).
-
-    Returns: The phases of the iteration.
-    """
-    return answer("rl", locals())  # type: ignore[no-any-return]
-
-
 def share(
     jobs: Union[Document, Iterable[Document]],
     topology: Source,

@@ -37,10 +37,6 @@ CALLS = {
     "compare": (lambda: stepsim.compare("tiny-4"), ["compare", "tiny-4", "--report", "-"]),
     "import_": (lambda: stepsim.import_(DATA / "config.json"), ["import", DATA / "config.json", "-o", "-"]),
     "replay": (lambda: stepsim.replay(stepsim.import_(RANKS)), None),
-    "rl": (
-        lambda: stepsim.rl(ROOT / "examples/rl/llama3.1-8b-grpo.json"),
-        ["rl", ROOT / "examples/rl/llama3.1-8b-grpo.json", "--report", "-"],
-    ),
     "share": (
         lambda: stepsim.share(["tiny-4@0-3", "tiny-4@4-7"], "switch:8,100,2"),
         ["share", "tiny-4@0-3", "tiny-4@4-7", "-t", "switch:8,100,2", "--report", "-"],

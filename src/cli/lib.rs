@@ -34,7 +34,6 @@ mod outputs;
 pub mod plan;
 pub mod progress;
 pub mod replay;
-pub mod rl;
 pub mod run;
 pub mod schedule;
 pub mod schema;
@@ -137,8 +136,6 @@ commands! {
     Import(import::Args) = import::run,
     /// Play a measured step again, unchanged or with something faster or slower
     Replay(replay::Args) = replay::run,
-    /// Put an iteration of reinforcement learning together: generation, forward passes, training, weight exchange
-    Rl(rl::Args) = rl::run,
     /// Play several jobs on one machine, each on devices of its own
     Share(share::Args) = share::run,
     /// Run a pipeline schedule on abstract durations and draw it
