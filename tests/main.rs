@@ -22,7 +22,6 @@ mod dynamic_context;
 mod fabrics;
 mod field;
 mod floor;
-mod folded_workloads;
 mod followed;
 mod golden;
 mod goodput;

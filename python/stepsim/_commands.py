@@ -21,7 +21,6 @@ def inspect(
     rank: int = 0,
     kernels: Optional[Path] = None,
     reserved: bool = False,
-    snapshot: Optional[Document] = None,
 ) -> dict[str, Any]:
     """Show what a workload and a machine expand to, without simulating.
 
@@ -34,7 +33,6 @@ def inspect(
     ``kernels``: Also write the step's kernels here, each shape once, as rows that wait for a time (`measure_device.py
         --kernels` takes it).
     ``reserved``: Also show what PyTorch's caching allocator reserves for what is allocated.
-    ``snapshot``: The same beside a memory snapshot of a real run: what torch.cuda.memory._snapshot() gives, as JSON.
 
     Returns: The machine and the step.
     """

@@ -35,7 +35,7 @@ use stepsim_simulate::Inputs;
   stepsim inspect --topology gb200-nvl72              a machine alone
   stepsim inspect mine.json --topology switch:16,450,1 --report expanded.json
   stepsim inspect llama3-8b-fsdp --kernels kernels.jsonl     what to time on a device, for `stepsim learn`
-  stepsim inspect llama3-8b-fsdp --snapshot snapshot.json    what PyTorch's allocator reserves, beside a real run")]
+  stepsim inspect llama3-8b-fsdp --reserved                  what PyTorch's allocator reserves")]
 pub struct Args {
     /// Workload: the name of a shipped one, or a file of ours or of training software
     /// [default: gpt3-175b, or none with --topology]
@@ -60,19 +60,12 @@ pub struct Args {
     /// Also show what PyTorch's caching allocator reserves for what is allocated
     #[arg(long)]
     reserved: bool,
-    /// The same beside a memory snapshot of a real run: what torch.cuda.memory._snapshot() gives, as JSON
-    #[arg(long, value_name = "FILE")]
-    snapshot: Option<PathBuf>,
 }
 
 impl Args {
     /// An option that a machine alone does not take.
     fn of_workload(&self) -> Option<&'static str> {
-        let given = [
-            ("--kernels", self.kernels.is_some()),
-            ("--snapshot", self.snapshot.is_some()),
-            ("--reserved", self.reserved),
-        ];
+        let given = [("--kernels", self.kernels.is_some()), ("--reserved", self.reserved)];
         given.into_iter().find(|(_, given)| *given).map(|(option, _)| option)
     }
 }
@@ -108,8 +101,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             if let Some(path) = &args.kernels {
                 write_kernels(&inputs, path)?;
             }
-            let asked = args.reserved || args.snapshot.is_some();
-            let reserved = asked.then(|| ReservedView::of(&inputs, args.snapshot.as_deref())).transpose()?;
+            let reserved = args.reserved.then(|| ReservedView::of(&inputs)).transpose()?;
             Inspection {
                 machine: MachineView::of(&inputs.topology, &inputs.machine),
                 step: Some(step),

@@ -1,27 +1,23 @@
-//! The bytes that PyTorch's caching allocator reserves for a step, beside a snapshot of a real one.
+//! The bytes that PyTorch's caching allocator reserves for a step.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::Path;
 
 use serde::Serialize;
 
 use super::ranges::ranges;
-use crate::{Failure, inputs};
+use crate::Failure;
 use stepsim_core::ids::RankId;
 use stepsim_core::units::Bytes;
 use stepsim_measure::allocator::replay::{ReservedMemory, replay};
-use stepsim_measure::allocator::snapshot::{Snapshot, SnapshotMemory};
 use stepsim_read::analysis::table::{new_table, percent};
 use stepsim_simulate::Inputs;
 
-/// The reserved bytes of one rank of each stage, and of the snapshot.
+/// The reserved bytes of one rank of each stage.
 #[derive(Debug, Serialize)]
 pub(super) struct ReservedView {
     capacity_bytes: u64,
     stages: Vec<ReservedStage>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    snapshot: Vec<SnapshotMemory>,
 }
 
 /// The rank of a stage for which most is reserved.
@@ -41,7 +37,7 @@ impl ReservedStage {
 }
 
 impl ReservedView {
-    pub(super) fn of(inputs: &Inputs, snapshot: Option<&Path>) -> Result<ReservedView, Failure> {
+    pub(super) fn of(inputs: &Inputs) -> Result<ReservedView, Failure> {
         let plan = inputs.plan().map_err(Failure::input)?;
         let world = &plan.world;
         let mut stages: BTreeMap<u32, ReservedStage> = BTreeMap::new();
@@ -62,7 +58,6 @@ impl ReservedView {
                 .first()
                 .map_or(0, |used| world.tiers[used.tier.index()].capacity.0),
             stages: stages.into_values().collect(),
-            snapshot: snapshot.map(read).transpose()?.unwrap_or_default(),
         })
     }
 
@@ -85,10 +80,6 @@ impl ReservedView {
             add(format!("  {stages}"), "by default", &alike[0].segments);
             add(format!("  {stages}"), "expandable", &alike[0].expandable_segments);
         }
-        for device in &self.snapshot {
-            let segments = if device.expandable { "expandable" } else { "by default" };
-            add(format!("  snapshot, device {}", device.device), segments, &device.memory);
-        }
         let mut out = String::new();
         let _ = writeln!(
             out,
@@ -98,22 +89,6 @@ impl ReservedView {
         if self.stages.iter().any(|stage| stage.segments.peak_reserved_bytes > self.capacity_bytes) {
             out += "  over 100 %: PyTorch gives cached segments back and tries again, which takes time, or fails\n";
         }
-        if self.snapshot.iter().any(|device| device.events == 0) {
-            out += "  the snapshot has no history: its figures are of its moment\n";
-        }
         out
     }
-}
-
-/// The devices of a snapshot.
-fn read(path: &Path) -> Result<Vec<SnapshotMemory>, Failure> {
-    const ALLOWED: &str = "what torch.cuda.memory._snapshot() gives, as JSON";
-    let wrong = |mut e: stepsim_spec::SpecError| {
-        e.hint = "of a pickle: python3 -c \"import json, pickle; \
-                  json.dump(pickle.load(open('s.pickle', 'rb')), open('s.json', 'w'))\""
-            .into();
-        e
-    };
-    let snapshot: Snapshot = inputs::document(path, ALLOWED).map_err(wrong)?;
-    Ok(snapshot.devices())
 }

@@ -15,7 +15,6 @@
 //! CUDA graphs, and settings like `max_split_size_mb`.
 
 pub mod replay;
-pub mod snapshot;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,7 +2,6 @@
 
 mod allocator;
 mod allocator_replay;
-mod allocator_snapshot;
 mod beside;
 mod profile_classes;
 mod profile_clock;
