@@ -38,7 +38,6 @@ FUNCTIONS = {
     "whatif": ("--report=-", "types.WhatIfs", "The step, and what each change would do."),
     "diff": ("--report=-", "list[types.Line]", "A line for each number, both sides of it."),
     "goodput": ("--report=-", "dict[str, Any]", "Where the days go."),
-    "local-sgd": ("--report=-", "dict[str, Any]", "Both ways of training side by side."),
     "estimate": ("--report=-", "Estimate", "The terms and their sum."),
     "compare": ("--report=-", "types.Comparison", "Both sides and the effects between them."),
     "replay": ("--report=-", "dict[str, Any]", "The step as it was measured and as it was played."),

@@ -145,31 +145,6 @@ def goodput(
     return answer("goodput", locals())  # type: ignore[no-any-return]
 
 
-def local_sgd(
-    workload: Source,
-    topology: Optional[Source] = None,
-    *,
-    settings: Settings = None,
-    inner_steps: int = 100,
-    exchange_bytes: float = 2,
-    overlap_steps: int = 0,
-    fragments: int = 1,
-) -> dict[str, Any]:
-    """Say what sites gain that exchange every H steps instead of every step (local SGD, DiLoCo).
-
-    ``workload``: Workload: the name of a shipped one, or a file of ours or of training software.
-    ``topology``: Machine with sites: a name or a path [default: the one the workload names].
-    ``settings``: Change a field: `batch.global=1024`, `topology.sites.link_km=1000`.
-    ``inner_steps``: Steps of a site between two exchanges.
-    ``exchange_bytes``: Bytes of a parameter's difference as it is sent: 4, 2, 1, or 0.5 in four bits.
-    ``overlap_steps``: Steps under which an exchange may run.
-    ``fragments``: Parts of the parameters that are exchanged in turn.
-
-    Returns: Both ways of training side by side.
-    """
-    return answer("local-sgd", locals())  # type: ignore[no-any-return]
-
-
 def estimate(
     workload: Optional[Source] = None,
     calculon: Optional[Texts] = None,

@@ -29,10 +29,6 @@ CALLS = {
         ["diff", "tiny-4", "tiny-4", "--set-b", "batch.global=8", "--report", "-"],
     ),
     "goodput": (lambda: stepsim.goodput("gpt2-8", days=2), ["goodput", "gpt2-8", "--days", "2", "--report", "-"]),
-    "local_sgd": (
-        lambda: stepsim.local_sgd(ROOT / "examples/two-sites.json"),
-        ["local-sgd", ROOT / "examples/two-sites.json", "--report", "-"],
-    ),
     "estimate": (lambda: stepsim.estimate("gpt2-8", rules=True), ["estimate", "gpt2-8", "--rules", "--report", "-"]),
     "compare": (lambda: stepsim.compare("tiny-4"), ["compare", "tiny-4", "--report", "-"]),
     "import_": (lambda: stepsim.import_(DATA / "config.json"), ["import", DATA / "config.json", "-o", "-"]),

@@ -9,7 +9,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Choose", &["search", "sweep", "fill", "knee"]),
     ("Bring in", &["import"]),
     ("Hold against measurements", &["normal", "gate", "score", "learn", "kernels"]),
-    ("Parts of a step, and beyond it", &["schedule", "collective", "goodput", "local-sgd"]),
+    ("Parts of a step, and beyond it", &["schedule", "collective", "goodput"]),
     ("Files", &["list", "show", "schema", "completions", "man"]),
 ];
 

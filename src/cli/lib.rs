@@ -27,7 +27,6 @@ pub mod knee;
 pub mod learn;
 mod limited;
 pub mod list;
-pub mod local_sgd;
 pub mod normal;
 pub mod open;
 mod outputs;
@@ -126,8 +125,6 @@ commands! {
     Diff(diff::Args) = diff::run,
     /// Say which part of days of training is progress: interruptions, restarts, checkpoints
     Goodput(goodput::Args) = goodput::run,
-    /// Say what sites gain that exchange every H steps instead of every step (local SGD, DiLoCo)
-    LocalSgd(local_sgd::Args) = local_sgd::run,
     /// Estimate a step in closed form
     Estimate(estimate::Args) = estimate::run,
     /// Compare the closed form of a step with its simulation, term by term
