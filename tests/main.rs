@@ -55,7 +55,6 @@ mod profiles;
 mod published;
 mod readings;
 mod refused;
-mod reserved;
 mod rules;
 mod score;
 mod sharding;

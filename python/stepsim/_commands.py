@@ -20,7 +20,6 @@ def inspect(
     settings: Settings = None,
     rank: int = 0,
     kernels: Optional[Path] = None,
-    reserved: bool = False,
 ) -> dict[str, Any]:
     """Show what a workload and a machine expand to, without simulating.
 
@@ -32,7 +31,6 @@ def inspect(
     ``rank``: The rank whose groups are shown.
     ``kernels``: Also write the step's kernels here, each shape once, as rows that wait for a time (`measure_device.py
         --kernels` takes it).
-    ``reserved``: Also show what PyTorch's caching allocator reserves for what is allocated.
 
     Returns: The machine and the step.
     """

@@ -1,7 +1,5 @@
 //! Tests of the parts of this crate, one module a subject.
 
-mod allocator;
-mod allocator_replay;
 mod beside;
 mod profile_classes;
 mod profile_clock;
