@@ -60,16 +60,10 @@ for workload in "$@"; do
 done
 "$stepsim" schedule --kind dualpipe -p 8 -m 32 --html "$out/schedule.html" >/dev/null
 "$stepsim" collective --topology h100-superpod-8 --op all-reduce --bytes 16Mi --fidelity steps --html "$out/collective.html" >/dev/null
-"$stepsim" compare tiny-4 --html "$out/compare.html" >/dev/null
 "$stepsim" diff tiny-4 tiny-4 --set-b batch.micro_batch=2 --html "$out/diff.html" >/dev/null
 "$stepsim" run tiny-4 -q --trace-ranks all --format kineto -o "$out/profiles"
 "$stepsim" analyze "$out"/profiles/* --html "$out/analyze.html" >/dev/null
-"$stepsim" whatif tiny-4 --html "$out/whatif.html" >/dev/null
-"$stepsim" search tiny-4 --html "$out/search.html" >/dev/null
 "$stepsim" sweep tiny-4 --vary batch.micro_batch=1,2 --html "$out/sweep.html" >/dev/null 2>&1
-"$stepsim" goodput --step-s 12 --devices 1024 --runs 20 --set reliability.checkpoint.stall_s=60 \
-  --set reliability.checkpoint.safe_after_s=0 --html "$out/goodput.html" >/dev/null
-"$stepsim" share tiny-4@0-3 tiny-4@4-7 -t switch:8,450,1 --html "$out/share.html" >/dev/null
 "$stepsim" plan tiny-4 -o "$out/planned.json" --html "$out/plan.html" >/dev/null
-for page in schedule collective compare diff analyze whatif search sweep goodput share plan; do check "$page"; done
+for page in schedule collective diff analyze sweep plan; do check "$page"; done
 exit $status

@@ -38,17 +38,13 @@ FUNCTIONS = {
     "whatif": ("--report=-", "types.WhatIfs", "The step, and what each change would do."),
     "diff": ("--report=-", "list[types.Line]", "A line for each number, both sides of it."),
     "goodput": ("--report=-", "dict[str, Any]", "Where the days go."),
-    "local-sgd": ("--report=-", "dict[str, Any]", "Both ways of training side by side."),
     "estimate": ("--report=-", "Estimate", "The terms and their sum."),
     "compare": ("--report=-", "types.Comparison", "Both sides and the effects between them."),
     "replay": ("--report=-", "dict[str, Any]", "The step as it was measured and as it was played."),
-    "rl": ("--report=-", "dict[str, Any]", "The phases of the iteration."),
     "share": ("--report=-", "dict[str, Any]", "What became of each job."),
     "schedule": ("--report=-", "Any", "The outcome of the schedule, or a list of those of all."),
-    "matmul": ("--report=-", "list[dict[str, Any]]", "The ways to do it and what bounds them."),
     "collective": ("--report=-", "dict[str, Any]", "A row for each size."),
     "score": ("--report=-", "dict[str, Any]", "How far off the simulation is."),
-    "calibrate": ("--output=-", "dict[str, Any]", "Prices, for ``run(..., prices=)``."),
     "learn": ("--output=-", "dict[str, Any]", "Prices, for ``run(..., prices=)``."),
     "kernels": ("--report=-", "dict[str, Any]", "The score of every row."),
     "fill": ("--report=-", "dict[str, Any]", "What fits, and the best of it."),
@@ -57,7 +53,7 @@ FUNCTIONS = {
 }
 #: Commands whose function is written by hand, as it gives more than a dictionary, and those that make no sense in a notebook.
 BY_HAND = {"run", "plan", "sweep", "search", "import", "list", "show", "schema"}
-NO_FUNCTION = {"gate", "open", "app", "completions", "man"}
+NO_FUNCTION = {"gate", "open", "completions", "man"}
 
 #: What a function does not take: what shapes a text on a screen.
 LEFT_OUT = {

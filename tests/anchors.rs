@@ -70,20 +70,20 @@ fn larger_rows_are_predicted_from_the_smallest() {
     }
 }
 
-/// `calibrate` by one measured step; what it writes is `mine.json`.
-fn calibrated(folder: &Folder, measured: &str) -> Said {
-    let step = "calibrate tiny-4 --set stack=megatron-te-2024";
+/// `learn` by one measured time; what it writes is `mine.json`.
+fn by_time(folder: &Folder, measured: &str) -> Said {
+    let step = "learn --of tiny-4 --set stack=megatron-te-2024";
     folder.stepsim(&format!("{step} --measured {measured} -o mine.json"))
 }
 
-/// What `calibrate` writes makes a run take the measured time, and says what each part did.
+/// What `learn` writes makes a run take the measured time, and says what each part did.
 #[test]
 fn a_measured_step_becomes_prices() {
     let folder = Folder::new();
     let plain = step_s(&folder, "");
     for factor in [0.9, 1.15] {
         let measured = format!("{}ms", 1e3 * factor * plain);
-        let text = calibrated(&folder, &measured).ok();
+        let text = by_time(&folder, &measured).ok();
         assert!(text.contains("| products |") && text.contains("| exposed exchange |"), "{text}");
         let priced = step_s(&folder, "--prices mine.json");
         assert!((priced / plain / factor - 1.0).abs() < 0.03, "{priced} of {plain}, {factor}: {text}");
@@ -107,7 +107,7 @@ fn an_impossible_time_is_refused() {
     let plain = step_s(&folder, "");
     for (factor, word) in [(4.0, "--set batch.global="), (1000.0, "no other stack"), (1e-4, "no other stack")]
     {
-        let error = calibrated(&folder, &(factor * plain).to_string()).refused();
+        let error = by_time(&folder, &(factor * plain).to_string()).refused();
         assert!(error.contains(word) && error.contains("allowed:"), "{factor}: {error}");
         assert!(!folder.path("mine.json").exists());
     }

@@ -144,52 +144,6 @@ fn what_a_null_takes_away_stays_away_when_resolved() {
     assert_eq!(resolved("over.json"), first);
 }
 
-/// No output of any command replaces a file that it reads, however it is spelled and whoever names it.
-#[test]
-fn an_output_never_destroys_an_input() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
-    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("written");
-    write("machine.json", r#"{"base": "dgx-a100-8"}"#);
-    write("base.json", r#"{"base": "gpt2-8", "topology": "./machine.json"}"#);
-    write("me.json", r#"{"base": "./base.json"}"#);
-    write("wrong.json", r#"{"base": "./base.json", "batch": {"global": -1}}"#);
-    write("study.json", r#"{"workload": "gpt2-8", "vary": {"batch.micro_batch": [1, 2]}}"#);
-    write("order.json", "[]");
-    write("rows.jsonl", "{}\n");
-    let (me, rows, spelled) = (path("me.json"), path("rows.jsonl"), path("./me.json"));
-    let cases: [(&[&str], &str, &str); 17] = [
-        (&["run", &me], "--report", "./me.json"),
-        (&["run", &me], "-o", "base.json"),
-        (&["run", &me], "--report", "machine.json"),
-        (&["run", &path("wrong.json")], "--report", "machine.json"),
-        (&["run", "gpt2-8", "--set", &format!("model={me}")], "--report", "me.json"),
-        (&["estimate", &me], "--report", "base.json"),
-        (&["compare", &me], "--trace", "machine.json"),
-        (&["inspect", &me], "--json", "me.json"),
-        (&["search", &me], "--report", "base.json"),
-        (&["sweep", &me, "--vary", "batch.micro_batch=1,2"], "-o", "machine.json"),
-        (&["sweep", &path("study.json")], "-o", "study.json"),
-        (&["diff", &me, &spelled], "--json", "me.json"),
-        (&["analyze", &me], "--report", "me.json"),
-        (&["replay", &me], "--report", "me.json"),
-        (&["schedule", "--order", &path("order.json")], "--report", "order.json"),
-        (&["kernels", "--score", &rows], "--report", "rows.jsonl"),
-        (&["score", &path(".")], "--rows", "rows.jsonl"),
-    ];
-    let content = || -> Vec<String> {
-        let names =
-            ["me.json", "base.json", "machine.json", "wrong.json", "study.json", "order.json", "rows.jsonl"];
-        names.map(|name| std::fs::read_to_string(folder.path().join(name)).expect("still there")).to_vec()
-    };
-    let before = content();
-    for (command, option, output) in cases {
-        let output = path(output);
-        stepsim(&[command, &[option, &output]].concat()).failure();
-        assert_eq!(content(), before, "{command:?} {option} {output}");
-    }
-}
-
 /// Of several steps the report gives one step's time, each step's own, and their sum under a name of its own.
 #[test]
 fn several_steps_have_a_time_each() {

@@ -8,7 +8,6 @@ mod flops;
 mod gains;
 mod inert;
 mod modules;
-mod numbering;
 mod played;
 mod read;
 mod round_trips;

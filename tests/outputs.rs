@@ -87,7 +87,7 @@ fn the_time_of_writing_can_be_given() {
 /// One JSON document on standard output where one is asked for there, and nothing else.
 #[test]
 fn a_document_stands_alone_on_standard_output() {
-    let commands: [&[&str]; 11] = [
+    let commands: [&[&str]; 10] = [
         &["run", "tiny-4"],
         &["estimate", "tiny-4"],
         &["compare", "tiny-4"],
@@ -98,16 +98,6 @@ fn a_document_stands_alone_on_standard_output() {
         &["search", "tests/data/study.json", "--fix", "parallelism.tensor=1", "--fix", "batch.micro_batch=1"],
         &["kernels", "--score", "tests/data/kernels.jsonl"],
         &["goodput", "gpt2-8"],
-        &[
-            "local-sgd",
-            "gpt2-8",
-            "-t",
-            "h100-two-sites",
-            "--set",
-            "topology.nodes=1",
-            "--set",
-            "parallelism.data=16",
-        ],
     ];
     for command in commands {
         let done = stepsim(&[command, &["--report", "-"]].concat()).stdout(Stdio::piped()).output();

@@ -166,23 +166,20 @@ fn rows_with(columns: &[Value]) -> Vec<Case> {
     rows.iter().map(|row| case(row, &book).unwrap_or_else(|e| panic!("{e}"))).collect()
 }
 
-/// A rule in front of another can take all that the other is for: words of each kind reach their own.
+/// What columns mean beside a small model, of `tests/data/columns-meaning.json`: by pointers into what becomes of the
+/// row; `null` is nothing, and `not` another value.
 #[test]
-fn software_leads_to_its_stack_by_device_too() {
-    let named = [
-        ("MaxText (JAX-Toolbox, XLA) 2024", "H100 SXM", "xla-gpu"),
-        ("MaxText/JAX", "TPU v5e", "maxtext"),
-        ("PAXML (JAX-Toolbox, XLA:GPU) 2023", "A100", "xla-gpu"),
-        ("torchtitan 2025-06", "H100 SXM", "fsdp2-compiled"),
-        ("torchtitan 2024-12, eager", "H100 SXM", "fsdp2-eager"),
-        ("FSDP2 (torchtitan without compile)", "H100 SXM", "fsdp2-eager"),
-        ("nanotron v0.5", "H100 SXM", "nanotron"),
-        ("Megatron-LM, September 2022", "A100", "megatron-2022"),
-        ("Megatron-DeepSpeed (a lab, 2022-02)", "A100", "megatron-2021"),
-    ];
-    let rows = named.map(|(software, device, _)| json!({"software": software, "device": device}));
-    for (case, (software, _, stack)) in rows_with(&rows).iter().zip(named) {
-        assert_eq!(case.stack, stack, "{software}");
+fn columns_mean_what_is_written_of_them() {
+    let table: Vec<Value> = serde_json::from_str(include_str!("data/columns-meaning.json")).expect("JSON");
+    let columns: Vec<Value> = table.iter().map(|row| row["columns"].clone()).collect();
+    for (row, case) in table.iter().zip(rows_with(&columns)) {
+        let whole = json!({"stack": case.stack, "workload": case.workload, "longest": case.longest,
+            "apart_below_mfu": case.apart_below_mfu, "not_understood": case.not_understood.keys().collect::<Vec<_>>()});
+        for (pointer, wanted) in row["says"].as_object().expect("fields") {
+            let found = whole.pointer(pointer).unwrap_or(&Value::Null);
+            let right = wanted.get("not").map_or(found == wanted, |other| found != other);
+            assert!(right, "{}: {pointer} is {found}, not {wanted}", row["columns"]);
+        }
     }
 }
 
@@ -203,128 +200,6 @@ fn names_of_the_literature_have_their_parameters() {
         let count = ParameterCount::of(&model).total() as f64 / 1e9;
         assert!((count / billions - 1.0).abs() < 0.015, "{name}: {count} of {billions}");
     }
-}
-
-/// How a ring is dealt, which tables a count of parameters leaves room for, who dispatches tokens: said, or left alone.
-#[test]
-fn words_of_this_kind_change_this_field() {
-    let ring = |words: Value| {
-        let mut row = json!({"software": "torchtitan 2024-12", "cp": 4});
-        row.as_object_mut().unwrap().extend(words.as_object().unwrap().clone());
-        rows_with(&[row])[0].workload["parallelism"]["context"]["zigzag"].clone()
-    };
-    assert_eq!(ring(json!({})), false, "pieces in order in 2024");
-    assert_eq!(ring(json!({"cp_load_balance": "head-tail"})), true);
-    let tied = |columns: Value| rows_with(&[columns])[0].workload["model"]["tied_embeddings"].clone();
-    assert_eq!(tied(json!({"vocab": 131_072, "params_b": 3.57})), true);
-    assert_ne!(tied(json!({"vocab": 131_072, "params_b": 3.98})), true);
-    assert_ne!(tied(json!({"vocab": 131_072})), true);
-    let graphs = |words: &str| {
-        let row = json!({"software": "Megatron-Bridge 26.04", "cuda_graphs": words});
-        rows_with(&[row])[0].workload["stack"]["host"]["graphs"]["scope"].clone()
-    };
-    assert_eq!(graphs("transformer_engine: attn+moe_router+moe_preprocess"), "layer");
-    assert_eq!(graphs("transformer_engine: moe_router+moe_preprocess"), "none", "the router alone");
-    assert_eq!(graphs("full_iteration"), "passes");
-    let held = |software: &str| rows_with(&[json!({"software": software})])[0].apart_below_mfu;
-    let offloaded = |words: Value| {
-        let row = &rows_with(&[json!({"layers": 40, "activation_offload": words})])[0];
-        assert!(row.not_understood.is_empty(), "{:?}", row.not_understood);
-        row.workload["offload"]["activations"].clone()
-    };
-    let shares =
-        |host: f64, hbm: f64| json!([{"fraction": host, "tier": "host"}, {"fraction": hbm, "tier": "hbm"}]);
-    assert_eq!(offloaded(json!("core activations of 30 layers to host memory")), shares(0.75, 0.25));
-    assert_eq!((offloaded(json!(10)), offloaded(json!("none"))), (shares(0.25, 0.75), Value::Null));
-    let schedule = |words: &str| {
-        let pipeline =
-            &rows_with(&[json!({"pp": 4, "pp_schedule": words})])[0].workload["parallelism"]["pipeline"];
-        pipeline["schedule"].clone()
-    };
-    assert_eq!((schedule("V-Half"), schedule("v_min")), (json!("v-half"), json!("v-min")));
-    assert_eq!((held("nanotron v0.5"), held("Megatron-LM")), (Some(0.05), None));
-}
-
-/// What a software does unless it is told otherwise: how it cuts a batch, what it trains on, what it cannot overlap.
-#[test]
-fn softwares_have_their_own_defaults() {
-    let of = |columns: Value| rows_with(&[columns])[0].workload.clone();
-    let micro = |software: &str| of(json!({"software": software, "pp": 4}))["batch"]["micro_batch"].clone();
-    assert_eq!((micro("torchtitan 2024-12"), micro("torchtitan 2025-06")), (json!(8), json!(1)));
-    let documents = |software: &str, notes: &str| {
-        of(json!({"software": software, "notes": notes}))["documents"]["lengths"].clone()
-    };
-    assert_eq!(documents("NeMo 24.07", "task: LoRA"), json!([200]));
-    assert_eq!(documents("Megatron-Bridge 26.04", "SFT Performance"), json!([200]));
-    assert_eq!(documents("Megatron-Bridge 26.04", "Pre-Training Performance"), Value::Null);
-    assert_eq!(documents("torchtune", "task: LoRA"), Value::Null);
-    assert_eq!(documents("NeMo 24.07", "an exploration of layouts"), Value::Null);
-    let overlap = |format: &str| {
-        let row =
-            json!({"software": "torchtitan 2025-06", "tp": 8, "overlap": "async TP", "precision": format});
-        of(row)["parallelism"]["tensor_overlap"].clone()
-    };
-    assert_eq!(
-        (overlap("float8 rowwise"), overlap("float8 tensorwise")),
-        (json!("none"), json!("pipelined"))
-    );
-}
-
-/// What a row's software holds of its memory, read from its words.
-#[test]
-fn words_of_this_kind_change_what_is_held() {
-    let of = |words: Value| {
-        let row = &rows_with(&[words])[0];
-        assert!(row.not_understood.is_empty(), "{:?}", row.not_understood);
-        row.workload.clone()
-    };
-    let titan = of(json!({"software": "torchtitan 2024-12", "tp": 2, "pp": 2, "sharding": "FSDP2"}));
-    assert_eq!(titan["parallelism"]["sequence_parallel"], true);
-    assert_eq!(titan["gradient_buckets"]["reduce_every_micro_batch"], false);
-    let deepspeed = of(json!({"software": "DeepSpeed 0.6 + Megatron-DeepSpeed", "sharding": "ZeRO-3"}));
-    assert_eq!(deepspeed["parallelism"]["sharding"], json!({"kind": "zero3", "by_matrix": true}));
-    assert_eq!(deepspeed["gradient_buckets"]["reduce_every_micro_batch"], true);
-
-    let narrow = of(json!({"software": "llmq", "precision": "fp8", "optimizer": "moments and weights bf16",
-        "recipe_ref": "./train --lmhead-chunks=4"}));
-    let frozen = of(json!({"software": "prime-rl", "precision": "bf16", "lora_rank": 16}));
-    let held = [&narrow["precision"]["weights"], &narrow["loss"]["tiles"], &frozen["precision"]["weights"]];
-    assert_eq!(held, [&json!("fp8"), &json!(4), &json!("fp32")]);
-    let longest = |software: &str| rows_with(&[json!({"software": software})])[0].longest;
-    assert_eq!((longest("PEFT method comparison, eager"), longest("PEFT")), (Some(768), None));
-
-    let slices = |words: &str| {
-        let sharding = format!("ici_fsdp=256 ici_tensor=None dcn_fsdp={words} dcn_data=None");
-        let row = json!({"software": "MaxText/JAX", "device": "TPU v6e", "inter_node": "DCN, 2 slices",
-            "n_devices": 512, "gbs_seqs": 512, "sharding": sharding});
-        of(row)["parallelism"]["sharding"]["group"].clone()
-    };
-    assert_eq!((slices("None"), slices("2")), (json!(256), json!(512)));
-
-    let remat = |offload: &str| {
-        let row = json!({"software": "MaxText/JAX", "device": "TPU v6e", "n_devices": 256, "gbs_seqs": 512,
-            "sharding": "ici_fsdp=-1", "recompute": "custom", "offload": offload});
-        of(row)["recompute"]["modules"].clone()
-    };
-    let projections = "decoder_layer_input, query_proj, key_proj, value_proj";
-    assert_eq!(remat(projections), json!(["norm", "attention-core", "projection", "mlp", "moe"]));
-    assert_eq!(remat(&format!("{projections}, out_proj")), json!(["norm", "attention-core", "mlp", "moe"]));
-}
-
-/// HFU over MFU says how many layers were computed again: 28 × 3 × (0.50 / 0.45 − 1) = 9.3.
-#[test]
-fn flops_with_recomputation_over_those_without_are_layers() {
-    let row = |words: Value| {
-        let mut row =
-            json!({"source": "fms-fsdp", "recompute": "selective", "sharding": "FSDP", "mfu": 0.45});
-        row.as_object_mut().unwrap().extend(words.as_object().unwrap().clone());
-        rows_with(&[row])[0].workload["recompute"].clone()
-    };
-    assert_eq!(row(json!({"hfu": 0.50})), json!({"granularity": "full", "layers": 9}));
-    assert_eq!(row(json!({"hfu": 0.65})), json!({"granularity": "full", "layers": 28}));
-    // As printed, none was, or nobody says how many.
-    assert_eq!(row(json!({"hfu": 0.45}))["layers"], Value::Null);
-    assert_eq!(row(json!({}))["layers"], Value::Null);
 }
 
 /// A micro-batch that nobody states is halved before anything is computed again; one that is stated stays.

@@ -1,4 +1,4 @@
-//! Several sites: collectives in three levels, and sites that exchange every so many steps.
+//! Several sites: collectives in three levels, and pipelines over a slow edge.
 
 use std::path::Path;
 
@@ -7,7 +7,6 @@ use stepsim::core::units::Time;
 use stepsim::fabric::collective::{
     Chooser, DomainWiring, Geometry, NeighbourLink, Op, SiteLinks, Transfer, algorithm, in_chunks,
 };
-use stepsim::form::analytic::local_sgd::LocalSgd;
 use stepsim::plan::pipeline::{Sends, abstract_world_over};
 use stepsim::schedule::{PassTimes, Shape, SlowEdge};
 use stepsim::simulate::{Inputs, Options, Simulation};
@@ -83,40 +82,6 @@ fn three_levels_take_the_golden_time_and_are_chosen() {
     let long = g.sites.unwrap().across.alpha();
     assert!((4.0 * long..4.0 * long + 0.03).contains(&ring), "{ring}");
     assert!(ring < golden["flat_ring_s"].as_f64().unwrap() / 100.0, "{ring}");
-}
-
-#[test]
-fn sites_that_exchange_now_and_then_wait_as_the_law_says() {
-    for case in golden()["diloco"].as_array().unwrap() {
-        let number = |key: &str| case[key].as_f64().unwrap();
-        let law = LocalSgd {
-            sites: number("sites") as u32,
-            bytes: number("P") * number("bytes_per_parameter"),
-            rate: number("Bps"),
-            latency_s: 0.0,
-            step_s: number("step_s"),
-            inner_steps: number("H") as u64,
-            overlap_steps: number("overlap_steps") as u64,
-            fragments: 1,
-        };
-        let what = case["case"].as_str().unwrap();
-        close(law.outer_s(), &case["outer_s"], what);
-        close(law.exposed_share(), &case["exposed_share"], what);
-        close(law.rate_to_hide(), &case["Bps_to_hide_in_H_steps"], what);
-    }
-    // In fragments the bytes stay, and each may hide under steps of its own.
-    let law = LocalSgd {
-        sites: 2,
-        bytes: 100.0,
-        rate: 1.0,
-        latency_s: 0.0,
-        step_s: 10.0,
-        inner_steps: 20,
-        overlap_steps: 1,
-        fragments: 5,
-    };
-    assert_eq!((law.outer_s(), law.exposed_s()), (100.0, 50.0));
-    assert_eq!(LocalSgd { fragments: 10, ..law }.exposed_s(), 0.0);
 }
 
 /// On the built machine the collective takes the closed form's time over the real links, at both fidelities.

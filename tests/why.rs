@@ -257,18 +257,3 @@ fn sides_may_be_workloads_reports_and_profiles() {
         assert!((line.b / line.a - 1.0).abs() < 1e-3, "{line:?}");
     }
 }
-
-/// A page about a closed form and a simulation stands alone and has every error and effect.
-#[test]
-fn a_comparison_has_a_page() {
-    let folder = Folder::new();
-    folder.stepsim("compare tiny-4 --html c.html --report c.json").ok();
-    let (page, report) = (folder.text("c.html"), folder.json("c.json"));
-    let of = |list: &serde_json::Value| list.as_array().expect("a list").clone();
-    for difference in of(&report["own_error"]["terms"]).into_iter().chain(of(&report["effects"])) {
-        let name = difference["name"].as_str().expect("a name");
-        assert!(page.contains(&format!("<td>{name}</td>")), "{name}");
-    }
-    assert_eq!(page.matches("</script>").count(), 2);
-    assert!(!page.contains("http"), "nothing comes from elsewhere");
-}

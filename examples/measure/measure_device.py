@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures what kernels take on the device at hand, for `stepsim kernels --score`, `cost.table` and `calibrate`.
+"""Measures what kernels take on the device at hand, for `stepsim kernels --score`, `cost.table` and `learn`.
 
     python3 measure_device.py --device h200-sxm --out rows.jsonl          the whole measurement, about 15 minutes
     python3 measure_device.py --small --out rows.jsonl                    a minute, also on a CPU

@@ -20,8 +20,6 @@ def inspect(
     settings: Settings = None,
     rank: int = 0,
     kernels: Optional[Path] = None,
-    reserved: bool = False,
-    snapshot: Optional[Document] = None,
 ) -> dict[str, Any]:
     """Show what a workload and a machine expand to, without simulating.
 
@@ -33,8 +31,6 @@ def inspect(
     ``rank``: The rank whose groups are shown.
     ``kernels``: Also write the step's kernels here, each shape once, as rows that wait for a time (`measure_device.py
         --kernels` takes it).
-    ``reserved``: Also show what PyTorch's caching allocator reserves for what is allocated.
-    ``snapshot``: The same beside a memory snapshot of a real run: what torch.cuda.memory._snapshot() gives, as JSON.
 
     Returns: The machine and the step.
     """
@@ -74,7 +70,6 @@ def whatif(
     scale: Optional[Texts] = None,
     without: Optional[Texts] = None,
     choices: bool = False,
-    html: Optional[Path] = None,
 ) -> types.WhatIfs:
     """Say what a faster resource, or the absence of a cost, would buy.
 
@@ -88,7 +83,6 @@ def whatif(
         imbalance, stage.N (levelled to the others), tail, stragglers, jitter, slow-links, experts, documents, images,
         device-classes, recomputation, interference, full-tier, host, a class of links or kernels.
     ``choices``: Only the choices beside those that the workload makes, and the best of them together.
-    ``html``: Write the result as a page here: .html, one file that opens in any browser.
 
     Returns: The step, and what each change would do.
     """
@@ -130,7 +124,6 @@ def goodput(
     days: float = 30,
     runs: int = 200,
     seed: int = 0,
-    html: Optional[Path] = None,
 ) -> dict[str, Any]:
     """Say which part of days of training is progress: interruptions, restarts, checkpoints.
 
@@ -144,36 +137,10 @@ def goodput(
     ``days``: Days of one run.
     ``runs``: Runs that are drawn.
     ``seed``: Seed of what is drawn.
-    ``html``: Write the result as a page here: .html, one file that opens in any browser.
 
     Returns: Where the days go.
     """
     return answer("goodput", locals())  # type: ignore[no-any-return]
-
-
-def local_sgd(
-    workload: Source,
-    topology: Optional[Source] = None,
-    *,
-    settings: Settings = None,
-    inner_steps: int = 100,
-    exchange_bytes: float = 2,
-    overlap_steps: int = 0,
-    fragments: int = 1,
-) -> dict[str, Any]:
-    """Say what sites gain that exchange every H steps instead of every step (local SGD, DiLoCo).
-
-    ``workload``: Workload: the name of a shipped one, or a file of ours or of training software.
-    ``topology``: Machine with sites: a name or a path [default: the one the workload names].
-    ``settings``: Change a field: `batch.global=1024`, `topology.sites.link_km=1000`.
-    ``inner_steps``: Steps of a site between two exchanges.
-    ``exchange_bytes``: Bytes of a parameter's difference as it is sent: 4, 2, 1, or 0.5 in four bits.
-    ``overlap_steps``: Steps under which an exchange may run.
-    ``fragments``: Parts of the parameters that are exchanged in turn.
-
-    Returns: Both ways of training side by side.
-    """
-    return answer("local-sgd", locals())  # type: ignore[no-any-return]
 
 
 def estimate(
@@ -210,8 +177,6 @@ def compare(
     *,
     settings: Settings = None,
     form: Optional[Document] = None,
-    html: Optional[Path] = None,
-    output: Optional[Path] = None,
 ) -> types.Comparison:
     """Compare the closed form of a step with its simulation, term by term.
 
@@ -223,9 +188,6 @@ def compare(
     ``settings``: Change a field: `batch.global=768`, `topology.nodes=16`.
     ``form``: A formula to hold beside both: calculon, megatron-3d, pipeline-bubbles, scaling-book, or a file of yours:
         .json, .csv.
-    ``html``: Write a page with the terms, own error, effects and rest here: .html.
-    ``output``: Write a timeline with the closed form's terms under the simulated rank: .json, .json.gz, .pftrace,
-        .pftrace.gz.
 
     Returns: Both sides and the effects between them.
     """
@@ -235,43 +197,16 @@ def compare(
 def replay(
     file: Document,
     *,
-    on: Optional[Texts] = None,
-    output: Optional[Path] = None,
     scale: Optional[Texts] = None,
-    from_: Optional[Texts] = None,
-    to: Optional[Texts] = None,
-    data_parallel: int = 1,
 ) -> dict[str, Any]:
-    """Play a measured or imported step again, unchanged, with something faster or slower, or on a machine.
+    """Play a measured step again, unchanged or with something faster or slower.
 
-    ``file``: The output of `stepsim import kineto` or `import chakra`.
-    ``on``: Play it on this machine: a name, a file, or a simple one like `switch:8,450,1`.
-    ``output``: With --on, write the timeline here (.pftrace, .json, .json.gz).
+    ``file``: The output of `stepsim import kineto`.
     ``scale``: A factor on the time of a class of work.
-    ``from_``: The machine that was measured: a name, a file, or a simple one like `switch:8,450,1`.
-    ``to``: The machine whose network carries the collectives [default: the one that was measured].
-    ``data_parallel``: So many times the replicas.
 
     Returns: The step as it was measured and as it was played.
     """
     return answer("replay", locals())  # type: ignore[no-any-return]
-
-
-def rl(
-    file: Document,
-    *,
-    settings: Settings = None,
-    output: Optional[Path] = None,
-) -> dict[str, Any]:
-    """Put an iteration of reinforcement learning together: generation, forward passes, training, weight exchange.
-
-    ``file``: The iteration: a JSON file.
-    ``settings``: Change a field of the workload, behind those that the file sets.
-    ``output``: Write the phases as a timeline here (.pftrace, .json, .json.gz).
-
-    Returns: The phases of the iteration.
-    """
-    return answer("rl", locals())  # type: ignore[no-any-return]
 
 
 def share(
@@ -281,7 +216,6 @@ def share(
     settings: Settings = None,
     steps: int = 2,
     no_fold: bool = False,
-    html: Optional[Path] = None,
 ) -> dict[str, Any]:
     """Play several jobs on one machine, each on devices of its own.
 
@@ -290,7 +224,6 @@ def share(
     ``settings``: Change a field of all workloads, or of the machine (`topology.…`).
     ``steps``: Steps of the job whose step is the longest.
     ``no_fold``: Simulate every rank, also those that must behave alike.
-    ``html``: Write the result as a page here: .html, one file that opens in any browser.
 
     Returns: What became of each job.
     """
@@ -302,8 +235,6 @@ def schedule(
     kind: Optional[Texts] = None,
     all: bool = False,
     order: Optional[Document] = None,
-    durations: Optional[Document] = None,
-    what_if: bool = False,
     stages: Optional[int] = None,
     micro_batches: Optional[int] = None,
     chunks: Optional[int] = None,
@@ -326,9 +257,6 @@ def schedule(
         zb-v, v-half, v-min, zb-auto, dualpipe, dualpipe-v.
     ``all``: All schedules in one table; with --order yours among them, for its numbers.
     ``order``: An order of your own, from a JSON file: {"ranks": ["F0 F1 B0 B1", "F0 B0 F1 B1"]}.
-    ``durations``: A time for each pass, transfer and what stands around them: a JSON file, or a timeline of a pipeline
-        job.
-    ``what_if``: Show the cost of unevenness for each class of work, stage and replica.
     ``stages``: Pipeline ranks.
     ``micro_batches``: Micro-batches of a step (dualpipe: of both directions together).
     ``chunks``: Model chunks per rank, where the schedule leaves the choice.
@@ -349,33 +277,6 @@ def schedule(
     Returns: The outcome of the schedule, or a list of those of all.
     """
     return answer("schedule", locals())
-
-
-def matmul(
-    statement: Document,
-    topology: Source,
-    size: Texts,
-    *,
-    settings: Settings = None,
-    mesh: Optional[Texts] = None,
-    format: Texts = 'bf16',
-    gradients: bool = False,
-    output: Optional[Path] = None,
-) -> list[dict[str, Any]]:
-    """Say which collectives a sharded matrix product needs, and what bounds it.
-
-    ``statement``: The product: A[I_X,J_Y] B[J_Y,K] -> C[I_X,K].
-    ``topology``: The machine: a name, a path, or a simple one like torus:4x4x4,90,1.
-    ``size``: Sizes of the dimensions: I=4096,J=8192,K=16384.
-    ``settings``: Change a field of the machine: device=tpu-v5p.
-    ``mesh``: Mesh axes, the first varies fastest with the device's number: X=8,Y=16 [default: the machine's own].
-    ``format``: Number format of all three arrays, or of each: `fp8`, `A=int8,W=int8,C=bf16`.
-    ``gradients``: The products of the backward pass too.
-    ``output``: Write the timeline of the better way here (.json, .pftrace, each also with .gz).
-
-    Returns: The ways to do it and what bounds them.
-    """
-    return answer("matmul", locals())  # type: ignore[no-any-return]
 
 
 def collective(
@@ -453,53 +354,24 @@ def score(
     return answer("score", locals())  # type: ignore[no-any-return]
 
 
-def calibrate(
-    workload: Optional[Source] = None,
+def learn(
+    workload: Source,
+    traces: Optional[Union[Document, Iterable[Document]]] = None,
     topology: Optional[Source] = None,
     *,
     measured: Optional[Texts] = None,
-    rows: Optional[Document] = None,
-    rules: Optional[Texts] = None,
-    device: Optional[Texts] = None,
-    stack: Optional[Texts] = None,
-    every: int = 1,
-    source: Optional[Texts] = None,
-    settings: Settings = None,
-) -> dict[str, Any]:
-    """Fit the constants of a device and a stack to measured steps.
-
-    ``workload``: A workload whose step was measured: name or path.
-    ``topology``: Machine of the workload [default: the one that it names].
-    ``measured``: Its measured time: `3.2s`, `640ms`, or a number of seconds.
-    ``rows``: Rows of measured steps: a file of JSON lines, or a folder.
-    ``rules``: With --rows: rules of your own.
-    ``device``: With --rows: only this class of device.
-    ``stack``: With --rows: only this software stack.
-    ``every``: With --rows: only every n-th row.
-    ``source``: With --rows: only this source.
-    ``settings``: Change a field of the workload, or behind `topology.` of the machine.
-
-    Returns: Prices, for ``run(..., prices=)``.
-    """
-    return answer("calibrate", locals(), "--output=-")  # type: ignore[no-any-return]
-
-
-def learn(
-    traces: Union[Document, Iterable[Document]],
-    workload: Source,
-    topology: Optional[Source] = None,
-    *,
     settings: Settings = None,
     part: Optional[Document] = None,
     linked: bool = False,
     classes: Optional[Document] = None,
 ) -> dict[str, Any]:
-    """Take the prices of kernels, host and collectives from profiles of a real step.
+    """Take the prices of kernels, host and collectives from a real step: its profiles, its logs or its time.
 
+    ``workload``: The workload that was profiled: name or path.
     ``traces``: Profiles of one or several ranks, as torch.profiler exports them; or times of kernels, one a line
         (`.jsonl`); or logs of a training run, and outputs of nccl-tests.
-    ``workload``: The workload that was profiled: name or path.
     ``topology``: The machine that it ran on [default: the one that the workload names].
+    ``measured``: In place of files the measured time of the step: `3.2s`, `640ms`, or a number of seconds.
     ``settings``: Change a field of the workload, or behind `topology.` of the machine.
     ``part``: The profiles hold a part of a step: the same part as simulated, a timeline that `run -o` wrote of one rank
         and window.

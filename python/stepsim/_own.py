@@ -21,7 +21,7 @@ Order = Union[Orders, Callable[[int, int], Orders]]
 #: Rows with seconds (``time_s``) and what they are of, a ``pandas.DataFrame`` too.
 Rows = Union[Iterable[Mapping[str, Any]], Any]
 #: Seconds of a kernel: a function that is asked once for each distinct one (nothing: as the program has it), rows, or what
-#: :func:`learn` and :func:`calibrate` found, or its path.
+#: :func:`learn` found, or its path.
 Prices = Union[Callable[[Mapping[str, Any]], Optional[float]], Rows, Path, Mapping[str, Any]]
 
 
@@ -73,7 +73,7 @@ def price_function(prices: Optional[Prices]) -> tuple[list[str], Optional[Asked]
         return [f"prices={os.fspath(prices)}"], None
     if isinstance(prices, AnyMapping):
         if "set" not in prices:
-            raise wrong("prices", prices, "what learn and calibrate give, rows with `time_s`, or a function of a kernel")
+            raise wrong("prices", prices, "what learn gives, rows with `time_s`, or a function of a kernel")
         return list(prices["set"]), None
     if callable(prices):
         function = prices

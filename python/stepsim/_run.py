@@ -128,7 +128,7 @@ class Run:
         """Writes the timeline, for ui.perfetto.dev, and returns where.
 
         Without ``ranks`` one of those that behave alike is shown. The name says how: ``.json``, ``.json.gz``, ``.pftrace`` or ``.pftrace.gz``; with ``format`` it is a folder with a file a
-        rank, ``kineto`` as PyTorch's profiler writes, or ``chakra``. ``detail`` is what one slice stands for: ``op``, ``layer``, ``pass`` or
+        rank, ``kineto`` as PyTorch's profiler writes. ``detail`` is what one slice stands for: ``op``, ``layer``, ``pass`` or
         ``phase``; ``window_ms`` shows a stretch of time alone, ``links`` the use of so many of the busiest links.
         """
         window = None if window_ms is None else ":".join(str(float(ms)) for ms in window_ms)
@@ -206,8 +206,8 @@ def run(
     stages that sit elsewhere, or a function of the number of stages and micro-batches that gives them.
 
     ``prices`` are seconds of kernels: a function of a kernel (``class``, ``m``, ``n``, ``k``, ``flops``, ``bytes``, ``dtype``,
-    ``device``, ...), asked once for each distinct one, rows with the same columns and ``time_s``, or what :func:`learn` and :func:`calibrate`
-    give. ``collectives`` are seconds of collectives: a function of operation, bytes and group (``ranks``, ``nodes``), or
+    ``device``, ...), asked once for each distinct one, rows with the same columns and ``time_s``, or what :func:`learn`
+    gives. ``collectives`` are seconds of collectives: a function of operation, bytes and group (``ranks``, ``nodes``), or
     such rows. Where a function gives None, the program's own time holds.
     """
     found, price = price_function(prices)

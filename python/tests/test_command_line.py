@@ -26,7 +26,7 @@ def test_it_is_the_whole_program(program):
     done = said("--version", program=program)
     assert (done.returncode, done.stdout.strip()) == (0, f"stepsim {stepsim.__version__}")
     commands = said("--help", program=program).stdout
-    assert all(f"  {name} " in commands for name in ("run", "plan", "search", "goodput", "calibrate", "man", "open"))
+    assert all(f"  {name} " in commands for name in ("run", "plan", "search", "goodput", "learn", "man", "open"))
 
 
 def test_exit_statuses_are_those_of_the_program(tmp_path):

@@ -15,7 +15,6 @@ DATA = ROOT / "examples" / "data"
 RANKS = [DATA / "rank0.json.gz", DATA / "rank1.json.gz"]
 # What these two profiles are of, as examples/data/make.sh says.
 AS_MEASURED = {"parallelism.data": 2, "batch.global": 8, "model.layers": 4}
-MATMUL = "A[I_X,J] B[J,K_Y] -> C[I_X,K_Y]"
 
 #: A call of each function, and the words of the command that writes the same.
 CALLS = {
@@ -30,18 +29,10 @@ CALLS = {
         ["diff", "tiny-4", "tiny-4", "--set-b", "batch.global=8", "--report", "-"],
     ),
     "goodput": (lambda: stepsim.goodput("gpt2-8", days=2), ["goodput", "gpt2-8", "--days", "2", "--report", "-"]),
-    "local_sgd": (
-        lambda: stepsim.local_sgd(ROOT / "examples/two-sites.json"),
-        ["local-sgd", ROOT / "examples/two-sites.json", "--report", "-"],
-    ),
     "estimate": (lambda: stepsim.estimate("gpt2-8", rules=True), ["estimate", "gpt2-8", "--rules", "--report", "-"]),
     "compare": (lambda: stepsim.compare("tiny-4"), ["compare", "tiny-4", "--report", "-"]),
     "import_": (lambda: stepsim.import_(DATA / "config.json"), ["import", DATA / "config.json", "-o", "-"]),
     "replay": (lambda: stepsim.replay(stepsim.import_(RANKS)), None),
-    "rl": (
-        lambda: stepsim.rl(ROOT / "examples/rl/llama3.1-8b-grpo.json"),
-        ["rl", ROOT / "examples/rl/llama3.1-8b-grpo.json", "--report", "-"],
-    ),
     "share": (
         lambda: stepsim.share(["tiny-4@0-3", "tiny-4@4-7"], "switch:8,100,2"),
         ["share", "tiny-4@0-3", "tiny-4@4-7", "-t", "switch:8,100,2", "--report", "-"],
@@ -49,10 +40,6 @@ CALLS = {
     "schedule": (
         lambda: stepsim.schedule(kind="zb-v", stages=4, micro_batches=8),
         ["schedule", "--kind", "zb-v", "-p", "4", "-m", "8", "--report", "-"],
-    ),
-    "matmul": (
-        lambda: stepsim.matmul(MATMUL, "torus:4x4,90,1", {"I": 4096, "J": 8192, "K": 16384}, mesh={"X": 4, "Y": 4}),
-        ["matmul", MATMUL, "--topology", "torus:4x4,90,1", "--size", "I=4096,J=8192,K=16384", "--mesh", "X=4,Y=4", "--report", "-"],
     ),
     "collective": (
         lambda: stepsim.collective("switch:8,450,1", "all-reduce", bytes=[1024, 2048]),
@@ -62,12 +49,8 @@ CALLS = {
         lambda: stepsim.score(ROOT / "examples/public-runs.jsonl", every=40),
         ["score", ROOT / "examples/public-runs.jsonl", "--every", "40", "--report", "-"],
     ),
-    "calibrate": (
-        lambda: stepsim.calibrate("gpt2-8", measured="0.55s"),
-        ["calibrate", "gpt2-8", "--measured", "0.55s", "-o", "-"],
-    ),
     "learn": (
-        lambda: stepsim.learn(RANKS, "gpt2-8", "switch:2,450,1", settings=AS_MEASURED),
+        lambda: stepsim.learn("gpt2-8", RANKS, "switch:2,450,1", settings=AS_MEASURED),
         [
             "learn", *RANKS, "--workload", "gpt2-8", "-t", "switch:2,450,1",
             *(f"--set={path}={value}" for path, value in AS_MEASURED.items()), "-o", "-",

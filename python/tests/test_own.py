@@ -94,7 +94,7 @@ def test_what_a_function_raises_is_raised_and_what_it_gives_is_checked():
 
 
 def test_prices_that_were_learned():
-    found = stepsim.calibrate("gpt2-8", measured="0.55s")
+    found = stepsim.learn("gpt2-8", measured="0.55s")
     priced = stepsim.run("gpt2-8", prices=found)
     assert priced.step_time_s == pytest.approx(0.55, rel=0.01) != stepsim.run("gpt2-8").step_time_s
 

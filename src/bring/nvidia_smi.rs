@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 
 use super::nvidia_smi_matrix::{ConnectionMatrix, wrong};
 use super::{nccl_topology, rocm_smi};
-use stepsim_spec::SpecError;
+use stepsim_spec::device::PeerLinks;
+use stepsim_spec::{Device, SpecError, load};
 
 pub use super::nvidia_smi_matrix::NodeRates;
 
@@ -35,11 +36,12 @@ pub fn machine(
         text => ConnectionMatrix::read(text, file)?,
     };
     let mut assumed = Vec::new();
-    let known = links_of(device);
-    let nvlink_gbps = rates.nvlink_gbps.or(known.map(|(_, gbps)| gbps)).unwrap_or(NVLINK_GBPS);
+    // Where they are not known a switch is taken.
+    let known = load::<Device>(device, &[]).ok().and_then(|device| device.value.peer_links);
+    let nvlink_gbps = rates.nvlink_gbps.or(known.map(|links| links.gbps)).unwrap_or(NVLINK_GBPS);
     let nic_gbps = matrix.nic_gbps.unwrap_or(rates.nic_gbps);
     let rates = &NodeRates { nvlink_gbps: Some(nvlink_gbps), nic_gbps, ..rates.clone() };
-    let (trays, rates) = &trays_of(device, &matrix, rates);
+    let (trays, rates) = &trays_of(known, &matrix, rates);
     if *trays > 1 {
         assumed.push(format!("{trays} trays of {} GPUs share the NVLink switches of a rack", matrix.gpus));
     }
@@ -68,7 +70,7 @@ pub fn machine(
                 assumed.push(format!("no NVLinks: each GPU has a PCIe port of {} GB/s", rates.pcie_gbps));
                 scale_up(rates.pcie_gbps)
             }
-            links if known.is_some_and(|(most, _)| all <= most) => {
+            links if known.is_some_and(|known| all <= known.count) => {
                 assumed.push(format!(
                     "{links} NVLinks of {} GB/s a direction from each GPU to each other, without a switch: {all} at \
                      each",
@@ -126,41 +128,10 @@ pub fn machine(
 /// Of one NVLink of a device that is not known, a direction.
 const NVLINK_GBPS: f64 = 25.0;
 
-/// Links of a device by its name, and what each carries in a direction: NVLinks (NVIDIA's data sheets), or xGMI links
-/// (3/4 of their rate, the rest is checks and protocol: AMD, RCCL bandwidth and xGMI on MI300X, 2025). Where they are
-/// not known a switch is taken.
-fn links_of(device: &str) -> Option<(u32, f64)> {
-    let links = [
-        ("v100", (6, 25.0)),
-        ("p100", (4, 20.0)),
-        ("a100", (12, 25.0)),
-        ("a800", (8, 25.0)),
-        ("a30", (4, 25.0)),
-        ("a40", (4, 14.06)),
-        ("a6000", (4, 14.06)),
-        ("3090", (4, 14.06)),
-        ("h800", (8, 25.0)),
-        ("h100", (18, 25.0)),
-        ("h200", (18, 25.0)),
-        ("h20", (18, 25.0)),
-        ("b200", (18, 50.0)),
-        ("b300", (18, 50.0)),
-        ("mi300", (7, 48.0)),
-        ("mi325", (7, 48.0)),
-        ("mi35", (7, 57.4)),
-    ];
-    let name = device.to_ascii_lowercase();
-    links.iter().find(|(part, _)| name.contains(part)).map(|(_, links)| *links)
-}
-
-/// Trays whose GPUs meet in the switches of one rack, and what is left of the nodes: up to 18 trays of four GPUs of a
-/// GB200 or GB300 NVL72 (its data sheet), which print a matrix each.
-fn trays_of(device: &str, matrix: &ConnectionMatrix, rates: &NodeRates) -> (u32, NodeRates) {
-    const TRAYS: u32 = 18;
-    let name = device.to_ascii_lowercase();
-    let in_rack = (name.contains("gb200") || name.contains("gb300")) && matrix.nvlinks() == Some(TRAYS);
-    let trays =
-        if in_rack { (1..=TRAYS).rev().find(|n| rates.nodes.is_multiple_of(*n)).unwrap_or(1) } else { 1 };
+/// Trays whose GPUs meet in the switches of one rack, and what is left of the nodes.
+fn trays_of(known: Option<PeerLinks>, matrix: &ConnectionMatrix, rates: &NodeRates) -> (u32, NodeRates) {
+    let in_rack = known.filter(|links| matrix.nvlinks() == Some(links.count)).and_then(|links| links.trays);
+    let trays = (1..=in_rack.unwrap_or(1)).rev().find(|n| rates.nodes.is_multiple_of(*n)).unwrap_or(1);
     (trays, NodeRates { nodes: rates.nodes / trays, ..rates.clone() })
 }
 

@@ -5,11 +5,11 @@ use clap::Command;
 /// The commands by what one wants, in this order.
 const GROUPS: [(&str, &[&str]); 7] = [
     ("Simulate", &["plan", "run", "estimate", "compare", "share", "replay"]),
-    ("Understand", &["open", "app", "inspect", "whatif", "diff", "analyze"]),
+    ("Understand", &["open", "inspect", "whatif", "diff", "analyze"]),
     ("Choose", &["search", "sweep", "fill", "knee"]),
     ("Bring in", &["import"]),
-    ("Hold against measurements", &["normal", "gate", "score", "calibrate", "learn", "kernels"]),
-    ("Parts of a step, and beyond it", &["schedule", "collective", "matmul", "goodput", "local-sgd", "rl"]),
+    ("Hold against measurements", &["normal", "gate", "score", "learn", "kernels"]),
+    ("Parts of a step, and beyond it", &["schedule", "collective", "goodput"]),
     ("Files", &["list", "show", "schema", "completions", "man"]),
 ];
 

@@ -5,10 +5,8 @@
 //! `main` exits; a standard output that is closed early (`| head`) is no failure.
 
 pub mod analyze;
-pub mod app;
 mod asked;
 mod calculon;
-pub mod calibrate;
 pub mod collective;
 mod command_line;
 pub mod compare;
@@ -29,15 +27,12 @@ pub mod knee;
 pub mod learn;
 mod limited;
 pub mod list;
-pub mod local_sgd;
-pub mod matmul;
 pub mod normal;
 pub mod open;
 mod outputs;
 pub mod plan;
 pub mod progress;
 pub mod replay;
-pub mod rl;
 pub mod run;
 pub mod schedule;
 pub mod schema;
@@ -130,31 +125,23 @@ commands! {
     Diff(diff::Args) = diff::run,
     /// Say which part of days of training is progress: interruptions, restarts, checkpoints
     Goodput(goodput::Args) = goodput::run,
-    /// Say what sites gain that exchange every H steps instead of every step (local SGD, DiLoCo)
-    LocalSgd(local_sgd::Args) = local_sgd::run,
     /// Estimate a step in closed form
     Estimate(estimate::Args) = estimate::run,
     /// Compare the closed form of a step with its simulation, term by term
     Compare(compare::Args) = compare::run,
     /// Turn files of other tools into a workload and a topology, or a profile into rank programs
     Import(import::Args) = import::run,
-    /// Play a measured or imported step again, unchanged, with something faster or slower, or on a machine
+    /// Play a measured step again, unchanged or with something faster or slower
     Replay(replay::Args) = replay::run,
-    /// Put an iteration of reinforcement learning together: generation, forward passes, training, weight exchange
-    Rl(rl::Args) = rl::run,
     /// Play several jobs on one machine, each on devices of its own
     Share(share::Args) = share::run,
     /// Run a pipeline schedule on abstract durations and draw it
     Schedule(schedule::Args) = schedule::run,
-    /// Say which collectives a sharded matrix product needs, and what bounds it
-    Matmul(matmul::Args) = matmul::run,
     /// Time a collective by size on a machine
     Collective(collective::Args) = collective::run,
     /// Simulate measured steps, and tell how far off the simulation is
     Score(score::Args) = score::run,
-    /// Fit the constants of a device and a stack to measured steps
-    Calibrate(Box<calibrate::Args>) = calibrate::run,
-    /// Take the prices of kernels, host and collectives from profiles of a real step
+    /// Take the prices of kernels, host and collectives from a real step: its profiles, its logs or its time
     Learn(learn::Args) = learn::run,
     /// Show what kernels are priced at, and how far measured ones are off
     Kernels(kernels::Args) = kernels::run,
@@ -168,8 +155,6 @@ commands! {
     Knee(knee::Args) = knee::run,
     /// Show a timeline in the viewer
     Open(open::Args) = open::run,
-    /// Show the program as a page in the browser
-    App(app::Args) = app::run,
     /// List the workloads, machines, devices and models that the program carries
     List(list::Args) = list::run,
     /// Print a shipped file, or a file with everything in it resolved

@@ -12,7 +12,6 @@ use super::outputs::WRITTEN;
 use super::schema_fields::find;
 use super::write::write_file;
 use super::{Failure, say};
-use stepsim_around::rl::RlSpec;
 use stepsim_bring::imports::FormatTable;
 use stepsim_core::declare::named;
 use stepsim_form::compare::Comparison;
@@ -75,8 +74,6 @@ named! {
         Import = "workloads/imports/import.schema.json",
         /// Interruptions, restarts and checkpoints (`workloads/reliability/*.json`)
         Reliability = "workloads/reliability/reliability.schema.json",
-        /// An iteration of reinforcement learning (`examples/rl/*.json`)
-        Rl = "examples/rl/rl.schema.json",
         /// The output of `stepsim run --report`
         Report = "examples/report.schema.json",
         /// The output of `stepsim compare --report`
@@ -99,7 +96,7 @@ named! {
 impl SchemaKind {
     /// True if people write such files by hand.
     fn is_input(self) -> bool {
-        !self.path().starts_with("examples/") || self == SchemaKind::Rl
+        !self.path().starts_with("examples/")
     }
     /// Its schema. An input file may name it for editors.
     fn schema(self) -> Value {
@@ -137,7 +134,6 @@ impl SchemaKind {
             SchemaKind::Rules => spec::schema(Kind::Rules),
             SchemaKind::Import => schemars::schema_for!(FormatTable).to_value(),
             SchemaKind::Reliability => spec::schema(Kind::Reliability),
-            SchemaKind::Rl => schemars::schema_for!(RlSpec).to_value(),
             SchemaKind::Report => schemars::schema_for!(Report).to_value(),
             SchemaKind::Comparison => schemars::schema_for!(Comparison).to_value(),
             SchemaKind::Profile => schemars::schema_for!(ProfileReport).to_value(),

@@ -71,7 +71,6 @@ pub(super) struct RequestHead {
     pub(super) method: String,
     pub(super) path: String,
     pub(super) origin: String,
-    pub(super) host: String,
 }
 
 impl RequestHead {
@@ -95,9 +94,6 @@ impl RequestHead {
             match line.split_once(':') {
                 Some((name, value)) if name.eq_ignore_ascii_case("origin") => {
                     request.origin = value.trim().into()
-                }
-                Some((name, value)) if name.eq_ignore_ascii_case("host") => {
-                    request.host = value.trim().into()
                 }
                 _ if line.is_empty() => break,
                 _ => {}

@@ -10,12 +10,9 @@ use stepsim_core::program::StreamKind;
 use stepsim_core::units::Time;
 use stepsim_fabric::topology::Axis;
 use stepsim_form::compare::among::Among;
-use stepsim_form::compare::tracks::TrackContents;
 use stepsim_measure::beside::Above;
 use stepsim_measure::profile::RankEvents;
-use stepsim_read::trace::{
-    self, OutputError, PerRank, RunMeta, Timeline, TimelineSummary, TraceError, TracedRank,
-};
+use stepsim_read::trace::{self, OutputError, RunMeta, Timeline, TimelineSummary, TraceError, TracedRank};
 use stepsim_simulate::Simulation;
 use stepsim_simulate::behaviour::{DrawnRank, drawn};
 use stepsim_simulate::map;
@@ -28,8 +25,6 @@ pub use stepsim_simulate::timeline::{TimelineSelection, of_whole};
 pub enum Also<'a> {
     /// Nothing.
     Nothing,
-    /// The terms of a closed form, under the rank that they are of.
-    ClosedForm(TrackContents<'a>),
     /// Measured steps, above all.
     Measured(&'a [RankEvents]),
 }
@@ -48,27 +43,21 @@ pub fn write_trace(
     path: &Path,
     also: Also<'_>,
 ) -> Result<Option<String>, Failure> {
-    if is_map(path) && shown.per_rank.is_none() {
+    if is_map(path) && !shown.kineto {
         return write_file(path, map::file(run).as_bytes()).map(|()| None);
     }
     let is_perfetto =
         matches!(trace::TimelineFormat::of(path), Ok(format) if format.0 == trace::TimelineFormat::Perfetto);
-    let doing =
-        if is_perfetto && shown.per_rank.is_none() && shown.complete { map::doing(run) } else { Vec::new() };
+    let doing = if is_perfetto && !shown.kineto && shown.complete { map::doing(run) } else { Vec::new() };
     of_run(run, meta, shown, |timeline| {
         let mut timeline = Timeline { doing: &doing, ..timeline };
-        if let Some(format) = shown.per_rank {
-            let written = match format {
-                PerRank::Kineto => trace::write_kineto(&timeline, path),
-                PerRank::Chakra => trace::write_chakra(&timeline, path),
-            };
-            return written.map(|_| None).map_err(Failure::run);
+        if shown.kineto {
+            return trace::write_kineto(&timeline, path).map(|_| None).map_err(Failure::run);
         }
         let format = trace::TimelineFormat::of(path).map_err(Failure::input)?.0;
         let note = fit(&mut timeline, shown.detail, format);
         match also {
-            Also::Nothing => write_with_rows(&timeline, TrackContents::default(), path)?,
-            Also::ClosedForm(rows) => write_with_rows(&timeline, rows, path)?,
+            Also::Nothing => told(trace::write_file(&timeline, path))?,
             Also::Measured(profiles) => {
                 let first = first_product(run, timeline.ranks);
                 let above = || Above::new(profiles, first);
@@ -89,16 +78,6 @@ fn first_product(run: &Simulation, ranks: &[TracedRank]) -> Time {
         Some(run.record.span(traced.source, *product).0)
     };
     ranks.iter().filter_map(first).min().unwrap_or(Time::ZERO)
-}
-
-/// Writes a timeline, with the rows of a closed form if there are any.
-pub fn write_with_rows(timeline: &Timeline, rows: TrackContents<'_>, path: &Path) -> Result<(), Failure> {
-    let written = if rows.of.is_none() {
-        trace::write_file(timeline, path)
-    } else {
-        trace::write_with(path, &mut |sink| timeline.write(&mut Among::new(sink, rows)))
-    };
-    told(written)
 }
 
 /// Tells of a timeline that was written, or not.

@@ -1,9 +1,8 @@
-//! Measured steps: profiles and allocators of real runs, prices learned from them, rows of published steps and how
+//! Measured steps: profiles of real runs, prices learned from them, rows of published steps and how
 //! far a simulation is from each.
 //!
 //! It knows a step and a profile; it knows no study and no terminal.
 
-pub mod allocator;
 pub mod beside;
 pub mod page;
 pub mod profile;

@@ -11,7 +11,6 @@
 pub mod behaviour;
 mod busiest;
 mod common;
-pub mod durations;
 pub mod dynamic_context;
 mod fault;
 mod inputs;

@@ -46,7 +46,7 @@ pub fn is_file(set: &str) -> bool {
 }
 
 /// The same settings, with the settings of each file that `prices=FILE` names in its place: files that `stepsim
-/// calibrate` and `stepsim learn` write have them under `set`. Later settings count.
+/// learn` writes have them under `set`. Later settings count.
 ///
 /// # Errors
 /// A file cannot be read, or holds no settings.
@@ -62,7 +62,7 @@ pub fn expanded(sets: &[String], files: &dyn Files) -> Result<Vec<String>, SpecE
 }
 
 fn of_file(file: &str, files: &dyn Files) -> Result<Vec<String>, SpecError> {
-    let hint = "give a file that `stepsim calibrate -o` or `stepsim learn -o` wrote";
+    let hint = "give a file that `stepsim learn -o` wrote";
     let text = files
         .read(Path::new(file))
         .map_err(|e| SpecError::file(file, format!("cannot be read: {e}")).hint(hint))?;

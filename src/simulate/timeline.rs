@@ -22,7 +22,7 @@ use stepsim_read::analysis::rounds::round_times;
 use stepsim_read::analysis::sharing::LinkSharing;
 use stepsim_read::analysis::stalls::{self, StallCause, WaitKind, stalls_of};
 use stepsim_read::trace::{
-    Capacities, Critical, Detail, EASY, FITS_IN_JSON, FITS_IN_PERFETTO, LinkCounter, PerRank, Pool, RunMeta,
+    Capacities, Critical, Detail, EASY, FITS_IN_JSON, FITS_IN_PERFETTO, LinkCounter, Pool, RunMeta,
     StallSlice, Timeline, TimelineFormat, TracedRank,
 };
 
@@ -37,7 +37,7 @@ pub struct TimelineSelection<'a> {
     /// So many of the busiest links.
     pub links: usize,
     /// As files in a folder, one a rank.
-    pub per_rank: Option<PerRank>,
+    pub kineto: bool,
     /// True if the run came to its end: only then it has a critical path.
     pub complete: bool,
 }
@@ -45,7 +45,7 @@ pub struct TimelineSelection<'a> {
 impl TimelineSelection<'_> {
     /// Whole ranks of a whole run, and no links.
     pub fn of(ranks: &[DrawnRank]) -> TimelineSelection<'_> {
-        TimelineSelection { ranks, detail: None, window: None, links: 0, per_rank: None, complete: true }
+        TimelineSelection { ranks, detail: None, window: None, links: 0, kineto: false, complete: true }
     }
 }
 

@@ -31,7 +31,7 @@ pub struct Collectives {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub measured: Vec<OpTimes>,
     /// Time of collectives of a kind over what is said without this, where no measured time holds, as it was measured
-    /// (`stepsim calibrate`, `stepsim learn`); default 1.
+    /// (`stepsim learn`); default 1.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub slowness: BTreeMap<Op, f64>,
 }

@@ -58,7 +58,7 @@ defaults! {
         /// How slow the hosts are that this device usually comes with: a factor on all host times of the stack.
         pub host_slowness: f64 = 1.0,
         /// Time of kernels of a class in a step over what all other figures say, as it was measured
-        /// (`stepsim calibrate`, `stepsim learn`); default 1.
+        /// (`stepsim learn`); default 1.
         #[serde(skip_serializing_if = "BTreeMap::is_empty")]
         pub slowness: BTreeMap<KernelClass, f64>,
         /// Fraction of the memory bandwidth that a copy reaches.

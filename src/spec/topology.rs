@@ -303,9 +303,6 @@ pub struct Clos {
     pub pxn: bool,
     /// The tiers, lowest first. The last joins everything.
     pub tiers: Vec<SwitchTier>,
-    /// How transfers spread over parallel uplinks.
-    #[serde(default)]
-    pub ecmp: Ecmp,
     /// True if the switches can reduce and multicast (SHARP).
     #[serde(default)]
     pub in_switch_reduction: bool,
@@ -323,35 +320,9 @@ pub struct SwitchTier {
     /// Capacity from below over capacity to above; not in the last tier.
     #[serde(default = "unity", deserialize_with = "number::positive")]
     pub oversubscription: f64,
-    /// Uplinks of one switch; matters with static ECMP only, as adaptive routing uses them as one.
-    #[serde(default = "one", deserialize_with = "number::count")]
-    pub uplinks: u32,
     /// Port to port through one switch.
     #[serde(default, deserialize_with = "number::non_negative")]
     pub latency_us: f64,
-}
-
-/// How transfers spread over parallel links.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Ecmp {
-    /// Evenly: parallel links act as one.
-    #[default]
-    Adaptive,
-    /// Each transfer, or sub-flow, takes the link that a hash of its ends says.
-    Static(StaticEcmp),
-}
-
-/// Static hashing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct StaticEcmp {
-    /// Seed of the hash.
-    #[serde(default)]
-    pub seed: u64,
-    /// Equal parts of a transfer that are hashed each for itself (queue pairs).
-    #[serde(default = "one", deserialize_with = "number::count")]
-    pub sub_flows: u32,
 }
 
 /// A dragonfly: NICs on switches, switches all to all in a group, groups all to all. Routes are minimal.
@@ -374,9 +345,6 @@ pub struct Dragonfly {
     /// Port to port through one switch.
     #[serde(default, deserialize_with = "number::non_negative")]
     pub latency_us: f64,
-    /// How transfers spread over the links between two groups; adaptive splits each evenly over all of them.
-    #[serde(default)]
-    pub ecmp: Ecmp,
 }
 
 /// Sites joined by long-distance links.

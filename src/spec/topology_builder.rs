@@ -37,7 +37,7 @@ impl Clos {
     /// One switch that limits nothing: the fabric of a site that gives none.
     pub fn one_switch(name: &str, latency_us: f64) -> Clos {
         let name = name.to_string();
-        let tier = SwitchTier { name, serves: None, oversubscription: 1.0, uplinks: 1, latency_us };
+        let tier = SwitchTier { name, serves: None, oversubscription: 1.0, latency_us };
         Clos { tiers: vec![tier], ..Clos::default() }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::number::MAX_COUNT;
 use super::topology::{
-    Clos, Dragonfly, Ecmp, Fabric, Graph, Node, OtherNodes, ScaleUp, Topology, VertexKind, Wrap,
+    Clos, Dragonfly, Fabric, Graph, Node, OtherNodes, ScaleUp, Topology, VertexKind, Wrap,
 };
 use super::{Kind, Spec, SpecError, nearest};
 
@@ -266,7 +266,7 @@ fn check_clos(clos: &Clos, node: &Node, nodes: u32, total_nodes: u64) -> Result<
         return Err(SpecError::at("tiers", format!("{} tiers", clos.tiers.len())).allowed("one to six tiers"));
     }
     let nics = u64::from(node.nic_count());
-    let (mut units, mut planes, mut links) = (u64::from(nodes), 1_u64, 0_u64);
+    let (mut units, mut links) = (u64::from(nodes), 0_u64);
     for (l, tier) in clos.tiers.iter().enumerate() {
         let last = l + 1 == clos.tiers.len();
         let at = |field: &str| format!("tiers[{l}].{field}");
@@ -283,16 +283,15 @@ fn check_clos(clos: &Clos, node: &Node, nodes: u32, total_nodes: u64) -> Result<
                 .hint("leave `serves` out of the last tier, or add a tier above it"));
         }
         if !last {
-            let switches = (units * planes).saturating_mul(if l == 0 && clos.rails { nics } else { 1 });
-            let uplinks = if clos.ecmp == Ecmp::Adaptive { 1 } else { u64::from(tier.uplinks) };
-            planes *= uplinks;
-            let sites = total_nodes.div_ceil(u64::from(nodes));
-            links = links.saturating_add(switches.saturating_mul(uplinks).saturating_mul(sites));
-            if links > MAX_LINKS || planes > MAX_COUNT {
-                let problem = format!("{links} links between switches are too many");
-                return Err(SpecError::at(at("uplinks"), problem)
-                    .allowed(format!("at most {MAX_LINKS} links, {MAX_COUNT} parallel planes"))
-                    .hint("fewer uplinks, or adaptive routing, which takes parallel uplinks as one"));
+            let switches = units.saturating_mul(if l == 0 && clos.rails { nics } else { 1 });
+            links = links.saturating_add(switches.saturating_mul(total_nodes.div_ceil(u64::from(nodes))));
+            if links > MAX_LINKS {
+                return Err(SpecError::at(
+                    at("serves"),
+                    format!("{links} links between switches are too many"),
+                )
+                .allowed(format!("at most {MAX_LINKS} links"))
+                .hint("fewer nodes, or more of them under one switch"));
             }
         }
     }

@@ -102,16 +102,6 @@ impl Journal {
         self.write(&lines)
     }
 
-    /// Takes up a row that was valued before.
-    ///
-    /// # Errors
-    /// As [`Journal::append`].
-    pub fn take(&mut self, row: Row) -> Result<(), StudyError> {
-        let mut line = String::new();
-        self.place(row, &mut line);
-        self.write(&line)
-    }
-
     /// Adds a row to `lines`, which are written next.
     fn place(&mut self, row: Row, lines: &mut String) -> LinePlace {
         let line = row.line();

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::base::StudyBase;
 use super::columns::ReportColumns;
-use super::csv::{each_of_csv, of_csv};
+use super::csv::of_csv;
 use super::journal::Journal;
 use super::outcome::How;
 use super::rows::{Row, StudyError, present};
@@ -103,26 +103,13 @@ pub fn sweep_each(
     let journal_path =
         if of_csv(output) { PathBuf::from(format!("{}.jsonl", output.display())) } else { output.clone() };
     let (whole, begun) = (output.is_file(), journal_path.is_file());
-    // A table without a journal is whole, or was cut off later: its whole rows begin a journal.
-    let table = options.resume && of_csv(output) && whole && !begun;
-    let mut dropped = 0;
-    if table {
-        let mut known = HashSet::new();
-        dropped = each_of_csv(output, &mut |row| {
-            known.insert(row.key);
-            Ok(())
-        })?;
-        own(&known, &keys(&valuer, &points, threads), output)?;
-    } else if whole && !(options.resume && begun) {
+    if whole && !(options.resume && begun) {
         return Err(present(output).into());
     }
     let mut journal = Journal::open(&journal_path, options.resume)?;
-    dropped += journal.dropped;
-    if table {
-        each_of_csv(output, &mut |row| journal.take(row))?;
-    }
+    let dropped = journal.dropped;
     let known: HashSet<String> = journal.keys().cloned().collect();
-    if !known.is_empty() && !table {
+    if !known.is_empty() {
         own(&known, &keys(&valuer, &points, threads), &journal_path)?;
     }
     let repeated = value_all(&valuer, &points, threads, &known, progress, &mut |some| journal.append(some))?;

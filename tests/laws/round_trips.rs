@@ -39,25 +39,6 @@ fn few() -> u64 {
     (count() / 40).max(2)
 }
 
-/// Kernels take what they took, communication is played anew on the machine: whatever the exchanges between stages
-/// are. Alone, with the times that the traces have, messages of one pair of ranks meet in the order in which they are
-/// queued: so a schedule whose stages turn back (`zb-v`) needs the machine.
-#[test]
-fn chakra_traces_replay() {
-    each(&mut Draws(0x5eed_0008), few(), |folder, step, ran| {
-        folder.stepsim("run ./w.json -q -o et --format chakra --trace-ranks all").ok();
-        let traces = files(folder, "et", ".et");
-        folder.stepsim(&format!("import chakra {traces} --groups et/groups.json -o programs.json")).ok();
-        let turns_back = step.text.contains("\"zb-v\"");
-        let on_machine = format!("--on {}", step.inputs.topology.name);
-        for (on, within) in [("", 0.02), (&on_machine, 0.03)].into_iter().skip(usize::from(turns_back)) {
-            folder.stepsim(&format!("replay programs.json --report again.json {on}")).ok();
-            let again = seconds(folder, "again.json");
-            assert!((again / ran - 1.0).abs() < within, "{on}: {ran} and {again}\n{}", step.text);
-        }
-    });
-}
-
 #[test]
 fn kineto_files_replay() {
     each(&mut Draws(0x5eed_0009), few(), |folder, step, ran| {

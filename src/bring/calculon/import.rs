@@ -209,13 +209,8 @@ impl Calculon {
             port: None,
         };
         let outer = &sys.networks[if one_network { 0 } else { exe.data_par_net.max(1) as usize }];
-        let tier = SwitchTier {
-            name: "network".into(),
-            serves: None,
-            oversubscription: 1.0,
-            uplinks: 1,
-            latency_us: 0.0,
-        };
+        let tier =
+            SwitchTier { name: "network".into(), serves: None, oversubscription: 1.0, latency_us: 0.0 };
         let topology = Topology {
             description: format!(
                 "Imported from Calculon's {}: the latency of an operation stands on the first link that it crosses",
@@ -244,13 +239,7 @@ impl Calculon {
                 memory: if has_host { vec![memory] } else { Vec::new() },
             }),
             fabric: (nodes > 1).then(|| {
-                Fabric::Clos(Clos {
-                    rails: false,
-                    pxn: false,
-                    tiers: vec![tier],
-                    ecmp: Default::default(),
-                    in_switch_reduction: false,
-                })
+                Fabric::Clos(Clos { rails: false, pxn: false, tiers: vec![tier], in_switch_reduction: false })
             }),
             sites: None,
             graph: None,

@@ -33,8 +33,6 @@ pub enum FileKind {
     Calculon,
     /// A PyTorch profile.
     Kineto,
-    /// A Chakra execution trace.
-    Chakra,
     /// The output of nccl-tests.
     NcclTests,
     /// `nvidia-smi topo -m`, `rocm-smi --showtopo`, or NCCL's topology file.
@@ -55,7 +53,6 @@ impl FileKind {
             FileKind::Foreign(software) => (&software.words, None),
             FileKind::Calculon => ("a file of Calculon", Some("calculon")),
             FileKind::Kineto => ("a PyTorch profile", Some("kineto")),
-            FileKind::Chakra => ("a Chakra execution trace", Some("chakra")),
             FileKind::NcclTests => ("an output of nccl-tests", Some("nccl-tests")),
             FileKind::NvidiaSmi => ("how the GPUs of a node are joined", Some("nvidia-smi")),
             FileKind::TorchSchedule => ("a pipeline schedule of torch (CSV)", Some("torch-schedule")),
@@ -73,10 +70,7 @@ impl FileKind {
 
 /// The kind of a file by its bytes; `None` if unknown.
 pub fn recognise(bytes: &[u8]) -> Option<FileKind> {
-    let Ok(text) = std::str::from_utf8(bytes) else {
-        // Protobuf messages, each behind its length; the first holds the version of the schema.
-        return (bytes.get(1) == Some(&0x0A)).then_some(FileKind::Chakra);
-    };
+    let text = std::str::from_utf8(bytes).ok()?;
     let text = text.trim_start_matches('\u{feff}').trim_start();
     if text.starts_with(['{', '[']) {
         return of_json(text);

@@ -1,6 +1,5 @@
 //! `stepsim goodput`: which part of days of training is progress.
 
-mod page;
 mod result;
 
 use std::fmt::Write;
@@ -8,7 +7,7 @@ use std::path::PathBuf;
 
 use super::outputs::WRITTEN;
 use super::tables::table;
-use super::write::{write_page, write_report};
+use super::write::write_report;
 use super::{Failure, outputs, say};
 use result::{Goodput, span};
 use stepsim_around::goodput::{CheckpointTimes, GoodputJob, simulate};
@@ -69,9 +68,6 @@ pub struct Args {
     /// Write the result as JSON here
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     report: Option<PathBuf>,
-    /// Write the result as a page here: .html, one file that opens in any browser
-    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
-    html: Option<PathBuf>,
 }
 
 /// Reads a number above 0.
@@ -100,7 +96,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let mut read = loaded.read.clone();
     read.extend(inputs.iter().flat_map(Inputs::files));
-    outputs::apart(&[("--report", args.report.as_deref()), ("--html", args.html.as_deref())], &read)?;
+    outputs::apart(&[("--report", args.report.as_deref())], &read)?;
 
     let played = match (&inputs, args.step_s) {
         (Some(inputs), None) => Some(answered(inputs)?),
@@ -109,7 +105,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let of_machine = inputs.as_ref().map(|i| i.machine.devices());
     let result = goodput(args, &loaded, &of_job, inputs.as_ref(), played, of_machine)?;
     write_report(args.report.as_deref(), &result)?;
-    write_page(args.html.as_deref(), || page::page(&result, args.workload.as_deref()))?;
     say(&text(&result, &loaded, args))
 }
 

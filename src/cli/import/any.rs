@@ -53,12 +53,7 @@ pub(super) fn command(args: &Args) -> Result<ImportSource, Failure> {
     let path = &Invocation::of(&first).file;
     let Some(kind) = recognise(&inputs::bytes(Path::new(path))?) else {
         let mut known: Vec<&str> = FormatTable::all().values().map(|table| table.words.as_str()).collect();
-        known.extend([
-            "a Hugging Face config.json",
-            "a profile of PyTorch",
-            "a Chakra trace",
-            "an output of nccl-tests",
-        ]);
+        known.extend(["a Hugging Face config.json", "a profile of PyTorch", "an output of nccl-tests"]);
         return Err(SpecError::file(first, "is of no known kind").allowed(known.join("; ")).into());
     };
     let Some(name) = kind.import() else {
@@ -85,7 +80,7 @@ fn words(name: &str, kind: FileKind, args: &Args) -> Vec<String> {
     option("devices", args.devices.map(|n| n.to_string()));
     option("topology", args.topology.clone());
     args.sets.iter().for_each(|set| option("set", Some(set.clone())));
-    let out = matches!(kind, FileKind::Kineto | FileKind::Chakra | FileKind::Calculon);
+    let out = matches!(kind, FileKind::Kineto | FileKind::Calculon);
     option(if out { "out" } else { "output" }, path(&args.output));
     option("report", path(&args.report));
     words

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::super::outputs::WRITTEN;
-use super::{chakra, hugging_face, nccl_tests, nvidia_smi, recipe};
+use super::{hugging_face, nccl_tests, nvidia_smi, recipe};
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum ImportSource {
@@ -31,8 +31,6 @@ pub(super) enum ImportSource {
         #[arg(short, long = "output", alias = "out", value_name = "FILE", help_heading = WRITTEN)]
         out: PathBuf,
     },
-    /// Chakra execution traces, one a rank, with ASTRA-sim's files, as rank programs for `stepsim replay`
-    Chakra(chakra::Args),
     /// A Hugging Face config.json as a model
     #[command(name = "hf", visible_alias = "hugging-face")]
     HuggingFace(hugging_face::Args),

@@ -1,7 +1,6 @@
 //! `stepsim import`: files of other tools as our own.
 
 mod any;
-mod chakra;
 mod from;
 mod hugging_face;
 mod nccl_tests;
@@ -55,7 +54,6 @@ fn of_kind(from: &ImportSource) -> Result<(), Failure> {
     match from {
         ImportSource::Calculon { app, exe, sys, out } => calculon([app, exe, sys], out),
         ImportSource::Kineto { traces, step, out } => kineto(traces, step.as_deref(), out),
-        ImportSource::Chakra(asked) => chakra::run(asked),
         ImportSource::HuggingFace(asked) => hugging_face::run(asked),
         ImportSource::TorchSchedule { file, output } => torch_schedule(file, output),
         ImportSource::NcclTests(asked) => nccl_tests::run(asked),

@@ -7,7 +7,7 @@ use stepsim_bring::training_log::RunSpeed;
 use stepsim_core::units::Time;
 use stepsim_read::analysis::head::Inert;
 use stepsim_read::analysis::report::Extent;
-use stepsim_read::trace::{Detail, PerRank};
+use stepsim_read::trace::Detail;
 use stepsim_simulate::Inputs;
 
 /// Simulate a training step.
@@ -31,11 +31,11 @@ pub struct Args {
     /// map of all ranks over time
     #[arg(short, long, value_name = "TRACE", help_heading = WRITTEN)]
     pub(crate) output: Option<PathBuf>,
-    /// Write the timeline as a folder with a file a rank: `kineto`, as PyTorch's profiler writes, or `chakra`,
-    /// execution traces and the ranks of their groups [default: one file, by the name of --output]
-    #[arg(long, value_name = "FORMAT", value_parser = str::parse::<PerRank>, requires = "output",
+    /// Write the timeline as a folder with a file a rank, as PyTorch's profiler does [default: one file, by the name
+    /// of --output]
+    #[arg(long, value_name = "FORMAT", value_parser = ["kineto"], requires = "output",
         conflicts_with_all = ["detail", "trace_links"], help_heading = WRITTEN)]
-    pub(crate) format: Option<PerRank>,
+    pub(crate) format: Option<String>,
     /// Write a page about the run here: .html, one file that opens in any browser
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     pub(crate) html: Option<PathBuf>,
@@ -45,7 +45,7 @@ pub struct Args {
     /// Change a field: `batch.global=768`, `parallelism.pipeline.schedule=zb-h1`, `topology.nodes=16`; repeatable
     #[arg(long = "set", value_name = "PATH=VALUE")]
     pub(crate) sets: Vec<String>,
-    /// Prices that were measured: a file that `calibrate -o` or `learn -o` wrote; other commands take it as `--set
+    /// Prices that were measured: a file that `learn -o` wrote; other commands take it as `--set
     /// prices=FILE`
     #[arg(long, value_name = "FILE")]
     pub(crate) prices: Option<String>,

@@ -18,7 +18,7 @@ use stepsim_core::engine::EngineError;
 use stepsim_core::units::Time;
 use stepsim_read::analysis::report::Report;
 use stepsim_read::trace;
-use stepsim_read::trace::{PerRank, RunMeta};
+use stepsim_read::trace::RunMeta;
 use stepsim_simulate::behaviour::DrawnRank;
 use stepsim_simulate::jump::{self, figures};
 use stepsim_simulate::page;
@@ -121,10 +121,6 @@ fn played(args: &Args, inputs: &Inputs, options: &Options) -> Result<(), Failure
 /// # Errors
 /// Some do not.
 pub fn check(args: &Args) -> Result<(), Failure> {
-    if args.window_ms.is_some() && args.format == Some(PerRank::Chakra) {
-        let allowed = "whole steps in execution traces\n  hint: leave it out, or write another format";
-        return Err(Failure::input(format!("--window-ms with --format chakra\n  allowed: {allowed}")));
-    }
     if let Some(path) = args.output.as_ref().filter(|path| args.format.is_none() && !is_map(path)) {
         trace::TimelineFormat::of(path).map_err(Failure::input)?;
     }
@@ -193,7 +189,7 @@ fn as_asked<'a>(args: &Args, ranks: &'a [DrawnRank]) -> TimelineSelection<'a> {
     TimelineSelection {
         detail: args.detail,
         links: args.trace_links,
-        per_rank: args.format,
+        kineto: args.format.is_some(),
         ..TimelineSelection::of(ranks)
     }
 }

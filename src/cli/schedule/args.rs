@@ -21,20 +21,11 @@ pub struct Args {
     /// An order of your own, from a JSON file: {"ranks": ["F0 F1 B0 B1", "F0 B0 F1 B1"]}
     #[arg(long, value_name = "FILE", conflicts_with_all = ["stages", "micro_batches", "chunks", "group"])]
     pub order: Option<PathBuf>,
-    /// A time for each pass, transfer and what stands around them: a JSON file, or a timeline of a pipeline job
-    #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "all", "order", "stages", "micro_batches", "limit", "tf", "ti", "tw", "overlap_factor", "p2p", "sends",
-        "trace", "width",
-    ])]
-    pub durations: Option<PathBuf>,
-    /// Show the cost of unevenness for each class of work, stage and replica
-    #[arg(long, requires = "durations")]
-    pub what_if: bool,
     /// Pipeline ranks
-    #[arg(long, short = 'p', required_unless_present_any = ["order", "durations"])]
+    #[arg(long, short = 'p', required_unless_present = "order")]
     pub stages: Option<u32>,
     /// Micro-batches of a step (dualpipe: of both directions together)
-    #[arg(long, short = 'm', required_unless_present_any = ["order", "durations"])]
+    #[arg(long, short = 'm', required_unless_present = "order")]
     pub micro_batches: Option<u32>,
     /// Model chunks per rank, where the schedule leaves the choice
     #[arg(long, short = 'v')]
@@ -62,7 +53,7 @@ pub struct Args {
     pub p2p: f64,
     /// The extra time of transfers behind a rank, as between two sites: `3:1.5` of 1f1b; the closed form stands beside
     #[arg(long, value_name = "RANK:DELAY", value_parser = slow_edge,
-        conflicts_with_all = ["all", "order", "durations"])]
+        conflicts_with_all = ["all", "order"])]
     pub slow_edge: Option<(u32, f64)>,
     /// Forwards that the ranks up to the slow edge do more before their first backward
     #[arg(long, value_name = "N", requires = "slow_edge", default_value_t = 0,
@@ -75,7 +66,7 @@ pub struct Args {
     #[arg(short = 'o', long = "output", alias = "trace", value_name = "FILE", help_heading = WRITTEN)]
     pub trace: Option<PathBuf>,
     /// Writes a page (.html)
-    #[arg(long, value_name = "FILE", help_heading = WRITTEN, conflicts_with_all = ["all", "durations"])]
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN, conflicts_with = "all")]
     pub html: Option<PathBuf>,
     /// Writes the results as JSON
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]

@@ -7,7 +7,6 @@
 mod all;
 mod args;
 mod draw;
-mod durations;
 mod outcome;
 mod page;
 mod played;
@@ -57,9 +56,6 @@ const PASS_S: f64 = 4.5e-6;
 const PASS_BYTES: f64 = 850.0;
 
 fn run_to(args: &Args, screen: Screen, out: &mut Vec<u8>) -> Result<(), Failure> {
-    if let Some(file) = &args.durations {
-        return durations::run(args, file, out);
-    }
     let times = args.times()?;
     let own = args.order.as_deref().map(|file| own_order(args, file)).transpose()?;
     if args.all {

@@ -1,24 +1,23 @@
 //! `stepsim search`: the best layout of a model on a machine.
 
-mod page;
 pub(crate) mod words;
 
-use std::path::PathBuf;
 use std::time::Instant;
 
 use comfy_table::{Table, presets};
 
 use super::asked::{LayoutOptions, above_zero, budget};
-use super::outputs::WRITTEN;
 use super::progress::TerminalProgress;
 use super::tables::{gib, right};
-use super::write::write_page;
 use super::{Failure, say};
 use stepsim_measure::score::ranges::range_in_words;
 use stepsim_study::{
     Objective, RankedLayout, SearchOptions, SearchReport, StudyAxis, search, space as units,
 };
 use words::layout;
+
+/// A layout that is slower by less than this part of the best's step has no reasons.
+const SEEN: f64 = 0.0005;
 
 /// Find the best layout of a model on a machine.
 #[derive(Debug, clap::Args)]
@@ -31,7 +30,6 @@ simulated, best estimate first.
 
 Examples:
   stepsim search llama3-70b
-  stepsim search llama3-70b --html search.html
   stepsim search llama3-70b --fix model=qwen2.5-72b -t h100-superpod-64 --report search.json -o best.json
   stepsim search gpt2-8 --fix parallelism.context.size=1 --vary parallelism.tensor=1,5 --max-memory 40
   stepsim search llama3-70b --vary parallelism.pipeline.schedule=1f1b,zb-h1,zb-v,dualpipe-v
@@ -83,9 +81,6 @@ pub struct Args {
     /// their own
     #[arg(long)]
     placement: bool,
-    /// Write what was found as a page here: .html, one file that opens in any browser
-    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
-    html: Option<PathBuf>,
     #[command(flatten)]
     asked: LayoutOptions,
 }
@@ -133,7 +128,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         TerminalProgress::over("estimated and simulated", |tell| search(workload, topology, &options, tell))
             .map_err(Failure::input)?;
     args.asked.write_report(&found.report)?;
-    write_page(args.html.as_deref(), || page::page(&found.report, workload))?;
     let text = text(&found.report, begun.elapsed().as_secs_f64());
     let Some(best) = found.best else {
         say(&text)?;
@@ -279,7 +273,7 @@ fn why(report: &SearchReport) -> String {
         let firsts: Vec<String> = firsts.map(|r| format!("{} {:+.4} s", r.what, r.more_s)).collect();
         let seconds = |r: &RankedLayout| r.outcome.step_time_s.unwrap_or_default();
         let more = seconds(ranked) - seconds(&report.ranking[0]);
-        if more < page::SEEN * seconds(&report.ranking[0]) {
+        if more < SEEN * seconds(&report.ranking[0]) {
             continue;
         }
         text += &format!("number {} against it, {more:+.4} s: {}\n", place + 1, firsts.join(", "));

@@ -1,4 +1,4 @@
-//! Words about layouts, for text and page.
+//! Words about layouts.
 
 use super::super::screen;
 use stepsim_core::units::Time;
@@ -16,7 +16,7 @@ pub(crate) fn layout(settings: &serde_json::Map<String, serde_json::Value>) -> S
 }
 
 /// A value in short: places by their tiers, objects by their first value.
-pub(super) fn value(value: &serde_json::Value) -> String {
+fn value(value: &serde_json::Value) -> String {
     if let Some(places) = value.as_array().filter(|list| list.iter().all(|place| place["tier"].is_string())) {
         let tiers: Vec<&str> = places.iter().filter_map(|place| place["tier"].as_str()).collect();
         return if tiers.is_empty() { "hbm".to_string() } else { tiers.join(" and ") };
@@ -34,18 +34,5 @@ pub(crate) fn so_far(
     if !screen::keeps() {
         let how = if is_simulated { "" } else { " in closed form" };
         eprintln!("so far: {}{how}: {}", Time::from_s(seconds), layout(settings));
-    }
-}
-
-/// Why a layout was not simulated, in words.
-pub(super) fn pruned_words(reason: &str) -> &str {
-    match reason {
-        "invalid" => "invalid: the checks of the workload refuse it",
-        "memory" => "over memory: its state and kept activations alone (closed form)",
-        "floor" => "too slow for certain: the lower bound of its step",
-        "time" => "too slow: closed form, less the margin",
-        "deadline" => "over the deadline: closed form, less the margin",
-        "limit" => "left out by --most-simulated or --budget",
-        other => other,
     }
 }

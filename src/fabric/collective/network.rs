@@ -14,7 +14,7 @@ pub trait Network {
     /// # Errors
     /// In words, if there is no route.
     fn route(&self, from: DeviceId, to: DeviceId, path: &mut Vec<ResourceId>) -> Result<Time, String>;
-    /// Into how many equal parts a transfer splits (ECMP sub-flows).
+    /// Into how many equal parts a transfer splits.
     fn parts(&self) -> u32 {
         1
     }

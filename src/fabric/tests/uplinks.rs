@@ -109,8 +109,6 @@ fn no_collective_is_faster_than_its_longest_message() {
         ("mi300x-8", "nodes=2 node.scale_up.full_mesh.link.bandwidth_GBps_per_direction=2"),
         ("tpu-v5p-64", "node.scale_up.torus.link.duplex=half"),
         ("dgx-a100", "nodes=2 node.scale_up.switch.link.bandwidth_GBps_per_direction=2"),
-        // In the switch of a node nothing splits.
-        ("h100-superpod", "nodes=1 fabric.clos.pxn=false fabric.clos.ecmp={\"static\":{\"sub_flows\":4}}"),
         // Without PXN other rails of the node beside are reached over the spine, too.
         (
             "h100-superpod",

@@ -18,7 +18,7 @@ use stepsim_core::known::number_of;
 use stepsim_core::units::Bytes;
 use stepsim_spec::device::Device;
 use stepsim_spec::topology::{
-    Clos as ClosSpec, Ecmp, Fabric as FabricSpec, Nics, ScaleUp as ScaleUpSpec, Topology, Via,
+    Clos as ClosSpec, Fabric as FabricSpec, Nics, ScaleUp as ScaleUpSpec, Topology, Via,
 };
 use stepsim_spec::{LoadedSpec, Spec, SpecError, load};
 
@@ -241,14 +241,7 @@ impl Builder<'_> {
 
 fn parts(spec: &Topology, out: &Out) -> u32 {
     match (&spec.fabric, out) {
-        (Some(FabricSpec::Clos(clos)), _) => match &clos.ecmp {
-            Ecmp::Adaptive => 1,
-            Ecmp::Static(ecmp) => ecmp.sub_flows,
-        },
-        (Some(FabricSpec::Dragonfly(fly)), Out::Dragonfly(built)) => match &fly.ecmp {
-            Ecmp::Adaptive => built.between(),
-            Ecmp::Static(ecmp) => ecmp.sub_flows,
-        },
+        (Some(FabricSpec::Dragonfly(_)), Out::Dragonfly(built)) => built.between(),
         _ => 1,
     }
 }

@@ -109,12 +109,11 @@ impl BuiltRoutes {
                 let (a, b) = (from.0 / self.nodes_per_site, to.0 / self.nodes_per_site);
                 match wan {
                     Some(wan) if a != b => {
-                        let planes = clos.planes(from, to, part);
-                        clos.ascend(from, &planes, cross);
-                        wan.route((a, clos.top(from.1, &planes)), (b, clos.top(to.1, &planes)), cross);
-                        clos.descend(to, &planes, cross);
+                        clos.ascend(from, cross);
+                        wan.route((a, clos.top(from.1)), (b, clos.top(to.1)), cross);
+                        clos.descend(to, cross);
                     }
-                    _ => clos.route(from, to, part, cross),
+                    _ => clos.route(from, to, cross),
                 }
             }
         }

@@ -6,7 +6,7 @@
 use petgraph::graph::NodeIndex;
 
 use super::graph::{LinkClass, LinkHop, Net};
-use stepsim_spec::topology::{Dragonfly as DragonflySpec, Ecmp};
+use stepsim_spec::topology::Dragonfly as DragonflySpec;
 
 #[derive(Clone, Debug)]
 pub(super) struct DragonflySwitches {
@@ -17,7 +17,6 @@ pub(super) struct DragonflySwitches {
     first_switch: NodeIndex<u32>,
     first_local: LinkHop,
     first_global: LinkHop,
-    hash: Option<u64>,
 }
 
 /// Number of the pair `a < b` among the pairs of `n`, in the order (0,1), (0,2), …, (1,2), ….
@@ -37,10 +36,6 @@ impl DragonflySwitches {
             net.switch(class, index);
         }
         let next_hop = |net: &Net| LinkHop(2 * net.graph.edge_count() as u32);
-        let hash = match &spec.ecmp {
-            Ecmp::Adaptive => None,
-            Ecmp::Static(ecmp) => Some(ecmp.seed),
-        };
         let mut fly = DragonflySwitches {
             switches,
             nics_per_switch: spec.nics_per_switch,
@@ -49,7 +44,6 @@ impl DragonflySwitches {
             first_switch,
             first_local: next_hop(net),
             first_global: LinkHop::NONE,
-            hash,
         };
         let local = net.link_class(LinkClass::of(&spec.local_link));
         for group in 0..groups {
@@ -78,7 +72,7 @@ impl DragonflySwitches {
     pub fn leaf(&self, nic: u32) -> NodeIndex<u32> {
         self.vertex(nic / self.nics_per_switch)
     }
-    /// Links between two groups: equal parts that an adaptive transfer splits into.
+    /// Links between two groups: equal parts that a transfer splits into.
     pub fn between(&self) -> u32 {
         self.between
     }
@@ -109,13 +103,7 @@ impl DragonflySwitches {
             }
             return;
         }
-        let j = match self.hash {
-            None => (from.wrapping_add(to).wrapping_add(part)) % self.between,
-            Some(seed) => {
-                (super::hash::hash(&[seed, from.into(), to.into(), part.into()]) % u64::from(self.between))
-                    as u32
-            }
-        };
+        let j = from.wrapping_add(to).wrapping_add(part) % self.between;
         let (exit, entry) = (self.gateway(g, h, j), self.gateway(h, g, j));
         if a != exit {
             cross(self.local(a, exit));

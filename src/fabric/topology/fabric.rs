@@ -1,8 +1,6 @@
 //! How a machine's devices are joined, in the words that collective algorithms choose by.
 
-use stepsim_spec::topology::{
-    Clos, Ecmp, Fabric as FabricSpec, Join, ScaleUp as ScaleUpSpec, Topology, core_gbps,
-};
+use stepsim_spec::topology::{Clos, Fabric as FabricSpec, Join, ScaleUp as ScaleUpSpec, Topology, core_gbps};
 
 /// The shape of a machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,12 +113,12 @@ impl MachineShape {
     }
 }
 
-/// The nodes under one switch of the last tier but the topmost, on one site where no way is hashed.
+/// The nodes under one switch of the last tier but the topmost, on one site.
 fn repeats(spec: &Topology) -> Option<u32> {
     match &spec.fabric {
         _ if spec.sites.is_some() || spec.graph.is_some() => None,
         None => Some(1),
-        Some(FabricSpec::Clos(clos)) if clos.ecmp == Ecmp::Adaptive => {
+        Some(FabricSpec::Clos(clos)) => {
             let below = clos.tiers.iter().map_while(|tier| tier.serves);
             Some(below.fold(1, u32::saturating_mul))
         }

@@ -205,8 +205,8 @@ impl Machine {
         };
         if found { Ok(latency) } else { Err(Unreachable::Device(from, to)) }
     }
-    /// Into how many equal parts a transfer through the fabric splits, each with a route of its own: 1 unless several
-    /// sub-flows are hashed over parallel links, or a dragonfly routes adaptively.
+    /// Into how many equal parts a transfer through the fabric splits, each with a route of its own: 1 unless a
+    /// dragonfly has parallel links between groups.
     pub fn parts(&self) -> u32 {
         match &self.router {
             Router::Built(built) => built.parts(),

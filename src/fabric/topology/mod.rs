@@ -27,7 +27,6 @@ mod drawing;
 mod drawn;
 mod fabric;
 mod graph;
-mod hash;
 mod machine;
 mod mesh;
 pub mod place;

@@ -42,7 +42,6 @@ mod form;
 mod known;
 pub mod least;
 mod links;
-pub mod local_sgd;
 mod memory;
 mod own_passes;
 pub mod pass_time;

@@ -13,13 +13,6 @@ pub trait OwnRows {
     /// # Errors
     /// The sink cannot write.
     fn above(&self, sink: &mut dyn Sink) -> io::Result<()>;
-    /// Writes the rows that stand with the timeline's process of a name.
-    ///
-    /// # Errors
-    /// The sink cannot write.
-    fn under(&self, _name: &str, _sink: &mut dyn Sink) -> io::Result<()> {
-        Ok(())
-    }
     /// How much later than it began the timeline is shown, in nanoseconds.
     fn later_ns(&self) -> u64 {
         0
@@ -45,8 +38,7 @@ impl<R: OwnRows> Sink for Among<'_, R> {
         self.rows.above(self.sink)
     }
     fn process(&mut self, pid: u64, name: &str) -> io::Result<()> {
-        self.sink.process(pid, name)?;
-        self.rows.under(name, self.sink)
+        self.sink.process(pid, name)
     }
     fn thread(&mut self, pid: u64, name: &str) -> io::Result<Thread> {
         self.sink.thread(pid, name)

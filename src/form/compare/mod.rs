@@ -18,12 +18,10 @@ mod difference;
 pub mod differences;
 mod estimators;
 pub mod formula;
-mod page;
 mod reading;
 #[cfg(feature = "tables")]
 mod table;
 mod term;
-pub mod tracks;
 pub mod workload;
 mod worth;
 
@@ -35,7 +33,6 @@ pub use difference::{Difference, DifferenceOrigin, OwnError, Remainder};
 pub(crate) use differences::Differences;
 pub use estimators::Estimators;
 pub use formula::{Formula, FormulaReading};
-pub use page::{RankDrawing, page};
 pub use reading::{TimeTerm, beside, read_rank};
 #[cfg(feature = "tables")]
 pub use table::table;

@@ -216,7 +216,7 @@ pub fn closed_form(inputs: &Inputs) -> Result<Estimate, SimulationError> {
 pub fn compare(
     inputs: &Inputs,
     progress: &mut dyn FnMut(u64),
-) -> Result<(Comparison, Simulation, RankId), SimulationError> {
+) -> Result<(Comparison, Simulation), SimulationError> {
     let estimate = closed_form(inputs)?;
     let full = Simulation::run_edited(inputs, &Options::default(), &[], progress)?;
     let run = |on: &EffectSwitches| -> Result<[Time; 2], SimulationError> {
@@ -238,7 +238,7 @@ pub fn compare(
     let name = full.plan.rank_name(rank);
     let comparison = differences.finish(what, name, full.record.step_end, terms);
     let not_claimed = unclaimed(&full.inputs);
-    Ok((Comparison { not_claimed, ..comparison }, full, rank))
+    Ok((Comparison { not_claimed, ..comparison }, full))
 }
 
 /// Both sides of a step with these subjects on: as simulated, and in closed form.

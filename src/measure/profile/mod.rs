@@ -13,7 +13,6 @@
 mod bars;
 pub mod breakdown;
 mod category;
-pub mod chakra;
 pub mod classes;
 pub mod clock;
 pub mod event;
@@ -25,11 +24,9 @@ mod reader;
 pub mod report;
 pub mod scan;
 pub mod skew;
-mod timeline;
 pub mod waterfall;
 
 pub use classes::ClassTables;
 pub use model::RankEvents;
 pub use reader::{read, read_from};
 pub use report::{ProfileReport, Window, report};
-pub use timeline::pipeline_timeline;

@@ -107,9 +107,6 @@ pub struct TracedCollective {
     /// Ranks of the group; 0 if unknown.
     #[serde(default)]
     pub group_size: i64,
-    /// The ranks, in order; of a message its sender and its receiver. Empty if unknown.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub ranks: Vec<u64>,
     /// Ops of several ranks with the same number begin together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meets: Option<u32>,
@@ -497,7 +494,6 @@ impl<'a> ProgramWriter<'a> {
             bytes: args.and_then(super::model::CollectiveArgs::bytes),
             group: args.map_or(String::new(), |a| a.group.clone()),
             group_size: args.map_or(0, |a| a.group_size),
-            ranks: Vec::new(),
             meets,
         })
     }

@@ -1,8 +1,5 @@
 //! Measured steps played again, unchanged or with classes of work faster or slower.
 
-pub mod moved;
-pub mod on_machine;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

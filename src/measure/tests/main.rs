@@ -1,15 +1,11 @@
 //! Tests of the parts of this crate, one module a subject.
 
-mod allocator;
-mod allocator_replay;
-mod allocator_snapshot;
 mod beside;
 mod profile_classes;
 mod profile_clock;
 mod profile_event;
 mod profile_scan;
 mod profile_waterfall;
-mod replay_moved;
 mod score_anchor;
 mod score_card;
 mod score_choice;

@@ -14,8 +14,6 @@
 //! * With [`Sends::Blocking`] a send holds the compute stream until the transfer ends.
 
 mod abstract_work;
-pub mod durations;
-mod measured;
 mod posts;
 mod programs;
 mod rank;
@@ -25,7 +23,6 @@ mod wires;
 mod work;
 
 pub use abstract_work::{AbstractPipeline, abstract_world, abstract_world_over};
-pub use measured::{TimeOf, measured_world};
 pub use reads::reads_before;
 pub use standstill::standstill;
 pub use work::{Channel, Message, Pipeline, PipelineOptions, Receive, Sends, StageWork, Task, phase};

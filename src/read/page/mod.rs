@@ -5,7 +5,6 @@
 //! saved. Every page is a [`sheet`] with sections:
 //! * [`bars`]: lines of bars, which fit the window that they have;
 //! * `points`: a table to sort, each row with its command;
-//! * `signed`: what is gained and lost;
 //! * [`lane`]: rows of a drawing over time;
 //! * [`map`]: all ranks over time, in one picture.
 
@@ -17,4 +16,3 @@ pub mod map;
 pub mod png;
 pub mod points;
 pub mod sheet;
-pub mod signed;

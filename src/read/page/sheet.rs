@@ -12,7 +12,6 @@ use super::escaped::escaped;
 use super::lane::{Looks, TimeRow};
 pub use super::points::PlotPoint;
 use super::points::points;
-pub use super::signed::{SignedBar, signed};
 
 /// A place in the drawing over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -29,7 +29,6 @@ mod page_draw;
 mod page_lane;
 mod page_map;
 mod page_points;
-mod page_signed;
 mod random_world;
 mod sample;
 mod trace_output;

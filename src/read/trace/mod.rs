@@ -22,7 +22,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub mod chakra_messages;
 pub mod output;
 pub mod timeline;
 pub mod writer;
@@ -67,65 +66,20 @@ pub fn write_file(timeline: &Timeline, path: &Path) -> Result<TimelineSummary, T
 /// As [`write_file`]; files of ranks that were written before an error stay.
 pub fn write_kineto(timeline: &Timeline, folder: &Path) -> Result<TimelineSummary, TraceError> {
     let width = timeline.world.ranks.len().saturating_sub(1).to_string().len();
-    let name = |rank| format!("rank{rank:0width$}.json.gz");
-    write_ranks(timeline, folder, name, |all, rank, out| timeline::kineto::write(all, rank, out))
-}
-
-/// Writes each rank to a file of its own, compressed if the name says so.
-fn write_ranks(
-    timeline: &Timeline,
-    folder: &Path,
-    name: impl Fn(u32) -> String,
-    write: impl Fn(&Timeline, &TracedRank, &mut TimelineFile) -> std::io::Result<TimelineSummary>,
-) -> Result<TimelineSummary, TraceError> {
     timeline.check()?;
     std::fs::create_dir_all(folder)
         .map_err(|error| OutputError::Create { path: folder.to_owned(), error })?;
     let mut all = TimelineSummary::default();
     for traced in timeline.ranks {
-        let name = name(traced.rank.0);
-        let mut output = TimelineFile::create(&folder.join(&name), name.ends_with(".gz"))?;
-        let summary = write(timeline, traced, &mut output).map_err(|error| output.error(error))?;
+        let path = folder.join(format!("rank{:0width$}.json.gz", traced.rank.0));
+        let mut output = TimelineFile::create(&path, true)?;
+        let summary =
+            timeline::kineto::write(timeline, traced, &mut output).map_err(|error| output.error(error))?;
         output.finish()?;
         all.slices += summary.slices;
         all.counter_values += summary.counter_values;
         all.too_short += summary.too_short;
     }
-    Ok(all)
-}
-
-/// Formats that have a file a rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PerRank {
-    /// As PyTorch's profiler writes them.
-    Kineto,
-    /// Chakra execution traces.
-    Chakra,
-}
-
-impl std::str::FromStr for PerRank {
-    type Err = String;
-    fn from_str(text: &str) -> Result<PerRank, String> {
-        match text {
-            "kineto" => Ok(PerRank::Kineto),
-            "chakra" => Ok(PerRank::Chakra),
-            _ => Err(format!("`{text}` is no format of a file a rank; allowed: kineto, chakra")),
-        }
-    }
-}
-
-/// Writes each rank of a timeline, op by op, to a file of its own in `folder` as a Chakra execution trace
-/// (`step.3.et`), and beside them the ranks of their groups (`groups.json`); the folder is made if it is not there.
-///
-/// # Errors
-/// As [`write_file`]; files of ranks that were written before an error stay.
-pub fn write_chakra(timeline: &Timeline, folder: &Path) -> Result<TimelineSummary, TraceError> {
-    let name = |rank| format!("step.{rank}.et");
-    let all = write_ranks(timeline, folder, name, |all, rank, out| timeline::chakra::write(all, rank, out))?;
-    let mut output = TimelineFile::create(&folder.join("groups.json"), false)?;
-    serde_json::to_writer(&mut output, &timeline::chakra::groups(timeline))
-        .map_err(|error| output.error(error.into()))?;
-    output.finish()?;
     Ok(all)
 }
 

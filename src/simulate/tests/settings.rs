@@ -15,6 +15,6 @@ fn a_file_of_settings_stands_where_it_is_named() {
     assert_eq!(Settings::of(&all).machine, ["b=2"]);
     for (file, word) in [("none.json", "no settings"), ("lost.json", "cannot be read")] {
         let error = expanded(&[format!("prices={file}")], &files).unwrap_err().to_string();
-        assert!(error.contains(word) && error.contains(file) && error.contains("calibrate"), "{error}");
+        assert!(error.contains(word) && error.contains(file) && error.contains("learn"), "{error}");
     }
 }

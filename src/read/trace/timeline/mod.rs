@@ -37,7 +37,6 @@
 
 mod arrows;
 pub mod beside;
-pub(super) mod chakra;
 pub mod counters;
 mod critical;
 mod keys;

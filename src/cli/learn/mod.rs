@@ -1,12 +1,13 @@
 //! `stepsim learn`: profiles of a step, or times of its kernels, as the prices of other runs.
 
+mod times;
+
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
 use super::analyze::classes;
-use super::calibrate::to_times;
 use super::inputs;
 use super::kernels::measured_rows;
 use super::outputs::WRITTEN;
@@ -20,17 +21,20 @@ use stepsim_measure::score::learned::{NotLearned, ProfileLessons, learn, learn_p
 use stepsim_measure::score::learned_rows::learn_rows;
 use stepsim_simulate::Inputs;
 use stepsim_spec::{Collectives, Spec, SpecError};
+use times::to_times;
 
-/// Take the prices of kernels, host and collectives from profiles of a real step, or of kernels alone from their
-/// times.
+/// Take the prices of kernels, host and collectives from profiles of a real step, from its time, or from times of
+/// kernels alone.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Kernels of the profile and of the plan are matched by their work: products, attention, optimizer, and memory-bound
 kernels; a factor on each makes the plan take the profile's time. Collectives take their time with all ranks there, the
 host the rest of the step. Kernels without a counterpart are listed with their time. Times of a step's own kernels
 (`inspect --kernels`, `measure_device.py --kernels`) give each class its factor, and the host's from a launch.
-A log of a training run has the time of its steps (the median behind a warm-up), which moves the parts of a step as
-`calibrate` does; an output of nccl-tests beside it has the collectives.
+The time of a step (--measured, or the median behind the warm-up of a log) tells how much slower than simulated four
+parts of it are: matrix products, memory-bound kernels, the host, and exchanges that ranks wait for. A factor is about 1
+before anything is measured, so a step moves mostly its largest part; a time that no likely factors give is refused,
+with the settings that would explain it. An output of nccl-tests beside a log has the collectives.
 
 Examples:
   stepsim learn rank*.json.gz --workload mine.json -t 8xh100 -o prices.json
@@ -40,14 +44,18 @@ Examples:
     python3 measure_device.py --kernels kernels.jsonl --out times.jsonl && \\
     stepsim learn times.jsonl --workload mine.json -o prices.json
   stepsim learn train.log all_reduce.log --of mine.json -o prices.json
+  stepsim learn --of mine.json --measured 7.2s -o prices.json
   stepsim run mine.json -t 8xh100 --prices prices.json
   stepsim run mine.json -t 512xh100 --prices prices.json --set parallelism.data=512 --set batch.global=4096
   stepsim search mine.json -t 512xh100 --set prices=prices.json")]
 pub struct Args {
     /// Profiles of one or several ranks, as torch.profiler exports them; or times of kernels, one a line (`.jsonl`); or
     /// logs of a training run, and outputs of nccl-tests
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required_unless_present = "measured", value_name = "FILE")]
     traces: Vec<PathBuf>,
+    /// In place of files the measured time of the step: `3.2s`, `640ms`, or a number of seconds; repeatable
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["traces", "part", "linked", "classes"], value_parser = seconds)]
+    measured: Vec<f64>,
     /// The workload that was profiled: name or path
     #[arg(short, long, visible_alias = "of", value_name = "NAME")]
     workload: String,
@@ -72,6 +80,13 @@ pub struct Args {
     output: Option<PathBuf>,
 }
 
+fn seconds(text: &str) -> Result<f64, String> {
+    let units = [("ms", 1e-3), ("us", 1e-6), ("s", 1.0), ("", 1.0)];
+    let found = units.iter().find_map(|(unit, s)| Some((text.strip_suffix(unit)?.trim(), s)));
+    let value = found.and_then(|(number, s)| Some(number.parse::<f64>().ok()? * s));
+    value.filter(|s| s.is_finite() && *s > 0.0).ok_or_else(|| "a time above 0, like 3.2s or 640ms".into())
+}
+
 /// Runs the command.
 ///
 /// # Errors
@@ -80,6 +95,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let load = |sets: &[String]| {
         Inputs::load(&args.workload, args.topology.as_deref(), &[args.sets.as_slice(), sets].concat())
     };
+    if !args.measured.is_empty() {
+        return to_times(
+            &args.workload,
+            args.topology.as_deref(),
+            &args.sets,
+            &args.measured,
+            args.output.as_deref(),
+        );
+    }
     if let Some(logs) = Logs::read(&args.traces)? {
         return logs.learn(args, &load);
     }

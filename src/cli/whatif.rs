@@ -1,14 +1,12 @@
 //! `stepsim whatif`: what could be otherwise, and what a change that is named would make of the step.
 
-mod page;
-
 use std::fmt::Write;
 use std::path::PathBuf;
 
 use super::outputs::WRITTEN;
 use super::progress::TerminalProgress;
 use super::screen::note_without_effect;
-use super::write::{write_page, write_report};
+use super::write::write_report;
 use super::{Failure, outputs, say, width};
 use stepsim_core::units::Time;
 use stepsim_read::analysis::table::{new_table, percent};
@@ -26,7 +24,6 @@ use stepsim_study::otherwise::{self, Depth, FORM_ERROR};
   stepsim whatif gpt3-175b --choices                         the choices beside those made, and the best together
   stepsim whatif gpt3-175b --scale nic=2 --scale memory=1.5  two at once
   stepsim whatif gpt3-175b --without bubble                  no rank waits for another stage
-  stepsim whatif gpt3-175b --html whatif.html                a page: every change as a bar
 
 Every step is a run: where a field makes the change, `how` has the setting, and `stepsim run` with it takes that
 long.")]
@@ -55,9 +52,6 @@ pub struct Args {
     /// Write the result as JSON here
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     report: Option<PathBuf>,
-    /// Write the result as a page here: .html, one file that opens in any browser
-    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
-    html: Option<PathBuf>,
 }
 
 /// Runs the command.
@@ -66,8 +60,7 @@ pub struct Args {
 /// The input or a change is wrong (status 2); the step does not run, or a file cannot be written.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let inputs = Inputs::load(&args.workload, args.topology.as_deref(), &args.sets)?;
-    let written = [("--report", args.report.as_deref()), ("--html", args.html.as_deref())];
-    outputs::apart(&written, &inputs.files())?;
+    outputs::apart(&[("--report", args.report.as_deref())], &inputs.files())?;
     let machine = &inputs.topology.value;
     let mut asked: Vec<Change> = args.scale.iter().map(|s| scale(s, machine)).collect::<Result<_, _>>()?;
     for name in &args.without {
@@ -78,7 +71,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         asked => named(&inputs, asked)?,
     };
     write_report(args.report.as_deref(), &result)?;
-    write_page(args.html.as_deref(), || page::page(&result, &inputs.head(Options::default().seed)))?;
     note_without_effect(&inputs.without_effect());
     say(&table(&result))
 }

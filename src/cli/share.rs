@@ -1,18 +1,14 @@
 //! `stepsim share`: several jobs on one machine.
 
-mod job;
-mod page;
-
 use std::path::PathBuf;
 
 use super::outputs::WRITTEN;
 use super::tables::table;
-use super::write::{write_page, write_report};
+use super::write::write_report;
 use super::{Failure, say};
-use job::{TimedJob, slowed};
 use stepsim_core::ids::{CommId, DeviceId, ResourceId};
 use stepsim_read::analysis::links;
-use stepsim_simulate::share::SharedRun;
+use stepsim_simulate::share::{JobTimes, SharedRun};
 use stepsim_simulate::{Inputs, Settings, Site, expanded};
 use stepsim_spec::{Disk, LoadedSpec, SpecError, WorkloadSpec, load};
 
@@ -46,9 +42,6 @@ pub struct Args {
     /// Write the result as JSON here
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     report: Option<PathBuf>,
-    /// Write the result as a page here: .html, one file that opens in any browser
-    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
-    html: Option<PathBuf>,
 }
 
 /// Runs the command.
@@ -79,10 +72,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let links = shared_links(&shared, &inputs[0]);
     let named: Vec<TimedJob<'_>> = jobs.iter().map(|job| job.0.as_str()).zip(&shared.jobs).collect();
     let machine = &site.topology().name;
-    let value = report(machine, &named, &links);
-    write_report(args.report.as_deref(), &value)?;
-    write_page(args.html.as_deref(), || page::page(machine, &named, &links, &value))?;
+    write_report(args.report.as_deref(), &report(machine, &named, &links))?;
     say(&text(&named, &links))
+}
+
+/// A job by its workload, and its times.
+type TimedJob<'a> = (&'a str, &'a JobTimes);
+
+/// How much longer its step is beside the others, as a part of the step alone.
+fn slowed(job: &JobTimes) -> f64 {
+    job.together.s() / job.alone.s().max(f64::MIN_POSITIVE) - 1.0
 }
 
 /// The output of `--report`.

@@ -1,0 +1,106 @@
+//! Prices from the time of a step alone.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use super::super::write::write_json;
+use super::super::{Failure, say};
+use stepsim_core::units::Time;
+use stepsim_measure::score::anchor::BOUND;
+use stepsim_measure::score::settled::{NoFactors, settle};
+use stepsim_measure::score::{Anchor, PartSeconds, StepPart};
+use stepsim_simulate::Inputs;
+
+/// Fits the parts of a step to times that were measured of it, and writes the prices.
+pub(super) fn to_times(
+    name: &str,
+    topology: Option<&str>,
+    sets: &[String],
+    measured: &[f64],
+    output: Option<&Path>,
+) -> Result<(), Failure> {
+    let load = |more: &[String]| Inputs::load(name, topology, &[sets, more].concat());
+    let found = settle(&load, measured).map_err(|e| unsettled(e, name, measured))?;
+    let inputs = load(&[])?;
+    if let Some(path) = output {
+        let on = json!({"workload": name, "machine": inputs.topology.name, "measured_s": measured});
+        let set: Vec<&String> =
+            sets.iter().filter(|s| s.starts_with("topology.collectives")).chain(&found.sets).collect();
+        let file = json!({"set": set, "factors": factors(&found.anchor), "fitted_on": on,
+            "simulated_s": found.simulated_s, "with_prices_s": found.settled_s});
+        write_json(path, &file)?;
+    }
+    let list: Vec<String> = measured.iter().map(|s| time(*s).to_string()).collect();
+    let mut text = format!(
+        "{name} on {}: measured {}, simulated {}\n",
+        inputs.topology.name,
+        list.join(", "),
+        time(found.simulated_s)
+    );
+    text += &table(&found.anchor, &found.parts);
+    let mean = measured.iter().sum::<f64>() / measured.len() as f64;
+    let off = 100.0 * (found.settled_s / mean - 1.0);
+    let _ = writeln!(
+        text,
+        "with these factors {}, {off:+.1} % off the measured time; one run does not tell how far that carries \
+         over: {}",
+        time(found.settled_s),
+        "`stepsim score --anchor`"
+    );
+    say(&text)
+}
+
+/// Seconds with the unit that suits them.
+fn time(seconds: f64) -> Time {
+    Time::from_s(seconds)
+}
+
+fn unsettled(why: NoFactors, name: &str, measured: &[f64]) -> Failure {
+    let found = match why {
+        NoFactors::Spec(e) => return e.into(),
+        NoFactors::Run(e) => return e.into(),
+        NoFactors::Implausible(found) => found,
+    };
+    let [least, most] = found.plausible.map(time);
+    let mut text = format!(
+        "{name}: {} measured, {} simulated: no likely prices give that\n  allowed: {least} to {most} for this \
+         workload on this machine\n",
+        measured.iter().map(|s| time(*s).to_string()).collect::<Vec<_>>().join(", "),
+        time(found.simulated_s)
+    );
+    let shown = found.suspects.iter().take(5).map(|(set, s)| format!("--set {set} ({})", time(*s)));
+    text += &match found.suspects.is_empty() {
+        false => format!(
+            "  hint: more likely the description is wrong; these settings would explain the time: {}",
+            shown.collect::<Vec<_>>().join(", ")
+        ),
+        true => {
+            "  hint: no other stack, recomputation or batch explains it either: check the unit, the timed work \
+             and the machine"
+                .to_string()
+        }
+    };
+    Failure::input(text)
+}
+
+fn factors(anchor: &Anchor) -> Map<String, Value> {
+    StepPart::ALL.iter().zip(anchor.factors).map(|(part, f)| (part.name().to_string(), rounded(f))).collect()
+}
+
+/// The effect of each factor on a step of such parts.
+fn table(anchor: &Anchor, parts: &PartSeconds) -> String {
+    let mut text = String::from("| part | simulated | times | adds |\n|--|--|--|--|\n");
+    for (i, part) in StepPart::ALL.iter().enumerate() {
+        let (s, f) = (parts[i], anchor.factors[i]);
+        let bound = if (f / BOUND).max(1.0 / f / BOUND) > 0.999 { " (at its bound)" } else { "" };
+        let (sign, added) = (if f < 1.0 { "-" } else { "+" }, time((s * (f - 1.0)).abs()));
+        let _ = writeln!(text, "| {} | {} | {f:.3}{bound} | {sign}{added} |", part.name(), time(s));
+    }
+    text
+}
+
+fn rounded(value: f64) -> Value {
+    json!((value * 1e4).round() / 1e4)
+}
