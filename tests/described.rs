@@ -320,5 +320,5 @@ fn what_is_stated_stands_and_arithmetic_fills_holes() {
     assert!(full.workload["training"]["adapters"].is_null(), "{}", full.workload["training"]);
     assert_eq!(full.model.sequence, 210);
     let lora = said(&with(&run, "training", "LoRA".into()), &book).expect("a step");
-    assert_eq!(lora.workload["training"]["adapters"]["rank"], 32);
+    assert_eq!(lora.workload["training"]["adapters"]["rank"], 8);
 }
