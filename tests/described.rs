@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 use stepsim::bring::describe::{Description, RuleBook, Shapes, ValueClass, describe};
+use stepsim::price::model::trained_parameters;
 
 use crate::slow::slow;
 
@@ -310,6 +311,20 @@ fn a_word_means_the_same_in_every_column() {
     assert_eq!(of("optimizer"), of("precision"));
 }
 
+/// T5 is an encoder in front of a decoder whose layers look at it: 11 billion parameters (arXiv 1910.10683), and the
+/// decoder's length is its own.
+#[test]
+fn an_encoder_and_a_decoder_are_one_model() {
+    let book = RuleBook::load(&[]).expect("the shipped rules");
+    let run = json!({"software": "NeMo 22.11", "device": "A100", "n_devices": 160, "model": "T5 11B", "gbs_seqs": 1920,
+        "mbs_seqs": 24, "tp": 4, "seq_dec": 114});
+    let inputs = said(&run, &book).expect("a step").inputs("test", &[]).expect("inputs");
+    let parameters = trained_parameters(&inputs.model, &inputs.workload.value) as f64 / 1e9;
+    assert!((parameters / 11.0 - 1.0).abs() < 0.01, "{parameters}");
+    let patches = inputs.model.modules[0].sequence;
+    assert_eq!((inputs.workload.value.sequence, patches), (Some(114), 512));
+}
+
 /// A column is not overruled by a name, and tokens over sequences are a length.
 #[test]
 fn what_is_stated_stands_and_arithmetic_fills_holes() {
@@ -320,5 +335,5 @@ fn what_is_stated_stands_and_arithmetic_fills_holes() {
     assert!(full.workload["training"]["adapters"].is_null(), "{}", full.workload["training"]);
     assert_eq!(full.model.sequence, 210);
     let lora = said(&with(&run, "training", "LoRA".into()), &book).expect("a step");
-    assert_eq!(lora.workload["training"]["adapters"]["rank"], 32);
+    assert_eq!(lora.workload["training"]["adapters"]["rank"], 8);
 }

@@ -22,6 +22,9 @@ defaults! {
         /// Where the figures come from.
         #[serde(skip_serializing_if = "String::is_empty")]
         pub source: String,
+        /// Nothing was measured of this device's kernels: the figures are other devices', or what devices have in common.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        pub estimated: bool = false,
         /// Compute units, where the catalogue does not say.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub compute_units: Option<u32>,

@@ -227,7 +227,7 @@ fn told(rule: &RuleSpec) -> impl Iterator<Item = (&str, &String)> {
 /// The words that a rule rests on, if the description states all of them.
 fn stated(rule: &RuleSpec, columns: &DescribedColumns, given: &Value) -> Option<String> {
     let product = given.as_str().and_then(|t| t.strip_prefix('=')).unwrap_or_default();
-    let factors = product.split(['*', '/']).map(str::trim).filter(|f| columns.has(f));
+    let factors = product.split(['*', '/', '+']).map(str::trim).filter(|f| columns.has(f));
     let knows = told(rule).filter(|(column, pattern)| columns.fits(column, pattern));
     let names: BTreeSet<&str> = knows.map(|(column, _)| column).chain(factors).collect();
     let origins: Vec<ValueOrigin> = names.iter().filter_map(|name| columns.origin(name)).collect();

@@ -225,24 +225,17 @@ impl DescribedColumns {
         });
     }
 
-    /// The value that a rule gives: itself, or the product that a text beginning with `=` spells, if all its columns
+    /// The value that a rule gives: itself, or the products that a text beginning with `=` adds, if all their columns
     /// are there and it comes out whole; one behind `=~` is rounded.
     pub fn value(&self, given: &Value) -> Option<Value> {
-        let Some(product) = given.as_str().and_then(|t| t.strip_prefix('=')) else {
+        let Some(sum) = given.as_str().and_then(|t| t.strip_prefix('=')) else {
             return Some(given.clone());
         };
-        let rounds = product.starts_with('~');
-        let (mut result, mut divide, mut word) = (1.0, false, String::new());
-        for c in product.trim_start_matches('~').chars().chain(['*']) {
-            if !matches!(c, '*' | '/') {
-                word.push(c);
-                continue;
-            }
-            let name = word.trim();
-            let factor = name.parse().ok().or_else(|| self.number(name))?;
-            result = if divide { result / factor } else { result * factor };
-            (divide, word) = (c == '/', String::new());
-        }
+        let rounds = sum.starts_with('~');
+        let factor = |word: &str| word.trim().parse::<f64>().ok().or_else(|| self.number(word.trim()));
+        let over = |text: &str| text.split('/').map(factor).reduce(|a, b| Some(a? / b?))?;
+        let product = |text: &str| text.split('*').map(over).product::<Option<f64>>();
+        let result: f64 = sum.trim_start_matches('~').split('+').map(product).sum::<Option<f64>>()?;
         let whole = if rounds { result.round().max(1.0) } else { result.round() };
         ((rounds || (result - whole).abs() < 1e-6) && whole >= 1.0).then(|| Value::from(whole as u64))
     }
@@ -258,6 +251,7 @@ impl DescribedColumns {
                 Value::Object(entries.collect())
             }
             Value::Array(list) => Value::Array(list.iter().map(|v| self.resolve(v)).collect()),
+            Value::String(_) => self.value(given).unwrap_or_default(),
             other => other.clone(),
         }
     }

@@ -205,9 +205,7 @@ fn memory(device: &Device) -> String {
 /// True if something was measured of a device's kernels, by its file, and not of other devices alone.
 pub(super) fn has_rates(device: &Device) -> bool {
     let figures = |cost: &CostSpec| CostSpec { source: String::new(), ..cost.clone() };
-    let guessed =
-        |cost: &CostSpec| ["no kernel rows", "not measured"].iter().any(|of| cost.source.starts_with(of));
-    device.cost.as_ref().is_some_and(|cost| figures(cost) != CostSpec::default() && !guessed(cost))
+    device.cost.as_ref().is_some_and(|cost| !cost.estimated && figures(cost) != CostSpec::default())
 }
 
 impl ModelSort {
