@@ -13,8 +13,11 @@ use stepsim_study::{SearchOptions, StudyBase, space as units};
 #[derive(Debug, clap::Args)]
 pub struct LayoutOptions {
     /// Keep a field at a value: `parallelism.tensor=8`, `batch.global=512`, `topology.nodes=16`; repeatable
-    #[arg(long, alias = "set", value_name = "PATH=VALUE")]
+    #[arg(long, value_name = "PATH=VALUE")]
     pub fix: Vec<String>,
+    /// The same, and it is said
+    #[arg(long = "set", hide = true)]
+    sets: Vec<String>,
     /// Most device memory that a step may take, in GiB [default: all but 8 % of it, where that is possible]
     #[arg(long, value_name = "GIB", value_parser = above_zero)]
     pub max_memory: Option<f64>,
@@ -55,6 +58,10 @@ pub(super) fn budget(text: &str) -> Result<f64, String> {
 impl LayoutOptions {
     /// Refuses outputs that are one file, or that the workload or its machine is read from.
     pub fn check_outputs(&self, workload: &str, topology: Option<&str>) -> Result<(), Failure> {
+        for set in &self.sets {
+            let path = set.split('=').next().unwrap_or_default();
+            eprintln!("note: --set is --fix here: {path} stays as it is given, and is not turned");
+        }
         let written = [("--report", self.report.as_deref()), ("--output", self.output.as_deref())];
         let read = StudyBase::load(workload, topology, &[]).map_err(Failure::input)?.files();
         outputs::apart(&written, &read)
@@ -63,7 +70,7 @@ impl LayoutOptions {
     /// The options of a study.
     pub fn options(&self) -> SearchOptions {
         SearchOptions {
-            fix: self.fix.clone(),
+            fix: self.fix.iter().chain(&self.sets).cloned().collect(),
             max_memory_bytes: self.max_memory.map(|gib| gib * (1u64 << 30) as f64),
             threads: self.threads.map(usize::from),
             ..SearchOptions::default()

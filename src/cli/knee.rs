@@ -23,12 +23,14 @@ Both ends of the field's range are played; where one is enough and the other is 
 border is known to --precision: some twelve steps. Words of --until: `step` in seconds, `mfu`, `stall` (the share of the
 step for which the mean rank stands still for copies between its device and other tiers), and any path in what
 `run --report` writes. 1% is 0.01; 1.02x is 1.02 times the step where nobody waits for a bandwidth, or for another field
-the shorter of the steps at the two ends (column 1x).
+the shortest that was played, a best value inside the range looked for (column 1x says where). Several fields with
+commas between them take one value together.
 
 Examples:
   stepsim knee 11t-offload --field 'topology.node.memory[0].link.bandwidth_GBps_per_direction' --until 'stall<1%'
   stepsim knee 11t-offload --field 'topology.node.memory[0].link.bandwidth_GBps_per_direction=10:400' \\
     --until 'step<1.02x' --across offload.prefetch.depth=1,2,4 --html knee.html
+  stepsim knee gpt2-8 --field gradient_buckets.bucket_bytes=1e5:1e9 --until 'step<1.001x'
   stepsim knee llama3-70b --field topology.node.nics.link.bandwidth_GBps_per_direction --until 'mfu>0.4'")]
 pub struct Args {
     /// Workload: a name, or a path that ends in .json
@@ -134,6 +136,7 @@ fn row(knee: &Knee) -> [String; 8] {
     let enough = match (knee.border, knee.value) {
         (KneeBorder::AtLeast, Some(value)) => format!("from {value}"),
         (KneeBorder::AtMost, Some(value)) => format!("up to {value}"),
+        (KneeBorder::Between, Some(value)) => format!("{value} to {}", number(knee.up_to)),
         (KneeBorder::Everywhere, _) => "all".to_string(),
         _ => "none".to_string(),
     };
@@ -146,7 +149,7 @@ fn row(knee: &Knee) -> [String; 8] {
         at.and_then(|at| at.outcome.step_time_s).map_or(String::new(), |s| format!("{s:.4} s")),
         percent(at.and_then(|at| at.stall)),
         percent(at.and_then(|at| at.outcome.mfu)),
-        format!("{:.4} s", knee.best_s),
+        knee.best_at.map_or(format!("{:.4} s", knee.best_s), |at| format!("{:.4} s at {at}", knee.best_s)),
         number(knee.closed_form),
     ]
 }

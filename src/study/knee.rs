@@ -8,10 +8,12 @@
 //! A value is enough where the condition holds. Its words: `step` in seconds, `mfu`, `stall` (the share of the step
 //! for which the mean rank stands still for copies between its device and other tiers), and any path of a report. `1%`
 //! is 0.01; `1.02x` is 1.02 times the best step: of a bandwidth the step where it is 1,000 times the upper end, so
-//! that nobody waits for it; of another field the shorter of the steps at the two ends. The same is asked of the
-//! closed form, where it knows the words.
+//! that nobody waits for it; of another field the shortest that was played: values inside the range are, and their
+//! neighbours as long as the step falls, so that a best value between the ends is found. The same is asked of the
+//! closed form, where it knows the words. Several paths (`a,b=1:8`) take one value together.
 //!
-//! Hazard: one border is found. Where what is enough has holes (a size that no longer divides), others stay unseen.
+//! Hazard: one border is found on either side. Where what is enough has holes (a size that no longer divides), others
+//! stay unseen.
 
 use std::ops::ControlFlow;
 
@@ -33,13 +35,16 @@ use stepsim_spec::SpecError;
 const REACH: f64 = 64.0;
 /// A bandwidth of so many times the upper end of its range is waited for by nobody.
 const PLENTY: f64 = 1000.0;
+/// Rounds in which a best value inside a range is looked for, and how much shorter a step must be to go on.
+const ROUNDS: usize = 5;
+const SHORTER: f64 = 1e-3;
 /// Words of a condition that every played step has.
 const WORDS: [&str; 3] = ["step", "mfu", "stall"];
 
 /// A field and the values that it may take.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KneeField {
-    /// Its path.
+    /// Its path, or several with commas between them.
     pub path: String,
     /// Least value.
     pub from: f64,
@@ -61,34 +66,33 @@ impl KneeField {
         let wrong = |problem: &str| {
             SpecError::file(format!("--field {text}"), problem)
                 .allowed(
-                    "a path of a number, path=from:to with 0 < from < to, or path=1,2,4 and path=64:4096:x2",
+                    "a path of a number, path=from:to with 0 < from < to (of things that are counted 0 too), or \
+                     path=1,2,4 and path=64:4096:x2; several paths with commas between them",
                 )
                 .hint("topology.node.memory[0].link.bandwidth_GBps_per_direction=10:400")
         };
         let Some((path, range)) = text.split_once('=') else {
             let own =
                 own_value(base, text)?.ok_or_else(|| wrong("says no number from which a range could be"))?;
-            let value =
-                own.as_f64().filter(|value| *value > 0.0).ok_or_else(|| wrong("is no number above 0"))?;
             let whole = own.is_u64();
-            let from = if whole { 1.0 } else { value / REACH };
-            return Ok(KneeField {
-                path: text.to_string(),
-                from,
-                to: value * REACH,
-                whole,
-                listed: Vec::new(),
-            });
+            let value = own.as_f64().filter(|value| whole || *value > 0.0);
+            let value = value.ok_or_else(|| wrong("is no number above 0"))?;
+            let (from, to) = match (whole, value > 0.0) {
+                (true, false) => (0.0, REACH),
+                (true, true) => (1.0, value * REACH),
+                _ => (value / REACH, value * REACH),
+            };
+            return Ok(KneeField { path: text.to_string(), from, to, whole, listed: Vec::new() });
         };
         if range.contains(',') || range.matches(':').count() == 2 {
             return KneeField::among(&StudyAxis::parse("--field", text)?)
                 .ok_or_else(|| wrong("is no list of numbers above 0"));
         }
         let (from, to) = range.split_once(':').ok_or_else(|| wrong("is no range"))?;
-        let number = |text: &str| text.trim().parse::<f64>().ok().filter(|n| n.is_finite() && *n > 0.0);
+        let number = |text: &str| text.trim().parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0);
+        let counts = own_value(base, path)?.is_none_or(|own| own.is_u64());
         match (number(from), number(to)) {
-            (Some(a), Some(b)) if a < b => {
-                let counts = own_value(base, path)?.is_none_or(|own| own.is_u64());
+            (Some(a), Some(b)) if a < b && (a > 0.0 || counts) => {
                 let whole = counts && a.fract() == 0.0 && b.fract() == 0.0;
                 Ok(KneeField { path: path.to_string(), from: a, to: b, whole, listed: Vec::new() })
             }
@@ -103,12 +107,13 @@ impl KneeField {
         listed.sort_by(f64::total_cmp);
         let (from, to) = (*listed.first()?, *listed.last()?);
         let whole = listed.iter().all(|value| value.fract() == 0.0);
-        (from > 0.0 && from < to).then(|| KneeField { path: axis.paths[0].clone(), from, to, whole, listed })
+        (from >= 0.0 && from < to).then(|| KneeField { path: axis.paths[0].clone(), from, to, whole, listed })
     }
 
-    /// The setting of a value.
-    fn set(&self, value: f64) -> String {
-        set_text(&self.path, &if self.whole { json!(value as u64) } else { json!(value) })
+    /// What a value is of each path.
+    fn settings(&self, value: f64) -> impl Iterator<Item = (String, Value)> {
+        let value = if self.whole { json!(value as u64) } else { json!(value) };
+        self.path.split(',').map(move |path| (path.to_string(), value.clone()))
     }
 
     /// A value of a bandwidth that nobody waits for.
@@ -147,6 +152,7 @@ fn own_value(base: &StudyBase, path: &str) -> Result<Option<Value>, SpecError> {
         Some(inner) => (serde_json::to_value(&site.topology().value), inner),
         None => (serde_json::to_value(workload), path),
     };
+    let path = path.split(',').next().unwrap_or_default();
     let pointer = format!("/{}", path.replace(['.', '['], "/").replace(']', ""));
     Ok(value.ok().and_then(|value| value.pointer(&pointer).cloned()).filter(Value::is_number))
 }
@@ -226,6 +232,8 @@ pub enum KneeBorder {
     AtLeast,
     /// Up to `value` is enough.
     AtMost,
+    /// From `value` to `up_to` is enough, and neither end of the range.
+    Between,
     /// Both ends of the range are enough.
     Everywhere,
     /// Neither end is.
@@ -258,11 +266,17 @@ pub struct Knee {
     /// The value next to the border that is enough; absent where there is no border.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
+    /// The greatest value that is enough, where neither end of the range is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub up_to: Option<f64>,
     /// The nearest value that is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_enough: Option<f64>,
     /// The step that `1x` means.
     pub best_s: f64,
+    /// The value with this step; absent: a bandwidth that nobody waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub best_at: Option<f64>,
     /// The same value by the closed form, where it finds a border.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub closed_form: Option<f64>,
@@ -311,7 +325,8 @@ impl KneeReport {
             let mut outcome = play.outcome.clone();
             outcome.columns.extend(play.stall.map(|stall| ("stall".to_string(), json!(stall))));
             outcome.columns.insert("enough".into(), play.enough.into());
-            let settings = across.into_iter().chain([(self.field.clone(), json!(play.value))]).collect();
+            let fields = self.field.split(',').map(|path| (path.to_string(), json!(play.value)));
+            let settings = across.into_iter().chain(fields).collect();
             Row { key: String::new(), point: point as u64, settings, outcome }
         };
         played.enumerate().map(row).collect()
@@ -354,7 +369,7 @@ pub fn knee(
         }
     };
     for place in &places {
-        base.understands(&sets(place, Some(field.set(field.from))))?;
+        base.understands(&sets(place, field.settings(field.from)))?;
     }
     let (_, site) = base.unchecked(&[])?;
     let one = |i: usize| border(base, question, &places[i], How::Simulated);
@@ -391,8 +406,38 @@ pub fn knee(
     })
 }
 
-fn sets(place: &[(String, Value)], field: Option<String>) -> Vec<String> {
-    place.iter().map(|(path, value)| set_text(path, value)).chain(field).collect()
+fn sets(place: &[(String, Value)], field: impl Iterator<Item = (String, Value)>) -> Vec<String> {
+    place.iter().cloned().chain(field).map(|(path, value)| set_text(&path, &value)).collect()
+}
+
+/// A value and the step with it.
+type Point = (f64, PointOutcome);
+
+fn seconds((_, outcome): &Point) -> f64 {
+    outcome.step_time_s.unwrap_or(f64::INFINITY)
+}
+
+/// Plays values inside a range, and then on both sides of the best as long as the step falls.
+fn look_inside(
+    field: &KneeField,
+    precision: f64,
+    points: &mut Vec<Point>,
+    play: &dyn Fn(f64) -> PointOutcome,
+) {
+    let mut least = f64::INFINITY;
+    for round in 0..ROUNDS {
+        let best = (0..points.len())
+            .fold(0, |best, i| if seconds(&points[i]) < seconds(&points[best]) { i } else { best });
+        let now = seconds(&points[best]);
+        if round > 1 && (best == 0 || best + 1 == points.len() || now > least * (1.0 - SHORTER)) {
+            break;
+        }
+        least = now;
+        let around = points[best.saturating_sub(1)..points.len().min(best + 2)].windows(2);
+        let inner: Vec<f64> = around.filter_map(|two| field.between(two[0].0, two[1].0, precision)).collect();
+        points.extend(inner.into_iter().map(|value| (value, play(value))));
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    }
 }
 
 /// The border of one place, by halving.
@@ -402,51 +447,68 @@ fn border(
     place: &[(String, Value)],
     how: How,
 ) -> Result<Knee, SpecError> {
-    let Question { field, until, .. } = question;
+    let Question { field, until, precision, .. } = question;
     if how == How::ClosedForm && !until.columns.is_empty() {
         return Err(SpecError::file("--until", "the closed form writes no report"));
     }
-    let outcome = |value: f64| match base.inputs(&sets(place, Some(field.set(value)))) {
+    let outcome = |value: f64| match base.inputs(&sets(place, field.settings(value))) {
         Ok(inputs) if until.columns.is_empty() => outcome_beside(&base.shared, &inputs, how),
         Ok(inputs) => reported(&base.shared, &inputs, how, &until.columns),
         Err(e) => PointOutcome::of_fault((&e).into()),
     };
     let asked: Vec<f64> = [field.from, field.to].into_iter().chain(field.plenty()).collect();
-    let mut ends = pool::all(asked.len(), pool::threads(question.threads), &|i| outcome(asked[i]));
-    let best_s = ends.iter().filter_map(|end| end.step_time_s).fold(f64::INFINITY, f64::min);
-    ends.truncate(2);
-    let fault = ends.iter().find_map(|end| end.message.clone());
+    let ends = pool::all(asked.len(), pool::threads(question.threads), &|i| outcome(asked[i]));
+    let mut points: Vec<Point> = asked.into_iter().zip(ends).collect();
+    let plenty = points.get(2).cloned();
+    points.truncate(2);
+    if plenty.is_none() {
+        look_inside(field, *precision, &mut points, &outcome);
+    }
+    let best = points.iter().chain(&plenty).min_by(|a, b| seconds(a).total_cmp(&seconds(b)));
+    let (best_s, best_at) = best.map_or((f64::INFINITY, None), |best| (seconds(best), Some(best.0)));
     if !best_s.is_finite() {
+        let fault = points.iter().find_map(|(_, outcome)| outcome.message.clone());
         return Err(SpecError::file(format!("--field {}", field.path), fault.unwrap_or_default()));
     }
-    let judged = |value: f64, outcome: PointOutcome| -> Result<KneePlay, SpecError> {
+    let judged = |(value, outcome): Point| -> Result<KneePlay, SpecError> {
         Ok(KneePlay { value, enough: until.holds(&outcome, best_s)?, stall: stall(&outcome), outcome })
     };
-    let ends = asked.iter().zip(ends).map(|(value, end)| judged(*value, end));
-    let mut played = ends.collect::<Result<Vec<_>, _>>()?;
-    let border = match (played[0].enough, played[1].enough) {
-        (false, true) => KneeBorder::AtLeast,
-        (true, false) => KneeBorder::AtMost,
-        (true, true) => KneeBorder::Everywhere,
-        (false, false) => KneeBorder::Nowhere,
+    let mut played = points.into_iter().map(judged).collect::<Result<Vec<_>, _>>()?;
+    let [first, last] = [played.iter().position(|p| p.enough), played.iter().rposition(|p| p.enough)];
+    let end = played.len() - 1;
+    let border = match (first, last) {
+        (Some(0), Some(last)) if last == end => KneeBorder::Everywhere,
+        (Some(0), _) => KneeBorder::AtMost,
+        (Some(_), Some(last)) if last == end => KneeBorder::AtLeast,
+        (Some(_), _) => KneeBorder::Between,
+        (None, _) => KneeBorder::Nowhere,
     };
-    let (mut low, mut high) = (field.from, field.to);
-    while let (KneeBorder::AtLeast | KneeBorder::AtMost, Some(middle)) =
-        (border, field.between(low, high, question.precision))
-    {
-        let step = judged(middle, outcome(middle))?;
-        if step.enough == (border == KneeBorder::AtLeast) {
-            high = middle
-        } else {
-            low = middle
+    let mut sides = [None; 2];
+    for (side, at) in [first, last].into_iter().enumerate() {
+        // Outside of what is enough lies what is not.
+        let outer =
+            |at: usize| if side == 0 { at.checked_sub(1) } else { Some(at + 1).filter(|at| *at <= end) };
+        let Some((at, outer)) = at.and_then(|at| Some((at, outer(at)?))) else { continue };
+        sides[side] = Some([played[at].value, played[outer].value]);
+    }
+    for [enough, not_enough] in sides.iter_mut().flatten() {
+        while let Some(middle) = field.between(enough.min(*not_enough), enough.max(*not_enough), *precision) {
+            let step = judged((middle, outcome(middle)))?;
+            *if step.enough { &mut *enough } else { &mut *not_enough } = middle;
+            played.push(step);
         }
-        played.push(step);
     }
     played.sort_by(|a, b| a.value.total_cmp(&b.value));
-    let (value, not_enough) = match border {
-        KneeBorder::AtLeast => (Some(high), Some(low)),
-        KneeBorder::AtMost => (Some(low), Some(high)),
-        KneeBorder::Everywhere | KneeBorder::Nowhere => (None, None),
-    };
-    Ok(Knee { across: None, border, value, not_enough, best_s, closed_form: None, played })
+    let side = sides[0].or(sides[1]);
+    Ok(Knee {
+        across: None,
+        border,
+        value: side.map(|[enough, _]| enough),
+        up_to: sides[1].filter(|_| border == KneeBorder::Between).map(|[enough, _]| enough),
+        not_enough: side.map(|[_, not_enough]| not_enough),
+        best_s,
+        best_at: best_at.filter(|at| plenty.is_none() || *at <= field.to),
+        closed_form: None,
+        played,
+    })
 }

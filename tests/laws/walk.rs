@@ -107,7 +107,7 @@ fn laws_hold_wherever_the_walk_leads() {
 fn laws_hold_for_fields_in_pairs() {
     let walk = Walk::new();
     let mut pairs = Pairs::new(&walk);
-    let part = std::env::var("STEPSIM_PART").ok().and_then(|part| part.parse().ok()).unwrap_or_else(today);
+    let part = part();
     let kept = std::env::var_os("STEPSIM_KEEP").map(PathBuf::from);
     let tries = if slow() { count() } else { count() / 20 };
     let (mut broken, [mut played, mut full, mut large]) = (Vec::new(), [0; 3]);
@@ -139,6 +139,45 @@ fn laws_hold_for_fields_in_pairs() {
     if slow() {
         assert!(pairs.alone().is_empty(), "fields that are drawn in no pair: {:?}", pairs.alone());
     }
+}
+
+/// The closed form's error in what it claims, on steps with fields in pairs, as a part that goes on from day to day: at
+/// most 7 %, of many 3 % for 95 in a hundred and half a percent on the mean. What has no term is not claimed, for a
+/// reason that the inputs tell.
+#[test]
+fn the_closed_form_errs_little_in_what_it_claims() {
+    let walk = Walk::new();
+    let pairs = Pairs::new(&walk);
+    let tries = if slow() { 300 } else { count() / 10 };
+    let (mut errors, mut unclaimed) = (Vec::new(), 0);
+    for number in part() * tries..(part() + 1) * tries {
+        let mut draws = Draws(0x5eed_0078 ^ (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let (origin, changes) = pairs.draw(&mut draws, number as usize);
+        let document = pairs.upon(&origin, &changes);
+        let Some(found) = law::compared(&document) else { continue };
+        let own = 100.0 * found.own_error.fraction;
+        println!("{number}\t{own:+.3}\t{:?}\t{}", found.not_claimed, document.command);
+        if found.not_claimed.is_empty() { errors.push((own.abs(), document.command)) } else { unclaimed += 1 }
+    }
+    errors.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mean = errors.iter().map(|(own, _)| own).sum::<f64>() / errors.len().max(1) as f64;
+    let near = errors.get(errors.len() * 95 / 100).map_or(0.0, |error| error.0);
+    let (most, at) = errors.last().expect("something is claimed");
+    let count = errors.len();
+    println!(
+        "{count} claimed: {mean:.2} % on the mean, 95 % of them {near:.2}, {most:.2} at most; {unclaimed} not"
+    );
+    assert!(*most <= 7.0, "{most:.2} % off in what is claimed: {at}");
+    assert!(
+        count < 100 || mean <= 0.5 && near <= 3.0,
+        "{mean:.2} % on the mean, {near:.2} for 95 in a hundred"
+    );
+    assert!(3 * count > unclaimed, "{count} claimed, {unclaimed} not");
+}
+
+/// The part that is tried: `STEPSIM_PART`, or today's.
+fn part() -> u64 {
+    std::env::var("STEPSIM_PART").ok().and_then(|part| part.parse().ok()).unwrap_or_else(today)
 }
 
 /// Days since 1970.

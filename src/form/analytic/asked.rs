@@ -49,6 +49,10 @@ impl PolicyDemand {
             || self.reduced.iter().flatten().flatten().flatten().any(|seconds| *seconds > 0.0)
             || self.around.iter().flatten().any(gathers)
     }
+    /// True if the kernels of its update lie between copies.
+    pub fn updates_between_copies(&self) -> bool {
+        self.updates.as_ref().is_some_and(|updates| updates.ahead.is_some())
+    }
     /// True if it has copies.
     pub fn copies(&self) -> bool {
         let copies = |a: &UnitMessages| {

@@ -45,6 +45,11 @@ impl StepForm<'_> {
             asked.behind += form.behind;
             asked.updates = asked.updates.or(form.updates);
         }
+        // State that streams through is updated between its copies.
+        if let Some(updates) = asked.updates.as_mut().filter(|updates| updates.ahead.is_some()) {
+            let kernels = self.unit_updates(&self.ranks[rank], self.parts.classes[rank]);
+            updates.stations.iter_mut().zip(kernels).for_each(|(stations, seconds)| stations[1] += seconds);
+        }
         self.fill_buckets(rank, &given, &mut asked)?;
         let holds = |kind| given.units().any(|u| u.unit.plan.kind == kind);
         if holds(LayerKind::Embedding) != holds(LayerKind::Head) {
@@ -184,6 +189,19 @@ pub(super) struct SideQueues<'f, 'a> {
     complete: Option<Vec<(usize, usize, f64)>>,
     /// The ends of copies out, by chunk, unit and micro-batch.
     out: FxHashMap<(u16, usize, u32), f64>,
+    /// The host that launches all this, and how long it is busy with what has been launched since it was told.
+    host: Option<SideLaunches>,
+    busy: f64,
+}
+
+/// Seconds in which the host launches a message or a copy, and until that may start.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SideLaunches {
+    pub message: f64,
+    pub copy: f64,
+    pub latency: f64,
+    /// The host waits for each, and so does all behind it.
+    pub blocks: bool,
 }
 
 impl<'f, 'a> SideQueues<'f, 'a> {
@@ -209,7 +227,32 @@ impl<'f, 'a> SideQueues<'f, 'a> {
             complete: None,
             left: (0..asked.around.len()).map(|chunk| form.backward_passes(rank, chunk, passes)).collect(),
             out: FxHashMap::default(),
+            host: form.side_launches(),
+            busy: 0.0,
         }
+    }
+
+    /// The host has launched this: a message, or else a copy. Where it blocks, nothing has run beside it.
+    fn launched(&mut self, is_message: bool, now: f64) {
+        let Some(host) = self.host else { return };
+        self.busy += if is_message { host.message } else { host.copy };
+        if host.blocks {
+            let begins = now + self.busy + host.latency;
+            let queues = [&mut self.gather, &mut self.reduce].into_iter().chain(&mut self.copy);
+            queues.for_each(|queue| *queue = queue.max(begins));
+        }
+    }
+
+    /// The times of a rank whose host launches what has been put beside its passes.
+    fn told(&mut self, mut times: QueueTimes) -> QueueTimes {
+        let (host, compute) = (Queue::Host as usize, Queue::Compute as usize);
+        let busy = std::mem::take(&mut self.busy);
+        times[host] += busy;
+        if busy > 0.0 && self.host.is_some_and(|host| host.blocks) {
+            times[compute] =
+                self.copy.iter().fold(times[compute], |a, b| a.max(*b)).max(self.gather).max(self.reduce);
+        }
+        times
     }
 
     /// Notes what is to be reduced instead of reducing it.
@@ -244,11 +287,13 @@ impl<'f, 'a> SideQueues<'f, 'a> {
     pub fn pass(&mut self, part: SlotPass, visits: &[(usize, Passage)], mut times: QueueTimes) -> QueueTimes {
         for (unit, passage) in visits {
             let wait = self.arrive(part, *unit, times[Queue::Compute as usize]);
+            times = self.told(times);
             let input = &mut times[Queue::Input as usize];
             *input = input.max(wait);
             let start = input.max(times[Queue::Compute as usize]);
             times = passage.after(&times);
             self.leave(part, *unit, start, times[Queue::Input as usize]);
+            times = self.told(times);
         }
         self.over(part);
         times
@@ -261,7 +306,7 @@ impl<'f, 'a> SideQueues<'f, 'a> {
         let mut turns = PassPair { beside: &mut *self, parts, starts: [0.0; 2] };
         let after = form.chunks.at_once(kinds, form.expert_gradients(), times, &mut turns);
         parts.iter().for_each(|part| self.over(*part));
-        after
+        self.told(after)
     }
 
     /// A pass is over.
@@ -284,7 +329,7 @@ impl<'f, 'a> SideQueues<'f, 'a> {
         // Gathered weights have been copied in.
         let mut wait = if self.on.copies { self.copied_in(part, unit, kernels) } else { 0.0 };
         if self.on.collectives {
-            wait = wait.max(self.gathered(part, unit, wait));
+            wait = wait.max(self.gathered(part, unit, wait, kernels));
         }
         let size = self.asked.size[usize::from(part.chunk)][unit][usize::from(backward)];
         let micro_batch = part.micro_batch;
@@ -295,7 +340,7 @@ impl<'f, 'a> SideQueues<'f, 'a> {
 
     /// When the weights of a visit, whose shards are copied at a time, are gathered, and the reductions that it waits
     /// for done.
-    fn gathered(&mut self, part: SlotPass, unit: usize, copied: f64) -> f64 {
+    fn gathered(&mut self, part: SlotPass, unit: usize, copied: f64, kernels: f64) -> f64 {
         let (chunk, backward) = (usize::from(part.chunk), part.pass != Pass::Forward);
         let seconds = self.asked.around[chunk][unit].gather[usize::from(backward)];
         let mut wait = 0.0_f64;
@@ -314,6 +359,9 @@ impl<'f, 'a> SideQueues<'f, 'a> {
                 }
             };
             if let Some(gate) = gate {
+                if seconds > 0.0 {
+                    self.launched(true, kernels);
+                }
                 self.gather = self.gather.max(gate).max(copied) + seconds;
                 self.units[chunk][unit].there = Some(self.gather);
             }
@@ -347,6 +395,7 @@ impl<'f, 'a> SideQueues<'f, 'a> {
         let mut there = 0.0;
         for (seconds, gone) in copies.into_iter().filter(|(seconds, _)| *seconds > 0.0) {
             let gate = self.prefetch_gate(size, kernels).max(gone);
+            self.launched(false, kernels);
             self.copy[0] = self.copy[0].max(gate) + seconds;
             there = self.copy[0];
         }
@@ -380,12 +429,14 @@ impl<'f, 'a> SideQueues<'f, 'a> {
         let goes_on = completes && self.left[chunk] > 1;
         let kept = if part.pass == Pass::WeightGrad { 0.0 } else { around.copy_out[usize::from(backward)] };
         if self.on.copies && kept > 0.0 {
+            self.launched(false, end);
             self.copy[1] = self.copy[1].max(end) + kept;
             if !backward {
                 self.out.insert((part.chunk, unit, part.micro_batch), self.copy[1]);
             }
         }
         if self.on.copies && goes_on && around.carried[1] > 0.0 {
+            self.launched(false, end);
             self.copy[1] = self.copy[1].max(end) + around.carried[1];
             self.units[chunk][unit].written = Some(self.copy[1]);
         }
@@ -427,6 +478,7 @@ impl<'f, 'a> SideQueues<'f, 'a> {
         }
         let seconds = seconds[usize::from(last)];
         let reduced = if self.on.collectives && seconds > 0.0 {
+            self.launched(true, end);
             self.reduce = self.reduce.max(end) + seconds;
             self.reduce
         } else {

@@ -95,7 +95,7 @@ impl<'a> ClosedForm<'a> {
         let shares = StateShares::of(workload, model, degrees, machine)?;
         let policies = Policies::of(&shares);
         let stages = units(&shard);
-        let classes = slowest_classes(machine, &layout, prices, &order, &stages.0);
+        let classes = slowest_classes(machine, workload.host(), &layout, prices, &order, &stages.0);
         let alike = regular(machine, (&layout, &degrees), workload);
         let room = packs.onto(shard.clone());
         let mut borders = step::borders(workload, model, &room, &stages.0);
@@ -188,7 +188,8 @@ impl<'a> ClosedForm<'a> {
         }
         self.for_batch(global)?;
         let Some((_, held)) = &self.held else { unreachable!("it was made just now") };
-        let once = self.form.optimizer[1] + self.form.host_reads;
+        let update = if held.updates_between_copies() { 0.0 } else { self.form.optimizer[1] };
+        let once = update + self.form.host_reads;
         Ok(self.form.end(held)? + once + self.documents.unwrap_or(0.0))
     }
 

@@ -13,7 +13,7 @@
 
 use std::rc::Rc;
 
-use super::beside::{SideQueues, SideWork};
+use super::beside::{SideLaunches, SideQueues, SideWork};
 use super::chunks::{Gradients, period};
 use super::crossings::Crossing;
 use super::form::StepForm;
@@ -25,7 +25,7 @@ use stepsim_plan::step::PlanError;
 use stepsim_plan::step::groups::Group;
 use stepsim_price::model::CommGroup;
 use stepsim_schedule::{Data, Order, Pass, ScheduleChoice, Seat, Slot, SlotPass, StageAt};
-use stepsim_spec::stack::{HostRead, HostSpec};
+use stepsim_spec::stack::{GraphScope, HostRead, HostSpec};
 use stepsim_spec::workload::{ExpertOverlap, PointToPoint};
 
 /// The numbers of micro-batches whose walks give the walks of all others.
@@ -137,7 +137,16 @@ impl StepForm<'_> {
     }
     /// True if a rank goes on only when its messages have been delivered.
     fn holds_sender(&self) -> bool {
-        self.workload().parallelism.pipeline.p2p != PointToPoint::Async
+        let blocks = self.workload().host().is_some_and(|host| host.blocking);
+        blocks || self.workload().parallelism.pipeline.p2p != PointToPoint::Async
+    }
+    /// How the host launches messages and copies beside passes, if one launches them by themselves.
+    pub(super) fn side_launches(&self) -> Option<SideLaunches> {
+        let host = self.workload().host();
+        let host = host.filter(|h| !matches!(h.graphs.scope, GraphScope::Passes | GraphScope::Step))?;
+        let [message, copy] =
+            [host.launch_us.collective, host.launch_us.copy].map(|us| us * self.host_scale(host));
+        Some(SideLaunches { message, copy, latency: host.latency_us * 1e-6, blocks: host.blocking })
     }
     /// True if a message waits until the pass before its receiver's has ended.
     fn awaits_receiver(&self) -> bool {
@@ -223,6 +232,8 @@ pub(super) struct OrderWalk<'f, 'a> {
     exchanges: Vec<SendRecvPair>,
     /// True if anything has been sent since the ranks were last looked at.
     posted: bool,
+    /// The host that launches messages, where they take any time.
+    host: Option<SideLaunches>,
 }
 
 /// The messages that a rank sends and receives at once between two of its passes.
@@ -264,6 +275,7 @@ impl<'f, 'a> OrderWalk<'f, 'a> {
             border: [vec![0.0; stages], vec![0.0; stages]],
             exchanges: exchanges(form, order),
             posted: false,
+            host: form.side_launches().filter(|_| on.transfers),
         }
     }
 
@@ -318,7 +330,12 @@ impl<'f, 'a> OrderWalk<'f, 'a> {
         let mut reads = false;
         // The receives of a slot are posted as soon as the slot before is over, together with its sends.
         for part in slot.parts() {
-            let input = self.input(rank, part, times[compute])?;
+            if self.comes_from_another(rank, part) {
+                self.launched(&mut times);
+            }
+            let posted =
+                self.host.map_or(f64::NEG_INFINITY, |host| times[Queue::Host as usize] + host.latency);
+            let input = self.input(rank, part, times[compute].max(posted))?;
             let queue = if paired && part.pass != Pass::Forward { Queue::Other } else { Queue::Input };
             times[queue as usize] = input.unwrap_or(f64::NEG_INFINITY);
             reads |= input.is_some();
@@ -341,12 +358,26 @@ impl<'f, 'a> OrderWalk<'f, 'a> {
             let all = [Queue::Host, Queue::Compute].map(|queue| times[queue as usize]);
             times[Queue::Host as usize] = all.into_iter().fold(0.0, f64::max) + seconds;
         }
-        let after = self.through(rank, slot, first, times);
+        let mut after = self.through(rank, slot, first, times);
         for part in slot.parts() {
             let queue = if paired && part.pass != Pass::Forward { Queue::Other } else { Queue::Input };
-            self.output(rank, part, after[queue as usize]);
+            let mut made = after[queue as usize];
+            if self.sent(rank, part).is_some() {
+                self.launched(&mut after);
+                made = self.host.map_or(made, |host| made.max(after[Queue::Host as usize] + host.latency));
+            }
+            self.output(rank, part, made);
         }
         Some(after)
+    }
+
+    /// The host launches a message; one that blocks holds up all behind it.
+    fn launched(&self, times: &mut QueueTimes) {
+        let Some(host) = self.host else { return };
+        times[Queue::Host as usize] += host.message;
+        if host.blocks {
+            times[Queue::Compute as usize] += host.message + host.latency;
+        }
     }
 
     /// The times behind a slot whose inputs are there; visit by visit where anything runs beside it.

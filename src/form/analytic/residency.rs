@@ -71,7 +71,7 @@ impl StepForm<'_> {
         self.parts.order.ranks.iter().enumerate().map(of_rank).collect()
     }
     /// True if the host adds nothing to a rank's forward passes: it launches ahead of the device.
-    fn host_ahead(&self, rank: usize) -> bool {
+    pub(super) fn host_ahead(&self, rank: usize) -> bool {
         self.ranks[rank].chunks.iter().flatten().all(|passes| passes.time.forward.host == 0.0)
     }
     /// True if two ranks hold equal units, for which policies ask and hold the same.
@@ -100,4 +100,11 @@ pub(super) struct ResidencyDemand {
     pub floor: Floor,
     /// Ends of walked passes, by micro-batches and by the kinds of work that are on.
     pub walks: RefCell<FxHashMap<(u32, SideWork), f64>>,
+}
+
+impl ResidencyDemand {
+    /// True if the walk with copies has the kernels of the update.
+    pub fn updates_between_copies(&self) -> bool {
+        self.asked.iter().any(|asked| asked.updates_between_copies())
+    }
 }

@@ -100,6 +100,8 @@ impl StepForm<'_> {
         let p2p = with(|on| on.transfers = true, self.ranks.len() > 1)?;
         let data = with(|on| on.collectives = true, held.asked.iter().any(|a| a.communicates()))?;
         let offload = with(|on| on.copies = true, held.asked.iter().any(|a| a.copies()))?;
+        // Copies run beside the update, which is a term of its own.
+        let offload = if held.updates_between_copies() { offload - self.optimizer[1] } else { offload };
         let mut bubble = alone - rank.sum.weight_casts - busy.total();
         if self.ranks.len() == 1 {
             // There is nobody to wait for: it is what passes add to one another.

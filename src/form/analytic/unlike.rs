@@ -11,7 +11,9 @@ use stepsim_fabric::collective::{Chooser, CollectiveError, Geometry, Op, Transfe
 use stepsim_fabric::topology::{Axis, Layout, Machine, ScaleUpShape};
 use stepsim_plan::step::groups::{Degrees, Group};
 use stepsim_plan::step::{PriceList, Unit};
+use stepsim_price::model::Kernel;
 use stepsim_schedule::{Order, Seat};
+use stepsim_spec::stack::HostSpec;
 use stepsim_spec::workload::WorkloadSpec;
 
 /// True if groups of a kind look like one another: nodes of one kind of device, which the axes of the layout fill
@@ -34,9 +36,11 @@ pub(super) fn regular(
         })
 }
 
-/// The class of the slowest device of each pipeline rank, by the kernels of the rank's forward passes.
+/// The class of the slowest device of each pipeline rank, by the kernels of the rank's forward passes or by what its
+/// host takes to launch them.
 pub(super) fn slowest_classes(
     machine: &Machine,
+    host: Option<&HostSpec>,
     layout: &Layout,
     prices: &dyn PriceList,
     order: &Order,
@@ -55,7 +59,12 @@ pub(super) fn slowest_classes(
         let stage = |chunk| order.placement.stage(Seat { rank, chunk }).stage as usize;
         let units = (0..order.placement.chunks(rank)).flat_map(|chunk| &stages[stage(chunk)]);
         let kernels = units.flat_map(|unit| unit.plan.forward.iter().filter_map(|item| item.kernel()));
-        kernels.map(|kernel| prices.time(kernel).s()).sum::<f64>()
+        let launch = |kernel: &Kernel| {
+            let us = host.map_or(0.0, |host| host.launch_us.of_groups(Some(kernel.class), kernel.groups()));
+            [prices.time(kernel).s(), us * 1e-6 * prices.host_slowness()]
+        };
+        let both = kernels.map(launch).fold([0.0; 2], |sum, one| [sum[0] + one[0], sum[1] + one[1]]);
+        both[0].max(both[1])
     };
     let slowest = |(rank, classes): (u32, BTreeSet<u32>)| {
         let longest = classes.into_iter().map(|class| (class, seconds(rank, class)));

@@ -29,10 +29,7 @@ impl StepForm<'_> {
         let o = &w.offload;
         let stays = [&o.weights, &o.gradients, &o.optimizer].into_iter().flatten().all(|p| p.on_device());
         if !stays {
-            let here = 1.0 - self.updated_on_host();
-            let share =
-                |unit| (self.parts.shares.updated(std::iter::once(unit)) as f64 * here).round() as u64;
-            return units().map(|unit| time(&optimizer::step(share(unit), &bytes))).sum();
+            return self.unit_updates(rank, class).sum();
         }
         let parameters = self.parts.shares.updated(units());
         let matrices = self.parts.shares.matrices(units());
@@ -49,6 +46,16 @@ impl StepForm<'_> {
         };
         let made = || update.kernels().iter().map(|(_, kernel)| time(kernel)).sum();
         self.parts.known.update(&update, class, made)
+    }
+
+    /// The updates of the units of a rank, one after the other.
+    pub(super) fn unit_updates(&self, rank: &RankTimes, class: u32) -> impl Iterator<Item = f64> {
+        let (prices, bytes) = (self.parts.prices.on(class), self.workload().bytes_per_parameter());
+        let here = 1.0 - self.updated_on_host();
+        let share =
+            move |unit| (self.parts.shares.updated(std::iter::once(unit)) as f64 * here).round() as u64;
+        let units = rank.stages.iter().flat_map(|stage| &self.stages[*stage]);
+        units.map(move |unit| prices.time(&optimizer::step(share(unit), &bytes)).s())
     }
 
     /// The time that reads of the host add to a step: each ends its lead, so that the next launch is paid in full.

@@ -16,23 +16,32 @@ struct Step<'a> {
 /// An effect without a term, and the steps that have it.
 type Unclaimed = (&'static str, fn(&Step<'_>) -> bool);
 
+/// The effect that a comparison plays as one of its own.
+pub(super) const NOISE: &str = "noise";
+
+/// A shorter queue of launches holds a host up inside a layer.
+const QUEUE: u32 = 64;
+
 const UNCLAIMED: &[Unclaimed] = &[
-    ("noise", |step| step.workload.noise != Default::default()),
-    ("a host that waits for every kernel", |step| step.host.is_some_and(|host| host.blocking)),
-    ("launches of experts, one by one", |step| step.host.is_some() && step.inputs.model.moe.is_some()),
-    ("a host whose queue runs dry between exchanges of a sequence's parts", |step| {
-        step.host.is_some() && step.workload.parallelism.context.size > 1
+    (NOISE, |step| step.workload.noise != Default::default()),
+    ("a short queue of launches", |step| step.host.is_some_and(|host| host.queue < QUEUE)),
+    ("a host that waits for messages between stages", |step| {
+        step.host.is_some_and(|host| host.blocking) && step.workload.parallelism.pipeline.size > 1
     }),
-    ("hosts of unlike devices", |step| step.host.is_some() && step.inputs.machine.device_classes().len() > 1),
+    ("gathers by budgets of elements", |step| {
+        let budgets = step.workload.parallelism.sharding.prefetch.budgets();
+        step.workload.sharding().cuts_weights() && budgets.is_some()
+    }),
     ("copies through a tier to another", |step| {
         let classes = step.workload.offload.classes();
         classes.iter().any(|(_, places)| places.iter().any(|place| !place.via.is_empty()))
     }),
-    ("copies beside the update", |step| {
-        let offload = &step.workload.offload;
-        offload.optimizer.iter().chain(&offload.weights).any(|place| !place.on_device())
+    ("writes that a tier's cache takes", |step| {
+        let away = step.workload.offload.classes().into_iter().flat_map(|(_, places)| places);
+        let node = step.inputs.topology.value.node.as_ref();
+        let caches = node.is_some_and(|node| node.memory.iter().any(|tier| tier.write_cache_gb.is_some()));
+        caches && away.into_iter().any(|place| !place.on_device())
     }),
-    ("encoders beside the language model", |step| !step.workload.modules.is_empty()),
     ("messages that share a torus", |step| {
         let node = step.inputs.topology.value.node.as_ref();
         node.is_some_and(|node| matches!(node.scale_up, Some(ScaleUp::Torus(_))))

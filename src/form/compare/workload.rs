@@ -11,6 +11,7 @@
 //! a part (groups that are laid out on one adapter): what it charges and the simulation does not have is its own
 //! error.
 
+use super::claims::NOISE;
 use super::differences::gap;
 use super::{Comparison, Differences, Estimators, Term, TimeTerm, beside, read_rank, unclaimed};
 use crate::analytic::{Estimate, Terms};
@@ -55,8 +56,7 @@ impl EffectSwitches {
         off(self.interference, "fidelity.interference=false");
         off(self.contention, "fidelity.collectives=formula");
         off(self.launch, "fidelity.launch_overhead=false");
-        off(self.noise, "noise.compute_sigma=0");
-        off(self.noise, "noise.stragglers=[]");
+        off(self.noise, "noise={}");
         sets
     }
     /// Makes communication that is off take no time, and memory that is off endless.
@@ -167,7 +167,7 @@ const OTHERS: &[EffectSwitch] = &[
     EffectSwitch {
         name: "jitter and stragglers",
         what: "all devices alike -> as the workload says",
-        applies: |w, _| w.noise.compute_sigma > 0.0 || !w.noise.stragglers.is_empty(),
+        applies: |w, _| w.noise != Default::default(),
         set: |on| on.noise = true,
     },
     EffectSwitch {
@@ -237,7 +237,8 @@ pub fn compare(
     );
     let name = full.plan.rank_name(rank);
     let comparison = differences.finish(what, name, full.record.step_end, terms);
-    let not_claimed = unclaimed(&full.inputs);
+    // Noise is an effect here, and no part of the error of what is claimed.
+    let not_claimed = unclaimed(&full.inputs).into_iter().filter(|effect| *effect != NOISE).collect();
     Ok((Comparison { not_claimed, ..comparison }, full))
 }
 

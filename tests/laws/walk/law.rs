@@ -3,7 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use stepsim::core::engine::EngineError;
-use stepsim::form::compare::workload::closed_form;
+use stepsim::form::compare::Comparison;
+use stepsim::form::compare::workload::{closed_form, compare};
 use stepsim::plan::step::{Plan, PlanError};
 use stepsim::read::analysis::report::{Extent, Report};
 use stepsim::simulate::jump::figures;
@@ -64,6 +65,14 @@ fn judged(document: &Document, changed: Option<usize>) -> Result<Outcome, String
         Err(SimulationError::Spec(e) | SimulationError::Plan(PlanError::Spec(e))) => says_what_to_do(&e),
         Err(SimulationError::Plan(e)) => Err(format!("refused without a place: {e}")),
     }
+}
+
+/// The closed form beside the step as played; none where it has too many ops, too little memory, or is refused.
+pub fn compared(document: &Document) -> Option<Comparison> {
+    let inputs = document.inputs().ok()?;
+    let options = Options { record_bytes: 16 * OPS, ..Options::default() };
+    Simulation::run(&inputs, &options).ok()?;
+    Some(compare(&inputs, &mut |_| {}).ok()?.0)
 }
 
 /// A refusal names a place, and what is allowed there or what to do.
