@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 use stepsim::bring::describe::{Description, RuleBook, Shapes, ValueClass, describe};
-use stepsim::price::model::trained_parameters;
 
 use crate::slow::slow;
 
@@ -309,20 +308,6 @@ fn a_word_means_the_same_in_every_column() {
     assert_eq!(of("optimizer").0["precision"]["moments_bytes_per_parameter"], 4.0);
     assert_eq!(of("optimizer"), of("training"));
     assert_eq!(of("optimizer"), of("precision"));
-}
-
-/// T5 is an encoder in front of a decoder whose layers look at it: 11 billion parameters (arXiv 1910.10683), and the
-/// decoder's length is its own.
-#[test]
-fn an_encoder_and_a_decoder_are_one_model() {
-    let book = RuleBook::load(&[]).expect("the shipped rules");
-    let run = json!({"software": "NeMo 22.11", "device": "A100", "n_devices": 160, "model": "T5 11B", "gbs_seqs": 1920,
-        "mbs_seqs": 24, "tp": 4, "seq_dec": 114});
-    let inputs = said(&run, &book).expect("a step").inputs("test", &[]).expect("inputs");
-    let parameters = trained_parameters(&inputs.model, &inputs.workload.value) as f64 / 1e9;
-    assert!((parameters / 11.0 - 1.0).abs() < 0.01, "{parameters}");
-    let patches = inputs.model.modules[0].sequence;
-    assert_eq!((inputs.workload.value.sequence, patches), (Some(114), 512));
 }
 
 /// A column is not overruled by a name, and tokens over sequences are a length.

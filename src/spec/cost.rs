@@ -22,7 +22,7 @@ defaults! {
         /// Where the figures come from.
         #[serde(skip_serializing_if = "String::is_empty")]
         pub source: String,
-        /// Nothing was measured of this device's kernels: the figures are other devices', or what devices have in common.
+        /// Nothing was measured of this device's kernels: figures are other devices', or what devices have in common.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         pub estimated: bool = false,
         /// Compute units, where the catalogue does not say.

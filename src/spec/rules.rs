@@ -8,7 +8,7 @@
 //! Two passes: nulls are filled from the most particular layer to the most general ([`Layer`]), the first rule that
 //! fills a column wins; then workload, model and machine are laid together from the most general layer to the most
 //! particular, so that a later rule lies over an earlier one; entries of a list that begin with `+` are added to the
-//! entries of the rules before. A text that begins with `=` is a sum of products of columns and numbers: `"=n_devices/tp/pp"`,
+//! entries of the rules before. A text that begins with `=` adds products of columns and numbers: `"=n_devices/tp/pp"`,
 //! left out if it does not come out whole, and rounded behind `=~`.
 
 use std::collections::BTreeMap;
@@ -183,11 +183,9 @@ fn check_pattern(pattern: &str) -> Result<(), SpecError> {
 /// Products of columns and numbers with `*` and `/` between them, added up.
 fn check_product(text: &str) -> Result<(), SpecError> {
     let word = |w: &str| !w.is_empty() && w.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '.');
-    if text[1..].trim_start_matches('~').split(['*', '/', '+']).all(|w| word(w.trim())) {
-        return Ok(());
-    }
-    Err(SpecError::at("", format!("{text:?} is no product"))
-        .allowed("columns and numbers with *, / and + between them, like \"=n_devices/tp/pp\""))
+    let whole = text[1..].trim_start_matches('~').split(['*', '/', '+']).all(|w| word(w.trim()));
+    let allowed = "columns and numbers with *, / and + between them, like \"=n_devices/tp/pp\"";
+    whole.then_some(()).ok_or_else(|| SpecError::at("", format!("{text:?} is no product")).allowed(allowed))
 }
 
 /// Checks that the fields exist and have their types: laid over the smallest workload there is.

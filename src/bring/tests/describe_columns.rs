@@ -32,8 +32,7 @@ fn patterns_are_texts_alternatives_negations_and_comparisons() {
 fn products_need_all_their_columns_and_come_out_whole() {
     let row = columns(json!({"n": 64, "tp": "8", "pp": 3}));
     assert_eq!(row.value(&json!("=n/tp")), Some(json!(8)));
-    assert_eq!(row.value(&json!("=2*n/tp/4")), Some(json!(4)));
-    assert_eq!(row.value(&json!("=n/tp+2*pp")), Some(json!(14)));
+    assert_eq!(row.value(&json!("=2*n/tp/4+2*pp")), Some(json!(10)));
     assert_eq!(row.value(&json!("=n/pp")), None);
     assert_eq!(row.value(&json!("=n/dp")), None);
     assert_eq!(row.value(&json!("plain")), Some(json!("plain")));
