@@ -358,19 +358,6 @@ proptest! {
     }
 }
 
-/// Two devices behind one host link: what is hidden for one is a stall for two, and the report says what from.
-#[test]
-fn a_shared_link_shows_the_stall_that_the_closed_form_hides() {
-    let stall = |sharers: u64| {
-        // A layer's copy takes 79 µs alone; its kernels take 100.
-        let kernels = Attention(100_000_000, 100_000_000);
-        let run = play(offloaded(6, sharers, "host", 4), on_one_host(sharers), &kernels);
-        run.backward_end() - 12 * 100_000_000
-    };
-    assert!(stall(1) < 85_000_000, "only the first copies are exposed: {}", stall(1));
-    assert!(stall(2) > 12 * 55_000_000, "{}", stall(2));
-}
-
 /// Bytes of a class on a tier of rank 0 as its compute stream goes through its ops: the highest level.
 fn highest(plan: &Plan, rank: u32, class: MemoryClass) -> u64 {
     let program = plan.world.program_of(RankId(rank));

@@ -9,7 +9,6 @@ use super::write::{write_json, write_report};
 use super::{Failure, say};
 use stepsim_around::calculon::{CalculonBeside, CalculonEstimate, Quirks, estimate};
 use stepsim_bring::calculon::{Calculon, FileNames};
-use stepsim_simulate::SimulationError;
 
 /// The case of an application with an execution and a system behind it; `None` where there is no such pair.
 pub(super) fn case(application: Option<&str>, behind: &[String]) -> Result<Option<Calculon>, Failure> {
@@ -55,11 +54,10 @@ pub(super) fn beside(case: &Calculon, report: Option<&Path>) -> Result<(), Failu
     bar.done();
     let both = match compared {
         Ok(both) => both,
-        Err(SimulationError::Spec(why)) => {
+        Err(why) => {
             alone(case, report)?;
-            return say(&format!("not played, as no step of ours is this one: {why}\n"));
+            return say(&format!("not played, as no step of ours is this one, or none fits: {why}\n"));
         }
-        Err(other) => return Err(other.into()),
     };
     write_report(report, &both.to_json())?;
     let mut text = format!("{}\nsimulated terms: {}\n\n", both.ours.what, both.ours.rank);

@@ -14,7 +14,7 @@ use super::write::write_file;
 use super::{Failure, say};
 use stepsim_bring::imports::FormatTable;
 use stepsim_core::declare::named;
-use stepsim_form::compare::Comparison;
+use stepsim_form::compare::{Comparison, formula};
 use stepsim_measure::profile::ProfileReport;
 use stepsim_read::analysis::diff::Line;
 use stepsim_read::analysis::report::Report;
@@ -78,6 +78,8 @@ named! {
         Report = "examples/report.schema.json",
         /// The output of `stepsim compare --report`
         Comparison = "examples/comparison.schema.json",
+        /// A formula of a step (`stepsim compare --form`)
+        Formula = "examples/formula.schema.json",
         /// The output of `stepsim analyze --report`
         Profile = "examples/profile.schema.json",
         /// A line of what `stepsim sweep -o` writes
@@ -134,6 +136,7 @@ impl SchemaKind {
             SchemaKind::Rules => spec::schema(Kind::Rules),
             SchemaKind::Import => schemars::schema_for!(FormatTable).to_value(),
             SchemaKind::Reliability => spec::schema(Kind::Reliability),
+            SchemaKind::Formula => formula::schema(),
             SchemaKind::Report => schemars::schema_for!(Report).to_value(),
             SchemaKind::Comparison => schemars::schema_for!(Comparison).to_value(),
             SchemaKind::Profile => schemars::schema_for!(ProfileReport).to_value(),

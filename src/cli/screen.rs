@@ -38,6 +38,18 @@ pub(super) fn note_cost(what: &str, seconds: f64, bytes: f64) {
     }
 }
 
+/// Passes of a micro-batch on a rank, at most, and what one costs on a core of 2024, measured: `schedule --kind zb-auto
+/// -p 8 -m 16384` takes 1.8 s and 340 MB.
+const PASSES: f64 = 3.0;
+const PASS_S: f64 = 4.5e-6;
+const PASS_BYTES: f64 = 850.0;
+
+/// Says what an order of so many ranks and micro-batches costs before it is made.
+pub(super) fn note_order(ranks: u64, micro_batches: u64) {
+    let passes = PASSES * ranks as f64 * micro_batches as f64;
+    note_cost(&format!("{passes:.0} passes"), passes * PASS_S, passes * PASS_BYTES);
+}
+
 /// Longer work is announced.
 const LONG_S: f64 = 5.0;
 const LARGE_BYTES: f64 = 3e8;

@@ -157,7 +157,14 @@ fn the_closed_form_errs_little_in_what_it_claims() {
         let Some(found) = law::compared(&document) else { continue };
         let own = 100.0 * found.own_error.fraction;
         println!("{number}\t{own:+.3}\t{:?}\t{}", found.not_claimed, document.command);
-        if found.not_claimed.is_empty() { errors.push((own.abs(), document.command)) } else { unclaimed += 1 }
+        if !found.not_claimed.is_empty() {
+            unclaimed += 1;
+            continue;
+        }
+        if own.abs() > 7.0 {
+            document.keep(&std::env::temp_dir(), number);
+        }
+        errors.push((own.abs(), document.command));
     }
     errors.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mean = errors.iter().map(|(own, _)| own).sum::<f64>() / errors.len().max(1) as f64;

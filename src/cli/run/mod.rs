@@ -10,7 +10,7 @@ use std::path::Path;
 
 use super::command_line::EXAMPLE;
 use super::progress::TerminalProgress;
-use super::screen::{note_cost, note_without_effect};
+use super::screen::{note_cost, note_order, note_without_effect};
 use super::timeline::{Also, TimelineSelection, is_map, traced, write_trace};
 use super::write::{write_file, write_json, write_report};
 use super::{Failure, normal, outputs, say};
@@ -19,6 +19,7 @@ use stepsim_core::units::Time;
 use stepsim_read::analysis::report::Report;
 use stepsim_read::trace;
 use stepsim_read::trace::RunMeta;
+use stepsim_schedule::ScheduleChoice;
 use stepsim_simulate::behaviour::DrawnRank;
 use stepsim_simulate::jump::{self, figures};
 use stepsim_simulate::page;
@@ -64,6 +65,11 @@ fn simulate(args: &Args) -> Result<(), Failure> {
         drawn(&inputs)?;
     }
     let options = options(args);
+    let (workload, devices) = (&inputs.workload.value, inputs.machine.devices());
+    let pipeline = &workload.parallelism.pipeline;
+    if matches!(pipeline.choice(), ScheduleChoice::Named(schedule) if schedule.facts().searched) {
+        note_order(pipeline.size, workload.micro_batches(devices.into()));
+    }
     if args.reads_nothing() {
         return played(args, &inputs, &options);
     }

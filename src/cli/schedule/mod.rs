@@ -16,7 +16,7 @@ use std::io;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 
-use super::screen::{note_cost, say_in_colour};
+use super::screen::{note_order, say_in_colour};
 use super::write::{write_file, write_report};
 use super::{Failure, inputs};
 use args::unusable;
@@ -49,12 +49,6 @@ fn own_order(args: &Args, file: &Path) -> Result<Order, Failure> {
     Ok(order)
 }
 
-/// Passes of a micro-batch on a rank, at most, and what one costs on a core of 2024, measured: `schedule --kind zb-auto
-/// -p 8 -m 16384` takes 1.8 s and 340 MB.
-const PASSES: f64 = 3.0;
-const PASS_S: f64 = 4.5e-6;
-const PASS_BYTES: f64 = 850.0;
-
 fn run_to(args: &Args, screen: Screen, out: &mut Vec<u8>) -> Result<(), Failure> {
     let times = args.times()?;
     let own = args.order.as_deref().map(|file| own_order(args, file)).transpose()?;
@@ -71,8 +65,7 @@ fn run_to(args: &Args, screen: Screen, out: &mut Vec<u8>) -> Result<(), Failure>
                     format!("only a searched schedule has a limit; {} takes what it takes", kind.name());
                 return Err(unusable("--limit", value, &allowed));
             }
-            let passes = f64::from(shape.ranks) * f64::from(shape.micro_batches) * PASSES;
-            note_cost(&format!("{passes:.0} passes"), passes * PASS_S, passes * PASS_BYTES);
+            note_order(shape.ranks.into(), shape.micro_batches.into());
             let order = match args.slow_order(kind, &shape)? {
                 Some(order) => order,
                 None => kind.order_for(&shape, &args.profile(&shape, &times))?,

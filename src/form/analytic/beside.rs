@@ -51,8 +51,9 @@ impl StepForm<'_> {
             updates.stations.iter_mut().zip(kernels).for_each(|(stations, seconds)| stations[1] += seconds);
         }
         self.fill_buckets(rank, &given, &mut asked)?;
-        let holds = |kind| given.units().any(|u| u.unit.plan.kind == kind);
-        if holds(LayerKind::Embedding) != holds(LayerKind::Head) {
+        let trains =
+            |kind| given.units().any(|u| u.unit.plan.kind == kind && u.unit.plan.trained.total() > 0);
+        if trains(LayerKind::Embedding) != trains(LayerKind::Head) {
             asked.tied = self.parts.links.time(Group::Embedding, Op::AllReduce, self.parts.table)?;
         }
         asked.size = self.sizes(rank);

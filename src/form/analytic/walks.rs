@@ -16,9 +16,9 @@ impl StepForm<'_> {
     /// When the last rank is done with an order and with what is on beside it.
     pub(super) fn walked(&self, order: &Arc<Order>, held: &ResidencyDemand, on: SideWork) -> f64 {
         let walk = OrderWalk::new(self, order, held, on);
-        // Where the host is late, its launches of reductions hold up passes.
-        let launches =
-            self.side_launches().is_some() && !(0..self.ranks.len()).all(|rank| self.host_ahead(rank));
+        // Where the host is late or waits for each, its launches of reductions hold up passes.
+        let ahead = || (0..self.ranks.len()).all(|rank| self.host_ahead(rank));
+        let launches = self.side_launches().is_some_and(|host| host.blocks || !ahead());
         let behind = || !launches && held.asked.iter().all(|asked| asked.reduces_behind());
         let alone = on.copies || on.collectives && !behind();
         if alone {

@@ -1,5 +1,6 @@
 //! What of a step the closed form has no term for, told by the inputs: its own error is then not claimed.
 
+use stepsim_schedule::ScheduleChoice;
 use stepsim_simulate::Inputs;
 use stepsim_spec::stack::HostSpec;
 use stepsim_spec::topology::ScaleUp;
@@ -27,6 +28,13 @@ const UNCLAIMED: &[Unclaimed] = &[
     ("a short queue of launches", |step| step.host.is_some_and(|host| host.queue < QUEUE)),
     ("a host that waits for messages between stages", |step| {
         step.host.is_some_and(|host| host.blocking) && step.workload.parallelism.pipeline.size > 1
+    }),
+    ("an order that is searched for", |step| match step.workload.parallelism.pipeline.choice() {
+        ScheduleChoice::Named(schedule) => schedule.facts().searched,
+        ScheduleChoice::File => false,
+    }),
+    ("documents in sequences that ranks cut", |step| {
+        step.workload.documents.is_some() && step.workload.parallelism.context.size > 1
     }),
     ("gathers by budgets of elements", |step| {
         let budgets = step.workload.parallelism.sharding.prefetch.budgets();

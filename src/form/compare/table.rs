@@ -4,7 +4,7 @@ use comfy_table::{CellAlignment, Table, presets};
 
 use super::{Comparison, DifferenceOrigin, FormulaReading, not_claimed};
 
-fn new(header: [&str; 4]) -> Table {
+fn new<const N: usize>(header: [&str; N]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header(header);
     for column in table.column_iter_mut().skip(1) {
@@ -50,7 +50,7 @@ pub fn table(c: &Comparison) -> String {
     let mut text = format!("{}\nsimulated terms: {}\n\n{}\n\n", c.what, c.rank, terms.trim_fmt());
     text.push_str(&format!("{}\n", differences.trim_fmt()));
     if let Some(formula) = &c.formula {
-        text.push_str(&format!("\n{}\n", formula_table(formula)));
+        text.push_str(&format!("\n{}\n", formula_table(formula, c.closed_form_s, c.simulated_s)));
     }
     if let Some(sentence) = not_claimed(&c.not_claimed) {
         text.push_str(&format!("\n{sentence}\n"));
@@ -59,15 +59,25 @@ pub fn table(c: &Comparison) -> String {
 }
 
 /// A formula term by term, beside the closed form and the simulated rank.
-fn formula_table(formula: &FormulaReading) -> String {
-    let mut table =
-        new([formula.name.as_str(), "formula", "closed form", "formula - closed form, % of the step"]);
+fn formula_table(formula: &FormulaReading, closed_form_s: f64, simulated_s: f64) -> String {
+    let mut table = new([
+        formula.name.as_str(),
+        "formula",
+        "closed form",
+        "simulated",
+        "formula - simulated",
+        "% of the step",
+    ]);
     let seconds = |s: f64| format!("{s:.6}");
-    for term in formula.terms.iter().filter(|t| t.formula_s != 0.0 || t.closed_form_s != 0.0) {
-        let percent = format!("{:+.3}", term.percent);
-        table.add_row([term.name.to_string(), seconds(term.formula_s), seconds(term.closed_form_s), percent]);
+    for term in formula.terms.iter().filter(|t| [t.formula_s, t.closed_form_s, t.simulated_s] != [0.0; 3]) {
+        let off = term.formula_s - term.simulated_s;
+        let [own, form, played] = [term.formula_s, term.closed_form_s, term.simulated_s].map(seconds);
+        let percent = format!("{:+.2}", 100.0 * off / simulated_s);
+        table.add_row([term.name.to_string(), own, form, played, format!("{off:+.6}"), percent]);
     }
-    let off = format!("{:+.2} % of the simulation", 100.0 * formula.off);
-    table.add_row(["total".to_string(), seconds(formula.total_s), String::new(), off]);
+    let [off, percent] =
+        [format!("{:+.6}", formula.off * simulated_s), format!("{:+.2}", 100.0 * formula.off)];
+    let [own, form, played] = [formula.total_s, closed_form_s, simulated_s].map(seconds);
+    table.add_row(["total".to_string(), own, form, played, off, percent]);
     table.trim_fmt()
 }

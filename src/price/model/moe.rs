@@ -151,7 +151,9 @@ impl<'a> RoutedExperts<'a> {
         let experts = moe.experts / s.expert;
         // The mean padding of an expert's rows to a multiple of a is (a − 1)/2.
         let padding = experts * (s.pad_rows_to.max(1) - 1) / 2;
-        let received = (sent as f64 * load).round() as u64;
+        let received = sent as f64 * load;
+        // A capacity is whole rows, and no fewer.
+        let received = if capped < s.expert_load { received.ceil() } else { received.round() } as u64;
         RoutedExperts {
             sent,
             rows: received * gathered + padding,

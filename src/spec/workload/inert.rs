@@ -75,7 +75,7 @@ impl Situation<'_> {
 /// Fields, when they act, and what is the case where they do not.
 type InertRule = (&'static [&'static str], fn(&Situation) -> bool, &'static str);
 
-const RULES: [InertRule; 42] = [
+const RULES: [InertRule; 43] = [
     (
         &["parallelism.sequence_parallel", "parallelism.tensor_overlap"],
         |s| s.w.parallelism.tensor > 1,
@@ -172,10 +172,15 @@ const RULES: [InertRule; 42] = [
             "gradient_buckets.overlap",
             "gradient_buckets.all_reduce",
             "gradient_buckets.overlap_weight_gather",
-            "precision.gradient_communication",
             "precision.weight_communication",
         ],
         |s| s.shares_weights(),
+        "one rank holds each weight",
+    ),
+    (
+        &["precision.gradient_communication"],
+        // First and last stage sum the gradients of a table that they share.
+        |s| s.shares_weights() || s.model.tied_embeddings && s.stages() > 1,
         "one rank holds each weight",
     ),
     (

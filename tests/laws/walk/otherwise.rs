@@ -112,7 +112,13 @@ fn at_twice_the_speed(document: &Document, inputs: &Inputs) -> Result<(), String
 fn mirrored(document: &Document, inputs: &Inputs, end: Time) -> Result<(), String> {
     let machine = &inputs.machine;
     let plain = document.workload["parallelism"]["rank_map"].is_null() && document.machine["graph"].is_null();
-    if !plain || machine.device_classes().len() > 1 {
+    let node = &document.machine["node"];
+    let own = [&node["host"]["link_shared_by"], &node["nics"]["shared_by"]];
+    let tiers = node["memory"].as_array().into_iter().flatten().map(|tier| &tier["shared_by"]);
+    let devices = u64::from(machine.fabric().node_size.max(1));
+    let even = own.into_iter().chain(tiers).filter_map(Value::as_u64).all(|by| devices % by.max(1) == 0);
+    let random = inputs.workload.value.noise.is_random();
+    if !plain || !even || random || machine.device_classes().len() > 1 {
         return Ok(());
     }
     let mut other = document.clone();

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use crate::analytic::KEYS;
+use crate::analytic::{KEYS, Terms};
 use stepsim_spec::expression::Expression;
 use stepsim_spec::files::Files;
 use stepsim_spec::{Disk, SpecError};
@@ -19,9 +20,25 @@ pub const SHIPPED: [(&str, &str); 4] = [
     ("scaling-book", include_str!("../../formulas/scaling-book.json")),
 ];
 
-/// The shape of the file.
-#[derive(Deserialize)]
+/// Quantities of every step, and what each is; besides them `own.TERM`, the closed form's seconds of a term.
+const GIVEN: &str = include_str!("../../formulas/given.json");
+
+/// The JSON Schema of a file, with the names of terms and of quantities.
+pub fn schema() -> Value {
+    let mut schema = schemars::schema_for!(FormulaFile).to_value();
+    for (key, (meaning, _)) in KEYS.into_iter().zip(Terms::default().named()) {
+        let term = json!({"type": ["number", "string"], "description": format!("Seconds of: {meaning}.")});
+        schema["properties"]["terms"]["properties"][key] = term;
+    }
+    schema["$defs"]["given"] = serde_json::from_str(GIVEN).unwrap_or_default();
+    schema
+}
+
+/// A formula: an expression for each term of a step. Expressions name the quantities in `$defs.given`, `own.TERM`
+/// (seconds of the closed form), those that stand before them, and fields of the workload by their path.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Formula")]
 struct FormulaFile {
     /// Its name.
     name: String,

@@ -11,5 +11,5 @@
 mod file;
 mod reading;
 
-pub use file::{Formula, SHIPPED};
+pub use file::{Formula, SHIPPED, schema};
 pub use reading::{FormulaReading, FormulaTerm, quantities};

@@ -100,7 +100,7 @@ impl StepwiseWeights {
                 last_fetch = Some(op);
             }
         }
-        let (ops, _) = super::gather(
+        let (mut ops, _) = super::gather(
             w,
             b,
             (visit.unit, 1.0),
@@ -126,6 +126,15 @@ impl StepwiseWeights {
             }
         }
         self.copies.on_device[unit] = stays && !placed.is_empty();
+        if stays {
+            // What is frozen has only to be fetched.
+            let total = w.unit_weight_bytes(visit.unit);
+            let frozen = placed.iter().filter_map(|away| {
+                let bytes = away.of(total) - away.of(all);
+                w.fetch(b, away, super::cargo(w, visit, "prefetch weights", bytes), gate, false)
+            });
+            ops.extend(frozen.collect::<Vec<_>>());
+        }
         ops
     }
 }
