@@ -275,6 +275,7 @@ impl Calculon {
             compute_units: None,
             power_w: None,
             power_cap_w: None,
+            peer_links: None,
             price_usd_per_h: None,
             cost: Some(CostSpec {
                 source: "the efficiency tables of the Calculon system file".into(),
