@@ -238,30 +238,3 @@ fn eight_questions_have_the_answers_of_the_hand_model() {
     let sets = [&*format!("{LINK}=8"), "batch.global=512"];
     assert_eq!(asked(&sets, "offload.prefetch.depth=1:40", &format!("step<{until}")), 9.0, "{until}");
 }
-
-/// What means nothing is said before anything is played.
-#[test]
-fn questions_that_mean_nothing_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let base = base(folder.path(), &[]);
-    for (field, part) in [
-        ("model.name", "says no number"),
-        ("offload.nothing", "says no number"),
-        ("batch.global=8", "is no range"),
-        ("batch.global=8:4", "is no range of numbers above 0"),
-        ("batch.global=0:4", "is no range of numbers above 0"),
-        ("batch.global=a,b", "is no list of numbers above 0"),
-    ] {
-        let error = KneeField::of(field, &base).unwrap_err().to_string();
-        assert!(error.contains(part) && error.contains("--field"), "{field}: {error}");
-    }
-    let question = Question {
-        field: KneeField { path: "batch.globl".into(), from: 1.0, to: 2.0, whole: true, listed: Vec::new() },
-        until: KneeCondition::parse("stall<1%").unwrap(),
-        across: None,
-        precision: 0.01,
-        threads: None,
-    };
-    let error = knee(&base, &question, &mut |_| std::ops::ControlFlow::Continue(())).unwrap_err().to_string();
-    assert!(error.contains("globl"), "{error}");
-}
