@@ -86,6 +86,8 @@ fn other_commands_take_the_same_files() {
     ] {
         folder.stepsim(line).ok();
     }
+    let said = folder.stepsim("run ds.json -t 8xh100").refused();
+    assert!(said.contains("stepsim plan ds.json"), "{said}");
     let report = folder.json("report.json");
     let status = |name: &str| {
         let arguments = report["arguments"].as_array().expect("arguments");
