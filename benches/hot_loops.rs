@@ -174,46 +174,27 @@ fn sharing_spare(n: u64) {
 }
 
 fn sharing_over(n: u64, rail: f64) {
-    let rails = 64u64;
-    let capacity: Vec<f64> = (0..n + rails).map(|r| if r < n { 50e9 } else { rail }).collect();
-    let uses: Vec<(ResourceId, u32)> =
-        (0..n).flat_map(|f| [(ResourceId(f as u32), 1), (ResourceId((n + f % rails) as u32), 1)]).collect();
-    let mut sharing = Sharing::new(capacity, &uses);
-    let path = |f: u64| 2 * f as u32..2 * f as u32 + 2;
-    let ids: Vec<_> = (0..n).map(|f| sharing.insert(Time::ZERO, 1e9, f64::INFINITY, path(f)).0).collect();
-    sharing.solve(Time::ZERO, |_, _| {});
-    for i in 0..1000u64 {
-        let f = i * 7919 % n;
-        sharing.remove(ids[f as usize]);
-        sharing.insert(Time(i), 1e9, f64::INFINITY, path(f));
-        sharing.solve(Time(i), |id, finish| {
-            black_box((id, finish));
-        });
-    }
+    let capacity = (0..n + 64).map(|r| if r < n { 50e9 } else { rail }).collect();
+    leave_and_come(n, capacity, 1000, |f| [f, n + f % 64]);
 }
 
 /// `n` flows, each over its own port, one of 64 rails and the spine that all share; 10 times one leaves and another
 /// comes, and all are shared anew.
 fn sharing_one_component(n: u64) {
-    let rails = 64u64;
-    let capacity: Vec<f64> = (0..=n + rails)
-        .map(|r| {
-            if r < n {
-                50e9
-            } else if r < n + rails {
-                1600e9
-            } else {
-                40_000e9
-            }
-        })
-        .collect();
-    let crossed = |f: u64| [f, n + f % rails, n + rails].map(|r| (ResourceId(r as u32), 1));
-    let uses: Vec<(ResourceId, u32)> = (0..n).flat_map(crossed).collect();
+    let capacities = [(n, 50e9), (64, 1600e9), (1, 40_000e9)];
+    let capacity = capacities.into_iter().flat_map(|(ports, each)| (0..ports).map(move |_| each)).collect();
+    leave_and_come(n, capacity, 10, |f| [f, n + f % 64, n + 64]);
+}
+
+/// `n` flows over what each crosses, of which one leaves and another comes so many times.
+fn leave_and_come<const N: usize>(n: u64, capacity: Vec<f64>, turns: u64, crossed: impl Fn(u64) -> [u64; N]) {
+    let uses: Vec<(ResourceId, u32)> =
+        (0..n).flat_map(|f| crossed(f).map(|r| (ResourceId(r as u32), 1))).collect();
     let mut sharing = Sharing::new(capacity, &uses);
-    let path = |f: u64| 3 * f as u32..3 * f as u32 + 3;
+    let path = |f: u64| N as u32 * f as u32..N as u32 * (f as u32 + 1);
     let ids: Vec<_> = (0..n).map(|f| sharing.insert(Time::ZERO, 1e9, f64::INFINITY, path(f)).0).collect();
     sharing.solve(Time::ZERO, |_, _| {});
-    for i in 0..10u64 {
+    for i in 0..turns {
         let f = i * 7919 % n;
         sharing.remove(ids[f as usize]);
         sharing.insert(Time(i), 1e9, f64::INFINITY, path(f));

@@ -176,20 +176,6 @@ fn holds(found: &Value, stated: &Value) -> bool {
     }
 }
 
-/// What cannot be, with what is stated, says so; what no memory holds says how many devices would do.
-#[test]
-fn what_cannot_stand_says_why() {
-    let folder = Folder::new();
-    folder.write("config.json", CONFIG);
-    let said = folder.stepsim("plan config.json --on 8xh100 --batch 16 --set parallelism.expert=8");
-    assert!(said.status == Some(2) && said.error.contains("parallelism.expert=8"), "{}", said.error);
-    let sets = "optimizer.kind=muon --set parallelism.sharding.kind=zero2";
-    let said = folder.stepsim(&format!("plan mixtral-8x7b --on 8xh100 --batch 16 --set {sets}"));
-    assert!(said.status == Some(2) && said.error.contains("none or zero1"), "{}", said.error);
-    let said = folder.stepsim("plan llama3-70b --on 8xl4 --batch 16");
-    assert!(said.status == Some(3) && said.error.contains("64xl4 would do"), "{}", said.error);
-}
-
 const LATENT: &str = r#"{"model_type": "kimi_linear", "hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 4,
     "num_attention_heads": 8, "kv_lora_rank": 128, "qk_nope_head_dim": 64, "qk_rope_head_dim": 32, "v_head_dim": 64,
     "linear_attn_config": {"full_attn_layers": [4], "head_dim": 64, "num_heads": 8, "kda_layers": [1, 2, 3]},

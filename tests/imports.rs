@@ -412,13 +412,12 @@ fn files_are_recognised_by_their_content() {
         seen += 1;
     }
     assert!(seen > 10, "{seen}");
-    let kinds: [(&[u8], Option<FileKind>); 8] = [
+    let kinds: [(&[u8], Option<FileKind>); 7] = [
         (br#"{"model_type": "llama", "hidden_size": 64}"#, Some(FileKind::HuggingFace)),
         (br#"{"model": "llama3-8b", "batch": {"global": 8}}"#, Some(FileKind::Workload)),
         (br#"{"name": "m", "layers": 2, "hidden": 64}"#, Some(FileKind::Model)),
         (br#"{"device": "h100-sxm", "node": {"devices": 8}}"#, Some(FileKind::Machine)),
         (br#"{"schemaVersion": 1, "traceEvents": []}"#, Some(FileKind::Kineto)),
-        (b"0F0,0F1,\n,1F0,1B0", Some(FileKind::TorchSchedule)),
         (b"[project]\nname = \"x\"\n", None),
         (b"to be or not to be", None),
     ];

@@ -258,30 +258,3 @@ fn a_best_value_inside_a_range_is_found() {
         knee.played.iter().filter_map(|play| play.outcome.step_time_s).fold(f64::INFINITY, f64::min);
     assert!(knee.best_s <= shortest * 1.001, "{shortest} and {}", knee.best_s);
 }
-
-/// What means nothing is said before anything is played.
-#[test]
-fn questions_that_mean_nothing_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let base = base(folder.path(), &[]);
-    for (field, part) in [
-        ("model.name", "says no number"),
-        ("offload.nothing", "says no number"),
-        ("batch.global=8", "is no range"),
-        ("batch.global=8:4", "is no range of numbers above 0"),
-        ("fidelity.constant_fraction=0:0.5", "is no range of numbers above 0"),
-        ("batch.global=a,b", "is no list of numbers above 0"),
-    ] {
-        let error = KneeField::of(field, &base).unwrap_err().to_string();
-        assert!(error.contains(part) && error.contains("--field"), "{field}: {error}");
-    }
-    let question = Question {
-        field: KneeField { path: "batch.globl".into(), from: 1.0, to: 2.0, whole: true, listed: Vec::new() },
-        until: KneeCondition::parse("stall<1%").unwrap(),
-        across: None,
-        precision: 0.01,
-        threads: None,
-    };
-    let error = knee(&base, &question, &mut |_| std::ops::ControlFlow::Continue(())).unwrap_err().to_string();
-    assert!(error.contains("globl"), "{error}");
-}

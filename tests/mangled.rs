@@ -8,9 +8,10 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::FileFailurePersistence;
 use serde_json::{Value, json};
+use stepsim::bring::calculon::{Calculon, FileNames};
 use stepsim::bring::hugging_face;
 use stepsim::core::ids::RankId;
-use stepsim::measure::profile::{ClassTables, read};
+use stepsim::measure::profile::{ClassTables, Window, read, report};
 use stepsim::measure::summary::{RankSummary, beside};
 use stepsim::read::analysis::diff::diff;
 use stepsim::read::analysis::report::Report;
@@ -416,6 +417,22 @@ proptest! {
     }
 
     #[test]
+    fn a_mangled_file_of_calculon_gives_a_message_or_a_step(which in 0..3usize, changes in changes()) {
+        let mut files = ["gpt3-175b", "tp8-pp8-dp16", "h100-nvlink8"].map(|name| {
+            let path = format!("{}/examples/calculon/{name}.json", env!("CARGO_MANIFEST_DIR"));
+            serde_json::from_str::<Value>(&std::fs::read_to_string(path).expect("a file")).expect("JSON")
+        });
+        mangle(&mut files[which], &changes);
+        let [app, exe, sys] = files.each_ref().map(Value::to_string);
+        let case = Calculon::parse(FileNames::default(), &app, &exe, &sys);
+        let refused = case.and_then(|case| case.to_topology().and_then(|_| case.to_workload("topology.json")));
+        if let Err(e) = refused {
+            prop_assert!(!changes.is_empty(), "the files are refused as they are: {e}");
+            check_message(&e.to_string())?;
+        }
+    }
+
+    #[test]
     fn a_mangled_profile_gives_a_message_or_readings(changes in changes(), cut in any::<Index>(), whole in any::<bool>()) {
         let event = |name: &str, cat: &str, tid: u32, ts: f64, dur: f64| json!({
             "ph": "X", "name": name, "cat": cat, "pid": 0, "tid": tid, "ts": ts, "dur": dur,
@@ -435,9 +452,20 @@ proptest! {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("rank0.json");
         std::fs::write(&path, text).expect("a file");
-        if let Err(e) = read(&path, &ClassTables::shipped()) {
-            prop_assert!(!changes.is_empty() || !whole, "the profile is refused as it is: {e}");
-            check_message(&e.to_string())?;
+        let mut profiles = match read(&path, &ClassTables::shipped()) {
+            Ok(profiles) => profiles,
+            Err(e) => {
+                prop_assert!(!changes.is_empty() || !whole, "the profile is refused as it is: {e}");
+                return check_message(&e.to_string());
+            }
+        };
+        // What is read of it is consistent.
+        for rank in report(&mut profiles, Window::All).ranks {
+            let b = &rank.ns.all;
+            prop_assert!(b.busy + b.idle == b.window && b.comm_hidden + b.comm_exposed == b.comm);
+            prop_assert!(b.compute <= b.busy && b.comm <= b.busy && b.mem <= b.busy);
+            let idle: f64 = rank.idle_s.values().sum();
+            prop_assert!((idle * 1e9 - b.idle as f64).abs() <= 1.0 + 1e-9 * b.idle as f64);
         }
     }
 

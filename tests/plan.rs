@@ -71,16 +71,6 @@ fn a_file_of_anybody_becomes_a_step() {
     }
 }
 
-/// A path or a script that is not there is no name of a model, whatever it is called.
-#[test]
-fn a_missing_file_is_no_name() {
-    let folder = folder();
-    for word in ["./qwen3-8b", "models/qwen/qwen3-8b", "TP=2 bash train_qwen3_8b.sh 4", "qwen3-8b.json"] {
-        let text = folder.stepsim(&format!("plan '{word}' --on 8xh100")).refused();
-        assert!(text.contains("cannot be read"), "{word}: {text}");
-    }
-}
-
 /// Where a workload stands the same files are taken.
 #[test]
 fn other_commands_take_the_same_files() {
@@ -96,46 +86,14 @@ fn other_commands_take_the_same_files() {
     ] {
         folder.stepsim(line).ok();
     }
+    let said = folder.stepsim("run ds.json -t 8xh100").refused();
+    assert!(said.contains("stepsim plan ds.json"), "{said}");
     let report = folder.json("report.json");
     let status = |name: &str| {
         let arguments = report["arguments"].as_array().expect("arguments");
         arguments.iter().find(|a| a["name"] == name).map(|a| a["status"].clone())
     };
     assert_eq!((status("bf16"), status("flux_capacitor")), (Some("taken".into()), Some("unknown".into())));
-}
-
-/// What is said where nothing can be planned, with what to write instead.
-#[test]
-fn what_cannot_be_planned_says_what_to_write() {
-    let folder = folder();
-    folder.write("trace.json", r#"{"schemaVersion": 1, "traceEvents": []}"#);
-    folder.write(
-        "machine.json",
-        r#"{"base": "h100-superpod-8", "device": "h100-sxm", "node": {"devices": 8}}"#,
-    );
-    folder.write("notes.txt", "to be or not to be");
-    for (line, says) in [
-        ("plan config.json", &["on which machine?", "stepsim plan config.json --on 64xh100"][..]),
-        ("plan config.json --on 12xh100", &["12xh100", "take 8 or 16"]),
-        ("plan llama3-7b --on 8xh100", &["did you mean `llama3-"]),
-        ("plan trace.json --on 8xh100", &["a PyTorch profile", "stepsim import trace.json"]),
-        ("plan machine.json --on 8xh100", &["a machine file", "--on machine.json"]),
-        ("plan ./notes.txt --on 8xh100", &["of no known kind"]),
-        ("plan pretrain.sh train.toml --on 8xh100", &["torchtitan", "megatron"]),
-        ("plan pretrain.sh --on 6xh100", &["--search"]),
-        ("import megatron train.toml", &["a torchtitan configuration", "stepsim import train.toml"]),
-        ("import notes.txt", &["of no known kind"]),
-        ("run ds.json -t 8xh100", &["ds.json", "stepsim plan ds.json"]),
-        ("run Qwen/Qwen3-32B", &["stepsim plan Qwen/Qwen3-32B --on 64xh100"]),
-        ("plan llama3-8b --on 64xh10", &["did you mean `64xh100`?"]),
-        ("plan gpt-3 --on 64xh100", &["`gpt3-175b`"]),
-    ] {
-        let (status, text) = said(folder.stepsim(line));
-        assert_eq!(status, Some(2), "{line}\n{text}");
-        for part in says {
-            assert!(text.contains(part), "{line}: no `{part}` in\n{text}");
-        }
-    }
 }
 
 /// A model with an encoder is planned as text alone, which is said, with the words that give it images.
@@ -169,14 +127,6 @@ fn a_command_line_is_no_name() {
     let typed = folder.stepsim(&format!("plan '{SFT}' --on 8xh100 --sources")).ok();
     assert_eq!(step(typed.clone()), step(folder.stepsim("plan sft.sh --on 8xh100").ok()));
     assert!(typed.contains("wrote run_sft.plan.json") && typed.contains("lora_r = 16"), "{typed}");
-    for (words, says) in [
-        ("'LoRA of Qwen3-8B' --on 8xh100", "`LoRA` is no part of a model's name"),
-        ("'python finetune.py --lr 3' --on 8xh100", "is a command line"),
-        ("Qwen3-235B-A23B --on 512xh100", "qwen-3-235b-a22b"),
-    ] {
-        let error = folder.stepsim(&format!("plan {words}")).refused();
-        assert!(error.contains(says), "{words}: {error}");
-    }
 }
 
 /// The constructors of a script of Python say what its command line would.

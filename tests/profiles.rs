@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use proptest::prelude::*;
 use serde_json::{Value, json};
 use stepsim::measure::profile::report::RankProfile;
 use stepsim::measure::profile::{ClassTables, ProfileReport, RankEvents, Window, read, read_from, report};
@@ -428,51 +427,6 @@ fn what_is_no_profile_is_refused_with_what_it_is() {
     assert!(refused(b"{\"a\": 1}").contains("holds no device event, but no event with a category"));
     let only_host = r#"[{"ph":"X","cat":"cpu_op","name":"aten::mm","ts":1,"dur":1}]"#;
     assert!(refused(only_host.as_bytes()).contains("holds no device event, but 1 cpu_op"));
-}
-
-proptest! {
-    /// A real outline with bytes changed, cut and repeated at random: read or refused, never a panic, and what is said
-    /// is consistent.
-    #[test]
-    fn mangled_traces_are_read_or_refused(
-        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0_u8..4), 0..12),
-        cut in any::<prop::sample::Index>(),
-        unsorted in any::<bool>(),
-    ) {
-        let mut events = [
-            call("cudaLaunchKernel", "1", "2", 1),
-            kernel("gemm", "4", "3.5", 7, 1),
-            kernel("ncclDevKernel_AllGather", "5", "9.25", 8, 2),
-            r#"{"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","ts":1,"dur":30}"#.to_string(),
-            r#"{"ph":"X","cat":"gpu_memcpy","name":"Memcpy HtoD","ts":20,"dur":1,"args":{"device":0,"stream":7,"correlation":"x"}}"#.to_string(),
-        ];
-        if unsorted {
-            events.reverse();
-        }
-        let mut text = format!(r#"{{"distributedInfo":{{"rank":3,"world_size":8}},"traceEvents":[{}],"baseTimeNanoseconds":5}}"#, events.join(",")).into_bytes();
-        for (at, byte, what) in &edits {
-            let at = at.index(text.len());
-            match what {
-                0 => text[at] = *byte,
-                1 => drop(text.remove(at)),
-                2 => text.insert(at, *byte),
-                _ => text.extend_from_within(at..),
-            }
-            text.truncate(4096);
-        }
-        if edits.len() % 2 == 1 {
-            text.truncate(cut.index(text.len() + 1));
-        }
-        if let Ok(report) = of_text(&text) {
-            for r in report.ranks {
-                let b = &r.ns.all;
-                prop_assert!(b.busy + b.idle == b.window && b.comm_hidden + b.comm_exposed == b.comm);
-                prop_assert!(b.compute <= b.busy && b.comm <= b.busy && b.mem <= b.busy);
-                let idle: f64 = r.idle_s.values().sum();
-                prop_assert!((idle * 1e9 - b.idle as f64).abs() <= 1.0 + 1e-9 * b.idle as f64);
-            }
-        }
-    }
 }
 
 /// The programs of profiles, and the step that they give when they are played, in nanoseconds.

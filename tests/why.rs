@@ -208,31 +208,6 @@ fn latencies_that_measured_steps_hide_are_told() {
     assert!(longer.0 > plain.0 && plain.1.is_empty() && longer.1.is_empty());
 }
 
-#[test]
-fn wrong_changes_and_sides_are_refused_with_what_is_allowed() {
-    let folder = Folder::new();
-    folder.write("empty.json", "");
-    folder.write("foreign.json", r#"{"a": 1}"#);
-    folder.write("cut.json", r#"{"status": "ok", "step_time_s": 1.0, "mean": {"busy_s"#);
-    folder.write("quiet.json", r#"{"traceEvents": []}"#);
-    for (line, expected) in [
-        ("whatif gpt2-8 --scale warp=2", "scale-up"),
-        ("whatif gpt2-8 --scale nic", "WHAT=FACTOR"),
-        ("whatif gpt2-8 --scale nic=0", "0.001 to 1000"),
-        ("whatif gpt2-8 --scale nic=fast", "no number"),
-        ("whatif gpt2-8 --scale rank.8=0.5", "rank.0 to rank.7"),
-        ("whatif gpt2-8 --without weather", "bubble"),
-        ("diff gpt2-8 gpt2-9", "gpt3-175b"),
-        ("diff gpt2-8 empty.json", "what torch.profiler exports"),
-        ("diff foreign.json gpt2-8", "is no report, no workload and no profile"),
-        ("diff cut.json gpt2-8", "cut.json"),
-        ("diff quiet.json gpt2-8", "quiet.json"),
-    ] {
-        let error = folder.stepsim(line).refused();
-        assert!(error.contains(expected), "{line}: {error}");
-    }
-}
-
 /// Two variants of a workload: the field that differs comes first, then what it did. A timeline of ours stands beside a
 /// report as a profile does.
 #[test]

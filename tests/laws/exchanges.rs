@@ -140,31 +140,6 @@ fn no_queue_is_too_short() {
     assert!(played > 80, "{played} played");
 }
 
-/// An order of one's own is of the step: as many ranks and micro-batches.
-#[test]
-fn an_order_of_another_step_is_refused() {
-    let plan = |order: Value, stages: u64, sequences: u64| {
-        let mut w = workload("1f1b", "simple", None, stages);
-        w["batch"]["global"] = sequences.into();
-        w["parallelism"]["pipeline"] = json!({"size": stages, "schedule": "file", "order_file": order});
-        Inputs::from_json(&w.to_string(), None, &[], &Disk)
-            .unwrap()
-            .plan()
-            .map(|_| ())
-            .map_err(|e| e.to_string())
-    };
-    let order = json!({"ranks": ["F0 F1 B0 B1", "F0 B0 F1 B1"]});
-    assert_eq!(plan(order.clone(), 2, 2), Ok(()));
-    let error = plan(order.clone(), 2, 8).unwrap_err();
-    for part in ["order_file", "2 micro-batches", "8 micro-batches", "batch.global=2"] {
-        assert!(error.contains(part), "{part}: {error}");
-    }
-    let error = plan(order, 4, 2).unwrap_err();
-    for part in ["order_file", "2 ranks", "4 ranks", "pipeline.size=2"] {
-        assert!(error.contains(part), "{part}: {error}");
-    }
-}
-
 /// Stages that hold no layer take part in what all do.
 #[test]
 fn stages_without_layers_run() {

@@ -100,10 +100,6 @@ impl CalculonPipeline {
             bubble,
         }
     }
-    /// Seconds of one chunk's forward pass C_F.
-    pub fn chunk_forward(&self) -> f64 {
-        self.forward.chunk(self.counts.chunk_blocks)
-    }
     /// Seconds of one chunk's backward pass C_B.
     pub fn chunk_backward(&self) -> f64 {
         self.backward.chunk(self.counts.chunk_blocks)

@@ -37,8 +37,6 @@ pub enum FileKind {
     NcclTests,
     /// `nvidia-smi topo -m`, `rocm-smi --showtopo`, or NCCL's topology file.
     NvidiaSmi,
-    /// A pipeline schedule as torch writes it.
-    TorchSchedule,
 }
 
 impl FileKind {
@@ -55,7 +53,6 @@ impl FileKind {
             FileKind::Kineto => ("a PyTorch profile", Some("kineto")),
             FileKind::NcclTests => ("an output of nccl-tests", Some("nccl-tests")),
             FileKind::NvidiaSmi => ("how the GPUs of a node are joined", Some("nvidia-smi")),
-            FileKind::TorchSchedule => ("a pipeline schedule of torch (CSV)", Some("torch-schedule")),
         }
     }
     /// Its name for readers.
@@ -82,7 +79,7 @@ pub fn recognise(bytes: &[u8]) -> Option<FileKind> {
     if has("GPU0") && has("CPU Affinity") || has("Link Type between two GPUs") || has("<system version") {
         return Some(FileKind::NvidiaSmi);
     }
-    arguments(text).or_else(|| is_torch_schedule(text).then_some(FileKind::TorchSchedule))
+    arguments(text)
 }
 
 fn of_json(text: &str) -> Option<FileKind> {
@@ -237,16 +234,4 @@ impl FormatTable {
     pub(super) fn is_training(&self, names: &ArgumentNames) -> bool {
         self.trains.is_empty() || self.trains.iter().any(|mark| names.get(mark).is_some())
     }
-}
-
-/// Cells of a schedule: stage, pass, micro-batch.
-fn is_torch_schedule(text: &str) -> bool {
-    let cell = |cell: &str| {
-        let cell = cell.trim();
-        let digits = cell.trim_start_matches(|c: char| c.is_ascii_digit());
-        digits.len() < cell.len() && digits.starts_with(['F', 'B', 'I', 'W']) && digits.len() <= 8
-    };
-    let cells: Vec<&str> =
-        text.lines().take(4).flat_map(|line| line.split(',')).filter(|c| !c.trim().is_empty()).collect();
-    cells.len() > 1 && cells.iter().all(|c| cell(c))
 }

@@ -98,55 +98,7 @@ fn a_file_that_is_no_json_or_no_file() {
     );
 }
 
-/// Every leaf of a document as a JSON pointer.
-fn leaves(value: &Value, at: String, found: &mut Vec<String>) {
-    match value {
-        Value::Object(map) => map.iter().for_each(|(k, v)| leaves(v, format!("{at}/{k}"), found)),
-        Value::Array(rows) => {
-            rows.iter().enumerate().for_each(|(k, v)| leaves(v, format!("{at}/{k}"), found))
-        }
-        _ => found.push(at),
-    }
-}
-
-fn any_value() -> impl Strategy<Value = Value> {
-    let words = ["ar", "none", "full", "ring", "pipe", "multiquery", "float32", "no_overlap", ""];
-    prop_oneof![
-        (0u64..20).prop_map(|n| json!(n)),
-        (0u32..64).prop_map(|n| json!(1u64 << n)),
-        any::<u64>().prop_map(|n| json!(n)),
-        any::<i64>().prop_map(|n| json!(n)),
-        any::<f64>().prop_map(|x| json!(x)),
-        (0.0..2.0f64).prop_map(|x| json!(x)),
-        any::<bool>().prop_map(|b| json!(b)),
-        prop::sample::select(words.to_vec()).prop_map(|w| json!(w)),
-        Just(json!(null)),
-        Just(json!([])),
-    ]
-}
-
 proptest! {
-    /// Any contents of the files give an error that names one of them, or a workload and a machine.
-    #[test]
-    fn mutated_files_never_panic(
-        changes in prop::collection::vec((0usize..3, any::<prop::sample::Index>(), any_value()), 1..5),
-    ) {
-        let mut files = files();
-        for (file, index, value) in changes {
-            let mut found = Vec::new();
-            leaves(&files[file], String::new(), &mut found);
-            if let Some(leaf) = (!found.is_empty()).then(|| index.get(&found)) {
-                *files[file].pointer_mut(leaf).expect("a leaf") = value;
-            }
-        }
-        match check(&files) {
-            Err(error) => prop_assert!(error.to_string().contains(".json: ")),
-            Ok(case) => for refused in [case.to_topology().err(), case.to_workload("topology.json").err()] {
-                prop_assert!(refused.is_none_or(|error| error.to_string().contains(".json: ")));
-            },
-        }
-    }
-
     /// Text with a hole in it, or bytes put in.
     #[test]
     fn broken_text_never_panics(file in 0usize..3, at in any::<prop::sample::Index>(), put in ".{0,3}") {

@@ -34,15 +34,6 @@ pub(super) enum ImportSource {
     /// A Hugging Face config.json as a model
     #[command(name = "hf", visible_alias = "hugging-face")]
     HuggingFace(hugging_face::Args),
-    /// A pipeline schedule as torch writes it (CSV) as an order file, for `parallelism.pipeline.order_file` and
-    /// `schedule --order`
-    TorchSchedule {
-        /// The file; `-` is the standard input
-        file: PathBuf,
-        /// The file that is written
-        #[arg(short, long, value_name = "ORDER.json", default_value = "-", help_heading = WRITTEN)]
-        output: PathBuf,
-    },
     /// Outputs of nccl-tests as a table of measured collectives, for `collectives` of a topology file
     NcclTests(nccl_tests::Args),
     /// How the GPUs of a node are joined (`nvidia-smi topo -m`, `rocm-smi --showtopo`, NCCL's topology file) as a

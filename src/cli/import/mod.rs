@@ -12,13 +12,12 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::write::write_json;
-use super::{Failure, inputs, say};
+use super::{Failure, say};
 use from::ImportSource;
 use stepsim_core::units::Time;
 use stepsim_fabric::topology::Machine;
 use stepsim_measure::profile::programs::programs;
 use stepsim_measure::profile::{ClassTables, read};
-use stepsim_schedule::{order_from_torch_csv, order_to_json};
 use stepsim_simulate::Inputs;
 use stepsim_spec::topology::Topology;
 use stepsim_spec::{LoadedSpec, SpecError, WorkloadSpec, from_value};
@@ -55,27 +54,10 @@ fn of_kind(from: &ImportSource) -> Result<(), Failure> {
         ImportSource::Calculon { app, exe, sys, out } => calculon([app, exe, sys], out),
         ImportSource::Kineto { traces, step, out } => kineto(traces, step.as_deref(), out),
         ImportSource::HuggingFace(asked) => hugging_face::run(asked),
-        ImportSource::TorchSchedule { file, output } => torch_schedule(file, output),
         ImportSource::NcclTests(asked) => nccl_tests::run(asked),
         ImportSource::NvidiaSmi(asked) => nvidia_smi::run(asked),
         ImportSource::Format(asked) => recipe::run(asked.format, &asked.args),
     }
-}
-
-fn torch_schedule(file: &Path, output: &Path) -> Result<(), Failure> {
-    let order = order_from_torch_csv(&inputs::text(file)?)
-        .map_err(|e| Failure::input(format!("{}: {e}", file.display())))?;
-    let value: Value = serde_json::from_str(&order_to_json(&order)).map_err(Failure::run)?;
-    write_json(output, &value)?;
-    if output.as_os_str() == "-" {
-        return Ok(());
-    }
-    let (ranks, stages) = (order.ranks.len(), order.placement.path(0).len());
-    say(&format!(
-        "{ranks} ranks, {stages} stages, {} micro-batches\nwrote {1}\nnext: stepsim schedule --order {1}\n",
-        order.micro_batches,
-        output.display()
-    ))
 }
 
 fn kineto(traces: &[PathBuf], step: Option<&str>, out: &Path) -> Result<(), Failure> {

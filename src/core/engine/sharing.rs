@@ -183,11 +183,6 @@ impl<'w> Sharing<'w> {
         self.free.push(id);
     }
 
-    /// The number of flows whose rates the last solution found anew.
-    pub fn solved(&self) -> usize {
-        self.part.free.len()
-    }
-
     /// The part of a resource that a flow of a solo rate can use when it crosses it `a` times: no more than all.
     fn part(&self, r: ResourceId, a: u32, solo: f64) -> u128 {
         u128::from((solo * f64::from(a) / self.capacity[r.index()] * WHOLE as f64) as u64)

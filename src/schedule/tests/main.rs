@@ -5,6 +5,5 @@ mod layers;
 mod sharding_exchange;
 mod sharding_registry;
 mod sides;
-mod torch_csv;
 mod turns;
 mod user;

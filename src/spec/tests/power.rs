@@ -29,21 +29,6 @@ fn a_cap_slows_what_draws_more() {
 }
 
 #[test]
-fn a_cap_that_cannot_be_is_refused() {
-    for (watts, words) in [
-        (701.0, "701 W is above the largest board power"),
-        (154.0, "154 W is not above what it draws idle"),
-        (5.0, "5 W is not above"),
-    ] {
-        let text = capped("h100-sxm", watts).unwrap_err().to_string();
-        assert!(text.contains(words) && text.contains("power_cap_W"), "{text}");
-        assert!(text.contains("above 154 (idle), at most 700"), "{text}");
-    }
-    let text = load::<Device>("h100-sxm", &["power_W=null".into(), "power_cap_W=500".into()]).unwrap_err();
-    assert!(text.to_string().contains("has a power cap and no power"), "{text}");
-}
-
-#[test]
 fn rates_are_means() {
     let (a, b) = (capped("h100-sxm", 600.0).unwrap(), capped("a100-sxm-80", 400.0).unwrap());
     let rates = mean([(&a, 1.0), (&b, 3.0)].into_iter());

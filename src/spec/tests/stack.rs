@@ -60,17 +60,6 @@ fn no_stack_is_the_simple_one() {
     assert_eq!(workload(Value::Null, &[]).unwrap().stack(), &default);
 }
 
-#[test]
-fn a_wrong_default_names_its_place() {
-    let error = workload(json!({"defaults": {"model": "gpt2"}}), &[]).unwrap_err();
-    assert_eq!(error.path, "stack.defaults.model");
-    let error = workload(json!({"defaults": {"precision": {"compute": "fp17"}}}), &[]).unwrap_err();
-    assert_eq!(error.path, "stack.defaults.precision.compute");
-    let error = workload(json!({"optimizer": {"passes": []}}), &[]).unwrap_err();
-    assert_eq!(error.path, "stack.optimizer.passes");
-    assert!(workload(json!("megatron-2020"), &[]).unwrap_err().to_string().contains("megatron-2021"));
-}
-
 /// The host pays for what is computed again by its checkpoints, and for a layer or a router only where that is among
 /// it.
 #[test]
