@@ -291,7 +291,7 @@ fn schemas_have_addresses_for_editors() {
         serde_json::from_slice(&std::fs::read(folder.path().join(name)).expect("a file")).expect("JSON")
     };
     let entries = read("catalog.json")["schemas"].as_array().expect("a list").clone();
-    assert_eq!(entries.len(), 11);
+    assert_eq!(entries.len(), 10);
     for entry in entries {
         let url = entry["url"].as_str().expect("an address");
         let schema = read(url.strip_prefix("https://example.org/").expect("an address of the folder"));

@@ -58,7 +58,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let form = args.form.as_ref().filter(|form| form.as_os_str() != "calculon");
         if form.is_some() || args.topology.is_some() || !args.sets.is_empty() {
             return Err(Failure::input(
-                "--form, --topology and --set are for a workload: `stepsim import calculon` makes one of Calculon's files",
+                "--form, --topology and --set are for a workload: `stepsim import calculon` makes one of \
+                 Calculon's files",
             ));
         }
         return calculon::beside(&case, args.report.as_deref());

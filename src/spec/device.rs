@@ -43,7 +43,7 @@ pub struct Device {
     #[serde(default, rename = "power_cap_W", skip_serializing_if = "Option::is_none")]
     #[serde(deserialize_with = "number::optional_positive")]
     pub power_cap_w: Option<f64>,
-    /// Its links to others of its kind (NVLink, xGMI). Machines state their own; one made of a node's matrix takes these.
+    /// Its links to others of its kind (NVLink, xGMI), for machines that are made of a node's matrix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer_links: Option<PeerLinks>,
     /// Price of an hour of one, in US dollars: reports then say what a step costs. Shipped devices have none.
@@ -113,7 +113,7 @@ pub struct PeerLinks {
     /// How many.
     #[serde(deserialize_with = "number::count")]
     pub count: u32,
-    /// What one carries in a direction, in 10⁹ B/s.
+    /// Bandwidth of one in a direction, in 10⁹ B/s.
     #[serde(rename = "GBps_per_direction", deserialize_with = "number::positive")]
     pub gbps: f64,
     /// Trays, each with a matrix of its own, whose devices may meet in the switches of one rack.

@@ -54,7 +54,8 @@ pub struct Args {
     #[arg(required_unless_present = "measured", value_name = "FILE")]
     traces: Vec<PathBuf>,
     /// In place of files the measured time of the step: `3.2s`, `640ms`, or a number of seconds; repeatable
-    #[arg(long, value_name = "TIME", conflicts_with_all = ["traces", "part", "linked", "classes"], value_parser = seconds)]
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    #[arg(conflicts_with_all = ["traces", "part", "linked", "classes"])]
     measured: Vec<f64>,
     /// The workload that was profiled: name or path
     #[arg(short, long, visible_alias = "of", value_name = "NAME")]
