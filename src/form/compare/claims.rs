@@ -44,11 +44,9 @@ const UNCLAIMED: &[Unclaimed] = &[
         let classes = step.workload.offload.classes();
         classes.iter().any(|(_, places)| places.iter().any(|place| !place.via.is_empty()))
     }),
-    ("writes that a tier's cache takes", |step| {
+    ("copies to tiers that ranks share", |step| {
         let away = step.workload.offload.classes().into_iter().flat_map(|(_, places)| places);
-        let node = step.inputs.topology.value.node.as_ref();
-        let caches = node.is_some_and(|node| node.memory.iter().any(|tier| tier.write_cache_gb.is_some()));
-        caches && away.into_iter().any(|place| !place.on_device())
+        step.inputs.machine.devices() > 1 && away.into_iter().any(|place| !place.on_device())
     }),
     ("messages that share a torus", |step| {
         let node = step.inputs.topology.value.node.as_ref();
