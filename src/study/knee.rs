@@ -110,7 +110,7 @@ impl KneeField {
         (from >= 0.0 && from < to).then(|| KneeField { path: axis.paths[0].clone(), from, to, whole, listed })
     }
 
-    /// What a value is of each path.
+    /// The settings of a value, one for each path.
     fn settings(&self, value: f64) -> impl Iterator<Item = (String, Value)> {
         let value = if self.whole { json!(value as u64) } else { json!(value) };
         self.path.split(',').map(move |path| (path.to_string(), value.clone()))
