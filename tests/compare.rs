@@ -214,7 +214,7 @@ fn shipped_formulas_are_held_to_a_step() {
         let read = FormulaReading::new(&formula, &Estimators::default(), &inputs, seconds);
         let read = read.unwrap_or_else(|e| panic!("{name}: {e}"));
         println!("{name}: {:+.2} %, farthest {:?}", 100.0 * read.off, read.farthest);
-        // What it may name stands in the schema and on the page.
+        // All that it may name stands in the schema and on the page.
         let given = schema()["$defs"]["given"].as_object().cloned().expect("quantities");
         let named: Vec<&String> = read.quantities.keys().filter(|name| !name.starts_with("own.")).collect();
         assert_eq!(given.keys().collect::<BTreeSet<_>>(), named.into_iter().collect());

@@ -110,7 +110,7 @@ impl KneeField {
         (from >= 0.0 && from < to).then(|| KneeField { path: axis.paths[0].clone(), from, to, whole, listed })
     }
 
-    /// What a value is of each path.
+    /// The settings of a value, one for each path.
     fn settings(&self, value: f64) -> impl Iterator<Item = (String, Value)> {
         let value = if self.whole { json!(value as u64) } else { json!(value) };
         self.path.split(',').map(move |path| (path.to_string(), value.clone()))
@@ -410,10 +410,7 @@ fn sets(place: &[(String, Value)], field: impl Iterator<Item = (String, Value)>)
     place.iter().cloned().chain(field).map(|(path, value)| set_text(&path, &value)).collect()
 }
 
-/// A value and the step with it.
-type Point = (f64, PointOutcome);
-
-fn seconds((_, outcome): &Point) -> f64 {
+fn seconds((_, outcome): &(f64, PointOutcome)) -> f64 {
     outcome.step_time_s.unwrap_or(f64::INFINITY)
 }
 
@@ -421,7 +418,7 @@ fn seconds((_, outcome): &Point) -> f64 {
 fn look_inside(
     field: &KneeField,
     precision: f64,
-    points: &mut Vec<Point>,
+    points: &mut Vec<(f64, PointOutcome)>,
     play: &dyn Fn(f64) -> PointOutcome,
 ) {
     let mut least = f64::INFINITY;
@@ -458,7 +455,7 @@ fn border(
     };
     let asked: Vec<f64> = [field.from, field.to].into_iter().chain(field.plenty()).collect();
     let ends = pool::all(asked.len(), pool::threads(question.threads), &|i| outcome(asked[i]));
-    let mut points: Vec<Point> = asked.into_iter().zip(ends).collect();
+    let mut points: Vec<(f64, PointOutcome)> = asked.into_iter().zip(ends).collect();
     let plenty = points.get(2).cloned();
     points.truncate(2);
     if plenty.is_none() {
@@ -470,7 +467,7 @@ fn border(
         let fault = points.iter().find_map(|(_, outcome)| outcome.message.clone());
         return Err(SpecError::file(format!("--field {}", field.path), fault.unwrap_or_default()));
     }
-    let judged = |(value, outcome): Point| -> Result<KneePlay, SpecError> {
+    let judged = |(value, outcome): (f64, PointOutcome)| -> Result<KneePlay, SpecError> {
         Ok(KneePlay { value, enough: until.holds(&outcome, best_s)?, stall: stall(&outcome), outcome })
     };
     let mut played = points.into_iter().map(judged).collect::<Result<Vec<_>, _>>()?;

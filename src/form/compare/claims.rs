@@ -3,7 +3,7 @@
 use stepsim_schedule::ScheduleChoice;
 use stepsim_simulate::Inputs;
 use stepsim_spec::stack::HostSpec;
-use stepsim_spec::topology::ScaleUp;
+use stepsim_spec::topology::{Duplex, Link, ScaleUp};
 use stepsim_spec::workload::WorkloadSpec;
 
 /// A step as claims see it.
@@ -26,8 +26,9 @@ const QUEUE: u32 = 64;
 const UNCLAIMED: &[Unclaimed] = &[
     (NOISE, |step| step.workload.noise != Default::default()),
     ("a short queue of launches", |step| step.host.is_some_and(|host| host.queue < QUEUE)),
-    ("a host that waits for messages between stages", |step| {
-        step.host.is_some_and(|host| host.blocking) && step.workload.parallelism.pipeline.size > 1
+    ("a host that waits for messages between stages, or for each expert", |step| {
+        let waits = step.workload.parallelism.pipeline.size > 1 || step.inputs.model.moe.is_some();
+        step.host.is_some_and(|host| host.blocking) && waits
     }),
     ("an order that is searched for", |step| match step.workload.parallelism.pipeline.choice() {
         ScheduleChoice::Named(schedule) => schedule.facts().searched,
@@ -44,15 +45,18 @@ const UNCLAIMED: &[Unclaimed] = &[
         let classes = step.workload.offload.classes();
         classes.iter().any(|(_, places)| places.iter().any(|place| !place.via.is_empty()))
     }),
-    ("writes that a tier's cache takes", |step| {
+    ("copies to tiers that ranks share", |step| {
         let away = step.workload.offload.classes().into_iter().flat_map(|(_, places)| places);
-        let node = step.inputs.topology.value.node.as_ref();
-        let caches = node.is_some_and(|node| node.memory.iter().any(|tier| tier.write_cache_gb.is_some()));
-        caches && away.into_iter().any(|place| !place.on_device())
+        step.inputs.machine.devices() > 1 && away.into_iter().any(|place| !place.on_device())
     }),
-    ("messages that share a torus", |step| {
+    ("messages that share a torus, or links with one limit for both ways", |step| {
         let node = step.inputs.topology.value.node.as_ref();
-        node.is_some_and(|node| matches!(node.scale_up, Some(ScaleUp::Torus(_))))
+        let both = |link: &Link| link.duplex == Duplex::Half || link.combined_gbps.is_some();
+        node.and_then(|node| node.scale_up.as_ref()).is_some_and(|scale_up| match scale_up {
+            ScaleUp::Switch(switch) => both(&switch.link),
+            ScaleUp::FullMesh(mesh) => both(&mesh.link),
+            ScaleUp::Torus(_) => true,
+        })
     }),
 ];
 

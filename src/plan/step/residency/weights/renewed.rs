@@ -127,7 +127,7 @@ impl StepwiseWeights {
         }
         self.copies.on_device[unit] = stays && !placed.is_empty();
         if stays {
-            // What is frozen has only to be fetched.
+            // Frozen weights have only to be fetched.
             let total = w.unit_weight_bytes(visit.unit);
             let frozen = placed.iter().filter_map(|away| {
                 let bytes = away.of(total) - away.of(all);
