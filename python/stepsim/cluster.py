@@ -6,14 +6,17 @@ import json
 import os
 import tempfile
 from concurrent.futures import Executor, as_completed
-from typing import Any, Callable, Iterator, Mapping, Optional
+from typing import Any, Callable, Iterator, Mapping, Optional, Union
 
 from . import _native
 from ._arguments import whole, wrong
 from .errors import InputError, RunError, StepsimError
 
-#: Anything with ``submit``: a process pool, Dask's ``client.get_executor()``, ``mpi4py.futures``.
-Engine = Executor
+#: ``"ray"``, or anything with ``submit``: a process pool, Dask's ``client.get_executor()``, ``mpi4py.futures``.
+Engine = Union[str, Executor]
+
+#: How often a part is done again when the process or machine that had it is lost.
+RETRIES = 10
 
 
 def sweep(
@@ -31,8 +34,6 @@ def sweep(
     Rows of a part are kept in the result file when it ends, so that a driver that is killed loses the parts in flight.
     Points that are missing at the end (none, unless the file was changed) are done here.
     """
-    if not hasattr(engine, "submit"):
-        raise wrong("engine", engine, "an executor (anything with `submit`)")
     text = json.dumps(study)
     count = _native.count(text)
     with tempfile.TemporaryDirectory() as folder:
@@ -77,11 +78,35 @@ def _alive(results: Iterator[tuple[str, str]], output: Optional[str]) -> Iterato
 def _results(
     engine: Engine, study: str, closed_form: bool, todo: list[int], of: int
 ) -> Iterator[tuple[str, str]]:
+    if isinstance(engine, str):
+        yield from _on_ray(engine, study, closed_form, todo, of)
+        return
     futures = [engine.submit(part, study, closed_form, number, of) for number in todo]
     for future in as_completed(futures):
         yield future.result()
 
 
+def _on_ray(name: str, study: str, closed_form: bool, todo: list[int], of: int) -> Iterator[tuple[str, str]]:
+    ray = _ray(name)
+    remote = ray.remote(max_retries=RETRIES)(part)
+    left = [remote.remote(study, closed_form, number, of) for number in todo]
+    while left:
+        ended, left = ray.wait(left)
+        yield from ray.get(ended)
+
+
+def _ray(name: str) -> Any:
+    if name != "ray":
+        raise wrong("engine", name, "'ray', or an executor (anything with `submit`)")
+    import ray
+
+    if not ray.is_initialized():
+        ray.init()
+    return ray
+
+
 def _width(engine: Engine) -> int:
     """How many parts are done at a time, as far as it can be known."""
+    if isinstance(engine, str):
+        return max(1, int(_ray(engine).cluster_resources().get("CPU", 1)))
     return int(getattr(engine, "_max_workers", None) or os.cpu_count() or 1)

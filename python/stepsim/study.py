@@ -135,7 +135,7 @@ def sweep(
     so that ``resume=True`` goes on after a crash. ``columns`` are paths in the report of a step (``"mean.stalls_s.pipeline_bubble"``) that rows
     have beside their own. ``progress`` is called with the number of points that are done.
 
-    ``engine``, any executor (``concurrent.futures``, Dask's ``client.get_executor()``), does the points in ``parts`` parts
+    ``engine="ray"``, or any executor (``concurrent.futures``, Dask's ``client.get_executor()``), does the points in ``parts`` parts
     on other processes and machines, which have this version of stepsim and the files that are named; what a lost worker
     had is done again, and the rows are those of a sweep here.
     """

@@ -118,7 +118,7 @@ def test_runs_and_dictionaries_stand_where_files_do():
     a, b = stepsim.run("tiny-4"), stepsim.run("tiny-4", settings={"batch.global": 8})
     lines = stepsim.diff(a, b.report)
     assert (lines[0]["what"], lines[0]["a"], lines[0]["b"]) == ("step time", a.step_time_s, b.step_time_s)
-    order = {"ranks": ["F0 F1 B0 B1", "F0 B0 F1 B1"]}
+    order = stepsim.import_(DATA / "schedule.csv", kind="torch-schedule")
     assert stepsim.schedule(order=order)["stages"] == len(order["ranks"])
 
 
