@@ -45,9 +45,8 @@ pub(super) fn to_times(
     let _ = writeln!(
         text,
         "with these factors {}, {off:+.1} % off the measured time; one run does not tell how far that carries \
-         over: {}",
-        time(found.settled_s),
-        "`stepsim score --anchor`"
+         over: `stepsim score --anchor`",
+        time(found.settled_s)
     );
     say(&text)
 }
