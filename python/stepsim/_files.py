@@ -40,7 +40,7 @@ def import_(
     """Files of other tools as a workload, a model, a table of collectives, an order or rank programs, as a dictionary.
 
     What the files are is told by their content, or by ``kind`` (``hf``, ``megatron``, ``nemo``, ``torchtitan``, ``deepspeed``,
-    ``nanotron``, ``maxtext``, ``kineto``, ``nccl-tests``, ``nvidia-smi``, ``torch-schedule``); ``more`` are the options of
+    ``nanotron``, ``maxtext``, ``kineto``, ``nccl-tests``, ``nvidia-smi``); ``more`` are the options of
     ``stepsim import KIND``: ``model``, ``devices``, ``topology``, ``settings`` and others.
     """
     several = not isinstance(files, (str, os.PathLike, Mapping))
