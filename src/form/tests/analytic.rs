@@ -115,6 +115,63 @@ fn data_parallel_tokens_take_the_rate_of_the_collective() {
     within(data_tokens("h100-superpod-64", 989.4e12, json!({"data": 64})), 2475.0, 0.25);
 }
 
+/// Where theory has a bubble for even stages, walking the order leaves it.
+#[test]
+fn walked_orders_have_the_bubbles_of_theory() {
+    let (_, machine) = Machine::load("switch:4,100000,0", &[]).expect("a simple machine");
+    let (chooser, known) = (Chooser::best(), ClosedFormCache::default());
+    let mut compared = 0;
+    for schedule in stepsim_schedule::ALL {
+        let pipeline = json!({"size": 4, "schedule": schedule.name()});
+        let (workload, model) = workload(json!({"parallelism": {"pipeline": pipeline}}));
+        let form = ClosedForm::new(&workload, &model, &machine, &Flat, &chooser, RATE, &known);
+        let Ok(mut form) = form else { continue };
+        let step = form.with_batch(16).expect("an estimate");
+        let [forward, input, weights] = form.passes(1).map(Time::from_s);
+        let times = stepsim_schedule::PassTimes::new(forward, input, weights, 1.0);
+        let theory = schedule.bubble(&workload.parallelism.pipeline.shape(16), &times);
+        let Some(idle) = theory.and_then(|bubble| bubble.idle) else { continue };
+        let off = (step.terms.bubble - idle.s()) / step.terms.total();
+        assert!(off.abs() < 0.01, "{}: {} s, theory {}", schedule.name(), step.terms.bubble, idle.s());
+        compared += 1;
+    }
+    assert!(compared >= 5, "{compared}");
+}
+
+/// As [`Flat`], but only for products of layers: nothing else takes time, so stages are exactly even.
+struct Even;
+
+impl Prices for Even {
+    fn time(&self, kernel: &Kernel) -> Time {
+        let of_layer = kernel.flops > 1e9;
+        if of_layer { Flat.time(kernel) } else { Time::ZERO }
+    }
+    fn slowdown(&self, _: &Kernel) -> u16 {
+        0
+    }
+}
+
+/// The latency laws of schedules with asynchronous sends: p = 4, m = 16, c = 100 us (and the bytes at 10⁵ GB/s). Of
+/// 1F1B, 2(p − 1)·m/p + 2(p − 2) are seen where stages are even; where the last one is slower, as with a head, it has
+/// messages ahead of it and the others wait for it in any case: fewer are seen.
+#[test]
+fn latency_of_transfers() {
+    let c = 1e-4 + 2048.0 * 4096.0 * 2.0 / 1e14;
+    let count = |prices: &dyn PriceList, schedule: &str, chunks: u32| {
+        let pipeline = json!({"size": 4, "schedule": schedule, "chunks": chunks});
+        let (workload, model) = workload(json!({"parallelism": {"pipeline": pipeline}}));
+        let (_, machine) = Machine::load("switch:4,100000,100", &[]).expect("a simple machine");
+        let step =
+            estimate(&workload, &model, &machine, prices, &Chooser::best(), RATE).expect("an estimate");
+        step.terms.p2p / c
+    };
+    for (schedule, chunks, law) in [("gpipe", 1, 6.0), ("1f1b", 1, 28.0), ("interleaved", 2, 14.0)] {
+        let (even, ends) = (count(&Even, schedule, chunks), count(&Flat, schedule, chunks));
+        assert!(close(even, law), "{schedule}: {even} transfers");
+        assert!(ends <= law * (1.0 + 1e-9) && ends >= 6.0 * (1.0 - 1e-9), "{schedule}: {ends} transfers");
+    }
+}
+
 #[test]
 fn memory_counts() {
     let whole = on("switch:8,100,0", json!({"parallelism": {"data": 8}})).fullest();
@@ -168,6 +225,29 @@ fn blocks_of_launched_sums_stay_cached() {
             "{stages} stages, slow host {slow_host}: {} outputs",
             waiting / output
         );
+    }
+}
+
+/// More bandwidth never makes a step slower, in any of the strategies.
+#[test]
+fn faster_links_never_hurt() {
+    let moe = json!({"experts": 8, "top_k": 2});
+    let mut experts = model();
+    experts["moe"] = moe;
+    for changes in [
+        json!({"parallelism": {"tensor": 8, "sequence_parallel": true}}),
+        json!({"parallelism": {"tensor": 2, "data": 4, "sharding": {"kind": "zero1"}}}),
+        json!({"parallelism": {"data": 8, "sharding": {"kind": "zero3"}}}),
+        json!({"parallelism": {"context": {"size": 4, "kind": "ring"}, "data": 2}}),
+        json!({"parallelism": {"data": 8, "expert": 8}, "model": experts}),
+        json!({"parallelism": {"pipeline": {"size": 8, "schedule": "zb-h1"}}}),
+    ] {
+        let mut last = f64::INFINITY;
+        for gbps in [5, 20, 80, 320, 1280] {
+            let total = on(&format!("switch:8,{gbps},1"), changes.clone()).terms.total();
+            assert!(total <= last, "{changes}: {total} s at {gbps} GB/s, {last} s below");
+            last = total;
+        }
     }
 }
 
