@@ -259,6 +259,18 @@ fn streamed(visits: &[(u64, u64)], depth: usize) -> u64 {
     *done.last().unwrap_or(&0)
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(crate::slow::draws(256)))]
+    /// Equal layers, one copy each: the longer of copy and compute; depth beyond 1 gains nothing, depth 0 adds them.
+    #[test]
+    fn offload_is_the_longer_of_copy_and_compute(f in 0u64..50, c in 0u64..50, layers in 1usize..12, depth in 1usize..5) {
+        let visits = vec![(f, c); layers];
+        let rest = layers as u64 - 1;
+        prop_assert_eq!(streamed(&visits, depth), c + rest * f.max(c) + f);
+        prop_assert_eq!(streamed(&visits, 0), layers as u64 * (c + f));
+    }
+}
+
 /// All of a class of tensors on the host.
 const ON_HOST: &str = r#"[{"fraction":1,"tier":"host"}]"#;
 
@@ -358,6 +370,19 @@ proptest! {
     }
 }
 
+/// Two devices behind one host link: what is hidden for one is a stall for two, and the report says what from.
+#[test]
+fn a_shared_link_shows_the_stall_that_the_closed_form_hides() {
+    let stall = |sharers: u64| {
+        // A layer's copy takes 79 µs alone; its kernels take 100.
+        let kernels = Attention(100_000_000, 100_000_000);
+        let run = play(offloaded(6, sharers, "host", 4), on_one_host(sharers), &kernels);
+        run.backward_end() - 12 * 100_000_000
+    };
+    assert!(stall(1) < 85_000_000, "only the first copies are exposed: {}", stall(1));
+    assert!(stall(2) > 12 * 55_000_000, "{}", stall(2));
+}
+
 /// Bytes of a class on a tier of rank 0 as its compute stream goes through its ops: the highest level.
 fn highest(plan: &Plan, rank: u32, class: MemoryClass) -> u64 {
     let program = plan.world.program_of(RankId(rank));
@@ -427,6 +452,15 @@ fn stages_of_1f1b_hold_what_is_in_flight() {
             assert_eq!(highest(&plan, stage as u32, MemoryClass::Activations), law, "stage {stage}");
         }
     }
+}
+
+/// A step that shares nothing, played twice, takes twice as long.
+#[test]
+fn two_steps_take_twice_as_long() {
+    let inputs = inputs(workload(3, 1, "").unwrap(), machine(1, ""));
+    let time = |steps| engine::run(&planned(&inputs, &Attention(1000, 2000), steps).world).unwrap().step_end;
+    assert_eq!(time(1), Time(9000));
+    assert_eq!(time(4), Time(36000));
 }
 
 /// The update on a host by hand: bytes of a parameter over what the cores of a rank stream, or over its share of the
